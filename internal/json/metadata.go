@@ -1,0 +1,191 @@
+package json
+
+import (
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// A Pair is one entry of a map of strings.
+type Pair struct{ Key, Value string }
+
+// Metadata is what reads need to know of an object at rest.
+type Metadata struct {
+	Name, Namespace, UID string
+	// Labels are sorted by key.
+	Labels []Pair
+	// Owners are the uids of the owner references, in order.
+	Owners []string
+	// Created and Deleted are creationTimestamp and deletionTimestamp; zero when absent.
+	Created, Deleted time.Time
+	// Splice is the offset where `"resourceVersion":"…",` belongs: the opening quote of the first member of metadata
+	// that sorts after it. There always is one: uid.
+	Splice int
+}
+
+// ScanMetadata reads the metadata of an object at rest without decoding the rest of it, whose grammar it checks. The
+// object must be canonical (what [AppendTree] writes), hold a uid and no resourceVersion; anything else is a
+// [*SyntaxError] and means that these bytes were not written by us or are damaged.
+func ScanMetadata(data []byte) (Metadata, error) {
+	m := metadataScanner{scanner: scanner{data: data}}
+	if err := m.object(m.topLevel); err != nil {
+		return Metadata{}, err
+	}
+	if m.pos != len(data) {
+		return Metadata{}, m.unexpected("after the end of the object")
+	}
+	if m.found.Splice == 0 || m.found.UID == "" {
+		return Metadata{}, m.fail("an object at rest has metadata.uid")
+	}
+	return m.found, nil
+}
+
+type metadataScanner struct {
+	scanner
+	found Metadata
+}
+
+// object steps over an object whose names must be sorted, calling member for each with the value next.
+func (m *metadataScanner) object(member func(name []byte, start int) *SyntaxError) *SyntaxError {
+	if m.peek() != '{' {
+		return m.unexpected("where an object should be")
+	}
+	m.pos++
+	var previous []byte
+	for first := true; ; first = false {
+		end, err := m.separator('}', first)
+		if err != nil {
+			return err
+		}
+		if end {
+			m.pos++
+			return nil
+		}
+		start := m.pos
+		name, err := m.unquoted()
+		if err != nil {
+			return err
+		}
+		if !first && string(name) <= string(previous) {
+			return &SyntaxError{Offset: int64(start), Reason: "names are not sorted"}
+		}
+		previous = name
+		if err := m.colon(); err != nil {
+			return err
+		}
+		if err := member(name, start); err != nil {
+			return err
+		}
+	}
+}
+
+// unquoted steps over a string and returns its text, usually a part of data.
+func (m *metadataScanner) unquoted() ([]byte, *SyntaxError) {
+	if m.peek() != '"' {
+		return nil, m.unexpected("where text should be")
+	}
+	raw, simple, err := m.stringBytes()
+	if err != nil {
+		return nil, err
+	}
+	if simple {
+		return raw[1 : len(raw)-1], nil
+	}
+	text, bad := jsontext.AppendUnquote(nil, raw)
+	if bad != nil {
+		return nil, &SyntaxError{Offset: int64(m.pos - len(raw)), Reason: badText}
+	}
+	return text, nil
+}
+
+func (m *metadataScanner) topLevel(name []byte, _ int) *SyntaxError {
+	if string(name) == "metadata" {
+		return m.object(m.metadata)
+	}
+	return m.skip(maxEncodeDepth)
+}
+
+func (m *metadataScanner) metadata(name []byte, start int) (err *SyntaxError) {
+	if m.found.Splice == 0 && string(name) >= "resourceVersion" {
+		if string(name) == "resourceVersion" {
+			return &SyntaxError{Offset: int64(start), Reason: "an object at rest has no resourceVersion"}
+		}
+		m.found.Splice = start
+	}
+	switch string(name) {
+	case "name":
+		m.found.Name, err = m.text()
+	case "namespace":
+		m.found.Namespace, err = m.text()
+	case "uid":
+		m.found.UID, err = m.text()
+	case "creationTimestamp":
+		m.found.Created, err = m.time()
+	case "deletionTimestamp":
+		m.found.Deleted, err = m.time()
+	case "labels":
+		err = m.object(m.label)
+	case "ownerReferences":
+		err = m.owners()
+	default:
+		err = m.skip(maxEncodeDepth)
+	}
+	return err
+}
+
+func (m *metadataScanner) text() (string, *SyntaxError) {
+	text, err := m.unquoted()
+	return string(text), err
+}
+
+// time reads a time stamp as meta.Time writes it; null is the zero time.
+func (m *metadataScanner) time() (time.Time, *SyntaxError) {
+	if m.peek() == 'n' {
+		return time.Time{}, m.literal("null")
+	}
+	start := m.pos
+	text, err := m.unquoted()
+	if err != nil {
+		return time.Time{}, err
+	}
+	t, bad := time.Parse(time.RFC3339, string(text))
+	if bad != nil {
+		return time.Time{}, &SyntaxError{Offset: int64(start), Reason: "not a time stamp of RFC 3339"}
+	}
+	return t.UTC(), nil
+}
+
+func (m *metadataScanner) label(name []byte, _ int) *SyntaxError {
+	value, err := m.text()
+	m.found.Labels = append(m.found.Labels, Pair{Key: string(name), Value: value})
+	return err
+}
+
+func (m *metadataScanner) owners() *SyntaxError {
+	if m.peek() != '[' {
+		return m.unexpected("where an array should be")
+	}
+	m.pos++
+	for first := true; ; first = false {
+		end, err := m.separator(']', first)
+		if err != nil {
+			return err
+		}
+		if end {
+			m.pos++
+			return nil
+		}
+		if err := m.object(m.owner); err != nil {
+			return err
+		}
+	}
+}
+
+func (m *metadataScanner) owner(name []byte, _ int) *SyntaxError {
+	if string(name) != "uid" {
+		return m.skip(maxEncodeDepth)
+	}
+	uid, err := m.text()
+	m.found.Owners = append(m.found.Owners, uid)
+	return err
+}

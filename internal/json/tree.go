@@ -1,0 +1,74 @@
+package json
+
+import (
+	"maps"
+	"slices"
+)
+
+// Equal tells whether two trees have the same canonical JSON. An integer equals the float of the same value; an absent
+// member differs from null.
+func Equal(a, b any) bool {
+	switch a := a.(type) {
+	case map[string]any:
+		b, ok := b.(map[string]any)
+		return ok && maps.EqualFunc(a, b, Equal)
+	case []any:
+		b, ok := b.([]any)
+		return ok && slices.EqualFunc(a, b, Equal)
+	case int64:
+		return equalInteger(a, b)
+	case float64:
+		switch b := b.(type) {
+		case float64:
+			return a == b
+		case int64:
+			return equalInteger(b, a)
+		}
+		return false
+	case string:
+		b, ok := b.(string)
+		return ok && a == b
+	case bool:
+		b, ok := b.(bool)
+		return ok && a == b
+	case nil:
+		return b == nil
+	}
+	return false
+}
+
+func equalInteger(a int64, b any) bool {
+	switch b := b.(type) {
+	case int64:
+		return a == b
+	case float64:
+		i, ok := integral(b)
+		return ok && i == a
+	}
+	return false
+}
+
+// Clone returns a deep copy of a tree, for a step that needs one of its own to change.
+func Clone(tree any) any {
+	switch tree := tree.(type) {
+	case map[string]any:
+		if tree == nil {
+			return tree
+		}
+		out := make(map[string]any, len(tree))
+		for name, value := range tree {
+			out[name] = Clone(value)
+		}
+		return out
+	case []any:
+		if tree == nil {
+			return tree
+		}
+		out := make([]any, len(tree))
+		for i, value := range tree {
+			out[i] = Clone(value)
+		}
+		return out
+	}
+	return tree
+}
