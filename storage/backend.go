@@ -1,0 +1,127 @@
+package storage
+
+import (
+	"context"
+	"iter"
+)
+
+// Backend is what a store must do: few methods over bytes, keys and one
+// increasing revision. The package comment is the whole contract; the comments
+// here are its short form. Package storagetest proves it of an implementation.
+//
+// All methods may be called from any goroutine at any time, Close included.
+//
+// A backend may rely on what [Store] checks before it calls: keys and prefixes
+// follow the grammar, a commit has 1 to Limits.MaxOps operations on distinct
+// keys with values of at most Limits.MaxValueBytes, no Delete expects Absent, no
+// Check expects Any, a list's Limit is above 0 and its After is empty or below
+// its Prefix. Keys can be longer than [MaxKeyBytes] when wrappers extend them,
+// but not than twice that.
+type Backend interface {
+	// Get returns the newest record of a key. It is linearizable: it sees every
+	// commit acknowledged before the call. Errors: ErrNotFound, ErrClosed, the
+	// context's, or the medium's.
+	Get(ctx context.Context, key string) (Record, error)
+
+	// List returns one page, exact at r.At, or linearizable and now when r.At
+	// is 0. It holds nothing open between pages. Errors: ErrCompacted when r.At
+	// is below the compacted revision, ErrFutureRevision when it is above the
+	// current one, ErrClosed, the context's, or the medium's.
+	List(ctx context.Context, r ListRequest) (Page, error)
+
+	// Commit makes all operations happen at one new revision, or none. It
+	// returns after the commit is durable (memory: visible), and then every
+	// later call sees it. A commit that changes nothing (only checks, or
+	// deletes of absent keys) takes no revision and returns the current one.
+	//
+	// Any error means that nothing was and nothing will be committed, except one
+	// that errors.Is ErrUnknownOutcome. Errors: *ConflictError, ErrUnknownOutcome
+	// (also when ctx ends while the commit is under way; it then wraps the
+	// context's error as well), ErrClosed, the context's, or the medium's.
+	Commit(ctx context.Context, ops []Op) (Revision, error)
+
+	// Watch yields every change below prefix with a revision greater than after:
+	// once each, in the order of revisions, one batch per revision, first from
+	// history and then as commits happen. Nothing happens before the sequence is
+	// ranged over; each range starts again at after; breaking out of it releases
+	// everything.
+	//
+	// The sequence never ends without saying why: its last pair is the only one
+	// with a non-nil error. That is ErrCompacted when changes after the position
+	// reached are gone (after itself may be the compacted revision, not less),
+	// ErrFutureRevision when after is above the current revision, ErrClosed, the
+	// context's error, or the medium's. It never skips a change instead.
+	//
+	// A watch does not stay behind: once Revision has answered R, a running
+	// watch soon yields a batch with a revision of at least R, and where no
+	// change matches, that batch is Progress. No change at or below a progress
+	// revision follows it.
+	Watch(ctx context.Context, prefix string, after Revision) iter.Seq2[Batch, error]
+
+	// Revision returns the current revision, linearizably: at least that of every
+	// commit acknowledged before the call. It is never 0. Errors: ErrClosed, the
+	// context's, or the medium's.
+	Revision(ctx context.Context) (Revision, error)
+
+	// Compact forgets history: afterwards lists at, and watches after, revisions
+	// below at fail with ErrCompacted, while at itself and everything newer stay
+	// exact. Each key's newest record at or below at is kept, so every change
+	// after at still has its Prev. Compacting at or below what is compacted
+	// already does nothing. Errors: ErrFutureRevision when at is above the
+	// current revision, ErrClosed, the context's, or the medium's.
+	Compact(ctx context.Context, at Revision) error
+
+	// Limits returns the bounds of one commit. They are constant and positive.
+	Limits() Limits
+
+	// Close ends the backend: running watches end with ErrClosed, running calls
+	// finish or fail with ErrClosed (a commit whose fate is open with
+	// ErrUnknownOutcome), later calls fail with ErrClosed. It returns when
+	// nothing of the backend runs any more. Closing again returns nil.
+	Close() error
+}
+
+// Limits are the bounds a backend sets for one commit.
+type Limits struct {
+	MaxValueBytes int // of a single value
+	MaxOps        int // operations in a commit, checks included
+}
+
+// Checker is implemented by backends that can verify their own integrity, for
+// example checksums on disk. Find it with [As]. Check returns nil, an error that
+// names what is damaged, or the context's error; it changes nothing and may run
+// beside all other calls.
+type Checker interface {
+	Check(ctx context.Context) error
+}
+
+// Health is implemented by backends that can come to a state which refuses
+// further commits for good, for example after a failed sync. Healthy returns nil
+// or the reason, without blocking; once not nil it stays so. Find it with [As];
+// readiness checks use it.
+type Health interface {
+	Healthy() error
+}
+
+// Unwrapper is implemented by wrappers around a backend, so that [As] finds the
+// extras of what they wrap.
+type Unwrapper interface {
+	Unwrap() Backend
+}
+
+// As finds the first backend in the chain of wrappers, beginning with b itself,
+// that implements the optional interface T, for example [Checker].
+func As[T any](b Backend) (T, bool) {
+	for b != nil {
+		if t, ok := b.(T); ok {
+			return t, true
+		}
+		w, ok := b.(Unwrapper)
+		if !ok {
+			break
+		}
+		b = w.Unwrap()
+	}
+	var none T
+	return none, false
+}

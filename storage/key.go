@@ -1,0 +1,170 @@
+package storage
+
+import (
+	"fmt"
+	"strings"
+)
+
+// MaxKeyBytes is the longest key and prefix that Store accepts. Names and
+// namespaces of Kubernetes objects stay far below it.
+const MaxKeyBytes = 2048
+
+const (
+	resourceRoot = "/r/"   // objects of resources
+	systemRoot   = "/sys/" // what is never served: format, cluster id, token keys
+	tenantRoot   = "/t/"   // tenants of Prefix; never seen above it
+)
+
+// ResourcePrefix is the prefix of all objects of one resource:
+// "/r/<storage name>/". The storage name is one segment of the key: a slash in
+// it is escaped (see [ObjectKey]), so the prefix of "apps" does not reach into
+// "apps/deployments", nor that of "widgets" into "widgetsets" (rule 24).
+func ResourcePrefix(storageName string) string {
+	return resourceRoot + escape(storageName) + "/"
+}
+
+// NamespacePrefix is the prefix of a resource's objects in one namespace:
+// "/r/<storage name>/<namespace>/". The prefix of "team" does not reach into
+// "team-a". With an empty namespace it holds the cluster-scoped objects.
+func NamespacePrefix(storageName, namespace string) string {
+	return resourceRoot + escape(storageName) + "/" + escape(namespace) + "/"
+}
+
+// ObjectKey is the key of one object: "/r/<storage name>/<namespace>/<name>/",
+// where the namespace of a cluster-scoped object is empty. Within a segment "/"
+// is written "%2F" and "%" is written "%25", so that different triples always
+// have different keys and no name reaches beyond its place. An object's own
+// names contain neither; a storage name such as "example.dev/widgets" does.
+func ObjectKey(storageName, namespace, name string) string {
+	return resourceRoot + escape(storageName) + "/" + escape(namespace) + "/" + escape(name) + "/"
+}
+
+// SplitObjectKey takes apart what [ObjectKey] put together. It is false for
+// every text that ObjectKey does not produce from a non-empty storage name and
+// name.
+func SplitObjectKey(key string) (storageName, namespace, name string, ok bool) {
+	rest, ok := strings.CutPrefix(key, resourceRoot)
+	if !ok {
+		return "", "", "", false
+	}
+	a, rest, _ := strings.Cut(rest, "/")
+	b, rest, _ := strings.Cut(rest, "/")
+	c, rest, delimited := strings.Cut(rest, "/")
+	if a == "" || c == "" || !delimited || rest != "" {
+		return "", "", "", false
+	}
+	storageName, ok1 := unescape(a)
+	namespace, ok2 := unescape(b)
+	name, ok3 := unescape(c)
+	if !ok1 || !ok2 || !ok3 {
+		return "", "", "", false
+	}
+	return storageName, namespace, name, true
+}
+
+// SysKey is the key of a record that is never served: "/sys/<part>/<part>/",
+// with the escapes of [ObjectKey]. Prefixes of such keys are made with it too.
+func SysKey(parts ...string) string {
+	var b strings.Builder
+	b.WriteString(systemRoot)
+	for _, p := range parts {
+		b.WriteString(escape(p))
+		b.WriteByte('/')
+	}
+	return b.String()
+}
+
+// tenantPrefix is the prefix under which [Prefix] keeps a tenant's keys, without
+// the final slash: every key begins with one.
+func tenantPrefix(tenant string) string { return tenantRoot + escape(tenant) }
+
+// escape makes any text one segment of a key. Almost every segment passes
+// through unchanged and unallocated.
+func escape(s string) string {
+	if !strings.ContainsAny(s, "/%") {
+		return s
+	}
+	return strings.NewReplacer("%", "%25", "/", "%2F").Replace(s)
+}
+
+// unescape reverses escape and refuses what escape does not write.
+func unescape(s string) (string, bool) {
+	if strings.IndexByte(s, '%') < 0 {
+		return s, true
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] != '%' {
+			b.WriteByte(s[i])
+			continue
+		}
+		switch {
+		case strings.HasPrefix(s[i:], "%25"):
+			b.WriteByte('%')
+		case strings.HasPrefix(s[i:], "%2F"):
+			b.WriteByte('/')
+		default:
+			return "", false
+		}
+		i += len("%25") - 1
+	}
+	return b.String(), true
+}
+
+// resourceOf is the "/r/<storage name>/" of an object key, "" for other keys.
+func resourceOf(key string) string {
+	rest, ok := strings.CutPrefix(key, resourceRoot)
+	if !ok {
+		return ""
+	}
+	return key[:len(resourceRoot)+strings.IndexByte(rest, '/')+1]
+}
+
+// checkKey applies the grammar of keys: an object key of three segments, of
+// which only the namespace may be empty, or a system key of one or more
+// non-empty ones; no zero byte, at most MaxKeyBytes.
+func checkKey(key string) error {
+	if err := checkBytes("key", key); err != nil {
+		return err
+	}
+	if rest, ok := strings.CutPrefix(key, resourceRoot); ok {
+		name, rest, _ := strings.Cut(rest, "/")
+		_, rest, _ = strings.Cut(rest, "/")
+		object, rest, delimited := strings.Cut(rest, "/")
+		if name == "" || object == "" || !delimited || rest != "" {
+			return fmt.Errorf("%w: key %q is not /r/<storage name>/<namespace>/<name>/", ErrInvalid, key)
+		}
+		return nil
+	}
+	rest, ok := strings.CutPrefix(key, systemRoot)
+	if !ok || rest == "" || rest[0] == '/' || rest[len(rest)-1] != '/' || strings.Contains(rest, "//") {
+		return fmt.Errorf("%w: key %q is neither /r/<storage name>/<namespace>/<name>/ nor /sys/<part>/", ErrInvalid, key)
+	}
+	return nil
+}
+
+// checkPrefix applies the grammar of prefixes: empty, or whole segments.
+func checkPrefix(prefix string) error {
+	if prefix == "" {
+		return nil
+	}
+	if err := checkBytes("prefix", prefix); err != nil {
+		return err
+	}
+	if prefix[0] != '/' || prefix[len(prefix)-1] != '/' {
+		return fmt.Errorf("%w: prefix %q does not begin and end with a slash", ErrInvalid, prefix)
+	}
+	return nil
+}
+
+// checkBytes bounds a key or prefix and keeps the zero byte free, which backends
+// may use as a separator.
+func checkBytes(what, s string) error {
+	if len(s) > MaxKeyBytes {
+		return fmt.Errorf("%w: %s of %d bytes, the limit is %d", ErrInvalid, what, len(s), MaxKeyBytes)
+	}
+	if strings.IndexByte(s, 0) >= 0 {
+		return fmt.Errorf("%w: %s %q contains a zero byte", ErrInvalid, what, s)
+	}
+	return nil
+}

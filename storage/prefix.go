@@ -1,0 +1,166 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"strings"
+)
+
+// Prefix is a view of b in which one tenant is alone: its keys lie under
+// "/t/<tenant>" in b and have their usual form above. Tenants do not see each
+// other, nor the keys that are in b without a tenant; no tenant's name is a
+// prefix of another's. Views may be nested.
+//
+// Revisions and history are b's: a tenant's revisions have gaps where others
+// wrote, and Compact through any view compacts for all, so the shortest window
+// that a tenant's Retain keeps counts. Close ends the view, not b: the view's
+// running watches end with ErrClosed and later calls fail with it, while calls
+// under way finish; whoever opened b closes it.
+func Prefix(b Backend, tenant string) Backend {
+	life, end := context.WithCancel(context.Background())
+	return &view{backend: b, tenant: tenantPrefix(tenant), life: life, end: end}
+}
+
+// view is one tenant's part of a backend.
+type view struct {
+	backend Backend
+	tenant  string // "/t/<tenant>", put before every key
+	life    context.Context
+	end     context.CancelFunc // ends life; called by Close
+}
+
+var _ Unwrapper = (*view)(nil)
+
+func (v *view) Unwrap() Backend { return v.backend }
+
+func (v *view) Limits() Limits { return v.backend.Limits() }
+
+func (v *view) Get(ctx context.Context, key string) (Record, error) {
+	if v.isClosed() {
+		return Record{}, ErrClosed
+	}
+	r, err := v.backend.Get(ctx, v.tenant+key)
+	if err != nil {
+		return Record{}, err
+	}
+	r.Key = v.outer(r.Key)
+	return r, nil
+}
+
+func (v *view) List(ctx context.Context, r ListRequest) (Page, error) {
+	if v.isClosed() {
+		return Page{}, ErrClosed
+	}
+	r.Prefix = v.inner(r.Prefix)
+	if r.After != "" {
+		r.After = v.tenant + r.After
+	}
+	p, err := v.backend.List(ctx, r)
+	if err != nil {
+		return Page{}, err
+	}
+	for i := range p.Records {
+		p.Records[i].Key = v.outer(p.Records[i].Key)
+	}
+	return p, nil
+}
+
+func (v *view) Commit(ctx context.Context, ops []Op) (Revision, error) {
+	if v.isClosed() {
+		return 0, ErrClosed
+	}
+	inner := make([]Op, len(ops))
+	for i, op := range ops {
+		op.Key = v.tenant + op.Key
+		inner[i] = op
+	}
+	rev, err := v.backend.Commit(ctx, inner)
+	var conflict *ConflictError
+	if errors.As(err, &conflict) {
+		// A tenant is told its own key, not where the view keeps it.
+		return 0, &ConflictError{Key: v.outer(conflict.Key), Expected: conflict.Expected, Actual: conflict.Actual}
+	}
+	return rev, err
+}
+
+func (v *view) Watch(ctx context.Context, prefix string, after Revision) iter.Seq2[Batch, error] {
+	return func(yield func(Batch, error) bool) {
+		if v.isClosed() {
+			yield(Batch{}, ErrClosed)
+			return
+		}
+		// The watch beneath knows nothing of the view; closing the view reaches it
+		// as the end of its context.
+		inner, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(v.life, cancel)()
+		for batch, err := range v.backend.Watch(inner, v.inner(prefix), after) {
+			if err != nil {
+				if v.isClosed() && ctx.Err() == nil {
+					err = ErrClosed
+				}
+				yield(Batch{}, err)
+				return
+			}
+			batch.Changes = v.changes(batch.Changes)
+			if !yield(batch, nil) {
+				return
+			}
+		}
+	}
+}
+
+// changes are the same changes under the tenant's keys. They are copied: the
+// backend's are shared with other watchers.
+func (v *view) changes(inner []Change) []Change {
+	if len(inner) == 0 {
+		return nil
+	}
+	outer := make([]Change, len(inner))
+	for i, c := range inner {
+		c.Key = v.outer(c.Key)
+		if c.Prev != nil {
+			prev := *c.Prev
+			prev.Key = c.Key
+			c.Prev = &prev
+		}
+		outer[i] = c
+	}
+	return outer
+}
+
+func (v *view) Revision(ctx context.Context) (Revision, error) {
+	if v.isClosed() {
+		return 0, ErrClosed
+	}
+	return v.backend.Revision(ctx)
+}
+
+func (v *view) Compact(ctx context.Context, at Revision) error {
+	if v.isClosed() {
+		return ErrClosed
+	}
+	return v.backend.Compact(ctx, at)
+}
+
+func (v *view) Close() error {
+	v.end()
+	return nil
+}
+
+func (v *view) isClosed() bool {
+	return v.life.Err() != nil
+}
+
+// inner is where the view keeps what lies below a prefix. Everything is
+// everything of this tenant, and no more: the prefix ends in a slash.
+func (v *view) inner(prefix string) string {
+	if prefix == "" {
+		return v.tenant + "/"
+	}
+	return v.tenant + prefix
+}
+
+// outer is the key as the tenant knows it.
+func (v *view) outer(key string) string { return strings.TrimPrefix(key, v.tenant) }

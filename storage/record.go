@@ -1,0 +1,64 @@
+package storage
+
+import (
+	"strings"
+	"time"
+)
+
+// Record is one key with its value and the revision of the commit that wrote it.
+//
+// Value is never changed by anyone after it was handed over, in either
+// direction: a backend keeps the slice a writer passed in and hands the same
+// slice to every reader. An empty value is a value; nil and empty are not
+// distinguished.
+type Record struct {
+	Key      string
+	Value    []byte
+	Revision Revision // of the last commit that put this key; never 0
+}
+
+// ListRequest asks for one page of the keys below a prefix, in byte order.
+type ListRequest struct {
+	Prefix string   // "" is everything; otherwise ends in "/"
+	After  string   // the page begins with the first key greater than After; "" begins at the first key
+	At     Revision // the revision to list; 0 is now
+	Limit  int      // most records in the page; above 0
+}
+
+// Includes reports whether key lies below the prefix and after After.
+func (r ListRequest) Includes(key string) bool {
+	return strings.HasPrefix(key, r.Prefix) && key > r.After
+}
+
+// Page answers a [ListRequest].
+//
+// The slice Records belongs to the caller; the values in it are shared. A page
+// can hold fewer records than asked for although More is set (a backend may
+// bound a page's bytes), but then at least one. The next page is the same
+// request with After set to the last key and At to Revision.
+type Page struct {
+	Records  []Record // ascending by key
+	Revision Revision // the revision that was listed; never 0
+	More     bool     // there are keys after the last one
+}
+
+// Change is what one commit did to one key.
+type Change struct {
+	Key      string
+	Value    []byte   // empty when Deleted
+	Deleted  bool     // the key ended with this change
+	Revision Revision // of the commit
+	Prev     *Record  // what the key held before; nil when the change created it
+}
+
+// Batch is one step of a watch: either all changes of one commit below the
+// watched prefix, or progress.
+//
+// Changes is shared with other watchers: read it, never write to it. The order
+// of changes within a batch is not specified; a key occurs once.
+type Batch struct {
+	Revision Revision  // of the commit; with Progress, what the watch has reached
+	Changes  []Change  // empty with Progress, never empty without
+	Time     time.Time // when the commit was made, by the backend's clock; zero with Progress
+	Progress bool      // every matching change at or below Revision has been delivered
+}

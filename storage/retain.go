@@ -1,0 +1,90 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Retain keeps the store's history for a window and lets go of what is older:
+// every `every` it notes the time and the current revision, and compacts at the
+// newest revision it noted at least a window ago. It knows only what it saw
+// itself, so in the first window after it starts nothing is compacted, and
+// watches and continue tokens from before a restart go on working (STORE-05).
+//
+// Retain blocks until ctx ends, then returns nil; the caller owns the goroutine.
+// It returns an error when a duration is not above 0 (ErrInvalid) or the store
+// is closed (ErrClosed). Other failures pass: an Observer sees them, and the
+// next round tries again. Several processes, or several tenants of one backend,
+// may run it at once; the shortest window wins.
+func (s *Store) Retain(ctx context.Context, window, every time.Duration) error {
+	if window <= 0 || every <= 0 {
+		return wrap("compact", "", 0, fmt.Errorf("%w: retain window %v every %v, both must be above 0", ErrInvalid, window, every))
+	}
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	var seen retained
+	for {
+		if err := s.retainOnce(ctx, &seen, window); errors.Is(err, ErrClosed) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+// retainOnce is one round: note where the store is, compact what is due. A
+// sample whose compaction failed stays due.
+func (s *Store) retainOnce(ctx context.Context, seen *retained, window time.Duration) error {
+	rev, err := s.Revision(ctx)
+	if err != nil {
+		return err
+	}
+	now := time.Now() // after the revision, so that nothing at or below it is younger
+	seen.add(sample{at: now, revision: rev})
+	due, n := seen.due(now.Add(-window))
+	if n == 0 {
+		return nil
+	}
+	if err := s.Compact(ctx, due); err != nil {
+		return err
+	}
+	seen.drop(n)
+	return nil
+}
+
+// sample says: at this time the store was at this revision.
+type sample struct {
+	at       time.Time
+	revision Revision
+}
+
+// retained holds samples in order of time, one per revision: an idle store
+// adds none, so it stays within window/every.
+type retained []sample
+
+func (r *retained) add(s sample) {
+	if n := len(*r); n > 0 && (*r)[n-1].revision == s.revision {
+		return // the older sample of the same revision is due earlier
+	}
+	*r = append(*r, s)
+}
+
+// due is the newest revision noted no later than cutoff, and how many samples
+// that settles.
+func (r retained) due(cutoff time.Time) (Revision, int) {
+	n := 0
+	var rev Revision
+	for n < len(r) && !r[n].at.After(cutoff) {
+		rev = r[n].revision
+		n++
+	}
+	return rev, n
+}
+
+// drop forgets the first n samples.
+func (r *retained) drop(n int) { *r = append((*r)[:0], (*r)[n:]...) }

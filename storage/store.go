@@ -1,0 +1,293 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"time"
+)
+
+// Store is what the rest of kindwright holds: a [Backend] with the arguments
+// checked, every error wrapped once in [*Error], rule 1 enforced and an
+// [Observer] told. It has the methods of Backend with the same promises, so it
+// is itself a Backend; it keeps no state of its own and is as concurrent as the
+// backend beneath.
+type Store struct {
+	backend Backend
+	limits  Limits
+	observe Observer
+}
+
+var (
+	_ Backend   = (*Store)(nil)
+	_ Unwrapper = (*Store)(nil)
+)
+
+// Option adjusts a [Store]. A nil Option is ignored.
+type Option func(*Store)
+
+// WithObserver has o told of every call. The default, also for nil, is nobody.
+func WithObserver(o Observer) Option {
+	return func(s *Store) { s.observe = o }
+}
+
+// New makes a Store over b. It asks b for its limits once and starts nothing.
+func New(b Backend, opts ...Option) *Store {
+	s := &Store{backend: b, limits: b.Limits()}
+	for _, o := range opts {
+		if o != nil {
+			o(s)
+		}
+	}
+	return s
+}
+
+// Unwrap is the backend that was given to New.
+func (s *Store) Unwrap() Backend { return s.backend }
+
+// Limits are the backend's.
+func (s *Store) Limits() Limits { return s.limits }
+
+// Get is [Backend].Get for a key that follows the grammar; ErrInvalid otherwise.
+func (s *Store) Get(ctx context.Context, key string) (Record, error) {
+	start := s.start()
+	var r Record
+	err := checkKey(key)
+	if err == nil {
+		r, err = s.backend.Get(ctx, key)
+	}
+	err = wrap("get", key, 0, err)
+	records := 0
+	if err == nil {
+		records = 1
+	}
+	s.done("get", start, records, len(r.Value), err)
+	return r, err
+}
+
+// List is [Backend].List; ErrInvalid when the prefix is neither empty nor whole
+// segments, After is neither empty nor below the prefix, or Limit is not above 0.
+func (s *Store) List(ctx context.Context, r ListRequest) (Page, error) {
+	start := s.start()
+	var p Page
+	err := checkList(r)
+	if err == nil {
+		p, err = s.backend.List(ctx, r)
+	}
+	err = wrap("list", r.Prefix, r.At, err)
+	if s.observe != nil {
+		n := 0
+		for i := range p.Records {
+			n += len(p.Records[i].Value)
+		}
+		s.done("list", start, len(p.Records), n, err)
+	}
+	return p, err
+}
+
+// Commit is [Backend].Commit. ErrInvalid, and nothing written, when there are no
+// operations, a key breaks the grammar or occurs twice, an operation's type or
+// expectation makes no sense, or more than one key below the same
+// "/r/<storage name>/" would change (rule 1: a watcher resumes after a revision,
+// so one revision must not hold two events of one resource; checks do not
+// count). ErrTooLarge when the backend's limits are exceeded.
+func (s *Store) Commit(ctx context.Context, ops []Op) (Revision, error) {
+	start := s.start()
+	var rev Revision
+	key, err := s.checkOps(ops)
+	if err == nil {
+		rev, err = s.backend.Commit(ctx, ops)
+		var conflict *ConflictError
+		if errors.As(err, &conflict) {
+			key = conflict.Key
+		}
+	}
+	err = wrap("commit", key, 0, err)
+	if s.observe != nil {
+		n := 0
+		for i := range ops {
+			n += len(ops[i].Value)
+		}
+		s.done("commit", start, len(ops), n, err)
+	}
+	return rev, err
+}
+
+// Watch is [Backend].Watch; its one error is ErrInvalid when the prefix is
+// neither empty nor whole segments.
+func (s *Store) Watch(ctx context.Context, prefix string, after Revision) iter.Seq2[Batch, error] {
+	return func(yield func(Batch, error) bool) {
+		start := s.start()
+		var records, bytes int
+		var end error
+		defer func() { s.done("watch", start, records, bytes, end) }()
+		if err := checkPrefix(prefix); err != nil {
+			end = wrap("watch", prefix, after, err)
+			yield(Batch{}, end)
+			return
+		}
+		for batch, err := range s.backend.Watch(ctx, prefix, after) {
+			if err != nil {
+				end = wrap("watch", prefix, after, err)
+				yield(Batch{}, end)
+				return
+			}
+			if s.observe != nil {
+				records += len(batch.Changes)
+				for i := range batch.Changes {
+					bytes += len(batch.Changes[i].Value)
+				}
+			}
+			if !yield(batch, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Revision is [Backend].Revision.
+func (s *Store) Revision(ctx context.Context) (Revision, error) {
+	start := s.start()
+	rev, err := s.backend.Revision(ctx)
+	err = wrap("revision", "", 0, err)
+	s.done("revision", start, 0, 0, err)
+	return rev, err
+}
+
+// Compact is [Backend].Compact.
+func (s *Store) Compact(ctx context.Context, at Revision) error {
+	start := s.start()
+	err := wrap("compact", "", at, s.backend.Compact(ctx, at))
+	s.done("compact", start, 0, 0, err)
+	return err
+}
+
+// Close closes the backend.
+func (s *Store) Close() error {
+	start := s.start()
+	err := wrap("close", "", 0, s.backend.Close())
+	s.done("close", start, 0, 0, err)
+	return err
+}
+
+// wrap puts operation, key and revision around a fact. What already is an *Error
+// (a Store over a Store) stays as it is: an error is wrapped exactly once.
+func wrap(op, key string, rev Revision, err error) error {
+	if err == nil {
+		return nil
+	}
+	var wrapped *Error
+	if errors.As(err, &wrapped) {
+		return err
+	}
+	if len(key) > MaxKeyBytes {
+		key = "" // refused for its length: do not repeat it
+	}
+	return &Error{Op: op, Key: key, Revision: rev, Err: err}
+}
+
+// start is the time a call began, or zero when nobody wants to know.
+func (s *Store) start() time.Time {
+	if s.observe == nil {
+		return time.Time{}
+	}
+	return time.Now()
+}
+
+func (s *Store) done(op string, start time.Time, records, bytes int, err error) {
+	if s.observe == nil {
+		return
+	}
+	s.observe(Observation{Op: op, Took: time.Since(start), Records: records, Bytes: bytes, Err: err})
+}
+
+func checkList(r ListRequest) error {
+	if err := checkPrefix(r.Prefix); err != nil {
+		return err
+	}
+	if r.Limit <= 0 {
+		return fmt.Errorf("%w: list limit %d is not above 0", ErrInvalid, r.Limit)
+	}
+	if r.After == "" {
+		return nil
+	}
+	if !strings.HasPrefix(r.After, r.Prefix) {
+		return fmt.Errorf("%w: list start of %d bytes is not below prefix %q", ErrInvalid, len(r.After), r.Prefix)
+	}
+	return checkBytes("list start", r.After)
+}
+
+// checkOps applies the rules of a commit and returns the key an error is about:
+// the offending one, or the first.
+func (s *Store) checkOps(ops []Op) (key string, err error) {
+	if len(ops) == 0 {
+		return "", fmt.Errorf("%w: commit without operations", ErrInvalid)
+	}
+	if len(ops) > s.limits.MaxOps {
+		return ops[0].Key, fmt.Errorf("%w: commit of %d operations, the limit is %d", ErrTooLarge, len(ops), s.limits.MaxOps)
+	}
+	for i := range ops {
+		if err := s.checkOp(&ops[i]); err != nil {
+			return ops[i].Key, err
+		}
+	}
+	if len(ops) == 1 {
+		return ops[0].Key, nil
+	}
+	if key, err := checkTogether(ops); err != nil {
+		return key, err
+	}
+	return ops[0].Key, nil
+}
+
+func (s *Store) checkOp(op *Op) error {
+	if err := checkKey(op.Key); err != nil {
+		return err
+	}
+	switch op.Type {
+	case OpPut:
+		if len(op.Value) > s.limits.MaxValueBytes {
+			return fmt.Errorf("%w: value of %d bytes, the limit is %d", ErrTooLarge, len(op.Value), s.limits.MaxValueBytes)
+		}
+		return nil
+	case OpDelete:
+		if op.Expect == Absent {
+			return fmt.Errorf("%w: delete of a key expected to be absent", ErrInvalid)
+		}
+	case OpCheck:
+		if op.Expect == Any {
+			return fmt.Errorf("%w: check that expects nothing", ErrInvalid)
+		}
+	default:
+		return fmt.Errorf("%w: %v is neither put, delete nor check", ErrInvalid, op.Type)
+	}
+	if len(op.Value) != 0 {
+		return fmt.Errorf("%w: %v with a value", ErrInvalid, op.Type)
+	}
+	return nil
+}
+
+// checkTogether looks at the operations as a set: distinct keys, and at most one
+// changed key per resource.
+func checkTogether(ops []Op) (key string, err error) {
+	keys := make(map[string]struct{}, len(ops))
+	changed := make(map[string]string, len(ops))
+	for i := range ops {
+		key := ops[i].Key
+		if _, twice := keys[key]; twice {
+			return key, fmt.Errorf("%w: key occurs twice in one commit", ErrInvalid)
+		}
+		keys[key] = struct{}{}
+		resource := resourceOf(key)
+		if ops[i].Type == OpCheck || resource == "" {
+			continue
+		}
+		if other, twice := changed[resource]; twice {
+			return key, fmt.Errorf("%w: commit changes two keys of resource %q, the other is %q; a revision holds at most one change of a resource", ErrInvalid, resource, other)
+		}
+		changed[resource] = key
+	}
+	return "", nil
+}
