@@ -1,0 +1,57 @@
+package meta
+
+import (
+	"slices"
+	"strings"
+)
+
+// Labels is what selectors look at: named string values, usually an object's labels or its selectable fields.
+// Get must be safe for concurrent use and must not change what it looks at.
+type Labels interface {
+	Get(key string) (value string, ok bool)
+}
+
+// LabelMap is an object's labels as decoded. Handing one to Matches allocates nothing.
+type LabelMap map[string]string
+
+// Get implements [Labels].
+func (m LabelMap) Get(key string) (string, bool) {
+	v, ok := m[key]
+	return v, ok
+}
+
+// Label is one key and its value.
+type Label struct{ Key, Value string }
+
+// LabelSet is a set of labels sorted by key, each key once: smaller than a map and never changed, so that it can
+// be kept with every cached object. Make one with [NewLabelSet].
+//
+// Handing a LabelSet to Matches by value copies its header to the heap; hand over a pointer (&set) where that counts.
+type LabelSet []Label
+
+// NewLabelSet copies a map into a set; an empty map gives nil.
+func NewLabelSet(m map[string]string) LabelSet {
+	if len(m) == 0 {
+		return nil
+	}
+	set := make(LabelSet, 0, len(m))
+	for k, v := range m {
+		set = append(set, Label{Key: k, Value: v})
+	}
+	slices.SortFunc(set, func(a, b Label) int { return strings.Compare(a.Key, b.Key) })
+	return set
+}
+
+// Get implements [Labels] by binary search.
+func (s LabelSet) Get(key string) (string, bool) {
+	i, ok := slices.BinarySearchFunc(s, key, func(l Label, key string) int { return strings.Compare(l.Key, key) })
+	if !ok {
+		return "", false
+	}
+	return s[i].Value, true
+}
+
+var (
+	_ Labels = LabelMap(nil)
+	_ Labels = LabelSet(nil)
+)

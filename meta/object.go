@@ -1,0 +1,121 @@
+package meta
+
+// TypeMeta says what a document is. Embed it first in every object.
+type TypeMeta struct {
+	Kind       string `json:"kind,omitempty" protobuf:"bytes,1,opt,name=kind"`
+	APIVersion string `json:"apiVersion,omitempty" protobuf:"bytes,2,opt,name=apiVersion"`
+}
+
+// GroupVersionKind takes the two strings apart. Group and Version are empty when APIVersion cannot be parsed;
+// use [ParseGroupVersion] where that must be told apart.
+func (t TypeMeta) GroupVersionKind() GroupVersionKind {
+	gv, err := ParseGroupVersion(t.APIVersion)
+	if err != nil {
+		return GroupVersionKind{Kind: t.Kind}
+	}
+	return gv.WithKind(t.Kind)
+}
+
+// UID identifies one life of an object: a new object with an old name has a new UID (NAME-03, META-07).
+type UID string
+
+// Key is where an object lives within its resource. Cluster-scoped objects have an empty Namespace.
+type Key struct{ Namespace, Name string }
+
+// String is "namespace/name", or "name" for cluster-scoped objects.
+func (k Key) String() string {
+	if k.Namespace == "" {
+		return k.Name
+	}
+	return k.Namespace + "/" + k.Name
+}
+
+// ObjectMeta is the metadata of every stored object (requirements META-01 to META-19). The server owns UID,
+// ResourceVersion, Generation, the timestamps, SelfLink (always empty) and ManagedFields.
+type ObjectMeta struct {
+	Name                       string               `json:"name,omitempty" protobuf:"bytes,1,opt,name=name"`
+	GenerateName               string               `json:"generateName,omitempty" protobuf:"bytes,2,opt,name=generateName"`
+	Namespace                  string               `json:"namespace,omitempty" protobuf:"bytes,3,opt,name=namespace"`
+	SelfLink                   string               `json:"selfLink,omitempty" protobuf:"bytes,4,opt,name=selfLink"`
+	UID                        UID                  `json:"uid,omitempty" protobuf:"bytes,5,opt,name=uid"`
+	ResourceVersion            string               `json:"resourceVersion,omitempty" protobuf:"bytes,6,opt,name=resourceVersion"`
+	Generation                 int64                `json:"generation,omitempty" protobuf:"varint,7,opt,name=generation"`
+	CreationTimestamp          Time                 `json:"creationTimestamp,omitempty,omitzero" protobuf:"bytes,8,opt,name=creationTimestamp"`
+	DeletionTimestamp          *Time                `json:"deletionTimestamp,omitempty" protobuf:"bytes,9,opt,name=deletionTimestamp"`
+	DeletionGracePeriodSeconds *int64               `json:"deletionGracePeriodSeconds,omitempty" protobuf:"varint,10,opt,name=deletionGracePeriodSeconds"`
+	Labels                     map[string]string    `json:"labels,omitempty" protobuf:"bytes,11,rep,name=labels"`
+	Annotations                map[string]string    `json:"annotations,omitempty" protobuf:"bytes,12,rep,name=annotations"`
+	OwnerReferences            []OwnerReference     `json:"ownerReferences,omitempty" patchStrategy:"merge" patchMergeKey:"uid" protobuf:"bytes,13,rep,name=ownerReferences"`
+	Finalizers                 []string             `json:"finalizers,omitempty" patchStrategy:"merge" protobuf:"bytes,14,rep,name=finalizers"`
+	ManagedFields              []ManagedFieldsEntry `json:"managedFields,omitempty" protobuf:"bytes,17,rep,name=managedFields"`
+}
+
+// Named is the metadata of a new object; namespace is empty for cluster-scoped kinds.
+func Named(namespace, name string) ObjectMeta {
+	return ObjectMeta{Namespace: namespace, Name: name}
+}
+
+// Key is the object's place within its resource.
+func (m ObjectMeta) Key() Key { return Key{Namespace: m.Namespace, Name: m.Name} }
+
+// GetObjectMeta returns the metadata itself. Every struct that embeds ObjectMeta has this method, which is how
+// code that does not know the struct reaches its metadata.
+func (m *ObjectMeta) GetObjectMeta() *ObjectMeta { return m }
+
+// ListMeta is the metadata of collections (COLL-05 to COLL-11) and of [Status].
+type ListMeta struct {
+	SelfLink           string `json:"selfLink,omitempty" protobuf:"bytes,1,opt,name=selfLink"`
+	ResourceVersion    string `json:"resourceVersion,omitempty" protobuf:"bytes,2,opt,name=resourceVersion"`
+	Continue           string `json:"continue,omitempty" protobuf:"bytes,3,opt,name=continue"`
+	RemainingItemCount *int64 `json:"remainingItemCount,omitempty" protobuf:"varint,4,opt,name=remainingItemCount"`
+}
+
+// OwnerReference names an object that must exist for this one to exist (META-14). The owner is in the same
+// namespace or cluster-scoped.
+type OwnerReference struct {
+	APIVersion         string `json:"apiVersion" protobuf:"bytes,5,opt,name=apiVersion"`
+	Kind               string `json:"kind" protobuf:"bytes,1,opt,name=kind"`
+	Name               string `json:"name" protobuf:"bytes,3,opt,name=name"`
+	UID                UID    `json:"uid" protobuf:"bytes,4,opt,name=uid"`
+	Controller         *bool  `json:"controller,omitempty" protobuf:"varint,6,opt,name=controller"`
+	BlockOwnerDeletion *bool  `json:"blockOwnerDeletion,omitempty" protobuf:"varint,7,opt,name=blockOwnerDeletion"`
+}
+
+// ManagedFieldsOperation is how a manager came to own fields.
+type ManagedFieldsOperation string
+
+const (
+	// ManagedFieldsApply marks fields owned through server-side apply.
+	ManagedFieldsApply ManagedFieldsOperation = "Apply"
+	// ManagedFieldsUpdate marks fields owned through create, update or another kind of patch.
+	ManagedFieldsUpdate ManagedFieldsOperation = "Update"
+)
+
+// FieldsTypeV1 is the only value of ManagedFieldsEntry.FieldsType.
+const FieldsTypeV1 = "FieldsV1"
+
+// ManagedFieldsEntry records which fields one manager owns (META-11). Package apply reads and writes them.
+//
+// In protobuf, field 7 is a message whose only field (1, bytes) holds FieldsV1.
+type ManagedFieldsEntry struct {
+	Manager     string                 `json:"manager,omitempty" protobuf:"bytes,1,opt,name=manager"`
+	Operation   ManagedFieldsOperation `json:"operation,omitempty" protobuf:"bytes,2,opt,name=operation"`
+	APIVersion  string                 `json:"apiVersion,omitempty" protobuf:"bytes,3,opt,name=apiVersion"`
+	Time        *Time                  `json:"time,omitempty" protobuf:"bytes,4,opt,name=time"`
+	FieldsType  string                 `json:"fieldsType,omitempty" protobuf:"bytes,6,opt,name=fieldsType"`
+	FieldsV1    RawJSON                `json:"fieldsV1,omitempty" protobuf:"bytes,7,opt,name=fieldsV1"`
+	Subresource string                 `json:"subresource,omitempty" protobuf:"bytes,8,opt,name=subresource"`
+}
+
+// PartialObjectMetadata is any object reduced to its metadata (TABLE-10).
+type PartialObjectMetadata struct {
+	TypeMeta
+	ObjectMeta `json:"metadata" protobuf:"bytes,1,opt,name=metadata"`
+}
+
+// PartialObjectMetadataList is a collection reduced to metadata (TABLE-10).
+type PartialObjectMetadataList struct {
+	TypeMeta
+	ListMeta `json:"metadata" protobuf:"bytes,1,opt,name=metadata"`
+	Items    []PartialObjectMetadata `json:"items" protobuf:"bytes,2,rep,name=items"`
+}

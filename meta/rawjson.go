@@ -1,0 +1,22 @@
+package meta
+
+// RawJSON is one JSON value kept as its text. Empty means absent and is written as null.
+type RawJSON []byte
+
+// MarshalJSON returns the text itself, not a copy: the caller must not change it.
+func (r RawJSON) MarshalJSON() ([]byte, error) {
+	if len(r) == 0 {
+		return []byte("null"), nil
+	}
+	return r, nil
+}
+
+// UnmarshalJSON keeps a copy of b; null becomes empty. The text is not checked: decoders hand over valid values.
+func (r *RawJSON) UnmarshalJSON(b []byte) error {
+	if string(b) == "null" {
+		*r = nil
+		return nil
+	}
+	*r = append(RawJSON(nil), b...)
+	return nil
+}

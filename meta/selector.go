@@ -1,0 +1,133 @@
+package meta
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// MaxRequirements is how many requirements a label or field selector may have. Matching costs up to one look-up per
+// requirement and object, so this bounds what one request can make a list or a watch do.
+const MaxRequirements = 1000
+
+// Selector is a set of requirements on labels, all of which must hold (QUERY-19). The zero value matches everything.
+// A Selector never changes and may be used by many goroutines at once.
+type Selector struct{ reqs []requirement } // sorted, distinct
+
+// LabelSelector is a selector as it stands in bodies: all of its parts must hold. [SelectorFrom] makes it usable.
+type LabelSelector struct {
+	MatchLabels      map[string]string          `json:"matchLabels,omitempty" protobuf:"bytes,1,rep,name=matchLabels"`
+	MatchExpressions []LabelSelectorRequirement `json:"matchExpressions,omitempty" protobuf:"bytes,2,rep,name=matchExpressions"`
+}
+
+// LabelSelectorRequirement is one condition of a LabelSelector. Operator is In, NotIn, Exists or DoesNotExist.
+type LabelSelectorRequirement struct {
+	Key      string   `json:"key" protobuf:"bytes,1,opt,name=key"`
+	Operator Operator `json:"operator" protobuf:"bytes,2,opt,name=operator"`
+	Values   []string `json:"values,omitempty" protobuf:"bytes,3,rep,name=values"`
+}
+
+// ParseSelector reads the whole of s or fails; an invalid selector is never "everything". It takes time linear in s
+// (but for sorting the values), and errors repeat only short parts of s. Every error starts with "unable to parse
+// requirement: " and belongs to a 400 answer.
+//
+// Requirements are separated by commas, blanks between tokens do not count, and each one has one of the forms
+//
+//	k   !k   k=v   k==v   k!=v   k in (v,w)   k notin (v,w)   k>1   k<1
+//
+// k!=v and notin also match objects without the label; values may be empty ("k=", "k in (,v)").
+func ParseSelector(s string) (Selector, error) {
+	p := selectorParser{rest: s}
+	reqs, err := p.parse()
+	if err != nil {
+		return Selector{}, fmt.Errorf("unable to parse requirement: %w", err)
+	}
+	return canonicalSelector(reqs), nil
+}
+
+// SelectorFrom makes a selector of its body form. Nil matches nothing, an empty one everything; this is how every
+// Kubernetes API reads the two. An unknown operator, a bad key or a bad value is an error.
+func SelectorFrom(s *LabelSelector) (Selector, error) {
+	if s == nil {
+		return Nothing(), nil
+	}
+	reqs := make([]Requirement, 0, min(len(s.MatchLabels)+len(s.MatchExpressions), MaxRequirements+1))
+	for k, v := range s.MatchLabels {
+		reqs = append(reqs, Requirement{Key: k, Op: In, Values: []string{v}})
+	}
+	for _, e := range s.MatchExpressions {
+		switch e.Operator {
+		case In, NotIn, Exists, DoesNotExist:
+		default:
+			return Selector{}, fmt.Errorf("%s is not a valid label selector operator", quoteShort(string(e.Operator)))
+		}
+		reqs = append(reqs, Requirement{Key: e.Key, Op: e.Operator, Values: e.Values})
+	}
+	return NewSelector(reqs...)
+}
+
+// NewSelector checks and combines requirements; none give a selector that matches everything. Values may come in any
+// order and are copied.
+func NewSelector(reqs ...Requirement) (Selector, error) {
+	if len(reqs) > MaxRequirements {
+		return Selector{}, errTooManyRequirements
+	}
+	checked := make([]requirement, 0, len(reqs))
+	for _, r := range reqs {
+		c, err := newRequirement(r.Key, r.Op, slices.Clone(r.Values))
+		if err != nil {
+			return Selector{}, err
+		}
+		checked = append(checked, c)
+	}
+	return canonicalSelector(checked), nil
+}
+
+// Nothing is a selector that matches no object: it asks for a label to be there and to be absent.
+func Nothing() Selector {
+	return canonicalSelector([]requirement{{key: "nothing", op: Exists}, {key: "nothing", op: DoesNotExist}})
+}
+
+func canonicalSelector(reqs []requirement) Selector {
+	if len(reqs) == 0 {
+		return Selector{}
+	}
+	slices.SortFunc(reqs, compareRequirements)
+	same := func(a, b requirement) bool { return compareRequirements(a, b) == 0 }
+	return Selector{reqs: slices.CompactFunc(reqs, same)}
+}
+
+// Matches reports whether all requirements hold. It allocates nothing.
+func (s Selector) Matches(l Labels) bool {
+	for i := range s.reqs {
+		if !s.reqs[i].matches(l) {
+			return false
+		}
+	}
+	return true
+}
+
+// Empty reports whether s matches everything because it requires nothing.
+func (s Selector) Empty() bool { return len(s.reqs) == 0 }
+
+// String is the canonical form: equal for selectors that differ only in order, repetition, blanks or "==" against "=",
+// and parsed back to an equal selector.
+func (s Selector) String() string {
+	var b strings.Builder
+	for i := range s.reqs {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		s.reqs[i].appendTo(&b)
+	}
+	return b.String()
+}
+
+// Requirements returns a copy of the requirements in canonical order.
+func (s Selector) Requirements() []Requirement {
+	out := make([]Requirement, len(s.reqs))
+	for i := range s.reqs {
+		out[i] = s.reqs[i].public()
+	}
+	return out
+}

@@ -1,0 +1,47 @@
+package meta
+
+// Table is a collection or an object as rows for people (TABLE-01 to TABLE-09).
+type Table struct {
+	TypeMeta
+	ListMeta          `json:"metadata"`
+	ColumnDefinitions []TableColumnDefinition `json:"columnDefinitions"`
+	Rows              []TableRow              `json:"rows"`
+}
+
+// TableColumnDefinition describes one column. Type and Format are those of OpenAPI ("string", "date", …);
+// columns with a Priority above 0 are shown only in wide views.
+type TableColumnDefinition struct {
+	Name        string `json:"name"`
+	Type        string `json:"type"`
+	Format      string `json:"format"`
+	Description string `json:"description"`
+	Priority    int32  `json:"priority"`
+}
+
+// TableRow is one object: cells in column order and, depending on includeObject, the object or its metadata.
+type TableRow struct {
+	Cells      []any               `json:"cells"`
+	Conditions []TableRowCondition `json:"conditions,omitempty"`
+	Object     RawJSON             `json:"object"` // null when not included
+}
+
+// TableRowCondition marks a row, for instance as completed.
+type TableRowCondition struct {
+	Type    string          `json:"type"`
+	Status  ConditionStatus `json:"status"`
+	Reason  string          `json:"reason,omitempty"`
+	Message string          `json:"message,omitempty"`
+}
+
+// RowCompleted is the type of a row condition: the object has run to its end.
+const RowCompleted = "Completed"
+
+// IncludeObject selects what TableRow.Object holds (TABLE-08).
+type IncludeObject string
+
+// The values of the includeObject parameter.
+const (
+	IncludeNone     IncludeObject = "None"     // null
+	IncludeMetadata IncludeObject = "Metadata" // a PartialObjectMetadata; the default
+	IncludeFull     IncludeObject = "Object"   // the whole object
+)
