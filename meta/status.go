@@ -39,6 +39,8 @@ const (
 	CauseFieldValueForbidden      CauseType = "FieldValueForbidden"      // a value must not be set here or now
 	CauseFieldValueTooLong        CauseType = "FieldValueTooLong"        // a value has too many bytes
 	CauseFieldValueTooMany        CauseType = "FieldValueTooMany"        // a collection has too many items
+	CauseFieldValueTooShort       CauseType = "FieldValueTooShort"       // a value has too few bytes
+	CauseFieldValueTooFew         CauseType = "FieldValueTooFew"         // a collection has too few items
 	CauseFieldValueTypeInvalid    CauseType = "FieldValueTypeInvalid"    // a value has the wrong type
 	CauseInternalError            CauseType = "InternalError"            // checking a field failed
 	CauseUnexpectedServerResponse CauseType = "UnexpectedServerResponse" // a client could not read an answer

@@ -1,0 +1,182 @@
+package status
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/kindwright/kindwright/meta"
+)
+
+// Error is a failure as a client gets to see it. Make one with the constructors of this package; the builders
+// (WithMessage and so on) return changed copies, so an Error never changes and may be shared.
+type Error struct {
+	status meta.Status
+	cause  error
+}
+
+// Error is the message of the Status.
+func (e *Error) Error() string { return e.status.Message }
+
+// Status is the document to answer with. The caller may change what it gets.
+func (e *Error) Status() meta.Status {
+	s := e.status
+	if s.Details != nil {
+		d := *s.Details
+		d.Causes = slices.Clone(d.Causes)
+		s.Details = &d
+	}
+	return s
+}
+
+// Unwrap is what led to the error, for logs; it is never sent. Nil when there is nothing more to tell.
+func (e *Error) Unwrap() error { return e.cause }
+
+// Reason is the reason of the Status.
+func (e *Error) Reason() meta.Reason { return e.status.Reason }
+
+// Code is the HTTP status, 400 to 599.
+func (e *Error) Code() int { return int(e.status.Code) }
+
+// RetryAfterSeconds is how long the client should wait before it tries again; 0 when the error does not say. Answers
+// repeat it in the Retry-After header (ERR-24).
+func (e *Error) RetryAfterSeconds() int {
+	if e.status.Details == nil {
+		return 0
+	}
+	return int(e.status.Details.RetryAfterSeconds)
+}
+
+// WithMessage returns a copy with another message.
+func (e *Error) WithMessage(format string, args ...any) *Error {
+	c := e.clone()
+	c.status.Message = fmt.Sprintf(format, args...)
+	return c
+}
+
+// WithCode returns a copy with another HTTP status; codes outside 400 to 599 change nothing.
+func (e *Error) WithCode(code int) *Error {
+	c := e.clone()
+	if code >= 400 && code <= 599 {
+		c.status.Code = int32(code)
+	}
+	return c
+}
+
+// WithReason returns a copy with another reason and the same code.
+func (e *Error) WithReason(reason meta.Reason) *Error {
+	c := e.clone()
+	c.status.Reason = reason
+	return c
+}
+
+// WithCauses returns a copy with causes added.
+func (e *Error) WithCauses(causes ...meta.StatusCause) *Error {
+	c := e.clone()
+	d := c.details()
+	d.Causes = append(d.Causes, causes...)
+	return c
+}
+
+// WithRetryAfter returns a copy that asks the client to wait before it tries again.
+func (e *Error) WithRetryAfter(seconds int) *Error {
+	c := e.clone()
+	c.details().RetryAfterSeconds = seconds32(seconds)
+	return c
+}
+
+// WithUID returns a copy that tells which life of the object is meant.
+func (e *Error) WithUID(uid meta.UID) *Error {
+	c := e.clone()
+	c.details().UID = uid
+	return c
+}
+
+// WithContinue returns a copy whose metadata carries a token to go on with: the answer to an expired continue token.
+func (e *Error) WithContinue(token string) *Error {
+	c := e.clone()
+	c.status.Continue = token
+	return c
+}
+
+// WithCause returns a copy that unwraps to cause. Its text is for logs and is not sent.
+func (e *Error) WithCause(cause error) *Error {
+	c := e.clone()
+	c.cause = cause
+	return c
+}
+
+func (e *Error) clone() *Error { return &Error{status: e.Status(), cause: e.cause} }
+
+// details may only be called on an Error nobody else has seen yet.
+func (e *Error) details() *meta.StatusDetails {
+	if e.status.Details == nil {
+		e.status.Details = &meta.StatusDetails{}
+	}
+	return e.status.Details
+}
+
+// FromStatus makes an Error of a Status from elsewhere, for instance a webhook's answer (ERR-17). Kind, version and
+// "Failure" are set whatever was given. A code outside 400 to 599 is replaced by the reason's, or else by 500.
+func FromStatus(s meta.Status) *Error {
+	e := (&Error{status: s}).clone()
+	e.status.TypeMeta = statusType
+	e.status.Status = meta.StatusFailure
+	if c := e.status.Code; c < 400 || c > 599 {
+		e.status.Code = codeOf(e.status.Reason)
+	}
+	return e
+}
+
+var statusType = meta.TypeMeta{Kind: "Status", APIVersion: "v1"}
+
+func newError(reason meta.Reason, message string, details *meta.StatusDetails) *Error {
+	return &Error{status: meta.Status{
+		TypeMeta: statusType,
+		Status:   meta.StatusFailure,
+		Message:  message,
+		Reason:   reason,
+		Details:  details,
+		Code:     codeOf(reason),
+	}}
+}
+
+// codeOf is the HTTP status that goes with a reason (ERR-23).
+func codeOf(reason meta.Reason) int32 {
+	switch reason {
+	case meta.ReasonBadRequest:
+		return http.StatusBadRequest
+	case meta.ReasonUnauthorized:
+		return http.StatusUnauthorized
+	case meta.ReasonForbidden:
+		return http.StatusForbidden
+	case meta.ReasonNotFound:
+		return http.StatusNotFound
+	case meta.ReasonMethodNotAllowed:
+		return http.StatusMethodNotAllowed
+	case meta.ReasonNotAcceptable:
+		return http.StatusNotAcceptable
+	case meta.ReasonAlreadyExists, meta.ReasonConflict:
+		return http.StatusConflict
+	case meta.ReasonExpired, meta.ReasonGone:
+		return http.StatusGone
+	case meta.ReasonRequestEntityTooLarge:
+		return http.StatusRequestEntityTooLarge
+	case meta.ReasonUnsupportedMediaType:
+		return http.StatusUnsupportedMediaType
+	case meta.ReasonInvalid:
+		return http.StatusUnprocessableEntity
+	case meta.ReasonTooManyRequests:
+		return http.StatusTooManyRequests
+	case meta.ReasonServiceUnavailable:
+		return http.StatusServiceUnavailable
+	case meta.ReasonTimeout:
+		return http.StatusGatewayTimeout
+	default: // InternalError, ServerTimeout, unknown
+		return http.StatusInternalServerError
+	}
+}
+
+func seconds32(seconds int) int32 {
+	return int32(min(max(seconds, 0), 1<<31-1))
+}

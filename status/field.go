@@ -1,0 +1,140 @@
+package status
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/meta"
+)
+
+const (
+	// maxCauses bounds an answer: a body of a few MiB can have a hundred thousand wrong items.
+	maxCauses = 1000
+	// maxShownValue bounds how many bytes of a wrong value its message repeats.
+	maxShownValue = 1024
+)
+
+// FieldError is one thing wrong with one field.
+type FieldError struct {
+	Type   meta.CauseType
+	Field  string // as Path.String writes it; empty for the object itself
+	Value  any    // the wrong value; not shown for Required, Forbidden, TooLong and InternalError
+	Detail string // what would be right; may be empty
+}
+
+// Message is the problem without the field: `Invalid value: "x": must be a color`, `Required value`, `Forbidden: …`.
+func (f FieldError) Message() string {
+	s := describe(f.Type)
+	switch f.Type {
+	case meta.CauseFieldValueRequired, meta.CauseFieldValueForbidden, meta.CauseFieldValueTooLong, meta.CauseFieldValueTooShort, meta.CauseInternalError:
+	default:
+		s += ": " + showValue(f.Value)
+	}
+	if f.Detail != "" {
+		s += ": " + f.Detail
+	}
+	return s
+}
+
+// String is the field and the problem: "spec.size: Required value".
+func (f FieldError) String() string {
+	if f.Field == "" {
+		return f.Message()
+	}
+	return f.Field + ": " + f.Message()
+}
+
+// Invalid is 422: the object of this kind is understood but wrong. Every problem becomes a cause; the message names
+// them all, in brackets when there are several, the same text once. Beyond a thousand problems only their number is told.
+func Invalid(k meta.GroupKind, name string, errs []FieldError) *Error {
+	shown := errs[:min(len(errs), maxCauses)]
+	causes := make([]meta.StatusCause, len(shown))
+	texts := make([]string, 0, len(shown)+1)
+	seen := make(map[string]struct{}, len(shown))
+	for i, f := range shown {
+		causes[i] = meta.StatusCause{Type: f.Type, Message: f.Message(), Field: f.Field}
+		text := f.String()
+		if _, dup := seen[text]; !dup {
+			seen[text] = struct{}{}
+			texts = append(texts, text)
+		}
+	}
+	if more := len(errs) - len(shown); more > 0 {
+		texts = append(texts, fmt.Sprintf("and %d more", more))
+	}
+	message := fmt.Sprintf("%s %q is invalid", k, name)
+	switch len(texts) {
+	case 0:
+	case 1:
+		message += ": " + texts[0]
+	default:
+		message += ": [" + strings.Join(texts, ", ") + "]"
+	}
+	return newError(meta.ReasonInvalid, message, &meta.StatusDetails{Name: name, Group: k.Group, Kind: k.Kind, Causes: causes})
+}
+
+func describe(t meta.CauseType) string {
+	switch t {
+	case meta.CauseFieldValueNotFound:
+		return "Not found"
+	case meta.CauseFieldValueRequired:
+		return "Required value"
+	case meta.CauseFieldValueDuplicate:
+		return "Duplicate value"
+	case meta.CauseFieldValueNotSupported:
+		return "Unsupported value"
+	case meta.CauseFieldValueForbidden:
+		return "Forbidden"
+	case meta.CauseFieldValueTooLong:
+		return "Too long"
+	case meta.CauseFieldValueTooShort:
+		return "Too short"
+	case meta.CauseFieldValueTooMany:
+		return "Too many"
+	case meta.CauseFieldValueTooFew:
+		return "Too few"
+	case meta.CauseInternalError:
+		return "Internal error"
+	default: // Invalid and TypeInvalid read alike
+		return "Invalid value"
+	}
+}
+
+// showValue writes strings quoted, numbers plain and everything else as JSON, cut to maxShownValue bytes.
+func showValue(v any) string {
+	switch t := v.(type) {
+	case nil:
+		return "null"
+	case string:
+		if len(t) > maxShownValue {
+			return strconv.Quote(cut(t)) + "…"
+		}
+		return strconv.Quote(t)
+	case int64, int32, float64, float32, bool:
+		return fmt.Sprint(t)
+	}
+	text := ""
+	if b, err := json.Marshal(v); err == nil {
+		text = string(b)
+	} else if s, ok := v.(fmt.Stringer); ok {
+		text = s.String()
+	} else {
+		text = fmt.Sprintf("%#v", v)
+	}
+	if len(text) > maxShownValue {
+		return cut(text) + "…"
+	}
+	return text
+}
+
+// cut keeps whole characters.
+func cut(s string) string {
+	n := maxShownValue
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}

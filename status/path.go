@@ -1,0 +1,49 @@
+package status
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Path leads to a field of an object: "spec.items[0].name". Paths are linked from the end to the root and never
+// change, so that a validator can keep one per level and share it. A nil Path is the object itself.
+type Path struct {
+	parent *Path
+	text   string // one name, or one "[…]"
+}
+
+// At is the path of these names from the root; without names it is the object itself.
+func At(names ...string) *Path { return (*Path)(nil).child(names) }
+
+// Child goes on to a named field.
+func (p *Path) Child(name string) *Path { return &Path{parent: p, text: name} }
+
+// Index goes on to an item of a list.
+func (p *Path) Index(i int) *Path { return &Path{parent: p, text: "[" + strconv.Itoa(i) + "]"} }
+
+// Key goes on to an entry of a map, or to the item of a keyed list.
+func (p *Path) Key(s string) *Path { return &Path{parent: p, text: "[" + s + "]"} }
+
+// String is the form that answers carry; empty for the object itself.
+func (p *Path) String() string {
+	var parts []string
+	for ; p != nil; p = p.parent {
+		parts = append(parts, p.text)
+	}
+	var b strings.Builder
+	for _, part := range slices.Backward(parts) {
+		if b.Len() > 0 && !strings.HasPrefix(part, "[") {
+			b.WriteByte('.')
+		}
+		b.WriteString(part)
+	}
+	return b.String()
+}
+
+func (p *Path) child(names []string) *Path {
+	for _, n := range names {
+		p = p.Child(n)
+	}
+	return p
+}
