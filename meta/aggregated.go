@@ -19,8 +19,8 @@ type DiscoveryFreshness string
 
 // The values of APIVersionDiscovery.Freshness.
 const (
-	DiscoveryCurrent DiscoveryFreshness = "Current"
-	DiscoveryStale   DiscoveryFreshness = "Stale" // an aggregated server could not be asked lately
+	DiscoveryFreshnessCurrent DiscoveryFreshness = "Current"
+	DiscoveryFreshnessStale   DiscoveryFreshness = "Stale" // an aggregated server could not be asked lately
 )
 
 // APIVersionDiscovery is one version of a group, in priority order.
@@ -35,8 +35,8 @@ type ResourceScope string
 
 // The values of APIResourceDiscovery.Scope.
 const (
-	ScopeCluster    ResourceScope = "Cluster"
-	ScopeNamespaced ResourceScope = "Namespaced"
+	ScopeCluster   ResourceScope = "Cluster"
+	ScopeNamespace ResourceScope = "Namespaced"
 )
 
 // APIResourceDiscovery is one resource of a version. ResponseKind is nil when only subresources are served.

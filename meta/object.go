@@ -81,14 +81,14 @@ type OwnerReference struct {
 	BlockOwnerDeletion *bool  `json:"blockOwnerDeletion,omitempty" protobuf:"varint,7,opt,name=blockOwnerDeletion"`
 }
 
-// ManagedFieldsOperation is how a manager came to own fields.
-type ManagedFieldsOperation string
+// ManagedFieldsOperationType is how a manager came to own fields.
+type ManagedFieldsOperationType string
 
 const (
-	// ManagedFieldsApply marks fields owned through server-side apply.
-	ManagedFieldsApply ManagedFieldsOperation = "Apply"
-	// ManagedFieldsUpdate marks fields owned through create, update or another kind of patch.
-	ManagedFieldsUpdate ManagedFieldsOperation = "Update"
+	// ManagedFieldsOperationApply marks fields owned through server-side apply.
+	ManagedFieldsOperationApply ManagedFieldsOperationType = "Apply"
+	// ManagedFieldsOperationUpdate marks fields owned through create, update or another kind of patch.
+	ManagedFieldsOperationUpdate ManagedFieldsOperationType = "Update"
 )
 
 // FieldsTypeV1 is the only value of ManagedFieldsEntry.FieldsType.
@@ -98,13 +98,13 @@ const FieldsTypeV1 = "FieldsV1"
 //
 // In protobuf, field 7 is a message whose only field (1, bytes) holds FieldsV1.
 type ManagedFieldsEntry struct {
-	Manager     string                 `json:"manager,omitempty" protobuf:"bytes,1,opt,name=manager"`
-	Operation   ManagedFieldsOperation `json:"operation,omitempty" protobuf:"bytes,2,opt,name=operation"`
-	APIVersion  string                 `json:"apiVersion,omitempty" protobuf:"bytes,3,opt,name=apiVersion"`
-	Time        *Time                  `json:"time,omitempty" protobuf:"bytes,4,opt,name=time"`
-	FieldsType  string                 `json:"fieldsType,omitempty" protobuf:"bytes,6,opt,name=fieldsType"`
-	FieldsV1    RawJSON                `json:"fieldsV1,omitempty" protobuf:"bytes,7,opt,name=fieldsV1"`
-	Subresource string                 `json:"subresource,omitempty" protobuf:"bytes,8,opt,name=subresource"`
+	Manager     string                     `json:"manager,omitempty" protobuf:"bytes,1,opt,name=manager"`
+	Operation   ManagedFieldsOperationType `json:"operation,omitempty" protobuf:"bytes,2,opt,name=operation"`
+	APIVersion  string                     `json:"apiVersion,omitempty" protobuf:"bytes,3,opt,name=apiVersion"`
+	Time        *Time                      `json:"time,omitempty" protobuf:"bytes,4,opt,name=time"`
+	FieldsType  string                     `json:"fieldsType,omitempty" protobuf:"bytes,6,opt,name=fieldsType"`
+	FieldsV1    RawJSON                    `json:"fieldsV1,omitempty" protobuf:"bytes,7,opt,name=fieldsV1"`
+	Subresource string                     `json:"subresource,omitempty" protobuf:"bytes,8,opt,name=subresource"`
 }
 
 // PartialObjectMetadata is any object reduced to its metadata (TABLE-10).

@@ -5,8 +5,8 @@ type ResourceVersionMatch string
 
 // The values of resourceVersionMatch.
 const (
-	MatchExact        ResourceVersionMatch = "Exact"        // this version and no other
-	MatchNotOlderThan ResourceVersionMatch = "NotOlderThan" // this version or a newer one
+	ResourceVersionMatchExact        ResourceVersionMatch = "Exact"        // this version and no other
+	ResourceVersionMatchNotOlderThan ResourceVersionMatch = "NotOlderThan" // this version or a newer one
 )
 
 // The values of fieldValidation (QUERY-23).
@@ -24,15 +24,15 @@ type DeletionPropagation string
 
 // The values of propagationPolicy.
 const (
-	PropagateOrphan     DeletionPropagation = "Orphan"     // dependents stay, without the owner
-	PropagateBackground DeletionPropagation = "Background" // the owner goes now, dependents later
-	PropagateForeground DeletionPropagation = "Foreground" // dependents go first
+	DeletePropagationOrphan     DeletionPropagation = "Orphan"     // dependents stay, without the owner
+	DeletePropagationBackground DeletionPropagation = "Background" // the owner goes now, dependents later
+	DeletePropagationForeground DeletionPropagation = "Foreground" // dependents go first
 )
 
 // The finalizers through which propagation policies work.
 const (
-	FinalizerOrphan     = "orphan"
-	FinalizerForeground = "foregroundDeletion"
+	FinalizerOrphanDependents = "orphan"
+	FinalizerDeleteDependents = "foregroundDeletion"
 )
 
 // GetOptions are the parameters of a get.

@@ -36,12 +36,12 @@ type TableRowCondition struct {
 // RowCompleted is the type of a row condition: the object has run to its end.
 const RowCompleted = "Completed"
 
-// IncludeObject selects what TableRow.Object holds (TABLE-08).
-type IncludeObject string
+// IncludeObjectPolicy selects what TableRow.Object holds (TABLE-08).
+type IncludeObjectPolicy string
 
 // The values of the includeObject parameter.
 const (
-	IncludeNone     IncludeObject = "None"     // null
-	IncludeMetadata IncludeObject = "Metadata" // a PartialObjectMetadata; the default
-	IncludeFull     IncludeObject = "Object"   // the whole object
+	IncludeNone     IncludeObjectPolicy = "None"     // null
+	IncludeMetadata IncludeObjectPolicy = "Metadata" // a PartialObjectMetadata; the default
+	IncludeObject   IncludeObjectPolicy = "Object"   // the whole object
 )
