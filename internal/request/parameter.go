@@ -1,0 +1,279 @@
+package request
+
+import (
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/status"
+)
+
+// The bounds of a query (security vector H7). Selectors may be long, so the size is generous; it is what net/http
+// allows for all headers by default.
+const (
+	MaxQueryBytes = 1 << 20
+	MaxParameters = 1000
+)
+
+// MaxTimeoutSeconds is what a longer timeoutSeconds is cut to: 68 years, which still fits a time.Duration.
+const MaxTimeoutSeconds = 1<<31 - 1
+
+// parseQuery reads a raw query. Unlike net/url it reports what it cannot read instead of leaving it out: a pair with a
+// semicolon, a bad escape, or bytes that are not UTF-8.
+func parseQuery(raw string) (url.Values, error) {
+	switch {
+	case raw == "":
+		return nil, nil
+	case len(raw) > MaxQueryBytes:
+		return nil, status.BadRequest("query is longer than %d bytes", MaxQueryBytes)
+	case strings.Contains(raw, ";"):
+		return nil, status.BadRequest("query contains a semicolon; separate parameters with &, and send %%3B for one in a value")
+	case strings.Count(raw, "&") >= MaxParameters:
+		return nil, status.BadRequest("query has more than %d parameters", MaxParameters)
+	}
+	values := make(url.Values)
+	for pair := range strings.SplitSeq(raw, "&") {
+		if pair == "" {
+			continue // "a=1&" says nothing more than "a=1"
+		}
+		name, value, _ := strings.Cut(pair, "=")
+		name, err := url.QueryUnescape(name)
+		if err == nil {
+			value, err = url.QueryUnescape(value)
+		}
+		if err != nil {
+			return nil, status.BadRequest("query parameter %s has a bad escape", quote(pair))
+		}
+		if !utf8.ValidString(name) || !utf8.ValidString(value) {
+			return nil, status.BadRequest("query parameter %s is not UTF-8", quote(pair))
+		}
+		values[name] = append(values[name], value)
+	}
+	return values, nil
+}
+
+// verbs is a set of verbs, for the table below.
+type verbs uint16
+
+const (
+	onGet verbs = 1 << iota
+	onList
+	onWatch
+	onCreate
+	onUpdate
+	onPatch
+	onDelete
+	onDeleteCollection
+	onOther // requests for paths that are no resource
+
+	onSelecting = onList | onWatch | onDeleteCollection
+	onReading   = onGet | onList | onWatch
+	onEditing   = onCreate | onUpdate | onPatch
+	onDeleting  = onDelete | onDeleteCollection
+	onResources = onReading | onEditing | onDeleting
+)
+
+func verbSet(i *Info) verbs {
+	if !i.IsResource {
+		return onOther
+	}
+	switch i.Verb {
+	case VerbGet:
+		return onGet
+	case VerbList:
+		return onList
+	case VerbWatch:
+		return onWatch
+	case VerbCreate:
+		return onCreate
+	case VerbUpdate:
+		return onUpdate
+	case VerbPatch:
+		return onPatch
+	case VerbDelete:
+		return onDelete
+	}
+	return onDeleteCollection
+}
+
+// parameter is what is known about one name: where it applies and how a value is read.
+type parameter struct {
+	name string
+	on   verbs
+	read func(q *Query, value string) error
+}
+
+// parameters is the table of section QUERY of the requirements. "watch" is read before it, since it decides the verb,
+// and dryRun beside it, since it may repeat.
+var parameters = [...]parameter{
+	{"resourceVersion", onReading | onDeleteCollection, readResourceVersion},
+	{"resourceVersionMatch", onSelecting, text(func(q *Query) *string { return &q.ResourceVersionMatch })},
+	{"allowWatchBookmarks", onWatch, func(q *Query, v string) error { q.AllowWatchBookmarks = boolean(v); return nil }},
+	{"sendInitialEvents", onList | onWatch, flag(func(q *Query) **bool { return &q.SendInitialEvents })},
+	{"limit", onList | onDeleteCollection, readLimit},
+	{"continue", onSelecting, text(func(q *Query) *string { return &q.Continue })},
+	{"labelSelector", onSelecting, readLabelSelector},
+	{"fieldSelector", onSelecting, readFieldSelector},
+	{"timeoutSeconds", onSelecting, readTimeoutSeconds},
+	{"timeout", onResources&^onWatch | onOther, readTimeout},
+	{"pretty", onResources | onOther, flag(func(q *Query) **bool { return &q.Pretty })},
+	{"fieldManager", onEditing, text(func(q *Query) *string { return &q.FieldManager })},
+	{"fieldValidation", onEditing, text(func(q *Query) *string { return &q.FieldValidation })},
+	{"force", onPatch, flag(func(q *Query) **bool { return &q.Force })},
+	{"gracePeriodSeconds", onDeleting, readGracePeriod},
+	{"propagationPolicy", onDeleting, text(func(q *Query) *string { return &q.PropagationPolicy })},
+	{"orphanDependents", onDeleting, flag(func(q *Query) **bool { return &q.OrphanDependents })},
+	{"uid", onDeleting, text(func(q *Query) *string { return &q.PreconditionUID })},
+	{"includeObject", onReading, readIncludeObject},
+	{"export", onResources, func(*Query, string) error {
+		return status.BadRequest("query parameter \"export\" is no longer supported")
+	}},
+}
+
+// read fills in the parameters that apply to the verb.
+func (q *Query) read(i *Info) error {
+	if len(q.Raw) == 0 {
+		return nil
+	}
+	on := verbSet(i)
+	for _, p := range parameters {
+		if p.on&on == 0 {
+			continue
+		}
+		value, err := single(q.Raw, p.name)
+		if err != nil {
+			return err
+		}
+		if value == nil {
+			continue
+		}
+		if err := p.read(q, *value); err != nil {
+			return err
+		}
+	}
+	if on&(onEditing|onDeleting) != 0 {
+		q.DryRun = q.Raw["dryRun"]
+	}
+	return nil
+}
+
+// single returns the value of a parameter that has one, nil when it is absent. The same value twice is one value; two
+// different ones have no meaning that caller and server could agree on.
+func single(raw url.Values, name string) (*string, error) {
+	values := raw[name]
+	if len(values) == 0 {
+		return nil, nil
+	}
+	for _, v := range values[1:] {
+		if v != values[0] {
+			return nil, status.BadRequest("query parameter %q is given with different values", name)
+		}
+	}
+	return &values[0], nil
+}
+
+// boolean has the meaning of QUERY-18: whatever is not plainly false is true, also the empty text of "?watch".
+func boolean(v string) bool { return v != "0" && !strings.EqualFold(v, "false") }
+
+func text(field func(*Query) *string) func(*Query, string) error {
+	return func(q *Query, v string) error {
+		*field(q) = v
+		return nil
+	}
+}
+
+func flag(field func(*Query) **bool) func(*Query, string) error {
+	return func(q *Query, v string) error {
+		b := boolean(v)
+		*field(q) = &b
+		return nil
+	}
+}
+
+// integer reads a decimal number in its only form: no plus sign, no leading zeros, no blanks (security vector W4).
+func integer(name, v string) (int64, error) {
+	n, err := strconv.ParseInt(v, 10, 64)
+	if err != nil || strconv.FormatInt(n, 10) != v {
+		return 0, status.BadRequest("query parameter %q: %s is not a decimal integer of 64 bits", name, quote(v))
+	}
+	return n, nil
+}
+
+func readResourceVersion(q *Query, v string) error {
+	// Versions are compared as text by some clients, so only the canonical form passes (security vector W1).
+	if n, err := strconv.ParseUint(v, 10, 64); v != "" && (err != nil || strconv.FormatUint(n, 10) != v) {
+		return status.BadRequest("invalid resource version: %s", quote(v))
+	}
+	q.ResourceVersion = v
+	return nil
+}
+
+func readLimit(q *Query, v string) error {
+	n, err := integer("limit", v)
+	if err != nil {
+		return err
+	}
+	q.Limit = max(n, 0) // PAGE-10
+	return nil
+}
+
+func readLabelSelector(q *Query, v string) (err error) {
+	if q.LabelSelector, err = meta.ParseSelector(v); err != nil {
+		return status.BadRequest("%s", err)
+	}
+	return nil
+}
+
+func readFieldSelector(q *Query, v string) (err error) {
+	if q.FieldSelector, err = meta.ParseFieldSelector(v); err != nil {
+		return status.BadRequest("%s", err)
+	}
+	return nil
+}
+
+func readTimeoutSeconds(q *Query, v string) error {
+	n, err := integer("timeoutSeconds", v)
+	switch {
+	case err != nil:
+		return err
+	case n < 0:
+		return status.BadRequest("query parameter \"timeoutSeconds\" must not be negative")
+	case n > 0:
+		n = min(n, MaxTimeoutSeconds)
+		q.TimeoutSeconds = &n
+	}
+	return nil
+}
+
+func readTimeout(q *Query, v string) error {
+	if v == "" {
+		return nil // clients without a time-out of their own send the parameter empty
+	}
+	d, err := time.ParseDuration(v)
+	if err != nil || d < 0 {
+		return status.BadRequest("query parameter \"timeout\": %s is not a duration such as 30s", quote(v))
+	}
+	q.Timeout = d
+	return nil
+}
+
+func readGracePeriod(q *Query, v string) error {
+	n, err := integer("gracePeriodSeconds", v)
+	if err != nil {
+		return err
+	}
+	q.GracePeriodSeconds = &n
+	return nil
+}
+
+func readIncludeObject(q *Query, v string) error {
+	switch v {
+	case "", "None", "Metadata", "Object":
+		q.IncludeObject = v
+		return nil
+	}
+	return status.BadRequest("query parameter \"includeObject\": %s is none of None, Metadata and Object", quote(v))
+}

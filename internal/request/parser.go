@@ -1,0 +1,208 @@
+package request
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/status"
+)
+
+// DefaultGroupDomain is the domain part of API group names unless a server sets another one (MODEL-03).
+const DefaultGroupDomain = "k8s.io"
+
+// AllowedMethods is the value of the Allow header that belongs to a 405 of [Parser.Parse].
+const AllowedMethods = "GET, HEAD, POST, PUT, PATCH, DELETE"
+
+// Parser parses the requests of one server. It is immutable and may be used by many goroutines.
+type Parser struct {
+	prefix      []string // decoded segments
+	groupDomain string
+}
+
+// NewParser returns a parser for a server that is mounted below prefix, such as "/shop" ("" for the root; given decoded,
+// with or without a slash at the end). groupDomain is used in the kinds of validation errors; "" means
+// [DefaultGroupDomain].
+func NewParser(prefix, groupDomain string) *Parser {
+	p := &Parser{groupDomain: groupDomain}
+	if p.groupDomain == "" {
+		p.groupDomain = DefaultGroupDomain
+	}
+	for segment := range strings.SplitSeq(prefix, "/") {
+		if segment != "" {
+			p.prefix = append(p.prefix, segment)
+		}
+	}
+	return p
+}
+
+// Parse parses one request for a server below prefix, with the default group domain. Servers keep a [Parser].
+func Parse(r *http.Request, prefix string) (*Info, error) {
+	return NewParser(prefix, "").Parse(r)
+}
+
+// Parse reads method, path and query of a request, and nothing else of it. It returns an Info or a *status.Error,
+// never both:
+//
+//   - 405: a method outside [AllowedMethods], also one in lower case, and a watch asked for with HEAD;
+//   - 404: a path outside the prefix, an empty segment ("//", or a slash at the end of an API path), the old form
+//     /api/v1/watch/… and /apis/{group}/{version}/watch/…, and anything below a subresource;
+//   - 400: everything else that does not parse, with a message that says what and where.
+//
+// The target may be in origin form or in absolute form, which give the same Info; "*" and authority forms are refused.
+func (p *Parser) Parse(r *http.Request) (*Info, error) {
+	method := r.Method
+	if method == "" {
+		method = http.MethodGet // what net/http means by it, for requests that never were on a wire
+	}
+	if !allowed(method) {
+		return nil, status.MethodNotAllowed(meta.GroupResource{}, method)
+	}
+	segments, slash, err := splitPath(r.URL)
+	if err != nil {
+		return nil, err
+	}
+	segments, ok := cutPrefix(segments, p.prefix)
+	if !ok {
+		return nil, status.NotFound(meta.GroupResource{}, "")
+	}
+	raw, err := parseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, err
+	}
+	info := &Info{Segments: segments, Query: Query{Raw: raw, groupDomain: p.groupDomain}}
+	if err := info.setPath(slash); err != nil {
+		return nil, err
+	}
+	if err := info.setVerb(method); err != nil {
+		return nil, err
+	}
+	if err := info.Query.read(info); err != nil {
+		return nil, err
+	}
+	info.nameFromSelector()
+	return info, nil
+}
+
+func allowed(method string) bool {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
+		return true
+	}
+	return false
+}
+
+// cutPrefix removes the segments the server is mounted below.
+func cutPrefix(segments, prefix []string) (rest []string, ok bool) {
+	if len(segments) < len(prefix) {
+		return nil, false
+	}
+	for i, s := range prefix {
+		if segments[i] != s {
+			return nil, false
+		}
+	}
+	return segments[len(prefix):], true
+}
+
+// setPath recognises the shape of the path (PATH-01 to PATH-09). slash says that the path ended with one.
+func (i *Info) setPath(slash bool) error {
+	i.Path = "/" + strings.Join(i.Segments, "/")
+	underAPI := len(i.Segments) > 0 && (i.Segments[0] == corePrefix || i.Segments[0] == groupPrefix)
+	switch {
+	case slash && underAPI:
+		return status.NotFound(meta.GroupResource{}, "")
+	case slash && len(i.Segments) > 0:
+		i.Path += "/"
+	case underAPI && i.Segments[0] == corePrefix && len(i.Segments) > 2:
+		i.APIPrefix, i.Version = corePrefix, i.Segments[1]
+		return i.setResource(i.Segments[2:])
+	case underAPI && i.Segments[0] == groupPrefix && len(i.Segments) > 3:
+		i.APIPrefix, i.Group, i.Version = groupPrefix, i.Segments[1], i.Segments[2]
+		return i.setResource(i.Segments[3:])
+	}
+	return nil // shorter ones are discovery documents
+}
+
+// setResource reads what follows group and version: [namespaces/{namespace}/]{resource}[/{name}[/{subresource}]].
+func (i *Info) setResource(rest []string) error {
+	i.IsResource = true
+	if rest[0] == "watch" {
+		return status.NotFound(meta.GroupResource{}, "") // PATH-24: watching is asked for with the query parameter alone (security vector Z1)
+	}
+	// Three segments that begin with "namespaces" are a collection within a namespace, or a subresource of the
+	// namespace itself; the two words tell which.
+	if rest[0] == namespaces && len(rest) > 2 && rest[2] != "status" && rest[2] != "finalize" {
+		i.Namespace, i.NamespaceScopedPath = rest[1], true
+		rest = rest[2:]
+	}
+	if len(rest) > 3 {
+		return status.NotFound(meta.GroupResource{}, "")
+	}
+	i.Resource = rest[0]
+	if len(rest) > 1 {
+		i.Name = rest[1]
+	}
+	if len(rest) > 2 {
+		i.Subresource = rest[2]
+	}
+	return nil
+}
+
+// setVerb classifies the request (PATH-16, PATH-17, PATH-25). It decides Query.Watch, since that makes the verb.
+func (i *Info) setVerb(method string) error {
+	if !i.IsResource {
+		i.Verb = strings.ToLower(method)
+		if method == http.MethodHead {
+			i.Verb = VerbGet
+		}
+		return nil
+	}
+	collection := i.Name == ""
+	switch method {
+	case http.MethodPost:
+		i.Verb = VerbCreate
+	case http.MethodPut:
+		i.Verb = VerbUpdate
+	case http.MethodPatch:
+		i.Verb = VerbPatch
+	case http.MethodDelete:
+		i.Verb = VerbDelete
+		if collection {
+			i.Verb = VerbDeleteCollection
+		}
+	default:
+		return i.setReadVerb(method, collection)
+	}
+	return nil
+}
+
+func (i *Info) setReadVerb(method string, collection bool) error {
+	if !collection {
+		i.Verb = VerbGet // watch means nothing for one object
+		return nil
+	}
+	watch, err := single(i.Query.Raw, "watch")
+	if err != nil {
+		return err
+	}
+	i.Verb = VerbList
+	if watch != nil && boolean(*watch) {
+		if method == http.MethodHead {
+			return status.MethodNotAllowed(meta.GroupResource{}, method) // a stream without a body would be held open for nothing
+		}
+		i.Verb, i.Query.Watch = VerbWatch, true
+	}
+	return nil
+}
+
+// nameFromSelector lets a list or watch of one object be authorized by its name (LIST-36). A value that could not be a
+// name is left to the list, which finds nothing (security vector P9).
+func (i *Info) nameFromSelector() {
+	if i.Verb != VerbList && i.Verb != VerbWatch {
+		return
+	}
+	if name, ok := i.Query.FieldSelector.Exact("metadata.name"); ok && validSegment(name) {
+		i.Name = name
+	}
+}

@@ -1,0 +1,86 @@
+package request
+
+import (
+	"net/url"
+	"time"
+
+	"github.com/kindwright/kindwright/meta"
+)
+
+// Query holds the query parameters that apply to the verb of the request; the others are at their zero value, even
+// when they were sent. Pretty and Raw are set for every request.
+//
+// Parsing checks each value by itself. Combinations and enumerations are the business of the Validate methods, which
+// a handler calls after authorization and before it acts.
+type Query struct {
+	// Watch asks for a stream of changes; it is what makes the verb watch (QUERY-01).
+	Watch bool
+
+	// AllowWatchBookmarks asks for bookmarks; watch only (QUERY-04).
+	AllowWatchBookmarks bool
+
+	// SendInitialEvents is nil when absent; list and watch (QUERY-05).
+	SendInitialEvents *bool
+
+	// ResourceVersion is "" or a canonical decimal number that fits 64 bits; get, list, watch and deletecollection
+	// (QUERY-02).
+	ResourceVersion string
+
+	// ResourceVersionMatch is as sent; list, watch and deletecollection. The Validate methods refuse unknown values
+	// (QUERY-03).
+	ResourceVersionMatch string
+
+	// Limit is the most items of a page; 0 means no limit, and so did a negative one that was sent (PAGE-10); list
+	// and deletecollection.
+	Limit int64
+
+	// Continue is the opaque token of the page before; list and deletecollection (QUERY-07).
+	Continue string
+
+	// LabelSelector and FieldSelector filter list, watch and deletecollection; their zero values select everything
+	// (QUERY-08, QUERY-09).
+	LabelSelector meta.Selector
+	FieldSelector meta.FieldSelector
+
+	// TimeoutSeconds bounds list, watch and deletecollection (QUERY-10). It is nil when absent or 0, which both mean
+	// the server's default, and never above [MaxTimeoutSeconds].
+	TimeoutSeconds *int64
+
+	// Timeout shortens the deadline of every request but a watch (QUERY-22); 0 means the server's default.
+	Timeout time.Duration
+
+	// Pretty is nil when absent; see [Info.Pretty].
+	Pretty *bool
+
+	// DryRun is as sent; the verbs that write (QUERY-12). See [Query.IsDryRun].
+	DryRun []string
+
+	// FieldManager and FieldValidation are as sent; create, update and patch (QUERY-13, QUERY-14).
+	FieldManager, FieldValidation string
+
+	// Force is nil when absent; patch (QUERY-15).
+	Force *bool
+
+	// GracePeriodSeconds is nil when absent; delete and deletecollection (QUERY-16). It may be negative (DEL-13).
+	GracePeriodSeconds *int64
+
+	// PropagationPolicy is as sent; delete and deletecollection (QUERY-17).
+	PropagationPolicy string
+
+	// OrphanDependents is the deprecated form of PropagationPolicy; nil when absent (DEL-12).
+	OrphanDependents *bool
+
+	// PreconditionUID is the parameter uid of delete and deletecollection: an object with another uid is not
+	// deleted.
+	PreconditionUID string
+
+	// IncludeObject is "", "None", "Metadata" or "Object"; get, list and watch of Tables (TABLE-08).
+	IncludeObject string
+
+	// Raw holds every parameter as sent, for handlers of subresources that know more of them. It is nil for an
+	// empty query.
+	Raw url.Values
+
+	// groupDomain names the group of the options' kinds in validation errors.
+	groupDomain string
+}

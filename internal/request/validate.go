@@ -1,0 +1,155 @@
+package request
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/status"
+)
+
+// The values of resourceVersionMatch (QUERY-03).
+const (
+	MatchExact        = "Exact"
+	MatchNotOlderThan = "NotOlderThan"
+)
+
+// MaxFieldManagerBytes is the longest name of a field manager.
+const MaxFieldManagerBytes = 128
+
+// IsDryRun reports whether the request must not be persisted. Any dryRun parameter counts, so that a handler that
+// forgot to validate writes too little rather than too much.
+func (q Query) IsDryRun() bool { return len(q.DryRun) > 0 }
+
+// ValidateList checks the options of a list, and of a deletecollection, as a whole: 422 for combinations that the table
+// of list semantics calls invalid (LIST-10 to LIST-23, LIST-35), 400 for a continue token beside a version (LIST-09).
+func (q Query) ValidateList() error {
+	var f status.Fields
+	if match := q.ResourceVersionMatch; match != "" {
+		at := f.At("resourceVersionMatch")
+		if q.ResourceVersion == "" {
+			at.Forbidden("resourceVersionMatch is forbidden unless resourceVersion is provided")
+		}
+		if q.Continue != "" {
+			at.Forbidden("resourceVersionMatch is forbidden when continue is provided")
+		}
+		if match != MatchExact && match != MatchNotOlderThan {
+			at.NotSupported(match, MatchExact, MatchNotOlderThan, "")
+		}
+		if match == MatchExact && q.ResourceVersion == "0" {
+			at.Forbidden(`resourceVersionMatch "exact" is forbidden for resourceVersion "0"`)
+		}
+	}
+	if q.SendInitialEvents != nil {
+		f.At("sendInitialEvents").Forbidden("sendInitialEvents is forbidden for list")
+	}
+	if err := q.invalid("ListOptions", &f); err != nil {
+		return err
+	}
+	if q.Continue != "" && q.ResourceVersion != "" && q.ResourceVersion != "0" {
+		return status.BadRequest("specifying resource version is not allowed when using continue")
+	}
+	return nil
+}
+
+// ValidateWatch checks the options of a watch as a whole (QUERY-05, WLIST-01, WLIST-08): 422. streamingLists says
+// whether the server offers initial events ending in a mark; where it does not, asking for them is an error, since a
+// client that is not told would wait for the mark for ever.
+func (q Query) ValidateWatch(streamingLists bool) error {
+	var f status.Fields
+	match := f.At("resourceVersionMatch")
+	if q.SendInitialEvents != nil {
+		if q.ResourceVersionMatch != MatchNotOlderThan {
+			match.Forbidden("sendInitialEvents requires resourceVersionMatch " + MatchNotOlderThan)
+		}
+		if !streamingLists {
+			f.At("sendInitialEvents").Forbidden("sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled")
+		}
+	}
+	if q.ResourceVersionMatch != "" {
+		if q.SendInitialEvents == nil {
+			match.Forbidden("resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")
+		}
+		if q.ResourceVersionMatch != MatchNotOlderThan {
+			match.NotSupported(q.ResourceVersionMatch, MatchNotOlderThan)
+		}
+		if q.Continue != "" {
+			match.Forbidden("resourceVersionMatch is forbidden when continue is provided")
+		}
+	}
+	return q.invalid("ListOptions", &f)
+}
+
+// ValidateCreate checks dryRun, fieldManager and fieldValidation of a create: 422.
+func (q Query) ValidateCreate() error { return q.validateEdit("CreateOptions") }
+
+// ValidateUpdate checks dryRun, fieldManager and fieldValidation of an update: 422.
+func (q Query) ValidateUpdate() error { return q.validateEdit("UpdateOptions") }
+
+// ValidatePatch checks dryRun, fieldManager and fieldValidation of a patch: 422. Whether force and fieldManager fit the
+// type of the patch is for the handler to check, which knows the type.
+func (q Query) ValidatePatch() error { return q.validateEdit("PatchOptions") }
+
+// ValidateDelete checks dryRun and the propagation options of a delete or deletecollection: 422. It is for requests
+// without a body; where there is one, its options count and those of the query are ignored (DEL-12).
+func (q Query) ValidateDelete() error {
+	var f status.Fields
+	q.checkDryRun(&f)
+	switch q.PropagationPolicy {
+	case "", "Orphan", "Background", "Foreground":
+	default:
+		f.At("propagationPolicy").NotSupported(q.PropagationPolicy, "Orphan", "Background", "Foreground", "")
+	}
+	if q.OrphanDependents != nil && q.PropagationPolicy != "" {
+		f.At("propagationPolicy").Invalid(q.PropagationPolicy, "orphanDependents and propagationPolicy cannot be both set")
+	}
+	return q.invalid("DeleteOptions", &f)
+}
+
+func (q Query) validateEdit(kind string) error {
+	var f status.Fields
+	q.checkDryRun(&f)
+	if len(q.FieldManager) > MaxFieldManagerBytes {
+		f.At("fieldManager").TooLong(MaxFieldManagerBytes)
+	}
+	if slices.ContainsFunc([]rune(q.FieldManager), func(r rune) bool { return !unicode.IsPrint(r) }) {
+		f.At("fieldManager").Invalid(q.FieldManager, "must consist of printable characters")
+	}
+	switch q.FieldValidation {
+	case "", "Ignore", "Warn", "Strict":
+	default:
+		f.At("fieldValidation").NotSupported(q.FieldValidation, "Ignore", "Warn", "Strict", "")
+	}
+	return q.invalid(kind, &f)
+}
+
+// checkDryRun accepts the one value there is (DRY-07).
+func (q Query) checkDryRun(f *status.Fields) {
+	for _, v := range q.DryRun {
+		if v != "All" {
+			f.At("dryRun").NotSupported(v, "All")
+		}
+	}
+}
+
+// invalid is nil when nothing was reported.
+func (q Query) invalid(kind string, f *status.Fields) error {
+	if f.Len() == 0 {
+		return nil
+	}
+	domain := q.groupDomain
+	if domain == "" {
+		domain = DefaultGroupDomain
+	}
+	return status.Invalid(meta.GroupKind{Group: "meta." + domain, Kind: kind}, "", f.Errors())
+}
+
+// Pretty reports whether the answer is to be indented (QUERY-21): as the parameter says, and without it for the user
+// agents of browsers and of the command-line tools that people read answers with.
+func (i *Info) Pretty(userAgent string) bool {
+	if i.Query.Pretty != nil {
+		return *i.Query.Pretty
+	}
+	return strings.HasPrefix(userAgent, "curl") || strings.HasPrefix(userAgent, "Wget") || strings.HasPrefix(userAgent, "Mozilla/5.0")
+}
