@@ -1,0 +1,108 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/kindwright/kindwright/storage"
+)
+
+// Check verifies the invariants of [DB] and returns the first that does not
+// hold. It holds commits up for as long as it takes to look at everything.
+func (db *DB) Check(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if db.closed {
+		return storage.ErrClosed
+	}
+	if db.compacted > db.current {
+		return fmt.Errorf("compacted revision %d is above the current one, %d", db.compacted, db.current)
+	}
+	versions, err := db.checkKeys()
+	if err != nil {
+		return err
+	}
+	if err := db.checkLog(versions); err != nil {
+		return err
+	}
+	return db.checkWatchers()
+}
+
+// checkKeys returns the number of versions above compacted.
+func (db *DB) checkKeys() (versions int, err error) {
+	for key, h := range db.keys.Ascend("") {
+		if len(h.versions) == 0 {
+			return 0, fmt.Errorf("key %q has no versions", key)
+		}
+		for i, v := range h.versions {
+			switch {
+			case v.revision > db.current || i > 0 && v.revision <= h.versions[i-1].revision:
+				return 0, fmt.Errorf("key %q has revision %d out of order", key, v.revision)
+			case v.record != nil && (v.record.Key != key || v.record.Revision != v.revision):
+				return 0, fmt.Errorf("key %q holds record %q of revision %d at revision %d", key, v.record.Key, v.record.Revision, v.revision)
+			case v.record == nil && i > 0 && h.versions[i-1].record == nil:
+				return 0, fmt.Errorf("key %q is deleted twice, the second time at revision %d", key, v.revision)
+			case v.revision > db.compacted:
+				versions++
+			}
+		}
+	}
+	return versions, nil
+}
+
+// checkLog wants each retained commit's changes in the keys' histories, and
+// nothing else there.
+func (db *DB) checkLog(versions int) error {
+	last := db.compacted
+	for _, b := range db.log.batches[db.log.after(db.compacted):] {
+		if b.Revision <= last || b.Revision > db.current || len(b.Changes) == 0 {
+			return fmt.Errorf("the log has revision %d with %d changes after revision %d", b.Revision, len(b.Changes), last)
+		}
+		last = b.Revision
+		for _, c := range b.Changes {
+			h, ok := db.keys.Get(c.Key)
+			if !ok {
+				return fmt.Errorf("key %q changed at revision %d and has no history", c.Key, b.Revision)
+			}
+			if h.at(b.Revision-1) != c.Prev || (h.at(b.Revision) == nil) != c.Deleted || c.Revision != b.Revision {
+				return fmt.Errorf("key %q: the log and its history differ at revision %d", c.Key, b.Revision)
+			}
+			versions--
+		}
+	}
+	if versions != 0 {
+		return fmt.Errorf("%d more changes in the keys' histories than in the log", versions)
+	}
+	return nil
+}
+
+// checkWatchers wants every parked watch to have missed nothing.
+func (db *DB) checkWatchers() error {
+	parked := 0
+	for p, list := range db.watchers.at {
+		for slot, w := range list {
+			if w.slot != slot || place(w.prefix) != p {
+				return fmt.Errorf("the watch of %q is not where it is filed", w.prefix)
+			}
+			if !w.parked {
+				continue
+			}
+			parked++
+			for _, b := range db.log.batches[db.log.after(w.reached):] {
+				for i := range b.Changes {
+					if strings.HasPrefix(b.Changes[i].Key, w.prefix) {
+						return fmt.Errorf("the watch of %q sleeps though %q changed at revision %d", w.prefix, b.Changes[i].Key, b.Revision)
+					}
+				}
+			}
+		}
+	}
+	if parked != db.watchers.parked {
+		return fmt.Errorf("%d watches are parked, %d are counted", parked, db.watchers.parked)
+	}
+	return nil
+}

@@ -1,0 +1,262 @@
+package memory
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/kindwright/kindwright/internal/ordered"
+	"github.com/kindwright/kindwright/storage"
+)
+
+// DB is a [storage.Backend] in memory. Make it with [New].
+//
+// One lock guards everything. Invariants while it is held, verified by [DB.Check]:
+//
+//  1. compacted <= current, and current is the revision of the newest commit, or
+//     the first revision when there is none.
+//  2. log holds every commit above compacted, in order (and perhaps some older
+//     ones that trim has not reached).
+//  3. keys holds for every key its newest version at or below compacted, unless
+//     that is a deletion, and every version above; no key without versions.
+//  4. A parked watcher has been given every matching change up to current.
+type DB struct {
+	now    func() time.Time
+	limits storage.Limits
+	done   chan struct{} // closed by Close
+
+	// asked is the highest revision that Revision has answered: watches owe their
+	// readers at least that. Stored with mu held, for reading or writing.
+	asked atomic.Uint64
+
+	mu        sync.RWMutex // guards everything below
+	closed    bool
+	current   storage.Revision
+	compacted storage.Revision
+	keys      *ordered.Map[*history]
+	log       changeLog
+	watchers  watchers
+}
+
+var (
+	_ storage.Backend = (*DB)(nil)
+	_ storage.Checker = (*DB)(nil)
+)
+
+// Option adjusts a [DB]. A nil Option is ignored.
+type Option func(*DB)
+
+// WithNow takes the time from now instead of time.Now: the first revision and
+// the times of batches. It must be safe for concurrent use.
+func WithNow(now func() time.Time) Option {
+	return func(db *DB) { db.now = now }
+}
+
+// WithFirstRevision begins at revision r instead of the current time in
+// microseconds; the first commit is r+1. 0 means the default.
+func WithFirstRevision(r storage.Revision) Option {
+	return func(db *DB) { db.current = r }
+}
+
+// WithLimits declares other limits than values of 4 MiB and 128 operations in a
+// commit. Both must be above 0; a field that is not keeps its default.
+func WithLimits(l storage.Limits) Option {
+	return func(db *DB) {
+		if l.MaxValueBytes > 0 {
+			db.limits.MaxValueBytes = l.MaxValueBytes
+		}
+		if l.MaxOps > 0 {
+			db.limits.MaxOps = l.MaxOps
+		}
+	}
+}
+
+// New makes an empty store. It starts no goroutine; Close ends its watches.
+func New(opts ...Option) *DB {
+	db := &DB{
+		now:    time.Now,
+		limits: storage.Limits{MaxValueBytes: 4 << 20, MaxOps: 128},
+		done:   make(chan struct{}),
+		keys:   ordered.New[*history](),
+	}
+	for _, o := range opts {
+		if o != nil {
+			o(db)
+		}
+	}
+	if db.current == 0 {
+		db.current = max(1, storage.Revision(db.now().UnixMicro()))
+	}
+	db.compacted = db.current
+	db.watchers.init(db)
+	return db
+}
+
+// Limits are those of WithLimits.
+func (db *DB) Limits() storage.Limits { return db.limits }
+
+// Get returns the newest record of a key.
+func (db *DB) Get(ctx context.Context, key string) (storage.Record, error) {
+	if err := ctx.Err(); err != nil {
+		return storage.Record{}, err
+	}
+	db.mu.RLock()
+	defer db.mu.RUnlock()
+	if db.closed {
+		return storage.Record{}, storage.ErrClosed
+	}
+	if h, ok := db.keys.Get(key); ok {
+		if r := h.newest().record; r != nil {
+			return *r, nil
+		}
+	}
+	return storage.Record{}, storage.ErrNotFound
+}
+
+// Revision returns the current revision, and has the watches that are idle at
+// an older one report progress.
+func (db *DB) Revision(ctx context.Context) (storage.Revision, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	db.mu.RLock()
+	current, closed, behind := db.current, db.closed, db.watchers.behind
+	// Plain order suffices: current cannot move while anybody holds the lock.
+	db.asked.Store(uint64(current))
+	db.mu.RUnlock()
+	if closed {
+		return 0, storage.ErrClosed
+	}
+	if behind {
+		db.mu.Lock()
+		db.watchers.wakeAll()
+		db.mu.Unlock()
+	}
+	return current, nil
+}
+
+// Commit applies the operations at one new revision, or none of them.
+func (db *DB) Commit(ctx context.Context, ops []storage.Op) (storage.Revision, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if db.closed {
+		return 0, storage.ErrClosed
+	}
+	for i := range ops {
+		if actual := db.revisionOf(ops[i].Key); !ops[i].Expect.Holds(actual) {
+			return 0, &storage.ConflictError{Key: ops[i].Key, Expected: ops[i].Expect, Actual: actual}
+		}
+	}
+	changes := make([]storage.Change, 0, len(ops))
+	for i := range ops {
+		if c, changed := db.apply(&ops[i], db.current+1); changed {
+			changes = append(changes, c)
+		}
+	}
+	if len(changes) == 0 {
+		return db.current, nil
+	}
+	// The watchers are woken before current moves: what they have been given
+	// reaches up to the revision before this one.
+	db.watchers.wake(changes)
+	db.current++
+	db.log.append(storage.Batch{Revision: db.current, Changes: changes, Time: db.now()})
+	return db.current, nil
+}
+
+// revisionOf is the revision of a key's record, 0 when it has none.
+func (db *DB) revisionOf(key string) storage.Revision {
+	if h, ok := db.keys.Get(key); ok {
+		if v := h.newest(); v.record != nil {
+			return v.revision
+		}
+	}
+	return 0
+}
+
+// apply writes one operation's version, whose expectation holds.
+func (db *DB) apply(op *storage.Op, rev storage.Revision) (storage.Change, bool) {
+	if op.Type == storage.OpCheck {
+		return storage.Change{}, false
+	}
+	h, known := db.keys.Get(op.Key)
+	var prev *storage.Record
+	if known {
+		prev = h.newest().record
+	}
+	if op.Type == storage.OpDelete {
+		if prev == nil {
+			return storage.Change{}, false
+		}
+		h.append(version{revision: rev})
+		return storage.Change{Key: prev.Key, Deleted: true, Revision: rev, Prev: prev}, true
+	}
+	r := &storage.Record{Key: op.Key, Value: op.Value, Revision: rev}
+	if !known {
+		h = &history{}
+		db.keys.Set(op.Key, h)
+	}
+	h.append(version{revision: rev, record: r})
+	return storage.Change{Key: r.Key, Value: r.Value, Revision: rev, Prev: prev}, true
+}
+
+// trimStep is how many commits are trimmed before others get the lock.
+const trimStep = 1024
+
+// Compact makes everything older than at unreachable, then frees it in steps
+// between which commits and reads go on.
+func (db *DB) Compact(ctx context.Context, at storage.Revision) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if db.closed {
+		return storage.ErrClosed
+	}
+	if at > db.current {
+		return storage.ErrFutureRevision
+	}
+	db.compacted = max(db.compacted, at)
+	for db.trim() {
+		db.mu.Unlock()
+		db.mu.Lock()
+	}
+	return nil
+}
+
+// trim frees at most trimStep commits at or below compacted, and reports whether
+// there may be more. Only keys that such a commit changed have anything to lose.
+func (db *DB) trim() (more bool) {
+	n := min(db.log.after(db.compacted), trimStep)
+	for _, b := range db.log.batches[:n] {
+		for i := range b.Changes {
+			key := b.Changes[i].Key
+			if h, ok := db.keys.Get(key); ok && h.trim(db.compacted) {
+				db.keys.Delete(key)
+			}
+		}
+	}
+	db.log.drop(n)
+	return n == trimStep
+}
+
+// Close ends all watches and forgets everything.
+func (db *DB) Close() error {
+	db.mu.Lock()
+	if db.closed {
+		db.mu.Unlock()
+		return nil
+	}
+	db.closed = true
+	db.keys, db.log = ordered.New[*history](), changeLog{}
+	close(db.done)
+	db.watchers.close()
+	db.mu.Unlock()
+	db.watchers.timers.Wait()
+	return nil
+}

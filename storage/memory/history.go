@@ -1,0 +1,53 @@
+package memory
+
+import (
+	"sort"
+
+	"github.com/kindwright/kindwright/storage"
+)
+
+// version is what a key was from one revision on.
+type version struct {
+	revision storage.Revision
+	record   *storage.Record // nil: deleted. Never changed; the log points to it too
+}
+
+// history is the versions of one key, oldest first. It is never empty while it
+// is in the map.
+type history struct {
+	versions []version
+}
+
+func (h *history) append(v version) { h.versions = append(h.versions, v) }
+
+func (h *history) newest() version { return h.versions[len(h.versions)-1] }
+
+// at is what the key was at a revision; nil if it did not exist.
+func (h *history) at(rev storage.Revision) *storage.Record {
+	n := len(h.versions)
+	if h.versions[n-1].revision <= rev {
+		return h.versions[n-1].record // the usual list is a list of now
+	}
+	i := sort.Search(n, func(i int) bool { return h.versions[i].revision > rev })
+	if i == 0 {
+		return nil
+	}
+	return h.versions[i-1].record
+}
+
+// trim forgets what no read at or above compacted can see: all but the newest
+// version at or below it, and that one too if it is a deletion. It reports
+// whether nothing is left.
+func (h *history) trim(compacted storage.Revision) (empty bool) {
+	keep := sort.Search(len(h.versions), func(i int) bool { return h.versions[i].revision > compacted })
+	if keep > 0 && h.versions[keep-1].record != nil {
+		keep--
+	}
+	if keep == 0 {
+		return false
+	}
+	n := copy(h.versions, h.versions[keep:])
+	clear(h.versions[n:])
+	h.versions = h.versions[:n]
+	return n == 0
+}

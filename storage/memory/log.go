@@ -1,0 +1,34 @@
+package memory
+
+import (
+	"sort"
+
+	"github.com/kindwright/kindwright/storage"
+)
+
+// changeLog is the commits in the order of their revisions. A batch in it is
+// never changed; watches hand it out as it is.
+type changeLog struct {
+	batches []storage.Batch
+}
+
+func (l *changeLog) append(b storage.Batch) { l.batches = append(l.batches, b) }
+
+// after is the index of the first commit with a revision greater than rev.
+func (l *changeLog) after(rev storage.Revision) int {
+	n := len(l.batches)
+	if n == 0 || l.batches[n-1].Revision <= rev {
+		return n
+	}
+	return sort.Search(n, func(i int) bool { return l.batches[i].Revision > rev })
+}
+
+// drop forgets the first n commits. The slice moves on within its array, which
+// append replaces by one of the size that is left when it is used up.
+func (l *changeLog) drop(n int) {
+	clear(l.batches[:n])
+	l.batches = l.batches[n:]
+	if len(l.batches) == 0 {
+		l.batches = nil
+	}
+}

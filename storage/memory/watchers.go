@@ -1,0 +1,140 @@
+package memory
+
+import (
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/kindwright/kindwright/storage"
+)
+
+// progressEvery is how long an idle watch stays behind the store at most when
+// nobody asks for the revision.
+const progressEvery = time.Second
+
+// watchers is the index of running watches by prefix: a commit finds those it
+// concerns by looking up each prefix of its keys, without looking at the others.
+// Everything in it is guarded by the DB's lock, held for writing.
+type watchers struct {
+	db     *DB
+	at     map[string][]*watcher // by prefix, cut after its last slash
+	parked int
+	behind bool // some parked watch may have told its reader less than current
+
+	timer  *time.Timer    // runs while behind
+	timers sync.WaitGroup // its goroutine; Close waits for it
+}
+
+func (ws *watchers) init(db *DB) {
+	ws.db = db
+	ws.at = make(map[string][]*watcher)
+}
+
+// place is where a watch is found. Prefixes end in a slash; one that does not is
+// filed under the part that does, and wakes a little too often.
+func place(prefix string) string { return prefix[:strings.LastIndexByte(prefix, '/')+1] }
+
+func (ws *watchers) add(w *watcher) {
+	p := place(w.prefix)
+	w.slot = len(ws.at[p])
+	ws.at[p] = append(ws.at[p], w)
+}
+
+func (ws *watchers) remove(w *watcher) {
+	if w.parked {
+		w.parked = false
+		ws.parked--
+	}
+	p := place(w.prefix)
+	list := ws.at[p]
+	last := len(list) - 1
+	list[w.slot] = list[last]
+	list[w.slot].slot = w.slot
+	list[last] = nil
+	if last == 0 {
+		delete(ws.at, p)
+		return
+	}
+	ws.at[p] = list[:last]
+}
+
+// park takes a watch that has reached current.
+func (ws *watchers) park(w *watcher) {
+	w.parked = true
+	ws.parked++
+	if w.told < w.reached {
+		ws.fallBehind()
+	}
+}
+
+// wake unparks the watches that a commit about to be published concerns. They go
+// on from the revision before it.
+func (ws *watchers) wake(changes []storage.Change) {
+	if ws.parked == 0 {
+		return
+	}
+	for i := range changes {
+		key := changes[i].Key
+		ws.wakeAt("")
+		for end := range len(key) {
+			if key[end] == '/' {
+				ws.wakeAt(key[:end+1])
+			}
+		}
+	}
+	if ws.parked > 0 {
+		ws.fallBehind()
+	}
+}
+
+func (ws *watchers) wakeAt(place string) {
+	for _, w := range ws.at[place] {
+		ws.unpark(w)
+	}
+}
+
+// wakeAll unparks every watch, so that those behind report progress.
+func (ws *watchers) wakeAll() {
+	for _, list := range ws.at {
+		for _, w := range list {
+			ws.unpark(w)
+		}
+	}
+	ws.behind = false
+}
+
+func (ws *watchers) unpark(w *watcher) {
+	if !w.parked {
+		return
+	}
+	w.parked = false
+	ws.parked--
+	w.reached = ws.db.current
+	w.wake <- struct{}{} // never blocks: it has read its last wake-up before it parked again
+}
+
+// fallBehind notes that progress is due, at the latest when the timer fires.
+func (ws *watchers) fallBehind() {
+	ws.behind = true
+	if ws.timer == nil {
+		ws.timers.Add(1)
+		ws.timer = time.AfterFunc(progressEvery, ws.tick)
+	}
+}
+
+// tick demands progress as if somebody had asked for the revision.
+func (ws *watchers) tick() {
+	defer ws.timers.Done()
+	ws.db.mu.Lock()
+	defer ws.db.mu.Unlock()
+	ws.timer = nil
+	ws.db.asked.Store(uint64(ws.db.current))
+	ws.wakeAll()
+}
+
+// close stops the timer; one that fires already is waited for by Close.
+func (ws *watchers) close() {
+	if ws.timer != nil && ws.timer.Stop() {
+		ws.timers.Done()
+	}
+}
