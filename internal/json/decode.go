@@ -43,6 +43,21 @@ func DecodeTree(data []byte, o TreeOptions) (any, error) {
 	return tree, err
 }
 
+// Valid tells whether data is one JSON document by its grammar and text alone, nested at most DefaultMaxDepth deep;
+// duplicate names and the size of numbers are left to whoever decodes it. The error is a [*SyntaxError] without path.
+func Valid(data []byte) error {
+	s := scanner{data: data}
+	s.blanks()
+	if err := s.skip(DefaultMaxDepth); err != nil {
+		return err
+	}
+	s.blanks()
+	if s.pos < len(data) {
+		return s.unexpected("after the end of the document")
+	}
+	return nil
+}
+
 // decoders holds scratch memory and the names of members between calls, nothing that a caller could observe.
 var decoders = sync.Pool{New: func() any { return new(decoder) }}
 
