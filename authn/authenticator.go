@@ -96,15 +96,10 @@ func credential(r *http.Request) string {
 	return ""
 }
 
-// subprotocolPrefix starts the WebSocket subprotocol that carries a token; the group domain and the token follow.
-const subprotocolPrefix = "base64url.bearer.authorization."
-
 func hasSubprotocolToken(r *http.Request) bool {
-	for _, line := range r.Header["Sec-Websocket-Protocol"] {
-		for protocol := range strings.SplitSeq(line, ",") {
-			if strings.HasPrefix(strings.TrimSpace(protocol), subprotocolPrefix) {
-				return true
-			}
+	for protocol := range subprotocols(r.Header["Sec-Websocket-Protocol"]) {
+		if strings.HasPrefix(protocol, subprotocolPrefix) {
+			return true
 		}
 	}
 	return false

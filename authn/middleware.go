@@ -1,6 +1,7 @@
 package authn
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/textproto"
@@ -36,14 +37,16 @@ type middleware struct {
 //
 // It refuses with 401 a request with more than one Authorization header, a request whose credential is bad or
 // unknown, and, when a does not include [Anonymous], a request without any. The body is a Status with reason
-// Unauthorized and message "Unauthorized" (AUTHN-23); the reason goes to the log. A request with an Impersonate-*
-// header is refused with 400 once its sender is known: impersonation is not offered, and serving such a request
-// under the sender's own rights would do something else than was asked.
+// Unauthorized and message "Unauthorized" (AUTHN-23); the reason goes to the log.
+//
+// A request with an Impersonate-* header is refused once its sender is known, with 400 when it names no user (IMP-03)
+// and else with 403: nobody may impersonate here, and serving the request under the sender's own rights would do
+// something else than was asked.
 //
 // Everybody who is not anonymous gets the group system:authenticated (AUTHN-20). The handler behind it sees a copy of
 // the request without Authorization and X-Remote-* headers and without tokens in WebSocket subprotocols.
 func Middleware(a Authenticator, opts ...Option) func(http.Handler) http.Handler {
-	m := &middleware{authenticator: a, log: logr.Discard(), refuse: writeStatus}
+	m := &middleware{authenticator: a, log: logr.Discard(), refuse: WriteStatus}
 	for _, o := range opts {
 		o(m)
 	}
@@ -59,9 +62,9 @@ func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 		m.refuse(w, r, unauthorized())
 		return
 	}
-	if name := impersonation(r.Header); name != "" {
-		m.log.V(1).Info("request refused: impersonation is not offered", "user", u.Name, "header", name)
-		m.refuse(w, r, impersonationRefused(name))
+	if impersonates, user := impersonation(r.Header); impersonates {
+		m.log.V(1).Info("request refused: impersonation is not offered", "user", u.Name)
+		m.refuse(w, r, impersonationRefused(user))
 		return
 	}
 	clean := r.WithContext(WithUser(r.Context(), u))
@@ -72,7 +75,7 @@ func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 // authenticate returns the user of a request; no answer without an error and without a name is possible.
 func (m *middleware) authenticate(r *http.Request) (User, error) {
 	if n := len(r.Header["Authorization"]); n > 1 {
-		return User{}, fmt.Errorf("%d authorization headers: it is undefined which one counts", n)
+		return User{}, manyHeaders(n)
 	}
 	u, ok, err := m.authenticator.Authenticate(r)
 	switch {
@@ -81,9 +84,9 @@ func (m *middleware) authenticate(r *http.Request) (User, error) {
 	case !ok && HasCredential(r):
 		return User{}, fmt.Errorf("%w: %s", ErrBadCredential, credential(r))
 	case !ok:
-		return User{}, fmt.Errorf("no credential, and anonymous requests are not accepted")
+		return User{}, errors.New("no credential, and anonymous requests are not accepted")
 	case u.Name == "":
-		return User{}, fmt.Errorf("authenticator accepted a user without a name")
+		return User{}, errors.New("authenticator accepted a user without a name")
 	}
 	if !u.IsAnonymous() && !u.In(GroupAuthenticated) {
 		// A new slice: the authenticator may hand out the same one for every request.
@@ -92,20 +95,20 @@ func (m *middleware) authenticate(r *http.Request) (User, error) {
 	return u, nil
 }
 
-// identityHeaders are the prefixes, in canonical form, of headers that name a user and that only a verified front
-// proxy may set.
+// The prefixes, in canonical form, of headers that name a user. The first may be set by a verified front proxy alone.
 const (
 	remotePrefix      = "X-Remote-"
 	impersonatePrefix = "Impersonate-"
 )
 
-func impersonation(h http.Header) string {
+// impersonation reports whether the request asks to be served as somebody else, and whether it names a user.
+func impersonation(h http.Header) (impersonates, user bool) {
 	for name := range h {
-		if strings.HasPrefix(textproto.CanonicalMIMEHeaderKey(name), impersonatePrefix) {
-			return name
-		}
+		name = textproto.CanonicalMIMEHeaderKey(name)
+		impersonates = impersonates || strings.HasPrefix(name, impersonatePrefix)
+		user = user || name == impersonatePrefix+"User"
 	}
-	return ""
+	return impersonates, user
 }
 
 // withoutCredentials returns the headers for handlers. The request that was received keeps its own, since outer
@@ -130,12 +133,9 @@ func withoutCredentials(h http.Header) http.Header {
 // withoutTokens drops the subprotocols that carry a bearer token; the others are still to be negotiated.
 func withoutTokens(lines []string) []string {
 	var kept []string
-	for _, line := range lines {
-		for protocol := range strings.SplitSeq(line, ",") {
-			protocol = strings.TrimSpace(protocol)
-			if protocol != "" && !strings.HasPrefix(protocol, subprotocolPrefix) {
-				kept = append(kept, protocol)
-			}
+	for protocol := range subprotocols(lines) {
+		if !strings.HasPrefix(protocol, subprotocolPrefix) {
+			kept = append(kept, protocol)
 		}
 	}
 	if len(kept) == 0 {
@@ -148,9 +148,12 @@ func unauthorized() meta.Status {
 	return failure(http.StatusUnauthorized, meta.ReasonUnauthorized, "Unauthorized")
 }
 
-func impersonationRefused(header string) meta.Status {
-	return failure(http.StatusBadRequest, meta.ReasonBadRequest,
-		fmt.Sprintf("impersonation is not supported by this server: remove the header %q", header))
+func impersonationRefused(user bool) meta.Status {
+	if !user {
+		return failure(http.StatusBadRequest, meta.ReasonBadRequest,
+			"impersonation of a group, uid or extra without a user; impersonation is not supported by this server")
+	}
+	return failure(http.StatusForbidden, meta.ReasonForbidden, "forbidden: impersonation is not supported by this server")
 }
 
 func failure(code int32, reason meta.Reason, message string) meta.Status {
@@ -160,8 +163,9 @@ func failure(code int32, reason meta.Reason, message string) meta.Status {
 	}
 }
 
-// writeStatus is the default refusal: the Status as JSON.
-func writeStatus(w http.ResponseWriter, _ *http.Request, s meta.Status) {
+// WriteStatus writes a Status as JSON, with the Status's code. It is what this package and package authz refuse
+// requests with unless they are given another writer.
+func WriteStatus(w http.ResponseWriter, _ *http.Request, s meta.Status) {
 	body, err := json.Marshal(s)
 	if err != nil { // cannot happen for a Status; the code alone still refuses
 		body = nil

@@ -1,0 +1,147 @@
+package token
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/kindwright/kindwright/authn"
+)
+
+// MaxFileBytes is the longest file that is read.
+const MaxFileBytes = 16 << 20
+
+// File authenticates by the tokens of one file. It is immutable and may be used by many goroutines.
+type File struct {
+	salt  [32]byte
+	users map[digest]entry
+}
+
+type digest [sha256.Size]byte
+
+type entry struct {
+	digest digest
+	user   authn.User
+}
+
+var _ authn.Authenticator = (*File)(nil)
+
+// Open reads the file at path; see [Read].
+func Open(path string) (*File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("token file: %w", err)
+	}
+	defer f.Close() // opened for reading: nothing can be lost
+	tokens, err := Read(f)
+	if err != nil {
+		return nil, fmt.Errorf("token file %s: %w", path, err)
+	}
+	return tokens, nil
+}
+
+// Read reads lines of token, user, uid and, optionally, groups; several groups are one quoted field, separated by commas.
+// Empty lines do not count.
+//
+// Every error names its line and no part of a token: a wrong number of fields, a token that no request could carry (see
+// [authn.CheckToken]), a token that an earlier line has, an empty user name, a control character, or the anonymous user
+// and group, which no credential can stand for. A file without any token is an error too.
+func Read(r io.Reader) (*File, error) {
+	f := &File{users: make(map[digest]entry)}
+	if _, err := rand.Read(f.salt[:]); err != nil {
+		return nil, fmt.Errorf("random salt: %w", err)
+	}
+	limited := &io.LimitedReader{R: r, N: MaxFileBytes + 1}
+	in := csv.NewReader(limited)
+	in.FieldsPerRecord = -1 // checked below, with a message of our own
+	lines := make(map[digest]int)
+	for {
+		fields, err := in.Read()
+		switch {
+		case limited.N <= 0:
+			return nil, fmt.Errorf("longer than %d bytes", MaxFileBytes)
+		case errors.Is(err, io.EOF) && len(f.users) == 0:
+			return nil, errors.New("no token in it")
+		case errors.Is(err, io.EOF):
+			return f, nil
+		case err != nil:
+			return nil, err // a *csv.ParseError names lines and columns and repeats no text
+		}
+		line, _ := in.FieldPos(0)
+		user, err := parse(fields)
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", line, err)
+		}
+		d := f.digest(fields[0])
+		if first, dup := lines[d]; dup {
+			return nil, fmt.Errorf("line %d: same token as in line %d", line, first)
+		}
+		lines[d] = line
+		f.users[d] = entry{digest: d, user: user}
+	}
+}
+
+// parse checks the fields of one line.
+func parse(fields []string) (authn.User, error) {
+	if len(fields) < 3 || len(fields) > 4 {
+		return authn.User{}, fmt.Errorf("%d fields instead of token, user, uid and optional groups", len(fields))
+	}
+	if why := authn.CheckToken(fields[0]); why != "" {
+		return authn.User{}, fmt.Errorf("token %s", why)
+	}
+	for i, field := range fields[1:] {
+		if !utf8.ValidString(field) || strings.ContainsFunc(field, unicode.IsControl) {
+			return authn.User{}, fmt.Errorf("field %d is not UTF-8 or has a control character", i+2)
+		}
+	}
+	user := authn.User{Name: fields[1], UID: fields[2], Method: "token"}
+	if user.Name == "" {
+		return authn.User{}, errors.New("user name is empty")
+	}
+	if len(fields) == 4 {
+		for group := range strings.SplitSeq(fields[3], ",") {
+			if group = strings.TrimSpace(group); group != "" && !slices.Contains(user.Groups, group) {
+				user.Groups = append(user.Groups, group)
+			}
+		}
+	}
+	if user.IsAnonymous() {
+		return authn.User{}, fmt.Errorf("user %q or group %q, which stand for no credential", authn.UserAnonymous, authn.GroupUnauthenticated)
+	}
+	return user, nil
+}
+
+// Authenticate names the user of the request's bearer token. A token that is not in the file is left to other
+// authenticators; a malformed one is an error (see [authn.BearerToken]).
+func (f *File) Authenticate(r *http.Request) (authn.User, bool, error) {
+	token, ok, err := authn.BearerToken(r)
+	if err != nil || !ok {
+		return authn.User{}, false, err
+	}
+	d := f.digest(token)
+	// The look-up is by a salted digest, so how long it takes says nothing about the tokens; the comparison says
+	// nothing about the digests either (security vector A4).
+	e := f.users[d]
+	if subtle.ConstantTimeCompare(e.digest[:], d[:]) != 1 {
+		return authn.User{}, false, nil
+	}
+	return e.user, true, nil
+}
+
+func (f *File) digest(token string) digest {
+	salted := make([]byte, 0, len(f.salt)+len(token))
+	return sha256.Sum256(append(append(salted, f.salt[:]...), token...))
+}
+
+// String tells how many tokens there are and nothing about them.
+func (f *File) String() string { return fmt.Sprintf("%d static tokens", len(f.users)) }

@@ -1,0 +1,193 @@
+package x509
+
+import (
+	"crypto/sha256"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/kindwright/kindwright/authn"
+)
+
+// The bounds of a certificate (security vector A11). All of a chain is read before anything is known about who sent it.
+const (
+	// MaxChain is the most certificates a caller may present.
+	MaxChain = 10
+
+	// MaxGroups is the most organizations a certificate may name.
+	MaxGroups = 256
+
+	// MaxNameBytes is the longest common name, organization or uid.
+	MaxNameBytes = 1024
+)
+
+// CredentialID is the key of the extra fact that tells which certificate a user came with: "X509SHA256=" and the
+// SHA-256 of the certificate in hexadecimal.
+const CredentialID = "authentication.kubernetes.io/credential-id"
+
+// Authenticator authenticates by client certificates of one pool of authorities. It is safe for many goroutines.
+type Authenticator struct {
+	roots *x509.CertPool
+	now   func() time.Time
+	cache cache
+}
+
+var _ authn.Authenticator = (*Authenticator)(nil)
+
+// Option changes an [Authenticator].
+type Option func(*Authenticator)
+
+// WithNow sets the clock that validity is checked against. The default is time.Now.
+func WithNow(now func() time.Time) Option { return func(a *Authenticator) { a.now = now } }
+
+// New returns an authenticator for certificates of these authorities. The pool must not be changed afterwards; a server
+// that reloads its authorities makes a new Authenticator. A nil pool is refused: package crypto/x509 would take the
+// system's authorities, whose certificates anybody can buy.
+func New(roots *x509.CertPool, opts ...Option) (*Authenticator, error) {
+	if roots == nil {
+		return nil, errors.New("authn/x509: no pool of certificate authorities")
+	}
+	a := &Authenticator{roots: roots, now: time.Now}
+	for _, o := range opts {
+		o(a)
+	}
+	return a, nil
+}
+
+// Authenticate names the user of the client certificate. A request without one is left to other authenticators. A
+// certificate is an error when it
+//
+//   - does not lead to one of the authorities, is expired or not valid yet, or is not for client authentication;
+//   - is an authority's own certificate;
+//   - has no common name, or several, or one with control characters; the same for organizations and uid;
+//   - stands for the anonymous user or group, or goes beyond the bounds of this package.
+func (a *Authenticator) Authenticate(r *http.Request) (authn.User, bool, error) {
+	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
+		return authn.User{}, false, nil
+	}
+	chain := r.TLS.PeerCertificates
+	if len(chain) > MaxChain {
+		return authn.User{}, false, fmt.Errorf("client certificate: chain of %d certificates, more than %d", len(chain), MaxChain)
+	}
+	key, now := keyOf(chain), a.now()
+	if u, ok := a.cache.get(key, now); ok {
+		return u, true, nil
+	}
+	v, err := a.verify(chain, now)
+	if err != nil {
+		return authn.User{}, false, fmt.Errorf("client certificate: %w", err)
+	}
+	a.cache.put(key, v)
+	return v.user, true, nil
+}
+
+// verify checks a chain and returns its user with the time for which the answer holds.
+func (a *Authenticator) verify(presented []*x509.Certificate, now time.Time) (verified, error) {
+	leaf := presented[0]
+	if leaf.BasicConstraintsValid && leaf.IsCA {
+		return verified{}, errors.New("is an authority's own certificate")
+	}
+	options := x509.VerifyOptions{
+		Roots:         a.roots,
+		Intermediates: x509.NewCertPool(),
+		CurrentTime:   now,
+		KeyUsages:     []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}
+	for _, c := range presented[1:] {
+		options.Intermediates.AddCert(c)
+	}
+	chains, err := leaf.Verify(options)
+	if err != nil {
+		return verified{}, err
+	}
+	u, err := userOf(leaf)
+	if err != nil {
+		return verified{}, err
+	}
+	v := verified{user: u, from: leaf.NotBefore, until: leaf.NotAfter}
+	for _, c := range chains[0] {
+		if c.NotBefore.After(v.from) {
+			v.from = c.NotBefore
+		}
+		if c.NotAfter.Before(v.until) {
+			v.until = c.NotAfter
+		}
+	}
+	return v, nil
+}
+
+// uidAttribute is the type of the subject's attribute that holds the user's uid.
+var uidAttribute = asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 57683, 2}
+
+var commonName = asn1.ObjectIdentifier{2, 5, 4, 3}
+
+func userOf(leaf *x509.Certificate) (authn.User, error) {
+	name, err := single(leaf.Subject.Names, commonName, "common name")
+	if err != nil {
+		return authn.User{}, err
+	}
+	if name == "" {
+		return authn.User{}, errors.New("common name is empty")
+	}
+	uid, err := single(leaf.Subject.Names, uidAttribute, "uid")
+	if err != nil {
+		return authn.User{}, err
+	}
+	if n := len(leaf.Subject.Organization); n > MaxGroups {
+		return authn.User{}, fmt.Errorf("%d organizations, more than %d", n, MaxGroups)
+	}
+	sum := sha256.Sum256(leaf.Raw)
+	u := authn.User{
+		Name: name, UID: uid, Method: "x509",
+		Extra: map[string][]string{CredentialID: {"X509SHA256=" + hex.EncodeToString(sum[:])}},
+	}
+	for _, group := range leaf.Subject.Organization {
+		if err := checkText("organization", group); err != nil {
+			return authn.User{}, err
+		}
+		if group != "" && !slices.Contains(u.Groups, group) {
+			u.Groups = append(u.Groups, group)
+		}
+	}
+	if u.IsAnonymous() {
+		return authn.User{}, fmt.Errorf("stands for %q or %q", authn.UserAnonymous, authn.GroupUnauthenticated)
+	}
+	return u, nil
+}
+
+// single returns the one value of an attribute of the subject, "" if there is none. Of several, crypto/x509 reports the
+// last; another reader of the same certificate may take the first.
+func single(names []pkix.AttributeTypeAndValue, kind asn1.ObjectIdentifier, what string) (string, error) {
+	value, found := "", false
+	for _, n := range names {
+		if !n.Type.Equal(kind) {
+			continue
+		}
+		text, ok := n.Value.(string)
+		if found || !ok {
+			return "", fmt.Errorf("%s is given twice or is no text", what)
+		}
+		value, found = text, true
+	}
+	return value, checkText(what, value)
+}
+
+// checkText refuses what would end a line of a log or hide behind a NUL.
+func checkText(what, s string) error {
+	switch {
+	case len(s) > MaxNameBytes:
+		return fmt.Errorf("%s is longer than %d bytes", what, MaxNameBytes)
+	case !utf8.ValidString(s) || strings.ContainsFunc(s, unicode.IsControl):
+		return fmt.Errorf("%s is not UTF-8 or has a control character", what)
+	}
+	return nil
+}
