@@ -2,6 +2,7 @@ package health
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -67,7 +68,7 @@ func (r *Registry) serveSingle(w http.ResponseWriter, req *http.Request, endpoin
 	ctx, cancel := context.WithTimeout(req.Context(), r.timeout)
 	defer cancel()
 	err := p.start(&r.running, r.timeout).wait(ctx)
-	r.report(endpoint, p, err)
+	r.report(req.Context(), endpoint, p, err)
 	if err != nil {
 		answer(w, http.StatusInternalServerError, "internal server error: "+oneLine(err.Error())+"\n")
 		return
@@ -100,7 +101,7 @@ func (r *Registry) serveAll(w http.ResponseWriter, req *http.Request, endpoint i
 
 // ask runs the checks side by side, so that one that hangs costs the time-out once, and returns a line for each.
 func (r *Registry) ask(ctx context.Context, endpoint int, probes []*probe, exclude []string) (healthy bool, lines string) {
-	ctx, cancel := context.WithTimeout(ctx, r.timeout)
+	bounded, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
 	runs := make([]*run, len(probes))
 	for i, p := range probes {
@@ -115,8 +116,8 @@ func (r *Registry) ask(ctx context.Context, endpoint int, probes []*probe, exclu
 			fmt.Fprintf(&b, "[+]%s excluded: ok\n", p.Name)
 			continue
 		}
-		err := runs[i].wait(ctx)
-		r.report(endpoint, p, err)
+		err := runs[i].wait(bounded)
+		r.report(ctx, endpoint, p, err)
 		if err != nil {
 			healthy = false
 			fmt.Fprintf(&b, "[-]%s failed: reason withheld\n", p.Name)
@@ -146,8 +147,11 @@ func unmatched(probes []*probe, exclude []string) []string {
 	return out
 }
 
-// report logs a result that differs from the one before.
-func (r *Registry) report(endpoint int, p *probe, err error) {
+// report logs a result that differs from the one before. A prober that went away learned nothing about the check.
+func (r *Registry) report(prober context.Context, endpoint int, p *probe, err error) {
+	if errors.Is(err, errNoAnswer) && prober.Err() != nil {
+		return
+	}
 	reason := ""
 	if err != nil {
 		reason = err.Error()
