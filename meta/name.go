@@ -75,10 +75,18 @@ func CheckLabelKey(s string) string { return CheckQualifiedName(s) }
 
 // CheckAnnotationKey checks an annotation key: as [CheckQualifiedName], but the prefix may have upper-case letters.
 func CheckAnnotationKey(s string) string {
-	if len(s) > MaxDNSSubdomain+1+MaxLabelValue {
-		return CheckQualifiedName(s) // too long in any case: no copy
+	prefix, name, prefixed := strings.Cut(s, "/")
+	if !prefixed || len(prefix) > MaxDNSSubdomain {
+		return CheckQualifiedName(s)
 	}
-	return CheckQualifiedName(strings.ToLower(s))
+	// ASCII alone: strings.ToLower makes a 'k' of the Kelvin sign, which no DNS name contains.
+	lower := []byte(prefix)
+	for i, c := range lower {
+		if 'A' <= c && c <= 'Z' {
+			lower[i] = c + 'a' - 'A'
+		}
+	}
+	return CheckQualifiedName(string(lower) + "/" + name)
 }
 
 // CheckLabelValue checks a label value: empty, or up to 63 letters, digits, '-', '_' and '.', with a letter or digit at

@@ -23,28 +23,22 @@ type versionName struct {
 }
 
 // CompareVersions orders version names by priority (VER-18): stable before beta before alpha, then the higher
-// number first; names of any other form come last, in byte order. Negative means that a comes first.
+// number first; names of any other form come last, in byte order. Negative means that a comes first, 0 that the
+// names are the same.
 func CompareVersions(a, b string) int {
 	va, vb := parseVersionName(a), parseVersionName(b)
-	if va.track != vb.track {
-		return cmp.Compare(vb.track, va.track)
-	}
-	if va.track == unranked {
-		return strings.Compare(a, b)
-	}
-	if c := compareDecimal(vb.major, va.major); c != 0 {
-		return c
-	}
-	return compareDecimal(vb.minor, va.minor)
+	return cmp.Or(
+		cmp.Compare(vb.track, va.track),
+		compareDecimal(vb.major, va.major),
+		compareDecimal(vb.minor, va.minor),
+		strings.Compare(a, b),
+	)
 }
 
 func parseVersionName(s string) versionName {
 	rest, ok := strings.CutPrefix(s, "v")
-	if !ok {
-		return versionName{}
-	}
-	major, rest := cutNumber(rest)
-	if major == "" {
+	major, rest, numbered := cutNumber(rest)
+	if !ok || !numbered {
 		return versionName{}
 	}
 	if rest == "" {
@@ -54,32 +48,24 @@ func parseVersionName(s string) versionName {
 	tail, ok := strings.CutPrefix(rest, "beta")
 	if !ok {
 		track = alpha
-		if tail, ok = strings.CutPrefix(rest, "alpha"); !ok {
-			return versionName{}
-		}
+		tail, ok = strings.CutPrefix(rest, "alpha")
 	}
-	minor, rest := cutNumber(tail)
-	if minor == "" || rest != "" {
+	minor, rest, numbered := cutNumber(tail)
+	if !ok || !numbered || rest != "" {
 		return versionName{}
 	}
 	return versionName{track: track, major: major, minor: minor}
 }
 
-// cutNumber splits off a decimal number that does not start with 0; without one the number is empty.
-func cutNumber(s string) (number, rest string) {
+// cutNumber splits off a decimal number and drops its leading zeros.
+func cutNumber(s string) (number, rest string, ok bool) {
 	i := 0
-	for i < len(s) && s[i] >= '0' && s[i] <= '9' {
+	for i < len(s) && isDigit(s[i]) {
 		i++
 	}
-	if i == 0 || s[0] == '0' {
-		return "", s
-	}
-	return s[:i], s[i:]
+	return strings.TrimLeft(s[:i], "0"), s[i:], i > 0
 }
 
 func compareDecimal(a, b string) int {
-	if c := cmp.Compare(len(a), len(b)); c != 0 {
-		return c
-	}
-	return strings.Compare(a, b)
+	return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
 }

@@ -92,13 +92,9 @@ func Internal(cause error) *Error {
 // ServerTimeout is 500: the operation op (such as "create") could not be finished, because for instance the store does
 // not answer; retryAfter is in seconds.
 func ServerTimeout(r meta.GroupResource, op string, retryAfter int) *Error {
-	d := resourceDetails(r, op)
-	if d == nil {
-		d = retryDetails(0)
-	}
-	d.RetryAfterSeconds = seconds32(retryAfter)
 	const format = "The %s operation against %s could not be completed at this time, please try again."
-	return newError(meta.ReasonServerTimeout, fmt.Sprintf(format, op, r), d)
+	e := newError(meta.ReasonServerTimeout, fmt.Sprintf(format, op, r), resourceDetails(r, op))
+	return e.WithRetryAfter(retryAfter)
 }
 
 // ServiceUnavailable is 503: not ready, or a server behind this one is down.
@@ -125,7 +121,7 @@ func resourceDetails(r meta.GroupResource, name string) *meta.StatusDetails {
 
 func retryDetails(seconds int) *meta.StatusDetails {
 	if seconds <= 0 {
-		return &meta.StatusDetails{}
+		return nil
 	}
 	return &meta.StatusDetails{RetryAfterSeconds: seconds32(seconds)}
 }

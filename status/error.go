@@ -1,7 +1,6 @@
 package status
 
 import (
-	"fmt"
 	"net/http"
 	"slices"
 
@@ -48,9 +47,9 @@ func (e *Error) RetryAfterSeconds() int {
 }
 
 // WithMessage returns a copy with another message.
-func (e *Error) WithMessage(format string, args ...any) *Error {
+func (e *Error) WithMessage(message string) *Error {
 	c := e.clone()
-	c.status.Message = fmt.Sprintf(format, args...)
+	c.status.Message = message
 	return c
 }
 

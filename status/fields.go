@@ -37,8 +37,8 @@ type Field struct {
 	path *Path
 }
 
-// At goes on to the field of these names.
-func (f Field) At(names ...string) Field { return Field{to: f.to, path: f.path.child(names)} }
+// Child goes on to a named field.
+func (f Field) Child(name string) Field { return Field{to: f.to, path: f.path.Child(name)} }
 
 // Index goes on to an item of a list.
 func (f Field) Index(i int) Field { return Field{to: f.to, path: f.path.Index(i)} }

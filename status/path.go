@@ -14,7 +14,13 @@ type Path struct {
 }
 
 // At is the path of these names from the root; without names it is the object itself.
-func At(names ...string) *Path { return (*Path)(nil).child(names) }
+func At(names ...string) *Path {
+	var p *Path
+	for _, n := range names {
+		p = p.Child(n)
+	}
+	return p
+}
 
 // Child goes on to a named field.
 func (p *Path) Child(name string) *Path { return &Path{parent: p, text: name} }
@@ -39,11 +45,4 @@ func (p *Path) String() string {
 		b.WriteString(part)
 	}
 	return b.String()
-}
-
-func (p *Path) child(names []string) *Path {
-	for _, n := range names {
-		p = p.Child(n)
-	}
-	return p
 }
