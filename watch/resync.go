@@ -1,0 +1,63 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/kindwright/kindwright/storage"
+)
+
+// resync lists every kind afresh at one revision, after the store has compacted changes that were not seen yet, and goes
+// on from there. Kinds are replaced one by one; each stays as it was, complete at its old revision, until its turn.
+func (d *Dispatcher) resync(ctx context.Context) error {
+	revision, err := d.store.Revision(ctx)
+	if err != nil {
+		return err
+	}
+	for {
+		c := d.outdated(revision)
+		if c == nil {
+			return nil
+		}
+		l, err := c.list(ctx, revision)
+		var failed *DecodeError
+		switch {
+		case errors.As(err, &failed):
+			c.stop(failed)
+		case err != nil:
+			return fmt.Errorf("watch: list %s afresh: %w", c.config.StorageName, err)
+		default:
+			c.reload(l)
+		}
+	}
+}
+
+// outdated returns a live cache that has to be listed again, and when there is none publishes the revision in the same
+// breath: kinds added meanwhile were listed above it, or are told to list again.
+func (d *Dispatcher) outdated(revision storage.Revision) *Cache {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, c := range d.caches {
+		if c.loading == nil && c.isBelow(revision) {
+			return c
+		}
+	}
+	for _, c := range d.caches {
+		if c.loading != nil {
+			c.loading.least = max(c.loading.least, revision)
+		}
+	}
+	for s := range d.subscribers {
+		s.lost(revision)
+	}
+	d.advance(revision)
+	return nil
+}
+
+// isBelow reports whether the cache lacks what happened up to a revision that is not published yet.
+func (c *Cache) isBelow(revision storage.Revision) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.err == nil && c.last < revision
+}
