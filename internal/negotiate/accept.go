@@ -1,0 +1,203 @@
+package negotiate
+
+import (
+	"iter"
+	"strings"
+)
+
+// weightUnit is the weight 1 of RFC 9110: weights are kept in thousandths, the finest step that it allows.
+const weightUnit = 1000
+
+// mediaRange is one element of an Accept list. Names are as sent; they are compared without regard to case.
+type mediaRange struct {
+	typ, subtype string
+	weight       int // 0 (never) to weightUnit
+
+	as, group, version string
+	stream, charset    string
+	pretty             bool
+}
+
+func (m *mediaRange) is(typ, subtype string) bool {
+	return strings.EqualFold(m.typ, typ) && strings.EqualFold(m.subtype, subtype)
+}
+
+// specificity orders ranges of equal weight: a client that names a type means it more than one that says "anything".
+func (m *mediaRange) specificity() int {
+	switch {
+	case m.typ == "*":
+		return 0
+	case m.subtype == "*":
+		return 1
+	}
+	return 2
+}
+
+// ranges yields the elements of the Accept header fields in order. Elements that are not well-formed are left out, as if
+// they named a type that nobody serves; empty ones are no elements (RFC 9110, 5.6.1). The cost is linear in the length of
+// the fields, and nothing is allocated unless a quoted value has escapes.
+func ranges(fields []string) iter.Seq[mediaRange] {
+	return func(yield func(mediaRange) bool) {
+		for _, field := range fields {
+			for field != "" {
+				var element string
+				element, field = cut(field, ',')
+				if m, ok := parseRange(element); ok && !yield(m) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// cut splits s at the first separator outside of a quoted string. Both parts are trimmed of blanks.
+func cut(s string, separator byte) (before, after string) {
+	quoted := false
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case c == '"':
+			quoted = !quoted
+		case c == '\\' && quoted:
+			i++
+		case c == separator && !quoted:
+			return trim(s[:i]), trim(s[i+1:])
+		}
+	}
+	return trim(s), ""
+}
+
+func trim(s string) string { return strings.Trim(s, " \t") }
+
+// parseRange reads `type/subtype;name=value;…`.
+func parseRange(s string) (m mediaRange, ok bool) {
+	full, parameters := cut(s, ';')
+	m.typ, m.subtype, ok = strings.Cut(full, "/")
+	if !ok || !token(m.typ) || !token(m.subtype) || m.typ == "*" && m.subtype != "*" {
+		return m, false
+	}
+	m.weight = weightUnit
+	var seen parameterSet
+	for parameters != "" {
+		var parameter string
+		parameter, parameters = cut(parameters, ';')
+		if parameter == "" {
+			continue
+		}
+		name, value, found := strings.Cut(parameter, "=")
+		if !found || !token(name) {
+			return m, false
+		}
+		if value, ok = unquote(value); !ok || !m.set(name, value, &seen) {
+			return m, false
+		}
+	}
+	return m, true
+}
+
+// parameterSet remembers which parameters an element had; one that comes twice has no meaning.
+type parameterSet uint8
+
+func (s *parameterSet) add(bit parameterSet) bool {
+	if *s&bit != 0 {
+		return false
+	}
+	*s |= bit
+	return true
+}
+
+// set takes one parameter in. Unknown ones, such as profile, mean nothing to us and do no harm.
+func (m *mediaRange) set(name, value string, seen *parameterSet) (ok bool) {
+	switch strings.ToLower(name) {
+	case "q":
+		m.weight, ok = parseWeight(value)
+		return ok && seen.add(1)
+	case "as":
+		m.as = value
+		return seen.add(2)
+	case "g":
+		m.group = value
+		return seen.add(4)
+	case "v":
+		m.version = value
+		return seen.add(8)
+	case "stream":
+		m.stream = value
+		return seen.add(16)
+	case "charset":
+		m.charset = value
+		return seen.add(32)
+	case "pretty":
+		m.pretty = value == "1" || strings.EqualFold(value, "true")
+		return seen.add(64)
+	}
+	return true
+}
+
+// parseWeight reads a weight into thousandths. More than three digits are read and forgotten.
+func parseWeight(s string) (thousandths int, ok bool) {
+	whole, fraction, dotted := strings.Cut(s, ".")
+	if whole != "0" && whole != "1" && (whole != "" || fraction == "") || dotted && !digits(fraction) {
+		return 0, false
+	}
+	if whole == "1" {
+		if strings.Trim(fraction, "0") != "" {
+			return 0, false
+		}
+		return weightUnit, true
+	}
+	unit := weightUnit / 10
+	for i := 0; i < len(fraction) && i < 3; i++ {
+		thousandths += int(fraction[i]-'0') * unit
+		unit /= 10
+	}
+	return thousandths, true
+}
+
+func digits(s string) bool {
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return false
+		}
+	}
+	return true
+}
+
+// token reports whether s is a token (RFC 9110, 5.6.2).
+func token(s string) bool {
+	for i := range len(s) {
+		switch c := s[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+		case strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0:
+		default:
+			return false
+		}
+	}
+	return s != ""
+}
+
+// unquote returns the value of a parameter: a token, or a quoted string without its quotes and escapes.
+func unquote(s string) (value string, ok bool) {
+	if s == "" || s[0] != '"' {
+		return s, token(s)
+	}
+	if len(s) < 2 || s[len(s)-1] != '"' {
+		return "", false
+	}
+	s = s[1 : len(s)-1]
+	if strings.IndexByte(s, '\\') < 0 {
+		return s, strings.IndexByte(s, '"') < 0
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		switch s[i] {
+		case '"':
+			return "", false
+		case '\\':
+			if i++; i == len(s) {
+				return "", false
+			}
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String(), true
+}

@@ -1,0 +1,50 @@
+package negotiate_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+
+	"github.com/kindwright/kindwright/internal/negotiate"
+)
+
+// A handler reads what was sent, agrees on a form, and answers; everything that goes wrong is a Status document.
+func Example() {
+	out := &negotiate.Output{Compress: true, Threshold: 128 << 10}
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, _ := negotiate.WithWarnings(r.Context())
+		r = r.WithContext(ctx)
+		form, err := negotiate.Negotiate(r, negotiate.Offer{Table: true})
+		if err != nil {
+			negotiate.WriteError(w, r, err)
+			return
+		}
+		body, err := negotiate.ReadBody(w, r, negotiate.BodyOptions{})
+		if err != nil {
+			negotiate.WriteError(w, r, err)
+			return
+		}
+		negotiate.Warn(ctx, `unknown field "spec.colour"`)
+		if err := out.Write(w, r, form, http.StatusCreated, body); err != nil {
+			negotiate.WriteError(w, r, err)
+		}
+	})
+
+	post := func(contentType, accept string) {
+		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader("spec:\n  colour: red\n"))
+		r.Header.Set("Content-Type", contentType)
+		r.Header.Set("Accept", accept)
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		fmt.Println(w.Code, w.Header().Get("Content-Type"), w.Header()["Warning"])
+		fmt.Println(w.Body)
+	}
+	post("application/yaml", "application/vnd.kubernetes.protobuf, application/json")
+	post("text/plain", "application/json")
+	// Output:
+	// 201 application/json [299 - "unknown field \"spec.colour\""]
+	// {"spec":{"colour":"red"}}
+	// 415 application/json []
+	// {"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"the body of the request was in an unknown format - accepted media types include: application/json, application/yaml","reason":"UnsupportedMediaType","code":415}
+}

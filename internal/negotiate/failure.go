@@ -1,0 +1,42 @@
+package negotiate
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+
+	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/status"
+)
+
+// WriteError answers r with a Status document that tells about err (ERR-19), in the media type that the client accepts,
+// else in JSON. Errors that are not *status.Error are internal ones, whose text stays here; see [status.From]. The header
+// repeats when to try again (ERR-24) and carries the warnings collected so far.
+func WriteError(w http.ResponseWriter, r *http.Request, err error) {
+	failure := status.From(err)
+	if failure == nil {
+		failure = status.Internal(errors.New("an error was announced, and there is none"))
+	}
+	document, merr := json.Marshal(failure.Status())
+	if merr != nil { // a message that is not UTF-8: it would be unreadable anyway
+		failure = status.Internal(merr)
+		document, _ = json.Marshal(failure.Status())
+	}
+	h := w.Header()
+	if seconds := failure.RetryAfterSeconds(); seconds > 0 {
+		h.Set("Retry-After", strconv.Itoa(seconds))
+	}
+	for _, name := range []string{"Content-Encoding", "Content-Length", "Etag", "Expires", "Last-Modified"} {
+		h.Del(name) // it spoke of the answer that did not come about
+	}
+	_ = new(Output).Write(w, r, errorForm(r), failure.Code(), document) // nobody is left to tell
+}
+
+// errorForm is the form of an error. Whether the answer would have been a Table plays no part in it.
+func errorForm(r *http.Request) Result {
+	form, err := Negotiate(r, Offer{anyForm: true})
+	if err != nil {
+		return Result{Pretty: pretty(r, false)}
+	}
+	return form
+}

@@ -1,0 +1,257 @@
+package negotiate
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/kindwright/kindwright/internal/request"
+	"github.com/kindwright/kindwright/status"
+)
+
+// MediaType is how a document is written.
+type MediaType uint8
+
+// The media types we write and read. JSON is what a client gets that asks for nothing in particular.
+const (
+	JSON MediaType = iota
+	YAML
+)
+
+// String returns the media type as headers name it.
+func (m MediaType) String() string {
+	if m == YAML {
+		return "application/yaml"
+	}
+	return "application/json"
+}
+
+// As is the form of an answer: what the parameter "as" of a media type asks for.
+type As uint8
+
+// The forms of an answer.
+const (
+	// Object is the resource itself, or a list of it.
+	Object As = iota
+	// Table is a Table of one row or many (TABLE-01).
+	Table
+	// PartialObjectMetadata is the metadata of one object (TABLE-10).
+	PartialObjectMetadata
+	// PartialObjectMetadataList is the metadata of the objects of a list (TABLE-10).
+	PartialObjectMetadataList
+	// APIGroupDiscoveryList is aggregated discovery (DISC-07).
+	APIGroupDiscoveryList
+)
+
+// String returns the kind of the document.
+func (a As) String() string {
+	switch a {
+	case Table:
+		return "Table"
+	case PartialObjectMetadata:
+		return "PartialObjectMetadata"
+	case PartialObjectMetadataList:
+		return "PartialObjectMetadataList"
+	case APIGroupDiscoveryList:
+		return "APIGroupDiscoveryList"
+	}
+	return "Object"
+}
+
+// Version is the version of the form in its own group: V1 or V1Beta1 for tables and metadata (TABLE-11), V2 for
+// discovery, empty for objects.
+type Version string
+
+// The versions of forms.
+const (
+	V1      Version = "v1"
+	V1Beta1 Version = "v1beta1"
+	V2      Version = "v2"
+)
+
+// Offer is what a handler can answer a request with. The zero value offers objects as JSON and YAML.
+type Offer struct {
+	// GroupDomain ends the groups of the parameter "g": meta.{domain} and apidiscovery.{domain}. Empty means
+	// [request.DefaultGroupDomain].
+	GroupDomain string
+
+	// Table offers a Table. A kind that opts out of tables leaves it false (TABLE-06).
+	Table bool
+
+	// Metadata offers PartialObjectMetadata, or with List PartialObjectMetadataList.
+	Metadata bool
+
+	// List says that the answer is a collection.
+	List bool
+
+	// Watch says that the answer is a stream of events. Streams are JSON only; each object in one is a single object,
+	// so that List has no effect.
+	Watch bool
+
+	// Discovery offers APIGroupDiscoveryList in version v2.
+	Discovery bool
+
+	// JSONOnly takes YAML off the offer.
+	JSONOnly bool
+
+	anyForm bool // whatever is asked for, the answer is an object: an error
+}
+
+// Result is the form that was agreed on.
+type Result struct {
+	MediaType MediaType
+	As        As
+
+	// Group and Version are those of the form, for instance meta.k8s.io and v1; empty for objects.
+	Group   string
+	Version Version
+
+	// Pretty asks for indented JSON. It is false for YAML, which always is, and for streams, whose frames are lines.
+	Pretty bool
+
+	// Stream says that the answer is a stream of events.
+	Stream bool
+}
+
+// APIVersion returns the apiVersion of a document of this form, "" for objects, which have their own.
+func (r Result) APIVersion() string {
+	if r.Group == "" {
+		return ""
+	}
+	return r.Group + "/" + string(r.Version)
+}
+
+// ContentType returns the value of the Content-Type header. Clients of discovery tell its forms apart by the parameters;
+// other documents say themselves what they are.
+func (r Result) ContentType() string {
+	if r.As == APIGroupDiscoveryList {
+		return r.MediaType.String() + ";g=" + r.Group + ";v=" + string(r.Version) + ";as=" + r.As.String()
+	}
+	return r.MediaType.String()
+}
+
+// Negotiate chooses the form of the answer to r among what o offers. The entry with the greatest weight wins, among equals
+// the one that names a type rather than a wildcard, then the first. A request that says nothing gets JSON. When nothing on
+// offer is acceptable the error is a 406 *status.Error that lists what is (CREATE-05).
+//
+// Whether JSON is indented is decided by the parameter pretty of the query, else by that of the chosen entry, else by
+// whether a person seems to be looking (QUERY-21).
+func Negotiate(r *http.Request, o Offer) (Result, error) {
+	chosen, ok := o.choose(r.Header["Accept"])
+	if !ok {
+		return Result{}, status.NotAcceptable(o.mediaTypes())
+	}
+	chosen.Stream = o.Watch
+	chosen.Pretty = chosen.MediaType == JSON && !o.Watch && pretty(r, chosen.Pretty)
+	return chosen, nil
+}
+
+// choose walks over the list twice: what a more specific entry of weight 0 excludes may stand behind the wildcard that
+// would have let it in.
+func (o *Offer) choose(accept []string) (best Result, ok bool) {
+	if !slices.ContainsFunc(accept, func(field string) bool { return strings.Trim(field, ", \t") != "" }) {
+		return Result{}, true
+	}
+	excluded := exclusions(accept)
+	bestRank := -1
+	for m := range ranges(accept) {
+		rank := m.weight*4 + m.specificity()
+		if m.weight == 0 || rank <= bestRank {
+			continue
+		}
+		if result, acceptable := o.match(&m, excluded); acceptable {
+			best, bestRank = result, rank
+		}
+	}
+	return best, bestRank >= 0
+}
+
+// exclusions returns the media types that the list names with weight 0.
+func exclusions(accept []string) (excluded [2]bool) {
+	for m := range ranges(accept) {
+		if m.weight > 0 || m.as != "" {
+			continue
+		}
+		excluded[JSON] = excluded[JSON] || m.is("application", "json") || m.is("application", "*")
+		excluded[YAML] = excluded[YAML] || m.is("application", "yaml") || m.is("application", "*")
+	}
+	return excluded
+}
+
+// match tells what o gives to a client that asks for m.
+func (o *Offer) match(m *mediaRange, excluded [2]bool) (Result, bool) {
+	mediaType, ok := o.mediaType(m, excluded)
+	if !ok || m.stream != "" && m.stream != "watch" || m.charset != "" && !strings.EqualFold(m.charset, "utf-8") {
+		return Result{}, false
+	}
+	form, ok := o.form(m)
+	form.MediaType, form.Pretty = mediaType, m.pretty
+	return form, ok
+}
+
+func (o *Offer) mediaType(m *mediaRange, excluded [2]bool) (MediaType, bool) {
+	yaml := !o.Watch && !o.JSONOnly
+	switch {
+	case m.is("application", "json"):
+		return JSON, true
+	case m.is("application", "yaml"):
+		return YAML, yaml
+	case m.subtype == "*" && (m.typ == "*" || strings.EqualFold(m.typ, "application")):
+		if excluded[JSON] {
+			return YAML, yaml && !excluded[YAML]
+		}
+		return JSON, true
+	}
+	return 0, false
+}
+
+// form reads the parameters as, g and v.
+func (o *Offer) form(m *mediaRange) (Result, bool) {
+	if m.as == "" || o.anyForm {
+		return Result{}, true
+	}
+	domain := cmp.Or(o.GroupDomain, request.DefaultGroupDomain)
+	version := Version(m.version)
+	if m.as == APIGroupDiscoveryList.String() {
+		form := Result{As: APIGroupDiscoveryList, Group: "apidiscovery." + domain, Version: V2}
+		return form, o.Discovery && m.group == form.Group && version == V2
+	}
+	form := Result{Group: "meta." + domain, Version: version}
+	if m.group != form.Group || version != V1 && version != V1Beta1 {
+		return Result{}, false
+	}
+	list := o.List && !o.Watch
+	switch m.as {
+	case Table.String():
+		form.As = Table
+		return form, o.Table
+	case PartialObjectMetadata.String():
+		form.As = PartialObjectMetadata
+		return form, o.Metadata && !list
+	case PartialObjectMetadataList.String():
+		form.As = PartialObjectMetadataList
+		return form, o.Metadata && list
+	}
+	return Result{}, false
+}
+
+// mediaTypes lists what the client could have asked for.
+func (o *Offer) mediaTypes() []string {
+	switch {
+	case o.Watch:
+		return []string{"application/json;stream=watch", "application/json"}
+	case o.JSONOnly:
+		return []string{JSON.String()}
+	}
+	return []string{JSON.String(), YAML.String()}
+}
+
+// pretty decides about indentation for a client whose Accept entry asked for it or not.
+func pretty(r *http.Request, asked bool) bool {
+	info := request.From(r.Context())
+	if info == nil {
+		info = &request.Info{} // an answer to a request that did not parse
+	}
+	return asked && info.Query.Pretty == nil || info.Pretty(r.UserAgent())
+}

@@ -1,0 +1,263 @@
+package negotiate
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/klauspost/compress/gzip"
+
+	"github.com/kindwright/kindwright/internal/yaml"
+	"github.com/kindwright/kindwright/status"
+)
+
+// DefaultMaxYAML is the longest document that is answered as YAML unless an Output says otherwise: 16 MiB of JSON.
+const DefaultMaxYAML = 16 << 20
+
+// Output writes the answers of one server. Its zero value compresses nothing; it may be used by many requests at once and
+// must not be copied after its first use.
+type Output struct {
+	// Compress answers with gzip when the client accepts it (GZIP-01, GZIP-02).
+	Compress bool
+
+	// Threshold is the number of bytes that a body must exceed to be compressed; 0 compresses every body. Kubernetes
+	// has 128 KiB (GZIP-05).
+	Threshold int
+
+	// MaxYAML is the longest document, in bytes of JSON, that is answered as YAML: it must be held in memory several times
+	// over. Zero means DefaultMaxYAML.
+	MaxYAML int
+
+	compressors sync.Pool // of *gzip.Writer
+}
+
+// Write answers r with one JSON document in the agreed form. The document must be valid; it is not kept. The error is a
+// *status.Error when nothing was sent, and else what the connection said.
+func (o *Output) Write(w http.ResponseWriter, r *http.Request, form Result, code int, document []byte) error {
+	a := o.Start(w, r, form, code)
+	defer a.Abort()
+	if form.MediaType == JSON && !form.Pretty {
+		return a.sendWhole(document)
+	}
+	if _, err := a.Write(document); err != nil {
+		return err
+	}
+	return a.Close()
+}
+
+// Start begins an answer to r whose JSON document the caller writes in pieces. Nothing is sent before the first piece
+// leaves the buffers; until then the caller may [Answer.Abort] and write an error instead. It is not for streams of events,
+// which begin with [Begin] and are never held back.
+func (o *Output) Start(w http.ResponseWriter, r *http.Request, form Result, code int) *Answer {
+	a := &Answer{output: o, w: w, request: r, form: form, code: code, head: r.Method == http.MethodHead}
+	a.gzip = o.Compress && !a.head && acceptsGzip(r.Header["Accept-Encoding"])
+	a.text = bodyWriter{a}
+	if form.Pretty {
+		a.text = &indenter{to: bodyWriter{a}}
+	}
+	return a
+}
+
+// Answer is an answer that is being written, by one goroutine. It ends with Close or Abort.
+type Answer struct {
+	output  *Output
+	w       http.ResponseWriter
+	request *http.Request
+	form    Result
+	code    int
+
+	head    bool // no body is sent
+	gzip    bool // the client takes gzip
+	started bool // the header is sent
+
+	text       io.Writer    // takes the JSON document, indents it if need be, and hands it to send
+	held       bytes.Buffer // the whole document for YAML, else what came before the threshold was reached
+	compressor *gzip.Writer // not nil once compression has begun
+}
+
+// Write takes the next piece of the JSON document. A *status.Error says that the document cannot be answered in this form
+// and nothing has been sent. Other errors come from the connection.
+func (a *Answer) Write(p []byte) (int, error) {
+	switch {
+	case a.head:
+		return len(p), nil
+	case a.form.MediaType == YAML:
+		return a.holdForYAML(p)
+	}
+	return a.text.Write(p)
+}
+
+func (a *Answer) holdForYAML(p []byte) (int, error) {
+	limit := a.output.MaxYAML
+	if limit <= 0 {
+		limit = DefaultMaxYAML
+	}
+	if a.held.Len()+len(p) > limit {
+		return 0, status.NotAcceptable([]string{JSON.String()})
+	}
+	return a.held.Write(p)
+}
+
+// Started reports whether something has been sent, so that it is too late for an error.
+func (a *Answer) Started() bool { return a.started }
+
+// Close ends the document and sends what was held back. A *status.Error says that nothing was sent.
+func (a *Answer) Close() error {
+	defer a.Abort()
+	switch {
+	case a.head:
+		a.start()
+		return nil
+	case a.form.MediaType == YAML:
+		document, err := yaml.FromJSON(a.held.Bytes())
+		if err != nil {
+			return status.Internal(fmt.Errorf("writing an answer as YAML: %w", err))
+		}
+		return a.sendWhole(document)
+	case a.form.Pretty:
+		if err := a.send([]byte{'\n'}); err != nil {
+			return err
+		}
+	}
+	switch {
+	case a.compressor != nil:
+		return a.compressor.Close()
+	case !a.started:
+		return a.sendPlain(a.held.Bytes())
+	}
+	return nil
+}
+
+// Abort releases what the answer holds. After Started, the caller must break the connection off, so that the client does
+// not take a part for the whole. It may be called more than once, and after Close.
+func (a *Answer) Abort() {
+	if a.compressor != nil {
+		a.compressor.Reset(io.Discard)
+		a.output.compressors.Put(a.compressor)
+		a.compressor = nil
+	}
+	a.held = bytes.Buffer{}
+}
+
+// bodyWriter makes an io.Writer of send.
+type bodyWriter struct{ a *Answer }
+
+func (b bodyWriter) Write(p []byte) (int, error) {
+	if err := b.a.send(p); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// send sends the next bytes of the body, compressed once there are enough of them.
+func (a *Answer) send(p []byte) error {
+	switch {
+	case a.compressor != nil:
+		_, err := a.compressor.Write(p)
+		return err
+	case !a.gzip:
+		a.start()
+		_, err := a.w.Write(p)
+		return err
+	case a.held.Len()+len(p) > a.output.Threshold:
+		return a.compress(p)
+	}
+	_, err := a.held.Write(p)
+	return err
+}
+
+// sendWhole sends a body that is known to its end.
+func (a *Answer) sendWhole(body []byte) error {
+	switch {
+	case a.head:
+		a.start()
+		return nil
+	case !a.gzip || len(body) <= a.output.Threshold:
+		return a.sendPlain(body)
+	}
+	a.held.Reset()
+	if err := a.compress(body); err != nil {
+		return err
+	}
+	return a.compressor.Close()
+}
+
+// sendPlain sends a whole body as it is.
+func (a *Answer) sendPlain(body []byte) error {
+	a.w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	a.start()
+	_, err := a.w.Write(body)
+	return err
+}
+
+// compress begins compression with what was held back and p.
+func (a *Answer) compress(p []byte) error {
+	a.w.Header().Set("Content-Encoding", "gzip")
+	a.start()
+	a.compressor = a.output.compressor(a.w)
+	if _, err := a.compressor.Write(a.held.Bytes()); err != nil {
+		return err
+	}
+	a.held = bytes.Buffer{}
+	_, err := a.compressor.Write(p)
+	return err
+}
+
+// start sends the header, once.
+func (a *Answer) start() {
+	if a.started {
+		return
+	}
+	a.started = true
+	if a.output.Compress {
+		a.w.Header().Add("Vary", "Accept-Encoding")
+	}
+	Begin(a.w, a.request, a.form.ContentType(), a.code)
+}
+
+// compressor returns a compressor to w. Its tables are large, so that it is used again and again.
+func (o *Output) compressor(w io.Writer) *gzip.Writer {
+	if c, ok := o.compressors.Get().(*gzip.Writer); ok {
+		c.Reset(w)
+		return c
+	}
+	c, err := gzip.NewWriterLevel(w, gzip.BestSpeed)
+	if err != nil {
+		return gzip.NewWriter(w) // the library refuses its own constant: any level will do
+	}
+	return c
+}
+
+// Begin sends the header of an answer to r, with the warnings collected so far.
+func Begin(w http.ResponseWriter, r *http.Request, contentType string, code int) {
+	h := w.Header()
+	WarningsFrom(r.Context()).SetHeader(h)
+	h.Set("Content-Type", contentType)
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(code)
+}
+
+// acceptsGzip reports whether an Accept-Encoding header names gzip with a weight above 0. A wildcard does not: who wants
+// gzip says so.
+func acceptsGzip(fields []string) bool {
+	for _, field := range fields {
+		for field != "" {
+			var element string
+			element, field = cut(field, ',')
+			coding, parameter := cut(element, ';')
+			if !strings.EqualFold(coding, "gzip") && !strings.EqualFold(coding, "x-gzip") {
+				continue
+			}
+			name, value, _ := strings.Cut(parameter, "=")
+			weight, ok := parseWeight(value)
+			if parameter == "" || strings.EqualFold(name, "q") && ok && weight > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
