@@ -1,0 +1,185 @@
+package layers
+
+import "path"
+
+// A room is a package, or with a trailing "/*" the packages one level below, and
+// the reason it has a place in the house.
+type room struct {
+	path string
+	why  string
+
+	// std: imports the standard library and nothing else, so that anybody can
+	// read it first and nobody inherits a dependency from it.
+	std bool
+	// tests: written for tests; only test files and other such rooms import it.
+	tests bool
+	// chosen: a storage backend. The person who writes the program chooses one,
+	// so only the top floor and tests import it.
+	chosen bool
+}
+
+// house lists the floors from the ground up. A package imports packages of lower
+// floors; see sameFloor for the few edges within one.
+var house = [...][]room{
+	0: {
+		{path: "meta", std: true, why: "the nouns: kinds, names, object metadata, selectors, options, Status, Table"},
+		{path: "storage", std: true, why: "bytes, keys, revisions: the driver contract and the portable Store"},
+		{path: "health", std: true, why: "named checks and their handlers"},
+		{path: "internal/json", why: "door: JSON"},
+		{path: "internal/yaml", why: "door: YAML"},
+		{path: "internal/ordered", why: "door: the ordered copy-on-write map"},
+		{path: "internal/protowire", why: "door: protobuf's wire format"},
+		{path: "internal/metrics", why: "door: counters and their text form"},
+		{path: "internal/layers", std: true, tests: true, why: "this test"},
+	},
+	1: {
+		{path: "status", why: "API errors, field errors, their wire form"},
+		{path: "storage/memory", chosen: true, why: "a backend in memory, the second definition of the contract"},
+		{path: "storage/bbolt", chosen: true, why: "a backend in one file"},
+		{path: "storage/storagetest", tests: true, why: "the one suite for every backend and wrapper"},
+		{path: "authn", why: "who is asking"},
+	},
+	2: {
+		{path: "openapi", why: "schemas: from Go types and documents; default, prune, validate, publish"},
+		{path: "authz", why: "may they"},
+		{path: "client", why: "typed client over HTTP"},
+		{path: "internal/request", why: "the one strict parse of a request"},
+	},
+	3: {
+		{path: "cel", why: "expressions within a budget"},
+		{path: "apply", why: "server-side apply and managed fields, without I/O"},
+		{path: "watch", why: "the live view of one resource"},
+		{path: "authz/rbac", why: "roles and bindings; kinds that other authorizers look up"},
+		{path: "audit", why: "who did what"},
+		{path: "internal/patch", why: "JSON patch and merge patch with limits"},
+		{path: "internal/negotiate", why: "media types, encodings, compression"},
+		{path: "internal/table", why: "the Table form of objects"},
+	},
+	4: {
+		{path: "authn/*", why: "one way to authenticate each"},
+		{path: "authz/*", why: "one way to authorize each"},
+		{path: "admission", why: "the chain that mutates and validates"},
+		{path: "admission/*", why: "one plugin each"},
+		{path: "watch/watchtest", tests: true, why: "helpers for tests of watches"},
+	},
+	5: {
+		{path: "registry", why: "the engine: kinds, the verbs as Go methods, the list of steps"},
+	},
+	6: {
+		{path: "registry/rest", why: "the engine's HTTP handlers"},
+		{path: "internal/discovery", why: "which resources there are, for clients"},
+		{path: "internal/gc", why: "owner references"},
+		{path: "internal/flow", why: "fair queuing of requests"},
+	},
+	7: {
+		{path: "kinds", why: "registers the built-in kinds"},
+		{path: "config", why: "finds, decodes and dispatches configuration files"},
+	},
+	8: {
+		{path: ".", why: "the roof: composition only"},
+	},
+	9: {
+		{path: "apitest", why: "an API server inside a test of the people who use us"},
+		{path: "examples/*", why: "programs to copy from; each compiles, runs and is tested"},
+	},
+}
+
+// An edge is one import, allowed or refused, and the reason.
+type edge struct{ from, to, why string }
+
+// sameFloor lists the imports allowed between two rooms of one floor.
+var sameFloor = []edge{
+	{"internal/yaml", "internal/json", "YAML is read by way of JSON, whose door decides about duplicates and numbers"},
+	{"authn", "status", "the middleware answers 401 with a Status document"},
+	{"admission/*", "admission", "a plugin implements the chain's interface"},
+}
+
+// never lists the imports that the floors would allow and the design does not.
+// The right side is a package of ours, or of the standard library.
+var never = []edge{
+	{"registry", "net/http", "the engine does not know HTTP; its handlers are in registry/rest"},
+	{"storage/*", "meta", "storage knows bytes, keys and revisions, not objects"},
+	{"storage/*", "status", "storage returns facts; the ring in status turns them into API errors"},
+	{"storage/*", "internal/json", "storage does not look into values"},
+}
+
+// A door is the one package that imports a third-party module, so that replacing
+// the module is a change to one package and its types stay out of our API.
+type door struct{ module, room, why string }
+
+var doors = []door{
+	{"github.com/go-json-experiment/json", "internal/json", "becomes encoding/json/v2; until then one options value decides what JSON means"},
+	{"sigs.k8s.io/json", "internal/json", "reports every duplicate and unknown field"},
+	{"sigs.k8s.io/yaml", "internal/yaml", "size and aliases are bounded before it sees a document"},
+	{"github.com/tidwall/btree", "internal/ordered", "its Copy writes to the original: one place that knows"},
+	{"google.golang.org/protobuf", "internal/protowire", "only encoding/protowire is linked"},
+	{"go.etcd.io/bbolt", "storage/bbolt", "checksums and latches stand around every call"},
+	{"golang.org/x/sys", "storage/bbolt", "file locks and syncs"},
+	{"github.com/evanphx/json-patch/v5", "internal/patch", "operations and copied bytes are bounded first"},
+	{"github.com/klauspost/compress", "internal/negotiate", "gzip at half the processor time"},
+	{"github.com/google/cel-go", "cel", "its module path changes after v0.31: one package's business"},
+	{"sigs.k8s.io/structured-merge-diff/v4", "apply", "schemas are walked once before they are shared"},
+	{"github.com/go-jose/go-jose/v4", "authn/jwt", "tokens"},
+	{"github.com/coreos/go-oidc/v3", "authn/jwt", "issuer discovery and key sets"},
+	{"golang.org/x/time", "internal/flow", "rates"},
+}
+
+// free lists the modules any package may import.
+var free = []string{
+	"github.com/go-logr/logr", // a logger is passed in everywhere
+}
+
+// testOnly lists the modules that only test files and rooms made for tests import.
+var testOnly = []string{
+	"github.com/stretchr/testify",
+	"pgregory.net/rapid",
+	"github.com/anishathalye/porcupine",
+	"go.uber.org/goleak",
+}
+
+// leaves lists what the core may require from the Kubernetes organisations:
+// libraries that do not depend on k8s.io modules themselves.
+var leaves = []string{
+	"sigs.k8s.io/yaml",
+	"sigs.k8s.io/json",
+	"sigs.k8s.io/structured-merge-diff/v4",
+	"sigs.k8s.io/randfill", // only in go.mod: structured-merge-diff's tests need it
+}
+
+// state lists the package variables that hold state all the same, as
+// "directory.name", each with its reason.
+var state = map[string]string{
+	"internal/json.buffers":  "a pool of scratch buffers; nothing in it outlives a call",
+	"internal/json.decoders": "a pool of decoders, reset before each use",
+	"internal/json.encoders": "a pool of encoders, reset before each use",
+}
+
+// place finds the room for the package in dir: the exact entry before a pattern.
+func place(dir string) (floor int, found room, ok bool) {
+	for f, rooms := range house {
+		for _, r := range rooms {
+			if r.path == dir {
+				return f, r, true
+			}
+			if match(r.path, dir) {
+				floor, found, ok = f, r, true
+			}
+		}
+	}
+	return floor, found, ok
+}
+
+func match(pattern, dir string) bool {
+	ok, err := path.Match(pattern, dir)
+	return ok && err == nil
+}
+
+// reason returns why the first edge from one package to the other is listed.
+func reason(edges []edge, from, to string) (why string, listed bool) {
+	for _, e := range edges {
+		if match(e.from, from) && match(e.to, to) {
+			return e.why, true
+		}
+	}
+	return "", false
+}
