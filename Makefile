@@ -1,0 +1,32 @@
+# The modules of this repository, from the file that says why each exists.
+MODULES := $(shell awk '{ sub(/\#.*/, "") } NF { print $$1 }' allmodules)
+
+.DEFAULT_GOAL := help
+.PHONY: help test check lint fmt vet bench fuzz long tools
+
+help: ## what there is
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+test: ## the tests of every module
+	@for dir in $(MODULES); do echo "-- $$dir"; go -C $$dir test ./... || exit 1; done
+
+check: ## what CI runs: everything below but the benchmarks, with the race detector; under 30 minutes
+	.ci/run
+
+lint: ## formatting, vet, linters, unreachable functions
+	.ci/run tools fmt vet lint dead
+
+fmt: tools ## rewrite our files as the formatters want them
+	.bin/golangci-lint fmt
+
+bench: ## the benchmarks in the packages; BENCH=regexp, PKG=./watch
+	go test -run '^$$' -bench '$(or $(BENCH),.)' -benchmem $(or $(PKG),./...)
+
+fuzz: ## each fuzz target for a minute; FUZZTIME=10m for longer
+	FUZZTIME=$(or $(FUZZTIME),1m) BUDGET=86400 .ci/run fuzz
+
+long: ## random histories of the storage backends on 20 seeds
+	KINDWRIGHT_SEEDS=20 go test -count=1 -timeout 2h ./storage/...
+
+tools: ## build the pinned linters into .bin
+	.ci/run tools
