@@ -136,7 +136,7 @@ func translate(err error) error {
 		return syntacticError(syntactic)
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return &SyntaxError{Reason: "the document ends early"}
+		return &SyntaxError{Reason: endsEarly}
 	}
 	return &TypeError{Reason: err.Error(), Err: err}
 }
@@ -161,11 +161,16 @@ func syntacticError(e *jsontext.SyntacticError) error {
 		return &SyntaxError{Offset: e.ByteOffset, Path: path, Reason: duplicateReason(path)}
 	}
 	reason := "cannot be read"
-	if e.Err != nil {
+	switch {
+	case errors.Is(e.Err, io.EOF) || errors.Is(e.Err, io.ErrUnexpectedEOF):
+		reason = endsEarly
+	case e.Err != nil:
 		reason = e.Err.Error()
 	}
 	return &SyntaxError{Offset: e.ByteOffset, Path: path, Reason: reason}
 }
+
+const endsEarly = "the document ends early"
 
 func duplicateReason(path string) string { return "duplicate field " + strconv.Quote(path) }
 

@@ -30,7 +30,7 @@ func (s *scanner) fail(reason string) *SyntaxError {
 
 func (s *scanner) unexpected(where string) *SyntaxError {
 	if s.pos >= len(s.data) {
-		return s.fail("the document ends early")
+		return s.fail(endsEarly)
 	}
 	r, _ := utf8.DecodeRune(s.data[s.pos:])
 	return s.fail(fmt.Sprintf("character %q %s", r, where))
