@@ -1,0 +1,106 @@
+package storagetest
+
+import (
+	"context"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kindwright/kindwright/storage"
+)
+
+// follower runs a watch in a goroutine of its own, as a server does, so that it
+// sleeps and wakes while the case goes on. Its methods belong to the case's
+// goroutine.
+type follower struct {
+	scene   *scene
+	order   watchOrder
+	batches chan storage.Batch // closed when the watch has ended
+	end     error              // why, once batches is closed
+	cancel  context.CancelFunc
+}
+
+// follow starts a watch that ends with the case.
+func (s *scene) follow(prefix string, after storage.Revision) *follower {
+	ctx, cancel := context.WithCancel(s.ctx)
+	f := &follower{
+		scene:   s,
+		order:   watchOrder{prefix: prefix, told: after},
+		batches: make(chan storage.Batch),
+		cancel:  cancel,
+	}
+	s.followers = append(s.followers, f)
+	go f.run(ctx, s.Watch(ctx, prefix, after))
+	return f
+}
+
+func (f *follower) run(ctx context.Context, watch func(func(storage.Batch, error) bool)) {
+	defer close(f.batches)
+	for batch, err := range watch {
+		if err != nil {
+			f.end = err
+			continue // it must end by itself now
+		}
+		if f.end != nil {
+			f.scene.Errorf("watch %q went on after its error", f.order.prefix)
+			return
+		}
+		select {
+		case f.batches <- batch:
+		case <-ctx.Done(): // the case reads no more; the watch must notice too
+		}
+	}
+}
+
+// next waits for the next batch, progress included.
+func (f *follower) next() storage.Batch {
+	f.scene.Helper()
+	batch, ok := <-f.batches
+	require.True(f.scene, ok, "watch %q ended having reached %d: %v", f.order.prefix, f.order.told, f.end)
+	require.NoError(f.scene, f.order.accept(batch))
+	return batch
+}
+
+// until reads until the watch has reached rev, which somebody must have been
+// told by Revision, and returns the batches without progress.
+func (f *follower) until(rev storage.Revision) []storage.Batch {
+	f.scene.Helper()
+	f.scene.current() // what it answers, watches owe
+	var batches []storage.Batch
+	for f.order.told < rev {
+		if batch := f.next(); !batch.Progress {
+			batches = append(batches, batch)
+		}
+	}
+	return batches
+}
+
+// ended waits for the end, letting pass what was under way, and returns the
+// watch's error.
+func (f *follower) ended() error {
+	f.scene.Helper()
+	for batch := range f.batches {
+		require.NoError(f.scene, f.order.accept(batch))
+	}
+	require.Error(f.scene, f.end, "watch %q ended without saying why", f.order.prefix)
+	return f.end
+}
+
+// stop ends the watch and waits for its goroutine, no longer than the patience
+// of the scene.
+func (f *follower) stop() {
+	f.cancel()
+	late := time.NewTimer(f.scene.patience)
+	defer late.Stop()
+	for {
+		select {
+		case _, running := <-f.batches:
+			if !running {
+				return
+			}
+		case <-late.C:
+			f.scene.Errorf("watch %q does not end with its context", f.order.prefix)
+			return
+		}
+	}
+}

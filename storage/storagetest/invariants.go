@@ -1,0 +1,198 @@
+package storagetest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sort"
+	"testing"
+	"time"
+
+	"github.com/kindwright/kindwright/storage"
+)
+
+// CheckInvariants requires that everything a backend tells about itself fits
+// together: lists by large and by small pages and single gets agree; the changes
+// a watch replays from the compacted revision, applied to the list there, give
+// the lists at later revisions, with every change naming the record it replaced;
+// and the backend's own [storage.Checker], if it has one, is content.
+//
+// Nobody may write to or compact b meanwhile. The backend stays open.
+func CheckInvariants(t testing.TB, b storage.Backend) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	if err := checkInvariants(ctx, b); err != nil {
+		t.Errorf("an invariant does not hold: %v", err)
+	}
+	if c, ok := storage.As[storage.Checker](b); ok {
+		if err := c.Check(ctx); err != nil {
+			t.Errorf("the backend's own check: %v", err)
+		}
+	}
+}
+
+// sampledRevisions is at how many revisions replayed history is compared.
+const sampledRevisions = 8
+
+func checkInvariants(ctx context.Context, b storage.Backend) error {
+	head, err := b.Revision(ctx)
+	if err != nil {
+		return err
+	}
+	newest, err := checkNewest(ctx, b, head)
+	if err != nil {
+		return err
+	}
+	horizon, err := compactedRevision(ctx, b, head)
+	if err != nil {
+		return err
+	}
+	replayed, err := stateAt(ctx, b, horizon)
+	if err != nil {
+		return err
+	}
+	batches, err := collect(ctx, b, "", horizon, head)
+	if err != nil {
+		return err
+	}
+	every := len(batches)/sampledRevisions + 1
+	for i, batch := range batches {
+		if err := replayed.apply(batch); err != nil {
+			return err
+		}
+		if i%every != 0 {
+			continue
+		}
+		listed, err := stateAt(ctx, b, batch.Revision)
+		if err != nil {
+			return err
+		}
+		if err := replayed.equal(listed); err != nil {
+			return fmt.Errorf("list at %d against the watch from %d: %w", batch.Revision, horizon, err)
+		}
+	}
+	if err := replayed.equal(newest); err != nil {
+		return fmt.Errorf("list now (%d) against the watch from %d: %w", head, horizon, err)
+	}
+	return nil
+}
+
+// checkNewest compares the ways to read what is now.
+func checkNewest(ctx context.Context, b storage.Backend, head storage.Revision) (state, error) {
+	newest, err := stateAt(ctx, b, head)
+	if err != nil {
+		return nil, err
+	}
+	small, at, err := listAll(ctx, b, "", 0, 7)
+	if err != nil {
+		return nil, err
+	}
+	if at != head {
+		return nil, fmt.Errorf("a list now is at %d, the current revision is %d", at, head)
+	}
+	if err := newest.equal(newState(small)); err != nil {
+		return nil, fmt.Errorf("small pages against large ones: %w", err)
+	}
+	for key, want := range newest {
+		got, err := b.Get(ctx, key)
+		if err != nil {
+			return nil, fmt.Errorf("get %q, which is listed: %w", key, err)
+		}
+		if err := sameRecord(got, want); err != nil {
+			return nil, fmt.Errorf("get against list: %w", err)
+		}
+	}
+	return newest, nil
+}
+
+// compactedRevision finds the oldest revision that can be listed.
+func compactedRevision(ctx context.Context, b storage.Backend, head storage.Revision) (storage.Revision, error) {
+	var failed error
+	n := sort.Search(int(head), func(n int) bool {
+		_, err := b.List(ctx, storage.ListRequest{At: storage.Revision(n + 1), Limit: 1})
+		if err != nil && !errors.Is(err, storage.ErrCompacted) {
+			failed = err
+		}
+		return err == nil
+	})
+	if failed == nil && n == int(head) {
+		failed = fmt.Errorf("the current revision %d cannot be listed", head)
+	}
+	return storage.Revision(n + 1), failed
+}
+
+// state is what all keys are at one revision.
+type state map[string]storage.Record
+
+func newState(records []storage.Record) state {
+	s := make(state, len(records))
+	for _, r := range records {
+		s[r.Key] = r
+	}
+	return s
+}
+
+func stateAt(ctx context.Context, b storage.Backend, at storage.Revision) (state, error) {
+	records, _, err := listAll(ctx, b, "", at, 1000)
+	return newState(records), err
+}
+
+// apply takes the state through one batch and requires that each change
+// continues what was there.
+func (s state) apply(b storage.Batch) error {
+	for _, c := range b.Changes {
+		was, existed := s[c.Key]
+		switch {
+		case existed && c.Prev == nil:
+			return fmt.Errorf("the change of %q at %d has no previous record, there was one of %d", c.Key, b.Revision, was.Revision)
+		case !existed && c.Prev != nil:
+			return fmt.Errorf("the change of %q at %d has a previous record of %d, there was none", c.Key, b.Revision, c.Prev.Revision)
+		case existed:
+			if err := sameRecord(*c.Prev, was); err != nil {
+				return fmt.Errorf("previous record at %d: %w", b.Revision, err)
+			}
+		}
+		if c.Deleted {
+			delete(s, c.Key)
+		} else {
+			s[c.Key] = storage.Record{Key: c.Key, Value: c.Value, Revision: c.Revision}
+		}
+	}
+	return nil
+}
+
+// equal says how two states differ.
+func (s state) equal(other state) error {
+	for _, key := range slices.Sorted(maps.Keys(s)) {
+		o, ok := other[key]
+		if !ok {
+			return fmt.Errorf("key %q is missing on one side", key)
+		}
+		if err := sameRecord(s[key], o); err != nil {
+			return err
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(other)) {
+		if _, ok := s[key]; !ok {
+			return fmt.Errorf("key %q is on one side only", key)
+		}
+	}
+	return nil
+}
+
+// sameRecord says how two records differ; empty and nil values do not.
+func sameRecord(a, b storage.Record) error {
+	switch {
+	case a.Key != b.Key:
+		return fmt.Errorf("record of %q where %q should be", a.Key, b.Key)
+	case a.Revision != b.Revision:
+		return fmt.Errorf("key %q has revision %d where it should be %d", a.Key, a.Revision, b.Revision)
+	case !bytes.Equal(a.Value, b.Value):
+		return fmt.Errorf("key %q at %d has a value of %d bytes, want one of %d with other bytes", a.Key, a.Revision, len(a.Value), len(b.Value))
+	}
+	return nil
+}

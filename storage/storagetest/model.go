@@ -1,0 +1,117 @@
+package storagetest
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/kindwright/kindwright/storage"
+)
+
+// model is the contract at its dumbest: every version of every key, for ever,
+// and every question answered by looking at all of them.
+type model struct {
+	current   storage.Revision
+	compacted storage.Revision
+	versions  map[string][]storage.Change
+	commits   []modelCommit
+}
+
+type modelCommit struct {
+	revision storage.Revision
+	changes  []storage.Change
+}
+
+func newModel(first storage.Revision) *model {
+	return &model{current: first, compacted: first, versions: map[string][]storage.Change{}}
+}
+
+// at is the record of a key at a revision, nil if there is none.
+func (m *model) at(key string, rev storage.Revision) *storage.Record {
+	var found *storage.Record
+	for _, c := range m.versions[key] {
+		if c.Revision > rev {
+			break
+		}
+		if found = nil; !c.Deleted {
+			found = &storage.Record{Key: c.Key, Value: c.Value, Revision: c.Revision}
+		}
+	}
+	return found
+}
+
+func (m *model) revisionOf(key string) storage.Revision {
+	if r := m.at(key, m.current); r != nil {
+		return r.Revision
+	}
+	return 0
+}
+
+// conflict is how a commit must be refused; nil if it must succeed.
+func (m *model) conflict(ops []storage.Op) *storage.ConflictError {
+	for _, op := range ops {
+		if actual := m.revisionOf(op.Key); !op.Expect.Holds(actual) {
+			return &storage.ConflictError{Key: op.Key, Expected: op.Expect, Actual: actual}
+		}
+	}
+	return nil
+}
+
+// changes is what a commit does, without a revision.
+func (m *model) changes(ops []storage.Op) []storage.Change {
+	var changes []storage.Change
+	for _, op := range ops {
+		prev := m.at(op.Key, m.current)
+		switch {
+		case op.Type == storage.OpPut:
+			changes = append(changes, storage.Change{Key: op.Key, Value: op.Value, Prev: prev})
+		case op.Type == storage.OpDelete && prev != nil:
+			changes = append(changes, storage.Change{Key: op.Key, Deleted: true, Prev: prev})
+		}
+	}
+	return changes
+}
+
+// commit takes over changes at the revision that the backend gave them.
+func (m *model) commit(rev storage.Revision, changes []storage.Change) {
+	for i := range changes {
+		changes[i].Revision = rev
+		m.versions[changes[i].Key] = append(m.versions[changes[i].Key], changes[i])
+	}
+	m.commits = append(m.commits, modelCommit{rev, changes})
+	m.current = rev
+}
+
+// list is everything below a prefix and after a key at a revision.
+func (m *model) list(prefix, after string, at storage.Revision) []storage.Record {
+	var records []storage.Record
+	for key := range m.versions {
+		if strings.HasPrefix(key, prefix) && key > after {
+			if r := m.at(key, at); r != nil {
+				records = append(records, *r)
+			}
+		}
+	}
+	slices.SortFunc(records, func(a, b storage.Record) int { return strings.Compare(a.Key, b.Key) })
+	return records
+}
+
+// watch is every commit after a revision with its changes below a prefix, where
+// there are any.
+func (m *model) watch(prefix string, after storage.Revision) []modelCommit {
+	var commits []modelCommit
+	first, _ := slices.BinarySearchFunc(m.commits, after+1, func(c modelCommit, rev storage.Revision) int {
+		return int(int64(c.revision - rev))
+	})
+	for _, c := range m.commits[first:] {
+		var changes []storage.Change
+		for _, change := range c.changes {
+			if strings.HasPrefix(change.Key, prefix) {
+				changes = append(changes, change)
+			}
+		}
+		if len(changes) > 0 {
+			commits = append(commits, modelCommit{c.revision, changes})
+		}
+	}
+	return commits
+}

@@ -1,0 +1,306 @@
+package storagetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/kindwright/kindwright/storage"
+)
+
+// testCase is one behaviour with a sentence for a name.
+type testCase struct {
+	name string
+	run  func(s *scene)
+}
+
+// try runs the case on a fresh backend and looks at what it leaves behind.
+func (c testCase) try(t testing.TB, h Harness) {
+	others := goleak.IgnoreCurrent()
+	patience := h.patience
+	if patience == 0 {
+		patience = 2 * time.Minute
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	s := &scene{TB: t, harness: h, patience: patience, ctx: ctx, cancel: cancel}
+	defer func() {
+		s.leave()
+		if !t.Failed() {
+			goleak.VerifyNone(t, others)
+		}
+	}()
+	s.Backend = h.Open(t)
+	c.run(s)
+	s.stopFollowers()
+	if !s.closed {
+		CheckInvariants(t, s.Backend)
+	}
+}
+
+// scene is what a case plays on: a backend, and the short ways to use it that
+// make a case read as a story. Its methods fail the test when something goes
+// wrong; only those named so may be used in other goroutines.
+type scene struct {
+	testing.TB
+	storage.Backend
+	harness   Harness
+	patience  time.Duration
+	ctx       context.Context // ends when the case takes longer than patience
+	cancel    context.CancelFunc
+	followers []*follower
+	closed    bool // the case closed the backend itself
+}
+
+// leave releases what the scene holds, after success and after failure.
+func (s *scene) leave() {
+	s.cancel()
+	s.stopFollowers()
+	if s.Backend != nil {
+		if err := s.Close(); err != nil {
+			s.Errorf("closing the backend: %v", err)
+		}
+	}
+}
+
+func (s *scene) stopFollowers() {
+	for _, f := range s.followers {
+		f.stop()
+	}
+	s.followers = nil
+}
+
+// reopen closes the backend and opens its data again.
+func (s *scene) reopen() {
+	s.stopFollowers()
+	s.Backend = s.harness.Reopen(s.TB, s.Backend)
+}
+
+// commit makes a commit that must succeed.
+func (s *scene) commit(ops ...storage.Op) storage.Revision {
+	s.Helper()
+	rev, err := s.Commit(s.ctx, ops)
+	require.NoError(s, err, "commit of %v", describe(ops))
+	return rev
+}
+
+func (s *scene) put(key, value string) storage.Revision {
+	s.Helper()
+	return s.commit(storage.Put(key, []byte(value), storage.Any))
+}
+
+func (s *scene) delete(key string) storage.Revision {
+	s.Helper()
+	return s.commit(storage.Delete(key, storage.Any))
+}
+
+// conflict makes a commit that must be refused, for the reason given.
+func (s *scene) conflict(want storage.ConflictError, ops ...storage.Op) {
+	s.Helper()
+	_, err := s.Commit(s.ctx, ops)
+	var conflict *storage.ConflictError
+	require.ErrorAs(s, err, &conflict, "commit of %v", describe(ops))
+	require.Equal(s, want, *conflict, "commit of %v", describe(ops))
+}
+
+func (s *scene) current() storage.Revision {
+	s.Helper()
+	rev, err := s.Revision(s.ctx)
+	require.NoError(s, err)
+	require.NotZero(s, rev, "the current revision")
+	return rev
+}
+
+// holds requires that a key has a value and returns its revision.
+func (s *scene) holds(key, value string) storage.Revision {
+	s.Helper()
+	r, err := s.Get(s.ctx, key)
+	require.NoError(s, err, "get %q", key)
+	require.Equal(s, key, r.Key)
+	require.Equal(s, value, string(r.Value), "value of %q", key)
+	return r.Revision
+}
+
+func (s *scene) absent(key string) {
+	s.Helper()
+	_, err := s.Get(s.ctx, key)
+	require.ErrorIs(s, err, storage.ErrNotFound, "get %q", key)
+}
+
+// wholeList lists everything below a prefix at a revision (0 is now), in pages,
+// and requires what holds for every list.
+func (s *scene) wholeList(prefix string, at storage.Revision, limit int) []storage.Record {
+	s.Helper()
+	records, _, err := listAll(s.ctx, s.Backend, prefix, at, limit)
+	require.NoError(s, err)
+	return records
+}
+
+// listAll joins the pages of a list and returns the revision that was listed.
+func listAll(ctx context.Context, b storage.Backend, prefix string, at storage.Revision, limit int) ([]storage.Record, storage.Revision, error) {
+	var all []storage.Record
+	r := storage.ListRequest{Prefix: prefix, At: at, Limit: limit}
+	for {
+		p, err := b.List(ctx, r)
+		if err != nil {
+			return nil, 0, fmt.Errorf("list %q after %q at %d: %w", prefix, r.After, r.At, err)
+		}
+		if err := checkPage(r, p); err != nil {
+			return nil, 0, fmt.Errorf("list %q after %q at %d limit %d: %w", prefix, r.After, r.At, limit, err)
+		}
+		all = append(all, p.Records...)
+		if !p.More {
+			return all, p.Revision, nil
+		}
+		r.After, r.At = p.Records[len(p.Records)-1].Key, p.Revision
+	}
+}
+
+// checkPage requires what holds for every page.
+func checkPage(r storage.ListRequest, p storage.Page) error {
+	switch {
+	case p.Revision == 0 || r.At != 0 && p.Revision != r.At:
+		return fmt.Errorf("the page says it is at revision %d", p.Revision)
+	case len(p.Records) > r.Limit:
+		return fmt.Errorf("the page has %d records", len(p.Records))
+	case p.More && len(p.Records) == 0:
+		return errors.New("the page is empty and promises more")
+	}
+	last := r.After
+	for i, rec := range p.Records {
+		switch {
+		case !r.Includes(rec.Key):
+			return fmt.Errorf("key %q does not belong to it", rec.Key)
+		case i > 0 && rec.Key <= last:
+			return fmt.Errorf("key %q comes after %q", rec.Key, last)
+		case rec.Revision == 0 || rec.Revision > p.Revision:
+			return fmt.Errorf("key %q has revision %d in a list at %d", rec.Key, rec.Revision, p.Revision)
+		}
+		last = rec.Key
+	}
+	return nil
+}
+
+// collect reads a watch from after until it has reached to, and returns its
+// batches without progress.
+func (s *scene) collect(prefix string, after, to storage.Revision) []storage.Batch {
+	s.Helper()
+	batches, err := collect(s.ctx, s.Backend, prefix, after, to)
+	require.NoError(s, err)
+	return batches
+}
+
+func collect(ctx context.Context, b storage.Backend, prefix string, after, to storage.Revision) ([]storage.Batch, error) {
+	if after >= to {
+		return nil, nil
+	}
+	if _, err := b.Revision(ctx); err != nil { // what it answers, watches owe
+		return nil, err
+	}
+	var batches []storage.Batch
+	order := watchOrder{prefix: prefix, told: after}
+	for batch, err := range b.Watch(ctx, prefix, after) {
+		if err != nil {
+			return batches, fmt.Errorf("watch %q after %d, having reached %d on the way to %d: %w", prefix, after, order.told, to, err)
+		}
+		if err := order.accept(batch); err != nil {
+			return batches, err
+		}
+		if !batch.Progress {
+			batches = append(batches, batch)
+		}
+		if order.told >= to {
+			return batches, nil
+		}
+	}
+	return batches, fmt.Errorf("watch %q after %d ended without an error", prefix, after)
+}
+
+// change requires that a watch from after until to has a single change.
+func (s *scene) change(prefix string, after, to storage.Revision) storage.Change {
+	s.Helper()
+	batches := s.collect(prefix, after, to)
+	require.Len(s, batches, 1, "batches of the watch of %q after %d", prefix, after)
+	require.Len(s, batches[0].Changes, 1, "changes in the batch of %d", batches[0].Revision)
+	return batches[0].Changes[0]
+}
+
+// watchFails requires that a watch has nothing but an error to give.
+func (s *scene) watchFails(prefix string, after storage.Revision, want error) {
+	s.Helper()
+	pairs := 0
+	for batch, err := range s.Watch(s.ctx, prefix, after) {
+		pairs++
+		require.ErrorIs(s, err, want, "watch %q after %d gave %+v", prefix, after, batch)
+	}
+	require.Equal(s, 1, pairs, "pairs of a failing watch")
+}
+
+// listFails requires the error of a list.
+func (s *scene) listFails(prefix string, at storage.Revision, want error) {
+	s.Helper()
+	_, err := s.List(s.ctx, storage.ListRequest{Prefix: prefix, At: at, Limit: 10})
+	require.ErrorIs(s, err, want, "list %q at %d", prefix, at)
+}
+
+// watchOrder is what a watch's reader knows and may therefore expect.
+type watchOrder struct {
+	prefix string
+	told   storage.Revision
+}
+
+// accept takes the next batch or says which promise it breaks.
+func (o *watchOrder) accept(b storage.Batch) error {
+	told := o.told
+	o.told = b.Revision
+	if b.Progress {
+		if b.Revision < told || len(b.Changes) > 0 {
+			return fmt.Errorf("watch %q: progress %d with %d changes after revision %d", o.prefix, b.Revision, len(b.Changes), told)
+		}
+		return nil
+	}
+	if b.Revision <= told {
+		return fmt.Errorf("watch %q: revision %d after revision %d", o.prefix, b.Revision, told)
+	}
+	if len(b.Changes) == 0 || b.Time.IsZero() {
+		return fmt.Errorf("watch %q: revision %d with %d changes at time %v", o.prefix, b.Revision, len(b.Changes), b.Time)
+	}
+	seen := map[string]bool{}
+	for _, c := range b.Changes {
+		if err := o.acceptChange(b.Revision, c); err != nil {
+			return err
+		}
+		if seen[c.Key] {
+			return fmt.Errorf("watch %q: key %q twice in revision %d", o.prefix, c.Key, b.Revision)
+		}
+		seen[c.Key] = true
+	}
+	return nil
+}
+
+func (o *watchOrder) acceptChange(rev storage.Revision, c storage.Change) error {
+	switch {
+	case !(storage.ListRequest{Prefix: o.prefix}).Includes(c.Key):
+		return fmt.Errorf("watch %q got key %q", o.prefix, c.Key)
+	case c.Revision != rev:
+		return fmt.Errorf("watch %q: key %q has revision %d in the batch of %d", o.prefix, c.Key, c.Revision, rev)
+	case c.Deleted && (len(c.Value) > 0 || c.Prev == nil):
+		return fmt.Errorf("watch %q: deletion of %q at %d has a value or no previous record", o.prefix, c.Key, rev)
+	case c.Prev != nil && (c.Prev.Key != c.Key || c.Prev.Revision == 0 || c.Prev.Revision >= rev):
+		return fmt.Errorf("watch %q: key %q at %d has previous record %q of revision %d", o.prefix, c.Key, rev, c.Prev.Key, c.Prev.Revision)
+	}
+	return nil
+}
+
+// describe is a commit in a line.
+func describe(ops []storage.Op) string {
+	var text []string
+	for _, op := range ops {
+		text = append(text, fmt.Sprintf("%v %q (%d bytes) expecting %v", op.Type, op.Key, len(op.Value), op.Expect))
+	}
+	return fmt.Sprint(text)
+}
