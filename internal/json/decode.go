@@ -66,8 +66,8 @@ type decoder struct {
 	maxDepth   int
 	duplicates func(path string)
 	reported   int
-	path       []segment // the open objects and arrays, and where in them we are
-	values     []any     // a stack: each open array collects its items at the end of it
+	path       []Step // the open objects and arrays, and where in them we are
+	values     []any  // a stack: each open array collects its items at the end of it
 	scratch    []byte
 	names      [256]string // member names seen lately, by a hash of them
 }
@@ -98,7 +98,7 @@ func (d *decoder) document() (any, error) {
 
 // locate gives a scanner's error its place in the document.
 func (d *decoder) locate(err *SyntaxError) error {
-	err.Path = formatPath(d.path)
+	err.Path = FormatPath(d.path)
 	return err
 }
 
@@ -185,7 +185,7 @@ func (d *decoder) open() *SyntaxError {
 	if len(d.path) >= d.maxDepth {
 		return d.fail(fmt.Sprintf("nested more than %d levels deep", d.maxDepth))
 	}
-	d.path = append(d.path, segment{index: noStep})
+	d.path = append(d.path, Step{index: noStep})
 	d.pos++
 	d.blanks()
 	return nil
@@ -217,7 +217,7 @@ func (d *decoder) object() (any, *SyntaxError) {
 		if err := d.colon(); err != nil {
 			return nil, err
 		}
-		d.path[level] = segment{name: name, index: named}
+		d.path[level] = Name(name)
 		value, err := d.value()
 		if err != nil {
 			return nil, err
@@ -228,17 +228,17 @@ func (d *decoder) object() (any, *SyntaxError) {
 				return nil, err
 			}
 		}
-		d.path[level] = segment{index: noStep}
+		d.path[level] = Step{index: noStep}
 	}
 }
 
 // duplicate is told of a member, at the end of the current path, that its object already had.
 func (d *decoder) duplicate(offset int) *SyntaxError {
 	if d.duplicates == nil {
-		return &SyntaxError{Offset: int64(offset), Reason: duplicateReason(formatPath(d.path))}
+		return &SyntaxError{Offset: int64(offset), Reason: duplicateReason(FormatPath(d.path))}
 	}
 	if d.reported++; d.reported <= maxDuplicates {
-		d.duplicates(formatPath(d.path))
+		d.duplicates(FormatPath(d.path))
 	}
 	return nil
 }

@@ -50,7 +50,7 @@ type member struct {
 type encoder struct {
 	members []member // a stack: each open object sorts its members at the end of it
 	depth   int
-	path    []segment // filled on the way out of an error, innermost first
+	path    []Step // filled on the way out of an error, innermost first
 }
 
 func (e *encoder) release() {
@@ -112,7 +112,7 @@ func (e *encoder) object(dst []byte, object map[string]any) ([]byte, error) {
 		}
 		dst = append(dst, ':')
 		if dst, err = e.value(dst, m.value); err != nil {
-			return dst, e.at(err, segment{name: m.name, index: named})
+			return dst, e.at(err, Name(m.name))
 		}
 	}
 	e.members = e.members[:base]
@@ -131,7 +131,7 @@ func (e *encoder) array(dst []byte, array []any) ([]byte, error) {
 		}
 		var err error
 		if dst, err = e.value(dst, v); err != nil {
-			return dst, e.at(err, segment{index: i})
+			return dst, e.at(err, Item(i))
 		}
 	}
 	e.depth--
@@ -141,7 +141,7 @@ func (e *encoder) array(dst []byte, array []any) ([]byte, error) {
 func (e *encoder) fail(reason string) error { return &TypeError{Reason: reason} }
 
 // at adds one step to the place of an error on its way to the top.
-func (e *encoder) at(err error, s segment) error {
+func (e *encoder) at(err error, s Step) error {
 	e.path = append(e.path, s)
 	return err
 }
@@ -150,7 +150,7 @@ func (e *encoder) at(err error, s segment) error {
 func (e *encoder) located(err error) error {
 	if failure, ok := err.(*TypeError); ok {
 		slices.Reverse(e.path)
-		failure.Path = formatPath(e.path)
+		failure.Path = FormatPath(e.path)
 	}
 	return err
 }

@@ -53,14 +53,14 @@ func (e *TypeError) Unwrap() error { return e.Err }
 // The bounds of a path in an error or a duplicate report. A name can be as long as the document, and a path is written
 // once for each problem; without bounds the reports of a hostile document would cost its square.
 const (
-	maxPathBytes = 256
+	maxPathBytes = 512
 	maxNameBytes = 64
 )
 
-// segment is one step of a path: an index, or a name when index is named, or nothing yet when it is noStep.
-type segment struct {
+// Step is one step of a path: a name or an index.
+type Step struct {
 	name  string
-	index int
+	index int // or named, or noStep
 }
 
 const (
@@ -68,19 +68,27 @@ const (
 	noStep = -2
 )
 
-func formatPath(segments []segment) string {
+// Name is the step to the member of an object.
+func Name(name string) Step { return Step{name: name, index: named} }
+
+// Item is the step to an item of an array; the first is 0.
+func Item(index int) Step { return Step{index: index} }
+
+// FormatPath writes a path as errors and warnings name it: "spec.items[0].x", "metadata.labels[example.dev/a]". Long names
+// and long paths are cut, so that reports stay small whatever a document calls its members.
+func FormatPath(path []Step) string {
 	var b strings.Builder
-	for _, s := range segments {
+	for _, s := range path {
 		if b.Len() > maxPathBytes {
 			b.WriteString("…")
 			break
 		}
-		appendSegment(&b, s)
+		appendStep(&b, s)
 	}
 	return b.String()
 }
 
-func appendSegment(b *strings.Builder, s segment) {
+func appendStep(b *strings.Builder, s Step) {
 	if s.index == noStep {
 		return
 	}
@@ -177,13 +185,13 @@ func duplicateReason(path string) string { return "duplicate field " + strconv.Q
 // pointerPath rewrites a JSON pointer. A pointer does not tell an index from a name made of digits; an index is by far
 // the more frequent.
 func pointerPath(p jsontext.Pointer) string {
-	var segments []segment
+	var path []Step
 	for token := range p.Tokens() {
-		s := segment{name: token, index: named}
+		s := Name(token)
 		if n, err := strconv.Atoi(token); err == nil && n >= 0 && len(token) < 10 {
 			s.index = n
 		}
-		segments = append(segments, s)
+		path = append(path, s)
 	}
-	return formatPath(segments)
+	return FormatPath(path)
 }
