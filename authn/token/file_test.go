@@ -1,0 +1,160 @@
+package token_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kindwright/kindwright/authn"
+	"github.com/kindwright/kindwright/authn/token"
+)
+
+func bearer(value string) *http.Request {
+	r := httptest.NewRequest("GET", "/", nil)
+	r.Header.Set("Authorization", "Bearer "+value)
+	return r
+}
+
+func read(t testing.TB, lines ...string) *token.File {
+	t.Helper()
+	f, err := token.Read(strings.NewReader(strings.Join(lines, "\n")))
+	require.NoError(t, err)
+	return f
+}
+
+func TestAUTHN_22_Lines(t *testing.T) {
+	f := read(t,
+		`t1,alice,uid-1,"dev, ops,dev,"`,
+		``,
+		`t2,bob,`,
+		`"t3","carol, the third",3,system:masters`+"\r",
+		`t4,alice,uid-1,`)
+	for value, want := range map[string]authn.User{
+		"t1": {Name: "alice", UID: "uid-1", Groups: []string{"dev", "ops"}, Method: "token"},
+		"t2": {Name: "bob", Method: "token"},
+		"t3": {Name: "carol, the third", UID: "3", Groups: []string{"system:masters"}, Method: "token"},
+		"t4": {Name: "alice", UID: "uid-1", Method: "token"},
+	} {
+		u, ok, err := f.Authenticate(bearer(value))
+		require.NoError(t, err)
+		require.True(t, ok, value)
+		require.Equal(t, want, u)
+	}
+	require.Equal(t, "4 static tokens", f.String())
+}
+
+func TestUnknownTokensAreLeftToOthers(t *testing.T) {
+	f := read(t, "t1,alice,1")
+	for _, value := range []string{"t", "t11", "T1", "alice", "t1,alice,1"} {
+		_, ok, err := f.Authenticate(bearer(value))
+		require.NoError(t, err)
+		require.False(t, ok, value)
+	}
+	_, ok, err := f.Authenticate(httptest.NewRequest("GET", "/", nil))
+	require.NoError(t, err)
+	require.False(t, ok)
+	_, ok, err = f.Authenticate(bearer("t1 t1"))
+	require.Error(t, err)
+	require.False(t, ok)
+	_, ok, _ = new(token.File).Authenticate(bearer("t1"))
+	require.False(t, ok, "the zero value knows nobody")
+}
+
+func TestErrorsNameTheLineAndNoToken(t *testing.T) {
+	const s = "s3cret"
+	for name, c := range map[string]struct{ text, want string }{
+		"two fields":          {"ok,u,1\n" + s + ",alice\n", "line 2: 2 fields"},
+		"five fields":         {s + ",alice,1,g,g2\n", "line 1: 5 fields"},
+		"duplicate":           {s + ",alice,1\n\nx,y,2\n" + s + ",bob,2\n", "line 4: same token as in line 1"},
+		"empty token":         {"a,b,c\n,alice,1\n", "line 2: token is empty"},
+		"blank in token":      {s + " x,alice,1\n", "line 1: token contains blanks"},
+		"byte-order mark":     {"\ufeff" + s + ",alice,1\n", "line 1: token contains blanks or characters outside printable ASCII"},
+		"long token":          {strings.Repeat(s, 20_000) + ",alice,1\n", "line 1: token is longer"},
+		"empty user":          {s + ",,1\n", "line 1: user name is empty"},
+		"newline in user":     {"a,b,c\n" + s + ",\"al\nice\",1\n", "line 2: field 2"},
+		"NUL in group":        {s + ",alice,1,\"g\x00\"\n", "line 1: field 4"},
+		"bad UTF-8":           {s + ",alice,\xff\n", "line 1: field 3"},
+		"anonymous user":      {s + ",system:anonymous,1\n", "line 1: user"},
+		"unauthenticated":     {s + ",alice,1,system:unauthenticated\n", "line 1: user"},
+		"bare quote":          {"a,b,c\n" + s + "\",alice,1\n", "line 2"},
+		"unterminated":        {"a,b,c\n" + s + ",alice,1,\"g1,g2\n", "line 2"},
+		"nothing":             {"\n\n", "no token"},
+		"empty":               {"", "no token"},
+		"longer than allowed": {s + ",alice,1\n" + strings.Repeat("\n", token.MaxFileBytes), "longer than"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, err := token.Read(strings.NewReader(c.text))
+			require.Nil(t, f)
+			require.ErrorContains(t, err, c.want)
+			require.NotContains(t, err.Error(), s)
+		})
+	}
+}
+
+func TestOpen(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tokens.csv")
+	_, err := token.Open(path)
+	require.ErrorIs(t, err, os.ErrNotExist)
+	require.NoError(t, os.WriteFile(path, []byte("t1,alice,1\nbad\n"), 0o600))
+	_, err = token.Open(path)
+	require.ErrorContains(t, err, path+": line 2")
+	require.NoError(t, os.WriteFile(path, []byte("t1,alice,1\n"), 0o600))
+	f, err := token.Open(path)
+	require.NoError(t, err)
+	_, ok, _ := f.Authenticate(bearer("t1"))
+	require.True(t, ok)
+}
+
+// A4 and A5: what the process keeps is a digest that differs from load to load, so neither its look-up nor a dump of it
+// tells anything about the tokens.
+func TestA4_A5_DigestsAreSaltedAndTokensAreNotKept(t *testing.T) {
+	const secret = "s3cret-token"
+	one, two := fmt.Sprintf("%#v", *read(t, secret+",alice,1")), fmt.Sprintf("%#v", *read(t, secret+",alice,1"))
+	require.NotContains(t, one, secret)
+	require.NotEqual(t, one, two)
+	require.NotContains(t, fmt.Sprintf("%v %+v %s", read(t, secret+",alice,1"), read(t, secret+",alice,1"), read(t, secret+",alice,1")), secret)
+}
+
+func TestManyAtOnce(t *testing.T) {
+	f := read(t, "t1,alice,1")
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 100 {
+				u, ok, err := f.Authenticate(bearer("t1"))
+				if !ok || err != nil || u.Name != "alice" {
+					t.Errorf("%v %v %v", u, ok, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func FuzzRead(f *testing.F) {
+	for _, s := range []string{`t,u,1,"a,b"`, "t,u,1\nt,u,1", "\"", "t,u\n", "\xff,,,", "a,b,c\r\n\r\nd,e,f"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		file, err := token.Read(strings.NewReader(text))
+		require.True(t, (file == nil) == (err != nil))
+	})
+}
+
+func BenchmarkAuthenticate(b *testing.B) {
+	f := read(b, "t1,alice,1")
+	r := bearer("t1")
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, ok, _ := f.Authenticate(r); !ok {
+			b.Fatal("not accepted")
+		}
+	}
+}
