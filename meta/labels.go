@@ -42,8 +42,20 @@ func NewLabelSet(m map[string]string) LabelSet {
 	return set
 }
 
-// Get implements [Labels] by binary search.
+// shortSet is the length up to which comparing every key for equality, which mostly ends at their lengths, is
+// faster than a binary search.
+const shortSet = 16
+
+// Get implements [Labels].
 func (s LabelSet) Get(key string) (string, bool) {
+	if len(s) <= shortSet {
+		for i := range s {
+			if s[i].Key == key {
+				return s[i].Value, true
+			}
+		}
+		return "", false
+	}
 	i, ok := slices.BinarySearchFunc(s, key, func(l Label, key string) int { return strings.Compare(l.Key, key) })
 	if !ok {
 		return "", false
