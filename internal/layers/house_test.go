@@ -30,6 +30,7 @@ var house = [...][]room{
 		{path: "internal/ordered", why: "door: the ordered copy-on-write map"},
 		{path: "internal/protowire", why: "door: protobuf's wire format"},
 		{path: "internal/metrics", why: "door: counters and their text form"},
+		{path: "internal/selfsigned", std: true, why: "certificates for first steps, where nobody gave one"},
 		{path: "internal/layers", std: true, tests: true, why: "this test"},
 	},
 	1: {
@@ -80,6 +81,7 @@ var house = [...][]room{
 	},
 	9: {
 		{path: "apitest", why: "an API server inside a test of the people who use us"},
+		{path: "examples", std: true, why: "says which programs there are"},
 		{path: "examples/*", why: "programs to copy from; each compiles, runs and is tested"},
 	},
 }

@@ -184,10 +184,11 @@ func firstPages(t *tree) []string {
 		}
 		_, r, _ := place(p.dir)
 		program := sources[0].syntax.Name.Name == "main"
+		code := len(sources) > 1 || !has("doc.go")
 		if !has("doc.go") && !program {
 			out = append(out, p.dir+": no doc.go: say what the package is for, what it is not for, and which neighbour to read next")
 		}
-		if !has("example_test.go") && !program && !r.tests && !strings.HasPrefix(p.dir, "internal/") {
+		if !has("example_test.go") && code && !program && !r.tests && !strings.HasPrefix(p.dir, "internal/") {
 			out = append(out, p.dir+": no example_test.go: examples are the first documentation")
 		}
 	}
