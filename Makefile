@@ -1,6 +1,9 @@
 # The modules of this repository, from the file that says why each exists.
 MODULES := $(shell awk '{ sub(/\#.*/, "") } NF { print $$1 }' allmodules)
 
+# The packages whose tests take a number of random histories.
+LONG = $(shell grep -l 'flag.Int("seeds"' storage/*/*_test.go | xargs -n1 dirname | sort -u | sed 's,^,./,')
+
 .DEFAULT_GOAL := help
 .PHONY: help test check lint fmt vet bench fuzz long tools
 
@@ -26,7 +29,7 @@ fuzz: ## each fuzz target for a minute; FUZZTIME=10m for longer
 	FUZZTIME=$(or $(FUZZTIME),1m) BUDGET=86400 .ci/run fuzz
 
 long: ## random histories of the storage backends on 20 seeds
-	KINDWRIGHT_SEEDS=20 go test -count=1 -timeout 2h ./storage/...
+	go test -count=1 -timeout 2h $(LONG) -seeds=20
 
 tools: ## build the pinned linters into .bin
 	.ci/run tools
