@@ -1,0 +1,43 @@
+package patch
+
+import "strings"
+
+// pointerDepth checks the syntax of a JSON pointer (RFC 6901) and returns the number of its tokens.
+func pointerDepth(pointer string) (tokens int, ok bool) {
+	if pointer == "" {
+		return 0, true
+	}
+	if pointer[0] != '/' {
+		return 0, false
+	}
+	for i := 0; i < len(pointer); i++ {
+		switch pointer[i] {
+		case '/':
+			tokens++
+		case '~':
+			if i+1 == len(pointer) || pointer[i+1] != '0' && pointer[i+1] != '1' {
+				return 0, false
+			}
+		}
+	}
+	return tokens, true
+}
+
+// problemOf says why a well-formed pointer names no place in an object, "" if it may name one.
+//
+// An empty token means the member with the empty name, which the library takes for the document itself. At the top there
+// is always an object, so that "/-", the end of a list, can only be a mistake.
+func problemOf(pointer string) string {
+	switch {
+	case pointer == "/-":
+		return "the object is not a list"
+	case strings.HasSuffix(pointer, "/") || strings.Contains(pointer, "//"):
+		return "a member without a name cannot be patched"
+	}
+	return ""
+}
+
+// within reports whether inner is a place inside of outer.
+func within(inner, outer string) bool {
+	return strings.HasPrefix(inner, outer) && len(inner) > len(outer) && inner[len(outer)] == '/'
+}
