@@ -2,7 +2,7 @@
 MODULES := $(shell awk '{ sub(/\#.*/, "") } NF { print $$1 }' allmodules)
 
 # The packages whose tests take a number of random histories.
-LONG = $(shell grep -l 'flag.Int("seeds"' storage/*/*_test.go | xargs -n1 dirname | sort -u | sed 's,^,./,')
+LONG = $(shell grep -l 'flag.Int."seeds"' storage/*/*_test.go | xargs -n1 dirname | sort -u | sed 's,^,./,')
 
 .DEFAULT_GOAL := help
 .PHONY: help test check lint fmt vet bench fuzz long tools
