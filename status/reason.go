@@ -8,6 +8,8 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
+var errNilError = errors.New("a nil *status.Error was returned as an error")
+
 // From makes an [*Error] of any error: what is already one (wrapped or not) stays what it is, and so does an error with
 // a method Status() meta.Status; a body over its limit ([http.MaxBytesError]) is 413; a passed deadline and a
 // cancelled context are 504; everything else is [Internal], with its text kept out of the answer. From(nil) is nil.
@@ -15,7 +17,10 @@ func From(err error) *Error {
 	if err == nil {
 		return nil
 	}
-	if e, ok := errors.AsType[*Error](err); ok && e != nil {
+	if e, ok := errors.AsType[*Error](err); ok {
+		if e == nil { // a mistake somewhere, and nothing to answer or to print
+			return Internal(errNilError)
+		}
 		return e
 	}
 	if s, ok := errors.AsType[interface {
