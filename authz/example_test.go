@@ -1,0 +1,52 @@
+package authz_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+
+	"github.com/kindwright/kindwright/authn"
+	"github.com/kindwright/kindwright/authz"
+)
+
+// Masters may do everything, anybody may look at /livez, team members may read, and nobody else may do anything.
+func Example() {
+	open, err := authz.AllowPaths("/livez")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	readers := authz.Func(func(_ context.Context, a authz.Attributes) (authz.Decision, string, error) {
+		if a.User.In("team") && a.Verb == "get" {
+			return authz.Allow, "members of team may read", nil
+		}
+		return authz.NoOpinion, "", nil
+	})
+	// A server passes the attributes of its one strict parse here; this one has plain paths only.
+	attributes := func(r *http.Request) (authz.Attributes, error) {
+		verb := map[string]string{"GET": "get", "POST": "post"}[r.Method]
+		return authz.Attributes{Verb: verb, Path: r.URL.Path}, nil
+	}
+	handler := authz.Middleware(authz.Union(authz.Masters(), open, readers), attributes)(
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "served") }))
+
+	ask := func(u authn.User, method, path string) {
+		r := httptest.NewRequest(method, path, nil)
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r.WithContext(authn.WithUser(r.Context(), u)))
+		fmt.Println(u.Name, method, path, w.Code)
+	}
+	member := authn.User{Name: "alice", Groups: []string{"team"}}
+	ask(member, "GET", "/reports")
+	ask(member, "POST", "/reports")
+	ask(authn.User{Name: "root", Groups: []string{authn.GroupMasters}}, "POST", "/reports")
+	ask(authn.User{Name: authn.UserAnonymous}, "GET", "/livez")
+	ask(authn.User{Name: authn.UserAnonymous}, "GET", "/livez/storage")
+	// Output:
+	// alice GET /reports 200
+	// alice POST /reports 403
+	// root POST /reports 200
+	// system:anonymous GET /livez 200
+	// system:anonymous GET /livez/storage 403
+}
