@@ -1,0 +1,228 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/kindwright/kindwright/admission"
+	"github.com/kindwright/kindwright/authn"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/status"
+	"github.com/kindwright/kindwright/storage"
+	"github.com/kindwright/kindwright/watch"
+)
+
+// The finalizers that deletion policies leave for a garbage collector (DEL-10).
+const (
+	FinalizerOrphan     = "orphan"
+	FinalizerForeground = "foregroundDeletion"
+)
+
+// DeleteOptions are the options of Delete and DeleteCollection. Propagation is "", Background, Foreground or Orphan;
+// other values are refused by whoever parses them.
+type DeleteOptions struct {
+	DryRun          bool
+	UID             meta.UID         // "" or what the object's uid must be
+	ResourceVersion storage.Revision // 0 or what the object's version must be
+	Propagation     meta.DeletionPropagation
+	GracePeriod     *int64 // seconds; kinds without graceful deletion ignore it (DEL-08)
+}
+
+// Delete removes an object, or marks it for deletion where finalizers or its kind hold it (DEL-09). Result.Removed tells
+// which.
+func (e *Engine) Delete(ctx context.Context, t Target, o DeleteOptions) (*Result, error) {
+	served, sub, err := e.lookup(t)
+	if err != nil {
+		return nil, err
+	}
+	if sub != nil || served.Resource.Virtual != nil || t.Name == "" {
+		return nil, status.MethodNotAllowed(served.Resource.GroupResource(), "delete")
+	}
+	key := storage.ObjectKey(served.Resource.StorageName, t.Namespace, t.Name)
+	for range maxTries {
+		result, err := e.deleteOnce(ctx, served, t, key, o)
+		if !errors.Is(err, errRace) {
+			return result, err
+		}
+		if err := e.catchUp(ctx, served); err != nil {
+			return nil, err
+		}
+	}
+	return nil, status.Conflict(served.Resource.GroupResource(), t.Name, "it is being changed too often; please try again")
+}
+
+func (e *Engine) deleteOnce(ctx context.Context, s *Served, t Target, key string, o DeleteOptions) (*Result, error) {
+	r := s.Resource
+	old, err := e.current(ctx, s, key)
+	if err != nil {
+		return nil, err
+	}
+	if old == nil {
+		return nil, status.NotFound(r.GroupResource(), t.Name)
+	}
+	if err := o.preconditions(r, t.Name, old); err != nil {
+		return nil, err
+	}
+	tree, err := treeOf(old)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.admitDelete(ctx, r, t, tree, o); err != nil {
+		return nil, err
+	}
+	next := withPolicy(tree, o.Propagation)
+	if !r.held(next) {
+		return e.removeNow(ctx, s, key, old, tree, o)
+	}
+	return e.mark(ctx, s, key, old, tree, next, o)
+}
+
+// preconditions compares what the requester insists on (DEL-11, W9).
+func (o DeleteOptions) preconditions(r *Resource, name string, old *watch.Entry) error {
+	if o.UID != "" && o.UID != old.Facts().UID {
+		return status.Conflict(r.GroupResource(), name, fmt.Sprintf("Precondition failed: UID in precondition: %s, UID in object meta: %s", o.UID, old.Facts().UID))
+	}
+	if o.ResourceVersion != 0 && o.ResourceVersion != old.Revision() {
+		return status.Conflict(r.GroupResource(), name, fmt.Sprintf("Precondition failed: ResourceVersion in precondition: %s, ResourceVersion in object meta: %s", o.ResourceVersion, old.Revision()))
+	}
+	return nil
+}
+
+func (e *Engine) admitDelete(ctx context.Context, r *Resource, t Target, old Tree, o DeleteOptions) error {
+	if r.Hooks.BeforeDelete != nil {
+		if err := r.Hooks.BeforeDelete(ctx, old); err != nil {
+			return err
+		}
+	}
+	if e.cfg.Admission.Empty() {
+		return nil
+	}
+	user, _ := authn.UserFrom(ctx)
+	return e.cfg.Admission.Validate(ctx, &admission.Request{
+		Operation: admission.Delete,
+		Kind:      r.GroupVersionKind(), Resource: r.GroupVersionResource(),
+		Namespace: t.Namespace, Name: t.Name,
+		OldObject: old, User: user, DryRun: o.DryRun,
+		Options: meta.DeleteOptions{DryRun: dryRun(o.DryRun), GracePeriodSeconds: o.GracePeriod},
+	})
+}
+
+// withPolicy puts the finalizer of a deletion policy on an object. An explicit policy replaces the finalizer of another;
+// without one the object's own finalizers stand.
+func withPolicy(t Tree, p meta.DeletionPropagation) Tree {
+	if p == "" {
+		return t
+	}
+	var want string
+	switch p {
+	case meta.DeletePropagationOrphan:
+		want = FinalizerOrphan
+	case meta.DeletePropagationForeground:
+		want = FinalizerForeground
+	}
+	kept := slices.DeleteFunc(slices.Clone(list(t, "metadata", "finalizers")), func(v any) bool {
+		return (v == FinalizerOrphan || v == FinalizerForeground) && v != want
+	})
+	if len(kept) == 0 {
+		t = without(t, "metadata", "finalizers")
+	} else {
+		t = with(t, kept, "metadata", "finalizers")
+	}
+	if want != "" {
+		t = withFinalizer(t, want)
+	}
+	return t
+}
+
+func (e *Engine) removeNow(ctx context.Context, s *Served, key string, old *watch.Entry, tree Tree, o DeleteOptions) (*Result, error) {
+	if o.DryRun {
+		return &Result{Entry: old, Removed: true}, nil
+	}
+	expect := storage.Expect(old.Revision())
+	_, err := e.store(ctx, s, []storage.Op{storage.Delete(key, expect)}, Change{Old: tree})
+	if err != nil {
+		return nil, e.deleteError(s.Resource, err)
+	}
+	return &Result{Entry: old, Removed: true}, nil
+}
+
+// mark stores that deletion was asked for. A second request changes nothing unless it brings another policy.
+func (e *Engine) mark(ctx context.Context, s *Served, key string, old *watch.Entry, tree, next Tree, o DeleteOptions) (*Result, error) {
+	r := s.Resource
+	if !deleting(next) {
+		next = with(next, stamp(e.cfg.Now()), "metadata", "deletionTimestamp")
+		next = with(next, int64(0), "metadata", "deletionGracePeriodSeconds")
+		if !r.Writes.NoGeneration {
+			next = with(next, generation(next)+1, "metadata", "generation") // META-12
+		}
+		if r.Deletion.Mark != nil {
+			next = r.Deletion.Mark(next)
+		}
+	}
+	encoded, err := encode(next)
+	if err != nil {
+		return nil, err
+	}
+	before, err := encode(tree)
+	if err != nil {
+		return nil, err
+	}
+	if string(encoded) == string(before) {
+		return &Result{Entry: old}, nil
+	}
+	rev := old.Revision()
+	if !o.DryRun {
+		op := storage.Put(key, encodeRecord(r.Schema.Fingerprint(), encoded), storage.Expect(rev))
+		if rev, err = e.store(ctx, s, []storage.Op{op}, Change{Old: tree, New: next}); err != nil {
+			return nil, e.deleteError(r, err)
+		}
+	}
+	entry, err := r.newEntry(key, rev, encoded)
+	if err != nil {
+		return nil, err
+	}
+	return &Result{Entry: entry}, nil
+}
+
+func (e *Engine) deleteError(r *Resource, err error) error {
+	var lost *storage.ConflictError
+	if errors.As(err, &lost) {
+		return errRace
+	}
+	return e.writeError(r, err)
+}
+
+// DeleteCollection deletes every object that the request selects, as if each were deleted alone: what is gone already is
+// passed over, what cannot be deleted ends the call with its error (DEL-15). It returns how many were deleted or marked.
+func (e *Engine) DeleteCollection(ctx context.Context, t Target, lr ListRequest, o DeleteOptions) (int, error) {
+	if t.Name != "" || t.Subresource != "" {
+		return 0, status.MethodNotAllowed(t.Resource.GroupResource(), "deletecollection")
+	}
+	found, err := e.List(ctx, t, lr)
+	if err != nil {
+		return 0, err
+	}
+	done := 0
+	for entry := range found.Items {
+		facts := entry.Facts()
+		one := Target{Resource: t.Resource, Namespace: facts.Namespace, Name: facts.Name}
+		each := o
+		if each.UID == "" {
+			each.UID = facts.UID // a successor of the same name was never selected
+		}
+		_, err := e.Delete(ctx, one, each)
+		switch {
+		case status.IsNotFound(err), status.IsConflict(err) && o.UID == "" && o.ResourceVersion == 0:
+			continue
+		case err != nil:
+			return done, err
+		}
+		done++
+	}
+	if err := found.Err(); err != nil {
+		return done, e.readError(found.Served.Resource, "deletecollection", err)
+	}
+	return done, nil
+}

@@ -1,0 +1,16 @@
+// Package registry is the engine of a server: the kinds it serves, and what reading and writing their objects means.
+// It knows nothing of HTTP; package registry/rest puts the REST protocol on top of it.
+//
+// A kind is a value: Kind[T] is the typed front that users write, Resource the untyped description the engine works
+// with. The kinds of a server are a Set, an immutable snapshot that is swapped as a whole, so that kinds can come and
+// go while the server runs and every request sees one consistent picture.
+//
+// Objects travel in two forms. At rest and in the live view (package watch) an object is canonical JSON, which reads
+// copy to the client without decoding. Only writes decode: the body becomes a tree, walks the ordered list of steps in
+// pipeline.go, and is encoded once. A tree is map[string]any, []any, string, bool, nil, int64, float64 and nothing
+// else, and is never changed after a step has handed it on: whoever wants a different tree makes one. The tree is the
+// truth; the struct that a typed hook is given is a view of it, and fields the struct does not know survive.
+//
+// The verbs are methods of Engine: Get, List, Watch, Create, Update, Patch, Delete, DeleteCollection. Errors are
+// *status.Error values that say what a client may know; anything else is an internal error whose text is never sent.
+package registry

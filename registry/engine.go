@@ -1,0 +1,237 @@
+package registry
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/kindwright/kindwright/admission"
+	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/storage"
+	"github.com/kindwright/kindwright/watch"
+)
+
+// Config is what an Engine works with. Only Store is required.
+type Config struct {
+	Store       *storage.Store
+	GroupDomain string // the domain of the system's own groups; default "k8s.io" (MODEL-03)
+	Admission   *admission.Chain
+	Gate        NamespaceGate // nil: no namespace objects, every namespace exists
+	Logger      logr.Logger
+
+	// History is how long watches and continue tokens may look back (LIM-01, LIM-02). Default 5 minutes.
+	History time.Duration
+
+	Now  func() time.Time // time stamps of objects; default time.Now
+	Rand io.Reader        // uids, generated names, keys; default crypto/rand
+}
+
+// Engine serves the resources of one Set over one store. All methods are safe for concurrent use.
+type Engine struct {
+	cfg        Config
+	dispatcher *watch.Dispatcher
+	tokens     *tokenSigner
+	set        atomic.Pointer[Set]
+
+	changes sync.Mutex // serialises Install and Remove; never held while serving
+	running sync.WaitGroup
+	started atomic.Bool
+}
+
+// New checks the configuration. It starts nothing and reads nothing.
+func New(cfg Config) (*Engine, error) {
+	if cfg.Store == nil {
+		return nil, errors.New("registry: Config.Store is required")
+	}
+	if cfg.GroupDomain == "" {
+		cfg.GroupDomain = "k8s.io"
+	}
+	if why := meta.CheckDNSSubdomain(cfg.GroupDomain); why != "" {
+		return nil, fmt.Errorf("registry: Config.GroupDomain %q: %s", cfg.GroupDomain, why)
+	}
+	if cfg.History < 0 {
+		return nil, fmt.Errorf("registry: Config.History %s is negative", cfg.History)
+	}
+	if cfg.History == 0 {
+		cfg.History = 5 * time.Minute
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Rand == nil {
+		cfg.Rand = rand.Reader
+	}
+	e := &Engine{cfg: cfg, dispatcher: watch.NewDispatcher(cfg.Store, watch.WithLogger(cfg.Logger))}
+	e.tokens = &tokenSigner{store: cfg.Store, rand: cfg.Rand, domain: cfg.GroupDomain}
+	e.set.Store(&Set{served: map[meta.GroupVersionResource]*Served{}})
+	return e, nil
+}
+
+// GroupDomain returns the domain of the system's own groups.
+func (e *Engine) GroupDomain() string { return e.cfg.GroupDomain }
+
+// Now returns the engine's time.
+func (e *Engine) Now() time.Time { return e.cfg.Now() }
+
+// Set returns the resources being served at this moment.
+func (e *Engine) Set() *Set { return e.set.Load() }
+
+// Logger returns the engine's logger.
+func (e *Engine) Logger() logr.Logger { return e.cfg.Logger }
+
+// Store returns the store the engine works on.
+func (e *Engine) Store() *storage.Store { return e.cfg.Store }
+
+// Start begins following the store and keeping its history within the window, until ctx ends; Wait then returns. It
+// fails when the store cannot be read.
+func (e *Engine) Start(ctx context.Context) error {
+	if !e.started.CompareAndSwap(false, true) {
+		return errors.New("registry: the engine was started before")
+	}
+	if err := e.tokens.load(ctx); err != nil {
+		return fmt.Errorf("load the keys of continue tokens: %w", err)
+	}
+	e.running.Go(func() {
+		if err := e.dispatcher.Run(ctx); err != nil && ctx.Err() == nil {
+			e.cfg.Logger.Error(err, "the live view of the store has ended")
+		}
+	})
+	e.running.Go(func() {
+		every := max(e.cfg.History/10, time.Millisecond)
+		if err := e.cfg.Store.Retain(ctx, e.cfg.History, every); err != nil && ctx.Err() == nil {
+			e.cfg.Logger.Error(err, "history is no longer trimmed")
+		}
+	})
+	return nil
+}
+
+// Wait blocks until everything that Start began has ended.
+func (e *Engine) Wait() { e.running.Wait() }
+
+// Ready says why the engine cannot serve consistent answers, nil when it can.
+func (e *Engine) Ready() error {
+	if !e.started.Load() {
+		return errors.New("not started")
+	}
+	return e.dispatcher.Ready()
+}
+
+// Install adds resources to a started engine: their objects are loaded, then all of them appear at once. On an error
+// none of them does.
+func (e *Engine) Install(ctx context.Context, resources ...*Resource) error {
+	e.changes.Lock()
+	defer e.changes.Unlock()
+	added := make([]*Served, 0, len(resources))
+	for _, r := range resources {
+		if err := r.complete(); err != nil {
+			return err
+		}
+		added = append(added, &Served{Resource: r})
+	}
+	next, err := e.set.Load().with(added...)
+	if err != nil {
+		return err
+	}
+	for i, s := range added {
+		if err := e.load(ctx, s); err != nil {
+			e.unload(added[:i])
+			return fmt.Errorf("load %s: %w", s.Resource.GroupResource(), err)
+		}
+	}
+	e.set.Store(next)
+	return nil
+}
+
+// Remove takes resources out of a started engine; their watches end. What is stored stays stored, and is served again
+// when the resource is installed again. Unknown names are ignored.
+func (e *Engine) Remove(gone ...meta.GroupResource) {
+	e.changes.Lock()
+	defer e.changes.Unlock()
+	next, out := e.set.Load().without(gone...)
+	if len(out) == 0 {
+		return
+	}
+	e.set.Store(next)
+	e.unload(out)
+}
+
+func (e *Engine) load(ctx context.Context, s *Served) error {
+	if s.Resource.Virtual != nil {
+		return nil
+	}
+	cache, err := e.dispatcher.Add(ctx, watch.Config{
+		StorageName: s.Resource.StorageName,
+		Fields:      s.Resource.Selectable,
+		LogAge:      e.cfg.History,
+		Logger:      e.cfg.Logger.WithValues("resource", s.Resource.GroupResource().String()),
+		Decode:      e.decoder(s),
+	})
+	if err != nil {
+		return err
+	}
+	s.Cache = cache
+	return nil
+}
+
+func (e *Engine) unload(gone []*Served) {
+	for _, s := range gone {
+		if s.Cache != nil {
+			e.dispatcher.Remove(s.Resource.StorageName)
+		}
+	}
+}
+
+// decoder makes entries of stored records. A record written under another schema is brought to the present one in memory,
+// at its own revision and without a write, so that a new default shows in every read (design rule 9).
+func (e *Engine) decoder(s *Served) func(storage.Record) (*watch.Entry, error) {
+	want := s.Resource.Schema.Fingerprint()
+	return func(rec storage.Record) (*watch.Entry, error) {
+		have, object, err := splitRecord(rec.Value)
+		if err != nil {
+			return nil, err
+		}
+		if have != want {
+			if object, err = s.Resource.modernise(object); err != nil {
+				return nil, err
+			}
+		}
+		s.stale.note(rec.Key, rec.Revision, have != want)
+		return s.Resource.newEntry(rec.Key, rec.Revision, object)
+	}
+}
+
+// modernise brings a stored object to the present schema. What the schema no longer accepts is kept as it is: an old
+// object must stay readable, or nobody could mend it.
+func (r *Resource) modernise(object []byte) ([]byte, error) {
+	t, err := decodeObject(object)
+	if err != nil {
+		return nil, err
+	}
+	t, _ = r.Schema.Prune(t)
+	t = r.Schema.Default(t)
+	if canonical, problems := r.Schema.Canonical(t); len(problems) == 0 {
+		t = canonical
+	}
+	return json.AppendTree(make([]byte, 0, len(object)), t)
+}
+
+// Validate checks resources as Install would, without serving them: an error names the kind and what is wrong with it.
+func (e *Engine) Validate(resources ...*Resource) error {
+	added := make([]*Served, 0, len(resources))
+	for _, r := range resources {
+		if err := r.complete(); err != nil {
+			return err
+		}
+		added = append(added, &Served{Resource: r})
+	}
+	_, err := e.set.Load().with(added...)
+	return err
+}

@@ -1,0 +1,141 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/status"
+	"github.com/kindwright/kindwright/storage"
+)
+
+// serverFields are the members of metadata that only the server sets (META-17, B14).
+var serverFields = [...]string{"uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation", "managedFields"}
+
+// identify makes the object say what the URL says, or refuses it where they differ, and gives the fields that belong to
+// the server their stored values.
+func identify(_ context.Context, w *write) error {
+	if err := w.identifyKind(); err != nil {
+		return err
+	}
+	if m, ok := w.object["metadata"]; ok && m != nil {
+		if _, isMap := m.(map[string]any); !isMap {
+			return status.BadRequest("metadata must be an object")
+		}
+	}
+	if err := w.identifyName(); err != nil {
+		return err
+	}
+	if w.creating() {
+		return w.identifyNew()
+	}
+	return w.identifyStored()
+}
+
+// identifyKind fills apiVersion and kind in, and refuses a body of another kind (CREATE-04, P8).
+func (w *write) identifyKind() error {
+	r := w.resource()
+	version, kind := w.object["apiVersion"], w.object["kind"]
+	if (version == nil || version == "" || version == r.APIVersion()) && (kind == nil || kind == "" || kind == r.Names.Kind) {
+		w.object = with(with(w.object, r.APIVersion(), "apiVersion"), r.Names.Kind, "kind")
+		return nil
+	}
+	return status.BadRequest("the object provided is kind %s of %s, but %s takes kind %s of %s",
+		word(kind), word(version), r.GroupResource(), r.Names.Kind, r.APIVersion())
+}
+
+// word shows a value of the body in a message, cut to a sensible length.
+func word(v any) string {
+	s, ok := v.(string)
+	switch {
+	case v == nil || s == "" && ok:
+		return "(none)"
+	case !ok:
+		return "(not a string)"
+	case len(s) > 100:
+		return fmt.Sprintf("%q…", s[:100])
+	}
+	return fmt.Sprintf("%q", s)
+}
+
+// identifyName compares name and namespace with the URL (NS-04, NAME-13, P7).
+func (w *write) identifyName() error {
+	id := identity(w.object)
+	if w.resource().ClusterScoped {
+		if id.Namespace != "" {
+			return status.BadRequest("metadata.namespace is %q, but %s do not live in namespaces", id.Namespace, w.resource().GroupResource())
+		}
+	} else {
+		if id.Namespace != "" && id.Namespace != w.target.Namespace {
+			return status.BadRequest("the namespace of the provided object does not match the namespace sent on the request (%q, %q)", id.Namespace, w.target.Namespace)
+		}
+		w.object = with(w.object, w.target.Namespace, "metadata", "namespace")
+	}
+	if w.target.Name == "" {
+		return nil
+	}
+	switch id.Name {
+	case w.target.Name:
+	case "":
+		return status.BadRequest("name must be provided: metadata.name is empty, the URL says %q", w.target.Name)
+	default:
+		return status.BadRequest("the name of the object (%q) does not match the name on the URL (%q)", id.Name, w.target.Name)
+	}
+	return nil
+}
+
+// identifyNew removes what a new object cannot have been given.
+func (w *write) identifyNew() error {
+	if rv := at(w.object, "metadata", "resourceVersion"); rv != nil && rv != "" {
+		if w.target.Name != "" {
+			return w.notFound() // a PUT that insists on a version of an object that is absent
+		}
+		return status.BadRequest("resourceVersion should not be set on objects to be created") // META-18
+	}
+	t := without(w.object, "metadata", "resourceVersion")
+	for _, field := range serverFields {
+		t = without(t, "metadata", field)
+	}
+	w.object = with(t, object(t, "metadata"), "metadata")
+	return nil
+}
+
+// identifyStored checks the preconditions that the body carries and puts the server's fields back.
+func (w *write) identifyStored() error {
+	if uid := text(w.object, "metadata", "uid"); uid != "" && uid != string(w.old.Facts().UID) {
+		return w.conflict(fmt.Sprintf("Precondition failed: UID in precondition: %s, UID in object meta: %s", uid, w.old.Facts().UID))
+	}
+	if err := w.checkVersion(); err != nil {
+		return err
+	}
+	t := with(w.object, w.old.Revision().String(), "metadata", "resourceVersion")
+	for _, field := range serverFields {
+		t = keep(t, w.oldTree, "metadata", field)
+	}
+	w.object = keep(t, w.oldTree, "metadata", "generateName") // META-02
+	return nil
+}
+
+// checkVersion compares the resourceVersion in the body with the stored one (UPDATE-02, UPDATE-08, PATCH-04).
+func (w *write) checkVersion() error {
+	v := at(w.object, "metadata", "resourceVersion")
+	sent, ok := v.(string)
+	switch {
+	case v == nil || ok && sent == "" || ok && sent == "0":
+		if w.resource().Writes.RequireVersion && !w.patching {
+			return status.Invalid(w.resource().GroupKind(), w.name(), []status.FieldError{
+				{Type: meta.CauseFieldValueInvalid, Field: "metadata.resourceVersion", Value: 0, Detail: "must be specified for an update"}})
+		}
+		return nil
+	case !ok:
+		return status.BadRequest("metadata.resourceVersion must be a string")
+	}
+	rev, err := storage.ParseRevision(sent)
+	if err != nil {
+		return status.BadRequest("invalid resource version in metadata.resourceVersion: %v", err)
+	}
+	if rev != w.old.Revision() {
+		return w.conflict("the object has been modified; please apply your changes to the latest version and try again")
+	}
+	return nil
+}

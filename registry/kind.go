@@ -1,0 +1,234 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+
+	"github.com/kindwright/kindwright/authz"
+	"github.com/kindwright/kindwright/openapi"
+	"github.com/kindwright/kindwright/status"
+)
+
+// Kind describes a kind of object by a Go struct. T is the stored form: a struct whose JSON has apiVersion, kind and
+// metadata, usually by embedding meta.TypeMeta and meta.ObjectMeta. Its schema comes from T's fields and tags (package
+// openapi), so a bad tag is found when the server is made.
+//
+// The zero value of every field but Group, Version and Plural means the documented default.
+type Kind[T any] struct {
+	Group   string // "" is the core group
+	Version string // such as "v1"
+	Plural  string // the name in URLs
+
+	Name       string   // the kind; default: the name of T
+	Singular   string   // default: the kind in lower case
+	ListKind   string   // default: the kind followed by List
+	ShortNames []string // what kubectl accepts instead of the plural
+	Categories []string // such as "all"
+
+	ClusterScoped bool   // default: objects live in namespaces
+	StorageName   string // see Resource.StorageName; changing it abandons what is stored
+
+	// NoStatus serves status as an ordinary field. By default a T with a field `status` gets the status subresource.
+	NoStatus bool
+
+	Subresources []Subresource    // in addition to status
+	Columns      []openapi.Column // default: Name, the fields with a column tag, Age; without such fields Name and Created At
+	NameRule     func(name string) string
+	Writes       WriteRules
+	Deletion     Deletion
+
+	// Default fills in values that tags cannot express. It runs on every write, more than once, so it must be
+	// idempotent. What it changes in the struct is changed in the object; everything else stays as it was sent
+	// (design rule 7).
+	Default func(ctx context.Context, obj *T)
+
+	// Validate reports what is wrong with an object that is about to be stored: defaulted, pruned, and valid by its
+	// schema in structure. All errors are reported together.
+	Validate func(ctx context.Context, obj *T, f *status.Fields)
+
+	// ValidateUpdate does so for the replacement of old by obj, in addition to Validate.
+	ValidateUpdate func(ctx context.Context, obj, old *T, f *status.Fields)
+
+	// BeforeDelete may refuse a deletion: a *status.Error is sent as it is, anything else is an internal error.
+	BeforeDelete func(ctx context.Context, obj *T) error
+}
+
+// Resource returns the untyped description of the kind. The error names the Go type, field and tag that cannot be
+// served.
+func (k Kind[T]) Resource() (*Resource, error) {
+	typ := reflect.TypeFor[T]()
+	schema, err := openapi.FromType(typ)
+	if err != nil {
+		return nil, fmt.Errorf("kind of Go type %s: %w", typ, err)
+	}
+	name := k.Name
+	if name == "" {
+		name = typ.Name()
+	}
+	r := &Resource{
+		Group: k.Group, Version: k.Version,
+		Names: Names{Plural: k.Plural, Singular: k.Singular, Kind: name, ListKind: k.ListKind,
+			ShortNames: k.ShortNames, Categories: k.Categories},
+		ClusterScoped: k.ClusterScoped,
+		Description:   schema.Description,
+		StorageName:   k.StorageName,
+		Schema:        schema,
+		Columns:       k.Columns,
+		Selectable:    schema.Selectables(),
+		NameRule:      k.NameRule,
+		Writes:        k.Writes,
+		Deletion:      k.Deletion,
+		Subresources:  k.Subresources,
+		Hooks:         k.hooks(),
+	}
+	if tagged := schema.Columns(); len(r.Columns) == 0 && len(tagged) > 0 {
+		r.Columns = framed(tagged)
+	}
+	if _, has := schema.Lookup("status"); has && !k.NoStatus {
+		r.Subresources = append([]Subresource{StatusSubresource()}, r.Subresources...)
+		r.Reset = ResetStatus
+	}
+	if err := r.complete(); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// framed puts the columns that people look for first and last around those of a kind.
+func framed(columns []openapi.Column) []openapi.Column {
+	out := []openapi.Column{{Name: "Name", Type: "string", Format: "name", Description: "The name of the object.", Path: []string{"metadata", "name"}}}
+	out = append(out, columns...)
+	return append(out, openapi.Column{Name: "Age", Type: "date", Description: "How long the object has existed.", Path: []string{"metadata", "creationTimestamp"}})
+}
+
+// Define makes a Kind a Definition.
+func (k Kind[T]) Define(Env) (Bundle, error) {
+	r, err := k.Resource()
+	if err != nil {
+		return Bundle{}, err
+	}
+	return Bundle{Resources: []*Resource{r}}, nil
+}
+
+func (k Kind[T]) hooks() Hooks {
+	var h Hooks
+	if k.Default != nil {
+		h.Default = func(ctx context.Context, t Tree) (Tree, error) { return mutateTyped(ctx, t, k.Default) }
+	}
+	if k.Validate != nil {
+		h.Validate = func(ctx context.Context, t Tree, f *status.Fields) {
+			if obj := typed[T](t, f); obj != nil {
+				k.Validate(ctx, obj, f)
+			}
+		}
+	}
+	if k.ValidateUpdate != nil {
+		h.ValidateUpdate = func(ctx context.Context, t, old Tree, f *status.Fields) {
+			obj, before := typed[T](t, f), typed[T](old, f)
+			if obj != nil && before != nil {
+				k.ValidateUpdate(ctx, obj, before, f)
+			}
+		}
+	}
+	if k.BeforeDelete != nil {
+		h.BeforeDelete = func(ctx context.Context, old Tree) error {
+			obj, err := decodeTyped[T](old)
+			if err != nil {
+				return err
+			}
+			return k.BeforeDelete(ctx, obj)
+		}
+	}
+	return h
+}
+
+// Operation describes a virtual kind: a document that is POSTed, acted upon and answered, and never stored, such as a
+// SelfSubjectAccessReview (MODEL-21). T is the document.
+type Operation[T any] struct {
+	Group   string
+	Version string
+	Plural  string
+	Name    string // the kind; default: the name of T
+
+	Singular   string
+	ShortNames []string
+	Categories []string
+	Namespaced bool
+
+	// Run acts on the document and fills in the answer, in place.
+	Run func(ctx context.Context, doc *T) error
+}
+
+// Define makes an Operation a Definition.
+func (o Operation[T]) Define(Env) (Bundle, error) {
+	if o.Run == nil {
+		return Bundle{}, fmt.Errorf("operation %s: it has no Run", o.Plural)
+	}
+	typ := reflect.TypeFor[T]()
+	schema, err := openapi.FromType(typ)
+	if err != nil {
+		return Bundle{}, fmt.Errorf("operation of Go type %s: %w", typ, err)
+	}
+	name := o.Name
+	if name == "" {
+		name = typ.Name()
+	}
+	r := &Resource{
+		Group: o.Group, Version: o.Version,
+		Names: Names{Plural: o.Plural, Singular: o.Singular, Kind: name, ListKind: name + "List",
+			ShortNames: o.ShortNames, Categories: o.Categories},
+		ClusterScoped: !o.Namespaced,
+		Description:   schema.Description,
+		Schema:        schema,
+		Virtual: func(ctx context.Context, t Tree) (Tree, error) {
+			doc, err := decodeTyped[T](t)
+			if err != nil {
+				return nil, err
+			}
+			if err := o.Run(ctx, doc); err != nil {
+				return nil, err
+			}
+			return encodeTyped(doc)
+		},
+	}
+	if err := r.complete(); err != nil {
+		return Bundle{}, err
+	}
+	return Bundle{Resources: []*Resource{r}}, nil
+}
+
+// Env is what a Definition may need to know of the server it becomes part of.
+type Env struct {
+	GroupDomain string           // the domain of the system's own groups, such as "k8s.io" (MODEL-03)
+	Authorizer  authz.Authorizer // what the server's requests are checked with, for kinds that answer questions about it
+}
+
+// A Definition is something a server can serve: a Kind, an Operation, or a bundle of them with what belongs to it.
+type Definition interface {
+	Define(env Env) (Bundle, error)
+}
+
+// Bundle is what a Definition adds to a server.
+type Bundle struct {
+	Resources []*Resource
+
+	// Gate, if not nil, decides about namespaces; at most one Definition of a server may bring one.
+	Gate NamespaceGate
+
+	Hooks []Hook
+}
+
+// Hook is work that goes with a Definition. Start is run once after the kinds are loaded and before the server is
+// ready; it appears as the health check poststarthook/<Name> (HEALTH-16). Run, if not nil, works in the background until
+// its context ends; it is started after Start has succeeded and is joined when the server stops.
+type Hook struct {
+	Name  string
+	Start func(ctx context.Context, e *Engine) error
+	Run   func(ctx context.Context, e *Engine)
+}
+
+var (
+	_ Definition = Kind[struct{}]{}
+	_ Definition = Operation[struct{}]{}
+)

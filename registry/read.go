@@ -1,0 +1,265 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/status"
+	"github.com/kindwright/kindwright/storage"
+	"github.com/kindwright/kindwright/watch"
+)
+
+// futureWait is how long a read waits for a version that nobody has issued yet (GET-06, WATCH-19).
+const futureWait = 3 * time.Second
+
+// Get reads one object, or the object behind a subresource. The version works as in GET-02 to GET-06: the zero request is
+// the newest state.
+func (e *Engine) Get(ctx context.Context, t Target, lr ListRequest) (*watch.Entry, error) {
+	served, sub, err := e.lookup(t)
+	if err != nil {
+		return nil, err
+	}
+	r := served.Resource
+	if r.Virtual != nil || t.Name == "" || sub != nil && !contains(sub.Verbs, "get") {
+		return nil, status.MethodNotAllowed(r.GroupResource(), "get")
+	}
+	if err := e.reach(ctx, served, lr); err != nil {
+		return nil, err
+	}
+	entry, ok := served.Cache.Get(storage.ObjectKey(r.StorageName, t.Namespace, t.Name))
+	if !ok {
+		return nil, status.NotFound(r.GroupResource(), t.Name)
+	}
+	return entry, nil
+}
+
+// reach waits until the live view is as new as a read asks for.
+func (e *Engine) reach(ctx context.Context, s *Served, lr ListRequest) error {
+	switch {
+	case lr.AnyState:
+		return nil
+	case lr.Match == MostRecent:
+		if err := s.Cache.Fresh(ctx); err != nil {
+			return e.readError(s.Resource, "read", err)
+		}
+		return nil
+	}
+	return e.waitFor(ctx, s, lr.Version)
+}
+
+// waitFor waits a short while for a version, then says that it is from the future (LIST-34).
+func (e *Engine) waitFor(ctx context.Context, s *Served, rev storage.Revision) error {
+	wait, cancel := context.WithTimeout(ctx, futureWait)
+	defer cancel()
+	err := s.Cache.WaitFor(wait, rev)
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return status.TooLargeResourceVersion(uint64(rev), uint64(s.Cache.Snapshot().Revision()), 1)
+	}
+	return e.readError(s.Resource, "read", err)
+}
+
+// List is a collection at one version.
+type List struct {
+	Revision  storage.Revision
+	Items     iter.Seq[*watch.Entry] // ordered by namespace and name (COLL-15)
+	Continue  string                 // token of the next chunk, "" when this is the last
+	Remaining *int64                 // how many objects follow this chunk; nil when unknown or none (COLL-08 to COLL-10)
+	Served    *Served                // what is listed
+
+	// Err says what ended Items early: a walk over an old state can find that it is compacted meanwhile. It is asked
+	// after the walk.
+	Err func() error
+}
+
+// List reads a collection.
+func (e *Engine) List(ctx context.Context, t Target, lr ListRequest) (*List, error) {
+	served, err := e.collection(t, "list")
+	if err != nil {
+		return nil, err
+	}
+	filter, err := served.filter(t, lr.Labels, lr.Fields)
+	if err != nil {
+		return nil, err
+	}
+	scope := chunkScope{
+		resource: served.Resource.GroupResource().String(), prefix: storage.ResourcePrefix(served.Resource.StorageName),
+		namespace: t.Namespace, labels: lr.Labels.String(), fields: lr.Fields.String(),
+	}
+	snap, from, err := e.snapshot(ctx, served, scope, lr)
+	if err != nil {
+		return nil, err
+	}
+	found := selection{snap: snap, filter: filter, storageName: served.Resource.StorageName}
+	out := &List{Revision: snap.Revision(), Served: served, Err: snap.Err}
+	if lr.Limit <= 0 {
+		out.Items = found.after(from.after)
+		return out, nil
+	}
+	return e.chunk(out, found, scope, from, lr.Limit)
+}
+
+// collection finds the resource of a list, a watch or a collection delete.
+func (e *Engine) collection(t Target, verb string) (*Served, error) {
+	served, _, err := e.lookup(t)
+	if err != nil {
+		return nil, err
+	}
+	if served.Resource.Virtual != nil || t.Name != "" || t.Subresource != "" {
+		return nil, status.MethodNotAllowed(served.Resource.GroupResource(), verb)
+	}
+	return served, nil
+}
+
+// snapshot finds the state a list is about, and where in it the list starts.
+func (e *Engine) snapshot(ctx context.Context, s *Served, scope chunkScope, lr ListRequest) (*watch.Snapshot, position, error) {
+	if lr.Continue != "" {
+		return e.resume(ctx, s, scope, lr.Continue)
+	}
+	if err := e.reach(ctx, s, lr); err != nil {
+		return nil, position{}, err
+	}
+	if lr.Match != Exact || lr.AnyState {
+		return s.Cache.Snapshot(), position{}, nil
+	}
+	snap, err := s.Cache.SnapshotAt(ctx, lr.Version)
+	if err != nil {
+		return nil, position{}, e.readError(s.Resource, "list", err)
+	}
+	return snap, position{}, nil
+}
+
+// resume continues a chunked list at the version its token names, or at the newest when the token says so.
+func (e *Engine) resume(ctx context.Context, s *Served, scope chunkScope, token string) (*watch.Snapshot, position, error) {
+	from, err := e.tokens.open(ctx, scope, token)
+	if err != nil {
+		return nil, position{}, err
+	}
+	if from.newest {
+		if err := e.reach(ctx, s, ListRequest{}); err != nil {
+			return nil, position{}, err
+		}
+		return s.Cache.Snapshot(), from, nil
+	}
+	snap, err := s.Cache.SnapshotAt(ctx, from.revision)
+	switch {
+	case errors.Is(err, storage.ErrCompacted):
+		return nil, position{}, e.tokens.expired(scope, from)
+	case err != nil:
+		return nil, position{}, e.readError(s.Resource, "list", err)
+	}
+	return snap, from, nil
+}
+
+// filter makes the filter of a list or a watch; fields that the kind does not declare are refused (QUERY-20).
+func (s *Served) filter(t Target, labels meta.Selector, fields meta.FieldSelector) (watch.Filter, error) {
+	known := append([]string{"metadata.name", "metadata.namespace"}, s.Resource.Selectable...)
+	if err := fields.Check(known...); err != nil {
+		return watch.Filter{}, status.BadRequest("%v", err)
+	}
+	return watch.Filter{Namespace: t.Namespace, Labels: labels, Fields: fields}, nil
+}
+
+// selection is the objects of a snapshot that a filter asks for.
+type selection struct {
+	snap        *watch.Snapshot
+	filter      watch.Filter
+	storageName string
+}
+
+// after walks the selection behind a storage key, "" for all of it.
+func (s selection) after(key string) iter.Seq[*watch.Entry] {
+	return func(yield func(*watch.Entry) bool) {
+		for entry := range s.snap.Ascend(s.filter.KeyPrefix(s.storageName), key) {
+			if s.filter.Matches(entry) && !yield(entry) {
+				return
+			}
+		}
+	}
+}
+
+// chunk takes the next limit objects of a selection, and makes the token for those after them (PAGE-02, PAGE-10).
+func (e *Engine) chunk(out *List, found selection, scope chunkScope, from position, limit int64) (*List, error) {
+	var items []*watch.Entry
+	more := false
+	for entry := range found.after(from.after) {
+		if int64(len(items)) == limit {
+			more = true
+			break
+		}
+		items = append(items, entry)
+	}
+	if err := found.snap.Err(); err != nil {
+		return nil, e.readError(out.Served.Resource, "list", err)
+	}
+	out.Items = slices.Values(items)
+	if !more {
+		return out, nil
+	}
+	out.Served.Cache.Pin(found.snap)
+	last := items[len(items)-1].Key()
+	if found.filter.Labels.Empty() && found.filter.Fields.Empty() {
+		if n := found.snap.Count(found.filter.KeyPrefix(found.storageName), last); n >= 0 {
+			remaining := int64(n)
+			out.Remaining = &remaining
+		}
+	}
+	token, err := e.tokens.seal(scope, position{revision: found.snap.Revision(), after: last})
+	if err != nil {
+		return nil, status.Internal(err)
+	}
+	out.Continue = token
+	return out, nil
+}
+
+// Watch follows the changes of a collection. The cursor it returns must be closed.
+func (e *Engine) Watch(ctx context.Context, t Target, wr WatchRequest) (*watch.Cursor, *Served, error) {
+	served, err := e.collection(t, "watch")
+	if err != nil {
+		return nil, nil, err
+	}
+	filter, err := served.filter(t, wr.Labels, wr.Fields)
+	if err != nil {
+		return nil, nil, err
+	}
+	if wr.After == 0 && wr.SkipInitial {
+		if err := e.reach(ctx, served, ListRequest{AnyState: wr.AnyState}); err != nil {
+			return nil, served, err
+		}
+		wr.After = served.Cache.Snapshot().Revision()
+	}
+	if wr.After == 0 || wr.Initial {
+		lr := ListRequest{AnyState: wr.AnyState, Version: wr.After}
+		if wr.After != 0 {
+			lr.Match = NotOlderThan
+		}
+		if err := e.reach(ctx, served, lr); err != nil {
+			return nil, served, err
+		}
+		cursor, err := served.Cache.WatchFromSnapshot(served.Cache.Snapshot(), filter)
+		return cursor, served, e.watchError(served, err)
+	}
+	if err := e.waitFor(ctx, served, wr.After); err != nil {
+		return nil, served, err
+	}
+	cursor, err := served.Cache.Watch(ctx, watch.WatchRequest{Filter: filter, After: wr.After})
+	return cursor, served, e.watchError(served, err)
+}
+
+func (e *Engine) watchError(s *Served, err error) error {
+	if err == nil {
+		return nil
+	}
+	return e.readError(s.Resource, "watch", err)
+}
+
+// Expired tells whether an error of a cursor means that the version to go on from is no longer retained.
+func Expired(err error) bool {
+	return errors.Is(err, storage.ErrCompacted) || status.ReasonOf(err) == meta.ReasonExpired
+}

@@ -1,0 +1,77 @@
+package registry
+
+import (
+	"github.com/kindwright/kindwright/internal/patch"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/storage"
+)
+
+// Target is what a call acts on.
+type Target struct {
+	Resource    meta.GroupVersionResource
+	Subresource string // empty for the object itself
+	Namespace   string // empty for cluster-scoped kinds, and for lists and watches over all namespaces
+	Name        string // empty for collections and for creation
+}
+
+// FieldValidation says what is done about fields that the schema does not know, and about fields given twice (QUERY-23).
+type FieldValidation string
+
+// The modes of field validation; the zero value means Warn.
+const (
+	FieldValidationIgnore FieldValidation = "Ignore"
+	FieldValidationWarn   FieldValidation = "Warn"
+	FieldValidationStrict FieldValidation = "Strict"
+)
+
+// WriteOptions are the options that creates, updates and patches share.
+type WriteOptions struct {
+	DryRun          bool // everything runs, nothing is stored (DRY-01)
+	FieldManager    string
+	FieldValidation FieldValidation
+}
+
+// PatchRequest is the body of a patch and what kind it is.
+type PatchRequest struct {
+	Type patch.Type
+	Body []byte
+}
+
+// ListRequest selects objects and the version at which they are read (area LIST).
+type ListRequest struct {
+	Labels meta.Selector
+	Fields meta.FieldSelector
+
+	Version  storage.Revision // meaningful when Versioned
+	AnyState bool             // resourceVersion=0: whatever is at hand
+	Match    VersionMatch     // how Version is meant
+
+	Limit    int64  // at most so many objects; 0 or less means all
+	Continue string // the token of the chunk before
+}
+
+// VersionMatch says how ListRequest.Version is meant.
+type VersionMatch int
+
+// The ways of reading a collection.
+const (
+	MostRecent   VersionMatch = iota // a consistent read of the present; Version is unused
+	NotOlderThan                     // at Version or later
+	Exact                            // at exactly Version
+)
+
+// WatchRequest selects changes.
+type WatchRequest struct {
+	Labels meta.Selector
+	Fields meta.FieldSelector
+
+	// After starts with the changes after this version. 0 starts with the objects that exist, as ADDED events.
+	After storage.Revision
+
+	// Initial starts with the objects that exist although After is given: they are then at least as new as After
+	// (WLIST-05). AnyState lets the objects that exist be whatever is at hand (WATCH-07).
+	Initial, AnyState bool
+
+	// SkipInitial starts with the changes from now on, when After is 0 (WLIST-07).
+	SkipInitial bool
+}

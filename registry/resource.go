@@ -1,0 +1,269 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/openapi"
+	"github.com/kindwright/kindwright/status"
+	"github.com/kindwright/kindwright/storage"
+)
+
+// Names are the words by which a resource is known (MODEL-16, MODEL-17, MODEL-24).
+type Names struct {
+	Plural     string   // the name in URLs: lower-case, a DNS label
+	Singular   string   // default: the kind in lower case
+	Kind       string   // the kind of one object
+	ListKind   string   // default: Kind + "List" (COLL-01)
+	ShortNames []string // what kubectl accepts instead of the plural
+	Categories []string // groups of resources such as "all"
+}
+
+// Hooks are the rules of one kind, in untyped form. Each may be nil. They are called concurrently for different
+// requests and must not change the trees they are given.
+type Hooks struct {
+	// Default returns the object with values filled in that the schema cannot express. It runs on every write, and
+	// again after mutating admission, so it must be idempotent.
+	Default func(ctx context.Context, t Tree) (Tree, error)
+
+	// Validate reports what is wrong with an object that is about to be stored, however it came about. The object is
+	// defaulted and pruned.
+	Validate func(ctx context.Context, t Tree, f *status.Fields)
+
+	// ValidateUpdate reports what is wrong with replacing old by t, in addition to Validate.
+	ValidateUpdate func(ctx context.Context, t, old Tree, f *status.Fields)
+
+	// BeforeDelete may refuse a deletion by returning an error.
+	BeforeDelete func(ctx context.Context, old Tree) error
+}
+
+// Change is what a commit does to one object: Old is nil on creation, New is nil on removal.
+type Change struct{ Old, New Tree }
+
+// WriteRules say how writes to a kind deviate from the usual. The zero value is the usual.
+type WriteRules struct {
+	// RequireVersion refuses a PUT without metadata.resourceVersion (422). By default such a PUT replaces whatever is
+	// there (UPDATE-08, READ-28).
+	RequireVersion bool
+
+	// CreateOnUpdate lets PUT create an object that is absent (UPDATE-05).
+	CreateOnUpdate bool
+
+	// NoGeneration leaves metadata.generation unset, for kinds without a desired state that controllers compare with.
+	NoGeneration bool
+
+	// Companions returns operations on keys outside /r/ that are committed together with a change of an object
+	// (design rule 2: the phase record of a namespace). It must not do anything else.
+	Companions func(c Change) ([]storage.Op, error)
+}
+
+// Deletion says how a kind's objects end when finalizers in their metadata are not the whole story.
+type Deletion struct {
+	// Mark returns the object as it is stored once deletion has been asked for and must wait; metadata is already set.
+	Mark func(t Tree) Tree
+
+	// Held tells whether something other than metadata.finalizers still keeps the object.
+	Held func(t Tree) bool
+}
+
+// Subresource is a path below one object that shows or changes a part of it (PATH-15). It is authorized on its own, as
+// resource/name (MODEL-07).
+type Subresource struct {
+	Name  string   // the path segment
+	Verbs []string // of get, update and patch
+
+	// Merge returns what is stored when the client sends sent through this subresource while old is stored. It keeps
+	// from old whatever the subresource does not own.
+	Merge func(old, sent Tree) Tree
+}
+
+// Resource describes one kind as the engine serves it. It is a plain description, made by Kind.Resource or by hand and
+// not changed after it was given to an Engine.
+type Resource struct {
+	Group, Version string
+	Names          Names
+	ClusterScoped  bool
+	Description    string
+
+	// StorageName says where the objects are kept and is fixed for the life of the data: changing it abandons what is
+	// stored. Default: the group and the plural name with a slash between them, or the plural name alone in the core group.
+	StorageName string
+
+	Schema     *openapi.Schema
+	Columns    []openapi.Column // of tables; none means Name and Created At (TABLE-05)
+	Selectable []string         // field paths usable in field selectors besides metadata.name and metadata.namespace
+
+	// NameRule says what is wrong with a name, "" if nothing. Default: a DNS subdomain (NAME-11).
+	NameRule func(name string) string
+
+	Hooks        Hooks
+	Writes       WriteRules
+	Deletion     Deletion
+	Subresources []Subresource
+
+	// Reset returns what is stored when the client sends sent on the main path: it takes back what only subresources
+	// may change. old is nil on create. Nil keeps what was sent.
+	Reset func(old, sent Tree) Tree
+
+	// Virtual, when set, makes the resource an operation: POST runs it and answers with its result, and nothing is ever
+	// stored (MODEL-21). All fields about stored objects are unused then.
+	Virtual func(ctx context.Context, t Tree) (Tree, error)
+}
+
+// GroupVersionKind returns the kind of one object.
+func (r *Resource) GroupVersionKind() meta.GroupVersionKind {
+	return meta.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: r.Names.Kind}
+}
+
+// GroupVersionResource returns the resource as URLs name it.
+func (r *Resource) GroupVersionResource() meta.GroupVersionResource {
+	return meta.GroupVersionResource{Group: r.Group, Version: r.Version, Resource: r.Names.Plural}
+}
+
+// GroupResource returns the resource without its version, as error messages name it.
+func (r *Resource) GroupResource() meta.GroupResource {
+	return meta.GroupResource{Group: r.Group, Resource: r.Names.Plural}
+}
+
+// GroupKind returns the kind without its version, as validation errors name it.
+func (r *Resource) GroupKind() meta.GroupKind {
+	return meta.GroupKind{Group: r.Group, Kind: r.Names.Kind}
+}
+
+// APIVersion returns the apiVersion of the kind's objects: "v1" or "group/v1" (VER-01, VER-02).
+func (r *Resource) APIVersion() string {
+	return meta.GroupVersion{Group: r.Group, Version: r.Version}.String()
+}
+
+// Verbs returns what can be asked of the resource itself, in the order of discovery documents.
+func (r *Resource) Verbs() []string {
+	if r.Virtual != nil {
+		return []string{"create"}
+	}
+	return []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
+}
+
+// Subresource returns the subresource of that name.
+func (r *Resource) Subresource(name string) (*Subresource, bool) {
+	for i := range r.Subresources {
+		if r.Subresources[i].Name == name {
+			return &r.Subresources[i], true
+		}
+	}
+	return nil, false
+}
+
+// StatusSubresource is the usual `status`: it owns the field status and nothing else (UPDATE-11, Z4).
+func StatusSubresource() Subresource {
+	return Subresource{
+		Name:  "status",
+		Verbs: []string{"get", "patch", "update"},
+		Merge: func(old, sent Tree) Tree { return keep(old, sent, "status") },
+	}
+}
+
+// ResetStatus is the other half of StatusSubresource: the main path keeps the stored status, and a new object starts
+// without one.
+func ResetStatus(old, sent Tree) Tree { return keep(sent, old, "status") }
+
+// complete fills the defaults in and refuses what cannot be served, naming the resource and the field.
+func (r *Resource) complete() error {
+	n := &r.Names
+	if n.Singular == "" {
+		n.Singular = strings.ToLower(n.Kind)
+	}
+	if n.ListKind == "" {
+		n.ListKind = n.Kind + "List"
+	}
+	if r.StorageName == "" {
+		r.StorageName = strings.TrimPrefix(r.Group+"/"+n.Plural, "/")
+	}
+	if r.NameRule == nil {
+		r.NameRule = meta.CheckDNSSubdomain
+	}
+	if why := r.problem(); why != "" {
+		return fmt.Errorf("kind %s: %s", r.GroupVersionKind().Kind+" ("+r.APIVersion()+")", why)
+	}
+	return nil
+}
+
+func (r *Resource) problem() string {
+	named := []struct{ field, value, why string }{
+		{"version", r.Version, meta.CheckDNS1035Label(r.Version)},
+		{"plural", r.Names.Plural, meta.CheckDNS1035Label(r.Names.Plural)},
+		{"singular", r.Names.Singular, meta.CheckDNS1035Label(r.Names.Singular)},
+		{"storage name", r.StorageName, checkStorageName(r.StorageName)},
+	}
+	if r.Group != "" {
+		named = append(named, struct{ field, value, why string }{"group", r.Group, meta.CheckDNSSubdomain(r.Group)})
+	}
+	for _, s := range r.Names.ShortNames {
+		named = append(named, struct{ field, value, why string }{"short name", s, meta.CheckDNS1035Label(s)})
+	}
+	for _, s := range r.Names.Categories {
+		named = append(named, struct{ field, value, why string }{"category", s, meta.CheckDNS1035Label(s)})
+	}
+	for _, c := range named {
+		if c.why != "" {
+			return fmt.Sprintf("%s %q: %s", c.field, c.value, c.why)
+		}
+	}
+	if why := checkKindName(r.Names.Kind); why != "" {
+		return fmt.Sprintf("kind name %q: %s", r.Names.Kind, why)
+	}
+	if r.Schema == nil {
+		return "it has no schema"
+	}
+	return r.subresourceProblem()
+}
+
+// subresourceProblem finds a subresource that could not be served, or that would hide another path.
+func (r *Resource) subresourceProblem() string {
+	seen := map[string]bool{}
+	for _, s := range r.Subresources {
+		if why := meta.CheckDNS1035Label(s.Name); why != "" {
+			return fmt.Sprintf("subresource %q: %s", s.Name, why)
+		}
+		if seen[s.Name] {
+			return fmt.Sprintf("subresource %q is given twice", s.Name)
+		}
+		seen[s.Name] = true
+		if len(s.Verbs) == 0 {
+			return fmt.Sprintf("subresource %q has no verbs", s.Name)
+		}
+		for _, v := range s.Verbs {
+			if !slices.Contains([]string{"get", "update", "patch"}, v) {
+				return fmt.Sprintf("subresource %q: verb %q cannot be served", s.Name, v)
+			}
+		}
+		if s.Merge == nil && !slices.Equal(s.Verbs, []string{"get"}) {
+			return fmt.Sprintf("subresource %q can be written but has no Merge", s.Name)
+		}
+	}
+	return ""
+}
+
+// checkStorageName accepts one or more DNS subdomains with slashes between them.
+func checkStorageName(s string) string {
+	for part := range strings.SplitSeq(s, "/") {
+		if why := meta.CheckDNSSubdomain(part); why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+func checkKindName(s string) string {
+	if s == "" || len(s) > 63 || s[0] < 'A' || s[0] > 'Z' {
+		return "must be a Go-like name of 1 to 63 characters that starts with a capital letter"
+	}
+	for _, c := range s {
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') {
+			return "must consist of letters and digits"
+		}
+	}
+	return ""
+}

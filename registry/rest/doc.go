@@ -1,0 +1,9 @@
+// Package rest speaks the REST protocol of resources on behalf of package registry: it turns a parsed request into a call
+// of an engine verb, and the outcome into an answer in the form the client asked for. It decides nothing about objects.
+//
+// A Handler expects what the chain in front of it has put into the request's context: the parsed request
+// (internal/request), the user (authn) and the collector of warnings. Whoever reaches it has been authorized.
+//
+// One file per direction: read.go for single objects and lists, watch.go for streams, write.go for everything that
+// changes something.
+package rest

@@ -1,0 +1,202 @@
+package rest
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/kindwright/kindwright/authn"
+	"github.com/kindwright/kindwright/internal/negotiate"
+	"github.com/kindwright/kindwright/internal/request"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/status"
+	"github.com/kindwright/kindwright/storage"
+)
+
+// Options set a Handler up. The zero value means the documented defaults.
+type Options struct {
+	Output *negotiate.Output // how answers are written; default: uncompressed
+	Logger logr.Logger
+
+	// MayCreate is asked before a PUT creates an object that was absent (UPDATE-10); its error is the answer. Nil means
+	// that whoever may update may create.
+	MayCreate func(ctx context.Context, info *request.Info) error
+
+	// BookmarkEvery is about how often a watch that allows it is sent a bookmark. Default one minute (WATCH-29).
+	BookmarkEvery time.Duration
+
+	// MinWatch is the least time after which a watch without timeoutSeconds is ended; the greatest is twice that. Default 30
+	// minutes (WATCH-28).
+	MinWatch time.Duration
+
+	// WatchWrite is how long the bytes of one batch of events may take to leave; a client that reads more slowly loses its
+	// stream and resumes it. Default 5 seconds (W7).
+	WatchWrite time.Duration
+
+	// Gone answers a watch that starts at an expired version with HTTP 410 instead of an ERROR event (READ-01).
+	Gone bool
+
+	// Draining, when it is done, ends all watches and refuses new ones: the server is about to stop. Default: never.
+	Draining context.Context
+}
+
+// Handler serves the resources of an engine. It is safe for concurrent use.
+type Handler struct {
+	engine *registry.Engine
+	opts   Options
+}
+
+// New returns a handler for the resources of e, whatever they are at the time of a request.
+func New(e *registry.Engine, o Options) *Handler {
+	if o.Output == nil {
+		o.Output = &negotiate.Output{}
+	}
+	if o.BookmarkEvery <= 0 {
+		o.BookmarkEvery = time.Minute
+	}
+	if o.MinWatch <= 0 {
+		o.MinWatch = 30 * time.Minute
+	}
+	if o.WatchWrite <= 0 {
+		o.WatchWrite = 5 * time.Second
+	}
+	if o.Draining == nil {
+		o.Draining = context.Background()
+	}
+	return &Handler{engine: e, opts: o}
+}
+
+// call is one request on its way through the handler.
+type call struct {
+	*Handler
+	w      http.ResponseWriter
+	r      *http.Request
+	info   *request.Info
+	served *registry.Served
+	target registry.Target
+}
+
+// ServeHTTP answers one request for a resource.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if err := h.serve(w, r); err != nil {
+		h.fail(w, r, err)
+	}
+}
+
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request) error {
+	info := request.From(r.Context())
+	if info == nil || !info.IsResource {
+		return status.Internal(errors.New("rest: the request was not parsed as one for a resource"))
+	}
+	gvr := meta.GroupVersionResource{Group: info.Group, Version: info.Version, Resource: info.Resource}
+	served, ok := h.engine.Set().Lookup(gvr)
+	if !ok {
+		return NotServed()
+	}
+	c := &call{Handler: h, w: w, r: r, info: info, served: served}
+	c.target = registry.Target{Resource: gvr, Subresource: info.Subresource, Namespace: info.Namespace, Name: info.Name}
+	if err := c.checkScope(); err != nil {
+		return err
+	}
+	switch info.Verb {
+	case request.VerbGet:
+		return c.get()
+	case request.VerbList:
+		return c.list()
+	case request.VerbWatch:
+		return c.watch()
+	case request.VerbCreate:
+		return c.create()
+	case request.VerbUpdate:
+		return c.update()
+	case request.VerbPatch:
+		return c.patch()
+	case request.VerbDelete:
+		return c.delete()
+	case request.VerbDeleteCollection:
+		return c.deleteCollection()
+	}
+	return status.MethodNotAllowed(gvr.GroupResource(), info.Verb)
+}
+
+// NotServed is the answer to a request for a resource that the server does not have.
+func NotServed() *status.Error {
+	return status.NotFound(meta.GroupResource{}, "").WithMessage("the server could not find the requested resource")
+}
+
+// checkScope refuses paths of the wrong scope (P1, NAME-05): a cluster-scoped resource below a namespace, and a namespaced
+// object without one.
+func (c *call) checkScope() error {
+	clusterScoped := c.served.Resource.ClusterScoped
+	switch {
+	case clusterScoped && c.info.NamespaceScopedPath:
+		return NotServed()
+	case clusterScoped || c.info.NamespaceScopedPath:
+		return nil
+	}
+	switch c.info.Verb {
+	case request.VerbList, request.VerbWatch:
+		return nil // over all namespaces
+	case request.VerbCreate, request.VerbDeleteCollection:
+		return status.MethodNotAllowed(c.served.Resource.GroupResource(), c.info.Verb)
+	}
+	return NotServed()
+}
+
+// fail answers with an error. What the client may not know goes to the log.
+func (h *Handler) fail(w http.ResponseWriter, r *http.Request, err error) {
+	if status.ReasonOf(err) == meta.ReasonInternalError {
+		h.opts.Logger.Error(err, "a request failed", "cause", causeText(err), "method", r.Method, "path", r.URL.Path)
+	}
+	negotiate.WriteError(w, r, err)
+}
+
+func causeText(err error) string {
+	if cause := errors.Unwrap(status.From(err)); cause != nil {
+		return cause.Error()
+	}
+	return ""
+}
+
+// collection returns the target of a list or a watch: the name that authorization saw came from a selector.
+func (c *call) collection() registry.Target {
+	t := c.target
+	t.Name = ""
+	return t
+}
+
+// offer says in which forms an answer about stored objects can be given.
+func (c *call) offer() negotiate.Offer {
+	return negotiate.Offer{GroupDomain: c.engine.GroupDomain(), Table: true, Metadata: true}
+}
+
+// readRequest translates the query of a read.
+func readRequest(q *request.Query) (registry.ListRequest, error) {
+	lr := registry.ListRequest{Labels: q.LabelSelector, Fields: q.FieldSelector, Limit: q.Limit, Continue: q.Continue}
+	switch {
+	case q.Continue != "" || q.ResourceVersion == "":
+		return lr, nil // the token, or the newest state
+	case q.ResourceVersion == "0":
+		lr.AnyState = true
+		return lr, nil
+	}
+	rev, err := storage.ParseRevision(q.ResourceVersion)
+	if err != nil {
+		return lr, status.BadRequest("invalid resource version: %v", err)
+	}
+	lr.Version, lr.Match = rev, registry.NotOlderThan
+	if q.ResourceVersionMatch == request.MatchExact || q.ResourceVersionMatch == "" && q.Limit > 0 {
+		lr.Match = registry.Exact // LIST-06, LIST-12, LIST-15
+	}
+	return lr, nil
+}
+
+// authenticated tells whether the caller proved who they are by something a browser does not send of itself (B17).
+func authenticated(ctx context.Context) bool {
+	user, ok := authn.UserFrom(ctx)
+	return ok && !user.IsAnonymous()
+}

@@ -1,0 +1,292 @@
+package rest
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/internal/negotiate"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/status"
+	"github.com/kindwright/kindwright/storage"
+	"github.com/kindwright/kindwright/watch"
+)
+
+// initialEventsEnd is the annotation of the bookmark after the initial events (WLIST-06).
+const initialEventsEnd = "k8s.io/initial-events-end"
+
+// frameBytes is about how much of a stream is gathered before it is written, when there is much to say at once.
+const frameBytes = 64 << 10
+
+// errDraining is why a stream ends when the server is about to stop.
+var errDraining = errors.New("the server is shutting down")
+
+func (c *call) watch() error {
+	q := &c.info.Query
+	if err := q.ValidateWatch(true); err != nil {
+		return err
+	}
+	offer := c.offer()
+	offer.Watch = true
+	form, err := negotiate.Negotiate(c.r, offer)
+	if err != nil {
+		return err
+	}
+	if c.opts.Draining.Err() != nil {
+		return status.TooManyRequests("the server is shutting down", 1) // rule 18
+	}
+	wr, err := c.watchRequest()
+	if err != nil {
+		return err
+	}
+	cursor, _, err := c.engine.Watch(c.r.Context(), c.collection(), wr)
+	if err != nil {
+		return c.refuseWatch(form, err)
+	}
+	defer cursor.Close()
+	s := c.newStream(form, cursor, wr)
+	defer s.close()
+	s.run()
+	return nil
+}
+
+// watchRequest translates the query of a watch (WATCH-06 to WATCH-08, WLIST-04, WLIST-05, WLIST-07).
+func (c *call) watchRequest() (registry.WatchRequest, error) {
+	q := &c.info.Query
+	wr := registry.WatchRequest{Labels: q.LabelSelector, Fields: q.FieldSelector}
+	if q.ResourceVersion != "" && q.ResourceVersion != "0" {
+		rev, err := storage.ParseRevision(q.ResourceVersion)
+		if err != nil {
+			return wr, status.BadRequest("invalid resource version: %v", err)
+		}
+		wr.After = rev
+	}
+	wr.AnyState = q.ResourceVersion == "0"
+	switch {
+	case q.SendInitialEvents != nil && *q.SendInitialEvents:
+		wr.Initial = true
+	case q.SendInitialEvents != nil && wr.After == 0:
+		wr.SkipInitial = true
+	}
+	return wr, nil
+}
+
+// refuseWatch answers a watch that cannot start. What has to do with its version is told inside the stream, where every
+// client looks for it (READ-01, rule 16).
+func (c *call) refuseWatch(form negotiate.Result, err error) error {
+	e := status.From(err)
+	inStream := e.Reason() == meta.ReasonExpired && !c.opts.Gone || e.Reason() == meta.ReasonTimeout
+	if !inStream {
+		return err
+	}
+	s := c.newStream(form, nil, registry.WatchRequest{})
+	defer s.close()
+	s.begin()
+	s.fail(e)
+	return nil
+}
+
+// stream is one watch being answered. One goroutine runs it.
+type stream struct {
+	*call
+	form   negotiate.Result
+	cursor *watch.Cursor
+	render renderer
+
+	bookmarks bool // the client wants them
+	markEnd   bool // the bookmark that follows the initial events carries the annotation
+
+	ctx        context.Context
+	cancel     context.CancelCauseFunc
+	stop       func() bool
+	connection *http.ResponseController
+	deadlines  bool // the connection lets us bound each write
+	buf        []byte
+	events     []watch.Event
+	endAt      time.Time
+}
+
+func (c *call) newStream(form negotiate.Result, cursor *watch.Cursor, wr registry.WatchRequest) *stream {
+	q := &c.info.Query
+	s := &stream{call: c, form: form, cursor: cursor, bookmarks: q.AllowWatchBookmarks}
+	s.markEnd = wr.Initial || wr.After == 0 && !wr.SkipInitial // a legacy start with bookmarks allowed gets the mark too
+	s.render = c.renderer(form)
+	s.ctx, s.cancel = context.WithCancelCause(c.r.Context())
+	s.stop = context.AfterFunc(c.opts.Draining, func() { s.cancel(errDraining) })
+	s.connection = http.NewResponseController(c.w)
+	s.endAt = s.end()
+	return s
+}
+
+func (s *stream) close() {
+	s.stop()
+	s.cancel(nil)
+}
+
+// end decides when the stream ends by itself: as the client says, else after a random time, so that the watches of a server
+// do not all come back at once (WATCH-28).
+func (s *stream) end() time.Time {
+	now := time.Now()
+	if seconds := s.info.Query.TimeoutSeconds; seconds != nil {
+		return now.Add(time.Duration(*seconds) * time.Second)
+	}
+	return now.Add(s.opts.MinWatch + rand.N(s.opts.MinWatch))
+}
+
+// begin sends the header at once (WATCH-10). The deadlines of a host's server are for answers, not for streams: they are
+// lifted, and each write gets its own. Where a wrapped ResponseWriter does not allow that, the stream ends in good time
+// before the host would cut it.
+func (s *stream) begin() bool {
+	_ = s.connection.SetReadDeadline(time.Time{}) // else the server takes the time-out of its look-ahead for a lost client
+	s.deadlines = s.connection.SetWriteDeadline(time.Time{}) == nil
+	if host, ok := s.r.Context().Value(http.ServerContextKey).(*http.Server); ok && !s.deadlines && host.WriteTimeout > 0 {
+		if limit := time.Now().Add(host.WriteTimeout * 9 / 10); limit.Before(s.endAt) {
+			s.endAt = limit
+		}
+	}
+	s.w.Header().Set("Cache-Control", "no-cache, private")
+	negotiate.Begin(s.w, s.r, s.form.ContentType(), http.StatusOK)
+	return s.connection.Flush() == nil
+}
+
+// run delivers events until the time is up, the client has gone, the server drains or the cursor ends.
+func (s *stream) run() {
+	if !s.begin() {
+		return
+	}
+	bookmarkAt := s.nextBookmark()
+	for {
+		wake := s.endAt
+		if s.bookmarks && bookmarkAt.Before(wake) {
+			wake = bookmarkAt
+		}
+		ctx, cancel := context.WithDeadline(s.ctx, wake)
+		err := s.deliver(ctx)
+		cancel()
+		switch {
+		case s.r.Context().Err() != nil || errors.Is(err, errWrite):
+			return
+		case s.ctx.Err() != nil || !time.Now().Before(s.endAt):
+			s.bookmark()
+			return
+		case errors.Is(err, context.DeadlineExceeded):
+			if !s.bookmark() {
+				return
+			}
+			bookmarkAt = s.nextBookmark()
+		case registry.Expired(err):
+			s.fail(status.Expired("too old resource version: the changes since then are no longer retained"))
+			return
+		default: // the kind is gone, or the server ends: the client finds out more when it comes back
+			return
+		}
+	}
+}
+
+func (s *stream) nextBookmark() time.Time {
+	every := s.opts.BookmarkEvery
+	return time.Now().Add(every - every/8 + rand.N(every/4+1))
+}
+
+// errWrite says that the client no longer takes what it is sent.
+var errWrite = errors.New("the client does not read")
+
+// deliver sends events as they come until ctx ends.
+func (s *stream) deliver(ctx context.Context) (err error) {
+	for {
+		if s.events, err = s.cursor.Next(ctx, s.events[:0]); err != nil {
+			return err
+		}
+		for i := range s.events {
+			s.append(&s.events[i])
+			if len(s.buf) >= frameBytes && !s.flush(false) {
+				return errWrite
+			}
+		}
+		clear(s.events) // an idle stream holds on to no object
+		if !s.flush(true) {
+			return errWrite
+		}
+	}
+}
+
+func (s *stream) append(event *watch.Event) {
+	if event.Type != meta.Bookmark {
+		s.buf = s.render.appendEvent(s.buf, event)
+		return
+	}
+	if s.bookmarks && s.markEnd { // WLIST-03, WLIST-07
+		s.buf = s.appendBookmark(s.buf, event.Revision, true)
+	}
+}
+
+// flush writes what was gathered; push also sends it on its way.
+func (s *stream) flush(push bool) bool {
+	if len(s.buf) > 0 {
+		if s.deadlines {
+			_ = s.connection.SetWriteDeadline(time.Now().Add(s.opts.WatchWrite))
+		}
+		_, err := s.w.Write(s.buf)
+		s.buf = s.buf[:0]
+		if cap(s.buf) > 2*frameBytes {
+			s.buf = nil // one huge object is no reason to keep as much for ever
+		}
+		if err != nil {
+			return false
+		}
+	}
+	if !push {
+		return true
+	}
+	err := s.connection.Flush()
+	if s.deadlines {
+		_ = s.connection.SetWriteDeadline(time.Time{}) // HTTP/2 would reset an idle stream at its deadline
+	}
+	return err == nil
+}
+
+// bookmark tells the client how far it has come, if it wants to know (WATCH-22, WATCH-29).
+func (s *stream) bookmark() bool {
+	if !s.bookmarks {
+		return true
+	}
+	rev := s.cursor.Progress()
+	if rev == 0 {
+		return true // still among the initial events, where nothing can be promised (rule 17)
+	}
+	s.buf = s.appendBookmark(s.buf, rev, false)
+	return s.flush(true)
+}
+
+// appendBookmark writes an object of the kind with nothing but its version (WATCH-05).
+func (s *stream) appendBookmark(dst []byte, rev storage.Revision, end bool) []byte {
+	kind, version := s.render.kind()
+	dst = append(dst, `{"type":"BOOKMARK","object":{"kind":`...)
+	dst = json.AppendString(dst, kind)
+	dst = append(dst, `,"apiVersion":`...)
+	dst = json.AppendString(dst, version)
+	dst = append(dst, `,"metadata":{"resourceVersion":"`...)
+	dst = strconv.AppendUint(dst, uint64(rev), 10)
+	dst = append(dst, `"`...)
+	if end {
+		dst = append(dst, `,"annotations":{"`+initialEventsEnd+`":"true"}`...)
+	}
+	return append(dst, "}}}\n"...)
+}
+
+// fail ends the stream with an ERROR event (WATCH-27).
+func (s *stream) fail(e *status.Error) {
+	document, err := json.Marshal(e.Status())
+	if err != nil {
+		return
+	}
+	s.buf = append(s.buf, `{"type":"ERROR","object":`...)
+	s.buf = append(s.buf, document...)
+	s.buf = append(s.buf, "}\n"...)
+	s.flush(true)
+}

@@ -1,0 +1,227 @@
+package rest
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/internal/negotiate"
+	"github.com/kindwright/kindwright/internal/patch"
+	"github.com/kindwright/kindwright/internal/request"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/status"
+	"github.com/kindwright/kindwright/storage"
+)
+
+func (c *call) create() error {
+	if err := c.info.Query.ValidateCreate(); err != nil {
+		return err
+	}
+	return c.write(http.StatusOK, func(ctx context.Context) (*registry.Result, error) {
+		body, err := c.body()
+		if err != nil {
+			return nil, err
+		}
+		return c.engine.Create(ctx, c.target, body, c.writeOptions())
+	})
+}
+
+func (c *call) update() error {
+	if err := c.info.Query.ValidateUpdate(); err != nil {
+		return err
+	}
+	var mayCreate func(context.Context) error
+	if c.opts.MayCreate != nil {
+		mayCreate = func(ctx context.Context) error { return c.opts.MayCreate(ctx, c.info) }
+	}
+	return c.write(http.StatusOK, func(ctx context.Context) (*registry.Result, error) {
+		body, err := c.body()
+		if err != nil {
+			return nil, err
+		}
+		return c.engine.Update(ctx, c.target, body, c.writeOptions(), mayCreate)
+	})
+}
+
+func (c *call) patch() error {
+	if err := c.info.Query.ValidatePatch(); err != nil {
+		return err
+	}
+	kind, err := patch.ParseType(c.r.Header.Get("Content-Type"), patch.JSONPatch, patch.MergePatch)
+	if err != nil {
+		return err
+	}
+	if c.info.Query.Force != nil { // SSA-30
+		return status.Invalid(meta.GroupKind{Group: "meta." + c.engine.GroupDomain(), Kind: "PatchOptions"}, "", []status.FieldError{
+			{Type: meta.CauseFieldValueForbidden, Field: "force", Detail: "may not be specified for non-apply patch"}})
+	}
+	return c.write(http.StatusOK, func(ctx context.Context) (*registry.Result, error) {
+		body, err := negotiate.ReadRaw(c.w, c.r, negotiate.MaxBodyBytes)
+		if err != nil {
+			return nil, err
+		}
+		return c.engine.Patch(ctx, c.target, registry.PatchRequest{Type: kind, Body: body}, c.writeOptions())
+	})
+}
+
+// write agrees on the form of the answer before anything is changed, so that nobody is told 406 about a change that
+// happened.
+func (c *call) write(code int, do func(context.Context) (*registry.Result, error)) error {
+	form, err := negotiate.Negotiate(c.r, c.offer())
+	if err != nil {
+		return err
+	}
+	result, err := do(c.r.Context())
+	if err != nil {
+		return err
+	}
+	if result.Created {
+		code = http.StatusCreated
+	}
+	if result.Entry == nil {
+		form.As = negotiate.Object
+		return c.opts.Output.Write(c.w, c.r, form, code, result.Document)
+	}
+	return c.answerObject(form, code, result.Entry)
+}
+
+func (c *call) body() ([]byte, error) {
+	return negotiate.ReadBody(c.w, c.r, negotiate.BodyOptions{Authenticated: authenticated(c.r.Context())})
+}
+
+func (c *call) writeOptions() registry.WriteOptions {
+	q := &c.info.Query
+	return registry.WriteOptions{
+		DryRun:          q.IsDryRun(),
+		FieldManager:    q.FieldManager,
+		FieldValidation: registry.FieldValidation(q.FieldValidation),
+	}
+}
+
+func (c *call) delete() error {
+	form, err := negotiate.Negotiate(c.r, c.offer())
+	if err != nil {
+		return err
+	}
+	q, o, err := c.deleteOptions()
+	if err != nil {
+		return err
+	}
+	result, err := c.engine.Delete(c.r.Context(), c.target, o)
+	if err != nil {
+		return err
+	}
+	if !result.Removed {
+		code := http.StatusOK
+		if q.OrphanDependents != nil && !*q.OrphanDependents {
+			code = http.StatusAccepted // DEL-13
+		}
+		return c.answerObject(form, code, result.Entry)
+	}
+	r := c.served.Resource
+	return c.answerSuccess(form, &meta.StatusDetails{
+		Name: c.target.Name, Group: r.Group, Kind: r.Names.Plural, UID: result.Entry.Facts().UID,
+	})
+}
+
+func (c *call) deleteCollection() error {
+	form, err := negotiate.Negotiate(c.r, c.offer())
+	if err != nil {
+		return err
+	}
+	q := c.info.Query
+	q.SendInitialEvents = nil // accepted without effect (READ-05)
+	if err := q.ValidateList(); err != nil {
+		return err
+	}
+	lr, err := readRequest(&q)
+	if err != nil {
+		return err
+	}
+	_, o, err := c.deleteOptions()
+	if err != nil {
+		return err
+	}
+	if _, err := c.engine.DeleteCollection(c.r.Context(), c.collection(), lr, o); err != nil {
+		return err
+	}
+	r := c.served.Resource
+	return c.answerSuccess(form, &meta.StatusDetails{Group: r.Group, Kind: r.Names.Plural}) // READ-04
+}
+
+// answerSuccess sends a Status that says that nothing is left to say (DEL-14).
+func (c *call) answerSuccess(form negotiate.Result, details *meta.StatusDetails) error {
+	document, err := json.Marshal(meta.Status{
+		TypeMeta: meta.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: meta.StatusSuccess, Details: details, Code: 0,
+	})
+	if err != nil {
+		return status.Internal(err)
+	}
+	form.As = negotiate.Object
+	return c.opts.Output.Write(c.w, c.r, form, http.StatusOK, document)
+}
+
+// deleteOptions reads the options of a deletion. A body wins: where there is one, those of the query do not count
+// (DEL-12).
+func (c *call) deleteOptions() (request.Query, registry.DeleteOptions, error) {
+	q := c.info.Query
+	var o registry.DeleteOptions
+	body, err := c.body()
+	if err != nil {
+		return q, o, err
+	}
+	var version *string
+	uid := meta.UID(q.PreconditionUID)
+	if len(body) > 0 {
+		var sent meta.DeleteOptions
+		if sent, err = decodeDeleteOptions(body); err != nil {
+			return q, o, err
+		}
+		q.DryRun, q.GracePeriodSeconds, q.OrphanDependents = sent.DryRun, sent.GracePeriodSeconds, sent.OrphanDependents
+		q.PropagationPolicy, uid = "", ""
+		if sent.PropagationPolicy != nil {
+			q.PropagationPolicy = string(*sent.PropagationPolicy)
+		}
+		if p := sent.Preconditions; p != nil {
+			version = p.ResourceVersion
+			if p.UID != nil {
+				uid = *p.UID
+			}
+		}
+	}
+	if err := q.ValidateDelete(); err != nil {
+		return q, o, err
+	}
+	o = registry.DeleteOptions{DryRun: q.IsDryRun(), UID: uid, Propagation: propagation(&q), GracePeriod: q.GracePeriodSeconds}
+	if version != nil && *version != "" {
+		if o.ResourceVersion, err = storage.ParseRevision(*version); err != nil {
+			return q, o, status.BadRequest("invalid resource version in preconditions: %v", err)
+		}
+	}
+	return q, o, nil
+}
+
+func decodeDeleteOptions(body []byte) (meta.DeleteOptions, error) {
+	var o meta.DeleteOptions
+	if err := json.Unmarshal(body, &o); err != nil {
+		return o, status.BadRequest("the body of the request cannot be read as DeleteOptions: %v", err)
+	}
+	if o.Kind != "" && o.Kind != "DeleteOptions" {
+		return o, status.BadRequest("the body of a DELETE is DeleteOptions, not %q", o.Kind)
+	}
+	return o, nil
+}
+
+// propagation joins the policy and its older form.
+func propagation(q *request.Query) meta.DeletionPropagation {
+	switch {
+	case q.PropagationPolicy != "":
+		return meta.DeletionPropagation(q.PropagationPolicy)
+	case q.OrphanDependents == nil:
+		return ""
+	case *q.OrphanDependents:
+		return meta.DeletePropagationOrphan
+	}
+	return meta.DeletePropagationBackground
+}

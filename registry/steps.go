@@ -1,0 +1,300 @@
+package registry
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/status"
+	"github.com/kindwright/kindwright/storage"
+)
+
+// read loads the stored object that the URL names.
+func read(ctx context.Context, w *write) error {
+	if w.target.Name == "" {
+		return nil // a POST: the name is in the body, and only the commit can tell whether it is free
+	}
+	w.key = storage.ObjectKey(w.resource().StorageName, w.target.Namespace, w.target.Name)
+	old, err := w.engine.current(ctx, w.served, w.key)
+	if err != nil {
+		return err
+	}
+	if old == nil {
+		if !w.mayCreate {
+			return w.notFound()
+		}
+		return nil
+	}
+	if !w.mayUpdate {
+		return w.alreadyExists(old.Facts().Deleted != nil)
+	}
+	w.old = old
+	w.oldTree, err = treeOf(old)
+	return err
+}
+
+func compute(_ context.Context, w *write) error {
+	t, err := w.compute(w)
+	if err != nil {
+		return err
+	}
+	w.object = t
+	return nil
+}
+
+// decodeBody reads the object a client sent. Fields given twice are complaints that the mode of field validation
+// decides about; the last one counts everywhere, so admission sees what is stored (B6).
+func (w *write) decodeBody(body []byte) (Tree, error) {
+	if len(bytes.TrimSpace(body)) == 0 {
+		return nil, status.BadRequest("the body of the request is empty; a %s is expected", w.resource().Names.Kind)
+	}
+	v, err := json.DecodeTree(body, json.TreeOptions{Duplicates: w.duplicate})
+	if err != nil {
+		return nil, status.BadRequest("the body of the request cannot be read: %v", err)
+	}
+	t, ok := v.(map[string]any)
+	if !ok {
+		return nil, status.BadRequest("the body of the request is not a JSON object; a %s is expected", w.resource().Names.Kind)
+	}
+	return t, nil
+}
+
+// maxComplaints bounds the text about unknown and repeated fields of one request.
+const maxComplaints = 100
+
+func (w *write) duplicate(path string) { w.complain("duplicate", path) }
+
+func (w *write) complain(what, path string) {
+	if len(w.complaints) < maxComplaints {
+		w.complaints = append(w.complaints, fmt.Sprintf("%s field %q", what, path))
+	}
+}
+
+// conform reports and drops what the schema does not know, puts values in canonical form and fills defaults in.
+func conform(ctx context.Context, w *write) error {
+	pruned, unknown := w.resource().Schema.Prune(w.object)
+	for _, path := range unknown {
+		w.complain("unknown", path)
+	}
+	if err := w.answerComplaints(ctx); err != nil {
+		return err
+	}
+	w.object = pruned
+	return w.settle(ctx)
+}
+
+func (w *write) answerComplaints(ctx context.Context) error {
+	if len(w.complaints) == 0 {
+		return nil
+	}
+	switch w.opts.FieldValidation {
+	case FieldValidationIgnore:
+		return nil
+	case FieldValidationStrict:
+		text := "strict decoding error: " + strings.Join(w.complaints, ", ")
+		if w.patching {
+			return status.Invalid(w.resource().GroupKind(), w.name(), []status.FieldError{
+				{Type: meta.CauseFieldValueInvalid, Field: "patch", Value: "…", Detail: text}})
+		}
+		return status.BadRequest("%s", text)
+	}
+	for _, c := range w.complaints {
+		Warn(ctx, c)
+	}
+	return nil
+}
+
+// settle brings w.object into canonical form with all defaults. A value of the wrong type ends the request here, with
+// everything else the schema has to say: hooks are promised an object of the right shape.
+func (w *write) settle(ctx context.Context) error {
+	r := w.resource()
+	canonical, problems := r.Schema.Canonical(w.object)
+	if len(problems) > 0 {
+		return status.Invalid(r.GroupKind(), w.name(), everyProblem(r, w.object, problems))
+	}
+	t := r.Schema.Default(canonical)
+	if r.Hooks.Default == nil {
+		w.object = t
+		return nil
+	}
+	t, err := r.Hooks.Default(ctx, t)
+	if err != nil {
+		return err
+	}
+	if t, problems = r.Schema.Canonical(t); len(problems) > 0 {
+		return status.Internal(fmt.Errorf("the Default hook of %s made an object its schema refuses: %s", r.GroupResource(), problems[0].Message()))
+	}
+	w.object = t
+	return nil
+}
+
+// everyProblem joins the type errors of an object with what else its schema finds wrong, each field once.
+func everyProblem(r *Resource, t Tree, problems []status.FieldError) []status.FieldError {
+	seen := map[string]bool{}
+	for _, p := range problems {
+		seen[p.Field] = true
+	}
+	for _, p := range r.Schema.Validate(t) {
+		if !seen[p.Field] {
+			seen[p.Field] = true
+			problems = append(problems, p)
+		}
+	}
+	return problems
+}
+
+// reset takes back what the requester may not change on this path.
+func reset(_ context.Context, w *write) error {
+	switch {
+	case w.sub != nil:
+		w.object = w.sub.Merge(without(w.oldTree, "metadata", "resourceVersion"), w.object)
+	case w.resource().Reset != nil:
+		w.object = w.resource().Reset(w.oldTree, w.object)
+	}
+	return nil
+}
+
+// gate asks whether the namespace takes new objects, and notes what must still hold when the object is committed.
+func gate(ctx context.Context, w *write) error {
+	if !w.creating() || w.resource().ClusterScoped || w.engine.cfg.Gate == nil {
+		return nil
+	}
+	checks, err := w.engine.cfg.Gate.AdmitCreate(ctx, w.engine, w.resource(), w.target.Namespace, text(w.object, "metadata", "name"))
+	if err != nil {
+		return err
+	}
+	w.checks = checks
+	return nil
+}
+
+func mutate(ctx context.Context, w *write) error {
+	chain := w.engine.cfg.Admission
+	if chain.Empty() {
+		return nil
+	}
+	sent := w.object
+	t, err := chain.Mutate(ctx, w.admission())
+	if err != nil {
+		return err
+	}
+	if json.Equal(t, sent) {
+		return nil
+	}
+	if path := changedIdentity(sent, t, w.creating()); path != "" { // X5
+		return status.Internal(fmt.Errorf("an admission plugin changed %s of %s", path, w.resource().GroupResource()))
+	}
+	w.object, _ = w.resource().Schema.Prune(t)
+	return w.settle(ctx)
+}
+
+// changedIdentity names the first part of an object's identity in which two trees differ.
+func changedIdentity(a, b Tree, creating bool) string {
+	paths := [][]string{{"apiVersion"}, {"kind"}, {"metadata", "namespace"}, {"metadata", "uid"}}
+	if !creating || text(a, "metadata", "name") != "" {
+		paths = append(paths, []string{"metadata", "name"})
+	}
+	for _, p := range paths {
+		if text(a, p...) != text(b, p...) {
+			return strings.Join(p, ".")
+		}
+	}
+	return ""
+}
+
+// validate collects everything that is wrong with the object and refuses it with all of it.
+func validate(ctx context.Context, w *write) error {
+	r := w.resource()
+	f := &status.Fields{}
+	f.Add(w.metadataProblems()...)
+	f.Add(r.Schema.Validate(w.object)...)
+	if r.Hooks.Validate != nil {
+		r.Hooks.Validate(ctx, w.object, f)
+	}
+	if r.Hooks.ValidateUpdate != nil && !w.creating() {
+		r.Hooks.ValidateUpdate(ctx, w.object, w.oldTree, f)
+	}
+	if errs := f.Errors(); len(errs) > 0 {
+		return status.Invalid(r.GroupKind(), w.name(), errs)
+	}
+	return nil
+}
+
+func admitFinal(ctx context.Context, w *write) error {
+	if w.engine.cfg.Admission.Empty() {
+		return nil
+	}
+	return w.engine.cfg.Admission.Validate(ctx, w.admission())
+}
+
+// skipUnchanged ends a write that would store what is stored: same version, no event (UPDATE-09). An object stored under
+// an earlier schema is written even so, which is how a plain get and replace migrates it (design rule 9).
+func skipUnchanged(_ context.Context, w *write) error {
+	encoded, err := encode(w.object)
+	if err != nil {
+		return err
+	}
+	w.encoded = encoded
+	if w.creating() || w.remove || w.served.stale.has(w.key, w.old.Revision()) {
+		return nil
+	}
+	body := w.old.Body()
+	if len(encoded) == len(body.Prefix)+len(body.Suffix) && bytes.HasPrefix(encoded, body.Prefix) && bytes.HasSuffix(encoded, body.Suffix) {
+		w.result = &Result{Entry: w.old}
+	}
+	return nil
+}
+
+// store commits operations with their companions and waits until every read shows them.
+func (e *Engine) store(ctx context.Context, s *Served, ops []storage.Op, c Change) (storage.Revision, error) {
+	if companions := s.Resource.Writes.Companions; companions != nil {
+		more, err := companions(c)
+		if err != nil {
+			return 0, err
+		}
+		ops = append(ops, more...)
+	}
+	rev, err := e.cfg.Store.Commit(ctx, ops)
+	if err != nil {
+		return 0, err
+	}
+	return rev, s.Cache.WaitFor(ctx, rev)
+}
+
+// commitError tells what a failed commit means for this write.
+func (e *Engine) commitError(ctx context.Context, w *write, err error) error {
+	var lost *storage.ConflictError
+	if !errors.As(err, &lost) {
+		return e.writeError(w.resource(), err)
+	}
+	if waitErr := e.catchUp(ctx, w.served); waitErr != nil {
+		return waitErr
+	}
+	if lost.Key != w.key || !w.creating() || w.target.Name != "" {
+		return errRace
+	}
+	if w.generated {
+		return w.nameTaken()
+	}
+	existing, ok := w.served.Cache.Get(w.key)
+	return w.alreadyExists(ok && existing.Facts().Deleted != nil)
+}
+
+// catchUp waits until the live view shows what made a commit fail, so that the next try does not read the same again.
+func (e *Engine) catchUp(ctx context.Context, s *Served) error {
+	if err := s.Cache.Fresh(ctx); err != nil {
+		return e.readError(s.Resource, "update", err)
+	}
+	return nil
+}
+
+func (w *write) alreadyExists(ending bool) error {
+	err := status.AlreadyExists(w.resource().GroupResource(), w.name())
+	if ending { // NAME-12
+		return err.WithMessage("object is being deleted: " + err.Error())
+	}
+	return err
+}

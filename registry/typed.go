@@ -1,0 +1,95 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/status"
+)
+
+// decodeTyped makes a *T of a tree.
+func decodeTyped[T any](t Tree) (*T, error) {
+	obj := new(T)
+	if err := json.FromTree(t, obj); err != nil {
+		return nil, fmt.Errorf("decode into %T: %w", obj, err)
+	}
+	return obj, nil
+}
+
+func encodeTyped[T any](obj *T) (Tree, error) {
+	v, err := json.TreeOf(obj)
+	if err != nil {
+		return nil, fmt.Errorf("encode %T: %w", obj, err)
+	}
+	t, ok := v.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("encode %T: it is not a JSON object", obj)
+	}
+	return t, nil
+}
+
+// typed makes a *T of a tree for a validation hook. A tree that its schema accepts and T cannot hold is reported as an
+// error of the whole object, so that it is refused rather than passed unseen.
+func typed[T any](t Tree, f *status.Fields) *T {
+	obj, err := decodeTyped[T](t)
+	if err != nil {
+		f.Add(status.FieldError{Type: meta.CauseInternalError, Field: "<root>", Detail: "the object cannot be read as its Go type"})
+		return nil
+	}
+	return obj
+}
+
+// mutateTyped runs a hook on the typed view of t and carries over what it changed, and only that: values that T spells
+// differently, or does not know, stay as they are (design rule 7).
+func mutateTyped[T any](ctx context.Context, t Tree, hook func(context.Context, *T)) (Tree, error) {
+	obj, err := decodeTyped[T](t)
+	if err != nil {
+		return nil, err
+	}
+	before, err := encodeTyped(obj)
+	if err != nil {
+		return nil, err
+	}
+	hook(ctx, obj)
+	after, err := encodeTyped(obj)
+	if err != nil {
+		return nil, err
+	}
+	return carryOver(t, before, after), nil
+}
+
+// carryOver applies to t the difference between before and after. Maps are compared member by member; anything else that
+// differs replaces the value of t.
+func carryOver(t, before, after map[string]any) map[string]any {
+	if json.Equal(before, after) {
+		return t
+	}
+	out := maps.Clone(t)
+	if out == nil {
+		out = map[string]any{}
+	}
+	for name := range before {
+		if _, still := after[name]; !still {
+			delete(out, name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(after)) {
+		a, b := after[name], before[name]
+		if _, had := before[name]; had && json.Equal(a, b) {
+			continue
+		}
+		am, aIsMap := a.(map[string]any)
+		bm, bIsMap := b.(map[string]any)
+		tm, tIsMap := t[name].(map[string]any)
+		if aIsMap && bIsMap && tIsMap {
+			out[name] = carryOver(tm, bm, am)
+			continue
+		}
+		out[name] = a
+	}
+	return out
+}

@@ -1,0 +1,131 @@
+package registry
+
+import (
+	"context"
+
+	"github.com/kindwright/kindwright/authn"
+	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/internal/patch"
+	"github.com/kindwright/kindwright/status"
+)
+
+// Create stores a new object. body is its JSON; the name comes from there, or is generated (CREATE-01, NAME-06). For a
+// virtual resource it runs the operation and the result is its answer (MODEL-21).
+func (e *Engine) Create(ctx context.Context, t Target, body []byte, o WriteOptions) (*Result, error) {
+	served, sub, err := e.lookup(t)
+	if err != nil {
+		return nil, err
+	}
+	r := served.Resource
+	if sub != nil || t.Name != "" {
+		return nil, status.MethodNotAllowed(r.GroupResource(), "create")
+	}
+	if !r.ClusterScoped && t.Namespace == "" {
+		return nil, status.MethodNotAllowed(r.GroupResource(), "create") // P1: never an object without a namespace
+	}
+	attempts := 0
+	base := write{engine: e, served: served, target: t, opts: o, mayCreate: true, attempt: &attempts}
+	base.user, _ = authn.UserFrom(ctx)
+	base.compute = func(w *write) (Tree, error) { return w.decodeBody(body) }
+	if r.Virtual != nil {
+		return base.operate(ctx)
+	}
+	return walk(ctx, func() *write { w := base; return &w })
+}
+
+// Update replaces an object by body (UPDATE-01). Where the kind allows it, an absent object is created; mayCreate, if not
+// nil, is asked first and its error refuses that (UPDATE-10).
+func (e *Engine) Update(ctx context.Context, t Target, body []byte, o WriteOptions, mayCreate func(context.Context) error) (*Result, error) {
+	base, err := e.writeTo(ctx, t, "update", o)
+	if err != nil {
+		return nil, err
+	}
+	base.mayCreate = base.resource().Writes.CreateOnUpdate && base.sub == nil
+	base.compute = func(w *write) (Tree, error) {
+		if w.creating() && mayCreate != nil {
+			if err := mayCreate(ctx); err != nil {
+				return nil, err
+			}
+		}
+		return w.decodeBody(body)
+	}
+	return walk(ctx, func() *write { w := *base; return &w })
+}
+
+// Patch changes an object by a patch, which is applied to the newest state until the store accepts the outcome: writers of
+// different fields never see a conflict (PATCH-16). A resourceVersion in the patch makes it conditional (PATCH-04).
+func (e *Engine) Patch(ctx context.Context, t Target, p PatchRequest, o WriteOptions) (*Result, error) {
+	base, err := e.writeTo(ctx, t, "patch", o)
+	if err != nil {
+		return nil, err
+	}
+	base.patching = true
+	base.compute = func(w *write) (Tree, error) {
+		switch p.Type {
+		case patch.JSONPatch:
+			return patch.JSON(w.oldTree, p.Body, patch.Options{Duplicates: w.duplicate})
+		case patch.MergePatch:
+			return patch.Merge(w.oldTree, p.Body, patch.Options{Duplicates: w.duplicate})
+		}
+		return nil, status.UnsupportedMediaType([]string{string(patch.JSONPatch), string(patch.MergePatch)})
+	}
+	return walk(ctx, func() *write { w := *base; return &w })
+}
+
+// writeTo prepares a write to a named object or subresource.
+func (e *Engine) writeTo(ctx context.Context, t Target, verb string, o WriteOptions) (*write, error) {
+	served, sub, err := e.lookup(t)
+	if err != nil {
+		return nil, err
+	}
+	r := served.Resource
+	allowed := r.Verbs()
+	if sub != nil {
+		allowed = sub.Verbs
+	}
+	if t.Name == "" || !contains(allowed, verb) {
+		return nil, status.MethodNotAllowed(r.GroupResource(), verb)
+	}
+	w := &write{engine: e, served: served, sub: sub, target: t, opts: o, mayUpdate: true, attempt: new(int)}
+	w.user, _ = authn.UserFrom(ctx)
+	return w, nil
+}
+
+func contains(verbs []string, verb string) bool {
+	for _, v := range verbs {
+		if v == verb {
+			return true
+		}
+	}
+	return false
+}
+
+// operate runs a virtual resource's operation on the body. The document walks the steps that make sense for something that
+// is not stored: its kind is checked, its fields are pruned, defaulted and validated.
+func (w *write) operate(ctx context.Context) (*Result, error) {
+	t, err := w.compute(w)
+	if err != nil {
+		return nil, err
+	}
+	w.object = t
+	if err := w.identifyKind(); err != nil {
+		return nil, err
+	}
+	if err := conform(ctx, w); err != nil {
+		return nil, err
+	}
+	r := w.resource()
+	if problems := r.Schema.Validate(w.object); len(problems) > 0 {
+		return nil, status.Invalid(r.GroupKind(), "", problems)
+	}
+	answer, err := r.Virtual(ctx, w.object)
+	if err != nil {
+		return nil, err
+	}
+	answer = with(with(answer, r.APIVersion(), "apiVersion"), r.Names.Kind, "kind")
+	out, err := json.AppendTree(nil, answer)
+	if err != nil {
+		return nil, status.Internal(err)
+	}
+	return &Result{Document: out, Created: true}, nil
+}

@@ -1,0 +1,164 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/kindwright/kindwright/admission"
+	"github.com/kindwright/kindwright/authn"
+	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/status"
+	"github.com/kindwright/kindwright/storage"
+	"github.com/kindwright/kindwright/watch"
+)
+
+// Result is the outcome of a write.
+type Result struct {
+	Entry   *watch.Entry // the object as it is stored now; in a dry run, as it would be; after a removal, as it was last
+	Created bool         // the object did not exist before
+	Removed bool         // the object is gone
+
+	// Document is set instead of Entry where there is nothing in the store that could have a version: the answer of a
+	// virtual resource, and the new object of a dry run.
+	Document []byte
+}
+
+// write is the state of one write while it walks the step list. It belongs to one request, and to one try of it: after
+// a lost race a fresh one starts from the read.
+type write struct {
+	engine *Engine
+	served *Served
+	sub    *Subresource // nil on the main path
+	target Target
+	opts   WriteOptions
+	user   authn.User
+
+	// compute returns the object that the requester wants, given the stored one with its resourceVersion (nil when
+	// absent). It runs in the step of that name, so patches are computed anew for each try.
+	compute func(w *write) (Tree, error)
+
+	mayCreate, mayUpdate bool // what this call may do to the store
+	patching             bool // compute applies a patch
+	attempt              *int // generated names tried so far, over all tries
+
+	key     string
+	old     *watch.Entry // what is stored, nil when absent
+	oldTree Tree         // the same, decoded, with resourceVersion
+	object  Tree         // what is to be stored
+	encoded []byte       // canonical JSON of object
+	checks  []storage.Op // must hold at the commit (design rule 2)
+	remove  bool         // object's last finalizer went: it is removed instead of stored
+
+	complaints []string // unknown and repeated fields
+	generated  bool     // the name is of the server's making
+
+	result *Result // set by the step that ends the walk
+}
+
+// errRace reports that the store no longer holds what this try was computed from.
+var errRace = errors.New("lost a race with another write")
+
+func (w *write) resource() *Resource { return w.served.Resource }
+
+func (w *write) creating() bool { return w.old == nil }
+
+func (w *write) operation() admission.Operation {
+	if w.creating() {
+		return admission.Create
+	}
+	return admission.Update
+}
+
+// name returns the name to use in errors: what the client asked for, or what the object is called by now.
+func (w *write) name() string {
+	if w.target.Name != "" {
+		return w.target.Name
+	}
+	return text(w.object, "metadata", "name")
+}
+
+func (w *write) notFound() error { return status.NotFound(w.resource().GroupResource(), w.target.Name) }
+
+func (w *write) conflict(why string) error {
+	return status.Conflict(w.resource().GroupResource(), w.name(), why)
+}
+
+func (w *write) admission() *admission.Request {
+	r := &admission.Request{
+		Operation:   w.operation(),
+		Kind:        w.resource().GroupVersionKind(),
+		Resource:    w.resource().GroupVersionResource(),
+		Subresource: w.target.Subresource,
+		Namespace:   w.target.Namespace,
+		Name:        w.name(),
+		Object:      w.object,
+		OldObject:   w.oldTree,
+		User:        w.user,
+		DryRun:      w.opts.DryRun,
+	}
+	if w.creating() {
+		r.Options = meta.CreateOptions{DryRun: dryRun(w.opts.DryRun), FieldManager: w.opts.FieldManager}
+	} else {
+		r.Options = meta.UpdateOptions{DryRun: dryRun(w.opts.DryRun), FieldManager: w.opts.FieldManager}
+	}
+	return r
+}
+
+func dryRun(on bool) []string {
+	if on {
+		return []string{"All"}
+	}
+	return nil
+}
+
+// lookup finds what a target names in the present set. Requests for what does not exist are answered here for every verb.
+func (e *Engine) lookup(t Target) (*Served, *Subresource, error) {
+	served, ok := e.set.Load().Lookup(t.Resource)
+	if !ok {
+		return nil, nil, status.NotFound(t.Resource.GroupResource(), t.Name)
+	}
+	r := served.Resource
+	if r.ClusterScoped && t.Namespace != "" {
+		return nil, nil, status.NotFound(r.GroupResource(), t.Name) // NAME-05, P1
+	}
+	if t.Subresource == "" {
+		return served, nil, nil
+	}
+	sub, ok := r.Subresource(t.Subresource)
+	if !ok || t.Name == "" {
+		return nil, nil, status.NotFound(r.GroupResource(), t.Name)
+	}
+	return served, sub, nil
+}
+
+// current reads the newest state of an object: what any write acknowledged before this call has stored.
+func (e *Engine) current(ctx context.Context, s *Served, key string) (*watch.Entry, error) {
+	if err := s.Cache.Fresh(ctx); err != nil {
+		return nil, e.readError(s.Resource, "get", err)
+	}
+	entry, ok := s.Cache.Get(key)
+	if !ok {
+		return nil, nil
+	}
+	return entry, nil
+}
+
+// treeOf decodes a live object, with its resourceVersion, as clients see it.
+func treeOf(entry *watch.Entry) (Tree, error) {
+	t, err := decodeObject(entry.AppendJSON(nil))
+	if err != nil {
+		return nil, status.Internal(fmt.Errorf("decode %s at revision %s: %w", entry.Key(), entry.Revision(), err))
+	}
+	return t, nil
+}
+
+// encode makes the canonical JSON of an object for the store: without the resourceVersion, which is where it is stored.
+func encode(t Tree) ([]byte, error) {
+	out, err := json.AppendTree(make([]byte, 0, 1024), without(t, "metadata", "resourceVersion"))
+	if err != nil {
+		return nil, status.Internal(fmt.Errorf("encode an object: %w", err))
+	}
+	return out, nil
+}
