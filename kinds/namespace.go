@@ -1,0 +1,241 @@
+package kinds
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/openapi"
+	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/status"
+	"github.com/kindwright/kindwright/storage"
+)
+
+// Namespace is a place for names, of the core group (NS-01).
+type Namespace struct {
+	meta.TypeMeta   `json:",inline"`
+	meta.ObjectMeta `json:"metadata,omitzero"`
+
+	Spec   NamespaceSpec   `json:"spec,omitzero" doc:"How the namespace is kept."`
+	Status NamespaceStatus `json:"status,omitzero" doc:"Where the namespace is in its life. Read-only."`
+}
+
+// NamespaceSpec holds what keeps a namespace.
+type NamespaceSpec struct {
+	Finalizers []string `json:"finalizers,omitempty" list:"atomic" doc:"What must be done before the namespace can go; changed through the finalize subresource."`
+}
+
+// NamespaceStatus is the state of a namespace.
+type NamespaceStatus struct {
+	Phase      string               `json:"phase,omitempty" doc:"Active or Terminating." enum:"Active,Terminating"`
+	Conditions []NamespaceCondition `json:"conditions,omitempty" list:"map,key=type" doc:"What stands in the way of the namespace's end."`
+}
+
+// NamespaceCondition says one thing about the end of a namespace (NS-09).
+type NamespaceCondition struct {
+	Type               string    `json:"type" doc:"Such as NamespaceContentRemaining."`
+	Status             string    `json:"status" doc:"True, False or Unknown."`
+	LastTransitionTime meta.Time `json:"lastTransitionTime,omitzero" doc:"When the status last changed."`
+	Reason             string    `json:"reason,omitempty" doc:"One word for programs."`
+	Message            string    `json:"message,omitempty" doc:"A sentence for people."`
+}
+
+// The phases of a namespace (NS-06).
+const (
+	NamespaceActive      = "Active"
+	NamespaceTerminating = "Terminating"
+)
+
+// FinalizerKubernetes in spec.finalizers keeps a namespace until its content is gone.
+const FinalizerKubernetes = "kubernetes"
+
+// NamespaceNameLabel is on every namespace, with its name, so that selectors can name namespaces.
+const NamespaceNameLabel = "kubernetes.io/metadata.name"
+
+// NamespaceOption changes how namespaces are served.
+type NamespaceOption func(*namespaces)
+
+// InitialNamespaces replaces the list of namespaces that are made at start. Default: default, kube-system, kube-public
+// and kube-node-lease.
+func InitialNamespaces(names ...string) NamespaceOption {
+	return func(n *namespaces) { n.initial = slices.Clone(names) }
+}
+
+// ProtectedNamespaces replaces the list of namespaces that cannot be deleted (NS-08). Default: default, kube-system and
+// kube-public.
+func ProtectedNamespaces(names ...string) NamespaceOption {
+	return func(n *namespaces) { n.protected = slices.Clone(names) }
+}
+
+// Namespaces serves the kind Namespace with its life cycle. Objects of namespaced kinds can then be created only in
+// namespaces that exist and are not ending (NS-07), and deleting a namespace deletes what is in it (NS-02).
+func Namespaces(opts ...NamespaceOption) registry.Definition {
+	n := &namespaces{
+		initial:   []string{"default", "kube-system", "kube-public", "kube-node-lease"},
+		protected: []string{"default", "kube-system", "kube-public"},
+	}
+	for _, o := range opts {
+		o(n)
+	}
+	return n
+}
+
+type namespaces struct {
+	initial, protected []string
+}
+
+var namespaceResource = meta.GroupVersionResource{Version: "v1", Resource: "namespaces"}
+
+// Define makes it a registry.Definition.
+func (n *namespaces) Define(registry.Env) (registry.Bundle, error) {
+	r, err := n.resource()
+	if err != nil {
+		return registry.Bundle{}, err
+	}
+	return registry.Bundle{
+		Resources: []*registry.Resource{r},
+		Gate:      phaseGate{},
+		Hooks: []registry.Hook{
+			{Name: "start-system-namespaces", Start: n.createInitial},
+			{Name: "namespace-lifecycle", Run: terminate},
+		},
+	}, nil
+}
+
+func (n *namespaces) resource() (*registry.Resource, error) {
+	kind := registry.Kind[Namespace]{
+		Version: "v1", Plural: "namespaces", ShortNames: []string{"ns"}, ClusterScoped: true,
+		NameRule: meta.CheckDNSLabel,
+		Writes:   registry.WriteRules{NoGeneration: true, Companions: phaseCompanions},
+		Deletion: registry.Deletion{Mark: markTerminating, Held: hasSpecFinalizers},
+		Columns: []openapi.Column{
+			{Name: "Name", Type: "string", Format: "name", Description: "The name of the namespace.", Path: []string{"metadata", "name"}},
+			{Name: "Status", Type: "string", Description: "Whether the namespace is ending.", Path: []string{"status", "phase"}},
+			{Name: "Age", Type: "date", Description: "How long the namespace has existed.", Path: []string{"metadata", "creationTimestamp"}},
+		},
+		Subresources: []registry.Subresource{{Name: "finalize", Verbs: []string{"update"}, Merge: mergeFinalize}},
+		Default:      defaultNamespace,
+		BeforeDelete: n.refuseProtected,
+	}
+	r, err := kind.Resource()
+	if err != nil {
+		return nil, err
+	}
+	r.Reset = resetNamespace
+	return r, nil
+}
+
+func defaultNamespace(_ context.Context, ns *Namespace) {
+	if ns.Name == "" || ns.Labels[NamespaceNameLabel] == ns.Name {
+		return
+	}
+	labels := maps.Clone(ns.Labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[NamespaceNameLabel] = ns.Name
+	ns.Labels = labels
+}
+
+// resetNamespace keeps spec.finalizers and status on the main path; a new namespace is active and held by the built-in
+// finalizer.
+func resetNamespace(old, sent registry.Tree) registry.Tree {
+	out := maps.Clone(sent)
+	if old == nil {
+		out["spec"] = map[string]any{"finalizers": []any{FinalizerKubernetes}}
+		out["status"] = map[string]any{"phase": NamespaceActive}
+		return out
+	}
+	for _, field := range []string{"spec", "status"} {
+		delete(out, field)
+		if v, ok := old[field]; ok {
+			out[field] = v
+		}
+	}
+	return out
+}
+
+// mergeFinalize lets the finalize subresource change spec.finalizers alone.
+func mergeFinalize(old, sent registry.Tree) registry.Tree {
+	out := maps.Clone(old)
+	delete(out, "spec")
+	if spec, _ := sent["spec"].(map[string]any); len(spec) > 0 {
+		out["spec"] = spec
+	}
+	return out
+}
+
+func markTerminating(t registry.Tree) registry.Tree {
+	out := maps.Clone(t)
+	state, _ := t["status"].(map[string]any)
+	state = maps.Clone(state)
+	if state == nil {
+		state = map[string]any{}
+	}
+	state["phase"] = NamespaceTerminating
+	out["status"] = state
+	return out
+}
+
+func hasSpecFinalizers(t registry.Tree) bool {
+	spec, _ := t["spec"].(map[string]any)
+	held, _ := spec["finalizers"].([]any)
+	return len(held) > 0
+}
+
+func (n *namespaces) refuseProtected(_ context.Context, ns *Namespace) error {
+	if slices.Contains(n.protected, ns.Name) {
+		return status.Forbidden(namespaceResource.GroupResource(), ns.Name, "this namespace may not be deleted")
+	}
+	return nil
+}
+
+// phaseKey is where the store keeps the phase of a namespace apart from its object. It changes only when a namespace is
+// created, begins to end, and is gone, so that creations in the namespace can be made to depend on it without losing to
+// every change of a label (design rule 2).
+func phaseKey(namespace string) string { return storage.SysKey("namespace", namespace) }
+
+func phaseCompanions(c registry.Change) ([]storage.Op, error) {
+	switch {
+	case c.New == nil:
+		return []storage.Op{storage.Delete(phaseKey(nameOf(c.Old)), storage.Any)}, nil
+	case c.Old == nil:
+		return []storage.Op{storage.Put(phaseKey(nameOf(c.New)), []byte(NamespaceActive), storage.Any)}, nil
+	case ending(c.New) && !ending(c.Old):
+		return []storage.Op{storage.Put(phaseKey(nameOf(c.New)), []byte(NamespaceTerminating), storage.Any)}, nil
+	}
+	return nil, nil
+}
+
+func nameOf(t registry.Tree) string {
+	m, _ := t["metadata"].(map[string]any)
+	name, _ := m["name"].(string)
+	return name
+}
+
+func ending(t registry.Tree) bool {
+	m, _ := t["metadata"].(map[string]any)
+	at, _ := m["deletionTimestamp"].(string)
+	return at != ""
+}
+
+// phaseGate is the registry.NamespaceGate of this package.
+type phaseGate struct{}
+
+// AdmitCreate looks the phase of the namespace up and makes the creation depend on it.
+func (phaseGate) AdmitCreate(ctx context.Context, e *registry.Engine, r *registry.Resource, namespace, name string) ([]storage.Op, error) {
+	rec, err := e.Store().Get(ctx, phaseKey(namespace))
+	switch {
+	case errors.Is(err, storage.ErrNotFound):
+		return nil, status.NotFound(namespaceResource.GroupResource(), namespace)
+	case err != nil:
+		return nil, err
+	}
+	if string(rec.Value) == NamespaceTerminating {
+		return nil, status.Forbidden(r.GroupResource(), name, "unable to create new content in namespace "+namespace+" because it is being terminated").
+			WithCauses(meta.StatusCause{Type: meta.CauseNamespaceTerminating, Message: "namespace " + namespace + " is being terminated", Field: "metadata.namespace"})
+	}
+	return []storage.Op{storage.Check(phaseKey(namespace), storage.Expect(rec.Revision))}, nil
+}
