@@ -69,7 +69,7 @@ type Info struct {
 // object of the core resource "namespaces" the namespace that it is, so that a right within a namespace can cover
 // the namespace's own object.
 func (i *Info) AuthorizationNamespace() string {
-	if i.Resource == namespaces && i.Group == "" && i.APIPrefix == corePrefix && !i.NamespaceScopedPath && !i.IsCollection() {
+	if i.Resource == namespaces && i.APIPrefix == corePrefix && !i.NamespaceScopedPath && !i.IsCollection() {
 		return i.Name
 	}
 	return i.Namespace

@@ -45,3 +45,21 @@ func refused(t testing.TB, code int, line string) string {
 	require.Equal(t, code, status.CodeOf(err), "%s: %v", line, err)
 	return err.Error()
 }
+
+func BenchmarkParse(b *testing.B) {
+	parser := request.NewParser("", "")
+	for name, target := range map[string]string{
+		"get":   W + "/x",
+		"watch": W + "?watch=1&allowWatchBookmarks=true&resourceVersion=12345&timeoutSeconds=431&labelSelector=app%3Da",
+	} {
+		b.Run(name, func(b *testing.B) {
+			r := receive(b, "GET "+target)
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := parser.Parse(r); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
