@@ -44,7 +44,8 @@ func Parse(r *http.Request, prefix string) (*Info, error) {
 // Parse reads method, path and query of a request, and nothing else of it. It returns an Info or a *status.Error,
 // never both:
 //
-//   - 405: a method outside [AllowedMethods], also one in lower case, and a watch asked for with HEAD;
+//   - 405: a method outside [AllowedMethods], also one in lower case; PUT and PATCH of a collection, POST to an object,
+//     and a watch asked for with HEAD;
 //   - 404: a path outside the prefix, an empty segment ("//", or a slash at the end of an API path), the old form
 //     /api/v1/watch/… and /apis/{group}/{version}/watch/…, and anything below a subresource;
 //   - 400: everything else that does not parse, with a message that says what and where.
@@ -159,6 +160,11 @@ func (i *Info) setVerb(method string) error {
 		return nil
 	}
 	collection := i.Name == ""
+	object := !collection && i.Subresource == ""
+	if collection && (method == http.MethodPut || method == http.MethodPatch) || object && method == http.MethodPost {
+		// They mean nothing, and must not reach a handler that would take the name from elsewhere.
+		return status.MethodNotAllowed(meta.GroupResource{}, method)
+	}
 	switch method {
 	case http.MethodPost:
 		i.Verb = VerbCreate

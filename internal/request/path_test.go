@@ -111,6 +111,15 @@ func TestPATH_25_HeadCountsAsGet(t *testing.T) {
 	refused(t, 405, "OPTIONS "+W)
 }
 
+func TestPATH_10_12_MethodsThatDoNotFitTheShape(t *testing.T) {
+	for _, line := range []string{
+		"PUT " + W, "PATCH " + W, "POST " + W + "/x", "PUT /api/v1/namespaces", "POST /api/v1/namespaces/a", "PATCH /apis/g/v/zones?dryRun=All",
+	} {
+		refused(t, 405, line)
+	}
+	require.Equal(t, "create", mustParse(t, "POST /api/v1/namespaces/a/finalize").Verb)
+}
+
 func TestAuthorizationNamespace(t *testing.T) {
 	for line, want := range map[string]string{
 		"GET /api/v1/namespaces/a":                                   "a",
