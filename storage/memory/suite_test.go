@@ -1,8 +1,11 @@
 package memory_test
 
 import (
+	"context"
 	"flag"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright/storage"
 	"github.com/kindwright/kindwright/storage/memory"
@@ -13,41 +16,53 @@ import (
 var seeds = flag.Int("seeds", 0, "random histories per suite; 0 is the suite's default")
 
 // The three suites are the contract times who claims to keep it: the backend
-// itself, the portable type over it, and a tenant's view of it. None has Reopen:
-// memory does not survive its process, that is what it is.
+// itself, the portable type over it, and a tenant's view of it.
 
 func TestBackend(t *testing.T) {
 	storagetest.Run(t, storagetest.Harness{
-		Open:  func(testing.TB) storage.Backend { return memory.New() },
+		Open: func(testing.TB) storage.Backend { return memory.New() },
+		// No Reopen: memory does not survive Close, that is what it is.
 		Seeds: *seeds,
 	})
 }
 
 func TestStore(t *testing.T) {
 	storagetest.Run(t, storagetest.Harness{
-		Open:  func(testing.TB) storage.Backend { return storage.New(memory.New()) },
+		Open: func(testing.TB) storage.Backend { return storage.New(memory.New()) },
+		// No Reopen: as above.
 		Seeds: *seeds,
 	})
 }
 
 // A tenant's view keeps the contract among the writes of others, under a Store
-// as a server would have it.
+// as a server would have it. Closing it leaves the shared backend alone, so the
+// tenant can be opened again.
 func TestPrefix(t *testing.T) {
+	open := func(shared storage.Backend) storage.Backend { return storage.New(storage.Prefix(shared, "tenant")) }
 	storagetest.Run(t, storagetest.Harness{
 		Open: func(t testing.TB) storage.Backend {
 			shared := memory.New()
 			t.Cleanup(func() { _ = shared.Close() })
-			neighbour := storage.Prefix(shared, "tenan")
-			for _, name := range []string{"a", "b"} {
-				_, err := neighbour.Commit(t.Context(), []storage.Op{
-					storage.Put(storage.ObjectKey("widgets", "team", name), []byte("the neighbour's"), storage.Any),
-				})
-				if err != nil {
-					t.Fatal(err)
-				}
-			}
-			return storage.New(storage.Prefix(shared, "tenant"))
+			writeAsNeighbour(t, shared)
+			return open(shared)
+		},
+		Reopen: func(t testing.TB, b storage.Backend) storage.Backend {
+			shared, ok := storage.As[*memory.DB](b)
+			require.True(t, ok)
+			require.NoError(t, b.Close())
+			return open(shared)
 		},
 		Seeds: *seeds,
 	})
+}
+
+// writeAsNeighbour fills the space of tenants whose names are close.
+func writeAsNeighbour(t testing.TB, shared storage.Backend) {
+	for _, name := range []string{"tenan", "tenant-a", "", "Tenant"} {
+		_, err := storage.Prefix(shared, name).Commit(context.Background(), []storage.Op{
+			storage.Put(storage.ObjectKey("widgets", "team", "a"), []byte("the neighbour's"), storage.Absent),
+			storage.Put(storage.SysKey("test", "phase"), []byte("the neighbour's"), storage.Absent),
+		})
+		require.NoError(t, err)
+	}
 }

@@ -63,7 +63,8 @@ func watchEndsAsleep(s *scene) {
 }
 
 func watchEndsInHistory(s *scene) {
-	revisions := story(s, 100)
+	const commits = 200
+	revisions := story(s, commits)
 	ctx, cancel := context.WithCancel(s.ctx)
 	defer cancel()
 	n := 0
@@ -77,7 +78,7 @@ func watchEndsInHistory(s *scene) {
 		}
 	}
 	require.ErrorIs(s, end, context.Canceled)
-	require.Less(s, n, len(revisions), "the watch noticed before it had given everything")
+	require.Less(s, n, commits, "the watch noticed before it had given everything")
 }
 
 // cancelledCommits writes three keys at a time under contexts that end at any

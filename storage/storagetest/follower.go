@@ -55,7 +55,7 @@ func (f *follower) run(ctx context.Context, watch func(func(storage.Batch, error
 // next waits for the next batch, progress included.
 func (f *follower) next() storage.Batch {
 	f.scene.Helper()
-	batch, ok := <-f.batches
+	batch, ok := f.receive()
 	require.True(f.scene, ok, "watch %q ended having reached %d: %v", f.order.prefix, f.order.told, f.end)
 	require.NoError(f.scene, f.order.accept(batch))
 	return batch
@@ -79,28 +79,30 @@ func (f *follower) until(rev storage.Revision) []storage.Batch {
 // watch's error.
 func (f *follower) ended() error {
 	f.scene.Helper()
-	for batch := range f.batches {
+	for batch, ok := f.receive(); ok; batch, ok = f.receive() {
 		require.NoError(f.scene, f.order.accept(batch))
 	}
 	require.Error(f.scene, f.end, "watch %q ended without saying why", f.order.prefix)
 	return f.end
 }
 
-// stop ends the watch and waits for its goroutine, no longer than the patience
-// of the scene.
+// receive waits for what the watch gives. The scene's context ends a watch that
+// has nothing to give; one that ignores it fails the test here.
+func (f *follower) receive() (batch storage.Batch, ok bool) {
+	f.scene.Helper()
+	late := time.NewTimer(2 * f.scene.patience)
+	defer late.Stop()
+	select {
+	case batch, ok = <-f.batches:
+	case <-late.C:
+		f.scene.Fatalf("watch %q gives nothing and does not end with its context", f.order.prefix)
+	}
+	return batch, ok
+}
+
+// stop ends the watch and waits for its goroutine.
 func (f *follower) stop() {
 	f.cancel()
-	late := time.NewTimer(f.scene.patience)
-	defer late.Stop()
-	for {
-		select {
-		case _, running := <-f.batches:
-			if !running {
-				return
-			}
-		case <-late.C:
-			f.scene.Errorf("watch %q does not end with its context", f.order.prefix)
-			return
-		}
+	for _, running := f.receive(); running; _, running = f.receive() {
 	}
 }

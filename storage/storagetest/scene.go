@@ -19,12 +19,15 @@ type testCase struct {
 	run  func(s *scene)
 }
 
+// defaultPatience is far longer than any case takes on a slow disk.
+const defaultPatience = 2 * time.Minute
+
 // try runs the case on a fresh backend and looks at what it leaves behind.
 func (c testCase) try(t testing.TB, h Harness) {
 	others := goleak.IgnoreCurrent()
 	patience := h.patience
 	if patience == 0 {
-		patience = 2 * time.Minute
+		patience = defaultPatience
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	s := &scene{TB: t, harness: h, patience: patience, ctx: ctx, cancel: cancel}
@@ -38,7 +41,7 @@ func (c testCase) try(t testing.TB, h Harness) {
 	c.run(s)
 	s.stopFollowers()
 	if !s.closed {
-		CheckInvariants(t, s.Backend)
+		checkWithin(t, s.Backend, patience)
 	}
 }
 
@@ -68,10 +71,11 @@ func (s *scene) leave() {
 }
 
 func (s *scene) stopFollowers() {
-	for _, f := range s.followers {
+	for len(s.followers) > 0 {
+		f := s.followers[0]
+		s.followers = s.followers[1:]
 		f.stop()
 	}
-	s.followers = nil
 }
 
 // reopen closes the backend and opens its data again.
