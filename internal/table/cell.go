@@ -1,0 +1,125 @@
+package table
+
+import (
+	"bytes"
+	"strconv"
+	"time"
+
+	"github.com/kindwright/kindwright/internal/json"
+)
+
+// cellKind says how the value of a column becomes a cell.
+type cellKind uint8
+
+const (
+	textCell    cellKind = iota // text as it is, anything else as its JSON text
+	integerCell                 // a whole number
+	numberCell                  // a number
+	booleanCell                 // true or false
+	ageCell                     // how long ago a time was
+	timeCell                    // a time, RFC 3339 in UTC
+)
+
+// kindOf returns the kind of the cells of a column. Dates become ages, as kubectl has always shown them, but for the column
+// that says when an object was created.
+func kindOf(columnType, columnName string) cellKind {
+	switch columnType {
+	case "integer":
+		return integerCell
+	case "number":
+		return numberCell
+	case "boolean":
+		return booleanCell
+	case "date":
+		if columnName == createdAt {
+			return timeCell
+		}
+		return ageCell
+	}
+	return textCell
+}
+
+// appendCell appends the cell for a value, null where there is none or it is of another kind than the column.
+func appendCell(dst []byte, kind cellKind, value []byte, now time.Time) []byte {
+	if len(value) == 0 || string(value) == "null" {
+		return append(dst, "null"...)
+	}
+	isText := value[0] == '"'
+	isNumber := value[0] == '-' || '0' <= value[0] && value[0] <= '9'
+	isBoolean := value[0] == 't' || value[0] == 'f'
+	switch {
+	case kind == textCell && isText, kind == numberCell && isNumber, kind == booleanCell && isBoolean:
+		return append(dst, value...)
+	case kind == textCell:
+		return json.AppendString(dst, string(value))
+	case kind == integerCell && isNumber:
+		return appendInteger(dst, value)
+	case kind == ageCell && isText, kind == timeCell && isText:
+		return appendTime(dst, kind, value, now)
+	}
+	return append(dst, "null"...)
+}
+
+func appendInteger(dst, value []byte) []byte {
+	if !bytes.ContainsAny(value, ".eE") {
+		return append(dst, value...)
+	}
+	f, err := strconv.ParseFloat(string(value), 64)
+	if err != nil || f < -1<<63 || f >= 1<<63 {
+		return append(dst, "null"...)
+	}
+	return strconv.AppendInt(dst, int64(f), 10)
+}
+
+func appendTime(dst []byte, kind cellKind, value []byte, now time.Time) []byte {
+	t, err := time.Parse(time.RFC3339, string(value[1:len(value)-1]))
+	dst = append(dst, '"')
+	switch {
+	case err != nil:
+		dst = append(dst, "<invalid>"...)
+	case kind == timeCell:
+		dst = t.UTC().AppendFormat(dst, time.RFC3339)
+	default:
+		dst = append(dst, Age(now.Sub(t))...)
+	}
+	return append(dst, '"')
+}
+
+// Age writes a duration the way people read the age of an object, in one unit or two, the coarser the longer: "90s",
+// "3m20s", "45m", "5h10m", "30h", "3d4h", "400d", "3y20d". A time in the future, which two seconds of difference between
+// clocks do not make, is "<invalid>".
+func Age(d time.Duration) string {
+	const day, year = 24 * time.Hour, 365 * 24 * time.Hour
+	switch {
+	case d <= -2*time.Second:
+		return "<invalid>"
+	case d < 0:
+		return "0s"
+	case d < 2*time.Minute:
+		return units(d, time.Second, "s", 0, "")
+	case d < 10*time.Minute:
+		return units(d, time.Minute, "m", time.Second, "s")
+	case d < 3*time.Hour:
+		return units(d, time.Minute, "m", 0, "")
+	case d < 8*time.Hour:
+		return units(d, time.Hour, "h", time.Minute, "m")
+	case d < 2*day:
+		return units(d, time.Hour, "h", 0, "")
+	case d < 8*day:
+		return units(d, day, "d", time.Hour, "h")
+	case d < 2*year:
+		return units(d, day, "d", 0, "")
+	case d < 8*year:
+		return units(d, year, "y", day, "d")
+	}
+	return units(d, year, "y", 0, "")
+}
+
+// units counts d in the large unit, and what is left in the small one unless that is nothing.
+func units(d, large time.Duration, largeName string, small time.Duration, smallName string) string {
+	text := strconv.FormatInt(int64(d/large), 10) + largeName
+	if small == 0 || d%large < small {
+		return text
+	}
+	return text + strconv.FormatInt(int64(d%large/small), 10) + smallName
+}

@@ -1,0 +1,67 @@
+package table
+
+import "github.com/kindwright/kindwright/meta"
+
+// Metadata writes one answer of objects as their metadata alone (TABLE-10). It is for one goroutine; make it with
+// [NewMetadata].
+//
+// A list is AppendHead, AppendItem for each object and AppendTail; an object, or that of a watch event, is AppendObject.
+type Metadata struct {
+	apiVersion string
+	root       node
+	finder     finder
+	items      int
+}
+
+// NewMetadata returns a writer of documents with this apiVersion; empty means DefaultAPIVersion.
+func NewMetadata(apiVersion string) *Metadata {
+	if apiVersion == "" {
+		apiVersion = DefaultAPIVersion
+	}
+	m := &Metadata{apiVersion: apiVersion, finder: finder{found: make([][]byte, 1)}}
+	m.root.at("metadata").slots = []int{slotMetadata}
+	return m
+}
+
+// AppendObject appends the PartialObjectMetadata of an object. An error says that the text is no object of ours; dst is
+// then as it was.
+func (m *Metadata) AppendObject(dst, object []byte) ([]byte, error) {
+	if err := m.finder.find(object, &m.root); err != nil {
+		return dst, err
+	}
+	return appendMetadata(dst, m.apiVersion, m.finder.found[slotMetadata]), nil
+}
+
+// AppendHead appends the beginning of a PartialObjectMetadataList, up to its first item.
+func (m *Metadata) AppendHead(dst []byte) []byte {
+	m.items = 0
+	return append(appendType(dst, "PartialObjectMetadataList", m.apiVersion), `,"items":[`...)
+}
+
+// AppendItem appends the next item of a list. Its error is that of AppendObject.
+func (m *Metadata) AppendItem(dst, object []byte) ([]byte, error) {
+	start := len(dst)
+	if m.items > 0 {
+		dst = append(dst, ',')
+	}
+	dst, err := m.AppendObject(dst, object)
+	if err != nil {
+		return dst[:start], err
+	}
+	m.items++
+	return dst, nil
+}
+
+// AppendTail appends the end of a list, with its metadata.
+func (m *Metadata) AppendTail(dst []byte, list meta.ListMeta) ([]byte, error) {
+	return appendTail(dst, list)
+}
+
+func appendMetadata(dst []byte, apiVersion string, metadata []byte) []byte {
+	dst = appendType(dst, "PartialObjectMetadata", apiVersion)
+	dst = append(dst, `,"metadata":`...)
+	if len(metadata) == 0 {
+		metadata = []byte("{}")
+	}
+	return append(append(dst, metadata...), '}')
+}
