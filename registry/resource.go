@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kindwright/kindwright/internal/table"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/openapi"
 	"github.com/kindwright/kindwright/status"
@@ -111,7 +112,12 @@ type Resource struct {
 	// Virtual, when set, makes the resource an operation: POST runs it and answers with its result, and nothing is ever
 	// stored (MODEL-21). All fields about stored objects are unused then.
 	Virtual func(ctx context.Context, t Tree) (Tree, error)
+
+	layout *table.Layout // of Columns, made by complete
 }
+
+// Layout returns the prepared columns of the resource. It is nil before the resource was given to an Engine.
+func (r *Resource) Layout() *table.Layout { return r.layout }
 
 // GroupVersionKind returns the kind of one object.
 func (r *Resource) GroupVersionKind() meta.GroupVersionKind {
@@ -185,8 +191,13 @@ func (r *Resource) complete() error {
 		r.NameRule = meta.CheckDNSSubdomain
 	}
 	if why := r.problem(); why != "" {
-		return fmt.Errorf("kind %s: %s", r.GroupVersionKind().Kind+" ("+r.APIVersion()+")", why)
+		return fmt.Errorf("kind %s (%s): %s", n.Kind, r.APIVersion(), why)
 	}
+	layout, err := table.New(r.Columns)
+	if err != nil {
+		return fmt.Errorf("kind %s (%s): %w", n.Kind, r.APIVersion(), err)
+	}
+	r.layout = layout
 	return nil
 }
 

@@ -182,6 +182,10 @@ func (s *stream) run() {
 		case registry.Expired(err):
 			s.fail(status.Expired("too old resource version: the changes since then are no longer retained"))
 			return
+		case status.ReasonOf(err) == meta.ReasonInternalError:
+			s.opts.Logger.Error(err, "a watch broke off", "cause", causeText(err))
+			s.fail(status.From(err))
+			return
 		default: // the kind is gone, or the server ends: the client finds out more when it comes back
 			return
 		}
@@ -203,7 +207,9 @@ func (s *stream) deliver(ctx context.Context) (err error) {
 			return err
 		}
 		for i := range s.events {
-			s.append(&s.events[i])
+			if err := s.append(&s.events[i]); err != nil {
+				return err
+			}
 			if len(s.buf) >= frameBytes && !s.flush(false) {
 				return errWrite
 			}
@@ -215,14 +221,24 @@ func (s *stream) deliver(ctx context.Context) (err error) {
 	}
 }
 
-func (s *stream) append(event *watch.Event) {
-	if event.Type != meta.Bookmark {
-		s.buf = s.render.appendEvent(s.buf, event)
-		return
+// append adds the frame of an event (WATCH-01, WATCH-14).
+func (s *stream) append(event *watch.Event) (err error) {
+	if event.Type == meta.Bookmark {
+		if s.bookmarks && s.markEnd { // WLIST-03, WLIST-07
+			s.buf = s.appendBookmark(s.buf, event.Revision, true)
+		}
+		return nil
 	}
-	if s.bookmarks && s.markEnd { // WLIST-03, WLIST-07
-		s.buf = s.appendBookmark(s.buf, event.Revision, true)
+	start := len(s.buf)
+	s.buf = append(s.buf, `{"type":"`...)
+	s.buf = append(s.buf, event.Type...)
+	s.buf = append(s.buf, `","object":`...)
+	if s.buf, err = s.render.event(s.buf, event); err != nil {
+		s.buf = s.buf[:start]
+		return status.Internal(err)
 	}
+	s.buf = append(s.buf, "}\n"...)
+	return nil
 }
 
 // flush writes what was gathered; push also sends it on its way.

@@ -81,7 +81,7 @@ func (c *call) write(code int, do func(context.Context) (*registry.Result, error
 	}
 	if result.Entry == nil {
 		form.As = negotiate.Object
-		return c.opts.Output.Write(c.w, c.r, form, code, result.Document)
+		return c.send(c.opts.Output.Write(c.w, c.r, form, code, result.Document))
 	}
 	return c.answerObject(form, code, result.Entry)
 }
@@ -153,13 +153,13 @@ func (c *call) deleteCollection() error {
 // answerSuccess sends a Status that says that nothing is left to say (DEL-14).
 func (c *call) answerSuccess(form negotiate.Result, details *meta.StatusDetails) error {
 	document, err := json.Marshal(meta.Status{
-		TypeMeta: meta.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: meta.StatusSuccess, Details: details, Code: 0,
+		TypeMeta: meta.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: meta.StatusSuccess, Details: details,
 	})
 	if err != nil {
 		return status.Internal(err)
 	}
 	form.As = negotiate.Object
-	return c.opts.Output.Write(c.w, c.r, form, http.StatusOK, document)
+	return c.send(c.opts.Output.Write(c.w, c.r, form, http.StatusOK, document))
 }
 
 // deleteOptions reads the options of a deletion. A body wins: where there is one, those of the query do not count

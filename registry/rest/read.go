@@ -1,0 +1,148 @@
+package rest
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/internal/negotiate"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/status"
+)
+
+// chunkBytes is about how much of a list is gathered before it is written.
+const chunkBytes = 32 << 10
+
+func (c *call) get() error {
+	form, err := negotiate.Negotiate(c.r, c.offer())
+	if err != nil {
+		return err
+	}
+	q := c.info.Query
+	q.ResourceVersionMatch, q.Limit = "", 0 // not defined for a get (GET-07)
+	lr, err := readRequest(&q)
+	if err != nil {
+		return err
+	}
+	entry, err := c.engine.Get(c.r.Context(), c.target, lr)
+	if err != nil {
+		return err
+	}
+	return c.answerObject(form, http.StatusOK, entry)
+}
+
+func (c *call) list() error {
+	q := &c.info.Query
+	if err := q.ValidateList(); err != nil {
+		return err
+	}
+	offer := c.offer()
+	offer.List = true
+	form, err := negotiate.Negotiate(c.r, offer)
+	if err != nil {
+		return err
+	}
+	lr, err := readRequest(q)
+	if err != nil {
+		return err
+	}
+	l, err := c.engine.List(c.r.Context(), c.collection(), lr)
+	if err != nil {
+		return err
+	}
+	return c.answerList(form, l)
+}
+
+// answerList streams a list: what is held in memory does not grow with it (LIM-15). What goes wrong after the first bytes
+// have left can only be told by breaking the connection off.
+func (c *call) answerList(form negotiate.Result, l *registry.List) error {
+	connection := http.NewResponseController(c.w)
+	answer := c.opts.Output.Start(c.w, c.r, form, http.StatusOK)
+	defer answer.Abort()
+	err := c.writeList(answer, connection, c.renderer(form), l)
+	if err == nil {
+		err = answer.Close()
+	}
+	_ = connection.SetWriteDeadline(time.Time{})
+	if err == nil {
+		return nil
+	}
+	if !answer.Started() {
+		return err
+	}
+	if r := c.r.Context(); r.Err() == nil && !isConnectionError(err) {
+		c.opts.Logger.Error(err, "a list broke off", "resource", l.Served.Resource.GroupResource().String())
+	}
+	panic(http.ErrAbortHandler)
+}
+
+// listProgress is how long a client may take for one piece of a list. The host's time-out for a whole answer is not meant
+// for lists of any length; this one ends clients that do not read.
+const listProgress = 30 * time.Second
+
+func (c *call) writeList(answer *negotiate.Answer, connection *http.ResponseController, f renderer, l *registry.List) error {
+	buf := f.head(make([]byte, 0, chunkBytes+4<<10), l)
+	for entry := range l.Items {
+		var err error
+		if buf, err = f.item(buf, entry); err != nil {
+			return status.Internal(fmt.Errorf("write %s: %w", entry.Key(), err))
+		}
+		if len(buf) < chunkBytes {
+			continue
+		}
+		_ = connection.SetWriteDeadline(time.Now().Add(listProgress))
+		if _, err = answer.Write(buf); err != nil {
+			return connectionError{err}
+		}
+		buf = buf[:0]
+	}
+	if err := l.Err(); err != nil {
+		if registry.Expired(err) {
+			return status.Expired("the state that was being listed is no longer retained; list again")
+		}
+		return status.Internal(err)
+	}
+	buf, err := f.tail(buf, l)
+	if err != nil {
+		return status.Internal(err)
+	}
+	_ = connection.SetWriteDeadline(time.Now().Add(listProgress))
+	if _, err = answer.Write(buf); err != nil {
+		return connectionError{err}
+	}
+	return nil
+}
+
+// connectionError marks an error that came from writing to the client.
+type connectionError struct{ error }
+
+// Unwrap returns what the connection said.
+func (e connectionError) Unwrap() error { return e.error }
+
+func isConnectionError(err error) bool {
+	_, ok := errors.AsType[connectionError](err)
+	return ok
+}
+
+// appendListHead appends a list up to its first item. The metadata come first, as clients print them.
+func appendListHead(dst []byte, kind, apiVersion string, m meta.ListMeta) []byte {
+	dst = append(dst, `{"kind":`...)
+	dst = json.AppendString(dst, kind)
+	dst = append(dst, `,"apiVersion":`...)
+	dst = json.AppendString(dst, apiVersion)
+	dst = append(dst, `,"metadata":{"resourceVersion":`...)
+	dst = json.AppendString(dst, m.ResourceVersion)
+	if m.Continue != "" {
+		dst = append(dst, `,"continue":`...)
+		dst = json.AppendString(dst, m.Continue)
+	}
+	if m.RemainingItemCount != nil {
+		dst = append(dst, `,"remainingItemCount":`...)
+		dst = strconv.AppendInt(dst, *m.RemainingItemCount, 10)
+	}
+	return append(dst, `},"items":[`...)
+}
