@@ -1,0 +1,257 @@
+package kindwright
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/kindwright/kindwright/authn"
+	"github.com/kindwright/kindwright/authz"
+	"github.com/kindwright/kindwright/internal/negotiate"
+	"github.com/kindwright/kindwright/internal/request"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/status"
+)
+
+// writeTimeout bounds every request that changes something (ERR-26).
+const writeTimeout = 34 * time.Second
+
+// link is one station on the way of a request.
+type link struct {
+	name string
+	wrap func(http.Handler) http.Handler
+}
+
+// links is the way of a request through the server, outermost first.
+func (s *Server) links() []link {
+	return []link{
+		{"audit-id", s.withAuditID},      // the id and headers of every answer, that of a panic included
+		{"recover", s.withRecovery},      // a panic below is a 500 for this request and nothing for the others
+		{"parse", s.withParsing},         // once: authorization and handlers use this one reading of the request
+		{"ready", s.whenReady},           // before the caches are full, and after the end, there is no right answer
+		{"deadline", s.withDeadline},     // everything below is bounded, the authenticators too
+		{"authenticate", s.authenticate}, // who is asking
+		{"authorize", s.authorize},       // may they do exactly what was parsed
+	}
+}
+
+// Chain returns the names of the links that every request passes, outermost first; the last one is followed by the
+// dispatch to handlers. Before takes such a name.
+func (s *Server) Chain() []string {
+	var names []string
+	for _, l := range s.links() {
+		names = append(names, l.name)
+	}
+	return names
+}
+
+// assemble puts the chain in front of a handler.
+func (s *Server) assemble(last http.Handler) (http.Handler, error) {
+	links := s.links()
+	for _, in := range s.cfg.http.inserted {
+		i := slices.IndexFunc(links, func(l link) bool { return l.name == in.before })
+		if i < 0 {
+			return nil, fmt.Errorf("Before(%q): the chain has no such link; it has %q", in.before, s.Chain())
+		}
+		links = slices.Insert(links, i, link{wrap: in.middleware})
+	}
+	h := last
+	for _, l := range slices.Backward(links) {
+		h = l.wrap(h)
+	}
+	return h, nil
+}
+
+// maxAuditID bounds an id that the client brings.
+const maxAuditID = 64
+
+// withAuditID gives the request its id, the client's own if it brings a sensible one (AUD-33), and sets the headers that
+// every answer has.
+func (s *Server) withAuditID(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		id := r.Header.Get("Audit-ID")
+		if id == "" || len(id) > maxAuditID || !isToken(id) {
+			id = s.newID()
+		}
+		h := w.Header()
+		h.Set("Audit-Id", id)
+		h.Set("Cache-Control", "no-cache, private")
+		h.Set("X-Content-Type-Options", "nosniff")
+		ctx, _ := negotiate.WithWarnings(r.Context())
+		next.ServeHTTP(&response{ResponseWriter: w}, r.WithContext(ctx))
+	})
+}
+
+func (s *Server) newID() string {
+	var b [16]byte
+	if _, err := s.random.Read(b[:]); err != nil {
+		return "unknown"
+	}
+	return hex.EncodeToString(b[:])
+}
+
+func isToken(s string) bool {
+	for _, c := range []byte(s) {
+		if (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && c != '-' && c != '_' && c != '.' {
+			return false
+		}
+	}
+	return true
+}
+
+// response remembers whether the answer has begun. It is the one wrapper around the connection's own writer.
+type response struct {
+	http.ResponseWriter
+	begun bool
+}
+
+// WriteHeader notes the beginning of the answer.
+func (w *response) WriteHeader(code int) {
+	w.begun = w.begun || code >= 200
+	w.ResponseWriter.WriteHeader(code)
+}
+
+// Write notes the beginning of the answer.
+func (w *response) Write(p []byte) (int, error) {
+	w.begun = true
+	return w.ResponseWriter.Write(p)
+}
+
+// Unwrap gives http.ResponseController the connection's own writer.
+func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// begun tells whether the answer has begun, through whatever wraps the writer.
+func begun(w http.ResponseWriter) bool {
+	for {
+		if res, ok := w.(*response); ok {
+			return res.begun
+		}
+		wrapper, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			return false
+		}
+		w = wrapper.Unwrap()
+	}
+}
+
+// withRecovery turns a panic into a 500 (ERR-25). Where the answer has begun, only breaking the connection off can keep the
+// client from taking a part for the whole.
+func (s *Server) withRecovery(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			v := recover()
+			if v == nil {
+				return
+			}
+			if err, ok := v.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+				panic(http.ErrAbortHandler) // somebody below wants the connection broken off
+			}
+			s.cfg.log.Error(fmt.Errorf("panic: %v", v), "a request failed", "auditID", w.Header().Get("Audit-Id"),
+				"method", r.Method, "path", r.URL.Path, "stack", string(debug.Stack()))
+			if begun(w) {
+				panic(http.ErrAbortHandler)
+			}
+			negotiate.WriteError(w, r, status.Internal(errors.New("a handler panicked")))
+		}()
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (s *Server) withParsing(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		info, err := s.parser.Parse(r)
+		if err != nil {
+			if status.ReasonOf(err) == meta.ReasonMethodNotAllowed {
+				w.Header().Set("Allow", request.AllowedMethods)
+			}
+			negotiate.WriteError(w, r, err)
+			return
+		}
+		next.ServeHTTP(w, r.WithContext(request.With(r.Context(), info)))
+	})
+}
+
+// retryWhenReady is how many seconds clients wait before they ask a server again that is starting or stopping.
+const retryWhenReady = 1
+
+func (s *Server) whenReady(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.phase.Load() != serving && !isHealth(request.From(r.Context())) {
+			negotiate.WriteError(w, r, status.ServiceUnavailable("the server is not ready to serve requests").WithRetryAfter(retryWhenReady))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func isHealth(info *request.Info) bool {
+	return !info.IsResource && len(info.Segments) > 0 && slices.Contains([]string{"healthz", "livez", "readyz"}, info.Segments[0])
+}
+
+// withDeadline bounds every request but a watch, by the server's time-out, the client's, and for writes one more (QUERY-22).
+func (s *Server) withDeadline(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		info := request.From(r.Context())
+		limit := s.cfg.http.requestTimeout
+		switch {
+		case info.Verb == request.VerbWatch:
+			next.ServeHTTP(w, r)
+			return
+		case info.IsResource && info.Verb != request.VerbGet && info.Verb != request.VerbList && info.Verb != request.VerbDeleteCollection:
+			limit = min(limit, writeTimeout)
+		}
+		if t := info.Query.Timeout; t > 0 {
+			limit = min(limit, t)
+		}
+		if t := info.Query.TimeoutSeconds; t != nil {
+			limit = min(limit, time.Duration(*t)*time.Second)
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), limit)
+		defer cancel()
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+func (s *Server) authenticate(next http.Handler) http.Handler {
+	refuse := func(w http.ResponseWriter, r *http.Request, st meta.Status) {
+		negotiate.WriteError(w, r, status.FromStatus(st))
+	}
+	return authn.Middleware(s.authenticator, authn.WithLogger(s.cfg.log), authn.WithRefusal(refuse))(next)
+}
+
+func (s *Server) authorize(next http.Handler) http.Handler {
+	refuse := func(w http.ResponseWriter, r *http.Request, err *status.Error) { negotiate.WriteError(w, r, err) }
+	attributes := func(r *http.Request) (authz.Attributes, error) { return attributesOf(request.From(r.Context())), nil }
+	return authz.Middleware(s.authorizer, attributes, authz.WithLogger(s.cfg.log), authz.WithRefusal(refuse))(next)
+}
+
+// attributesOf says what a parsed request is about to do; the middleware adds the user.
+func attributesOf(info *request.Info) authz.Attributes {
+	a := authz.Attributes{Verb: info.Verb, Path: info.Path, ResourceRequest: info.IsResource}
+	if info.IsResource {
+		a.Group, a.Version, a.Resource, a.Subresource = info.Group, info.Version, info.Resource, info.Subresource
+		a.Namespace, a.Name = info.AuthorizationNamespace(), info.Name
+		a.Labels, a.Fields = info.Query.LabelSelector, info.Query.FieldSelector
+	}
+	return a
+}
+
+// mayCreate asks whether the user of a PUT may create what it names (UPDATE-10).
+func (s *Server) mayCreate(ctx context.Context, info *request.Info) error {
+	a := attributesOf(info)
+	a.Verb = request.VerbCreate
+	a.User, _ = authn.UserFrom(ctx)
+	decision, reason, err := s.authorizer.Authorize(ctx, a)
+	switch {
+	case err != nil:
+		return status.Internal(err)
+	case decision != authz.Allow:
+		return authz.Refusal(a, reason)
+	}
+	return nil
+}

@@ -1,0 +1,22 @@
+package kindwright
+
+import (
+	"log"
+	"strings"
+
+	"github.com/go-logr/logr"
+)
+
+// connectionLog leads what net/http has to say about connections to the server's logger. Most of it is the noise of
+// clients that go away in the middle of a handshake.
+func (s *Server) connectionLog() *log.Logger {
+	return log.New(lineLogger{s.cfg.log.V(1)}, "", 0)
+}
+
+type lineLogger struct{ to logr.Logger }
+
+// Write logs one line.
+func (l lineLogger) Write(p []byte) (int, error) {
+	l.to.Info("connection", "message", strings.TrimSpace(string(p)))
+	return len(p), nil
+}

@@ -1,0 +1,74 @@
+package kindwright
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/kindwright/kindwright/internal/discovery"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/openapi"
+	"github.com/kindwright/kindwright/registry"
+)
+
+// documents describes the present set of resources for discovery and OpenAPI.
+func (s *Server) documents() (generation uint64, groups []discovery.Group, docs func(group, version string) ([]byte, error)) {
+	set := s.engine.Set()
+	return set.Generation(), groupsOf(set), func(group, version string) ([]byte, error) {
+		return openapiOf(set, group, version, s.engine.GroupDomain(), s.cfg.http.prefix)
+	}
+}
+
+// groupsOf sorts the resources of a set by group and version, the core group first.
+func groupsOf(set *registry.Set) []discovery.Group {
+	var groups []discovery.Group
+	for _, served := range set.All() { // ordered by group, version and name
+		r := served.Resource
+		if len(groups) == 0 || groups[len(groups)-1].Name != r.Group {
+			groups = append(groups, discovery.Group{Name: r.Group})
+		}
+		g := &groups[len(groups)-1]
+		if len(g.Versions) == 0 || g.Versions[len(g.Versions)-1].Name != r.Version {
+			g.Versions = append(g.Versions, discovery.Version{Name: r.Version})
+		}
+		v := &g.Versions[len(g.Versions)-1]
+		v.Resources = append(v.Resources, resourceOf(r))
+	}
+	return groups
+}
+
+func resourceOf(r *registry.Resource) discovery.Resource {
+	out := discovery.Resource{
+		GVK: r.GroupVersionKind(), Plural: r.Names.Plural, Singular: r.Names.Singular, Namespaced: !r.ClusterScoped,
+		Verbs: r.Verbs(), ShortNames: r.Names.ShortNames, Categories: r.Names.Categories,
+	}
+	for _, sub := range r.Subresources {
+		out.Subresources = append(out.Subresources, discovery.Subresource{Name: sub.Name, Kind: r.GroupVersionKind(), Verbs: sub.Verbs})
+	}
+	slices.SortFunc(out.Subresources, func(a, b discovery.Subresource) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+// openapiOf makes the OpenAPI document of one group version.
+func openapiOf(set *registry.Set, group, version, domain, prefix string) ([]byte, error) {
+	doc := openapi.Document{Group: group, Version: version}
+	for _, served := range set.All() {
+		r := served.Resource
+		if r.Group != group || r.Version != version {
+			continue
+		}
+		kind := openapi.KindDoc{
+			Kind: r.Names.Kind, ListKind: r.Names.ListKind, Plural: r.Names.Plural, Namespaced: !r.ClusterScoped,
+			Verbs: r.Verbs(), Schema: r.Schema, Description: r.Description,
+		}
+		for _, sub := range r.Subresources {
+			kind.Subresources = append(kind.Subresources, openapi.SubresourceDoc{
+				Name: sub.Name, Verbs: sub.Verbs, Kind: r.GroupVersionKind(), Schema: r.Schema})
+		}
+		doc.Kinds = append(doc.Kinds, kind)
+	}
+	if len(doc.Kinds) == 0 {
+		return nil, fmt.Errorf("no resources in %s", meta.GroupVersion{Group: group, Version: version})
+	}
+	return doc.JSON()
+}

@@ -1,0 +1,187 @@
+package kindwright
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/kindwright/kindwright/internal/selfsigned"
+)
+
+// The time limits of Run's HTTP server. Requests are bounded by WithRequestTimeout, streams per write; these are about
+// connections.
+const (
+	headerTimeout   = 10 * time.Second // TLS handshake and request header (H4, H5)
+	idleTimeout     = 2 * time.Minute  // a connection without requests
+	pingAfter       = 30 * time.Second // HTTP/2: a silent peer is asked whether it is alive (rule 19) …
+	pingTimeout     = 15 * time.Second // … and given up after so long
+	writeByteAfter  = 20 * time.Second // HTTP/2: a connection that takes no byte for so long is dead
+	drainTimeout    = 65 * time.Second // requests in flight when the server stops: they are bounded by a minute
+	maxStreams      = 250              // HTTP/2: at once on one connection
+	maxHeaderBytes  = 1 << 20          // H7
+	acceptKeepAlive = 30 * time.Second // TCP: notices clients that vanished without a word
+)
+
+// RunOption says how Run listens.
+type RunOption func(*runConfig) error
+
+type runConfig struct {
+	address   string
+	listener  net.Listener
+	tls       *tls.Config
+	listening func(net.Addr)
+}
+
+// Listen sets the TCP address to listen on, such as ":6443"; port 0 picks a free one. Default "127.0.0.1:6443".
+func Listen(address string) RunOption {
+	return func(c *runConfig) error {
+		if _, _, err := net.SplitHostPort(address); err != nil {
+			return fmt.Errorf("Listen: %w", err)
+		}
+		c.address = address
+		return nil
+	}
+}
+
+// ListenOn serves on a listener of the caller's. Run closes it.
+func ListenOn(l net.Listener) RunOption {
+	return func(c *runConfig) error {
+		if l == nil {
+			return errors.New("ListenOn: the listener is nil")
+		}
+		c.listener = l
+		return nil
+	}
+}
+
+// ServingCert sets the files of the serving certificate and its key, in PEM. Default: a certificate made at start for
+// localhost and the address, signed by itself, which clients must be told to trust.
+func ServingCert(certFile, keyFile string) RunOption {
+	return func(c *runConfig) error {
+		pair, err := tls.LoadX509KeyPair(certFile, keyFile)
+		if err != nil {
+			return fmt.Errorf("ServingCert: %w", err)
+		}
+		c.tls = &tls.Config{Certificates: []tls.Certificate{pair}}
+		return nil
+	}
+}
+
+// ServingTLS sets the whole TLS configuration. Run raises its minimum version to 1.2, and asks clients for a certificate,
+// without insisting, unless it says otherwise.
+func ServingTLS(t *tls.Config) RunOption {
+	return func(c *runConfig) error {
+		if t == nil {
+			return errors.New("ServingTLS: the configuration is nil")
+		}
+		c.tls = t.Clone()
+		return nil
+	}
+}
+
+// OnListening sets a function that is told the address once the server is ready and connections are accepted.
+func OnListening(f func(net.Addr)) RunOption {
+	return func(c *runConfig) error { c.listening = f; return nil }
+}
+
+// Run starts the server, serves HTTPS until ctx ends, and shuts down in order: /readyz fails, the shutdown delay passes,
+// no connection is accepted any more, watches get a last bookmark and end, requests in flight finish, the background work
+// stops (OPS-02). It returns nil after an orderly end. The port is opened only once the server is ready, so that clients
+// that come back after a restart find their state (design rule 18).
+func (s *Server) Run(ctx context.Context, opts ...RunOption) error {
+	cfg := &runConfig{address: "127.0.0.1:6443"}
+	for _, o := range opts {
+		if err := o(cfg); err != nil {
+			return fmt.Errorf("kindwright: %w", err)
+		}
+	}
+	background, stop := context.WithCancel(context.WithoutCancel(ctx)) // the engine outlives the requests in flight
+	defer s.Wait()
+	defer stop()
+	if err := s.start(background); err != nil {
+		return err
+	}
+	listener, err := cfg.listen(ctx)
+	if err != nil {
+		return fmt.Errorf("kindwright: %w", err)
+	}
+	server := s.httpServer(cfg)
+	failed := make(chan error, 1)
+	s.running.Go(func() { failed <- server.ServeTLS(listener, "", "") })
+	if cfg.listening != nil {
+		cfg.listening(listener.Addr())
+	}
+	select {
+	case err := <-failed:
+		return fmt.Errorf("kindwright: serve: %w", err)
+	case <-ctx.Done():
+	}
+	return s.shutDown(server)
+}
+
+func (c *runConfig) listen(ctx context.Context) (net.Listener, error) {
+	if c.tls == nil {
+		host, _, err := net.SplitHostPort(c.address)
+		if err != nil {
+			return nil, err
+		}
+		pair, err := selfsigned.Certificate(host)
+		if err != nil {
+			return nil, fmt.Errorf("make a serving certificate: %w", err)
+		}
+		c.tls = &tls.Config{Certificates: []tls.Certificate{pair}}
+	}
+	if c.tls.MinVersion < tls.VersionTLS12 {
+		c.tls.MinVersion = tls.VersionTLS12 // A12
+	}
+	if c.tls.ClientAuth == tls.NoClientCert {
+		c.tls.ClientAuth = tls.RequestClientCert // package authn/x509 decides what a certificate is worth
+	}
+	if c.listener != nil {
+		return c.listener, nil
+	}
+	lc := net.ListenConfig{KeepAlive: acceptKeepAlive}
+	return lc.Listen(ctx, "tcp", c.address)
+}
+
+func (s *Server) httpServer(cfg *runConfig) *http.Server {
+	var protocols http.Protocols
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(true)
+	return &http.Server{
+		Handler:                      s,
+		TLSConfig:                    cfg.tls,
+		Protocols:                    &protocols,
+		ReadHeaderTimeout:            headerTimeout,
+		IdleTimeout:                  idleTimeout,
+		MaxHeaderBytes:               maxHeaderBytes,
+		DisableGeneralOptionsHandler: true, // "OPTIONS *" is parsed and refused like anything else
+		ErrorLog:                     s.connectionLog(),
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams: maxStreams,
+			SendPingTimeout:      pingAfter,
+			PingTimeout:          pingTimeout,
+			WriteByteTimeout:     writeByteAfter,
+		},
+	}
+}
+
+// shutDown ends an HTTP server in order.
+func (s *Server) shutDown(server *http.Server) error {
+	s.health.ShutDown()
+	if delay := s.cfg.http.shutdownDelay; delay > 0 {
+		time.Sleep(delay)
+	}
+	s.drain()
+	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
+	defer cancel()
+	if err := server.Shutdown(ctx); err != nil {
+		_ = server.Close()
+		return fmt.Errorf("kindwright: some requests were still running when the server stopped: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,304 @@
+package kindwright
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"sync/atomic"
+
+	"github.com/kindwright/kindwright/admission"
+	"github.com/kindwright/kindwright/authn"
+	"github.com/kindwright/kindwright/authz"
+	"github.com/kindwright/kindwright/health"
+	"github.com/kindwright/kindwright/internal/discovery"
+	"github.com/kindwright/kindwright/internal/negotiate"
+	"github.com/kindwright/kindwright/internal/request"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/registry/rest"
+	"github.com/kindwright/kindwright/storage"
+)
+
+// The phases of a server's life.
+const (
+	idle int32 = iota // made, not started
+	starting
+	serving
+	stopped
+)
+
+// Server is a resource API: an http.Handler over a store. Make it with New, begin with Start or Run. All methods are safe
+// for concurrent use.
+type Server struct {
+	cfg           *config
+	backend       storage.Backend
+	random        io.Reader
+	engine        *registry.Engine
+	bundle        registry.Bundle
+	parser        *request.Parser
+	authenticator authn.Authenticator
+	authorizer    authz.Authorizer
+	health        *health.Registry
+	hookDone      []func() // marks the health check of each start hook as done
+	handler       http.Handler
+
+	phase    atomic.Int32
+	draining context.Context // done when watches should end
+	drain    context.CancelFunc
+	running  sync.WaitGroup
+}
+
+// New makes a server over a store. It validates everything and starts nothing: what is wrong with an option or a kind is
+// reported here, all of it together. The caller keeps the backend and closes it after Wait or Run has returned.
+func New(b storage.Backend, opts ...Option) (*Server, error) {
+	if b == nil {
+		return nil, errors.New("kindwright: a storage backend is required")
+	}
+	cfg := defaults()
+	var problems []error
+	for _, o := range opts {
+		if o == nil {
+			problems = append(problems, errors.New("an option is nil"))
+			continue
+		}
+		problems = append(problems, o(cfg))
+	}
+	s := &Server{cfg: cfg, backend: b, random: rand.Reader}
+	s.draining, s.drain = context.WithCancel(context.Background())
+	problems = append(problems, s.build())
+	if err := errors.Join(problems...); err != nil {
+		return nil, fmt.Errorf("kindwright: %w", err)
+	}
+	return s, nil
+}
+
+// build makes the parts of the server from its configuration.
+func (s *Server) build() error {
+	if err := s.buildAccess(); err != nil {
+		return err
+	}
+	chain, err := admission.NewChain(s.cfg.plugins...)
+	if err != nil {
+		return err
+	}
+	domain := s.cfg.engine.GroupDomain
+	if domain == "" {
+		domain = request.DefaultGroupDomain
+	}
+	if s.bundle, err = define(s.cfg.definitions, registry.Env{GroupDomain: domain, Authorizer: s.authorizer}); err != nil {
+		return err
+	}
+	engine := s.cfg.engine
+	engine.Store, engine.GroupDomain = storage.New(s.backend), domain
+	engine.Admission, engine.Gate, engine.Logger = chain, s.bundle.Gate, s.cfg.log
+	if s.engine, err = registry.New(engine); err != nil {
+		return err
+	}
+	if err := s.engine.Validate(s.bundle.Resources...); err != nil {
+		return err
+	}
+	if err := s.buildHealth(); err != nil {
+		return err
+	}
+	s.parser = request.NewParser(s.cfg.http.prefix, domain)
+	s.handler, err = s.assemble(s.dispatch())
+	return err
+}
+
+// define asks every definition what it adds, and reports all that cannot be served.
+func define(definitions []registry.Definition, env registry.Env) (registry.Bundle, error) {
+	var all registry.Bundle
+	var problems []error
+	for _, d := range definitions {
+		b, err := d.Define(env)
+		if err != nil {
+			problems = append(problems, err)
+			continue
+		}
+		all.Resources = append(all.Resources, b.Resources...)
+		all.Hooks = append(all.Hooks, b.Hooks...)
+		if b.Gate != nil && all.Gate != nil {
+			problems = append(problems, errors.New("two definitions want to decide about namespaces"))
+		}
+		if b.Gate != nil {
+			all.Gate = b.Gate
+		}
+	}
+	return all, errors.Join(problems...)
+}
+
+func (s *Server) buildAccess() error {
+	authenticators := s.cfg.authenticators
+	if s.cfg.http.anonymous {
+		authenticators = append(authenticators[:len(authenticators):len(authenticators)], authn.Anonymous())
+	}
+	s.authenticator = authn.Union(authenticators...)
+	open, err := authz.AllowPaths(s.cfg.http.unauthorized...)
+	if err != nil {
+		return err
+	}
+	s.authorizer = authz.Union(append([]authz.Authorizer{authz.Masters(), open}, s.cfg.authorizers...)...)
+	return nil
+}
+
+// buildHealth registers the checks that every server has and those it was given.
+func (s *Server) buildHealth() error {
+	s.health = health.New(health.WithLogger(s.cfg.log), health.WithLivezGrace(s.cfg.http.livezGrace))
+	problems := []error{
+		s.health.Add(health.Health|health.Ready, health.Check{Name: "etcd", Check: s.checkStore}), // the name is Kubernetes' (READ-35)
+		s.health.Add(health.Ready, health.Check{Name: "informer-sync", Check: func(context.Context) error { return s.engine.Ready() }}),
+		s.health.Add(health.All, s.cfg.checks...),
+	}
+	s.hookDone = make([]func(), len(s.bundle.Hooks))
+	for i, hook := range s.bundle.Hooks {
+		if hook.Start == nil {
+			continue
+		}
+		done, err := s.health.AddPostStartHook(hook.Name)
+		s.hookDone[i] = done
+		problems = append(problems, err)
+	}
+	return errors.Join(problems...)
+}
+
+// checkStore is the health check of the storage layer (HEALTH-15, STORE-08): it can be read, and it still takes writes.
+func (s *Server) checkStore(ctx context.Context) error {
+	if h, ok := storage.As[storage.Health](s.backend); ok {
+		if err := h.Healthy(); err != nil {
+			return err
+		}
+	}
+	_, err := s.backend.Revision(ctx)
+	return err
+}
+
+// dispatch is the end of the chain: it leads an authorized request to its handler.
+func (s *Server) dispatch() http.Handler {
+	h := &s.cfg.http
+	resources := rest.New(s.engine, rest.Options{
+		Output:        s.output(),
+		Logger:        s.cfg.log,
+		MayCreate:     s.mayCreate,
+		BookmarkEvery: h.bookmarkEvery,
+		MinWatch:      h.minWatch,
+		Draining:      s.draining,
+	})
+	documents := &discovery.Handler{
+		Source:      s.documents,
+		GroupDomain: s.engine.GroupDomain(),
+		PathPrefix:  h.prefix,
+		Version:     h.version,
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		info := request.From(r.Context())
+		switch {
+		case isHealth(info):
+			s.health.Serve(w, r, info.Path)
+		case !info.IsResource:
+			documents.ServeHTTP(w, r)
+		case h.fallback != nil && !s.servesGroup(info.Group):
+			h.fallback.ServeHTTP(w, r)
+		default:
+			resources.ServeHTTP(w, r)
+		}
+	})
+}
+
+func (s *Server) output() *negotiate.Output {
+	return &negotiate.Output{Compress: s.cfg.http.gzip, Threshold: s.cfg.http.gzipThreshold}
+}
+
+func (s *Server) servesGroup(group string) bool {
+	for _, served := range s.engine.Set().All() {
+		if served.Resource.Group == group {
+			return true
+		}
+	}
+	return false
+}
+
+// ServeHTTP answers one request. Before the server has started and after it has ended the answer is 503 with Retry-After.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
+
+// Engine gives in-process access to the objects of a started server: the same steps as over HTTP, without authorization.
+func (s *Server) Engine() *registry.Engine { return s.engine }
+
+// Install adds kinds to a started server. They appear all at once when their objects are loaded.
+func (s *Server) Install(ctx context.Context, definitions ...registry.Definition) error {
+	b, err := define(definitions, registry.Env{GroupDomain: s.engine.GroupDomain(), Authorizer: s.authorizer})
+	if err != nil {
+		return fmt.Errorf("kindwright: %w", err)
+	}
+	if b.Gate != nil || len(b.Hooks) > 0 {
+		return errors.New("kindwright: a definition with hooks or a gate can only be given to New")
+	}
+	if err := s.engine.Install(ctx, b.Resources...); err != nil {
+		return fmt.Errorf("kindwright: %w", err)
+	}
+	return nil
+}
+
+// Remove stops serving kinds; their watches end. What is stored stays stored.
+func (s *Server) Remove(resources ...meta.GroupResource) { s.engine.Remove(resources...) }
+
+// Start loads the kinds, runs the start hooks and begins the background work, all of which last until ctx ends; then the
+// server answers 503 and Wait returns. Start returns when the server is ready, or says why it cannot be. It can be called
+// once.
+func (s *Server) Start(ctx context.Context) error {
+	context.AfterFunc(ctx, s.drain)
+	return s.start(ctx)
+}
+
+func (s *Server) start(ctx context.Context) error {
+	if !s.phase.CompareAndSwap(idle, starting) {
+		return errors.New("kindwright: the server was started before")
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	s.running.Go(func() {
+		defer cancel()
+		<-ctx.Done()
+		s.phase.Store(stopped)
+		s.drain()
+		s.health.ShutDown()
+		s.engine.Wait()
+		s.health.Wait()
+	})
+	if err := s.prepare(ctx); err != nil {
+		cancel()
+		s.Wait()
+		return fmt.Errorf("kindwright: %w", err)
+	}
+	s.phase.CompareAndSwap(starting, serving)
+	return nil
+}
+
+func (s *Server) prepare(ctx context.Context) error {
+	s.health.Start()
+	if err := s.engine.Start(ctx); err != nil {
+		return err
+	}
+	if err := s.engine.Install(ctx, s.bundle.Resources...); err != nil {
+		return err
+	}
+	for i, hook := range s.bundle.Hooks {
+		if hook.Start != nil {
+			if err := hook.Start(ctx, s.engine); err != nil {
+				return fmt.Errorf("start hook %q: %w", hook.Name, err)
+			}
+			s.hookDone[i]()
+		}
+		if hook.Run != nil {
+			s.running.Go(func() { hook.Run(ctx, s.engine) })
+		}
+	}
+	return nil
+}
+
+// Wait blocks until everything that Start began has ended.
+func (s *Server) Wait() { s.running.Wait() }
+
+var _ http.Handler = (*Server)(nil)
