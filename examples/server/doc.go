@@ -1,0 +1,8 @@
+// Command server is a complete control plane in one binary: three kinds of the group example.dev, namespaces and reviews,
+// over an embedded bbolt store. It makes what it needs (data directory, certificates, kubeconfig) and prints the kubectl
+// command to try.
+//
+//	go run ./examples/server
+//
+// The kinds are in kinds.go, the flags in flags.go, what is written to the data directory in directory.go.
+package main

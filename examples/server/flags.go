@@ -1,0 +1,74 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// flags are the command line of the server.
+type flags struct {
+	listen        string
+	dataDir       string
+	storage       string
+	kubeconfig    string
+	tokenAuthFile string
+	clientCAFile  string
+	authorization []string
+	verbosity     int
+}
+
+// parseFlags reads the command line; usage and errors of the flag syntax go to out. Every error names the flag.
+func parseFlags(args []string, out io.Writer) (*flags, error) {
+	f := &flags{}
+	set := flag.NewFlagSet("server", flag.ContinueOnError)
+	set.SetOutput(out)
+	set.StringVar(&f.listen, "listen", "127.0.0.1:6443", "address to serve HTTPS on; port 0 picks a free one")
+	set.StringVar(&f.dataDir, "data-dir", "./kindwright-data", "directory of the store, certificates and kubeconfig; made if absent")
+	set.StringVar(&f.storage, "storage", "bbolt", "where objects are kept: bbolt (in the data directory) or memory (gone at the end)")
+	set.StringVar(&f.kubeconfig, "kubeconfig", "", "file to write the administrator's kubeconfig to (default kubeconfig in the data directory)")
+	set.StringVar(&f.tokenAuthFile, "token-auth-file", "", `CSV file of bearer tokens: token,user,uid,"group,group"`)
+	set.StringVar(&f.clientCAFile, "client-ca-file", "", "PEM file of further authorities whose client certificates are accepted")
+	mode := set.String("authorization-mode", "AlwaysAllow", "comma-separated list of AlwaysAllow (everybody who is authenticated) and AlwaysDeny (only system:masters)")
+	set.IntVar(&f.verbosity, "v", 0, "how much to log; 0 logs problems alone")
+	if err := set.Parse(args); err != nil {
+		return nil, err
+	}
+	if set.NArg() > 0 {
+		return nil, fmt.Errorf("unexpected argument %q: the server takes flags only", set.Arg(0))
+	}
+	f.authorization = strings.Split(*mode, ",")
+	if f.kubeconfig == "" {
+		f.kubeconfig = filepath.Join(f.dataDir, "kubeconfig")
+	}
+	return f, f.check()
+}
+
+func (f *flags) check() error {
+	var problems []error
+	if _, _, err := net.SplitHostPort(f.listen); err != nil {
+		problems = append(problems, fmt.Errorf("--listen %q: %w", f.listen, err))
+	}
+	if f.dataDir == "" {
+		problems = append(problems, errors.New("--data-dir must not be empty"))
+	}
+	if f.storage != "bbolt" && f.storage != "memory" {
+		problems = append(problems, fmt.Errorf("--storage %q: must be bbolt or memory", f.storage))
+	}
+	for i, mode := range f.authorization {
+		if mode != "AlwaysAllow" && mode != "AlwaysDeny" {
+			problems = append(problems, fmt.Errorf("--authorization-mode: unknown mode %q; known are AlwaysAllow and AlwaysDeny", mode))
+		} else if slices.Contains(f.authorization[:i], mode) {
+			problems = append(problems, fmt.Errorf("--authorization-mode: mode %q is given twice", mode))
+		}
+	}
+	if f.verbosity < 0 {
+		problems = append(problems, fmt.Errorf("--v %d: must not be negative", f.verbosity))
+	}
+	return errors.Join(problems...)
+}

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"slices"
+	"syscall"
+
+	"github.com/go-logr/logr"
+
+	"github.com/kindwright/kindwright"
+	"github.com/kindwright/kindwright/authn"
+	"github.com/kindwright/kindwright/authn/token"
+	certs "github.com/kindwright/kindwright/authn/x509"
+	"github.com/kindwright/kindwright/authz"
+	"github.com/kindwright/kindwright/kinds"
+	"github.com/kindwright/kindwright/storage"
+	"github.com/kindwright/kindwright/storage/bbolt"
+	"github.com/kindwright/kindwright/storage/memory"
+)
+
+// The exit codes of the server.
+const (
+	exitFailure = 1 // it could not start, or could not go on
+	exitUsage   = 2 // the command line is wrong
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	os.Exit(command(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// command runs the server until ctx ends and returns the exit code.
+func command(ctx context.Context, args []string, out, errOut io.Writer) int {
+	f, err := parseFlags(args, errOut)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
+		fmt.Fprintf(errOut, "server: %v\n", err)
+		return exitUsage
+	}
+	if err := serve(ctx, f, out, errOut); err != nil {
+		fmt.Fprintf(errOut, "server: %v\n", err)
+		return exitFailure
+	}
+	return 0
+}
+
+func serve(ctx context.Context, f *flags, out, errOut io.Writer) (err error) {
+	dir, err := openDirectory(f.dataDir)
+	if err != nil {
+		return err
+	}
+	host, _, err := net.SplitHostPort(f.listen)
+	if err != nil {
+		return err
+	}
+	db, err := openStorage(f, dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	id, err := dir.identity(host)
+	if err != nil {
+		return err
+	}
+	authenticators, err := authenticators(f, id)
+	if err != nil {
+		return err
+	}
+	level := slog.Level(1 - f.verbosity) // logr's V(n) is level -n, its errors are far above
+	log := logr.FromSlogHandler(slog.NewTextHandler(errOut, &slog.HandlerOptions{Level: level}))
+	srv, err := kindwright.New(db,
+		kindwright.Serve(append(definitions(), kinds.ControlPlane())...),
+		kindwright.Authenticate(authenticators...),
+		kindwright.Authorize(authorizers(f.authorization)...),
+		kindwright.WithLogger(log),
+	)
+	if err != nil {
+		return err
+	}
+	return srv.Run(ctx,
+		kindwright.Listen(f.listen),
+		kindwright.ServingTLS(&tls.Config{Certificates: []tls.Certificate{id.serving}}),
+		kindwright.OnListening(func(addr net.Addr) { announce(f, id, addr, out, errOut) }),
+	)
+}
+
+// announce writes the kubeconfig and says how to use it.
+func announce(f *flags, id *identity, addr net.Addr, out, errOut io.Writer) {
+	if err := id.writeKubeconfig(f.kubeconfig, addr); err != nil {
+		fmt.Fprintf(errOut, "server: %v\n", err)
+		return
+	}
+	fmt.Fprintf(out, "Serving on https://%s, storage %s. Try:\n\n  kubectl --kubeconfig %s api-resources\n\n", reachable(addr), f.storage, f.kubeconfig)
+}
+
+func openStorage(f *flags, dir *directory) (storage.Backend, error) {
+	if f.storage == "memory" {
+		return memory.New(), nil
+	}
+	return bbolt.Open(dir.file("kindwright.db"))
+}
+
+// authenticators accepts client certificates of the server's own authority and of the given ones, and the tokens of a file.
+func authenticators(f *flags, id *identity) ([]authn.Authenticator, error) {
+	pool := x509.NewCertPool()
+	pool.AddCert(id.ca)
+	if f.clientCAFile != "" {
+		data, err := os.ReadFile(f.clientCAFile)
+		if err != nil {
+			return nil, fmt.Errorf("--client-ca-file: %w", err)
+		}
+		if !pool.AppendCertsFromPEM(data) {
+			return nil, fmt.Errorf("--client-ca-file: %s holds no certificate in PEM", f.clientCAFile)
+		}
+	}
+	clients, err := certs.New(pool)
+	if err != nil {
+		return nil, err
+	}
+	out := []authn.Authenticator{clients}
+	if f.tokenAuthFile != "" {
+		tokens, err := token.Open(f.tokenAuthFile)
+		if err != nil {
+			return nil, fmt.Errorf("--token-auth-file: %w", err)
+		}
+		out = append(out, tokens)
+	}
+	return out, nil
+}
+
+// authorizers makes the modes of the command line. Allowing everything is never meant for callers nobody knows.
+func authorizers(modes []string) []authz.Authorizer {
+	var out []authz.Authorizer
+	for _, mode := range modes {
+		switch mode {
+		case "AlwaysAllow":
+			out = append(out, authz.Func(func(_ context.Context, a authz.Attributes) (authz.Decision, string, error) {
+				if a.User.IsAnonymous() || !slices.Contains(a.User.Groups, authn.GroupAuthenticated) {
+					return authz.NoOpinion, "", nil
+				}
+				return authz.Allow, "", nil
+			}))
+		case "AlwaysDeny":
+			out = append(out, authz.AlwaysDeny())
+		}
+	}
+	return out
+}
