@@ -1,0 +1,64 @@
+package openapi
+
+import (
+	"encoding"
+	"fmt"
+	"reflect"
+
+	"github.com/kindwright/kindwright/internal/json"
+)
+
+// codec brings scalars into the form in which a Go type with JSON methods of its own writes them: a quantity "1000m"
+// becomes "1" because its type writes "1".
+type codec struct {
+	name   string
+	goType reflect.Type
+}
+
+func (c *codec) canonical(v any) (any, error) {
+	text, err := json.AppendTree(nil, v)
+	if err != nil {
+		return v, err
+	}
+	value := reflect.New(c.goType)
+	if err := json.Unmarshal(text, value.Interface()); err != nil {
+		return v, fmt.Errorf("is no %s: %w", c.goType.Name(), err)
+	}
+	written, err := json.Marshal(value.Interface())
+	if err != nil {
+		return v, fmt.Errorf("is no %s: %w", c.goType.Name(), err)
+	}
+	out, err := json.DecodeTree(written, json.TreeOptions{})
+	if err != nil {
+		return v, fmt.Errorf("is no %s: %w", c.goType.Name(), err)
+	}
+	switch out.(type) {
+	case map[string]any, []any, nil:
+		return v, nil // not a scalar at all: nothing to compare
+	}
+	return out, nil
+}
+
+// The methods by which types of the Kubernetes libraries describe their JSON.
+type (
+	openAPITyped interface{ OpenAPISchemaType() []string }
+	openAPIForm  interface{ OpenAPISchemaFormat() string }
+	openAPIOneOf interface{ OpenAPIV3OneOfTypes() []string }
+	swaggerDoc   interface{ SwaggerDoc() map[string]string }
+)
+
+var (
+	jsonMarshaler = reflect.TypeFor[interface{ MarshalJSON() ([]byte, error) }]()
+	textMarshaler = reflect.TypeFor[encoding.TextMarshaler]()
+)
+
+// has tells whether T or *T has the methods of an interface type.
+func has(t, methods reflect.Type) bool {
+	return t.Implements(methods) || reflect.PointerTo(t).Implements(methods)
+}
+
+// as returns a zero value of T as an interface that T or *T implements.
+func as[I any](t reflect.Type) (I, bool) {
+	i, ok := reflect.New(t).Interface().(I)
+	return i, ok
+}

@@ -1,0 +1,161 @@
+package openapi
+
+import (
+	"cmp"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// goField is a field of a struct as JSON sees it.
+type goField struct {
+	name     string
+	field    reflect.StructField
+	owner    reflect.Type // the struct that declares it, for overlays and SwaggerDoc
+	index    []int
+	named    bool // by its tag
+	omitted  bool // when empty, or with an embedded pointer
+	optional bool // pointer
+}
+
+// structFields returns the fields that JSON has of a struct, in the order of their declaration. Fields of embedded structs
+// count as its own; of several with one name the outermost wins, then the one that a tag names, else none.
+func structFields(t reflect.Type, at place) ([]goField, error) {
+	var all []goField
+	if err := collectFields(t, nil, false, map[reflect.Type]bool{}, &all, at); err != nil {
+		return nil, err
+	}
+	byName := map[string][]goField{}
+	for _, f := range all {
+		byName[f.name] = append(byName[f.name], f)
+	}
+	var out []goField
+	for _, candidates := range byName {
+		slices.SortStableFunc(candidates, func(a, b goField) int {
+			return cmp.Or(cmp.Compare(len(a.index), len(b.index)), compareBool(b.named, a.named))
+		})
+		first := candidates[0]
+		if len(candidates) > 1 && len(candidates[1].index) == len(first.index) && candidates[1].named == first.named {
+			if len(first.index) == 1 {
+				return nil, at.field(first.name).errorf("two fields have this name")
+			}
+			continue
+		}
+		out = append(out, first)
+	}
+	slices.SortFunc(out, func(a, b goField) int { return slices.Compare(a.index, b.index) })
+	return out, nil
+}
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
+
+func collectFields(t reflect.Type, index []int, omitted bool, open map[reflect.Type]bool, all *[]goField, at place) error {
+	if open[t] {
+		return at.errorf("Go type %s embeds itself", t)
+	}
+	open[t] = true
+	defer delete(open, t)
+	for i := range t.NumField() {
+		sf := t.Field(i)
+		tag := sf.Tag.Get("json")
+		name, options, _ := strings.Cut(tag, ",")
+		if tag == "-" || !sf.IsExported() && !sf.Anonymous {
+			continue
+		}
+		path := append(slices.Clone(index), i)
+		if sf.Anonymous && name == "" {
+			inner, pointer := sf.Type, false
+			if inner.Kind() == reflect.Pointer {
+				inner, pointer = inner.Elem(), true
+			}
+			if inner.Kind() == reflect.Struct {
+				if has(inner, jsonMarshaler) || has(inner, textMarshaler) {
+					return at.field(sf.Name).errorf("embedded Go type %s writes its own JSON: give the field a name", inner)
+				}
+				if err := collectFields(inner, path, omitted || pointer, open, all, at); err != nil {
+					return err
+				}
+				continue
+			}
+			if !sf.IsExported() {
+				continue
+			}
+			return at.field(sf.Name).errorf("embedded Go type %s is no struct: give the field a name", inner)
+		}
+		if !sf.IsExported() {
+			continue
+		}
+		f := goField{name: cmp.Or(name, sf.Name), field: sf, owner: t, index: path, named: name != "", omitted: omitted,
+			optional: sf.Type.Kind() == reflect.Pointer}
+		for option := range strings.SplitSeq(options, ",") {
+			switch option {
+			case "omitempty", "omitzero":
+				f.omitted = true
+			case "string":
+				return at.field(f.name).errorf("tag json:%q: numbers in strings are not supported", tag)
+			}
+		}
+		*all = append(*all, f)
+	}
+	return nil
+}
+
+// field makes the property of a field and tells whether it is required.
+func (r *goReader) field(t reflect.Type, f goField, at place) (Property, bool, error) {
+	root := at.root
+	at = at.field(f.name)
+	tags, err := r.tags(f, at)
+	if err != nil {
+		return Property{}, false, err
+	}
+	var s *Schema
+	if root && f.name == "metadata" {
+		s = ObjectMeta()
+	} else if s, err = r.schema(f.field.Type, at); err != nil {
+		return Property{}, false, err
+	}
+	s, err = tags.apply(s, at)
+	if err != nil {
+		return Property{}, false, err
+	}
+	required := !f.optional && !f.omitted && !r.onlyTagged
+	if s.Type == "" && s.PreserveUnknown {
+		required = false // anything, absence included
+	}
+	if required, err = tags.required(required, at); err != nil {
+		return Property{}, false, err
+	}
+	if s.DefaultValue != nil {
+		required = false // it is never missing
+	}
+	return Property{Name: f.name, Schema: s}, required, nil
+}
+
+// tags are those of the overlay before those of the source, and what SwaggerDoc says where neither has a doc.
+func (r *goReader) tags(f goField, at place) (fieldTags, error) {
+	tags := fieldTags{}
+	if docs, ok := as[swaggerDoc](f.owner); ok {
+		tags.doc = docs.SwaggerDoc()[f.name]
+	}
+	if err := tags.read(f.field.Tag, at); err != nil {
+		return tags, err
+	}
+	short := f.owner.Name() + "." + f.name
+	for _, key := range []string{short, f.owner.PkgPath() + "." + short} {
+		if tag, ok := r.overlay[key]; ok {
+			r.usedOverlay[key] = true
+			if err := tags.read(tag, at); err != nil {
+				return tags, err
+			}
+		}
+	}
+	return tags, nil
+}

@@ -1,0 +1,135 @@
+package openapi
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/kindwright/kindwright/internal/json"
+)
+
+// maxUnknown bounds how many unknown fields of one object are named.
+const maxUnknown = 100
+
+// Prune removes the fields that the schema does not know, and names them, such as "spec.foo", in order and at most 100. A
+// value of a wrong type is left alone: Canonical and Validate report it.
+func (s *Schema) Prune(tree map[string]any) (out map[string]any, unknown []string) {
+	if s.ready == nil || tree == nil {
+		return tree, nil
+	}
+	pruned, changed := prune(s, tree)
+	if !changed {
+		return tree, nil
+	}
+	var names unknownFields
+	names.visit(s, tree)
+	return pruned.(map[string]any), names.found
+}
+
+// prune returns the value without unknown fields, and whether that is another value.
+func prune(s *Schema, v any) (any, bool) {
+	switch v := v.(type) {
+	case map[string]any:
+		if s.describesObjects() {
+			return pruneObject(s, v)
+		}
+	case []any:
+		if s.Items != nil {
+			return pruneArray(s, v)
+		}
+	}
+	return v, false
+}
+
+func (s *Schema) describesObjects() bool { return s.Type == Object || s.Type == "" && !s.IntOrString }
+
+// known is the schema of a field that stays, nil when it stays as it is.
+func (s *Schema) known(name string) (child *Schema, stays bool) {
+	if child = s.child(name); child != nil {
+		return child, true
+	}
+	if s.EmbeddedObject && (name == "apiVersion" || name == "kind" || name == "metadata") {
+		return nil, true
+	}
+	return nil, s.PreserveUnknown || s.Type == ""
+}
+
+func pruneObject(s *Schema, object map[string]any) (any, bool) {
+	out, changed := object, false
+	for name, value := range object {
+		child, stays := s.known(name)
+		if stays && child == nil {
+			continue
+		}
+		var other bool
+		if stays {
+			if value, other = prune(child, value); !other {
+				continue
+			}
+		}
+		if !changed {
+			out, changed = maps.Clone(object), true
+		}
+		if stays {
+			out[name] = value
+		} else {
+			delete(out, name)
+		}
+	}
+	return out, changed
+}
+
+func pruneArray(s *Schema, array []any) (any, bool) {
+	out, changed := array, false
+	for i, value := range array {
+		pruned, other := prune(s.Items, value)
+		if !other {
+			continue
+		}
+		if !changed {
+			out, changed = slices.Clone(array), true
+		}
+		out[i] = pruned
+	}
+	return out, changed
+}
+
+// unknownFields names what prune removes, by name, so that the same object gives the same report.
+type unknownFields struct {
+	path  []json.Step
+	found []string
+}
+
+func (u *unknownFields) visit(s *Schema, v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		if s.describesObjects() {
+			u.object(s, v)
+		}
+	case []any:
+		if s.Items == nil {
+			return
+		}
+		for i, value := range v {
+			u.step(json.Item(i), s.Items, value)
+		}
+	}
+}
+
+func (u *unknownFields) object(s *Schema, object map[string]any) {
+	for _, name := range sortedNames(object) {
+		switch child, stays := s.known(name); {
+		case len(u.found) >= maxUnknown:
+			return
+		case !stays:
+			u.found = append(u.found, json.FormatPath(append(u.path, json.Name(name))))
+		case child != nil:
+			u.step(json.Name(name), child, object[name])
+		}
+	}
+}
+
+func (u *unknownFields) step(step json.Step, s *Schema, v any) {
+	u.path = append(u.path, step)
+	u.visit(s, v)
+	u.path = u.path[:len(u.path)-1]
+}

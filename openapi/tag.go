@@ -1,0 +1,297 @@
+package openapi
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/kindwright/kindwright/internal/json"
+)
+
+// keywords are the struct tags that say something about a field, in the order in which they are applied.
+var keywords = []string{
+	"doc", "format", "enum", "minimum", "maximum", "minLength", "maxLength", "pattern", "minItems", "maxItems", "list", "map",
+	"default", "selectable", "column", "required", "optional", "patchStrategy", "patchMergeKey",
+}
+
+// fieldTags are the tags of one field that concern its schema.
+type fieldTags struct {
+	doc    string // when no tag says otherwise
+	values map[string]string
+}
+
+// read adds the tags of a field to those that it has.
+func (f *fieldTags) read(tag reflect.StructTag, at place) error {
+	names, err := tagNames(tag)
+	if err != nil {
+		return at.errorf("tags `%s`: %w", tag, err)
+	}
+	for _, name := range names {
+		if slices.Contains(keywords, name) {
+			if f.values == nil {
+				f.values = map[string]string{}
+			}
+			f.values[name] = tag.Get(name)
+			continue
+		}
+		for _, keyword := range keywords {
+			if strings.EqualFold(keyword, name) {
+				return at.errorf("tag %s:%q: did you mean %s?", name, tag.Get(name), keyword)
+			}
+		}
+	}
+	return nil
+}
+
+// tagNames lists the keys of a tag, which reflect has no way to do. It refuses what reflect would silently ignore.
+func tagNames(tag reflect.StructTag) ([]string, error) {
+	var names []string
+	rest := strings.TrimLeft(string(tag), " ")
+	for rest != "" {
+		name, after, found := strings.Cut(rest, ":")
+		if !found || name == "" || strings.ContainsAny(name, " \"") {
+			return nil, errors.New(`not in the form key:"value"`)
+		}
+		value, err := strconv.QuotedPrefix(after)
+		if err != nil || value[0] != '"' {
+			return nil, fmt.Errorf("the value of %s is not in quotes", name)
+		}
+		names = append(names, name)
+		rest = strings.TrimLeft(after[len(value):], " ")
+	}
+	return names, nil
+}
+
+// apply returns the schema with what the tags add.
+func (f *fieldTags) apply(shared *Schema, at place) (*Schema, error) {
+	if len(f.values) == 0 && f.doc == "" {
+		return shared, nil
+	}
+	s := *shared
+	s.ready = nil
+	if f.doc != "" {
+		s.Description = f.doc
+	}
+	for _, keyword := range keywords {
+		value, present := f.values[keyword]
+		if !present {
+			continue
+		}
+		if err := setters[keyword](&s, value, at); err != nil {
+			return nil, at.errorf("tag %s:%q: %w", keyword, value, err)
+		}
+	}
+	for _, p := range s.prepare() {
+		if value, present := f.values[p.keyword]; present {
+			return nil, at.errorf("tag %s:%q: %s", p.keyword, value, p.detail)
+		}
+		return nil, at.errorf("%s: %s", p.keyword, p.detail)
+	}
+	return &s, nil
+}
+
+// required tells what the tags say about that, if anything.
+func (f *fieldTags) required(untagged bool, at place) (bool, error) {
+	_, required := f.values["required"]
+	_, optional := f.values["optional"]
+	if required && optional {
+		return false, at.errorf("tags required and optional contradict each other")
+	}
+	return required || untagged && !optional, nil
+}
+
+// setters put the value of a tag into a schema.
+var setters = map[string]func(s *Schema, value string, at place) error{
+	"doc":           func(s *Schema, v string, _ place) error { s.Description = v; return nil },
+	"patchStrategy": func(s *Schema, v string, _ place) error { s.PatchStrategy = v; return nil },
+	"patchMergeKey": func(s *Schema, v string, _ place) error { s.PatchMergeKey = v; return nil },
+	"required":      flag,
+	"optional":      flag,
+	"format":        setFormat,
+	"enum":          setEnum,
+	"default":       setDefault,
+	"minimum":       func(s *Schema, v string, _ place) (err error) { s.Minimum, err = s.bound(v); return err },
+	"maximum":       func(s *Schema, v string, _ place) (err error) { s.Maximum, err = s.bound(v); return err },
+	"minLength":     func(s *Schema, v string, _ place) (err error) { s.MinLength, err = s.count(v, String); return err },
+	"maxLength":     func(s *Schema, v string, _ place) (err error) { s.MaxLength, err = s.count(v, String); return err },
+	"minItems":      func(s *Schema, v string, _ place) (err error) { s.MinItems, err = s.count(v, Array); return err },
+	"maxItems":      func(s *Schema, v string, _ place) (err error) { s.MaxItems, err = s.count(v, Array); return err },
+	"pattern": func(s *Schema, v string, _ place) error {
+		s.Pattern = v
+		return s.only(String)
+	},
+	"list": setList,
+	"map": func(s *Schema, v string, _ place) error {
+		s.MapType = MapType(v)
+		return s.only(Object)
+	},
+	"selectable": func(s *Schema, v string, at place) error {
+		s.Selectable = true
+		return errors.Join(flag(s, v, at), s.oneScalar(at))
+	},
+	"column": setColumn,
+}
+
+func flag(_ *Schema, value string, _ place) error {
+	if value != "" && value != "true" {
+		return errors.New("the tag has no value")
+	}
+	return nil
+}
+
+// only refuses a tag on a value of another type.
+func (s *Schema) only(types ...Type) error {
+	if slices.Contains(types, s.Type) {
+		return nil
+	}
+	has := string(s.Type)
+	switch {
+	case s.IntOrString:
+		has = "integer or string"
+	case has == "":
+		has = "anything"
+	}
+	return fmt.Errorf("the tag is for type %s, the field has type %s", types[0], has)
+}
+
+// oneScalar refuses fields of which an object can have many, or that are no scalars.
+func (s *Schema) oneScalar(at place) error {
+	if at.repeated {
+		return errors.New("an object can have many of this field")
+	}
+	if s.Type == Object || s.Type == Array || s.Type == "" && !s.IntOrString {
+		return errors.New("the field is not a scalar")
+	}
+	return nil
+}
+
+func setFormat(s *Schema, value string, _ place) error {
+	if err := s.only(String, Integer, Number); err != nil {
+		return err
+	}
+	if !slices.Contains(Formats(), value) {
+		return fmt.Errorf("the format is not known; known are %s", strings.Join(Formats(), ", "))
+	}
+	if numeric := slices.Contains([]string{"int32", "int64", "float", "double"}, value); numeric == (s.Type == String) {
+		return fmt.Errorf("the format is not one of type %s", s.Type)
+	}
+	s.Format = value
+	return nil
+}
+
+func setEnum(s *Schema, value string, _ place) error {
+	s.Enum = nil
+	for text := range strings.SplitSeq(value, ",") {
+		v, err := s.scalar(text)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(s.Enum, func(other any) bool { return json.Equal(v, other) }) {
+			return fmt.Errorf("%q occurs twice", text)
+		}
+		s.Enum = append(s.Enum, v)
+	}
+	return nil
+}
+
+func setDefault(s *Schema, value string, _ place) (err error) {
+	if s.Type == Object || s.Type == Array || s.Type == "" && !s.IntOrString {
+		s.DefaultValue, err = json.DecodeTree([]byte(value), json.TreeOptions{})
+	} else {
+		s.DefaultValue, err = s.scalar(value)
+	}
+	if err == nil && s.DefaultValue == nil {
+		err = errors.New("null is no default")
+	}
+	return err
+}
+
+// scalar reads a value of the schema's type as a tag writes it: strings without quotes.
+func (s *Schema) scalar(text string) (any, error) {
+	switch {
+	case s.IntOrString:
+		if i, err := strconv.ParseInt(text, 10, 64); err == nil {
+			return i, nil
+		}
+		return text, nil
+	case s.Type == String:
+		return text, nil
+	case s.Type == Boolean:
+		if text == "true" || text == "false" {
+			return text == "true", nil
+		}
+		return nil, fmt.Errorf("%q is neither true nor false", text)
+	case s.Type == Integer || s.Type == Number:
+		return s.bound(text)
+	}
+	return nil, s.only(String, Integer, Number, Boolean)
+}
+
+// bound reads a number that fits the schema's type.
+func (s *Schema) bound(text string) (any, error) {
+	if err := s.only(Integer, Number); err != nil {
+		return nil, err
+	}
+	v, err := json.DecodeTree([]byte(text), json.TreeOptions{})
+	switch n := v.(type) {
+	case int64:
+		return n, nil
+	case float64:
+		if s.Type == Number {
+			return n, nil
+		}
+		return nil, fmt.Errorf("%q is not a whole number", text)
+	}
+	if err == nil || s.Type == Number {
+		return nil, fmt.Errorf("%q is not a number", text)
+	}
+	return nil, fmt.Errorf("%q is not a whole number of 64 bits", text)
+}
+
+func (s *Schema) count(text string, t Type) (*int64, error) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 {
+		return nil, fmt.Errorf("%q is not a whole number from 0 up", text)
+	}
+	return &n, s.only(t)
+}
+
+func setList(s *Schema, value string, _ place) error {
+	words := strings.Split(value, ",")
+	s.ListType, s.ListMapKeys = ListType(words[0]), nil
+	for _, word := range words[1:] {
+		key, found := strings.CutPrefix(word, "key=")
+		if !found || key == "" {
+			return fmt.Errorf("%q is not in the form key=name", word)
+		}
+		s.ListMapKeys = append(s.ListMapKeys, key)
+	}
+	if err := s.only(Array); err != nil {
+		return err
+	}
+	if s.ListType == "" {
+		return errors.New(`must be "atomic", "set" or "map,key=…"`)
+	}
+	return nil
+}
+
+func setColumn(s *Schema, value string, at place) error {
+	name, option, found := strings.Cut(value, ",")
+	if name == "" {
+		return errors.New("a column needs a name")
+	}
+	column := &ColumnTag{Name: name}
+	if found {
+		text, ok := strings.CutPrefix(option, "priority=")
+		priority, err := strconv.ParseInt(text, 10, 32)
+		if !ok || err != nil || priority < 0 {
+			return fmt.Errorf("%q is not in the form priority=1", option)
+		}
+		column.Priority = int32(priority)
+	}
+	s.Column = column
+	return s.oneScalar(at)
+}

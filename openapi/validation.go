@@ -1,0 +1,275 @@
+package openapi
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/status"
+)
+
+// Validate returns every problem of an object at once, up to a thousand, in the order of its names. Unknown fields are not
+// a problem here: Prune has removed them. Texts and cause types are those of Kubernetes.
+func (s *Schema) Validate(tree map[string]any) []status.FieldError {
+	if s.ready == nil {
+		return unready()
+	}
+	var w walk
+	if s.validate(&w, tree); len(w.errs) == 0 {
+		return nil
+	}
+	w = walk{sorted: true}
+	s.validate(&w, tree)
+	return w.errs
+}
+
+func (s *Schema) validate(w *walk, v any) {
+	if w.full() {
+		return
+	}
+	if v == nil {
+		if !s.allowsNull() {
+			w.wrongType(s, v)
+		}
+		return
+	}
+	if !s.hasType(v) {
+		w.wrongType(s, v)
+		return
+	}
+	if len(s.Enum) > 0 {
+		s.validateEnum(w, v)
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		s.validateObject(w, v)
+	case []any:
+		s.validateArray(w, v)
+	case string:
+		s.validateText(w, v)
+	case int64, float64:
+		s.validateNumber(w, v)
+	}
+	if len(s.AllOf)+len(s.AnyOf)+len(s.OneOf) > 0 || s.Not != nil {
+		s.validateBranches(w, v)
+	}
+}
+
+func (s *Schema) validateEnum(w *walk, v any) {
+	if s.ready.enum != nil {
+		text, err := json.AppendTree(nil, v)
+		if _, known := s.ready.enum[string(text)]; known && err == nil {
+			return
+		}
+	} else {
+		for _, allowed := range s.Enum {
+			if json.Equal(v, allowed) {
+				return
+			}
+		}
+	}
+	w.fail(meta.CauseFieldValueNotSupported, v, "supported values: "+s.enumText())
+}
+
+// maxEnumShown bounds how many allowed values an error repeats.
+const maxEnumShown = 50
+
+func (s *Schema) enumText() string {
+	var b strings.Builder
+	for i, v := range s.Enum {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		if i == maxEnumShown {
+			fmt.Fprintf(&b, "and %d more", len(s.Enum)-i)
+			break
+		}
+		if text, ok := v.(string); ok {
+			b.WriteString(strconv.Quote(text))
+		} else if text, err := json.AppendTree(nil, v); err == nil {
+			b.Write(text)
+		}
+	}
+	return b.String()
+}
+
+func (s *Schema) validateObject(w *walk, object map[string]any) {
+	for _, name := range s.Required {
+		if _, present := object[name]; !present {
+			w.failAt(json.Name(name), meta.CauseFieldValueRequired, nil, "")
+		}
+	}
+	if n := int64(len(object)); s.MaxProperties != nil && n > *s.MaxProperties {
+		w.fail(meta.CauseFieldValueTooMany, n, fmt.Sprintf("must have at most %d items", *s.MaxProperties))
+	} else if s.MinProperties != nil && n < *s.MinProperties {
+		w.fail(meta.CauseFieldValueInvalid, n, w.body("should have at least %d properties", *s.MinProperties))
+	}
+	if len(s.ready.properties) == 0 && s.AdditionalProperties == nil {
+		return
+	}
+	if w.sorted {
+		for _, name := range sortedNames(object) {
+			s.validateMember(w, name, object[name])
+		}
+		return
+	}
+	for name, value := range object {
+		s.validateMember(w, name, value)
+	}
+}
+
+func (s *Schema) validateMember(w *walk, name string, value any) {
+	child := s.child(name)
+	if child == nil {
+		return
+	}
+	w.path = append(w.path, json.Name(name))
+	child.validate(w, value)
+	w.path = w.path[:len(w.path)-1]
+}
+
+func (s *Schema) validateArray(w *walk, array []any) {
+	if n := int64(len(array)); s.MaxItems != nil && n > *s.MaxItems {
+		w.fail(meta.CauseFieldValueTooMany, n, fmt.Sprintf("must have at most %d items", *s.MaxItems))
+	} else if s.MinItems != nil && n < *s.MinItems {
+		w.fail(meta.CauseFieldValueInvalid, n, w.body("should have at least %d items", *s.MinItems))
+	}
+	if s.Items != nil {
+		for i, value := range array {
+			w.path = append(w.path, json.Item(i))
+			s.Items.validate(w, value)
+			w.path = w.path[:len(w.path)-1]
+		}
+	}
+	if (s.ListType == ListSet || s.ListType == ListMap) && len(array) > 1 {
+		s.validateUnique(w, array)
+	}
+}
+
+// validateUnique reports items of a set that are equal, and items of a keyed list that have equal keys.
+func (s *Schema) validateUnique(w *walk, array []any) {
+	seen := make(map[string]struct{}, len(array))
+	var text []byte
+	for i, item := range array {
+		identity := item
+		if s.ListType == ListMap {
+			identity = s.keysOf(item)
+		}
+		var err error
+		if text, err = json.AppendTree(text[:0], identity); err != nil {
+			continue
+		}
+		if _, dup := seen[string(text)]; dup {
+			w.failAt(json.Item(i), meta.CauseFieldValueDuplicate, identity, "")
+			continue
+		}
+		seen[string(text)] = struct{}{}
+	}
+}
+
+// keysOf returns the keys that an item of a keyed list has. An item without any is reported for that elsewhere.
+func (s *Schema) keysOf(item any) any {
+	object, ok := item.(map[string]any)
+	if !ok {
+		return item
+	}
+	keys := make(map[string]any, len(s.ListMapKeys))
+	for _, name := range s.ListMapKeys {
+		if value, present := object[name]; present {
+			keys[name] = value
+		}
+	}
+	return keys
+}
+
+func (s *Schema) validateText(w *walk, text string) {
+	if s.MinLength != nil || s.MaxLength != nil {
+		n := int64(utf8.RuneCountInString(text))
+		if s.MaxLength != nil && n > *s.MaxLength {
+			w.fail(meta.CauseFieldValueTooLong, nil, fmt.Sprintf("may not be more than %d characters", *s.MaxLength))
+			return // a pattern need not look at what is too long
+		}
+		if s.MinLength != nil && n < *s.MinLength {
+			w.fail(meta.CauseFieldValueInvalid, text, w.body("should be at least %d chars long", *s.MinLength))
+		}
+	}
+	if s.ready.pattern != nil {
+		switch matches, err := s.ready.pattern.match(text); {
+		case err != nil:
+			w.fail(meta.CauseFieldValueTooLong, nil, err.Error())
+		case !matches:
+			w.fail(meta.CauseFieldValueInvalid, text, w.body("should match '%s'", s.Pattern))
+		}
+	}
+	if _, problem := s.scalarForm(text); problem != "" {
+		w.fail(meta.CauseFieldValueInvalid, text, problem)
+	} else if check, known := formats[s.Format]; known && s.Form == "" && s.codec == nil && !check(text) {
+		w.fail(meta.CauseFieldValueInvalid, text, w.body("must be of type %s: %q", s.Format, cut(text)))
+	}
+}
+
+// cut keeps messages short.
+func cut(text string) string {
+	const limit = 100
+	if len(text) <= limit {
+		return text
+	}
+	return strings.ToValidUTF8(text[:limit], "") + "…"
+}
+
+func (s *Schema) validateNumber(w *walk, v any) {
+	if _, problem := s.scalarForm(v); problem != "" {
+		w.fail(meta.CauseFieldValueInvalid, v, problem)
+	}
+	if s.Minimum != nil {
+		switch c := compareNumbers(v, s.Minimum); {
+		case s.ExclusiveMinimum && c <= 0:
+			w.fail(meta.CauseFieldValueInvalid, v, w.body("should be greater than %v", s.Minimum))
+		case c < 0:
+			w.fail(meta.CauseFieldValueInvalid, v, w.body("should be greater than or equal to %v", s.Minimum))
+		}
+	}
+	if s.Maximum != nil {
+		switch c := compareNumbers(v, s.Maximum); {
+		case s.ExclusiveMaximum && c >= 0:
+			w.fail(meta.CauseFieldValueInvalid, v, w.body("should be less than %v", s.Maximum))
+		case c > 0:
+			w.fail(meta.CauseFieldValueInvalid, v, w.body("should be less than or equal to %v", s.Maximum))
+		}
+	}
+	if s.MultipleOf != nil && !multipleOf(v, s.MultipleOf) {
+		w.fail(meta.CauseFieldValueInvalid, v, w.body("should be a multiple of %v", s.MultipleOf))
+	}
+}
+
+func (s *Schema) validateBranches(w *walk, v any) {
+	for _, branch := range s.AllOf {
+		branch.validate(w, v)
+	}
+	if len(s.AnyOf) > 0 && s.valid(s.AnyOf, v, 1) == 0 {
+		w.fail(meta.CauseFieldValueInvalid, v, w.body("must validate at least one schema (anyOf)"))
+	}
+	if len(s.OneOf) > 0 && s.valid(s.OneOf, v, 2) != 1 {
+		w.fail(meta.CauseFieldValueInvalid, v, w.body("must validate one and only one schema (oneOf)"))
+	}
+	if s.Not != nil && s.valid([]*Schema{s.Not}, v, 1) == 1 {
+		w.fail(meta.CauseFieldValueInvalid, v, w.body("must not validate the schema (not)"))
+	}
+}
+
+// valid counts the branches that a value satisfies, up to enough.
+func (s *Schema) valid(branches []*Schema, v any, enough int) (n int) {
+	for _, branch := range branches {
+		w := walk{limit: 1}
+		if branch.validate(&w, v); len(w.errs) == 0 {
+			n++
+		}
+		if n == enough {
+			break
+		}
+	}
+	return n
+}
