@@ -9,8 +9,9 @@ import (
 
 // Prefix is a view of b in which one tenant is alone: its keys lie under
 // "/t/<tenant>" in b and have their usual form above. Tenants do not see each
-// other, nor the keys that are in b without a tenant; no tenant's name is a
-// prefix of another's. Views may be nested.
+// other, nor the keys that are in b without a tenant; whatever their names are,
+// none reaches into another. Who lists or watches all of b sees everybody's keys,
+// under "/t/"; so does the outer of two nested views with the inner one's.
 //
 // Revisions and history are b's: a tenant's revisions have gaps where others
 // wrote, and Compact through any view compacts for all, so the shortest window

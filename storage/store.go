@@ -270,24 +270,21 @@ func (s *Store) checkOp(op *Op) error {
 }
 
 // checkTogether looks at the operations as a set: distinct keys, and at most one
-// changed key per resource.
+// changed key per resource. Comparing each with all before it is cheap for the
+// handful that commits have, and bounded by the limit for the others.
 func checkTogether(ops []Op) (key string, err error) {
-	keys := make(map[string]struct{}, len(ops))
-	changed := make(map[string]string, len(ops))
 	for i := range ops {
 		key := ops[i].Key
-		if _, twice := keys[key]; twice {
-			return key, fmt.Errorf("%w: key occurs twice in one commit", ErrInvalid)
-		}
-		keys[key] = struct{}{}
 		resource := resourceOf(key)
-		if ops[i].Type == OpCheck || resource == "" {
-			continue
+		for j := range i {
+			other := ops[j].Key
+			if key == other {
+				return key, fmt.Errorf("%w: key occurs twice in one commit", ErrInvalid)
+			}
+			if resource != "" && ops[i].Type != OpCheck && ops[j].Type != OpCheck && strings.HasPrefix(other, resource) {
+				return key, fmt.Errorf("%w: commit changes two keys of resource %q, the other is %q; a revision holds at most one change of a resource", ErrInvalid, resource, other)
+			}
 		}
-		if other, twice := changed[resource]; twice {
-			return key, fmt.Errorf("%w: commit changes two keys of resource %q, the other is %q; a revision holds at most one change of a resource", ErrInvalid, resource, other)
-		}
-		changed[resource] = key
 	}
 	return "", nil
 }

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"strings"
 
@@ -17,7 +18,7 @@ const listStep = 4096
 func (db *DB) List(ctx context.Context, r storage.ListRequest) (storage.Page, error) {
 	for {
 		page, err := db.list(ctx, r)
-		if err == storage.ErrCompacted && r.At == 0 {
+		if r.At == 0 && errors.Is(err, storage.ErrCompacted) {
 			continue // now was compacted away between two steps; there is a newer now
 		}
 		return page, err

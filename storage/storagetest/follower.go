@@ -56,7 +56,9 @@ func (f *follower) run(ctx context.Context, watch func(func(storage.Batch, error
 func (f *follower) next() storage.Batch {
 	f.scene.Helper()
 	batch, ok := f.receive()
-	require.True(f.scene, ok, "watch %q ended having reached %d: %v", f.order.prefix, f.order.told, f.end)
+	if !ok { // only now may f.end be read
+		f.scene.Fatalf("watch %q ended having reached %d: %v", f.order.prefix, f.order.told, f.end)
+	}
 	require.NoError(f.scene, f.order.accept(batch))
 	return batch
 }

@@ -1,0 +1,48 @@
+package memory_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/kindwright/kindwright/storage"
+	"github.com/kindwright/kindwright/storage/memory"
+)
+
+// A store begins at the current time in microseconds, so that revisions issued
+// before a restart are all in its past.
+func ExampleWithNow() {
+	now := func() time.Time { return time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC) }
+	db := memory.New(memory.WithNow(now))
+	defer db.Close()
+	rev, err := db.Commit(context.Background(), []storage.Op{storage.Put(storage.SysKey("format"), []byte("1"), storage.Absent)})
+	fmt.Println(rev, err)
+	// Output:
+	// 1893553445000001 <nil>
+}
+
+// Everything since the last compaction can be listed as it was.
+func ExampleDB_List() {
+	ctx := context.Background()
+	db := memory.New(memory.WithFirstRevision(100))
+	defer db.Close()
+	key := storage.ObjectKey("widgets", "default", "hinge")
+	for _, value := range []string{"brass", "steel", "gold"} {
+		_, _ = db.Commit(ctx, []storage.Op{storage.Put(key, []byte(value), storage.Any)})
+	}
+	_ = db.Compact(ctx, 102)
+	for _, at := range []storage.Revision{101, 102, 103, 104} {
+		page, err := db.List(ctx, storage.ListRequest{At: at, Limit: 10})
+		for _, record := range page.Records {
+			fmt.Printf("%d: %s\n", at, record.Value)
+		}
+		if err != nil {
+			fmt.Printf("%d: %v\n", at, err)
+		}
+	}
+	// Output:
+	// 101: revision has been compacted
+	// 102: steel
+	// 103: gold
+	// 104: revision has not been reached yet
+}
