@@ -174,7 +174,7 @@ func (e *Engine) mark(ctx context.Context, s *Served, key string, old *watch.Ent
 	}
 	rev := old.Revision()
 	if !o.DryRun {
-		op := storage.Put(key, encodeRecord(r.Schema.Fingerprint(), encoded), storage.Expect(rev))
+		op := storage.Put(key, encodeRecord(r.fingerprint, encoded), storage.Expect(rev))
 		if rev, err = e.store(ctx, s, []storage.Op{op}, Change{Old: tree, New: next}); err != nil {
 			return nil, e.deleteError(r, err)
 		}

@@ -192,7 +192,7 @@ func (e *Engine) unload(gone []*Served) {
 // decoder makes entries of stored records. A record written under another schema is brought to the present one in memory,
 // at its own revision and without a write, so that a new default shows in every read (design rule 9).
 func (e *Engine) decoder(s *Served) func(storage.Record) (*watch.Entry, error) {
-	want := s.Resource.Schema.Fingerprint()
+	want := s.Resource.fingerprint
 	return func(rec storage.Record) (*watch.Entry, error) {
 		have, object, err := splitRecord(rec.Value)
 		if err != nil {

@@ -587,7 +587,7 @@ func TestRule20_StepsRunInOrderAndAdmissionSeesWhatIsStored(t *testing.T) {
 	order = nil
 	_, err = merge(e, t.Context(), named("x"), `{"spec":{"note":"ok"}}`)
 	require.NoError(t, err)
-	require.Equal(t, []string{"default", "mutate", "validate", "validateUpdate", "admit"}, order)
+	require.Equal(t, []string{"default", "mutate", "default", "validate", "validateUpdate", "admit"}, order)
 	require.Equal(t, stored, before, "X1: the old object is what is stored")
 	_, err = merge(e, t.Context(), named("x"), `{"spec":{"note":"bad","size":0}}`)
 	require.Len(t, status.From(err).Status().Details.Causes, 2, "errors of schema and hook come together")

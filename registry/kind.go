@@ -75,7 +75,7 @@ func (k Kind[T]) Resource() (*Resource, error) {
 		StorageName:   k.StorageName,
 		Schema:        schema,
 		Columns:       k.Columns,
-		Selectable:    schema.Selectables(),
+		Selectable:    schema.SelectableFields(),
 		NameRule:      k.NameRule,
 		Writes:        k.Writes,
 		Deletion:      k.Deletion,

@@ -83,7 +83,7 @@ func commit(ctx context.Context, w *write) error {
 		change.New = nil
 		op = storage.Delete(w.key, expect)
 	} else {
-		op = storage.Put(w.key, encodeRecord(w.resource().Schema.Fingerprint(), w.encoded), expect)
+		op = storage.Put(w.key, encodeRecord(w.resource().fingerprint, w.encoded), expect)
 	}
 	if w.opts.DryRun {
 		return w.pretend(ctx)

@@ -113,7 +113,8 @@ type Resource struct {
 	// stored (MODEL-21). All fields about stored objects are unused then.
 	Virtual func(ctx context.Context, t Tree) (Tree, error)
 
-	layout *table.Layout // of Columns, made by complete
+	layout      *table.Layout // of Columns, made by complete
+	fingerprint uint64        // of Schema, likewise
 }
 
 // Layout returns the prepared columns of the resource. It is nil before the resource was given to an Engine.
@@ -197,7 +198,7 @@ func (r *Resource) complete() error {
 	if err != nil {
 		return fmt.Errorf("kind %s (%s): %w", n.Kind, r.APIVersion(), err)
 	}
-	r.layout = layout
+	r.layout, r.fingerprint = layout, r.Schema.Fingerprint()
 	return nil
 }
 

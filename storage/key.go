@@ -84,7 +84,19 @@ func escape(s string) string {
 	if !strings.ContainsAny(s, "/%") {
 		return s
 	}
-	return strings.NewReplacer("%", "%25", "/", "%2F").Replace(s)
+	var b strings.Builder
+	b.Grow(len(s) + 8)
+	for i := range len(s) {
+		switch s[i] {
+		case '%':
+			b.WriteString("%25")
+		case '/':
+			b.WriteString("%2F")
+		default:
+			b.WriteByte(s[i])
+		}
+	}
+	return b.String()
 }
 
 // unescape reverses escape and refuses what escape does not write.

@@ -1,0 +1,91 @@
+package kindwright_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kindwright/kindwright"
+	"github.com/kindwright/kindwright/kinds"
+	"github.com/kindwright/kindwright/storage/memory"
+)
+
+// discard is a ResponseWriter that costs nothing.
+type discard struct {
+	header http.Header
+	bytes  int
+	code   int
+}
+
+func (d *discard) Header() http.Header         { return d.header }
+func (d *discard) WriteHeader(code int)        { d.code = code }
+func (d *discard) Write(p []byte) (int, error) { d.bytes += len(p); return len(p), nil }
+
+func benchServer(b *testing.B, objects int) *kindwright.Server {
+	b.Helper()
+	db := memory.New()
+	srv, err := kindwright.New(db, kindwright.Serve(gadgets(), kinds.ControlPlane()), kindwright.Authenticate(header))
+	require.NoError(b, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	require.NoError(b, srv.Start(ctx))
+	b.Cleanup(func() { cancel(); srv.Wait(); _ = db.Close() })
+	for i := range objects {
+		body := fmt.Sprintf(`{"metadata":{"name":"g%06d"},"data":{"text":%q}}`, i, strings.Repeat("lorem ip", 96))
+		require.Equal(b, 201, send(srv, request("POST", gadgetPath, body)).code)
+	}
+	return srv
+}
+
+func request(method, path, body string) *http.Request {
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	r.Header.Set("X-User", "admin")
+	r.Header.Set("X-Groups", "system:masters")
+	r.Header.Set("Content-Type", "application/json")
+	return r
+}
+
+func send(srv http.Handler, r *http.Request) *discard {
+	w := &discard{header: http.Header{}}
+	srv.ServeHTTP(w, r)
+	return w
+}
+
+// BenchmarkGet is one get through the whole chain, without the network.
+func BenchmarkGet(b *testing.B) {
+	srv := benchServer(b, 1)
+	r := request("GET", gadgetPath+"/g000000", "")
+	b.ReportAllocs()
+	for b.Loop() {
+		if w := send(srv, r); w.code != 200 {
+			b.Fatal(w.code)
+		}
+	}
+}
+
+// BenchmarkList10000 is a list of 10,000 objects of 1 KiB through the whole chain, without the network.
+func BenchmarkList10000(b *testing.B) {
+	srv := benchServer(b, 10_000)
+	for _, form := range []struct{ name, accept string }{
+		{"JSON", "application/json"},
+		{"Table", "application/json;as=Table;v=v1;g=meta.k8s.io"},
+		{"Metadata", "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"},
+	} {
+		b.Run(form.name, func(b *testing.B) {
+			r := request("GET", gadgetPath, "")
+			r.Header.Set("Accept", form.accept)
+			b.ReportAllocs()
+			for b.Loop() {
+				w := send(srv, r)
+				if w.code != 200 {
+					b.Fatal(w.code)
+				}
+				b.SetBytes(int64(w.bytes))
+			}
+		})
+	}
+}
