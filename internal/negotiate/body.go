@@ -40,7 +40,6 @@ func ReadBody(w http.ResponseWriter, r *http.Request, o BodyOptions) ([]byte, er
 	}
 	mediaType, err := bodyType(r, o.Authenticated)
 	if err != nil {
-		leaveUnread(w, r)
 		return nil, err
 	}
 	data, err := ReadRaw(w, r, limit)
@@ -102,12 +101,10 @@ func ContentType(header string) (mediaType string, ok bool) {
 // ReadRaw reads the body of r, of whatever media type, up to limit bytes. Its errors are those of [ReadBody].
 func ReadRaw(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	if coding := trim(strings.Join(r.Header["Content-Encoding"], ",")); coding != "" && !strings.EqualFold(coding, "identity") {
-		leaveUnread(w, r)
 		w.Header().Set("Accept-Encoding", "identity") // RFC 9110, 15.5.16: what would have been accepted
 		return nil, status.UnsupportedMediaType([]string{"any of them without a Content-Encoding"})
 	}
 	if r.ContentLength > limit {
-		leaveUnread(w, r)
 		return nil, status.TooLarge(limit)
 	}
 	if r.Body == nil || r.ContentLength == 0 {
@@ -121,28 +118,12 @@ func ReadRaw(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error
 	case err == nil:
 		return data, nil
 	case ctx.Err() != nil:
-		leaveUnread(w, r)
 		return nil, status.From(ctx.Err())
 	}
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return nil, status.TooLarge(limit)
 	}
 	return nil, status.BadRequest("the body of the request could not be read to its end")
-}
-
-// past is a deadline that is over.
-func past() time.Time { return time.Unix(1, 0) }
-
-// leaveUnread keeps net/http from waiting for the rest of a body that nobody wants, which a client may never send: before
-// it answers, and again before it takes the next request of the connection, it reads on for a while.
-func leaveUnread(w http.ResponseWriter, r *http.Request) {
-	if r.ContentLength == 0 {
-		return
-	}
-	_ = http.NewResponseController(w).SetReadDeadline(past()) // not every writer has one; then the server's own must do
-	if r.ProtoMajor == 1 {
-		w.Header().Set("Connection", "close") // in HTTP/2 it would end the other streams of the client
-	}
 }
 
 // interruptible lets the end of ctx interrupt reads of the request's body, which know nothing of contexts. The function
@@ -157,7 +138,7 @@ func interruptible(ctx context.Context, w http.ResponseWriter) (release func()) 
 	interrupted := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(interrupted)
-		_ = connection.SetReadDeadline(past())
+		_ = connection.SetReadDeadline(time.Unix(1, 0)) // long past
 	})
 	return func() {
 		if stop() {

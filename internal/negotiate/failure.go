@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/status"
@@ -12,6 +13,8 @@ import (
 // WriteError answers r with a Status document that tells about err (ERR-19), in the media type that the client accepts,
 // else in JSON. Errors that are not *status.Error are internal ones, whose text stays here; see [status.From]. The header
 // repeats when to try again (ERR-24) and carries the warnings collected so far.
+//
+// What is still to come of the body is waited for half a second at most, and then the connection ends.
 func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	failure := status.From(err)
 	if failure == nil {
@@ -29,7 +32,19 @@ func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	for _, name := range []string{"Content-Encoding", "Content-Length", "Etag", "Expires", "Last-Modified"} {
 		h.Del(name) // it spoke of the answer that did not come about
 	}
+	leaveUnread(w, r)
 	_ = new(Output).Write(w, r, errorForm(r), failure.Code(), document) // nobody is left to tell
+}
+
+// drain is how long a refused body may go on.
+const drain = 500 * time.Millisecond
+
+// leaveUnread keeps net/http from waiting without end for the rest of a body that was refused. Before it answers it reads on
+// for a while, to use the connection again, and a client that announced a body may never send it (B4, H4).
+func leaveUnread(w http.ResponseWriter, r *http.Request) {
+	if r.ContentLength != 0 {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(drain)) // not every writer has one; then the server's own must do
+	}
 }
 
 // errorForm is the form of an error. Whether the answer would have been a Table plays no part in it.
