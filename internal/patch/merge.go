@@ -66,5 +66,9 @@ func (o *Options) decode(patch []byte) (any, error) {
 func (o *Options) invalid(why string) error {
 	cause := meta.StatusCause{Type: meta.CauseFieldValueInvalid, Field: "patch", Message: "Invalid value: " + why}
 	refused := status.Invalid(o.Kind, o.Name, nil)
-	return refused.WithMessage(refused.Error() + ": patch: " + cause.Message).WithCauses(cause)
+	message := "patch: " + cause.Message
+	if o.Kind.Kind != "" {
+		message = refused.Error() + ": " + message
+	}
+	return refused.WithMessage(message).WithCauses(cause)
 }

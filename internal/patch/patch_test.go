@@ -72,6 +72,9 @@ func TestPATCH_15_CannotBeApplied(t *testing.T) {
 	require.Equal(t, &meta.StatusDetails{Name: "w", Group: "example.dev", Kind: "Widget", Causes: []meta.StatusCause{
 		{Type: meta.CauseFieldValueInvalid, Field: "patch", Message: "Invalid value: error in remove for path: '/spec/x': unable to remove nonexistent key: x: missing value"}}}, failure.Details)
 	require.Equal(t, `Widget.example.dev "w" is invalid: patch: `+failure.Details.Causes[0].Message, failure.Message)
+
+	_, err = JSON(object(t, `{}`), []byte(`[{"op":"remove","path":""}]`), Options{})
+	require.EqualError(t, err, `patch: Invalid value: operation 0 (remove ""): the whole object cannot be removed`)
 }
 
 func TestErrorsDoNotQuoteValues(t *testing.T) {
