@@ -1,0 +1,192 @@
+package discovery
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/meta"
+)
+
+// A document is one answer as JSON, and a hash of it.
+type document struct {
+	body []byte
+	hash string
+}
+
+func newDocument(body []byte) *document {
+	sum := sha256.Sum256(body)
+	return &document{body: body, hash: strings.ToUpper(hex.EncodeToString(sum[:]))}
+}
+
+func encode(v any) (*document, error) {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	return newDocument(body), nil
+}
+
+// catalog is all documents of one generation. It is immutable, but for the documents that are built when they are first
+// asked for.
+type catalog struct {
+	generation uint64
+	plain      map[string]*document                 // by path
+	aggregated map[string]*document                 // by path: /api and /apis
+	schemas    map[string]func() (*document, error) // OpenAPI, by name: api/v1, apis/example.dev/v1
+	index      func() (*document, error)            // of the OpenAPI documents
+}
+
+// build makes the documents of a set of groups.
+func (h *Handler) build(generation uint64, groups []Group, docs func(group, version string) ([]byte, error)) (*catalog, error) {
+	c := &catalog{generation: generation, plain: map[string]*document{}, aggregated: map[string]*document{}, schemas: map[string]func() (*document, error){}}
+	groups = sorted(groups)
+	core, named := split(groups)
+	plain := map[string]any{
+		"/version": h.Version,
+		"/api":     meta.APIVersions{TypeMeta: meta.TypeMeta{Kind: "APIVersions"}, Versions: versionNames(core), ServerAddressByClientCIDRs: h.addresses()},
+		"/apis":    meta.APIGroupList{TypeMeta: meta.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: apiGroups(named)},
+	}
+	for _, g := range groups {
+		if g.Name != "" {
+			one := apiGroup(g)
+			one.TypeMeta = meta.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}
+			plain["/apis/"+g.Name] = one
+		}
+		for _, v := range g.Versions {
+			name := documentName(g.Name, v.Name)
+			plain["/"+name] = resourceList(g.Name, v)
+			if docs != nil {
+				c.schemas[name] = sync.OnceValues(func() (*document, error) {
+					body, err := docs(g.Name, v.Name)
+					if err != nil {
+						return nil, err
+					}
+					return newDocument(body), nil
+				})
+			}
+		}
+	}
+	plain["/"] = h.rootPaths(plain, c.schemas)
+	for path, v := range plain {
+		d, err := encode(v)
+		if err != nil {
+			return nil, err
+		}
+		c.plain[path] = d
+	}
+	for path, groups := range map[string][]Group{"/api": core, "/apis": named} {
+		d, err := encode(h.aggregate(groups))
+		if err != nil {
+			return nil, err
+		}
+		c.aggregated[path] = d
+	}
+	if docs != nil {
+		c.index = sync.OnceValues(func() (*document, error) { return h.buildIndex(c.schemas) })
+	}
+	return c, nil
+}
+
+// documentName is the path of a group version without its first slash, which is also the name of its OpenAPI document.
+func documentName(group, version string) string {
+	if group == "" {
+		return "api/" + version
+	}
+	return "apis/" + group + "/" + version
+}
+
+// sorted returns the groups with versions and resources in the order in which they are listed. Groups keep theirs.
+func sorted(groups []Group) []Group {
+	groups = slices.Clone(groups)
+	for i := range groups {
+		versions := slices.Clone(groups[i].Versions)
+		slices.SortStableFunc(versions, func(a, b Version) int { return meta.CompareVersions(a.Name, b.Name) })
+		for j := range versions {
+			resources := slices.Clone(versions[j].Resources)
+			slices.SortStableFunc(resources, func(a, b Resource) int { return strings.Compare(a.Plural, b.Plural) })
+			versions[j].Resources = resources
+		}
+		groups[i].Versions = versions
+	}
+	return groups
+}
+
+// split separates the core group, which is listed at /api, from the others.
+func split(groups []Group) (core, named []Group) {
+	for _, g := range groups {
+		if g.Name == "" {
+			core = append(core, g)
+		} else {
+			named = append(named, g)
+		}
+	}
+	return core, named
+}
+
+func versionNames(groups []Group) []string {
+	names := []string{}
+	for _, g := range groups {
+		for _, v := range g.Versions {
+			names = append(names, v.Name)
+		}
+	}
+	return names
+}
+
+func (h *Handler) addresses() []meta.ServerAddressByClientCIDR {
+	if h.ServerAddress == "" {
+		return []meta.ServerAddressByClientCIDR{}
+	}
+	return []meta.ServerAddressByClientCIDR{{ClientCIDR: "0.0.0.0/0", ServerAddress: h.ServerAddress}}
+}
+
+// rootPaths lists what the server answers, below its prefix.
+func (h *Handler) rootPaths(plain map[string]any, schemas map[string]func() (*document, error)) meta.RootPaths {
+	paths := slices.Clone(h.Paths)
+	for path := range plain {
+		paths = append(paths, path)
+	}
+	if len(schemas) > 0 {
+		paths = append(paths, schemaRoot)
+	}
+	for name := range schemas {
+		paths = append(paths, schemaRoot+"/"+name)
+	}
+	for i := range paths {
+		paths[i] = h.prefix() + paths[i]
+	}
+	slices.Sort(paths)
+	return meta.RootPaths{Paths: slices.Compact(paths)}
+}
+
+// schemaRoot is the path of the index of OpenAPI documents.
+const schemaRoot = "/openapi/v3"
+
+// buildIndex lists the OpenAPI documents with their hashes, and so builds them all. One that cannot be built is left out:
+// it is one group's affair.
+func (h *Handler) buildIndex(schemas map[string]func() (*document, error)) (*document, error) {
+	paths := map[string]any{}
+	for name, schema := range schemas {
+		d, err := schema()
+		if err != nil {
+			h.Logger.Error(err, "an OpenAPI document cannot be built", "document", name)
+			continue
+		}
+		paths[name] = map[string]any{"serverRelativeURL": h.schemaURL(name, d)}
+	}
+	body, err := json.AppendTree(nil, map[string]any{"paths": paths})
+	if err != nil {
+		return nil, err
+	}
+	return newDocument(body), nil
+}
+
+// schemaURL is the address of an OpenAPI document as it is now: its content never changes.
+func (h *Handler) schemaURL(name string, d *document) string {
+	return (&url.URL{Path: h.prefix() + schemaRoot + "/" + name, RawQuery: "hash=" + d.hash}).String()
+}

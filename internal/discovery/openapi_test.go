@@ -1,0 +1,110 @@
+package discovery
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/go-logr/logr/funcr"
+	"github.com/stretchr/testify/require"
+)
+
+type index struct {
+	Paths map[string]struct {
+		ServerRelativeURL string `json:"serverRelativeURL"`
+	} `json:"paths"`
+}
+
+func TestOAPI_02_Index(t *testing.T) {
+	h := handler()
+	var logged []string
+	h.Logger = funcr.New(func(_, args string) { logged = append(logged, args) }, funcr.Options{})
+	w := ask(t, h, "GET /openapi/v3")
+	require.Equal(t, "application/json", w.Header().Get("Content-Type"))
+	require.NotEmpty(t, w.Header().Get("Etag"))
+	got := body[index](t, w)
+	require.Len(t, got.Paths, 6, "the document that cannot be built is left out")
+	require.Regexp(t, `^/openapi/v3/apis/example.dev/v1\?hash=[0-9A-F]{64}$`, got.Paths["apis/example.dev/v1"].ServerRelativeURL)
+	require.Regexp(t, `^/openapi/v3/api/v1\?hash=[0-9A-F]{64}$`, got.Paths["api/v1"].ServerRelativeURL)
+	require.Len(t, logged, 1)
+	require.Contains(t, logged[0], "apis/another.dev/v1")
+	require.Equal(t, http.StatusNotModified, ask(t, h, "GET /openapi/v3", "If-None-Match", w.Header().Get("Etag")).Code)
+}
+
+func TestOAPI_DocumentByHash(t *testing.T) {
+	h := handler()
+	address := body[index](t, ask(t, h, "GET /openapi/v3")).Paths["apis/example.dev/v1"].ServerRelativeURL
+
+	w := ask(t, h, "GET "+address)
+	require.JSONEq(t, `{"openapi":"3.0.0","info":{"title":"example.dev/v1"}}`, w.Body.String())
+	require.Equal(t, "public, immutable", w.Header().Get("Cache-Control"))
+	require.Equal(t, "Sun, 21 Nov 2027 12:00:00 GMT", w.Header().Get("Expires"))
+	require.Equal(t, "Accept", w.Header().Get("Vary"))
+	require.Equal(t, http.StatusNotModified, ask(t, h, "GET "+address, "If-None-Match", w.Header().Get("Etag")).Code)
+
+	w = ask(t, h, "GET /openapi/v3/apis/example.dev/v1")
+	require.Equal(t, http.StatusOK, w.Code)
+	require.Empty(t, w.Header().Get("Expires"), "without a hash it may change")
+	require.Empty(t, w.Header().Get("Cache-Control"))
+}
+
+func TestOAPI_StaleHashLeadsToThePresentDocument(t *testing.T) {
+	for _, prefix := range []string{"", "/shop", "/a/shop/"} {
+		h := handler()
+		h.PathPrefix = prefix
+		clean := strings.TrimSuffix(prefix, "/")
+		address := body[index](t, ask(t, h, "GET "+clean+"/openapi/v3")).Paths["apis/example.dev/v1"].ServerRelativeURL
+		require.True(t, strings.HasPrefix(address, clean+"/openapi/v3/apis/example.dev/v1?hash="), address)
+
+		w := ask(t, h, "GET "+clean+"/openapi/v3/apis/example.dev/v1?hash=OLD")
+		require.Equal(t, http.StatusMovedPermanently, w.Code)
+		require.Equal(t, address, w.Header().Get("Location"))
+		require.Equal(t, "no-cache, private", w.Header().Get("Cache-Control"))
+		require.Equal(t, http.StatusOK, ask(t, h, "GET "+address).Code)
+	}
+}
+
+func TestPathPrefixInRootPaths(t *testing.T) {
+	h := handler()
+	h.PathPrefix = "/shop"
+	w := ask(t, h, "GET /shop/")
+	require.Equal(t, http.StatusOK, w.Code)
+	require.Contains(t, w.Body.String(), `"/shop/apis/example.dev/v1"`)
+	require.NotContains(t, w.Body.String(), `"/apis`)
+}
+
+func TestOAPI_MediaTypes(t *testing.T) {
+	const protobuf = "application/com.github.proto-openapi.spec.v3@v1.0+protobuf"
+	for _, path := range []string{"/openapi/v3", "/openapi/v3/api/v1"} {
+		for _, accept := range []string{protobuf + ",application/json", "application/json", "*/*", "application/json, */*"} {
+			w := ask(t, handler(), "GET "+path, "Accept", accept)
+			require.Equal(t, http.StatusOK, w.Code)
+			require.Equal(t, "application/json", w.Header().Get("Content-Type"))
+		}
+		for _, accept := range []string{protobuf, "application/yaml"} {
+			require.Equal(t, http.StatusNotAcceptable, ask(t, handler(), "GET "+path, "Accept", accept).Code)
+		}
+	}
+}
+
+func TestOAPI_DocumentThatCannotBeBuilt(t *testing.T) {
+	w := ask(t, handler(), "GET /openapi/v3/apis/another.dev/v1")
+	require.Equal(t, http.StatusInternalServerError, w.Code)
+	require.NotContains(t, w.Body.String(), "secret trouble")
+}
+
+func TestOAPI_WithoutDocuments(t *testing.T) {
+	h := handler()
+	h.Source = func() (uint64, []Group, func(string, string) ([]byte, error)) { return 1, shop(), nil }
+	require.Equal(t, http.StatusNotFound, ask(t, h, "GET /openapi/v3").Code)
+	require.Equal(t, http.StatusNotFound, ask(t, h, "GET /openapi/v3/api/v1").Code)
+	require.NotContains(t, ask(t, h, "GET /").Body.String(), "openapi")
+}
+
+// Names of documents are looked up, never pieced together: nothing else is found by trying.
+func TestOAPI_OddNames(t *testing.T) {
+	for _, path := range []string{"/openapi/v3/api", "/openapi/v3/apis", "/openapi/v3/apis/example.dev", "/openapi/v3/version", "/openapi/v3/" + url.PathEscape("api v1")} {
+		require.Equal(t, http.StatusNotFound, ask(t, handler(), "GET "+path).Code, path)
+	}
+}
