@@ -83,15 +83,15 @@ func TestB12_Cost(t *testing.T) {
 		operation string
 		allowed   bool
 	}{
-		"removing from a long list":       {numbers(1_000_000), 5_000, `{"op":"remove","path":"/l/0"}`, false},
-		"removing little from it":         {numbers(1_000_000), 5, `{"op":"remove","path":"/l/0"}`, true},
-		"removing from a short list":      {numbers(10_001), 10_000, `{"op":"remove","path":"/l/0"}`, true},
+		"removing from a long list":       {numbers(300_000), 5_000, `{"op":"remove","path":"/l/0"}`, false},
+		"removing little from it":         {numbers(300_000), 5, `{"op":"remove","path":"/l/0"}`, true},
+		"removing from a short list":      {numbers(10_001), 5_000, `{"op":"remove","path":"/l/0"}`, true},
 		"a map of many names":             {names(100_000), 10_000, `{"op":"add","path":"/l/new","value":1}`, false},
 		"one name of many":                {names(100_000), 1, `{"op":"add","path":"/l/new","value":1}`, true},
 		"deep in something large":         {nested(400, 1<<20), 1, `{"op":"add","path":"` + strings.Repeat("/a", 399) + `/b","value":1}`, false},
 		"deep in something small":         {nested(400, 1<<10), 1, `{"op":"add","path":"` + strings.Repeat("/a", 399) + `/b","value":1}`, true},
 		"not deep in something large":     {nested(400, 1<<20), 1, `{"op":"add","path":"/a/a/a/b","value":1}`, true},
-		"the list is in the patch itself": {`{}`, 1, `{"op":"add","path":"/l","value":[` + strings.Repeat("1,", 999_999) + `1]},` + strings.TrimSuffix(strings.Repeat(`{"op":"remove","path":"/l/0"},`, 5000), ","), false},
+		"the list is in the patch itself": {`{}`, 1, `{"op":"add","path":"/l","value":[` + strings.Repeat("1,", 299_999) + `1]},` + strings.TrimSuffix(strings.Repeat(`{"op":"remove","path":"/l/0"},`, 5000), ","), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := JSON(object(t, c.original), list(c.n, same(c.operation)), Options{})
