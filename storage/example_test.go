@@ -13,7 +13,6 @@ import (
 func ExampleStore_Commit() {
 	ctx := context.Background()
 	store := storage.New(memory.New(memory.WithFirstRevision(100)))
-	defer store.Close()
 
 	key := storage.ObjectKey("widgets", "default", "hinge")
 	created, err := store.Commit(ctx, []storage.Op{storage.Put(key, []byte("brass"), storage.Absent)})
@@ -36,7 +35,6 @@ func ExampleStore_Commit() {
 func ExampleCheck() {
 	ctx := context.Background()
 	store := storage.New(memory.New(memory.WithFirstRevision(100)))
-	defer store.Close()
 
 	phase := storage.SysKey("phase", "default")
 	active, _ := store.Commit(ctx, []storage.Op{storage.Put(phase, []byte("Active"), storage.Absent)})
@@ -55,7 +53,6 @@ func ExampleCheck() {
 func ExampleStore_List() {
 	ctx := context.Background()
 	store := storage.New(memory.New())
-	defer store.Close()
 	for _, name := range []string{"anchor", "bolt", "clamp"} {
 		_, _ = store.Commit(ctx, []storage.Op{storage.Put(storage.ObjectKey("widgets", "default", name), nil, storage.Absent)})
 	}
@@ -87,7 +84,6 @@ func ExampleStore_List() {
 func ExampleStore_Watch() {
 	ctx := context.Background()
 	store := storage.New(memory.New(memory.WithFirstRevision(100)))
-	defer store.Close()
 	key := storage.ObjectKey("widgets", "default", "hinge")
 	_, _ = store.Commit(ctx, []storage.Op{storage.Put(key, []byte("brass"), storage.Absent)})
 	_, _ = store.Commit(ctx, []storage.Op{storage.Put(key, []byte("steel"), storage.Any)})
@@ -114,7 +110,6 @@ func ExampleStore_Watch() {
 func ExamplePrefix() {
 	ctx := context.Background()
 	shared := memory.New()
-	defer shared.Close()
 	acme := storage.New(storage.Prefix(shared, "acme"))
 	umbrella := storage.New(storage.Prefix(shared, "umbrella"))
 
@@ -129,7 +124,6 @@ func ExamplePrefix() {
 // Extras of a backend are found through whatever wraps it.
 func ExampleAs() {
 	store := storage.New(storage.Prefix(memory.New(), "acme"))
-	defer store.Close()
 	if checker, ok := storage.As[storage.Checker](store); ok {
 		fmt.Println(checker.Check(context.Background()))
 	}

@@ -116,10 +116,13 @@ func TestAViewDoesNotWriteToWhatItShares(t *testing.T) {
 	_, err = storage.Prefix(shared, "a").Commit(t.Context(), ops)
 	require.NoError(t, err)
 	require.Equal(t, widgetA, ops[0].Key, "the caller's operations")
-	for range storage.Prefix(shared, "a").Watch(t.Context(), "", start) {
+	for batch, err := range storage.Prefix(shared, "a").Watch(t.Context(), "", start) {
+		require.NoError(t, err)
+		require.Equal(t, widgetA, batch.Changes[0].Key)
 		break
 	}
-	for batch := range shared.Watch(t.Context(), "", start) {
+	for batch, err := range shared.Watch(t.Context(), "", start) {
+		require.NoError(t, err)
 		require.Equal(t, "/t/a"+widgetA, batch.Changes[0].Key, "the backend's changes")
 		break
 	}

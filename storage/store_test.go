@@ -128,7 +128,7 @@ func TestErrorsAreWrappedOnce(t *testing.T) {
 			for op, call := range everyCall(s) {
 				err := call()
 				require.ErrorIs(t, err, fact, op)
-				wrapped, ok := err.(*storage.Error) //nolint:errorlint // the outermost error itself is meant
+				wrapped, ok := err.(*storage.Error) // the outermost error itself is meant
 				require.True(t, ok, "%s: %T", op, err)
 				want := about[op]
 				want.Err = fact
@@ -198,7 +198,8 @@ func TestTheObserverIsToldOfEveryCall(t *testing.T) {
 	_, invalid := s.Get(ctx, "")
 	_, _ = s.List(ctx, storage.ListRequest{Limit: 5})
 	_, _ = s.Revision(ctx)
-	for range s.Watch(ctx, "", 100) {
+	for _, err := range s.Watch(ctx, "", 100) {
+		require.NoError(t, err)
 		break
 	}
 	var future error

@@ -86,7 +86,7 @@ func New(opts ...Option) *DB {
 		}
 	}
 	if db.current == 0 {
-		db.current = max(1, storage.Revision(db.now().UnixMicro()))
+		db.current = storage.Revision(max(1, db.now().UnixMicro()))
 	}
 	db.compacted = db.current
 	db.watchers.init(db)
@@ -106,10 +106,9 @@ func (db *DB) Get(ctx context.Context, key string) (storage.Record, error) {
 	if db.closed {
 		return storage.Record{}, storage.ErrClosed
 	}
-	if h, ok := db.keys.Get(key); ok {
-		if r := h.newest().record; r != nil {
-			return *r, nil
-		}
+	h, _ := db.keys.Get(key)
+	if r := h.newest().record; r != nil {
+		return *r, nil
 	}
 	return storage.Record{}, storage.ErrNotFound
 }
@@ -146,14 +145,18 @@ func (db *DB) Commit(ctx context.Context, ops []storage.Op) (storage.Revision, e
 	if db.closed {
 		return 0, storage.ErrClosed
 	}
+	var few [8]*history // keeps the usual commit from allocating
+	histories := few[:0]
 	for i := range ops {
-		if actual := db.revisionOf(ops[i].Key); !ops[i].Expect.Holds(actual) {
+		h, _ := db.keys.Get(ops[i].Key)
+		if actual := h.newest().actual(); !ops[i].Expect.Holds(actual) {
 			return 0, &storage.ConflictError{Key: ops[i].Key, Expected: ops[i].Expect, Actual: actual}
 		}
+		histories = append(histories, h)
 	}
 	changes := make([]storage.Change, 0, len(ops))
 	for i := range ops {
-		if c, changed := db.apply(&ops[i], db.current+1); changed {
+		if c, changed := db.apply(&ops[i], histories[i], db.current+1); changed {
 			changes = append(changes, c)
 		}
 	}
@@ -168,38 +171,24 @@ func (db *DB) Commit(ctx context.Context, ops []storage.Op) (storage.Revision, e
 	return db.current, nil
 }
 
-// revisionOf is the revision of a key's record, 0 when it has none.
-func (db *DB) revisionOf(key string) storage.Revision {
-	if h, ok := db.keys.Get(key); ok {
-		if v := h.newest(); v.record != nil {
-			return v.revision
-		}
-	}
-	return 0
-}
-
-// apply writes one operation's version, whose expectation holds.
-func (db *DB) apply(op *storage.Op, rev storage.Revision) (storage.Change, bool) {
-	if op.Type == storage.OpCheck {
+// apply writes one operation's version, whose expectation holds, to the key's
+// history, nil if it has none yet.
+func (db *DB) apply(op *storage.Op, h *history, rev storage.Revision) (storage.Change, bool) {
+	prev := h.newest().record
+	switch {
+	case op.Type == storage.OpCheck:
 		return storage.Change{}, false
-	}
-	h, known := db.keys.Get(op.Key)
-	var prev *storage.Record
-	if known {
-		prev = h.newest().record
-	}
-	if op.Type == storage.OpDelete {
-		if prev == nil {
-			return storage.Change{}, false
-		}
+	case op.Type == storage.OpDelete && prev == nil:
+		return storage.Change{}, false
+	case op.Type == storage.OpDelete:
 		h.append(version{revision: rev})
 		return storage.Change{Key: prev.Key, Deleted: true, Revision: rev, Prev: prev}, true
 	}
-	r := &storage.Record{Key: op.Key, Value: op.Value, Revision: rev}
-	if !known {
+	if h == nil {
 		h = &history{}
 		db.keys.Set(op.Key, h)
 	}
+	r := &storage.Record{Key: op.Key, Value: op.Value, Revision: rev}
 	h.append(version{revision: rev, record: r})
 	return storage.Change{Key: r.Key, Value: r.Value, Revision: rev, Prev: prev}, true
 }

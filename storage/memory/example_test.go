@@ -14,7 +14,6 @@ import (
 func ExampleWithNow() {
 	now := func() time.Time { return time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC) }
 	db := memory.New(memory.WithNow(now))
-	defer db.Close()
 	rev, err := db.Commit(context.Background(), []storage.Op{storage.Put(storage.SysKey("format"), []byte("1"), storage.Absent)})
 	fmt.Println(rev, err)
 	// Output:
@@ -25,7 +24,6 @@ func ExampleWithNow() {
 func ExampleDB_List() {
 	ctx := context.Background()
 	db := memory.New(memory.WithFirstRevision(100))
-	defer db.Close()
 	key := storage.ObjectKey("widgets", "default", "hinge")
 	for _, value := range []string{"brass", "steel", "gold"} {
 		_, _ = db.Commit(ctx, []storage.Op{storage.Put(key, []byte(value), storage.Any)})

@@ -12,6 +12,14 @@ type version struct {
 	record   *storage.Record // nil: deleted. Never changed; the log points to it too
 }
 
+// actual is the revision of the record, 0 when there is none.
+func (v version) actual() storage.Revision {
+	if v.record == nil {
+		return 0
+	}
+	return v.revision
+}
+
 // history is the versions of one key, oldest first. It is never empty while it
 // is in the map.
 type history struct {
@@ -20,7 +28,13 @@ type history struct {
 
 func (h *history) append(v version) { h.versions = append(h.versions, v) }
 
-func (h *history) newest() version { return h.versions[len(h.versions)-1] }
+// newest is the zero version, which has no record, for a key without history.
+func (h *history) newest() version {
+	if h == nil {
+		return version{}
+	}
+	return h.versions[len(h.versions)-1]
+}
 
 // at is what the key was at a revision; nil if it did not exist.
 func (h *history) at(rev storage.Revision) *storage.Record {

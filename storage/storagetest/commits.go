@@ -1,6 +1,7 @@
 package storagetest
 
 import (
+	"bytes"
 	"fmt"
 
 	"github.com/stretchr/testify/require"
@@ -213,8 +214,8 @@ func largeValues(s *scene) {
 	s.holds(widget("big"), string(value[:n/2]))
 	listed := s.wholeList("", first, 10)
 	require.Len(s, listed, 1)
-	require.True(s, string(listed[0].Value) == string(value), "the large value, listed")
-	require.True(s, string(s.change("", first, second).Prev.Value) == string(value), "the large value, as previous record")
+	require.True(s, bytes.Equal(listed[0].Value, value), "the large value, listed")
+	require.True(s, bytes.Equal(s.change("", first, second).Prev.Value, value), "the large value, as previous record")
 }
 
 func emptyValues(s *scene) {
