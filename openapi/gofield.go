@@ -117,7 +117,7 @@ func (r *goReader) field(t reflect.Type, f goField, at place) (Property, bool, e
 		return Property{}, false, err
 	}
 	var s *Schema
-	if root && f.name == "metadata" {
+	if root && f.name == "metadata" && !isListMeta(f.field.Type) {
 		s = ObjectMeta()
 	} else if s, err = r.schema(f.field.Type, at); err != nil {
 		return Property{}, false, err
@@ -159,3 +159,6 @@ func (r *goReader) tags(f goField, at place) (fieldTags, error) {
 	}
 	return tags, nil
 }
+
+// isListMeta is about documents that are no objects, such as Status.
+func isListMeta(t reflect.Type) bool { return t.Name() == "ListMeta" }

@@ -309,21 +309,11 @@ func (s *Schema) hasPlaced() (found bool) {
 
 // makeObject gives a struct that has metadata the fields that every object has.
 func (s *Schema) makeObject() {
-	i := slices.IndexFunc(s.Properties, func(p Property) bool { return p.Name == "metadata" })
-	if i < 0 {
+	metadata, ok := s.Property("metadata")
+	if !ok || metadata.Component != objectMetaComponent {
 		return
 	}
-	s.Properties[i].Schema = withDescription(ObjectMeta(), s.Properties[i].Schema.Description)
 	own := func(p Property) bool { return p.Name == "apiVersion" || p.Name == "kind" }
 	s.Properties = slices.Concat(typeMeta(), slices.DeleteFunc(s.Properties, own))
 	s.Required = slices.DeleteFunc(s.Required, func(name string) bool { return name == "apiVersion" || name == "kind" || name == "metadata" })
-}
-
-func withDescription(s *Schema, description string) *Schema {
-	if description == "" || description == s.Description {
-		return s
-	}
-	out := *s
-	out.Description = description
-	return &out
 }

@@ -3,14 +3,17 @@ package openapi
 import "sync"
 
 // metaPackage is under which names documents publish the types that all kinds share. Clients know them by these names.
-const metaPackage = "io.k8s.apimachinery.pkg.apis.meta.v1."
+const (
+	metaPackage         = "io.k8s.apimachinery.pkg.apis.meta.v1."
+	objectMetaComponent = metaPackage + "ObjectMeta"
+)
 
 // ObjectMeta is the schema of the metadata of every object (META-01 to META-19). It is shared.
 func ObjectMeta() *Schema { return objectMeta() }
 
 var objectMeta = sync.OnceValue(func() *Schema {
 	s, err := New(&Schema{
-		Component:   metaPackage + "ObjectMeta",
+		Component:   objectMetaComponent,
 		Type:        Object,
 		Description: "Metadata that every stored object has.",
 		Properties: []Property{

@@ -3,8 +3,6 @@ package openapi
 import (
 	"slices"
 	"strings"
-
-	"github.com/kindwright/kindwright/meta"
 )
 
 // Type is the JSON type of a value. The empty Type allows any.
@@ -130,6 +128,7 @@ type Schema struct {
 	// Component is the name under which documents publish the schema once for all who refer to it; empty to write it out.
 	Component string
 
+	base  *Schema   // what documents publish as the component, when this is a copy of it with tags of its own
 	codec *codec    // the Go type whose JSON methods write the value at rest
 	ready *prepared // what the methods need; nil until New
 }
@@ -221,6 +220,3 @@ func (s *Schema) eachField(path []string, visit func(path []string, field *Schem
 		p.Schema.eachField(child, visit)
 	}
 }
-
-// GVK is a shorthand for documents.
-type GVK = meta.GroupVersionKind

@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
@@ -71,7 +72,7 @@ func (f *fieldTags) apply(shared *Schema, at place) (*Schema, error) {
 		return shared, nil
 	}
 	s := *shared
-	s.ready = nil
+	s.ready, s.base = nil, cmp.Or(shared.base, shared)
 	if f.doc != "" {
 		s.Description = f.doc
 	}

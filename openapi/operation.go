@@ -1,0 +1,238 @@
+package openapi
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kindwright/kindwright/meta"
+)
+
+// resource publishes the paths of one kind.
+type resource struct {
+	*publisher
+	kind         KindDoc
+	gvk          meta.GroupVersionKind
+	object, list map[string]any // references
+}
+
+// operation is one method of one path.
+type operation struct {
+	method, action, id, description string
+	gvk                             *meta.GroupVersionKind
+	parameters                      []string
+	body                            map[string]any // of the request; by media type for patches
+	optionalBody                    bool
+	answer                          map[string]any
+	codes                           []string
+	stream                          bool
+}
+
+var (
+	readTypes   = []string{"application/json", "application/yaml"}
+	patchTypes  = []string{"application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json"}
+	streamTypes = []string{"application/json;stream=watch"}
+)
+
+func (p *publisher) discovery() {
+	p.add(p.groupVersion(""), nil, operation{
+		method: "get", id: "get" + p.camel() + "APIResources", description: "get available resources",
+		answer: reference(metaPackage + "APIResourceList"), codes: []string{"200"},
+	})
+}
+
+// groupVersion is the path of the group version and what is below it.
+func (p *publisher) groupVersion(below string) string {
+	return "/" + groupVersionPath(p.doc.Group, p.doc.Version) + "/" + below
+}
+
+// camel is the group version as a part of operation ids: ExampleDevV1.
+func (p *publisher) camel() string {
+	var b strings.Builder
+	for _, word := range strings.FieldsFunc(p.doc.Group+"."+p.doc.Version, func(r rune) bool { return r == '.' || r == '-' }) {
+		b.WriteString(strings.ToUpper(word[:1]) + word[1:])
+	}
+	if p.doc.Group == "" {
+		return "Core" + b.String()
+	}
+	return b.String()
+}
+
+// path is that of the collection, in a namespace where there are such.
+func (r *resource) path(below ...string) (path string, parameters []string) {
+	parts := []string{r.kind.Plural}
+	if r.kind.Namespaced {
+		parts, parameters = []string{"namespaces", "{namespace}", r.kind.Plural}, []string{"namespace"}
+	}
+	if len(below) > 0 {
+		parameters = append([]string{"name"}, parameters...)
+	}
+	return r.groupVersion(strings.Join(append(parts, below...), "/")), append(parameters, "pretty")
+}
+
+func (r *resource) has(verb string) bool { return slices.Contains(r.kind.Verbs, verb) }
+
+// id is an operation id: readExampleDevV1NamespacedWidgetStatus.
+func (r *resource) id(verb, before, after string) string {
+	if r.kind.Namespaced && after != "ForAllNamespaces" {
+		before += "Namespaced"
+	}
+	return verb + r.camel() + before + r.kind.Kind + after
+}
+
+func (r *resource) collection() {
+	path, parameters := r.path()
+	list := operation{
+		method: "get", action: "list", id: r.id("list", "", ""), description: "list objects of kind " + r.kind.Kind, gvk: &r.gvk,
+		parameters: listParameters, answer: r.list, codes: []string{"200"}, stream: r.has("watch"),
+	}
+	if r.has("watch") {
+		list.description = "list or watch objects of kind " + r.kind.Kind
+		list.parameters = watchParameters
+	}
+	if r.has("list") {
+		r.add(path, parameters, list)
+		if r.kind.Namespaced {
+			list.id = r.id("list", "", "ForAllNamespaces")
+			r.add(r.groupVersion(r.kind.Plural), []string{"pretty"}, list)
+		}
+	}
+	if r.has("create") {
+		r.add(path, parameters, operation{
+			method: "post", action: "post", id: r.id("create", "", ""), description: "create an object of kind " + r.kind.Kind, gvk: &r.gvk,
+			parameters: writeParameters, body: r.object, answer: r.object, codes: []string{"200", "201", "202"},
+		})
+	}
+	if r.has("deletecollection") {
+		r.add(path, parameters, operation{
+			method: "delete", action: "deletecollection", id: r.id("delete", "Collection", ""), gvk: &r.gvk,
+			description: "delete a collection of objects of kind " + r.kind.Kind, parameters: deleteCollectionParameters,
+			body: reference(metaPackage + "DeleteOptions"), optionalBody: true, answer: reference(metaPackage + "Status"), codes: []string{"200"},
+		})
+	}
+}
+
+func (r *resource) item() {
+	path, parameters := r.path("{name}")
+	r.instance(path, parameters, "", r.kind.Verbs, r.gvk, r.object)
+	if r.has("delete") {
+		r.add(path, parameters, operation{
+			method: "delete", action: "delete", id: r.id("delete", "", ""), description: "delete an object of kind " + r.kind.Kind, gvk: &r.gvk,
+			parameters: deleteParameters, body: reference(metaPackage + "DeleteOptions"), optionalBody: true,
+			answer: reference(metaPackage + "Status"), codes: []string{"200", "202"},
+		})
+	}
+}
+
+func (r *resource) subresource(sub SubresourceDoc) error {
+	if sub.Name == "" {
+		return errors.New("a subresource needs a name")
+	}
+	gvk, object := r.gvk, r.object
+	if sub.Kind != (meta.GroupVersionKind{}) {
+		gvk = sub.Kind
+	}
+	if sub.Schema != nil {
+		if sub.Schema.ready == nil {
+			return fmt.Errorf("the schema of subresource %s did not pass New", sub.Name)
+		}
+		object = r.component(componentName(gvk), sub.Schema, gvk)
+	}
+	path, parameters := r.path("{name}", sub.Name)
+	suffix := strings.ToUpper(sub.Name[:1]) + sub.Name[1:]
+	r.instance(path, parameters, suffix, sub.Verbs, gvk, object)
+	if slices.Contains(sub.Verbs, "create") {
+		r.add(path, parameters, operation{
+			method: "post", action: "post", id: r.id("create", "", suffix), description: "create " + sub.Name + " of an object of kind " + r.kind.Kind,
+			gvk: &gvk, parameters: writeParameters, body: object, answer: object, codes: []string{"200", "201", "202"},
+		})
+	}
+	return nil
+}
+
+// instance publishes what reads and writes one object or subresource.
+func (r *resource) instance(path string, parameters []string, suffix string, verbs []string, gvk meta.GroupVersionKind, object map[string]any) {
+	of := r.kind.Kind
+	if suffix != "" {
+		of = strings.ToLower(suffix) + " of " + of
+	}
+	for _, o := range []operation{
+		{method: "get", action: "get", id: "read", description: "read " + of, parameters: getParameters, codes: []string{"200"}},
+		{method: "put", action: "put", id: "replace", description: "replace " + of, parameters: writeParameters, body: object, codes: []string{"200", "201"}},
+		{method: "patch", action: "patch", id: "patch", description: "change parts of " + of, parameters: patchParameters,
+			body: reference(metaPackage + "Patch"), codes: []string{"200", "201"}},
+	} {
+		verb := map[string]string{"get": "get", "put": "update", "patch": "patch"}[o.method]
+		if !slices.Contains(verbs, verb) {
+			continue
+		}
+		o.id, o.gvk, o.answer = r.id(o.id, "", suffix), &gvk, object
+		r.add(path, parameters, o)
+	}
+}
+
+// add puts an operation at a path; parameters are those of all operations there.
+func (p *publisher) add(path string, parameters []string, o operation) {
+	item, ok := p.paths[path].(map[string]any)
+	if !ok {
+		item = map[string]any{}
+		if len(parameters) > 0 {
+			item["parameters"] = parameterTrees(parameters)
+		}
+		p.paths[path] = item
+	}
+	item[o.method] = p.operation(o)
+}
+
+func (p *publisher) operation(o operation) map[string]any {
+	group := p.doc.Group
+	if group == "" {
+		group = "core"
+	}
+	out := map[string]any{
+		"description": o.description,
+		"operationId": o.id,
+		"tags":        []any{strings.ReplaceAll(group, ".", "_") + "_" + p.doc.Version},
+	}
+	if len(o.parameters) > 0 {
+		out["parameters"] = parameterTrees(o.parameters)
+	}
+	if o.action != "" {
+		out["x-kubernetes-action"] = o.action
+	}
+	if o.gvk != nil {
+		out[gvkKey] = gvkExtension(*o.gvk)
+	}
+	if o.body != nil {
+		types := readTypes
+		if o.method == "patch" {
+			types = patchTypes
+		}
+		body := map[string]any{"content": content(types, o.body)}
+		if !o.optionalBody {
+			body["required"] = true
+		}
+		out["requestBody"] = body
+	}
+	types := readTypes
+	if o.stream {
+		types = slices.Concat(readTypes, streamTypes)
+	}
+	responses := map[string]any{"401": map[string]any{"description": "Unauthorized"}}
+	for _, code := range o.codes {
+		responses[code] = map[string]any{"description": codeTexts[code], "content": content(types, o.answer)}
+	}
+	out["responses"] = responses
+	return out
+}
+
+var codeTexts = map[string]string{"200": "OK", "201": "Created", "202": "Accepted"}
+
+func content(types []string, schema map[string]any) map[string]any {
+	out := make(map[string]any, len(types))
+	for _, mediaType := range types {
+		out[mediaType] = map[string]any{"schema": schema}
+	}
+	return out
+}

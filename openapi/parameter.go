@@ -1,0 +1,63 @@
+package openapi
+
+// parameter is one parameter of a path or a query.
+type parameter struct {
+	in, kind, description string // kind is the JSON type
+}
+
+// parameters are all that the API knows, by name (QUERY).
+var parameters = map[string]parameter{
+	"name":      {"path", "string", "Name of the object."},
+	"namespace": {"path", "string", "Namespace of the object."},
+
+	"pretty":               {"query", "string", "If 'true', the output is indented."},
+	"allowWatchBookmarks":  {"query", "boolean", "Whether a watch sends bookmarks: events that carry a resource version and no change."},
+	"continue":             {"query", "string", "The token that the previous chunk of a list gave."},
+	"fieldSelector":        {"query", "string", "Only objects whose fields match, such as metadata.name=a."},
+	"labelSelector":        {"query", "string", "Only objects whose labels match, such as app=web,tier!=cache."},
+	"limit":                {"query", "integer", "At most so many objects in one chunk of a list."},
+	"resourceVersion":      {"query", "string", "The version that the answer may start from; see resourceVersionMatch."},
+	"resourceVersionMatch": {"query", "string", "How resourceVersion is meant: Exact or NotOlderThan."},
+	"sendInitialEvents":    {"query", "boolean", "Whether a watch starts with the objects that exist, followed by a bookmark."},
+	"timeoutSeconds":       {"query", "integer", "How long a list or watch may take, in seconds."},
+	"watch":                {"query", "boolean", "Whether to watch for changes instead of listing."},
+
+	"dryRun":             {"query", "string", "If 'All', everything is done except storing."},
+	"fieldManager":       {"query", "string", "Who makes the change, for the owners of fields. Required for apply."},
+	"fieldValidation":    {"query", "string", "What to do about unknown and duplicate fields: Ignore, Warn or Strict."},
+	"force":              {"query", "boolean", "For apply: take over fields that others own."},
+	"gracePeriodSeconds": {"query", "integer", "Seconds that the object may take to end by itself; 0 means at once."},
+	"orphanDependents":   {"query", "boolean", "Older form of propagationPolicy."},
+	"propagationPolicy":  {"query", "string", "What happens to dependents: Orphan, Background or Foreground."},
+}
+
+// The parameters of each verb, in the order of their names. pretty is a parameter of every path. That a patch declares
+// fieldValidation is how kubectl knows that the server validates fields.
+var (
+	getParameters   = []string{"resourceVersion"}
+	listParameters  = []string{"continue", "fieldSelector", "labelSelector", "limit", "resourceVersion", "resourceVersionMatch", "timeoutSeconds"}
+	watchParameters = []string{"allowWatchBookmarks", "continue", "fieldSelector", "labelSelector", "limit", "resourceVersion",
+		"resourceVersionMatch", "sendInitialEvents", "timeoutSeconds", "watch"}
+	writeParameters            = []string{"dryRun", "fieldManager", "fieldValidation"}
+	patchParameters            = []string{"dryRun", "fieldManager", "fieldValidation", "force"}
+	deleteParameters           = []string{"dryRun", "gracePeriodSeconds", "orphanDependents", "propagationPolicy"}
+	deleteCollectionParameters = []string{"continue", "dryRun", "fieldSelector", "gracePeriodSeconds", "labelSelector", "limit", "orphanDependents",
+		"propagationPolicy", "resourceVersion", "resourceVersionMatch", "timeoutSeconds"}
+)
+
+// parameterTrees writes parameters in full: kubectl does not follow references to them.
+func parameterTrees(names []string) []any {
+	out := make([]any, 0, len(names))
+	for _, name := range names {
+		p := parameters[name]
+		tree := map[string]any{
+			"name": name, "in": p.in, "description": p.description,
+			"schema": map[string]any{"type": p.kind},
+		}
+		if p.in == "path" {
+			tree["required"] = true
+		}
+		out = append(out, tree)
+	}
+	return out
+}

@@ -1,0 +1,190 @@
+package openapi
+
+import (
+	"cmp"
+	"slices"
+)
+
+// property writes a schema where it is used: a reference if it is a component, else in full.
+func (p *publisher) property(s *Schema) map[string]any {
+	if s.Component == "" {
+		return p.body(s)
+	}
+	ref := p.component(s.Component, cmp.Or(s.base, s))
+	if s.Description == "" && s.DefaultValue == nil {
+		return ref
+	}
+	// Beside a reference nothing else counts, so that it goes one level down. kubectl explain wants the description here.
+	out := map[string]any{"allOf": []any{ref}}
+	put(out, "description", s.Description)
+	if s.DefaultValue != nil {
+		out["default"] = s.DefaultValue
+	}
+	p.merging(s, out)
+	return out
+}
+
+// item writes a schema of which there are many: in its own words, since the place has none.
+func (p *publisher) item(s *Schema) map[string]any {
+	if s.Component != "" && s.DefaultValue == nil {
+		return p.component(s.Component, cmp.Or(s.base, s))
+	}
+	return p.property(s)
+}
+
+// body writes a schema in full.
+func (p *publisher) body(s *Schema) map[string]any {
+	out := map[string]any{}
+	put(out, "description", s.Description)
+	if s.Deprecated {
+		out["deprecated"] = true
+	}
+	switch {
+	case s.IntOrString:
+		out["x-kubernetes-int-or-string"] = true
+		out["anyOf"] = []any{map[string]any{"type": "integer"}, map[string]any{"type": "string"}}
+	case s.OrNumber:
+		out["oneOf"] = []any{map[string]any{"type": "string"}, map[string]any{"type": "number"}}
+	default:
+		put(out, "type", string(s.Type))
+	}
+	put(out, "format", s.Format)
+	if s.DefaultValue != nil {
+		out["default"] = s.DefaultValue
+	}
+	if len(s.Enum) > 0 {
+		out["enum"] = s.Enum
+	}
+	if s.Nullable {
+		out["nullable"] = true
+	}
+	p.objectBody(s, out)
+	p.listBody(s, out)
+	scalarBody(s, out)
+	p.branches(s, out)
+	p.merging(s, out)
+	return out
+}
+
+func put(out map[string]any, keyword, value string) {
+	if value != "" {
+		out[keyword] = value
+	}
+}
+
+func putCount(out map[string]any, keyword string, n *int64) {
+	if n != nil {
+		out[keyword] = *n
+	}
+}
+
+func (p *publisher) objectBody(s *Schema, out map[string]any) {
+	if len(s.Properties) > 0 {
+		properties := make(map[string]any, len(s.Properties))
+		for _, property := range s.Properties {
+			properties[property.Name] = p.property(property.Schema)
+		}
+		out["properties"] = properties
+	}
+	if len(s.Required) > 0 {
+		required := make([]any, len(s.Required))
+		for i, name := range s.Required {
+			required[i] = name
+		}
+		out["required"] = required
+	}
+	if s.AdditionalProperties != nil {
+		out["additionalProperties"] = p.item(s.AdditionalProperties)
+	}
+	putCount(out, "minProperties", s.MinProperties)
+	putCount(out, "maxProperties", s.MaxProperties)
+	if s.PreserveUnknown {
+		out["x-kubernetes-preserve-unknown-fields"] = true
+	}
+	if s.EmbeddedObject {
+		out["x-kubernetes-embedded-resource"] = true
+	}
+	put(out, "x-kubernetes-map-type", string(s.MapType))
+}
+
+func (p *publisher) listBody(s *Schema, out map[string]any) {
+	if s.Items != nil {
+		out["items"] = p.item(s.Items)
+	}
+	putCount(out, "minItems", s.MinItems)
+	putCount(out, "maxItems", s.MaxItems)
+}
+
+// merging writes how the value merges.
+func (p *publisher) merging(s *Schema, out map[string]any) {
+	put(out, "x-kubernetes-list-type", string(s.ListType))
+	if len(s.ListMapKeys) > 0 {
+		keys := make([]any, len(s.ListMapKeys))
+		for i, key := range s.ListMapKeys {
+			keys[i] = key
+		}
+		out["x-kubernetes-list-map-keys"] = keys
+	}
+	put(out, "x-kubernetes-patch-strategy", s.PatchStrategy)
+	put(out, "x-kubernetes-patch-merge-key", s.PatchMergeKey)
+}
+
+func scalarBody(s *Schema, out map[string]any) {
+	for keyword, bound := range map[string]any{"minimum": s.Minimum, "maximum": s.Maximum, "multipleOf": s.MultipleOf} {
+		if bound != nil {
+			out[keyword] = bound
+		}
+	}
+	if s.ExclusiveMinimum {
+		out["exclusiveMinimum"] = true
+	}
+	if s.ExclusiveMaximum {
+		out["exclusiveMaximum"] = true
+	}
+	putCount(out, "minLength", s.MinLength)
+	putCount(out, "maxLength", s.MaxLength)
+	put(out, "pattern", s.Pattern)
+}
+
+func (p *publisher) branches(s *Schema, out map[string]any) {
+	for keyword, list := range map[string][]*Schema{"allOf": s.AllOf, "anyOf": s.AnyOf, "oneOf": s.OneOf} {
+		if len(list) == 0 {
+			continue
+		}
+		written := make([]any, 0, len(list))
+		for _, branch := range list {
+			written = append(written, p.property(branch))
+		}
+		if taken, clash := out[keyword]; clash {
+			// The type is written as branches already: both have to hold.
+			existing, _ := out["allOf"].([]any)
+			out["allOf"] = slices.Concat(existing, []any{map[string]any{keyword: taken}, map[string]any{keyword: written}})
+			delete(out, keyword)
+			continue
+		}
+		out[keyword] = written
+	}
+	if s.Not != nil {
+		out["not"] = p.property(s.Not)
+	}
+	if len(s.Rules) > 0 {
+		rules := make([]any, 0, len(s.Rules))
+		for _, r := range s.Rules {
+			rules = append(rules, r.tree())
+		}
+		out["x-kubernetes-validations"] = rules
+	}
+}
+
+func (r Rule) tree() map[string]any {
+	out := map[string]any{}
+	put(out, "rule", r.Rule)
+	put(out, "message", r.Message)
+	put(out, "messageExpression", r.MessageExpression)
+	put(out, "reason", r.Reason)
+	put(out, "fieldPath", r.FieldPath)
+	if r.OptionalOldSelf {
+		out["optionalOldSelf"] = true
+	}
+	return out
+}

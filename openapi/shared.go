@@ -1,0 +1,47 @@
+package openapi
+
+import (
+	"reflect"
+	"sync"
+
+	"github.com/kindwright/kindwright/meta"
+)
+
+// sharedSchema is a schema that every document publishes.
+type sharedSchema struct {
+	name   string
+	schema *Schema
+	kinds  []meta.GroupVersionKind
+}
+
+// sharedSchemas are what the operations of all kinds refer to.
+var sharedSchemas = sync.OnceValue(func() []sharedSchema {
+	v1 := func(kind string) []meta.GroupVersionKind { return []meta.GroupVersionKind{{Version: "v1", Kind: kind}} }
+	return []sharedSchema{
+		{objectMetaComponent, ObjectMeta(), nil},
+		{metaPackage + "ListMeta", listMeta(), nil},
+		{metaPackage + "Status", fromMeta[meta.Status]("The answer to a request that does not return an object."), v1("Status")},
+		{metaPackage + "APIResourceList", fromMeta[meta.APIResourceList]("The resources of one group version."), v1("APIResourceList")},
+		{metaPackage + "WatchEvent", fromMeta[meta.WatchEvent]("One event of a watch."), v1("WatchEvent")},
+		{metaPackage + "Patch", &Schema{Type: Object, Description: "A change in the format that the content type names."}, nil},
+	}
+})
+
+var listMeta = sync.OnceValue(func() *Schema {
+	s := *fromMeta[meta.ListMeta]("Metadata of a list.")
+	s.Component = metaPackage + "ListMeta"
+	return &s
+})
+
+var deleteOptions = sync.OnceValue(func() *Schema { return fromMeta[meta.DeleteOptions]("What may be said of a deletion.") })
+
+// fromMeta is about the documents of package meta, whose Go types carry no tags of ours.
+func fromMeta[T any](description string) *Schema {
+	s, err := FromType(reflect.TypeFor[T](), RequiredWhenTagged())
+	if err != nil {
+		panic(err) // the types are in this module, and the tests cover all of them
+	}
+	out := *s
+	out.Description = description
+	return &out
+}
