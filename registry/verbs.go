@@ -61,11 +61,12 @@ func (e *Engine) Patch(ctx context.Context, t Target, p PatchRequest, o WriteOpt
 	}
 	base.patching = true
 	base.compute = func(w *write) (Tree, error) {
+		o := patch.Options{Kind: w.resource().GroupKind(), Name: w.target.Name, Duplicates: w.duplicate}
 		switch p.Type {
 		case patch.JSONPatch:
-			return patch.JSON(w.oldTree, p.Body, patch.Options{Duplicates: w.duplicate})
+			return patch.JSON(w.oldTree, p.Body, o)
 		case patch.MergePatch:
-			return patch.Merge(w.oldTree, p.Body, patch.Options{Duplicates: w.duplicate})
+			return patch.Merge(w.oldTree, p.Body, o)
 		}
 		return nil, status.UnsupportedMediaType([]string{string(patch.JSONPatch), string(patch.MergePatch)})
 	}

@@ -1,0 +1,43 @@
+package admission_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	"github.com/kindwright/kindwright/admission"
+	"github.com/kindwright/kindwright/meta"
+)
+
+// A plugin that puts a label on everything, and one that keeps a namespace closed.
+func Example() {
+	stamp := admission.Plugin{Name: "stamp", Mutator: admission.MutatorFunc(func(_ context.Context, r *admission.Request) (map[string]any, error) {
+		object := maps.Clone(r.Object)
+		metadata := maps.Clone(object["metadata"].(map[string]any))
+		metadata["labels"] = map[string]any{"checked": "yes"}
+		object["metadata"] = metadata
+		return object, nil
+	})}
+	closed := admission.Plugin{Name: "closed", Validator: admission.ValidatorFunc(func(_ context.Context, r *admission.Request) error {
+		if r.Namespace == "archive" {
+			return admission.Denied(r, "the archive is closed")
+		}
+		return nil
+	})}
+	chain, err := admission.NewChain(stamp, closed)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	r := &admission.Request{
+		Operation: admission.Create, Namespace: "archive", Name: "desk",
+		Resource: meta.GroupVersionResource{Group: "home.example.com", Version: "v1", Resource: "lamps"},
+		Object:   map[string]any{"metadata": map[string]any{"name": "desk"}},
+	}
+	object, err := chain.Mutate(context.Background(), r)
+	fmt.Println(object, err)
+	fmt.Println(chain.Validate(context.Background(), r))
+	// Output:
+	// map[metadata:map[labels:map[checked:yes] name:desk]] <nil>
+	// lamps.home.example.com "desk" is forbidden: the archive is closed
+}

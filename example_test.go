@@ -1,0 +1,82 @@
+package kindwright_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+
+	"github.com/kindwright/kindwright"
+	"github.com/kindwright/kindwright/authn"
+	"github.com/kindwright/kindwright/authz"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/storage/memory"
+)
+
+// Book is a kind of the examples.
+type Book struct {
+	meta.TypeMeta   `json:",inline"`
+	meta.ObjectMeta `json:"metadata,omitzero"`
+	Title           string `json:"title" minLength:"1"`
+	Pages           int32  `json:"pages,omitempty" minimum:"1" default:"100"`
+}
+
+// An API inside a service that exists: the host owns the listener, the login and the mux.
+func Example() {
+	books := registry.Kind[Book]{Group: "library.example.com", Version: "v1", Plural: "books", ClusterScoped: true}
+	login := authn.Func(func(r *http.Request) (authn.User, bool, error) {
+		name, _, ok := r.BasicAuth() // stands for the host's own way
+		return authn.User{Name: name}, ok, nil
+	})
+	db := memory.New()
+	defer db.Close()
+	api, err := kindwright.New(db,
+		kindwright.Serve(books),
+		kindwright.Authenticate(login),
+		kindwright.Authorize(authz.AlwaysAllow()),
+		kindwright.WithPathPrefix("/library"),
+	)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	defer api.Wait()
+	defer stop()
+	if err := api.Start(ctx); err != nil {
+		fmt.Println(err)
+		return
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/library/", api)
+
+	r := httptest.NewRequest("POST", "/library/apis/library.example.com/v1/books", strings.NewReader(`{"metadata":{"name":"emma"},"title":"","pages":0}`))
+	r.SetBasicAuth("jane", "x")
+	r.Header.Set("Content-Type", "application/json")
+	w := httptest.NewRecorder()
+	mux.ServeHTTP(w, r)
+	_, message, _ := bytes.Cut(w.Body.Bytes(), []byte(`"message":"`))
+	fmt.Println(w.Code, strings.ReplaceAll(string(message[:bytes.Index(message, []byte(`","reason`))]), `\"`, `"`))
+	// Output: 422 Book.library.example.com "emma" is invalid: [pages: Invalid value: 0: pages in body should be greater than or equal to 1, title: Invalid value: "": title in body should be at least 1 chars long]
+}
+
+// The chain is a list; middleware of the host's own goes in front of a link by name.
+func ExampleBefore() {
+	db := memory.New()
+	defer db.Close()
+	srv, err := kindwright.New(db, kindwright.Before("authorize", func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("X-Tenant", "acme")
+			next.ServeHTTP(w, r)
+		})
+	}))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(strings.Join(srv.Chain(), " → "))
+	// Output: audit-id → recover → parse → ready → deadline → authenticate → authorize
+}

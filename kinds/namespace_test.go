@@ -1,0 +1,211 @@
+package kinds_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kindwright/kindwright"
+	"github.com/kindwright/kindwright/admission"
+	"github.com/kindwright/kindwright/kinds"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/status"
+	"github.com/kindwright/kindwright/storage"
+	"github.com/kindwright/kindwright/storage/bbolt"
+	"github.com/kindwright/kindwright/storage/memory"
+	"github.com/kindwright/kindwright/watch"
+)
+
+type note struct {
+	meta.TypeMeta   `json:",inline"`
+	meta.ObjectMeta `json:"metadata,omitzero"`
+	Text            string `json:"text,omitempty"`
+}
+
+var (
+	notes      = registry.Kind[note]{Group: "example.dev", Version: "v1", Plural: "notes", Name: "Note"}
+	noteType   = meta.GroupVersionResource{Group: "example.dev", Version: "v1", Resource: "notes"}
+	namespaces = meta.GroupVersionResource{Version: "v1", Resource: "namespaces"}
+)
+
+// start runs a server with namespaces and notes, and ends it with the returned function.
+func start(t *testing.T, b storage.Backend, opts ...kindwright.Option) (*registry.Engine, func()) {
+	t.Helper()
+	srv, err := kindwright.New(b, append(opts, kindwright.Serve(notes, kinds.ControlPlane()))...)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	require.NoError(t, srv.Start(ctx))
+	stop := sync.OnceFunc(func() { cancel(); srv.Wait() })
+	t.Cleanup(stop)
+	return srv.Engine(), stop
+}
+
+func makeNamespace(t *testing.T, e *registry.Engine, name string) {
+	t.Helper()
+	_, err := e.Create(t.Context(), registry.Target{Resource: namespaces}, fmt.Appendf(nil, `{"metadata":{"name":%q}}`, name), registry.WriteOptions{})
+	require.NoError(t, err)
+}
+
+func makeNote(ctx context.Context, e *registry.Engine, namespace, name string) error {
+	_, err := e.Create(ctx, registry.Target{Resource: noteType, Namespace: namespace}, fmt.Appendf(nil, `{"metadata":{"name":%q}}`, name), registry.WriteOptions{})
+	return err
+}
+
+// gone waits until a namespace is gone.
+func gone(t *testing.T, e *registry.Engine, name string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	f, err := meta.ParseFieldSelector("metadata.name=" + name)
+	require.NoError(t, err)
+	c, _, err := e.Watch(ctx, registry.Target{Resource: namespaces}, registry.WatchRequest{Fields: f})
+	require.NoError(t, err)
+	defer c.Close()
+	var events []watch.Event
+	exists := false
+	for {
+		events, err = c.Next(ctx, events[:0])
+		require.NoError(t, err)
+		for _, ev := range events {
+			switch ev.Type {
+			case meta.Added:
+				exists = true
+			case meta.Deleted:
+				return
+			case meta.Bookmark:
+				if !exists {
+					return
+				}
+			}
+		}
+	}
+}
+
+func TestNS_07_NamespacesMustExist(t *testing.T) {
+	e, _ := start(t, memory.New())
+	err := makeNote(t.Context(), e, "nowhere", "x")
+	require.True(t, status.IsNotFound(err))
+	require.ErrorContains(t, err, `namespaces "nowhere" not found`)
+}
+
+func TestNS_08_ProtectedAndMisnamed(t *testing.T) {
+	e, _ := start(t, memory.New())
+	for _, name := range []string{"default", "kube-system", "kube-public"} {
+		_, err := e.Delete(t.Context(), registry.Target{Resource: namespaces, Name: name}, registry.DeleteOptions{})
+		require.True(t, status.IsForbidden(err), name)
+	}
+	_, err := e.Create(t.Context(), registry.Target{Resource: namespaces}, []byte(`{"metadata":{"name":"a.b"}}`), registry.WriteOptions{})
+	require.True(t, status.IsInvalid(err))
+}
+
+// A creation that admission has let through waits at the door of the commit while its namespace begins to end: it must be
+// refused, or it would outlive the namespace (design rule 2).
+func TestRule2_ACreationDoesNotSlipIntoAnEndingNamespace(t *testing.T) {
+	arrived, proceed := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	barrier := admission.Plugin{Name: "barrier", Validator: admission.ValidatorFunc(func(_ context.Context, r *admission.Request) error {
+		if r.Name == "late" {
+			once.Do(func() { close(arrived); <-proceed })
+		}
+		return nil
+	})}
+	e, _ := start(t, memory.New(), kindwright.Admit(barrier))
+	makeNamespace(t, e, "team")
+	result := make(chan error, 1)
+	go func() { result <- makeNote(context.Background(), e, "team", "late") }()
+	<-arrived
+	_, err := e.Delete(t.Context(), registry.Target{Resource: namespaces, Name: "team"}, registry.DeleteOptions{})
+	require.NoError(t, err)
+	close(proceed)
+	err = <-result
+	require.True(t, status.IsForbidden(err) || status.IsNotFound(err), "%v", err)
+	gone(t, e, "team")
+	l, err := e.List(t.Context(), registry.Target{Resource: noteType}, registry.ListRequest{})
+	require.NoError(t, err)
+	for entry := range l.Items {
+		require.Fail(t, "left behind", entry.Key())
+	}
+}
+
+func TestLabellingANamespaceFailsNoCreation(t *testing.T) {
+	phaseReads := 0
+	plugin := admission.Plugin{Name: "count", Validator: admission.ValidatorFunc(func(_ context.Context, r *admission.Request) error {
+		if r.Resource == noteType {
+			phaseReads++
+		}
+		return nil
+	})}
+	e, _ := start(t, memory.New(), kindwright.Admit(plugin))
+	before := phaseReads
+	_, err := e.Update(t.Context(), registry.Target{Resource: namespaces, Name: "default"}, []byte(`{"metadata":{"name":"default","labels":{"a":"b"}}}`), registry.WriteOptions{}, nil)
+	require.NoError(t, err)
+	require.NoError(t, makeNote(t.Context(), e, "default", "x"))
+	require.Equal(t, before+1, phaseReads, "the step list ran once")
+}
+
+func TestNS_02_WritersRaceWithTheEndOfTheirNamespaces(t *testing.T) {
+	e, _ := start(t, memory.New())
+	const spaces = 20
+	for i := range spaces {
+		makeNamespace(t, e, fmt.Sprintf("team-%d", i))
+	}
+	var group sync.WaitGroup
+	var created atomic.Int64
+	for i := range spaces {
+		group.Go(func() {
+			for n := 0; ; n++ {
+				err := makeNote(t.Context(), e, fmt.Sprintf("team-%d", i), fmt.Sprintf("n%d", n))
+				if err != nil {
+					if !status.IsForbidden(err) && !status.IsNotFound(err) {
+						t.Error(err)
+					}
+					return
+				}
+				created.Add(1)
+			}
+		})
+	}
+	for i := range spaces {
+		_, err := e.Delete(t.Context(), registry.Target{Resource: namespaces, Name: fmt.Sprintf("team-%d", i)}, registry.DeleteOptions{})
+		require.NoError(t, err)
+	}
+	group.Wait()
+	for i := range spaces {
+		gone(t, e, fmt.Sprintf("team-%d", i))
+	}
+	l, err := e.List(t.Context(), registry.Target{Resource: noteType}, registry.ListRequest{})
+	require.NoError(t, err)
+	for entry := range l.Items {
+		require.Fail(t, "left behind", entry.Key())
+	}
+	t.Logf("%d notes came and went", created.Load())
+}
+
+func TestAnEndingNamespaceIsTakenUpAgainAfterARestart(t *testing.T) {
+	path := t.TempDir() + "/db"
+	b, err := bbolt.Open(path)
+	require.NoError(t, err)
+	e, stop := start(t, b)
+	makeNamespace(t, e, "team")
+	_, err = e.Create(t.Context(), registry.Target{Resource: noteType, Namespace: "team"}, []byte(`{"metadata":{"name":"held","finalizers":["example.dev/hold"]}}`), registry.WriteOptions{})
+	require.NoError(t, err)
+	_, err = e.Delete(t.Context(), registry.Target{Resource: namespaces, Name: "team"}, registry.DeleteOptions{})
+	require.NoError(t, err)
+	stop()
+	require.NoError(t, b.Close())
+
+	b, err = bbolt.Open(path)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, b.Close()) })
+	e, stop = start(t, b)
+	t.Cleanup(stop) // before the store closes
+	_, err = e.Update(t.Context(), registry.Target{Resource: noteType, Namespace: "team", Name: "held"}, []byte(`{"metadata":{"name":"held"}}`), registry.WriteOptions{}, nil)
+	require.NoError(t, err)
+	gone(t, e, "team")
+}

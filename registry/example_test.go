@@ -1,0 +1,81 @@
+package registry_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/kindwright/kindwright/internal/patch"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/status"
+	"github.com/kindwright/kindwright/storage"
+	"github.com/kindwright/kindwright/storage/memory"
+)
+
+// Lamp is a kind with a rule of its own.
+type Lamp struct {
+	meta.TypeMeta   `json:",inline"`
+	meta.ObjectMeta `json:"metadata,omitzero"`
+	Watts           int32  `json:"watts" minimum:"1"`
+	Socket          string `json:"socket,omitempty" default:"E27" enum:"E14,E27"`
+}
+
+// A kind is a value; the engine's verbs are methods, the same that HTTP requests end in.
+func Example() {
+	lamps := registry.Kind[Lamp]{
+		Group: "home.example.com", Version: "v1", Plural: "lamps", ClusterScoped: true,
+		Validate: func(_ context.Context, l *Lamp, f *status.Fields) {
+			if l.Socket == "E14" && l.Watts > 40 {
+				f.At("watts").Invalid(l.Watts, "is too much for a small socket")
+			}
+		},
+	}
+	db := memory.New()
+	defer db.Close()
+	e, err := registry.New(registry.Config{Store: storage.New(db)})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	defer e.Wait()
+	defer stop()
+	resource, err := lamps.Resource()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := e.Start(ctx); err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := e.Install(ctx, resource); err != nil {
+		fmt.Println(err)
+		return
+	}
+	target := registry.Target{Resource: resource.GroupVersionResource()}
+	created, err := e.Create(ctx, target, []byte(`{"metadata":{"name":"desk"},"watts":60}`), registry.WriteOptions{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("created", created.Entry.Facts().Name)
+	target.Name = "desk"
+	_, err = e.Patch(ctx, target, registry.PatchRequest{Type: patch.MergePatch, Body: []byte(`{"socket":"E14"}`)}, registry.WriteOptions{})
+	fmt.Println(err)
+	// Output:
+	// created desk
+	// Lamp.home.example.com "desk" is invalid: watts: Invalid value: 60: is too much for a small socket
+}
+
+// A tag that cannot be served is found when the kind is made.
+func ExampleKind_Resource() {
+	type broken struct {
+		meta.TypeMeta   `json:",inline"`
+		meta.ObjectMeta `json:"metadata,omitzero"`
+		Size            int32 `json:"size" minimum:"small"`
+	}
+	_, err := registry.Kind[broken]{Group: "home.example.com", Version: "v1", Plural: "broken", Name: "Broken"}.Resource()
+	fmt.Println(err)
+	// Output: kind of Go type registry_test.broken: openapi: broken.size: tag minimum:"small": "small" is not a whole number of 64 bits
+}

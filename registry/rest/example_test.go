@@ -1,0 +1,56 @@
+package rest_test
+
+import (
+	"context"
+	"fmt"
+	"net/http/httptest"
+
+	"github.com/kindwright/kindwright/internal/request"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/registry/rest"
+	"github.com/kindwright/kindwright/storage"
+	"github.com/kindwright/kindwright/storage/memory"
+)
+
+type lamp struct {
+	meta.TypeMeta   `json:",inline"`
+	meta.ObjectMeta `json:"metadata,omitzero"`
+}
+
+// A handler expects the parsed request in the context; the chain of a server puts it there.
+func Example() {
+	db := memory.New()
+	defer db.Close()
+	e, err := registry.New(registry.Config{Store: storage.New(db)})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	defer e.Wait()
+	defer stop()
+	resource, err := registry.Kind[lamp]{Group: "home.example.com", Version: "v1", Plural: "lamps", Name: "Lamp", ClusterScoped: true}.Resource()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := e.Start(ctx); err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := e.Install(ctx, resource); err != nil {
+		fmt.Println(err)
+		return
+	}
+	r := httptest.NewRequest("GET", "/apis/home.example.com/v1/lamps/desk", nil)
+	info, err := request.Parse(r, "")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	w := httptest.NewRecorder()
+	rest.New(e, rest.Options{}).ServeHTTP(w, r.WithContext(request.With(r.Context(), info)))
+	fmt.Println(w.Code, w.Body)
+	// Output: 404 {"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"lamps.home.example.com \"desk\" not found","reason":"NotFound","details":{"name":"desk","group":"home.example.com","kind":"lamps"},"code":404}
+}
