@@ -14,9 +14,20 @@ import (
 // documents describes the present set of resources for discovery and OpenAPI.
 func (s *Server) documents() (generation uint64, groups []discovery.Group, docs func(group, version string) ([]byte, error)) {
 	set := s.engine.Set()
-	return set.Generation(), groupsOf(set), func(group, version string) ([]byte, error) {
+	d := s.described.Load()
+	if d == nil || d.generation != set.Generation() {
+		d = &described{set.Generation(), groupsOf(set)}
+		s.described.Store(d)
+	}
+	return d.generation, d.groups, func(group, version string) ([]byte, error) {
 		return openapiOf(set, group, version, s.engine.GroupDomain(), s.cfg.http.prefix)
 	}
+}
+
+// described is what discovery says of one generation of the set.
+type described struct {
+	generation uint64
+	groups     []discovery.Group
 }
 
 // groupsOf sorts the resources of a set by group and version, the core group first.

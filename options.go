@@ -178,7 +178,13 @@ func WithLogger(log logr.Logger) Option {
 
 // WithVersion sets what /version says (MODEL-15).
 func WithVersion(v VersionInfo) Option {
-	return func(c *config) error { c.http.version = v; return nil }
+	return func(c *config) error {
+		if err := v.Check(); err != nil {
+			return fmt.Errorf("WithVersion: %w", err)
+		}
+		c.http.version = v
+		return nil
+	}
 }
 
 // WithHistory sets how long watches and continue tokens may look back. Default 5 minutes (LIM-01, LIM-02).

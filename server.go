@@ -45,6 +45,7 @@ type Server struct {
 	health        *health.Registry
 	hookDone      []func() // marks the health check of each start hook as done
 	handler       http.Handler
+	described     atomic.Pointer[described]
 
 	phase    atomic.Int32
 	draining context.Context // done when watches should end
@@ -179,8 +180,9 @@ func (s *Server) checkStore(ctx context.Context) error {
 // dispatch is the end of the chain: it leads an authorized request to its handler.
 func (s *Server) dispatch() http.Handler {
 	h := &s.cfg.http
+	output := s.output()
 	resources := rest.New(s.engine, rest.Options{
-		Output:        s.output(),
+		Output:        output,
 		Logger:        s.cfg.log,
 		MayCreate:     s.mayCreate,
 		BookmarkEvery: h.bookmarkEvery,
@@ -192,6 +194,9 @@ func (s *Server) dispatch() http.Handler {
 		GroupDomain: s.engine.GroupDomain(),
 		PathPrefix:  h.prefix,
 		Version:     h.version,
+		Paths:       []string{"/healthz", "/livez", "/readyz"},
+		Output:      output,
+		Logger:      s.cfg.log,
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info := request.From(r.Context())
