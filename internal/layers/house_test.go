@@ -24,7 +24,7 @@ var house = [...][]room{
 	0: {
 		{path: "meta", std: true, why: "the nouns: kinds, names, object metadata, selectors, options, Status, Table"},
 		{path: "storage", std: true, why: "bytes, keys, revisions: the driver contract and the portable Store"},
-		{path: "health", std: true, why: "named checks and their handlers"},
+		{path: "health", why: "named checks and their handlers; says through logr which check failed and why"},
 		{path: "internal/json", why: "door: JSON"},
 		{path: "internal/yaml", why: "door: YAML"},
 		{path: "internal/ordered", why: "door: the ordered copy-on-write map"},
