@@ -1,0 +1,243 @@
+package watch_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/storage"
+	"github.com/kindwright/kindwright/storage/memory"
+	"github.com/kindwright/kindwright/watch"
+)
+
+// quick decodes nothing: a benchmark of this package is not one of JSON. The name is the key's.
+func quick(r storage.Record) (*watch.Entry, error) {
+	_, namespace, name, _ := storage.SplitObjectKey(r.Key)
+	cut := len(r.Value) / 2
+	return watch.NewEntry(r.Key, r.Revision, watch.Body{Prefix: r.Value[:cut], Suffix: r.Value[cut:]},
+		watch.Facts{Namespace: namespace, Name: name, Fields: []string{"red"}}), nil
+}
+
+// bench is a live view of n objects of 1 KiB in a store.
+type bench struct {
+	b     *testing.B
+	store *storage.Store
+	cache *watch.Cache
+	value []byte
+}
+
+func newBench(b *testing.B, n int) *bench {
+	w := &bench{b: b, store: storage.New(memory.New()), value: []byte(strings.Repeat("x", 1024))}
+	for i := range n {
+		w.commit(storage.ObjectKey("widgets", "ns", fmt.Sprint("n", i)))
+	}
+	d := watch.NewDispatcher(w.store)
+	cfg := config("widgets")
+	cfg.Decode = quick
+	var err error
+	if w.cache, err = d.Add(b.Context(), cfg); err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { _ = d.Run(ctx) })
+	b.Cleanup(func() {
+		cancel()
+		running.Wait()
+		_ = w.store.Close()
+	})
+	return w
+}
+
+func (w *bench) commit(key string) storage.Revision {
+	r, err := w.store.Commit(w.b.Context(), []storage.Op{storage.Put(key, w.value, storage.Any)})
+	if err != nil {
+		w.b.Fatal(err)
+	}
+	return r
+}
+
+// write commits and waits until the cache shows it, as every write of the engine does.
+func (w *bench) write(key string) {
+	if err := w.cache.WaitFor(w.b.Context(), w.commit(key)); err != nil {
+		w.b.Fatal(err)
+	}
+}
+
+func BenchmarkGet(b *testing.B) {
+	w := newBench(b, 10_000)
+	keys := make([]string, 10_000)
+	for i := range keys {
+		keys[i] = storage.ObjectKey("widgets", "ns", fmt.Sprint("n", i))
+	}
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		if _, ok := w.cache.Get(keys[i]); !ok {
+			b.Fatal(keys[i])
+		}
+		i = (i + 1) % len(keys)
+	}
+}
+
+func BenchmarkFresh(b *testing.B) {
+	w := newBench(b, 1)
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := w.cache.Fresh(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// The body of a list of 10,000 objects of 1 KiB: what is left when nothing is encoded.
+func BenchmarkList(b *testing.B) {
+	w := newBench(b, 10_000)
+	some, err := meta.ParseSelector("!absent")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for name, f := range map[string]watch.Filter{"all": {}, "by label": {Labels: some}} {
+		b.Run("written in parts/"+name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				for e := range w.cache.Snapshot().Ascend("", "") {
+					if f.Matches(e) {
+						_, _ = e.WriteTo(io.Discard)
+					}
+				}
+			}
+		})
+	}
+	b.Run("through a 32 KiB buffer", func(b *testing.B) {
+		b.ReportAllocs()
+		buf := make([]byte, 0, 36<<10)
+		for b.Loop() {
+			for e := range w.cache.Snapshot().Ascend("", "") {
+				if buf = e.AppendJSON(buf); len(buf) >= 32<<10 {
+					_, _ = io.Discard.Write(buf)
+					buf = buf[:0]
+				}
+			}
+		}
+	})
+}
+
+// One write to a kind, until its writer knows that the cache has it.
+func BenchmarkAppend(b *testing.B) {
+	for _, n := range []int{1, 10_000} {
+		for _, snapshots := range []bool{false, true} {
+			b.Run(fmt.Sprintf("%d objects, snapshot before each %v", n, snapshots), func(b *testing.B) {
+				w := newBench(b, n)
+				keys := make([]string, n)
+				for i := range keys {
+					keys[i] = storage.ObjectKey("widgets", "ns", fmt.Sprint("n", i))
+				}
+				b.ReportAllocs()
+				i := 0
+				for b.Loop() {
+					if snapshots {
+						w.cache.Snapshot()
+					}
+					w.write(keys[i*7919%n])
+					i++
+				}
+			})
+		}
+	}
+}
+
+// One write until 1,000 watchers have its event.
+func BenchmarkFanOut(b *testing.B) {
+	w := newBench(b, 1)
+	const watchers = 1000
+	ctx, cancel := context.WithCancel(b.Context())
+	var told, running sync.WaitGroup
+	for range watchers {
+		c, err := w.cache.Watch(ctx, watch.WatchRequest{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		running.Go(func() {
+			defer c.Close()
+			buf := make([]watch.Event, 0, 8)
+			for {
+				events, err := c.Next(ctx, buf)
+				if err != nil {
+					return
+				}
+				for range events {
+					told.Done()
+				}
+			}
+		})
+	}
+	key := storage.ObjectKey("widgets", "ns", "n0")
+	b.ReportAllocs()
+	for b.Loop() {
+		told.Add(watchers)
+		w.commit(key)
+		told.Wait()
+	}
+	b.StopTimer()
+	cancel()
+	running.Wait()
+}
+
+// One write to the kind while 10,000 watchers wait for other single objects of it. Compare with BenchmarkAppend.
+func BenchmarkIdleWatchers(b *testing.B) {
+	for _, watchers := range []int{0, 10_000} {
+		b.Run(fmt.Sprint(watchers), func(b *testing.B) {
+			w := newBench(b, 1)
+			ctx, cancel := context.WithCancel(b.Context())
+			var running sync.WaitGroup
+			for i := range watchers {
+				c, err := w.cache.Watch(ctx, watch.WatchRequest{Filter: watch.Filter{Namespace: "ns", Name: fmt.Sprint("watched", i)}})
+				if err != nil {
+					b.Fatal(err)
+				}
+				running.Go(func() {
+					defer c.Close()
+					_, _ = c.Next(ctx, nil)
+				})
+			}
+			key := storage.ObjectKey("widgets", "ns", "n0")
+			b.ReportAllocs()
+			for b.Loop() {
+				w.write(key)
+			}
+			b.StopTimer()
+			cancel()
+			running.Wait()
+		})
+	}
+}
+
+// The start of a watch with 10,000 initial events, and its end.
+func BenchmarkInitialEvents(b *testing.B) {
+	w := newBench(b, 10_000)
+	buf := make([]watch.Event, 0, 256)
+	frame := make([]byte, 0, 2048)
+	b.ReportAllocs()
+	for b.Loop() {
+		c, err := w.cache.WatchFromSnapshot(w.cache.Snapshot(), watch.Filter{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		for marked := false; !marked; {
+			events, err := c.Next(b.Context(), buf)
+			if err != nil {
+				b.Fatal(err)
+			}
+			for _, e := range events {
+				frame = e.AppendFrame(frame[:0])
+				marked = e.Type == meta.Bookmark
+			}
+		}
+		c.Close()
+	}
+}

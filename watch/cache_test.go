@@ -1,0 +1,200 @@
+package watch_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kindwright/kindwright/storage"
+	"github.com/kindwright/kindwright/watch"
+)
+
+func names(s *watch.Snapshot, prefix, after string) []string {
+	var out []string
+	for e := range s.Ascend(prefix, after) {
+		out = append(out, e.Facts().Namespace+"/"+e.Facts().Name)
+	}
+	return out
+}
+
+func TestLIST_01_AListShowsWhatWasWrittenBefore(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t)
+		for i := range 50 {
+			revision := w.put(widget{Namespace: "a", Name: "n", Size: i})
+			require.NoError(t, w.cache.WaitFor(t.Context(), revision))
+			s := w.cache.Snapshot()
+			require.GreaterOrEqual(t, s.Revision(), revision)
+			e, ok := w.cache.Get(storage.ObjectKey("widgets", "a", "n"))
+			require.True(t, ok)
+			require.Equal(t, revision, e.Revision())
+		}
+		_, ok := w.cache.Get(storage.ObjectKey("widgets", "a", "other"))
+		require.False(t, ok)
+		require.Equal(t, 1, w.cache.Len())
+	})
+}
+
+func TestSnapshotWalksAndCounts(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t)
+		for _, ns := range []string{"", "team", "team-a"} {
+			for i := range 3 {
+				w.put(widget{Namespace: ns, Name: fmt.Sprint("n", i)})
+			}
+		}
+		w.settle()
+		s := w.cache.Snapshot()
+		team := watch.Filter{Namespace: "team"}.KeyPrefix("widgets")
+		all := storage.ResourcePrefix("widgets")
+		key := func(ns, name string) string { return storage.ObjectKey("widgets", ns, name) }
+
+		require.Equal(t, []string{"/n0", "/n1", "/n2", "team-a/n0", "team-a/n1", "team-a/n2", "team/n0", "team/n1", "team/n2"}, names(s, "", ""))
+		require.Equal(t, []string{"team/n0", "team/n1", "team/n2"}, names(s, team, ""), "rule 24")
+		require.Equal(t, []string{"team/n2"}, names(s, team, key("team", "n1")))
+		require.Equal(t, []string{"team/n2"}, names(s, team, key("team", "n11")), "a key that does not exist")
+		require.Equal(t, []string{"team/n0", "team/n1", "team/n2"}, names(s, team, key("team-a", "n2")), "before the prefix")
+		require.Empty(t, names(s, team, key("zebra", "n")), "beyond the prefix")
+		require.Empty(t, names(s, "/r/widgetsets/", ""))
+
+		require.Equal(t, 9, s.Len(""))
+		require.Equal(t, 9, s.Len(all))
+		require.Equal(t, 3, s.Len(team))
+		require.Equal(t, 1, s.Count(team, key("team", "n1")))
+		require.Equal(t, 3, s.Count(team, key("team-a", "n2")))
+		require.Equal(t, 0, s.Count(team, key("zebra", "n")))
+		require.Equal(t, 5, s.Count("", key("team-a", "n0")))
+		require.NoError(t, s.Err())
+	})
+}
+
+func TestSnapshotStaysAsItWas(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t)
+		for i := range 200 {
+			w.put(widget{Namespace: "a", Name: fmt.Sprintf("n%03d", i)})
+		}
+		w.settle()
+		before := w.cache.Snapshot()
+		want := names(before, "", "")
+		same := w.cache.Snapshot()
+		for i := range 200 {
+			w.remove("a", fmt.Sprintf("n%03d", i))
+			w.put(widget{Namespace: "a", Name: fmt.Sprintf("m%03d", i)})
+		}
+		w.settle()
+		require.Equal(t, want, names(before, "", ""))
+		require.Equal(t, want, names(same, "", ""))
+		require.Len(t, names(w.cache.Snapshot(), "", ""), 200)
+		require.NotEqual(t, want, names(w.cache.Snapshot(), "", ""))
+	})
+}
+
+func TestLIST_29_SnapshotAtIsExact(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.backend.play(trick{pageLimit: 7})
+		var revisions []storage.Revision
+		var want [][]string
+		for i := range 60 {
+			if i%3 == 2 {
+				w.remove("a", fmt.Sprintf("n%02d", i/2))
+			}
+			w.put(widget{Namespace: []string{"a", "b"}[i%2], Name: fmt.Sprintf("n%02d", i)})
+			w.settle()
+			s := w.cache.Snapshot()
+			revisions, want = append(revisions, s.Revision()), append(want, names(s, "", ""))
+		}
+		for i, revision := range revisions {
+			s, err := w.cache.SnapshotAt(t.Context(), revision)
+			require.NoError(t, err)
+			require.Equal(t, revision, s.Revision())
+			require.Equal(t, want[i], names(s, "", ""))
+			require.NoError(t, s.Err())
+			inB := watch.Filter{Namespace: "b"}.KeyPrefix("widgets")
+			for _, name := range names(s, inB, storage.ObjectKey("widgets", "b", "n07")) {
+				require.Greater(t, name, "b/n07")
+			}
+			require.Equal(t, names(s, inB, ""), names(s, inB, storage.ObjectKey("widgets", "a", "n99")))
+			require.Empty(t, names(s, inB, storage.ObjectKey("widgets", "c", "")))
+			require.Empty(t, names(s, "/r/other/", ""))
+			if i < len(revisions)-1 {
+				require.Equal(t, -1, s.Len(""), "an older revision is read from the store")
+			}
+		}
+
+		s, err := w.cache.SnapshotAt(t.Context(), 0)
+		require.NoError(t, err)
+		require.Equal(t, w.cache.Revision(), s.Revision())
+
+		_, err = w.cache.SnapshotAt(t.Context(), revisions[59]+1000)
+		require.ErrorIs(t, err, storage.ErrFutureRevision)
+		old, err := w.cache.SnapshotAt(t.Context(), revisions[0])
+		require.NoError(t, err)
+		w.compact(revisions[30])
+		_, err = w.cache.SnapshotAt(t.Context(), revisions[29])
+		require.ErrorIs(t, err, storage.ErrCompacted)
+		require.Empty(t, names(old, "", ""))
+		require.ErrorIs(t, old.Err(), storage.ErrCompacted, "a walk that ends early says so")
+		s, err = w.cache.SnapshotAt(t.Context(), revisions[30])
+		require.NoError(t, err)
+		require.Equal(t, want[30], names(s, "", ""))
+		for range s.Ascend("", "") {
+			break
+		}
+		require.NoError(t, s.Err())
+	})
+}
+
+// An idle kind is at every revision since its last change as it is now, so exact lists need neither pin nor store.
+func TestSnapshotAtOfAnIdleKindIsInMemory(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t)
+		at := w.put(widget{Namespace: "a", Name: "n"})
+		w.foreign(20)
+		w.settle()
+		lists := w.backend.lists.Load()
+		for revision := at; revision <= at+20; revision++ {
+			s, err := w.cache.SnapshotAt(t.Context(), revision)
+			require.NoError(t, err)
+			require.Equal(t, revision, s.Revision())
+			require.Equal(t, []string{"a/n"}, names(s, "", ""))
+		}
+		require.Equal(t, lists, w.backend.lists.Load())
+	})
+}
+
+func TestWaitForEnds(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t)
+		head := w.cache.Revision()
+		require.NoError(t, w.cache.WaitFor(t.Context(), head))
+
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		require.ErrorIs(t, w.cache.WaitFor(ctx, head+1), context.DeadlineExceeded, "WATCH-19, LIST-34")
+
+		waited := make(chan error, 3)
+		for i := range 3 {
+			go func() { waited <- w.cache.WaitFor(t.Context(), head+storage.Revision(i)+1) }()
+		}
+		synctest.Wait()
+		require.Empty(t, waited)
+		w.foreign(1)
+		require.NoError(t, <-waited)
+		synctest.Wait()
+		require.Empty(t, waited, "the others wait on")
+		w.foreign(2)
+		require.NoError(t, <-waited)
+		require.NoError(t, <-waited)
+
+		go func() { waited <- w.cache.WaitFor(t.Context(), head+1000) }()
+		synctest.Wait()
+		w.dispatcher.Remove("widgets")
+		require.ErrorIs(t, <-waited, watch.ErrGone)
+	})
+}
