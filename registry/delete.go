@@ -44,7 +44,7 @@ func (e *Engine) Delete(ctx context.Context, t Target, o DeleteOptions) (*Result
 	for range maxTries {
 		result, err := e.deleteOnce(ctx, served, t, key, o)
 		if !errors.Is(err, errRace) {
-			return result, err
+			return served.shown(result, err)
 		}
 		if err := e.catchUp(ctx, served); err != nil {
 			return nil, err
@@ -55,6 +55,7 @@ func (e *Engine) Delete(ctx context.Context, t Target, o DeleteOptions) (*Result
 
 func (e *Engine) deleteOnce(ctx context.Context, s *Served, t Target, key string, o DeleteOptions) (*Result, error) {
 	r := s.Resource
+	stored := r.base()
 	old, err := e.current(ctx, s, key)
 	if err != nil {
 		return nil, err
@@ -69,11 +70,15 @@ func (e *Engine) deleteOnce(ctx context.Context, s *Served, t Target, key string
 	if err != nil {
 		return nil, err
 	}
-	if err := e.admitDelete(ctx, r, t, tree, o); err != nil {
+	inForm, err := r.fromStored(tree)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.admitDelete(ctx, r, t, inForm, o); err != nil {
 		return nil, err
 	}
 	next := withPolicy(tree, o.Propagation)
-	if !r.held(next) {
+	if !stored.held(next) {
 		return e.removeNow(ctx, s, key, old, tree, o)
 	}
 	return e.mark(ctx, s, key, old, tree, next, o)
@@ -150,7 +155,7 @@ func (e *Engine) removeNow(ctx context.Context, s *Served, key string, old *watc
 
 // mark stores that deletion was asked for. A second request changes nothing unless it brings another policy.
 func (e *Engine) mark(ctx context.Context, s *Served, key string, old *watch.Entry, tree, next Tree, o DeleteOptions) (*Result, error) {
-	r := s.Resource
+	r := s.Resource.base()
 	if !deleting(next) {
 		next = with(next, stamp(e.cfg.Now()), "metadata", "deletionTimestamp")
 		next = with(next, int64(0), "metadata", "deletionGracePeriodSeconds")
@@ -174,7 +179,7 @@ func (e *Engine) mark(ctx context.Context, s *Served, key string, old *watch.Ent
 	}
 	rev := old.Revision()
 	if !o.DryRun {
-		op := storage.Put(key, encodeRecord(r.fingerprint, encoded), storage.Expect(rev))
+		op := storage.Put(key, e.value(r, encoded), storage.Expect(rev))
 		if rev, err = e.store(ctx, s, []storage.Op{op}, Change{Old: tree, New: next}); err != nil {
 			return nil, e.deleteError(r, err)
 		}

@@ -40,10 +40,14 @@ type Engine struct {
 	dispatcher *watch.Dispatcher
 	tokens     *tokenSigner
 	set        atomic.Pointer[Set]
+	forms      *forms
 
 	changes sync.Mutex // serialises Install and Remove; never held while serving
 	running sync.WaitGroup
 	started atomic.Bool
+
+	// lifetime is the context of Start: what is installed later works as long.
+	lifetime context.Context
 }
 
 // New checks the configuration. It starts nothing and reads nothing.
@@ -71,6 +75,7 @@ func New(cfg Config) (*Engine, error) {
 	}
 	e := &Engine{cfg: cfg, dispatcher: watch.NewDispatcher(cfg.Store, watch.WithLogger(cfg.Logger))}
 	e.tokens = &tokenSigner{store: cfg.Store, rand: cfg.Rand, domain: cfg.GroupDomain}
+	e.forms = newForms()
 	e.set.Store(&Set{served: map[meta.GroupVersionResource]*Served{}})
 	return e, nil
 }
@@ -99,6 +104,9 @@ func (e *Engine) Start(ctx context.Context) error {
 	if err := e.tokens.load(ctx); err != nil {
 		return fmt.Errorf("load the keys of continue tokens: %w", err)
 	}
+	e.changes.Lock()
+	e.lifetime = ctx
+	e.changes.Unlock()
 	e.running.Go(func() {
 		if err := e.dispatcher.Run(ctx); err != nil && ctx.Err() == nil {
 			e.cfg.Logger.Error(err, "the live view of the store has ended")
@@ -129,15 +137,21 @@ func (e *Engine) Ready() error {
 func (e *Engine) Install(ctx context.Context, resources ...*Resource) error {
 	e.changes.Lock()
 	defer e.changes.Unlock()
+	if e.lifetime == nil {
+		return errors.New("registry: resources can be installed after the start only")
+	}
 	added := make([]*Served, 0, len(resources))
 	for _, r := range resources {
 		if err := r.complete(); err != nil {
 			return err
 		}
-		added = append(added, &Served{Resource: r})
+		added = append(added, &Served{Resource: r, stale: &staleKeys{}, forms: e.forms})
 	}
 	next, err := e.set.Load().with(added...)
 	if err != nil {
+		return err
+	}
+	if err := next.link(added); err != nil {
 		return err
 	}
 	for i, s := range added {
@@ -164,8 +178,15 @@ func (e *Engine) Remove(gone ...meta.GroupResource) {
 }
 
 func (e *Engine) load(ctx context.Context, s *Served) error {
+	if s.base != nil {
+		s.Cache = s.base.Cache // loaded before: link has seen to the order
+		return nil
+	}
 	if s.Resource.Virtual != nil {
 		return nil
+	}
+	if ttl := s.Resource.Writes.TTL; ttl > 0 {
+		s.expiry = newExpiry(ttl)
 	}
 	cache, err := e.dispatcher.Add(ctx, watch.Config{
 		StorageName: s.Resource.StorageName,
@@ -178,12 +199,15 @@ func (e *Engine) load(ctx context.Context, s *Served) error {
 		return err
 	}
 	s.Cache = cache
+	if s.expiry != nil {
+		e.running.Go(func() { e.sweep(e.lifetime, s) })
+	}
 	return nil
 }
 
 func (e *Engine) unload(gone []*Served) {
 	for _, s := range gone {
-		if s.Cache != nil {
+		if s.Cache != nil && s.base == nil {
 			e.dispatcher.Remove(s.Resource.StorageName)
 		}
 	}
@@ -194,16 +218,20 @@ func (e *Engine) unload(gone []*Served) {
 func (e *Engine) decoder(s *Served) func(storage.Record) (*watch.Entry, error) {
 	want := s.Resource.fingerprint
 	return func(rec storage.Record) (*watch.Entry, error) {
-		have, object, err := splitRecord(rec.Value)
+		stored, err := parseRecord(rec.Value)
 		if err != nil {
 			return nil, err
 		}
-		if have != want {
+		if s.expiry != nil {
+			s.expiry.note(rec.Key, rec.Revision, stored.written)
+		}
+		object := stored.object
+		if stored.fingerprint != want {
 			if object, err = s.Resource.modernise(object); err != nil {
 				return nil, err
 			}
 		}
-		s.stale.note(rec.Key, rec.Revision, have != want)
+		s.stale.note(rec.Key, rec.Revision, stored.fingerprint != want)
 		return s.Resource.newEntry(rec.Key, rec.Revision, object)
 	}
 }

@@ -38,6 +38,9 @@ type Kind[T any] struct {
 	Writes       WriteRules
 	Deletion     Deletion
 
+	// Also are further forms in which the same objects are served; see As.
+	Also []Form
+
 	// Default fills in values that tags cannot express. It runs on every write, more than once, so it must be
 	// idempotent. What it changes in the struct is changed in the object; everything else stays as it was sent
 	// (design rule 7).
@@ -57,6 +60,14 @@ type Kind[T any] struct {
 // Resource returns the untyped description of the kind. The error names the Go type, field and tag that cannot be
 // served.
 func (k Kind[T]) Resource() (*Resource, error) {
+	r, err := k.describe()
+	if err != nil {
+		return nil, err
+	}
+	return r, r.complete()
+}
+
+func (k Kind[T]) describe() (*Resource, error) {
 	typ := reflect.TypeFor[T]()
 	schema, err := openapi.FromType(typ)
 	if err != nil {
@@ -89,9 +100,6 @@ func (k Kind[T]) Resource() (*Resource, error) {
 		r.Subresources = append([]Subresource{StatusSubresource()}, r.Subresources...)
 		r.Reset = ResetStatus
 	}
-	if err := r.complete(); err != nil {
-		return nil, err
-	}
 	return r, nil
 }
 
@@ -108,7 +116,15 @@ func (k Kind[T]) Define(Env) (Bundle, error) {
 	if err != nil {
 		return Bundle{}, err
 	}
-	return Bundle{Resources: []*Resource{r}}, nil
+	out := Bundle{Resources: []*Resource{r}}
+	for _, form := range k.Also {
+		also, err := form.resource(r)
+		if err != nil {
+			return Bundle{}, err
+		}
+		out.Resources = append(out.Resources, also)
+	}
+	return out, nil
 }
 
 func (k Kind[T]) hooks() Hooks {

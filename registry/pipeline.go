@@ -53,7 +53,7 @@ func walk(ctx context.Context, start func() *write) (*Result, error) {
 		if err != nil {
 			return nil, err
 		}
-		return w.result, nil
+		return w.served.shown(w.result, nil)
 	}
 	w := start()
 	return nil, w.conflict("it is being changed too often; please try again")
@@ -73,7 +73,7 @@ func (w *write) through(ctx context.Context, steps []step) error {
 
 // commit stores the object, or removes it when its last finalizer went.
 func commit(ctx context.Context, w *write) error {
-	change := Change{Old: w.oldTree, New: w.object}
+	change := Change{Old: w.storedTree, New: w.storedObject}
 	var op storage.Op
 	expect := storage.Absent
 	if w.old != nil {
@@ -83,7 +83,7 @@ func commit(ctx context.Context, w *write) error {
 		change.New = nil
 		op = storage.Delete(w.key, expect)
 	} else {
-		op = storage.Put(w.key, encodeRecord(w.resource().fingerprint, w.encoded), expect)
+		op = storage.Put(w.key, w.engine.value(w.resource().base(), w.encoded), expect)
 	}
 	if w.opts.DryRun {
 		return w.pretend(ctx)
@@ -97,7 +97,7 @@ func commit(ctx context.Context, w *write) error {
 
 // finish makes the result of a committed write. It is made of what was committed, not of what the cache holds by now.
 func (w *write) finish(rev storage.Revision) error {
-	entry, err := w.resource().newEntry(w.key, rev, w.encoded)
+	entry, err := w.resource().base().newEntry(w.key, rev, w.encoded)
 	if err != nil {
 		return err
 	}
@@ -115,8 +115,9 @@ func (w *write) pretend(ctx context.Context) error {
 		if existing != nil { // DRY-06
 			return w.alreadyExists(existing.Facts().Deleted != nil)
 		}
-		w.result = &Result{Document: w.encoded, Created: true}
-		return nil
+		document, err := encode(w.object)
+		w.result = &Result{Document: document, Created: true}
+		return err
 	}
 	return w.finish(w.old.Revision())
 }

@@ -34,7 +34,7 @@ func (e *Engine) Get(ctx context.Context, t Target, lr ListRequest) (*watch.Entr
 	if !ok {
 		return nil, status.NotFound(r.GroupResource(), t.Name)
 	}
-	return entry, nil
+	return served.Show(entry)
 }
 
 // reach waits until the live view is as new as a read asks for.
@@ -99,10 +99,38 @@ func (e *Engine) List(ctx context.Context, t Target, lr ListRequest) (*List, err
 	found := selection{snap: snap, filter: filter, storageName: served.Resource.StorageName}
 	out := &List{Revision: snap.Revision(), Served: served, Err: snap.Err}
 	if lr.Limit <= 0 {
-		out.Items = found.after(from.after)
+		out.show(found.after(from.after))
 		return out, nil
 	}
 	return e.chunk(out, found, scope, from, lr.Limit)
+}
+
+// show makes stored entries the items of the list, in the form that is served.
+func (l *List) show(entries iter.Seq[*watch.Entry]) {
+	if l.Served.Resource.Stored == nil {
+		l.Items = entries
+		return
+	}
+	walked := l.Err
+	var failed error
+	l.Err = func() error {
+		if failed != nil {
+			return failed
+		}
+		return walked()
+	}
+	l.Items = func(yield func(*watch.Entry) bool) {
+		for entry := range entries {
+			shown, err := l.Served.Show(entry)
+			if err != nil {
+				failed = err
+				return
+			}
+			if !yield(shown) {
+				return
+			}
+		}
+	}
 }
 
 // collection finds the resource of a list, a watch or a collection delete.
@@ -163,7 +191,8 @@ func (s *Served) filter(t Target, labels meta.Selector, fields meta.FieldSelecto
 	if err := fields.Check(known...); err != nil {
 		return watch.Filter{}, status.BadRequest("%v", err)
 	}
-	return watch.Filter{Namespace: t.Namespace, Labels: labels, Fields: fields}, nil
+	fields, err := s.storedFields(fields)
+	return watch.Filter{Namespace: t.Namespace, Labels: labels, Fields: fields}, err
 }
 
 // selection is the objects of a snapshot that a filter asks for.
@@ -198,7 +227,7 @@ func (e *Engine) chunk(out *List, found selection, scope chunkScope, from positi
 	if err := found.snap.Err(); err != nil {
 		return nil, e.readError(out.Served.Resource, "list", err)
 	}
-	out.Items = slices.Values(items)
+	out.show(slices.Values(items))
 	if !more {
 		return out, nil
 	}
@@ -218,7 +247,8 @@ func (e *Engine) chunk(out *List, found selection, scope chunkScope, from positi
 	return out, nil
 }
 
-// Watch follows the changes of a collection. The cursor it returns must be closed.
+// Watch follows the changes of a collection. The cursor it returns must be closed. Its entries are in the stored form; who
+// shows them to a client passes them through Served.Show.
 func (e *Engine) Watch(ctx context.Context, t Target, wr WatchRequest) (*watch.Cursor, *Served, error) {
 	served, err := e.collection(t, "watch")
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/meta"
@@ -15,31 +16,63 @@ import (
 
 // The value of a stored object is an envelope of the engine's own around the canonical JSON:
 //
-//	byte 0      format, always 1
-//	bytes 1-8   fingerprint of the schema the object was written under, big endian (design rule 9)
-//	rest        the object, canonical JSON in its storage version, without metadata.resourceVersion
+//	byte 0       format: 1, or 2 for kinds with a time to live
+//	bytes 1-8    fingerprint of the schema the object was written under, big endian (design rule 9)
+//	bytes 9-16   format 2 alone: when the object was written, Unix seconds, big endian
+//	rest         the object, canonical JSON in its storage version, without metadata.resourceVersion
 const (
-	recordFormat = 1
-	recordHeader = 9
+	plainRecord   = 1
+	timedRecord   = 2
+	recordHeader  = 9
+	recordTimeLen = 8
 )
 
-// encodeRecord wraps an object for the store.
-func encodeRecord(fingerprint uint64, object []byte) []byte {
-	out := make([]byte, recordHeader, recordHeader+len(object))
-	out[0] = recordFormat
-	binary.BigEndian.PutUint64(out[1:], fingerprint)
-	return append(out, object...)
+// record is what such a value says.
+type record struct {
+	fingerprint uint64
+	written     time.Time // zero in format 1
+	object      []byte    // shares memory with the value
 }
 
-// splitRecord undoes encodeRecord. The object shares memory with value.
-func splitRecord(value []byte) (fingerprint uint64, object []byte, err error) {
+// encode wraps the object for the store.
+func (r record) encode() []byte {
+	out := make([]byte, recordHeader, recordHeader+recordTimeLen+len(r.object))
+	out[0] = plainRecord
+	binary.BigEndian.PutUint64(out[1:], r.fingerprint)
+	if !r.written.IsZero() {
+		out[0] = timedRecord
+		out = binary.BigEndian.AppendUint64(out, uint64(r.written.Unix()))
+	}
+	return append(out, r.object...)
+}
+
+// parseRecord undoes encode.
+func parseRecord(value []byte) (record, error) {
 	if len(value) < recordHeader {
-		return 0, nil, errors.New("the record is shorter than its header")
+		return record{}, errors.New("the record is shorter than its header")
 	}
-	if value[0] != recordFormat {
-		return 0, nil, fmt.Errorf("the record has format %d, this program knows format %d", value[0], recordFormat)
+	r := record{fingerprint: binary.BigEndian.Uint64(value[1:]), object: value[recordHeader:]}
+	switch value[0] {
+	case plainRecord:
+		return r, nil
+	case timedRecord:
+		if len(r.object) < recordTimeLen {
+			return record{}, errors.New("the record is shorter than its header")
+		}
+		r.written = time.Unix(int64(binary.BigEndian.Uint64(r.object)), 0)
+		r.object = r.object[recordTimeLen:]
+		return r, nil
 	}
-	return binary.BigEndian.Uint64(value[1:]), value[recordHeader:], nil
+	return record{}, fmt.Errorf("the record has format %d, this program knows formats 1 and 2", value[0])
+}
+
+// value makes the record of an object that is written now.
+func (e *Engine) value(r *Resource, object []byte) []byte {
+	rec := record{fingerprint: r.fingerprint, object: object}
+	if r.Writes.TTL > 0 {
+		rec.written = time.Now() // the clock that expiry is measured with; Config.Now is for stamps alone
+	}
+	return rec.encode()
 }
 
 // newEntry makes the live form of an object from its canonical JSON.

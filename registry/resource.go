@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/kindwright/kindwright/internal/table"
 	"github.com/kindwright/kindwright/meta"
@@ -55,6 +56,10 @@ type WriteRules struct {
 
 	// NoGeneration leaves metadata.generation unset, for kinds without a desired state that controllers compare with.
 	NoGeneration bool
+
+	// TTL removes objects that nobody has written to for so long (EVT-02). 0 keeps them. It counts from the last write,
+	// across restarts, with a precision of seconds.
+	TTL time.Duration
 
 	// Companions returns operations on keys outside /r/ that are committed together with a change of an object
 	// (design rule 2: the phase record of a namespace). It must not do anything else.
@@ -108,6 +113,9 @@ type Resource struct {
 	// Reset returns what is stored when the client sends sent on the main path: it takes back what only subresources
 	// may change. old is nil on create. Nil keeps what was sent.
 	Reset func(old, sent Tree) Tree
+
+	// Stored, when set, makes the resource another served form of objects that are stored in the form of another resource.
+	Stored *Conversion
 
 	// Virtual, when set, makes the resource an operation: POST runs it and answers with its result, and nothing is ever
 	// stored (MODEL-21). All fields about stored objects are unused then.
@@ -184,6 +192,9 @@ func (r *Resource) complete() error {
 	}
 	if n.ListKind == "" {
 		n.ListKind = n.Kind + "List"
+	}
+	if r.Stored != nil {
+		r.StorageName = r.Stored.Resource.StorageName
 	}
 	if r.StorageName == "" {
 		r.StorageName = strings.TrimPrefix(r.Group+"/"+n.Plural, "/")

@@ -18,7 +18,11 @@ type Served struct {
 	Resource *Resource
 	Cache    *watch.Cache
 
-	stale staleKeys
+	expiry *expiry // nil for resources whose objects live until they are deleted
+
+	base  *Served    // the stored form; nil when this is it
+	stale *staleKeys // shared by all forms
+	forms *forms     // shared by all of an engine
 }
 
 // Set is the resources of a server at one moment: an immutable snapshot. A request takes one and uses it throughout,
@@ -62,7 +66,7 @@ func (s *Set) without(gone ...meta.GroupResource) (*Set, []*Served) {
 	next := &Set{generation: s.generation + 1, served: map[meta.GroupVersionResource]*Served{}}
 	var out []*Served
 	for _, have := range s.ordered {
-		if slices.Contains(gone, have.Resource.GroupResource()) {
+		if slices.Contains(gone, have.Resource.GroupResource()) || have.base != nil && slices.Contains(gone, have.base.Resource.GroupResource()) {
 			out = append(out, have)
 			continue
 		}
@@ -70,6 +74,29 @@ func (s *Set) without(gone ...meta.GroupResource) (*Set, []*Served) {
 		next.ordered = append(next.ordered, have)
 	}
 	return next, out
+}
+
+// link gives every added form the resource it is a form of, which must be in the set, and puts the stored forms first.
+func (s *Set) link(added []*Served) error {
+	for _, a := range added {
+		if a.Resource.Stored == nil {
+			continue
+		}
+		i := slices.IndexFunc(s.ordered, func(b *Served) bool { return b.Resource == a.Resource.Stored.Resource })
+		if i < 0 {
+			return fmt.Errorf("kind %s (%s): the resource it is a form of is not served", a.Resource.Names.Kind, a.Resource.APIVersion())
+		}
+		a.base, a.stale = s.ordered[i], s.ordered[i].stale
+	}
+	slices.SortStableFunc(added, func(a, b *Served) int { return cmp.Compare(boolInt(a.base != nil), boolInt(b.base != nil)) })
+	return nil
+}
+
+func boolInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 func (s *Set) copyOf() *Set {
@@ -94,7 +121,7 @@ func (s *Set) sort() {
 // clash says which word of b is taken by a, "" if none. Words are claimed inside a group version; the place in the store
 // is claimed in the whole server, or two kinds would read each other's objects.
 func clash(a, b *Resource) string {
-	if a.Virtual == nil && b.Virtual == nil && a.StorageName == b.StorageName {
+	if a.Virtual == nil && b.Virtual == nil && a.StorageName == b.StorageName && a.base() != b.base() {
 		return fmt.Sprintf("storage name %q belongs to %s", b.StorageName, a.GroupResource())
 	}
 	if a.Group != b.Group || a.Version != b.Version {

@@ -33,7 +33,10 @@ func read(ctx context.Context, w *write) error {
 		return w.alreadyExists(old.Facts().Deleted != nil)
 	}
 	w.old = old
-	w.oldTree, err = treeOf(old)
+	if w.storedTree, err = treeOf(old); err != nil {
+		return err
+	}
+	w.oldTree, err = w.resource().fromStored(w.storedTree)
 	return err
 }
 
@@ -233,7 +236,11 @@ func admitFinal(ctx context.Context, w *write) error {
 // skipUnchanged ends a write that would store what is stored: same version, no event (UPDATE-09). An object stored under
 // an earlier schema is written even so, which is how a plain get and replace migrates it (design rule 9).
 func skipUnchanged(_ context.Context, w *write) error {
-	encoded, err := encode(w.object)
+	var err error
+	if w.storedObject, err = w.resource().toStored(w.object); err != nil {
+		return err
+	}
+	encoded, err := encode(w.storedObject)
 	if err != nil {
 		return err
 	}
@@ -250,7 +257,7 @@ func skipUnchanged(_ context.Context, w *write) error {
 
 // store commits operations with their companions and waits until every read shows them.
 func (e *Engine) store(ctx context.Context, s *Served, ops []storage.Op, c Change) (storage.Revision, error) {
-	if companions := s.Resource.Writes.Companions; companions != nil {
+	if companions := s.Resource.base().Writes.Companions; companions != nil {
 		more, err := companions(c)
 		if err != nil {
 			return 0, err

@@ -45,11 +45,13 @@ type write struct {
 
 	key     string
 	old     *watch.Entry // what is stored, nil when absent
-	oldTree Tree         // the same, decoded, with resourceVersion
-	object  Tree         // what is to be stored
-	encoded []byte       // canonical JSON of object
+	oldTree Tree         // the same, decoded, with resourceVersion, in the form of the request
+	object  Tree         // what is to be stored, in the form of the request
+	encoded []byte       // canonical JSON of object in its stored form
 	checks  []storage.Op // must hold at the commit (design rule 2)
 	remove  bool         // object's last finalizer went: it is removed instead of stored
+
+	storedTree, storedObject Tree // oldTree and object in the stored form
 
 	complaints []string // unknown and repeated fields
 	generated  bool     // the name is of the server's making

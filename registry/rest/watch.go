@@ -230,10 +230,14 @@ func (s *stream) append(event *watch.Event) (err error) {
 		return nil
 	}
 	start := len(s.buf)
+	shown := *event
+	if shown.Entry, err = s.served.Show(event.Entry); err != nil {
+		return err
+	}
 	s.buf = append(s.buf, `{"type":"`...)
 	s.buf = append(s.buf, event.Type...)
 	s.buf = append(s.buf, `","object":`...)
-	if s.buf, err = s.render.event(s.buf, event); err != nil {
+	if s.buf, err = s.render.event(s.buf, &shown); err != nil {
 		s.buf = s.buf[:start]
 		return status.Internal(err)
 	}

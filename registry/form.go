@@ -1,0 +1,231 @@
+package registry
+
+import (
+	lru "container/list"
+	"fmt"
+	"sync"
+
+	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/status"
+	"github.com/kindwright/kindwright/watch"
+)
+
+// Conversion makes a resource another served form of objects that are stored in the form of Resource: another version, or
+// the same objects under another group (VER-15, EVT-36). Reads convert from the stored form; writes walk all steps in the
+// form they came in and are converted when they are encoded.
+//
+// The functions are given trees without resourceVersion and must not change them. Going there and back must lose nothing.
+// Metadata are the same in every form: whatever the functions make of them is replaced by the original.
+type Conversion struct {
+	Resource *Resource
+	To, From func(Tree) (Tree, error) // to and from the stored form
+
+	// Fields names, for each selectable field of this form, the field of the stored form that it is.
+	Fields map[string]string
+}
+
+// A Form is a further served form of a Kind; see As.
+type Form interface {
+	resource(stored *Resource) (*Resource, error)
+}
+
+// As serves the objects of a Kind[T] in the form of k as well. to and from convert; fields names for each selectable field
+// of V the one of T that it is. Storage, deletion and subresources are those of the stored kind; names, schema, columns and
+// rules are k's.
+func As[V, T any](k Kind[V], to func(*V) (*T, error), from func(*T) (*V, error), fields map[string]string) Form {
+	return typedForm[V, T]{k, to, from, fields}
+}
+
+type typedForm[V, T any] struct {
+	kind   Kind[V]
+	to     func(*V) (*T, error)
+	from   func(*T) (*V, error)
+	fields map[string]string
+}
+
+func (f typedForm[V, T]) resource(stored *Resource) (*Resource, error) {
+	k := f.kind
+	k.StorageName, k.ClusterScoped, k.NameRule, k.Deletion = stored.StorageName, stored.ClusterScoped, stored.NameRule, stored.Deletion
+	r, err := k.describe()
+	if err != nil {
+		return nil, err
+	}
+	r.Stored = &Conversion{Resource: stored, To: convertTyped(f.to), From: convertTyped(f.from), Fields: f.fields}
+	return r, r.complete()
+}
+
+// convertTyped makes a function on trees of one on structs. A panic in it is an error.
+func convertTyped[A, B any](convert func(*A) (*B, error)) func(Tree) (Tree, error) {
+	return func(t Tree) (out Tree, err error) {
+		defer func() {
+			if v := recover(); v != nil {
+				out, err = nil, fmt.Errorf("the conversion from %T panicked: %v", *new(A), v)
+			}
+		}()
+		a, err := decodeTyped[A](t)
+		if err != nil {
+			return nil, err
+		}
+		b, err := convert(a)
+		if err != nil {
+			return nil, err
+		}
+		return encodeTyped(b)
+	}
+}
+
+// apply converts one object and gives it the kind of its new form.
+func apply(convert func(Tree) (Tree, error), to *Resource, t Tree) (Tree, error) {
+	out, err := convert(t)
+	if err != nil {
+		return nil, err
+	}
+	out = with(with(out, to.APIVersion(), "apiVersion"), to.Names.Kind, "kind")
+	out = with(out, t["metadata"], "metadata")
+	canonical, problems := to.Schema.Canonical(out)
+	if len(problems) > 0 {
+		return nil, fmt.Errorf("the conversion to %s made an object its schema refuses: %s", to.GroupResource(), problems[0].Message())
+	}
+	return canonical, nil
+}
+
+// fromStored returns a stored object in the form of r.
+func (r *Resource) fromStored(t Tree) (Tree, error) {
+	if r.Stored == nil || t == nil {
+		return t, nil
+	}
+	out, err := apply(r.Stored.From, r, t)
+	if err != nil {
+		return nil, status.Internal(fmt.Errorf("convert %s from the stored form: %w", r.GroupResource(), err))
+	}
+	return out, nil
+}
+
+// toStored returns an object in the form of r as it is stored.
+func (r *Resource) toStored(t Tree) (Tree, error) {
+	if r.Stored == nil {
+		return t, nil
+	}
+	out, err := apply(r.Stored.To, r.Stored.Resource, t)
+	if err != nil {
+		return nil, status.Internal(fmt.Errorf("convert %s to the stored form: %w", r.GroupResource(), err))
+	}
+	return out, nil
+}
+
+// base returns the stored form of a resource: itself, unless it is another form.
+func (r *Resource) base() *Resource {
+	if r.Stored != nil {
+		return r.Stored.Resource
+	}
+	return r
+}
+
+// Show returns a stored object in the form of s: the entry itself, unless s is another form of what is stored. Converted
+// entries are shared by all readers, within a budget of bytes.
+func (s *Served) Show(e *watch.Entry) (*watch.Entry, error) {
+	if s.Resource.Stored == nil {
+		return e, nil
+	}
+	return s.forms.get(formKey{s, e}, func() (*watch.Entry, error) { return s.convert(e) })
+}
+
+func (s *Served) convert(e *watch.Entry) (*watch.Entry, error) {
+	body := e.Body()
+	t, err := decodeObject(append(append([]byte(nil), body.Prefix...), body.Suffix...))
+	if err != nil {
+		return nil, status.Internal(fmt.Errorf("decode %s: %w", e.Key(), err))
+	}
+	if t, err = s.Resource.fromStored(t); err != nil {
+		return nil, err
+	}
+	object, err := json.AppendTree(nil, t)
+	if err != nil {
+		return nil, status.Internal(err)
+	}
+	m, err := json.ScanMetadata(object)
+	if err != nil {
+		return nil, status.Internal(err)
+	}
+	return watch.NewEntry(e.Key(), e.Revision(), watch.Body{Prefix: object[:m.Splice], Suffix: object[m.Splice:]}, e.Facts()), nil
+}
+
+// storedFields rewrites a field selector in terms of the stored form.
+func (s *Served) storedFields(f meta.FieldSelector) (meta.FieldSelector, error) {
+	if s.Resource.Stored == nil || f.Empty() {
+		return f, nil
+	}
+	requirements := f.Requirements()
+	for i := range requirements {
+		if name, ok := s.Resource.Stored.Fields[requirements[i].Field]; ok {
+			requirements[i].Field = name
+		}
+	}
+	out, err := meta.NewFieldSelector(requirements...)
+	if err != nil {
+		return out, status.Internal(err)
+	}
+	return out, nil
+}
+
+// formBudget is how many bytes of converted entries an engine keeps (design rule 11).
+const formBudget = 16 << 20
+
+type formKey struct {
+	served *Served
+	entry  *watch.Entry
+}
+
+// forms keeps converted entries, the least recently used of which go first. A nil *forms keeps nothing.
+type forms struct {
+	mu      sync.Mutex
+	bytes   int
+	entries map[formKey]*lru.Element
+	recent  lru.List // of formValue, the most recently used first
+}
+
+type formValue struct {
+	key   formKey
+	entry *watch.Entry
+}
+
+func newForms() *forms { return &forms{entries: map[formKey]*lru.Element{}} }
+
+// get returns the entry of a key, made by build where it is not kept. Two readers may build the same one at once.
+func (f *forms) get(key formKey, build func() (*watch.Entry, error)) (*watch.Entry, error) {
+	f.mu.Lock()
+	if el, ok := f.entries[key]; ok {
+		f.recent.MoveToFront(el)
+		f.mu.Unlock()
+		return el.Value.(formValue).entry, nil
+	}
+	f.mu.Unlock()
+	entry, err := build()
+	if err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, ok := f.entries[key]; !ok {
+		f.entries[key] = f.recent.PushFront(formValue{key, entry})
+		f.bytes += entry.Size() + key.entry.Size()
+	}
+	for f.bytes > formBudget {
+		el := f.recent.Back()
+		old := f.recent.Remove(el).(formValue)
+		delete(f.entries, old.key)
+		f.bytes -= old.entry.Size() + old.key.entry.Size()
+	}
+	return entry, nil
+}
+
+// shown makes the result of a write one in the form the write came in.
+func (s *Served) shown(r *Result, err error) (*Result, error) {
+	if err != nil || r.Entry == nil || s.Resource.Stored == nil {
+		return r, err
+	}
+	out := *r
+	out.Entry, err = s.convert(r.Entry)
+	return &out, err
+}
