@@ -105,6 +105,11 @@ func (d *directory) makeIdentity(host string) error {
 	if err != nil {
 		return err
 	}
+	// An identity without ca.crt is none. It goes first and comes last, so that a server killed in between leaves none
+	// rather than a mixture of an old and a new one.
+	if err := os.Remove(d.file("ca.crt")); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
 	for _, f := range []struct {
 		name string
 		data []byte

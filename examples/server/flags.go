@@ -8,6 +8,7 @@ import (
 	"net"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -51,8 +52,10 @@ func parseFlags(args []string, out io.Writer) (*flags, error) {
 
 func (f *flags) check() error {
 	var problems []error
-	if _, _, err := net.SplitHostPort(f.listen); err != nil {
+	if _, port, err := net.SplitHostPort(f.listen); err != nil {
 		problems = append(problems, fmt.Errorf("--listen %q: %w", f.listen, err))
+	} else if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		problems = append(problems, fmt.Errorf("--listen %q: the port must be a number from 0 to 65535", f.listen))
 	}
 	if f.dataDir == "" {
 		problems = append(problems, errors.New("--data-dir must not be empty"))

@@ -47,17 +47,21 @@ func command(ctx context.Context, args []string, out, errOut io.Writer) int {
 	case errors.Is(err, flag.ErrHelp):
 		return 0
 	case err != nil:
-		fmt.Fprintf(errOut, "server: %v\n", err)
+		_, _ = fmt.Fprintf(errOut, "server: %v\n", err) // the exit code says it too
 		return exitUsage
 	}
 	if err := serve(ctx, f, out, errOut); err != nil {
-		fmt.Fprintf(errOut, "server: %v\n", err)
+		_, _ = fmt.Fprintf(errOut, "server: %v\n", err) // the exit code says it too
 		return exitFailure
 	}
 	return 0
 }
 
 func serve(ctx context.Context, f *flags, out, errOut io.Writer) (err error) {
+	given, err := readCredentials(f) // before anything is made: a wrong flag leaves nothing behind
+	if err != nil {
+		return err
+	}
 	dir, err := openDirectory(f.dataDir)
 	if err != nil {
 		return err
@@ -75,7 +79,7 @@ func serve(ctx context.Context, f *flags, out, errOut io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	authenticators, err := authenticators(f, id)
+	authenticators, err := given.authenticators(id.ca)
 	if err != nil {
 		return err
 	}
@@ -90,20 +94,28 @@ func serve(ctx context.Context, f *flags, out, errOut io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	return srv.Run(ctx,
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var unannounced error // written before Run returns
+	err = srv.Run(ctx,
 		kindwright.Listen(f.listen),
 		kindwright.ServingTLS(&tls.Config{Certificates: []tls.Certificate{id.serving}}),
-		kindwright.OnListening(func(addr net.Addr) { announce(f, id, addr, out, errOut) }),
+		kindwright.OnListening(func(addr net.Addr) {
+			if unannounced = announce(f, id, addr, out); unannounced != nil {
+				stop() // nobody could log in
+			}
+		}),
 	)
+	return errors.Join(err, unannounced)
 }
 
 // announce writes the kubeconfig and says how to use it.
-func announce(f *flags, id *identity, addr net.Addr, out, errOut io.Writer) {
+func announce(f *flags, id *identity, addr net.Addr, out io.Writer) error {
 	if err := id.writeKubeconfig(f.kubeconfig, addr); err != nil {
-		fmt.Fprintf(errOut, "server: %v\n", err)
-		return
+		return err
 	}
-	fmt.Fprintf(out, "Serving on https://%s, storage %s. Try:\n\n  kubectl --kubeconfig %s api-resources\n\n", reachable(addr), f.storage, f.kubeconfig)
+	_, err := fmt.Fprintf(out, "Serving on https://%s, storage %s. Try:\n\n  kubectl --kubeconfig %s api-resources\n\n", reachable(addr), f.storage, f.kubeconfig)
+	return err
 }
 
 func openStorage(f *flags, dir *directory) (storage.Backend, error) {
@@ -113,30 +125,44 @@ func openStorage(f *flags, dir *directory) (storage.Backend, error) {
 	return bbolt.Open(dir.file("kindwright.db"))
 }
 
-// authenticators accepts client certificates of the server's own authority and of the given ones, and the tokens of a file.
-func authenticators(f *flags, id *identity) ([]authn.Authenticator, error) {
-	pool := x509.NewCertPool()
-	pool.AddCert(id.ca)
+// credentials are what the flags say about who may be a client.
+type credentials struct {
+	authorities *x509.CertPool
+	tokens      *token.File // nil when there are none
+}
+
+// readCredentials reads the files of client authorities and of tokens.
+func readCredentials(f *flags) (*credentials, error) {
+	c := &credentials{authorities: x509.NewCertPool()}
 	if f.clientCAFile != "" {
 		data, err := os.ReadFile(f.clientCAFile)
 		if err != nil {
 			return nil, fmt.Errorf("--client-ca-file: %w", err)
 		}
-		if !pool.AppendCertsFromPEM(data) {
+		if !c.authorities.AppendCertsFromPEM(data) {
 			return nil, fmt.Errorf("--client-ca-file: %s holds no certificate in PEM", f.clientCAFile)
 		}
 	}
-	clients, err := certs.New(pool)
-	if err != nil {
-		return nil, err
-	}
-	out := []authn.Authenticator{clients}
 	if f.tokenAuthFile != "" {
 		tokens, err := token.Open(f.tokenAuthFile)
 		if err != nil {
 			return nil, fmt.Errorf("--token-auth-file: %w", err)
 		}
-		out = append(out, tokens)
+		c.tokens = tokens
+	}
+	return c, nil
+}
+
+// authenticators accepts client certificates of the server's own authority and of the given ones, and the given tokens.
+func (c *credentials) authenticators(own *x509.Certificate) ([]authn.Authenticator, error) {
+	c.authorities.AddCert(own)
+	certificates, err := certs.New(c.authorities)
+	if err != nil {
+		return nil, err
+	}
+	out := []authn.Authenticator{certificates}
+	if c.tokens != nil {
+		out = append(out, c.tokens)
 	}
 	return out, nil
 }
