@@ -1,0 +1,137 @@
+package main
+
+import (
+	"bytes"
+	"encoding/binary"
+	"hash/crc32"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const dataFile = "kindwright.db"
+
+// stopped makes a data directory with a few objects in it and returns it after the server has ended.
+func stopped(t *testing.T) string {
+	t.Helper()
+	s := serveIn(t, t.TempDir())
+	kube := admin(t, s.kubeconfig)
+	for _, name := range []string{"one", "marked", "three"} {
+		kube.create(t, widgetsPath, widget(name))
+	}
+	kube.http.CloseIdleConnections() // or the server gives us a second to do so
+	require.Equal(t, 0, s.stop())
+	return s.dir
+}
+
+func TestD7_SecondServerOnTheSameDataDirectory(t *testing.T) {
+	s := serveIn(t, t.TempDir())
+	kube := admin(t, s.kubeconfig)
+	kube.create(t, widgetsPath, widget("before"))
+	config, err := os.ReadFile(s.kubeconfig)
+	require.NoError(t, err)
+
+	r := refused(t, "--listen=127.0.0.1:0", "--data-dir="+s.dir)
+	assert.Equal(t, exitFailure, r.code)
+	assert.Contains(t, r.errOut, filepath.Join(s.dir, dataFile))
+	assert.Contains(t, r.errOut, "in use")
+	assert.Empty(t, r.out)
+
+	kube.create(t, widgetsPath, widget("after"))
+	assert.Equal(t, "after before", kube.names(t, widgetsPath))
+	again, err := os.ReadFile(s.kubeconfig)
+	require.NoError(t, err)
+	assert.Equal(t, string(config), string(again))
+	assert.Equal(t, 0, s.stop())
+	assert.Equal(t, "after before", admin(t, serveIn(t, s.dir).kubeconfig).names(t, widgetsPath))
+}
+
+// newerFormat makes the format record of a data file one of a format that does not exist yet. The file can have the
+// record in several places, of which one is in use.
+func newerFormat(t *testing.T, data []byte) []byte {
+	t.Helper()
+	const magic = "kindwright"
+	castagnoli := crc32.MakeTable(crc32.Castagnoli)
+	changed := 0
+	for at := 0; at+len(magic)+8 <= len(data); at++ {
+		record, sum := data[at:at+len(magic)+4], data[at+len(magic)+4:at+len(magic)+8]
+		if !bytes.HasPrefix(record, []byte(magic)) || binary.BigEndian.Uint32(sum) != crc32.Checksum(record, castagnoli) {
+			continue
+		}
+		binary.BigEndian.PutUint32(record[len(magic):], 99)
+		binary.BigEndian.PutUint32(sum, crc32.Checksum(record, castagnoli))
+		changed++
+	}
+	require.Positive(t, changed, "the file has no format record")
+	return data
+}
+
+func TestD8_DataFileThatCannotBeServed(t *testing.T) {
+	for name, c := range map[string]struct {
+		spoil func(*testing.T, []byte) []byte
+		says  string
+	}{
+		"of a newer format": {newerFormat, "newer format"},
+		"a value has changed": {func(t *testing.T, data []byte) []byte {
+			require.Positive(t, bytes.Count(data, []byte("marked")))
+			return bytes.ReplaceAll(data, []byte("marked"), []byte("masked"))
+		}, "damaged"},
+		"cut off": {func(_ *testing.T, data []byte) []byte { return data[:len(data)/2] }, "damaged"},
+		"empty":   {func(*testing.T, []byte) []byte { return nil }, "damaged"},
+		"zeros at the beginning": {func(_ *testing.T, data []byte) []byte {
+			clear(data[:4096])
+			return data
+		}, "not a store"},
+		"zeros behind the beginning": {func(_ *testing.T, data []byte) []byte {
+			clear(data[2*4096:])
+			return data
+		}, "damaged"},
+		"something else": {func(*testing.T, []byte) []byte { return bytes.Repeat([]byte("a letter home\n"), 1000) }, "not a store"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := stopped(t)
+			path := filepath.Join(dir, dataFile)
+			data, err := os.ReadFile(path)
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(path, c.spoil(t, data), 0o600))
+			before := tree(t, dir)
+
+			r := refused(t, "--listen=127.0.0.1:0", "--data-dir="+dir)
+			assert.Equal(t, exitFailure, r.code)
+			assert.Contains(t, r.errOut, path)
+			assert.Contains(t, r.errOut, c.says)
+			assert.Empty(t, r.out)
+			assert.Equal(t, before, tree(t, dir), "what can be read of it is for those who mend it")
+		})
+	}
+}
+
+func TestD9_DataFileThatIsALinkIsRefused(t *testing.T) {
+	dir := stopped(t)
+	path := filepath.Join(dir, dataFile)
+	elsewhere := filepath.Join(t.TempDir(), "elsewhere.db")
+	require.NoError(t, os.Rename(path, elsewhere))
+	require.NoError(t, os.Symlink(elsewhere, path))
+	r := refused(t, "--listen=127.0.0.1:0", "--data-dir="+dir)
+	assert.Equal(t, exitFailure, r.code)
+	assert.Contains(t, r.errOut, path)
+	assert.Contains(t, r.errOut, "regular file")
+}
+
+// What is moved away is a whole store: it is served again where it comes back.
+func TestDataFileCanBeMovedAwayAndBack(t *testing.T) {
+	dir := stopped(t)
+	path := filepath.Join(dir, dataFile)
+	require.NoError(t, os.Rename(path, path+".kept"))
+	s := serveIn(t, dir)
+	assert.Empty(t, admin(t, s.kubeconfig).names(t, widgetsPath))
+	assert.Equal(t, 0, s.stop())
+	require.NoError(t, os.Rename(path+".kept", path))
+	kube := admin(t, serveIn(t, dir).kubeconfig)
+	assert.Equal(t, "marked one three", kube.names(t, widgetsPath))
+	assert.Equal(t, http.StatusOK, kube.do(t, "GET", widgetsPath+"/marked", "").code)
+}

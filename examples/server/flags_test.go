@@ -1,0 +1,136 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestWrongFlagsAreUsageErrorsThatLeaveNothingBehind(t *testing.T) {
+	for name, c := range map[string]struct {
+		args []string
+		says string
+	}{
+		"an unknown flag":               {[]string{"--frobnicate"}, "-frobnicate"},
+		"a flag without its value":      {[]string{"--listen"}, "-listen"},
+		"an argument":                   {[]string{"start"}, `"start"`},
+		"an address without a port":     {[]string{"--listen=localhost"}, `--listen "localhost"`},
+		"an empty address":              {[]string{"--listen="}, `--listen ""`},
+		"a port that is a word":         {[]string{"--listen=127.0.0.1:https"}, `--listen "127.0.0.1:https"`},
+		"a port that is too large":      {[]string{"--listen=127.0.0.1:65536"}, `--listen "127.0.0.1:65536"`},
+		"a negative port":               {[]string{"--listen=127.0.0.1:-1"}, `--listen "127.0.0.1:-1"`},
+		"no port after the colon":       {[]string{"--listen=127.0.0.1:"}, `--listen "127.0.0.1:"`},
+		"an empty data directory":       {[]string{"--data-dir="}, "--data-dir"},
+		"an unknown storage":            {[]string{"--storage=etcd"}, `--storage "etcd"`},
+		"an empty storage":              {[]string{"--storage="}, `--storage ""`},
+		"AUTHZ-01, an unknown mode":     {[]string{"--authorization-mode=AlwaysAllow,RBAC"}, `--authorization-mode: unknown mode "RBAC"`},
+		"AUTHZ-01, a mode in lowercase": {[]string{"--authorization-mode=alwaysallow"}, `--authorization-mode: unknown mode "alwaysallow"`},
+		"AUTHZ-01, no mode":             {[]string{"--authorization-mode="}, "--authorization-mode"},
+		"AUTHZ-01, a mode twice":        {[]string{"--authorization-mode=AlwaysDeny,AlwaysDeny"}, `--authorization-mode: mode "AlwaysDeny"`},
+		"a negative verbosity":          {[]string{"-v=-1"}, "-v -1"},
+		"a verbosity that is a word":    {[]string{"-v=much"}, "-v"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Chdir(t.TempDir()) // where the default data directory would be made
+			r := refused(t, c.args...)
+			assert.Equal(t, exitUsage, r.code)
+			assert.Contains(t, r.errOut, c.says)
+			assert.Empty(t, r.out)
+			assert.Equal(t, map[string]string{".": "drwxr-xr-x "}, tree(t, "."))
+		})
+	}
+}
+
+func TestEveryWrongFlagIsNamedAtOnce(t *testing.T) {
+	t.Chdir(t.TempDir())
+	r := refused(t, "--listen=nowhere", "--storage=tape", "--authorization-mode=Sometimes")
+	assert.Equal(t, exitUsage, r.code)
+	for _, flag := range []string{"--listen", "--storage", "--authorization-mode"} {
+		assert.Contains(t, r.errOut, flag)
+	}
+}
+
+func TestHelpNamesEveryFlagAndStartsNothing(t *testing.T) {
+	t.Chdir(t.TempDir())
+	r := refused(t, "--help")
+	assert.Equal(t, 0, r.code)
+	for _, flag := range []string{
+		"-listen", "-data-dir", "-storage", "-kubeconfig", "-token-auth-file", "-client-ca-file", "-authorization-mode", "-v",
+	} {
+		assert.Contains(t, r.errOut, "  "+flag+" ")
+	}
+	assert.Len(t, tree(t, "."), 1)
+}
+
+func TestUnreadableCredentialFilesLeaveNothingBehind(t *testing.T) {
+	given := t.TempDir()
+	for name, c := range map[string]struct {
+		flag, file, says string
+	}{
+		"a token file that is not there": {"--token-auth-file", filepath.Join(given, "none.csv"), "none.csv"},
+		"a token file without a token":   {"--token-auth-file", writeTo(t, given, "empty.csv", ""), "empty.csv"},
+		"a token file with a bad line":   {"--token-auth-file", writeTo(t, given, "bad.csv", "secret-token,only-a-user\n"), "line 1"},
+		"a token file that is a folder":  {"--token-auth-file", given, given},
+		"an authority that is not there": {"--client-ca-file", filepath.Join(given, "none.crt"), "none.crt"},
+		"an authority that is no PEM":    {"--client-ca-file", writeTo(t, given, "text.crt", "not a certificate"), "text.crt"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			parent := t.TempDir()
+			r := refused(t, "--listen=127.0.0.1:0", "--data-dir="+filepath.Join(parent, "data"), c.flag+"="+c.file)
+			assert.Equal(t, exitFailure, r.code)
+			assert.Contains(t, r.errOut, c.flag)
+			assert.Contains(t, r.errOut, c.says)
+			assert.NotContains(t, r.errOut, "secret-token")
+			assert.Len(t, tree(t, parent), 1)
+		})
+	}
+}
+
+// The tests may run as root, whom no right of a directory stops; a path below a file stops everybody.
+func TestUnwritableDataDirectoryIsNamed(t *testing.T) {
+	parent := t.TempDir()
+	file := writeTo(t, parent, "file", "somebody's")
+	before := tree(t, parent)
+	dir := filepath.Join(file, "data")
+	r := refused(t, "--listen=127.0.0.1:0", "--data-dir="+dir)
+	assert.Equal(t, exitFailure, r.code)
+	assert.Contains(t, r.errOut, "--data-dir")
+	assert.Contains(t, r.errOut, file)
+	assert.Equal(t, before, tree(t, parent))
+}
+
+func TestDataDirectoryThatIsAFileIsNamed(t *testing.T) {
+	parent := t.TempDir()
+	file := writeTo(t, parent, "file", "somebody's")
+	before := tree(t, parent)
+	r := refused(t, "--listen=127.0.0.1:0", "--data-dir="+file)
+	assert.Equal(t, exitFailure, r.code)
+	assert.Contains(t, r.errOut, "--data-dir")
+	assert.Contains(t, r.errOut, file)
+	assert.Equal(t, before, tree(t, parent))
+}
+
+func TestServerEndsWhenTheKubeconfigCannotBeWritten(t *testing.T) {
+	parent := t.TempDir()
+	file := writeTo(t, parent, "file", "somebody's")
+	r := refused(t, "--listen=127.0.0.1:0", "--data-dir="+filepath.Join(parent, "data"), "--kubeconfig="+filepath.Join(file, "config"))
+	assert.Equal(t, exitFailure, r.code)
+	assert.Contains(t, r.errOut, "--kubeconfig")
+	assert.Contains(t, r.errOut, file)
+	assert.Empty(t, r.out, "nothing is announced that nobody can use")
+	content, err := os.ReadFile(file)
+	require.NoError(t, err)
+	assert.Equal(t, "somebody's", string(content))
+}
+
+func TestTakenPortIsNamed(t *testing.T) {
+	first := serveIn(t, t.TempDir())
+	address := readKubeconfig(t, first.kubeconfig).Clusters[0].Cluster.Server[len("https://"):]
+	r := refused(t, "--listen="+address, "--data-dir="+t.TempDir())
+	assert.Equal(t, exitFailure, r.code)
+	assert.Contains(t, r.errOut, address)
+	assert.Equal(t, 200, admin(t, first.kubeconfig).do(t, "GET", "/readyz", "").code)
+}
