@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/meta"
 )
 
@@ -164,7 +165,7 @@ func knownType(t reflect.Type) *Schema {
 func describedType(t reflect.Type, at place) (*Schema, error) {
 	typed, ok := as[openAPITyped](t)
 	if !ok {
-		if has(t, jsonMarshaler) && !has(t, textMarshaler) {
+		if has(t, jsonMarshaler) && !writesText(t) {
 			return nil, at.errorf("Go type %s writes its own JSON: give it the method OpenAPISchemaType() []string", t)
 		}
 		return (&Schema{Type: String, codec: newCodec(t)}).mustReady(at)
@@ -196,6 +197,16 @@ func describedType(t reflect.Type, at place) (*Schema, error) {
 		s.Type, s.codec = Type(types[0]), newCodec(t)
 	}
 	return s.mustReady(at)
+}
+
+// writesText tells of a type with both kinds of methods whether its JSON is text, as that of time.Time is and that of
+// big.Int is not.
+func writesText(t reflect.Type) bool {
+	if !has(t, textMarshaler) {
+		return false
+	}
+	zero, err := json.Marshal(reflect.New(t).Interface())
+	return err == nil && len(zero) > 0 && zero[0] == '"'
 }
 
 func newCodec(t reflect.Type) *codec { return &codec{name: t.PkgPath() + "." + t.Name(), goType: t} }

@@ -118,7 +118,7 @@ func (b *builder) children(s *Schema) {
 	for i, p := range s.Properties {
 		s.Properties[i].Schema = b.child(p.Schema, json.Name("properties"), json.Name(p.Name))
 		if p.Schema == nil {
-			b.fail(meta.CauseFieldValueRequired, p.Name, nil, "a property needs a schema")
+			b.fail(meta.CauseFieldValueRequired, "properties", p.Name, fmt.Sprintf("property %q needs a schema", p.Name))
 		}
 	}
 	s.AdditionalProperties = b.child(s.AdditionalProperties, json.Name("additionalProperties"))

@@ -26,8 +26,9 @@ type TreeOptions struct {
 }
 
 // DecodeTree reads one JSON document as a tree. Numbers without fraction and exponent are int64, others float64; an
-// integer outside int64 and a float outside float64 are refused, as are a byte order mark, invalid UTF-8, lone
-// surrogates, deep nesting and anything but blanks after the document. The error is a [*SyntaxError].
+// integer outside int64 (unless it is how Go writes a float) and a float outside float64 are refused, as are a byte
+// order mark, invalid UTF-8, lone surrogates, deep nesting and anything but blanks after the document. The error is a
+// [*SyntaxError].
 //
 // The tree shares no memory with data. Time and memory are linear in len(data).
 func DecodeTree(data []byte, o TreeOptions) (any, error) {
@@ -280,6 +281,9 @@ func (d *decoder) number() (any, *SyntaxError) {
 		if i, ok := parseInteger(raw); ok {
 			return i, nil
 		}
+		if f, ok := writtenFloat(raw); ok {
+			return f, nil
+		}
 		return nil, &SyntaxError{Offset: int64(start),
 			Reason: "integer " + truncate(string(raw[:min(len(raw), 64)]), 40) + " does not fit in 64 bits"}
 	}
@@ -295,6 +299,21 @@ func (d *decoder) number() (any, *SyntaxError) {
 		f = 0 // never -0, which has no text that reads back as a float
 	}
 	return f, nil
+}
+
+// writtenFloat tells of digits beyond int64 whether they are how Go and JavaScript write a float of that size, such as
+// 10000000000000000000 for 1e19: without them their clients could not send back what they got. Other integers are
+// refused, for a float would change them.
+func writtenFloat(raw []byte) (float64, bool) {
+	if len(raw) > len("-100000000000000000000") {
+		return 0, false
+	}
+	f, err := strconv.ParseFloat(string(raw), 64)
+	if err != nil {
+		return 0, false
+	}
+	var buf [32]byte
+	return f, string(jsontext.AppendFloat(buf[:0], f, 64)) == string(raw)
 }
 
 // parseInteger reads an integer of correct grammar, exactly or not at all.

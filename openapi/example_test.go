@@ -1,0 +1,62 @@
+package openapi_test
+
+import (
+	"fmt"
+	"reflect"
+
+	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/openapi"
+)
+
+// Boat is a kind as its author writes it.
+type Boat struct {
+	meta.TypeMeta   `json:",inline"`
+	meta.ObjectMeta `json:"metadata"`
+	Spec            struct {
+		Length int32     `json:"length" minimum:"1" doc:"Length in metres." column:"Length"`
+		Color  string    `json:"color,omitempty" enum:"red,green,blue" default:"blue" selectable:""`
+		Built  meta.Time `json:"built,omitzero"`
+	} `json:"spec"`
+}
+
+// The steps in the order in which a write takes them.
+func Example() {
+	boats, err := openapi.FromType(reflect.TypeFor[Boat]())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	tree, _ := json.DecodeTree([]byte(`{"metadata":{"name":"a"},"spec":{"length":12.0,"built":"2020-05-01T02:00:00+02:00","colour":"red"}}`), json.TreeOptions{})
+
+	object, problems := boats.Canonical(tree.(map[string]any))
+	object, unknown := boats.Prune(object)
+	object = boats.Default(object)
+	problems = append(problems, boats.Validate(object)...)
+
+	text, _ := json.AppendTree(nil, object)
+	fmt.Println(string(text))
+	fmt.Println("unknown:", unknown, "problems:", problems)
+
+	for _, p := range boats.Validate(map[string]any{"spec": map[string]any{"color": "pink", "length": int64(0)}}) {
+		fmt.Println(p)
+	}
+	// Output:
+	// {"metadata":{"name":"a"},"spec":{"built":"2020-05-01T00:00:00Z","color":"blue","length":12}}
+	// unknown: [spec.colour] problems: []
+	// spec.color: Unsupported value: "pink": supported values: "red", "green", "blue"
+	// spec.length: Invalid value: 0: spec.length in body should be greater than or equal to 1
+}
+
+// A tag that makes no sense is found when the server is built, not when an object arrives.
+func ExampleFromType_badTag() {
+	type Boat struct {
+		Spec struct {
+			Length int32 `json:"length" minimum:"short"`
+		} `json:"spec"`
+	}
+	_, err := openapi.FromType(reflect.TypeFor[Boat]())
+	fmt.Println(err)
+	// Output:
+	// openapi: Boat.spec.length: tag minimum:"short": "short" is not a whole number of 64 bits
+}

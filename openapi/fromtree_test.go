@@ -1,0 +1,165 @@
+package openapi_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/openapi"
+)
+
+const structural = `{
+	"type": "object", "description": "A widget.", "required": ["spec"],
+	"properties": {
+		"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"},
+		"spec": {
+			"type": "object",
+			"properties": {
+				"size": {"type": "integer", "format": "int32", "minimum": 1, "maximum": 9, "exclusiveMaximum": true, "multipleOf": 2},
+				"color": {"type": "string", "enum": ["red", "blue"], "default": "blue", "minLength": 1, "maxLength": 9, "pattern": "^[a-z]+$"},
+				"ports": {"type": "array", "minItems": 0, "maxItems": 3, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["port", "protocol"],
+					"items": {"type": "object", "required": ["port"], "properties": {"port": {"type": "integer"}, "protocol": {"type": "string", "default": "TCP"}}}},
+				"labels": {"type": "object", "additionalProperties": {"type": "string", "nullable": true}, "maxProperties": 5, "minProperties": 0, "x-kubernetes-map-type": "atomic"},
+				"free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+				"open": {"type": "object", "additionalProperties": true},
+				"shut": {"type": "object", "additionalProperties": false},
+				"target": {"x-kubernetes-int-or-string": true, "anyOf": [{"type": "integer"}, {"type": "string"}]},
+				"object": {"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true},
+				"ratio": {"type": "number", "x-something": {"of": "others"}, "title": "ignored"}
+			},
+			"anyOf": [{"required": ["size"]}, {"properties": {"color": {"enum": ["red"]}}, "required": ["color"]}],
+			"not": {"required": ["never"]},
+			"x-kubernetes-validations": [{"rule": "self.size > 0", "message": "m", "messageExpression": "e", "reason": "r", "fieldPath": ".size", "optionalOldSelf": true}]
+		}
+	}
+}`
+
+func TestFromTree(t *testing.T) {
+	s, errs := openapi.FromTree(tree(t, structural))
+	require.Empty(t, errs)
+	require.Equal(t, []openapi.Rule{{Rule: "self.size > 0", Message: "m", MessageExpression: "e", Reason: "r", FieldPath: ".size", OptionalOldSelf: true}}, must(s.Lookup("spec")).Rules)
+	require.Same(t, must(s.Lookup("metadata", "labels")), must(s.Lookup("metadata", "labels")))
+	require.NotNil(t, must(s.Lookup("metadata", "uid")))
+	require.NotNil(t, must(s.Lookup("spec", "object", "metadata", "uid")))
+
+	in := tree(t, `{"apiVersion":"v1","metadata":{"name":"a","x":1},"spec":{"size":4.0,"ports":[{"port":53},{"port":53,"protocol":"UDP"}],"labels":{"a":null},
+		"free":{"x":1},"open":{"x":{"y":1}},"shut":{"x":1},"target":80,"object":{"apiVersion":"v1","kind":"K","metadata":{"name":"b","bad":1},"x":1},"y":1}}`)
+	canonical, errs := s.Canonical(in)
+	require.Empty(t, errs)
+	pruned, unknown := s.Prune(canonical)
+	require.Equal(t, []string{"metadata.x", "spec.object.metadata.bad", "spec.shut.x", "spec.y"}, unknown)
+	full := s.Default(pruned)
+	require.Equal(t, `{"color":"blue","free":{"x":1},"labels":{"a":null},"object":{"apiVersion":"v1","kind":"K","metadata":{"name":"b"},"x":1},"open":{"x":{"y":1}},`+
+		`"ports":[{"port":53,"protocol":"TCP"},{"port":53,"protocol":"UDP"}],"shut":{},"size":4,"target":80}`, encode(t, full["spec"]))
+	require.Empty(t, s.Validate(full))
+	require.Equal(t, []string{
+		`spec: Invalid value: {"color":"blue","never":1}: spec in body must validate at least one schema (anyOf)`,
+		`spec: Invalid value: {"color":"blue","never":1}: spec in body must not validate the schema (not)`,
+	}, texts(s.Validate(tree(t, `{"spec":{"color":"blue","never":1}}`))))
+}
+
+func TestFromTree_Problems(t *testing.T) {
+	wrap := func(field string) string { return `{"type":"object","properties":{"a":` + field + `}}` }
+	for source, want := range map[string]string{
+		`{}`: `type: Invalid value: "": must be object at the root`,
+		`{"type":"array","items":{"type":"string"}}`: `must be object at the root`,
+		wrap(`3`):                              `properties.a: Invalid value: "integer": properties.a in body must be of type object: "integer"`,
+		wrap(`{}`):                             `properties.a.type: Required value: must not be empty`,
+		wrap(`{"type":"strange"}`):             `properties.a.type: Invalid value: "strange": not a type`,
+		wrap(`{"type":3}`):                     `properties.a.type in body must be of type string: "integer"`,
+		wrap(`{"$ref":"#/x","type":"string"}`): `properties.a.$ref: Forbidden: structural schemas do not use this keyword`,
+		wrap(`{"type":"object","patternProperties":{}}`):                                   `properties.a.patternProperties: Forbidden`,
+		wrap(`{"type":"object","definitions":{}}`):                                         `Forbidden`,
+		wrap(`{"type":"array"}`):                                                           `properties.a.items: Required value`,
+		wrap(`{"type":"array","uniqueItems":true,"items":{"type":"string"}}`):              `properties.a.uniqueItems: Forbidden: would cost the square`,
+		wrap(`{"type":"object","properties":{},"additionalProperties":{"type":"string"}}`): `properties.a.additionalProperties: Forbidden: excludes properties`,
+		wrap(`{"type":"string","x-kubernetes-int-or-string":true}`):                        `properties.a.type: Forbidden`,
+		wrap(`{"type":"string","x-kubernetes-embedded-resource":true}`):                    `is for objects`,
+		wrap(`{"type":"string","pattern":"("}`):                                            `properties.a.pattern: Invalid value: "(": missing closing )`,
+		wrap(`{"type":"integer","default":"x"}`):                                           `properties.a.default: Invalid value: "x"`,
+		wrap(`{"type":"integer","minimum":"1"}`):                                           `properties.a.minimum in body must be of type number: "string"`,
+		wrap(`{"type":"integer","minimum":3,"maximum":1}`):                                 `properties.a.minimum: Invalid value: 3: must not be above maximum 1`,
+		wrap(`{"type":"string","maxLength":1.5}`):                                          `properties.a.maxLength in body must be of type integer: "number"`,
+		wrap(`{"type":"string","nullable":"yes"}`):                                         `properties.a.nullable in body must be of type boolean`,
+		wrap(`{"type":"string","enum":{}}`):                                                `properties.a.enum in body must be of type array`,
+		wrap(`{"type":"string","enum":[1]}`):                                               `properties.a.enum: Invalid value: 1: not of type string`,
+		wrap(`{"type":"object","required":[1]}`):                                           `properties.a.required[0] in body must be of type string`,
+		wrap(`{"type":"object","properties":[]}`):                                          `properties.a.properties in body must be of type object: "array"`,
+		wrap(`{"type":"object","additionalProperties":1}`):                                 `properties.a.additionalProperties in body must be of type object`,
+		wrap(`{"type":"string","anyOf":{}}`):                                               `properties.a.anyOf in body must be of type array`,
+		wrap(`{"type":"string","allOf":[1]}`):                                              `properties.a.allOf[0] in body must be of type object`,
+		wrap(`{"type":"object","x-kubernetes-validations":[1]}`):                           `must be of type object`,
+		wrap(`{"type":"object","x-kubernetes-map-type":"x"}`):                              `properties.a.map: Invalid value: "x"`,
+	} {
+		s, errs := openapi.FromTree(tree(t, source))
+		require.Nil(t, s, source)
+		require.Contains(t, strings.Join(texts(errs), "; "), want, source)
+	}
+	_, errs := openapi.FromTree(tree(t, `{"type":"object","properties":{"a":{},"b":{"type":1},"c":{"$ref":"x"}}}`))
+	require.Len(t, errs, 5, "all of them: %v", errs)
+}
+
+// Definition bombs are refused, or are cheap.
+func TestFromTree_C5_Bombs(t *testing.T) {
+	properties := func(n int, of string) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, `"p%d":%s,`, i, of)
+		}
+		return `{"type":"object","properties":{` + b.String() + `"z":{"type":"string"}}}`
+	}
+	enum := func(n int) string { return `{"type":"string","enum":["` + strings.Repeat(`x","`, n) + `y"]}` }
+	deep := strings.Repeat(`{"type":"object","properties":{"a":`, 150) + `{"type":"string"}` + strings.Repeat(`}}`, 150)
+	for name, c := range map[string]struct{ source, want string }{
+		"many properties": {properties(100_001, `{"type":"string"}`), "more than 100000 nodes"},
+		"deep":            {deep, "more than 100 levels deep"},
+		"patterns":        {properties(1, `{"type":"string","pattern":"(a{1000}){1000}"}`), "pattern"},
+		"long pattern":    {properties(1, `{"type":"string","pattern":"`+strings.Repeat("a", 5000)+`"}`), "longer than 4096 bytes"},
+		"enum":            {properties(1, enum(20_000)), "more than 10000 values"},
+		"branches":        {properties(1, `{"type":"string","anyOf":[`+strings.Repeat(`{"minLength":1},`, 1500)+`{}]}`), "more than 1000 branches"},
+	} {
+		o := json.TreeOptions{MaxDepth: 1000}
+		v, err := json.DecodeTree([]byte(c.source), o)
+		require.NoError(t, err)
+		_, errs := openapi.FromTree(v.(map[string]any))
+		require.NotEmpty(t, errs, name)
+		require.Contains(t, strings.Join(texts(errs), "; "), c.want, name)
+	}
+}
+
+func FuzzFromTree(f *testing.F) {
+	f.Add([]byte(structural), []byte(`{"spec":{"size":4,"ports":[{"port":1}]}}`))
+	f.Add([]byte(`{"type":"object","properties":{"a":{"type":"array","items":{"type":"number","format":"float"}}}}`), []byte(`{"a":[1.5,null,"x"]}`))
+	f.Add([]byte(`{"type":"object","properties":{"a":{"type":"object","additionalProperties":{"type":"string","default":"x","nullable":true}}}}`), []byte(`{"a":{"b":null}}`))
+	f.Fuzz(func(t *testing.T, schema, object []byte) {
+		st, err := json.DecodeTree(schema, json.TreeOptions{Duplicates: func(string) {}})
+		definition, ok := st.(map[string]any)
+		if err != nil || !ok {
+			return
+		}
+		before := encode(t, definition)
+		s, errs := openapi.FromTree(definition)
+		require.Equal(t, before, encode(t, definition))
+		require.Equal(t, s == nil, len(errs) > 0)
+		ot, err := json.DecodeTree(object, json.TreeOptions{Duplicates: func(string) {}})
+		in, ok := ot.(map[string]any)
+		if err != nil || !ok || s == nil {
+			return
+		}
+		given := encode(t, in)
+		canonical, _ := s.Canonical(in)
+		pruned, _ := s.Prune(canonical)
+		full := s.Default(pruned)
+		s.Validate(full)
+		require.Equal(t, given, encode(t, in))
+		again, _ := s.Canonical(full)
+		require.Equal(t, encode(t, full), encode(t, again))
+		_, unknown := s.Prune(full)
+		require.Empty(t, unknown)
+		_, err = openapi.Document{Version: "v1", Kinds: []openapi.KindDoc{{Kind: "K", Plural: "ks", Schema: s}}}.JSON()
+		require.NoError(t, err)
+	})
+}

@@ -1,0 +1,542 @@
+package openapi_test
+
+import (
+	"fmt"
+	"maps"
+	"math/big"
+	"net/netip"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/openapi"
+)
+
+// described stands for types of the Kubernetes libraries, which describe their JSON by methods.
+type (
+	Quantity    struct{ i int64 }
+	IntOrString struct{ text string }
+	Extension   struct{ Raw []byte }
+	Anything    struct{ Raw []byte }
+)
+
+func (Quantity) OpenAPISchemaType() []string       { return []string{"string"} }
+func (Quantity) OpenAPISchemaFormat() string       { return "" }
+func (Quantity) OpenAPIV3OneOfTypes() []string     { return []string{"string", "number"} }
+func (q Quantity) MarshalJSON() ([]byte, error)    { return fmt.Appendf(nil, `"%d"`, q.i), nil }
+func (IntOrString) OpenAPISchemaType() []string    { return []string{"string"} }
+func (IntOrString) OpenAPISchemaFormat() string    { return "int-or-string" }
+func (IntOrString) OpenAPIV3OneOfTypes() []string  { return []string{"integer", "string"} }
+func (i IntOrString) MarshalJSON() ([]byte, error) { return []byte(i.text), nil }
+func (Extension) OpenAPISchemaType() []string      { return []string{"object"} }
+func (Extension) MarshalJSON() ([]byte, error)     { return []byte("{}"), nil }
+func (Anything) OpenAPISchemaType() []string       { return nil }
+
+// UnmarshalJSON reads thousandths, "1500m", which is enough of a quantity here.
+func (q *Quantity) UnmarshalJSON(data []byte) error {
+	text := strings.Trim(string(data), `"`)
+	n, milli := strings.CutSuffix(text, "m")
+	if _, err := fmt.Sscanf(n, "%d", &q.i); err != nil || strings.ContainsAny(n, " .") {
+		return fmt.Errorf("quantities must match %s", "[0-9]+m?")
+	}
+	if milli {
+		q.i /= 1000
+	}
+	return nil
+}
+
+type Inner struct {
+	A string `json:"a"`
+}
+
+type Base struct {
+	Shared string `json:"shared,omitempty"`
+	Hidden string `json:"name"`
+}
+
+func TestFromType_Types(t *testing.T) {
+	type Color string
+	type All struct {
+		Base
+		*Inner
+		Bool      bool              `json:"bool"`
+		Int       int               `json:"int"`
+		Int8      int8              `json:"int8"`
+		Int16     int16             `json:"int16"`
+		Int32     int32             `json:"int32"`
+		Int64     int64             `json:"int64"`
+		Uint      uint              `json:"uint"`
+		Uint8     uint8             `json:"uint8"`
+		Uint16    uint16            `json:"uint16"`
+		Uint32    uint32            `json:"uint32"`
+		Float32   float32           `json:"float32"`
+		Float64   float64           `json:"float64"`
+		String    string            `json:"string"`
+		Named     Color             `json:"named"`
+		Bytes     []byte            `json:"bytes"`
+		Pointer   **int32           `json:"pointer"`
+		Time      meta.Time         `json:"time"`
+		Micro     *meta.MicroTime   `json:"micro"`
+		Duration  meta.Duration     `json:"duration"`
+		StdTime   time.Time         `json:"stdTime"`
+		StdSpan   time.Duration     `json:"stdSpan"`
+		Addr      netip.Addr        `json:"addr"`
+		Raw       meta.RawJSON      `json:"raw"`
+		Any       any               `json:"any"`
+		Quantity  Quantity          `json:"quantity"`
+		IntStr    *IntOrString      `json:"intstr"`
+		Extension Extension         `json:"extension"`
+		Anything  Anything          `json:"anything"`
+		Struct    Inner             `json:"struct"`
+		Slice     []Inner           `json:"slice"`
+		Array     [2]bool           `json:"array"`
+		Map       map[Color][]int64 `json:"map"`
+		Free      map[string]any    `json:"free"`
+		Meta      meta.ObjectMeta   `json:"template"`
+		NoName    string
+		Skipped   chan int `json:"-"`
+		private   chan int
+	}
+	_ = All{}.private
+	s, err := openapi.FromType(reflect.TypeFor[*All]())
+	require.NoError(t, err)
+	want := map[string]string{
+		"shared": "string", "a": "string", "name": "string",
+		"bool": "boolean", "int": "integer int64", "int8": "integer int32 -128..127", "int16": "integer int32 -32768..32767",
+		"int32": "integer int32", "int64": "integer int64", "uint": "integer int64 0..<nil>", "uint8": "integer int32 0..255",
+		"uint16": "integer int32 0..65535", "uint32": "integer int64 0..4294967295", "float32": "number float", "float64": "number double",
+		"string": "string", "named": "string", "bytes": "string byte bytes", "pointer": "integer int32",
+		"time": "string date-time time", "micro": "string date-time microtime", "duration": "string duration",
+		"stdTime": "string date-time", "stdSpan": "integer int64", "addr": "string", "raw": "any", "any": "any",
+		"quantity": "string or number", "intstr": "int or string", "extension": "object any", "anything": "any",
+		"struct": "object{a}", "slice": "array of object{a}", "array": "array of boolean", "map": "object of array of integer int64",
+		"free": "object of any", "template": "object ObjectMeta", "NoName": "string",
+	}
+	got := map[string]string{}
+	for _, p := range s.Properties {
+		got[p.Name] = describe(p.Schema)
+	}
+	require.Equal(t, want, got)
+	require.Equal(t, "shared", s.Properties[0].Name, "fields keep the order of their declaration")
+	require.Equal(t, "NoName", s.Properties[len(s.Properties)-1].Name)
+}
+
+func describe(s *openapi.Schema) string {
+	words := []string{string(s.Type)}
+	switch {
+	case strings.HasSuffix(s.Component, ".ObjectMeta"):
+		return "object ObjectMeta"
+	case s.IntOrString:
+		return "int or string"
+	case s.OrNumber:
+		return "string or number"
+	case s.Type == "" && s.PreserveUnknown:
+		return "any"
+	case s.PreserveUnknown:
+		words = append(words, "any")
+	case s.Items != nil:
+		words = append(words, "of", describe(s.Items))
+	case s.AdditionalProperties != nil:
+		words = append(words, "of", describe(s.AdditionalProperties))
+	case s.Type == openapi.Object:
+		names := []string{}
+		for _, p := range s.Properties {
+			names = append(names, p.Name)
+		}
+		words[0] += "{" + strings.Join(names, ",") + "}"
+	}
+	if s.Format != "" {
+		words = append(words, s.Format)
+	}
+	if s.Form != "" {
+		words = append(words, string(s.Form))
+	}
+	if s.Minimum != nil || s.Maximum != nil {
+		words = append(words, fmt.Sprintf("%v..%v", s.Minimum, s.Maximum))
+	}
+	return strings.Join(words, " ")
+}
+
+func TestFromType_Required(t *testing.T) {
+	type T struct {
+		Plain    string            `json:"plain"`
+		Empty    string            `json:"empty,omitempty"`
+		Zero     Inner             `json:"zero,omitzero"`
+		Pointer  *string           `json:"pointer"`
+		List     []string          `json:"list"`
+		Map      map[string]string `json:"map"`
+		Forced   *string           `json:"forced,omitempty" required:""`
+		Excused  string            `json:"excused" optional:""`
+		Default  string            `json:"default" default:"x"`
+		Any      any               `json:"any"`
+		Embedded *Base
+	}
+	s, err := openapi.FromType(reflect.TypeFor[T]())
+	require.NoError(t, err)
+	require.Equal(t, []string{"plain", "list", "map", "forced"}, s.Required)
+	s, err = openapi.FromType(reflect.TypeFor[T](), openapi.RequiredWhenTagged())
+	require.NoError(t, err)
+	require.Equal(t, []string{"forced"}, s.Required)
+}
+
+// Which of several fields of one name counts is what encoding/json decides.
+func TestFromType_EmbeddedFieldsAsJSONHasThem(t *testing.T) {
+	type One struct {
+		Twice string `json:"twice"`
+		Outer int
+	}
+	type Two struct {
+		Twice  string `json:"twice"`
+		Tagged string `json:"Tie"`
+	}
+	type Three struct{ Tie bool }
+	embedded := func(t reflect.Type) reflect.StructField {
+		return reflect.StructField{Name: t.Name(), Type: t, Anonymous: true}
+	}
+	typ := reflect.StructOf([]reflect.StructField{
+		embedded(reflect.TypeFor[One]()), embedded(reflect.TypeFor[Two]()), embedded(reflect.TypeFor[Three]()),
+		{Name: "Outer", Type: reflect.TypeFor[string](), Tag: `json:"Outer"`},
+		{Name: "Named", Type: reflect.TypeFor[One](), Tag: `json:"named"`},
+	})
+	s, err := openapi.FromType(typ)
+	require.NoError(t, err)
+	names := []string{}
+	for _, p := range s.Properties {
+		names = append(names, p.Name)
+	}
+	encoded, err := json.TreeOf(reflect.Zero(typ).Interface())
+	require.NoError(t, err)
+	require.ElementsMatch(t, slices.Collect(maps.Keys(encoded.(map[string]any))), names)
+	require.Equal(t, openapi.String, must(s.Lookup("Outer")).Type)
+	require.Equal(t, openapi.String, must(s.Lookup("Tie")).Type)
+}
+
+func must(s *openapi.Schema, ok bool) *openapi.Schema {
+	if !ok {
+		panic("no such field")
+	}
+	return s
+}
+
+func TestFromType_Tags(t *testing.T) {
+	type T struct {
+		Doc     string         `json:"doc" doc:"What it \"is\"."`
+		Text    string         `json:"text" default:"a b" enum:"a b,c,,d" minLength:"1" maxLength:"9" pattern:"^a|c" format:"password"`
+		Int     int64          `json:"int" default:"-3" enum:"1,-3" minimum:"-9223372036854775808" maximum:"9223372036854775807"`
+		Float   *float64       `json:"float" default:"0.5" minimum:"-1.5" maximum:"2"`
+		Bool    bool           `json:"bool" default:"true"`
+		Set     []string       `json:"set" list:"set" minItems:"1" maxItems:"3" default:"[\"a\",\"b\"]"`
+		Atomic  []Inner        `json:"atomic" list:"atomic"`
+		Keyed   []WidgetPart   `json:"keyed" list:"map,key=name,key=count"`
+		Map     map[string]int `json:"map" map:"atomic" default:"{\"a\":1.0}"`
+		Struct  WidgetLimit    `json:"struct" default:"{}"`
+		When    meta.Time      `json:"when" default:"2020-01-01T01:00:00+01:00"`
+		IntStr  IntOrString    `json:"intstr" default:"80" enum:"80,http"`
+		Amount  Quantity       `json:"amount" default:"5000m"`
+		Patched []string       `json:"patched" patchStrategy:"merge" patchMergeKey:"name"`
+	}
+	s, err := openapi.FromType(reflect.TypeFor[T]())
+	require.NoError(t, err)
+	get := func(name string) *openapi.Schema { return must(s.Property(name)) }
+	require.Equal(t, `What it "is".`, get("doc").Description)
+	text := get("text")
+	require.Equal(t, []any{"a b", "c", "", "d"}, text.Enum)
+	require.Equal(t, "a b", text.DefaultValue)
+	require.Equal(t, int64(1), *text.MinLength)
+	require.Equal(t, int64(9), *text.MaxLength)
+	require.Equal(t, "^a|c", text.Pattern)
+	require.Equal(t, "password", text.Format)
+	require.Equal(t, int64(-9223372036854775808), get("int").Minimum)
+	require.Equal(t, int64(9223372036854775807), get("int").Maximum)
+	require.Equal(t, []any{int64(1), int64(-3)}, get("int").Enum)
+	require.Equal(t, -1.5, get("float").Minimum)
+	require.Equal(t, int64(2), get("float").Maximum)
+	require.Equal(t, 0.5, get("float").DefaultValue)
+	require.Equal(t, true, get("bool").DefaultValue)
+	require.Equal(t, openapi.ListSet, get("set").ListType)
+	require.Equal(t, []any{"a", "b"}, get("set").DefaultValue)
+	require.Equal(t, int64(1), *get("set").MinItems)
+	require.Equal(t, int64(3), *get("set").MaxItems)
+	require.Equal(t, openapi.ListAtomic, get("atomic").ListType)
+	require.Equal(t, openapi.ListMap, get("keyed").ListType)
+	require.Equal(t, []string{"name", "count"}, get("keyed").ListMapKeys)
+	require.Equal(t, openapi.MapAtomic, get("map").MapType)
+	require.Equal(t, map[string]any{"a": int64(1)}, get("map").DefaultValue, "defaults are canonical")
+	require.Equal(t, map[string]any{"cpu": "100m"}, get("struct").DefaultValue, "and complete")
+	require.Equal(t, "2020-01-01T00:00:00Z", get("when").DefaultValue)
+	require.Equal(t, int64(80), get("intstr").DefaultValue)
+	require.Equal(t, []any{int64(80), "http"}, get("intstr").Enum)
+	require.Equal(t, "5", get("amount").DefaultValue)
+	require.Equal(t, "merge", get("patched").PatchStrategy)
+	require.Equal(t, "name", get("patched").PatchMergeKey)
+}
+
+type (
+	loop     struct{ Next []loop }
+	loopMap  struct{ By map[string]*loopMap }
+	loopSelf struct{ *loopSelf }
+)
+
+// Every error names the Go type, the field and, if it is about one, the tag.
+func TestFromType_BadTagsAndTypes(t *testing.T) {
+	of := func(t reflect.Type, tag string) reflect.Type {
+		return reflect.StructOf([]reflect.StructField{{Name: "F", Type: t, Tag: reflect.StructTag(`json:"f" ` + tag)}})
+	}
+	text, number, integer, flag := reflect.TypeFor[string](), reflect.TypeFor[float64](), reflect.TypeFor[int32](), reflect.TypeFor[bool]()
+	list, structs, object, anything := reflect.TypeFor[[]string](), reflect.TypeFor[[]WidgetPart](), reflect.TypeFor[map[string]string](), reflect.TypeFor[any]()
+	for _, c := range []struct {
+		typ       reflect.Type
+		tag, want string
+	}{
+		{integer, `minimum:"abc"`, `tag minimum:"abc": "abc" is not a whole number`},
+		{integer, `minimum:"1.5"`, `tag minimum:"1.5": "1.5" is not a whole number`},
+		{integer, `maximum:"99999999999999999999"`, `not a whole number of 64 bits`},
+		{number, `maximum:"x"`, `tag maximum:"x": "x" is not a number`},
+		{text, `minimum:"1"`, `tag minimum:"1": the tag is for type integer, the field has type string`},
+		{integer, `minimum:"3" maximum:"2"`, `tag minimum:"3": must not be above maximum 2`},
+		{list, `minLength:"1"`, `the tag is for type string, the field has type array`},
+		{text, `maxLength:"-1"`, `tag maxLength:"-1": "-1" is not a whole number from 0 up`},
+		{text, `minLength:"3" maxLength:"2"`, `tag minLength:"3": must not be above maxLength 2`},
+		{text, `maxItems:"1"`, `the tag is for type array, the field has type string`},
+		{list, `minItems:"two"`, `tag minItems:"two"`},
+		{text, `pattern:"("`, `tag pattern:"(": missing closing )`},
+		{text, `pattern:"(a{1000}){1000}"`, `tag pattern:"(a{1000}){1000}": invalid repeat count`},
+		{text, `pattern:"(abcdefghijklmn){999}"`, `would cost too much`},
+		{integer, `pattern:"a"`, `the tag is for type string, the field has type integer`},
+		{text, `format:"ipv5"`, `tag format:"ipv5": the format is not known; known are`},
+		{text, `format:"int32"`, `the format is not one of type string`},
+		{flag, `format:"date"`, `the tag is for type string`},
+		{text, `enum:"a,b,a"`, `tag enum:"a,b,a": "a" occurs twice`},
+		{integer, `enum:"1,x"`, `tag enum:"1,x": "x" is not a whole number`},
+		{list, `enum:"a"`, `the tag is for type string, the field has type array`},
+		{text, `default:"x" enum:"a,b"`, `tag default:"x": Unsupported value: "x": supported values: "a", "b"`},
+		{integer, `default:"0" minimum:"1"`, `tag default:"0": Invalid value: 0`},
+		{integer, `default:"x"`, `tag default:"x"`},
+		{integer, `default:"3000000000"`, `tag default:"3000000000": Invalid value: 3000000000: does not fit in 32 bits`},
+		{flag, `default:"yes"`, `tag default:"yes": "yes" is neither true nor false`},
+		{list, `default:"a"`, `tag default:"a": invalid JSON`},
+		{list, `default:"[1]"`, `tag default:"[1]": [0]: Invalid value: "integer": [0] in body must be of type string`},
+		{object, `default:"null"`, `null is no default`},
+		{structs, `default:"[{}]"`, `[0].name: Required value`},
+		{structs, `default:"[{\"name\":\"a\",\"x\":1}]"`, `fields that the schema does not know`},
+		{reflect.TypeFor[meta.Time](), `default:"now"`, `tag default:"now": Invalid value: "now": "now" is not an RFC 3339 time`},
+		{reflect.TypeFor[Quantity](), `default:"many"`, `is no Quantity`},
+		{text, `list:"set"`, `the tag is for type array`},
+		{list, `list:"bag"`, `tag list:"bag": must be "atomic", "set" or "map"`},
+		{list, `list:""`, `tag list:""`},
+		{list, `list:"map"`, `tag list:"map": the items of a keyed list are objects`},
+		{structs, `list:"map"`, `a keyed list needs a key`},
+		{structs, `list:"map,name"`, `"name" is not in the form key=name`},
+		{structs, `list:"map,key=id"`, `the items have no such field to be the key`},
+		{structs, `list:"map,key=tags"`, `a key is a scalar`},
+		{reflect.TypeFor[[]WidgetLimit](), `list:"map,key=memory"`, `a key is required or has a default`},
+		{structs, `list:"set"`, `the items of a set are scalars or atomic`},
+		{list, `list:"set,key=a"`, `keys need the list type "map"`},
+		{object, `map:"set"`, `tag map:"set": must be "granular" or "atomic"`},
+		{list, `map:"atomic"`, `the tag is for type object`},
+		{list, `selectable:""`, `tag selectable:"": the field is not a scalar`},
+		{text, `selectable:"no"`, `the tag has no value`},
+		{anything, `selectable:""`, `not a scalar`},
+		{text, `column:""`, `tag column:"": a column needs a name`},
+		{text, `column:"A,prio=1"`, `"prio=1" is not in the form priority=1`},
+		{text, `column:"A,priority=-1"`, `"priority=-1" is not in the form`},
+		{object, `column:"A"`, `not a scalar`},
+		{text, `required:"" optional:""`, `tags required and optional contradict each other`},
+		{text, `required:"no"`, `tag required:"no": the tag has no value`},
+		{text, `minlength:"1"`, `tag minlength:"1": did you mean minLength?`},
+		{text, `Doc:"x"`, `did you mean doc?`},
+		{text, `doc:x`, `the value of doc is not in quotes`},
+		{text, `doc`, `not in the form key:"value"`},
+		{reflect.TypeFor[[]struct {
+			A string `json:"a" selectable:""`
+		}](), ``, `.f[].a: tag selectable:"": an object can have many of this field`},
+		{reflect.TypeFor[map[string]struct {
+			A string `json:"a" column:"A"`
+		}](), ``, `.f[].a: tag column:"A": an object can have many of this field`},
+		{reflect.TypeFor[chan int](), ``, `.f: Go type chan int has no JSON form`},
+		{reflect.TypeFor[func()](), ``, `.f: Go type func() has no JSON form`},
+		{reflect.TypeFor[complex128](), ``, `.f: Go type complex128 has no JSON form`},
+		{reflect.TypeFor[fmt.Stringer](), ``, `.f: Go type fmt.Stringer has no JSON form`},
+		{reflect.TypeFor[map[int]string](), ``, `.f: the keys of a map are strings, not int`},
+		{reflect.TypeFor[map[netip.Addr]string](), ``, `.f: the keys of a map are strings`},
+		{reflect.TypeFor[json.TypeError](), ``, `.f.Err: Go type error has no JSON form`},
+		{reflect.TypeFor[loop](), ``, `.f.Next[]: Go type openapi_test.loop contains itself, which a schema cannot; use meta.RawJSON in its place`},
+		{reflect.TypeFor[loopMap](), ``, `.f.By[]: Go type openapi_test.loopMap contains itself`},
+		{reflect.TypeFor[loopSelf](), ``, `embeds itself`},
+		{reflect.TypeFor[big.Int](), ``, `.f: Go type big.Int writes its own JSON: give it the method OpenAPISchemaType() []string`},
+		{reflect.TypeFor[struct {
+			meta.Time
+			meta.MicroTime
+		}](), ``, `embedded Go type meta.Time writes its own JSON: give the field a name`},
+		{reflect.TypeFor[struct{ meta.UID }](), ``, `embedded Go type meta.UID is no struct`},
+		{reflect.TypeFor[struct {
+			N int `json:"n,string"`
+		}](), ``, `.f.n: tag json:"n,string": numbers in strings are not supported`},
+		{reflect.StructOf([]reflect.StructField{
+			{Name: "A", Type: text, Tag: `json:"x"`}, {Name: "B", Type: text, Tag: `json:"x"`},
+		}), ``, `.f.x: two fields have this name`},
+	} {
+		_, err := openapi.FromType(of(c.typ, c.tag))
+		require.ErrorContains(t, err, c.want, "%s %s", c.typ, c.tag)
+		require.ErrorContains(t, err, ".f", "%s %s", c.typ, c.tag)
+	}
+	type Gadget struct {
+		Spec struct {
+			Parts []struct {
+				Size int `json:"size" minimum:"abc"`
+			} `json:"parts"`
+		} `json:"spec"`
+	}
+	_, err := openapi.FromType(reflect.TypeFor[Gadget]())
+	require.EqualError(t, err, `openapi: Gadget.spec.parts[].size: tag minimum:"abc": "abc" is not a whole number of 64 bits`)
+	_, err = openapi.FromType(reflect.TypeFor[string]())
+	require.EqualError(t, err, "openapi: Go type string is no struct")
+}
+
+// A struct that is fine in one place must not carry its place-bound tags into a list unnoticed.
+func TestFromType_SharedStructKeepsPlaceRules(t *testing.T) {
+	type Owner struct {
+		Name string `json:"name" selectable:""`
+	}
+	type T struct {
+		One  Owner   `json:"one"`
+		Many []Owner `json:"many"`
+	}
+	_, err := openapi.FromType(reflect.TypeFor[T]())
+	require.ErrorContains(t, err, `T.many[].name: tag selectable:"": an object can have many of this field`)
+}
+
+type Swaggered struct {
+	meta.TypeMeta   `json:",inline"`
+	meta.ObjectMeta `json:"metadata"`
+	Field           string `json:"field"`
+	Own             string `json:"own" doc:"from the tag"`
+}
+
+func (Swaggered) SwaggerDoc() map[string]string {
+	return map[string]string{"": "the whole", "field": "from the method", "own": "not this"}
+}
+
+func TestFromType_SwaggerDoc(t *testing.T) {
+	s, err := openapi.FromType(reflect.TypeFor[Swaggered]())
+	require.NoError(t, err)
+	require.Equal(t, "the whole", s.Description)
+	require.Equal(t, "from the method", must(s.Lookup("field")).Description)
+	require.Equal(t, "from the tag", must(s.Lookup("own")).Description)
+}
+
+func TestFromType_Overlay(t *testing.T) {
+	overlay := openapi.Overlay{
+		"WidgetPart.tags": `list:"atomic" doc:"free"`,
+		"github.com/kindwright/kindwright/openapi_test.WidgetSpec.size": `maximum:"7" optional:""`,
+		"WidgetSpec.size": `minimum:"5"`,
+	}
+	s, err := openapi.FromType(reflect.TypeFor[Widget](), openapi.WithOverlay(overlay))
+	require.NoError(t, err)
+	tags := must(s.Lookup("spec", "parts", "[]", "tags"))
+	require.Equal(t, openapi.ListAtomic, tags.ListType)
+	require.Equal(t, "free", tags.Description)
+	size := must(s.Lookup("spec", "size"))
+	require.Equal(t, int64(5), size.Minimum)
+	require.Equal(t, int64(7), size.Maximum)
+	require.Equal(t, "How large it is.", size.Description)
+	require.NotContains(t, must(s.Lookup("spec")).Required, "size")
+
+	_, err = openapi.FromType(reflect.TypeFor[Widget](), openapi.WithOverlay(openapi.Overlay{"Widget.spek": `doc:"x"`}))
+	require.ErrorContains(t, err, `overlay "Widget.spek" names no field of openapi_test.Widget`)
+	_, err = openapi.FromType(reflect.TypeFor[Widget](), openapi.WithOverlay(openapi.Overlay{"WidgetSpec.size": `minimum:"x"`}))
+	require.ErrorContains(t, err, `Widget.spec.size: tag minimum:"x"`)
+}
+
+func TestFromType_ObjectFields(t *testing.T) {
+	s := widget(t)
+	names := []string{}
+	for _, p := range s.Properties {
+		names = append(names, p.Name)
+	}
+	require.Equal(t, []string{"apiVersion", "kind", "metadata", "spec", "status"}, names)
+	require.Equal(t, []string{"spec"}, s.Required)
+	require.Same(t, openapi.ObjectMeta(), must(s.Lookup("metadata")))
+
+	type ForeignMeta struct {
+		Name string `json:"name"`
+	}
+	type Foreign struct {
+		Metadata ForeignMeta `json:"metadata" doc:"mine"`
+	}
+	s, err := openapi.FromType(reflect.TypeFor[Foreign]())
+	require.NoError(t, err)
+	require.Len(t, s.Properties, 3)
+	require.Empty(t, s.Required)
+	require.Equal(t, "mine", must(s.Lookup("metadata")).Description)
+	_, known := s.Lookup("metadata", "resourceVersion")
+	require.True(t, known)
+
+	s, err = openapi.FromType(reflect.TypeFor[meta.Status]())
+	require.NoError(t, err)
+	_, known = s.Lookup("metadata", "uid")
+	require.False(t, known, "Status has metadata of lists")
+}
+
+func TestLookup(t *testing.T) {
+	s := widget(t)
+	require.Same(t, s, must(s.Lookup()))
+	require.Equal(t, openapi.Integer, must(s.Lookup("spec", "parts", "[]", "count")).Type)
+	require.Equal(t, openapi.String, must(s.Lookup("spec", "notes", "whatever")).Type)
+	for _, path := range [][]string{{"spek"}, {"spec", "size", "x"}, {"spec", "parts", "count"}, {"spec", "parts", "0"}} {
+		_, ok := s.Lookup(path...)
+		require.False(t, ok, path)
+	}
+}
+
+func TestColumnsAndSelectableFields(t *testing.T) {
+	type T struct {
+		meta.ObjectMeta `json:"metadata"`
+		Z               int32     `json:"z" column:"Z" selectable:""`
+		When            meta.Time `json:"when" column:"When"`
+		Ok              bool      `json:"ok" column:"OK,priority=2" doc:"Whether."`
+		A               struct {
+			B IntOrString `column:"B" selectable:""`
+		} `json:"a"`
+		F float32 `json:"f" column:"F"`
+	}
+	s, err := openapi.FromType(reflect.TypeFor[T]())
+	require.NoError(t, err)
+	require.Equal(t, []openapi.Column{
+		{Name: "Z", Type: "integer", Format: "int32", Path: []string{"z"}},
+		{Name: "When", Type: "date", Path: []string{"when"}},
+		{Name: "OK", Type: "boolean", Priority: 2, Description: "Whether.", Path: []string{"ok"}},
+		{Name: "B", Type: "string", Path: []string{"a", "B"}},
+		{Name: "F", Type: "number", Format: "float", Path: []string{"f"}},
+	}, s.Columns())
+	require.Equal(t, []string{"a.B", "z"}, s.SelectableFields())
+}
+
+type (
+	twice[T any]   struct{ A, B T }
+	doubled[T any] struct{ A, B twice[twice[twice[T]]] }
+	nested[T any]  struct {
+		A struct {
+			A struct {
+				A struct{ A struct{ A struct{ A T } } }
+			}
+		}
+	}
+	deep[T any] struct{ A nested[nested[nested[T]]] }
+)
+
+// Types that use each other twice at each level would be huge when written out.
+func TestFromType_BoundedSize(t *testing.T) {
+	_, err := openapi.FromType(reflect.TypeFor[doubled[doubled[doubled[doubled[doubled[string]]]]]]())
+	require.ErrorContains(t, err, "more than 100000 nodes")
+	_, err = openapi.FromType(reflect.TypeFor[deep[deep[deep[deep[deep[deep[string]]]]]]]())
+	require.ErrorContains(t, err, "more than 100 levels deep")
+	_, err = openapi.FromType(reflect.TypeFor[doubled[doubled[deep[deep[deep[string]]]]]]())
+	require.NoError(t, err)
+}
