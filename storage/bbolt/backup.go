@@ -1,0 +1,132 @@
+package bbolt
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/kindwright/kindwright/storage"
+)
+
+// Backup writes what the store holds now to a new file at path, readable by its
+// owner alone, and returns the revision it is at. It has the records with their
+// revisions and none of the history. Commits and reads go on meanwhile, and no
+// transaction stays open for long.
+//
+// To restore, put the file in the place of the lost one and open it. A store opened
+// from a backup knows that the lost one went on issuing revisions: it continues far
+// above them, and everything before counts as compacted, so that no client's
+// version from the lost time is taken for a new one.
+//
+// Errors: fs.ErrExist when there is a file at path; ErrCompacted when the store
+// was compacted over the backup several times in a row; ErrClosed, the context's,
+// or the medium's. After an error there is no file.
+func (db *DB) Backup(ctx context.Context, path string) (storage.Revision, error) {
+	const attempts = 3
+	var rev storage.Revision
+	var err error
+	for range attempts {
+		rev, err = db.backup(ctx, path)
+		if !errors.Is(err, storage.ErrCompacted) {
+			break
+		}
+	}
+	return rev, err
+}
+
+func (db *DB) backup(ctx context.Context, path string) (storage.Revision, error) {
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		return 0, errors.Join(&fs.PathError{Op: "backup", Path: path, Err: fs.ErrExist}, err)
+	}
+	s, places, err := db.living(ctx)
+	if err != nil {
+		return 0, err
+	}
+	err = makeFile(path, s, func(b *bolt.DB) error {
+		for chunk := range slices.Chunk(places, backupRecords) {
+			if err := db.copyRecords(ctx, b, chunk, &s); err != nil {
+				return err
+			}
+		}
+		return b.Update(func(tx *bolt.Tx) error { return putState(tx, &s) })
+	})
+	return s.last, err
+}
+
+// backupRecords is how many records are copied in one transaction.
+const backupRecords = 1000
+
+// living finds the records of the current revision, in the order of the log, and
+// the state of a copy that has no records yet.
+func (db *DB) living(ctx context.Context) (state, []place, error) {
+	s := state{copied: true}
+	_, _ = rand.Read(s.id[:])
+	var places []place
+	r := storage.ListRequest{}
+	for more := true; more; {
+		if err := ctx.Err(); err != nil {
+			return s, nil, err
+		}
+		var found []place
+		err := db.look(func() (err error) {
+			if s.last, err = db.listable(s.last); err == nil {
+				found, more = db.index.find(r, s.last, pageRecords)
+			}
+			return err
+		})
+		if err != nil {
+			return s, nil, err
+		}
+		places = append(places, found...)
+		if more {
+			r.After = found[len(found)-1].key
+		}
+	}
+	s.reserved, s.compacted = s.last, s.last
+	slices.SortFunc(places, func(a, b place) int { return a.at.compare(b.at) })
+	return s, places, nil
+}
+
+// copyRecords puts records into the log of a copy, as they are.
+func (db *DB) copyRecords(ctx context.Context, b *bolt.DB, places []place, s *state) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	var data []byte
+	ends := make([]int, 0, len(places))
+	err := db.read(func() error {
+		_, err := db.listable(s.last)
+		return err
+	}, func(r *reading) error {
+		for _, p := range places {
+			rec, err := r.record(p.at, p.key)
+			if err != nil {
+				return err
+			}
+			data, _ = rec.appendTo(data)
+			ends = append(ends, len(data))
+			s.add(rec.pos, rec.checksum)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return b.Update(func(tx *bolt.Tx) error {
+		log := tx.Bucket([]byte(logBucket))
+		log.FillPercent = 1
+		start := 0
+		for i, end := range ends {
+			if err := log.Put(places[i].at.appendTo(nil), data[start:end]); err != nil {
+				return err
+			}
+			start = end
+		}
+		return nil
+	})
+}

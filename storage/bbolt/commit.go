@@ -1,0 +1,74 @@
+package bbolt
+
+import (
+	"context"
+	"errors"
+
+	"github.com/kindwright/kindwright/storage"
+)
+
+// Commit has the writer make all operations happen at one revision, or none. It
+// shares its sync with whatever else waits.
+//
+// When ctx ends before the writer has taken the commit, the commit never happens
+// and the error is the context's. Afterwards it goes on, and is seen by reads and
+// watches if it succeeds; the error then wraps ErrUnknownOutcome and the
+// context's.
+func (db *DB) Commit(ctx context.Context, ops []storage.Op) (storage.Revision, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	r := &request{ops: ops, done: make(chan struct{})}
+	if err := db.queue.push(r); err != nil {
+		return 0, err
+	}
+	select {
+	case <-r.done:
+		return r.revision, r.err
+	case <-ctx.Done():
+	}
+	if db.queue.withdraw(r) {
+		return 0, ctx.Err()
+	}
+	select {
+	case <-r.done: // it was just answered
+		return r.revision, r.err
+	default:
+		return 0, errors.Join(storage.ErrUnknownOutcome, ctx.Err())
+	}
+}
+
+// Compact makes everything older than at unreachable, durably, and returns. The
+// writer then removes it from the file between commits, a bounded number of
+// records in each transaction, and goes on with that after a restart; the pages
+// are used again, the file does not shrink.
+func (db *DB) Compact(ctx context.Context, at storage.Revision) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if done, err := db.isCompacted(at); done || err != nil {
+		return err
+	}
+	r := &request{compact: at, done: make(chan struct{})}
+	if err := db.queue.push(r); err != nil {
+		return err
+	}
+	select {
+	case <-r.done:
+		return r.err
+	case <-ctx.Done():
+		db.queue.withdraw(r)
+		return ctx.Err()
+	}
+}
+
+func (db *DB) isCompacted(at storage.Revision) (done bool, err error) {
+	err = db.look(func() error {
+		if at > db.current {
+			return storage.ErrFutureRevision
+		}
+		done = at <= db.compacted
+		return nil
+	})
+	return done, err
+}

@@ -1,0 +1,124 @@
+package bbolt
+
+import "fmt"
+
+// contents is what a file holds, proven: every page, every record's checksum, the
+// chain of each key's records, and the sums of the state.
+type contents struct {
+	state state
+	index index
+
+	// byKey finds entries while the log is read, in revision order, faster than
+	// the ordered index does.
+	byKey   map[string]*entry
+	counted state // what the log adds up to
+	reached position
+}
+
+// readContents reads a whole file. It changes nothing.
+func readContents(im *image) (*contents, error) {
+	c := &contents{index: newIndex(), byKey: map[string]*entry{}}
+	err := im.walkStore(func(s state) error { c.state = s; return nil }, c.replay)
+	if err != nil {
+		return nil, err
+	}
+	return c, c.compare()
+}
+
+// walkStore reads the buckets of a store: first its state, then each record of
+// its log in order. The record's slices are valid during the call only.
+func (im *image) walkStore(begin func(state) error, visit func(record) error) error {
+	buckets := map[string][]byte{}
+	err := im.walk(im.root, nil, nil, maxDepth, func(key, value []byte, flags uint32) error {
+		if flags != bucketElement || len(buckets) == 2 {
+			return fmt.Errorf("%w: it has a bucket that a store has not", ErrForeign)
+		}
+		buckets[string(key)] = clone(value)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if buckets[metaBucket] == nil {
+		return fmt.Errorf("%w: it has no bucket %q", ErrForeign, metaBucket)
+	}
+	s, err := im.readState(buckets[metaBucket])
+	if err != nil {
+		return err
+	}
+	if buckets[logBucket] == nil {
+		return damaged("it has no bucket %q", logBucket)
+	}
+	if err := begin(s); err != nil {
+		return err
+	}
+	return im.walkBucket(buckets[logBucket], func(key, value []byte, flags uint32) error {
+		if flags != 0 {
+			return damaged("the log holds a bucket")
+		}
+		r, err := parseRecord(key, value)
+		if err != nil {
+			return err
+		}
+		return visit(r)
+	})
+}
+
+func (im *image) readState(bucket []byte) (state, error) {
+	values := map[string][]byte{}
+	err := im.walkBucket(bucket, func(key, value []byte, flags uint32) error {
+		if flags != 0 || len(values) == 16 {
+			return damaged("bucket %q holds something else", metaBucket)
+		}
+		values[string(key)] = clone(value)
+		return nil
+	})
+	if err != nil {
+		return state{}, err
+	}
+	// The format comes first: a newer one may mean anything by the rest.
+	if err := checkFormat(values[formatKey]); err != nil {
+		return state{}, err
+	}
+	if len(values) != 2 {
+		return state{}, damaged("bucket %q has %d keys", metaBucket, len(values))
+	}
+	return parseState(values[stateKey])
+}
+
+// replay adds the next record of the log.
+func (c *contents) replay(r record) error {
+	c.counted.add(r.pos, r.checksum)
+	c.reached = r.pos
+	v := version{r.pos, r.deleted}
+	e := c.byKey[string(r.key)]
+	if e == nil {
+		// What came before it was compacted; above the compacted revision nothing
+		// is missing.
+		if r.prev.rev != 0 && r.pos.rev > c.state.compacted || r.prev.rev == 0 && r.deleted {
+			return damaged("record %v follows record %v, which is missing", r.pos, r.prev)
+		}
+		e = &entry{key: string(r.key), newest: v}
+		c.byKey[e.key] = e
+		c.index.insert(e)
+		return nil
+	}
+	want := e.newest.position
+	if e.newest.deleted {
+		want = position{}
+	}
+	if r.prev != want || r.deleted && want.rev == 0 || r.pos.rev == e.newest.rev {
+		return damaged("record %v follows record %v, but names %v", r.pos, e.newest.position, r.prev)
+	}
+	c.index.replace(e, v)
+	return nil
+}
+
+// compare holds the log against what the state says of it.
+func (c *contents) compare() error {
+	c.byKey = nil
+	if c.reached.rev > c.state.last {
+		return damaged("the log reaches revision %d, the newest is %d", c.reached.rev, c.state.last)
+	}
+	return c.state.matches(c.counted)
+}

@@ -1,0 +1,67 @@
+package bbolt
+
+import (
+	"errors"
+	"fmt"
+)
+
+// What can be wrong with a store's file; [FileError] carries the particulars.
+var (
+	// ErrInUse: another process, or this one, has the file open.
+	ErrInUse = errors.New("the file is in use")
+	// ErrDamaged: the file is not what was written. It is refused as a whole,
+	// since what is missing from it cannot be known.
+	ErrDamaged = errors.New("the file is damaged")
+	// ErrNewerFormat: a newer version of this package wrote the file.
+	ErrNewerFormat = errors.New("the file has a newer format")
+	// ErrForeign: the file is something else.
+	ErrForeign = errors.New("the file is not a store")
+	// ErrUnsafeFile: the path is a symbolic link, a directory or a device.
+	ErrUnsafeFile = errors.New("the path is not a regular file")
+)
+
+// FileError is an error about the store's file. It wraps one of ErrInUse,
+// ErrDamaged, ErrNewerFormat, ErrForeign, ErrUnsafeFile, or the error of the
+// operating system.
+type FileError struct {
+	Path   string
+	Err    error  // what is wrong
+	Remedy string // what to do about it; may be empty
+}
+
+// Error names the file, what is wrong, and what to do.
+func (e *FileError) Error() string {
+	text := fmt.Sprintf("store file %q: %v", e.Path, e.Err)
+	if e.Remedy != "" {
+		text += "; " + e.Remedy
+	}
+	return text
+}
+
+// Unwrap is what is wrong.
+func (e *FileError) Unwrap() error { return e.Err }
+
+// fileError names the file in an error about it, once.
+func fileError(path string, err error) error {
+	var named *FileError
+	if errors.As(err, &named) {
+		return err
+	}
+	return &FileError{Path: path, Err: err, Remedy: remedy(err)}
+}
+
+func remedy(err error) string {
+	switch {
+	case errors.Is(err, ErrInUse):
+		return "stop the other process, or give this one a file of its own"
+	case errors.Is(err, ErrDamaged):
+		return "put a backup in its place, or move it away to begin with an empty store"
+	case errors.Is(err, ErrNewerFormat):
+		return "use the version of the program that wrote it, or a newer one"
+	case errors.Is(err, ErrForeign):
+		return "give another path; if this was a store, its first pages are lost: put a backup in its place"
+	case errors.Is(err, ErrUnsafeFile):
+		return "give the path of the file itself"
+	}
+	return ""
+}

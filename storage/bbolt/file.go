@@ -1,0 +1,270 @@
+package bbolt
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/bits"
+	"os"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
+
+	"github.com/kindwright/kindwright/storage"
+)
+
+const (
+	// lockWait is how long Open waits for another holder of the file to go, which
+	// lets a restart overlap a little.
+	lockWait  = 1500 * time.Millisecond
+	lockRetry = 20 * time.Millisecond
+	fileMode  = 0o600
+)
+
+// mapBytes is how much address space is reserved for the map of the file, so that
+// growing within it remaps nothing: remapping waits for all readers, and new
+// readers wait for it. It costs no memory. On 32 bits the address space is what
+// is scarce.
+const mapBytes = 1 << (28 + 6*(bits.UintSize/64))
+
+// opened is a file that is ours: locked, proven, and in the hands of bbolt.
+type opened struct {
+	file     *os.File
+	bolt     *bolt.DB
+	contents *contents
+}
+
+// openFile opens the file, making it if there is none.
+func openFile(path string, o *options) (*opened, error) {
+	// A file can come or go between two looks, if others do the same; a few
+	// rounds settle it.
+	const rounds = 5
+	var err error
+	for range rounds {
+		var f *os.File
+		f, err = openRegular(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			if err = createFile(path, o); err != nil && !errors.Is(err, fs.ErrExist) {
+				return nil, err
+			}
+			continue
+		}
+		var op *opened
+		if err == nil {
+			op, err = openLocked(f, path, o)
+		}
+		switch {
+		case errors.Is(err, errReplaced):
+		case errors.Is(err, syscall.ENOMEM) && o.mapBytes > 0:
+			o.mapBytes = 0 // the address space is limited: remap as the file grows
+		default:
+			return op, err
+		}
+	}
+	return nil, err
+}
+
+// errReplaced: another file took the path while this one was opened.
+var errReplaced = errors.New("other processes keep replacing the file")
+
+// openRegular opens an existing file and refuses everything that is not plainly
+// the file at this path.
+func openRegular(path string) (*os.File, error) {
+	before, err := os.Lstat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !before.Mode().IsRegular() {
+		return nil, fmt.Errorf("%w: it is %v", ErrUnsafeFile, before.Mode().Type())
+	}
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	// A link that took its place in between leads to another file.
+	if after, err := f.Stat(); err != nil || !os.SameFile(before, after) {
+		return nil, errors.Join(errReplaced, err, f.Close())
+	}
+	return f, nil
+}
+
+// openLocked locks the file, proves it, and only then lets bbolt map it. It
+// closes f unless it succeeds, and until then has changed nothing.
+func openLocked(f *os.File, path string, o *options) (op *opened, err error) {
+	defer func() {
+		if err != nil {
+			// Twice is harmless: bbolt closes its file when it fails to open.
+			_ = unlock(f)
+			_ = f.Close()
+		}
+	}()
+	if err := lock(f, lockWait); err != nil {
+		return nil, err
+	}
+	locked, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if now, err := os.Lstat(path); err != nil || !os.SameFile(now, locked) {
+		return nil, errReplaced
+	}
+	c, err := readUnlocked(f, locked.Size())
+	if err != nil {
+		return nil, err
+	}
+	b, err := openBolt(f, o.mapBytes)
+	if err != nil {
+		return nil, err
+	}
+	if locked.Mode().Perm()&^fileMode != 0 {
+		if err := f.Chmod(fileMode); err != nil {
+			return nil, errors.Join(fmt.Errorf("others may read it and its rights cannot be changed: %w", err), b.Close())
+		}
+	}
+	return &opened{file: f, bolt: b, contents: c}, nil
+}
+
+// readUnlocked reads the contents. Where lock does nothing somebody may be
+// writing meanwhile; then the meta pages change, and what was read means nothing.
+func readUnlocked(f *os.File, size int64) (*contents, error) {
+	im, err := newImage(f, size)
+	if err != nil {
+		return nil, err
+	}
+	c, err := readContents(im)
+	if err == nil {
+		return c, nil
+	}
+	if now, again := newImage(f, size); again == nil && (now.root != im.root || now.pages != im.pages) {
+		return nil, ErrInUse
+	}
+	return nil, err
+}
+
+// openBolt has bbolt map a file that is open.
+//
+// The list of free pages is not written to the file (NoFreelistSync): after
+// compaction it is long, and would be sorted and written anew in every
+// transaction; what it saves is a look at each page when opening. It also is one
+// thing less that damage could turn against pages in use.
+func openBolt(f *os.File, mapBytes int) (b *bolt.DB, err error) {
+	o := &bolt.Options{
+		Timeout:         lockWait,
+		NoFreelistSync:  true,
+		FreelistType:    bolt.FreelistMapType,
+		InitialMmapSize: mapBytes,
+		NoStatistics:    true,
+		OpenFile:        func(string, int, os.FileMode) (*os.File, error) { return f, nil },
+	}
+	if runtime.GOOS == "windows" {
+		o.InitialMmapSize = 0 // there the file would be made that large
+	}
+	err = guard(func() (err error) {
+		b, err = bolt.Open(f.Name(), fileMode, o)
+		return err
+	})
+	if errors.Is(err, berrors.ErrTimeout) {
+		return nil, ErrInUse
+	}
+	return b, err
+}
+
+// createFile makes an empty store at path, whole or not at all: it is made under
+// another name and then linked. An error that is fs.ErrExist means that somebody
+// else was faster.
+func createFile(path string, o *options) error {
+	base := storage.Revision(max(1, o.now().UnixMicro()))
+	s := state{last: base, reserved: base, compacted: base}
+	_, _ = rand.Read(s.id[:]) // it never fails
+	return makeFile(path, s, func(*bolt.DB) error { return nil })
+}
+
+// makeFile makes a store with a state at path, after fill has put its records into
+// the log. If path exists the error is fs.ErrExist.
+func makeFile(path string, s state, fill func(*bolt.DB) error) (err error) {
+	dir, name := filepath.Split(path)
+	if dir == "" {
+		dir = "."
+	}
+	f, err := os.CreateTemp(dir, "."+name+".new-*") // with rights for the owner alone
+	if err != nil {
+		return err
+	}
+	temp := f.Name()
+	defer func() { err = errors.Join(err, ignore(os.Remove(temp), fs.ErrNotExist)) }()
+	b, err := openBolt(f, 0)
+	if err != nil {
+		return errors.Join(err, ignore(f.Close(), fs.ErrClosed))
+	}
+	b.NoSync = true // nobody sees the file before it is synced as a whole
+	err = guard(func() error {
+		return errors.Join(b.Update(func(tx *bolt.Tx) error { return initialize(tx, &s) }), fill(b))
+	})
+	if err == nil {
+		err = b.Sync()
+	}
+	if err = errors.Join(err, b.Close()); err != nil {
+		return err
+	}
+	return publishFile(temp, path)
+}
+
+// initialize makes the buckets and writes what never changes.
+func initialize(tx *bolt.Tx, s *state) error {
+	if _, err := tx.CreateBucket([]byte(logBucket)); err != nil {
+		return err
+	}
+	m, err := tx.CreateBucket([]byte(metaBucket))
+	if err != nil {
+		return err
+	}
+	if err := m.Put([]byte(formatKey), formatRecord(format)); err != nil {
+		return err
+	}
+	return m.Put([]byte(stateKey), s.encode())
+}
+
+// publishFile gives a finished file its name, which must be free, and makes the
+// name durable.
+func publishFile(temp, path string) error {
+	err := os.Link(temp, path)
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		// A file system without links. Renaming would replace a file that appeared
+		// just now; the look before leaves little room for that.
+		if _, there := os.Lstat(path); !errors.Is(there, fs.ErrNotExist) {
+			return fs.ErrExist
+		}
+		err = os.Rename(temp, path)
+	}
+	if err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+func syncDir(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil // directories cannot be synced, nor need to be
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	err = d.Sync()
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) {
+		err = nil // this file system has nothing to sync in a directory
+	}
+	return errors.Join(err, d.Close())
+}
+
+func ignore(err, expected error) error {
+	if errors.Is(err, expected) {
+		return nil
+	}
+	return err
+}

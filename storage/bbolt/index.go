@@ -1,0 +1,142 @@
+package bbolt
+
+import (
+	"sort"
+
+	"github.com/kindwright/kindwright/internal/ordered"
+	"github.com/kindwright/kindwright/storage"
+)
+
+// version is one record of a key, without its bytes.
+type version struct {
+	position
+	deleted bool
+}
+
+// entry is all versions of one key that are kept; at least one.
+type entry struct {
+	key    string
+	newest version
+	older  []version // oldest first; mostly empty
+}
+
+// at is the version that a read at a revision sees; false if the key did not
+// exist then.
+func (e *entry) at(rev storage.Revision) (version, bool) {
+	if e.newest.rev <= rev {
+		return e.newest, !e.newest.deleted // the usual read is a read of now
+	}
+	i := sort.Search(len(e.older), func(i int) bool { return e.older[i].rev > rev })
+	if i == 0 {
+		return version{}, false
+	}
+	return e.older[i-1], !e.older[i-1].deleted
+}
+
+// has reports whether the entry has the version at a position.
+func (e *entry) has(p position) bool {
+	if e.newest.position == p {
+		return true
+	}
+	i := sort.Search(len(e.older), func(i int) bool { return e.older[i].rev >= p.rev })
+	return i < len(e.older) && e.older[i].position == p
+}
+
+// superseded is a version that reads at or above a revision do not see: it was
+// replaced there, or is itself the deletion that happened there.
+type superseded struct {
+	by    storage.Revision
+	entry *entry
+	position
+}
+
+// index knows every record of the log by key, and which of them compaction may
+// remove. It belongs to the writer; others read it under DB.mu.
+type index struct {
+	keys     *ordered.Map[*entry]
+	versions int // of all entries
+
+	// garbage is every version that will be removed once its revision `by` is
+	// compacted, in the order of `by`, from first on. A key's versions are in it
+	// oldest first. So compaction takes them from the front and never searches.
+	garbage []superseded
+	first   int
+}
+
+func newIndex() index { return index{keys: ordered.New[*entry]()} }
+
+// newest is the newest version of a key; false if it has no record now.
+func (x *index) newest(key string) (version, bool) {
+	e, ok := x.keys.Get(key)
+	if !ok || e.newest.deleted {
+		return version{}, false
+	}
+	return e.newest, true
+}
+
+// push makes v the newest version of a key.
+func (x *index) push(key string, v version) {
+	e, ok := x.keys.Get(key)
+	if !ok {
+		x.insert(&entry{key: key, newest: v})
+		return
+	}
+	x.replace(e, v)
+}
+
+func (x *index) insert(e *entry) {
+	x.keys.Set(e.key, e)
+	x.versions++
+	x.noteDeletion(e)
+}
+
+func (x *index) replace(e *entry, v version) {
+	if !e.newest.deleted { // a deletion is already in there
+		x.garbage = append(x.garbage, superseded{v.rev, e, e.newest.position})
+	}
+	e.older = append(e.older, e.newest)
+	e.newest = v
+	x.versions++
+	x.noteDeletion(e)
+}
+
+func (x *index) noteDeletion(e *entry) {
+	if e.newest.deleted {
+		x.garbage = append(x.garbage, superseded{e.newest.rev, e, e.newest.position})
+	}
+}
+
+// due reports whether there is anything to take at this compacted revision.
+func (x *index) due(compacted storage.Revision) bool {
+	return x.first < len(x.garbage) && x.garbage[x.first].by <= compacted
+}
+
+// take removes up to limit versions that nobody may read any more and appends
+// their positions to dst.
+func (x *index) take(compacted storage.Revision, limit int, dst []position) []position {
+	for ; limit > 0 && x.due(compacted); limit-- {
+		g := &x.garbage[x.first]
+		dst = append(dst, g.position)
+		x.dropOldest(g.entry)
+		*g = superseded{}
+		x.first++
+	}
+	if x.first > len(x.garbage)/2 {
+		n := copy(x.garbage, x.garbage[x.first:])
+		clear(x.garbage[n:])
+		x.garbage, x.first = x.garbage[:n], 0
+	}
+	return dst
+}
+
+func (x *index) dropOldest(e *entry) {
+	x.versions--
+	switch len(e.older) {
+	case 0:
+		x.keys.Delete(e.key)
+	case 1:
+		e.older = nil
+	default:
+		e.older = e.older[1:]
+	}
+}

@@ -1,0 +1,28 @@
+package bbolt
+
+import "github.com/kindwright/kindwright/storage"
+
+// Statistics is what a store holds and has done since it was opened.
+type Statistics struct {
+	Revision  storage.Revision // the current one
+	Compacted storage.Revision // the oldest that can be read
+	Keys      int              // with deleted ones whose history is kept
+	Records   int              // of all keys and revisions that are kept
+	FileBytes int64
+	Commits   uint64 // that changed something
+	Syncs     uint64 // transactions; Commits/Syncs is how many commits share a sync
+}
+
+// Statistics returns the current numbers. It is cheap and may be called at any
+// time, also after Close.
+func (db *DB) Statistics() Statistics {
+	s := Statistics{Commits: db.commits.Load(), Syncs: db.syncs.Load()}
+	if info, err := db.file.Stat(); err == nil {
+		s.FileBytes = info.Size()
+	}
+	db.mu.RLock()
+	defer db.mu.RUnlock()
+	s.Revision, s.Compacted = db.current, db.compacted
+	s.Keys, s.Records = db.index.keys.Len(), db.index.versions
+	return s
+}

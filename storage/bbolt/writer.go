@@ -1,0 +1,383 @@
+package bbolt
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
+
+	"github.com/kindwright/kindwright/storage"
+)
+
+// writer is the one goroutine that writes. It takes what waits in the queue as a
+// group and for each group
+//
+//  1. decides, in order, which commits' expectations hold, against what is
+//     published and what the group will have written before (plan);
+//  2. writes all their records in one bbolt transaction, with the state, and with
+//     the removal of some compacted records (write); its commit is the sync;
+//  3. makes them visible under DB.mu, in the order of revisions (publish);
+//  4. answers.
+//
+// Everything in a group is answered after its sync, refusals too: a conflict with
+// a commit of the same group must not be told if that commit then fails.
+//
+// If a step fails nothing is published, and the queue is closed for good: a
+// failed sync leaves it open what is on disk, and the next sync that succeeds
+// says nothing about pages that the failed one dropped.
+type writer struct {
+	db    *DB
+	state state            // what the file says now
+	last  storage.Revision // the newest that a commit has, durable or planned
+	next  storage.Revision // the first that was not issued yet
+
+	group   []*request
+	results []result       // one for each of group
+	changes []change       // of the group, in order
+	pending map[string]int // the group's newest change of each key
+	compact storage.Revision
+	doomed  []position // left the index, to be removed from the file
+	records []byte     // the encoded changes
+	nanos   int64      // when the group was made
+}
+
+const (
+	// removals is how many records a transaction removes at most. Each may lie on
+	// a page of its own that must be written: 2 MiB, a few milliseconds.
+	removals = 512
+	// keepBytes is how large a buffer stays for the next group.
+	keepBytes = 4 << 20
+)
+
+// result is what a request will be told.
+type result struct {
+	revision storage.Revision
+	err      error
+	from, to int // its changes
+}
+
+// change is one change of a commit in the making.
+type change struct {
+	key       string
+	value     []byte
+	version   version
+	prev      version // revision 0: it creates the key
+	prevValue []byte
+	prevKnown bool   // prevValue is that of a change in the same group
+	sum       uint32 // of the record
+	end       int    // where the record ends in writer.records
+}
+
+// begin starts a session: revisions go on where nobody was before.
+func (w *writer) begin() error {
+	w.next = w.state.begin(w.db.now().UnixMicro())
+	w.last = w.state.last
+	_, err := w.transact(func(tx *bolt.Tx) error { return putState(tx, &w.state) })
+	return err
+}
+
+func (w *writer) run() {
+	for !w.db.queue.isStopped() {
+		w.group = w.db.queue.take(w.group)
+		if len(w.group) == 0 && !w.collect() {
+			<-w.db.queue.work
+			continue
+		}
+		w.step()
+	}
+}
+
+// collect takes compacted versions out of the index, and reports whether there is
+// anything to remove from the file. (Only the writer changes these fields of db, so
+// it reads them without the lock.)
+func (w *writer) collect() bool {
+	db := w.db
+	if db.failed.Load() != nil {
+		return false
+	}
+	if len(w.doomed) == 0 && db.index.due(db.compacted) {
+		db.mu.Lock()
+		w.doomed = db.index.take(db.compacted, removals, w.doomed)
+		db.mu.Unlock()
+		// Neighbours in the log share pages.
+		slices.SortFunc(w.doomed, position.compare)
+	}
+	return len(w.doomed) > 0
+}
+
+// step takes one group from its plan to its answers.
+func (w *writer) step() {
+	w.plan()
+	if len(w.changes) > 0 || w.compact > w.state.compacted || len(w.doomed) > 0 {
+		if unknown, err := w.write(); err != nil {
+			w.answerFailure(unknown, err)
+			return
+		}
+		w.publish()
+	}
+	for i, r := range w.group {
+		r.finish(w.results[i].revision, w.results[i].err)
+	}
+	clear(w.group)
+	clear(w.changes)
+	clear(w.pending)
+}
+
+// plan decides about each request of the group.
+func (w *writer) plan() {
+	w.results, w.changes, w.compact = w.results[:0], w.changes[:0], 0
+	for _, r := range w.group {
+		if r.compact != 0 {
+			w.compact = max(w.compact, r.compact)
+			w.results = append(w.results, result{})
+			continue
+		}
+		w.results = append(w.results, w.planCommit(r.ops))
+	}
+}
+
+func (w *writer) planCommit(ops []storage.Op) result {
+	from := len(w.changes)
+	for i := range ops {
+		if v := w.newest(ops[i].Key); !ops[i].Expect.Holds(v.rev) {
+			return result{err: &storage.ConflictError{Key: ops[i].Key, Expected: ops[i].Expect, Actual: v.rev}}
+		}
+	}
+	for i := range ops {
+		w.planChange(&ops[i], uint16(len(w.changes)-from))
+	}
+	if len(w.changes) > from {
+		w.last = w.next
+		w.next++
+	}
+	return result{revision: w.last, from: from, to: len(w.changes)}
+}
+
+// newest is a key's newest version as the next commit must see it; revision 0 if
+// the key does not exist.
+func (w *writer) newest(key string) version {
+	if i, ok := w.pending[key]; ok {
+		if v := w.changes[i].version; !v.deleted {
+			return v
+		}
+		return version{}
+	}
+	v, _ := w.db.index.newest(key)
+	return v
+}
+
+func (w *writer) planChange(op *storage.Op, nth uint16) {
+	if op.Type == storage.OpCheck {
+		return
+	}
+	c := change{key: op.Key, prev: w.newest(op.Key)}
+	c.version = version{position{w.next, nth}, op.Type == storage.OpDelete}
+	switch {
+	case !c.version.deleted:
+		if len(op.Value) > 0 { // nil and empty are one
+			c.value = op.Value
+		}
+	case c.prev.rev == 0:
+		return
+	}
+	if i, ok := w.pending[op.Key]; ok {
+		c.prevValue, c.prevKnown = w.changes[i].value, true
+	}
+	w.pending[op.Key] = len(w.changes)
+	w.changes = append(w.changes, c)
+}
+
+// write makes the group durable. If it fails, unknown says whether the group may
+// be on disk nevertheless.
+func (w *writer) write() (unknown bool, err error) {
+	next := w.state
+	next.last = w.last
+	next.reserved = max(next.reserved, w.next-1+reservation)
+	next.compacted = max(next.compacted, w.compact)
+	w.nanos = w.db.now().UnixNano()
+	unknown, err = w.transact(func(tx *bolt.Tx) error {
+		r, err := newReading(tx)
+		if err != nil {
+			return err
+		}
+		if err := w.readPrevious(r); err != nil {
+			return err
+		}
+		log := r.cursor.Bucket()
+		log.FillPercent = 1 // revisions are appended
+		if err := w.putRecords(log, &next); err != nil {
+			return err
+		}
+		if err := w.removeRecords(log, &next); err != nil {
+			return err
+		}
+		return putState(tx, &next)
+	})
+	if err != nil {
+		return unknown, err
+	}
+	w.state = next
+	w.doomed = w.doomed[:0]
+	if cap(w.records) > keepBytes {
+		w.records = nil
+	}
+	return false, nil
+}
+
+// readPrevious finds what the changes replace, for watches.
+func (w *writer) readPrevious(r *reading) error {
+	for i := range w.changes {
+		c := &w.changes[i]
+		if c.prev.rev == 0 || c.prevKnown {
+			continue
+		}
+		var err error
+		if c.prevValue, err = r.value(c.prev.position, c.key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *writer) putRecords(log *bolt.Bucket, s *state) error {
+	w.records = w.records[:0]
+	for i := range w.changes {
+		c := &w.changes[i]
+		r := record{pos: c.version.position, deleted: c.version.deleted, prev: c.prev.position, nanos: w.nanos, key: []byte(c.key), value: c.value}
+		w.records, c.sum = r.appendTo(w.records)
+		c.end = len(w.records)
+		s.add(r.pos, c.sum)
+	}
+	// bbolt keeps the slices until its commit, so they are cut from the buffer
+	// when it has grown for the last time.
+	var key [positionBytes]byte
+	start := 0
+	for i := range w.changes {
+		c := &w.changes[i]
+		if err := log.Put(c.version.appendTo(key[:0]), w.records[start:c.end]); err != nil {
+			return err
+		}
+		start = c.end
+	}
+	return nil
+}
+
+func (w *writer) removeRecords(log *bolt.Bucket, s *state) error {
+	var key [positionBytes]byte
+	for _, p := range w.doomed {
+		at := p.appendTo(key[:0])
+		r, err := parseRecord(at, log.Get(at))
+		if err != nil {
+			return err
+		}
+		s.remove(r.pos, r.checksum)
+		if err := log.Delete(at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func putState(tx *bolt.Tx, s *state) error {
+	m := tx.Bucket([]byte(metaBucket))
+	if m == nil {
+		return damaged("bucket %q is gone", metaBucket)
+	}
+	return m.Put([]byte(stateKey), s.encode())
+}
+
+// transact runs fill in a transaction and commits it. unknown says that the commit
+// had begun when it failed.
+func (w *writer) transact(fill func(*bolt.Tx) error) (unknown bool, err error) {
+	var tx *bolt.Tx
+	err = guard(func() (err error) {
+		if tx, err = w.db.disk.begin(true); err != nil {
+			return err
+		}
+		if err := fill(tx); err != nil {
+			return err
+		}
+		unknown = true
+		return w.db.disk.commit(tx)
+	})
+	if err == nil {
+		w.db.syncs.Add(1)
+		return false, nil
+	}
+	// What crashed within bbolt may hold its locks.
+	crashed := tx == nil && errors.Is(err, errFault)
+	if tx != nil {
+		rollback := guard(tx.Rollback) // a commit that failed has done it
+		crashed = rollback != nil && !errors.Is(rollback, berrors.ErrTxClosed)
+	}
+	if crashed {
+		w.db.stuck.Store(true)
+	}
+	return unknown, err
+}
+
+// publish makes the group visible.
+func (w *writer) publish() {
+	db := w.db
+	batches := w.batches()
+	db.commits.Add(uint64(len(batches)))
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	for i := range w.changes {
+		db.index.push(w.changes[i].key, w.changes[i].version)
+	}
+	for i := range batches {
+		db.recent.push(batches[i])
+	}
+	db.compacted = w.state.compacted
+	if db.current != w.state.last {
+		db.current = w.state.last
+		close(db.news)
+		db.news = make(chan struct{})
+	}
+}
+
+// batches are the group's commits as watches see them.
+func (w *writer) batches() []storage.Batch {
+	if len(w.changes) == 0 {
+		return nil
+	}
+	at := time.Unix(0, w.nanos) // as a watch will read it from the file
+	batches := make([]storage.Batch, 0, len(w.results))
+	for _, r := range w.results {
+		if r.from < r.to {
+			batches = append(batches, storage.Batch{Revision: r.revision, Changes: watched(w.changes[r.from:r.to]), Time: at})
+		}
+	}
+	return batches
+}
+
+// watched is a commit's changes in the form for watches.
+func watched(changes []change) []storage.Change {
+	out := make([]storage.Change, len(changes))
+	for i := range changes {
+		c := &changes[i]
+		out[i] = storage.Change{Key: c.key, Value: c.value, Deleted: c.version.deleted, Revision: c.version.rev}
+		if c.prev.rev != 0 {
+			out[i].Prev = &storage.Record{Key: c.key, Value: c.prevValue, Revision: c.prev.rev}
+		}
+	}
+	return out
+}
+
+// answerFailure tells the group that it failed, after nobody can commit any more.
+func (w *writer) answerFailure(unknown bool, cause error) {
+	w.db.fail(cause)
+	refused := w.db.Healthy()
+	for i, r := range w.group {
+		switch {
+		case unknown && w.results[i].to > w.results[i].from:
+			r.finish(0, fmt.Errorf("%w: %w", storage.ErrUnknownOutcome, fileError(w.db.path, cause)))
+		default:
+			r.finish(0, refused)
+		}
+	}
+}
