@@ -24,9 +24,9 @@ type Config struct {
 	Fields []string
 
 	// Decode makes an entry of a stored record. Required. The entry must be new, with the record's key and revision and
-	// as many field values as Fields has names. It is called for every record once, from one goroutine at a time, and
-	// for older records again, from any goroutine, when a watcher or a list reaches back into history. An error makes
-	// the kind not ready.
+	// as many field values as Fields has names. It is called from several goroutines at once, and for older records
+	// again when a watcher or a list reaches back into history. An error makes the kind not ready, unless the record is
+	// of the past: then it ends that watcher or that list.
 	Decode func(storage.Record) (*Entry, error)
 
 	// LogBytes and LogAge bound the log of changes in memory; watchers that fall behind it read the store's history
@@ -89,9 +89,10 @@ type Cache struct {
 
 	done chan struct{} // closed with err set
 
-	mu     sync.RWMutex // taken after the dispatcher's, guards everything below
-	err    error        // why the cache has stopped; nil while it is fed
-	last   storage.Revision
+	mu     sync.RWMutex     // taken after the dispatcher's, guards everything below
+	err    error            // why the cache has stopped; nil while it is fed
+	listed storage.Revision // of the list the cache began with
+	last   storage.Revision // of the newest change, or of the newest list
 	tree   *ordered.Map[*Entry]
 	byKey  map[string]*Entry
 	log    changeLog
@@ -162,13 +163,22 @@ func (c *Cache) head() storage.Revision {
 	return max(c.last, c.dispatcher.Published())
 }
 
-// WaitFor returns nil once the cache has reached a revision. Otherwise the context's error, or why the cache will never
-// reach it (see [Cache.Err]).
+// acknowledged is the revision up to which waits end: what is published, that is applied to every cache and not to this
+// one alone, or was in the list the cache began with. The caller holds the lock.
+func (c *Cache) acknowledged() storage.Revision {
+	if c.err != nil {
+		return c.last
+	}
+	return max(c.listed, c.dispatcher.Published())
+}
+
+// WaitFor returns nil once a revision is published, so that this cache and every other has it. Otherwise the context's
+// error, or why the cache will never reach it (see [Cache.Err]).
 func (c *Cache) WaitFor(ctx context.Context, revision storage.Revision) error {
 	c.mu.RLock()
-	head, err := c.head(), c.err
+	have, err := c.acknowledged(), c.err
 	c.mu.RUnlock()
-	if head >= revision {
+	if have >= revision {
 		return nil
 	}
 	if err != nil {
@@ -180,7 +190,7 @@ func (c *Cache) WaitFor(ctx context.Context, revision storage.Revision) error {
 	// The kind may have stopped short of a revision that the others have reached.
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	if c.head() < revision {
+	if c.acknowledged() < revision {
 		return c.err
 	}
 	return nil

@@ -142,46 +142,56 @@ func (cu *Cursor) progress() storage.Revision {
 }
 
 // defaultEvents is how many events Next returns at most when its caller does not say.
-const defaultEvents = 64
+const defaultEvents = 32
 
-// Next returns the next events, in the order of revisions, in the array of buf and about as many as fit (64 if buf has
-// no room). It blocks until there is at least one. What was in buf is overwritten.
+// Next returns the next events, in the order of revisions, in the array of buf and about as many as fit; if buf has no
+// room an array for 32 is made once there are events. It blocks until there is at least one. What was in buf is
+// overwritten.
 //
-// Errors come without events: the context's; [storage.ErrCompacted] when changes that the watch has not seen are gone,
-// also instead of the mark at the end of the initial events; what [Cache.Err] returns when the kind has stopped;
+// Errors come with no events in buf: the context's; [storage.ErrCompacted] when changes that the watch has not seen are
+// gone, also instead of the mark at the end of the initial events; what [Cache.Err] returns when the kind has stopped;
 // [ErrEnded] after Close; and those of the store and [DecodeError] while history is read. After the context's error and
 // the store's the cursor is where it was, and Next may be called again: a context with a deadline is how its caller
 // gets to send a bookmark.
 func (cu *Cursor) Next(ctx context.Context, buf []Event) ([]Event, error) {
-	if cap(buf) == 0 {
-		buf = make([]Event, 0, defaultEvents)
+	limit := cap(buf)
+	if limit == 0 {
+		limit = defaultEvents
 	}
 	buf = buf[:0]
 	for {
 		if err := ctx.Err(); err != nil {
-			return nil, err
+			return buf, err
 		}
-		state, err := cu.take(cap(buf))
+		state, err := cu.take(limit)
 		if err != nil {
-			return nil, err
+			return buf, err
 		}
 		switch state {
 		case starting:
-			buf, err = cu.walk(ctx, buf)
+			buf, err = cu.walk(ctx, room(buf), limit)
 		case behind:
-			buf, err = cu.readHistory(ctx, buf)
+			buf, err = cu.readHistory(ctx, room(buf), limit)
 		case parked:
 			err = cu.sleep(ctx)
 		case reading:
-			buf = cu.filterCopied(buf)
+			buf = cu.filterCopied(room(buf))
 		}
 		if len(buf) > 0 {
 			return buf, nil
 		}
 		if err != nil {
-			return nil, err
+			return buf, err
 		}
 	}
+}
+
+// room makes the array of a caller who brought none. Most watchers wait most of the time, and need none for that.
+func room(buf []Event) []Event {
+	if cap(buf) == 0 {
+		return make([]Event, 0, defaultEvents)
+	}
+	return buf
 }
 
 // state is what a cursor has to do next.
@@ -258,7 +268,7 @@ func (cu *Cursor) sleep(ctx context.Context) error {
 
 // walk returns the next initial events, and after the last of them the end mark, provided that the changes since can
 // still be had: whoever gets the mark can rely on what follows.
-func (cu *Cursor) walk(ctx context.Context, buf []Event) ([]Event, error) {
+func (cu *Cursor) walk(ctx context.Context, buf []Event, limit int) ([]Event, error) {
 	w := cu.initial
 	if !w.done {
 		full := false
@@ -267,7 +277,7 @@ func (cu *Cursor) walk(ctx context.Context, buf []Event) ([]Event, error) {
 			if cu.filter.matches(entry) {
 				buf = append(buf, Event{Type: meta.Added, Entry: entry, Revision: entry.revision})
 			}
-			if full = len(buf) == cap(buf); full {
+			if full = len(buf) >= limit; full {
 				break
 			}
 		}

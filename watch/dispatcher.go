@@ -145,6 +145,7 @@ func (d *Dispatcher) admit(c *Cache, l *listing) (again bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.fill(l)
+	c.listed = l.revision
 	return false, nil
 }
 

@@ -50,6 +50,7 @@ func TestAddBeforeRun(t *testing.T) {
 		c, err := d.Add(t.Context(), config("widgets"))
 		require.NoError(t, err)
 		require.Equal(t, first, c.Revision())
+		require.NoError(t, c.WaitFor(t.Context(), first), "what was listed is here")
 		require.Equal(t, []string{"a/n0"}, names(c.Snapshot(), "", ""))
 		gizmo := storage.ObjectKey("gizmos", "a", "g")
 		_, err = store.Commit(t.Context(), []storage.Op{storage.Put(gizmo, widget{Namespace: "a", Name: "g"}.encode(), storage.Any)})
@@ -445,8 +446,13 @@ func TestReadyWhileTheStoreIsAway(t *testing.T) {
 		time.Sleep(time.Hour)
 		require.ErrorIs(t, w.dispatcher.Ready(), errCut)
 		require.Less(t, w.backend.cuts.Load(), int64(1000), "it does not hammer")
-		w.backend.play(trick{})
+		var catchingUp []error
+		w.backend.play(trick{hold: func() { catchingUp = append(catchingUp, w.dispatcher.Ready()) }})
 		time.Sleep(time.Minute)
+		synctest.Wait()
+		for _, err := range catchingUp[:3] {
+			require.ErrorIs(t, err, errCut, "not ready before it has caught up")
+		}
 		require.NoError(t, w.dispatcher.Ready())
 	})
 }

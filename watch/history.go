@@ -6,15 +6,15 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// readHistory fills buf from the store's history, for a cursor that the log has left behind. It ends when buf is full
-// or when the position has come to where the log begins: the log holds everything above its floor, so at any revision
-// from there on the cursor can change over, and nothing is lost or shown twice (rule 13).
+// readHistory appends about limit events from the store's history to buf, for a cursor that the log has left behind. It
+// ends early when the position has come to where the log begins: the log holds everything above its floor, so at any
+// revision from there on the cursor can change over, and nothing is lost or shown twice (rule 13).
 //
 // The store is asked for what the filter can match and no more. It cannot leave the cursor waiting for a change that
 // never comes: the floor is a revision that the store has reached, and a watch reports its progress up to the current
 // revision, at the latest after Revision was asked.
-func (cu *Cursor) readHistory(ctx context.Context, buf []Event) ([]Event, error) {
-	c, limit := cu.cache, cap(buf)
+func (cu *Cursor) readHistory(ctx context.Context, buf []Event, limit int) ([]Event, error) {
+	c := cu.cache
 	if _, err := c.dispatcher.store.Revision(ctx); err != nil {
 		return buf, endOf(ctx, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/storage"
+	"github.com/kindwright/kindwright/storage/bbolt"
 	"github.com/kindwright/kindwright/storage/memory"
 	"github.com/kindwright/kindwright/watch"
 	"github.com/kindwright/kindwright/watch/watchtest"
@@ -84,8 +86,8 @@ type storm struct {
 
 // weather is what one storm is like.
 type weather struct {
-	logBytes       int
-	compact, flaky bool
+	logBytes              int
+	compact, flaky, bbolt bool
 }
 
 // Every watcher of a random history is told what its filter asks for: all of it, once, in order; whether it reads from
@@ -99,9 +101,10 @@ func TestRandomHistories(t *testing.T) {
 		{logBytes: 1, flaky: true},
 		{logBytes: 2000, compact: true},
 		{logBytes: 1, compact: true, flaky: true},
+		{logBytes: 2000, compact: true, bbolt: true},
 	}
 	var expired, restarts, marks, bookmarks, cuts int64
-	for seed := range uint64(18) {
+	for seed := range uint64(len(weathers)) * 3 {
 		now := weathers[seed%uint64(len(weathers))]
 		t.Run(fmt.Sprintf("seed %d %+v", seed, now), func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -123,7 +126,13 @@ func TestRandomHistories(t *testing.T) {
 }
 
 func newStorm(t *testing.T, now weather, seed uint64) *storm {
-	s := &storm{world: newWorldOver(t, memory.New(memory.WithFirstRevision(990)), func(c *watch.Config) { c.LogBytes = now.logBytes })}
+	var under storage.Backend = memory.New(memory.WithFirstRevision(990))
+	if now.bbolt {
+		var err error
+		under, err = bbolt.Open(filepath.Join(t.TempDir(), "store.db"))
+		require.NoError(t, err)
+	}
+	s := &storm{world: newWorldOver(t, under, func(c *watch.Config) { c.LogBytes = now.logBytes })}
 	if now.flaky {
 		var mu sync.Mutex
 		random := rand.New(rand.NewPCG(seed, 99))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/storage"
+	"github.com/kindwright/kindwright/storage/bbolt"
 	"github.com/kindwright/kindwright/storage/memory"
 	"github.com/kindwright/kindwright/watch"
 )
@@ -94,6 +96,37 @@ func TestRule04_PublishedMeansApplied(t *testing.T) {
 			case <-time.After(time.Microsecond):
 			}
 		}
+	})
+}
+
+// A commit to two kinds is acknowledged when both have it, whichever is asked.
+func TestRule04_AcknowledgedMeansPublishedWhole(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t)
+		gate := make(chan struct{})
+		slow := config("zslow")
+		slow.Decode = func(r storage.Record) (*watch.Entry, error) {
+			<-gate
+			return decode(r)
+		}
+		_, err := w.dispatcher.Add(t.Context(), slow)
+		require.NoError(t, err)
+		var ops []storage.Op
+		for _, kind := range []string{"widgets", "zslow"} {
+			ops = append(ops, storage.Put(storage.ObjectKey(kind, "a", "n"), widget{Namespace: "a", Name: "n"}.encode(), storage.Any))
+		}
+		revision, err := w.store.Commit(t.Context(), ops)
+		require.NoError(t, err)
+		synctest.Wait()
+		acknowledged := make(chan error, 1)
+		go func() { acknowledged <- w.cache.WaitFor(t.Context(), revision) }()
+		synctest.Wait()
+		require.Equal(t, 1, w.cache.Len())
+		require.Equal(t, revision-1, w.dispatcher.Published())
+		require.Empty(t, acknowledged)
+		close(gate)
+		require.NoError(t, <-acknowledged)
+		require.Equal(t, revision, w.dispatcher.Published())
 	})
 }
 
@@ -295,6 +328,39 @@ func TestRule13_ResumeFromHistoryOverARestart(t *testing.T) {
 		defer idle.Close()
 		nothing(t, idle)
 		require.Equal(t, r, idle.Progress())
+	})
+}
+
+// The same over a store that is closed and opened again.
+func TestRule13_ResumeFromAReopenedStore(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "store.db")
+		open := func() storage.Backend {
+			db, err := bbolt.Open(path)
+			require.NoError(t, err)
+			return db
+		}
+		x := map[string]string{"app": "x"}
+		before := newWorldOver(t, open())
+		before.put(widget{Namespace: "a", Name: "edge", Labels: x})
+		from := before.put(widget{Namespace: "a", Name: "other"})
+		left := before.put(widget{Namespace: "a", Name: "edge"})
+		back := before.put(widget{Namespace: "a", Name: "edge", Labels: x, Size: 2})
+		gone := before.remove("a", "edge")
+		before.settle()
+		require.NoError(t, before.store.Close())
+
+		after := newWorldOver(t, open())
+		require.Equal(t, []string{"a/other"}, names(after.cache.Snapshot(), "", ""))
+		c := after.watch(watch.Filter{Labels: labels(t, "app=x")}, from)
+		require.Equal(t, []string{
+			line(meta.Deleted, "a/edge", left),
+			line(meta.Added, "a/edge", back),
+			line(meta.Deleted, "a/edge", gone),
+		}, take(t, c, 3))
+		nothing(t, c)
+		r := after.put(widget{Namespace: "a", Name: "new", Labels: x})
+		require.Equal(t, []string{line(meta.Added, "a/new", r)}, next(t, c))
 	})
 }
 
