@@ -2,6 +2,7 @@ package openapi
 
 import (
 	"encoding/base64"
+	"errors"
 	"maps"
 	"math"
 	"slices"
@@ -55,11 +56,14 @@ func (s *Schema) canonical(w *walk, v any) (any, bool) {
 		w.wrongType(s, v)
 		return v, false
 	}
-	switch v := v.(type) {
+	switch t := v.(type) {
 	case map[string]any:
-		return s.canonicalObject(w, v)
+		return s.canonicalObject(w, t)
 	case []any:
-		return s.canonicalArray(w, v)
+		if out, changed := s.canonicalArray(w, t); changed {
+			return out, true
+		}
+		return v, false
 	default:
 		return s.canonicalScalar(w, v)
 	}
@@ -71,41 +75,46 @@ func (s *Schema) allowsNull() bool {
 }
 
 func (s *Schema) canonicalObject(w *walk, object map[string]any) (any, bool) {
-	out, changed := object, false
-	set := func(name string, value any, keep bool) {
-		if !changed {
-			out, changed = maps.Clone(object), true
-		}
-		if keep {
-			out[name] = value
-		} else {
-			delete(out, name)
-		}
-	}
-	visit := func(name string, value any) {
-		child := s.child(name)
-		switch {
-		case child == nil:
-		case value == nil && !child.allowsNull():
-			set(name, nil, false)
-		default:
-			w.path = append(w.path, json.Name(name))
-			if canonical, other := child.canonical(w, value); other {
-				set(name, canonical, true)
-			}
-			w.path = w.path[:len(w.path)-1]
-		}
-	}
+	out := object
 	if w.sorted {
 		for _, name := range sortedNames(object) {
-			visit(name, object[name])
+			out = s.canonicalMember(w, object, out, name, object[name])
 		}
 	} else {
 		for name, value := range object {
-			visit(name, value)
+			out = s.canonicalMember(w, object, out, name, value)
 		}
 	}
-	return out, changed
+	return out, !same(out, object)
+}
+
+// canonicalMember returns out with the member in canonical form; out is object itself until the first change.
+func (s *Schema) canonicalMember(w *walk, object, out map[string]any, name string, value any) map[string]any {
+	child := s.child(name)
+	if child == nil {
+		return out
+	}
+	if value == nil && !child.allowsNull() {
+		out = own(out, object)
+		delete(out, name)
+		return out
+	}
+	w.path = append(w.path, json.Name(name))
+	canonical, other := child.canonical(w, value)
+	w.path = w.path[:len(w.path)-1]
+	if other {
+		out = own(out, object)
+		out[name] = canonical
+	}
+	return out
+}
+
+// own returns a copy of the object to change, unless out is one already.
+func own(out, object map[string]any) map[string]any {
+	if same(out, object) {
+		return maps.Clone(object)
+	}
+	return out
 }
 
 // child is the schema of a named field; nil when nothing is known of it.
@@ -116,7 +125,7 @@ func (s *Schema) child(name string) *Schema {
 	return s.AdditionalProperties
 }
 
-func (s *Schema) canonicalArray(w *walk, array []any) (any, bool) {
+func (s *Schema) canonicalArray(w *walk, array []any) ([]any, bool) {
 	if s.Items == nil {
 		return array, false
 	}
@@ -143,7 +152,8 @@ func (s *Schema) canonicalScalar(w *walk, v any) (any, bool) {
 	return canonical, canonical != v
 }
 
-// scalarForm returns the form in which a scalar of the right type is kept, or what is wrong with it.
+// scalarForm returns the form in which a scalar of the right type is kept, v itself if that is it, or what is wrong with
+// the scalar.
 func (s *Schema) scalarForm(v any) (form any, problem string) {
 	if s.codec != nil {
 		form, err := s.codec.canonical(v)
@@ -152,65 +162,70 @@ func (s *Schema) scalarForm(v any) (form any, problem string) {
 		}
 		return form, ""
 	}
-	switch v := v.(type) {
+	switch n := v.(type) {
 	case string:
-		return s.textForm(v)
+		if s.Form == "" {
+			return v, ""
+		}
+		form, err := textForm(s.Form, n)
+		if err != nil {
+			return v, err.Error()
+		}
+		if form == n {
+			return v, ""
+		}
+		return form, ""
 	case float64:
 		if s.Type == Integer || s.IntOrString {
-			i, _ := integral(v)
-			return s.integerForm(i)
+			i, _ := integral(n)
+			return i, s.checkInteger(i)
 		}
 	case int64:
 		if s.Type == Integer {
-			return s.integerForm(v)
+			return v, s.checkInteger(n)
 		}
 	}
 	if s.Type == Number {
-		single := s.Format == "float"
-		form = canonicalNumber(v, single)
-		if f, ok := form.(float64); ok && single && math.Abs(f) > math.MaxFloat32 {
-			return v, "is beyond the range of a 32-bit float"
-		}
-		return form, ""
+		return s.numberForm(v)
 	}
 	return v, ""
 }
 
-func (s *Schema) integerForm(i int64) (any, string) {
+func (s *Schema) checkInteger(i int64) (problem string) {
 	if s.Format == "int32" && (i < math.MinInt32 || i > math.MaxInt32) {
-		return i, "does not fit in 32 bits"
+		return "does not fit in 32 bits"
 	}
-	return i, ""
+	return ""
 }
 
-func (s *Schema) textForm(text string) (any, string) {
-	switch s.Form {
+func (s *Schema) numberForm(v any) (form any, problem string) {
+	single := s.Format == "float"
+	form = canonicalNumber(v, single)
+	if f, ok := form.(float64); ok && single && math.Abs(f) > math.MaxFloat32 {
+		return v, "is beyond the range of a 32-bit float"
+	}
+	return form, ""
+}
+
+func textForm(form Form, text string) (string, error) {
+	switch form {
 	case FormTime:
 		t, err := meta.ParseTime(text)
-		if err != nil {
-			return text, err.Error()
-		}
-		return formatted(text, t.AppendFormatted), ""
+		return formatted(text, t.AppendFormatted), err
 	case FormMicroTime:
 		t, err := meta.ParseMicroTime(text)
-		if err != nil {
-			return text, err.Error()
-		}
-		return formatted(text, t.AppendFormatted), ""
+		return formatted(text, t.AppendFormatted), err
 	case FormDuration:
 		d, err := meta.ParseDuration(text)
-		if err != nil {
-			return text, err.Error()
-		}
-		return d.String(), ""
+		return d.String(), err
 	case FormBytes:
 		return bytesForm(text)
 	}
-	return text, ""
+	return text, nil
 }
 
-// formatted keeps the text it was given when that is the form already, to save the copy.
-func formatted(text string, form func([]byte) []byte) any {
+// formatted returns the text it was given when that is the form already, to save the copy.
+func formatted(text string, form func([]byte) []byte) string {
 	var buf [64]byte
 	if out := form(buf[:0]); string(out) != text {
 		return string(out)
@@ -218,13 +233,15 @@ func formatted(text string, form func([]byte) []byte) any {
 	return text
 }
 
+var errBase64 = errors.New("must be standard base64 with padding")
+
 // bytesForm drops the line breaks that Go's decoder skips; the alphabet and the padding have to be right.
-func bytesForm(text string) (any, string) {
+func bytesForm(text string) (string, error) {
 	if strings.ContainsAny(text, "\r\n") {
 		text = strings.NewReplacer("\r", "", "\n", "").Replace(text)
 	}
 	if _, err := base64.StdEncoding.Strict().DecodeString(text); err != nil {
-		return text, "must be standard base64 with padding"
+		return text, errBase64
 	}
-	return text, ""
+	return text, nil
 }

@@ -22,18 +22,23 @@ func (s *Schema) Default(tree map[string]any) map[string]any {
 	return out.(map[string]any)
 }
 
-type defaulter struct{ budget int }
+type defaulter struct {
+	budget    int // bytes
+	exhausted bool
+}
 
 // below fills in what is missing below a value and tells whether anything was.
 func (d *defaulter) below(s *Schema, v any) (any, bool) {
 	if !s.ready.hasDefaults {
 		return v, false
 	}
-	switch v := v.(type) {
+	switch t := v.(type) {
 	case map[string]any:
-		return d.object(s, v)
+		return d.object(s, t)
 	case []any:
-		return d.array(s, v)
+		if out, changed := d.array(s, t); changed {
+			return out, true
+		}
 	}
 	return v, false
 }
@@ -72,13 +77,14 @@ func (d *defaulter) object(s *Schema, object map[string]any) (any, bool) {
 
 func (d *defaulter) spend(bytes int) bool {
 	if d.budget < bytes {
+		d.exhausted = true
 		return false
 	}
 	d.budget -= bytes
 	return true
 }
 
-func (d *defaulter) array(s *Schema, array []any) (any, bool) {
+func (d *defaulter) array(s *Schema, array []any) ([]any, bool) {
 	if s.Items == nil {
 		return array, false
 	}

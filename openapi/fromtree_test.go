@@ -92,7 +92,7 @@ func TestFromTree_Problems(t *testing.T) {
 		wrap(`{"type":"string","anyOf":{}}`):                                               `properties.a.anyOf in body must be of type array`,
 		wrap(`{"type":"string","allOf":[1]}`):                                              `properties.a.allOf[0] in body must be of type object`,
 		wrap(`{"type":"object","x-kubernetes-validations":[1]}`):                           `must be of type object`,
-		wrap(`{"type":"object","x-kubernetes-map-type":"x"}`):                              `properties.a.map: Invalid value: "x"`,
+		wrap(`{"type":"object","x-kubernetes-map-type":"x"}`):                              `properties.a.x-kubernetes-map-type: Invalid value: "x"`,
 	} {
 		s, errs := openapi.FromTree(tree(t, source))
 		require.Nil(t, s, source)
@@ -111,6 +111,13 @@ func TestFromTree_C5_Bombs(t *testing.T) {
 		}
 		return `{"type":"object","properties":{` + b.String() + `"z":{"type":"string"}}}`
 	}
+	patterns := func(n int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, `"p%d":{"type":"string","pattern":"^[a-z]{1,99}%d$"},`, i, i)
+		}
+		return `{"type":"object","properties":{` + b.String() + `"z":{"type":"string"}}}`
+	}
 	enum := func(n int) string { return `{"type":"string","enum":["` + strings.Repeat(`x","`, n) + `y"]}` }
 	deep := strings.Repeat(`{"type":"object","properties":{"a":`, 150) + `{"type":"string"}` + strings.Repeat(`}}`, 150)
 	for name, c := range map[string]struct{ source, want string }{
@@ -118,6 +125,8 @@ func TestFromTree_C5_Bombs(t *testing.T) {
 		"deep":            {deep, "more than 100 levels deep"},
 		"patterns":        {properties(1, `{"type":"string","pattern":"(a{1000}){1000}"}`), "pattern"},
 		"long pattern":    {properties(1, `{"type":"string","pattern":"`+strings.Repeat("a", 5000)+`"}`), "longer than 4096 bytes"},
+		"all patterns":    {patterns(4000), "patterns of the schema together are too large"},
+		"all defaults":    {properties(100, `{"type":"array","default":[`+strings.Repeat(`{},`, 500)+`{}],"items":{"type":"object","properties":{"a":{"type":"string","default":"`+strings.Repeat("x", 500)+`"}}}}`), "defaults of the schema together are too large"},
 		"enum":            {properties(1, enum(20_000)), "more than 10000 values"},
 		"branches":        {properties(1, `{"type":"string","anyOf":[`+strings.Repeat(`{"minLength":1},`, 1500)+`{}]}`), "more than 1000 branches"},
 	} {

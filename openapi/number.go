@@ -79,29 +79,33 @@ func rational(v any) (*big.Rat, bool) {
 	return nil, false
 }
 
-// canonicalNumber writes a number as a Go float64 would hold it, and as an integer where it is one.
+// canonicalNumber writes a number as a Go float64 (or float32) would hold it, and as an integer where it is one; v itself
+// if that is it.
 func canonicalNumber(v any, single bool) any {
+	var f float64
 	switch n := v.(type) {
 	case int64:
-		if n >= -maxExactInteger && n <= maxExactInteger {
-			if !single {
-				return v
-			}
+		if -maxExactInteger <= n && n <= maxExactInteger && !single {
+			return v
 		}
-		return canonicalFloat(float64(n), single)
+		f = float64(n)
 	case float64:
-		return canonicalFloat(n, single)
+		f = n
+	default:
+		return v
 	}
-	return v
-}
-
-func canonicalFloat(f float64, single bool) any {
 	if single && math.Abs(f) <= math.MaxFloat32 {
 		// The shortest decimal of the float32, which is what a Go client writes back.
 		f, _ = strconv.ParseFloat(strconv.FormatFloat(f, 'g', -1, 32), 64)
 	}
 	if i, ok := integral(f); ok {
+		if old, same := v.(int64); same && old == i {
+			return v
+		}
 		return i
+	}
+	if old, same := v.(float64); same && old == f {
+		return v
 	}
 	return f
 }

@@ -21,22 +21,25 @@ type matcher struct {
 	longest    int // bytes of text within maxMatchSteps
 }
 
-func compilePattern(pattern string) (*matcher, error) {
+// measurePattern returns about how many instructions a pattern has, and refuses those that have too many.
+func measurePattern(pattern string) (int, error) {
 	if len(pattern) > maxPatternBytes {
-		return nil, fmt.Errorf("longer than %d bytes", maxPatternBytes)
+		return 0, fmt.Errorf("longer than %d bytes", maxPatternBytes)
 	}
 	parsed, err := syntax.Parse(pattern, syntax.Perl)
-	if err != nil {
-		var bad *syntax.Error
-		if errors.As(err, &bad) {
-			return nil, errors.New(string(bad.Code))
-		}
-		return nil, err
+	if bad, ok := errors.AsType[*syntax.Error](err); ok {
+		return 0, errors.New(string(bad.Code))
+	} else if err != nil {
+		return 0, err
 	}
 	size := patternSize(parsed)
 	if size > maxPatternSize {
-		return nil, errors.New("repeats so much that matching it would cost too much")
+		return 0, errors.New("repeats so much that matching it would cost too much")
 	}
+	return size, nil
+}
+
+func compilePattern(pattern string, size int) (*matcher, error) {
 	expression, err := regexp.Compile(pattern)
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -18,7 +19,17 @@ const (
 	maxSchemaDepth = 100
 	maxEnum        = 10_000
 	maxBranches    = 1_000 // of allOf, anyOf, oneOf and not in one schema: each may look at the whole value again
+
+	maxPatternsSize = 200_000 // instructions of all patterns that differ
+	maxDefaultsSize = 4 << 20 // bytes of all defaults as JSON, with the defaults inside them
 )
+
+// costs are what the parts of one schema have cost so far, where each alone would pass.
+type costs struct {
+	patterns     map[string]*matcher // compiled
+	patternSize  int
+	defaultBytes int
+}
 
 // prepared is what the methods of a Schema need and its fields do not hold. It depends on the node and its children only.
 type prepared struct {
@@ -68,10 +79,18 @@ type builder struct {
 	nodes    int
 	branches int
 	stopped  bool
+	costs    costs
 }
 
 func (b *builder) fail(t meta.CauseType, keyword string, value any, detail string) {
-	b.problems = append(b.problems, status.FieldError{Type: t, Field: json.FormatPath(append(b.path, json.Name(keyword))), Value: value, Detail: detail})
+	if len(b.problems) >= maxErrors {
+		return
+	}
+	path := b.path
+	if keyword != "" {
+		path = append(path, json.Name(keyword))
+	}
+	b.problems = append(b.problems, status.FieldError{Type: t, Field: json.FormatPath(path), Value: value, Detail: detail})
 }
 
 // stop ends the building of a schema that is too large to go on with.
@@ -105,7 +124,7 @@ func (b *builder) build(s *Schema) *Schema {
 	out := *s
 	b.children(&out)
 	if !b.stopped {
-		for _, p := range out.prepare() {
+		for _, p := range out.prepare(&b.costs) {
 			b.fail(meta.CauseFieldValueInvalid, p.keyword, p.value, p.detail)
 		}
 	}
@@ -158,7 +177,7 @@ func (b *builder) branch() {
 }
 
 // prepare makes a node ready whose children are, and tells what is wrong with it.
-func (s *Schema) prepare() []problem {
+func (s *Schema) prepare(c *costs) []problem {
 	r := &prepared{}
 	s.ready = r
 	var problems []problem
@@ -169,7 +188,7 @@ func (s *Schema) prepare() []problem {
 	add(s.checkBounds()...)
 	add(s.checkList()...)
 	if s.Pattern != "" {
-		m, err := compilePattern(s.Pattern)
+		m, err := c.pattern(s.Pattern)
 		if err != nil {
 			add(problem{"pattern", s.Pattern, err.Error()})
 		}
@@ -177,7 +196,7 @@ func (s *Schema) prepare() []problem {
 	}
 	add(s.prepareEnum(r)...)
 	if len(problems) == 0 {
-		add(s.prepareDefault(r)...)
+		add(s.prepareDefault(r, c)...)
 	}
 	return problems
 }
@@ -282,23 +301,23 @@ func (s *Schema) checkList() []problem {
 	switch s.MapType {
 	case "", MapGranular, MapAtomic:
 	default:
-		return []problem{{"map", string(s.MapType), `must be "granular" or "atomic"`}}
+		return []problem{{"x-kubernetes-map-type", string(s.MapType), `must be "granular" or "atomic"`}}
 	}
 	if len(s.ListMapKeys) > 0 && s.ListType != ListMap {
-		return []problem{{"list", string(s.ListType), `keys need the list type "map"`}}
+		return []problem{{"x-kubernetes-list-type", string(s.ListType), `keys need the list type "map"`}}
 	}
 	switch s.ListType {
 	case "", ListAtomic:
 		return nil
 	case ListSet:
 		if s.Items != nil && !s.Items.atomicItem() {
-			return []problem{{"list", "set", "the items of a set are scalars or atomic"}}
+			return []problem{{"x-kubernetes-list-type", "set", "the items of a set are scalars or atomic"}}
 		}
 		return nil
 	case ListMap:
 		return s.checkKeys()
 	}
-	return []problem{{"list", string(s.ListType), `must be "atomic", "set" or "map"`}}
+	return []problem{{"x-kubernetes-list-type", string(s.ListType), `must be "atomic", "set" or "map"`}}
 }
 
 func (s *Schema) atomicItem() bool {
@@ -314,20 +333,20 @@ func (s *Schema) atomicItem() bool {
 // checkKeys sees to it that the items of a keyed list always have their keys, and that those can be compared.
 func (s *Schema) checkKeys() (problems []problem) {
 	if s.Items == nil || s.Items.Type != Object {
-		return []problem{{"list", "map", "the items of a keyed list are objects"}}
+		return []problem{{"x-kubernetes-list-type", "map", "the items of a keyed list are objects"}}
 	}
 	if len(s.ListMapKeys) == 0 {
-		return []problem{{"list", "map", "a keyed list needs a key"}}
+		return []problem{{"x-kubernetes-list-type", "map", "a keyed list needs a key"}}
 	}
 	for _, name := range s.ListMapKeys {
 		key, ok := s.Items.Property(name)
 		switch {
 		case !ok:
-			problems = append(problems, problem{"list", name, "the items have no such field to be the key"})
+			problems = append(problems, problem{"x-kubernetes-list-map-keys", name, "the items have no such field to be the key"})
 		case key.Type == Object || key.Type == Array || key.Type == "":
-			problems = append(problems, problem{"list", name, "a key is a scalar"})
+			problems = append(problems, problem{"x-kubernetes-list-map-keys", name, "a key is a scalar"})
 		case key.DefaultValue == nil && !slices.Contains(s.Items.Required, name):
-			problems = append(problems, problem{"list", name, "a key is required or has a default"})
+			problems = append(problems, problem{"x-kubernetes-list-map-keys", name, "a key is required or has a default"})
 		}
 	}
 	return problems
@@ -359,25 +378,54 @@ func (s *Schema) prepareEnum(r *prepared) (problems []problem) {
 	return problems
 }
 
+// pattern compiles a pattern, once for each text.
+func (c *costs) pattern(text string) (*matcher, error) {
+	if m, done := c.patterns[text]; done {
+		return m, nil
+	}
+	size, err := measurePattern(text)
+	if err != nil {
+		return nil, err
+	}
+	if c.patternSize += size; c.patternSize > maxPatternsSize {
+		return nil, errors.New("the patterns of the schema together are too large")
+	}
+	m, err := compilePattern(text, size)
+	if err != nil {
+		return nil, err
+	}
+	if c.patterns == nil {
+		c.patterns = map[string]*matcher{}
+	}
+	c.patterns[text] = m
+	return m, nil
+}
+
 // prepareDefault makes the default canonical and complete, and sees to it that it is valid itself.
-func (s *Schema) prepareDefault(r *prepared) []problem {
+func (s *Schema) prepareDefault(r *prepared, c *costs) []problem {
 	if s.DefaultValue == nil {
 		return nil
 	}
-	w := walk{}
+	bad := func(detail string) []problem { return []problem{{"default", s.DefaultValue, detail}} }
+	var w walk
 	value, _ := s.canonical(&w, json.Clone(s.DefaultValue))
-	value, _ = (&defaulter{budget: maxDefaultedBytes}).below(s, value)
-	s.validate(&w, value)
-	if len(w.errs) > 0 {
-		first := w.errs[0]
-		return []problem{{"default", s.DefaultValue, first.String()}}
+	d := defaulter{budget: maxDefaultsSize - c.defaultBytes}
+	value, _ = d.below(s, value)
+	if d.exhausted {
+		return bad("the defaults of the schema together are too large")
+	}
+	if s.validate(&w, value); len(w.errs) > 0 {
+		return bad(w.errs[0].String())
 	}
 	if _, changed := prune(s, value); changed {
-		return []problem{{"default", s.DefaultValue, "has fields that the schema does not know"}}
+		return bad("has fields that the schema does not know")
 	}
 	text, err := json.AppendTree(nil, value)
 	if err != nil {
-		return []problem{{"default", fmt.Sprint(s.DefaultValue), err.Error()}}
+		return bad(err.Error())
+	}
+	if c.defaultBytes += len(text); c.defaultBytes > maxDefaultsSize {
+		return bad("the defaults of the schema together are too large")
 	}
 	s.DefaultValue, r.filled, r.filledSize = value, value, len(text)
 	return nil

@@ -2,6 +2,7 @@ package openapi
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 
 	"github.com/kindwright/kindwright/internal/json"
@@ -27,14 +28,17 @@ func (s *Schema) Prune(tree map[string]any) (out map[string]any, unknown []strin
 
 // prune returns the value without unknown fields, and whether that is another value.
 func prune(s *Schema, v any) (any, bool) {
-	switch v := v.(type) {
+	switch t := v.(type) {
 	case map[string]any:
 		if s.describesObjects() {
-			return pruneObject(s, v)
+			return pruneObject(s, t)
 		}
 	case []any:
-		if s.Items != nil {
-			return pruneArray(s, v)
+		if s.Items == nil {
+			return v, false
+		}
+		if out, changed := pruneArray(s, t); changed {
+			return out, true
 		}
 	}
 	return v, false
@@ -78,7 +82,7 @@ func pruneObject(s *Schema, object map[string]any) (any, bool) {
 	return out, changed
 }
 
-func pruneArray(s *Schema, array []any) (any, bool) {
+func pruneArray(s *Schema, array []any) ([]any, bool) {
 	out, changed := array, false
 	for i, value := range array {
 		pruned, other := prune(s.Items, value)
@@ -91,6 +95,11 @@ func pruneArray(s *Schema, array []any) (any, bool) {
 		out[i] = pruned
 	}
 	return out, changed
+}
+
+// same tells whether two maps are one.
+func same(a, b map[string]any) bool {
+	return reflect.ValueOf(a).UnsafePointer() == reflect.ValueOf(b).UnsafePointer()
 }
 
 // unknownFields names what prune removes, by name, so that the same object gives the same report.

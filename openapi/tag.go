@@ -85,13 +85,19 @@ func (f *fieldTags) apply(shared *Schema, at place) (*Schema, error) {
 			return nil, at.errorf("tag %s:%q: %w", keyword, value, err)
 		}
 	}
-	for _, p := range s.prepare() {
-		if value, present := f.values[p.keyword]; present {
-			return nil, at.errorf("tag %s:%q: %s", p.keyword, value, p.detail)
+	for _, p := range s.prepare(&costs{}) {
+		keyword := cmp.Or(tagOfExtension[p.keyword], p.keyword)
+		if value, present := f.values[keyword]; present {
+			return nil, at.errorf("tag %s:%q: %s", keyword, value, p.detail)
 		}
 		return nil, at.errorf("%s: %s", p.keyword, p.detail)
 	}
 	return &s, nil
+}
+
+// tagOfExtension are the tags whose keywords have longer names in documents.
+var tagOfExtension = map[string]string{
+	"x-kubernetes-list-type": "list", "x-kubernetes-list-map-keys": "list", "x-kubernetes-map-type": "map",
 }
 
 // required tells what the tags say about that, if anything.

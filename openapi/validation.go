@@ -2,6 +2,7 @@ package openapi
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -43,19 +44,29 @@ func (s *Schema) validate(w *walk, v any) {
 	if len(s.Enum) > 0 {
 		s.validateEnum(w, v)
 	}
-	switch v := v.(type) {
+	switch t := v.(type) {
 	case map[string]any:
-		s.validateObject(w, v)
+		s.validateObject(w, t)
 	case []any:
-		s.validateArray(w, v)
+		s.validateArray(w, t)
 	case string:
-		s.validateText(w, v)
+		s.validateText(w, t)
 	case int64, float64:
 		s.validateNumber(w, v)
+	}
+	if s.checksForm() {
+		if _, problem := s.scalarForm(v); problem != "" {
+			w.fail(meta.CauseFieldValueInvalid, v, problem)
+		}
 	}
 	if len(s.AllOf)+len(s.AnyOf)+len(s.OneOf) > 0 || s.Not != nil {
 		s.validateBranches(w, v)
 	}
+}
+
+// checksForm tells whether scalars of the right type can still be wrong in how they are written.
+func (s *Schema) checksForm() bool {
+	return s.codec != nil || s.Form != "" || s.Type == Integer && s.Format == "int32" || s.Type == Number && s.Format == "float"
 }
 
 func (s *Schema) validateEnum(w *walk, v any) {
@@ -149,31 +160,56 @@ func (s *Schema) validateArray(w *walk, array []any) {
 	}
 }
 
+// fewItems are compared with each other, which is cheaper than a table and needs no memory.
+const fewItems = 12
+
 // validateUnique reports items of a set that are equal, and items of a keyed list that have equal keys.
 func (s *Schema) validateUnique(w *walk, array []any) {
+	if len(array) <= fewItems {
+		for i, item := range array {
+			if slices.ContainsFunc(array[:i], func(other any) bool { return s.identical(item, other) }) {
+				w.failAt(json.Item(i), meta.CauseFieldValueDuplicate, s.identity(item), "")
+			}
+		}
+		return
+	}
 	seen := make(map[string]struct{}, len(array))
 	var text []byte
 	for i, item := range array {
-		identity := item
-		if s.ListType == ListMap {
-			identity = s.keysOf(item)
-		}
 		var err error
-		if text, err = json.AppendTree(text[:0], identity); err != nil {
+		if text, err = json.AppendTree(text[:0], s.identity(item)); err != nil {
 			continue
 		}
 		if _, dup := seen[string(text)]; dup {
-			w.failAt(json.Item(i), meta.CauseFieldValueDuplicate, identity, "")
+			w.failAt(json.Item(i), meta.CauseFieldValueDuplicate, s.identity(item), "")
 			continue
 		}
 		seen[string(text)] = struct{}{}
 	}
 }
 
-// keysOf returns the keys that an item of a keyed list has. An item without any is reported for that elsewhere.
-func (s *Schema) keysOf(item any) any {
+// identical is whether two items have the same identity.
+func (s *Schema) identical(a, b any) bool {
+	x, okX := a.(map[string]any)
+	y, okY := b.(map[string]any)
+	if s.ListType == ListSet || !okX || !okY {
+		return json.Equal(a, b)
+	}
+	for _, name := range s.ListMapKeys {
+		v, okV := x[name]
+		u, okU := y[name]
+		if okV != okU || !json.Equal(v, u) {
+			return false
+		}
+	}
+	return true
+}
+
+// identity is what makes an item of a list unique: its keys, or all of it. An item without a key is reported for that
+// elsewhere.
+func (s *Schema) identity(item any) any {
 	object, ok := item.(map[string]any)
-	if !ok {
+	if s.ListType == ListSet || !ok {
 		return item
 	}
 	keys := make(map[string]any, len(s.ListMapKeys))
@@ -204,9 +240,10 @@ func (s *Schema) validateText(w *walk, text string) {
 			w.fail(meta.CauseFieldValueInvalid, text, w.body("should match '%s'", s.Pattern))
 		}
 	}
-	if _, problem := s.scalarForm(text); problem != "" {
-		w.fail(meta.CauseFieldValueInvalid, text, problem)
-	} else if check, known := formats[s.Format]; known && s.Form == "" && s.codec == nil && !check(text) {
+	if s.Format == "" || s.checksForm() {
+		return
+	}
+	if check, known := formats[s.Format]; known && !check(text) {
 		w.fail(meta.CauseFieldValueInvalid, text, w.body("must be of type %s: %q", s.Format, cut(text)))
 	}
 }
@@ -221,9 +258,6 @@ func cut(text string) string {
 }
 
 func (s *Schema) validateNumber(w *walk, v any) {
-	if _, problem := s.scalarForm(v); problem != "" {
-		w.fail(meta.CauseFieldValueInvalid, v, problem)
-	}
 	if s.Minimum != nil {
 		switch c := compareNumbers(v, s.Minimum); {
 		case s.ExclusiveMinimum && c <= 0:
