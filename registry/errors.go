@@ -7,6 +7,7 @@ import (
 
 	"github.com/kindwright/kindwright/status"
 	"github.com/kindwright/kindwright/storage"
+	"github.com/kindwright/kindwright/watch"
 )
 
 // storeRetryAfter is how many seconds a client should wait after the store could not be reached (STORE-08).
@@ -19,6 +20,10 @@ func (e *Engine) readError(r *Resource, verb string, err error) error {
 		return err
 	case errors.Is(err, storage.ErrCompacted):
 		return status.Expired("the requested resourceVersion is no longer retained")
+	case errors.Is(err, watch.ErrGone):
+		return status.NotFound(r.GroupResource(), "").WithMessage("the server no longer serves " + r.GroupResource().String())
+	case errors.Is(err, watch.ErrEnded):
+		return status.ServiceUnavailable("the server is shutting down").WithRetryAfter(1)
 	}
 	e.cfg.Logger.Error(err, "the store could not be read", "resource", r.GroupResource().String(), "verb", verb)
 	return status.ServerTimeout(r.GroupResource(), verb, storeRetryAfter)

@@ -41,6 +41,9 @@ func (e *Engine) Get(ctx context.Context, t Target, lr ListRequest) (*watch.Entr
 func (e *Engine) reach(ctx context.Context, s *Served, lr ListRequest) error {
 	switch {
 	case lr.AnyState:
+		if err := s.Cache.Err(); err != nil { // a view that has stopped must not pass for one that is merely late
+			return e.readError(s.Resource, "read", err)
+		}
 		return nil
 	case lr.Match == MostRecent:
 		if err := s.Cache.Fresh(ctx); err != nil {

@@ -2,7 +2,9 @@ package rest
 
 import (
 	"fmt"
+	"strconv"
 
+	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/negotiate"
 	"github.com/kindwright/kindwright/internal/table"
 	"github.com/kindwright/kindwright/meta"
@@ -14,18 +16,55 @@ import (
 
 // renderer writes objects in the form that was agreed on with one client. It belongs to one request.
 type renderer interface {
-	// kind returns kind and apiVersion of the documents it writes, as bookmarks show them.
-	kind() (kind, apiVersion string)
-
 	// object appends one object as a document of its own; event does so for the object of a watch event, with the version
 	// of the event.
 	object(dst []byte, e *watch.Entry) ([]byte, error)
 	event(dst []byte, e *watch.Event) ([]byte, error)
 
 	// head, item and tail append a list.
-	head(dst []byte, l *registry.List) []byte
+	head(dst []byte, l *registry.List) ([]byte, error)
 	item(dst []byte, e *watch.Entry) ([]byte, error)
 	tail(dst []byte, l *registry.List) ([]byte, error)
+
+	// bookmark appends an object with nothing but its version; end says that it follows the initial events (WATCH-05,
+	// WLIST-06).
+	bookmark(dst []byte, rev storage.Revision, end bool) ([]byte, error)
+
+	// frame wraps the object of an event, of which it is given what appends it.
+	frame(dst []byte, kind meta.EventType, object func([]byte) ([]byte, error)) ([]byte, error)
+}
+
+// initialEventsEnd is the annotation of the bookmark after the initial events (WLIST-06).
+const initialEventsEnd = "k8s.io/initial-events-end"
+
+// lines frames events as lines of JSON (WATCH-01, WATCH-14).
+type lines struct{ kind, apiVersion string }
+
+func (f lines) frame(dst []byte, kind meta.EventType, object func([]byte) ([]byte, error)) ([]byte, error) {
+	dst = append(dst, `{"type":"`...)
+	dst = append(dst, kind...)
+	dst = append(dst, `","object":`...)
+	dst, err := object(dst)
+	return append(dst, "}\n"...), err
+}
+
+func (f lines) bookmark(dst []byte, rev storage.Revision, end bool) ([]byte, error) {
+	return appendBookmark(dst, f.kind, f.apiVersion, rev, end), nil
+}
+
+// appendBookmark appends the JSON of a bookmark's object.
+func appendBookmark(dst []byte, kind, apiVersion string, rev storage.Revision, end bool) []byte {
+	dst = append(dst, `{"kind":`...)
+	dst = json.AppendString(dst, kind)
+	dst = append(dst, `,"apiVersion":`...)
+	dst = json.AppendString(dst, apiVersion)
+	dst = append(dst, `,"metadata":{"resourceVersion":"`...)
+	dst = strconv.AppendUint(dst, uint64(rev), 10)
+	dst = append(dst, '"')
+	if end {
+		dst = append(dst, `,"annotations":{"`+initialEventsEnd+`":"true"}`...)
+	}
+	return append(dst, "}}"...)
 }
 
 func (c *call) renderer(form negotiate.Result) renderer {
@@ -34,13 +73,13 @@ func (c *call) renderer(form negotiate.Result) renderer {
 	switch form.As {
 	case negotiate.Table:
 		return &tables{
-			Writer:  r.Layout().Writer(table.Options{APIVersion: version, Include: meta.IncludeObjectPolicy(c.info.Query.IncludeObject), Now: c.engine.Now}),
-			version: version,
+			lines:  lines{"Table", version},
+			Writer: r.Layout().Writer(table.Options{APIVersion: version, Include: meta.IncludeObjectPolicy(c.info.Query.IncludeObject), Now: c.engine.Now}),
 		}
 	case negotiate.PartialObjectMetadata, negotiate.PartialObjectMetadataList:
-		return &partials{Metadata: table.NewMetadata(version), version: version}
+		return &partials{lines: lines{"PartialObjectMetadata", version}, Metadata: table.NewMetadata(version)}
 	}
-	return &whole{resource: r}
+	return &whole{lines: lines{r.Names.Kind, r.APIVersion()}, listKind: r.Names.ListKind}
 }
 
 // listMeta is the metadata of a list in any form.
@@ -50,11 +89,10 @@ func listMeta(l *registry.List) meta.ListMeta {
 
 // whole writes objects as they are kept: their bytes are copied and nothing is decoded.
 type whole struct {
-	resource *registry.Resource
+	lines
+	listKind string
 	items    int
 }
-
-func (f *whole) kind() (string, string) { return f.resource.Names.Kind, f.resource.APIVersion() }
 
 func (f *whole) object(dst []byte, e *watch.Entry) ([]byte, error) { return e.AppendJSON(dst), nil }
 
@@ -62,8 +100,8 @@ func (f *whole) event(dst []byte, e *watch.Event) ([]byte, error) {
 	return e.Entry.AppendJSONAt(dst, e.Revision), nil
 }
 
-func (f *whole) head(dst []byte, l *registry.List) []byte {
-	return appendListHead(dst, f.resource.Names.ListKind, f.resource.APIVersion(), listMeta(l))
+func (f *whole) head(dst []byte, l *registry.List) ([]byte, error) {
+	return appendListHead(dst, f.listKind, f.apiVersion, listMeta(l)), nil
 }
 
 func (f *whole) item(dst []byte, e *watch.Entry) ([]byte, error) {
@@ -80,12 +118,10 @@ func (f *whole) tail(dst []byte, _ *registry.List) ([]byte, error) {
 
 // partials writes the metadata of objects alone (TABLE-10).
 type partials struct {
+	lines
 	*table.Metadata
-	version string
 	scratch []byte
 }
-
-func (f *partials) kind() (string, string) { return "PartialObjectMetadata", f.version }
 
 func (f *partials) text(e *watch.Entry, rev storage.Revision) []byte {
 	f.scratch = e.AppendJSONAt(f.scratch[:0], rev)
@@ -100,7 +136,9 @@ func (f *partials) event(dst []byte, e *watch.Event) ([]byte, error) {
 	return f.AppendObject(dst, f.text(e.Entry, e.Revision))
 }
 
-func (f *partials) head(dst []byte, _ *registry.List) []byte { return f.AppendHead(dst) }
+func (f *partials) head(dst []byte, _ *registry.List) ([]byte, error) {
+	return f.AppendHead(dst), nil
+}
 
 func (f *partials) item(dst []byte, e *watch.Entry) ([]byte, error) {
 	return f.AppendItem(dst, f.text(e, e.Revision()))
@@ -112,13 +150,11 @@ func (f *partials) tail(dst []byte, l *registry.List) ([]byte, error) {
 
 // tables writes objects as rows (TABLE-01). Only the first event of a watch brings the column definitions (WATCH-33).
 type tables struct {
+	lines
 	*table.Writer
-	version string
 	scratch []byte
 	defined bool
 }
-
-func (f *tables) kind() (string, string) { return "Table", f.version }
 
 func (f *tables) text(e *watch.Entry, rev storage.Revision) []byte {
 	f.scratch = e.AppendJSONAt(f.scratch[:0], rev)
@@ -135,7 +171,7 @@ func (f *tables) event(dst []byte, e *watch.Event) ([]byte, error) {
 	return dst, err
 }
 
-func (f *tables) head(dst []byte, _ *registry.List) []byte { return f.AppendHead(dst) }
+func (f *tables) head(dst []byte, _ *registry.List) ([]byte, error) { return f.AppendHead(dst), nil }
 
 func (f *tables) item(dst []byte, e *watch.Entry) ([]byte, error) {
 	return f.AppendRow(dst, f.text(e, e.Revision()))

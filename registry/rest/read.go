@@ -85,9 +85,11 @@ func (c *call) answerList(form negotiate.Result, l *registry.List) error {
 const listProgress = 30 * time.Second
 
 func (c *call) writeList(answer *negotiate.Answer, connection *http.ResponseController, f renderer, l *registry.List) error {
-	buf := f.head(make([]byte, 0, chunkBytes+4<<10), l)
+	buf, err := f.head(make([]byte, 0, chunkBytes+4<<10), l)
+	if err != nil {
+		return status.Internal(err)
+	}
 	for entry := range l.Items {
-		var err error
 		if buf, err = f.item(buf, entry); err != nil {
 			return status.Internal(fmt.Errorf("write %s: %w", entry.Key(), err))
 		}
@@ -106,8 +108,7 @@ func (c *call) writeList(answer *negotiate.Answer, connection *http.ResponseCont
 		}
 		return status.Internal(err)
 	}
-	buf, err := f.tail(buf, l)
-	if err != nil {
+	if buf, err = f.tail(buf, l); err != nil {
 		return status.Internal(err)
 	}
 	_ = connection.SetWriteDeadline(time.Now().Add(listProgress))

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/kindwright/kindwright/internal/json"
@@ -16,9 +15,6 @@ import (
 	"github.com/kindwright/kindwright/storage"
 	"github.com/kindwright/kindwright/watch"
 )
-
-// initialEventsEnd is the annotation of the bookmark after the initial events (WLIST-06).
-const initialEventsEnd = "k8s.io/initial-events-end"
 
 // frameBytes is about how much of a stream is gathered before it is written, when there is much to say at once.
 const frameBytes = 64 << 10
@@ -221,27 +217,34 @@ func (s *stream) deliver(ctx context.Context) (err error) {
 	}
 }
 
-// append adds the frame of an event (WATCH-01, WATCH-14).
-func (s *stream) append(event *watch.Event) (err error) {
+// append adds the frame of an event.
+func (s *stream) append(event *watch.Event) error {
 	if event.Type == meta.Bookmark {
 		if s.bookmarks && s.markEnd { // WLIST-03, WLIST-07
-			s.buf = s.appendBookmark(s.buf, event.Revision, true)
+			return s.mark(event.Revision, true)
 		}
 		return nil
 	}
-	start := len(s.buf)
 	shown := *event
+	var err error
 	if shown.Entry, err = s.served.Show(event.Entry); err != nil {
 		return err
 	}
-	s.buf = append(s.buf, `{"type":"`...)
-	s.buf = append(s.buf, event.Type...)
-	s.buf = append(s.buf, `","object":`...)
-	if s.buf, err = s.render.event(s.buf, &shown); err != nil {
-		s.buf = s.buf[:start]
+	return s.frame(event.Type, func(dst []byte) ([]byte, error) { return s.render.event(dst, &shown) })
+}
+
+// mark adds the frame of a bookmark.
+func (s *stream) mark(rev storage.Revision, end bool) error {
+	return s.frame(meta.Bookmark, func(dst []byte) ([]byte, error) { return s.render.bookmark(dst, rev, end) })
+}
+
+// frame adds one frame, or nothing when its object cannot be written.
+func (s *stream) frame(kind meta.EventType, object func([]byte) ([]byte, error)) error {
+	out, err := s.render.frame(s.buf, kind, object)
+	if err != nil {
 		return status.Internal(err)
 	}
-	s.buf = append(s.buf, "}\n"...)
+	s.buf = out
 	return nil
 }
 
@@ -279,34 +282,13 @@ func (s *stream) bookmark() bool {
 	if rev == 0 {
 		return true // still among the initial events, where nothing can be promised (rule 17)
 	}
-	s.buf = s.appendBookmark(s.buf, rev, false)
-	return s.flush(true)
-}
-
-// appendBookmark writes an object of the kind with nothing but its version (WATCH-05).
-func (s *stream) appendBookmark(dst []byte, rev storage.Revision, end bool) []byte {
-	kind, version := s.render.kind()
-	dst = append(dst, `{"type":"BOOKMARK","object":{"kind":`...)
-	dst = json.AppendString(dst, kind)
-	dst = append(dst, `,"apiVersion":`...)
-	dst = json.AppendString(dst, version)
-	dst = append(dst, `,"metadata":{"resourceVersion":"`...)
-	dst = strconv.AppendUint(dst, uint64(rev), 10)
-	dst = append(dst, `"`...)
-	if end {
-		dst = append(dst, `,"annotations":{"`+initialEventsEnd+`":"true"}`...)
-	}
-	return append(dst, "}}}\n"...)
+	return s.mark(rev, false) == nil && s.flush(true)
 }
 
 // fail ends the stream with an ERROR event (WATCH-27).
 func (s *stream) fail(e *status.Error) {
-	document, err := json.Marshal(e.Status())
-	if err != nil {
-		return
+	err := s.frame(meta.Error, func(dst []byte) ([]byte, error) { return json.Append(dst, e.Status()) })
+	if err == nil {
+		s.flush(true)
 	}
-	s.buf = append(s.buf, `{"type":"ERROR","object":`...)
-	s.buf = append(s.buf, document...)
-	s.buf = append(s.buf, "}\n"...)
-	s.flush(true)
 }
