@@ -120,6 +120,15 @@ func (c *client) send(ctx context.Context, method, path string, body []byte, hea
 	return &answer{res.StatusCode, res.Header, data}, err
 }
 
+// ask makes one request to a server that may end meanwhile. Nil means that nobody knows what became of the request.
+func (c *client) ask(method, path string, body []byte, headers ...string) *answer {
+	a, err := c.send(context.Background(), method, path, body, headers...)
+	if err != nil {
+		return nil
+	}
+	return a
+}
+
 // open makes one request whose answer is read by the caller.
 func (c *client) open(ctx context.Context, method, path string, body []byte, headers ...string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, c.url+path, bytes.NewReader(body))
