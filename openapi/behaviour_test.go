@@ -101,8 +101,10 @@ func texts(errs []status.FieldError) []string {
 func TestCanonical_ReportsEveryWrongType(t *testing.T) {
 	in := tree(t, `{"metadata":{"labels":{"a":1},"creationTimestamp":"x"},"spec":{"size":"1","color":3,"parts":[{"name":1},null,"p"],"notes":[],"limit":null}}`)
 	out, errs := widget(t).Canonical(in)
-	require.Equal(t, []string{"metadata.creationTimestamp", "metadata.labels.a", "spec.color", "spec.notes", "spec.parts[0].name", "spec.parts[1]",
-		"spec.parts[2]", "spec.size"}, fields(errs))
+	require.Equal(t, []string{
+		"metadata.creationTimestamp", "metadata.labels.a", "spec.color", "spec.notes", "spec.parts[0].name", "spec.parts[1]",
+		"spec.parts[2]", "spec.size",
+	}, fields(errs))
 	require.Equal(t, meta.CauseFieldValueTypeInvalid, errs[1].Type)
 	require.NotContains(t, encode(t, out), "limit", "the rest is canonical all the same")
 
@@ -467,8 +469,10 @@ func values() *rapid.Generator[map[string]any] {
 	scalar := rapid.OneOf(
 		rapid.SampledFrom([]any{nil, true, 1.0, 1.5, int64(3), int64(1) << 60, 1e300, "blue", "", "1h", "2020-01-01T01:00:00+01:00", "YWI=", "5m"}),
 		rapid.String().AsAny(), rapid.Int64().AsAny(), rapid.Float64().AsAny())
-	names := rapid.SampledFrom([]string{"apiVersion", "metadata", "spec", "status", "size", "color", "parts", "notes", "limit", "cpu", "rest", "made",
-		"every", "ratio", "data", "name", "count", "tags", "labels", "creationTimestamp", "ownerReferences", "replicas", "unknown"})
+	names := rapid.SampledFrom([]string{
+		"apiVersion", "metadata", "spec", "status", "size", "color", "parts", "notes", "limit", "cpu", "rest", "made",
+		"every", "ratio", "data", "name", "count", "tags", "labels", "creationTimestamp", "ownerReferences", "replicas", "unknown",
+	})
 	var value func(depth int) *rapid.Generator[any]
 	object := func(depth int) *rapid.Generator[map[string]any] { return rapid.MapOfN(names, value(depth-1), 0, 8) }
 	value = func(depth int) *rapid.Generator[any] {

@@ -95,7 +95,7 @@ func (s *Schema) canonicalMember(w *walk, object, out map[string]any, name strin
 		return out
 	}
 	if value == nil && !child.allowsNull() {
-		out = own(out, object)
+		out = copied(out, object)
 		delete(out, name)
 		return out
 	}
@@ -103,14 +103,14 @@ func (s *Schema) canonicalMember(w *walk, object, out map[string]any, name strin
 	canonical, other := child.canonical(w, value)
 	w.path = w.path[:len(w.path)-1]
 	if other {
-		out = own(out, object)
+		out = copied(out, object)
 		out[name] = canonical
 	}
 	return out
 }
 
-// own returns a copy of the object to change, unless out is one already.
-func own(out, object map[string]any) map[string]any {
+// copied returns a copy of the object to change, unless out is one already.
+func copied(out, object map[string]any) map[string]any {
 	if same(out, object) {
 		return maps.Clone(object)
 	}

@@ -178,7 +178,7 @@ func listSchema(kind string, object map[string]any) *Schema {
 		Type:        Object,
 		Description: "A list of " + kind + ".",
 		Required:    []string{"items"},
-		Properties: append(slices.Clip(typeMeta()),
+		Properties: append(typeMeta(),
 			Property{"metadata", listMeta()},
 			Property{"items", &Schema{Type: Array, Description: "The objects.", Items: &Schema{Component: strings.TrimPrefix(name, "#/components/schemas/")}}}),
 	}

@@ -22,12 +22,14 @@ var allVerbs = []string{"create", "delete", "deletecollection", "get", "list", "
 func document(s *openapi.Schema) openapi.Document {
 	item := []string{"get", "patch", "update"}
 	return openapi.Document{Group: "example.dev", Version: "v1", Kinds: []openapi.KindDoc{
-		{Kind: "Widget", Plural: "widgets", Namespaced: true, Verbs: allVerbs, Schema: s, Description: "A widget.",
+		{
+			Kind: "Widget", Plural: "widgets", Namespaced: true, Verbs: allVerbs, Schema: s, Description: "A widget.",
 			Subresources: []openapi.SubresourceDoc{
 				{Name: "status", Verbs: item},
 				{Name: "scale", Verbs: item, Kind: meta.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}, Schema: s},
 				{Name: "eviction", Verbs: []string{"create"}},
-			}},
+			},
+		},
 		{Kind: "Zone", ListKind: "Zones", Plural: "zones", Verbs: []string{"get", "list"}, Schema: s},
 	}}
 }

@@ -93,8 +93,10 @@ func collectFields(t reflect.Type, index []int, omitted bool, open map[reflect.T
 		if !sf.IsExported() {
 			continue
 		}
-		f := goField{name: cmp.Or(name, sf.Name), field: sf, owner: t, index: path, named: name != "", omitted: omitted,
-			optional: sf.Type.Kind() == reflect.Pointer}
+		f := goField{
+			name: cmp.Or(name, sf.Name), field: sf, owner: t, index: path, named: name != "", omitted: omitted,
+			optional: sf.Type.Kind() == reflect.Pointer,
+		}
 		for option := range strings.SplitSeq(options, ",") {
 			switch option {
 			case "omitempty", "omitzero":

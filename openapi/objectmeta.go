@@ -1,18 +1,14 @@
 package openapi
 
-import "sync"
-
 // metaPackage is under which names documents publish the types that all kinds share. Clients know them by these names.
 const (
 	metaPackage         = "io.k8s.apimachinery.pkg.apis.meta.v1."
 	objectMetaComponent = metaPackage + "ObjectMeta"
 )
 
-// ObjectMeta is the schema of the metadata of every object (META-01 to META-19). It is shared.
-func ObjectMeta() *Schema { return objectMeta() }
-
-var objectMeta = sync.OnceValue(func() *Schema {
-	s, err := New(&Schema{
+// ObjectMeta returns the schema of the metadata of every object (META-01 to META-19), ready for use.
+func ObjectMeta() *Schema {
+	return built(&Schema{
 		Component:   objectMetaComponent,
 		Type:        Object,
 		Description: "Metadata that every stored object has.",
@@ -30,16 +26,23 @@ var objectMeta = sync.OnceValue(func() *Schema {
 			{"labels", stringMap("Names and values by which objects are organised and selected.")},
 			{"annotations", stringMap("Names and values for tools to keep with the object. They cannot be selected by.")},
 			{"ownerReferences", ownerReferences()},
-			{"finalizers", &Schema{Type: Array, ListType: ListSet, Items: &Schema{Type: String}, PatchStrategy: "merge",
-				Description: "Who has to finish before the object goes. Each removes its own entry; the object goes with the last."}},
+			{"finalizers", &Schema{
+				Type: Array, ListType: ListSet, Items: &Schema{Type: String}, PatchStrategy: "merge",
+				Description: "Who has to finish before the object goes. Each removes its own entry; the object goes with the last.",
+			}},
 			{"managedFields", managedFields()},
 		},
 	})
+}
+
+// built makes a schema that this package wrote itself ready.
+func built(s *Schema) *Schema {
+	out, err := New(s)
 	if err != nil {
-		panic(err) // written above, and covered by the tests
+		panic(err) // the tests make every one of them
 	}
-	return s
-})
+	return out
+}
 
 func text(description string) *Schema { return &Schema{Type: String, Description: description} }
 
@@ -94,15 +97,9 @@ func managedFields() *Schema {
 }
 
 // typeMeta are the fields that say what a document is.
-func typeMeta() []Property { return typeMetaProperties() }
-
-var typeMetaProperties = sync.OnceValue(func() []Property {
-	s, err := New(&Schema{Type: Object, Properties: []Property{
+func typeMeta() []Property {
+	return built(&Schema{Type: Object, Properties: []Property{
 		{"apiVersion", text("Group and version of the API in which the object is written, such as example.dev/v1.")},
 		{"kind", text("Kind of the object, such as Widget.")},
-	}})
-	if err != nil {
-		panic(err) // written above, and covered by the tests
-	}
-	return s.Properties
-})
+	}}).Properties
+}

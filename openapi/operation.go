@@ -160,8 +160,10 @@ func (r *resource) instance(path string, parameters []string, suffix string, ver
 	for _, o := range []operation{
 		{method: "get", action: "get", id: "read", description: "read " + of, parameters: getParameters, codes: []string{"200"}},
 		{method: "put", action: "put", id: "replace", description: "replace " + of, parameters: writeParameters, body: object, codes: []string{"200", "201"}},
-		{method: "patch", action: "patch", id: "patch", description: "change parts of " + of, parameters: patchParameters,
-			body: reference(metaPackage + "Patch"), codes: []string{"200", "201"}},
+		{
+			method: "patch", action: "patch", id: "patch", description: "change parts of " + of, parameters: patchParameters,
+			body: reference(metaPackage + "Patch"), codes: []string{"200", "201"},
+		},
 	} {
 		verb := map[string]string{"get": "get", "put": "update", "patch": "patch"}[o.method]
 		if !slices.Contains(verbs, verb) {

@@ -36,13 +36,17 @@ var parameters = map[string]parameter{
 var (
 	getParameters   = []string{"resourceVersion"}
 	listParameters  = []string{"continue", "fieldSelector", "labelSelector", "limit", "resourceVersion", "resourceVersionMatch", "timeoutSeconds"}
-	watchParameters = []string{"allowWatchBookmarks", "continue", "fieldSelector", "labelSelector", "limit", "resourceVersion",
-		"resourceVersionMatch", "sendInitialEvents", "timeoutSeconds", "watch"}
+	watchParameters = []string{
+		"allowWatchBookmarks", "continue", "fieldSelector", "labelSelector", "limit", "resourceVersion",
+		"resourceVersionMatch", "sendInitialEvents", "timeoutSeconds", "watch",
+	}
 	writeParameters            = []string{"dryRun", "fieldManager", "fieldValidation"}
 	patchParameters            = []string{"dryRun", "fieldManager", "fieldValidation", "force"}
 	deleteParameters           = []string{"dryRun", "gracePeriodSeconds", "orphanDependents", "propagationPolicy"}
-	deleteCollectionParameters = []string{"continue", "dryRun", "fieldSelector", "gracePeriodSeconds", "labelSelector", "limit", "orphanDependents",
-		"propagationPolicy", "resourceVersion", "resourceVersionMatch", "timeoutSeconds"}
+	deleteCollectionParameters = []string{
+		"continue", "dryRun", "fieldSelector", "gracePeriodSeconds", "labelSelector", "limit", "orphanDependents",
+		"propagationPolicy", "resourceVersion", "resourceVersionMatch", "timeoutSeconds",
+	}
 )
 
 // parameterTrees writes parameters in full: kubectl does not follow references to them.

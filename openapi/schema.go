@@ -186,8 +186,10 @@ func (s *Schema) Columns() []Column {
 		if field.Column == nil {
 			return
 		}
-		c := Column{Name: field.Column.Name, Type: string(field.Type), Format: field.Format, Description: field.Description,
-			Priority: field.Column.Priority, Path: slices.Clone(path)}
+		c := Column{
+			Name: field.Column.Name, Type: string(field.Type), Format: field.Format, Description: field.Description,
+			Priority: field.Column.Priority, Path: slices.Clone(path),
+		}
 		switch {
 		case field.Form == FormTime || field.Form == FormMicroTime || field.Format == "date-time":
 			c.Type, c.Format = "date", ""

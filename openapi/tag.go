@@ -85,14 +85,16 @@ func (f *fieldTags) apply(shared *Schema, at place) (*Schema, error) {
 			return nil, at.errorf("tag %s:%q: %w", keyword, value, err)
 		}
 	}
-	for _, p := range s.prepare(&costs{}) {
-		keyword := cmp.Or(tagOfExtension[p.keyword], p.keyword)
-		if value, present := f.values[keyword]; present {
-			return nil, at.errorf("tag %s:%q: %s", keyword, value, p.detail)
-		}
-		return nil, at.errorf("%s: %s", p.keyword, p.detail)
+	problems := s.prepare(&costs{})
+	if len(problems) == 0 {
+		return &s, nil
 	}
-	return &s, nil
+	first := problems[0]
+	keyword := cmp.Or(tagOfExtension[first.keyword], first.keyword)
+	if value, present := f.values[keyword]; present {
+		return nil, at.errorf("tag %s:%q: %s", keyword, value, first.detail)
+	}
+	return nil, at.errorf("%s: %s", first.keyword, first.detail)
 }
 
 // tagOfExtension are the tags whose keywords have longer names in documents.

@@ -284,8 +284,10 @@ func (d *decoder) number() (any, *SyntaxError) {
 		if f, ok := writtenFloat(raw); ok {
 			return f, nil
 		}
-		return nil, &SyntaxError{Offset: int64(start),
-			Reason: "integer " + truncate(string(raw[:min(len(raw), 64)]), 40) + " does not fit in 64 bits"}
+		return nil, &SyntaxError{
+			Offset: int64(start),
+			Reason: "integer " + truncate(string(raw[:min(len(raw), 64)]), 40) + " does not fit in 64 bits",
+		}
 	}
 	f, ferr := strconv.ParseFloat(string(raw), 64)
 	if ferr != nil {

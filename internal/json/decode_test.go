@@ -286,10 +286,21 @@ func TestEqualAndClone(t *testing.T) {
 		a, b any
 		want bool
 	}{
-		{nil, nil, true}, {nil, false, false}, {true, true, true}, {"a", "a", true}, {"1", int64(1), false},
-		{int64(1), 1.0, true}, {1.0, int64(1), true}, {int64(1), 1.5, false}, {int64(math.MaxInt64), 9223372036854775808.0, false},
-		{0.5, 0.5, true}, {map[string]any{}, map[string]any{"a": nil}, false}, {[]any{}, map[string]any{}, false},
-		{[]any{int64(1), "x"}, []any{1.0, "x"}, true}, {[]any{int64(1)}, []any{int64(1), nil}, false}, {int(1), int(1), false},
+		{nil, nil, true},
+		{nil, false, false},
+		{true, true, true},
+		{"a", "a", true},
+		{"1", int64(1), false},
+		{int64(1), 1.0, true},
+		{1.0, int64(1), true},
+		{int64(1), 1.5, false},
+		{int64(math.MaxInt64), 9223372036854775808.0, false},
+		{0.5, 0.5, true},
+		{map[string]any{}, map[string]any{"a": nil}, false},
+		{[]any{}, map[string]any{}, false},
+		{[]any{int64(1), "x"}, []any{1.0, "x"}, true},
+		{[]any{int64(1)}, []any{int64(1), nil}, false},
+		{int(1), int(1), false},
 		{map[string]any{"a": []any{}}, map[string]any{"a": []any{}}, true},
 	} {
 		require.Equal(t, c.want, json.Equal(c.a, c.b), "%v %v", c.a, c.b)

@@ -59,11 +59,17 @@ func TestMarshal_LikeEncodingJSON(t *testing.T) {
 	n := int32(0)
 	made := stamp{time.Unix(1_700_000_000, 0)}
 	for _, v := range []any{
-		thing{}, &thing{},
-		thing{header: header{Kind: "Thing"}, Flag: true, Count: -1, Ratio: 1e21, Bytes: []byte{0, 255}, Labels: map[string]string{"b": "1", "a": "2"},
-			Parts: []part{{Name: "x", N: &n}}, Optional: &part{}, Made: made, Zero: made, Text: "é\"\\\n\x7f", Quoted: 7, Any: []any{1.5, nil}},
+		thing{},
+		&thing{},
+		thing{
+			header: header{Kind: "Thing"}, Flag: true, Count: -1, Ratio: 1e21, Bytes: []byte{0, 255}, Labels: map[string]string{"b": "1", "a": "2"},
+			Parts: []part{{Name: "x", N: &n}}, Optional: &part{}, Made: made, Zero: made, Text: "é\"\\\n\x7f", Quoted: 7, Any: []any{1.5, nil},
+		},
 		thing{Labels: map[string]string{}, Parts: []part{}},
-		map[int]bool{2: true, 10: false, 1: true}, []string(nil), map[string]int(nil), [3]byte{1, 2, 3}, time.Duration(5), 1e6, float32(0.1),
+		map[int]bool{2: true, 10: false, 1: true},
+		[]string(nil), map[string]int(nil),
+		[3]byte{1, 2, 3},
+		time.Duration(5), 1e6, float32(0.1),
 	} {
 		want, err := stdjson.Marshal(v)
 		require.NoError(t, err)

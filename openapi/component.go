@@ -2,7 +2,6 @@ package openapi
 
 import (
 	"reflect"
-	"sync"
 
 	"github.com/kindwright/kindwright/meta"
 )
@@ -15,7 +14,7 @@ type sharedSchema struct {
 }
 
 // sharedSchemas are what the operations of all kinds refer to.
-var sharedSchemas = sync.OnceValue(func() []sharedSchema {
+func sharedSchemas() []sharedSchema {
 	v1 := func(kind string) []meta.GroupVersionKind { return []meta.GroupVersionKind{{Version: "v1", Kind: kind}} }
 	return []sharedSchema{
 		{objectMetaComponent, ObjectMeta(), nil},
@@ -25,15 +24,15 @@ var sharedSchemas = sync.OnceValue(func() []sharedSchema {
 		{metaPackage + "WatchEvent", fromMeta[meta.WatchEvent]("One event of a watch."), v1("WatchEvent")},
 		{metaPackage + "Patch", &Schema{Type: Object, Description: "A change in the format that the content type names."}, nil},
 	}
-})
+}
 
-var listMeta = sync.OnceValue(func() *Schema {
+func listMeta() *Schema {
 	s := *fromMeta[meta.ListMeta]("Metadata of a list.")
 	s.Component = metaPackage + "ListMeta"
 	return &s
-})
+}
 
-var deleteOptions = sync.OnceValue(func() *Schema { return fromMeta[meta.DeleteOptions]("What may be said of a deletion.") })
+func deleteOptions() *Schema { return fromMeta[meta.DeleteOptions]("What may be said of a deletion.") }
 
 // fromMeta is about the documents of package meta, whose Go types carry no tags of ours.
 func fromMeta[T any](description string) *Schema {
