@@ -128,6 +128,29 @@ func TestToJSON_B1_AliasBomb(t *testing.T) {
 	require.Less(t, allocated, uint64(1<<20))
 }
 
+// A line break that only YAML knows hides anchors from inspect. What they stand for must still not fill the memory.
+func TestToJSON_B1_HiddenAliases(t *testing.T) {
+	const lineSeparator = "\u2028"
+	text := strings.Repeat("x", 100_000)
+	bomb := "# hidden" + lineSeparator + "a: &a " + text + lineSeparator + "b: [" + strings.Repeat("*a,", 50) + "]\n"
+	allocated := allocatedBytes(func() {
+		_, err := yaml.ToJSON([]byte(bomb), limit)
+		require.ErrorContains(t, err, "aliases")
+	})
+	require.Less(t, allocated, uint64(8<<20))
+}
+
+func TestFromJSON(t *testing.T) {
+	text, err := yaml.FromJSON([]byte(`{"b":[1,2.5,"no",null],"a":{"x":"1"},"e":{}}`))
+	require.NoError(t, err)
+	require.Equal(t, "a:\n  x: \"1\"\nb:\n- 1\n- 2.5\n- \"no\"\n- null\ne: {}\n", string(text))
+	text, err = yaml.FromJSON([]byte(`{"a":[{"<<":"x"}]}`))
+	require.NoError(t, err)
+	require.JSONEq(t, `{"a":[{"<<":"x"}]}`, string(text))
+	_, err = yaml.FromJSON([]byte(`{`))
+	require.Error(t, err)
+}
+
 // hostile are documents of 3 MiB made to be expensive.
 func hostile() map[string]string {
 	fill := func(s string) string { return strings.Repeat(s, limit/len(s)) }
