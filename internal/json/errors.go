@@ -53,8 +53,9 @@ func (e *TypeError) Unwrap() error { return e.Err }
 // The bounds of a path in an error or a duplicate report. A name can be as long as the document, and a path is written
 // once for each problem; without bounds the reports of a hostile document would cost its square.
 const (
-	maxPathBytes = 512
-	maxNameBytes = 64
+	maxPathBytes  = 512
+	maxNameBytes  = 64
+	maxCauseBytes = 200
 )
 
 // Step is one step of a path: a name or an index.
@@ -158,7 +159,8 @@ func semanticError(e *jsonv2.SemanticError) error {
 		reason = fmt.Sprintf("Go type %s cannot be coded", e.GoType)
 	}
 	if e.Err != nil {
-		reason += ": " + e.Err.Error()
+		// What a method says may repeat the value, however long.
+		reason += ": " + truncate(e.Err.Error(), maxCauseBytes)
 	}
 	return &TypeError{Path: pointerPath(e.JSONPointer), Reason: reason, Err: e.Err}
 }

@@ -118,6 +118,9 @@ func TestUnmarshal_StricterThanEncodingJSON(t *testing.T) {
 		require.ErrorContains(t, err, want, "%.60s", text)
 		require.NotContains(t, err.Error(), "go-json-experiment")
 	}
+	err := json.Unmarshal([]byte(`{"made":"`+strings.Repeat("9", 1<<20)+`"}`), new(thing))
+	require.Error(t, err)
+	require.Less(t, len(err.Error()), 500, "errors do not repeat a long value")
 	var syntax *json.SyntaxError
 	require.ErrorAs(t, json.Unmarshal([]byte(`{"count":1,"count":2}`), new(thing)), &syntax)
 	require.Equal(t, "count", syntax.Path)
