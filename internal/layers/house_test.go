@@ -55,6 +55,7 @@ var house = [...][]room{
 		{path: "internal/patch", why: "JSON patch and merge patch with limits"},
 		{path: "internal/negotiate", why: "media types, encodings, compression"},
 		{path: "internal/table", why: "the Table form of objects"},
+		{path: "internal/protobuf", why: "the protobuf form of objects, from the tags of Go types"},
 	},
 	4: {
 		{path: "authn/*", why: "one way to authenticate each"},
