@@ -1,0 +1,110 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+
+	"github.com/go-logr/logr"
+)
+
+// Option sets a Client up. What is wrong with one is reported by every call of the Client.
+type Option func(*config) error
+
+// config is what the options of a Client add up to.
+type config struct {
+	base      *url.URL
+	userAgent string
+	log       logr.Logger
+	pageSize  int
+	maxAnswer int64
+	memory    int
+}
+
+// The defaults of the options.
+const (
+	defaultPageSize  = 500
+	defaultMaxAnswer = 256 << 20
+	defaultMemory    = 16 << 20
+)
+
+func newConfig(opts []Option) (*config, error) {
+	base, err := url.Parse(InProcessURL)
+	if err != nil {
+		return nil, err
+	}
+	c := &config{
+		base: base, userAgent: "kindwright-client", log: logr.Discard(),
+		pageSize: defaultPageSize, maxAnswer: defaultMaxAnswer, memory: defaultMemory,
+	}
+	var problems []error
+	for _, o := range opts {
+		if o != nil {
+			problems = append(problems, o(c))
+		}
+	}
+	return c, errors.Join(problems...)
+}
+
+// At sets where the server is, with the path it is mounted below: "https://127.0.0.1:6443", "http://localhost:8080/shop".
+// Default: InProcessURL.
+func At(server string) Option {
+	return func(c *config) error {
+		u, err := url.Parse(server)
+		if err != nil {
+			return fmt.Errorf("client: At: %w", err)
+		}
+		if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
+			return fmt.Errorf("client: At: %q is not the URL of a server", u.Redacted())
+		}
+		c.base = u
+		return nil
+	}
+}
+
+// WithUserAgent sets the User-Agent header. Its part before the first slash is the field manager of writes that name none.
+// Default: kindwright-client.
+func WithUserAgent(agent string) Option {
+	return func(c *config) error { c.userAgent = agent; return nil }
+}
+
+// WithLogger sets where waiting and starting over are reported, at level 1. Default: nowhere.
+func WithLogger(log logr.Logger) Option {
+	return func(c *config) error { c.log = log; return nil }
+}
+
+// WithPageSize sets how many objects a list asks for at a time; 0 asks for all of them at once. Default 500.
+func WithPageSize(n int) Option {
+	return func(c *config) error {
+		if n < 0 {
+			return fmt.Errorf("client: WithPageSize: %d is negative", n)
+		}
+		c.pageSize = n
+		return nil
+	}
+}
+
+// WithMaxAnswer sets how many bytes one answer may have, or one event of a watch. A longer one is an error. Default
+// 256 MiB.
+func WithMaxAnswer(bytes int64) Option {
+	return func(c *config) error {
+		if bytes <= 0 {
+			return fmt.Errorf("client: WithMaxAnswer: %d is not a size", bytes)
+		}
+		c.maxAnswer = bytes
+		return nil
+	}
+}
+
+// WithMemory sets how many bytes of objects, as they came from the server, are remembered for Update, so that it can keep
+// the fields that the Go type does not know. For an object that is not remembered Update asks the server. Default 16 MiB;
+// 0 remembers nothing.
+func WithMemory(bytes int) Option {
+	return func(c *config) error {
+		if bytes < 0 {
+			return fmt.Errorf("client: WithMemory: %d is negative", bytes)
+		}
+		c.memory = bytes
+		return nil
+	}
+}

@@ -1,0 +1,304 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/status"
+)
+
+// The two events that a Watch adds to those of the server.
+const (
+	// Reset says that what was known is void: the objects that exist follow as ADDED, and then SYNCED. It is the first
+	// event of a Watch that does not start After a version, and comes again when changes were lost (WATCH-18).
+	Reset meta.EventType = "RESET"
+
+	// Synced says that everything that existed at Version has been told; from here on come changes.
+	Synced meta.EventType = "SYNCED"
+)
+
+// Event is one thing that happened.
+type Event[T any] struct {
+	Type meta.EventType // Reset, Synced, meta.Added, meta.Modified, meta.Deleted or meta.Bookmark
+
+	// Object is the object after an addition or a change, and the last state of a deleted one. It is nil in other events.
+	Object *T
+
+	// Version is how far the watch has come with this event: a Watch After it goes on with the next. It is empty in a
+	// Reset and among the objects that follow it.
+	Version string
+}
+
+// WatchOption changes a Watch.
+type WatchOption func(*watchConfig) error
+
+type watchConfig struct{ after string }
+
+// After starts a Watch with the changes after a version: that of a List, or of an event. Default: with the objects that
+// exist.
+func After(version string) WatchOption {
+	return func(w *watchConfig) error {
+		if version == "" || version == "0" {
+			return fmt.Errorf("client: After: %q is not one version", version)
+		}
+		w.after = version
+		return nil
+	}
+}
+
+// Watch follows a collection for as long as the loop over it goes on:
+//
+//	for event, err := range c.Watch(ctx, client.In("default")) {
+//		if err != nil {
+//			return err
+//		}
+//		switch event.Type {
+//		case client.Reset:
+//			clear(known)
+//		case meta.Added, meta.Modified:
+//			known[event.Object.Key()] = event.Object
+//		case meta.Deleted:
+//			delete(known, event.Object.Key())
+//		}
+//	}
+//
+// A stream that ends or breaks is taken up again after the last version seen, for which the server is asked for bookmarks;
+// nothing is told twice and nothing is left out. If that version is no longer retained (410), the collection is listed
+// anew, which Reset announces. Between attempts that come to nothing Watch waits, up to half a minute, or as long as the
+// server asks.
+//
+// The sequence ends only with an error: the cause of ctx, or one that waiting cannot mend, such as status.IsForbidden. All
+// reading is done by the loop itself, and leaving it releases everything. A loop that is slow is a slow reader of the
+// server's stream.
+func (c *Client[T]) Watch(ctx context.Context, s Selection, opts ...WatchOption) iter.Seq2[Event[T], error] {
+	return func(yield func(Event[T], error) bool) {
+		w := &watcher[T]{client: c, selection: s, yield: yield}
+		var cfg watchConfig
+		for _, o := range opts {
+			if o != nil {
+				w.problem = errors.Join(w.problem, o(&cfg))
+			}
+		}
+		w.version = cfg.after
+		if err := w.run(ctx); err != nil && !errors.Is(err, errLeft) {
+			yield(Event[T]{}, err)
+		}
+	}
+}
+
+var (
+	errLeft      = errors.New("the loop was left")
+	errOver      = errors.New("the stream ended")
+	errNoVersion = errors.New("it has no version")
+)
+
+// The pauses between attempts that come to nothing.
+const (
+	firstPause = 100 * time.Millisecond
+	maxPause   = 30 * time.Second
+
+	// lastingStream is how long a stream must have been open to be no failure although nothing happened.
+	lastingStream = 10 * time.Second
+
+	// maxFuture is how often the server may say that it has not yet seen a version, before that is taken for one of a
+	// server that has lost its past.
+	maxFuture = 3
+)
+
+// watcher is one Watch.
+type watcher[T any] struct {
+	client    *Client[T]
+	selection Selection
+	problem   error // what is wrong with the options
+	yield     func(Event[T], error) bool
+
+	version string // the position; "" means that the collection must be listed
+	wait    time.Duration
+	future  int // how often in a row the position was one of the future
+}
+
+// run returns why the watch ended: never nil.
+func (w *watcher[T]) run(ctx context.Context) error {
+	path, err := w.client.collectionPath(w.selection.Namespace)
+	if err = errors.Join(w.problem, err); err != nil {
+		return err
+	}
+	for {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if w.version == "" {
+			err = w.list(ctx)
+		} else {
+			err = w.follow(ctx, path)
+		}
+		if ctx.Err() != nil && !errors.Is(err, errLeft) {
+			return context.Cause(ctx)
+		}
+		if err = w.resume(ctx, err); err != nil {
+			return err
+		}
+	}
+}
+
+// resume decides what comes after an attempt ended with err, and waits if need be. An error of its own is the end.
+func (w *watcher[T]) resume(ctx context.Context, err error) error {
+	if err == nil || final(err) {
+		return err
+	}
+	failure, _ := errors.AsType[*status.Error](err)
+	switch {
+	case failure == nil:
+	case status.IsExpired(failure):
+		w.version, w.future = "", 0
+	case status.IsTooLargeResourceVersion(failure):
+		if w.future++; w.future >= maxFuture {
+			w.version, w.future = "", 0
+		}
+	}
+	w.wait = min(max(2*w.wait, firstPause), maxPause)
+	wait := w.wait - w.wait/4 + rand.N(w.wait/2)
+	if failure != nil && failure.RetryAfterSeconds() > 0 {
+		wait = time.Duration(failure.RetryAfterSeconds()) * time.Second
+	}
+	w.client.log.V(1).Info("a watch was interrupted", "resource", w.client.resource.String(), "reason", err.Error(), "wait", wait)
+	return pause(ctx, wait)
+}
+
+// final reports whether trying again would come to the same.
+func final(err error) bool {
+	if failure, ok := errors.AsType[*status.Error](err); ok {
+		switch code := failure.Code(); code {
+		case http.StatusGone, http.StatusTooManyRequests:
+			return false
+		default:
+			return code < 500 || code == http.StatusNotImplemented
+		}
+	}
+	_, bad := errors.AsType[unusable](err)
+	return bad || errors.Is(err, errLeft) || errors.Is(err, ErrTransportClosed)
+}
+
+// list tells everything that exists, and leaves the position after it.
+func (w *watcher[T]) list(ctx context.Context) error {
+	version, begun := "", false
+	for page, err := range w.client.Pages(ctx, w.selection) {
+		if err != nil {
+			return err
+		}
+		if !begun || page.Restarted {
+			begun = true
+			if !w.yield(Event[T]{Type: Reset}, nil) {
+				return errLeft
+			}
+		}
+		for _, item := range page.Items {
+			if !w.yield(Event[T]{Type: meta.Added, Object: item}, nil) {
+				return errLeft
+			}
+		}
+		version = page.Version
+	}
+	if version == "" {
+		return unusable{fmt.Errorf("client: watch %s: the server sent a list and %w", w.client.resource, errNoVersion)}
+	}
+	w.version = version
+	if !w.yield(Event[T]{Type: Synced, Version: version}, nil) {
+		return errLeft
+	}
+	return nil
+}
+
+// follow tells the changes of one stream and returns why it ended: nil when it was of use, so that the next follows at
+// once.
+func (w *watcher[T]) follow(ctx context.Context, path []string) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	q := w.selection.query()
+	q.Set("watch", "true")
+	q.Set("allowWatchBookmarks", "true")
+	q.Set("resourceVersion", w.version)
+	res, err := w.client.send(ctx, call{method: http.MethodGet, path: path, query: q})
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	began, told := time.Now(), false
+	frames := newFrames(res.Body, w.client.maxAnswer)
+	for {
+		frame, err := frames.next()
+		if err != nil {
+			if _, bad := errors.AsType[errTooLong](err); bad {
+				return unusable{fmt.Errorf("client: watch %s: an event cannot be read: %w", w.client.resource, err)}
+			}
+			if told || time.Since(began) >= lastingStream {
+				w.wait = 0
+				return nil
+			}
+			if errors.Is(err, io.EOF) {
+				err = errOver
+			}
+			return err
+		}
+		if err := w.tell(frame); err != nil {
+			return err
+		}
+		told, w.future = true, 0
+	}
+}
+
+// tell hands one event of the server on.
+func (w *watcher[T]) tell(frame []byte) error {
+	var e meta.WatchEvent
+	if err := json.Unmarshal(frame, &e); err != nil {
+		return unusable{fmt.Errorf("client: watch %s: the server sent something that is no event: %w", w.client.resource, err)}
+	}
+	event := Event[T]{Type: e.Type}
+	var err error
+	switch e.Type {
+	case meta.Error:
+		return w.failure(e.Object)
+	case meta.Bookmark:
+		event.Version, err = bookmark(e.Object)
+	case meta.Added, meta.Modified, meta.Deleted:
+		event.Object, event.Version, err = w.client.decodeAt(e.Object)
+	default:
+		return nil // of a server that knows more than we do
+	}
+	if err == nil && event.Version == "" {
+		err = unusable{fmt.Errorf("client: watch %s: the server sent %s and %w", w.client.resource, e.Type, errNoVersion)}
+	}
+	if err != nil {
+		return err
+	}
+	w.version = event.Version
+	if !w.yield(event, nil) {
+		return errLeft
+	}
+	return nil
+}
+
+// failure makes an error of the Status in an ERROR event.
+func (w *watcher[T]) failure(object []byte) error {
+	var st meta.Status
+	if err := json.Unmarshal(object, &st); err != nil {
+		return unusable{fmt.Errorf("client: watch %s: the server sent an ERROR that is no Status: %w", w.client.resource, err)}
+	}
+	return status.FromStatus(st)
+}
+
+func bookmark(object []byte) (string, error) {
+	var h header
+	if err := json.Unmarshal(object, &h); err != nil {
+		return "", unusable{fmt.Errorf("client: the server sent a BOOKMARK that is no object: %w", err)}
+	}
+	return h.Metadata.ResourceVersion, nil
+}
