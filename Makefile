@@ -5,10 +5,10 @@ MODULES := $(shell awk '{ sub(/\#.*/, "") } NF { print $$1 }' allmodules)
 LONG = $(shell grep -l 'flag.Int."seeds"' storage/*/*_test.go | xargs -n1 dirname | sort -u | sed 's,^,./,')
 
 .DEFAULT_GOAL := help
-.PHONY: help test check lint fmt vet bench fuzz long tools
+.PHONY: help test check lint fmt vet bench fuzz long crash kubectl-check measure tools
 
 help: ## what there is
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 test: ## the tests of every module
 	@for dir in $(MODULES); do echo "-- $$dir"; go -C $$dir test ./... || exit 1; done
@@ -30,6 +30,15 @@ fuzz: ## each fuzz target for a minute; FUZZTIME=10m for longer
 
 long: ## random histories of the storage backends on 20 seeds
 	go test -count=1 -timeout 2h $(LONG) -seeds=20
+
+crash: ## kill the example server among writes, KILLS=50 times
+	KINDWRIGHT_KILLS=$(or $(KILLS),50) go test -count=1 -timeout 1h -v -run KilledServer ./examples/server
+
+kubectl-check: ## a real kubectl against the example server; KUBECTL=path of one, 1.31 or newer
+	KUBECTL=$(KUBECTL) scripts/kubectl-check.sh
+
+measure: ## size, memory and start of the example server
+	scripts/measure.sh
 
 tools: ## build the pinned linters into .bin
 	.ci/run tools

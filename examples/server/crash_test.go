@@ -353,7 +353,7 @@ type crash struct {
 	clients           sync.WaitGroup
 	failed            chan error
 	sentinel          *writer
-	unborn            int // servers that were killed before they served
+	early             int // kills right after a start
 }
 
 // listed is the answer to a list.
@@ -468,7 +468,7 @@ func (c *crash) strike() {
 		p := c.launch()
 		time.Sleep(time.Duration(c.rand.IntN(100)) * time.Millisecond) // anywhere in its start
 		p.kill()
-		c.unborn++
+		c.early++
 	}
 	c.server = c.launch()
 	c.server.serving(c)
@@ -534,8 +534,8 @@ func (c *crash) summary(kills int) string {
 			}
 		}
 	}
-	return fmt.Sprintf("%d kills, %d of servers not yet serving; %d writes acknowledged, %d of unknown outcome, of which %d are seen to have happened; %d events in %d streams",
-		kills+c.unborn, c.unborn, c.journal.acks, open, happened, len(c.all.events), c.all.streams)
+	return fmt.Sprintf("%d kills, %d of them right after the start; %d writes acknowledged, %d of unknown outcome, of which %d are seen to have happened; %d events in %d streams",
+		kills+c.early, c.early, c.journal.acks, open, happened, len(c.all.events), c.all.streams)
 }
 
 // fromEnvironment reads a number that somebody may have set.
