@@ -17,12 +17,16 @@ type MediaType uint8
 const (
 	JSON MediaType = iota
 	YAML
+	Protobuf // of kinds whose Go type says how; client-go's typed clients ask for it first
 )
 
 // String returns the media type as headers name it.
 func (m MediaType) String() string {
-	if m == YAML {
+	switch m {
+	case YAML:
 		return "application/yaml"
+	case Protobuf:
+		return "application/vnd.kubernetes.protobuf"
 	}
 	return "application/json"
 }
@@ -92,6 +96,10 @@ type Offer struct {
 	// Discovery offers APIGroupDiscoveryList in version v2.
 	Discovery bool
 
+	// Protobuf offers objects as protobuf. Metadata alone are offered so for every kind that offers Metadata; there are no
+	// tables in protobuf.
+	Protobuf bool
+
 	// JSONOnly takes YAML off the offer.
 	JSONOnly bool
 
@@ -127,6 +135,9 @@ func (r Result) APIVersion() string {
 func (r Result) ContentType() string {
 	if r.As == APIGroupDiscoveryList {
 		return r.MediaType.String() + ";g=" + r.Group + ";v=" + string(r.Version) + ";as=" + r.As.String()
+	}
+	if r.MediaType == Protobuf && r.Stream {
+		return Protobuf.String() + ";stream=watch" // WATCH-35
 	}
 	return r.MediaType.String()
 }
@@ -187,6 +198,9 @@ func (o *Offer) match(m *mediaRange, excluded [2]bool) (Result, bool) {
 	}
 	form, ok := o.form(m)
 	form.MediaType, form.Pretty = mediaType, m.pretty
+	if mediaType == Protobuf && (form.As == Table || form.As == Object && !o.Protobuf) {
+		return Result{}, false
+	}
 	return form, ok
 }
 
@@ -197,6 +211,8 @@ func (o *Offer) mediaType(m *mediaRange, excluded [2]bool) (MediaType, bool) {
 		return JSON, true
 	case m.is("application", "yaml"):
 		return YAML, yaml
+	case m.is("application", "vnd.kubernetes.protobuf"):
+		return Protobuf, o.Protobuf || o.Metadata
 	case m.subtype == "*" && (m.typ == "*" || strings.EqualFold(m.typ, "application")):
 		if excluded[JSON] {
 			return YAML, yaml && !excluded[YAML]
@@ -238,13 +254,20 @@ func (o *Offer) form(m *mediaRange) (Result, bool) {
 
 // mediaTypes lists what the client could have asked for.
 func (o *Offer) mediaTypes() []string {
+	types := []string{JSON.String()}
 	switch {
 	case o.Watch:
-		return []string{"application/json;stream=watch", "application/json"}
-	case o.JSONOnly:
-		return []string{JSON.String()}
+		types = []string{"application/json;stream=watch", JSON.String()}
+	case !o.JSONOnly:
+		types = append(types, YAML.String())
 	}
-	return []string{JSON.String(), YAML.String()}
+	switch {
+	case o.Protobuf && o.Watch:
+		types = append(types, Result{MediaType: Protobuf, Stream: true}.ContentType())
+	case o.Protobuf:
+		types = append(types, Protobuf.String())
+	}
+	return types
 }
 
 // pretty decides about indentation for a client whose Accept entry asked for it or not.

@@ -40,7 +40,7 @@ type Output struct {
 func (o *Output) Write(w http.ResponseWriter, r *http.Request, form Result, code int, document []byte) error {
 	a := o.Start(w, r, form, code)
 	defer a.Abort()
-	if form.MediaType == JSON && !form.Pretty {
+	if form.MediaType != YAML && !form.Pretty {
 		return a.sendWhole(document)
 	}
 	if _, err := a.Write(document); err != nil {
