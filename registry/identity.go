@@ -15,6 +15,17 @@ var serverFields = [...]string{"uid", "creationTimestamp", "deletionTimestamp", 
 // identify makes the object say what the URL says, or refuses it where they differ, and gives the fields that belong to
 // the server their stored values.
 func identify(_ context.Context, w *write) error {
+	if err := w.identifyDocument(); err != nil {
+		return err
+	}
+	if w.creating() {
+		return w.identifyNew()
+	}
+	return w.identifyStored()
+}
+
+// identifyDocument does what is the same for objects and for documents that are not stored: kind, namespace and name.
+func (w *write) identifyDocument() error {
 	if err := w.identifyKind(); err != nil {
 		return err
 	}
@@ -23,13 +34,7 @@ func identify(_ context.Context, w *write) error {
 			return status.BadRequest("metadata must be an object")
 		}
 	}
-	if err := w.identifyName(); err != nil {
-		return err
-	}
-	if w.creating() {
-		return w.identifyNew()
-	}
-	return w.identifyStored()
+	return w.identifyName()
 }
 
 // identifyKind fills apiVersion and kind in, and refuses a body of another kind (CREATE-04, P8).

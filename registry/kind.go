@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"reflect"
 
+	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/authz"
+	"github.com/kindwright/kindwright/internal/protobuf"
 	"github.com/kindwright/kindwright/openapi"
 	"github.com/kindwright/kindwright/status"
 )
@@ -92,6 +94,9 @@ func (k Kind[T]) describe() (*Resource, error) {
 		Deletion:      k.Deletion,
 		Subresources:  k.Subresources,
 		Hooks:         k.hooks(),
+	}
+	if r.Protobuf, _, err = protobuf.Describe(typ); err != nil {
+		return nil, fmt.Errorf("kind of Go type %s: %w", typ, err)
 	}
 	if tagged := schema.Columns(); len(r.Columns) == 0 && len(tagged) > 0 {
 		r.Columns = framed(tagged)
@@ -208,6 +213,9 @@ func (o Operation[T]) Define(Env) (Bundle, error) {
 			return encodeTyped(doc)
 		},
 	}
+	if r.Protobuf, _, err = protobuf.Describe(typ); err != nil {
+		return Bundle{}, fmt.Errorf("operation of Go type %s: %w", typ, err)
+	}
 	if err := r.complete(); err != nil {
 		return Bundle{}, err
 	}
@@ -216,8 +224,11 @@ func (o Operation[T]) Define(Env) (Bundle, error) {
 
 // Env is what a Definition may need to know of the server it becomes part of.
 type Env struct {
-	GroupDomain string           // the domain of the system's own groups, such as "k8s.io" (MODEL-03)
-	Authorizer  authz.Authorizer // what the server's requests are checked with, for kinds that answer questions about it
+	GroupDomain string // the domain of the system's own groups, such as "k8s.io" (MODEL-03)
+
+	// What the server's requests are checked with, for kinds that answer questions about it.
+	Authenticator authn.Authenticator
+	Authorizer    authz.Authorizer
 }
 
 // A Definition is something a server can serve: a Kind, an Operation, or a bundle of them with what belongs to it.

@@ -129,6 +129,10 @@ func (r *Resource) selectableValues(object []byte) ([]string, error) {
 	}
 	values := make([]string, len(r.Selectable))
 	for i, path := range r.Selectable {
+		if compute, ok := r.Computed[path]; ok {
+			values[i] = compute(t)
+			continue
+		}
 		values[i] = selectableValue(t, path)
 	}
 	return values, nil

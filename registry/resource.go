@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kindwright/kindwright/internal/protobuf"
 	"github.com/kindwright/kindwright/internal/table"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/openapi"
@@ -102,6 +103,10 @@ type Resource struct {
 	Columns    []openapi.Column // of tables; none means Name and Created At (TABLE-05)
 	Selectable []string         // field paths usable in field selectors besides metadata.name and metadata.namespace
 
+	// Computed gives selectable fields that are no single field of the object their values, by their names in Selectable.
+	// The functions are given the stored form, also where a read asks for another one.
+	Computed map[string]func(Tree) string
+
 	// NameRule says what is wrong with a name, "" if nothing. Default: a DNS subdomain (NAME-11).
 	NameRule func(name string) string
 
@@ -120,6 +125,9 @@ type Resource struct {
 	// Virtual, when set, makes the resource an operation: POST runs it and answers with its result, and nothing is ever
 	// stored (MODEL-21). All fields about stored objects are unused then.
 	Virtual func(ctx context.Context, t Tree) (Tree, error)
+
+	// Protobuf is how the objects are written as protobuf messages; nil serves the kind as JSON and YAML alone.
+	Protobuf *protobuf.Descriptor
 
 	layout      *table.Layout // of Columns, made by complete
 	fingerprint uint64        // of Schema, likewise

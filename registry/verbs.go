@@ -102,14 +102,14 @@ func contains(verbs []string, verb string) bool {
 }
 
 // operate runs a virtual resource's operation on the body. The document walks the steps that make sense for something that
-// is not stored: its kind is checked, its fields are pruned, defaulted and validated.
+// is not stored: its kind and namespace are checked, its fields are pruned, defaulted and validated.
 func (w *write) operate(ctx context.Context) (*Result, error) {
 	t, err := w.compute(w)
 	if err != nil {
 		return nil, err
 	}
 	w.object = t
-	if err := w.identifyKind(); err != nil {
+	if err := w.identifyDocument(); err != nil {
 		return nil, err
 	}
 	if err := conform(ctx, w); err != nil {

@@ -70,6 +70,18 @@ func appendBookmark(dst []byte, kind, apiVersion string, rev storage.Revision, e
 func (c *call) renderer(form negotiate.Result) renderer {
 	r := c.served.Resource
 	version := "meta." + c.engine.GroupDomain() + "/" + string(form.Version)
+	switch {
+	case form.MediaType == negotiate.Protobuf && form.As == negotiate.Object:
+		return &protobufs{
+			proto: &c.proto, descriptor: r.Protobuf, apiVersion: r.APIVersion(), kind: r.Names.Kind, listKind: r.Names.ListKind,
+			text: &whole{lines: lines{r.Names.Kind, r.APIVersion()}},
+		}
+	case form.MediaType == negotiate.Protobuf:
+		return &protobufs{
+			proto: &c.proto, descriptor: c.proto.partial, apiVersion: version, kind: "PartialObjectMetadata", listKind: "PartialObjectMetadataList",
+			text: &partials{lines: lines{"PartialObjectMetadata", version}, Metadata: table.NewMetadata(version)},
+		}
+	}
 	switch form.As {
 	case negotiate.Table:
 		return &tables{

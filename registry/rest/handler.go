@@ -48,6 +48,7 @@ type Options struct {
 type Handler struct {
 	engine *registry.Engine
 	opts   Options
+	proto  messages
 }
 
 // New returns a handler for the resources of e, whatever they are at the time of a request.
@@ -67,7 +68,7 @@ func New(e *registry.Engine, o Options) *Handler {
 	if o.Draining == nil {
 		o.Draining = context.Background()
 	}
-	return &Handler{engine: e, opts: o}
+	return &Handler{engine: e, opts: o, proto: describeMessages()}
 }
 
 // call is one request on its way through the handler.
@@ -171,7 +172,9 @@ func (c *call) collection() registry.Target {
 
 // offer says in which forms an answer about stored objects can be given.
 func (c *call) offer() negotiate.Offer {
-	return negotiate.Offer{GroupDomain: c.engine.GroupDomain(), Table: true, Metadata: true}
+	return negotiate.Offer{
+		GroupDomain: c.engine.GroupDomain(), Table: true, Metadata: true, Protobuf: c.served.Resource.Protobuf != nil,
+	}
 }
 
 // readRequest translates the query of a read.

@@ -7,6 +7,7 @@ import (
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/negotiate"
 	"github.com/kindwright/kindwright/internal/patch"
+	"github.com/kindwright/kindwright/internal/protobuf"
 	"github.com/kindwright/kindwright/internal/request"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
@@ -19,7 +20,7 @@ func (c *call) create() error {
 		return err
 	}
 	return c.write(http.StatusOK, func(ctx context.Context) (*registry.Result, error) {
-		body, err := c.body()
+		body, err := c.body(c.served.Resource.Protobuf)
 		if err != nil {
 			return nil, err
 		}
@@ -36,7 +37,7 @@ func (c *call) update() error {
 		mayCreate = func(ctx context.Context) error { return c.opts.MayCreate(ctx, c.info) }
 	}
 	return c.write(http.StatusOK, func(ctx context.Context) (*registry.Result, error) {
-		body, err := c.body()
+		body, err := c.body(c.served.Resource.Protobuf)
 		if err != nil {
 			return nil, err
 		}
@@ -80,13 +81,17 @@ func (c *call) write(code int, do func(context.Context) (*registry.Result, error
 		code = http.StatusCreated
 	}
 	if result.Entry == nil {
-		form.As = negotiate.Object
-		return c.send(c.opts.Output.Write(c.w, c.r, form, code, result.Document))
+		r := c.served.Resource
+		return c.document(form, code, r.Protobuf, r.APIVersion(), r.Names.Kind, result.Document)
 	}
 	return c.answerObject(form, code, result.Entry)
 }
 
-func (c *call) body() ([]byte, error) {
+// body reads the body of the request as JSON. d is what it is read with when it comes as protobuf.
+func (c *call) body(d *protobuf.Descriptor) ([]byte, error) {
+	if c.isProtobuf() {
+		return c.readProtobuf(d)
+	}
 	return negotiate.ReadBody(c.w, c.r, negotiate.BodyOptions{Authenticated: authenticated(c.r.Context())})
 }
 
@@ -158,8 +163,7 @@ func (c *call) answerSuccess(form negotiate.Result, details *meta.StatusDetails)
 	if err != nil {
 		return status.Internal(err)
 	}
-	form.As = negotiate.Object
-	return c.send(c.opts.Output.Write(c.w, c.r, form, http.StatusOK, document))
+	return c.document(form, http.StatusOK, c.proto.status, "v1", "Status", document)
 }
 
 // deleteOptions reads the options of a deletion. A body wins: where there is one, those of the query do not count
@@ -167,7 +171,7 @@ func (c *call) answerSuccess(form negotiate.Result, details *meta.StatusDetails)
 func (c *call) deleteOptions() (request.Query, registry.DeleteOptions, error) {
 	q := c.info.Query
 	var o registry.DeleteOptions
-	body, err := c.body()
+	body, err := c.body(c.proto.deleteOptions)
 	if err != nil {
 		return q, o, err
 	}

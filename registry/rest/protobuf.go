@@ -1,0 +1,129 @@
+package rest
+
+import (
+	"fmt"
+	"reflect"
+
+	"github.com/kindwright/kindwright/internal/negotiate"
+	"github.com/kindwright/kindwright/internal/protobuf"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/status"
+	"github.com/kindwright/kindwright/storage"
+	"github.com/kindwright/kindwright/watch"
+)
+
+// messages knows the documents that every kind shares, in their protobuf form.
+type messages struct {
+	status, partial, deleteOptions *protobuf.Descriptor
+}
+
+func describeMessages() messages {
+	return messages{
+		status:        mustDescribe[meta.Status](),
+		partial:       mustDescribe[meta.PartialObjectMetadata](),
+		deleteOptions: mustDescribe[meta.DeleteOptions](),
+	}
+}
+
+// mustDescribe is for types of our own, whose tags do not change at run time.
+func mustDescribe[T any]() *protobuf.Descriptor {
+	d, ok, err := protobuf.Describe(reflect.TypeFor[T]())
+	if err != nil || !ok {
+		panic(fmt.Sprintf("rest: %s has no protobuf form: %v", reflect.TypeFor[T](), err))
+	}
+	return d
+}
+
+// protobufs writes objects, or their metadata, as protobuf. The JSON of what is written comes from text.
+type protobufs struct {
+	proto                      *messages
+	descriptor                 *protobuf.Descriptor
+	apiVersion, kind, listKind string
+	text                       renderer
+
+	scratch []byte
+	items   []byte // of a list, whose head needs to know how long they are
+}
+
+func (f *protobufs) object(dst []byte, e *watch.Entry) (_ []byte, err error) {
+	if f.scratch, err = f.text.object(f.scratch[:0], e); err != nil {
+		return dst, err
+	}
+	return f.descriptor.AppendObject(dst, f.apiVersion, f.kind, f.scratch)
+}
+
+// event and bookmark append JSON: frame makes a message of it.
+func (f *protobufs) event(dst []byte, e *watch.Event) ([]byte, error) { return f.text.event(dst, e) }
+
+func (f *protobufs) bookmark(dst []byte, rev storage.Revision, end bool) ([]byte, error) {
+	return f.text.bookmark(dst, rev, end)
+}
+
+func (f *protobufs) frame(dst []byte, event meta.EventType, object func([]byte) ([]byte, error)) (_ []byte, err error) {
+	if f.scratch, err = object(f.scratch[:0]); err != nil {
+		return dst, err
+	}
+	if event == meta.Error {
+		return f.proto.status.AppendEvent(dst, event, "v1", "Status", f.scratch)
+	}
+	return f.descriptor.AppendEvent(dst, event, f.apiVersion, f.kind, f.scratch)
+}
+
+func (f *protobufs) head(dst []byte, _ *registry.List) ([]byte, error) { return dst, nil }
+
+func (f *protobufs) item(dst []byte, e *watch.Entry) (_ []byte, err error) {
+	if f.scratch, err = f.text.object(f.scratch[:0], e); err != nil {
+		return dst, err
+	}
+	f.items, err = f.descriptor.AppendItem(f.items, f.scratch)
+	return dst, err
+}
+
+func (f *protobufs) tail(dst []byte, l *registry.List) ([]byte, error) {
+	head := protobuf.ListHead{APIVersion: f.apiVersion, Kind: f.listKind, Metadata: listMeta(l), ItemBytes: len(f.items)}
+	return protobuf.AppendTail(append(head.Append(dst), f.items...)), nil
+}
+
+// document sends a JSON document that is not a stored object, in the form that was agreed on.
+func (c *call) document(form negotiate.Result, code int, d *protobuf.Descriptor, apiVersion, kind string, document []byte) error {
+	form.As = negotiate.Object
+	if form.MediaType == negotiate.Protobuf {
+		if d == nil {
+			form.MediaType = negotiate.JSON // metadata were asked for, of a kind that has no protobuf form
+		} else {
+			message, err := d.AppendObject(make([]byte, 0, len(document)), apiVersion, kind, document)
+			if err != nil {
+				return status.Internal(fmt.Errorf("write a %s as protobuf: %w", kind, err))
+			}
+			document = message
+		}
+	}
+	return c.send(c.opts.Output.Write(c.w, c.r, form, code, document))
+}
+
+// readProtobuf reads a body that was announced as protobuf, as JSON.
+func (c *call) readProtobuf(d *protobuf.Descriptor) ([]byte, error) {
+	if d == nil {
+		return nil, status.UnsupportedMediaType([]string{negotiate.JSON.String(), negotiate.YAML.String()})
+	}
+	raw, err := negotiate.ReadRaw(c.w, c.r, negotiate.MaxBodyBytes)
+	if err != nil || len(raw) == 0 {
+		return nil, err
+	}
+	out, err := d.AppendDocument(nil, raw, negotiate.MaxBodyBytes)
+	if err != nil {
+		return nil, status.BadRequest("the body of the request cannot be read: %v", err)
+	}
+	return out, nil
+}
+
+// isProtobuf tells whether the body was announced as protobuf.
+func (c *call) isProtobuf() bool {
+	fields := c.r.Header["Content-Type"]
+	if len(fields) != 1 {
+		return false
+	}
+	mediaType, ok := negotiate.ContentType(fields[0])
+	return ok && mediaType == protobuf.MediaType
+}
