@@ -76,8 +76,9 @@ type Backend interface {
 
 	// Close ends the backend: running watches end with ErrClosed, running calls
 	// finish or fail with ErrClosed (a commit whose fate is open with
-	// ErrUnknownOutcome), later calls fail with ErrClosed. It returns when
-	// nothing of the backend runs any more. Closing again returns nil.
+	// ErrUnknownOutcome), later calls fail with ErrClosed. It returns when no
+	// goroutine of the backend's own runs any more; readers of watches are not
+	// waited for. Closing again returns nil.
 	Close() error
 }
 

@@ -32,9 +32,10 @@
 // Every commit that changes something takes one [Revision] for all its changes.
 // Revisions increase, order all commits of the store, and are never reused: not
 // after a failed commit, not after a restart, not after a restore from backup.
-// Gaps are legal. A store that begins without a past begins above anything that
-// may have been issued before under its name; storage/memory takes the current
-// time in microseconds. The current revision is never 0.
+// Gaps are legal. A store opened again goes on where it was closed. A store that
+// begins without a past begins above anything that may have been issued before
+// under its name; storage/memory takes the current time in microseconds. The
+// current revision is never 0.
 //
 // # Commits
 //
@@ -104,8 +105,10 @@
 //
 // Close may come at any time. Running watches end with ErrClosed, calls under way
 // finish or fail, a commit whose fate is open with ErrUnknownOutcome; later calls
-// fail with ErrClosed. When Close returns nothing of the backend runs any more.
-// A second Close returns nil.
+// fail with ErrClosed. When Close returns, no goroutine of the backend's own runs
+// any more and what it held is released. It does not wait for readers of watches,
+// which notice at their next step; one of them may even be its caller. A second
+// Close returns nil.
 //
 // # Ownership
 //

@@ -20,14 +20,14 @@ const (
 // it is escaped (see [ObjectKey]), so the prefix of "apps" does not reach into
 // "apps/deployments", nor that of "widgets" into "widgetsets" (rule 24).
 func ResourcePrefix(storageName string) string {
-	return resourceRoot + escape(storageName) + "/"
+	return join(resourceRoot, storageName)
 }
 
 // NamespacePrefix is the prefix of a resource's objects in one namespace:
 // "/r/<storage name>/<namespace>/". The prefix of "team" does not reach into
 // "team-a". With an empty namespace it holds the cluster-scoped objects.
 func NamespacePrefix(storageName, namespace string) string {
-	return resourceRoot + escape(storageName) + "/" + escape(namespace) + "/"
+	return join(resourceRoot, storageName, namespace)
 }
 
 // ObjectKey is the key of one object: "/r/<storage name>/<namespace>/<name>/",
@@ -36,7 +36,7 @@ func NamespacePrefix(storageName, namespace string) string {
 // have different keys and no name reaches beyond its place. An object's own
 // names contain neither; a storage name such as "example.dev/widgets" does.
 func ObjectKey(storageName, namespace, name string) string {
-	return resourceRoot + escape(storageName) + "/" + escape(namespace) + "/" + escape(name) + "/"
+	return join(resourceRoot, storageName, namespace, name)
 }
 
 // SplitObjectKey takes apart what [ObjectKey] put together. It is false for
@@ -65,46 +65,53 @@ func SplitObjectKey(key string) (storageName, namespace, name string, ok bool) {
 // SysKey is the key of a record that is never served: "/sys/<part>/<part>/",
 // with the escapes of [ObjectKey]. Prefixes of such keys are made with it too.
 func SysKey(parts ...string) string {
+	return join(systemRoot, parts...)
+}
+
+// tenantPrefix is the prefix under which [Prefix] keeps a tenant's keys, without
+// the final slash: every key begins with one.
+func tenantPrefix(tenant string) string {
+	return strings.TrimSuffix(join(tenantRoot, tenant), "/")
+}
+
+// join ends each segment with a slash and escapes the slashes within. Keys are
+// made for every request, so it allocates the result and nothing else.
+func join(root string, segments ...string) string {
+	n := len(root)
+	for _, s := range segments {
+		n += len(s) + len("/")
+		for i := range len(s) {
+			if s[i] == '/' || s[i] == '%' {
+				n += len("25")
+			}
+		}
+	}
 	var b strings.Builder
-	b.WriteString(systemRoot)
-	for _, p := range parts {
-		b.WriteString(escape(p))
+	b.Grow(n)
+	b.WriteString(root)
+	for _, s := range segments {
+		for i := range len(s) {
+			switch s[i] {
+			case '%':
+				b.WriteString("%25")
+			case '/':
+				b.WriteString("%2F")
+			default:
+				b.WriteByte(s[i])
+			}
+		}
 		b.WriteByte('/')
 	}
 	return b.String()
 }
 
-// tenantPrefix is the prefix under which [Prefix] keeps a tenant's keys, without
-// the final slash: every key begins with one.
-func tenantPrefix(tenant string) string { return tenantRoot + escape(tenant) }
-
-// escape makes any text one segment of a key. Almost every segment passes
-// through unchanged and unallocated.
-func escape(s string) string {
-	if !strings.ContainsAny(s, "/%") {
-		return s
-	}
-	var b strings.Builder
-	b.Grow(len(s) + 8)
-	for i := range len(s) {
-		switch s[i] {
-		case '%':
-			b.WriteString("%25")
-		case '/':
-			b.WriteString("%2F")
-		default:
-			b.WriteByte(s[i])
-		}
-	}
-	return b.String()
-}
-
-// unescape reverses escape and refuses what escape does not write.
+// unescape reverses the escapes of join and refuses what join does not write.
 func unescape(s string) (string, bool) {
 	if strings.IndexByte(s, '%') < 0 {
 		return s, true
 	}
 	var b strings.Builder
+	b.Grow(len(s))
 	for i := 0; i < len(s); i++ {
 		if s[i] != '%' {
 			b.WriteByte(s[i])

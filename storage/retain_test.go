@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -99,13 +100,13 @@ func TestRetainCompactsNothingInTheFirstWindowAfterAStart(t *testing.T) {
 type counting struct {
 	storage.Backend
 	compactions []storage.Revision
-	fail        error
+	fails       atomic.Bool
 }
 
 func (c *counting) Compact(ctx context.Context, at storage.Revision) error {
 	c.compactions = append(c.compactions, at)
-	if c.fail != nil {
-		return c.fail
+	if c.fails.Load() {
+		return errors.New("no connection")
 	}
 	return c.Backend.Compact(ctx, at)
 }
@@ -125,7 +126,8 @@ func TestRetainOfAnIdleStoreDoesNextToNothing(t *testing.T) {
 
 func TestRetainTriesAgainAfterAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &counting{Backend: memory.New(), fail: errors.New("no connection")}
+		c := &counting{Backend: memory.New()}
+		c.fails.Store(true)
 		var observed int
 		s := storage.New(c, storage.WithObserver(func(o storage.Observation) {
 			if o.Op == "compact" && o.Err != nil {
@@ -139,7 +141,7 @@ func TestRetainTriesAgainAfterAFailure(t *testing.T) {
 			synctest.Wait()
 			require.True(t, readable(t, s, old))
 			require.Positive(t, observed)
-			c.fail = nil
+			c.fails.Store(false)
 			time.Sleep(every)
 			synctest.Wait()
 			require.False(t, readable(t, s, old))

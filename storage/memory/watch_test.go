@@ -156,3 +156,74 @@ func TestLongHistoryIsReadInSteps(t *testing.T) {
 	}
 	require.Equal(t, 3*watchStep+2, n)
 }
+
+// The next tests walk and park by hand, to be at the one moment that matters.
+
+func subscribed(t *testing.T, db *DB, prefix string) *watcher {
+	w, err := db.subscribe(t.Context(), prefix, db.current)
+	require.NoError(t, err)
+	return w
+}
+
+func TestACommitBetweenWalkAndParkIsNotMissed(t *testing.T) {
+	db := New()
+	w := subscribed(t, db, "/r/")
+	_, err := w.walk()
+	require.NoError(t, err)
+	rev := put(t, db, key("a"))
+	require.False(t, w.park(), "it must walk again")
+	_, err = w.walk()
+	require.NoError(t, err)
+	require.Len(t, w.ready, 1)
+	require.Equal(t, rev, w.ready[0].Revision)
+	require.NoError(t, db.Close())
+}
+
+func TestAWatchThatParksBehindIsToldWhenSomebodyAsks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := New()
+		w := subscribed(t, db, "/r/none/")
+		rev := put(t, db, key("foreign")) // while it is not parked
+		_, err := w.walk()
+		require.NoError(t, err)
+		require.True(t, w.park(), "nobody has asked: no need to tell")
+		_, err = db.Revision(t.Context())
+		require.NoError(t, err)
+		require.False(t, w.parked, "woken")
+		require.NoError(t, w.next(t.Context()))
+		require.Equal(t, []storage.Batch{{Revision: rev, Progress: true}}, w.ready)
+		require.False(t, db.watchers.behind, "further questions cost nothing")
+		require.NoError(t, db.Close())
+	})
+}
+
+func TestAWatchThatBeginsBehindIsToldAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := New()
+		start := db.current
+		rev := put(t, db, key("foreign"))
+		r := read(t.Context(), db, "/r/none/", start)
+		synctest.Wait()
+		require.Equal(t, []storage.Batch{{Revision: rev, Progress: true}}, r.batches)
+		require.NoError(t, db.Close())
+	})
+}
+
+// Rule 4: an idle kind, many foreign writes, compaction; no watch ends.
+func TestRule4_CompactionDoesNotOvertakeASleepingWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := New()
+		r := read(t.Context(), db, storage.ResourcePrefix("idle"), db.current)
+		synctest.Wait()
+		var last storage.Revision
+		for range 10_000 {
+			last = put(t, db, key("foreign"))
+		}
+		require.NoError(t, db.Compact(t.Context(), last))
+		rev := put(t, db, storage.ObjectKey("idle", "", "a"))
+		synctest.Wait()
+		require.NoError(t, r.end)
+		require.Equal(t, rev, r.batches[len(r.batches)-1].Revision)
+		require.NoError(t, db.Close())
+	})
+}

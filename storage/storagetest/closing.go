@@ -56,10 +56,9 @@ func closeUnderLoad(s *scene) {
 	var lock sync.Mutex
 	acknowledged := map[storage.Revision]string{}
 	unknown := map[string]bool{}
-	var running sync.WaitGroup
 	enough := make(chan struct{})
 	for w := range 4 {
-		running.Go(func() {
+		s.running.Go(func() {
 			for i := 0; ; i++ {
 				value := fmt.Sprintf("%d/%d", w, i)
 				rev, err := s.Commit(s.ctx, []storage.Op{storage.Put(widget(fmt.Sprint(w)), []byte(value), storage.Any)})
@@ -80,7 +79,7 @@ func closeUnderLoad(s *scene) {
 			}
 		})
 	}
-	running.Go(func() {
+	s.running.Go(func() {
 		for {
 			if _, err := s.List(s.ctx, storage.ListRequest{Limit: 10}); err != nil {
 				if !errors.Is(err, storage.ErrClosed) {
@@ -96,7 +95,7 @@ func closeUnderLoad(s *scene) {
 	}
 	s.closed = true
 	require.NoError(s, s.Close())
-	running.Wait()
+	s.running.Wait()
 	if s.harness.Reopen == nil || s.ctx.Err() != nil {
 		return
 	}

@@ -93,12 +93,12 @@ func watchUnderWriters(s *scene) {
 	one := s.follow(widget("3"), start)
 	var acknowledged map[storage.Revision][]storage.Op
 	done := make(chan struct{})
-	go func() {
+	s.running.Go(func() {
 		defer close(done)
 		acknowledged = s.write(6, 40, func(w, i int) []storage.Op {
 			return []storage.Op{storage.Put(widget(fmt.Sprint(i%5)), fmt.Appendf(nil, "%d/%d", w, i), storage.Any)}
 		})
-	}()
+	})
 	// Read while the writers write, as far as that is known from here.
 	var got []storage.Batch
 	for len(got) < 100 {
@@ -131,7 +131,7 @@ func progressUnderWriters(s *scene) {
 	f := s.follow(storage.ResourcePrefix("widgets"), start)
 	var acknowledged map[storage.Revision][]storage.Op
 	done := make(chan struct{})
-	go func() {
+	s.running.Go(func() {
 		defer close(done)
 		acknowledged = s.write(4, 60, func(w, i int) []storage.Op {
 			key := gadget(fmt.Sprint(w)) // mostly foreign, so that there is much progress
@@ -140,7 +140,7 @@ func progressUnderWriters(s *scene) {
 			}
 			return []storage.Op{storage.Put(key, []byte("x"), storage.Any)}
 		})
-	}()
+	})
 	// The follower's order refuses a change at or below a progress revision.
 	var got []storage.Revision
 	for len(got) < 10 {
@@ -166,10 +166,10 @@ func listsUnderWriters(s *scene) {
 	}
 	s.commit(pair(0)...)
 	done := make(chan struct{})
-	go func() {
+	s.running.Go(func() {
 		defer close(done)
 		s.write(3, 60, func(w, i int) []storage.Op { return pair(w*100 + i) })
-	}()
+	})
 	for running := true; running; {
 		select {
 		case <-done:
@@ -188,12 +188,12 @@ func readsUnderCompaction(s *scene) {
 	start := s.current()
 	f := s.follow("", start)
 	done := make(chan struct{})
-	go func() {
+	s.running.Go(func() {
 		defer close(done)
 		s.write(2, 60, func(w, i int) []storage.Op {
 			return []storage.Op{storage.Put(widget(fmt.Sprint(w, i%5)), fmt.Append(nil, i), storage.Any)}
 		})
-	}()
+	})
 	n := 0
 	for n < 120 {
 		b := f.next()

@@ -1,12 +1,12 @@
 package storagetest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"sort"
 	"testing"
 	"time"
 
@@ -113,20 +113,32 @@ func checkNewest(ctx context.Context, b storage.Backend, head storage.Revision) 
 	return newest, nil
 }
 
-// compactedRevision finds the oldest revision that can be listed.
+// compactedRevision finds the oldest revision that can be listed, by halving.
 func compactedRevision(ctx context.Context, b storage.Backend, head storage.Revision) (storage.Revision, error) {
-	var failed error
-	n := sort.Search(int(head), func(n int) bool {
-		_, err := b.List(ctx, storage.ListRequest{At: storage.Revision(n + 1), Limit: 1})
-		if err != nil && !errors.Is(err, storage.ErrCompacted) {
-			failed = err
+	listable := func(at storage.Revision) (bool, error) {
+		_, err := b.List(ctx, storage.ListRequest{At: at, Limit: 1})
+		if errors.Is(err, storage.ErrCompacted) {
+			return false, nil
 		}
-		return err == nil
-	})
-	if failed == nil && n == int(head) {
-		failed = fmt.Errorf("the current revision %d cannot be listed", head)
+		return err == nil, err
 	}
-	return storage.Revision(n + 1), failed
+	if ok, err := listable(head); err != nil || !ok {
+		return 0, fmt.Errorf("the current revision %d cannot be listed (%w)", head, cmp.Or(err, storage.ErrCompacted))
+	}
+	below, oldest := storage.Revision(0), head // 0 stands for now and is never asked
+	for below+1 < oldest {
+		middle := below + (oldest-below)/2
+		ok, err := listable(middle)
+		if err != nil {
+			return 0, err
+		}
+		if ok {
+			oldest = middle
+		} else {
+			below = middle
+		}
+	}
+	return oldest, nil
 }
 
 // state is what all keys are at one revision.

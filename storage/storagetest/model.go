@@ -1,6 +1,7 @@
 package storagetest
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -100,7 +101,7 @@ func (m *model) list(prefix, after string, at storage.Revision) []storage.Record
 func (m *model) watch(prefix string, after storage.Revision) []modelCommit {
 	var commits []modelCommit
 	first, _ := slices.BinarySearchFunc(m.commits, after+1, func(c modelCommit, rev storage.Revision) int {
-		return int(int64(c.revision - rev))
+		return cmp.Compare(c.revision, rev)
 	})
 	for _, c := range m.commits[first:] {
 		var changes []storage.Change

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -56,7 +57,8 @@ type scene struct {
 	ctx       context.Context // ends when the case takes longer than patience
 	cancel    context.CancelFunc
 	followers []*follower
-	closed    bool // the case closed the backend itself
+	running   sync.WaitGroup // goroutines of the case; they end with ctx or with the backend
+	closed    bool           // the case closed the backend itself
 }
 
 // leave releases what the scene holds, after success and after failure.
@@ -68,6 +70,7 @@ func (s *scene) leave() {
 			s.Errorf("closing the backend: %v", err)
 		}
 	}
+	s.running.Wait()
 }
 
 func (s *scene) stopFollowers() {
