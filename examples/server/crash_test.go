@@ -519,6 +519,8 @@ func (c *crash) audit(begun *listed) {
 
 // summary counts what the run has proved something about.
 func (c *crash) summary(kills int) string {
+	c.all.mu.Lock()
+	defer c.all.mu.Unlock()
 	c.journal.mu.Lock()
 	defer c.journal.mu.Unlock()
 	open, happened := 0, 0
