@@ -9,8 +9,8 @@ import (
 
 // connectionLog leads what net/http has to say about connections to the server's logger. Most of it is the noise of
 // clients that go away in the middle of a handshake.
-func (s *Server) connectionLog() *log.Logger {
-	return log.New(lineLogger{s.cfg.log.V(1)}, "", 0)
+func (s *Server) connectionLog() *log.Logger { //nolint:forbidigo // the type net/http asks for; what it says goes to the caller's logr.Logger
+	return log.New(lineLogger{s.cfg.log.V(1)}, "", 0) //nolint:forbidigo // likewise
 }
 
 type lineLogger struct{ to logr.Logger }

@@ -32,7 +32,7 @@ func Example() {
 		return authn.User{Name: name}, ok, nil
 	})
 	db := memory.New()
-	defer db.Close()
+	defer func() { _ = db.Close() }()
 	api, err := kindwright.New(db,
 		kindwright.Serve(books),
 		kindwright.Authenticate(login),
@@ -66,7 +66,7 @@ func Example() {
 // The chain is a list; middleware of the host's own goes in front of a link by name.
 func ExampleBefore() {
 	db := memory.New()
-	defer db.Close()
+	defer func() { _ = db.Close() }()
 	srv, err := kindwright.New(db, kindwright.Before("authorize", func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("X-Tenant", "acme")

@@ -87,10 +87,17 @@ func (h *host) request(method, path, body string, headers ...string) *http.Respo
 			req.Header.Set(headers[i], headers[i+1])
 		}
 	}
-	res, err := http.DefaultTransport.RoundTrip(req)
+	res, err := h.transport().RoundTrip(req)
 	require.NoError(h.t, err)
 	h.t.Cleanup(func() { _ = res.Body.Close() })
 	return res
+}
+
+// transport returns a transport that follows no redirect and shares no connection with other tests.
+func (h *host) transport() http.RoundTripper {
+	tr := &http.Transport{DisableKeepAlives: true}
+	h.t.Cleanup(tr.CloseIdleConnections)
+	return tr
 }
 
 // do sends a request and decodes its JSON answer.
@@ -412,7 +419,7 @@ func TestNewReportsEverythingThatIsWrong(t *testing.T) {
 	_, err := kindwright.New(nil)
 	require.ErrorContains(t, err, "storage backend is required")
 	b := memory.New()
-	defer b.Close()
+	defer func() { require.NoError(t, b.Close()) }()
 	_, err = kindwright.New(b, kindwright.WithPathPrefix("shop"), kindwright.WithHistory(-1), kindwright.Serve(nil))
 	require.ErrorContains(t, err, "WithPathPrefix")
 	require.ErrorContains(t, err, "WithHistory")
@@ -432,7 +439,7 @@ func TestTwoServersShareNothing(t *testing.T) {
 
 func TestBeforeStartAndAfterTheEnd503(t *testing.T) {
 	b := memory.New()
-	defer b.Close()
+	defer func() { require.NoError(t, b.Close()) }()
 	srv, err := kindwright.New(b, kindwright.Serve(gadgets()), kindwright.Authenticate(header))
 	require.NoError(t, err)
 	ask := func(path string) *httptest.ResponseRecorder {

@@ -61,12 +61,12 @@ func pass() authn.Authenticator {
 func serve(t *testing.T, a authn.Authenticator, r *http.Request, opts ...authn.Option) (w *httptest.ResponseRecorder, u authn.User, inner *http.Request) {
 	t.Helper()
 	w = httptest.NewRecorder()
+	ok := true
 	authn.Middleware(a, opts...)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		var ok bool
 		inner = r
 		u, ok = authn.UserFrom(r.Context())
-		require.True(t, ok)
 	})).ServeHTTP(w, r)
+	require.True(t, ok)
 	return w, u, inner
 }
 

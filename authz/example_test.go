@@ -29,7 +29,7 @@ func Example() {
 		return authz.Attributes{Verb: verb, Path: r.URL.Path}, nil
 	}
 	handler := authz.Middleware(authz.Union(authz.Masters(), open, readers), attributes)(
-		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "served") }))
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, "served") }))
 
 	ask := func(u authn.User, method, path string) {
 		r := httptest.NewRequest(method, path, nil)

@@ -200,9 +200,22 @@ func TestObjectMetaIsReachedThroughStructsThatEmbedIt(t *testing.T) {
 func TestProtobufTags(t *testing.T) {
 	seen := map[reflect.Type]bool{}
 	for _, v := range []any{
-		meta.PartialObjectMetadataList{}, meta.Status{}, meta.ListOptions{}, meta.GetOptions{}, meta.CreateOptions{}, meta.UpdateOptions{}, meta.PatchOptions{},
-		meta.DeleteOptions{}, meta.APIVersions{}, meta.APIGroupList{}, meta.APIResourceList{}, meta.APIGroupDiscoveryList{}, meta.RootPaths{}, meta.LabelSelector{},
-		meta.WatchEvent{}, meta.Condition{},
+		meta.PartialObjectMetadataList{},
+		meta.Status{},
+		meta.ListOptions{},
+		meta.GetOptions{},
+		meta.CreateOptions{},
+		meta.UpdateOptions{},
+		meta.PatchOptions{},
+		meta.DeleteOptions{},
+		meta.APIVersions{},
+		meta.APIGroupList{},
+		meta.APIResourceList{},
+		meta.APIGroupDiscoveryList{},
+		meta.RootPaths{},
+		meta.LabelSelector{},
+		meta.WatchEvent{},
+		meta.Condition{},
 	} {
 		checkProtobuf(t, seen, reflect.TypeOf(v))
 	}

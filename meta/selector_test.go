@@ -376,7 +376,7 @@ func FuzzSelector(f *testing.F) {
 func slowMatch(reqs []meta.Requirement, m map[string]string) bool {
 	for _, r := range reqs {
 		value, there := m[r.Key]
-		ok := false
+		var ok bool
 		switch r.Op {
 		case meta.In:
 			ok = there && slices.Contains(r.Values, value)

@@ -19,13 +19,13 @@ import (
 func benchBackends(b *testing.B, bench func(b *testing.B, e *registry.Engine)) {
 	b.Run("memory", func(b *testing.B) {
 		db := memory.New()
-		defer db.Close()
+		defer func() { require.NoError(b, db.Close()) }()
 		bench(b, startBench(b, db))
 	})
 	b.Run("bbolt", func(b *testing.B) {
 		db, err := bbolt.Open(b.TempDir() + "/db")
 		require.NoError(b, err)
-		defer db.Close()
+		defer func() { require.NoError(b, db.Close()) }()
 		bench(b, startBench(b, db))
 	})
 }
@@ -102,7 +102,7 @@ func BenchmarkMergePatch(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			n++
-			if _, err := merge(e, b.Context(), named("x"), fmt.Sprintf(`{"spec":{"size":%d}}`, n%1000+1)); err != nil {
+			if _, err := merge(b.Context(), e, named("x"), fmt.Sprintf(`{"spec":{"size":%d}}`, n%1000+1)); err != nil {
 				b.Fatal(err)
 			}
 		}

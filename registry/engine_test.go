@@ -52,8 +52,10 @@ func widgets() registry.Kind[widget] {
 }
 
 func zones() registry.Kind[widget] {
-	return registry.Kind[widget]{Group: "example.dev", Version: "v1", Plural: "zones", Name: "Zone", ClusterScoped: true, NoStatus: true,
-		Writes: registry.WriteRules{RequireVersion: true, CreateOnUpdate: true}}
+	return registry.Kind[widget]{
+		Group: "example.dev", Version: "v1", Plural: "zones", Name: "Zone", ClusterScoped: true, NoStatus: true,
+		Writes: registry.WriteRules{RequireVersion: true, CreateOnUpdate: true},
+	}
 }
 
 // backends is what every test of the engine runs on.
@@ -132,7 +134,7 @@ func create(t *testing.T, e *registry.Engine, name string) registry.Tree {
 	return tree(t, r)
 }
 
-func merge(e *registry.Engine, ctx context.Context, target registry.Target, p string) (*registry.Result, error) {
+func merge(ctx context.Context, e *registry.Engine, target registry.Target, p string) (*registry.Result, error) {
 	return e.Patch(ctx, target, registry.PatchRequest{Type: patch.MergePatch, Body: []byte(p)}, registry.WriteOptions{})
 }
 
@@ -295,7 +297,7 @@ func TestP7_P8_BodyAndURLMustAgree(t *testing.T) {
 			_, err := e.Create(t.Context(), inA, []byte(`{}{}`), registry.WriteOptions{})
 			return err
 		},
-		"patched name": func() error { _, err := merge(e, t.Context(), named("x"), `{"metadata":{"name":"y"}}`); return err },
+		"patched name": func() error { _, err := merge(t.Context(), e, named("x"), `{"metadata":{"name":"y"}}`); return err },
 	} {
 		require.Equal(t, meta.ReasonBadRequest, reason(t, call()), name)
 	}
@@ -347,7 +349,7 @@ func TestUPDATE_09_NoChangeNoWrite(t *testing.T) {
 		r, err := e.Update(t.Context(), named("x"), entry.AppendJSON(nil), registry.WriteOptions{}, nil)
 		require.NoError(t, err)
 		require.Equal(t, entry.Revision(), r.Entry.Revision())
-		_, err = merge(e, t.Context(), named("x"), `{"spec":{"color":"blue"}}`)
+		_, err = merge(t.Context(), e, named("x"), `{"spec":{"color":"blue"}}`)
 		require.NoError(t, err)
 		after, err := b.Revision(t.Context())
 		require.NoError(t, err)
@@ -371,11 +373,11 @@ func TestUPDATE_11_Z4_StatusAndSpecAreKeptApart(t *testing.T) {
 	require.Nil(t, at(got, "metadata", "labels"))
 	require.Equal(t, int64(1), at(got, "metadata", "generation"))
 
-	r, err = merge(e, t.Context(), named("x"), `{"spec":{"size":2},"status":{"phase":"Broken"}}`)
+	r, err = merge(t.Context(), e, named("x"), `{"spec":{"size":2},"status":{"phase":"Broken"}}`)
 	require.NoError(t, err)
 	require.Equal(t, "Ready", at(tree(t, r), "status", "phase"))
 	require.Equal(t, int64(2), at(tree(t, r), "metadata", "generation"))
-	r, err = merge(e, t.Context(), sub, `{"spec":{"size":7},"status":{"phase":"Done"}}`)
+	r, err = merge(t.Context(), e, sub, `{"spec":{"size":7},"status":{"phase":"Done"}}`)
 	require.NoError(t, err)
 	require.Equal(t, "Done", at(tree(t, r), "status", "phase"))
 	require.Equal(t, int64(2), at(tree(t, r), "spec", "size"))
@@ -401,15 +403,15 @@ func TestMETA_13_Finalizers(t *testing.T) {
 		require.Equal(t, meta.ReasonAlreadyExists, reason(t, err))
 		require.ErrorContains(t, err, "object is being deleted: ", "NAME-12")
 
-		_, err = merge(e, t.Context(), named("x"), `{"metadata":{"finalizers":["example.dev/hold","example.dev/also","example.dev/new"]}}`)
+		_, err = merge(t.Context(), e, named("x"), `{"metadata":{"finalizers":["example.dev/hold","example.dev/also","example.dev/new"]}}`)
 		require.ErrorContains(t, err, "no new finalizers can be added")
-		_, err = merge(e, t.Context(), named("x"), `{"metadata":{"finalizers":["example.dev/hold"],"deletionTimestamp":null}}`)
+		_, err = merge(t.Context(), e, named("x"), `{"metadata":{"finalizers":["example.dev/hold"],"deletionTimestamp":null}}`)
 		require.NoError(t, err)
 		entry, err := e.Get(t.Context(), named("x"), registry.ListRequest{})
 		require.NoError(t, err)
 		require.NotNil(t, entry.Facts().Deleted)
 
-		r, err = merge(e, t.Context(), named("x"), `{"metadata":{"finalizers":null}}`)
+		r, err = merge(t.Context(), e, named("x"), `{"metadata":{"finalizers":null}}`)
 		require.NoError(t, err)
 		require.True(t, r.Removed)
 		_, err = e.Get(t.Context(), named("x"), registry.ListRequest{})
@@ -426,7 +428,7 @@ func TestDEL_10_PoliciesLeaveFinalizersForACollector(t *testing.T) {
 		r, err := e.Delete(t.Context(), named("x"), registry.DeleteOptions{Propagation: policy})
 		require.NoError(t, err)
 		require.Equal(t, []any{finalizer}, at(tree(t, r), "metadata", "finalizers"))
-		r, err = merge(e, t.Context(), named("x"), `{"metadata":{"finalizers":[]}}`)
+		r, err = merge(t.Context(), e, named("x"), `{"metadata":{"finalizers":[]}}`)
 		require.NoError(t, err)
 		require.True(t, r.Removed)
 	}
@@ -435,7 +437,7 @@ func TestDEL_10_PoliciesLeaveFinalizersForACollector(t *testing.T) {
 func TestDEL_11_W9_Preconditions(t *testing.T) {
 	e := start(t, memory.New(), nil, widgets())
 	first := create(t, e, "x")
-	_, err := merge(e, t.Context(), named("x"), `{"spec":{"size":4}}`)
+	_, err := merge(t.Context(), e, named("x"), `{"spec":{"size":4}}`)
 	require.NoError(t, err)
 	rv, err := storage.ParseRevision(at(first, "metadata", "resourceVersion").(string))
 	require.NoError(t, err)
@@ -483,7 +485,7 @@ func TestPATCH_16_WritersOfDifferentFieldsSeeNoConflict(t *testing.T) {
 		errs := make([]error, 16)
 		for i := range errs {
 			group.Go(func() {
-				_, errs[i] = merge(e, t.Context(), named("x"), fmt.Sprintf(`{"metadata":{"labels":{"l%d":"v"}}}`, i))
+				_, errs[i] = merge(t.Context(), e, named("x"), fmt.Sprintf(`{"metadata":{"labels":{"l%d":"v"}}}`, i))
 			})
 		}
 		group.Wait()
@@ -499,11 +501,11 @@ func TestPATCH_16_WritersOfDifferentFieldsSeeNoConflict(t *testing.T) {
 func TestPATCH_04_AVersionInThePatchIsAPrecondition(t *testing.T) {
 	e := start(t, memory.New(), nil, widgets())
 	old := create(t, e, "x")
-	_, err := merge(e, t.Context(), named("x"), `{"spec":{"size":4}}`)
+	_, err := merge(t.Context(), e, named("x"), `{"spec":{"size":4}}`)
 	require.NoError(t, err)
-	_, err = merge(e, t.Context(), named("x"), fmt.Sprintf(`{"metadata":{"resourceVersion":%q},"spec":{"size":5}}`, at(old, "metadata", "resourceVersion")))
+	_, err = merge(t.Context(), e, named("x"), fmt.Sprintf(`{"metadata":{"resourceVersion":%q},"spec":{"size":5}}`, at(old, "metadata", "resourceVersion")))
 	require.Equal(t, meta.ReasonConflict, reason(t, err))
-	_, err = merge(e, t.Context(), named("absent"), `{}`)
+	_, err = merge(t.Context(), e, named("absent"), `{}`)
 	require.Equal(t, meta.ReasonNotFound, reason(t, err), "PATCH-13")
 }
 
@@ -514,13 +516,13 @@ func TestB13_PatchesDoNotReachWhatIsTheServers(t *testing.T) {
 		`{"metadata":{"creationTimestamp":null}}`, `{"metadata":{"generation":77}}`, `{"metadata":{"selfLink":"/x"}}`,
 		`{"metadata":{"deletionTimestamp":"2001-01-01T00:00:00Z"}}`, `{"kind":null}`, `{"apiVersion":null}`, `{"metadata":{"uid":null}}`,
 	} {
-		r, err := merge(e, t.Context(), named("x"), p)
+		r, err := merge(t.Context(), e, named("x"), p)
 		require.NoError(t, err, p)
 		require.Equal(t, old, tree(t, r), p)
 	}
-	_, err := merge(e, t.Context(), named("x"), `{"metadata":{"uid":"another"}}`)
+	_, err := merge(t.Context(), e, named("x"), `{"metadata":{"uid":"another"}}`)
 	require.Equal(t, meta.ReasonConflict, reason(t, err))
-	_, err = merge(e, t.Context(), named("x"), `{"kind":"Gadget"}`)
+	_, err = merge(t.Context(), e, named("x"), `{"kind":"Gadget"}`)
 	require.Equal(t, meta.ReasonBadRequest, reason(t, err))
 }
 
@@ -585,11 +587,11 @@ func TestRule20_StepsRunInOrderAndAdmissionSeesWhatIsStored(t *testing.T) {
 	require.Equal(t, stored["spec"], final["spec"])
 
 	order = nil
-	_, err = merge(e, t.Context(), named("x"), `{"spec":{"note":"ok"}}`)
+	_, err = merge(t.Context(), e, named("x"), `{"spec":{"note":"ok"}}`)
 	require.NoError(t, err)
 	require.Equal(t, []string{"default", "mutate", "default", "validate", "validateUpdate", "admit"}, order)
 	require.Equal(t, stored, before, "X1: the old object is what is stored")
-	_, err = merge(e, t.Context(), named("x"), `{"spec":{"note":"bad","size":0}}`)
+	_, err = merge(t.Context(), e, named("x"), `{"spec":{"note":"bad","size":0}}`)
 	require.Len(t, status.From(err).Status().Details.Causes, 2, "errors of schema and hook come together")
 }
 
@@ -734,7 +736,7 @@ func TestLIST_ExactAndFuture(t *testing.T) {
 func TestQUERY_20_SelectableFields(t *testing.T) {
 	e := start(t, memory.New(), nil, widgets())
 	create(t, e, "x")
-	_, err := merge(e, t.Context(), named("x"), `{"spec":{"owner":"eve"}}`)
+	_, err := merge(t.Context(), e, named("x"), `{"spec":{"owner":"eve"}}`)
 	require.NoError(t, err)
 	create(t, e, "y")
 	for selector, want := range map[string]int{"spec.owner=eve": 1, "spec.owner!=eve": 1, "metadata.name=y": 1, "metadata.namespace=b": 0, "spec.owner=": 1} {
@@ -780,7 +782,7 @@ func TestWATCH_FromVersionAndFromTheStart(t *testing.T) {
 		l, err := e.List(t.Context(), inA, registry.ListRequest{})
 		require.NoError(t, err)
 		create(t, e, "y")
-		_, err = merge(e, t.Context(), named("x"), `{"spec":{"size":4}}`)
+		_, err = merge(t.Context(), e, named("x"), `{"spec":{"size":4}}`)
 		require.NoError(t, err)
 		_, err = e.DeleteCollection(t.Context(), inA, registry.ListRequest{}, registry.DeleteOptions{})
 		require.NoError(t, err)

@@ -31,7 +31,7 @@ func Example() {
 		},
 	}
 	db := memory.New()
-	defer db.Close()
+	defer func() { _ = db.Close() }()
 	e, err := registry.New(registry.Config{Store: storage.New(db)})
 	if err != nil {
 		fmt.Println(err)

@@ -53,7 +53,7 @@ func TestSTORE_06_ObjectsExpireAndUpdatesRenew(t *testing.T) {
 		c, _, err := e.Watch(t.Context(), inA, registry.WatchRequest{SkipInitial: true})
 		require.NoError(t, err)
 		time.Sleep(40 * time.Minute)
-		_, err = merge(e, t.Context(), named("busy"), `{"spec":{"size":9}}`)
+		_, err = merge(t.Context(), e, named("busy"), `{"spec":{"size":9}}`)
 		require.NoError(t, err)
 		require.Equal(t, []string{"MODIFIED busy"}, follow(t, c, 1))
 		time.Sleep(21 * time.Minute)

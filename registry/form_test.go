@@ -29,12 +29,14 @@ var oldResource = meta.GroupVersionResource{Group: "old.example.dev", Version: "
 func twoForms() registry.Kind[widget] {
 	k := widgets()
 	k.Also = []registry.Form{registry.As(
-		registry.Kind[oldWidget]{Group: "old.example.dev", Version: "v1beta1", Plural: "oldwidgets", Name: "OldWidget",
+		registry.Kind[oldWidget]{
+			Group: "old.example.dev", Version: "v1beta1", Plural: "oldwidgets", Name: "OldWidget",
 			Validate: func(_ context.Context, w *oldWidget, f *status.Fields) {
 				if w.Keeper == "nobody" {
 					f.At("keeper").Invalid(w.Keeper, "must be somebody")
 				}
-			}},
+			},
+		},
 		func(o *oldWidget) (*widget, error) {
 			if o.Keeper == "broken" {
 				return nil, errors.New("secret reason")
@@ -81,10 +83,10 @@ func TestVER_15_OneStoreTwoForms(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, shown.Revision(), same.Entry.Revision(), "no change, no write, in any form")
 
-		r, err = merge(e, t.Context(), oldNamed, `{"width":5}`)
+		r, err = merge(t.Context(), e, oldNamed, `{"width":5}`)
 		require.NoError(t, err)
 		require.Equal(t, int64(5), at(tree(t, r), "width"))
-		_, err = merge(e, t.Context(), oldNamed, `{"keeper":"nobody"}`)
+		_, err = merge(t.Context(), e, oldNamed, `{"keeper":"nobody"}`)
 		require.ErrorContains(t, err, `OldWidget.old.example.dev "x" is invalid: keeper`)
 
 		for selector, want := range map[string]int{"keeper=eve": 1, "keeper=adam": 0, "metadata.name=x": 1} {

@@ -129,7 +129,8 @@ func (w *write) checkVersion() error {
 	case v == nil || ok && sent == "" || ok && sent == "0":
 		if w.resource().Writes.RequireVersion && !w.patching {
 			return status.Invalid(w.resource().GroupKind(), w.name(), []status.FieldError{
-				{Type: meta.CauseFieldValueInvalid, Field: "metadata.resourceVersion", Value: 0, Detail: "must be specified for an update"}})
+				{Type: meta.CauseFieldValueInvalid, Field: "metadata.resourceVersion", Value: 0, Detail: "must be specified for an update"},
+			})
 		}
 		return nil
 	case !ok:

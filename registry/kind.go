@@ -81,8 +81,10 @@ func (k Kind[T]) describe() (*Resource, error) {
 	}
 	r := &Resource{
 		Group: k.Group, Version: k.Version,
-		Names: Names{Plural: k.Plural, Singular: k.Singular, Kind: name, ListKind: k.ListKind,
-			ShortNames: k.ShortNames, Categories: k.Categories},
+		Names: Names{
+			Plural: k.Plural, Singular: k.Singular, Kind: name, ListKind: k.ListKind,
+			ShortNames: k.ShortNames, Categories: k.Categories,
+		},
 		ClusterScoped: k.ClusterScoped,
 		Description:   schema.Description,
 		StorageName:   k.StorageName,
@@ -197,8 +199,10 @@ func (o Operation[T]) Define(Env) (Bundle, error) {
 	}
 	r := &Resource{
 		Group: o.Group, Version: o.Version,
-		Names: Names{Plural: o.Plural, Singular: o.Singular, Kind: name, ListKind: name + "List",
-			ShortNames: o.ShortNames, Categories: o.Categories},
+		Names: Names{
+			Plural: o.Plural, Singular: o.Singular, Kind: name, ListKind: name + "List",
+			ShortNames: o.ShortNames, Categories: o.Categories,
+		},
 		ClusterScoped: !o.Namespaced,
 		Description:   schema.Description,
 		Schema:        schema,

@@ -43,7 +43,8 @@ func generateName(_ context.Context, w *write) error {
 	}
 	if name == "" {
 		return status.Invalid(w.resource().GroupKind(), "", []status.FieldError{
-			{Type: meta.CauseFieldValueRequired, Field: "metadata.name", Detail: "name or generateName is required"}}) // NAME-10
+			{Type: meta.CauseFieldValueRequired, Field: "metadata.name", Detail: "name or generateName is required"},
+		}) // NAME-10
 	}
 	if why := w.nameProblem(name); why != "" {
 		return nil // no key can be made of it; the validation step says what is wrong, with everything else

@@ -101,7 +101,8 @@ func (w *write) answerComplaints(ctx context.Context) error {
 		text := "strict decoding error: " + strings.Join(w.complaints, ", ")
 		if w.patching {
 			return status.Invalid(w.resource().GroupKind(), w.name(), []status.FieldError{
-				{Type: meta.CauseFieldValueInvalid, Field: "patch", Value: "…", Detail: text}})
+				{Type: meta.CauseFieldValueInvalid, Field: "patch", Value: "…", Detail: text},
+			})
 		}
 		return status.BadRequest("%s", text)
 	}

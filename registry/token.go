@@ -89,7 +89,7 @@ func (s *tokenSigner) load(ctx context.Context) error {
 func (s *tokenSigner) mac(scope chunkScope, t continueToken) string {
 	h := hmac.New(sha256.New, s.key)
 	for _, part := range []string{t.Version, scope.resource, scope.namespace, scope.labels, scope.fields, t.Start, fmt.Sprint(t.Revision)} {
-		fmt.Fprintf(h, "%d:%s;", len(part), part) // lengths keep neighbouring parts apart
+		_, _ = fmt.Fprintf(h, "%d:%s;", len(part), part) // lengths keep neighbouring parts apart
 	}
 	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:16])
 }

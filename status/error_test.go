@@ -184,7 +184,7 @@ func TestBuildersChangeCopies(t *testing.T) {
 	require.Equal(t, before, document(t, base))
 
 	got := base.Status()
-	got.Details.Causes[0].Message, got.Details.Name, got.Message = "x", "x", "x"
+	got.Details.Causes[0].Message, got.Details.Name = "x", "x"
 	require.Equal(t, before, document(t, base), "what Status returns belongs to the caller")
 
 	for _, code := range []int{0, 200, 399, 600, -1} {

@@ -116,7 +116,7 @@ func showValue(v any) string {
 	case int64, int32, float64, float32, bool:
 		return fmt.Sprint(t)
 	}
-	text := ""
+	var text string
 	if b, err := json.Marshal(v); err == nil {
 		text = string(b)
 	} else if s, ok := v.(fmt.Stringer); ok {

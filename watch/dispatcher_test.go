@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright/meta"
@@ -250,7 +251,7 @@ func TestAddWhileTheWatchLags(t *testing.T) {
 		added := make(chan *watch.Cache)
 		go func() {
 			c, err := w.dispatcher.Add(t.Context(), config("widgets"))
-			require.NoError(t, err)
+			assert.NoError(t, err)
 			added <- c
 		}()
 		<-noted

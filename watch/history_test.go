@@ -38,39 +38,59 @@ func label(f watch.Facts, key string) string {
 }
 
 var questions = []asked{
-	{"everything", func(*testing.T) watch.Filter { return watch.Filter{} },
-		func(watch.Facts) bool { return true }},
-	{"namespace", func(*testing.T) watch.Filter { return watch.Filter{Namespace: "b"} },
-		func(f watch.Facts) bool { return f.Namespace == "b" }},
-	{"namespace by field", func(t *testing.T) watch.Filter { return watch.Filter{Fields: fields(t, "metadata.namespace=b-b")} },
-		func(f watch.Facts) bool { return f.Namespace == "b-b" }},
-	{"name", func(*testing.T) watch.Filter { return watch.Filter{Name: "n1"} },
-		func(f watch.Facts) bool { return f.Name == "n1" }},
-	{"one object", func(*testing.T) watch.Filter { return watch.Filter{Namespace: "a", Name: "n2"} },
-		func(f watch.Facts) bool { return f.Namespace == "a" && f.Name == "n2" }},
+	{
+		"everything", func(*testing.T) watch.Filter { return watch.Filter{} },
+		func(watch.Facts) bool { return true },
+	},
+	{
+		"namespace", func(*testing.T) watch.Filter { return watch.Filter{Namespace: "b"} },
+		func(f watch.Facts) bool { return f.Namespace == "b" },
+	},
+	{
+		"namespace by field", func(t *testing.T) watch.Filter { return watch.Filter{Fields: fields(t, "metadata.namespace=b-b")} },
+		func(f watch.Facts) bool { return f.Namespace == "b-b" },
+	},
+	{
+		"name", func(*testing.T) watch.Filter { return watch.Filter{Name: "n1"} },
+		func(f watch.Facts) bool { return f.Name == "n1" },
+	},
+	{
+		"one object", func(*testing.T) watch.Filter { return watch.Filter{Namespace: "a", Name: "n2"} },
+		func(f watch.Facts) bool { return f.Namespace == "a" && f.Name == "n2" },
+	},
 	{"one object by field", func(t *testing.T) watch.Filter {
 		return watch.Filter{Namespace: "a", Fields: fields(t, "metadata.name=n3")}
 	}, func(f watch.Facts) bool { return f.Namespace == "a" && f.Name == "n3" }},
-	{"every name but one", func(t *testing.T) watch.Filter { return watch.Filter{Fields: fields(t, "metadata.name!=n1")} },
-		func(f watch.Facts) bool { return f.Name != "n1" }},
-	{"label", func(t *testing.T) watch.Filter { return watch.Filter{Labels: labels(t, "app=x")} },
-		func(f watch.Facts) bool { return label(f, "app") == "x" }},
+	{
+		"every name but one", func(t *testing.T) watch.Filter { return watch.Filter{Fields: fields(t, "metadata.name!=n1")} },
+		func(f watch.Facts) bool { return f.Name != "n1" },
+	},
+	{
+		"label", func(t *testing.T) watch.Filter { return watch.Filter{Labels: labels(t, "app=x")} },
+		func(f watch.Facts) bool { return label(f, "app") == "x" },
+	},
 	{"label set in namespace", func(t *testing.T) watch.Filter {
 		return watch.Filter{Namespace: "b", Labels: labels(t, "app in (x,y)")}
 	}, func(f watch.Facts) bool {
 		return f.Namespace == "b" && (label(f, "app") == "x" || label(f, "app") == "y")
 	}},
-	{"without label", func(t *testing.T) watch.Filter { return watch.Filter{Labels: labels(t, "!app")} },
-		func(f watch.Facts) bool { return label(f, "app") == "" }},
-	{"declared field", func(t *testing.T) watch.Filter { return watch.Filter{Fields: fields(t, "spec.color=red")} },
-		func(f watch.Facts) bool { return f.Fields[0] == "red" }},
+	{
+		"without label", func(t *testing.T) watch.Filter { return watch.Filter{Labels: labels(t, "!app")} },
+		func(f watch.Facts) bool { return label(f, "app") == "" },
+	},
+	{
+		"declared field", func(t *testing.T) watch.Filter { return watch.Filter{Fields: fields(t, "spec.color=red")} },
+		func(f watch.Facts) bool { return f.Fields[0] == "red" },
+	},
 	{"declared field in namespace with label", func(t *testing.T) watch.Filter {
 		return watch.Filter{Namespace: "a", Fields: fields(t, "spec.color=blue"), Labels: labels(t, "app")}
 	}, func(f watch.Facts) bool {
 		return f.Namespace == "a" && f.Fields[0] == "blue" && label(f, "app") != ""
 	}},
-	{"empty field", func(t *testing.T) watch.Filter { return watch.Filter{Fields: fields(t, "spec.color=")} },
-		func(f watch.Facts) bool { return f.Fields[0] == "" }},
+	{
+		"empty field", func(t *testing.T) watch.Filter { return watch.Filter{Fields: fields(t, "spec.color=")} },
+		func(f watch.Facts) bool { return f.Fields[0] == "" },
+	},
 }
 
 // storm is a random history with watchers.

@@ -2,15 +2,14 @@ package watch_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright/meta"
@@ -67,13 +66,13 @@ func TestRule04_PublishedMeansApplied(t *testing.T) {
 					ops = append(ops, storage.Put(storage.ObjectKey(k.name, "a", "n"), o.encode(), storage.Any))
 				}
 				revision, err := w.store.Commit(t.Context(), ops)
-				require.NoError(t, err)
-				require.NoError(t, kinds[i%2].cache.WaitFor(t.Context(), revision))
+				assert.NoError(t, err)
+				assert.NoError(t, kinds[i%2].cache.WaitFor(t.Context(), revision))
 				for _, k := range kinds {
 					e, ok := k.cache.Get(storage.ObjectKey(k.name, "a", "n"))
-					require.True(t, ok)
-					require.Equal(t, revision, e.Revision())
-					require.GreaterOrEqual(t, k.cache.Snapshot().Revision(), revision)
+					assert.True(t, ok)
+					assert.Equal(t, revision, e.Revision())
+					assert.GreaterOrEqual(t, k.cache.Snapshot().Revision(), revision)
 				}
 			}
 		}()
@@ -619,7 +618,7 @@ func TestErrorsKeepTheirFacts(t *testing.T) {
 	err := error(&watch.DecodeError{StorageName: "widgets", Key: "/r/widgets/a/n/", Revision: 7, Err: errBroken})
 	require.ErrorIs(t, err, errBroken)
 	for _, fact := range []string{"widgets", "/r/widgets/a/n/", "7", errBroken.Error()} {
-		require.True(t, strings.Contains(err.Error(), fact), fact)
+		require.Contains(t, err.Error(), fact)
 	}
-	require.False(t, errors.Is(watch.ErrGone, watch.ErrEnded))
+	require.NotErrorIs(t, watch.ErrGone, watch.ErrEnded)
 }

@@ -42,7 +42,7 @@ func Open(path string) (*File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("token file: %w", err)
 	}
-	defer f.Close() // opened for reading: nothing can be lost
+	defer func() { _ = f.Close() }() // opened for reading: nothing can be lost
 	tokens, err := Read(f)
 	if err != nil {
 		return nil, fmt.Errorf("token file %s: %w", path, err)

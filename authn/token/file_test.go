@@ -144,7 +144,7 @@ func FuzzRead(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		file, err := token.Read(strings.NewReader(text))
-		require.True(t, (file == nil) == (err != nil))
+		require.Equal(t, err != nil, file == nil)
 	})
 }
 

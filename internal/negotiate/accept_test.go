@@ -78,8 +78,11 @@ func TestNegotiate(t *testing.T) {
 
 		"TABLE-10 object": {everything, []string{partial}, Result{As: PartialObjectMetadata, Group: "meta.k8s.io", Version: V1}},
 		"TABLE-10 list":   {list, []string{partials}, Result{As: PartialObjectMetadataList, Group: "meta.k8s.io", Version: V1}},
-		"TABLE-10 the metadata client": {list, []string{"application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1," + partials + ",application/json"},
-			Result{MediaType: Protobuf, As: PartialObjectMetadataList, Group: "meta.k8s.io", Version: V1}},
+		"TABLE-10 the metadata client": {
+			list,
+			[]string{"application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1," + partials + ",application/json"},
+			Result{MediaType: Protobuf, As: PartialObjectMetadataList, Group: "meta.k8s.io", Version: V1},
+		},
 		"TABLE-10 watch of objects": {watch, []string{partial}, Result{As: PartialObjectMetadata, Group: "meta.k8s.io", Version: V1, Stream: true}},
 
 		"PATH-19 protobuf in a list":             {everything, []string{"application/vnd.kubernetes.protobuf,application/json"}, object},
@@ -91,10 +94,16 @@ func TestNegotiate(t *testing.T) {
 		"stream without parameter":               {watch, []string{"application/json, */*"}, Result{Stream: true}},
 		"no YAML in a stream":                    {watch, []string{"application/yaml, application/json;q=0.1"}, Result{Stream: true}},
 
-		"DISC-07": {Offer{Discovery: true}, []string{"application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"},
-			Result{As: APIGroupDiscoveryList, Group: "apidiscovery.k8s.io", Version: V2}},
-		"DISC-07 without peers": {Offer{Discovery: true}, []string{"application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList;profile=nopeer,application/json"},
-			Result{As: APIGroupDiscoveryList, Group: "apidiscovery.k8s.io", Version: V2}},
+		"DISC-07": {
+			Offer{Discovery: true},
+			[]string{"application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"},
+			Result{As: APIGroupDiscoveryList, Group: "apidiscovery.k8s.io", Version: V2},
+		},
+		"DISC-07 without peers": {
+			Offer{Discovery: true},
+			[]string{"application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList;profile=nopeer,application/json"},
+			Result{As: APIGroupDiscoveryList, Group: "apidiscovery.k8s.io", Version: V2},
+		},
 		"DISC-07 old version falls through": {Offer{Discovery: true}, []string{"application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json"}, object},
 		"OpenAPI":                           {Offer{JSONOnly: true}, []string{"application/com.github.proto-openapi.spec.v3@v1.0+protobuf,application/yaml,application/json"}, object},
 	} {
@@ -189,7 +198,7 @@ func TestAcceptOfManyTypesIsLinear(t *testing.T) {
 
 func TestResultNames(t *testing.T) {
 	require.Equal(t, "application/yaml", Result{MediaType: YAML}.ContentType())
-	require.Equal(t, "", Result{}.APIVersion())
+	require.Empty(t, Result{}.APIVersion())
 	require.Equal(t, "meta.k8s.io/v1beta1", Result{As: Table, Group: "meta.k8s.io", Version: V1Beta1}.APIVersion())
 	require.Equal(t, "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
 		Result{As: APIGroupDiscoveryList, Group: "apidiscovery.k8s.io", Version: V2}.ContentType())

@@ -51,9 +51,11 @@ func TestPATH_26_ReadBody(t *testing.T) {
 }
 
 func TestB17_ContentType(t *testing.T) {
-	for _, contentType := range []string{"", "text/plain", "text/plain; charset=utf-8", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x",
+	for _, contentType := range []string{
+		"", "text/plain", "text/plain; charset=utf-8", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x",
 		"application/json; charset=utf-16", "application/json; charset=utf-16; charset=utf-8", "application/vnd.kubernetes.protobuf", "application/cbor",
-		"application/json-patch+json", "application/json, text/plain", "application/", "/", ";", "application/json;;charset"} {
+		"application/json-patch+json", "application/json, text/plain", "application/", "/", ";", "application/json;;charset",
+	} {
 		t.Run(contentType, func(t *testing.T) {
 			body := &countingBody{}
 			r := sent(contentType, `{"a":1}`)

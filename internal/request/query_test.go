@@ -47,7 +47,7 @@ func TestQUERY_02_to_10_Reading(t *testing.T) {
 	q = query(t, "GET "+W+"?watch=1&allowWatchBookmarks=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=")
 	require.True(t, q.AllowWatchBookmarks)
 	require.Equal(t, ptr(true), q.SendInitialEvents)
-	require.Equal(t, "", q.ResourceVersion)
+	require.Empty(t, q.ResourceVersion)
 	require.Nil(t, query(t, "GET "+W+"?watch=1").SendInitialEvents)
 	require.Equal(t, ptr(false), query(t, "GET "+W+"?watch=1&sendInitialEvents=false").SendInitialEvents)
 }
@@ -157,8 +157,16 @@ func TestQUERY_21_Pretty(t *testing.T) {
 		query, agent string
 		want         bool
 	}{
-		{"", "kubectl/v1.36", false}, {"", "", false}, {"", "curl/8.5", true}, {"", "Wget/1.2", true}, {"", "Mozilla/5.0 (X11)", true},
-		{"", "libcurl", false}, {"?pretty=false", "curl/8.5", false}, {"?pretty=0", "curl/8.5", false}, {"?pretty=true", "kubectl", true}, {"?pretty", "kubectl", true},
+		{"", "kubectl/v1.36", false},
+		{"", "", false},
+		{"", "curl/8.5", true},
+		{"", "Wget/1.2", true},
+		{"", "Mozilla/5.0 (X11)", true},
+		{"", "libcurl", false},
+		{"?pretty=false", "curl/8.5", false},
+		{"?pretty=0", "curl/8.5", false},
+		{"?pretty=true", "kubectl", true},
+		{"?pretty", "kubectl", true},
 	} {
 		require.Equal(t, c.want, mustParse(t, "GET "+W+c.query).Pretty(c.agent), c)
 		require.Equal(t, c.want, mustParse(t, "GET /apis"+c.query).Pretty(c.agent), c)

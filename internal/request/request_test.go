@@ -26,7 +26,7 @@ func receive(t testing.TB, line string) *http.Request {
 func parse(t testing.TB, line string) (*request.Info, error) {
 	t.Helper()
 	info, err := request.Parse(receive(t, line), "")
-	require.True(t, (info == nil) != (err == nil), "an Info or an error, never both and never none")
+	require.NotEqual(t, err == nil, info == nil, "an Info or an error, never both and never none")
 	return info, err
 }
 

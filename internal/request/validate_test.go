@@ -58,10 +58,12 @@ func TestLIST_ValidateTable(t *testing.T) {
 		"LIST-22": {"resourceVersionMatch=NotOlderThan&resourceVersion=", []string{needsVersion}},
 		"READ-24": {"continue=t&resourceVersionMatch=Exact&resourceVersion=7", []string{notContinue}},
 		"QUERY-03 unknown": {"resourceVersionMatch=Foo&resourceVersion=1", []string{
-			`FieldValueNotSupported resourceVersionMatch: Unsupported value: "Foo": supported values: "Exact", "NotOlderThan", ""`}},
+			`FieldValueNotSupported resourceVersionMatch: Unsupported value: "Foo": supported values: "Exact", "NotOlderThan", ""`,
+		}},
 		"LIST-35 both": {"resourceVersionMatch=Exact&continue=t", []string{needsVersion, notContinue}},
 		"READ-05 initial events": {"sendInitialEvents=true", []string{
-			"FieldValueForbidden sendInitialEvents: Forbidden: sendInitialEvents is forbidden for list"}},
+			"FieldValueForbidden sendInitialEvents: Forbidden: sendInitialEvents is forbidden for list",
+		}},
 	} {
 		t.Run(id, func(t *testing.T) {
 			err := query(t, "GET "+W+"?"+c.query).ValidateList()

@@ -21,7 +21,7 @@ type lamp struct {
 // A handler expects the parsed request in the context; the chain of a server puts it there.
 func Example() {
 	db := memory.New()
-	defer db.Close()
+	defer func() { _ = db.Close() }()
 	e, err := registry.New(registry.Config{Store: storage.New(db)})
 	if err != nil {
 		fmt.Println(err)

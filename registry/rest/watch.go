@@ -178,11 +178,14 @@ func (s *stream) run() {
 		case registry.Expired(err):
 			s.fail(status.Expired("too old resource version: the changes since then are no longer retained"))
 			return
-		case status.ReasonOf(err) == meta.ReasonInternalError:
-			s.opts.Logger.Error(err, "a watch broke off", "cause", causeText(err))
-			s.fail(status.From(err))
+		case errors.Is(err, watch.ErrGone) || errors.Is(err, watch.ErrEnded):
+			s.bookmark() // the client finds out more when it comes back, and then knows from where
 			return
-		default: // the kind is gone, or the server ends: the client finds out more when it comes back
+		default:
+			if status.ReasonOf(err) == meta.ReasonInternalError {
+				s.opts.Logger.Error(err, "a watch broke off", "cause", causeText(err))
+			}
+			s.fail(status.From(err))
 			return
 		}
 	}

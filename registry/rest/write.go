@@ -55,7 +55,8 @@ func (c *call) patch() error {
 	}
 	if c.info.Query.Force != nil { // SSA-30
 		return status.Invalid(meta.GroupKind{Group: "meta." + c.engine.GroupDomain(), Kind: "PatchOptions"}, "", []status.FieldError{
-			{Type: meta.CauseFieldValueForbidden, Field: "force", Detail: "may not be specified for non-apply patch"}})
+			{Type: meta.CauseFieldValueForbidden, Field: "force", Detail: "may not be specified for non-apply patch"},
+		})
 	}
 	return c.write(http.StatusOK, func(ctx context.Context) (*registry.Result, error) {
 		body, err := negotiate.ReadRaw(c.w, c.r, negotiate.MaxBodyBytes)
