@@ -24,6 +24,8 @@ const (
 	lockWait  = 1500 * time.Millisecond
 	lockRetry = 20 * time.Millisecond
 	fileMode  = 0o600
+	// growBytes is by how much the file grows at once; each time costs a sync.
+	growBytes = 1 << 20
 )
 
 // mapBytes is how much address space is reserved for the map of the file, so that
@@ -168,10 +170,14 @@ func openBolt(f *os.File, mapBytes int) (b *bolt.DB, err error) {
 		b, err = bolt.Open(f.Name(), fileMode, o)
 		return err
 	})
-	if errors.Is(err, berrors.ErrTimeout) {
+	switch {
+	case errors.Is(err, berrors.ErrTimeout):
 		return nil, ErrInUse
+	case err != nil:
+		return nil, err
 	}
-	return b, err
+	b.AllocSize = growBytes
+	return b, nil
 }
 
 // createFile makes an empty store at path, whole or not at all: it is made under

@@ -25,20 +25,32 @@ func open(t testing.TB, path string, opts ...Option) *DB {
 	return db
 }
 
-func harness(opts ...Option) storagetest.Harness {
-	return storagetest.Harness{
-		Open: func(t testing.TB) storage.Backend {
-			return open(t, filepath.Join(t.TempDir(), "store.db"), opts...)
-		},
-		Reopen: func(t testing.TB, b storage.Backend) storage.Backend {
-			require.NoError(t, b.Close())
-			return open(t, b.(*DB).path, opts...)
-		},
-		Seeds: *seeds,
-		Steps: *steps,
-	}
+func reopen(t testing.TB, b storage.Backend, opts ...Option) *DB {
+	t.Helper()
+	require.NoError(t, b.Close())
+	return open(t, b.(*DB).path, opts...)
 }
 
 func TestBackend(t *testing.T) {
-	storagetest.Run(t, harness())
+	storagetest.Run(t, storagetest.Harness{
+		Open: func(t testing.TB) storage.Backend {
+			return open(t, filepath.Join(t.TempDir(), "store.db"))
+		},
+		Reopen: func(t testing.TB, b storage.Backend) storage.Backend { return reopen(t, b) },
+		Seeds:  *seeds,
+		Steps:  *steps,
+	})
+}
+
+// The same with nothing kept in memory for watches, and without syncs, which make
+// no difference to a process that goes on.
+func TestBackendReadingTheFile(t *testing.T) {
+	storagetest.Run(t, storagetest.Harness{
+		Open: func(t testing.TB) storage.Backend { return openFast(t, WithRecentBytes(1)) },
+		Reopen: func(t testing.TB, b storage.Backend) storage.Backend {
+			return reopen(t, b, WithRecentBytes(1), withoutSync)
+		},
+		Seeds: *seeds,
+		Steps: *steps,
+	})
 }

@@ -1,0 +1,125 @@
+package bbolt
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/kindwright/kindwright/storage"
+)
+
+// How long a test waits for what must come, and how often it looks.
+const (
+	patience = time.Minute
+	tick     = time.Millisecond
+)
+
+var errDisk = errors.New("the disk is on fire")
+
+type (
+	beginFunc  func(writable bool) (*bolt.Tx, error)
+	commitFunc func(*bolt.Tx) error
+)
+
+// seam lies between a store and bbolt. What a test puts there may delay, fail and
+// crash, or call the real thing.
+type seam struct {
+	begin  atomic.Pointer[func(really beginFunc, writable bool) (*bolt.Tx, error)]
+	commit atomic.Pointer[func(really commitFunc, tx *bolt.Tx) error]
+}
+
+func (s *seam) option() Option {
+	return func(o *options) {
+		o.disk = func(d disk) disk {
+			return disk{
+				begin: func(writable bool) (*bolt.Tx, error) {
+					if f := s.begin.Load(); f != nil {
+						return (*f)(d.begin, writable)
+					}
+					return d.begin(writable)
+				},
+				commit: func(tx *bolt.Tx) error {
+					if f := s.commit.Load(); f != nil {
+						return (*f)(d.commit, tx)
+					}
+					return d.commit(tx)
+				},
+			}
+		}
+	}
+}
+
+func (s *seam) onBegin(f func(really beginFunc, writable bool) (*bolt.Tx, error)) { s.begin.Store(&f) }
+
+func (s *seam) onCommit(f func(really commitFunc, tx *bolt.Tx) error) { s.commit.Store(&f) }
+
+// heal puts the real thing back.
+func (s *seam) heal() {
+	s.begin.Store(nil)
+	s.commit.Store(nil)
+}
+
+// held are syncs that wait for the test.
+type held struct {
+	waiting chan struct{} // a sync has arrived
+	pass    chan struct{} // it may go on
+}
+
+func (s *seam) hold() held {
+	h := held{make(chan struct{}), make(chan struct{})}
+	s.onCommit(func(really commitFunc, tx *bolt.Tx) error {
+		h.waiting <- struct{}{}
+		<-h.pass
+		return really(tx)
+	})
+	return h
+}
+
+// openSeam opens a fresh store with a seam.
+func openSeam(t testing.TB, opts ...Option) (*DB, *seam) {
+	t.Helper()
+	s := &seam{}
+	return open(t, filepath.Join(t.TempDir(), "store.db"), append(opts, s.option())...), s
+}
+
+// stateIn is the state that a transaction is about to make durable.
+func stateIn(tx *bolt.Tx) state {
+	s, err := parseState(tx.Bucket([]byte(metaBucket)).Get([]byte(stateKey)))
+	if err != nil {
+		panic(err)
+	}
+	return s
+}
+
+// outcome is what a call in another goroutine was answered.
+type outcome struct {
+	rev storage.Revision
+	err error
+}
+
+func commitLater(ctx context.Context, db *DB, ops ...storage.Op) <-chan outcome {
+	answer := make(chan outcome, 1)
+	go func() {
+		rev, err := db.Commit(ctx, ops)
+		answer <- outcome{rev, err}
+	}()
+	return answer
+}
+
+// enqueue has a commit wait in the queue, behind the n that wait already.
+func enqueue(ctx context.Context, t testing.TB, db *DB, n int, ops ...storage.Op) <-chan outcome {
+	t.Helper()
+	answer := commitLater(ctx, db, ops...)
+	require.Eventually(t, func() bool {
+		db.queue.mu.Lock()
+		defer db.queue.mu.Unlock()
+		return len(db.queue.waiting) == n+1
+	}, patience, tick)
+	return answer
+}
