@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -27,7 +28,7 @@ func onBoth(t *testing.T, h http.HandlerFunc, test func(t *testing.T, c *http.Cl
 	t.Helper()
 	t.Run("connection", func(t *testing.T) {
 		srv := httptest.NewUnstartedServer(h)
-		srv.Config.ErrorLog = nil
+		srv.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) // the handlers do what net/http complains about
 		srv.Start()
 		defer srv.Close()
 		c := srv.Client()
@@ -115,10 +116,14 @@ func TestTransportAnswersAsAConnectionDoes(t *testing.T) {
 			w.Header().Set("Content-Type", "application/json")
 			_, _ = io.WriteString(w, "<html>")
 		}, want: answer{Code: 200, ContentLength: 6, Type: "application/json", Body: "<html>"}},
-		"HEAD": {method: http.MethodHead, handler: func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") },
-			want: answer{Code: 200, ContentLength: 5, Type: plain}},
-		"HEAD with a declared length": {method: http.MethodHead, handler: func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Length", "70") },
-			want: answer{Code: 200, ContentLength: 70}},
+		"HEAD": {
+			method: http.MethodHead, handler: func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") },
+			want: answer{Code: 200, ContentLength: 5, Type: plain},
+		},
+		"HEAD with a declared length": {
+			method: http.MethodHead, handler: func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Length", "70") },
+			want: answer{Code: 200, ContentLength: 70},
+		},
 		"the header after the head counts for nothing": {handler: func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(200)
 			w.Header().Set("Content-Type", "late/late")
@@ -319,7 +324,7 @@ func TestTransportHoldsBackWhatIsNotFlushed(t *testing.T) {
 		}))
 		defer tr.Close()
 		var answered, read atomic.Int64
-		var wait = make(chan struct{})
+		wait := make(chan struct{})
 		go func() {
 			defer close(wait)
 			res, err := tr.RoundTrip(httptest.NewRequest("GET", client.InProcessURL, nil))

@@ -267,7 +267,7 @@ func (w *watcher[T]) tell(frame []byte) error {
 	case meta.Error:
 		return w.failure(e.Object)
 	case meta.Bookmark:
-		event.Version, err = bookmark(e.Object)
+		event.Version, err = w.bookmark(e.Object)
 	case meta.Added, meta.Modified, meta.Deleted:
 		event.Object, event.Version, err = w.client.decodeAt(e.Object)
 	default:
@@ -295,10 +295,10 @@ func (w *watcher[T]) failure(object []byte) error {
 	return status.FromStatus(st)
 }
 
-func bookmark(object []byte) (string, error) {
+func (w *watcher[T]) bookmark(object []byte) (string, error) {
 	var h header
 	if err := json.Unmarshal(object, &h); err != nil {
-		return "", unusable{fmt.Errorf("client: the server sent a BOOKMARK that is no object: %w", err)}
+		return "", unusable{fmt.Errorf("client: watch %s: the server sent a BOOKMARK that is no object: %w", w.client.resource, err)}
 	}
 	return h.Metadata.ResourceVersion, nil
 }
