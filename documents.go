@@ -74,7 +74,8 @@ func openapiOf(set *registry.Set, group, version, domain, prefix string) ([]byte
 		}
 		for _, sub := range r.Subresources {
 			kind.Subresources = append(kind.Subresources, openapi.SubresourceDoc{
-				Name: sub.Name, Verbs: sub.Verbs, Kind: r.GroupVersionKind(), Schema: r.Schema})
+				Name: sub.Name, Verbs: sub.Verbs, Kind: r.GroupVersionKind(), Schema: r.Schema,
+			})
 		}
 		doc.Kinds = append(doc.Kinds, kind)
 	}

@@ -1,6 +1,7 @@
 package authn_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -37,4 +38,20 @@ func Example() {
 	// alice [dev ops system:authenticated] credentials left: 0
 	// system:anonymous [system:unauthenticated] credentials left: 0
 	// 401 {"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"Unauthorized","reason":"Unauthorized","code":401}
+}
+
+// Another service was given a token and asks whose it is.
+func ExampleReviewToken() {
+	tokens, err := token.Read(strings.NewReader(`t-alice,alice,1,"dev,ops"`))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, spec := range []authn.TokenReviewSpec{{Token: "t-alice"}, {Token: "guess"}} {
+		s := authn.ReviewToken(context.Background(), authn.Union(tokens, authn.Anonymous()), spec)
+		fmt.Printf("%t %q %q %q\n", s.Authenticated, s.User.Username, s.User.Groups, s.Error)
+	}
+	// Output:
+	// true "alice" ["dev" "ops" "system:authenticated"] ""
+	// false "" [] "the token was not accepted"
 }

@@ -109,6 +109,57 @@ func TestVER_15_OneStoreTwoForms(t *testing.T) {
 	})
 }
 
+// A field that is computed can be selected by in every form, and a watch sees an object come and go by it.
+func TestEVT_37_ComputedFields(t *testing.T) {
+	backends(t, func(t *testing.T, b storage.Backend) {
+		e := start(t, b, nil, computed{})
+		create(t, e, "x")
+		_, err := merge(t.Context(), e, named("x"), `{"spec":{"owner":"eve"}}`)
+		require.NoError(t, err)
+		create(t, e, "y")
+		for _, target := range []registry.Target{inA, {Resource: oldResource, Namespace: "a"}} {
+			for selector, want := range map[string]int{"who=eve": 1, "who=blue": 1, "who!=eve": 1, "who=": 0} {
+				f, err := meta.ParseFieldSelector(selector)
+				require.NoError(t, err)
+				l, err := e.List(t.Context(), target, registry.ListRequest{Fields: f})
+				require.NoError(t, err)
+				require.Len(t, slices.Collect(l.Items), want, selector)
+			}
+		}
+		f, err := meta.ParseFieldSelector("who=blue")
+		require.NoError(t, err)
+		c, _, err := e.Watch(t.Context(), registry.Target{Resource: oldResource, Namespace: "a"}, registry.WatchRequest{Fields: f, SkipInitial: true})
+		require.NoError(t, err)
+		defer c.Close()
+		_, err = merge(t.Context(), e, named("y"), `{"spec":{"owner":"eve"}}`)
+		require.NoError(t, err)
+		_, err = merge(t.Context(), e, named("x"), `{"spec":{"owner":null}}`)
+		require.NoError(t, err)
+		require.Equal(t, []string{"DELETED y", "ADDED x"}, follow(t, c, 2))
+	})
+}
+
+// computed is widgets in two forms that can be selected by their owner or, when they have none, their color.
+type computed struct{}
+
+func (computed) Define(env registry.Env) (registry.Bundle, error) {
+	b, err := twoForms().Define(env)
+	if err != nil {
+		return b, err
+	}
+	for _, r := range b.Resources {
+		r.Selectable = append(r.Selectable, "who")
+	}
+	b.Resources[0].Computed = map[string]func(registry.Tree) string{"who": func(t registry.Tree) string {
+		if owner, _ := at(t, "spec", "owner").(string); owner != "" {
+			return owner
+		}
+		color, _ := at(t, "spec", "color").(string)
+		return color
+	}}
+	return b, nil
+}
+
 func TestConversionsThatFailStoreNothingAndTellNothing(t *testing.T) {
 	b := memory.New()
 	e := start(t, b, nil, twoForms())

@@ -174,7 +174,8 @@ func TestA11_BadCertificates(t *testing.T) {
 		many.Organization = append(many.Organization, fmt.Sprintf("g%d", i))
 	}
 	twice := pkix.Name{CommonName: "alice", ExtraNames: []pkix.AttributeTypeAndValue{
-		{Type: asn1.ObjectIdentifier{2, 5, 4, 3}, Value: "mallory"}, {Type: asn1.ObjectIdentifier{2, 5, 4, 3}, Value: "alice"}}}
+		{Type: asn1.ObjectIdentifier{2, 5, 4, 3}, Value: "mallory"}, {Type: asn1.ObjectIdentifier{2, 5, 4, 3}, Value: "alice"},
+	}}
 	for name, c := range map[string]struct {
 		cert *stdx509.Certificate
 		want string

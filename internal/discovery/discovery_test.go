@@ -169,10 +169,13 @@ func TestDISC_07_Aggregated(t *testing.T) {
 			require.Equal(t, meta.DiscoveryFreshnessCurrent, v1.Freshness)
 			widget, scale, zone := gvk("example.dev", "v1", "Widget"), gvk("autoscaling", "v1", "Scale"), gvk("example.dev", "v1", "Zone")
 			require.Equal(t, []meta.APIResourceDiscovery{
-				{Resource: "widgets", ResponseKind: &widget, Scope: "Namespaced", SingularResource: "widget", Verbs: crud, ShortNames: []string{"wd"}, Categories: []string{"all"},
+				{
+					Resource: "widgets", ResponseKind: &widget, Scope: "Namespaced", SingularResource: "widget", Verbs: crud, ShortNames: []string{"wd"}, Categories: []string{"all"},
 					Subresources: []meta.APISubresourceDiscovery{
 						{Subresource: "scale", ResponseKind: &scale, Verbs: []string{"get", "patch", "update"}},
-						{Subresource: "status", ResponseKind: &widget, Verbs: []string{"get", "patch", "update"}}}},
+						{Subresource: "status", ResponseKind: &widget, Verbs: []string{"get", "patch", "update"}},
+					},
+				},
 				{Resource: "zones", ResponseKind: &zone, Scope: "Cluster", SingularResource: "zone", Verbs: []string{}},
 			}, v1.Resources)
 		})
@@ -310,8 +313,14 @@ func TestDISC_10_SemanticVersion(t *testing.T) {
 		require.NoError(t, good.Check())
 	}
 	for _, bad := range []VersionInfo{
-		{}, {GitVersion: "v1.31"}, {GitVersion: "1.31.0.1"}, {Major: "1", Minor: "31", GitVersion: "v01.31.0"}, {Major: "1", Minor: "30", GitVersion: "v1.31.0"},
-		{Major: "2", Minor: "31", GitVersion: "v1.31.0"}, {Major: "1", Minor: "31", GitVersion: "v1.31.0 "}, {Major: "1", Minor: "31", GitVersion: "v1.31.0-"},
+		{},
+		{GitVersion: "v1.31"},
+		{GitVersion: "1.31.0.1"},
+		{Major: "1", Minor: "31", GitVersion: "v01.31.0"},
+		{Major: "1", Minor: "30", GitVersion: "v1.31.0"},
+		{Major: "2", Minor: "31", GitVersion: "v1.31.0"},
+		{Major: "1", Minor: "31", GitVersion: "v1.31.0 "},
+		{Major: "1", Minor: "31", GitVersion: "v1.31.0-"},
 	} {
 		require.Error(t, bad.Check(), "%+v", bad)
 	}
@@ -321,10 +330,12 @@ func TestRootPaths(t *testing.T) {
 	h := handler()
 	h.Paths = []string{"/healthz", "/version"}
 	got := body[meta.RootPaths](t, ask(t, h, "GET /")).Paths
-	require.Equal(t, []string{"/api", "/api/v1", "/apis", "/apis/another.dev", "/apis/another.dev/v1", "/apis/example.dev", "/apis/example.dev/v1", "/apis/example.dev/v10",
+	require.Equal(t, []string{
+		"/api", "/api/v1", "/apis", "/apis/another.dev", "/apis/another.dev/v1", "/apis/example.dev", "/apis/example.dev/v1", "/apis/example.dev/v10",
 		"/apis/example.dev/v1alpha1", "/apis/example.dev/v1beta2", "/apis/example.dev/v2beta1", "/healthz", "/openapi/v3", "/openapi/v3/api/v1", "/openapi/v3/apis/another.dev/v1",
 		"/openapi/v3/apis/example.dev/v1", "/openapi/v3/apis/example.dev/v10", "/openapi/v3/apis/example.dev/v1alpha1", "/openapi/v3/apis/example.dev/v1beta2",
-		"/openapi/v3/apis/example.dev/v2beta1", "/version"}, got)
+		"/openapi/v3/apis/example.dev/v2beta1", "/version",
+	}, got)
 }
 
 func TestMethods(t *testing.T) {

@@ -70,7 +70,8 @@ func TestPATCH_15_CannotBeApplied(t *testing.T) {
 	failure := status.From(err).Status()
 	require.Equal(t, int32(422), failure.Code)
 	require.Equal(t, &meta.StatusDetails{Name: "w", Group: "example.dev", Kind: "Widget", Causes: []meta.StatusCause{
-		{Type: meta.CauseFieldValueInvalid, Field: "patch", Message: "Invalid value: error in remove for path: '/spec/x': unable to remove nonexistent key: x: missing value"}}}, failure.Details)
+		{Type: meta.CauseFieldValueInvalid, Field: "patch", Message: "Invalid value: error in remove for path: '/spec/x': unable to remove nonexistent key: x: missing value"},
+	}}, failure.Details)
 	require.Equal(t, `Widget.example.dev "w" is invalid: patch: `+failure.Details.Causes[0].Message, failure.Message)
 
 	_, err = JSON(object(t, `{}`), []byte(`[{"op":"remove","path":""}]`), Options{})
@@ -179,8 +180,10 @@ func TestPATCH_03_ParseType(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, got, "PATCH-12: parameters mean nothing")
 	}
-	for _, contentType := range []string{"", "application/json", "application/yaml", "text/plain", "application/json-patch+json;charset=utf-16", "application/apply-patch+cbor", ";",
-		string(StrategicMergePatch)} { // PATCH-10
+	for _, contentType := range []string{
+		"", "application/json", "application/yaml", "text/plain", "application/json-patch+json;charset=utf-16", "application/apply-patch+cbor", ";",
+		string(StrategicMergePatch),
+	} { // PATCH-10
 		_, err := ParseType(contentType, custom...)
 		require.True(t, status.IsUnsupportedMediaType(err), contentType)
 		require.EqualError(t, err, "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml")

@@ -39,7 +39,7 @@ func (t Type) String() string {
 	return "unknown"
 }
 
-// What can be wrong with a message. The errors of [Next] and [Integer] are among these.
+// What can be wrong with a message. The errors of [Next] and [Unpack] are among these.
 var (
 	ErrTruncated = errors.New("the message ends early")
 	ErrKey       = errors.New("a field has no valid number")
@@ -92,9 +92,21 @@ func Next(message []byte) (f Field, rest []byte, err error) {
 	return f, rest[n:], nil
 }
 
-// Integer takes an integer off the front of a packed list, which must not be empty.
-func Integer(packed []byte) (v uint64, rest []byte, err error) {
-	v, n := protowire.ConsumeVarint(packed)
+// Unpack takes a number of type t off the front of a packed list, which must not be empty.
+func Unpack(packed []byte, t Type) (v uint64, rest []byte, err error) {
+	n := 0
+	switch t {
+	case Varint:
+		v, n = protowire.ConsumeVarint(packed)
+	case Fixed64:
+		v, n = protowire.ConsumeFixed64(packed)
+	case Fixed32:
+		var short uint32
+		short, n = protowire.ConsumeFixed32(packed)
+		v = uint64(short)
+	default:
+		return 0, nil, ErrType
+	}
 	if n < 0 {
 		return 0, nil, failure(n, ErrOverflow)
 	}

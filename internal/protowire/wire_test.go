@@ -72,15 +72,26 @@ func TestNextRefuses(t *testing.T) {
 	}
 }
 
-func TestInteger(t *testing.T) {
-	v, rest, err := Integer([]byte{0xac, 0x02, 0x07})
-	require.NoError(t, err)
-	require.Equal(t, uint64(300), v)
-	require.Equal(t, []byte{0x07}, rest)
-	_, _, err = Integer([]byte{0xac})
-	require.ErrorIs(t, err, ErrTruncated)
-	_, _, err = Integer(bytes.Repeat([]byte{0xff}, 11))
+func TestUnpack(t *testing.T) {
+	packed := AppendFixed64(AppendFixed32(AppendVarint(nil, 300), 7), 8)
+	for _, c := range []struct {
+		of   Type
+		want uint64
+	}{{Varint, 300}, {Fixed32, 7}, {Fixed64, 8}} {
+		v, rest, err := Unpack(packed, c.of)
+		require.NoError(t, err)
+		require.Equal(t, c.want, v)
+		packed = rest
+	}
+	require.Empty(t, packed)
+	for _, of := range []Type{Varint, Fixed32, Fixed64} {
+		_, _, err := Unpack([]byte{0xac}, of)
+		require.ErrorIs(t, err, ErrTruncated)
+	}
+	_, _, err := Unpack(bytes.Repeat([]byte{0xff}, 11), Varint)
 	require.ErrorIs(t, err, ErrOverflow)
+	_, _, err = Unpack([]byte{1, 1}, Bytes)
+	require.ErrorIs(t, err, ErrType)
 }
 
 func TestSizeVarint(t *testing.T) {

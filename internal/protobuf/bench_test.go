@@ -1,0 +1,90 @@
+package protobuf
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kindwright/kindwright/meta"
+)
+
+// atRest returns the canonical JSON of a widget of about so many bytes, in the proportions of a Pod: many short names, a
+// few texts, some numbers.
+func atRest(size int) []byte {
+	var b strings.Builder
+	b.WriteString(`{"apiVersion":"example.dev/v1","kind":"Widget","metadata":{"creationTimestamp":"2026-01-02T03:04:05Z","generation":3,` +
+		`"labels":{"app":"web","tier":"front","version":"v42"},"managedFields":[{"apiVersion":"example.dev/v1","fieldsType":"FieldsV1",` +
+		`"fieldsV1":{"f:spec":{"f:color":{},"f:parts":{}}},"manager":"kubectl","operation":"Update","time":"2026-01-02T03:04:05Z"}],` +
+		`"name":"widget-000123","namespace":"team-a","resourceVersion":"123456","uid":"5d3c2b1a-0000-4000-8000-123456789abc"},` +
+		`"spec":{"color":"blue","limit":"100m","notes":{"first":"one","second":"two"},"parts":[`)
+	for i := 0; b.Len() < size-150; i++ {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, `{"count":%d,"name":"part-%d","parts":[{"name":"inner-%d"},{"count":1,"name":"registry.example.com/parts"}]}`, i*7, i, i)
+	}
+	b.WriteString(`],"port":8080,"size":7,"started":"2026-01-02T03:04:05Z","tags":["a","b"]},"status":{"phase":"Ready"}}`)
+	return []byte(b.String())
+}
+
+func sizes(b *testing.B, run func(b *testing.B, object []byte)) {
+	for _, kib := range []int{1, 4} {
+		b.Run(fmt.Sprintf("%dKiB", kib), func(b *testing.B) {
+			object := atRest(kib << 10)
+			b.SetBytes(int64(len(object)))
+			b.ReportAllocs()
+			run(b, object)
+		})
+	}
+}
+
+func BenchmarkAppendMessage(b *testing.B) {
+	d := describe[widget](b)
+	sizes(b, func(b *testing.B, object []byte) {
+		var buf []byte
+		var err error
+		for b.Loop() {
+			if buf, err = d.AppendMessage(buf[:0], object); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+func BenchmarkAppendMetadata(b *testing.B) {
+	d := describe[meta.PartialObjectMetadata](b)
+	sizes(b, func(b *testing.B, object []byte) {
+		var buf []byte
+		var err error
+		for b.Loop() {
+			if buf, err = d.AppendMessage(buf[:0], object); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+func BenchmarkAppendJSON(b *testing.B) {
+	d := describe[widget](b)
+	sizes(b, func(b *testing.B, object []byte) {
+		message, err := d.AppendMessage(nil, object)
+		require.NoError(b, err)
+		var buf []byte
+		for b.Loop() {
+			if buf, err = d.AppendJSON(buf[:0], message, "example.dev/v1", "Widget", 1<<20); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+func BenchmarkDescribe(b *testing.B) {
+	for b.Loop() {
+		if _, ok, err := Describe(reflect.TypeFor[widget]()); !ok || err != nil {
+			b.Fatal(ok, err)
+		}
+	}
+}

@@ -1,0 +1,449 @@
+package protobuf
+
+import (
+	"bytes"
+	"encoding/base64"
+	"iter"
+	"math"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/internal/protowire"
+)
+
+// maxDepth is how many messages may stand within each other.
+const maxDepth = 100
+
+// AppendJSON appends the object of a message as JSON text: what a client of JSON would have sent that has the same Go
+// value. Fields that are zero are left out where the Go type says so; unknown fields are passed over, wherever they are.
+// The members of each object are in the order of the numbers of their fields. The text is valid JSON without duplicate
+// names.
+//
+// apiVersion and kind are those of the envelope; they are left out when empty, or when the Go type has no TypeMeta.
+//
+// At most limit bytes are appended. The error is an [*Error]; dst is then as it was. Time and memory are linear in the
+// length of the message and the limit.
+func (d *Descriptor) AppendJSON(dst, message []byte, apiVersion, kind string, limit int) ([]byte, error) {
+	r, ok := d.decoders.Get().(*decoder)
+	if !ok {
+		r = new(decoder)
+	}
+	start := len(dst)
+	r.data, r.out, r.limit = message, append(dst, '{'), start+limit
+	if d.typed {
+		r.typeMeta("apiVersion", apiVersion)
+		r.typeMeta("kind", kind)
+	}
+	err := r.object(d.root)
+	out := r.out
+	if err != nil {
+		out, err = dst[:start], r.located(err)
+	}
+	r.release(d)
+	return out, err
+}
+
+// decoder reads one message. It looks over each message once, noting where the values of its fields are, and then writes
+// them one field after the other: fields may come in any order, again, or in parts.
+type decoder struct {
+	trace
+	data   []byte
+	out    []byte
+	limit  int // of len(out)
+	depth  int
+	values []value   // a stack: what was found in the messages being read
+	chains []chain   // a stack: for each message being read, the values of each of its fields
+	pairs  []pairing // a stack: the entries of each map being written
+}
+
+// A value is a value on the wire. Hostile messages are made of many, so that it is small.
+type value struct {
+	bits uint64 // of wire type bytes its place in the data, the start in the upper half and the end in the lower; else itself
+	next int32  // the next value of the same field, or none
+}
+
+func place32(start, end int) uint64 { return uint64(start)<<32 | uint64(end) }
+
+// chain is the values of one field, first to last.
+type chain struct{ first, last int32 }
+
+// pairing is one entry of a map.
+type pairing struct {
+	key   []byte
+	value int32 // or none
+}
+
+// The bounds of what a decoder keeps for the next message.
+const (
+	maxPooledValues = 8 << 10
+	maxPooledChains = 4 << 10
+)
+
+func (r *decoder) release(d *Descriptor) {
+	if cap(r.values) > maxPooledValues || cap(r.chains) > maxPooledChains || cap(r.pairs) > maxPooledEntries {
+		return
+	}
+	clear(r.pairs[:cap(r.pairs)])
+	clear(r.steps[:cap(r.steps)])
+	*r = decoder{trace: trace{r.steps[:0]}, values: r.values[:0], chains: r.chains[:0], pairs: r.pairs[:0]}
+	d.decoders.Put(r)
+}
+
+func (r *decoder) typeMeta(name, value string) {
+	if value != "" {
+		r.comma()
+		r.out = append(append(append(r.out, '"'), name...), `":`...)
+		r.out = json.AppendString(r.out, value)
+	}
+}
+
+func (r *decoder) object(root *message) error {
+	if len(r.data) > math.MaxInt32 {
+		return fail("the message is too long")
+	}
+	r.values = append(r.values, value{bits: place32(0, len(r.data)), next: none})
+	if _, err := r.message(root, chain{}); err != nil {
+		return err
+	}
+	r.out = append(r.out, '}')
+	return r.fits()
+}
+
+func (r *decoder) fits() error {
+	if len(r.out) > r.limit {
+		return &Error{Reason: "the object is too large", TooLarge: true}
+	}
+	return nil
+}
+
+// comma separates what follows from what stands before it in the same object or array.
+func (r *decoder) comma() {
+	if c := r.out[len(r.out)-1]; c != '{' && c != '[' {
+		r.out = append(r.out, ',')
+	}
+}
+
+// payload is the text, bytes or message of a value.
+func (r *decoder) payload(v int32) []byte {
+	bits := r.values[v].bits
+	return r.data[bits>>32 : bits&math.MaxUint32]
+}
+
+// each yields the values of a chain.
+func (r *decoder) each(c chain) iter.Seq[int32] {
+	return func(yield func(int32) bool) {
+		for v := c.first; v != none && yield(v) && v != c.last; {
+			v = r.values[v].next
+		}
+	}
+}
+
+// message writes the members of a message. Several values are parts of one message. It tells whether all fields are zero.
+func (r *decoder) message(m *message, c chain) (zero bool, err error) {
+	if r.depth++; r.depth > maxDepth {
+		return false, fail("nested more than %d levels deep", maxDepth)
+	}
+	base, values := len(r.chains), len(r.values)
+	for range m.fields {
+		r.chains = append(r.chains, chain{none, none})
+	}
+	for v := range r.each(c) {
+		if err := r.scan(m, base, v); err != nil {
+			return false, err
+		}
+	}
+	zero = true
+	for i := range m.fields {
+		absent, err := r.field(&m.fields[i], r.chains[base+i])
+		if err != nil {
+			return false, err
+		}
+		zero = zero && absent
+	}
+	r.chains, r.values = r.chains[:base], r.values[:values]
+	r.depth--
+	return zero, nil
+}
+
+// scan notes the values in a message, part of which v is.
+func (r *decoder) scan(m *message, base int, v int32) error {
+	end := int(r.values[v].bits & math.MaxUint32)
+	for rest := r.payload(v); len(rest) > 0; {
+		f, after, err := protowire.Next(rest)
+		if err != nil {
+			return &Error{Reason: err.Error()}
+		}
+		rest = after
+		i := m.fieldOf(f.Number)
+		if i < 0 || m.fields[i].hidden {
+			continue
+		}
+		of, c := &m.fields[i], &r.chains[base+i]
+		switch wire := of.wire(); {
+		case f.Type == wire:
+			r.add(c, f, end-len(rest))
+			continue
+		case f.Type == protowire.Bytes && of.cardinality == list:
+			err = r.unpack(c, wire, f.Bytes)
+		default:
+			err = mismatch(f.Type, wire)
+		}
+		if err != nil {
+			return r.in(err, of)
+		}
+	}
+	return nil
+}
+
+func mismatch(got, want protowire.Type) error {
+	return fail("has wire type %s where %s should be", got, want)
+}
+
+// add notes the value of a field that ends at a place of the data.
+func (r *decoder) add(c *chain, f protowire.Field, end int) {
+	v := value{bits: f.Value, next: none}
+	if f.Type == protowire.Bytes {
+		v.bits = place32(end-len(f.Bytes), end)
+	}
+	index := int32(len(r.values))
+	r.values = append(r.values, v)
+	if c.first == none {
+		c.first = index
+	} else {
+		r.values[c.last].next = index
+	}
+	c.last = index
+}
+
+// unpack notes the values of a packed list.
+func (r *decoder) unpack(c *chain, wire protowire.Type, packed []byte) error {
+	for len(packed) > 0 {
+		v, rest, err := protowire.Unpack(packed, wire)
+		if err != nil {
+			return &Error{Reason: err.Error()}
+		}
+		packed = rest
+		r.add(c, protowire.Field{Type: wire, Value: v}, 0)
+	}
+	return nil
+}
+
+// pick returns the values of one field of a message that has no descriptor.
+func (r *decoder) pick(c chain, number int32, wire protowire.Type) (chain, error) {
+	found := chain{none, none}
+	for v := range r.each(c) {
+		end := int(r.values[v].bits & math.MaxUint32)
+		for rest := r.payload(v); len(rest) > 0; {
+			f, after, err := protowire.Next(rest)
+			if err != nil {
+				return found, &Error{Reason: err.Error()}
+			}
+			rest = after
+			switch {
+			case f.Number != number:
+			case f.Type != wire:
+				return found, mismatch(f.Type, wire)
+			default:
+				r.add(&found, f, end-len(rest))
+			}
+		}
+	}
+	return found, nil
+}
+
+// field writes the member of a field and tells whether its value is zero.
+func (r *decoder) field(f *field, c chain) (zero bool, err error) {
+	switch {
+	case f.hidden:
+		return true, nil
+	case c.first == none:
+		if f.absentJSON != "" {
+			r.comma()
+			r.out = append(r.out, f.absentJSON...)
+		}
+		return true, r.fits()
+	case f.inline:
+		zero, err = r.message(f.shape.message, c)
+		return zero && f.cardinality == one, err
+	}
+	start := len(r.out)
+	r.comma()
+	r.out = append(r.out, f.member...)
+	switch f.cardinality {
+	case list:
+		err = r.items(f.shape, c)
+	case mapping:
+		err = r.mapping(f.shape, c)
+	default:
+		zero, err = r.value(f.shape, c)
+	}
+	if err != nil {
+		return false, r.in(err, f)
+	}
+	if zero && f.dropsZero() {
+		r.out = r.out[:start]
+	}
+	return zero && f.cardinality == one, r.fits()
+}
+
+// dropsZero tells whether a zero value that the wire has is left out of JSON. A pointer to one is not.
+func (f *field) dropsZero() bool {
+	if f.cardinality == optional {
+		return f.slice && f.omitEmpty
+	}
+	return f.omitEmpty || f.omitZero
+}
+
+func (r *decoder) items(s *shape, c chain) error {
+	r.out = append(r.out, '[')
+	i := 0
+	for v := range r.each(c) {
+		r.comma()
+		if _, err := r.value(s, chain{v, v}); err != nil {
+			return r.at(err, json.Item(i))
+		}
+		if err := r.fits(); err != nil {
+			return err
+		}
+		i++
+	}
+	r.out = append(r.out, ']')
+	return nil
+}
+
+// mapping writes the entries of a map, sorted by key. Of several with one key the last counts.
+func (r *decoder) mapping(s *shape, c chain) error {
+	base, sorted := len(r.pairs), true
+	for v := range r.each(c) {
+		keys, err := r.pick(chain{v, v}, numberKey, protowire.Bytes)
+		if err != nil {
+			return err
+		}
+		values, err := r.pick(chain{v, v}, numberValue, s.wire())
+		if err != nil {
+			return err
+		}
+		p := pairing{value: values.last}
+		if keys.last != none {
+			p.key = r.payload(keys.last)
+		}
+		if last := len(r.pairs) - 1; last >= base && bytes.Compare(r.pairs[last].key, p.key) >= 0 {
+			sorted = false
+		}
+		r.pairs = append(r.pairs, p)
+	}
+	if !sorted {
+		slices.SortStableFunc(r.pairs[base:], func(a, b pairing) int { return bytes.Compare(a.key, b.key) })
+	}
+	r.out = append(r.out, '{')
+	for i := base; i < len(r.pairs); i++ {
+		start := len(r.out)
+		if err := r.pairing(r.pairs[i], s); err != nil {
+			return err
+		}
+		if next := i + 1; next < len(r.pairs) && bytes.Equal(r.pairs[i].key, r.pairs[next].key) {
+			r.out = r.out[:start] // it had to be right all the same
+		}
+	}
+	r.out = append(r.out, '}')
+	r.pairs = r.pairs[:base]
+	return nil
+}
+
+func (r *decoder) pairing(p pairing, s *shape) (err error) {
+	r.comma()
+	if err := r.text(p.key); err != nil {
+		return err
+	}
+	r.out = append(r.out, ':')
+	if p.value == none {
+		r.out = append(r.out, s.zeroJSON...)
+	} else if _, err = r.value(s, chain{p.value, p.value}); err != nil {
+		return r.at(err, json.Name(string(p.key)))
+	}
+	return r.fits()
+}
+
+// value writes a value and tells whether it is zero. Of several values the last one counts, but for messages, of which
+// each is a part.
+func (r *decoder) value(s *shape, c chain) (zero bool, err error) {
+	switch s.kind {
+	case kindText:
+		text := r.payload(c.last)
+		return len(text) == 0, r.text(text)
+	case kindBool, kindInteger, kindUnsigned, kindFloat:
+		return r.number(s, r.values[c.last].bits)
+	case kindBytes:
+		data := r.payload(c.last)
+		r.out = append(r.out, '"')
+		r.out = append(base64.StdEncoding.AppendEncode(r.out, data), '"')
+		return len(data) == 0, nil
+	case kindMessage:
+		r.out = append(r.out, '{')
+		zero, err = r.message(s.message, c)
+		r.out = append(r.out, '}')
+		return zero, err
+	case kindTime, kindMicroTime:
+		return r.instant(s.kind, c)
+	case kindDuration:
+		return r.duration(c)
+	case kindQuantity:
+		return r.quantity(c)
+	case kindRaw:
+		return r.raw(c)
+	case kindIntOrString:
+		return r.intOrString(c)
+	}
+	return r.alternative(s, c)
+}
+
+// text writes a string.
+func (r *decoder) text(text []byte) error {
+	plain := true
+	for _, b := range text {
+		if b < ' ' || b >= utf8.RuneSelf || b == '"' || b == '\\' {
+			plain = false
+			break
+		}
+	}
+	if plain {
+		r.out = append(append(append(r.out, '"'), text...), '"')
+		return nil
+	}
+	if !utf8.Valid(text) {
+		return fail("the text is not valid UTF-8")
+	}
+	r.out = json.AppendString(r.out, string(text))
+	return nil
+}
+
+// number writes a number or a boolean. Integers that are too long are cut as protobuf cuts them.
+func (r *decoder) number(s *shape, bits uint64) (zero bool, err error) {
+	unused := 64 - s.bits
+	switch s.kind {
+	case kindBool:
+		r.out = strconv.AppendBool(r.out, bits != 0)
+		return bits == 0, nil
+	case kindInteger:
+		v := int64(bits<<unused) >> unused
+		r.out = strconv.AppendInt(r.out, v, 10)
+		return v == 0, nil
+	case kindUnsigned:
+		v := bits << unused >> unused
+		r.out = strconv.AppendUint(r.out, v, 10)
+		return v == 0, nil
+	}
+	v := math.Float64frombits(bits)
+	if s.bits == 32 {
+		single := float64(math.Float32frombits(uint32(bits)))
+		if v, err = strconv.ParseFloat(strconv.FormatFloat(single, 'g', -1, 32), 64); err != nil {
+			return false, fail("must be a finite number")
+		}
+	}
+	if r.out, err = json.AppendTree(r.out, v); err != nil {
+		return false, fail("must be a finite number")
+	}
+	return v == 0, nil
+}

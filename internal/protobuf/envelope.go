@@ -1,0 +1,231 @@
+package protobuf
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"unicode/utf8"
+
+	"github.com/kindwright/kindwright/internal/protowire"
+	"github.com/kindwright/kindwright/meta"
+)
+
+// The media types of documents and of streams of watch events.
+const (
+	MediaType       = "application/vnd.kubernetes.protobuf"
+	StreamMediaType = MediaType + ";stream=watch"
+)
+
+// magic stands before every envelope.
+const magic = "k8s\x00"
+
+// The numbers of the fields of an envelope and of the type in it.
+const (
+	numberType     = 1
+	numberMessage  = 2
+	numberEncoding = 3
+	numberContent  = 4
+
+	numberAPIVersion = 1
+	numberKind       = 2
+)
+
+// The numbers of the fields of a list, of a watch event and of the metadata of a list.
+const (
+	numberMetadata  = 1
+	numberListItems = 2
+
+	numberEventType   = 1
+	numberEventObject = 2
+
+	numberSelfLink        = 1
+	numberResourceVersion = 2
+	numberContinue        = 3
+	numberRemaining       = 4
+)
+
+// Envelope is a document before its message is looked into.
+type Envelope struct {
+	APIVersion, Kind string // what the message says it is; empty when it does not say
+	Message          []byte // a part of the document
+}
+
+// Open takes a document out of its envelope. The error is an [*Error]: what was sent is no protobuf (JSON perhaps), or
+// its envelope is damaged.
+func Open(document []byte) (Envelope, error) {
+	rest, ok := bytes.CutPrefix(document, []byte(magic))
+	if !ok {
+		return Envelope{}, noEnvelope(document)
+	}
+	var e Envelope
+	for len(rest) > 0 {
+		f, after, err := protowire.Next(rest)
+		if err != nil {
+			return Envelope{}, fail("the envelope is damaged: %s", err)
+		}
+		rest = after
+		if f.Number <= numberContent && f.Type != protowire.Bytes {
+			return Envelope{}, fail("the envelope is damaged: %s", mismatch(f.Type, protowire.Bytes).(*Error).Reason)
+		}
+		switch f.Number {
+		case numberType:
+			err = e.setType(f.Bytes)
+		case numberMessage:
+			e.Message = f.Bytes
+		case numberEncoding:
+			err = mustBe("encoding", f.Bytes, "")
+		case numberContent:
+			err = mustBe("content type", f.Bytes, MediaType)
+		}
+		if err != nil {
+			return Envelope{}, err
+		}
+	}
+	return e, nil
+}
+
+func noEnvelope(document []byte) error {
+	if start := bytes.TrimLeft(document, " \t\r\n"); len(start) > 0 && bytes.IndexByte([]byte(`{["-`), start[0]) >= 0 {
+		return fail("a document of type %s was announced, and JSON or YAML was sent", MediaType)
+	}
+	return fail("the document does not begin with the bytes %q", magic)
+}
+
+func mustBe(what string, got []byte, want string) error {
+	if len(got) == 0 || string(got) == want {
+		return nil
+	}
+	return fail("the envelope announces another %s", what)
+}
+
+func (e *Envelope) setType(message []byte) error {
+	for len(message) > 0 {
+		f, rest, err := protowire.Next(message)
+		if err != nil {
+			return fail("the type in the envelope is damaged: %s", err)
+		}
+		message = rest
+		switch {
+		case f.Number > numberKind:
+		case f.Type != protowire.Bytes:
+			return fail("the type in the envelope is damaged: %s", mismatch(f.Type, protowire.Bytes).(*Error).Reason)
+		case f.Number == numberAPIVersion:
+			e.APIVersion = string(f.Bytes)
+		default:
+			e.Kind = string(f.Bytes)
+		}
+	}
+	if !utf8.ValidString(e.APIVersion) || !utf8.ValidString(e.Kind) {
+		return fail("the type in the envelope is damaged")
+	}
+	return nil
+}
+
+// AppendDocument opens a document and appends its object as JSON text; see [Descriptor.AppendJSON]. Whether it is of the
+// kind that was expected is for the caller to find out from apiVersion and kind in the object, or from [Open] before.
+func (d *Descriptor) AppendDocument(dst, document []byte, limit int) ([]byte, error) {
+	e, err := Open(document)
+	if err != nil {
+		return dst, err
+	}
+	return d.AppendJSON(dst, e.Message, e.APIVersion, e.Kind, limit)
+}
+
+// AppendObject appends the document of an object: its message in an envelope. The object's own apiVersion and kind do
+// not count.
+func (d *Descriptor) AppendObject(dst []byte, apiVersion, kind string, object []byte) ([]byte, error) {
+	start := len(dst)
+	dst = appendHead(dst, apiVersion, kind)
+	dst, body := reserve(dst, len(object))
+	dst, err := d.AppendMessage(dst, object)
+	if err != nil {
+		return dst[:start], err
+	}
+	return AppendTail(settle(dst, body, len(object))), nil
+}
+
+// appendHead appends an envelope up to the length of its message.
+func appendHead(dst []byte, apiVersion, kind string) []byte {
+	dst = append(dst, magic...)
+	dst = protowire.AppendKey(dst, numberType, protowire.Bytes)
+	dst = protowire.AppendVarint(dst, uint64(textSize(apiVersion)+textSize(kind)))
+	dst = appendText(dst, numberAPIVersion, apiVersion)
+	dst = appendText(dst, numberKind, kind)
+	return protowire.AppendKey(dst, numberMessage, protowire.Bytes)
+}
+
+// AppendTail appends the end of an envelope, after its message.
+func AppendTail(dst []byte) []byte {
+	return appendText(appendText(dst, numberEncoding, ""), numberContent, "")
+}
+
+func appendText(dst []byte, number int32, text string) []byte {
+	return protowire.AppendBytes(protowire.AppendKey(dst, number, protowire.Bytes), text)
+}
+
+// textSize is how much appendText appends for a number below 16.
+func textSize(text string) int {
+	return 1 + protowire.SizeVarint(uint64(len(text))) + len(text)
+}
+
+// ListHead is how the document of a list begins.
+type ListHead struct {
+	APIVersion, Kind string // of the list, such as "v1" and "NamespaceList"
+	Metadata         meta.ListMeta
+	// ItemBytes is the number of bytes that all items take as [Descriptor.AppendItem] appends them. An envelope begins
+	// with the length of its message, so that a list cannot begin before its end is known.
+	ItemBytes int
+}
+
+// Append appends a list up to its first item. After the last one comes [AppendTail].
+func (h *ListHead) Append(dst []byte) []byte {
+	m := &h.Metadata
+	size := textSize(m.SelfLink) + textSize(m.ResourceVersion) + textSize(m.Continue)
+	if m.RemainingItemCount != nil {
+		size += 1 + protowire.SizeVarint(uint64(*m.RemainingItemCount))
+	}
+	dst = appendHead(dst, h.APIVersion, h.Kind)
+	dst = protowire.AppendVarint(dst, uint64(1+protowire.SizeVarint(uint64(size))+size+h.ItemBytes))
+	dst = protowire.AppendVarint(protowire.AppendKey(dst, numberMetadata, protowire.Bytes), uint64(size))
+	dst = appendText(dst, numberSelfLink, m.SelfLink)
+	dst = appendText(dst, numberResourceVersion, m.ResourceVersion)
+	dst = appendText(dst, numberContinue, m.Continue)
+	if m.RemainingItemCount != nil {
+		dst = protowire.AppendVarint(protowire.AppendKey(dst, numberRemaining, protowire.Varint), uint64(*m.RemainingItemCount))
+	}
+	return dst
+}
+
+// AppendItem appends an object as an item of a list.
+func (d *Descriptor) AppendItem(dst, object []byte) ([]byte, error) {
+	start := len(dst)
+	dst, body := reserve(protowire.AppendKey(dst, numberListItems, protowire.Bytes), len(object))
+	dst, err := d.AppendMessage(dst, object)
+	if err != nil {
+		return dst[:start], err
+	}
+	return settle(dst, body, len(object)), nil
+}
+
+// frameHeader is the number of bytes before each frame of a stream: its length, big end first.
+const frameHeader = 4
+
+// AppendEvent appends a frame of a watch: an event whose object is a document of its own.
+func (d *Descriptor) AppendEvent(dst []byte, event meta.EventType, apiVersion, kind string, object []byte) ([]byte, error) {
+	start := len(dst)
+	dst = append(dst, make([]byte, frameHeader)...)
+	dst = appendText(dst, numberEventType, string(event))
+	dst, outer := reserve(protowire.AppendKey(dst, numberEventObject, protowire.Bytes), len(object))
+	dst, inner := reserve(protowire.AppendKey(dst, numberRaw, protowire.Bytes), len(object))
+	dst, err := d.AppendObject(dst, apiVersion, kind, object)
+	if err != nil {
+		return dst[:start], err
+	}
+	dst = settle(settle(dst, inner, len(object)), outer, len(object))
+	size := len(dst) - start - frameHeader
+	if size > math.MaxInt32 {
+		return dst[:start], fail("the object is too long")
+	}
+	binary.BigEndian.PutUint32(dst[start:], uint32(size))
+	return dst, nil
+}

@@ -1,0 +1,89 @@
+package protobuf
+
+import (
+	"bytes"
+	"reflect"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kindwright/kindwright/internal/json"
+)
+
+// FuzzAppendJSON reads what may be no message. What is read is JSON, and writing and reading it again changes nothing.
+func FuzzAppendJSON(f *testing.F) {
+	d, _, err := Describe(reflect.TypeFor[widget]())
+	require.NoError(f, err)
+	seed, err := d.AppendMessage(nil, atRest(1000))
+	require.NoError(f, err)
+	f.Add(seed)
+	f.Add([]byte(text(2, text(33, text(2, text(1, "a")))+text(27, number(1, 1))+text(17, text(1, "b"))+text(17, text(1, "a")))))
+	f.Add([]byte(text(2, text(28, text(1, `{"a":1}`))+text(30, number(1, 5))+text(700, number(2, 1)))))
+	f.Fuzz(func(t *testing.T, message []byte) {
+		const limit = 1 << 16
+		first, err := d.AppendJSON(nil, message, "v1", "Widget", limit)
+		if err != nil {
+			require.IsType(t, &Error{}, err)
+			require.Empty(t, first)
+			return
+		}
+		require.LessOrEqual(t, len(first), limit)
+		_, err = json.DecodeTree(first, json.TreeOptions{})
+		if err != nil {
+			require.ErrorContains(t, err, "raw", "only what came as JSON may be bad JSON")
+			return
+		}
+		again, err := d.AppendMessage(nil, first)
+		require.NoError(t, err, "%s", first)
+		second, err := d.AppendJSON(nil, again, "v1", "Widget", limit)
+		require.NoError(t, err)
+		require.Equal(t, string(first), string(second))
+		third, err := d.AppendMessage(nil, second)
+		require.NoError(t, err)
+		require.Equal(t, again, third)
+	})
+}
+
+// FuzzAppendMessage reads what may be no JSON.
+func FuzzAppendMessage(f *testing.F) {
+	d, _, err := Describe(reflect.TypeFor[widget]())
+	require.NoError(f, err)
+	f.Add(atRest(1000))
+	f.Add([]byte(`{"spec":{"verbs":["a"],"extra":{"a":["b"]},"allowed":{"name":"x"},"items":[{}],"tree":{"left":{}},"seal":"AQ==","secrets":{"a":null}}}`))
+	f.Add([]byte(`{"spec":{"raw":{"a":1},"limits":{"a":1.5},"port":"x","patience":"1s","renewed":"2026-01-02T03:04:05Z"}}`))
+	f.Fuzz(func(t *testing.T, object []byte) {
+		message, err := d.AppendMessage([]byte("x"), object)
+		if err != nil {
+			require.IsType(t, &Error{}, err)
+			require.Equal(t, "x", string(message))
+			return
+		}
+		if json.Valid(object) != nil {
+			return // it is ours, and trusted to be JSON
+		}
+		text, err := d.AppendJSON(nil, message[1:], "", "", 1<<20)
+		require.NoError(t, err, "%q", object)
+		again, err := d.AppendMessage(nil, text)
+		require.NoError(t, err)
+		second, err := d.AppendJSON(nil, again, "", "", 1<<20)
+		require.NoError(t, err)
+		require.Equal(t, string(text), string(second))
+	})
+}
+
+func FuzzOpen(f *testing.F) {
+	d, _, err := Describe(reflect.TypeFor[widget]())
+	require.NoError(f, err)
+	seed, err := d.AppendObject(nil, "v1", "Widget", atRest(1000))
+	require.NoError(f, err)
+	f.Add(seed)
+	f.Fuzz(func(t *testing.T, document []byte) {
+		e, err := Open(document)
+		if err != nil {
+			require.IsType(t, &Error{}, err)
+			return
+		}
+		require.True(t, bytes.Contains(document, e.Message))
+		require.True(t, bytes.Contains(document, []byte(e.Kind)))
+	})
+}

@@ -1,0 +1,104 @@
+package protobuf
+
+import (
+	"time"
+
+	"github.com/kindwright/kindwright/internal/protowire"
+	"github.com/kindwright/kindwright/meta"
+)
+
+// time writes an instant or a duration. The zero instant is an empty message.
+func (e *encoder) time(dst []byte, n int32, k kind) ([]byte, error) {
+	text, err := e.text(n)
+	if err != nil {
+		return dst, err
+	}
+	var t time.Time
+	switch k {
+	case kindDuration:
+		d, err := meta.ParseDuration(string(text))
+		if err != nil {
+			return dst, fail("must be a duration such as 1h30m")
+		}
+		dst = protowire.AppendVarint(dst, uint64(1+protowire.SizeVarint(uint64(d.Duration))))
+		return protowire.AppendVarint(protowire.AppendKey(dst, numberRaw, protowire.Varint), uint64(d.Duration)), nil
+	case kindMicroTime:
+		var parsed meta.MicroTime
+		parsed, err = meta.ParseMicroTime(string(text))
+		t = parsed.Time
+	default:
+		var parsed meta.Time
+		parsed, err = meta.ParseTime(string(text))
+		t = parsed.Time
+	}
+	switch {
+	case err != nil:
+		return dst, fail("must be an RFC 3339 time")
+	case t.IsZero():
+		return append(dst, 0), nil
+	}
+	seconds, nanoseconds := uint64(t.Unix()), uint64(t.Nanosecond())
+	dst = protowire.AppendVarint(dst, uint64(2+protowire.SizeVarint(seconds)+protowire.SizeVarint(nanoseconds)))
+	dst = protowire.AppendVarint(protowire.AppendKey(dst, numberSeconds, protowire.Varint), seconds)
+	return protowire.AppendVarint(protowire.AppendKey(dst, numberNanoseconds, protowire.Varint), nanoseconds), nil
+}
+
+// The instants that RFC 3339 can write: years 0 to 9999 in UTC.
+const (
+	firstSecond = -62167219200
+	lastSecond  = 253402300799
+)
+
+// instant writes the time that a message tells, null for an empty one. Times have whole seconds, micro times whole
+// microseconds, whatever the message says. Of several messages the last one counts whole.
+func (r *decoder) instant(k kind, c chain) (zero bool, err error) {
+	for ; c.first != c.last; c.first = r.values[c.first].next {
+		if _, _, err := r.secondsOf(chain{c.first, c.first}); err != nil {
+			return false, err
+		}
+	}
+	if len(r.payload(c.last)) == 0 {
+		r.out = append(r.out, "null"...)
+		return true, nil
+	}
+	seconds, fraction, err := r.secondsOf(c)
+	if err != nil {
+		return false, err
+	}
+	fraction = fraction.Truncate(time.Microsecond)
+	if k == kindTime {
+		fraction = 0
+	}
+	t := time.Unix(seconds, int64(fraction)).UTC()
+	if seconds < firstSecond || seconds > lastSecond || t.Unix() < firstSecond || t.Unix() > lastSecond {
+		return false, fail("must be a time in the years 0 to 9999")
+	}
+	if t.IsZero() {
+		r.out = append(r.out, "null"...)
+		return true, nil
+	}
+	r.out = append(r.out, '"')
+	if k == kindTime {
+		r.out = meta.NewTime(t).AppendFormatted(r.out)
+	} else {
+		r.out = meta.NewMicroTime(t).AppendFormatted(r.out)
+	}
+	r.out = append(r.out, '"')
+	return false, nil
+}
+
+func (r *decoder) secondsOf(c chain) (seconds int64, fraction time.Duration, err error) {
+	whole, err := r.integer(c, numberSeconds)
+	if err != nil {
+		return 0, 0, err
+	}
+	nanoseconds, err := r.integer(c, numberNanoseconds)
+	return int64(whole), time.Duration(int32(nanoseconds)), err
+}
+
+func (r *decoder) duration(c chain) (zero bool, err error) {
+	nanoseconds, err := r.integer(c, numberRaw)
+	r.out = append(r.out, '"')
+	r.out = append(append(r.out, time.Duration(nanoseconds).String()...), '"')
+	return nanoseconds == 0, err
+}
