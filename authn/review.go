@@ -6,20 +6,25 @@ import "github.com/kindwright/kindwright/meta"
 // It is POSTed empty and answered, never stored.
 type SelfSubjectReview struct {
 	meta.TypeMeta   `json:",inline"`
-	meta.ObjectMeta `json:"metadata,omitzero"`
+	meta.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
 
-	Status SelfSubjectReviewStatus `json:"status,omitzero" doc:"Filled in by the server."`
+	Status SelfSubjectReviewStatus `json:"status,omitempty" protobuf:"bytes,2,opt,name=status" doc:"Filled in by the server."`
 }
 
 // SelfSubjectReviewStatus is the answer.
 type SelfSubjectReviewStatus struct {
-	UserInfo UserInfo `json:"userInfo,omitzero" doc:"The user that made the request."`
+	UserInfo UserInfo `json:"userInfo,omitempty" protobuf:"bytes,1,opt,name=userInfo" doc:"The user that made the request."`
 }
 
 // UserInfo is a User as documents show it.
 type UserInfo struct {
-	Username string              `json:"username,omitempty" doc:"The name that identifies this user uniquely among all active users."`
-	UID      string              `json:"uid,omitempty" doc:"Tells apart users that bore the same name at different times."`
-	Groups   []string            `json:"groups,omitempty" doc:"The groups the user belongs to."`
-	Extra    map[string][]string `json:"extra,omitempty" doc:"Further facts that the authenticator provided."`
+	Username string              `json:"username,omitempty" protobuf:"bytes,1,opt,name=username" doc:"The name that identifies this user uniquely among all active users."`
+	UID      string              `json:"uid,omitempty" protobuf:"bytes,2,opt,name=uid" doc:"Tells apart users that bore the same name at different times."`
+	Groups   []string            `json:"groups,omitempty" protobuf:"bytes,3,rep,name=groups" list:"atomic" doc:"The groups the user belongs to."`
+	Extra    map[string][]string `json:"extra,omitempty" protobuf:"bytes,4,rep,name=extra" doc:"Further facts that the authenticator provided."`
+}
+
+// Info returns the user as documents show it.
+func (u User) Info() UserInfo {
+	return UserInfo{Username: u.Name, UID: u.UID, Groups: u.Groups, Extra: u.Extra}
 }

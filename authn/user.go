@@ -38,6 +38,10 @@ type User struct {
 	// Extra holds further facts from the credential, for authorizers, admission and audit. Keys are lower-case.
 	Extra map[string][]string
 
+	// Audiences are those that the credential is meant for, of the ones that [AudiencesFrom] told. It is nil when the
+	// authenticator does not know about audiences.
+	Audiences []string
+
 	// Method says how the caller proved the identity ("x509", "token", "anonymous", …), for the audit log and for
 	// nothing else: no decision about rights reads it. It is empty when the authenticator did not say.
 	Method string
