@@ -50,3 +50,22 @@ func Example() {
 	// system:anonymous GET /livez 200
 	// system:anonymous GET /livez/storage 403
 }
+
+// What a user may do is listed as far as the authorizers can tell.
+func ExampleRulesOf() {
+	open, err := authz.AllowPaths("/livez")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	external := authz.Func(func(context.Context, authz.Attributes) (authz.Decision, string, error) {
+		return authz.NoOpinion, "", nil
+	})
+	for _, u := range []authn.User{{Name: "root", Groups: []string{authn.GroupMasters}}, {Name: "alice"}} {
+		rules := authz.RulesOf(context.Background(), authz.Union(authz.Masters(), open, external), u, "default")
+		fmt.Println(u.Name, rules.Resources, rules.Paths, rules.Incomplete, rules.Why)
+	}
+	// Output:
+	// root [{[*] [*] [*] []}] [{[*] [*]} {[get] [/livez]}] true an authorizer of the server cannot list what it allows
+	// alice [] [{[get] [/livez]}] true an authorizer of the server cannot list what it allows
+}

@@ -22,18 +22,21 @@ func AllowPaths(patterns ...string) (Authorizer, error) {
 			return nil, fmt.Errorf("authz: path %q has a * before its end", p)
 		}
 	}
-	allowed := slices.Clone(patterns) // the caller's slice may change
-	return Func(func(_ context.Context, a Attributes) (Decision, string, error) {
-		if a.ResourceRequest || a.Verb != "get" {
-			return NoOpinion, "", nil
-		}
-		for _, p := range allowed {
-			if MatchPath(p, a.Path) {
-				return Allow, "", nil
-			}
-		}
+	return paths(slices.Clone(patterns)), nil // the caller's slice may change
+}
+
+type paths []string
+
+func (list paths) Authorize(_ context.Context, a Attributes) (Decision, string, error) {
+	if a.ResourceRequest || a.Verb != "get" {
 		return NoOpinion, "", nil
-	}), nil
+	}
+	for _, p := range list {
+		if MatchPath(p, a.Path) {
+			return Allow, "", nil
+		}
+	}
+	return NoOpinion, "", nil
 }
 
 // MatchPath reports whether a pattern covers the decoded path of a non-resource request (security vector Z12): they are

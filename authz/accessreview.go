@@ -1,0 +1,141 @@
+package authz
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/kindwright/kindwright/authn"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/status"
+)
+
+// SubjectAccessReview is the question whether somebody may do something, of authorization.{domain}/v1 (REVIEW-01). It is
+// POSTed with its spec and answered, never stored.
+type SubjectAccessReview struct {
+	meta.TypeMeta   `json:",inline"`
+	meta.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
+
+	Spec   SubjectAccessReviewSpec `json:"spec" protobuf:"bytes,2,opt,name=spec" doc:"What is asked. Exactly one of resourceAttributes and nonResourceAttributes must be set, and a user or a group."`
+	Status AccessReviewStatus      `json:"status,omitempty" protobuf:"bytes,3,opt,name=status" doc:"Filled in by the server."`
+}
+
+// LocalSubjectAccessReview is a SubjectAccessReview about one namespace, in which it is POSTed, so that the right to ask
+// can be given for that namespace alone (REVIEW-02).
+type LocalSubjectAccessReview struct {
+	meta.TypeMeta   `json:",inline"`
+	meta.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
+
+	Spec   SubjectAccessReviewSpec `json:"spec" protobuf:"bytes,2,opt,name=spec" doc:"What is asked. The namespace in resourceAttributes must be the one of the request."`
+	Status AccessReviewStatus      `json:"status,omitempty" protobuf:"bytes,3,opt,name=status" doc:"Filled in by the server."`
+}
+
+// SelfSubjectAccessReview is the question whether the caller may do something (REVIEW-03).
+type SelfSubjectAccessReview struct {
+	meta.TypeMeta   `json:",inline"`
+	meta.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
+
+	Spec   SelfSubjectAccessReviewSpec `json:"spec" protobuf:"bytes,2,opt,name=spec" doc:"What is asked. Exactly one of resourceAttributes and nonResourceAttributes must be set."`
+	Status AccessReviewStatus          `json:"status,omitempty" protobuf:"bytes,3,opt,name=status" doc:"Filled in by the server."`
+}
+
+// SubjectAccessReviewSpec says who would like to do what.
+type SubjectAccessReviewSpec struct {
+	ResourceAttributes    *ResourceAttributes    `json:"resourceAttributes,omitempty" protobuf:"bytes,1,opt,name=resourceAttributes" doc:"An action on a resource."`
+	NonResourceAttributes *NonResourceAttributes `json:"nonResourceAttributes,omitempty" protobuf:"bytes,2,opt,name=nonResourceAttributes" doc:"An action on another path."`
+
+	User   string              `json:"user,omitempty" protobuf:"bytes,3,opt,name=user" doc:"The name of the user. Without groups, a user who is in none."`
+	Groups []string            `json:"groups,omitempty" protobuf:"bytes,4,rep,name=groups" list:"atomic" doc:"The groups of the user."`
+	Extra  map[string][]string `json:"extra,omitempty" protobuf:"bytes,5,rep,name=extra" doc:"Further facts about the user."`
+	UID    string              `json:"uid,omitempty" protobuf:"bytes,6,opt,name=uid" doc:"Tells apart users that bore the same name at different times."`
+}
+
+// SelfSubjectAccessReviewSpec says what the caller would like to do.
+type SelfSubjectAccessReviewSpec struct {
+	ResourceAttributes    *ResourceAttributes    `json:"resourceAttributes,omitempty" protobuf:"bytes,1,opt,name=resourceAttributes" doc:"An action on a resource."`
+	NonResourceAttributes *NonResourceAttributes `json:"nonResourceAttributes,omitempty" protobuf:"bytes,2,opt,name=nonResourceAttributes" doc:"An action on another path."`
+}
+
+// ResourceAttributes is an action on a resource. "*" means all in verb, group, version, resource and subresource.
+type ResourceAttributes struct {
+	Namespace     string                   `json:"namespace,omitempty" protobuf:"bytes,1,opt,name=namespace" doc:"Empty for cluster-scoped resources, and for all namespaces."`
+	Verb          string                   `json:"verb,omitempty" protobuf:"bytes,2,opt,name=verb" doc:"A verb such as get, list, watch, create, update, patch or delete."`
+	Group         string                   `json:"group,omitempty" protobuf:"bytes,3,opt,name=group" doc:"The API group of the resource."`
+	Version       string                   `json:"version,omitempty" protobuf:"bytes,4,opt,name=version" doc:"The API version of the resource."`
+	Resource      string                   `json:"resource,omitempty" protobuf:"bytes,5,opt,name=resource" doc:"The plural name of the resource."`
+	Subresource   string                   `json:"subresource,omitempty" protobuf:"bytes,6,opt,name=subresource" doc:"The subresource, if one is meant."`
+	Name          string                   `json:"name,omitempty" protobuf:"bytes,7,opt,name=name" doc:"The name of the object; empty means all."`
+	FieldSelector *FieldSelectorAttributes `json:"fieldSelector,omitempty" protobuf:"bytes,8,opt,name=fieldSelector" doc:"The field selector of the request."`
+	LabelSelector *LabelSelectorAttributes `json:"labelSelector,omitempty" protobuf:"bytes,9,opt,name=labelSelector" doc:"The label selector of the request."`
+}
+
+// NonResourceAttributes is an action on a path that is not a resource.
+type NonResourceAttributes struct {
+	Path string `json:"path,omitempty" protobuf:"bytes,1,opt,name=path" doc:"The URL path."`
+	Verb string `json:"verb,omitempty" protobuf:"bytes,2,opt,name=verb" doc:"The HTTP method in lower case."`
+}
+
+// AccessReviewStatus is the answer to an access review.
+type AccessReviewStatus struct {
+	Allowed         bool   `json:"allowed" protobuf:"varint,1,opt,name=allowed" optional:"" doc:"Whether the action is allowed."`
+	Denied          bool   `json:"denied,omitempty" protobuf:"varint,4,opt,name=denied" doc:"Whether an authorizer forbids it, whatever others say."`
+	Reason          string `json:"reason,omitempty" protobuf:"bytes,2,opt,name=reason" doc:"Why, for people to read."`
+	EvaluationError string `json:"evaluationError,omitempty" protobuf:"bytes,3,opt,name=evaluationError" doc:"What went wrong in finding out."`
+}
+
+// Attributes returns what to ask an [Authorizer], or what is wrong with the question.
+func (s SubjectAccessReviewSpec) Attributes() (Attributes, []status.FieldError) {
+	user := authn.User{Name: s.User, UID: s.UID, Groups: s.Groups, Extra: s.Extra}
+	a, problems := SelfSubjectAccessReviewSpec{s.ResourceAttributes, s.NonResourceAttributes}.Attributes(user)
+	if s.User == "" && len(s.Groups) == 0 {
+		f := &status.Fields{}
+		f.At("spec", "user").Required("at least one of user and groups must be specified")
+		problems = append(problems, f.Errors()...)
+	}
+	return a, problems
+}
+
+// AttributesIn returns what to ask when the question may be about a resource in one namespace alone (REVIEW-02).
+func (s SubjectAccessReviewSpec) AttributesIn(namespace string) (Attributes, []status.FieldError) {
+	f := &status.Fields{}
+	switch r := s.ResourceAttributes; {
+	case s.NonResourceAttributes != nil:
+		f.At("spec", "nonResourceAttributes").Forbidden("a path is in no namespace")
+	case r != nil && r.Namespace != namespace:
+		f.At("spec", "resourceAttributes", "namespace").Invalid(r.Namespace, fmt.Sprintf("must be %q, the namespace of the request", namespace))
+	}
+	a, problems := s.Attributes()
+	return a, append(f.Errors(), problems...)
+}
+
+// Attributes returns what to ask an [Authorizer] about user, or what is wrong with the question.
+func (s SelfSubjectAccessReviewSpec) Attributes(user authn.User) (Attributes, []status.FieldError) {
+	f := &status.Fields{}
+	r, n := s.ResourceAttributes, s.NonResourceAttributes
+	switch {
+	case r == nil && n == nil:
+		f.At("spec", "resourceAttributes").Required("exactly one of nonResourceAttributes or resourceAttributes must be specified")
+		return Attributes{}, f.Errors()
+	case r != nil && n != nil:
+		f.At("spec", "nonResourceAttributes").Forbidden("cannot be specified in combination with resourceAttributes")
+		return Attributes{}, f.Errors()
+	case n != nil:
+		return Attributes{User: user, Verb: n.Verb, Path: n.Path}, nil
+	}
+	a := Attributes{
+		User: user, ResourceRequest: true, Verb: r.Verb, Group: r.Group, Version: r.Version, Resource: r.Resource,
+		Subresource: r.Subresource, Namespace: r.Namespace, Name: r.Name,
+	}
+	a.Labels = r.LabelSelector.selector(f.At("spec", "resourceAttributes", "labelSelector"))
+	a.Fields = r.FieldSelector.selector(f.At("spec", "resourceAttributes", "fieldSelector"))
+	return a, f.Errors()
+}
+
+// Review asks an authorizer and returns its decision as documents show it. An error of the authorizer allows nothing, and
+// its text stays unsaid.
+func Review(ctx context.Context, z Authorizer, a Attributes) AccessReviewStatus {
+	d, reason, err := decide(ctx, z, a)
+	if err != nil {
+		return AccessReviewStatus{Denied: d == Deny, EvaluationError: "the authorizer failed; nothing is allowed"}
+	}
+	return AccessReviewStatus{Allowed: d == Allow, Denied: d == Deny, Reason: reason}
+}

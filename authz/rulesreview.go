@@ -1,0 +1,37 @@
+package authz
+
+import "github.com/kindwright/kindwright/meta"
+
+// SelfSubjectRulesReview is the question what the caller may do in a namespace, of authorization.{domain}/v1 (REVIEW-04).
+// It is POSTed with its spec and answered, never stored. The answer is for people to read; programs ask about one action
+// with SelfSubjectAccessReview.
+type SelfSubjectRulesReview struct {
+	meta.TypeMeta   `json:",inline"`
+	meta.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
+
+	Spec   SelfSubjectRulesReviewSpec `json:"spec" protobuf:"bytes,2,opt,name=spec" optional:"" doc:"What is asked."`
+	Status SubjectRulesReviewStatus   `json:"status,omitempty" protobuf:"bytes,3,opt,name=status" doc:"Filled in by the server."`
+}
+
+// SelfSubjectRulesReviewSpec names the namespace.
+type SelfSubjectRulesReviewSpec struct {
+	Namespace string `json:"namespace,omitempty" protobuf:"bytes,1,opt,name=namespace" doc:"The namespace. It must not be empty."`
+}
+
+// SubjectRulesReviewStatus is the answer.
+type SubjectRulesReviewStatus struct {
+	ResourceRules    []ResourceRule    `json:"resourceRules" protobuf:"bytes,1,rep,name=resourceRules" list:"atomic" optional:"" doc:"What the caller may do with resources."`
+	NonResourceRules []NonResourceRule `json:"nonResourceRules" protobuf:"bytes,2,rep,name=nonResourceRules" list:"atomic" optional:"" doc:"What the caller may do with other paths."`
+	Incomplete       bool              `json:"incomplete" protobuf:"bytes,3,rep,name=incomplete" optional:"" doc:"Whether more may be allowed than is listed."`
+	EvaluationError  string            `json:"evaluationError,omitempty" protobuf:"bytes,4,opt,name=evaluationError" doc:"Why the list may be incomplete."`
+}
+
+// Status returns the rules as documents show them.
+func (r Rules) Status() SubjectRulesReviewStatus {
+	return SubjectRulesReviewStatus{
+		ResourceRules:    append([]ResourceRule{}, r.Resources...), // lists that are empty, not null
+		NonResourceRules: append([]NonResourceRule{}, r.Paths...),
+		Incomplete:       r.Incomplete,
+		EvaluationError:  r.Why,
+	}
+}

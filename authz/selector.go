@@ -1,0 +1,110 @@
+package authz
+
+import (
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/status"
+)
+
+// LabelSelectorAttributes is the label selector of a request that is asked about, as text or taken apart, not both.
+type LabelSelectorAttributes struct {
+	RawSelector  string                          `json:"rawSelector,omitempty" protobuf:"bytes,1,opt,name=rawSelector" doc:"The selector in the form of a query parameter."`
+	Requirements []meta.LabelSelectorRequirement `json:"requirements,omitempty" protobuf:"bytes,2,rep,name=requirements" list:"atomic" doc:"The selector taken apart; all must hold."`
+}
+
+// FieldSelectorAttributes is the field selector of a request that is asked about, as text or taken apart, not both.
+type FieldSelectorAttributes struct {
+	RawSelector  string                     `json:"rawSelector,omitempty" protobuf:"bytes,1,opt,name=rawSelector" doc:"The selector in the form of a query parameter."`
+	Requirements []FieldSelectorRequirement `json:"requirements,omitempty" protobuf:"bytes,2,rep,name=requirements" list:"atomic" doc:"The selector taken apart; all must hold."`
+}
+
+// FieldSelectorRequirement is one condition of FieldSelectorAttributes. Operator is In, NotIn, Exists or DoesNotExist.
+type FieldSelectorRequirement struct {
+	Key      string        `json:"key" protobuf:"bytes,1,opt,name=key" doc:"The field."`
+	Operator meta.Operator `json:"operator" protobuf:"bytes,2,opt,name=operator" doc:"In, NotIn, Exists or DoesNotExist."`
+	Values   []string      `json:"values,omitempty" protobuf:"bytes,3,rep,name=values" list:"atomic" doc:"The values, for In and NotIn alone."`
+}
+
+// checkForms refuses a selector in both forms: nobody could say which of the two counts.
+func checkForms(raw string, requirements int, at status.Field) {
+	if raw != "" && requirements > 0 {
+		at.Child("rawSelector").Forbidden("cannot be specified in combination with requirements")
+	}
+	if requirements > meta.MaxRequirements {
+		at.Child("requirements").TooMany(requirements, meta.MaxRequirements)
+	}
+}
+
+// selector makes a selector of the document's form. A nil one, like an empty one, limits nothing.
+func (s *LabelSelectorAttributes) selector(at status.Field) meta.Selector {
+	if s == nil {
+		return meta.Selector{}
+	}
+	checkForms(s.RawSelector, len(s.Requirements), at)
+	if len(s.Requirements) == 0 {
+		out, err := meta.ParseSelector(s.RawSelector)
+		if err != nil {
+			at.Child("rawSelector").Invalid(s.RawSelector, err.Error())
+		}
+		return out
+	}
+	out, err := meta.SelectorFrom(&meta.LabelSelector{MatchExpressions: s.Requirements})
+	if err != nil {
+		at.Child("requirements").Invalid(len(s.Requirements), err.Error())
+	}
+	return out
+}
+
+func (s *FieldSelectorAttributes) selector(at status.Field) meta.FieldSelector {
+	if s == nil {
+		return meta.FieldSelector{}
+	}
+	checkForms(s.RawSelector, len(s.Requirements), at)
+	if len(s.Requirements) == 0 {
+		out, err := meta.ParseFieldSelector(s.RawSelector)
+		if err != nil {
+			at.Child("rawSelector").Invalid(s.RawSelector, err.Error())
+		}
+		return out
+	}
+	var all []meta.FieldRequirement
+	for i, r := range s.Requirements[:min(len(s.Requirements), meta.MaxRequirements)] {
+		all = append(all, r.requirements(at.Child("requirements").Index(i))...)
+	}
+	out, err := meta.NewFieldSelector(all...)
+	if err != nil {
+		at.Child("requirements").Invalid(len(s.Requirements), err.Error())
+	}
+	return out
+}
+
+// requirements returns what a field selector can say of r. It has no words for several values of which one must hold, nor
+// for the presence of a field: these are left out, which asks for more than was meant and so never allows too much.
+func (r FieldSelectorRequirement) requirements(at status.Field) []meta.FieldRequirement {
+	if r.Key == "" {
+		at.Child("key").Required("")
+	}
+	wantsValues := false
+	switch r.Operator {
+	case meta.In, meta.NotIn:
+		wantsValues = true
+	case meta.Exists, meta.DoesNotExist:
+	default:
+		at.Child("operator").NotSupported(string(r.Operator), string(meta.In), string(meta.NotIn), string(meta.Exists), string(meta.DoesNotExist))
+		return nil
+	}
+	switch {
+	case wantsValues && len(r.Values) == 0:
+		at.Child("values").Required("must be specified when operator is In or NotIn")
+	case !wantsValues && len(r.Values) > 0:
+		at.Child("values").Forbidden("may not be specified when operator is Exists or DoesNotExist")
+	case r.Operator == meta.NotIn:
+		var out []meta.FieldRequirement
+		for _, v := range r.Values {
+			out = append(out, meta.FieldRequirement{Field: r.Key, Op: meta.NotEquals, Value: v})
+		}
+		return out
+	case r.Operator == meta.In && len(r.Values) == 1:
+		return []meta.FieldRequirement{{Field: r.Key, Op: meta.Equals, Value: r.Values[0]}}
+	}
+	return nil
+}
