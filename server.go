@@ -90,7 +90,7 @@ func (s *Server) build() error {
 	if domain == "" {
 		domain = request.DefaultGroupDomain
 	}
-	if s.bundle, err = define(s.cfg.definitions, registry.Env{GroupDomain: domain, Authorizer: s.authorizer}); err != nil {
+	if s.bundle, err = define(s.cfg.definitions, s.env(domain)); err != nil {
 		return err
 	}
 	engine := s.cfg.engine
@@ -108,6 +108,11 @@ func (s *Server) build() error {
 	s.parser = request.NewParser(s.cfg.http.prefix, domain)
 	s.handler, err = s.assemble(s.dispatch())
 	return err
+}
+
+// env is what definitions are told about the server.
+func (s *Server) env(domain string) registry.Env {
+	return registry.Env{GroupDomain: domain, Authenticator: s.authenticator, Authorizer: s.authorizer}
 }
 
 // define asks every definition what it adds, and reports all that cannot be served.
@@ -234,7 +239,7 @@ func (s *Server) Engine() *registry.Engine { return s.engine }
 
 // Install adds kinds to a started server. They appear all at once when their objects are loaded.
 func (s *Server) Install(ctx context.Context, definitions ...registry.Definition) error {
-	b, err := define(definitions, registry.Env{GroupDomain: s.engine.GroupDomain(), Authorizer: s.authorizer})
+	b, err := define(definitions, s.env(s.engine.GroupDomain()))
 	if err != nil {
 		return fmt.Errorf("kindwright: %w", err)
 	}

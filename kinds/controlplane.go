@@ -2,10 +2,32 @@ package kinds
 
 import "github.com/kindwright/kindwright/registry"
 
-// ControlPlane returns every built-in kind that a general server wants: Namespace with its life cycle,
-// SelfSubjectReview and SelfSubjectAccessReview.
-func ControlPlane() registry.Definition {
-	return all{Namespaces(), SelfSubjectReviews(), SelfSubjectAccessReviews()}
+// A ControlPlaneOption changes how one of the kinds of ControlPlane is served. Options of the kinds are such options:
+// NamespaceOption and EventOption.
+type ControlPlaneOption interface{ apply(*controlPlane) }
+
+// controlPlane is what the options of ControlPlane add up to.
+type controlPlane struct {
+	namespaces []NamespaceOption
+	events     []EventOption
+}
+
+func (o NamespaceOption) apply(c *controlPlane) { c.namespaces = append(c.namespaces, o) }
+
+func (o EventOption) apply(c *controlPlane) { c.events = append(c.events, o) }
+
+// ControlPlane returns every built-in kind that a general server wants: Namespace with its life cycle, Event, Lease, and
+// the reviews that clients ask questions with.
+func ControlPlane(opts ...ControlPlaneOption) registry.Definition {
+	var c controlPlane
+	for _, o := range opts {
+		o.apply(&c)
+	}
+	return all{
+		Namespaces(c.namespaces...), Events(c.events...), Leases(),
+		TokenReviews(), SelfSubjectReviews(),
+		SubjectAccessReviews(), LocalSubjectAccessReviews(), SelfSubjectAccessReviews(), SelfSubjectRulesReviews(),
+	}
 }
 
 // all joins definitions into one.

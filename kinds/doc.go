@@ -1,8 +1,12 @@
-// Package kinds registers the kinds that clients of a Kubernetes-style server expect to find: namespaces and the
-// questions that kubectl asks about itself. A server serves none of them unless it is given them, usually all at once
-// with ControlPlane.
+// Package kinds registers the kinds that clients of a Kubernetes-style server expect to find: namespaces, events, leases
+// and the questions that clients ask the server about itself. A server serves none of them unless it is given them,
+// usually all at once with ControlPlane.
 //
 // The Go types of reviews live with the packages that act on them (authn, authz); this package only says how they are
-// served. Namespaces are at home here, with their life cycle: objects are created only in namespaces that exist, and a
-// namespace that is deleted takes its content with it before it goes.
+// served. Namespaces, events and leases are at home here. Namespaces come with their life cycle: objects are created only
+// in namespaces that exist, and a namespace that is deleted takes its content with it before it goes. Events are served in
+// two forms from one store, and expire.
+//
+// What the package is not for: it has no recorder of events and takes part in no election of leaders. Clients do both, by
+// writing these kinds. How a kind of one's own is described is told by package registry, the one to read next.
 package kinds

@@ -16,30 +16,30 @@ import (
 // Namespace is a place for names, of the core group (NS-01).
 type Namespace struct {
 	meta.TypeMeta   `json:",inline"`
-	meta.ObjectMeta `json:"metadata,omitzero"`
+	meta.ObjectMeta `json:"metadata,omitzero" protobuf:"bytes,1,opt,name=metadata"`
 
-	Spec   NamespaceSpec   `json:"spec,omitzero" doc:"How the namespace is kept."`
-	Status NamespaceStatus `json:"status,omitzero" doc:"Where the namespace is in its life. Read-only."`
+	Spec   NamespaceSpec   `json:"spec,omitzero" protobuf:"bytes,2,opt,name=spec" doc:"How the namespace is kept."`
+	Status NamespaceStatus `json:"status,omitzero" protobuf:"bytes,3,opt,name=status" doc:"Where the namespace is in its life. Read-only."`
 }
 
 // NamespaceSpec holds what keeps a namespace.
 type NamespaceSpec struct {
-	Finalizers []string `json:"finalizers,omitempty" list:"atomic" doc:"What must be done before the namespace can go; changed through the finalize subresource."`
+	Finalizers []string `json:"finalizers,omitempty" protobuf:"bytes,1,rep,name=finalizers" list:"atomic" doc:"What must be done before the namespace can go; changed through the finalize subresource."`
 }
 
 // NamespaceStatus is the state of a namespace.
 type NamespaceStatus struct {
-	Phase      string               `json:"phase,omitempty" doc:"Active or Terminating." enum:"Active,Terminating"`
-	Conditions []NamespaceCondition `json:"conditions,omitempty" list:"map,key=type" doc:"What stands in the way of the namespace's end."`
+	Phase      string               `json:"phase,omitempty" protobuf:"bytes,1,opt,name=phase" doc:"Active or Terminating." enum:"Active,Terminating"`
+	Conditions []NamespaceCondition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type" protobuf:"bytes,2,rep,name=conditions" list:"map,key=type" doc:"What stands in the way of the namespace's end."`
 }
 
 // NamespaceCondition says one thing about the end of a namespace (NS-09).
 type NamespaceCondition struct {
-	Type               string    `json:"type" doc:"Such as NamespaceContentRemaining."`
-	Status             string    `json:"status" doc:"True, False or Unknown."`
-	LastTransitionTime meta.Time `json:"lastTransitionTime,omitzero" doc:"When the status last changed."`
-	Reason             string    `json:"reason,omitempty" doc:"One word for programs."`
-	Message            string    `json:"message,omitempty" doc:"A sentence for people."`
+	Type               string    `json:"type" protobuf:"bytes,1,opt,name=type" doc:"Such as NamespaceContentRemaining."`
+	Status             string    `json:"status" protobuf:"bytes,2,opt,name=status" doc:"True, False or Unknown."`
+	LastTransitionTime meta.Time `json:"lastTransitionTime,omitzero" protobuf:"bytes,4,opt,name=lastTransitionTime" doc:"When the status last changed."`
+	Reason             string    `json:"reason,omitempty" protobuf:"bytes,5,opt,name=reason" doc:"One word for programs."`
+	Message            string    `json:"message,omitempty" protobuf:"bytes,6,opt,name=message" doc:"A sentence for people."`
 }
 
 // The phases of a namespace (NS-06).

@@ -11,64 +11,126 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// SelfSubjectReviews serves authentication.{domain}/v1 SelfSubjectReview: who the server takes the caller for
-// (REVIEW-05, `kubectl auth whoami`).
-func SelfSubjectReviews() registry.Definition { return selfSubjectReviews{} }
-
-type selfSubjectReviews struct{}
+// A review is a kind whose document is a question that the server answers about itself (MODEL-21).
+type review[T any] struct {
+	area       string // the group without its domain
+	plural     string
+	namespaced bool
+	answer     func(ctx context.Context, env registry.Env, doc *T) error
+}
 
 // Define makes it a registry.Definition.
-func (selfSubjectReviews) Define(env registry.Env) (registry.Bundle, error) {
-	return registry.Operation[authn.SelfSubjectReview]{
-		Group: "authentication." + env.GroupDomain, Version: "v1", Plural: "selfsubjectreviews",
-		Run: func(ctx context.Context, doc *authn.SelfSubjectReview) error {
-			user, ok := authn.UserFrom(ctx)
-			if !ok {
-				return status.Unauthorized()
-			}
-			doc.Status.UserInfo = authn.UserInfo{Username: user.Name, UID: user.UID, Groups: user.Groups, Extra: user.Extra}
-			return nil
-		},
+func (r review[T]) Define(env registry.Env) (registry.Bundle, error) {
+	if env.Authenticator == nil || env.Authorizer == nil {
+		return registry.Bundle{}, errors.New(r.plural + ": the server has nothing to ask, an authenticator and an authorizer are needed")
+	}
+	return registry.Operation[T]{
+		Group: r.area + "." + env.GroupDomain, Version: "v1", Plural: r.plural, Namespaced: r.namespaced,
+		Run: func(ctx context.Context, doc *T) error { return r.answer(ctx, env, doc) },
 	}.Define(env)
+}
+
+// TokenReviews serves authentication.{domain}/v1 TokenReview: whose bearer token something is (REVIEW-06). It asks what
+// the server itself asks on every request. The answer repeats the question, token included, to the one who has just sent
+// it, as clients expect of every document they create; nothing else gets to see the token.
+func TokenReviews() registry.Definition {
+	return review[authn.TokenReview]{area: "authentication", plural: "tokenreviews", answer: reviewToken}
+}
+
+// SelfSubjectReviews serves authentication.{domain}/v1 SelfSubjectReview: who the server takes the caller for
+// (REVIEW-05, `kubectl auth whoami`).
+func SelfSubjectReviews() registry.Definition {
+	return review[authn.SelfSubjectReview]{area: "authentication", plural: "selfsubjectreviews", answer: reviewSelf}
+}
+
+// SubjectAccessReviews serves authorization.{domain}/v1 SubjectAccessReview: whether somebody may do something
+// (REVIEW-01). It asks what the server itself asks on every request.
+func SubjectAccessReviews() registry.Definition {
+	return review[authz.SubjectAccessReview]{area: "authorization", plural: "subjectaccessreviews", answer: reviewAccess}
+}
+
+// LocalSubjectAccessReviews serves authorization.{domain}/v1 LocalSubjectAccessReview: whether somebody may do something
+// in one namespace (REVIEW-02).
+func LocalSubjectAccessReviews() registry.Definition {
+	return review[authz.LocalSubjectAccessReview]{area: "authorization", plural: "localsubjectaccessreviews", namespaced: true, answer: reviewLocalAccess}
 }
 
 // SelfSubjectAccessReviews serves authorization.{domain}/v1 SelfSubjectAccessReview: whether the caller may do
-// something (REVIEW-03, `kubectl auth can-i`). It asks what the server itself asks on every request.
-func SelfSubjectAccessReviews() registry.Definition { return selfSubjectAccessReviews{} }
-
-type selfSubjectAccessReviews struct{}
-
-// Define makes it a registry.Definition.
-func (selfSubjectAccessReviews) Define(env registry.Env) (registry.Bundle, error) {
-	if env.Authorizer == nil {
-		return registry.Bundle{}, errors.New("selfsubjectaccessreviews: the server has no authorizer to ask")
-	}
-	return registry.Operation[authz.SelfSubjectAccessReview]{
-		Group: "authorization." + env.GroupDomain, Version: "v1", Plural: "selfsubjectaccessreviews",
-		Run: func(ctx context.Context, doc *authz.SelfSubjectAccessReview) error {
-			return reviewAccess(ctx, env.Authorizer, doc)
-		},
-	}.Define(env)
+// something (REVIEW-03, `kubectl auth can-i`).
+func SelfSubjectAccessReviews() registry.Definition {
+	return review[authz.SelfSubjectAccessReview]{area: "authorization", plural: "selfsubjectaccessreviews", answer: reviewSelfAccess}
 }
 
-func reviewAccess(ctx context.Context, z authz.Authorizer, doc *authz.SelfSubjectAccessReview) error {
+// SelfSubjectRulesReviews serves authorization.{domain}/v1 SelfSubjectRulesReview: what the caller may do in a namespace
+// (REVIEW-04, `kubectl auth can-i --list`), as far as the authorizers can tell (authz.RuleResolver).
+func SelfSubjectRulesReviews() registry.Definition {
+	return review[authz.SelfSubjectRulesReview]{area: "authorization", plural: "selfsubjectrulesreviews", answer: reviewRules}
+}
+
+func reviewToken(ctx context.Context, env registry.Env, doc *authn.TokenReview) error {
+	if doc.Spec.Token == "" {
+		return status.BadRequest("token is required for TokenReview in authentication")
+	}
+	doc.Status = authn.ReviewToken(ctx, env.Authenticator, doc.Spec)
+	return nil
+}
+
+func reviewSelf(ctx context.Context, _ registry.Env, doc *authn.SelfSubjectReview) error {
+	user, err := caller(ctx)
+	if err != nil {
+		return err
+	}
+	doc.Status.UserInfo = user.Info()
+	return nil
+}
+
+func reviewAccess(ctx context.Context, env registry.Env, doc *authz.SubjectAccessReview) (err error) {
+	a, problems := doc.Spec.Attributes()
+	doc.Status, err = reviewed(ctx, env, doc.TypeMeta, a, problems)
+	return err
+}
+
+func reviewLocalAccess(ctx context.Context, env registry.Env, doc *authz.LocalSubjectAccessReview) (err error) {
+	a, problems := doc.Spec.AttributesIn(doc.Namespace)
+	doc.Status, err = reviewed(ctx, env, doc.TypeMeta, a, problems)
+	return err
+}
+
+func reviewSelfAccess(ctx context.Context, env registry.Env, doc *authz.SelfSubjectAccessReview) error {
+	user, err := caller(ctx)
+	if err != nil {
+		return err
+	}
+	a, problems := doc.Spec.Attributes(user)
+	doc.Status, err = reviewed(ctx, env, doc.TypeMeta, a, problems)
+	return err
+}
+
+func reviewRules(ctx context.Context, env registry.Env, doc *authz.SelfSubjectRulesReview) error {
+	user, err := caller(ctx)
+	if err != nil {
+		return err
+	}
+	if doc.Spec.Namespace == "" {
+		return status.BadRequest("no namespace on request: spec.namespace is required")
+	}
+	doc.Status = authz.RulesOf(ctx, env.Authorizer, user, doc.Spec.Namespace).Status()
+	return nil
+}
+
+// caller is who asks.
+func caller(ctx context.Context) (authn.User, error) {
 	user, ok := authn.UserFrom(ctx)
 	if !ok {
-		return status.Unauthorized()
+		return user, status.Unauthorized()
 	}
-	attributes, problems := doc.Spec.Attributes(user)
+	return user, nil
+}
+
+// reviewed asks the authorizer, unless there is something wrong with the question.
+func reviewed(ctx context.Context, env registry.Env, of meta.TypeMeta, a authz.Attributes, problems []status.FieldError) (authz.AccessReviewStatus, error) {
 	if len(problems) > 0 {
-		kind := meta.GroupKind{Group: doc.GroupVersionKind().Group, Kind: "SelfSubjectAccessReview"}
-		return status.Invalid(kind, "", problems)
+		return authz.AccessReviewStatus{}, status.Invalid(of.GroupVersionKind().GroupKind(), "", problems)
 	}
-	decision, reason, err := z.Authorize(ctx, attributes)
-	doc.Status = authz.AccessReviewStatus{
-		Allowed: decision == authz.Allow && err == nil,
-		Denied:  decision == authz.Deny,
-		Reason:  reason,
-	}
-	if err != nil {
-		doc.Status.EvaluationError = "the authorizer failed; nothing is allowed"
-	}
-	return nil
+	return authz.Review(ctx, env.Authorizer, a), nil
 }

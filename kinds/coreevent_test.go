@@ -1,0 +1,86 @@
+package kinds
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/openapi"
+	"github.com/kindwright/kindwright/registry"
+)
+
+// fill sets each field of a struct to something or leaves it empty; pointers may lead to something empty.
+func fill(t *rapid.T, v reflect.Value) {
+	when := time.Unix(rapid.Int64Range(-1e10, 1e10).Draw(t, "seconds"), rapid.Int64Range(0, 999999).Draw(t, "micros")*1000).UTC()
+	switch v.Interface().(type) {
+	case meta.TypeMeta, meta.ObjectMeta:
+		return // the same in every form
+	case meta.Time:
+		when = when.Truncate(time.Second)
+	}
+	if !rapid.Bool().Draw(t, "set") {
+		return
+	}
+	switch {
+	case v.Type() == reflect.TypeFor[meta.Time]():
+		v.Set(reflect.ValueOf(meta.NewTime(when)))
+	case v.Type() == reflect.TypeFor[meta.MicroTime]():
+		v.Set(reflect.ValueOf(meta.NewMicroTime(when)))
+	case v.Kind() == reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(t, v.Elem())
+	case v.Kind() == reflect.Struct:
+		for i := range v.NumField() {
+			fill(t, v.Field(i))
+		}
+	case v.Kind() == reflect.String:
+		v.SetString(rapid.String().Draw(t, "text"))
+	default:
+		v.SetInt(rapid.Int64Range(-3, 3).Draw(t, "number"))
+	}
+}
+
+// tree is the object as the engine has it after the steps that bring it into shape.
+func tree(t require.TestingT, schema *openapi.Schema, obj any) registry.Tree {
+	v, err := json.TreeOf(obj)
+	require.NoError(t, err)
+	out, problems := schema.Canonical(v.(map[string]any))
+	require.Empty(t, problems)
+	return resetEvent(nil, out)
+}
+
+func TestEVT_36_ConversionsLoseNothing(t *testing.T) {
+	b, err := Events().Define(registry.Env{GroupDomain: "k8s.io"})
+	require.NoError(t, err)
+	stored, core := b.Resources[0], b.Resources[1]
+	rapid.Check(t, func(t *rapid.T) {
+		var e Event
+		fill(t, reflect.ValueOf(&e).Elem())
+		there, err := core.Stored.From(tree(t, stored.Schema, e))
+		require.NoError(t, err)
+		back, err := core.Stored.To(there)
+		require.NoError(t, err)
+		back, problems := stored.Schema.Canonical(back)
+		require.Empty(t, problems)
+		require.Equal(t, without(tree(t, stored.Schema, e), "metadata"), without(back, "metadata"))
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		var e CoreEvent
+		fill(t, reflect.ValueOf(&e).Elem())
+		there, err := core.Stored.To(tree(t, core.Schema, e))
+		require.NoError(t, err)
+		back, err := core.Stored.From(there)
+		require.NoError(t, err)
+		require.Equal(t, without(tree(t, core.Schema, e), "metadata"), without(tree(t, core.Schema, back), "metadata"))
+	})
+}
+
+func without(t registry.Tree, name string) registry.Tree {
+	delete(t, name)
+	return t
+}

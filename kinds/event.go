@@ -1,0 +1,220 @@
+package kinds
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/openapi"
+	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/status"
+)
+
+// Event is the report of something that happened to an object, of events.{domain}/v1 (EVT-01). It is information for
+// people: events go after a while, and the same reason does not tell of the same trigger from one release of its
+// reporter to the next (EVT-03).
+//
+// The same objects are served in the core group, in the form of CoreEvent. The deprecated fields hold what only that form
+// knows.
+type Event struct {
+	meta.TypeMeta   `json:",inline"`
+	meta.ObjectMeta `json:"metadata" protobuf:"bytes,1,opt,name=metadata"`
+
+	EventTime                meta.MicroTime   `json:"eventTime" protobuf:"bytes,2,opt,name=eventTime" optional:"" doc:"When the event was first observed. Required for new events."`
+	Series                   *EventSeries     `json:"series,omitempty" protobuf:"bytes,3,opt,name=series" doc:"What repeats, if the event is not a single one."`
+	ReportingController      string           `json:"reportingController,omitempty" protobuf:"bytes,4,opt,name=reportingController" doc:"The controller that reports. Required for new events."`
+	ReportingInstance        string           `json:"reportingInstance,omitempty" protobuf:"bytes,5,opt,name=reportingInstance" doc:"The instance of the controller, at most 128 characters. Required for new events."`
+	Action                   string           `json:"action,omitempty" protobuf:"bytes,6,name=action" doc:"What was done or failed, for programs, at most 128 characters. Required for new events."`
+	Reason                   string           `json:"reason,omitempty" protobuf:"bytes,7,name=reason" doc:"Why, for people, at most 128 characters. Required for new events."`
+	Regarding                ObjectReference  `json:"regarding,omitempty" protobuf:"bytes,8,opt,name=regarding" doc:"The object that the event is about."`
+	Related                  *ObjectReference `json:"related,omitempty" protobuf:"bytes,9,opt,name=related" doc:"A second object that has to do with it."`
+	Note                     string           `json:"note,omitempty" protobuf:"bytes,10,opt,name=note" doc:"What happened, for people, at most 1024 bytes; readers are ready for 64 KiB."`
+	Type                     string           `json:"type,omitempty" protobuf:"bytes,11,opt,name=type" doc:"Normal or Warning; there may be more types one day."`
+	DeprecatedSource         EventSource      `json:"deprecatedSource,omitempty" protobuf:"bytes,12,opt,name=deprecatedSource" doc:"The source of an event of the core group."`
+	DeprecatedFirstTimestamp meta.Time        `json:"deprecatedFirstTimestamp,omitempty" protobuf:"bytes,13,opt,name=deprecatedFirstTimestamp" doc:"The firstTimestamp of an event of the core group."`
+	DeprecatedLastTimestamp  meta.Time        `json:"deprecatedLastTimestamp,omitempty" protobuf:"bytes,14,opt,name=deprecatedLastTimestamp" doc:"The lastTimestamp of an event of the core group."`
+	DeprecatedCount          int32            `json:"deprecatedCount,omitempty" protobuf:"varint,15,opt,name=deprecatedCount" doc:"The count of an event of the core group."`
+}
+
+// EventSeries says how often an event was seen (EVT-17, EVT-33).
+type EventSeries struct {
+	Count            int32          `json:"count" protobuf:"varint,1,opt,name=count" optional:"" doc:"The number of occurrences up to the last time that it was reported. Required for new events."`
+	LastObservedTime meta.MicroTime `json:"lastObservedTime" protobuf:"bytes,2,opt,name=lastObservedTime" optional:"" doc:"When the last of them was seen."`
+}
+
+// EventSource is where an event of the core group comes from (EVT-21).
+type EventSource struct {
+	Component string `json:"component,omitempty" protobuf:"bytes,1,opt,name=component" doc:"The component that reports."`
+	Host      string `json:"host,omitempty" protobuf:"bytes,2,opt,name=host" doc:"The node it runs on."`
+}
+
+// ObjectReference names an object, or a part of one (EVT-12).
+type ObjectReference struct {
+	Kind            string   `json:"kind,omitempty" protobuf:"bytes,1,opt,name=kind" doc:"The kind of the object."`
+	Namespace       string   `json:"namespace,omitempty" protobuf:"bytes,2,opt,name=namespace" doc:"The namespace of the object."`
+	Name            string   `json:"name,omitempty" protobuf:"bytes,3,opt,name=name" doc:"The name of the object."`
+	UID             meta.UID `json:"uid,omitempty" protobuf:"bytes,4,opt,name=uid" doc:"The uid of the object."`
+	APIVersion      string   `json:"apiVersion,omitempty" protobuf:"bytes,5,opt,name=apiVersion" doc:"The group and version of the kind."`
+	ResourceVersion string   `json:"resourceVersion,omitempty" protobuf:"bytes,6,opt,name=resourceVersion" doc:"The version of the object that is meant, if it matters."`
+	FieldPath       string   `json:"fieldPath,omitempty" protobuf:"bytes,7,opt,name=fieldPath" doc:"The part of the object that is meant, such as spec.containers{web}."`
+}
+
+// The types that new events may have (EVT-11).
+const (
+	EventTypeNormal  = "Normal"
+	EventTypeWarning = "Warning"
+)
+
+// DefaultEventTTL is how long events are kept after they were last written (LIM-13).
+const DefaultEventTTL = time.Hour
+
+// EventOption changes how events are served.
+type EventOption func(*events)
+
+// EventTTL sets how long events are kept after they were last written (LIM-13). Default: DefaultEventTTL. The precision is
+// a second, which is also the least; 0 keeps events until somebody deletes them.
+func EventTTL(d time.Duration) EventOption { return func(e *events) { e.ttl = d } }
+
+// StrictEventRules holds new events to all rules of Kubernetes (EVT-34, EVT-35). By default only the rules of the
+// specification hold: a series may consist of a count alone, the deprecated fields may be set, and updates may change
+// every field (READ-18).
+func StrictEventRules() EventOption { return func(e *events) { e.rules.strict = true } }
+
+// Events serves the kind Event in events.{domain}/v1 and, in its older form, in the core group: two views of the same
+// objects (EVT-36). A PUT creates an event that is absent, and needs no resourceVersion.
+//
+// Events written through events.{domain}/v1 must obey the rules of new events. An update is refused for what it makes
+// wrong; what was wrong before, because the event came through the core group, stays. Events written through the core
+// group may be as bare as recorders of old have made them.
+//
+// Tables show one field in a column. So the column Last Seen is empty for events that have no lastTimestamp, those of
+// recorders that report through events.{domain}/v1; Age is there for all. Kind and Object are two columns, where kubectl
+// prints pod/web for events that it lays out itself.
+func Events(opts ...EventOption) registry.Definition {
+	e := &events{ttl: DefaultEventTTL}
+	for _, o := range opts {
+		o(e)
+	}
+	return e
+}
+
+type events struct {
+	ttl   time.Duration
+	rules eventRules
+}
+
+// Define makes it a registry.Definition.
+func (e *events) Define(env registry.Env) (registry.Bundle, error) {
+	if e.ttl < 0 || 0 < e.ttl && e.ttl < time.Second {
+		return registry.Bundle{}, fmt.Errorf("events: a time to live of %s is less than a second", e.ttl)
+	}
+	b, err := e.kind(env).Define(env)
+	if err != nil {
+		return registry.Bundle{}, err
+	}
+	stored, core := b.Resources[0], b.Resources[1]
+	stored.Reset, core.Reset = resetEvent, resetEvent
+	stored.Selectable = eventFields("regarding", "reportingController")
+	core.Selectable = eventFields("involvedObject", "reportingComponent")
+	stored.Computed = map[string]func(registry.Tree) string{"source": eventSource}
+	convert := core.Stored.To
+	core.Stored.To = func(t registry.Tree) (registry.Tree, error) {
+		out, err := convert(t)
+		return compact(out), err
+	}
+	return b, nil
+}
+
+func (e *events) kind(env registry.Env) registry.Kind[Event] {
+	fields := map[string]string{}
+	for i, name := range eventFields("regarding", "reportingController") {
+		fields[eventFields("involvedObject", "reportingComponent")[i]] = name
+	}
+	writes := registry.WriteRules{CreateOnUpdate: true, NoGeneration: true, TTL: e.ttl}
+	return registry.Kind[Event]{
+		Group: "events." + env.GroupDomain, Version: "v1", Plural: "events", ShortNames: []string{"ev"},
+		Writes:         writes,
+		Columns:        eventColumns("regarding", "note", "deprecatedSource", "deprecatedFirstTimestamp", "deprecatedLastTimestamp", "deprecatedCount"),
+		Validate:       func(_ context.Context, obj *Event, f *status.Fields) { e.rules.create(obj, f) },
+		ValidateUpdate: func(_ context.Context, obj, old *Event, f *status.Fields) { e.rules.update(obj, old, f) },
+		Also: []registry.Form{registry.As(registry.Kind[CoreEvent]{
+			Version: "v1", Plural: "events", Name: "Event", ShortNames: []string{"ev"},
+			Writes:         writes,
+			Columns:        eventColumns("involvedObject", "message", "source", "firstTimestamp", "lastTimestamp", "count"),
+			Validate:       func(_ context.Context, obj *CoreEvent, f *status.Fields) { e.rules.createCore(obj, f) },
+			ValidateUpdate: func(_ context.Context, obj, old *CoreEvent, f *status.Fields) { e.rules.updateCore(obj, old, f) },
+		}, (*CoreEvent).event, (*Event).core, fields)},
+	}
+}
+
+// eventFields are the fields that events can be selected by (EVT-37), under the names that one of the two forms has for
+// the object an event is about and for its reporter.
+func eventFields(object, reporter string) []string {
+	out := []string{"reason", reporter, "source", "type"}
+	for _, part := range []string{"kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath"} {
+		out = append(out, object+"."+part)
+	}
+	return out
+}
+
+// eventSource is the field `source` of selectors: the component that reports, whichever field it stands in.
+func eventSource(t registry.Tree) string {
+	source, _ := t["deprecatedSource"].(map[string]any)
+	if component, _ := source["component"].(string); component != "" {
+		return component
+	}
+	controller, _ := t["reportingController"].(string)
+	return controller
+}
+
+func eventColumns(object, message, source, first, last, count string) []openapi.Column {
+	return []openapi.Column{
+		{Name: "Last Seen", Type: "date", Description: "When the event was last seen, by the clock of an older recorder.", Path: []string{last}},
+		{Name: "Age", Type: "date", Description: "How long the event has been stored.", Path: []string{"metadata", "creationTimestamp"}},
+		{Name: "Type", Type: "string", Description: "Normal or Warning.", Path: []string{"type"}},
+		{Name: "Reason", Type: "string", Description: "Why.", Path: []string{"reason"}},
+		{Name: "Kind", Type: "string", Description: "The kind of the object the event is about.", Path: []string{object, "kind"}},
+		{Name: "Object", Type: "string", Description: "The name of the object the event is about.", Path: []string{object, "name"}},
+		{Name: "Message", Type: "string", Description: "What happened.", Path: []string{message}},
+		{Name: "Subobject", Type: "string", Priority: 1, Description: "The part of the object.", Path: []string{object, "fieldPath"}},
+		{Name: "Source", Type: "string", Priority: 1, Description: "The component that reports.", Path: []string{source, "component"}},
+		{Name: "Event Time", Type: "date", Priority: 1, Description: "When the event was first seen, by the clock of its recorder.", Path: []string{"eventTime"}},
+		{Name: "First Seen", Type: "date", Priority: 1, Description: "When the event was first seen, by the clock of an older recorder.", Path: []string{first}},
+		{Name: "Count", Type: "integer", Priority: 1, Description: "How often the event was seen.", Path: []string{count}},
+		{Name: "Name", Type: "string", Format: "name", Priority: 1, Description: "The name of the event.", Path: []string{"metadata", "name"}},
+	}
+}
+
+// resetEvent takes out what says nothing. Clients with Go types, and all that speak protobuf, send fields that are empty in
+// what they read; an event that such a client sends back must be the one that is stored.
+func resetEvent(_, sent registry.Tree) registry.Tree { return compact(sent) }
+
+// compact returns an event of either form without empty texts, counts of zero and empty structs. Series and related may be
+// there and empty: their Go types are pointers.
+func compact(event registry.Tree) registry.Tree {
+	out := make(registry.Tree, len(event))
+	for name, v := range event {
+		switch value := v.(type) {
+		case string:
+			if value == "" {
+				continue
+			}
+		case int64:
+			if value == 0 {
+				continue
+			}
+		case map[string]any:
+			if name == "metadata" || name == "series" {
+				break
+			}
+			short := compact(value)
+			if len(short) == 0 && name != "related" {
+				continue
+			}
+			v = short
+		}
+		out[name] = v
+	}
+	return out
+}

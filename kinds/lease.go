@@ -1,0 +1,88 @@
+package kinds
+
+import (
+	"context"
+	"maps"
+	"strings"
+
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/openapi"
+	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/status"
+)
+
+// Lease is a right that one of several processes holds for a time, of coordination.{domain}/v1 (LEASE-01). The server
+// stores it and knows no clock of it: who holds the lease renews it, and whoever has not seen it change for
+// leaseDurationSeconds by the own clock may take it. A write with the resourceVersion that was read makes sure that only
+// one does (LEASE-02).
+type Lease struct {
+	meta.TypeMeta   `json:",inline"`
+	meta.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
+
+	Spec LeaseSpec `json:"spec,omitempty" protobuf:"bytes,2,opt,name=spec" doc:"Who holds the lease, and since when."`
+}
+
+// LeaseSpec says who holds a lease. A holder that gives the lease back sets holderIdentity to the empty text.
+type LeaseSpec struct {
+	HolderIdentity       *string         `json:"holderIdentity,omitempty" protobuf:"bytes,1,opt,name=holderIdentity" doc:"Who holds the lease; empty when nobody does."`
+	LeaseDurationSeconds *int32          `json:"leaseDurationSeconds,omitempty" protobuf:"varint,2,opt,name=leaseDurationSeconds" minimum:"1" doc:"How long others wait after the last change that they saw before they take the lease."`
+	AcquireTime          *meta.MicroTime `json:"acquireTime,omitempty" protobuf:"bytes,3,opt,name=acquireTime" doc:"When the holder acquired the lease."`
+	RenewTime            *meta.MicroTime `json:"renewTime,omitempty" protobuf:"bytes,4,opt,name=renewTime" doc:"When the holder last renewed the lease."`
+	LeaseTransitions     *int32          `json:"leaseTransitions,omitempty" protobuf:"varint,5,opt,name=leaseTransitions" minimum:"0" doc:"How often the lease has changed hands."`
+	Strategy             *string         `json:"strategy,omitempty" protobuf:"bytes,6,opt,name=strategy" doc:"How the holder is chosen, where something outside chooses: OldestEmulationVersion, or a name with a domain."`
+	PreferredHolder      *string         `json:"preferredHolder,omitempty" protobuf:"bytes,7,opt,name=preferredHolder" doc:"Who should be given the lease next; with a strategy alone."`
+}
+
+// StrategyOldestEmulationVersion chooses the candidate with the oldest version.
+const StrategyOldestEmulationVersion = "OldestEmulationVersion"
+
+// Leases serves the kind Lease. A PUT creates a lease that is absent.
+func Leases() registry.Definition { return leases{} }
+
+type leases struct{}
+
+// Define makes it a registry.Definition.
+func (leases) Define(env registry.Env) (registry.Bundle, error) {
+	b, err := registry.Kind[Lease]{
+		Group: "coordination." + env.GroupDomain, Version: "v1", Plural: "leases",
+		Writes: registry.WriteRules{CreateOnUpdate: true, NoGeneration: true},
+		Columns: []openapi.Column{
+			{Name: "Name", Type: "string", Format: "name", Description: "The name of the lease.", Path: []string{"metadata", "name"}},
+			{Name: "Holder", Type: "string", Description: "Who holds the lease.", Path: []string{"spec", "holderIdentity"}},
+			{Name: "Age", Type: "date", Description: "How long the lease has existed.", Path: []string{"metadata", "creationTimestamp"}},
+		},
+		Validate: func(_ context.Context, l *Lease, f *status.Fields) { checkStrategy(&l.Spec, f) },
+	}.Define(env)
+	if err != nil {
+		return b, err
+	}
+	b.Resources[0].Reset = resetLease
+	return b, nil
+}
+
+// resetLease takes out a spec that says nothing, which clients with Go types send for one that is absent.
+func resetLease(_, sent registry.Tree) registry.Tree {
+	if spec, ok := sent["spec"].(map[string]any); !ok || len(spec) > 0 {
+		return sent
+	}
+	out := maps.Clone(sent)
+	delete(out, "spec")
+	return out
+}
+
+func checkStrategy(s *LeaseSpec, f *status.Fields) {
+	at := f.At("spec", "strategy")
+	strategy := ""
+	if s.Strategy != nil {
+		strategy = *s.Strategy
+		switch domain, _, found := strings.Cut(strategy, "/"); {
+		case !found && strategy != StrategyOldestEmulationVersion:
+			at.NotSupported(strategy, StrategyOldestEmulationVersion)
+		case found && (domain == "" || meta.CheckQualifiedName(strategy) != ""):
+			at.Invalid(strategy, "must be a name with a domain, such as example.dev/youngest")
+		}
+	}
+	if s.PreferredHolder != nil && *s.PreferredHolder != "" && strategy == "" {
+		f.At("spec", "preferredHolder").Forbidden("may only be specified when strategy is")
+	}
+}

@@ -1,0 +1,310 @@
+package kinds_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/go-logr/logr/funcr"
+	"github.com/stretchr/testify/require"
+
+	"github.com/kindwright/kindwright"
+	"github.com/kindwright/kindwright/authn"
+	"github.com/kindwright/kindwright/authz"
+	"github.com/kindwright/kindwright/kinds"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/storage"
+	"github.com/kindwright/kindwright/storage/memory"
+)
+
+const (
+	tokenReviews = "/apis/authentication.k8s.io/v1/tokenreviews"
+	authorizing  = "/apis/authorization.k8s.io/v1/"
+)
+
+// byToken knows the bearer tokens of a few users.
+var byToken = authn.Func(func(r *http.Request) (authn.User, bool, error) {
+	token, ok, err := authn.BearerToken(r)
+	if err != nil || !ok {
+		return authn.User{}, false, err
+	}
+	switch token {
+	case "alice-secret":
+		return authn.User{Name: "alice", UID: "7", Groups: []string{"dev"}, Extra: map[string][]string{"k": {"v"}}}, true, nil
+	case "shop-secret":
+		u := authn.User{Name: "shop"}
+		if asked, ok := authn.AudiencesFrom(r.Context()); ok && slices.Contains(asked, "shop.example.dev") {
+			u.Audiences = []string{"shop.example.dev", "another"}
+		}
+		return u, true, nil
+	case "late-secret":
+		return authn.User{}, false, errors.New("expired: late-secret")
+	}
+	return authn.User{}, false, nil
+})
+
+func TestREVIEW_06_TokenReview(t *testing.T) {
+	backends(t, func(t *testing.T, b storage.Backend) {
+		h := serve(t, b, nil, kindwright.Authenticate(byToken))
+		out := h.must(201, "POST", tokenReviews, `{"spec":{"token":"alice-secret"}}`)
+		require.Equal(t, map[string]any{
+			"authenticated": true,
+			"user":          map[string]any{"username": "alice", "uid": "7", "groups": []any{"dev", "system:authenticated"}, "extra": map[string]any{"k": []any{"v"}}},
+		}, out["status"])
+		require.Equal(t, "authentication.k8s.io/v1", out["apiVersion"])
+		require.Equal(t, "TokenReview", out["kind"])
+		require.Equal(t, map[string]any{"token": "alice-secret"}, out["spec"])
+
+		for _, token := range []string{"wrong", "late-secret", "alice-secret ", " alice-secret", "a b", "é", "alice-secret\\nX-User: admin", strings.Repeat("x", 1<<17)} {
+			out := h.must(201, "POST", tokenReviews, `{"spec":{"token":"`+token+`"},"status":{"authenticated":true,"user":{"username":"me"}}}`)
+			require.Nil(t, at(out, "status", "authenticated"), token)
+			require.Empty(t, at(out, "status", "user"), token)
+			require.NotEmpty(t, at(out, "status", "error"))
+			require.NotContains(t, at(out, "status", "error"), "late-secret")
+			require.NotContains(t, at(out, "status", "error"), "expired", "the reason is not for strangers")
+		}
+		for _, body := range []string{`{}`, `{"spec":{}}`, `{"spec":{"token":""}}`, `{"spec":{"audiences":["a"]}}`} {
+			require.Contains(t, h.must(400, "POST", tokenReviews, body)["message"], "token is required")
+		}
+		h.refused("POST", tokenReviews, `{"spec":{"token":7}}`, "spec.token")
+		h.must(405, "GET", tokenReviews, "")
+		h.must(403, "POST", tokenReviews, `{"spec":{"token":"alice-secret"}}`, "X-Groups", "dev")
+	})
+}
+
+func TestREVIEW_06_Audiences(t *testing.T) {
+	h := serve(t, memory.New(), nil, kindwright.Authenticate(byToken))
+	for audiences, want := range map[string]any{
+		`["shop.example.dev"]`:              []any{"shop.example.dev"},
+		`["first","shop.example.dev","un"]`: []any{"shop.example.dev"},
+	} {
+		out := h.must(201, "POST", tokenReviews, `{"spec":{"token":"shop-secret","audiences":`+audiences+`}}`)
+		require.Equal(t, true, at(out, "status", "authenticated"))
+		require.Equal(t, want, at(out, "status", "audiences"))
+	}
+	for _, spec := range []string{`{"token":"shop-secret","audiences":["shop.example"]}`, `{"token":"alice-secret","audiences":["shop.example.dev"]}`} {
+		out := h.must(201, "POST", tokenReviews, `{"spec":`+spec+`}`)
+		require.Nil(t, at(out, "status", "authenticated"), "nobody vouches for the audience")
+		require.Contains(t, at(out, "status", "error"), "audiences")
+	}
+	out := h.must(201, "POST", tokenReviews, `{"spec":{"token":"shop-secret"}}`)
+	require.Equal(t, true, at(out, "status", "authenticated"))
+	require.Nil(t, at(out, "status", "audiences"))
+}
+
+// hostUser is how a host that embeds the server may say who is asking: by the context of the request.
+type hostUser struct{}
+
+func TestREVIEW_06_TheCallerIsNotTheOwnerOfTheToken(t *testing.T) {
+	byContext := authn.Func(func(r *http.Request) (authn.User, bool, error) {
+		if u, ok := authn.UserFrom(r.Context()); ok {
+			return u, true, nil
+		}
+		u, ok := r.Context().Value(hostUser{}).(authn.User)
+		return u, ok, nil
+	})
+	everybody := authn.Func(func(*http.Request) (authn.User, bool, error) {
+		return authn.User{Name: authn.UserAnonymous, Groups: []string{authn.GroupUnauthenticated}}, true, nil
+	})
+	h := serve(t, memory.New(), nil, kindwright.Authenticate(byContext, everybody))
+	ctx := context.WithValue(t.Context(), hostUser{}, authn.User{Name: "admin", Groups: []string{authn.GroupMasters}})
+	for _, headers := range [][]string{nil, {"X-User", ""}} {
+		w := &answer{header: http.Header{}}
+		h.ServeHTTP(w, newRequest(ctx, "POST", tokenReviews, `{"spec":{"token":"wrong"}}`, headers...))
+		require.Equal(t, 201, w.code, w.String())
+		require.NotContains(t, w.String(), `"authenticated"`)
+		require.NotContains(t, w.String(), `"admin"`)
+	}
+}
+
+// answer is a small http.ResponseWriter.
+type answer struct {
+	bytes.Buffer
+	header http.Header
+	code   int
+}
+
+func (a *answer) Header() http.Header  { return a.header }
+func (a *answer) WriteHeader(code int) { a.code = code }
+
+func TestA5_TokensUnderReviewAreInNoLog(t *testing.T) {
+	var log bytes.Buffer
+	logger := funcr.New(func(prefix, args string) { log.WriteString(prefix + args + "\n") }, funcr.Options{Verbosity: 10})
+	h := serve(t, memory.New(), nil, kindwright.Authenticate(byToken), kindwright.WithLogger(logger))
+	for _, body := range []string{
+		`{"spec":{"token":"alice-secret"}}`, `{"spec":{"token":"late-secret"}}`, `{"spec":{"token":"wrong-secret"}}`, `{"spec":{"token":"blank secret"}}`,
+		`{"spec":{"token":["list-secret"]}}`, `{"spec":{"token":"x"},"token":"misplaced-secret"}`, `{"spec":{"token":"cut-secret`,
+	} {
+		h.do("POST", tokenReviews, body)
+		h.do("POST", tokenReviews, body, "X-Groups", "")
+	}
+	h.do("POST", tokenReviews, `{}`, "X-User", "", "Authorization", "Bearer wrong") // so that something is logged
+	require.NotEmpty(t, log.String())
+	require.NotContains(t, log.String(), "secret")
+}
+
+// byRules allows what a test says, reads nothing else, and cannot list it.
+var byRules = authz.Func(func(_ context.Context, a authz.Attributes) (authz.Decision, string, error) {
+	switch {
+	case a.Verb == "crash":
+		return authz.Allow, "", errors.New("secret reason")
+	case a.Verb == "delete":
+		return authz.Deny, "never", nil
+	case a.User.Name == "alice" && a.Verb == "get":
+		return authz.Allow, "alice may look", nil
+	case a.User.In("ops"), a.User.UID == "7" && len(a.User.Extra["scopes"]) == 1:
+		return authz.Allow, "", nil
+	case a.Verb == "list" && a.Labels.String() == "team=a" && a.Fields.String() == "metadata.name=x,spec.owner!=b":
+		return authz.Allow, "", nil
+	}
+	return authz.NoOpinion, "", nil
+})
+
+func TestREVIEW_01_SubjectAccessReview(t *testing.T) {
+	backends(t, func(t *testing.T, b storage.Backend) {
+		h := serve(t, b, nil, kindwright.Authorize(byRules))
+		get, remove := `"resourceAttributes":{"verb":"get","resource":"pods","namespace":"default"}`, `"resourceAttributes":{"verb":"delete","resource":"pods"}`
+		for spec, want := range map[string]map[string]any{
+			`"user":"alice",` + get:                                                 {"allowed": true, "reason": "alice may look"},
+			`"user":"bob",` + get:                                                   {"allowed": false},
+			`"user":"bob","groups":["ops"],` + get:                                  {"allowed": true},
+			`"groups":["ops"],` + get:                                               {"allowed": true},
+			`"groups":["system:masters"],` + remove:                                 {"allowed": true},
+			`"user":"alice",` + remove:                                              {"allowed": false, "denied": true, "reason": "never"},
+			`"user":"bob","uid":"7","extra":{"scopes":["a"]},` + get:                {"allowed": true},
+			`"user":"bob","nonResourceAttributes":{"path":"/healthz","verb":"get"}`: {"allowed": true},
+			`"user":"bob","nonResourceAttributes":{"path":"/metrics","verb":"get"}`: {"allowed": false},
+			`"user":"bob","resourceAttributes":{"verb":"crash","resource":"pods"}`:  {"allowed": false, "denied": true, "evaluationError": "the authorizer failed; nothing is allowed"},
+			`"user":"bob","resourceAttributes":{"verb":"list","labelSelector":{"rawSelector":"team=a"},"fieldSelector":{"rawSelector":"metadata.name=x,spec.owner!=b"}}`: {"allowed": true},
+			`"user":"bob","resourceAttributes":{"verb":"list","labelSelector":{"requirements":[{"key":"team","operator":"In","values":["a"]}]},"fieldSelector":{"requirements":[
+				{"key":"metadata.name","operator":"In","values":["x"]},{"key":"spec.owner","operator":"NotIn","values":["b"]},{"key":"spec.any","operator":"Exists"},{"key":"spec.any","operator":"In","values":["a","b"]}]}}`: {"allowed": true},
+		} {
+			out := h.must(201, "POST", authorizing+"subjectaccessreviews", `{"spec":{`+spec+`},"status":{"allowed":true,"reason":"because"}}`)
+			require.Equal(t, want, out["status"], spec)
+			require.Equal(t, "SubjectAccessReview", out["kind"])
+		}
+	})
+}
+
+func TestREVIEW_01_QuestionsThatCannotBeAsked(t *testing.T) {
+	h := serve(t, memory.New(), nil, kindwright.Authorize(byRules))
+	for spec, fields := range map[string][]string{
+		`{}`:                                    {"spec.resourceAttributes", "spec.user"},
+		`{"user":"a"}`:                          {"spec.resourceAttributes"},
+		`{"resourceAttributes":{"verb":"get"}}`: {"spec.user"},
+		`{"user":"a","resourceAttributes":{},"nonResourceAttributes":{}}`:                                                                                                        {"spec.nonResourceAttributes"},
+		`{"user":"a","resourceAttributes":{"verb":7}}`:                                                                                                                           {"spec.resourceAttributes.verb"},
+		`{"user":"a","resourceAttributes":{"labelSelector":{"rawSelector":"(("}}}`:                                                                                               {"spec.resourceAttributes.labelSelector.rawSelector"},
+		`{"user":"a","resourceAttributes":{"fieldSelector":{"rawSelector":"a"}}}`:                                                                                                {"spec.resourceAttributes.fieldSelector.rawSelector"},
+		`{"user":"a","resourceAttributes":{"labelSelector":{"rawSelector":"a","requirements":[{"key":"a","operator":"Exists"}]}}}`:                                               {"spec.resourceAttributes.labelSelector.rawSelector"},
+		`{"user":"a","resourceAttributes":{"labelSelector":{"requirements":[{"key":"a","operator":"Near"}]}}}`:                                                                   {"spec.resourceAttributes.labelSelector.requirements"},
+		`{"user":"a","resourceAttributes":{"fieldSelector":{"requirements":[{"key":"a","operator":"Near"}]}}}`:                                                                   {"spec.resourceAttributes.fieldSelector.requirements[0].operator"},
+		`{"user":"a","resourceAttributes":{"fieldSelector":{"requirements":[{"key":"","operator":"In"}]}}}`:                                                                      {"spec.resourceAttributes.fieldSelector.requirements[0].key", "spec.resourceAttributes.fieldSelector.requirements[0].values"},
+		`{"user":"a","resourceAttributes":{"fieldSelector":{"requirements":[{"key":"a","operator":"Exists","values":["a"]}]}}}`:                                                  {"spec.resourceAttributes.fieldSelector.requirements[0].values"},
+		`{"user":"a","resourceAttributes":{"fieldSelector":{"requirements":[{"key":"a=b","operator":"In","values":["a"]}]}}}`:                                                    {"spec.resourceAttributes.fieldSelector.requirements"},
+		`{"user":"a","resourceAttributes":{"fieldSelector":{"requirements":[` + strings.Repeat(`{"key":"a","operator":"Exists"},`, 1000) + `{"key":"a","operator":"Exists"}]}}}`: {"spec.resourceAttributes.fieldSelector.requirements"},
+	} {
+		h.refused("POST", authorizing+"subjectaccessreviews", `{"spec":`+spec+`}`, fields...)
+	}
+	h.must(400, "POST", authorizing+"subjectaccessreviews", `{"metadata":{"namespace":"x"},"spec":{"user":"a","resourceAttributes":{}}}`)
+	h.must(400, "POST", authorizing+"subjectaccessreviews", `{"metadata":[],"spec":{"user":"a","resourceAttributes":{}}}`)
+}
+
+func TestREVIEW_02_LocalSubjectAccessReview(t *testing.T) {
+	backends(t, func(t *testing.T, b storage.Backend) {
+		h := serve(t, b, nil, kindwright.Authorize(byRules))
+		const path = "/apis/authorization.k8s.io/v1/namespaces/default/localsubjectaccessreviews"
+		ask := func(namespace string) string {
+			return fmt.Sprintf(`{"spec":{"user":"alice","resourceAttributes":{"verb":"get","resource":"pods","namespace":%q}}}`, namespace)
+		}
+		out := h.must(201, "POST", path, ask("default"))
+		require.Equal(t, map[string]any{"allowed": true, "reason": "alice may look"}, out["status"])
+		require.Equal(t, "default", at(out, "metadata", "namespace"))
+		h.refused("POST", path, ask("other"), "spec.resourceAttributes.namespace")
+		h.refused("POST", path, ask(""), "spec.resourceAttributes.namespace")
+		h.refused("POST", path, `{"spec":{"user":"alice","nonResourceAttributes":{"path":"/","verb":"get"}}}`, "spec.nonResourceAttributes")
+		h.refused("POST", path, `{"spec":{}}`, "spec.resourceAttributes", "spec.user")
+		h.must(400, "POST", path, `{"metadata":{"namespace":"other"},`+ask("other")[1:])
+		h.must(405, "POST", authorizing+"localsubjectaccessreviews", ask("default"))
+	})
+}
+
+func TestREVIEW_03_SelfSubjectAccessReview(t *testing.T) {
+	h := serve(t, memory.New(), nil, kindwright.Authorize(byRules, authz.Func(func(_ context.Context, a authz.Attributes) (authz.Decision, string, error) {
+		if a.Verb == "create" && strings.HasSuffix(a.Resource, "reviews") {
+			return authz.Allow, "", nil
+		}
+		return authz.NoOpinion, "", nil
+	})))
+	for user, want := range map[string]bool{"alice": true, "bob": false} {
+		out := h.must(201, "POST", authorizing+"selfsubjectaccessreviews", `{"spec":{"resourceAttributes":{"verb":"get","resource":"pods"}}}`, "X-User", user, "X-Groups", "")
+		require.Equal(t, want, at(out, "status", "allowed"), user)
+	}
+}
+
+func TestREVIEW_04_SelfSubjectRulesReview(t *testing.T) {
+	const path = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
+	const body = `{"spec":{"namespace":"default"},"status":{"resourceRules":null,"nonResourceRules":null,"incomplete":false}}` // as client-go sends it
+	all := []any{map[string]any{"verbs": []any{"*"}, "apiGroups": []any{"*"}, "resources": []any{"*"}}}
+	allPaths := map[string]any{"verbs": []any{"*"}, "nonResourceURLs": []any{"*"}}
+	health := map[string]any{"verbs": []any{"get"}, "nonResourceURLs": []any{"/healthz", "/livez", "/readyz"}}
+
+	h := serve(t, memory.New(), nil, kindwright.Authorize(authz.AlwaysAllow()))
+	out := h.must(201, "POST", path, body, "X-Groups", "")
+	require.Equal(t, map[string]any{"resourceRules": all, "nonResourceRules": []any{health, allPaths}, "incomplete": false}, out["status"])
+	for _, body := range []string{`{}`, `{"spec":{}}`, `{"spec":{"namespace":""}}`} {
+		require.Contains(t, h.must(400, "POST", path, body)["message"], "namespace")
+	}
+	h.refused("POST", path, `{"spec":{"namespace":[]}}`, "spec.namespace")
+
+	h = serve(t, memory.New(), nil)
+	out = h.must(201, "POST", path, body)
+	require.Equal(t, map[string]any{"resourceRules": all, "nonResourceRules": []any{allPaths, health}, "incomplete": false}, out["status"], "system:masters")
+
+	h = serve(t, memory.New(), nil, kindwright.Authorize(authz.Func(func(context.Context, authz.Attributes) (authz.Decision, string, error) {
+		return authz.Allow, "", nil
+	})))
+	out = h.must(201, "POST", path, body, "X-Groups", "")
+	require.Equal(t, map[string]any{
+		"resourceRules": []any{}, "nonResourceRules": []any{health}, "incomplete": true,
+		"evaluationError": "an authorizer of the server cannot list what it allows",
+	}, out["status"])
+}
+
+func TestREVIEW_05_SelfSubjectReview(t *testing.T) {
+	backends(t, func(t *testing.T, b storage.Backend) {
+		h := serve(t, b, nil, kindwright.Authenticate(byToken), kindwright.Authorize(authz.AlwaysAllow()))
+		out := h.must(201, "POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", `{}`, "X-User", "", "Authorization", "Bearer alice-secret")
+		require.Equal(t, map[string]any{"username": "alice", "uid": "7", "groups": []any{"dev", "system:authenticated"}, "extra": map[string]any{"k": []any{"v"}}}, at(out, "status", "userInfo"))
+		out = h.must(201, "POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", `{"kind":"SelfSubjectReview","apiVersion":"authentication.k8s.io/v1","status":{"userInfo":{"username":"root"}}}`, "X-User", "")
+		require.Equal(t, map[string]any{"username": "system:anonymous", "groups": []any{"system:unauthenticated"}}, at(out, "status", "userInfo"))
+	})
+}
+
+func TestMODEL_21_ReviewsAreNeverStored(t *testing.T) {
+	b := memory.New()
+	h := serve(t, b, nil)
+	before, err := b.Revision(t.Context())
+	require.NoError(t, err)
+	h.must(201, "POST", authorizing+"selfsubjectrulesreviews", `{"spec":{"namespace":"default"}}`)
+	h.must(201, "POST", authorizing+"subjectaccessreviews", `{"spec":{"user":"a","resourceAttributes":{"verb":"get"}}}`)
+	h.must(201, "POST", tokenReviews, `{"spec":{"token":"x"}}`)
+	after, err := b.Revision(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, before, after)
+	for _, r := range []string{"subjectaccessreviews", "selfsubjectaccessreviews", "selfsubjectrulesreviews"} {
+		out := h.must(405, "GET", authorizing+r, "")
+		require.Equal(t, string(meta.ReasonMethodNotAllowed), out["reason"])
+	}
+}
+
+func TestReviewsNeedSomebodyToAsk(t *testing.T) {
+	_, err := kinds.TokenReviews().Define(registry.Env{GroupDomain: "k8s.io"})
+	require.ErrorContains(t, err, "tokenreviews")
+}
