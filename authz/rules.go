@@ -75,8 +75,16 @@ func resolve(ctx context.Context, z RuleResolver, u authn.User, namespace string
 	return z.Rules(ctx, u, namespace)
 }
 
-// Rules joins the lists of all authorizers up to one that denies everything. What one denies, a later one may list all the
-// same.
+// all tells of rules that nothing can be added to.
+func (r Rules) all() bool {
+	every := func(words []string) bool { return slices.Contains(words, "*") }
+	return slices.ContainsFunc(r.Resources, func(r ResourceRule) bool {
+		return every(r.Verbs) && every(r.APIGroups) && every(r.Resources) && len(r.ResourceNames) == 0
+	}) && slices.ContainsFunc(r.Paths, func(r NonResourceRule) bool { return every(r.Verbs) && every(r.NonResourceURLs) })
+}
+
+// Rules joins the lists of all authorizers up to one that denies or allows everything. What one denies, a later one may
+// list all the same.
 func (list union) Rules(ctx context.Context, u authn.User, namespace string) (Rules, error) {
 	var all Rules
 	var why []string
@@ -90,6 +98,9 @@ func (list union) Rules(ctx context.Context, u authn.User, namespace string) (Ru
 		all.Incomplete = all.Incomplete || rules.Incomplete
 		if rules.Why != "" && !slices.Contains(why, rules.Why) {
 			why = append(why, rules.Why)
+		}
+		if rules.all() {
+			break
 		}
 	}
 	all.Why = strings.Join(why, "; ")

@@ -40,6 +40,10 @@ func TestREVIEW_04_RulesOfAUnion(t *testing.T) {
 
 	joined := authz.RulesOf(t.Context(), authz.Union(rules("get"), rules("list")), alice, "a")
 	require.Equal(t, authz.Rules{Resources: []authz.ResourceRule{{Verbs: []string{"get"}}, {Verbs: []string{"list"}}}}, joined)
+	joined = authz.RulesOf(t.Context(), authz.Union(authz.AlwaysAllow(), rules("list"), answer(authz.Allow, "", nil)), alice, "a")
+	require.Equal(t, all, joined, "nothing can be added to everything")
+	joined = authz.RulesOf(t.Context(), authz.Union(answer(authz.Deny, "", nil), authz.AlwaysAllow()), alice, "a")
+	require.True(t, joined.Incomplete)
 	joined = authz.RulesOf(t.Context(), authz.Union(rules("get"), authz.AlwaysDeny(), rules("list")), alice, "a")
 	require.Equal(t, authz.Rules{Resources: []authz.ResourceRule{{Verbs: []string{"get"}}}}, joined, "what comes after a refusal of everything is never asked")
 }
