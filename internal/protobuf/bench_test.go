@@ -88,3 +88,50 @@ func BenchmarkDescribe(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkHostile reads 3 MiB made to be expensive; each must stay well below a second.
+func BenchmarkHostile(b *testing.B) {
+	const size = 3 << 20
+	d := describe[widget](b)
+	fill := func(s string) string { return strings.Repeat(s, size/len(s)) }
+	nested := ""
+	for range maxDepth - 3 {
+		nested = text(3, nested)
+	}
+	var keys strings.Builder
+	for i := 0; keys.Len() < size; i++ {
+		keys.WriteString(text(17, text(1, fmt.Sprint(i*7919%1_000_003))))
+	}
+	parts := ""
+	for len(parts) < size/100 {
+		parts = text(3, parts) + text(3, "") + number(2, 1)
+	}
+	for name, message := range map[string]string{
+		"empty items":         fill(text(16, "")),
+		"empty messages":      fill(text(24, "")),
+		"messages in parts":   text(24, fill(text(3, ""))) + fill(text(24, number(2, 1))),
+		"nested":              fill(text(16, nested)),
+		"nested once":         text(16, parts),
+		"unknown fields":      fill(number(500, 1)),
+		"groups":              fill("\xa3\x1f\xa4\x1f"),
+		"groups in groups":    fill("\x0b"),
+		"one entry":           fill(text(17, "")),
+		"entries not sorted":  keys.String(),
+		"values in an entry":  text(19, fill(text(2, text(1, "a")))),
+		"packed":              text(13, fill("\x00")),
+		"text to be escaped":  text(7, fill("\x01")),
+		"bytes":               text(11, fill("\x00")),
+		"times":               fill(text(30, number(1, 1))),
+		"raw":                 text(28, text(1, fill("["))),
+		"integers":            fill(number(1, 1)),
+		"items of a choice":   text(34, fill(text(2, ""))),
+		"an object of choice": text(33, fill(text(2, ""))),
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				_, _ = d.AppendJSON(nil, []byte(text(2, message)), "v1", "Widget", size)
+			}
+		})
+	}
+}

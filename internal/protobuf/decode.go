@@ -369,6 +369,13 @@ func (r *decoder) pairing(p pairing, s *shape) (err error) {
 // value writes a value and tells whether it is zero. Of several values the last one counts, but for messages, of which
 // each is a part.
 func (r *decoder) value(s *shape, c chain) (zero bool, err error) {
+	noted := len(r.values)
+	zero, err = r.form(s, c)
+	r.values = r.values[:noted]
+	return zero, err
+}
+
+func (r *decoder) form(s *shape, c chain) (zero bool, err error) {
 	switch s.kind {
 	case kindText:
 		text := r.payload(c.last)

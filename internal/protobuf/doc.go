@@ -14,7 +14,7 @@
 // order and as often as the format allows. The cost is linear in the input.
 //
 // Around a message stands an envelope that says what it is ([Open], [Descriptor.AppendObject]); lists and the frames of
-// watches have their own functions ([ListHead], [Descriptor.AppendItem], [Descriptor.AppendEvent]).
+// watches have their own functions ([Descriptor.WriteList], [Descriptor.AppendEvent]).
 //
 // The message of a Go type and its JSON do not hold quite the same. A message has no difference between an absent and an
 // empty list or map, nor between an absent number, text or struct and its zero; what is written for absent ones depends

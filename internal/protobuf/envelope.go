@@ -30,18 +30,10 @@ const (
 	numberKind       = 2
 )
 
-// The numbers of the fields of a list, of a watch event and of the metadata of a list.
+// The numbers of the fields of a watch event.
 const (
-	numberMetadata  = 1
-	numberListItems = 2
-
 	numberEventType   = 1
 	numberEventObject = 2
-
-	numberSelfLink        = 1
-	numberResourceVersion = 2
-	numberContinue        = 3
-	numberRemaining       = 4
 )
 
 // Envelope is a document before its message is looked into.
@@ -141,7 +133,7 @@ func (d *Descriptor) AppendObject(dst []byte, apiVersion, kind string, object []
 	if err != nil {
 		return dst[:start], err
 	}
-	return AppendTail(settle(dst, body, len(object))), nil
+	return appendTail(settle(dst, body, len(object))), nil
 }
 
 // appendHead appends an envelope up to the length of its message.
@@ -154,8 +146,8 @@ func appendHead(dst []byte, apiVersion, kind string) []byte {
 	return protowire.AppendKey(dst, numberMessage, protowire.Bytes)
 }
 
-// AppendTail appends the end of an envelope, after its message.
-func AppendTail(dst []byte) []byte {
+// appendTail appends the end of an envelope, after its message.
+func appendTail(dst []byte) []byte {
 	return appendText(appendText(dst, numberEncoding, ""), numberContent, "")
 }
 
@@ -166,45 +158,6 @@ func appendText(dst []byte, number int32, text string) []byte {
 // textSize is how much appendText appends for a number below 16.
 func textSize(text string) int {
 	return 1 + protowire.SizeVarint(uint64(len(text))) + len(text)
-}
-
-// ListHead is how the document of a list begins.
-type ListHead struct {
-	APIVersion, Kind string // of the list, such as "v1" and "NamespaceList"
-	Metadata         meta.ListMeta
-	// ItemBytes is the number of bytes that all items take as [Descriptor.AppendItem] appends them. An envelope begins
-	// with the length of its message, so that a list cannot begin before its end is known.
-	ItemBytes int
-}
-
-// Append appends a list up to its first item. After the last one comes [AppendTail].
-func (h *ListHead) Append(dst []byte) []byte {
-	m := &h.Metadata
-	size := textSize(m.SelfLink) + textSize(m.ResourceVersion) + textSize(m.Continue)
-	if m.RemainingItemCount != nil {
-		size += 1 + protowire.SizeVarint(uint64(*m.RemainingItemCount))
-	}
-	dst = appendHead(dst, h.APIVersion, h.Kind)
-	dst = protowire.AppendVarint(dst, uint64(1+protowire.SizeVarint(uint64(size))+size+h.ItemBytes))
-	dst = protowire.AppendVarint(protowire.AppendKey(dst, numberMetadata, protowire.Bytes), uint64(size))
-	dst = appendText(dst, numberSelfLink, m.SelfLink)
-	dst = appendText(dst, numberResourceVersion, m.ResourceVersion)
-	dst = appendText(dst, numberContinue, m.Continue)
-	if m.RemainingItemCount != nil {
-		dst = protowire.AppendVarint(protowire.AppendKey(dst, numberRemaining, protowire.Varint), uint64(*m.RemainingItemCount))
-	}
-	return dst
-}
-
-// AppendItem appends an object as an item of a list.
-func (d *Descriptor) AppendItem(dst, object []byte) ([]byte, error) {
-	start := len(dst)
-	dst, body := reserve(protowire.AppendKey(dst, numberListItems, protowire.Bytes), len(object))
-	dst, err := d.AppendMessage(dst, object)
-	if err != nil {
-		return dst[:start], err
-	}
-	return settle(dst, body, len(object)), nil
 }
 
 // frameHeader is the number of bytes before each frame of a stream: its length, big end first.

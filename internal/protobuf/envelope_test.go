@@ -91,38 +91,6 @@ func TestDocumentsThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestList(t *testing.T) {
-	d := describe[meta.PartialObjectMetadata](t)
-	whole := describe[meta.PartialObjectMetadataList](t)
-	remaining, none := int64(300), (*int64)(nil)
-	for _, remains := range []*int64{none, &remaining} {
-		for _, n := range []int{0, 1, 3, 200} {
-			var items []byte
-			objects := make([]string, n)
-			for i := range objects {
-				var err error
-				objects[i] = `{"metadata":{"name":"` + strings.Repeat("x", i) + `"}}`
-				items, err = d.AppendItem(items, []byte(objects[i]))
-				require.NoError(t, err)
-			}
-			head := ListHead{APIVersion: "v1", Kind: "WidgetList", ItemBytes: len(items),
-				Metadata: meta.ListMeta{ResourceVersion: "7", Continue: "more", RemainingItemCount: remains}}
-			got := AppendTail(append(head.Append([]byte("before")), items...))
-
-			metadata := `{"continue":"more","resourceVersion":"7"}`
-			if remains != nil {
-				metadata = `{"continue":"more","remainingItemCount":300,"resourceVersion":"7"}`
-			}
-			want, err := whole.AppendObject([]byte("before"), "v1", "WidgetList", []byte(`{"items":[`+strings.Join(objects, ",")+`],"metadata":`+metadata+`}`))
-			require.NoError(t, err)
-			require.Equal(t, want, got)
-		}
-	}
-	items, err := d.AppendItem([]byte("before"), []byte(`{"metadata":[]}`))
-	require.EqualError(t, err, "protobuf: metadata: must be an object")
-	require.Equal(t, "before", string(items))
-}
-
 func TestWATCH_35_Frames(t *testing.T) {
 	d := describe[meta.Status](t)
 	for _, size := range []int{0, 100, 10_000, 3 << 20} {
