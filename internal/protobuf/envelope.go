@@ -133,7 +133,7 @@ func (d *Descriptor) AppendObject(dst []byte, apiVersion, kind string, object []
 	if err != nil {
 		return dst[:start], err
 	}
-	return appendTail(settle(dst, body, len(object))), nil
+	return AppendTail(settle(dst, body, len(object))), nil
 }
 
 // appendHead appends an envelope up to the length of its message.
@@ -146,8 +146,8 @@ func appendHead(dst []byte, apiVersion, kind string) []byte {
 	return protowire.AppendKey(dst, numberMessage, protowire.Bytes)
 }
 
-// appendTail appends the end of an envelope, after its message.
-func appendTail(dst []byte) []byte {
+// AppendTail appends the end of an envelope, after its message.
+func AppendTail(dst []byte) []byte {
 	return appendText(appendText(dst, numberEncoding, ""), numberContent, "")
 }
 

@@ -52,7 +52,7 @@ func (d *Descriptor) WriteList(w io.Writer, l List) error {
 			return err
 		}
 		start := len(held)
-		if held, err = d.appendItem(held, object); err != nil {
+		if held, err = d.AppendItem(held, object); err != nil {
 			return err
 		}
 		size += len(held) - start
@@ -60,9 +60,10 @@ func (d *Descriptor) WriteList(w io.Writer, l List) error {
 			held = held[:0]
 		}
 	}
-	head := l.appendHead(make([]byte, 0, 1<<10), size)
+	start := ListHead{APIVersion: l.APIVersion, Kind: l.Kind, Metadata: l.Metadata, ItemBytes: size}
+	head := start.Append(make([]byte, 0, 1<<10))
 	if kept {
-		return writeAll(w, head, held, appendTail(nil))
+		return writeAll(w, head, held, AppendTail(nil))
 	}
 	return d.writeAgain(w, l.Items, append(held[:0], head...), size)
 }
@@ -74,7 +75,7 @@ func (d *Descriptor) writeAgain(w io.Writer, items iter.Seq2[[]byte, error], buf
 			return err
 		}
 		start := len(buf)
-		if buf, err = d.appendItem(buf, object); err != nil {
+		if buf, err = d.AppendItem(buf, object); err != nil {
 			return err
 		}
 		if size -= len(buf) - start; size < 0 {
@@ -91,7 +92,7 @@ func (d *Descriptor) writeAgain(w io.Writer, items iter.Seq2[[]byte, error], buf
 	if size != 0 {
 		return errChanged
 	}
-	return writeAll(w, appendTail(buf))
+	return writeAll(w, AppendTail(buf))
 }
 
 func writeAll(w io.Writer, parts ...[]byte) error {
@@ -107,15 +108,23 @@ func writeAll(w io.Writer, parts ...[]byte) error {
 	return nil
 }
 
-// appendHead appends a list up to its first item; all items together have a size.
-func (l *List) appendHead(dst []byte, size int) []byte {
-	m := &l.Metadata
+// ListHead is how the document of a list begins, for callers who hold its items.
+type ListHead struct {
+	APIVersion, Kind string // of the list, such as "v1" and "NamespaceList"
+	Metadata         meta.ListMeta
+	// ItemBytes is the number of bytes that all items take as [Descriptor.AppendItem] appends them.
+	ItemBytes int
+}
+
+// Append appends a list up to its first item. After the last one comes [AppendTail].
+func (h *ListHead) Append(dst []byte) []byte {
+	m := &h.Metadata
 	own := textSize(m.SelfLink) + textSize(m.ResourceVersion) + textSize(m.Continue)
 	if m.RemainingItemCount != nil {
 		own += 1 + protowire.SizeVarint(uint64(*m.RemainingItemCount))
 	}
-	dst = appendHead(dst, l.APIVersion, l.Kind)
-	dst = protowire.AppendVarint(dst, uint64(1+protowire.SizeVarint(uint64(own))+own+size))
+	dst = appendHead(dst, h.APIVersion, h.Kind)
+	dst = protowire.AppendVarint(dst, uint64(1+protowire.SizeVarint(uint64(own))+own+h.ItemBytes))
 	dst = protowire.AppendVarint(protowire.AppendKey(dst, numberMetadata, protowire.Bytes), uint64(own))
 	dst = appendText(dst, numberSelfLink, m.SelfLink)
 	dst = appendText(dst, numberResourceVersion, m.ResourceVersion)
@@ -126,8 +135,8 @@ func (l *List) appendHead(dst []byte, size int) []byte {
 	return dst
 }
 
-// appendItem appends an object as an item of a list.
-func (d *Descriptor) appendItem(dst, object []byte) ([]byte, error) {
+// AppendItem appends an object as an item of a list.
+func (d *Descriptor) AppendItem(dst, object []byte) ([]byte, error) {
 	start := len(dst)
 	dst, body := reserve(protowire.AppendKey(dst, numberListItems, protowire.Bytes), len(object))
 	dst, err := d.AppendMessage(dst, object)
