@@ -49,7 +49,7 @@ func Example() {
 // events.k8s.io/v1, and the other way round.
 func ExampleEvents() {
 	db := memory.New()
-	defer db.Close()
+	defer func() { _ = db.Close() }()
 	srv, err := kindwright.New(db, kindwright.Serve(kinds.ControlPlane(kinds.EventTTL(10*time.Minute), kinds.InitialNamespaces("default"))))
 	if err != nil {
 		fmt.Println(err)

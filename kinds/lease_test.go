@@ -137,7 +137,7 @@ func (c *candidate) step() {
 	code, now := c.do("GET", leasesPath+"/boss", "")
 	spec := fmt.Sprintf(`{"holderIdentity":%q,"leaseDurationSeconds":%d,"renewTime":%q}`, c.name, leaseSeconds, time.Now().UTC().Format("2006-01-02T15:04:05.000000Z"))
 	if code == 404 {
-		code, now = c.do("POST", leasesPath, `{"metadata":{"name":"boss"},"spec":`+spec+`}`)
+		code, _ = c.do("POST", leasesPath, `{"metadata":{"name":"boss"},"spec":`+spec+`}`)
 		c.running = code == 201
 		return
 	}

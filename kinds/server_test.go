@@ -116,7 +116,7 @@ func (h *host) watch(path string) (next func() map[string]any) {
 	h.t.Cleanup(web.Close)
 	r := newRequest(h.t.Context(), "GET", web.URL+path, "")
 	r.RequestURI = ""
-	res, err := http.DefaultTransport.RoundTrip(r)
+	res, err := web.Client().Transport.RoundTrip(r)
 	require.NoError(h.t, err)
 	h.t.Cleanup(func() { _ = res.Body.Close() })
 	require.Equal(h.t, 200, res.StatusCode)

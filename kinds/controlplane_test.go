@@ -1,0 +1,38 @@
+package kinds_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kindwright/kindwright/authn"
+	"github.com/kindwright/kindwright/authz"
+	"github.com/kindwright/kindwright/kinds"
+	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/storage/memory"
+)
+
+func TestOptionsOfTheKindsAreOptionsOfTheControlPlane(t *testing.T) {
+	options := []kinds.ControlPlaneOption{
+		kinds.InitialNamespaces("team", "other"), kinds.ProtectedNamespaces("team"), kinds.EventTTL(time.Minute), kinds.StrictEventRules(),
+	}
+	h := serve(t, memory.New(), options)
+	h.must(404, "GET", "/api/v1/namespaces/default", "")
+	h.must(200, "GET", "/api/v1/namespaces/other", "")
+	h.must(403, "DELETE", "/api/v1/namespaces/team", "")
+	h.must(200, "DELETE", "/api/v1/namespaces/other", "")
+
+	b, err := kinds.ControlPlane(options...).Define(registry.Env{GroupDomain: "k8s.io", Authenticator: authn.Anonymous(), Authorizer: authz.AlwaysAllow()})
+	require.NoError(t, err)
+	found := 0
+	for _, r := range b.Resources {
+		if r.Names.Kind == "Event" {
+			found++
+			require.Equal(t, time.Minute, r.Writes.TTL)
+		}
+	}
+	require.Equal(t, 2, found)
+	_, err = kinds.ControlPlane(kinds.EventTTL(-1)).Define(registry.Env{GroupDomain: "k8s.io", Authenticator: authn.Anonymous(), Authorizer: authz.AlwaysAllow()})
+	require.ErrorContains(t, err, "time to live")
+}
