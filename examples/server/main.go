@@ -12,7 +12,6 @@ import (
 	"net"
 	"os"
 	"os/signal"
-	"slices"
 	"syscall"
 
 	"github.com/go-logr/logr"
@@ -167,21 +166,44 @@ func (c *credentials) authenticators(own *x509.Certificate) ([]authn.Authenticat
 	return out, nil
 }
 
-// authorizers makes the modes of the command line. Allowing everything is never meant for callers nobody knows.
+// authorizers makes the modes of the command line.
 func authorizers(modes []string) []authz.Authorizer {
 	var out []authz.Authorizer
 	for _, mode := range modes {
 		switch mode {
 		case "AlwaysAllow":
-			out = append(out, authz.Func(func(_ context.Context, a authz.Attributes) (authz.Decision, string, error) {
-				if a.User.IsAnonymous() || !slices.Contains(a.User.Groups, authn.GroupAuthenticated) {
-					return authz.NoOpinion, "", nil
-				}
-				return authz.Allow, "", nil
-			}))
+			out = append(out, knownCallers{})
 		case "AlwaysDeny":
 			out = append(out, authz.AlwaysDeny())
 		}
 	}
 	return out
 }
+
+// knownCallers allows everything to callers who proved who they are: allowing everything is never meant for the others.
+type knownCallers struct{}
+
+// Authorize has no opinion about anonymous callers.
+func (knownCallers) Authorize(_ context.Context, a authz.Attributes) (authz.Decision, string, error) {
+	if a.User.IsAnonymous() || !a.User.In(authn.GroupAuthenticated) {
+		return authz.NoOpinion, "", nil
+	}
+	return authz.Allow, "", nil
+}
+
+// Rules lists what Authorize allows, for kubectl auth can-i --list.
+func (knownCallers) Rules(_ context.Context, u authn.User, _ string) (authz.Rules, error) {
+	if u.IsAnonymous() {
+		return authz.Rules{}, nil
+	}
+	every := []string{"*"}
+	return authz.Rules{
+		Resources: []authz.ResourceRule{{Verbs: every, APIGroups: every, Resources: every}},
+		Paths:     []authz.NonResourceRule{{Verbs: every, NonResourceURLs: every}},
+	}, nil
+}
+
+var (
+	_ authz.Authorizer   = knownCallers{}
+	_ authz.RuleResolver = knownCallers{}
+)
