@@ -2,4 +2,6 @@
 // copy them to begin.
 //
 //   - server: a control plane of three kinds over an embedded store, from one binary, ready for kubectl
+//   - embed: a resource API among the routes of a service that has its own users and listener
+//   - controllertest: a controller, and a test that lets hours of its back-off pass in milliseconds
 package examples
