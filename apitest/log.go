@@ -1,7 +1,6 @@
 package apitest
 
 import (
-	"log"
 	"log/slog"
 	"sync"
 	"testing"
@@ -28,10 +27,8 @@ func (l *testLog) logger() logr.Logger {
 	}, funcr.Options{})
 }
 
-// connections is the logger of a http.Server. Most of what it has to say is about clients that go away.
-func (l *testLog) connections() *log.Logger {
-	return slog.NewLogLogger(logr.ToSlogHandler(l.logger()), slog.LevelDebug)
-}
+// connections takes what a http.Server has to say. Most of it is about clients that go away.
+func (l *testLog) connections() slog.Handler { return logr.ToSlogHandler(l.logger().V(1)) }
 
 func (l *testLog) end() {
 	l.mu.Lock()

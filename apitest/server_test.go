@@ -159,7 +159,7 @@ func TestABareServerHasNoNamespaces(t *testing.T) {
 
 func TestAnotherServerGoesOnWithTheSameStore(t *testing.T) {
 	store := memory.New()
-	defer store.Close()
+	t.Cleanup(func() { require.NoError(t, store.Close()) })
 	srv := apitest.Config{Backend: store}.New(t, Widgets)
 	w, err := client.For(srv.Client(), Widgets).Create(t.Context(), widget("a"))
 	require.NoError(t, err)
@@ -205,7 +205,7 @@ func TestWhatIsWrongWithAKindFailsTheTestAtOnce(t *testing.T) {
 func TestWhatTheServerReportsIsInTheLogOfTheTest(t *testing.T) {
 	kind := Widgets
 	kind.Validate = func(context.Context, *Widget, *status.Fields) { panic("a mistake in a hook") }
-	s := &scope{TB: t}
+	s := &scope{}
 	srv := apitest.New(s, kind)
 	_, err := client.For(srv.Client(), kind).Create(t.Context(), widget("a"))
 	require.True(t, status.IsInternal(err))
@@ -216,7 +216,7 @@ func TestWhatTheServerReportsIsInTheLogOfTheTest(t *testing.T) {
 
 func TestAServerThatStopsUnderWatchesHasNothingToReport(t *testing.T) {
 	for range 20 {
-		s := &scope{TB: t}
+		s := &scope{}
 		srv := apitest.New(s, Widgets)
 		var watchers sync.WaitGroup
 		for range 5 {
@@ -309,7 +309,7 @@ func TestOnlyTheServersOwnGoroutinesAreReported(t *testing.T) {
 // open watch.
 func TestAThousandServersLeaveNothing(t *testing.T) {
 	cycle := func(t *testing.T) {
-		s := &scope{TB: t}
+		s := &scope{}
 		srv := apitest.New(s, Widgets)
 		c := client.For(srv.Client(), Widgets)
 		w, err := c.Create(t.Context(), widget("a"))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"log/slog"
 	"net"
 	"net/http"
 	"sync"
@@ -85,7 +86,7 @@ func (s *Server) listen() (*Endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +95,7 @@ func (s *Server) listen() (*Endpoint, error) {
 	s.tls.server = &http.Server{
 		Handler:   s.API,
 		TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequestClientCert, MinVersion: tls.VersionTLS12},
-		ErrorLog:  s.log.connections(),
+		ErrorLog:  slog.NewLogLogger(s.log.connections(), slog.LevelInfo),
 		ConnState: s.tls.count,
 	}
 	s.tls.connections.Go(func() {

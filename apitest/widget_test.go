@@ -39,13 +39,17 @@ func widget(name string) *Widget { return &Widget{ObjectMeta: meta.Named("defaul
 // scope is a testing.TB for a server that is looked at from outside: it notes what the server complains about, and ends
 // when it is told to.
 type scope struct {
-	testing.TB
+	testing.TB // nil: what a server needs is below
 
 	mu       sync.Mutex
 	problems []string
 	log      []string
 	cleanups []func()
 }
+
+func (s *scope) Helper() {}
+
+func (s *scope) Name() string { return "a test" }
 
 func (s *scope) Errorf(format string, args ...any) {
 	s.mu.Lock()
@@ -77,7 +81,8 @@ func (s *scope) end() string {
 
 // within runs f as a test would run, to its end or to a Fatalf, and returns what there was to complain about.
 func within(t testing.TB, f func(s *scope)) string {
-	s := &scope{TB: t}
+	t.Helper()
+	s := &scope{}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -2,7 +2,6 @@ package client_test
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -95,7 +94,7 @@ func TestErrorsOfTheConnectionAreNone(t *testing.T) {
 	_, err := c.Get(t.Context(), key("a"))
 	require.Error(t, err, "no such host")
 	var e *status.Error
-	require.False(t, errors.As(err, &e))
+	require.NotErrorAs(t, err, &e)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err = c.Get(ctx, key("a"))

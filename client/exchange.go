@@ -86,7 +86,7 @@ func (e *exchange) serve(h http.Handler) {
 // end finishes the answer once the handler has returned, panicked or ended its goroutine.
 func (e *exchange) end(w *answer, returned bool, panicked any) {
 	e.body.end()
-	var err error = io.EOF
+	err := io.EOF
 	switch {
 	case returned:
 		w.finish()

@@ -189,6 +189,7 @@ func TestAWatchSaysWhyItsContextEnded(t *testing.T) {
 	why := errors.New("enough")
 	_, c := play(t, reply{body: list("5", "")}, reply{body: "…"})
 	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
 	for e, err := range c.Watch(ctx, client.In("default")) {
 		if err != nil {
 			require.ErrorIs(t, err, why)

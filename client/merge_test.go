@@ -1,0 +1,146 @@
+package client
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/kindwright/kindwright/internal/json"
+)
+
+// In these trees a member whose name begins with "u" is one that the struct does not know.
+
+// known is what the struct sees.
+func known(tree any) any {
+	switch tree := tree.(type) {
+	case map[string]any:
+		out := map[string]any{}
+		for name, v := range tree {
+			if !strings.HasPrefix(name, "u") {
+				out[name] = known(v)
+			}
+		}
+		return out
+	case []any:
+		out := make([]any, len(tree))
+		for i, v := range tree {
+			out[i] = known(v)
+		}
+		return out
+	}
+	return tree
+}
+
+// unknown lists the paths of what the struct does not see, with the items of lists by their names.
+func unknown(tree any, path string) (out []string) {
+	switch tree := tree.(type) {
+	case map[string]any:
+		for name, v := range tree {
+			p := path + "." + name
+			if strings.HasPrefix(name, "u") {
+				out = append(out, fmt.Sprintf("%s=%v", p, v))
+				continue
+			}
+			out = append(out, unknown(v, p)...)
+		}
+	case []any:
+		for _, v := range tree {
+			out = append(out, unknown(v, path+"["+member(v, "name")+"]")...)
+		}
+	}
+	return out
+}
+
+// trees draws an object. With named, the items of every list have names.
+func trees(names []string, named bool) *rapid.Generator[map[string]any] {
+	scalar := rapid.OneOf(
+		rapid.Just[any](nil), rapid.Map(rapid.Bool(), func(b bool) any { return b }),
+		rapid.Map(rapid.Int64Range(-3, 3), func(i int64) any { return i }), rapid.Map(rapid.SampledFrom([]string{"", "x", "y"}), func(s string) any { return s }),
+	)
+	var value func(depth int) *rapid.Generator[any]
+	object := func(depth int) *rapid.Generator[map[string]any] {
+		return rapid.MapOfN(rapid.SampledFrom(names), value(depth-1), 0, 4)
+	}
+	value = func(depth int) *rapid.Generator[any] {
+		if depth <= 0 {
+			return scalar
+		}
+		list := rapid.Map(rapid.SliceOfN(value(depth-1), 0, 5), func(l []any) any { return l })
+		if named {
+			list = rapid.Map(rapid.SliceOfN(object(depth-1), 0, 5), func(l []map[string]any) any {
+				out := make([]any, len(l))
+				for i, item := range l {
+					item["name"] = fmt.Sprint("n", i)
+					out[i] = item
+				}
+				return out
+			})
+		}
+		return rapid.OneOf(scalar, list, rapid.Map(object(depth), func(m map[string]any) any { return m }))
+	}
+	return object(3)
+}
+
+func TestUPDATE_04_TheServerSeesWhatTheCallerSet(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		object := trees([]string{"a", "b", "name", "u1", "u2"}, false).Draw(t, "object")
+		after := trees([]string{"a", "b", "name"}, false).Draw(t, "after")
+		original := json.Clone(object)
+		merged := carryMap(object, known(object).(map[string]any), after)
+		if !json.Equal(known(merged), after) {
+			t.Fatalf("the caller set %v\nand the server would be sent %v", after, merged)
+		}
+		if !json.Equal(original, object) {
+			t.Fatal("the object was changed in place")
+		}
+	})
+}
+
+func TestUPDATE_04_NoUnknownFieldIsLostWhereKnownOnesChange(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		object := trees([]string{"a", "b", "c", "u1", "u2"}, true).Draw(t, "object")
+		before := known(object).(map[string]any)
+		after := scramble(t, before).(map[string]any)
+		merged := carryMap(object, before, after)
+		if !json.Equal(known(merged), after) {
+			t.Fatalf("the caller set %v\nand the server would be sent %v", after, merged)
+		}
+		require.ElementsMatch(t, unknown(object, ""), unknown(merged, ""))
+	})
+}
+
+// scramble changes values, adds members and reorders lists, and removes nothing.
+func scramble(t *rapid.T, tree any) any {
+	switch tree := tree.(type) {
+	case map[string]any:
+		out := map[string]any{"new": rapid.Int64().Draw(t, "new")}
+		for name, v := range tree {
+			if out[name] = v; name != "name" {
+				out[name] = scramble(t, v)
+			}
+		}
+		return out
+	case []any:
+		out := make([]any, len(tree))
+		for i, v := range tree {
+			out[i] = scramble(t, v)
+		}
+		return rapid.Permutation(out).Draw(t, "order")
+	}
+	return rapid.SampledFrom([]any{tree, int64(7), "z", nil}).Draw(t, "value")
+}
+
+func TestPairsTakeTimeLinearInTheList(t *testing.T) {
+	const n = 200_000 // quadratic time would not come to an end here
+	before, after := make([]any, n), make([]any, n)
+	for i := range n {
+		before[i] = map[string]any{"port": int64(i)}
+		after[n-1-i] = map[string]any{"port": int64(i)}
+	}
+	for i, j := range pairs(before, after) {
+		require.Equal(t, n-1-i, j)
+	}
+}
