@@ -144,6 +144,12 @@ func reason(t *testing.T, err error) meta.Reason {
 	return status.ReasonOf(err)
 }
 
+func TestHEALTH_26_StartedEngineIsReady(t *testing.T) {
+	backends(t, func(t *testing.T, b storage.Backend) {
+		require.NoError(t, start(t, b, nil).Ready(), "no matter when its goroutines get to run")
+	})
+}
+
 func TestCREATE_01_StoresAndReturnsWhatIsStored(t *testing.T) {
 	backends(t, func(t *testing.T, b storage.Backend) {
 		e := start(t, b, nil, widgets())
