@@ -4,11 +4,13 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,6 +23,7 @@ import (
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
+	"github.com/kindwright/kindwright/storage"
 	"github.com/kindwright/kindwright/storage/memory"
 )
 
@@ -462,4 +465,53 @@ func TestBeforeStartAndAfterTheEnd503(t *testing.T) {
 	srv.Wait()
 	require.Equal(t, 503, ask(gadgetPath).Code)
 	require.Equal(t, 500, ask("/readyz").Code)
+}
+
+// failing is a store whose disk has failed: it reads, and refuses every commit from then on.
+type failing struct {
+	storage.Backend
+	broken atomic.Bool
+}
+
+var errDisk = errors.New("fdatasync: input/output error on /secret/path")
+
+func (f *failing) Unwrap() storage.Backend { return f.Backend }
+
+func (f *failing) Healthy() error {
+	if f.broken.Load() {
+		return errDisk
+	}
+	return nil
+}
+
+func (f *failing) Commit(ctx context.Context, ops []storage.Op) (storage.Revision, error) {
+	if f.broken.Load() {
+		return 0, errDisk
+	}
+	return f.Backend.Commit(ctx, ops)
+}
+
+func TestSTORE_08_AFailedDiskFailsReadyzAndWritesAndReadsGoOn(t *testing.T) {
+	b := &failing{Backend: memory.New()}
+	srv, err := kindwright.New(b, kindwright.Serve(gadgets(), kinds.ControlPlane()), kindwright.Authenticate(header))
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	require.NoError(t, srv.Start(ctx))
+	web := httptest.NewServer(srv)
+	t.Cleanup(func() { cancel(); web.Close(); srv.Wait(); require.NoError(t, b.Close()) })
+	h := &host{srv, web.URL, t}
+	code, _ := h.do("POST", gadgetPath, `{"metadata":{"name":"x"}}`)
+	require.Equal(t, 201, code)
+	require.Equal(t, 200, h.request("GET", "/readyz", "").StatusCode)
+	b.broken.Store(true)
+	code, got := h.do("POST", gadgetPath, `{"metadata":{"name":"y"}}`)
+	require.Equal(t, 500, code)
+	require.Equal(t, "ServerTimeout", got["reason"])
+	require.NotContains(t, fmt.Sprint(got), "secret")
+	require.Equal(t, 500, h.request("GET", "/readyz", "").StatusCode)
+	require.Equal(t, 200, h.request("GET", "/livez", "").StatusCode, "a restart would not mend the disk")
+	code, _ = h.do("GET", gadgetPath+"/x", "")
+	require.Equal(t, 200, code)
+	code, _ = h.do("GET", gadgetPath+"/y", "")
+	require.Equal(t, 404, code)
 }
