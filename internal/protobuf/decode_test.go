@@ -1,7 +1,6 @@
 package protobuf
 
 import (
-	"errors"
 	"math"
 	"strings"
 	"testing"
@@ -77,7 +76,7 @@ func TestReadValues(t *testing.T) {
 		"map of lists":                      {text(20, text(1, "a")+text(2, text(1, "x")+text(1, "y"))), `{"extra":{"a":["x","y"]}}`},
 		"list in a message":                 {text(21, text(1, "get")) + text(21, text(1, "list")), `{"verbs":["get","list"]}`},
 		"empty list in a message":           {text(21, ""), `{}`},
-		"inline":                            {text(23, text(1, number(1, 7))+text(2, "u")), `{"disk":{"size":7},"url":"u"}`},
+		"inline":                            {text(22, text(1, "s")) + text(23, text(1, number(1, 7))+text(2, "u")), `{"disk":{"size":7},"url":"u","shelf":"s"}`},
 		"inline in parts":                   {text(23, text(1, number(1, 7))) + text(23, text(2, "u")), `{"disk":{"size":7},"url":"u"}`},
 		"struct in parts":                   {text(24, text(1, "a")+text(3, text(1, "x"))) + number(1, 1) + text(24, number(2, 5)+text(3, text(1, "y"))), `{"size":1,"origin":{"name":"a","count":5,"parts":[{"name":"x"},{"name":"y"}]}}`},
 		"the last one counts":               {number(1, 5) + text(7, "a") + number(1, 0) + text(7, "b") + number(3, 9) + number(3, 0), `{"color":"b"}`},
@@ -203,7 +202,7 @@ func TestMessagesThatAreRefused(t *testing.T) {
 			got, err := d.AppendJSON([]byte("before"), []byte(c.message), "v1", "Widget", 2*limit)
 			require.EqualError(t, err, c.want)
 			var failure *Error
-			require.True(t, errors.As(err, &failure))
+			require.ErrorAs(t, err, &failure)
 			require.False(t, failure.TooLarge)
 			require.Equal(t, "before", string(got))
 		})
@@ -247,7 +246,7 @@ func TestLimit(t *testing.T) {
 			for short := range min(len(whole), 300) {
 				got, err = d.AppendJSON([]byte("before"), []byte(message), "", "", short)
 				var failure *Error
-				require.True(t, errors.As(err, &failure))
+				require.ErrorAs(t, err, &failure)
 				require.True(t, failure.TooLarge)
 				require.Equal(t, "before", string(got))
 			}
@@ -261,7 +260,7 @@ func TestSmallMessagesThatGrow(t *testing.T) {
 	bomb := []byte(strings.Repeat(text(2, ""), 1_500_000)) // 3 MB, 24 MB as JSON
 	out, err := d.AppendJSON(make([]byte, 0, 3<<20), bomb, "", "", 3<<20-100)
 	var failure *Error
-	require.True(t, errors.As(err, &failure))
+	require.ErrorAs(t, err, &failure)
 	require.True(t, failure.TooLarge)
 	require.Equal(t, 3<<20, cap(out), "what was written went beyond the limit")
 }

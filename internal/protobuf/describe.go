@@ -80,7 +80,7 @@ func (r *reader) message(t reflect.Type) (*message, error) {
 	}
 	slices.SortFunc(m.fields, func(a, b field) int { return cmp.Compare(a.number, b.number) })
 	if err := m.index(); err != nil {
-		return nil, fmt.Errorf("Go type %s: %w", t, err)
+		return nil, fmt.Errorf("struct %s: %w", t, err)
 	}
 	return m, nil
 }
@@ -112,7 +112,7 @@ func (r *reader) field(sf reflect.StructField) (f field, ok bool, err error) {
 	jsonTag := sf.Tag.Get("json")
 	name, options, _ := strings.Cut(jsonTag, ",")
 	switch {
-	case !sf.IsExported() || tag == "-" || !tagged && jsonTag == "-":
+	case isPrivate(sf) || tag == "-" || !tagged && jsonTag == "-":
 		return f, false, nil
 	case !tagged && sf.Anonymous && name == "" && sf.Name == typeMeta:
 		return f, false, nil
@@ -140,6 +140,15 @@ func (r *reader) field(sf reflect.StructField) (f field, ok bool, err error) {
 	f.name = cmp.Or(name, sf.Name)
 	f.member = string(json.AppendString(nil, f.name)) + ":"
 	return f, true, f.setOptions(jsonTag, options, sf.Type)
+}
+
+// isPrivate tells fields that JSON does not see. It sees those of an embedded struct whose own name is private.
+func isPrivate(sf reflect.StructField) bool {
+	if sf.IsExported() {
+		return false
+	}
+	return !sf.Anonymous || sf.Type.Kind() != reflect.Struct ||
+		!slices.ContainsFunc(reflect.VisibleFields(sf.Type), func(f reflect.StructField) bool { return f.IsExported() })
 }
 
 // wire is how the field's values are written; entries of a map are messages.

@@ -103,7 +103,7 @@ func (e *encoder) fields(dst []byte, m *message, base int) (_ []byte, err error)
 			dst = append(dst, f.absent...)
 		default:
 			if dst, err = e.field(dst, e.slots[at], f); err != nil {
-				e.at(err, json.Name(f.name))
+				err = e.at(err, json.Name(f.name))
 			}
 		}
 		if err != nil {

@@ -2,7 +2,6 @@ package protobuf
 
 import (
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -40,14 +39,16 @@ func show(t *testing.T, message []byte, d *message) string {
 }
 
 // zeroSpec is what stands on the wire for an absent spec of a widget: everything that is no pointer, list or map.
-const zeroSpec = `1:0 3:0 4:0 5:0 6:0 7:"" 9:0 23:{2:""} 25:"\n\x010" 27:"\b\x00\x10\x00\x1a\x00" 28:"" 30:"" 32:"\b\x00" 35:"" 36:"" 700:{1:""}`
+const zeroSpec = `1:0 3:0 4:0 5:0 6:0 7:"" 9:0 22:{1:""} 23:{2:""} 25:"\n\x010" 27:"\b\x00\x10\x00\x1a\x00" 28:"" 30:"" 32:"\b\x00" 35:"" 36:"" 700:{1:""}`
 
 const zeroMetadata = `1:"" 2:"" 3:"" 4:"" 5:"" 6:"" 7:0 8:""`
 
 func TestAbsentValuesAreWrittenAsZero(t *testing.T) {
 	d := describe[widget](t)
-	for _, object := range []string{`{}`, ` { } `, `{"apiVersion":"v1","kind":"Widget","unknown":{"a":[1,"}"]}}`, `{"metadata":null,"spec":null,"status":{}}`,
-		`{"spec":{"tags":[],"parts":[],"notes":{},"wireless":"x","title":null,"seal":null,"port":null,"verbs":null}}`} {
+	for _, object := range []string{
+		`{}`, ` { } `, `{"apiVersion":"v1","kind":"Widget","unknown":{"a":[1,"}"]}}`, `{"metadata":null,"spec":null,"status":{}}`,
+		`{"spec":{"tags":[],"parts":[],"notes":{},"wireless":"x","title":null,"seal":null,"port":null,"verbs":null}}`,
+	} {
 		message, err := d.AppendMessage(nil, []byte(object))
 		require.NoError(t, err, object)
 		require.Equal(t, "1:{"+zeroMetadata+"} 2:{"+zeroSpec+"} 3:{1:\"\"}", show(t, message, d.root), object)
@@ -74,7 +75,7 @@ func TestValues(t *testing.T) {
 		"map of lists":             {`{"extra":{"a":["x","y"],"b":[],"c":null}}`, `20:"\n\x01a\x12\x06\n\x01x\n\x01y" 20:"\n\x01b\x12\x00" 20:"\n\x01c\x12\x00"`},
 		"list in a message":        {`{"verbs":["get","list"]}`, `21:"\n\x03get\n\x04list"`},
 		"empty list in a message":  {`{"verbs":[]}`, `21:""`},
-		"inline":                   {`{"disk":{"size":7},"url":"u"}`, `23:{1:{1:7} 2:"u"}`},
+		"inline":                   {`{"disk":{"size":7},"url":"u","shelf":"s"}`, `22:{1:"s"} 23:{1:{1:7} 2:"u"}`},
 		"quantity":                 {`{"limit":"100m","limits":{"cpu":"1","memory":null}}`, `25:"\n\x04100m" 26:"\n\x03cpu\x12\x03\n\x011" 26:"\n\x06memory\x12\x03\n\x010"`},
 		"quantity as a number":     {`{"limit":1.5}`, `25:"\n\x031.5"`},
 		"integer where text can":   {`{"port":-8080}`, `27:"\b\x00\x10\xf0\xc0\xff\xff\xff\xff\xff\xff\xff\x01\x1a\x00"`},
@@ -216,7 +217,7 @@ func TestValuesThatDoNotFit(t *testing.T) {
 	} {
 		message, err := d.AppendMessage([]byte("before"), []byte(object))
 		var failure *Error
-		require.Truef(t, errors.As(err, &failure), "%s: %v", object, err)
+		require.ErrorAsf(t, err, &failure, "%s", object)
 		require.ErrorContains(t, err, want, object)
 		require.Equal(t, "before", string(message))
 	}
@@ -229,8 +230,10 @@ func TestTextThatIsNoJSON(t *testing.T) {
 		_, err := d.AppendMessage(nil, []byte(whole[:i]))
 		require.Errorf(t, err, "%s", whole[:i])
 	}
-	for _, text := range []string{"", "null", `{"spec"}`, `{"spec":}`, `{spec:{}}`, `{"spec":{} "status":{}}`, `{"spec":{"tags":["a" "b"]}}`,
-		`{"spec":{"size":}}`, `{} {}`, `{},`, `{"spec":{"notes":{1:2}}}`, "\x00", `{"a":]}`} {
+	for _, text := range []string{
+		"", "null", `{"spec"}`, `{"spec":}`, `{spec:{}}`, `{"spec":{} "status":{}}`, `{"spec":{"tags":["a" "b"]}}`,
+		`{"spec":{"size":}}`, `{} {}`, `{},`, `{"spec":{"notes":{1:2}}}`, "\x00", `{"a":]}`,
+	} {
 		_, err := d.AppendMessage(nil, []byte(text))
 		require.Errorf(t, err, "%s", text)
 	}

@@ -2,7 +2,6 @@ package protobuf
 
 import (
 	"encoding/binary"
-	"errors"
 	"strings"
 	"testing"
 
@@ -85,7 +84,7 @@ func TestDocumentsThatAreRefused(t *testing.T) {
 			got, err := d.AppendDocument([]byte("before"), []byte(c.document), limit)
 			require.EqualError(t, err, c.want)
 			var failure *Error
-			require.True(t, errors.As(err, &failure))
+			require.ErrorAs(t, err, &failure)
 			require.Equal(t, "before", string(got))
 		})
 	}

@@ -23,7 +23,7 @@ func FuzzAppendJSON(f *testing.F) {
 		const limit = 1 << 16
 		first, err := d.AppendJSON(nil, message, "v1", "Widget", limit)
 		if err != nil {
-			require.IsType(t, &Error{}, err)
+			require.ErrorAs(t, err, new(*Error))
 			require.Empty(t, first)
 			return
 		}
@@ -54,7 +54,7 @@ func FuzzAppendMessage(f *testing.F) {
 	f.Fuzz(func(t *testing.T, object []byte) {
 		message, err := d.AppendMessage([]byte("x"), object)
 		if err != nil {
-			require.IsType(t, &Error{}, err)
+			require.ErrorAs(t, err, new(*Error))
 			require.Equal(t, "x", string(message))
 			return
 		}
@@ -80,7 +80,7 @@ func FuzzOpen(f *testing.F) {
 	f.Fuzz(func(t *testing.T, document []byte) {
 		e, err := Open(document)
 		if err != nil {
-			require.IsType(t, &Error{}, err)
+			require.ErrorAs(t, err, new(*Error))
 			return
 		}
 		require.True(t, bytes.Contains(document, e.Message))

@@ -46,8 +46,10 @@ func TestLists(t *testing.T) {
 			for i := range c.items {
 				s.objects = append(s.objects, `{"metadata":{"name":"`+strings.Repeat("x", c.size+i)+`"}}`)
 			}
-			l := List{APIVersion: "v1", Kind: "WidgetList", Items: s.items(),
-				Metadata: meta.ListMeta{ResourceVersion: "7", Continue: "more", RemainingItemCount: remains}}
+			l := List{
+				APIVersion: "v1", Kind: "WidgetList", Items: s.items(),
+				Metadata: meta.ListMeta{ResourceVersion: "7", Continue: "more", RemainingItemCount: remains},
+			}
 			var got bytes.Buffer
 			require.NoError(t, d.WriteList(&got, l))
 			require.Equal(t, c.walks, s.walks)

@@ -41,7 +41,7 @@ func (r *reader) wellKnown(t reflect.Type) (s shape, known bool, err error) {
 			return s, known, err
 		}
 	}
-	return s, false, fmt.Errorf("Go type %s writes its own JSON, and its message is not known", t)
+	return s, false, fmt.Errorf("type %s writes its own JSON, and its message is not known", t)
 }
 
 func (r *reader) knownStruct(t reflect.Type) (s shape, known bool, err error) {

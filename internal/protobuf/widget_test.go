@@ -45,7 +45,7 @@ type widgetSpec struct {
 	Extra   map[string]extra  `json:"extra,omitempty" protobuf:"bytes,20,rep,name=extra"`
 	Verbs   verbs             `json:"verbs,omitempty" protobuf:"bytes,21,opt,name=verbs"`
 
-	source `json:",inline" protobuf:"bytes,22,opt,name=source"`
+	shelf  `json:",inline" protobuf:"bytes,22,opt,name=shelf"`
 	Source `json:",inline" protobuf:"bytes,23,opt,name=source"`
 	Origin *part `json:"origin,omitempty" protobuf:"bytes,24,opt,name=origin"`
 
@@ -83,8 +83,10 @@ type leaf struct {
 	Tree tree `json:"tree" protobuf:"bytes,1,opt,name=tree"`
 }
 
-// source is not exported, and therefore no part of the JSON or the message.
-type source struct{ path string }
+// shelf is private, but what is in it is not.
+type shelf struct {
+	Shelf string `json:"shelf,omitempty" protobuf:"bytes,1,opt,name=shelf"`
+}
 
 // Source is a union of the kind that pods have for volumes.
 type Source struct {

@@ -94,7 +94,7 @@ func Next(message []byte) (f Field, rest []byte, err error) {
 
 // Unpack takes a number of type t off the front of a packed list, which must not be empty.
 func Unpack(packed []byte, t Type) (v uint64, rest []byte, err error) {
-	n := 0
+	var n int
 	switch t {
 	case Varint:
 		v, n = protowire.ConsumeVarint(packed)
