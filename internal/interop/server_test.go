@@ -112,8 +112,9 @@ func (r request) initial() bool {
 type door struct {
 	mu       sync.Mutex
 	requests []request
-	cuts     map[int]context.CancelFunc
-	closed   chan struct{} // not nil: watches wait for it
+	cuts     map[int]func(path string)
+	closed   string        // the path of which watches are held back; "*" is any
+	opened   chan struct{} // closed when they may go on
 }
 
 func (d *door) middleware(next http.Handler) http.Handler {
@@ -121,42 +122,62 @@ func (d *door) middleware(next http.Handler) http.Handler {
 		in := request{r.Method, r.URL.Path, r.URL.Query(), r.Header.Get("Accept"), r.Header.Get("Content-Type")}
 		ctx, cut := context.WithCancel(r.Context())
 		defer cut()
-		d.mu.Lock()
-		d.requests = append(d.requests, in)
-		id, gate := len(d.requests), d.closed
-		if in.watches() && gate == nil {
-			if d.cuts == nil {
-				d.cuts = map[int]context.CancelFunc{}
-			}
-			d.cuts[id] = cut
-		}
-		d.mu.Unlock()
-		if in.watches() && gate != nil {
-			select {
-			case <-gate:
-			case <-ctx.Done():
-			}
-		}
+		defer d.enter(in, cut)(ctx)()
 		next.ServeHTTP(w, r.WithContext(ctx))
-		d.mu.Lock()
-		delete(d.cuts, id)
-		d.mu.Unlock()
 	})
 }
 
-// shut breaks all watches off, without a last word, and holds new ones back until the returned function is called.
-func (d *door) shut() (open func()) {
+// enter notes a request. The function it returns waits as long as such requests are held back, and returns the one to call at
+// the end.
+func (d *door) enter(in request, cut func()) func(context.Context) func() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.closed = make(chan struct{})
+	d.requests = append(d.requests, in)
+	id := len(d.requests)
+	if !in.watches() {
+		return func(context.Context) func() { return func() {} }
+	}
+	if d.opened != nil && (d.closed == in.path || d.closed == "*") {
+		opened := d.opened
+		return func(ctx context.Context) func() {
+			select {
+			case <-opened:
+			case <-ctx.Done():
+			}
+			return func() {}
+		}
+	}
+	if d.cuts == nil {
+		d.cuts = map[int]func(string){}
+	}
+	d.cuts[id] = func(path string) {
+		if path == in.path || path == "*" {
+			cut()
+		}
+	}
+	return func(context.Context) func() {
+		return func() {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			delete(d.cuts, id)
+		}
+	}
+}
+
+// shut breaks the watches of a path off, without a last word, and holds new ones back until the returned function is called.
+// The path "*" means all.
+func (d *door) shut(path string) (open func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.closed, d.opened = path, make(chan struct{})
 	for _, cut := range d.cuts {
-		cut()
+		cut(path)
 	}
 	return func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		close(d.closed)
-		d.closed = nil
+		close(d.opened)
+		d.opened = nil
 	}
 }
 

@@ -1,0 +1,218 @@
+package interop
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	protobufserializer "k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+
+	"github.com/kindwright/kindwright/authn"
+	"github.com/kindwright/kindwright/authz"
+	kwjson "github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/internal/protobuf"
+	"github.com/kindwright/kindwright/kinds"
+	"github.com/kindwright/kindwright/meta"
+)
+
+// rounds is how many random objects of each type are compared.
+const rounds = 200
+
+// pairs are types of ours and those of Kubernetes that they mirror.
+var pairs = []mirror{
+	pair[meta.TypeMeta, metav1.TypeMeta]("TypeMeta"),
+	pair[meta.ObjectMeta, metav1.ObjectMeta]("ObjectMeta"),
+	pair[meta.ListMeta, metav1.ListMeta]("ListMeta"),
+	pair[meta.OwnerReference, metav1.OwnerReference]("OwnerReference"),
+	pair[meta.ManagedFieldsEntry, metav1.ManagedFieldsEntry]("ManagedFieldsEntry"),
+	pair[meta.Status, metav1.Status]("Status"),
+	pair[meta.PartialObjectMetadata, metav1.PartialObjectMetadata]("PartialObjectMetadata"),
+	pair[meta.PartialObjectMetadataList, metav1.PartialObjectMetadataList]("PartialObjectMetadataList"),
+	pair[meta.Condition, metav1.Condition]("Condition"),
+	pair[meta.LabelSelector, metav1.LabelSelector]("LabelSelector"),
+	pair[meta.GetOptions, metav1.GetOptions]("GetOptions"),
+	pair[meta.CreateOptions, metav1.CreateOptions]("CreateOptions"),
+	pair[meta.UpdateOptions, metav1.UpdateOptions]("UpdateOptions"),
+	pair[meta.PatchOptions, metav1.PatchOptions]("PatchOptions"),
+	pair[meta.DeleteOptions, metav1.DeleteOptions]("DeleteOptions"),
+	pair[meta.Preconditions, metav1.Preconditions]("Preconditions"),
+	pair[meta.APIGroup, metav1.APIGroup]("APIGroup"),
+	pair[meta.APIGroupList, metav1.APIGroupList]("APIGroupList"),
+	pair[meta.APIVersions, metav1.APIVersions]("APIVersions"),
+	pair[meta.APIResource, metav1.APIResource]("APIResource"),
+	pair[meta.APIResourceList, metav1.APIResourceList]("APIResourceList"),
+	pair[kinds.Namespace, corev1.Namespace]("Namespace"),
+	pair[kinds.CoreEvent, corev1.Event]("core Event"),
+	pair[kinds.Event, eventsv1.Event]("Event"),
+	pair[kinds.Lease, coordinationv1.Lease]("Lease"),
+	pair[authn.TokenReview, authenticationv1.TokenReview]("TokenReview"),
+	pair[authn.SelfSubjectReview, authenticationv1.SelfSubjectReview]("SelfSubjectReview"),
+	pair[authz.SubjectAccessReview, authorizationv1.SubjectAccessReview]("SubjectAccessReview"),
+	pair[authz.LocalSubjectAccessReview, authorizationv1.LocalSubjectAccessReview]("LocalSubjectAccessReview"),
+	pair[authz.SelfSubjectAccessReview, authorizationv1.SelfSubjectAccessReview]("SelfSubjectAccessReview"),
+	pair[authz.SelfSubjectRulesReview, authorizationv1.SelfSubjectRulesReview]("SelfSubjectRulesReview"),
+}
+
+type mirror struct {
+	name         string
+	ours, theirs reflect.Type
+}
+
+func pair[Ours, Theirs any](name string) mirror {
+	return mirror{name, reflect.TypeFor[Ours](), reflect.TypeFor[Theirs]()}
+}
+
+// What Kubernetes writes, our types read and write again as the same JSON, and the other way round.
+func TestMETA_JSONIsThatOfApimachinery(t *testing.T) {
+	for _, p := range pairs {
+		t.Run(p.name, func(t *testing.T) {
+			for seed := range int64(rounds) {
+				_, text, err := random(p.theirs, seed)
+				require.NoError(t, err)
+				ours := reflect.New(p.ours).Interface()
+				require.NoError(t, kwjson.Unmarshal(text, ours), "%s", clip(text))
+				written, err := kwjson.Marshal(ours)
+				require.NoError(t, err)
+				requireSame(t, text, written)
+
+				theirs := reflect.New(p.theirs).Interface()
+				require.NoError(t, json.Unmarshal(written, theirs))
+				again, err := plainJSON(theirs)
+				require.NoError(t, err)
+				requireSame(t, text, again)
+			}
+		})
+	}
+}
+
+type message interface {
+	Marshal() ([]byte, error)
+	Unmarshal([]byte) error
+}
+
+// Our messages are, byte for byte, those that Kubernetes' generated marshallers write, and we read what they write.
+func TestPROTO_MessagesAreThoseOfKubernetes(t *testing.T) {
+	for _, p := range pairs {
+		if _, ok := reflect.New(p.theirs).Interface().(message); !ok || strings.HasPrefix(p.name, "APIResource") {
+			continue // discovery is JSON alone
+		}
+		d, ok, err := protobuf.Describe(p.ours)
+		require.NoError(t, err)
+		require.True(t, ok, p.name)
+		t.Run(p.name, func(t *testing.T) {
+			for seed := range int64(rounds) {
+				value, text, err := random(p.theirs, seed)
+				require.NoError(t, err)
+				want, err := value.(message).Marshal()
+				require.NoError(t, err)
+				got, err := d.AppendMessage(nil, text)
+				require.NoError(t, err, "%s", clip(text))
+				require.True(t, bytes.Equal(want, got), "seed %d: messages differ\nJSON %s\nwant %x\ngot  %x", seed, clip(text), clip(want), clip(got))
+
+				read := reflect.New(p.theirs).Interface()
+				require.NoError(t, read.(message).Unmarshal(want))
+				wantText, err := plainJSON(read)
+				require.NoError(t, err)
+				gotText, err := d.AppendJSON(nil, want, "", "", 1<<30)
+				require.NoError(t, err)
+				requireSame(t, wantText, gotText)
+			}
+		})
+	}
+}
+
+// Over HTTP too: what the server answers in protobuf is what Kubernetes' own serializer makes of the same object.
+func TestPROTO_AnswersAreThoseOfKubernetes(t *testing.T) {
+	s := serve(t)
+	transport, err := rest.TransportFor(s.Config)
+	require.NoError(t, err)
+	client := http.Client{Transport: transport}
+	serializer := protobufserializer.NewSerializer(scheme.Scheme, scheme.Scheme)
+	ask := func(method, path, accept, contentType string, body []byte) []byte {
+		q, err := http.NewRequestWithContext(t.Context(), method, s.Host+path, bytes.NewReader(body))
+		require.NoError(t, err)
+		q.Header.Set("Accept", accept)
+		if body != nil {
+			q.Header.Set("Content-Type", contentType)
+		}
+		answer, err := client.Do(q)
+		require.NoError(t, err)
+		defer func() { _ = answer.Body.Close() }()
+		out, err := io.ReadAll(answer.Body)
+		require.NoError(t, err)
+		return out
+	}
+	for _, c := range []struct {
+		path, name string
+		object     runtime.Object
+		gvk        schema.GroupVersionKind
+	}{
+		{"/api/v1/namespaces", "team", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}}, corev1.SchemeGroupVersion.WithKind("Namespace")},
+		{"/api/v1/namespaces/default/events", "old", newCoreEvent("old"), corev1.SchemeGroupVersion.WithKind("Event")},
+		{"/apis/events.k8s.io/v1/namespaces/default/events", "new", newEvent("new"), eventsv1.SchemeGroupVersion.WithKind("Event")},
+		{"/apis/coordination.k8s.io/v1/namespaces/default/leases", "l", newLease("l"), coordinationv1.SchemeGroupVersion.WithKind("Lease")},
+	} {
+		c.object.GetObjectKind().SetGroupVersionKind(c.gvk)
+		var body bytes.Buffer
+		require.NoError(t, serializer.Encode(c.object, &body))
+		made := ask("POST", c.path, protobufType, protobufType, body.Bytes())
+		for what, got := range map[string][]byte{"POST": made, "GET": ask("GET", c.path+"/"+c.name, protobufType, "", nil), "LIST": ask("GET", c.path+"?limit=2", protobufType, "", nil)} {
+			decoded, _, err := serializer.Decode(got, nil, nil)
+			require.NoError(t, err, "%s %s", what, c.path)
+			var again bytes.Buffer
+			require.NoError(t, serializer.Encode(decoded, &again))
+			require.True(t, bytes.Equal(again.Bytes(), got), "%s %s\nwant %x\ngot  %x", what, c.path, again.Bytes(), got)
+		}
+		text := ask("GET", c.path+"/"+c.name, "application/json", "", nil)
+		decoded, _, err := serializer.Decode(made, nil, nil)
+		require.NoError(t, err)
+		decoded.GetObjectKind().SetGroupVersionKind(c.gvk)
+		want, err := plainJSON(decoded)
+		require.NoError(t, err)
+		typed, err := scheme.Scheme.New(c.gvk)
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal(text, typed))
+		got, err := plainJSON(typed)
+		require.NoError(t, err)
+		requireSame(t, want, got)
+	}
+}
+
+func requireSame(t *testing.T, want, got []byte) {
+	t.Helper()
+	if a, b := canonical(t, want), canonical(t, got); a != b {
+		i := 0
+		for i < min(len(a), len(b)) && a[i] == b[i] {
+			i++
+		}
+		from := max(0, i-80)
+		require.Fail(t, "JSON differs", "want %s\ngot  %s", a[from:min(len(a), i+80)], b[from:min(len(b), i+80)])
+	}
+}
+
+func canonical(t *testing.T, text []byte) string {
+	var v any
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	require.NoError(t, decoder.Decode(&v), "%s", clip(text))
+	out, err := json.Marshal(v)
+	require.NoError(t, err)
+	return string(out)
+}
+
+func clip(b []byte) []byte { return b[:min(len(b), 600)] }
