@@ -14,7 +14,10 @@
 //   - authn, authz, admission: who is asking, what they may do, and a server's own rules about writes
 //   - registry: kinds, and what the verbs mean; registry/rest: its REST protocol
 //   - kinds: the kinds that clients expect to find, such as Namespace
+//   - client: a small typed client; apitest: a server inside a test
 //   - health: /healthz, /livez, /readyz
+//
+// Without Authenticate and Authorize nobody may do anything but read /healthz, /livez and /readyz.
 //
 // The order in which a request passes through a server is the list in chain.go; the order in which a write passes through
 // the engine is the list in registry/pipeline.go.

@@ -32,7 +32,7 @@ type config struct {
 	authenticators []authn.Authenticator
 	authorizers    []authz.Authorizer
 	plugins        []admission.Plugin
-	checks         []health.Check
+	checks         []endpointChecks
 
 	http   httpConfig
 	engine registry.Config
@@ -55,6 +55,12 @@ type httpConfig struct {
 	gzipThreshold  int
 	shutdownDelay  time.Duration
 	livezGrace     time.Duration
+}
+
+// endpointChecks are health checks and where they belong.
+type endpointChecks struct {
+	to     health.Endpoint
+	checks []health.Check
 }
 
 // insertion is middleware that goes in front of a named link of the chain.
@@ -142,7 +148,8 @@ func Admit(plugins ...admission.Plugin) Option {
 }
 
 // WithPathPrefix serves everything below a path, such as "/shop", for a server that is mounted in a host's mux. Links in
-// discovery and OpenAPI documents carry it.
+// discovery and OpenAPI documents carry it. Requests must come with the prefix: mux.Handle("/shop/", srv), without
+// http.StripPrefix.
 func WithPathPrefix(prefix string) Option {
 	return func(c *config) error {
 		prefix = strings.TrimSuffix(prefix, "/")
@@ -171,7 +178,8 @@ func WithGroupDomain(domain string) Option {
 	}
 }
 
-// WithLogger sets where the server reports. Default: nowhere.
+// WithLogger sets where the server reports: what it hides from clients, such as the cause of a 500, it says there alone. A
+// program with slog passes logr.FromSlogHandler(slog.Default().Handler()). Default: nowhere.
 func WithLogger(log logr.Logger) Option {
 	return func(c *config) error { c.log = log; return nil }
 }
@@ -214,9 +222,14 @@ func WithRand(r io.Reader) Option {
 	}
 }
 
-// WithChecks adds health checks to /healthz, /livez and /readyz.
-func WithChecks(checks ...health.Check) Option {
-	return func(c *config) error { c.checks = append(c.checks, checks...); return nil }
+// WithChecks adds health checks to some of /healthz, /livez and /readyz. A check of something that a restart would not mend,
+// such as a disk or a service that is depended on, belongs to health.Ready and not to health.Live. The server's own check of
+// its store is called etcd, as in Kubernetes, whatever the store is (READ-35).
+func WithChecks(to health.Endpoint, checks ...health.Check) Option {
+	return func(c *config) error {
+		c.checks = append(c.checks, endpointChecks{to, checks})
+		return nil
+	}
 }
 
 // WithFallback sets the handler of API requests for groups that the server does not serve. Requests reach it

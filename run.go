@@ -88,23 +88,27 @@ func OnListening(f func(net.Addr)) RunOption {
 	return func(c *runConfig) error { c.listening = f; return nil }
 }
 
-// Run starts the server, serves HTTPS until ctx ends, and shuts down in order: /readyz fails, the shutdown delay passes,
+// Run calls Start, so call one of the two, once. It serves HTTPS until ctx ends, and shuts down in order: /readyz fails, the shutdown delay passes,
 // no connection is accepted any more, watches get a last bookmark and end, requests in flight finish, the background work
 // stops (OPS-02). It returns nil after an orderly end. The port is opened only once the server is ready, so that clients
 // that come back after a restart find their state (design rule 18).
 func (s *Server) Run(ctx context.Context, opts ...RunOption) error {
 	cfg := &runConfig{address: "127.0.0.1:6443"}
 	for _, o := range opts {
+		if o == nil {
+			return errors.New("kindwright: an option of Run is nil")
+		}
 		if err := o(cfg); err != nil {
 			return fmt.Errorf("kindwright: %w", err)
 		}
 	}
 	background, stop := context.WithCancel(context.WithoutCancel(ctx)) // the engine outlives the requests in flight
-	defer s.Wait()
-	defer stop()
 	if err := s.start(background); err != nil {
+		stop()
 		return err
 	}
+	defer s.Wait()
+	defer stop()
 	listener, err := cfg.listen(ctx)
 	if err != nil {
 		return fmt.Errorf("kindwright: %w", err)

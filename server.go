@@ -157,7 +157,9 @@ func (s *Server) buildHealth() error {
 	problems := []error{
 		s.health.Add(health.Health|health.Ready, health.Check{Name: "etcd", Check: s.checkStore}), // the name is Kubernetes' (READ-35)
 		s.health.Add(health.Ready, health.Check{Name: "informer-sync", Check: func(context.Context) error { return s.engine.Ready() }}),
-		s.health.Add(health.All, s.cfg.checks...),
+	}
+	for _, c := range s.cfg.checks {
+		problems = append(problems, s.health.Add(c.to, c.checks...))
 	}
 	s.hookDone = make([]func(), len(s.bundle.Hooks))
 	for i, hook := range s.bundle.Hooks {
@@ -252,7 +254,8 @@ func (s *Server) Install(ctx context.Context, definitions ...registry.Definition
 	return nil
 }
 
-// Remove stops serving kinds; their watches end. What is stored stays stored.
+// Remove stops serving kinds; their watches end. What is stored stays stored, also when its namespace is deleted meanwhile:
+// the kind has to be served for that. Unknown names are ignored.
 func (s *Server) Remove(resources ...meta.GroupResource) { s.engine.Remove(resources...) }
 
 // Start loads the kinds, runs the start hooks and begins the background work, all of which last until ctx ends; then the
@@ -265,7 +268,7 @@ func (s *Server) Start(ctx context.Context) error {
 
 func (s *Server) start(ctx context.Context) error {
 	if !s.phase.CompareAndSwap(idle, starting) {
-		return errors.New("kindwright: the server was started before")
+		return errors.New("kindwright: the server was started before; Run calls Start itself, use one of the two")
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	s.running.Go(func() {

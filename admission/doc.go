@@ -3,7 +3,7 @@
 //
 // The registry calls both from its one ordered list of steps, for every way of writing: create, update, every
 // kind of patch, subresources, delete and each object of a collection delete. A plugin therefore never has to
-// ask which HTTP verb was used, and no write goes round it.
+// ask which HTTP verb was used, and no write goes round it. A deletion has no object, so mutators are not called for it.
 //
 // What belongs to one kind is not admission: defaults and validation of a kind are fields of registry.Kind.
 // Who may do what is package authz. Answers a plugin gives are ordinary errors: Denied makes the usual 403, and any

@@ -14,7 +14,13 @@ func Example() {
 	stamp := admission.Plugin{Name: "stamp", Mutator: admission.MutatorFunc(func(_ context.Context, r *admission.Request) (map[string]any, error) {
 		object := maps.Clone(r.Object)
 		metadata := maps.Clone(object["metadata"].(map[string]any))
-		metadata["labels"] = map[string]any{"checked": "yes"}
+		labels, _ := metadata["labels"].(map[string]any)
+		labels = maps.Clone(labels)
+		if labels == nil {
+			labels = map[string]any{}
+		}
+		labels["checked"] = "yes"
+		metadata["labels"] = labels
 		object["metadata"] = metadata
 		return object, nil
 	})}

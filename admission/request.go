@@ -27,8 +27,8 @@ type Request struct {
 	Name        string // empty on create while the server has yet to generate it (ADM-08)
 
 	// Object is what is about to be stored, nil on delete. OldObject is what is stored, nil on create; it has the
-	// resourceVersion that it is stored under (X1). Both are trees (see package registry) and must not be changed in
-	// place: a Mutator returns a new tree.
+	// resourceVersion that it is stored under (X1). Both are trees, made of map[string]any, []any, string, bool, nil, int64
+	// and float64 and nothing else, and must not be changed in place: a Mutator returns a new tree of the same things.
 	Object, OldObject map[string]any
 
 	// Options is the meta.CreateOptions, meta.UpdateOptions or meta.DeleteOptions of the request (ADM-15).

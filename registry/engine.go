@@ -154,7 +154,7 @@ func (e *Engine) Install(ctx context.Context, resources ...*Resource) error {
 	e.changes.Lock()
 	defer e.changes.Unlock()
 	if e.lifetime == nil {
-		return errors.New("registry: resources can be installed after the start only")
+		return errors.New("registry: resources are installed in an engine that has started; give those that are there from the beginning to the server with Serve")
 	}
 	added := make([]*Served, 0, len(resources))
 	for _, r := range resources {

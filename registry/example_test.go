@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/kindwright/kindwright/internal/patch"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
@@ -61,7 +60,7 @@ func Example() {
 	}
 	fmt.Println("created", created.Entry.Facts().Name)
 	target.Name = "desk"
-	_, err = e.Patch(ctx, target, registry.PatchRequest{Type: patch.MergePatch, Body: []byte(`{"socket":"E14"}`)}, registry.WriteOptions{})
+	_, err = e.Patch(ctx, target, registry.PatchRequest{Type: registry.MergePatch, Body: []byte(`{"socket":"E14"}`)}, registry.WriteOptions{})
 	fmt.Println(err)
 	// Output:
 	// created desk

@@ -13,8 +13,8 @@ import (
 )
 
 // Kind describes a kind of object by a Go struct. T is the stored form: a struct whose JSON has apiVersion, kind and
-// metadata, usually by embedding meta.TypeMeta and meta.ObjectMeta. Its schema comes from T's fields and tags (package
-// openapi), so a bad tag is found when the server is made.
+// metadata, usually by embedding meta.TypeMeta and meta.ObjectMeta. Its schema comes from T's fields and tags (see
+// openapi.FromType for all of them), so a bad tag is found when the server is made.
 //
 // The zero value of every field but Group, Version and Plural means the documented default.
 type Kind[T any] struct {
@@ -49,13 +49,15 @@ type Kind[T any] struct {
 	Default func(ctx context.Context, obj *T)
 
 	// Validate reports what is wrong with an object that is about to be stored: defaulted, pruned, and valid by its
-	// schema in structure. All errors are reported together.
+	// schema in structure. All errors are reported together. authn.UserFrom(ctx) says who is asking, and Warn(ctx, …) adds a
+	// warning to the answer.
 	Validate func(ctx context.Context, obj *T, f *status.Fields)
 
 	// ValidateUpdate does so for the replacement of old by obj, in addition to Validate.
 	ValidateUpdate func(ctx context.Context, obj, old *T, f *status.Fields)
 
-	// BeforeDelete may refuse a deletion: a *status.Error is sent as it is, anything else is an internal error.
+	// BeforeDelete may refuse a deletion: a *status.Error, such as status.Conflict(…), is sent as it is; anything else is an
+	// internal error.
 	BeforeDelete func(ctx context.Context, obj *T) error
 }
 
@@ -74,6 +76,9 @@ func (k Kind[T]) describe() (*Resource, error) {
 	schema, err := openapi.FromType(typ)
 	if err != nil {
 		return nil, fmt.Errorf("kind of Go type %s: %w", typ, err)
+	}
+	if err := checkObjectType(typ, schema); err != nil {
+		return nil, err
 	}
 	name := k.Name
 	if name == "" {
@@ -108,6 +113,17 @@ func (k Kind[T]) describe() (*Resource, error) {
 		r.Reset = ResetStatus
 	}
 	return r, nil
+}
+
+// checkObjectType refuses a T whose objects could not be stored, with the usual mistake in mind.
+func checkObjectType(typ reflect.Type, schema *openapi.Schema) error {
+	if typ.Kind() != reflect.Struct {
+		return fmt.Errorf("kind of Go type %s: T is the struct itself, neither a pointer to it nor anything else", typ)
+	}
+	if _, ok := schema.Lookup("metadata", "uid"); !ok {
+		return fmt.Errorf("kind of Go type %s: no field has the JSON name metadata; embed meta.ObjectMeta with the tag `json:\"metadata,omitzero\"`", typ)
+	}
+	return nil
 }
 
 // framed puts the columns that people look for first and last around those of a kind.

@@ -31,9 +31,18 @@ type WriteOptions struct {
 	FieldValidation FieldValidation
 }
 
+// PatchType is the media type of a patch.
+type PatchType = patch.Type
+
+// The patches that are understood today.
+const (
+	JSONPatch  = patch.JSONPatch  // RFC 6902 (PATCH-06)
+	MergePatch = patch.MergePatch // RFC 7386 (PATCH-08)
+)
+
 // PatchRequest is the body of a patch and what kind it is.
 type PatchRequest struct {
-	Type patch.Type
+	Type PatchType
 	Body []byte
 }
 

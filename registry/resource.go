@@ -228,8 +228,8 @@ func (r *Resource) problem() string {
 		{"singular", r.Names.Singular, meta.CheckDNS1035Label(r.Names.Singular)},
 		{"storage name", r.StorageName, checkStorageName(r.StorageName)},
 	}
-	if r.Group != "" {
-		named = append(named, struct{ field, value, why string }{"group", r.Group, meta.CheckDNSSubdomain(r.Group)})
+	if why := meta.CheckDNSSubdomain(r.Group); r.Group != "" && why != "" {
+		return fmt.Sprintf("group %q: %s", r.Group, why)
 	}
 	for _, s := range r.Names.ShortNames {
 		named = append(named, struct{ field, value, why string }{"short name", s, meta.CheckDNS1035Label(s)})

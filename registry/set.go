@@ -121,17 +121,19 @@ func (s *Set) sort() {
 // clash says which word of b is taken by a, "" if none. Words are claimed inside a group version; the place in the store
 // is claimed in the whole server, or two kinds would read each other's objects.
 func clash(a, b *Resource) string {
+	if a.GroupVersionResource() == b.GroupVersionResource() {
+		return fmt.Sprintf("%s is served already", a.GroupResource())
+	}
 	if a.Virtual == nil && b.Virtual == nil && a.StorageName == b.StorageName && a.base() != b.base() {
-		return fmt.Sprintf("storage name %q belongs to %s", b.StorageName, a.GroupResource())
+		return fmt.Sprintf("storage name %q belongs to %s (%s); to serve another form of the same objects use Kind.Also", b.StorageName, a.GroupResource(), a.APIVersion())
 	}
 	if a.Group != b.Group || a.Version != b.Version {
 		return ""
 	}
 	type word struct{ what, have, want string }
 	for _, w := range []word{
-		{"plural", a.Names.Plural, b.Names.Plural},
-		{"singular", a.Names.Singular, b.Names.Singular},
 		{"kind", a.Names.Kind, b.Names.Kind},
+		{"singular", a.Names.Singular, b.Names.Singular},
 		{"list kind", a.Names.ListKind, b.Names.ListKind},
 		{"kind", a.Names.ListKind, b.Names.Kind},
 		{"list kind", a.Names.Kind, b.Names.ListKind},

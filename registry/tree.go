@@ -8,7 +8,7 @@ import (
 )
 
 // Tree is an object in its decoded form: map[string]any, []any, string, bool, nil, int64 and float64, nothing else.
-// A tree that was handed on is never changed; make a changed copy with the functions of this file.
+// A tree that was handed on is never changed: whoever wants another one makes a copy of what differs.
 type Tree = map[string]any
 
 // at returns the value below path, or nil.

@@ -1,7 +1,9 @@
 package rest
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"reflect"
 
 	"github.com/kindwright/kindwright/internal/negotiate"
@@ -43,7 +45,6 @@ type protobufs struct {
 	text                       renderer
 
 	scratch []byte
-	items   []byte // of a list, whose head needs to know how long they are
 }
 
 func (f *protobufs) object(dst []byte, e *watch.Entry) (_ []byte, err error) {
@@ -70,19 +71,31 @@ func (f *protobufs) frame(dst []byte, event meta.EventType, object func([]byte) 
 	return f.descriptor.AppendEvent(dst, event, f.apiVersion, f.kind, f.scratch)
 }
 
-func (f *protobufs) head(dst []byte, _ *registry.List) ([]byte, error) { return dst, nil }
+// head, item and tail are not called: a list goes through writeTo.
+func (f *protobufs) head(dst []byte, _ *registry.List) ([]byte, error) { return dst, errNotStreamed }
 
-func (f *protobufs) item(dst []byte, e *watch.Entry) (_ []byte, err error) {
-	if f.scratch, err = f.text.object(f.scratch[:0], e); err != nil {
-		return dst, err
-	}
-	f.items, err = f.descriptor.AppendItem(f.items, f.scratch)
-	return dst, err
-}
+func (f *protobufs) item(dst []byte, _ *watch.Entry) ([]byte, error) { return dst, errNotStreamed }
 
-func (f *protobufs) tail(dst []byte, l *registry.List) ([]byte, error) {
-	head := protobuf.ListHead{APIVersion: f.apiVersion, Kind: f.listKind, Metadata: listMeta(l), ItemBytes: len(f.items)}
-	return protobuf.AppendTail(append(head.Append(dst), f.items...)), nil
+func (f *protobufs) tail(dst []byte, _ *registry.List) ([]byte, error) { return dst, errNotStreamed }
+
+var errNotStreamed = errors.New("rest: lists in protobuf begin with their length")
+
+// writeTo writes a list. Its items are walked over once, or twice where there are too many to be held.
+func (f *protobufs) writeTo(w io.Writer, l *registry.List) error {
+	return f.descriptor.WriteList(w, protobuf.List{
+		APIVersion: f.apiVersion, Kind: f.listKind, Metadata: listMeta(l),
+		Items: func(yield func([]byte, error) bool) {
+			for entry := range l.Items {
+				var err error
+				if f.scratch, err = f.text.object(f.scratch[:0], entry); !yield(f.scratch, err) || err != nil {
+					return
+				}
+			}
+			if err := l.Err(); err != nil {
+				yield(nil, err)
+			}
+		},
+	})
 }
 
 // document sends a JSON document that is not a stored object, in the form that was agreed on.
@@ -112,6 +125,9 @@ func (c *call) readProtobuf(d *protobuf.Descriptor) ([]byte, error) {
 		return nil, err
 	}
 	out, err := d.AppendDocument(nil, raw, negotiate.MaxBodyBytes)
+	if failure, ok := errors.AsType[*protobuf.Error](err); ok && failure.TooLarge {
+		return nil, status.TooLarge(negotiate.MaxBodyBytes)
+	}
 	if err != nil {
 		return nil, status.BadRequest("the body of the request cannot be read: %v", err)
 	}

@@ -85,6 +85,10 @@ func (c *call) answerList(form negotiate.Result, l *registry.List) error {
 const listProgress = 30 * time.Second
 
 func (c *call) writeList(answer *negotiate.Answer, connection *http.ResponseController, f renderer, l *registry.List) error {
+	w := listWriter{answer, connection}
+	if f, ok := f.(*protobufs); ok {
+		return listError(f.writeTo(w, l))
+	}
 	buf, err := f.head(make([]byte, 0, chunkBytes+4<<10), l)
 	if err != nil {
 		return status.Internal(err)
@@ -96,26 +100,45 @@ func (c *call) writeList(answer *negotiate.Answer, connection *http.ResponseCont
 		if len(buf) < chunkBytes {
 			continue
 		}
-		_ = connection.SetWriteDeadline(time.Now().Add(listProgress))
-		if _, err = answer.Write(buf); err != nil {
-			return connectionError{err}
+		if _, err = w.Write(buf); err != nil {
+			return err
 		}
 		buf = buf[:0]
 	}
 	if err := l.Err(); err != nil {
-		if registry.Expired(err) {
-			return status.Expired("the state that was being listed is no longer retained; list again")
-		}
-		return status.Internal(err)
+		return listError(err)
 	}
 	if buf, err = f.tail(buf, l); err != nil {
 		return status.Internal(err)
 	}
-	_ = connection.SetWriteDeadline(time.Now().Add(listProgress))
-	if _, err = answer.Write(buf); err != nil {
-		return connectionError{err}
+	_, err = w.Write(buf)
+	return err
+}
+
+// listWriter sends the pieces of a list, each within its own time.
+type listWriter struct {
+	answer     *negotiate.Answer
+	connection *http.ResponseController
+}
+
+func (w listWriter) Write(p []byte) (int, error) {
+	_ = w.connection.SetWriteDeadline(time.Now().Add(listProgress))
+	n, err := w.answer.Write(p)
+	if err != nil {
+		return n, connectionError{err}
 	}
-	return nil
+	return n, nil
+}
+
+// listError is what the client is told about a list that broke off.
+func listError(err error) error {
+	switch {
+	case err == nil || isConnectionError(err):
+		return err
+	case registry.Expired(err):
+		return status.Expired("the state that was being listed is no longer retained; list again")
+	}
+	return status.Internal(err)
 }
 
 // connectionError marks an error that came from writing to the client.

@@ -1,0 +1,138 @@
+package kindwright_test
+
+import (
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kindwright/kindwright"
+	"github.com/kindwright/kindwright/health"
+	"github.com/kindwright/kindwright/registry"
+)
+
+func TestHEALTH_21_AllowUnauthorizedReplacesTheList(t *testing.T) {
+	h := run(t, kindwright.AllowUnauthorized("/version", "/healthz/*"))
+	for path, want := range map[string]int{"/version": 200, "/healthz/ping": 200, "/healthz": 403, "/readyz": 403} {
+		require.Equal(t, want, h.request("GET", path, "", "X-User", "").StatusCode, path)
+	}
+	_, err := kindwright.New(nil, kindwright.AllowUnauthorized("version"))
+	require.Error(t, err)
+}
+
+func TestMODEL_15_AProgramSetsItsOwnVersion(t *testing.T) {
+	h := run(t, kindwright.WithVersion(kindwright.VersionInfo{Major: "7", Minor: "3", GitVersion: "v7.3.1"}))
+	code, got := h.do("GET", "/version", "")
+	require.Equal(t, 200, code)
+	require.Equal(t, "v7.3.1", got["gitVersion"])
+}
+
+func TestTheClockAndTheRandomnessCanBeGiven(t *testing.T) {
+	now := time.Date(2031, 2, 3, 4, 5, 6, 7, time.FixedZone("x", 3600))
+	h := run(t, kindwright.WithNow(func() time.Time { return now }), kindwright.WithRand(zeros{}))
+	_, got := h.do("POST", gadgetPath, `{"metadata":{"generateName":"x-"}}`)
+	require.Equal(t, "2031-02-03T03:05:06Z", field(got, "metadata", "creationTimestamp"), "META-05")
+	require.Equal(t, "00000000-0000-4000-8000-000000000000", field(got, "metadata", "uid"))
+	require.Equal(t, "x-bbbbb", field(got, "metadata", "name"))
+}
+
+// zeros is a poor source of randomness.
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+func TestWithChecksFailsTheHealthEndpoints(t *testing.T) {
+	h := run(t, kindwright.WithChecks(health.All, health.Check{Name: "quota", Check: func(context.Context) error { return errors.New("none left") }}))
+	for _, path := range []string{"/healthz", "/livez", "/readyz"} {
+		res := h.request("GET", path, "")
+		body, err := io.ReadAll(res.Body)
+		require.NoError(t, err)
+		require.Equal(t, 500, res.StatusCode, path)
+		require.Contains(t, string(body), "[-]quota failed: reason withheld")
+	}
+	require.Equal(t, 200, h.request("GET", "/readyz?exclude=quota", "").StatusCode)
+}
+
+func TestSection7_UnmatchedGroupsGoToTheFallbackAuthorized(t *testing.T) {
+	h := run(t, kindwright.WithFallback(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })))
+	require.Equal(t, http.StatusTeapot, h.request("GET", "/apis/elsewhere.dev/v1/things", "").StatusCode)
+	require.Equal(t, 404, h.request("GET", "/apis/example.dev/v1/things", "").StatusCode, "a group of ours is ours alone")
+	require.Equal(t, 403, h.request("GET", "/apis/elsewhere.dev/v1/things", "", "X-Groups", "").StatusCode)
+}
+
+func TestERR_26_SlowRequestsEndWith504(t *testing.T) {
+	kind := gadgets()
+	kind.Plural, kind.Name = "slugs", "Slug"
+	kind.Default = func(ctx context.Context, _ *gadget) { <-ctx.Done() }
+	h := run(t, kindwright.Serve(kind), kindwright.WithRequestTimeout(50*time.Millisecond))
+	code, got := h.do("POST", "/apis/example.dev/v1/namespaces/default/slugs", `{"metadata":{"name":"x"}}`)
+	require.Equal(t, 504, code)
+	require.Equal(t, "Timeout", got["reason"])
+}
+
+func TestWATCH_28_WatchesEndByThemselves(t *testing.T) {
+	h := run(t, kindwright.WithMinWatch(20*time.Millisecond))
+	next := h.stream(gadgetPath + "?watch=1")
+	require.Nil(t, next())
+}
+
+func TestGZIP_01_03_CompressionIsNegotiatedAndCanBeTurnedOff(t *testing.T) {
+	h := run(t)
+	res := h.request("GET", gadgetPath, "", "Accept-Encoding", "gzip")
+	require.Equal(t, "gzip", res.Header.Get("Content-Encoding"))
+	require.Contains(t, res.Header.Values("Vary"), "Accept-Encoding")
+	plain, err := gzip.NewReader(res.Body)
+	require.NoError(t, err)
+	var list map[string]any
+	require.NoError(t, json.NewDecoder(plain).Decode(&list))
+	require.Equal(t, "GadgetList", list["kind"])
+	require.Empty(t, h.request("GET", gadgetPath, "", "Accept-Encoding", "identity").Header.Get("Content-Encoding"), "GZIP-04")
+	h = run(t, kindwright.WithCompression(-1))
+	require.Empty(t, h.request("GET", gadgetPath, "", "Accept-Encoding", "gzip").Header.Get("Content-Encoding"))
+	h = run(t, kindwright.WithCompression(1<<20))
+	require.Empty(t, h.request("GET", gadgetPath, "", "Accept-Encoding", "gzip").Header.Get("Content-Encoding"), "GZIP-05")
+}
+
+// hooked is a definition with a start hook that waits.
+type hooked struct{ proceed chan struct{} }
+
+func (d hooked) Define(registry.Env) (registry.Bundle, error) {
+	return registry.Bundle{Hooks: []registry.Hook{{Name: "slow", Start: func(ctx context.Context, _ *registry.Engine) error {
+		select {
+		case <-d.proceed:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}}}}, nil
+}
+
+func TestHEALTH_03_16_StartHooksAndTheirGrace(t *testing.T) {
+	for _, grace := range []time.Duration{time.Nanosecond, time.Hour} {
+		proceed := make(chan struct{})
+		h := unstarted(t, kindwright.Serve(hooked{proceed}), kindwright.WithLivezGrace(grace))
+		started := make(chan error, 1)
+		go func() { started <- h.Start(h.ctx) }()
+		require.Eventually(t, func() bool {
+			res := h.request("GET", "/readyz?verbose", "")
+			body, err := io.ReadAll(res.Body)
+			require.NoError(t, err)
+			return res.StatusCode == 500 && grepped(string(body), "[-]poststarthook/slow")
+		}, 30*time.Second, 10*time.Millisecond)
+		want := 500
+		if grace == time.Hour {
+			want = 200
+		}
+		require.Equal(t, want, h.request("GET", "/livez", "").StatusCode, grace)
+		require.Equal(t, 503, h.request("GET", gadgetPath, "").StatusCode, "not before it is ready")
+		close(proceed)
+		require.NoError(t, <-started)
+		require.Equal(t, 200, h.request("GET", "/readyz", "").StatusCode)
+	}
+}

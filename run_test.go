@@ -1,0 +1,183 @@
+package kindwright_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kindwright/kindwright"
+	"github.com/kindwright/kindwright/internal/selfsigned"
+	"github.com/kindwright/kindwright/kinds"
+	"github.com/kindwright/kindwright/storage/memory"
+)
+
+// unstartedHost is a server that the test starts itself, in a context that ends with the test.
+type unstartedHost struct {
+	host
+	ctx    context.Context
+	cancel context.CancelFunc
+}
+
+func unstarted(t *testing.T, opts ...kindwright.Option) *unstartedHost {
+	t.Helper()
+	b := memory.New()
+	base := []kindwright.Option{kindwright.Serve(gadgets(), kinds.ControlPlane()), kindwright.Authenticate(header)}
+	srv, err := kindwright.New(b, append(base, opts...)...)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	web := httptest.NewServer(srv)
+	t.Cleanup(func() {
+		cancel()
+		web.Close()
+		srv.Wait()
+		require.NoError(t, b.Close())
+	})
+	return &unstartedHost{host{srv, web.URL, t}, ctx, cancel}
+}
+
+func grepped(text, line string) bool { return strings.Contains(text, line) }
+
+// runner is a server under Run.
+type runner struct {
+	addr   string
+	client *http.Client
+	stop   context.CancelFunc
+	done   chan error
+}
+
+func startRun(t *testing.T, opts []kindwright.Option, runOpts ...kindwright.RunOption) *runner {
+	t.Helper()
+	b := memory.New()
+	srv, err := kindwright.New(b, append(opts, kindwright.Serve(gadgets(), kinds.ControlPlane()), kindwright.Authenticate(header))...)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	addr := make(chan net.Addr, 1)
+	r := &runner{stop: cancel, done: make(chan error, 1)}
+	go func() {
+		r.done <- srv.Run(ctx, append(runOpts, kindwright.OnListening(func(a net.Addr) { addr <- a }))...)
+	}()
+	select {
+	case a := <-addr:
+		r.addr = a.String()
+	case err := <-r.done:
+		require.NoError(t, err)
+	}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}
+	r.client = &http.Client{Transport: transport}
+	t.Cleanup(func() {
+		cancel()
+		transport.CloseIdleConnections()
+		require.NoError(t, b.Close())
+	})
+	return r
+}
+
+func (r *runner) get(t *testing.T, path string) (*http.Response, error) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), "GET", "https://"+r.addr+path, nil)
+	require.NoError(t, err)
+	req.Header.Set("X-User", "admin")
+	req.Header.Set("X-Groups", "system:masters")
+	return r.client.Do(req)
+}
+
+func TestOPS_02_RunServesHTTP2AndEndsWatchesInOrder(t *testing.T) {
+	r := startRun(t, nil, kindwright.Listen("127.0.0.1:0"))
+	res, err := r.get(t, gadgetPath+"?watch=1&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan")
+	require.NoError(t, err)
+	require.Equal(t, 2, res.ProtoMajor)
+	r.stop()
+	body, err := io.ReadAll(res.Body)
+	require.NoError(t, err, "the stream ends, it is not broken off (rule 18)")
+	require.NoError(t, res.Body.Close())
+	frames := strings.Split(strings.TrimSpace(string(body)), "\n")
+	require.Len(t, frames, 2)
+	require.Contains(t, frames[1], `"BOOKMARK"`, "a last bookmark (WATCH-34)")
+	require.NoError(t, <-r.done)
+}
+
+func TestHEALTH_05_TheShutdownDelayKeepsServing(t *testing.T) {
+	r := startRun(t, []kindwright.Option{kindwright.WithShutdownDelay(2 * time.Second)}, kindwright.Listen("127.0.0.1:0"))
+	r.stop()
+	require.Eventually(t, func() bool {
+		res, err := r.get(t, "/readyz")
+		require.NoError(t, err)
+		require.NoError(t, res.Body.Close())
+		return res.StatusCode == 500
+	}, 30*time.Second, time.Millisecond, "HEALTH-18")
+	for _, path := range []string{"/livez", gadgetPath} {
+		res, err := r.get(t, path)
+		require.NoError(t, err)
+		require.Equal(t, 200, res.StatusCode, path)
+		require.NoError(t, res.Body.Close())
+	}
+	require.NoError(t, <-r.done)
+}
+
+func TestRunOnAListenerWithACertificateFromFiles(t *testing.T) {
+	ca, err := selfsigned.NewAuthority("test")
+	require.NoError(t, err)
+	pair, err := ca.Serving()
+	require.NoError(t, err)
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(dir+"/crt", pair.Cert, 0o600))
+	require.NoError(t, os.WriteFile(dir+"/key", pair.Key, 0o600))
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	r := startRun(t, nil, kindwright.ListenOn(l), kindwright.ServingCert(dir+"/crt", dir+"/key"))
+	require.Equal(t, l.Addr().String(), r.addr)
+	pool := x509.NewCertPool()
+	pool.AddCert(ca.Certificate())
+	r.client.Transport.(*http.Transport).TLSClientConfig = &tls.Config{RootCAs: pool}
+	res, err := r.get(t, "/readyz")
+	require.NoError(t, err, "the certificate is the one of the files")
+	require.NoError(t, res.Body.Close())
+	r.stop()
+	require.NoError(t, <-r.done)
+}
+
+func TestA12_OldTLSIsRefused(t *testing.T) {
+	r := startRun(t, nil, kindwright.Listen("127.0.0.1:0"), kindwright.ServingTLS(&tls.Config{Certificates: []tls.Certificate{certificate(t)}, MinVersion: tls.VersionTLS10}))
+	_, err := (&tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS11, MinVersion: tls.VersionTLS10}}).DialContext(t.Context(), "tcp", r.addr)
+	require.Error(t, err)
+	r.stop()
+	require.NoError(t, <-r.done)
+}
+
+func certificate(t *testing.T) tls.Certificate {
+	t.Helper()
+	c, err := selfsigned.Certificate()
+	require.NoError(t, err)
+	return c
+}
+
+func TestBadRunOptionsRefuseToStart(t *testing.T) {
+	b := memory.New()
+	defer func() { require.NoError(t, b.Close()) }()
+	for name, o := range map[string]kindwright.RunOption{
+		"Listen":      kindwright.Listen("nonsense"),
+		"ListenOn":    kindwright.ListenOn(nil),
+		"ServingCert": kindwright.ServingCert("/no/such/file", "/no/such/file"),
+		"ServingTLS":  kindwright.ServingTLS(nil),
+	} {
+		srv, err := kindwright.New(b)
+		require.NoError(t, err)
+		require.ErrorContains(t, srv.Run(t.Context(), o), name)
+	}
+	taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { _ = taken.Close() }()
+	srv, err := kindwright.New(b)
+	require.NoError(t, err)
+	require.ErrorContains(t, srv.Run(t.Context(), kindwright.Listen(taken.Addr().String())), "address already in use")
+}
