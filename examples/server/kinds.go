@@ -86,13 +86,16 @@ func definitions() []registry.Definition {
 	return []registry.Definition{
 		registry.Kind[Widget]{
 			Group: group, Version: version, Plural: "widgets", ShortNames: []string{"wd"}, Categories: []string{"all"},
+			Doc: "Widget is a thing with a desired and an observed state.",
 		},
 		registry.Kind[Gadget]{
 			Group: group, Version: version, Plural: "gadgets",
+			Doc:            "Gadget is a named piece of data that can be sealed.",
 			ValidateUpdate: keepSealed,
 		},
 		registry.Kind[Zone]{
 			Group: group, Version: version, Plural: "zones", ClusterScoped: true,
+			Doc: "Zone is a place outside of all namespaces.",
 		},
 	}
 }

@@ -171,15 +171,20 @@ func TestOPS_02_OpenWatchEndsWellWhenTheServerStops(t *testing.T) {
 	require.NoError(t, err)
 	defer res.Body.Close()
 	events := json.NewDecoder(res.Body)
-	var event struct{ Type string }
-	require.NoError(t, events.Decode(&event))
-	assert.Equal(t, "ADDED", event.Type)
-	assert.Equal(t, 0, s.stop())
-	last := event.Type
-	for err == nil {
-		last = event.Type
-		err = events.Decode(&event)
+	next := func() (string, error) {
+		var event struct{ Type string }
+		err := events.Decode(&event)
+		return event.Type, err
 	}
+	for _, want := range []string{"ADDED", "BOOKMARK"} { // the second ends the initial events
+		got, err := next()
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+	assert.Equal(t, 0, s.stop())
+	got, err := next()
+	require.NoError(t, err)
+	assert.Equal(t, "BOOKMARK", got, "it says how far it has come")
+	_, err = next()
 	require.ErrorIs(t, err, io.EOF, "the stream is ended, not cut off")
-	assert.Equal(t, "BOOKMARK", last, "and says how far it has come")
 }
