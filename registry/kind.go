@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"reflect"
@@ -23,6 +24,7 @@ type Kind[T any] struct {
 	Plural  string // the name in URLs
 
 	Name       string   // the kind; default: the name of T
+	Doc        string   // what an object of the kind is, for kubectl explain
 	Singular   string   // default: the kind in lower case
 	ListKind   string   // default: the kind followed by List
 	ShortNames []string // what kubectl accepts instead of the plural
@@ -91,7 +93,7 @@ func (k Kind[T]) describe() (*Resource, error) {
 			ShortNames: k.ShortNames, Categories: k.Categories,
 		},
 		ClusterScoped: k.ClusterScoped,
-		Description:   schema.Description,
+		Description:   cmp.Or(k.Doc, schema.Description),
 		StorageName:   k.StorageName,
 		Schema:        schema,
 		Columns:       k.Columns,

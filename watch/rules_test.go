@@ -233,7 +233,7 @@ func TestRule12_ForeignWritesWakeNobody(t *testing.T) {
 		ended := make(chan []watch.Event)
 		go func() {
 			events, err := c.Next(t.Context(), nil)
-			require.NoError(t, err)
+			assert.NoError(t, err)
 			ended <- events
 		}()
 		for i := range 100 {
