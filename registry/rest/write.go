@@ -69,7 +69,7 @@ func (c *call) patch() error {
 			return nil, err
 		}
 		if kind == patch.StrategicMergePatch {
-			if tree, err := json.DecodeTree(body, json.TreeOptions{}); err == nil && !plainMerge(tree) {
+			if tree, err := json.DecodeTree(body, json.TreeOptions{Duplicates: func(string) {}}); err == nil && !plainMerge(tree) {
 				return nil, status.UnsupportedMediaType(nil).WithMessage("a strategic merge patch may not hold lists or directives here: send a merge patch or a JSON patch")
 			}
 			kind = patch.MergePatch
