@@ -309,6 +309,27 @@ func TestDynamicClientSpeaksJSON(t *testing.T) {
 	require.Empty(t, s.seen(func(r request) bool { return strings.Contains(r.accept+r.contentType, "protobuf") }))
 }
 
+// Strategic merge patches, which recorders and kubectl send for built-in kinds, work as far as they are plain.
+func TestPATCH_09_StrategicMergePatch(t *testing.T) {
+	client, err := kubernetes.NewForConfig(start(t))
+	require.NoError(t, err)
+	leases := client.CoordinationV1().Leases("default")
+	_, err = leases.Create(t.Context(), newLease("l"), metav1.CreateOptions{})
+	require.NoError(t, err)
+	patched, err := leases.Patch(t.Context(), "l", types.StrategicMergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}},"spec":{"holderIdentity":"you","renewTime":null}}`), metav1.PatchOptions{})
+	require.NoError(t, err)
+	require.Equal(t, "you", *patched.Spec.HolderIdentity)
+	require.Nil(t, patched.Spec.RenewTime)
+	require.NotNil(t, patched.Spec.AcquireTime)
+	require.Equal(t, map[string]string{"a": "b"}, patched.Labels)
+	for _, patch := range []string{`{"metadata":{"finalizers":["example.dev/a"]}}`, `{"spec":{"$patch":"replace"}}`, `{"metadata":{"$setElementOrder/finalizers":[]}}`, `{"metadata":{},"metadata":{"finalizers":["example.dev/a"]}}`} {
+		_, err = leases.Patch(t.Context(), "l", types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{})
+		require.True(t, apierrors.IsUnsupportedMediaType(err), "%v", err)
+	}
+	_, err = leases.Patch(t.Context(), "l", types.StrategicMergePatchType, []byte(`{"spec"`), metav1.PatchOptions{})
+	require.True(t, apierrors.IsBadRequest(err), "%v", err)
+}
+
 // The same events are there in both groups, in the form that each has for them.
 func TestEVT_36_OneEventInTwoGroups(t *testing.T) {
 	client, err := kubernetes.NewForConfig(start(t))
