@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -32,7 +33,7 @@ func fill(t testing.TB, db *DB, n int) {
 		if len(ops) == together || i == n-1 {
 			_, err := db.Commit(context.Background(), ops)
 			require.NoError(t, err)
-			ops = ops[:0:0]
+			ops = ops[:0]
 		}
 	}
 }
@@ -44,31 +45,32 @@ func benchStore(b *testing.B, records int, opts ...Option) *DB {
 	return db
 }
 
+// One operation is one commit that updates one of 10,000 records.
 func BenchmarkCommit(b *testing.B) {
+	const keys = 10_000
+	ops := make([][]storage.Op, keys)
+	for i := range ops {
+		ops[i] = []storage.Op{storage.Put(benchKey(i), benchValue(i), storage.Any)}
+	}
 	for _, writers := range []int{1, 64} {
 		b.Run(fmt.Sprintf("writers=%d", writers), func(b *testing.B) {
-			db := benchStore(b, 10_000)
+			db := benchStore(b, keys)
 			before := db.Statistics()
 			var n atomic.Int64
-			b.SetParallelism(max(1, writers/2)) // times GOMAXPROCS, which is 2 where the figures come from
+			var running sync.WaitGroup
 			b.ReportAllocs()
-			commit := func() {
-				i := int(n.Add(1)) % 10_000
-				_, err := db.Commit(context.Background(), []storage.Op{storage.Put(benchKey(i), benchValue(i), storage.Any)})
-				require.NoError(b, err)
-			}
 			b.ResetTimer()
-			if writers == 1 {
-				for range b.N {
-					commit()
-				}
-			} else {
-				b.RunParallel(func(pb *testing.PB) {
-					for pb.Next() {
-						commit()
+			for range writers {
+				running.Go(func() {
+					for i := n.Add(1); i <= int64(b.N); i = n.Add(1) {
+						if _, err := db.Commit(context.Background(), ops[i%keys]); err != nil {
+							b.Error(err)
+							return
+						}
 					}
 				})
 			}
+			running.Wait()
 			b.StopTimer()
 			after := db.Statistics()
 			b.ReportMetric(float64(after.Commits-before.Commits)/float64(after.Syncs-before.Syncs), "commits/sync")
@@ -94,6 +96,7 @@ func BenchmarkGet(b *testing.B) {
 	}
 }
 
+// One operation is one page of a list of 100,000 records.
 func BenchmarkListPage500(b *testing.B) {
 	db := benchStore(b, 100_000)
 	b.ReportAllocs()
@@ -109,23 +112,30 @@ func BenchmarkListPage500(b *testing.B) {
 	}
 }
 
-// One operation is one change, delivered to one watch that replays.
+// One operation is one commit of one key, delivered to one watch with its previous
+// record.
 func BenchmarkWatch(b *testing.B) {
+	const keys, commits = 1000, 20_000
 	for name, recent := range map[string]int{"memory": 1 << 30, "file": 1} {
 		b.Run("from="+name, func(b *testing.B) {
-			db := open(b, filepath.Join(b.TempDir(), "store.db"), WithRecentBytes(recent))
+			db := openFast(b, WithRecentBytes(recent))
 			b.Cleanup(func() { require.NoError(b, db.Close()) })
+			fill(b, db, keys)
 			start := db.Statistics().Revision
-			fill(b, db, 10_000)
-			fill(b, db, 10_000) // half of the changes have a previous record
+			for i := range commits {
+				_, err := db.Commit(context.Background(), []storage.Op{storage.Put(benchKey(i%keys), benchValue(i), storage.Any)})
+				require.NoError(b, err)
+			}
+			end := db.Statistics().Revision
 			b.ReportAllocs()
 			n := 0
 			b.ResetTimer()
 			for n < b.N {
-				end := db.Statistics().Revision
 				for batch, err := range db.Watch(context.Background(), "", start) {
-					require.NoError(b, err)
-					if n += len(batch.Changes); n >= b.N || batch.Revision == end {
+					if err != nil || batch.Changes[0].Prev == nil {
+						b.Fatal(err, batch)
+					}
+					if n++; n >= b.N || batch.Revision == end {
 						break
 					}
 				}
@@ -134,15 +144,16 @@ func BenchmarkWatch(b *testing.B) {
 	}
 }
 
+// Open verifies 100,000 records of 1 KiB; Close is in it too.
 func BenchmarkOpen100k(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "store.db")
 	db := open(b, path)
 	fill(b, db, 100_000)
+	size := db.Statistics().FileBytes
 	require.NoError(b, db.Close())
+	b.SetBytes(size)
 	b.ReportAllocs()
-	b.ResetTimer()
-	for range b.N {
+	for b.Loop() {
 		require.NoError(b, open(b, path).Close())
 	}
-	b.ReportMetric(float64(db.Statistics().FileBytes)/(1<<20), "MiB")
 }

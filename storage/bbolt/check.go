@@ -2,46 +2,38 @@ package bbolt
 
 import (
 	"context"
+	"hash/maphash"
+	"slices"
 
 	"github.com/kindwright/kindwright/storage"
 )
 
 // Check reads the whole file as Open does, every page and every record, and
-// requires that they add up and that the index knows each record. Commits and
-// reads go on meanwhile; the pages they free are not used again before it ends, so
-// the file may grow. Damage makes the store refuse commits (see [DB.Healthy]).
+// requires that they add up and are what the index says. Commits and reads go on
+// meanwhile; the pages they free are not used again before it has read the file,
+// which may therefore grow. It takes about 32 bytes of memory for each record.
+// Damage makes the store refuse commits (see [DB.Healthy]).
 func (db *DB) Check(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	var current storage.Revision
-	return db.read(func() error {
-		current = db.current
+	c := check{ctx: ctx, seed: maphash.MakeSeed()}
+	err := db.read(func() error {
+		c.current = db.current
 		return nil
 	}, func(r *reading) error {
 		im, err := db.imageOf(r)
 		if err != nil {
 			return err
 		}
-		var says, counted state
-		err = im.walkStore(func(s state) error {
-			says = s
-			return ctx.Err()
-		}, func(rec record) error {
-			counted.add(rec.pos, rec.checksum)
-			if counted.records%1024 == 0 && ctx.Err() != nil {
-				return ctx.Err()
-			}
-			if rec.pos.rev <= current && !db.knows(rec) {
-				return damaged("record %v is in the log and not in the index", rec.pos)
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		return says.matches(counted)
+		return c.readFile(im)
 	})
+	// The index is looked at when the transaction has ended: to wait for its lock
+	// within could be to wait for oneself, by way of a writer that must remap.
+	if err == nil {
+		err = db.damage(c.compareIndex(db))
+	}
+	return err
 }
 
 // imageOf is the file as the transaction sees it. The meta pages are not read:
@@ -57,11 +49,96 @@ func (db *DB) imageOf(r *reading) (*image, error) {
 	return im, nil
 }
 
-// knows reports whether the index has a published record, or once had it and let
-// go of it for compaction.
-func (db *DB) knows(rec record) bool {
-	db.mu.RLock()
-	defer db.mu.RUnlock()
-	e, ok := db.index.keys.Get(string(rec.key))
-	return ok && e.has(rec.pos) || rec.pos.rev <= db.compacted
+// check is one run of Check.
+type check struct {
+	ctx     context.Context
+	seed    maphash.Seed
+	current storage.Revision // what was published when the transaction began
+	records []checked        // of the file up to current, by position
+}
+
+// checked is a record that was found in the file.
+type checked struct {
+	position
+	key   uint64 // its hash
+	known bool   // to the index
+}
+
+func (c *check) readFile(im *image) error {
+	var says, counted state
+	err := im.walkStore(func(s state) error {
+		says = s
+		return nil
+	}, func(r record) error {
+		if counted.records%1024 == 0 && c.ctx.Err() != nil {
+			return c.ctx.Err()
+		}
+		counted.add(r.pos, r.checksum)
+		if r.pos.rev <= c.current {
+			c.records = append(c.records, checked{position: r.pos, key: maphash.Bytes(c.seed, r.key)})
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return says.matches(counted)
+}
+
+// compareIndex requires that the file had every version that the index has, and the
+// other way round except for what has been compacted meanwhile.
+func (c *check) compareIndex(db *DB) error {
+	var compacted storage.Revision
+	for from, more := "", true; more; {
+		err := db.look(func() (err error) {
+			compacted = db.compacted
+			from, more, err = c.compareKeys(&db.index, from)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if err := c.ctx.Err(); err != nil {
+			return err
+		}
+	}
+	for _, r := range c.records {
+		if !r.known && r.rev > compacted {
+			return damaged("record %v is in the log and not in the index", r.position)
+		}
+	}
+	return nil
+}
+
+// compareKeys looks at some keys of the index, from one on, and returns where to go
+// on if there are more.
+func (c *check) compareKeys(x *index, from string) (next string, more bool, err error) {
+	const keys = 1024
+	n := 0
+	for key, e := range x.keys.Ascend(from) {
+		if n++; n > keys {
+			return key, true, nil
+		}
+		for _, v := range e.older {
+			if err := c.find(key, v.position); err != nil {
+				return "", false, err
+			}
+		}
+		if err := c.find(key, e.newest.position); err != nil {
+			return "", false, err
+		}
+	}
+	return "", false, nil
+}
+
+func (c *check) find(key string, p position) error {
+	if p.rev > c.current {
+		return nil // it came later
+	}
+	i, ok := slices.BinarySearchFunc(c.records, p, func(r checked, p position) int { return r.compare(p) })
+	if !ok || c.records[i].key != maphash.String(c.seed, key) {
+		return damaged("record %v of key %q is in the index and not in the log", p, key)
+	}
+	c.records[i].known = true
+	return nil
 }

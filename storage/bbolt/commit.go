@@ -3,6 +3,8 @@ package bbolt
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 
 	"github.com/kindwright/kindwright/storage"
 )
@@ -18,7 +20,11 @@ func (db *DB) Commit(ctx context.Context, ops []storage.Op) (storage.Revision, e
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	r := &request{ops: ops, done: make(chan struct{})}
+	if err := db.checkOps(ops); err != nil {
+		return 0, err
+	}
+	// The caller may use its slice again while the writer is still at it.
+	r := &request{ops: slices.Clone(ops), done: make(chan struct{})}
 	if err := db.queue.push(r); err != nil {
 		return 0, err
 	}
@@ -36,6 +42,48 @@ func (db *DB) Commit(ctx context.Context, ops []storage.Op) (storage.Revision, e
 	default:
 		return 0, errors.Join(storage.ErrUnknownOutcome, ctx.Err())
 	}
+}
+
+// maxKeyBytes is the longest key that a record has room for.
+const maxKeyBytes = 1<<16 - 1
+
+// checkOps refuses what would be written as a file that cannot be opened again. Store
+// has checked it; a mistake of somebody without one must not cost the data.
+func (db *DB) checkOps(ops []storage.Op) error {
+	if len(ops) > db.limits.MaxOps {
+		return fmt.Errorf("%w: commit of %d operations, the limit is %d", storage.ErrTooLarge, len(ops), db.limits.MaxOps)
+	}
+	for i := range ops {
+		switch op := &ops[i]; {
+		case len(op.Key) > maxKeyBytes:
+			return fmt.Errorf("%w: key of %d bytes, the limit is %d", storage.ErrInvalid, len(op.Key), maxKeyBytes)
+		case len(op.Value) > db.limits.MaxValueBytes:
+			return fmt.Errorf("%w: value of %d bytes, the limit is %d", storage.ErrTooLarge, len(op.Value), db.limits.MaxValueBytes)
+		}
+	}
+	const few = 8
+	if len(ops) <= few {
+		for i := range ops {
+			for j := range i {
+				if ops[i].Key == ops[j].Key {
+					return twice(ops[i].Key)
+				}
+			}
+		}
+		return nil
+	}
+	seen := make(map[string]struct{}, len(ops))
+	for i := range ops {
+		if _, ok := seen[ops[i].Key]; ok {
+			return twice(ops[i].Key)
+		}
+		seen[ops[i].Key] = struct{}{}
+	}
+	return nil
+}
+
+func twice(key string) error {
+	return fmt.Errorf("%w: key %q occurs twice in one commit", storage.ErrInvalid, key)
 }
 
 // Compact makes everything older than at unreachable, durably, and returns. The

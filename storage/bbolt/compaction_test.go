@@ -107,34 +107,39 @@ func TestCompactionGoesOnAfterRestart(t *testing.T) {
 	require.NoError(t, again.Close())
 }
 
-// Commits go on beside the removal of many records: each transaction does a bounded
-// part of it.
+// Commits go on beside the removal of many records: a transaction does a bounded part
+// of it, and takes along the commits that wait.
 func TestCommitsGoOnBesideCompaction(t *testing.T) {
+	ctx := t.Context()
 	db, s := openSeam(t)
 	const keys = 5000
 	fill(t, db, keys)
 	fill(t, db, keys)
-	require.NoError(t, db.Compact(t.Context(), db.Statistics().Revision-1)) // all but the last hundred keys
-	var removed []uint64                                                    // by each transaction but the first that is seen
-	before := uint64(0)
+	h := s.hold()
+	compacted := make(chan error)
+	go func() { compacted <- db.Compact(ctx, db.Statistics().Revision) }()
+	<-h.waiting // the transaction that says so
+	waiting := enqueue(ctx, t, db, 0, storage.Put(storage.SysKey("beside"), nil, storage.Any))
+	var states []state
 	s.onCommit(func(really commitFunc, tx *bolt.Tx) error {
-		now := stateIn(tx).records
-		removed = append(removed, before-min(now, before))
-		before = now
+		states = append(states, stateIn(tx))
 		return really(tx)
 	})
-	commits := 0
-	for ; logged(t, db) > keys+100+commits; commits++ {
-		put(t, db, storage.SysKey("beside"), fmt.Sprint(commits))
-	}
-	s.heal()
-	require.NoError(t, db.Check(t.Context()))
+	h.pass <- struct{}{}
+	require.NoError(t, <-compacted)
+	o := <-waiting
+	require.NoError(t, o.err)
+	swept(t, db, keys+1)
+	require.NoError(t, db.Check(ctx))
 	require.NoError(t, db.Close())
-	require.GreaterOrEqual(t, len(removed), 5)
-	for _, n := range removed {
-		require.LessOrEqual(t, n, uint64(removals))
+
+	require.Equal(t, o.rev, states[0].last, "the commit is in the first transaction that removes")
+	before := uint64(2*keys) + 1
+	for _, st := range states {
+		require.LessOrEqual(t, before-st.records, uint64(removals))
+		before = st.records
 	}
-	require.Positive(t, commits, "commits fell in between")
+	require.GreaterOrEqual(t, len(states), keys/removals)
 }
 
 // Reads, watches and checks beside commits and compaction, for the race detector and

@@ -81,7 +81,7 @@ func readRaw(data []byte) (s state, all []rawRecord, err error) {
 }
 
 func TestD8_EveryByte(t *testing.T) {
-	_, data, _ := written(t, 12)
+	_, data, _ := written(t, 8)
 	data = data[:usedBytes(t, data)]
 	wantState, want, err := readRaw(data)
 	require.NoError(t, err)
@@ -305,6 +305,103 @@ func TestD8_LogDoesNotAddUp(t *testing.T) {
 			refused(t, path, err, ErrDamaged)
 		})
 	}
+}
+
+// rewrite changes the records of a closed store and makes the sums right again, as a
+// mistake in the program would.
+func rewrite(t testing.TB, data []byte, change func(all []record) []record) []byte {
+	t.Helper()
+	return edit(t, data, func(log, meta *bolt.Bucket) {
+		var all []record
+		require.NoError(t, log.ForEach(func(k, v []byte) error {
+			r, err := parseRecord(bytes.Clone(k), bytes.Clone(v))
+			all = append(all, r)
+			return err
+		}))
+		s, err := parseState(meta.Get([]byte(stateKey)))
+		require.NoError(t, err)
+		for _, r := range all {
+			require.NoError(t, log.Delete(r.pos.appendTo(nil)))
+		}
+		s.records, s.sum = 0, 0
+		for _, r := range change(all) {
+			data, sum := r.appendTo(nil)
+			require.NoError(t, log.Put(r.pos.appendTo(nil), data))
+			s.add(r.pos, sum)
+		}
+		require.NoError(t, meta.Put([]byte(stateKey), s.encode()))
+	})
+}
+
+// What adds up must make sense, too: each record names the one before it.
+func TestD8_BrokenChain(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store.db")
+	db := open(t, path)
+	for _, key := range []string{"/sys/a/", "/sys/b/"} {
+		put(t, db, key, "one")
+		put(t, db, key, "two")
+		_, err := db.Commit(t.Context(), []storage.Op{storage.Delete(key, storage.Any)})
+		require.NoError(t, err)
+		put(t, db, key, "three")
+	}
+	want := tell(t, db)
+	require.NoError(t, db.Close())
+	data := readFile(t, path)
+	require.True(t, harmlessOrRefused(t, rewrite(t, data, func(all []record) []record { return all }), want, "unchanged"))
+	for name, change := range map[string]func(all []record) []record{
+		"the creation is missing":  func(all []record) []record { return slices.Delete(all, 0, 1) },
+		"an update is missing":     func(all []record) []record { return slices.Delete(all, 1, 2) },
+		"a deletion is missing":    func(all []record) []record { return slices.Delete(all, 2, 3) },
+		"a creation has a past":    func(all []record) []record { all[0].prev = position{1, 0}; return all },
+		"an update has none":       func(all []record) []record { all[1].prev = position{}; return all },
+		"an update has another":    func(all []record) []record { all[1].prev.op++; return all },
+		"a re-creation has a past": func(all []record) []record { all[3].prev = all[2].pos; return all },
+		"a deletion deletes nothing": func(all []record) []record {
+			return append(all, record{pos: position{want.current, 7}, key: []byte("/sys/c/"), deleted: true})
+		},
+		"a deletion deletes twice": func(all []record) []record {
+			all[3].deleted, all[3].value = true, nil
+			return all
+		},
+		"a key changes twice in a commit": func(all []record) []record {
+			last := all[len(all)-1]
+			return append(all, record{pos: position{last.pos.rev, 1}, prev: last.pos, key: last.key})
+		},
+		"a record is newer than the newest": func(all []record) []record {
+			return append(all, record{pos: position{want.current + 1, 0}, key: []byte("/sys/c/")})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := placeFile(t, rewrite(t, data, change))
+			_, err := openInert(t, path)
+			refused(t, path, err, ErrDamaged)
+		})
+	}
+}
+
+// Check compares the file with what is in memory.
+func TestCheckKnowsTheIndex(t *testing.T) {
+	db := openFast(t)
+	put(t, db, widget(1), "one")
+	put(t, db, widget(1), "two")
+	put(t, db, widget(2), "x")
+	require.NoError(t, db.Check(t.Context()))
+	e, _ := db.index.keys.Get(widget(1))
+	older := e.older
+	e.older = nil
+	require.ErrorIs(t, db.Check(t.Context()), ErrDamaged, "a version is missing")
+	e.older = older
+	require.Error(t, db.Healthy(), "damage is not forgotten")
+	removed, _ := db.index.keys.Delete(widget(2))
+	require.ErrorIs(t, db.Check(t.Context()), ErrDamaged, "a key is missing")
+	db.index.keys.Set(widget(2), removed)
+	db.index.keys.Set(widget(3), &entry{key: widget(3), newest: removed.newest})
+	require.ErrorIs(t, db.Check(t.Context()), ErrDamaged, "a key is too many")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, db.Check(ctx), context.Canceled)
+	require.NoError(t, db.Close())
+	require.ErrorIs(t, db.Check(t.Context()), storage.ErrClosed)
 }
 
 // Damage while the store is open, in the file that is mapped.

@@ -207,11 +207,16 @@ func (db *DB) read(find func() error, fetch func(*reading) error) error {
 		}
 		return fetch(r)
 	})
-	if errors.Is(err, ErrDamaged) {
-		db.fail(err)
-		return fileError(db.path, err)
+	return db.damage(err)
+}
+
+// damage is err, and if that says that the file is damaged, the end of commits.
+func (db *DB) damage(err error) error {
+	if !errors.Is(err, ErrDamaged) {
+		return err
 	}
-	return err
+	db.fail(err)
+	return fileError(db.path, err)
 }
 
 func (db *DB) beginRead(find func() error) (tx *bolt.Tx, err error) {

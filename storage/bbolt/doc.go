@@ -17,7 +17,8 @@
 // fingerprints, the newest, the compacted and the reserved revision. It is written
 // in every transaction. There is no index by key in the file: it would be a second
 // truth and double the pages written. It is built in memory when the store is
-// opened, about 100 bytes for each key and 32 for each superseded record.
+// opened: about 100 bytes and the key itself for each key, 50 for each superseded
+// record until it is compacted.
 //
 // # What is verified, and when
 //
@@ -46,7 +47,9 @@
 // commits stop for good: an operating system may drop the pages of a failed sync and
 // report success for the next. [DB.Healthy] says why; reads go on. Opening the file
 // again shows what had become of the group. This includes a full disk: make room,
-// then open again.
+// then open again. One thing cannot be caught: after a failed write bbolt looks at
+// every page in a goroutine of its own, and if the disk by then cannot even be read,
+// that ends the process. Nothing acknowledged is lost by it.
 //
 // Revisions are reserved in the file before they are issued, some thousand at a time,
 // and a new session begins after the last reservation. So a revision is not used

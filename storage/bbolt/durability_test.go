@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -175,6 +176,34 @@ func TestCloseAnswersWhatIsUnderWay(t *testing.T) {
 	again := open(t, db.path)
 	require.Len(t, listAll(t, again, 0), 1)
 	require.NoError(t, again.Close())
+}
+
+// What could not be read back is not written, also for callers without a Store.
+func TestCommitRefusesWhatBreaksTheFile(t *testing.T) {
+	db := openFast(t, WithLimits(storage.Limits{MaxValueBytes: 100, MaxOps: 20}))
+	start := db.Statistics().Revision
+	many := make([]storage.Op, 20)
+	for i := range many {
+		many[i] = storage.Put(widget(i), nil, storage.Any)
+	}
+	for name, c := range map[string]struct {
+		ops  []storage.Op
+		want error
+	}{
+		"a key beyond any limit":      {[]storage.Op{storage.Put("/"+strings.Repeat("x", 1<<16)+"/", nil, storage.Any)}, storage.ErrInvalid},
+		"a value beyond the limit":    {[]storage.Op{storage.Put(widget(0), make([]byte, 101), storage.Any)}, storage.ErrTooLarge},
+		"operations beyond the limit": {append(many[:20:20], storage.Put(widget(20), nil, storage.Any)), storage.ErrTooLarge},
+		"a key twice":                 {[]storage.Op{many[0], storage.Check(widget(1), storage.Absent), many[0]}, storage.ErrInvalid},
+		"a key twice among many":      {append(many[:19:19], many[3]), storage.ErrInvalid},
+	} {
+		_, err := db.Commit(t.Context(), c.ops)
+		require.ErrorIs(t, err, c.want, name)
+	}
+	require.Equal(t, start, db.Statistics().Revision)
+	_, err := db.Commit(t.Context(), many)
+	require.NoError(t, err)
+	require.NoError(t, db.Close())
+	require.NoError(t, open(t, db.path).Close())
 }
 
 // failure is a way in which a transaction can fail.

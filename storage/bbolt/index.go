@@ -33,15 +33,6 @@ func (e *entry) at(rev storage.Revision) (version, bool) {
 	return e.older[i-1], !e.older[i-1].deleted
 }
 
-// has reports whether the entry has the version at a position.
-func (e *entry) has(p position) bool {
-	if e.newest.position == p {
-		return true
-	}
-	i := sort.Search(len(e.older), func(i int) bool { return e.older[i].rev >= p.rev })
-	return i < len(e.older) && e.older[i].position == p
-}
-
 // superseded is a version that reads at or above a revision do not see: it was
 // replaced there, or is itself the deletion that happened there.
 type superseded struct {

@@ -1,6 +1,7 @@
 package bbolt
 
 import (
+	"cmp"
 	"flag"
 	"path/filepath"
 	"testing"
@@ -38,7 +39,7 @@ func TestBackend(t *testing.T) {
 		},
 		Reopen: func(t testing.TB, b storage.Backend) storage.Backend { return reopen(t, b) },
 		Seeds:  *seeds,
-		Steps:  *steps,
+		Steps:  cmp.Or(*steps, 1000), // each waits for the disk
 	})
 }
 
