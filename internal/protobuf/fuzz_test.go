@@ -11,6 +11,32 @@ import (
 )
 
 // FuzzAppendJSON reads what may be no message. What is read is JSON, and writing and reading it again changes nothing.
+// withoutNulls decodes a document and takes out the members that are null.
+func withoutNulls(t *testing.T, document []byte) any {
+	t.Helper()
+	tree, err := json.DecodeTree(document, json.TreeOptions{})
+	require.NoError(t, err)
+	return strip(tree)
+}
+
+func strip(tree any) any {
+	switch tree := tree.(type) {
+	case map[string]any:
+		for name, value := range tree {
+			if value == nil {
+				delete(tree, name)
+			} else {
+				tree[name] = strip(value)
+			}
+		}
+	case []any:
+		for i := range tree {
+			tree[i] = strip(tree[i])
+		}
+	}
+	return tree
+}
+
 func FuzzAppendJSON(f *testing.F) {
 	d, _, err := Describe(reflect.TypeFor[widget]())
 	require.NoError(f, err)
@@ -18,6 +44,7 @@ func FuzzAppendJSON(f *testing.F) {
 	require.NoError(f, err)
 	f.Add(seed)
 	f.Add([]byte(text(2, text(33, text(2, text(1, "a")))+text(27, number(1, 1))+text(17, text(1, "b"))+text(17, text(1, "a")))))
+	f.Add([]byte("\x12\x19\x92\x02\x050\xca000B\x010 0\x8a0\x03000\x8a0\x03000"))
 	f.Add([]byte(text(2, text(28, text(1, `{"a":1}`))+text(30, number(1, 5))+text(700, number(2, 1)))))
 	f.Fuzz(func(t *testing.T, message []byte) {
 		const limit = 1 << 16
@@ -37,7 +64,9 @@ func FuzzAppendJSON(f *testing.F) {
 		require.NoError(t, err, "%s", first)
 		second, err := d.AppendJSON(nil, again, "v1", "Widget", limit)
 		require.NoError(t, err)
-		require.Equal(t, string(first), string(second))
+		// A pointer to something empty, such as the zero time, is null in JSON, as in Kubernetes, and null is absent when it
+		// is written again.
+		require.Equal(t, withoutNulls(t, first), withoutNulls(t, second))
 		third, err := d.AppendMessage(nil, second)
 		require.NoError(t, err)
 		require.Equal(t, again, third)
