@@ -231,10 +231,11 @@ func TestRule18_BusyInformersOutliveRestarts(t *testing.T) {
 		what    *counted
 		objects dynamic.ResourceInterface
 	}{{f.stores["widgets"], f.widgets, client.Resource(widgets)}, {f.stores["gadgets"], f.partial, client.Resource(gadgets)}} {
-		list, err := c.objects.List(t.Context(), metav1.ListOptions{})
-		require.NoError(t, err)
-		require.Eventually(t, func() bool { return same(list, c.store) }, patience, often)
-		require.Equal(t, int64(len(list.Items)), c.what.added.Load()-c.what.deleted.Load())
+		require.Eventually(t, func() bool { // a write whose writer did not wait for the end may happen yet
+			list, err := c.objects.List(t.Context(), metav1.ListOptions{})
+			require.NoError(t, err)
+			return same(list, c.store) && int64(len(list.Items)) == c.what.added.Load()-c.what.deleted.Load()
+		}, patience, often)
 	}
 }
 
