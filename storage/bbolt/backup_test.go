@@ -16,7 +16,7 @@ import (
 func TestBackup(t *testing.T) {
 	ctx := t.Context()
 	dir := t.TempDir()
-	db := open(t, filepath.Join(dir, "store.db"))
+	db := open(t, filepath.Join(dir, "store.db"), withoutSync)
 	write(t, db, 1, 100)
 	fill(t, db, 2*backupRecords+10)
 	want := tell(t, db)
@@ -48,7 +48,7 @@ func TestBackup(t *testing.T) {
 
 func TestBackupOfEmptyStore(t *testing.T) {
 	dir := t.TempDir()
-	db := open(t, filepath.Join(dir, "store.db"))
+	db := open(t, filepath.Join(dir, "store.db"), withoutSync)
 	_, err := db.Backup(t.Context(), filepath.Join(dir, "backup.db"))
 	require.NoError(t, err)
 	require.NoError(t, db.Close())
@@ -68,7 +68,7 @@ func (c turning) Err() error { return c.turn() }
 // Compaction overtakes a backup once, which then begins again.
 func TestBackupBesideCompaction(t *testing.T) {
 	dir := t.TempDir()
-	db := open(t, filepath.Join(dir, "store.db"))
+	db := open(t, filepath.Join(dir, "store.db"), withoutSync)
 	fill(t, db, 100)
 	turns := 0
 	ctx := turning{t.Context(), func() error {
@@ -96,7 +96,7 @@ func TestBackupBesideCompaction(t *testing.T) {
 
 func TestBackupFails(t *testing.T) {
 	dir := t.TempDir()
-	db := open(t, filepath.Join(dir, "store.db"))
+	db := open(t, filepath.Join(dir, "store.db"), withoutSync)
 	fill(t, db, 10)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -134,6 +134,7 @@ func TestCommitsGoOnBesideCompaction(t *testing.T) {
 	require.NoError(t, db.Close())
 
 	require.Equal(t, o.rev, states[0].last, "the commit is in the first transaction that removes")
+	require.Equal(t, uint64(2*keys+1-removals), states[0].records)
 	before := uint64(2*keys) + 1
 	for _, st := range states {
 		require.LessOrEqual(t, before-st.records, uint64(removals))

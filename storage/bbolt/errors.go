@@ -3,6 +3,7 @@ package bbolt
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 )
 
 // What can be wrong with a store's file; [FileError] carries the particulars.
@@ -62,6 +63,10 @@ func remedy(err error) string {
 		return "give another path; if this was a store, its first pages are lost: put a backup in its place"
 	case errors.Is(err, ErrUnsafeFile):
 		return "give the path of the file itself"
+	case errors.Is(err, fs.ErrNotExist):
+		return "make the directory first"
+	case errors.Is(err, fs.ErrPermission):
+		return "give this process the right to read and write the file and its directory"
 	}
 	return ""
 }

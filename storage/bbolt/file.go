@@ -82,7 +82,7 @@ func openRegular(path string) (*os.File, error) {
 		return nil, err
 	}
 	if !before.Mode().IsRegular() {
-		return nil, fmt.Errorf("%w: it is %v", ErrUnsafeFile, before.Mode().Type())
+		return nil, fmt.Errorf("%w: it is a %s", ErrUnsafeFile, kindOf(before.Mode()))
 	}
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -93,6 +93,16 @@ func openRegular(path string) (*os.File, error) {
 		return nil, errors.Join(errReplaced, err, f.Close())
 	}
 	return f, nil
+}
+
+func kindOf(m fs.FileMode) string {
+	switch {
+	case m&fs.ModeSymlink != 0:
+		return "symbolic link"
+	case m.IsDir():
+		return "directory"
+	}
+	return "device, pipe or socket"
 }
 
 // openLocked locks the file, proves it, and only then lets bbolt map it. It

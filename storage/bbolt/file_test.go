@@ -136,8 +136,7 @@ func TestOpenWaitsForAnotherToClose(t *testing.T) {
 func TestOpenInMissingDirectory(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "missing", "store.db")
 	_, err := Open(path)
-	require.ErrorIs(t, err, fs.ErrNotExist)
-	require.ErrorContains(t, err, path)
+	refused(t, path, err, fs.ErrNotExist)
 	_, err = os.Stat(filepath.Dir(path))
 	require.ErrorIs(t, err, fs.ErrNotExist, "directories are the caller's")
 }
@@ -196,7 +195,7 @@ func TestOpenTogether(t *testing.T) {
 	require.Len(t, entries, 1)
 }
 
-// A file system without hard links.
+// A new file never takes a name that somebody has, with hard links or without.
 func TestPublishFileTakesNoName(t *testing.T) {
 	dir := t.TempDir()
 	temp, path := filepath.Join(dir, "temp"), filepath.Join(dir, "path")
@@ -204,6 +203,20 @@ func TestPublishFileTakesNoName(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte("precious"), 0o600))
 	require.ErrorIs(t, publishFile(temp, path), fs.ErrExist)
 	require.Equal(t, "precious", string(readFile(t, path)))
+
+	missing := filepath.Join(dir, "missing") // cannot be linked
+	require.ErrorIs(t, publishFile(missing, path), fs.ErrExist)
+	require.Equal(t, "precious", string(readFile(t, path)))
+	require.ErrorIs(t, publishFile(missing, filepath.Join(dir, "free")), fs.ErrNotExist)
+}
+
+// Where the address space is limited, the file is mapped as large as it is.
+func TestOpenWithoutAddressSpace(t *testing.T) {
+	db := openFast(t, func(o *options) { o.mapBytes = 1 << 47 })
+	require.NoError(t, db.Healthy())
+	fill(t, db, 5000) // it is mapped anew several times
+	require.NoError(t, db.Check(t.Context()))
+	require.NoError(t, db.Close())
 }
 
 // D8: a program that stops at any moment, here by SIGKILL, loses nothing it was

@@ -114,8 +114,8 @@ func randomBytes(random *rand.Rand, n int) []byte {
 // written is a closed store with a story, and its bytes.
 func written(t testing.TB, commits int) (path string, data []byte, want story) {
 	t.Helper()
-	path = filepath.Join(t.TempDir(), "store.db")
-	db := open(t, path)
+	db := openFast(t)
+	path = db.path
 	write(t, db, 1, commits)
 	want = tell(t, db)
 	require.NoError(t, db.Close())

@@ -82,11 +82,13 @@ func (w *writer) begin() error {
 func (w *writer) run() {
 	for !w.db.queue.isStopped() {
 		w.group = w.db.queue.take(w.group)
-		if len(w.group) == 0 && !w.collect() {
+		// Also beside commits: where they never pause there is no better time.
+		removing := w.collect()
+		if len(w.group) > 0 || removing {
+			w.step()
+		} else {
 			<-w.db.queue.work
-			continue
 		}
-		w.step()
 	}
 }
 
