@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -98,9 +99,18 @@ func (c *caller) once(ctx context.Context, q call) (*http.Response, error) {
 	}
 	res, err := c.http.Do(r)
 	if err != nil {
-		return nil, fmt.Errorf("client: %w", err)
+		return nil, c.unreachable(err)
 	}
 	return res, nil
+}
+
+// unreachable says what kept a request from being answered. Waiting for a server will not help a client that was not told
+// which one.
+func (c *caller) unreachable(err error) error {
+	if dns, ok := errors.AsType[*net.DNSError](err); ok && dns.Name == inProcessHost {
+		return unusable{fmt.Errorf("client: the address of the server is missing, see At: %w", err)}
+	}
+	return fmt.Errorf("client: %w", err)
 }
 
 func escaped(path []string) []string {

@@ -2,6 +2,8 @@ package client_test
 
 import (
 	"context"
+	"errors"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -90,15 +92,29 @@ func TestErrorsOfTheServerAreStatusErrors(t *testing.T) {
 }
 
 func TestErrorsOfTheConnectionAreNone(t *testing.T) {
-	c := client.For(&http.Client{}, widgets())
+	tr := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("the cable is cut") }}
+	c := client.For(&http.Client{Transport: tr}, widgets())
 	_, err := c.Get(t.Context(), key("a"))
-	require.Error(t, err, "no such host")
+	require.ErrorContains(t, err, "the cable is cut")
 	var e *status.Error
 	require.NotErrorAs(t, err, &e)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err = c.Get(ctx, key("a"))
 	require.ErrorIs(t, err, context.Canceled)
+}
+
+func TestAClientThatWasNotToldWhereTheServerIsSaysSo(t *testing.T) {
+	tr := &http.Transport{DialContext: func(_ context.Context, _, address string) (net.Conn, error) {
+		host, _, err := net.SplitHostPort(address)
+		require.NoError(t, err)
+		return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
+	}}
+	c := client.For(&http.Client{Transport: tr}, widgets())
+	_, err := c.Get(t.Context(), key("a"))
+	require.ErrorContains(t, err, "the address of the server is missing, see At")
+	_, err = follow(t.Context(), c, meta.Added)
+	require.ErrorContains(t, err, "the address of the server is missing, see At", "and does not wait for it")
 }
 
 func TestERR_12_TheClientWaitsAsLongAsTheServerAsks(t *testing.T) {
@@ -272,6 +288,28 @@ func TestAnswersAreReadWithinABound(t *testing.T) {
 	_, err = c.Get(t.Context(), key("a"))
 	require.Equal(t, 500, status.CodeOf(err))
 	require.Less(t, len(err.Error()), 1000)
+}
+
+// endless is a body that never ends, and counts what is read of it.
+type endless struct{ read int }
+
+func (e *endless) Read(p []byte) (int, error) {
+	e.read += len(p)
+	return len(p), nil
+}
+
+func (e *endless) Close() error { return nil }
+
+type answering func() *http.Response
+
+func (f answering) RoundTrip(*http.Request) (*http.Response, error) { return f(), nil }
+
+func TestFailuresAreReadWithinABound(t *testing.T) {
+	body := &endless{}
+	c := client.For(&http.Client{Transport: answering(func() *http.Response { return &http.Response{StatusCode: 500, Body: body} })}, widgets())
+	_, err := c.Get(t.Context(), key("a"))
+	require.True(t, status.IsInternal(err))
+	require.LessOrEqual(t, body.read, 2<<20)
 }
 
 func TestWhatMakesNoSenseIsAnError(t *testing.T) {

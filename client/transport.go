@@ -12,7 +12,9 @@ import (
 
 // InProcessURL is where clients find an in-process server unless they are told otherwise. No such host exists, so that a
 // client that was meant for a real server and not given its address fails clearly.
-const InProcessURL = "http://in-process.invalid"
+const InProcessURL = "http://" + inProcessHost
+
+const inProcessHost = "in-process.invalid"
 
 // ErrTransportClosed is what requests get from a Transport after Close.
 var ErrTransportClosed = errors.New("client: the in-process server is closed")

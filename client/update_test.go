@@ -160,6 +160,13 @@ func TestUPDATE_04_ItemsWithoutNamesKeepTheirPlaces(t *testing.T) {
 	}
 }
 
+func TestUPDATE_04_WhatTheStructAlwaysSpellsOutIsNoChange(t *testing.T) {
+	s, c := play(t, reply{body: object("a", "5")}, reply{body: object("a", "6")}) // without a spec, which every widget writes
+	_, err := c.Modify(t.Context(), key("a"), func(w *widget) error { w.Status.Phase = "Ready"; return nil })
+	require.NoError(t, err)
+	require.JSONEq(t, object("a", "5", `"status":{"phase":"Ready"}`), s.body(1))
+}
+
 func TestUPDATE_04_AMapIsATypeToo(t *testing.T) {
 	s := &script{t: t, answers: []reply{{body: richer}, {body: richer}}}
 	tr := client.InProcess(s)

@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright"
@@ -251,6 +252,22 @@ func TestAWatchIsPatientWithAServerThatIsAway(t *testing.T) {
 		}
 		require.Less(t, len(asked), 12*3600/20, "and no burden until then")
 		require.Less(t, asked[1], 200*time.Millisecond, "the first attempt comes at once")
+	})
+}
+
+func TestWaitingAndStartingOverAreLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		s := &script{t: t, answers: []reply{
+			refuse(429, meta.ReasonTooManyRequests, `"details":{"retryAfterSeconds":3}`), {body: event("ERROR", failure(410, meta.ReasonExpired))},
+			{body: list("5", "t")}, refuse(410, meta.ReasonExpired), {body: list("9", "")},
+		}}
+		c := serve(t, s, client.WithLogger(funcr.New(func(_, line string) { log.WriteString(line + "\n") }, funcr.Options{Verbosity: 1})))
+		_, err := follow(t.Context(), c, client.Synced, client.After("5"))
+		require.NoError(t, err)
+		require.Contains(t, log.String(), `"the server asks for patience" "method"="GET"`)
+		require.Contains(t, log.String(), `"a watch was interrupted" "resource"="widgets.example.dev" "reason"="it did not work"`)
+		require.Contains(t, log.String(), `"a list begins anew"`)
 	})
 }
 
