@@ -22,6 +22,6 @@
 // t.Context() ends before clean-up: controllers that were started with it stop first, then the server is stopped, and what
 // it started is waited for. A goroutine of the server that outlives that fails the test, with its stack.
 //
-// A server takes about a millisecond to start, so each test can have its own; nothing is shared between two of them.
+// A server starts within a few milliseconds, so each test can have its own; nothing is shared between two of them.
 // Package client is the neighbour to read next; kindwright.New makes the server that is not for tests.
 package apitest

@@ -18,7 +18,8 @@ import (
 
 // Config says how a server for a test differs from the usual one. The zero value is the usual one.
 type Config struct {
-	// Options are given to kindwright.New after those that every server here has.
+	// Options are given to kindwright.New after those that every server here has. With WithPathPrefix, clients need
+	// client.At(srv.URL + prefix).
 	Options []kindwright.Option
 
 	// Backend is the store. Default: a new one in memory, which ends with the server. A Backend that is given is left

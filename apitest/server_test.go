@@ -28,6 +28,7 @@ import (
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
+	"github.com/kindwright/kindwright/storage"
 	"github.com/kindwright/kindwright/storage/memory"
 )
 
@@ -178,6 +179,8 @@ func TestAfterItsEndAServerAnswersNobody(t *testing.T) {
 		_, err := client.For(h, Widgets).Get(t.Context(), widget("a").Key())
 		require.ErrorIs(t, err, client.ErrTransportClosed)
 	}
+	_, err := srv.API.Engine().Store().Revision(t.Context())
+	require.ErrorIs(t, err, storage.ErrClosed, "its store is closed too")
 }
 
 func TestWhatIsWrongWithAKindFailsTheTestAtOnce(t *testing.T) {
