@@ -168,20 +168,36 @@ func TestAUTHZ_15_Messages(t *testing.T) {
 		a            authz.Attributes
 		reason, want string
 	}{
-		{change(func(*authz.Attributes) {}), "",
-			`widgets.example.dev "x" is forbidden: User "alice" cannot update resource "widgets" in API group "example.dev" in the namespace "a"`},
-		{change(func(*authz.Attributes) {}), "no rule matched",
-			`widgets.example.dev "x" is forbidden: User "alice" cannot update resource "widgets" in API group "example.dev" in the namespace "a": no rule matched`},
-		{change(func(a *authz.Attributes) { a.Subresource = "status" }), "",
-			`widgets.example.dev "x" is forbidden: User "alice" cannot update resource "widgets/status" in API group "example.dev" in the namespace "a"`},
-		{change(func(a *authz.Attributes) { a.Verb, a.Namespace, a.Name = "list", "", "" }), "",
-			`widgets.example.dev is forbidden: User "alice" cannot list resource "widgets" in API group "example.dev" at the cluster scope`},
-		{change(func(a *authz.Attributes) { a.Group, a.Resource, a.Name = "", "pods", "p" }), "",
-			`pods "p" is forbidden: User "alice" cannot update resource "pods" in API group "" in the namespace "a"`},
-		{authz.Attributes{User: authn.User{Name: "alice"}, Verb: "get", Path: "/metrics"}, "",
-			`forbidden: User "alice" cannot get path "/metrics"`},
-		{authz.Attributes{User: authn.User{Name: "<b>\n&"}, Verb: "get", Path: "/x"}, "see <a>",
-			`forbidden: User "&lt;b&gt;\n&amp;" cannot get path "/x": see &lt;a&gt;`},
+		{
+			change(func(*authz.Attributes) {}), "",
+			`widgets.example.dev "x" is forbidden: User "alice" cannot update resource "widgets" in API group "example.dev" in the namespace "a"`,
+		},
+		{
+			change(func(*authz.Attributes) {}), "no rule matched",
+			`widgets.example.dev "x" is forbidden: User "alice" cannot update resource "widgets" in API group "example.dev" in the namespace "a": no rule matched`,
+		},
+		{
+			change(func(a *authz.Attributes) { a.Subresource = "status" }), "",
+			`widgets.example.dev "x" is forbidden: User "alice" cannot update resource "widgets/status" in API group "example.dev" in the namespace "a"`,
+		},
+		{
+			change(func(a *authz.Attributes) { a.Verb, a.Namespace, a.Name = "list", "", "" }), "",
+			`widgets.example.dev is forbidden: User "alice" cannot list resource "widgets" in API group "example.dev" at the cluster scope`,
+		},
+		{
+			change(func(a *authz.Attributes) { a.Group, a.Resource, a.Name = "", "pods", "p" }), "",
+			`pods "p" is forbidden: User "alice" cannot update resource "pods" in API group "" in the namespace "a"`,
+		},
+		{
+			authz.Attributes{User: authn.User{Name: "alice"}, Verb: "get", Path: "/metrics"},
+			"",
+			`forbidden: User "alice" cannot get path "/metrics"`,
+		},
+		{
+			authz.Attributes{User: authn.User{Name: "<b>\n&"}, Verb: "get", Path: "/x"},
+			"see <a>",
+			`forbidden: User "&lt;b&gt;\n&amp;" cannot get path "/x": see &lt;a&gt;`,
+		},
 	} {
 		s := authz.Refusal(c.a, c.reason).Status()
 		require.Equal(t, c.want, s.Message)
@@ -207,10 +223,23 @@ func TestZ12_MatchPath(t *testing.T) {
 		pattern, path string
 		want          bool
 	}{
-		{"/healthz", "/healthz", true}, {"/healthz", "/healthz/x", false}, {"/healthz", "/healthzz", false}, {"/healthz", "/healthz/", false},
-		{"/healthz", "/healthz/../metrics", false}, {"/healthz", "/HEALTHZ", false}, {"/healthz", "/", false},
-		{"/a/*", "/a/b", true}, {"/a/*", "/a/", true}, {"/a/*", "/a/b/c", true}, {"/a/*", "/a", false}, {"/a/*", "/ab", false},
-		{"/a*", "/ab", true}, {"/*", "/metrics", true}, {"*", "/metrics", true}, {"/", "/", true}, {"/", "/a", false},
+		{"/healthz", "/healthz", true},
+		{"/healthz", "/healthz/x", false},
+		{"/healthz", "/healthzz", false},
+		{"/healthz", "/healthz/", false},
+		{"/healthz", "/healthz/../metrics", false},
+		{"/healthz", "/HEALTHZ", false},
+		{"/healthz", "/", false},
+		{"/a/*", "/a/b", true},
+		{"/a/*", "/a/", true},
+		{"/a/*", "/a/b/c", true},
+		{"/a/*", "/a", false},
+		{"/a/*", "/ab", false},
+		{"/a*", "/ab", true},
+		{"/*", "/metrics", true},
+		{"*", "/metrics", true},
+		{"/", "/", true},
+		{"/", "/a", false},
 	} {
 		require.Equal(t, c.want, authz.MatchPath(c.pattern, c.path), c)
 	}
