@@ -50,7 +50,6 @@ func TestDISC_RESTMapper(t *testing.T) {
 	for short, want := range map[string]schema.GroupVersionKind{
 		"wd": {Group: "example.dev", Version: "v1", Kind: "Widget"},
 		"ns": {Version: "v1", Kind: "Namespace"},
-		"ev": {Version: "v1", Kind: "Event"},
 	} {
 		got, err := mapper.KindFor(schema.GroupVersionResource{Resource: short})
 		require.NoError(t, err)

@@ -14,8 +14,10 @@ import (
 )
 
 // texts are what a marshaller might trip over.
-var texts = []string{"", "a", "app", "näme", "日本", "😀", "<&>", "\"quoted\"", "back\\slash", "line\nbreak\ttab", "\u2028\u2029", "\x00\x01\x7f",
-	strings.Repeat("x", 126), strings.Repeat("x", 127), strings.Repeat("x", 128), strings.Repeat("y", 300), strings.Repeat("ü", 9000)}
+var texts = []string{
+	"", "a", "app", "näme", "日本", "😀", "<&>", "\"quoted\"", "back\\slash", "line\nbreak\ttab", "\u2028\u2029", "\x00\x01\x7f",
+	strings.Repeat("x", 126), strings.Repeat("x", 127), strings.Repeat("x", 128), strings.Repeat("y", 300), strings.Repeat("ü", 9000),
+}
 
 func text(c randfill.Continue) string {
 	if c.Intn(3) == 0 {
@@ -54,7 +56,7 @@ func filler(seed int64) *randfill.Filler {
 				t.Time = time.Unix(c.Int63n(253402300799+62167219200)-62167219200, c.Int63n(1e9)).UTC()
 			}
 		},
-		func(v *metav1.FieldsV1, c randfill.Continue) { v.Raw = []byte(raws[c.Intn(len(raws))]) },
+		func(v *metav1.FieldsV1, c randfill.Continue) { v.SetRawBytes([]byte(raws[c.Intn(len(raws))])) },
 	)
 }
 
