@@ -259,8 +259,11 @@ func TestWaitingAndStartingOverAreLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
 		s := &script{t: t, answers: []reply{
-			refuse(429, meta.ReasonTooManyRequests, `"details":{"retryAfterSeconds":3}`), {body: event("ERROR", failure(410, meta.ReasonExpired))},
-			{body: list("5", "t")}, refuse(410, meta.ReasonExpired), {body: list("9", "")},
+			refuse(429, meta.ReasonTooManyRequests, `"details":{"retryAfterSeconds":3}`),
+			{body: event("ERROR", failure(410, meta.ReasonExpired))},
+			{body: list("5", "t")},
+			refuse(410, meta.ReasonExpired),
+			{body: list("9", "")},
 		}}
 		c := serve(t, s, client.WithLogger(funcr.New(func(_, line string) { log.WriteString(line + "\n") }, funcr.Options{Verbosity: 1})))
 		_, err := follow(t.Context(), c, client.Synced, client.After("5"))
