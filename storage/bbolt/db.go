@@ -73,8 +73,8 @@ type disk struct {
 // is no file, it makes an empty one, readable by its owner alone; if others may
 // read the one there is, it takes that right away.
 //
-// It reads the whole file before it serves any of it, about a quarter of a second
-// for 100,000 records of 1 KiB, and holds it exclusively until Close. The error
+// It reads the whole file before it serves any of it, about 0.15 seconds for 100,000
+// records of 1 KiB, and holds it exclusively until Close. The error
 // is a [*FileError]: ErrInUse if somebody else holds it for longer than 1.5
 // seconds, ErrDamaged, ErrNewerFormat, ErrForeign or ErrUnsafeFile, or what the
 // operating system said. An Open that fails leaves the file as it was.

@@ -57,8 +57,10 @@
 //
 // # Choices, with figures
 //
-// Measured on two cores and a virtual disk with a sync of 50 µs, 1 KiB values; the
-// benchmarks are in bench_test.go.
+// Measured on two cores and a virtual disk with a sync of about 40 µs, values of
+// 1 KiB; the benchmarks are in bench_test.go. A commit alone takes 0.09 ms, one of 64
+// writers' 0.008 ms; a get 3 µs, a page of 500 records 0.55 ms, opening 100,000
+// records 0.15 s.
 //
 //   - The list of free pages stays out of the file (bbolt's NoFreelistSync), and in
 //     memory is a hash map. With 70,000 free pages after a compaction, writing it cost
