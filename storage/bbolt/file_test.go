@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/bits"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -212,7 +213,7 @@ func TestPublishFileTakesNoName(t *testing.T) {
 
 // Where the address space is limited, the file is mapped as large as it is.
 func TestOpenWithoutAddressSpace(t *testing.T) {
-	db := openFast(t, func(o *options) { o.mapBytes = 1 << 47 })
+	db := openFast(t, func(o *options) { o.mapBytes = 1 << (bits.UintSize - 17) })
 	require.NoError(t, db.Healthy())
 	fill(t, db, 5000) // it is mapped anew several times
 	require.NoError(t, db.Check(t.Context()))
