@@ -1,9 +1,7 @@
 package openapi
 
 import (
-	"hash"
 	"hash/fnv"
-	"io"
 	"slices"
 	"strconv"
 
@@ -18,11 +16,12 @@ func (s *Schema) Fingerprint() uint64 {
 		return 0
 	}
 	h := fnv.New64a()
-	s.fingerprint(h)
+	_, _ = h.Write(s.appendMeaning(nil)) // writing to a hash does not fail
 	return max(h.Sum64(), 1)
 }
 
-func (s *Schema) fingerprint(h hash.Hash64) {
+// appendMeaning appends everything that decides how objects under the schema read.
+func (s *Schema) appendMeaning(dst []byte) []byte {
 	codecName := ""
 	if s.codec != nil {
 		codecName = s.codec.name
@@ -31,13 +30,13 @@ func (s *Schema) fingerprint(h hash.Hash64) {
 	if s.Type == Integer || s.Type == Number {
 		width = s.Format // of strings it decides nothing but validity
 	}
-	write(h, "{", string(s.Type), width, string(s.Form), codecName)
+	dst = appendWords(dst, "{", string(s.Type), width, string(s.Form), codecName)
 	for _, flag := range []bool{s.Nullable, s.PreserveUnknown, s.EmbeddedObject, s.IntOrString, s.OrNumber} {
-		write(h, strconv.FormatBool(flag))
+		dst = appendWords(dst, strconv.FormatBool(flag))
 	}
 	if s.DefaultValue != nil {
 		if text, err := json.AppendTree(nil, s.DefaultValue); err == nil {
-			write(h, "default", string(text))
+			dst = appendWords(dst, "default", string(text))
 		}
 	}
 	properties := slices.Clone(s.Properties)
@@ -48,24 +47,26 @@ func (s *Schema) fingerprint(h hash.Hash64) {
 		return 1
 	})
 	for _, p := range properties {
-		write(h, "property", p.Name)
-		p.Schema.fingerprint(h)
+		dst = appendWords(dst, "property", p.Name)
+		dst = p.Schema.appendMeaning(dst)
 	}
 	if s.AdditionalProperties != nil {
-		write(h, "additional")
-		s.AdditionalProperties.fingerprint(h)
+		dst = appendWords(dst, "additional")
+		dst = s.AdditionalProperties.appendMeaning(dst)
 	}
 	if s.Items != nil {
-		write(h, "items")
-		s.Items.fingerprint(h)
+		dst = appendWords(dst, "items")
+		dst = s.Items.appendMeaning(dst)
 	}
-	write(h, "}")
+	return appendWords(dst, "}")
 }
 
-// write separates words by their lengths, so that no two lists of words are written alike.
-func write(w io.Writer, words ...string) {
+// appendWords separates words by their lengths, so that no two lists of words are written alike.
+func appendWords(dst []byte, words ...string) []byte {
 	for _, word := range words {
-		// Writing to a hash does not fail.
-		_, _ = io.WriteString(w, strconv.Itoa(len(word))+":"+word)
+		dst = strconv.AppendInt(dst, int64(len(word)), 10)
+		dst = append(dst, ':')
+		dst = append(dst, word...)
 	}
+	return dst
 }

@@ -118,23 +118,7 @@ func (e *Engine) Start(ctx context.Context) error {
 			e.cfg.Logger.Error(err, "history is no longer trimmed")
 		}
 	})
-	return e.awaitLive(ctx)
-}
-
-// awaitLive returns once the dispatcher follows the store, so that an engine that has started is ready. Its goroutine gets
-// there by itself, and nothing but its state tells when.
-func (e *Engine) awaitLive(ctx context.Context) error {
-	for {
-		err := e.dispatcher.Ready()
-		if err == nil || errors.Is(err, watch.ErrEnded) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return errors.Join(ctx.Err(), err)
-		case <-time.After(time.Millisecond):
-		}
-	}
+	return e.dispatcher.AwaitLive(ctx) // an engine that has started is ready
 }
 
 // Wait blocks until everything that Start began has ended.

@@ -34,6 +34,7 @@ type Dispatcher struct {
 	subscribers map[*Subscriber]struct{}
 	state       error            // why the view is not live; nil while it is
 	target      storage.Revision // the view is live again once this is published
+	live        chan struct{}    // closed once the view has been live, or never will be
 	running     bool
 	ended       bool
 	woken       []*Cursor // reused
@@ -56,6 +57,7 @@ func NewDispatcher(store *storage.Store, opts ...Option) *Dispatcher {
 		caches:      make(map[string]*Cache),
 		subscribers: make(map[*Subscriber]struct{}),
 		state:       errNotStarted,
+		live:        make(chan struct{}),
 	}
 	for _, o := range opts {
 		if o != nil {
@@ -215,6 +217,7 @@ func (d *Dispatcher) end() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.ended = true
+	d.enliven() // nobody waits for it any more
 	d.state = ErrEnded
 	for prefix, c := range d.caches {
 		delete(d.caches, prefix)
@@ -258,8 +261,34 @@ func (d *Dispatcher) aim(revision storage.Revision) {
 		d.published.Store(uint64(d.beginning(revision)))
 	}
 	if d.Published() >= revision {
-		d.state = nil
+		d.enliven()
 	}
+}
+
+// enliven notes that the view is live. The caller holds the lock.
+func (d *Dispatcher) enliven() {
+	d.state = nil
+	select {
+	case <-d.live:
+	default:
+		close(d.live)
+	}
+}
+
+// AwaitLive blocks until the view is live for the first time, and returns nil, or why it will never be: the context's
+// error, or [ErrEnded].
+func (d *Dispatcher) AwaitLive(ctx context.Context) error {
+	select {
+	case <-d.live:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.ended {
+		return ErrEnded
+	}
+	return nil
 }
 
 func (d *Dispatcher) beginning(revision storage.Revision) storage.Revision {
@@ -325,7 +354,7 @@ func touchedBefore(changes []storage.Change, prefix string) bool {
 func (d *Dispatcher) advance(revision storage.Revision) {
 	d.published.Store(uint64(revision))
 	if revision >= d.target {
-		d.state = nil
+		d.enliven()
 	}
 	d.waiters.reached(revision)
 }
