@@ -37,6 +37,7 @@ func (s *Server) links() []link {
 		{"deadline", s.withDeadline},     // everything below is bounded, the authenticators too
 		{"authenticate", s.authenticate}, // who is asking
 		{"authorize", s.authorize},       // may they do exactly what was parsed
+		{"body", withoutBody},            // nobody waits for the body of a GET
 	}
 }
 
@@ -200,7 +201,7 @@ func (s *Server) withDeadline(next http.Handler) http.Handler {
 		limit := s.cfg.http.requestTimeout
 		switch {
 		case info.Verb == request.VerbWatch:
-			next.ServeHTTP(w, r)
+			s.untilHandled(w, r, limit, next)
 			return
 		case info.IsResource && info.Verb != request.VerbGet && info.Verb != request.VerbList && info.Verb != request.VerbDeleteCollection:
 			limit = min(limit, writeTimeout)
@@ -216,6 +217,44 @@ func (s *Server) withDeadline(next http.Handler) http.Handler {
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
+
+// untilHandled bounds what stands before the handler of a stream (Z10): who is asking, and may they. The stream itself has
+// no deadline; dispatch lifts this one.
+func (s *Server) untilHandled(w http.ResponseWriter, r *http.Request, limit time.Duration, next http.Handler) {
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	late := time.AfterFunc(limit, func() { cancel(context.DeadlineExceeded) })
+	defer late.Stop()
+	next.ServeHTTP(w, r.WithContext(context.WithValue(ctx, lateKey{}, late)))
+}
+
+// lateKey is the context key of the timer of untilHandled.
+type lateKey struct{}
+
+// withoutBody gets rid of a body that nobody is going to read, before the answer begins: net/http reads it to its end first,
+// however long that takes to come, and the handler has no say in it any more (B4, H4).
+func withoutBody(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		info := request.From(r.Context())
+		reads := info.IsResource && r.Method != http.MethodGet && r.Method != http.MethodHead
+		if r.ContentLength != 0 && !reads {
+			connection := http.NewResponseController(w)
+			_ = connection.SetReadDeadline(time.Now().Add(unreadBody))
+			err := r.Body.Close() // reads on for a little, and marks the connection for closing if that was not all
+			_ = connection.SetReadDeadline(time.Time{})
+			if err != nil {
+				negotiate.WriteError(w, r, status.BadRequest("the body of the request could not be read to its end"))
+				return
+			}
+			r = r.WithContext(r.Context())
+			r.Body = http.NoBody
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// unreadBody is how long a body may go on that nobody asked for.
+const unreadBody = 500 * time.Millisecond
 
 func (s *Server) authenticate(next http.Handler) http.Handler {
 	refuse := func(w http.ResponseWriter, r *http.Request, st meta.Status) {

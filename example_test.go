@@ -78,5 +78,5 @@ func ExampleBefore() {
 		return
 	}
 	fmt.Println(strings.Join(srv.Chain(), " → "))
-	// Output: audit-id → recover → parse → ready → deadline → authenticate → authorize
+	// Output: audit-id → recover → parse → ready → deadline → authenticate → authorize → body
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/kindwright/kindwright/internal/selfsigned"
@@ -22,7 +23,8 @@ const (
 	writeByteAfter  = 20 * time.Second // HTTP/2: a connection that takes no byte for so long is dead
 	drainTimeout    = 65 * time.Second // requests in flight when the server stops: they are bounded by a minute
 	maxStreams      = 250              // HTTP/2: at once on one connection
-	maxHeaderBytes  = 1 << 20          // H7
+	maxHeaderBytes  = 1<<20 - 4<<10    // H7; net/http adds 4 KiB
+	answerTimeout   = 30 * time.Second // beyond the deadline of a request: its answer has left by then; lists and streams set their own
 	acceptKeepAlive = 30 * time.Second // TCP: notices clients that vanished without a word
 )
 
@@ -142,6 +144,13 @@ func (c *runConfig) listen(ctx context.Context) (net.Listener, error) {
 	if c.tls.MinVersion < tls.VersionTLS12 {
 		c.tls.MinVersion = tls.VersionTLS12 // A12
 	}
+	if c.tls.CipherSuites == nil {
+		for _, suite := range tls.CipherSuites() {
+			if !strings.Contains(suite.Name, "_CBC_") && strings.Contains(suite.Name, "_ECDHE_") {
+				c.tls.CipherSuites = append(c.tls.CipherSuites, suite.ID)
+			}
+		}
+	}
 	if c.tls.ClientAuth == tls.NoClientCert {
 		c.tls.ClientAuth = tls.RequestClientCert // package authn/x509 decides what a certificate is worth
 	}
@@ -162,6 +171,7 @@ func (s *Server) httpServer(cfg *runConfig) *http.Server {
 		Protocols:                    &protocols,
 		ReadHeaderTimeout:            headerTimeout,
 		IdleTimeout:                  idleTimeout,
+		WriteTimeout:                 s.cfg.http.requestTimeout + answerTimeout,
 		MaxHeaderBytes:               maxHeaderBytes,
 		DisableGeneralOptionsHandler: true, // "OPTIONS *" is parsed and refused like anything else
 		ErrorLog:                     s.connectionLog(),

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/authn"
@@ -207,6 +208,9 @@ func (s *Server) dispatch() http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info := request.From(r.Context())
+		if late, ok := r.Context().Value(lateKey{}).(*time.Timer); ok {
+			late.Stop()
+		}
 		switch {
 		case isHealth(info):
 			s.health.Serve(w, r, info.Path)

@@ -226,6 +226,9 @@ type phaseGate struct{}
 
 // AdmitCreate looks the phase of the namespace up and makes the creation depend on it.
 func (phaseGate) AdmitCreate(ctx context.Context, e *registry.Engine, r *registry.Resource, namespace, name string) ([]storage.Op, error) {
+	if meta.CheckDNSLabel(namespace) != "" {
+		return nil, status.NotFound(namespaceResource.GroupResource(), namespace) // no key can be made of every text
+	}
 	rec, err := e.Store().Get(ctx, phaseKey(namespace))
 	switch {
 	case errors.Is(err, storage.ErrNotFound):

@@ -209,3 +209,29 @@ func TestAnEndingNamespaceIsTakenUpAgainAfterARestart(t *testing.T) {
 	require.NoError(t, err)
 	gone(t, e, "team")
 }
+
+// A rule about deletion that panics fails the deletion, and nothing else: namespaces end in the background, where no request
+// is there to catch it (ERR-25).
+func TestERR_25_APanicAtTheEndOfANamespaceKillsNothing(t *testing.T) {
+	kind := notes
+	kind.Plural, kind.Name = "traps", "Trap"
+	var calm atomic.Bool
+	kind.BeforeDelete = func(context.Context, *note) error {
+		if !calm.Load() {
+			panic("trap")
+		}
+		return nil
+	}
+	e, _ := start(t, memory.New(), kindwright.Serve(kind))
+	makeNamespace(t, e, "team")
+	traps := registry.Target{Resource: meta.GroupVersionResource{Group: "example.dev", Version: "v1", Resource: "traps"}, Namespace: "team"}
+	_, err := e.Create(t.Context(), traps, []byte(`{"metadata":{"name":"x"}}`), registry.WriteOptions{})
+	require.NoError(t, err)
+	_, err = e.Delete(t.Context(), registry.Target{Resource: namespaces, Name: "team"}, registry.DeleteOptions{})
+	require.NoError(t, err)
+	_, err = e.DeleteCollection(t.Context(), traps, registry.ListRequest{}, registry.DeleteOptions{})
+	require.Equal(t, meta.ReasonInternalError, status.ReasonOf(err))
+	require.NotContains(t, err.Error(), "trap")
+	calm.Store(true)
+	gone(t, e, "team")
+}

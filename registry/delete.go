@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 
 	"github.com/kindwright/kindwright/admission"
@@ -95,7 +96,13 @@ func (o DeleteOptions) preconditions(r *Resource, name string, old *watch.Entry)
 	return nil
 }
 
-func (e *Engine) admitDelete(ctx context.Context, r *Resource, t Target, old Tree, o DeleteOptions) error {
+func (e *Engine) admitDelete(ctx context.Context, r *Resource, t Target, old Tree, o DeleteOptions) (err error) {
+	defer func() {
+		if v := recover(); v != nil { // also called by the end of a namespace, where nobody else would catch it (ERR-25)
+			e.cfg.Logger.Error(fmt.Errorf("panic: %v", v), "a rule about deletion failed", "resource", r.GroupResource().String(), "stack", string(debug.Stack()))
+			err = status.Internal(errors.New("a rule about deletion panicked"))
+		}
+	}()
 	if r.Hooks.BeforeDelete != nil {
 		if err := r.Hooks.BeforeDelete(ctx, old); err != nil {
 			return err

@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/kindwright/kindwright/internal/json"
@@ -38,7 +39,7 @@ func generateName(_ context.Context, w *write) error {
 		}
 		*w.attempt++
 		w.generated = true
-		name = prefix[:min(len(prefix), maxGeneratedBase)] + suffix
+		name = strings.ToValidUTF8(prefix[:min(len(prefix), maxGeneratedBase)], "") + suffix
 		w.object = with(w.object, name, "metadata", "name")
 	}
 	if name == "" {
@@ -209,6 +210,10 @@ func cut(s string) string {
 const maxListedProblems = 20
 
 func checkLabels(f *status.Fields, labels map[string]any) {
+	if len(labels) > maxFinalizers {
+		f.At("metadata", "labels").TooMany(len(labels), maxFinalizers)
+		return
+	}
 	problems := 0
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		value, _ := labels[key].(string)

@@ -242,6 +242,9 @@ func (r *Resource) problem() string {
 			return fmt.Sprintf("%s %q: %s", c.field, c.value, c.why)
 		}
 	}
+	if reserved[r.Names.Plural] {
+		return fmt.Sprintf("plural %q: means something else in the paths of requests", r.Names.Plural)
+	}
 	if why := checkKindName(r.Names.Kind); why != "" {
 		return fmt.Sprintf("kind name %q: %s", r.Names.Kind, why)
 	}
@@ -250,6 +253,9 @@ func (r *Resource) problem() string {
 	}
 	return r.subresourceProblem()
 }
+
+// reserved are the words that package request gives a meaning of their own where a plural stands (P11).
+var reserved = map[string]bool{"watch": true, "status": true, "finalize": true}
 
 // subresourceProblem finds a subresource that could not be served, or that would hide another path.
 func (r *Resource) subresourceProblem() string {

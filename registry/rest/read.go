@@ -67,7 +67,7 @@ func (c *call) answerList(form negotiate.Result, l *registry.List) error {
 	if err == nil {
 		err = answer.Close()
 	}
-	_ = connection.SetWriteDeadline(time.Time{})
+	c.giveBack(connection)
 	if err == nil {
 		return nil
 	}
@@ -78,6 +78,16 @@ func (c *call) answerList(form negotiate.Result, l *registry.List) error {
 		c.opts.Logger.Error(err, "a list broke off", "resource", l.Served.Resource.GroupResource().String())
 	}
 	panic(http.ErrAbortHandler)
+}
+
+// giveBack leaves the last bytes of a list, which leave after the handler, a time of their own where the host sets a new one
+// for the next request. Where it sets none, the next request must not inherit this one's.
+func (c *call) giveBack(connection *http.ResponseController) {
+	var until time.Time
+	if host, ok := c.r.Context().Value(http.ServerContextKey).(*http.Server); ok && host.WriteTimeout > 0 {
+		until = time.Now().Add(listProgress)
+	}
+	_ = connection.SetWriteDeadline(until)
 }
 
 // listProgress is how long a client may take for one piece of a list. The host's time-out for a whole answer is not meant
