@@ -21,8 +21,9 @@ type BodyOptions struct {
 	// Limit is the greatest number of bytes; zero means MaxBodyBytes. It bounds YAML, and the JSON made of it, as well.
 	Limit int64
 
-	// Authenticated says that the caller proved who they are by something a browser does not send of itself. Only then
-	// is a body without a Content-Type taken for JSON (B17).
+	// Authenticated says that the caller proved who they are. Only then is a body without a Content-Type taken for JSON
+	// (B17), and only when no page in a browser had it sent (H10): browsers send client certificates of themselves, and
+	// they ask the server before they send JSON for the page of another site, but not before they send a body without a type.
 	Authenticated bool
 }
 
@@ -67,7 +68,7 @@ func bodyType(r *http.Request, authenticated bool) (MediaType, error) {
 	fields := r.Header["Content-Type"]
 	unsupported := func() error { return status.UnsupportedMediaType([]string{JSON.String(), YAML.String()}) }
 	if len(fields) == 0 || len(fields) == 1 && trim(fields[0]) == "" {
-		if !authenticated && r.ContentLength != 0 {
+		if (!authenticated || fromBrowser(r)) && r.ContentLength != 0 {
 			return 0, unsupported()
 		}
 		return JSON, nil
@@ -83,6 +84,13 @@ func bodyType(r *http.Request, authenticated bool) (MediaType, error) {
 		return YAML, nil
 	}
 	return 0, unsupported()
+}
+
+// fromBrowser tells whether a browser sent r and says that a page had it do so: they put Origin on every POST, and
+// Sec-Fetch-Site on everything. Other clients have no reason to.
+func fromBrowser(r *http.Request) bool {
+	site := r.Header.Get("Sec-Fetch-Site")
+	return len(r.Header["Origin"]) > 0 || site != "" && site != "none"
 }
 
 // ContentType returns the media type that a Content-Type header names, in lower case and without parameters. It reports

@@ -66,6 +66,24 @@ func TestB17_ContentType(t *testing.T) {
 			require.Zero(t, body.reads, "the body was read all the same")
 		})
 	}
+	for header, value := range map[string]string{"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"} {
+		t.Run("none, by a page in a browser that has "+header, func(t *testing.T) { // H10
+			r := sent("", `{"a":1}`)
+			r.Header.Set(header, value)
+			_, err := ReadBody(httptest.NewRecorder(), r, BodyOptions{Authenticated: true})
+			require.True(t, status.IsUnsupportedMediaType(err), "%v", err)
+
+			r = sent("application/json", `{"a":1}`) // the browser asked before it sent this
+			r.Header.Set(header, value)
+			_, err = ReadBody(httptest.NewRecorder(), r, BodyOptions{Authenticated: true})
+			require.NoError(t, err)
+
+			r = sent("", "")
+			r.Header.Set(header, value)
+			_, err = ReadBody(httptest.NewRecorder(), r, BodyOptions{Authenticated: true})
+			require.NoError(t, err, "there is nothing to be typed")
+		})
+	}
 	t.Run("two", func(t *testing.T) {
 		r := sent("application/json", "{}")
 		r.Header.Add("Content-Type", "text/plain")
