@@ -3,10 +3,13 @@ package negotiate
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
 )
 
@@ -21,7 +24,10 @@ func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 		failure = status.Internal(errors.New("an error was announced, and there is none"))
 	}
 	document, merr := json.Marshal(failure.Status())
-	if merr != nil { // a message that is not UTF-8: it would be unreadable anyway
+	if merr != nil {
+		document, merr = json.Marshal(readable(failure.Status()))
+	}
+	if merr != nil {
 		failure = status.Internal(merr)
 		document, _ = json.Marshal(failure.Status())
 	}
@@ -34,6 +40,24 @@ func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	leaveUnread(w, r)
 	_ = new(Output).Write(w, r, errorForm(r), failure.Code(), document) // nobody is left to tell
+}
+
+// readable replaces what is not UTF-8, such as a name that was cut in the middle of a character: what the client did wrong
+// must not become an error of the server because of how it is told.
+func readable(s meta.Status) meta.Status {
+	text := func(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+	s.Message, s.Continue = text(s.Message), text(s.Continue)
+	if s.Details == nil {
+		return s
+	}
+	d := *s.Details
+	d.Name, d.Group, d.Kind, d.UID = text(d.Name), text(d.Group), text(d.Kind), meta.UID(text(string(d.UID)))
+	d.Causes = slices.Clone(d.Causes)
+	for i := range d.Causes {
+		d.Causes[i].Message, d.Causes[i].Field = text(d.Causes[i].Message), text(d.Causes[i].Field)
+	}
+	s.Details = &d
+	return s
 }
 
 // drain is how long a refused body may go on.

@@ -2,6 +2,7 @@ package negotiate
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -15,8 +16,12 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// DefaultMaxYAML is the longest document that is answered as YAML unless an Output says otherwise: 16 MiB of JSON.
-const DefaultMaxYAML = 16 << 20
+// DefaultMaxYAML is the longest document that is answered as YAML unless an Output says otherwise: 5 MiB of JSON, which is
+// any one object, or a short list.
+const DefaultMaxYAML = 5 << 20
+
+// quickYAML is the longest document, in bytes of JSON, that is made YAML whatever else is going on.
+const quickYAML = 64 << 10
 
 // Output writes the answers of one server. Its zero value compresses nothing; it may be used by many requests at once and
 // must not be copied after its first use.
@@ -28,11 +33,15 @@ type Output struct {
 	// has 128 KiB (GZIP-05).
 	Threshold int
 
-	// MaxYAML is the longest document, in bytes of JSON, that is answered as YAML: it must be held in memory several times
-	// over. Zero means DefaultMaxYAML.
+	// MaxYAML is the longest document, in bytes of JSON, that is answered as YAML. Making it YAML takes a hundred times its
+	// size in memory if it consists of many small members, so that long ones are made one at a time. Zero means
+	// DefaultMaxYAML.
 	MaxYAML int
 
 	compressors sync.Pool // of *gzip.Writer
+
+	yamlOnce sync.Once
+	yamlTurn chan struct{} // holds a token while a long document is being made YAML
 }
 
 // Write answers r with one JSON document in the agreed form. The document must be valid; it is not kept. The error is a
@@ -113,9 +122,9 @@ func (a *Answer) Close() error {
 		a.start()
 		return nil
 	case a.form.MediaType == YAML:
-		document, err := yaml.FromJSON(a.held.Bytes())
+		document, err := a.toYAML()
 		if err != nil {
-			return status.Internal(fmt.Errorf("writing an answer as YAML: %w", err))
+			return err
 		}
 		return a.sendWhole(document)
 	case a.form.Pretty:
@@ -130,6 +139,33 @@ func (a *Answer) Close() error {
 		return a.sendPlain(a.held.Bytes())
 	}
 	return nil
+}
+
+// toYAML makes YAML of what was held back. The error is a *status.Error, 504 when the request ends before it has its turn.
+func (a *Answer) toYAML() ([]byte, error) {
+	if a.held.Len() > quickYAML {
+		release, err := a.output.takeYAMLTurn(a.request.Context())
+		if err != nil {
+			return nil, status.From(err)
+		}
+		defer release()
+	}
+	document, err := yaml.FromJSON(a.held.Bytes())
+	if err != nil {
+		return nil, status.Internal(fmt.Errorf("writing an answer as YAML: %w", err))
+	}
+	return document, nil
+}
+
+// takeYAMLTurn waits until no long document is being made YAML, or for the end of ctx.
+func (o *Output) takeYAMLTurn(ctx context.Context) (release func(), err error) {
+	o.yamlOnce.Do(func() { o.yamlTurn = make(chan struct{}, 1) })
+	select {
+	case o.yamlTurn <- struct{}{}:
+		return func() { <-o.yamlTurn }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // Abort releases what the answer holds. After Started, the caller must break the connection off, so that the client does

@@ -13,6 +13,7 @@ import (
 	"net/http/httptrace"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -161,6 +162,31 @@ func TestYAMLAnswerIsBounded(t *testing.T) {
 	require.True(t, status.IsNotAcceptable(err), "%v", err)
 	require.False(t, a.Started())
 	a.Abort()
+}
+
+// Making YAML of a long document costs so much memory that a few requests at once would be the end of the server (LIM-15).
+func TestLIM_15_LongYAMLAnswersOneAtATime(t *testing.T) {
+	out := new(Output)
+	long := []byte(`{"text":"` + strings.Repeat("x", quickYAML) + `"}`)
+	release, err := out.takeYAMLTurn(t.Context()) // somebody else is at it
+	require.NoError(t, err)
+
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	w := httptest.NewRecorder()
+	err = out.Write(w, asked("application/yaml").WithContext(ctx), Result{MediaType: YAML}, http.StatusOK, long)
+	require.True(t, status.IsTimeout(err), "%v", err)
+	require.Empty(t, w.Body.String(), "something was sent all the same")
+
+	require.NoError(t, out.Write(w, asked("application/yaml"), Result{MediaType: YAML}, http.StatusOK, []byte(document)))
+	require.Equal(t, "kind: Widget\nspec:\n  size: 1\n", w.Body.String(), "short ones do not wait")
+
+	release()
+	for range 2 { // each gives the turn back
+		w = httptest.NewRecorder()
+		require.NoError(t, out.Write(w, asked("application/yaml"), Result{MediaType: YAML}, http.StatusOK, long))
+		require.Equal(t, "text: "+strings.Repeat("x", quickYAML)+"\n", w.Body.String())
+	}
 }
 
 func TestQUERY_21_PrettyAnswer(t *testing.T) {
@@ -317,6 +343,22 @@ func TestERR_19_ErrorsAreStatusDocuments(t *testing.T) {
 	require.Empty(t, w.Header().Get("Etag"))
 	require.JSONEq(t, `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"widgets.example.dev \"x\" not found","reason":"NotFound",
 		"details":{"name":"x","group":"example.dev","kind":"widgets"},"code":404}`, w.Body.String())
+}
+
+// An error of the client stays one when it quotes what is not UTF-8, such as a name cut in the middle of a character.
+func TestERR_19_TextThatIsNotUTF8(t *testing.T) {
+	const half = "a\xc3"
+	err := status.Invalid(meta.GroupKind{Kind: half}, half, []status.FieldError{{Type: meta.CauseFieldValueInvalid, Field: half, Detail: half}})
+	before := err.Status()
+	w := httptest.NewRecorder()
+	WriteError(w, asked(), err)
+	require.Equal(t, http.StatusUnprocessableEntity, w.Code)
+	s := failureOf(t, w)
+	require.Equal(t, meta.ReasonInvalid, s.Reason)
+	require.Equal(t, "a\uFFFD", s.Details.Name)
+	require.Equal(t, "a\uFFFD", s.Details.Causes[0].Field)
+	require.Contains(t, s.Message, "a\uFFFD")
+	require.Equal(t, before, err.Status(), "the error itself was changed")
 }
 
 func TestERR_19_Forms(t *testing.T) {
