@@ -16,10 +16,10 @@ import (
 // Namespace is a place for names, of the core group (NS-01).
 type Namespace struct {
 	meta.TypeMeta   `json:",inline"`
-	meta.ObjectMeta `json:"metadata,omitzero" protobuf:"bytes,1,opt,name=metadata"`
+	meta.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
 
-	Spec   NamespaceSpec   `json:"spec,omitzero" protobuf:"bytes,2,opt,name=spec" doc:"How the namespace is kept."`
-	Status NamespaceStatus `json:"status,omitzero" protobuf:"bytes,3,opt,name=status" doc:"Where the namespace is in its life. Read-only."`
+	Spec   NamespaceSpec   `json:"spec,omitempty" protobuf:"bytes,2,opt,name=spec" doc:"How the namespace is kept."`
+	Status NamespaceStatus `json:"status,omitempty" protobuf:"bytes,3,opt,name=status" doc:"Where the namespace is in its life. Read-only."`
 }
 
 // NamespaceSpec holds what keeps a namespace.
@@ -37,7 +37,7 @@ type NamespaceStatus struct {
 type NamespaceCondition struct {
 	Type               string    `json:"type" protobuf:"bytes,1,opt,name=type" doc:"Such as NamespaceContentRemaining."`
 	Status             string    `json:"status" protobuf:"bytes,2,opt,name=status" doc:"True, False or Unknown."`
-	LastTransitionTime meta.Time `json:"lastTransitionTime,omitzero" protobuf:"bytes,4,opt,name=lastTransitionTime" doc:"When the status last changed."`
+	LastTransitionTime meta.Time `json:"lastTransitionTime,omitempty" protobuf:"bytes,4,opt,name=lastTransitionTime" doc:"When the status last changed."`
 	Reason             string    `json:"reason,omitempty" protobuf:"bytes,5,opt,name=reason" doc:"One word for programs."`
 	Message            string    `json:"message,omitempty" protobuf:"bytes,6,opt,name=message" doc:"A sentence for people."`
 }

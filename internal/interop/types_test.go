@@ -57,6 +57,7 @@ var pairs = []mirror{
 	pair[meta.APIResource, metav1.APIResource]("APIResource"),
 	pair[meta.APIResourceList, metav1.APIResourceList]("APIResourceList"),
 	pair[kinds.Namespace, corev1.Namespace]("Namespace"),
+	pair[kinds.NamespaceCondition, corev1.NamespaceCondition]("NamespaceCondition"),
 	pair[kinds.CoreEvent, corev1.Event]("core Event"),
 	pair[kinds.Event, eventsv1.Event]("Event"),
 	pair[kinds.Lease, coordinationv1.Lease]("Lease"),
@@ -96,6 +97,19 @@ func TestMETA_JSONIsThatOfApimachinery(t *testing.T) {
 				require.NoError(t, err)
 				requireSame(t, text, again)
 			}
+		})
+	}
+}
+
+// So do objects with nothing in them: which empty fields are written is part of the form.
+func TestMETA_EmptyJSONIsThatOfApimachinery(t *testing.T) {
+	for _, p := range pairs {
+		t.Run(p.name, func(t *testing.T) {
+			want, err := plainJSON(reflect.New(p.theirs).Interface())
+			require.NoError(t, err)
+			got, err := kwjson.Marshal(reflect.New(p.ours).Interface())
+			require.NoError(t, err)
+			requireSame(t, want, got)
 		})
 	}
 }
