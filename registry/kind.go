@@ -38,6 +38,7 @@ type Kind[T any] struct {
 
 	Subresources []Subresource    // in addition to status
 	Columns      []openapi.Column // default: Name, the fields with a column tag, Age; without such fields Name and Created At
+	NoTable      bool             // see Resource.NoTable
 	NameRule     func(name string) string
 	Writes       WriteRules
 	Deletion     Deletion
@@ -97,6 +98,7 @@ func (k Kind[T]) describe() (*Resource, error) {
 		StorageName:   k.StorageName,
 		Schema:        schema,
 		Columns:       k.Columns,
+		NoTable:       k.NoTable,
 		Selectable:    schema.SelectableFields(),
 		NameRule:      k.NameRule,
 		Writes:        k.Writes,

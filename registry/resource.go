@@ -103,6 +103,10 @@ type Resource struct {
 	Columns    []openapi.Column // of tables; none means Name and Created At (TABLE-05)
 	Selectable []string         // field paths usable in field selectors besides metadata.name and metadata.namespace
 
+	// NoTable leaves tables out of what clients can ask for: who accepts nothing else is answered 406, and who names a second
+	// form gets that (TABLE-06).
+	NoTable bool
+
 	// Computed gives selectable fields that are no single field of the object their values, by their names in Selectable.
 	// The functions are given the stored form, also where a read asks for another one.
 	Computed map[string]func(Tree) string

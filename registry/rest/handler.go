@@ -173,7 +173,8 @@ func (c *call) collection() registry.Target {
 // offer says in which forms an answer about stored objects can be given.
 func (c *call) offer() negotiate.Offer {
 	return negotiate.Offer{
-		GroupDomain: c.engine.GroupDomain(), Table: true, Metadata: true, Protobuf: c.served.Resource.Protobuf != nil,
+		GroupDomain: c.engine.GroupDomain(), Table: !c.served.Resource.NoTable, Metadata: true,
+		Protobuf: c.served.Resource.Protobuf != nil,
 	}
 }
 
