@@ -82,6 +82,7 @@ var house = [...][]room{
 	},
 	9: {
 		{path: "apitest", why: "an API server inside a test of the people who use us"},
+		{path: "internal/conformance", std: true, tests: true, why: "each requirement on the protocol, over HTTP, on every backend"},
 		{path: "examples", std: true, why: "says which programs there are"},
 		{path: "examples/*", why: "programs to copy from; each compiles, runs and is tested"},
 	},
