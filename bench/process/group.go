@@ -1,0 +1,85 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ErrUnknown says that this system does not tell.
+var ErrUnknown = errors.New("this system does not tell")
+
+// Group is some processes that do one job together, such as a server and its store, by their ids.
+type Group []int
+
+// ParseGroup reads ids separated by commas. The empty string is no process.
+func ParseGroup(s string) (Group, error) {
+	var g Group
+	for field := range strings.SplitSeq(s, ",") {
+		if field = strings.TrimSpace(field); field == "" {
+			continue
+		}
+		pid, err := strconv.Atoi(field)
+		if err != nil || pid <= 0 {
+			return nil, fmt.Errorf("%q is no process id", field)
+		}
+		g = append(g, pid)
+	}
+	return g, nil
+}
+
+// CPU returns the processor time that the processes have used, in user and in kernel mode.
+func (g Group) CPU() (time.Duration, error) { return sum(g, cpu) }
+
+// Resident returns how many bytes of memory the processes occupy.
+func (g Group) Resident() (int64, error) { return sum(g, resident) }
+
+// Peak returns the most bytes that the processes have occupied, each at its own time, since ResetPeak or their start. The
+// error is ErrUnknown where the system does not tell.
+func (g Group) Peak() (int64, error) { return sum(g, peak) }
+
+// ResetPeak makes Peak count from now on.
+func (g Group) ResetPeak() error {
+	for _, pid := range g {
+		if err := resetPeak(pid); err != nil {
+			return fmt.Errorf("process %d: %w", pid, err)
+		}
+	}
+	return nil
+}
+
+func sum[N int64 | time.Duration](g Group, of func(pid int) (N, error)) (N, error) {
+	var total N
+	for _, pid := range g {
+		n, err := of(pid)
+		if err != nil {
+			return 0, fmt.Errorf("process %d: %w", pid, err)
+		}
+		total += n
+	}
+	return total, nil
+}
+
+// parseElapsed reads processor time as ps writes it: [days-][hours:]minutes:seconds[.hundredths].
+func parseElapsed(s string) (time.Duration, error) {
+	var total float64
+	rest := strings.TrimSpace(s)
+	if days, after, ok := strings.Cut(rest, "-"); ok {
+		n, err := strconv.Atoi(days)
+		if err != nil {
+			return 0, fmt.Errorf("processor time %q: %w", s, err)
+		}
+		total, rest = float64(n)*24*3600, after
+	}
+	var clock float64
+	for part := range strings.SplitSeq(rest, ":") {
+		n, err := strconv.ParseFloat(part, 64)
+		if err != nil {
+			return 0, fmt.Errorf("processor time %q: %w", s, err)
+		}
+		clock = clock*60 + n
+	}
+	return time.Duration((total + clock) * float64(time.Second)), nil
+}
