@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/kindwright/kindwright/meta"
-	"github.com/kindwright/kindwright/openapi"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
 )
@@ -88,9 +87,7 @@ func StrictEventRules() EventOption { return func(e *events) { e.rules.strict = 
 // wrong; what was wrong before, because the event came through the core group, stays. Events written through the core
 // group may be as bare as recorders of old have made them.
 //
-// Tables show one field in a column. So the column Last Seen is empty for events that have no lastTimestamp, those of
-// recorders that report through events.{domain}/v1; Age is there for all. Kind and Object are two columns, where kubectl
-// prints pod/web for events that it lays out itself.
+// Tables show when an event was last seen and how often, whichever field of whichever recorder tells.
 func Events(opts ...EventOption) registry.Definition {
 	e := &events{ttl: DefaultEventTTL}
 	for _, o := range opts {
@@ -134,14 +131,20 @@ func (e *events) kind(env registry.Env) registry.Kind[Event] {
 	writes := registry.WriteRules{CreateOnUpdate: true, NoGeneration: true, TTL: e.ttl}
 	return registry.Kind[Event]{
 		Group: "events." + env.GroupDomain, Version: "v1", Plural: "events", ShortNames: []string{"ev"},
-		Writes:         writes,
-		Columns:        eventColumns("regarding", "note", "deprecatedSource", "deprecatedFirstTimestamp", "deprecatedLastTimestamp", "deprecatedCount"),
+		Writes: writes,
+		Columns: eventNames{
+			object: "regarding", message: "note", source: "deprecatedSource", reporter: "reportingController",
+			first: "deprecatedFirstTimestamp", last: "deprecatedLastTimestamp", count: "deprecatedCount",
+		}.columns(),
 		Validate:       func(_ context.Context, obj *Event, f *status.Fields) { e.rules.create(obj, f) },
 		ValidateUpdate: func(_ context.Context, obj, old *Event, f *status.Fields) { e.rules.update(obj, old, f) },
 		Also: []registry.Form{registry.As(registry.Kind[CoreEvent]{
 			Version: "v1", Plural: "events", Name: "Event", ShortNames: []string{"ev"},
-			Writes:         writes,
-			Columns:        eventColumns("involvedObject", "message", "source", "firstTimestamp", "lastTimestamp", "count"),
+			Writes: writes,
+			Columns: eventNames{
+				object: "involvedObject", message: "message", source: "source", reporter: "reportingComponent",
+				first: "firstTimestamp", last: "lastTimestamp", count: "count",
+			}.columns(),
 			Validate:       func(_ context.Context, obj *CoreEvent, f *status.Fields) { e.rules.createCore(obj, f) },
 			ValidateUpdate: func(_ context.Context, obj, old *CoreEvent, f *status.Fields) { e.rules.updateCore(obj, old, f) },
 		}, (*CoreEvent).event, (*Event).core, fields)},
@@ -166,24 +169,6 @@ func eventSource(t registry.Tree) string {
 	}
 	controller, _ := t["reportingController"].(string)
 	return controller
-}
-
-func eventColumns(object, message, source, first, last, count string) []openapi.Column {
-	return []openapi.Column{
-		{Name: "Last Seen", Type: "date", Description: "When the event was last seen, by the clock of an older recorder.", Path: []string{last}},
-		{Name: "Age", Type: "date", Description: "How long the event has been stored.", Path: []string{"metadata", "creationTimestamp"}},
-		{Name: "Type", Type: "string", Description: "Normal or Warning.", Path: []string{"type"}},
-		{Name: "Reason", Type: "string", Description: "Why.", Path: []string{"reason"}},
-		{Name: "Kind", Type: "string", Description: "The kind of the object the event is about.", Path: []string{object, "kind"}},
-		{Name: "Object", Type: "string", Description: "The name of the object the event is about.", Path: []string{object, "name"}},
-		{Name: "Message", Type: "string", Description: "What happened.", Path: []string{message}},
-		{Name: "Subobject", Type: "string", Priority: 1, Description: "The part of the object.", Path: []string{object, "fieldPath"}},
-		{Name: "Source", Type: "string", Priority: 1, Description: "The component that reports.", Path: []string{source, "component"}},
-		{Name: "Event Time", Type: "date", Priority: 1, Description: "When the event was first seen, by the clock of its recorder.", Path: []string{"eventTime"}},
-		{Name: "First Seen", Type: "date", Priority: 1, Description: "When the event was first seen, by the clock of an older recorder.", Path: []string{first}},
-		{Name: "Count", Type: "integer", Priority: 1, Description: "How often the event was seen.", Path: []string{count}},
-		{Name: "Name", Type: "string", Format: "name", Priority: 1, Description: "The name of the event.", Path: []string{"metadata", "name"}},
-	}
 }
 
 // resetEvent takes out what says nothing. Clients with Go types, and all that speak protobuf, send fields that are empty in

@@ -489,27 +489,40 @@ func TestEVT_36_37_WatchesShowTheirForm(t *testing.T) {
 	})
 }
 
+// The columns are those of kube-apiserver, and every cell has a value whichever recorder wrote the event.
 func TestEventsAsTables(t *testing.T) {
-	h := serve(t, memory.New(), nil)
-	h.must(201, "POST", eventsPath, newEvent)
-	h.must(201, "POST", coreEventsPath, coreEvent)
+	now := time.Date(2024, 5, 1, 11, 0, 0, 0, time.UTC)
+	h := serve(t, memory.New(), nil, kindwright.WithNow(func() time.Time { return now }))
+	h.must(201, "POST", eventsPath, renamed(t, newEvent, "a-single"))
+	h.must(201, "POST", eventsPath, merged(t, renamed(t, newEvent, "b-series"), `{
+		"series":{"count":7,"lastObservedTime":"2024-05-01T10:58:30.000001Z"},"deprecatedCount":2,"deprecatedLastTimestamp":"2024-05-01T10:30:00Z","note":" two\n"}`))
+	h.must(201, "POST", eventsPath, merged(t, renamed(t, newEvent, "c-bare-series"), `{"series":{"count":3},"regarding":{"kind":"Node"},"reportingInstance":"x"}`))
+	h.must(201, "POST", coreEventsPath, renamed(t, coreEvent, "d-old"))
+	h.must(201, "POST", coreEventsPath, merged(t, renamed(t, coreEvent, "e-older"), `{"lastTimestamp":null,"count":null,"source":{"component":"kubelet"}}`))
+	h.must(201, "POST", coreEventsPath, merged(t, renamed(t, coreEvent, "f-nothing"), `{"firstTimestamp":null,"lastTimestamp":null,"count":null,"source":null,"involvedObject":null,"message":null}`))
 	for _, path := range []string{eventsPath, coreEventsPath} {
 		out := h.must(200, "GET", path, "", "Accept", "application/json;as=Table;v=v1;g=meta.k8s.io")
-		var names []any
+		var usual, wide []any
 		for _, c := range out["columnDefinitions"].([]any) {
 			if at(c, "priority") == 0.0 {
-				names = append(names, at(c, "name"))
+				usual = append(usual, at(c, "name"))
 			}
+			wide = append(wide, at(c, "name"))
 		}
-		require.Equal(t, []any{"Last Seen", "Age", "Type", "Reason", "Kind", "Object", "Message"}, names)
-		rows := out["rows"].([]any)
-		cells := at(rows[0], "cells").([]any)
-		require.Nil(t, cells[0], "new events have no lastTimestamp")
-		require.Equal(t, []any{"Normal", "Pulled", "Pod", "web", "an image", "spec.containers{web}"}, cells[2:8])
-		cells = at(rows[1], "cells").([]any)
-		require.NotNil(t, cells[0])
-		require.Equal(t, []any{"Normal", "Started", "Pod", "web", "a container", nil, "kubelet"}, cells[2:9])
-		require.Equal(t, []any{3.0, "web.2b"}, cells[11:])
+		require.Equal(t, []any{"Last Seen", "Type", "Reason", "Object", "Message"}, usual)
+		require.Equal(t, []any{"Last Seen", "Type", "Reason", "Object", "Subobject", "Source", "Message", "First Seen", "Count", "Name"}, wide)
+		var rows [][]any
+		for _, r := range out["rows"].([]any) {
+			rows = append(rows, at(r, "cells").([]any))
+		}
+		require.Equal(t, [][]any{
+			{"59m", "Normal", "Pulled", "pod/web", "spec.containers{web}", "example.dev/kubelet, kubelet-1", "an image", "59m", 1.0, "a-single"},
+			{"89s", "Normal", "Pulled", "pod/web", "spec.containers{web}", "example.dev/kubelet, kubelet-1", "two", "59m", 7.0, "b-series"},
+			{"59m", "Normal", "Pulled", "node", nil, "example.dev/kubelet, x", "an image", "59m", 3.0, "c-bare-series"},
+			{"55m", "Normal", "Started", "pod/web", nil, "kubelet, n1", "a container", "60m", 3.0, "d-old"},
+			{"60m", "Normal", "Started", "pod/web", nil, "kubelet", "a container", "60m", 1.0, "e-older"},
+			{"<unknown>", "Normal", "Started", "", nil, "", "", "<unknown>", 1.0, "f-nothing"},
+		}, rows, path)
 	}
 }
 

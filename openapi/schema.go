@@ -3,6 +3,7 @@ package openapi
 import (
 	"slices"
 	"strings"
+	"time"
 )
 
 // Type is the JSON type of a value. The empty Type allows any.
@@ -176,6 +177,12 @@ type Column struct {
 	Name, Type, Format, Description string
 	Priority                        int32
 	Path                            []string // the names that lead to the value
+
+	// Cell, when set, makes the cell of the values at Paths, and Path is not used. A value is what JSON makes of it: nil
+	// where there is none, string, bool, int64, float64, map[string]any or []any; so is the cell. now is the time that ages
+	// are counted from. It is called concurrently, must not change the values, and must be ready for values of every kind.
+	Cell  func(now time.Time, values []any) any
+	Paths [][]string
 }
 
 // Columns returns the fields that are columns, in the order of their declaration. Type is one that tables know: integer,

@@ -309,7 +309,7 @@ eventTime: "2020-01-01T00:00:00.000001Z"
 reportingController: example.dev/tests
 reportingInstance: tests-1
 `), `^event\.events\.k8s\.io/new created$`)
-	k.shows("get events", `^LAST SEEN +.*TYPE +REASON +.*OBJECT +MESSAGE`, `Warning +Broke +.*alpha +It broke\.`, `Normal +Made +.*alpha +It was made\.`)
+	k.shows("get events", `^LAST SEEN +TYPE +REASON +OBJECT +MESSAGE`, `Warning +Broke +widget/alpha +It broke\.`, `Normal +Made +widget/alpha +It was made\.`)
 	k.shows("get events --field-selector type=Warning", `Broke`, `!Made`)
 	k.shows("get events.events.k8s.io -o name", `^event\.events\.k8s\.io/old$`, `^event\.events\.k8s\.io/new$`)
 	k.shows("events", `^LAST SEEN +TYPE +REASON +OBJECT +MESSAGE`, `Warning +Broke +Widget/alpha +It broke\.`, `Normal +Made +Widget/alpha +It was made\.`)

@@ -60,6 +60,22 @@ func appendCell(dst []byte, kind cellKind, value []byte, now time.Time) []byte {
 	return append(dst, "null"...)
 }
 
+// appendMade appends the cell that a function makes of the values found, null where it makes something that is no JSON.
+func appendMade(dst []byte, cell func(time.Time, []any) any, found [][]byte, now time.Time) []byte {
+	values := make([]any, len(found))
+	for i, text := range found {
+		if len(text) > 0 {
+			values[i], _ = json.DecodeTree(text, json.TreeOptions{}) // the text is the server's own
+		}
+	}
+	start := len(dst)
+	dst, err := json.AppendTree(dst, cell(now, values))
+	if err != nil {
+		return append(dst[:start], "null"...)
+	}
+	return dst
+}
+
 func appendInteger(dst, value []byte) []byte {
 	if !bytes.ContainsAny(value, ".eE") {
 		return append(dst, value...)

@@ -3,6 +3,7 @@ package table
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/meta"
@@ -22,26 +23,41 @@ const (
 // Layout is the columns of a kind, ready for use. It is immutable and may be used by many goroutines.
 type Layout struct {
 	definitions []byte // JSON of the column definitions
-	kinds       []cellKind
+	columns     []column
+	slots       int
 	root        *node
+}
+
+// A column is how the cells of one column are made: of the value in one slot, or by a function of the values in several.
+type column struct {
+	kind        cellKind
+	first, last int // the slots of its values, without the last
+	cell        func(now time.Time, values []any) any
 }
 
 // New prepares the columns of a kind (TABLE-07). Without columns there are two: Name and Created At (TABLE-05). A kind whose
 // columns have no name among them, that is none with the format "name", gets one in front.
 func New(columns []openapi.Column) (*Layout, error) {
 	columns = complete(columns)
-	l := &Layout{root: &node{}}
+	l := &Layout{root: &node{}, slots: slotColumns}
 	l.root.at("metadata").slots = []int{slotMetadata}
 	l.root.at("metadata", "resourceVersion").slots = []int{slotVersion}
 	definitions := make([]meta.TableColumnDefinition, len(columns))
 	for i, c := range columns {
-		if c.Name == "" || c.Type == "" || len(c.Path) == 0 {
+		paths := c.Paths
+		if c.Cell == nil {
+			paths = [][]string{c.Path}
+		}
+		if c.Name == "" || c.Type == "" || len(paths) == 0 || slices.ContainsFunc(paths, func(p []string) bool { return len(p) == 0 }) {
 			return nil, fmt.Errorf("column %d %q: name, type and path are required (TABLE-03)", i, c.Name)
 		}
 		definitions[i] = meta.TableColumnDefinition{Name: c.Name, Type: c.Type, Format: c.Format, Description: c.Description, Priority: c.Priority}
-		l.kinds = append(l.kinds, kindOf(c.Type, c.Name))
-		n := l.root.at(c.Path...)
-		n.slots = append(n.slots, slotColumns+i)
+		l.columns = append(l.columns, column{kind: kindOf(c.Type, c.Name), first: l.slots, last: l.slots + len(paths), cell: c.Cell})
+		for _, path := range paths {
+			n := l.root.at(path...)
+			n.slots = append(n.slots, l.slots)
+			l.slots++
+		}
 	}
 	var err error
 	if l.definitions, err = json.Marshal(definitions); err != nil {
@@ -64,5 +80,5 @@ func complete(columns []openapi.Column) []openapi.Column {
 
 // finder returns a finder for the values of the layout.
 func (l *Layout) finder() finder {
-	return finder{found: make([][]byte, slotColumns+len(l.kinds))}
+	return finder{found: make([][]byte, l.slots)}
 }

@@ -409,3 +409,33 @@ func BenchmarkRow(b *testing.B) {
 		}
 	}
 }
+
+// A cell may be made of several values, by a function that sees what is there and what is not.
+func TestTABLE_07_ColumnsMadeByFunctions(t *testing.T) {
+	join := func(_ time.Time, values []any) any { return fmt.Sprintf("%v/%v", values[0], values[1]) }
+	l, err := New([]openapi.Column{
+		{Name: "Name", Type: "string", Format: "name", Path: []string{"metadata", "name"}},
+		{Name: "Joined", Type: "string", Paths: [][]string{{"spec", "a"}, {"spec", "b"}}, Cell: join},
+		{Name: "Age", Type: "string", Paths: [][]string{{"spec"}}, Cell: func(now time.Time, values []any) any {
+			spec, _ := values[0].(map[string]any)
+			n, _ := spec["n"].(int64)
+			return now.Unix() + n
+		}},
+		{Name: "Bad", Type: "string", Paths: [][]string{{"spec"}}, Cell: func(time.Time, []any) any { return struct{}{} }},
+	})
+	require.NoError(t, err)
+	w := l.Writer(Options{Include: meta.IncludeNone, Now: func() time.Time { return time.Unix(40, 0) }})
+	for object, want := range map[string]string{
+		`{"metadata":{"name":"x"},"spec":{"a":"\"q\"","b":[1,2.5],"n":2}}`: `["x","\"q\"/[1 2.5]",42,null]`,
+		`{"metadata":{"name":"x"},"spec":{"b":true}}`:                      `["x","<nil>/true",40,null]`,
+		`{"metadata":{"name":"x"}}`:                                        `["x","<nil>/<nil>",40,null]`,
+	} {
+		out, err := w.AppendObject(nil, []byte(object), false)
+		require.NoError(t, err)
+		require.Contains(t, string(out), `"cells":`+want)
+	}
+	for _, c := range []openapi.Column{{Name: "X", Type: "string", Cell: join}, {Name: "X", Type: "string", Cell: join, Paths: [][]string{{}}}, {Name: "X", Type: "string", Paths: [][]string{{"a"}}}} {
+		_, err := New([]openapi.Column{c})
+		require.ErrorContains(t, err, "path")
+	}
+}

@@ -102,11 +102,15 @@ func (w *Writer) AppendObject(dst, object []byte, definitions bool) ([]byte, err
 func (w *Writer) appendRow(dst, object []byte) []byte {
 	now := w.options.Now()
 	dst = append(dst, `{"cells":[`...)
-	for i, kind := range w.layout.kinds {
+	for i, c := range w.layout.columns {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = appendCell(dst, kind, w.finder.found[slotColumns+i], now)
+		if found := w.finder.found[c.first:c.last]; c.cell != nil {
+			dst = appendMade(dst, c.cell, found, now)
+		} else {
+			dst = appendCell(dst, c.kind, found[0], now)
+		}
 	}
 	dst = append(dst, `],"object":`...)
 	switch w.options.Include {

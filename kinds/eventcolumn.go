@@ -1,0 +1,87 @@
+package kinds
+
+import (
+	"strings"
+	"time"
+
+	"github.com/kindwright/kindwright/internal/table"
+	"github.com/kindwright/kindwright/openapi"
+)
+
+// eventNames are the names that one form of events has for what both forms say.
+type eventNames struct {
+	object, message, source, reporter, first, last, count string
+}
+
+// columns are what `kubectl get events` shows. Recorders of old and of new tell in different fields when and how often an
+// event was seen, and who saw it.
+func (n eventNames) columns() []openapi.Column {
+	eventTime, series := []string{"eventTime"}, []string{"series"}
+	first, last := []string{n.first}, []string{n.last}
+	return []openapi.Column{
+		{Name: "Last Seen", Type: "string", Description: "How long ago the event was last seen.", Paths: [][]string{{"series", "lastObservedTime"}, last, first, eventTime}, Cell: ageOfFirst},
+		{Name: "Type", Type: "string", Description: "Normal or Warning.", Path: []string{"type"}},
+		{Name: "Reason", Type: "string", Description: "Why.", Path: []string{"reason"}},
+		{Name: "Object", Type: "string", Description: "The kind and name of the object the event is about.", Paths: [][]string{{n.object, "kind"}, {n.object, "name"}}, Cell: kindAndName},
+		{Name: "Subobject", Type: "string", Priority: 1, Description: "The part of the object.", Path: []string{n.object, "fieldPath"}},
+		{Name: "Source", Type: "string", Priority: 1, Description: "Who reports, and from where.", Paths: [][]string{{n.source, "component"}, {n.reporter}, {n.source, "host"}, {"reportingInstance"}}, Cell: whoAndWhere},
+		{Name: "Message", Type: "string", Description: "What happened.", Paths: [][]string{{n.message}}, Cell: trimmed},
+		{Name: "First Seen", Type: "string", Priority: 1, Description: "How long ago the event was first seen.", Paths: [][]string{first, eventTime}, Cell: ageOfFirst},
+		{Name: "Count", Type: "integer", Priority: 1, Description: "How often the event was seen.", Paths: [][]string{series, {"series", "count"}, {n.count}}, Cell: timesSeen},
+		{Name: "Name", Type: "string", Format: "name", Priority: 1, Description: "The name of the event.", Path: []string{"metadata", "name"}},
+	}
+}
+
+// firstText returns the first value that is a text and not empty.
+func firstText(values ...any) string {
+	for _, v := range values {
+		if text, _ := v.(string); text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+// ageOfFirst is how long ago the first of some times was that is there.
+func ageOfFirst(now time.Time, values []any) any {
+	text := firstText(values...)
+	if text == "" {
+		return "<unknown>"
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return "<invalid>"
+	}
+	return table.Age(now.Sub(at))
+}
+
+// kindAndName names an object as kubectl does on its command line: pod/web.
+func kindAndName(_ time.Time, values []any) any {
+	kind, name := strings.ToLower(firstText(values[0])), firstText(values[1])
+	if name == "" {
+		return kind
+	}
+	return kind + "/" + name
+}
+
+func whoAndWhere(_ time.Time, values []any) any {
+	who, where := firstText(values[:2]...), firstText(values[2:]...)
+	if where == "" {
+		return who
+	}
+	return who + ", " + where
+}
+
+func trimmed(_ time.Time, values []any) any { return strings.TrimSpace(firstText(values...)) }
+
+// timesSeen is the count of a series, else that of an older recorder; an event without either was seen once.
+func timesSeen(_ time.Time, values []any) any {
+	if series := values[0]; series != nil {
+		count, _ := values[1].(int64)
+		return count
+	}
+	if count, _ := values[2].(int64); count != 0 {
+		return count
+	}
+	return int64(1)
+}
