@@ -1,0 +1,161 @@
+package apply
+
+import (
+	"slices"
+	"strconv"
+
+	"sigs.k8s.io/structured-merge-diff/v4/schema"
+	"sigs.k8s.io/structured-merge-diff/v4/typed"
+
+	"github.com/kindwright/kindwright/openapi"
+)
+
+// The names of the types that stand for what a schema leaves open. structured-merge-diff knows the first two by these
+// names: it does not follow changes of a schema into them.
+const (
+	deducedName = "__untyped_deduced_" // maps merge by field, lists are one value
+	atomicName  = "__untyped_atomic_"  // everything is one value
+	rootName    = "0"
+)
+
+// mergeType describes the objects of one version to structured-merge-diff. The schema in it is complete before it is
+// shared: its maps are filled on first use, and a first use by two at once would be a race.
+func mergeType(root *openapi.Schema) typed.ParseableType {
+	c := converter{done: map[*openapi.Schema]schema.TypeRef{}, schema: &schema.Schema{}}
+	atom := c.atom(root)
+	if atom.Map == nil {
+		atom = schema.Atom{Map: &schema.Map{ElementType: named(deducedName)}}
+	}
+	c.schema.Types = append(c.schema.Types,
+		schema.TypeDef{Name: rootName, Atom: atom},
+		schema.TypeDef{Name: deducedName, Atom: open(deducedName, schema.Separable)},
+		schema.TypeDef{Name: atomicName, Atom: open(atomicName, schema.Atomic)})
+	c.warm()
+	return typed.ParseableType{Schema: c.schema, TypeRef: named(rootName)}
+}
+
+// open is the type of values about which nothing is known.
+func open(element string, maps schema.ElementRelationship) schema.Atom {
+	untyped := schema.Untyped
+	return schema.Atom{
+		Scalar: &untyped,
+		List:   &schema.List{ElementType: named(atomicName), ElementRelationship: schema.Atomic},
+		Map:    &schema.Map{ElementType: named(element), ElementRelationship: maps},
+	}
+}
+
+func named(name string) schema.TypeRef { return schema.TypeRef{NamedType: &name} }
+
+// converter makes the merge schema of an object. Maps and lists become named types, so that structured-merge-diff, which
+// compares types on its way, has to compare no more than names.
+type converter struct {
+	schema *schema.Schema
+	done   map[*openapi.Schema]schema.TypeRef
+}
+
+func (c *converter) ref(s *openapi.Schema) schema.TypeRef {
+	if s == nil {
+		return named(deducedName)
+	}
+	if ref, ok := c.done[s]; ok {
+		return ref
+	}
+	atom := c.atom(s)
+	ref := schema.TypeRef{Inlined: atom}
+	if atom.List != nil || atom.Map != nil {
+		name := strconv.Itoa(len(c.schema.Types) + 1)
+		c.schema.Types = append(c.schema.Types, schema.TypeDef{Name: name, Atom: atom})
+		ref = named(name)
+	}
+	c.done[s] = ref
+	return ref
+}
+
+func (c *converter) atom(s *openapi.Schema) schema.Atom {
+	scalar := schema.Untyped
+	switch {
+	case s.IntOrString, s.OrNumber:
+		return schema.Atom{Scalar: &scalar}
+	case s.Type == openapi.Object:
+		return schema.Atom{Map: c.object(s)}
+	case s.Type == openapi.Array:
+		return schema.Atom{List: c.list(s)}
+	case s.Type == "":
+		return schema.Atom{Scalar: &scalar, List: c.list(s), Map: c.object(s)}
+	case s.Type == openapi.Boolean:
+		scalar = schema.Boolean
+	case s.Type == openapi.String && (s.Format == "" || s.Format == "byte"):
+		scalar = schema.String
+	case s.Type == openapi.Integer || s.Type == openapi.Number:
+		scalar = schema.Numeric
+	}
+	return schema.Atom{Scalar: &scalar}
+}
+
+// object describes a map. Fields that the schema does not name are taken as they come, also where the schema allows none:
+// what a request may contain is checked elsewhere, and an object that was stored under another schema must stay readable.
+func (c *converter) object(s *openapi.Schema) *schema.Map {
+	m := &schema.Map{ElementType: c.ref(s.AdditionalProperties)}
+	switch s.MapType {
+	case openapi.MapAtomic:
+		m.ElementRelationship = schema.Atomic
+	case openapi.MapGranular:
+		m.ElementRelationship = schema.Separable
+	}
+	for _, p := range s.Properties {
+		m.Fields = append(m.Fields, schema.StructField{Name: p.Name, Type: c.ref(p.Schema), Default: p.Schema.DefaultValue})
+	}
+	if s.EmbeddedObject {
+		c.embed(s, m)
+	}
+	return m
+}
+
+// embed adds the fields that every object has where a schema says no more than that there is one.
+func (c *converter) embed(s *openapi.Schema, m *schema.Map) {
+	text := schema.String
+	for name, ref := range map[string]func() schema.TypeRef{
+		"apiVersion": func() schema.TypeRef { return schema.TypeRef{Inlined: schema.Atom{Scalar: &text}} },
+		"kind":       func() schema.TypeRef { return schema.TypeRef{Inlined: schema.Atom{Scalar: &text}} },
+		"metadata":   func() schema.TypeRef { return c.ref(openapi.ObjectMeta()) },
+	} {
+		if _, ok := s.Property(name); !ok {
+			m.Fields = append(m.Fields, schema.StructField{Name: name, Type: ref()})
+		}
+	}
+}
+
+// list describes a list. Without a list type it is one value, unless it carries the tags with which older Go types say
+// how strategic merge patch treats it.
+func (c *converter) list(s *openapi.Schema) *schema.List {
+	l := &schema.List{ElementType: named(atomicName), ElementRelationship: schema.Atomic}
+	if s.Items != nil {
+		l.ElementType = c.ref(s.Items)
+	}
+	merges := s.ListType == "" && slices.Contains([]string{"merge", "merge,retainKeys"}, s.PatchStrategy)
+	switch {
+	case s.ListType == openapi.ListMap:
+		l.ElementRelationship, l.Keys = schema.Associative, slices.Clone(s.ListMapKeys)
+	case merges && s.PatchMergeKey != "":
+		l.ElementRelationship, l.Keys = schema.Associative, []string{s.PatchMergeKey}
+	case (merges || s.ListType == openapi.ListSet) && scalarItems(s):
+		l.ElementRelationship = schema.Associative
+	}
+	return l
+}
+
+// scalarItems tells whether the items of a list can be the members of a set: structured-merge-diff has no sets of others.
+func scalarItems(s *openapi.Schema) bool {
+	return s.Items != nil && s.Items.Type != openapi.Object && s.Items.Type != openapi.Array &&
+		(s.Items.Type != "" || s.Items.IntOrString)
+}
+
+// warm makes the indexes that the schema would make on first use.
+func (c *converter) warm() {
+	for _, t := range c.schema.Types {
+		c.schema.FindNamedType(t.Name)
+		if t.Map != nil {
+			t.Map.FindField("")
+		}
+	}
+}
