@@ -95,6 +95,7 @@ type edge struct{ from, to, why string }
 var sameFloor = []edge{
 	{"internal/yaml", "internal/json", "YAML is read by way of JSON, whose door decides about duplicates and numbers"},
 	{"authn", "status", "the middleware answers 401 with a Status document"},
+	{"internal/negotiate", "internal/protobuf", "errors are written in what the client accepts, protobuf among it"},
 	{"admission/*", "admission", "a plugin implements the chain's interface"},
 }
 

@@ -9,8 +9,10 @@
 //     an error as a Status document.
 //   - [WithWarnings] and [Warn] collect the warnings of a request; they leave in the header of whatever answers it.
 //
-// Protobuf is a form that a handler may offer; its bytes are the business of internal/protobuf. There is no CBOR: entries of
-// an Accept list that ask for it are passed over, and alone they are a 406 (PATH-19).
+// Protobuf is a form that a handler may offer, and one that every error may take; its bytes are the business of
+// internal/protobuf. It is called application/vnd.kubernetes.protobuf, by the name that clients know, and on a server with a
+// group domain of its own application/vnd.{domain}.protobuf too; an answer has the name it was asked for by. There is no
+// CBOR: entries of an Accept list that ask for it are passed over, and alone they are a 406 (PATH-19).
 //
 // What it is not for: it does not look into documents. Their syntax is the business of internal/json, their meaning that
 // of package openapi. The media types of patches are in internal/patch, tables in internal/table, which is the one to

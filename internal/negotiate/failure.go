@@ -3,18 +3,21 @@ package negotiate
 import (
 	"errors"
 	"net/http"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/internal/protobuf"
+	"github.com/kindwright/kindwright/internal/request"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
 )
 
 // WriteError answers r with a Status document that tells about err (ERR-19), in the media type that the client accepts,
-// else in JSON. Errors that are not *status.Error are internal ones, whose text stays here; see [status.From]. The header
+// else in JSON. Protobuf is among them whatever the resource is: who asks for it can read a Status. Errors that are not *status.Error are internal ones, whose text stays here; see [status.From]. The header
 // repeats when to try again (ERR-24) and carries the warnings collected so far.
 //
 // What is still to come of the body is waited for half a second at most, and then the connection ends.
@@ -39,7 +42,25 @@ func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 		h.Del(name) // it spoke of the answer that did not come about
 	}
 	leaveUnread(w, r)
-	_ = new(Output).Write(w, r, errorForm(r), failure.Code(), document) // nobody is left to tell
+	form := errorForm(r)
+	if form.MediaType == Protobuf {
+		if message, err := statusMessage(document); err == nil {
+			document = message
+		} else {
+			form = Result{}
+		}
+	}
+	_ = new(Output).Write(w, r, form, failure.Code(), document) // nobody is left to tell
+}
+
+// statusMessage returns the protobuf form of the JSON of a Status. The type is described anew for each: clients that speak
+// protobuf are few, and errors are the smaller part of what they get.
+func statusMessage(document []byte) ([]byte, error) {
+	d, ok, err := protobuf.Describe(reflect.TypeFor[meta.Status]())
+	if err != nil || !ok {
+		return nil, errors.Join(err, errors.New("a Status has no protobuf form"))
+	}
+	return d.AppendObject(nil, "v1", "Status", document)
 }
 
 // readable replaces what is not UTF-8, such as a name that was cut in the middle of a character: what the client did wrong
@@ -73,7 +94,11 @@ func leaveUnread(w http.ResponseWriter, r *http.Request) {
 
 // errorForm is the form of an error. Whether the answer would have been a Table plays no part in it.
 func errorForm(r *http.Request) Result {
-	form, err := Negotiate(r, Offer{anyForm: true})
+	domain := ""
+	if info := request.From(r.Context()); info != nil {
+		domain = info.Query.GroupDomain()
+	}
+	form, err := Negotiate(r, Offer{GroupDomain: domain, Protobuf: true, anyForm: true})
 	if err != nil {
 		return Result{Pretty: pretty(r, false)}
 	}

@@ -26,9 +26,36 @@ func (m MediaType) String() string {
 	case YAML:
 		return "application/yaml"
 	case Protobuf:
-		return "application/vnd.kubernetes.protobuf"
+		return "application/" + kubernetesProtobuf
 	}
 	return "application/json"
+}
+
+// kubernetesProtobuf is the subtype that client-go knows. Every server understands it, whatever its group domain.
+const kubernetesProtobuf = "vnd.kubernetes.protobuf"
+
+// IsProtobuf tells whether a media type, in lower case and without parameters, is one that a server of a group domain
+// calls protobuf: application/vnd.kubernetes.protobuf, and with a domain of its own application/vnd.{domain}.protobuf as
+// well (PATH-19).
+func IsProtobuf(mediaType, groupDomain string) bool {
+	subtype, ok := strings.CutPrefix(mediaType, "application/")
+	if !ok {
+		return false
+	}
+	_, ok = protobufName(subtype, groupDomain)
+	return ok
+}
+
+// protobufName tells whether a subtype is one of those of IsProtobuf, and how an answer names it: "" for the usual name.
+func protobufName(subtype, groupDomain string) (name string, ok bool) {
+	if strings.EqualFold(subtype, kubernetesProtobuf) {
+		return "", true
+	}
+	own := "vnd." + groupDomain + ".protobuf"
+	if groupDomain == "" || groupDomain == request.DefaultGroupDomain || !strings.EqualFold(subtype, own) {
+		return "", false
+	}
+	return "application/" + own, true
 }
 
 // As is the form of an answer: what the parameter "as" of a media type asks for.
@@ -103,7 +130,7 @@ type Offer struct {
 	// JSONOnly takes YAML off the offer.
 	JSONOnly bool
 
-	anyForm bool // whatever is asked for, the answer is an object: an error
+	anyForm bool // whatever is asked for, the answer is a Status: an error
 }
 
 // Result is the form that was agreed on.
@@ -120,6 +147,9 @@ type Result struct {
 
 	// Stream says that the answer is a stream of events.
 	Stream bool
+
+	// Name is the media type by another name than its usual one, as the client asked for it; empty for the usual one.
+	Name string
 }
 
 // APIVersion returns the apiVersion of a document of this form, "" for objects, which have their own.
@@ -136,10 +166,11 @@ func (r Result) ContentType() string {
 	if r.As == APIGroupDiscoveryList {
 		return r.MediaType.String() + ";g=" + r.Group + ";v=" + string(r.Version) + ";as=" + r.As.String()
 	}
+	name := cmp.Or(r.Name, r.MediaType.String())
 	if r.MediaType == Protobuf && r.Stream {
-		return Protobuf.String() + ";stream=watch" // WATCH-35
+		return name + ";stream=watch" // WATCH-35
 	}
-	return r.MediaType.String()
+	return name
 }
 
 // Negotiate chooses the form of the answer to r among what o offers. The entry with the greatest weight wins, among equals
@@ -198,8 +229,11 @@ func (o *Offer) match(m *mediaRange, excluded [2]bool) (Result, bool) {
 	}
 	form, ok := o.form(m)
 	form.MediaType, form.Pretty = mediaType, m.pretty
-	if mediaType == Protobuf && (form.As == Table || form.As == Object && !o.Protobuf) {
-		return Result{}, false
+	if mediaType == Protobuf {
+		if form.As == Table || form.As == Object && !o.Protobuf || o.anyForm && m.as != "" {
+			return Result{}, false
+		}
+		form.Name, _ = protobufName(m.subtype, o.GroupDomain)
 	}
 	return form, ok
 }
@@ -211,7 +245,7 @@ func (o *Offer) mediaType(m *mediaRange, excluded [2]bool) (MediaType, bool) {
 		return JSON, true
 	case m.is("application", "yaml"):
 		return YAML, yaml
-	case m.is("application", "vnd.kubernetes.protobuf"):
+	case strings.EqualFold(m.typ, "application") && o.callsProtobuf(m.subtype):
 		return Protobuf, o.Protobuf || o.Metadata
 	case m.subtype == "*" && (m.typ == "*" || strings.EqualFold(m.typ, "application")):
 		if excluded[JSON] {
@@ -220,6 +254,11 @@ func (o *Offer) mediaType(m *mediaRange, excluded [2]bool) (MediaType, bool) {
 		return JSON, true
 	}
 	return 0, false
+}
+
+func (o *Offer) callsProtobuf(subtype string) bool {
+	_, ok := protobufName(subtype, o.GroupDomain)
+	return ok
 }
 
 // form reads the parameters as, g and v.

@@ -11,12 +11,14 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/http/httptrace"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/kindwright/kindwright/internal/protobuf"
 	"github.com/kindwright/kindwright/internal/request"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
@@ -367,7 +369,16 @@ func TestERR_19_Forms(t *testing.T) {
 		"image/png":                           "application/json",
 		table:                                 "application/json",
 		"application/yaml":                    "application/yaml",
-		"application/vnd.kubernetes.protobuf": "application/json",
+		"application/vnd.kubernetes.protobuf": "application/vnd.kubernetes.protobuf",
+		"application/vnd.kubernetes.protobuf;stream=watch":                                          "application/vnd.kubernetes.protobuf",
+		"application/vnd.kubernetes.protobuf,application/json":                                      "application/vnd.kubernetes.protobuf",
+		"application/json,application/vnd.kubernetes.protobuf":                                      "application/json",
+		"application/vnd.kubernetes.protobuf;q=0.5,application/json":                                "application/json",
+		"application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1":           "application/json",
+		"application/vnd.kubernetes.protobuf;as=Table;g=meta.k8s.io;v=v1,application/yaml":          "application/yaml",
+		"application/vnd.example.dev.protobuf":                                                      "application/json",
+		"application/vnd.k8s.io.protobuf":                                                           "application/json",
+		"application/vnd.kubernetes.protobuf;as=Table;g=meta.k8s.io;v=v1,application/json;as=Table": "application/json",
 	} {
 		w := httptest.NewRecorder()
 		WriteError(w, asked(accept), status.BadRequest("no"))
@@ -404,4 +415,54 @@ func TestPrettyErrorOfARequestThatDidNotParse(t *testing.T) {
 	w := httptest.NewRecorder()
 	WriteError(w, r, status.BadRequest("no"))
 	require.Contains(t, w.Body.String(), "\n  \"kind\": \"Status\"")
+}
+
+func TestERR_19_ProtobufSaysWhatJSONSays(t *testing.T) {
+	d, ok, err := protobuf.Describe(reflect.TypeFor[meta.Status]())
+	require.NoError(t, err)
+	require.True(t, ok)
+	for _, failure := range []error{
+		status.BadRequest("no"), status.TooManyRequests("slow down", 7), errors.New("hunter2"), nil, status.Expired("old").WithContinue("token"),
+		status.Invalid(meta.GroupKind{Group: "g", Kind: "K"}, "n", []status.FieldError{{Type: meta.CauseFieldValueRequired, Field: "spec.a"}}),
+	} {
+		plain, w := httptest.NewRecorder(), httptest.NewRecorder()
+		WriteError(plain, asked(), failure)
+		WriteError(w, asked("application/vnd.kubernetes.protobuf,application/json"), failure)
+		require.Equal(t, plain.Code, w.Code)
+		require.Equal(t, plain.Header().Get("Retry-After"), w.Header().Get("Retry-After"))
+		document, err := d.AppendDocument(nil, w.Body.Bytes(), 1<<20)
+		require.NoError(t, err)
+		require.JSONEq(t, plain.Body.String(), string(document))
+	}
+}
+
+func TestPATH_19_TheNameOfProtobufFollowsTheGroupDomain(t *testing.T) {
+	const usual, own = "application/vnd.kubernetes.protobuf", "application/vnd.example.dev.protobuf"
+	for accept, want := range map[string]string{usual: usual, own: own, own + ",application/json": own, "application/json," + own: "application/json", strings.ToUpper(own): own} {
+		for _, watch := range []bool{false, true} {
+			form, err := Negotiate(asked(accept), Offer{GroupDomain: "example.dev", Protobuf: true, Watch: watch})
+			require.NoError(t, err)
+			if watch && want != "application/json" {
+				require.Equal(t, want+";stream=watch", form.ContentType())
+			} else {
+				require.Equal(t, want, form.ContentType())
+			}
+		}
+	}
+	for _, domain := range []string{"", "k8s.io", "example.com"} {
+		_, err := Negotiate(asked(own), Offer{GroupDomain: domain, Protobuf: true})
+		require.Equal(t, meta.ReasonNotAcceptable, status.ReasonOf(err))
+		require.True(t, IsProtobuf(usual, domain))
+		require.False(t, IsProtobuf(own, domain))
+		require.False(t, IsProtobuf("text/vnd.kubernetes.protobuf", domain))
+	}
+	require.True(t, IsProtobuf(own, "example.dev"))
+	require.False(t, IsProtobuf("application/vnd.k8s.io.protobuf", "k8s.io"))
+
+	r := asked(own)
+	info, err := request.NewParser("", "example.dev").Parse(r)
+	require.NoError(t, err)
+	w := httptest.NewRecorder()
+	WriteError(w, r.WithContext(request.With(r.Context(), info)), status.BadRequest("no"))
+	require.Equal(t, own, w.Header().Get("Content-Type"))
 }

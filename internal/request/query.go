@@ -1,6 +1,7 @@
 package request
 
 import (
+	"cmp"
 	"net/url"
 	"time"
 
@@ -84,3 +85,6 @@ type Query struct {
 	// groupDomain names the group of the options' kinds in validation errors.
 	groupDomain string
 }
+
+// GroupDomain is the domain of the server's own API groups.
+func (q Query) GroupDomain() string { return cmp.Or(q.groupDomain, DefaultGroupDomain) }

@@ -138,11 +138,7 @@ func (q Query) invalid(kind string, f *status.Fields) error {
 	if f.Len() == 0 {
 		return nil
 	}
-	domain := q.groupDomain
-	if domain == "" {
-		domain = DefaultGroupDomain
-	}
-	return status.Invalid(meta.GroupKind{Group: "meta." + domain, Kind: kind}, "", f.Errors())
+	return status.Invalid(meta.GroupKind{Group: "meta." + q.GroupDomain(), Kind: kind}, "", f.Errors())
 }
 
 // Pretty reports whether the answer is to be indented (QUERY-21): as the parameter says, and without it for the user

@@ -141,5 +141,5 @@ func (c *call) isProtobuf() bool {
 		return false
 	}
 	mediaType, ok := negotiate.ContentType(fields[0])
-	return ok && mediaType == protobuf.MediaType
+	return ok && negotiate.IsProtobuf(mediaType, c.engine.GroupDomain())
 }
