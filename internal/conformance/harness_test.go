@@ -77,9 +77,15 @@ type server struct {
 // start starts a server over the store; it ends with the test, or with stop before that.
 func start(t *testing.T, open func() storage.Backend, opts ...kindwright.Option) *server {
 	t.Helper()
+	return startWith(t, open, nil, opts...)
+}
+
+// startWith is start with options for the built-in kinds.
+func startWith(t *testing.T, open func() storage.Backend, of []kinds.ControlPlaneOption, opts ...kindwright.Option) *server {
+	t.Helper()
 	backend := open()
 	base := []kindwright.Option{
-		kindwright.Serve(widgets(), zones(), gauges(), slates(), kinds.ControlPlane()),
+		kindwright.Serve(widgets(), zones(), gauges(), slates(), kinds.ControlPlane(of...)),
 		kindwright.Authenticate(byHeader),
 	}
 	api, err := kindwright.New(backend, append(base, opts...)...)
@@ -430,6 +436,16 @@ func (w *stream) expect(kind, name string) *event {
 	require.Equal(w.t, kind, e.kind, "%s", e.line)
 	require.Equal(w.t, name, e.name(), "%s", e.line)
 	return e
+}
+
+// change returns the next event that is no bookmark.
+func (w *stream) change() *event {
+	w.t.Helper()
+	for {
+		if e := w.next(); e.kind != "BOOKMARK" {
+			return e
+		}
+	}
 }
 
 // quiet requires that nothing is sent for a time, and that the watch goes on.
