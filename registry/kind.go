@@ -105,6 +105,8 @@ func (k Kind[T]) describe() (*Resource, error) {
 		Deletion:      k.Deletion,
 		Subresources:  k.Subresources,
 		Hooks:         k.hooks(),
+
+		StrategicMerge: true,
 	}
 	if r.Protobuf, _, err = protobuf.Describe(typ); err != nil {
 		return nil, fmt.Errorf("kind of Go type %s: %w", typ, err)

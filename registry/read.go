@@ -24,7 +24,7 @@ func (e *Engine) Get(ctx context.Context, t Target, lr ListRequest) (*watch.Entr
 		return nil, err
 	}
 	r := served.Resource
-	if r.Virtual != nil || t.Name == "" || sub != nil && !contains(sub.Verbs, "get") {
+	if r.Virtual != nil || t.Name == "" || sub != nil && !slices.Contains(sub.Verbs, "get") {
 		return nil, status.MethodNotAllowed(r.GroupResource(), "get")
 	}
 	if err := e.reach(ctx, served, lr); err != nil {
@@ -207,8 +207,12 @@ type selection struct {
 
 // after walks the selection behind a storage key, "" for all of it.
 func (s selection) after(key string) iter.Seq[*watch.Entry] {
+	walk := s.snap.Ascend(s.filter.KeyPrefix(s.storageName), key)
+	if s.filter.Whole() {
+		return walk
+	}
 	return func(yield func(*watch.Entry) bool) {
-		for entry := range s.snap.Ascend(s.filter.KeyPrefix(s.storageName), key) {
+		for entry := range walk {
 			if s.filter.Matches(entry) && !yield(entry) {
 				return
 			}

@@ -34,10 +34,11 @@ type WriteOptions struct {
 // PatchType is the media type of a patch.
 type PatchType = patch.Type
 
-// The patches that are understood today.
+// The patches that are understood.
 const (
-	JSONPatch  = patch.JSONPatch  // RFC 6902 (PATCH-06)
-	MergePatch = patch.MergePatch // RFC 7386 (PATCH-08)
+	JSONPatch           = patch.JSONPatch           // RFC 6902 (PATCH-06)
+	MergePatch          = patch.MergePatch          // RFC 7386 (PATCH-08)
+	StrategicMergePatch = patch.StrategicMergePatch // of Kubernetes (PATCH-09)
 )
 
 // PatchRequest is the body of a patch and what kind it is.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kindwright/kindwright/internal/patch"
 	"github.com/kindwright/kindwright/internal/protobuf"
 	"github.com/kindwright/kindwright/internal/table"
 	"github.com/kindwright/kindwright/meta"
@@ -130,6 +131,10 @@ type Resource struct {
 	// stored (MODEL-21). All fields about stored objects are unused then.
 	Virtual func(ctx context.Context, t Tree) (Tree, error)
 
+	// StrategicMerge serves strategic merge patches, for kinds whose schema says how lists merge. Kinds made from Go structs
+	// have it; kinds known by a document alone do not (PATCH-09, PATCH-10).
+	StrategicMerge bool
+
 	// Protobuf is how the objects are written as protobuf messages; nil serves the kind as JSON and YAML alone.
 	Protobuf *protobuf.Descriptor
 
@@ -171,6 +176,15 @@ func (r *Resource) Verbs() []string {
 		return []string{"create"}
 	}
 	return []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
+}
+
+// Patches returns the kinds of patches that are taken (PATCH-05 to PATCH-10).
+func (r *Resource) Patches() []patch.Type {
+	types := []patch.Type{patch.JSONPatch, patch.MergePatch}
+	if r.StrategicMerge {
+		types = append(types, patch.StrategicMergePatch)
+	}
+	return types
 }
 
 // Subresource returns the subresource of that name.

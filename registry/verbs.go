@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"slices"
 
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/internal/json"
@@ -59,16 +60,23 @@ func (e *Engine) Patch(ctx context.Context, t Target, p PatchRequest, o WriteOpt
 	if err != nil {
 		return nil, err
 	}
+	if types := base.resource().Patches(); !slices.Contains(types, p.Type) {
+		names := make([]string, len(types))
+		for i, t := range types {
+			names[i] = string(t)
+		}
+		return nil, status.UnsupportedMediaType(names)
+	}
 	base.patching = true
 	base.compute = func(w *write) (Tree, error) {
 		o := patch.Options{Kind: w.resource().GroupKind(), Name: w.target.Name, Duplicates: w.duplicate}
 		switch p.Type {
 		case patch.JSONPatch:
 			return patch.JSON(w.oldTree, p.Body, o)
-		case patch.MergePatch:
-			return patch.Merge(w.oldTree, p.Body, o)
+		case patch.StrategicMergePatch:
+			return patch.Strategic(w.oldTree, p.Body, w.resource().Schema, o)
 		}
-		return nil, status.UnsupportedMediaType([]string{string(patch.JSONPatch), string(patch.MergePatch)})
+		return patch.Merge(w.oldTree, p.Body, o)
 	}
 	return walk(ctx, func() *write { w := *base; return &w })
 }
@@ -84,21 +92,12 @@ func (e *Engine) writeTo(ctx context.Context, t Target, verb string, o WriteOpti
 	if sub != nil {
 		allowed = sub.Verbs
 	}
-	if t.Name == "" || !contains(allowed, verb) {
+	if t.Name == "" || !slices.Contains(allowed, verb) {
 		return nil, status.MethodNotAllowed(r.GroupResource(), verb)
 	}
 	w := &write{engine: e, served: served, sub: sub, target: t, opts: o, mayUpdate: true, attempt: new(int)}
 	w.user, _ = authn.UserFrom(ctx)
 	return w, nil
-}
-
-func contains(verbs []string, verb string) bool {
-	for _, v := range verbs {
-		if v == verb {
-			return true
-		}
-	}
-	return false
 }
 
 // operate runs a virtual resource's operation on the body. The document walks the steps that make sense for something that

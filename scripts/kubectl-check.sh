@@ -290,7 +290,7 @@ END
     check "patch --type=merge" 'patched$' -- k patch widget alpha --type=merge -p '{"spec":{"notes":{"made":null,"sold":"there"}}}'
     check "patches have changed it" '^66 \{"new":"yes","sold":"there"\}$' -- k get widget alpha -o 'jsonpath={.spec.size} {.spec.notes}'
     check "patch without a change" 'patched \(no change\)$' -- k patch widget alpha --type=merge -p '{"spec":{"size":66}}'
-    check "patch --type=strategic" 'exit=1' 'not supported|415|UnsupportedMediaType' -- k patch widget alpha --type=strategic -p '{"spec":{"size":1}}'
+    check "patch --type=strategic" 'exit=0' 'patched' -- k patch widget alpha --type=strategic -p '{"spec":{"notes":{"strategic":"yes"}}}'
     check "patch to a wrong value" 'exit=1' 'spec\.size: Invalid value: 0' -- k patch widget alpha --type=merge -p '{"spec":{"size":0}}'
     check "patch of a sealed gadget" 'exit=1' 'immutable' -- k patch gadget two --type=merge -p '{"data":{"a":"3"}}'
 

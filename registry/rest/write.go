@@ -3,7 +3,6 @@ package rest
 import (
 	"context"
 	"net/http"
-	"strings"
 
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/negotiate"
@@ -50,11 +49,7 @@ func (c *call) patch() error {
 	if err := c.info.Query.ValidatePatch(); err != nil {
 		return err
 	}
-	accepted := []patch.Type{patch.JSONPatch, patch.MergePatch}
-	if c.served.Resource.Protobuf != nil {
-		accepted = append(accepted, patch.StrategicMergePatch) // of built-in kinds alone (PATCH-09, PATCH-10)
-	}
-	kind, err := patch.ParseType(c.r.Header.Get("Content-Type"), accepted...)
+	kind, err := patch.ParseType(c.r.Header.Get("Content-Type"), c.served.Resource.Patches()...)
 	if err != nil {
 		return err
 	}
@@ -68,30 +63,8 @@ func (c *call) patch() error {
 		if err != nil {
 			return nil, err
 		}
-		if kind == patch.StrategicMergePatch {
-			if tree, err := json.DecodeTree(body, json.TreeOptions{Duplicates: func(string) {}}); err == nil && !plainMerge(tree) {
-				return nil, status.UnsupportedMediaType(nil).WithMessage("a strategic merge patch may not hold lists or directives here: send a merge patch or a JSON patch")
-			}
-			kind = patch.MergePatch
-		}
 		return c.engine.Patch(ctx, c.target, registry.PatchRequest{Type: kind, Body: body}, c.writeOptions())
 	})
-}
-
-// plainMerge tells whether a strategic merge patch means what a merge patch of the same text means. It does where there are
-// neither lists, which might be merged item by item, nor directives.
-func plainMerge(tree any) bool {
-	switch tree := tree.(type) {
-	case []any:
-		return false
-	case map[string]any:
-		for name, value := range tree {
-			if strings.HasPrefix(name, "$") || !plainMerge(value) {
-				return false
-			}
-		}
-	}
-	return true
 }
 
 // write agrees on the form of the answer before anything is changed, so that nobody is told 406 about a change that

@@ -1,0 +1,291 @@
+package patch
+
+import (
+	"slices"
+
+	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/openapi"
+)
+
+// identify tells items of a list apart: equal texts, same item.
+type identify func(item any) (string, error)
+
+// list merges the items of a patch into a list. patch is nil where the patch has an order for the list, but no items; order
+// is nil where it has no order.
+func (s *strategic) list(original, patch, order []any, schema *openapi.Schema) ([]any, error) {
+	how := strategyOf(schema)
+	var items *openapi.Schema
+	if schema != nil {
+		items = schema.Items
+	}
+	if !how.merges {
+		merged, err := s.replaced(original, patch, items)
+		if err != nil || order == nil {
+			return merged, err
+		}
+		return s.inOrder(merged, patch, order, original, s.identities(how, items))
+	}
+	objects, err := s.hold(original, patch)
+	if err != nil {
+		return nil, err
+	}
+	if !objects {
+		merged, err := s.union(original, patch)
+		if err != nil {
+			return nil, err
+		}
+		return s.inOrder(merged, patch, order, original, itself)
+	}
+	return s.items(original, patch, order, items, s.identities(how, items))
+}
+
+// replaced is a list that does not merge: that of the patch, if it has one, without directives.
+func (s *strategic) replaced(original, patch []any, items *openapi.Schema) ([]any, error) {
+	if patch == nil {
+		return original, nil
+	}
+	out := make([]any, 0, len(patch))
+	for _, item := range patch {
+		object, ok := item.(map[string]any)
+		if !ok {
+			out = append(out, item)
+			continue
+		}
+		if _, marked := object[directiveMarker]; marked {
+			continue
+		}
+		fresh, _, err := s.object(nil, object, items)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, fresh)
+	}
+	return out, nil
+}
+
+// hold tells whether the items of two lists that are to be merged are objects. Nothing can tell lists apart.
+func (s *strategic) hold(lists ...[]any) (objects bool, err error) {
+	seen := [2]bool{}
+	for _, list := range lists {
+		for _, item := range list {
+			switch item.(type) {
+			case []any:
+				return false, s.invalid("lists of lists cannot be merged")
+			case map[string]any:
+				seen[1] = true
+			default:
+				seen[0] = true
+			}
+		}
+	}
+	if seen[0] && seen[1] {
+		return false, s.invalid("a list of objects cannot be merged with a list of scalars")
+	}
+	return seen[1], nil
+}
+
+// itself identifies scalars.
+func itself(item any) (string, error) {
+	text, err := json.AppendTree(nil, item)
+	return string(text), err
+}
+
+// identities returns what identifies objects by the values of their keys. A key that an item lacks has its default.
+func (s *strategic) identities(how strategy, items *openapi.Schema) identify {
+	return func(item any) (string, error) {
+		object, ok := item.(map[string]any)
+		if !ok {
+			return itself(item)
+		}
+		if len(how.keys) == 0 {
+			return "", s.invalid("the schema names no key by which the items of this list could be told apart")
+		}
+		var text []byte
+		for _, key := range how.keys {
+			value := object[key]
+			if value == nil && items != nil {
+				if child, ok := items.Property(key); ok {
+					value = child.DefaultValue
+				}
+			}
+			if value == nil || !scalar(value) {
+				return "", s.invalid("an item of a list has no value for its merge key " + key)
+			}
+			var err error
+			if text, err = json.AppendTree(append(text, ','), value); err != nil {
+				return "", err
+			}
+		}
+		return string(text), nil
+	}
+}
+
+// union adds the scalars of a patch that a list does not have yet.
+func (s *strategic) union(original, patch []any) ([]any, error) {
+	out := make([]any, 0, len(original)+len(patch))
+	seen := make(map[any]bool, len(original)+len(patch))
+	for _, item := range slices.Concat(original, patch) {
+		if !seen[item] {
+			seen[item] = true
+			out = append(out, item)
+		}
+	}
+	return out, nil
+}
+
+// items merges a list of objects.
+func (s *strategic) items(original, patch, order []any, items *openapi.Schema, id identify) ([]any, error) {
+	sent, gone, replaces, err := s.special(patch, id)
+	if err != nil {
+		return nil, err
+	}
+	if replaces {
+		return s.replaced(nil, sent, items)
+	}
+	merged := make([]any, 0, len(original)+len(sent))
+	at := make(map[string]int, len(original)+len(sent))
+	for _, item := range original {
+		key, err := id(item)
+		if err != nil {
+			return nil, err
+		}
+		if gone[key] {
+			continue
+		}
+		if _, twice := at[key]; !twice {
+			at[key] = len(merged)
+		}
+		merged = append(merged, item)
+	}
+	original = slices.Clone(merged)
+	for _, item := range sent {
+		key, err := id(item)
+		if err != nil {
+			return nil, err
+		}
+		i, found := at[key]
+		if !found {
+			i = len(merged)
+			at[key] = i
+			merged = append(merged, nil)
+		}
+		old, _ := merged[i].(map[string]any)
+		if merged[i], _, err = s.object(old, item.(map[string]any), items); err != nil {
+			return nil, err
+		}
+	}
+	return s.inOrder(merged, sent, order, original, id)
+}
+
+// special takes the items that are directives out of a list: which items go, and whether what is left replaces the list.
+func (s *strategic) special(patch []any, id identify) (sent []any, gone map[string]bool, replaces bool, err error) {
+	sent, gone = make([]any, 0, len(patch)), map[string]bool{}
+	for _, item := range patch {
+		switch directive := item.(map[string]any)[directiveMarker]; directive {
+		case nil, "merge":
+			sent = append(sent, item)
+		case "replace":
+			replaces = true
+		case "delete":
+			key, err := id(item)
+			if err != nil {
+				return nil, nil, false, err
+			}
+			gone[key] = true
+		default:
+			return nil, nil, false, malformed("%s may be replace, merge or delete", directiveMarker)
+		}
+	}
+	return sent, gone, replaces, nil
+}
+
+// inOrder puts a merged list in order: items of the patch as the patch has them, or as order says; the others as they stood;
+// and both together such that an item which only the object has comes first where it stood before the patch's next item.
+func (s *strategic) inOrder(merged, sent, order, original []any, id identify) ([]any, error) {
+	checked := order != nil
+	if order == nil {
+		order = sent
+	}
+	rank, err := ranks(order, id)
+	if err != nil {
+		return nil, err
+	}
+	if checked {
+		if err := agree(sent, rank, id); err != nil {
+			return nil, err
+		}
+	}
+	stood, err := ranks(original, id)
+	if err != nil {
+		return nil, err
+	}
+	type placed struct {
+		item        any
+		rank, stood int // -1: none
+	}
+	var ours, others []placed
+	for _, item := range merged {
+		key, err := id(item)
+		if err != nil {
+			return nil, err
+		}
+		p := placed{item, -1, -1}
+		if i, ok := stood[key]; ok {
+			p.stood = i
+		}
+		if i, ok := rank[key]; ok {
+			p.rank = i
+			ours = append(ours, p)
+		} else {
+			others = append(others, p)
+		}
+	}
+	slices.SortStableFunc(ours, func(a, b placed) int { return a.rank - b.rank })
+	out := make([]any, 0, len(merged))
+	for len(ours) > 0 && len(others) > 0 {
+		if o := others[0]; o.stood >= 0 && ours[0].stood >= 0 && o.stood < ours[0].stood {
+			out, others = append(out, o.item), others[1:]
+		} else {
+			out, ours = append(out, ours[0].item), ours[1:]
+		}
+	}
+	for _, p := range slices.Concat(ours, others) {
+		out = append(out, p.item)
+	}
+	return out, nil
+}
+
+// agree refuses an order that leaves out what the patch sends, or has it in another order.
+func agree(sent []any, rank map[string]int, id identify) error {
+	last := -1
+	for _, item := range sent {
+		if object, ok := item.(map[string]any); ok && object[directiveMarker] != nil {
+			continue
+		}
+		key, err := id(item)
+		if err != nil {
+			return err
+		}
+		at, ok := rank[key]
+		if !ok || at < last {
+			return malformed("the items of a list are not in the order that %s gives", elementOrder[:len(elementOrder)-1])
+		}
+		last = at
+	}
+	return nil
+}
+
+// ranks maps the identity of each item to the place where it first stands.
+func ranks(list []any, id identify) (map[string]int, error) {
+	out := make(map[string]int, len(list))
+	for i, item := range list {
+		key, err := id(item)
+		if err != nil {
+			return nil, err
+		}
+		if _, twice := out[key]; !twice {
+			out[key] = i
+		}
+	}
+	return out, nil
+}
