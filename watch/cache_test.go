@@ -72,6 +72,30 @@ func TestSnapshotWalksAndCounts(t *testing.T) {
 	})
 }
 
+// A walk looks at its keys a few dozen at a time, so that the borders of a namespace fall anywhere among those.
+func TestLIST_01_ANamespaceOfAnySizeIsListedWhole(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t)
+		prefix := watch.Filter{Namespace: "m"}.KeyPrefix("widgets")
+		var want []string
+		for i := range 70 {
+			w.put(widget{Namespace: "a", Name: fmt.Sprintf("n%03d", i)})
+			w.put(widget{Namespace: "z", Name: fmt.Sprintf("n%03d", i)})
+			name := fmt.Sprintf("n%03d", i)
+			w.put(widget{Namespace: "m", Name: name})
+			want = append(want, "m/"+name)
+			w.settle()
+			s := w.cache.Snapshot()
+			require.Equal(t, want, names(s, prefix, ""))
+			require.Equal(t, want[i/2+1:], append(want[:0:0], names(s, prefix, storage.ObjectKey("widgets", "m", fmt.Sprintf("n%03d", i/2)))...))
+			for e := range s.Ascend(prefix, "") {
+				require.Equal(t, "n000", e.Facts().Name)
+				break
+			}
+		}
+	})
+}
+
 func TestSnapshotStaysAsItWas(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := newWorld(t)

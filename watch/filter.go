@@ -47,6 +47,9 @@ func (f Filter) KeyPrefix(storageName string) string {
 	return storage.ObjectKey(storageName, namespace, name)
 }
 
+// Whole reports whether every object below KeyPrefix matches, so that a walk need not look at each.
+func (f Filter) Whole() bool { return f.Name == "" && f.Labels.Empty() && f.Fields.Empty() }
+
 // pinned returns the namespace and the name that the filter insists on, whichever part of it says so.
 func (f *Filter) pinned() (namespace, name string) {
 	namespace, name = f.Namespace, f.Name

@@ -47,12 +47,43 @@ func (s *Snapshot) Ascend(prefix, after string) iter.Seq[*Entry] {
 		if after < prefix {
 			walk = s.tree.Ascend(prefix)
 		}
+		some := handful{prefix: prefix}
 		for key, entry := range walk {
-			if !strings.HasPrefix(key, prefix) || !yield(entry) {
+			if some.add(entry); some.n == len(some.entries) && !some.show(key, yield) {
 				return
 			}
 		}
+		if some.n > 0 {
+			some.show(some.entries[some.n-1].key, yield)
+		}
 	}
+}
+
+// handful is a few entries of a walk in the order of their keys. When the last of them has the prefix, all have: most keys
+// of a long list need not be looked at, and to look costs as much as to copy a small object, for they are all over the memory.
+type handful struct {
+	prefix  string
+	entries [32]*Entry
+	n       int
+}
+
+func (h *handful) add(e *Entry) {
+	h.entries[h.n] = e
+	h.n++
+}
+
+// show yields the entries with the prefix and forgets all. It reports whether the walk goes on. last is the key of the
+// last entry.
+func (h *handful) show(last string, yield func(*Entry) bool) bool {
+	entries := h.entries[:h.n]
+	h.n = 0
+	all := strings.HasPrefix(last, h.prefix)
+	for _, entry := range entries {
+		if !all && !strings.HasPrefix(entry.key, h.prefix) || !yield(entry) {
+			return false
+		}
+	}
+	return all
 }
 
 // Err returns what ended a walk over the store early: storage.ErrCompacted when the revision was compacted meanwhile, a

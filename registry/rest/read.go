@@ -14,8 +14,9 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// chunkBytes is about how much of a list is gathered before it is written.
-const chunkBytes = 32 << 10
+// pieceBytes is how much of a list is written at once. Together with the 9 bytes of its header that fills an HTTP/2 frame
+// and one TLS record; anything more would leave as a second, tiny record, with a system call of its own.
+const pieceBytes = 16<<10 - 9
 
 func (c *call) get() error {
 	form, err := negotiate.Negotiate(c.r, c.offer())
@@ -90,16 +91,16 @@ func (c *call) giveBack(connection *http.ResponseController) {
 	_ = connection.SetWriteDeadline(until)
 }
 
-// listProgress is how long a client may take for one piece of a list. The host's time-out for a whole answer is not meant
+// listProgress is about how long a client may take for one piece of a list. The host's time-out for a whole answer is not meant
 // for lists of any length; this one ends clients that do not read.
 const listProgress = 30 * time.Second
 
 func (c *call) writeList(answer *negotiate.Answer, connection *http.ResponseController, f renderer, l *registry.List) error {
-	w := listWriter{answer, connection}
+	w := &listWriter{answer: answer, connection: connection}
 	if f, ok := f.(*protobufs); ok {
 		return listError(f.writeTo(w, l))
 	}
-	buf, err := f.head(make([]byte, 0, chunkBytes+4<<10), l)
+	buf, err := f.head(make([]byte, 0, pieceBytes+4<<10), l)
 	if err != nil {
 		return status.Internal(err)
 	}
@@ -107,13 +108,12 @@ func (c *call) writeList(answer *negotiate.Answer, connection *http.ResponseCont
 		if buf, err = f.item(buf, entry); err != nil {
 			return status.Internal(fmt.Errorf("write %s: %w", entry.Key(), err))
 		}
-		if len(buf) < chunkBytes {
+		if len(buf) < pieceBytes {
 			continue
 		}
-		if _, err = w.Write(buf); err != nil {
+		if buf, err = w.pieces(buf); err != nil {
 			return err
 		}
-		buf = buf[:0]
 	}
 	if err := l.Err(); err != nil {
 		return listError(err)
@@ -129,10 +129,27 @@ func (c *call) writeList(answer *negotiate.Answer, connection *http.ResponseCont
 type listWriter struct {
 	answer     *negotiate.Answer
 	connection *http.ResponseController
+	extended   time.Time // when the deadline was last put off
 }
 
-func (w listWriter) Write(p []byte) (int, error) {
-	_ = w.connection.SetWriteDeadline(time.Now().Add(listProgress))
+// pieces writes as many full pieces as there are and returns the rest, at the front of the array.
+func (w *listWriter) pieces(buf []byte) ([]byte, error) {
+	rest := buf
+	for len(rest) >= pieceBytes {
+		if _, err := w.Write(rest[:pieceBytes]); err != nil {
+			return nil, err
+		}
+		rest = rest[pieceBytes:]
+	}
+	return buf[:copy(buf, rest)], nil
+}
+
+func (w *listWriter) Write(p []byte) (int, error) {
+	// With HTTP/2 every change of the deadline is a message to another goroutine, so it is not put off for each piece.
+	if now := time.Now(); now.Sub(w.extended) > listProgress/16 {
+		_ = w.connection.SetWriteDeadline(now.Add(listProgress))
+		w.extended = now
+	}
 	n, err := w.answer.Write(p)
 	if err != nil {
 		return n, connectionError{err}
