@@ -156,7 +156,7 @@ func (w *world) commit(op storage.Op) storage.Revision {
 			w.t.Errorf("decode: %v", err)
 		}
 	}
-	w.history.Add(watchtest.Commit{Revision: revision, Prev: prev, Next: next})
+	w.history.Add(watchtest.Commit{Revision: revision, Key: op.Key, Next: next})
 	w.now[op.Key] = next
 	return revision
 }

@@ -1,11 +1,8 @@
 package watchtest
 
 import (
-	"bytes"
 	"cmp"
-	"fmt"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/kindwright/kindwright/meta"
@@ -13,193 +10,128 @@ import (
 	"github.com/kindwright/kindwright/watch"
 )
 
-// Commit is what one commit did to one object: Prev is nil when it was created, Next when it was deleted.
+// Commit is what one commit did to one object: the state it left, or that it was deleted.
 type Commit struct {
-	Revision   storage.Revision
-	Prev, Next *watch.Entry
+	Revision storage.Revision
+	Key      string       // the storage key of the object
+	Next     *watch.Entry // nil when it was deleted
 }
 
-// History is everything that happened to one kind. The zero History is empty. It may be used by many goroutines.
+// History is everything that happened to one kind, in its own account: what an object was before a commit follows from
+// the commits. The zero History is empty. It may be used by many goroutines.
 type History struct {
 	mu      sync.Mutex
-	commits []Commit // sorted by revision when sorted is set
-	sorted  bool
+	changes []*change            // by revision
+	keys    []string             // all that ever were, sorted
+	byKey   map[string][]*change // by revision
 }
 
-// Add notes a commit; the order of calls does not matter.
+// change is a commit beside what was there before it.
+type change struct {
+	revision   storage.Revision
+	prev, next *watch.Entry
+}
+
+// Add notes a commit. The order of calls does not matter, but a check may only be asked for what is complete.
 func (h *History) Add(c Commit) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.commits = append(h.commits, c)
-	h.sorted = false
+	if h.byKey == nil {
+		h.byKey = make(map[string][]*change)
+	}
+	own, known := h.byKey[c.Key]
+	if !known {
+		at, _ := slices.BinarySearch(h.keys, c.Key)
+		h.keys = slices.Insert(h.keys, at, c.Key)
+	}
+	ch := &change{revision: c.Revision, next: c.Next}
+	at := place(own, c.Revision)
+	if at > 0 {
+		ch.prev = own[at-1].next
+	}
+	if at < len(own) {
+		own[at].prev = ch.next
+	}
+	h.byKey[c.Key] = slices.Insert(own, at, ch)
+	h.changes = slices.Insert(h.changes, place(h.changes, c.Revision), ch)
 }
 
-func (h *History) all() []Commit {
+// place is where the changes above a revision begin. Most commits are the newest.
+func place(changes []*change, revision storage.Revision) int {
+	if n := len(changes); n == 0 || changes[n-1].revision <= revision {
+		return n
+	}
+	at, _ := slices.BinarySearchFunc(changes, revision+1, func(c *change, r storage.Revision) int { return cmp.Compare(c.revision, r) })
+	return at
+}
+
+// Len returns how many commits were noted.
+func (h *History) Len() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !h.sorted {
-		slices.SortStableFunc(h.commits, func(a, b Commit) int { return cmp.Compare(a.Revision, b.Revision) })
-		h.sorted = true
-	}
-	return slices.Clone(h.commits)
+	return len(h.changes)
 }
 
-// Check returns nil when the recording is what its watcher had to be told, from its beginning to wherever it was
-// stopped, and complete at least up to the revision upTo: 0 asks for no more than that what is there is right. The
-// error names the first difference.
-func (h *History) Check(r *Recording, upTo storage.Revision) error {
-	c := checker{recording: r, commits: h.all()}
-	if err := c.check(upTo); err != nil {
-		return fmt.Errorf("watch from %s: %w", r.From, err)
+// Last returns the revision of the newest change, at or below upTo, that a watcher with this filter hears of; 0 if there
+// is none.
+func (h *History) Last(match func(*watch.Entry) bool, upTo storage.Revision) storage.Revision {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, ch := range slices.Backward(h.changes[:place(h.changes, upTo)]) {
+		if _, ok := ch.event(match); ok {
+			return ch.revision
+		}
 	}
-	return nil
+	return 0
 }
 
-// checker walks a recording beside the events that it should consist of.
-type checker struct {
-	recording *Recording
-	commits   []Commit
-	expected  []watch.Event // after the initial ones
-	next      int           // in expected
-	told      storage.Revision
-}
-
-func (c *checker) check(upTo storage.Revision) error {
-	steps := c.recording.steps
-	if c.recording.Initial {
-		marked, rest, err := c.initial(steps)
-		if err == nil && !marked && upTo > 0 {
-			return fmt.Errorf("ends after %d initial events, without the end mark", len(steps))
-		}
-		if err != nil || !marked {
-			return err
-		}
-		steps = rest
-	}
-	c.told = c.recording.From
-	c.expect(c.recording.From)
-	for i, s := range steps {
-		if err := c.step(s); err != nil {
-			return fmt.Errorf("step %d: %w", i, err)
+// since returns what a watcher with this filter hears of after a revision.
+func (h *History) since(after storage.Revision, match func(*watch.Entry) bool) []expected {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var events []expected
+	for _, ch := range h.changes[place(h.changes, after):] {
+		if e, ok := ch.event(match); ok {
+			events = append(events, e)
 		}
 	}
-	if c.next < len(c.expected) && c.expected[c.next].Revision <= upTo {
-		return fmt.Errorf("ends without %s, which had happened by %s", describe(c.expected[c.next]), upTo)
-	}
-	return nil
-}
-
-// expect works out every event after a revision.
-func (c *checker) expect(after storage.Revision) {
-	matches := func(e *watch.Entry) bool { return e != nil && c.recording.Match(e) }
-	for _, commit := range c.commits {
-		if commit.Revision <= after {
-			continue
-		}
-		before, now := matches(commit.Prev), matches(commit.Next)
-		event := watch.Event{Revision: commit.Revision, Entry: commit.Next}
-		switch {
-		case before && now:
-			event.Type = meta.Modified
-		case now:
-			event.Type = meta.Added
-		case before:
-			event.Type, event.Entry = meta.Deleted, commit.Prev
-		default:
-			continue
-		}
-		c.expected = append(c.expected, event)
-	}
-}
-
-func (c *checker) step(s step) error {
-	if s.bookmark {
-		if s.event.Revision < c.told {
-			return fmt.Errorf("bookmark %s after %s was told", s.event.Revision, c.told)
-		}
-		if c.next < len(c.expected) && c.expected[c.next].Revision <= s.event.Revision {
-			return fmt.Errorf("bookmark %s is ahead of %s", s.event.Revision, describe(c.expected[c.next]))
-		}
-		c.told = s.event.Revision
-		return nil
-	}
-	if c.next == len(c.expected) {
-		return fmt.Errorf("%s, but nothing more happened", describe(s.event))
-	}
-	if err := same(s.event, c.expected[c.next]); err != nil {
-		return err
-	}
-	if s.event.Revision <= c.told {
-		return fmt.Errorf("%s after %s was told", describe(s.event), c.told)
-	}
-	c.told = s.event.Revision
-	c.next++
-	return nil
-}
-
-// initial checks the events up to the end mark against the state at the mark's revision. A recording that stops before
-// the mark holds a part of some state, of which only the form can be checked.
-func (c *checker) initial(steps []step) (marked bool, rest []step, err error) {
-	end := slices.IndexFunc(steps, func(s step) bool { return s.bookmark || s.event.Type == meta.Bookmark })
-	got := steps
-	if end >= 0 {
-		got, rest = steps[:end], steps[end+1:]
-		if mark := steps[end]; mark.bookmark || mark.event.Revision != c.recording.From {
-			return false, nil, fmt.Errorf("bookmark %s among the initial events of a snapshot at %s", mark.event.Revision, c.recording.From)
-		}
-	}
-	want := c.state(c.recording.From)
-	for i, s := range got {
-		if i == len(want) {
-			return false, nil, fmt.Errorf("initial event %d: %s, but there is nothing more", i, describe(s.event))
-		}
-		if err := same(s.event, want[i]); err != nil {
-			return false, nil, fmt.Errorf("initial event %d: %w", i, err)
-		}
-	}
-	if end >= 0 && len(got) < len(want) {
-		return false, nil, fmt.Errorf("end mark after %d initial events, without %s", len(got), describe(want[len(got)]))
-	}
-	return end >= 0, rest, nil
-}
-
-// state is what the watcher had to be shown of a revision, in the order of keys.
-func (c *checker) state(at storage.Revision) []watch.Event {
-	live := make(map[string]*watch.Entry)
-	for _, commit := range c.commits {
-		switch {
-		case commit.Revision > at:
-		case commit.Next == nil:
-			delete(live, commit.Prev.Key())
-		default:
-			live[commit.Next.Key()] = commit.Next
-		}
-	}
-	var events []watch.Event
-	for _, entry := range live {
-		if c.recording.Match(entry) {
-			events = append(events, watch.Event{Type: meta.Added, Entry: entry, Revision: entry.Revision()})
-		}
-	}
-	slices.SortFunc(events, func(a, b watch.Event) int { return strings.Compare(a.Entry.Key(), b.Entry.Key()) })
 	return events
 }
 
-// same compares two events by what a client would see of them.
-func same(got, want watch.Event) error {
-	if got.Type != want.Type || got.Revision != want.Revision || got.Entry.Key() != want.Entry.Key() {
-		return fmt.Errorf("got %s, want %s", describe(got), describe(want))
+// state returns what a watcher with this filter is shown of a revision, in the order of keys.
+func (h *History) state(at storage.Revision, match func(*watch.Entry) bool) []expected {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var events []expected
+	for _, key := range h.keys {
+		own := h.byKey[key]
+		n := place(own, at)
+		if n == 0 || own[n-1].next == nil || !match(own[n-1].next) {
+			continue
+		}
+		events = append(events, expected{typ: meta.Added, state: own[n-1].next, revision: own[n-1].revision})
 	}
-	if g, w := got.AppendFrame(nil), want.AppendFrame(nil); !bytes.Equal(g, w) {
-		return fmt.Errorf("%s shows %s, want %s", describe(got), g, w)
-	}
-	return nil
+	return events
 }
 
-func describe(e watch.Event) string {
-	key := ""
-	if e.Entry != nil {
-		key = " " + e.Entry.Key()
+// expected is an event that a watcher must be told.
+type expected struct {
+	typ      meta.EventType
+	state    *watch.Entry // what it shows
+	revision storage.Revision
+}
+
+// event says what a change is for a watcher: what matters is whether the object matched before and whether it does now
+// (WATCH-21), and a deletion shows the last state that matched (WATCH-26).
+func (c *change) event(match func(*watch.Entry) bool) (expected, bool) {
+	before, now := c.prev != nil && match(c.prev), c.next != nil && match(c.next)
+	switch {
+	case before && now:
+		return expected{meta.Modified, c.next, c.revision}, true
+	case now:
+		return expected{meta.Added, c.next, c.revision}, true
+	case before:
+		return expected{meta.Deleted, c.prev, c.revision}, true
 	}
-	return fmt.Sprintf("%s%s at %s", e.Type, key, e.Revision)
+	return expected{}, false
 }

@@ -1,0 +1,246 @@
+package watchtest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/storage"
+	"github.com/kindwright/kindwright/watch"
+)
+
+// Check returns nil when the recording is what its watcher had to be told, from its beginning to wherever it was
+// stopped, and complete at least up to the revision upTo: 0 asks for no more than that what is there is right. The
+// error names the first difference.
+//
+// The history must be complete up to the newest revision that the recording names, and up to upTo.
+func (h *History) Check(r *Recording, upTo storage.Revision) error {
+	c := checker{Recording: r, history: h, upTo: upTo}
+	if err := c.check(); err != nil {
+		return fmt.Errorf("watch from %s: %w", r.From, err)
+	}
+	return nil
+}
+
+// checker compares a recording with a history.
+type checker struct {
+	*Recording
+	history *History
+	upTo    storage.Revision
+}
+
+func (c *checker) check() error {
+	if err := c.checkEnd(); err != nil {
+		return err
+	}
+	mark := slices.IndexFunc(c.steps, func(e Event) bool { return e.Type == meta.Bookmark })
+	if c.NoBookmarks && mark >= 0 {
+		return fmt.Errorf("step %d: %s to a client that did not ask for bookmarks", mark, c.steps[mark])
+	}
+	if !c.Initial {
+		return c.checkAny(c.since)
+	}
+	if c.Unmarked {
+		return c.checkAny(c.unmarked)
+	}
+	if mark >= 0 {
+		return c.marked(mark)
+	}
+	if c.upTo > 0 {
+		return fmt.Errorf("ends after %d initial events, without the end mark", len(c.steps))
+	}
+	return c.checkAny(c.partial)
+}
+
+// by is the newest revision that the watch can begin at.
+func (c *checker) by() storage.Revision { return max(c.From, c.By) }
+
+// checkEnd judges how the server ended the watch.
+func (c *checker) checkEnd() error {
+	told := c.From
+	if n := len(c.steps); n > 0 && (!c.Initial || c.Told() > 0) {
+		told = c.steps[n-1].Revision
+	}
+	refused := c.end != open && len(c.steps) == 0
+	switch {
+	case !c.Initial && c.by() < c.Compacted && (c.end != expired || !refused):
+		return fmt.Errorf("is not refused, though everything up to %s was compacted", c.Compacted)
+	case c.end == expired && told >= c.limit:
+		return fmt.Errorf("410 after %s was told, and no more than %s was compacted", told, c.limit)
+	case c.end == tooLarge && !refused:
+		return fmt.Errorf("%d events before a 504", len(c.steps))
+	case c.end == tooLarge && c.by() <= c.limit:
+		return fmt.Errorf("504, although the store had reached %s", c.limit)
+	}
+	return nil
+}
+
+// checkAny tries the revisions that the watch may have begun at. Between two changes that concern the watcher they are
+// all the same to it.
+func (c *checker) checkAny(from func(at storage.Revision) (matched int, err error)) error {
+	most, first := from(c.From)
+	if first == nil || c.by() == c.From {
+		return first
+	}
+	for _, e := range c.history.since(c.From, c.Match) {
+		if e.revision > c.by() {
+			break
+		}
+		if !c.plausible(e.revision) {
+			continue
+		}
+		matched, err := from(e.revision)
+		if err == nil {
+			return nil
+		}
+		if matched > most {
+			most, first = matched, err
+		}
+	}
+	return first
+}
+
+// plausible reports whether the recording can have begun at a revision as far as the revisions of its events go: a
+// snapshot shows nothing newer, and what follows shows nothing older. It saves most of the looks.
+func (c *checker) plausible(at storage.Revision) bool {
+	if len(c.steps) == 0 {
+		return true
+	}
+	if !c.Initial {
+		return c.steps[0].Revision >= at
+	}
+	return c.steps[0].Revision <= at || c.Unmarked
+}
+
+// since checks a watch for the changes after a revision.
+func (c *checker) since(at storage.Revision) (int, error) {
+	return c.follow(c.steps, at)
+}
+
+// marked checks a watch that has come to the mark at the end of its initial events.
+func (c *checker) marked(mark int) error {
+	at := c.steps[mark].Revision
+	if !c.steps[mark].End || at < c.From || at > c.by() {
+		return fmt.Errorf("%s among the initial events of a snapshot at %s to %s", c.steps[mark], c.From, c.by())
+	}
+	if _, err := c.initial(c.steps[:mark], at, true); err != nil {
+		return err
+	}
+	_, err := c.follow(c.steps[mark+1:], at)
+	return err
+}
+
+// partial checks initial events that were broken off.
+func (c *checker) partial(at storage.Revision) (int, error) {
+	return c.initial(c.steps, at, false)
+}
+
+// unmarked checks initial events and what follows them, when nothing stands between.
+func (c *checker) unmarked(at storage.Revision) (int, error) {
+	n := min(len(c.history.state(at, c.Match)), len(c.steps))
+	if matched, err := c.initial(c.steps[:n], at, c.upTo > 0 || n < len(c.steps)); err != nil {
+		return matched, err
+	}
+	matched, err := c.follow(c.steps[n:], at)
+	return n + matched, err
+}
+
+// initial checks initial events against the state at a revision; all says that none may be missing.
+func (c *checker) initial(steps []Event, at storage.Revision, all bool) (int, error) {
+	want := c.history.state(at, c.Match)
+	for i, got := range steps {
+		if i == len(want) {
+			return i, fmt.Errorf("initial event %d: %s, but there is nothing more", i, got)
+		}
+		if err := c.same(got, want[i]); err != nil {
+			return i, fmt.Errorf("initial event %d: %w", i, err)
+		}
+	}
+	if all && len(steps) < len(want) {
+		return len(steps), fmt.Errorf("%d initial events, without %s", len(steps), want[len(steps)])
+	}
+	return len(steps), nil
+}
+
+// follow checks steps against everything that happened after a revision. It returns how many were right.
+func (c *checker) follow(steps []Event, after storage.Revision) (int, error) {
+	want, next, told := c.history.since(after, c.Match), 0, after
+	for i, got := range steps {
+		if err := c.step(got, want[next:], told); err != nil {
+			return i, fmt.Errorf("step %d: %w", i, err)
+		}
+		told = got.Revision
+		if got.Type != meta.Bookmark {
+			next++
+		}
+	}
+	if next < len(want) && want[next].revision <= c.upTo {
+		return len(steps), fmt.Errorf("ends without %s, which had happened by %s", want[next], c.upTo)
+	}
+	return len(steps), nil
+}
+
+// step checks one event: what it should be is the first of want, and everything up to told was told before.
+func (c *checker) step(got Event, want []expected, told storage.Revision) error {
+	switch {
+	case got.Type == meta.Bookmark && got.End:
+		return fmt.Errorf("%s marks the end of initial events, where there are none", got)
+	case got.Type == meta.Bookmark && got.Revision < told:
+		return fmt.Errorf("%s after %s was told", got, told)
+	case got.Type == meta.Bookmark && len(want) > 0 && want[0].revision <= got.Revision:
+		return fmt.Errorf("%s is ahead of %s", got, want[0])
+	case got.Type == meta.Bookmark:
+		return nil
+	case len(want) == 0:
+		return fmt.Errorf("%s, but nothing more happened", got)
+	case got.Revision <= told:
+		return fmt.Errorf("%s after %s was told", got, told)
+	}
+	return c.same(got, want[0])
+}
+
+// same compares an event with what it should be.
+func (c *checker) same(got Event, want expected) error {
+	facts := want.state.Facts()
+	if got.Type != want.typ || got.Revision != want.revision || got.Namespace != facts.Namespace || got.Name != facts.Name {
+		return fmt.Errorf("got %s, want %s", got, want)
+	}
+	show := c.Show
+	if show == nil {
+		show = whole
+	}
+	if err := sameJSON(got.Object, show(nil, want.state, want.revision)); err != nil {
+		return fmt.Errorf("%s %w", got, err)
+	}
+	return nil
+}
+
+func (e expected) String() string {
+	facts := e.state.Facts()
+	return fmt.Sprintf("%s %s/%s at %s", e.typ, facts.Namespace, facts.Name, e.revision)
+}
+
+// whole is the object with its version. It does not ask the entry to write itself, which is what is being tested.
+func whole(dst []byte, e *watch.Entry, revision storage.Revision) []byte {
+	body := e.Body()
+	dst = append(dst, body.Prefix...)
+	dst = append(dst, `"resourceVersion":"`+strconv.FormatUint(uint64(revision), 10)+`",`...)
+	return append(dst, body.Suffix...)
+}
+
+// sameJSON compares two documents, and says what they are when they differ.
+func sameJSON(got, want []byte) error {
+	if bytes.Equal(got, want) {
+		return nil
+	}
+	var g, w any
+	if err := errors.Join(json.Unmarshal(got, &g), json.Unmarshal(want, &w)); err != nil || !reflect.DeepEqual(g, w) {
+		return fmt.Errorf("shows %s, want %s", got, want)
+	}
+	return nil
+}

@@ -1,0 +1,131 @@
+package watchtest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/storage"
+	"github.com/kindwright/kindwright/watch"
+)
+
+// Event is one thing that a watcher was told, as it was seen.
+type Event struct {
+	Type            meta.EventType
+	Namespace, Name string           // of the object; "" for a bookmark and for an error
+	Revision        storage.Revision // the resourceVersion of the object; 0 for an error
+	Object          []byte           // its JSON
+	End             bool             // a bookmark that marks the end of the initial events (WLIST-06)
+}
+
+func (e Event) String() string {
+	if e.Type == meta.Bookmark {
+		return fmt.Sprintf("%s %s", e.Type, e.Revision)
+	}
+	return fmt.Sprintf("%s %s/%s at %s", e.Type, e.Namespace, e.Name, e.Revision)
+}
+
+// seen is an event of package watch as a client sees it.
+func seen(e watch.Event) Event {
+	if e.Type == meta.Bookmark {
+		return Event{Type: e.Type, Revision: e.Revision, End: true}
+	}
+	facts := e.Entry.Facts()
+	return Event{
+		Type: e.Type, Namespace: facts.Namespace, Name: facts.Name, Revision: e.Revision,
+		Object: e.Entry.AppendJSONAt(nil, e.Revision),
+	}
+}
+
+// InitialEventsEnd is the annotation of the bookmark after the initial events (WLIST-06).
+const InitialEventsEnd = "k8s.io/initial-events-end"
+
+// shown is what every object of an event says about itself.
+type shown struct {
+	Kind       string `json:"kind"`
+	APIVersion string `json:"apiVersion"`
+	Metadata   struct {
+		Namespace       string            `json:"namespace"`
+		Name            string            `json:"name"`
+		ResourceVersion string            `json:"resourceVersion"`
+		Annotations     map[string]string `json:"annotations"`
+	} `json:"metadata"`
+}
+
+// ParseLine reads one line of a JSON watch stream, which must be one document with the members type and object and no
+// others (WATCH-01, WATCH-14). The Event shares memory with the line.
+func ParseLine(line []byte) (Event, error) {
+	typ, object, err := cut(line)
+	if err != nil {
+		return Event{}, err
+	}
+	e := Event{Type: typ, Object: object}
+	if e.Type == meta.Error {
+		return e, nil
+	}
+	var s shown
+	if err := json.Unmarshal(e.Object, &s); err != nil {
+		return Event{}, fmt.Errorf("the object of %s: %w", e.Type, err)
+	}
+	e.Namespace, e.Name = s.Metadata.Namespace, s.Metadata.Name
+	if e.Revision, err = storage.ParseRevision(s.Metadata.ResourceVersion); err != nil || e.Revision == 0 {
+		return Event{}, fmt.Errorf("%s with the resourceVersion %q", e.Type, s.Metadata.ResourceVersion)
+	}
+	switch e.Type {
+	case meta.Added, meta.Modified, meta.Deleted:
+		if e.Name == "" {
+			return Event{}, fmt.Errorf("%s of an object without a name", e.Type)
+		}
+		return e, nil
+	case meta.Bookmark:
+		e.End = s.Metadata.Annotations[InitialEventsEnd] == "true"
+		return e, checkBookmark(e.Object)
+	}
+	return Event{}, fmt.Errorf("an event of the type %q", e.Type)
+}
+
+// cut takes a frame apart. The usual order of the members saves a look: an object that is JSON makes the whole JSON.
+func cut(line []byte) (meta.EventType, []byte, error) {
+	line = bytes.TrimSuffix(line, []byte("\n"))
+	if rest, ok := bytes.CutPrefix(line, []byte(`{"type":"`)); ok {
+		name, object, ok := bytes.Cut(rest, []byte(`","object":`))
+		if ok && len(name) <= len(meta.Bookmark) && bytes.HasSuffix(object, []byte("}}")) {
+			return meta.EventType(name), object[:len(object)-1], nil
+		}
+	}
+	var frame struct {
+		Type   *meta.EventType `json:"type"`
+		Object json.RawMessage `json:"object"`
+	}
+	d := json.NewDecoder(bytes.NewReader(line))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&frame); err != nil {
+		return "", nil, fmt.Errorf("a frame that is not one: %w", err)
+	}
+	if frame.Type == nil || frame.Object == nil || d.More() {
+		return "", nil, fmt.Errorf("a frame without type and object, or with more behind: %.100q", line)
+	}
+	return *frame.Type, frame.Object, nil
+}
+
+// checkBookmark refuses a bookmark that says more than where the watch is (WATCH-05).
+func checkBookmark(object []byte) error {
+	var only struct {
+		Kind       string `json:"kind"`
+		APIVersion string `json:"apiVersion"`
+		Metadata   struct {
+			ResourceVersion string            `json:"resourceVersion"`
+			Annotations     map[string]string `json:"annotations"`
+		} `json:"metadata"`
+	}
+	d := json.NewDecoder(bytes.NewReader(object))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&only); err != nil {
+		return fmt.Errorf("a bookmark with more than a version: %w", err)
+	}
+	if only.Kind == "" || only.APIVersion == "" {
+		return fmt.Errorf("a bookmark without kind and apiVersion: %s", object)
+	}
+	return nil
+}
