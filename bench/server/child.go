@@ -1,0 +1,183 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/kindwright/kindwright"
+	"github.com/kindwright/kindwright/authn/token"
+	"github.com/kindwright/kindwright/bench/limit"
+	"github.com/kindwright/kindwright/storage"
+	"github.com/kindwright/kindwright/storage/bbolt"
+	"github.com/kindwright/kindwright/storage/memory"
+)
+
+// Backend says what a child serves from.
+type Backend string
+
+// The backends.
+const (
+	Memory Backend = "memory" // ours, in memory
+	Bolt   Backend = "bbolt"  // ours, in a file; each write is synced before it is acknowledged
+	Limit  Backend = "limit"  // the server of package limit
+)
+
+// childVariable is set in the environment of a child. What it serves comes on its standard input.
+const childVariable = "KINDWRIGHT_BENCH_CHILD"
+
+// order is what a child is told.
+type order struct {
+	Backend   Backend
+	Directory string // for the data file
+	Cert, Key []byte // of the TLS server, in PEM
+	Token     string
+	Faults    limit.Faults
+}
+
+// listening is what a child answers.
+type listening struct {
+	Address string // of the API
+	Control string // of profiles and heap sizes
+}
+
+// IsChild reports whether this process was started by Start.
+func IsChild() bool { return os.Getenv(childVariable) != "" }
+
+// Main is the whole of a child: it serves until its standard input ends and returns the exit code.
+func Main() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := child(ctx, os.Stdin, os.Stdout); err != nil {
+		_, _ = fmt.Fprintln(os.Stderr, "bench server:", err) // the exit code says it too
+		return 1
+	}
+	return 0
+}
+
+// child reads an order, serves, says where, and ends with in or ctx.
+func child(ctx context.Context, in io.Reader, out io.Writer) error {
+	var o order
+	orders := json.NewDecoder(in)
+	if err := orders.Decode(&o); err != nil {
+		return fmt.Errorf("what to serve: %w", err)
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() { // ends with the process
+		_, _ = io.Copy(io.Discard, in) // whatever ends it, there is nobody any more
+		stop()
+	}()
+	pair, err := tls.X509KeyPair(o.Cert, o.Key)
+	if err != nil {
+		return err
+	}
+	control, err := listen(ctx)
+	if err != nil {
+		return err
+	}
+	controls := &http.Server{Handler: new(recorder).handler(), ReadHeaderTimeout: time.Minute}
+	served := make(chan error, 1)
+	go func() { served <- controls.Serve(control) }()
+	defer func() {
+		_ = controls.Close()
+		<-served
+	}()
+	config := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+	announce := func(address net.Addr) error {
+		return json.NewEncoder(out).Encode(listening{Address: address.String(), Control: control.Addr().String()})
+	}
+	if o.Backend == Limit {
+		return serveLimit(ctx, limit.New(o.Faults), config, announce)
+	}
+	return serveOurs(ctx, o, config, announce)
+}
+
+func listen(ctx context.Context) (net.Listener, error) {
+	var lc net.ListenConfig
+	return lc.Listen(ctx, "tcp", "127.0.0.1:0")
+}
+
+// serveLimit serves with the HTTP/2 settings of our own server, so far as they have to do with speed.
+func serveLimit(ctx context.Context, h http.Handler, config *tls.Config, announce func(net.Addr) error) error {
+	listener, err := listen(ctx)
+	if err != nil {
+		return err
+	}
+	var protocols http.Protocols
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(true)
+	s := &http.Server{
+		Handler: h, TLSConfig: config, Protocols: &protocols, ReadHeaderTimeout: time.Minute,
+		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: 250},
+	}
+	served := make(chan error, 1)
+	go func() { served <- s.ServeTLS(listener, "", "") }()
+	err = announce(listener.Addr())
+	if err == nil {
+		select {
+		case err := <-served:
+			return err
+		case <-ctx.Done():
+		}
+	}
+	_ = s.Close() // watches never end by themselves
+	<-served
+	return err
+}
+
+func serveOurs(ctx context.Context, o order, config *tls.Config, announce func(net.Addr) error) error {
+	backend, err := open(o)
+	if err != nil {
+		return err
+	}
+	s, err := New(backend, o.Token)
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var unannounced error // written before Run returns
+	err = s.Run(ctx, kindwright.Listen("127.0.0.1:0"), kindwright.ServingTLS(config), kindwright.OnListening(func(a net.Addr) {
+		if unannounced = announce(a); unannounced != nil {
+			stop()
+		}
+	}))
+	if closed := backend.Close(); err == nil {
+		err = closed
+	}
+	if err == nil {
+		err = unannounced
+	}
+	return err
+}
+
+func open(o order) (storage.Backend, error) {
+	switch o.Backend {
+	case Memory:
+		return memory.New(), nil
+	case Bolt:
+		return bbolt.Open(filepath.Join(o.Directory, "bench.db"))
+	default:
+		return nil, fmt.Errorf("there is no backend %q, but %s, %s and %s", o.Backend, Memory, Bolt, Limit)
+	}
+}
+
+// New makes our server with the kinds of package shape. Whoever has the token may do everything.
+func New(backend storage.Backend, bearer string) (*kindwright.Server, error) {
+	tokens, err := token.Read(strings.NewReader(bearer + `,bench,bench-uid,"system:masters"` + "\n"))
+	if err != nil {
+		return nil, err
+	}
+	return kindwright.New(backend, kindwright.Serve(definitions()...), kindwright.Authenticate(tokens))
+}
