@@ -127,8 +127,8 @@ func (s *tokenSigner) open(_ context.Context, scope chunkScope, token string) (p
 	switch {
 	case t.Version != s.version():
 		return position{}, badToken("it is of another version")
-	case t.Revision == 0 || t.Revision < -1 || !terminated || start == "":
-		return position{}, badToken("it is incomplete")
+	case t.Revision == 0 || t.Revision < -1 || !terminated || start == "" || t.Key == "" || t.MAC == "":
+		return position{}, badToken("it is incomplete") // one without a key is not an old one of ours
 	case t.Key != s.id:
 		return position{}, status.Expired("the continue token was made with a key that is no longer known; start the list again")
 	}

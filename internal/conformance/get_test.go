@@ -64,7 +64,7 @@ func TestGET_02_WithoutAVersionAGetSeesEveryWrite(t *testing.T) {
 		}
 		l.hold()
 		ahead.delete(widgetPath + "/a")
-		l.during(func() { behind.get(widgetPath+"/a").is(404) })
+		l.during(func() { behind.get(widgetPath + "/a").is(404) })
 	})
 }
 

@@ -111,6 +111,12 @@ func startWith(t *testing.T, open func() storage.Backend, of []kinds.ControlPlan
 	return s
 }
 
+// startInMemory starts a server over a store of its own, for a test that needs another one beside its first.
+func startInMemory(t *testing.T, opts ...kindwright.Option) *server {
+	t.Helper()
+	return start(t, func() storage.Backend { return memory.New() }, opts...)
+}
+
 // listener accepts connections that are pipes.
 type listener struct {
 	conns  chan net.Conn

@@ -1,0 +1,600 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+	"github.com/stretchr/testify/require"
+
+	"github.com/kindwright/kindwright"
+	"github.com/kindwright/kindwright/authz"
+	"github.com/kindwright/kindwright/storage"
+)
+
+// The rows of the table of list semantics are of few kinds. Each of the following functions holds a server to one of them,
+// for the query of a row; %s in a query stands for a version.
+
+// walk lists a collection to its end, page by page if the query has a limit, and returns the names and the pages.
+func (s *server) walk(path, query string) (names []string, pages []*answer) {
+	s.t.Helper()
+	limit := ""
+	for parameter := range strings.SplitSeq(query, "&") {
+		if strings.HasPrefix(parameter, "limit=") {
+			limit = parameter + "&"
+		}
+	}
+	page := s.get(path + "?" + query)
+	for {
+		names = append(names, page.names()...)
+		pages = append(pages, page)
+		if page.next() == "" {
+			return names, pages
+		}
+		page = s.get(path + "?" + limit + "continue=" + page.next())
+	}
+}
+
+// mostRecent: a list sees every write that was answered before, on whatever server.
+func mostRecent(t *testing.T, query string) {
+	t.Helper()
+	onPair(t, func(t *testing.T, ahead, behind *server, l *lag) {
+		ahead.widget("a", "")
+		require.Equal(t, []string{"a"}, behind.get(widgetPath).names())
+		l.hold()
+		written := ahead.widget("b", "").version()
+		ahead.delete(widgetPath + "/a")
+		ahead.widget("c", "")
+		var names []string
+		var pages []*answer
+		waited := l.during(func() { names, pages = behind.walk(widgetPath, query) })
+		require.Equal(t, []string{"b", "c"}, names)
+		require.Equal(t, lagTime, waited)
+		require.Greater(t, number(t, pages[0].version()), number(t, written))
+	})
+}
+
+// anyVersion: a list waits for nothing, and when nothing is behind it is the newest.
+func anyVersion(t *testing.T, query string) {
+	t.Helper()
+	onPair(t, func(t *testing.T, ahead, behind *server, l *lag) {
+		ahead.widget("a", "")
+		require.Equal(t, []string{"a"}, behind.get(widgetPath).names())
+		l.hold()
+		ahead.widget("b", "")
+		ahead.widget("c", "")
+		var names []string
+		waited := l.during(func() { names, _ = behind.walk(widgetPath, query) })
+		require.Zero(t, waited)
+		require.Equal(t, []string{"a"}, names, "what it has, stale as it is")
+		names, _ = behind.walk(widgetPath, query)
+		require.Equal(t, []string{"a", "b", "c"}, names, "the newest is preferred")
+	})
+}
+
+// notOlderThan: the list's version is at least the given one, which is waited for, and history plays no part.
+func notOlderThan(t *testing.T, query string) {
+	t.Helper()
+	onPair(t, func(t *testing.T, ahead, behind *server, l *lag) {
+		first := ahead.widget("a", "").version()
+		require.Equal(t, []string{"a"}, behind.get(widgetPath).names())
+		l.hold()
+		second := ahead.widget("b", "").version()
+		var names []string
+		var pages []*answer
+		waited := l.during(func() { names, pages = behind.walk(widgetPath, fmt.Sprintf(query, second)) })
+		require.Equal(t, lagTime, waited)
+		require.Equal(t, []string{"a", "b"}, names)
+		require.GreaterOrEqual(t, number(t, pages[0].version()), number(t, second))
+
+		ahead.widget("c", "")
+		l.hold()
+		ahead.widget("d", "")
+		waited = l.during(func() { names, pages = behind.walk(widgetPath, fmt.Sprintf(query, first)) })
+		require.Zero(t, waited, "it knows a state that is new enough")
+		require.Subset(t, []string{"a", "b", "c", "d"}, names)
+		require.GreaterOrEqual(t, number(t, pages[0].version()), number(t, first))
+
+		ahead.age()
+		names, pages = ahead.walk(widgetPath, fmt.Sprintf(query, first))
+		require.Equal(t, []string{"a", "b", "c", "d"}, names, "what is newer than a version is there when the version is gone")
+		require.GreaterOrEqual(t, number(t, pages[0].version()), number(t, first))
+	})
+}
+
+// exactly: the list shows the state of the given version and says so, for as long as the server has it.
+func exactly(t *testing.T, query string) {
+	t.Helper()
+	onEach(t, func(t *testing.T, s *server) {
+		s.widget("a", "")
+		s.widget("b", "")
+		early := s.widget("c", "").version()
+		elsewhere := s.create(zonePath, `{"metadata":{"name":"z"}}`).version()
+		s.patch(widgetPath+"/b", `{"spec":{"size":7}}`)
+		s.widget("aa", "")
+		s.delete(widgetPath + "/a")
+		now := s.get(widgetPath).version()
+		for _, c := range []struct {
+			version string
+			names   []string
+			size    float64
+		}{
+			{early, []string{"a", "b", "c"}, 1},
+			{elsewhere, []string{"a", "b", "c"}, 1},
+			{now, []string{"aa", "b", "c"}, 7},
+		} {
+			names, pages := s.walk(widgetPath, fmt.Sprintf(query, c.version))
+			require.Equal(t, c.names, names)
+			for _, page := range pages {
+				require.Equal(t, c.version, page.version(), "%s", page)
+				for _, item := range page.items() {
+					if at(item, "metadata", "name") == "b" {
+						require.InDelta(t, c.size, at(item, "spec", "size"), 0, "the content is of that version too")
+					}
+				}
+			}
+			names, _ = s.walk("/apis/shop.example.com/v1/widgets", fmt.Sprintf(query, c.version))
+			require.Equal(t, c.names, names, "over all namespaces too")
+		}
+		begin := time.Now()
+		s.get(widgetPath+"?"+fmt.Sprintf(query, future(t, now))).refused(504, "Timeout", "Too large resource version")
+		require.Equal(t, 3*time.Second, time.Since(begin))
+		s.age()
+		s.get(widgetPath+"?"+fmt.Sprintf(query, early)).refused(410, "Expired", "")
+		s.get(widgetPath+"?"+fmt.Sprintf(query, "1")).refused(410, "Expired", "")
+	})
+}
+
+// refusedRow: the combination is an error, for all these causes.
+func refusedRow(t *testing.T, query string, causes ...cause) {
+	t.Helper()
+	onEach(t, func(t *testing.T, s *server) {
+		v := s.widget("a", "").version()
+		if strings.Contains(query, "%s") {
+			query = fmt.Sprintf(query, v)
+		}
+		for _, path := range []string{widgetPath, widgetsPath, zonePath, "/api/v1/namespaces"} {
+			got := s.get(path+"?"+query).refused(422, "Invalid", `ListOptions.meta.k8s.io "" is invalid: `)
+			require.Len(t, got.at("details", "causes"), len(causes))
+			for _, c := range causes {
+				got.because(c.reason, "resourceVersionMatch", c.text)
+				require.Contains(t, got.text("message"), "resourceVersionMatch: "+c.text)
+			}
+			require.Equal(t, "ListOptions", got.at("details", "kind"))
+			require.Equal(t, "meta.k8s.io", got.at("details", "group"))
+		}
+	})
+}
+
+// cause is one reason of a refusal, as LIST-35 words it.
+type cause struct{ reason, text string }
+
+var (
+	needsVersion = cause{"FieldValueForbidden", "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided"}
+	notForZero   = cause{"FieldValueForbidden", `Forbidden: resourceVersionMatch "exact" is forbidden for resourceVersion "0"`}
+	notContinued = cause{"FieldValueForbidden", "Forbidden: resourceVersionMatch is forbidden when continue is provided"}
+	notForLists  = cause{"FieldValueForbidden", "Forbidden: sendInitialEvents is forbidden for list"}
+)
+
+// unsupported is the cause that a value is none of the known ones.
+func unsupported(value string) cause {
+	return cause{"FieldValueNotSupported", `Unsupported value: "` + value + `": supported values: "Exact", "NotOlderThan", ""`}
+}
+
+func TestLIST_01_MatchUnsetLimitUnsetVersionUnsetIsMostRecent(t *testing.T) { mostRecent(t, "") }
+
+func TestLIST_02_MatchUnsetLimitUnsetVersion0IsAny(t *testing.T) {
+	anyVersion(t, "resourceVersion=0")
+}
+
+func TestLIST_03_MatchUnsetLimitUnsetVersionIsNotOlderThan(t *testing.T) {
+	notOlderThan(t, "resourceVersion=%s")
+}
+
+func TestLIST_04_MatchUnsetLimitVersionUnsetIsMostRecent(t *testing.T) { mostRecent(t, "limit=1") }
+
+func TestLIST_05_MatchUnsetLimitVersion0IsAny(t *testing.T) {
+	anyVersion(t, "limit=2&resourceVersion=0")
+}
+
+func TestLIST_05_READ_23_TheLimitIsHonoured(t *testing.T) {
+	onEach(t, func(t *testing.T, s *server) {
+		s.widgets(5)
+		for _, query := range []string{"limit=2&resourceVersion=0", "limit=2&resourceVersion=0&resourceVersionMatch=NotOlderThan"} {
+			names, pages := s.walk(widgetPath, query)
+			require.Len(t, names, 5)
+			require.Len(t, pages, 3)
+			require.Equal(t, []string{"w000", "w001"}, pages[0].names())
+		}
+	})
+}
+
+func TestLIST_06_MatchUnsetLimitVersionIsExact(t *testing.T) {
+	exactly(t, "limit=1&resourceVersion=%s")
+}
+
+func TestLIST_07_AContinueTokenIsExact(t *testing.T) { continued(t, "limit=2&continue=%s") }
+
+func TestLIST_07_WithoutALimitTheRestFollows(t *testing.T) { continued(t, "continue=%s") }
+
+func TestLIST_08_AContinueTokenWithVersion0IsExact(t *testing.T) {
+	continued(t, "limit=2&resourceVersion=0&continue=%s")
+}
+
+// continued: a token shows what follows in the state of the first page.
+func continued(t *testing.T, query string) {
+	t.Helper()
+	onEach(t, func(t *testing.T, s *server) {
+		s.widgets(4)
+		first := s.get(widgetPath + "?limit=2")
+		s.delete(widgetPath + "/w002")
+		s.patch(widgetPath+"/w003", `{"spec":{"size":9}}`)
+		s.widget("w0025", "")
+		for range 2 { // a token can be used again
+			got := s.get(widgetPath + "?" + fmt.Sprintf(query, first.next()))
+			require.Equal(t, []string{"w002", "w003"}, got.names())
+			require.Equal(t, first.version(), got.version())
+			require.Empty(t, got.next())
+			require.InDelta(t, 1, at(got.items()[1], "spec", "size"), 0)
+		}
+	})
+}
+
+func TestLIST_09_AContinueTokenWithAVersionIs400(t *testing.T) {
+	onEach(t, func(t *testing.T, s *server) {
+		s.widgets(4)
+		first := s.get(widgetPath + "?limit=2")
+		for _, version := range []string{first.version(), "1", future(t, first.version())} {
+			for _, limit := range []string{"limit=2&", ""} {
+				begin := time.Now()
+				s.get(widgetPath+"?"+limit+"continue="+first.next()+"&resourceVersion="+version).
+					refused(400, "BadRequest", "specifying resource version is not allowed when using continue")
+				require.Zero(t, time.Since(begin), "there is nothing to wait for")
+			}
+		}
+	})
+}
+
+func TestLIST_10_ExactWithoutVersionIsAnError(t *testing.T) {
+	refusedRow(t, "resourceVersionMatch=Exact", needsVersion)
+}
+
+func TestLIST_11_ExactVersion0IsAnError(t *testing.T) {
+	refusedRow(t, "resourceVersionMatch=Exact&resourceVersion=0", notForZero)
+}
+
+func TestLIST_12_ExactVersion(t *testing.T) {
+	exactly(t, "resourceVersionMatch=Exact&resourceVersion=%s")
+}
+
+func TestLIST_13_ExactLimitWithoutVersionIsAnError(t *testing.T) {
+	refusedRow(t, "resourceVersionMatch=Exact&limit=1", needsVersion)
+}
+
+func TestLIST_14_ExactLimitVersion0IsAnError(t *testing.T) {
+	refusedRow(t, "resourceVersionMatch=Exact&limit=1&resourceVersion=0", notForZero)
+}
+
+func TestLIST_15_ExactLimitVersion(t *testing.T) {
+	for _, limit := range []string{"1", "2", "3"} {
+		t.Run(limit, func(t *testing.T) { exactly(t, "resourceVersionMatch=Exact&limit="+limit+"&resourceVersion=%s") })
+	}
+}
+
+func TestLIST_16_NotOlderThanWithoutVersionIsAnError(t *testing.T) {
+	refusedRow(t, "resourceVersionMatch=NotOlderThan", needsVersion)
+}
+
+func TestLIST_17_NotOlderThanVersion0IsAny(t *testing.T) {
+	anyVersion(t, "resourceVersionMatch=NotOlderThan&resourceVersion=0")
+}
+
+func TestLIST_18_NotOlderThanVersion(t *testing.T) {
+	notOlderThan(t, "resourceVersionMatch=NotOlderThan&resourceVersion=%s")
+}
+
+func TestLIST_19_NotOlderThanLimitWithoutVersionIsAnError(t *testing.T) {
+	refusedRow(t, "resourceVersionMatch=NotOlderThan&limit=1", needsVersion)
+}
+
+func TestLIST_20_NotOlderThanLimitVersion0IsAny(t *testing.T) {
+	anyVersion(t, "resourceVersionMatch=NotOlderThan&limit=1&resourceVersion=0")
+}
+
+func TestLIST_21_NotOlderThanLimitVersion(t *testing.T) {
+	notOlderThan(t, "resourceVersionMatch=NotOlderThan&limit=1&resourceVersion=%s")
+}
+
+func TestLIST_22_AMatchWithoutAVersionIsAnError(t *testing.T) {
+	t.Run("empty", func(t *testing.T) {
+		refusedRow(t, "resourceVersionMatch=NotOlderThan&resourceVersion=", needsVersion)
+	})
+	t.Run("unknown", func(t *testing.T) { refusedRow(t, "resourceVersionMatch=Foo", needsVersion, unsupported("Foo")) })
+}
+
+func TestLIST_23_READ_24_AMatchWithATokenIsAnError(t *testing.T) {
+	for query, causes := range map[string][]cause{
+		"resourceVersionMatch=Exact&resourceVersion=%s&continue=x":               {notContinued},
+		"resourceVersionMatch=NotOlderThan&resourceVersion=%s&continue=x":        {notContinued},
+		"resourceVersionMatch=NotOlderThan&resourceVersion=0&continue=x&limit=2": {notContinued},
+		"resourceVersionMatch=Exact&resourceVersion=0&continue=x":                {notContinued, notForZero},
+		"resourceVersionMatch=Exact&continue=x":                                  {notContinued, needsVersion},
+	} {
+		t.Run(query, func(t *testing.T) { refusedRow(t, query, causes...) })
+	}
+}
+
+func TestLIST_35_TheTextsOfInvalidCombinations(t *testing.T) {
+	for _, value := range []string{"exact", "Foo", "Exact "} {
+		t.Run(value, func(t *testing.T) {
+			refusedRow(t, "resourceVersion=%s&resourceVersionMatch="+strings.ReplaceAll(value, " ", "+"), unsupported(value))
+		})
+	}
+	t.Run("sendInitialEvents", func(t *testing.T) {
+		onEach(t, func(t *testing.T, s *server) {
+			for _, value := range []string{"true", "false", ""} {
+				s.get(widgetPath+"?sendInitialEvents="+value).
+					refused(422, "Invalid", `ListOptions.meta.k8s.io "" is invalid: sendInitialEvents: `+notForLists.text).
+					because(notForLists.reason, "sendInitialEvents", notForLists.text)
+			}
+			got := s.get(widgetPath+"?sendInitialEvents=true&resourceVersionMatch=Foo&continue=x").refused(422, "Invalid", "is invalid: [")
+			for _, c := range []cause{needsVersion, notContinued, notForLists, unsupported("Foo")} {
+				require.Contains(t, got.text("message"), c.text, "everything that is wrong is said at once")
+			}
+			require.Len(t, got.at("details", "causes"), 4)
+		})
+	})
+}
+
+func TestLIST_25_NotOlderThanAKnownVersionAsksTheStoreNothing(t *testing.T) {
+	onEachBackend(t, func(t *testing.T, open func() storage.Backend) {
+		c := &counting{Backend: open()}
+		s := start(t, func() storage.Backend { return c })
+		s.widgets(5)
+		known := s.get(widgetPath).version()
+		older := s.get(widgetPath + "/w001").version()
+		free := func(query string) {
+			before := c.asked()
+			require.Equal(t, 200, s.get(widgetPath+"?"+query).code)
+			require.Equal(t, before, c.asked(), query)
+		}
+		for _, query := range []string{
+			"resourceVersionMatch=NotOlderThan&resourceVersion=" + known, "resourceVersion=" + known, "resourceVersion=" + older,
+			"resourceVersionMatch=NotOlderThan&limit=2&resourceVersion=" + known, "resourceVersion=0", "limit=2&resourceVersion=0",
+			"labelSelector=a&resourceVersion=" + known, "limit=2&resourceVersion=" + known, // exact, and nothing has happened since
+		} {
+			free(query)
+		}
+		before := c.revisions.Load()
+		s.get(widgetPath).is(200)
+		require.Greater(t, c.revisions.Load(), before, "most recent is what the store says")
+	})
+}
+
+func TestLIST_26_AnyIsServedWhileTheStoreSaysNothing(t *testing.T) {
+	onPair(t, func(t *testing.T, ahead, behind *server, l *lag) {
+		v := ahead.widget("a", "").version()
+		behind.get(widgetPath).is(200)
+		l.hold() // for longer than anything waits
+		ahead.delete(widgetPath + "/a")
+		begin := time.Now()
+		require.Equal(t, []string{"a"}, behind.get(widgetPath+"?resourceVersion=0").names())
+		require.Equal(t, v, behind.get(widgetPath+"/a?resourceVersion=0").is(200).version())
+		require.Equal(t, []string{"a"}, behind.get(widgetPath+"?resourceVersion="+v).names(), "not older than what was observed")
+		require.Zero(t, time.Since(begin))
+		behind.get(widgetPath+"?resourceVersion="+ahead.get(widgetPath).version()).refused(504, "Timeout", "Too large resource version")
+		require.Equal(t, 3*time.Second, time.Since(begin))
+		// The newest state cannot be had, and a stale one must not pass for it.
+		behind.get(widgetPath+"?timeout=5s").refused(504, "Timeout", "")
+		l.release()
+		behind.get(widgetPath + "/a").is(404)
+	})
+}
+
+func TestLIST_28_NotOlderThanIsAboutTheCollection(t *testing.T) {
+	onEach(t, func(t *testing.T, s *server) {
+		old := s.widget("a", "").version()
+		s.widget("b", "")
+		asked := s.get(zonePath).version()
+		list := s.get(widgetPath + "?resourceVersionMatch=NotOlderThan&resourceVersion=" + asked)
+		require.GreaterOrEqual(t, number(t, list.version()), number(t, asked))
+		require.Equal(t, old, at(list.items()[0], "metadata", "resourceVersion"), "an item tells when it was changed itself")
+	})
+}
+
+func TestLIST_29_LIST_33_CompactedVersionsAre410(t *testing.T) {
+	onEach(t, func(t *testing.T, s *server) {
+		early := s.widget("a", "").version()
+		s.widget("b", "")
+		now := s.get(widgetPath).version()
+		// What the store has forgotten, and is not the present state, cannot be shown any more.
+		s.compact()
+		for _, query := range []string{"resourceVersionMatch=Exact&", "limit=1&", "limit=1&resourceVersionMatch=Exact&"} {
+			got := s.get(widgetPath+"?"+query+"resourceVersion="+early).refused(410, "Expired", "")
+			require.Nil(t, got.at("metadata", "continue"), "nothing can be continued that has not begun")
+			require.Equal(t, now, s.get(widgetPath+"?"+query+"resourceVersion="+now).is(200).version())
+		}
+		// From memory as well: a state that was being paged through is kept, though not for ever.
+		page := s.get(widgetPath + "?limit=1")
+		s.widget("c", "")
+		s.compact()
+		require.Equal(t, []string{"b"}, s.get(widgetPath+"?limit=1&continue="+page.next()).names())
+		s.age()
+		s.get(widgetPath+"?resourceVersionMatch=Exact&resourceVersion="+page.version()).refused(410, "Expired", "")
+		s.get(widgetPath+"?limit=1&continue="+page.next()).refused(410, "Expired", "")
+		require.Equal(t, []string{"a", "b", "c"}, s.get(widgetPath+"?resourceVersion="+early).names(), "newer is as good, where that is allowed")
+	})
+}
+
+func TestLIST_29_READ_39_FiveMinutesAreServedExactly(t *testing.T) {
+	onEach(t, func(t *testing.T, s *server) {
+		s.widget("a", "")
+		early := s.widget("b", "").version()
+		s.delete(widgetPath + "/a")
+		for i := range 9 {
+			time.Sleep(30 * time.Second)
+			s.widget(fmt.Sprint("c", i), "")
+		}
+		time.Sleep(29 * time.Second) // 4:59
+		require.Equal(t, []string{"a", "b"}, s.get(widgetPath+"?resourceVersionMatch=Exact&resourceVersion="+early).names())
+		time.Sleep(2 * time.Minute)
+		s.get(widgetPath+"?resourceVersionMatch=Exact&resourceVersion="+early).refused(410, "Expired", "")
+	})
+}
+
+func TestLIST_30_AllPagesAreOfTheFirstPagesVersion(t *testing.T) {
+	onEach(t, func(t *testing.T, s *server) {
+		s.widgets(5)
+		page := s.get(widgetPath + "?limit=2")
+		version, names := page.version(), page.names()
+		for i := 0; page.next() != ""; i++ {
+			s.delete(widgetPath + fmt.Sprintf("/w%03d", 4-i))
+			s.widget(fmt.Sprintf("w9%d", i), "")
+			page = s.get(widgetPath + "?limit=2&continue=" + page.next())
+			require.Equal(t, version, page.version())
+			names = append(names, page.names()...)
+		}
+		require.Equal(t, []string{"w000", "w001", "w002", "w003", "w004"}, names)
+	})
+}
+
+func TestLIST_34_AVersionFromTheFutureIs504After3Seconds(t *testing.T) {
+	onEach(t, func(t *testing.T, s *server) {
+		now := s.widget("a", "").version()
+		asked := future(t, now)
+		for _, query := range []string{"", "limit=1&", "resourceVersionMatch=NotOlderThan&", "resourceVersionMatch=Exact&", "limit=1&resourceVersionMatch=NotOlderThan&", "labelSelector=a&"} {
+			begin := time.Now()
+			got := s.get(widgetPath+"?"+query+"resourceVersion="+asked).
+				refused(504, "Timeout", "Timeout: Too large resource version: "+asked+", current: "+now).
+				because("ResourceVersionTooLarge", "", "Too large resource version")
+			require.Equal(t, 3*time.Second, time.Since(begin), query)
+			require.Equal(t, "1", got.header.Get("Retry-After"))
+		}
+	})
+}
+
+func TestLIST_36_ASelectorForANameIsAuthorizedWithTheName(t *testing.T) {
+	var seen atomic.Pointer[authz.Attributes]
+	onlyA := authz.Func(func(_ context.Context, a authz.Attributes) (authz.Decision, string, error) {
+		seen.Store(&a)
+		if a.Verb == "create" || a.Name == "a" && a.Resource == "widgets" {
+			return authz.Allow, "", nil
+		}
+		return authz.NoOpinion, "", nil
+	})
+	onEach(t, func(t *testing.T, s *server) {
+		s.widget("a", "")
+		s.widget("b", "")
+		as := []string{"X-User", "alice", "X-Groups", ""}
+		require.Equal(t, []string{"a"}, s.get(widgetPath+"?fieldSelector=metadata.name%3Da", as...).names())
+		require.Equal(t, "list", seen.Load().Verb)
+		require.Equal(t, "a", seen.Load().Name)
+		require.Equal(t, []string{"a"}, s.get(widgetsPath+"?fieldSelector=spec.color%3Dred,metadata.name%3D%3Da", as...).names())
+		w := s.watch(widgetPath+"?watch=1&fieldSelector=metadata.name%3Da", as...)
+		w.expect("ADDED", "a")
+		require.Equal(t, "watch", seen.Load().Verb)
+		require.Equal(t, "a", seen.Load().Name)
+		for _, query := range []string{
+			"", "?fieldSelector=metadata.name%3Db", "?fieldSelector=metadata.name!%3Db", "?fieldSelector=metadata.namespace%3Da", "?labelSelector=metadata.name%3Da",
+			"?watch=1", "?watch=1&fieldSelector=metadata.name%3Db", "?fieldSelector=metadata.name%3D",
+		} {
+			s.get(widgetPath+query, as...).refused(403, "Forbidden", "")
+			require.NotEqual(t, "a", seen.Load().Name, query)
+		}
+		// Both names: whichever is asked about, the other object is not shown.
+		require.Empty(t, s.get(widgetPath+"?fieldSelector=metadata.name%3Da,metadata.name%3Db", as...).names())
+	}, kindwright.Authorize(onlyA))
+}
+
+func TestLIST_27_AListSeesWhatOthersHaveWritten(t *testing.T) {
+	onPair(t, func(t *testing.T, ahead, behind *server, _ *lag) {
+		const writers, rounds = 4, 12
+		servers := []*server{ahead, behind}
+		var running sync.WaitGroup
+		for i := range writers {
+			running.Go(func() {
+				for n := range rounds {
+					name := fmt.Sprintf("w%d-%02d", i, n)
+					writer, reader := servers[n%2], servers[(n+1)%2]
+					body := widgetJSON(name, "", "red", n)
+					if !checkCode(t, writer.send("POST", widgetPath, body), 201) {
+						return
+					}
+					list := reader.get(widgetPath + []string{"", "?limit=1000"}[n%2])
+					if !slices.Contains(list.names(), name) {
+						t.Errorf("%s was written, and a list on another connection does not have it", name)
+					}
+				}
+			})
+		}
+		running.Wait()
+	})
+}
+
+func checkCode(t *testing.T, res *http.Response, code int) bool {
+	defer res.Body.Close()
+	if res.StatusCode != code {
+		t.Errorf("the answer is %d, not %d", res.StatusCode, code)
+	}
+	return res.StatusCode == code
+}
+
+// A register is one object whose size is written and read, by lists, gets and watch-less polls of two servers. Its history
+// must be one that a single copy could have shown.
+func TestLIST_27_ListsAreLinearizable(t *testing.T) {
+	type operation struct {
+		write bool
+		value int
+	}
+	model := porcupine.Model{
+		Init: func() any { return 0 },
+		Step: func(state, input, output any) (bool, any) {
+			if op := input.(operation); op.write {
+				return true, op.value
+			}
+			return output == state, state
+		},
+	}
+	onPair(t, func(t *testing.T, ahead, behind *server, _ *lag) {
+		ahead.create(widgetPath, widgetJSON("r", "", "red", 0))
+		servers := []*server{ahead, behind}
+		const clients, rounds = 6, 15
+		var clock atomic.Int64
+		var mu sync.Mutex
+		var history []porcupine.Operation
+		var running sync.WaitGroup
+		for id := range clients {
+			running.Go(func() {
+				for n := range rounds {
+					s := servers[(id+n)%2]
+					op := operation{write: id < 2, value: id*1000 + n + 1}
+					begin := clock.Add(1)
+					var out any
+					switch {
+					case op.write:
+						s.do("PATCH", widgetPath+"/r", fmt.Sprintf(`{"spec":{"size":%d}}`, op.value), "Content-Type", "application/merge-patch+json").is(200)
+					case n%2 == 0:
+						size, _ := at(s.get(widgetPath + []string{"", "?limit=5"}[id%2]).items()[0], "spec", "size").(float64)
+						out = int(size)
+					default:
+						size, _ := s.get(widgetPath+"/r").is(200).at("spec", "size").(float64)
+						out = int(size)
+					}
+					end := clock.Add(1)
+					mu.Lock()
+					history = append(history, porcupine.Operation{ClientId: id, Input: op, Call: begin, Output: out, Return: end})
+					mu.Unlock()
+				}
+			})
+		}
+		running.Wait()
+		require.True(t, porcupine.CheckOperations(model, history), "%v", history)
+	})
+}
