@@ -3,7 +3,6 @@ package admission_test
 import (
 	"context"
 	"fmt"
-	"maps"
 
 	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/meta"
@@ -12,17 +11,7 @@ import (
 // A plugin that puts a label on everything, and one that keeps a namespace closed.
 func Example() {
 	stamp := admission.Plugin{Name: "stamp", Mutator: admission.MutatorFunc(func(_ context.Context, r *admission.Request) (map[string]any, error) {
-		object := maps.Clone(r.Object)
-		metadata := maps.Clone(object["metadata"].(map[string]any))
-		labels, _ := metadata["labels"].(map[string]any)
-		labels = maps.Clone(labels)
-		if labels == nil {
-			labels = map[string]any{}
-		}
-		labels["checked"] = "yes"
-		metadata["labels"] = labels
-		object["metadata"] = metadata
-		return object, nil
+		return admission.Patched(r, admission.Set("yes", "metadata", "labels", "checked"))
 	})}
 	closed := admission.Plugin{Name: "closed", Validator: admission.ValidatorFunc(func(_ context.Context, r *admission.Request) error {
 		if r.Namespace == "archive" {

@@ -65,7 +65,7 @@ func NewChain(plugins ...Plugin) (*Chain, error) {
 		switch {
 		case p.Name == "":
 			return nil, fmt.Errorf("admission plugin %d has no name", i)
-		case p.Mutator == nil && p.Validator == nil:
+		case isNil(p.Mutator) && isNil(p.Validator):
 			return nil, fmt.Errorf("admission plugin %q neither mutates nor validates", p.Name)
 		case seen[p.Name]:
 			return nil, fmt.Errorf("admission plugin %q is given twice", p.Name)
@@ -73,6 +73,19 @@ func NewChain(plugins ...Plugin) (*Chain, error) {
 		seen[p.Name] = true
 	}
 	return &Chain{plugins: append([]Plugin(nil), plugins...)}, nil
+}
+
+// isNil tells whether one side of a plugin is missing. A nil function in it is as good as none.
+func isNil(side any) bool {
+	switch f := side.(type) {
+	case nil:
+		return true
+	case MutatorFunc:
+		return f == nil
+	case ValidatorFunc:
+		return f == nil
+	}
+	return false
 }
 
 // Empty tells whether the chain has no plugins, so that a caller can skip preparing a Request.
@@ -86,7 +99,7 @@ func (c *Chain) Mutate(ctx context.Context, r *Request) (map[string]any, error) 
 	}
 	req := *r // plugins see the object of the one before, the caller's request keeps its own
 	for _, p := range c.plugins {
-		if p.Mutator == nil {
+		if isNil(p.Mutator) {
 			continue
 		}
 		object, err := guardMutate(ctx, p, &req)
@@ -96,7 +109,11 @@ func (c *Chain) Mutate(ctx context.Context, r *Request) (map[string]any, error) 
 		if object == nil && req.Object != nil {
 			return nil, status.Internal(fmt.Errorf("admission plugin %q returned no object and no error", p.Name))
 		}
-		req.Object = object
+		made, err := tree(object)
+		if err != nil {
+			return nil, status.Internal(fmt.Errorf("admission plugin %q returned an object that is no JSON: %w", p.Name, err))
+		}
+		req.Object, _ = made.(map[string]any)
 	}
 	return req.Object, nil
 }
@@ -107,7 +124,7 @@ func (c *Chain) Validate(ctx context.Context, r *Request) error {
 		return nil
 	}
 	for _, p := range c.plugins {
-		if p.Validator == nil {
+		if isNil(p.Validator) {
 			continue
 		}
 		if err := guardValidate(ctx, p, r); err != nil {

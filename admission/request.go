@@ -28,7 +28,8 @@ type Request struct {
 
 	// Object is what is about to be stored, nil on delete. OldObject is what is stored, nil on create; it has the
 	// resourceVersion that it is stored under (X1). Both are trees, made of map[string]any, []any, string, bool, nil, int64
-	// and float64 and nothing else, and must not be changed in place: a Mutator returns a new tree of the same things.
+	// and float64 and nothing else, and must not be changed in place: a Mutator returns another object, see Patched. What
+	// that holds beside the same things, such as an int or a []string, is turned into them as JSON would.
 	Object, OldObject map[string]any
 
 	// Options is the meta.CreateOptions, meta.UpdateOptions or meta.DeleteOptions of the request (ADM-15).

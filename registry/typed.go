@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
@@ -92,4 +93,48 @@ func carryOver(t, before, after map[string]any) map[string]any {
 		out[name] = a
 	}
 	return out
+}
+
+// TypedMutator makes an admission plugin's side of a function on Go structs. It is for writes of T's kind, so f, or who
+// builds the plugin, looks at r.Kind first where a server has others; applies decides that, nil means every write. What f
+// changes in obj is changed in the object; everything else, unknown fields too, stays as it was sent (design rule 7).
+func TypedMutator[T any](applies func(r *admission.Request) bool, f func(ctx context.Context, r *admission.Request, obj *T) error) admission.Mutator {
+	return admission.MutatorFunc(func(ctx context.Context, r *admission.Request) (map[string]any, error) {
+		if applies != nil && !applies(r) {
+			return r.Object, nil
+		}
+		var refused error
+		t, err := mutateTyped(ctx, r.Object, func(ctx context.Context, obj *T) { refused = f(ctx, r, obj) })
+		if refused != nil {
+			return nil, refused
+		}
+		return t, err
+	})
+}
+
+// TypedValidator does for validating what TypedMutator does for mutating. obj is nil when an object is deleted, old when one
+// is created.
+func TypedValidator[T any](applies func(r *admission.Request) bool, f func(ctx context.Context, r *admission.Request, obj, old *T) error) admission.Validator {
+	return admission.ValidatorFunc(func(ctx context.Context, r *admission.Request) error {
+		if applies != nil && !applies(r) {
+			return nil
+		}
+		obj, err := optional[T](r.Object)
+		if err != nil {
+			return err
+		}
+		old, err := optional[T](r.OldObject)
+		if err != nil {
+			return err
+		}
+		return f(ctx, r, obj, old)
+	})
+}
+
+// optional is decodeTyped for a tree that may be missing.
+func optional[T any](t Tree) (*T, error) {
+	if t == nil {
+		return nil, nil
+	}
+	return decodeTyped[T](t)
 }

@@ -72,3 +72,27 @@ func Clone(tree any) any {
 	}
 	return tree
 }
+
+// IsTree tells whether a value is a tree: made of map[string]any, []any, string, bool, nil, int64 and float64 alone. Values
+// that a programmer put together may hold other types, such as int or []string; TreeOf makes trees of them.
+func IsTree(v any) bool {
+	switch v := v.(type) {
+	case nil, string, bool, int64, float64:
+		return true
+	case map[string]any:
+		for _, member := range v {
+			if !IsTree(member) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		for _, item := range v {
+			if !IsTree(item) {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}

@@ -1,0 +1,68 @@
+package admission_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kindwright/kindwright/admission"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/status"
+)
+
+func TestPatchedChangesACopy(t *testing.T) {
+	object := map[string]any{"spec": map[string]any{"size": int64(1), "color": "red"}, "other": map[string]any{"kept": true}}
+	r := &admission.Request{Object: object}
+	got, err := admission.Patched(r,
+		admission.Set(7, "spec", "size"),
+		admission.Set([]string{"a", "b"}, "spec", "parts"),
+		admission.Set(meta.Key{}.String(), "metadata", "labels", "made"),
+		admission.Remove("spec", "color"),
+		admission.Remove("spec", "nothing"),
+		admission.Remove("nowhere", "at", "all"),
+	)
+	require.NoError(t, err)
+	require.Equal(t, map[string]any{
+		"spec":     map[string]any{"size": int64(7), "parts": []any{"a", "b"}},
+		"metadata": map[string]any{"labels": map[string]any{"made": ""}},
+		"other":    map[string]any{"kept": true},
+	}, got)
+	require.Equal(t, map[string]any{"spec": map[string]any{"size": int64(1), "color": "red"}, "other": map[string]any{"kept": true}}, object)
+	same, err := admission.Allowed(r)
+	require.NoError(t, err)
+	require.Equal(t, object, same)
+}
+
+func TestPatchedThroughWhatIsNoObject(t *testing.T) {
+	r := &admission.Request{Object: map[string]any{"spec": "text"}}
+	for _, edit := range []admission.Edit{admission.Set(1, "spec", "size"), admission.Remove("spec", "size"), admission.Set(1), admission.Set(func() {}, "spec")} {
+		_, err := admission.Patched(r, edit)
+		require.Equal(t, http.StatusInternalServerError, status.CodeOf(err), "%v", err)
+	}
+}
+
+// What a mutator returns is made a tree, so that nobody downstream meets an int, and blames the client for it.
+func TestMutatorsMayReturnGoValues(t *testing.T) {
+	c, err := admission.NewChain(admission.Plugin{Name: "go", Mutator: mutator(func(*admission.Request) (map[string]any, error) {
+		return map[string]any{"n": 1, "list": []string{"a"}, "map": map[string]string{"k": "v"}}, nil
+	})})
+	require.NoError(t, err)
+	got, err := c.Mutate(t.Context(), &admission.Request{Object: map[string]any{}})
+	require.NoError(t, err)
+	require.Equal(t, map[string]any{"n": int64(1), "list": []any{"a"}, "map": map[string]any{"k": "v"}}, got)
+
+	c, err = admission.NewChain(admission.Plugin{Name: "odd", Mutator: mutator(func(*admission.Request) (map[string]any, error) {
+		return map[string]any{"f": func() {}}, nil
+	})})
+	require.NoError(t, err)
+	_, err = c.Mutate(t.Context(), &admission.Request{Object: map[string]any{}})
+	require.Equal(t, http.StatusInternalServerError, status.CodeOf(err))
+}
+
+func TestNilFunctionsAreNoPlugin(t *testing.T) {
+	_, err := admission.NewChain(admission.Plugin{Name: "x", Mutator: admission.MutatorFunc(nil)})
+	require.ErrorContains(t, err, `"x" neither mutates nor validates`)
+	_, err = admission.NewChain(admission.Plugin{Name: "x", Validator: admission.ValidatorFunc(nil)})
+	require.ErrorContains(t, err, `"x" neither mutates nor validates`)
+}
