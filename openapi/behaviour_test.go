@@ -312,15 +312,23 @@ func TestValidate_Keywords(t *testing.T) {
 func TestValidate_Formats(t *testing.T) {
 	good := map[string][]string{
 		"byte": {"", "YWI="}, "date": {"2020-02-29"}, "date-time": {"2020-01-01T00:00:00Z", "2020-01-01T00:00:00.5+01:00"},
-		"datetime": {"2020-01-01T00:00:00Z"}, "duration": {"1h", "1.5s"}, "cidr": {"10.0.0.0/8", "::/0"}, "ipv4": {"10.0.0.1"}, "ipv6": {"::1"},
+		"datetime": {"2020-01-01T00:00:00Z"}, "duration": {"1h", "1.5s", "22 ns", "3 days", "1 week, 2 hours", "5d3h"}, "cidr": {"10.0.0.0/8", "::/0"}, "ipv4": {"10.0.0.1"}, "ipv6": {"::1"},
 		"mac": {"00:00:5e:00:53:01"}, "hostname": {"example.dev", "a"}, "email": {"a@example.dev"}, "uri": {"http://x/y"},
-		"uuid": {"5d3c2b1a-0000-4000-8000-123456789ABC"}, "password": {"", "any"}, "made-up": {"any"},
+		"uuid": {"5d3c2b1a-0000-4000-8000-123456789ABC", "5d3c2b1a00004000800012345678abcd"}, "password": {"", "any"}, "made-up": {"any"},
+		"uuid3": {"5d3c2b1a-0000-3000-0000-123456789abc"}, "uuid4": {"5d3c2b1a-0000-4000-b000-123456789abc"}, "uuid5": {"5d3c2b1a-0000-5000-A000-123456789abc"},
+		"bsonobjectid": {"0123456789abcdefABCDEF01"}, "isbn": {"0321751043", "978-0321751041"}, "isbn10": {"0-321-75104-3", "080442957X"}, "isbn13": {"978-0-321-75104-1"},
+		"creditcard": {"4111 1111 1111 1111", "378282246310005"}, "ssn": {"123-45-6789", "123456789", "123 45 6789"}, "hexcolor": {"#fff", "00FF7f"},
+		"rgbcolor": {"rgb(1,2,255)", "rgb( 0, 0, 0 )"}, "k8s-short-name": {"a-1"}, "k8s-long-name": {"a.b-c.d"}, "date-time-": {"2020-01-01T00:00:00Z"},
 	}
 	bad := map[string][]string{
-		"byte": {"?", "YWI"}, "date": {"2021-02-29", "2020"}, "date-time": {"2020-01-01"}, "datetime": {""}, "duration": {"1", ""},
+		"byte": {"?", "YWI"}, "date": {"2021-02-29", "2020"}, "date-time": {"2020-01-01"}, "datetime": {""}, "duration": {"1", "", "days", "3 moons", "3 days!", "1.5 days"},
 		"cidr": {"10.0.0.0", "10.0.0.0/33"}, "ipv4": {"::1", "10.0.0", "010.0.0.1"}, "ipv6": {"10.0.0.1", "fe80::1%eth0"}, "mac": {"00"},
 		"hostname": {"", "-a", "a..b", strings.Repeat("a.", 130) + "a"}, "email": {"a", "A <a@b.c>"}, "uri": {"x", "/y"},
-		"uuid": {"5d3c2b1a", "5d3c2b1a-0000-4000-8000-123456789abg", "5d3c2b1a00000-4000-8000-123456789abc"},
+		"uuid":  {"", "5d3c2b1a", "5d3c2b1a-0000-4000-8000-123456789abg", "5d3c2b1a00000-4000-8000-123456789abc", "5d3c2b1a--0000-4000-8000-123456789abc", "5d3c2b1a-0000-4000-8000-123456789abc-"},
+		"uuid3": {"5d3c2b1a-0000-4000-8000-123456789abc"}, "uuid4": {"5d3c2b1a-0000-4000-7000-123456789abc"}, "uuid5": {"5d3c2b1a-0000-4000-8000-123456789abc"},
+		"bsonobjectid": {"0123456789abcdef", "0123456789abcdefABCDEF0x"}, "isbn": {"1", "032175104X"}, "isbn10": {"0321751044", "X321751043", "03217510430"}, "isbn13": {"978-0321751042"},
+		"creditcard": {"4111111111111112", "41", "4111x11111111111"}, "ssn": {"12-345-6789", "123-456789", "123-45-67x9"}, "hexcolor": {"#ff", "#gggggg"},
+		"rgbcolor": {"rgb(1,2)", "rgb(1,2,256)", "1,2,3", "rgb(1,2,3", "rgb(,1,2)", "rgb(1,2,-3)"}, "k8s-short-name": {"", "-a", "a.b", "A"}, "k8s-long-name": {"a..b", "A"},
 	}
 	for format, values := range good {
 		for _, v := range values {
@@ -343,14 +351,87 @@ func TestValidate_ReportIsBoundedAndStable(t *testing.T) {
 		items[i] = "wrong"
 	}
 	s := field(t, openapi.Schema{Type: openapi.Array, Items: &openapi.Schema{Type: openapi.Integer}})
-	require.Len(t, s.Validate(map[string]any{"v": items}), 1000)
 	_, errs := s.Canonical(map[string]any{"v": items})
-	require.Len(t, errs, 1000)
+	for _, errs := range [][]status.FieldError{s.Validate(map[string]any{"v": items}), errs} {
+		require.Len(t, errs, 1000)
+		require.Equal(t, "v[998]", errs[998].Field)
+		require.Equal(t, "Too many: 50000: problems; the first 999 are told", errs[999].String())
+	}
 
 	in := tree(t, `{"metadata":{"labels":{"a":1,"b":2,"c":3,"d":4,"e":5}}}`)
 	first := widget(t).Validate(in)
 	for range 20 {
 		require.Equal(t, first, widget(t).Validate(in))
+	}
+}
+
+func TestValidate_EmbeddedObjects(t *testing.T) {
+	s, errs := openapi.FromTree(tree(t, `{"type":"object","properties":{"objects":{"type":"array","items":{
+		"type":"object","x-kubernetes-embedded-resource":true,"x-kubernetes-preserve-unknown-fields":true,"properties":{"spec":{"type":"object","required":["a"]}}}}}}`))
+	require.Empty(t, errs)
+	require.Empty(t, s.Validate(tree(t, `{"objects":[{"apiVersion":"v1","kind":"Pod"},{"apiVersion":"apps/v1","kind":"Deployment","free":1,
+		"metadata":{"name":"Any:Name","generateName":"a-","namespace":"b","labels":{"a/b":"c"},"annotations":{"x.dev/Y":"any thing"},"finalizers":["x.dev/f"]}}]}`)))
+	require.Equal(t, []string{
+		`objects[0].apiVersion: Required value`,
+		`objects[0].kind: Required value`,
+		`objects[1].apiVersion: Invalid value: "": must not be empty`,
+		`objects[1].kind: Invalid value: "": must not be empty`,
+		`objects[2].apiVersion: Invalid value: "a/b/c": ` + parseError(t, "a/b/c"),
+		`objects[2].kind: Invalid value: "x y": may have capital letters, but otherwise ` + meta.CheckDNS1035Label("x y"),
+		`objects[2].metadata.name: Invalid value: "a/b": must not contain '/'`,
+		`objects[2].metadata.generateName: Invalid value: "%": must not contain '%'`,
+		`objects[2].metadata.namespace: Invalid value: "A": ` + meta.CheckDNSLabel("A"),
+		`objects[2].metadata.labels: Invalid value: "a b": ` + meta.CheckLabelKey("a b"),
+		`objects[2].metadata.labels.ok: Invalid value: "b c": ` + meta.CheckLabelValue("b c"),
+		`objects[2].metadata.annotations: Invalid value: "": ` + meta.CheckAnnotationKey(""),
+		`objects[2].metadata.finalizers[1]: Invalid value: "a b": ` + meta.CheckQualifiedName("a b"),
+		`objects[2].spec.a: Required value`,
+		`objects[3].apiVersion: Invalid value: "integer": objects[3].apiVersion in body must be of type string: "integer"`,
+		`objects[3].metadata: Invalid value: "array": objects[3].metadata in body must be of type object: "array"`,
+		`objects[4]: Invalid value: "string": objects[4] in body must be of type object: "string"`,
+	}, texts(s.Validate(tree(t, `{"objects":[{},{"apiVersion":"","kind":""},{"apiVersion":"a/b/c","kind":"x y","spec":{},
+		"metadata":{"name":"a/b","generateName":"%","namespace":"A","labels":{"a b":"c","ok":"b c"},"annotations":{"":"x"},"finalizers":["x.dev/f","a b"]}},
+		{"apiVersion":1,"kind":"K","metadata":[]},"x"]}`))))
+}
+
+func parseError(t *testing.T, text string) string {
+	_, err := meta.ParseGroupVersion(text)
+	require.Error(t, err)
+	return err.Error()
+}
+
+// An error repeats a value only if that is short: a thousand errors about three megabytes would be three gigabytes.
+func TestValidate_LargeValuesAreNotRepeated(t *testing.T) {
+	s := field(t, openapi.Schema{Type: openapi.Array, Items: &openapi.Schema{Type: openapi.Integer}, AnyOf: []*openapi.Schema{{MaxItems: number(1)}}})
+	require.Equal(t, []string{`v: Invalid value: [1,2]: v in body must validate at least one schema (anyOf)`}, texts(s.Validate(tree(t, `{"v":[1,2]}`))))
+	errs := s.Validate(map[string]any{"v": slices.Repeat([]any{int64(1)}, 1000)})
+	require.Equal(t, "array", errs[0].Value)
+}
+
+// A schema of many conditions and an object of many values are refused together rather than computed for minutes.
+func TestValidate_WorkIsBounded(t *testing.T) {
+	branch := &openapi.Schema{Items: &openapi.Schema{MinLength: number(1)}}
+	branches := make([]*openapi.Schema, 900)
+	required := make([]string, 50_000)
+	for i := range required {
+		branches[i%900], required[i] = branch, fmt.Sprint(i)
+	}
+	words, objects := make([]any, 50_000), make([]any, 50_000)
+	for i := range words {
+		words[i], objects[i] = "x", map[string]any{}
+	}
+	for _, c := range []struct {
+		schema openapi.Schema
+		value  []any
+		want   string
+	}{
+		{openapi.Schema{Type: openapi.Array, Items: &openapi.Schema{Type: openapi.String}, AllOf: branches}, words, `Forbidden: the object takes too much work to validate`},
+		{openapi.Schema{Type: openapi.Array, Items: &openapi.Schema{Type: openapi.String}, AnyOf: []*openapi.Schema{{AllOf: branches}}}, words, `Forbidden: the object takes too much work to validate`},
+		{openapi.Schema{Type: openapi.Array, Items: &openapi.Schema{Type: openapi.Object, Required: required}}, objects, `Too many: 9950001: problems; the first 999 are told`},
+	} {
+		s := field(t, c.schema)
+		errs := s.Validate(map[string]any{"v": c.value})
+		require.Contains(t, strings.Join(texts(errs), "; "), c.want)
 	}
 }
 

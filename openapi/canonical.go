@@ -32,9 +32,9 @@ func (s *Schema) Canonical(tree map[string]any) (map[string]any, []status.FieldE
 	}
 	object, ok := out.(map[string]any)
 	if !ok {
-		return tree, w.errs
+		return tree, w.report()
 	}
-	return object, w.errs
+	return object, w.report()
 }
 
 func unready() []status.FieldError {
@@ -43,9 +43,6 @@ func unready() []status.FieldError {
 
 // canonical returns the value in its canonical form and whether that is another value.
 func (s *Schema) canonical(w *walk, v any) (any, bool) {
-	if w.full() {
-		return v, false
-	}
 	if v == nil {
 		if !s.allowsNull() {
 			w.wrongType(s, v)

@@ -32,7 +32,7 @@ var formats = map[string]func(string) bool{
 	"date":      func(s string) bool { _, err := time.Parse(time.DateOnly, s); return err == nil },
 	"date-time": func(s string) bool { _, err := time.Parse(time.RFC3339Nano, s); return err == nil },
 	"datetime":  func(s string) bool { _, err := time.Parse(time.RFC3339Nano, s); return err == nil },
-	"duration":  func(s string) bool { _, err := time.ParseDuration(s); return err == nil },
+	"duration":  isDuration,
 	"cidr":      func(s string) bool { _, err := netip.ParsePrefix(s); return err == nil },
 	"ipv4":      func(s string) bool { a, err := netip.ParseAddr(s); return err == nil && a.Is4() },
 	"ipv6":      func(s string) bool { a, err := netip.ParseAddr(s); return err == nil && a.Is6() && a.Zone() == "" },
@@ -40,8 +40,76 @@ var formats = map[string]func(string) bool{
 	"hostname":  isHostname,
 	"email":     isEmail,
 	"uri":       func(s string) bool { u, err := url.ParseRequestURI(s); return err == nil && u.Scheme != "" },
-	"uuid":      isUUID,
+	"uuid":      func(s string) bool { return isUUID(s, 0) },
+	"uuid3":     func(s string) bool { return isUUID(s, '3') },
+	"uuid4":     func(s string) bool { return isUUID(s, '4') },
+	"uuid5":     func(s string) bool { return isUUID(s, '5') },
+
+	"bsonobjectid": func(s string) bool { return len(s) == 24 && isHex(s) },
+	"isbn":         func(s string) bool { return isISBN10(s) || isISBN13(s) },
+	"isbn10":       isISBN10,
+	"isbn13":       isISBN13,
+	"creditcard":   isCreditCard,
+	"ssn":          isSSN,
+	"hexcolor":     func(s string) bool { s = strings.TrimPrefix(s, "#"); return (len(s) == 3 || len(s) == 6) && isHex(s) },
+	"rgbcolor":     isRGBColor,
+
+	"k8s-short-name": func(s string) bool { return meta.CheckDNSLabel(s) == "" },
+	"k8s-long-name":  isLongName,
 }
+
+// checkOfFormat returns the check of a format of strings, nil for one that is not known. Dashes do not count in names of
+// formats, so that date-time and datetime are one.
+func checkOfFormat(name string) func(string) bool {
+	if check, known := formats[name]; known {
+		return check
+	}
+	plain := strings.ReplaceAll(name, "-", "")
+	if check, known := formats[plain]; known {
+		return check
+	}
+	switch plain {
+	case "k8sshortname":
+		return formats["k8s-short-name"]
+	case "k8slongname":
+		return formats["k8s-long-name"]
+	}
+	return nil
+}
+
+// durationUnits are what may stand behind a number of a duration in words, beside what Go reads itself.
+var durationUnits = []string{
+	"ns", "nano", "nanos", "nanosecond", "nanoseconds", "us", "µs", "micro", "micros", "microsecond", "microseconds",
+	"ms", "milli", "millis", "millisecond", "milliseconds", "s", "sec", "secs", "second", "seconds", "m", "min", "mins",
+	"minute", "minutes", "h", "hr", "hrs", "hour", "hours", "d", "day", "days", "w", "wk", "wks", "week", "weeks",
+}
+
+// isDuration reads durations of Go, such as 1h30m, and those in words, such as "3 days" and "1 week, 2 hours".
+func isDuration(s string) bool {
+	if _, err := time.ParseDuration(s); err == nil {
+		return true
+	}
+	found := false
+	for rest := strings.TrimSpace(s); rest != ""; found = true {
+		number := strings.TrimLeft(rest, "0123456789")
+		if len(number) == len(rest) {
+			return false
+		}
+		number = strings.TrimLeft(number, " ")
+		unit := number
+		if end := strings.IndexAny(number, " ,0123456789"); end >= 0 {
+			unit = number[:end]
+		}
+		if !slices.Contains(durationUnits, strings.ToLower(unit)) {
+			return false
+		}
+		rest = strings.TrimLeft(number[len(unit):], " ,")
+	}
+	return found
+}
+
+// isLongName is about names of dot-separated parts, whose parts may be of any length.
+func isLongName(s string) bool { return meta.CheckDNSSubdomain(s) == "" }
 
 func isHostname(s string) bool {
 	if len(s) > 253 {
@@ -63,21 +131,30 @@ func isEmail(s string) bool {
 	return err == nil && address.Address == s
 }
 
-func isUUID(s string) bool {
-	if len(s) != 36 {
+// isUUID reads UUIDs with or without dashes between the groups; version 0 allows any.
+func isUUID(s string, version byte) bool {
+	var digits [32]byte
+	n := 0
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c == '-' && (n == 8 || n == 12 || n == 16 || n == 20) && s[i-1] != '-':
+		case n < len(digits) && isHex(s[i:i+1]):
+			digits[n] = c
+			n++
+		default:
+			return false
+		}
+	}
+	if n != len(digits) || s[len(s)-1] == '-' || version != 0 && digits[12] != version {
 		return false
 	}
+	return version != '4' && version != '5' || strings.IndexByte("89abAB", digits[16]) >= 0
+}
+
+func isHex(s string) bool {
 	for i := range len(s) {
-		c := s[i]
-		switch i {
-		case 8, 13, 18, 23:
-			if c != '-' {
-				return false
-			}
-		default:
-			if !('0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F') {
-				return false
-			}
+		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') && (c < 'A' || c > 'F') {
+			return false
 		}
 	}
 	return true

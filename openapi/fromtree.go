@@ -2,6 +2,7 @@ package openapi
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/kindwright/kindwright/internal/json"
@@ -14,15 +15,23 @@ import (
 //
 // Every problem is reported, with its place in the schema, such as "properties.spec.properties.size.pattern". What
 // structural schemas must not use ($ref, definitions, patternProperties …) is forbidden; extensions that are not known
-// are ignored. Schemas beyond 100,000 nodes, 100 levels or 1,000 branches, and patterns that would be costly to match,
+// are ignored. What stands below allOf, anyOf, oneOf and not adds conditions to fields that the structure describes: it has
+// neither types nor defaults, and names no field that the structure does not. Conditions on metadata.name and
+// metadata.generateName are kept; metadata has no others. Schemas beyond 100,000 nodes, 100 levels or 1,000 branches, and patterns that would be costly to match,
 // are refused before they cost anything (security vector C5).
 func FromTree(tree map[string]any) (*Schema, []status.FieldError) {
 	r := treeReader{}
 	s := r.schema(tree)
 	if len(r.errs) > 0 {
-		return nil, r.errs
+		return nil, r.report()
+	}
+	if r.restrictNames(s); len(r.errs) > 0 {
+		return nil, r.report()
 	}
 	asObject(s)
+	if r.metadata != nil {
+		s.Properties[2].Schema = r.metadata
+	}
 	built, err := New(s)
 	if err, bad := err.(*Error); bad {
 		return nil, err.Problems
@@ -40,8 +49,10 @@ func asObject(s *Schema) {
 // treeReader reads a schema document.
 type treeReader struct {
 	walk
-	nodes int
-	loose int // inside allOf, anyOf, oneOf or not, which add conditions and no fields
+	nodes    int
+	loose    int // inside allOf, anyOf, oneOf or not, which add conditions and no fields
+	fields   map[*Schema]map[string]*Schema
+	metadata *Schema // of the root, where the document says more about it than that it is there
 }
 
 // keyword reads the value of one keyword into a schema.
@@ -65,6 +76,9 @@ func (r *treeReader) schema(v any) *Schema {
 		r.fail(meta.CauseFieldValueForbidden, nil, fmt.Sprintf("the schema is more than %d levels deep", maxSchemaDepth))
 		return s
 	}
+	if r.loose == 0 && tree["x-kubernetes-int-or-string"] == true {
+		tree = withoutTypes(tree)
+	}
 	for _, name := range sortedNames(tree) {
 		r.path = append(r.path, json.Name(name))
 		r.keyword(s, name, tree[name])
@@ -72,6 +86,9 @@ func (r *treeReader) schema(v any) *Schema {
 	}
 	if r.loose == 0 {
 		r.checkStructure(s, tree)
+		r.eachBranch(s, func(branch *Schema) { r.checkNames(s, branch) })
+	} else {
+		r.checkCondition(tree)
 	}
 	return s
 }
@@ -141,30 +158,44 @@ var plainKeywords = map[string]keyword{
 			r.fail(meta.CauseFieldValueForbidden, nil, "would cost the square of the list; use x-kubernetes-list-type: set")
 		}
 	},
-	"x-kubernetes-preserve-unknown-fields": func(r *treeReader, s *Schema, v any) { s.PreserveUnknown = r.flag(v) },
-	"x-kubernetes-embedded-resource":       func(r *treeReader, s *Schema, v any) { s.EmbeddedObject = r.flag(v) },
-	"x-kubernetes-int-or-string":           func(r *treeReader, s *Schema, v any) { s.IntOrString = r.flag(v) },
-	"x-kubernetes-list-type":               func(r *treeReader, s *Schema, v any) { s.ListType = ListType(r.text(v)) },
-	"x-kubernetes-list-map-keys":           func(r *treeReader, s *Schema, v any) { s.ListMapKeys = r.texts(v) },
-	"x-kubernetes-map-type":                func(r *treeReader, s *Schema, v any) { s.MapType = MapType(r.text(v)) },
-	"x-kubernetes-patch-strategy":          func(r *treeReader, s *Schema, v any) { s.PatchStrategy = r.text(v) },
-	"x-kubernetes-patch-merge-key":         func(r *treeReader, s *Schema, v any) { s.PatchMergeKey = r.text(v) },
+	"x-kubernetes-preserve-unknown-fields": func(r *treeReader, s *Schema, v any) {
+		if s.PreserveUnknown = r.flag(v); v == false {
+			r.fail(meta.CauseFieldValueInvalid, false, "must be true or left out")
+		}
+	},
+	"x-kubernetes-embedded-resource": func(r *treeReader, s *Schema, v any) { s.EmbeddedObject = r.flag(v) },
+	"x-kubernetes-int-or-string":     func(r *treeReader, s *Schema, v any) { s.IntOrString = r.flag(v) },
+	"x-kubernetes-list-type":         func(r *treeReader, s *Schema, v any) { s.ListType = ListType(r.text(v)) },
+	"x-kubernetes-list-map-keys":     func(r *treeReader, s *Schema, v any) { s.ListMapKeys = r.texts(v) },
+	"x-kubernetes-map-type":          func(r *treeReader, s *Schema, v any) { s.MapType = MapType(r.text(v)) },
+	"x-kubernetes-patch-strategy":    func(r *treeReader, s *Schema, v any) { s.PatchStrategy = r.text(v) },
+	"x-kubernetes-patch-merge-key":   func(r *treeReader, s *Schema, v any) { s.PatchMergeKey = r.text(v) },
 }
 
 // checkStructure holds a node to what makes a schema structural: it alone says which fields there are.
 func (r *treeReader) checkStructure(s *Schema, tree map[string]any) {
 	root := len(r.path) == 0
+	fail := func(keyword string, t meta.CauseType, value any, detail string) {
+		r.failAt(json.Name(keyword), t, value, detail)
+	}
 	switch {
 	case root && s.Type != Object:
-		r.failAt(json.Name("type"), meta.CauseFieldValueInvalid, string(s.Type), "must be object at the root")
-	case s.Type == "" && !s.IntOrString && !s.PreserveUnknown:
-		r.failAt(json.Name("type"), meta.CauseFieldValueRequired, nil, "must not be empty for a node of the structure")
-	case s.Type != "" && s.IntOrString:
-		r.failAt(json.Name("type"), meta.CauseFieldValueForbidden, nil, "x-kubernetes-int-or-string says it already")
+		fail("type", meta.CauseFieldValueInvalid, string(s.Type), "must be object at the root")
 	case s.EmbeddedObject && s.Type != Object:
-		r.failAt(json.Name("x-kubernetes-embedded-resource"), meta.CauseFieldValueInvalid, true, "is for objects")
+		fail("x-kubernetes-embedded-resource", meta.CauseFieldValueInvalid, true, "is for objects")
+	case s.Type == "" && !s.IntOrString && !s.PreserveUnknown:
+		fail("type", meta.CauseFieldValueRequired, nil, "must not be empty for a node of the structure")
+	case s.Type != "" && s.IntOrString:
+		fail("type", meta.CauseFieldValueForbidden, nil, "x-kubernetes-int-or-string says it already")
+	case s.PreserveUnknown && s.IntOrString:
+		fail("x-kubernetes-preserve-unknown-fields", meta.CauseFieldValueInvalid, true, "is not for x-kubernetes-int-or-string")
 	case s.Type == Array && s.Items == nil:
-		r.failAt(json.Name("items"), meta.CauseFieldValueRequired, nil, "the items of a list need a schema")
+		fail("items", meta.CauseFieldValueRequired, nil, "the items of a list need a schema")
+	case s.EmbeddedObject && !s.PreserveUnknown && len(s.Properties) == 0:
+		fail("properties", meta.CauseFieldValueRequired, nil, "an embedded object has properties, or keeps unknown ones")
+	}
+	if _, given := tree["additionalProperties"]; given && (root || s.EmbeddedObject) {
+		fail("additionalProperties", meta.CauseFieldValueForbidden, nil, "is not for whole objects")
 	}
 	_, properties := tree["properties"]
 	if s.AdditionalProperties != nil && properties {
@@ -172,6 +203,133 @@ func (r *treeReader) checkStructure(s *Schema, tree map[string]any) {
 	}
 	if s.EmbeddedObject {
 		asObject(s)
+	}
+}
+
+// structuralKeywords are those that say what a value is; conditions may not.
+var structuralKeywords = []string{
+	"type", "default", "title", "description", "nullable", "additionalProperties", "x-kubernetes-preserve-unknown-fields",
+	"x-kubernetes-embedded-resource", "x-kubernetes-int-or-string", "x-kubernetes-list-type", "x-kubernetes-list-map-keys",
+	"x-kubernetes-map-type", "x-kubernetes-validations",
+}
+
+func (r *treeReader) checkCondition(tree map[string]any) {
+	for _, keyword := range structuralKeywords {
+		if _, given := tree[keyword]; given {
+			r.failAt(json.Name(keyword), meta.CauseFieldValueForbidden, nil, "is for the structure, not for conditions below allOf, anyOf, oneOf and not")
+		}
+	}
+}
+
+// withoutTypes returns a node of an int-or-string without the branches that say so once more: anyOf an integer and a
+// string, in the node itself or in the first part of its allOf.
+func withoutTypes(tree map[string]any) map[string]any {
+	says := func(v any) bool {
+		return json.Equal(v, []any{map[string]any{"type": "integer"}, map[string]any{"type": "string"}})
+	}
+	without := func(tree map[string]any, name string) map[string]any {
+		tree = maps.Clone(tree)
+		delete(tree, name)
+		return tree
+	}
+	if says(tree["anyOf"]) {
+		return without(tree, "anyOf")
+	}
+	all, _ := tree["allOf"].([]any)
+	if len(all) == 0 {
+		return tree
+	}
+	if first, ok := all[0].(map[string]any); ok && says(first["anyOf"]) {
+		tree, all = maps.Clone(tree), slices.Clone(all)
+		all[0] = without(first, "anyOf")
+		tree["allOf"] = all
+	}
+	return tree
+}
+
+// eachBranch visits the conditions of a node, with the path of each.
+func (r *treeReader) eachBranch(s *Schema, visit func(*Schema)) {
+	at := func(branch *Schema, steps ...json.Step) {
+		r.path = append(r.path, steps...)
+		visit(branch)
+		r.path = r.path[:len(r.path)-len(steps)]
+	}
+	for _, list := range []struct {
+		keyword  string
+		branches []*Schema
+	}{{"allOf", s.AllOf}, {"anyOf", s.AnyOf}, {"oneOf", s.OneOf}} {
+		for i, branch := range list.branches {
+			at(branch, json.Name(list.keyword), json.Item(i))
+		}
+	}
+	if s.Not != nil {
+		at(s.Not, json.Name("not"))
+	}
+}
+
+// checkNames sees to it that a condition is about fields that the structure has.
+func (r *treeReader) checkNames(structure, condition *Schema) {
+	if condition.Items != nil {
+		r.path = append(r.path, json.Name("items"))
+		if structure.Items == nil {
+			r.fail(meta.CauseFieldValueForbidden, nil, "the structure describes no items here")
+		} else {
+			r.checkNames(structure.Items, condition.Items)
+		}
+		r.path = r.path[:len(r.path)-1]
+	}
+	for _, p := range condition.Properties {
+		r.path = append(r.path, json.Name("properties"), json.Name(p.Name))
+		if field, ok := r.fieldsOf(structure)[p.Name]; ok {
+			r.checkNames(field, p.Schema)
+		} else {
+			r.fail(meta.CauseFieldValueForbidden, nil, "the structure has no such field")
+		}
+		r.path = r.path[:len(r.path)-2]
+	}
+	r.eachBranch(condition, func(branch *Schema) { r.checkNames(structure, branch) })
+}
+
+// fieldsOf are the fields of a node by name.
+func (r *treeReader) fieldsOf(s *Schema) map[string]*Schema {
+	fields, done := r.fields[s]
+	if !done {
+		fields = make(map[string]*Schema, len(s.Properties))
+		for _, p := range s.Properties {
+			fields[p.Name] = p.Schema
+		}
+		if r.fields == nil {
+			r.fields = map[*Schema]map[string]*Schema{}
+		}
+		r.fields[s] = fields
+	}
+	return fields
+}
+
+// restrictNames keeps what the root says about names of objects, the only part of metadata that a schema may restrict.
+func (r *treeReader) restrictNames(s *Schema) {
+	given, ok := s.Property("metadata")
+	if !ok {
+		return
+	}
+	r.path = append(r.path, json.Name("properties"), json.Name("metadata"))
+	defer func() { r.path = r.path[:0] }()
+	if given.Type != Object {
+		r.failAt(json.Name("type"), meta.CauseFieldValueInvalid, string(given.Type), "must be object")
+	}
+	rules := *ObjectMeta()
+	rules.Properties, rules.ready, rules.base = slices.Clone(rules.Properties), nil, ObjectMeta()
+	for _, p := range given.Properties {
+		i := slices.IndexFunc(rules.Properties, func(own Property) bool { return own.Name == p.Name })
+		if p.Name != "name" && p.Name != "generateName" {
+			r.failAt(json.Name("properties"), meta.CauseFieldValueForbidden, nil, "metadata is the same for every kind; only name and generateName may be restricted")
+			return
+		}
+		if p.Schema.Type != String {
+			r.failAt(json.Name("properties"), meta.CauseFieldValueInvalid, p.Name, "must be of type string")
+			return
+		}
+		rules.Properties[i].Schema, r.metadata = p.Schema, &rules
 	}
 }
 

@@ -71,28 +71,44 @@ func TestFromTree_Problems(t *testing.T) {
 		wrap(`{"type":"strange"}`):             `properties.a.type: Invalid value: "strange": not a type`,
 		wrap(`{"type":3}`):                     `properties.a.type in body must be of type string: "integer"`,
 		wrap(`{"$ref":"#/x","type":"string"}`): `properties.a.$ref: Forbidden: structural schemas do not use this keyword`,
-		wrap(`{"type":"object","patternProperties":{}}`):                                   `properties.a.patternProperties: Forbidden`,
-		wrap(`{"type":"object","definitions":{}}`):                                         `Forbidden`,
-		wrap(`{"type":"array"}`):                                                           `properties.a.items: Required value`,
-		wrap(`{"type":"array","uniqueItems":true,"items":{"type":"string"}}`):              `properties.a.uniqueItems: Forbidden: would cost the square`,
-		wrap(`{"type":"object","properties":{},"additionalProperties":{"type":"string"}}`): `properties.a.additionalProperties: Forbidden: excludes properties`,
-		wrap(`{"type":"string","x-kubernetes-int-or-string":true}`):                        `properties.a.type: Forbidden`,
-		wrap(`{"type":"string","x-kubernetes-embedded-resource":true}`):                    `is for objects`,
-		wrap(`{"type":"string","pattern":"("}`):                                            `properties.a.pattern: Invalid value: "(": missing closing )`,
-		wrap(`{"type":"integer","default":"x"}`):                                           `properties.a.default: Invalid value: "x"`,
-		wrap(`{"type":"integer","minimum":"1"}`):                                           `properties.a.minimum in body must be of type number: "string"`,
-		wrap(`{"type":"integer","minimum":3,"maximum":1}`):                                 `properties.a.minimum: Invalid value: 3: must not be above maximum 1`,
-		wrap(`{"type":"string","maxLength":1.5}`):                                          `properties.a.maxLength in body must be of type integer: "number"`,
-		wrap(`{"type":"string","nullable":"yes"}`):                                         `properties.a.nullable in body must be of type boolean`,
-		wrap(`{"type":"string","enum":{}}`):                                                `properties.a.enum in body must be of type array`,
-		wrap(`{"type":"string","enum":[1]}`):                                               `properties.a.enum: Invalid value: 1: not of type string`,
-		wrap(`{"type":"object","required":[1]}`):                                           `properties.a.required[0] in body must be of type string`,
-		wrap(`{"type":"object","properties":[]}`):                                          `properties.a.properties in body must be of type object: "array"`,
-		wrap(`{"type":"object","additionalProperties":1}`):                                 `properties.a.additionalProperties in body must be of type object`,
-		wrap(`{"type":"string","anyOf":{}}`):                                               `properties.a.anyOf in body must be of type array`,
-		wrap(`{"type":"string","allOf":[1]}`):                                              `properties.a.allOf[0] in body must be of type object`,
-		wrap(`{"type":"object","x-kubernetes-validations":[1]}`):                           `must be of type object`,
-		wrap(`{"type":"object","x-kubernetes-map-type":"x"}`):                              `properties.a.x-kubernetes-map-type: Invalid value: "x"`,
+		wrap(`{"type":"object","patternProperties":{}}`):                                                         `properties.a.patternProperties: Forbidden`,
+		wrap(`{"type":"object","definitions":{}}`):                                                               `Forbidden`,
+		wrap(`{"type":"array"}`):                                                                                 `properties.a.items: Required value`,
+		wrap(`{"type":"array","uniqueItems":true,"items":{"type":"string"}}`):                                    `properties.a.uniqueItems: Forbidden: would cost the square`,
+		wrap(`{"type":"object","properties":{},"additionalProperties":{"type":"string"}}`):                       `properties.a.additionalProperties: Forbidden: excludes properties`,
+		wrap(`{"type":"string","x-kubernetes-int-or-string":true}`):                                              `properties.a.type: Forbidden`,
+		wrap(`{"type":"string","x-kubernetes-embedded-resource":true}`):                                          `is for objects`,
+		wrap(`{"type":"string","pattern":"("}`):                                                                  `properties.a.pattern: Invalid value: "(": missing closing )`,
+		wrap(`{"type":"integer","default":"x"}`):                                                                 `properties.a.default: Invalid value: "x"`,
+		wrap(`{"type":"integer","minimum":"1"}`):                                                                 `properties.a.minimum in body must be of type number: "string"`,
+		wrap(`{"type":"integer","minimum":3,"maximum":1}`):                                                       `properties.a.minimum: Invalid value: 3: must not be above maximum 1`,
+		wrap(`{"type":"string","maxLength":1.5}`):                                                                `properties.a.maxLength in body must be of type integer: "number"`,
+		wrap(`{"type":"string","nullable":"yes"}`):                                                               `properties.a.nullable in body must be of type boolean`,
+		wrap(`{"type":"string","enum":{}}`):                                                                      `properties.a.enum in body must be of type array`,
+		wrap(`{"type":"string","enum":[1]}`):                                                                     `properties.a.enum: Invalid value: 1: not of type string`,
+		wrap(`{"type":"object","required":[1]}`):                                                                 `properties.a.required[0] in body must be of type string`,
+		wrap(`{"type":"object","properties":[]}`):                                                                `properties.a.properties in body must be of type object: "array"`,
+		wrap(`{"type":"object","additionalProperties":1}`):                                                       `properties.a.additionalProperties in body must be of type object`,
+		wrap(`{"type":"string","anyOf":{}}`):                                                                     `properties.a.anyOf in body must be of type array`,
+		wrap(`{"type":"string","allOf":[1]}`):                                                                    `properties.a.allOf[0] in body must be of type object`,
+		wrap(`{"type":"object","x-kubernetes-validations":[1]}`):                                                 `must be of type object`,
+		wrap(`{"type":"object","x-kubernetes-map-type":"x"}`):                                                    `properties.a.x-kubernetes-map-type: Invalid value: "x"`,
+		wrap(`{"type":"string","x-kubernetes-preserve-unknown-fields":false}`):                                   `properties.a.x-kubernetes-preserve-unknown-fields: Invalid value: false: must be true or left out`,
+		wrap(`{"x-kubernetes-int-or-string":true,"x-kubernetes-preserve-unknown-fields":true}`):                  `properties.a.x-kubernetes-preserve-unknown-fields: Invalid value: true: is not for`,
+		wrap(`{"type":"object","x-kubernetes-embedded-resource":true}`):                                          `properties.a.properties: Required value`,
+		wrap(`{"type":"object","x-kubernetes-embedded-resource":true,"additionalProperties":{"type":"string"}}`): `properties.a.additionalProperties: Forbidden: is not for whole objects`,
+		`{"type":"object","additionalProperties":true}`:                                                          `additionalProperties: Forbidden: is not for whole objects`,
+		wrap(`{"type":"string","anyOf":[{"type":"string"}]}`):                                                    `properties.a.anyOf[0].type: Forbidden: is for the structure`,
+		wrap(`{"type":"string","not":{"allOf":[{"default":"x"}]}}`):                                              `properties.a.not.allOf[0].default: Forbidden`,
+		wrap(`{"type":"object","oneOf":[{"additionalProperties":{"type":"string"}}]}`):                           `properties.a.oneOf[0].additionalProperties: Forbidden`,
+		wrap(`{"type":"object","oneOf":[{"x-kubernetes-validations":[]}]}`):                                      `properties.a.oneOf[0].x-kubernetes-validations: Forbidden`,
+		wrap(`{"type":"object","allOf":[{"properties":{"b":{"minLength":1}}}]}`):                                 `properties.a.allOf[0].properties.b: Forbidden: the structure has no such field`,
+		wrap(`{"type":"object","properties":{"b":{"type":"string"}},"allOf":[{"anyOf":[{"properties":{"b":{"properties":{"c":{}}}}}]}]}`): `properties.a.allOf[0].anyOf[0].properties.b.properties.c: Forbidden`,
+		wrap(`{"type":"object","not":{"items":{}}}`):                                                                                                                                   `properties.a.not.items: Forbidden: the structure describes no items here`,
+		`{"type":"object","properties":{"metadata":{"type":"string"}}}`:                                                                                                                `properties.metadata.type: Invalid value: "string": must be object`,
+		`{"type":"object","properties":{"metadata":{"type":"object","properties":{"labels":{"type":"object"}}}}}`:                                                                      `properties.metadata.properties: Forbidden`,
+		`{"type":"object","properties":{"metadata":{"type":"object","properties":{"name":{"type":"integer"}}}}}`:                                                                       `properties.metadata.properties: Invalid value: "name": must be of type string`,
+		wrap(`{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["k","k"],"items":{"type":"object","required":["k"],"properties":{"k":{"type":"string"}}}}`): `the key occurs twice`,
 	} {
 		s, errs := openapi.FromTree(tree(t, source))
 		require.Nil(t, s, source)
@@ -100,6 +116,37 @@ func TestFromTree_Problems(t *testing.T) {
 	}
 	_, errs := openapi.FromTree(tree(t, `{"type":"object","properties":{"a":{},"b":{"type":1},"c":{"$ref":"x"}}}`))
 	require.Len(t, errs, 5, "all of them: %v", errs)
+}
+
+// What says once more that a value is an integer or a string adds nothing; what stands beside it does.
+func TestFromTree_IntOrString(t *testing.T) {
+	const types = `[{"type":"integer"},{"type":"string"}]`
+	for source, want := range map[string][]string{
+		`{"x-kubernetes-int-or-string":true}`:                                                                         {"80", "x"},
+		`{"x-kubernetes-int-or-string":true,"anyOf":` + types + `}`:                                                   {"80", "x"},
+		`{"x-kubernetes-int-or-string":true,"allOf":[{"anyOf":` + types + `},{"maximum":9}]}`:                         {"x"},
+		`{"x-kubernetes-int-or-string":true,"allOf":[{"anyOf":` + types + `,"pattern":"y"}],"anyOf":[{"minimum":1}]}`: {"80"},
+	} {
+		s, errs := openapi.FromTree(tree(t, `{"type":"object","properties":{"v":`+source+`}}`))
+		require.Empty(t, errs, source)
+		var good []string
+		for text, v := range map[string]any{"80": int64(80), "x": "x"} {
+			if len(s.Validate(map[string]any{"v": v})) == 0 {
+				good = append(good, text)
+			}
+		}
+		require.ElementsMatch(t, want, good, source)
+	}
+}
+
+func TestFromTree_RestrictsNames(t *testing.T) {
+	s, errs := openapi.FromTree(tree(t, `{"type":"object","properties":{"metadata":{"type":"object","properties":{"name":{"type":"string","maxLength":3}}}}}`))
+	require.Empty(t, errs)
+	require.Equal(t, []string{"metadata.name: Too long: may not be more than 3 characters"}, texts(s.Validate(tree(t, `{"metadata":{"name":"abcd","labels":{"a":"b"}}}`))))
+	plain, errs := openapi.FromTree(tree(t, `{"type":"object"}`))
+	require.Empty(t, errs)
+	require.Equal(t, plain.Fingerprint(), s.Fingerprint(), "a rule changes nothing about what is stored")
+	require.NotNil(t, must(s.Lookup("metadata", "uid")))
 }
 
 // Definition bombs are refused, or are cheap.
@@ -111,6 +158,10 @@ func TestFromTree_C5_Bombs(t *testing.T) {
 		}
 		return `{"type":"object","properties":{` + b.String() + `"z":{"type":"string"}}}`
 	}
+	wide := properties(50_000, `{"type":"string"}`)
+	conditions := `{"type":"object","properties":{"a":` + wide[:len(wide)-1] + `,"anyOf":[` + strings.ReplaceAll(wide, `"type":"string"`, `"minLength":1`) + `]}}}`
+	conditions = strings.Replace(conditions, `"anyOf":[{"type":"object",`, `"anyOf":[{`, 1)
+	keys := `"k` + strings.Repeat(`","k`, 30_000) + `"`
 	patterns := func(n int) string {
 		var b strings.Builder
 		for i := range n {
@@ -127,6 +178,8 @@ func TestFromTree_C5_Bombs(t *testing.T) {
 		"long pattern":    {properties(1, `{"type":"string","pattern":"`+strings.Repeat("a", 5000)+`"}`), "longer than 4096 bytes"},
 		"all patterns":    {patterns(4000), "patterns of the schema together are too large"},
 		"all defaults":    {properties(100, `{"type":"array","default":[`+strings.Repeat(`{},`, 500)+`{}],"items":{"type":"object","properties":{"a":{"type":"string","default":"`+strings.Repeat("x", 500)+`"}}}}`), "defaults of the schema together are too large"},
+		"conditions":      {conditions, "more than 100000 nodes"},
+		"keys":            {properties(1, `{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":[`+keys+`],"items":{"type":"object","required":[`+keys+`],"properties":{"k":{"type":"string"}}}}`), "more than 100 keys"},
 		"enum":            {properties(1, enum(20_000)), "more than 10000 values"},
 		"branches":        {properties(1, `{"type":"string","anyOf":[`+strings.Repeat(`{"minLength":1},`, 1500)+`{}]}`), "more than 1000 branches"},
 	} {

@@ -240,6 +240,12 @@ func TestFromType_Tags(t *testing.T) {
 		IntStr  IntOrString    `json:"intstr" default:"80" enum:"80,http"`
 		Amount  Quantity       `json:"amount" default:"5000m"`
 		Patched []string       `json:"patched" patchStrategy:"merge" patchMergeKey:"name"`
+		Above   float64        `json:"above" exclusiveMinimum:"0" exclusiveMaximum:"1.5" multipleOf:"0.5"`
+		Few     map[string]int `json:"few" minProperties:"1" maxProperties:"2"`
+		Null    *string        `json:"null" nullable:""`
+		Loose   WidgetLimit    `json:"loose" preserveUnknown:""`
+		Whole   Extension      `json:"whole" embedded:""`
+		Any     meta.RawJSON   `json:"any" embedded:""`
 	}
 	s, err := openapi.FromType(reflect.TypeFor[T]())
 	require.NoError(t, err)
@@ -275,6 +281,94 @@ func TestFromType_Tags(t *testing.T) {
 	require.Equal(t, "5", get("amount").DefaultValue)
 	require.Equal(t, "merge", get("patched").PatchStrategy)
 	require.Equal(t, "name", get("patched").PatchMergeKey)
+	above := get("above")
+	require.Equal(t, []any{int64(0), 1.5, true, true, 0.5}, []any{above.Minimum, above.Maximum, above.ExclusiveMinimum, above.ExclusiveMaximum, above.MultipleOf})
+	require.Equal(t, []int64{1, 2}, []int64{*get("few").MinProperties, *get("few").MaxProperties})
+	require.True(t, get("null").Nullable)
+	require.True(t, get("loose").PreserveUnknown)
+	require.NotNil(t, must(s.Lookup("loose", "cpu")))
+	for _, name := range []string{"whole", "any"} {
+		require.True(t, get(name).EmbeddedObject, name)
+		require.Equal(t, openapi.Object, get(name).Type)
+		require.NotNil(t, must(s.Lookup(name, "metadata", "uid")))
+	}
+}
+
+// tree holds itself, as JSONSchemaProps of Kubernetes does.
+type hedge struct {
+	Name     string           `json:"name"`
+	Branches map[string]hedge `json:"branches,omitempty" preserveUnknown:"" doc:"More of the same."`
+	Twigs    []hedge          `json:"twigs,omitempty" preserveUnknown:""`
+	Root     *hedge           `json:"root,omitempty" preserveUnknown:""`
+}
+
+func TestFromType_PreserveUnknownCutsTypesThatContainThemselves(t *testing.T) {
+	s, err := openapi.FromType(reflect.TypeFor[struct {
+		H hedge `json:"h"`
+	}]())
+	require.NoError(t, err)
+	require.Equal(t, "More of the same.", must(s.Lookup("h", "branches")).Description)
+	in := tree(t, `{"h":{"name":"a","x":1,"branches":{"b":{"name":"b","y":1}},"twigs":[{"z":1}],"root":{"name":"c"}}}`)
+	out, unknown := s.Prune(in)
+	require.Equal(t, []string{"h.x"}, unknown)
+	require.Equal(t, `{"h":{"branches":{"b":{"name":"b","y":1}},"name":"a","root":{"name":"c"},"twigs":[{"z":1}]}}`, encode(t, out))
+	require.Equal(t, []string{`h.root: Invalid value: "string": h.root in body must be of type object: "string"`, `h.twigs: Invalid value: "object": h.twigs in body must be of type array: "object"`},
+		texts(s.Validate(tree(t, `{"h":{"name":"a","twigs":{},"root":"r"}}`))))
+}
+
+// RawExtension has the shape of the type of this name in Kubernetes.
+type RawExtension struct {
+	Raw    []byte       `json:"-"`
+	Object fmt.Stringer `json:"-"`
+}
+
+func (RawExtension) MarshalJSON() ([]byte, error) { return []byte("{}"), nil }
+
+func TestFromType_RawObjects(t *testing.T) {
+	s, err := openapi.FromType(reflect.TypeFor[struct {
+		R *RawExtension `json:"r"`
+	}]())
+	require.NoError(t, err)
+	require.Equal(t, "object any", describe(must(s.Lookup("r"))))
+}
+
+// A programmer with three wrong tags is told of three.
+func TestFromType_EveryBadTagAtOnce(t *testing.T) {
+	type Part struct {
+		Name  string `json:"name" minimum:"1" format:"ipv5"`
+		Count int    `json:"count" minimun:"1" defualt:"3"`
+	}
+	type Thing struct {
+		Spec struct {
+			Parts []Part    `json:"parts" list:"map,key=name"`
+			Size  int32     `json:"size" maxmum:"3" default:"0"`
+			Wrong chan bool `json:"wrong"`
+		} `json:"spec"`
+		More []Part `json:"more"`
+	}
+	_, err := openapi.FromType(reflect.TypeFor[Thing]())
+	require.Error(t, err)
+	problems := strings.Split(strings.TrimPrefix(err.Error(), "openapi: "), "; ")
+	for i, want := range []string{
+		`Thing.spec.parts[].name: tag format:"ipv5": the format is not one of bsonobjectid`,
+		`Thing.spec.parts[].name: tag minimum:"1": the tag is for type integer, the field has type string`,
+		`Thing.spec.parts[].count: tag minimun:"1": did you mean minimum?`,
+		`Thing.spec.parts[].count: tag defualt:"3": did you mean default?`,
+		`Thing.spec.size: tag maxmum:"3": did you mean maximum?`,
+		`Thing.spec.wrong: Go type chan bool has no JSON form`,
+	} {
+		require.True(t, strings.HasPrefix(problems[i], want), "%s\n%s", want, problems[i])
+	}
+	require.Len(t, problems, 6)
+}
+
+func TestFromType_TagsOfOthersAreTheirs(t *testing.T) {
+	type T struct {
+		A string `json:"a" yaml:"a" validate:"min=1" form:"a" db:"a" gorm:"column:a" bson:"a" xml:"a" mapstructure:"a" example:"x" enums:"a,b" max:"3" min:"1" title:"A" swaggertype:"string" env:"A" url:"a" toml:"a"`
+		B string `json:"b" protobuf:"bytes,1,opt,name=b" description:"b" binding:"required" query:"b" header:"b" sql:"b" msgpack:"b" long:"b" short:"b" desc:"b" csv:"b" hcl:"b" dynamodbav:"b" graphql:"b" schema:"b" uri:"b" label:"b" usage:"b"`
+	}
+	_, err := openapi.FromType(reflect.TypeFor[T]())
+	require.NoError(t, err)
 }
 
 type (
@@ -309,7 +403,7 @@ func TestFromType_BadTagsAndTypes(t *testing.T) {
 		{text, `pattern:"(a{1000}){1000}"`, `tag pattern:"(a{1000}){1000}": invalid repeat count`},
 		{text, `pattern:"(abcdefghijklmn){999}"`, `would cost too much`},
 		{integer, `pattern:"a"`, `the tag is for type string, the field has type integer`},
-		{text, `format:"ipv5"`, `tag format:"ipv5": the format is not known; known are`},
+		{text, `format:"ipv5"`, `tag format:"ipv5": the format is not one of bsonobjectid, byte`},
 		{text, `format:"int32"`, `the format is not one of type string`},
 		{flag, `format:"date"`, `the tag is for type string`},
 		{text, `enum:"a,b,a"`, `tag enum:"a,b,a": "a" occurs twice`},
@@ -351,6 +445,19 @@ func TestFromType_BadTagsAndTypes(t *testing.T) {
 		{text, `required:"no"`, `tag required:"no": the tag has no value`},
 		{text, `minlength:"1"`, `tag minlength:"1": did you mean minLength?`},
 		{text, `Doc:"x"`, `did you mean doc?`},
+		{integer, `minimum:"1" exclusiveMinimum:"0"`, `tag exclusiveMinimum:"0": the field has the tag minimum too`},
+		{integer, `exclusiveMaximum:"x"`, `tag exclusiveMaximum:"x": "x" is not a whole number`},
+		{text, `multipleOf:"2"`, `tag multipleOf:"2": the tag is for type integer, the field has type string`},
+		{integer, `multipleOf:"0"`, `tag multipleOf:"0": must be above 0`},
+		{list, `maxProperties:"2"`, `the tag is for type object, the field has type array`},
+		{text, `nullable:"no"`, `tag nullable:"no": the tag has no value`},
+		{list, `preserveUnknown:""`, `the tag is for type object, the field has type array`},
+		{text, `embedded:""`, `the tag is for type object, the field has type string`},
+		{structs, `list:"map,key=name,key=name"`, `the key occurs twice`},
+		{integer, `minimun:"1"`, `tag minimun:"1": did you mean minimum?`},
+		{text, `Lsit:"set"`, `did you mean list?`},
+		{text, `maxlenght:"3"`, `did you mean maxLength?`},
+		{text, `requird:""`, `did you mean required?`},
 		{text, `doc:x`, `the value of doc is not in quotes`},
 		{text, `doc`, `not in the form key:"value"`},
 		{reflect.TypeFor[[]struct {

@@ -2,6 +2,7 @@ package openapi
 
 import (
 	"cmp"
+	"errors"
 	"reflect"
 	"slices"
 	"strings"
@@ -110,35 +111,50 @@ func collectFields(t reflect.Type, index []int, omitted bool, open map[reflect.T
 	return nil
 }
 
-// field makes the property of a field and tells whether it is required.
-func (r *goReader) field(t reflect.Type, f goField, at place) (Property, bool, error) {
+// field makes the property of a field and tells whether it is required. Where the tags are wrong, the property is the one
+// without them; where the type is, there is none.
+func (r *goReader) field(f goField, at place) (Property, bool, error) {
 	root := at.root
 	at = at.field(f.name)
 	tags, err := r.tags(f, at)
-	if err != nil {
-		return Property{}, false, err
-	}
+	r.report(err)
 	var s *Schema
 	if root && f.name == "metadata" && !isListMeta(f.field.Type) {
 		s = ObjectMeta()
-	} else if s, err = r.schema(f.field.Type, at); err != nil {
-		return Property{}, false, err
+	} else if s, err = r.schema(f.field.Type, at); errors.Is(err, errContainsItself) && tags.has("preserveUnknown") {
+		s, err = unreadSchema(f.field.Type), nil
+		delete(tags.values, "preserveUnknown")
 	}
-	s, err = tags.apply(s, at)
 	if err != nil {
 		return Property{}, false, err
 	}
 	required := !f.optional && !f.omitted && !r.onlyTagged
+	tagged, err := tags.apply(s, at)
+	if err != nil {
+		return Property{Name: f.name, Schema: s}, required, err
+	}
+	s = tagged
 	if s.Type == "" && s.PreserveUnknown {
 		required = false // anything, absence included
 	}
 	if required, err = tags.required(required, at); err != nil {
-		return Property{}, false, err
+		return Property{Name: f.name, Schema: s}, false, err
 	}
 	if s.DefaultValue != nil {
 		required = false // it is never missing
 	}
 	return Property{Name: f.name, Schema: s}, required, nil
+}
+
+// unreadSchema is the schema of a type of which only the JSON type is told.
+func unreadSchema(t reflect.Type) *Schema {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t.Kind() == reflect.Slice || t.Kind() == reflect.Array {
+		return built(&Schema{Type: Array, Items: &Schema{PreserveUnknown: true}})
+	}
+	return built(&Schema{Type: Object, PreserveUnknown: true})
 }
 
 // tags are those of the overlay before those of the source, and what SwaggerDoc says where neither has a doc.
@@ -147,19 +163,15 @@ func (r *goReader) tags(f goField, at place) (fieldTags, error) {
 	if docs, ok := as[swaggerDoc](f.owner); ok {
 		tags.doc = docs.SwaggerDoc()[f.name]
 	}
-	if err := tags.read(f.field.Tag, at); err != nil {
-		return tags, err
-	}
+	errs := []error{tags.read(f.field.Tag, at)}
 	short := f.owner.Name() + "." + f.name
 	for _, key := range []string{short, f.owner.PkgPath() + "." + short} {
 		if tag, ok := r.overlay[key]; ok {
 			r.usedOverlay[key] = true
-			if err := tags.read(tag, at); err != nil {
-				return tags, err
-			}
+			errs = append(errs, tags.read(tag, at))
 		}
 	}
-	return tags, nil
+	return tags, errors.Join(errs...)
 }
 
 // isListMeta is about documents that are no objects, such as Status.

@@ -1,7 +1,9 @@
 package openapi
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -35,9 +37,14 @@ func RequiredWhenTagged() Option { return func(r *goReader) { r.onlyTagged = tru
 //	doc:"…"               description
 //	default:"blue"        for lists and objects, JSON
 //	enum:"red,green"
-//	minimum:"1" maximum:"9"
+//	minimum:"1" maximum:"9" multipleOf:"2"
+//	exclusiveMinimum:"0"  greater than; likewise exclusiveMaximum
 //	minLength:"1" maxLength:"9" pattern:"^a" format:"ipv4"
 //	minItems:"1" maxItems:"9"
+//	minProperties:"1" maxProperties:"9"
+//	nullable:""           null is a value; otherwise it means absent
+//	preserveUnknown:""    fields that the Go type lacks stay; cuts a type that contains itself
+//	embedded:""           a whole object of any kind
 //	list:"map,key=name"   or "set" or "atomic"; more keys with more key=
 //	map:"atomic"
 //	selectable:""         field selectors may name it
@@ -47,8 +54,8 @@ func RequiredWhenTagged() Option { return func(r *goReader) { r.onlyTagged = tru
 // The patchStrategy and patchMergeKey tags and the SwaggerDoc, OpenAPISchemaType, OpenAPISchemaFormat and
 // OpenAPIV3OneOfTypes methods of Kubernetes types are understood.
 //
-// A type that JSON cannot hold, one that contains itself, and a tag that makes no sense are errors that name the type,
-// the field and the tag.
+// A type that JSON cannot hold, one that contains itself, and a tag that makes no sense or is spelt almost like one of the
+// above are problems. The error tells of all of them, each with type, field and tag.
 func FromType(t reflect.Type, options ...Option) (*Schema, error) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -61,15 +68,33 @@ func FromType(t reflect.Type, options ...Option) (*Schema, error) {
 		option(&r)
 	}
 	s, err := r.structSchema(t, place{text: t.Name(), root: true})
-	if err != nil {
-		return nil, fmt.Errorf("openapi: %w", err)
+	if r.report(err); len(r.problems) > 0 {
+		return nil, fmt.Errorf("openapi: %s", strings.Join(r.problems, "; "))
 	}
-	for key := range r.overlay {
+	for _, key := range slices.Sorted(maps.Keys(r.overlay)) {
 		if !r.usedOverlay[key] {
-			return nil, fmt.Errorf("openapi: overlay %q names no field of %s", key, t)
+			r.report(fmt.Errorf("overlay %q names no field of %s", key, t))
 		}
 	}
+	if len(r.problems) > 0 {
+		return nil, fmt.Errorf("openapi: %s", strings.Join(r.problems, "; "))
+	}
 	return s, nil
+}
+
+// maxTypeProblems bounds how many problems of one type an error tells of.
+const maxTypeProblems = 100
+
+// report notes what is wrong with a type, each problem once: a struct may be read in several places.
+func (r *goReader) report(err error) {
+	if err == nil {
+		return
+	}
+	for text := range strings.SplitSeq(err.Error(), "\n") {
+		if len(r.problems) < maxTypeProblems && !slices.Contains(r.problems, text) {
+			r.problems = append(r.problems, text)
+		}
+	}
 }
 
 // goReader reads Go types.
@@ -78,6 +103,7 @@ type goReader struct {
 	usedOverlay map[string]bool
 	onlyTagged  bool
 	structs     map[reflect.Type]*Schema // nil while one is being read
+	problems    []string
 }
 
 // place is where in the type the reader is, for errors and for tags that make sense in some places only.
@@ -165,6 +191,9 @@ func knownType(t reflect.Type) *Schema {
 // describedType is about types that write their own JSON: by their own description, or as text when they write text.
 func describedType(t reflect.Type, at place) (*Schema, error) {
 	typed, ok := as[openAPITyped](t)
+	if !ok && isRaw(t) {
+		return (&Schema{Type: Object, PreserveUnknown: true}).mustReady(at)
+	}
 	if !ok {
 		if has(t, jsonMarshaler) && !writesText(t) {
 			return nil, at.errorf("Go type %s writes its own JSON: give it the method OpenAPISchemaType() []string", t)
@@ -198,6 +227,16 @@ func describedType(t reflect.Type, at place) (*Schema, error) {
 		s.Type, s.codec = Type(types[0]), newCodec(t)
 	}
 	return s.mustReady(at)
+}
+
+// isRaw recognises structs that hold an object of any kind as it was sent, as RawExtension and FieldsV1 of Kubernetes do:
+// they write their own JSON, and their fields have none.
+func isRaw(t reflect.Type) bool {
+	if t.Kind() != reflect.Struct || !has(t, jsonMarshaler) {
+		return false
+	}
+	raw, ok := t.FieldByName("Raw")
+	return ok && raw.Tag.Get("json") == "-" && raw.Type == reflect.TypeFor[[]byte]()
 }
 
 // writesText tells of a type with both kinds of methods whether its JSON is text, as that of time.Time is and that of
@@ -277,7 +316,7 @@ func (r *goReader) mapSchema(t reflect.Type, at place) (*Schema, error) {
 func (r *goReader) structSchema(t reflect.Type, at place) (*Schema, error) {
 	if s, seen := r.structs[t]; seen {
 		if s == nil {
-			return nil, at.errorf("Go type %s contains itself, which a schema cannot; use meta.RawJSON in its place", t)
+			return nil, at.errorf("Go type %s %w, which a schema cannot; use meta.RawJSON in its place, or the tag preserveUnknown", t, errContainsItself)
 		}
 		// Tags that depend on the place are checked again where the struct is used again.
 		if !at.repeated || !s.hasPlaced() {
@@ -291,12 +330,14 @@ func (r *goReader) structSchema(t reflect.Type, at place) (*Schema, error) {
 	}
 	fields, err := structFields(t, at)
 	if err != nil {
+		delete(r.structs, t)
 		return nil, err
 	}
 	for _, f := range fields {
-		property, required, err := r.field(t, f, at)
-		if err != nil {
-			return nil, err
+		property, required, err := r.field(f, at)
+		r.report(err) // and go on, to tell of every problem at once
+		if property.Schema == nil {
+			continue
 		}
 		s.Properties = append(s.Properties, property)
 		if required {
@@ -307,11 +348,14 @@ func (r *goReader) structSchema(t reflect.Type, at place) (*Schema, error) {
 		s.makeObject()
 	}
 	if s, err = s.mustReady(at); err != nil {
+		delete(r.structs, t)
 		return nil, err
 	}
 	r.structs[t] = s
 	return s, nil
 }
+
+var errContainsItself = errors.New("contains itself")
 
 // hasPlaced tells of fields that make sense outside lists and maps only.
 func (s *Schema) hasPlaced() (found bool) {

@@ -18,6 +18,7 @@ const (
 	maxSchemaNodes = 100_000
 	maxSchemaDepth = 100
 	maxEnum        = 10_000
+	maxKeys        = 100   // of a keyed list
 	maxBranches    = 1_000 // of allOf, anyOf, oneOf and not in one schema: each may look at the whole value again
 
 	maxPatternsSize = 200_000 // instructions of all patterns that differ
@@ -338,7 +339,13 @@ func (s *Schema) checkKeys() (problems []problem) {
 	if len(s.ListMapKeys) == 0 {
 		return []problem{{"x-kubernetes-list-type", "map", "a keyed list needs a key"}}
 	}
-	for _, name := range s.ListMapKeys {
+	if len(s.ListMapKeys) > maxKeys {
+		return []problem{{"x-kubernetes-list-map-keys", int64(len(s.ListMapKeys)), fmt.Sprintf("more than %d keys", maxKeys)}}
+	}
+	for i, name := range s.ListMapKeys {
+		if slices.Contains(s.ListMapKeys[:i], name) {
+			problems = append(problems, problem{"x-kubernetes-list-map-keys", name, "the key occurs twice"})
+		}
 		key, ok := s.Items.Property(name)
 		switch {
 		case !ok:
@@ -414,7 +421,7 @@ func (s *Schema) prepareDefault(r *prepared, c *costs) []problem {
 	if d.exhausted {
 		return bad("the defaults of the schema together are too large")
 	}
-	if s.validate(&w, value); len(w.errs) > 0 {
+	if s.validate(&w, value, earlier{}); len(w.errs) > 0 {
 		return bad(w.errs[0].String())
 	}
 	if _, changed := prune(s, value); changed {

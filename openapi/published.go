@@ -147,22 +147,28 @@ func scalarBody(s *Schema, out map[string]any) {
 }
 
 func (p *publisher) branches(s *Schema, out map[string]any) {
-	for keyword, list := range map[string][]*Schema{"allOf": s.AllOf, "anyOf": s.AnyOf, "oneOf": s.OneOf} {
-		if len(list) == 0 {
+	for _, list := range []struct {
+		keyword  string
+		branches []*Schema
+	}{{"anyOf", s.AnyOf}, {"oneOf", s.OneOf}, {"allOf", s.AllOf}} {
+		if len(list.branches) == 0 {
 			continue
 		}
-		written := make([]any, 0, len(list))
-		for _, branch := range list {
+		written := make([]any, 0, len(list.branches))
+		for _, branch := range list.branches {
 			written = append(written, p.property(branch))
 		}
-		if taken, clash := out[keyword]; clash {
-			// The type is written as branches already: both have to hold.
-			existing, _ := out["allOf"].([]any)
-			out["allOf"] = slices.Concat(existing, []any{map[string]any{keyword: taken}, map[string]any{keyword: written}})
-			delete(out, keyword)
-			continue
+		taken, clash := out[list.keyword]
+		switch {
+		case clash && list.keyword == "allOf":
+			already, _ := taken.([]any)
+			out["allOf"] = slices.Concat(already, written)
+		case clash: // the type is written as branches already: both have to hold
+			out["allOf"] = []any{map[string]any{list.keyword: taken}, map[string]any{list.keyword: written}}
+			delete(out, list.keyword)
+		default:
+			out[list.keyword] = written
 		}
-		out[keyword] = written
 	}
 	if s.Not != nil {
 		out["not"] = p.property(s.Not)

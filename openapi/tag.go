@@ -14,7 +14,8 @@ import (
 
 // keywords are the struct tags that say something about a field, in the order in which they are applied.
 var keywords = []string{
-	"doc", "format", "enum", "minimum", "maximum", "minLength", "maxLength", "pattern", "minItems", "maxItems", "list", "map",
+	"doc", "preserveUnknown", "embedded", "nullable", "format", "enum", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum",
+	"multipleOf", "minLength", "maxLength", "pattern", "minItems", "maxItems", "minProperties", "maxProperties", "list", "map",
 	"default", "selectable", "column", "required", "optional", "patchStrategy", "patchMergeKey",
 }
 
@@ -24,27 +25,76 @@ type fieldTags struct {
 	values map[string]string
 }
 
-// read adds the tags of a field to those that it has.
+// read adds the tags of a field to those that it has. A tag that looks like a misspelt keyword is an error: it would say
+// nothing, unnoticed.
 func (f *fieldTags) read(tag reflect.StructTag, at place) error {
 	names, err := tagNames(tag)
 	if err != nil {
 		return at.errorf("tags `%s`: %w", tag, err)
 	}
+	var errs []error
 	for _, name := range names {
 		if slices.Contains(keywords, name) {
 			if f.values == nil {
 				f.values = map[string]string{}
 			}
 			f.values[name] = tag.Get(name)
-			continue
-		}
-		for _, keyword := range keywords {
-			if strings.EqualFold(keyword, name) {
-				return at.errorf("tag %s:%q: did you mean %s?", name, tag.Get(name), keyword)
-			}
+		} else if meant := misspelt(name); meant != "" {
+			errs = append(errs, at.errorf("tag %s:%q: did you mean %s?", name, tag.Get(name), meant))
 		}
 	}
-	return nil
+	return errors.Join(errs...)
+}
+
+// foreignTags are tags of other libraries that differ from a keyword by a letter.
+var foreignTags = []string{"enums", "form", "max", "min"}
+
+// misspelt returns the keyword that a name was probably meant to be, "" if none. Keywords of three letters have too many
+// neighbours.
+func misspelt(name string) string {
+	if slices.Contains(foreignTags, name) {
+		return ""
+	}
+	for _, keyword := range keywords {
+		allowed := 0
+		switch {
+		case len(keyword) > 6:
+			allowed = 2
+		case len(keyword) > 3:
+			allowed = 1
+		}
+		if strings.EqualFold(keyword, name) || editDistance(keyword, strings.ToLower(name[:1])+name[1:]) <= allowed {
+			return keyword
+		}
+	}
+	return ""
+}
+
+// editDistance counts the letters to insert, delete, replace or swap with their neighbour; it gives up beyond 2.
+func editDistance(a, b string) int {
+	const enough = 3
+	if d := len(a) - len(b); d >= enough || -d >= enough {
+		return enough
+	}
+	before, previous, current := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range previous {
+		previous[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		current[0] = i
+		for j := 1; j <= len(b); j++ {
+			replaced := previous[j-1]
+			if a[i-1] != b[j-1] {
+				replaced++
+			}
+			current[j] = min(previous[j]+1, current[j-1]+1, replaced)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				current[j] = min(current[j], before[j-2]+1)
+			}
+		}
+		before, previous, current = previous, current, before
+	}
+	return previous[len(b)]
 }
 
 // tagNames lists the keys of a tag, which reflect has no way to do. It refuses what reflect would silently ignore.
@@ -76,25 +126,41 @@ func (f *fieldTags) apply(shared *Schema, at place) (*Schema, error) {
 	if f.doc != "" {
 		s.Description = f.doc
 	}
+	var errs []error
+	for keyword, other := range map[string]string{"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"} {
+		if value, present := f.values[keyword]; present && f.has(other) {
+			errs = append(errs, at.errorf("tag %s:%q: the field has the tag %s too", keyword, value, other))
+		}
+	}
 	for _, keyword := range keywords {
 		value, present := f.values[keyword]
 		if !present {
 			continue
 		}
 		if err := setters[keyword](&s, value, at); err != nil {
-			return nil, at.errorf("tag %s:%q: %w", keyword, value, err)
+			errs = append(errs, at.errorf("tag %s:%q: %w", keyword, value, err))
 		}
 	}
-	problems := s.prepare(&costs{})
-	if len(problems) == 0 {
-		return &s, nil
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
 	}
-	first := problems[0]
-	keyword := cmp.Or(tagOfExtension[first.keyword], first.keyword)
-	if value, present := f.values[keyword]; present {
-		return nil, at.errorf("tag %s:%q: %s", keyword, value, first.detail)
+	for _, p := range s.prepare(&costs{}) {
+		keyword := cmp.Or(tagOfExtension[p.keyword], p.keyword)
+		if value, present := f.values[keyword]; present {
+			errs = append(errs, at.errorf("tag %s:%q: %s", keyword, value, p.detail))
+		} else {
+			errs = append(errs, at.errorf("%s: %s", p.keyword, p.detail))
+		}
 	}
-	return nil, at.errorf("%s: %s", first.keyword, first.detail)
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	return &s, nil
+}
+
+func (f *fieldTags) has(keyword string) bool {
+	_, present := f.values[keyword]
+	return present
 }
 
 // tagOfExtension are the tags whose keywords have longer names in documents.
@@ -104,8 +170,7 @@ var tagOfExtension = map[string]string{
 
 // required tells what the tags say about that, if anything.
 func (f *fieldTags) required(untagged bool, at place) (bool, error) {
-	_, required := f.values["required"]
-	_, optional := f.values["optional"]
+	required, optional := f.has("required"), f.has("optional")
 	if required && optional {
 		return false, at.errorf("tags required and optional contradict each other")
 	}
@@ -132,7 +197,35 @@ var setters = map[string]func(s *Schema, value string, at place) error{
 		s.Pattern = v
 		return s.only(String)
 	},
-	"list": setList,
+	"exclusiveMinimum": func(s *Schema, v string, _ place) error {
+		bound, err := s.bound(v)
+		s.Minimum, s.ExclusiveMinimum = bound, true
+		return err
+	},
+	"exclusiveMaximum": func(s *Schema, v string, _ place) error {
+		bound, err := s.bound(v)
+		s.Maximum, s.ExclusiveMaximum = bound, true
+		return err
+	},
+	"multipleOf": func(s *Schema, v string, _ place) (err error) {
+		s.MultipleOf, err = s.bound(v)
+		return err
+	},
+	"minProperties": func(s *Schema, v string, _ place) (err error) {
+		s.MinProperties, err = s.count(v, Object)
+		return err
+	},
+	"maxProperties": func(s *Schema, v string, _ place) (err error) {
+		s.MaxProperties, err = s.count(v, Object)
+		return err
+	},
+	"nullable": func(s *Schema, v string, at place) error {
+		s.Nullable = true
+		return flag(s, v, at)
+	},
+	"preserveUnknown": setPreserveUnknown,
+	"embedded":        setEmbedded,
+	"list":            setList,
 	"map": func(s *Schema, v string, _ place) error {
 		s.MapType = MapType(v)
 		return s.only(Object)
@@ -177,12 +270,35 @@ func (s *Schema) oneScalar(at place) error {
 	return nil
 }
 
+// setPreserveUnknown keeps what the Go type does not name. The typed view of an object does not show it, and does not lose
+// it either.
+func setPreserveUnknown(s *Schema, value string, at place) error {
+	s.PreserveUnknown = true
+	if s.Type == "" && !s.IntOrString {
+		return flag(s, value, at)
+	}
+	return errors.Join(flag(s, value, at), s.only(Object))
+}
+
+// setEmbedded makes a field a whole object of any kind, with a kind and metadata that are checked.
+func setEmbedded(s *Schema, value string, at place) error {
+	if s.Type == "" && s.PreserveUnknown {
+		s.Type = Object
+	}
+	if err := s.only(Object); err != nil {
+		return err
+	}
+	s.EmbeddedObject, s.Properties, s.Required = true, slices.Clone(s.Properties), slices.Clone(s.Required)
+	asObject(s)
+	return flag(s, value, at)
+}
+
 func setFormat(s *Schema, value string, _ place) error {
 	if err := s.only(String, Integer, Number); err != nil {
 		return err
 	}
 	if !slices.Contains(Formats(), value) {
-		return fmt.Errorf("the format is not known; known are %s", strings.Join(Formats(), ", "))
+		return fmt.Errorf("the format is not one of %s", strings.Join(Formats(), ", "))
 	}
 	if numeric := slices.Contains([]string{"int32", "int64", "float", "double"}, value); numeric == (s.Type == String) {
 		return fmt.Errorf("the format is not one of type %s", s.Type)

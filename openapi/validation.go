@@ -12,23 +12,45 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// Validate returns every problem of an object at once, up to a thousand, in the order of its names. Unknown fields are not
-// a problem here: Prune has removed them. Texts and cause types are those of Kubernetes.
+// Validate returns every problem of an object at once, in the order of its names. Beyond a thousand problems, the last
+// entry says how many there are. Unknown fields are not a problem here: Prune has removed them. Texts and cause types are
+// those of Kubernetes.
 func (s *Schema) Validate(tree map[string]any) []status.FieldError {
 	if s.ready == nil {
 		return unready()
 	}
+	return s.problems(tree, earlier{})
+}
+
+// ValidateUpdate returns the problems of an object that are to replace old, leaving out what was as wrong before: nothing
+// is said about a value that equals its earlier one, nor about anything below it. So a rule that was added since stands in
+// the way of nobody who changes something else (KEP-4008). Items of keyed lists are compared by their keys; other lists
+// are as a whole the same or not.
+func (s *Schema) ValidateUpdate(tree, old map[string]any) []status.FieldError {
+	if s.ready == nil {
+		return unready()
+	}
 	var w walk
-	if s.validate(&w, tree); len(w.errs) == 0 {
+	if s.validate(&w, tree, earlier{}); len(w.errs) == 0 {
+		return nil // as nearly always, and nothing had to be compared
+	}
+	return s.problems(tree, earlier{old, old != nil})
+}
+
+// problems looks twice when there are any, so that only those who are told of problems pay for their order.
+func (s *Schema) problems(tree map[string]any, old earlier) []status.FieldError {
+	var w walk
+	if s.validate(&w, tree, old); len(w.errs) == 0 {
 		return nil
 	}
 	w = walk{sorted: true}
-	s.validate(&w, tree)
-	return w.errs
+	s.validate(&w, tree, old)
+	return w.report()
 }
 
-func (s *Schema) validate(w *walk, v any) {
-	if w.full() {
+// validate reports what is wrong with a value that was old before.
+func (s *Schema) validate(w *walk, v any, old earlier) {
+	if w.done() || !w.spend(1+len(s.Required)) || old.known && json.Equal(v, old.value) {
 		return
 	}
 	if v == nil {
@@ -46,9 +68,9 @@ func (s *Schema) validate(w *walk, v any) {
 	}
 	switch t := v.(type) {
 	case map[string]any:
-		s.validateObject(w, t)
+		s.validateObject(w, t, old)
 	case []any:
-		s.validateArray(w, t)
+		s.validateArray(w, t, old)
 	case string:
 		s.validateText(w, t)
 	case int64, float64:
@@ -60,7 +82,7 @@ func (s *Schema) validate(w *walk, v any) {
 		}
 	}
 	if len(s.AllOf)+len(s.AnyOf)+len(s.OneOf) > 0 || s.Not != nil {
-		s.validateBranches(w, v)
+		s.validateBranches(w, v, old)
 	}
 }
 
@@ -82,7 +104,7 @@ func (s *Schema) validateEnum(w *walk, v any) {
 			}
 		}
 	}
-	w.fail(meta.CauseFieldValueNotSupported, v, "supported values: "+s.enumText())
+	w.fail(meta.CauseFieldValueNotSupported, shown(v), "supported values: "+s.enumText())
 }
 
 // maxEnumShown bounds how many allowed values an error repeats.
@@ -107,7 +129,7 @@ func (s *Schema) enumText() string {
 	return b.String()
 }
 
-func (s *Schema) validateObject(w *walk, object map[string]any) {
+func (s *Schema) validateObject(w *walk, object map[string]any, old earlier) {
 	for _, name := range s.Required {
 		if _, present := object[name]; !present {
 			w.failAt(json.Name(name), meta.CauseFieldValueRequired, nil, "")
@@ -118,40 +140,44 @@ func (s *Schema) validateObject(w *walk, object map[string]any) {
 	} else if s.MinProperties != nil && n < *s.MinProperties {
 		w.fail(meta.CauseFieldValueInvalid, n, w.body("should have at least %d properties", *s.MinProperties))
 	}
+	if s.EmbeddedObject {
+		validateEmbedded(w, object, old)
+	}
 	if len(s.ready.properties) == 0 && s.AdditionalProperties == nil {
 		return
 	}
 	if w.sorted {
 		for _, name := range sortedNames(object) {
-			s.validateMember(w, name, object[name])
+			s.validateMember(w, name, object[name], old)
 		}
 		return
 	}
 	for name, value := range object {
-		s.validateMember(w, name, value)
+		s.validateMember(w, name, value, old)
 	}
 }
 
-func (s *Schema) validateMember(w *walk, name string, value any) {
+func (s *Schema) validateMember(w *walk, name string, value any, object earlier) {
 	child := s.child(name)
 	if child == nil {
 		return
 	}
 	w.path = append(w.path, json.Name(name))
-	child.validate(w, value)
+	child.validate(w, value, object.member(name))
 	w.path = w.path[:len(w.path)-1]
 }
 
-func (s *Schema) validateArray(w *walk, array []any) {
+func (s *Schema) validateArray(w *walk, array []any, old earlier) {
 	if n := int64(len(array)); s.MaxItems != nil && n > *s.MaxItems {
 		w.fail(meta.CauseFieldValueTooMany, n, fmt.Sprintf("must have at most %d items", *s.MaxItems))
 	} else if s.MinItems != nil && n < *s.MinItems {
 		w.fail(meta.CauseFieldValueInvalid, n, w.body("should have at least %d items", *s.MinItems))
 	}
 	if s.Items != nil {
+		before := s.earlierItems(old)
 		for i, value := range array {
 			w.path = append(w.path, json.Item(i))
-			s.Items.validate(w, value)
+			s.Items.validate(w, value, before.item(value))
 			w.path = w.path[:len(w.path)-1]
 		}
 	}
@@ -168,7 +194,7 @@ func (s *Schema) validateUnique(w *walk, array []any) {
 	if len(array) <= fewItems {
 		for i, item := range array {
 			if slices.ContainsFunc(array[:i], func(other any) bool { return s.identical(item, other) }) {
-				w.failAt(json.Item(i), meta.CauseFieldValueDuplicate, s.identity(item), "")
+				w.failAt(json.Item(i), meta.CauseFieldValueDuplicate, shown(s.identity(item)), "")
 			}
 		}
 		return
@@ -181,7 +207,7 @@ func (s *Schema) validateUnique(w *walk, array []any) {
 			continue
 		}
 		if _, dup := seen[string(text)]; dup {
-			w.failAt(json.Item(i), meta.CauseFieldValueDuplicate, s.identity(item), "")
+			w.failAt(json.Item(i), meta.CauseFieldValueDuplicate, shown(s.identity(item)), "")
 			continue
 		}
 		seen[string(text)] = struct{}{}
@@ -243,7 +269,7 @@ func (s *Schema) validateText(w *walk, text string) {
 	if s.Format == "" || s.checksForm() {
 		return
 	}
-	if check, known := formats[s.Format]; known && !check(text) {
+	if check := checkOfFormat(s.Format); check != nil && !check(text) {
 		w.fail(meta.CauseFieldValueInvalid, text, w.body("must be of type %s: %q", s.Format, cut(text)))
 	}
 }
@@ -279,27 +305,64 @@ func (s *Schema) validateNumber(w *walk, v any) {
 	}
 }
 
-func (s *Schema) validateBranches(w *walk, v any) {
+func (s *Schema) validateBranches(w *walk, v any, old earlier) {
 	for _, branch := range s.AllOf {
-		branch.validate(w, v)
+		branch.validate(w, v, old)
 	}
-	if len(s.AnyOf) > 0 && s.valid(s.AnyOf, v, 1) == 0 {
-		w.fail(meta.CauseFieldValueInvalid, v, w.body("must validate at least one schema (anyOf)"))
+	if len(s.AnyOf) > 0 && w.valid(s.AnyOf, v, old, 1) == 0 {
+		w.fail(meta.CauseFieldValueInvalid, shown(v), w.body("must validate at least one schema (anyOf)"))
 	}
-	if len(s.OneOf) > 0 && s.valid(s.OneOf, v, 2) != 1 {
-		w.fail(meta.CauseFieldValueInvalid, v, w.body("must validate one and only one schema (oneOf)"))
+	// What is overlooked because it was so before may satisfy a branch, but not one too many.
+	if len(s.OneOf) > 0 && w.valid(s.OneOf, v, earlier{}, 2) != 1 && (!old.known || w.valid(s.OneOf, v, old, 2) != 1) {
+		w.fail(meta.CauseFieldValueInvalid, shown(v), w.body("must validate one and only one schema (oneOf)"))
 	}
-	if s.Not != nil && s.valid([]*Schema{s.Not}, v, 1) == 1 {
-		w.fail(meta.CauseFieldValueInvalid, v, w.body("must not validate the schema (not)"))
+	if s.Not != nil && w.valid([]*Schema{s.Not}, v, earlier{}, 1) == 1 {
+		w.fail(meta.CauseFieldValueInvalid, shown(v), w.body("must not validate the schema (not)"))
 	}
 }
 
+// maxShownNodes bounds the objects and lists that an error repeats: there can be many errors about one large value.
+const maxShownNodes = 100
+
+// shown is a value as an error repeats it: large ones by their type alone.
+func shown(v any) any {
+	if nodes(v, maxShownNodes) < 0 {
+		return typeName(v)
+	}
+	return v
+}
+
+// nodes takes the number of values in v off left; the result is negative when there are more.
+func nodes(v any, left int) int {
+	left--
+	switch v := v.(type) {
+	case map[string]any:
+		for _, member := range v {
+			if left < 0 {
+				break
+			}
+			left = nodes(member, left)
+		}
+	case []any:
+		for _, item := range v {
+			if left < 0 {
+				break
+			}
+			left = nodes(item, left)
+		}
+	}
+	return left
+}
+
 // valid counts the branches that a value satisfies, up to enough.
-func (s *Schema) valid(branches []*Schema, v any, enough int) (n int) {
+func (w *walk) valid(branches []*Schema, v any, old earlier, enough int) (n int) {
 	for _, branch := range branches {
-		w := walk{limit: 1}
-		if branch.validate(&w, v); len(w.errs) == 0 {
+		inner := walk{first: true, work: w.work}
+		if branch.validate(&inner, v, old); len(inner.errs) == 0 {
 			n++
+		}
+		if w.work > maxWork || !w.spend(inner.work-w.work) {
+			break
 		}
 		if n == enough {
 			break

@@ -1,7 +1,6 @@
 package openapi
 
 import (
-	"cmp"
 	"fmt"
 
 	"github.com/kindwright/kindwright/internal/json"
@@ -17,18 +16,50 @@ const maxErrors = 1000
 type walk struct {
 	path []json.Step
 	errs []status.FieldError
+	more int // problems beyond maxErrors
+	work int // see maxWork
 	// sorted goes through objects by name, so that reports are the same each time. It costs, so the first walk is not
 	// sorted, and only one that found something is repeated.
 	sorted bool
-	limit  int // of errors; zero means maxErrors
+	first  bool // one problem is enough to know
 }
 
-func (w *walk) full() bool { return len(w.errs) >= cmp.Or(w.limit, maxErrors) }
+// maxWork bounds how many steps one validation takes: a value is looked at once for each condition on it, so that a large
+// object and a schema of many conditions, or of many required fields, could together keep a processor for minutes.
+const maxWork = 10_000_000
+
+// spend takes steps of work and tells whether the walk may go on. When it may not, that is a problem of the object.
+func (w *walk) spend(steps int) bool {
+	if w.work > maxWork {
+		return false
+	}
+	if w.work += steps; w.work > maxWork {
+		w.fail(meta.CauseFieldValueForbidden, nil, "the object takes too much work to validate")
+		return false
+	}
+	return true
+}
+
+// done tells of a walk that has nothing more to find.
+func (w *walk) done() bool { return w.first && len(w.errs) > 0 }
 
 func (w *walk) fail(t meta.CauseType, value any, detail string) {
-	if !w.full() {
-		w.errs = append(w.errs, status.FieldError{Type: t, Field: json.FormatPath(w.path), Value: value, Detail: detail})
+	if len(w.errs) == maxErrors {
+		w.more++
+		return
 	}
+	w.errs = append(w.errs, status.FieldError{Type: t, Field: json.FormatPath(w.path), Value: value, Detail: detail})
+}
+
+// report returns what was found; if that is too much, the last entry says how much there is.
+func (w *walk) report() []status.FieldError {
+	if w.more == 0 {
+		return w.errs
+	}
+	told := len(w.errs) - 1
+	return append(w.errs[:told], status.FieldError{
+		Type: meta.CauseFieldValueTooMany, Value: int64(told + 1 + w.more), Detail: fmt.Sprintf("problems; the first %d are told", told),
+	})
 }
 
 func (w *walk) failAt(step json.Step, t meta.CauseType, value any, detail string) {

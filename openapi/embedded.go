@@ -1,0 +1,86 @@
+package openapi
+
+import (
+	"strings"
+
+	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/meta"
+)
+
+// validateEmbedded checks what every object has where one stands inside another: it says what it is, and its metadata obey
+// the rules of metadata. That their types are right is for their schema to say.
+func validateEmbedded(w *walk, object map[string]any, old earlier) {
+	for _, name := range []string{"apiVersion", "kind"} {
+		value, present := object[name]
+		text, isText := value.(string)
+		switch {
+		case !present:
+			w.failAt(json.Name(name), meta.CauseFieldValueRequired, nil, "")
+		case !isText || old.member(name).same(value):
+		case text == "":
+			w.failAt(json.Name(name), meta.CauseFieldValueInvalid, text, "must not be empty")
+		case name == "kind":
+			if why := meta.CheckDNS1035Label(strings.ToLower(text)); why != "" {
+				w.failAt(json.Name(name), meta.CauseFieldValueInvalid, cut(text), "may have capital letters, but otherwise "+why)
+			}
+		default:
+			if _, err := meta.ParseGroupVersion(text); err != nil {
+				w.failAt(json.Name(name), meta.CauseFieldValueInvalid, cut(text), err.Error())
+			}
+		}
+	}
+	metadata, ok := object["metadata"].(map[string]any)
+	if !ok || old.member("metadata").same(metadata) {
+		return
+	}
+	w.path = append(w.path, json.Name("metadata"))
+	validateMetadata(w, metadata)
+	w.path = w.path[:len(w.path)-1]
+}
+
+// same tells whether a value is what it was.
+func (e earlier) same(value any) bool { return e.known && json.Equal(e.value, value) }
+
+func validateMetadata(w *walk, metadata map[string]any) {
+	for _, rule := range []struct {
+		name  string
+		check func(string) string
+	}{
+		{"name", meta.CheckPathSegment},
+		{"generateName", meta.CheckPathSegment},
+		{"namespace", meta.CheckDNSLabel},
+	} {
+		if text, ok := metadata[rule.name].(string); ok && text != "" {
+			if why := rule.check(text); why != "" {
+				w.failAt(json.Name(rule.name), meta.CauseFieldValueInvalid, cut(text), why)
+			}
+		}
+	}
+	validateNames(w, metadata, "labels", meta.CheckLabelKey, meta.CheckLabelValue)
+	validateNames(w, metadata, "annotations", meta.CheckAnnotationKey, nil)
+	finalizers, _ := metadata["finalizers"].([]any)
+	for i, v := range finalizers {
+		if text, ok := v.(string); ok {
+			if why := meta.CheckQualifiedName(text); why != "" {
+				w.path = append(w.path, json.Name("finalizers"))
+				w.failAt(json.Item(i), meta.CauseFieldValueInvalid, cut(text), why)
+				w.path = w.path[:len(w.path)-1]
+			}
+		}
+	}
+}
+
+func validateNames(w *walk, metadata map[string]any, field string, key, value func(string) string) {
+	names, _ := metadata[field].(map[string]any)
+	w.path = append(w.path, json.Name(field))
+	for _, name := range sortedNames(names) {
+		if why := key(name); why != "" {
+			w.fail(meta.CauseFieldValueInvalid, cut(name), why)
+		}
+		text, ok := names[name].(string)
+		if ok && value != nil && value(text) != "" {
+			w.failAt(json.Name(name), meta.CauseFieldValueInvalid, cut(text), value(text))
+		}
+	}
+	w.path = w.path[:len(w.path)-1]
+}
