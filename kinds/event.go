@@ -65,6 +65,10 @@ const (
 	EventTypeWarning = "Warning"
 )
 
+// eventDoc is what clients are told that an event is (EVT-03).
+const eventDoc = "An event is the report of something that happened to an object. It is information for people, kept for a limited time: " +
+	"do not rely on an event coming, staying, or having the same trigger each time that its reason is the same."
+
 // DefaultEventTTL is how long events are kept after they were last written (LIM-13).
 const DefaultEventTTL = time.Hour
 
@@ -130,7 +134,7 @@ func (e *events) kind(env registry.Env) registry.Kind[Event] {
 	}
 	writes := registry.WriteRules{CreateOnUpdate: true, NoGeneration: true, TTL: e.ttl}
 	return registry.Kind[Event]{
-		Group: "events." + env.GroupDomain, Version: "v1", Plural: "events", ShortNames: []string{"ev"},
+		Group: "events." + env.GroupDomain, Version: "v1", Plural: "events", ShortNames: []string{"ev"}, Doc: eventDoc,
 		Writes: writes,
 		Columns: eventNames{
 			object: "regarding", message: "note", source: "deprecatedSource", reporter: "reportingController",
@@ -139,7 +143,7 @@ func (e *events) kind(env registry.Env) registry.Kind[Event] {
 		Validate:       func(_ context.Context, obj *Event, f *status.Fields) { e.rules.create(obj, f) },
 		ValidateUpdate: func(_ context.Context, obj, old *Event, f *status.Fields) { e.rules.update(obj, old, f) },
 		Also: []registry.Form{registry.As(registry.Kind[CoreEvent]{
-			Version: "v1", Plural: "events", Name: "Event", ShortNames: []string{"ev"},
+			Version: "v1", Plural: "events", Name: "Event", ShortNames: []string{"ev"}, Doc: eventDoc,
 			Writes: writes,
 			Columns: eventNames{
 				object: "involvedObject", message: "message", source: "source", reporter: "reportingComponent",

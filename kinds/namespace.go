@@ -106,7 +106,7 @@ func (n *namespaces) Define(registry.Env) (registry.Bundle, error) {
 
 func (n *namespaces) resource() (*registry.Resource, error) {
 	kind := registry.Kind[Namespace]{
-		Version: "v1", Plural: "namespaces", ShortNames: []string{"ns"}, ClusterScoped: true,
+		Version: "v1", Plural: "namespaces", ShortNames: []string{"ns"}, ClusterScoped: true, Doc: "A namespace is a place for the names of objects, which go when it is deleted.",
 		NameRule: meta.CheckDNSLabel,
 		Writes:   registry.WriteRules{NoGeneration: true, Companions: phaseCompanions},
 		Deletion: registry.Deletion{Mark: markTerminating, Held: hasSpecFinalizers},
