@@ -1,0 +1,160 @@
+package apply
+
+import (
+	"errors"
+	"fmt"
+
+	"sigs.k8s.io/structured-merge-diff/v4/fieldpath"
+	"sigs.k8s.io/structured-merge-diff/v4/merge"
+	"sigs.k8s.io/structured-merge-diff/v4/typed"
+
+	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/status"
+)
+
+// beforeFirst owns what an object held when it was applied to for the first time and nobody had kept track (SSA-26).
+const beforeFirst = "before-first-apply"
+
+// Apply merges an applied configuration into the object and returns the result with managedFields (PATCH-02). The
+// configuration should be pruned and in canonical form, but without defaults: what is in it is what its manager owns
+// afterwards. Fields of the manager's last configuration that are not in this one and that nobody else owns are gone from
+// the result; giving them their default again is up to the caller (SSA-08).
+//
+// When nothing changes at all, Apply returns Live itself, the same map, and costs a fraction of what a change costs (SSA-28).
+//
+// Errors are *status.Error: 409 with a cause per field and owner when the configuration would change fields of others and
+// Force is not set; 400 for a configuration in another version or with managedFields; 422 when it has an item of a list
+// twice or without its key; 413 when the object is too large to merge. Anything else is internal.
+func (f *Fields) Apply(r Request) (map[string]any, error) {
+	v, err := f.version(r.APIVersion)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkConfiguration(r); err != nil {
+		return nil, err
+	}
+	a := application{fields: f, version: v, request: r, by: r.owner(opApply), config: r.New, live: bare(r.Live, r.New)}
+	if reach := v.reach[r.Subresource]; reach != nil {
+		a.config = reach.trim(r.New)
+	}
+	if a.changesNothing() {
+		return r.Live, nil
+	}
+	if v.root.effort(a.config) > maxEffort || v.root.effort(a.live) > maxEffort {
+		return nil, tooLarge()
+	}
+	return a.run()
+}
+
+func checkConfiguration(r Request) error {
+	if got := text(r.New, "apiVersion"); got != r.APIVersion {
+		return status.BadRequest("the applied configuration is of apiVersion %s, but the request is for %s", quoted(got), quoted(r.APIVersion))
+	}
+	if v, ok := lookup(r.New, Path{"metadata", "managedFields"}); ok && v != nil {
+		return status.BadRequest("metadata.managedFields must be nil")
+	}
+	return nil
+}
+
+func tooLarge() error {
+	return status.TooLarge(0).WithMessage("a map or list of the object has too many members to work out who owns them")
+}
+
+// application is one apply on its way.
+type application struct {
+	fields  *Fields
+	version *version
+	request Request
+	by      owner
+	config  map[string]any // the configuration within reach of the endpoint
+	live    map[string]any // without managedFields
+
+	managers *managers // before
+}
+
+func (a *application) run() (map[string]any, error) {
+	before, err := a.readOwners()
+	if err != nil {
+		return nil, err
+	}
+	config, err := a.version.merge.FromUnstructured(a.config)
+	if err != nil {
+		return nil, unusable(a.request, err)
+	}
+	merged, sets, err := a.merge(config, a.request.Force)
+	var conflicts merge.Conflicts
+	if errors.As(err, &conflicts) {
+		if conflicts = a.withoutLastApplied(conflicts); len(conflicts) > 0 {
+			return nil, a.managers.conflict(conflicts)
+		}
+		merged, sets, err = a.merge(config, true)
+	}
+	if err != nil {
+		return nil, status.Internal(fmt.Errorf("merge the applied configuration: %w", err))
+	}
+	merged = a.followLastApplied(merged)
+	changed := !json.Equal(merged, a.live)
+	own := sets[a.by.id()]
+	a.managers.sets = sets
+	if own != nil {
+		set := own.Set().Difference(a.fields.neverOwned)
+		was, had := a.managers.entries[a.by.id()]
+		if changed || !had || was.apiVersion != a.by.apiVersion || !was.set.Equals(set) {
+			a.managers.stamp(a.by, a.request.Time)
+		}
+		a.managers.own(a.by, set)
+	}
+	list, same := a.managers.list(before)
+	if same && !changed && a.request.Live != nil {
+		return a.request.Live, nil
+	}
+	return withEntries(merged, list), nil
+}
+
+// readOwners finds out who owns what so far. Entries that cannot be read count as none.
+func (a *application) readOwners() (before []any, err error) {
+	before, _ = entriesOf(a.request.Live)
+	if a.managers, err = readManagers(before); err != nil {
+		a.managers = newManagers(1)
+	}
+	if len(a.managers.sets) == 0 && a.request.Live != nil {
+		by := a.by
+		by.manager, by.operation = beforeFirst, opUpdate
+		if err := a.fields.update(a.managers, a.version, by, a.request, bare(nil, a.live), a.live); err != nil {
+			return nil, status.Internal(err)
+		}
+	}
+	if r := a.version.reach[a.request.Subresource]; r != nil {
+		if own, ok := a.managers.sets[a.by.id()]; ok && own.APIVersion() == fieldpath.APIVersion(a.version.apiVersion) {
+			a.managers.sets[a.by.id()] = fieldpath.NewVersionedSet(r.Filter(own.Set()), own.APIVersion(), true)
+		}
+	}
+	return before, nil
+}
+
+// merge lets structured-merge-diff do the work. What it returns is new; the owners from before stay for a second try.
+func (a *application) merge(config *typed.TypedValue, force bool) (map[string]any, fieldpath.ManagedFields, error) {
+	id, name := a.by.id(), fieldpath.APIVersion(a.version.apiVersion)
+	sets := a.managers.sets
+	if had, ok := sets[id]; ok && had.APIVersion() == name {
+		set, err := config.ToFieldSet()
+		if err != nil {
+			return nil, nil, err
+		}
+		// What was applied last time is still there, so there is nothing to remove. Without its last set the library does
+		// not look for it, which is half of its work.
+		if had.Set().Difference(set).Empty() {
+			sets = sets.Copy()
+			delete(sets, id)
+		}
+	}
+	out, sets, err := a.fields.updater(a.request.Subresource).Apply(a.version.stored(a.live), config, name, sets, id, force)
+	if err != nil {
+		return nil, nil, err
+	}
+	merged, ok := out.AsValue().Unstructured().(map[string]any)
+	if !ok {
+		return nil, nil, errors.New("nothing is left of the object")
+	}
+	return merged, sets, nil
+}

@@ -1,0 +1,219 @@
+package apply
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/structured-merge-diff/v4/fieldpath"
+
+	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/meta"
+)
+
+// The operations by which a manager comes to own fields.
+const (
+	opApply  = "Apply"
+	opUpdate = "Update"
+)
+
+const fieldsV1 = "FieldsV1"
+
+// owner is who owns fields. Two writes by one manager are one owner only if they are of the same operation, through the
+// same endpoint, and for updates in the same version (SSA-21).
+type owner struct {
+	manager, operation, apiVersion, subresource string
+}
+
+// id names an owner among those of an object. The version of an apply is no part of it: the next apply replaces it.
+// Conflicts are told in the order of ids, which is that of the entries' JSON.
+func (o owner) id() string {
+	if o.operation == opApply {
+		o.apiVersion = ""
+	}
+	b := make([]byte, 0, len(o.manager)+len(o.apiVersion)+len(o.subresource)+72)
+	b = json.AppendString(append(b, `{"manager":`...), o.manager)
+	b = append(append(append(b, `,"operation":"`...), o.operation...), '"')
+	if o.apiVersion != "" {
+		b = json.AppendString(append(b, `,"apiVersion":`...), o.apiVersion)
+	}
+	if o.subresource != "" {
+		b = json.AppendString(append(b, `,"subresource":`...), o.subresource)
+	}
+	return string(append(b, '}'))
+}
+
+// entry is what is known of an owner beside its fields.
+type entry struct {
+	owner
+	time meta.Time      // zero when the entry has none
+	tree map[string]any // as it was read, nil when new
+	set  *fieldpath.Set // as it was read
+}
+
+// managers are the owners of the fields of one object, by id: what they own, and the rest.
+type managers struct {
+	sets    fieldpath.ManagedFields
+	entries map[string]entry
+}
+
+func newManagers(n int) *managers {
+	return &managers{sets: make(fieldpath.ManagedFields, n), entries: make(map[string]entry, n)}
+}
+
+// readManagers reads the entries of managedFields. Of two entries of one owner the later counts.
+func readManagers(list []any) (*managers, error) {
+	m := newManagers(len(list) + 1)
+	for i, item := range list {
+		tree, ok := item.(map[string]any)
+		if !ok {
+			return nil, fmt.Errorf("managedFields[%d] is not an object", i)
+		}
+		e, err := readEntry(tree)
+		if err != nil {
+			return nil, fmt.Errorf("managedFields[%d]: %w", i, err)
+		}
+		id := e.id()
+		m.entries[id] = e
+		m.sets[id] = fieldpath.NewVersionedSet(e.set, fieldpath.APIVersion(e.apiVersion), e.operation == opApply)
+	}
+	return m, nil
+}
+
+func readEntry(tree map[string]any) (entry, error) {
+	e := entry{tree: tree}
+	var fieldsType, stamp string
+	for _, f := range []struct {
+		name string
+		to   *string
+	}{
+		{"manager", &e.manager},
+		{"operation", &e.operation},
+		{"apiVersion", &e.apiVersion},
+		{"subresource", &e.subresource},
+		{"fieldsType", &fieldsType},
+		{"time", &stamp},
+	} {
+		v, ok := tree[f.name]
+		if *f.to, ok = v.(string); !ok && v != nil {
+			return e, fmt.Errorf("%s is not a string", f.name)
+		}
+	}
+	switch {
+	case e.operation != opApply && e.operation != opUpdate:
+		return e, fmt.Errorf("operation is %s, neither Apply nor Update", quoted(e.operation))
+	case e.apiVersion == "":
+		return e, fmt.Errorf("apiVersion is empty")
+	case fieldsType != fieldsV1:
+		return e, fmt.Errorf("fieldsType is %s, not %s", quoted(fieldsType), fieldsV1)
+	}
+	var err error
+	if stamp != "" {
+		if e.time, err = meta.ParseTime(stamp); err != nil {
+			return e, fmt.Errorf("time: %w", err)
+		}
+	}
+	fields, ok := tree["fieldsV1"].(map[string]any)
+	if !ok && tree["fieldsV1"] != nil {
+		return e, fmt.Errorf("fieldsV1 is not an object")
+	}
+	if e.set, err = fieldsOf(fields); err != nil {
+		return e, fmt.Errorf("fieldsV1: %w", err)
+	}
+	return e, nil
+}
+
+// own makes the fields of an owner what set says, or removes the owner when that is nothing.
+func (m *managers) own(o owner, set *fieldpath.Set) {
+	id := o.id()
+	if set.Empty() {
+		delete(m.sets, id)
+		return
+	}
+	e := m.entries[id]
+	e.owner = o
+	m.entries[id] = e
+	m.sets[id] = fieldpath.NewVersionedSet(set, fieldpath.APIVersion(o.apiVersion), o.operation == opApply)
+}
+
+// stamp sets the time of an owner's entry.
+func (m *managers) stamp(o owner, t meta.Time) {
+	id := o.id()
+	e := m.entries[id]
+	e.owner, e.time = o, t
+	m.entries[id] = e
+}
+
+// list writes the entries as managedFields, in the order that clients know: applies before updates, then by time, name,
+// version and subresource. It returns nil when nobody owns anything, and whether the list says the same as the entries
+// that were read.
+func (m *managers) list(before []any) (out []any, same bool) {
+	type written struct {
+		entry
+		tree map[string]any
+	}
+	all := make([]written, 0, len(m.sets))
+	for id, set := range m.sets {
+		e := m.entries[id]
+		e.apiVersion = string(set.APIVersion())
+		all = append(all, written{e, e.write(set.Set())})
+	}
+	slices.SortFunc(all, func(a, b written) int {
+		return cmp.Or(
+			strings.Compare(a.operation, b.operation),
+			cmp.Compare(seconds(a.time), seconds(b.time)),
+			strings.Compare(a.manager, b.manager),
+			strings.Compare(a.apiVersion, b.apiVersion),
+			strings.Compare(a.subresource, b.subresource))
+	})
+	same = len(all) == len(before)
+	for i, w := range all {
+		out = append(out, w.tree)
+		if same {
+			was, _ := before[i].(map[string]any)
+			same = sameMap(was, w.tree) || json.Equal(was, w.tree)
+		}
+	}
+	return out, same
+}
+
+func seconds(t meta.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.Unix()
+}
+
+// write makes the tree of an entry; the one that was read, if nothing changed.
+func (e entry) write(set *fieldpath.Set) map[string]any {
+	var fields any
+	if e.tree != nil && e.set.Equals(set) {
+		if e.tree["apiVersion"] == e.apiVersion && e.tree["time"] == e.stamp() {
+			return e.tree
+		}
+		fields = e.tree["fieldsV1"]
+	}
+	if fields == nil {
+		fields = fieldsTree(set)
+	}
+	out := map[string]any{
+		"manager": e.manager, "operation": e.operation, "apiVersion": e.apiVersion,
+		"fieldsType": fieldsV1, "fieldsV1": fields,
+	}
+	if stamp := e.stamp(); stamp != nil {
+		out["time"] = stamp
+	}
+	if e.subresource != "" {
+		out["subresource"] = e.subresource
+	}
+	return out
+}
+
+// stamp is the time of the entry as it is written, nil when there is none.
+func (e entry) stamp() any {
+	if e.time.IsZero() {
+		return nil
+	}
+	return string(e.time.AppendFormatted(nil))
+}

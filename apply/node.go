@@ -1,0 +1,143 @@
+package apply
+
+import (
+	"reflect"
+	"slices"
+
+	"sigs.k8s.io/structured-merge-diff/v4/schema"
+	"sigs.k8s.io/structured-merge-diff/v4/typed"
+)
+
+// node is a type of the merge schema in a form that is quick to walk beside a tree.
+type node struct {
+	scalar bool
+	list   *listNode // nil where no list is allowed
+	object *mapNode  // nil where no object is allowed
+}
+
+type listNode struct {
+	atomic bool
+	keys   []key // sorted; none for a set
+	items  *node
+}
+
+type key struct {
+	name  string
+	value any // what stands for the key where an item has none
+}
+
+type mapNode struct {
+	atomic bool
+	fields map[string]*node
+	rest   *node // of fields that the schema does not name
+}
+
+// field returns the type of a field, and whether the schema names it.
+func (m *mapNode) field(name string) (*node, bool) {
+	if n, ok := m.fields[name]; ok {
+		return n, true
+	}
+	return m.rest, false
+}
+
+// key returns what identifies an item of a keyed list, by the place of the key.
+func (l *listNode) key(item map[string]any, i int) any {
+	if v, ok := item[l.keys[i].name]; ok {
+		return v
+	}
+	return l.keys[i].value
+}
+
+// compile makes the nodes of a merge type.
+func compile(t typed.ParseableType) *node {
+	c := compiler{schema: t.Schema, done: map[string]*node{}}
+	return c.node(t.TypeRef)
+}
+
+type compiler struct {
+	schema *schema.Schema
+	done   map[string]*node
+}
+
+func (c *compiler) node(ref schema.TypeRef) *node {
+	if ref.NamedType != nil {
+		if n, ok := c.done[*ref.NamedType]; ok {
+			return n
+		}
+	}
+	atom, _ := c.schema.Resolve(ref)
+	n := &node{scalar: atom.Scalar != nil}
+	if ref.NamedType != nil {
+		c.done[*ref.NamedType] = n
+	}
+	if l := atom.List; l != nil {
+		n.list = &listNode{atomic: l.ElementRelationship == schema.Atomic, items: c.node(l.ElementType)}
+		n.list.keys = c.keys(l)
+	}
+	if m := atom.Map; m != nil {
+		n.object = &mapNode{
+			atomic: m.ElementRelationship == schema.Atomic,
+			fields: make(map[string]*node, len(m.Fields)),
+			rest:   c.node(m.ElementType),
+		}
+		for _, f := range m.Fields {
+			n.object.fields[f.Name] = c.node(f.Type)
+		}
+	}
+	return n
+}
+
+func (c *compiler) keys(l *schema.List) (out []key) {
+	items, _ := c.schema.Resolve(l.ElementType)
+	for _, name := range slices.Sorted(slices.Values(l.Keys)) {
+		k := key{name: name}
+		if items.Map != nil {
+			field, _ := items.Map.FindField(name)
+			k.value = field.Default
+		}
+		out = append(out, k)
+	}
+	return out
+}
+
+// maxEffort bounds what an object may cost to track. structured-merge-diff keeps the members of a map or list in order by
+// moving those behind, so that its cost grows with the square of their number: this is the sum of these squares, which
+// one map of 10,000 fields reaches, or a hundred of 1,000.
+const maxEffort = 10_000 * 10_000
+
+// effort is how much an object costs to track, up to a little more than maxEffort.
+func (n *node) effort(v any) int {
+	switch v := v.(type) {
+	case map[string]any:
+		if n.object == nil || n.object.atomic {
+			return 1
+		}
+		sum := len(v) * len(v)
+		for name, item := range v {
+			if sum > maxEffort {
+				break
+			}
+			child, _ := n.object.field(name)
+			sum += child.effort(item)
+		}
+		return sum
+	case []any:
+		if n.list == nil || n.list.atomic {
+			return 1
+		}
+		sum := len(v) * len(v)
+		for _, item := range v {
+			if sum > maxEffort {
+				break
+			}
+			sum += n.list.items.effort(item)
+		}
+		return sum
+	}
+	return 1
+}
+
+// sameMap tells whether two maps are one.
+func sameMap(a, b map[string]any) bool {
+	return reflect.ValueOf(a).UnsafePointer() == reflect.ValueOf(b).UnsafePointer()
+}

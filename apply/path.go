@@ -1,0 +1,177 @@
+package apply
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/structured-merge-diff/v4/fieldpath"
+)
+
+// Path leads to a field by the names on the way, such as {"spec", "replicas"}. It does not lead into lists.
+type Path []string
+
+// String is the path as conflicts show it: .spec.replicas.
+func (p Path) String() string { return "." + strings.Join(p, ".") }
+
+func (p Path) elements() fieldpath.Path {
+	out := make(fieldpath.Path, len(p))
+	for i := range p {
+		out[i].FieldName = &p[i]
+	}
+	return out
+}
+
+// Reach says which fields an endpoint can change (SSA-31). What lies outside is neither merged by an apply nor ever owned
+// through the endpoint. The zero Reach is the whole object.
+type Reach struct {
+	Only   []Path // these and what is below them; none means everything
+	Except []Path // without these and what is below them
+}
+
+// reach is a Reach in the form in which structured-merge-diff asks for it; nil is the whole object.
+type reach struct {
+	Reach
+	only   *fieldpath.SetMatcher
+	except *fieldpath.Set
+}
+
+func newReach(r Reach) (*reach, error) {
+	out := &reach{Reach: r}
+	for _, p := range slices.Concat(r.Only, r.Except) {
+		if len(p) == 0 {
+			return nil, fmt.Errorf("a path of a Reach is empty")
+		}
+	}
+	for _, p := range r.Only {
+		parts := make([]any, len(p))
+		for i := range p {
+			parts[i] = p[i]
+		}
+		m, err := fieldpath.PrefixMatcher(parts...)
+		if err != nil {
+			return nil, fmt.Errorf("path %s: %w", p, err)
+		}
+		if out.only != nil {
+			m = out.only.Merge(m)
+		}
+		out.only = m
+	}
+	for _, p := range r.Except {
+		if out.except == nil {
+			out.except = fieldpath.NewSet()
+		}
+		out.except.Insert(p.elements())
+	}
+	return out, nil
+}
+
+// Filter returns the part of a set that lies within reach.
+func (r *reach) Filter(s *fieldpath.Set) *fieldpath.Set {
+	if r.only != nil {
+		s = s.FilterIncludeMatches(r.only)
+	}
+	if r.except != nil {
+		s = s.RecursiveDifference(r.except)
+	}
+	return s
+}
+
+// trim returns the part of an applied configuration that lies within reach, and what says which object it is about.
+func (r *reach) trim(tree map[string]any) map[string]any {
+	out := tree
+	if len(r.Only) > 0 {
+		out = map[string]any{}
+		for _, p := range r.Only {
+			if v, ok := lookup(tree, p); ok {
+				out = with(out, v, p...)
+			}
+		}
+	}
+	for _, p := range r.Except {
+		out = without(out, p...)
+	}
+	for _, p := range identity() {
+		if v, ok := lookup(tree, p); ok {
+			out = with(out, v, p...)
+		}
+	}
+	return out
+}
+
+// identity lists the fields that say which object a configuration is about.
+func identity() []Path {
+	return []Path{
+		{"apiVersion"},
+		{"kind"},
+		{"metadata", "name"},
+		{"metadata", "namespace"},
+		{"metadata", "uid"},
+		{"metadata", "resourceVersion"},
+	}
+}
+
+// neverOwned lists the fields that are nobody's: they say what an object is, or are kept by the server (SSA-24).
+func neverOwned() []Path {
+	return append(identity(), []Path{
+		{"metadata"},
+		{"metadata", "creationTimestamp"},
+		{"metadata", "deletionTimestamp"},
+		{"metadata", "deletionGracePeriodSeconds"},
+		{"metadata", "selfLink"},
+		{"metadata", "generation"},
+		{"metadata", "managedFields"},
+	}...)
+}
+
+// lookup returns the value at a path.
+func lookup(tree map[string]any, path Path) (any, bool) {
+	var v any = tree
+	for _, name := range path {
+		m, ok := v.(map[string]any)
+		if !ok {
+			return nil, false
+		}
+		if v, ok = m[name]; !ok {
+			return nil, false
+		}
+	}
+	return v, true
+}
+
+// text returns the string at a path, or "".
+func text(tree map[string]any, path ...string) string {
+	v, _ := lookup(tree, path)
+	s, _ := v.(string)
+	return s
+}
+
+// with returns the tree with a value at a path. Maps on the way are copied, or made.
+func with(tree map[string]any, value any, path ...string) map[string]any {
+	out := make(map[string]any, len(tree)+1)
+	maps.Copy(out, tree)
+	if len(path) > 1 {
+		child, _ := tree[path[0]].(map[string]any)
+		value = with(child, value, path[1:]...)
+	}
+	out[path[0]] = value
+	return out
+}
+
+// without returns the tree without the value at a path, and without the maps on the way that held nothing else; the tree
+// itself if there is no such value.
+func without(tree map[string]any, path ...string) map[string]any {
+	if _, ok := lookup(tree, path); !ok {
+		return tree
+	}
+	out := maps.Clone(tree)
+	if child, ok := tree[path[0]].(map[string]any); ok && len(path) > 1 {
+		if child = without(child, path[1:]...); len(child) > 0 {
+			out[path[0]] = child
+			return out
+		}
+	}
+	delete(out, path[0])
+	return out
+}

@@ -1,0 +1,97 @@
+package apply
+
+import (
+	"fmt"
+
+	"sigs.k8s.io/structured-merge-diff/v4/fieldpath"
+)
+
+// ScaleVersion is the version of Scale, the object through which the subresource scale shows the replicas of many kinds.
+const ScaleVersion = "autoscaling/v1"
+
+// ToScale returns the managedFields of a Scale, given those of the object it is a view of: whoever owns the object's
+// replicas owns spec.replicas of the Scale. replicas says for each version of the object where its replicas are; entries in
+// other versions are left out.
+func ToScale(object []any, replicas map[string]Path) ([]any, error) {
+	m, err := readManagers(object)
+	if err != nil {
+		return nil, fmt.Errorf("of the object: %w", err)
+	}
+	out := newManagers(len(m.sets))
+	for id, set := range m.sets {
+		path := replicas[string(set.APIVersion())]
+		if len(path) == 0 || !set.Set().Has(path.elements()) {
+			continue
+		}
+		e := m.entries[id]
+		by := e.owner
+		by.apiVersion = ScaleVersion
+		out.own(by, fieldpath.NewSet(scaleReplicas()))
+		out.stamp(by, e.time)
+	}
+	list, _ := out.list(nil)
+	return list, nil
+}
+
+// FromScale returns the managedFields of an object after a write to its Scale, given those of both. Owners that the Scale
+// lists no more lose the object's replicas and keep the rest; those that it lists newly get them, in the version apiVersion
+// of the object. Entries in versions that replicas does not name are dropped.
+func FromScale(object, scale []any, apiVersion string, replicas map[string]Path) ([]any, error) {
+	m, err := readManagers(object)
+	if err != nil {
+		return nil, fmt.Errorf("of the object: %w", err)
+	}
+	s, err := readManagers(scale)
+	if err != nil {
+		return nil, fmt.Errorf("of the scale: %w", err)
+	}
+	path, ok := replicas[apiVersion]
+	if !ok || len(path) == 0 {
+		return nil, fmt.Errorf("version %s has no replicas", quoted(apiVersion))
+	}
+	owners := map[owner]entry{} // of the Scale, without their version
+	for id, set := range s.sets {
+		if set.Set().Has(scaleReplicas()) {
+			e := s.entries[id]
+			e.apiVersion = ""
+			owners[e.owner] = e
+		}
+	}
+	for id, set := range m.sets {
+		m.followScale(id, set, replicas, owners)
+	}
+	for _, e := range owners {
+		by := e.owner
+		by.apiVersion = apiVersion
+		set := fieldpath.NewSet(path.elements())
+		if had, ok := m.sets[by.id()]; ok {
+			set = set.Union(had.Set())
+		}
+		m.own(by, set)
+		m.stamp(by, e.time)
+	}
+	list, _ := m.list(object)
+	return list, nil
+}
+
+// followScale lets one owner of the object keep its replicas if the Scale still lists it, and strikes it off the list.
+func (m *managers) followScale(id string, set fieldpath.VersionedSet, replicas map[string]Path, owners map[owner]entry) {
+	path, served := replicas[string(set.APIVersion())]
+	e := m.entries[id]
+	switch {
+	case !served:
+		delete(m.sets, id)
+		return
+	case len(path) == 0 || !set.Set().Has(path.elements()):
+		return
+	}
+	key := e.owner
+	key.apiVersion = ""
+	if _, still := owners[key]; still {
+		delete(owners, key)
+		return
+	}
+	m.own(e.owner, set.Set().Difference(fieldpath.NewSet(path.elements())))
+}
+
+func scaleReplicas() fieldpath.Path { return Path{"spec", "replicas"}.elements() }
