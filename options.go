@@ -200,6 +200,18 @@ func WithHistory(window time.Duration) Option {
 	return positive("WithHistory", window, func(c *config) { c.engine.History = window })
 }
 
+// WithWatchLog sets how many bytes of changes are kept in memory for watches, for each kind. Watches further behind read
+// the store's history, so this is a choice between memory and reads, not of how far back they may look. Default 8 MiB.
+func WithWatchLog(bytes int) Option {
+	return func(c *config) error {
+		if bytes <= 0 {
+			return fmt.Errorf("WithWatchLog: %d is not a positive number of bytes", bytes)
+		}
+		c.engine.LogBytes = bytes
+		return nil
+	}
+}
+
 // WithNow sets the clock of the time stamps in objects. Default time.Now.
 func WithNow(now func() time.Time) Option {
 	return func(c *config) error {

@@ -14,7 +14,9 @@ import (
 
 	"github.com/kindwright/kindwright"
 	"github.com/kindwright/kindwright/health"
+	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/storage/memory"
 )
 
 func TestHEALTH_21_AllowUnauthorizedReplacesTheList(t *testing.T) {
@@ -134,5 +136,27 @@ func TestHEALTH_03_16_StartHooksAndTheirGrace(t *testing.T) {
 		close(proceed)
 		require.NoError(t, <-started)
 		require.Equal(t, 200, h.request("GET", "/readyz", "").StatusCode)
+	}
+}
+
+// The log in memory is a matter of memory: a watch that it no longer reaches goes on from the store.
+func TestREAD_39_WithWatchLogBoundsMemoryAndNotHistory(t *testing.T) {
+	b := memory.New()
+	defer func() { require.NoError(t, b.Close()) }()
+	_, err := kindwright.New(b, kindwright.WithWatchLog(0))
+	require.ErrorContains(t, err, "WithWatchLog: 0 is not a positive number")
+	h := run(t, kindwright.WithWatchLog(1))
+	code, first := h.do("POST", gadgetPath, `{"metadata":{"name":"x0"}}`)
+	require.Equal(t, 201, code)
+	for _, name := range []string{"x1", "x2", "x3"} {
+		code, _ = h.do("POST", gadgetPath, `{"metadata":{"name":"`+name+`"}}`)
+		require.Equal(t, 201, code)
+	}
+	served, ok := h.Engine().Set().Lookup(meta.GroupVersionResource{Group: "example.dev", Version: "v1", Resource: "gadgets"})
+	require.True(t, ok)
+	require.Equal(t, 1, served.Cache.Statistics().Changes, "the newest alone")
+	next := h.stream(gadgetPath + "?watch=1&resourceVersion=" + field(first, "metadata", "resourceVersion").(string))
+	for _, name := range []string{"x1", "x2", "x3"} {
+		require.Equal(t, name, field(next(), "object", "metadata", "name"))
 	}
 }

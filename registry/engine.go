@@ -30,6 +30,9 @@ type Config struct {
 	// History is how long watches and continue tokens may look back (LIM-01, LIM-02). Default 5 minutes.
 	History time.Duration
 
+	// LogBytes is how much of each resource's changes is kept in memory for watches; see watch.Config.
+	LogBytes int
+
 	Now  func() time.Time // time stamps of objects; default time.Now
 	Rand io.Reader        // uids, generated names, keys; default crypto/rand
 }
@@ -192,6 +195,7 @@ func (e *Engine) load(ctx context.Context, s *Served) error {
 		StorageName: s.Resource.StorageName,
 		Fields:      s.Resource.Selectable,
 		LogAge:      e.cfg.History,
+		LogBytes:    e.cfg.LogBytes,
 		Logger:      e.cfg.Logger.WithValues("resource", s.Resource.GroupResource().String()),
 		Decode:      e.decoder(s),
 	})

@@ -19,7 +19,11 @@ func quick(r storage.Record) (*watch.Entry, error) {
 	_, namespace, name, _ := storage.SplitObjectKey(r.Key)
 	cut := len(r.Value) / 2
 	return watch.NewEntry(r.Key, r.Revision, watch.Body{Prefix: r.Value[:cut], Suffix: r.Value[cut:]},
-		watch.Facts{Namespace: namespace, Name: name, Fields: []string{"red"}}), nil
+		watch.Facts{Namespace: namespace, Name: name, Labels: benchLabels(), Fields: []string{"red"}}), nil
+}
+
+func benchLabels() meta.LabelSet {
+	return meta.LabelSet{{Key: "app", Value: "web"}, {Key: "tier", Value: "front"}}
 }
 
 // bench is a live view of n objects of 1 KiB in a store.
@@ -188,15 +192,32 @@ func BenchmarkFanOut(b *testing.B) {
 	running.Wait()
 }
 
-// One write to the kind while 10,000 watchers wait for other single objects of it. Compare with BenchmarkAppend.
+// One write to the kind while 10,000 watchers wait for something else. Compare with BenchmarkAppend.
 func BenchmarkIdleWatchers(b *testing.B) {
-	for _, watchers := range []int{0, 10_000} {
-		b.Run(fmt.Sprint(watchers), func(b *testing.B) {
+	selected := func(text string) watch.Filter {
+		selector, err := meta.ParseSelector(text)
+		if err != nil {
+			b.Fatal(err)
+		}
+		return watch.Filter{Namespace: "ns", Labels: selector}
+	}
+	for _, asked := range []struct {
+		name   string
+		filter func(i int) watch.Filter
+	}{
+		{"none", nil},
+		{"single objects", func(i int) watch.Filter { return watch.Filter{Namespace: "ns", Name: fmt.Sprint("watched", i)} }},
+		{"one label selector", func(int) watch.Filter { return selected("app in (other,another)") }},
+		{"a label value each", func(i int) watch.Filter { return selected(fmt.Sprint("app=other", i)) }},
+		{"a label selector each", func(i int) watch.Filter { return selected(fmt.Sprintf("app in (other%d,another)", i)) }},
+		{"a label each", func(i int) watch.Filter { return selected(fmt.Sprint("other", i)) }},
+	} {
+		b.Run(asked.name, func(b *testing.B) {
 			w := newBench(b, 1)
 			ctx, cancel := context.WithCancel(b.Context())
 			var running sync.WaitGroup
-			for i := range watchers {
-				c, err := w.cache.Watch(ctx, watch.WatchRequest{Filter: watch.Filter{Namespace: "ns", Name: fmt.Sprint("watched", i)}})
+			for i := 0; i < 10_000 && asked.filter != nil; i++ {
+				c, err := w.cache.Watch(ctx, watch.WatchRequest{Filter: asked.filter(i)})
 				if err != nil {
 					b.Fatal(err)
 				}

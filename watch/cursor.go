@@ -31,7 +31,7 @@ type WatchRequest struct {
 // Next, Progress and the events they return belong to one goroutine at a time; Close may be called from any.
 type Cursor struct {
 	cache  *Cache
-	filter Filter
+	filter *Filter       // the group's
 	wake   chan struct{} // capacity 1
 
 	// Of the goroutine that calls Next.
@@ -39,8 +39,8 @@ type Cursor struct {
 	copied  []change // taken from the log; reused
 
 	// Guarded by the cache's lock; at and parked change together only under it.
-	place  place
-	slot   int
+	group  *group // in the roster
+	slot   int    // in the group
 	epoch  int
 	closed bool
 	parked bool
@@ -89,15 +89,9 @@ func (c *Cache) newCursor(filter Filter, after storage.Revision) (*Cursor, error
 	if c.err != nil {
 		return nil, c.err
 	}
-	cursor := &Cursor{
-		cache:  c,
-		filter: filter,
-		wake:   make(chan struct{}, 1),
-		place:  placeOf(&filter, c.config.Fields),
-		epoch:  c.epoch,
-		at:     after,
-	}
-	c.roster.add(cursor)
+	cursor := &Cursor{cache: c, wake: make(chan struct{}, 1), epoch: c.epoch, at: after}
+	c.roster.add(cursor, &filter, c.config.Fields)
+	cursor.filter = &cursor.group.filter
 	return cursor, nil
 }
 

@@ -14,7 +14,7 @@
 //
 // A watcher is a cursor over a log that it shares with all others, not a buffer. Three things follow. A slow reader
 // costs nothing but its position. A watcher that nothing concerns has no position at all, so it cannot be overtaken, and
-// ten thousand of them do not make a commit slower: commits look them up by namespace, name and declared field. And a
+// ten thousand of them do not make a commit slower: commits look them up by namespace, name, declared field and label. And a
 // watcher that the log in memory has left behind goes on in the store's history and comes back at an exact revision; it
 // ends with storage.ErrCompacted only when the store has forgotten as well.
 //

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -77,6 +78,31 @@ var questions = []asked{
 	{
 		"without label", func(t *testing.T) watch.Filter { return watch.Filter{Labels: labels(t, "!app")} },
 		func(f watch.Facts) bool { return label(f, "app") == "" },
+	},
+	{
+		"label there", func(t *testing.T) watch.Filter { return watch.Filter{Labels: labels(t, "app")} },
+		func(f watch.Facts) bool { return label(f, "app") != "" },
+	},
+	{
+		"label not", func(t *testing.T) watch.Filter { return watch.Filter{Labels: labels(t, "app!=x")} },
+		func(f watch.Facts) bool { return label(f, "app") != "x" },
+	},
+	{
+		"label above", func(t *testing.T) watch.Filter { return watch.Filter{Labels: labels(t, "size>50,app notin (z)")} },
+		func(f watch.Facts) bool {
+			size, err := strconv.Atoi(label(f, "size"))
+			return err == nil && size > 50 && label(f, "app") != "z"
+		},
+	},
+	{
+		"two labels", func(t *testing.T) watch.Filter { return watch.Filter{Labels: labels(t, "app in (x,z),tier=front")} },
+		func(f watch.Facts) bool {
+			return (label(f, "app") == "x" || label(f, "app") == "z") && label(f, "tier") == "front"
+		},
+	},
+	{
+		"never", func(t *testing.T) watch.Filter { return watch.Filter{Labels: labels(t, "app=x,app!=x")} },
+		func(watch.Facts) bool { return false },
 	},
 	{
 		"declared field", func(t *testing.T) watch.Filter { return watch.Filter{Fields: fields(t, "spec.color=red")} },
@@ -193,7 +219,7 @@ func (s *storm) write(random *rand.Rand, n int) {
 			Size:      random.IntN(100),
 		}
 		if app := random.IntN(4); app > 0 {
-			o.Labels = map[string]string{"app": []string{"x", "y", "z"}[app-1], "tier": "front"}
+			o.Labels = map[string]string{"app": []string{"x", "y", "z"}[app-1], "tier": "front", "size": strconv.Itoa(o.Size)}
 		}
 		switch random.IntN(4) {
 		case 0:
