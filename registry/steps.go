@@ -117,10 +117,12 @@ func (w *write) answerComplaints(ctx context.Context) error {
 func (w *write) settle(ctx context.Context) error {
 	r := w.resource()
 	canonical, problems := r.Schema.Canonical(w.object)
-	if len(problems) > 0 {
-		return status.Invalid(r.GroupKind(), w.name(), everyProblem(r, w.object, problems))
-	}
 	t := r.Schema.Default(canonical)
+	if len(problems) > 0 {
+		if problems = w.blocking(t, problems); len(problems) > 0 {
+			return status.Invalid(r.GroupKind(), w.name(), problems)
+		}
+	}
 	if r.Hooks.Default == nil {
 		w.object = t
 		return nil
@@ -134,6 +136,17 @@ func (w *write) settle(ctx context.Context) error {
 	}
 	w.object = t
 	return nil
+}
+
+// blocking returns what an object with values of a wrong type is refused for. An update is not refused for values that
+// were wrong before (KEP-4008), unless hooks are promised an object of the right shape.
+func (w *write) blocking(t Tree, problems []status.FieldError) []status.FieldError {
+	r := w.resource()
+	typed := r.Hooks.Default != nil || r.Hooks.Validate != nil || r.Hooks.ValidateUpdate != nil
+	if typed || w.creating() {
+		return everyProblem(r, t, problems)
+	}
+	return r.Schema.ValidateUpdate(t, w.oldTree)
 }
 
 // everyProblem joins the type errors of an object with what else its schema finds wrong, each field once.
@@ -209,12 +222,17 @@ func changedIdentity(a, b Tree, creating bool) string {
 	return ""
 }
 
-// validate collects everything that is wrong with the object and refuses it with all of it.
+// validate collects everything that is wrong with the object and refuses it with all of it. What breaks a rule of the
+// schema and did so before does not count (KEP-4008).
 func validate(ctx context.Context, w *write) error {
 	r := w.resource()
 	f := &status.Fields{}
 	f.Add(w.metadataProblems()...)
-	f.Add(r.Schema.Validate(w.object)...)
+	if w.creating() {
+		f.Add(r.Schema.Validate(w.object)...)
+	} else {
+		f.Add(r.Schema.ValidateUpdate(w.object, w.oldTree)...)
+	}
 	if r.Hooks.Validate != nil {
 		r.Hooks.Validate(ctx, w.object, f)
 	}
