@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -14,29 +13,23 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	kubectlcmd "k8s.io/kubectl/pkg/cmd"
-	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 )
 
 // kubectl runs kubectl's own code in this process, with a kubeconfig file and a directory of its own.
 type kubectl struct {
 	t *testing.T
 	*server
-	dir, config string
+	dir string
 }
 
-func newKubectl(t *testing.T) *kubectl {
-	k := &kubectl{t: t, server: serve(t), dir: t.TempDir()}
-	k.config = k.file("kubeconfig", fmt.Sprintf(`{"apiVersion": "v1", "kind": "Config", "current-context": "c",
-"clusters": [{"name": "c", "cluster": {"server": %q, "insecure-skip-tls-verify": true}}],
-"users": [{"name": "u", "user": {}}], "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}]}`, k.Host))
-	return k
+func newKubectl(t *testing.T, s *server) *kubectl {
+	return &kubectl{t: t, server: s, dir: t.TempDir()}
 }
 
 // file writes a file and returns its path.
 func (k *kubectl) file(name, content string) string {
-	path := filepath.Join(k.dir, name)
-	require.NoError(k.t, os.WriteFile(path, []byte(content), 0o700))
-	return path
+	k.t.Helper()
+	return writeFile(k.t, k.dir, name, content)
 }
 
 // buffer is a bytes.Buffer for several goroutines.
@@ -72,10 +65,10 @@ func (k *kubectl) start(out io.Writer, args ...string) (code int) {
 		}
 	}()
 	command := kubectlcmd.NewKubectlCommand(kubectlcmd.KubectlOptions{
-		ConfigFlags: genericclioptions.NewConfigFlags(true).WithDiscoveryBurst(300).WithDiscoveryQPS(50),
+		ConfigFlags: genericclioptions.NewConfigFlags(true).WithDiscoveryBurst(300).WithDiscoveryQPS(50).WithWrapConfigFn(k.reach),
 		IOStreams:   genericiooptions.IOStreams{In: strings.NewReader(""), Out: out, ErrOut: out},
 	})
-	command.SetArgs(append([]string{"--kubeconfig", k.config, "--cache-dir", filepath.Join(k.dir, "cache"), "--request-timeout=60s"}, args...))
+	command.SetArgs(append([]string{"--kubeconfig", k.kubeconfig, "--cache-dir", filepath.Join(k.dir, "cache"), "--request-timeout=60s"}, args...))
 	command.SetOut(out)
 	command.SetErr(out)
 	if err := command.Execute(); err != nil {
@@ -133,13 +126,13 @@ const beta = `{"apiVersion": "example.dev/v1", "kind": "Widget", "metadata": {"n
 
 // kubectl's own code, in process, does what people do with it.
 func TestKubectl(t *testing.T) {
-	cmdutil.BehaviorOnFatal(func(message string, code int) { panic(exit{message, code}) })
-	t.Cleanup(cmdutil.DefaultBehaviorOnFatal)
-	for name, test := range map[string]func(*kubectl){
-		"DISC_Discovery": discover, "GET": get, "CREATE_UPDATE_PATCH": change, "WATCH": watchTable, "DEL": remove, "NS": spaces,
-		"REVIEW_Access": access, "EVT": listEvents, "LEASE_Raw": rawLeases,
-	} {
-		t.Run(name, func(t *testing.T) { test(newKubectl(t)) })
+	for target, serve := range targets() {
+		for name, test := range map[string]func(*kubectl){
+			"DISC_Discovery": discover, "GET": get, "CREATE_UPDATE_PATCH": change, "WATCH": watchTable, "DEL": remove, "NS": spaces,
+			"REVIEW_Access": access, "EVT": listEvents, "LEASE_Raw": rawLeases,
+		} {
+			t.Run(target+"/"+name, func(t *testing.T) { test(newKubectl(t, serve(t))) })
+		}
 	}
 }
 
@@ -195,13 +188,12 @@ func change(k *kubectl) {
 	k.shows("label widgets -l app=shop colour=some --overwrite", `alpha labeled`, `beta labeled`)
 	k.shows("label widget alpha colour-", `unlabeled`)
 	k.shows("annotate widget alpha example.dev/why=because", `annotated`)
-	k.t.Setenv("KUBE_EDITOR", k.file("editor", "#!/bin/sh\nsed -i.bak -e 's/^  size: .*/  size: 55/' \"$1\"\n"))
 	k.shows("edit widget alpha", `widget\.example\.dev/alpha edited`)
 	k.shows(`patch widget alpha --type=json -p [{"op":"test","path":"/spec/size","value":55},{"op":"replace","path":"/spec/size","value":66}]`, `patched$`)
 	k.shows(`patch widget alpha --type=merge -p {"spec":{"notes":{"made":null,"sold":"there"}}}`, `patched$`)
 	k.shows(`patch widget alpha --type=merge -p {"spec":{"size":66}}`, `patched \(no change\)$`)
 	k.fails(`patch widget alpha --type=merge -p {"spec":{"size":0}}`, `spec\.size: Invalid value: 0`)
-	k.fails(`patch widget alpha --type=strategic -p {"spec":{"size":1}}`, `not supported|UnsupportedMediaType|415`)
+	k.shows(`patch widget alpha --type=strategic -p {"spec":{"notes":{"strategic":"yes"}}}`, `patched$`)
 	k.shows(`patch widget alpha --subresource=status --type=merge -p {"status":{"phase":"Ready","conditions":[{"type":"Ready","status":"True"}]},"spec":{"size":1}}`, `patched$`)
 	k.shows("get widget alpha", `^alpha +66 +blue +Ready `)
 	k.shows("get widget alpha --subresource=status -o yaml", `^    type: Ready$`)
@@ -223,7 +215,7 @@ func watchTable(k *kubectl) {
 	ended := make(chan int)
 	go func() { ended <- k.start(&out, "get", "widgets", "-w", "--output-watch-events") }()
 	const path = "/apis/example.dev/v1/namespaces/default/widgets"
-	require.Eventually(k.t, func() bool { return len(k.seen(func(r request) bool { return r.path == path && r.watches() })) > 0 }, patience, often)
+	require.Eventually(k.t, func() bool { return len(k.seen(func(r *request) bool { return r.path == path && r.watches() })) > 0 }, patience, often)
 	k.two()
 	k.run("patch", "widget", "alpha", "--type=merge", "-p", `{"spec":{"size":44}}`)
 	k.run("delete", "widget", "alpha")
@@ -246,7 +238,7 @@ func remove(k *kubectl) {
 	ended := make(chan int)
 	go func() { ended <- k.start(&out, "wait", "widget/alpha", "--for=delete", "--timeout=60s") }()
 	require.Eventually(k.t, func() bool {
-		return len(k.seen(func(r request) bool { return r.watches() && r.query.Get("fieldSelector") == "metadata.name=alpha" })) > 0
+		return len(k.seen(func(r *request) bool { return r.watches() && r.query.Get("fieldSelector") == "metadata.name=alpha" })) > 0
 	}, patience, often)
 	k.run("patch", "widget", "alpha", "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
 	require.Zero(k.t, <-ended, out.String())
@@ -276,7 +268,9 @@ func access(k *kubectl) {
 	k.shows("auth can-i update widgets --subresource=status -n kube-public", `^yes$`)
 	k.shows("auth can-i --list", `^Resources +Non-Resource URLs`, `\*\.\*`)
 	k.shows("auth whoami", `^Username +admin$`, `system:masters`)
-	k.fails("get widgets --token ann", `Forbidden`)
+	k.run("config", "set-credentials", "ann", "--token=ann-token")
+	k.run("config", "set-context", "ann", "--user=ann", "--cluster="+k.run("config", "view", "-o", "jsonpath={.clusters[0].name}"))
+	k.fails("get widgets --context=ann", `Forbidden.*User "ann" cannot list`)
 }
 
 func listEvents(k *kubectl) {

@@ -53,26 +53,28 @@ func (c *candidate) leads(t *testing.T) {
 
 // Two candidates and then a third: a leader that steps down is followed at once, one that vanishes when its lease is over.
 func TestLEASE_02_LeaderElectionHandsOver(t *testing.T) {
-	client, err := kubernetes.NewForConfig(start(t))
-	require.NoError(t, err)
-	first := stand(t, client, "first", true)
-	first.leads(t)
-	second := stand(t, client, "second", false)
-	select {
-	case <-second.led:
-		require.Fail(t, "two lead")
-	default:
-	}
-	first.stop()
-	second.leads(t)
-	lease, err := client.CoordinationV1().Leases("kube-system").Get(t.Context(), "election", metav1.GetOptions{})
-	require.NoError(t, err)
-	require.Equal(t, "second", *lease.Spec.HolderIdentity)
-	second.stop()
-	third := stand(t, client, "third", true)
-	third.leads(t)
-	lease, err = client.CoordinationV1().Leases("kube-system").Get(t.Context(), "election", metav1.GetOptions{})
-	require.NoError(t, err)
-	require.Equal(t, "third", *lease.Spec.HolderIdentity)
-	require.GreaterOrEqual(t, *lease.Spec.LeaseTransitions, int32(2))
+	each(t, func(t *testing.T, s *server) {
+		client, err := kubernetes.NewForConfig(s.Config)
+		require.NoError(t, err)
+		first := stand(t, client, "first", true)
+		first.leads(t)
+		second := stand(t, client, "second", false)
+		select {
+		case <-second.led:
+			require.Fail(t, "two lead")
+		default:
+		}
+		first.stop()
+		second.leads(t)
+		lease, err := client.CoordinationV1().Leases("kube-system").Get(t.Context(), "election", metav1.GetOptions{})
+		require.NoError(t, err)
+		require.Equal(t, "second", *lease.Spec.HolderIdentity)
+		second.stop()
+		third := stand(t, client, "third", true)
+		third.leads(t)
+		lease, err = client.CoordinationV1().Leases("kube-system").Get(t.Context(), "election", metav1.GetOptions{})
+		require.NoError(t, err)
+		require.Equal(t, "third", *lease.Spec.HolderIdentity)
+		require.GreaterOrEqual(t, *lease.Spec.LeaseTransitions, int32(2))
+	})
 }

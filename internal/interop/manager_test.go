@@ -203,68 +203,69 @@ func run(t *testing.T, m manager.Manager) (stop func()) {
 
 // A controller works through 1,000 widgets: finalizers, owned gadgets, a status, and the end of them all.
 func TestManagerWorksThrough1000Widgets(t *testing.T) {
-	s := serve(t)
-	m, r := manage(t, s, true)
-	stop := run(t, m)
-	const total = 1_000
-	direct, err := client.New(s.Config, client.Options{Scheme: r.scheme})
-	require.NoError(t, err)
-	for i := range total {
-		require.NoError(t, direct.Create(t.Context(), &Widget{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprintf("w%d", i)}, Spec: WidgetSpec{Size: int32(i%900) + 1}}))
-	}
-	ready := func() bool {
-		var list WidgetList
-		require.NoError(t, direct.List(t.Context(), &list, client.InNamespace("default")))
-		var gadgets GadgetList
-		require.NoError(t, direct.List(t.Context(), &gadgets, client.InNamespace("default")))
-		sizes := map[string]string{}
-		for _, g := range gadgets.Items {
-			sizes[g.Name] = g.Data["size"]
+	each(t, func(t *testing.T, s *server) {
+		m, r := manage(t, s, true)
+		stop := run(t, m)
+		const total = 1_000
+		direct, err := client.New(s.Config, client.Options{Scheme: r.scheme})
+		require.NoError(t, err)
+		for i := range total {
+			require.NoError(t, direct.Create(t.Context(), &Widget{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprintf("w%d", i)}, Spec: WidgetSpec{Size: int32(i%900) + 1}}))
 		}
-		for _, w := range list.Items {
-			if w.Status.Phase != "Ready" || w.Status.ObservedGeneration != w.Generation || sizes[w.Name] != fmt.Sprint(w.Spec.Size) {
-				return false
+		ready := func() bool {
+			var list WidgetList
+			require.NoError(t, direct.List(t.Context(), &list, client.InNamespace("default")))
+			var gadgets GadgetList
+			require.NoError(t, direct.List(t.Context(), &gadgets, client.InNamespace("default")))
+			sizes := map[string]string{}
+			for _, g := range gadgets.Items {
+				sizes[g.Name] = g.Data["size"]
 			}
+			for _, w := range list.Items {
+				if w.Status.Phase != "Ready" || w.Status.ObservedGeneration != w.Generation || sizes[w.Name] != fmt.Sprint(w.Spec.Size) {
+					return false
+				}
+			}
+			return len(list.Items) == total && len(sizes) == total
 		}
-		return len(list.Items) == total && len(sizes) == total
-	}
-	require.Eventually(t, ready, 2*patience, 20*often)
+		require.Eventually(t, ready, 2*patience, 20*often)
 
-	var w Widget
-	require.NoError(t, direct.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "w7"}, &w))
-	require.Equal(t, []string{finalizer}, w.Finalizers)
-	require.Equal(t, int64(1), w.Generation, "neither status nor finalizers count")
-	require.Equal(t, "blue", w.Spec.Color)
-	var g Gadget
-	require.NoError(t, direct.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "w7"}, &g))
-	require.True(t, metav1.IsControlledBy(&g, &w))
-	for _, size := range []int32{901, 902} { // by update and by patch
-		before := w.DeepCopyObject().(*Widget)
-		w.Spec.Size = size
-		require.NoError(t, direct.Patch(t.Context(), &w, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
-		require.True(t, apierrors.IsConflict(direct.Patch(t.Context(), before.DeepCopyObject().(*Widget), client.MergeFromWithOptions(stale(before), client.MergeFromWithOptimisticLock{}))))
-		require.Eventually(t, ready, patience, 20*often)
-		require.NoError(t, direct.Get(t.Context(), client.ObjectKeyFromObject(&w), &w))
-	}
-	require.NoError(t, direct.DeleteAllOf(t.Context(), &Widget{}, client.InNamespace("default")))
-	require.Eventually(t, func() bool {
-		var widgets WidgetList
-		require.NoError(t, direct.List(t.Context(), &widgets))
-		var gadgets metav1.PartialObjectMetadataList
-		gadgets.SetGroupVersionKind(schema.GroupVersionKind{Group: "example.dev", Version: "v1", Kind: "GadgetList"})
-		require.NoError(t, direct.List(t.Context(), &gadgets))
-		return len(widgets.Items)+len(gadgets.Items) == 0
-	}, 2*patience, 20*often)
-	stop()
-	require.Empty(t, r.problems)
-	require.Equal(t, total, r.tidied)
-	require.NotEmpty(t, s.seen(func(q request) bool { return q.watches() && strings.Contains(q.accept, "as=PartialObjectMetadata") }), "gadgets are watched by their metadata")
-	for path, caches := range map[string]int{"/apis/example.dev/v1/widgets": 1, "/apis/example.dev/v1/gadgets": 2} { // metadata and, for Get, all of it
-		require.Len(t, s.seen(func(q request) bool { return q.path == path && q.watches() && q.initial() }), caches)
-	}
-	require.NotEmpty(t, s.seen(func(q request) bool {
-		return q.method == "PUT" && strings.HasSuffix(q.path, "/leases/widgets.example.dev") && q.contentType == protobufType
-	}))
+		var w Widget
+		require.NoError(t, direct.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "w7"}, &w))
+		require.Equal(t, []string{finalizer}, w.Finalizers)
+		require.Equal(t, int64(1), w.Generation, "neither status nor finalizers count")
+		require.Equal(t, "blue", w.Spec.Color)
+		var g Gadget
+		require.NoError(t, direct.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "w7"}, &g))
+		require.True(t, metav1.IsControlledBy(&g, &w))
+		for _, size := range []int32{901, 902} { // by update and by patch
+			before := w.DeepCopyObject().(*Widget)
+			w.Spec.Size = size
+			require.NoError(t, direct.Patch(t.Context(), &w, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
+			require.True(t, apierrors.IsConflict(direct.Patch(t.Context(), before.DeepCopyObject().(*Widget), client.MergeFromWithOptions(stale(before), client.MergeFromWithOptimisticLock{}))))
+			require.Eventually(t, ready, patience, 20*often)
+			require.NoError(t, direct.Get(t.Context(), client.ObjectKeyFromObject(&w), &w))
+		}
+		require.NoError(t, direct.DeleteAllOf(t.Context(), &Widget{}, client.InNamespace("default")))
+		require.Eventually(t, func() bool {
+			var widgets WidgetList
+			require.NoError(t, direct.List(t.Context(), &widgets))
+			var gadgets metav1.PartialObjectMetadataList
+			gadgets.SetGroupVersionKind(schema.GroupVersionKind{Group: "example.dev", Version: "v1", Kind: "GadgetList"})
+			require.NoError(t, direct.List(t.Context(), &gadgets))
+			return len(widgets.Items)+len(gadgets.Items) == 0
+		}, 2*patience, 20*often)
+		stop()
+		require.Empty(t, r.problems)
+		require.Equal(t, total, r.tidied)
+		require.NotEmpty(t, s.seen(func(q *request) bool { return q.watches() && strings.Contains(q.accept, "as=PartialObjectMetadata") }), "gadgets are watched by their metadata")
+		for path, caches := range map[string]int{"/apis/example.dev/v1/widgets": 1, "/apis/example.dev/v1/gadgets": 2} { // metadata and, for Get, all of it
+			require.Len(t, s.seen(func(q *request) bool { return q.path == path && q.watches() && q.initial() }), caches)
+		}
+		require.NotEmpty(t, s.seen(func(q *request) bool {
+			return q.method == "PUT" && strings.HasSuffix(q.path, "/leases/widgets.example.dev") && q.contentType == protobufType
+		}))
+	})
 }
 
 func stale(w *Widget) client.Object {
@@ -275,42 +276,43 @@ func stale(w *Widget) client.Object {
 
 // Two managers: the second works once the first has stopped, and not before. They record events as they go.
 func TestLEASE_ManagersHandOver(t *testing.T) {
-	s := serve(t)
-	first, _ := manage(t, s, true)
-	second, r := manage(t, s, true)
-	stopFirst := run(t, first)
-	select {
-	case <-first.Elected():
-	case <-t.Context().Done():
-	}
-	run(t, second)
-	select {
-	case <-second.Elected():
-		require.Fail(t, "two lead")
-	default:
-	}
-	stopFirst()
-	select {
-	case <-second.Elected():
-	case <-t.Context().Done():
-	}
-	w := &Widget{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "w"}, Spec: WidgetSpec{Size: 1}}
-	require.NoError(t, r.Create(t.Context(), w))
-	require.Eventually(t, func() bool {
-		require.NoError(t, r.Get(t.Context(), client.ObjectKeyFromObject(w), w))
-		return w.Status.Phase == "Ready"
-	}, patience, often)
-	second.GetEventRecorder("tests").Eventf(w, nil, corev1.EventTypeNormal, "Made", "Making", "It was made.")
-	direct, err := client.New(s.Config, client.Options{Scheme: r.scheme})
-	require.NoError(t, err)
-	require.Eventually(t, func() bool {
-		var events corev1.EventList
-		require.NoError(t, direct.List(t.Context(), &events, client.InNamespace("default"), client.MatchingFields{"involvedObject.uid": string(w.UID)}))
-		return len(events.Items) == 1 && events.Items[0].Message == "It was made."
-	}, patience, often)
-	require.Eventually(t, func() bool { // who leads is told by events about the lease
-		var events corev1.EventList
-		require.NoError(t, direct.List(t.Context(), &events, client.InNamespace("kube-system"), client.MatchingFields{"involvedObject.kind": "Lease", "reason": "LeaderElection"}))
-		return len(events.Items) >= 2
-	}, patience, often)
+	each(t, func(t *testing.T, s *server) {
+		first, _ := manage(t, s, true)
+		second, r := manage(t, s, true)
+		stopFirst := run(t, first)
+		select {
+		case <-first.Elected():
+		case <-t.Context().Done():
+		}
+		run(t, second)
+		select {
+		case <-second.Elected():
+			require.Fail(t, "two lead")
+		default:
+		}
+		stopFirst()
+		select {
+		case <-second.Elected():
+		case <-t.Context().Done():
+		}
+		w := &Widget{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "w"}, Spec: WidgetSpec{Size: 1}}
+		require.NoError(t, r.Create(t.Context(), w))
+		require.Eventually(t, func() bool {
+			require.NoError(t, client.IgnoreNotFound(r.Get(t.Context(), client.ObjectKeyFromObject(w), w))) // from a cache, which may not know it yet
+			return w.Status.Phase == "Ready"
+		}, patience, often)
+		second.GetEventRecorder("tests").Eventf(w, nil, corev1.EventTypeNormal, "Made", "Making", "It was made.")
+		direct, err := client.New(s.Config, client.Options{Scheme: r.scheme})
+		require.NoError(t, err)
+		require.Eventually(t, func() bool {
+			var events corev1.EventList
+			require.NoError(t, direct.List(t.Context(), &events, client.InNamespace("default"), client.MatchingFields{"involvedObject.uid": string(w.UID)}))
+			return len(events.Items) == 1 && events.Items[0].Message == "It was made."
+		}, patience, often)
+		require.Eventually(t, func() bool { // who leads is told by events about the lease
+			var events corev1.EventList
+			require.NoError(t, direct.List(t.Context(), &events, client.InNamespace("kube-system"), client.MatchingFields{"involvedObject.kind": "Lease", "reason": "LeaderElection"}))
+			return len(events.Items) >= 2
+		}, patience, often)
+	})
 }

@@ -2,14 +2,10 @@ package interop
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
-	"net"
 	"net/http"
-	"net/http/httptest"
-	"path/filepath"
+	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,88 +21,15 @@ import (
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
-
-	"github.com/kindwright/kindwright"
-	"github.com/kindwright/kindwright/storage/bbolt"
 )
 
 // restarts is how often the server of a test goes away and comes back.
 const restarts = 20
 
-// durable is a server on a data file that can be stopped in order and started again on the same port.
-type durable struct {
-	*rest.Config
-	*door
-	file, address string
-	certificate   tls.Certificate
-	stop          func() // nil while it does not run
-	patient       atomic.Bool
-}
-
 // refusals is after how many restarts clients' connections wait for the server instead of being refused. client-go doubles
 // the time it waits after each refusal, up to a minute, until there was none for two minutes: nobody restarts a server 20
 // times within one, save for a test.
 const refusals = 3
-
-// dial connects to the server.
-func (d *durable) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	for {
-		connection, err := new(net.Dialer).DialContext(ctx, network, address)
-		if err == nil || !d.patient.Load() {
-			return connection, err
-		}
-		select {
-		case <-time.After(often):
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-}
-
-func serveDurably(t *testing.T) *durable {
-	t.Helper()
-	borrowed := httptest.NewTLSServer(http.NotFoundHandler()) // for its certificate and a free port
-	d := &durable{
-		door: &door{}, file: filepath.Join(t.TempDir(), "data.db"),
-		certificate: borrowed.TLS.Certificates[0], address: borrowed.Listener.Addr().String(),
-	}
-	borrowed.Close()
-	d.Config = &rest.Config{Host: "https://" + d.address, TLSClientConfig: rest.TLSClientConfig{Insecure: true}, QPS: -1, Dial: d.dial}
-	d.start(t)
-	t.Cleanup(func() {
-		if d.stop != nil {
-			d.stop()
-		}
-	})
-	return d
-}
-
-// start opens the data file and serves it. It returns when clients can connect.
-func (d *durable) start(t *testing.T) {
-	t.Helper()
-	db, err := bbolt.Open(d.file)
-	require.NoError(t, err)
-	srv, err := kindwright.New(db, kindwright.Authenticate(admin()), kindwright.Serve(definitions()...), kindwright.Before("parse", d.middleware))
-	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(context.Background())
-	listening, ended := make(chan struct{}), make(chan error, 1)
-	go func() {
-		ended <- srv.Run(ctx, kindwright.Listen(d.address), kindwright.OnListening(func(net.Addr) { close(listening) }),
-			kindwright.ServingTLS(&tls.Config{Certificates: []tls.Certificate{d.certificate}}))
-	}()
-	select {
-	case <-listening:
-	case err := <-ended:
-		require.NoError(t, err)
-		require.Fail(t, "the server ended")
-	}
-	d.stop = func() {
-		cancel()
-		require.NoError(t, <-ended)
-		require.NoError(t, db.Close())
-		d.stop = nil
-	}
-}
 
 // followers are informers of every sort of client, and what they were told.
 type followers struct {
@@ -144,88 +67,85 @@ func follow(t *testing.T, cfg *rest.Config) *followers {
 	return f
 }
 
+// followed are the collections that followers follow.
+var followed = []string{"/apis/example.dev/v1/widgets", "/api/v1/namespaces", "/apis/example.dev/v1/gadgets"}
+
 // neverStartedOver sees that every collection was read as a whole once, at the beginning.
-func (d *durable) neverStartedOver(t *testing.T) {
+func neverStartedOver(t *testing.T, s *server) {
 	t.Helper()
-	for _, path := range []string{"/apis/example.dev/v1/widgets", "/api/v1/namespaces", "/apis/example.dev/v1/gadgets"} {
-		whole := d.seen(func(r request) bool { return r.path == path && r.initial() })
+	for _, path := range followed {
+		whole := s.seen(func(r *request) bool { return r.path == path && r.initial() })
 		require.Len(t, whole, 1, "%s was read again: %+v", path, whole)
 	}
 }
 
-// watched waits until somebody came for every collection since a number of requests: to go on, or to start over.
-func (d *durable) watched(t *testing.T, since int) {
+// restart stops the server, starts it again and waits until somebody has come back for every collection: to go on, or to
+// start over.
+func restart(t *testing.T, s *server) {
 	t.Helper()
+	s.stop(t)
+	before := s.granted()
+	s.start(t)
 	require.Eventually(t, func() bool {
-		d.mu.Lock()
-		defer d.mu.Unlock()
 		paths := map[string]bool{}
-		for _, r := range d.requests[since:] {
-			if r.method == http.MethodGet {
+		for _, r := range s.grants(before) {
+			if r.method == http.MethodGet && slices.Contains(followed, r.path) {
 				paths[r.path] = true
 			}
 		}
-		return len(paths) == 3
+		return len(paths) == len(followed)
 	}, 3*time.Minute, often)
 }
 
-func (d *durable) asked() int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return len(d.requests)
+// outlive restarts the server again and again. before is called before each time.
+func outlive(t *testing.T, s *server, before func()) {
+	t.Helper()
+	for i := range restarts {
+		before()
+		s.life.(*program).patient.Store(i >= refusals)
+		restart(t, s)
+		neverStartedOver(t, s)
+	}
 }
 
 // Rule 18: informers outlive 20 restarts of a server on which nothing happens, and never ask for everything again.
 func TestRule18_IdleInformersOutliveRestarts(t *testing.T) {
 	t.Parallel()
-	d := serveDurably(t)
-	f := follow(t, d.Config)
+	s := serveProgram(t)
+	f := follow(t, s.Config)
 	require.Eventually(t, f.spaces.are(4, 0, 0), patience, often)
-	for i := range restarts {
-		d.patient.Store(i >= refusals)
-		d.stop()
-		before := d.asked()
-		d.start(t)
-		d.watched(t, before)
-		d.neverStartedOver(t)
-	}
+	outlive(t, s, func() {})
 	require.True(t, f.spaces.are(4, 0, 0)())
 
-	client, err := kubernetes.NewForConfig(d.Config)
+	client, err := kubernetes.NewForConfig(s.Config)
 	require.NoError(t, err)
 	_, err = client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}}, metav1.CreateOptions{})
 	require.NoError(t, err)
 	require.Eventually(t, f.spaces.are(5, 0, 0), patience, often)
-	d.neverStartedOver(t)
+	neverStartedOver(t, s)
 }
 
 // Rule 18, while others write as fast as they can: informers miss nothing, are told nothing twice and never start over.
 func TestRule18_BusyInformersOutliveRestarts(t *testing.T) {
 	t.Parallel()
-	d := serveDurably(t)
-	f := follow(t, d.Config)
-	client, err := dynamic.NewForConfig(d.Config)
+	s := serveProgram(t)
+	f := follow(t, s.Config)
+	client, err := dynamic.NewForConfig(s.Config)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	var writers sync.WaitGroup
 	defer writers.Wait()
 	defer cancel()
 	for w := range 2 {
-		writers.Go(func() { write(ctx, client, fmt.Sprintf("w%d", w)) })
+		writers.Go(func() { toil(ctx, client, fmt.Sprintf("w%d", w)) })
 	}
-	for i := range restarts {
-		d.patient.Store(i >= refusals)
+	outlive(t, s, func() {
 		told := f.widgets.added.Load()
 		require.Eventually(t, func() bool { return f.widgets.added.Load() > told+5 }, patience, often)
-		d.stop()
-		before := d.asked()
-		d.start(t)
-		d.watched(t, before)
-		d.neverStartedOver(t)
-	}
+	})
 	cancel()
 	writers.Wait()
-	d.neverStartedOver(t)
+	neverStartedOver(t, s)
 	for _, c := range []struct {
 		store   cache.Store
 		what    *counted
@@ -239,8 +159,8 @@ func TestRule18_BusyInformersOutliveRestarts(t *testing.T) {
 	}
 }
 
-// write makes widgets and gadgets, and deletes every other one, until ctx ends. It does not mind when there is no server.
-func write(ctx context.Context, client dynamic.Interface, prefix string) {
+// toil makes widgets and gadgets, and deletes every other one, until ctx ends. It does not mind when there is no server.
+func toil(ctx context.Context, client dynamic.Interface, prefix string) {
 	for i := 0; ctx.Err() == nil; i++ {
 		name := fmt.Sprintf("%s-%d", prefix, i)
 		for _, o := range []*unstructured.Unstructured{newWidget(name), newGadget(name)} {

@@ -3,8 +3,6 @@ package interop
 import (
 	"bytes"
 	"encoding/json"
-	"io"
-	"net/http"
 	"reflect"
 	"strings"
 	"testing"
@@ -19,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	protobufserializer "k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
@@ -150,61 +149,59 @@ func TestPROTO_MessagesAreThoseOfKubernetes(t *testing.T) {
 	}
 }
 
-// Over HTTP too: what the server answers in protobuf is what Kubernetes' own serializer makes of the same object.
+// Over HTTP too: what the server answers in protobuf is what Kubernetes' own serializer makes of the same object, and what
+// it answers in JSON says the same.
 func TestPROTO_AnswersAreThoseOfKubernetes(t *testing.T) {
-	s := serve(t)
-	transport, err := rest.TransportFor(s.Config)
+	each(t, func(t *testing.T, s *server) {
+		typed, err := kubernetes.NewForConfig(s.Config)
+		require.NoError(t, err)
+		serializer := protobufserializer.NewSerializer(scheme.Scheme, scheme.Scheme)
+		for _, c := range []struct {
+			client     rest.Interface
+			path, name string
+			object     runtime.Object
+			gvk        schema.GroupVersionKind
+		}{
+			{typed.CoreV1().RESTClient(), "/api/v1/namespaces", "team", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}}, corev1.SchemeGroupVersion.WithKind("Namespace")},
+			{typed.CoreV1().RESTClient(), "/api/v1/namespaces/default/events", "old", newCoreEvent("old"), corev1.SchemeGroupVersion.WithKind("Event")},
+			{typed.EventsV1().RESTClient(), "/apis/events.k8s.io/v1/namespaces/default/events", "new", newEvent("new"), eventsv1.SchemeGroupVersion.WithKind("Event")},
+			{typed.CoordinationV1().RESTClient(), "/apis/coordination.k8s.io/v1/namespaces/default/leases", "l", newLease("l"), coordinationv1.SchemeGroupVersion.WithKind("Lease")},
+		} {
+			for _, ask := range []*rest.Request{
+				c.client.Post().AbsPath(c.path).Body(c.object),
+				c.client.Get().AbsPath(c.path, c.name),
+				c.client.Get().AbsPath(c.path).Param("limit", "2"),
+			} {
+				what := ask.URL().Path
+				got, err := ask.UseProtobufAsDefault().Do(t.Context()).Raw() // as generated clients do
+				require.NoError(t, err, what)
+				decoded, _, err := serializer.Decode(got, nil, nil)
+				require.NoError(t, err, what)
+				var again bytes.Buffer
+				require.NoError(t, serializer.Encode(decoded, &again))
+				require.True(t, bytes.Equal(again.Bytes(), got), "%s\nwant %x\ngot  %x", what, again.Bytes(), got)
+				if strings.HasSuffix(what, "/"+c.name) {
+					requireSameInJSON(t, c.client, what, decoded, c.gvk)
+				}
+			}
+		}
+	})
+}
+
+// requireSameInJSON sees that a client of JSON is told what an object that came in protobuf says.
+func requireSameInJSON(t *testing.T, client rest.Interface, path string, decoded runtime.Object, gvk schema.GroupVersionKind) {
+	t.Helper()
+	text, err := client.Get().AbsPath(path).Do(t.Context()).Raw()
 	require.NoError(t, err)
-	client := http.Client{Transport: transport}
-	serializer := protobufserializer.NewSerializer(scheme.Scheme, scheme.Scheme)
-	ask := func(method, path, accept, contentType string, body []byte) []byte {
-		q, err := http.NewRequestWithContext(t.Context(), method, s.Host+path, bytes.NewReader(body))
-		require.NoError(t, err)
-		q.Header.Set("Accept", accept)
-		if body != nil {
-			q.Header.Set("Content-Type", contentType)
-		}
-		answer, err := client.Do(q)
-		require.NoError(t, err)
-		defer func() { _ = answer.Body.Close() }()
-		out, err := io.ReadAll(answer.Body)
-		require.NoError(t, err)
-		return out
-	}
-	for _, c := range []struct {
-		path, name string
-		object     runtime.Object
-		gvk        schema.GroupVersionKind
-	}{
-		{"/api/v1/namespaces", "team", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}}, corev1.SchemeGroupVersion.WithKind("Namespace")},
-		{"/api/v1/namespaces/default/events", "old", newCoreEvent("old"), corev1.SchemeGroupVersion.WithKind("Event")},
-		{"/apis/events.k8s.io/v1/namespaces/default/events", "new", newEvent("new"), eventsv1.SchemeGroupVersion.WithKind("Event")},
-		{"/apis/coordination.k8s.io/v1/namespaces/default/leases", "l", newLease("l"), coordinationv1.SchemeGroupVersion.WithKind("Lease")},
-	} {
-		c.object.GetObjectKind().SetGroupVersionKind(c.gvk)
-		var body bytes.Buffer
-		require.NoError(t, serializer.Encode(c.object, &body))
-		made := ask("POST", c.path, protobufType, protobufType, body.Bytes())
-		for what, got := range map[string][]byte{"POST": made, "GET": ask("GET", c.path+"/"+c.name, protobufType, "", nil), "LIST": ask("GET", c.path+"?limit=2", protobufType, "", nil)} {
-			decoded, _, err := serializer.Decode(got, nil, nil)
-			require.NoError(t, err, "%s %s", what, c.path)
-			var again bytes.Buffer
-			require.NoError(t, serializer.Encode(decoded, &again))
-			require.True(t, bytes.Equal(again.Bytes(), got), "%s %s\nwant %x\ngot  %x", what, c.path, again.Bytes(), got)
-		}
-		text := ask("GET", c.path+"/"+c.name, "application/json", "", nil)
-		decoded, _, err := serializer.Decode(made, nil, nil)
-		require.NoError(t, err)
-		decoded.GetObjectKind().SetGroupVersionKind(c.gvk)
-		want, err := plainJSON(decoded)
-		require.NoError(t, err)
-		typed, err := scheme.Scheme.New(c.gvk)
-		require.NoError(t, err)
-		require.NoError(t, json.Unmarshal(text, typed))
-		got, err := plainJSON(typed)
-		require.NoError(t, err)
-		requireSame(t, want, got)
-	}
+	decoded.GetObjectKind().SetGroupVersionKind(gvk)
+	want, err := plainJSON(decoded)
+	require.NoError(t, err)
+	typed, err := scheme.Scheme.New(gvk)
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, typed))
+	got, err := plainJSON(typed)
+	require.NoError(t, err)
+	requireSame(t, want, got)
 }
 
 func requireSame(t *testing.T, want, got []byte) {

@@ -227,178 +227,192 @@ func newEvent(name string) *eventsv1.Event {
 
 // Typed clients of built-in kinds send protobuf and ask for it without being told to, with no JSON to fall back on.
 func TestTypedClientsSpeakProtobuf(t *testing.T) {
-	s := serve(t)
-	client, err := kubernetes.NewForConfig(s.Config)
-	require.NoError(t, err)
-	t.Run("NS_Namespace", func(t *testing.T) {
-		exercise(t, client.CoreV1().Namespaces(), func(name string) *corev1.Namespace {
-			return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		})
-	})
-	t.Run("EVT_36_CoreEvent", func(t *testing.T) { exercise(t, client.CoreV1().Events("default"), newCoreEvent) })
-	t.Run("EVT_EventsEvent", func(t *testing.T) {
-		_, err := client.CoreV1().Events("default").List(t.Context(), metav1.ListOptions{})
+	each(t, func(t *testing.T, s *server) {
+		client, err := kubernetes.NewForConfig(s.Config)
 		require.NoError(t, err)
-		require.NoError(t, client.CoreV1().Events("default").DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}))
-		exercise(t, client.EventsV1().Events("default"), newEvent)
-	})
-	t.Run("LEASE_01_Lease", func(t *testing.T) { exercise(t, client.CoordinationV1().Leases("default"), newLease) })
-	for _, r := range s.seen(func(request) bool { return true }) {
-		require.True(t, strings.HasPrefix(r.accept, protobufType), "%+v", r)
-		if r.method == http.MethodPost || r.method == http.MethodPut {
-			require.Equal(t, protobufType, r.contentType, "%+v", r)
+		t.Run("NS_Namespace", func(t *testing.T) {
+			exercise(t, client.CoreV1().Namespaces(), func(name string) *corev1.Namespace {
+				return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+			})
+		})
+		t.Run("EVT_36_CoreEvent", func(t *testing.T) { exercise(t, client.CoreV1().Events("default"), newCoreEvent) })
+		t.Run("EVT_EventsEvent", func(t *testing.T) {
+			_, err := client.CoreV1().Events("default").List(t.Context(), metav1.ListOptions{})
+			require.NoError(t, err)
+			require.NoError(t, client.CoreV1().Events("default").DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}))
+			exercise(t, client.EventsV1().Events("default"), newEvent)
+		})
+		t.Run("LEASE_01_Lease", func(t *testing.T) { exercise(t, client.CoordinationV1().Leases("default"), newLease) })
+		for _, r := range s.seen(func(*request) bool { return true }) {
+			require.True(t, strings.HasPrefix(r.accept, protobufType), "%+v", r)
+			if r.method == http.MethodPost || r.method == http.MethodPut {
+				require.Equal(t, protobufType, r.contentType, "%+v", r)
+			}
 		}
-	}
-	require.NotEmpty(t, s.seen(func(r request) bool { return r.method == http.MethodDelete && r.contentType == protobufType }))
+		require.NotEmpty(t, s.seen(func(r *request) bool { return r.method == http.MethodDelete && r.contentType == protobufType }))
+	})
 }
 
 // Dynamic clients speak JSON.
 func TestDynamicClientSpeaksJSON(t *testing.T) {
-	s := serve(t)
-	client, err := dynamic.NewForConfig(s.Config)
-	require.NoError(t, err)
-	convert := func(gvk schema.GroupVersionKind, obj runtime.Object) *unstructured.Unstructured {
-		tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	each(t, func(t *testing.T, s *server) {
+		client, err := dynamic.NewForConfig(s.Config)
 		require.NoError(t, err)
-		out := &unstructured.Unstructured{Object: tree}
-		out.SetGroupVersionKind(gvk)
-		return out
-	}
-	for _, c := range []struct {
-		gvr       schema.GroupVersionResource
-		namespace string
-		make      func(name string) *unstructured.Unstructured
-	}{
-		{widgets, "default", newWidget},
-		{gadgets, "default", func(name string) *unstructured.Unstructured {
-			return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.dev/v1", "kind": "Gadget", "metadata": map[string]any{"name": name}, "data": map[string]any{"a": "b"}}}
-		}},
-		{zones, "", func(name string) *unstructured.Unstructured {
-			return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.dev/v1", "kind": "Zone", "metadata": map[string]any{"name": name}, "spec": map[string]any{"region": "far"}}}
-		}},
-		{leases, "default", func(name string) *unstructured.Unstructured {
-			return convert(coordinationv1.SchemeGroupVersion.WithKind("Lease"), newLease(name))
-		}},
-		{coreEvents, "default", func(name string) *unstructured.Unstructured {
-			return convert(corev1.SchemeGroupVersion.WithKind("Event"), newCoreEvent(name))
-		}},
-		{newerEvents, "kube-public", func(name string) *unstructured.Unstructured {
-			event := newEvent(name)
-			event.Namespace, event.Regarding.Namespace = "kube-public", "kube-public"
-			return convert(eventsv1.SchemeGroupVersion.WithKind("Event"), event)
-		}},
-	} {
-		t.Run(c.gvr.Resource+"."+c.gvr.Group, func(t *testing.T) {
-			var client dynamic.ResourceInterface = client.Resource(c.gvr)
-			if c.namespace != "" {
-				client = client.(dynamic.NamespaceableResourceInterface).Namespace(c.namespace)
-			}
-			exercise(t, plain{client}, c.make)
+		convert := func(gvk schema.GroupVersionKind, obj runtime.Object) *unstructured.Unstructured {
+			tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+			require.NoError(t, err)
+			out := &unstructured.Unstructured{Object: tree}
+			out.SetGroupVersionKind(gvk)
+			return out
+		}
+		for _, c := range []struct {
+			gvr       schema.GroupVersionResource
+			namespace string
+			make      func(name string) *unstructured.Unstructured
+		}{
+			{widgets, "default", newWidget},
+			{gadgets, "default", func(name string) *unstructured.Unstructured {
+				return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.dev/v1", "kind": "Gadget", "metadata": map[string]any{"name": name}, "data": map[string]any{"a": "b"}}}
+			}},
+			{zones, "", func(name string) *unstructured.Unstructured {
+				return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.dev/v1", "kind": "Zone", "metadata": map[string]any{"name": name}, "spec": map[string]any{"region": "far"}}}
+			}},
+			{leases, "default", func(name string) *unstructured.Unstructured {
+				return convert(coordinationv1.SchemeGroupVersion.WithKind("Lease"), newLease(name))
+			}},
+			{coreEvents, "default", func(name string) *unstructured.Unstructured {
+				return convert(corev1.SchemeGroupVersion.WithKind("Event"), newCoreEvent(name))
+			}},
+			{newerEvents, "kube-public", func(name string) *unstructured.Unstructured {
+				event := newEvent(name)
+				event.Namespace, event.Regarding.Namespace = "kube-public", "kube-public"
+				return convert(eventsv1.SchemeGroupVersion.WithKind("Event"), event)
+			}},
+		} {
+			t.Run(c.gvr.Resource+"."+c.gvr.Group, func(t *testing.T) {
+				var client dynamic.ResourceInterface = client.Resource(c.gvr)
+				if c.namespace != "" {
+					client = client.(dynamic.NamespaceableResourceInterface).Namespace(c.namespace)
+				}
+				exercise(t, plain{client}, c.make)
+			})
+		}
+		t.Run("namespaces", func(t *testing.T) {
+			made, err := client.Resource(namespaces).Create(t.Context(), convert(corev1.SchemeGroupVersion.WithKind("Namespace"), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "team-"}}), metav1.CreateOptions{})
+			require.NoError(t, err)
+			require.Regexp(t, "^team-[a-z0-9]{5}$", made.GetName())
+			require.NoError(t, client.Resource(namespaces).Delete(t.Context(), made.GetName(), metav1.DeleteOptions{}))
+			require.Eventually(t, func() bool {
+				_, err := client.Resource(namespaces).Get(t.Context(), made.GetName(), metav1.GetOptions{})
+				return apierrors.IsNotFound(err)
+			}, patience, often)
 		})
-	}
-	t.Run("namespaces", func(t *testing.T) {
-		made, err := client.Resource(namespaces).Create(t.Context(), convert(corev1.SchemeGroupVersion.WithKind("Namespace"), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "team-"}}), metav1.CreateOptions{})
-		require.NoError(t, err)
-		require.Regexp(t, "^team-[a-z0-9]{5}$", made.GetName())
-		require.NoError(t, client.Resource(namespaces).Delete(t.Context(), made.GetName(), metav1.DeleteOptions{}))
-		require.Eventually(t, func() bool {
-			_, err := client.Resource(namespaces).Get(t.Context(), made.GetName(), metav1.GetOptions{})
-			return apierrors.IsNotFound(err)
-		}, patience, often)
+		require.Empty(t, s.seen(func(r *request) bool { return strings.Contains(r.accept+r.contentType, "protobuf") }))
 	})
-	require.Empty(t, s.seen(func(r request) bool { return strings.Contains(r.accept+r.contentType, "protobuf") }))
 }
 
-// Strategic merge patches, which recorders and kubectl send for built-in kinds, work as far as they are plain.
+// Strategic merge patches, which recorders and kubectl send for built-in kinds, merge lists and obey directives.
 func TestPATCH_09_StrategicMergePatch(t *testing.T) {
-	client, err := kubernetes.NewForConfig(start(t))
-	require.NoError(t, err)
-	leases := client.CoordinationV1().Leases("default")
-	_, err = leases.Create(t.Context(), newLease("l"), metav1.CreateOptions{})
-	require.NoError(t, err)
-	patched, err := leases.Patch(t.Context(), "l", types.StrategicMergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}},"spec":{"holderIdentity":"you","renewTime":null}}`), metav1.PatchOptions{})
-	require.NoError(t, err)
-	require.Equal(t, "you", *patched.Spec.HolderIdentity)
-	require.Nil(t, patched.Spec.RenewTime)
-	require.NotNil(t, patched.Spec.AcquireTime)
-	require.Equal(t, map[string]string{"a": "b"}, patched.Labels)
-	for _, patch := range []string{`{"metadata":{"finalizers":["example.dev/a"]}}`, `{"spec":{"$patch":"replace"}}`, `{"metadata":{"$setElementOrder/finalizers":[]}}`, `{"metadata":{},"metadata":{"finalizers":["example.dev/a"]}}`} {
-		_, err = leases.Patch(t.Context(), "l", types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{})
-		require.True(t, apierrors.IsUnsupportedMediaType(err), "%v", err)
-	}
-	_, err = leases.Patch(t.Context(), "l", types.StrategicMergePatchType, []byte(`{"spec"`), metav1.PatchOptions{})
-	require.True(t, apierrors.IsBadRequest(err), "%v", err)
+	each(t, func(t *testing.T, s *server) {
+		client, err := kubernetes.NewForConfig(s.Config)
+		require.NoError(t, err)
+		leases := client.CoordinationV1().Leases("default")
+		_, err = leases.Create(t.Context(), newLease("l"), metav1.CreateOptions{})
+		require.NoError(t, err)
+		patched, err := leases.Patch(t.Context(), "l", types.StrategicMergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}},"spec":{"holderIdentity":"you","renewTime":null}}`), metav1.PatchOptions{})
+		require.NoError(t, err)
+		require.Equal(t, "you", *patched.Spec.HolderIdentity)
+		require.Nil(t, patched.Spec.RenewTime)
+		require.NotNil(t, patched.Spec.AcquireTime)
+		require.Equal(t, map[string]string{"a": "b"}, patched.Labels)
+		for _, directive := range []string{`{"metadata":{"finalizers":["example.dev/a"]}}`, `{"metadata":{"finalizers":["example.dev/b"],"$setElementOrder/finalizers":["example.dev/b","example.dev/a"]}}`} {
+			patched, err = leases.Patch(t.Context(), "l", types.StrategicMergePatchType, []byte(directive), metav1.PatchOptions{})
+			require.NoError(t, err)
+		}
+		require.Equal(t, []string{"example.dev/b", "example.dev/a"}, patched.Finalizers)
+		patched, err = leases.Patch(t.Context(), "l", types.StrategicMergePatchType, []byte(`{"metadata":{"$deleteFromPrimitiveList/finalizers":["example.dev/b"]},"spec":{"$patch":"replace"}}`), metav1.PatchOptions{})
+		require.NoError(t, err)
+		require.Equal(t, []string{"example.dev/a"}, patched.Finalizers)
+		require.Nil(t, patched.Spec.HolderIdentity)
+		_, err = leases.Patch(t.Context(), "l", types.StrategicMergePatchType, []byte(`{"spec"`), metav1.PatchOptions{})
+		require.True(t, apierrors.IsBadRequest(err), "%v", err)
+	})
 }
 
 // The same events are there in both groups, in the form that each has for them.
 func TestEVT_36_OneEventInTwoGroups(t *testing.T) {
-	client, err := kubernetes.NewForConfig(start(t))
-	require.NoError(t, err)
-	made, err := client.EventsV1().Events("default").Create(t.Context(), newEvent("e"), metav1.CreateOptions{})
-	require.NoError(t, err)
-	old, err := client.CoreV1().Events("default").Get(t.Context(), "e", metav1.GetOptions{})
-	require.NoError(t, err)
-	require.Equal(t, made.UID, old.UID)
-	require.Equal(t, made.ResourceVersion, old.ResourceVersion)
-	require.Equal(t, made.Note, old.Message)
-	require.Equal(t, made.Regarding, old.InvolvedObject)
-	require.Equal(t, made.EventTime, old.EventTime)
-	found, err := client.CoreV1().Events("default").SearchWithContext(t.Context(), scheme.Scheme, &old.InvolvedObject)
-	require.NoError(t, err)
-	require.Len(t, found.Items, 1)
-	require.Equal(t, old.UID, found.Items[0].UID)
-	other, err := client.EventsV1().Events("").List(t.Context(), metav1.ListOptions{FieldSelector: "regarding.name=w,regarding.kind=Widget,reason!=Lost"})
-	require.NoError(t, err)
-	require.Equal(t, []eventsv1.Event{*made}, other.Items)
+	each(t, func(t *testing.T, s *server) {
+		client, err := kubernetes.NewForConfig(s.Config)
+		require.NoError(t, err)
+		made, err := client.EventsV1().Events("default").Create(t.Context(), newEvent("e"), metav1.CreateOptions{})
+		require.NoError(t, err)
+		old, err := client.CoreV1().Events("default").Get(t.Context(), "e", metav1.GetOptions{})
+		require.NoError(t, err)
+		require.Equal(t, made.UID, old.UID)
+		require.Equal(t, made.ResourceVersion, old.ResourceVersion)
+		require.Equal(t, made.Note, old.Message)
+		require.Equal(t, made.Regarding, old.InvolvedObject)
+		require.Equal(t, made.EventTime, old.EventTime)
+		found, err := client.CoreV1().Events("default").SearchWithContext(t.Context(), scheme.Scheme, &old.InvolvedObject)
+		require.NoError(t, err)
+		require.Len(t, found.Items, 1)
+		require.Equal(t, old.UID, found.Items[0].UID)
+		other, err := client.EventsV1().Events("").List(t.Context(), metav1.ListOptions{FieldSelector: "regarding.name=w,regarding.kind=Widget,reason!=Lost"})
+		require.NoError(t, err)
+		require.Equal(t, []eventsv1.Event{*made}, other.Items)
+	})
 }
 
 // Reviews are questions in protobuf, and answers in it.
 func TestREVIEW_01_02_03_TypedAccessReviews(t *testing.T) {
-	s := serve(t)
-	client, err := kubernetes.NewForConfig(s.Config)
-	require.NoError(t, err)
-	verb := authorizationv1.ResourceAttributes{Namespace: "default", Verb: "create", Group: "example.dev", Resource: "widgets"}
-	for user, allowed := range map[string]bool{"system:masters": true, "nobody": false} {
-		access, err := client.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{
-			Spec: authorizationv1.SubjectAccessReviewSpec{User: "somebody", Groups: []string{user}, ResourceAttributes: &verb, Extra: map[string]authorizationv1.ExtraValue{"scope": {"a", "b"}}},
+	each(t, func(t *testing.T, s *server) {
+		client, err := kubernetes.NewForConfig(s.Config)
+		require.NoError(t, err)
+		verb := authorizationv1.ResourceAttributes{Namespace: "default", Verb: "create", Group: "example.dev", Resource: "widgets"}
+		for user, allowed := range map[string]bool{"system:masters": true, "nobody": false} {
+			access, err := client.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{
+				Spec: authorizationv1.SubjectAccessReviewSpec{User: "somebody", Groups: []string{user}, ResourceAttributes: &verb, Extra: map[string]authorizationv1.ExtraValue{"scope": {"a", "b"}}},
+			}, metav1.CreateOptions{})
+			require.NoError(t, err)
+			require.Equal(t, allowed, access.Status.Allowed, "%+v", access)
+			require.Equal(t, authorizationv1.ExtraValue{"a", "b"}, access.Spec.Extra["scope"])
+			local, err := client.AuthorizationV1().LocalSubjectAccessReviews("default").Create(t.Context(), &authorizationv1.LocalSubjectAccessReview{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "default"},
+				Spec:       authorizationv1.SubjectAccessReviewSpec{User: "somebody", Groups: []string{user}, ResourceAttributes: &verb},
+			}, metav1.CreateOptions{})
+			require.NoError(t, err)
+			require.Equal(t, allowed, local.Status.Allowed, "%+v", local)
+		}
+		self, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(t.Context(), &authorizationv1.SelfSubjectAccessReview{
+			Spec: authorizationv1.SelfSubjectAccessReviewSpec{NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: "/readyz", Verb: "get"}},
 		}, metav1.CreateOptions{})
 		require.NoError(t, err)
-		require.Equal(t, allowed, access.Status.Allowed, "%+v", access)
-		require.Equal(t, authorizationv1.ExtraValue{"a", "b"}, access.Spec.Extra["scope"])
-		local, err := client.AuthorizationV1().LocalSubjectAccessReviews("default").Create(t.Context(), &authorizationv1.LocalSubjectAccessReview{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "default"},
-			Spec:       authorizationv1.SubjectAccessReviewSpec{User: "somebody", Groups: []string{user}, ResourceAttributes: &verb},
+		require.True(t, self.Status.Allowed)
+		rules, err := client.AuthorizationV1().SelfSubjectRulesReviews().Create(t.Context(), &authorizationv1.SelfSubjectRulesReview{
+			Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: "default"},
 		}, metav1.CreateOptions{})
 		require.NoError(t, err)
-		require.Equal(t, allowed, local.Status.Allowed, "%+v", local)
-	}
-	self, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(t.Context(), &authorizationv1.SelfSubjectAccessReview{
-		Spec: authorizationv1.SelfSubjectAccessReviewSpec{NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: "/readyz", Verb: "get"}},
-	}, metav1.CreateOptions{})
-	require.NoError(t, err)
-	require.True(t, self.Status.Allowed)
-	rules, err := client.AuthorizationV1().SelfSubjectRulesReviews().Create(t.Context(), &authorizationv1.SelfSubjectRulesReview{
-		Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: "default"},
-	}, metav1.CreateOptions{})
-	require.NoError(t, err)
-	require.NotEmpty(t, rules.Status.ResourceRules)
-	_, err = client.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{}, metav1.CreateOptions{})
-	require.True(t, apierrors.IsInvalid(err), "%v", err)
-	for _, r := range s.seen(func(request) bool { return true }) {
-		require.Equal(t, protobufType, r.contentType, "%+v", r)
-	}
+		require.NotEmpty(t, rules.Status.ResourceRules)
+		_, err = client.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{}, metav1.CreateOptions{})
+		require.True(t, apierrors.IsInvalid(err), "%v", err)
+		for _, r := range s.seen(func(*request) bool { return true }) {
+			require.Equal(t, protobufType, r.contentType, "%+v", r)
+		}
+	})
 }
 
 // Who a token belongs to, and who the caller is.
 func TestREVIEW_05_06_TypedTokenAndSelfReviews(t *testing.T) {
-	client, err := kubernetes.NewForConfig(start(t))
-	require.NoError(t, err)
-	tokens, err := client.AuthenticationV1().TokenReviews().Create(t.Context(), &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: "ann"}}, metav1.CreateOptions{})
-	require.NoError(t, err)
-	require.True(t, tokens.Status.Authenticated, "%+v", tokens)
-	require.Equal(t, "ann", tokens.Status.User.Username)
-	self, err := client.AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
-	require.NoError(t, err)
-	require.Equal(t, "admin", self.Status.UserInfo.Username)
-	require.Contains(t, self.Status.UserInfo.Groups, "system:masters")
+	each(t, func(t *testing.T, s *server) {
+		client, err := kubernetes.NewForConfig(s.Config)
+		require.NoError(t, err)
+		tokens, err := client.AuthenticationV1().TokenReviews().Create(t.Context(), &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: "ann-token"}}, metav1.CreateOptions{})
+		require.NoError(t, err)
+		require.True(t, tokens.Status.Authenticated, "%+v", tokens)
+		require.Equal(t, "ann", tokens.Status.User.Username)
+		self, err := client.AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+		require.NoError(t, err)
+		require.Equal(t, "admin", self.Status.UserInfo.Username)
+		require.Contains(t, self.Status.UserInfo.Groups, "system:masters")
+	})
 }

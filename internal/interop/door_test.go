@@ -1,0 +1,209 @@
+package interop
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/url"
+	"sync"
+)
+
+// request is what a server was asked.
+type request struct {
+	method, path        string
+	query               url.Values
+	accept, contentType string
+	code                int // of the answer; 0 when there was none
+}
+
+func (r *request) watches() bool {
+	return r.query.Get("watch") == "1" || r.query.Get("watch") == "true"
+}
+
+// initial tells whether a request asks for the whole of a collection: by LIST, or by a watch that begins with what there is.
+func (r *request) initial() bool {
+	if r.watches() {
+		rv := r.query.Get("resourceVersion")
+		return r.query.Get("sendInitialEvents") == "true" || rv == "" || rv == "0"
+	}
+	return r.method == http.MethodGet
+}
+
+// door is what stands between clients and a server, on the side of the clients: it keeps a record of all requests, repeated
+// ones too, can break watches off, and can hold new ones back.
+type door struct {
+	mu       sync.Mutex
+	requests []*request
+	answers  []*request           // those answered with 200, in the order of the answers
+	streams  map[*stream]struct{} // watches being answered
+	closed   string               // the path of which watches are held back; "*" is any
+	opened   chan struct{}        // closed when they may go on; nil when none are held back
+}
+
+// wrap puts the door in front of a transport.
+func (d *door) wrap(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		in := &request{method: r.Method, path: r.URL.Path, query: r.URL.Query(), accept: r.Header.Get("Accept"), contentType: r.Header.Get("Content-Type")}
+		d.note(in)
+		if !in.watches() {
+			return d.answered(in, next, r)
+		}
+		if err := d.wait(r.Context(), in); err != nil {
+			return nil, err
+		}
+		ctx, cut := context.WithCancel(r.Context())
+		s := &stream{door: d, path: in.path, cut: cut}
+		d.enter(s)
+		answer, err := d.answered(in, next, r.WithContext(ctx))
+		if err != nil {
+			s.leave()
+			return nil, err
+		}
+		s.ReadCloser, answer.Body = answer.Body, s
+		return answer, nil
+	})
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+// RoundTrip makes it an http.RoundTripper.
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func (d *door) note(in *request) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.requests = append(d.requests, in)
+}
+
+// answered lets a request through and notes how it was answered.
+func (d *door) answered(in *request, next http.RoundTripper, r *http.Request) (*http.Response, error) {
+	answer, err := next.RoundTrip(r)
+	if err == nil {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		in.code = answer.StatusCode
+		if in.code == http.StatusOK {
+			d.answers = append(d.answers, in)
+		}
+	}
+	return answer, err
+}
+
+// wait holds a watch back for as long as the door is shut.
+func (d *door) wait(ctx context.Context, in *request) error {
+	d.mu.Lock()
+	opened := d.opened
+	held := opened != nil && (d.closed == in.path || d.closed == "*")
+	d.mu.Unlock()
+	if !held {
+		return nil
+	}
+	select {
+	case <-opened:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (d *door) enter(s *stream) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.streams == nil {
+		d.streams = map[*stream]struct{}{}
+	}
+	d.streams[s] = struct{}{}
+}
+
+// shut breaks the watches of a path off, without a last word, and holds new ones back until the returned function is called.
+// The path "*" means all.
+func (d *door) shut(path string) (open func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	opened := make(chan struct{})
+	d.closed, d.opened = path, opened
+	for s := range d.streams {
+		if path == s.path || path == "*" {
+			s.broken = true
+			s.cut()
+		}
+	}
+	return func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		close(opened)
+		d.opened = nil
+	}
+}
+
+// seen returns the requests that match.
+func (d *door) seen(match func(*request) bool) []request { return d.since(0, match) }
+
+// since returns those requests that match, leaving out the first ones.
+func (d *door) since(first int, match func(*request) bool) (out []request) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, r := range d.requests[first:] {
+		if match(r) {
+			out = append(out, *r)
+		}
+	}
+	return out
+}
+
+// asked returns how many requests there were.
+func (d *door) asked() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.requests)
+}
+
+// stream is the body of a watch's answer.
+type stream struct {
+	io.ReadCloser
+	door   *door
+	path   string
+	cut    context.CancelFunc
+	broken bool // guarded by door.mu
+}
+
+// Read reads on. A stream that was broken off ends as if the connection were gone: what was on its way is lost.
+func (s *stream) Read(p []byte) (int, error) {
+	n, err := s.ReadCloser.Read(p)
+	s.door.mu.Lock()
+	defer s.door.mu.Unlock()
+	if s.broken {
+		return 0, io.ErrUnexpectedEOF
+	}
+	return n, err
+}
+
+// Close ends the request too.
+func (s *stream) Close() error {
+	s.leave()
+	return s.ReadCloser.Close()
+}
+
+func (s *stream) leave() {
+	s.cut()
+	s.door.mu.Lock()
+	defer s.door.mu.Unlock()
+	delete(s.door.streams, s)
+}
+
+// granted returns how many requests were answered with 200.
+func (d *door) granted() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.answers)
+}
+
+// grants returns the requests that were answered with 200, in the order of the answers, leaving out the first ones.
+func (d *door) grants(first int) (out []request) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, r := range d.answers[first:] {
+		out = append(out, *r)
+	}
+	return out
+}

@@ -1,0 +1,91 @@
+package interop
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/client-go/rest"
+
+	"github.com/kindwright/kindwright"
+	"github.com/kindwright/kindwright/apitest"
+	"github.com/kindwright/kindwright/authn"
+	"github.com/kindwright/kindwright/authn/token"
+	"github.com/kindwright/kindwright/storage"
+	"github.com/kindwright/kindwright/storage/memory"
+)
+
+// inProcess is a server of package apitest: no port, and the store in memory.
+type inProcess struct {
+	db     storage.Backend
+	tokens *token.File
+	server *apitest.Server
+
+	admin, nobody atomic.Pointer[http.Client] // of the present server; nil while it is stopped
+}
+
+func serveInProcess(t *testing.T) *server {
+	t.Helper()
+	dir := t.TempDir()
+	p := &inProcess{db: memory.New()}
+	t.Cleanup(func() { require.NoError(t, p.db.Close()) })
+	var err error
+	p.tokens, err = token.Open(writeFile(t, dir, "tokens.csv", tokens))
+	require.NoError(t, err)
+	p.start(t)
+	d := &door{}
+	reach := func(c *rest.Config) *rest.Config {
+		c.Transport = reaching(&p.admin)
+		if c.BearerToken != "" {
+			c.Transport = reaching(&p.nobody)
+		}
+		c.Wrap(d.wrap)
+		return c
+	}
+	host := strings.Replace(p.server.URL, "http:", "https:", 1) // kubectl shows no token to a server without TLS
+	return &server{
+		Config: reach(&rest.Config{Host: p.server.URL, QPS: -1}),
+		door:   d, life: p, reach: reach,
+		kubeconfig: writeFile(t, dir, "kubeconfig", fmt.Sprintf(`{"apiVersion": "v1", "kind": "Config", "current-context": "c",
+"clusters": [{"name": "c", "cluster": {"server": %q}}], "users": [{"name": "u", "user": {}}], "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}]}`, host)),
+	}
+}
+
+// reaching sends requests to the present server.
+func reaching(c *atomic.Pointer[http.Client]) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		if present := c.Load(); present != nil {
+			return present.Transport.RoundTrip(r)
+		}
+		return nil, errors.New("the server is stopped")
+	})
+}
+
+func (p *inProcess) start(t *testing.T) {
+	t.Helper()
+	p.server = apitest.Config{Backend: p.db, Options: []kindwright.Option{kindwright.Authenticate(p.tokens)}}.New(t, definitions()...)
+	p.admin.Store(p.server.As("admin", authn.GroupMasters))
+	p.nobody.Store(p.server.As(""))
+}
+
+func (p *inProcess) stop(*testing.T) {
+	p.admin.Store(nil)
+	p.nobody.Store(nil)
+	p.server.Close()
+}
+
+func (p *inProcess) withStore(_ *testing.T, f func(storage.Backend)) { f(p.db) }
+
+// writeFile writes a file and returns its path.
+func writeFile(t *testing.T, dir, name, content string) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	require.NoError(t, os.WriteFile(path, []byte(content), 0o700))
+	return path
+}

@@ -1,0 +1,113 @@
+package interop
+
+import (
+	"context"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/kindwright/kindwright/storage"
+	"github.com/kindwright/kindwright/storage/bbolt"
+)
+
+// program is examples/server in a process of its own, on bbolt.
+type program struct {
+	dir, tokens string
+	address     string // once it is known; clients come back to the same port
+	process     *exec.Cmd
+	ended       chan struct{} // closed when the process is gone
+	out         *buffer
+	patient     atomic.Bool // clients' connections wait for the server instead of being refused
+}
+
+func serveProgram(t *testing.T) *server {
+	t.Helper()
+	p := &program{dir: filepath.Join(t.TempDir(), "data"), address: "127.0.0.1:0"}
+	p.tokens = writeFile(t, t.TempDir(), "tokens.csv", tokens)
+	p.start(t)
+	t.Cleanup(p.kill)
+	s := &server{door: &door{}, life: p, kubeconfig: filepath.Join(p.dir, "kubeconfig")}
+	cfg, err := clientcmd.BuildConfigFromFlags("", s.kubeconfig)
+	require.NoError(t, err)
+	cfg.QPS, cfg.Dial = -1, p.dial
+	s.reach = func(c *rest.Config) *rest.Config {
+		c.Wrap(s.wrap)
+		return c
+	}
+	s.Config = s.reach(cfg)
+	at, err := url.Parse(cfg.Host)
+	require.NoError(t, err)
+	p.address = at.Host
+	return s
+}
+
+// dial connects to the server.
+func (p *program) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	for {
+		connection, err := new(net.Dialer).DialContext(ctx, network, address)
+		if err == nil || !p.patient.Load() {
+			return connection, err
+		}
+		select {
+		case <-time.After(often):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// start starts the process and returns when it serves.
+func (p *program) start(t *testing.T) {
+	t.Helper()
+	p.out, p.ended = &buffer{}, make(chan struct{})
+	p.process = exec.Command(os.Getenv(programVariable), "--listen="+p.address, "--data-dir="+p.dir, "--token-auth-file="+p.tokens, "--authorization-mode=AlwaysDeny")
+	p.process.Stdout, p.process.Stderr = p.out, p.out
+	require.NoError(t, p.process.Start())
+	go func(process *exec.Cmd, ended chan struct{}) {
+		defer close(ended)
+		_ = process.Wait() // how it ended is in ProcessState
+	}(p.process, p.ended)
+	require.Eventually(t, func() bool { return strings.Contains(p.out.String(), "Serving on https://") || p.gone() }, patience, often)
+	require.False(t, p.gone(), "the server ended:\n%s", p.out)
+}
+
+func (p *program) gone() bool {
+	select {
+	case <-p.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+func (p *program) stop(t *testing.T) {
+	t.Helper()
+	require.NoError(t, p.process.Process.Signal(syscall.SIGTERM))
+	<-p.ended
+	require.Zero(t, p.process.ProcessState.ExitCode(), "the server ended badly:\n%s", p.out)
+}
+
+// kill ends the process whatever it does. It may be gone already.
+func (p *program) kill() {
+	_ = p.process.Process.Kill()
+	<-p.ended
+}
+
+func (p *program) withStore(t *testing.T, f func(storage.Backend)) {
+	t.Helper()
+	db, err := bbolt.Open(filepath.Join(p.dir, "kindwright.db"))
+	require.NoError(t, err)
+	f(db)
+	require.NoError(t, db.Close())
+}

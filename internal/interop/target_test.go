@@ -1,0 +1,120 @@
+package interop
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/require"
+	"k8s.io/client-go/rest"
+	cmdutil "k8s.io/kubectl/pkg/cmd/util"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/kindwright/kindwright/storage"
+)
+
+// patience bounds every wait for something that happens at once on an idle machine.
+const patience = 60 * time.Second
+
+// often is how often a condition is looked at.
+const often = 10 * time.Millisecond
+
+// programVariable in the environment names the binary of examples/server. Unless it is set, the tests build it.
+const programVariable = "KINDWRIGHT_EXAMPLE_SERVER"
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "interop-*")
+	if err == nil {
+		err = prepare(dir)
+	}
+	if err != nil {
+		_, _ = fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(dir) // it is in the system's directory for such things
+	os.Exit(code)
+}
+
+// prepare builds the server and arranges what clients' code keeps for a whole process.
+func prepare(dir string) error {
+	ctrl.SetLogger(logr.Discard())
+	cmdutil.BehaviorOnFatal(func(message string, code int) { panic(exit{message, code}) })
+	editor := filepath.Join(dir, "editor")
+	if err := os.WriteFile(editor, []byte("#!/bin/sh\nsed -i.bak -e 's/^  size: .*/  size: 55/' \"$1\"\n"), 0o700); err != nil {
+		return err
+	}
+	if err := os.Setenv("KUBE_EDITOR", editor); err != nil {
+		return err
+	}
+	if os.Getenv(programVariable) != "" {
+		return nil
+	}
+	program := filepath.Join(dir, "server")
+	build := exec.Command("go", "build", "-o", program, "./examples/server")
+	build.Dir = filepath.Join("..", "..")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("build examples/server: %w\n%s", err, out)
+	}
+	return os.Setenv(programVariable, program)
+}
+
+// server is a running server, and what clients need to reach it. Nothing about media types is set: clients send what they
+// send by default. Its administrator is "admin", a member of system:masters; the bearer token "ann-token" is that of ann,
+// who may do nothing.
+type server struct {
+	*rest.Config // of the administrator
+	*door
+	life
+
+	kubeconfig string // a file
+
+	// reach completes the configuration of a client that has read the kubeconfig.
+	reach func(*rest.Config) *rest.Config
+}
+
+// life is what can happen to a server.
+type life interface {
+	// stop ends the server in order and returns when it has ended.
+	stop(t *testing.T)
+
+	// start starts it again, in the same place with the same objects.
+	start(t *testing.T)
+
+	// withStore calls f with the store of a server that is stopped.
+	withStore(t *testing.T, f func(storage.Backend))
+}
+
+const tokens = "ann-token,ann,u-1,\n"
+
+// forget makes the server forget all that has happened so far, as time does. It is away meanwhile.
+func (s *server) forget(t *testing.T) {
+	t.Helper()
+	s.stop(t)
+	s.withStore(t, func(b storage.Backend) {
+		head, err := b.Revision(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, b.Compact(t.Context(), head))
+	})
+	s.start(t)
+}
+
+// targets are the sorts of servers that clients meet.
+func targets() map[string]func(*testing.T) *server {
+	return map[string]func(*testing.T) *server{"apitest": serveInProcess, "examples-server": serveProgram}
+}
+
+// each runs a test against every sort of server.
+func each(t *testing.T, test func(t *testing.T, s *server)) {
+	t.Parallel()
+	for name, serve := range targets() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, serve(t))
+		})
+	}
+}
