@@ -115,7 +115,7 @@ func (n *namespaces) resource() (*registry.Resource, error) {
 			{Name: "Status", Type: "string", Description: "Whether the namespace is ending.", Path: []string{"status", "phase"}},
 			{Name: "Age", Type: "date", Description: "How long the namespace has existed.", Path: []string{"metadata", "creationTimestamp"}},
 		},
-		Subresources: []registry.Subresource{{Name: "finalize", Verbs: []string{"update"}, Merge: mergeFinalize}},
+		Subresources: []registry.Subresource{{Name: "finalize", Verbs: []string{"update"}, Merge: mergeFinalize, Fields: [][]string{{"spec"}}}},
 		Default:      defaultNamespace,
 		BeforeDelete: n.refuseProtected,
 	}
@@ -123,7 +123,7 @@ func (n *namespaces) resource() (*registry.Resource, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.Reset = resetNamespace
+	r.Reset, r.ResetFields = resetNamespace, [][]string{{"spec"}, {"status"}}
 	return r, nil
 }
 

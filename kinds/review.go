@@ -3,6 +3,7 @@ package kinds
 import (
 	"context"
 	"errors"
+	"reflect"
 
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/authz"
@@ -86,13 +87,24 @@ func reviewSelf(ctx context.Context, _ registry.Env, doc *authn.SelfSubjectRevie
 
 func reviewAccess(ctx context.Context, env registry.Env, doc *authz.SubjectAccessReview) (err error) {
 	a, problems := doc.Spec.Attributes()
-	doc.Status, err = reviewed(ctx, env, doc.TypeMeta, a, problems)
+	doc.Status, err = reviewed(ctx, env, doc.TypeMeta, a, append(problems, named(doc.ObjectMeta)...))
 	return err
+}
+
+// named complains about metadata of a question: it has no name, and nothing that is kept.
+func named(m meta.ObjectMeta) []status.FieldError {
+	m.ManagedFields = nil
+	if reflect.DeepEqual(m, meta.ObjectMeta{}) {
+		return nil
+	}
+	return []status.FieldError{{Type: meta.CauseFieldValueInvalid, Field: "metadata", Detail: "must be empty"}}
 }
 
 func reviewLocalAccess(ctx context.Context, env registry.Env, doc *authz.LocalSubjectAccessReview) (err error) {
 	a, problems := doc.Spec.AttributesIn(doc.Namespace)
-	doc.Status, err = reviewed(ctx, env, doc.TypeMeta, a, problems)
+	rest := doc.ObjectMeta
+	rest.Namespace = ""
+	doc.Status, err = reviewed(ctx, env, doc.TypeMeta, a, append(problems, named(rest)...))
 	return err
 }
 
@@ -102,7 +114,7 @@ func reviewSelfAccess(ctx context.Context, env registry.Env, doc *authz.SelfSubj
 		return err
 	}
 	a, problems := doc.Spec.Attributes(user)
-	doc.Status, err = reviewed(ctx, env, doc.TypeMeta, a, problems)
+	doc.Status, err = reviewed(ctx, env, doc.TypeMeta, a, append(problems, named(doc.ObjectMeta)...))
 	return err
 }
 
