@@ -156,8 +156,12 @@ func (h *Handler) collection(at string) *collection {
 	return c
 }
 
-// write takes an object as it is sent. A patch, and an object that is applied, changes the version alone.
+// write takes an object as it is sent. A patch changes the version alone.
 func (h *Handler) write(w http.ResponseWriter, r *http.Request, at, name string) {
+	if r.Header.Get("Content-Type") == "application/apply-patch+yaml" {
+		w.WriteHeader(http.StatusUnsupportedMediaType)
+		return
+	}
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		w.WriteHeader(http.StatusBadRequest)

@@ -82,13 +82,21 @@ func TestWhatItDoesNotDoIsRefused(t *testing.T) {
 		code, _ := do(name, things+"/nosuch", "{}")
 		assert.Equal(t, 404, code, name)
 	}
-	req, err := http.NewRequestWithContext(t.Context(), "GET", url+things, nil)
-	require.NoError(t, err)
-	req.Header.Set("Accept", "application/json;as=Table;g=meta.k8s.io;v=v1")
-	res, err := http.DefaultTransport.RoundTrip(req)
-	require.NoError(t, err)
-	defer res.Body.Close()
-	assert.Equal(t, 406, res.StatusCode)
+	for _, c := range []struct {
+		method, header, value string
+		code                  int
+	}{
+		{"GET", "Accept", "application/json;as=Table;g=meta.k8s.io;v=v1", 406},
+		{"PATCH", "Content-Type", "application/apply-patch+yaml", 415},
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), c.method, url+things, nil)
+		require.NoError(t, err)
+		req.Header.Set(c.header, c.value)
+		res, err := http.DefaultTransport.RoundTrip(req)
+		require.NoError(t, err)
+		res.Body.Close()
+		assert.Equal(t, c.code, res.StatusCode)
+	}
 }
 
 // versions reads the versions of the next n events of a watch.

@@ -1,0 +1,284 @@
+package driver
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/kindwright/kindwright/bench/load"
+	"github.com/kindwright/kindwright/bench/process"
+	"github.com/kindwright/kindwright/bench/shape"
+)
+
+// Config says where a server is and what is known of it.
+type Config struct {
+	Name      string        // in results
+	URL       string        // without a path, unless the API has a prefix
+	Token     string        // a bearer token; "" for none
+	TLS       *tls.Config   // whom to trust; nil for the system's authorities
+	Shape     shape.Shape   // the objects
+	Processes process.Group // of the server and of what it needs, such as its store
+
+	// Observe is called at the beginning of what is measured, and what it returns at the end, if it is not nil.
+	Observe func(ctx context.Context) (done func(ctx context.Context) error, err error)
+
+	// LiveHeap collects the server's garbage and returns the bytes in use, if it is not nil.
+	LiveHeap func(ctx context.Context) (int64, error)
+}
+
+// The connections of a target.
+const (
+	connections          = 4  // for requests, used in turn
+	streamsPerConnection = 90 // watches; servers allow 100 or more
+)
+
+// Target is a server that workloads run against, one at a time.
+type Target struct {
+	Config
+	scale Scale
+
+	base    *url.URL
+	clients []*http.Client
+	run     string              // tells the namespaces of this target from those of others and of earlier runs
+	seq     atomic.Int64        // of writes
+	loaded  map[string]int      // objects by namespace
+	opened  map[string]struct{} // namespaces that exist
+}
+
+// Open connects to a server.
+func Open(ctx context.Context, c Config, scale Scale) (*Target, error) {
+	base, err := url.Parse(c.URL)
+	if err != nil {
+		return nil, err
+	}
+	if base.Scheme != "https" || base.Host == "" {
+		return nil, fmt.Errorf("%s: want an https URL", c.URL)
+	}
+	base.Path = strings.TrimSuffix(base.Path, "/")
+	t := &Target{
+		Config: c, scale: scale, base: base, run: strconv.FormatInt(time.Now().UnixMicro(), 36),
+		loaded: map[string]int{}, opened: map[string]struct{}{},
+	}
+	for range connections {
+		t.clients = append(t.clients, t.client(0))
+	}
+	if err := t.connect(ctx, t.clients); err != nil {
+		t.Close()
+		return nil, fmt.Errorf("%s: %w", c.Name, err)
+	}
+	return t, nil
+}
+
+// Close closes the connections.
+func (t *Target) Close() {
+	for _, c := range t.clients {
+		c.CloseIdleConnections()
+	}
+}
+
+// Clean deletes the objects that were made, for servers that go on.
+func (t *Target) Clean(ctx context.Context) error {
+	var failed error
+	for ns := range t.opened {
+		r := request{method: http.MethodDelete, path: t.Shape.In(ns)}
+		if _, err := t.drain(ctx, t.clients[0], r); err != nil {
+			failed = errors.Join(failed, err)
+		}
+	}
+	return failed
+}
+
+// client makes a client with a connection of its own. window is how many bytes of a stream it takes that nobody reads
+// before it makes the server wait; 0 is what Go thinks right, 4 MiB.
+func (t *Target) client(window int) *http.Client {
+	return &http.Client{Transport: &http.Transport{
+		TLSClientConfig:    t.TLS,
+		ForceAttemptHTTP2:  true,
+		DisableCompression: true, // a workload asks for it and looks at the bytes
+		ReadBufferSize:     64 << 10,
+		HTTP2:              &http.HTTP2Config{MaxReceiveBufferPerStream: window},
+	}}
+}
+
+// connect opens connections, anew where the server has closed them meanwhile.
+func (t *Target) connect(ctx context.Context, clients []*http.Client) error {
+	for _, c := range clients {
+		var refused *refusal
+		if _, err := t.drain(ctx, c, request{path: "/version"}); err != nil && !errors.As(err, &refused) {
+			return err
+		}
+	}
+	return nil
+}
+
+// request is what is sent.
+type request struct {
+	method      string // GET if empty
+	path        string // with the query
+	contentType string
+	accept      string // JSON if empty
+	gzip        bool
+	body        []byte
+}
+
+// refusal is an answer other than success.
+type refusal struct {
+	method, path string
+	code         int
+	message      string
+}
+
+// Error names the request.
+func (r *refusal) Error() string {
+	return fmt.Sprintf("%s %s: %d %s", r.method, r.path, r.code, r.message)
+}
+
+// send returns a successful answer; the caller closes its body.
+func (t *Target) send(ctx context.Context, c *http.Client, r request) (*http.Response, error) {
+	if r.method == "" {
+		r.method = http.MethodGet
+	}
+	u := *t.base
+	path, query, _ := strings.Cut(r.path, "?")
+	u.Path, u.RawQuery = u.Path+path, query
+	var body io.Reader
+	if r.body != nil {
+		body = bytes.NewReader(r.body)
+	}
+	req, err := http.NewRequestWithContext(ctx, r.method, "", body)
+	if err != nil {
+		return nil, err
+	}
+	req.URL, req.Host = &u, u.Host
+	req.Header["User-Agent"] = []string{"kindwright-bench"}
+	req.Header["Accept"] = []string{"application/json"}
+	if r.accept != "" {
+		req.Header["Accept"] = []string{r.accept}
+	}
+	if r.contentType != "" {
+		req.Header["Content-Type"] = []string{r.contentType}
+	}
+	if r.gzip {
+		req.Header["Accept-Encoding"] = []string{"gzip"}
+	}
+	if t.Token != "" {
+		req.Header["Authorization"] = []string{"Bearer " + t.Token}
+	}
+	res, err := c.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if res.StatusCode >= http.StatusMultipleChoices {
+		defer res.Body.Close()
+		text, _ := io.ReadAll(io.LimitReader(res.Body, 1<<10)) // the code says enough if there is no text
+		var status struct{ Message string }
+		if json.Unmarshal(text, &status) != nil || status.Message == "" {
+			status.Message = strings.TrimSpace(string(text))
+		}
+		return nil, &refusal{r.method, r.path, res.StatusCode, status.Message}
+	}
+	return res, nil
+}
+
+// fetch reads an answer into a buffer, which it empties first.
+func (t *Target) fetch(ctx context.Context, c *http.Client, r request, into *bytes.Buffer) error {
+	into.Reset()
+	res, err := t.send(ctx, c, r)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	_, err = into.ReadFrom(res.Body)
+	return err
+}
+
+// drain reads an answer and returns how long it was.
+func (t *Target) drain(ctx context.Context, c *http.Client, r request) (int64, error) {
+	res, err := t.send(ctx, c, r)
+	if err != nil {
+		return 0, err
+	}
+	defer res.Body.Close()
+	return io.Copy(io.Discard, res.Body)
+}
+
+// clientOf spreads workers over the connections.
+func (t *Target) clientOf(worker int) *http.Client { return t.clients[worker%len(t.clients)] }
+
+// collection returns the path of a collection for a purpose, in a namespace that it makes.
+func (t *Target) collection(ctx context.Context, purpose string) (string, error) {
+	ns := t.namespace(purpose)
+	if _, ok := t.opened[ns]; ok {
+		return t.Shape.In(ns), nil
+	}
+	body := fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":%q}}`, ns)
+	r := request{method: http.MethodPost, path: "/api/v1/namespaces", contentType: "application/json", body: body}
+	if _, err := t.drain(ctx, t.clients[0], r); err != nil {
+		return "", err
+	}
+	t.opened[ns] = struct{}{}
+	return t.Shape.In(ns), nil
+}
+
+func (t *Target) namespace(purpose string) string { return "bench-" + t.run + "-" + purpose }
+
+// object names the i-th object of a collection.
+func object(i int) string { return fmt.Sprintf("o-%06d", i) }
+
+// values returns what a template needs for the i-th object.
+func (t *Target) values(purpose string, i int) shape.Values {
+	return shape.Values{Name: object(i), Namespace: t.namespace(purpose), Index: i, Seq: t.seq.Add(1)}
+}
+
+// fill makes a purpose's collection hold objects 0 to n-1, and returns its path.
+func (t *Target) fill(ctx context.Context, purpose string, n int) (string, error) {
+	coll, err := t.collection(ctx, purpose)
+	if err != nil {
+		return "", err
+	}
+	from := t.loaded[purpose]
+	if from >= n {
+		return coll, nil
+	}
+	loop := load.Loop{Workers: 64, Operations: n - from}
+	out := loop.Run(ctx, func(ctx context.Context, w, i int) (int64, error) {
+		body := t.Shape.Body.Append(nil, t.values(purpose, from+i))
+		return t.drain(ctx, t.clientOf(w), request{method: http.MethodPost, path: coll, contentType: "application/json", body: body})
+	})
+	if out.Failure != nil {
+		return "", fmt.Errorf("%d of %d objects could not be made: %w", out.Failed, n, out.Failure)
+	}
+	t.loaded[purpose] = n
+	return coll, ctx.Err()
+}
+
+// dataBytes returns how much a client sent to make n objects.
+func (t *Target) dataBytes(n int) int64 {
+	var total int64
+	var body []byte
+	for i := range n {
+		body = t.Shape.Body.Append(body[:0], t.values("load", i))
+		total += int64(len(body))
+	}
+	return total
+}
+
+// notServed reports whether an answer says that a server does not do something, rather than that it failed.
+func notServed(err error) bool {
+	var r *refusal
+	return errors.As(err, &r) && slices.Contains([]int{
+		http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotAcceptable,
+		http.StatusUnsupportedMediaType, http.StatusNotImplemented,
+	}, r.code)
+}
