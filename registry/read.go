@@ -92,7 +92,7 @@ func (e *Engine) List(ctx context.Context, t Target, lr ListRequest) (*List, err
 		return nil, err
 	}
 	scope := chunkScope{
-		resource: served.Resource.GroupResource().String(), prefix: storage.ResourcePrefix(served.Resource.StorageName),
+		resource: served.Resource.GroupResource().String(), storageName: served.Resource.StorageName,
 		namespace: t.Namespace, labels: lr.Labels.String(), fields: filter.Fields.String(), // of the stored form: the version may change (PAGE-09)
 	}
 	snap, from, err := e.snapshot(ctx, served, scope, lr)

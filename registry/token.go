@@ -27,7 +27,7 @@ type position struct {
 type chunkScope struct {
 	resource, namespace, labels, fields string
 
-	prefix string // of the resource's keys, which tokens leave out
+	storageName string // of the resource's keys, which tokens leave out
 }
 
 // continueToken is the wire form of a position, base64url of its JSON followed by a MAC over it and the scope (PAGE-08,
@@ -35,7 +35,7 @@ type chunkScope struct {
 type continueToken struct {
 	Version  string `json:"v"`
 	Revision int64  `json:"rv"`    // -1: the newest
-	Start    string `json:"start"` // key after the resource's prefix, followed by a NUL
+	Start    string `json:"start"` // namespace, "/", name and a NUL
 	Key      string `json:"k"`     // id of the key the MAC is made with
 	MAC      string `json:"m,omitempty"`
 }
@@ -97,7 +97,8 @@ func (s *tokenSigner) mac(scope chunkScope, t continueToken) string {
 func (s *tokenSigner) version() string { return "meta." + s.domain + "/v1" }
 
 func (s *tokenSigner) seal(scope chunkScope, p position) (string, error) {
-	t := continueToken{Version: s.version(), Revision: int64(p.revision), Start: strings.TrimPrefix(p.after, scope.prefix) + "\x00", Key: s.id}
+	_, namespace, name, _ := storage.SplitObjectKey(p.after)
+	t := continueToken{Version: s.version(), Revision: int64(p.revision), Start: namespace + "/" + name + "\x00", Key: s.id}
 	if p.newest {
 		t.Revision = -1
 	}
@@ -124,10 +125,11 @@ func (s *tokenSigner) open(_ context.Context, scope chunkScope, token string) (p
 		return position{}, badToken("it cannot be read")
 	}
 	start, terminated := strings.CutSuffix(t.Start, "\x00")
+	namespace, name, _ := strings.Cut(start, "/")
 	switch {
 	case t.Version != s.version():
 		return position{}, badToken("it is of another version")
-	case t.Revision == 0 || t.Revision < -1 || !terminated || start == "" || t.Key == "" || t.MAC == "":
+	case t.Revision == 0 || t.Revision < -1 || !terminated || name == "" || t.Key == "" || t.MAC == "":
 		return position{}, badToken("it is incomplete") // one without a key is not an old one of ours
 	case t.Key != s.id:
 		return position{}, status.Expired("the continue token was made with a key that is no longer known; start the list again")
@@ -135,7 +137,7 @@ func (s *tokenSigner) open(_ context.Context, scope chunkScope, token string) (p
 	if !hmac.Equal([]byte(t.MAC), []byte(s.mac(scope, t))) {
 		return position{}, badToken("it was not made for this list")
 	}
-	p := position{after: scope.prefix + start, newest: t.Revision == -1}
+	p := position{after: storage.ObjectKey(scope.storageName, namespace, name), newest: t.Revision == -1}
 	if !p.newest {
 		p.revision = storage.Revision(t.Revision)
 	}

@@ -19,11 +19,13 @@
 // prefix of "team" does not reach into "team-a" nor that of "widgets" into
 // "widgetsets". Two families exist, made by [ObjectKey] and [SysKey]:
 //
-//	/r/<storage name>/<namespace>/<name>/   objects; cluster-scoped ones have an empty namespace
-//	/sys/<part>/<part>/                     what is never served: format, cluster id, token keys
+//	/r/<storage name>/<namespace>/<name>\x01/   objects; cluster-scoped ones have an empty namespace
+//	/sys/<part>/<part>/                         what is never served: format, cluster id, token keys
 //
 // Within a segment "/" is written "%2F" and "%" is written "%25". Otherwise a
-// segment may hold any byte but zero. Keys are compared and ordered as bytes:
+// segment may hold any byte but zero. The byte 1 behind a name sorts before all
+// that can stand in one, so that the objects of a namespace are in the order of
+// their names. Keys are compared and ordered as bytes:
 // nothing is folded, normalised or cleaned. Prefixes are empty (everything) or
 // whole segments with their final slash. Store accepts keys of [MaxKeyBytes].
 //

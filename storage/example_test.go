@@ -118,7 +118,7 @@ func ExamplePrefix() {
 	_, err := umbrella.Get(ctx, key)
 	fmt.Println(err)
 	// Output:
-	// storage: get "/r/widgets/default/hinge/": key not found
+	// storage: get "/r/widgets/default/hinge\x01/": key not found
 }
 
 // Extras of a backend are found through whatever wraps it.

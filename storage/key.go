@@ -20,23 +20,29 @@ const (
 // it is escaped (see [ObjectKey]), so the prefix of "apps" does not reach into
 // "apps/deployments", nor that of "widgets" into "widgetsets" (rule 24).
 func ResourcePrefix(storageName string) string {
-	return join(resourceRoot, storageName)
+	return join(resourceRoot, "", storageName)
 }
 
 // NamespacePrefix is the prefix of a resource's objects in one namespace:
 // "/r/<storage name>/<namespace>/". The prefix of "team" does not reach into
 // "team-a". With an empty namespace it holds the cluster-scoped objects.
 func NamespacePrefix(storageName, namespace string) string {
-	return join(resourceRoot, storageName, namespace)
+	return join(resourceRoot, "", storageName, namespace)
 }
 
-// ObjectKey is the key of one object: "/r/<storage name>/<namespace>/<name>/",
-// where the namespace of a cluster-scoped object is empty. Within a segment "/"
-// is written "%2F" and "%" is written "%25", so that different triples always
-// have different keys and no name reaches beyond its place. An object's own
-// names contain neither; a storage name such as "example.dev/widgets" does.
+// nameEnd follows the name in an object key. It is less than every byte of a
+// name, so that keys are ordered as names are: "web" before "web-1". The slash
+// alone would turn these two around, being greater than "-" and ".".
+const nameEnd = "\x01"
+
+// ObjectKey is the key of one object:
+// "/r/<storage name>/<namespace>/<name>\x01/", where the namespace of a
+// cluster-scoped object is empty. Within a segment "/" is written "%2F" and "%"
+// is written "%25", so that different triples always have different keys and no
+// name reaches beyond its place. An object's own names contain neither; a storage
+// name such as "example.dev/widgets" does.
 func ObjectKey(storageName, namespace, name string) string {
-	return join(resourceRoot, storageName, namespace, name)
+	return join(resourceRoot, nameEnd, storageName, namespace, name)
 }
 
 // SplitObjectKey takes apart what [ObjectKey] put together. It is false for
@@ -49,8 +55,8 @@ func SplitObjectKey(key string) (storageName, namespace, name string, ok bool) {
 	}
 	a, rest, _ := strings.Cut(rest, "/")
 	b, rest, _ := strings.Cut(rest, "/")
-	c, rest, delimited := strings.Cut(rest, "/")
-	if a == "" || c == "" || !delimited || rest != "" {
+	c, rest, delimited := strings.Cut(rest, nameEnd+"/")
+	if a == "" || c == "" || strings.Contains(c, "/") || !delimited || rest != "" {
 		return "", "", "", false
 	}
 	storageName, ok1 := unescape(a)
@@ -65,19 +71,20 @@ func SplitObjectKey(key string) (storageName, namespace, name string, ok bool) {
 // SysKey is the key of a record that is never served: "/sys/<part>/<part>/",
 // with the escapes of [ObjectKey]. Prefixes of such keys are made with it too.
 func SysKey(parts ...string) string {
-	return join(systemRoot, parts...)
+	return join(systemRoot, "", parts...)
 }
 
 // tenantPrefix is the prefix under which [Prefix] keeps a tenant's keys, without
 // the final slash: every key begins with one.
 func tenantPrefix(tenant string) string {
-	return strings.TrimSuffix(join(tenantRoot, tenant), "/")
+	return strings.TrimSuffix(join(tenantRoot, "", tenant), "/")
 }
 
-// join ends each segment with a slash and escapes the slashes within. Keys are
-// made for every request, so it allocates the result and nothing else.
-func join(root string, segments ...string) string {
-	n := len(root)
+// join ends each segment with a slash and escapes the slashes within; end goes
+// before the last slash. Keys are made for every request, so it allocates the
+// result and nothing else.
+func join(root, end string, segments ...string) string {
+	n := len(root) + len(end)
 	for _, s := range segments {
 		n += len(s) + len("/")
 		for i := range len(s) {
@@ -89,7 +96,7 @@ func join(root string, segments ...string) string {
 	var b strings.Builder
 	b.Grow(n)
 	b.WriteString(root)
-	for _, s := range segments {
+	for n, s := range segments {
 		for i := range len(s) {
 			switch s[i] {
 			case '%':
@@ -99,6 +106,9 @@ func join(root string, segments ...string) string {
 			default:
 				b.WriteByte(s[i])
 			}
+		}
+		if n == len(segments)-1 {
+			b.WriteString(end)
 		}
 		b.WriteByte('/')
 	}
@@ -150,14 +160,14 @@ func checkKey(key string) error {
 		name, rest, _ := strings.Cut(rest, "/")
 		_, rest, _ = strings.Cut(rest, "/")
 		object, rest, delimited := strings.Cut(rest, "/")
-		if name == "" || object == "" || !delimited || rest != "" {
-			return fmt.Errorf("%w: key %q is not /r/<storage name>/<namespace>/<name>/", ErrInvalid, key)
+		if name == "" || len(object) <= len(nameEnd) || !strings.HasSuffix(object, nameEnd) || !delimited || rest != "" {
+			return fmt.Errorf("%w: key %q is not /r/<storage name>/<namespace>/<name>\\x01/", ErrInvalid, key)
 		}
 		return nil
 	}
 	rest, ok := strings.CutPrefix(key, systemRoot)
 	if !ok || rest == "" || rest[0] == '/' || rest[len(rest)-1] != '/' || strings.Contains(rest, "//") {
-		return fmt.Errorf("%w: key %q is neither /r/<storage name>/<namespace>/<name>/ nor /sys/<part>/", ErrInvalid, key)
+		return fmt.Errorf("%w: key %q is neither /r/<storage name>/<namespace>/<name>\\x01/ nor /sys/<part>/", ErrInvalid, key)
 	}
 	return nil
 }

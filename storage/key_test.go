@@ -2,6 +2,7 @@ package storage_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,10 +15,10 @@ import (
 func TestKeysHaveTheirDocumentedForm(t *testing.T) {
 	require.Equal(t, "/r/widgets/", storage.ResourcePrefix("widgets"))
 	require.Equal(t, "/r/widgets/team/", storage.NamespacePrefix("widgets", "team"))
-	require.Equal(t, "/r/widgets/team/a/", storage.ObjectKey("widgets", "team", "a"))
-	require.Equal(t, "/r/zones//eu/", storage.ObjectKey("zones", "", "eu"))
-	require.Equal(t, "/r/example.dev%2Fwidgets/team/a/", storage.ObjectKey("example.dev/widgets", "team", "a"))
-	require.Equal(t, "/r/rbac/-/system:admin%25/", storage.ObjectKey("rbac", "-", "system:admin%"))
+	require.Equal(t, "/r/widgets/team/a\x01/", storage.ObjectKey("widgets", "team", "a"))
+	require.Equal(t, "/r/zones//eu\x01/", storage.ObjectKey("zones", "", "eu"))
+	require.Equal(t, "/r/example.dev%2Fwidgets/team/a\x01/", storage.ObjectKey("example.dev/widgets", "team", "a"))
+	require.Equal(t, "/r/rbac/-/system:admin%25\x01/", storage.ObjectKey("rbac", "-", "system:admin%"))
 	require.Equal(t, "/sys/", storage.SysKey())
 	require.Equal(t, "/sys/token/keys/", storage.SysKey("token", "keys"))
 	require.Equal(t, "/sys/phase/a%2Fb/", storage.SysKey("phase", "a/b"))
@@ -57,8 +58,16 @@ func TestSplitObjectKeyReversesObjectKey(t *testing.T) {
 	})
 }
 
+func TestCOLL_15_KeysAreOrderedAsNamesAre(t *testing.T) {
+	var keys []string
+	for _, name := range []string{" ", "!", "a", "a ", "a!", "a-", "a--", "a-b", "a.", "a.b", "a0", "aa", "b", "é"} {
+		keys = append(keys, storage.ObjectKey("widgets", "team", name))
+	}
+	require.True(t, slices.IsSorted(keys), "%q", keys)
+}
+
 func FuzzSplitObjectKey(f *testing.F) {
-	for _, seed := range []string{"/r/a/b/c/", "/r/a//c/", "/r/a/b/c", "/r/a/b/c/d/", "/r/%2F/%25/%/", "/r/%2f/b/c/", "/sys/a/", "", "/r/", "/r///c/"} {
+	for _, seed := range []string{"/r/a/b/c\x01/", "/r/a//c\x01/", "/r/a/b/c\x01", "/r/a/b/c/", "/r/a/b/c/d\x01/", "/r/a/b/c\x01\x01/", "/r/%2F/%25/%\x01/", "/r/%2f/b/c\x01/", "/sys/a/", "", "/r/", "/r///c/"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, key string) {
@@ -74,8 +83,9 @@ func FuzzSplitObjectKey(f *testing.F) {
 
 func TestSplitObjectKeyRefusesOtherTexts(t *testing.T) {
 	for _, key := range []string{
-		"", "/", "/r", "/r/", "/r/a", "/r/a/", "/r/a/b/", "/r/a/b/c", "/r/a/b//", "/r//b/c/", "/r/a/b/c/d/", "/r/a/b/c//",
-		"r/a/b/c/", "/sys/a/b/c/", "/t/x/r/a/b/c/", "/R/a/b/c/", "/r/%/b/c/", "/r/a/%2/c/", "/r/a/b/%2f/", "/r/a/b/%41/",
+		"", "/", "/r", "/r/", "/r/a", "/r/a/", "/r/a/b/", "/r/a/b/c", "/r/a/b/c/", "/r/a/b/c\x01", "/r/a/b//", "/r/a/b/\x01/", "/r//b/c\x01/", "/r/a/b/c/d\x01/",
+		"/r/a/b/c\x01//", "/r/a/b/c\x01/d\x01/", "r/a/b/c\x01/", "/sys/a/b/c/", "/t/x/r/a/b/c\x01/", "/R/a/b/c\x01/", "/r/%/b/c\x01/", "/r/a/%2/c\x01/",
+		"/r/a/b/%2f\x01/", "/r/a/b/%41\x01/",
 	} {
 		_, _, _, ok := storage.SplitObjectKey(key)
 		require.False(t, ok, key)
@@ -85,8 +95,8 @@ func TestSplitObjectKeyRefusesOtherTexts(t *testing.T) {
 func TestStoreRefusesKeysOutsideTheGrammar(t *testing.T) {
 	s := storage.New(&fake{t: t})
 	for _, key := range []string{
-		"", "/", "a", "/a/", "/r/", "/sys/", "/r/a/b/c", "/r/a/b/", "/r//b/c/", "/r/a/b//", "/r/a/b/c/d/", "/sys/a", "/sys//", "/sys/a//b/",
-		"/t/tenant/r/a/b/c/", "/sys/a\x00/", "/r/a/b/c\x00/", "/r/a/b/" + strings.Repeat("x", storage.MaxKeyBytes) + "/",
+		"", "/", "a", "/a/", "/r/", "/sys/", "/r/a/b/c", "/r/a/b/c/", "/r/a/b/", "/r//b/c\x01/", "/r/a/b//", "/r/a/b/\x01/", "/r/a/b/c/d\x01/",
+		"/sys/a", "/sys//", "/sys/a//b/", "/t/tenant/r/a/b/c\x01/", "/sys/a\x00/", "/r/a/b/c\x00\x01/", "/r/a/b/" + strings.Repeat("x", storage.MaxKeyBytes) + "\x01/",
 	} {
 		_, err := s.Get(context.Background(), key)
 		require.ErrorIs(t, err, storage.ErrInvalid, "%.40q", key)
@@ -109,7 +119,7 @@ func TestD10_StoreRefusesPrefixesThatEndWithinASegment(t *testing.T) {
 	for _, r := range []storage.ListRequest{
 		{Limit: 0},
 		{Limit: -1},
-		{Prefix: "/r/a/", After: "/r/b/c/d/", Limit: 1},
+		{Prefix: "/r/a/", After: "/r/b/c/d\x01/", Limit: 1},
 		{Prefix: "/r/a/", After: "/r/", Limit: 1},
 		{After: "\x00", Limit: 1},
 		{After: strings.Repeat("x", storage.MaxKeyBytes+1), Limit: 1},

@@ -73,7 +73,7 @@ func TestD10_TenantsSeeTheirOwnKeysOnly(t *testing.T) {
 func TestATenantIsToldItsOwnKeys(t *testing.T) {
 	v := storage.Prefix(memory.New(memory.WithFirstRevision(10)), "acme")
 	_, err := v.Commit(t.Context(), []storage.Op{storage.Put(widgetA, nil, 7)})
-	require.EqualError(t, err, `conflict on key "/r/widgets/team/a/": expected revision 7, found absent`)
+	require.EqualError(t, err, `conflict on key "/r/widgets/team/a\x01/": expected revision 7, found absent`)
 
 	_, err = v.Commit(t.Context(), []storage.Op{storage.Put(widgetA, []byte("1"), storage.Any)})
 	require.NoError(t, err)

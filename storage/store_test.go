@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -66,7 +67,7 @@ func TestRule1_ACommitChangesAtMostOneKeyOfAResource(t *testing.T) {
 	_, err := s.Commit(t.Context(), []storage.Op{storage.Put(widgetA, nil, storage.Any), storage.Put(widgetB, nil, storage.Any)})
 	require.ErrorIs(t, err, storage.ErrInvalid)
 	require.ErrorContains(t, err, `"/r/widgets/"`)
-	require.ErrorContains(t, err, widgetA)
+	require.ErrorContains(t, err, strconv.Quote(widgetA))
 	_, err = s.Get(t.Context(), widgetA)
 	require.ErrorIs(t, err, storage.ErrNotFound)
 
@@ -154,7 +155,7 @@ func TestAConflictIsReachedAndNamesItsKey(t *testing.T) {
 	var got *storage.ConflictError
 	require.ErrorAs(t, err, &got)
 	require.Same(t, conflict, got)
-	require.EqualError(t, err, `storage: commit "/r/gadgets/team/a/": conflict on key "/r/gadgets/team/a/": expected revision 5, found revision 9`)
+	require.EqualError(t, err, `storage: commit "/r/gadgets/team/a\x01/": conflict on key "/r/gadgets/team/a\x01/": expected revision 5, found revision 9`)
 }
 
 func TestErrorTexts(t *testing.T) {

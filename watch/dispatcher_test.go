@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -541,7 +542,7 @@ func TestABrokenRecordStopsItsKind(t *testing.T) {
 			var failed *watch.DecodeError
 			require.ErrorAs(t, err, &failed)
 			require.Equal(t, watch.DecodeError{StorageName: "widgets", Key: key, Revision: bad, Err: errBroken}, *failed)
-			require.ErrorContains(t, err, key)
+			require.ErrorContains(t, err, strconv.Quote(key))
 			require.NotContains(t, err.Error(), "secret")
 		}
 		check(w.cache.WaitFor(t.Context(), bad))

@@ -92,7 +92,7 @@ func TestWritingAnEntryAllocatesNothing(t *testing.T) {
 func TestEntryRemembersWhatItWasMadeOf(t *testing.T) {
 	o := widget{Namespace: "ns", Name: "n", Labels: map[string]string{"b": "2", "a": "1"}, Color: "red"}
 	e := entryAt(t, o, 5)
-	require.Equal(t, "/r/widgets/ns/n/", e.Key())
+	require.Equal(t, "/r/widgets/ns/n\x01/", e.Key())
 	require.Equal(t, storage.Revision(5), e.Revision())
 	require.Equal(t, "n", e.Facts().Name)
 	require.Equal(t, meta.LabelSet{{Key: "a", Value: "1"}, {Key: "b", Value: "2"}}, e.Facts().Labels)
@@ -116,9 +116,9 @@ func TestFilterKeyPrefix(t *testing.T) {
 		{watch.Filter{}, "/r/widgets/"},
 		{watch.Filter{Name: "n"}, "/r/widgets/"},
 		{watch.Filter{Namespace: "ns"}, "/r/widgets/ns/"},
-		{watch.Filter{Namespace: "ns", Name: "n"}, "/r/widgets/ns/n/"},
+		{watch.Filter{Namespace: "ns", Name: "n"}, "/r/widgets/ns/n\x01/"},
 		{watch.Filter{Fields: fields(t, "metadata.namespace=ns")}, "/r/widgets/ns/"},
-		{watch.Filter{Namespace: "ns", Fields: fields(t, "metadata.name=n")}, "/r/widgets/ns/n/"},
+		{watch.Filter{Namespace: "ns", Fields: fields(t, "metadata.name=n")}, "/r/widgets/ns/n\x01/"},
 		{watch.Filter{Fields: fields(t, "metadata.name!=n,metadata.namespace!=ns")}, "/r/widgets/"},
 		{watch.Filter{Fields: fields(t, "metadata.namespace=")}, "/r/widgets/"},
 	} {

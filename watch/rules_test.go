@@ -615,9 +615,9 @@ func TestRule19_AnIdleDay(t *testing.T) {
 
 // Errors name what they are about and keep the facts within reach.
 func TestErrorsKeepTheirFacts(t *testing.T) {
-	err := error(&watch.DecodeError{StorageName: "widgets", Key: "/r/widgets/a/n/", Revision: 7, Err: errBroken})
+	err := error(&watch.DecodeError{StorageName: "widgets", Key: "/r/widgets/a/n\x01/", Revision: 7, Err: errBroken})
 	require.ErrorIs(t, err, errBroken)
-	for _, fact := range []string{"widgets", "/r/widgets/a/n/", "7", errBroken.Error()} {
+	for _, fact := range []string{"widgets", `"/r/widgets/a/n\x01/"`, "7", errBroken.Error()} {
 		require.Contains(t, err.Error(), fact)
 	}
 	require.NotErrorIs(t, watch.ErrGone, watch.ErrEnded)

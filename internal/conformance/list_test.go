@@ -25,10 +25,10 @@ import (
 // walk lists a collection to its end, page by page if the query has a limit, and returns the names and the pages.
 func (s *server) walk(path, query string) (names []string, pages []*answer) {
 	s.t.Helper()
-	limit := ""
+	rest := ""
 	for parameter := range strings.SplitSeq(query, "&") {
-		if strings.HasPrefix(parameter, "limit=") {
-			limit = parameter + "&"
+		if parameter != "" && !strings.HasPrefix(parameter, "resourceVersion") { // the token brings its own
+			rest += parameter + "&"
 		}
 	}
 	page := s.get(path + "?" + query)
@@ -38,7 +38,7 @@ func (s *server) walk(path, query string) (names []string, pages []*answer) {
 		if page.next() == "" {
 			return names, pages
 		}
-		page = s.get(path + "?" + limit + "continue=" + page.next())
+		page = s.get(path + "?" + rest + "continue=" + page.next())
 	}
 }
 

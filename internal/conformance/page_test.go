@@ -224,7 +224,7 @@ func TestPAGE_08_TheFormOfATokenAndTheTokenOfA410(t *testing.T) {
 		token := openToken(t, page.next())
 		require.Equal(t, "meta.k8s.io/v1", token["v"])
 		require.InDelta(t, number(t, page.version()), token["rv"], 0)
-		require.Equal(t, "default/w001/\x00", token["start"], "the key behind the resource's own prefix, and a NUL")
+		require.Equal(t, "default/w001\x00", token["start"], "the key behind the resource's own prefix, as in Kubernetes")
 		s.age()
 		s.delete(widgetPath + "/w002")
 		s.widget("w0035", "")
