@@ -13,6 +13,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/kindwright/kindwright/admission"
+	"github.com/kindwright/kindwright/apply"
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/storage"
@@ -148,7 +149,7 @@ func (e *Engine) Install(ctx context.Context, resources ...*Resource) error {
 		if err := r.complete(); err != nil {
 			return err
 		}
-		added = append(added, &Served{Resource: r, stale: &staleKeys{}, forms: e.forms})
+		added = append(added, &Served{Resource: r, stale: &staleKeys{}, ownership: &ownership{}, forms: e.forms})
 	}
 	next, err := e.set.Load().with(added...)
 	if err != nil {
@@ -157,13 +158,17 @@ func (e *Engine) Install(ctx context.Context, resources ...*Resource) error {
 	if err := next.link(added); err != nil {
 		return err
 	}
+	rules, err := next.ownership()
+	if err != nil {
+		return err
+	}
 	for i, s := range added {
 		if err := e.load(ctx, s); err != nil {
 			e.unload(added[:i])
 			return fmt.Errorf("load %s: %w", s.Resource.GroupResource(), err)
 		}
 	}
-	e.set.Store(next)
+	e.publish(next, rules)
 	return nil
 }
 
@@ -176,8 +181,20 @@ func (e *Engine) Remove(gone ...meta.GroupResource) {
 	if len(out) == 0 {
 		return
 	}
-	e.set.Store(next)
+	rules, err := next.ownership()
+	if err != nil {
+		e.cfg.Logger.Error(err, "the rules of field ownership stay as they were") // they are a part of rules that were made before
+	}
+	e.publish(next, rules)
 	e.unload(out)
+}
+
+// publish makes a set the one that is served, with the rules of ownership that go with it.
+func (e *Engine) publish(next *Set, rules map[*Served]*apply.Fields) {
+	for s, fields := range rules {
+		s.ownership.fields.Store(fields)
+	}
+	e.set.Store(next)
 }
 
 func (e *Engine) load(ctx context.Context, s *Served) error {
@@ -264,6 +281,13 @@ func (e *Engine) Validate(resources ...*Resource) error {
 		}
 		added = append(added, &Served{Resource: r})
 	}
-	_, err := e.set.Load().with(added...)
+	next, err := e.set.Load().with(added...)
+	if err != nil {
+		return err
+	}
+	if err := next.link(added); err != nil {
+		return err
+	}
+	_, err = next.ownership()
 	return err
 }

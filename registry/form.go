@@ -75,8 +75,8 @@ func convertTyped[A, B any](convert func(*A) (*B, error)) func(Tree) (Tree, erro
 	}
 }
 
-// apply converts one object and gives it the kind of its new form.
-func apply(convert func(Tree) (Tree, error), to *Resource, t Tree) (Tree, error) {
+// convertTo converts one object and gives it the kind of its new form.
+func convertTo(convert func(Tree) (Tree, error), to *Resource, t Tree) (Tree, error) {
 	out, err := convert(t)
 	if err != nil {
 		return nil, err
@@ -95,7 +95,7 @@ func (r *Resource) fromStored(t Tree) (Tree, error) {
 	if r.Stored == nil || t == nil {
 		return t, nil
 	}
-	out, err := apply(r.Stored.From, r, t)
+	out, err := convertTo(r.Stored.From, r, t)
 	if err != nil {
 		return nil, status.Internal(fmt.Errorf("convert %s from the stored form: %w", r.GroupResource(), err))
 	}
@@ -107,7 +107,7 @@ func (r *Resource) toStored(t Tree) (Tree, error) {
 	if r.Stored == nil {
 		return t, nil
 	}
-	out, err := apply(r.Stored.To, r.Stored.Resource, t)
+	out, err := convertTo(r.Stored.To, r.Stored.Resource, t)
 	if err != nil {
 		return nil, status.Internal(fmt.Errorf("convert %s to the stored form: %w", r.GroupResource(), err))
 	}

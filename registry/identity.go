@@ -10,7 +10,7 @@ import (
 )
 
 // serverFields are the members of metadata that only the server sets (META-17, B14).
-var serverFields = [...]string{"uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation", "managedFields"}
+var serverFields = [...]string{"uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"}
 
 // identify makes the object say what the URL says, or refuses it where they differ, and gives the fields that belong to
 // the server their stored values.

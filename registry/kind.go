@@ -116,7 +116,7 @@ func (k Kind[T]) describe() (*Resource, error) {
 	}
 	if _, has := schema.Lookup("status"); has && !k.NoStatus {
 		r.Subresources = append([]Subresource{StatusSubresource()}, r.Subresources...)
-		r.Reset = ResetStatus
+		r.Reset, r.ResetFields = ResetStatus, [][]string{{"status"}}
 	}
 	return r, nil
 }

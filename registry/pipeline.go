@@ -23,6 +23,7 @@ func writeSteps() []step {
 		{"identity", identify},       // kind, name and namespace agree with the URL; system fields are the system's
 		{"conform", conform},         // unknown fields reported and dropped, values in canonical form, defaults filled in
 		{"reset", reset},             // fields that this path may not change are as stored
+		{"manage", manage},           // who owns which fields, counted from what the requester sent (SSA-12)
 		{"namespace", gate},          // creation only: the namespace exists and is not ending, now and at the commit
 		{"mutate", mutate},           // mutating admission; nothing it adds counts as sent by the requester
 		{"name", generateName},       // creation only: after admission, which may have set the name (ADM-08)
@@ -89,6 +90,9 @@ func commit(ctx context.Context, w *write) error {
 		return w.pretend(ctx)
 	}
 	rev, err := w.engine.store(ctx, w.served, append(w.checks, op), change)
+	if errors.Is(err, storage.ErrTooLarge) && !w.remove && w.disown() {
+		return commit(ctx, w) // who owns what is of less worth than what is there
+	}
 	if err != nil {
 		return w.engine.commitError(ctx, w, err)
 	}

@@ -1,6 +1,8 @@
 package registry
 
 import (
+	"context"
+
 	"github.com/kindwright/kindwright/internal/patch"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/storage"
@@ -26,8 +28,9 @@ const (
 
 // WriteOptions are the options that creates, updates and patches share.
 type WriteOptions struct {
-	DryRun          bool // everything runs, nothing is stored (DRY-01)
-	FieldManager    string
+	DryRun          bool   // everything runs, nothing is stored (DRY-01)
+	FieldManager    string // who writes, for the managed fields; "" counts as "unknown"
+	Force           bool   // apply: take over the fields of other managers (SSA-04)
 	FieldValidation FieldValidation
 }
 
@@ -39,12 +42,16 @@ const (
 	JSONPatch           = patch.JSONPatch           // RFC 6902 (PATCH-06)
 	MergePatch          = patch.MergePatch          // RFC 7386 (PATCH-08)
 	StrategicMergePatch = patch.StrategicMergePatch // of Kubernetes (PATCH-09)
+	ApplyPatch          = patch.ApplyPatch          // server-side apply (PATCH-05)
 )
 
 // PatchRequest is the body of a patch and what kind it is.
 type PatchRequest struct {
 	Type PatchType
 	Body []byte
+
+	// MayCreate, if not nil, is asked before an apply creates an object; its error refuses that.
+	MayCreate func(context.Context) error
 }
 
 // ListRequest selects objects and the version at which they are read (area LIST).

@@ -86,6 +86,10 @@ type Subresource struct {
 	// Merge returns what is stored when the client sends sent through this subresource while old is stored. It keeps
 	// from old whatever the subresource does not own.
 	Merge func(old, sent Tree) Tree
+
+	// Fields are the paths of what Merge takes from the client, such as {"status"}: nobody becomes the manager of other fields
+	// through this subresource (SSA-31). None means all fields.
+	Fields [][]string
 }
 
 // Resource describes one kind as the engine serves it. It is a plain description, made by Kind.Resource or by hand and
@@ -123,6 +127,10 @@ type Resource struct {
 	// Reset returns what is stored when the client sends sent on the main path: it takes back what only subresources
 	// may change. old is nil on create. Nil keeps what was sent.
 	Reset func(old, sent Tree) Tree
+
+	// ResetFields are the paths of what Reset takes back, such as {"status"}: nobody becomes their manager on the main path
+	// (SSA-31).
+	ResetFields [][]string
 
 	// Stored, when set, makes the resource another served form of objects that are stored in the form of another resource.
 	Stored *Conversion
@@ -180,7 +188,10 @@ func (r *Resource) Verbs() []string {
 
 // Patches returns the kinds of patches that are taken (PATCH-05 to PATCH-10).
 func (r *Resource) Patches() []patch.Type {
-	types := []patch.Type{patch.JSONPatch, patch.MergePatch}
+	if r.Virtual != nil {
+		return nil
+	}
+	types := []patch.Type{patch.ApplyPatch, patch.JSONPatch, patch.MergePatch}
 	if r.StrategicMerge {
 		types = append(types, patch.StrategicMergePatch)
 	}
@@ -200,9 +211,10 @@ func (r *Resource) Subresource(name string) (*Subresource, bool) {
 // StatusSubresource is the usual `status`: it owns the field status and nothing else (UPDATE-11, Z4).
 func StatusSubresource() Subresource {
 	return Subresource{
-		Name:  "status",
-		Verbs: []string{"get", "patch", "update"},
-		Merge: func(old, sent Tree) Tree { return keep(old, sent, "status") },
+		Name:   "status",
+		Verbs:  []string{"get", "patch", "update"},
+		Merge:  func(old, sent Tree) Tree { return keep(old, sent, "status") },
+		Fields: [][]string{{"status"}},
 	}
 }
 

@@ -20,9 +20,10 @@ type Served struct {
 
 	expiry *expiry // nil for resources whose objects live until they are deleted
 
-	base  *Served    // the stored form; nil when this is it
-	stale *staleKeys // shared by all forms
-	forms *forms     // shared by all of an engine
+	base      *Served    // the stored form; nil when this is it
+	stale     *staleKeys // shared by all forms
+	ownership *ownership // likewise
+	forms     *forms     // shared by all of an engine
 }
 
 // Set is the resources of a server at one moment: an immutable snapshot. A request takes one and uses it throughout,
@@ -86,7 +87,7 @@ func (s *Set) link(added []*Served) error {
 		if i < 0 {
 			return fmt.Errorf("kind %s (%s): the resource it is a form of is not served", a.Resource.Names.Kind, a.Resource.APIVersion())
 		}
-		a.base, a.stale = s.ordered[i], s.ordered[i].stale
+		a.base, a.stale, a.ownership = s.ordered[i], s.ordered[i].stale, s.ordered[i].ownership
 	}
 	slices.SortStableFunc(added, func(a, b *Served) int { return cmp.Compare(boolInt(a.base != nil), boolInt(b.base != nil)) })
 	return nil

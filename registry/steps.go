@@ -205,6 +205,7 @@ func mutate(ctx context.Context, w *write) error {
 		return status.Internal(fmt.Errorf("an admission plugin changed %s of %s", path, w.resource().GroupResource()))
 	}
 	w.object, _ = w.resource().Schema.Prune(t)
+	w.keepOwnership(ctx, sent)
 	return w.settle(ctx)
 }
 
@@ -268,7 +269,8 @@ func skipUnchanged(_ context.Context, w *write) error {
 		return nil
 	}
 	body := w.old.Body()
-	if len(encoded) == len(body.Prefix)+len(body.Suffix) && bytes.HasPrefix(encoded, body.Prefix) && bytes.HasSuffix(encoded, body.Suffix) {
+	same := len(encoded) == len(body.Prefix)+len(body.Suffix) && bytes.HasPrefix(encoded, body.Prefix) && bytes.HasSuffix(encoded, body.Suffix)
+	if same || w.sameButTimes() {
 		w.result = &Result{Entry: w.old}
 	}
 	return nil

@@ -54,23 +54,28 @@ func (e *Engine) Update(ctx context.Context, t Target, body []byte, o WriteOptio
 }
 
 // Patch changes an object by a patch, which is applied to the newest state until the store accepts the outcome: writers of
-// different fields never see a conflict (PATCH-16). A resourceVersion in the patch makes it conditional (PATCH-04).
+// different fields never see a conflict (PATCH-16). A resourceVersion in the patch makes it conditional (PATCH-04). A
+// server-side apply creates an object that is absent (PATCH-02).
 func (e *Engine) Patch(ctx context.Context, t Target, p PatchRequest, o WriteOptions) (*Result, error) {
 	base, err := e.writeTo(ctx, t, "patch", o)
 	if err != nil {
 		return nil, err
 	}
-	if types := base.resource().Patches(); !slices.Contains(types, p.Type) {
-		names := make([]string, len(types))
-		for i, t := range types {
-			names[i] = string(t)
-		}
-		return nil, status.UnsupportedMediaType(names)
+	if err := base.resource().takes(p.Type); err != nil {
+		return nil, err
 	}
-	base.patching = true
+	base.patching, base.applying = true, p.Type == patch.ApplyPatch
+	base.mayCreate = base.applying && base.sub == nil
 	base.compute = func(w *write) (Tree, error) {
+		if w.creating() && p.MayCreate != nil {
+			if err := p.MayCreate(ctx); err != nil {
+				return nil, err
+			}
+		}
 		o := patch.Options{Kind: w.resource().GroupKind(), Name: w.target.Name, Duplicates: w.duplicate}
 		switch p.Type {
+		case patch.ApplyPatch:
+			return w.apply(ctx, p.Body)
 		case patch.JSONPatch:
 			return patch.JSON(w.oldTree, p.Body, o)
 		case patch.StrategicMergePatch:

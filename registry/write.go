@@ -41,6 +41,7 @@ type write struct {
 
 	mayCreate, mayUpdate bool // what this call may do to the store
 	patching             bool // compute applies a patch
+	applying             bool // that patch is a server-side apply
 	attempt              *int // generated names tried so far, over all tries
 
 	key     string

@@ -1,8 +1,12 @@
 package rest
 
 import (
+	"cmp"
 	"context"
 	"net/http"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/negotiate"
@@ -32,16 +36,12 @@ func (c *call) update() error {
 	if err := c.info.Query.ValidateUpdate(); err != nil {
 		return err
 	}
-	var mayCreate func(context.Context) error
-	if c.opts.MayCreate != nil {
-		mayCreate = func(ctx context.Context) error { return c.opts.MayCreate(ctx, c.info) }
-	}
 	return c.write(http.StatusOK, func(ctx context.Context) (*registry.Result, error) {
 		body, err := c.body(c.served.Resource.Protobuf)
 		if err != nil {
 			return nil, err
 		}
-		return c.engine.Update(ctx, c.target, body, c.writeOptions(), mayCreate)
+		return c.engine.Update(ctx, c.target, body, c.writeOptions(), c.mayCreate())
 	})
 }
 
@@ -53,18 +53,42 @@ func (c *call) patch() error {
 	if err != nil {
 		return err
 	}
-	if c.info.Query.Force != nil { // SSA-30
+	if c.info.Query.Force != nil && kind != patch.ApplyPatch { // SSA-30
 		return status.Invalid(meta.GroupKind{Group: "meta." + c.engine.GroupDomain(), Kind: "PatchOptions"}, "", []status.FieldError{
 			{Type: meta.CauseFieldValueForbidden, Field: "force", Detail: "may not be specified for non-apply patch"},
 		})
 	}
+	if c.info.Query.FieldManager == "" && kind == patch.ApplyPatch { // SSA-02
+		return status.Invalid(meta.GroupKind{Group: "meta." + c.engine.GroupDomain(), Kind: "PatchOptions"}, "", []status.FieldError{
+			{Type: meta.CauseFieldValueRequired, Field: "fieldManager", Detail: "is required for apply patch"},
+		})
+	}
 	return c.write(http.StatusOK, func(ctx context.Context) (*registry.Result, error) {
 		body, err := negotiate.ReadRaw(c.w, c.r, negotiate.MaxBodyBytes)
+		if err == nil && kind == patch.ApplyPatch {
+			body, err = appliedJSON(body)
+		}
 		if err != nil {
 			return nil, err
 		}
-		return c.engine.Patch(ctx, c.target, registry.PatchRequest{Type: kind, Body: body}, c.writeOptions())
+		return c.engine.Patch(ctx, c.target, registry.PatchRequest{Type: kind, Body: body, MayCreate: c.mayCreate()}, c.writeOptions())
 	})
+}
+
+// mayCreate asks whether the requester may create what a PUT or an apply finds absent (UPDATE-10); nil asks nobody.
+func (c *call) mayCreate() func(context.Context) error {
+	if c.opts.MayCreate == nil {
+		return nil
+	}
+	return func(ctx context.Context) error { return c.opts.MayCreate(ctx, c.info) }
+}
+
+// appliedJSON returns the body of an apply, YAML or JSON whatever its type says (PATCH-05), as JSON.
+func appliedJSON(body []byte) ([]byte, error) {
+	if json.Valid(body) == nil {
+		return body, nil
+	}
+	return negotiate.FromYAML(body, negotiate.MaxBodyBytes)
 }
 
 // write agrees on the form of the answer before anything is changed, so that nobody is told 406 about a change that
@@ -100,9 +124,22 @@ func (c *call) writeOptions() registry.WriteOptions {
 	q := &c.info.Query
 	return registry.WriteOptions{
 		DryRun:          q.IsDryRun(),
-		FieldManager:    q.FieldManager,
+		FieldManager:    cmp.Or(q.FieldManager, managerOf(c.r.UserAgent())),
+		Force:           q.Force != nil && *q.Force,
 		FieldValidation: registry.FieldValidation(q.FieldValidation),
 	}
+}
+
+// managerOf is the field manager of a client that names none: what its User-Agent says before the first slash (SSA-23).
+func managerOf(userAgent string) string {
+	name, _, _ := strings.Cut(userAgent, "/")
+	var b strings.Builder
+	for _, r := range name {
+		if unicode.IsPrint(r) && r != utf8.RuneError && b.Len()+utf8.RuneLen(r) <= request.MaxFieldManagerBytes {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
 }
 
 func (c *call) delete() error {

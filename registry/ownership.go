@@ -1,0 +1,190 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"github.com/kindwright/kindwright/apply"
+	"github.com/kindwright/kindwright/internal/patch"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/status"
+)
+
+// ownership holds the rules of who owns which fields of stored objects. It is shared by all forms in which these are served,
+// and its rules are made anew when a form comes or goes.
+type ownership struct{ fields atomic.Pointer[apply.Fields] }
+
+// ownership returns the rules for every stored resource of a set.
+func (s *Set) ownership() (map[*Served]*apply.Fields, error) {
+	out := make(map[*Served]*apply.Fields, len(s.ordered))
+	for _, b := range s.ordered {
+		if b.base != nil || b.Resource.Virtual != nil {
+			continue
+		}
+		var forms []*Resource
+		for _, form := range s.ordered {
+			if form == b || form.base == b {
+				forms = append(forms, form.Resource)
+			}
+		}
+		fields, err := fieldsOf(forms)
+		if err != nil {
+			return nil, fmt.Errorf("kind %s (%s): %w", b.Resource.Names.Kind, b.Resource.APIVersion(), err)
+		}
+		out[b] = fields
+	}
+	return out, nil
+}
+
+func fieldsOf(forms []*Resource) (*apply.Fields, error) {
+	byVersion := make(map[string]*Resource, len(forms))
+	versions := make([]apply.Version, 0, len(forms))
+	for _, r := range forms {
+		byVersion[r.APIVersion()] = r
+		versions = append(versions, apply.Version{APIVersion: r.APIVersion(), Schema: r.Schema, Reach: r.reach()})
+	}
+	return apply.New(versions, func(t map[string]any, version string) (map[string]any, error) {
+		from, to := byVersion[text(t, "apiVersion")], byVersion[version]
+		if from == nil || to == nil {
+			return nil, fmt.Errorf("there is no conversion from %q to %q", text(t, "apiVersion"), version)
+		}
+		stored, err := from.toStored(t)
+		if err != nil {
+			return nil, err
+		}
+		return to.fromStored(stored)
+	})
+}
+
+// reach says which fields can be owned through which path (SSA-31).
+func (r *Resource) reach() map[string]apply.Reach {
+	out := map[string]apply.Reach{"": {Except: paths(r.ResetFields)}}
+	for _, s := range r.Subresources {
+		out[s.Name] = apply.Reach{Only: paths(s.Fields)}
+	}
+	return out
+}
+
+func paths(fields [][]string) []apply.Path {
+	out := make([]apply.Path, len(fields))
+	for i, f := range fields {
+		out[i] = f
+	}
+	return out
+}
+
+func (w *write) ownershipRequest(t Tree) apply.Request {
+	return apply.Request{
+		Live: w.oldTree, New: t,
+		Manager: w.opts.FieldManager, APIVersion: w.resource().APIVersion(), Subresource: w.target.Subresource,
+		Time: meta.NewTime(w.engine.cfg.Now()), Force: w.opts.Force,
+	}
+}
+
+// manage notes who owns the fields that a create, an update or a patch wrote (SSA-12). An apply has done so when it merged.
+// It comes after reset, so that nobody owns what the path cannot change, and before admission, so that nothing which that
+// adds counts as sent by the requester (design rule 20).
+func manage(_ context.Context, w *write) error {
+	if w.applying {
+		return nil
+	}
+	t, err := w.served.ownership.fields.Load().Update(w.ownershipRequest(w.object))
+	if t == nil {
+		return err
+	}
+	if err != nil { // the write goes on without: who owns what is of less worth than what is there
+		w.engine.cfg.Logger.Error(err, "managed fields could not be worked out", "resource", w.resource().GroupResource().String(), "name", w.name())
+	}
+	w.object = t
+	return nil
+}
+
+// apply computes what a server-side apply makes of the stored object (PATCH-02). The configuration is pruned first, with
+// the complaints that the mode of field validation asks for, and never defaulted: what is in it is what the manager owns.
+func (w *write) apply(ctx context.Context, body []byte) (Tree, error) {
+	config, err := w.decodeBody(body)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.checkApplied(config); err != nil {
+		return nil, err
+	}
+	pruned, unknown := w.resource().Schema.Prune(config)
+	for _, path := range unknown {
+		w.complain("unknown", path)
+	}
+	if err := w.answerComplaints(ctx); err != nil {
+		return nil, err
+	}
+	w.complaints = nil // said once
+	r := w.resource()
+	canonical, problems := r.Schema.Canonical(pruned)
+	if len(problems) > 0 {
+		return nil, status.Invalid(r.GroupKind(), w.name(), problems)
+	}
+	return w.served.ownership.fields.Load().Apply(w.ownershipRequest(canonical))
+}
+
+// checkApplied refuses a configuration that does not say what it is, or says something else than the URL (SSA-27).
+func (w *write) checkApplied(config Tree) error {
+	r := w.resource()
+	if text(config, "apiVersion") != r.APIVersion() || text(config, "kind") != r.Names.Kind {
+		return status.BadRequest("an applied configuration must have apiVersion %q and kind %q, not %s and %s",
+			r.APIVersion(), r.Names.Kind, word(config["apiVersion"]), word(config["kind"]))
+	}
+	if at(config, "metadata", "managedFields") != nil {
+		return status.BadRequest("metadata.managedFields must be nil")
+	}
+	if !w.creating() {
+		return nil
+	}
+	if uid := text(config, "metadata", "uid"); uid != "" {
+		return w.conflict(fmt.Sprintf("uid mismatch: the provided object specified uid %s, and no existing object was found", uid))
+	}
+	if version := text(config, "metadata", "resourceVersion"); version != "" && version != "0" {
+		return w.conflict(fmt.Sprintf("the provided object specified resourceVersion %s, and no existing object was found", version))
+	}
+	return nil
+}
+
+// keepOwnership takes back what admission made of the managed fields if it cannot be read any more (SSA-29).
+func (w *write) keepOwnership(ctx context.Context, sent Tree) {
+	if err := apply.Check(w.object); err != nil {
+		Warn(ctx, ".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated mutating admission controller; please fix your requests: "+err.Error())
+		w.object = keep(w.object, sent, "metadata", "managedFields")
+	}
+}
+
+// disown takes the managed fields from an object that the store finds too large with them. It reports false where there is
+// nothing to take.
+func (w *write) disown() bool {
+	t := without(w.storedObject, "metadata", "managedFields")
+	encoded, err := encode(t)
+	if err != nil || len(encoded) == len(w.encoded) {
+		return false
+	}
+	w.storedObject, w.encoded = t, encoded
+	return true
+}
+
+// sameButTimes tells whether storing an object would change nothing but times in its managed fields, which is no change
+// (SSA-28, design rule 8).
+func (w *write) sameButTimes() bool {
+	return at(w.storedObject, "metadata", "managedFields") != nil &&
+		apply.EqualButTimes(without(w.storedTree, "metadata", "resourceVersion"), without(w.storedObject, "metadata", "resourceVersion"))
+}
+
+// takes tells whether a kind of patch can be sent to a resource; if not, the error lists those that can.
+func (r *Resource) takes(t patch.Type) error {
+	types := r.Patches()
+	if slices.Contains(types, t) {
+		return nil
+	}
+	names := make([]string, len(types))
+	for i, t := range types {
+		names[i] = string(t)
+	}
+	return status.UnsupportedMediaType(names)
+}
