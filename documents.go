@@ -12,15 +12,33 @@ import (
 )
 
 // documents describes the present set of resources for discovery and OpenAPI.
-func (s *Server) documents() (generation uint64, groups []discovery.Group, docs func(group, version string) ([]byte, error)) {
+func (s *Server) documents() (generation uint64, groups []discovery.Group, schemas discovery.Schemas) {
 	set := s.engine.Set()
 	d := s.described.Load()
 	if d == nil || d.generation != set.Generation() {
 		d = &described{set.Generation(), groupsOf(set)}
 		s.described.Store(d)
 	}
-	return d.generation, d.groups, func(group, version string) ([]byte, error) {
-		return openapiOf(set, group, version, s.engine.GroupDomain(), s.cfg.http.prefix)
+	return d.generation, d.groups, discovery.Schemas{
+		V3: func(group, version string) ([]byte, error) {
+			doc := openapiOf(set, group, version)
+			if len(doc.Kinds) == 0 {
+				return nil, fmt.Errorf("no resources in %s", meta.GroupVersion{Group: group, Version: version})
+			}
+			return doc.JSON()
+		},
+		V2: func(protobuf bool) ([]byte, error) {
+			swagger := openapi.Swagger{Version: s.cfg.http.version.GitVersion}
+			for _, g := range d.groups {
+				for _, v := range g.Versions {
+					swagger.Documents = append(swagger.Documents, openapiOf(set, g.Name, v.Name))
+				}
+			}
+			if protobuf {
+				return swagger.Protobuf()
+			}
+			return swagger.JSON()
+		},
 	}
 }
 
@@ -60,8 +78,8 @@ func resourceOf(r *registry.Resource) discovery.Resource {
 	return out
 }
 
-// openapiOf makes the OpenAPI document of one group version.
-func openapiOf(set *registry.Set, group, version, domain, prefix string) ([]byte, error) {
+// openapiOf describes one group version.
+func openapiOf(set *registry.Set, group, version string) openapi.Document {
 	doc := openapi.Document{Group: group, Version: version}
 	for _, served := range set.All() {
 		r := served.Resource
@@ -71,6 +89,7 @@ func openapiOf(set *registry.Set, group, version, domain, prefix string) ([]byte
 		kind := openapi.KindDoc{
 			Kind: r.Names.Kind, ListKind: r.Names.ListKind, Plural: r.Names.Plural, Namespaced: !r.ClusterScoped,
 			Verbs: r.Verbs(), Schema: r.Schema, Description: r.Description,
+			Protobuf: r.Protobuf != nil, Strategic: r.Protobuf != nil, // as package rest has it
 		}
 		for _, sub := range r.Subresources {
 			kind.Subresources = append(kind.Subresources, openapi.SubresourceDoc{
@@ -79,8 +98,5 @@ func openapiOf(set *registry.Set, group, version, domain, prefix string) ([]byte
 		}
 		doc.Kinds = append(doc.Kinds, kind)
 	}
-	if len(doc.Kinds) == 0 {
-		return nil, fmt.Errorf("no resources in %s", meta.GroupVersion{Group: group, Version: version})
-	}
-	return doc.JSON()
+	return doc
 }

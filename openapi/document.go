@@ -27,6 +27,8 @@ type KindDoc struct {
 	Verbs                  []string // of discovery: get, list, watch, create, update, patch, delete, deletecollection
 	Schema                 *Schema
 	Description            string // empty means the schema's
+	Protobuf               bool   // the objects are read and written as protobuf too
+	Strategic              bool   // strategic merge patches are accepted
 	Subresources           []SubresourceDoc
 }
 
@@ -47,17 +49,9 @@ func (d Document) JSON() ([]byte, error) {
 	if d.Version == "" {
 		return nil, errors.New("openapi: a document needs a version")
 	}
-	p := publisher{doc: d, schemas: map[string]any{}, paths: map[string]any{}}
-	for _, shared := range sharedSchemas() {
-		p.component(shared.name, shared.schema, shared.kinds...)
-	}
-	p.component(metaPackage+"DeleteOptions", deleteOptions(), meta.GroupVersionKind{Version: "v1", Kind: "DeleteOptions"},
-		meta.GroupVersionKind{Group: d.Group, Version: d.Version, Kind: "DeleteOptions"})
-	p.discovery()
-	for _, k := range d.Kinds {
-		if err := p.kind(k); err != nil {
-			return nil, fmt.Errorf("openapi: kind %q of %s: %w", k.Kind, d.groupVersion(), err)
-		}
+	p := newPublisher(d)
+	if err := p.publish(d); err != nil {
+		return nil, err
 	}
 	return json.AppendTree(nil, map[string]any{
 		"openapi":    "3.0.0",
@@ -65,6 +59,35 @@ func (d Document) JSON() ([]byte, error) {
 		"paths":      p.paths,
 		"components": map[string]any{"schemas": p.schemas},
 	})
+}
+
+// newPublisher returns one that has published what all kinds of some documents share.
+func newPublisher(docs ...Document) *publisher {
+	p := &publisher{schemas: map[string]any{}, paths: map[string]any{}}
+	for _, shared := range sharedSchemas() {
+		p.component(shared.name, shared.schema, shared.kinds...)
+	}
+	// Each kind once: clients refuse a schema that two claim to be of one kind.
+	kinds := []meta.GroupVersionKind{{Version: "v1", Kind: "DeleteOptions"}}
+	for _, d := range docs {
+		if gvk := d.groupVersion().WithKind("DeleteOptions"); !slices.Contains(kinds, gvk) {
+			kinds = append(kinds, gvk)
+		}
+	}
+	p.component(metaPackage+"DeleteOptions", deleteOptions(), kinds...)
+	return p
+}
+
+// publish adds the kinds of a document.
+func (p *publisher) publish(d Document) error {
+	p.doc = d
+	p.discovery()
+	for _, k := range d.Kinds {
+		if err := p.kind(k); err != nil {
+			return fmt.Errorf("openapi: kind %q of %s: %w", k.Kind, d.groupVersion(), err)
+		}
+	}
+	return nil
 }
 
 func (d Document) groupVersion() meta.GroupVersion {

@@ -27,13 +27,41 @@ type operation struct {
 	answer                          map[string]any
 	codes                           []string
 	stream                          bool
+	protobuf                        bool // the kind has that form
+	patches                         []string
 }
 
-var (
-	readTypes   = []string{"application/json", "application/yaml"}
-	patchTypes  = []string{"application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json"}
-	streamTypes = []string{"application/json;stream=watch"}
-)
+const protobufType = "application/vnd.kubernetes.protobuf"
+
+// bodyTypes are the media types of objects.
+func (o *operation) bodyTypes() []string {
+	types := []string{"application/json", "application/yaml"}
+	if o.protobuf {
+		types = append(types, protobufType)
+	}
+	return types
+}
+
+// answerTypes are those of the answer, which may be a stream.
+func (o *operation) answerTypes() []string {
+	types := o.bodyTypes()
+	if o.stream {
+		types = append(types, "application/json;stream=watch")
+		if o.protobuf {
+			types = append(types, protobufType+";stream=watch")
+		}
+	}
+	return types
+}
+
+// patchTypes are the media types of patches of the kind.
+func (r *resource) patchTypes() []string {
+	types := []string{"application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json"}
+	if r.kind.Strategic {
+		types = append(types, "application/strategic-merge-patch+json")
+	}
+	return types
+}
 
 func (p *publisher) discovery() {
 	p.add(p.groupVersion(""), nil, operation{
@@ -162,7 +190,7 @@ func (r *resource) instance(path string, parameters []string, suffix string, ver
 		{method: "put", action: "put", id: "replace", description: "replace " + of, parameters: writeParameters, body: object, codes: []string{"200", "201"}},
 		{
 			method: "patch", action: "patch", id: "patch", description: "change parts of " + of, parameters: patchParameters,
-			body: reference(metaPackage + "Patch"), codes: []string{"200", "201"},
+			body: reference(metaPackage + "Patch"), codes: []string{"200", "201"}, patches: r.patchTypes(),
 		},
 	} {
 		verb := map[string]string{"get": "get", "put": "update", "patch": "patch"}[o.method]
@@ -172,6 +200,12 @@ func (r *resource) instance(path string, parameters []string, suffix string, ver
 		o.id, o.gvk, o.answer = r.id(o.id, "", suffix), &gvk, object
 		r.add(path, parameters, o)
 	}
+}
+
+// add puts an operation on the kind at a path.
+func (r *resource) add(path string, parameters []string, o operation) {
+	o.protobuf = r.kind.Protobuf
+	r.publisher.add(path, parameters, o)
 }
 
 // add puts an operation at a path; parameters are those of all operations there.
@@ -207,9 +241,9 @@ func (p *publisher) operation(o operation) map[string]any {
 		out[gvkKey] = gvkExtension(*o.gvk)
 	}
 	if o.body != nil {
-		types := readTypes
-		if o.method == "patch" {
-			types = patchTypes
+		types := o.patches
+		if types == nil {
+			types = o.bodyTypes()
 		}
 		body := map[string]any{"content": content(types, o.body)}
 		if !o.optionalBody {
@@ -217,13 +251,9 @@ func (p *publisher) operation(o operation) map[string]any {
 		}
 		out["requestBody"] = body
 	}
-	types := readTypes
-	if o.stream {
-		types = slices.Concat(readTypes, streamTypes)
-	}
 	responses := map[string]any{"401": map[string]any{"description": "Unauthorized"}}
 	for _, code := range o.codes {
-		responses[code] = map[string]any{"description": codeTexts[code], "content": content(types, o.answer)}
+		responses[code] = map[string]any{"description": codeTexts[code], "content": content(o.answerTypes(), o.answer)}
 	}
 	out["responses"] = responses
 	return out

@@ -59,7 +59,7 @@ func documents(group, version string) ([]byte, error) {
 
 func handler() *Handler {
 	return &Handler{
-		Source: func() (uint64, []Group, func(string, string) ([]byte, error)) { return 1, shop(), documents },
+		Source: func() (uint64, []Group, Schemas) { return 1, shop(), Schemas{V3: documents} },
 		Now:    func() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) },
 	}
 }
@@ -95,7 +95,7 @@ func TestDISC_01_CoreVersions(t *testing.T) {
 	require.Equal(t, "application/json", w.Header().Get("Content-Type"))
 
 	h = handler()
-	h.Source = func() (uint64, []Group, func(string, string) ([]byte, error)) { return 1, nil, nil }
+	h.Source = func() (uint64, []Group, Schemas) { return 1, nil, Schemas{} }
 	require.JSONEq(t, `{"kind":"APIVersions","versions":[],"serverAddressByClientCIDRs":[]}`, ask(t, h, "GET /api").Body.String(), "without a core group")
 }
 
@@ -242,7 +242,7 @@ func TestDISC_08_EntityTags(t *testing.T) {
 func TestDISC_09_TypesComeAndGo(t *testing.T) {
 	h := handler()
 	generation, groups := uint64(1), shop()
-	h.Source = func() (uint64, []Group, func(string, string) ([]byte, error)) { return generation, groups, documents }
+	h.Source = func() (uint64, []Group, Schemas) { return generation, groups, Schemas{V3: documents} }
 	before := ask(t, h, "GET /apis", "Accept", clientGo).Header().Get("Etag")
 	paths := []string{"/apis", "/", "/openapi/v3"}
 	for _, path := range paths {
@@ -266,11 +266,11 @@ func TestDocumentsAreBuiltOncePerGeneration(t *testing.T) {
 	var built atomic.Int32
 	var generation atomic.Uint64
 	h := handler()
-	h.Source = func() (uint64, []Group, func(string, string) ([]byte, error)) {
-		return generation.Load(), shop(), func(group, version string) ([]byte, error) {
+	h.Source = func() (uint64, []Group, Schemas) {
+		return generation.Load(), shop(), Schemas{V3: func(group, version string) ([]byte, error) {
 			built.Add(1)
 			return documents(group, version)
-		}
+		}}
 	}
 	for want := range int32(3) {
 		generation.Add(1)
@@ -374,8 +374,8 @@ func TestFailures(t *testing.T) {
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/api", nil))
 	require.Equal(t, http.StatusInternalServerError, w.Code, "nobody parsed the request")
 
-	h.Source = func() (uint64, []Group, func(string, string) ([]byte, error)) {
-		return 1, []Group{{Name: "\xff"}}, documents
+	h.Source = func() (uint64, []Group, Schemas) {
+		return 1, []Group{{Name: "\xff"}}, Schemas{V3: documents}
 	}
 	require.Equal(t, http.StatusInternalServerError, ask(t, h, "GET /api").Code)
 }

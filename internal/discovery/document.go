@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/internal/negotiate"
 	"github.com/kindwright/kindwright/meta"
 )
 
@@ -31,6 +32,13 @@ func encode(v any) (*document, error) {
 	return newDocument(body), nil
 }
 
+// Schemas builds the OpenAPI documents of one generation. Each is built at most once, when it is first asked for. A nil
+// function means that there are no such documents.
+type Schemas struct {
+	V3 func(group, version string) ([]byte, error) // the document of a group version
+	V2 func(protobuf bool) ([]byte, error)         // the document of everything, as JSON or protobuf
+}
+
 // catalog is all documents of one generation. It is immutable, but for the documents that are built when they are first
 // asked for.
 type catalog struct {
@@ -39,10 +47,11 @@ type catalog struct {
 	aggregated map[string]*document                 // by path: /api and /apis
 	schemas    map[string]func() (*document, error) // OpenAPI, by name: api/v1, apis/example.dev/v1
 	index      func() (*document, error)            // of the OpenAPI documents
+	swagger    func(negotiate.MediaType) (*document, error)
 }
 
 // build makes the documents of a set of groups.
-func (h *Handler) build(generation uint64, groups []Group, docs func(group, version string) ([]byte, error)) (*catalog, error) {
+func (h *Handler) build(generation uint64, groups []Group, docs Schemas) (*catalog, error) {
 	c := &catalog{generation: generation, plain: map[string]*document{}, aggregated: map[string]*document{}, schemas: map[string]func() (*document, error){}}
 	groups = sorted(groups)
 	core, named := split(groups)
@@ -60,18 +69,22 @@ func (h *Handler) build(generation uint64, groups []Group, docs func(group, vers
 		for _, v := range g.Versions {
 			name := documentName(g.Name, v.Name)
 			plain["/"+name] = resourceList(g.Name, v)
-			if docs != nil {
-				c.schemas[name] = sync.OnceValues(func() (*document, error) {
-					body, err := docs(g.Name, v.Name)
-					if err != nil {
-						return nil, err
-					}
-					return newDocument(body), nil
-				})
+			if docs.V3 != nil {
+				c.schemas[name] = once(func() ([]byte, error) { return docs.V3(g.Name, v.Name) })
 			}
 		}
 	}
-	plain["/"] = h.rootPaths(plain, c.schemas)
+	if docs.V2 != nil {
+		inJSON := once(func() ([]byte, error) { return docs.V2(false) })
+		inProtobuf := once(func() ([]byte, error) { return docs.V2(true) })
+		c.swagger = func(form negotiate.MediaType) (*document, error) {
+			if form == negotiate.Swagger {
+				return inProtobuf()
+			}
+			return inJSON()
+		}
+	}
+	plain["/"] = h.rootPaths(plain, c)
 	for path, v := range plain {
 		d, err := encode(v)
 		if err != nil {
@@ -86,10 +99,21 @@ func (h *Handler) build(generation uint64, groups []Group, docs func(group, vers
 		}
 		c.aggregated[path] = d
 	}
-	if docs != nil {
+	if docs.V3 != nil {
 		c.index = sync.OnceValues(func() (*document, error) { return h.buildIndex(c.schemas) })
 	}
 	return c, nil
+}
+
+// once makes a document when it is first asked for, and never again.
+func once(build func() ([]byte, error)) func() (*document, error) {
+	return sync.OnceValues(func() (*document, error) {
+		body, err := build()
+		if err != nil {
+			return nil, err
+		}
+		return newDocument(body), nil
+	})
 }
 
 // documentName is the path of a group version without its first slash, which is also the name of its OpenAPI document.
@@ -146,15 +170,18 @@ func (h *Handler) addresses() []meta.ServerAddressByClientCIDR {
 }
 
 // rootPaths lists what the server answers, below its prefix.
-func (h *Handler) rootPaths(plain map[string]any, schemas map[string]func() (*document, error)) meta.RootPaths {
+func (h *Handler) rootPaths(plain map[string]any, c *catalog) meta.RootPaths {
 	paths := slices.Clone(h.Paths)
 	for path := range plain {
 		paths = append(paths, path)
 	}
-	if len(schemas) > 0 {
+	if c.swagger != nil {
+		paths = append(paths, swaggerPath)
+	}
+	if len(c.schemas) > 0 {
 		paths = append(paths, schemaRoot)
 	}
-	for name := range schemas {
+	for name := range c.schemas {
 		paths = append(paths, schemaRoot+"/"+name)
 	}
 	for i := range paths {
@@ -163,6 +190,9 @@ func (h *Handler) rootPaths(plain map[string]any, schemas map[string]func() (*do
 	slices.Sort(paths)
 	return meta.RootPaths{Paths: slices.Compact(paths)}
 }
+
+// swaggerPath is the path of the OpenAPI document of everything.
+const swaggerPath = "/openapi/v2"
 
 // schemaRoot is the path of the index of OpenAPI documents.
 const schemaRoot = "/openapi/v3"

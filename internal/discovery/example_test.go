@@ -16,7 +16,7 @@ func Example() {
 		GVK: meta.GroupVersionKind{Group: "example.dev", Version: "v1", Kind: "Widget"}, Plural: "widgets", Singular: "widget", Namespaced: true, Verbs: []string{"get", "list"},
 	}}}}}}
 	h := &discovery.Handler{
-		Source: func() (uint64, []discovery.Group, func(string, string) ([]byte, error)) { return 1, groups, nil },
+		Source: func() (uint64, []discovery.Group, discovery.Schemas) { return 1, groups, discovery.Schemas{} },
 	}
 	ask := func(path, accept string) {
 		r := httptest.NewRequest(http.MethodGet, path, nil)

@@ -24,6 +24,7 @@ import (
 //	/apis/{group}                       one group
 //	/api/{version}                      the resources of a version,
 //	/apis/{group}/{version}             and of one in a named group
+//	/openapi/v2                         one OpenAPI document of everything, as JSON or protobuf
 //	/openapi/v3                         the index of OpenAPI documents
 //	/openapi/v3/apis/{group}/{version}  one of them
 //
@@ -31,10 +32,10 @@ import (
 //
 // Documents change only with the generation of the source, so that all of them change at once (DISC-09).
 type Handler struct {
-	// Source returns what there is now: groups, and a function that builds the OpenAPI document of a version, which is
-	// called once per generation, or nil if there are none. It is called for each request and must be cheap. The
-	// generation must change, and grow, whenever the rest changes. What it returns must not be changed afterwards.
-	Source func() (generation uint64, groups []Group, docs func(group, version string) ([]byte, error))
+	// Source returns what there is now: groups, and what builds their OpenAPI documents. It is called for each request and
+	// must be cheap. The generation must change, and grow, whenever the rest changes. What it returns must not be changed
+	// afterwards.
+	Source func() (generation uint64, groups []Group, schemas Schemas)
 
 	// GroupDomain ends the name of the group apidiscovery. Empty means [request.DefaultGroupDomain].
 	GroupDomain string
@@ -67,7 +68,7 @@ type Handler struct {
 
 // catalog returns the documents of the present generation, or of a later one if there is one by now.
 func (h *Handler) catalog() (*catalog, error) {
-	generation, groups, docs := h.Source()
+	generation, groups, schemas := h.Source()
 	if c := h.current.Load(); c != nil && c.generation >= generation {
 		return c, nil
 	}
@@ -76,7 +77,7 @@ func (h *Handler) catalog() (*catalog, error) {
 	if c := h.current.Load(); c != nil && c.generation >= generation {
 		return c, nil
 	}
-	c, err := h.build(generation, groups, docs)
+	c, err := h.build(generation, groups, schemas)
 	if err != nil {
 		return nil, err
 	}
@@ -119,6 +120,9 @@ func (h *Handler) answer(c *catalog, path string) func(http.ResponseWriter, *htt
 			return h.writeDiscovery(w, r, d, c.aggregated[path])
 		}
 	}
+	if path == swaggerPath && c.swagger != nil {
+		return func(w http.ResponseWriter, r *http.Request) error { return h.writeSwagger(w, r, c.swagger) }
+	}
 	if path == schemaRoot && c.index != nil {
 		return func(w http.ResponseWriter, r *http.Request) error { return h.writeIndex(w, r, c.index) }
 	}
@@ -139,6 +143,20 @@ func (h *Handler) writeDiscovery(w http.ResponseWriter, r *http.Request, plain, 
 	if form.As == negotiate.APIGroupDiscoveryList {
 		d = aggregated
 		w.Header().Set("Cache-Control", "public") // it is the same for everyone; the entity tag tells whether it still is
+	}
+	return h.write(w, r, form, d)
+}
+
+// writeSwagger answers with the OpenAPI document of everything. It is the same for everyone who may ask, and the entity tag
+// tells whether it still is.
+func (h *Handler) writeSwagger(w http.ResponseWriter, r *http.Request, swagger func(negotiate.MediaType) (*document, error)) error {
+	form, err := negotiate.Negotiate(r, negotiate.Offer{JSONOnly: true, Swagger: true})
+	if err != nil {
+		return err
+	}
+	d, err := swagger(form.MediaType)
+	if err != nil {
+		return status.Internal(err)
 	}
 	return h.write(w, r, form, d)
 }

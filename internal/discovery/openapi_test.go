@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -96,7 +97,7 @@ func TestOAPI_DocumentThatCannotBeBuilt(t *testing.T) {
 
 func TestOAPI_WithoutDocuments(t *testing.T) {
 	h := handler()
-	h.Source = func() (uint64, []Group, func(string, string) ([]byte, error)) { return 1, shop(), nil }
+	h.Source = func() (uint64, []Group, Schemas) { return 1, shop(), Schemas{} }
 	require.Equal(t, http.StatusNotFound, ask(t, h, "GET /openapi/v3").Code)
 	require.Equal(t, http.StatusNotFound, ask(t, h, "GET /openapi/v3/api/v1").Code)
 	require.NotContains(t, ask(t, h, "GET /").Body.String(), "openapi")
@@ -107,4 +108,62 @@ func TestOAPI_OddNames(t *testing.T) {
 	for _, path := range []string{"/openapi/v3/api", "/openapi/v3/apis", "/openapi/v3/apis/example.dev", "/openapi/v3/version", "/openapi/v3/" + url.PathEscape("api v1")} {
 		require.Equal(t, http.StatusNotFound, ask(t, handler(), "GET "+path).Code, path)
 	}
+}
+
+func TestOAPI_01_OneDocumentInTwoForms(t *testing.T) {
+	const asked, sent = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf", "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+	built := map[bool]int{}
+	generation := uint64(1)
+	h := handler()
+	h.Source = func() (uint64, []Group, Schemas) {
+		n := generation
+		return n, shop(), Schemas{V3: documents, V2: func(protobuf bool) ([]byte, error) {
+			built[protobuf]++
+			if protobuf {
+				return []byte{0x0a, 0x03, '2', '.', byte('0' + n)}, nil
+			}
+			return []byte(`{"swagger":"2.0"}`), nil
+		}}
+	}
+	require.Contains(t, ask(t, h, "GET /").Body.String(), `"/openapi/v2"`)
+	require.Empty(t, built, "documents wait until they are asked for")
+	tags := map[string]string{}
+	for accept, want := range map[string]string{
+		"": "application/json", "*/*": "application/json", "application/json": "application/json", asked: sent, sent: sent,
+		asked + ", */*": sent, "application/json, " + asked: "application/json", "application/json;q=0.5, " + asked: sent,
+		strings.ToUpper(sent): sent,
+	} {
+		for range 2 {
+			w := ask(t, h, "GET /openapi/v2", "Accept", accept)
+			require.Equal(t, http.StatusOK, w.Code, accept)
+			require.Equal(t, want, w.Header().Get("Content-Type"), accept)
+			require.Equal(t, "Accept", w.Header().Get("Vary"))
+			tags[want] = w.Header().Get("Etag")
+			w = ask(t, h, "GET /openapi/v2", "Accept", accept, "If-None-Match", tags[want])
+			require.Equal(t, http.StatusNotModified, w.Code)
+			require.Empty(t, w.Body.Bytes())
+		}
+	}
+	require.Equal(t, map[bool]int{true: 1, false: 1}, built, "once for each form")
+	require.NotEqual(t, tags["application/json"], tags[sent])
+	for _, accept := range []string{"application/yaml", "application/vnd.kubernetes.protobuf", "application/com.github.proto-openapi.spec.v3@v1.0+protobuf", "text/plain"} {
+		w := ask(t, h, "GET /openapi/v2", "Accept", accept)
+		require.Equal(t, http.StatusNotAcceptable, w.Code, accept)
+		require.Contains(t, w.Body.String(), sent)
+	}
+	require.Equal(t, http.StatusNotAcceptable, ask(t, h, "GET /openapi/v3", "Accept", asked).Code)
+	require.Equal(t, http.StatusMethodNotAllowed, ask(t, h, "POST /openapi/v2").Code)
+
+	generation = 2
+	w := ask(t, h, "GET /openapi/v2", "Accept", asked, "If-None-Match", tags[sent])
+	require.Equal(t, http.StatusOK, w.Code, "another generation, another document")
+	require.Equal(t, "2.2", string(w.Body.Bytes()[2:]))
+
+	require.Equal(t, http.StatusNotFound, ask(t, handler(), "GET /openapi/v2").Code, "where there is none")
+	h.Source = func() (uint64, []Group, Schemas) {
+		return 3, shop(), Schemas{V2: func(bool) ([]byte, error) { return nil, errors.New("secret trouble") }}
+	}
+	w = ask(t, h, "GET /openapi/v2")
+	require.Equal(t, http.StatusInternalServerError, w.Code)
+	require.NotContains(t, w.Body.String(), "secret trouble")
 }

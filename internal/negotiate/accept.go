@@ -72,7 +72,7 @@ func trim(s string) string { return strings.Trim(s, " \t") }
 func parseRange(s string) (m mediaRange, ok bool) {
 	full, parameters := cut(s, ';')
 	m.typ, m.subtype, ok = strings.Cut(full, "/")
-	if !ok || !token(m.typ) || !token(m.subtype) || m.typ == "*" && m.subtype != "*" {
+	if !ok || !token(m.typ) || !token(m.subtype) && m.subtype != swaggerAsked || m.typ == "*" && m.subtype != "*" {
 		return m, false
 	}
 	m.weight = weightUnit

@@ -18,6 +18,13 @@ const (
 	JSON MediaType = iota
 	YAML
 	Protobuf // of kinds whose Go type says how; client-go's typed clients ask for it first
+	Swagger  // OpenAPI v2 as protobuf (OAPI-01); client-go asks for nothing else
+)
+
+// The names of Swagger: the one in answers, and the one that clients ask for, which is no well-formed media type.
+const (
+	swaggerSent  = "com.github.proto-openapi.spec.v2.v1.0+protobuf"
+	swaggerAsked = "com.github.proto-openapi.spec.v2@v1.0+protobuf"
 )
 
 // String returns the media type as headers name it.
@@ -27,6 +34,8 @@ func (m MediaType) String() string {
 		return "application/yaml"
 	case Protobuf:
 		return "application/" + kubernetesProtobuf
+	case Swagger:
+		return "application/" + swaggerSent
 	}
 	return "application/json"
 }
@@ -129,6 +138,9 @@ type Offer struct {
 
 	// JSONOnly takes YAML off the offer.
 	JSONOnly bool
+
+	// Swagger offers the document as OpenAPI v2 in protobuf.
+	Swagger bool
 
 	anyForm bool // whatever is asked for, the answer is a Status: an error
 }
@@ -247,6 +259,8 @@ func (o *Offer) mediaType(m *mediaRange, excluded [2]bool) (MediaType, bool) {
 		return YAML, yaml
 	case strings.EqualFold(m.typ, "application") && o.callsProtobuf(m.subtype):
 		return Protobuf, o.Protobuf || o.Metadata
+	case o.Swagger && (m.is("application", swaggerAsked) || m.is("application", swaggerSent)):
+		return Swagger, true
 	case m.subtype == "*" && (m.typ == "*" || strings.EqualFold(m.typ, "application")):
 		if excluded[JSON] {
 			return YAML, yaml && !excluded[YAML]
@@ -305,6 +319,8 @@ func (o *Offer) mediaTypes() []string {
 		types = append(types, Result{MediaType: Protobuf, Stream: true}.ContentType())
 	case o.Protobuf:
 		types = append(types, Protobuf.String())
+	case o.Swagger:
+		types = append(types, Swagger.String())
 	}
 	return types
 }
@@ -313,7 +329,8 @@ func (o *Offer) mediaTypes() []string {
 func pretty(r *http.Request, asked bool) bool {
 	info := request.From(r.Context())
 	if info == nil {
-		info = &request.Info{} // an answer to a request that did not parse
+		info = &request.Info{} // an answer to a request that did not parse, save for this
+		info.Query.Pretty = request.PrettyParameter(r.URL.RawQuery)
 	}
 	return asked && info.Query.Pretty == nil || info.Pretty(r.UserAgent())
 }

@@ -1,0 +1,132 @@
+package openapi_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/internal/protowire"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/openapi"
+)
+
+func swagger(t testing.TB) openapi.Swagger {
+	s, errs := openapi.FromTree(tree(t, structural))
+	require.Empty(t, errs)
+	one := document(widget(t))
+	one.Kinds[0].Strategic, one.Kinds[0].Protobuf = true, true
+	return openapi.Swagger{Version: "v1.2.3", Documents: []openapi.Document{
+		one,
+		{Group: "example.dev", Version: "v2", Kinds: []openapi.KindDoc{{Kind: "Widget", Plural: "widgets", Verbs: allVerbs, Schema: s}}},
+		{Version: "v1", Kinds: []openapi.KindDoc{{Kind: "Question", Plural: "questions", Verbs: []string{"create"}, Schema: s}}},
+	}}
+}
+
+// TestOAPI_01_Golden shows a whole document to whoever reads a change of it.
+func TestOAPI_01_Golden(t *testing.T) {
+	got, err := swagger(t).JSON()
+	require.NoError(t, err)
+	again, err := swagger(t).JSON()
+	require.NoError(t, err)
+	require.Equal(t, string(got), string(again), "the same bytes every time: they are hashed")
+	const path = "testdata/swagger.json"
+	pretty, err := json.Indent(nil, got)
+	require.NoError(t, err)
+	if *update {
+		require.NoError(t, os.WriteFile(path, append(pretty, '\n'), 0o644))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, string(want), string(pretty)+"\n", "run with -update if this is meant")
+}
+
+func TestOAPI_01_SwaggerSaysWhatClientsRead(t *testing.T) {
+	data, err := swagger(t).JSON()
+	require.NoError(t, err)
+	all := tree(t, string(data))
+	definitions := all["definitions"].(map[string]any)
+	require.Equal(t, map[string]any{"title": "kindwright", "version": "v1.2.3"}, all["info"])
+	for _, part := range strings.Split(string(data), `"$ref":"`)[1:] {
+		ref, _, _ := strings.Cut(part, `"`)
+		name, ok := strings.CutPrefix(ref, "#/definitions/")
+		require.True(t, ok, ref)
+		require.Contains(t, definitions, name)
+	}
+	for _, word := range []string{`"anyOf"`, `"oneOf"`, `"allOf"`, `"not"`, `"nullable"`, `"deprecated"`, `"requestBody"`, `"content"`} {
+		require.NotContains(t, string(data), word, "v2 has no such thing")
+	}
+	spec := at(definitions, "dev.example.v2.Widget", "properties", "spec", "properties")
+	require.Equal(t, []any{"port", "protocol"}, at(spec, "ports", "x-kubernetes-list-map-keys"))
+	require.Equal(t, "map", at(spec, "ports", "x-kubernetes-list-type"))
+	require.Equal(t, "atomic", at(spec, "labels", "x-kubernetes-map-type"))
+	require.Equal(t, true, at(spec, "free", "x-kubernetes-preserve-unknown-fields"))
+	require.Equal(t, true, at(spec, "object", "x-kubernetes-embedded-resource"))
+	require.Equal(t, map[string]any{"type": "string", "format": "int-or-string", "x-kubernetes-int-or-string": true}, at(spec, "target"))
+	require.Equal(t, true, at(spec, "size", "exclusiveMaximum"))
+	metadata := at(definitions, "dev.example.v2.Widget", "properties", "metadata")
+	require.Equal(t, "#/definitions/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta", at(metadata, "$ref"))
+	owners := at(definitions, "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta", "properties", "ownerReferences")
+	require.Equal(t, "merge", at(owners, "x-kubernetes-patch-strategy"))
+	require.Equal(t, "uid", at(owners, "x-kubernetes-patch-merge-key"))
+
+	patch := at(all, "paths", "/apis/example.dev/v1/namespaces/{namespace}/widgets/{name}", "patch")
+	require.Equal(t, map[string]any{"group": "example.dev", "version": "v1", "kind": "Widget"}, at(patch, "x-kubernetes-group-version-kind"))
+	require.Equal(t, "patch", at(patch, "x-kubernetes-action"))
+	require.Equal(t, []any{
+		"application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json",
+	}, at(patch, "consumes"))
+	require.Equal(t, []any{"application/json", "application/vnd.kubernetes.protobuf", "application/yaml"}, at(patch, "produces"))
+	names := map[any]any{}
+	for _, p := range at(patch, "parameters").([]any) {
+		names[at(p, "name")] = at(p, "in")
+	}
+	require.Equal(t, map[any]any{"dryRun": "query", "fieldManager": "query", "fieldValidation": "query", "force": "query", "body": "body"}, names)
+
+	// No two schemas claim one kind, which clients refuse; DeleteOptions is of every group version.
+	seen := map[meta.GroupVersionKind]string{}
+	for name, definition := range definitions {
+		kinds, _ := at(definition, "x-kubernetes-group-version-kind").([]any)
+		for _, k := range kinds {
+			gvk := meta.GroupVersionKind{Group: at(k, "group").(string), Version: at(k, "version").(string), Kind: at(k, "kind").(string)}
+			require.Empty(t, seen[gvk], "%v of %s", gvk, name)
+			seen[gvk] = name
+		}
+	}
+	for _, group := range []string{"", "example.dev"} {
+		require.NotEmpty(t, seen[meta.GroupVersionKind{Group: group, Version: "v1", Kind: "DeleteOptions"}])
+	}
+}
+
+func at(v any, path ...string) any {
+	for _, name := range path {
+		object, _ := v.(map[string]any)
+		v = object[name]
+	}
+	return v
+}
+
+// What gnostic makes of the message is tested with gnostic itself, in internal/interop; here, that it is a message.
+func TestOAPI_01_SwaggerAsProtobuf(t *testing.T) {
+	got, err := swagger(t).Protobuf()
+	require.NoError(t, err)
+	again, err := swagger(t).Protobuf()
+	require.NoError(t, err)
+	require.Equal(t, got, again)
+	numbers := []int32{}
+	for rest := got; len(rest) > 0; {
+		var field protowire.Field
+		field, rest, err = protowire.Next(rest)
+		require.NoError(t, err)
+		numbers = append(numbers, field.Number)
+	}
+	require.Equal(t, []int32{1, 2, 8, 9}, numbers)
+
+	bad := openapi.Swagger{Documents: []openapi.Document{{Version: "v1", Kinds: []openapi.KindDoc{{Kind: "Widget"}}}}}
+	_, err = bad.JSON()
+	require.ErrorContains(t, err, "needs Kind and Plural")
+	_, err = bad.Protobuf()
+	require.Error(t, err)
+}
