@@ -3,6 +3,7 @@ package apply
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"sigs.k8s.io/structured-merge-diff/v4/fieldpath"
 	"sigs.k8s.io/structured-merge-diff/v4/merge"
@@ -148,6 +149,7 @@ func (a *application) merge(config *typed.TypedValue, force bool) (map[string]an
 			delete(sets, id)
 		}
 	}
+	_, pruned := sets[id]
 	out, sets, err := a.fields.updater(a.request.Subresource).Apply(a.version.stored(a.live), config, name, sets, id, force)
 	if err != nil {
 		return nil, nil, err
@@ -156,5 +158,59 @@ func (a *application) merge(config *typed.TypedValue, force bool) (map[string]an
 	if !ok {
 		return nil, nil, errors.New("nothing is left of the object")
 	}
+	if pruned {
+		merged = a.tidy(merged)
+	}
 	return merged, sets, nil
+}
+
+// tidy drops the nulls that structured-merge-diff leaves where it removed all that a map or a list held. Where the object
+// held nulls before, only the schema can tell which are meant.
+func (a *application) tidy(merged map[string]any) map[string]any {
+	if hasNull(a.live) || hasNull(a.config) {
+		canonical, _ := a.version.schema.Canonical(merged)
+		return canonical
+	}
+	if !hasNull(merged) {
+		return merged
+	}
+	out, _ := withoutNulls(merged).(map[string]any)
+	return out
+}
+
+func hasNull(v any) bool {
+	switch v := v.(type) {
+	case nil:
+		return true
+	case map[string]any:
+		for _, child := range v {
+			if hasNull(child) {
+				return true
+			}
+		}
+	case []any:
+		return slices.ContainsFunc(v, hasNull)
+	}
+	return false
+}
+
+// withoutNulls returns a copy of a value without the fields that are null.
+func withoutNulls(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for name, child := range v {
+			if child != nil {
+				out[name] = withoutNulls(child)
+			}
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, child := range v {
+			out[i] = withoutNulls(child)
+		}
+		return out
+	}
+	return v
 }

@@ -124,6 +124,14 @@ func readEntry(tree map[string]any) (entry, error) {
 	return e, nil
 }
 
+// forget lets every entry be written anew.
+func (m *managers) forget() {
+	for id, e := range m.entries {
+		e.tree = nil
+		m.entries[id] = e
+	}
+}
+
 // own makes the fields of an owner what set says, or removes the owner when that is nothing.
 func (m *managers) own(o owner, set *fieldpath.Set) {
 	id := o.id()

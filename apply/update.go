@@ -5,6 +5,7 @@ import (
 
 	"sigs.k8s.io/structured-merge-diff/v4/fieldpath"
 
+	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/status"
 )
 
@@ -55,17 +56,20 @@ func (f *Fields) version(name string) (*version, error) {
 	return nil, status.Internal(fmt.Errorf("the kind is not served in version %s", quoted(name)))
 }
 
-// ownersBefore returns who owns what before an update, and the entries that say so.
+// ownersBefore returns who owns what before an update, and the entries that say so. What a client made of the entries is
+// written anew.
 func (f *Fields) ownersBefore(r Request, reset bool) (*managers, []any) {
 	if reset {
 		return newManagers(1), nil
 	}
-	if sent, _ := entriesOf(r.New); r.Subresource == "" && len(sent) > 0 {
+	stored, _ := entriesOf(r.Live)
+	sent, _ := entriesOf(r.New)
+	if r.Subresource == "" && len(sent) > 0 && !json.Equal(sent, stored) {
 		if m, err := readManagers(sent); err == nil {
-			return m, sent
+			m.forget()
+			return m, nil
 		}
 	}
-	stored, _ := entriesOf(r.Live)
 	m, err := readManagers(stored)
 	if err != nil {
 		return newManagers(1), nil
