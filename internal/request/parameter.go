@@ -193,6 +193,21 @@ func flag(field func(*Query) **bool) func(*Query, string) error {
 	}
 }
 
+// PrettyParameter returns the parameter pretty of a raw query, nil when it is absent or the query cannot be read. It is for
+// answers that say why a request could not be parsed; others find the parameter in [Query.Pretty].
+func PrettyParameter(raw string) *bool {
+	values, err := parseQuery(raw)
+	if err != nil {
+		return nil
+	}
+	value, err := single(values, "pretty")
+	if err != nil || value == nil {
+		return nil
+	}
+	pretty := boolean(*value)
+	return &pretty
+}
+
 // integer reads a decimal number in its only form: no plus sign, no leading zeros, no blanks (security vector W4).
 func integer(name, v string) (int64, error) {
 	n, err := strconv.ParseInt(v, 10, 64)
