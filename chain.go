@@ -75,25 +75,23 @@ const maxAuditID = 64
 // every answer has.
 func (s *Server) withAuditID(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		id := r.Header.Get("Audit-ID")
+		id := r.Header.Get("Audit-Id")
 		if id == "" || len(id) > maxAuditID || !isToken(id) {
 			id = s.newID()
 		}
-		h := w.Header()
-		h.Set("Audit-Id", id)
-		h.Set("Cache-Control", "no-cache, private")
-		h.Set("X-Content-Type-Options", "nosniff")
-		ctx, _ := negotiate.WithWarnings(r.Context())
-		next.ServeHTTP(&response{ResponseWriter: w}, r.WithContext(ctx))
+		res := &response{ResponseWriter: w, common: [...]string{id, "no-cache, private", "nosniff"}}
+		h, v := w.Header(), res.common[:]
+		h["Audit-Id"], h["Cache-Control"], h["X-Content-Type-Options"] = v[0:1:1], v[1:2:2], v[2:3:3]
+		next.ServeHTTP(res, r)
 	})
 }
 
 func (s *Server) newID() string {
-	var b [16]byte
-	if _, err := s.random.Read(b[:]); err != nil {
+	b := make([]byte, 16, 48)
+	if _, err := s.random.Read(b); err != nil {
 		return "unknown"
 	}
-	return hex.EncodeToString(b[:])
+	return string(hex.AppendEncode(b, b)[16:])
 }
 
 func isToken(s string) bool {
@@ -108,7 +106,8 @@ func isToken(s string) bool {
 // response remembers whether the answer has begun. It is the one wrapper around the connection's own writer.
 type response struct {
 	http.ResponseWriter
-	begun bool
+	begun  bool
+	common [3]string // the values of the headers that every answer has
 }
 
 // WriteHeader notes the beginning of the answer.
@@ -173,7 +172,7 @@ func (s *Server) withParsing(next http.Handler) http.Handler {
 			negotiate.WriteError(w, r, err)
 			return
 		}
-		next.ServeHTTP(w, r.WithContext(request.With(r.Context(), info)))
+		next.ServeHTTP(w, r.WithContext(negotiate.WithRequest(r.Context(), info)))
 	})
 }
 
@@ -212,8 +211,8 @@ func (s *Server) withDeadline(next http.Handler) http.Handler {
 		if t := info.Query.TimeoutSeconds; t != nil {
 			limit = min(limit, time.Duration(*t)*time.Second)
 		}
-		ctx, cancel := context.WithTimeout(r.Context(), limit)
-		defer cancel()
+		ctx := &deadlineContext{Context: r.Context(), at: time.Now().Add(limit)}
+		defer ctx.end()
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
 }

@@ -3,6 +3,7 @@ package authn
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/textproto"
 	"slices"
@@ -62,13 +63,14 @@ func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 		m.refuse(w, r, unauthorized())
 		return
 	}
-	if impersonates, user := impersonation(r.Header); impersonates {
+	header, impersonates, user := withoutCredentials(r.Header)
+	if impersonates {
 		m.log.V(1).Info("request refused: impersonation is not offered", "user", u.Name)
 		m.refuse(w, r, impersonationRefused(user))
 		return
 	}
 	clean := r.WithContext(WithUser(r.Context(), u))
-	clean.Header = withoutCredentials(r.Header)
+	clean.Header = header
 	next.ServeHTTP(w, clean)
 }
 
@@ -90,7 +92,7 @@ func (m *middleware) authenticate(r *http.Request) (User, error) {
 	}
 	if !u.IsAnonymous() && !u.In(GroupAuthenticated) {
 		// A new slice: the authenticator may hand out the same one for every request.
-		u.Groups = append(slices.Clone(u.Groups), GroupAuthenticated)
+		u.Groups = slices.Concat(u.Groups, []string{GroupAuthenticated})
 	}
 	return u, nil
 }
@@ -101,33 +103,42 @@ const (
 	impersonatePrefix = "Impersonate-"
 )
 
-// impersonation reports whether the request asks to be served as somebody else, and whether it names a user.
-func impersonation(h http.Header) (impersonates, user bool) {
-	for name := range h {
-		name = textproto.CanonicalMIMEHeaderKey(name)
-		impersonates = impersonates || strings.HasPrefix(name, impersonatePrefix)
-		user = user || name == impersonatePrefix+"User"
-	}
-	return impersonates, user
-}
-
-// withoutCredentials returns the headers for handlers. The request that was received keeps its own, since outer
-// handlers still hold it.
-func withoutCredentials(h http.Header) http.Header {
-	out := make(http.Header, len(h))
+// withoutCredentials returns the headers for handlers, and reports whether the request asks to be served as somebody else
+// and whether it names a user for that. The request that was received keeps its headers, since outer handlers still hold it.
+func withoutCredentials(h http.Header) (out http.Header, impersonates, user bool) {
+	out = maps.Clone(h)
 	for name, values := range h {
+		if !suspicious(name) {
+			continue
+		}
 		// net/http made the names canonical; an in-process caller may not have.
 		switch canonical := textproto.CanonicalMIMEHeaderKey(name); {
 		case canonical == "Authorization", strings.HasPrefix(canonical, remotePrefix):
+			delete(out, name)
 		case canonical == "Sec-Websocket-Protocol":
 			if kept := withoutTokens(values); len(kept) > 0 {
 				out[name] = kept
+			} else {
+				delete(out, name)
 			}
-		default:
-			out[name] = values
+		case strings.HasPrefix(canonical, impersonatePrefix):
+			impersonates = true
+			user = user || canonical == impersonatePrefix+"User"
 		}
 	}
-	return out
+	return out, impersonates, user
+}
+
+// suspicious reports whether a header's name has the first letter of one that withoutCredentials knows.
+func suspicious(name string) bool {
+	if name == "" {
+		return false
+	}
+	switch name[0] | 0x20 { // in lower case
+	case 'a', 's', 'i', 'x':
+		return true
+	}
+	return false
 }
 
 // withoutTokens drops the subprotocols that carry a bearer token; the others are still to be negotiated.

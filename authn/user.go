@@ -62,11 +62,28 @@ type userKey struct{}
 // WithUser returns a context that carries who is asking. [Middleware] calls it; in-process callers, who send no
 // credential over a wire, call it themselves (security vector A13).
 func WithUser(ctx context.Context, u User) context.Context {
-	return context.WithValue(ctx, userKey{}, u)
+	return &userContext{Context: ctx, user: u}
 }
 
 // UserFrom returns who is asking. ok is false when nobody authenticated the request: callers must then refuse.
 func UserFrom(ctx context.Context) (u User, ok bool) {
-	u, ok = ctx.Value(userKey{}).(User)
-	return u, ok
+	c, ok := ctx.Value(userKey{}).(*userContext)
+	if !ok {
+		return User{}, false
+	}
+	return c.user, true
+}
+
+// userContext is a context with a user. It is what the key of the user leads to, so that to ask costs no copy on the heap.
+type userContext struct {
+	context.Context
+	user User
+}
+
+// Value returns the context itself for the key of the user, and leaves other keys to the context around it.
+func (c *userContext) Value(key any) any {
+	if _, ok := key.(userKey); ok {
+		return c
+	}
+	return c.Context.Value(key)
 }

@@ -90,6 +90,9 @@ func (e *Entry) Facts() Facts { return e.facts }
 // Size returns about how many bytes of memory the entry holds.
 func (e *Entry) Size() int { return e.size }
 
+// Length returns how many bytes AppendJSON appends.
+func (e *Entry) Length() int { return len(e.body.Prefix) + int(e.spliced) + len(e.body.Suffix) }
+
 // AppendJSON appends the object's JSON, with the entry's revision as resourceVersion.
 func (e *Entry) AppendJSON(dst []byte) []byte {
 	dst = append(dst, e.body.Prefix...)

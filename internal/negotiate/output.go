@@ -58,11 +58,32 @@ func (o *Output) Write(w http.ResponseWriter, r *http.Request, form Result, code
 	return a.Close()
 }
 
+// WriteObject answers r with an object as it is kept, of so many bytes, which writes itself. It is Write without a copy of
+// the object, and tells false, having sent nothing, where it takes more than to copy.
+func (o *Output) WriteObject(w http.ResponseWriter, r *http.Request, form Result, size int, object io.WriterTo) (done bool, err error) {
+	switch {
+	case form.MediaType != JSON || form.As != Object || form.Pretty || size > quickObject:
+		return false, nil
+	case o.Compress && size > o.Threshold && acceptsGzip(r.Header["Accept-Encoding"]):
+		return false, nil
+	}
+	o.begin(w, r, form, http.StatusOK, size)
+	if r.Method == http.MethodHead {
+		return true, nil
+	}
+	_, err = object.WriteTo(w)
+	return true, err
+}
+
+// quickObject is the longest object, in bytes, that writes itself. Longer ones are gathered first: their pieces would leave
+// the buffers of net/http one by one.
+const quickObject = 3 << 10
+
 // Start begins an answer to r whose JSON document the caller writes in pieces. Nothing is sent before the first piece
 // leaves the buffers; until then the caller may [Answer.Abort] and write an error instead. It is not for streams of events,
 // which begin with [Begin] and are never held back.
 func (o *Output) Start(w http.ResponseWriter, r *http.Request, form Result, code int) *Answer {
-	a := &Answer{output: o, w: w, request: r, form: form, code: code, head: r.Method == http.MethodHead}
+	a := &Answer{output: o, w: w, request: r, form: form, code: code, head: r.Method == http.MethodHead, length: -1}
 	a.gzip = o.Compress && !a.head && acceptsGzip(r.Header["Accept-Encoding"])
 	a.text = bodyWriter{a}
 	if form.Pretty {
@@ -82,6 +103,7 @@ type Answer struct {
 	head    bool // no body is sent
 	gzip    bool // the client takes gzip
 	started bool // the header is sent
+	length  int  // of the whole body; negative when it is not known
 
 	text       io.Writer    // takes the JSON document, indents it if need be, and hands it to send
 	held       bytes.Buffer // the whole document for YAML, else what came before the threshold was reached
@@ -224,7 +246,7 @@ func (a *Answer) sendWhole(body []byte) error {
 
 // sendPlain sends a whole body as it is.
 func (a *Answer) sendPlain(body []byte) error {
-	a.w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	a.length = len(body)
 	a.start()
 	_, err := a.w.Write(body)
 	return err
@@ -249,10 +271,23 @@ func (a *Answer) start() {
 		return
 	}
 	a.started = true
-	if a.output.Compress {
-		a.w.Header().Add("Vary", "Accept-Encoding")
+	a.output.begin(a.w, a.request, a.form, a.code, a.length)
+}
+
+// begin sends the header. length is negative when it is not known.
+func (o *Output) begin(w http.ResponseWriter, r *http.Request, form Result, code, length int) {
+	h := w.Header()
+	values := [...]string{form.ContentType(), "Accept-Encoding", ""} // one array for all
+	if vary := h["Vary"]; o.Compress && len(vary) == 0 {
+		h["Vary"] = values[1:2:2]
+	} else if o.Compress {
+		h["Vary"] = append(vary, values[1])
 	}
-	Begin(a.w, a.request, a.form.ContentType(), a.code)
+	if length >= 0 {
+		values[2] = strconv.Itoa(length)
+		h["Content-Length"] = values[2:3:3]
+	}
+	begin(w, r, values[0:1:1], code)
 }
 
 // compressor returns a compressor to w. Its tables are large, so that it is used again and again.
@@ -270,10 +305,16 @@ func (o *Output) compressor(w io.Writer) *gzip.Writer {
 
 // Begin sends the header of an answer to r, with the warnings collected so far.
 func Begin(w http.ResponseWriter, r *http.Request, contentType string, code int) {
+	begin(w, r, []string{contentType}, code)
+}
+
+func begin(w http.ResponseWriter, r *http.Request, contentType []string, code int) {
 	h := w.Header()
 	WarningsFrom(r.Context()).SetHeader(h)
-	h.Set("Content-Type", contentType)
-	h.Set("X-Content-Type-Options", "nosniff")
+	h["Content-Type"] = contentType
+	if v := h["X-Content-Type-Options"]; len(v) != 1 || v[0] != "nosniff" { // as the first link of a server's chain leaves it
+		h.Set("X-Content-Type-Options", "nosniff")
+	}
 	w.WriteHeader(code)
 }
 

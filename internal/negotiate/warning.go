@@ -7,6 +7,8 @@ import (
 	"sync"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/kindwright/kindwright/internal/request"
 )
 
 // The bounds of the warnings of one answer, in characters (ERR-27, X13).
@@ -29,8 +31,31 @@ type warningsKey struct{}
 
 // WithWarnings returns a context whose warnings are collected, and the collection.
 func WithWarnings(ctx context.Context) (context.Context, *Warnings) {
-	w := &Warnings{seen: map[string]bool{}}
+	w := &Warnings{}
 	return context.WithValue(ctx, warningsKey{}, w), w
+}
+
+// WithRequest returns a context with a parsed request and a collection of warnings. It does what [request.With] and
+// [WithWarnings] do, at the cost of one of them, since it is done for every request.
+func WithRequest(ctx context.Context, info *request.Info) context.Context {
+	return &requestContext{Context: ctx, info: info}
+}
+
+type requestContext struct {
+	context.Context
+	info     *request.Info
+	warnings Warnings
+}
+
+// Value returns what belongs to the request itself, and leaves other keys to the context around it.
+func (c *requestContext) Value(key any) any {
+	switch key.(type) {
+	case request.Key:
+		return c.info
+	case warningsKey:
+		return &c.warnings
+	}
+	return c.Context.Value(key)
 }
 
 // WarningsFrom returns the collection of ctx, nil if there is none.
@@ -75,6 +100,9 @@ func (w *Warnings) add(text string) {
 	length := utf8.RuneCountInString(text)
 	if length == 0 || w.seen[text] || w.total+length > maxWarnings {
 		return
+	}
+	if w.seen == nil {
+		w.seen = map[string]bool{}
 	}
 	w.seen[text] = true
 	w.texts = append(w.texts, text)

@@ -63,6 +63,8 @@ type Info struct {
 
 	// Query holds the parameters that apply to Verb.
 	Query Query
+
+	room [8]string // for Segments, so that they need no array of their own
 }
 
 // AuthorizationNamespace is the namespace in which the request is authorized: that of the path, and for a single
@@ -85,16 +87,16 @@ func (i *Info) IsCollection() bool {
 	return i.IsResource && i.Name == ""
 }
 
-// infoKey is the context key of the Info.
-type infoKey struct{}
+// Key is the context key of the Info, for contexts that carry more than it.
+type Key struct{}
 
 // With returns a context that carries the parsed request.
 func With(ctx context.Context, i *Info) context.Context {
-	return context.WithValue(ctx, infoKey{}, i)
+	return context.WithValue(ctx, Key{}, i)
 }
 
 // From returns the parsed request, or nil when nothing was parsed: callers must then refuse.
 func From(ctx context.Context) *Info {
-	i, _ := ctx.Value(infoKey{}).(*Info)
+	i, _ := ctx.Value(Key{}).(*Info)
 	return i
 }

@@ -59,20 +59,23 @@ func (p *Parser) Parse(r *http.Request) (*Info, error) {
 	if !allowed(method) {
 		return nil, status.MethodNotAllowed(meta.GroupResource{}, method)
 	}
-	segments, slash, err := splitPath(r.URL)
+	info := &Info{Query: Query{groupDomain: p.groupDomain}}
+	segments, slash, err := splitPath(r.URL, info.room[:0])
 	if err != nil {
 		return nil, err
 	}
-	segments, ok := cutPrefix(segments, p.prefix)
-	if !ok {
+	var ok bool
+	if info.Segments, ok = cutPrefix(segments, p.prefix); !ok {
 		return nil, status.NotFound(meta.GroupResource{}, "")
 	}
-	raw, err := parseQuery(r.URL.RawQuery)
-	if err != nil {
+	if info.Query.Raw, err = parseQuery(r.URL.RawQuery); err != nil {
 		return nil, err
 	}
-	info := &Info{Segments: segments, Query: Query{Raw: raw, groupDomain: p.groupDomain}}
-	if err := info.setPath(slash); err != nil {
+	info.Path = r.URL.Path // which is the segments, joined
+	if len(p.prefix) > 0 || len(segments) == 0 {
+		info.Path = joined(info.Segments, slash)
+	}
+	if err := info.setShape(slash); err != nil {
 		return nil, err
 	}
 	if err := info.setVerb(method); err != nil {
@@ -106,15 +109,21 @@ func cutPrefix(segments, prefix []string) (rest []string, ok bool) {
 	return segments[len(prefix):], true
 }
 
-// setPath recognises the shape of the path (PATH-01 to PATH-09). slash says that the path ended with one.
-func (i *Info) setPath(slash bool) error {
-	i.Path = "/" + strings.Join(i.Segments, "/")
+// joined is the path of these segments.
+func joined(segments []string, slash bool) string {
+	if slash && len(segments) > 0 {
+		return "/" + strings.Join(segments, "/") + "/"
+	}
+	return "/" + strings.Join(segments, "/")
+}
+
+// setShape recognises the shape of the path (PATH-01 to PATH-09). slash says that the path ended with one.
+func (i *Info) setShape(slash bool) error {
 	underAPI := len(i.Segments) > 0 && (i.Segments[0] == corePrefix || i.Segments[0] == groupPrefix)
 	switch {
 	case slash && underAPI:
 		return status.NotFound(meta.GroupResource{}, "")
-	case slash && len(i.Segments) > 0:
-		i.Path += "/"
+	case slash:
 	case underAPI && i.Segments[0] == corePrefix && len(i.Segments) > 2:
 		i.APIPrefix, i.Version = corePrefix, i.Segments[1]
 		return i.setResource(i.Segments[2:])

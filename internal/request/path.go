@@ -15,13 +15,14 @@ import (
 // paths of other handlers.
 const MaxPathBytes = 8 << 10
 
-// splitPath returns the decoded segments of a path, and whether it ended with a slash. No segment is empty.
+// splitPath returns the decoded segments of a path, in room if they fit, and whether it ended with a slash. No segment is
+// empty.
 //
 // The escaped form is split before anything is decoded (security vector P3). That form is RawPath when net/url found
 // that the plain encoding of Path differs from what was sent, else it is Path, which then holds no encoded slash.
 // URL.EscapedPath would not do: when RawPath holds a byte that should have been escaped, it falls back to encoding
 // Path anew, in which an encoded slash has become a separator.
-func splitPath(u *url.URL) (segments []string, slash bool, err error) {
+func splitPath(u *url.URL, room []string) (segments []string, slash bool, err error) {
 	path, encoded := u.Path, false
 	switch {
 	case u.Opaque != "" || u.User != nil:
@@ -47,7 +48,7 @@ func splitPath(u *url.URL) (segments []string, slash bool, err error) {
 	if rest, slash = strings.CutSuffix(rest, "/"); rest == "" {
 		return nil, false, status.NotFound(meta.GroupResource{}, "")
 	}
-	segments = make([]string, 0, 8)
+	segments = room
 	for segment := range strings.SplitSeq(rest, "/") {
 		if encoded {
 			if segment, err = url.PathUnescape(segment); err != nil {

@@ -2,6 +2,7 @@ package rest
 
 import (
 	"fmt"
+	"net/http"
 	"strconv"
 
 	"github.com/kindwright/kindwright/internal/json"
@@ -69,7 +70,10 @@ func appendBookmark(dst []byte, kind, apiVersion string, rev storage.Revision, e
 
 func (c *call) renderer(form negotiate.Result) renderer {
 	r := c.served.Resource
-	version := "meta." + c.engine.GroupDomain() + "/" + string(form.Version)
+	version := ""
+	if form.As != negotiate.Object {
+		version = form.APIVersion()
+	}
 	switch {
 	case form.MediaType == negotiate.Protobuf && form.As == negotiate.Object:
 		return &protobufs{
@@ -195,6 +199,11 @@ func (f *tables) tail(dst []byte, l *registry.List) ([]byte, error) {
 
 // answerObject sends one stored object.
 func (c *call) answerObject(form negotiate.Result, code int, entry *watch.Entry) error {
+	if code == http.StatusOK {
+		if done, err := c.opts.Output.WriteObject(c.w, c.r, form, entry.Length(), entry); done {
+			return c.send(err)
+		}
+	}
 	document, err := c.renderer(form).object(make([]byte, 0, entry.Size()+64), entry)
 	if err != nil {
 		return status.Internal(fmt.Errorf("write %s: %w", entry.Key(), err))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/negotiate"
+	"github.com/kindwright/kindwright/internal/request"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
@@ -23,9 +24,7 @@ func (c *call) get() error {
 	if err != nil {
 		return err
 	}
-	q := c.info.Query
-	q.ResourceVersionMatch, q.Limit = "", 0 // not defined for a get (GET-07)
-	lr, err := readRequest(&q)
+	lr, err := readRequest(&request.Query{ResourceVersion: c.info.Query.ResourceVersion}) // nothing else is defined for a get (GET-07)
 	if err != nil {
 		return err
 	}
