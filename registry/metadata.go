@@ -108,6 +108,24 @@ func stampMetadata(ctx context.Context, w *write) error {
 	return nil
 }
 
+// withoutEmptyMetadata drops maps and lists of metadata that hold nothing. There, unlike elsewhere, empty is absent: clients
+// that decode metadata into a struct never send them back.
+func withoutEmptyMetadata(t Tree) Tree {
+	for _, field := range [...]string{"labels", "annotations", "finalizers", "ownerReferences"} {
+		switch v := at(t, "metadata", field).(type) {
+		case map[string]any:
+			if v != nil && len(v) == 0 {
+				t = without(t, "metadata", field)
+			}
+		case []any:
+			if v != nil && len(v) == 0 {
+				t = without(t, "metadata", field)
+			}
+		}
+	}
+	return t
+}
+
 func (w *write) stampNew() error {
 	uid, err := newUID(w.engine.cfg.Rand)
 	if err != nil {

@@ -174,3 +174,21 @@ func TestTooLargeWithManagedFields(t *testing.T) {
 	require.Empty(t, managersOf(tree(t, made)))
 	require.Len(t, at(tree(t, made), "metadata", "labels"), 60)
 }
+
+// In metadata, unlike elsewhere, empty is absent, as for clients that decode it into a struct.
+func TestEmptyMetadataIsAbsent(t *testing.T) {
+	e := start(t, memory.New(), nil, widgets())
+	made, err := e.Create(t.Context(), inA, body("w", 1, `,"labels":{},"annotations":{},"finalizers":[],"ownerReferences":[]`), registry.WriteOptions{FieldManager: "maker"})
+	require.NoError(t, err)
+	for _, field := range []string{"labels", "annotations", "finalizers", "ownerReferences"} {
+		require.NotContains(t, at(tree(t, made), "metadata"), field)
+	}
+	for _, p := range []string{`{"metadata":{"labels":{"a":"b"},"finalizers":["a.example/b"]}}`, `{"metadata":{"labels":{"a":null},"finalizers":[]}}`} {
+		_, err = e.Patch(t.Context(), named("w"), registry.PatchRequest{Type: registry.MergePatch, Body: []byte(p)}, registry.WriteOptions{})
+		require.NoError(t, err)
+	}
+	now, err := e.Get(t.Context(), named("w"), registry.ListRequest{})
+	require.NoError(t, err)
+	require.NotContains(t, string(now.AppendJSON(nil)), `"labels":{`)
+	require.NotContains(t, string(now.AppendJSON(nil)), `"finalizers"`)
+}

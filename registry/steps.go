@@ -117,7 +117,7 @@ func (w *write) answerComplaints(ctx context.Context) error {
 func (w *write) settle(ctx context.Context) error {
 	r := w.resource()
 	canonical, problems := r.Schema.Canonical(w.object)
-	t := r.Schema.Default(canonical)
+	t := r.Schema.Default(withoutEmptyMetadata(canonical))
 	if len(problems) > 0 {
 		if problems = w.blocking(t, problems); len(problems) > 0 {
 			return status.Invalid(r.GroupKind(), w.name(), problems)
