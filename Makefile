@@ -5,7 +5,7 @@ MODULES := $(shell awk '{ sub(/\#.*/, "") } NF { print $$1 }' allmodules)
 LONG = $(shell grep -l 'flag.Int."seeds"' storage/*/*_test.go | xargs -n1 dirname | sort -u | sed 's,^,./,')
 
 .DEFAULT_GOAL := help
-.PHONY: help test check lint fmt vet bench fuzz long crash kubectl-check measure tools
+.PHONY: help test check lint fmt vet bench bench-run bench-peer bench-kube fuzz long crash kubectl-check measure tools
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,6 +24,15 @@ fmt: tools ## rewrite our files as the formatters want them
 
 bench: ## the benchmarks in the packages; BENCH=regexp, PKG=./watch
 	go test -run '^$$' -bench '$(or $(BENCH),.)' -benchmem $(or $(PKG),./...)
+
+bench-run: ## what the server costs beside a bare net/http server; RUN=regexp, ARGS=flags of bench
+	go -C bench run . -run '$(or $(RUN),.)' $(ARGS)
+
+bench-peer: ## the same beside another server; PEER=url, ARGS='-peer-token T -peer-pid 1,2 …'
+	go -C bench run . -backend bbolt -run '$(or $(RUN),.)' -peer '$(or $(PEER),$(error PEER=https://… is missing))' $(ARGS)
+
+bench-kube: ## the same beside a kube-apiserver that PEERS=directory of scripts starts and stops
+	PEERS_SCRIPTS='$(PEERS)' scripts/bench-kube.sh -run '$(or $(RUN),.)' $(ARGS)
 
 fuzz: ## each fuzz target for a minute; FUZZTIME=10m for longer
 	FUZZTIME=$(or $(FUZZTIME),1m) BUDGET=86400 .ci/run fuzz

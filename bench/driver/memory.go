@@ -80,7 +80,8 @@ func (t *Target) memoryLoad(ctx context.Context, n int) (Result, error) {
 	figures := map[string]float64{
 		"before_MiB": before, "resident_MiB": after, "data_MiB": data, "above_idle_per_data": (after - before) / data, "resident_per_data": after / data,
 	}
-	return Result{Operations: n}.with(figures), t.heap(ctx, figures)
+	err = t.heap(ctx, figures)
+	return Result{Operations: n}.with(figures), err
 }
 
 func (t *Target) memoryLists(ctx context.Context, n int) (Result, error) {
@@ -154,21 +155,23 @@ func (t *Target) memoryForms(ctx context.Context, n int) (Result, error) {
 		case "watchlist":
 			read = l.initial
 		}
-		switch _, _, err := read(ctx, false); {
-		case err == nil:
-			served++
-		case notServed(err):
+		_, _, err := read(ctx, false)
+		if _, not := notServed(err); not {
 			refused++
-		default:
+			continue
+		}
+		if err != nil {
 			return Result{}, fmt.Errorf("%s: %w", f.name, err)
 		}
+		served++
 	}
 	after, err := t.settled(ctx)
 	if err != nil {
 		return Result{}, err
 	}
 	figures := map[string]float64{"before_MiB": before, "loaded_MiB": idle, "resident_MiB": after, "above_loaded_MiB": after - idle, "not_served": float64(refused)}
-	return Result{Operations: served}.with(figures), t.heap(ctx, figures)
+	err = t.heap(ctx, figures)
+	return Result{Operations: served}.with(figures), err
 }
 
 // hold reads a watch that says nothing, with as little memory as can be. Bookmarks are not asked for.
@@ -208,8 +211,9 @@ func (t *Target) memoryIdle(ctx context.Context, n int) (Result, error) {
 		return Result{}, err
 	}
 	figures := map[string]float64{"before_MiB": before, "resident_MiB": after, "per_watch_KiB": (after - before) * 1024 / float64(n)}
+	err = t.heap(ctx, figures)
 	r := Result{Operations: n}.with(figures)
-	if err := t.heap(ctx, figures); err != nil {
+	if err != nil {
 		return r, err
 	}
 	if ended, why := a.ended(); ended > 0 {
@@ -341,14 +345,18 @@ func (t *Target) memoryChurn(ctx context.Context) (Result, error) {
 	if peak, err := t.Processes.Peak(); err == nil {
 		figures["peak_MiB"] = mebibytes(peak)
 	}
+	err = t.heap(ctx, figures)
 	r = r.with(figures)
+	if err != nil {
+		return r, err
+	}
 	if ended, why := a.ended(); ended > 0 {
 		return r, fmt.Errorf("%d of %d watches ended: %w", ended, n, why)
 	}
 	if got := a.total(); got != int64(done) {
 		return r, fmt.Errorf("%d events of %d updates were delivered", got, done)
 	}
-	return r, t.heap(ctx, figures)
+	return r, nil
 }
 
 // total is how much all members have seen.

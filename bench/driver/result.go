@@ -59,10 +59,10 @@ var errNotServed = errors.New("not served")
 // Run runs the workload. Whatever goes wrong is in the result.
 func (w Workload) Run(ctx context.Context, t *Target) Result {
 	r, err := w.run(ctx, t)
-	switch {
+	switch words, refused := notServed(err); {
 	case err == nil:
-	case notServed(err) || errors.Is(err, errNotServed):
-		r.NotServed = err.Error()
+	case refused:
+		r.NotServed = words
 	default:
 		r.Errors++
 		if r.FirstError == "" {
@@ -85,9 +85,8 @@ func (r Result) with(figures map[string]float64) Result {
 // cost is what processes spent.
 type cost struct{ server, driver time.Duration }
 
-// spent runs f and returns what it cost. Profiles are taken of nothing else.
+// spent runs f, observed, and returns what it cost.
 func (t *Target) spent(ctx context.Context, f func()) (cost, error) {
-	self := process.Group{os.Getpid()}
 	done := func(context.Context) error { return nil }
 	if t.Observe != nil {
 		var err error
@@ -95,13 +94,19 @@ func (t *Target) spent(ctx context.Context, f func()) (cost, error) {
 			return cost{}, err
 		}
 	}
-	before, err := t.Processes.CPU()
+	c, err := t.costOf(f)
+	return c, errors.Join(err, done(ctx))
+}
+
+// costOf runs f and returns what it cost.
+func (t *Target) costOf(f func()) (cost, error) {
+	self := process.Group{os.Getpid()}
+	server, err := t.Processes.CPU()
 	mine, mineErr := self.CPU()
 	f()
-	after, afterErr := t.Processes.CPU()
+	serverAfter, afterErr := t.Processes.CPU()
 	mineAfter, mineAfterErr := self.CPU()
-	err = errors.Join(err, mineErr, afterErr, mineAfterErr, done(ctx))
-	return cost{after - before, mineAfter - mine}, err
+	return cost{serverAfter - server, mineAfter - mine}, errors.Join(err, mineErr, afterErr, mineAfterErr)
 }
 
 // loop runs an operation and accounts for it.

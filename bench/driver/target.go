@@ -184,11 +184,17 @@ func (t *Target) send(ctx context.Context, c *http.Client, r request) (*http.Res
 		text, _ := io.ReadAll(io.LimitReader(res.Body, 1<<10)) // the code says enough if there is no text
 		var status struct{ Message string }
 		if json.Unmarshal(text, &status) != nil || status.Message == "" {
-			status.Message = strings.TrimSpace(string(text))
+			status.Message = printable(text)
 		}
 		return nil, &refusal{r.method, r.path, res.StatusCode, status.Message}
 	}
 	return res, nil
+}
+
+// printable returns the words of an answer that need not be text, such as a Status in protobuf, on one line.
+func printable(answer []byte) string {
+	words := strings.FieldsFunc(string(answer), func(r rune) bool { return r <= ' ' || r > '~' })
+	return strings.Join(words, " ")
 }
 
 // fetch reads an answer into a buffer, which it empties first.
@@ -274,11 +280,18 @@ func (t *Target) dataBytes(n int) int64 {
 	return total
 }
 
-// notServed reports whether an answer says that a server does not do something, rather than that it failed.
-func notServed(err error) bool {
+// notServed returns the server's words if it says that it does not do something, rather than that it failed.
+func notServed(err error) (words string, refused bool) {
 	var r *refusal
-	return errors.As(err, &r) && slices.Contains([]int{
+	switch {
+	case errors.Is(err, errNotServed):
+		return err.Error(), true
+	case errors.As(err, &r) && slices.Contains([]int{
 		http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotAcceptable,
 		http.StatusUnsupportedMediaType, http.StatusNotImplemented,
-	}, r.code)
+	}, r.code):
+		return strings.TrimSpace(fmt.Sprintf("%d %.120s", r.code, r.message)), true
+	default:
+		return "", false
+	}
 }
