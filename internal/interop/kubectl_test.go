@@ -128,8 +128,10 @@ const beta = `{"apiVersion": "example.dev/v1", "kind": "Widget", "metadata": {"n
 func TestKubectl(t *testing.T) {
 	for target, serve := range targets() {
 		for name, test := range map[string]func(*kubectl){
-			"DISC_Discovery": discover, "GET": get, "CREATE_UPDATE_PATCH": change, "WATCH": watchTable, "DEL": remove, "NS": spaces,
-			"REVIEW_Access": access, "EVT": listEvents, "LEASE_Raw": rawLeases,
+			"DISC_Discovery": discover, "GET": get, "CREATE_UPDATE_PATCH": change, "DEL": remove, "NS": spaces,
+			"REVIEW_Access": access, "REVIEW_Create": reviews, "EVT": listEvents, "EVT_Watch": followEvents, "LEASE_Raw": rawLeases,
+			"PAGE_Chunks": chunks, "TABLE": tables, "LIST_Selectors": selections, "GET_Forms": forms, "WATCH_Forms": watchForms,
+			"WATCH_Wait": waitFor, "WATCH_WaitInVain": waitInVain, "NS_Terminating": terminating,
 		} {
 			t.Run(target+"/"+name, func(t *testing.T) { test(newKubectl(t, serve(t))) })
 		}
@@ -209,22 +211,6 @@ func change(k *kubectl) {
 	k.shows("apply -f "+k.file("applied.yaml", strings.Replace(applied, "size: 3", "size: 4", 1)), `configured$`)
 }
 
-// watchTable follows widgets in a table while one comes, changes and goes.
-func watchTable(k *kubectl) {
-	var out buffer
-	ended := make(chan int)
-	go func() { ended <- k.start(&out, "get", "widgets", "-w", "--output-watch-events") }()
-	const path = "/apis/example.dev/v1/namespaces/default/widgets"
-	require.Eventually(k.t, func() bool { return len(k.seen(func(r *request) bool { return r.path == path && r.watches() })) > 0 }, patience, often)
-	k.two()
-	k.run("patch", "widget", "alpha", "--type=merge", "-p", `{"spec":{"size":44}}`)
-	k.run("delete", "widget", "alpha")
-	require.Eventually(k.t, func() bool { return strings.Contains(out.String(), "DELETED") }, patience, often)
-	k.shut(path)
-	<-ended
-	k.prints(out.String(), `^EVENT +NAME +SIZE`, `^ADDED +alpha +3 `, `^ADDED +beta +7 `, `^MODIFIED +alpha +44 `, `^DELETED +alpha +44 `)
-}
-
 func remove(k *kubectl) {
 	k.two()
 	k.shows("delete widget beta", `widget\.example\.dev "beta" deleted`)
@@ -234,15 +220,10 @@ func remove(k *kubectl) {
 	k.shows("delete widget alpha --wait=false", `"alpha" deleted`)
 	k.fails(`patch widget alpha --type=merge -p {"metadata":{"finalizers":["example.dev/hold","example.dev/more"]}}`, `no new finalizers can be added`)
 	k.shows("get widget alpha -o jsonpath={.metadata.deletionTimestamp}", `^\d{4}-`)
-	var out buffer
-	ended := make(chan int)
-	go func() { ended <- k.start(&out, "wait", "widget/alpha", "--for=delete", "--timeout=60s") }()
-	require.Eventually(k.t, func() bool {
-		return len(k.seen(func(r *request) bool { return r.watches() && r.query.Get("fieldSelector") == "metadata.name=alpha" })) > 0
-	}, patience, often)
+	r := k.begin(widgetsInDefault, "wait", "widget/alpha", "--for=delete", "--timeout=60s")
 	k.run("patch", "widget", "alpha", "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
-	require.Zero(k.t, <-ended, out.String())
-	k.prints(out.String(), `condition met`)
+	require.Zero(k.t, r.end(), r.out.String())
+	k.prints(r.out.String(), `condition met`)
 	k.two()
 	k.shows("delete widgets --all", `"alpha" deleted`, `"beta" deleted`)
 	k.shows("get widgets", `No resources found`)
@@ -321,4 +302,50 @@ func rawLeases(k *kubectl) {
 	k.shows("replace --raw "+path+"/l -f "+k.file("lease.json", strings.Replace(k.run("get", "--raw", path+"/l"), `"me"`, `"you"`, 1)), `"holderIdentity":"you"`)
 	k.shows("delete --raw "+path+"/l", `"status":"Success"`)
 	k.shows("get leases", `No resources found`)
+}
+
+// reviews asks what a review asks, from a file.
+func reviews(k *kubectl) {
+	k.shows("create --validate=false -o yaml -f "+k.file("who.yaml", "apiVersion: authentication.k8s.io/v1\nkind: SelfSubjectReview\n"), `^    username: admin$`, `^    - system:masters$`)
+	k.shows("create --validate=false -o jsonpath={.status.allowed} -f "+k.file("may.yaml", `apiVersion: authorization.k8s.io/v1
+kind: SubjectAccessReview
+spec: {user: ann, resourceAttributes: {group: example.dev, resource: widgets, verb: create, namespace: default}}
+`), `^false$`)
+}
+
+// followEvents sees events come.
+func followEvents(k *kubectl) {
+	k.two()
+	event := func(name, reason, kind string) {
+		k.shows("create -f "+k.file(name+".yaml", fmt.Sprintf(`apiVersion: v1
+kind: Event
+metadata: {name: %s}
+involvedObject: {apiVersion: example.dev/v1, kind: Widget, namespace: default, name: alpha}
+reason: %s
+message: It was %s.
+type: %s
+count: 3
+firstTimestamp: "2020-01-01T00:00:00Z"
+lastTimestamp: "2020-01-01T00:00:00Z"
+source: {component: tests, host: here}
+`, name, reason, strings.ToLower(reason), kind)), `created$`)
+	}
+	event("one", "Made", "Normal")
+	const path = "/api/v1/namespaces/default/events"
+	table, list := k.begin(path, "get", "events", "-w"), k.begin(path, "events", "--watch", "--types=Warning")
+	event("two", "Sold", "Normal")
+	event("three", "Broken", "Warning")
+	table.prints(`(?m)^.*Warning +Broken +widget/alpha +It was broken\.`)
+	list.prints(`(?m)^.*Warning +Broken +Widget/alpha +It was broken\.`)
+	k.shut(path)()
+	table.end()
+	list.end()
+	k.prints(table.out.String(), `Normal +Made +widget/alpha`, `Normal +Sold +widget/alpha`)
+	k.prints(list.out.String(), `!Made`, `!Sold`)
+	k.shows("get events -o wide", `^LAST SEEN +TYPE +REASON +OBJECT +SUBOBJECT +SOURCE +MESSAGE +FIRST SEEN +COUNT +NAME`, `tests, here`, ` 3 +three$`)
+	k.shows("get events -A --sort-by=.reason -o custom-columns=R:.reason", `(?s)Broken.*Made.*Sold`)
+	k.shows("events -A -o yaml", `^  kind: Event$`, `^    name: one$`, `^    name: three$`)
+	k.shows("events -n kube-public", `No events found in kube-public namespace`)
+	k.shows("delete events --all", `"one" deleted`)
+	k.shows("get events", `No resources found`)
 }
