@@ -61,7 +61,7 @@ func (t *Target) loadedWith(ctx context.Context, n int) (coll string, before, af
 	return coll, before, after, err
 }
 
-// heap adds the live heap to figures, if the server tells. It comes after what it would change.
+// heap adds the live heap to figures, if the server tells. It changes what is resident.
 func (t *Target) heap(ctx context.Context, figures map[string]float64) error {
 	if t.LiveHeap == nil {
 		return nil
@@ -85,11 +85,19 @@ func (t *Target) memoryLoad(ctx context.Context, n int) (Result, error) {
 }
 
 func (t *Target) memoryLists(ctx context.Context, n int) (Result, error) {
-	coll, _, idle, err := t.loadedWith(ctx, n)
+	coll, _, loaded, err := t.loadedWith(ctx, n)
 	if err != nil {
 		return Result{}, err
 	}
-	figures := map[string]float64{"idle_MiB": idle}
+	figures := map[string]float64{"loaded_MiB": loaded}
+	if err := t.heap(ctx, figures); err != nil { // else what loading left behind would be room for the lists
+		return Result{}, err
+	}
+	idle, err := t.settled(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	figures["idle_MiB"] = idle
 	if err := t.Processes.ResetPeak(); err != nil && !errors.Is(err, process.ErrUnknown) {
 		return Result{}, err
 	}

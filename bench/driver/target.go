@@ -33,7 +33,7 @@ type Config struct {
 	// Observe is called at the beginning of what is measured, and what it returns at the end, if it is not nil.
 	Observe func(ctx context.Context) (done func(ctx context.Context) error, err error)
 
-	// LiveHeap collects the server's garbage and returns the bytes in use, if it is not nil.
+	// LiveHeap collects the server's garbage, makes it give back memory, and returns the bytes in use, if it is not nil.
 	LiveHeap func(ctx context.Context) (int64, error)
 }
 

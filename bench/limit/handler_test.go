@@ -92,7 +92,7 @@ func TestWhatItDoesNotDoIsRefused(t *testing.T) {
 		req, err := http.NewRequestWithContext(t.Context(), c.method, url+things, nil)
 		require.NoError(t, err)
 		req.Header.Set(c.header, c.value)
-		res, err := http.DefaultTransport.RoundTrip(req)
+		res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
 		require.NoError(t, err)
 		res.Body.Close()
 		assert.Equal(t, c.code, res.StatusCode)
@@ -103,7 +103,7 @@ func TestWhatItDoesNotDoIsRefused(t *testing.T) {
 func versions(t *testing.T, url string, n int, write func()) []string {
 	req, err := http.NewRequestWithContext(t.Context(), "GET", url+things+"?watch=true&resourceVersion=1", nil)
 	require.NoError(t, err)
-	res, err := http.DefaultTransport.RoundTrip(req)
+	res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
 	require.NoError(t, err)
 	defer res.Body.Close()
 	write()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -12,6 +13,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -87,12 +89,10 @@ func child(ctx context.Context, in io.Reader, out io.Writer) error {
 		return err
 	}
 	controls := &http.Server{Handler: new(recorder).handler(), ReadHeaderTimeout: time.Minute}
-	served := make(chan error, 1)
-	go func() { served <- controls.Serve(control) }()
-	defer func() {
-		_ = controls.Close()
-		<-served
-	}()
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = controls.Serve(control) }) // ends with Close, and says so
+	defer serving.Wait()
+	defer controls.Close()
 	config := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
 	announce := func(address net.Addr) error {
 		return json.NewEncoder(out).Encode(listening{Address: address.String(), Control: control.Addr().String()})
@@ -123,8 +123,7 @@ func serveLimit(ctx context.Context, h http.Handler, config *tls.Config, announc
 	}
 	served := make(chan error, 1)
 	go func() { served <- s.ServeTLS(listener, "", "") }()
-	err = announce(listener.Addr())
-	if err == nil {
+	if err = announce(listener.Addr()); err == nil {
 		select {
 		case err := <-served:
 			return err
@@ -132,7 +131,9 @@ func serveLimit(ctx context.Context, h http.Handler, config *tls.Config, announc
 		}
 	}
 	_ = s.Close() // watches never end by themselves
-	<-served
+	if ended := <-served; err == nil && !errors.Is(ended, http.ErrServerClosed) {
+		err = ended
+	}
 	return err
 }
 

@@ -3,7 +3,7 @@ package server
 import (
 	"bytes"
 	"net/http"
-	"runtime"
+	"runtime/debug"
 	"runtime/metrics"
 	"runtime/pprof"
 	"strconv"
@@ -41,9 +41,9 @@ func (r *recorder) stop(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(r.profile.Bytes()) // a client that has gone is not news
 }
 
-// collect collects garbage and answers how many bytes of the heap are in use.
+// collect collects garbage, gives memory back to the operating system and answers how many bytes of the heap are in use.
 func collect(w http.ResponseWriter, _ *http.Request) {
-	runtime.GC()
+	debug.FreeOSMemory()
 	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	metrics.Read(sample)
 	_, _ = w.Write(strconv.AppendUint(nil, sample[0].Value.Uint64(), 10)) // a client that has gone is not news

@@ -122,7 +122,7 @@ func (c *Child) Stop() error {
 	return errors.Join(err, os.RemoveAll(c.directory))
 }
 
-// LiveHeap collects the child's garbage and returns the bytes of its heap that are in use.
+// LiveHeap collects the child's garbage, makes it give back memory, and returns the bytes of its heap that are in use.
 func (c *Child) LiveHeap(ctx context.Context) (int64, error) {
 	text, err := c.ask(ctx, "/collect")
 	if err != nil {
