@@ -75,6 +75,7 @@ const maxAuditID = 64
 // every answer has.
 func (s *Server) withAuditID(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		deepen(len(r.Method))
 		id := r.Header.Get("Audit-Id")
 		if id == "" || len(id) > maxAuditID || !isToken(id) {
 			id = s.newID()
@@ -84,6 +85,16 @@ func (s *Server) withAuditID(next http.Handler) http.Handler {
 		h["Audit-Id"], h["Cache-Control"], h["X-Content-Type-Options"] = v[0:1:1], v[1:2:2], v[2:3:3]
 		next.ServeHTTP(res, r)
 	})
+}
+
+// deepen makes room on the stack while there is little on it. net/http serves each request of an HTTP/2 connection on a new
+// goroutine, whose stack of 2 KiB would be copied twice on the way to the handler, the second time with all links of the chain
+// on it: a tenth of what a get costs.
+//
+//go:noinline
+func deepen(n int) byte {
+	var room [5 << 10]byte
+	return room[uint(n)%uint(len(room))]
 }
 
 func (s *Server) newID() string {

@@ -52,26 +52,31 @@ func Middleware(a Authenticator, opts ...Option) func(http.Handler) http.Handler
 		o(m)
 	}
 	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { m.serve(w, r, next) })
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if known := m.admit(w, r); known != nil {
+				next.ServeHTTP(w, known)
+			}
+		})
 	}
 }
 
-func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
+// admit returns the request as the handler is to see it, or refuses it and returns nil.
+func (m *middleware) admit(w http.ResponseWriter, r *http.Request) *http.Request {
 	u, err := m.authenticate(r)
 	if err != nil {
 		m.log.V(1).Info("request refused: not authenticated", "reason", err.Error())
 		m.refuse(w, r, unauthorized())
-		return
+		return nil
 	}
 	header, impersonates, user := withoutCredentials(r.Header)
 	if impersonates {
 		m.log.V(1).Info("request refused: impersonation is not offered", "user", u.Name)
 		m.refuse(w, r, impersonationRefused(user))
-		return
+		return nil
 	}
 	clean := r.WithContext(WithUser(r.Context(), u))
 	clean.Header = header
-	next.ServeHTTP(w, clean)
+	return clean
 }
 
 // authenticate returns the user of a request; no answer without an error and without a name is possible.
