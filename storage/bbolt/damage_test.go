@@ -234,7 +234,17 @@ func TestD8_NewerFormat(t *testing.T) {
 	path := placeFile(t, data)
 	_, err := openInert(t, path)
 	refused(t, path, err, ErrNewerFormat)
-	require.ErrorContains(t, err, "format 2")
+	require.ErrorContains(t, err, fmt.Sprintf("format %d", format+1))
+}
+
+func TestD8_OlderFormat(t *testing.T) {
+	_, data, _ := written(t, 5)
+	data = edit(t, data, func(_, meta *bolt.Bucket) {
+		require.NoError(t, meta.Put([]byte(formatKey), formatRecord(1)))
+	})
+	path := placeFile(t, data)
+	_, err := openInert(t, path)
+	refused(t, path, err, ErrOlderFormat)
 }
 
 // Damage behind sound pages: what only our own bookkeeping can notice.

@@ -76,7 +76,7 @@ type disk struct {
 // It reads the whole file before it serves any of it, about 0.15 seconds for 100,000
 // records of 1 KiB, and holds it exclusively until Close. The error
 // is a [*FileError]: ErrInUse if somebody else holds it for longer than 1.5
-// seconds, ErrDamaged, ErrNewerFormat, ErrForeign or ErrUnsafeFile, or what the
+// seconds, ErrDamaged, ErrNewerFormat, ErrOlderFormat, ErrForeign or ErrUnsafeFile, or what the
 // operating system said. An Open that fails leaves the file as it was.
 func Open(path string, opts ...Option) (*DB, error) {
 	o := newOptions(opts)

@@ -15,6 +15,8 @@ var (
 	ErrDamaged = errors.New("the file is damaged")
 	// ErrNewerFormat: a newer version of this package wrote the file.
 	ErrNewerFormat = errors.New("the file has a newer format")
+	// ErrOlderFormat: a version of this package from before its first release wrote the file.
+	ErrOlderFormat = errors.New("the file has an older format")
 	// ErrForeign: the file is something else.
 	ErrForeign = errors.New("the file is not a store")
 	// ErrUnsafeFile: the path is a symbolic link, a directory or a device.
@@ -22,8 +24,8 @@ var (
 )
 
 // FileError is an error about the store's file. It wraps one of ErrInUse,
-// ErrDamaged, ErrNewerFormat, ErrForeign, ErrUnsafeFile, or the error of the
-// operating system.
+// ErrDamaged, ErrNewerFormat, ErrOlderFormat, ErrForeign, ErrUnsafeFile, or the
+// error of the operating system.
 type FileError struct {
 	Path   string
 	Err    error  // what is wrong
@@ -59,6 +61,8 @@ func remedy(err error) string {
 		return "put a backup in its place, or move it away to begin with an empty store"
 	case errors.Is(err, ErrNewerFormat):
 		return "use the version of the program that wrote it, or a newer one"
+	case errors.Is(err, ErrOlderFormat):
+		return "use the version of the program that wrote it to read what is in it, or move it away to begin with an empty store"
 	case errors.Is(err, ErrForeign):
 		return "give another path; if this was a store, its first pages are lost: put a backup in its place"
 	case errors.Is(err, ErrUnsafeFile):

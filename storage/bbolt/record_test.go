@@ -72,6 +72,7 @@ func TestParseStateRefuses(t *testing.T) {
 	_, err = parseState(sound.encode()[1:])
 	require.ErrorIs(t, err, ErrDamaged)
 	require.NoError(t, checkFormat(formatRecord(format)))
-	require.ErrorIs(t, checkFormat(formatRecord(format-1)), ErrDamaged)
+	require.ErrorIs(t, checkFormat(formatRecord(1)), ErrOlderFormat)
+	require.ErrorIs(t, checkFormat(formatRecord(0)), ErrDamaged)
 	require.ErrorIs(t, checkFormat(append(formatRecord(format), 0)), ErrDamaged)
 }

@@ -17,8 +17,9 @@ const (
 	stateKey   = "state"
 )
 
-// format is the number of the format that this package writes and reads.
-const format = 1
+// format is the number of the format that this package writes and reads. Format 1 had keys without the byte that ends a
+// name (see storage.ObjectKey); what it holds would be found by lists and missed by everything else.
+const format = 2
 
 // formatMagic begins the format record, so that somebody else's bbolt file with
 // the same bucket names is not taken for ours.
@@ -42,6 +43,8 @@ func checkFormat(data []byte) error {
 	switch n := binary.BigEndian.Uint32(data[len(formatMagic):]); {
 	case n > format:
 		return fmt.Errorf("%w: format %d, this program knows %d", ErrNewerFormat, n, format)
+	case n < format && n > 0:
+		return fmt.Errorf("%w: format %d, this program knows %d", ErrOlderFormat, n, format)
 	case n < format || len(data) != sumAt+4:
 		return fmt.Errorf("%w: format %d in %d bytes", ErrDamaged, n, len(data))
 	}
