@@ -252,7 +252,7 @@ func (t *Target) memoryStalled(ctx context.Context) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	rate := max(t.scale.Pace/float64(t.scale.Live), 5)
+	rate := max(t.scale.Pace/2/float64(t.scale.Live), 5) // far from what a machine can deliver, lest latencies are its queues
 	alone, err := x.live(ctx, rate)
 	if err != nil {
 		return Result{}, err

@@ -19,6 +19,9 @@ import (
 // watchWriters is how many write at once while others watch.
 const watchWriters = 8
 
+// pacedSeconds is how long writes are paced, at most.
+const pacedSeconds = 4
+
 // opening is how many watches are opened at once.
 const opening = 32
 
@@ -289,7 +292,7 @@ func (t *Target) watches(ctx context.Context, n int, rate float64) (Result, erro
 	}
 	writes := min(max(t.scale.Deliveries/n, 100), 3000)
 	if rate > 0 {
-		writes = min(writes, max(int(rate*8), 10))
+		writes = min(writes, max(int(rate*pacedSeconds), 10))
 	}
 	before, err := x.unseen(ctx, writes, rate)
 	if err != nil {

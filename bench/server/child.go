@@ -91,8 +91,10 @@ func child(ctx context.Context, in io.Reader, out io.Writer) error {
 	controls := &http.Server{Handler: new(recorder).handler(), ReadHeaderTimeout: time.Minute}
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = controls.Serve(control) }) // ends with Close, and says so
-	defer serving.Wait()
-	defer controls.Close()
+	defer func() {
+		_ = controls.Close() // which interrupts nobody but Child
+		serving.Wait()
+	}()
 	config := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
 	announce := func(address net.Addr) error {
 		return json.NewEncoder(out).Encode(listening{Address: address.String(), Control: control.Addr().String()})

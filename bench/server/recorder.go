@@ -13,7 +13,7 @@ import (
 // recorder takes CPU profiles of its process, one at a time.
 type recorder struct {
 	mu      sync.Mutex
-	profile bytes.Buffer
+	profile *bytes.Buffer // of the profile that is taken, or of the last one
 }
 
 // handler serves what Child asks for.
@@ -28,16 +28,22 @@ func (r *recorder) handler() http.Handler {
 func (r *recorder) start(w http.ResponseWriter, _ *http.Request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.profile.Reset()
-	if err := pprof.StartCPUProfile(&r.profile); err != nil {
+	into := new(bytes.Buffer) // a profile that is being taken goes on writing to its own
+	if err := pprof.StartCPUProfile(into); err != nil {
 		http.Error(w, err.Error(), http.StatusConflict)
+		return
 	}
+	r.profile = into
 }
 
 func (r *recorder) stop(w http.ResponseWriter, _ *http.Request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	pprof.StopCPUProfile()
+	if r.profile == nil {
+		http.Error(w, "no profile was started", http.StatusConflict)
+		return
+	}
 	_, _ = w.Write(r.profile.Bytes()) // a client that has gone is not news
 }
 

@@ -54,6 +54,8 @@ func TestChildServesAndEnds(t *testing.T) {
 			heap, err := child.LiveHeap(t.Context())
 			require.NoError(t, err)
 			assert.Positive(t, heap)
+			_, err = child.StopProfile(t.Context())
+			require.ErrorContains(t, err, "no profile was started")
 			require.NoError(t, child.StartProfile(t.Context()))
 			require.Error(t, child.StartProfile(t.Context()), "one at a time")
 			profile, err := child.StopProfile(t.Context())
