@@ -51,6 +51,7 @@ type httpConfig struct {
 	requestTimeout time.Duration
 	bookmarkEvery  time.Duration
 	minWatch       time.Duration
+	watchGone      bool
 	gzip           bool
 	gzipThreshold  int
 	shutdownDelay  time.Duration
@@ -277,6 +278,13 @@ func WithBookmarks(every time.Duration) Option {
 // Default 30 minutes (WATCH-28).
 func WithMinWatch(d time.Duration) Option {
 	return positive("WithMinWatch", d, func(c *config) { c.http.minWatch = d })
+}
+
+// WithWatchGone answers watches that start at a version that is no longer retained with HTTP 410. By default they are answered
+// as kube-apiserver does it, with 200 and an ERROR event that says 410, which every client understands: some, such as
+// client-go's RetryWatcher, strand on the other (READ-01, WATCH-16).
+func WithWatchGone() Option {
+	return func(c *config) error { c.http.watchGone = true; return nil }
 }
 
 // WithCompression sets from how many bytes on answers are compressed for clients that accept gzip. Default 0: all of them

@@ -195,6 +195,7 @@ func (s *Server) dispatch() http.Handler {
 		MayCreate:     s.mayCreate,
 		BookmarkEvery: h.bookmarkEvery,
 		MinWatch:      h.minWatch,
+		Gone:          h.watchGone,
 		Draining:      s.draining,
 	})
 	documents := &discovery.Handler{

@@ -563,8 +563,11 @@ var (
 
 // events returns a client of the client package.
 func (s *server) events(of client.Kind[kinds.Event]) *client.Client[kinds.Event] {
-	return client.For(&http.Client{Transport: asAdmin{s.client}}, of, client.At("http://server"))
+	return client.For(httpClient(s), of, client.At("http://server"))
 }
+
+// httpClient reaches a server as a member of system:masters.
+func httpClient(s *server) *http.Client { return &http.Client{Transport: asAdmin{s.client}} }
 
 type asAdmin struct{ http.RoundTripper }
 

@@ -3,6 +3,7 @@ package rest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"time"
@@ -23,14 +24,13 @@ const frameBytes = 64 << 10
 var errDraining = errors.New("the server is shutting down")
 
 func (c *call) watch() error {
-	q := &c.info.Query
-	if err := q.ValidateWatch(true); err != nil {
-		return err
-	}
 	offer := c.offer()
 	offer.Watch = true
 	form, err := negotiate.Negotiate(c.r, offer)
 	if err != nil {
+		return err
+	}
+	if err := c.info.Query.ValidateWatch(true); err != nil {
 		return err
 	}
 	if c.opts.Draining.Err() != nil {
@@ -47,8 +47,31 @@ func (c *call) watch() error {
 	defer cursor.Close()
 	s := c.newStream(form, cursor, wr)
 	defer s.close()
+	if c.opts.Gone && wr.After > 0 {
+		if err := s.look(); err != nil {
+			return err
+		}
+	}
 	s.run()
 	return nil
+}
+
+// firstLook is how long a watch whose failure would be its HTTP code is held back, at most.
+const firstLook = 100 * time.Millisecond
+
+// look finds out, before the header is sent, whether the version to start from is still retained (READ-01).
+func (s *stream) look() (err error) {
+	ctx, cancel := context.WithTimeout(s.ctx, firstLook)
+	defer cancel()
+	if s.events, err = s.cursor.Next(ctx, s.events[:0]); registry.Expired(err) {
+		return s.expired()
+	}
+	return nil
+}
+
+// expired is the answer to a client that has fallen behind what is retained.
+func (s *stream) expired() *status.Error {
+	return status.Expired(fmt.Sprintf("too old resource version: %d (the changes since then are no longer retained)", s.at))
 }
 
 // watchRequest translates the query of a watch (WATCH-06 to WATCH-08, WLIST-04, WLIST-05, WLIST-07).
@@ -104,12 +127,13 @@ type stream struct {
 	deadlines  bool // the connection lets us bound each write
 	buf        []byte
 	events     []watch.Event
+	at         storage.Revision // how far the client has come
 	endAt      time.Time
 }
 
 func (c *call) newStream(form negotiate.Result, cursor *watch.Cursor, wr registry.WatchRequest) *stream {
 	q := &c.info.Query
-	s := &stream{call: c, form: form, cursor: cursor, bookmarks: q.AllowWatchBookmarks}
+	s := &stream{call: c, form: form, cursor: cursor, bookmarks: q.AllowWatchBookmarks, at: wr.After}
 	s.markEnd = wr.Initial || wr.After == 0 && !wr.SkipInitial // a legacy start with bookmarks allowed gets the mark too
 	s.render = c.renderer(form)
 	s.ctx, s.cancel = context.WithCancelCause(c.r.Context())
@@ -176,7 +200,7 @@ func (s *stream) run() {
 			}
 			bookmarkAt = s.nextBookmark()
 		case registry.Expired(err):
-			s.fail(status.Expired("too old resource version: the changes since then are no longer retained"))
+			s.fail(s.expired())
 			return
 		case errors.Is(err, watch.ErrGone) || errors.Is(err, watch.ErrEnded):
 			s.bookmark() // the client finds out more when it comes back, and then knows from where
@@ -202,8 +226,10 @@ var errWrite = errors.New("the client does not read")
 // deliver sends events as they come until ctx ends.
 func (s *stream) deliver(ctx context.Context) (err error) {
 	for {
-		if s.events, err = s.cursor.Next(ctx, s.events[:0]); err != nil {
-			return err
+		if len(s.events) == 0 { // else look has found some
+			if s.events, err = s.cursor.Next(ctx, s.events); err != nil {
+				return err
+			}
 		}
 		for i := range s.events {
 			if err := s.append(&s.events[i]); err != nil {
@@ -213,7 +239,11 @@ func (s *stream) deliver(ctx context.Context) (err error) {
 				return errWrite
 			}
 		}
+		if n := len(s.events); n > 0 {
+			s.at = max(s.at, s.events[n-1].Revision)
+		}
 		clear(s.events) // an idle stream holds on to no object
+		s.events = s.events[:0]
 		if !s.flush(true) {
 			return errWrite
 		}
