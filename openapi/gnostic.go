@@ -176,7 +176,7 @@ func (m *message) parameters(number int32, v any) {
 			inner.message(5, schemaMessage(object(tree["schema"])))
 			parameter.message(1, inner)
 		case "path":
-			parameter.message(2, plainParameter(4, tree, 5, 18))
+			parameter.message(2, plainParameter(4, tree, 5, 19))
 		default:
 			parameter.message(2, plainParameter(3, tree, 6, 20))
 		}

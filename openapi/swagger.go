@@ -46,6 +46,9 @@ func (s Swagger) tree() (map[string]any, error) {
 			return nil, err
 		}
 	}
+	if !s.definesKinds() {
+		dropFieldValidation(p.paths)
+	}
 	paths, definitions := make(map[string]any, len(p.paths)), make(map[string]any, len(p.schemas))
 	for path, item := range p.paths {
 		paths[path] = swaggerPath(object(item))
@@ -59,6 +62,26 @@ func (s Swagger) tree() (map[string]any, error) {
 		"paths":       paths,
 		"definitions": definitions,
 	}, nil
+}
+
+// definesKinds tells whether there are custom resource definitions among the kinds.
+func (s Swagger) definesKinds() bool {
+	return slices.ContainsFunc(s.Documents, func(d Document) bool {
+		return slices.ContainsFunc(d.Kinds, func(k KindDoc) bool { return k.Kind == "CustomResourceDefinition" })
+	})
+}
+
+// dropFieldValidation takes the parameter from patches. kubectl reads v3 for the kinds that have them. Of a kind that it
+// finds no patch of, such as a review, it concludes here from the patch of namespaces that the server may validate it,
+// asks for custom resource definitions to know, and gives up where nobody serves those. Without the parameter it validates
+// the object itself, with the schema.
+func dropFieldValidation(paths map[string]any) {
+	for _, item := range paths {
+		patch := object(object(item)["patch"])
+		if list, _ := patch["parameters"].([]any); list != nil {
+			patch["parameters"] = slices.DeleteFunc(list, func(p any) bool { return object(p)["name"] == "fieldValidation" })
+		}
+	}
 }
 
 func object(v any) map[string]any {

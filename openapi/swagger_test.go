@@ -2,6 +2,7 @@ package openapi_test
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -83,7 +84,15 @@ func TestOAPI_01_SwaggerSaysWhatClientsRead(t *testing.T) {
 	for _, p := range at(patch, "parameters").([]any) {
 		names[at(p, "name")] = at(p, "in")
 	}
-	require.Equal(t, map[any]any{"dryRun": "query", "fieldManager": "query", "fieldValidation": "query", "force": "query", "body": "body"}, names)
+	require.Equal(t, map[any]any{"dryRun": "query", "fieldManager": "query", "force": "query", "body": "body"}, names)
+
+	// kubectl looks for it here only to go on to definitions of custom resources.
+	defining := swagger(t)
+	defining.Documents[2].Kinds = append(defining.Documents[2].Kinds, openapi.KindDoc{Kind: "CustomResourceDefinition", Plural: "crds", Schema: widget(t)})
+	data, err = defining.JSON()
+	require.NoError(t, err)
+	patch = at(tree(t, string(data)), "paths", "/apis/example.dev/v1/namespaces/{namespace}/widgets/{name}", "patch")
+	require.True(t, slices.ContainsFunc(at(patch, "parameters").([]any), func(p any) bool { return at(p, "name") == "fieldValidation" }))
 
 	// No two schemas claim one kind, which clients refuse; DeleteOptions is of every group version.
 	seen := map[meta.GroupVersionKind]string{}
