@@ -159,22 +159,29 @@ func (a *application) merge(config *typed.TypedValue, force bool) (map[string]an
 		return nil, nil, errors.New("nothing is left of the object")
 	}
 	if pruned {
-		merged = a.tidy(merged)
+		merged = a.tidy(merged, sets)
 	}
 	return merged, sets, nil
 }
 
-// tidy drops the nulls that structured-merge-diff leaves where it removed all that a map or a list held. Where the object
-// held nulls before, only the schema can tell which are meant.
-func (a *application) tidy(merged map[string]any) map[string]any {
+// tidy puts right what structured-merge-diff leaves where it removed all that a map or a list held: null. An empty map or
+// list is there if somebody owns it as such, and nothing otherwise. Where the object held nulls before, only the schema can
+// tell which are meant.
+func (a *application) tidy(merged map[string]any, sets fieldpath.ManagedFields) map[string]any {
+	if !hasNull(merged) {
+		return merged
+	}
 	if hasNull(a.live) || hasNull(a.config) {
 		canonical, _ := a.version.schema.Canonical(merged)
 		return canonical
 	}
-	if !hasNull(merged) {
-		return merged
+	owned := &fieldpath.Set{}
+	for _, set := range sets {
+		if set.APIVersion() == fieldpath.APIVersion(a.version.apiVersion) {
+			owned = owned.Union(set.Set())
+		}
 	}
-	out, _ := withoutNulls(merged).(map[string]any)
+	out, _ := a.version.root.tidy(merged, owned).(map[string]any)
 	return out
 }
 
@@ -192,25 +199,4 @@ func hasNull(v any) bool {
 		return slices.ContainsFunc(v, hasNull)
 	}
 	return false
-}
-
-// withoutNulls returns a copy of a value without the fields that are null.
-func withoutNulls(v any) any {
-	switch v := v.(type) {
-	case map[string]any:
-		out := make(map[string]any, len(v))
-		for name, child := range v {
-			if child != nil {
-				out[name] = withoutNulls(child)
-			}
-		}
-		return out
-	case []any:
-		out := make([]any, len(v))
-		for i, child := range v {
-			out[i] = withoutNulls(child)
-		}
-		return out
-	}
-	return v
 }

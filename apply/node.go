@@ -4,8 +4,10 @@ import (
 	"reflect"
 	"slices"
 
+	"sigs.k8s.io/structured-merge-diff/v4/fieldpath"
 	"sigs.k8s.io/structured-merge-diff/v4/schema"
 	"sigs.k8s.io/structured-merge-diff/v4/typed"
+	"sigs.k8s.io/structured-merge-diff/v4/value"
 )
 
 // node is a type of the merge schema in a form that is quick to walk beside a tree.
@@ -135,6 +137,68 @@ func (n *node) effort(v any) int {
 		return sum
 	}
 	return 1
+}
+
+// tidy returns a copy of a value in which each null is an empty map or list where owned says that somebody owns it, and is
+// gone elsewhere.
+func (n *node) tidy(v any, owned *fieldpath.Set) any {
+	switch v := v.(type) {
+	case map[string]any:
+		if n.object == nil || n.object.atomic {
+			return v
+		}
+		out := make(map[string]any, len(v))
+		for name, item := range v {
+			e := fieldpath.PathElement{FieldName: &name}
+			child, _ := n.object.field(name)
+			if item == nil && owned.Members.Has(e) {
+				item = child.empty()
+			}
+			if item != nil {
+				out[name] = child.tidy(item, below(owned, e))
+			}
+		}
+		return out
+	case []any:
+		if n.list == nil || n.list.atomic || len(n.list.keys) == 0 {
+			return v
+		}
+		out := make([]any, len(v))
+		for i, item := range v {
+			out[i] = n.list.items.tidy(item, below(owned, n.list.element(item)))
+		}
+		return out
+	}
+	return v
+}
+
+// empty is the map or the list of a type without anything in it; nil for types that have neither.
+func (n *node) empty() any {
+	switch {
+	case n.object != nil:
+		return map[string]any{}
+	case n.list != nil:
+		return []any{}
+	}
+	return nil
+}
+
+// element is the step of a path to an item of a keyed list.
+func (l *listNode) element(item any) fieldpath.PathElement {
+	object, _ := item.(map[string]any)
+	fields := make(value.FieldList, len(l.keys))
+	for i := range l.keys {
+		fields[i] = value.Field{Name: l.keys[i].name, Value: value.NewValueInterface(l.key(object, i))}
+	}
+	return fieldpath.PathElement{Key: &fields}
+}
+
+// below returns the part of a set below a step.
+func below(s *fieldpath.Set, e fieldpath.PathElement) *fieldpath.Set {
+	if child, ok := s.Children.Get(e); ok {
+		return child
+	}
+	return &fieldpath.Set{}
 }
 
 // sameMap tells whether two maps are one.

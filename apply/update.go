@@ -21,9 +21,9 @@ const self = ""
 // resets ownership; what else the same request changes then belongs to the writer (SSA-13, SSA-15). Existing objects
 // without entries stay untracked until the first apply (SSA-26).
 //
-// With an error the object comes back all the same, without managedFields: the error says why its ownership could not be
-// worked out, and the write need not fail for that. The exception is a request in an unknown version, which is a mistake of
-// the caller. An object that is too large to track comes back without managedFields and without an error.
+// With an error the object comes back all the same, with the managedFields it had before: the error says why its ownership
+// could not be worked out, and the write need not fail for that. The exception is a request in an unknown version, which is
+// a mistake of the caller. An object that is too large to track keeps the managedFields it had too, without an error.
 func (f *Fields) Update(r Request) (map[string]any, error) {
 	v, err := f.version(r.APIVersion)
 	if err != nil {
@@ -36,11 +36,12 @@ func (f *Fields) Update(r Request) (map[string]any, error) {
 	if len(m.sets) == 0 && r.Live != nil && !reset {
 		return body, nil
 	}
+	stored, _ := entriesOf(r.Live)
 	if v.root.effort(body) > maxEffort || v.root.effort(live) > maxEffort {
-		return body, nil
+		return withEntries(body, stored), nil
 	}
 	if err := f.update(m, v, r.owner(opUpdate), r, live, body); err != nil {
-		return body, err
+		return withEntries(body, stored), err
 	}
 	list, same := m.list(before)
 	if same {
