@@ -223,30 +223,36 @@ func (s selection) after(key string) iter.Seq[*watch.Entry] {
 // chunk takes the next limit objects of a selection, and makes the token for those after them (PAGE-02, PAGE-10).
 func (e *Engine) chunk(out *List, found selection, scope chunkScope, from position, limit int64) (*List, error) {
 	var items []*watch.Entry
-	more := false
+	prefix := found.filter.KeyPrefix(found.storageName)
+	plain := found.filter.Labels.Empty() && found.filter.Fields.Empty()
+	count := plain && from.left == 0 && found.snap.Count(prefix, "") < 0 // once for all chunks of a state that only the store has
+	left := int64(0)
 	for entry := range found.after(from.after) {
-		if int64(len(items)) == limit {
-			more = true
+		if int64(len(items)) < limit {
+			items = append(items, entry)
+		} else if left++; !count {
 			break
 		}
-		items = append(items, entry)
 	}
 	if err := found.snap.Err(); err != nil {
 		return nil, e.readError(out.Served.Resource, "list", err)
 	}
 	out.show(slices.Values(items))
-	if !more {
+	if left == 0 {
 		return out, nil
 	}
 	out.Served.Cache.Pin(found.snap)
 	last := items[len(items)-1].Key()
-	if found.filter.Labels.Empty() && found.filter.Fields.Empty() {
-		if n := found.snap.Count(found.filter.KeyPrefix(found.storageName), last); n >= 0 {
-			remaining := int64(n)
-			out.Remaining = &remaining
+	if plain && !count {
+		if left = int64(found.snap.Count(prefix, last)); left < 0 {
+			left = from.left - int64(len(items))
 		}
 	}
-	token, err := e.tokens.seal(scope, position{revision: found.snap.Revision(), after: last})
+	next := position{revision: found.snap.Revision(), after: last}
+	if plain {
+		out.Remaining, next.left = &left, left
+	}
+	token, err := e.tokens.seal(scope, next)
 	if err != nil {
 		return nil, status.Internal(err)
 	}

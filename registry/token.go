@@ -21,6 +21,7 @@ type position struct {
 	revision storage.Revision
 	after    string // storage key of the last object of the chunk before
 	newest   bool   // the state is whatever is newest: a list whose own state is gone goes on inconsistently
+	left     int64  // how many objects follow in the state of revision, for lists that cannot ask the live view; 0 when unknown
 }
 
 // chunkScope is what a token is bound to: it opens nothing else (PAGE-09).
@@ -36,7 +37,8 @@ type continueToken struct {
 	Version  string `json:"v"`
 	Revision int64  `json:"rv"`    // -1: the newest
 	Start    string `json:"start"` // namespace, "/", name and a NUL
-	Key      string `json:"k"`     // id of the key the MAC is made with
+	Left     int64  `json:"n,omitzero"`
+	Key      string `json:"k"` // id of the key the MAC is made with
 	MAC      string `json:"m,omitempty"`
 }
 
@@ -88,7 +90,7 @@ func (s *tokenSigner) load(ctx context.Context) error {
 
 func (s *tokenSigner) mac(scope chunkScope, t continueToken) string {
 	h := hmac.New(sha256.New, s.key)
-	for _, part := range []string{t.Version, scope.resource, scope.namespace, scope.labels, scope.fields, t.Start, fmt.Sprint(t.Revision)} {
+	for _, part := range []string{t.Version, scope.resource, scope.namespace, scope.labels, scope.fields, t.Start, fmt.Sprint(t.Revision), fmt.Sprint(t.Left)} {
 		_, _ = fmt.Fprintf(h, "%d:%s;", len(part), part) // lengths keep neighbouring parts apart
 	}
 	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:16])
@@ -98,9 +100,9 @@ func (s *tokenSigner) version() string { return "meta." + s.domain + "/v1" }
 
 func (s *tokenSigner) seal(scope chunkScope, p position) (string, error) {
 	_, namespace, name, _ := storage.SplitObjectKey(p.after)
-	t := continueToken{Version: s.version(), Revision: int64(p.revision), Start: namespace + "/" + name + "\x00", Key: s.id}
+	t := continueToken{Version: s.version(), Revision: int64(p.revision), Start: namespace + "/" + name + "\x00", Left: p.left, Key: s.id}
 	if p.newest {
-		t.Revision = -1
+		t.Revision, t.Left = -1, 0
 	}
 	t.MAC = s.mac(scope, t)
 	out, err := json.Marshal(t)
@@ -139,7 +141,7 @@ func (s *tokenSigner) open(_ context.Context, scope chunkScope, token string) (p
 	}
 	p := position{after: storage.ObjectKey(scope.storageName, namespace, name), newest: t.Revision == -1}
 	if !p.newest {
-		p.revision = storage.Revision(t.Revision)
+		p.revision, p.left = storage.Revision(t.Revision), t.Left
 	}
 	return p, nil
 }

@@ -165,6 +165,17 @@ func TestCOLL_08_COLL_09_COLL_10_RemainingItems(t *testing.T) {
 		}
 		require.Equal(t, []any{7.0, 4.0, 1.0, nil}, counts, "COLL-08, and COLL-09 for the last")
 		require.InDelta(t, 8, remaining(s.get(widgetsPath+"?limit=3")), 0)
+		version := pages[0].version()
+		s.delete(widgetPath + "/w003")
+		s.widget("x", "")
+		for _, match := range []string{"", "&resourceVersionMatch=Exact"} {
+			counts = nil
+			_, pages = s.walk(widgetPath, "limit=3&resourceVersion="+version+match)
+			for _, page := range pages {
+				counts = append(counts, remaining(page))
+			}
+			require.Equal(t, []any{7.0, 4.0, 1.0, nil}, counts, "of a state that is no longer the present one, too")
+		}
 		require.InDelta(t, 7, remaining(s.get(widgetPath+"?limit=3&resourceVersion=0")), 0)
 		table := s.get(widgetPath+"?limit=3", "Accept", "application/json;as=Table;g=meta.k8s.io;v=v1")
 		require.InDelta(t, 7, remaining(table), 0)

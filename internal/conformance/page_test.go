@@ -350,6 +350,7 @@ func TestPAGE_07_TokensSurviveARestart(t *testing.T) {
 		before.stop()
 		after := start(t, open)
 		after.delete(widgetPath + "/w003")
+		require.InDelta(t, 1, after.get(widgetPath+"?limit=3&continue="+page.next()).at("metadata", "remainingItemCount"), 0, "COLL-08")
 		got := after.get(widgetPath + "?limit=10&continue=" + page.next())
 		require.Equal(t, []string{"w002", "w003", "w004", "w005"}, got.names())
 		require.Equal(t, page.version(), got.version())
