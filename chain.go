@@ -231,6 +231,7 @@ func (s *Server) withDeadline(next http.Handler) http.Handler {
 // untilHandled bounds what stands before the handler of a stream (Z10): who is asking, and may they. The stream itself has
 // no deadline; dispatch lifts this one.
 func (s *Server) untilHandled(w http.ResponseWriter, r *http.Request, limit time.Duration, next http.Handler) {
+	defer s.farewell.enter()()
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
 	late := time.AfterFunc(limit, func() { cancel(context.DeadlineExceeded) })

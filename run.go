@@ -90,10 +90,11 @@ func OnListening(f func(net.Addr)) RunOption {
 	return func(c *runConfig) error { c.listening = f; return nil }
 }
 
-// Run calls Start, so call one of the two, once. It serves HTTPS until ctx ends, and shuts down in order: /readyz fails, the shutdown delay passes,
-// no connection is accepted any more, watches get a last bookmark and end, requests in flight finish, the background work
-// stops (OPS-02). It returns nil after an orderly end. The port is opened only once the server is ready, so that clients
-// that come back after a restart find their state (design rule 18).
+// Run calls Start, so call one of the two, once. It serves HTTPS until ctx ends, and shuts down in order: /readyz fails, the
+// shutdown delay passes, watches get a last bookmark and end, clients that come back for them within a second are told when
+// to try again, no connection is accepted any more, requests in flight finish, the background work stops (OPS-02). It
+// returns nil after an orderly end. The port is opened only once the server is ready, so that clients that come back after
+// a restart find their state (design rule 18).
 func (s *Server) Run(ctx context.Context, opts ...RunOption) error {
 	cfg := &runConfig{address: "127.0.0.1:6443"}
 	for _, o := range opts {
@@ -190,7 +191,9 @@ func (s *Server) shutDown(server *http.Server) error {
 	if delay := s.cfg.http.shutdownDelay; delay > 0 {
 		time.Sleep(delay)
 	}
+	s.farewell.begin()
 	s.drain()
+	s.farewell.wait() // while the port is open
 	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
 	defer cancel()
 	if err := server.Shutdown(ctx); err != nil {

@@ -106,6 +106,28 @@ func TestOPS_02_RunServesHTTP2AndEndsWatchesInOrder(t *testing.T) {
 	require.NoError(t, <-r.done)
 }
 
+func TestRule18_WatchersWhoComeBackAreToldWhenToTryAgain(t *testing.T) {
+	r := startRun(t, nil, kindwright.Listen("127.0.0.1:0"))
+	var watches []*http.Response
+	for range 5 {
+		res, err := r.get(t, gadgetPath+"?watch=1")
+		require.NoError(t, err)
+		watches = append(watches, res)
+	}
+	r.stop()
+	for _, res := range watches {
+		_, err := io.Copy(io.Discard, res.Body)
+		require.NoError(t, err)
+		require.NoError(t, res.Body.Close())
+		again, err := r.get(t, gadgetPath+"?watch=1")
+		require.NoError(t, err, "a refused connection makes clients wait ever longer")
+		require.NoError(t, again.Body.Close())
+		require.Equal(t, http.StatusTooManyRequests, again.StatusCode)
+		require.NotEmpty(t, again.Header.Get("Retry-After"))
+	}
+	require.NoError(t, <-r.done, "nobody is waited for any more")
+}
+
 func TestHEALTH_05_TheShutdownDelayKeepsServing(t *testing.T) {
 	r := startRun(t, []kindwright.Option{kindwright.WithShutdownDelay(2 * time.Second)}, kindwright.Listen("127.0.0.1:0"))
 	r.stop()

@@ -51,6 +51,7 @@ type Server struct {
 	phase    atomic.Int32
 	draining context.Context // done when watches should end
 	drain    context.CancelFunc
+	farewell farewell
 	running  sync.WaitGroup
 }
 
