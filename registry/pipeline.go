@@ -99,8 +99,13 @@ func commit(ctx context.Context, w *write) error {
 	return w.finish(rev)
 }
 
-// finish makes the result of a committed write. It is made of what was committed, not of what the cache holds by now.
+// finish makes the result of a committed write. It is made of what was committed, not of what the cache holds by now, which
+// is mostly the same.
 func (w *write) finish(rev storage.Revision) error {
+	if entry, ok := w.served.Cache.Get(w.key); ok && entry.Revision() == rev && !w.opts.DryRun && !w.remove {
+		w.result = &Result{Entry: entry, Created: w.creating()}
+		return nil
+	}
 	entry, err := w.resource().base().newEntry(w.key, rev, w.encoded)
 	if err != nil {
 		return err

@@ -77,13 +77,14 @@ func (e *Engine) value(r *Resource, object []byte) []byte {
 
 // newEntry makes the live form of an object from its canonical JSON.
 func (r *Resource) newEntry(key string, rev storage.Revision, object []byte) (*watch.Entry, error) {
-	m, err := json.ScanMetadata(object)
+	m, fields, err := json.ScanObject(object, r.selected)
 	if err != nil {
 		return nil, err
 	}
-	fields, err := r.selectableValues(object)
-	if err != nil {
-		return nil, err
+	if r.selected == nil {
+		if fields, err = r.selectableValues(object); err != nil {
+			return nil, err
+		}
 	}
 	facts := watch.Facts{
 		Namespace: m.Namespace, Name: m.Name, UID: meta.UID(m.UID), Labels: labelSet(m.Labels), Fields: fields,
@@ -118,7 +119,23 @@ func owners(uids []string) []meta.UID {
 	return out
 }
 
-// selectableValues reads the fields that this kind lets clients select by; kinds without any pay nothing.
+// selectedPaths returns where the fields lie that this kind lets clients select by, for a scan of the bytes; nil if there are
+// none, and if some of them take more than that.
+func (r *Resource) selectedPaths() *json.Paths {
+	if len(r.Selectable) == 0 || len(r.Computed) > 0 {
+		return nil
+	}
+	paths := make([][]string, len(r.Selectable))
+	for i, field := range r.Selectable {
+		paths[i] = strings.Split(field, ".")
+		if paths[i][0] == "metadata" {
+			return nil
+		}
+	}
+	return json.NewPaths(paths...)
+}
+
+// selectableValues reads the fields that this kind lets clients select by from the decoded object.
 func (r *Resource) selectableValues(object []byte) ([]string, error) {
 	if len(r.Selectable) == 0 {
 		return nil, nil

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/patch"
 	"github.com/kindwright/kindwright/internal/protobuf"
 	"github.com/kindwright/kindwright/internal/table"
@@ -148,6 +149,7 @@ type Resource struct {
 
 	layout      *table.Layout // of Columns, made by complete
 	fingerprint uint64        // of Schema, likewise
+	selected    *json.Paths   // where Selectable lies, likewise
 }
 
 // Layout returns the prepared columns of the resource. It is nil before the resource was given to an Engine.
@@ -247,7 +249,7 @@ func (r *Resource) complete() error {
 	if err != nil {
 		return fmt.Errorf("kind %s (%s): %w", n.Kind, r.APIVersion(), err)
 	}
-	r.layout, r.fingerprint = layout, r.Schema.Fingerprint()
+	r.layout, r.fingerprint, r.selected = layout, r.Schema.Fingerprint(), r.selectedPaths()
 	return nil
 }
 

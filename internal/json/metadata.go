@@ -27,22 +27,33 @@ type Metadata struct {
 // object must be canonical (what [AppendTree] writes), hold a uid and no resourceVersion; anything else is a
 // [*SyntaxError] and means that these bytes were not written by us or are damaged.
 func ScanMetadata(data []byte) (Metadata, error) {
+	m, _, err := ScanObject(data, nil)
+	return m, err
+}
+
+// ScanObject is ScanMetadata that also reads the scalars at some places, as text; values are in the order of the paths.
+func ScanObject(data []byte, paths *Paths) (found Metadata, values []string, err error) {
 	m := metadataScanner{scanner: scanner{data: data}}
+	if paths != nil {
+		m.place, m.values = paths.root, make([]string, paths.count)
+	}
 	if err := m.object(m.topLevel); err != nil {
-		return Metadata{}, err
+		return Metadata{}, nil, err
 	}
 	if m.pos != len(data) {
-		return Metadata{}, m.unexpected("after the end of the object")
+		return Metadata{}, nil, m.unexpected("after the end of the object")
 	}
 	if m.found.Splice == 0 || m.found.UID == "" {
-		return Metadata{}, m.fail("an object at rest has metadata.uid")
+		return Metadata{}, nil, m.fail("an object at rest has metadata.uid")
 	}
-	return m.found, nil
+	return m.found, m.values, nil
 }
 
 type metadataScanner struct {
 	scanner
-	found Metadata
+	found  Metadata
+	place  *place // where the scanner is among the paths, nil outside of them
+	values []string
 }
 
 // object steps over an object whose names must be sorted, calling member for each with the value next.
@@ -102,7 +113,7 @@ func (m *metadataScanner) topLevel(name []byte, _ int) *SyntaxError {
 	if string(name) == "metadata" {
 		return m.object(m.metadata)
 	}
-	return m.skip(maxEncodeDepth)
+	return m.wanted(name)
 }
 
 func (m *metadataScanner) metadata(name []byte, start int) (err *SyntaxError) {

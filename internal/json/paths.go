@@ -1,0 +1,81 @@
+package json
+
+import "slices"
+
+// Paths are places in objects whose values ScanObject reads. It never changes and may be used by many at once.
+type Paths struct {
+	root  *place
+	count int
+}
+
+// place is one field on the way to a value, or of a value.
+type place struct {
+	value   int // the number of the path that ends here, -1 if none
+	members map[string]*place
+}
+
+// NewPaths returns the places that paths of field names lead to, outside of metadata.
+func NewPaths(paths ...[]string) *Paths {
+	out := &Paths{root: &place{value: -1}, count: len(paths)}
+	for i, path := range paths {
+		at := out.root
+		for _, name := range path {
+			next := at.members[name]
+			if next == nil {
+				next = &place{value: -1}
+				if at.members == nil {
+					at.members = map[string]*place{}
+				}
+				at.members[name] = next
+			}
+			at = next
+		}
+		at.value = i
+	}
+	return out
+}
+
+// wanted steps over the value of a member, and notes it and what is inside it as far as the paths want them.
+func (m *metadataScanner) wanted(name []byte) *SyntaxError {
+	if m.place == nil {
+		return m.skip(maxEncodeDepth)
+	}
+	outside := m.place
+	next := outside.members[string(name)]
+	if next == nil {
+		return m.skip(maxEncodeDepth)
+	}
+	if m.peek() == '{' && len(next.members) > 0 {
+		m.place = next
+		err := m.object(func(name []byte, _ int) *SyntaxError { return m.wanted(name) })
+		m.place = outside
+		return err
+	}
+	if next.value < 0 {
+		return m.skip(maxEncodeDepth)
+	}
+	return m.scalar(&m.values[next.value])
+}
+
+// scalar reads text, a whole number or a truth value; other values leave to as it is.
+func (m *metadataScanner) scalar(to *string) (err *SyntaxError) {
+	switch c := m.peek(); {
+	case c == '"':
+		*to, err = m.text()
+		return err
+	case c == 't' || c == 'f':
+		start := m.pos
+		if err := m.skip(maxEncodeDepth); err != nil {
+			return err
+		}
+		*to = string(m.data[start:m.pos])
+		return nil
+	case c == '-' || '0' <= c && c <= '9':
+		raw, integer, err := m.numberBytes()
+		if err == nil && integer && !slices.Equal(raw, []byte("-0")) {
+			*to = string(raw)
+		}
+		return err
+	}
+	return m.skip(maxEncodeDepth)
+}
