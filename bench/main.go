@@ -115,7 +115,7 @@ func parse(args []string, errOut io.Writer) (*options, error) {
 	f.StringVar(&o.dir, "dir", "", "where data files are made (default: the system's directory of temporary files)")
 	f.StringVar(&o.json, "json", "", "file for every result")
 	f.StringVar(&o.markdown, "markdown", "", "file for the tables, which are printed anyhow")
-	f.StringVar(&o.profiles, "profile", "", "directory for a CPU profile of our server in each workload, in a further round")
+	f.StringVar(&o.profiles, "profile", "", "directory for profiles of our server in a further round: its CPU in each workload, its heap after those about memory")
 	f.StringVar(&o.peer.url, "peer", "", "base URL of another server")
 	f.StringVar(&o.peer.name, "peer-name", "peer", "what to call it")
 	f.StringVar(&o.peer.token, "peer-token", "", "bearer token, or @file")

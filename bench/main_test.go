@@ -84,6 +84,7 @@ func TestRunMeasuresEachServerInEachRound(t *testing.T) {
 	require.NoError(t, err)
 	assert.Contains(t, made, filepath.Join(profiles, "configmaps-bbolt-get-c16.pprof"))
 	assert.Contains(t, made, filepath.Join(profiles, "configmaps-memory-list-gzip.pprof"))
+	assert.Contains(t, made, filepath.Join(profiles, "configmaps-memory-memory-load-100-heap.pprof"))
 }
 
 // A peer is any server; here it is one of ours in this process, whose certificate must be named.

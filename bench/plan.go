@@ -125,7 +125,8 @@ func (p *plan) once(ctx context.Context, w driver.Workload, s *source) (driver.R
 			return driver.Result{}, err
 		}
 		r := w.Run(ctx, fresh.target)
-		return r, firstOf(ctx.Err(), p.end(fresh))
+		err := p.heap(ctx, fresh.child)
+		return r, firstOf(ctx.Err(), err, p.end(fresh))
 	}
 	if err := p.begin(ctx, s); err != nil {
 		return driver.Result{}, err
@@ -173,6 +174,18 @@ func (p *plan) observe(ctx context.Context, c *server.Child) (func(context.Conte
 		}
 		return os.WriteFile(file, data, 0o644)
 	}, nil
+}
+
+// heap takes a profile of what is in use at the end of a workload about memory, if a profile is due.
+func (p *plan) heap(ctx context.Context, c *server.Child) error {
+	if p.profile == "" {
+		return nil
+	}
+	data, err := c.HeapProfile(ctx)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(strings.TrimSuffix(p.profile, ".pprof")+"-heap.pprof", data, 0o644)
 }
 
 // end lets go of a source's target and stops its server, if it is ours.

@@ -75,7 +75,7 @@ type lister struct {
 func (t *Target) lists(ctx context.Context, f listForm) (Result, error) {
 	if f.field {
 		if t.Shape.Field == "" {
-			return Result{}, fmt.Errorf("%s have no field to select by: %w", t.Shape.Name, errNotServed)
+			return Result{}, unable(t.Shape.Name + " have no field to select by")
 		}
 		f.query = "fieldSelector=" + url.QueryEscape(t.Shape.Field)
 	}
@@ -145,7 +145,7 @@ func (l *lister) count(res *http.Response) (int, error) {
 	body := l.buffer.Bytes()
 	if l.request.gzip {
 		if res.Header.Get("Content-Encoding") != "gzip" {
-			return 0, fmt.Errorf("the answer is not compressed: %w", errNotServed)
+			return 0, unable("the answer is not compressed")
 		}
 		z, err := gzip.NewReader(&l.buffer)
 		if err != nil {

@@ -53,8 +53,11 @@ func Workloads(scale Scale) []Workload {
 	return slices.Concat(getWorkloads(), listWorkloads(), watchWorkloads(scale), writeWorkloads(), memoryWorkloads(scale))
 }
 
-// errNotServed is for what a server answers with success but does not do.
-var errNotServed = errors.New("not served")
+// unable is why something is not served, although no answer said so with its code.
+type unable string
+
+// Error is the reason.
+func (u unable) Error() string { return string(u) }
 
 // Run runs the workload. Whatever goes wrong is in the result.
 func (w Workload) Run(ctx context.Context, t *Target) Result {

@@ -283,9 +283,10 @@ func (t *Target) dataBytes(n int) int64 {
 // notServed returns the server's words if it says that it does not do something, rather than that it failed.
 func notServed(err error) (words string, refused bool) {
 	var r *refusal
+	var u unable
 	switch {
-	case errors.Is(err, errNotServed):
-		return err.Error(), true
+	case errors.As(err, &u):
+		return u.Error(), true
 	case errors.As(err, &r) && slices.Contains([]int{
 		http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotAcceptable,
 		http.StatusUnsupportedMediaType, http.StatusNotImplemented,

@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"net/http"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"runtime/pprof"
@@ -22,6 +23,7 @@ func (r *recorder) handler() http.Handler {
 	mux.HandleFunc("POST /profile/start", r.start)
 	mux.HandleFunc("POST /profile/stop", r.stop)
 	mux.HandleFunc("POST /collect", collect)
+	mux.HandleFunc("POST /heap", heap)
 	return mux
 }
 
@@ -53,4 +55,10 @@ func collect(w http.ResponseWriter, _ *http.Request) {
 	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	metrics.Read(sample)
 	_, _ = w.Write(strconv.AppendUint(nil, sample[0].Value.Uint64(), 10)) // a client that has gone is not news
+}
+
+// heap answers who allocated what is in use, after a collection.
+func heap(w http.ResponseWriter, _ *http.Request) {
+	runtime.GC()
+	_ = pprof.Lookup("heap").WriteTo(w, 0) // a client that has gone is not news
 }

@@ -61,6 +61,9 @@ func TestChildServesAndEnds(t *testing.T) {
 			profile, err := child.StopProfile(t.Context())
 			require.NoError(t, err)
 			assert.Equal(t, "\x1f\x8b", string(profile[:2]), "gzip, as go tool pprof reads it")
+			profile, err = child.HeapProfile(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, "\x1f\x8b", string(profile[:2]))
 			_, err = child.Processes.CPU()
 			require.NoError(t, err)
 

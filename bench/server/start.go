@@ -140,6 +140,9 @@ func (c *Child) StartProfile(ctx context.Context) error {
 // StopProfile ends the profile and returns it, as go tool pprof reads it.
 func (c *Child) StopProfile(ctx context.Context) ([]byte, error) { return c.ask(ctx, "/profile/stop") }
 
+// HeapProfile collects the child's garbage and returns a profile of what is in use, as go tool pprof reads it.
+func (c *Child) HeapProfile(ctx context.Context) ([]byte, error) { return c.ask(ctx, "/heap") }
+
 func (c *Child) ask(ctx context.Context, path string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.control+path, nil)
 	if err != nil {
