@@ -834,3 +834,27 @@ func TestKindsComeAndGoWhileWatchesRun(t *testing.T) {
 		require.NoError(t, err, "what was stored is still there")
 	})
 }
+
+// A read that waits while the server ends is told to come back, also when its connection is broken off at that moment.
+func TestAReadThatWaitsForTheEnd(t *testing.T) {
+	b := memory.New()
+	defer func() { require.NoError(t, b.Close()) }()
+	e, err := registry.New(registry.Config{Store: storage.New(b)})
+	require.NoError(t, err)
+	ctx, end := context.WithCancel(t.Context())
+	require.NoError(t, e.Start(ctx))
+	bundle, err := widgets().Define(registry.Env{GroupDomain: "k8s.io"})
+	require.NoError(t, err)
+	require.NoError(t, e.Install(ctx, bundle.Resources...))
+	l, err := e.List(ctx, inA, registry.ListRequest{})
+	require.NoError(t, err)
+	end()
+	e.Wait()
+	future := registry.ListRequest{Match: registry.NotOlderThan, Version: l.Revision + 1e9}
+	for _, ctx := range []context.Context{t.Context(), ctx} {
+		_, err = e.List(ctx, inA, future)
+		require.Equal(t, 503, status.CodeOf(err), "%v", err)
+		_, _, err = e.Watch(ctx, inA, registry.WatchRequest{After: future.Version})
+		require.Equal(t, 503, status.CodeOf(err), "%v", err)
+	}
+}

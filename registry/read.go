@@ -59,10 +59,10 @@ func (e *Engine) waitFor(ctx context.Context, s *Served, rev storage.Revision) e
 	wait, cancel := context.WithTimeout(ctx, futureWait)
 	defer cancel()
 	err := s.Cache.WaitFor(wait, rev)
-	if err == nil || ctx.Err() != nil {
-		return err
+	if err == nil {
+		return nil
 	}
-	if errors.Is(err, context.DeadlineExceeded) {
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		return status.TooLargeResourceVersion(uint64(rev), uint64(s.Cache.Snapshot().Revision()), 1)
 	}
 	return e.readError(s.Resource, "read", err)
