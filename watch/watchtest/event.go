@@ -2,9 +2,10 @@ package watchtest
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
+	"slices"
 
+	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/storage"
 	"github.com/kindwright/kindwright/watch"
@@ -94,38 +95,43 @@ func cut(line []byte) (meta.EventType, []byte, error) {
 			return meta.EventType(name), object[:len(object)-1], nil
 		}
 	}
-	var frame struct {
-		Type   *meta.EventType `json:"type"`
-		Object json.RawMessage `json:"object"`
-	}
-	d := json.NewDecoder(bytes.NewReader(line))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&frame); err != nil {
+	tree, err := json.DecodeTree(line, json.TreeOptions{})
+	if err != nil {
 		return "", nil, fmt.Errorf("a frame that is not one: %w", err)
 	}
-	if frame.Type == nil || frame.Object == nil || d.More() {
-		return "", nil, fmt.Errorf("a frame without type and object, or with more behind: %.100q", line)
+	frame, _ := tree.(map[string]any)
+	typ, named := frame["type"].(string)
+	if !named || frame["object"] == nil || len(frame) != 2 {
+		return "", nil, fmt.Errorf("a frame that is not a type and an object: %.100q", line)
 	}
-	return *frame.Type, frame.Object, nil
+	object, err := json.AppendTree(nil, frame["object"])
+	return meta.EventType(typ), object, err
 }
 
 // checkBookmark refuses a bookmark that says more than where the watch is (WATCH-05).
 func checkBookmark(object []byte) error {
-	var only struct {
-		Kind       string `json:"kind"`
-		APIVersion string `json:"apiVersion"`
-		Metadata   struct {
-			ResourceVersion string            `json:"resourceVersion"`
-			Annotations     map[string]string `json:"annotations"`
-		} `json:"metadata"`
+	tree, err := json.DecodeTree(object, json.TreeOptions{})
+	if err != nil {
+		return err
 	}
-	d := json.NewDecoder(bytes.NewReader(object))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&only); err != nil {
-		return fmt.Errorf("a bookmark with more than a version: %w", err)
+	whole, _ := tree.(map[string]any)
+	metadata, _ := whole["metadata"].(map[string]any)
+	annotations, _ := metadata["annotations"].(map[string]any)
+	if !only(whole, "kind", "apiVersion", "metadata") || !only(metadata, "resourceVersion", "annotations") || !only(annotations, InitialEventsEnd) {
+		return fmt.Errorf("a bookmark with more than a version: %s", object)
 	}
-	if only.Kind == "" || only.APIVersion == "" {
+	if whole["kind"] == nil || whole["apiVersion"] == nil {
 		return fmt.Errorf("a bookmark without kind and apiVersion: %s", object)
 	}
 	return nil
+}
+
+// only reports whether an object has no members but these.
+func only(object map[string]any, names ...string) bool {
+	for name := range object {
+		if !slices.Contains(names, name) {
+			return false
+		}
+	}
+	return true
 }

@@ -212,14 +212,6 @@ func TestCheckOfTheEnd(t *testing.T) {
 	require.ErrorContains(t, h.Check(r, 0), "410 after 5 was told")
 	require.Error(t, h.Check(r, 9), "and it is not complete")
 
-	r = from(2)
-	r.Compacted = 2
-	require.NoError(t, h.Check(r, 0))
-	r.Compacted = 3
-	require.ErrorContains(t, h.Check(r, 0), "is not refused")
-	r.Expired(3)
-	require.NoError(t, h.Check(r, 0))
-
 	r = from(20)
 	r.TooLarge(19)
 	require.NoError(t, h.Check(r, 0))

@@ -26,10 +26,6 @@ type Recording struct {
 	// NoBookmarks is set when the client did not ask for any: then there must be none (WATCH-23).
 	NoBookmarks bool
 
-	// Compacted is how far the store's history was gone before the watch was asked for. A watch after an older revision
-	// must be refused (WATCH-16).
-	Compacted storage.Revision
-
 	// Show appends the JSON that the watcher must see of a state in an event of this revision; nil is the whole object.
 	// JSON is compared by what it means, and by its bytes first.
 	Show func(dst []byte, state *watch.Entry, revision storage.Revision) []byte

@@ -1,0 +1,119 @@
+package soak
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/storage"
+	"github.com/kindwright/kindwright/watch"
+	"github.com/kindwright/kindwright/watch/watchtest"
+)
+
+// truth is a store that notes what is committed to it. The account survives the server, and the store it stands before is
+// exchanged when that is opened again.
+type truth struct {
+	storage.Backend
+	history *watchtest.History
+
+	// settling is held for reading while a commit or a compaction is under way, until it is noted.
+	settling  sync.RWMutex
+	compacted atomic.Uint64
+	problem   func(error)
+}
+
+// settle returns when everything that was committed is noted.
+func (b *truth) settle() {
+	b.settling.Lock()
+	defer b.settling.Unlock()
+}
+
+// Commit commits, and notes what it did to boats.
+func (b *truth) Commit(ctx context.Context, ops []storage.Op) (storage.Revision, error) {
+	b.settling.RLock()
+	defer b.settling.RUnlock()
+	// Whoever gives up on a commit leaves its outcome unknown, also to this account.
+	revision, err := b.Backend.Commit(context.WithoutCancel(ctx), ops)
+	if err != nil {
+		if errors.Is(err, storage.ErrUnknownOutcome) {
+			b.problem(fmt.Errorf("nobody knows what happened: %w", err))
+		}
+		return revision, err
+	}
+	for _, op := range ops {
+		if name, _, _, ok := storage.SplitObjectKey(op.Key); !ok || name != storageName || op.Type == storage.OpCheck {
+			continue
+		}
+		commit := watchtest.Commit{Revision: revision, Key: op.Key}
+		switch {
+		case op.Type == storage.OpPut:
+			if commit.Next, err = entryOf(op.Key, op.Value, revision); err != nil {
+				b.problem(err)
+			}
+		case op.Expect == storage.Any:
+			b.problem(fmt.Errorf("a deletion of %s that may be none", op.Key))
+		}
+		b.history.Add(commit)
+	}
+	return revision, nil
+}
+
+// Compact compacts, and notes how far.
+func (b *truth) Compact(ctx context.Context, at storage.Revision) error {
+	b.settling.RLock()
+	defer b.settling.RUnlock()
+	err := b.Backend.Compact(ctx, at)
+	for old := b.compacted.Load(); err == nil && old < uint64(at) && !b.compacted.CompareAndSwap(old, uint64(at)); {
+		old = b.compacted.Load()
+	}
+	return err
+}
+
+// Unwrap leads to the store's own extras.
+func (b *truth) Unwrap() storage.Backend { return b.Backend }
+
+// gone is how far history is compacted.
+func (b *truth) gone() storage.Revision { return storage.Revision(b.compacted.Load()) }
+
+// current is the store's revision.
+func (b *truth) current() storage.Revision {
+	revision, err := b.Revision(context.Background())
+	if err != nil && !errors.Is(err, storage.ErrClosed) {
+		b.problem(err)
+	}
+	return revision
+}
+
+// recordHeader is what stands before the JSON in a stored value.
+const recordHeader = 9
+
+// entryOf reads a stored boat, without any code of the server's.
+func entryOf(key string, value []byte, revision storage.Revision) (*watch.Entry, error) {
+	var stored struct {
+		Metadata struct {
+			Namespace, Name, UID string
+			Labels               map[string]string
+		}
+		Spec struct{ Owner string }
+	}
+	if len(value) < recordHeader {
+		return nil, fmt.Errorf("the record of %s is too short", key)
+	}
+	object := value[recordHeader:]
+	if err := json.Unmarshal(object, &stored); err != nil {
+		return nil, fmt.Errorf("the record of %s: %w", key, err)
+	}
+	cut := bytes.Index(object, []byte(`"uid":"`+stored.Metadata.UID+`"`))
+	if cut < 0 {
+		return nil, fmt.Errorf("the record of %s has no uid: %s", key, object)
+	}
+	return watch.NewEntry(key, revision, watch.Body{Prefix: object[:cut], Suffix: object[cut:]}, watch.Facts{
+		Namespace: stored.Metadata.Namespace, Name: stored.Metadata.Name,
+		Labels: meta.NewLabelSet(stored.Metadata.Labels), Fields: []string{stored.Spec.Owner},
+	}), nil
+}
