@@ -191,37 +191,3 @@ func TestFromTree_C5_Bombs(t *testing.T) {
 		require.Contains(t, strings.Join(texts(errs), "; "), c.want, name)
 	}
 }
-
-func FuzzFromTree(f *testing.F) {
-	f.Add([]byte(structural), []byte(`{"spec":{"size":4,"ports":[{"port":1}]}}`))
-	f.Add([]byte(`{"type":"object","properties":{"a":{"type":"array","items":{"type":"number","format":"float"}}}}`), []byte(`{"a":[1.5,null,"x"]}`))
-	f.Add([]byte(`{"type":"object","properties":{"a":{"type":"object","additionalProperties":{"type":"string","default":"x","nullable":true}}}}`), []byte(`{"a":{"b":null}}`))
-	f.Fuzz(func(t *testing.T, schema, object []byte) {
-		st, err := json.DecodeTree(schema, json.TreeOptions{Duplicates: func(string) {}})
-		definition, ok := st.(map[string]any)
-		if err != nil || !ok {
-			return
-		}
-		before := encode(t, definition)
-		s, errs := openapi.FromTree(definition)
-		require.Equal(t, before, encode(t, definition))
-		require.Equal(t, s == nil, len(errs) > 0)
-		ot, err := json.DecodeTree(object, json.TreeOptions{Duplicates: func(string) {}})
-		in, ok := ot.(map[string]any)
-		if err != nil || !ok || s == nil {
-			return
-		}
-		given := encode(t, in)
-		canonical, _ := s.Canonical(in)
-		pruned, _ := s.Prune(canonical)
-		full := s.Default(pruned)
-		s.Validate(full)
-		require.Equal(t, given, encode(t, in))
-		again, _ := s.Canonical(full)
-		require.Equal(t, encode(t, full), encode(t, again))
-		_, unknown := s.Prune(full)
-		require.Empty(t, unknown)
-		_, err = openapi.Document{Version: "v1", Kinds: []openapi.KindDoc{{Kind: "K", Plural: "ks", Schema: s}}}.JSON()
-		require.NoError(t, err)
-	})
-}
