@@ -61,8 +61,15 @@ func (t *Target) loadedWith(ctx context.Context, n int) (coll string, before, af
 	return coll, before, after, err
 }
 
-// heap adds the live heap to figures, if the server tells. It changes what is resident.
+// heap adds to figures how much of the resident memory is pages of files, if the system tells, and the live heap, if the
+// server tells. Asking for that changes what is resident.
 func (t *Target) heap(ctx context.Context, figures map[string]float64) error {
+	switch n, err := t.Processes.Mapped(); {
+	case err == nil:
+		figures["of_files_MiB"] = mebibytes(n)
+	case !errors.Is(err, process.ErrUnknown):
+		return err
+	}
 	if t.LiveHeap == nil {
 		return nil
 	}

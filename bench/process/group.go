@@ -36,6 +36,10 @@ func (g Group) CPU() (time.Duration, error) { return sum(g, cpu) }
 // Resident returns how many bytes of memory the processes occupy.
 func (g Group) Resident() (int64, error) { return sum(g, resident) }
 
+// Mapped returns how many of the resident bytes are pages of files, which the operating system takes back when it needs
+// memory. The error is ErrUnknown where the system does not tell.
+func (g Group) Mapped() (int64, error) { return sum(g, mapped) }
+
 // Peak returns the most bytes that the processes have occupied, each at its own time, since ResetPeak or their start. The
 // error is ErrUnknown where the system does not tell.
 func (g Group) Peak() (int64, error) { return sum(g, peak) }

@@ -49,6 +49,8 @@ func accounted(pid int) (time.Duration, error) {
 
 func resident(pid int) (int64, error) { return status(pid, "VmRSS:") }
 
+func mapped(pid int) (int64, error) { return status(pid, "RssFile:") }
+
 func peak(pid int) (int64, error) { return status(pid, "VmHWM:") }
 
 // status returns a figure of /proc/<pid>/status that is given in KiB.

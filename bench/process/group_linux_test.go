@@ -46,3 +46,13 @@ func TestPeakOutlivesTheMemoryUntilItIsReset(t *testing.T) {
 	assert.InDelta(t, now, low, 16<<20, "the peak begins anew where the process stands")
 	runtime.KeepAlive(held)
 }
+
+func TestMappedFilesAreTheProgramAtLeast(t *testing.T) {
+	self := Group{os.Getpid()}
+	n, err := self.Mapped()
+	require.NoError(t, err)
+	assert.Greater(t, n, int64(1<<20), "the code that runs comes from a file")
+	all, err := self.Resident()
+	require.NoError(t, err)
+	assert.Less(t, n, all)
+}

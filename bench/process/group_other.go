@@ -27,6 +27,8 @@ func resident(pid int) (int64, error) {
 	return kib << 10, err
 }
 
+func mapped(int) (int64, error) { return 0, ErrUnknown }
+
 func peak(int) (int64, error) { return 0, ErrUnknown }
 
 func resetPeak(int) error { return ErrUnknown }

@@ -54,6 +54,7 @@ func TestOfNoProcess(t *testing.T) {
 	for name, of := range map[string]func(Group) error{
 		"CPU":      func(g Group) error { _, err := g.CPU(); return err },
 		"Resident": func(g Group) error { _, err := g.Resident(); return err },
+		"Mapped":   func(g Group) error { _, err := g.Mapped(); return err },
 		"Peak":     func(g Group) error { _, err := g.Peak(); return err },
 		"Reset":    Group.ResetPeak,
 	} {
