@@ -129,9 +129,19 @@ func (c *call) readProtobuf(d *protobuf.Descriptor) ([]byte, error) {
 		return nil, status.TooLarge(negotiate.MaxBodyBytes)
 	}
 	if err != nil {
-		return nil, status.BadRequest("the body of the request cannot be read: %v", err)
+		return nil, status.BadRequest("the body of the request%s cannot be read: %v", claimed(raw), err)
 	}
 	return out, nil
+}
+
+// claimed names what a document says it is: one of another kind is told by that, and not by the first field that does not
+// fit.
+func claimed(document []byte) string {
+	e, err := protobuf.Open(document)
+	if err != nil || e.Kind == "" {
+		return ""
+	}
+	return fmt.Sprintf(", %.100q of %.100q,", e.Kind, e.APIVersion)
 }
 
 // isProtobuf tells whether the body was announced as protobuf.
