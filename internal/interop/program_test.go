@@ -28,7 +28,7 @@ type program struct {
 	process     *exec.Cmd
 	ended       chan struct{} // closed when the process is gone
 	out         *buffer
-	patient     atomic.Bool // clients' connections wait for the server instead of being refused
+	refused     atomic.Int64 // connections
 }
 
 func serveProgram(t *testing.T) *server {
@@ -52,11 +52,16 @@ func serveProgram(t *testing.T) *server {
 	return s
 }
 
+// refusals is after how many refused connections the next ones wait for the server instead. client-go waits twice as long
+// after each refusal, up to half a minute, until there was none for two minutes: nobody restarts a server 20 times within
+// one, on a machine so busy that it takes a second to come back, save for a test.
+const refusals = 10
+
 // dial connects to the server.
 func (p *program) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	for {
 		connection, err := new(net.Dialer).DialContext(ctx, network, address)
-		if err == nil || !p.patient.Load() {
+		if err == nil || p.refused.Add(1) <= refusals {
 			return connection, err
 		}
 		select {

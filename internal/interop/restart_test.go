@@ -26,11 +26,6 @@ import (
 // restarts is how often the server of a test goes away and comes back.
 const restarts = 20
 
-// refusals is after how many restarts clients' connections wait for the server instead of being refused. client-go doubles
-// the time it waits after each refusal, up to a minute, until there was none for two minutes: nobody restarts a server 20
-// times within one, save for a test.
-const refusals = 3
-
 // followers are informers of every sort of client, and what they were told.
 type followers struct {
 	widgets, spaces, partial *counted
@@ -100,12 +95,13 @@ func restart(t *testing.T, s *server) {
 // outlive restarts the server again and again. before is called before each time.
 func outlive(t *testing.T, s *server, before func()) {
 	t.Helper()
-	for i := range restarts {
+	for range restarts {
 		before()
-		s.life.(*program).patient.Store(i >= refusals)
 		restart(t, s)
 		neverStartedOver(t, s)
 	}
+	require.NotEmpty(t, s.seen(func(r *request) bool { return r.watches() && r.code == http.StatusTooManyRequests }),
+		"who came back before the server was gone was told to wait")
 }
 
 // Rule 18: informers outlive 20 restarts of a server on which nothing happens, and never ask for everything again.
