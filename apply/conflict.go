@@ -70,6 +70,7 @@ func unusable(r Request, err error) error {
 	}
 	var errs []status.FieldError
 	for _, p := range problems[:min(len(problems), maxConflicts)] {
+		p.ErrorMessage, _, _ = strings.Cut(p.ErrorMessage, ", got ") // behind it stands the value
 		errs = append(errs, status.FieldError{
 			Type: meta.CauseFieldValueInvalid, Field: strings.TrimPrefix(p.Path, "."), Value: "…", Detail: p.ErrorMessage,
 		})

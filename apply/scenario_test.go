@@ -243,7 +243,7 @@ func ownersOf(t testing.TB, tree map[string]any) (map[string][]string, map[strin
 		e := e.(map[string]any)
 		require.Equal(t, "FieldsV1", e["fieldsType"])
 		name := fmt.Sprint(e["manager"], " ", strings.ToLower(fmt.Sprint(e["operation"])))
-		if sub, ok := e["subresource"]; ok {
+		if sub, ok := e["subresource"]; ok && sub != "" {
 			name += " " + fmt.Sprint(sub)
 		}
 		if v := strings.TrimPrefix(e["apiVersion"].(string), group); v != "v1" {
