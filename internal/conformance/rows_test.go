@@ -1,0 +1,73 @@
+package conformance
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// rows is how many requirements each area has that this package answers for.
+var rows = map[string]int{"GET": 8, "LIST": 36, "PAGE": 10, "COLL": 15, "QUERY": 23, "GZIP": 5, "WATCH": 35, "WLIST": 9, "TABLE": 11, "EVT": 37}
+
+// elsewhere are the requirements whose test is in another package, by its directory.
+var elsewhere = map[string]string{
+	"LIST-24": "client", // what a client sends, and that it bears a server that ignores it
+	"LIST-31": "client", // what a client does about 410
+	"LIST-32": "client", // what a client does about another version than it asked for
+}
+
+// A test is named after what it proves, so that whoever reads a requirement finds its test, and a row that lost its test is
+// noticed.
+func TestEachRowHasATest(t *testing.T) {
+	named := map[string]map[string]bool{}
+	for area, n := range rows {
+		for i := 1; i <= n; i++ {
+			row, dir := fmt.Sprintf("%s-%02d", area, i), "internal/conformance"
+			if other, ok := elsewhere[row]; ok {
+				dir = other
+			}
+			if named[dir] == nil {
+				named[dir] = rowsNamedIn(t, dir)
+			}
+			require.True(t, named[dir][row], "no test in %s is named after %s", dir, row)
+		}
+	}
+}
+
+// rowsNamedIn returns the requirements that names of tests, and of subtests given as text, begin with in a directory of the
+// repository.
+func rowsNamedIn(t *testing.T, dir string) map[string]bool {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("..", "..", dir, "*_test.go"))
+	require.NoError(t, err)
+	out := map[string]bool{}
+	inTest, inSubtest := regexp.MustCompile(`_?([A-Z]+)_([0-9][0-9])`), regexp.MustCompile(`^"([A-Z]+)-([0-9][0-9])`)
+	note := func(found [][]string) {
+		for _, m := range found {
+			out[m[1]+"-"+m[2]] = true
+		}
+	}
+	for _, file := range files {
+		syntax, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+		require.NoError(t, err)
+		ast.Inspect(syntax, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.FuncDecl:
+				if name, is := strings.CutPrefix(n.Name.Name, "Test"); is {
+					note(inTest.FindAllStringSubmatch(name, -1))
+				}
+			case *ast.BasicLit:
+				note(inSubtest.FindAllStringSubmatch(n.Value, -1))
+			}
+			return true
+		})
+	}
+	return out
+}
