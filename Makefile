@@ -40,7 +40,7 @@ fuzz: ## each fuzz target for a minute; FUZZTIME=10m for longer
 long: ## random histories of the storage backends on 20 seeds
 	go test -count=1 -timeout 2h $(LONG) -seeds=20
 
-soak: ## watches under everything that can go wrong, each event checked; EVENTS=1000000, SEED=0 for one of its own
+soak: ## watches under everything that can go wrong, each event checked; EVENTS=5000000, SEED= of a run to repeat
 	go test -count=1 -timeout 4h -v ./internal/soak -run Soak -events=$(or $(EVENTS),5000000) -seed=$(or $(SEED),0)
 
 crash: ## kill the example server among writes, KILLS=50 times

@@ -3,4 +3,4 @@
 package soak
 
 // defaultEvents is how many events a run delivers; the race detector slows everything down about tenfold.
-const defaultEvents = 60_000
+const defaultEvents = 40_000
