@@ -28,7 +28,7 @@ type WatchRequest struct {
 //   - behind: the log no longer reaches at. It reads the store's history until the log does (rule 13).
 //   - at first, of WatchFromSnapshot: it walks the snapshot, then is reading at the snapshot's revision (rule 17).
 //
-// Next, Progress and the events they return belong to one goroutine at a time; Close may be called from any.
+// Next, Progress, Walking and the events they return belong to one goroutine at a time; Close may be called from any.
 type Cursor struct {
 	cache  *Cache
 	filter *Filter       // the group's
@@ -115,6 +115,9 @@ func (cu *Cursor) signal() {
 	default:
 	}
 }
+
+// Walking tells whether initial events are still to come, or the mark behind them, so that the next Next will not wait.
+func (cu *Cursor) Walking() bool { return cu.initial != nil }
 
 // Progress returns the revision a bookmark may carry now: every matching change at or below it has been returned by
 // Next, and a watch that begins after it misses nothing. While nothing matches it moves on with the store. Before the

@@ -116,6 +116,19 @@ func (f *whole) event(dst []byte, e *watch.Event) ([]byte, error) {
 	return e.Entry.AppendJSONAt(dst, e.Revision), nil
 }
 
+// appendEvent appends the frame of an event. It is frame and event in one.
+func (f *whole) appendEvent(dst []byte, e *watch.Event) []byte {
+	dst = append(dst, `{"type":"`...)
+	dst = append(dst, e.Type...)
+	dst = append(dst, `","object":`...)
+	if e.Revision == e.Entry.Revision() {
+		dst = e.Entry.AppendJSON(dst)
+	} else {
+		dst = e.Entry.AppendJSONAt(dst, e.Revision)
+	}
+	return append(dst, "}\n"...)
+}
+
 func (f *whole) head(dst []byte, l *registry.List) ([]byte, error) {
 	return appendListHead(dst, f.listKind, f.apiVersion, listMeta(l)), nil
 }

@@ -17,9 +17,6 @@ import (
 	"github.com/kindwright/kindwright/watch"
 )
 
-// frameBytes is about how much of a stream is gathered before it is written, when there is much to say at once.
-const frameBytes = 64 << 10
-
 // errDraining is why a stream ends when the server is about to stop.
 var errDraining = errors.New("the server is shutting down")
 
@@ -120,11 +117,13 @@ type stream struct {
 	bookmarks bool // the client wants them
 	markEnd   bool // the bookmark that follows the initial events carries the annotation
 
+	client     context.Context // of the request
 	ctx        context.Context
 	cancel     context.CancelCauseFunc
 	stop       func() bool
 	connection *http.ResponseController
 	deadlines  bool // the connection lets us bound each write
+	patience   patience
 	buf        []byte
 	events     []watch.Event
 	at         storage.Revision // how far the client has come
@@ -146,6 +145,7 @@ func (c *call) newStream(form negotiate.Result, cursor *watch.Cursor, wr registr
 func (s *stream) close() {
 	s.stop()
 	s.cancel(nil)
+	s.patience.close()
 }
 
 // end decides when the stream ends by itself: as the client says, else after a random time, so that the watches of a server
@@ -169,8 +169,10 @@ func (s *stream) begin() bool {
 			s.endAt = limit
 		}
 	}
+	s.patience = patience{connection: s.connection, after: s.opts.WatchWrite}
 	s.w.Header().Set("Cache-Control", "no-cache, private")
 	negotiate.Begin(s.w, s.r, s.form.ContentType(), http.StatusOK)
+	s.client, s.call.r = s.r.Context(), nil // a stream may be idle for long: its request is of no more use
 	return s.connection.Flush() == nil
 }
 
@@ -189,7 +191,7 @@ func (s *stream) run() {
 		err := s.deliver(ctx)
 		cancel()
 		switch {
-		case s.r.Context().Err() != nil || errors.Is(err, errWrite):
+		case s.client.Err() != nil || errors.Is(err, errWrite):
 			return
 		case s.ctx.Err() != nil || !time.Now().Before(s.endAt):
 			s.bookmark()
@@ -198,6 +200,7 @@ func (s *stream) run() {
 			if !s.bookmark() {
 				return
 			}
+			s.release()
 			bookmarkAt = s.nextBookmark()
 		case registry.Expired(err):
 			s.fail(s.expired())
@@ -226,6 +229,7 @@ var errWrite = errors.New("the client does not read")
 // deliver sends events as they come until ctx ends.
 func (s *stream) deliver(ctx context.Context) (err error) {
 	for {
+		walking := s.cursor.Walking()
 		if len(s.events) == 0 { // else look has found some
 			if s.events, err = s.cursor.Next(ctx, s.events); err != nil {
 				return err
@@ -235,7 +239,7 @@ func (s *stream) deliver(ctx context.Context) (err error) {
 			if err := s.append(&s.events[i]); err != nil {
 				return err
 			}
-			if len(s.buf) >= frameBytes && !s.flush(false) {
+			if len(s.buf) >= pieceBytes && !s.flush(false) {
 				return errWrite
 			}
 		}
@@ -244,8 +248,12 @@ func (s *stream) deliver(ctx context.Context) (err error) {
 		}
 		clear(s.events) // an idle stream holds on to no object
 		s.events = s.events[:0]
-		if !s.flush(true) {
+		more := s.cursor.Walking() // of the initial events only full pieces leave before the last
+		if !s.flush(!more) {
 			return errWrite
+		}
+		if walking && !more {
+			s.release()
 		}
 	}
 }
@@ -263,8 +271,15 @@ func (s *stream) append(event *watch.Event) error {
 	if shown.Entry, err = s.served.Show(event.Entry); err != nil {
 		return err
 	}
+	if f, ok := s.render.(*whole); ok { // the common case, in which nothing has to be allocated
+		s.buf = f.appendEvent(s.buf, &shown)
+		return nil
+	}
 	return s.frame(event.Type, func(dst []byte) ([]byte, error) { return s.render.event(dst, &shown) })
 }
+
+// release lets go of the buffers, which a stream that has little to say does not need.
+func (s *stream) release() { s.buf, s.events = nil, nil }
 
 // mark adds the frame of a bookmark.
 func (s *stream) mark(rev storage.Revision, end bool) error {
@@ -281,27 +296,29 @@ func (s *stream) frame(kind meta.EventType, object func([]byte) ([]byte, error))
 	return nil
 }
 
-// flush writes what was gathered; push also sends it on its way.
+// flush writes what was gathered, as far as it makes full pieces; push writes all of it and sends it on its way.
 func (s *stream) flush(push bool) bool {
-	if len(s.buf) > 0 {
+	rest := s.buf
+	for len(rest) >= pieceBytes || push && len(rest) > 0 {
+		n := min(len(rest), pieceBytes)
 		if s.deadlines {
-			_ = s.connection.SetWriteDeadline(time.Now().Add(s.opts.WatchWrite))
+			s.patience.begin()
 		}
-		_, err := s.w.Write(s.buf)
-		s.buf = s.buf[:0]
-		if cap(s.buf) > 2*frameBytes {
-			s.buf = nil // one huge object is no reason to keep as much for ever
-		}
-		if err != nil {
+		if _, err := s.w.Write(rest[:n]); err != nil {
 			return false
 		}
+		rest = rest[n:]
+	}
+	s.buf = s.buf[:copy(s.buf, rest)]
+	if cap(s.buf) > 8*pieceBytes && len(s.buf) < pieceBytes {
+		s.buf = append([]byte(nil), s.buf...) // one huge object is no reason to keep as much for ever
 	}
 	if !push {
 		return true
 	}
 	err := s.connection.Flush()
 	if s.deadlines {
-		_ = s.connection.SetWriteDeadline(time.Time{}) // HTTP/2 would reset an idle stream at its deadline
+		s.patience.pause()
 	}
 	return err == nil
 }
