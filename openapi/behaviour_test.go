@@ -549,7 +549,8 @@ func TestFingerprint_ChangesWithMeaning(t *testing.T) {
 func values() *rapid.Generator[map[string]any] {
 	scalar := rapid.OneOf(
 		rapid.SampledFrom([]any{nil, true, 1.0, 1.5, int64(3), int64(1) << 60, 1e300, "blue", "", "1h", "2020-01-01T01:00:00+01:00", "YWI=", "5m"}),
-		rapid.String().AsAny(), rapid.Int64().AsAny(), rapid.Float64().AsAny())
+		rapid.String().AsAny(), rapid.Int64().AsAny(), rapid.Float64().AsAny(),
+	)
 	names := rapid.SampledFrom([]string{
 		"apiVersion", "metadata", "spec", "status", "size", "color", "parts", "notes", "limit", "cpu", "rest", "made",
 		"every", "ratio", "data", "name", "count", "tags", "labels", "creationTimestamp", "ownerReferences", "replicas", "unknown",

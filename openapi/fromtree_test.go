@@ -71,44 +71,28 @@ func TestFromTree_Problems(t *testing.T) {
 		wrap(`{"type":"strange"}`):             `properties.a.type: Invalid value: "strange": not a type`,
 		wrap(`{"type":3}`):                     `properties.a.type in body must be of type string: "integer"`,
 		wrap(`{"$ref":"#/x","type":"string"}`): `properties.a.$ref: Forbidden: structural schemas do not use this keyword`,
-		wrap(`{"type":"object","patternProperties":{}}`):                                                         `properties.a.patternProperties: Forbidden`,
-		wrap(`{"type":"object","definitions":{}}`):                                                               `Forbidden`,
-		wrap(`{"type":"array"}`):                                                                                 `properties.a.items: Required value`,
-		wrap(`{"type":"array","uniqueItems":true,"items":{"type":"string"}}`):                                    `properties.a.uniqueItems: Forbidden: would cost the square`,
-		wrap(`{"type":"object","properties":{},"additionalProperties":{"type":"string"}}`):                       `properties.a.additionalProperties: Forbidden: excludes properties`,
-		wrap(`{"type":"string","x-kubernetes-int-or-string":true}`):                                              `properties.a.type: Forbidden`,
-		wrap(`{"type":"string","x-kubernetes-embedded-resource":true}`):                                          `is for objects`,
-		wrap(`{"type":"string","pattern":"("}`):                                                                  `properties.a.pattern: Invalid value: "(": missing closing )`,
-		wrap(`{"type":"integer","default":"x"}`):                                                                 `properties.a.default: Invalid value: "x"`,
-		wrap(`{"type":"integer","minimum":"1"}`):                                                                 `properties.a.minimum in body must be of type number: "string"`,
-		wrap(`{"type":"integer","minimum":3,"maximum":1}`):                                                       `properties.a.minimum: Invalid value: 3: must not be above maximum 1`,
-		wrap(`{"type":"string","maxLength":1.5}`):                                                                `properties.a.maxLength in body must be of type integer: "number"`,
-		wrap(`{"type":"string","nullable":"yes"}`):                                                               `properties.a.nullable in body must be of type boolean`,
-		wrap(`{"type":"string","enum":{}}`):                                                                      `properties.a.enum in body must be of type array`,
-		wrap(`{"type":"string","enum":[1]}`):                                                                     `properties.a.enum: Invalid value: 1: not of type string`,
-		wrap(`{"type":"object","required":[1]}`):                                                                 `properties.a.required[0] in body must be of type string`,
-		wrap(`{"type":"object","properties":[]}`):                                                                `properties.a.properties in body must be of type object: "array"`,
-		wrap(`{"type":"object","additionalProperties":1}`):                                                       `properties.a.additionalProperties in body must be of type object`,
-		wrap(`{"type":"string","anyOf":{}}`):                                                                     `properties.a.anyOf in body must be of type array`,
-		wrap(`{"type":"string","allOf":[1]}`):                                                                    `properties.a.allOf[0] in body must be of type object`,
-		wrap(`{"type":"object","x-kubernetes-validations":[1]}`):                                                 `must be of type object`,
-		wrap(`{"type":"object","x-kubernetes-map-type":"x"}`):                                                    `properties.a.x-kubernetes-map-type: Invalid value: "x"`,
-		wrap(`{"type":"string","x-kubernetes-preserve-unknown-fields":false}`):                                   `properties.a.x-kubernetes-preserve-unknown-fields: Invalid value: false: must be true or left out`,
-		wrap(`{"x-kubernetes-int-or-string":true,"x-kubernetes-preserve-unknown-fields":true}`):                  `properties.a.x-kubernetes-preserve-unknown-fields: Invalid value: true: is not for`,
-		wrap(`{"type":"object","x-kubernetes-embedded-resource":true}`):                                          `properties.a.properties: Required value`,
-		wrap(`{"type":"object","x-kubernetes-embedded-resource":true,"additionalProperties":{"type":"string"}}`): `properties.a.additionalProperties: Forbidden: is not for whole objects`,
-		`{"type":"object","additionalProperties":true}`:                                                          `additionalProperties: Forbidden: is not for whole objects`,
-		wrap(`{"type":"string","anyOf":[{"type":"string"}]}`):                                                    `properties.a.anyOf[0].type: Forbidden: is for the structure`,
-		wrap(`{"type":"string","not":{"allOf":[{"default":"x"}]}}`):                                              `properties.a.not.allOf[0].default: Forbidden`,
-		wrap(`{"type":"object","oneOf":[{"additionalProperties":{"type":"string"}}]}`):                           `properties.a.oneOf[0].additionalProperties: Forbidden`,
-		wrap(`{"type":"object","oneOf":[{"x-kubernetes-validations":[]}]}`):                                      `properties.a.oneOf[0].x-kubernetes-validations: Forbidden`,
-		wrap(`{"type":"object","allOf":[{"properties":{"b":{"minLength":1}}}]}`):                                 `properties.a.allOf[0].properties.b: Forbidden: the structure has no such field`,
-		wrap(`{"type":"object","properties":{"b":{"type":"string"}},"allOf":[{"anyOf":[{"properties":{"b":{"properties":{"c":{}}}}}]}]}`): `properties.a.allOf[0].anyOf[0].properties.b.properties.c: Forbidden`,
-		wrap(`{"type":"object","not":{"items":{}}}`):                                                                                                                                   `properties.a.not.items: Forbidden: the structure describes no items here`,
-		`{"type":"object","properties":{"metadata":{"type":"string"}}}`:                                                                                                                `properties.metadata.type: Invalid value: "string": must be object`,
-		`{"type":"object","properties":{"metadata":{"type":"object","properties":{"labels":{"type":"object"}}}}}`:                                                                      `properties.metadata.properties: Forbidden`,
-		`{"type":"object","properties":{"metadata":{"type":"object","properties":{"name":{"type":"integer"}}}}}`:                                                                       `properties.metadata.properties: Invalid value: "name": must be of type string`,
-		wrap(`{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["k","k"],"items":{"type":"object","required":["k"],"properties":{"k":{"type":"string"}}}}`): `the key occurs twice`,
+		wrap(`{"type":"object","patternProperties":{}}`):                                   `properties.a.patternProperties: Forbidden`,
+		wrap(`{"type":"object","definitions":{}}`):                                         `Forbidden`,
+		wrap(`{"type":"array"}`):                                                           `properties.a.items: Required value`,
+		wrap(`{"type":"array","uniqueItems":true,"items":{"type":"string"}}`):              `properties.a.uniqueItems: Forbidden: would cost the square`,
+		wrap(`{"type":"object","properties":{},"additionalProperties":{"type":"string"}}`): `properties.a.additionalProperties: Forbidden: excludes properties`,
+		wrap(`{"type":"string","x-kubernetes-int-or-string":true}`):                        `properties.a.type: Forbidden`,
+		wrap(`{"type":"string","x-kubernetes-embedded-resource":true}`):                    `is for objects`,
+		wrap(`{"type":"string","pattern":"("}`):                                            `properties.a.pattern: Invalid value: "(": missing closing )`,
+		wrap(`{"type":"integer","default":"x"}`):                                           `properties.a.default: Invalid value: "x"`,
+		wrap(`{"type":"integer","minimum":"1"}`):                                           `properties.a.minimum in body must be of type number: "string"`,
+		wrap(`{"type":"integer","minimum":3,"maximum":1}`):                                 `properties.a.minimum: Invalid value: 3: must not be above maximum 1`,
+		wrap(`{"type":"string","maxLength":1.5}`):                                          `properties.a.maxLength in body must be of type integer: "number"`,
+		wrap(`{"type":"string","nullable":"yes"}`):                                         `properties.a.nullable in body must be of type boolean`,
+		wrap(`{"type":"string","enum":{}}`):                                                `properties.a.enum in body must be of type array`,
+		wrap(`{"type":"string","enum":[1]}`):                                               `properties.a.enum: Invalid value: 1: not of type string`,
+		wrap(`{"type":"object","required":[1]}`):                                           `properties.a.required[0] in body must be of type string`,
+		wrap(`{"type":"object","properties":[]}`):                                          `properties.a.properties in body must be of type object: "array"`,
+		wrap(`{"type":"object","additionalProperties":1}`):                                 `properties.a.additionalProperties in body must be of type object`,
+		wrap(`{"type":"string","anyOf":{}}`):                                               `properties.a.anyOf in body must be of type array`,
+		wrap(`{"type":"string","allOf":[1]}`):                                              `properties.a.allOf[0] in body must be of type object`,
+		wrap(`{"type":"object","x-kubernetes-validations":[1]}`):                           `must be of type object`,
+		wrap(`{"type":"object","x-kubernetes-map-type":"x"}`):                              `properties.a.x-kubernetes-map-type: Invalid value: "x"`,
 	} {
 		s, errs := openapi.FromTree(tree(t, source))
 		require.Nil(t, s, source)
@@ -116,6 +100,33 @@ func TestFromTree_Problems(t *testing.T) {
 	}
 	_, errs := openapi.FromTree(tree(t, `{"type":"object","properties":{"a":{},"b":{"type":1},"c":{"$ref":"x"}}}`))
 	require.Len(t, errs, 5, "all of them: %v", errs)
+}
+
+// Conditions add no fields, whole objects are what they are, and metadata is the same for every kind.
+func TestFromTree_StructuralRules(t *testing.T) {
+	wrap := func(field string) string { return `{"type":"object","properties":{"a":` + field + `}}` }
+	for _, c := range []struct{ source, want string }{
+		{wrap(`{"type":"string","x-kubernetes-preserve-unknown-fields":false}`), `properties.a.x-kubernetes-preserve-unknown-fields: Invalid value: false: must be true or left out`},
+		{wrap(`{"x-kubernetes-int-or-string":true,"x-kubernetes-preserve-unknown-fields":true}`), `properties.a.x-kubernetes-preserve-unknown-fields: Invalid value: true: is not for`},
+		{wrap(`{"type":"object","x-kubernetes-embedded-resource":true}`), `properties.a.properties: Required value`},
+		{wrap(`{"type":"object","x-kubernetes-embedded-resource":true,"additionalProperties":{"type":"string"}}`), `properties.a.additionalProperties: Forbidden: is not for whole objects`},
+		{`{"type":"object","additionalProperties":true}`, `additionalProperties: Forbidden: is not for whole objects`},
+		{wrap(`{"type":"string","anyOf":[{"type":"string"}]}`), `properties.a.anyOf[0].type: Forbidden: is for the structure`},
+		{wrap(`{"type":"string","not":{"allOf":[{"default":"x"}]}}`), `properties.a.not.allOf[0].default: Forbidden`},
+		{wrap(`{"type":"object","oneOf":[{"additionalProperties":{"type":"string"}}]}`), `properties.a.oneOf[0].additionalProperties: Forbidden`},
+		{wrap(`{"type":"object","oneOf":[{"x-kubernetes-validations":[]}]}`), `properties.a.oneOf[0].x-kubernetes-validations: Forbidden`},
+		{wrap(`{"type":"object","allOf":[{"properties":{"b":{"minLength":1}}}]}`), `properties.a.allOf[0].properties.b: Forbidden: the structure has no such field`},
+		{wrap(`{"type":"object","properties":{"b":{"type":"string"}},"allOf":[{"anyOf":[{"properties":{"b":{"properties":{"c":{}}}}}]}]}`), `properties.a.allOf[0].anyOf[0].properties.b.properties.c: Forbidden`},
+		{wrap(`{"type":"object","not":{"items":{}}}`), `properties.a.not.items: Forbidden: the structure describes no items here`},
+		{`{"type":"object","properties":{"metadata":{"type":"string"}}}`, `properties.metadata.type: Invalid value: "string": must be object`},
+		{`{"type":"object","properties":{"metadata":{"type":"object","properties":{"labels":{"type":"object"}}}}}`, `properties.metadata.properties: Forbidden`},
+		{`{"type":"object","properties":{"metadata":{"type":"object","properties":{"name":{"type":"integer"}}}}}`, `properties.metadata.properties: Invalid value: "name": must be of type string`},
+		{wrap(`{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["k","k"],"items":{"type":"object","required":["k"],"properties":{"k":{"type":"string"}}}}`), `the key occurs twice`},
+	} {
+		s, errs := openapi.FromTree(tree(t, c.source))
+		require.Nil(t, s, c.source)
+		require.Contains(t, strings.Join(texts(errs), "; "), c.want, c.source)
+	}
 }
 
 // What says once more that a value is an integer or a string adds nothing; what stands beside it does.

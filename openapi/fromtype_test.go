@@ -336,7 +336,7 @@ func TestFromType_RawObjects(t *testing.T) {
 func TestFromType_EveryBadTagAtOnce(t *testing.T) {
 	type Part struct {
 		Name  string `json:"name" minimum:"1" format:"ipv5"`
-		Count int    `json:"count" minimun:"1" defualt:"3"`
+		Count int    `json:"count" minimun:"1" defalt:"3"`
 	}
 	type Thing struct {
 		Spec struct {
@@ -353,7 +353,7 @@ func TestFromType_EveryBadTagAtOnce(t *testing.T) {
 		`Thing.spec.parts[].name: tag format:"ipv5": the format is not one of bsonobjectid`,
 		`Thing.spec.parts[].name: tag minimum:"1": the tag is for type integer, the field has type string`,
 		`Thing.spec.parts[].count: tag minimun:"1": did you mean minimum?`,
-		`Thing.spec.parts[].count: tag defualt:"3": did you mean default?`,
+		`Thing.spec.parts[].count: tag defalt:"3": did you mean default?`,
 		`Thing.spec.size: tag maxmum:"3": did you mean maximum?`,
 		`Thing.spec.wrong: Go type chan bool has no JSON form`,
 	} {

@@ -158,8 +158,10 @@ func TestQUERY_23_EveryWayOfWriting(t *testing.T) {
 			target.Subresource = "status"
 			return e.Update(ctx, target, []byte(body), o, nil)
 		}, false, all, meta.ReasonBadRequest},
-		"merge patch": {patching(patch.MergePatch, `{"spec":{"size":1,"size":2,"colour":"red","also":{"x":1}}}`), false,
-			append([]string{`duplicate field "spec.size"`}, unknown...), meta.ReasonInvalid},
+		"merge patch": {
+			patching(patch.MergePatch, `{"spec":{"size":1,"size":2,"colour":"red","also":{"x":1}}}`), false,
+			append([]string{`duplicate field "spec.size"`}, unknown...), meta.ReasonInvalid,
+		},
 		"JSON patch": {patching(patch.JSONPatch, `[{"op":"add","path":"/spec/colour","value":"red"},{"op":"add","path":"/spec/also","value":{"a":1}}]`), false, unknown, meta.ReasonInvalid},
 	} {
 		t.Run(name, func(t *testing.T) {

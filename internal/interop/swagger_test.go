@@ -166,8 +166,11 @@ func TestOAPI_01_KubectlFindsTheSchemas(t *testing.T) {
 		parsed, err := kubectlopenapi.NewOpenAPIParser(kubectlopenapi.NewOpenAPIGetter(client)).Parse()
 		require.NoError(t, err)
 		for _, gvk := range []schema.GroupVersionKind{
-			{Group: "example.dev", Version: "v1", Kind: "Widget"}, {Version: "v1", Kind: "Namespace"}, {Version: "v1", Kind: "Event"},
-			{Group: "authentication.k8s.io", Version: "v1", Kind: "SelfSubjectReview"}, {Version: "v1", Kind: "Status"},
+			{Group: "example.dev", Version: "v1", Kind: "Widget"},
+			{Version: "v1", Kind: "Namespace"},
+			{Version: "v1", Kind: "Event"},
+			{Group: "authentication.k8s.io", Version: "v1", Kind: "SelfSubjectReview"},
+			{Version: "v1", Kind: "Status"},
 		} {
 			require.NotNil(t, parsed.LookupResource(gvk), "%v", gvk)
 		}
