@@ -82,7 +82,12 @@ type Deletion struct {
 // resource/name (MODEL-07).
 type Subresource struct {
 	Name  string   // the path segment
-	Verbs []string // of get, update and patch
+	Verbs []string // of get, update and patch; and create, with Act
+
+	// Act is what a POST does with the object (PATH-21). Its answer, with a kind and apiVersion of its own, is sent with 201; nil
+	// sends a Status of success. An error is sent as those of other hooks are. It is called concurrently and must not change
+	// the trees it is given.
+	Act func(ctx context.Context, a Action) (Tree, error)
 
 	// Merge returns what is stored when the client sends sent through this subresource while old is stored. It keeps
 	// from old whatever the subresource does not own.
@@ -304,11 +309,14 @@ func (r *Resource) subresourceProblem() string {
 			return fmt.Sprintf("subresource %q has no verbs", s.Name)
 		}
 		for _, v := range s.Verbs {
-			if !slices.Contains([]string{"get", "update", "patch"}, v) {
+			if !slices.Contains([]string{"get", "update", "patch", "create"}, v) {
 				return fmt.Sprintf("subresource %q: verb %q cannot be served", s.Name, v)
 			}
 		}
-		if s.Merge == nil && !slices.Equal(s.Verbs, []string{"get"}) {
+		if (s.Act != nil) != slices.Contains(s.Verbs, "create") {
+			return fmt.Sprintf("subresource %q: the verb create and the function Act belong together", s.Name)
+		}
+		if s.Merge == nil && (slices.Contains(s.Verbs, "update") || slices.Contains(s.Verbs, "patch")) {
 			return fmt.Sprintf("subresource %q can be written but has no Merge", s.Name)
 		}
 	}

@@ -11,13 +11,17 @@ import (
 )
 
 // Create stores a new object. body is its JSON; the name comes from there, or is generated (CREATE-01, NAME-06). For a
-// virtual resource it runs the operation and the result is its answer (MODEL-21).
+// virtual resource it runs the operation and the result is its answer (MODEL-21); for a subresource that is an action, the
+// action (PATH-21).
 func (e *Engine) Create(ctx context.Context, t Target, body []byte, o WriteOptions) (*Result, error) {
 	served, sub, err := e.lookup(t)
 	if err != nil {
 		return nil, err
 	}
 	r := served.Resource
+	if sub != nil && sub.Act != nil {
+		return e.act(ctx, served, sub, t, body, o)
+	}
 	if sub != nil || t.Name != "" {
 		return nil, status.MethodNotAllowed(r.GroupResource(), "create")
 	}

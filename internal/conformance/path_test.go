@@ -14,6 +14,7 @@ import (
 	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/authz"
 	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/status"
 )
 
 func TestPATH_01_TheCoreGroup(t *testing.T) {
@@ -303,6 +304,68 @@ func TestPATH_20_SubjectAccessReviews(t *testing.T) {
 			require.Equal(t, []any{"create"}, at(r, "verbs"))
 		}
 	})
+}
+
+// A widget can be broken by a POST to its subresource, as a pod is evicted: that asks a rule, deletes, and answers for itself.
+func TestPATH_21_ActionsOnASubresource(t *testing.T) {
+	kind := widgets()
+	kind.Plural, kind.Name, kind.ShortNames = "vases", "Vase", nil
+	kind.Subresources = []registry.Subresource{{Name: "eviction", Verbs: []string{"create"}, Act: func(ctx context.Context, a registry.Action) (registry.Tree, error) {
+		if at(map[string]any(a.Object), "spec", "color") == "blue" {
+			return nil, status.TooManyRequests("blue ones are too few", 10)
+		}
+		if at(map[string]any(a.Body), "ask") == "answer" {
+			return registry.Tree{"kind": "Eviction", "apiVersion": "policy/v1", "metadata": map[string]any{"name": a.Target.Name}}, nil
+		}
+		of := a.Target
+		of.Subresource = ""
+		_, err := a.Engine.Delete(ctx, of, registry.DeleteOptions{DryRun: a.DryRun})
+		return nil, err
+	}}}
+	var admitted calls
+	refusal := admission.Plugin{Name: "no", Validator: admission.ValidatorFunc(func(_ context.Context, r *admission.Request) error {
+		if r.Subresource == "eviction" {
+			admitted.add(fmt.Sprint(r.Operation, " ", r.Resource.Resource, "/", r.Subresource, " ", r.Name))
+			if at(r.Object, "refuse") == true {
+				return status.Forbidden(r.GroupResource(), r.Name, "refused")
+			}
+		}
+		return nil
+	})}
+	onEach(t, func(t *testing.T, s *server) {
+		const path = "/apis/shop.example.com/v1/namespaces/default/vases"
+		s.create(path, `{"metadata":{"name":"a"},"spec":{"color":"red"}}`)
+		s.create(path, `{"metadata":{"name":"b"},"spec":{"color":"blue"}}`)
+		admitted.take()
+		const body = `{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"a","namespace":"default"}}`
+		s.do("POST", path+"/none/eviction", "").refused(404, "NotFound", `vases.shop.example.com "none" not found`)
+		s.do("POST", path+"/b/eviction", body).refused(400, "BadRequest", "does not match the name on the URL")
+		s.do("POST", path+"/a/eviction", `{"metadata":{"namespace":"other"}}`).refused(400, "BadRequest", "namespace")
+		s.do("POST", path+"/a/eviction", `[]`).refused(400, "BadRequest", "not a JSON object")
+		s.do("POST", path+"/a/eviction", `{"a":1,"a":2}`).refused(400, "BadRequest", "")
+		s.do("POST", path+"/a/eviction", "x", "Content-Type", asProtobuf).refused(415, "UnsupportedMediaType", "")
+		s.do("POST", path+"/a/eviction?dryRun=x", "").refused(422, "Invalid", "dryRun")
+		require.Empty(t, admitted.take())
+		s.do("POST", path+"/a/eviction", `{"refuse":true}`).refused(403, "Forbidden", "refused")
+		require.Equal(t, "10", s.do("POST", path+"/b/eviction", "").refused(429, "TooManyRequests", "too few").header.Get("Retry-After"))
+		require.Equal(t, "policy/v1", s.do("POST", path+"/a/eviction", `{"ask":"answer"}`).is(201).at("apiVersion"))
+		require.Equal(t, []string{"CREATE vases/eviction a", "CREATE vases/eviction b", "CREATE vases/eviction a"}, admitted.take())
+		s.do("POST", path+"/a/eviction", body, "X-User", "bob", "X-Groups", "").refused(403, "Forbidden", `cannot create resource "vases/eviction"`)
+		s.do("POST", path+"/a/eviction?dryRun=All", body).is(201)
+		s.get(path + "/a").is(200)
+		a := s.do("POST", path+"/a/eviction", body).is(201)
+		require.Equal(t, "Status", a.at("kind"))
+		require.Equal(t, "Success", a.at("status"))
+		s.get(path + "/a").is(404)
+		s.get(path+"/b/eviction").refused(405, "MethodNotAllowed", "")
+		s.do("PUT", path+"/b/eviction", "{}").refused(405, "MethodNotAllowed", "")
+		for _, r := range s.get("/apis/shop.example.com/v1").at("resources").([]any) {
+			if at(r, "name") == "vases/eviction" {
+				require.Equal(t, []any{"create"}, at(r, "verbs"))
+			}
+		}
+		require.NotNil(t, s.get("/openapi/v3/apis/shop.example.com/v1").is(200).at("paths", "/apis/shop.example.com/v1/namespaces/{namespace}/vases/{name}/eviction", "post"))
+	}, kindwright.Serve(kind), kindwright.Admit(refusal))
 }
 
 func TestPATH_22_TheProgramRegistersKindsAndSubresources(t *testing.T) {

@@ -23,6 +23,9 @@ func (c *call) create() error {
 	if err := c.info.Query.ValidateCreate(); err != nil {
 		return err
 	}
+	if c.info.Subresource != "" {
+		return c.act()
+	}
 	return c.write(http.StatusOK, func(ctx context.Context) (*registry.Result, error) {
 		body, err := c.body(c.served.Resource.Protobuf)
 		if err != nil {
@@ -30,6 +33,24 @@ func (c *call) create() error {
 		}
 		return c.engine.Create(ctx, c.target, body, c.writeOptions())
 	})
+}
+
+// act runs the action of a subresource (PATH-21). Neither what is sent nor the answer is an object of the kind, so that
+// there is no other form of them than their own.
+func (c *call) act() error {
+	form, err := negotiate.Negotiate(c.r, negotiate.Offer{GroupDomain: c.engine.GroupDomain()})
+	if err != nil {
+		return err
+	}
+	body, err := c.body(nil)
+	if err != nil {
+		return err
+	}
+	result, err := c.engine.Create(c.r.Context(), c.target, body, c.writeOptions())
+	if err != nil {
+		return err
+	}
+	return c.send(c.opts.Output.Write(c.w, c.r, form, http.StatusCreated, result.Document))
 }
 
 func (c *call) update() error {
