@@ -154,6 +154,12 @@ func (a *application) merge(config *typed.TypedValue, force bool) (map[string]an
 	if err != nil {
 		return nil, nil, err
 	}
+	if pruned && holdsEmpty(a.config) {
+		// Removing what an owner dropped takes what the configuration has empty along, where that leaves no mark.
+		if out, err = out.Merge(config); err != nil {
+			return nil, nil, err
+		}
+	}
 	merged, ok := out.AsValue().Unstructured().(map[string]any)
 	if !ok {
 		return nil, nil, errors.New("nothing is left of the object")
@@ -183,6 +189,22 @@ func (a *application) tidy(merged map[string]any, sets fieldpath.ManagedFields) 
 	}
 	out, _ := a.version.root.tidy(merged, owned).(map[string]any)
 	return out
+}
+
+// holdsEmpty tells whether there is an empty map or list in a value.
+func holdsEmpty(v any) bool {
+	switch v := v.(type) {
+	case map[string]any:
+		for _, child := range v {
+			if holdsEmpty(child) {
+				return true
+			}
+		}
+		return len(v) == 0
+	case []any:
+		return len(v) == 0 || slices.ContainsFunc(v, holdsEmpty)
+	}
+	return false
 }
 
 func hasNull(v any) bool {

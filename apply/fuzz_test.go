@@ -1,0 +1,266 @@
+package apply
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/structured-merge-diff/v4/fieldpath"
+
+	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/internal/yaml"
+	"github.com/kindwright/kindwright/openapi"
+)
+
+// decode reads a tree that may be anything.
+func decode(data []byte) any {
+	v, err := json.DecodeTree(data, json.TreeOptions{})
+	if err != nil {
+		return nil
+	}
+	return v
+}
+
+func encode(t testing.TB, v any) string {
+	text, err := json.AppendTree(nil, v)
+	require.NoError(t, err)
+	return string(text)
+}
+
+// FuzzFieldsV1 reads sets of fields. What can be read is written in one way, which the library's own reader understands.
+func FuzzFieldsV1(f *testing.F) {
+	f.Add([]byte(`{"f:spec":{".":{},"f:a":{},"k:{\"name\":\"a\",\"port\":1}":{".":{},"f:name":{}},"v:\"x\"":{},"v:1.5":{},"i:3":{},"z:new":{}}}`))
+	f.Add([]byte(`{"k:{\"a\":1}":{},"k:{\"a\":1.0}":{"f:b":{}},"v:null":{},"v:true":{}}`))
+	f.Add([]byte(`{"f:":{},"f:<":{},"v:\"<\"":{},"":{}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		tree, ok := decode(data).(map[string]any)
+		if !ok {
+			return
+		}
+		set, err := fieldsOf(tree)
+		if err != nil {
+			return
+		}
+		written := fieldsTree(set)
+		text := encode(t, written)
+		again, err := fieldsOf(written)
+		require.NoError(t, err)
+		require.True(t, set.Equals(again), text)
+		require.Equal(t, text, encode(t, fieldsTree(again)))
+		var theirs fieldpath.Set
+		require.NoError(t, theirs.FromJSON(strings.NewReader(text)), text)
+		require.Equal(t, set.Size(), theirs.Size(), text)
+	})
+}
+
+// FuzzManagedFields reads entries. Those that can be read come out the same the second time.
+func FuzzManagedFields(f *testing.F) {
+	f.Add([]byte(`[{"manager":"a","operation":"Apply","apiVersion":"v1","time":"2026-01-01T00:00:00Z","fieldsType":"FieldsV1","fieldsV1":{"f:a":{}},"subresource":"status"}]`))
+	f.Add([]byte(`[{"manager":"a","operation":"Update","apiVersion":"v1","fieldsType":"FieldsV1"},{"operation":"Update","apiVersion":"v1","fieldsType":"FieldsV1","time":null}]`))
+	f.Add([]byte(`[{}]`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		list, _ := decode(data).([]any)
+		m, err := readManagers(list)
+		if err != nil {
+			return
+		}
+		m.forget()
+		once, _ := m.list(nil)
+		m, err = readManagers(once)
+		require.NoError(t, err)
+		m.forget()
+		twice, same := m.list(once)
+		require.True(t, same)
+		require.Equal(t, encode(t, once), encode(t, twice))
+	})
+}
+
+func widget(t testing.TB) *Fields {
+	data, err := os.ReadFile("testdata/widget.yaml")
+	require.NoError(t, err)
+	text, err := yaml.ToJSON(data, 1<<20)
+	require.NoError(t, err)
+	s, errs := openapi.FromTree(decode(text).(map[string]any))
+	require.Empty(t, errs)
+	f, err := New([]Version{{APIVersion: "v1", Schema: s, Reach: map[string]Reach{"": {Except: []Path{{"status"}}}}}}, nil)
+	require.NoError(t, err)
+	return f
+}
+
+// FuzzWrites does both kinds of writes with objects that no schema ever saw: there may be errors, but no panic, and the
+// request stays as it was.
+func FuzzWrites(f *testing.F) {
+	f.Add([]byte(`{"apiVersion":"v1","spec":{"parts":[{"name":"a"}],"notes":{"a":"b"}}}`), []byte(`{"apiVersion":"v1","spec":{"parts":[{"name":"a","count":1}]}}`))
+	f.Add([]byte(`{"spec":[],"metadata":3}`), []byte(`{"apiVersion":"v1","spec":{"parts":{"a":[null]},"tags":[{},[],null,1,"x","x"]},"metadata":{"managedFields":[{}]}}`))
+	f.Add([]byte(`{"apiVersion":"v1","metadata":{"managedFields":[{"manager":"m","operation":"Apply","apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{"f:spec":{"f:parts":{"k:{\"name\":\"a\"}":{}},"f:size":{"f:x":{}}}}}]},"spec":{"parts":null,"size":{}}}`),
+		[]byte(`{"apiVersion":"v1","spec":{"size":null,"parts":[3],"marks":[{"name":"a"},{"name":"a"}]}}`))
+	fields := widget(f)
+	f.Fuzz(func(t *testing.T, a, b []byte) {
+		live, _ := decode(a).(map[string]any)
+		sent, ok := decode(b).(map[string]any)
+		if !ok {
+			return
+		}
+		before := encode(t, []any{live, sent})
+		for _, r := range []Request{
+			{Live: live, New: sent, Manager: "m", APIVersion: "v1"},
+			{Live: live, New: sent, Manager: "kubectl", APIVersion: "v1", Force: true},
+			{New: sent, Manager: "m", APIVersion: "v1"},
+		} {
+			for _, write := range []func(Request) (map[string]any, error){fields.Update, fields.Apply} {
+				if out, err := write(r); err == nil {
+					require.NoError(t, Check(out), "what comes out can be read")
+				}
+			}
+		}
+		require.Equal(t, before, encode(t, []any{live, sent}))
+	})
+}
+
+// FuzzRandomKinds plays random applies to random schemas. An apply that succeeds is no change when it is repeated, by the
+// quick way and by the long one.
+func FuzzRandomKinds(f *testing.F) {
+	for seed := range uint64(20) {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, seed uint64) {
+		r := rand.New(rand.NewPCG(seed, 3))
+		root := randomSchema(r, 0)
+		schema, err := openapi.New(&openapi.Schema{Type: openapi.Object, Properties: []openapi.Property{
+			{Name: "metadata", Schema: openapi.ObjectMeta()}, {Name: "spec", Schema: root},
+		}})
+		require.NoError(t, err)
+		fields, err := New([]Version{{APIVersion: "v1", Schema: schema}}, nil)
+		require.NoError(t, err)
+		var live map[string]any
+		for range 6 {
+			q := Request{Live: live, Manager: string(rune('a' + r.IntN(3))), APIVersion: "v1", Force: r.IntN(2) == 0}
+			q.New = map[string]any{"apiVersion": "v1", "kind": "K", "metadata": map[string]any{"name": "n"}, "spec": randomTree(r, root, 0)}
+			if r.IntN(4) == 0 {
+				q.New = schema.Default(q.New)
+				out, err := fields.Update(q)
+				require.NoError(t, err)
+				live = out
+				continue
+			}
+			out, err := fields.Apply(q)
+			if err != nil {
+				continue
+			}
+			live = schema.Default(out)
+			repeated(t, fields, q, live)
+		}
+	})
+}
+
+func repeated(t *testing.T, fields *Fields, q Request, live map[string]any) {
+	if list, _ := entriesOf(live); list == nil {
+		return
+	}
+	q.Live, q.Force = live, false
+	v := fields.versions["v1"]
+	a := application{fields: fields, version: v, request: q, by: q.owner(opApply), config: q.New, live: bare(live, nil)}
+	quick := a.changesNothing()
+	long, err := a.run()
+	require.NoError(t, err, encode(t, q.New))
+	require.True(t, sameMap(live, long), "%s\n%s\n%s", encode(t, q.New), encode(t, live), encode(t, long))
+	if own, _ := entriesOf(live); len(own) > 0 && a.lastOwned() != nil {
+		require.True(t, quick, "the quick way saw a change: %s\n%s", encode(t, q.New), encode(t, live))
+	}
+}
+
+func randomSchema(r *rand.Rand, depth int) *openapi.Schema {
+	kinds := 10
+	if depth > 3 {
+		kinds = 4
+	}
+	if depth == 0 {
+		return randomStruct(r, depth)
+	}
+	switch r.IntN(kinds) {
+	case 0:
+		return &openapi.Schema{Type: openapi.Integer}
+	case 1:
+		return &openapi.Schema{Type: openapi.Boolean}
+	case 2:
+		return &openapi.Schema{IntOrString: true}
+	case 3:
+		return &openapi.Schema{Type: openapi.String}
+	case 4:
+		return &openapi.Schema{Type: openapi.Object, AdditionalProperties: randomSchema(r, depth+1), MapType: []openapi.MapType{"", openapi.MapAtomic, openapi.MapGranular}[r.IntN(3)]}
+	case 5:
+		return &openapi.Schema{Type: openapi.Array, Items: randomSchema(r, depth+1)}
+	case 6:
+		return &openapi.Schema{Type: openapi.Array, ListType: openapi.ListSet, Items: &openapi.Schema{Type: openapi.Integer}}
+	case 7:
+		item := randomStruct(r, depth+1)
+		item.Properties = append(item.Properties, openapi.Property{Name: "key", Schema: &openapi.Schema{Type: openapi.String}})
+		item.Required = []string{"key"}
+		return &openapi.Schema{Type: openapi.Array, ListType: openapi.ListMap, ListMapKeys: []string{"key"}, Items: item}
+	}
+	return randomStruct(r, depth)
+}
+
+func randomStruct(r *rand.Rand, depth int) *openapi.Schema {
+	s := &openapi.Schema{Type: openapi.Object, PreserveUnknown: r.IntN(5) == 0}
+	if r.IntN(8) == 0 {
+		s.MapType = openapi.MapAtomic
+	}
+	for i := range 1 + r.IntN(4) {
+		s.Properties = append(s.Properties, openapi.Property{Name: fmt.Sprint("p", i), Schema: randomSchema(r, depth+1)})
+	}
+	return s
+}
+
+func randomTree(r *rand.Rand, s *openapi.Schema, depth int) any {
+	switch {
+	case s.Type == openapi.Object:
+		out := map[string]any{}
+		for _, p := range s.Properties {
+			if p.Name == "key" || r.IntN(2) == 0 {
+				out[p.Name] = randomTree(r, p.Schema, depth+1)
+			}
+		}
+		if s.PreserveUnknown && r.IntN(2) == 0 {
+			out["free"] = map[string]any{"x": int64(r.IntN(2))}
+		}
+		if s.AdditionalProperties != nil {
+			for range r.IntN(3) {
+				out[string(rune('a'+r.IntN(3)))] = randomTree(r, s.AdditionalProperties, depth+1)
+			}
+		}
+		return out
+	case s.Type == openapi.Array:
+		return randomList(r, s, depth)
+	case s.Type == openapi.Integer:
+		return int64(r.IntN(3))
+	case s.Type == openapi.Boolean:
+		return r.IntN(2) == 0
+	}
+	return string(rune('a' + r.IntN(3)))
+}
+
+func randomList(r *rand.Rand, s *openapi.Schema, depth int) []any {
+	out := []any{}
+	seen := map[any]bool{}
+	for range r.IntN(4) {
+		v := randomTree(r, s.Items, depth+1)
+		var id any
+		switch s.ListType {
+		case openapi.ListSet:
+			id = v
+		case openapi.ListMap:
+			id = v.(map[string]any)["key"]
+		default:
+			id = len(out)
+		}
+		if !seen[id] {
+			seen[id] = true
+			out = append(out, v)
+		}
+	}
+	return out
+}
