@@ -225,7 +225,7 @@ func TestFaultyServerIsReported(t *testing.T) {
 	child, err := server.Start(t.Context(), id, server.Limit, t.TempDir(), limit.Faults{DropEvery: 10})
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, child.Stop()) }()
-	code, out, progress := runs(t, "-backend=none", "-limit=false", "-rounds=1", "-run=^watch/2$", "-patience=300ms",
+	code, out, progress := runs(t, "-backend=none", "-limit=false", "-rounds=1", "-run=^watch/2$", "-patience=3s",
 		"-peer="+child.URL, "-peer-name=faulty", "-peer-insecure", "-peer-token=secret")
 	assert.Equal(t, exitErrors, code)
 	assert.Contains(t, progress, "20 missed")

@@ -152,7 +152,7 @@ func TestLostAndSwappedEventsAreFound(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			scale := few()
-			scale.Patience = 300 * time.Millisecond // what is missing does not come
+			scale.Patience = 3 * time.Second // what is missing does not come
 			to := target(t, server.Limit, shape.Gadget(), c.faults, scale)
 			r := workload(t, scale, c.workload).Run(t.Context(), to)
 			assert.InDelta(t, c.missed, r.Figures["missed"], 0)
