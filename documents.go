@@ -89,7 +89,10 @@ func openapiOf(set *registry.Set, group, version string) openapi.Document {
 		kind := openapi.KindDoc{
 			Kind: r.Names.Kind, ListKind: r.Names.ListKind, Plural: r.Names.Plural, Namespaced: !r.ClusterScoped,
 			Verbs: r.Verbs(), Schema: r.Schema, Description: r.Description,
-			Protobuf: r.Protobuf != nil, Strategic: r.Protobuf != nil, // as package rest has it
+			Protobuf: r.Protobuf != nil,
+		}
+		for _, patch := range r.Patches() {
+			kind.Patches = append(kind.Patches, string(patch))
 		}
 		for _, sub := range r.Subresources {
 			kind.Subresources = append(kind.Subresources, openapi.SubresourceDoc{

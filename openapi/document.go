@@ -26,9 +26,9 @@ type KindDoc struct {
 	Namespaced             bool
 	Verbs                  []string // of discovery: get, list, watch, create, update, patch, delete, deletecollection
 	Schema                 *Schema
-	Description            string // empty means the schema's
-	Protobuf               bool   // the objects are read and written as protobuf too
-	Strategic              bool   // strategic merge patches are accepted
+	Description            string   // empty means the schema's
+	Protobuf               bool     // the objects are read and written as protobuf too
+	Patches                []string // media types of patches; empty means apply, JSON patch and merge patch
 	Subresources           []SubresourceDoc
 }
 

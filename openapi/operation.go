@@ -56,11 +56,10 @@ func (o *operation) answerTypes() []string {
 
 // patchTypes are the media types of patches of the kind.
 func (r *resource) patchTypes() []string {
-	types := []string{"application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json"}
-	if r.kind.Strategic {
-		types = append(types, "application/strategic-merge-patch+json")
+	if len(r.kind.Patches) > 0 {
+		return r.kind.Patches
 	}
-	return types
+	return []string{"application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json"}
 }
 
 func (p *publisher) discovery() {

@@ -18,7 +18,8 @@ func swagger(t testing.TB) openapi.Swagger {
 	s, errs := openapi.FromTree(tree(t, structural))
 	require.Empty(t, errs)
 	one := document(widget(t))
-	one.Kinds[0].Strategic, one.Kinds[0].Protobuf = true, true
+	one.Kinds[0].Protobuf = true
+	one.Kinds[0].Patches = []string{"application/strategic-merge-patch+json", "application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"}
 	return openapi.Swagger{Version: "v1.2.3", Documents: []openapi.Document{
 		one,
 		{Group: "example.dev", Version: "v2", Kinds: []openapi.KindDoc{{Kind: "Widget", Plural: "widgets", Verbs: allVerbs, Schema: s}}},
