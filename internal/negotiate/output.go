@@ -1,6 +1,7 @@
 package negotiate
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"fmt"
@@ -38,7 +39,7 @@ type Output struct {
 	// DefaultMaxYAML.
 	MaxYAML int
 
-	compressors sync.Pool // of *gzip.Writer
+	compressors sync.Pool // of *compressor
 
 	yamlOnce sync.Once
 	yamlTurn chan struct{} // holds a token while a long document is being made YAML
@@ -107,7 +108,7 @@ type Answer struct {
 
 	text       io.Writer    // takes the JSON document, indents it if need be, and hands it to send
 	held       bytes.Buffer // the whole document for YAML, else what came before the threshold was reached
-	compressor *gzip.Writer // not nil once compression has begun
+	compressor *compressor  // not nil once compression has begun
 }
 
 // Write takes the next piece of the JSON document. A *status.Error says that the document cannot be answered in this form
@@ -194,7 +195,7 @@ func (o *Output) takeYAMLTurn(ctx context.Context) (release func(), err error) {
 // not take a part for the whole. It may be called more than once, and after Close.
 func (a *Answer) Abort() {
 	if a.compressor != nil {
-		a.compressor.Reset(io.Discard)
+		a.compressor.reset(io.Discard)
 		a.output.compressors.Put(a.compressor)
 		a.compressor = nil
 	}
@@ -290,17 +291,40 @@ func (o *Output) begin(w http.ResponseWriter, r *http.Request, form Result, code
 	begin(w, r, values[0:1:1], code)
 }
 
+// compressor is a gzip.Writer with a buffer behind it, for what it writes are scraps of a quarter of a kilobyte.
+type compressor struct {
+	*gzip.Writer
+	out *bufio.Writer
+}
+
+// compressedPiece is how much of a compressed body is sent at once: with the header of an HTTP/2 frame one TLS record.
+const compressedPiece = 16<<10 - 9
+
 // compressor returns a compressor to w. Its tables are large, so that it is used again and again.
-func (o *Output) compressor(w io.Writer) *gzip.Writer {
-	if c, ok := o.compressors.Get().(*gzip.Writer); ok {
-		c.Reset(w)
+func (o *Output) compressor(w io.Writer) *compressor {
+	if c, ok := o.compressors.Get().(*compressor); ok {
+		c.reset(w)
 		return c
 	}
-	c, err := gzip.NewWriterLevel(w, gzip.BestSpeed)
+	out := bufio.NewWriterSize(w, compressedPiece)
+	c, err := gzip.NewWriterLevel(out, gzip.BestSpeed)
 	if err != nil {
-		return gzip.NewWriter(w) // the library refuses its own constant: any level will do
+		c = gzip.NewWriter(out) // the library refuses its own constant: any level will do
 	}
-	return c
+	return &compressor{Writer: c, out: out}
+}
+
+func (c *compressor) reset(w io.Writer) {
+	c.out.Reset(w)
+	c.Writer.Reset(c.out)
+}
+
+// Close ends the body and sends the rest of it.
+func (c *compressor) Close() error {
+	if err := c.Writer.Close(); err != nil {
+		return err
+	}
+	return c.out.Flush()
 }
 
 // Begin sends the header of an answer to r, with the warnings collected so far.
