@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -694,6 +696,39 @@ func TestPAGE_ChunksShowOneSnapshot(t *testing.T) {
 			require.Equal(t, meta.ReasonBadRequest, reason(t, err), "PAGE-05 %s", bad)
 		}
 	})
+}
+
+// A client that asks for an old state in chunks of any size must not decide how much memory that takes.
+func TestSEC_W8_ALargeChunkOfAnOldStateIsNotHeld(t *testing.T) {
+	e := start(t, memory.New(), nil, widgets())
+	const objects, bytes = 2000, 10 << 10
+	owner := strings.Repeat("x", bytes)
+	for i := range objects {
+		body := fmt.Sprintf(`{"metadata":{"name":"w%05d"},"spec":{"size":3,"owner":%q}}`, i, owner)
+		_, err := e.Create(t.Context(), inA, []byte(body), registry.WriteOptions{})
+		require.NoError(t, err)
+	}
+	l, err := e.List(t.Context(), inA, registry.ListRequest{Limit: 1})
+	require.NoError(t, err)
+	create(t, e, "x")
+	for _, limit := range []int64{objects - 1, objects, 1 << 62} {
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		l, err := e.List(t.Context(), inA, registry.ListRequest{Match: registry.Exact, Version: l.Revision - 1, Limit: limit})
+		require.NoError(t, err)
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		require.Less(t, int64(after.HeapAlloc)-int64(before.HeapAlloc), int64(objects*bytes/2), "limit %d", limit)
+		n := 0
+		for entry := range l.Items {
+			require.Equal(t, fmt.Sprintf("w%05d", n), entry.Facts().Name)
+			n++
+		}
+		require.NoError(t, l.Err())
+		require.Equal(t, min(limit, objects-1), int64(n))
+		require.Empty(t, l.Continue)
+	}
 }
 
 func TestPAGE_08_AnExpiredTokenBringsOneThatGoesOn(t *testing.T) {

@@ -220,32 +220,57 @@ func (s selection) after(key string) iter.Seq[*watch.Entry] {
 	}
 }
 
+// first walks the first n of what after would.
+func (s selection) first(n int64, key string) iter.Seq[*watch.Entry] {
+	return func(yield func(*watch.Entry) bool) {
+		left := n
+		for entry := range s.after(key) {
+			if left--; !yield(entry) || left == 0 {
+				return
+			}
+		}
+	}
+}
+
+// heldOfStore is how many objects of a chunk are held when only the store has its state: each is a copy of its own. A larger
+// chunk is walked twice, lest the limit that a client names be the size of our memory.
+const heldOfStore = 500
+
 // chunk takes the next limit objects of a selection, and makes the token for those after them (PAGE-02, PAGE-10).
 func (e *Engine) chunk(out *List, found selection, scope chunkScope, from position, limit int64) (*List, error) {
 	var items []*watch.Entry
 	prefix := found.filter.KeyPrefix(found.storageName)
+	stored := found.snap.Count(prefix, "") < 0 // only the store has this state
 	plain := found.filter.Labels.Empty() && found.filter.Fields.Empty()
-	count := plain && from.left == 0 && found.snap.Count(prefix, "") < 0 // once for all chunks of a state that only the store has
-	left := int64(0)
+	count := plain && stored && from.left == 0 // once for all chunks
+	taken, left, last := int64(0), int64(0), ""
 	for entry := range found.after(from.after) {
-		if int64(len(items)) < limit {
+		if taken == limit {
+			if left++; !count {
+				break
+			}
+			continue
+		}
+		taken, last = taken+1, entry.Key()
+		if !stored || taken <= heldOfStore {
 			items = append(items, entry)
-		} else if left++; !count {
-			break
 		}
 	}
 	if err := found.snap.Err(); err != nil {
 		return nil, e.readError(out.Served.Resource, "list", err)
 	}
 	out.show(slices.Values(items))
+	if taken > int64(len(items)) {
+		items = nil
+		out.show(found.first(taken, from.after))
+	}
 	if left == 0 {
 		return out, nil
 	}
 	out.Served.Cache.Pin(found.snap)
-	last := items[len(items)-1].Key()
 	if plain && !count {
 		if left = int64(found.snap.Count(prefix, last)); left < 0 {
-			left = from.left - int64(len(items))
+			left = from.left - taken
 		}
 	}
 	next := position{revision: found.snap.Revision(), after: last}
