@@ -95,10 +95,11 @@ func readEntry(tree map[string]any) (entry, error) {
 		{"fieldsType", &fieldsType},
 		{"time", &stamp},
 	} {
-		v, ok := tree[f.name]
-		if *f.to, ok = v.(string); !ok && v != nil {
+		s, ok := tree[f.name].(string)
+		if !ok && tree[f.name] != nil {
 			return e, fmt.Errorf("%s is not a string", f.name)
 		}
+		*f.to = s
 	}
 	switch {
 	case e.operation != opApply && e.operation != opUpdate:

@@ -104,8 +104,8 @@ func (c *compiler) keys(l *schema.List) (out []key) {
 
 // maxEffort bounds what an object may cost to track. structured-merge-diff keeps the members of a map or list in order by
 // moving those behind, so that its cost grows with the square of their number: this is the sum of these squares, which
-// one map of 10,000 fields reaches, or a hundred of 1,000.
-const maxEffort = 10_000 * 10_000
+// one map of 5,000 fields reaches, or a hundred of 500.
+const maxEffort = 5_000 * 5_000
 
 // effort is how much an object costs to track, up to a little more than maxEffort.
 func (n *node) effort(v any) int {

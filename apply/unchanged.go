@@ -24,13 +24,13 @@ func (a *application) changesNothing() bool {
 // request, and if anything about the entries is to be put right.
 func (a *application) lastOwned() map[string]any {
 	entries, _ := entriesOf(a.request.Live)
+	if !a.fields.served(entries) {
+		return nil
+	}
 	var owned map[string]any
 	for _, item := range entries {
 		tree, _ := item.(map[string]any)
 		version, _ := tree["apiVersion"].(string)
-		if a.fields.versions[version] == nil {
-			return nil
-		}
 		if tree["operation"] != opApply || tree["manager"] != a.by.manager || text(tree, "subresource") != a.by.subresource {
 			continue
 		}

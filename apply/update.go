@@ -32,11 +32,14 @@ func (f *Fields) Update(r Request) (map[string]any, error) {
 	body, live := bare(r.New, nil), bare(r.Live, r.New)
 	sent, present := entriesOf(r.New)
 	reset := r.Subresource == "" && f.isReset(sent, present)
+	stored, _ := entriesOf(r.Live)
+	if r.Live != nil && !reset && (r.Subresource != "" || len(sent) == 0 || json.Equal(sent, stored)) && f.served(stored) && json.Equal(body, live) {
+		return withEntries(body, stored), nil // nothing changes
+	}
 	m, before := f.ownersBefore(r, reset)
 	if len(m.sets) == 0 && r.Live != nil && !reset {
 		return body, nil
 	}
-	stored, _ := entriesOf(r.Live)
 	if v.root.effort(body) > maxEffort || v.root.effort(live) > maxEffort {
 		return withEntries(body, stored), nil
 	}
@@ -55,6 +58,18 @@ func (f *Fields) version(name string) (*version, error) {
 		return v, nil
 	}
 	return nil, status.Internal(fmt.Errorf("the kind is not served in version %s", quoted(name)))
+}
+
+// served tells whether all entries are in versions that are served, so that there is none to drop.
+func (f *Fields) served(entries []any) bool {
+	for _, item := range entries {
+		tree, _ := item.(map[string]any)
+		version, _ := tree["apiVersion"].(string)
+		if f.versions[version] == nil {
+			return false
+		}
+	}
+	return true
 }
 
 // ownersBefore returns who owns what before an update, and the entries that say so. What a client made of the entries is
