@@ -557,9 +557,7 @@ func TestEVT_31_EventsAreWrittenThroughTheOperations(t *testing.T) {
 	onEach(t, test, kindwright.Admit(record))
 }
 
-var (
-	eventsOf = client.Resource[kinds.Event]{Group: "events.k8s.io", Version: "v1", Plural: "events"}
-)
+var eventsOf = client.Resource[kinds.Event]{Group: "events.k8s.io", Version: "v1", Plural: "events"}
 
 // events returns a client of the client package.
 func (s *server) events(of client.Kind[kinds.Event]) *client.Client[kinds.Event] {

@@ -311,10 +311,10 @@ func TestPATH_21_ActionsOnASubresource(t *testing.T) {
 	kind := widgets()
 	kind.Plural, kind.Name, kind.ShortNames = "vases", "Vase", nil
 	kind.Subresources = []registry.Subresource{{Name: "eviction", Verbs: []string{"create"}, Act: func(ctx context.Context, a registry.Action) (registry.Tree, error) {
-		if at(map[string]any(a.Object), "spec", "color") == "blue" {
+		if at(a.Object, "spec", "color") == "blue" {
 			return nil, status.TooManyRequests("blue ones are too few", 10)
 		}
-		if at(map[string]any(a.Body), "ask") == "answer" {
+		if at(a.Body, "ask") == "answer" {
 			return registry.Tree{"kind": "Eviction", "apiVersion": "policy/v1", "metadata": map[string]any{"name": a.Target.Name}}, nil
 		}
 		of := a.Target
