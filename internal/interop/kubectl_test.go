@@ -306,8 +306,8 @@ func rawLeases(k *kubectl) {
 
 // reviews asks what a review asks, from a file.
 func reviews(k *kubectl) {
-	k.shows("create --validate=false -o yaml -f "+k.file("who.yaml", "apiVersion: authentication.k8s.io/v1\nkind: SelfSubjectReview\n"), `^    username: admin$`, `^    - system:masters$`)
-	k.shows("create --validate=false -o jsonpath={.status.allowed} -f "+k.file("may.yaml", `apiVersion: authorization.k8s.io/v1
+	k.shows("create -o yaml -f "+k.file("who.yaml", "apiVersion: authentication.k8s.io/v1\nkind: SelfSubjectReview\n"), `^    username: admin$`, `^    - system:masters$`)
+	k.shows("create -o jsonpath={.status.allowed} -f "+k.file("may.yaml", `apiVersion: authorization.k8s.io/v1
 kind: SubjectAccessReview
 spec: {user: ann, resourceAttributes: {group: example.dev, resource: widgets, verb: create, namespace: default}}
 `), `^false$`)
