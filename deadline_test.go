@@ -28,7 +28,7 @@ var uses = map[string]func(context.Context){
 	"Err":    func(ctx context.Context) { _ = ctx.Err() },
 }
 
-func requireSame(t *testing.T, theirs, ours context.Context) {
+func requireSame(theirs, ours context.Context, t *testing.T) {
 	t.Helper()
 	synctest.Wait()
 	require.Equal(t, theirs.Err(), ours.Err())
@@ -58,18 +58,18 @@ func TestQUERY_22_DeadlineLikeThatOfPackageContext(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ours, theirs, _ := contexts(t, use)
 				time.Sleep(time.Minute - time.Nanosecond)
-				requireSame(t, theirs, ours)
+				requireSame(theirs, ours, t)
 				time.Sleep(time.Nanosecond)
-				requireSame(t, theirs, ours)
+				requireSame(theirs, ours, t)
 				time.Sleep(time.Hour)
-				requireSame(t, theirs, ours)
+				requireSame(theirs, ours, t)
 			})
 			synctest.Test(t, func(t *testing.T) {
 				ours, theirs, cancelRequest := contexts(t, use)
 				cancelRequest(errors.New("the client has gone"))
-				requireSame(t, theirs, ours)
+				requireSame(theirs, ours, t)
 				time.Sleep(time.Hour)
-				requireSame(t, theirs, ours)
+				requireSame(theirs, ours, t)
 			})
 		})
 	}
