@@ -82,6 +82,22 @@ func readManagers(list []any) (*managers, error) {
 }
 
 func readEntry(tree map[string]any) (entry, error) {
+	e, err := readHead(tree)
+	if err != nil {
+		return e, err
+	}
+	fields, ok := tree["fieldsV1"].(map[string]any)
+	if !ok && tree["fieldsV1"] != nil {
+		return e, fmt.Errorf("fieldsV1 is not an object")
+	}
+	if e.set, err = fieldsOf(fields); err != nil {
+		return e, fmt.Errorf("fieldsV1: %w", err)
+	}
+	return e, nil
+}
+
+// readHead reads all of an entry but its fields.
+func readHead(tree map[string]any) (entry, error) {
 	e := entry{tree: tree}
 	var fieldsType, stamp string
 	for _, f := range []struct {
@@ -109,18 +125,11 @@ func readEntry(tree map[string]any) (entry, error) {
 	case fieldsType != fieldsV1:
 		return e, fmt.Errorf("fieldsType is %s, not %s", quoted(fieldsType), fieldsV1)
 	}
-	var err error
 	if stamp != "" {
+		var err error
 		if e.time, err = meta.ParseTime(stamp); err != nil {
 			return e, fmt.Errorf("time: %w", err)
 		}
-	}
-	fields, ok := tree["fieldsV1"].(map[string]any)
-	if !ok && tree["fieldsV1"] != nil {
-		return e, fmt.Errorf("fieldsV1 is not an object")
-	}
-	if e.set, err = fieldsOf(fields); err != nil {
-		return e, fmt.Errorf("fieldsV1: %w", err)
 	}
 	return e, nil
 }
@@ -154,37 +163,36 @@ func (m *managers) stamp(o owner, t meta.Time) {
 	m.entries[id] = e
 }
 
-// list writes the entries as managedFields, in the order that clients know: applies before updates, then by time, name,
-// version and subresource. It returns nil when nobody owns anything, and whether the list says the same as the entries
-// that were read.
+// list writes the entries as managedFields. It returns nil when nobody owns anything, and whether the list says the same as
+// the entries that were read.
 func (m *managers) list(before []any) (out []any, same bool) {
-	type written struct {
-		entry
-		tree map[string]any
-	}
-	all := make([]written, 0, len(m.sets))
+	all := make([]entry, 0, len(m.sets))
 	for id, set := range m.sets {
 		e := m.entries[id]
 		e.apiVersion = string(set.APIVersion())
-		all = append(all, written{e, e.write(set.Set())})
+		e.tree = e.write(set.Set())
+		all = append(all, e)
 	}
-	slices.SortFunc(all, func(a, b written) int {
-		return cmp.Or(
-			strings.Compare(a.operation, b.operation),
-			cmp.Compare(seconds(a.time), seconds(b.time)),
-			strings.Compare(a.manager, b.manager),
-			strings.Compare(a.apiVersion, b.apiVersion),
-			strings.Compare(a.subresource, b.subresource))
-	})
+	slices.SortFunc(all, entry.compare)
 	same = len(all) == len(before)
-	for i, w := range all {
-		out = append(out, w.tree)
+	for i, e := range all {
+		out = append(out, e.tree)
 		if same {
 			was, _ := before[i].(map[string]any)
-			same = sameMap(was, w.tree) || json.Equal(was, w.tree)
+			same = sameMap(was, e.tree) || json.Equal(was, e.tree)
 		}
 	}
 	return out, same
+}
+
+// compare is the order of entries that clients know: applies before updates, then by time, name, version and subresource.
+func (e entry) compare(other entry) int {
+	return cmp.Or(
+		strings.Compare(e.operation, other.operation),
+		cmp.Compare(seconds(e.time), seconds(other.time)),
+		strings.Compare(e.manager, other.manager),
+		strings.Compare(e.apiVersion, other.apiVersion),
+		strings.Compare(e.subresource, other.subresource))
 }
 
 func seconds(t meta.Time) int64 {
