@@ -259,10 +259,10 @@ func (e *Engine) chunk(out *List, found selection, scope chunkScope, from positi
 	if err := found.snap.Err(); err != nil {
 		return nil, e.readError(out.Served.Resource, "list", err)
 	}
-	out.show(slices.Values(items))
 	if taken > int64(len(items)) {
-		items = nil
 		out.show(found.first(taken, from.after))
+	} else {
+		out.show(slices.Values(items))
 	}
 	if left == 0 {
 		return out, nil
