@@ -41,7 +41,7 @@ func newCrowd(t *testing.T, watchers int, history time.Duration) *crowd {
 	t.Cleanup(func() { require.NoError(t, c.truth.Close()) })
 	c.server = apitest.Config{
 		Backend: c.truth, Bare: true,
-		Options: []kindwright.Option{kindwright.WithHistory(history), kindwright.WithWatchLog(crowdLog)},
+		Options: []kindwright.Option{kindwright.WithHistory(history), kindwright.WithWatchLog(crowdLog), kindwright.WithBookmarks(time.Millisecond)},
 	}.New(t, registry.Kind[Boat]{Group: group, Version: "v1", Plural: collection, StorageName: storageName, Doc: "A boat."})
 	c.from = &watchtest.Recording{Match: func(*watch.Entry) bool { return true }, From: c.truth.current(), NoBookmarks: true}
 	for range watchers {
@@ -182,4 +182,54 @@ func TestWATCH_16_31_StalledUntilHistoryIsGone(t *testing.T) {
 			require.NoError(t, c.truth.history.Check(&r, 0))
 		}
 	})
+}
+
+// A slow reader of many initial events gets all of them, whole, while every write takes longer than the time between two
+// bookmarks; and a watch that ends meanwhile ends with a whole line (WLIST-02, WLIST-03, WATCH-20, design rule 17).
+func TestWLIST_03_SlowInitialEvents(t *testing.T) {
+	const writes = 80
+	for _, query := range []string{"&allowWatchBookmarks=true", "&allowWatchBookmarks=true&timeoutSeconds=1", "&timeoutSeconds=1"} {
+		t.Run(query, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCrowd(t, 0, 5*time.Minute)
+				c.write(writes)
+				c.objects(writes)
+				r := *c.from
+				r.From, r.Initial, r.NoBookmarks = c.truth.current(), true, !strings.Contains(query, "Bookmarks")
+				r.Unmarked = r.NoBookmarks
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+					c.server.URL+boats("")+"?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"+query, http.NoBody)
+				require.NoError(t, err)
+				res, err := c.server.Client().Do(req)
+				require.NoError(t, err)
+				defer res.Body.Close()
+				stream := bufio.NewReaderSize(res.Body, 16)
+				for r.Told() == 0 {
+					line, err := stream.ReadBytes('\n')
+					if err != nil {
+						require.ErrorIs(t, err, io.EOF)
+						require.Empty(t, line, "the stream ends within a line")
+						break
+					}
+					event, err := watchtest.ParseLine(line)
+					require.NoError(t, err)
+					r.Tell(event)
+					time.Sleep(20 * time.Millisecond)
+				}
+				require.NoError(t, c.truth.history.Check(&r, 0))
+				require.Equal(t, strings.Contains(query, "timeoutSeconds"), r.Told() == 0)
+			})
+		})
+	}
+}
+
+// objects creates n more objects of 8 KiB.
+func (c *crowd) objects(n int) {
+	for i := range n {
+		body := fmt.Sprintf(`{"apiVersion":"%s/v1","kind":"Boat","metadata":{"name":"o%d"},"spec":{"padding":%q}}`, group, i, strings.Repeat("=", 8<<10))
+		res, err := c.server.Client().Post(c.server.URL+boats("a"), jsonType, strings.NewReader(body))
+		require.NoError(c.t, err)
+		require.Equal(c.t, 201, res.StatusCode)
+		require.NoError(c.t, res.Body.Close())
+	}
 }

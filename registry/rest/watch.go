@@ -325,14 +325,11 @@ func (s *stream) flush(push bool) bool {
 
 // bookmark tells the client how far it has come, if it wants to know (WATCH-22, WATCH-29).
 func (s *stream) bookmark() bool {
-	if !s.bookmarks {
-		return true
+	// Among the initial events nothing can be promised (rule 17).
+	if rev := s.cursor.Progress(); s.bookmarks && rev != 0 && s.mark(rev, false) != nil {
+		return false
 	}
-	rev := s.cursor.Progress()
-	if rev == 0 {
-		return true // still among the initial events, where nothing can be promised (rule 17)
-	}
-	return s.mark(rev, false) == nil && s.flush(true)
+	return s.flush(true) // also what waited for a full piece: it may end within a frame
 }
 
 // fail ends the stream with an ERROR event (WATCH-27).
