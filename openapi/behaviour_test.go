@@ -290,7 +290,7 @@ func TestValidate_Keywords(t *testing.T) {
 		{openapi.Schema{Type: openapi.String, Nullable: true, Enum: []any{"a"}}, `{"v":null}`, ``},
 		{openapi.Schema{Type: openapi.Array, MinItems: number(1), Items: text}, `{"v":[]}`, `v: Invalid value: 0: v in body should have at least 1 items`},
 		{openapi.Schema{Type: openapi.Object, MinProperties: number(1), AdditionalProperties: text}, `{"v":{}}`, `v: Invalid value: 0: v in body should have at least 1 properties`},
-		{openapi.Schema{Type: openapi.Object, MaxProperties: number(1), AdditionalProperties: text}, `{"v":{"a":"","b":""}}`, `v: Too many: 2: must have at most 1 items`},
+		{openapi.Schema{Type: openapi.Object, MaxProperties: number(1), AdditionalProperties: text}, `{"v":{"a":"","b":""}}`, `v: Too many: 2: must have at most 1 item`},
 		{openapi.Schema{PreserveUnknown: true, AnyOf: []*openapi.Schema{text, integer}}, `{"v":1}`, ``},
 		{openapi.Schema{PreserveUnknown: true, AnyOf: []*openapi.Schema{text, integer}}, `{"v":true}`, `v: Invalid value: true: v in body must validate at least one schema (anyOf)`},
 		{openapi.Schema{Type: openapi.Integer, OneOf: []*openapi.Schema{{Minimum: int64(1)}, {Maximum: int64(3)}}}, `{"v":2}`, `v: Invalid value: 2: v in body must validate one and only one schema (oneOf)`},

@@ -136,7 +136,7 @@ func (s *Schema) validateObject(w *walk, object map[string]any, old earlier) {
 		}
 	}
 	if n := int64(len(object)); s.MaxProperties != nil && n > *s.MaxProperties {
-		w.fail(meta.CauseFieldValueTooMany, n, fmt.Sprintf("must have at most %d items", *s.MaxProperties))
+		w.fail(meta.CauseFieldValueTooMany, n, "must have at most "+plural(*s.MaxProperties, "item"))
 	} else if s.MinProperties != nil && n < *s.MinProperties {
 		w.fail(meta.CauseFieldValueInvalid, n, w.body("should have at least %d properties", *s.MinProperties))
 	}
@@ -169,7 +169,7 @@ func (s *Schema) validateMember(w *walk, name string, value any, object earlier)
 
 func (s *Schema) validateArray(w *walk, array []any, old earlier) {
 	if n := int64(len(array)); s.MaxItems != nil && n > *s.MaxItems {
-		w.fail(meta.CauseFieldValueTooMany, n, fmt.Sprintf("must have at most %d items", *s.MaxItems))
+		w.fail(meta.CauseFieldValueTooMany, n, "must have at most "+plural(*s.MaxItems, "item"))
 	} else if s.MinItems != nil && n < *s.MinItems {
 		w.fail(meta.CauseFieldValueInvalid, n, w.body("should have at least %d items", *s.MinItems))
 	}
@@ -251,7 +251,7 @@ func (s *Schema) validateText(w *walk, text string) {
 	if s.MinLength != nil || s.MaxLength != nil {
 		n := int64(utf8.RuneCountInString(text))
 		if s.MaxLength != nil && n > *s.MaxLength {
-			w.fail(meta.CauseFieldValueTooLong, nil, fmt.Sprintf("may not be more than %d characters", *s.MaxLength))
+			w.fail(meta.CauseFieldValueTooLong, nil, "may not be more than "+plural(*s.MaxLength, "character"))
 			return // a pattern need not look at what is too long
 		}
 		if s.MinLength != nil && n < *s.MinLength {
@@ -272,6 +272,13 @@ func (s *Schema) validateText(w *walk, text string) {
 	if check := checkOfFormat(s.Format); check != nil && !check(text) {
 		w.fail(meta.CauseFieldValueInvalid, text, w.body("must be of type %s: %q", s.Format, cut(text)))
 	}
+}
+
+func plural(n int64, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
 }
 
 // cut keeps messages short.
