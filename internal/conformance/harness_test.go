@@ -102,6 +102,9 @@ func startWith(t *testing.T, open func() storage.Backend, of []kinds.ControlPlan
 	s.stop = sync.OnceFunc(func() {
 		cancel()
 		api.Wait()
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		_ = web.Shutdown(ctx) // watches have a last word
 		require.NoError(t, web.Close())
 		require.ErrorIs(t, <-done, http.ErrServerClosed)
 		s.client.CloseIdleConnections()
