@@ -42,7 +42,7 @@ func (f *Fields) Apply(r Request) (map[string]any, error) {
 	if out, ok := a.quick(); ok {
 		return out, nil
 	}
-	if v.root.effort(a.config) > maxEffort || v.root.effort(a.live) > maxEffort {
+	if entries, _ := entriesOf(r.Live); !v.root.trackable(len(entries), a.config, a.live) {
 		return nil, tooLarge()
 	}
 	return a.run()

@@ -64,12 +64,12 @@ func BenchmarkWrites(b *testing.B) {
 // BenchmarkHostile is what an object costs that is just below the bound beyond which it is not tracked, at its worst.
 func BenchmarkHostile(b *testing.B) {
 	fields := widgetFields(b)
-	codes := make([]any, 4_900)
+	codes := make([]any, 9_900)
 	for i := range codes {
 		codes[i] = int64(len(codes) - i)
 	}
 	notes := map[string]any{}
-	for i := range 4_900 {
+	for i := range 9_900 {
 		notes[fmt.Sprint(i)] = "x"
 	}
 	for name, spec := range map[string]map[string]any{"set": {"codes": codes}, "map": {"notes": notes}} {

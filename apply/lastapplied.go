@@ -40,7 +40,7 @@ func (a *application) withoutLastApplied(conflicts merge.Conflicts) merge.Confli
 func (a *application) unchangedSince(note string) *fieldpath.Set {
 	v, err := json.DecodeTree([]byte(note), json.TreeOptions{})
 	tree, ok := v.(map[string]any)
-	if err != nil || !ok || text(tree, "apiVersion") != a.version.apiVersion || a.version.root.effort(tree) > maxEffort {
+	if err != nil || !ok || text(tree, "apiVersion") != a.version.apiVersion || !a.version.root.trackable(1, tree) {
 		return nil
 	}
 	tree, _ = a.version.schema.Prune(tree)

@@ -102,41 +102,57 @@ func (c *compiler) keys(l *schema.List) (out []key) {
 	return out
 }
 
-// maxEffort bounds what an object may cost to track. structured-merge-diff keeps the members of a map or list in order by
-// moving those behind, so that its cost grows with the square of their number: this is the sum of these squares, which
-// one map of 5,000 fields reaches, or a hundred of 500.
-const maxEffort = 5_000 * 5_000
+const (
+	// maxSquares bounds what the maps and lists of an object may cost to track. structured-merge-diff keeps their members in
+	// order by moving those behind, so that its cost grows with the square of their number: this is the sum of these squares,
+	// which one map of 10,000 fields reaches, or a hundred of 1,000.
+	maxSquares = 10_000 * 10_000
 
-// effort is how much an object costs to track, up to a little more than maxEffort.
-func (n *node) effort(v any) int {
+	// maxShares bounds the number of entries times that of the values in an object: the changes of an object are compared
+	// with each entry.
+	maxShares = 5_000_000
+)
+
+// effort is how much an object costs to track.
+type effort struct{ squares, values int }
+
+// trackable tells whether the ownership of objects of this type, in so many entries, can be worked out at a bounded cost.
+func (n *node) trackable(entries int, objects ...map[string]any) bool {
+	var e effort
+	for _, o := range objects {
+		e.add(n, o)
+	}
+	return e.squares <= maxSquares && e.values*entries <= maxShares
+}
+
+// add counts a value and what is in it, up to a little more than the bound.
+func (e *effort) add(n *node, v any) {
+	e.values++
 	switch v := v.(type) {
 	case map[string]any:
 		if n.object == nil || n.object.atomic {
-			return 1
+			return
 		}
-		sum := len(v) * len(v)
+		e.squares += len(v) * len(v)
 		for name, item := range v {
-			if sum > maxEffort {
-				break
+			if e.squares > maxSquares {
+				return
 			}
 			child, _ := n.object.field(name)
-			sum += child.effort(item)
+			e.add(child, item)
 		}
-		return sum
 	case []any:
 		if n.list == nil || n.list.atomic {
-			return 1
+			return
 		}
-		sum := len(v) * len(v)
+		e.squares += len(v) * len(v)
 		for _, item := range v {
-			if sum > maxEffort {
-				break
+			if e.squares > maxSquares {
+				return
 			}
-			sum += n.list.items.effort(item)
+			e.add(n.list.items, item)
 		}
-		return sum
 	}
-	return 1
 }
 
 // tidy returns a copy of a value in which each null is an empty map or list where owned says that somebody owns it, and is

@@ -382,6 +382,22 @@ func TestTooManyMembers(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, owners, entries(out), "those that it had")
 
+	many := newSession(t)
+	many.update("ann", "{spec: {size: 1}}")
+	list := entries(many.live)
+	for i := range 6000 {
+		e := json.Clone(list[0]).(map[string]any)
+		e["manager"], e["operation"] = fmt.Sprint("m", i), "Apply"
+		list = append(list, e)
+	}
+	clear(notes)
+	for i := range 1000 {
+		notes[fmt.Sprint(i)] = "x"
+	}
+	many.live = withEntries(many.live, list)
+	_, err = many.fields.Apply(many.request("bob", object("v1", map[string]any{"spec": map[string]any{"notes": notes}})))
+	require.Equal(t, 413, status.CodeOf(err), "6,000 entries times 1,000 fields")
+
 	words := make([]any, 11_000) // one value, of whatever size
 	for i := range words {
 		words[i] = "x"

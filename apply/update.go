@@ -40,7 +40,7 @@ func (f *Fields) Update(r Request) (map[string]any, error) {
 	if len(m.sets) == 0 && r.Live != nil && !reset {
 		return body, nil
 	}
-	if v.root.effort(body) > maxEffort || v.root.effort(live) > maxEffort {
+	if !v.root.trackable(len(m.sets), body, live) {
 		return withEntries(body, stored), nil
 	}
 	if err := f.update(m, v, r.owner(opUpdate), r, live, body); err != nil {
