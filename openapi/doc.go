@@ -7,7 +7,7 @@
 //	Canonical   one way to write each value: integral numbers, times, quantities; null dropped
 //	Prune       unknown fields removed and named
 //	Default     missing values filled in
-//	Validate    every problem at once, as field errors
+//	Validate    every problem at once, as field errors; ValidateUpdate leaves out what was as wrong before
 //	Fingerprint changes when what is stored would change meaning
 //	Columns, SelectableFields, Lookup    what tables, field selectors and server-side apply need to know
 //
@@ -16,7 +16,7 @@
 // they may be called concurrently.
 //
 // [Document] publishes the kinds of one group version as OpenAPI v3, and [Index] the list of documents, as kubectl,
-// client-go and Helm read them.
+// client-go and Helm read them. [Swagger] publishes all kinds as OpenAPI v2, for those who merge by it.
 //
 // It is not for deciding what a write does (package registry), for merging (package apply reads list and map types
 // from here) or for expressions (package cel reads the rules).
