@@ -422,7 +422,7 @@ func TestUnusableConfigurationsAreNamed(t *testing.T) {
 	}
 }
 
-// The library that merges fills its schemas on first use, without a lock (rule of deps: trap 2).
+// The library that merges makes indexes of its schemas on first use; see mergeType. The race detector watches.
 func TestFirstUseByManyAtOnce(t *testing.T) {
 	for range 20 {
 		fields := widgetFields(t)

@@ -18,8 +18,9 @@ const (
 	rootName    = "0"
 )
 
-// mergeType describes the objects of one version to structured-merge-diff. The schema in it is complete before it is
-// shared: its maps are filled on first use, and a first use by two at once would be a race.
+// mergeType describes the objects of one version to structured-merge-diff. The library makes indexes on first use, and two
+// first uses at once of a reference that overrides how a type merges are a race. So no reference does, and the indexes are
+// made before the schema is shared.
 func mergeType(root *openapi.Schema) typed.ParseableType {
 	c := converter{done: map[*openapi.Schema]schema.TypeRef{}, schema: &schema.Schema{}}
 	atom := c.atom(root)
