@@ -24,6 +24,9 @@ const (
 	asProtobuf = "application/vnd.kubernetes.protobuf"
 )
 
+// fewestLists are timed, however long they take: collections of garbage come about once in a list.
+const fewestLists = 5
+
 // watchList asks for a list in the form of a watch.
 const watchList = "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=120"
 
@@ -105,7 +108,7 @@ func (t *Target) lists(ctx context.Context, f listForm) (Result, error) {
 	if n != want {
 		return Result{}, fmt.Errorf("GET %s: %d objects, not %d", l.request.path, n, want)
 	}
-	loop := load.Loop{Workers: 1, Operations: t.scale.ListOperations, Time: t.scale.Time}
+	loop := load.Loop{Workers: 1, Operations: t.scale.ListOperations, Time: t.scale.Time, AtLeast: fewestLists}
 	r, err := t.loop(ctx, loop, func(ctx context.Context, _, _ int) (int64, error) {
 		got, _, err := read(ctx, false)
 		// Versions, tokens and compression vary in length, objects do not.

@@ -17,6 +17,7 @@ type Loop struct {
 	Workers    int           // at once; at least 1
 	Operations int           // together, at most
 	Time       time.Duration // no operation begins later than this after the start; 0: no limit
+	AtLeast    int           // operations begin in spite of Time
 
 	// Rate is how many operations begin in a second, however long they take, as long as a worker is free. 0: each worker
 	// begins its next one as soon as the last has ended.
@@ -97,7 +98,7 @@ func (r *running) await(ctx context.Context, i int) bool {
 		case <-ctx.Done():
 		}
 	}
-	return ctx.Err() == nil && (r.Time == 0 || time.Since(r.start) < r.Time)
+	return ctx.Err() == nil && (r.Time == 0 || i < r.AtLeast || time.Since(r.start) < r.Time)
 }
 
 // Percentile returns the smallest of the rising durations that at least the share p (0 to 1) of them do not exceed, and 0

@@ -74,6 +74,16 @@ func TestTimeEndsTheLoop(t *testing.T) {
 	})
 }
 
+func TestTimeDoesNotEndTheLoopTooEarly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out := load.Loop{Workers: 1, Operations: 1000, Time: time.Second, AtLeast: 3}.Run(t.Context(), func(context.Context, int, int) (int64, error) {
+			time.Sleep(700 * time.Millisecond)
+			return 0, nil
+		})
+		assert.Len(t, out.Latencies, 3)
+	})
+}
+
 func TestRateSpacesOperations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
