@@ -134,7 +134,7 @@ func (w *write) settle(ctx context.Context) error {
 	if t, problems = r.Schema.Canonical(t); len(problems) > 0 {
 		return status.Internal(fmt.Errorf("the Default hook of %s made an object its schema refuses: %s", r.GroupResource(), problems[0].Message()))
 	}
-	w.object = t
+	w.object = r.Schema.Default(t) // of what the hook added: the next write would fill it in, and a replacement change something
 	return nil
 }
 
