@@ -58,12 +58,17 @@ func send(srv http.Handler, r *http.Request) *discard {
 // BenchmarkGet is one get through the whole chain, without the network.
 func BenchmarkGet(b *testing.B) {
 	srv := benchServer(b, 1)
-	r := request("GET", gadgetPath+"/g000000", "")
-	b.ReportAllocs()
-	for b.Loop() {
-		if w := send(srv, r); w.code != 200 {
-			b.Fatal(w.code)
-		}
+	for _, encoding := range []string{"identity", "gzip"} {
+		b.Run(encoding, func(b *testing.B) {
+			r := request("GET", gadgetPath+"/g000000", "")
+			r.Header.Set("Accept-Encoding", encoding)
+			b.ReportAllocs()
+			for b.Loop() {
+				if w := send(srv, r); w.code != 200 {
+					b.Fatal(w.code)
+				}
+			}
+		})
 	}
 }
 

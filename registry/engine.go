@@ -44,7 +44,7 @@ type Engine struct {
 	dispatcher *watch.Dispatcher
 	tokens     *tokenSigner
 	set        atomic.Pointer[Set]
-	forms      *forms
+	shapes     *shapes
 
 	changes sync.Mutex // serialises Install and Remove; never held while serving
 	running sync.WaitGroup
@@ -79,7 +79,7 @@ func New(cfg Config) (*Engine, error) {
 	}
 	e := &Engine{cfg: cfg, dispatcher: watch.NewDispatcher(cfg.Store, watch.WithLogger(cfg.Logger))}
 	e.tokens = &tokenSigner{store: cfg.Store, rand: cfg.Rand, domain: cfg.GroupDomain}
-	e.forms = newForms()
+	e.shapes = newShapes()
 	e.set.Store(&Set{served: map[meta.GroupVersionResource]*Served{}})
 	return e, nil
 }
@@ -149,7 +149,7 @@ func (e *Engine) Install(ctx context.Context, resources ...*Resource) error {
 		if err := r.complete(); err != nil {
 			return err
 		}
-		added = append(added, &Served{Resource: r, stale: &staleKeys{}, ownership: &ownership{}, forms: e.forms})
+		added = append(added, &Served{Resource: r, stale: &staleKeys{}, ownership: &ownership{}, shelf: &shelf{e.shapes}})
 	}
 	next, err := e.set.Load().with(added...)
 	if err != nil {

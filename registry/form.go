@@ -1,9 +1,7 @@
 package registry
 
 import (
-	lru "container/list"
 	"fmt"
-	"sync"
 
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/meta"
@@ -122,13 +120,17 @@ func (r *Resource) base() *Resource {
 	return r
 }
 
-// Show returns a stored object in the form of s: the entry itself, unless s is another form of what is stored. Converted
-// entries are shared by all readers, within a budget of bytes.
+// Show returns an object of the live view or of its log in the form of s: the entry itself, unless s is another form of what
+// is stored. Converted entries are shared by all readers, within the budget of all shapes.
 func (s *Served) Show(e *watch.Entry) (*watch.Entry, error) {
 	if s.Resource.Stored == nil {
 		return e, nil
 	}
-	return s.forms.get(formKey{s, e}, func() (*watch.Entry, error) { return s.convert(e) })
+	v, err := s.shelf.get(e, converted, func() (shapeValue, error) {
+		out, err := s.convert(e)
+		return shapeValue{entry: out}, err
+	})
+	return v.entry, err
 }
 
 func (s *Served) convert(e *watch.Entry) (*watch.Entry, error) {
@@ -167,57 +169,6 @@ func (s *Served) storedFields(f meta.FieldSelector) (meta.FieldSelector, error) 
 		return out, status.Internal(err)
 	}
 	return out, nil
-}
-
-// formBudget is how many bytes of converted entries an engine keeps (design rule 11).
-const formBudget = 16 << 20
-
-type formKey struct {
-	served *Served
-	entry  *watch.Entry
-}
-
-// forms keeps converted entries, the least recently used of which go first. A nil *forms keeps nothing.
-type forms struct {
-	mu      sync.Mutex
-	bytes   int
-	entries map[formKey]*lru.Element
-	recent  lru.List // of formValue, the most recently used first
-}
-
-type formValue struct {
-	key   formKey
-	entry *watch.Entry
-}
-
-func newForms() *forms { return &forms{entries: map[formKey]*lru.Element{}} }
-
-// get returns the entry of a key, made by build where it is not kept. Two readers may build the same one at once.
-func (f *forms) get(key formKey, build func() (*watch.Entry, error)) (*watch.Entry, error) {
-	f.mu.Lock()
-	if el, ok := f.entries[key]; ok {
-		f.recent.MoveToFront(el)
-		f.mu.Unlock()
-		return el.Value.(formValue).entry, nil
-	}
-	f.mu.Unlock()
-	entry, err := build()
-	if err != nil {
-		return nil, err
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if _, ok := f.entries[key]; !ok {
-		f.entries[key] = f.recent.PushFront(formValue{key, entry})
-		f.bytes += entry.Size() + key.entry.Size()
-	}
-	for f.bytes > formBudget {
-		el := f.recent.Back()
-		old := f.recent.Remove(el).(formValue)
-		delete(f.entries, old.key)
-		f.bytes -= old.entry.Size() + old.key.entry.Size()
-	}
-	return entry, nil
 }
 
 // shown makes the result of a write one in the form the write came in.

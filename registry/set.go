@@ -23,7 +23,7 @@ type Served struct {
 	base      *Served    // the stored form; nil when this is it
 	stale     *staleKeys // shared by all forms
 	ownership *ownership // likewise
-	forms     *forms     // shared by all of an engine
+	shelf     *shelf     // what was made of its objects
 }
 
 // Set is the resources of a server at one moment: an immutable snapshot. A request takes one and uses it throughout,

@@ -65,7 +65,7 @@ func (o *Output) WriteObject(w http.ResponseWriter, r *http.Request, form Result
 	switch {
 	case form.MediaType != JSON || form.As != Object || form.Pretty || size > quickObject:
 		return false, nil
-	case o.Compress && size > o.Threshold && acceptsGzip(r.Header["Accept-Encoding"]):
+	case o.Packs(r, size):
 		return false, nil
 	}
 	o.begin(w, r, form, http.StatusOK, size)
@@ -74,6 +74,33 @@ func (o *Output) WriteObject(w http.ResponseWriter, r *http.Request, form Result
 	}
 	_, err = object.WriteTo(w)
 	return true, err
+}
+
+// Packs tells whether the answer to r is compressed if its body has so many bytes.
+func (o *Output) Packs(r *http.Request, size int) bool {
+	return o.Compress && size > o.Threshold && r.Method != http.MethodHead && acceptsGzip(r.Header["Accept-Encoding"])
+}
+
+// Pack returns a body as it is after compression, for [Output.WritePacked].
+func (o *Output) Pack(body []byte) ([]byte, error) {
+	var packed bytes.Buffer
+	c := o.compressor(&packed)
+	defer o.release(c)
+	if _, err := c.Write(body); err != nil {
+		return nil, err
+	}
+	if err := c.Close(); err != nil {
+		return nil, err
+	}
+	return packed.Bytes(), nil
+}
+
+// WritePacked answers r, for which [Output.Packs], with a body that Pack made. The error comes from the connection.
+func (o *Output) WritePacked(w http.ResponseWriter, r *http.Request, form Result, code int, packed []byte) error {
+	w.Header()["Content-Encoding"] = []string{"gzip"}
+	o.begin(w, r, form, code, len(packed))
+	_, err := w.Write(packed)
+	return err
 }
 
 // quickObject is the longest object, in bytes, that writes itself. Longer ones are gathered first: their pieces would leave
@@ -195,8 +222,7 @@ func (o *Output) takeYAMLTurn(ctx context.Context) (release func(), err error) {
 // not take a part for the whole. It may be called more than once, and after Close.
 func (a *Answer) Abort() {
 	if a.compressor != nil {
-		a.compressor.reset(io.Discard)
-		a.output.compressors.Put(a.compressor)
+		a.output.release(a.compressor)
 		a.compressor = nil
 	}
 	a.held = bytes.Buffer{}
@@ -312,6 +338,12 @@ func (o *Output) compressor(w io.Writer) *compressor {
 		c = gzip.NewWriter(out) // the library refuses its own constant: any level will do
 	}
 	return &compressor{Writer: c, out: out}
+}
+
+// release takes back a compressor that is no longer in use.
+func (o *Output) release(c *compressor) {
+	c.reset(io.Discard)
+	o.compressors.Put(c)
 }
 
 func (c *compressor) reset(w io.Writer) {

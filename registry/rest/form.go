@@ -217,11 +217,54 @@ func (c *call) answerObject(form negotiate.Result, code int, entry *watch.Entry)
 			return c.send(err)
 		}
 	}
-	document, err := c.renderer(form).object(make([]byte, 0, entry.Size()+64), entry)
+	document, err := c.written(form, entry)
 	if err != nil {
-		return status.Internal(fmt.Errorf("write %s: %w", entry.Key(), err))
+		return err
 	}
 	return c.send(c.opts.Output.Write(c.w, c.r, form, code, document))
+}
+
+// answerRead sends one object that was read. What has to be made for it is kept for others who read the same.
+func (c *call) answerRead(form negotiate.Result, entry *watch.Entry) error {
+	plain := form
+	plain.Name = "" // of the media type, in the header alone
+	var body []byte
+	packed, size := registry.Packed, entry.Length()
+	switch {
+	case plain == negotiate.Result{MediaType: negotiate.Protobuf}:
+		message, err := c.served.Shape(entry, registry.Message, func() ([]byte, error) { return c.written(form, entry) })
+		if err != nil {
+			return err
+		}
+		body, packed, size = message, registry.PackedMessage, len(message)
+	case plain != negotiate.Result{MediaType: negotiate.JSON}:
+		return c.answerObject(form, http.StatusOK, entry)
+	}
+	if c.opts.Output.Packs(c.r, size) {
+		small, err := c.served.Shape(entry, packed, func() ([]byte, error) {
+			if body == nil {
+				body = entry.AppendJSON(make([]byte, 0, size))
+			}
+			return c.opts.Output.Pack(body)
+		})
+		if err != nil {
+			return status.Internal(fmt.Errorf("compress %s: %w", entry.Key(), err))
+		}
+		return c.send(c.opts.Output.WritePacked(c.w, c.r, form, http.StatusOK, small))
+	}
+	if body == nil {
+		return c.answerObject(form, http.StatusOK, entry)
+	}
+	return c.send(c.opts.Output.Write(c.w, c.r, form, http.StatusOK, body))
+}
+
+// written returns one stored object in the form that was agreed on.
+func (c *call) written(form negotiate.Result, entry *watch.Entry) ([]byte, error) {
+	document, err := c.renderer(form).object(make([]byte, 0, entry.Size()+64), entry)
+	if err != nil {
+		return nil, status.Internal(fmt.Errorf("write %s: %w", entry.Key(), err))
+	}
+	return document, nil
 }
 
 // send sorts out what became of an answer: an error that the client can still be told is returned; one of the connection

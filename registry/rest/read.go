@@ -32,7 +32,7 @@ func (c *call) get() error {
 	if err != nil {
 		return err
 	}
-	return c.answerObject(form, http.StatusOK, entry)
+	return c.answerRead(form, entry)
 }
 
 func (c *call) list() error {
