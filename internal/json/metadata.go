@@ -2,6 +2,7 @@ package json
 
 import (
 	"time"
+	"unsafe"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -9,7 +10,7 @@ import (
 // A Pair is one entry of a map of strings.
 type Pair struct{ Key, Value string }
 
-// Metadata is what reads need to know of an object at rest.
+// Metadata is what reads need to know of an object at rest. Its texts share memory with the object.
 type Metadata struct {
 	Name, Namespace, UID string
 	// Labels are sorted by key.
@@ -21,11 +22,24 @@ type Metadata struct {
 	// Splice is the offset where `"resourceVersion":"…",` belongs: the opening quote of the first member of metadata
 	// that sorts after it. There always is one: uid.
 	Splice int
+	// Managed is where metadata.managedFields lies; zero when there is none.
+	Managed Managed
 }
+
+// Managed is the place of metadata.managedFields in an object at rest: data[From:To] is the member with the comma after it.
+type Managed struct {
+	From, To int
+	// Times are the offsets of what stands between the quotes of the entries' times, [StampBytes] long each: the only part
+	// that differs between objects whose managers did the same to them.
+	Times []int
+}
+
+// StampBytes is the length of a time stamp as meta.Time writes it.
+const StampBytes = len("2006-01-02T15:04:05Z")
 
 // ScanMetadata reads the metadata of an object at rest without decoding the rest of it, whose grammar it checks. The
 // object must be canonical (what [AppendTree] writes), hold a uid and no resourceVersion; anything else is a
-// [*SyntaxError] and means that these bytes were not written by us or are damaged.
+// [*SyntaxError] and means that these bytes were not written by us or are damaged. The bytes must not change afterwards.
 func ScanMetadata(data []byte) (Metadata, error) {
 	m, _, err := ScanObject(data, nil)
 	return m, err
@@ -137,17 +151,55 @@ func (m *metadataScanner) metadata(name []byte, start int) (err *SyntaxError) {
 	case "labels":
 		err = m.object(m.label)
 	case "ownerReferences":
-		err = m.owners()
+		err = m.array(func() *SyntaxError { return m.object(m.owner) })
+	case "managedFields":
+		err = m.managed(start)
 	default:
 		err = m.skip(maxEncodeDepth)
 	}
 	return err
 }
 
+// managed notes where the managed fields lie. What is no array of objects is stepped over, as any other member.
+func (m *metadataScanner) managed(start int) (err *SyntaxError) {
+	if m.peek() != '[' {
+		err = m.skip(maxEncodeDepth)
+	} else {
+		err = m.array(func() *SyntaxError {
+			if m.peek() != '{' {
+				return m.skip(maxEncodeDepth)
+			}
+			return m.object(m.manager)
+		})
+	}
+	if err == nil && m.peek() == ',' { // always in canonical JSON: uid comes later
+		m.found.Managed.From, m.found.Managed.To = start, m.pos+1
+	}
+	return err
+}
+
+func (m *metadataScanner) manager(name []byte, _ int) *SyntaxError {
+	start := m.pos + 1
+	if string(name) != "time" || m.peek() != '"' {
+		return m.skip(maxEncodeDepth)
+	}
+	if _, err := m.unquoted(); err != nil {
+		return err
+	}
+	if m.pos-1-start == StampBytes {
+		m.found.Managed.Times = append(m.found.Managed.Times, start)
+	}
+	return nil
+}
+
+// text reads text. It shares memory with data unless it was written with escapes.
 func (m *metadataScanner) text() (string, *SyntaxError) {
 	text, err := m.unquoted()
-	return string(text), err
+	return view(text), err
 }
+
+// view is bytes that nobody changes any more, as text.
+func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 // time reads a time stamp as meta.Time writes it; null is the zero time.
 func (m *metadataScanner) time() (time.Time, *SyntaxError) {
@@ -168,11 +220,12 @@ func (m *metadataScanner) time() (time.Time, *SyntaxError) {
 
 func (m *metadataScanner) label(name []byte, _ int) *SyntaxError {
 	value, err := m.text()
-	m.found.Labels = append(m.found.Labels, Pair{Key: string(name), Value: value})
+	m.found.Labels = append(m.found.Labels, Pair{Key: view(name), Value: value})
 	return err
 }
 
-func (m *metadataScanner) owners() *SyntaxError {
+// array steps over an array, calling item with each of its values next.
+func (m *metadataScanner) array(item func() *SyntaxError) *SyntaxError {
 	if m.peek() != '[' {
 		return m.unexpected("where an array should be")
 	}
@@ -186,7 +239,7 @@ func (m *metadataScanner) owners() *SyntaxError {
 			m.pos++
 			return nil
 		}
-		if err := m.object(m.owner); err != nil {
+		if err := item(); err != nil {
 			return err
 		}
 	}

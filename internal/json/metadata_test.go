@@ -108,3 +108,43 @@ func FuzzScanMetadata(f *testing.F) {
 		require.Equal(t, m.UID, metadata["uid"])
 	})
 }
+
+// Cutting the managed fields out gives the bytes that encoding the object without them gives (SSA-01 opt-out).
+func TestScanMetadata_ManagedFieldsAreFound(t *testing.T) {
+	text, stamp := rapid.String(), rapid.SampledFrom([]any{"2023-11-14T22:13:20Z", "2023-11-14T22:13:20.5Z", "é", nil, true})
+	rapid.Check(t, func(t *rapid.T) {
+		metadata := map[string]any{"uid": "u", "name": text.Draw(t, "name")}
+		var times []string
+		entries := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) any {
+			entry := map[string]any{"fieldsV1": trees(2).Draw(t, "fields"), "manager": text.Draw(t, "manager")}
+			if rapid.Bool().Draw(t, "timed") {
+				entry["time"] = stamp.Draw(t, "time")
+			}
+			return entry
+		}), 0, 4).Draw(t, "entries")
+		for _, entry := range entries {
+			if s, ok := entry.(map[string]any)["time"].(string); ok && len(s) == json.StampBytes {
+				times = append(times, s)
+			}
+		}
+		object := map[string]any{"metadata": metadata, "spec": trees(2).Draw(t, "spec")}
+		without, err := json.AppendTree(nil, object)
+		require.NoError(t, err)
+		metadata["managedFields"] = entries
+		stored, err := json.AppendTree(nil, object)
+		require.NoError(t, err)
+		m, err := json.ScanMetadata(stored)
+		require.NoError(t, err)
+		require.Equal(t, string(without), string(stored[:m.Managed.From])+string(stored[m.Managed.To:]))
+		require.Len(t, m.Managed.Times, len(times))
+		for i, at := range m.Managed.Times {
+			require.Equal(t, times[i], string(stored[at:at+json.StampBytes]))
+		}
+	})
+	for _, odd := range []string{`{}`, `"x"`, `[1,{"time":2}]`, `null`} {
+		m, err := json.ScanMetadata([]byte(`{"metadata":{"managedFields":` + odd + `,"uid":"u"}}`))
+		require.NoError(t, err)
+		require.Empty(t, m.Managed.Times)
+		require.Equal(t, len(`{"metadata":{"managedFields":,`+odd), m.Managed.To)
+	}
+}

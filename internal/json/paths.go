@@ -68,12 +68,12 @@ func (m *metadataScanner) scalar(to *string) (err *SyntaxError) {
 		if err := m.skip(maxEncodeDepth); err != nil {
 			return err
 		}
-		*to = string(m.data[start:m.pos])
+		*to = view(m.data[start:m.pos])
 		return nil
 	case c == '-' || '0' <= c && c <= '9':
 		raw, integer, err := m.numberBytes()
 		if err == nil && integer && !slices.Equal(raw, []byte("-0")) {
-			*to = string(raw)
+			*to = view(raw)
 		}
 		return err
 	}
