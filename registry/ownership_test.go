@@ -97,6 +97,31 @@ func TestSSA_12_OtherWritesRecordTheirManager(t *testing.T) {
 	})
 }
 
+// What is applied through a subresource is owned through it, and nothing else is.
+func TestSSA_31_AnApplyThroughASubresourceOwnsWhatItSet(t *testing.T) {
+	backends(t, func(t *testing.T, b storage.Backend) {
+		e := start(t, b, nil, widgets())
+		_, err := applyAs(t, e, named("w"), "one", appliedWidget+`{"size":3}}`)
+		require.NoError(t, err)
+		sub := named("w")
+		sub.Subresource = "status"
+		got, err := applyAs(t, e, sub, "one", appliedWidget+`{"size":9},"status":{"phase":"Ready","replicas":1}}`)
+		require.NoError(t, err)
+		require.ElementsMatch(t, []string{"one Apply", "one Apply status"}, managersOf(tree(t, got)), "SSA-21")
+		require.Equal(t, int64(3), at(tree(t, got), "spec", "size"), "Z4")
+
+		again, err := applyAs(t, e, sub, "one", appliedWidget+`{"size":9},"status":{"phase":"Ready","replicas":1}}`)
+		require.NoError(t, err)
+		require.Equal(t, got.Entry.Revision(), again.Entry.Revision(), "SSA-28")
+		_, err = applyAs(t, e, sub, "two", appliedWidget+`{},"status":{"phase":"Gone"}}`)
+		require.Equal(t, meta.ReasonConflict, reason(t, err), "SSA-03")
+		less, err := applyAs(t, e, sub, "one", appliedWidget+`{},"status":{"phase":"Ready"}}`)
+		require.NoError(t, err)
+		require.Nil(t, at(tree(t, less), "status", "replicas"), "SSA-08: nobody owns it any more")
+		require.Equal(t, int64(3), at(tree(t, less), "spec", "size"))
+	})
+}
+
 func TestSSA_27_ConfigurationsThatSayTooLittleOrTooMuch(t *testing.T) {
 	e := start(t, memory.New(), nil, widgets())
 	for body, want := range map[string]meta.Reason{

@@ -168,7 +168,11 @@ func everyProblem(r *Resource, t Tree, problems []status.FieldError) []status.Fi
 func reset(_ context.Context, w *write) error {
 	switch {
 	case w.sub != nil:
-		w.object = w.sub.Merge(without(w.oldTree, "metadata", "resourceVersion"), w.object)
+		sent := w.object
+		w.object = w.sub.Merge(without(w.oldTree, "metadata", "resourceVersion"), sent)
+		if w.applying { // it has worked out who owns what already
+			w.object = keep(w.object, sent, "metadata", "managedFields")
+		}
 	case w.resource().Reset != nil:
 		w.object = w.resource().Reset(w.oldTree, w.object)
 	}
