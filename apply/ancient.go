@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"sigs.k8s.io/structured-merge-diff/v4/fieldpath"
 )
 
 const (
@@ -30,10 +32,11 @@ func (m *managers) collapse() {
 		return cmp.Or(cmp.Compare(seconds(m.entries[a].time), seconds(m.entries[b].time)), strings.Compare(a, b))
 	})
 	count := len(updaters)
-	first := map[string]string{} // by version
+	first := map[string]string{}          // by version
+	piles := map[owner][]*fieldpath.Set{} // what is merged into an owner; all at once, in the end
 	for _, id := range updaters {
 		if count <= maxUpdaters {
-			return
+			break
 		}
 		version := string(m.sets[id].APIVersion())
 		oldest, seen := first[version]
@@ -43,24 +46,44 @@ func (m *managers) collapse() {
 		}
 		bucket := owner{manager: ancient, operation: opUpdate, apiVersion: version}
 		for _, from := range []string{oldest, id} {
-			count -= m.merge(from, bucket)
+			count -= m.merge(from, bucket, piles)
 		}
 		m.stamp(bucket, m.entries[id].time) // the newer of the two
 	}
+	for bucket, sets := range piles {
+		m.own(bucket, union(sets))
+	}
 }
 
-// merge moves what one owner has to another, and returns by how many there are fewer then.
-func (m *managers) merge(from string, to owner) int {
+// merge moves what one owner has to the pile of another, which has some of it until the piles are united. It returns by how
+// many owners there are fewer then.
+func (m *managers) merge(from string, to owner, piles map[owner][]*fieldpath.Set) (fewer int) {
 	set, ok := m.sets[from]
 	if !ok || from == to.id() {
 		return 0
 	}
-	delete(m.sets, from)
-	fields := set.Set()
 	if had, ok := m.sets[to.id()]; ok {
-		m.own(to, fields.Union(had.Set()))
-		return 1
+		if fewer = 1; len(piles[to]) == 0 {
+			piles[to] = append(piles[to], had.Set())
+		}
 	}
-	m.own(to, fields)
-	return 0
+	delete(m.sets, from)
+	m.sets[to.id()] = set
+	piles[to] = append(piles[to], set.Set())
+	return fewer
+}
+
+// union unites sets in pairs: one after the other, what the first have would be copied once for each of the others.
+func union(sets []*fieldpath.Set) *fieldpath.Set {
+	for len(sets) > 1 {
+		half := make([]*fieldpath.Set, 0, len(sets)/2+1)
+		for pair := range slices.Chunk(sets, 2) {
+			if len(pair) == 2 {
+				pair[0] = pair[0].Union(pair[1])
+			}
+			half = append(half, pair[0])
+		}
+		sets = half
+	}
+	return sets[0]
 }
