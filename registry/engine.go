@@ -45,6 +45,7 @@ type Engine struct {
 	tokens     *tokenSigner
 	set        atomic.Pointer[Set]
 	shapes     *shapes
+	texts      *watch.Texts // nil where the store holds the objects in memory as they are
 
 	changes sync.Mutex // serialises Install and Remove; never held while serving
 	running sync.WaitGroup
@@ -80,6 +81,9 @@ func New(cfg Config) (*Engine, error) {
 	e := &Engine{cfg: cfg, dispatcher: watch.NewDispatcher(cfg.Store, watch.WithLogger(cfg.Logger))}
 	e.tokens = &tokenSigner{store: cfg.Store, rand: cfg.Rand, domain: cfg.GroupDomain}
 	e.shapes = newShapes()
+	if store, ok := storage.As[storage.Resident](cfg.Store); !ok || !store.Resident() {
+		e.texts = watch.NewTexts()
+	}
 	e.set.Store(&Set{served: map[meta.GroupVersionResource]*Served{}})
 	return e, nil
 }
@@ -253,7 +257,14 @@ func (e *Engine) decoder(s *Served) func(storage.Record) (*watch.Entry, error) {
 			}
 		}
 		s.stale.note(rec.Key, rec.Revision, stored.fingerprint != want)
-		return s.Resource.newEntry(rec.Key, rec.Revision, object)
+		if e.texts == nil {
+			return s.Resource.newEntry(rec.Key, rec.Revision, object)
+		}
+		body, facts, err := s.Resource.scan(object)
+		if err != nil {
+			return nil, err
+		}
+		return e.texts.NewEntry(rec.Key, rec.Revision, body, facts), nil
 	}
 }
 

@@ -150,7 +150,7 @@ func (s *Served) convert(e *watch.Entry) (*watch.Entry, error) {
 	if err != nil {
 		return nil, status.Internal(err)
 	}
-	return watch.NewEntry(e.Key(), e.Revision(), watch.Body{Prefix: object[:m.Splice], Suffix: object[m.Splice:]}, e.Facts()), nil
+	return watch.NewEntry(e.Key(), e.Revision(), bodyOf(object, &m), e.Facts()), nil
 }
 
 // storedFields rewrites a field selector in terms of the stored form.

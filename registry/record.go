@@ -75,15 +75,24 @@ func (e *Engine) value(r *Resource, object []byte) []byte {
 	return rec.encode()
 }
 
-// newEntry makes the live form of an object from its canonical JSON.
+// newEntry makes the live form of an object from its canonical JSON, which it keeps.
 func (r *Resource) newEntry(key string, rev storage.Revision, object []byte) (*watch.Entry, error) {
-	m, fields, err := json.ScanObject(object, r.selected)
+	body, facts, err := r.scan(object)
 	if err != nil {
 		return nil, err
 	}
+	return watch.NewEntry(key, rev, body, facts), nil
+}
+
+// scan reads what an entry knows of an object from its canonical JSON. The texts are parts of it.
+func (r *Resource) scan(object []byte) (watch.Body, watch.Facts, error) {
+	m, fields, err := json.ScanObject(object, r.selected)
+	if err != nil {
+		return watch.Body{}, watch.Facts{}, err
+	}
 	if r.selected == nil {
 		if fields, err = r.selectableValues(object); err != nil {
-			return nil, err
+			return watch.Body{}, watch.Facts{}, err
 		}
 	}
 	facts := watch.Facts{
@@ -91,10 +100,15 @@ func (r *Resource) newEntry(key string, rev storage.Revision, object []byte) (*w
 		Owners: owners(m.Owners), Created: m.Created,
 	}
 	if !m.Deleted.IsZero() {
-		facts.Deleted = &m.Deleted
+		deleted := m.Deleted // and not the rest of m
+		facts.Deleted = &deleted
 	}
-	body := watch.Body{Prefix: object[:m.Splice], Suffix: object[m.Splice:]}
-	return watch.NewEntry(key, rev, body, facts), nil
+	return bodyOf(object, &m), facts, nil
+}
+
+// bodyOf is an object's canonical JSON in parts.
+func bodyOf(object []byte, m *json.Metadata) watch.Body {
+	return watch.Body{Prefix: object[:m.Splice], Suffix: object[m.Splice:], Managed: watch.Managed(m.Managed)}
 }
 
 func labelSet(pairs []json.Pair) meta.LabelSet {

@@ -104,6 +104,14 @@ type Health interface {
 	Healthy() error
 }
 
+// Resident is implemented by backends that may hold every value in memory for as
+// long as it is its key's newest, and give it out without copying. Resident tells
+// whether this one does; then who keeps what it was given costs nothing, and a copy
+// would be a second one. Find it with [As].
+type Resident interface {
+	Resident() bool
+}
+
 // Unwrapper is implemented by wrappers around a backend, so that [As] finds the
 // extras of what they wrap.
 type Unwrapper interface {

@@ -42,6 +42,8 @@ type Config struct {
 
 	// Logger is told what happens to the kind; the zero Logger discards it.
 	Logger logr.Logger
+
+	names *[]string // Fields, for entries, which have no room for a slice
 }
 
 const (
@@ -58,7 +60,8 @@ func (c *Config) check() error {
 	if c.Decode == nil {
 		return fmt.Errorf("watch: Config.Decode of %s is nil", c.StorageName)
 	}
-	c.Fields = slices.Clone(c.Fields)
+	names := slices.Clone(c.Fields)
+	c.Fields, c.names = names, &names
 	if c.LogBytes <= 0 {
 		c.LogBytes = defaultLogBytes
 	}

@@ -24,10 +24,10 @@ type Filter struct {
 func (f Filter) Matches(e *Entry) bool { return f.matches(e) }
 
 func (f *Filter) matches(e *Entry) bool {
-	if f.Namespace != "" && f.Namespace != e.facts.Namespace {
+	if f.Namespace != "" && f.Namespace != e.namespace {
 		return false
 	}
-	if f.Name != "" && f.Name != e.facts.Name {
+	if f.Name != "" && f.Name != e.name {
 		return false
 	}
 	return (f.Labels.Empty() || f.Labels.Matches((*entryLabels)(e))) &&

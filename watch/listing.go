@@ -77,13 +77,13 @@ func (c *Cache) decode(record storage.Record) (*Entry, *DecodeError) {
 		err = errors.New("no entry and no error")
 	case entry.key != record.Key || entry.revision != record.Revision:
 		err = fmt.Errorf("the entry is %q at revision %s", entry.key, entry.revision)
-	case len(entry.facts.Fields) != len(c.config.Fields):
-		err = fmt.Errorf("the entry has %d field values for %d declared fields", len(entry.facts.Fields), len(c.config.Fields))
+	case len(entry.values()) != len(c.config.Fields):
+		err = fmt.Errorf("the entry has %d field values for %d declared fields", len(entry.values()), len(c.config.Fields))
 	}
 	if err != nil {
 		return nil, &DecodeError{StorageName: c.config.StorageName, Key: record.Key, Revision: record.Revision, Err: err}
 	}
-	entry.fields = c.config.Fields
+	entry.fields = c.config.names
 	return entry, nil
 }
 

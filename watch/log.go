@@ -28,7 +28,7 @@ func (c *change) cost() int {
 	if c.prev == nil {
 		return changeOverhead
 	}
-	return changeOverhead + c.prev.size
+	return changeOverhead + c.prev.Size()
 }
 
 // append adds the newest change and lets go of the oldest ones beyond the bounds. The newest always stays, so that the

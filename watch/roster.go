@@ -201,7 +201,7 @@ func (r *roster) unpark(c *change, woken []*Cursor) []*Cursor {
 	if entry == nil {
 		entry = c.prev
 	}
-	namespace, name := entry.facts.Namespace, entry.facts.Name
+	namespace, name := entry.namespace, entry.name
 	woken = r.unparkAt(place{field: placeAll}, c, woken)
 	woken = r.unparkAt(place{field: placeNamespace, a: namespace}, c, woken)
 	woken = r.unparkAt(place{field: placeName, a: name}, c, woken)
@@ -210,10 +210,10 @@ func (r *roster) unpark(c *change, woken []*Cursor) []*Cursor {
 		if groups == 0 {
 			continue
 		}
-		now := entry.facts.Fields[i]
+		now := entry.values()[i]
 		woken = r.unparkAt(place{field: i, a: now}, c, woken)
-		if c.prev != nil && c.prev.facts.Fields[i] != now {
-			woken = r.unparkAt(place{field: i, a: c.prev.facts.Fields[i]}, c, woken)
+		if c.prev != nil && c.prev.values()[i] != now {
+			woken = r.unparkAt(place{field: i, a: c.prev.values()[i]}, c, woken)
 		}
 	}
 	if len(r.labels) > 0 {
@@ -224,15 +224,15 @@ func (r *roster) unpark(c *change, woken []*Cursor) []*Cursor {
 
 // unparkLabels looks under the labels that are there now, or were at last, and under those that are no more.
 func (r *roster) unparkLabels(c *change, now *Entry, woken []*Cursor) []*Cursor {
-	for _, l := range now.facts.Labels {
-		woken = r.unparkLabel(now.facts.Namespace, l, c, woken)
+	for _, l := range now.labels {
+		woken = r.unparkLabel(now.namespace, l, c, woken)
 	}
 	if c.prev == nil || c.prev == now {
 		return woken
 	}
-	for _, l := range c.prev.facts.Labels {
-		if value, ok := now.facts.Labels.Get(l.Key); !ok || value != l.Value {
-			woken = r.unparkLabel(now.facts.Namespace, l, c, woken)
+	for _, l := range c.prev.labels {
+		if value, ok := now.labels.Get(l.Key); !ok || value != l.Value {
+			woken = r.unparkLabel(now.namespace, l, c, woken)
 		}
 	}
 	return woken

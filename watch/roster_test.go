@@ -97,7 +97,7 @@ func drawChange(t *rapid.T, revision storage.Revision, fields []string) change {
 			Namespace: namespace, Name: name, Labels: meta.NewLabelSet(labels),
 			Fields: []string{rapid.SampledFrom([]string{"", "red", "blue"}).Draw(t, what+"color")},
 		})
-		e.fields = fields
+		e.fields = &fields
 		return e
 	}
 	c := change{revision: revision}

@@ -40,8 +40,9 @@ type DB struct {
 }
 
 var (
-	_ storage.Backend = (*DB)(nil)
-	_ storage.Checker = (*DB)(nil)
+	_ storage.Backend  = (*DB)(nil)
+	_ storage.Checker  = (*DB)(nil)
+	_ storage.Resident = (*DB)(nil)
 )
 
 // Option adjusts a [DB]. A nil Option is ignored.
@@ -92,6 +93,9 @@ func New(opts ...Option) *DB {
 	db.watchers.init(db)
 	return db
 }
+
+// Resident is true: a record's value is the very one that was committed.
+func (db *DB) Resident() bool { return true }
 
 // Limits are those of WithLimits.
 func (db *DB) Limits() storage.Limits { return db.limits }

@@ -1,0 +1,178 @@
+package watch_test
+
+import (
+	"bytes"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/storage"
+	"github.com/kindwright/kindwright/watch"
+)
+
+// managedObject is the JSON of an object with managed fields, and where things are in it. A manager is the text of its entry,
+// with TIME for its time.
+func managedObject(name string, managers []string, times []string) (body watch.Body, facts watch.Facts, without string) {
+	head := `{"data":{"x":"` + strings.Repeat("y", len(name)) + `"},"metadata":{"labels":{"app":"` + name + `"},`
+	tail := `"name":"` + name + `","namespace":"ns",`
+	prefix := head + `"managedFields":[`
+	var at []int
+	n := 0
+	for i, m := range managers {
+		if i > 0 {
+			prefix += ","
+		}
+		for {
+			before, after, ok := strings.Cut(m, "TIME")
+			prefix += before
+			if m = after; !ok {
+				break
+			}
+			at = append(at, len(prefix))
+			prefix += times[n%len(times)]
+			n++
+		}
+	}
+	body.Managed = watch.Managed{From: len(head), To: len(prefix) + 2, Times: at}
+	body.Prefix, body.Suffix = []byte(prefix+`],`+tail), []byte(`"uid":"u-`+name+`"},"spec":{}}`)
+	cut := func(b []byte, text string) string { // a part of the body, as a scan finds it
+		from := bytes.LastIndex(b, []byte(text))
+		return string(b[from : from+len(text)])
+	}
+	facts = watch.Facts{
+		Name: cut(body.Prefix, name), Namespace: cut(body.Prefix, "ns"), UID: meta.UID(cut(body.Suffix, "u-"+name)),
+		Labels: meta.LabelSet{{Key: "app", Value: name}}, Created: time.Unix(1_700_000_000, 0).UTC(),
+	}
+	return body, facts, head + tail
+}
+
+const stamp = "2023-11-14T22:13:20Z"
+
+// Whatever entries share, each is written as it was given, in every way there is (design rule 10).
+func TestSharedTextsChangeNoByte(t *testing.T) {
+	texts := watch.NewTexts()
+	rapid.Check(t, func(t *rapid.T) {
+		manager := rapid.SampledFrom([]string{`{"manager":"a","time":"TIME"}`, `{"manager":"b","time":"TIME"}`, `{"manager":"timeless"}`, `{}`})
+		managers := rapid.SliceOfN(manager, 0, 5).Draw(t, "managers")
+		times := rapid.SliceOfN(rapid.SampledFrom([]string{stamp, "2024-01-01T00:00:00Z", "1970-01-01T00:00:01Z"}), 1, 5).Draw(t, "times")
+		name := rapid.StringMatching("[a-z]{3,9}").Draw(t, "name")
+		revision := storage.Revision(rapid.Uint64().Draw(t, "revision"))
+		body, facts, without := managedObject(name, managers, times)
+		plain := watch.NewEntry("/k/", revision, body, facts)
+		// What was given is not looked at again.
+		given, parts, _ := managedObject(name, managers, times)
+		e := texts.NewEntry("/k/", revision, given, parts)
+		clear(given.Prefix)
+		clear(given.Suffix)
+		require.Equal(t, facts, e.Facts())
+		body.Managed.Times = nil
+		require.Equal(t, body, e.Body())
+		require.Equal(t, body, plain.Body())
+		splice := fmt.Sprintf(`"resourceVersion":"%d",`, revision)
+		whole := string(body.Prefix) + splice + string(body.Suffix)
+		for _, e := range []*watch.Entry{plain, e} {
+			require.Equal(t, whole, string(e.AppendJSON(nil)))
+			require.Len(t, whole, e.Length())
+			require.Equal(t, string(body.Prefix)+`"resourceVersion":"7",`+string(body.Suffix), string(e.AppendJSONAt(nil, 7)))
+			require.Equal(t, without+`"resourceVersion":"7",`+string(body.Suffix), string(e.AppendUnmanaged(nil, 7)))
+			var written bytes.Buffer
+			n, err := e.WriteTo(&written)
+			require.NoError(t, err)
+			require.Len(t, whole, int(n))
+			require.Equal(t, whole, written.String())
+			bare := append(bytes.Clone(body.Prefix), body.Suffix...)
+			require.True(t, e.IsBare(bare))
+			require.False(t, e.IsBare(bare[1:]))
+			for _, i := range []int{0, body.Managed.From, body.Managed.To - 3, len(bare) - 1} {
+				other := bytes.Clone(bare)
+				other[i]++
+				require.False(t, e.IsBare(other))
+			}
+		}
+	})
+}
+
+// Managers that write many objects cost the room of one, however many others come between and whenever they wrote.
+func TestTextsAreHeldOnce(t *testing.T) {
+	texts := watch.NewTexts()
+	fields := strings.Repeat(`"f:x":{},`, 100)
+	make := func(i int, manager string) *watch.Entry {
+		body, facts, _ := managedObject(fmt.Sprint("n", i), []string{
+			`{"fieldsV1":{` + fields + `"f:y":{}},"manager":"` + manager + `","time":"TIME"}`,
+			`{"fieldsV1":{"status":{` + fields + `"f:y":{}}},"manager":"status","time":"TIME"}`,
+		}, []string{time.Unix(int64(i), 0).UTC().Format(time.RFC3339), stamp})
+		return texts.NewEntry("/k/", 1, body, facts)
+	}
+	perEntry := func(manager func(int) string) int {
+		const n = 2000
+		all := [n]*watch.Entry{}
+		before := live()
+		for i := range n {
+			all[i] = make(i, manager(i))
+		}
+		held := live() - before
+		runtime.KeepAlive(&all)
+		return int(held) / n
+	}
+	alone := perEntry(func(i int) string { return fmt.Sprint("m", i) })
+	same := perEntry(func(int) string { return "m" })
+	mixed := perEntry(func(i int) string { return []string{"m", fmt.Sprint("m", i)}[i%2] })
+	require.Greater(t, alone, 1000)
+	require.Less(t, same, 700)
+	require.Less(t, mixed, (alone+same)/2+100)
+}
+
+// live is how many bytes the heap holds.
+func live() int64 {
+	runtime.GC()
+	runtime.GC() // what the first one found to clean up
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+func TestTextsOfMany(t *testing.T) {
+	texts := watch.NewTexts()
+	var running sync.WaitGroup
+	for g := range 4 {
+		running.Go(func() {
+			for i := range 500 {
+				manager := fmt.Sprintf(`{"fieldsV1":{%s},"manager":"m%d","time":"TIME"}`, strings.Repeat("x", 1000), i/2%200)
+				body, facts, _ := managedObject(fmt.Sprint("n", g, i), []string{manager}, []string{stamp})
+				want := string(body.Prefix)
+				e := texts.NewEntry("/k/", 1, body, facts)
+				if got := string(e.Body().Prefix); got != want {
+					t.Errorf("%s instead of %s", got, want)
+				}
+			}
+		})
+	}
+	running.Wait()
+}
+
+// Offsets that are none, and more than is worth sharing, leave the object whole.
+func TestTextsThatAreNotShared(t *testing.T) {
+	many := []string{}
+	for range 50 {
+		many = append(many, `{"time":"TIME"}`)
+	}
+	long := `{"fieldsV1":"` + strings.Repeat("x", 20<<10) + `","time":"TIME"}`
+	for _, managers := range [][]string{many, {long}} {
+		body, facts, _ := managedObject("n", managers, []string{stamp})
+		e := watch.NewTexts().NewEntry("/k/", 1, body, facts)
+		require.Equal(t, string(body.Prefix), string(e.Body().Prefix))
+	}
+	body, facts, _ := managedObject("n", []string{`{"time":"TIME"}`}, []string{stamp})
+	for _, times := range [][]int{{body.Managed.From - 1}, {body.Managed.To}, {body.Managed.To - 20, body.Managed.To - 20}, {1 << 40}} {
+		body.Managed.Times = times
+		e := watch.NewTexts().NewEntry("/k/", 1, body, facts)
+		require.Equal(t, string(body.Prefix), string(e.Body().Prefix))
+	}
+}
