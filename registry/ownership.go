@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
+	"unicode"
 
 	"github.com/kindwright/kindwright/apply"
 	"github.com/kindwright/kindwright/internal/patch"
@@ -155,6 +157,35 @@ func (w *write) keepOwnership(ctx context.Context, sent Tree) {
 		Warn(ctx, ".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated mutating admission controller; please fix your requests: "+err.Error())
 		w.object = keep(w.object, sent, "metadata", "managedFields")
 	}
+}
+
+// The longest names in an entry of managedFields, in bytes.
+const (
+	maxManagerBytes     = 128
+	maxSubresourceBytes = 256
+)
+
+// ownershipProblems checks what clients can write into managedFields: their names come back in messages to others (B15).
+func (w *write) ownershipProblems() []status.FieldError {
+	f := &status.Fields{}
+	for i, item := range list(w.object, "metadata", "managedFields") {
+		entry, _ := item.(map[string]any)
+		at := f.At("metadata", "managedFields").Index(i)
+		manager, subresource := text(entry, "manager"), text(entry, "subresource")
+		switch {
+		case len(manager) > maxManagerBytes:
+			at.Child("manager").TooLong(maxManagerBytes)
+		case strings.ContainsFunc(manager, func(r rune) bool { return !unicode.IsPrint(r) }):
+			at.Child("manager").Invalid(manager, "should only contain printable characters")
+		}
+		if len(subresource) > maxSubresourceBytes {
+			at.Child("subresource").TooLong(maxSubresourceBytes)
+		}
+		if f.Len() >= maxListedProblems {
+			break
+		}
+	}
+	return f.Errors()
 }
 
 // disown takes the managed fields from an object that the store finds too large with them. It reports false where there is

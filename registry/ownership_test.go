@@ -2,6 +2,7 @@ package registry_test
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -120,6 +121,32 @@ func TestSSA_31_AnApplyThroughASubresourceOwnsWhatItSet(t *testing.T) {
 		require.Nil(t, at(tree(t, less), "status", "replicas"), "SSA-08: nobody owns it any more")
 		require.Equal(t, int64(3), at(tree(t, less), "spec", "size"))
 	})
+}
+
+// The names that a client writes into managedFields are shown to whoever meets a conflict (B15).
+func TestB15_NamesInManagedFieldsAreChecked(t *testing.T) {
+	e := start(t, memory.New(), nil, widgets())
+	_, err := e.Create(t.Context(), inA, body("w", 1, ""), registry.WriteOptions{FieldManager: "maker"})
+	require.NoError(t, err)
+	for name, c := range map[string]struct{ manager, subresource, field string }{
+		"long manager":     {strings.Repeat("m", 129), "", "metadata.managedFields[0].manager"},
+		"control bytes":    {"m\n", "", "metadata.managedFields[0].manager"},
+		"long subresource": {"m", strings.Repeat("s", 257), "metadata.managedFields[0].subresource"},
+		"longest":          {strings.Repeat("m", 128), strings.Repeat("s", 256), ""},
+	} {
+		entry, err := json.Marshal([]any{map[string]any{
+			"manager": c.manager, "operation": "Apply", "apiVersion": "example.dev/v1", "subresource": c.subresource,
+			"fieldsType": "FieldsV1", "fieldsV1": map[string]any{"f:spec": map[string]any{"f:size": map[string]any{}}},
+		}})
+		require.NoError(t, err)
+		_, err = e.Patch(t.Context(), named("w"), registry.PatchRequest{Type: registry.MergePatch, Body: []byte(`{"metadata":{"managedFields":` + string(entry) + `}}`)}, registry.WriteOptions{})
+		if c.field == "" {
+			require.NoError(t, err, name)
+			continue
+		}
+		require.Equal(t, meta.ReasonInvalid, reason(t, err), name)
+		require.Equal(t, c.field, status.From(err).Status().Details.Causes[0].Field, name)
+	}
 }
 
 func TestSSA_27_ConfigurationsThatSayTooLittleOrTooMuch(t *testing.T) {

@@ -233,6 +233,7 @@ func validate(ctx context.Context, w *write) error {
 	r := w.resource()
 	f := &status.Fields{}
 	f.Add(w.metadataProblems()...)
+	f.Add(w.ownershipProblems()...)
 	if w.creating() {
 		f.Add(r.Schema.Validate(w.object)...)
 	} else {
