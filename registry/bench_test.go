@@ -1,6 +1,7 @@
 package registry_test
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/kindwright/kindwright/internal/patch"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/storage"
 	"github.com/kindwright/kindwright/storage/bbolt"
@@ -107,4 +109,60 @@ func BenchmarkMergePatch(b *testing.B) {
 			}
 		}
 	})
+}
+
+// BenchmarkWrites is one write of 1 KiB of each sort. Each changes something unless its name says otherwise.
+func BenchmarkWrites(b *testing.B) {
+	e := startBench(b, memory.New())
+	n := 0
+	sized := func(size int) []byte {
+		return bytes.Replace(kilobyte("x"), []byte(`"size":3`), fmt.Appendf(nil, `"size":%d`, size), 1)
+	}
+	create := func(name string) error {
+		_, err := e.Create(b.Context(), inA, kilobyte(name), registry.WriteOptions{FieldManager: "bench"})
+		return err
+	}
+	update := func(size int) error {
+		_, err := e.Update(b.Context(), named("x"), sized(size), registry.WriteOptions{FieldManager: "bench"}, nil)
+		return err
+	}
+	patched := func(name string, kind patch.Type, body []byte) error {
+		_, err := e.Patch(b.Context(), named(name), registry.PatchRequest{Type: kind, Body: body}, registry.WriteOptions{FieldManager: "bench"})
+		return err
+	}
+	require.NoError(b, create("x"))
+	applied := func(size int) []byte { return bytes.Replace(sized(size), []byte(`"x"`), []byte(`"applied"`), 1) }
+	for _, write := range []struct {
+		name string
+		run  func() error
+	}{
+		{"create", func() error { return create(fmt.Sprintf("w%09d", n)) }},
+		{"update", func() error { return update(n%1000 + 1) }},
+		{"update no-op", func() error { return update(7) }},
+		{"merge patch", func() error {
+			return patched("x", patch.MergePatch, fmt.Appendf(nil, `{"spec":{"size":%d}}`, n%1000+1))
+		}},
+		{"apply", func() error { return patched("applied", patch.ApplyPatch, applied(n%1000+1)) }},
+		{"apply no-op", func() error { return patched("applied", patch.ApplyPatch, applied(7)) }},
+		{"delete", func() error {
+			_, err := e.Delete(b.Context(), named(fmt.Sprintf("w%09d", n)), registry.DeleteOptions{})
+			return err
+		}},
+	} {
+		b.Run(write.name, func(b *testing.B) {
+			if write.name == "delete" {
+				for i := range b.N {
+					require.NoError(b, create(fmt.Sprintf("w%09d", n+i+1)))
+				}
+				b.ResetTimer()
+			}
+			b.ReportAllocs()
+			for range b.N {
+				n++
+				if err := write.run(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
 }

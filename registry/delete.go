@@ -173,11 +173,11 @@ func (e *Engine) mark(ctx context.Context, s *Served, key string, old *watch.Ent
 			next = r.Deletion.Mark(next)
 		}
 	}
-	encoded, err := encode(next)
+	encoded, err := encode(next, old.Length()+256)
 	if err != nil {
 		return nil, err
 	}
-	before, err := encode(tree)
+	before, err := encode(tree, old.Length()+256)
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,12 @@ import (
 // serverFields are the members of metadata that only the server sets (META-17, B14).
 var serverFields = [...]string{"uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"}
 
+// storedFields are those that an update leaves as they are stored.
+var storedFields = [...]string{
+	"resourceVersion", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation",
+	"generateName", // META-02
+}
+
 // identify makes the object say what the URL says, or refuses it where they differ, and gives the fields that belong to
 // the server their stored values.
 func identify(_ context.Context, w *write) error {
@@ -97,10 +103,7 @@ func (w *write) identifyNew() error {
 		}
 		return status.BadRequest("resourceVersion should not be set on objects to be created") // META-18
 	}
-	t := without(w.object, "metadata", "resourceVersion")
-	for _, field := range serverFields {
-		t = without(t, "metadata", field)
-	}
+	t := withMetadata(without(w.object, "metadata", "resourceVersion"), nil, serverFields[:]...)
 	w.object = with(t, object(t, "metadata"), "metadata")
 	return nil
 }
@@ -113,11 +116,7 @@ func (w *write) identifyStored() error {
 	if err := w.checkVersion(); err != nil {
 		return err
 	}
-	t := with(w.object, w.old.Revision().String(), "metadata", "resourceVersion")
-	for _, field := range serverFields {
-		t = keep(t, w.oldTree, "metadata", field)
-	}
-	w.object = keep(t, w.oldTree, "metadata", "generateName") // META-02
+	w.object = withMetadata(w.object, object(w.oldTree, "metadata"), storedFields[:]...)
 	return nil
 }
 

@@ -131,12 +131,14 @@ func (w *write) stampNew() error {
 	if err != nil {
 		return status.Internal(fmt.Errorf("make a uid: %w", err))
 	}
-	t := with(w.object, uid, "metadata", "uid")
-	t = with(t, stamp(w.engine.cfg.Now()), "metadata", "creationTimestamp")
-	if !w.resource().Writes.NoGeneration {
-		t = with(t, int64(1), "metadata", "generation")
+	stamps := map[string]any{"uid": uid, "creationTimestamp": stamp(w.engine.cfg.Now())}
+	names := []string{"uid", "creationTimestamp", "generation"}
+	if w.resource().Writes.NoGeneration {
+		names = names[:2]
+	} else {
+		stamps["generation"] = int64(1)
 	}
-	w.object = t
+	w.object = withMetadata(w.object, stamps, names...)
 	return nil
 }
 

@@ -192,7 +192,7 @@ func (w *write) ownershipProblems() []status.FieldError {
 // nothing to take.
 func (w *write) disown() bool {
 	t := without(w.storedObject, "metadata", "managedFields")
-	encoded, err := encode(t)
+	encoded, err := encode(t, len(w.encoded))
 	if err != nil || len(encoded) == len(w.encoded) {
 		return false
 	}
@@ -203,8 +203,14 @@ func (w *write) disown() bool {
 // sameButTimes tells whether storing an object would change nothing but times in its managed fields, which is no change
 // (SSA-28, design rule 8).
 func (w *write) sameButTimes() bool {
-	return at(w.storedObject, "metadata", "managedFields") != nil &&
-		apply.EqualButTimes(without(w.storedTree, "metadata", "resourceVersion"), without(w.storedObject, "metadata", "resourceVersion"))
+	if at(w.storedObject, "metadata", "managedFields") == nil {
+		return false
+	}
+	a, b := w.storedTree, w.storedObject
+	if !sameScalar(at(a, "metadata", "resourceVersion"), at(b, "metadata", "resourceVersion")) {
+		a, b = without(a, "metadata", "resourceVersion"), without(b, "metadata", "resourceVersion")
+	}
+	return apply.EqualButTimes(a, b)
 }
 
 // takes tells whether a kind of patch can be sent to a resource; if not, the error lists those that can.

@@ -124,7 +124,7 @@ func (w *write) pretend(ctx context.Context) error {
 		if existing != nil { // DRY-06
 			return w.alreadyExists(existing.Facts().Deleted != nil)
 		}
-		document, err := encode(w.object)
+		document, err := encode(w.object, someObject)
 		w.result = &Result{Document: document, Created: true}
 		return err
 	}

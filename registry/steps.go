@@ -265,7 +265,11 @@ func skipUnchanged(_ context.Context, w *write) error {
 	if w.storedObject, err = w.resource().toStored(w.object); err != nil {
 		return err
 	}
-	encoded, err := encode(w.storedObject)
+	size := someObject
+	if w.old != nil {
+		size = w.old.Length() + 256
+	}
+	encoded, err := encode(w.storedObject, size)
 	if err != nil {
 		return err
 	}

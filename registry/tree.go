@@ -42,8 +42,11 @@ func list(t Tree, path ...string) []any {
 	return l
 }
 
-// with returns t with value set at path; maps on the way are copied, or made.
+// with returns t with value set at path; maps on the way are copied, or made. It is t itself if that scalar is there.
 func with(t Tree, value any, path ...string) Tree {
+	if sameScalar(at(t, path...), value) {
+		return t
+	}
 	out := make(Tree, len(t)+1)
 	maps.Copy(out, t)
 	if len(path) == 1 {
@@ -53,6 +56,42 @@ func with(t Tree, value any, path ...string) Tree {
 	child, _ := t[path[0]].(map[string]any)
 	out[path[0]] = with(child, value, path[1:]...)
 	return out
+}
+
+// sameScalar tells whether two values are one string, number or boolean. Maps and lists are not looked into.
+func sameScalar(a, b any) bool {
+	switch b.(type) {
+	case string, int64, bool:
+		return a == b
+	}
+	return false
+}
+
+// withMetadata returns t with members of its metadata as they are in from: set, or removed where they are null there. What is
+// on the way is copied once for all of them, and not at all where nothing changes.
+func withMetadata(t Tree, from map[string]any, names ...string) Tree {
+	old := object(t, "metadata")
+	var next map[string]any
+	for _, name := range names {
+		v := from[name]
+		have, had := old[name]
+		if v == nil && !had || sameScalar(have, v) {
+			continue
+		}
+		if next == nil {
+			next = make(map[string]any, len(old)+len(names))
+			maps.Copy(next, old)
+		}
+		if v == nil {
+			delete(next, name)
+		} else {
+			next[name] = v
+		}
+	}
+	if next == nil {
+		return t
+	}
+	return with(t, next, "metadata")
 }
 
 // without returns t without the value at path; t itself if there is none.

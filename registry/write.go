@@ -150,16 +150,20 @@ func (e *Engine) current(ctx context.Context, s *Served, key string) (*watch.Ent
 
 // treeOf decodes a live object, with its resourceVersion, as clients see it.
 func treeOf(entry *watch.Entry) (Tree, error) {
-	t, err := decodeObject(entry.AppendJSON(nil))
+	t, err := decodeObject(entry.AppendJSON(make([]byte, 0, entry.Length())))
 	if err != nil {
 		return nil, status.Internal(fmt.Errorf("decode %s at revision %s: %w", entry.Key(), entry.Revision(), err))
 	}
 	return t, nil
 }
 
-// encode makes the canonical JSON of an object for the store: without the resourceVersion, which is where it is stored.
-func encode(t Tree) ([]byte, error) {
-	out, err := json.AppendTree(make([]byte, 0, 1024), without(t, "metadata", "resourceVersion"))
+// someObject is about how long the JSON of an object is of which nothing is known.
+const someObject = 1536
+
+// encode makes the canonical JSON of an object for the store: without the resourceVersion, which is where it is stored. size
+// is about how long it will be.
+func encode(t Tree, size int) ([]byte, error) {
+	out, err := json.AppendTree(make([]byte, 0, size), without(t, "metadata", "resourceVersion"))
 	if err != nil {
 		return nil, status.Internal(fmt.Errorf("encode an object: %w", err))
 	}
