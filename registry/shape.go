@@ -2,6 +2,7 @@ package registry
 
 import (
 	lru "container/list"
+	"encoding/binary"
 	"hash/maphash"
 	"slices"
 	"sync"
@@ -20,6 +21,9 @@ const (
 	Packed                     // its JSON, compressed (READ-02)
 	Message                    // its protobuf message
 	PackedMessage              // the same, compressed
+	Rows                       // of a stretch of a list: the metadata of its objects (TABLE-10)
+	PackedRows                 // the same, as a part of a compressed body
+	PackedStretch              // of a stretch of a list: its objects, as a part of a compressed body
 )
 
 // shapeBudget is how many bytes of shapes an engine keeps.
@@ -39,6 +43,20 @@ func (s *Served) Shape(e *watch.Entry, shape Shape, build func() ([]byte, error)
 	return v.bytes, err
 }
 
+// Stretch returns some neighbours of a list, as many as they may be, in another shape; it is Shape for all of them at once.
+// about tells apart what build makes of the same objects.
+func (s *Served) Stretch(entries []*watch.Entry, shape Shape, about string, build func() ([]byte, error)) ([]byte, error) {
+	name := make([]byte, 0, len(entries)*8+len(about))
+	for _, e := range entries { // a version names one state of one object of a resource (design rule 1)
+		name = binary.BigEndian.AppendUint64(name, uint64(e.Revision()))
+	}
+	v, err := s.shelf.make(shapeKey{s.shelf, shape, string(append(name, about...)), 0}, func() (shapeValue, error) {
+		b, err := build()
+		return shapeValue{bytes: b}, err
+	})
+	return v.bytes, err
+}
+
 // shelf is the place of one served resource among the shapes. It is not the resource itself, lest a shape that nobody asks
 // for any more keep the objects of a removed resource in memory.
 type shelf struct{ *shapes }
@@ -47,7 +65,7 @@ type shelf struct{ *shapes }
 type shapeKey struct {
 	shelf    *shelf
 	shape    Shape
-	object   string // its storage key
+	object   string // its storage key; of a stretch what names it
 	revision storage.Revision
 }
 
@@ -86,9 +104,13 @@ func newShapes() *shapes {
 	return &shapes{budget: shapeBudget, seed: maphash.MakeSeed(), kept: map[shapeKey]*lru.Element{}}
 }
 
-// get returns a shape of an entry, made by build where it is not kept. Two readers may build the same one at once.
+// get returns a shape of an entry, made by build where it is not kept.
 func (s *shelf) get(e *watch.Entry, shape Shape, build func() (shapeValue, error)) (shapeValue, error) {
-	key := shapeKey{s, shape, e.Key(), e.Revision()}
+	return s.make(shapeKey{s, shape, e.Key(), e.Revision()}, build)
+}
+
+// make returns what a key names, made by build where it is not kept. Two readers may build the same one at once.
+func (s *shelf) make(key shapeKey, build func() (shapeValue, error)) (shapeValue, error) {
 	value, ok, again := s.find(key)
 	if ok {
 		return value, nil

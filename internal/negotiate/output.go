@@ -40,6 +40,7 @@ type Output struct {
 	MaxYAML int
 
 	compressors sync.Pool // of *compressor
+	deflaters   sync.Pool // of *flate.Writer
 
 	yamlOnce sync.Once
 	yamlTurn chan struct{} // holds a token while a long document is being made YAML
@@ -136,6 +137,7 @@ type Answer struct {
 	text       io.Writer    // takes the JSON document, indents it if need be, and hands it to send
 	held       bytes.Buffer // the whole document for YAML, else what came before the threshold was reached
 	compressor *compressor  // not nil once compression has begun
+	parts      *partWriter  // not nil in an answer of parts
 }
 
 // Write takes the next piece of the JSON document. A *status.Error says that the document cannot be answered in this form
@@ -183,6 +185,8 @@ func (a *Answer) Close() error {
 		}
 	}
 	switch {
+	case a.parts != nil:
+		return a.parts.close()
 	case a.compressor != nil:
 		return a.compressor.Close()
 	case !a.started:

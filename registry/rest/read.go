@@ -63,7 +63,7 @@ func (c *call) answerList(form negotiate.Result, l *registry.List) error {
 	connection := http.NewResponseController(c.w)
 	answer := c.opts.Output.Start(c.w, c.r, form, http.StatusOK)
 	defer answer.Abort()
-	err := c.writeList(answer, connection, c.renderer(form), l)
+	err := c.writeList(&listWriter{answer: answer, connection: connection}, form, l)
 	if err == nil {
 		err = answer.Close()
 	}
@@ -94,8 +94,11 @@ func (c *call) giveBack(connection *http.ResponseController) {
 // for lists of any length; this one ends clients that do not read.
 const listProgress = 30 * time.Second
 
-func (c *call) writeList(answer *negotiate.Answer, connection *http.ResponseController, f renderer, l *registry.List) error {
-	w := &listWriter{answer: answer, connection: connection}
+func (c *call) writeList(w *listWriter, form negotiate.Result, l *registry.List) error {
+	f := c.renderer(form)
+	if s := c.stretches(w, form, f, l); s != nil {
+		return s.send()
+	}
 	if f, ok := f.(*protobufs); ok {
 		return listError(f.writeTo(w, l))
 	}
@@ -143,12 +146,17 @@ func (w *listWriter) pieces(buf []byte) ([]byte, error) {
 	return buf[:copy(buf, rest)], nil
 }
 
-func (w *listWriter) Write(p []byte) (int, error) {
-	// With HTTP/2 every change of the deadline is a message to another goroutine, so it is not put off for each piece.
+// extend puts the deadline off. With HTTP/2 every change of it is a message to another goroutine, so that it is not done for
+// each piece.
+func (w *listWriter) extend() {
 	if now := time.Now(); now.Sub(w.extended) > listProgress/16 {
 		_ = w.connection.SetWriteDeadline(now.Add(listProgress))
 		w.extended = now
 	}
+}
+
+func (w *listWriter) Write(p []byte) (int, error) {
+	w.extend()
 	n, err := w.answer.Write(p)
 	if err != nil {
 		return n, connectionError{err}

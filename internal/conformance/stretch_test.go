@@ -1,0 +1,90 @@
+package conformance
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kindwright/kindwright"
+)
+
+const partialList = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+
+// Stretches of lists are kept in the shape in which they were sent. Whoever lists again, while others write, gets what a plain
+// list says at the same version, in every shape.
+func TestLIST_01_StretchesThatAreKeptAreNeverStale(t *testing.T) {
+	for name, opts := range map[string][]kindwright.Option{
+		"every body is compressed": nil,
+		"above a threshold":        {kindwright.WithCompression(20_000)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, s *server) {
+				s.namespace("b")
+				random := rand.New(rand.NewPCG(7, 7))
+				s.widgets(400)
+				queries := []string{"", "?limit=150", "?labelSelector=third%3D1", "?fieldSelector=metadata.name%3Dw007", "?labelSelector=none"}
+				for range 30 {
+					name := fmt.Sprintf("w%03d", random.IntN(400))
+					switch random.IntN(4) {
+					case 0:
+						s.do("DELETE", widgetPath+"/"+name, "")
+					case 1:
+						s.do("POST", widgetPath, widgetJSON(name+"-x", "third=1", "red", 1))
+					case 2:
+						s.do("POST", "/apis/shop.example.com/v1/namespaces/b/widgets", widgetJSON(name, "third=1", "red", 1))
+					default:
+						s.do("PATCH", widgetPath+"/"+name, fmt.Sprintf(`{"metadata":{"annotations":{"n":"%d"}}}`, random.Int()), "Content-Type", "application/merge-patch+json")
+					}
+					for range 2 { // the second time finds what the first has left
+						for _, query := range queries {
+							s.sameInEveryShape(t, widgetPath+query)
+						}
+						s.sameInEveryShape(t, "/apis/shop.example.com/v1/widgets")
+					}
+				}
+			}, opts...)
+		})
+	}
+}
+
+// sameInEveryShape compares a list, compressed and as metadata, with the plain one of the same version.
+func (s *server) sameInEveryShape(t *testing.T, path string) {
+	t.Helper()
+	plain := s.get(path).is(200)
+	packed := s.get(path, "Accept-Encoding", "gzip").is(200)
+	body := packed.body
+	if packed.header.Get("Content-Encoding") == "gzip" {
+		body = gunzip(t, body)
+	}
+	require.Equal(t, plain.next() == "", asAnswer(t, body).next() == "", path)
+	if plain.next() == "" { // a token is another one each time
+		require.Equal(t, string(plain.body), string(body), path)
+	}
+	var want []any
+	for _, item := range plain.items() {
+		want = append(want, map[string]any{"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": at(item, "metadata")})
+	}
+	for _, encoding := range []string{"identity", "gzip"} {
+		rows := s.get(path, "Accept", partialList, "Accept-Encoding", encoding).is(200)
+		body := rows.body
+		if rows.header.Get("Content-Encoding") == "gzip" {
+			body = gunzip(t, body)
+		}
+		got := asAnswer(t, body)
+		require.Equal(t, plain.version(), got.version(), path)
+		require.Len(t, got.items(), len(want), path)
+		for i, item := range got.items() {
+			require.Equal(t, want[i], item, path)
+		}
+	}
+}
+
+func asAnswer(t *testing.T, body []byte) *answer {
+	t.Helper()
+	a := &answer{t: t, code: 200, body: body}
+	require.NoError(t, json.Unmarshal(body, &a.doc))
+	return a
+}

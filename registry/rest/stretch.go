@@ -1,0 +1,198 @@
+package rest
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net/http"
+
+	"github.com/kindwright/kindwright/internal/negotiate"
+	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/status"
+	"github.com/kindwright/kindwright/watch"
+)
+
+// A long list that has to be rendered or compressed is made of stretches: neighbours that are kept in the shape they were
+// sent in, for whoever lists them again (design rule 11). Where a stretch ends is a matter of the objects' names alone, so
+// that a change of one object leaves the others' stretches as they are.
+const (
+	stretchUsual = 128 // objects, on average
+	stretchMost  = 512
+)
+
+// endsStretch tells whether an object is the last of its stretch. The end of a key is the end of the name, and what always
+// follows it.
+func endsStretch(key string) bool {
+	const same, telling = 2, 8
+	if len(key) < same+telling {
+		return false
+	}
+	end := key[len(key)-same-telling:]
+	return binary.LittleEndian.Uint64([]byte(end[:telling]))*0x9e3779b97f4a7c15>>32%stretchUsual == 0
+}
+
+// stretches writes one list in stretches.
+type stretches struct {
+	*listWriter
+	renderer
+	list   *registry.List
+	shape  registry.Shape // of a stretch as it is sent
+	about  string         // what the renderer writes beside what the objects hold
+	output *negotiate.Output
+	packed bool
+
+	objects []*watch.Entry // of the stretch that is being gathered
+	begun   bool           // the head has been sent
+	later   bool           // and a stretch
+}
+
+// stretches returns a writer for a list that is worth it, nil for any other: tables tell how old objects are, and that
+// changes; and plain objects are only copied.
+func (c *call) stretches(w *listWriter, form negotiate.Result, f renderer, l *registry.List) *stretches {
+	if form.MediaType != negotiate.JSON || form.Pretty || c.r.Method == http.MethodHead {
+		return nil
+	}
+	s := &stretches{listWriter: w, renderer: f, list: l, output: c.opts.Output, packed: c.opts.Output.Packs(c.r, alwaysPacked)}
+	switch f := f.(type) {
+	case *whole:
+		s.shape = registry.PackedStretch
+		if s.packed {
+			return s
+		}
+	case *partials:
+		s.shape, s.about = registry.Rows, f.apiVersion
+		if s.packed {
+			s.shape = registry.PackedRows
+		}
+		return s
+	}
+	return nil
+}
+
+// shortestRow is less than the metadata of any object: kind, version, name, uid.
+const shortestRow = 100
+
+// alwaysPacked is longer than any threshold of compression.
+const alwaysPacked = 1<<31 - 1
+
+// send sends the list.
+func (s *stretches) send() error {
+	for entry := range s.list.Items {
+		s.objects = append(s.objects, entry)
+		if len(s.objects) == stretchMost || endsStretch(entry.Key()) {
+			if err := s.flush(); err != nil {
+				return err
+			}
+		}
+	}
+	if err := s.list.Err(); err != nil {
+		return listError(err)
+	}
+	if err := s.flush(); err != nil {
+		return err
+	}
+	tail, err := s.tail(nil, s.list)
+	if err != nil {
+		return status.Internal(err)
+	}
+	return s.text(tail)
+}
+
+// begin sends the head of the list, once it is known how much follows it at least.
+func (s *stretches) begin() error {
+	s.begun = true
+	head, err := s.head(nil, s.list)
+	if err != nil {
+		return status.Internal(err)
+	}
+	if s.packed {
+		least := len(head)
+		for _, e := range s.objects {
+			if s.shape == registry.PackedRows {
+				least += shortestRow
+			} else {
+				least += e.Length()
+			}
+		}
+		s.packed = s.answer.Parts(least) // if not, the answer may still find that it grows beyond the threshold
+	}
+	return s.text(head)
+}
+
+// text sends what is not kept.
+func (s *stretches) text(text []byte) error {
+	if !s.packed {
+		_, err := s.Write(text)
+		return err
+	}
+	part, err := s.output.PackPart(text)
+	if err != nil {
+		return status.Internal(err)
+	}
+	return s.part(part)
+}
+
+func (s *stretches) part(part negotiate.Part) error {
+	s.extend()
+	if err := s.answer.WritePart(part); err != nil {
+		return connectionError{err}
+	}
+	return nil
+}
+
+// flush sends the stretch that has been gathered.
+func (s *stretches) flush() error {
+	if !s.begun {
+		if err := s.begin(); err != nil {
+			return err
+		}
+	}
+	if len(s.objects) == 0 {
+		return nil
+	}
+	defer func() { s.objects, s.later = s.objects[:0], true }()
+	about := s.about
+	if s.later {
+		about += "," // what stands between two objects stands at the front of the second's stretch
+	}
+	if !s.packed && s.shape != registry.Rows {
+		text, err := s.render()
+		if err != nil {
+			return err
+		}
+		_, err = s.Write(text)
+		return err
+	}
+	kept, err := s.list.Served.Stretch(s.objects, s.shape, about, func() ([]byte, error) {
+		text, err := s.render()
+		if err != nil || !s.packed {
+			return text, err
+		}
+		return s.output.PackPart(text)
+	})
+	switch {
+	case err != nil:
+		return err
+	case s.packed:
+		return s.part(kept)
+	}
+	_, err = s.Write(kept)
+	return err
+}
+
+func (s *stretches) render() ([]byte, error) {
+	size := 0
+	for _, e := range s.objects {
+		size += e.Length() + 1
+	}
+	text := make([]byte, 0, size)
+	for i, e := range s.objects {
+		if i > 0 || s.later {
+			text = append(text, ',')
+		}
+		var err error
+		if text, err = s.object(text, e); err != nil {
+			return nil, status.Internal(fmt.Errorf("write %s: %w", e.Key(), err))
+		}
+	}
+	return text, nil
+}
