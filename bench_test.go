@@ -75,14 +75,17 @@ func BenchmarkGet(b *testing.B) {
 // BenchmarkList10000 is a list of 10,000 objects of 1 KiB through the whole chain, without the network.
 func BenchmarkList10000(b *testing.B) {
 	srv := benchServer(b, 10_000)
-	for _, form := range []struct{ name, accept string }{
-		{"JSON", "application/json"},
-		{"Table", "application/json;as=Table;v=v1;g=meta.k8s.io"},
-		{"Metadata", "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"},
+	for _, form := range []struct{ name, accept, encoding string }{
+		{"JSON", "application/json", ""},
+		{"Table", "application/json;as=Table;v=v1;g=meta.k8s.io", ""},
+		{"Metadata", "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io", ""},
+		{"JSON-gzip", "application/json", "gzip"},
+		{"Metadata-gzip", "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io", "gzip"},
 	} {
 		b.Run(form.name, func(b *testing.B) {
 			r := request("GET", gadgetPath, "")
 			r.Header.Set("Accept", form.accept)
+			r.Header.Set("Accept-Encoding", form.encoding)
 			b.ReportAllocs()
 			for b.Loop() {
 				w := send(srv, r)
