@@ -126,7 +126,8 @@ func (w *write) apply(ctx context.Context, body []byte) (Tree, error) {
 	if len(problems) > 0 {
 		return nil, status.Invalid(r.GroupKind(), w.name(), problems)
 	}
-	return w.served.ownership.fields.Load().Apply(w.ownershipRequest(canonical))
+	// Nobody owns an empty map of metadata, as it is not there; else the next apply would differ from what is stored.
+	return w.served.ownership.fields.Load().Apply(w.ownershipRequest(withoutEmptyMetadata(canonical)))
 }
 
 // checkApplied refuses a configuration that does not say what it is, or says something else than the URL (SSA-27).
