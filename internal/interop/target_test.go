@@ -45,7 +45,7 @@ func prepare(dir string) error {
 	ctrl.SetLogger(logr.Discard())
 	cmdutil.BehaviorOnFatal(func(message string, code int) { panic(exit{message, code}) })
 	editor := filepath.Join(dir, "editor")
-	if err := os.WriteFile(editor, []byte("#!/bin/sh\nsed -i.bak -e 's/^  size: .*/  size: 55/' \"$1\"\n"), 0o700); err != nil {
+	if err := os.WriteFile(editor, []byte("#!/bin/sh\nsed -i.bak -e 's/^  size: .*/  size: 55/' -e 's/^  phase: .*/  phase: Edited/' \"$1\"\n"), 0o700); err != nil {
 		return err
 	}
 	if err := os.Setenv("KUBE_EDITOR", editor); err != nil {
