@@ -287,6 +287,12 @@ func WithWatchGone() Option {
 	return func(c *config) error { c.http.watchGone = true; return nil }
 }
 
+// WithResetByEmptyList makes an update with an empty managedFields list reset who owns which field, as kube-apiserver does it. By
+// default, as the API's documentation says, only a list with one empty entry does (SSA-13, SSA-14, READ-03).
+func WithResetByEmptyList() Option {
+	return func(c *config) error { c.engine.ResetByEmptyList = true; return nil }
+}
+
 // WithCompression sets from how many bytes on answers are compressed for clients that accept gzip. Default 0: all of them
 // (GZIP-05, READ-02). A negative number turns compression off (GZIP-03).
 func WithCompression(threshold int) Option {

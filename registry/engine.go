@@ -34,6 +34,10 @@ type Config struct {
 	// LogBytes is how much of each resource's changes is kept in memory for watches; see watch.Config.
 	LogBytes int
 
+	// ResetByEmptyList makes an update with an empty managedFields list reset who owns what, as kube-apiserver does (READ-03). By
+	// default only a list with one empty entry does.
+	ResetByEmptyList bool
+
 	Now  func() time.Time // time stamps of objects; default time.Now
 	Rand io.Reader        // uids, generated names, keys; default crypto/rand
 }
@@ -162,7 +166,7 @@ func (e *Engine) Install(ctx context.Context, resources ...*Resource) error {
 	if err := next.link(added); err != nil {
 		return err
 	}
-	rules, err := next.ownership()
+	rules, err := next.ownership(e.cfg.applyOptions()...)
 	if err != nil {
 		return err
 	}
@@ -185,7 +189,7 @@ func (e *Engine) Remove(gone ...meta.GroupResource) {
 	if len(out) == 0 {
 		return
 	}
-	rules, err := next.ownership()
+	rules, err := next.ownership(e.cfg.applyOptions()...)
 	if err != nil {
 		e.cfg.Logger.Error(err, "the rules of field ownership stay as they were") // they are a part of rules that were made before
 	}
@@ -299,6 +303,6 @@ func (e *Engine) Validate(resources ...*Resource) error {
 	if err := next.link(added); err != nil {
 		return err
 	}
-	_, err = next.ownership()
+	_, err = next.ownership(e.cfg.applyOptions()...)
 	return err
 }

@@ -18,8 +18,16 @@ import (
 // and its rules are made anew when a form comes or goes.
 type ownership struct{ fields atomic.Pointer[apply.Fields] }
 
+// applyOptions are the rules of ownership that a server's author chose.
+func (c *Config) applyOptions() []apply.Option {
+	if c.ResetByEmptyList {
+		return []apply.Option{apply.ResetByEmptyList()}
+	}
+	return nil
+}
+
 // ownership returns the rules for every stored resource of a set.
-func (s *Set) ownership() (map[*Served]*apply.Fields, error) {
+func (s *Set) ownership(options ...apply.Option) (map[*Served]*apply.Fields, error) {
 	out := make(map[*Served]*apply.Fields, len(s.ordered))
 	for _, b := range s.ordered {
 		if b.base != nil || b.Resource.Virtual != nil {
@@ -31,7 +39,7 @@ func (s *Set) ownership() (map[*Served]*apply.Fields, error) {
 				forms = append(forms, form.Resource)
 			}
 		}
-		fields, err := fieldsOf(forms)
+		fields, err := fieldsOf(forms, options)
 		if err != nil {
 			return nil, fmt.Errorf("kind %s (%s): %w", b.Resource.Names.Kind, b.Resource.APIVersion(), err)
 		}
@@ -40,7 +48,7 @@ func (s *Set) ownership() (map[*Served]*apply.Fields, error) {
 	return out, nil
 }
 
-func fieldsOf(forms []*Resource) (*apply.Fields, error) {
+func fieldsOf(forms []*Resource, options []apply.Option) (*apply.Fields, error) {
 	byVersion := make(map[string]*Resource, len(forms))
 	versions := make([]apply.Version, 0, len(forms))
 	for _, r := range forms {
@@ -57,7 +65,7 @@ func fieldsOf(forms []*Resource) (*apply.Fields, error) {
 			return nil, err
 		}
 		return to.fromStored(stored)
-	})
+	}, options...)
 }
 
 // reach says which fields can be owned through which path (SSA-31).

@@ -287,6 +287,20 @@ func TestSSA_13_SSA_14_SSA_15_READ_03_Reset(t *testing.T) {
 	})
 }
 
+func TestREAD_03_TheOptionResetsByAnEmptyList(t *testing.T) {
+	onCrates(t, func(t *testing.T, s *server) {
+		for contentType, body := range map[string]string{jsonPatchType: `[{"op":"replace","path":"/metadata/managedFields","value":[]}]`, mergeType: `{"metadata":{"managedFields":[]}}`} {
+			s.apply("ann", `"size":1`).is(201)
+			require.Empty(t, owners(s.change(cratePath+"/a?fieldManager=bob", contentType, body).is(200)))
+			s.delete(cratePath + "/a")
+		}
+		s.apply("ann", `"size":1`).is(201)
+		for _, body := range []string{crateJSON("a", `"size":1`), `{"metadata":{"name":"a","managedFields":null},"spec":{"size":1}}`} {
+			require.Len(t, owners(s.do("PUT", cratePath+"/a", body).is(200)), 1, "none at all is no empty list")
+		}
+	}, kindwright.WithResetByEmptyList())
+}
+
 // Through a subresource with a form of its own the entries stay what they were, and readable.
 func TestSSA_16_OtherSubresources(t *testing.T) {
 	kind := crates()
