@@ -47,6 +47,7 @@ type DB struct {
 	writer sync.WaitGroup
 
 	commits, syncs atomic.Uint64
+	touched        atomic.Int64 // bytes of the map since it was given back
 
 	mu        sync.RWMutex // guards everything below
 	closing   bool
@@ -205,7 +206,9 @@ func (db *DB) read(find func() error, fetch func(*reading) error) error {
 		if err != nil {
 			return err
 		}
-		return fetch(r)
+		err = fetch(r)
+		db.touch(tx, r.touched)
+		return err
 	})
 	return db.damage(err)
 }
@@ -245,6 +248,8 @@ type reading struct {
 	tx     *bolt.Tx
 	cursor *bolt.Cursor
 	at     [positionBytes]byte
+
+	touched int // about how many bytes of the map it has looked at
 }
 
 func newReading(tx *bolt.Tx) (*reading, error) {
@@ -258,11 +263,13 @@ func newReading(tx *bolt.Tx) (*reading, error) {
 // seek returns the first record at or after a position; false at the end.
 func (r *reading) seek(p position) (record, bool, error) {
 	k, v := r.cursor.Seek(p.appendTo(r.at[:0]))
+	r.touched += pageTouch + len(v)
 	return parseNext(k, v)
 }
 
 func (r *reading) next() (record, bool, error) {
 	k, v := r.cursor.Next()
+	r.touched += len(k) + len(v)
 	return parseNext(k, v)
 }
 

@@ -73,8 +73,12 @@
 //     and commits no faster, at four times the bytes per sync.
 //   - Reads copy values out of a short transaction, and none is open while a caller
 //     has the floor: pages are not freed, and the file grows, while one is.
-//   - The newest 16 MiB of changes are kept in memory, so that watches that keep up
+//   - The newest 4 MiB of changes are kept in memory, so that watches that keep up
 //     never read the file.
+//   - Pages of the map that were looked at are given back to the system, on Linux
+//     after about every 8 MiB (MADV_DONTNEED); they stay in its cache. Without that
+//     the whole file is counted as memory of the process. A get of a random record
+//     costs 3 µs of processor time more, commits no more that could be measured.
 //
 // The file does not shrink; pages freed by compaction are used again. Backup writes a
 // file without them.

@@ -25,7 +25,7 @@ func WithNow(now func() time.Time) Option {
 
 // WithRecentBytes sets how many bytes of the newest changes, counted with their
 // previous records, are kept in memory for watches; older ones are read from the
-// file. The default, also for n <= 0, is 16 MiB.
+// file. The default, also for n <= 0, is 4 MiB.
 func WithRecentBytes(n int) Option {
 	return func(o *options) {
 		if n > 0 {
@@ -51,7 +51,7 @@ func WithLimits(l storage.Limits) Option {
 func newOptions(opts []Option) options {
 	o := options{
 		now:         time.Now,
-		recentBytes: 16 << 20,
+		recentBytes: 4 << 20,
 		limits:      storage.Limits{MaxValueBytes: 4 << 20, MaxOps: 128},
 		disk:        func(d disk) disk { return d },
 		mapBytes:    mapBytes,

@@ -166,6 +166,7 @@ func (r *reading) history(prefix string, after, end storage.Revision, dst []stor
 	if err != nil {
 		return after, dst, err
 	}
+	defer func() { r.touched += previous.touched }()
 	begin := len(dst)
 	reached, records, bytes := after, 0, 0
 	rec, ok, err := r.seek(position{rev: after + 1})

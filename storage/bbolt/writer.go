@@ -75,7 +75,10 @@ type change struct {
 func (w *writer) begin() error {
 	w.next = w.state.begin(w.db.now().UnixMicro())
 	w.last = w.state.last
-	_, err := w.transact(func(tx *bolt.Tx) error { return putState(tx, &w.state) })
+	_, err := w.transact(func(tx *bolt.Tx) error {
+		w.db.touch(tx, residentBytes) // to open the file was to look at all of it
+		return putState(tx, &w.state)
+	})
 	return err
 }
 
@@ -216,6 +219,8 @@ func (w *writer) write() (unknown bool, err error) {
 		if err := w.removeRecords(log, &next); err != nil {
 			return err
 		}
+		// What is written is looked at by the next who writes beside it.
+		w.db.touch(tx, r.touched+len(w.records)+(1+len(w.doomed))*pageTouch)
 		return putState(tx, &next)
 	})
 	if err != nil {
