@@ -5,7 +5,7 @@ MODULES := $(shell awk '{ sub(/\#.*/, "") } NF { print $$1 }' allmodules)
 LONG = $(shell grep -l 'flag.Int."seeds"' storage/*/*_test.go | xargs -n1 dirname | sort -u | sed 's,^,./,')
 
 .DEFAULT_GOAL := help
-.PHONY: help test check lint fmt vet bench bench-run bench-peer bench-kube fuzz long apply-long crash kubectl-check measure tools
+.PHONY: help test check lint fmt vet bench bench-run bench-peer bench-kube fuzz long differential apply-long crash kubectl-check measure tools
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,10 @@ long: ## random histories of the storage backends on 20 seeds
 
 soak: ## watches under everything that can go wrong, each event checked; EVENTS=5000000, SEED= of a run to repeat
 	go test -count=1 -timeout 4h -v ./internal/soak -run Soak -events=$(or $(EVENTS),5000000) -seed=$(or $(SEED),0)
+
+differential: ## the same random requests to ours and to PEER=url of a kube-apiserver; PEER_TOKEN=, SEED=, N=requests
+	go test -count=1 -timeout 4h -v ./internal/differential -run ServersAnswerAlike -peer='$(or $(PEER),$(error PEER=https://… is missing))' \
+		-peer-token='$(PEER_TOKEN)' -seed=$(or $(SEED),1) -requests=$(or $(N),5000)
 
 apply-long: ## 100,000 random sequences of writes against the reference of package apply
 	go test -count=1 -timeout 2h ./apply -run TestReference -sequences=100000

@@ -83,6 +83,7 @@ var house = [...][]room{
 	9: {
 		{path: "apitest", why: "an API server inside a test of the people who use us"},
 		{path: "internal/conformance", std: true, tests: true, why: "each requirement on the protocol, over HTTP, on every backend"},
+		{path: "internal/differential", std: true, tests: true, why: "the same random requests to two servers, one of which may be Kubernetes'"},
 		{path: "internal/soak", std: true, tests: true, why: "every event of a whole server under random load, checked"},
 		{path: "examples", std: true, why: "says which programs there are"},
 		{path: "examples/*", why: "programs to copy from; each compiles, runs and is tested"},

@@ -1,0 +1,133 @@
+package differential
+
+import (
+	"slices"
+	"strings"
+)
+
+// A rule is a difference that is meant: our requirements, or the nature of the peer, say so.
+type rule struct {
+	id     string // of the requirement
+	reason string
+	holds  func(x *exchange, d difference) bool
+}
+
+// outcomes makes a rule about how requests ended; the peer's is a code, or a code and a reason.
+func outcomes(ours, peer string, also ...func(x *exchange, a, b outcome) bool) func(*exchange, difference) bool {
+	return func(x *exchange, d difference) bool {
+		a, ok := d.a.(outcome)
+		if !ok || !strings.HasPrefix(a.String(), ours) {
+			return false
+		}
+		b := d.b.(outcome)
+		if !strings.HasPrefix(b.String(), peer) {
+			return false
+		}
+		for _, holds := range also {
+			if !holds(x, a, b) {
+				return false
+			}
+		}
+		return true
+	}
+}
+
+// says is a part of our message.
+func says(part string) func(*exchange, outcome, outcome) bool {
+	return func(_ *exchange, a, _ outcome) bool { return strings.Contains(a.message, part) }
+}
+
+// peerSays is a part of the peer's message.
+func peerSays(part string) func(*exchange, outcome, outcome) bool {
+	return func(_ *exchange, _, b outcome) bool { return strings.Contains(b.message, part) }
+}
+
+// about makes a rule hold only for some requests.
+func about(is func(a *ask) bool, holds func(*exchange, difference) bool) func(*exchange, difference) bool {
+	return func(x *exchange, d difference) bool { return is(x.ask) && holds(x, d) }
+}
+
+func otherCode(_ *exchange, a, b outcome) bool { return a.code != b.code }
+
+// rules are asked in this order; the first that holds is counted.
+func rules() []rule {
+	return []rule{
+		{"COLL-07", "a list without another chunk may have no continue, or an empty one", func(_ *exchange, d difference) bool {
+			return strings.HasSuffix(d.path, "metadata.continue") && (d.a == nil && d.b == "" || d.a == "" && d.b == nil)
+		}},
+		{"COLL-14", "compiled-in kinds of Kubernetes leave kind and apiVersion out of items", func(_ *exchange, d difference) bool {
+			return (d.path == "body.items.*.kind" || d.path == "body.items.*.apiVersion") && d.b == nil
+		}},
+		{"READ-04", "deleting a collection answers with a Status, in Kubernetes with the objects", func(x *exchange, d difference) bool {
+			return x.ask.does == "delete collection" && strings.HasPrefix(d.path, "body.") && x.a["code"] == "200" && text(x.b, "body", "kind") != "Status"
+		}},
+		{"READ-21", "a kind without columns has Name and Created At; config maps of Kubernetes have their own", func(x *exchange, d difference) bool {
+			return strings.Contains(x.ask.path, configMaps) && (strings.HasSuffix(d.path, "columnDefinitions") || strings.HasSuffix(d.path, "rows.*.cells"))
+		}},
+		{"COLL-12", "an empty list of metadata has items, too", func(_ *exchange, d difference) bool {
+			items, ok := d.a.([]any)
+			return d.path == "body.items" && ok && len(items) == 0 && d.b == nil
+		}},
+		{"WATCH-20", "a watch ends when its time is up, also while it waits for a version", func(x *exchange, d difference) bool {
+			events, ok := d.b.([]any)
+			return d.path == "events" && ok && len(events) == 1 && strings.Contains(x.ask.get("resourceVersion"), "future") && text(events[0], "type") == "ERROR"
+		}},
+		{"META-18", "a version on an object to be created is a 400, where Kubernetes answers 500", outcomes("400 BadRequest", "500", says("resourceVersion should not be set"))},
+		{"NAME-06", "a prefix is judged by the name that it makes", func(x *exchange, d difference) bool {
+			return strings.HasPrefix(d.path, "body.details.causes") && strings.Contains(text(x.b, "body", "message"), "metadata.generateName: Invalid")
+		}},
+		{"NAME-06", "a prefix is judged by the name that it makes", outcomes("20", "422", peerSays("metadata.generateName: Invalid"))},
+		{"META-06", "what only the server may say of a deletion is ignored, where Kubernetes refuses some of it", outcomes("20", "422", peerSays("metadata.deletion"))},
+		{"META-06", "nobody is the manager of the time of a deletion", func(_ *exchange, d difference) bool { return strings.HasSuffix(d.path, "f:deletionTimestamp") }},
+		{"META-13", "finalizers need no domain, as in Kubernetes' run-time kinds", outcomes("20", "422", peerSays("neither a standard finalizer name"))},
+		{"PATCH-04", "an apply that names a version does not create", outcomes("409 Conflict", "201", says("no existing object was found"))},
+		{"PATCH-05", "an apply is one document; Kubernetes reads the first", outcomes("400 BadRequest", "20", says("error converting YAML to JSON"))},
+		{"PATCH-17", "$patch: merge is what merges anyway, where Kubernetes answers 500", outcomes("200", "500", peerSays("unknown patch type: merge"))},
+		{"CREATE-04", "another kind is a 400 in a patch, too", outcomes("400 BadRequest", "", says("the object provided is kind"))},
+		{"QUERY-22", "a timeout before now is malformed", outcomes("400 BadRequest", "", says(`query parameter "timeout"`))},
+		{"TABLE-10", "the first of the accepted forms that fits is sent, where Kubernetes takes the first", outcomes("20", "406", peerSays("but the requested object is"))},
+		{"PATH-18", "quality 0 means not acceptable (RFC 9110)", about(func(a *ask) bool {
+			return strings.Contains(a.head("Accept"), "q=0") && !strings.Contains(a.head("Accept"), "q=0.")
+		}, outcomes("406", ""))},
+		{"PATH-18", "g and v mean nothing without as", about(func(a *ask) bool { return a.head("Accept") == "application/json;g=x" }, outcomes("", "406"))},
+		{"PATH-18", "media types are compared without case", about(func(a *ask) bool { return a.head("Accept") == "APPLICATION/JSON" }, outcomes("", "406"))},
+		{"PATH-23", "a path is read strictly: no slash at its end", about(func(a *ask) bool { return strings.HasSuffix(a.path, "/") }, outcomes("404", ""))},
+		{"CREATE-01", "what was sent is stored: an empty map stays one, where compiled-in kinds of Kubernetes lose it", func(x *exchange, d difference) bool {
+			m, ok := d.a.(map[string]any)
+			return ok && len(m) == 0 && d.b == nil && strings.HasSuffix(d.path, ".data")
+		}},
+		{"READ-23", "a limit with version 0 is honoured", func(x *exchange, d difference) bool {
+			return x.ask.get("limit") != "" && x.ask.get("resourceVersion") == "0" && x.a["code"] == "200" && x.b["code"] == "200" &&
+				(d.path == "body.items" || d.path == "body.rows" || d.path == "body.metadata.continue" || d.path == "body.metadata.remainingItemCount")
+		}},
+		{"PAGE-02", "a token is for the list that it came from: collection and selectors", outcomes("400 BadRequest", "", says("it was not made for this list"))},
+		{"GET-07", "a version that is no number, where Kubernetes answers 500 without a reason", outcomes("400 BadRequest", "500", says("invalid resource version"))},
+		{"GET-07", "a version that was never issued (leading zero), where Kubernetes reads the number", outcomes("400 BadRequest", "", says("invalid resource version: \"N\""))},
+		{"CREATE-06", "a value of a wrong type is a 422 that names its field, where Kubernetes fails to decode", outcomes("422 Invalid", "400 BadRequest", peerSays("cannot be handled as"))},
+		{"CREATE-06", "a value of a wrong type is a 422 that names its field, where Kubernetes fails to apply it", outcomes("422 Invalid", "500", peerSays("failed to create typed patch object"))},
+		{"QUERY-23", "an unknown field is dropped with a warning, where an apply in Kubernetes ends with 500", outcomes("", "500", peerSays("field not declared in schema"))},
+		{"CREATE-04", "a kind or apiVersion that is missing comes from the URL", outcomes("20", "400 BadRequest", peerSays("API version in the data ()"))},
+		{"CREATE-04", "a kind or apiVersion that is missing comes from the URL", outcomes("", "400 BadRequest", peerSays("Object 'Kind' is missing"))},
+		{"PATH-18", "media types are compared without case, and with ranges, where Kubernetes' router has a list", outcomes("", "406", peerSays("406: Not Acceptable"))},
+		{"NAME-07", "a name that is given is not one that was generated, so there is nothing to retry", func(x *exchange, d difference) bool {
+			return (d.path == "header.Retry-After.0" || d.path == "body.details.retryAfterSeconds") && x.ask.does == "create" && d.a == nil && d.b != nil && strings.Contains(x.ask.body, "generateName")
+		}},
+		{"PATCH-15", "a JSON patch that does not apply is explained by a cause", func(x *exchange, d difference) bool {
+			return x.ask.method == "PATCH" && x.a["code"] == "422" && strings.HasPrefix(d.path, "body.details") && d.b == nil
+		}},
+		{"PATCH-15", "a patch that makes a value of a wrong type names the field", func(x *exchange, d difference) bool {
+			return x.ask.method == "PATCH" && strings.HasPrefix(d.path, "body.details.causes.*.") && (d.b == "patch" || d.b == "FieldValueInvalid" && d.a == "FieldValueTypeInvalid")
+		}},
+		{"PATH-23", "an absent object is missed before its request is read further", outcomes("404 NotFound", "4", says("not found"), otherCode)},
+		{"PATH-23", "an absent object is missed after its request was read further", outcomes("4", "404 NotFound", peerSays("not found"), otherCode)},
+		{"PATH-23", "what is not served is a Status, where Kubernetes writes text below /apis", about(unserved, outcomes("40", "404"))},
+		{"PATH-25", "a method that no route has is 405 everywhere, with Allow", func(x *exchange, d difference) bool {
+			return d.path == "header.Allow.0" && d.b == nil || x.ask.method == "HEAD" && d.path == "header.Content-Type.0"
+		}},
+		{"ERR-22", "details of a refusal by a route", func(x *exchange, d difference) bool {
+			return strings.HasPrefix(d.path, "body.details") && slices.Contains([]any{"404", "405", "406", "415"}, x.a["code"]) && text(x.b, "body", "details", "name") == ""
+		}},
+	}
+}
+
+func unserved(a *ask) bool { return a.does == "other" || a.does == "status" }
