@@ -136,6 +136,9 @@ func FuzzRandomKinds(f *testing.F) {
 		require.NoError(t, err)
 		fields, err := New([]Version{{APIVersion: "v1", Schema: schema}}, nil)
 		require.NoError(t, err)
+		reach := map[string]Reach{"": {Except: []Path{{"spec", "p0"}}}, "one": {Only: []Path{{"spec", "p1"}, {"spec", "p2", "p0"}}}}
+		reaching, err := New([]Version{{APIVersion: "v1", Schema: schema, Reach: reach}}, nil)
+		require.NoError(t, err)
 		var live map[string]any
 		configs := map[string]map[string]any{} // what each manager applied last
 		for range 10 {
@@ -145,8 +148,14 @@ func FuzzRandomKinds(f *testing.F) {
 			if last := configs[q.Manager]; last != nil && r.IntN(2) == 0 {
 				q.New = reworded(r, last).(map[string]any)
 			}
-			if r.IntN(4) == 0 {
+			if r.IntN(3) == 0 {
 				q.New = schema.Default(q.New)
+				if live != nil && r.IntN(4) > 0 {
+					q.New = reworded(r, live).(map[string]any)
+				}
+				sameUpdate(t, reaching, q)
+				q.Subresource = ""
+				sameUpdate(t, fields, q)
 				out, err := fields.Update(q)
 				require.NoError(t, err)
 				live = out
@@ -161,6 +170,58 @@ func FuzzRandomKinds(f *testing.F) {
 			repeated(t, fields, q, live)
 		}
 	})
+}
+
+// sameUpdate tells that an update is the same by the quick way and by the long one, through all endpoints.
+func sameUpdate(t *testing.T, fields *Fields, q Request) {
+	for _, q.Subresource = range []string{"", "one"} {
+		sent, present := entriesOf(q.New)
+		stored, _ := entriesOf(q.Live)
+		want, err := fields.slowUpdate(q, fields.versions["v1"], stored, fields.isReset(sent, present))
+		require.NoError(t, err)
+		got, err := fields.Update(q)
+		require.NoError(t, err)
+		require.Equal(t, encode(t, want), encode(t, got), "%s\n%s", encode(t, q.New), encode(t, q.Live))
+	}
+}
+
+// What the quick way is for does not take the long one; what is not does.
+func TestQuickUpdate(t *testing.T) {
+	fields := widget(t)
+	v := fields.versions["v1"]
+	parse := func(text string) map[string]any { return decode([]byte(text)).(map[string]any) }
+	write := func(live map[string]any, manager, object string) map[string]any {
+		out, err := fields.Update(Request{Live: live, New: parse(object), Manager: manager, APIVersion: "v1"})
+		require.NoError(t, err)
+		return out
+	}
+	live := write(nil, "a", `{"apiVersion":"v1","metadata":{"name":"x","labels":{"l":"1"}},"spec":{"size":1,"owner":"o","parts":[{"name":"p","count":1},{"name":"q","count":1}],"box":{"width":1}}}`)
+	live = write(live, "b", `{"apiVersion":"v1","metadata":{"name":"x","labels":{"l":"1"}},"spec":{"size":1,"owner":"o2","parts":[{"name":"p","count":1},{"name":"q","count":1}],"box":{"width":1}}}`)
+	live, err := fields.Apply(Request{Live: live, New: parse(`{"apiVersion":"v1","metadata":{"name":"x"},"spec":{"box":{"width":1}}}`), Manager: "d", APIVersion: "v1"})
+	require.NoError(t, err)
+	require.Len(t, mustEntries(live), 3)
+	for _, c := range []struct {
+		manager, object string
+		quick           bool
+	}{
+		{"c", `{"apiVersion":"v1","metadata":{"name":"x","labels":{"l":"1"}},"spec":{"size":1,"owner":"o2","parts":[{"name":"p","count":1},{"name":"q","count":1}],"box":{"width":1}}}`, true}, // nothing
+		{"a", `{"apiVersion":"v1","metadata":{"name":"x","labels":{"l":"2"}},"spec":{"size":2,"owner":"o2","parts":[{"name":"p","count":3},{"name":"q","count":1}],"box":{"width":1}}}`, true},
+		{"b", `{"apiVersion":"v1","metadata":{"name":"x","labels":{"l":"1"}},"spec":{"size":1,"owner":"o3","parts":[{"name":"p","count":1},{"name":"q","count":1}],"box":{"width":1}}}`, true},
+		{"c", `{"apiVersion":"v1","metadata":{"name":"x","labels":{"l":"1"}},"spec":{"size":2,"owner":"o2","parts":[{"name":"p","count":1},{"name":"q","count":1}],"box":{"width":1}}}`, false}, // a new owner
+		{"b", `{"apiVersion":"v1","metadata":{"name":"x","labels":{"l":"1"}},"spec":{"size":2,"owner":"o2","parts":[{"name":"p","count":1},{"name":"q","count":1}],"box":{"width":1}}}`, false}, // another's
+		{"a", `{"apiVersion":"v1","metadata":{"name":"x","labels":{"l":"1"}},"spec":{"size":2,"owner":"o2","parts":[{"name":"p","count":1}],"box":{"width":1}}}`, false},                        // one less
+		{"a", `{"apiVersion":"v1","metadata":{"name":"x","labels":{"l":"1"}},"spec":{"size":1,"owner":"o2","parts":[{"name":"q","count":1},{"name":"p","count":1}],"box":{"width":1}}}`, false}, // moved
+		{"a", `{"apiVersion":"v1","metadata":{"name":"x","labels":{"l":"1","m":""}},"spec":{"size":1,"owner":"o2","parts":[{"name":"p","count":1},{"name":"q","count":1}],"box":{"width":1}}}`, false},
+		{"a", `{"apiVersion":"v1","metadata":{"name":"x","labels":{"l":"1"}},"spec":{"size":1,"owner":"o2","parts":[{"name":"p","count":1},{"name":"q","count":1}],"box":{"width":2}}}`, false}, // shared
+		{"a", `{"apiVersion":"v1","metadata":{"name":"x","labels":{"l":"1"}},"spec":{"size":1,"owner":"o2","parts":[{"name":"r","count":1},{"name":"q","count":1}],"box":{"width":1}}}`, false}, // another item
+		{"a", `{"apiVersion":"v1","metadata":{"name":"x","labels":{"l":"1"}},"spec":{"size":null,"owner":"o2","parts":[{"name":"p","count":1},{"name":"q","count":1}],"box":{"width":1}}}`, false},
+	} {
+		q := Request{Live: live, New: parse(c.object), Manager: c.manager, APIVersion: "v1"}
+		q.Time.Time = time.Unix(1_700_000_000, 0)
+		_, ok := fields.quickUpdate(q, v, mustEntries(live))
+		require.Equal(t, c.quick, ok, "%s: %s", c.manager, c.object)
+		sameUpdate(t, fields, q)
+	}
 }
 
 // long does an apply the long way.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/meta"
 )
 
 // quick answers, without structured-merge-diff, an apply of the same fields as last time: what is merged then is the object
@@ -45,9 +46,14 @@ func (a *application) quick() (out map[string]any, ok bool) {
 	if w.changes == 0 {
 		return a.request.Live, true
 	}
-	heads[own].time = a.request.Time
+	return withEntries(out, restamped(heads, own, a.request.Time)), true
+}
+
+// restamped returns entries, one of which has another time.
+func restamped(heads []entry, own int, t meta.Time) []any {
+	heads[own].time = t
 	heads[own].tree = maps.Clone(heads[own].tree)
-	if heads[own].tree["time"] = heads[own].stamp(); a.request.Time.IsZero() {
+	if heads[own].tree["time"] = heads[own].stamp(); t.IsZero() {
 		delete(heads[own].tree, "time")
 	}
 	slices.SortFunc(heads, entry.compare)
@@ -55,13 +61,14 @@ func (a *application) quick() (out map[string]any, ok bool) {
 	for i, e := range heads {
 		list[i] = e.tree
 	}
-	return withEntries(out, list), true
+	return list
 }
 
 // quickWalk goes through a configuration. Its methods return what the value is after the merge, whether it leaves a mark in
 // the entry of its owner (an element that is owned, or that leads to one), and whether all is well.
 type quickWalk struct {
 	version *version
+	reach   *reach           // of the endpoint, for updates
 	others  []map[string]any // what other owners have
 	fixed   bool             // values may not change: that needs a conversion
 	changes int

@@ -29,13 +29,23 @@ func (f *Fields) Update(r Request) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	body, live := bare(r.New, nil), bare(r.Live, r.New)
 	sent, present := entriesOf(r.New)
 	reset := r.Subresource == "" && f.isReset(sent, present)
 	stored, _ := entriesOf(r.Live)
-	if r.Live != nil && !reset && (r.Subresource != "" || len(sent) == 0 || json.Equal(sent, stored)) && f.served(stored) && json.Equal(body, live) {
-		return withEntries(body, stored), nil // nothing changes
+	if r.Live != nil && !reset && (r.Subresource != "" || len(sent) == 0 || json.Equal(sent, stored)) && f.served(stored) {
+		if list, ok := f.quickUpdate(r, v, stored); ok {
+			return withEntries(r.New, list), nil
+		}
+		if json.Equal(bare(r.New, nil), bare(r.Live, nil)) {
+			return withEntries(r.New, stored), nil // nothing changes
+		}
 	}
+	return f.slowUpdate(r, v, stored, reset)
+}
+
+// slowUpdate is an update that structured-merge-diff works out.
+func (f *Fields) slowUpdate(r Request, v *version, stored []any, reset bool) (map[string]any, error) {
+	body, live := bare(r.New, nil), bare(r.Live, r.New)
 	m, before := f.ownersBefore(r, reset)
 	if len(m.sets) == 0 && r.Live != nil && !reset {
 		return body, nil

@@ -2,6 +2,7 @@ package json
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 )
 
@@ -11,10 +12,10 @@ func Equal(a, b any) bool {
 	switch a := a.(type) {
 	case map[string]any:
 		b, ok := b.(map[string]any)
-		return ok && maps.EqualFunc(a, b, Equal)
+		return ok && (one(a, b) || maps.EqualFunc(a, b, Equal))
 	case []any:
 		b, ok := b.([]any)
-		return ok && slices.EqualFunc(a, b, Equal)
+		return ok && len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || slices.EqualFunc(a, b, Equal))
 	case int64:
 		return equalInteger(a, b)
 	case float64:
@@ -35,6 +36,11 @@ func Equal(a, b any) bool {
 		return b == nil
 	}
 	return false
+}
+
+// one tells whether two maps are the same map: trees that were made of each other share what they have in common.
+func one(a, b map[string]any) bool {
+	return reflect.ValueOf(a).UnsafePointer() == reflect.ValueOf(b).UnsafePointer()
 }
 
 func equalInteger(a int64, b any) bool {
