@@ -514,9 +514,9 @@ func TestSSA_27_WhatAnApplyMustSayAndMustNot(t *testing.T) {
 func TestSSA_28_RULE_8_AnApplyWithoutEffectIsNoWrite(t *testing.T) {
 	onCrates(t, func(t *testing.T, s *server) {
 		body := `"size":1,"load":0.5,"parts":[{"name":"p"}],"tags":["x"],"notes":{"k":"v"},"lines":[],"fixed":{},"null":null`
-		got := s.apply("ann", body).is(201)
+		s.apply("ann", body).is(201)
 		s.apply("bob", `"size":1`).is(200)
-		got = s.get(cratePath + "/a")
+		got := s.get(cratePath + "/a")
 		w := s.watch(cratePath + "?watch=1&resourceVersion=" + got.version())
 		list := s.get(cratePath).version()
 		time.Sleep(3 * time.Second)

@@ -151,7 +151,6 @@ func TestPATCH_04_AVersionInThePatchIsAPrecondition(t *testing.T) {
 		}
 		for contentType := range meta("resourceVersion", "") {
 			s.change(cratePath+"/a?fieldManager=m", contentType, meta("resourceVersion", now.version())[contentType]).is(200)
-			now = s.patch(cratePath+"/a", `{"spec":{"size":2}}`)
 			s.change(cratePath+"/a?fieldManager=m", contentType, meta("uid", old.text("metadata", "uid"))[contentType]).is(200)
 			now = s.patch(cratePath+"/a", `{"spec":{"size":2}}`)
 		}
@@ -290,6 +289,7 @@ func TestPATCH_15_B11_BadPatches(t *testing.T) {
 			require.Contains(t, []int{400, 422}, got.code, "%s: %s", body, got)
 			s.refuses("PATCH", cratePath+"/a", body, jsonPatchType, got.code, map[int]string{400: "BadRequest", 422: "Invalid"}[got.code], "")
 		}
+		s.refuses("PATCH", cratePath+"/a", `{"metadata":5}`, mergeType, 422, "Invalid", "patch")
 		for _, body := range []string{``, `x`, `[]`, `null`, `"x"`, `{"a":1`, `{}{}`, `{"a":1e400}`, `{"spec":{"weight":9223372036854775808}}`} {
 			for _, contentType := range []string{mergeType, strategicType} {
 				s.refuses("PATCH", cratePath+"/a", body, contentType, 400, "BadRequest", "")
