@@ -27,7 +27,7 @@ func ObjectMeta() *Schema {
 			{"annotations", stringMap("Names and values for tools to keep with the object. They cannot be selected by.")},
 			{"ownerReferences", ownerReferences()},
 			{"finalizers", &Schema{
-				Type: Array, ListType: ListSet, Items: &Schema{Type: String}, PatchStrategy: "merge",
+				Type: Array, ListType: ListSet, Items: &Schema{Type: String}, PatchStrategy: "merge", repeats: true,
 				Description: "Who has to finish before the object goes. Each removes its own entry; the object goes with the last.",
 			}},
 			{"managedFields", managedFields()},
@@ -56,7 +56,7 @@ func stringMap(description string) *Schema {
 
 func ownerReferences() *Schema {
 	return &Schema{
-		Type: Array, ListType: ListMap, ListMapKeys: []string{"uid"}, PatchStrategy: "merge", PatchMergeKey: "uid",
+		Type: Array, ListType: ListMap, ListMapKeys: []string{"uid"}, PatchStrategy: "merge", PatchMergeKey: "uid", repeats: true,
 		Description: "Objects that this one depends on. When all of them are gone, it is deleted too.",
 		Items: &Schema{
 			Component:   metaPackage + "OwnerReference",

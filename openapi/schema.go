@@ -132,6 +132,8 @@ type Schema struct {
 	base  *Schema   // what documents publish as the component, when this is a copy of it with tags of its own
 	codec *codec    // the Go type whose JSON methods write the value at rest
 	ready *prepared // what the methods need; nil until New
+
+	repeats bool // a set or keyed list of metadata, of which clients were never made to send each item once
 }
 
 // Property returns the schema of a named field, if Properties names it.

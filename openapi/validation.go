@@ -181,7 +181,7 @@ func (s *Schema) validateArray(w *walk, array []any, old earlier) {
 			w.path = w.path[:len(w.path)-1]
 		}
 	}
-	if (s.ListType == ListSet || s.ListType == ListMap) && len(array) > 1 {
+	if (s.ListType == ListSet || s.ListType == ListMap) && len(array) > 1 && !s.repeats {
 		s.validateUnique(w, array)
 	}
 }

@@ -261,6 +261,21 @@ func TestNAME_10_11_META_16_InvalidMetadataNamesEveryField(t *testing.T) {
 	}
 }
 
+func TestMETA_13_FinalizersMayRepeat(t *testing.T) {
+	e := start(t, memory.New(), nil, widgets())
+	_, err := e.Create(t.Context(), inA, body("x", 1, `,"finalizers":["example.com/a","example.com/a"]`), registry.WriteOptions{})
+	require.NoError(t, err) // clients append without a look at what is there
+	x := inA
+	x.Name = "x"
+	for _, p := range []registry.PatchRequest{
+		{Type: registry.MergePatch, Body: []byte(`{"spec":{"size":2}}`)},
+		{Type: registry.MergePatch, Body: []byte(`{"metadata":{"finalizers":["example.com/a"]}}`)},
+	} {
+		_, err = e.Patch(t.Context(), x, p, registry.WriteOptions{})
+		require.NoError(t, err)
+	}
+}
+
 func TestB14_ServerFieldsOfANewObjectAreTheServers(t *testing.T) {
 	e := start(t, memory.New(), nil, widgets())
 	r, err := e.Create(t.Context(), inA, body("x", 1, `,"uid":"mine","generation":99,"creationTimestamp":"2001-01-01T00:00:00Z","deletionTimestamp":"2001-01-01T00:00:00Z","selfLink":"/x"`), registry.WriteOptions{})
