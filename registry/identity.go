@@ -37,6 +37,11 @@ func (w *write) identifyDocument() error {
 	}
 	if m, ok := w.object["metadata"]; ok && m != nil {
 		if _, isMap := m.(map[string]any); !isMap {
+			if w.patching { // PATCH-15: the patch, not the document, is what the client sent
+				return status.Invalid(w.resource().GroupKind(), w.target.Name, []status.FieldError{
+					{Type: meta.CauseFieldValueInvalid, Field: "patch", Value: m, Detail: "it makes of metadata something that is not an object"},
+				})
+			}
 			return status.BadRequest("metadata must be an object")
 		}
 	}
