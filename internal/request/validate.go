@@ -97,9 +97,11 @@ func (q Query) ValidateDelete() error {
 	var f status.Fields
 	q.checkDryRun(&f)
 	switch q.PropagationPolicy {
-	case "", "Orphan", "Background", "Foreground":
+	case "Orphan", "Background", "Foreground":
 	default:
-		f.At("propagationPolicy").NotSupported(q.PropagationPolicy, "Orphan", "Background", "Foreground", "")
+		if q.Raw.Has("propagationPolicy") { // an empty one is none of the three
+			f.At("propagationPolicy").NotSupported(q.PropagationPolicy, "Orphan", "Background", "Foreground")
+		}
 	}
 	if q.OrphanDependents != nil && q.PropagationPolicy != "" {
 		f.At("propagationPolicy").Invalid(q.PropagationPolicy, "orphanDependents and propagationPolicy cannot be both set")

@@ -169,9 +169,10 @@ func TestQUERY_14_23_FieldValidation(t *testing.T) {
 }
 
 func TestDEL_10_12_DeleteOptions(t *testing.T) {
-	for _, v := range []string{"", "Orphan", "Background", "Foreground"} {
+	for _, v := range []string{"Orphan", "Background", "Foreground"} {
 		require.NoError(t, query(t, "DELETE "+W+"/x?propagationPolicy="+v).ValidateDelete())
 	}
+	require.Len(t, causes(t, query(t, "DELETE "+W+"/x?propagationPolicy=").ValidateDelete(), "DeleteOptions"), 1)
 	require.Len(t, causes(t, query(t, "DELETE "+W+"/x?propagationPolicy=orphan").ValidateDelete(), "DeleteOptions"), 1)
 	require.Len(t, causes(t, query(t, "DELETE "+W+"/x?propagationPolicy=Orphan&orphanDependents=true").ValidateDelete(), "DeleteOptions"), 1)
 	require.NoError(t, query(t, "DELETE "+W+"/x?orphanDependents=true").ValidateDelete())
