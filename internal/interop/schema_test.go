@@ -45,7 +45,7 @@ func TestOAPI_05_SchemasOfKubernetesTypes(t *testing.T) {
 	types := map[string]reflect.Type{}
 	for gvk, typ := range scheme.Scheme.AllKnownTypes() {
 		_, isObject := reflect.New(typ).Interface().(metav1.Object)
-		if isObject && gvk.Version != "__internal" {
+		if isObject && gvk.Version != "__internal" && gvk.Group != "apiextensions.k8s.io" { // Helm adds the latter, which has no end
 			types[gvk.GroupVersion().WithKind(gvk.Kind).String()] = typ
 		}
 	}
