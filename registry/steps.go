@@ -210,7 +210,28 @@ func mutate(ctx context.Context, w *write) error {
 	}
 	w.object, _ = w.resource().Schema.Prune(t)
 	w.keepOwnership(ctx, sent)
+	if err := w.confine(ctx, sent); err != nil {
+		return err
+	}
 	return w.settle(ctx)
+}
+
+// confine takes back what nobody may change on this path, admission neither: the fields of the server, and those that
+// belong to other endpoints (CREATE-06).
+func (w *write) confine(ctx context.Context, sent Tree) error {
+	for _, field := range serverFields {
+		w.object = keep(w.object, sent, "metadata", field)
+	}
+	w.object = keep(w.object, sent, "metadata", "resourceVersion")
+	if !w.creating() {
+		w.object = keep(w.object, sent, "metadata", "generateName")
+	}
+	owned := w.object
+	if err := reset(ctx, w); err != nil {
+		return err
+	}
+	w.object = keep(w.object, owned, "metadata", "managedFields")
+	return nil
 }
 
 // changedIdentity names the first part of an object's identity in which two trees differ.
