@@ -212,6 +212,16 @@ func (e *Entry) AppendUnmanaged(dst []byte, revision storage.Revision) []byte {
 	return append(dst, e.suffix...)
 }
 
+// ManagedFields returns where metadata.managedFields lie in what AppendJSON and AppendJSONAt append, with the comma behind
+// them; both are 0 where there are none.
+func (e *Entry) ManagedFields() (from, to int) {
+	from, to = int(e.managed.from), int(e.managed.to)
+	for _, t := range e.shared {
+		to += len(t.text)
+	}
+	return from, to
+}
+
 // IsBare tells whether an object's JSON without a resourceVersion is this one. It allocates nothing.
 func (e *Entry) IsBare(object []byte) bool {
 	if len(object) != e.bare() {

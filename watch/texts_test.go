@@ -82,6 +82,8 @@ func TestSharedTextsChangeNoByte(t *testing.T) {
 			require.Len(t, whole, e.Length())
 			require.Equal(t, string(body.Prefix)+`"resourceVersion":"7",`+string(body.Suffix), string(e.AppendJSONAt(nil, 7)))
 			require.Equal(t, without+`"resourceVersion":"7",`+string(body.Suffix), string(e.AppendUnmanaged(nil, 7)))
+			from, to := e.ManagedFields()
+			require.Equal(t, without+splice+string(body.Suffix), whole[:from]+whole[to:])
 			var written bytes.Buffer
 			n, err := e.WriteTo(&written)
 			require.NoError(t, err)

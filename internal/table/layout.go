@@ -26,6 +26,7 @@ type Layout struct {
 	columns     []column
 	slots       int
 	root        *node
+	managed     bool // a column shows something of the managed fields
 }
 
 // A column is how the cells of one column are made: of the value in one slot, or by a function of the values in several.
@@ -59,6 +60,7 @@ func New(columns []openapi.Column) (*Layout, error) {
 			l.slots++
 		}
 	}
+	l.managed = l.root.at("metadata").child([]byte(`"managedFields"`)) != nil
 	var err error
 	if l.definitions, err = json.Marshal(definitions); err != nil {
 		return nil, fmt.Errorf("column definitions: %w", err)

@@ -8,6 +8,7 @@ import "github.com/kindwright/kindwright/meta"
 // A list is AppendHead, AppendItem for each object and AppendTail; an object, or that of a watch event, is AppendObject.
 type Metadata struct {
 	apiVersion string
+	object     []byte // how an object begins
 	root       node
 	finder     finder
 	items      int
@@ -18,7 +19,7 @@ func NewMetadata(apiVersion string) *Metadata {
 	if apiVersion == "" {
 		apiVersion = DefaultAPIVersion
 	}
-	m := &Metadata{apiVersion: apiVersion, finder: finder{found: make([][]byte, 1)}}
+	m := &Metadata{apiVersion: apiVersion, object: metadataHead(apiVersion), finder: finder{found: make([][]byte, 1)}}
 	m.root.at("metadata").slots = []int{slotMetadata}
 	return m
 }
@@ -29,7 +30,7 @@ func (m *Metadata) AppendObject(dst, object []byte) ([]byte, error) {
 	if err := m.finder.find(object, &m.root); err != nil {
 		return dst, err
 	}
-	return appendMetadata(dst, m.apiVersion, m.finder.found[slotMetadata]), nil
+	return appendMetadata(dst, m.object, m.finder.found[slotMetadata]), nil
 }
 
 // AppendHead appends the beginning of a PartialObjectMetadataList, up to its first item.
@@ -57,9 +58,13 @@ func (m *Metadata) AppendTail(dst []byte, list meta.ListMeta) ([]byte, error) {
 	return appendTail(dst, list)
 }
 
-func appendMetadata(dst []byte, apiVersion string, metadata []byte) []byte {
-	dst = appendType(dst, "PartialObjectMetadata", apiVersion)
-	dst = append(dst, `,"metadata":`...)
+// metadataHead is a PartialObjectMetadata up to its metadata.
+func metadataHead(apiVersion string) []byte {
+	return append(appendType(nil, "PartialObjectMetadata", apiVersion), `,"metadata":`...)
+}
+
+func appendMetadata(dst, head, metadata []byte) []byte {
+	dst = append(dst, head...)
 	if len(metadata) == 0 {
 		metadata = []byte("{}")
 	}

@@ -44,13 +44,24 @@ type finder struct {
 	data  []byte
 	pos   int
 	found [][]byte // by slot; nil where there is nothing
+
+	// data[from:to] of the next text are its managed fields, in which nothing is looked for.
+	from, to int
+}
+
+// managed tells whether the managed fields are where they are said to be: one who writes them without tells the same.
+func (f *finder) managed() bool {
+	const name = `"managedFields":`
+	return f.from+len(name) <= f.to && f.to <= len(f.data) && string(f.data[f.from:f.from+len(name)]) == name
 }
 
 // find notes the values of all nodes below root.
 func (f *finder) find(data []byte, root *node) error {
 	f.data, f.pos = data, 0
 	clear(f.found)
-	if len(data) == 0 || data[0] != '{' || !f.value(root) {
+	ok := len(data) > 0 && data[0] == '{' && f.value(root)
+	f.from, f.to = 0, 0
+	if !ok {
 		return fmt.Errorf("the text of an object is damaged near byte %d", f.pos)
 	}
 	return nil
@@ -76,6 +87,10 @@ func (f *finder) value(n *node) (ok bool) {
 func (f *finder) object(n *node) bool {
 	f.pos++
 	for !f.at('}') {
+		if f.pos == f.from && f.managed() {
+			f.pos = f.to
+			continue
+		}
 		start := f.pos
 		if !f.at('"') || !f.text() {
 			return false

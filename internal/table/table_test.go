@@ -439,3 +439,37 @@ func TestTABLE_07_ColumnsMadeByFunctions(t *testing.T) {
 		require.ErrorContains(t, err, "path")
 	}
 }
+
+// That it is told where the managed fields are does not change what a writer writes.
+func TestManagedFieldsAreSteppedOver(t *testing.T) {
+	const (
+		head    = `{"kind":"Widget","metadata":{"labels":{"a":"b"},`
+		managed = `"managedFields":[{"manager":"m","fieldsV1":{"f:spec":{"k:{\"a\":\"b\"}":{}}}}],`
+		tail    = `"name":"w","resourceVersion":"7"},"spec":{"size":3}}`
+	)
+	name := openapi.Column{Name: "Name", Type: "string", Format: "name", Path: []string{"metadata", "name"}}
+	manager := openapi.Column{Name: "Manager", Type: "string", Path: []string{"metadata", "managedFields", "0", "manager"}}
+	for _, columns := range [][]openapi.Column{nil, {name, manager}} {
+		plain, told := layout(t, columns).Writer(Options{}), layout(t, columns).Writer(Options{})
+		for _, text := range []string{head + managed + tail, head + tail, `{}`} {
+			for _, at := range [][2]int{{0, 0}, {len(head), len(head) + len(managed)}, {len(head), 1 << 20}, {1, len(head)}, {-1, 9}, {len(head) + 5, len(head)}} {
+				want, err := plain.AppendObject(nil, []byte(text), true)
+				require.NoError(t, err)
+				told.Managed(at[0], at[1])
+				got, err := told.AppendObject(nil, []byte(text), true)
+				require.NoError(t, err)
+				require.Equal(t, string(want), string(got), "%v", at)
+			}
+		}
+	}
+	// It is for one object, and it is used: what lies there is not looked at.
+	w := layout(t, nil).Writer(Options{})
+	broken := head + strings.Replace(managed, "}}],", `}}],"`, 1)
+	for _, ok := range []bool{true, false} {
+		if ok {
+			w.Managed(len(head), len(broken))
+		}
+		_, err := w.AppendObject(nil, []byte(broken+tail), true)
+		require.Equal(t, ok, err == nil)
+	}
+}

@@ -32,6 +32,8 @@ type Writer struct {
 	options Options
 	finder  finder
 	rows    int
+	now     time.Time // when the list began
+	object  []byte    // how the metadata of a row begin
 }
 
 // Writer returns a writer of one answer.
@@ -45,12 +47,20 @@ func (l *Layout) Writer(o Options) *Writer {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Writer{layout: l, options: o, finder: l.finder()}
+	return &Writer{layout: l, options: o, finder: l.finder(), object: metadataHead(o.APIVersion), now: o.Now()}
+}
+
+// Managed tells where the managed fields of the next object lie in its text, with the comma behind them. There is much in
+// them, and nothing that most tables show.
+func (w *Writer) Managed(from, to int) {
+	if !w.layout.managed {
+		w.finder.from, w.finder.to = from, to
+	}
 }
 
 // AppendHead appends the beginning of a table, up to its first row.
 func (w *Writer) AppendHead(dst []byte) []byte {
-	w.rows = 0
+	w.rows, w.now = 0, w.options.Now()
 	dst = appendType(dst, "Table", w.options.APIVersion)
 	dst = append(dst, `,"columnDefinitions":`...)
 	dst = append(dst, w.layout.definitions...)
@@ -94,22 +104,22 @@ func (w *Writer) AppendObject(dst, object []byte, definitions bool) ([]byte, err
 		dst = append(dst, "null"...)
 	}
 	dst = append(dst, `,"rows":[`...)
+	w.now = w.options.Now()
 	dst = w.appendRow(dst, object)
 	return append(dst, `]}`...), nil
 }
 
 // appendRow appends the row of the object that the finder has just been through.
 func (w *Writer) appendRow(dst, object []byte) []byte {
-	now := w.options.Now()
 	dst = append(dst, `{"cells":[`...)
 	for i, c := range w.layout.columns {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
 		if found := w.finder.found[c.first:c.last]; c.cell != nil {
-			dst = appendMade(dst, c.cell, found, now)
+			dst = appendMade(dst, c.cell, found, w.now)
 		} else {
-			dst = appendCell(dst, c.kind, found[0], now)
+			dst = appendCell(dst, c.kind, found[0], w.now)
 		}
 	}
 	dst = append(dst, `],"object":`...)
@@ -119,7 +129,7 @@ func (w *Writer) appendRow(dst, object []byte) []byte {
 	case meta.IncludeObject:
 		dst = append(dst, object...)
 	default:
-		dst = appendMetadata(dst, w.options.APIVersion, w.finder.found[slotMetadata])
+		dst = appendMetadata(dst, w.object, w.finder.found[slotMetadata])
 	}
 	return append(dst, '}')
 }

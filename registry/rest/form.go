@@ -186,6 +186,7 @@ type tables struct {
 }
 
 func (f *tables) text(e *watch.Entry, rev storage.Revision) []byte {
+	f.Managed(e.ManagedFields())
 	f.scratch = e.AppendJSONAt(f.scratch[:0], rev)
 	return f.scratch
 }
