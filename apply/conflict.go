@@ -19,6 +19,16 @@ import (
 // maxConflicts bounds how many conflicts one answer tells of; how many there are it says in any case.
 const maxConflicts = 1000
 
+// maxPath bounds how much of a place an answer shows: keys of items, which are a part of it, may be long.
+const maxPath = 1024
+
+func cut(s string) string {
+	if len(s) > maxPath {
+		return strings.ToValidUTF8(s[:maxPath], "") + "…"
+	}
+	return s
+}
+
 // conflict answers an apply that would change fields of others: 409 with a cause for each field and each of its owners, in
 // the words that clients take apart (SSA-03, SSA-18).
 func (m *managers) conflict(all merge.Conflicts) error {
@@ -39,8 +49,9 @@ func (m *managers) conflict(all merge.Conflicts) error {
 		who := m.entries[id].describe()
 		fmt.Fprintf(&text, "\nconflicts with %s:", who)
 		for _, p := range paths {
-			fmt.Fprintf(&text, "\n- %s", p)
-			causes = append(causes, meta.StatusCause{Type: meta.CauseFieldManagerConflict, Message: "conflict with " + who, Field: p.String()})
+			field := cut(p.String())
+			text.WriteString("\n- " + field)
+			causes = append(causes, meta.StatusCause{Type: meta.CauseFieldManagerConflict, Message: "conflict with " + who, Field: field})
 		}
 	}
 	message := fmt.Sprintf("Apply failed with %d conflicts: %s", len(all), strings.TrimPrefix(text.String(), "\n"))
@@ -72,7 +83,7 @@ func unusable(r Request, err error) error {
 	for _, p := range problems[:min(len(problems), maxConflicts)] {
 		p.ErrorMessage, _, _ = strings.Cut(p.ErrorMessage, ", got ") // behind it stands the value
 		errs = append(errs, status.FieldError{
-			Type: meta.CauseFieldValueInvalid, Field: strings.TrimPrefix(p.Path, "."), Value: "…", Detail: p.ErrorMessage,
+			Type: meta.CauseFieldValueInvalid, Field: cut(strings.TrimPrefix(p.Path, ".")), Value: "…", Detail: cut(p.ErrorMessage),
 		})
 	}
 	gv, _ := meta.ParseGroupVersion(r.APIVersion)

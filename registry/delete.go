@@ -88,7 +88,7 @@ func (e *Engine) deleteOnce(ctx context.Context, s *Served, t Target, key string
 // preconditions compares what the requester insists on (DEL-11, W9).
 func (o DeleteOptions) preconditions(r *Resource, name string, old *watch.Entry) error {
 	if o.UID != "" && o.UID != old.Facts().UID {
-		return status.Conflict(r.GroupResource(), name, fmt.Sprintf("Precondition failed: UID in precondition: %s, UID in object meta: %s", o.UID, old.Facts().UID))
+		return status.Conflict(r.GroupResource(), name, fmt.Sprintf("Precondition failed: UID in precondition: %s, UID in object meta: %s", cut(string(o.UID)), old.Facts().UID))
 	}
 	if o.ResourceVersion != 0 && o.ResourceVersion != old.Revision() {
 		return status.Conflict(r.GroupResource(), name, fmt.Sprintf("Precondition failed: ResourceVersion in precondition: %s, ResourceVersion in object meta: %s", o.ResourceVersion, old.Revision()))

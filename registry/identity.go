@@ -79,11 +79,11 @@ func (w *write) identifyName() error {
 	id := identity(w.object)
 	if w.resource().ClusterScoped {
 		if id.Namespace != "" {
-			return status.BadRequest("metadata.namespace is %q, but %s do not live in namespaces", id.Namespace, w.resource().GroupResource())
+			return status.BadRequest("metadata.namespace is %s, but %s do not live in namespaces", word(id.Namespace), w.resource().GroupResource())
 		}
 	} else {
 		if id.Namespace != "" && id.Namespace != w.target.Namespace {
-			return status.BadRequest("the namespace of the provided object does not match the namespace sent on the request (%q, %q)", id.Namespace, w.target.Namespace)
+			return status.BadRequest("the namespace of the provided object does not match the namespace sent on the request (%s, %q)", word(id.Namespace), w.target.Namespace)
 		}
 		w.object = with(w.object, w.target.Namespace, "metadata", "namespace")
 	}
@@ -95,7 +95,7 @@ func (w *write) identifyName() error {
 	case "":
 		return status.BadRequest("name must be provided: metadata.name is empty, the URL says %q", w.target.Name)
 	default:
-		return status.BadRequest("the name of the object (%q) does not match the name on the URL (%q)", id.Name, w.target.Name)
+		return status.BadRequest("the name of the object (%s) does not match the name on the URL (%q)", word(id.Name), w.target.Name)
 	}
 	return nil
 }
@@ -116,7 +116,7 @@ func (w *write) identifyNew() error {
 // identifyStored checks the preconditions that the body carries and puts the server's fields back.
 func (w *write) identifyStored() error {
 	if uid := text(w.object, "metadata", "uid"); uid != "" && uid != string(w.old.Facts().UID) {
-		return w.conflict(fmt.Sprintf("Precondition failed: UID in precondition: %s, UID in object meta: %s", uid, w.old.Facts().UID))
+		return w.conflict(fmt.Sprintf("Precondition failed: UID in precondition: %s, UID in object meta: %s", cut(uid), w.old.Facts().UID))
 	}
 	if err := w.checkVersion(); err != nil {
 		return err

@@ -152,10 +152,10 @@ func (w *write) checkApplied(config Tree) error {
 		return nil
 	}
 	if uid := text(config, "metadata", "uid"); uid != "" {
-		return w.conflict(fmt.Sprintf("uid mismatch: the provided object specified uid %s, and no existing object was found", uid))
+		return w.conflict(fmt.Sprintf("uid mismatch: the provided object specified uid %s, and no existing object was found", cut(uid)))
 	}
 	if version := text(config, "metadata", "resourceVersion"); version != "" && version != "0" {
-		return w.conflict(fmt.Sprintf("the provided object specified resourceVersion %s, and no existing object was found", version))
+		return w.conflict(fmt.Sprintf("the provided object specified resourceVersion %s, and no existing object was found", cut(version)))
 	}
 	return nil
 }

@@ -12,17 +12,17 @@ func NotFound(r meta.GroupResource, name string) *Error {
 	if r.Resource == "" {
 		return newError(meta.ReasonNotFound, "the server could not find the requested resource", nil)
 	}
-	return newError(meta.ReasonNotFound, fmt.Sprintf("%s %q not found", r, name), resourceDetails(r, name))
+	return newError(meta.ReasonNotFound, fmt.Sprintf("%s %q not found", r, shown(name)), resourceDetails(r, name))
 }
 
 // AlreadyExists is 409: a create met an object of the same name (NAME-01).
 func AlreadyExists(r meta.GroupResource, name string) *Error {
-	return newError(meta.ReasonAlreadyExists, fmt.Sprintf("%s %q already exists", r, name), resourceDetails(r, name))
+	return newError(meta.ReasonAlreadyExists, fmt.Sprintf("%s %q already exists", r, shown(name)), resourceDetails(r, name))
 }
 
 // Conflict is 409: the write does not fit the object's present state (ERR-03).
 func Conflict(r meta.GroupResource, name, why string) *Error {
-	return newError(meta.ReasonConflict, fmt.Sprintf("Operation cannot be fulfilled on %s %q: %s", r, name, why), resourceDetails(r, name))
+	return newError(meta.ReasonConflict, fmt.Sprintf("Operation cannot be fulfilled on %s %q: %s", r, shown(name), why), resourceDetails(r, name))
 }
 
 // Forbidden is 403: authorization or admission says no. The name is empty for collections, and the resource too for
@@ -31,7 +31,7 @@ func Forbidden(r meta.GroupResource, name, why string) *Error {
 	subject := ""
 	switch {
 	case r.Resource != "" && name != "":
-		subject = fmt.Sprintf("%s %q is ", r, name)
+		subject = fmt.Sprintf("%s %q is ", r, shown(name))
 	case r.Resource != "":
 		subject = r.String() + " is "
 	}
@@ -116,7 +116,7 @@ func resourceDetails(r meta.GroupResource, name string) *meta.StatusDetails {
 	if r.Resource == "" && r.Group == "" && name == "" {
 		return nil
 	}
-	return &meta.StatusDetails{Name: name, Group: r.Group, Kind: r.Resource}
+	return &meta.StatusDetails{Name: shown(name), Group: r.Group, Kind: r.Resource}
 }
 
 func retryDetails(seconds int) *meta.StatusDetails {

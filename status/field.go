@@ -15,6 +15,9 @@ const (
 	maxCauses = 1000
 	// maxShownValue bounds how many bytes of a wrong value its message repeats.
 	maxShownValue = 1024
+
+	// maxShownName bounds the name of an object that was sent under a name which is none.
+	maxShownName = 253
 )
 
 // FieldError is one thing wrong with one field.
@@ -50,11 +53,11 @@ func (f FieldError) String() string {
 // Invalid is 422: the object of this kind is understood but wrong. Every problem becomes a cause; the message names
 // them all, in brackets when there are several, the same text once. Beyond a thousand problems only their number is told.
 func Invalid(k meta.GroupKind, name string, errs []FieldError) *Error {
-	shown := errs[:min(len(errs), maxCauses)]
-	causes := make([]meta.StatusCause, len(shown))
-	texts := make([]string, 0, len(shown)+1)
-	seen := make(map[string]struct{}, len(shown))
-	for i, f := range shown {
+	told := errs[:min(len(errs), maxCauses)]
+	causes := make([]meta.StatusCause, len(told))
+	texts := make([]string, 0, len(told)+1)
+	seen := make(map[string]struct{}, len(told))
+	for i, f := range told {
 		causes[i] = meta.StatusCause{Type: f.Type, Message: f.Message(), Field: f.Field}
 		text := f.String()
 		if _, dup := seen[text]; !dup {
@@ -62,9 +65,10 @@ func Invalid(k meta.GroupKind, name string, errs []FieldError) *Error {
 			texts = append(texts, text)
 		}
 	}
-	if more := len(errs) - len(shown); more > 0 {
+	if more := len(errs) - len(told); more > 0 {
 		texts = append(texts, fmt.Sprintf("and %d more", more))
 	}
+	name = shown(name)
 	message := fmt.Sprintf("%s %q is invalid", k, name)
 	switch len(texts) {
 	case 0:
@@ -128,6 +132,14 @@ func showValue(v any) string {
 		return cut(text) + "…"
 	}
 	return text
+}
+
+// shown is the name of an object in an error. No object has a name so long that it is cut, but a client may send one.
+func shown(name string) string {
+	if len(name) > maxShownName {
+		return strings.ToValidUTF8(name[:maxShownName], "") + "…"
+	}
+	return name
 }
 
 // cut keeps whole characters.

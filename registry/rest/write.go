@@ -265,13 +265,16 @@ func (c *call) deleteOptions() (request.Query, registry.DeleteOptions, error) {
 	return q, o, nil
 }
 
+// maxShownKind bounds how much of a wrong kind an error repeats; no kind has a longer name.
+const maxShownKind = 63
+
 func decodeDeleteOptions(body []byte) (meta.DeleteOptions, error) {
 	var o meta.DeleteOptions
 	if err := json.Unmarshal(body, &o); err != nil {
 		return o, status.BadRequest("the body of the request cannot be read as DeleteOptions: %v", err)
 	}
 	if o.Kind != "" && o.Kind != "DeleteOptions" {
-		return o, status.BadRequest("the body of a DELETE is DeleteOptions, not %q", o.Kind)
+		return o, status.BadRequest("the body of a DELETE is DeleteOptions, not %q", o.Kind[:min(len(o.Kind), maxShownKind)])
 	}
 	return o, nil
 }
