@@ -36,6 +36,8 @@ type runConfig struct {
 	listener  net.Listener
 	tls       *tls.Config
 	listening func(net.Addr)
+
+	freeWhenIdle bool
 }
 
 // Listen sets the TCP address to listen on, such as ":6443"; port 0 picks a free one. Default "127.0.0.1:6443".
@@ -119,6 +121,9 @@ func (s *Server) Run(ctx context.Context, opts ...RunOption) error {
 	server := s.httpServer(cfg)
 	failed := make(chan error, 1)
 	s.running.Go(func() { failed <- server.ServeTLS(listener, "", "") })
+	if cfg.freeWhenIdle {
+		s.running.Go(func() { newIdler().run(background) })
+	}
 	if cfg.listening != nil {
 		cfg.listening(listener.Addr())
 	}

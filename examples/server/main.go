@@ -98,6 +98,7 @@ func serve(ctx context.Context, f *flags, out, errOut io.Writer) (err error) {
 	var unannounced error // written before Run returns
 	err = srv.Run(ctx,
 		kindwright.Listen(f.listen),
+		kindwright.FreeMemoryWhenIdle(), // this process is a server and nothing else
 		kindwright.ServingTLS(&tls.Config{Certificates: []tls.Certificate{id.serving}}),
 		kindwright.OnListening(func(addr net.Addr) {
 			if unannounced = announce(f, id, addr, out); unannounced != nil {
