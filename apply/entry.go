@@ -214,6 +214,11 @@ func (e entry) write(set *fieldpath.Set) map[string]any {
 	if fields == nil {
 		fields = fieldsTree(set)
 	}
+	return e.writeFields(fields)
+}
+
+// writeFields makes the tree of an entry with fields in the form of FieldsV1.
+func (e entry) writeFields(fields any) map[string]any {
 	out := map[string]any{
 		"manager": e.manager, "operation": e.operation, "apiVersion": e.apiVersion,
 		"fieldsType": fieldsV1, "fieldsV1": fields,

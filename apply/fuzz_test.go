@@ -148,6 +148,9 @@ func FuzzRandomKinds(f *testing.F) {
 			if last := configs[q.Manager]; last != nil && r.IntN(2) == 0 {
 				q.New = reworded(r, last).(map[string]any)
 			}
+			created := Request{New: q.New, Manager: q.Manager, APIVersion: "v1", Time: q.Time}
+			sameUpdate(t, fields, created)
+			sameUpdate(t, reaching, created)
 			if r.IntN(3) == 0 {
 				q.New = schema.Default(q.New)
 				if live != nil && r.IntN(4) > 0 {
@@ -172,7 +175,7 @@ func FuzzRandomKinds(f *testing.F) {
 	})
 }
 
-// sameUpdate tells that an update is the same by the quick way and by the long one, through all endpoints.
+// sameUpdate tells that an update, or a creation, is the same by the quick way and by the long one, through all endpoints.
 func sameUpdate(t *testing.T, fields *Fields, q Request) {
 	for _, q.Subresource = range []string{"", "one"} {
 		sent, present := entriesOf(q.New)
@@ -221,6 +224,34 @@ func TestQuickUpdate(t *testing.T) {
 		_, ok := fields.quickUpdate(q, v, mustEntries(live))
 		require.Equal(t, c.quick, ok, "%s: %s", c.manager, c.object)
 		sameUpdate(t, fields, q)
+	}
+}
+
+func TestQuickCreate(t *testing.T) {
+	fields := widget(t)
+	for object, quick := range map[string]bool{
+		`{"apiVersion":"v1","kind":"W"}`:                                                                        true,
+		`{"apiVersion":"v1","metadata":{"name":"x","uid":"u"}}`:                                                 true,
+		`{"metadata":{"labels":{"a":"1"},"annotations":{},"finalizers":["x"]},"spec":{"size":1,"words":["a"]}}`: true,
+		`{"metadata":{},"spec":{"parts":[{"name":"p","count":1,"tags":["a"]}],"notes":{"a":"x","b":"y"}}}`:      true,
+		`{"spec":{"codes":[3,1,2],"ports":[{"port":80}],"limit":7,"box":{}}}`:                                   true,
+		`{"spec":{"codes":[3,1,3]}}`:                                                                            false,
+		`{"spec":{"parts":[{"name":"p"},{"name":"p"}]}}`:                                                        false,
+		`{"spec":{"size":null}}`:                                                                                false,
+		`{"spec":{"size":{}}}`:                                                                                  false,
+		`{"spec":[1]}`:                                                                                          false,
+		`{"metadata":"x"}`:                                                                                      false,
+		`{"spec":{"size":1},"status":{}}`:                                                                       false, // out of reach
+		`{"spec":{"parts":[{"count":1}]}}`:                                                                      false,
+		`{"spec":{"codes":[1.5]}}`:                                                                              false,
+	} {
+		q := Request{New: decode([]byte(object)).(map[string]any), Manager: "a", APIVersion: "v1"}
+		_, ok := fields.quickCreate(q, fields.versions["v1"])
+		require.Equal(t, quick, ok, object)
+		want, wantErr := fields.slowUpdate(q, fields.versions["v1"], nil, false)
+		got, err := fields.Update(q)
+		require.Equal(t, wantErr, err)
+		require.Equal(t, encode(t, want), encode(t, got))
 	}
 }
 

@@ -32,6 +32,11 @@ func (f *Fields) Update(r Request) (map[string]any, error) {
 	sent, present := entriesOf(r.New)
 	reset := r.Subresource == "" && f.isReset(sent, present)
 	stored, _ := entriesOf(r.Live)
+	if r.Live == nil && len(sent) == 0 && !reset {
+		if list, ok := f.quickCreate(r, v); ok {
+			return withEntries(r.New, list), nil
+		}
+	}
 	if r.Live != nil && !reset && (r.Subresource != "" || len(sent) == 0 || json.Equal(sent, stored)) && f.served(stored) {
 		if list, ok := f.quickUpdate(r, v, stored); ok {
 			return withEntries(r.New, list), nil

@@ -1,0 +1,160 @@
+package apply
+
+// quickCreate answers, without structured-merge-diff, the creation of an object in which there is nothing unusual: all of it
+// is the writer's. ok is false if there is; then the long way decides. The entries are those that the long way would give,
+// to the byte.
+func (f *Fields) quickCreate(r Request, v *version) (list []any, ok bool) {
+	if reach := v.reach[r.Subresource]; reach != nil {
+		if len(reach.Only) > 0 {
+			return nil, false
+		}
+		for _, p := range reach.Except {
+			if _, there := lookup(r.New, p[:1]); there {
+				return nil, false
+			}
+		}
+	}
+	w := quickOwner{leaf: map[string]any{}}
+	fields, ok := w.object(v.root.object, r.New)
+	if !ok || !v.root.trackable(0, r.New) {
+		return nil, false
+	}
+	if len(fields) == 0 {
+		return nil, true
+	}
+	return []any{entry{owner: r.owner(opUpdate), time: r.Time}.writeFields(fields)}, true
+}
+
+// quickOwner writes what somebody owns who made all of a value, as FieldsV1.
+type quickOwner struct {
+	leaf map[string]any // shared by all leaves: trees are never changed
+	name []byte
+}
+
+// object is a whole object, whose identity nobody owns.
+func (w *quickOwner) object(m *mapNode, tree map[string]any) (map[string]any, bool) {
+	if m == nil || m.atomic {
+		return nil, false
+	}
+	out := make(map[string]any, len(tree))
+	for name, v := range tree {
+		child, _ := m.field(name)
+		var fields map[string]any
+		ok := true
+		switch name {
+		case "apiVersion", "kind":
+			continue
+		case "metadata":
+			if fields, ok = w.metadata(child, v); ok && len(fields) == 0 {
+				continue
+			}
+		default:
+			fields, ok = w.value(child, v)
+		}
+		if !ok {
+			return nil, false
+		}
+		out["f:"+name] = fields
+	}
+	return out, true
+}
+
+func (w *quickOwner) metadata(n *node, v any) (map[string]any, bool) {
+	tree, ok := v.(map[string]any)
+	if !ok || n.object == nil || n.object.atomic {
+		return nil, false
+	}
+	out := make(map[string]any, len(tree))
+	for name, v := range tree {
+		if isSystemField(name) {
+			continue
+		}
+		child, _ := n.object.field(name)
+		fields, ok := w.value(child, v)
+		if !ok {
+			return nil, false
+		}
+		out["f:"+name] = fields
+	}
+	return out, true
+}
+
+// value is what is owned of one value: itself, and what is in it if that can be owned apart.
+func (w *quickOwner) value(n *node, v any) (map[string]any, bool) {
+	switch v := v.(type) {
+	case nil:
+		return nil, false
+	case map[string]any:
+		switch {
+		case n.object == nil:
+			return nil, false
+		case n.object.atomic || len(v) == 0:
+			return w.leaf, true
+		}
+		return w.members(n.object, v)
+	case []any:
+		switch {
+		case n.list == nil:
+			return nil, false
+		case n.list.atomic || len(v) == 0:
+			return w.leaf, true
+		}
+		return w.items(n.list, v)
+	}
+	return w.leaf, n.scalar
+}
+
+func (w *quickOwner) members(m *mapNode, tree map[string]any) (map[string]any, bool) {
+	out := make(map[string]any, len(tree)+1)
+	out["."] = w.leaf
+	for name, v := range tree {
+		child, _ := m.field(name)
+		fields, ok := w.value(child, v)
+		if !ok {
+			return nil, false
+		}
+		out["f:"+name] = fields
+	}
+	return out, true
+}
+
+func (w *quickOwner) items(l *listNode, list []any) (map[string]any, bool) {
+	out := make(map[string]any, len(list)+1)
+	out["."] = w.leaf
+	for _, item := range list {
+		if !l.isPlain(item) {
+			return nil, false
+		}
+		fields, ok := w.value(l.items, item)
+		if !ok {
+			return nil, false
+		}
+		w.name = l.appendName(w.name[:0], item)
+		if _, twice := out[string(w.name)]; twice {
+			return nil, false
+		}
+		out[string(w.name)] = fields
+	}
+	return out, true
+}
+
+// isPlain tells whether an item is named by texts, whole numbers and booleans, of which there is one spelling.
+func (l *listNode) isPlain(item any) bool {
+	plain := func(v any) bool {
+		switch v.(type) {
+		case string, int64, bool:
+			return true
+		}
+		return false
+	}
+	if len(l.keys) == 0 {
+		return plain(item)
+	}
+	object, ok := item.(map[string]any)
+	for i := range l.keys {
+		if !ok || !plain(l.key(object, i)) {
+			return false
+		}
+	}
+	return true
+}
