@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"reflect"
 	"strings"
 	"time"
 
@@ -19,7 +20,8 @@ import (
 	"github.com/kindwright/kindwright/registry"
 )
 
-// Option sets a Server up. Options are given to New, which reports everything that is wrong with them.
+// Option sets a Server up. Options are given to New, which reports everything that is wrong with them. Serve, Authenticate,
+// Authorize, Admit, Before and WithChecks add to what is there; of any other option that is given twice, the last counts.
 type Option func(*config) error
 
 // VersionInfo is what /version tells about the server (DISC-10). GitVersion must be a semantic version that begins with v;
@@ -83,13 +85,34 @@ func defaults() *config {
 	}
 }
 
+// given says which of the arguments of an option is nil.
+func given[T any](option, what string, all []T) error {
+	for i, one := range all {
+		if isNil(one) {
+			return fmt.Errorf("%s: %s %d is nil", option, what, i)
+		}
+	}
+	return nil
+}
+
+// isNil tells whether there is nothing behind an interface: a nil pointer or function in it is as good as none, and would
+// only be found when it is called.
+func isNil(v any) bool {
+	r := reflect.ValueOf(v)
+	switch r.Kind() {
+	case reflect.Invalid:
+		return true
+	case reflect.Pointer, reflect.Func:
+		return r.IsNil()
+	}
+	return false
+}
+
 // Serve adds kinds. A server serves those it is given and no others; kinds.ControlPlane() adds the usual ones.
 func Serve(definitions ...registry.Definition) Option {
 	return func(c *config) error {
-		for i, d := range definitions {
-			if d == nil {
-				return fmt.Errorf("Serve: definition %d is nil", i)
-			}
+		if err := given("Serve", "definition", definitions); err != nil {
+			return err
 		}
 		c.definitions = append(c.definitions, definitions...)
 		return nil
@@ -100,10 +123,8 @@ func Serve(definitions ...registry.Definition) Option {
 // decides. Requests without any credential are anonymous unless NoAnonymous is given.
 func Authenticate(a ...authn.Authenticator) Option {
 	return func(c *config) error {
-		for i, one := range a {
-			if one == nil {
-				return fmt.Errorf("Authenticate: authenticator %d is nil", i)
-			}
+		if err := given("Authenticate", "authenticator", a); err != nil {
+			return err
 		}
 		c.authenticators = append(c.authenticators, a...)
 		return nil
@@ -119,10 +140,8 @@ func NoAnonymous() Option {
 // without any authorizer nobody else is.
 func Authorize(z ...authz.Authorizer) Option {
 	return func(c *config) error {
-		for i, one := range z {
-			if one == nil {
-				return fmt.Errorf("Authorize: authorizer %d is nil", i)
-			}
+		if err := given("Authorize", "authorizer", z); err != nil {
+			return err
 		}
 		c.authorizers = append(c.authorizers, z...)
 		return nil

@@ -25,7 +25,7 @@ func TestHEALTH_21_AllowUnauthorizedReplacesTheList(t *testing.T) {
 		require.Equal(t, want, h.request("GET", path, "", "X-User", "").StatusCode, path)
 	}
 	_, err := kindwright.New(nil, kindwright.AllowUnauthorized("version"))
-	require.Error(t, err)
+	require.ErrorContains(t, err, `AllowUnauthorized: path "version"`)
 }
 
 func TestMODEL_15_AProgramSetsItsOwnVersion(t *testing.T) {

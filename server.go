@@ -58,11 +58,11 @@ type Server struct {
 // New makes a server over a store. It validates everything and starts nothing: what is wrong with an option or a kind is
 // reported here, all of it together. The caller keeps the backend and closes it after Wait or Run has returned.
 func New(b storage.Backend, opts ...Option) (*Server, error) {
-	if b == nil {
-		return nil, errors.New("kindwright: a storage backend is required")
-	}
 	cfg := defaults()
 	var problems []error
+	if absent(b) {
+		problems = append(problems, errors.New("a storage backend is required: it is nil; make one with bbolt.Open or memory.New, and look at their errors"))
+	}
 	for _, o := range opts {
 		if o == nil {
 			problems = append(problems, errors.New("an option is nil"))
@@ -72,11 +72,25 @@ func New(b storage.Backend, opts ...Option) (*Server, error) {
 	}
 	s := &Server{cfg: cfg, backend: b, random: rand.Reader}
 	s.draining, s.drain = context.WithCancel(context.Background())
-	problems = append(problems, s.build())
+	if !absent(b) {
+		problems = append(problems, s.build())
+	}
 	if err := errors.Join(problems...); err != nil {
 		return nil, fmt.Errorf("kindwright: %w", err)
 	}
 	return s, nil
+}
+
+// absent tells whether there is no backend, behind a view neither: nil, or the nil pointer of an Open that failed.
+func absent(b storage.Backend) bool {
+	for !isNil(b) {
+		view, ok := b.(storage.Unwrapper)
+		if !ok {
+			return false
+		}
+		b = view.Unwrap()
+	}
+	return true
 }
 
 // build makes the parts of the server from its configuration.
@@ -130,7 +144,7 @@ func define(definitions []registry.Definition, env registry.Env) (registry.Bundl
 		all.Resources = append(all.Resources, b.Resources...)
 		all.Hooks = append(all.Hooks, b.Hooks...)
 		if b.Gate != nil && all.Gate != nil {
-			problems = append(problems, errors.New("two definitions want to decide about namespaces"))
+			problems = append(problems, errors.New("two definitions want to decide about namespaces: kinds.ControlPlane() and kinds.Namespaces() each do, so give one of them, once"))
 		}
 		if b.Gate != nil {
 			all.Gate = b.Gate
@@ -247,6 +261,9 @@ func (s *Server) Engine() *registry.Engine { return s.engine }
 
 // Install adds kinds to a started server. They appear all at once when their objects are loaded.
 func (s *Server) Install(ctx context.Context, definitions ...registry.Definition) error {
+	if err := given("Install", "definition", definitions); err != nil {
+		return fmt.Errorf("kindwright: %w", err)
+	}
 	b, err := define(definitions, s.env(s.engine.GroupDomain()))
 	if err != nil {
 		return fmt.Errorf("kindwright: %w", err)

@@ -18,12 +18,14 @@ import (
 
 	"github.com/kindwright/kindwright"
 	"github.com/kindwright/kindwright/authn"
+	"github.com/kindwright/kindwright/authn/token"
 	"github.com/kindwright/kindwright/authz"
 	"github.com/kindwright/kindwright/kinds"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
 	"github.com/kindwright/kindwright/storage"
+	"github.com/kindwright/kindwright/storage/bbolt"
 	"github.com/kindwright/kindwright/storage/memory"
 )
 
@@ -430,6 +432,30 @@ func TestNewReportsEverythingThatIsWrong(t *testing.T) {
 	require.ErrorContains(t, err, "gadgets.example.dev")
 	_, err = kindwright.New(b, kindwright.Before("nothing", func(h http.Handler) http.Handler { return h }))
 	require.ErrorContains(t, err, `no such link`)
+	_, err = kindwright.New(b, kindwright.Serve(kinds.ControlPlane(), kinds.Namespaces()))
+	require.ErrorContains(t, err, "kinds.Namespaces()")
+}
+
+// A nil pointer in an interface is what is left of an error that nobody looked at.
+func TestNewFindsWhatIsNil(t *testing.T) {
+	var file *bbolt.DB
+	for name, b := range map[string]storage.Backend{
+		"nil": nil, "a nil pointer": file, "a view of nil": storage.Prefix(nil, "red"), "a view of a nil pointer": storage.Prefix(file, "red"),
+	} {
+		_, err := kindwright.New(b, kindwright.WithPathPrefix("shop"))
+		require.ErrorContains(t, err, "storage backend is required", name)
+		require.ErrorContains(t, err, "WithPathPrefix", name)
+	}
+	b := memory.New()
+	defer func() { require.NoError(t, b.Close()) }()
+	var tokens *token.File
+	var kind *registry.Kind[gadget]
+	_, err := kindwright.New(storage.Prefix(b, "red"), kindwright.Serve(kind),
+		kindwright.Authenticate(authn.Anonymous(), tokens), kindwright.Authorize(authz.Func(nil)))
+	require.ErrorContains(t, err, "Serve: definition 0 is nil")
+	require.ErrorContains(t, err, "Authenticate: authenticator 1 is nil")
+	require.ErrorContains(t, err, "Authorize: authorizer 0 is nil")
+	require.ErrorContains(t, run(t).Install(t.Context(), nil), "Install: definition 0 is nil")
 }
 
 func TestTwoServersShareNothing(t *testing.T) {
