@@ -7,5 +7,6 @@
 //
 // What belongs to one kind is not admission: defaults and validation of a kind are fields of registry.Kind.
 // Who may do what is package authz. Answers a plugin gives are ordinary errors: Denied makes the usual 403, and any
-// *status.Error is sent as it is.
+// *status.Error is sent as it is. Any other error is taken for a fault of the plugin: the client gets a 500 that says
+// nothing, and the log has the error and the plugin's name.
 package admission

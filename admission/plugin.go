@@ -2,6 +2,7 @@ package admission
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/kindwright/kindwright/status"
@@ -39,7 +40,7 @@ var (
 	_ Validator = ValidatorFunc(nil)
 )
 
-// Plugin is one named rule. Either side may be nil. The name appears in errors and logs.
+// Plugin is one named rule. Either side may be nil. The name appears in what is logged about it.
 type Plugin struct {
 	Name      string
 	Mutator   Mutator
@@ -136,12 +137,22 @@ func (c *Chain) Validate(ctx context.Context, r *Request) error {
 
 func guardMutate(ctx context.Context, p Plugin, r *Request) (object map[string]any, err error) {
 	defer recovered(p, &err)
-	return p.Mutator.Mutate(ctx, r)
+	object, err = p.Mutator.Mutate(ctx, r)
+	return object, named(p, err)
 }
 
 func guardValidate(ctx context.Context, p Plugin, r *Request) (err error) {
 	defer recovered(p, &err)
-	return p.Validator.Validate(ctx, r)
+	return named(p, p.Validator.Validate(ctx, r))
+}
+
+// named puts the plugin's name to an error that goes to the log, since the client is not told what it says.
+func named(p Plugin, err error) error {
+	var answer *status.Error
+	if err == nil || errors.As(err, &answer) {
+		return err
+	}
+	return fmt.Errorf("admission plugin %q: %w", p.Name, err)
 }
 
 func recovered(p Plugin, err *error) {

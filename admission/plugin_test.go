@@ -39,7 +39,9 @@ func TestTheFirstErrorEndsTheChain(t *testing.T) {
 		admission.Plugin{Name: "b", Validator: admission.ValidatorFunc(func(context.Context, *admission.Request) error { calls++; return nil })},
 	)
 	require.NoError(t, err)
-	require.ErrorIs(t, c.Validate(t.Context(), &admission.Request{}), refused)
+	err = c.Validate(t.Context(), &admission.Request{})
+	require.ErrorIs(t, err, refused)
+	require.ErrorContains(t, err, `admission plugin "a"`, "the log should tell whose error it is")
 	require.Zero(t, calls)
 }
 
