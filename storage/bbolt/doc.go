@@ -1,7 +1,7 @@
 // Package bbolt is a storage backend in one file: durable, with its history, and
 // nothing to run beside the program. Its contract is that of package storage; see
-// there first. For tests there is storage/memory, for several server processes on
-// one store the module storage/etcd.
+// there first. For tests there is storage/memory. One process has a file; there is no
+// backend yet on which several server processes share a store.
 //
 // [Open] makes or opens the store, [DB.Backup] copies it while it runs. Several
 // stores may be open at once, each file only once.

@@ -19,7 +19,7 @@ var (
 	ErrOlderFormat = errors.New("the file has an older format")
 	// ErrForeign: the file is something else.
 	ErrForeign = errors.New("the file is not a store")
-	// ErrUnsafeFile: the path is a symbolic link, a directory or a device.
+	// ErrUnsafeFile: the path is a symbolic link, a directory, a device or empty.
 	ErrUnsafeFile = errors.New("the path is not a regular file")
 )
 

@@ -204,6 +204,9 @@ func createFile(path string, o *options) error {
 // the log. If path exists the error is fs.ErrExist.
 func makeFile(path string, s state, fill func(*bolt.DB) error) (err error) {
 	dir, name := filepath.Split(path)
+	if name == "" {
+		return fmt.Errorf("%w: it ends without the name of a file", ErrUnsafeFile)
+	}
 	if dir == "" {
 		dir = "."
 	}

@@ -142,6 +142,21 @@ func TestOpenInMissingDirectory(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrNotExist, "directories are the caller's")
 }
 
+func TestOpenWithoutAName(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	for _, path := range []string{"", "missing/"} {
+		_, err := Open(path)
+		refused(t, path, err, ErrUnsafeFile)
+		require.ErrorContains(t, err, "without the name of a file")
+	}
+	_, err := open(t, "store.db").Backup(t.Context(), "")
+	require.ErrorIs(t, err, ErrUnsafeFile)
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, left, 1, "nothing but the store is left")
+}
+
 func TestOpenRelativePath(t *testing.T) {
 	t.Chdir(t.TempDir())
 	db := open(t, "store.db")
