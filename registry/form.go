@@ -2,6 +2,8 @@ package registry
 
 import (
 	"fmt"
+	"reflect"
+	"slices"
 
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/meta"
@@ -25,11 +27,11 @@ type Conversion struct {
 
 // A Form is a further served form of a Kind; see As.
 type Form interface {
-	resource(stored *Resource) (*Resource, error)
+	resource(stored *Resource, structure reflect.Type) (*Resource, error)
 }
 
 // As serves the objects of a Kind[T] in the form of k as well. to and from convert; fields names for each selectable field
-// of V the one of T that it is. Storage, deletion and subresources are those of the stored kind; names, schema, columns and
+// of V the one of T that it is, where they are not called the same. Storage, deletion and subresources are those of the stored kind; names, schema, columns and
 // rules are k's.
 func As[V, T any](k Kind[V], to func(*V) (*T, error), from func(*T) (*V, error), fields map[string]string) Form {
 	return typedForm[V, T]{k, to, from, fields}
@@ -42,15 +44,38 @@ type typedForm[V, T any] struct {
 	fields map[string]string
 }
 
-func (f typedForm[V, T]) resource(stored *Resource) (*Resource, error) {
+func (f typedForm[V, T]) resource(stored *Resource, structure reflect.Type) (*Resource, error) {
 	k := f.kind
+	if t := reflect.TypeFor[T](); t != structure {
+		return nil, fmt.Errorf("kind of Go type %s: As converts to and from %s, but what is stored is %s", reflect.TypeFor[V](), t, structure)
+	}
+	if f.to == nil || f.from == nil {
+		return nil, fmt.Errorf("kind of Go type %s: As needs a function for each direction", reflect.TypeFor[V]())
+	}
 	k.StorageName, k.ClusterScoped, k.NameRule, k.Deletion = stored.StorageName, stored.ClusterScoped, stored.NameRule, stored.Deletion
 	r, err := k.describe()
 	if err != nil {
 		return nil, err
 	}
 	r.Stored = &Conversion{Resource: stored, To: convertTyped(f.to), From: convertTyped(f.from), Fields: f.fields}
+	if why := unknownFields(r, stored, f.fields); why != "" {
+		return nil, fmt.Errorf("kind %s (%s): As: %s", r.Names.Kind, r.APIVersion(), why)
+	}
 	return r, r.complete()
+}
+
+// unknownFields finds a selectable field of a form that is none of the stored form.
+func unknownFields(r, stored *Resource, fields map[string]string) string {
+	for _, name := range r.Selectable {
+		of, mapped := fields[name]
+		if !mapped {
+			of = name
+		}
+		if !slices.Contains(stored.Selectable, of) && of != "metadata.name" && of != "metadata.namespace" {
+			return fmt.Sprintf("the selectable field %q is %q in what is stored, which is not selectable", name, of)
+		}
+	}
+	return ""
 }
 
 // convertTyped makes a function on trees of one on structs. A panic in it is an error.

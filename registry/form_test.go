@@ -176,6 +176,26 @@ func TestConversionsThatFailStoreNothingAndTellNothing(t *testing.T) {
 	require.Equal(t, before, after)
 }
 
+func TestFormsThatCannotBeServed(t *testing.T) {
+	old := registry.Kind[oldWidget]{Group: "old.example.dev", Version: "v1beta1", Plural: "oldwidgets", Name: "OldWidget"}
+	to := func(*oldWidget) (*widget, error) { return &widget{}, nil }
+	from := func(*widget) (*oldWidget, error) { return &oldWidget{}, nil }
+	fields := map[string]string{"keeper": "spec.owner"}
+	for want, form := range map[string]registry.Form{
+		"form 0 is nil":                 nil,
+		"a function for each direction": registry.As(old, to, nil, fields),
+		"As converts to and from registry_test.oldWidget, but what is stored is registry_test.widget": registry.As(old,
+			func(o *oldWidget) (*oldWidget, error) { return o, nil }, func(o *oldWidget) (*oldWidget, error) { return o, nil }, fields),
+		`"keeper" is "keeper" in what is stored`:    registry.As(old, to, from, nil),
+		`"keeper" is "spec.none" in what is stored`: registry.As(old, to, from, map[string]string{"keeper": "spec.none"}),
+	} {
+		k := widgets()
+		k.Also = []registry.Form{form}
+		_, err := k.Define(registry.Env{})
+		require.ErrorContains(t, err, want)
+	}
+}
+
 func TestRemovingTheStoredFormTakesTheOthersAlong(t *testing.T) {
 	e := start(t, memory.New(), nil, twoForms())
 	e.Remove(widgetResource.GroupResource())

@@ -146,8 +146,11 @@ func (k Kind[T]) Define(Env) (Bundle, error) {
 		return Bundle{}, err
 	}
 	out := Bundle{Resources: []*Resource{r}}
-	for _, form := range k.Also {
-		also, err := form.resource(r)
+	for i, form := range k.Also {
+		if form == nil {
+			return Bundle{}, fmt.Errorf("kind %s (%s): Also: form %d is nil", r.Names.Kind, r.APIVersion(), i)
+		}
+		also, err := form.resource(r, reflect.TypeFor[T]())
 		if err != nil {
 			return Bundle{}, err
 		}

@@ -15,6 +15,13 @@ import (
 
 func ofWidgets(r *admission.Request) bool { return r.Kind.Kind == "Widget" }
 
+func TestTypedPluginsNeedAFunction(t *testing.T) {
+	_, err := admission.NewChain(admission.Plugin{
+		Name: "none", Mutator: registry.TypedMutator[widget](nil, nil), Validator: registry.TypedValidator[widget](nil, nil),
+	})
+	require.ErrorContains(t, err, `"none" neither mutates nor validates`)
+}
+
 func TestTypedPluginsSeeGoStructs(t *testing.T) {
 	backends(t, func(t *testing.T, b storage.Backend) {
 		var saw []string

@@ -99,6 +99,9 @@ func carryOver(t, before, after map[string]any) map[string]any {
 // builds the plugin, looks at r.Kind first where a server has others; applies decides that, nil means every write. What f
 // changes in obj is changed in the object; everything else, unknown fields too, stays as it was sent (design rule 7).
 func TypedMutator[T any](applies func(r *admission.Request) bool, f func(ctx context.Context, r *admission.Request, obj *T) error) admission.Mutator {
+	if f == nil {
+		return nil // which is reported when the plugin is given to a server
+	}
 	return admission.MutatorFunc(func(ctx context.Context, r *admission.Request) (map[string]any, error) {
 		if applies != nil && !applies(r) {
 			return r.Object, nil
@@ -115,6 +118,9 @@ func TypedMutator[T any](applies func(r *admission.Request) bool, f func(ctx con
 // TypedValidator does for validating what TypedMutator does for mutating. obj is nil when an object is deleted, old when one
 // is created.
 func TypedValidator[T any](applies func(r *admission.Request) bool, f func(ctx context.Context, r *admission.Request, obj, old *T) error) admission.Validator {
+	if f == nil {
+		return nil
+	}
 	return admission.ValidatorFunc(func(ctx context.Context, r *admission.Request) error {
 		if applies != nil && !applies(r) {
 			return nil
