@@ -40,7 +40,7 @@ func (w *quickOwner) object(m *mapNode, tree map[string]any) (map[string]any, bo
 	for name, v := range tree {
 		child, _ := m.field(name)
 		var fields map[string]any
-		ok := true
+		var ok bool
 		switch name {
 		case "apiVersion", "kind":
 			continue
