@@ -15,7 +15,7 @@ type mediaRange struct {
 
 	as, group, version string
 	stream, charset    string
-	pretty             bool
+	pretty, unmanaged  bool
 }
 
 func (m *mediaRange) is(typ, subtype string) bool {
@@ -95,7 +95,7 @@ func parseRange(s string) (m mediaRange, ok bool) {
 }
 
 // parameterSet remembers which parameters an element had; one that comes twice has no meaning.
-type parameterSet uint8
+type parameterSet uint16
 
 func (s *parameterSet) add(bit parameterSet) bool {
 	if *s&bit != 0 {
@@ -129,6 +129,9 @@ func (m *mediaRange) set(name, value string, seen *parameterSet) (ok bool) {
 	case "pretty":
 		m.pretty = value == "1" || strings.EqualFold(value, "true")
 		return seen.add(64)
+	case "managedfields":
+		m.unmanaged = strings.EqualFold(value, "omit")
+		return seen.add(128)
 	}
 	return true
 }

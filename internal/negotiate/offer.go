@@ -157,6 +157,10 @@ type Result struct {
 	// Pretty asks for indented JSON. It is false for YAML, which always is, and for streams, whose frames are lines.
 	Pretty bool
 
+	// Unmanaged asks for objects without metadata.managedFields: the parameter "managedfields=omit", which servers that do
+	// not know it ignore.
+	Unmanaged bool
+
 	// Stream says that the answer is a stream of events.
 	Stream bool
 
@@ -240,7 +244,7 @@ func (o *Offer) match(m *mediaRange, excluded [2]bool) (Result, bool) {
 		return Result{}, false
 	}
 	form, ok := o.form(m)
-	form.MediaType, form.Pretty = mediaType, m.pretty
+	form.MediaType, form.Pretty, form.Unmanaged = mediaType, m.pretty, m.unmanaged
 	if mediaType == Protobuf {
 		if form.As == Table || form.As == Object && !o.Protobuf || o.anyForm && m.as != "" {
 			return Result{}, false

@@ -70,7 +70,7 @@ func appendBookmark(dst []byte, kind, apiVersion string, rev storage.Revision, e
 
 func (c *call) renderer(form negotiate.Result) renderer {
 	r := c.served.Resource
-	version := ""
+	from, version := source{form.Unmanaged}, ""
 	if form.As != negotiate.Object {
 		version = form.APIVersion()
 	}
@@ -78,24 +78,25 @@ func (c *call) renderer(form negotiate.Result) renderer {
 	case form.MediaType == negotiate.Protobuf && form.As == negotiate.Object:
 		return &protobufs{
 			proto: &c.proto, descriptor: r.Protobuf, apiVersion: r.APIVersion(), kind: r.Names.Kind, listKind: r.Names.ListKind,
-			text: &whole{lines: lines{r.Names.Kind, r.APIVersion()}},
+			text: &whole{source: from, lines: lines{r.Names.Kind, r.APIVersion()}},
 		}
 	case form.MediaType == negotiate.Protobuf:
 		return &protobufs{
 			proto: &c.proto, descriptor: c.proto.partial, apiVersion: version, kind: "PartialObjectMetadata", listKind: "PartialObjectMetadataList",
-			text: &partials{lines: lines{"PartialObjectMetadata", version}, Metadata: table.NewMetadata(version)},
+			text: &partials{source: from, lines: lines{"PartialObjectMetadata", version}, Metadata: table.NewMetadata(version)},
 		}
 	}
 	switch form.As {
 	case negotiate.Table:
 		return &tables{
+			source: from,
 			lines:  lines{"Table", version},
 			Writer: r.Layout().Writer(table.Options{APIVersion: version, Include: meta.IncludeObjectPolicy(c.info.Query.IncludeObject), Now: c.engine.Now}),
 		}
 	case negotiate.PartialObjectMetadata, negotiate.PartialObjectMetadataList:
-		return &partials{lines: lines{"PartialObjectMetadata", version}, Metadata: table.NewMetadata(version)}
+		return &partials{source: from, lines: lines{"PartialObjectMetadata", version}, Metadata: table.NewMetadata(version)}
 	}
-	return &whole{lines: lines{r.Names.Kind, r.APIVersion()}, listKind: r.Names.ListKind}
+	return &whole{source: from, lines: lines{r.Names.Kind, r.APIVersion()}, listKind: r.Names.ListKind}
 }
 
 // listMeta is the metadata of a list in any form.
@@ -103,17 +104,33 @@ func listMeta(l *registry.List) meta.ListMeta {
 	return meta.ListMeta{ResourceVersion: l.Revision.String(), Continue: l.Continue, RemainingItemCount: l.Remaining}
 }
 
+// source appends the JSON of objects: as it is kept, or without their managed fields.
+type source struct{ unmanaged bool }
+
+func (s source) json(dst []byte, e *watch.Entry, rev storage.Revision) []byte {
+	switch {
+	case s.unmanaged:
+		return e.AppendUnmanaged(dst, rev)
+	case rev == e.Revision():
+		return e.AppendJSON(dst)
+	}
+	return e.AppendJSONAt(dst, rev)
+}
+
 // whole writes objects as they are kept: their bytes are copied and nothing is decoded.
 type whole struct {
+	source
 	lines
 	listKind string
 	items    int
 }
 
-func (f *whole) object(dst []byte, e *watch.Entry) ([]byte, error) { return e.AppendJSON(dst), nil }
+func (f *whole) object(dst []byte, e *watch.Entry) ([]byte, error) {
+	return f.json(dst, e, e.Revision()), nil
+}
 
 func (f *whole) event(dst []byte, e *watch.Event) ([]byte, error) {
-	return e.Entry.AppendJSONAt(dst, e.Revision), nil
+	return f.json(dst, e.Entry, e.Revision), nil
 }
 
 // appendEvent appends the frame of an event. It is frame and event in one.
@@ -121,11 +138,7 @@ func (f *whole) appendEvent(dst []byte, e *watch.Event) []byte {
 	dst = append(dst, `{"type":"`...)
 	dst = append(dst, e.Type...)
 	dst = append(dst, `","object":`...)
-	if e.Revision == e.Entry.Revision() {
-		dst = e.Entry.AppendJSON(dst)
-	} else {
-		dst = e.Entry.AppendJSONAt(dst, e.Revision)
-	}
+	dst = f.json(dst, e.Entry, e.Revision)
 	return append(dst, "}\n"...)
 }
 
@@ -138,7 +151,7 @@ func (f *whole) item(dst []byte, e *watch.Entry) ([]byte, error) {
 		dst = append(dst, ',')
 	}
 	f.items++
-	return e.AppendJSON(dst), nil
+	return f.json(dst, e, e.Revision()), nil
 }
 
 func (f *whole) tail(dst []byte, _ *registry.List) ([]byte, error) {
@@ -147,13 +160,14 @@ func (f *whole) tail(dst []byte, _ *registry.List) ([]byte, error) {
 
 // partials writes the metadata of objects alone (TABLE-10).
 type partials struct {
+	source
 	lines
 	*table.Metadata
 	scratch []byte
 }
 
 func (f *partials) text(e *watch.Entry, rev storage.Revision) []byte {
-	f.scratch = e.AppendJSONAt(f.scratch[:0], rev)
+	f.scratch = f.json(f.scratch[:0], e, rev)
 	return f.scratch
 }
 
@@ -179,6 +193,7 @@ func (f *partials) tail(dst []byte, l *registry.List) ([]byte, error) {
 
 // tables writes objects as rows (TABLE-01). Only the first event of a watch brings the column definitions (WATCH-33).
 type tables struct {
+	source
 	lines
 	*table.Writer
 	scratch []byte
@@ -186,8 +201,10 @@ type tables struct {
 }
 
 func (f *tables) text(e *watch.Entry, rev storage.Revision) []byte {
-	f.Managed(e.ManagedFields())
-	f.scratch = e.AppendJSONAt(f.scratch[:0], rev)
+	if !f.unmanaged {
+		f.Managed(e.ManagedFields())
+	}
+	f.scratch = f.json(f.scratch[:0], e, rev)
 	return f.scratch
 }
 
@@ -213,7 +230,7 @@ func (f *tables) tail(dst []byte, l *registry.List) ([]byte, error) {
 
 // answerObject sends one stored object.
 func (c *call) answerObject(form negotiate.Result, code int, entry *watch.Entry) error {
-	if code == http.StatusOK {
+	if code == http.StatusOK && !form.Unmanaged {
 		if done, err := c.opts.Output.WriteObject(c.w, c.r, form, entry.Length(), entry); done {
 			return c.send(err)
 		}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"reflect"
 
+	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/negotiate"
 	"github.com/kindwright/kindwright/internal/protobuf"
 	"github.com/kindwright/kindwright/meta"
@@ -101,6 +102,9 @@ func (f *protobufs) writeTo(w io.Writer, l *registry.List) error {
 // document sends a JSON document that is not a stored object, in the form that was agreed on.
 func (c *call) document(form negotiate.Result, code int, d *protobuf.Descriptor, apiVersion, kind string, document []byte) error {
 	form.As = negotiate.Object
+	if form.Unmanaged {
+		document = unmanaged(document)
+	}
 	if form.MediaType == negotiate.Protobuf {
 		if d == nil {
 			form.MediaType = negotiate.JSON // metadata were asked for, of a kind that has no protobuf form
@@ -113,6 +117,24 @@ func (c *call) document(form negotiate.Result, code int, d *protobuf.Descriptor,
 		}
 	}
 	return c.send(c.opts.Output.Write(c.w, c.r, form, code, document))
+}
+
+// unmanaged is the document of an object without its managed fields.
+func unmanaged(document []byte) []byte {
+	t, err := json.DecodeTree(document, json.TreeOptions{})
+	if err != nil {
+		return document // which no object of ours is
+	}
+	object, _ := t.(map[string]any)
+	metadata, _ := object["metadata"].(map[string]any)
+	if _, ok := metadata["managedFields"]; !ok {
+		return document
+	}
+	delete(metadata, "managedFields")
+	if out, err := json.AppendTree(make([]byte, 0, len(document)), t); err == nil {
+		return out
+	}
+	return document
 }
 
 // readProtobuf reads a body that was announced as protobuf, as JSON.

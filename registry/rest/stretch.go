@@ -48,7 +48,7 @@ type stretches struct {
 // stretches returns a writer for a list that is worth it, nil for any other: tables tell how old objects are, and that
 // changes; and plain objects are only copied.
 func (c *call) stretches(w *listWriter, form negotiate.Result, f renderer, l *registry.List) *stretches {
-	if form.MediaType != negotiate.JSON || form.Pretty || c.r.Method == http.MethodHead {
+	if form.MediaType != negotiate.JSON || form.Pretty || form.Unmanaged || c.r.Method == http.MethodHead {
 		return nil
 	}
 	s := &stretches{listWriter: w, renderer: f, list: l, output: c.opts.Output, packed: c.opts.Output.Packs(c.r, alwaysPacked)}
