@@ -18,6 +18,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/dynamic"
@@ -76,7 +77,7 @@ type helm struct {
 	wait   kube.WaitStrategy
 }
 
-func newHelm(t *testing.T, s *server) *helm {
+func newHelm(t *testing.T, s *server, driver string) *helm {
 	t.Helper()
 	dir := t.TempDir()
 	for name, content := range shopChart {
@@ -89,7 +90,7 @@ func newHelm(t *testing.T, s *server) *helm {
 	cache, namespace := t.TempDir(), "default"
 	flags.KubeConfig, flags.CacheDir, flags.Namespace = &s.kubeconfig, &cache, &namespace
 	config := action.NewConfiguration(action.ConfigurationSetLogger(slog.DiscardHandler))
-	require.NoError(t, config.Init(flags, namespace, "memory"))
+	require.NoError(t, config.Init(flags, namespace, driver))
 	client, err := dynamic.NewForConfig(s.Config)
 	require.NoError(t, err)
 	return &helm{t: t, config: config, chart: files, client: client, wait: kube.StatusWatcherStrategy}
@@ -154,13 +155,44 @@ func TestHelm(t *testing.T) {
 	t.Cleanup(func() { kube.ManagedFieldsManager = "" })
 	for target, serve := range targets() {
 		for name, atServer := range map[string]bool{"SSA_ServerSide": true, "PATCH_ClientSide": false} {
-			t.Run(target+"/"+name, func(t *testing.T) { releaseLife(t, newHelm(t, serve(t)), atServer) })
+			t.Run(target+"/"+name, func(t *testing.T) { releaseLife(t, newHelm(t, serve(t), "memory"), atServer) })
 		}
-		t.Run(target+"/SSA_Conflicts", func(t *testing.T) { releaseConflicts(t, newHelm(t, serve(t))) })
+		t.Run(target+"/SSA_Conflicts", func(t *testing.T) { releaseConflicts(t, newHelm(t, serve(t), "memory")) })
 		t.Run(target+"/WATCH_Wait", func(t *testing.T) {
 			s := serve(t)
-			releaseWaits(t, newHelm(t, s), s)
+			releaseWaits(t, newHelm(t, s, "memory"), s)
 		})
+	}
+}
+
+// Helm keeps its releases in secrets or config maps, where a server has them.
+func TestHelmKeepsItsReleases(t *testing.T) {
+	kube.ManagedFieldsManager = "helm"
+	t.Cleanup(func() { kube.ManagedFieldsManager = "" })
+	for driver, plural := range map[string]string{"secrets": "secrets", "configmaps": "configmaps"} {
+		s := serveKubernetesKinds(t)
+		h := newHelm(t, s, driver)
+		kept := func() int {
+			list, err := h.client.Resource(schema.GroupVersionResource{Version: "v1", Resource: plural}).Namespace("default").List(t.Context(), metav1.ListOptions{LabelSelector: "owner=helm,name=r"})
+			require.NoError(t, err)
+			return len(list.Items)
+		}
+		h.install(true)
+		require.Equal(t, 1, kept())
+		_, err := h.upgrade(newer)
+		require.NoError(t, err)
+		require.Equal(t, 2, kept())
+		h = newHelm(t, s, driver) // another process, as it were
+		rollback := action.NewRollback(h.config)
+		rollback.WaitStrategy, rollback.Timeout = h.wait, patience
+		require.NoError(t, rollback.Run("r"))
+		h.requireSpec(installed)
+		require.Equal(t, 3, kept())
+		uninstall := action.NewUninstall(h.config)
+		uninstall.WaitStrategy, uninstall.Timeout = h.wait, patience
+		_, err = uninstall.Run("r")
+		require.NoError(t, err)
+		require.Zero(t, kept())
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/kindwright/kindwright/apitest"
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/authn/token"
+	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/storage"
 	"github.com/kindwright/kindwright/storage/memory"
 )
@@ -24,16 +25,20 @@ import (
 // inProcess is a server of package apitest: no port, and the store in memory.
 type inProcess struct {
 	db     storage.Backend
+	kinds  []registry.Definition
 	tokens *token.File
 	server *apitest.Server
 
 	admin, nobody atomic.Pointer[http.Client] // of the present server; nil while it is stopped
 }
 
-func serveInProcess(t *testing.T) *server {
+func serveInProcess(t *testing.T) *server { return serveKinds(t) }
+
+// serveKinds serves further kinds beside those that every server has.
+func serveKinds(t *testing.T, more ...registry.Definition) *server {
 	t.Helper()
 	dir := t.TempDir()
-	p := &inProcess{db: memory.New()}
+	p := &inProcess{db: memory.New(), kinds: append(definitions(), more...)}
 	t.Cleanup(func() { require.NoError(t, p.db.Close()) })
 	var err error
 	p.tokens, err = token.Open(writeFile(t, dir, "tokens.csv", tokens))
@@ -69,7 +74,7 @@ func reaching(c *atomic.Pointer[http.Client]) http.RoundTripper {
 
 func (p *inProcess) start(t *testing.T) {
 	t.Helper()
-	p.server = apitest.Config{Backend: p.db, Options: []kindwright.Option{kindwright.Authenticate(p.tokens)}}.New(t, definitions()...)
+	p.server = apitest.Config{Backend: p.db, Options: []kindwright.Option{kindwright.Authenticate(p.tokens)}}.New(t, p.kinds...)
 	p.admin.Store(p.server.As("admin", authn.GroupMasters))
 	p.nobody.Store(p.server.As(""))
 }

@@ -2,6 +2,7 @@ package interop
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -366,4 +367,26 @@ func explain(k *kubectl) {
 		k.shows("explain --output=plaintext-openapiv2 "+kind, `^KIND: +`, `^DESCRIPTION:$`, `^ +metadata.*<Object>$`)
 	}
 	k.shows("explain --output=plaintext-openapiv2 widget.spec.parts.tags", `^FIELD: +tags <\[\]string>$`, `Marks of the part\.`)
+	k.leaves("widgets", "gadgets", "zones", "namespaces", "leases", "events")
+}
+
+// leaves explains every field of some resources: each has a description.
+func (k *kubectl) leaves(resources ...string) {
+	k.t.Helper()
+	line := regexp.MustCompile(`^( +)(\S+)\t<([^>]*)>`)
+	for _, resource := range resources {
+		path, explained := []string{resource}, 0
+		for _, text := range strings.Split(k.run("explain", resource, "--recursive"), "\n") {
+			match := line.FindStringSubmatch(text)
+			if match == nil {
+				continue
+			}
+			path = append(path[:len(match[1])/2], match[2])
+			if explained++; strings.Contains(strings.Join(path, "."), "metadata.") && resource != "widgets" {
+				continue // the same for all
+			}
+			k.shows("explain "+strings.Join(path, "."), `^FIELD: `+match[2]+` <`+regexp.QuoteMeta(match[3])+`>`, `^DESCRIPTION:$`, `!<empty>`)
+		}
+		require.Greater(k.t, explained, 15, resource)
+	}
 }
