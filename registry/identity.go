@@ -102,7 +102,8 @@ func (w *write) identifyName() error {
 
 // identifyNew removes what a new object cannot have been given.
 func (w *write) identifyNew() error {
-	if rv := at(w.object, "metadata", "resourceVersion"); rv != nil && rv != "" {
+	// An apply that says "0" asks for any version, which is also none (PATCH-02).
+	if rv := at(w.object, "metadata", "resourceVersion"); rv != nil && rv != "" && !(w.applying && rv == "0") {
 		if w.target.Name != "" {
 			return w.notFound() // a PUT that insists on a version of an object that is absent
 		}

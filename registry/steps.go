@@ -99,7 +99,7 @@ func (w *write) answerComplaints(ctx context.Context) error {
 		return nil
 	case FieldValidationStrict:
 		text := "strict decoding error: " + strings.Join(w.complaints, ", ")
-		if w.patching {
+		if w.patching && !w.applying { // an apply is a document, as a create and an update are
 			return status.Invalid(w.resource().GroupKind(), w.name(), []status.FieldError{
 				{Type: meta.CauseFieldValueInvalid, Field: "patch", Value: "…", Detail: text},
 			})

@@ -508,6 +508,10 @@ func TestSSA_27_WhatAnApplyMustSayAndMustNot(t *testing.T) {
 			apply(400, "BadRequest", "namespace", `{"apiVersion":"shop.example.com/v1","kind":"Crate","metadata":{"name":%q,"namespace":"other"}}`)
 		}
 		s.refuses("PATCH", cratePath+"/a?fieldManager=m", `{"apiVersion":"shop.example.com/v1","kind":"Crate","metadata":{"name":"a","resourceVersion":"5"}}`, applyType, 409, "Conflict", "resourceVersion")
+		unknown := `{"apiVersion":"shop.example.com/v1","kind":"Crate","metadata":{"name":"a"},"spec":{"nothing":1}}`
+		s.refuses("PATCH", cratePath+"/a?fieldManager=m&fieldValidation=Strict", unknown, applyType, 400, "BadRequest", "strict decoding error: unknown field")
+		any := s.do("PATCH", cratePath+"/any?fieldManager=m", `{"apiVersion":"shop.example.com/v1","kind":"Crate","metadata":{"name":"any","resourceVersion":"0"}}`, "Content-Type", applyType)
+		any.is(201)
 	})
 }
 

@@ -380,7 +380,7 @@ func TestQUERY_16_QUERY_17_DeleteOptionsInTheQuery(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		paths := func() []string { return []string{widgetPath + "/a", widgetPath} }
 		for query, finalizer := range map[string]string{
-			"gracePeriodSeconds=0": "", "gracePeriodSeconds=30": "", "gracePeriodSeconds=-1": "", "propagationPolicy=Background": "", "propagationPolicy=": "",
+			"gracePeriodSeconds=0": "", "gracePeriodSeconds=30": "", "gracePeriodSeconds=-1": "", "propagationPolicy=Background": "",
 			"orphanDependents=false": "", "propagationPolicy=Orphan": "orphan", "orphanDependents=true": "orphan", "propagationPolicy=Foreground": "foregroundDeletion",
 		} {
 			for _, path := range paths() {
@@ -401,6 +401,8 @@ func TestQUERY_16_QUERY_17_DeleteOptionsInTheQuery(t *testing.T) {
 			for _, value := range []string{"x", "", "1.5", "9223372036854775808"} {
 				s.do("DELETE", path+"?gracePeriodSeconds="+value, "").refused(400, "BadRequest", `"gracePeriodSeconds"`)
 			}
+			s.do("DELETE", path+"?propagationPolicy=", "").refused(422, "Invalid", "").because("FieldValueNotSupported", "propagationPolicy", "")
+			s.do("DELETE", path, `{"propagationPolicy":""}`).refused(422, "Invalid", "").because("FieldValueNotSupported", "propagationPolicy", "")
 			s.do("DELETE", path+"?propagationPolicy=Foo", "").refused(422, "Invalid", "").
 				because("FieldValueNotSupported", "propagationPolicy", `supported values: "Orphan", "Background", "Foreground"`)
 			s.do("DELETE", path+"?propagationPolicy=Orphan&orphanDependents=true", "").refused(422, "Invalid", "").

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"net/http"
+	"net/url"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -242,9 +243,10 @@ func (c *call) deleteOptions() (request.Query, registry.DeleteOptions, error) {
 			return q, o, err
 		}
 		q.DryRun, q.GracePeriodSeconds, q.OrphanDependents = sent.DryRun, sent.GracePeriodSeconds, sent.OrphanDependents
-		q.PropagationPolicy, uid = "", ""
+		q.Raw, q.PropagationPolicy, uid = nil, "", ""
 		if sent.PropagationPolicy != nil {
 			q.PropagationPolicy = string(*sent.PropagationPolicy)
+			q.Raw = url.Values{"propagationPolicy": {q.PropagationPolicy}} // so that an empty one is seen to be there
 		}
 		if p := sent.Preconditions; p != nil {
 			version = p.ResourceVersion
