@@ -77,8 +77,7 @@ func (s *side) events(a *ask, data []byte) any {
 		if err != nil {
 			return "not JSON: " + cut(string(line), 200)
 		}
-		if at(v, "type") == "BOOKMARK" && at(v, "object", "metadata", "annotations", "k8s.io/initial-events-end") == nil &&
-			at(v, "object", "kind") != "Table" {
+		if at(v, "type") == "BOOKMARK" && !bytes.Contains(line, []byte("k8s.io/initial-events-end")) {
 			continue
 		}
 		s.learn(a, at(v, "object"))
@@ -286,12 +285,24 @@ func (d difference) String() string {
 		b := d.b.(outcome)
 		return fmt.Sprintf("%s:\n      ours %s %s\n      peer %s %s", d.path, a, cut(a.message, 500), b, cut(b.message, 500))
 	}
-	return fmt.Sprintf("%s:\n      ours %s\n      peer %s", d.path, show(d.a), show(d.b))
+	a, b := show(d.a), show(d.b)
+	if n := len(commonPrefix(a, b)); n > 200 {
+		a, b = "…"+a[n-100:], "…"+b[n-100:]
+	}
+	return fmt.Sprintf("%s:\n      ours %s\n      peer %s", d.path, cut(a, 1000), cut(b, 1000))
 }
 
 func show(v any) string {
 	data, _ := json.Marshal(v)
-	return cut(strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(string(data)), 700)
+	return strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(string(data))
+}
+
+func commonPrefix(a, b string) string {
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	return a[:n]
 }
 
 // differences compares two documents; the places are in order.

@@ -90,8 +90,10 @@ func (r *run) episode(number uint64, n int) {
 	r.a.begin(namespace)
 	r.b.begin(namespace)
 	for _, s := range []*side{r.a, r.b} {
-		made, err := s.send(r.t.Context(), &ask{method: "POST", path: "/api/v1/namespaces", header: [][2]string{{"Content-Type", "application/json"}},
-			body: `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"⟦namespace⟧"}}`})
+		made, err := s.send(r.t.Context(), &ask{
+			method: "POST", path: "/api/v1/namespaces", header: [][2]string{{"Content-Type", "application/json"}},
+			body: `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"⟦namespace⟧"}}`,
+		})
 		require.NoError(r.t, err)
 		require.Equal(r.t, 201, made.code, "%s", made.body)
 	}

@@ -56,8 +56,17 @@ func (g *generator) next() *ask {
 		weight int
 		make   func() *ask
 	}{
-		{24, g.create}, {12, g.get}, {12, g.update}, {26, g.patch}, {10, g.apply}, {8, g.delete}, {2, g.deleteCollection},
-		{24, g.list}, {3, g.watch}, {4, g.other}, {4, g.status},
+		{24, g.create},
+		{12, g.get},
+		{12, g.update},
+		{26, g.patch},
+		{10, g.apply},
+		{8, g.delete},
+		{2, g.deleteCollection},
+		{24, g.list},
+		{3, g.watch},
+		{4, g.other},
+		{4, g.status},
 	}
 	total := 0
 	for _, k := range kinds {
@@ -366,6 +375,9 @@ func (g *generator) create() *ask {
 		delete(m, "name")
 		if g.in(2) {
 			g.made++
+			if g.faulty {
+				break
+			}
 			m["generateName"] = of(g, "", fmt.Sprintf("g%03d-BAD", g.made), fmt.Sprintf("-g%03d-x", g.made), fmt.Sprintf("g%03d-_", g.made))
 		}
 		name = ""
@@ -562,13 +574,17 @@ func (g *generator) deleteCollection() *ask {
 
 func (g *generator) selectors(a *ask, often int) {
 	if g.in(often) {
-		a.query = append(a.query, [2]string{"labelSelector", value(g, 5, []string{"app=x", "app==y", "app!=x", "app", "!app", "app in (x,y)", "app notin (x)", "tier>1", "tier<2",
-			"app=x,tier=1", "tier=", "", "app=", "!app,!tier", " app = x ", "app in (x)", "app notin (x,y),tier"},
+		a.query = append(a.query, [2]string{"labelSelector", value(g, 5, []string{
+			"app=x", "app==y", "app!=x", "app", "!app", "app in (x,y)", "app notin (x)", "tier>1", "tier<2",
+			"app=x,tier=1", "tier=", "", "app=", "!app,!tier", " app = x ", "app in (x)", "app notin (x,y),tier",
+		},
 			[]string{",", "!", "a b", "app in", "app=x,", "app in ()", "-x=1", "app=-bad-", "app in (x", "tier>a", "app=x;y", ",app", "app=in", "app in (,)", "app>1.5"})})
 	}
 	if g.in(often + 2) {
-		a.query = append(a.query, [2]string{"fieldSelector", value(g, 4, []string{"metadata.name=a", "metadata.name!=a", "metadata.name==b", "metadata.namespace=⟦namespace⟧", "metadata.namespace=none",
-			"metadata.name=a,metadata.name=b", "", "metadata.name=", "metadata.name=a\\,b", "metadata.name!=a,metadata.name!=b"},
+		a.query = append(a.query, [2]string{"fieldSelector", value(g, 4, []string{
+			"metadata.name=a", "metadata.name!=a", "metadata.name==b", "metadata.namespace=⟦namespace⟧", "metadata.namespace=none",
+			"metadata.name=a,metadata.name=b", "", "metadata.name=", "metadata.name=a\\,b", "metadata.name!=a,metadata.name!=b",
+		},
 			[]string{",", "x", "spec.seq=1", "metadata.uid=1", "metadata.name=a=b", "metadata.name", "=a", "metadata.name=a,", "metadata.name=a\\b", "status.phase=Up"})})
 	}
 }
@@ -580,6 +596,7 @@ func (g *generator) list() *ask {
 		a.query = append(a.query, [2]string{"fieldSelector", "metadata.namespace=⟦namespace⟧"})
 	}
 	q := func(name, value string) { a.query = append(a.query, [2]string{name, value}) }
+	all := len(a.query) > 0
 	var match, version string
 	switch g.IntN(10) {
 	case 0, 1, 2: // any row
@@ -591,6 +608,7 @@ func (g *generator) list() *ask {
 		version = of(g, "0", g.version())
 	}
 	if match != "" {
+		g.faulty = g.faulty || version == "" || version == "0"
 		q("resourceVersionMatch", match)
 	}
 	if version != "" || g.in(20) {
@@ -619,7 +637,9 @@ func (g *generator) list() *ask {
 		} else if known := strings.HasPrefix(version, "⟦version") || strings.HasPrefix(version, "⟦list"); known && (match == "Exact" || match == "" && limited && a.get("limit") != "0" && a.get("limit") != "") {
 			a.exactly = version
 		}
-		g.selectors(a, 5)
+		if !all {
+			g.selectors(a, 5)
+		}
 	}
 	if g.fault(40) {
 		q(of(g, "sendInitialEvents", "allowWatchBookmarks", "timeoutSeconds", "watch"), of(g, "false", "0", "x"))

@@ -17,6 +17,7 @@ func (g *generator) patch() *ask {
 		a.header = append(a.header, [2]string{"Content-Type", g.patchType("application/merge-patch+json")})
 	default:
 		g.cm = g.cm || !g.in(4) // gadgets refuse it
+		g.faulty = !g.cm
 		a = g.one("strategic patch", "PATCH")
 		a.body = g.strategicPatch(a.object)
 		a.header = append(a.header, [2]string{"Content-Type", g.patchType("application/strategic-merge-patch+json")})
@@ -104,7 +105,7 @@ func (g *generator) change(name string) object {
 		g.content(o)
 		if g.in(3) {
 			if g.cm {
-				o["data"] = of[any](g, nil, object{"k": nil}, object{"l": nil, "m": "n"}, object{"m": nil})
+				o["data"] = of[any](g, nil, object{"k": nil, "m": "1"}, object{"l": nil, "m": "n"})
 			} else {
 				o["spec"] = of[any](g, object{"alpha": nil}, object{"seq": nil}, object{"size": nil}, object{"ports": nil}, nil, object{"paused": nil, "beta": "b"})
 			}

@@ -1,6 +1,7 @@
 package differential
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -47,6 +48,8 @@ func about(is func(a *ask) bool, holds func(*exchange, difference) bool) func(*e
 	return func(x *exchange, d difference) bool { return is(x.ask) && holds(x, d) }
 }
 
+var indexPattern = regexp.MustCompile(`\[\d+\]`)
+
 func otherCode(_ *exchange, a, b outcome) bool { return a.code != b.code }
 
 // rules are asked in this order; the first that holds is counted.
@@ -69,8 +72,8 @@ func rules() []rule {
 			return d.path == "body.items" && ok && len(items) == 0 && d.b == nil
 		}},
 		{"WATCH-20", "a watch ends when its time is up, also while it waits for a version", func(x *exchange, d difference) bool {
-			events, ok := d.b.([]any)
-			return d.path == "events" && ok && len(events) == 1 && strings.Contains(x.ask.get("resourceVersion"), "future") && text(events[0], "type") == "ERROR"
+			return d.path == "events" && strings.Contains(x.ask.get("resourceVersion"), "future") &&
+				(show(d.a) == "[]" && strings.Contains(show(d.b), "TooLarge") || show(d.b) == "[]" && strings.Contains(show(d.a), "TooLarge"))
 		}},
 		{"META-18", "a version on an object to be created is a 400, where Kubernetes answers 500", outcomes("400 BadRequest", "500", says("resourceVersion should not be set"))},
 		{"NAME-06", "a prefix is judged by the name that it makes", func(x *exchange, d difference) bool {
@@ -78,6 +81,20 @@ func rules() []rule {
 		}},
 		{"NAME-06", "a prefix is judged by the name that it makes", outcomes("20", "422", peerSays("metadata.generateName: Invalid"))},
 		{"META-06", "what only the server may say of a deletion is ignored, where Kubernetes refuses some of it", outcomes("20", "422", peerSays("metadata.deletion"))},
+		{"META-05", "a time of creation is ignored, also one that is no time", outcomes("20", "400", peerSays("time"))},
+		{"META-06", "a time of deletion is ignored, where an apply that creates in Kubernetes stores it", func(x *exchange, d difference) bool {
+			return x.ask.does == "apply" && strings.Contains(x.ask.body, `"deletion`) && d.a == nil && (strings.Contains(d.path, ".deletion") || strings.Contains(show(d.b), "f:deletion"))
+		}},
+		{"META-13, META-14", "a cause names the item of the list", func(_ *exchange, d difference) bool {
+			a, ok := d.a.(string)
+			return ok && strings.HasSuffix(d.path, "causes.*.field") && indexPattern.ReplaceAllString(a, "") == d.b
+		}},
+		{"META-14", "a part of an owner reference that is missing is required, where Kubernetes calls it invalid", func(_ *exchange, d difference) bool {
+			if d.path == "body.details.causes" {
+				return strings.Contains(show(d.a), "metadata.ownerReferences[") && strings.Contains(show(d.b), "metadata.ownerReferences")
+			}
+			return strings.HasSuffix(d.path, "causes.*.reason") && d.a == "FieldValueRequired" && d.b == "FieldValueInvalid"
+		}},
 		{"META-06", "nobody is the manager of the time of a deletion", func(_ *exchange, d difference) bool { return strings.HasSuffix(d.path, "f:deletionTimestamp") }},
 		{"META-13", "finalizers need no domain, as in Kubernetes' run-time kinds", outcomes("20", "422", peerSays("neither a standard finalizer name"))},
 		{"PATCH-04", "an apply that names a version does not create", outcomes("409 Conflict", "201", says("no existing object was found"))},
@@ -91,7 +108,39 @@ func rules() []rule {
 		}, outcomes("406", ""))},
 		{"PATH-18", "g and v mean nothing without as", about(func(a *ask) bool { return a.head("Accept") == "application/json;g=x" }, outcomes("", "406"))},
 		{"PATH-18", "media types are compared without case", about(func(a *ask) bool { return a.head("Accept") == "APPLICATION/JSON" }, outcomes("", "406"))},
-		{"PATH-23", "a path is read strictly: no slash at its end", about(func(a *ask) bool { return strings.HasSuffix(a.path, "/") }, outcomes("404", ""))},
+		{"PATH-23", "a path is read strictly: no slash at its end", func(x *exchange, d difference) bool {
+			return strings.HasSuffix(x.ask.path, "/") && (strings.HasPrefix(d.path, "body.details") || outcomes("404", "")(x, d))
+		}},
+		{"PATH-23", "a method that is not served is refused before the path is read further", about(unserved, outcomes("405", "400"))},
+		{"PATH-23", "a subresource is missed after the query was read", about(unserved, outcomes("422", "404"))},
+		{"ERR-22", "details of a validation name the kind, of a conflict the resource", func(_ *exchange, d difference) bool {
+			return d.path == "body.details.kind" && (d.a == "Gadget" && d.b == gadgets || d.a == gadgets && d.b == "Gadget" || d.a == configMaps && d.b == "ConfigMap")
+		}},
+		{"PATH-25", "HEAD is served as GET", about(func(a *ask) bool { return a.method == "HEAD" }, outcomes("", "405"))},
+		{"PATH-23", "a method that is not served is refused before the request is read further", about(unserved, outcomes("405", "415"))},
+		{"META-02", "generateName stays what it was", func(_ *exchange, d difference) bool {
+			return strings.Contains(d.path+show(d.a), "generateName") && d.b == nil
+		}},
+		{"META-12", "a generation is never the client's, where kinds of Kubernetes without one store it", func(x *exchange, d difference) bool {
+			return strings.Contains(x.ask.path, configMaps) && strings.HasSuffix(d.path, "metadata.generation") && d.a == nil
+		}},
+		{"META-19", "another uid is a conflict in a patch, too", about(func(a *ask) bool { return a.method == "PATCH" }, outcomes("409 Conflict", "422", peerSays("metadata.uid")))},
+		{"PATCH-15", "a JSON patch that is malformed is a 400", about(func(a *ask) bool { return a.does == "json patch" }, outcomes("400", "422", peerSays("the server rejected our request")))},
+		{"PATCH-15", "a strategic merge patch is an object", about(func(a *ask) bool { return a.does == "strategic patch" && a.body == "null" }, outcomes("400", "200"))},
+		{"PATCH-17", "an unknown directive is a 400, where Kubernetes answers 500", outcomes("400", "500", peerSays("unknown patch type"))},
+		{"TABLE-08", "an unknown includeObject is a 400 whatever is asked for", outcomes("400", "", says(`"includeObject"`))},
+		{"TABLE-10", "the first of the accepted forms that fits is sent, where Kubernetes takes the first and fails", outcomes("20", "500", peerSays("content is not a list"))},
+		{"TABLE-10", "a list of metadata is for lists", about(func(a *ask) bool { return a.watch }, outcomes("406", "200"))},
+		{"PAGE-01", "continue says nothing to a watch", about(func(a *ask) bool { return a.watch && a.get("continue") != "" }, outcomes("200", "422"))},
+		{"CRD-11", "a cause has a field, where Kubernetes adds one without", func(_ *exchange, d difference) bool {
+			return d.path == "body.details.causes" && strings.Contains(show(d.b), `"field":"<nil>"`) && !strings.Contains(show(d.a), "<nil>")
+		}},
+		{"CREATE-01", "a null is no value, where maps of text in Kubernetes make an empty one of it", func(x *exchange, d difference) bool {
+			return d.a == nil && strings.Contains(x.ask.body, "null") && (d.b == "" || strings.Contains(d.path, "metadata"))
+		}},
+		{"CREATE-01", "what was sent is stored: an empty map has a manager, too", func(x *exchange, d difference) bool {
+			return strings.Contains(x.ask.path, configMaps) && (strings.HasSuffix(d.path, "fieldsV1.f:data") && show(d.a) == "{}" && d.b == nil || strings.Contains(d.path, "managedFields")) && (strings.HasSuffix(d.path, "f:data") || strings.Contains(x.ask.body, "null") || strings.Contains(x.ask.body, "$patch") || strings.Contains(x.ask.body, `"data":{}`))
+		}},
 		{"CREATE-01", "what was sent is stored: an empty map stays one, where compiled-in kinds of Kubernetes lose it", func(x *exchange, d difference) bool {
 			m, ok := d.a.(map[string]any)
 			return ok && len(m) == 0 && d.b == nil && strings.HasSuffix(d.path, ".data")
