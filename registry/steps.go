@@ -298,9 +298,7 @@ func skipUnchanged(_ context.Context, w *write) error {
 	if w.creating() || w.remove || w.served.stale.has(w.key, w.old.Revision()) {
 		return nil
 	}
-	body := w.old.Body()
-	same := len(encoded) == len(body.Prefix)+len(body.Suffix) && bytes.HasPrefix(encoded, body.Prefix) && bytes.HasSuffix(encoded, body.Suffix)
-	if same || w.sameButTimes() {
+	if w.old.IsBare(encoded) || w.sameButTimes() {
 		w.result = &Result{Entry: w.old}
 	}
 	return nil
