@@ -19,6 +19,19 @@
 //
 // Without Authenticate and Authorize nobody may do anything but read /healthz, /livez and /readyz.
 //
+// # In operation
+//
+//   - Log: a server says nothing unless it is given WithLogger. What clients are told as "the server's log has the cause" is
+//     there alone.
+//   - Memory: every object that is served is in memory as JSON, since reads copy it from there. To that come at most 8 MiB of
+//     changes for each kind (WithWatchLog), 16 MiB of objects in other forms, and what the backend keeps: bbolt 16 MiB of
+//     changes (bbolt.WithRecentBytes) and an index, memory all of the last minutes (WithHistory). FreeMemoryWhenIdle gives
+//     back what Go's heap has in reserve.
+//   - Backup: DB.Backup of package bbolt copies the store while it is in use, and its file is a store: to restore, put it in
+//     the place of the other.
+//   - End: the context of Start or Run ends first, then Wait or Run returns, then the backend is closed.
+//   - Several servers in one process: each has a backend of its own or a view, storage.Prefix, of one that they share.
+//
 // The order in which a request passes through a server is the list in chain.go; the order in which a write passes through
 // the engine is the list in registry/pipeline.go.
 package kindwright

@@ -63,6 +63,45 @@ func Example() {
 	// Output: 422 Book.library.example.com "emma" is invalid: [pages: Invalid value: 0: pages in body should be greater than or equal to 1, title: Invalid value: "": title in body should be at least 1 chars long]
 }
 
+// Kinds come and go while a server runs. What is stored stays, and is there when its kind comes back.
+func ExampleServer_Install() {
+	books := registry.Kind[Book]{Group: "library.example.com", Version: "v1", Plural: "books", ClusterScoped: true}
+	db := memory.New()
+	defer func() { _ = db.Close() }()
+	admin := authn.Func(func(*http.Request) (authn.User, bool, error) {
+		return authn.User{Name: "admin", Groups: []string{authn.GroupMasters}}, true, nil
+	})
+	srv, err := kindwright.New(db, kindwright.Authenticate(admin))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	defer srv.Wait()
+	defer stop()
+	if err := srv.Start(ctx); err != nil {
+		fmt.Println(err)
+		return
+	}
+	look := func(when string) {
+		w := httptest.NewRecorder()
+		srv.ServeHTTP(w, httptest.NewRequest("GET", "/apis/library.example.com/v1/books", nil))
+		fmt.Println(when, w.Code)
+	}
+	look("before")
+	if err := srv.Install(ctx, books); err != nil {
+		fmt.Println(err)
+		return
+	}
+	look("installed")
+	srv.Remove(meta.GroupResource{Group: books.Group, Resource: books.Plural})
+	look("removed")
+	// Output:
+	// before 404
+	// installed 200
+	// removed 404
+}
+
 // The chain is a list; middleware of the host's own goes in front of a link by name.
 func ExampleBefore() {
 	db := memory.New()
