@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
@@ -65,6 +66,76 @@ func Example() {
 	// Output:
 	// created desk
 	// Lamp.home.example.com "desk" is invalid: watts: Invalid value: 60: is too much for a small socket
+}
+
+// OldLamp is what a Lamp was in v1beta1: its power had another name, and there was one socket only.
+type OldLamp struct {
+	meta.TypeMeta   `json:",inline"`
+	meta.ObjectMeta `json:"metadata,omitzero"`
+	Power           int32  `json:"power" minimum:"1" selectable:""`
+	Socket          string `json:"socket,omitempty"` // there and back again must lose nothing
+}
+
+// BrightLamp is a Lamp whose watts can be selected by.
+type BrightLamp struct {
+	meta.TypeMeta   `json:",inline"`
+	meta.ObjectMeta `json:"metadata,omitzero"`
+	Watts           int32  `json:"watts" minimum:"1" selectable:""`
+	Socket          string `json:"socket,omitempty" default:"E27" enum:"E14,E27"`
+}
+
+// A kind in two versions: one is stored, the other is made of it. Metadata need not be converted.
+func ExampleAs() {
+	old := registry.Kind[OldLamp]{Group: "home.example.com", Version: "v1beta1", Plural: "lamps", Name: "Lamp"}
+	lamps := registry.Kind[BrightLamp]{
+		Group: "home.example.com", Version: "v1", Plural: "lamps", Name: "Lamp", ClusterScoped: true,
+		Also: []registry.Form{registry.As(old,
+			func(o *OldLamp) (*BrightLamp, error) { return &BrightLamp{Watts: o.Power, Socket: o.Socket}, nil },
+			func(l *BrightLamp) (*OldLamp, error) { return &OldLamp{Power: l.Watts, Socket: l.Socket}, nil },
+			map[string]string{"power": "watts"},
+		)},
+	}
+	bundle, err := lamps.Define(registry.Env{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, r := range bundle.Resources {
+		fmt.Println(r.GroupVersionKind())
+	}
+	// Output:
+	// home.example.com/v1, Kind=Lamp
+	// home.example.com/v1beta1, Kind=Lamp
+}
+
+// A plugin on Go structs, for one kind of all that a server has.
+func ExampleTypedMutator() {
+	dim := admission.Plugin{Name: "dim", Mutator: registry.TypedMutator(
+		func(r *admission.Request) bool { return r.Kind.Kind == "Lamp" && r.Subresource == "" },
+		func(_ context.Context, r *admission.Request, l *Lamp) error {
+			if l.Watts > 100 {
+				return admission.Denied(r, "that is a stove")
+			}
+			l.Watts = min(l.Watts, 40)
+			return nil
+		})}
+	chain, err := admission.NewChain(dim)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, watts := range []int64{60, 2000} {
+		lamp := map[string]any{"metadata": map[string]any{"name": "desk"}, "watts": watts}
+		out, err := chain.Mutate(context.Background(), &admission.Request{
+			Operation: admission.Create, Name: "desk", Object: lamp,
+			Kind:     meta.GroupVersionKind{Group: "home.example.com", Version: "v1", Kind: "Lamp"},
+			Resource: meta.GroupVersionResource{Group: "home.example.com", Version: "v1", Resource: "lamps"},
+		})
+		fmt.Println(out["watts"], err)
+	}
+	// Output:
+	// 40 <nil>
+	// <nil> lamps.home.example.com "desk" is forbidden: that is a stove
 }
 
 // A tag that cannot be served is found when the kind is made.
