@@ -270,6 +270,8 @@ func TestReviews(t *testing.T) {
 	require.Equal(t, "never", why)
 	code, _ = h.do("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", `{"spec":{}}`)
 	require.Equal(t, 422, code, "REVIEW-01")
+	code, _ = h.do("PATCH", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews/x", "{}", "Content-Type", "application/apply-patch+yaml")
+	require.Equal(t, 405, code, "no kind of patch is taken: the method is wrong, and not the content type")
 	code, _ = h.do("GET", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", "")
 	require.Equal(t, 405, code, "MODEL-21")
 }
@@ -417,6 +419,29 @@ func TestUPDATE_10_CreateOnUpdateNeedsTheRightToCreate(t *testing.T) {
 	require.Contains(t, got["message"], "cannot create resource")
 	code, _ = h.do("PUT", "/apis/example.dev/v1/spots/x", `{"metadata":{"name":"x"}}`)
 	require.Equal(t, 201, code, "UPDATE-05")
+}
+
+// Whoever may patch learns of what is absent, and makes nothing, until they may create too.
+func TestSSA_AnApplyThatCreatesNeedsTheRightToCreate(t *testing.T) {
+	h := run(t, kindwright.Authorize(authz.Func(func(_ context.Context, a authz.Attributes) (authz.Decision, string, error) {
+		if a.Verb == "patch" {
+			return authz.Allow, "", nil
+		}
+		return authz.NoOpinion, "", nil
+	})))
+	const applied = `{"apiVersion":"example.dev/v1","kind":"Gadget","metadata":{"name":"x"},"data":{"a":"b"}}`
+	apply := func(query string, headers ...string) (int, map[string]any) {
+		return h.do("PATCH", gadgetPath+"/x?fieldManager=m"+query, applied, append(headers, "Content-Type", "application/apply-patch+yaml")...)
+	}
+	for _, query := range []string{"", "&dryRun=All", "&force=true"} {
+		code, got := apply(query, "X-Groups", "")
+		require.Equal(t, 403, code, query)
+		require.Contains(t, got["message"], "cannot create resource")
+	}
+	code, _ := apply("")
+	require.Equal(t, 201, code)
+	code, _ = apply("", "X-Groups", "")
+	require.Equal(t, 200, code)
 }
 
 func TestNewReportsEverythingThatIsWrong(t *testing.T) {

@@ -116,8 +116,14 @@ func (w *write) identifyNew() error {
 
 // identifyStored checks the preconditions that the body carries and puts the server's fields back.
 func (w *write) identifyStored() error {
-	if uid := text(w.object, "metadata", "uid"); uid != "" && uid != string(w.old.Facts().UID) {
-		return w.conflict(fmt.Sprintf("Precondition failed: UID in precondition: %s, UID in object meta: %s", cut(uid), w.old.Facts().UID))
+	switch uid := at(w.object, "metadata", "uid").(type) {
+	case nil:
+	case string:
+		if uid != "" && uid != string(w.old.Facts().UID) {
+			return w.conflict(fmt.Sprintf("Precondition failed: UID in precondition: %s, UID in object meta: %s", cut(uid), w.old.Facts().UID))
+		}
+	default:
+		return status.BadRequest("metadata.uid must be a string")
 	}
 	if err := w.checkVersion(); err != nil {
 		return err

@@ -104,9 +104,7 @@ func manage(_ context.Context, w *write) error {
 	if t == nil {
 		return err
 	}
-	if err != nil { // the write goes on without: who owns what is of less worth than what is there
-		w.engine.cfg.Logger.Error(err, "managed fields could not be worked out", "resource", w.resource().GroupResource().String(), "name", w.name())
-	}
+	w.unowned = err // the write goes on without: who owns what is of less worth than what is there
 	w.object = t
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright/admission"
@@ -243,4 +244,25 @@ func TestEmptyMetadataIsAbsent(t *testing.T) {
 	require.NoError(t, err)
 	require.NotContains(t, string(now.AppendJSON(nil)), `"labels":{`)
 	require.NotContains(t, string(now.AppendJSON(nil)), `"finalizers"`)
+}
+
+// What is wrong with the object is told to whoever sent it; the log of the server is for faults of the server (D1).
+func TestUnusableOwnershipOfAnInvalidObjectIsNotLogged(t *testing.T) {
+	var logged []string
+	log := funcr.New(func(_, args string) { logged = append(logged, args) }, funcr.Options{})
+	e := start(t, memory.New(), func(c *registry.Config) { c.Logger = log }, widgets())
+	_, err := e.Create(t.Context(), inA, []byte(`{"metadata":{"name":"w","ownerReferences":[{"kind":"K"},{"kind":"L"}]},"spec":{"size":1}}`), registry.WriteOptions{})
+	require.Equal(t, meta.ReasonInvalid, reason(t, err))
+	require.Empty(t, logged)
+}
+
+// A precondition that cannot be read is not one that holds.
+func TestUpdate_APreconditionOfTheWrongType(t *testing.T) {
+	e := start(t, memory.New(), nil, widgets())
+	_, err := e.Create(t.Context(), inA, body("w", 1, ""), registry.WriteOptions{})
+	require.NoError(t, err)
+	for _, sent := range []string{`{"metadata":{"uid":1}}`, `{"metadata":{"uid":{}}}`, `{"metadata":{"resourceVersion":1}}`} {
+		_, err = e.Patch(t.Context(), named("w"), registry.PatchRequest{Type: registry.MergePatch, Body: []byte(sent)}, registry.WriteOptions{})
+		require.Equal(t, meta.ReasonBadRequest, reason(t, err), sent)
+	}
 }

@@ -269,6 +269,9 @@ func validate(ctx context.Context, w *write) error {
 	if errs := f.Errors(); len(errs) > 0 {
 		return status.Invalid(r.GroupKind(), w.name(), errs)
 	}
+	if w.unowned != nil {
+		w.engine.cfg.Logger.Error(w.unowned, "managed fields could not be worked out", "resource", r.GroupResource().String(), "name", w.name())
+	}
 	return nil
 }
 

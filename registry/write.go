@@ -55,6 +55,7 @@ type write struct {
 	storedTree, storedObject Tree // oldTree and object in the stored form
 
 	complaints []string // unknown and repeated fields
+	unowned    error    // why it could not be worked out who owns what; mostly, that the object is invalid
 	generated  bool     // the name is of the server's making
 
 	result *Result // set by the step that ends the walk

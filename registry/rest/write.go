@@ -71,7 +71,11 @@ func (c *call) patch() error {
 	if err := c.info.Query.ValidatePatch(); err != nil {
 		return err
 	}
-	kind, err := patch.ParseType(c.r.Header.Get("Content-Type"), c.served.Resource.Patches()...)
+	types := c.served.Resource.Patches()
+	if len(types) == 0 {
+		return status.MethodNotAllowed(c.served.Resource.GroupResource(), c.info.Verb)
+	}
+	kind, err := patch.ParseType(c.r.Header.Get("Content-Type"), types...)
 	if err != nil {
 		return err
 	}
