@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -19,8 +20,8 @@ import (
 
 // managedObject is the JSON of an object with managed fields, and where things are in it. A manager is the text of its entry,
 // with TIME for its time.
-func managedObject(name string, managers []string, times []string) (body watch.Body, facts watch.Facts, without string) {
-	head := `{"data":{"x":"` + strings.Repeat("y", len(name)) + `"},"metadata":{"labels":{"app":"` + name + `"},`
+func managedObject(name string, padding int, managers []string, times []string) (body watch.Body, facts watch.Facts, without string) {
+	head := `{"data":{"x":"` + strings.Repeat("y", padding) + `"},"metadata":{"labels":{"app":"` + name + `"},`
 	tail := `"name":"` + name + `","namespace":"ns",`
 	prefix := head + `"managedFields":[`
 	var at []int
@@ -43,12 +44,11 @@ func managedObject(name string, managers []string, times []string) (body watch.B
 	body.Managed = watch.Managed{From: len(head), To: len(prefix) + 2, Times: at}
 	body.Prefix, body.Suffix = []byte(prefix+`],`+tail), []byte(`"uid":"u-`+name+`"},"spec":{}}`)
 	cut := func(b []byte, text string) string { // a part of the body, as a scan finds it
-		from := bytes.LastIndex(b, []byte(text))
-		return string(b[from : from+len(text)])
+		return unsafe.String(&b[bytes.LastIndex(b, []byte(text))], len(text))
 	}
 	facts = watch.Facts{
 		Name: cut(body.Prefix, name), Namespace: cut(body.Prefix, "ns"), UID: meta.UID(cut(body.Suffix, "u-"+name)),
-		Labels: meta.LabelSet{{Key: "app", Value: name}}, Created: time.Unix(1_700_000_000, 0).UTC(),
+		Labels: meta.LabelSet{{Key: cut(body.Prefix[:len(head)], "app"), Value: cut(body.Prefix[:len(head)], name)}}, Created: time.Unix(1_700_000_000, 0).UTC(),
 	}
 	return body, facts, head + tail
 }
@@ -64,10 +64,10 @@ func TestSharedTextsChangeNoByte(t *testing.T) {
 		times := rapid.SliceOfN(rapid.SampledFrom([]string{stamp, "2024-01-01T00:00:00Z", "1970-01-01T00:00:01Z"}), 1, 5).Draw(t, "times")
 		name := rapid.StringMatching("[a-z]{3,9}").Draw(t, "name")
 		revision := storage.Revision(rapid.Uint64().Draw(t, "revision"))
-		body, facts, without := managedObject(name, managers, times)
+		body, facts, without := managedObject(name, 3, managers, times)
 		plain := watch.NewEntry("/k/", revision, body, facts)
 		// What was given is not looked at again.
-		given, parts, _ := managedObject(name, managers, times)
+		given, parts, _ := managedObject(name, 3, managers, times)
 		e := texts.NewEntry("/k/", revision, given, parts)
 		clear(given.Prefix)
 		clear(given.Suffix)
@@ -106,7 +106,7 @@ func TestTextsAreHeldOnce(t *testing.T) {
 	texts := watch.NewTexts()
 	fields := strings.Repeat(`"f:x":{},`, 100)
 	make := func(i int, manager string) *watch.Entry {
-		body, facts, _ := managedObject(fmt.Sprint("n", i), []string{
+		body, facts, _ := managedObject(fmt.Sprint("n", i), 3, []string{
 			`{"fieldsV1":{` + fields + `"f:y":{}},"manager":"` + manager + `","time":"TIME"}`,
 			`{"fieldsV1":{"status":{` + fields + `"f:y":{}}},"manager":"status","time":"TIME"}`,
 		}, []string{time.Unix(int64(i), 0).UTC().Format(time.RFC3339), stamp})
@@ -147,7 +147,7 @@ func TestTextsOfMany(t *testing.T) {
 		running.Go(func() {
 			for i := range 500 {
 				manager := fmt.Sprintf(`{"fieldsV1":{%s},"manager":"m%d","time":"TIME"}`, strings.Repeat("x", 1000), i/2%200)
-				body, facts, _ := managedObject(fmt.Sprint("n", g, i), []string{manager}, []string{stamp})
+				body, facts, _ := managedObject(fmt.Sprint("n", g, i), 3, []string{manager}, []string{stamp})
 				want := string(body.Prefix)
 				e := texts.NewEntry("/k/", 1, body, facts)
 				if got := string(e.Body().Prefix); got != want {
@@ -167,14 +167,43 @@ func TestTextsThatAreNotShared(t *testing.T) {
 	}
 	long := `{"fieldsV1":"` + strings.Repeat("x", 20<<10) + `","time":"TIME"}`
 	for _, managers := range [][]string{many, {long}} {
-		body, facts, _ := managedObject("n", managers, []string{stamp})
+		body, facts, _ := managedObject("n", 3, managers, []string{stamp})
 		e := watch.NewTexts().NewEntry("/k/", 1, body, facts)
 		require.Equal(t, string(body.Prefix), string(e.Body().Prefix))
 	}
-	body, facts, _ := managedObject("n", []string{`{"time":"TIME"}`}, []string{stamp})
+	body, facts, _ := managedObject("n", 3, []string{`{"time":"TIME"}`}, []string{stamp})
 	for _, times := range [][]int{{body.Managed.From - 1}, {body.Managed.To}, {body.Managed.To - 20, body.Managed.To - 20}, {1 << 40}} {
 		body.Managed.Times = times
 		e := watch.NewTexts().NewEntry("/k/", 1, body, facts)
 		require.Equal(t, string(body.Prefix), string(e.Body().Prefix))
+	}
+}
+
+// BenchmarkTexts tells what an object of 1 KiB with one manager takes: its JSON, and its entry with all that belongs to it.
+func BenchmarkTexts(b *testing.B) {
+	manager := `{"apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{"f:data":{".":{},"f:payload":{},"f:seq":{}},"f:metadata":{"f:labels":{".":{},` +
+		`"f:app":{},"f:tier":{}}}},"manager":"driver","operation":"Update","time":"TIME"}`
+	for name, build := range map[string]func(*watch.Texts, string, watch.Body, watch.Facts) *watch.Entry{
+		"shared": func(t *watch.Texts, key string, body watch.Body, facts watch.Facts) *watch.Entry {
+			return t.NewEntry(key, 1, body, facts)
+		},
+		"whole": func(_ *watch.Texts, key string, body watch.Body, facts watch.Facts) *watch.Entry {
+			return watch.NewEntry(key, 1, body, facts)
+		},
+	} {
+		b.Run(name, func(b *testing.B) {
+			texts, all, given := watch.NewTexts(), make([]*watch.Entry, b.N), 0
+			before := live()
+			b.ResetTimer()
+			for i := range b.N {
+				body, facts, _ := managedObject(fmt.Sprintf("o-%06d", i), 1000, []string{manager}, []string{stamp})
+				all[i] = build(texts, "/k/", body, facts)
+				given += len(body.Prefix) + len(body.Suffix)
+			}
+			b.StopTimer()
+			b.ReportMetric(float64(given)/float64(b.N), "json-B/object")
+			b.ReportMetric(float64(live()-before)/float64(b.N), "live-B/object")
+			runtime.KeepAlive(all)
+		})
 	}
 }
