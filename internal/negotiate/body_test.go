@@ -157,7 +157,7 @@ func (e *endless) Read(p []byte) (int, error) {
 }
 
 func TestB1_BadYAML(t *testing.T) {
-	for _, body := range []string{"a: &x [1]\nb: *x\n", "a: 1\na: 2\n", "a: [", "---\na: 1\n---\nb: 1\n"} {
+	for _, body := range []string{"a: &x [1]\nb: *x\n", "a: [", "---\na: 1\n---\nb: 1\n"} {
 		_, err := ReadBody(httptest.NewRecorder(), sent("application/yaml", body), BodyOptions{})
 		require.True(t, status.IsBadRequest(err), "%q: %v", body, err)
 	}

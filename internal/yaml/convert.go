@@ -23,7 +23,10 @@ const maxDepth = json.DefaultMaxDepth
 // ToJSON turns one YAML document of at most maxBytes into JSON. An empty document is null. Errors never quote values.
 //
 // An object that is JSON already, which is what most clients send as YAML, is returned as it is, without the cost of
-// YAML. Its duplicate names are then for the decoder of JSON to report.
+// YAML.
+//
+// Names that an object has twice stay so, for the decoder of JSON to report (QUERY-23, B6); the last one counts there. Beside
+// merge keys (<<) and tags they are an error.
 //
 // Time and memory are linear in len(data): less than a second of one processor for 3 MiB of the worst kind.
 func ToJSON(data []byte, maxBytes int) ([]byte, error) {
@@ -41,11 +44,7 @@ func ToJSON(data []byte, maxBytes int) ([]byte, error) {
 		return nil, err
 	}
 	c := converter{budget: 2 * len(data)}
-	tree, err := c.value(value, 0)
-	if err != nil {
-		return nil, err
-	}
-	return json.AppendTree(nil, tree)
+	return c.append(make([]byte, 0, len(data)), value, 0)
 }
 
 // FromJSON turns JSON into a YAML document for people to read, names sorted.
@@ -86,7 +85,8 @@ func decode(data []byte) (value any, err error) {
 	}()
 	d := yaml.NewDecoder(bytes.NewReader(data))
 	d.SetStrict(true)
-	switch err := d.Decode(&value); {
+	first := document{merges: bytes.Contains(data, []byte("<<")) || bytes.ContainsRune(data, '!')}
+	switch err := d.Decode(&first); {
 	case errors.Is(err, io.EOF):
 		return nil, nil
 	case err != nil:
@@ -99,7 +99,24 @@ func decode(data []byte) (value any, err error) {
 	case second != nil:
 		return nil, errors.New("more than one YAML document")
 	}
-	return value, nil
+	return first.value, nil
+}
+
+// document is a document whose objects, where it is one itself, are lists of pairs: maps would lose names that come twice.
+// With merge keys, which the library follows in maps alone, and anything that could be one, it refuses such names.
+type document struct {
+	value  any
+	merges bool
+}
+
+// UnmarshalYAML is called by the library.
+func (d *document) UnmarshalYAML(unmarshal func(any) error) error {
+	var pairs yaml.MapSlice
+	if d.merges || unmarshal(&pairs) != nil {
+		return unmarshal(&d.value)
+	}
+	d.value = pairs
+	return nil
 }
 
 // brief keeps the first of the library's complaints and cuts what it quotes.
@@ -115,7 +132,7 @@ func brief(err error) error {
 	return errors.New(text)
 }
 
-// converter turns what the library decodes into a tree.
+// converter turns what the library decodes into JSON, names sorted.
 //
 // Without aliases the items and the text of a document together cannot outgrow twice its length (an escape of two bytes
 // stands for three at most). The budget is that: should an alias ever get past inspect, its expansion ends here instead
@@ -129,65 +146,84 @@ func (c *converter) spend(n int) error {
 	return nil
 }
 
-func (c *converter) value(v any, depth int) (any, error) {
+func (c *converter) append(dst []byte, v any, depth int) ([]byte, error) {
 	if depth > maxDepth {
 		return nil, fmt.Errorf("the YAML document is nested more than %d levels deep", maxDepth)
 	}
 	switch v := v.(type) {
+	case yaml.MapSlice:
+		return c.appendObject(dst, v, depth)
 	case map[any]any:
-		return c.object(v, depth)
+		pairs := make(yaml.MapSlice, 0, len(v))
+		for key, value := range v {
+			pairs = append(pairs, yaml.MapItem{Key: key, Value: value})
+		}
+		return c.appendObject(dst, pairs, depth)
 	case []any:
-		return c.array(v, depth)
+		return c.appendArray(dst, v, depth)
 	case string:
-		return v, c.spend(len(v))
+		if err := c.spend(len(v)); err != nil {
+			return nil, err
+		}
+		return json.AppendTree(dst, v)
 	case int:
-		return int64(v), nil
+		return json.AppendTree(dst, int64(v))
 	case int64, bool, nil:
-		return v, nil
+		return json.AppendTree(dst, v)
 	case uint64:
 		return nil, fmt.Errorf("integer %d does not fit in 64 bits", v)
 	case float64:
 		if math.IsInf(v, 0) || math.IsNaN(v) {
 			return nil, errors.New("JSON has no infinity and no NaN")
 		}
-		return v, nil
+		return json.AppendTree(dst, v)
 	default:
 		return nil, fmt.Errorf("YAML value of Go type %T has no JSON form", v)
 	}
 }
 
-func (c *converter) object(m map[any]any, depth int) (any, error) {
-	out := make(map[string]any, len(m))
-	for key, value := range m {
-		name, ok := key.(string)
+func (c *converter) appendObject(dst []byte, pairs yaml.MapSlice, depth int) ([]byte, error) {
+	for _, pair := range pairs {
+		name, ok := pair.Key.(string)
 		if !ok {
-			return nil, fmt.Errorf("key %s is not text: put it in quotes", describe(key))
+			return nil, fmt.Errorf("key %s is not text: put it in quotes", describe(pair.Key))
 		}
 		if err := c.spend(len(name)); err != nil {
 			return nil, err
 		}
-		item, err := c.value(value, depth+1)
-		if err != nil {
+	}
+	slices.SortStableFunc(pairs, func(a, b yaml.MapItem) int { return strings.Compare(a.Key.(string), b.Key.(string)) })
+	dst = append(dst, '{')
+	var err error
+	for i, pair := range pairs {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		if dst, err = json.AppendTree(dst, pair.Key); err != nil {
 			return nil, err
 		}
-		out[name] = item
+		if dst, err = c.append(append(dst, ':'), pair.Value, depth+1); err != nil {
+			return nil, err
+		}
 	}
-	return out, nil
+	return append(dst, '}'), nil
 }
 
-func (c *converter) array(a []any, depth int) (any, error) {
+func (c *converter) appendArray(dst []byte, a []any, depth int) ([]byte, error) {
 	if err := c.spend(len(a)); err != nil {
 		return nil, err
 	}
-	out := make([]any, len(a))
+	dst = append(dst, '[')
+	var err error
 	for i, value := range a {
-		item, err := c.value(value, depth+1)
-		if err != nil {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		if dst, err = c.append(dst, value, depth+1); err != nil {
 			return nil, err
 		}
-		out[i] = item
 	}
-	return out, nil
+	return append(dst, ']'), nil
 }
 
 func describe(key any) string {
