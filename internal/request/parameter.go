@@ -113,7 +113,7 @@ var parameters = [...]parameter{
 	{"resourceVersionMatch", onSelecting, text(func(q *Query) *string { return &q.ResourceVersionMatch })},
 	{"allowWatchBookmarks", onWatch, func(q *Query, v string) error { q.AllowWatchBookmarks = boolean(v); return nil }},
 	{"sendInitialEvents", onList | onWatch, flag(func(q *Query) **bool { return &q.SendInitialEvents })},
-	{"limit", onList | onDeleteCollection, readLimit},
+	{"limit", onSelecting, readLimit},
 	{"continue", onSelecting, text(func(q *Query) *string { return &q.Continue })},
 	{"labelSelector", onSelecting, readLabelSelector},
 	{"fieldSelector", onSelecting, readFieldSelector},

@@ -278,3 +278,9 @@ func TestRequestsThatNeverWereOnAWire(t *testing.T) {
 	require.Nil(t, request.From(r.Context()))
 	require.Same(t, info, request.From(request.With(r.Context(), info)))
 }
+
+// An integer that is none is refused on a watch as well, to which it says nothing.
+func TestQUERY_18_LimitOfAWatch(t *testing.T) {
+	query(t, "GET "+W+"?watch=1&limit=5")
+	refused(t, 400, "GET "+W+"?watch=1&limit=x")
+}
