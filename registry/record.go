@@ -84,6 +84,12 @@ func (r *Resource) newEntry(key string, rev storage.Revision, object []byte) (*w
 	return watch.NewEntry(key, rev, body, facts), nil
 }
 
+// Draft makes an entry of the object that a dry run would have created, so that it can be shown in every form (DRY-03). Its
+// key and version mean nothing.
+func (s *Served) Draft(document []byte) (*watch.Entry, error) {
+	return s.Resource.newEntry("", 1, document)
+}
+
 // scan reads what an entry knows of an object from its canonical JSON. The texts are parts of it.
 func (r *Resource) scan(object []byte) (watch.Body, watch.Facts, error) {
 	m, fields, err := json.ScanObject(object, r.selected)

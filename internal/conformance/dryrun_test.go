@@ -108,6 +108,28 @@ func TestDRY_01_DRY_03_X8_TheAnswerWithoutTheDeed(t *testing.T) {
 	})
 }
 
+// What a dry run would create is shown in the form that was asked for, without a version.
+func TestDRY_03_EveryForm(t *testing.T) {
+	onCrates(t, func(t *testing.T, s *server) {
+		ask := func(as string) *answer {
+			return s.do("POST", cratePath+"?dryRun=All", crateJSON("a", `"size":1`), "Accept", "application/json;as="+as+";g=meta.k8s.io;v=v1").is(201)
+		}
+		table := ask("Table")
+		require.Equal(t, "Table", table.at("kind"))
+		rows, _ := table.at("rows").([]any)
+		require.Len(t, rows, 1)
+		require.Equal(t, "a", at(rows[0], "object", "metadata", "name"))
+		require.Equal(t, "a", at(rows[0], "cells").([]any)[0])
+		partial := ask("PartialObjectMetadata")
+		require.Equal(t, "PartialObjectMetadata", partial.at("kind"))
+		require.Equal(t, "a", partial.at("metadata", "name"))
+		require.Nil(t, partial.at("spec"))
+		for _, a := range []*answer{table, partial} {
+			require.NotContains(t, string(a.body), "resourceVersion")
+		}
+	})
+}
+
 // Admission runs, and is told; what it changes shows in the answer, and what it refuses is refused.
 func TestDRY_02_DRY_10_AdmissionIsTold(t *testing.T) {
 	var mutated, validated, told atomic.Int64

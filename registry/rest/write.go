@@ -3,6 +3,7 @@ package rest
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -132,10 +133,54 @@ func (c *call) write(code int, do func(context.Context) (*registry.Result, error
 		code = http.StatusCreated
 	}
 	if result.Entry == nil {
-		r := c.served.Resource
-		return c.document(form, code, r.Protobuf, r.APIVersion(), r.Names.Kind, result.Document)
+		return c.answerDraft(form, code, result.Document)
 	}
 	return c.answerObject(form, code, result.Entry)
+}
+
+// answerDraft sends what a dry run would have created, in the form that was asked for. It has no version.
+func (c *call) answerDraft(form negotiate.Result, code int, document []byte) error {
+	r := c.served.Resource
+	if form.As == negotiate.Object {
+		return c.document(form, code, r.Protobuf, r.APIVersion(), r.Names.Kind, document)
+	}
+	if form.MediaType == negotiate.Protobuf {
+		form.MediaType = negotiate.JSON // whose versions can be taken out again
+	}
+	draft, err := c.served.Draft(document)
+	if err != nil {
+		return status.Internal(fmt.Errorf("read what a dry run made: %w", err))
+	}
+	shown, err := c.written(form, draft)
+	if err != nil {
+		return err
+	}
+	if shown, err = unversioned(shown); err != nil {
+		return status.Internal(fmt.Errorf("read what was written of a dry run: %w", err))
+	}
+	return c.send(c.opts.Output.Write(c.w, c.r, form, code, shown))
+}
+
+// unversioned is a document, and the objects in the rows of a table, without their versions.
+func unversioned(document []byte) ([]byte, error) {
+	t, err := json.DecodeTree(document, json.TreeOptions{})
+	if err != nil {
+		return nil, err
+	}
+	drop := func(v any) {
+		object, _ := v.(map[string]any)
+		metadata, _ := object["metadata"].(map[string]any)
+		delete(metadata, "resourceVersion")
+	}
+	drop(t)
+	object, _ := t.(map[string]any)
+	rows, _ := object["rows"].([]any)
+	for _, row := range rows {
+		if row, ok := row.(map[string]any); ok {
+			drop(row["object"])
+		}
+	}
+	return json.AppendTree(make([]byte, 0, len(document)), t)
 }
 
 // body reads the body of the request as JSON. d is what it is read with when it comes as protobuf.
