@@ -303,7 +303,6 @@ func releaseWaits(t *testing.T, h *helm, s *server) {
 	// A widget that is held is waited for in vain, and one whose finalizer goes is gone.
 	_, err := widgets.Patch(t.Context(), "r-front", types.MergePatchType, []byte(`{"metadata":{"finalizers":["example.dev/hold"]}}`), metav1.PatchOptions{})
 	require.NoError(t, err)
-	before = s.granted()
 	go func() {
 		uninstall := action.NewUninstall(h.config)
 		uninstall.WaitStrategy, uninstall.Timeout = h.wait, patience
