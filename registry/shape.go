@@ -21,7 +21,7 @@ const (
 	Packed                     // its JSON, compressed (READ-02)
 	Message                    // its protobuf message
 	PackedMessage              // the same, compressed
-	Rows                       // of a stretch of a list: the metadata of its objects (TABLE-10)
+	Rows                       // of a stretch of a list: its objects as rows (TABLE-04), or their metadata alone (TABLE-10)
 	PackedRows                 // the same, as a part of a compressed body
 	PackedStretch              // of a stretch of a list: its objects, as a part of a compressed body
 )

@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -50,7 +52,7 @@ func TestLIST_01_StretchesThatAreKeptAreNeverStale(t *testing.T) {
 	}
 }
 
-// sameInEveryShape compares a list, compressed and as metadata, with the plain one of the same version.
+// sameInEveryShape compares a list, compressed, as metadata and as a table, with the plain one of the same version.
 func (s *server) sameInEveryShape(t *testing.T, path string) {
 	t.Helper()
 	plain := s.get(path).is(200)
@@ -80,6 +82,59 @@ func (s *server) sameInEveryShape(t *testing.T, path string) {
 			require.Equal(t, want[i], item, path)
 		}
 	}
+	include := []string{"Metadata", "None"}[len(plain.body)%2]
+	table := path + map[bool]string{true: "&", false: "?"}[strings.Contains(path, "?")] + "includeObject=" + include
+	for _, encoding := range []string{"identity", "gzip"}[len(plain.body)/2%2:][:1] { // whatever comes: all of them in turn
+		rows := s.get(table, "Accept", tableV1, "Accept-Encoding", encoding).is(200)
+		body := rows.body
+		if rows.header.Get("Content-Encoding") == "gzip" {
+			body = gunzip(t, body)
+		}
+		got := asAnswer(t, body)
+		require.Equal(t, plain.version(), got.version(), table)
+		require.Len(t, got.doc["columnDefinitions"], 5)
+		list, _ := got.doc["rows"].([]any)
+		require.Len(t, list, len(want), table)
+		for i, item := range plain.items() {
+			object := want[i]
+			if include == "None" {
+				object = nil
+			}
+			row, _ := list[i].(map[string]any)
+			shown, _ := row["cells"].([]any)
+			require.Len(t, shown, 5)
+			require.Regexp(t, `^\d+[smhdy]`, shown[4])
+			cells := []any{at(item, "metadata", "name"), at(item, "spec", "color"), at(item, "spec", "size"), at(item, "status", "phase"), shown[4]}
+			require.Equal(t, map[string]any{"cells": cells, "object": object}, list[i], table)
+		}
+	}
+}
+
+// Rows that are kept tell the age that objects have now.
+func TestTABLE_04_KeptRowsAge(t *testing.T) {
+	onEach(t, func(t *testing.T, s *server) {
+		s.widgets(150)
+		for _, step := range []struct {
+			wait time.Duration
+			want string
+		}{{0, "0s"}, {59 * time.Second, "59s"}, {time.Second, "60s"}, {2 * time.Hour, "121m"}, {30 * time.Second, "121m"}, {72 * time.Hour, "3d2h"}} {
+			time.Sleep(step.wait)
+			for range 3 {
+				for _, encoding := range []string{"identity", "gzip"} {
+					a := s.get(widgetPath, "Accept", tableV1, "Accept-Encoding", encoding).is(200)
+					if encoding == "gzip" {
+						a = asAnswer(t, gunzip(t, a.body))
+					}
+					rows, _ := a.doc["rows"].([]any)
+					require.Len(t, rows, 150)
+					for _, row := range rows {
+						cells, _ := row.(map[string]any)["cells"].([]any)
+						require.Equal(t, step.want, cells[4])
+					}
+				}
+			}
+		}
+	})
 }
 
 func asAnswer(t *testing.T, body []byte) *answer {

@@ -96,7 +96,7 @@ func appendTime(dst []byte, kind cellKind, value []byte, now time.Time) []byte {
 	case kind == timeCell:
 		dst = t.UTC().AppendFormat(dst, time.RFC3339)
 	default:
-		dst = append(dst, Age(now.Sub(t))...)
+		dst = appendAge(dst, now.Sub(t))
 	}
 	return append(dst, '"')
 }
@@ -104,38 +104,40 @@ func appendTime(dst []byte, kind cellKind, value []byte, now time.Time) []byte {
 // Age writes a duration the way people read the age of an object, in one unit or two, the coarser the longer: "90s",
 // "3m20s", "45m", "5h10m", "30h", "3d4h", "400d", "3y20d". A time in the future, which two seconds of difference between
 // clocks do not make, is "<invalid>".
-func Age(d time.Duration) string {
+func Age(d time.Duration) string { return string(appendAge(nil, d)) }
+
+func appendAge(dst []byte, d time.Duration) []byte {
 	const day, year = 24 * time.Hour, 365 * 24 * time.Hour
 	switch {
 	case d <= -2*time.Second:
-		return "<invalid>"
+		return append(dst, "<invalid>"...)
 	case d < 0:
-		return "0s"
+		return append(dst, "0s"...)
 	case d < 2*time.Minute:
-		return units(d, time.Second, "s", 0, "")
+		return appendUnits(dst, d, time.Second, "s", 0, "")
 	case d < 10*time.Minute:
-		return units(d, time.Minute, "m", time.Second, "s")
+		return appendUnits(dst, d, time.Minute, "m", time.Second, "s")
 	case d < 3*time.Hour:
-		return units(d, time.Minute, "m", 0, "")
+		return appendUnits(dst, d, time.Minute, "m", 0, "")
 	case d < 8*time.Hour:
-		return units(d, time.Hour, "h", time.Minute, "m")
+		return appendUnits(dst, d, time.Hour, "h", time.Minute, "m")
 	case d < 2*day:
-		return units(d, time.Hour, "h", 0, "")
+		return appendUnits(dst, d, time.Hour, "h", 0, "")
 	case d < 8*day:
-		return units(d, day, "d", time.Hour, "h")
+		return appendUnits(dst, d, day, "d", time.Hour, "h")
 	case d < 2*year:
-		return units(d, day, "d", 0, "")
+		return appendUnits(dst, d, day, "d", 0, "")
 	case d < 8*year:
-		return units(d, year, "y", day, "d")
+		return appendUnits(dst, d, year, "y", day, "d")
 	}
-	return units(d, year, "y", 0, "")
+	return appendUnits(dst, d, year, "y", 0, "")
 }
 
-// units counts d in the large unit, and what is left in the small one unless that is nothing.
-func units(d, large time.Duration, largeName string, small time.Duration, smallName string) string {
-	text := strconv.FormatInt(int64(d/large), 10) + largeName
+// appendUnits counts d in the large unit, and what is left in the small one unless that is nothing.
+func appendUnits(dst []byte, d, large time.Duration, largeName string, small time.Duration, smallName string) []byte {
+	dst = append(strconv.AppendInt(dst, int64(d/large), 10), largeName...)
 	if small == 0 || d%large < small {
-		return text
+		return dst
 	}
-	return text + strconv.FormatInt(int64(d%large/small), 10) + smallName
+	return append(strconv.AppendInt(dst, int64(d%large/small), 10), smallName...)
 }

@@ -27,6 +27,8 @@ type Layout struct {
 	slots       int
 	root        *node
 	managed     bool // a column shows something of the managed fields
+	aging       bool // a column tells how long ago objects were created
+	changing    bool // a column changes with time in another way
 }
 
 // A column is how the cells of one column are made: of the value in one slot, or by a function of the values in several.
@@ -54,6 +56,9 @@ func New(columns []openapi.Column) (*Layout, error) {
 		}
 		definitions[i] = meta.TableColumnDefinition{Name: c.Name, Type: c.Type, Format: c.Format, Description: c.Description, Priority: c.Priority}
 		l.columns = append(l.columns, column{kind: kindOf(c.Type, c.Name), first: l.slots, last: l.slots + len(paths), cell: c.Cell})
+		age := kindOf(c.Type, c.Name) == ageCell
+		l.aging = l.aging || age
+		l.changing = l.changing || c.Cell != nil || age && !slices.Equal(c.Path, []string{"metadata", "creationTimestamp"})
 		for _, path := range paths {
 			n := l.root.at(path...)
 			n.slots = append(n.slots, l.slots)

@@ -473,3 +473,38 @@ func TestManagedFieldsAreSteppedOver(t *testing.T) {
 		require.Equal(t, ok, err == nil)
 	}
 }
+
+func TestRowsThatAreToldApartByTheirAge(t *testing.T) {
+	name := openapi.Column{Name: "Name", Type: "string", Format: "name", Path: []string{"metadata", "name"}}
+	age := openapi.Column{Name: "Age", Type: "date", Path: []string{"metadata", "creationTimestamp"}}
+	created := openapi.Column{Name: "Created At", Type: "date", Path: []string{"metadata", "creationTimestamp"}}
+	other := openapi.Column{Name: "Started", Type: "date", Path: []string{"status", "started"}}
+	made := openapi.Column{Name: "Made", Type: "string", Paths: [][]string{{"spec"}}, Cell: func(time.Time, []any) any { return "x" }}
+	for i, c := range []struct {
+		columns []openapi.Column
+		lasting bool
+	}{{nil, true}, {[]openapi.Column{name, created}, true}, {[]openapi.Column{name, age}, true}, {[]openapi.Column{name, other}, false}, {[]openapi.Column{name, made}, false}} {
+		at := now()
+		then := at.Add(-time.Hour)
+		w := layout(t, c.columns).Writer(Options{Now: func() time.Time { return at }})
+		before := w.AppendAge(nil, then)
+		require.Equal(t, c.lasting, w.Lasting(), i)
+		row, err := w.AppendRow(w.AppendHead(nil)[:0], []byte(widget))
+		require.NoError(t, err)
+		sole, err := w.AppendSoleRow([]byte("x"), []byte(widget))
+		require.NoError(t, err)
+		require.Equal(t, "x"+string(row), string(sole))
+		second, err := w.AppendRow(nil, []byte(widget))
+		require.NoError(t, err)
+		require.Equal(t, ","+string(row), string(second))
+		if c.lasting {
+			at = at.Add(1000 * time.Hour)
+			w.AppendHead(nil)
+			later, err := w.AppendSoleRow(nil, []byte(widget))
+			require.NoError(t, err)
+			same := bytes.Equal(w.AppendAge(nil, then), before)
+			require.Equal(t, same, string(row) == string(later))
+			require.Equal(t, i != 2, same)
+		}
+	}
+}

@@ -67,18 +67,42 @@ func (w *Writer) AppendHead(dst []byte) []byte {
 	return append(dst, `,"rows":[`...)
 }
 
-// AppendRow appends the row of an object (TABLE-04). An error says that the text is no object of ours; dst is then as it
-// was.
+// AppendRow appends the row of an object (TABLE-04), with a comma where it is not the first. An error says that the text is
+// no object of ours; dst is then as it was.
 func (w *Writer) AppendRow(dst, object []byte) ([]byte, error) {
-	if err := w.finder.find(object, w.layout.root); err != nil {
-		return dst, err
-	}
+	start := len(dst)
 	if w.rows > 0 {
 		dst = append(dst, ',')
 	}
+	dst, err := w.AppendSoleRow(dst, object)
+	if err != nil {
+		return dst[:start], err
+	}
 	w.rows++
+	return dst, nil
+}
+
+// AppendSoleRow appends the row of an object without the comma between two. Its error is that of AppendRow.
+func (w *Writer) AppendSoleRow(dst, object []byte) ([]byte, error) {
+	if err := w.finder.find(object, w.layout.root); err != nil {
+		return dst, err
+	}
 	return w.appendRow(dst, object), nil
 }
+
+// Lasting tells whether the row of an object changes with nothing but the object and its age.
+func (w *Writer) Lasting() bool { return !w.layout.changing }
+
+// AppendAge appends what the rows of this list say of the age of an object, nothing where they do not tell it.
+func (w *Writer) AppendAge(dst []byte, created time.Time) []byte {
+	if !w.layout.aging {
+		return dst
+	}
+	return append(appendAge(dst, w.now.Sub(created)), ' ')
+}
+
+// Include says what comes with each row.
+func (w *Writer) Include() meta.IncludeObjectPolicy { return w.options.Include }
 
 // AppendTail appends the end of a table, with the metadata of the list (TABLE-09).
 func (w *Writer) AppendTail(dst []byte, list meta.ListMeta) ([]byte, error) {

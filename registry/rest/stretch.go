@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/kindwright/kindwright/internal/negotiate"
+	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
 	"github.com/kindwright/kindwright/watch"
@@ -39,19 +40,20 @@ type stretches struct {
 	about  string         // what the renderer writes beside what the objects hold
 	output *negotiate.Output
 	packed bool
+	least  int // bytes in a row
 
 	objects []*watch.Entry // of the stretch that is being gathered
 	begun   bool           // the head has been sent
 	later   bool           // and a stretch
 }
 
-// stretches returns a writer for a list that is worth it, nil for any other: tables tell how old objects are, and that
-// changes; and plain objects are only copied.
+// stretches returns a writer for a list that is worth it, nil for any other: plain objects are only copied, and the
+// rows of some tables change with time.
 func (c *call) stretches(w *listWriter, form negotiate.Result, f renderer, l *registry.List) *stretches {
 	if form.MediaType != negotiate.JSON || form.Pretty || form.Unmanaged || c.r.Method == http.MethodHead {
 		return nil
 	}
-	s := &stretches{listWriter: w, renderer: f, list: l, output: c.opts.Output, packed: c.opts.Output.Packs(c.r, alwaysPacked)}
+	s := &stretches{listWriter: w, renderer: f, list: l, output: c.opts.Output, packed: c.opts.Output.Packs(c.r, alwaysPacked), least: shortestRow}
 	switch f := f.(type) {
 	case *whole:
 		s.shape = registry.PackedStretch
@@ -64,12 +66,44 @@ func (c *call) stretches(w *listWriter, form negotiate.Result, f renderer, l *re
 			s.shape = registry.PackedRows
 		}
 		return s
+	case *tables:
+		if !f.Lasting() || f.Include() == meta.IncludeObject {
+			return nil
+		}
+		s.renderer, s.shape, s.about = rows{f}, registry.Rows, "Table "+string(f.Include())+" "+f.apiVersion
+		if s.packed {
+			s.shape = registry.PackedRows
+		}
+		if f.Include() == meta.IncludeNone {
+			s.least = shortestCells
+		}
+		return s
 	}
 	return nil
 }
 
-// shortestRow is less than the metadata of any object: kind, version, name, uid.
-const shortestRow = 100
+// rows writes the objects of a stretch as rows of a table.
+type rows struct{ *tables }
+
+func (f rows) object(dst []byte, e *watch.Entry) ([]byte, error) {
+	return f.AppendSoleRow(dst, f.text(e, e.Revision()))
+}
+
+// ages is what the rows say of the ages of objects, which changes while they do not.
+func (f rows) ages(objects []*watch.Entry) string {
+	var ages []byte
+	for _, e := range objects {
+		ages = f.AppendAge(ages, e.Facts().Created)
+	}
+	return string(ages)
+}
+
+const (
+	// shortestRow is less than the metadata of any object: kind, version, name, uid.
+	shortestRow = 100
+	// shortestCells is less than a row without metadata: what is around them, and a name.
+	shortestCells = 25
+)
 
 // alwaysPacked is longer than any threshold of compression.
 const alwaysPacked = 1<<31 - 1
@@ -108,7 +142,7 @@ func (s *stretches) begin() error {
 		least := len(head)
 		for _, e := range s.objects {
 			if s.shape == registry.PackedRows {
-				least += shortestRow
+				least += s.least
 			} else {
 				least += e.Length()
 			}
@@ -151,6 +185,9 @@ func (s *stretches) flush() error {
 	}
 	defer func() { s.objects, s.later = s.objects[:0], true }()
 	about := s.about
+	if f, ok := s.renderer.(rows); ok {
+		about += f.ages(s.objects)
+	}
 	if s.later {
 		about += "," // what stands between two objects stands at the front of the second's stretch
 	}
