@@ -192,8 +192,12 @@ const retryWhenReady = 1
 
 func (s *Server) whenReady(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if s.phase.Load() != serving && !isHealth(request.From(r.Context())) {
-			negotiate.WriteError(w, r, status.ServiceUnavailable("the server is not ready to serve requests").WithRetryAfter(retryWhenReady))
+		if phase := s.phase.Load(); phase != serving && !isHealth(request.From(r.Context())) {
+			why := "the server is not ready to serve requests"
+			if phase == idle {
+				why += ": it has not been started" // which a program can forget
+			}
+			negotiate.WriteError(w, r, status.ServiceUnavailable(why).WithRetryAfter(retryWhenReady))
 			return
 		}
 		next.ServeHTTP(w, r)

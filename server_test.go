@@ -504,6 +504,7 @@ func TestBeforeStartAndAfterTheEnd503(t *testing.T) {
 		return w
 	}
 	require.Equal(t, 503, ask(gadgetPath).Code)
+	require.Contains(t, ask(gadgetPath).Body.String(), "it has not been started")
 	require.Equal(t, "1", ask(gadgetPath).Header().Get("Retry-After"))
 	require.Equal(t, 500, ask("/readyz").Code)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -514,6 +515,7 @@ func TestBeforeStartAndAfterTheEnd503(t *testing.T) {
 	cancel()
 	srv.Wait()
 	require.Equal(t, 503, ask(gadgetPath).Code)
+	require.NotContains(t, ask(gadgetPath).Body.String(), "started")
 	require.Equal(t, 500, ask("/readyz").Code)
 }
 
