@@ -258,37 +258,45 @@ func (r *Resource) complete() error {
 	return nil
 }
 
+// problem says what is wrong with the description: every word of it, before what only a sound one can have.
 func (r *Resource) problem() string {
-	named := []struct{ field, value, why string }{
-		{"version", r.Version, meta.CheckDNS1035Label(r.Version)},
-		{"plural", r.Names.Plural, meta.CheckDNS1035Label(r.Names.Plural)},
-		{"singular", r.Names.Singular, meta.CheckDNS1035Label(r.Names.Singular)},
-		{"storage name", r.StorageName, checkStorageName(r.StorageName)},
+	if problems := r.wordProblems(); len(problems) > 0 {
+		return strings.Join(problems, "; ")
 	}
-	if why := meta.CheckDNSSubdomain(r.Group); r.Group != "" && why != "" {
-		return fmt.Sprintf("group %q: %s", r.Group, why)
-	}
-	for _, s := range r.Names.ShortNames {
-		named = append(named, struct{ field, value, why string }{"short name", s, meta.CheckDNS1035Label(s)})
-	}
-	for _, s := range r.Names.Categories {
-		named = append(named, struct{ field, value, why string }{"category", s, meta.CheckDNS1035Label(s)})
-	}
-	for _, c := range named {
-		if c.why != "" {
-			return fmt.Sprintf("%s %q: %s", c.field, c.value, c.why)
-		}
-	}
-	if reserved[r.Names.Plural] {
-		return fmt.Sprintf("plural %q: means something else in the paths of requests", r.Names.Plural)
-	}
-	if why := checkKindName(r.Names.Kind); why != "" {
-		return fmt.Sprintf("kind name %q: %s", r.Names.Kind, why)
+	if why := checkStorageName(r.StorageName); why != "" {
+		return fmt.Sprintf("storage name %q: %s", r.StorageName, why)
 	}
 	if r.Schema == nil {
 		return "it has no schema"
 	}
 	return r.subresourceProblem()
+}
+
+// wordProblems finds the words that a resource cannot be called by.
+func (r *Resource) wordProblems() []string {
+	var problems []string
+	check := func(what, word, why string) {
+		if why != "" {
+			problems = append(problems, fmt.Sprintf("%s %q: %s", what, word, why))
+		}
+	}
+	if r.Group != "" {
+		check("group", r.Group, meta.CheckDNSSubdomain(r.Group))
+	}
+	check("version", r.Version, meta.CheckDNS1035Label(r.Version))
+	check("plural", r.Names.Plural, meta.CheckDNS1035Label(r.Names.Plural))
+	check("singular", r.Names.Singular, meta.CheckDNS1035Label(r.Names.Singular))
+	for _, s := range r.Names.ShortNames {
+		check("short name", s, meta.CheckDNS1035Label(s))
+	}
+	for _, s := range r.Names.Categories {
+		check("category", s, meta.CheckDNS1035Label(s))
+	}
+	if reserved[r.Names.Plural] {
+		check("plural", r.Names.Plural, "means something else in the paths of requests")
+	}
+	check("kind name", r.Names.Kind, checkKindName(r.Names.Kind))
+	return problems
 }
 
 // reserved are the words that package request gives a meaning of their own where a plural stands (P11).

@@ -186,3 +186,11 @@ func TestQUERY_23_EveryWayOfWriting(t *testing.T) {
 		})
 	}
 }
+
+func TestEveryBadWordOfAKindIsNamed(t *testing.T) {
+	_, err := registry.Kind[widget]{Group: "A_b", Version: "One", Plural: "Wid gets", Name: "widget", ShortNames: []string{"w d"}, Categories: []string{""}}.Resource()
+	for _, want := range []string{`group "A_b"`, `version "One"`, `plural "Wid gets"`, `short name "w d"`, `category ""`, `kind name "widget"`} {
+		require.ErrorContains(t, err, want)
+	}
+	require.NotContains(t, err.Error(), "storage name", "it follows from the others")
+}
