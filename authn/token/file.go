@@ -71,7 +71,7 @@ func Read(r io.Reader) (*File, error) {
 		case limited.N <= 0:
 			return nil, fmt.Errorf("longer than %d bytes", MaxFileBytes)
 		case errors.Is(err, io.EOF) && len(f.users) == 0:
-			return nil, errors.New("no token in it")
+			return nil, errors.New("there is no token in it: each line is token,user,uid,\"group1,group2\"")
 		case errors.Is(err, io.EOF):
 			return f, nil
 		case err != nil:
