@@ -115,9 +115,10 @@ func (n *namespaces) resource() (*registry.Resource, error) {
 			{Name: "Status", Type: "string", Description: "Whether the namespace is ending.", Path: []string{"status", "phase"}},
 			{Name: "Age", Type: "date", Description: "How long the namespace has existed.", Path: []string{"metadata", "creationTimestamp"}},
 		},
-		Subresources: []registry.Subresource{{Name: "finalize", Verbs: []string{"update"}, Merge: mergeFinalize, Fields: [][]string{{"spec"}}}},
-		Default:      defaultNamespace,
-		BeforeDelete: n.refuseProtected,
+		Subresources:   []registry.Subresource{{Name: "finalize", Verbs: []string{"update"}, Merge: mergeFinalize, Fields: [][]string{{"spec"}}}},
+		Default:        defaultNamespace,
+		ValidateUpdate: validateNamespaceUpdate,
+		BeforeDelete:   n.refuseProtected,
 	}
 	r, err := kind.Resource()
 	if err != nil {
@@ -165,6 +166,24 @@ func mergeFinalize(old, sent registry.Tree) registry.Tree {
 		out["spec"] = spec
 	}
 	return out
+}
+
+// validateNamespaceUpdate sees to it that the phase tells the truth, which is whether the namespace is being deleted, and
+// that finalizers have names that somebody can own. What was otherwise before stays as it is.
+func validateNamespaceUpdate(_ context.Context, ns, old *Namespace, f *status.Fields) {
+	if phase := ns.Status.Phase; phase != old.Status.Phase {
+		switch ending := ns.DeletionTimestamp != nil; {
+		case ending && phase != NamespaceTerminating:
+			f.At("status", "phase").Invalid(phase, "must be Terminating: the namespace is being deleted")
+		case !ending && phase != NamespaceActive:
+			f.At("status", "phase").Invalid(phase, "must be Active: the namespace is not being deleted")
+		}
+	}
+	for i, name := range ns.Spec.Finalizers {
+		if why := meta.CheckQualifiedName(name); why != "" && !slices.Contains(old.Spec.Finalizers, name) {
+			f.At("spec", "finalizers").Index(i).Invalid(name, why)
+		}
+	}
 }
 
 func markTerminating(t registry.Tree) registry.Tree {

@@ -104,6 +104,44 @@ func TestNS_08_ProtectedAndMisnamed(t *testing.T) {
 	require.True(t, status.IsInvalid(err))
 }
 
+// NS-06: the phase says whether the namespace is being deleted, whatever is written to the status.
+func TestNS_06_ThePhaseTellsTheTruth(t *testing.T) {
+	e, _ := start(t, memory.New())
+	makeNamespace(t, e, "shop")
+	at := func(subresource string) registry.Target {
+		return registry.Target{Resource: namespaces, Name: "shop", Subresource: subresource}
+	}
+	write := func(phase string) error {
+		_, err := e.Patch(t.Context(), at("status"), registry.PatchRequest{Type: registry.MergePatch, Body: []byte(`{"status":{"phase":` + phase + `}}`)}, registry.WriteOptions{})
+		return err
+	}
+	for _, phase := range []string{`"Terminating"`, `null`} {
+		require.True(t, status.IsInvalid(write(phase)), phase)
+	}
+	require.NoError(t, write(`"Active"`))
+	_, err := e.Patch(t.Context(), at(""), registry.PatchRequest{Type: registry.MergePatch, Body: []byte(`{"metadata":{"finalizers":["example.dev/hold"]}}`)}, registry.WriteOptions{})
+	require.NoError(t, err)
+	_, err = e.Delete(t.Context(), at(""), registry.DeleteOptions{})
+	require.NoError(t, err)
+	require.True(t, status.IsInvalid(write(`"Active"`)))
+	require.NoError(t, write(`"Terminating"`))
+}
+
+// Finalizers of a namespace are names, like those of any object.
+func TestNS_FinalizersHaveNames(t *testing.T) {
+	e, _ := start(t, memory.New())
+	makeNamespace(t, e, "shop")
+	finalize := func(finalizers string) error {
+		_, err := e.Update(t.Context(), registry.Target{Resource: namespaces, Name: "shop", Subresource: "finalize"},
+			[]byte(`{"metadata":{"name":"shop"},"spec":{"finalizers":`+finalizers+`}}`), registry.WriteOptions{}, nil)
+		return err
+	}
+	for _, bad := range []string{`["kubernetes","a b"]`, `[""]`, `["a/b/c"]`} {
+		require.True(t, status.IsInvalid(finalize(bad)), bad)
+	}
+	require.NoError(t, finalize(`["kubernetes","example.dev/hold"]`))
+}
+
 // A creation that admission has let through waits at the door of the commit while its namespace begins to end: it must be
 // refused, or it would outlive the namespace (design rule 2).
 func TestRule2_ACreationDoesNotSlipIntoAnEndingNamespace(t *testing.T) {
