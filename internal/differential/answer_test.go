@@ -81,7 +81,12 @@ func (s *side) events(a *ask, data []byte) any {
 			continue
 		}
 		s.learn(a, at(v, "object"))
-		out = append(out, s.normal(a, v, nil))
+		frame := s.normal(a, v, nil)
+		if o, ok := at(v, "object").(map[string]any); ok && at(v, "type") == "BOOKMARK" {
+			m, _ := at(frame, "object", "metadata").(map[string]any)
+			s.normalList(a, o, m) // a version of the collection
+		}
+		out = append(out, frame)
 	}
 	return out
 }
@@ -265,7 +270,7 @@ func (s *side) before(n uint64) string {
 // normalList says of a list's version which objects' versions it includes; two right servers need not agree on more.
 func (s *side) normalList(a *ask, v, m map[string]any) {
 	rv := text(v, "metadata", "resourceVersion")
-	if n, err := strconv.ParseUint(rv, 10, 64); err == nil && n > 0 {
+	if n, err := strconv.ParseUint(rv, 10, 64); err == nil && n > 0 && m != nil {
 		m["resourceVersion"] = "at least " + s.before(n+1)
 	}
 	if a.exactly != "" && v["kind"] != "Status" {

@@ -372,27 +372,27 @@ func (g *generator) create() *ask {
 	case 1:
 		m["generateName"] = "unused-"
 	case 2:
+		if g.faulty {
+			break
+		}
 		delete(m, "name")
 		if g.in(2) {
 			g.made++
-			if g.faulty {
-				break
-			}
 			m["generateName"] = of(g, "", fmt.Sprintf("g%03d-BAD", g.made), fmt.Sprintf("-g%03d-x", g.made), fmt.Sprintf("g%03d-_", g.made))
 		}
-		name = ""
+		name, g.faulty = "", true
 	case 3:
 		if g.faulty {
 			break
 		}
 		name = of[string](g, "A_b", "-x", "x..y", strings.Repeat("x", 254), "..", ".", "a/b", "%", "", "a b", "é")
-		m["name"] = name
+		m["name"], g.faulty = name, true
 	case 4:
 		if g.faulty {
 			break
 		}
 		m["name"] = of[any](g, 5, nil, []string{})
-		name = ""
+		name, g.faulty = "", true
 	}
 	if name != "" {
 		a.object = g.resource() + "/" + name
@@ -419,7 +419,7 @@ func (g *generator) get() *ask {
 	a := g.one("get", "GET")
 	if g.in(2) {
 		v := g.version()
-		if len(g.seen.versions) > 0 && g.in(60) {
+		if len(g.seen.versions) > 0 && g.fault(60) {
 			v = "⟦future⟧"
 		}
 		a.settle = v != ""
