@@ -103,7 +103,7 @@ func (c *Chain) Mutate(ctx context.Context, r *Request) (map[string]any, error) 
 		if isNil(p.Mutator) {
 			continue
 		}
-		object, err := guardMutate(ctx, p, &req)
+		object, err := guardMutate(ctx, p, req.copied())
 		if err != nil {
 			return nil, err
 		}
@@ -128,7 +128,7 @@ func (c *Chain) Validate(ctx context.Context, r *Request) error {
 		if isNil(p.Validator) {
 			continue
 		}
-		if err := guardValidate(ctx, p, r); err != nil {
+		if err := guardValidate(ctx, p, r.copied()); err != nil {
 			return err
 		}
 	}

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"github.com/kindwright/kindwright/authn"
+	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/meta"
 )
 
@@ -27,9 +28,10 @@ type Request struct {
 	Name        string // empty on create while the server has yet to generate it (ADM-08)
 
 	// Object is what is about to be stored, nil on delete. OldObject is what is stored, nil on create; it has the
-	// resourceVersion that it is stored under (X1). Both are trees, made of map[string]any, []any, string, bool, nil, int64
-	// and float64 and nothing else, and must not be changed in place: a Mutator returns another object, see Patched. What
-	// that holds beside the same things, such as an int or a []string, is turned into them as JSON would.
+	// resourceVersion that it is stored under. Both are trees, made of map[string]any, []any, string, bool, nil, int64 and
+	// float64 and nothing else. They are the plugin's own copies (X1): what it does to them reaches nobody, but for the object
+	// that a Mutator returns; see Patched. What that holds beside the same things, such as an int or a []string, is turned
+	// into them as JSON would.
 	Object, OldObject map[string]any
 
 	// Options is the meta.CreateOptions, meta.UpdateOptions or meta.DeleteOptions of the request (ADM-15).
@@ -41,3 +43,11 @@ type Request struct {
 
 // GroupResource returns the resource without its version, as error messages name it.
 func (r *Request) GroupResource() meta.GroupResource { return r.Resource.GroupResource() }
+
+// copied returns the request for one plugin, whose objects are its own.
+func (r *Request) copied() *Request {
+	out := *r
+	out.Object, _ = json.Clone(r.Object).(map[string]any)
+	out.OldObject, _ = json.Clone(r.OldObject).(map[string]any)
+	return &out
+}
