@@ -10,7 +10,9 @@ import (
 
 // A Mutator may replace the object of a write. It returns the object to go on with, which may be r.Object itself,
 // or an error that refuses the write. What it adds is defaulted, pruned and validated like anything the client
-// sent, and never counts as sent by the client (design rule 20). It is called concurrently for different requests.
+// sent, and never counts as sent by the client (design rule 20). What nobody may change on the path of the write stays as
+// it is, without an error: the fields of the server, such as the deletionTimestamp, status on the main path, and spec on that of
+// status. It is called concurrently for different requests.
 type Mutator interface {
 	Mutate(ctx context.Context, r *Request) (map[string]any, error)
 }
