@@ -268,7 +268,7 @@ func TestB1_B2_B3_B5_B19_BodiesThatCost(t *testing.T) {
 	require.NoError(t, z.Close())
 	onCrates(t, func(t *testing.T, s *server) {
 		s.crate("a", "")
-		const size = 1 << 20
+		const size = 1 << 18
 		for what, body := range map[string]string{
 			"aliases": bomb, "dashes": strings.Repeat("- ", size/2), "questions": strings.Repeat("? ", size/2), "braces": strings.Repeat("{", size), "brackets": strings.Repeat("[", size),
 			"quotes": `"` + strings.Repeat(`\`, size), "tabs": strings.Repeat("\t", size), "folded": "a: >\n" + strings.Repeat(" x\n\n", size/4), "key": strings.Repeat("k", size) + ": 1",
@@ -304,7 +304,7 @@ func TestB1_B2_B3_B5_B19_BodiesThatCost(t *testing.T) {
 func TestERR_22_RefusalsAreShort(t *testing.T) {
 	onCrates(t, func(t *testing.T, s *server) {
 		s.crate("a", "")
-		long := strings.Repeat("y", 1<<20)
+		long := strings.Repeat("y", 64<<10)
 		for _, body := range []string{
 			`{"metadata":{"name":%q}}`, `{"metadata":{"name":"b","namespace":%q}}`, `{"metadata":{"name":"a","uid":%q}}`, `{"metadata":{"name":"a","resourceVersion":%q}}`, `{"kind":%q}`, `{"apiVersion":%q}`,
 			`{"metadata":{"name":"B","labels":{"a":%q}}}`, `{"metadata":{"name":"B","labels":{%q:""}}}`, `{"metadata":{"name":"B","annotations":{%q:""}}}`, `{"metadata":{"name":"B","finalizers":[%q]}}`,
