@@ -14,5 +14,8 @@
 //	go test ./internal/differential
 //	make differential PEER=https://127.0.0.1:6443 PEER_TOKEN=… SEED=7 N=20000
 //
+// The kinds are ConfigMap, which a kube-apiserver compiles in, and the Gadget of testdata/gadget.json, to be installed there
+// as a CustomResourceDefinition before the run. The peer keeps the namespaces and objects of a run; give it one of your own.
+//
 // Without a peer the run is between our own backends. TestAFaultIsReported shows that a run can fail.
 package differential

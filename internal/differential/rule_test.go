@@ -15,7 +15,7 @@ type rule struct {
 
 // stored tells that the difference is in what is stored, so that an episode cannot go on.
 func (r rule) stored() bool {
-	return slices.Contains([]string{"CREATE-01", "META-02", "META-06", "META-12", "DEL-09"}, r.id)
+	return slices.Contains([]string{"CREATE-01", "META-02", "META-06", "META-12", "DEL-09", "SSA-01"}, r.id)
 }
 
 // outcomes makes a rule about how requests ended; the peer's is a code, or a code and a reason.
@@ -90,7 +90,7 @@ func rules() []rule {
 		}},
 		{"NAME-06", "a prefix is judged by the name that it makes", outcomes("20", "422", peerSays("metadata.generateName: Invalid"))},
 		{"META-06", "what only the server may say of a deletion is ignored, where Kubernetes refuses some of it", outcomes("20", "422", peerSays("metadata.deletion"))},
-		{"META-05", "a time of creation is ignored, also one that is no time", outcomes("20", "400", creationTime)},
+		{"META-05", "a time of creation is ignored, also one that is no time", outcomes("", "400", creationTime)},
 		{"META-06", "a time of deletion is ignored, where an apply that creates in Kubernetes stores it", func(x *exchange, d difference) bool {
 			return x.ask.does == "apply" && strings.Contains(x.ask.body, `"deletion`) && d.a == nil && (strings.Contains(d.path, ".deletion") || strings.Contains(show(d.b), "f:deletion"))
 		}},
@@ -163,6 +163,12 @@ func rules() []rule {
 		}},
 		{"META-19", "another uid is a conflict in a patch, too", about(func(a *ask) bool { return a.method == "PATCH" }, outcomes("409 Conflict", "422", says("UID in precondition")))},
 		{"PATCH-15", "a JSON patch that is malformed is a 400", about(func(a *ask) bool { return a.does == "json patch" }, outcomes("400", "422", peerSays("the server rejected our request")))},
+		{"PATCH-15", "a JSON patch is a list", about(func(a *ask) bool { return a.does == "json patch" && a.body == "null" }, outcomes("400", "200"))},
+		{"NAME-13", "a patch may not make an object nameless", outcomes("400", "422", says("name must be provided"))},
+		{"WLIST-06", "the bookmark after the initial events, as a Table, is annotated itself; in Kubernetes its only row is", func(x *exchange, d difference) bool {
+			return x.ask.watch && strings.Contains(x.ask.head("Accept"), "Table") &&
+				(d.path == "events.*.object.rows" && strings.Contains(show(d.b), "initial-events-end") || strings.HasSuffix(d.path, "object.metadata.annotations") && strings.Contains(show(d.a), "initial-events-end"))
+		}},
 		{"PATCH-15", "a strategic merge patch is an object", about(func(a *ask) bool { return a.does == "strategic patch" && a.body == "null" }, outcomes("400", "200"))},
 		{"PATCH-17", "an unknown directive is a 400, where Kubernetes answers 500", about(func(a *ask) bool { return strings.Contains(a.body, `"$patch":"nonsense"`) }, outcomes("400", ""))},
 		{"TABLE-08", "an unknown includeObject is a 400 whatever is asked for", outcomes("400", "", says(`"includeObject"`))},
