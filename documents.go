@@ -91,8 +91,12 @@ func openapiOf(set *registry.Set, group, version string) openapi.Document {
 			Verbs: r.Verbs(), Schema: r.Schema, Description: r.Description,
 			Protobuf: r.Protobuf != nil,
 		}
-		for _, patch := range r.Patches() {
-			kind.Patches = append(kind.Patches, string(patch))
+		for _, p := range r.Patches() {
+			// Where documents name it, kubectl prefers a strategic merge patch, which without a server it can make
+			// for the types alone that it was built with.
+			if p != registry.StrategicMergePatch || r.Protobuf != nil {
+				kind.Patches = append(kind.Patches, string(p))
+			}
 		}
 		for _, sub := range r.Subresources {
 			kind.Subresources = append(kind.Subresources, openapi.SubresourceDoc{

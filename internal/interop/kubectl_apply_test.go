@@ -63,8 +63,7 @@ func applyFromClient(k *kubectl) {
 	version = k.version("widget/alpha")
 	k.shows("apply --dry-run=server -f "+second, `alpha configured \(server dry run\)$`)
 	k.shows("apply --dry-run=server -o yaml -f "+second, `^  size: 4$`, `^  color: red$`, `^    seen: twice$`)
-	// kubectl asks the schema how to merge lists, but merges on its own only what it was built with.
-	k.shows("apply --dry-run=client --openapi-patch=false -f "+second, `alpha configured \(dry run\)$`)
+	k.shows("apply --dry-run=client -f "+second, `alpha configured \(dry run\)$`)
 	require.Equal(k.t, version, k.version("widget/alpha"))
 	k.shows("apply -f "+second, `alpha configured$`)
 	k.shows("get widget alpha -o jsonpath={.spec}", `^\{"color":"red","notes":\{"seen":"twice","sold":"there"\},"replicas":1,"size":4\}$`)
