@@ -234,3 +234,40 @@ func TestNAME_13_P7_TheNameOfTheBodyAndOfTheURL(t *testing.T) {
 func ruled(plural, kind string, rule func(string) string) registry.Kind[Zone] {
 	return registry.Kind[Zone]{Group: group, Version: "v1", Plural: plural, Name: kind, NameRule: rule}
 }
+
+// Paths that other servers tidy, or read as something else than was authorized: no write comes through them.
+func TestP2_P3_P4_P5_P9_WritesToOddPaths(t *testing.T) {
+	onCrates(t, func(t *testing.T, s *server) {
+		s.crate("x", "")
+		s.create(zonePath, `{"metadata":{"name":"z"}}`)
+		above := "/apis/shop.example.com/v1/namespaces/"
+		for _, path := range []string{
+			above + "../crates/x", above + "./crates/x", above + "%2e%2e/crates/x", above + "%2E./crates/x", above + "..%2fdefault/crates/x", above + "default%2Fcrates/x", above + "/default/crates/x",
+			cratePath + "//x", cratePath + "/./x", cratePath + "/../crates/x", cratePath + "/x%2Fstatus", cratePath + "/x%2F..%2Fx", cratePath + "/%2e%2e/crates/x", cratePath + "/x%00", cratePath + "/x%0A",
+			cratePath + "/%ff%fe", cratePath + "/x%7f", cratePath + "/x/status/", cratePath + "/x//status", cratePath + "/x/Status", "//apis/shop.example.com/v1/namespaces/default/crates/x", above + "default/Crates/x",
+			above + "default/zones/z", "/apis/shop.example.com/v1/crates/x",
+		} {
+			s.untouched(zonePath, func() {
+				s.untouched(cratePath, func() {
+					for _, r := range []request{
+						{"POST", path, jsonType, crateJSON("y", "")}, {"PUT", path, jsonType, crateJSON("x", `"size":5`)}, {"PATCH", path, mergeType, `{"spec":{"size":5},"status":{"phase":"x"}}`},
+						{"PATCH", path + "?fieldManager=m", applyType, crateJSON("x", `"size":5`)}, {"DELETE", path, "", ""},
+					} {
+						got := s.ask1(r)
+						require.Contains(t, []int{400, 404, 405}, got.code, "%s", got)
+						require.Empty(t, got.header.Get("Location"))
+						require.Equal(t, "Status", got.at("kind"), "%s", got)
+					}
+				})
+			})
+		}
+		s.untouched(cratePath, func() {
+			s.do("GET", cratePath+"/x?_method=DELETE", "", "X-HTTP-Method-Override", "DELETE", "X-Method-Override", "DELETE").is(200)
+			s.do("PROPFIND", cratePath+"/x", "").refused(405, "MethodNotAllowed", "")
+			got := s.do("DELETE", cratePath+"?fieldSelector=metadata.name%3D../crates/x", "")
+			require.Contains(t, []int{200, 400}, got.code)
+			got = s.do("DELETE", cratePath+"?fieldSelector=metadata.namespace%3D..", "")
+			require.Contains(t, []int{200, 400}, got.code)
+		})
+	})
+}
