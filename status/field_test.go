@@ -204,3 +204,17 @@ func TestFieldsGoOnFromPaths(t *testing.T) {
 	require.Equal(t, "spec.parts[1]", part.Path().String())
 	require.Equal(t, `spec.parts[1].tags[x]: Duplicate value: "x"`, f.Errors()[0].String())
 }
+
+// A name that no object can have comes back in part.
+func TestLongNamesAreCut(t *testing.T) {
+	long := strings.Repeat("é", 10_000)
+	widgets := meta.GroupResource{Group: "example.dev", Resource: "widgets"}
+	for _, err := range []*status.Error{
+		status.NotFound(widgets, long), status.AlreadyExists(widgets, long), status.Conflict(widgets, long, "why"), status.Forbidden(widgets, long, "why"), status.Invalid(meta.GroupKind{Kind: "Widget"}, long, nil),
+	} {
+		require.Less(t, len(err.Error()), 500)
+		require.True(t, utf8.ValidString(err.Error()))
+		require.Less(t, len(err.Status().Details.Name), 300)
+	}
+	require.Equal(t, strings.Repeat("x", 253), status.NotFound(widgets, strings.Repeat("x", 253)).Status().Details.Name)
+}

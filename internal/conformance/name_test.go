@@ -250,8 +250,11 @@ func TestP2_P3_P4_P5_P9_WritesToOddPaths(t *testing.T) {
 			s.untouched(zonePath, func() {
 				s.untouched(cratePath, func() {
 					for _, r := range []request{
-						{"POST", path, jsonType, crateJSON("y", "")}, {"PUT", path, jsonType, crateJSON("x", `"size":5`)}, {"PATCH", path, mergeType, `{"spec":{"size":5},"status":{"phase":"x"}}`},
-						{"PATCH", path + "?fieldManager=m", applyType, crateJSON("x", `"size":5`)}, {"DELETE", path, "", ""},
+						{"POST", path, jsonType, crateJSON("y", "")},
+						{"PUT", path, jsonType, crateJSON("x", `"size":5`)},
+						{"PATCH", path, mergeType, `{"spec":{"size":5},"status":{"phase":"x"}}`},
+						{"PATCH", path + "?fieldManager=m", applyType, crateJSON("x", `"size":5`)},
+						{"DELETE", path, "", ""},
 					} {
 						got := s.ask1(r)
 						require.Contains(t, []int{400, 404, 405}, got.code, "%s", got)
