@@ -138,7 +138,9 @@ func TestOAPI_01_OAPI_02_OAPI_03_OAPI_04_OAPI_05_OneSchema(t *testing.T) {
 		item, _ := paths["/apis/shop.example.com/v1/namespaces/{namespace}/crates/{name}"].(map[string]any)
 		require.Equal(t, "put", at(item, "put", "x-kubernetes-action"))
 		require.Equal(t, "Crate", at(item, "put", "x-kubernetes-group-version-kind", "kind"))
-		require.Len(t, at(item, "patch", "requestBody", "content"), 4, "all four kinds of patches")
+		for _, contentType := range []string{mergeType, jsonPatchType, applyType} {
+			require.Contains(t, at(item, "patch", "requestBody", "content"), contentType)
+		}
 
 		// And it is what writes obey.
 		got := s.crate("a", `"size":1000,"parts":[{"name":"p"}]`)
