@@ -144,6 +144,11 @@ func rules() []rule {
 			return x.ask.does == "create" && strings.Contains(d.path, "managedFields") && strings.Contains(x.ask.body, "managedFields")
 		}},
 		{"DEL-11", "version 0 in a precondition is any", about(func(a *ask) bool { return strings.Contains(a.body, `"resourceVersion":"0"`) }, outcomes("200", "409", peerSays("precondition")))},
+		{"META-18", "version 0 on an object to be created is one, too", about(func(a *ask) bool { return strings.Contains(a.body, `"resourceVersion":"0"`) }, outcomes("400", "201"))},
+		{"PATH-18", "media types are compared without case", about(func(a *ask) bool { return strings.HasPrefix(a.head("Content-Type"), "APPLICATION/") }, outcomes("", "415"))},
+		{"NAME-06", "a name is made for an object of the right shape only", func(x *exchange, d difference) bool {
+			return d.path == "body.details.name" && x.a["code"] == "422" && d.a == nil && strings.Contains(show(d.b), "⟦made⟧")
+		}},
 		{"META-18", "a version on an object to be created is refused before its name is looked up", outcomes("400", "409", says("resourceVersion should not be set"))},
 		{"DRY-04", "a dry run of a create has no version", func(x *exchange, d difference) bool {
 			return d.path == "body.metadata.resourceVersion" && x.ask.get("dryRun") == "All" && d.a == nil
@@ -209,7 +214,8 @@ func rules() []rule {
 			return strings.Contains(x.ask.body, "null") && (d.a == "FieldValueRequired" && d.b == "FieldValueTypeInvalid" || outcomes("20", "422", peerSays(`"null"`))(x, d))
 		}},
 		{"LIST-06", "Exact is exact with a selector of one name, too", func(x *exchange, d difference) bool {
-			return x.ask.exactly != "" && strings.Contains(x.ask.get("fieldSelector"), "metadata.name=") && d.a == "as asked for: true"
+			return x.ask.exactly != "" && strings.Contains(x.ask.get("fieldSelector"), "metadata.name=") && text(x.a, "body", "metadata", "resourceVersion") == "as asked for: true" &&
+				text(x.b, "body", "metadata", "resourceVersion") == "as asked for: false"
 		}},
 		{"SSA-03", "an apply that conflicts and is invalid is a conflict", outcomes("409 Conflict", "422", says("Apply failed"))},
 		{"PATCH-06", "what is copied must be there (RFC 6902), where Kubernetes copies a null", about(func(a *ask) bool { return strings.Contains(a.body, `"copy"`) }, outcomes("422", "200"))},
