@@ -26,10 +26,10 @@ func TestLIST_01_StretchesThatAreKeptAreNeverStale(t *testing.T) {
 			onEach(t, func(t *testing.T, s *server) {
 				s.namespace("b")
 				random := rand.New(rand.NewPCG(7, 7))
-				s.widgets(400)
+				s.widgets(300)
 				queries := []string{"", "?limit=150", "?labelSelector=third%3D1", "?fieldSelector=metadata.name%3Dw007", "?labelSelector=none"}
-				for range 30 {
-					name := fmt.Sprintf("w%03d", random.IntN(400))
+				for range 8 {
+					name := fmt.Sprintf("w%03d", random.IntN(300))
 					switch random.IntN(4) {
 					case 0:
 						s.do("DELETE", widgetPath+"/"+name, "")
