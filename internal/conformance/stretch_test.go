@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -50,6 +51,26 @@ func TestLIST_01_StretchesThatAreKeptAreNeverStale(t *testing.T) {
 			}, opts...)
 		})
 	}
+}
+
+// A stretch can begin one list and stand in the middle of another: somewhere among these lists, each of which begins one object
+// later, is the one for each stretch.
+func TestLIST_01_StretchesBeginAndContinueLists(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startInMemory(t)
+		for i := range 300 {
+			s.widget(fmt.Sprintf("w%03d", i), fmt.Sprintf("n=%d", i))
+		}
+		for range 2 {
+			s.get(widgetPath, "Accept-Encoding", "gzip").is(200) // from the second time on, stretches are kept
+		}
+		for i := range 300 {
+			path := fmt.Sprintf("%s?labelSelector=n%%3E%d", widgetPath, i)
+			plain := s.get(path).is(200)
+			require.Len(t, plain.items(), 299-i)
+			require.Equal(t, string(plain.body), string(gunzip(t, s.get(path, "Accept-Encoding", "gzip").is(200).body)), path)
+		}
+	})
 }
 
 // sameInEveryShape compares a list, compressed, as metadata and as a table, with the plain one of the same version.

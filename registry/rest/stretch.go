@@ -16,19 +16,25 @@ import (
 // sent in, for whoever lists them again (design rule 11). Where a stretch ends is a matter of the objects' names alone, so
 // that a change of one object leaves the others' stretches as they are.
 const (
-	stretchUsual = 128 // objects, on average
-	stretchMost  = 512
+	stretchMask = 128 - 1 // 128 objects on average
+	stretchMost = 512
 )
 
-// endsStretch tells whether an object is the last of its stretch. The end of a key is the end of the name, and what always
-// follows it.
+// endsStretch tells whether an object is the last of its stretch. It looks at the end of the key, which is the end of the name
+// and what always follows it.
 func endsStretch(key string) bool {
-	const same, telling = 2, 8
-	if len(key) < same+telling {
-		return false
+	const same, word, words = 2, 8, 4
+	var h uint64
+	end := max(len(key)-same, 0)
+	for range words {
+		if end < word {
+			break
+		}
+		h = (h ^ binary.LittleEndian.Uint64([]byte(key[end-word:end]))) * 0x9e3779b97f4a7c15
+		h ^= h >> 32
+		end -= word
 	}
-	end := key[len(key)-same-telling:]
-	return binary.LittleEndian.Uint64([]byte(end[:telling]))*0x9e3779b97f4a7c15>>32%stretchUsual == 0
+	return h&stretchMask == 0
 }
 
 // stretches writes one list in stretches.
