@@ -78,8 +78,25 @@ func (w *partWriter) write(p Part) error {
 	text, end := p[:len(p)-partEnd], p[len(p)-partEnd:]
 	w.length += binary.LittleEndian.Uint64(end)
 	w.sum = multiply(binary.LittleEndian.Uint32(end[12:]), w.sum) ^ binary.LittleEndian.Uint32(end[8:])
-	_, err := w.out.Write(text)
-	return err
+	return w.full(text)
+}
+
+// full writes text in pieces of just the size of the buffer: a bufio.Writer would let a long text through as it is, and the
+// connection would cut it into records of odd sizes.
+func (w *partWriter) full(text []byte) error {
+	for len(text) > 0 {
+		if w.out.Available() == 0 {
+			if err := w.out.Flush(); err != nil {
+				return err
+			}
+		}
+		n, err := w.out.Write(text[:min(len(text), w.out.Available())])
+		if err != nil {
+			return err
+		}
+		text = text[n:]
+	}
+	return nil
 }
 
 func (w *partWriter) close() error {

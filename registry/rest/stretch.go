@@ -49,6 +49,7 @@ type stretches struct {
 	least  int // bytes in a row
 
 	objects []*watch.Entry // of the stretch that is being gathered
+	rest    []byte         // text that does not fill a piece yet
 	begun   bool           // the head has been sent
 	later   bool           // and a stretch
 }
@@ -134,7 +135,11 @@ func (s *stretches) send() error {
 	if err != nil {
 		return status.Internal(err)
 	}
-	return s.text(tail)
+	if err := s.text(tail); err != nil || len(s.rest) == 0 {
+		return err
+	}
+	_, err = s.Write(s.rest)
+	return err
 }
 
 // begin sends the head of the list, once it is known how much follows it at least.
@@ -161,14 +166,21 @@ func (s *stretches) begin() error {
 // text sends what is not kept.
 func (s *stretches) text(text []byte) error {
 	if !s.packed {
-		_, err := s.Write(text)
-		return err
+		return s.plain(text)
 	}
 	part, err := s.output.PackPart(text)
 	if err != nil {
 		return status.Internal(err)
 	}
 	return s.part(part)
+}
+
+// plain sends text that is not compressed, in full pieces.
+func (s *stretches) plain(text []byte) (err error) {
+	if s.rest = append(s.rest, text...); len(s.rest) >= pieceBytes {
+		s.rest, err = s.pieces(s.rest)
+	}
+	return err
 }
 
 func (s *stretches) part(part negotiate.Part) error {
@@ -202,8 +214,7 @@ func (s *stretches) flush() error {
 		if err != nil {
 			return err
 		}
-		_, err = s.Write(text)
-		return err
+		return s.plain(text)
 	}
 	kept, err := s.list.Served.Stretch(s.objects, s.shape, about, func() ([]byte, error) {
 		text, err := s.render()
@@ -218,8 +229,7 @@ func (s *stretches) flush() error {
 	case s.packed:
 		return s.part(kept)
 	}
-	_, err = s.Write(kept)
-	return err
+	return s.plain(kept)
 }
 
 func (s *stretches) render() ([]byte, error) {
