@@ -30,6 +30,10 @@ type Kind[T any] struct {
 	ShortNames []string // what kubectl accepts instead of the plural
 	Categories []string // such as "all"
 
+	// SchemaOptions say more about how the schema is read from T, for types whose tags do not tell all or cannot be changed, such
+	// as those of k8s.io/api: openapi.WithOverlay, openapi.RequiredWhenTagged.
+	SchemaOptions []openapi.Option
+
 	ClusterScoped bool   // default: objects live in namespaces
 	StorageName   string // see Resource.StorageName; changing it abandons what is stored
 
@@ -76,7 +80,7 @@ func (k Kind[T]) Resource() (*Resource, error) {
 
 func (k Kind[T]) describe() (*Resource, error) {
 	typ := reflect.TypeFor[T]()
-	schema, err := openapi.FromType(typ)
+	schema, err := openapi.FromType(typ, k.SchemaOptions...)
 	if err != nil {
 		return nil, fmt.Errorf("kind of Go type %s: %w", typ, err)
 	}
