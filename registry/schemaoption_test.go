@@ -26,7 +26,7 @@ func TestOAPI_05_KindsTakeSchemaOptions(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, plain.Schema.Required, "parts")
 
-	kind.SchemaOptions = []openapi.Option{openapi.RequiredWhenTagged(), openapi.WithOverlay(openapi.Overlay{"Machine.parts": `list:"map,key=name"`})}
+	kind.SchemaOptions = []openapi.Option{openapi.RequiredWhenTagged(), openapi.WithOverlay(openapi.Overlay{"Machine.parts": `list:"map,key=name"`, "part.name": `required:""`})}
 	told, err := kind.Resource()
 	require.NoError(t, err)
 	require.Empty(t, told.Schema.Required)
