@@ -21,6 +21,8 @@ import (
 //  3. keys holds for every key its newest version at or below compacted, unless
 //     that is a deletion, and every version above; no key without versions.
 //  4. A parked watcher has been given every matching change up to current.
+//  5. A history without a version above shared may belong to other DBs as well and
+//     is never changed: it is replaced by a copy. See [DB.Fork].
 type DB struct {
 	now    func() time.Time
 	limits storage.Limits
@@ -34,6 +36,7 @@ type DB struct {
 	closed    bool
 	current   storage.Revision
 	compacted storage.Revision
+	shared    storage.Revision // current at the latest fork, 0 without one
 	keys      *ordered.Map[*history]
 	log       changeLog
 	watchers  watchers
@@ -179,12 +182,11 @@ func (db *DB) Commit(ctx context.Context, ops []storage.Op) (storage.Revision, e
 // history, nil if it has none yet.
 func (db *DB) apply(op *storage.Op, h *history, rev storage.Revision) (storage.Change, bool) {
 	prev := h.newest().record
-	switch {
-	case op.Type == storage.OpCheck:
+	if op.Type == storage.OpCheck || op.Type == storage.OpDelete && prev == nil {
 		return storage.Change{}, false
-	case op.Type == storage.OpDelete && prev == nil:
-		return storage.Change{}, false
-	case op.Type == storage.OpDelete:
+	}
+	h = db.own(op.Key, h)
+	if op.Type == storage.OpDelete {
 		h.append(version{revision: rev})
 		return storage.Change{Key: prev.Key, Deleted: true, Revision: rev, Prev: prev}, true
 	}
@@ -229,7 +231,8 @@ func (db *DB) trim() (more bool) {
 	for _, b := range db.log.batches[:n] {
 		for i := range b.Changes {
 			key := b.Changes[i].Key
-			if h, ok := db.keys.Get(key); ok && h.trim(db.compacted) {
+			h, ok := db.keys.Get(key)
+			if ok && h.excess(db.compacted) > 0 && db.own(key, h).trim(db.compacted) {
 				db.keys.Delete(key)
 			}
 		}

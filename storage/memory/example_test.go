@@ -44,3 +44,20 @@ func ExampleDB_List() {
 	// 103: gold
 	// 104: revision has not been reached yet
 }
+
+// Two tests begin with the same state and do not see each other.
+func ExampleDB_Fork() {
+	ctx := context.Background()
+	db := memory.New()
+	key := storage.ObjectKey("widgets", "default", "hinge")
+	_, _ = db.Commit(ctx, []storage.Op{storage.Put(key, []byte("brass"), storage.Any)})
+	fork, _ := db.Fork()
+	_, _ = fork.Commit(ctx, []storage.Op{storage.Put(key, []byte("gold"), storage.Any)})
+	for _, db := range []*memory.DB{db, fork} {
+		record, err := db.Get(ctx, key)
+		fmt.Println(string(record.Value), err)
+	}
+	// Output:
+	// brass <nil>
+	// gold <nil>
+}

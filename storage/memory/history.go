@@ -49,18 +49,19 @@ func (h *history) at(rev storage.Revision) *storage.Record {
 	return h.versions[i-1].record
 }
 
-// trim forgets what no read at or above compacted can see: all but the newest
-// version at or below it, and that one too if it is a deletion. It reports
-// whether nothing is left.
-func (h *history) trim(compacted storage.Revision) (empty bool) {
+// excess is how many versions no read at or above compacted can see: all but the
+// newest one at or below it, and that one too if it is a deletion.
+func (h *history) excess(compacted storage.Revision) int {
 	keep := sort.Search(len(h.versions), func(i int) bool { return h.versions[i].revision > compacted })
 	if keep > 0 && h.versions[keep-1].record != nil {
 		keep--
 	}
-	if keep == 0 {
-		return false
-	}
-	n := copy(h.versions, h.versions[keep:])
+	return keep
+}
+
+// trim forgets the excess and reports whether nothing is left.
+func (h *history) trim(compacted storage.Revision) (empty bool) {
+	n := copy(h.versions, h.versions[h.excess(compacted):])
 	clear(h.versions[n:])
 	h.versions = h.versions[:n]
 	return n == 0

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"slices"
 	"sort"
 
 	"github.com/kindwright/kindwright/storage"
@@ -10,9 +11,22 @@ import (
 // never changed; watches hand it out as it is.
 type changeLog struct {
 	batches []storage.Batch
+	lent    bool // others read the batches in this array
 }
 
-func (l *changeLog) append(b storage.Batch) { l.batches = append(l.batches, b) }
+func (l *changeLog) append(b storage.Batch) {
+	if len(l.batches) == cap(l.batches) {
+		l.lent = false // the batches move to an array of their own
+	}
+	l.batches = append(l.batches, b)
+}
+
+// fork returns a log of the same commits. The two share an array, behind whose
+// end the older one goes on, until each has grown out of it.
+func (l *changeLog) fork() changeLog {
+	l.lent = true
+	return changeLog{batches: slices.Clip(l.batches), lent: true}
+}
 
 // after is the index of the first commit with a revision greater than rev.
 func (l *changeLog) after(rev storage.Revision) int {
@@ -26,9 +40,11 @@ func (l *changeLog) after(rev storage.Revision) int {
 // drop forgets the first n commits. The slice moves on within its array, which
 // append replaces by one of the size that is left when it is used up.
 func (l *changeLog) drop(n int) {
-	clear(l.batches[:n])
+	if !l.lent {
+		clear(l.batches[:n])
+	}
 	l.batches = l.batches[n:]
 	if len(l.batches) == 0 {
-		l.batches = nil
+		l.batches, l.lent = nil, false
 	}
 }

@@ -66,3 +66,24 @@ func writeAsNeighbour(t testing.TB, shared storage.Backend) {
 		require.NoError(t, err)
 	}
 }
+
+// A fork is a store like any other, whatever becomes of the store that it was made of.
+func TestForkedBackend(t *testing.T) {
+	storagetest.Run(t, storagetest.Harness{
+		Open: func(t testing.TB) storage.Backend {
+			parent := memory.New()
+			rev, err := parent.Commit(context.Background(), []storage.Op{storage.Put(storage.ObjectKey("widgets", "team", "a"), nil, storage.Any)})
+			require.NoError(t, err)
+			_, err = parent.Commit(context.Background(), []storage.Op{storage.Delete(storage.ObjectKey("widgets", "team", "a"), storage.Any)})
+			require.NoError(t, err)
+			require.NoError(t, parent.Compact(context.Background(), rev+1))
+			db, err := parent.Fork()
+			require.NoError(t, err)
+			writeAsNeighbour(t, parent)
+			require.NoError(t, parent.Close())
+			return db
+		},
+		// No Reopen: memory does not survive Close, that is what it is.
+		Seeds: *seeds,
+	})
+}
