@@ -64,14 +64,25 @@ func New(cfg Config) (*Engine, error) {
 	if cfg.Store == nil {
 		return nil, errors.New("registry: Config.Store is required")
 	}
+	if err := cfg.complete(); err != nil {
+		return nil, err
+	}
+	e := &Engine{cfg: cfg, shapes: newShapes()}
+	e.attach(cfg.Store, watch.NewDispatcher(cfg.Store, watch.WithLogger(cfg.Logger)))
+	e.set.Store(&Set{served: map[meta.GroupVersionResource]*Served{}})
+	return e, nil
+}
+
+// complete checks what was given and fills in the rest.
+func (cfg *Config) complete() error {
 	if cfg.GroupDomain == "" {
 		cfg.GroupDomain = "k8s.io"
 	}
 	if why := meta.CheckDNSSubdomain(cfg.GroupDomain); why != "" {
-		return nil, fmt.Errorf("registry: Config.GroupDomain %q: %s", cfg.GroupDomain, why)
+		return fmt.Errorf("registry: Config.GroupDomain %q: %s", cfg.GroupDomain, why)
 	}
 	if cfg.History < 0 {
-		return nil, fmt.Errorf("registry: Config.History %s is negative", cfg.History)
+		return fmt.Errorf("registry: Config.History %s is negative", cfg.History)
 	}
 	if cfg.History == 0 {
 		cfg.History = 5 * time.Minute
@@ -82,14 +93,16 @@ func New(cfg Config) (*Engine, error) {
 	if cfg.Rand == nil {
 		cfg.Rand = rand.Reader
 	}
-	e := &Engine{cfg: cfg, dispatcher: watch.NewDispatcher(cfg.Store, watch.WithLogger(cfg.Logger))}
-	e.tokens = &tokenSigner{store: cfg.Store, rand: cfg.Rand, domain: cfg.GroupDomain}
-	e.shapes = newShapes()
-	if store, ok := storage.As[storage.Resident](cfg.Store); !ok || !store.Resident() {
+	return nil
+}
+
+// attach gives the engine its store and what follows it.
+func (e *Engine) attach(store *storage.Store, d *watch.Dispatcher) {
+	e.cfg.Store, e.dispatcher = store, d
+	e.tokens = &tokenSigner{store: store, rand: e.cfg.Rand, domain: e.cfg.GroupDomain}
+	if s, ok := storage.As[storage.Resident](store); !ok || !s.Resident() {
 		e.texts = watch.NewTexts()
 	}
-	e.set.Store(&Set{served: map[meta.GroupVersionResource]*Served{}})
-	return e, nil
 }
 
 // GroupDomain returns the domain of the system's own groups.
@@ -130,6 +143,11 @@ func (e *Engine) Start(ctx context.Context) error {
 			e.cfg.Logger.Error(err, "history is no longer trimmed")
 		}
 	})
+	for _, s := range e.Set().All() { // of a fork; of others nothing is served yet
+		if s.expiry != nil {
+			e.running.Go(func() { e.sweep(ctx, s) })
+		}
+	}
 	return e.dispatcher.AwaitLive(ctx) // an engine that has started is ready
 }
 
@@ -216,14 +234,7 @@ func (e *Engine) load(ctx context.Context, s *Served) error {
 	if ttl := s.Resource.Writes.TTL; ttl > 0 {
 		s.expiry = newExpiry(ttl)
 	}
-	cache, err := e.dispatcher.Add(ctx, watch.Config{
-		StorageName: s.Resource.StorageName,
-		Fields:      s.Resource.Selectable,
-		LogAge:      e.cfg.History,
-		LogBytes:    e.cfg.LogBytes,
-		Logger:      e.cfg.Logger.WithValues("resource", s.Resource.GroupResource().String()),
-		Decode:      e.decoder(s),
-	})
+	cache, err := e.dispatcher.Add(ctx, e.cacheConfig(s))
 	if err != nil {
 		return err
 	}
@@ -232,6 +243,18 @@ func (e *Engine) load(ctx context.Context, s *Served) error {
 		e.running.Go(func() { e.sweep(e.lifetime, s) })
 	}
 	return nil
+}
+
+// cacheConfig describes a resource to the dispatcher.
+func (e *Engine) cacheConfig(s *Served) watch.Config {
+	return watch.Config{
+		StorageName: s.Resource.StorageName,
+		Fields:      s.Resource.Selectable,
+		LogAge:      e.cfg.History,
+		LogBytes:    e.cfg.LogBytes,
+		Logger:      e.cfg.Logger.WithValues("resource", s.Resource.GroupResource().String()),
+		Decode:      e.decoder(s),
+	}
 }
 
 func (e *Engine) unload(gone []*Served) {

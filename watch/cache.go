@@ -97,7 +97,7 @@ type Cache struct {
 	listed storage.Revision // of the list the cache began with
 	last   storage.Revision // of the newest change, or of the newest list
 	tree   *ordered.Map[*Entry]
-	byKey  map[string]*Entry
+	byKey  map[string]*Entry // nil in a fork
 	log    changeLog
 	roster roster
 	epoch  int // counts the times the log was lost
@@ -126,7 +126,7 @@ func newCache(d *Dispatcher, config Config) *Cache {
 // Get returns the newest entry of a storage key. It allocates nothing.
 func (c *Cache) Get(key string) (*Entry, bool) {
 	c.mu.RLock()
-	entry, ok := c.byKey[key]
+	entry, ok := c.get(key)
 	c.mu.RUnlock()
 	return entry, ok
 }
@@ -135,7 +135,7 @@ func (c *Cache) Get(key string) (*Entry, bool) {
 func (c *Cache) Len() int {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return len(c.byKey)
+	return c.tree.Len()
 }
 
 // Done is closed when the cache is fed no more; [Cache.Err] then says why. What it holds stays readable.
@@ -319,7 +319,7 @@ func (c *Cache) applyChange(ch *decoded, woken []*Cursor) []*Cursor {
 
 // set puts an entry, or removes what is there when entry is nil, and returns what was there.
 func (c *Cache) set(key string, entry *Entry) (prev *Entry) {
-	prev = c.byKey[key]
+	prev, _ = c.get(key)
 	if entry == nil && prev == nil {
 		return nil
 	}
@@ -327,8 +327,10 @@ func (c *Cache) set(key string, entry *Entry) (prev *Entry) {
 		delete(c.byKey, key)
 		c.tree.Delete(key)
 	} else {
-		c.byKey[key] = entry
 		c.tree.Set(key, entry)
+		if c.byKey != nil {
+			c.byKey[key] = entry
+		}
 	}
 	c.shared = nil
 	c.copied += uint64(c.tree.Depth())

@@ -13,6 +13,7 @@ type changeLog struct {
 	// changes are ordered by revision. Everything above floor is in here; what is at or below it may not be.
 	changes []change
 	floor   storage.Revision
+	lent    bool // forks read the changes in this array
 
 	bytes    int // what the changes keep alive that the index no longer does
 	maxBytes int
@@ -34,6 +35,9 @@ func (c *change) cost() int {
 // append adds the newest change and lets go of the oldest ones beyond the bounds. The newest always stays, so that the
 // watchers it wakes find it.
 func (l *changeLog) append(c change) {
+	if len(l.changes) == cap(l.changes) {
+		l.lent = false // the changes move to an array of their own
+	}
 	l.changes = append(l.changes, c)
 	l.bytes += c.cost()
 	oldest := c.at - int64(l.maxAge)
@@ -44,7 +48,9 @@ func (l *changeLog) append(c change) {
 		drop++
 	}
 	// The dropped slots keep nothing alive; append moves the rest once the array is used up.
-	clear(l.changes[:drop])
+	if !l.lent {
+		clear(l.changes[:drop])
+	}
 	l.changes = l.changes[drop:]
 }
 
@@ -59,5 +65,5 @@ func (l *changeLog) after(revision storage.Revision) []change {
 
 // reset forgets everything: the log begins at floor.
 func (l *changeLog) reset(floor storage.Revision) {
-	l.changes, l.bytes, l.floor = nil, 0, floor
+	l.changes, l.bytes, l.floor, l.lent = nil, 0, floor, false
 }
