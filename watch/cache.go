@@ -312,6 +312,9 @@ func (c *Cache) applyChange(ch *decoded, woken []*Cursor) []*Cursor {
 	if prev == nil && ch.entry == nil {
 		return woken
 	}
+	if o := c.dispatcher.observer; o != nil {
+		o.Changed(prev, ch.entry)
+	}
 	event := change{revision: ch.revision, prev: prev, next: ch.entry, at: ch.at}
 	c.log.append(event)
 	return c.roster.unpark(&event, woken)
@@ -368,4 +371,7 @@ func (c *Cache) fill(l *listing) {
 	c.shared = nil
 	c.log.reset(l.revision)
 	c.pins.trim(c.copied)
+	if o := c.dispatcher.observer; o != nil {
+		o.Filled(c.prefix, l.values())
+	}
 }

@@ -18,7 +18,7 @@ import (
 //
 // It takes the store's batches one at a time, in the order of revisions, and does with each (rule 4):
 //
-//  1. apply it to every cache it touches, and show it to subscribers;
+//  1. apply it to every cache it touches, telling the observer, and show it to subscribers;
 //  2. set published to its revision;
 //  3. wake the cursors it concerns and whoever waits for the revision.
 //
@@ -26,6 +26,7 @@ import (
 type Dispatcher struct {
 	store     *storage.Store
 	logger    logr.Logger
+	observer  Observer // nil when nobody observes
 	published atomic.Uint64
 	waiters   waiters
 

@@ -166,6 +166,20 @@ func (e *Entry) Facts() Facts {
 	return f
 }
 
+// UID returns the uid of the object.
+func (e *Entry) UID() meta.UID { return e.uid }
+
+// Owners returns the uids of the owner references. They must not be changed.
+func (e *Entry) Owners() []meta.UID {
+	if e.rare == nil {
+		return nil
+	}
+	return e.rare.owners
+}
+
+// Deleting tells whether the object has a deletion timestamp.
+func (e *Entry) Deleting() bool { return e.rare != nil && e.rare.deleted != nil }
+
 // values are those of the kind's declared fields.
 func (e *Entry) values() []string {
 	if e.rare == nil {
