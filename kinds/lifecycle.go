@@ -1,10 +1,11 @@
 package kinds
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/kindwright/kindwright/authn"
@@ -12,6 +13,7 @@ import (
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
+	"github.com/kindwright/kindwright/storage"
 	"github.com/kindwright/kindwright/watch"
 )
 
@@ -38,16 +40,27 @@ func (n *namespaces) createInitial(ctx context.Context, e *registry.Engine) erro
 // finalizers do not count.
 const maxDraining = 8
 
-// terminate empties and removes namespaces that are being deleted, until ctx ends. It follows the namespaces by a watch;
-// one that was ending when the server stopped is taken up again at the start.
-func terminate(ctx context.Context, e *registry.Engine) {
+// terminate empties and removes namespaces that are being deleted, until ctx ends, and deletes what those have left that went
+// by another way. It follows the namespaces by a watch; one that was ending when the server stopped is taken up again at the
+// start. arrived tells that kinds have come.
+func terminate(ctx context.Context, e *registry.Engine, arrived <-chan struct{}) {
 	ctx = authn.WithUser(ctx, controllerUser)
-	t := &terminator{engine: e, slots: make(chan struct{}, maxDraining), busy: map[meta.UID]bool{}}
+	t := &terminator{engine: e, slots: make(chan struct{}, maxDraining), busy: map[string]*errand{}}
 	defer t.workers.Wait()
+	t.workers.Go(func() {
+		for {
+			select {
+			case <-arrived:
+				t.buryAll(ctx)
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
 	for ctx.Err() == nil {
 		if err := t.follow(ctx); err != nil && ctx.Err() == nil {
 			e.Logger().Error(err, "the namespaces cannot be followed; starting over")
-			pause(ctx)
+			pause(ctx, firstRetry)
 		}
 	}
 }
@@ -59,7 +72,37 @@ type terminator struct {
 	workers sync.WaitGroup
 
 	mu   sync.Mutex
-	busy map[meta.UID]bool // namespaces that have a worker
+	busy map[string]*errand // what has a worker
+}
+
+// errand is what a worker does. again says that something happened meanwhile that it may not have seen.
+type errand struct{ again bool }
+
+// start gives an errand a worker; one that is at it already does it once more when it is done.
+func (t *terminator) start(name string, run func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if running, ok := t.busy[name]; ok {
+		running.again = true
+		return
+	}
+	mine := &errand{}
+	t.busy[name] = mine
+	more := func() bool {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if !mine.again {
+			delete(t.busy, name)
+			return false
+		}
+		mine.again = false
+		return true
+	}
+	t.workers.Go(func() {
+		for run(); more(); {
+			run()
+		}
+	})
 }
 
 func (t *terminator) follow(ctx context.Context) error {
@@ -68,215 +111,200 @@ func (t *terminator) follow(ctx context.Context) error {
 		return err
 	}
 	defer cursor.Close()
+	t.buryAll(ctx)
 	var events []watch.Event
 	for {
 		if events, err = cursor.Next(ctx, events[:0]); err != nil {
 			return err
 		}
 		for _, event := range events {
-			if (event.Type == meta.Added || event.Type == meta.Modified) && event.Entry.Facts().Deleted != nil {
-				t.start(ctx, event.Entry)
+			switch ns := event.Entry; event.Type {
+			case meta.Added, meta.Modified:
+				if ns.Facts().Deleted != nil {
+					t.start("end "+string(ns.Facts().UID), func() { t.end(ctx, ns) })
+				}
+			case meta.Deleted:
+				t.bury(ctx, ns.Facts().Name)
 			}
 		}
 	}
 }
 
-// start gives an ending namespace its worker, unless it has one.
-func (t *terminator) start(ctx context.Context, ns *watch.Entry) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.busy[ns.Facts().UID] {
-		return
-	}
-	t.busy[ns.Facts().UID] = true
-	t.workers.Go(func() {
-		defer func() {
-			t.mu.Lock()
-			delete(t.busy, ns.Facts().UID)
-			t.mu.Unlock()
-		}()
-		t.work(ctx, ns)
-	})
-}
-
-// work deletes what is in the namespace until nothing is left, then lets it go. It ends early when the namespace is gone or
-// held by somebody else's finalizer: removing that is an update, which the watch sees.
-func (t *terminator) work(ctx context.Context, ns *watch.Entry) {
+// end deletes what is in the namespace until nothing is left, then lets it go. It ends early when the namespace is gone or
+// held by somebody else's finalizer alone: removing that is an update, which the watch sees.
+func (t *terminator) end(ctx context.Context, ns *watch.Entry) {
+	wait := firstRetry
 	for ctx.Err() == nil {
-		left, failure := t.drain(ctx, ns)
+		set := t.engine.Set()
+		found := t.drain(ctx, ns, set)
 		if ctx.Err() != nil {
 			return
 		}
-		if failure == nil && len(left) == 0 {
-			err := t.finalize(ctx, ns)
-			if err == nil || status.IsNotFound(err) || status.IsConflict(err) {
-				return
-			}
-			failure = err
+		if found.clean() && t.engine.Set().Generation() != set.Generation() {
+			continue // a kind has come, perhaps with objects in this namespace
 		}
-		if err := t.report(ctx, ns, left, failure); err != nil && ctx.Err() == nil && !status.IsNotFound(err) {
-			t.engine.Logger().Error(err, "the state of an ending namespace could not be stored", "namespace", ns.Facts().Name)
-		}
-		if failure != nil {
-			t.engine.Logger().Error(failure, "a namespace could not be emptied; trying again", "namespace", ns.Facts().Name)
-			pause(ctx)
+		over, err := t.conclude(ctx, ns, found)
+		switch {
+		case over || ctx.Err() != nil:
+			return
+		case err != nil:
+			t.engine.Logger().Error(err, "the state of an ending namespace could not be stored; trying again", "namespace", ns.Facts().Name)
+		case !found.broken():
+			wait = firstRetry
+			t.awaitChange(ctx, ns, found)
 			continue
 		}
-		t.awaitChange(ctx, ns, left[0])
+		for resource, failure := range found.failed {
+			t.engine.Logger().Error(failure, "the content of an ending namespace could not be deleted; trying again", "namespace", ns.Facts().Name, "resource", resource.String())
+		}
+		pause(ctx, wait)
+		wait = min(2*wait, maxRetry)
 	}
 }
 
-// remains says how much of one resource is left in a namespace.
-type remains struct {
-	resource   meta.GroupVersionResource
-	count      int
-	finalizers []string // sorted, each once
+// conclude stores what a round came to, and lets an empty namespace go. over says that nothing is left to do.
+func (t *terminator) conclude(ctx context.Context, ns *watch.Entry, found *round) (over bool, err error) {
+	now, err := t.update(ctx, ns, "status", func(obj *Namespace) bool {
+		next := found.conditions(obj.Status.Conditions, meta.NewTime(t.engine.Now()))
+		passing := found.clean() && len(obj.Status.Conditions) == 0 && len(obj.Finalizers) == 0 && slices.Equal(obj.Spec.Finalizers, []string{FinalizerKubernetes})
+		if passing || sameConditions(obj.Status.Conditions, next) {
+			return false // nobody would read in the next moment that all is well
+		}
+		obj.Status.Conditions = next
+		return true
+	})
+	if now == nil || err != nil || !found.clean() {
+		return now == nil && err == nil, err
+	}
+	_, err = t.update(ctx, ns, "finalize", func(obj *Namespace) bool {
+		before := len(obj.Spec.Finalizers)
+		obj.Spec.Finalizers = slices.DeleteFunc(obj.Spec.Finalizers, func(f string) bool { return f == FinalizerKubernetes })
+		return len(obj.Spec.Finalizers) < before
+	})
+	return err == nil, err // removed, unless other finalizers hold it (NS-06)
 }
 
-// drain deletes all objects in the namespace and returns what is still there: objects that finalizers hold.
-func (t *terminator) drain(ctx context.Context, ns *watch.Entry) ([]remains, error) {
+// update changes a namespace through a subresource, again when somebody else was faster. The namespace is nil when it is gone.
+func (t *terminator) update(ctx context.Context, ns *watch.Entry, subresource string, change func(*Namespace) bool) (*Namespace, error) {
+	target := registry.Target{Resource: namespaceResource, Name: ns.Facts().Name}
+	for {
+		now, err := t.engine.Get(ctx, target, registry.ListRequest{})
+		switch {
+		case status.IsNotFound(err) || err == nil && now.Facts().UID != ns.Facts().UID:
+			return nil, nil
+		case err != nil:
+			return nil, err
+		}
+		obj := &Namespace{}
+		if err := json.Unmarshal(now.AppendJSON(nil), obj); err != nil {
+			return nil, err
+		}
+		if !change(obj) {
+			return obj, nil
+		}
+		body, err := json.Marshal(obj)
+		if err != nil {
+			return nil, err
+		}
+		at := target
+		at.Subresource = subresource
+		if _, err = t.engine.Update(ctx, at, body, registry.WriteOptions{}, nil); err == nil {
+			return obj, nil
+		}
+		if !status.IsConflict(err) && !status.IsNotFound(err) {
+			return nil, err
+		}
+	}
+}
+
+// drain deletes the objects in the namespace, kinds of a lower turn first, and tells what is still there: objects that
+// finalizers or a grace period hold.
+func (t *terminator) drain(ctx context.Context, ns *watch.Entry, set *registry.Set) *round {
+	found := newRound()
 	select {
 	case t.slots <- struct{}{}:
 		defer func() { <-t.slots }()
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return found
 	}
-	var left []remains
-	for _, served := range t.engine.Set().All() {
-		r := served.Resource
-		if r.ClusterScoped || r.Virtual != nil {
-			continue
+	kinds := contents(set)
+	for i, served := range kinds {
+		if i > 0 && kinds[i-1].Resource.Deletion.Turn < served.Resource.Deletion.Turn && !found.clean() {
+			break
 		}
-		target := registry.Target{Resource: r.GroupVersionResource(), Namespace: ns.Facts().Name}
-		if _, err := t.engine.DeleteCollection(ctx, target, registry.ListRequest{}, registry.DeleteOptions{}); err != nil {
-			if status.IsNotFound(err) {
-				continue // the resource was removed from the server meanwhile
-			}
-			return left, fmt.Errorf("delete the %s: %w", r.GroupResource(), err)
-		}
-		found, err := t.engine.List(ctx, target, registry.ListRequest{})
-		if err != nil {
-			return left, fmt.Errorf("list the %s: %w", r.GroupResource(), err)
-		}
-		rest := remains{resource: r.GroupVersionResource()}
-		for entry := range found.Items {
-			rest.count++
-			rest.note(entry)
-		}
-		if rest.count > 0 {
-			left = append(left, rest)
-		}
+		t.drainKind(ctx, ns, served.Resource, found)
 	}
-	return left, nil
+	return found
 }
 
-// note adds the finalizers of an object. An object that cannot be read has none that could be named.
-func (r *remains) note(entry *watch.Entry) {
+// contents returns the resources whose objects are in namespaces, each once, in the order in which they go.
+func contents(set *registry.Set) []*registry.Served {
+	var out []*registry.Served
+	for _, served := range set.All() {
+		if r := served.Resource; !r.ClusterScoped && r.Virtual == nil && r.Stored == nil {
+			out = append(out, served)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b *registry.Served) int {
+		return cmp.Compare(a.Resource.Deletion.Turn, b.Resource.Deletion.Turn)
+	})
+	return out
+}
+
+func (t *terminator) drainKind(ctx context.Context, ns *watch.Entry, r *registry.Resource, found *round) {
+	target := registry.Target{Resource: r.GroupVersionResource(), Namespace: ns.Facts().Name}
+	list, err := t.engine.List(ctx, target, registry.ListRequest{})
+	if status.IsNotFound(err) {
+		return // the resource was removed from the server meanwhile
+	}
+	if err == nil {
+		for entry := range list.Items {
+			t.drainObject(ctx, target, entry, found)
+		}
+		err = list.Err()
+	}
+	if err != nil {
+		found.unread[r.GroupResource()] = err
+	}
+}
+
+// drainObject deletes one object. One that is marked already is left to whoever holds it, unless that is the policy of an
+// earlier deletion: at the end of a namespace nothing is kept for a dependent.
+func (t *terminator) drainObject(ctx context.Context, target registry.Target, entry *watch.Entry, found *round) {
+	resource := target.Resource.GroupResource()
+	target.Name = entry.Facts().Name
 	var obj struct {
 		Metadata meta.ObjectMeta `json:"metadata"`
 	}
 	if err := json.Unmarshal(entry.AppendJSON(nil), &obj); err != nil {
-		return
+		found.failed[resource] = err
 	}
+	policy := func(f string) bool { return f == registry.FinalizerOrphan || f == registry.FinalizerForeground }
+	if entry.Facts().Deleted == nil || slices.ContainsFunc(obj.Metadata.Finalizers, policy) {
+		o := registry.DeleteOptions{UID: entry.Facts().UID, Propagation: meta.DeletePropagationBackground}
+		result, err := t.engine.Delete(ctx, target, o)
+		if status.IsNotFound(err) || err == nil && result.Removed {
+			return
+		}
+		if err != nil && found.failed[resource] == nil {
+			found.failed[resource] = err
+		}
+		obj.Metadata.Finalizers = slices.DeleteFunc(obj.Metadata.Finalizers, policy)
+	}
+	found.left[resource]++
+	found.awaiting = target.Resource
 	for _, f := range obj.Metadata.Finalizers {
-		if i, found := slices.BinarySearch(r.finalizers, f); !found {
-			r.finalizers = slices.Insert(r.finalizers, i, f)
-		}
+		found.held[f]++
 	}
 }
 
-// finalize takes the built-in finalizer off, which removes the namespace unless other finalizers hold it (NS-06).
-func (t *terminator) finalize(ctx context.Context, ns *watch.Entry) error {
-	target := registry.Target{Resource: namespaceResource, Name: ns.Facts().Name}
-	now, err := t.engine.Get(ctx, target, registry.ListRequest{})
-	if err != nil {
-		return err
-	}
-	if now.Facts().UID != ns.Facts().UID {
-		return nil
-	}
-	var obj Namespace
-	if err := json.Unmarshal(now.AppendJSON(nil), &obj); err != nil {
-		return err
-	}
-	obj.Spec.Finalizers = slices.DeleteFunc(obj.Spec.Finalizers, func(f string) bool { return f == FinalizerKubernetes })
-	body, err := json.Marshal(obj)
-	if err != nil {
-		return err
-	}
-	target.Subresource = "finalize"
-	_, err = t.engine.Update(ctx, target, body, registry.WriteOptions{}, nil)
-	return err
-}
-
-// report stores why the namespace is still there (NS-09).
-func (t *terminator) report(ctx context.Context, ns *watch.Entry, left []remains, failure error) error {
-	target := registry.Target{Resource: namespaceResource, Name: ns.Facts().Name}
-	now, err := t.engine.Get(ctx, target, registry.ListRequest{})
-	if err != nil {
-		return err
-	}
-	if now.Facts().UID != ns.Facts().UID {
-		return nil
-	}
-	var obj Namespace
-	if err := json.Unmarshal(now.AppendJSON(nil), &obj); err != nil {
-		return err
-	}
-	obj.Status.Conditions = conditions(obj.Status.Conditions, left, failure, meta.NewTime(t.engine.Now()))
-	body, err := json.Marshal(obj)
-	if err != nil {
-		return err
-	}
-	target.Subresource = "status"
-	_, err = t.engine.Update(ctx, target, body, registry.WriteOptions{}, nil)
-	if status.IsConflict(err) {
-		return nil // the change that was faster brings the worker back here
-	}
-	return err
-}
-
-// conditions returns the conditions of an ending namespace; one that has not changed keeps its time.
-func conditions(before []NamespaceCondition, left []remains, failure error, now meta.Time) []NamespaceCondition {
-	content, held := []string{}, []string{}
-	for _, r := range left {
-		content = append(content, fmt.Sprintf("%d %s", r.count, r.resource.GroupResource()))
-		for _, f := range r.finalizers {
-			held = append(held, fmt.Sprintf("%s in %s", f, r.resource.GroupResource()))
-		}
-	}
-	out := []NamespaceCondition{
-		{Type: "NamespaceDeletionDiscoveryFailure", Status: "False", Reason: "ResourcesDiscovered", Message: "the kinds to be deleted are known"},
-		{Type: "NamespaceDeletionGroupVersionParsingFailure", Status: "False", Reason: "ParsedGroupVersions", Message: "the versions of all kinds are known"},
-		condition("NamespaceDeletionContentFailure", failure != nil, "ContentDeletionFailed", "some content could not be deleted; the server's log says why", "ContentDeleted", "no deletion has failed"),
-		condition("NamespaceContentRemaining", len(content) > 0, "SomeResourcesRemain", "still there: "+strings.Join(content, ", "), "ContentRemoved", "nothing is left"),
-		condition("NamespaceFinalizersRemaining", len(held) > 0, "SomeFinalizersRemain", "content is held by finalizers: "+strings.Join(held, ", "), "ContentHasNoFinalizers", "no finalizer holds content"),
-	}
-	for i := range out {
-		out[i].LastTransitionTime = now
-		for _, b := range before {
-			if b.Type == out[i].Type && b.Status == out[i].Status {
-				out[i].LastTransitionTime = b.LastTransitionTime
-			}
-		}
-	}
-	return out
-}
-
-func condition(kind string, is bool, reason, message, reasonNot, messageNot string) NamespaceCondition {
-	if is {
-		return NamespaceCondition{Type: kind, Status: "True", Reason: reason, Message: message}
-	}
-	return NamespaceCondition{Type: kind, Status: "False", Reason: reasonNot, Message: messageNot}
-}
-
-// awaitChange blocks until an object of the resource that still has content in the namespace changes or goes, the
-// resource is removed from the server, or ctx ends.
-func (t *terminator) awaitChange(ctx context.Context, ns *watch.Entry, rest remains) {
-	target := registry.Target{Resource: rest.resource, Namespace: ns.Facts().Name}
+// awaitChange blocks until an object of a resource that still has content in the namespace changes or goes, the resource
+// is removed from the server, or ctx ends.
+func (t *terminator) awaitChange(ctx context.Context, ns *watch.Entry, found *round) {
+	target := registry.Target{Resource: found.awaiting, Namespace: ns.Facts().Name}
 	cursor, _, err := t.engine.Watch(ctx, target, registry.WatchRequest{})
 	if err != nil {
-		pause(ctx)
+		pause(ctx, firstRetry)
 		return
 	}
 	defer cursor.Close()
@@ -287,7 +315,7 @@ func (t *terminator) awaitChange(ctx context.Context, ns *watch.Entry, rest rema
 		}
 		for _, event := range events {
 			if event.Type == meta.Bookmark {
-				if seen < rest.count {
+				if seen < found.left[found.awaiting.GroupResource()] {
 					return // some went between the count and this watch
 				}
 				continue
@@ -299,3 +327,84 @@ func (t *terminator) awaitChange(ctx context.Context, ns *watch.Entry, rest rema
 		}
 	}
 }
+
+// buryAll looks after all namespaces that went and may have left something.
+func (t *terminator) buryAll(ctx context.Context) {
+	for ctx.Err() == nil {
+		err := eachGrave(ctx, t.engine.Store(), func(namespace string, _ storage.Revision) { t.bury(ctx, namespace) })
+		if err == nil {
+			return
+		}
+		t.engine.Logger().Error(err, "the namespaces that are gone could not be read; trying again")
+		pause(ctx, firstRetry)
+	}
+}
+
+// bury sees to it that a namespace that is gone leaves nothing behind: somebody may have taken its finalizers off before it
+// was empty, or a kind may have come with objects in it in the moment that it went.
+func (t *terminator) bury(ctx context.Context, namespace string) {
+	t.start("bury "+namespace, func() {
+		for wait := firstRetry; ctx.Err() == nil; wait = min(2*wait, maxRetry) {
+			err := t.sweep(ctx, namespace)
+			if err == nil || ctx.Err() != nil {
+				return
+			}
+			t.engine.Logger().Error(err, "what a namespace left behind could not be deleted; trying again", "namespace", namespace)
+			pause(ctx, wait)
+		}
+	})
+}
+
+// sweep deletes what a namespace that is gone has left of the kinds that are served, and forgets it when the store has nothing
+// else of it. What kinds have left that are not served stays until they come.
+func (t *terminator) sweep(ctx context.Context, namespace string) error {
+	store := t.engine.Store()
+	for {
+		grave, err := store.Get(ctx, graveKey(namespace))
+		if errors.Is(err, storage.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		served := map[string]bool{}
+		for _, s := range contents(t.engine.Set()) {
+			if err := t.engine.Sweep(ctx, s, namespace, grave.Revision); err != nil {
+				return fmt.Errorf("%s: %w", s.Resource.GroupResource(), err)
+			}
+			served[s.Resource.StorageName] = true
+		}
+		more, err := t.unserved(ctx, namespace, served)
+		if err != nil || more {
+			return err
+		}
+		_, err = store.Commit(ctx, []storage.Op{storage.Delete(graveKey(namespace), storage.Expect(grave.Revision))})
+		var again *storage.ConflictError
+		if !errors.As(err, &again) {
+			return err
+		}
+	}
+}
+
+// unserved tells whether the store has something in the namespace that belongs to none of the kinds that are served. It reads
+// one record per kind that the store has objects of, and one for each that is not served.
+func (t *terminator) unserved(ctx context.Context, namespace string, served map[string]bool) (bool, error) {
+	request := storage.ListRequest{Prefix: objectRoot, Limit: 1}
+	for {
+		page, err := t.engine.Store().List(ctx, request)
+		if err != nil || len(page.Records) == 0 {
+			return false, err
+		}
+		name, _, _, _ := storage.SplitObjectKey(page.Records[0].Key)
+		if !served[name] {
+			inside, err := t.engine.Store().List(ctx, storage.ListRequest{Prefix: storage.NamespacePrefix(name, namespace), Limit: 1})
+			if err != nil || len(inside.Records) > 0 {
+				return true, err
+			}
+		}
+		request.After = storage.ResourcePrefix(name) + "\xff" // behind every object of the resource
+	}
+}
+
+// objectRoot is the prefix of all keys of objects; see storage.ObjectKey.
+const objectRoot = "/r/"

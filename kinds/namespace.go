@@ -2,15 +2,14 @@ package kinds
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/openapi"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
-	"github.com/kindwright/kindwright/storage"
 )
 
 // Namespace is a place for names, of the core group (NS-01).
@@ -82,8 +81,14 @@ func Namespaces(opts ...NamespaceOption) registry.Definition {
 	return n
 }
 
+// NoNamespaceChecks lets objects be created in namespaces that do not exist or are ending, and namespaces be deleted that are
+// protected (NS-07): what kube-apiserver does without its admission plugin NamespaceLifecycle. Namespaces still end as they
+// do, and what is created in one meanwhile may stay behind.
+func NoNamespaceChecks() NamespaceOption { return func(n *namespaces) { n.unchecked = true } }
+
 type namespaces struct {
 	initial, protected []string
+	unchecked          bool
 }
 
 var namespaceResource = meta.GroupVersionResource{Version: "v1", Resource: "namespaces"}
@@ -94,12 +99,13 @@ func (n *namespaces) Define(registry.Env) (registry.Bundle, error) {
 	if err != nil {
 		return registry.Bundle{}, err
 	}
+	gate := &phaseGate{open: n.unchecked, arrived: make(chan struct{}, 1)}
 	return registry.Bundle{
 		Resources: []*registry.Resource{r},
-		Gate:      phaseGate{},
+		Gate:      gate,
 		Hooks: []registry.Hook{
 			{Name: "start-system-namespaces", Start: n.createInitial},
-			{Name: "namespace-lifecycle", Run: terminate},
+			{Name: "namespace-lifecycle", Run: func(ctx context.Context, e *registry.Engine) { terminate(ctx, e, gate.arrived) }},
 		},
 	}, nil
 }
@@ -117,6 +123,7 @@ func (n *namespaces) resource() (*registry.Resource, error) {
 		},
 		Subresources:   []registry.Subresource{{Name: "finalize", Verbs: []string{"update"}, Merge: mergeFinalize, Fields: [][]string{{"spec"}}}},
 		Default:        defaultNamespace,
+		Validate:       validateNewNamespace,
 		ValidateUpdate: validateNamespaceUpdate,
 		BeforeDelete:   n.refuseProtected,
 	}
@@ -125,6 +132,8 @@ func (n *namespaces) resource() (*registry.Resource, error) {
 		return nil, err
 	}
 	r.Reset, r.ResetFields = resetNamespace, [][]string{{"spec"}, {"status"}}
+	r.Selectable = []string{"name", "status.phase"}
+	r.Computed = map[string]func(registry.Tree) string{"name": nameOf} // clients of old ask so
 	return r, nil
 }
 
@@ -141,11 +150,16 @@ func defaultNamespace(_ context.Context, ns *Namespace) {
 }
 
 // resetNamespace keeps spec.finalizers and status on the main path; a new namespace is active and held by the built-in
-// finalizer.
+// finalizer, beside those it is created with.
 func resetNamespace(old, sent registry.Tree) registry.Tree {
 	out := maps.Clone(sent)
 	if old == nil {
-		out["spec"] = map[string]any{"finalizers": []any{FinalizerKubernetes}}
+		spec, _ := sent["spec"].(map[string]any)
+		finalizers, _ := spec["finalizers"].([]any)
+		if !slices.Contains(finalizers, any(FinalizerKubernetes)) {
+			finalizers = append(slices.Clone(finalizers), FinalizerKubernetes)
+		}
+		out["spec"] = map[string]any{"finalizers": finalizers}
 		out["status"] = map[string]any{"phase": NamespaceActive}
 		return out
 	}
@@ -179,11 +193,33 @@ func validateNamespaceUpdate(_ context.Context, ns, old *Namespace, f *status.Fi
 			f.At("status", "phase").Invalid(phase, "must be Active: the namespace is not being deleted")
 		}
 	}
-	for i, name := range ns.Spec.Finalizers {
-		if why := meta.CheckQualifiedName(name); why != "" && !slices.Contains(old.Spec.Finalizers, name) {
-			f.At("spec", "finalizers").Index(i).Invalid(name, why)
+	checkFinalizers(ns.Spec.Finalizers, old.Spec.Finalizers, f)
+}
+
+func validateNewNamespace(_ context.Context, ns *Namespace, f *status.Fields) {
+	if ns.ResourceVersion == "" {
+		checkFinalizers(ns.Spec.Finalizers, nil, f)
+	}
+}
+
+// checkFinalizers sees to it that what holds a namespace has a name that somebody can own.
+func checkFinalizers(now, before []string, f *status.Fields) {
+	for i, name := range now {
+		if slices.Contains(before, name) {
+			continue
+		}
+		at := f.At("spec", "finalizers").Index(i)
+		if why := meta.CheckQualifiedName(name); why != "" {
+			at.Invalid(name, why)
+		} else if !strings.Contains(name, "/") && !slices.Contains(systemFinalizers(), name) {
+			at.Invalid(name, "must be a name with a domain, such as example.dev/hold")
 		}
 	}
+}
+
+// systemFinalizers are those without a domain in their names.
+func systemFinalizers() []string {
+	return []string{FinalizerKubernetes, registry.FinalizerOrphan, registry.FinalizerForeground}
 }
 
 func markTerminating(t registry.Tree) registry.Tree {
@@ -205,59 +241,8 @@ func hasSpecFinalizers(t registry.Tree) bool {
 }
 
 func (n *namespaces) refuseProtected(_ context.Context, ns *Namespace) error {
-	if slices.Contains(n.protected, ns.Name) {
+	if !n.unchecked && slices.Contains(n.protected, ns.Name) {
 		return status.Forbidden(namespaceResource.GroupResource(), ns.Name, "this namespace may not be deleted")
 	}
 	return nil
-}
-
-// phaseKey is where the store keeps the phase of a namespace apart from its object. It changes only when a namespace is
-// created, begins to end, and is gone, so that creations in the namespace can be made to depend on it without losing to
-// every change of a label (design rule 2).
-func phaseKey(namespace string) string { return storage.SysKey("namespace", namespace) }
-
-func phaseCompanions(c registry.Change) ([]storage.Op, error) {
-	switch {
-	case c.New == nil:
-		return []storage.Op{storage.Delete(phaseKey(nameOf(c.Old)), storage.Any)}, nil
-	case c.Old == nil:
-		return []storage.Op{storage.Put(phaseKey(nameOf(c.New)), []byte(NamespaceActive), storage.Any)}, nil
-	case ending(c.New) && !ending(c.Old):
-		return []storage.Op{storage.Put(phaseKey(nameOf(c.New)), []byte(NamespaceTerminating), storage.Any)}, nil
-	}
-	return nil, nil
-}
-
-func nameOf(t registry.Tree) string {
-	m, _ := t["metadata"].(map[string]any)
-	name, _ := m["name"].(string)
-	return name
-}
-
-func ending(t registry.Tree) bool {
-	m, _ := t["metadata"].(map[string]any)
-	at, _ := m["deletionTimestamp"].(string)
-	return at != ""
-}
-
-// phaseGate is the registry.NamespaceGate of this package.
-type phaseGate struct{}
-
-// AdmitCreate looks the phase of the namespace up and makes the creation depend on it.
-func (phaseGate) AdmitCreate(ctx context.Context, e *registry.Engine, r *registry.Resource, namespace, name string) ([]storage.Op, error) {
-	if meta.CheckDNSLabel(namespace) != "" {
-		return nil, status.NotFound(namespaceResource.GroupResource(), namespace) // no key can be made of every text
-	}
-	rec, err := e.Store().Get(ctx, phaseKey(namespace))
-	switch {
-	case errors.Is(err, storage.ErrNotFound):
-		return nil, status.NotFound(namespaceResource.GroupResource(), namespace)
-	case err != nil:
-		return nil, err
-	}
-	if string(rec.Value) == NamespaceTerminating {
-		return nil, status.Forbidden(r.GroupResource(), name, "unable to create new content in namespace "+namespace+" because it is being terminated").
-			WithCauses(meta.StatusCause{Type: meta.CauseNamespaceTerminating, Message: "namespace " + namespace + " is being terminated", Field: "metadata.namespace"})
-	}
-	return []storage.Op{storage.Check(phaseKey(namespace), storage.Expect(rec.Revision))}, nil
 }

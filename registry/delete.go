@@ -41,6 +41,11 @@ func (e *Engine) Delete(ctx context.Context, t Target, o DeleteOptions) (*Result
 	if sub != nil || served.Resource.Virtual != nil || t.Name == "" {
 		return nil, status.MethodNotAllowed(served.Resource.GroupResource(), "delete")
 	}
+	return e.deleteFrom(ctx, served, t, o)
+}
+
+// deleteFrom is Delete for a resource that has been found, and that need not be served yet.
+func (e *Engine) deleteFrom(ctx context.Context, served *Served, t Target, o DeleteOptions) (*Result, error) {
 	key := storage.ObjectKey(served.Resource.StorageName, t.Namespace, t.Name)
 	for range maxTries {
 		result, err := e.deleteOnce(ctx, served, t, key, o)

@@ -194,6 +194,10 @@ func (e *Engine) Install(ctx context.Context, resources ...*Resource) error {
 			return fmt.Errorf("load %s: %w", s.Resource.GroupResource(), err)
 		}
 	}
+	if gate := e.cfg.Gate; gate != nil {
+		gate.Loaded(ctx, e, added)
+		defer gate.Published()
+	}
 	e.publish(next, rules)
 	return nil
 }

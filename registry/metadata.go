@@ -27,7 +27,7 @@ const (
 )
 
 // generateName gives a new object its name where the client left that to the server.
-func generateName(_ context.Context, w *write) error {
+func generateName(ctx context.Context, w *write) error {
 	if !w.creating() {
 		return nil
 	}
@@ -51,6 +51,9 @@ func generateName(_ context.Context, w *write) error {
 		return nil // no key can be made of it; the validation step says what is wrong, with everything else
 	}
 	w.key = storage.ObjectKey(w.resource().StorageName, w.target.Namespace, name)
+	if w.generated && w.resource().Hooks.Default != nil {
+		return w.settle(ctx) // some defaults are made of the name
+	}
 	return nil
 }
 

@@ -76,6 +76,11 @@ type Deletion struct {
 
 	// Held tells whether something other than metadata.finalizers still keeps the object.
 	Held func(t Tree) bool
+
+	// Turn is when the objects go that are in a namespace which is being deleted: those of a kind with a lower turn first, and
+	// the next only when none of them is left. Workloads have a turn below 0, so that the policies and the configuration
+	// that they run under last longer than they do (KEP-5080).
+	Turn int
 }
 
 // Subresource is a path below one object that shows or changes a part of it (PATH-15). It is authorized on its own, as

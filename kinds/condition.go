@@ -1,0 +1,117 @@
+package kinds
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/status"
+)
+
+// round is what one attempt to empty a namespace came to.
+type round struct {
+	left     map[meta.GroupResource]int // objects that are still there
+	held     map[string]int             // objects that have a finalizer, by its name
+	unread   map[meta.GroupResource]error
+	failed   map[meta.GroupResource]error // the first failure of a deletion
+	awaiting meta.GroupVersionResource    // one of those in left
+}
+
+func newRound() *round {
+	return &round{
+		left: map[meta.GroupResource]int{}, held: map[string]int{},
+		unread: map[meta.GroupResource]error{}, failed: map[meta.GroupResource]error{},
+	}
+}
+
+func (r *round) broken() bool { return len(r.unread) > 0 || len(r.failed) > 0 }
+
+func (r *round) clean() bool { return len(r.left) == 0 && !r.broken() }
+
+// counts makes a sentence part of what is counted, in a stable order. It is bounded: the text is stored.
+func counts[K comparable](of map[K]int, format string) string {
+	var parts []string
+	for name, n := range of {
+		parts = append(parts, fmt.Sprintf(format, name, n))
+	}
+	return joined(parts)
+}
+
+func failures(of map[meta.GroupResource]error) string {
+	var parts []string
+	for resource, err := range of {
+		parts = append(parts, fmt.Sprintf("%s: %s", resource, status.From(err).Error()))
+	}
+	return joined(parts)
+}
+
+// maxReported is how many kinds or finalizers a condition names.
+const maxReported = 50
+
+func joined(parts []string) string {
+	slices.Sort(parts)
+	if more := len(parts) - maxReported; more > 0 {
+		parts = append(parts[:maxReported], fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// conditions returns the conditions of an ending namespace after a round (NS-09); one whose status has not changed keeps its
+// time. Conditions of other types stay.
+func (r *round) conditions(before []NamespaceCondition, now meta.Time) []NamespaceCondition {
+	out := slices.Clone(before)
+	for _, c := range []NamespaceCondition{
+		condition("NamespaceDeletionDiscoveryFailure", len(r.unread) > 0,
+			"DiscoveryFailed", fmt.Sprintf("Discovery failed for some groups, %d failing: %s", len(r.unread), failures(r.unread)),
+			"ResourcesDiscovered", "All kinds could be read"),
+		condition("NamespaceDeletionGroupVersionParsingFailure", false, // what cannot be parsed is not installed
+			"", "", "ParsedGroupVersions", "The versions of all kinds are known"),
+		condition("NamespaceDeletionContentFailure", len(r.failed) > 0,
+			"ContentDeletionFailed", fmt.Sprintf("Failed to delete all resource types, %d remaining: %s", len(r.failed), failures(r.failed)),
+			"ContentDeleted", "No deletion of content has failed"),
+		condition("NamespaceContentRemaining", len(r.left) > 0,
+			"SomeResourcesRemain", "Some resources are remaining: "+counts(dotted(r.left), "%s has %d resource instances"),
+			"ContentRemoved", "All content has been removed"),
+		condition("NamespaceFinalizersRemaining", len(r.held) > 0,
+			"SomeFinalizersRemain", "Some content in the namespace has finalizers remaining: "+counts(r.held, "%s in %d resource instances"),
+			"ContentHasNoFinalizers", "No finalizer holds content"),
+	} {
+		c.LastTransitionTime = now
+		i := slices.IndexFunc(out, func(b NamespaceCondition) bool { return b.Type == c.Type })
+		switch {
+		case i < 0:
+			out = append(out, c)
+		case out[i].Status == c.Status:
+			c.LastTransitionTime = out[i].LastTransitionTime
+			out[i] = c
+		default:
+			out[i] = c
+		}
+	}
+	return out
+}
+
+// dotted names resources as these conditions do: a group follows a dot, also that of the core group, which is empty.
+func dotted(of map[meta.GroupResource]int) map[string]int {
+	out := make(map[string]int, len(of))
+	for resource, n := range of {
+		out[resource.Resource+"."+resource.Group] = n
+	}
+	return out
+}
+
+func condition(kind string, is bool, reason, message, reasonNot, messageNot string) NamespaceCondition {
+	if is {
+		return NamespaceCondition{Type: kind, Status: "True", Reason: reason, Message: message}
+	}
+	return NamespaceCondition{Type: kind, Status: "False", Reason: reasonNot, Message: messageNot}
+}
+
+// sameConditions compares what conditions say, whatever the time.
+func sameConditions(a, b []NamespaceCondition) bool {
+	return slices.EqualFunc(a, b, func(a, b NamespaceCondition) bool {
+		a.LastTransitionTime, b.LastTransitionTime = meta.Time{}, meta.Time{}
+		return a == b
+	})
+}

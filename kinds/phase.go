@@ -1,0 +1,118 @@
+package kinds
+
+import (
+	"context"
+	"errors"
+
+	"github.com/kindwright/kindwright/authn"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/status"
+	"github.com/kindwright/kindwright/storage"
+)
+
+// phaseKey is where the store keeps the phase of a namespace apart from its object. It changes only when a namespace is
+// created, begins to end, and is gone, so that creations in the namespace can be made to depend on it without losing to
+// every change of a label (design rule 2).
+func phaseKey(namespace string) string { return storage.SysKey("namespace", namespace) }
+
+// graveKey is where the store remembers that a namespace went, until it is certain that it left nothing behind. What is in
+// the namespace and was last written before that record belonged to the one that went, whatever has its name by now.
+func graveKey(namespace string) string { return storage.SysKey("namespace-gone", namespace) }
+
+func phaseCompanions(c registry.Change) ([]storage.Op, error) {
+	switch {
+	case c.New == nil:
+		name := nameOf(c.Old)
+		return []storage.Op{storage.Delete(phaseKey(name), storage.Any), storage.Put(graveKey(name), []byte(name), storage.Any)}, nil
+	case c.Old == nil:
+		return []storage.Op{storage.Put(phaseKey(nameOf(c.New)), []byte(NamespaceActive), storage.Any)}, nil
+	case ending(c.New) && !ending(c.Old):
+		return []storage.Op{storage.Put(phaseKey(nameOf(c.New)), []byte(NamespaceTerminating), storage.Any)}, nil
+	}
+	return nil, nil
+}
+
+func nameOf(t registry.Tree) string {
+	m, _ := t["metadata"].(map[string]any)
+	name, _ := m["name"].(string)
+	return name
+}
+
+func ending(t registry.Tree) bool {
+	m, _ := t["metadata"].(map[string]any)
+	at, _ := m["deletionTimestamp"].(string)
+	return at != ""
+}
+
+// phaseGate is the registry.NamespaceGate of this package.
+type phaseGate struct {
+	open    bool          // every namespace takes objects
+	arrived chan struct{} // holds a token when kinds have come since the graves were last looked at
+}
+
+// AdmitCreate looks the phase of the namespace up and makes the creation depend on it.
+func (g *phaseGate) AdmitCreate(ctx context.Context, e *registry.Engine, r *registry.Resource, namespace, name string) ([]storage.Op, error) {
+	if g.open {
+		return nil, nil
+	}
+	if meta.CheckDNSLabel(namespace) != "" {
+		return nil, status.NotFound(namespaceResource.GroupResource(), namespace) // no key can be made of every text
+	}
+	rec, err := e.Store().Get(ctx, phaseKey(namespace))
+	switch {
+	case errors.Is(err, storage.ErrNotFound):
+		return nil, status.NotFound(namespaceResource.GroupResource(), namespace)
+	case err != nil:
+		return nil, err
+	}
+	if string(rec.Value) == NamespaceTerminating {
+		return nil, status.Forbidden(r.GroupResource(), name, "unable to create new content in namespace "+namespace+" because it is being terminated").
+			WithCauses(meta.StatusCause{Type: meta.CauseNamespaceTerminating, Message: "namespace " + namespace + " is being terminated", Field: "metadata.namespace"})
+	}
+	return []storage.Op{storage.Check(phaseKey(namespace), storage.Expect(rec.Revision))}, nil
+}
+
+// Loaded deletes what kinds that come have left in namespaces that went without them.
+func (g *phaseGate) Loaded(ctx context.Context, e *registry.Engine, added []*registry.Served) {
+	ctx = authn.WithUser(ctx, controllerUser)
+	err := eachGrave(ctx, e.Store(), func(namespace string, rev storage.Revision) {
+		for _, s := range added {
+			if err := e.Sweep(ctx, s, namespace, rev); err != nil {
+				e.Logger().Error(err, "what a namespace left behind could not be deleted; trying again", "namespace", namespace, "resource", s.Resource.GroupResource().String())
+			}
+		}
+	})
+	if err != nil {
+		e.Logger().Error(err, "the namespaces that are gone could not be read; trying again")
+	}
+}
+
+// Published has the graves looked at again: a namespace may have gone in this moment, and an attempt may have failed.
+func (g *phaseGate) Published() {
+	select {
+	case g.arrived <- struct{}{}:
+	default:
+	}
+}
+
+// gravePage is how many graves are read at a time.
+const gravePage = 500
+
+// eachGrave walks the namespaces that went and may have left something.
+func eachGrave(ctx context.Context, store *storage.Store, visit func(namespace string, rev storage.Revision)) error {
+	request := storage.ListRequest{Prefix: storage.SysKey("namespace-gone"), Limit: gravePage}
+	for {
+		page, err := store.List(ctx, request)
+		if err != nil {
+			return err
+		}
+		for _, rec := range page.Records {
+			visit(string(rec.Value), rec.Revision)
+			request.After = rec.Key
+		}
+		if !page.More {
+			return nil
+		}
+	}
+}
