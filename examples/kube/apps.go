@@ -1,0 +1,79 @@
+package kube
+
+import (
+	"fmt"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	"github.com/kindwright/kindwright/openapi"
+	"github.com/kindwright/kindwright/registry"
+)
+
+// podContainers is where those who make pods keep the containers.
+const podContainers = "spec.template.spec.containers"
+
+// apps are the kinds of the group of that name.
+func apps() []registry.Definition {
+	return []registry.Definition{
+		kind[appsv1.Deployment]{Kind: registry.Kind[appsv1.Deployment]{
+			Group: "apps", Version: "v1", Plural: "deployments", ShortNames: []string{"deploy"}, Categories: []string{"all"},
+			Columns: columns(append([]openapi.Column{
+				readyColumn(),
+				whole("Up-to-date", "status.updatedReplicas", "How many pods are made from the present template."),
+				whole("Available", "status.availableReplicas", "How many have been ready for long enough."),
+			}, templateColumns(podContainers, selectorColumn("spec.selector"))...)...),
+		}},
+		kind[appsv1.ReplicaSet]{
+			Kind: registry.Kind[appsv1.ReplicaSet]{
+				Group: "apps", Version: "v1", Plural: "replicasets", ShortNames: []string{"rs"}, Categories: []string{"all"},
+				Columns: columns(append(replicaColumns(), templateColumns(podContainers, selectorColumn("spec.selector"))...)...),
+			},
+			fields:   []string{"status.replicas"},
+			computed: map[string]func(registry.Tree) string{"status.replicas": numeral("status", "replicas")},
+		},
+		kind[appsv1.StatefulSet]{Kind: registry.Kind[appsv1.StatefulSet]{
+			Group: "apps", Version: "v1", Plural: "statefulsets", ShortNames: []string{"sts"}, Categories: []string{"all"},
+			Columns: columns(append([]openapi.Column{readyColumn()}, templateColumns(podContainers)...)...),
+		}},
+		kind[appsv1.DaemonSet]{Kind: registry.Kind[appsv1.DaemonSet]{
+			Group: "apps", Version: "v1", Plural: "daemonsets", ShortNames: []string{"ds"}, Categories: []string{"all"},
+			Columns: columns(append([]openapi.Column{
+				whole("Desired", "status.desiredNumberScheduled", "On how many nodes there should be a pod."),
+				whole("Current", "status.currentNumberScheduled", "On how many of them there is one."),
+				whole("Ready", "status.numberReady", "On how many it is ready."),
+				whole("Up-to-date", "status.updatedNumberScheduled", "On how many it is made from the present template."),
+				whole("Available", "status.numberAvailable", "On how many it has been ready for long enough."),
+				made("Node Selector", "Which nodes should have one.", func(v []any) any { return labelText(v[0]) }, "spec.template.spec.nodeSelector"),
+			}, templateColumns(podContainers, selectorColumn("spec.selector"))...)...),
+		}},
+		kind[appsv1.ControllerRevision]{Kind: registry.Kind[appsv1.ControllerRevision]{
+			Group: "apps", Version: "v1", Plural: "controllerrevisions", Writes: registry.WriteRules{NoGeneration: true},
+			Columns: columns(
+				made("Controller", "Whose template it was.", controllerName, "metadata.ownerReferences"),
+				text("Revision", "revision", "Which one it was."),
+			),
+		}},
+	}
+}
+
+func readyColumn() openapi.Column {
+	return made("Ready", "How many pods are ready, of how many there should be.", func(v []any) any {
+		return fmt.Sprintf("%d/%d", number(v[0]), number(v[1]))
+	}, "status.readyReplicas", "spec.replicas")
+}
+
+// controllerName names the owner that is in control.
+func controllerName(v []any) any {
+	for _, o := range list(v[0]) {
+		if at(o, "controller") != true {
+			continue
+		}
+		kind := strings.ToLower(word(at(o, "kind")))
+		if group, _, grouped := strings.Cut(word(at(o, "apiVersion")), "/"); grouped {
+			kind += "." + group
+		}
+		return kind + "/" + word(at(o, "name"))
+	}
+	return "<none>"
+}

@@ -1,0 +1,78 @@
+package kube
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+
+	"github.com/kindwright/kindwright/internal/table"
+	"github.com/kindwright/kindwright/openapi"
+	"github.com/kindwright/kindwright/registry"
+)
+
+// batch are the kinds of the group of that name.
+func batch() []registry.Definition {
+	const jobContainers = "spec.jobTemplate." + podContainers
+	return []registry.Definition{
+		kind[batchv1.Job]{
+			Kind: registry.Kind[batchv1.Job]{
+				Group: "batch", Version: "v1", Plural: "jobs", Categories: []string{"all"},
+				Columns: columns(append([]openapi.Column{
+					made("Status", "Where the job is in its life.", jobState, "status.conditions", "metadata.deletionTimestamp"),
+					made("Completions", "How often it has succeeded, of how often it should.", jobCompletions, "status.succeeded", "spec.completions", "spec.parallelism"),
+					timed("Duration", "How long it has taken.", jobDuration, "status.startTime", "status.completionTime"),
+				}, templateColumns(podContainers, selectorColumn("spec.selector"))...)...),
+			},
+			fields:   []string{"status.successful"},
+			computed: map[string]func(registry.Tree) string{"status.successful": numeral("status", "succeeded")},
+		},
+		kind[batchv1.CronJob]{Kind: registry.Kind[batchv1.CronJob]{
+			Group: "batch", Version: "v1", Plural: "cronjobs", ShortNames: []string{"cj"}, Categories: []string{"all"}, NameRule: cronJobName,
+			Columns: columns(append([]openapi.Column{
+				text("Schedule", "spec.schedule", "When a job is started."),
+				or("Timezone", "spec.timeZone", "<none>", "Where the schedule's times are meant."),
+				made("Suspend", "Whether no job is started.", func(v []any) any { return cmp.Or(word(v[0]), "<unset>") }, "spec.suspend"),
+				counted("Active", "status.active", "How many jobs are running."),
+				timed("Last Schedule", "How long ago a job was started.", func(now time.Time, v []any) any {
+					if v[0] == nil {
+						return "<none>"
+					}
+					return since(now, v[0])
+				}, "status.lastScheduleTime"),
+			}, templateColumns(jobContainers, selectorColumn("spec.jobTemplate.spec.selector"))...)...),
+		}},
+	}
+}
+
+func jobState(v []any) any {
+	for _, c := range []struct{ condition, says string }{{"Complete", "Complete"}, {"Failed", "Failed"}, {"", "Terminating"}, {"Suspended", "Suspended"}, {"FailureTarget", "FailureTarget"}, {"SuccessCriteriaMet", "SuccessCriteriaMet"}} {
+		if c.condition == "" && v[1] != nil || c.condition != "" && isTrue(v[0], c.condition) {
+			return c.says
+		}
+	}
+	return "Running"
+}
+
+func jobCompletions(v []any) any {
+	succeeded, parallel := number(v[0]), number(v[2])
+	switch {
+	case v[1] != nil:
+		return fmt.Sprintf("%d/%d", succeeded, number(v[1]))
+	case parallel > 1:
+		return fmt.Sprintf("%d/1 of %d", succeeded, parallel)
+	}
+	return fmt.Sprintf("%d/1", succeeded)
+}
+
+func jobDuration(now time.Time, v []any) any {
+	start, err := time.Parse(time.RFC3339, word(v[0]))
+	if err != nil {
+		return ""
+	}
+	if end, err := time.Parse(time.RFC3339, word(v[1])); err == nil {
+		now = end
+	}
+	return table.Age(now.Sub(start))
+}

@@ -1,0 +1,233 @@
+package kube
+
+import (
+	"cmp"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	nodev1 "k8s.io/api/node/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+
+	"github.com/kindwright/kindwright/internal/table"
+	"github.com/kindwright/kindwright/openapi"
+	"github.com/kindwright/kindwright/registry"
+)
+
+func unlessFalse(_ time.Time, v []any) any { return v[0] != false }
+
+// admission are the kinds of admissionregistration.k8s.io. They are kept; what they ask for is not done.
+func admission() []registry.Definition {
+	const group = "admissionregistration.k8s.io"
+	extensions := []string{"api-extensions"}
+	webhooks := columns(counted("Webhooks", "webhooks", "How many webhooks there are."))
+	paramKind := made("ParamKind", "What the parameters are.", func(v []any) any {
+		if v[0] == nil {
+			return "<unset>"
+		}
+		return word(at(v[0], "apiVersion")) + "/" + word(at(v[0], "kind"))
+	}, "spec.paramKind")
+	bindings := columns(text("PolicyName", "spec.policyName", "The policy."), made("ParamRef", "Its parameters.", paramName, "spec.paramRef"))
+	return []registry.Definition{
+		kind[admissionv1.MutatingWebhookConfiguration]{Kind: registry.Kind[admissionv1.MutatingWebhookConfiguration]{
+			Group: group, Version: "v1", Plural: "mutatingwebhookconfigurations", Categories: extensions, ClusterScoped: true, Columns: webhooks,
+		}},
+		kind[admissionv1.ValidatingWebhookConfiguration]{Kind: registry.Kind[admissionv1.ValidatingWebhookConfiguration]{
+			Group: group, Version: "v1", Plural: "validatingwebhookconfigurations", Categories: extensions, ClusterScoped: true, Columns: webhooks,
+		}},
+		kind[admissionv1.ValidatingAdmissionPolicy]{Kind: registry.Kind[admissionv1.ValidatingAdmissionPolicy]{
+			Group: group, Version: "v1", Plural: "validatingadmissionpolicies", Categories: extensions, ClusterScoped: true,
+			Columns: columns(counted("Validations", "spec.validations", "How many rules there are."), paramKind),
+		}},
+		kind[admissionv1.ValidatingAdmissionPolicyBinding]{Kind: registry.Kind[admissionv1.ValidatingAdmissionPolicyBinding]{
+			Group: group, Version: "v1", Plural: "validatingadmissionpolicybindings", Categories: extensions, ClusterScoped: true, Columns: bindings,
+		}},
+		kind[admissionv1.MutatingAdmissionPolicy]{Kind: registry.Kind[admissionv1.MutatingAdmissionPolicy]{
+			Group: group, Version: "v1", Plural: "mutatingadmissionpolicies", Categories: extensions, ClusterScoped: true,
+			Columns: columns(counted("Mutations", "spec.mutations", "How many changes there are."), paramKind),
+		}},
+		kind[admissionv1.MutatingAdmissionPolicyBinding]{Kind: registry.Kind[admissionv1.MutatingAdmissionPolicyBinding]{
+			Group: group, Version: "v1", Plural: "mutatingadmissionpolicybindings", Categories: extensions, ClusterScoped: true, Columns: bindings,
+		}},
+	}
+}
+
+func paramName(v []any) any {
+	name := word(at(v[0], "name"))
+	switch {
+	case name != "":
+		return cmp.Or(word(at(v[0], "namespace")), "*") + "/" + name
+	case at(v[0], "selector") != nil:
+		return selectorText(at(v[0], "selector"))
+	}
+	return "<unset>"
+}
+
+// certificates are requests for certificates.
+func certificates() []registry.Definition {
+	return []registry.Definition{
+		kind[certificatesv1.CertificateSigningRequest]{
+			Kind: registry.Kind[certificatesv1.CertificateSigningRequest]{
+				Group: "certificates.k8s.io", Version: "v1", Plural: "certificatesigningrequests", ShortNames: []string{"csr"}, ClusterScoped: true,
+				Writes:       registry.WriteRules{NoGeneration: true},
+				Subresources: []registry.Subresource{approval()},
+				Columns: []openapi.Column{
+					named(), aged(),
+					or("SignerName", "spec.signerName", "<none>", "Who should sign."),
+					text("Requestor", "spec.username", "Who asked."),
+					made("RequestedDuration", "For how long.", func(v []any) any {
+						if v[0] == nil {
+							return "<none>"
+						}
+						return table.Age(time.Duration(number(v[0])) * time.Second)
+					}, "spec.expirationSeconds"),
+					made("Condition", "What has become of the request.", requestState, "status.conditions", "status.certificate"),
+				},
+			},
+			fields: []string{"spec.signerName"},
+		},
+	}
+}
+
+// approval is the path through which a request is approved or denied: it owns the conditions.
+func approval() registry.Subresource {
+	return registry.Subresource{
+		Name: "approval", Verbs: []string{"get", "patch", "update"}, Fields: [][]string{{"status", "conditions"}},
+		Merge: func(old, sent registry.Tree) registry.Tree {
+			out := registry.Tree{}
+			for name, v := range old {
+				out[name] = v
+			}
+			state := map[string]any{}
+			before, _ := old["status"].(map[string]any)
+			for name, v := range before {
+				state[name] = v
+			}
+			delete(state, "conditions")
+			if conditions := at(map[string]any(sent), "status", "conditions"); conditions != nil {
+				state["conditions"] = conditions
+			}
+			out["status"] = state
+			return out
+		},
+	}
+}
+
+func requestState(v []any) any {
+	state := "Pending"
+	switch {
+	case condition(v[0], "Denied") != nil:
+		state = "Denied"
+	case condition(v[0], "Approved") != nil:
+		state = "Approved"
+	}
+	if condition(v[0], "Failed") != nil {
+		state += ",Failed"
+	}
+	if word(v[1]) != "" {
+		state += ",Issued"
+	}
+	return state
+}
+
+// scheduling are classes of priority and of what runs containers.
+func scheduling() []registry.Definition {
+	return []registry.Definition{
+		kind[schedulingv1.PriorityClass]{Kind: registry.Kind[schedulingv1.PriorityClass]{
+			Group: "scheduling.k8s.io", Version: "v1", Plural: "priorityclasses", ShortNames: []string{"pc"}, ClusterScoped: true,
+			Columns: columns(
+				whole("Value", "value", "The priority."), flag("Global-Default", "globalDefault", "Whether it is that of pods without a class."),
+				wide(text("PreemptionPolicy", "preemptionPolicy", "Whether others have to go for it.")),
+			),
+		}},
+		kind[nodev1.RuntimeClass]{Kind: registry.Kind[nodev1.RuntimeClass]{
+			Group: "node.k8s.io", Version: "v1", Plural: "runtimeclasses", ClusterScoped: true, Writes: registry.WriteRules{NoGeneration: true},
+			Columns: columns(text("Handler", "handler", "What nodes call it.")),
+		}},
+	}
+}
+
+// flowcontrol are the kinds of flowcontrol.apiserver.k8s.io. They are kept; requests are not queued by them.
+func flowcontrol() []registry.Definition {
+	const group = "flowcontrol.apiserver.k8s.io"
+	return []registry.Definition{
+		kind[flowcontrolv1.FlowSchema]{Kind: registry.Kind[flowcontrolv1.FlowSchema]{
+			Group: group, Version: "v1", Plural: "flowschemas", ClusterScoped: true,
+			Columns: []openapi.Column{
+				named(),
+				text("PriorityLevel", "spec.priorityLevelConfiguration.name", "Where the requests wait."),
+				made("MatchingPrecedence", "Which schema is asked first.", func(v []any) any { return number(v[0]) }, "spec.matchingPrecedence"),
+				or("DistinguisherMethod", "spec.distinguisherMethod.type", "<none>", "How its flows are told apart."),
+				aged(),
+				made("MissingPL", "Whether the level is missing.", func(v []any) any {
+					return cmp.Or(word(at(condition(v[0], "Dangling"), "status")), "?")
+				}, "status.conditions"),
+			},
+		}},
+		kind[flowcontrolv1.PriorityLevelConfiguration]{Kind: registry.Kind[flowcontrolv1.PriorityLevelConfiguration]{
+			Group: group, Version: "v1", Plural: "prioritylevelconfigurations", ClusterScoped: true,
+			Columns: columns(
+				text("Type", "spec.type", "Whether requests wait."),
+				limited("NominalConcurrencyShares", "nominalConcurrencyShares", "The share in what is served at once."),
+				limited("Queues", "limitResponse.queuing.queues", "How many queues there are."),
+				limited("HandSize", "limitResponse.queuing.handSize", "Among how many queues a flow chooses."),
+				limited("QueueLengthLimit", "limitResponse.queuing.queueLengthLimit", "How long a queue may be."),
+			),
+		}},
+	}
+}
+
+// limited shows a number of a level whose requests wait.
+func limited(name, path, doc string) openapi.Column {
+	return made(name, doc, func(v []any) any {
+		if v[0] == nil {
+			return "<none>"
+		}
+		return number(v[0])
+	}, "spec.limited."+path)
+}
+
+// devices are the kinds of resource.k8s.io.
+func devices() []registry.Definition {
+	const group = "resource.k8s.io"
+	return []registry.Definition{
+		kind[resourcev1.DeviceClass]{Kind: registry.Kind[resourcev1.DeviceClass]{Group: group, Version: "v1", Plural: "deviceclasses", ClusterScoped: true, Columns: columns()}},
+		kind[resourcev1.ResourceClaim]{Kind: registry.Kind[resourcev1.ResourceClaim]{
+			Group: group, Version: "v1", Plural: "resourceclaims", Writes: registry.WriteRules{NoGeneration: true},
+			Columns: columns(made("State", "What has become of the claim.", claimState, "metadata.deletionTimestamp", "status.allocation", "status.reservedFor")),
+		}},
+		kind[resourcev1.ResourceClaimTemplate]{Kind: registry.Kind[resourcev1.ResourceClaimTemplate]{
+			Group: group, Version: "v1", Plural: "resourceclaimtemplates", Writes: registry.WriteRules{NoGeneration: true}, Columns: columns(),
+		}},
+		kind[resourcev1.ResourceSlice]{
+			Kind: registry.Kind[resourcev1.ResourceSlice]{
+				Group: group, Version: "v1", Plural: "resourceslices", ClusterScoped: true,
+				Columns: columns(
+					text("Node", "spec.nodeName", "Whose devices they are."), text("Driver", "spec.driver", "Who offers them."), text("Pool", "spec.pool.name", "The pool they belong to."),
+				),
+			},
+			fields: []string{"spec.driver", "spec.nodeName"},
+		},
+	}
+}
+
+func claimState(v []any) any {
+	ending, allocated, reserved := v[0] != nil, v[1] != nil, size(v[2]) > 0
+	state := ""
+	switch {
+	case !allocated && ending:
+		return "deleted"
+	case !allocated:
+		return "pending"
+	case reserved:
+		state = "allocated,reserved"
+	default:
+		state = "allocated"
+	}
+	if ending {
+		state = "deleted," + state
+	}
+	return state
+}

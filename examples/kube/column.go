@@ -1,0 +1,169 @@
+package kube
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/kindwright/kindwright/internal/table"
+	"github.com/kindwright/kindwright/openapi"
+)
+
+// columns are those that a kind has between its name and its age, which come by themselves.
+func columns(between ...openapi.Column) []openapi.Column {
+	out := []openapi.Column{named()}
+	out = append(out, between...)
+	for i, c := range out {
+		if c.Priority > 0 { // wide columns follow the age
+			return append(append(out[:i:i], aged()), out[i:]...)
+		}
+	}
+	return append(out, aged())
+}
+
+func named() openapi.Column {
+	return openapi.Column{Name: "Name", Type: "string", Format: "name", Description: "The name of the object.", Path: []string{"metadata", "name"}}
+}
+
+func aged() openapi.Column {
+	return openapi.Column{Name: "Age", Type: "date", Description: "How long the object has existed.", Path: []string{"metadata", "creationTimestamp"}}
+}
+
+// text shows the value at a path of dotted names.
+func text(name, path, doc string) openapi.Column {
+	return openapi.Column{Name: name, Type: "string", Description: doc, Paths: split(path), Cell: func(_ time.Time, v []any) any { return word(v[0]) }}
+}
+
+// or is text that says something else where there is none.
+func or(name, path, otherwise, doc string) openapi.Column {
+	return made(name, doc, func(v []any) any {
+		if s := word(v[0]); s != "" {
+			return s
+		}
+		return otherwise
+	}, path)
+}
+
+// whole shows a whole number, 0 where there is none.
+func whole(name, path, doc string) openapi.Column {
+	return openapi.Column{Name: name, Type: "integer", Description: doc, Paths: split(path), Cell: func(_ time.Time, v []any) any { return number(v[0]) }}
+}
+
+// flag shows whether something is so.
+func flag(name, path, doc string) openapi.Column {
+	return openapi.Column{Name: name, Type: "boolean", Description: doc, Paths: split(path), Cell: func(_ time.Time, v []any) any { return v[0] == true }}
+}
+
+// counted shows how many items a list or a map has.
+func counted(name, path, doc string) openapi.Column {
+	return openapi.Column{Name: name, Type: "integer", Description: doc, Paths: split(path), Cell: func(_ time.Time, v []any) any { return size(v[0]) }}
+}
+
+// made shows what a function makes of the values at some paths.
+func made(name, doc string, cell func(v []any) any, paths ...string) openapi.Column {
+	return openapi.Column{Name: name, Type: "string", Description: doc, Paths: split(paths...), Cell: func(_ time.Time, v []any) any { return cell(v) }}
+}
+
+// timed is made with the time that ages are counted from.
+func timed(name, doc string, cell func(now time.Time, v []any) any, paths ...string) openapi.Column {
+	return openapi.Column{Name: name, Type: "string", Description: doc, Paths: split(paths...), Cell: cell}
+}
+
+// wide marks a column that only wide tables show.
+func wide(c openapi.Column) openapi.Column {
+	c.Priority = 1
+	return c
+}
+
+func split(paths ...string) [][]string {
+	out := make([][]string, len(paths))
+	for i, p := range paths {
+		out[i] = strings.Split(p, ".")
+	}
+	return out
+}
+
+// at returns what lies below a value, nil if there is nothing.
+func at(v any, path ...string) any {
+	for _, name := range path {
+		m, _ := v.(map[string]any)
+		v = m[name]
+	}
+	return v
+}
+
+// word returns a value as text: numbers and truth values as JSON writes them, anything else as nothing.
+func word(v any) string {
+	switch v := v.(type) {
+	case string:
+		return v
+	case bool:
+		return strconv.FormatBool(v)
+	case int64:
+		return strconv.FormatInt(v, 10)
+	case float64:
+		return strconv.FormatFloat(v, 'g', -1, 64)
+	}
+	return ""
+}
+
+func number(v any) int64 {
+	n, _ := v.(int64)
+	return n
+}
+
+func list(v any) []any {
+	l, _ := v.([]any)
+	return l
+}
+
+func size(v any) int64 {
+	switch v := v.(type) {
+	case []any:
+		return int64(len(v))
+	case map[string]any:
+		return int64(len(v))
+	}
+	return 0
+}
+
+// words are the texts of a list, or what lies below its items.
+func words(v any, path ...string) []string {
+	out := []string{}
+	for _, item := range list(v) {
+		out = append(out, word(at(item, path...)))
+	}
+	return out
+}
+
+// since tells how long ago a time was.
+func since(now time.Time, v any) string {
+	t, err := time.Parse(time.RFC3339, word(v))
+	if err != nil {
+		return "<unknown>"
+	}
+	return table.Age(now.Sub(t))
+}
+
+// few joins the first of many and says how many more there are.
+func few(all []string, most int) string {
+	if len(all) <= most {
+		return strings.Join(all, ",")
+	}
+	return fmt.Sprintf("%s + %d more...", strings.Join(all[:most], ","), len(all)-most)
+}
+
+// condition returns the condition of a type, nil if there is none.
+func condition(conditions any, kind string) any {
+	for _, c := range list(conditions) {
+		if at(c, "type") == kind {
+			return c
+		}
+	}
+	return nil
+}
+
+func isTrue(conditions any, kind string) bool {
+	return at(condition(conditions, kind), "status") == "True"
+}

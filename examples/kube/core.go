@@ -1,0 +1,107 @@
+package kube
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kindwright/kindwright/registry"
+)
+
+// core are the kinds of the core group that are about neither pods, services nor volumes.
+func core() []registry.Definition {
+	return []registry.Definition{
+		kind[corev1.ConfigMap]{
+			Kind: registry.Kind[corev1.ConfigMap]{
+				Version: "v1", Plural: "configmaps", ShortNames: []string{"cm"}, Writes: registry.WriteRules{NoGeneration: true},
+				Columns: columns(made("Data", "How many entries there are.", func(v []any) any { return size(v[0]) + size(v[1]) }, "data", "binaryData")),
+			},
+		},
+		kind[corev1.Secret]{
+			Kind: registry.Kind[corev1.Secret]{
+				Version: "v1", Plural: "secrets", Writes: registry.WriteRules{NoGeneration: true},
+				Columns: columns(text("Type", "type", "What the secret is for."), made("Data", "How many entries there are.", func(v []any) any { return size(v[0]) }, "data")),
+			},
+			fields: []string{"type"},
+		},
+		kind[corev1.ServiceAccount]{Kind: registry.Kind[corev1.ServiceAccount]{
+			Version: "v1", Plural: "serviceaccounts", ShortNames: []string{"sa"}, Columns: columns(), Writes: registry.WriteRules{NoGeneration: true},
+		}},
+		kind[corev1.LimitRange]{Kind: registry.Kind[corev1.LimitRange]{
+			Version: "v1", Plural: "limitranges", ShortNames: []string{"limits"}, Writes: registry.WriteRules{NoGeneration: true},
+		}},
+		kind[corev1.ResourceQuota]{Kind: registry.Kind[corev1.ResourceQuota]{
+			Version: "v1", Plural: "resourcequotas", ShortNames: []string{"quota"}, Writes: registry.WriteRules{NoGeneration: true},
+			Columns: columns(
+				made("Request", "What of the requested amounts is used.", func(v []any) any { return quotaText(v, false) }, "status.used", "status.hard"),
+				made("Limit", "What of the limits is used.", func(v []any) any { return quotaText(v, true) }, "status.used", "status.hard"),
+			),
+		}},
+		kind[corev1.Node]{
+			Kind: registry.Kind[corev1.Node]{
+				Version: "v1", Plural: "nodes", ShortNames: []string{"no"}, ClusterScoped: true, Writes: registry.WriteRules{NoGeneration: true},
+				Columns: nodeColumns(),
+			},
+			fields:   []string{"spec.unschedulable"},
+			computed: map[string]func(registry.Tree) string{"spec.unschedulable": truth("spec", "unschedulable")},
+		},
+		kind[corev1.Endpoints]{Kind: registry.Kind[corev1.Endpoints]{
+			Version: "v1", Plural: "endpoints", ShortNames: []string{"ep"}, Writes: registry.WriteRules{NoGeneration: true, CreateOnUpdate: true},
+			Columns: columns(made("Endpoints", "The addresses.", func(v []any) any { return endpointText(v[0]) }, "subsets")),
+		}},
+	}
+}
+
+// truth makes a selectable field of a boolean that is absent when it is false.
+func truth(path ...string) func(registry.Tree) string {
+	return func(t registry.Tree) string {
+		if at(map[string]any(t), path...) == true {
+			return "true"
+		}
+		return "false"
+	}
+}
+
+// quotaText lists what is used of what there is, of limits or of anything else.
+func quotaText(v []any, limits bool) string {
+	used, hard := v[0], v[1]
+	all, _ := hard.(map[string]any)
+	var out []string
+	for _, name := range sortedNames(all) {
+		if strings.HasPrefix(name, "limits.") == limits {
+			out = append(out, name+": "+cmp.Or(word(at(used, name)), "0")+"/"+word(all[name]))
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+func sortedNames[V any](m map[string]V) []string {
+	out := make([]string, 0, len(m))
+	for name := range m {
+		out = append(out, name)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// endpointText lists addresses with their ports.
+func endpointText(subsets any) string {
+	if size(subsets) == 0 {
+		return "<none>"
+	}
+	var all []string
+	for _, s := range list(subsets) {
+		ports := list(at(s, "ports"))
+		if len(ports) == 0 {
+			all = append(all, words(at(s, "addresses"), "ip")...)
+		}
+		for _, p := range ports {
+			for _, ip := range words(at(s, "addresses"), "ip") {
+				all = append(all, hostPort(ip, word(at(p, "port"))))
+			}
+		}
+	}
+	return few(all, 3)
+}

@@ -1,0 +1,153 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"reflect"
+
+	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/openapi"
+	"github.com/kindwright/kindwright/registry"
+)
+
+// A kind is one of Kubernetes' types with what its tags do not tell.
+type kind[T any] struct {
+	registry.Kind[T]
+
+	// fields can be named by selectors, beside the name and the namespace; computed has the values of those that are not simply
+	// somewhere in the object.
+	fields   []string
+	computed map[string]func(registry.Tree) string
+
+	// fill completes an object. It runs on every write, so what it fills in must stay as it is when it runs again.
+	fill func(*T)
+
+	// keep runs before an object is stored through its main path: it takes back what this path may not change. old is nil
+	// when the object is new. Kinds with a status have that taken back as well.
+	keep func(obj, old *T)
+
+	// last changes the finished description.
+	last func(*registry.Resource)
+}
+
+// Define makes it a registry.Definition.
+func (k kind[T]) Define(env registry.Env) (registry.Bundle, error) {
+	k.SchemaOptions = append(k.SchemaOptions, openapi.RequiredWhenTagged())
+	b, err := k.Kind.Define(env)
+	if err != nil {
+		return b, err
+	}
+	r := b.Resources[0]
+	r.Selectable, r.Computed = k.fields, k.computed
+	r.Hooks.Default = k.settle
+	empty, err := treeOf(new(T))
+	if err != nil {
+		return b, err
+	}
+	r.Reset = k.reset(r.Reset, empty["status"])
+	if k.last != nil {
+		k.last(r)
+	}
+	return b, nil
+}
+
+// settle makes an object what a client sees that reads it into T and writes it again: types of Kubernetes write some fields
+// that say nothing, such as the resources of a container, and every client with such types sends them back. An object that
+// has them from the beginning stays the same when it comes back.
+func (k kind[T]) settle(_ context.Context, t registry.Tree) (registry.Tree, error) {
+	obj := new(T)
+	if err := json.FromTree(t, obj); err != nil {
+		return nil, fmt.Errorf("read as %s: %w", reflect.TypeFor[T](), err)
+	}
+	if k.fill != nil {
+		k.fill(obj)
+	}
+	out, err := treeOf(obj)
+	if err != nil {
+		return nil, err
+	}
+	return withMetadata(out, t), nil
+}
+
+// reset joins keep to what the kind takes back anyway. A new object has the status that says nothing.
+func (k kind[T]) reset(status func(old, sent registry.Tree) registry.Tree, none any) func(old, sent registry.Tree) registry.Tree {
+	return func(old, sent registry.Tree) registry.Tree {
+		if status != nil {
+			sent = status(old, sent)
+			if _, has := sent["status"]; !has && none != nil {
+				sent = maps.Clone(sent)
+				sent["status"] = none
+			}
+		}
+		if k.keep == nil {
+			return sent
+		}
+		obj, before := new(T), (*T)(nil)
+		if json.FromTree(sent, obj) != nil {
+			return sent // which validation refuses
+		}
+		if old != nil {
+			before = new(T)
+			if json.FromTree(old, before) != nil {
+				return sent
+			}
+		}
+		k.keep(obj, before)
+		out, err := treeOf(obj)
+		if err != nil {
+			return sent
+		}
+		return withoutNull(withMetadata(out, sent))
+	}
+}
+
+// withoutNull returns a tree without what is null, which stands for what is not there.
+func withoutNull(t map[string]any) map[string]any {
+	out := make(map[string]any, len(t))
+	for name, v := range t {
+		switch v := v.(type) {
+		case nil:
+			continue
+		case map[string]any:
+			out[name] = withoutNull(v)
+		case []any:
+			list := make([]any, len(v))
+			for i, item := range v {
+				if list[i] = item; item != nil {
+					if m, ok := item.(map[string]any); ok {
+						list[i] = withoutNull(m)
+					}
+				}
+			}
+			out[name] = list
+		default:
+			out[name] = v
+		}
+	}
+	return out
+}
+
+// treeOf writes an object of a Go type as a tree.
+func treeOf(obj any) (registry.Tree, error) {
+	v, err := json.TreeOf(obj)
+	if err != nil {
+		return nil, fmt.Errorf("write %T: %w", obj, err)
+	}
+	t, ok := v.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("write %T: it is no JSON object", obj)
+	}
+	return t, nil
+}
+
+// withMetadata returns t with the metadata of another tree, byte for byte.
+func withMetadata(t, of registry.Tree) registry.Tree {
+	out := maps.Clone(t)
+	if metadata, ok := of["metadata"]; ok {
+		out["metadata"] = metadata
+	} else {
+		delete(out, "metadata")
+	}
+	return out
+}

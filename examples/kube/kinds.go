@@ -1,0 +1,34 @@
+package kube
+
+import (
+	"net/netip"
+
+	"github.com/kindwright/kindwright/kinds"
+	"github.com/kindwright/kindwright/registry"
+)
+
+// Options say how the kinds are served. The zero value is what a test cluster wants.
+type Options struct {
+	// ServiceRange is where services get their addresses from. Default 10.0.0.0/24.
+	ServiceRange netip.Prefix
+
+	// NodePorts are the ports, the first and the last, that services are given on nodes. Default 30000 to 32767.
+	NodePorts [2]int32
+
+	// ControlPlane are options of the kinds that are the library's own: namespaces, events, leases and reviews.
+	ControlPlane []kinds.ControlPlaneOption
+}
+
+// Kinds returns every stable kind of k8s.io/api, with what goes with them: the objects that a cluster has from its start, and
+// the addresses of services. The groups apiextensions.k8s.io and apiregistration.k8s.io are not among them, nor are component
+// statuses, which nobody reports any more.
+func Kinds(o Options) []registry.Definition {
+	out := []registry.Definition{kinds.ControlPlane(o.ControlPlane...)}
+	for _, area := range [][]registry.Definition{
+		core(), pods(), o.services(), volumes(), apps(), batch(), autoscaling(), policy(), networking(), storageClasses(), rbac(),
+		admission(), certificates(), scheduling(), flowcontrol(), devices(),
+	} {
+		out = append(out, area...)
+	}
+	return out
+}

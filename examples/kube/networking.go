@@ -1,0 +1,122 @@
+package kube
+
+import (
+	"net/netip"
+	"strings"
+
+	networkingv1 "k8s.io/api/networking/v1"
+
+	"github.com/kindwright/kindwright/openapi"
+	"github.com/kindwright/kindwright/registry"
+)
+
+// networking are the kinds of networking.k8s.io.
+func networking() []registry.Definition {
+	const group = "networking.k8s.io"
+	return []registry.Definition{
+		kind[networkingv1.Ingress]{Kind: registry.Kind[networkingv1.Ingress]{
+			Group: group, Version: "v1", Plural: "ingresses", ShortNames: []string{"ing"},
+			Columns: columns(
+				or("Class", "spec.ingressClassName", "<none>", "Who serves it."),
+				made("Hosts", "The hosts of its rules.", ingressHosts, "spec.rules"),
+				made("Address", "Where it is served.", func(v []any) any { return strings.Join(balancers(v[0]), ",") }, "status.loadBalancer.ingress"),
+				made("Ports", "The ports it is served on.", func(v []any) any {
+					if size(v[0]) > 0 {
+						return "80, 443"
+					}
+					return "80"
+				}, "spec.tls"),
+			),
+		}},
+		kind[networkingv1.IngressClass]{Kind: registry.Kind[networkingv1.IngressClass]{
+			Group: group, Version: "v1", Plural: "ingressclasses", ClusterScoped: true,
+			Columns: append([]openapi.Column{defaultedName("ingressclass.kubernetes.io/is-default-class")},
+				text("Controller", "spec.controller", "Who serves it."),
+				made("Parameters", "The object that says more.", classParameters, "spec.parameters"),
+				aged()),
+		}},
+		kind[networkingv1.NetworkPolicy]{Kind: registry.Kind[networkingv1.NetworkPolicy]{
+			Group: group, Version: "v1", Plural: "networkpolicies", ShortNames: []string{"netpol"},
+			Columns: columns(made("Pod-Selector", "The pods it is about.", func(v []any) any { return selectorText(v[0]) }, "spec.podSelector")),
+		}},
+		kind[networkingv1.IPAddress]{Kind: registry.Kind[networkingv1.IPAddress]{
+			Group: group, Version: "v1", Plural: "ipaddresses", ShortNames: []string{"ip"}, ClusterScoped: true, NameRule: addressName,
+			Columns: columns(made("ParentRef", "What the address belongs to.", parentText, "spec.parentRef")),
+		}},
+		kind[networkingv1.ServiceCIDR]{Kind: registry.Kind[networkingv1.ServiceCIDR]{
+			Group: group, Version: "v1", Plural: "servicecidrs", ClusterScoped: true,
+			Columns: columns(made("CIDRs", "The ranges of addresses.", func(v []any) any { return strings.Join(words(v[0]), ",") }, "spec.cidrs")),
+		}},
+	}
+}
+
+// defaultedName is the name of a class, and says so if it is the one that is taken by default.
+func defaultedName(annotations ...string) openapi.Column {
+	c := made("Name", "The name of the object.", func(v []any) any {
+		for _, a := range annotations {
+			if at(v[1], a) == "true" {
+				return word(v[0]) + " (default)"
+			}
+		}
+		return word(v[0])
+	}, "metadata.name", "metadata.annotations")
+	c.Format = "name"
+	return c
+}
+
+func ingressHosts(v []any) any {
+	rules := list(v[0])
+	var hosts []string
+	for _, r := range rules[:min(len(rules), 3)] {
+		if h := word(at(r, "host")); h != "" {
+			hosts = append(hosts, h)
+		}
+	}
+	for i := 3; i < len(rules) && len(hosts) < 3; i++ {
+		if h := word(at(rules[i], "host")); h != "" {
+			hosts = append(hosts, h)
+		}
+	}
+	if len(hosts) == 0 {
+		return "*"
+	}
+	out := strings.Join(hosts, ",")
+	if len(rules) > 3 && len(hosts) == 3 {
+		out += " + " + word(int64(len(rules)-3)) + " more..."
+	}
+	return out
+}
+
+func classParameters(v []any) any {
+	if v[0] == nil {
+		return "<none>"
+	}
+	kind := word(at(v[0], "kind"))
+	if group := at(v[0], "apiGroup"); group != nil {
+		kind += "." + word(group)
+	}
+	return kind + "/" + word(at(v[0], "name"))
+}
+
+func parentText(v []any) any {
+	if v[0] == nil {
+		return "<none>"
+	}
+	out := word(at(v[0], "resource"))
+	if group := word(at(v[0], "group")); group != "" {
+		out += "." + group
+	}
+	out = strings.ToLower(out)
+	if ns := word(at(v[0], "namespace")); ns != "" {
+		out += "/" + ns
+	}
+	return out + "/" + word(at(v[0], "name"))
+}
+
+// addressName accepts addresses in their one canonical form.
+func addressName(name string) string {
+	if a, err := netip.ParseAddr(name); err != nil || a.String() != name || a.Is4In6() {
+		return "must be a valid IP address in canonical form"
+	}
+	return ""
+}

@@ -1,0 +1,88 @@
+package kube
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kindwright/kindwright/openapi"
+	"github.com/kindwright/kindwright/registry"
+)
+
+// pods are pods, what pods are made from, and what makes pods in the core group.
+func pods() []registry.Definition {
+	return []registry.Definition{
+		kind[corev1.Pod]{
+			Kind: registry.Kind[corev1.Pod]{
+				Version: "v1", Plural: "pods", ShortNames: []string{"po"}, Categories: []string{"all"},
+				Columns: podColumns(),
+			},
+			fields: []string{
+				"spec.hostNetwork", "spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName",
+				"status.nominatedNodeName", "status.phase", "status.podIP", "status.podIPs",
+			},
+			computed: map[string]func(registry.Tree) string{"spec.hostNetwork": truth("spec", "hostNetwork"), "status.podIPs": podIPs},
+		},
+		kind[corev1.PodTemplate]{Kind: registry.Kind[corev1.PodTemplate]{
+			Version: "v1", Plural: "podtemplates",
+			Columns: append([]openapi.Column{named()}, append(containerColumns("template.spec.containers"),
+				made("Pod Labels", "The labels of the pods.", func(v []any) any { return labelText(v[0]) }, "template.metadata.labels"))...),
+		}},
+		kind[corev1.ReplicationController]{
+			Kind: registry.Kind[corev1.ReplicationController]{
+				Version: "v1", Plural: "replicationcontrollers", ShortNames: []string{"rc"}, Categories: []string{"all"},
+				Columns: columns(append(replicaColumns(), templateColumns("spec.template.spec.containers", labelColumn("spec.selector"))...)...),
+			},
+			fields:   []string{"status.replicas"},
+			computed: map[string]func(registry.Tree) string{"status.replicas": numeral("status", "replicas")},
+		},
+	}
+}
+
+// numeral makes a selectable field of a number that is absent when it is zero.
+func numeral(path ...string) func(registry.Tree) string {
+	return func(t registry.Tree) string {
+		if text := word(at(map[string]any(t), path...)); text != "" {
+			return text
+		}
+		return "0"
+	}
+}
+
+// podIPs is the field of that name: all addresses in one text.
+func podIPs(t registry.Tree) string {
+	return strings.Join(words(at(map[string]any(t), "status", "podIPs"), "ip"), ",")
+}
+
+// containerColumns are the names and the images of containers.
+func containerColumns(path string) []openapi.Column {
+	return []openapi.Column{
+		made("Containers", "The names of the containers.", func(v []any) any { return strings.Join(words(v[0], "name"), ",") }, path),
+		made("Images", "The images of the containers.", func(v []any) any { return strings.Join(words(v[0], "image"), ",") }, path),
+	}
+}
+
+// templateColumns are what wide tables show of the pods that something makes.
+func templateColumns(path string, more ...openapi.Column) []openapi.Column {
+	out := append(containerColumns(path), more...)
+	for i := range out {
+		out[i] = wide(out[i])
+	}
+	return out
+}
+
+func labelColumn(path string) openapi.Column {
+	return made("Selector", "Which pods belong to it.", func(v []any) any { return labelText(v[0]) }, path)
+}
+
+func selectorColumn(path string) openapi.Column {
+	return made("Selector", "Which pods belong to it.", func(v []any) any { return selectorText(v[0]) }, path)
+}
+
+func replicaColumns() []openapi.Column {
+	return []openapi.Column{
+		whole("Desired", "spec.replicas", "How many pods there should be."),
+		whole("Current", "status.replicas", "How many there are."),
+		whole("Ready", "status.readyReplicas", "How many of them are ready."),
+	}
+}

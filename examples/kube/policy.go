@@ -1,0 +1,69 @@
+package kube
+
+import (
+	"strings"
+
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/openapi"
+	"github.com/kindwright/kindwright/registry"
+)
+
+// policy is how many pods may be away.
+func policy() []registry.Definition {
+	return []registry.Definition{
+		kind[policyv1.PodDisruptionBudget]{Kind: registry.Kind[policyv1.PodDisruptionBudget]{
+			Group: "policy", Version: "v1", Plural: "poddisruptionbudgets", ShortNames: []string{"pdb"},
+			Columns: columns(
+				or("Min Available", "spec.minAvailable", "N/A", "How many pods must stay."),
+				or("Max Unavailable", "spec.maxUnavailable", "N/A", "How many may be away."),
+				whole("Allowed Disruptions", "status.disruptionsAllowed", "How many may be taken away now."),
+			),
+		}},
+	}
+}
+
+// rbac are roles and who has them.
+func rbac() []registry.Definition {
+	const group = "rbac.authorization.k8s.io"
+	still := registry.WriteRules{NoGeneration: true, CreateOnUpdate: true}
+	created := []openapi.Column{named(), {Name: "Created At", Type: "date", Description: "When the role was created.", Path: []string{"metadata", "creationTimestamp"}}}
+	return []registry.Definition{
+		kind[rbacv1.Role]{Kind: registry.Kind[rbacv1.Role]{Group: group, Version: "v1", Plural: "roles", NameRule: meta.CheckPathSegment, Writes: still, Columns: created}},
+		kind[rbacv1.ClusterRole]{Kind: registry.Kind[rbacv1.ClusterRole]{
+			Group: group, Version: "v1", Plural: "clusterroles", ClusterScoped: true, NameRule: meta.CheckPathSegment, Writes: still, Columns: created,
+		}},
+		kind[rbacv1.RoleBinding]{Kind: registry.Kind[rbacv1.RoleBinding]{
+			Group: group, Version: "v1", Plural: "rolebindings", NameRule: meta.CheckPathSegment, Writes: still, Columns: bindingColumns(),
+		}},
+		kind[rbacv1.ClusterRoleBinding]{Kind: registry.Kind[rbacv1.ClusterRoleBinding]{
+			Group: group, Version: "v1", Plural: "clusterrolebindings", ClusterScoped: true, NameRule: meta.CheckPathSegment, Writes: still, Columns: bindingColumns(),
+		}},
+	}
+}
+
+func bindingColumns() []openapi.Column {
+	subjects := func(kind string) func(v []any) any {
+		return func(v []any) any {
+			var out []string
+			for _, s := range list(v[0]) {
+				switch {
+				case at(s, "kind") != kind:
+				case kind == "ServiceAccount":
+					out = append(out, word(at(s, "namespace"))+"/"+word(at(s, "name")))
+				default:
+					out = append(out, word(at(s, "name")))
+				}
+			}
+			return strings.Join(out, ", ")
+		}
+	}
+	return columns(
+		made("Role", "What is allowed.", func(v []any) any { return word(at(v[0], "kind")) + "/" + word(at(v[0], "name")) }, "roleRef"),
+		wide(made("Users", "Users it is allowed to.", subjects("User"), "subjects")),
+		wide(made("Groups", "Groups it is allowed to.", subjects("Group"), "subjects")),
+		wide(made("ServiceAccounts", "Service accounts it is allowed to.", subjects("ServiceAccount"), "subjects")),
+	)
+}

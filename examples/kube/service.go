@@ -1,0 +1,126 @@
+package kube
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/registry"
+)
+
+// services are services and the slices of endpoints behind them.
+func (o Options) services() []registry.Definition {
+	return []registry.Definition{
+		kind[corev1.Service]{
+			Kind: registry.Kind[corev1.Service]{
+				Version: "v1", Plural: "services", ShortNames: []string{"svc"}, Categories: []string{"all"},
+				Writes: registry.WriteRules{NoGeneration: true, CreateOnUpdate: true}, NameRule: meta.CheckDNS1035Label,
+				Columns: columns(
+					text("Type", "spec.type", "How the service is reached."),
+					made("Cluster-IP", "The address inside the cluster.", clusterIP, "spec.clusterIPs"),
+					made("External-IP", "The addresses outside of it.", externalIP, "spec", "status.loadBalancer.ingress"),
+					made("Port(s)", "The ports of the service.", servicePorts, "spec.ports"),
+					wide(labelColumn("spec.selector")),
+				),
+			},
+			fields: []string{"spec.clusterIP", "spec.type"},
+		},
+		kind[discoveryv1.EndpointSlice]{Kind: registry.Kind[discoveryv1.EndpointSlice]{
+			Group: "discovery.k8s.io", Version: "v1", Plural: "endpointslices",
+			Columns: columns(
+				text("AddressType", "addressType", "What sort of addresses they are."),
+				made("Ports", "The ports of every endpoint.", slicePorts, "ports"),
+				made("Endpoints", "The addresses.", sliceEndpoints, "endpoints"),
+			),
+		}},
+	}
+}
+
+func clusterIP(v []any) any {
+	if all := words(v[0]); len(all) > 0 {
+		return all[0]
+	}
+	return "<none>"
+}
+
+func externalIP(v []any) any {
+	spec, given := v[0], strings.Join(words(at(v[0], "externalIPs")), ",")
+	switch at(spec, "type") {
+	case "ExternalName":
+		return word(at(spec, "externalName"))
+	case "LoadBalancer":
+		all := append(balancers(v[1]), words(at(spec, "externalIPs"))...)
+		if len(all) == 0 {
+			return "<pending>"
+		}
+		return strings.Join(all, ",")
+	case "ClusterIP", "NodePort":
+		if given == "" {
+			return "<none>"
+		}
+		return given
+	}
+	return "<unknown>"
+}
+
+// balancers are the addresses or names of load balancers, each once.
+func balancers(ingress any) []string {
+	var out []string
+	for _, i := range list(ingress) {
+		if ip := word(at(i, "ip")); ip != "" {
+			out = append(out, ip)
+		} else if host := word(at(i, "hostname")); host != "" {
+			out = append(out, host)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+func servicePorts(v []any) any {
+	var out []string
+	for _, p := range list(v[0]) {
+		port := word(at(p, "port"))
+		if n := number(at(p, "nodePort")); n > 0 {
+			port += ":" + word(n)
+		}
+		out = append(out, port+"/"+word(at(p, "protocol")))
+	}
+	if len(out) == 0 {
+		return "<none>"
+	}
+	return strings.Join(out, ",")
+}
+
+func slicePorts(v []any) any {
+	var out []string
+	for _, p := range list(v[0]) {
+		switch {
+		case at(p, "port") != nil:
+			out = append(out, word(at(p, "port")))
+		case at(p, "name") != nil:
+			out = append(out, word(at(p, "name")))
+		default:
+			out = append(out, "*")
+		}
+	}
+	return unset(few(out, 3))
+}
+
+func sliceEndpoints(v []any) any {
+	var out []string
+	for _, e := range list(v[0]) {
+		out = append(out, words(at(e, "addresses"))...)
+	}
+	return unset(few(out, 3))
+}
+
+func unset(s string) string {
+	if s == "" {
+		return "<unset>"
+	}
+	return s
+}
