@@ -38,6 +38,9 @@ type Config struct {
 	// default only a list with one empty entry does.
 	ResetByEmptyList bool
 
+	// Observer, if not nil, is told of every object that the live views show, such as a garbage collector.
+	Observer watch.Observer
+
 	Now  func() time.Time // time stamps of objects; default time.Now
 	Rand io.Reader        // uids, generated names, keys; default crypto/rand
 }
@@ -49,6 +52,7 @@ type Engine struct {
 	tokens     *tokenSigner
 	set        atomic.Pointer[Set]
 	shapes     *shapes
+	renewal    renewal
 	texts      *watch.Texts // nil where the store holds the objects in memory as they are
 
 	changes sync.Mutex // serialises Install and Remove; never held while serving
@@ -68,7 +72,7 @@ func New(cfg Config) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{cfg: cfg, shapes: newShapes()}
-	e.attach(cfg.Store, watch.NewDispatcher(cfg.Store, watch.WithLogger(cfg.Logger)))
+	e.attach(cfg.Store, watch.NewDispatcher(cfg.Store, watch.WithLogger(cfg.Logger), cfg.observed()))
 	e.set.Store(&Set{served: map[meta.GroupVersionResource]*Served{}})
 	return e, nil
 }
@@ -225,6 +229,7 @@ func (e *Engine) publish(next *Set, rules map[*Served]*apply.Fields) {
 		s.ownership.fields.Store(fields)
 	}
 	e.set.Store(next)
+	e.renewal.announce()
 }
 
 func (e *Engine) load(ctx context.Context, s *Served) error {

@@ -44,7 +44,7 @@ func (e *Engine) Fork(cfg Config, store func(at storage.Revision) (*storage.Stor
 		its, err = store(at)
 		return its, err
 	}
-	dispatcher, caches, err := e.dispatcher.Fork(request, watch.WithLogger(cfg.Logger))
+	dispatcher, caches, err := e.dispatcher.Fork(request, watch.WithLogger(cfg.Logger), cfg.observed())
 	if err != nil {
 		return nil, err
 	}
