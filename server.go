@@ -39,7 +39,9 @@ type Server struct {
 	backend       storage.Backend
 	random        io.Reader
 	engine        *registry.Engine
-	bundle        registry.Bundle
+	parts         []registry.Bundle // of the definitions
+	bundle        registry.Bundle   // of all parts
+	forked        bool              // the engine has been filled already
 	parser        *request.Parser
 	authenticator authn.Authenticator
 	authorizer    authz.Authorizer
@@ -106,9 +108,10 @@ func (s *Server) build() error {
 	if domain == "" {
 		domain = request.DefaultGroupDomain
 	}
-	if s.bundle, err = define(s.cfg.definitions, s.env(domain)); err != nil {
+	if s.parts, err = define(s.cfg.definitions, s.env(domain)); err != nil {
 		return err
 	}
+	s.bundle = join(s.parts)
 	engine := s.cfg.engine
 	engine.Store, engine.GroupDomain = storage.New(s.backend), domain
 	engine.Admission, engine.Gate, engine.Logger = chain, s.bundle.Gate, s.cfg.log
@@ -132,25 +135,38 @@ func (s *Server) env(domain string) registry.Env {
 }
 
 // define asks every definition what it adds, and reports all that cannot be served.
-func define(definitions []registry.Definition, env registry.Env) (registry.Bundle, error) {
-	var all registry.Bundle
+func define(definitions []registry.Definition, env registry.Env) ([]registry.Bundle, error) {
+	var parts []registry.Bundle
 	var problems []error
+	gates := 0
 	for _, d := range definitions {
 		b, err := d.Define(env)
 		if err != nil {
 			problems = append(problems, err)
 			continue
 		}
+		if b.Gate != nil {
+			gates++
+		}
+		parts = append(parts, b)
+	}
+	if gates > 1 {
+		problems = append(problems, errors.New("two definitions want to decide about namespaces: kinds.ControlPlane() and kinds.Namespaces() each do, so give one of them, once"))
+	}
+	return parts, errors.Join(problems...)
+}
+
+// join makes one bundle of several.
+func join(parts []registry.Bundle) registry.Bundle {
+	var all registry.Bundle
+	for _, b := range parts {
 		all.Resources = append(all.Resources, b.Resources...)
 		all.Hooks = append(all.Hooks, b.Hooks...)
-		if b.Gate != nil && all.Gate != nil {
-			problems = append(problems, errors.New("two definitions want to decide about namespaces: kinds.ControlPlane() and kinds.Namespaces() each do, so give one of them, once"))
-		}
 		if b.Gate != nil {
 			all.Gate = b.Gate
 		}
 	}
-	return all, errors.Join(problems...)
+	return all
 }
 
 func (s *Server) buildAccess() error {
@@ -264,10 +280,11 @@ func (s *Server) Install(ctx context.Context, definitions ...registry.Definition
 	if err := given("Install", "definition", definitions); err != nil {
 		return fmt.Errorf("kindwright: %w", err)
 	}
-	b, err := define(definitions, s.env(s.engine.GroupDomain()))
+	parts, err := define(definitions, s.env(s.engine.GroupDomain()))
 	if err != nil {
 		return fmt.Errorf("kindwright: %w", err)
 	}
+	b := join(parts)
 	if b.Gate != nil || len(b.Hooks) > 0 {
 		return errors.New("kindwright: a definition with hooks or a gate can only be given to New")
 	}
@@ -317,12 +334,14 @@ func (s *Server) prepare(ctx context.Context) error {
 	if err := s.engine.Start(ctx); err != nil {
 		return err
 	}
-	if err := s.engine.Install(ctx, s.bundle.Resources...); err != nil {
-		return err
+	if !s.forked {
+		if err := s.engine.Install(ctx, s.bundle.Resources...); err != nil {
+			return err
+		}
 	}
 	for i, hook := range s.bundle.Hooks {
 		if hook.Start != nil {
-			if err := hook.Start(ctx, s.engine); err != nil {
+			if err := s.startHook(ctx, hook); err != nil {
 				return fmt.Errorf("start hook %q: %w", hook.Name, err)
 			}
 			s.hookDone[i]()
@@ -332,6 +351,14 @@ func (s *Server) prepare(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// startHook runs a start hook, but not in a fork: what it did is part of the state that this began with.
+func (s *Server) startHook(ctx context.Context, hook registry.Hook) error {
+	if s.forked {
+		return nil
+	}
+	return hook.Start(ctx, s.engine)
 }
 
 // Wait blocks until everything that Start began has ended.

@@ -30,7 +30,7 @@ func (s *Server) Close() {
 	s.stop() // watches end in order, before their connections are broken off
 	s.await("the server is still working", s.API.Wait, func() string { return "" })
 	s.await("requests are still being handled", func() { s.tls.close(); closeAll(transports) }, func() string { return inFlight(transports) })
-	s.closeBackend()
+	s.closeStore()
 	if left := s.leftovers(); left != "" {
 		s.t.Errorf("apitest: goroutines that the server or a hook of its kinds started are still there after its end:\n%s", left)
 	}
@@ -72,8 +72,8 @@ func (s *Server) await(problem string, f func(), details func() string) {
 // server are known whatever else the program does, and however many servers there are.
 const ownerLabel = "kindwright-apitest"
 
-// owned runs f with the server's mark on its goroutine.
-func (s *Server) owned(ctx context.Context, f func(context.Context)) {
+// own runs f with the server's mark on its goroutine.
+func (s *Server) own(ctx context.Context, f func(context.Context)) {
 	pprof.Do(ctx, pprof.Labels(ownerLabel, s.id), f)
 }
 

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"sync"
-	"sync/atomic"
 
 	"github.com/kindwright/kindwright/authn"
 	certs "github.com/kindwright/kindwright/authn/x509"
@@ -29,19 +28,10 @@ type Endpoint struct {
 
 // tlsState is what ListenTLS has begun.
 type tlsState struct {
-	certificates atomic.Pointer[certs.Authenticator] // nil before ListenTLS
-
 	mu          sync.Mutex // guards what follows
 	endpoint    *Endpoint
 	server      *http.Server
 	connections sync.WaitGroup // and the listener
-}
-
-func (s *tlsState) authenticate(r *http.Request) (authn.User, bool, error) {
-	if a := s.certificates.Load(); a != nil {
-		return a.Authenticate(r)
-	}
-	return authn.User{}, false, nil
 }
 
 // ListenTLS opens a port on the loop-back address, for clients that are other programs or insist on a connection, and
@@ -91,15 +81,14 @@ func (s *Server) listen() (*Endpoint, error) {
 		return nil, err
 	}
 	e.URL = "https://" + listener.Addr().String()
-	s.tls.certificates.Store(certificates)
 	s.tls.server = &http.Server{
-		Handler:   s.API,
+		Handler:   s.handler(certificates),
 		TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequestClientCert, MinVersion: tls.VersionTLS12},
 		ErrorLog:  slog.NewLogLogger(s.log.connections(), slog.LevelInfo),
 		ConnState: s.tls.count,
 	}
 	s.tls.connections.Go(func() {
-		s.owned(context.Background(), func(context.Context) { _ = s.tls.server.ServeTLS(listener, "", "") }) // ends when it is closed
+		s.own(context.Background(), func(context.Context) { _ = s.tls.server.ServeTLS(listener, "", "") }) // ends when it is closed
 	})
 	return e, nil
 }

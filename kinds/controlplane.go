@@ -35,17 +35,31 @@ type all []registry.Definition
 
 // Define makes all a registry.Definition.
 func (a all) Define(env registry.Env) (registry.Bundle, error) {
+	parts := make([]registry.Bundle, len(a))
 	var out registry.Bundle
-	for _, d := range a {
+	for i, d := range a {
 		b, err := d.Define(env)
 		if err != nil {
 			return registry.Bundle{}, err
 		}
+		parts[i] = b
 		out.Resources = append(out.Resources, b.Resources...)
 		out.Hooks = append(out.Hooks, b.Hooks...)
 		if b.Gate != nil {
 			out.Gate = b.Gate
 		}
+	}
+	out.Fork = func() (gate registry.NamespaceGate, hooks []registry.Hook) {
+		for _, b := range parts {
+			if b.Fork != nil {
+				b.Gate, b.Hooks = b.Fork()
+			}
+			hooks = append(hooks, b.Hooks...)
+			if b.Gate != nil {
+				gate = b.Gate
+			}
+		}
+		return gate, hooks
 	}
 	return out, nil
 }

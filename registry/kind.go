@@ -277,6 +277,10 @@ type Bundle struct {
 	Gate NamespaceGate
 
 	Hooks []Hook
+
+	// Fork makes the gate and the hooks of another server that begins with a copy of this one's state. Nil means that those
+	// here can serve several servers at once.
+	Fork func() (NamespaceGate, []Hook)
 }
 
 // Hook is work that goes with a Definition. Start is run once after the kinds are loaded and before the server is

@@ -1,0 +1,101 @@
+package kindwright
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/kindwright/kindwright/admission"
+	"github.com/kindwright/kindwright/storage"
+)
+
+// Fork makes a server that goes on from the state of this one, which must be running, and from then on has nothing to do
+// with it: writes to either are not seen in the other, and either may end. Start it as one that New made; what start hooks
+// did is part of the state, so they do not run again. Package apitest makes one for each of the tests that begin alike.
+//
+// The fork serves the same kinds, those that were installed meanwhile included, and what it knows of their objects is shared
+// until one of the two changes it, so that nothing is read or decoded. Versions go on: a list, a continue token or a watch
+// from before the fork goes on in the fork, as far back as its store remembers.
+//
+// The function store makes the store of the fork, such as memory.DB.Fork does. It must hold what this server's store holds at
+// a revision, at least, and is called while nothing that this server's clients write is acknowledged. The caller closes the
+// store after Wait. The options change what is taken over from this server; what they add to it they add for the fork
+// alone. Kinds are added with Install. Values that options brought, such as authenticators and middleware, serve both.
+//
+// It may be called in a synctest bubble that this server is not in: the fork lives there.
+func (s *Server) Fork(store func(at storage.Revision) (storage.Backend, error), opts ...Option) (*Server, error) {
+	f := &Server{cfg: s.cfg.clone(), random: rand.Reader, parts: slices.Clone(s.parts), parser: s.parser, forked: true}
+	var problems []error
+	for _, o := range opts {
+		if o == nil {
+			problems = append(problems, errors.New("an option is nil"))
+			continue
+		}
+		problems = append(problems, o(f.cfg))
+	}
+	if len(f.cfg.definitions) > len(s.cfg.definitions) {
+		problems = append(problems, errors.New("Serve: a fork serves what the server does; give other kinds to its Install"))
+	}
+	if f.cfg.engine.GroupDomain != s.cfg.engine.GroupDomain || f.cfg.http.prefix != s.cfg.http.prefix {
+		problems = append(problems, errors.New("a fork has the group domain and the path prefix of the server"))
+	}
+	f.draining, f.drain = context.WithCancel(context.Background())
+	if err := errors.Join(problems...); err != nil {
+		return nil, fmt.Errorf("kindwright: fork: %w", err)
+	}
+	if err := f.buildFrom(s, store); err != nil {
+		return nil, fmt.Errorf("kindwright: fork: %w", err)
+	}
+	return f, nil
+}
+
+// buildFrom makes the parts of a fork.
+func (s *Server) buildFrom(from *Server, store func(at storage.Revision) (storage.Backend, error)) error {
+	if err := s.buildAccess(); err != nil {
+		return err
+	}
+	chain, err := admission.NewChain(s.cfg.plugins...)
+	if err != nil {
+		return err
+	}
+	for i := range s.parts {
+		if p := &s.parts[i]; p.Fork != nil {
+			p.Gate, p.Hooks = p.Fork()
+		}
+	}
+	s.bundle = join(s.parts)
+	engine := s.cfg.engine
+	engine.Admission, engine.Gate, engine.Logger = chain, s.bundle.Gate, s.cfg.log
+	s.engine, err = from.engine.Fork(engine, func(at storage.Revision) (*storage.Store, error) {
+		b, err := store(at)
+		if err != nil {
+			return nil, err
+		}
+		if absent(b) {
+			return nil, errors.New("the storage backend is nil")
+		}
+		s.backend = b
+		return storage.New(b), nil
+	})
+	if err != nil {
+		return err
+	}
+	if err := s.buildHealth(); err != nil {
+		return err
+	}
+	s.described.Store(from.described.Load())
+	s.handler, err = s.assemble(s.dispatch())
+	return err
+}
+
+// clone copies a configuration, so that options may add to it.
+func (c *config) clone() *config {
+	out := *c
+	out.definitions = slices.Clip(c.definitions)
+	out.authenticators, out.authorizers = slices.Clip(c.authenticators), slices.Clip(c.authorizers)
+	out.plugins, out.checks = slices.Clip(c.plugins), slices.Clip(c.checks)
+	out.http.unauthorized, out.http.inserted = slices.Clip(c.http.unauthorized), slices.Clip(c.http.inserted)
+	return &out
+}
