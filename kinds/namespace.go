@@ -99,15 +99,18 @@ func (n *namespaces) Define(registry.Env) (registry.Bundle, error) {
 	if err != nil {
 		return registry.Bundle{}, err
 	}
+	b := registry.Bundle{Resources: []*registry.Resource{r}, Fork: n.work}
+	b.Gate, b.Hooks = n.work()
+	return b, nil
+}
+
+// work is what one server does about namespaces.
+func (n *namespaces) work() (registry.NamespaceGate, []registry.Hook) {
 	gate := &phaseGate{open: n.unchecked, arrived: make(chan struct{}, 1)}
-	return registry.Bundle{
-		Resources: []*registry.Resource{r},
-		Gate:      gate,
-		Hooks: []registry.Hook{
-			{Name: "start-system-namespaces", Start: n.createInitial},
-			{Name: "namespace-lifecycle", Run: func(ctx context.Context, e *registry.Engine) { terminate(ctx, e, gate.arrived) }},
-		},
-	}, nil
+	return gate, []registry.Hook{
+		{Name: "start-system-namespaces", Start: n.createInitial},
+		{Name: "namespace-lifecycle", Run: func(ctx context.Context, e *registry.Engine) { terminate(ctx, e, gate.arrived) }},
+	}
 }
 
 func (n *namespaces) resource() (*registry.Resource, error) {
