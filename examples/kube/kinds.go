@@ -15,6 +15,12 @@ type Options struct {
 	// NodePorts are the ports, the first and the last, that services are given on nodes. Default 30000 to 32767.
 	NodePorts [2]int32
 
+	// AnyNamespace lets objects be in namespaces that do not exist, as kube-apiserver does without its plugin NamespaceLifecycle.
+	AnyNamespace bool
+
+	// AnyPrivileges lets containers be privileged.
+	AnyPrivileges bool
+
 	// ControlPlane are options of the kinds that are the library's own: namespaces, events, leases and reviews.
 	ControlPlane []kinds.ControlPlaneOption
 }
@@ -23,7 +29,11 @@ type Options struct {
 // the addresses of services. The groups apiextensions.k8s.io and apiregistration.k8s.io are not among them, nor are component
 // statuses, which nobody reports any more.
 func Kinds(o Options) []registry.Definition {
-	out := []registry.Definition{kinds.ControlPlane(o.ControlPlane...)}
+	library := kinds.ControlPlane(o.ControlPlane...)
+	if o.AnyNamespace {
+		library = ungated{library}
+	}
+	out := []registry.Definition{library}
 	for _, area := range [][]registry.Definition{
 		core(), pods(), o.services(), volumes(), apps(), batch(), autoscaling(), policy(), networking(), storageClasses(), rbac(),
 		admission(), certificates(), scheduling(), flowcontrol(), devices(),
@@ -31,4 +41,14 @@ func Kinds(o Options) []registry.Definition {
 		out = append(out, area...)
 	}
 	return out
+}
+
+// ungated serves kinds without asking whether namespaces exist.
+type ungated struct{ registry.Definition }
+
+// Define makes it a registry.Definition.
+func (u ungated) Define(env registry.Env) (registry.Bundle, error) {
+	b, err := u.Definition.Define(env)
+	b.Gate = nil
+	return b, err
 }

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"crypto/x509"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/kindwright/kindwright"
+	"github.com/kindwright/kindwright/authn"
+	"github.com/kindwright/kindwright/authn/token"
+	certificates "github.com/kindwright/kindwright/authn/x509"
+	"github.com/kindwright/kindwright/authz"
+)
+
+// access makes what the flags say about who callers are and what they may do.
+func (o *options) access() ([]kindwright.Option, error) {
+	var who []authn.Authenticator
+	if o.clientCAFile != "" {
+		data, err := os.ReadFile(o.clientCAFile)
+		if err != nil {
+			return nil, fmt.Errorf("--client-ca-file: %w", err)
+		}
+		authorities := x509.NewCertPool()
+		if !authorities.AppendCertsFromPEM(data) {
+			return nil, fmt.Errorf("--client-ca-file: %s holds no certificate in PEM", o.clientCAFile)
+		}
+		a, err := certificates.New(authorities)
+		if err != nil {
+			return nil, fmt.Errorf("--client-ca-file: %w", err)
+		}
+		who = append(who, a)
+	}
+	if o.tokenFile != "" {
+		tokens, err := token.Open(o.tokenFile)
+		if err != nil {
+			return nil, fmt.Errorf("--token-auth-file: %w", err)
+		}
+		who = append(who, tokens)
+	}
+	out := []kindwright.Option{
+		kindwright.Authenticate(who...),
+		kindwright.Authorize(o.authorizers()...),
+		kindwright.AllowUnauthorized("/healthz", "/livez", "/readyz", "/version", "/version/"),
+	}
+	if !o.anonymous {
+		out = append(out, kindwright.NoAnonymous())
+	}
+	return out, nil
+}
+
+// authorizers makes the modes of the command line.
+func (o *options) authorizers() []authz.Authorizer {
+	var out []authz.Authorizer
+	for _, mode := range o.modes {
+		switch mode {
+		case "AlwaysAllow":
+			out = append(out, known{everything: true})
+		case "AlwaysDeny":
+			out = append(out, authz.AlwaysDeny())
+		case "RBAC", "Node":
+			out = append(out, known{})
+		}
+	}
+	return out
+}
+
+// known allows something to callers who proved who they are: everything, or what everybody may find out about the server and
+// about themselves. It has no opinion about anything else.
+type known struct{ everything bool }
+
+// Authorize makes it an authz.Authorizer.
+func (k known) Authorize(_ context.Context, a authz.Attributes) (authz.Decision, string, error) {
+	if a.User.IsAnonymous() || !a.User.In(authn.GroupAuthenticated) {
+		return authz.NoOpinion, "", nil
+	}
+	if k.everything || isDiscovery(a) || isSelfReview(a) {
+		return authz.Allow, "", nil
+	}
+	return authz.NoOpinion, "", nil
+}
+
+// isDiscovery tells of requests for documents about the server.
+func isDiscovery(a authz.Attributes) bool {
+	if a.Resource != "" || a.Verb != "get" {
+		return false
+	}
+	for _, p := range []string{"/api", "/apis", "/openapi", "/healthz", "/livez", "/readyz", "/version"} {
+		if a.Path == p || strings.HasPrefix(a.Path, p+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// isSelfReview tells of questions that callers ask about themselves.
+func isSelfReview(a authz.Attributes) bool {
+	if a.Verb != "create" || a.Subresource != "" {
+		return false
+	}
+	switch a.Group {
+	case "authorization.k8s.io":
+		return a.Resource == "selfsubjectaccessreviews" || a.Resource == "selfsubjectrulesreviews"
+	case "authentication.k8s.io":
+		return a.Resource == "selfsubjectreviews"
+	}
+	return false
+}
+
+// Rules lists what Authorize allows, for kubectl auth can-i --list.
+func (k known) Rules(_ context.Context, u authn.User, _ string) (authz.Rules, error) {
+	if u.IsAnonymous() {
+		return authz.Rules{}, nil
+	}
+	if k.everything {
+		every := []string{"*"}
+		return authz.Rules{
+			Resources: []authz.ResourceRule{{Verbs: every, APIGroups: every, Resources: every}},
+			Paths:     []authz.NonResourceRule{{Verbs: every, NonResourceURLs: every}},
+		}, nil
+	}
+	create := []string{"create"}
+	return authz.Rules{
+		Resources: []authz.ResourceRule{
+			{Verbs: create, APIGroups: []string{"authorization.k8s.io"}, Resources: []string{"selfsubjectaccessreviews", "selfsubjectrulesreviews"}},
+			{Verbs: create, APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"selfsubjectreviews"}},
+		},
+		Paths: []authz.NonResourceRule{{Verbs: []string{"get"}, NonResourceURLs: []string{
+			"/api", "/api/*", "/apis", "/apis/*", "/healthz", "/healthz/*", "/livez", "/livez/*", "/openapi", "/openapi/*", "/readyz", "/readyz/*", "/version", "/version/*",
+		}}},
+	}, nil
+}
+
+var (
+	_ authz.Authorizer   = known{}
+	_ authz.RuleResolver = known{}
+)

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// inert is the value of a flag of the original that means nothing here. It is still checked: a command line that the
+// original would refuse is refused.
+type inert struct {
+	kind string
+	text string
+}
+
+// Set checks a value.
+func (v *inert) Set(s string) (err error) {
+	v.text = s
+	switch v.kind {
+	case "bool":
+		_, err = strconv.ParseBool(s)
+	case "int":
+		_, err = strconv.ParseInt(s, 0, 64)
+	case "float":
+		_, err = strconv.ParseFloat(s, 64)
+	case "duration":
+		_, err = time.ParseDuration(s)
+	case "ip":
+		if net.ParseIP(s) == nil {
+			err = fmt.Errorf("%q is no IP address", s)
+		}
+	case "pairs":
+		for pair := range strings.SplitSeq(s, ",") {
+			if name, _, ok := strings.Cut(pair, "="); s != "" && (!ok || name == "") {
+				err = fmt.Errorf("%q is not of the form name=value", pair)
+			}
+		}
+	}
+	return err
+}
+
+// String returns the value.
+func (v *inert) String() string { return v.text }
+
+// Type names what the values are.
+func (v *inert) Type() string {
+	switch v.kind {
+	case "bool", "":
+		return v.kind
+	case "pairs":
+		return "name=value,..."
+	}
+	return v.kind
+}
+
+// inertFlags are the flags of kube-apiserver 1.36 that mean nothing here, by what their values are.
+func inertFlags() map[string]string {
+	return map[string]string{
+		"bool": `aggregator-reject-forwarding-redirect audit-log-batch-throttle-enable audit-log-compress audit-log-truncate-enabled
+			audit-webhook-batch-throttle-enable audit-webhook-truncate-enabled contention-profiling disable-http2-serving emulation-forward-compatible
+			enable-aggregator-routing enable-bootstrap-token-auth enable-garbage-collector enable-logs-handler enable-priority-and-fairness
+			encryption-provider-config-automatic-reload log-json-split-stream log-text-split-stream permit-address-sharing permit-port-sharing profiling
+			runtime-config-emulation-forward-compatible service-account-extend-token-expiration service-account-lookup shutdown-send-retry-after watch-cache`,
+		"int": `audit-log-batch-buffer-size audit-log-batch-max-size audit-log-batch-throttle-burst audit-log-maxage audit-log-maxbackup audit-log-maxsize
+			audit-log-truncate-max-batch-size audit-log-truncate-max-event-size audit-webhook-batch-buffer-size audit-webhook-batch-max-size
+			audit-webhook-batch-throttle-burst audit-webhook-truncate-max-batch-size audit-webhook-truncate-max-event-size
+			default-not-ready-toleration-seconds default-unreachable-toleration-seconds delete-collection-workers http2-max-streams-per-connection
+			kubernetes-service-node-port lease-reuse-duration-seconds max-connection-bytes-per-sec max-mutating-requests-inflight max-requests-inflight`,
+		"float": "audit-log-batch-throttle-qps audit-webhook-batch-throttle-qps goaway-chance",
+		"duration": `audit-log-batch-max-wait audit-webhook-batch-max-wait audit-webhook-initial-backoff authentication-token-webhook-cache-ttl
+			authorization-webhook-cache-authorized-ttl authorization-webhook-cache-unauthorized-ttl coordinated-leadership-lease-duration
+			coordinated-leadership-renew-deadline coordinated-leadership-retry-period etcd-compaction-interval etcd-count-metric-poll-period
+			etcd-db-metric-poll-interval etcd-healthcheck-timeout etcd-readycheck-timeout kubelet-timeout log-flush-frequency
+			service-account-max-token-expiration shutdown-watch-termination-grace-period storage-initialization-timeout`,
+		"ip":    "advertise-address",
+		"pairs": "feature-gates oidc-required-claim runtime-config",
+		"string": `admission-control-config-file allow-metric-labels allow-metric-labels-manifest audit-log-format audit-log-mode audit-log-path
+			audit-log-version audit-policy-file audit-webhook-config-file audit-webhook-mode audit-webhook-version authentication-config
+			authentication-token-webhook-config-file authentication-token-webhook-version authorization-config authorization-policy-file
+			authorization-webhook-config-file authorization-webhook-version debug-socket-path egress-selector-config-file emulated-version
+			encryption-provider-config endpoint-reconciler-type etcd-cafile etcd-certfile etcd-keyfile external-hostname kubelet-certificate-authority
+			kubelet-client-certificate kubelet-client-key log-json-info-buffer-size log-text-info-buffer-size logging-format min-compatibility-version
+			oidc-ca-file oidc-client-id oidc-groups-claim oidc-groups-prefix oidc-issuer-url oidc-username-claim oidc-username-prefix
+			peer-advertise-ip peer-advertise-port peer-ca-file proxy-client-cert-file proxy-client-key-file requestheader-client-ca-file
+			service-account-issuer service-account-jwks-uri service-account-key-file service-account-signing-endpoint service-account-signing-key-file
+			show-hidden-metrics-for-version storage-backend storage-media-type tls-min-version tls-sni-cert-key tracing-config-file vmodule`,
+		"strings": `admission-control api-audiences cors-allowed-origins disabled-metrics etcd-servers-overrides kubelet-preferred-address-types
+			oidc-signing-algs requestheader-allowed-names requestheader-extra-headers-prefix requestheader-group-headers requestheader-uid-headers
+			requestheader-username-headers strict-transport-security-directives tls-cipher-suites tls-curve-preferences watch-cache-sizes`,
+	}
+}
+
+// addInert adds the flags that mean nothing here.
+func (o *options) addInert(f *pflag.FlagSet) {
+	for kind, names := range inertFlags() {
+		for name := range strings.FieldsSeq(names) {
+			f.Var(&inert{kind: kind}, name, "")
+			if kind == "bool" {
+				f.Lookup(name).NoOptDefVal = "true"
+			}
+		}
+	}
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/pflag"
+
+	"github.com/kindwright/kindwright"
+	"github.com/kindwright/kindwright/examples/kube"
+	"github.com/kindwright/kindwright/kinds"
+	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/storage/bbolt"
+)
+
+// The exit codes of the program.
+const (
+	exitFailure = 1 // it could not start, or could not go on
+	exitUsage   = 2 // the command line is wrong
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	os.Exit(command(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// command runs the server until ctx ends and returns the exit code.
+func command(ctx context.Context, args []string, out, errOut io.Writer) int {
+	o, err := parse(args)
+	switch {
+	case errors.Is(err, pflag.ErrHelp):
+		_, _ = io.WriteString(out, usage()) // nobody is there to be told
+		return 0
+	case err == nil && o.version:
+		_, _ = fmt.Fprintln(out, "Kubernetes", gitVersion)
+		return 0
+	case err != nil:
+		_, _ = fmt.Fprintf(errOut, "kube-apiserver: %v\n", err) // the exit code says it too
+		return exitUsage
+	}
+	for _, w := range o.warnings() {
+		_, _ = fmt.Fprintf(errOut, "kube-apiserver: warning: %s\n", w) // the server runs all the same
+	}
+	if err := o.serve(ctx, errOut); err != nil {
+		_, _ = fmt.Fprintf(errOut, "kube-apiserver: %v\n", err) // the exit code says it too
+		return exitFailure
+	}
+	return 0
+}
+
+// serve runs the server until ctx ends.
+func (o *options) serve(ctx context.Context, errOut io.Writer) (err error) {
+	access, err := o.access()
+	if err != nil {
+		return err
+	}
+	certificate, err := o.certificate()
+	if err != nil {
+		return err
+	}
+	file, err := o.dataFile(ctx)
+	if err != nil {
+		return err
+	}
+	db, err := bbolt.Open(file)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	level := slog.Level(1 - o.verbosity) // logr's V(n) is level -n, its errors are far above
+	log := logr.FromSlogHandler(slog.NewTextHandler(errOut, &slog.HandlerOptions{Level: level}))
+	srv, err := kindwright.New(db, append(append(access, o.lifetimes()...),
+		kindwright.Serve(o.kinds()...),
+		kindwright.WithVersion(version()),
+		kindwright.WithLogger(log),
+	)...)
+	if err != nil {
+		return err
+	}
+	return srv.Run(ctx,
+		kindwright.Listen(net.JoinHostPort(o.bindAddress.String(), strconv.Itoa(o.securePort))),
+		kindwright.ServingTLS(&tls.Config{Certificates: []tls.Certificate{certificate}}),
+		kindwright.FreeMemoryWhenIdle(),
+		kindwright.OnListening(func(addr net.Addr) {
+			_, _ = fmt.Fprintf(errOut, "kube-apiserver: serving on https://%s, data in %s\n", addr, file) // for people only
+		}),
+	)
+}
+
+// kinds are the kinds that are served, as the flags say.
+func (o *options) kinds() []registry.Definition {
+	return kube.Kinds(kube.Options{
+		ServiceRange: o.serviceRange, NodePorts: o.nodePorts,
+		ControlPlane:  []kinds.ControlPlaneOption{kinds.EventTTL(o.eventTTL)},
+		AnyNamespace:  o.isDisabled("NamespaceLifecycle"),
+		AnyPrivileges: o.allowPrivileged,
+	})
+}

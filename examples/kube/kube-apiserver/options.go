@@ -1,0 +1,244 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/kindwright/kindwright"
+)
+
+// options are the command line of the server.
+type options struct {
+	bindAddress  net.IP
+	securePort   int
+	certDir      string
+	tlsCertFile  string
+	tlsKeyFile   string
+	clientCAFile string
+	tokenFile    string
+	anonymous    bool
+	modes        []string
+
+	dataDir     string
+	etcdServers []string
+	etcdPrefix  string
+
+	serviceCIDR     string
+	serviceRange    netip.Prefix
+	nodePortRange   string
+	nodePorts       [2]int32
+	allowPrivileged bool
+	disabled        []string
+	enabled         []string
+	eventTTL        time.Duration
+
+	requestTimeout  time.Duration
+	minRequest      int
+	minWatch        time.Duration
+	shutdownDelay   time.Duration
+	livezGrace      time.Duration
+	verbosity       int
+	version         bool
+	withoutEffect   []string // flags that were given and mean nothing here
+	withoutEffectOf []string // values of other flags, with the flag, likewise
+}
+
+// flags returns the flags of the program. Those of the original that mean nothing here report that they were given.
+func (o *options) flags() *pflag.FlagSet {
+	f := pflag.NewFlagSet("kube-apiserver", pflag.ContinueOnError)
+	f.SortFlags, f.Usage = true, func() {}
+	f.IPVar(&o.bindAddress, "bind-address", net.IPv4zero, "the address to serve HTTPS on")
+	f.IntVar(&o.securePort, "secure-port", 6443, "the port to serve HTTPS on; 0 picks a free one")
+	f.StringVar(&o.certDir, "cert-dir", "", "where apiserver.crt and apiserver.key are, unless the next two flags name files; made if absent. Default: in the directory of the data")
+	f.StringVar(&o.tlsCertFile, "tls-cert-file", "", "the serving certificate, in PEM, with its intermediates")
+	f.StringVar(&o.tlsKeyFile, "tls-private-key-file", "", "the key of --tls-cert-file")
+	f.StringVar(&o.clientCAFile, "client-ca-file", "", "PEM file of the authorities whose client certificates are accepted: the common name is the user, organizations are groups")
+	f.StringVar(&o.tokenFile, "token-auth-file", "", `CSV file of bearer tokens: token,user,uid,"group,group"`)
+	f.BoolVar(&o.anonymous, "anonymous-auth", true, "whether requests without a credential are let through, as system:anonymous")
+	f.StringSliceVar(&o.modes, "authorization-mode", []string{"AlwaysAllow"}, "who decides what callers may do: AlwaysAllow, AlwaysDeny, RBAC, Node; several are asked in order")
+	f.StringVar(&o.dataDir, "data-dir", "", "where objects are kept when there is no --etcd-servers (default ./kube-apiserver-data)")
+	f.StringSliceVar(&o.etcdServers, "etcd-servers", nil, "URLs of the stand-in for etcd, whose directory the objects are kept in")
+	f.StringVar(&o.etcdPrefix, "etcd-prefix", "/registry", "names the objects of this server among those of others that share a directory")
+	f.StringVar(&o.serviceCIDR, "service-cluster-ip-range", "10.0.0.0/24", "where services get their addresses from")
+	f.StringVar(&o.nodePortRange, "service-node-port-range", "30000-32767", "the ports that services are given on nodes")
+	f.BoolVar(&o.allowPrivileged, "allow-privileged", false, "whether containers may be privileged")
+	f.StringSliceVar(&o.disabled, "disable-admission-plugins", nil, "plugins that are not asked; without NamespaceLifecycle objects may be in namespaces that do not exist")
+	f.StringSliceVar(&o.enabled, "enable-admission-plugins", nil, "plugins that are asked")
+	f.DurationVar(&o.eventTTL, "event-ttl", time.Hour, "how long events are kept")
+	f.DurationVar(&o.requestTimeout, "request-timeout", time.Minute, "how long a request may take that is no watch")
+	f.IntVar(&o.minRequest, "min-request-timeout", 1800, "after how many seconds watches end at the earliest")
+	f.DurationVar(&o.shutdownDelay, "shutdown-delay-duration", 0, "how long to go on serving, unready, before stopping")
+	f.DurationVar(&o.livezGrace, "livez-grace-period", 0, "how long /livez passes although the start has not finished")
+	f.IntVarP(&o.verbosity, "v", "v", 0, "how much to log; 0 logs problems alone")
+	f.BoolVar(&o.version, "version", false, "print the version and exit")
+	o.addInert(f)
+	return f
+}
+
+// parse reads the command line. Every error names the flag, and all that is wrong is told at once.
+func parse(args []string) (*options, error) {
+	o := &options{}
+	f := o.flags()
+	if err := f.Parse(args); err != nil {
+		return nil, err
+	}
+	if f.NArg() > 0 {
+		return nil, fmt.Errorf("unexpected argument %q: there are flags only", f.Arg(0))
+	}
+	for _, mode := range o.modes { // one list per flag, as often as the flag is given
+		if mode == "" {
+			return nil, errors.New("--authorization-mode: a mode is empty")
+		}
+	}
+	f.Visit(func(given *pflag.Flag) {
+		if _, ok := given.Value.(*inert); ok {
+			o.withoutEffect = append(o.withoutEffect, given.Name)
+		}
+	})
+	return o, o.check(f)
+}
+
+// usage lists the flags, those that mean something first.
+func usage() string {
+	o := &options{}
+	all := o.flags()
+	honoured, rest := pflag.NewFlagSet("", pflag.ContinueOnError), pflag.NewFlagSet("", pflag.ContinueOnError)
+	all.VisitAll(func(f *pflag.Flag) {
+		if _, ok := f.Value.(*inert); ok {
+			rest.AddFlag(f)
+		} else {
+			honoured.AddFlag(f)
+		}
+	})
+	return "kube-apiserver serves Kubernetes' own kinds from a store in one file.\n\nUsage:\n  kube-apiserver [flags]\n\nFlags:\n\n" + honoured.FlagUsagesWrapped(120) +
+		"\nFlags that are accepted and have no effect:\n\n" + rest.FlagUsagesWrapped(120)
+}
+
+// check refuses values that make no sense, and flags that contradict each other.
+func (o *options) check(f *pflag.FlagSet) error {
+	var problems []error
+	refuse := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
+	if o.securePort < 0 || o.securePort > 65535 {
+		refuse("--secure-port %d: must be from 0 to 65535", o.securePort)
+	}
+	if (o.tlsCertFile == "") != (o.tlsKeyFile == "") {
+		refuse("--tls-cert-file and --tls-private-key-file belong together: one of them is missing")
+	}
+	if f.Changed("data-dir") && len(o.etcdServers) > 0 {
+		refuse("--data-dir and --etcd-servers contradict each other: with the latter, objects are kept where the stand-in for etcd keeps them")
+	}
+	if err := checkPrefix(o.etcdPrefix); err != nil {
+		refuse("--etcd-prefix %q: %w", o.etcdPrefix, err)
+	}
+	problems = append(problems, o.checkRanges()...)
+	problems = append(problems, o.checkModes(f)...)
+	problems = append(problems, o.checkPlugins()...)
+	for _, d := range []struct {
+		flag string
+		is   time.Duration
+	}{{"request-timeout", o.requestTimeout}, {"event-ttl", o.eventTTL}} {
+		if d.is <= 0 {
+			refuse("--%s %s: must be positive", d.flag, d.is)
+		}
+	}
+	for _, d := range []struct {
+		flag string
+		is   time.Duration
+	}{{"shutdown-delay-duration", o.shutdownDelay}, {"livez-grace-period", o.livezGrace}} {
+		if d.is < 0 {
+			refuse("--%s %s: must not be negative", d.flag, d.is)
+		}
+	}
+	if o.minRequest <= 0 {
+		refuse("--min-request-timeout %d: must be positive", o.minRequest)
+	}
+	o.minWatch = time.Duration(o.minRequest) * time.Second
+	return errors.Join(problems...)
+}
+
+// checkRanges reads the ranges of addresses and ports.
+func (o *options) checkRanges() (problems []error) {
+	first, second, both := strings.Cut(o.serviceCIDR, ",")
+	if both {
+		if _, err := netip.ParsePrefix(second); err != nil {
+			problems = append(problems, fmt.Errorf("--service-cluster-ip-range: %w", err))
+		}
+		o.withoutEffectOf = append(o.withoutEffectOf, "--service-cluster-ip-range: services get addresses of the first range alone")
+	}
+	var err error
+	if o.serviceRange, err = netip.ParsePrefix(first); err != nil {
+		problems = append(problems, fmt.Errorf("--service-cluster-ip-range: %w", err))
+	} else if o.serviceRange.Addr().BitLen()-o.serviceRange.Bits() < 3 {
+		problems = append(problems, fmt.Errorf("--service-cluster-ip-range %s: holds fewer than 8 addresses", first))
+	}
+	low, high, found := strings.Cut(o.nodePortRange, "-")
+	a, errLow := strconv.ParseUint(low, 10, 16)
+	b, errHigh := strconv.ParseUint(high, 10, 16)
+	if !found || errLow != nil || errHigh != nil || a == 0 || a > b {
+		return append(problems, fmt.Errorf("--service-node-port-range %q: must be two ports with a hyphen between them, such as 30000-32767", o.nodePortRange))
+	}
+	o.nodePorts = [2]int32{int32(a), int32(b)}
+	if o.securePort != 0 && o.securePort >= int(a) && o.securePort <= int(b) && o.bindAddress.IsUnspecified() {
+		problems = append(problems, fmt.Errorf("--secure-port %d is one of the ports of --service-node-port-range %s", o.securePort, o.nodePortRange))
+	}
+	return problems
+}
+
+// checkModes knows the ways of deciding what callers may do.
+func (o *options) checkModes(f *pflag.FlagSet) (problems []error) {
+	if f.Changed("authorization-mode") && f.Changed("authorization-config") {
+		problems = append(problems, errors.New("--authorization-mode and --authorization-config contradict each other"))
+	}
+	for i, mode := range o.modes {
+		switch {
+		case slices.Contains(o.modes[:i], mode):
+			problems = append(problems, fmt.Errorf("--authorization-mode: mode %q is given twice", mode))
+		case slices.Contains([]string{"ABAC", "Webhook"}, mode):
+			problems = append(problems, fmt.Errorf("--authorization-mode: mode %q is not offered here; AlwaysAllow, AlwaysDeny, RBAC and Node are", mode))
+		case !slices.Contains([]string{"AlwaysAllow", "AlwaysDeny", "RBAC", "Node"}, mode):
+			problems = append(problems, fmt.Errorf("--authorization-mode: unknown mode %q; known are AlwaysAllow, AlwaysDeny, RBAC and Node", mode))
+		}
+	}
+	return problems
+}
+
+// lifetimes are the options of the server about how long things take.
+func (o *options) lifetimes() []kindwright.Option {
+	out := []kindwright.Option{kindwright.WithRequestTimeout(o.requestTimeout), kindwright.WithMinWatch(o.minWatch)}
+	if o.shutdownDelay > 0 {
+		out = append(out, kindwright.WithShutdownDelay(o.shutdownDelay))
+	}
+	if o.livezGrace > 0 {
+		out = append(out, kindwright.WithLivezGrace(o.livezGrace))
+	}
+	return out
+}
+
+// warnings say what of the command line has no effect.
+func (o *options) warnings() []string {
+	var out []string
+	for _, name := range o.withoutEffect {
+		out = append(out, "--"+name+" is accepted and has no effect")
+	}
+	out = append(out, o.withoutEffectOf...)
+	if o.roles() {
+		out = append(out, "--authorization-mode: rules of roles are not looked at yet: members of system:masters may do everything, everybody else who is known may find out what the server serves and who they are")
+	}
+	if o.clientCAFile == "" && o.tokenFile == "" {
+		out = append(out, "neither --client-ca-file nor --token-auth-file is given: nobody can log in")
+	}
+	return out
+}
+
+// roles tells whether a mode is given that looks at roles.
+func (o *options) roles() bool {
+	return slices.Contains(o.modes, "RBAC") || slices.Contains(o.modes, "Node")
+}

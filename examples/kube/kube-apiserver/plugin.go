@@ -1,0 +1,46 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// pluginNames are the admission plugins of kube-apiserver 1.36; those of this server are among them.
+const pluginNames = `AlwaysAdmit AlwaysDeny AlwaysPullImages CertificateApproval CertificateSigning CertificateSubjectRestriction ClusterTrustBundleAttest
+	DefaultIngressClass DefaultStorageClass DefaultTolerationSeconds DenyServiceExternalIPs EventRateLimit ExtendedResourceToleration
+	ImagePolicyWebhook JobValidation LimitPodHardAntiAffinityTopology LimitRanger MutatingAdmissionPolicy MutatingAdmissionWebhook
+	NamespaceAutoProvision NamespaceExists NamespaceLifecycle NodeDeclaredFeatureValidator NodeRestriction OwnerReferencesPermissionEnforcement
+	PersistentVolumeClaimResize PodGroupProtection PodGroupWorkloadExists PodNodeSelector PodResizeValidator PodSecurity PodTolerationRestriction
+	PodTopologyLabels Priority ResourceQuota RuntimeClass ServiceAccount StorageObjectInUseProtection TaintNodesByCondition
+	ValidatingAdmissionPolicy ValidatingAdmissionWebhook`
+
+// offered are the plugins that are asked here, unless they are disabled.
+func offered() []string { return []string{"NamespaceLifecycle"} }
+
+// isDisabled tells whether a plugin is not to be asked.
+func (o *options) isDisabled(plugin string) bool { return slices.Contains(o.disabled, plugin) }
+
+// checkPlugins refuses names that nobody knows, and plugins that are both wanted and not.
+func (o *options) checkPlugins() (problems []error) {
+	known := strings.Fields(pluginNames)
+	for _, l := range []struct {
+		flag  string
+		names []string
+	}{{"enable", o.enabled}, {"disable", o.disabled}} {
+		for _, name := range l.names {
+			if !slices.Contains(known, name) {
+				problems = append(problems, fmt.Errorf("--%s-admission-plugins: unknown plugin %q", l.flag, name))
+			}
+		}
+	}
+	for _, name := range o.enabled {
+		switch {
+		case o.isDisabled(name):
+			problems = append(problems, fmt.Errorf("--enable-admission-plugins and --disable-admission-plugins contradict each other: both name %s", name))
+		case slices.Contains(known, name) && !slices.Contains(offered(), name):
+			o.withoutEffectOf = append(o.withoutEffectOf, "--enable-admission-plugins: "+name+" is accepted and has no effect")
+		}
+	}
+	return problems
+}
