@@ -56,7 +56,7 @@ func (s *Server) buildFrom(from *Server, store func(at storage.Revision) (storag
 	if err := s.buildAccess(); err != nil {
 		return err
 	}
-	chain, err := admission.NewChain(s.cfg.plugins...)
+	chain, err := admission.NewChain(s.plugins()...)
 	if err != nil {
 		return err
 	}
@@ -68,6 +68,7 @@ func (s *Server) buildFrom(from *Server, store func(at storage.Revision) (storag
 	s.bundle = join(s.parts)
 	engine := s.cfg.engine
 	engine.Admission, engine.Gate, engine.Logger = chain, s.bundle.Gate, s.cfg.log
+	s.buildCollector(&engine)
 	s.engine, err = from.engine.Fork(engine, func(at storage.Revision) (*storage.Store, error) {
 		b, err := store(at)
 		if err != nil {
@@ -75,6 +76,9 @@ func (s *Server) buildFrom(from *Server, store func(at storage.Revision) (storag
 		}
 		if absent(b) {
 			return nil, errors.New("the storage backend is nil")
+		}
+		if s.collector != nil && from.collector != nil {
+			s.collector.TakeOver(from.collector)
 		}
 		s.backend = b
 		return storage.New(b), nil

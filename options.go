@@ -36,6 +36,9 @@ type config struct {
 	plugins        []admission.Plugin
 	checks         []endpointChecks
 
+	noCollector bool // no garbage collection
+	checkOwners bool // owner references need rights
+
 	http   httpConfig
 	engine registry.Config
 	log    logr.Logger

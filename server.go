@@ -16,6 +16,7 @@ import (
 	"github.com/kindwright/kindwright/authz"
 	"github.com/kindwright/kindwright/health"
 	"github.com/kindwright/kindwright/internal/discovery"
+	"github.com/kindwright/kindwright/internal/gc"
 	"github.com/kindwright/kindwright/internal/negotiate"
 	"github.com/kindwright/kindwright/internal/request"
 	"github.com/kindwright/kindwright/meta"
@@ -39,6 +40,7 @@ type Server struct {
 	backend       storage.Backend
 	random        io.Reader
 	engine        *registry.Engine
+	collector     *gc.Collector     // nil without garbage collection
 	parts         []registry.Bundle // of the definitions
 	bundle        registry.Bundle   // of all parts
 	forked        bool              // the engine has been filled already
@@ -100,7 +102,7 @@ func (s *Server) build() error {
 	if err := s.buildAccess(); err != nil {
 		return err
 	}
-	chain, err := admission.NewChain(s.cfg.plugins...)
+	chain, err := admission.NewChain(s.plugins()...)
 	if err != nil {
 		return err
 	}
@@ -115,6 +117,7 @@ func (s *Server) build() error {
 	engine := s.cfg.engine
 	engine.Store, engine.GroupDomain = storage.New(s.backend), domain
 	engine.Admission, engine.Gate, engine.Logger = chain, s.bundle.Gate, s.cfg.log
+	s.buildCollector(&engine)
 	if s.engine, err = registry.New(engine); err != nil {
 		return err
 	}
@@ -350,6 +353,7 @@ func (s *Server) prepare(ctx context.Context) error {
 			s.running.Go(func() { hook.Run(ctx, s.engine) })
 		}
 	}
+	s.collect(ctx)
 	return nil
 }
 

@@ -21,6 +21,7 @@ type flags struct {
 	tokenAuthFile string
 	clientCAFile  string
 	authorization []string
+	collect       bool
 	verbosity     int
 }
 
@@ -36,6 +37,7 @@ func parseFlags(args []string, out io.Writer) (*flags, error) {
 	set.StringVar(&f.tokenAuthFile, "token-auth-file", "", `CSV file of bearer tokens: token,user,uid,"group,group"`)
 	set.StringVar(&f.clientCAFile, "client-ca-file", "", "PEM file of further authorities whose client certificates are accepted")
 	mode := set.String("authorization-mode", "AlwaysAllow", "comma-separated list of AlwaysAllow (everybody who is authenticated) and AlwaysDeny (only system:masters)")
+	set.BoolVar(&f.collect, "garbage-collection", true, "delete objects whose owners are gone, and carry out --cascade=foreground and orphan")
 	set.IntVar(&f.verbosity, "v", 0, "how much to log; 0 logs problems alone")
 	if err := set.Parse(args); err != nil {
 		return nil, err

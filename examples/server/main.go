@@ -84,12 +84,16 @@ func serve(ctx context.Context, f *flags, out, errOut io.Writer) (err error) {
 	}
 	level := slog.Level(1 - f.verbosity) // logr's V(n) is level -n, its errors are far above
 	log := logr.FromSlogHandler(slog.NewTextHandler(errOut, &slog.HandlerOptions{Level: level}))
-	srv, err := kindwright.New(db,
+	options := []kindwright.Option{
 		kindwright.Serve(append(definitions(), kinds.ControlPlane())...),
 		kindwright.Authenticate(authenticators...),
 		kindwright.Authorize(authorizers(f.authorization)...),
 		kindwright.WithLogger(log),
-	)
+	}
+	if !f.collect {
+		options = append(options, kindwright.WithoutGarbageCollection())
+	}
+	srv, err := kindwright.New(db, options...)
 	if err != nil {
 		return err
 	}

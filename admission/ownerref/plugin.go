@@ -1,0 +1,155 @@
+package ownerref
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/kindwright/kindwright/admission"
+	"github.com/kindwright/kindwright/authz"
+	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/status"
+)
+
+// Name is what the plugin is called.
+const Name = "OwnerReferencesPermissionEnforcement"
+
+// Resolve finds the resource of a kind, and whether its objects live in namespaces. It is called concurrently.
+type Resolve func(kind meta.GroupVersionKind) (resource meta.GroupVersionResource, namespaced, ok bool)
+
+// Plugin returns the plugin. The authorizer is asked about the writer of an object: for delete on the object itself, and
+// for update on the finalizers of an owner. Neither argument may be nil.
+func Plugin(a authz.Authorizer, resolve Resolve) admission.Plugin {
+	c := checker{a, resolve}
+	return admission.Plugin{Name: Name, Validator: admission.ValidatorFunc(c.validate)}
+}
+
+type checker struct {
+	authorizer authz.Authorizer
+	resolve    Resolve
+}
+
+// reference is one owner reference as it is sent: what is wrong with it, validation says.
+type reference = map[string]any
+
+func (c checker) validate(ctx context.Context, r *admission.Request) error {
+	if r.Operation != admission.Create && r.Operation != admission.Update {
+		return nil
+	}
+	now, before := references(r.Object), references(r.OldObject)
+	if same(now, before) {
+		return nil
+	}
+	if r.Operation == admission.Update {
+		ok, reason, err := c.allowed(ctx, authz.Attributes{
+			User: r.User, Verb: "delete", ResourceRequest: true, Namespace: r.Namespace, Name: r.Name,
+			Group: r.Resource.Group, Version: r.Resource.Version, Resource: r.Resource.Resource, Subresource: r.Subresource,
+		})
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return admission.Denied(r, because("cannot set an ownerRef on a resource you can't delete", reason))
+		}
+	}
+	for uid, ref := range now {
+		if !blocking(ref) || blocking(before[uid]) && sameOwner(before[uid], ref) {
+			continue
+		}
+		if err := c.mayBlock(ctx, r, ref); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mayBlock asks whether the writer may keep an owner from going.
+func (c checker) mayBlock(ctx context.Context, r *admission.Request, ref reference) error {
+	version, kind, name := text(ref, "apiVersion"), text(ref, "kind"), text(ref, "name")
+	gv, err := meta.ParseGroupVersion(version)
+	resource, namespaced, ok := c.resolve(gv.WithKind(kind))
+	if err != nil || !ok {
+		return admission.Denied(r, fmt.Sprintf("cannot set blockOwnerDeletion in this case because cannot find the resource of APIVersion %s Kind %s", cut(version), cut(kind)))
+	}
+	a := authz.Attributes{
+		User: r.User, Verb: "update", ResourceRequest: true, Name: name,
+		Group: resource.Group, Version: resource.Version, Resource: resource.Resource, Subresource: "finalizers",
+	}
+	if namespaced {
+		a.Namespace = r.Namespace
+	}
+	allowed, reason, err := c.allowed(ctx, a)
+	if err == nil && !allowed {
+		err = admission.Denied(r, because("cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on", reason))
+	}
+	return err
+}
+
+// allowed asks the authorizer. One that fails to decide allows nothing.
+func (c checker) allowed(ctx context.Context, a authz.Attributes) (ok bool, reason string, err error) {
+	d, reason, err := c.authorizer.Authorize(ctx, a)
+	if d == authz.Allow {
+		return true, reason, nil
+	}
+	if err != nil {
+		return false, "", status.Internal(fmt.Errorf("authorize %s of %s: %w", a.Verb, a.Resource, err))
+	}
+	return false, reason, nil
+}
+
+func because(what, reason string) string {
+	if reason == "" {
+		return what
+	}
+	return what + ": " + reason
+}
+
+// cut shortens a text of the client's for a message.
+func cut(s string) string {
+	const most = 100
+	if len(s) > most {
+		return s[:most] + "…"
+	}
+	return s
+}
+
+// references returns the owner references of an object by uid.
+func references(object map[string]any) map[string]reference {
+	metadata, _ := object["metadata"].(map[string]any)
+	all, _ := metadata["ownerReferences"].([]any)
+	out := make(map[string]reference, len(all))
+	for _, v := range all {
+		ref, _ := v.(map[string]any)
+		uid := text(ref, "uid")
+		if have, twice := out[uid]; twice && blocking(have) {
+			continue // of two with one uid the one that counts most
+		}
+		out[uid] = ref
+	}
+	return out
+}
+
+func same(a, b map[string]reference) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for uid, ref := range a {
+		other, ok := b[uid]
+		if !ok || !json.Equal(ref, other) {
+			return false
+		}
+	}
+	return true
+}
+
+// sameOwner tells whether two references with one uid name the same owner besides.
+func sameOwner(a, b reference) bool {
+	return text(a, "apiVersion") == text(b, "apiVersion") && text(a, "kind") == text(b, "kind") && text(a, "name") == text(b, "name")
+}
+
+func blocking(ref reference) bool { return ref["blockOwnerDeletion"] == true }
+
+func text(ref reference, field string) string {
+	s, _ := ref[field].(string)
+	return s
+}

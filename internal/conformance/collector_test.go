@@ -1,0 +1,278 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kindwright/kindwright"
+	"github.com/kindwright/kindwright/authz"
+)
+
+const slatesPath = "/apis/shop.example.com/v1/slates"
+
+// ref is an owner reference to an object as it was answered; more is put into it.
+func ref(owner *answer, more ...string) string {
+	fields := append([]string{
+		fmt.Sprintf(`"apiVersion":%q`, owner.text("apiVersion")), fmt.Sprintf(`"kind":%q`, owner.text("kind")),
+		fmt.Sprintf(`"name":%q`, owner.text("metadata", "name")), fmt.Sprintf(`"uid":%q`, owner.text("metadata", "uid")),
+	}, more...)
+	return "{" + strings.Join(fields, ",") + "}"
+}
+
+const blocks = `"blockOwnerDeletion":true`
+
+// owned creates an object with owners in the collection at path; metadata is further metadata, such as `,"finalizers":["x.y/z"]`.
+func (s *server) owned(path, name, metadata string, refs ...string) *answer {
+	s.t.Helper()
+	return s.create(path, fmt.Sprintf(`{"metadata":{"name":%q,"ownerReferences":[%s]%s}}`, name, strings.Join(refs, ","), metadata))
+}
+
+// gone requires that an object is gone when everybody has come to rest.
+func (s *server) gone(paths ...string) {
+	s.t.Helper()
+	s.settle()
+	for _, p := range paths {
+		s.get(p).is(404)
+	}
+}
+
+// settle waits until the collector has done what it can do at once.
+func (s *server) settle() {
+	s.t.Helper()
+	synctest.Wait()
+	time.Sleep(5 * time.Second)
+	synctest.Wait()
+}
+
+func (s *server) deleteWith(path, policy string) *answer {
+	s.t.Helper()
+	return s.do("DELETE", path, `{"propagationPolicy":"`+policy+`"}`).is(200)
+}
+
+// ownersOf returns the names of the owners that an object refers to.
+func ownersOf(a *answer) []string {
+	out := []string{}
+	refs, _ := a.at("metadata", "ownerReferences").([]any)
+	for _, r := range refs {
+		out = append(out, fmt.Sprint(at(r, "name")))
+	}
+	return out
+}
+
+func TestGC_01_DependentsOfADeletedOwnerAreDeleted(t *testing.T) {
+	onEach(t, func(t *testing.T, s *server) {
+		a, b := s.widget("a", ""), s.widget("b", "")
+		zone := s.create(zonePath, `{"metadata":{"name":"z"}}`)
+		only := s.owned(slatePath, "only", "", ref(a))
+		s.owned(slatePath, "both", "", ref(a), ref(b))
+		s.owned(slatePath, "zoned", "", ref(zone))
+		s.owned(gaugePath, "below", "", ref(only))
+		s.create(slatePath, `{"metadata":{"name":"free"}}`)
+		s.settle()
+		w := s.watch(slatesPath + "?watch=1&resourceVersion=" + s.get(slatesPath).version())
+
+		s.delete(widgetPath + "/a")
+		s.gone(slatePath+"/only", gaugePath+"/below")
+		require.Equal(t, []string{"b"}, ownersOf(s.get(slatePath+"/both").is(200)), "one owner is left")
+		s.get(slatePath + "/zoned").is(200)
+		s.get(slatePath + "/free").is(200)
+		seen := map[string]string{}
+		for range 2 {
+			e := w.change()
+			seen[e.name()] = e.kind
+		}
+		require.Equal(t, map[string]string{"only": "DELETED", "both": "MODIFIED"}, seen)
+		w.quiet(time.Minute)
+
+		s.deleteWith(widgetPath+"/b", "Background")
+		s.delete(zonePath + "/z")
+		s.gone(slatePath+"/both", slatePath+"/zoned")
+		s.get(slatePath + "/free").is(200)
+
+		// A dependent that comes too late goes, too.
+		s.owned(slatePath, "late", "", ref(a))
+		s.gone(slatePath + "/late")
+	})
+}
+
+func TestGC_02_AForegroundDeletionWaitsForWhatBlocks(t *testing.T) {
+	onEach(t, func(t *testing.T, s *server) {
+		a := s.widget("a", "")
+		s.owned(slatePath, "held", `,"finalizers":["example.com/hold"]`, ref(a, blocks))
+		s.owned(slatePath, "loose", `,"finalizers":["example.com/hold"]`, ref(a))
+		s.owned(gaugePath, "quick", "", ref(a, blocks))
+		answered := s.deleteWith(widgetPath+"/a", "Foreground")
+		require.Equal(t, []any{"foregroundDeletion"}, answered.at("metadata", "finalizers"))
+		require.NotEmpty(t, answered.text("metadata", "deletionTimestamp"))
+		s.settle()
+
+		s.get(gaugePath + "/quick").is(404)
+		for _, name := range []string{"held", "loose"} {
+			require.NotEmpty(t, s.get(slatePath+"/"+name).is(200).text("metadata", "deletionTimestamp"), "%s is being deleted", name)
+		}
+		s.get(widgetPath + "/a").is(200)
+		s.patch(slatePath+"/held", `{"metadata":{"finalizers":null}}`)
+		s.gone(slatePath+"/held", widgetPath+"/a")
+		s.get(slatePath + "/loose").is(200) // which nobody waits for
+
+		// A dependent that stops blocking lets its owner go.
+		b := s.widget("b", "")
+		s.owned(slatePath, "held", `,"finalizers":["example.com/hold"]`, ref(b, blocks))
+		s.deleteWith(widgetPath+"/b", "Foreground")
+		s.settle()
+		s.get(widgetPath + "/b").is(200)
+		s.patch(slatePath+"/held", `{"metadata":{"ownerReferences":[`+ref(b, `"blockOwnerDeletion":false`)+`]}}`)
+		s.gone(widgetPath + "/b")
+
+		// All generations go before the first.
+		c := s.widget("c", "")
+		child := s.owned(slatePath, "child", "", ref(c, blocks))
+		s.owned(gaugePath, "grandchild", `,"finalizers":["example.com/hold"]`, ref(child, blocks))
+		s.deleteWith(widgetPath+"/c", "Foreground")
+		s.settle()
+		s.get(slatePath + "/child").is(200)
+		s.get(widgetPath + "/c").is(200)
+		s.patch(gaugePath+"/grandchild", `{"metadata":{"finalizers":null}}`)
+		s.gone(gaugePath+"/grandchild", slatePath+"/child", widgetPath+"/c")
+	})
+}
+
+func TestGC_02_CirclesComeToAnEnd(t *testing.T) {
+	onEach(t, func(t *testing.T, s *server) {
+		own := func(path string, refs ...string) {
+			s.patch(path, `{"metadata":{"ownerReferences":[`+strings.Join(refs, ",")+`]}}`)
+		}
+		for _, n := range []int{1, 2, 3, 7} {
+			for _, all := range []bool{false, true} {
+				var ring []*answer
+				var paths []string
+				for i := range n {
+					ring = append(ring, s.widget(fmt.Sprintf("w%d", i), ""))
+					paths = append(paths, fmt.Sprintf("%s/w%d", widgetPath, i))
+				}
+				for i := range ring {
+					own(paths[i], ref(ring[(i+1)%n], blocks))
+				}
+				s.settle()
+				for i := range ring {
+					if i == 0 || all {
+						s.do("DELETE", paths[i], `{"propagationPolicy":"Foreground"}`) // it may be gone by now
+					}
+				}
+				s.gone(paths...)
+			}
+		}
+	})
+}
+
+func TestGC_03_OrphansStay(t *testing.T) {
+	onEach(t, func(t *testing.T, s *server) {
+		a, b := s.widget("a", ""), s.widget("b", "")
+		s.owned(slatePath, "only", "", ref(a, blocks))
+		s.owned(slatePath, "both", "", ref(b), ref(a))
+		s.owned(gaugePath, "other", "", ref(a))
+		answered := s.deleteWith(widgetPath+"/a", "Orphan")
+		require.Equal(t, []any{"orphan"}, answered.at("metadata", "finalizers"))
+		s.gone(widgetPath + "/a")
+		require.Empty(t, ownersOf(s.get(slatePath+"/only").is(200)))
+		require.Equal(t, []string{"b"}, ownersOf(s.get(slatePath+"/both").is(200)))
+		require.Empty(t, ownersOf(s.get(gaugePath+"/other").is(200)))
+
+		// By its own finalizer, as when one was put there beforehand.
+		c := s.create(widgetPath, `{"metadata":{"name":"c","finalizers":["orphan"]}}`)
+		s.owned(slatePath, "of-c", "", ref(c))
+		s.delete(widgetPath + "/c")
+		s.gone(widgetPath + "/c")
+		require.Empty(t, ownersOf(s.get(slatePath+"/of-c").is(200)))
+	})
+}
+
+func TestGC_04_AnOwnerInAnotherNamespaceIsAbsent(t *testing.T) {
+	onEach(t, func(t *testing.T, s *server) {
+		s.namespace("other")
+		there := s.create(strings.Replace(widgetPath, "default", "other", 1), `{"metadata":{"name":"a"}}`)
+		here := s.widget("a", "")
+		s.owned(slatePath, "x", "", ref(there))
+		s.owned(slatePath, "y", "", ref(there), ref(here))
+		s.gone(slatePath + "/x")
+		require.Equal(t, []string{here.text("metadata", "uid")}, uids(s.get(slatePath+"/y").is(200)))
+		s.get(strings.Replace(widgetPath, "default", "other", 1) + "/a").is(200)
+
+		// Somebody is told why.
+		var told []any
+		for _, e := range s.get("/api/v1/namespaces/default/events").items() {
+			if at(e, "reason") == "OwnerRefInvalidNamespace" {
+				told = append(told, at(e, "involvedObject", "name"))
+				require.Equal(t, "Warning", at(e, "type"))
+				require.Contains(t, at(e, "message"), there.text("metadata", "uid"))
+			}
+		}
+		require.ElementsMatch(t, []any{"x", "y"}, told)
+
+		// An object without a namespace cannot mean one in a namespace: it is left alone.
+		s.owned(zonePath, "z", "", ref(here))
+		s.delete(widgetPath + "/a")
+		s.gone(slatePath + "/y")
+		s.get(zonePath + "/z").is(200)
+	})
+}
+
+// uids returns the uids of the owners that an object refers to.
+func uids(a *answer) []string {
+	out := []string{}
+	refs, _ := a.at("metadata", "ownerReferences").([]any)
+	for _, r := range refs {
+		out = append(out, fmt.Sprint(at(r, "uid")))
+	}
+	return out
+}
+
+func TestGC_05_OwnerReferencesNeedRights(t *testing.T) {
+	// Who may what, beside writing slates: "delete slates/a", "update widgets/w/finalizers".
+	rights := authz.Func(func(_ context.Context, a authz.Attributes) (authz.Decision, string, error) {
+		if a.Resource == "slates" && a.Verb != "delete" || a.User.In(a.Verb+":"+a.Resource+"/"+a.Name+"/"+a.Subresource) {
+			return authz.Allow, "", nil
+		}
+		return authz.NoOpinion, "no rule", nil
+	})
+	onEach(t, func(t *testing.T, s *server) {
+		w, v := s.widget("w", ""), s.widget("v", "")
+		z := s.create(zonePath, `{"metadata":{"name":"z"}}`)
+		as := func(groups string) []string { return []string{"X-User", "ann", "X-Groups", groups} }
+		doc := func(name string, refs ...string) string {
+			return fmt.Sprintf(`{"metadata":{"name":%q,"ownerReferences":[%s]}}`, name, strings.Join(refs, ","))
+		}
+		// A new object may have owners, unless it blocks them.
+		s.do("POST", slatePath, doc("a", ref(w)), as("none")...).is(201)
+		s.do("POST", slatePath, doc("b", ref(w, blocks)), as("none")...).refused(403, "Forbidden", "cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on")
+		s.do("POST", slatePath, doc("b", ref(w, blocks)), as("update:widgets/w/finalizers")...).is(201)
+		s.do("POST", slatePath, doc("c", ref(z, blocks)), as("update:zones/z/finalizers")...).is(201)
+		s.do("POST", slatePath, doc("d", strings.Replace(ref(w, blocks), "Widget", "Wodget", 1)), as("update:widgets/w/finalizers")...).refused(403, "Forbidden", "cannot find the resource of")
+
+		// Changing references is for those who may delete.
+		put := func(refs ...string) string { return doc("a", refs...) }
+		s.do("PUT", slatePath+"/a", put(ref(w)), as("none")...).is(200)
+		s.do("PUT", slatePath+"/a", put(ref(v)), as("none")...).refused(403, "Forbidden", "cannot set an ownerRef on a resource you can't delete: no rule")
+		s.do("PUT", slatePath+"/a", put(), as("none")...).refused(403, "Forbidden", "can't delete")
+		s.do("PUT", slatePath+"/a", put(ref(w), ref(v)), as("delete:slates/a/")...).is(200)
+		s.do("PUT", slatePath+"/a", put(ref(w), ref(v, blocks)), as("delete:slates/a/")...).refused(403, "Forbidden", "can't set finalizers on")
+		s.do("PUT", slatePath+"/a", put(ref(w), ref(v, blocks)), as("delete:slates/a/ update:widgets/v/finalizers")...).is(200)
+		s.do("PUT", slatePath+"/a", put(ref(v, blocks)), as("delete:slates/a/")...).is(200) // it blocked before
+		s.do("PATCH", slatePath+"/a", `{"metadata":{"ownerReferences":null}}`, append(as("none"), "Content-Type", "application/merge-patch+json")...).refused(403, "Forbidden", "can't delete")
+
+		// The collector may.
+		s.delete(widgetPath + "/w")
+		s.gone(slatePath + "/b")
+	}, kindwright.Authorize(rights), kindwright.CheckOwnerReferences())
+
+	onEach(t, func(_ *testing.T, s *server) { // which nobody asked for here
+		w := s.widget("w", "")
+		s.do("POST", slatePath, `{"metadata":{"name":"b","ownerReferences":[`+ref(w, blocks)+`]}}`, "X-User", "ann", "X-Groups", "none").is(201)
+	}, kindwright.Authorize(rights))
+}

@@ -1,0 +1,94 @@
+package gc
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/storage"
+)
+
+// maxNamespaces bounds in how many namespaces an owner is looked for that is not where it should be.
+const maxNamespaces = 1000
+
+// liesElsewhere tells whether the owner that a reference means is in some other namespace than that of the dependent. It is
+// only for a message, and asked once for each owner that is absent.
+func (s *session) liesElsewhere(served *registry.Served, ref meta.OwnerReference) bool {
+	if !s.missing(ref.UID) {
+		return false
+	}
+	prefix := storage.ResourcePrefix(served.Resource.StorageName)
+	snapshot, after := served.Cache.Snapshot(), ""
+	for range maxNamespaces {
+		namespace := ""
+		for first := range snapshot.Ascend(prefix, after) {
+			namespace = first.Facts().Namespace
+			break
+		}
+		if namespace == "" {
+			break
+		}
+		if e, ok := served.Cache.Get(storage.ObjectKey(served.Resource.StorageName, namespace, ref.Name)); ok && e.UID() == ref.UID {
+			s.forget(ref.UID)
+			return true
+		}
+		after = storage.NamespacePrefix(served.Resource.StorageName, namespace) + "~" // greater than every byte of a name
+	}
+	return false
+}
+
+// missing notes that an owner is absent, and tells whether that is news.
+func (c *Collector) missing(owner meta.UID) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, known := c.gone.known[owner]
+	c.gone.add(owner)
+	return !known
+}
+
+// forget has an owner looked for again that was not absent everywhere.
+func (c *Collector) forget(owner meta.UID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.gone.known, owner)
+}
+
+// complain says in the log and by an event, where events are served, that a reference cannot mean what it says.
+func (s *session) complain(ctx context.Context, o *object, ref meta.OwnerReference, why string) {
+	r, facts := o.served.Resource, o.entry.Facts()
+	owner := fmt.Sprintf("%s %s %q with uid %s", ref.APIVersion, ref.Kind, ref.Name, ref.UID)
+	s.log.Info("An owner reference cannot be followed.", "resource", r.GroupResource().String(), "namespace", facts.Namespace, "name", facts.Name, "owner", owner, "reason", why)
+	events := meta.GroupVersionResource{Version: "v1", Resource: "events"}
+	if _, served := s.engine.Set().Lookup(events); !served {
+		return
+	}
+	namespace := facts.Namespace
+	if namespace == "" {
+		namespace = "default"
+	}
+	now := meta.NewTime(s.engine.Now())
+	body, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"generateName": shortened(facts.Name) + ".", "namespace": namespace},
+		"involvedObject": map[string]any{
+			"apiVersion": r.APIVersion(), "kind": r.Names.Kind, "namespace": facts.Namespace, "name": facts.Name,
+			"uid": facts.UID, "resourceVersion": o.entry.Revision().String(),
+		},
+		"type": "Warning", "reason": "OwnerRefInvalidNamespace", "message": "the owner " + owner + " " + why,
+		"source": map[string]any{"component": "garbage-collector-controller"}, "reportingComponent": "garbage-collector-controller",
+		"firstTimestamp": now, "lastTimestamp": now, "count": 1,
+	})
+	if err == nil {
+		_, err = s.engine.Create(ctx, registry.Target{Resource: events, Namespace: namespace}, body, registry.WriteOptions{FieldManager: manager})
+	}
+	if err != nil {
+		s.log.V(1).Info("The event about it could not be stored.", "reason", err.Error())
+	}
+}
+
+// shortened is a name that leaves room for what makes it another one.
+func shortened(name string) string {
+	const most = 240
+	return name[:min(len(name), most)]
+}

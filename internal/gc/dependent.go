@@ -1,0 +1,119 @@
+package gc
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/storage"
+)
+
+// verdict is what an owner reference is worth.
+type verdict int
+
+const (
+	solid    verdict = iota // the owner is there
+	dangling                // it is not
+	ending                  // it waits for its dependents to go
+	foreign                 // it is in a namespace, and the dependent in none: nobody can say which one is meant
+)
+
+// judge decides about an object that has owners, or had some when it was put into the queue.
+func (s *session) judge(ctx context.Context, o *object) error {
+	if len(o.owners) == 0 {
+		return nil
+	}
+	verdicts := make([]verdict, len(o.owners))
+	count := map[verdict]int{}
+	for i, ref := range o.owners {
+		v, _, err := s.weigh(ctx, o, ref)
+		if err != nil {
+			return err
+		}
+		if v == foreign {
+			s.complain(ctx, o, ref, "is in a namespace, which an object without one cannot refer to")
+			return nil // left alone for good: it never was a reference to anything
+		}
+		verdicts[i] = v
+		count[v]++
+	}
+	switch {
+	case count[solid] == len(o.owners):
+		return nil
+	case count[solid] > 0:
+		var kept []meta.OwnerReference
+		for i, ref := range o.owners {
+			if verdicts[i] == solid {
+				kept = append(kept, ref)
+			}
+		}
+		return s.setOwners(ctx, o, kept)
+	case count[ending] > 0 && s.hasDependents(o.uid()):
+		return s.remove(ctx, o, meta.DeletePropagationForeground) // so that the owner waits for all below it
+	case slices.Contains(o.finalizers, registry.FinalizerOrphan):
+		return s.remove(ctx, o, meta.DeletePropagationOrphan)
+	case slices.Contains(o.finalizers, registry.FinalizerForeground):
+		return s.remove(ctx, o, meta.DeletePropagationForeground)
+	}
+	return s.remove(ctx, o, meta.DeletePropagationBackground)
+}
+
+func (c *Collector) hasDependents(owner meta.UID) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, has := c.index.first(owner, "")
+	return has
+}
+
+// weigh says what a reference of an object is worth, and returns the owner if that is there.
+func (s *session) weigh(ctx context.Context, o *object, ref meta.OwnerReference) (verdict, *object, error) {
+	gv, err := meta.ParseGroupVersion(ref.APIVersion)
+	if err != nil {
+		return solid, nil, fmt.Errorf("%w: %s", errUnserved, ref.APIVersion)
+	}
+	k := s.present()
+	served, ok := k.named[gv.WithKind(ref.Kind)]
+	if !ok {
+		return s.weighOtherVersions(ctx, o, ref, k.versions[meta.GroupKind{Group: gv.Group, Kind: ref.Kind}])
+	}
+	return s.weighIn(ctx, o, ref, served)
+}
+
+// weighOtherVersions looks for an owner whose version is not served in those that are. Where it is, it is; where it is not
+// found it may still be of a kind that is not served.
+func (s *session) weighOtherVersions(ctx context.Context, o *object, ref meta.OwnerReference, versions []*registry.Served) (verdict, *object, error) {
+	for _, served := range versions {
+		v, owner, err := s.weighIn(ctx, o, ref, served)
+		if err != nil || v == solid || v == ending {
+			return v, owner, err
+		}
+	}
+	return solid, nil, fmt.Errorf("%w: %s of %s", errUnserved, ref.Kind, ref.APIVersion)
+}
+
+func (s *session) weighIn(ctx context.Context, o *object, ref meta.OwnerReference, served *registry.Served) (verdict, *object, error) {
+	r, namespace := served.Resource, ""
+	if !r.ClusterScoped {
+		if namespace = o.entry.Facts().Namespace; namespace == "" {
+			return foreign, nil, nil
+		}
+	}
+	if meta.CheckPathSegment(ref.Name) != "" {
+		return dangling, nil, nil // no object has such a name
+	}
+	owner, err := s.readFrom(ctx, served, storage.ObjectKey(r.StorageName, namespace, ref.Name))
+	switch {
+	case err != nil:
+		return solid, nil, err
+	case owner == nil || owner.uid() != ref.UID:
+		if namespace != "" && s.liesElsewhere(served, ref) {
+			s.complain(ctx, o, ref, "is in another namespace, which counts as absent")
+		}
+		return dangling, nil, nil
+	case owner.deleting(registry.FinalizerForeground):
+		return ending, owner, nil
+	}
+	return solid, owner, nil
+}

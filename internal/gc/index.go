@@ -1,0 +1,59 @@
+package gc
+
+import (
+	"iter"
+	"strings"
+
+	"github.com/kindwright/kindwright/internal/ordered"
+	"github.com/kindwright/kindwright/meta"
+)
+
+// index knows for each uid the storage keys of the objects that name it as an owner. It can be copied at no cost: the two
+// share what neither has changed since. Whoever uses it holds a lock.
+type index struct {
+	names *ordered.Map[struct{}] // "<uid>\x00<key>"
+}
+
+func newIndex() index { return index{ordered.New[struct{}]()} }
+
+const between = "\x00" // less than every byte of a uid
+
+func indexed(owner meta.UID, key string) string { return string(owner) + between + key }
+
+func (x index) add(owner meta.UID, key string) { x.names.Set(indexed(owner, key), struct{}{}) }
+
+func (x index) remove(owner meta.UID, key string) { x.names.Delete(indexed(owner, key)) }
+
+// dependents yields the keys of the objects that name an owner and come after a key. The index is not to be changed
+// meanwhile.
+func (x index) dependents(owner meta.UID, after string) iter.Seq[string] {
+	prefix := indexed(owner, "")
+	return func(yield func(string) bool) {
+		for name := range x.names.After(prefix + after) {
+			key, ok := strings.CutPrefix(name, prefix)
+			if !ok || !yield(key) {
+				return
+			}
+		}
+	}
+}
+
+// first is the first that dependents yields.
+func (x index) first(owner meta.UID, after string) (string, bool) {
+	for key := range x.dependents(owner, after) {
+		return key, true
+	}
+	return "", false
+}
+
+// below yields owner and key of all dependents whose keys have a prefix. It looks at the whole index.
+func (x index) below(prefix string) iter.Seq2[meta.UID, string] {
+	return func(yield func(meta.UID, string) bool) {
+		for name := range x.names.Ascend("") {
+			owner, key, _ := strings.Cut(name, between)
+			if strings.HasPrefix(key, prefix) && !yield(meta.UID(owner), key) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,106 @@
+package gc
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/storage"
+)
+
+// kinds is a set of resources as the collector looks things up in it.
+type kinds struct {
+	generation uint64
+	stored     map[string]*registry.Served                // one form for each storage name
+	named      map[meta.GroupVersionKind]*registry.Served // every form that is served
+	versions   map[meta.GroupKind][]*registry.Served      // likewise, by kind
+
+	// strangers are storage names below which there is something although nothing of the kind is served. They are looked for
+	// once: what is not served does not change.
+	once      sync.Mutex
+	searched  bool
+	strangers []string
+}
+
+// present returns the kinds that are served now.
+func (s *session) present() *kinds {
+	set := s.engine.Set()
+	if k := s.kinds.Load(); k != nil && k.generation == set.Generation() {
+		return k
+	}
+	k := &kinds{
+		generation: set.Generation(), stored: map[string]*registry.Served{},
+		named: map[meta.GroupVersionKind]*registry.Served{}, versions: map[meta.GroupKind][]*registry.Served{},
+	}
+	for _, served := range set.All() {
+		r := served.Resource
+		if served.Cache == nil {
+			continue // nothing is stored, so nothing of it can own anything
+		}
+		if have, ok := k.stored[r.StorageName]; !ok || have.Resource.Stored != nil {
+			k.stored[r.StorageName] = served
+		}
+		k.named[r.GroupVersionKind()] = served
+		k.versions[r.GroupKind()] = append(k.versions[r.GroupKind()], served)
+	}
+	s.kinds.Store(k)
+	return k
+}
+
+// unseen fails when a kind that is not served has objects which name an owner: what is to become of them nobody can say
+// until the kind is served again.
+func (s *session) unseen(ctx context.Context, owner meta.UID) error {
+	names, err := s.present().unserved(ctx, s.engine.Store())
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		request := storage.ListRequest{Prefix: storage.ResourcePrefix(name), Limit: chunk}
+		for more := true; more; {
+			page, err := s.engine.Store().List(ctx, request)
+			if err != nil {
+				return err
+			}
+			for _, rec := range page.Records {
+				if bytes.Contains(rec.Value, []byte(owner)) {
+					return fmt.Errorf("%w: %s, of which an object names the owner %s", errUnserved, name, owner)
+				}
+				request.After = rec.Key
+			}
+			more = page.More
+		}
+	}
+	return nil
+}
+
+// unserved finds the strangers. It takes one read for each kind of which there is anything.
+func (k *kinds) unserved(ctx context.Context, store *storage.Store) ([]string, error) {
+	k.once.Lock()
+	defer k.once.Unlock()
+	if k.searched {
+		return k.strangers, nil
+	}
+	k.strangers = nil
+	request := storage.ListRequest{Prefix: "/r/", Limit: 1}
+	for {
+		page, err := store.List(ctx, request)
+		if err != nil {
+			return nil, err
+		}
+		if len(page.Records) == 0 {
+			k.searched = true
+			return k.strangers, nil
+		}
+		name, _, _, ok := storage.SplitObjectKey(page.Records[0].Key)
+		if !ok {
+			return nil, fmt.Errorf("%q is no key of an object", page.Records[0].Key)
+		}
+		if _, served := k.stored[name]; !served {
+			k.strangers = append(k.strangers, name)
+		}
+		request.After = storage.ResourcePrefix(name) + "~" // greater than every byte of a namespace
+	}
+}

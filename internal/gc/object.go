@@ -1,0 +1,145 @@
+package gc
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/status"
+	"github.com/kindwright/kindwright/storage"
+	"github.com/kindwright/kindwright/watch"
+)
+
+// manager is the field manager of what the collector writes.
+const manager = "garbage-collector"
+
+// object is an object as it was read, with what matters of its metadata.
+type object struct {
+	served     *registry.Served
+	entry      *watch.Entry
+	owners     []meta.OwnerReference
+	finalizers []string
+}
+
+// metadata is what is read of an object.
+type metadata struct {
+	Metadata struct {
+		OwnerReferences []meta.OwnerReference `json:"ownerReferences"`
+		Finalizers      []string              `json:"finalizers"`
+	} `json:"metadata"`
+}
+
+// deleting tells whether the object is being deleted and has a finalizer.
+func (o *object) deleting(finalizer string) bool {
+	return o.entry.Deleting() && slices.Contains(o.finalizers, finalizer)
+}
+
+func (o *object) uid() meta.UID { return o.entry.UID() }
+
+func (o *object) target() registry.Target {
+	facts := o.entry.Facts()
+	return registry.Target{Resource: o.served.Resource.GroupVersionResource(), Namespace: facts.Namespace, Name: facts.Name}
+}
+
+// read reads the object of a storage key as it is now; nil when there is none.
+func (s *session) read(ctx context.Context, key string) (*object, error) {
+	name, _, _, ok := storage.SplitObjectKey(key)
+	if !ok {
+		return nil, fmt.Errorf("%q is no key of an object", key)
+	}
+	served, ok := s.present().stored[name]
+	if !ok {
+		return nil, fmt.Errorf("%w: %s", errUnserved, name)
+	}
+	return s.readFrom(ctx, served, key)
+}
+
+// readFrom reads an object from a live view that has everything any write has stored. It does not ask by way of the set of
+// resources: an owner must not be taken for gone because its kind has just been.
+func (s *session) readFrom(ctx context.Context, served *registry.Served, key string) (*object, error) {
+	s.reads.Add(1)
+	if err := served.Cache.Fresh(ctx); err != nil {
+		return nil, err
+	}
+	entry, ok := served.Cache.Get(key)
+	if !ok {
+		return nil, nil
+	}
+	o := &object{served: served, entry: entry}
+	if len(entry.Owners()) == 0 && !entry.Deleting() {
+		return o, nil
+	}
+	var m metadata
+	if err := json.Unmarshal(entry.AppendJSON(make([]byte, 0, entry.Length())), &m); err != nil {
+		return nil, fmt.Errorf("read the metadata of %s: %w", key, err)
+	}
+	o.owners, o.finalizers = m.Metadata.OwnerReferences, m.Metadata.Finalizers
+	return o, nil
+}
+
+// remove deletes an object if it is still what was read.
+func (s *session) remove(ctx context.Context, o *object, policy meta.DeletionPropagation) error {
+	_, err := s.engine.Delete(ctx, o.target(), registry.DeleteOptions{
+		UID: o.uid(), ResourceVersion: o.entry.Revision(), Propagation: policy,
+	})
+	if err == nil {
+		s.deletes.Add(1)
+	}
+	return s.outcome(o, err)
+}
+
+// change patches metadata of an object if it is still what was read.
+func (s *session) change(ctx context.Context, o *object, what string, value any) error {
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": o.uid(), "resourceVersion": o.entry.Revision().String(), what: value,
+	}})
+	if err != nil {
+		return err
+	}
+	_, err = s.engine.Patch(ctx, o.target(), registry.PatchRequest{Type: registry.MergePatch, Body: body},
+		registry.WriteOptions{FieldManager: manager, FieldValidation: registry.FieldValidationIgnore})
+	return s.outcome(o, err)
+}
+
+// outcome says what the answer to a write means: it is done, or the object is not what was read, or somebody refuses it.
+func (s *session) outcome(o *object, err error) error {
+	switch {
+	case err == nil, status.IsNotFound(err):
+		return nil
+	case status.IsConflict(err):
+		if now, ok := o.served.Cache.Get(o.entry.Key()); !ok || now.Revision() != o.entry.Revision() {
+			return errRace
+		}
+	}
+	return fmt.Errorf("%s %s: %w", o.served.Resource.GroupResource(), o.entry.Facts().Name, err)
+}
+
+// setOwners replaces the owner references of an object.
+func (s *session) setOwners(ctx context.Context, o *object, owners []meta.OwnerReference) error {
+	var value any
+	if len(owners) > 0 {
+		value = owners
+	}
+	err := s.change(ctx, o, "ownerReferences", value)
+	if err == nil {
+		s.stripped.Add(1)
+	}
+	return err
+}
+
+// release takes a finalizer off, which removes the object if it was the last.
+func (s *session) release(ctx context.Context, o *object, finalizer string) error {
+	rest := slices.DeleteFunc(slices.Clone(o.finalizers), func(f string) bool { return f == finalizer })
+	var value any
+	if len(rest) > 0 {
+		value = rest
+	}
+	err := s.change(ctx, o, "finalizers", value)
+	if err == nil {
+		s.released.Add(1)
+	}
+	return err
+}

@@ -1,0 +1,152 @@
+package gc
+
+import (
+	"container/heap"
+	"time"
+
+	"github.com/kindwright/kindwright/meta"
+)
+
+// item is something to look at: the object of a storage key, or everything that names an owner.
+type item struct {
+	key   string
+	owner meta.UID // set where key is empty
+}
+
+// queue is what there is to look at. An item is in it once, and nobody looks at one that somebody else looks at. Whoever uses
+// it holds a lock.
+type queue struct {
+	ready   []item
+	state   map[item]*state // of all that is ready, delayed or being looked at
+	delayed delays
+}
+
+// state is where an item is.
+type state struct {
+	ready, running bool
+	again          bool      // it is being looked at, and has to be looked at again
+	due            time.Time // when a delayed one becomes ready
+	slow           bool      // it is delayed for want of a kind
+	tries          int       // how often it failed in a row
+}
+
+func newQueue() queue { return queue{state: map[item]*state{}} }
+
+// add makes an item ready.
+func (q *queue) add(i item) {
+	s := q.state[i]
+	switch {
+	case s == nil:
+		s = &state{}
+		q.state[i] = s
+	case s.running:
+		s.again = true
+		return
+	case s.ready:
+		return
+	}
+	s.ready, s.slow, s.due = true, false, time.Time{}
+	q.ready = append(q.ready, i)
+}
+
+// take hands the next ready item out to be looked at.
+func (q *queue) take() (item, bool) {
+	if len(q.ready) == 0 {
+		q.ready = nil
+		return item{}, false
+	}
+	i := q.ready[0]
+	q.ready = q.ready[1:]
+	s := q.state[i]
+	s.ready, s.running = false, true
+	return i, true
+}
+
+// done puts an item away that was looked at.
+func (q *queue) done(i item) {
+	s := q.state[i]
+	if s.again {
+		*s = state{}
+		q.add(i)
+		return
+	}
+	delete(q.state, i)
+}
+
+// tried returns how often an item that is being looked at has failed before.
+func (q *queue) tried(i item) int { return q.state[i].tries }
+
+// delay puts an item back that was looked at in vain.
+func (q *queue) delay(i item, until time.Time, slow bool) {
+	s := q.state[i]
+	tries := s.tries + 1
+	if s.again {
+		*s = state{tries: tries}
+		q.add(i)
+		return
+	}
+	*s = state{tries: tries, due: until, slow: slow}
+	heap.Push(&q.delayed, delay{until, i})
+}
+
+// wake makes ready what is due, and says when the next item will be; none when no item is delayed.
+func (q *queue) wake(now time.Time) (next time.Time, any bool) {
+	for len(q.delayed) > 0 {
+		d := q.delayed[0]
+		s := q.state[d.item]
+		if s == nil || !s.due.Equal(d.at) {
+			heap.Pop(&q.delayed) // it was added, or put away, in the meantime
+			continue
+		}
+		if d.at.After(now) {
+			return d.at, true
+		}
+		heap.Pop(&q.delayed)
+		q.add(d.item)
+	}
+	return time.Time{}, false
+}
+
+// hurry makes everything ready that waits for a kind.
+func (q *queue) hurry() {
+	for i, s := range q.state {
+		if s.slow {
+			tries := s.tries
+			q.add(i)
+			s.tries = tries
+		}
+	}
+}
+
+// copyFor returns a queue of the same items for another collector, all of them ready.
+func (q *queue) copyFor() queue {
+	out := newQueue()
+	for i := range q.state {
+		out.add(i)
+	}
+	return out
+}
+
+// delay says when an item is due.
+type delay struct {
+	at   time.Time
+	item item
+}
+
+// delays is a heap, the earliest on top.
+type delays []delay
+
+func (d delays) Len() int           { return len(d) }
+func (d delays) Less(i, j int) bool { return d[i].at.Before(d[j].at) }
+func (d delays) Swap(i, j int)      { d[i], d[j] = d[j], d[i] }
+
+// Push adds a delay; package heap calls it.
+func (d *delays) Push(x any) { *d = append(*d, x.(delay)) }
+
+// Pop takes the last delay; package heap calls it.
+func (d *delays) Pop() any {
+	old := *d
+	last := old[len(old)-1]
+	*d = old[:len(old)-1]
+	return last
+}
