@@ -5,7 +5,7 @@ MODULES := $(shell awk '{ sub(/\#.*/, "") } NF { print $$1 }' allmodules)
 LONG = $(shell grep -l 'flag.Int."seeds"' storage/*/*_test.go | xargs -n1 dirname | sort -u | sed 's,^,./,')
 
 .DEFAULT_GOAL := help
-.PHONY: help test check lint fmt vet bench bench-run bench-peer bench-kube fuzz long differential apply-long crash kubectl-check measure tools
+.PHONY: help test check lint fmt vet bench bench-run bench-peer bench-kube fuzz long differential apply-long crash kubectl-check controllers-envtest measure tools
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -55,6 +55,9 @@ crash: ## kill the example server among writes, KILLS=50 times
 
 kubectl-check: ## a real kubectl against the example server; KUBECTL=path of one, 1.31 or newer
 	KUBECTL=$(KUBECTL) scripts/kubectl-check.sh
+
+controllers-envtest: ## the controllers of the tests against kube-apiserver and etcd, too; ASSETS=directory of both
+	go -C internal/interop test -count=1 -timeout 30m -v ./controllers -args -assets='$(or $(ASSETS),$(error ASSETS=directory is missing))'
 
 measure: ## size, memory and start of the example server
 	scripts/measure.sh
