@@ -27,6 +27,8 @@ func (s *Server) Close() {
 	transports := s.transports
 	s.mu.Unlock()
 
+	s.faults.end(s.t.Errorf)
+	s.report()
 	s.stop() // watches end in order, before their connections are broken off
 	s.await("the server is still working", s.API.Wait, func() string { return "" })
 	s.await("requests are still being handled", func() { s.tls.close(); closeAll(transports) }, func() string { return inFlight(transports) })

@@ -3,17 +3,13 @@ package apitest_test
 import (
 	"context"
 	"fmt"
-	"slices"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright/apitest"
 	"github.com/kindwright/kindwright/client"
-	"github.com/kindwright/kindwright/meta"
 )
 
 // fill makes n widgets.
@@ -96,10 +92,3 @@ func BenchmarkFork(b *testing.B) {
 		}
 	}
 }
-
-var (
-	_ = slices.Sort[[]int]
-	_ sync.Mutex
-	_ = synctest.Wait
-	_ meta.Key
-)

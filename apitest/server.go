@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/kindwright/kindwright"
 	"github.com/kindwright/kindwright/authn"
@@ -46,6 +47,8 @@ type Server struct {
 	stop    context.CancelFunc
 	log     *testLog
 	tls     tlsState
+	faults  faults
+	journal journal
 
 	mu         sync.Mutex // guards what follows
 	transports []*client.Transport
@@ -73,6 +76,7 @@ func (cfg Config) New(t testing.TB, definitions ...registry.Definition) *Server 
 	options := append([]kindwright.Option{
 		kindwright.Serve(definitions...),
 		kindwright.Authenticate(authn.Func(authenticate)),
+		kindwright.Before("authorize", throughFaults),
 		kindwright.WithLogger(s.log.logger()),
 	}, cfg.Options...)
 	s.start(kindwright.New(s.store, options...))
@@ -109,6 +113,7 @@ func (s *Server) Fork(t testing.TB, options ...kindwright.Option) *Server {
 
 func newServer(t testing.TB) *Server {
 	s := &Server{URL: client.InProcessURL, t: t, log: &testLog{to: t}}
+	s.journal.began = time.Now()
 	s.id = fmt.Sprintf("%s %p", t.Name(), s) // two servers of one test differ
 	return s
 }
@@ -136,18 +141,20 @@ func (s *Server) start(api *kindwright.Server, err error) {
 	s.t.Cleanup(s.Close)
 }
 
-// caller is on which way a request came to a server, and from whom. It is in the context of the request, where nothing that
+// call is one request: to which server it came, and who sent it. It is in the context of the request, where nothing that
 // comes over a wire can put it; so the links of the chain, which forks share, know which server they work for.
-type caller struct {
-	server *Server
-	who    authn.Authenticator
+type call struct {
+	server  *Server
+	who     authn.Authenticator
+	request *http.Request // as it came
+	note    *Request      // what is remembered of it
 }
 
-type callerKey struct{}
+type callKey struct{}
 
 // authenticate names the user of a request: that of its Transport, or of its client certificate.
 func authenticate(r *http.Request) (authn.User, bool, error) {
-	if c, ok := r.Context().Value(callerKey{}).(*caller); ok {
+	if c, ok := r.Context().Value(callKey{}).(*call); ok {
 		return c.who.Authenticate(r)
 	}
 	return authn.User{}, false, nil
@@ -155,9 +162,11 @@ func authenticate(r *http.Request) (authn.User, bool, error) {
 
 // handler leads requests to the server that come on one way.
 func (s *Server) handler(who authn.Authenticator) http.Handler {
-	c := &caller{s, who}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.API.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
+		s.record(w, r, func(w http.ResponseWriter, r *http.Request, note *Request) {
+			c := &call{server: s, who: who, request: r, note: note}
+			s.API.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callKey{}, c)))
+		})
 	})
 }
 

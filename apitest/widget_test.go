@@ -57,6 +57,12 @@ func (s *scope) Errorf(format string, args ...any) {
 	s.problems = append(s.problems, fmt.Sprintf(format, args...))
 }
 
+func (s *scope) Failed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.problems) > 0
+}
+
 func (s *scope) Fatalf(format string, args ...any) {
 	s.Errorf(format, args...)
 	runtime.Goexit()
