@@ -71,6 +71,13 @@ func resourceOf(r *registry.Resource) discovery.Resource {
 		GVK: r.GroupVersionKind(), Plural: r.Names.Plural, Singular: r.Names.Singular, Namespaced: !r.ClusterScoped,
 		Verbs: r.Verbs(), ShortNames: r.Names.ShortNames, Categories: r.Names.Categories,
 	}
+	if r.Virtual == nil {
+		stored := r
+		if r.Stored != nil {
+			stored = r.Stored.Resource
+		}
+		out.StorageHash = discovery.StorageVersionHash(stored.GroupVersionKind())
+	}
 	for _, sub := range r.Subresources {
 		out.Subresources = append(out.Subresources, discovery.Subresource{Name: sub.Name, Kind: r.GroupVersionKind(), Verbs: sub.Verbs})
 	}

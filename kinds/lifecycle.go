@@ -240,8 +240,8 @@ func (t *terminator) drain(ctx context.Context, ns *watch.Entry, set *registry.S
 // contents returns the resources whose objects are in namespaces, each once, in the order in which they go.
 func contents(set *registry.Set) []*registry.Served {
 	var out []*registry.Served
-	for _, served := range set.All() {
-		if r := served.Resource; !r.ClusterScoped && r.Virtual == nil && r.Stored == nil {
+	for served := range set.Stored() { // also those of which clients see another form alone
+		if !served.Resource.ClusterScoped {
 			out = append(out, served)
 		}
 	}

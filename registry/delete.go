@@ -80,7 +80,7 @@ func (e *Engine) deleteOnce(ctx context.Context, s *Served, t Target, key string
 	if err != nil {
 		return nil, err
 	}
-	if err := e.admitDelete(ctx, r, t, inForm, o); err != nil {
+	if err := e.admitDelete(ctx, r, t, inForm, tree, o); err != nil {
 		return nil, err
 	}
 	next := withPolicy(tree, o.Propagation)
@@ -101,17 +101,21 @@ func (o DeleteOptions) preconditions(r *Resource, name string, old *watch.Entry)
 	return nil
 }
 
-func (e *Engine) admitDelete(ctx context.Context, r *Resource, t Target, old Tree, o DeleteOptions) (err error) {
+func (e *Engine) admitDelete(ctx context.Context, r *Resource, t Target, old, stored Tree, o DeleteOptions) (err error) {
 	defer func() {
 		if v := recover(); v != nil { // also called by the end of a namespace, where nobody else would catch it (ERR-25)
 			e.cfg.Logger.Error(fmt.Errorf("panic: %v", v), "a rule about deletion failed", "resource", r.GroupResource().String(), "stack", string(debug.Stack()))
 			err = status.Internal(errors.New("a rule about deletion panicked"))
 		}
 	}()
-	if r.Hooks.BeforeDelete != nil {
-		if err := r.Hooks.BeforeDelete(ctx, old); err != nil {
-			return err
-		}
+	switch base := r.base(); {
+	case r.Hooks.BeforeDelete != nil:
+		err = r.Hooks.BeforeDelete(ctx, old)
+	case base.Hooks.BeforeDelete != nil: // a form without a rule of its own has that of what is stored
+		err = base.Hooks.BeforeDelete(ctx, stored)
+	}
+	if err != nil {
+		return err
 	}
 	if e.cfg.Admission.Empty() {
 		return nil
@@ -222,7 +226,7 @@ func (e *Engine) DeleteCollection(ctx context.Context, t Target, lr ListRequest,
 		return 0, err
 	}
 	done := 0
-	for entry := range found.Items {
+	for entry := range found.Stored {
 		facts := entry.Facts()
 		one := Target{Resource: t.Resource, Namespace: facts.Namespace, Name: facts.Name}
 		each := o

@@ -14,7 +14,6 @@ import (
 
 	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/apply"
-	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/storage"
 	"github.com/kindwright/kindwright/watch"
@@ -38,6 +37,9 @@ type Config struct {
 	// default only a list with one empty entry does.
 	ResetByEmptyList bool
 
+	// Migration says which objects are written anew after their stored form has changed.
+	Migration Migration
+
 	// Observer, if not nil, is told of every object that the live views show, such as a garbage collector.
 	Observer watch.Observer
 
@@ -54,6 +56,7 @@ type Engine struct {
 	shapes     *shapes
 	renewal    renewal
 	texts      *watch.Texts // nil where the store holds the objects in memory as they are
+	migrations *migrations
 
 	changes sync.Mutex // serialises Install and Remove; never held while serving
 	running sync.WaitGroup
@@ -71,9 +74,9 @@ func New(cfg Config) (*Engine, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
-	e := &Engine{cfg: cfg, shapes: newShapes()}
+	e := &Engine{cfg: cfg, shapes: newShapes(), migrations: newMigrations()}
 	e.attach(cfg.Store, watch.NewDispatcher(cfg.Store, watch.WithLogger(cfg.Logger), cfg.observed()))
-	e.set.Store(&Set{served: map[meta.GroupVersionResource]*Served{}})
+	e.set.Store(newSet(0, nil, map[*Served]bool{}))
 	return e, nil
 }
 
@@ -147,11 +150,12 @@ func (e *Engine) Start(ctx context.Context) error {
 			e.cfg.Logger.Error(err, "history is no longer trimmed")
 		}
 	})
-	for _, s := range e.Set().All() { // of a fork; of others nothing is served yet
+	for s := range e.Set().Stored() { // of a fork; of others nothing is served yet
 		if s.expiry != nil {
 			e.running.Go(func() { e.sweep(ctx, s) })
 		}
 	}
+	e.running.Go(func() { e.migrate(ctx) })
 	return e.dispatcher.AwaitLive(ctx) // an engine that has started is ready
 }
 
@@ -174,23 +178,16 @@ func (e *Engine) Install(ctx context.Context, resources ...*Resource) error {
 	if e.lifetime == nil {
 		return errors.New("registry: resources are installed in an engine that has started; give those that are there from the beginning to the server with Serve")
 	}
-	added := make([]*Served, 0, len(resources))
-	for _, r := range resources {
-		if err := r.complete(); err != nil {
-			return err
-		}
-		added = append(added, &Served{Resource: r, stale: &staleKeys{}, ownership: &ownership{}, shelf: &shelf{e.shapes}})
-	}
-	next, err := e.set.Load().with(added...)
+	next, added, err := e.plan(resources)
 	if err != nil {
-		return err
-	}
-	if err := next.link(added); err != nil {
 		return err
 	}
 	rules, err := next.ownership(e.cfg.applyOptions()...)
 	if err != nil {
 		return err
+	}
+	for _, s := range added {
+		s.records.learn(s.Resource)
 	}
 	for i, s := range added {
 		if err := e.load(ctx, s); err != nil {
@@ -203,7 +200,22 @@ func (e *Engine) Install(ctx context.Context, resources ...*Resource) error {
 		defer gate.Published()
 	}
 	e.publish(next, rules)
+	e.migrations.look()
 	return nil
+}
+
+// plan checks resources and makes the set that they would be part of.
+func (e *Engine) plan(resources []*Resource) (*Set, []*Served, error) {
+	for _, r := range resources {
+		if err := r.complete(); err != nil {
+			return nil, nil, err
+		}
+	}
+	next, added, err := e.set.Load().with(resources, e.newServed)
+	if err != nil {
+		return nil, nil, err
+	}
+	return next, added, next.link(added)
 }
 
 // Remove takes resources out of a started engine; their watches end. What is stored stays stored, and is served again
@@ -223,6 +235,27 @@ func (e *Engine) Remove(gone ...meta.GroupResource) {
 	e.unload(out)
 }
 
+// RemoveVersions stops serving versions of resources: clients get 404, their watches end, and discovery no longer names
+// them. The objects stay where they are. While another version of the same objects is served, what is stored in a removed
+// version is still read and written through that one, and still ends with its namespace; a resource whose last version is
+// removed is removed as by Remove. Unknown names are ignored.
+//
+// A version is served again when its description is given to Install again.
+func (e *Engine) RemoveVersions(gone ...meta.GroupVersionResource) {
+	e.changes.Lock()
+	defer e.changes.Unlock()
+	next, out, changed := e.set.Load().withoutVersions(gone)
+	if !changed {
+		return
+	}
+	rules, err := next.ownership(e.cfg.applyOptions()...)
+	if err != nil {
+		e.cfg.Logger.Error(err, "the rules of field ownership stay as they were") // likewise
+	}
+	e.publish(next, rules)
+	e.unload(out)
+}
+
 // publish makes a set the one that is served, with the rules of ownership that go with it.
 func (e *Engine) publish(next *Set, rules map[*Served]*apply.Fields) {
 	for s, fields := range rules {
@@ -230,6 +263,9 @@ func (e *Engine) publish(next *Set, rules map[*Served]*apply.Fields) {
 	}
 	e.set.Store(next)
 	e.renewal.announce()
+	for _, s := range next.every {
+		s.presence.set(!next.hidden[s])
+	}
 }
 
 func (e *Engine) load(ctx context.Context, s *Served) error {
@@ -268,71 +304,17 @@ func (e *Engine) cacheConfig(s *Served) watch.Config {
 
 func (e *Engine) unload(gone []*Served) {
 	for _, s := range gone {
+		s.presence.set(false)
 		if s.Cache != nil && s.base == nil {
 			e.dispatcher.Remove(s.Resource.StorageName)
 		}
 	}
 }
 
-// decoder makes entries of stored records. A record written under another schema is brought to the present one in memory,
-// at its own revision and without a write, so that a new default shows in every read (design rule 9).
-func (e *Engine) decoder(s *Served) func(storage.Record) (*watch.Entry, error) {
-	want := s.Resource.fingerprint
-	return func(rec storage.Record) (*watch.Entry, error) {
-		stored, err := parseRecord(rec.Value)
-		if err != nil {
-			return nil, err
-		}
-		if s.expiry != nil {
-			s.expiry.note(rec.Key, rec.Revision, stored.written)
-		}
-		object := stored.object
-		if stored.fingerprint != want {
-			if object, err = s.Resource.modernise(object); err != nil {
-				return nil, err
-			}
-		}
-		s.stale.note(rec.Key, rec.Revision, stored.fingerprint != want)
-		if e.texts == nil {
-			return s.Resource.newEntry(rec.Key, rec.Revision, object)
-		}
-		body, facts, err := s.Resource.scan(object)
-		if err != nil {
-			return nil, err
-		}
-		return e.texts.NewEntry(rec.Key, rec.Revision, body, facts), nil
-	}
-}
-
-// modernise brings a stored object to the present schema. What the schema no longer accepts is kept as it is: an old
-// object must stay readable, or nobody could mend it.
-func (r *Resource) modernise(object []byte) ([]byte, error) {
-	t, err := decodeObject(object)
-	if err != nil {
-		return nil, err
-	}
-	t, _ = r.Schema.Prune(t)
-	t = r.Schema.Default(t)
-	if canonical, problems := r.Schema.Canonical(t); len(problems) == 0 {
-		t = canonical
-	}
-	return json.AppendTree(make([]byte, 0, len(object)), t)
-}
-
 // Validate checks resources as Install would, without serving them: an error names the kind and what is wrong with it.
 func (e *Engine) Validate(resources ...*Resource) error {
-	added := make([]*Served, 0, len(resources))
-	for _, r := range resources {
-		if err := r.complete(); err != nil {
-			return err
-		}
-		added = append(added, &Served{Resource: r})
-	}
-	next, err := e.set.Load().with(added...)
+	next, _, err := e.plan(resources)
 	if err != nil {
-		return err
-	}
-	if err := next.link(added); err != nil {
 		return err
 	}
 	_, err = next.ownership(e.cfg.applyOptions()...)

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/storage"
 	"github.com/kindwright/kindwright/watch"
 )
@@ -28,10 +27,10 @@ func (e *Engine) Fork(cfg Config, store func(at storage.Revision) (*storage.Stor
 	if e.lifetime == nil {
 		return nil, errors.New("registry: an engine is forked while it runs; this one has not started")
 	}
-	f := &Engine{cfg: cfg, shapes: newShapes()}
+	f := &Engine{cfg: cfg, shapes: newShapes(), migrations: newMigrations()}
 	set, served := e.Set().fork(f.shapes)
 	var request watch.ForkRequest
-	for _, s := range set.ordered {
+	for _, s := range set.every {
 		if s.Cache != nil && s.base == nil {
 			request.Configs = append(request.Configs, f.cacheConfig(s))
 		}
@@ -49,7 +48,7 @@ func (e *Engine) Fork(cfg Config, store func(at storage.Revision) (*storage.Stor
 		return nil, err
 	}
 	f.attach(its, dispatcher)
-	for _, s := range set.ordered {
+	for _, s := range set.every {
 		if s.Cache != nil {
 			s.Cache = caches[s.Resource.StorageName]
 		}
@@ -60,26 +59,30 @@ func (e *Engine) Fork(cfg Config, store func(at storage.Revision) (*storage.Stor
 
 // fork copies a set for another engine, and says which of the resources is which. Their state is still to be copied.
 func (s *Set) fork(shapes *shapes) (*Set, map[*Served]*Served) {
-	next := &Set{generation: s.generation, served: make(map[meta.GroupVersionResource]*Served, len(s.served)), ordered: slices.Clone(s.ordered)}
-	copies := make(map[*Served]*Served, len(s.ordered))
-	for i, from := range s.ordered {
+	every, hidden := make([]*Served, len(s.every)), map[*Served]bool{}
+	copies := make(map[*Served]*Served, len(s.every))
+	for i, from := range s.every {
 		to := *from
-		to.shelf = &shelf{shapes}
-		next.ordered[i], copies[from] = &to, &to
-		next.served[to.Resource.GroupVersionResource()] = &to
+		to.shelf, to.broken, to.presence = &shelf{shapes}, &broken{}, newPresence()
+		every[i], copies[from] = &to, &to
+		if s.hidden[from] {
+			hidden[&to] = true
+			to.presence.set(false)
+		}
 		if to.base == nil {
-			to.stale, to.ownership = &staleKeys{}, &ownership{}
+			to.stale, to.ownership, to.records = &staleKeys{}, &ownership{}, from.records.copyOf()
 			if to.expiry != nil {
 				to.expiry = newExpiry(to.expiry.ttl)
 			}
 		}
 	}
-	for _, to := range next.ordered {
+	for _, to := range every {
 		if to.base != nil {
 			to.base = copies[to.base]
-			to.stale, to.ownership = to.base.stale, to.base.ownership
+			to.stale, to.ownership, to.records = to.base.stale, to.base.ownership, to.base.records
 		}
 	}
+	next := newSet(s.generation, every, hidden)
 	return next, copies
 }
 

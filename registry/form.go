@@ -1,13 +1,18 @@
 package registry
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
+	"runtime/debug"
 	"slices"
+	"strings"
+	"sync"
 
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
+	"github.com/kindwright/kindwright/storage"
 	"github.com/kindwright/kindwright/watch"
 )
 
@@ -15,8 +20,13 @@ import (
 // the same objects under another group (VER-15, EVT-36). Reads convert from the stored form; writes walk all steps in the
 // form they came in and are converted when they are encoded.
 //
-// The functions are given trees without resourceVersion and must not change them. Going there and back must lose nothing.
-// Metadata are the same in every form: whatever the functions make of them is replaced by the original.
+// The functions must not change the trees they are given. Metadata are the same in every form: whatever the functions make of
+// them is replaced by the original. A *status.Error of To is sent to the client whose object cannot be stored; any other error,
+// a panic, and every failure of From is a 500 whose cause only the log has.
+//
+// Going there and back should lose nothing, which apitest.RoundTrip proves. Where it does, nothing that is stored is lost all the same:
+// a write through a form changes in the stored object what it changes in the form, and leaves what the form cannot say. What
+// the stored form cannot say is refused with 422 and its path, and a value that comes back as another is warned of.
 type Conversion struct {
 	Resource *Resource
 	To, From func(Tree) (Tree, error) // to and from the stored form
@@ -31,8 +41,9 @@ type Form interface {
 }
 
 // As serves the objects of a Kind[T] in the form of k as well. to and from convert; fields names for each selectable field
-// of V the one of T that it is, where they are not called the same. Storage, deletion and subresources are those of the stored kind; names, schema, columns and
-// rules are k's.
+// of V the one of T that it is, where they are not called the same. Storage and deletion are those of the stored kind; names,
+// schema, columns and subresources are k's, and so are its rules: where k has no Validate, ValidateUpdate or BeforeDelete, that of the
+// stored kind is asked about the stored form instead. The conversion is described at Conversion.
 func As[V, T any](k Kind[V], to func(*V) (*T, error), from func(*T) (*V, error), fields map[string]string) Form {
 	return typedForm[V, T]{k, to, from, fields}
 }
@@ -64,6 +75,18 @@ func (f typedForm[V, T]) resource(stored *Resource, structure reflect.Type) (*Re
 	return r, r.complete()
 }
 
+// FormOf describes a further form of a resource that is served already, to be given to Engine.Install: a version that is added
+// while the server runs. stored is what Kind.Resource made, and the form is made by As for its Go type.
+func FormOf(stored *Resource, f Form) (*Resource, error) {
+	switch {
+	case stored == nil || f == nil:
+		return nil, errors.New("FormOf needs a resource and a form of it")
+	case stored.structure == nil:
+		return nil, fmt.Errorf("kind %s (%s): it was not made of a Go struct; describe the other form as a Resource with a Conversion", stored.Names.Kind, stored.APIVersion())
+	}
+	return f.resource(stored, stored.structure)
+}
+
 // unknownFields finds a selectable field of a form that is none of the stored form.
 func unknownFields(r, stored *Resource, fields map[string]string) string {
 	for _, name := range r.Selectable {
@@ -78,14 +101,9 @@ func unknownFields(r, stored *Resource, fields map[string]string) string {
 	return ""
 }
 
-// convertTyped makes a function on trees of one on structs. A panic in it is an error.
+// convertTyped makes a function on trees of one on structs.
 func convertTyped[A, B any](convert func(*A) (*B, error)) func(Tree) (Tree, error) {
-	return func(t Tree) (out Tree, err error) {
-		defer func() {
-			if v := recover(); v != nil {
-				out, err = nil, fmt.Errorf("the conversion from %T panicked: %v", *new(A), v)
-			}
-		}()
+	return func(t Tree) (Tree, error) {
 		a, err := decodeTyped[A](t)
 		if err != nil {
 			return nil, err
@@ -94,21 +112,39 @@ func convertTyped[A, B any](convert func(*A) (*B, error)) func(Tree) (Tree, erro
 		if err != nil {
 			return nil, err
 		}
+		if b == nil {
+			return nil, nil // which is reported as for every conversion
+		}
 		return encodeTyped(b)
 	}
 }
 
-// convertTo converts one object and gives it the kind of its new form.
+// guarded runs a conversion. A panic in it is an error that tells where.
+func guarded(convert func(Tree) (Tree, error), t Tree) (out Tree, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			out, err = nil, fmt.Errorf("the conversion panicked: %v\n%s", v, debug.Stack())
+		}
+	}()
+	return convert(t)
+}
+
+// convertTo converts one object and gives it the kind of its new form, the metadata it had, and the shape that its schema asks
+// for.
 func convertTo(convert func(Tree) (Tree, error), to *Resource, t Tree) (Tree, error) {
-	out, err := convert(t)
+	out, err := guarded(convert, t)
 	if err != nil {
 		return nil, err
 	}
+	if out == nil {
+		return nil, errors.New("the conversion returned nothing")
+	}
 	out = with(with(out, to.APIVersion(), "apiVersion"), to.Names.Kind, "kind")
 	out = with(out, t["metadata"], "metadata")
+	out, _ = to.Schema.Prune(out)
 	canonical, problems := to.Schema.Canonical(out)
 	if len(problems) > 0 {
-		return nil, fmt.Errorf("the conversion to %s made an object its schema refuses: %s", to.GroupResource(), problems[0].Message())
+		return nil, fmt.Errorf("the conversion to %s made an object its schema refuses: %s", to.GroupVersionKind(), problems[0].Message())
 	}
 	return canonical, nil
 }
@@ -120,21 +156,34 @@ func (r *Resource) fromStored(t Tree) (Tree, error) {
 	}
 	out, err := convertTo(r.Stored.From, r, t)
 	if err != nil {
-		return nil, status.Internal(fmt.Errorf("convert %s from the stored form: %w", r.GroupResource(), err))
+		return nil, r.unconverted(t, "cannot be shown as "+r.APIVersion(), err)
 	}
 	return out, nil
 }
 
-// toStored returns an object in the form of r as it is stored.
+// toStored returns an object in the form of r as it is stored. Where the object is a client's, so may the error be.
 func (r *Resource) toStored(t Tree) (Tree, error) {
 	if r.Stored == nil {
 		return t, nil
 	}
 	out, err := convertTo(r.Stored.To, r.Stored.Resource, t)
-	if err != nil {
-		return nil, status.Internal(fmt.Errorf("convert %s to the stored form: %w", r.GroupResource(), err))
+	if err == nil {
+		return out, nil
 	}
-	return out, nil
+	if known, ok := errors.AsType[*status.Error](err); ok {
+		return nil, known
+	}
+	return nil, r.unconverted(t, "cannot be stored as "+r.base().APIVersion(), err)
+}
+
+// unconverted says which object a conversion failed for. Why, only the log tells.
+func (r *Resource) unconverted(t Tree, what string, cause error) error {
+	name := text(t, "metadata", "name")
+	if ns := text(t, "metadata", "namespace"); ns != "" {
+		name = ns + "/" + name
+	}
+	return status.Internal(fmt.Errorf("%s %q %s: %w", r.GroupResource(), name, what, cause)).
+		WithMessage(fmt.Sprintf("Internal error occurred: %s %q %s; the server's log has the cause", r.GroupResource(), cut(name), what))
 }
 
 // base returns the stored form of a resource: itself, unless it is another form.
@@ -158,16 +207,25 @@ func (s *Served) Show(e *watch.Entry) (*watch.Entry, error) {
 	return v.entry, err
 }
 
+// ShowOnce is Show for who keeps what is made of the entry, and not the entry.
+func (s *Served) ShowOnce(e *watch.Entry) (*watch.Entry, error) {
+	if s.Resource.Stored == nil {
+		return e, nil
+	}
+	return s.convert(e)
+}
+
 func (s *Served) convert(e *watch.Entry) (*watch.Entry, error) {
 	body := e.Body()
-	t, err := decodeObject(append(append([]byte(nil), body.Prefix...), body.Suffix...))
+	t, err := decodeObject(append(append(make([]byte, 0, e.Length()), body.Prefix...), body.Suffix...))
 	if err != nil {
 		return nil, status.Internal(fmt.Errorf("decode %s: %w", e.Key(), err))
 	}
 	if t, err = s.Resource.fromStored(t); err != nil {
+		s.broken.note(e, err)
 		return nil, err
 	}
-	object, err := json.AppendTree(nil, t)
+	object, err := json.AppendTree(make([]byte, 0, e.Length()), t)
 	if err != nil {
 		return nil, status.Internal(err)
 	}
@@ -176,6 +234,54 @@ func (s *Served) convert(e *watch.Entry) (*watch.Entry, error) {
 		return nil, status.Internal(err)
 	}
 	return watch.NewEntry(e.Key(), e.Revision(), bodyOf(object, &m), e.Facts()), nil
+}
+
+// broken remembers objects that could not be converted, so that the next list which would come to one says so before it sends
+// anything.
+type broken struct {
+	mu    sync.Mutex
+	known map[string]brokenObject
+}
+
+type brokenObject struct {
+	rev storage.Revision
+	err error
+}
+
+// maxBroken bounds how many are remembered; any of them ends a list.
+const maxBroken = 64
+
+func (b *broken) note(e *watch.Entry, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.known == nil {
+		b.known = map[string]brokenObject{}
+	}
+	if _, ok := b.known[e.Key()]; ok || len(b.known) < maxBroken {
+		b.known[e.Key()] = brokenObject{e.Revision(), err}
+	}
+}
+
+// among returns why an object cannot be converted that a list is about to come to, nil if there is none.
+func (b *broken) among(found selection, after string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for key, o := range b.known {
+		if !strings.HasPrefix(key, found.filter.KeyPrefix(found.storageName)) || key <= after {
+			continue
+		}
+		known := false
+		for e := range found.snap.Ascend(key, "") {
+			known = e.Revision() <= o.rev
+			if e.Revision() == o.rev && found.filter.Matches(e) {
+				return o.err
+			}
+		}
+		if !known {
+			delete(b.known, key)
+		}
+	}
+	return nil
 }
 
 // storedFields rewrites a field selector in terms of the stored form.

@@ -47,6 +47,13 @@ type Kind[T any] struct {
 	Writes       WriteRules
 	Deletion     Deletion
 
+	// Deprecated, when set, warns the clients of this version (VER-17).
+	Deprecated *Deprecation
+
+	// Optional leaves this version out unless the configuration of the server enables it (VER-08), as is usual for alpha
+	// versions.
+	Optional bool
+
 	// Also are further forms in which the same objects are served; see As.
 	Also []Form
 
@@ -110,7 +117,10 @@ func (k Kind[T]) describe() (*Resource, error) {
 		Subresources:  k.Subresources,
 		Hooks:         k.hooks(),
 
+		Deprecated:     k.Deprecated,
+		Optional:       k.Optional,
 		StrategicMerge: true,
+		structure:      typ,
 	}
 	if r.Protobuf, _, err = protobuf.Describe(typ); err != nil {
 		return nil, fmt.Errorf("kind of Go type %s: %w", typ, err)

@@ -28,14 +28,11 @@ func (c *Config) applyOptions() []apply.Option {
 
 // ownership returns the rules for every stored resource of a set.
 func (s *Set) ownership(options ...apply.Option) (map[*Served]*apply.Fields, error) {
-	out := make(map[*Served]*apply.Fields, len(s.ordered))
-	for _, b := range s.ordered {
-		if b.base != nil || b.Resource.Virtual != nil {
-			continue
-		}
+	out := make(map[*Served]*apply.Fields, len(s.every))
+	for b := range s.Stored() {
 		var forms []*Resource
-		for _, form := range s.ordered {
-			if form == b || form.base == b {
+		for _, form := range s.every { // also what is hidden: an owner is not forgotten while a version is switched off
+			if form.stored() == b {
 				forms = append(forms, form.Resource)
 			}
 		}

@@ -42,8 +42,15 @@ const maxTries = 200
 // walk runs the steps for a write, again after each lost race. start makes the state of one try.
 func walk(ctx context.Context, start func() *write) (*Result, error) {
 	steps := writeSteps()
-	for range maxTries {
-		w := start()
+	first := start()
+	busy := &first.engine.migrations.busy
+	busy.Add(1)
+	defer busy.Add(-1)
+	for try := range maxTries {
+		w := first
+		if try > 0 {
+			w = start()
+		}
 		err := w.through(ctx, steps)
 		if errors.Is(err, errRace) {
 			if err := ctx.Err(); err != nil {

@@ -72,6 +72,7 @@ func (e *Engine) waitFor(ctx context.Context, s *Served, rev storage.Revision) e
 type List struct {
 	Revision  storage.Revision
 	Items     iter.Seq[*watch.Entry] // ordered by namespace and name (COLL-15)
+	Stored    iter.Seq[*watch.Entry] // the same objects in the form they are stored in, which costs nothing to make
 	Continue  string                 // token of the next chunk, "" when this is the last
 	Remaining *int64                 // how many objects follow this chunk; nil when unknown or none (COLL-08 to COLL-10)
 	Served    *Served                // what is listed
@@ -100,6 +101,9 @@ func (e *Engine) List(ctx context.Context, t Target, lr ListRequest) (*List, err
 		return nil, err
 	}
 	found := selection{snap: snap, filter: filter, storageName: served.Resource.StorageName}
+	if err := served.broken.among(found, from.after); err != nil {
+		return nil, err
+	}
 	out := &List{Revision: snap.Revision(), Served: served, Err: snap.Err}
 	if lr.Limit <= 0 {
 		out.show(found.after(from.after))
@@ -110,6 +114,7 @@ func (e *Engine) List(ctx context.Context, t Target, lr ListRequest) (*List, err
 
 // show makes stored entries the items of the list, in the form that is served.
 func (l *List) show(entries iter.Seq[*watch.Entry]) {
+	l.Stored = entries
 	if l.Served.Resource.Stored == nil {
 		l.Items = entries
 		return

@@ -3,6 +3,7 @@ package registry
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -143,6 +144,17 @@ type Resource struct {
 	// (SSA-31).
 	ResetFields [][]string
 
+	// Deprecated, when set, is what clients are warned of in every answer (VER-17).
+	Deprecated *Deprecation
+
+	// Unserved keeps the objects without answering requests for this form of them: other forms may be served, records that
+	// were written in this one are understood, and the Go API works. Installing the description again with Unserved false, or
+	// Engine.Install of one that RemoveVersions has hidden, serves it.
+	Unserved bool
+
+	// Optional leaves the form out unless the configuration of the server enables its version or the resource (VER-08).
+	Optional bool
+
 	// Stored, when set, makes the resource another served form of objects that are stored in the form of another resource.
 	Stored *Conversion
 
@@ -158,7 +170,8 @@ type Resource struct {
 	Protobuf *protobuf.Descriptor
 
 	layout      *table.Layout // of Columns, made by complete
-	fingerprint uint64        // of Schema, likewise
+	fingerprint uint64        // of what records look like: of Schema, version and kind, likewise
+	structure   reflect.Type  // the Go struct it was made of, if any
 	selected    *json.Paths   // where Selectable lies, likewise
 }
 
@@ -259,7 +272,7 @@ func (r *Resource) complete() error {
 	if err != nil {
 		return fmt.Errorf("kind %s (%s): %w", n.Kind, r.APIVersion(), err)
 	}
-	r.layout, r.fingerprint, r.selected = layout, r.Schema.Fingerprint(), r.selectedPaths()
+	r.layout, r.fingerprint, r.selected = layout, r.recordFingerprint(), r.selectedPaths()
 	return nil
 }
 

@@ -24,6 +24,7 @@ const (
 	Rows                       // of a stretch of a list: its objects as rows (TABLE-04), or their metadata alone (TABLE-10)
 	PackedRows                 // the same, as a part of a compressed body
 	PackedStretch              // of a stretch of a list: its objects, as a part of a compressed body
+	Objects                    // of a stretch of a list in another form than the stored one: its objects
 )
 
 // shapeBudget is how many bytes of shapes an engine keeps.

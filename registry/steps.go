@@ -252,6 +252,9 @@ func changedIdentity(a, b Tree, creating bool) string {
 // schema and did so before does not count (KEP-4008).
 func validate(ctx context.Context, w *write) error {
 	r := w.resource()
+	if err := w.settleStored(ctx); err != nil {
+		return err
+	}
 	f := &status.Fields{}
 	f.Add(w.metadataProblems()...)
 	f.Add(w.ownershipProblems()...)
@@ -266,6 +269,9 @@ func validate(ctx context.Context, w *write) error {
 	if r.Hooks.ValidateUpdate != nil && !w.creating() {
 		r.Hooks.ValidateUpdate(ctx, w.object, w.oldTree, f)
 	}
+	if f.Len() == 0 {
+		w.validateStored(ctx, f)
+	}
 	if errs := f.Errors(); len(errs) > 0 {
 		return status.Invalid(r.GroupKind(), w.name(), errs)
 	}
@@ -273,6 +279,21 @@ func validate(ctx context.Context, w *write) error {
 		w.engine.cfg.Logger.Error(w.unowned, "managed fields could not be worked out", "resource", r.GroupResource().String(), "name", w.name())
 	}
 	return nil
+}
+
+// validateStored asks the rules of the stored form about what another form makes of it, where that one has none of its own.
+func (w *write) validateStored(ctx context.Context, f *status.Fields) {
+	r := w.resource()
+	if r.Stored == nil {
+		return
+	}
+	stored := r.Stored.Resource
+	if r.Hooks.Validate == nil && stored.Hooks.Validate != nil {
+		stored.Hooks.Validate(ctx, w.storedObject, f)
+	}
+	if r.Hooks.ValidateUpdate == nil && stored.Hooks.ValidateUpdate != nil && !w.creating() {
+		stored.Hooks.ValidateUpdate(ctx, w.storedObject, w.storedTree, f)
+	}
 }
 
 func admitFinal(ctx context.Context, w *write) error {
@@ -285,10 +306,6 @@ func admitFinal(ctx context.Context, w *write) error {
 // skipUnchanged ends a write that would store what is stored: same version, no event (UPDATE-09). An object stored under
 // an earlier schema is written even so, which is how a plain get and replace migrates it (design rule 9).
 func skipUnchanged(_ context.Context, w *write) error {
-	var err error
-	if w.storedObject, err = w.resource().toStored(w.object); err != nil {
-		return err
-	}
 	size := someObject
 	if w.old != nil {
 		size = w.old.Length() + 256

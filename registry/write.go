@@ -119,7 +119,7 @@ func dryRun(on bool) []string {
 
 // lookup finds what a target names in the present set. Requests for what does not exist are answered here for every verb.
 func (e *Engine) lookup(t Target) (*Served, *Subresource, error) {
-	served, ok := e.set.Load().Lookup(t.Resource)
+	served, ok := e.set.Load().named[t.Resource]
 	if !ok {
 		return nil, nil, status.NotFound(t.Resource.GroupResource(), t.Name)
 	}

@@ -46,7 +46,8 @@ type stretches struct {
 	about  string         // what the renderer writes beside what the objects hold
 	output *negotiate.Output
 	packed bool
-	least  int // bytes in a row
+	least  int  // bytes in a row
+	alike  bool // what is written of an object is the same in every form
 
 	objects []*watch.Entry // of the stretch that is being gathered
 	rest    []byte         // text that does not fill a piece yet
@@ -67,7 +68,12 @@ func (c *call) stretches(w *listWriter, form negotiate.Result, f renderer, l *re
 		if s.packed {
 			return s
 		}
+		if l.Served.Resource.Stored != nil { // they are not copied, but converted
+			s.shape = registry.Objects
+			return s
+		}
 	case *partials:
+		s.alike = true
 		s.shape, s.about = registry.Rows, f.apiVersion
 		if s.packed {
 			s.shape = registry.PackedRows
@@ -117,7 +123,7 @@ const alwaysPacked = 1<<31 - 1
 
 // send sends the list.
 func (s *stretches) send() error {
-	for entry := range s.list.Items {
+	for entry := range s.list.Stored {
 		s.objects = append(s.objects, entry)
 		if len(s.objects) == stretchMost || endsStretch(entry.Key()) {
 			if err := s.flush(); err != nil {
@@ -152,7 +158,7 @@ func (s *stretches) begin() error {
 	if s.packed {
 		least := len(head)
 		for _, e := range s.objects {
-			if s.shape == registry.PackedRows {
+			if s.shape == registry.PackedRows || s.list.Served.Resource.Stored != nil {
 				least += s.least
 			} else {
 				least += e.Length()
@@ -209,7 +215,7 @@ func (s *stretches) flush() error {
 	if s.later {
 		about += "," // what stands between two objects stands at the front of the second's stretch
 	}
-	if !s.packed && s.shape != registry.Rows {
+	if !s.packed && s.shape == registry.PackedStretch {
 		text, err := s.render()
 		if err != nil {
 			return err
@@ -242,8 +248,13 @@ func (s *stretches) render() ([]byte, error) {
 		if i > 0 || s.later {
 			text = append(text, ',')
 		}
-		var err error
-		if text, err = s.object(text, e); err != nil {
+		shown, err := e, error(nil)
+		if !s.alike {
+			if shown, err = s.list.Served.ShowOnce(e); err != nil {
+				return nil, err
+			}
+		}
+		if text, err = s.object(text, shown); err != nil {
 			return nil, status.Internal(fmt.Errorf("write %s: %w", e.Key(), err))
 		}
 	}

@@ -20,6 +20,9 @@ import (
 // errDraining is why a stream ends when the server is about to stop.
 var errDraining = errors.New("the server is shutting down")
 
+// errNotServed is why a stream ends when its version is no longer served.
+var errNotServed = errors.New("the version is no longer served")
+
 func (c *call) watch() error {
 	offer := c.offer()
 	offer.Watch = true
@@ -120,7 +123,7 @@ type stream struct {
 	client     context.Context // of the request
 	ctx        context.Context
 	cancel     context.CancelCauseFunc
-	stop       func() bool
+	stops      [2]func() bool
 	connection *http.ResponseController
 	deadlines  bool // the connection lets us bound each write
 	patience   patience
@@ -136,14 +139,17 @@ func (c *call) newStream(form negotiate.Result, cursor *watch.Cursor, wr registr
 	s.markEnd = wr.Initial || wr.After == 0 && !wr.SkipInitial // a legacy start with bookmarks allowed gets the mark too
 	s.render = c.renderer(form)
 	s.ctx, s.cancel = context.WithCancelCause(c.r.Context())
-	s.stop = context.AfterFunc(c.opts.Draining, func() { s.cancel(errDraining) })
+	s.stops[0] = context.AfterFunc(c.opts.Draining, func() { s.cancel(errDraining) })
+	s.stops[1] = context.AfterFunc(c.served.Ended(), func() { s.cancel(errNotServed) })
 	s.connection = http.NewResponseController(c.w)
 	s.endAt = s.end()
 	return s
 }
 
 func (s *stream) close() {
-	s.stop()
+	for _, stop := range s.stops {
+		stop()
+	}
 	s.cancel(nil)
 	s.patience.close()
 }

@@ -1,0 +1,261 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/storage"
+)
+
+// Migration says which stored objects an engine writes anew by itself, so that they are all stored as they are shown.
+type Migration int
+
+// What an engine migrates. Whatever it is, a write to an object stores it in the present form, and records of other forms are read as
+// long as a conversion is known.
+const (
+	// MigrateVersions, the default, writes objects anew that were stored in another version: once all are, nothing needs that
+	// version any more.
+	MigrateVersions Migration = iota
+
+	// MigrateSchemas does so as well with objects that were stored under another schema of the present version: new defaults,
+	// for instance, then are in the store.
+	MigrateSchemas
+
+	// MigrateNothing leaves every object until somebody writes to it.
+	MigrateNothing
+)
+
+// MigrationStatus says how far the migration of one resource is.
+type MigrationStatus struct {
+	Resource meta.GroupResource // in its stored form
+	Version  string             // apiVersion of what is stored
+
+	Done int // objects that were written anew
+	Left int // objects that will be
+	Kept int // objects that stay as they are, because something of them has no place in the present form
+
+	Started, Ended time.Time // Ended is zero while it goes on; both are zero for one that ended before this start
+}
+
+// migrations is the work of an engine's migration.
+type migrations struct {
+	wake chan struct{} // holds a token when there may be something to do
+
+	// busy counts writes of clients that are under way: migration waits for a while when there are some.
+	busy atomic.Int64
+
+	mu    sync.Mutex
+	known map[string]*MigrationStatus // by storage name
+}
+
+func newMigrations() *migrations {
+	return &migrations{wake: make(chan struct{}, 1), known: map[string]*MigrationStatus{}}
+}
+
+// look makes the migration look for work.
+func (m *migrations) look() {
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+}
+
+// change changes the status of one resource.
+func (m *migrations) change(r *Resource, f func(*MigrationStatus)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	st, ok := m.known[r.StorageName]
+	if !ok {
+		st = &MigrationStatus{Resource: r.GroupResource(), Version: r.APIVersion()}
+		m.known[r.StorageName] = st
+	}
+	f(st)
+}
+
+// Migrations returns how far the migrations are of resources that had something to migrate since the engine has started,
+// ordered by resource.
+func (e *Engine) Migrations() []MigrationStatus {
+	e.migrations.mu.Lock()
+	defer e.migrations.mu.Unlock()
+	out := make([]MigrationStatus, 0, len(e.migrations.known))
+	for _, st := range e.migrations.known {
+		out = append(out, *st)
+	}
+	slices.SortFunc(out, func(a, b MigrationStatus) int { return compareResources(a.Resource, b.Resource) })
+	return out
+}
+
+func compareResources(a, b meta.GroupResource) int {
+	if a.String() < b.String() {
+		return -1
+	}
+	return boolInt(a.String() > b.String())
+}
+
+// migrate writes objects anew that are stored in another form than the present one, until ctx ends. It starts again with what
+// is left after a restart: what is left is what the records themselves say.
+func (e *Engine) migrate(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-e.migrations.wake:
+		}
+		for s := range e.set.Load().Stored() {
+			if err := e.migrateResource(ctx, s); err != nil && ctx.Err() == nil {
+				e.cfg.Logger.Error(err, "a migration has stopped; it goes on after the next start", "resource", s.Resource.GroupResource().String())
+			}
+		}
+	}
+}
+
+// due tells whether a record is to be written anew.
+func (e *Engine) due(s staleRecord) bool {
+	switch e.cfg.Migration {
+	case MigrateNothing:
+		return false
+	case MigrateSchemas:
+		return !s.lossy
+	}
+	return s.foreign && !s.lossy
+}
+
+// migrateResource migrates what one resource has to migrate.
+func (e *Engine) migrateResource(ctx context.Context, s *Served) error {
+	keys := s.stale.choose(e.due)
+	kept := s.stale.choose(func(r staleRecord) bool { return r.lossy })
+	if len(keys) == 0 && len(kept) == 0 || e.cfg.Migration == MigrateNothing {
+		return nil
+	}
+	m, log := e.migrations, e.cfg.Logger.WithValues("resource", s.Resource.GroupResource().String(), "version", s.Resource.APIVersion())
+	m.change(s.Resource, func(st *MigrationStatus) {
+		st.Left, st.Kept, st.Started, st.Ended = len(keys), len(kept), e.cfg.Now(), time.Time{}
+	})
+	log.Info("objects that were stored in another form are written anew", "objects", len(keys), "kept", len(kept))
+	if err := e.rewriteAll(ctx, s, keys); err != nil {
+		return err
+	}
+	for _, key := range kept[:min(len(kept), maxListedProblems)] {
+		log.Info("an object stays stored as it is, because something of it has no place in the present form", "key", key)
+	}
+	ended := e.cfg.Now()
+	m.change(s.Resource, func(st *MigrationStatus) { st.Left, st.Ended = 0, ended })
+	if len(kept) > 0 {
+		return nil
+	}
+	log.Info("all objects are stored in the present form")
+	return e.recordMigration(ctx, s.Resource, ended)
+}
+
+// migrators is how many objects are written at once: more than one, as a store that has to wait for its disk lets several
+// commits wait for the same write.
+const migrators = 4
+
+// rewriteAll writes the objects of keys anew.
+func (e *Engine) rewriteAll(ctx context.Context, s *Served, keys []string) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var next atomic.Int64
+	var running sync.WaitGroup
+	for range min(migrators, len(keys)) {
+		running.Go(func() {
+			for ctx.Err() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= len(keys) {
+					return
+				}
+				e.migrations.yield(ctx)
+				written, err := e.rewrite(ctx, s, keys[i])
+				if err != nil {
+					cancel(err)
+					return
+				}
+				e.migrations.change(s.Resource, func(st *MigrationStatus) {
+					st.Left--
+					st.Done += boolInt(written)
+				})
+			}
+		})
+	}
+	running.Wait()
+	return context.Cause(ctx)
+}
+
+const (
+	yieldStep = time.Millisecond
+	yieldMost = 20 // steps: clients that never stop writing must not keep a migration from its end
+)
+
+// yield lets clients go first.
+func (m *migrations) yield(ctx context.Context) {
+	for range yieldMost {
+		if m.busy.Load() == 0 || ctx.Err() != nil {
+			return
+		}
+		time.Sleep(yieldStep)
+	}
+}
+
+// rewrite stores one object as it is shown. It is a commit like any other: the object gets a new version and watchers see it
+// change, as after a PUT of what a GET returned. Who changed the object meanwhile has migrated it.
+func (e *Engine) rewrite(ctx context.Context, s *Served, key string) (written bool, err error) {
+	rec, err := e.cfg.Store.Get(ctx, key)
+	if errors.Is(err, storage.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	have, err := parseRecord(rec.Value)
+	if err != nil || have.fingerprint == s.Resource.fingerprint {
+		return false, err
+	}
+	object, stale, err := s.modernise(have.object)
+	if err != nil || !e.due(*stale) {
+		return false, err
+	}
+	t, err := decodeObject(object)
+	if err != nil {
+		return false, err
+	}
+	have.fingerprint, have.object = s.Resource.fingerprint, object // and when it was written, which is what its life counts from
+	_, err = e.store(ctx, s, []storage.Op{storage.Put(key, have.encode(), storage.Expect(rec.Revision))}, Change{Old: t, New: t})
+	var lost *storage.ConflictError
+	if errors.As(err, &lost) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// migrationRecord is what the store keeps of a migration that has ended, in JSON.
+type migrationRecord struct {
+	APIVersion string    `json:"apiVersion"` // all objects are stored in this version
+	Kind       string    `json:"kind"`
+	Ended      time.Time `json:"ended"`
+}
+
+// recordMigration notes in the store that all objects of a resource are stored in the present version.
+func (e *Engine) recordMigration(ctx context.Context, r *Resource, ended time.Time) error {
+	value, err := json.Marshal(migrationRecord{r.APIVersion(), r.Names.Kind, ended.UTC()})
+	if err != nil {
+		return err
+	}
+	key, expect := storage.SysKey("migration", r.StorageName), storage.Absent
+	switch rec, err := e.cfg.Store.Get(ctx, key); {
+	case err == nil:
+		expect = storage.Expect(rec.Revision)
+	case !errors.Is(err, storage.ErrNotFound):
+		return err
+	}
+	var lost *storage.ConflictError
+	if _, err := e.cfg.Store.Commit(ctx, []storage.Op{storage.Put(key, value, expect)}); err != nil && !errors.As(err, &lost) {
+		return err
+	}
+	return nil
+}
