@@ -134,6 +134,7 @@ func (e *events) kind(env registry.Env) registry.Kind[Event] {
 	}
 	writes := registry.WriteRules{CreateOnUpdate: true, NoGeneration: true, TTL: e.ttl}
 	return registry.Kind[Event]{
+		Deletion: registry.Deletion{NoDependents: true}, // META-14
 		Group: "events." + env.GroupDomain, Version: "v1", Plural: "events", ShortNames: []string{"ev"}, Doc: eventDoc,
 		Writes: writes,
 		Columns: eventNames{

@@ -28,7 +28,18 @@ type DeleteOptions struct {
 	UID             meta.UID         // "" or what the object's uid must be
 	ResourceVersion storage.Revision // 0 or what the object's version must be
 	Propagation     meta.DeletionPropagation
-	GracePeriod     *int64 // seconds; kinds without graceful deletion ignore it (DEL-08)
+	GracePeriod     *int64 // seconds; negative counts as 1; kinds without graceful deletion ignore it (DEL-08)
+
+	selected meta.UID // "" or the uid of the object that is meant: another one of its name is not found
+}
+
+// normal returns the options with a negative grace period, which counts as one second (DEL-13).
+func (o DeleteOptions) normal() DeleteOptions {
+	if o.GracePeriod != nil && *o.GracePeriod < 0 {
+		one := int64(1)
+		o.GracePeriod = &one
+	}
+	return o
 }
 
 // Delete removes an object, or marks it for deletion where finalizers or its kind hold it (DEL-09). Result.Removed tells
@@ -47,6 +58,7 @@ func (e *Engine) Delete(ctx context.Context, t Target, o DeleteOptions) (*Result
 // deleteFrom is Delete for a resource that has been found, and that need not be served yet.
 func (e *Engine) deleteFrom(ctx context.Context, served *Served, t Target, o DeleteOptions) (*Result, error) {
 	key := storage.ObjectKey(served.Resource.StorageName, t.Namespace, t.Name)
+	o = o.normal()
 	for range maxTries {
 		result, err := e.deleteOnce(ctx, served, t, key, o)
 		if !errors.Is(err, errRace) {
@@ -66,7 +78,7 @@ func (e *Engine) deleteOnce(ctx context.Context, s *Served, t Target, key string
 	if err != nil {
 		return nil, err
 	}
-	if old == nil {
+	if old == nil || o.selected != "" && o.selected != old.UID() {
 		return nil, status.NotFound(r.GroupResource(), t.Name)
 	}
 	if err := o.preconditions(r, t.Name, old); err != nil {
@@ -76,6 +88,9 @@ func (e *Engine) deleteOnce(ctx context.Context, s *Served, t Target, key string
 	if err != nil {
 		return nil, err
 	}
+	if stored.patient(tree, o) {
+		return &Result{Entry: old}, nil // it is about to end, and this request does not make that sooner (META-15)
+	}
 	inForm, err := r.fromStored(tree)
 	if err != nil {
 		return nil, err
@@ -83,7 +98,10 @@ func (e *Engine) deleteOnce(ctx context.Context, s *Served, t Target, key string
 	if err := e.admitDelete(ctx, r, t, inForm, tree, o); err != nil {
 		return nil, err
 	}
-	next := withPolicy(tree, o.Propagation)
+	next, err := e.marked(stored, tree, stored.withPolicy(tree, o.Propagation), o.GracePeriod)
+	if err != nil {
+		return nil, err
+	}
 	if !stored.held(next) {
 		return e.removeNow(ctx, s, key, old, tree, o)
 	}
@@ -126,13 +144,42 @@ func (e *Engine) admitDelete(ctx context.Context, r *Resource, t Target, old, st
 		Kind:      r.GroupVersionKind(), Resource: r.GroupVersionResource(),
 		Namespace: t.Namespace, Name: t.Name,
 		OldObject: old, User: user, DryRun: o.DryRun,
-		Options: meta.DeleteOptions{DryRun: dryRun(o.DryRun), GracePeriodSeconds: o.GracePeriod},
+		Options: o.document(),
 	})
 }
 
+// document is the options as admission sees them (ADM-15).
+func (o DeleteOptions) document() meta.DeleteOptions {
+	out := meta.DeleteOptions{DryRun: dryRun(o.DryRun), GracePeriodSeconds: o.GracePeriod}
+	if o.Propagation != "" {
+		out.PropagationPolicy = &o.Propagation
+	}
+	if o.UID != "" || o.ResourceVersion != 0 {
+		out.Preconditions = &meta.Preconditions{}
+	}
+	if o.UID != "" {
+		out.Preconditions.UID = &o.UID
+	}
+	if o.ResourceVersion != 0 {
+		version := o.ResourceVersion.String()
+		out.Preconditions.ResourceVersion = &version
+	}
+	return out
+}
+
 // withPolicy puts the finalizer of a deletion policy on an object. An explicit policy replaces the finalizer of another;
-// without one the object's own finalizers stand.
-func withPolicy(t Tree, p meta.DeletionPropagation) Tree {
+// without one the object's own finalizers stand, and without those the kind's policy counts (DEL-10).
+func (r *Resource) withPolicy(t Tree, p meta.DeletionPropagation) Tree {
+	if r.Deletion.NoDependents {
+		return t
+	}
+	if p == "" {
+		now := finalizers(t)
+		if slices.Contains(now, FinalizerOrphan) || slices.Contains(now, FinalizerForeground) {
+			return t
+		}
+		p = r.Deletion.Policy
+	}
 	if p == "" {
 		return t
 	}
@@ -169,19 +216,10 @@ func (e *Engine) removeNow(ctx context.Context, s *Served, key string, old *watc
 	return &Result{Entry: old, Removed: true}, nil
 }
 
-// mark stores that deletion was asked for. A second request changes nothing unless it brings another policy.
+// mark stores that deletion was asked for. A second request changes nothing unless it brings another policy, or an earlier
+// end.
 func (e *Engine) mark(ctx context.Context, s *Served, key string, old *watch.Entry, tree, next Tree, o DeleteOptions) (*Result, error) {
 	r := s.Resource.base()
-	if !deleting(next) {
-		next = with(next, stamp(e.cfg.Now()), "metadata", "deletionTimestamp")
-		next = with(next, int64(0), "metadata", "deletionGracePeriodSeconds")
-		if !r.Writes.NoGeneration {
-			next = with(next, generation(next)+1, "metadata", "generation") // META-12
-		}
-		if r.Deletion.Mark != nil {
-			next = r.Deletion.Mark(next)
-		}
-	}
 	encoded, err := encode(next, old.Length()+256)
 	if err != nil {
 		return nil, err
@@ -230,12 +268,10 @@ func (e *Engine) DeleteCollection(ctx context.Context, t Target, lr ListRequest,
 		facts := entry.Facts()
 		one := Target{Resource: t.Resource, Namespace: facts.Namespace, Name: facts.Name}
 		each := o
-		if each.UID == "" {
-			each.UID = facts.UID // a successor of the same name was never selected
-		}
+		each.selected = facts.UID // a successor of the same name was never selected
 		_, err := e.Delete(ctx, one, each)
 		switch {
-		case status.IsNotFound(err), status.IsConflict(err) && o.UID == "" && o.ResourceVersion == 0:
+		case status.IsNotFound(err):
 			continue
 		case err != nil:
 			return done, err

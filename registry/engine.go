@@ -151,9 +151,7 @@ func (e *Engine) Start(ctx context.Context) error {
 		}
 	})
 	for s := range e.Set().Stored() { // of a fork; of others nothing is served yet
-		if s.expiry != nil {
-			e.running.Go(func() { e.sweep(ctx, s) })
-		}
+		e.follow(ctx, s)
 	}
 	e.running.Go(func() { e.migrate(ctx) })
 	return e.dispatcher.AwaitLive(ctx) // an engine that has started is ready
@@ -284,9 +282,7 @@ func (e *Engine) load(ctx context.Context, s *Served) error {
 		return err
 	}
 	s.Cache = cache
-	if s.expiry != nil {
-		e.running.Go(func() { e.sweep(e.lifetime, s) })
-	}
+	e.follow(e.lifetime, s)
 	return nil
 }
 

@@ -70,6 +70,10 @@ type Kind[T any] struct {
 	// ValidateUpdate does so for the replacement of old by obj, in addition to Validate.
 	ValidateUpdate func(ctx context.Context, obj, old *T, f *status.Fields)
 
+	// Grace is Deletion.Grace for the Go type: the seconds that obj is given to end, where asked is what the request says, nil if
+	// nothing.
+	Grace func(obj *T, asked *int64) int64
+
 	// BeforeDelete may refuse a deletion: a *status.Error, such as status.Conflict(…), is sent as it is; anything else is an
 	// internal error.
 	BeforeDelete func(ctx context.Context, obj *T) error
@@ -113,7 +117,7 @@ func (k Kind[T]) describe() (*Resource, error) {
 		Selectable:    schema.SelectableFields(),
 		NameRule:      k.NameRule,
 		Writes:        k.Writes,
-		Deletion:      k.Deletion,
+		Deletion:      k.deletion(),
 		Subresources:  k.Subresources,
 		Hooks:         k.hooks(),
 
@@ -171,6 +175,20 @@ func (k Kind[T]) Define(Env) (Bundle, error) {
 		out.Resources = append(out.Resources, also)
 	}
 	return out, nil
+}
+
+func (k Kind[T]) deletion() Deletion {
+	d := k.Deletion
+	if k.Grace != nil {
+		d.Grace = func(t Tree, asked *int64) int64 {
+			obj, err := decodeTyped[T](t)
+			if err != nil { // an object that its type cannot hold has nothing to say
+				return GraceSeconds(0)(t, asked)
+			}
+			return k.Grace(obj, asked)
+		}
+	}
+	return d
 }
 
 func (k Kind[T]) hooks() Hooks {

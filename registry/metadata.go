@@ -147,7 +147,7 @@ func (w *write) stampNew() error {
 
 // held tells whether an object that is marked for deletion must stay for now.
 func (r *Resource) held(t Tree) bool {
-	return len(finalizers(t)) > 0 || r.Deletion.Held != nil && r.Deletion.Held(t)
+	return len(finalizers(t)) > 0 || r.graceful(t) > 0 || r.Deletion.Held != nil && r.Deletion.Held(t)
 }
 
 func generation(t Tree) int64 {

@@ -78,6 +78,27 @@ type Deletion struct {
 	// Held tells whether something other than metadata.finalizers still keeps the object.
 	Held func(t Tree) bool
 
+	// Policy is what becomes of the dependents of a deleted object where neither the request nor a finalizer of the object says
+	// it (DEL-10): Background, which "" means, Foreground or Orphan.
+	Policy meta.DeletionPropagation
+
+	// NoDependents says that nothing can be owned by objects of the kind: policies are ignored.
+	NoDependents bool
+
+	// Grace, if not nil, gives objects time to end (DEL-08): DELETE stores when they are to be gone, and they stay until then or
+	// until a DELETE with a grace period of 0. It returns the seconds that an object is given; asked is what the request
+	// says, nil if nothing. 0 removes the object at once, if nothing else holds it. See GraceSeconds, and Kind.Grace for a
+	// function of the Go type.
+	Grace func(t Tree, asked *int64) int64
+
+	// Expire has the server remove objects whose time to end is over. Without it somebody else does that, who stops what the
+	// object stands for and then deletes it with a grace period of 0, as a kubelet does with pods.
+	Expire bool
+
+	// AnswerObject answers a DELETE that removed the object with the object, as Kubernetes does for pods. By default the answer
+	// is a Status (DEL-05).
+	AnswerObject bool
+
 	// Turn is when the objects go that are in a namespace which is being deleted: those of a kind with a lower turn first, and
 	// the next only when none of them is left. Workloads have a turn below 0, so that the policies and the configuration
 	// that they run under last longer than they do (KEP-5080).
@@ -286,6 +307,9 @@ func (r *Resource) problem() string {
 	}
 	if r.Schema == nil {
 		return "it has no schema"
+	}
+	if why := r.Deletion.problem(); why != "" {
+		return why
 	}
 	return r.subresourceProblem()
 }

@@ -234,6 +234,9 @@ func (c *call) delete() error {
 		return c.answerObject(form, code, result.Entry)
 	}
 	r := c.served.Resource
+	if r.Deletion.AnswerObject {
+		return c.answerObject(form, http.StatusOK, result.Entry)
+	}
 	return c.answerSuccess(form, &meta.StatusDetails{
 		Name: c.target.Name, Group: r.Group, Kind: r.Names.Plural, UID: result.Entry.Facts().UID,
 	})
