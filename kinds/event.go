@@ -134,9 +134,8 @@ func (e *events) kind(env registry.Env) registry.Kind[Event] {
 	}
 	writes := registry.WriteRules{CreateOnUpdate: true, NoGeneration: true, TTL: e.ttl}
 	return registry.Kind[Event]{
-		Deletion: registry.Deletion{NoDependents: true}, // META-14
 		Group: "events." + env.GroupDomain, Version: "v1", Plural: "events", ShortNames: []string{"ev"}, Doc: eventDoc,
-		Writes: writes,
+		Writes: writes, Deletion: registry.Deletion{NoDependents: true}, // META-14
 		Columns: eventNames{
 			object: "regarding", message: "note", source: "deprecatedSource", reporter: "reportingController",
 			first: "deprecatedFirstTimestamp", last: "deprecatedLastTimestamp", count: "deprecatedCount",

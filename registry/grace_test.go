@@ -21,7 +21,7 @@ func TestDEL_10_ADeletionThatCannotBeMeantIsRefused(t *testing.T) {
 		"NoDependents and a Policy exclude":   {NoDependents: true, Policy: meta.DeletePropagationOrphan},
 		"":                                    {Policy: meta.DeletePropagationForeground, Grace: registry.GraceSeconds(5), Expire: true},
 	} {
-		_, err := registry.Kind[pot]{Group: "shop.example.com", Version: "v1", Plural: "pots", Deletion: d}.Resource()
+		_, err := registry.Kind[pot]{Group: "shop.example.com", Version: "v1", Plural: "pots", Name: "Pot", Deletion: d}.Resource()
 		if want == "" {
 			require.NoError(t, err)
 			continue
