@@ -1,0 +1,190 @@
+package apitest
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/internal/yaml"
+)
+
+// Equal tells whether an object is as a test wants it, and fails the test with what is different if not; see [Diff].
+func Equal(t testing.TB, want, got any) bool {
+	t.Helper()
+	diff := Diff(want, got)
+	if diff != "" {
+		t.Errorf("apitest: the object is not as it should be:\n%s", diff)
+	}
+	return diff == ""
+}
+
+// Diff says what is different between two objects, with the path of each difference:
+//
+//	spec.size: want 4, got 3
+//	status: want {"phase":"Ready"}, got nothing
+//
+// It is "" when they are equal as JSON. An object is anything that can be written as JSON, or a string that holds JSON or
+// YAML. What servers write into metadata, such as uid and resourceVersion, counts only where it is wanted.
+func Diff(want, got any) string {
+	wantTree, err := treeOf(want)
+	if err != nil {
+		return fmt.Sprintf("  what is wanted cannot be read: %v\n", err)
+	}
+	gotTree, err := treeOf(got)
+	if err != nil {
+		return fmt.Sprintf("  what there is cannot be read: %v\n", err)
+	}
+	var d differ
+	d.compare(nil, wantTree, withoutBookkeeping(gotTree, wantTree))
+	return d.out.String()
+}
+
+func treeOf(v any) (any, error) {
+	text, ok := v.(string)
+	if !ok {
+		return json.TreeOf(v)
+	}
+	data, err := yaml.ToJSON([]byte(text), len(text))
+	if err != nil {
+		return nil, err
+	}
+	return json.DecodeTree(data, json.TreeOptions{})
+}
+
+// bookkeeping is what servers write into metadata.
+func bookkeeping() []string {
+	return []string{"creationTimestamp", "generation", "managedFields", "resourceVersion", "selfLink", "uid"}
+}
+
+// withoutBookkeeping leaves out of an object what servers write and the other one does not have.
+func withoutBookkeeping(tree, other any) any {
+	object, ok := tree.(map[string]any)
+	metadata, has := object["metadata"].(map[string]any)
+	if !ok || !has {
+		return tree
+	}
+	wanted, _ := other.(map[string]any)
+	wantedMetadata, _ := wanted["metadata"].(map[string]any)
+	object, metadata = maps.Clone(object), maps.Clone(metadata)
+	for _, name := range bookkeeping() {
+		if _, wants := wantedMetadata[name]; !wants {
+			delete(metadata, name)
+		}
+	}
+	object["metadata"] = metadata
+	return object
+}
+
+// differ writes down differences.
+type differ struct{ out strings.Builder }
+
+// nothing is where there is no value.
+type nothing struct{}
+
+func (d *differ) compare(path []json.Step, want, got any) {
+	switch want := want.(type) {
+	case map[string]any:
+		if got, ok := got.(map[string]any); ok {
+			d.members(path, want, got)
+			return
+		}
+	case []any:
+		if got, ok := got.([]any); ok {
+			d.items(path, want, got)
+			return
+		}
+	}
+	if !json.Equal(want, got) {
+		fmt.Fprintf(&d.out, "  %s: want %s, got %s\n", cmp.Or(json.FormatPath(path), "all of it"), shown(want), shown(got))
+	}
+}
+
+func (d *differ) members(path []json.Step, want, got map[string]any) {
+	names := slices.Collect(maps.Keys(want))
+	for name := range got {
+		if _, both := want[name]; !both {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		d.compare(append(slices.Clip(path), json.Name(name)), value(want, name), value(got, name))
+	}
+}
+
+func value(m map[string]any, name string) any {
+	if v, ok := m[name]; ok {
+		return v
+	}
+	return nothing{}
+}
+
+func (d *differ) items(path []json.Step, want, got []any) {
+	for i := range max(len(want), len(got)) {
+		var w, g any = nothing{}, nothing{}
+		if i < len(want) {
+			w = want[i]
+		}
+		if i < len(got) {
+			g = got[i]
+		}
+		d.compare(append(slices.Clip(path), json.Item(i)), w, g)
+	}
+}
+
+// lineBytes is how long a value may be that is shown within a line.
+const lineBytes = 80
+
+// shown is a value in a difference: JSON if it is short, else YAML below.
+func shown(v any) string {
+	if v == (nothing{}) {
+		return "nothing"
+	}
+	text, err := json.AppendTree(nil, v)
+	if err != nil {
+		return err.Error()
+	}
+	if len(text) <= lineBytes {
+		return string(text)
+	}
+	if block, err := yaml.FromJSON(text); err == nil {
+		return "\n" + strings.TrimSuffix(indent(indent(string(block))), "\n")
+	}
+	return string(text)
+}
+
+// readable is an object as YAML, without managed fields.
+func readable(object []byte) string {
+	v, err := json.DecodeTree(object, json.TreeOptions{})
+	if err != nil {
+		return string(object)
+	}
+	if t, ok := v.(map[string]any); ok {
+		if metadata, ok := t["metadata"].(map[string]any); ok {
+			delete(metadata, "managedFields") // the tree is ours
+		}
+	}
+	text, err := json.AppendTree(nil, v)
+	if err != nil {
+		return string(object)
+	}
+	block, err := yaml.FromJSON(text)
+	if err != nil {
+		return string(text)
+	}
+	return string(block)
+}
+
+func indent(text string) string {
+	var b bytes.Buffer
+	for line := range strings.Lines(text) {
+		b.WriteString("    ")
+		b.WriteString(line)
+	}
+	return b.String()
+}

@@ -1,0 +1,170 @@
+package apitest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/kindwright/kindwright/client"
+	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/watch"
+)
+
+// How long Eventually and Gone wait when their context has no deadline: in real time as long as a test should ever stand
+// still, and in a synctest bubble, where it costs nothing, longer than any back-off.
+const (
+	realPatience    = 10 * time.Second
+	virtualPatience = 24 * time.Hour
+)
+
+// Eventually waits until check returns nil for an object, and returns that state of the object. It asks check about every
+// state that the object has from now on, as it comes, without polling. What happens without check being content fails the
+// test at once, with the last state and what check had to say about it: after ten seconds, in a synctest bubble after a
+// virtual day, or when ctx ends.
+//
+//	w := apitest.Eventually(t.Context(), srv, Widgets, meta.Key{Namespace: "default", Name: "a"}, func(w *Widget) error {
+//		if w.Status.Phase != "Ready" {
+//			return fmt.Errorf("the phase is %q", w.Status.Phase)
+//		}
+//		return nil
+//	})
+//
+// It looks into the server itself: no fault stands in its way, and the requests of the test do not include it. It must be
+// called from the goroutine of the test.
+func Eventually[T any](ctx context.Context, s *Server, kind client.Kind[T], key meta.Key, check func(obj *T) error) *T {
+	s.t.Helper()
+	var found *T
+	s.expect(ctx, target(kind.ClientResource(), key), func(state []byte) error {
+		if state == nil {
+			return errors.New("it does not exist")
+		}
+		obj := new(T)
+		if err := json.Unmarshal(state, obj); err != nil {
+			return fmt.Errorf("it cannot be read into %T: %w", obj, err)
+		}
+		if err := check(obj); err != nil {
+			return err
+		}
+		found = obj
+		return nil
+	})
+	return found
+}
+
+// Gone waits until an object does not exist, as [Eventually] waits for a state.
+func Gone[T any](ctx context.Context, s *Server, kind client.Kind[T], key meta.Key) {
+	s.t.Helper()
+	s.expect(ctx, target(kind.ClientResource(), key), func(state []byte) error {
+		if state != nil {
+			return errors.New("it still exists")
+		}
+		return nil
+	})
+}
+
+func target[T any](r client.Resource[T], key meta.Key) registry.Target {
+	return registry.Target{Resource: meta.GroupVersionResource{Group: r.Group, Version: r.Version, Resource: r.Plural}, Namespace: key.Namespace, Name: key.Name}
+}
+
+// states is what has been seen of an object.
+type states struct {
+	check func(state []byte) error
+	last  []byte // nil while it does not exist
+	seen  int
+	why   error // what check said of the last
+}
+
+func (s *states) show(state []byte) (content bool) {
+	s.last = state
+	s.seen++
+	s.why = s.check(state)
+	return s.why == nil
+}
+
+// expect waits for a state that check is content with, or fails the test.
+func (s *Server) expect(ctx context.Context, t registry.Target, check func(state []byte) error) {
+	s.t.Helper()
+	began := time.Now()
+	if _, ok := ctx.Deadline(); !ok {
+		limit := realPatience
+		if isVirtual(began) {
+			limit = virtualPatience
+		}
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+	}
+	seen := states{check: check}
+	err := s.follow(ctx, t, &seen)
+	if err == nil {
+		return
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "apitest: %s %s did not become as it should within %s", t.Resource.GroupResource(), meta.Key{Namespace: t.Namespace, Name: t.Name}, time.Since(began).Round(time.Microsecond))
+	if ctx.Err() == nil {
+		fmt.Fprintf(&b, ": %v", err)
+	}
+	if seen.why != nil {
+		fmt.Fprintf(&b, ": %v", seen.why)
+	}
+	if seen.last != nil {
+		fmt.Fprintf(&b, "\nIts last state, of %d:\n%s", seen.seen, indent(readable(seen.last)))
+	}
+	s.t.Fatalf("%s", strings.TrimSuffix(b.String(), "\n"))
+}
+
+// isVirtual tells whether a time is one of a synctest bubble, where time begins with the year 2000.
+func isVirtual(t time.Time) bool { return t.Year() < 2020 }
+
+// follow shows every state of an object until one is right, or says why there will be no more.
+func (s *Server) follow(ctx context.Context, t registry.Target, to *states) error {
+	only, err := meta.NewFieldSelector(meta.FieldRequirement{Field: "metadata.name", Op: meta.Equals, Value: t.Name})
+	if err != nil {
+		return err
+	}
+	t.Name = ""
+	for {
+		cursor, served, err := s.API.Engine().Watch(ctx, t, registry.WatchRequest{Fields: only})
+		if err != nil {
+			return err
+		}
+		err = s.read(ctx, cursor, served, to)
+		cursor.Close()
+		if !registry.Expired(err) {
+			return err
+		}
+	}
+}
+
+func (s *Server) read(ctx context.Context, cursor *watch.Cursor, served *registry.Served, to *states) error {
+	var events []watch.Event
+	for exists := false; ; {
+		var err error
+		if events, err = cursor.Next(ctx, events); err != nil {
+			return err
+		}
+		for _, event := range events {
+			var state []byte
+			switch event.Type {
+			case meta.Bookmark: // the end of what there is
+				if exists {
+					continue
+				}
+			case meta.Added, meta.Modified:
+				entry, err := served.Show(event.Entry)
+				if err != nil {
+					return err
+				}
+				state = entry.AppendJSON(nil)
+			}
+			exists = state != nil
+			if to.show(state) {
+				return nil
+			}
+		}
+	}
+}
