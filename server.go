@@ -134,7 +134,7 @@ func (s *Server) build() error {
 
 // env is what definitions are told about the server.
 func (s *Server) env(domain string) registry.Env {
-	return registry.Env{GroupDomain: domain, Authenticator: s.authenticator, Authorizer: s.authorizer}
+	return registry.Env{GroupDomain: domain, Authenticator: s.authenticator, Authorizer: s.authorizer, Types: &registry.Types{}}
 }
 
 // define asks every definition what it adds, and reports all that cannot be served.
@@ -155,6 +155,9 @@ func define(definitions []registry.Definition, env registry.Env) ([]registry.Bun
 	}
 	if gates > 1 {
 		problems = append(problems, errors.New("two definitions want to decide about namespaces: kinds.ControlPlane() and kinds.Namespaces() each do, so give one of them, once"))
+	}
+	if len(problems) == 0 {
+		problems = append(problems, env.Types.Unused())
 	}
 	return parts, errors.Join(problems...)
 }

@@ -3,6 +3,7 @@ package apply
 import (
 	"errors"
 	"fmt"
+	"sync"
 
 	"sigs.k8s.io/structured-merge-diff/v4/fieldpath"
 	"sigs.k8s.io/structured-merge-diff/v4/merge"
@@ -39,9 +40,21 @@ type Fields struct {
 type version struct {
 	apiVersion string
 	schema     *openapi.Schema
-	merge      typed.ParseableType
-	root       *node
 	reach      map[string]*reach
+
+	// Made of schema when the version is first asked for, as a server may have many kinds that nobody writes to.
+	made  sync.Once
+	merge typed.ParseableType // where its own schema lies is known from the beginning
+	root  *node
+}
+
+// ready returns the version with what is made late.
+func (v *version) ready() *version {
+	v.made.Do(func() {
+		mergeType(v.merge.Schema, v.schema)
+		v.root = compile(v.merge)
+	})
+	return v
 }
 
 // Option changes the rules of a kind from the default.
@@ -92,8 +105,8 @@ func (f *Fields) add(v Version) error {
 	case v.Schema == nil:
 		return errors.New("it has no schema")
 	}
-	out := &version{apiVersion: v.APIVersion, schema: v.Schema, merge: mergeType(v.Schema), reach: map[string]*reach{}}
-	out.root = compile(out.merge)
+	out := &version{apiVersion: v.APIVersion, schema: v.Schema, reach: map[string]*reach{}}
+	out.merge = typed.ParseableType{Schema: &schema.Schema{}, TypeRef: named(rootName)}
 	for subresource, r := range v.Reach {
 		compiled, err := newReach(r)
 		if err != nil {
@@ -149,7 +162,7 @@ func (c *conversion) Convert(object *typed.TypedValue, name fieldpath.APIVersion
 		return object, errMissingVersion
 	}
 	if object.Schema() == to.merge.Schema {
-		return object, nil
+		return object, nil // which it was made for, so that the version is ready
 	}
 	k := conversionKey{object, name}
 	if out, ok := c.done[k]; ok {
@@ -163,7 +176,7 @@ func (c *conversion) Convert(object *typed.TypedValue, name fieldpath.APIVersion
 	if err != nil {
 		return object, fmt.Errorf("convert to %s: %w", name, err)
 	}
-	out := to.stored(converted)
+	out := to.ready().stored(converted)
 	if c.done == nil {
 		c.done = map[conversionKey]*typed.TypedValue{}
 	}

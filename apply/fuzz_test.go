@@ -180,7 +180,7 @@ func sameUpdate(t *testing.T, fields *Fields, q Request) {
 	for _, q.Subresource = range []string{"", "one"} {
 		sent, present := entriesOf(q.New)
 		stored, _ := entriesOf(q.Live)
-		want, err := fields.slowUpdate(q, fields.versions["v1"], stored, fields.isReset(sent, present))
+		want, err := fields.slowUpdate(q, fields.versions["v1"].ready(), stored, fields.isReset(sent, present))
 		require.NoError(t, err)
 		got, err := fields.Update(q)
 		require.NoError(t, err)
@@ -191,7 +191,7 @@ func sameUpdate(t *testing.T, fields *Fields, q Request) {
 // What the quick way is for does not take the long one; what is not does.
 func TestQuickUpdate(t *testing.T) {
 	fields := widget(t)
-	v := fields.versions["v1"]
+	v := fields.versions["v1"].ready()
 	parse := func(text string) map[string]any { return decode([]byte(text)).(map[string]any) }
 	write := func(live map[string]any, manager, object string) map[string]any {
 		out, err := fields.Update(Request{Live: live, New: parse(object), Manager: manager, APIVersion: "v1"})
@@ -246,9 +246,9 @@ func TestQuickCreate(t *testing.T) {
 		`{"spec":{"codes":[1.5]}}`:                                                                              false,
 	} {
 		q := Request{New: decode([]byte(object)).(map[string]any), Manager: "a", APIVersion: "v1"}
-		_, ok := fields.quickCreate(q, fields.versions["v1"])
+		_, ok := fields.quickCreate(q, fields.versions["v1"].ready())
 		require.Equal(t, quick, ok, object)
-		want, wantErr := fields.slowUpdate(q, fields.versions["v1"], nil, false)
+		want, wantErr := fields.slowUpdate(q, fields.versions["v1"].ready(), nil, false)
 		got, err := fields.Update(q)
 		require.Equal(t, wantErr, err)
 		require.Equal(t, encode(t, want), encode(t, got))
@@ -257,7 +257,7 @@ func TestQuickCreate(t *testing.T) {
 
 // long does an apply the long way.
 func long(fields *Fields, q Request) (map[string]any, error) {
-	a := application{fields: fields, version: fields.versions["v1"], request: q, by: q.owner(opApply), config: q.New, live: bare(q.Live, q.New)}
+	a := application{fields: fields, version: fields.versions["v1"].ready(), request: q, by: q.owner(opApply), config: q.New, live: bare(q.Live, q.New)}
 	return a.run()
 }
 
@@ -274,7 +274,7 @@ func repeated(t *testing.T, fields *Fields, q Request, live map[string]any) {
 		return
 	}
 	q.Live, q.Force = live, false
-	a := application{fields: fields, version: fields.versions["v1"], request: q, by: q.owner(opApply), config: q.New, live: bare(live, nil)}
+	a := application{fields: fields, version: fields.versions["v1"].ready(), request: q, by: q.owner(opApply), config: q.New, live: bare(live, nil)}
 	quick, ok := a.quick()
 	slow, err := long(fields, q)
 	require.NoError(t, err, encode(t, q.New))

@@ -5,7 +5,6 @@ import (
 	"strconv"
 
 	"sigs.k8s.io/structured-merge-diff/v4/schema"
-	"sigs.k8s.io/structured-merge-diff/v4/typed"
 
 	"github.com/kindwright/kindwright/openapi"
 )
@@ -18,11 +17,11 @@ const (
 	rootName    = "0"
 )
 
-// mergeType describes the objects of one version to structured-merge-diff. The library makes indexes on first use, and two
+// mergeType describes the objects of one version, as the type rootName of an empty schema, to structured-merge-diff. The library makes indexes on first use, and two
 // first uses at once of a reference that overrides how a type merges are a race. So no reference does, and the indexes are
 // made before the schema is shared.
-func mergeType(root *openapi.Schema) typed.ParseableType {
-	c := converter{done: map[*openapi.Schema]schema.TypeRef{}, schema: &schema.Schema{}}
+func mergeType(into *schema.Schema, root *openapi.Schema) {
+	c := converter{done: map[*openapi.Schema]schema.TypeRef{}, schema: into}
 	atom := c.atom(root)
 	if atom.Map == nil {
 		atom = schema.Atom{Map: &schema.Map{ElementType: named(deducedName)}}
@@ -32,7 +31,6 @@ func mergeType(root *openapi.Schema) typed.ParseableType {
 		schema.TypeDef{Name: deducedName, Atom: open(deducedName, schema.Separable)},
 		schema.TypeDef{Name: atomicName, Atom: open(atomicName, schema.Atomic)})
 	c.warm()
-	return typed.ParseableType{Schema: c.schema, TypeRef: named(rootName)}
 }
 
 // open is the type of values about which nothing is known.
@@ -58,18 +56,25 @@ func (c *converter) ref(s *openapi.Schema) schema.TypeRef {
 	if s == nil {
 		return named(deducedName)
 	}
+	s = s.Undocumented()
 	if ref, ok := c.done[s]; ok {
 		return ref
 	}
-	atom := c.atom(s)
-	ref := schema.TypeRef{Inlined: atom}
-	if atom.List != nil || atom.Map != nil {
-		name := strconv.Itoa(len(c.schema.Types) + 1)
-		c.schema.Types = append(c.schema.Types, schema.TypeDef{Name: name, Atom: atom})
-		ref = named(name)
+	if isScalar(s) {
+		ref := schema.TypeRef{Inlined: c.atom(s)}
+		c.done[s] = ref
+		return ref
 	}
-	c.done[s] = ref
+	at := len(c.schema.Types)
+	ref := named(strconv.Itoa(at + 1))
+	c.done[s] = ref // before what is in it: a type may contain itself
+	c.schema.Types = append(c.schema.Types, schema.TypeDef{Name: *ref.NamedType})
+	c.schema.Types[at].Atom = c.atom(s)
 	return ref
+}
+
+func isScalar(s *openapi.Schema) bool {
+	return s.IntOrString || s.OrNumber || s.Type != openapi.Object && s.Type != openapi.Array && s.Type != ""
 }
 
 func (c *converter) atom(s *openapi.Schema) schema.Atom {

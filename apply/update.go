@@ -70,7 +70,7 @@ func (f *Fields) slowUpdate(r Request, v *version, stored []any, reset bool) (ma
 
 func (f *Fields) version(name string) (*version, error) {
 	if v := f.versions[name]; v != nil {
-		return v, nil
+		return v.ready(), nil
 	}
 	return nil, status.Internal(fmt.Errorf("the kind is not served in version %s", quoted(name)))
 }

@@ -45,6 +45,7 @@ type (
 	openAPIForm  interface{ OpenAPISchemaFormat() string }
 	openAPIOneOf interface{ OpenAPIV3OneOfTypes() []string }
 	swaggerDoc   interface{ SwaggerDoc() map[string]string }
+	modelNamed   interface{ OpenAPIModelName() string }
 )
 
 var (

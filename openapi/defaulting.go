@@ -25,6 +25,7 @@ func (s *Schema) Default(tree map[string]any) map[string]any {
 type defaulter struct {
 	budget    int // bytes
 	exhausted bool
+	endless   bool // a default is needed to make that default
 }
 
 // below fills in what is missing below a value and tells whether anything was.
@@ -58,7 +59,10 @@ func (d *defaulter) object(s *Schema, object map[string]any) (any, bool) {
 			if filled, other := d.below(p.Schema, value); other {
 				set(p.Name, filled)
 			}
-		case p.Schema.DefaultValue != nil && d.spend(p.Schema.ready.filledSize+len(p.Name)):
+		case p.Schema.DefaultValue == nil:
+		case p.Schema.ready.filled == nil:
+			d.endless = true
+		case d.spend(p.Schema.ready.filledSize + len(p.Name)):
 			set(p.Name, json.Clone(p.Schema.ready.filled))
 		}
 	}

@@ -2,7 +2,6 @@ package openapi
 
 import (
 	"cmp"
-	"errors"
 	"reflect"
 	"slices"
 	"strings"
@@ -111,39 +110,62 @@ func collectFields(t reflect.Type, index []int, omitted bool, open map[reflect.T
 	return nil
 }
 
-// field makes the property of a field and tells whether it is required. Where the tags are wrong, the property is the one
-// without them; where the type is, there is none.
-func (r *goReader) field(f goField, at place) (Property, bool, error) {
+// field makes the property of a field and tells whether objects have to have it. Where the tags are wrong, the property is
+// the one without them; where the type is, there is none.
+func (r *goReader) field(f goField, at place) (Property, need, error) {
 	root := at.root
 	at = at.field(f.name)
 	tags, err := r.tags(f, at)
 	r.report(err)
 	var s *Schema
-	if root && f.name == "metadata" && !isListMeta(f.field.Type) {
-		s = ObjectMeta()
-	} else if s, err = r.schema(f.field.Type, at); errors.Is(err, errContainsItself) && tags.has("preserveUnknown") {
+	switch {
+	case root && f.name == "metadata" && !isListMeta(f.field.Type):
+		s, err = r.types.metadata, nil
+	case tags.has("preserveUnknown") && r.closesCircle(f.field.Type, at):
 		s, err = unreadSchema(f.field.Type), nil
 		delete(tags.values, "preserveUnknown")
+	default:
+		s, err = r.schema(f.field.Type, at)
 	}
 	if err != nil {
-		return Property{}, false, err
+		return Property{}, mayLack, err
 	}
-	required := !f.optional && !f.omitted && !r.onlyTagged
-	tagged, err := tags.apply(s, at)
+	suggested := mayLack
+	switch {
+	case f.omitted || root && isListMeta(f.field.Type):
+	case r.onlyTagged:
+		suggested = expected
+	case !f.optional:
+		suggested = required
+	}
+	tagged, err := r.tagged(s, tags, at)
 	if err != nil {
-		return Property{Name: f.name, Schema: s}, required, err
+		return Property{Name: f.name, Schema: s}, suggested, err
 	}
 	s = tagged
-	if s.Type == "" && s.PreserveUnknown {
-		required = false // anything, absence included
+	if s.Type == "" && s.PreserveUnknown && suggested == required {
+		suggested = mayLack // anything, absence included
 	}
-	if required, err = tags.required(required, at); err != nil {
-		return Property{Name: f.name, Schema: s}, false, err
+	said, err := tags.need(suggested, at)
+	if err != nil {
+		return Property{Name: f.name, Schema: s}, mayLack, err
 	}
-	if s.DefaultValue != nil {
-		required = false // it is never missing
+	if s.DefaultValue != nil && said == required {
+		said = mayLack // it is never missing
 	}
-	return Property{Name: f.name, Schema: s}, required, nil
+	return Property{Name: f.name, Schema: s}, said, nil
+}
+
+// closesCircle tells of a type that is, or holds, a struct which is being read.
+func (r *goReader) closesCircle(t reflect.Type, at place) bool {
+	for slices.Contains([]reflect.Kind{reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map}, t.Kind()) {
+		t = t.Elem()
+	}
+	key := r.key(t, at)
+	_, open := r.open[key]
+	key.root = true
+	_, isRoot := r.open[key]
+	return open || isRoot
 }
 
 // unreadSchema is the schema of a type of which only the JSON type is told.
@@ -163,15 +185,9 @@ func (r *goReader) tags(f goField, at place) (fieldTags, error) {
 	if docs, ok := as[swaggerDoc](f.owner); ok {
 		tags.doc = docs.SwaggerDoc()[f.name]
 	}
-	errs := []error{tags.read(f.field.Tag, at)}
-	short := f.owner.Name() + "." + f.name
-	for _, key := range []string{short, f.owner.PkgPath() + "." + short} {
-		if tag, ok := r.overlay[key]; ok {
-			r.usedOverlay[key] = true
-			errs = append(errs, tags.read(tag, at))
-		}
-	}
-	return tags, errors.Join(errs...)
+	err := tags.read(f.field.Tag, r.types.misspelt, at)
+	tags.merge(r.overlay.of(f.owner).tagsOf(f.name))
+	return tags, err
 }
 
 // isListMeta is about documents that are no objects, such as Status.

@@ -1,9 +1,7 @@
 package openapi
 
 import (
-	"errors"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -13,19 +11,16 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// An Option changes what [FromType] makes of a type.
+// An Option changes what is made of a Go type.
 type Option func(*goReader)
 
-// Overlay holds struct tags for fields of types that cannot be edited, by "Type.field" (the Go name of the struct and the
-// JSON name of the field) or, where that would be ambiguous, by "import/path.Type.field". They come before the tags in
-// the source. A default for a key of a keyed list, for example, is `"ContainerPort.protocol": `+"`default:\"TCP\"`".
-type Overlay map[string]reflect.StructTag
-
-// WithOverlay adds tags to fields. Entries that name no field of the type are an error, so that none is lost to a typo.
-func WithOverlay(o Overlay) Option { return func(r *goReader) { r.overlay = o } }
+// WithOverlay adds to what the tags of a type say.
+func WithOverlay(o *Overlay) Option {
+	return func(r *goReader) { r.overlay, r.onlyTagged = o, r.onlyTagged || o != nil && o.onlyTagged }
+}
 
 // RequiredWhenTagged makes only those fields required whose tag says so. It is for types whose servers never insisted on
-// what their Go form suggests, such as those of k8s.io/api.
+// what their Go form suggests, such as those of k8s.io/api: see Schema.Expected.
 func RequiredWhenTagged() Option { return func(r *goReader) { r.onlyTagged = true } }
 
 // FromType makes the schema of a Go struct. Fields are those that JSON has, with the meaning of encoding/json. A field is
@@ -43,41 +38,31 @@ func RequiredWhenTagged() Option { return func(r *goReader) { r.onlyTagged = tru
 //	minItems:"1" maxItems:"9"
 //	minProperties:"1" maxProperties:"9"
 //	nullable:""           null is a value; otherwise it means absent
-//	preserveUnknown:""    fields that the Go type lacks stay; cuts a type that contains itself
+//	preserveUnknown:""    fields that the Go type lacks stay; on a field that closes a circle, the schema ends there
 //	embedded:""           a whole object of any kind
 //	list:"map,key=name"   or "set" or "atomic"; more keys with more key=
 //	map:"atomic"
 //	selectable:""         field selectors may name it
 //	column:"Size"         or "Size,priority=1"; shown in tables
 //	required:"" optional:""
+//	expected:""           see Schema.Expected
 //
-// The patchStrategy and patchMergeKey tags and the SwaggerDoc, OpenAPISchemaType, OpenAPISchemaFormat and
-// OpenAPIV3OneOfTypes methods of Kubernetes types are understood.
+// The patchStrategy and patchMergeKey tags and the SwaggerDoc, OpenAPIModelName, OpenAPISchemaType, OpenAPISchemaFormat and
+// OpenAPIV3OneOfTypes methods of Kubernetes types are understood; what those keep in comments, an [Overlay] says.
 //
-// A type that JSON cannot hold, one that contains itself, and a tag that makes no sense or is spelt almost like one of the
-// above are problems. The error tells of all of them, each with type, field and tag.
+// A type may contain itself: its schema does, too. Fields below it cannot be selectable or columns, as an object can have many
+// of them.
+//
+// A type that JSON cannot hold, and a tag that makes no sense or is spelt almost like one of the above are problems. The
+// error tells of all of them, each with type, field and tag.
 func FromType(t reflect.Type, options ...Option) (*Schema, error) {
-	for t.Kind() == reflect.Pointer {
-		t = t.Elem()
+	var types Types
+	s, err := types.Schema(t, options...)
+	if err == nil {
+		err = types.Unused()
 	}
-	if t.Kind() != reflect.Struct {
-		return nil, fmt.Errorf("openapi: Go type %s is no struct", t)
-	}
-	r := goReader{structs: map[reflect.Type]*Schema{}, usedOverlay: map[string]bool{}}
-	for _, option := range options {
-		option(&r)
-	}
-	s, err := r.structSchema(t, place{text: t.Name(), root: true})
-	if r.report(err); len(r.problems) > 0 {
-		return nil, fmt.Errorf("openapi: %s", strings.Join(r.problems, "; "))
-	}
-	for _, key := range slices.Sorted(maps.Keys(r.overlay)) {
-		if !r.usedOverlay[key] {
-			r.report(fmt.Errorf("overlay %q names no field of %s", key, t))
-		}
-	}
-	if len(r.problems) > 0 {
-		return nil, fmt.Errorf("openapi: %s", strings.Join(r.problems, "; "))
+	if err != nil {
+		return nil, err
 	}
 	return s, nil
 }
@@ -97,15 +82,6 @@ func (r *goReader) report(err error) {
 	}
 }
 
-// goReader reads Go types.
-type goReader struct {
-	overlay     Overlay
-	usedOverlay map[string]bool
-	onlyTagged  bool
-	structs     map[reflect.Type]*Schema // nil while one is being read
-	problems    []string
-}
-
 // place is where in the type the reader is, for errors and for tags that make sense in some places only.
 type place struct {
 	text     string // "Widget.spec.size"
@@ -121,32 +97,6 @@ func (p place) item() place { return place{text: p.text + "[]", repeated: true} 
 
 func (p place) errorf(format string, args ...any) error {
 	return fmt.Errorf("%s: "+format, append([]any{p.text}, args...)...)
-}
-
-// schema returns the schema of a type. It is ready and shared: who adds tags copies it.
-func (r *goReader) schema(t reflect.Type, at place) (*Schema, error) {
-	for t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	if s := knownType(t); s != nil {
-		return s.mustReady(at)
-	}
-	if has(t, jsonMarshaler) || has(t, textMarshaler) || has(t, reflect.TypeFor[openAPITyped]()) {
-		return describedType(t, at)
-	}
-	switch t.Kind() {
-	case reflect.Struct:
-		return r.structSchema(t, at)
-	case reflect.Slice, reflect.Array:
-		return r.listSchema(t, at)
-	case reflect.Map:
-		return r.mapSchema(t, at)
-	}
-	s := scalarType(t)
-	if s == nil {
-		return nil, at.errorf("Go type %s has no JSON form", t)
-	}
-	return s.mustReady(at)
 }
 
 // mustReady prepares a schema that the code itself wrote.
@@ -283,93 +233,4 @@ func scalarType(t reflect.Type) *Schema {
 		return &Schema{Type: Number, Format: "double"}
 	}
 	return nil
-}
-
-func (r *goReader) listSchema(t reflect.Type, at place) (*Schema, error) {
-	if t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8 && !has(t.Elem(), jsonMarshaler) && !has(t.Elem(), textMarshaler) {
-		return (&Schema{Type: String, Format: "byte", Form: FormBytes}).mustReady(at)
-	}
-	items, err := r.schema(t.Elem(), at.item())
-	if err != nil {
-		return nil, err
-	}
-	s := &Schema{Type: Array, Items: items}
-	if t.Kind() == reflect.Array {
-		n := int64(t.Len())
-		s.MinItems, s.MaxItems = &n, &n
-	}
-	return s.mustReady(at)
-}
-
-func (r *goReader) mapSchema(t reflect.Type, at place) (*Schema, error) {
-	if t.Key().Kind() != reflect.String || has(t.Key(), jsonMarshaler) || has(t.Key(), textMarshaler) {
-		return nil, at.errorf("the keys of a map are strings, not %s", t.Key())
-	}
-	values, err := r.schema(t.Elem(), at.item())
-	if err != nil {
-		return nil, err
-	}
-	return (&Schema{Type: Object, AdditionalProperties: values}).mustReady(at)
-}
-
-// structSchema reads a struct, once: where it is used again, the schema is shared.
-func (r *goReader) structSchema(t reflect.Type, at place) (*Schema, error) {
-	if s, seen := r.structs[t]; seen {
-		if s == nil {
-			return nil, at.errorf("Go type %s %w, which a schema cannot; use meta.RawJSON in its place, or the tag preserveUnknown", t, errContainsItself)
-		}
-		// Tags that depend on the place are checked again where the struct is used again.
-		if !at.repeated || !s.hasPlaced() {
-			return s, nil
-		}
-	}
-	r.structs[t] = nil
-	s := &Schema{Type: Object}
-	if docs, ok := as[swaggerDoc](t); ok {
-		s.Description = docs.SwaggerDoc()[""]
-	}
-	fields, err := structFields(t, at)
-	if err != nil {
-		delete(r.structs, t)
-		return nil, err
-	}
-	for _, f := range fields {
-		property, required, err := r.field(f, at)
-		r.report(err) // and go on, to tell of every problem at once
-		if property.Schema == nil {
-			continue
-		}
-		s.Properties = append(s.Properties, property)
-		if required {
-			s.Required = append(s.Required, property.Name)
-		}
-	}
-	if at.root {
-		s.makeObject()
-	}
-	if s, err = s.mustReady(at); err != nil {
-		delete(r.structs, t)
-		return nil, err
-	}
-	r.structs[t] = s
-	return s, nil
-}
-
-var errContainsItself = errors.New("contains itself")
-
-// hasPlaced tells of fields that make sense outside lists and maps only.
-func (s *Schema) hasPlaced() (found bool) {
-	s.eachField(nil, func(_ []string, field *Schema) { found = found || field.Selectable || field.Column != nil })
-	return found
-}
-
-// makeObject gives a struct that has metadata the fields that every object has.
-func (s *Schema) makeObject() {
-	metadata, ok := s.Property("metadata")
-	if !ok || metadata.Component != objectMetaComponent {
-		return
-	}
-	own := func(p Property) bool { return p.Name == "apiVersion" || p.Name == "kind" }
-	s.Properties = slices.Concat(typeMeta(), slices.DeleteFunc(s.Properties, own))
-	s.Required = slices.DeleteFunc(s.Required, func(name string) bool { return name == "apiVersion" || name == "kind" || name == "metadata" })
 }

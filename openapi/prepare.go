@@ -41,7 +41,10 @@ type prepared struct {
 	filledSize  int                 // its length as JSON
 	enum        map[string]struct{} // canonical texts, for more than a few values
 	pattern     *matcher
-	size, depth int // of the whole schema below, written out
+	size, depth int    // of the whole schema below, written out
+	placed      bool   // there are selectable fields or columns below this node
+	circular    bool   // the schema contains itself, or is on the way from such a one back to it
+	meaning     uint64 // see Fingerprint
 }
 
 // A problem is something wrong with one keyword of one node.
@@ -106,6 +109,9 @@ func (b *builder) stop(keyword, detail string) {
 func (b *builder) build(s *Schema) *Schema {
 	if s == nil || b.stopped {
 		return nil
+	}
+	if s.ready != nil && s.ready.circular {
+		return s // it was made of a Go type, and nothing is to be done about it
 	}
 	if done, seen := b.copies[s]; seen {
 		if done == nil {
@@ -179,55 +185,111 @@ func (b *builder) branch() {
 
 // prepare makes a node ready whose children are, and tells what is wrong with it.
 func (s *Schema) prepare(c *costs) []problem {
-	r := &prepared{}
-	s.ready = r
-	var problems []problem
-	add := func(p ...problem) { problems = append(problems, p...) }
+	s.ready = &prepared{}
+	problems := s.prepareProperties()
+	s.inherit()
+	s.listDefaulted()
+	problems = append(problems, s.measure()...)
+	problems = append(problems, s.check(c)...)
+	s.ready.meaning = s.ownMeaning()
+	return problems
+}
 
-	add(s.prepareProperties(r)...)
-	add(s.measure(r)...)
-	add(s.checkBounds()...)
-	add(s.checkList()...)
-	if s.Pattern != "" {
-		m, err := c.pattern(s.Pattern)
-		if err != nil {
-			add(problem{"pattern", s.Pattern, err.Error()})
-		}
-		r.pattern = m
+// prepareCircle makes schemas ready that lead to each other, and tells what is wrong with each.
+func prepareCircle(circle []*Schema) [][]problem {
+	problems := make([][]problem, len(circle))
+	for i, s := range circle {
+		s.ready = &prepared{circular: true}
+		problems[i] = s.prepareProperties()
 	}
-	add(s.prepareEnum(r)...)
-	if len(problems) == 0 {
-		add(s.prepareDefault(r, c)...)
+	for changed := true; changed; {
+		changed = false
+		for _, s := range circle {
+			changed = s.inherit() || changed
+		}
+	}
+	for i, s := range circle {
+		s.listDefaulted()
+		problems[i] = append(problems[i], s.measure()...)
+	}
+	for i, s := range circle {
+		problems[i] = append(problems[i], s.check(&costs{})...)
+	}
+	for _, s := range circle {
+		s.ready.meaning = s.circularMeaning()
 	}
 	return problems
 }
 
-func (s *Schema) prepareProperties(r *prepared) (problems []problem) {
+func (s *Schema) prepareProperties() (problems []problem) {
 	switch s.Type {
 	case "", Object, Array, String, Integer, Number, Boolean:
 	default:
 		problems = append(problems, problem{"type", string(s.Type), "not a type"})
 	}
-	r.properties = make(map[string]*Schema, len(s.Properties))
+	if len(s.Properties) == 0 {
+		return problems
+	}
+	s.ready.properties = make(map[string]*Schema, len(s.Properties))
 	for _, p := range s.Properties {
-		if _, dup := r.properties[p.Name]; dup {
+		if _, dup := s.ready.properties[p.Name]; dup {
 			problems = append(problems, problem{"properties", p.Name, "the name occurs twice"})
 		}
-		r.properties[p.Name] = p.Schema
-		if p.Schema != nil && p.Schema.ready.hasDefaults {
-			r.defaulted = append(r.defaulted, p)
-		}
+		s.ready.properties[p.Name] = p.Schema
 	}
-	r.hasDefaults = s.DefaultValue != nil || len(r.defaulted) > 0 || below(s.Items) || below(s.AdditionalProperties)
 	return problems
 }
 
-// measure bounds the schema as it would be written out: where parts are shared, a small one can stand for a huge one.
-func (s *Schema) measure(r *prepared) []problem {
+// inherit notes what the children are known to have, and tells whether that was news.
+func (s *Schema) inherit() (changed bool) {
+	r := s.ready
+	hasDefaults := r.hasDefaults || s.DefaultValue != nil || below(s.Items) || below(s.AdditionalProperties)
+	placed := r.placed
+	for _, p := range s.Properties {
+		if p.Schema != nil {
+			hasDefaults = hasDefaults || p.Schema.ready.hasDefaults
+			placed = placed || p.Schema.ready.placed || p.Schema.isPlaced()
+		}
+	}
+	changed = hasDefaults != r.hasDefaults || placed != r.placed
+	r.hasDefaults, r.placed = hasDefaults, placed
+	return changed
+}
+
+func (s *Schema) listDefaulted() {
+	for _, p := range s.Properties {
+		if p.Schema != nil && p.Schema.ready.hasDefaults {
+			s.ready.defaulted = append(s.ready.defaulted, p)
+		}
+	}
+}
+
+// check looks at everything that a node says itself.
+func (s *Schema) check(c *costs) (problems []problem) {
+	problems = append(problems, s.checkBounds()...)
+	problems = append(problems, s.checkList()...)
+	if s.Pattern != "" {
+		m, err := c.pattern(s.Pattern)
+		if err != nil {
+			problems = append(problems, problem{"pattern", s.Pattern, err.Error()})
+		}
+		s.ready.pattern = m
+	}
+	problems = append(problems, s.prepareEnum(s.ready)...)
+	if len(problems) == 0 {
+		problems = append(problems, s.prepareDefault(s.ready, c)...)
+	}
+	return problems
+}
+
+// measure bounds the schema as it would be written out: where parts are shared, a small one can stand for a huge one. Where it
+// contains itself, that counts once.
+func (s *Schema) measure() []problem {
+	r := s.ready
 	r.size, r.depth = 1, 1
 	for child := range s.parts() {
 		if child != nil {
-			r.size += child.ready.size
+			r.size += max(child.ready.size, 1)
 			r.depth = max(r.depth, child.ready.depth+1)
 		}
 	}
@@ -418,7 +480,10 @@ func (s *Schema) prepareDefault(r *prepared, c *costs) []problem {
 	value, _ := s.canonical(&w, json.Clone(s.DefaultValue))
 	d := defaulter{budget: maxDefaultsSize - c.defaultBytes}
 	value, _ = d.below(s, value)
-	if d.exhausted {
+	switch {
+	case d.endless:
+		return bad("the default, with the defaults in it, would contain itself")
+	case d.exhausted:
 		return bad("the defaults of the schema together are too large")
 	}
 	if s.validate(&w, value, earlier{}); len(w.errs) > 0 {

@@ -11,14 +11,33 @@ func (p *publisher) property(s *Schema) map[string]any {
 		return p.body(s)
 	}
 	ref := p.component(s.Component, cmp.Or(s.base, s))
-	if s.Description == "" && s.DefaultValue == nil {
+	// Beside a reference nothing else counts, so that it goes one level down. kubectl explain wants the description here.
+	out := p.beside(s)
+	if len(out) == 0 {
 		return ref
 	}
-	// Beside a reference nothing else counts, so that it goes one level down. kubectl explain wants the description here.
-	out := map[string]any{"allOf": []any{ref}}
+	out["allOf"] = []any{ref}
+	return out
+}
+
+// beside writes what the tags of a field add to a component.
+func (p *publisher) beside(s *Schema) map[string]any {
+	out, base := map[string]any{}, cmp.Or(s.base, s)
 	put(out, "description", s.Description)
 	if s.DefaultValue != nil {
 		out["default"] = s.DefaultValue
+	}
+	if s.Nullable && !base.Nullable {
+		out["nullable"] = true
+	}
+	if s.MapType != base.MapType {
+		put(out, "x-kubernetes-map-type", string(s.MapType))
+	}
+	if s.MinProperties != base.MinProperties {
+		putCount(out, "minProperties", s.MinProperties)
+	}
+	if s.MaxProperties != base.MaxProperties {
+		putCount(out, "maxProperties", s.MaxProperties)
 	}
 	p.merging(s, out)
 	return out
@@ -86,9 +105,10 @@ func (p *publisher) objectBody(s *Schema, out map[string]any) {
 		}
 		out["properties"] = properties
 	}
-	if len(s.Required) > 0 {
-		required := make([]any, len(s.Required))
-		for i, name := range s.Required {
+	if names := slices.Concat(s.Required, s.Expected); len(names) > 0 {
+		slices.Sort(names)
+		required := make([]any, len(names))
+		for i, name := range names {
 			required[i] = name
 		}
 		out["required"] = required

@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -90,6 +91,7 @@ type Schema struct {
 	// unless PreserveUnknown keeps whatever there is.
 	Properties                   []Property
 	Required                     []string
+	Expected                     []string // documents name them as required, too, and nobody insists on them
 	AdditionalProperties         *Schema
 	MinProperties, MaxProperties *int64
 	PreserveUnknown              bool
@@ -129,6 +131,7 @@ type Schema struct {
 	// Component is the name under which documents publish the schema once for all who refer to it; empty to write it out.
 	Component string
 
+	plain *Schema   // this schema but for its description, see Undocumented
 	base  *Schema   // what documents publish as the component, when this is a copy of it with tags of its own
 	codec *codec    // the Go type whose JSON methods write the value at rest
 	ready *prepared // what the methods need; nil until New
@@ -191,7 +194,7 @@ type Column struct {
 // number, string, boolean or date.
 func (s *Schema) Columns() []Column {
 	var columns []Column
-	s.eachField(nil, func(path []string, field *Schema) {
+	s.eachPlaced(nil, func(path []string, field *Schema) {
 		if field.Column == nil {
 			return
 		}
@@ -214,7 +217,7 @@ func (s *Schema) Columns() []Column {
 // metadata.namespace, such as "spec.owner", sorted.
 func (s *Schema) SelectableFields() []string {
 	var fields []string
-	s.eachField(nil, func(path []string, field *Schema) {
+	s.eachPlaced(nil, func(path []string, field *Schema) {
 		if field.Selectable {
 			fields = append(fields, strings.Join(path, "."))
 		}
@@ -223,11 +226,22 @@ func (s *Schema) SelectableFields() []string {
 	return fields
 }
 
-// eachField visits the fields of an object that have one place: those not inside lists and maps.
-func (s *Schema) eachField(path []string, visit func(path []string, field *Schema)) {
+// eachPlaced visits the fields of an object that are selectable or columns.
+func (s *Schema) eachPlaced(path []string, visit func(path []string, field *Schema)) {
+	if s.ready == nil || !s.ready.placed {
+		return
+	}
 	for _, p := range s.Properties {
 		child := append(path, p.Name)
-		visit(child, p.Schema)
-		p.Schema.eachField(child, visit)
+		if p.Schema.isPlaced() {
+			visit(child, p.Schema)
+		}
+		p.Schema.eachPlaced(child, visit)
 	}
 }
+
+func (s *Schema) isPlaced() bool { return s.Selectable || s.Column != nil }
+
+// Undocumented returns a schema of the same values that more fields may share: of fields that have a Go type and nothing
+// but a description, that of the type. Else it is the schema itself.
+func (s *Schema) Undocumented() *Schema { return cmp.Or(s.plain, s) }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -16,7 +17,7 @@ import (
 var keywords = []string{
 	"doc", "preserveUnknown", "embedded", "nullable", "format", "enum", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum",
 	"multipleOf", "minLength", "maxLength", "pattern", "minItems", "maxItems", "minProperties", "maxProperties", "list", "map",
-	"default", "selectable", "column", "required", "optional", "patchStrategy", "patchMergeKey",
+	"default", "selectable", "column", "required", "optional", "expected", "patchStrategy", "patchMergeKey",
 }
 
 // fieldTags are the tags of one field that concern its schema.
@@ -27,7 +28,7 @@ type fieldTags struct {
 
 // read adds the tags of a field to those that it has. A tag that looks like a misspelt keyword is an error: it would say
 // nothing, unnoticed.
-func (f *fieldTags) read(tag reflect.StructTag, at place) error {
+func (f *fieldTags) read(tag reflect.StructTag, misspelt func(string) string, at place) error {
 	names, err := tagNames(tag)
 	if err != nil {
 		return at.errorf("tags `%s`: %w", tag, err)
@@ -116,13 +117,63 @@ func tagNames(tag reflect.StructTag) ([]string, error) {
 	return names, nil
 }
 
-// apply returns the schema with what the tags add.
+// merge puts other tags before those that are there.
+func (f *fieldTags) merge(other *fieldTags) {
+	if other == nil {
+		return
+	}
+	merged := make(map[string]string, len(f.values)+len(other.values))
+	maps.Copy(merged, f.values)
+	maps.Copy(merged, other.values)
+	f.values = merged
+}
+
+func (f *fieldTags) empty() bool { return len(f.values) == 0 && f.doc == "" }
+
+// besideValues are tags that change nothing about which values there can be.
+var besideValues = []string{"doc", "selectable", "column", "required", "optional", "expected", "patchStrategy", "patchMergeKey"}
+
+// apply returns the schema with what the tags add, ready.
 func (f *fieldTags) apply(shared *Schema, at place) (*Schema, error) {
-	if len(f.values) == 0 && f.doc == "" {
+	if f.empty() {
 		return shared, nil
 	}
+	s, err := f.on(shared, at)
+	if err != nil {
+		return nil, err
+	}
+	if s.ready = shared.ready; f.only(besideValues) && s.ready != nil {
+		return s, nil
+	}
+	if err := f.explain(s.prepare(&costs{}), at); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// only tells whether there are no tags but some.
+func (f *fieldTags) only(some []string) bool {
+	for keyword := range f.values {
+		if !slices.Contains(some, keyword) {
+			return false
+		}
+	}
+	return true
+}
+
+// on returns a copy of a schema with what the tags add, not ready.
+func (f *fieldTags) on(shared *Schema, at place) (*Schema, error) {
 	s := *shared
 	s.ready, s.base = nil, cmp.Or(shared.base, shared)
+	s.plain = nil
+	if len(f.values) == 0 || f.only([]string{"doc", "required", "optional", "expected"}) {
+		s.plain = shared.Undocumented()
+	}
+	return &s, f.set(&s, at)
+}
+
+// set adds what the tags say to a schema.
+func (f *fieldTags) set(s *Schema, at place) error {
 	if f.doc != "" {
 		s.Description = f.doc
 	}
@@ -137,14 +188,17 @@ func (f *fieldTags) apply(shared *Schema, at place) (*Schema, error) {
 		if !present {
 			continue
 		}
-		if err := setters[keyword](&s, value, at); err != nil {
+		if err := setters[keyword](s, value, at); err != nil {
 			errs = append(errs, at.errorf("tag %s:%q: %w", keyword, value, err))
 		}
 	}
-	if len(errs) > 0 {
-		return nil, errors.Join(errs...)
-	}
-	for _, p := range s.prepare(&costs{}) {
+	return errors.Join(errs...)
+}
+
+// explain blames the tags for what is wrong with a schema, where they are to blame.
+func (f *fieldTags) explain(problems []problem, at place) error {
+	var errs []error
+	for _, p := range problems {
 		keyword := cmp.Or(tagOfExtension[p.keyword], p.keyword)
 		if value, present := f.values[keyword]; present {
 			errs = append(errs, at.errorf("tag %s:%q: %s", keyword, value, p.detail))
@@ -152,10 +206,7 @@ func (f *fieldTags) apply(shared *Schema, at place) (*Schema, error) {
 			errs = append(errs, at.errorf("%s: %s", p.keyword, p.detail))
 		}
 	}
-	if len(errs) > 0 {
-		return nil, errors.Join(errs...)
-	}
-	return &s, nil
+	return errors.Join(errs...)
 }
 
 func (f *fieldTags) has(keyword string) bool {
@@ -168,13 +219,29 @@ var tagOfExtension = map[string]string{
 	"x-kubernetes-list-type": "list", "x-kubernetes-list-map-keys": "list", "x-kubernetes-map-type": "map",
 }
 
-// required tells what the tags say about that, if anything.
-func (f *fieldTags) required(untagged bool, at place) (bool, error) {
-	required, optional := f.has("required"), f.has("optional")
-	if required && optional {
-		return false, at.errorf("tags required and optional contradict each other")
+// need is whether objects have to have a field.
+type need int
+
+const (
+	mayLack  need = iota
+	expected      // they should, but nobody insists
+	required
+)
+
+// need tells what the tags say about that, beside what Go suggests.
+func (f *fieldTags) need(untagged need, at place) (need, error) {
+	said := untagged
+	count := 0
+	for keyword, meaning := range map[string]need{"required": required, "optional": mayLack, "expected": expected} {
+		if f.has(keyword) {
+			said = meaning
+			count++
+		}
 	}
-	return required || untagged && !optional, nil
+	if count > 1 {
+		return untagged, at.errorf("tags required, optional and expected contradict each other")
+	}
+	return said, nil
 }
 
 // setters put the value of a tag into a schema.
@@ -184,6 +251,7 @@ var setters = map[string]func(s *Schema, value string, at place) error{
 	"patchMergeKey": func(s *Schema, v string, _ place) error { s.PatchMergeKey = v; return nil },
 	"required":      flag,
 	"optional":      flag,
+	"expected":      flag,
 	"format":        setFormat,
 	"enum":          setEnum,
 	"default":       setDefault,

@@ -37,7 +37,7 @@ type Conversion struct {
 
 // A Form is a further served form of a Kind; see As.
 type Form interface {
-	resource(stored *Resource, structure reflect.Type) (*Resource, error)
+	resource(types *Types, stored *Resource, structure reflect.Type) (*Resource, error)
 }
 
 // As serves the objects of a Kind[T] in the form of k as well. to and from convert; fields names for each selectable field
@@ -55,7 +55,7 @@ type typedForm[V, T any] struct {
 	fields map[string]string
 }
 
-func (f typedForm[V, T]) resource(stored *Resource, structure reflect.Type) (*Resource, error) {
+func (f typedForm[V, T]) resource(types *Types, stored *Resource, structure reflect.Type) (*Resource, error) {
 	k := f.kind
 	if t := reflect.TypeFor[T](); t != structure {
 		return nil, fmt.Errorf("kind of Go type %s: As converts to and from %s, but what is stored is %s", reflect.TypeFor[V](), t, structure)
@@ -64,7 +64,7 @@ func (f typedForm[V, T]) resource(stored *Resource, structure reflect.Type) (*Re
 		return nil, fmt.Errorf("kind of Go type %s: As needs a function for each direction", reflect.TypeFor[V]())
 	}
 	k.StorageName, k.ClusterScoped, k.NameRule, k.Deletion = stored.StorageName, stored.ClusterScoped, stored.NameRule, stored.Deletion
-	r, err := k.describe()
+	r, err := k.describe(types)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func FormOf(stored *Resource, f Form) (*Resource, error) {
 	case stored.structure == nil:
 		return nil, fmt.Errorf("kind %s (%s): it was not made of a Go struct; describe the other form as a Resource with a Conversion", stored.Names.Kind, stored.APIVersion())
 	}
-	return f.resource(stored, stored.structure)
+	return f.resource(&Types{}, stored, stored.structure)
 }
 
 // unknownFields finds a selectable field of a form that is none of the stored form.

@@ -30,6 +30,10 @@ type Kind[T any] struct {
 	ShortNames []string // what kubectl accepts instead of the plural
 	Categories []string // such as "all"
 
+	// Overlay says what T's tags do not, where T cannot be edited, as the types of k8s.io/api: how lists merge, defaults, what is
+	// required. One Overlay serves all kinds of a server.
+	Overlay *openapi.Overlay
+
 	// SchemaOptions say more about how the schema is read from T, for types whose tags do not tell all or cannot be changed, such
 	// as those of k8s.io/api: openapi.WithOverlay, openapi.RequiredWhenTagged.
 	SchemaOptions []openapi.Option
@@ -82,16 +86,25 @@ type Kind[T any] struct {
 // Resource returns the untyped description of the kind. The error names the Go type, field and tag that cannot be
 // served.
 func (k Kind[T]) Resource() (*Resource, error) {
-	r, err := k.describe()
+	var types Types
+	r, err := k.resource(&types)
+	if err != nil {
+		return nil, err
+	}
+	return r, types.Unused()
+}
+
+func (k Kind[T]) resource(types *Types) (*Resource, error) {
+	r, err := k.describe(types)
 	if err != nil {
 		return nil, err
 	}
 	return r, r.complete()
 }
 
-func (k Kind[T]) describe() (*Resource, error) {
+func (k Kind[T]) describe(types *Types) (*Resource, error) {
 	typ := reflect.TypeFor[T]()
-	schema, err := openapi.FromType(typ, k.SchemaOptions...)
+	schema, err := types.schema(typ, k.Overlay, k.SchemaOptions...)
 	if err != nil {
 		return nil, fmt.Errorf("kind of Go type %s: %w", typ, err)
 	}
@@ -126,7 +139,7 @@ func (k Kind[T]) describe() (*Resource, error) {
 		StrategicMerge: true,
 		structure:      typ,
 	}
-	if r.Protobuf, _, err = protobuf.Describe(typ); err != nil {
+	if r.Protobuf, _, err = types.messages.Describe(typ); err != nil {
 		return nil, fmt.Errorf("kind of Go type %s: %w", typ, err)
 	}
 	if tagged := schema.Columns(); len(r.Columns) == 0 && len(tagged) > 0 {
@@ -158,8 +171,9 @@ func framed(columns []openapi.Column) []openapi.Column {
 }
 
 // Define makes a Kind a Definition.
-func (k Kind[T]) Define(Env) (Bundle, error) {
-	r, err := k.Resource()
+func (k Kind[T]) Define(env Env) (Bundle, error) {
+	types := env.types()
+	r, err := k.resource(types)
 	if err != nil {
 		return Bundle{}, err
 	}
@@ -168,7 +182,7 @@ func (k Kind[T]) Define(Env) (Bundle, error) {
 		if form == nil {
 			return Bundle{}, fmt.Errorf("kind %s (%s): Also: form %d is nil", r.Names.Kind, r.APIVersion(), i)
 		}
-		also, err := form.resource(r, reflect.TypeFor[T]())
+		also, err := form.resource(types, r, reflect.TypeFor[T]())
 		if err != nil {
 			return Bundle{}, err
 		}
@@ -236,17 +250,19 @@ type Operation[T any] struct {
 	Categories []string
 	Namespaced bool
 
+	Overlay *openapi.Overlay // as for a Kind
+
 	// Run acts on the document and fills in the answer, in place.
 	Run func(ctx context.Context, doc *T) error
 }
 
 // Define makes an Operation a Definition.
-func (o Operation[T]) Define(Env) (Bundle, error) {
+func (o Operation[T]) Define(env Env) (Bundle, error) {
 	if o.Run == nil {
 		return Bundle{}, fmt.Errorf("operation %s: it has no Run", o.Plural)
 	}
 	typ := reflect.TypeFor[T]()
-	schema, err := openapi.FromType(typ)
+	schema, err := env.types().schema(typ, o.Overlay)
 	if err != nil {
 		return Bundle{}, fmt.Errorf("operation of Go type %s: %w", typ, err)
 	}
@@ -274,7 +290,7 @@ func (o Operation[T]) Define(Env) (Bundle, error) {
 			return encodeTyped(doc)
 		},
 	}
-	if r.Protobuf, _, err = protobuf.Describe(typ); err != nil {
+	if r.Protobuf, _, err = env.types().messages.Describe(typ); err != nil {
 		return Bundle{}, fmt.Errorf("operation of Go type %s: %w", typ, err)
 	}
 	if err := r.complete(); err != nil {
@@ -290,7 +306,31 @@ type Env struct {
 	// What the server's requests are checked with, for kinds that answer questions about it.
 	Authenticator authn.Authenticator
 	Authorizer    authz.Authorizer
+
+	// Types is what the definitions of a server share of their Go types. Nil means that this one shares nothing.
+	Types *Types
 }
+
+func (e Env) types() *Types {
+	if e.Types == nil {
+		return &Types{}
+	}
+	return e.Types
+}
+
+// Types holds what was made of the Go types of kinds, so that a type which occurs in many of them is read once. The zero
+// value is ready for use. It is safe for concurrent use.
+type Types struct {
+	schemas  openapi.Types
+	messages protobuf.Types
+}
+
+func (t *Types) schema(typ reflect.Type, overlay *openapi.Overlay, options ...openapi.Option) (*openapi.Schema, error) {
+	return t.schemas.Schema(typ, append([]openapi.Option{openapi.WithOverlay(overlay)}, options...)...)
+}
+
+// Unused reports the types that an overlay of a kind speaks of and that no kind has, so that nothing is lost to a typo.
+func (t *Types) Unused() error { return t.schemas.Unused() }
 
 // A Definition is something a server can serve: a Kind, an Operation, or a bundle of them with what belongs to it.
 type Definition interface {

@@ -10,8 +10,8 @@ import (
 	"github.com/kindwright/kindwright/registry"
 )
 
-// A kind of a type that cannot be edited is told by options what tags would have said.
-func TestOAPI_05_KindsTakeSchemaOptions(t *testing.T) {
+// A kind of a type that cannot be edited is told by an overlay what tags would have said.
+func TestOAPI_05_KindsTakeOverlays(t *testing.T) {
 	type part struct {
 		Name string `json:"name"`
 	}
@@ -26,14 +26,24 @@ func TestOAPI_05_KindsTakeSchemaOptions(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, plain.Schema.Required, "parts")
 
-	kind.SchemaOptions = []openapi.Option{openapi.RequiredWhenTagged(), openapi.WithOverlay(openapi.Overlay{"Machine.parts": `list:"map,key=name"`, "part.name": `required:""`})}
+	kind.Overlay = overlay(t, `{"required": "tagged", "types": {"github.com/kindwright/kindwright/registry_test": {
+		"Machine.parts": {"list": "map,key=name"}, "part.name": {"required": ""}}}}`)
 	told, err := kind.Resource()
 	require.NoError(t, err)
 	require.Empty(t, told.Schema.Required)
 	parts, _ := told.Schema.Lookup("parts")
 	require.Equal(t, []string{"name"}, parts.ListMapKeys)
 
-	kind.SchemaOptions = []openapi.Option{openapi.WithOverlay(openapi.Overlay{"Machine.prats": `list:"atomic"`})}
+	kind.Overlay = overlay(t, `{"types": {"github.com/kindwright/kindwright/registry_test": {"Machine.prats": {"list": "atomic"}}}}`)
 	_, err = kind.Resource()
-	require.ErrorContains(t, err, "Machine.prats")
+	require.ErrorContains(t, err, "registry_test.Machine.prats")
+	kind.Overlay = overlay(t, `{"types": {"github.com/kindwright/kindwright/registry_test": {"Mashine.parts": {"list": "atomic"}}}}`)
+	_, err = kind.Resource()
+	require.ErrorContains(t, err, "registry_test.Mashine: no kind uses such a Go type")
+}
+
+func overlay(t *testing.T, text string) *openapi.Overlay {
+	o, err := openapi.ParseOverlay([]byte(text))
+	require.NoError(t, err)
+	return o
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/protowire"
@@ -27,15 +28,35 @@ import (
 // are values of a map.
 //
 // The cost is that of the Go type: a Pod takes about a millisecond. Keep what it returns.
-func Describe(t reflect.Type) (d *Descriptor, ok bool, err error) {
+func Describe(t reflect.Type) (d *Descriptor, ok bool, err error) { return new(Types).Describe(t) }
+
+// Types describes Go types and shares what they have in common. The zero value is ready for use. It is safe for concurrent
+// use.
+type Types struct {
+	mu       sync.Mutex
+	messages map[reflect.Type]*message
+}
+
+// Describe does as the function of this name does, for less where parts of the type were described before.
+func (all *Types) Describe(t reflect.Type) (d *Descriptor, ok bool, err error) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
 	if t.Kind() != reflect.Struct {
 		return nil, false, fmt.Errorf("protobuf: Go type %s is no struct", t)
 	}
-	r := reader{messages: map[reflect.Type]*message{}}
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if all.messages == nil {
+		all.messages = map[reflect.Type]*message{}
+	}
+	r := reader{messages: all.messages}
 	root, err := r.message(t)
+	if err != nil {
+		for _, added := range r.added {
+			delete(all.messages, added)
+		}
+	}
 	switch {
 	case errors.Is(err, errUntagged):
 		return nil, false, nil
@@ -60,6 +81,7 @@ func hasTypeMeta(t reflect.Type) bool {
 // reader reads Go types.
 type reader struct {
 	messages map[reflect.Type]*message
+	added    []reflect.Type // to the messages
 }
 
 // message reads a struct, once: one that contains itself finds itself here.
@@ -69,6 +91,7 @@ func (r *reader) message(t reflect.Type) (*message, error) {
 	}
 	m := &message{members: map[string]place{}}
 	r.messages[t] = m
+	r.added = append(r.added, t)
 	for i := range t.NumField() {
 		f, ok, err := r.field(t.Field(i))
 		if err != nil {
@@ -321,10 +344,11 @@ func (m *message) place(name string, p place) error {
 // finish prepares what stands for absent values, first in structs that hold each other by value, which end somewhere, and
 // then where pointers, lists and maps could lead back to a struct that is not finished.
 func (r *reader) finish() {
-	for _, m := range r.messages {
-		m.finish()
+	for _, t := range r.added {
+		r.messages[t].finish()
 	}
-	for _, m := range r.messages {
+	for _, t := range r.added {
+		m := r.messages[t]
 		for i := range m.fields {
 			s := m.fields[i].shape
 			s.finish()

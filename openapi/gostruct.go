@@ -1,0 +1,413 @@
+package openapi
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Types makes the schemas of Go types and shares their parts: a type that occurs in many kinds is read once. The zero value
+// is ready for use. All methods are safe for concurrent use.
+type Types struct {
+	mu   sync.Mutex
+	done map[typeKey]*Schema
+	met  map[*Overlay]map[goTypeName]bool // the types of each overlay that occurred
+
+	metadata *Schema           // of every object
+	foreign  map[string]string // tags that are no keywords, and which one each was probably meant to be
+}
+
+// typeKey is what decides about the schema of a type.
+type typeKey struct {
+	goType     reflect.Type
+	overlay    *Overlay
+	onlyTagged bool
+	root       bool // it is read as an object of its own
+}
+
+// Schema makes the schema of a Go struct, as [FromType] does, but says nothing about types of an overlay that do not occur:
+// Unused does, when all types are known.
+func (t *Types) Schema(goType reflect.Type, options ...Option) (*Schema, error) {
+	for goType.Kind() == reflect.Pointer {
+		goType = goType.Elem()
+	}
+	if goType.Kind() != reflect.Struct {
+		return nil, fmt.Errorf("openapi: Go type %s is no struct", goType)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.done == nil {
+		t.done, t.met = map[typeKey]*Schema{}, map[*Overlay]map[goTypeName]bool{}
+		t.metadata, t.foreign = ObjectMeta(), map[string]string{}
+	}
+	r := goReader{types: t, open: map[typeKey]int{}, outermost: math.MaxInt}
+	for _, option := range options {
+		option(&r)
+	}
+	if r.overlay != nil && t.met[r.overlay] == nil {
+		t.met[r.overlay] = map[goTypeName]bool{}
+	}
+	s, err := r.schema(goType, place{text: goType.Name(), root: true})
+	if r.report(err); len(r.problems) > 0 {
+		for _, key := range r.added { // what is left of a type with problems is nobody's
+			delete(t.done, key)
+		}
+		return nil, fmt.Errorf("openapi: %s", strings.Join(r.problems, "; "))
+	}
+	return s, nil
+}
+
+// Unused reports the types that an overlay speaks of and that have not occurred so far, unless it is shared.
+func (t *Types) Unused() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var errs []error
+	for o, met := range t.met {
+		errs = append(errs, o.unused(met))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("openapi: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+	return nil
+}
+
+// goReader reads one Go type and those in it.
+type goReader struct {
+	types      *Types
+	overlay    *Overlay
+	onlyTagged bool
+	added      []typeKey // to the types that are done
+	problems   []string
+
+	// A struct that contains itself is met again while it is being read. Its schema is there by then, but not complete, and
+	// so are the schemas that lead to it. They are completed when the outermost struct of the circle is.
+	open      map[typeKey]int // the structs that are being read, and which of them each is
+	outermost int             // the outermost open struct that has been met again
+	late      []lateSchema    // inner ones first
+}
+
+// lateSchema is a schema that leads to a struct which is still being read.
+type lateSchema struct {
+	schema *Schema
+	of     *Schema // what it is a copy of, with tags of its own; nil for none
+	tags   fieldTags
+	at     place
+}
+
+func (r *goReader) key(t reflect.Type, at place) typeKey {
+	return typeKey{t, r.overlay, r.onlyTagged, at.root}
+}
+
+// schema returns the schema of a type. It is shared, and ready unless it waits for an open struct: who adds tags copies it.
+func (r *goReader) schema(t reflect.Type, at place) (*Schema, error) {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	key := r.key(t, at)
+	if i, open := r.open[key]; open {
+		r.outermost = min(r.outermost, i)
+		return r.types.done[key], nil
+	}
+	// Tags that depend on the place are checked again where the struct is used again.
+	if s, done := r.types.done[key]; done && (!at.repeated || !s.hasPlaced()) {
+		return s, nil
+	}
+	if t.Kind() == reflect.Struct && !r.hasOwnForm(t) {
+		return r.structSchema(t, at)
+	}
+	s, err := r.plainSchema(t, at)
+	if err != nil {
+		return nil, err
+	}
+	if s, err = r.overlaid(s, t, at); err != nil {
+		return nil, err
+	}
+	r.add(key, s)
+	return s, nil
+}
+
+// misspelt is the function of this name: kinds have the same few foreign tags again and again.
+func (t *Types) misspelt(name string) string {
+	meant, known := t.foreign[name]
+	if !known {
+		meant = misspelt(name)
+		t.foreign[name] = meant
+	}
+	return meant
+}
+
+func (r *goReader) add(key typeKey, s *Schema) {
+	r.types.done[key] = s
+	r.added = append(r.added, key)
+}
+
+// meet notes that a type has occurred.
+func (r *goReader) meet(t reflect.Type) *typeOverlay {
+	o := r.overlay.of(t)
+	if o != nil {
+		r.types.met[r.overlay][goTypeName{t.PkgPath(), t.Name()}] = true
+	}
+	return o
+}
+
+// hasOwnForm tells of a struct whose JSON is not that of its fields.
+func (r *goReader) hasOwnForm(t reflect.Type) bool {
+	return knownType(t) != nil || has(t, jsonMarshaler) || has(t, textMarshaler) || has(t, reflect.TypeFor[openAPITyped]())
+}
+
+// plainSchema is about all types but structs of fields.
+func (r *goReader) plainSchema(t reflect.Type, at place) (s *Schema, err error) {
+	known := knownType(t)
+	switch {
+	case known != nil:
+		s = known
+	case r.hasOwnForm(t):
+		s, err = describedType(t, at)
+	case t.Kind() == reflect.Slice || t.Kind() == reflect.Array:
+		s, err = r.listSchema(t, at)
+	case t.Kind() == reflect.Map:
+		s, err = r.mapSchema(t, at)
+	default:
+		s = scalarType(t)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if s == nil {
+		return nil, at.errorf("Go type %s has no JSON form", t)
+	}
+	if s.ready == nil {
+		s.Component = cmp.Or(s.Component, modelName(t))
+	}
+	return r.ready(s, at)
+}
+
+// modelName is the name that a type gives its schema in documents.
+func modelName(t reflect.Type) string {
+	if t.Name() == "" {
+		return ""
+	}
+	if m, ok := as[modelNamed](t); ok {
+		return m.OpenAPIModelName()
+	}
+	return ""
+}
+
+// overlaid adds what the overlay says of the type itself.
+func (r *goReader) overlaid(s *Schema, t reflect.Type, at place) (*Schema, error) {
+	o := r.meet(t)
+	if o == nil {
+		return s, nil
+	}
+	for _, field := range slices.Sorted(maps.Keys(o.fields)) {
+		return nil, fmt.Errorf("overlay: %s.%s.%s: the type has no fields in JSON", t.PkgPath(), t.Name(), field)
+	}
+	out, err := r.tagged(s, *o.own, at)
+	if err == nil {
+		out.base = nil // every use of the type has these tags
+	}
+	return out, err
+}
+
+// ready prepares a schema whose parts are, or puts it off until they are.
+func (r *goReader) ready(s *Schema, at place) (*Schema, error) {
+	if !s.waits() {
+		return s.mustReady(at)
+	}
+	r.late = append(r.late, lateSchema{schema: s, at: at})
+	return s, nil
+}
+
+// waits tells of a part that is not ready.
+func (s *Schema) waits() bool {
+	for part := range s.parts() {
+		if part != nil && part.ready == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// tagged returns a copy of a schema with what tags add.
+func (r *goReader) tagged(s *Schema, tags fieldTags, at place) (*Schema, error) {
+	if s.ready != nil || tags.empty() {
+		return tags.apply(s, at)
+	}
+	copied, err := tags.on(s, at)
+	if err != nil {
+		return nil, err
+	}
+	r.late = append(r.late, lateSchema{schema: copied, of: s, tags: tags, at: at})
+	return copied, nil
+}
+
+func (r *goReader) listSchema(t reflect.Type, at place) (*Schema, error) {
+	if t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8 && !has(t.Elem(), jsonMarshaler) && !has(t.Elem(), textMarshaler) {
+		return &Schema{Type: String, Format: "byte", Form: FormBytes}, nil
+	}
+	items, err := r.schema(t.Elem(), at.item())
+	if err != nil {
+		return nil, err
+	}
+	s := &Schema{Type: Array, Items: items}
+	if t.Kind() == reflect.Array {
+		n := int64(t.Len())
+		s.MinItems, s.MaxItems = &n, &n
+	}
+	return s, nil
+}
+
+func (r *goReader) mapSchema(t reflect.Type, at place) (*Schema, error) {
+	if t.Key().Kind() != reflect.String || has(t.Key(), jsonMarshaler) || has(t.Key(), textMarshaler) {
+		return nil, at.errorf("the keys of a map are strings, not %s", t.Key())
+	}
+	values, err := r.schema(t.Elem(), at.item())
+	if err != nil {
+		return nil, err
+	}
+	return &Schema{Type: Object, AdditionalProperties: values}, nil
+}
+
+// structSchema reads a struct.
+func (r *goReader) structSchema(t reflect.Type, at place) (*Schema, error) {
+	key := r.key(t, at)
+	s := &Schema{Type: Object, Component: modelName(t)}
+	index, inner := len(r.open), len(r.late)
+	r.open[key] = index
+	r.add(key, s)
+	err := r.readStruct(s, t, at)
+	delete(r.open, key)
+	switch {
+	case err != nil:
+	case !s.waits():
+		_, err = s.mustReady(at)
+	default:
+		if s.Component == "" {
+			s.Component = goComponent(t) // documents refer to what has no end
+		}
+		r.late = append(r.late, lateSchema{schema: s, at: at})
+		if r.outermost >= index {
+			err = r.closeCircle(inner)
+		}
+	}
+	if err != nil {
+		delete(r.types.done, key)
+		return nil, err
+	}
+	return s, nil
+}
+
+// readStruct fills in the schema of a struct.
+func (r *goReader) readStruct(s *Schema, t reflect.Type, at place) error {
+	if docs, ok := as[swaggerDoc](t); ok {
+		s.Description = docs.SwaggerDoc()[""]
+	}
+	fields, err := structFields(t, at)
+	if err != nil {
+		return err
+	}
+	r.report(r.missing(t, fields))
+	for _, f := range fields {
+		property, need, err := r.field(f, at)
+		r.report(err) // and go on, to tell of every problem at once
+		if property.Schema == nil {
+			continue
+		}
+		s.Properties = append(s.Properties, property)
+		switch need {
+		case required:
+			s.Required = append(s.Required, property.Name)
+		case expected:
+			s.Expected = append(s.Expected, property.Name)
+		}
+	}
+	if at.root {
+		s.makeObject()
+	}
+	if o := r.meet(t); o != nil && o.own != nil {
+		return o.own.set(s, at)
+	}
+	return nil
+}
+
+// missing reports fields of which the overlay speaks and which a struct, or one that it embeds, does not have.
+func (r *goReader) missing(t reflect.Type, fields []goField) error {
+	owners := []reflect.Type{t}
+	for _, f := range fields {
+		if !slices.Contains(owners, f.owner) {
+			owners = append(owners, f.owner)
+		}
+	}
+	var errs []error
+	for _, owner := range owners {
+		if o := r.meet(owner); o != nil {
+			errs = append(errs, o.missing(owner))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// closeCircle completes the schemas that waited for a struct which has been read now.
+func (r *goReader) closeCircle(from int) error {
+	late := slices.Clone(r.late[from:])
+	r.late, r.outermost = r.late[:from], math.MaxInt
+	var errs []error
+	for _, l := range late {
+		if l.of != nil {
+			complete, err := l.tags.on(l.of, l.at)
+			if err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			*l.schema = *complete
+		}
+	}
+	circle := make([]*Schema, len(late))
+	for i, l := range late {
+		circle[i] = l.schema
+	}
+	for i, problems := range prepareCircle(circle) {
+		if circle[i].ready.placed {
+			errs = append(errs, late[i].at.errorf("a type that contains itself cannot have selectable fields or columns: an object can have many of them"))
+		}
+		errs = append(errs, late[i].tags.explain(problems, late[i].at))
+	}
+	return errors.Join(errs...)
+}
+
+// goComponent is the name under which documents publish a Go type: that of its package, with the domain in reverse.
+func goComponent(t reflect.Type) string {
+	domain, rest, _ := strings.Cut(t.PkgPath(), "/")
+	labels := strings.Split(domain, ".")
+	slices.Reverse(labels)
+	words := append(labels, strings.FieldsFunc(rest, func(c rune) bool { return c == '/' })...)
+	plain := func(c rune) rune {
+		if strings.ContainsRune("[]*,/· ", c) {
+			return '_' // in the names of generic types
+		}
+		return c
+	}
+	return strings.Map(plain, strings.Join(append(words, t.Name()), "."))
+}
+
+// hasPlaced tells of fields that make sense outside lists and maps only.
+func (s *Schema) hasPlaced() bool { return s.ready != nil && s.ready.placed }
+
+// makeObject gives a struct that has metadata the fields that every object has.
+func (s *Schema) makeObject() {
+	metadata, ok := s.Property("metadata")
+	if !ok || metadata.Component != objectMetaComponent {
+		return
+	}
+	own := func(p Property) bool { return p.Name == "apiVersion" || p.Name == "kind" }
+	named := func(name string) bool { return name == "apiVersion" || name == "kind" || name == "metadata" }
+	s.Properties = slices.Concat(typeMeta(), slices.DeleteFunc(s.Properties, own))
+	s.Required = slices.DeleteFunc(s.Required, named)
+	s.Expected = slices.DeleteFunc(s.Expected, named)
+}

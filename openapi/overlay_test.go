@@ -1,0 +1,168 @@
+package openapi_test
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/openapi"
+)
+
+const here = "github.com/kindwright/kindwright/openapi_test"
+
+// overlay parses entries about types of this package.
+func overlay(t *testing.T, entries string, more ...string) *openapi.Overlay {
+	t.Helper()
+	o, err := openapi.ParseOverlay([]byte(`{` + strings.Join(more, "") + `"types": {"` + here + `": {` + entries + `}}}`))
+	require.NoError(t, err)
+	return o
+}
+
+func TestFromType_Overlay(t *testing.T) {
+	o := overlay(t, `"WidgetPart.tags": {"list": "atomic", "doc": "free"}, "WidgetSpec.size": {"maximum": "7", "minimum": "5", "optional": ""}`)
+	s, err := openapi.FromType(reflect.TypeFor[Widget](), openapi.WithOverlay(o))
+	require.NoError(t, err)
+	tags := must(s.Lookup("spec", "parts", "[]", "tags"))
+	require.Equal(t, openapi.ListAtomic, tags.ListType)
+	require.Equal(t, "free", tags.Description)
+	size := must(s.Lookup("spec", "size"))
+	require.Equal(t, int64(5), size.Minimum)
+	require.Equal(t, int64(7), size.Maximum)
+	require.Equal(t, "How large it is.", size.Description)
+	require.NotContains(t, must(s.Lookup("spec")).Required, "size")
+
+	plain, err := openapi.FromType(reflect.TypeFor[Widget]())
+	require.NoError(t, err)
+	require.Equal(t, int64(1000), must(plain.Lookup("spec", "size")).Maximum)
+}
+
+// What an overlay speaks of has to be there, and make sense.
+func TestFromType_OverlayProblems(t *testing.T) {
+	for entries, want := range map[string]string{
+		`"WidgetSpec.spek": {"doc": "x"}`:      `overlay: ` + here + `.WidgetSpec.spek: the type declares no field of this JSON name`,
+		`"WidgetSpeck.size": {"doc": "x"}`:     `overlay: ` + here + `.WidgetSpeck: no kind uses such a Go type`,
+		`"Speck": {"doc": "x"}`:                `overlay: ` + here + `.Speck: no kind uses such a Go type`,
+		`"WidgetSpec.size": {"minimum": "x"}`:  `Widget.spec.size: tag minimum:"x"`,
+		`"WidgetSpec.size": {"list": "set"}`:   `Widget.spec.size: tag list:"set": the tag is for type array`,
+		`"WidgetSpec": {"list": "atomic"}`:     `tag list:"atomic": the tag is for type array, the field has type object`,
+		`"WidgetPart.count": {"default": "x"}`: `count: tag default:"x"`,
+	} {
+		_, err := openapi.FromType(reflect.TypeFor[Widget](), openapi.WithOverlay(overlay(t, entries)))
+		require.ErrorContains(t, err, want)
+	}
+	shared := overlay(t, `"WidgetSpeck.size": {"doc": "x"}`, `"shared": true,`)
+	_, err := openapi.FromType(reflect.TypeFor[Widget](), openapi.WithOverlay(shared))
+	require.NoError(t, err, "it is for more kinds than this")
+	shared = overlay(t, `"WidgetSpec.sighs": {"doc": "x"}`, `"shared": true,`)
+	_, err = openapi.FromType(reflect.TypeFor[Widget](), openapi.WithOverlay(shared))
+	require.ErrorContains(t, err, "WidgetSpec.sighs", "but not for other fields than these")
+}
+
+func TestParseOverlay_Strict(t *testing.T) {
+	for document, want := range map[string]string{
+		``:                              `invalid JSON`,
+		`[]`:                            `overlay: must be an object`,
+		`{"shared": 1}`:                 `overlay: shared: shared is true or false`,
+		`{"required": true}`:            `required is "tagged"`,
+		`{"type": {}}`:                  `overlay: type: not one of required, shared, types`,
+		`{"types": []}`:                 `types is an object`,
+		`{"types": {"p": []}}`:          `overlay: p: must be an object`,
+		`{"types": {"p": {"T": "x"}}}`:  `overlay: p.T: must be an object of tags`,
+		`{"types": {"p": {"T.f": {}}}}`: `overlay: p.T.f: says nothing`,
+		`{"types": {"p": {".f": {}}}}`:  `overlay: p..f: must be the name of a Go type`,
+		`{"types": {"": {"T": {}}}}`:    `must be the name of a Go type`,
+		`{"types": {"p": {"T.f": {"minimum": 1}}}}`:                          `overlay: p.T.f: tag minimum: must be a string, as in a Go struct`,
+		`{"types": {"p": {"T.f": {"minimun": "1"}}}}`:                        `overlay: p.T.f: there is no tag "minimun": did you mean minimum?`,
+		`{"types": {"p": {"T.f": {"json": "x"}}}}`:                           `overlay: p.T.f: there is no tag "json"`,
+		`{"types": {"p": {"T": {"required": ""}}}}`:                          `overlay: p.T: tag required: is for fields, not for types`,
+		`{"types": {"p": {"T.f": {"doc": "a", "doc": "b"}}}}`:                `doc`,
+		`{"types": {"p": {"A.b": {"x": ""}, "C.d": {"y": ""}, "E": false}}}`: "overlay: p.A.b: there is no tag \"x\"\noverlay: p.C.d: there is no tag \"y\"\noverlay: p.E: must be",
+	} {
+		_, err := openapi.ParseOverlay([]byte(document))
+		require.ErrorContains(t, err, want, document)
+	}
+}
+
+type (
+	colour string
+	pair   struct {
+		A string `json:"a"`
+		B string `json:"b"`
+	}
+	base struct {
+		Inner string `json:"inner"`
+	}
+	painted struct {
+		base
+		Walls map[string][]colour `json:"walls,omitempty"`
+		Door  colour              `json:"door"`
+		Pair  *pair               `json:"pair"`
+		Pairs []pair              `json:"pairs"`
+	}
+)
+
+// Tags of a type count wherever it is used; fields of embedded structs go by the struct that declares them.
+func TestFromType_OverlayOfTypes(t *testing.T) {
+	o := overlay(t, `"colour": {"enum": "red,blue"}, "pair": {"map": "atomic"}, "base.inner": {"default": "i"}, "painted.door": {"default": "red"}`)
+	s, err := openapi.FromType(reflect.TypeFor[painted](), openapi.WithOverlay(o))
+	require.NoError(t, err)
+	require.Equal(t, []any{"red", "blue"}, must(s.Lookup("walls", "north", "[]")).Enum)
+	require.Equal(t, []any{"red", "blue"}, must(s.Lookup("door")).Enum)
+	require.Equal(t, openapi.MapAtomic, must(s.Lookup("pair")).MapType)
+	require.Equal(t, openapi.MapAtomic, must(s.Lookup("pairs", "[]")).MapType)
+	require.Equal(t, map[string]any{"inner": "i", "door": "red"}, s.Default(map[string]any{}))
+
+	_, err = openapi.FromType(reflect.TypeFor[painted](), openapi.WithOverlay(overlay(t, `"colour.x": {"doc": "x"}`)))
+	require.ErrorContains(t, err, "colour.x: the type has no fields in JSON")
+	_, err = openapi.FromType(reflect.TypeFor[painted](), openapi.WithOverlay(overlay(t, `"colour": {"enum": "red"}, "painted.door": {"default": "blue"}`)))
+	require.ErrorContains(t, err, `painted.door: tag default:"blue": Unsupported value`)
+}
+
+// Where an overlay says so, Go's idea of what is required is published, and nobody insists on it.
+func TestFromType_OverlayExpects(t *testing.T) {
+	o := overlay(t, `"painted.door": {"required": ""}, "painted.pair": {"optional": ""}, "painted.walls": {"expected": ""}`, `"required": "tagged",`)
+	s, err := openapi.FromType(reflect.TypeFor[painted](), openapi.WithOverlay(o))
+	require.NoError(t, err)
+	require.Equal(t, []string{"door"}, s.Required)
+	require.Equal(t, []string{"inner", "walls", "pairs"}, s.Expected)
+	require.Equal(t, []string{"door: Required value"}, texts(s.Validate(map[string]any{})))
+}
+
+// One set of types serves many kinds, and tells of what none of them has.
+func TestTypes_SharesWhatKindsHaveInCommon(t *testing.T) {
+	type First struct {
+		meta.TypeMeta   `json:",inline"`
+		meta.ObjectMeta `json:"metadata"`
+		Spec            painted `json:"spec"`
+	}
+	type Second struct {
+		Of    painted `json:"of"`
+		Other pair    `json:"other"`
+	}
+	var types openapi.Types
+	o := overlay(t, `"pair": {"map": "atomic"}, "hedge.name": {"doc": "n"}`)
+	first, err := types.Schema(reflect.TypeFor[First](), openapi.WithOverlay(o))
+	require.NoError(t, err)
+	second, err := types.Schema(reflect.TypeFor[*Second](), openapi.WithOverlay(o))
+	require.NoError(t, err)
+	require.Same(t, must(first.Lookup("spec")), must(second.Lookup("of")))
+	require.ErrorContains(t, types.Unused(), "hedge: no kind uses such a Go type")
+
+	plain, err := types.Schema(reflect.TypeFor[Second]())
+	require.NoError(t, err)
+	require.Empty(t, must(plain.Lookup("other")).MapType, "without an overlay a type is another")
+
+	_, err = types.Schema(reflect.TypeFor[struct {
+		P painted   `json:"p"`
+		X chan bool `json:"x"`
+	}]())
+	require.ErrorContains(t, err, "has no JSON form")
+	_, err = types.Schema(reflect.TypeFor[hedge](), openapi.WithOverlay(o))
+	require.NoError(t, err)
+	require.NoError(t, types.Unused())
+	_, err = types.Schema(reflect.TypeFor[string]())
+	require.ErrorContains(t, err, "is no struct")
+}
