@@ -16,6 +16,7 @@ import (
 	"github.com/kindwright/kindwright/authz"
 	"github.com/kindwright/kindwright/health"
 	"github.com/kindwright/kindwright/internal/discovery"
+	"github.com/kindwright/kindwright/internal/feature"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 )
@@ -38,6 +39,9 @@ type config struct {
 
 	noCollector bool // no garbage collection
 	checkOwners bool // owner references need rights
+
+	features featureConfig
+	gates    *feature.Gates // made of features by New
 
 	http   httpConfig
 	engine registry.Config

@@ -16,6 +16,7 @@ import (
 	"github.com/kindwright/kindwright/authz"
 	"github.com/kindwright/kindwright/health"
 	"github.com/kindwright/kindwright/internal/discovery"
+	"github.com/kindwright/kindwright/internal/feature"
 	"github.com/kindwright/kindwright/internal/gc"
 	"github.com/kindwright/kindwright/internal/negotiate"
 	"github.com/kindwright/kindwright/internal/request"
@@ -74,6 +75,7 @@ func New(b storage.Backend, opts ...Option) (*Server, error) {
 		}
 		problems = append(problems, o(cfg))
 	}
+	problems = append(problems, cfg.completeFeatures())
 	s := &Server{cfg: cfg, backend: b, random: rand.Reader}
 	s.draining, s.drain = context.WithCancel(context.Background())
 	if !absent(b) {
@@ -116,6 +118,9 @@ func (s *Server) build() error {
 	s.bundle = join(s.parts)
 	engine := s.cfg.engine
 	engine.Store, engine.GroupDomain = storage.New(s.backend), domain
+	if engine.Serves, err = s.cfg.selection(s.bundle.Resources); err != nil {
+		return err
+	}
 	engine.Admission, engine.Gate, engine.Logger = chain, s.bundle.Gate, s.cfg.log
 	s.buildCollector(&engine)
 	if s.engine, err = registry.New(engine); err != nil {
@@ -234,12 +239,14 @@ func (s *Server) dispatch() http.Handler {
 		MinWatch:      h.minWatch,
 		Gone:          h.watchGone,
 		Draining:      s.draining,
+
+		NoStreamingLists: !s.cfg.gates.Enabled(feature.WatchList),
 	})
 	documents := &discovery.Handler{
 		Source:      s.documents,
 		GroupDomain: s.engine.GroupDomain(),
 		PathPrefix:  h.prefix,
-		Version:     h.version,
+		Version:     s.versionInfo(),
 		Paths:       []string{"/healthz", "/livez", "/readyz"},
 		Output:      output,
 		Logger:      s.cfg.log,
@@ -263,7 +270,7 @@ func (s *Server) dispatch() http.Handler {
 }
 
 func (s *Server) output() *negotiate.Output {
-	return &negotiate.Output{Compress: s.cfg.http.gzip, Threshold: s.cfg.http.gzipThreshold}
+	return &negotiate.Output{Compress: s.cfg.http.gzip && s.cfg.gates.Enabled(feature.ResponseCompression), Threshold: s.cfg.http.gzipThreshold}
 }
 
 func (s *Server) servesGroup(group string) bool {

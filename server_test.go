@@ -330,7 +330,7 @@ func TestNS_02_06_ADeletedNamespaceTakesItsContentAlong(t *testing.T) {
 	for { // until the conditions say what is left (NS-09)
 		event := next()
 		require.Equal(t, "MODIFIED", event["type"])
-		if strings.Contains(fmt.Sprint(event), "example.dev/hold in gadgets.example.dev") {
+		if strings.Contains(fmt.Sprint(event), "example.dev/hold in 1 resource instances") {
 			break
 		}
 	}

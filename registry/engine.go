@@ -37,6 +37,10 @@ type Config struct {
 	// default only a list with one empty entry does.
 	ResetByEmptyList bool
 
+	// Serves says which resources clients can ask for (VER-06); what it excludes is kept, as with Resource.Unserved. Nil serves
+	// what is not optional. It is asked when a resource is installed.
+	Serves func(*Resource) bool
+
 	// Migration says which objects are written anew after their stored form has changed.
 	Migration Migration
 
@@ -93,6 +97,9 @@ func (cfg *Config) complete() error {
 	}
 	if cfg.History == 0 {
 		cfg.History = 5 * time.Minute
+	}
+	if cfg.Serves == nil {
+		cfg.Serves = func(r *Resource) bool { return !r.Optional }
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -209,7 +216,7 @@ func (e *Engine) plan(resources []*Resource) (*Set, []*Served, error) {
 			return nil, nil, err
 		}
 	}
-	next, added, err := e.set.Load().with(resources, e.newServed)
+	next, added, err := e.set.Load().with(resources, e.newServed, e.cfg.Serves)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -169,8 +169,8 @@ type Resource struct {
 	Deprecated *Deprecation
 
 	// Unserved keeps the objects without answering requests for this form of them: other forms may be served, records that
-	// were written in this one are understood, and the Go API works. Installing the description again with Unserved false, or
-	// Engine.Install of one that RemoveVersions has hidden, serves it.
+	// were written in this one are understood, and the Go API works. Giving the same description to Engine.Install once more
+	// serves it after all.
 	Unserved bool
 
 	// Optional leaves the form out unless the configuration of the server enables its version or the resource (VER-08).

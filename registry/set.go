@@ -145,7 +145,7 @@ func (s *Set) Stored() iter.Seq[*Served] {
 
 // with returns a set of the next generation with more resources, or says which name clashes with what. A resource that is
 // kept and hidden is served again when its description is added again; of added, what is new is returned.
-func (s *Set) with(resources []*Resource, make func(*Resource) *Served) (next *Set, added []*Served, err error) {
+func (s *Set) with(resources []*Resource, make func(*Resource) *Served, serves func(*Resource) bool) (next *Set, added []*Served, err error) {
 	every, hidden := slices.Clone(s.every), maps.Clone(s.hidden)
 	for _, r := range resources {
 		have, named := s.named[r.GroupVersionResource()]
@@ -166,7 +166,7 @@ func (s *Set) with(resources []*Resource, make func(*Resource) *Served) (next *S
 		}
 		one := make(r)
 		every, added = append(every, one), append(added, one)
-		if r.Unserved {
+		if r.Unserved || !serves(r) {
 			hidden[one] = true
 		}
 	}

@@ -23,6 +23,10 @@ type flags struct {
 	authorization []string
 	collect       bool
 	verbosity     int
+
+	features texts
+	versions texts
+	emulated string
 }
 
 // parseFlags reads the command line; usage and errors of the flag syntax go to out. Every error names the flag.
@@ -38,6 +42,9 @@ func parseFlags(args []string, out io.Writer) (*flags, error) {
 	set.StringVar(&f.clientCAFile, "client-ca-file", "", "PEM file of further authorities whose client certificates are accepted")
 	mode := set.String("authorization-mode", "AlwaysAllow", "comma-separated list of AlwaysAllow (everybody who is authenticated) and AlwaysDeny (only system:masters)")
 	set.BoolVar(&f.collect, "garbage-collection", true, "delete objects whose owners are gone, and carry out --cascade=foreground and orphan")
+	set.Var(&f.features, "feature-gates", "features to switch, such as WatchList=false,AllAlpha=true")
+	set.StringVar(&f.emulated, "emulated-version", "", "release of Kubernetes whose features and defaults the server has, such as 1.31 (default the newest it knows)")
+	set.Var(&f.versions, "runtime-config", "API versions and resources to serve, such as api/beta=false,example.dev/v1/gadgets=true")
 	set.IntVar(&f.verbosity, "v", 0, "how much to log; 0 logs problems alone")
 	if err := set.Parse(args); err != nil {
 		return nil, err
@@ -51,6 +58,15 @@ func parseFlags(args []string, out io.Writer) (*flags, error) {
 	}
 	return f, f.check()
 }
+
+// texts is a flag that may be given several times.
+type texts []string
+
+// String joins what was given.
+func (t *texts) String() string { return strings.Join(*t, ",") }
+
+// Set adds what was given.
+func (t *texts) Set(text string) error { *t = append(*t, text); return nil }
 
 func (f *flags) check() error {
 	var problems []error

@@ -89,6 +89,9 @@ func serve(ctx context.Context, f *flags, out, errOut io.Writer) (err error) {
 		kindwright.Authenticate(authenticators...),
 		kindwright.Authorize(authorizers(f.authorization)...),
 		kindwright.WithLogger(log),
+		kindwright.WithFeatureGates(f.features...),
+		kindwright.WithEmulatedVersion(f.emulated),
+		kindwright.WithRuntimeConfig(f.versions...),
 	}
 	if !f.collect {
 		options = append(options, kindwright.WithoutGarbageCollection())

@@ -39,6 +39,7 @@ var house = [...][]room{
 		{path: "storage/bbolt", chosen: true, why: "a backend in one file"},
 		{path: "storage/storagetest", tests: true, why: "the one suite for every backend and wrapper"},
 		{path: "authn", why: "who is asking"},
+		{path: "internal/feature", why: "features by release, gates, which versions are served"},
 	},
 	2: {
 		{path: "openapi", why: "schemas: from Go types and documents; default, prune, validate, publish"},

@@ -40,6 +40,9 @@ type Options struct {
 	// Gone answers a watch that starts at an expired version with HTTP 410 instead of an ERROR event (READ-01).
 	Gone bool
 
+	// NoStreamingLists refuses watches that ask for initial events and the mark that ends them (WLIST-01).
+	NoStreamingLists bool
+
 	// Draining, when it is done, ends all watches and refuses new ones: the server is about to stop. Default: never.
 	Draining context.Context
 }

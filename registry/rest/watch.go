@@ -30,7 +30,7 @@ func (c *call) watch() error {
 	if err != nil {
 		return err
 	}
-	if err := c.info.Query.ValidateWatch(true); err != nil {
+	if err := c.info.Query.ValidateWatch(!c.opts.NoStreamingLists); err != nil {
 		return err
 	}
 	if c.opts.Draining.Err() != nil {
