@@ -18,6 +18,9 @@
 // InProcess is the other half: a http.RoundTripper that calls a handler in the same process, with the behaviour of a
 // connection and without its sockets.
 //
+// Two things that controllers need beside reading and writing are made of these: Elect has one of several processes lead
+// (LEASE-02), and a Recorder tells people what happens, as Events (EVT-31).
+//
 // The package is no cache and no controller: it has no background work, and every goroutine that reads is the caller's.
 // Package apitest puts a server behind such a client for tests; package registry makes kinds that servers serve.
 package client

@@ -7,6 +7,6 @@
 // in namespaces that exist, and a namespace that is deleted takes its content with it before it goes. Events are served in
 // two forms from one store, and expire.
 //
-// What the package is not for: it has no recorder of events and takes part in no election of leaders. Clients do both, by
-// writing these kinds. How a kind of one's own is described is told by package registry, the one to read next.
+// What the package is not for: it records no events and takes part in no election of leaders. Clients do both, by writing
+// these kinds: see Recorder and Elect in package client. How a kind of one's own is described is told by package registry, the one to read next.
 package kinds

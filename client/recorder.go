@@ -1,0 +1,404 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/status"
+)
+
+// The types of a Report.
+const (
+	Normal  = "Normal"
+	Warning = "Warning"
+)
+
+// Reference names an object, or a part of it, in a Report. Client.Reference makes one of an object.
+type Reference struct {
+	Kind            string   `json:"kind,omitempty"`
+	Namespace       string   `json:"namespace,omitempty"`
+	Name            string   `json:"name,omitempty"`
+	UID             meta.UID `json:"uid,omitempty"`
+	APIVersion      string   `json:"apiVersion,omitempty"`
+	ResourceVersion string   `json:"resourceVersion,omitempty"`
+	FieldPath       string   `json:"fieldPath,omitempty"`
+}
+
+// Reference names an object of this client's kind.
+func (c *Client[T]) Reference(obj *T) (Reference, error) {
+	tree, err := c.encode(obj)
+	if err != nil {
+		return Reference{}, err
+	}
+	return Reference{
+		Kind: c.kind, APIVersion: c.apiVersion(),
+		Namespace: metadata(tree, "namespace"), Name: metadata(tree, "name"),
+		UID: meta.UID(metadata(tree, "uid")), ResourceVersion: metadata(tree, "resourceVersion"),
+	}, nil
+}
+
+// Report is something that happened to an object, for a Recorder.
+type Report struct {
+	Regarding Reference  // the object
+	Related   *Reference // another one that has to do with it, if any
+
+	Type   string // Normal or Warning. Default: Normal
+	Reason string // why, in a word, such as ImagePulled; at most 128 characters
+	Action string // what was done or failed, in a word; at most 128 characters. Default: Reason
+	Note   string // a sentence for people; cut to 1024 bytes
+}
+
+// RecorderConfig says who reports. The zero value of every field but Controller means its default.
+type RecorderConfig struct {
+	// Controller is the name of the controller that reports, such as example.dev/widgets.
+	Controller string
+
+	// Instance tells this process from others of the same controller. Default: the last part of Controller and the host's
+	// name.
+	Instance string
+
+	// Window is how long the same thing may not happen before it is a new event. Default 6 minutes.
+	Window time.Duration
+
+	// Every is how often the count of what goes on happening is written, once it has happened twice. Default 1 minute.
+	Every time.Duration
+
+	// Queue is how many reports wait to be written; what comes when it is full is dropped. Default 1000.
+	Queue int
+
+	// GroupDomain is the domain of the system's groups on the server. Default: k8s.io.
+	GroupDomain string
+}
+
+// The limits of a Recorder.
+const (
+	maxNote      = 1024             // bytes of a note (EVT-10)
+	maxSeries    = 4096             // things that may be seen again
+	maxEventName = 253              // characters of a name
+	eventTries   = 10               // how often a report is written that the server does not answer
+	firstWait    = time.Second      // between the first two of these
+	maxWait      = 30 * time.Second // between the last two
+	farewell     = 5 * time.Second  // how long Run goes on after its context has ended
+)
+
+// Recorder writes what happens to objects as Events (EVT-31), through the operations that all clients use. What happens again is
+// counted in the series of the first event instead of being written again.
+//
+// Record never waits: Run does the writing. Reports are lost when they come faster than the server takes them, when the server
+// refuses them, and when it does not answer for minutes: events are information for people, and no work waits for them.
+type Recorder struct {
+	cfg     RecorderConfig
+	events  *Client[event]
+	wrong   error
+	queue   chan occurrence
+	dropped atomic.Int64
+
+	mu   sync.Mutex
+	last int64 // the time that the last event is named after, in nanoseconds
+
+	series map[sameness]*series // of Run
+}
+
+// NewRecorder returns a Recorder over any http.Client, as For does. What is wrong with the arguments is the error of Run.
+func NewRecorder(h *http.Client, cfg RecorderConfig, opts ...Option) *Recorder {
+	cfg.Window = cmp.Or(cfg.Window, 6*time.Minute)
+	cfg.Every = cmp.Or(cfg.Every, time.Minute)
+	cfg.Queue = cmp.Or(cfg.Queue, 1000)
+	cfg.GroupDomain = cmp.Or(cfg.GroupDomain, "k8s.io")
+	if cfg.Instance == "" {
+		host, _ := os.Hostname() // without it all hosts are one
+		cfg.Instance = strings.TrimSuffix(cfg.Controller[strings.LastIndex(cfg.Controller, "/")+1:]+"-"+host, "-")
+	}
+	kind := Resource[event]{Group: "events." + cfg.GroupDomain, Version: "v1", Plural: "events", Kind: "Event"}
+	r := &Recorder{cfg: cfg, events: For(h, kind, append(opts[:len(opts):len(opts)], WithMemory(0))...), series: map[sameness]*series{}}
+	r.wrong = r.events.wrong
+	if why := meta.CheckQualifiedName(cfg.Controller); why != "" {
+		r.wrong = errors.Join(r.wrong, fmt.Errorf("client: recorder: the controller %q %s", cfg.Controller, why))
+	}
+	if cfg.Window < 0 || cfg.Every < 0 || cfg.Queue < 0 {
+		r.wrong = errors.Join(r.wrong, errors.New("client: recorder: Window, Every and Queue are not negative"))
+		cfg.Queue = 0
+	}
+	r.queue = make(chan occurrence, max(cfg.Queue, 0))
+	return r
+}
+
+// Record notes something that happened now. It never waits, and may be called by anybody at any time.
+func (r *Recorder) Record(report Report) {
+	select {
+	case r.queue <- occurrence{report, r.now()}:
+	default:
+		if r.dropped.Add(1) == 1 {
+			r.events.log.Info("events are dropped: they come faster than they are written, or Run is not running")
+		}
+	}
+}
+
+// Dropped returns how many reports were lost because the queue was full.
+func (r *Recorder) Dropped() int64 { return r.dropped.Load() }
+
+// now returns a time that is not that of another report: events are named after it.
+func (r *Recorder) now() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	if now.UnixNano() <= r.last {
+		now = now.Add(time.Duration(r.last + 1 - now.UnixNano()))
+	}
+	r.last = now.UnixNano()
+	return now
+}
+
+// Run writes what is recorded until ctx ends, then for up to five seconds what has been recorded by then, and returns the
+// cause of ctx. It is called once.
+func (r *Recorder) Run(ctx context.Context) error {
+	if r.wrong != nil {
+		return r.wrong
+	}
+	working, done := outlasting(ctx, farewell)
+	defer done()
+	every := time.NewTicker(r.cfg.Every)
+	defer every.Stop()
+	for ctx.Err() == nil {
+		select {
+		case o := <-r.queue:
+			r.write(working, o)
+		case <-every.C:
+			r.flush(working, time.Now())
+		case <-ctx.Done():
+		}
+	}
+	for working.Err() == nil && len(r.queue) > 0 {
+		r.write(working, <-r.queue)
+	}
+	r.flush(working, time.Now())
+	return context.Cause(ctx)
+}
+
+// outlasting returns a context that ends a while after ctx, or with done.
+func outlasting(ctx context.Context, while time.Duration) (longer context.Context, done func()) {
+	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var joined sync.WaitGroup
+	joined.Go(func() {
+		select {
+		case <-longer.Done():
+			return
+		case <-ctx.Done():
+		}
+		_ = pause(longer, while)
+		cancel()
+	})
+	return longer, func() { cancel(); joined.Wait() }
+}
+
+// event is an Event as a recorder writes it.
+type event struct {
+	meta.TypeMeta   `json:",inline"`
+	meta.ObjectMeta `json:"metadata,omitzero"`
+
+	EventTime           meta.MicroTime `json:"eventTime"`
+	Series              *eventSeries   `json:"series,omitempty"`
+	ReportingController string         `json:"reportingController"`
+	ReportingInstance   string         `json:"reportingInstance"`
+	Action              string         `json:"action"`
+	Reason              string         `json:"reason"`
+	Regarding           Reference      `json:"regarding,omitzero"`
+	Related             *Reference     `json:"related,omitempty"`
+	Note                string         `json:"note,omitempty"`
+	Type                string         `json:"type"`
+}
+
+type eventSeries struct {
+	Count            int32          `json:"count"`
+	LastObservedTime meta.MicroTime `json:"lastObservedTime"`
+}
+
+// occurrence is a report and when it was recorded.
+type occurrence struct {
+	Report
+	at time.Time
+}
+
+// sameness is what two reports have in common that are of the same thing. The version of the object is not part of it, nor is
+// the note, which often counts something.
+type sameness struct {
+	kind, reason, action string
+	regarding, related   Reference
+}
+
+func (o *occurrence) sameness() sameness {
+	s := sameness{kind: o.Type, reason: o.Reason, action: o.Action, regarding: o.Regarding}
+	if o.Related != nil {
+		s.related = *o.Related
+	}
+	s.regarding.ResourceVersion, s.related.ResourceVersion = "", ""
+	return s
+}
+
+// series is an event that may happen again.
+type series struct {
+	event   *event
+	last    time.Time // when it happened last
+	count   int32
+	written int32 // the count that the server knows
+}
+
+// write writes one report, or counts it.
+func (r *Recorder) write(ctx context.Context, o occurrence) {
+	o.Type, o.Action = cmp.Or(o.Type, Normal), cmp.Or(o.Action, o.Reason)
+	same := o.sameness()
+	if s := r.series[same]; s != nil && o.at.Sub(s.last) <= r.cfg.Window {
+		s.last = o.at
+		if s.count < 1<<31-1 {
+			s.count++
+		}
+		if s.count == 2 { // that it repeats is news
+			r.repeat(ctx, same, s)
+		}
+		return
+	}
+	s := &series{event: r.event(o), last: o.at, count: 1, written: 1}
+	if !r.try(ctx, s.event, func(ctx context.Context) error { return r.create(ctx, s.event) }) {
+		return
+	}
+	if len(r.series) >= maxSeries {
+		r.forget(ctx)
+	}
+	r.series[same] = s
+}
+
+// event makes the Event of a report.
+func (r *Recorder) event(o occurrence) *event {
+	return &event{
+		ObjectMeta:          meta.Named(cmp.Or(o.Regarding.Namespace, "default"), eventName(o.Regarding, o.at)),
+		EventTime:           meta.NewMicroTime(o.at),
+		ReportingController: r.cfg.Controller, ReportingInstance: r.cfg.Instance,
+		Action: o.Action, Reason: o.Reason, Type: o.Type, Note: cut(o.Note, maxNote),
+		Regarding: o.Regarding, Related: o.Related,
+	}
+}
+
+// eventName is the name of the object and the time, as recorders name events. Names that no event can have are replaced by
+// the kind.
+func eventName(of Reference, at time.Time) string {
+	end := "." + strconv.FormatInt(at.UnixNano(), 16)
+	for _, name := range []string{of.Name, strings.ToLower(of.Kind)} {
+		name = strings.TrimRight(name[:min(len(name), maxEventName-len(end))], "-.")
+		if meta.CheckDNSSubdomain(name) == "" {
+			return name + end
+		}
+	}
+	return "object" + end
+}
+
+// cut shortens a text to a number of bytes, without leaving half a character.
+func cut(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	for limit > 0 && !utf8.RuneStart(text[limit]) {
+		limit--
+	}
+	return text[:limit]
+}
+
+// create stores an event. A name that is taken is one of another recorder, or this event if the answer to an earlier try was
+// lost.
+func (r *Recorder) create(ctx context.Context, e *event) error {
+	_, err := r.events.Create(ctx, e)
+	if !status.IsAlreadyExists(err) {
+		return err
+	}
+	have, err := r.events.Get(ctx, e.Key())
+	switch {
+	case err == nil && have.ReportingInstance == e.ReportingInstance && have.EventTime.Equal(&e.EventTime) && have.Reason == e.Reason && have.Action == e.Action:
+		return nil
+	case err != nil && !status.IsNotFound(err):
+		return err
+	}
+	e.Name = eventName(e.Regarding, r.now())
+	_, err = r.events.Create(ctx, e)
+	return err
+}
+
+// repeat writes how often something has happened. An event that is gone is made again.
+func (r *Recorder) repeat(ctx context.Context, same sameness, s *series) {
+	s.event.Series = &eventSeries{Count: s.count, LastObservedTime: meta.NewMicroTime(s.last)}
+	if r.try(ctx, s.event, func(ctx context.Context) error {
+		_, err := r.events.Patch(ctx, s.event.Key(), MergePatch(map[string]any{"series": s.event.Series}))
+		if status.IsNotFound(err) {
+			return r.create(ctx, s.event)
+		}
+		return err
+	}) {
+		s.written = s.count
+		return
+	}
+	delete(r.series, same)
+}
+
+// flush writes the counts that the server does not know, and forgets what has not happened for a while.
+func (r *Recorder) flush(ctx context.Context, now time.Time) {
+	known := slices.SortedFunc(maps.Keys(r.series), func(a, b sameness) int {
+		return strings.Compare(r.series[a].event.Name, r.series[b].event.Name)
+	})
+	for _, same := range known {
+		if ctx.Err() != nil {
+			return
+		}
+		s := r.series[same]
+		if s.count > s.written {
+			r.repeat(ctx, same, s)
+		}
+		if now.Sub(s.last) > r.cfg.Window {
+			delete(r.series, same)
+		}
+	}
+}
+
+// forget makes room by the series that has been quiet for longest.
+func (r *Recorder) forget(ctx context.Context) {
+	var oldest sameness
+	for same, s := range r.series {
+		if at, ok := r.series[oldest]; !ok || s.last.Before(at.last) {
+			oldest = same
+		}
+	}
+	if s := r.series[oldest]; s.count > s.written {
+		r.repeat(ctx, oldest, s)
+	}
+	delete(r.series, oldest)
+}
+
+// try writes until the server has decided, and reports whether it took the event.
+func (r *Recorder) try(ctx context.Context, e *event, write func(context.Context) error) bool {
+	wait := firstWait
+	for n := 1; ; n++ {
+		err := write(ctx)
+		if err == nil {
+			return true
+		}
+		if final(err) || n == eventTries || ctx.Err() != nil {
+			r.events.log.Info("an event was not recorded", "event", e.Key().String(), "reason", e.Reason, "error", err.Error())
+			return false
+		}
+		if pause(ctx, wait/2+rand.N(wait)) != nil {
+			continue // for the last time
+		}
+		wait = min(2*wait, maxWait)
+	}
+}
