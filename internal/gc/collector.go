@@ -68,7 +68,7 @@ type Collector struct {
 	mu      sync.Mutex // taken after those of the live views; nothing is called while it is held
 	index   index
 	waiting map[meta.UID]wait // owners that wait for their dependents in foreground deletion
-	gone    memory            // owners that were seen to go
+	gone    departed          // owners that were seen to go
 	queue   queue
 	workers int
 }
@@ -341,13 +341,13 @@ func (c *Collector) settle(i item, err error) (tries int) {
 	return tries
 }
 
-// memory remembers the last of the owners that were seen to go.
-type memory struct {
+// departed are the last of the owners that were seen to go.
+type departed struct {
 	known map[meta.UID]struct{}
 	order []meta.UID
 }
 
-func (m *memory) add(uid meta.UID) {
+func (m *departed) add(uid meta.UID) {
 	if m.known == nil {
 		m.known = map[meta.UID]struct{}{}
 	}

@@ -81,12 +81,12 @@ func (s *session) weigh(ctx context.Context, o *object, ref meta.OwnerReference)
 	return s.weighIn(ctx, o, ref, served)
 }
 
-// weighOtherVersions looks for an owner whose version is not served in those that are. Where it is, it is; where it is not
-// found it may still be of a kind that is not served.
+// weighOtherVersions looks for an owner whose version is not served in those that are. Where it is, it is; otherwise it may be
+// of a kind that is not served.
 func (s *session) weighOtherVersions(ctx context.Context, o *object, ref meta.OwnerReference, versions []*registry.Served) (verdict, *object, error) {
 	for _, served := range versions {
 		v, owner, err := s.weighIn(ctx, o, ref, served)
-		if err != nil || v == solid || v == ending {
+		if err != nil || v == solid {
 			return v, owner, err
 		}
 	}

@@ -14,8 +14,8 @@ import (
 // kinds is a set of resources as the collector looks things up in it.
 type kinds struct {
 	generation uint64
-	stored     map[string]*registry.Served                // one form for each storage name
-	named      map[meta.GroupVersionKind]*registry.Served // every form that is served
+	stored     map[string]*registry.Served                // the stored forms, by storage name
+	named      map[meta.GroupVersionKind]*registry.Served // every form that is served, and the stored ones
 	versions   map[meta.GroupKind][]*registry.Served      // likewise, by kind
 
 	// strangers are storage names below which there is something although nothing of the kind is served. They are looked for
@@ -35,16 +35,20 @@ func (s *session) present() *kinds {
 		generation: set.Generation(), stored: map[string]*registry.Served{},
 		named: map[meta.GroupVersionKind]*registry.Served{}, versions: map[meta.GroupKind][]*registry.Served{},
 	}
-	for _, served := range set.All() {
+	name := func(served *registry.Served) {
 		r := served.Resource
-		if served.Cache == nil {
-			continue // nothing is stored, so nothing of it can own anything
-		}
-		if have, ok := k.stored[r.StorageName]; !ok || have.Resource.Stored != nil {
-			k.stored[r.StorageName] = served
+		if _, known := k.named[r.GroupVersionKind()]; known || served.Cache == nil {
+			return // where nothing is stored, nothing can own anything
 		}
 		k.named[r.GroupVersionKind()] = served
 		k.versions[r.GroupKind()] = append(k.versions[r.GroupKind()], served)
+	}
+	for _, served := range set.All() {
+		name(served)
+	}
+	for served := range set.Stored() {
+		k.stored[served.Resource.StorageName] = served
+		name(served) // also a version that clients cannot ask for any more: its objects are there
 	}
 	s.kinds.Store(k)
 	return k

@@ -1,0 +1,434 @@
+package gc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/kindwright/kindwright/admission"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/status"
+	"github.com/kindwright/kindwright/storage"
+	"github.com/kindwright/kindwright/storage/bbolt"
+	"github.com/kindwright/kindwright/storage/memory"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var partsOf = meta.GroupResource{Group: group}
+
+func groupResource(plural string) meta.GroupResource {
+	r := partsOf
+	r.Resource = plural
+	return r
+}
+
+// A kind that goes away takes nothing with it: neither its dependents, whose owner nobody can look for, nor what its own objects
+// depend on.
+func TestRule23_AWithdrawnKindSaysNothing(t *testing.T) {
+	bubble(t, func(t *testing.T, db storage.Backend) {
+		a, b, c := kind(t, "aaa"), kind(t, "bbb"), kind(t, "ccc")
+		w := newWorld(t, db, a, b, c)
+		owner := w.make("aaas/x/owner")
+		w.make("bbbs/x/old", ref(owner))
+		w.engine.Remove(groupResource("aaas"))
+		w.make("bbbs/x/new", ref(owner))
+		w.patch("bbbs/x/old", map[string]any{"labels": map[string]string{"a": "b"}})
+		rest()
+		require.Equal(t, []string{"bbbs/x/new of [owner]", "bbbs/x/old of [owner]"}, w.all("bbbs"))
+		require.Positive(t, w.collector.Stats().Unserved)
+		time.Sleep(3 * time.Hour) // and goes on saying nothing
+		require.Len(t, w.all("bbbs"), 2)
+		before := w.collector.Stats().Unserved
+		time.Sleep(time.Hour)
+		require.Less(t, w.collector.Stats().Unserved-before, int64(2*8), "ever more rarely, for each of the two")
+
+		require.NoError(t, w.engine.Install(t.Context(), a))
+		rest()
+		require.Len(t, w.all("bbbs"), 2, "the owner was there all the time")
+		require.Zero(t, w.collector.Stats().Unsettled)
+		w.delete("aaas/x/owner", "")
+		rest()
+		require.Empty(t, w.all("bbbs"))
+	})
+}
+
+// An owner that is made again while its kind is away is another one.
+func TestRule23_AnOwnerIsMadeAgain(t *testing.T) {
+	bubble(t, func(t *testing.T, db storage.Backend) {
+		w := newWorld(t, db, kind(t, "aaa"), kind(t, "bbb"))
+		first := w.make("aaas/x/owner")
+		w.make("bbbs/x/old", ref(first))
+		w.delete("aaas/x/owner", "")
+		second := w.make("aaas/x/owner")
+		w.make("bbbs/x/new", ref(second))
+		w.make("bbbs/x/both", ref(first), ref(second))
+		rest()
+		require.Equal(t, []string{"bbbs/x/both of [owner]", "bbbs/x/new of [owner]"}, w.all("bbbs"))
+		require.Equal(t, []meta.OwnerReference{ref(second)}, w.get("bbbs/x/both").OwnerReferences)
+	})
+}
+
+// The finalizers of the policies stay while one kind does not show all there is: its cache has stopped, it is being loaded, or
+// it is not served although it has objects.
+func TestRule23_AFinalizerWaitsForEveryKind(t *testing.T) {
+	for _, policy := range []meta.DeletionPropagation{meta.DeletePropagationForeground, meta.DeletePropagationOrphan} {
+		t.Run(string(policy), func(t *testing.T) {
+			bubble(t, func(t *testing.T, db storage.Backend) {
+				b := kind(t, "bbb")
+				w := newWorldWith(t, db, registry.Config{Logger: quiet()}, kind(t, "aaa"), b)
+				owner := w.make("aaas/x/owner")
+				w.make("bbbs/x/seen", blockingRef(owner))
+
+				// The cache of bbbs stops at a record that nobody can read, so that it does not see what comes after.
+				bad := storage.ObjectKey(b.StorageName, "x", "bad")
+				_, err := w.engine.Store().Commit(t.Context(), []storage.Op{storage.Put(bad, []byte("no record"), storage.Any)})
+				require.NoError(t, err)
+				unseen := copyOf(t, w, b, "seen", "unseen")
+				w.delete("aaas/x/owner", policy)
+				rest()
+				require.NotNil(t, w.get("aaas/x/owner"), "somebody may depend on it whom nobody has seen")
+				_, err = w.engine.Store().Get(t.Context(), unseen)
+				require.NoError(t, err)
+
+				// Not served, it is no better.
+				w.engine.Remove(groupResource("bbbs"))
+				_, err = w.engine.Store().Commit(t.Context(), []storage.Op{storage.Delete(bad, storage.Any)})
+				require.NoError(t, err)
+				time.Sleep(time.Hour)
+				require.NotNil(t, w.get("aaas/x/owner"))
+
+				require.NoError(t, w.engine.Install(t.Context(), b))
+				rest()
+				require.Nil(t, w.get("aaas/x/owner"))
+				want := []string{"bbbs/x/seen", "bbbs/x/unseen"}
+				if policy == meta.DeletePropagationForeground {
+					want = []string{}
+				}
+				require.Equal(t, want, w.all("bbbs"))
+			})
+		})
+	}
+}
+
+// copyOf stores a copy of an object under another name, behind the back of the engine, and returns its key.
+func copyOf(t *testing.T, w *world, r *registry.Resource, of, name string) string {
+	rec, err := w.engine.Store().Get(t.Context(), storage.ObjectKey(r.StorageName, "x", of))
+	require.NoError(t, err)
+	value := []byte(replace(string(rec.Value), `"name":"`+of+`"`, `"name":"`+name+`"`))
+	key := storage.ObjectKey(r.StorageName, "x", name)
+	_, err = w.engine.Store().Commit(t.Context(), []storage.Op{storage.Put(key, value, storage.Absent)})
+	require.NoError(t, err)
+	return key
+}
+
+// A kind that was never served since the start has objects all the same: nobody orphans them without their knowing.
+func TestRule23_AKindThatIsServedLater(t *testing.T) {
+	bubble(t, func(t *testing.T, db storage.Backend) {
+		a, b := kind(t, "aaa"), kind(t, "bbb")
+		w := newWorld(t, db, a, b)
+		owner := w.make("aaas/x/owner")
+		w.make("aaas/x/other")
+		w.make("bbbs/x/part", ref(owner))
+		w.stop()
+
+		w = newWorld(t, db, a)
+		w.delete("aaas/x/owner", meta.DeletePropagationOrphan)
+		w.delete("aaas/x/other", meta.DeletePropagationOrphan)
+		rest()
+		require.Equal(t, []string{"aaas/x/owner ending"}, w.all("aaas"), "of the other nothing depends")
+		require.NoError(t, w.engine.Install(t.Context(), b))
+		rest()
+		require.Empty(t, w.all("aaas"))
+		require.Equal(t, []string{"bbbs/x/part"}, w.all("bbbs"))
+	})
+}
+
+// What an owner reference must not be: it is followed to the letter.
+func TestGC_04_ReferencesThatDoNotFit(t *testing.T) {
+	bubble(t, func(t *testing.T, db storage.Backend) {
+		w := newWorld(t, db, kind(t, "aaa"), kind(t, "bbb"), kind(t, "ZONE"))
+		a, zone := w.make("aaas/x/a"), w.make("zones/z")
+		change := func(f func(r *meta.OwnerReference)) meta.OwnerReference {
+			r := ref(a)
+			f(&r)
+			return r
+		}
+		w.make("bbbs/x/good", ref(a))
+		w.make("bbbs/x/zoned", ref(zone))
+		w.make("bbbs/x/name", change(func(r *meta.OwnerReference) { r.Name = "b" }))
+		w.make("bbbs/x/path", change(func(r *meta.OwnerReference) { r.Name = "../../a" }))
+		w.make("bbbs/x/kind", change(func(r *meta.OwnerReference) { r.Kind = "Bbb" }))
+		w.make("bbbs/x/uid", change(func(r *meta.OwnerReference) { r.UID = "another" }))
+		w.make("bbbs/y/namespace", ref(a))
+		w.make("bbbs/x/nokind", change(func(r *meta.OwnerReference) { r.Kind = "Nothing" }))
+		w.make("bbbs/x/noversion", change(func(r *meta.OwnerReference) { r.APIVersion = group + "/v9" }))
+		w.make("bbbs/x/nogroup", change(func(r *meta.OwnerReference) { r.APIVersion = "apps/v1" }))
+		w.make("zones/below", ref(a))
+		self := w.make("aaas/x/self")
+		w.patch("aaas/x/self", map[string]any{"ownerReferences": []any{blockingRef(self)}})
+		rest()
+		require.Equal(t, []string{
+			"bbbs/x/good of [a]", "bbbs/x/nogroup of [a]", "bbbs/x/nokind of [a]", "bbbs/x/noversion of [a]", "bbbs/x/zoned of [z]",
+		}, w.all("bbbs"))
+		require.Equal(t, []string{"zones//below of [a]", "zones//z"}, w.all("zones"))
+		require.NotNil(t, w.get("aaas/x/self"), "it has an owner")
+
+		w.delete("aaas/x/self", meta.DeletePropagationForeground)
+		w.delete("aaas/x/a", meta.DeletePropagationForeground)
+		rest()
+		require.Empty(t, w.all("aaas"))
+		require.Equal(t, []string{"bbbs/x/nogroup of [a]", "bbbs/x/nokind of [a]", "bbbs/x/noversion of [a]", "bbbs/x/zoned of [z]"}, w.all("bbbs"), "what nobody understands stays")
+		require.Equal(t, []string{"zones//below of [a]", "zones//z"}, w.all("zones"))
+	})
+}
+
+func TestGC_01_AThousandOwners(t *testing.T) {
+	bubble(t, func(t *testing.T, db storage.Backend) {
+		w := newWorld(t, db, kind(t, "aaa"), kind(t, "bbb"))
+		var refs []meta.OwnerReference
+		for i := range 1000 {
+			refs = append(refs, ref(w.make(fmt.Sprintf("aaas/x/o%04d", i))))
+		}
+		w.make("bbbs/x/part", refs...)
+		rest()
+		for i := range 999 {
+			w.delete(fmt.Sprintf("aaas/x/o%04d", i), "")
+		}
+		rest()
+		require.Equal(t, []string{"bbbs/x/part of [o0999]"}, w.all("bbbs"))
+		w.delete("aaas/x/o0999", meta.DeletePropagationForeground)
+		rest()
+		require.Empty(t, w.all("aaas", "bbbs"))
+		require.Zero(t, w.collector.Stats().Owned)
+	})
+}
+
+// What refuses is asked again, ever more rarely, and never gone round.
+func TestGC_01_WhatIsRefusedIsTriedAgain(t *testing.T) {
+	bubble(t, func(t *testing.T, db storage.Backend) {
+		var asked, allow atomic.Int64
+		rule := admission.Plugin{Name: "no", Validator: admission.ValidatorFunc(func(_ context.Context, r *admission.Request) error {
+			if r.Operation == admission.Delete && r.Resource.Resource == "bbbs" && allow.Load() == 0 {
+				asked.Add(1)
+				if r.User.Name != user.Name {
+					return errors.New("who is that?")
+				}
+				return admission.Denied(r, "not now")
+			}
+			return nil
+		})}
+		chain, err := admission.NewChain(rule)
+		require.NoError(t, err)
+		lit := kind(t, "ccc", func(k *registry.Kind[Part]) {
+			k.BeforeDelete = func(context.Context, *Part) error {
+				if allow.Load() == 0 {
+					return status.Conflict(groupResource("cccs"), "x", "it is lit")
+				}
+				return nil
+			}
+		})
+		panics := kind(t, "ddd", func(k *registry.Kind[Part]) {
+			k.BeforeDelete = func(context.Context, *Part) error {
+				if allow.Load() == 0 {
+					panic("ouch")
+				}
+				return nil
+			}
+		})
+		w := newWorldWith(t, db, registry.Config{Admission: chain, Logger: quiet()}, kind(t, "aaa"), kind(t, "bbb"), lit, panics)
+		owner := w.make("aaas/x/owner")
+		for _, plural := range []string{"bbbs", "cccs", "ddds"} {
+			w.make(plural+"/x/part", blockingRef(owner))
+		}
+		w.delete("aaas/x/owner", meta.DeletePropagationForeground)
+		time.Sleep(time.Hour)
+		require.Len(t, w.all("aaas", "bbbs", "cccs", "ddds"), 4)
+		require.Greater(t, asked.Load(), int64(30))
+		require.Less(t, asked.Load(), int64(90))
+		require.Less(t, w.collector.Stats().Reads, int64(2000))
+		allow.Store(1)
+		time.Sleep(2 * time.Minute)
+		require.Empty(t, w.all("aaas", "bbbs", "cccs", "ddds"))
+		require.Zero(t, w.collector.Stats().Unsettled)
+	})
+}
+
+// TestGC_02_UsersWhoChangeTheirMind takes off and puts on what the collector has put there.
+func TestGC_02_UsersWhoChangeTheirMind(t *testing.T) {
+	bubble(t, func(t *testing.T, db storage.Backend) {
+		w := newWorld(t, db, kind(t, "aaa"), kind(t, "bbb"))
+		a := w.makeWith("aaas/x/a", []string{"example.com/hold"})
+		w.makeWith("bbbs/x/one", []string{"example.com/hold"}, blockingRef(a))
+		w.delete("aaas/x/a", meta.DeletePropagationForeground)
+		rest()
+		// Somebody gives up waiting, and then waits again.
+		w.patch("aaas/x/a", map[string]any{"finalizers": []string{"example.com/hold"}})
+		w.make("bbbs/x/two", blockingRef(a))
+		rest()
+		require.Equal(t, []string{"bbbs/x/one of [a] ending", "bbbs/x/two of [a]"}, w.all("bbbs"))
+		w.delete("aaas/x/a", meta.DeletePropagationForeground)
+		rest()
+		require.Equal(t, []string{"bbbs/x/one of [a] ending"}, w.all("bbbs"))
+		// Now it orphans.
+		w.make("bbbs/x/zzz", blockingRef(a))
+		w.delete("aaas/x/a", meta.DeletePropagationOrphan)
+		rest()
+		require.Equal(t, []string{"aaas/x/a ending"}, w.all("aaas"))
+		require.Equal(t, []string{"example.com/hold"}, w.get("aaas/x/a").Finalizers)
+		require.Contains(t, w.all("bbbs"), "bbbs/x/one ending")
+	})
+}
+
+// Ten thousand objects in three generations: 1 owner, 99 below it, 9,900 below those. Nothing is read but they and their owners.
+func TestGC_10000ObjectsInThreeGenerations(t *testing.T) {
+	for _, policy := range []meta.DeletionPropagation{meta.DeletePropagationBackground, meta.DeletePropagationForeground, meta.DeletePropagationOrphan} {
+		t.Run(string(policy), func(t *testing.T) {
+			bubble(t, func(t *testing.T, db storage.Backend) {
+				w := newWorld(t, db, kind(t, "aaa"), kind(t, "bbb"), kind(t, "ccc"), kind(t, "ddd"))
+				for i := range 1000 {
+					w.make(fmt.Sprintf("ddds/x/free%d", i))
+				}
+				threeGenerations(w)
+				rest()
+				require.Zero(t, w.collector.Stats().Unsettled)
+				before := w.collector.Stats()
+				lists, gets := w.backend.lists.Load(), w.backend.gets.Load()
+				w.delete("aaas/x/root", policy)
+				rest()
+				s := w.collector.Stats()
+				t.Logf("%s: %d reads, %d deletes, %d stripped, %d retries", policy, s.Reads-before.Reads, s.Deletes-before.Deletes, s.Stripped-before.Stripped, s.Retries-before.Retries)
+				require.Empty(t, w.all("aaas"))
+				require.Len(t, w.all("ddds"), 1000)
+				require.Zero(t, s.Unsettled)
+				require.LessOrEqual(t, w.backend.lists.Load()-lists, int64(5), "the store is asked once for each kind with objects, whether it is served")
+				require.Equal(t, gets, w.backend.gets.Load())
+				if policy == meta.DeletePropagationOrphan {
+					require.Len(t, w.all("bbbs"), 99)
+					require.Len(t, w.all("cccs"), 9900)
+					require.Equal(t, int64(99), s.Stripped-before.Stripped)
+					require.LessOrEqual(t, s.Reads-before.Reads, int64(2*100))
+					require.Equal(t, 9900, s.Owned)
+					return
+				}
+				require.Empty(t, w.all("bbbs", "cccs"))
+				require.Zero(t, s.Owned)
+				require.LessOrEqual(t, s.Reads-before.Reads, int64(2.1*10000), "each that goes, and its owner")
+			})
+		})
+	}
+}
+
+func threeGenerations(w *world) {
+	root := w.make("aaas/x/root")
+	for i := range 99 {
+		child := w.make(fmt.Sprintf("bbbs/x/c%02d", i), blockingRef(root))
+		for j := range 100 {
+			w.make(fmt.Sprintf("cccs/x/c%02d-%02d", i, j), blockingRef(child))
+		}
+	}
+}
+
+// What a server has begun its successor finishes, wherever the first was stopped.
+func TestGC_AcrossRestarts(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "db")
+	for _, policy := range []meta.DeletionPropagation{meta.DeletePropagationBackground, meta.DeletePropagationForeground, meta.DeletePropagationOrphan} {
+		resources := []*registry.Resource{kind(t, "aaa"), kind(t, "bbb"), kind(t, "ccc")}
+		db, err := bbolt.Open(path)
+		require.NoError(t, err)
+		w := newWorldWith(t, db, registry.Config{Logger: quiet()}, resources...)
+		root := w.make("aaas/x/root")
+		for i := range 10 {
+			child := w.make(fmt.Sprintf("bbbs/x/c%d", i), blockingRef(root))
+			for j := range 10 {
+				w.make(fmt.Sprintf("cccs/x/c%d-%d", i, j), blockingRef(child))
+			}
+		}
+		commits := w.backend.commits.Load()
+		w.delete("aaas/x/root", policy)
+		restarts := 0
+		for settled := false; !settled; restarts++ {
+			if restarts > 0 {
+				db, err = bbolt.Open(path)
+				require.NoError(t, err)
+				w = newWorldWith(t, db, registry.Config{Logger: quiet()}, resources...)
+				commits = w.backend.commits.Load()
+			}
+			// A few commits later, or when nothing is left to do, it is stopped.
+			require.Eventually(t, func() bool {
+				settled = w.collector.Stats().Unsettled == 0
+				return settled || w.backend.commits.Load()-commits > 7
+			}, 20*time.Second, time.Millisecond)
+			if settled {
+				break
+			}
+			w.stop()
+			require.NoError(t, db.Close())
+		}
+		t.Logf("%s: %d restarts", policy, restarts)
+		require.Empty(t, w.all("aaas"), policy)
+		if policy == meta.DeletePropagationOrphan {
+			require.Len(t, w.all("bbbs"), 10)
+			require.Len(t, w.all("cccs"), 100)
+		} else {
+			require.Empty(t, w.all("bbbs", "cccs"), policy)
+		}
+		w.stop()
+		require.NoError(t, db.Close())
+		require.NoError(t, removeAll(path))
+	}
+}
+
+// A fork goes on where its server was, and knows what that one knew.
+func TestGC_AFork(t *testing.T) {
+	bubble(t, func(t *testing.T, _ storage.Backend) {
+		db := memory.New()
+		defer func() { require.NoError(t, db.Close()) }()
+		w := newWorld(t, db, kind(t, "aaa"), kind(t, "bbb"))
+		a, b := w.make("aaas/x/a"), w.make("aaas/x/b")
+		w.make("bbbs/x/of-a", ref(a))
+		w.makeWith("bbbs/x/of-b", []string{"example.com/hold"}, blockingRef(b))
+		w.delete("aaas/x/b", meta.DeletePropagationForeground)
+		rest()
+
+		f := &world{t: t, collector: New()}
+		its := memory.New()
+		var err error
+		f.engine, err = w.engine.Fork(registry.Config{Observer: f.collector}, func(storage.Revision) (*storage.Store, error) {
+			f.collector.TakeOver(w.collector)
+			require.NoError(t, its.Close())
+			its, err = db.Fork()
+			return storage.New(its), err
+		})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, its.Close()) }()
+		ctx, cancel := context.WithCancel(context.Background())
+		require.NoError(t, f.engine.Start(ctx))
+		done := make(chan struct{})
+		go func() { f.collector.Run(ctx, f.engine); close(done) }()
+		defer func() { cancel(); <-done; f.engine.Wait() }()
+
+		reads := f.collector.Stats().Reads
+		rest()
+		require.Equal(t, reads, f.collector.Stats().Reads, "nothing is looked at again")
+		f.delete("aaas/x/a", "")
+		f.patch("bbbs/x/of-b", map[string]any{"finalizers": nil})
+		rest()
+		require.Empty(t, f.all("aaas", "bbbs"))
+		require.Len(t, w.all("aaas", "bbbs"), 4)
+		w.delete("aaas/x/a", "")
+		w.patch("bbbs/x/of-b", map[string]any{"finalizers": nil})
+		synctest.Wait()
+		rest()
+		require.Empty(t, w.all("aaas", "bbbs"))
+	})
+}
