@@ -178,12 +178,14 @@ func (r *Resource) toStored(t Tree) (Tree, error) {
 
 // unconverted says which object a conversion failed for. Why, only the log tells.
 func (r *Resource) unconverted(t Tree, what string, cause error) error {
-	name := text(t, "metadata", "name")
-	if ns := text(t, "metadata", "namespace"); ns != "" {
-		name = ns + "/" + name
-	}
+	name := nameOf(t)
 	return status.Internal(fmt.Errorf("%s %q %s: %w", r.GroupResource(), name, what, cause)).
 		WithMessage(fmt.Sprintf("Internal error occurred: %s %q %s; the server's log has the cause", r.GroupResource(), cut(name), what))
+}
+
+// nameOf is what people call an object: its namespace, if it has one, and its name.
+func nameOf(t Tree) string {
+	return strings.TrimPrefix(text(t, "metadata", "namespace")+"/"+text(t, "metadata", "name"), "/")
 }
 
 // base returns the stored form of a resource: itself, unless it is another form.

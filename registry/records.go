@@ -53,8 +53,8 @@ func (k *records) form(t Tree) (*Resource, error) {
 			return r, nil
 		}
 	}
-	return nil, fmt.Errorf("it was written as a %s of %s, from which no conversion is known: give the kind that form, too, which need not be served",
-		word(kind), word(version))
+	return nil, fmt.Errorf("the object %q was written as a %s of %s, from which no conversion is known: give the kind that form, too, which need not be served",
+		nameOf(t), word(kind), word(version))
 }
 
 // decoder makes entries of stored records. A record written under another schema, or in another version, is brought to the
