@@ -196,13 +196,14 @@ func (c *Collector) stored(prev, next *watch.Entry) {
 	if prev != nil {
 		before = prev.Owners()
 	}
+	news := next.Deleting()
 	for _, owner := range before {
 		if !slices.Contains(next.Owners(), owner) {
 			c.index.remove(owner, next.Key())
+			news = news || len(next.Owners()) > 0 // perhaps nobody could judge it for the sake of this one
 		}
 		c.unblock(owner, next.Key())
 	}
-	news := next.Deleting()
 	for _, owner := range next.Owners() {
 		if !slices.Contains(before, owner) {
 			c.index.add(owner, next.Key())

@@ -18,6 +18,11 @@ func (s *session) await(ctx context.Context, o *object) error {
 	if s.beginWait(o) {
 		s.spread(o.uid())
 	}
+	defer func() {
+		if now, ok := o.served.Cache.Get(o.entry.Key()); !ok || now.UID() != o.uid() {
+			s.endWait(o.uid()) // it had gone before it was noted to wait
+		}
+	}()
 	blocked, err := s.blocked(ctx, o)
 	if err != nil {
 		return err
