@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -63,7 +64,7 @@ func (d Document) JSON() ([]byte, error) {
 
 // newPublisher returns one that has published what all kinds of some documents share.
 func newPublisher(docs ...Document) *publisher {
-	p := &publisher{schemas: map[string]any{}, paths: map[string]any{}}
+	p := &publisher{schemas: map[string]any{}, paths: map[string]any{}, kinds: map[string]meta.GroupVersionKind{}}
 	for _, shared := range sharedSchemas() {
 		p.component(shared.name, shared.schema, shared.kinds...)
 	}
@@ -133,6 +134,16 @@ func componentName(gvk meta.GroupVersionKind) string {
 	return strings.Join(append(labels, gvk.Version, gvk.Kind), ".")
 }
 
+// kindName is the name of a kind's schema: the one that its Go type gives itself, unless another kind has taken that.
+func (p *publisher) kindName(gvk meta.GroupVersionKind, s *Schema) string {
+	name := cmp.Or(s.Component, componentName(gvk))
+	if of, taken := p.kinds[name]; taken && of != gvk {
+		return componentName(gvk)
+	}
+	p.kinds[name] = gvk
+	return name
+}
+
 func gvkExtension(gvk meta.GroupVersionKind) map[string]any {
 	return map[string]any{"group": gvk.Group, "version": gvk.Version, "kind": gvk.Kind}
 }
@@ -142,6 +153,7 @@ type publisher struct {
 	doc     Document
 	schemas map[string]any
 	paths   map[string]any
+	kinds   map[string]meta.GroupVersionKind // of schemas that are whole objects, by their names
 }
 
 const gvkKey = "x-kubernetes-group-version-kind"
@@ -149,16 +161,16 @@ const gvkKey = "x-kubernetes-group-version-kind"
 // component publishes a schema under a name, once, and returns a reference to it.
 func (p *publisher) component(name string, s *Schema, kinds ...meta.GroupVersionKind) map[string]any {
 	if _, done := p.schemas[name]; !done {
-		p.schemas[name] = map[string]any{} // stops a schema that refers to itself
-		body := p.body(s)
-		if len(kinds) > 0 {
-			extensions := make([]any, len(kinds))
-			for i, gvk := range kinds {
-				extensions[i] = gvkExtension(gvk)
-			}
-			body[gvkKey] = extensions
+		body := map[string]any{}
+		p.schemas[name] = body // stops a schema that refers to itself
+		maps.Copy(body, p.body(s))
+	}
+	if body := object(p.schemas[name]); len(kinds) > 0 && body[gvkKey] == nil {
+		extensions := make([]any, len(kinds))
+		for i, gvk := range kinds {
+			extensions[i] = gvkExtension(gvk)
 		}
-		p.schemas[name] = body
+		body[gvkKey] = extensions
 	}
 	return reference(name)
 }
@@ -179,10 +191,15 @@ func (p *publisher) kind(k KindDoc) error {
 	schema := *k.Schema
 	schema.Component = ""
 	schema.Description = cmp.Or(k.Description, schema.Description)
-	r := resource{publisher: p, gvk: gvk, kind: k, object: p.component(componentName(gvk), &schema, gvk)}
+	name := p.kindName(gvk, k.Schema)
+	r := resource{publisher: p, gvk: gvk, kind: k, object: p.component(name, &schema, gvk)}
 	if slices.Contains(k.Verbs, "list") {
 		list := p.doc.groupVersion().WithKind(cmp.Or(k.ListKind, k.Kind+"List"))
-		r.list = p.component(componentName(list), listSchema(k.Kind, r.object), list)
+		listName := componentName(list)
+		if prefix, ok := strings.CutSuffix(name, gvk.Kind); ok {
+			listName = prefix + list.Kind
+		}
+		r.list = p.component(listName, listSchema(k.Kind, r.object), list)
 	}
 	r.collection()
 	r.item()

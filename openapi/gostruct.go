@@ -182,8 +182,9 @@ func (r *goReader) plainSchema(t reflect.Type, at place) (s *Schema, err error) 
 	if s == nil {
 		return nil, at.errorf("Go type %s has no JSON form", t)
 	}
-	if s.ready == nil {
-		s.Component = cmp.Or(s.Component, modelName(t))
+	s.Component = cmp.Or(s.Component, modelName(t))
+	if s.ready != nil {
+		return s, nil
 	}
 	return r.ready(s, at)
 }

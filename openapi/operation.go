@@ -164,7 +164,7 @@ func (r *resource) subresource(sub SubresourceDoc) error {
 		if sub.Schema.ready == nil {
 			return fmt.Errorf("the schema of subresource %s did not pass New", sub.Name)
 		}
-		object = r.component(componentName(gvk), sub.Schema, gvk)
+		object = r.component(r.kindName(gvk, sub.Schema), sub.Schema, gvk)
 	}
 	path, parameters := r.path("{name}", sub.Name)
 	suffix := strings.ToUpper(sub.Name[:1]) + sub.Name[1:]
