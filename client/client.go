@@ -52,6 +52,11 @@ func (c *Client[T]) get(ctx context.Context, key meta.Key, opts ...ReadOption) (
 	if err != nil {
 		return nil, err
 	}
+	return c.getAt(ctx, path, key, opts)
+}
+
+// getAt reads an object, or what is below it.
+func (c *caller) getAt(ctx context.Context, path []string, key meta.Key, opts []ReadOption) ([]byte, error) {
 	r, err := newRead(0, opts)
 	if err != nil {
 		return nil, err
@@ -156,19 +161,23 @@ func (c *Client[T]) Patch(ctx context.Context, key meta.Key, p Patch, opts ...Wr
 	if err != nil {
 		return nil, err
 	}
-	body, err := p.encode(c.place, key)
-	if err != nil {
-		return nil, fmt.Errorf("client: patch %s %q: %w", c.resource, key, err)
-	}
-	w := newWrite(opts)
-	for name, value := range p.parameters() {
-		w.query.Set(name, value)
-	}
-	data, err := c.do(ctx, call{method: http.MethodPatch, path: w.below(path), query: w.query, contentType: p.contentType, body: body})
+	data, err := c.patchAt(ctx, path, key, p, newWrite(opts))
 	if err != nil {
 		return nil, err
 	}
 	return c.decode(data)
+}
+
+// patchAt patches an object, or what is below it.
+func (c *caller) patchAt(ctx context.Context, path []string, key meta.Key, p Patch, w write) ([]byte, error) {
+	body, err := p.encode(c.place, key)
+	if err != nil {
+		return nil, fmt.Errorf("client: patch %s %q: %w", c.resource, key, err)
+	}
+	for name, value := range p.parameters() {
+		w.query.Set(name, value)
+	}
+	return c.do(ctx, call{method: http.MethodPatch, path: w.below(path), query: w.query, contentType: p.contentType, body: body})
 }
 
 // Delete deletes one object. It returns when the deletion is accepted: an object with finalizers is still there then, until

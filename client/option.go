@@ -181,7 +181,8 @@ func FieldValidation(mode string) WriteOption {
 	return writeFunc(func(w *write) { w.query.Set("fieldValidation", mode) })
 }
 
-// Subresource writes through a subresource that has the form of the object, such as "status" or "finalize".
+// Subresource writes through a subresource that has the form of the object, such as "status" or "finalize". For one that has
+// a form of its own see Sub.
 func Subresource(name string) WriteOption {
 	return writeFunc(func(w *write) { w.subresource = name })
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// Patch is a change of an object, made by MergePatch, JSONPatch or Apply.
+// Patch is a change of an object, made by MergePatch, StrategicPatch, JSONPatch or Apply.
 type Patch struct {
 	contentType string
 	content     any
@@ -18,14 +18,22 @@ type Patch struct {
 
 // The media types of patches.
 const (
-	mediaMergePatch = "application/merge-patch+json"
-	mediaJSONPatch  = "application/json-patch+json"
-	mediaApply      = "application/apply-patch+yaml" // JSON is YAML
+	mediaMergePatch     = "application/merge-patch+json"
+	mediaStrategicPatch = "application/strategic-merge-patch+json"
+	mediaJSONPatch      = "application/json-patch+json"
+	mediaApply          = "application/apply-patch+yaml" // JSON is YAML
 )
 
 // MergePatch sets what is in change and removes what is null there (RFC 7386). change is anything that becomes a JSON
 // object, such as map[string]any, or the text of one as meta.RawJSON.
 func MergePatch(change any) Patch { return Patch{contentType: mediaMergePatch, content: change} }
+
+// StrategicPatch is MergePatch for kinds whose schema says how their lists merge: items with the key of one that is there
+// change it, others are added, and directives such as $patch and $retainKeys say the rest (PATCH-09). A kind without such a
+// schema answers status.IsUnsupportedMediaType.
+func StrategicPatch(change any) Patch {
+	return Patch{contentType: mediaStrategicPatch, content: change}
+}
 
 // JSONPatch does operations one after the other, all or none of them (RFC 6902).
 func JSONPatch(operations ...Operation) Patch {
@@ -37,7 +45,11 @@ func JSONPatch(operations ...Operation) Patch {
 }
 
 // Apply states what manager wants to be true of an object: the fields in content and no others (server-side apply). The
-// object is created if it is absent. Fields that another manager owns with another value are status.IsConflict.
+// object is created if it is absent. Fields that another manager owns with another value are status.IsConflict, and
+// FieldConflicts tells them apart.
+//
+// content says no more than it should when the fields that it leaves open are absent: a map, or a struct whose fields are
+// pointers or have omitempty. A field of the kind's own Go type that is always written is owned even when it is zero.
 func Apply(manager string, content any) Patch {
 	return Patch{contentType: mediaApply, content: content, manager: manager}
 }

@@ -500,7 +500,7 @@ func TestSSA_19_EntriesAsByTheFieldManager(t *testing.T) {
 			types := publishedTypes(t, k.server)
 			for _, c := range []struct{ kind, text string }{
 				{"Widget", alpha},
-				{"Widget", "apiVersion: example.dev/v1\nkind: Widget\nmetadata: {name: rich, finalizers: [example.dev/a], annotations: {x.dev/a: z}, ownerReferences: [{apiVersion: v1, kind: Namespace, name: space, uid: u}]}\nspec: {size: 4, parts: [{name: p, tags: [b, a]}, {name: q, count: 3}], notes: {}}\n"},
+				{"Widget", "apiVersion: example.dev/v1\nkind: Widget\nmetadata: {name: rich, finalizers: [example.dev/a], annotations: {x.dev/a: z}, ownerReferences: [{apiVersion: elsewhere.example.com/v1, kind: Owner, name: o, uid: u}]}\nspec: {size: 4, parts: [{name: p, tags: [b, a]}, {name: q, count: 3}], notes: {}}\n"},
 				{"Gadget", "apiVersion: example.dev/v1\nkind: Gadget\nmetadata: {name: g}\ndata: {a: b, \"\": empty}\nimmutable: true\n"},
 				{"Lease", "apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: l}\nspec: {holderIdentity: me, renewTime: \"2026-01-02T03:04:05.000006Z\"}\n"},
 				{"Namespace", "apiVersion: v1\nkind: Namespace\nmetadata: {name: hall, labels: {a: b}}\n"},
