@@ -54,6 +54,7 @@ func (e *Engine) Fork(cfg Config, store func(at storage.Revision) (*storage.Stor
 		}
 	}
 	f.set.Store(set)
+	f.migrations.look() // what was under way goes on
 	return f, nil
 }
 
