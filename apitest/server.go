@@ -96,6 +96,12 @@ func (cfg Config) New(t testing.TB, definitions ...registry.Definition) *Server 
 // again, and what expires has the rest of its time from then on.
 func (s *Server) Fork(t testing.TB, options ...kindwright.Option) *Server {
 	t.Helper()
+	s.mu.Lock()
+	closed := s.closed
+	s.mu.Unlock()
+	if closed {
+		t.Fatalf("apitest: Fork: the server is closed; fork it before, the fork goes on without it")
+	}
 	f := newServer(t)
 	f.owned = true
 	store := func(at storage.Revision) (storage.Backend, error) {
