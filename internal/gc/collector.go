@@ -165,7 +165,7 @@ func (c *Collector) Changed(prev, next *watch.Entry) {
 		c.Changed(prev, nil)
 		c.Changed(nil, next)
 	case next == nil:
-		if len(prev.Owners()) > 0 || c.owned.Load() > 0 {
+		if len(prev.Owners()) > 0 || prev.Deleting() || c.owned.Load() > 0 {
 			c.removed(prev)
 		}
 	case len(next.Owners()) > 0 || next.Deleting() || prev != nil && len(prev.Owners()) > 0:

@@ -260,6 +260,9 @@ func (p *player) turn() {
 	switch n := p.r.IntN(10); {
 	case !exists && n < 8:
 		refs := p.refs(p.r.IntN(4))
+		if !p.circles { // else, when a kind comes back, what goes first decides about an object with several owners
+			refs = refs[:min(len(refs), 1)]
+		}
 		made := p.w.make(path, refs...)
 		p.note("create %s %s of %v", path, made.UID[:4], short(refs))
 		p.m.objects[path] = &thing{uid: made.UID, refs: made.OwnerReferences}
