@@ -3,7 +3,9 @@ package kube
 import (
 	"net/netip"
 
+	"github.com/kindwright/kindwright/examples/kube/overlay"
 	"github.com/kindwright/kindwright/kinds"
+	"github.com/kindwright/kindwright/openapi"
 	"github.com/kindwright/kindwright/registry"
 )
 
@@ -33,15 +35,29 @@ func Kinds(o Options) []registry.Definition {
 	if o.AnyNamespace {
 		library = ungated{library}
 	}
-	out := []registry.Definition{library}
+	comments, err := overlay.Parse()
+	out := []registry.Definition{library, problem{err}}
 	for _, area := range [][]registry.Definition{
 		core(), pods(), o.services(), volumes(), apps(), batch(), autoscaling(), policy(), networking(), storageClasses(), rbac(),
 		admission(), certificates(), scheduling(), flowcontrol(), devices(),
 	} {
-		out = append(out, area...)
+		for _, d := range area {
+			if of, ok := d.(interface {
+				with(o *openapi.Overlay) registry.Definition
+			}); ok {
+				d = of.with(comments)
+			}
+			out = append(out, d)
+		}
 	}
 	return out
 }
+
+// problem is told when the server is made.
+type problem struct{ err error }
+
+// Define makes it a registry.Definition.
+func (p problem) Define(registry.Env) (registry.Bundle, error) { return registry.Bundle{}, p.err }
 
 // ungated serves kinds without asking whether namespaces exist.
 type ungated struct{ registry.Definition }
