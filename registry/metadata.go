@@ -102,12 +102,35 @@ func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 func stampMetadata(ctx context.Context, w *write) error {
 	w.dropRepeatedOwners(ctx)
 	if w.creating() {
-		return w.stampNew()
+		if err := w.stampNew(); err != nil {
+			return err
+		}
+		return w.complete(ctx)
+	}
+	if err := w.complete(ctx); err != nil {
+		return err
 	}
 	if !w.resource().Writes.NoGeneration && w.desiredStateChanged() {
 		w.object = with(w.object, generation(w.oldTree)+1, "metadata", "generation") // META-12
 	}
 	w.remove = deleting(w.object) && !w.resource().held(w.object) // META-13
+	return nil
+}
+
+// complete lets the kind decide what is the server's to decide.
+func (w *write) complete(ctx context.Context) error {
+	if w.resource().Hooks.Complete == nil {
+		return nil
+	}
+	t, err := w.resource().Hooks.Complete(ctx, w.object, w.oldTree)
+	if err != nil {
+		return status.From(err)
+	}
+	canonical, problems := w.resource().Schema.Canonical(t)
+	if len(problems) > 0 {
+		return status.Internal(fmt.Errorf("the Complete hook of %s made an object its schema refuses: %s", w.resource().GroupResource(), problems[0].Message()))
+	}
+	w.object = canonical
 	return nil
 }
 

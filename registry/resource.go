@@ -35,6 +35,11 @@ type Hooks struct {
 	// again after mutating admission, so it must be idempotent.
 	Default func(ctx context.Context, t Tree) (Tree, error)
 
+	// Complete returns the object with what the server itself decides about it, such as an address from a pool, or a selector
+	// made of the uid. It runs after mutating admission, once for each try of a write; nobody becomes the manager of what it
+	// adds. old is nil for a new object, which has its uid. An error ends the write, as those of admission do.
+	Complete func(ctx context.Context, t, old Tree) (Tree, error)
+
 	// Validate reports what is wrong with an object that is about to be stored, however it came about. The object is
 	// defaulted and pruned.
 	Validate func(ctx context.Context, t Tree, f *status.Fields)
