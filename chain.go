@@ -208,13 +208,27 @@ func isHealth(info *request.Info) bool {
 	return !info.IsResource && len(info.Segments) > 0 && slices.Contains([]string{"healthz", "livez", "readyz"}, info.Segments[0])
 }
 
-// withDeadline bounds every request but a watch, by the server's time-out, the client's, and for writes one more (QUERY-22).
+// streams tells whether a request to a subresource may take as long as it likes.
+func (s *Server) streams(info *request.Info) bool {
+	served, ok := s.engine.Set().Lookup(meta.GroupVersionResource{Group: info.Group, Version: info.Version, Resource: info.Resource})
+	if !ok {
+		return false
+	}
+	sub, ok := served.Resource.Subresource(info.Subresource)
+	return ok && sub.Streams(info.Verb)
+}
+
+// withDeadline bounds every request but a stream, by the server's time-out, the client's, and for writes one more (QUERY-22).
 func (s *Server) withDeadline(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info := request.From(r.Context())
 		limit := s.cfg.http.requestTimeout
 		switch {
 		case info.Verb == request.VerbWatch:
+			defer s.farewell.enter()()
+			s.untilHandled(w, r, limit, next)
+			return
+		case info.Subresource != "" && s.streams(info):
 			s.untilHandled(w, r, limit, next)
 			return
 		case info.IsResource && info.Verb != request.VerbGet && info.Verb != request.VerbList && info.Verb != request.VerbDeleteCollection:
@@ -235,7 +249,6 @@ func (s *Server) withDeadline(next http.Handler) http.Handler {
 // untilHandled bounds what stands before the handler of a stream (Z10): who is asking, and may they. The stream itself has
 // no deadline; dispatch lifts this one.
 func (s *Server) untilHandled(w http.ResponseWriter, r *http.Request, limit time.Duration, next http.Handler) {
-	defer s.farewell.enter()()
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
 	late := time.AfterFunc(limit, func() { cancel(context.DeadlineExceeded) })

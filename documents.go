@@ -79,7 +79,7 @@ func resourceOf(r *registry.Resource) discovery.Resource {
 		out.StorageHash = discovery.StorageVersionHash(stored.GroupVersionKind())
 	}
 	for _, sub := range r.Subresources {
-		out.Subresources = append(out.Subresources, discovery.Subresource{Name: sub.Name, Kind: r.GroupVersionKind(), Verbs: sub.Verbs})
+		out.Subresources = append(out.Subresources, discovery.Subresource{Name: sub.Name, Kind: sub.GroupVersionKind(r), Verbs: sub.Verbs})
 	}
 	slices.SortFunc(out.Subresources, func(a, b discovery.Subresource) int { return cmp.Compare(a.Name, b.Name) })
 	return out
@@ -106,11 +106,41 @@ func openapiOf(set *registry.Set, group, version string) openapi.Document {
 			}
 		}
 		for _, sub := range r.Subresources {
-			kind.Subresources = append(kind.Subresources, openapi.SubresourceDoc{
-				Name: sub.Name, Verbs: sub.Verbs, Kind: r.GroupVersionKind(), Schema: r.Schema,
-			})
+			kind.Subresources = append(kind.Subresources, openapiBelow(r, &sub))
 		}
 		doc.Kinds = append(doc.Kinds, kind)
 	}
 	return doc
+}
+
+// openapiBelow describes one subresource of a resource.
+func openapiBelow(r *registry.Resource, sub *registry.Subresource) openapi.SubresourceDoc {
+	doc := openapi.SubresourceDoc{Name: sub.Name, Verbs: sub.Verbs, Details: map[string]openapi.VerbDoc{}}
+	for _, p := range sub.Patches(r) {
+		if p != registry.StrategicMergePatch || r.Protobuf != nil {
+			doc.Patches = append(doc.Patches, string(p))
+		}
+	}
+	for _, verb := range sub.Verbs {
+		detail := openapi.VerbDoc{Body: documentOf(sub.Document(verb)), Answer: documentOf(sub.Answer(verb)), Parameters: sub.Parameters(verb)}
+		switch {
+		case sub.Connects():
+			detail.Connect, detail.MediaType = true, "*/*"
+		case sub.Streams(verb):
+			detail.MediaType = sub.MediaType()
+		}
+		doc.Details[verb] = detail
+	}
+	if sub.Connects() {
+		doc.Kind = sub.GroupVersionKind(r)
+	}
+	return doc
+}
+
+// documentOf describes what a subresource exchanges; nil stands for the kind itself.
+func documentOf(r *registry.Resource) *openapi.DocumentDoc {
+	if r == nil {
+		return nil
+	}
+	return &openapi.DocumentDoc{Kind: r.GroupVersionKind(), Schema: r.Schema, Protobuf: r.Protobuf != nil}
 }

@@ -51,6 +51,7 @@ type Server struct {
 	health        *health.Registry
 	hookDone      []func() // marks the health check of each start hook as done
 	handler       http.Handler
+	resources     *rest.Handler
 	described     atomic.Pointer[described]
 
 	phase    atomic.Int32
@@ -231,7 +232,7 @@ func (s *Server) checkStore(ctx context.Context) error {
 func (s *Server) dispatch() http.Handler {
 	h := &s.cfg.http
 	output := s.output()
-	resources := rest.New(s.engine, rest.Options{
+	s.resources = rest.New(s.engine, rest.Options{
 		Output:        output,
 		Logger:        s.cfg.log,
 		MayCreate:     s.mayCreate,
@@ -264,7 +265,7 @@ func (s *Server) dispatch() http.Handler {
 		case h.fallback != nil && !s.servesGroup(info.Group):
 			h.fallback.ServeHTTP(w, r)
 		default:
-			resources.ServeHTTP(w, r)
+			s.resources.ServeHTTP(w, r)
 		}
 	})
 }
@@ -330,6 +331,9 @@ func (s *Server) start(ctx context.Context) error {
 		s.phase.Store(stopped)
 		s.drain()
 		s.health.ShutDown()
+		if !s.resources.Wait(drainTimeout) {
+			s.cfg.log.Error(nil, "handlers of connections have not returned although their connections are closed")
+		}
 		s.engine.Wait()
 		s.health.Wait()
 	})

@@ -125,7 +125,7 @@ func (n *namespaces) resource() (*registry.Resource, error) {
 			{Name: "Status", Type: "string", Description: "Whether the namespace is ending.", Path: []string{"status", "phase"}},
 			{Name: "Age", Type: "date", Description: "How long the namespace has existed.", Path: []string{"metadata", "creationTimestamp"}},
 		},
-		Subresources:   []registry.Subresource{{Name: "finalize", Verbs: []string{"update"}, Merge: mergeFinalize, Fields: [][]string{{"spec"}}}},
+		Subresources:   []registry.Endpoint{registry.Subresource{Name: "finalize", Verbs: []string{"update"}, Merge: mergeFinalize, Fields: [][]string{{"spec"}}}},
 		Default:        defaultNamespace,
 		Validate:       validateNewNamespace,
 		ValidateUpdate: validateNamespaceUpdate,

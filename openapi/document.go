@@ -35,10 +35,29 @@ type KindDoc struct {
 
 // SubresourceDoc describes one subresource. Without a Kind of its own it exchanges the kind itself, as status does.
 type SubresourceDoc struct {
-	Name   string
-	Verbs  []string // get, create, update, patch
-	Kind   meta.GroupVersionKind
-	Schema *Schema
+	Name     string
+	Verbs    []string // get, create, update, patch; delete too, of a connection
+	Kind     meta.GroupVersionKind
+	Schema   *Schema
+	Protobuf bool     // documents of Kind are read and written as protobuf too
+	Patches  []string // media types of patches; empty means those of the kind
+
+	Details map[string]VerbDoc // of verbs that differ from that, by verb
+}
+
+// VerbDoc says what is different about one verb of a subresource.
+type VerbDoc struct {
+	Body, Answer *DocumentDoc // what is sent and answered instead of Kind; nil means that
+	MediaType    string       // of an answer that is no document, such as text/plain; "*/*" for any
+	Parameters   []Property   // of the query, in addition to the usual ones
+	Connect      bool         // the verb connects the client to something
+}
+
+// DocumentDoc describes a document that is exchanged.
+type DocumentDoc struct {
+	Kind     meta.GroupVersionKind
+	Schema   *Schema
+	Protobuf bool
 }
 
 // JSON returns the document. The same document gives the same bytes.

@@ -29,14 +29,18 @@ type operation struct {
 	stream                          bool
 	protobuf                        bool // the kind has that form
 	patches                         []string
+
+	answersProtobuf bool       // the answer has that form, where it is another kind than the body
+	mediaType       string     // of an answer that is no document
+	more            []Property // parameters of the query that are nobody else's
 }
 
 const protobufType = "application/vnd.kubernetes.protobuf"
 
-// bodyTypes are the media types of objects.
-func (o *operation) bodyTypes() []string {
+// types are the media types of documents.
+func (o *operation) types(protobuf bool) []string {
 	types := []string{"application/json", "application/yaml"}
-	if o.protobuf {
+	if protobuf {
 		types = append(types, protobufType)
 	}
 	return types
@@ -44,7 +48,7 @@ func (o *operation) bodyTypes() []string {
 
 // answerTypes are those of the answer, which may be a stream.
 func (o *operation) answerTypes() []string {
-	types := o.bodyTypes()
+	types := o.types(o.protobuf || o.answersProtobuf)
 	if o.stream {
 		types = append(types, "application/json;stream=watch")
 		if o.protobuf {
@@ -142,7 +146,7 @@ func (r *resource) collection() {
 
 func (r *resource) item() {
 	path, parameters := r.path("{name}")
-	r.instance(path, parameters, "", r.kind.Verbs, r.gvk, r.object)
+	r.instance(path, parameters)
 	if r.has("delete") {
 		r.add(path, parameters, operation{
 			method: "delete", action: "delete", id: r.id("delete", "", ""), description: "delete an object of kind " + r.kind.Kind, gvk: &r.gvk,
@@ -156,47 +160,119 @@ func (r *resource) subresource(sub SubresourceDoc) error {
 	if sub.Name == "" {
 		return errors.New("a subresource needs a name")
 	}
-	gvk, object := r.gvk, r.object
+	usual := exchanged{gvk: r.gvk, schema: r.object, protobuf: r.kind.Protobuf}
 	if sub.Kind != (meta.GroupVersionKind{}) {
-		gvk = sub.Kind
+		usual.gvk = sub.Kind
 	}
+	var err error
 	if sub.Schema != nil {
-		if sub.Schema.ready == nil {
-			return fmt.Errorf("the schema of subresource %s did not pass New", sub.Name)
+		if usual, err = r.exchanged(DocumentDoc{usual.gvk, sub.Schema, sub.Protobuf || sub.Schema == r.kind.Schema && r.kind.Protobuf}); err != nil {
+			return fmt.Errorf("subresource %s %w", sub.Name, err)
 		}
-		object = r.component(r.kindName(gvk, sub.Schema), sub.Schema, gvk)
 	}
 	path, parameters := r.path("{name}", sub.Name)
 	suffix := strings.ToUpper(sub.Name[:1]) + sub.Name[1:]
-	r.instance(path, parameters, suffix, sub.Verbs, gvk, object)
-	if slices.Contains(sub.Verbs, "create") {
-		r.add(path, parameters, operation{
-			method: "post", action: "post", id: r.id("create", "", suffix), description: "create " + sub.Name + " of an object of kind " + r.kind.Kind,
-			gvk: &gvk, parameters: writeParameters, body: object, answer: object, codes: []string{"200", "201", "202"},
-		})
+	for _, verb := range sub.Verbs {
+		o, ok := r.below(sub, suffix, verb)
+		if !ok {
+			continue
+		}
+		detail := sub.Details[verb]
+		body, answer := usual, usual
+		if detail.Body != nil {
+			if body, err = r.exchanged(*detail.Body); err != nil {
+				return fmt.Errorf("subresource %s %w", sub.Name, err)
+			}
+		}
+		if detail.Answer != nil {
+			if answer, err = r.exchanged(*detail.Answer); err != nil {
+				return fmt.Errorf("subresource %s %w", sub.Name, err)
+			}
+		}
+		o.gvk, o.answer, o.protobuf, o.answersProtobuf = &body.gvk, answer.schema, body.protobuf, answer.protobuf
+		if detail.Answer != nil && detail.Body == nil {
+			o.gvk = &answer.gvk
+		}
+		if verb == "create" || verb == "update" {
+			o.body = body.schema
+		}
+		o.more, o.mediaType = detail.Parameters, detail.MediaType
+		if detail.Connect {
+			o.body, o.gvk = nil, &usual.gvk
+			o.action, o.parameters, o.codes = "connect", nil, []string{"200"}
+			o.id = r.id("connect", camelMethod[o.method], suffix)
+			o.description = "connect " + strings.ToUpper(o.method) + " requests to " + sub.Name + " of " + r.kind.Kind
+		}
+		r.publisher.add(path, parameters, o)
 	}
 	return nil
 }
 
-// instance publishes what reads and writes one object or subresource.
-func (r *resource) instance(path string, parameters []string, suffix string, verbs []string, gvk meta.GroupVersionKind, object map[string]any) {
-	of := r.kind.Kind
-	if suffix != "" {
-		of = strings.ToLower(suffix) + " of " + of
+var camelMethod = map[string]string{"get": "Get", "post": "Post", "put": "Put", "patch": "Patch", "delete": "Delete"}
+
+// exchanged is a document as operations refer to it.
+type exchanged struct {
+	gvk      meta.GroupVersionKind
+	schema   map[string]any // a reference
+	protobuf bool
+}
+
+func (r *resource) exchanged(d DocumentDoc) (exchanged, error) {
+	out := exchanged{gvk: d.Kind, protobuf: d.Protobuf}
+	if d.Kind == (meta.GroupVersionKind{Version: "v1", Kind: "Status"}) {
+		out.schema = reference(metaPackage + "Status") // which every document has
+		return out, nil
 	}
+	if d.Schema == nil || d.Schema.ready == nil {
+		return out, errors.New("did not get a schema that passed New")
+	}
+	out.schema = r.component(r.kindName(d.Kind, d.Schema), d.Schema, d.Kind)
+	return out, nil
+}
+
+// below begins the operation of one verb of a subresource.
+func (r *resource) below(sub SubresourceDoc, suffix, verb string) (operation, bool) {
+	of := sub.Name + " of " + r.kind.Kind
+	switch verb {
+	case "get":
+		return operation{method: "get", action: "get", id: r.id("read", "", suffix), description: "read " + of, parameters: getParameters, codes: []string{"200"}}, true
+	case "update":
+		return operation{method: "put", action: "put", id: r.id("replace", "", suffix), description: "replace " + of, parameters: writeParameters, codes: []string{"200", "201"}}, true
+	case "patch":
+		patches := sub.Patches
+		if len(patches) == 0 {
+			patches = r.patchTypes()
+		}
+		return operation{
+			method: "patch", action: "patch", id: r.id("patch", "", suffix), description: "change parts of " + of, parameters: patchParameters,
+			body: reference(metaPackage + "Patch"), codes: []string{"200", "201"}, patches: patches,
+		}, true
+	case "create":
+		return operation{
+			method: "post", action: "post", id: r.id("create", "", suffix), description: "create " + sub.Name + " of an object of kind " + r.kind.Kind, parameters: writeParameters,
+			codes: []string{"200", "201", "202"},
+		}, true
+	case "delete":
+		return operation{method: "delete", action: "delete", id: r.id("delete", "", suffix), description: "delete " + of, codes: []string{"200"}}, true
+	}
+	return operation{}, false
+}
+
+// instance publishes what reads and writes one object.
+func (r *resource) instance(path string, parameters []string) {
 	for _, o := range []operation{
-		{method: "get", action: "get", id: "read", description: "read " + of, parameters: getParameters, codes: []string{"200"}},
-		{method: "put", action: "put", id: "replace", description: "replace " + of, parameters: writeParameters, body: object, codes: []string{"200", "201"}},
+		{method: "get", action: "get", id: "read", description: "read ", parameters: getParameters, codes: []string{"200"}},
+		{method: "put", action: "put", id: "replace", description: "replace ", parameters: writeParameters, body: r.object, codes: []string{"200", "201"}},
 		{
-			method: "patch", action: "patch", id: "patch", description: "change parts of " + of, parameters: patchParameters,
+			method: "patch", action: "patch", id: "patch", description: "change parts of ", parameters: patchParameters,
 			body: reference(metaPackage + "Patch"), codes: []string{"200", "201"}, patches: r.patchTypes(),
 		},
 	} {
 		verb := map[string]string{"get": "get", "put": "update", "patch": "patch"}[o.method]
-		if !slices.Contains(verbs, verb) {
+		if !r.has(verb) {
 			continue
 		}
-		o.id, o.gvk, o.answer = r.id(o.id, "", suffix), &gvk, object
+		o.id, o.gvk, o.answer, o.description = r.id(o.id, "", ""), &r.gvk, r.object, o.description+r.kind.Kind
 		r.add(path, parameters, o)
 	}
 }
@@ -230,8 +306,8 @@ func (p *publisher) operation(o operation) map[string]any {
 		"operationId": o.id,
 		"tags":        []any{strings.ReplaceAll(group, ".", "_") + "_" + p.doc.Version},
 	}
-	if len(o.parameters) > 0 {
-		out["parameters"] = parameterTrees(o.parameters)
+	if parameters := append(parameterTrees(o.parameters), p.propertyTrees(o.more)...); len(parameters) > 0 {
+		out["parameters"] = parameters
 	}
 	if o.action != "" {
 		out["x-kubernetes-action"] = o.action
@@ -242,7 +318,7 @@ func (p *publisher) operation(o operation) map[string]any {
 	if o.body != nil {
 		types := o.patches
 		if types == nil {
-			types = o.bodyTypes()
+			types = o.types(o.protobuf)
 		}
 		body := map[string]any{"content": content(types, o.body)}
 		if !o.optionalBody {
@@ -251,8 +327,12 @@ func (p *publisher) operation(o operation) map[string]any {
 		out["requestBody"] = body
 	}
 	responses := map[string]any{"401": map[string]any{"description": "Unauthorized"}}
+	answers := content(o.answerTypes(), o.answer)
+	if o.mediaType != "" {
+		answers = content([]string{o.mediaType}, map[string]any{"type": "string"})
+	}
 	for _, code := range o.codes {
-		responses[code] = map[string]any{"description": codeTexts[code], "content": content(o.answerTypes(), o.answer)}
+		responses[code] = map[string]any{"description": codeTexts[code], "content": answers}
 	}
 	out["responses"] = responses
 	return out

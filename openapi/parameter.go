@@ -65,3 +65,18 @@ func parameterTrees(names []string) []any {
 	}
 	return out
 }
+
+// propertyTrees writes parameters of the query that are described by properties.
+func (p *publisher) propertyTrees(properties []Property) []any {
+	out := make([]any, 0, len(properties))
+	for _, property := range properties {
+		schema := p.body(property.Schema)
+		delete(schema, "description")
+		tree := map[string]any{"name": property.Name, "in": "query", "schema": schema}
+		if property.Schema.Description != "" {
+			tree["description"] = property.Schema.Description
+		}
+		out = append(out, tree)
+	}
+	return out
+}

@@ -2,101 +2,165 @@ package registry
 
 import (
 	"context"
-	"errors"
+	"fmt"
+	"reflect"
+	"slices"
 
-	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/internal/patch"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
 )
 
-// Action is a POST to a subresource: a request to do something with an object, such as the eviction of a pod (PATH-21). It
-// has been authorized as the verb create on resource/subresource, and admitted.
-type Action struct {
-	Engine *Engine // for what is to be changed or deleted
-	Target Target  // with its name and subresource
-	Object Tree    // the object as it is stored
-	Body   Tree    // what was sent; empty when nothing was. Its fields are as nobody has checked them
-	DryRun bool    // nothing may be changed
+// Action is a subresource that does something with an object T when a document D is POSTed to it, and answers with an A: the
+// eviction of a pod, a token for an account (MODEL-22, PATH-21). What is sent is read as strictly as an object is: its kind
+// is checked, unknown fields are reported, defaults filled in, the rules of its schema kept. Admission sees it as the
+// creation of D through the subresource. Nothing is stored but what Run stores.
+type Action[T, D, A any] struct {
+	Name string
+	Verb string // "create", for POST, which is the default; or "update", for PUT
+
+	Kind   meta.GroupVersionKind // of D; default: the Go type's name, in the group and version of the kind
+	Answer meta.GroupVersionKind // of A; default: that of D if A is D, v1 Status for meta.Status; else as for Kind
+
+	// Run does it. A nil answer without an error is sent as a Status that says Success. Errors are sent as those of other
+	// hooks are. It must not change anything where call.DryRun is set.
+	Run func(ctx context.Context, call *Call[T], doc *D) (*A, error)
+
+	// Default and Validate are to documents what those of Kind are to objects.
+	Default  func(ctx context.Context, doc *D)
+	Validate func(ctx context.Context, doc *D, f *status.Fields)
 }
 
-// act runs the action of a subresource. What is sent has no schema: it is a JSON object, and where it names the object, it
-// names that of the URL.
-func (e *Engine) act(ctx context.Context, served *Served, sub *Subresource, t Target, body []byte, o WriteOptions) (*Result, error) {
-	of := t
-	of.Subresource = ""
-	entry, err := e.Get(ctx, of, ListRequest{})
-	if err != nil {
-		return nil, err
+// Describe makes the action a Subresource.
+func (a Action[T, D, A]) Describe(of *Resource) (Subresource, error) {
+	fail := func(err error) (Subresource, error) {
+		return Subresource{}, fmt.Errorf("subresource %q: %w", a.Name, err)
 	}
-	object, err := decodeObject(entry.AppendJSON(nil))
-	if err != nil {
-		return nil, status.Internal(err)
+	if err := checkObject[T](a.Name, of); err != nil {
+		return Subresource{}, err
 	}
-	sent := Tree{}
-	if len(body) > 0 {
-		if sent, err = decodeAction(body); err != nil {
-			return nil, status.BadRequest("the body of the request cannot be read: %v", err)
+	if a.Verb == "" {
+		a.Verb = "create"
+	}
+	if a.Verb != "create" && a.Verb != "update" {
+		return fail(fmt.Errorf("an action has the verb create or update, not %q", a.Verb))
+	}
+	if a.Run == nil {
+		return fail(errNoFunction("Run"))
+	}
+	body, err := describeDocument[D](a.Kind, of)
+	if err != nil {
+		return fail(err)
+	}
+	body.Hooks = Kind[D]{Default: a.Default, Validate: a.Validate}.hooks()
+	answer := body
+	if a.Answer != (meta.GroupVersionKind{}) || reflect.TypeFor[A]() != reflect.TypeFor[D]() {
+		if answer, err = describeDocument[A](a.Answer, of); err != nil {
+			return fail(err)
 		}
 	}
-	if err := checkActionNames(sent, t); err != nil {
+	act := &action{verb: a.Verb, body: body, answer: answer, run: func(ctx context.Context, in *invocation, doc Tree) (Tree, error) {
+		call, err := callOf[T](in)
+		if err != nil {
+			return nil, err
+		}
+		sent, err := decodeTyped[D](doc)
+		if err != nil {
+			return nil, status.Internal(err)
+		}
+		out, err := a.Run(ctx, call, sent)
+		if err != nil || out == nil {
+			return nil, err
+		}
+		return encodeTyped(out)
+	}}
+	return Subresource{Name: a.Name, Verbs: []string{a.Verb}, actions: map[string]*action{a.Verb: act}}, nil
+}
+
+// action is what a POST or a PUT to a subresource does.
+type action struct {
+	verb         string
+	body, answer *Resource
+	run          func(ctx context.Context, in *invocation, doc Tree) (Tree, error)
+}
+
+// actOn runs an action on the document that was sent.
+func (e *Engine) actOn(ctx context.Context, served *Served, sub *Subresource, t Target, verb string, body []byte, o WriteOptions) (*Result, error) {
+	in, err := e.invoke(ctx, served, t)
+	if err != nil {
 		return nil, err
 	}
-	if sent, err = e.admitAction(ctx, served.Resource, t, sent, o.DryRun); err != nil {
+	if len(body) == 0 {
+		body = []byte("{}") // the URL says what is asked for
+	}
+	w := &write{engine: e, served: served, sub: sub, target: t, opts: o, action: sub.actions[verb]}
+	w.user, _ = authn.UserFrom(ctx)
+	w.compute = func(w *write) (Tree, error) { return w.decodeBody(body) }
+	if err := w.accept(ctx); err != nil {
 		return nil, err
 	}
-	answer, err := sub.Act(ctx, Action{Engine: e, Target: t, Object: object, Body: sent, DryRun: o.DryRun})
+	in.dryRun = o.DryRun
+	answer, err := w.action.run(ctx, in, w.object)
 	if err != nil {
 		return nil, status.From(err)
 	}
+	as := w.action.answer
 	if answer == nil {
-		answer = Tree{"kind": "Status", "apiVersion": "v1", "metadata": map[string]any{}, "status": meta.StatusSuccess}
+		as = &Resource{Version: "v1", Names: Names{Kind: "Status"}}
+		answer = Tree{"metadata": map[string]any{}, "status": meta.StatusSuccess}
 	}
+	return documentResult(as, answer, verb == "create")
+}
+
+// documentResult is an answer that is not stored. Its kind is that which was promised, unless it says that it is a Status.
+func documentResult(as *Resource, answer Tree, created bool) (*Result, error) {
+	answer = with(with(answer, as.APIVersion(), "apiVersion"), as.Names.Kind, "kind")
 	out, err := json.AppendTree(nil, answer)
 	if err != nil {
 		return nil, status.Internal(err)
 	}
-	return &Result{Document: out, Created: true}, nil
+	return &Result{Document: out, Created: created, Kind: as.GroupVersionKind()}, nil
 }
 
-func decodeAction(text []byte) (Tree, error) {
-	tree, err := json.DecodeTree(text, json.TreeOptions{})
+// accept takes a document that is acted upon and not stored through the steps that make sense for it: its kind and place are
+// checked, its fields pruned, defaulted, admitted and validated.
+func (w *write) accept(ctx context.Context) error {
+	t, err := w.compute(w)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	object, ok := tree.(map[string]any)
-	if !ok {
-		return nil, errors.New("it is not a JSON object")
+	w.object = t
+	if err := w.identifyDocument(); err != nil {
+		return err
 	}
-	return object, nil
+	for _, s := range []func(context.Context, *write) error{conform, mutate} {
+		if err := s(ctx, w); err != nil {
+			return err
+		}
+	}
+	r, f := w.kind(), &status.Fields{}
+	f.Add(r.Schema.Validate(w.object)...)
+	if r.Hooks.Validate != nil {
+		r.Hooks.Validate(ctx, w.object, f)
+	}
+	if errs := f.Errors(); len(errs) > 0 {
+		return status.Invalid(r.GroupKind(), w.name(), errs)
+	}
+	return admitFinal(ctx, w)
 }
 
-// checkActionNames refuses a body that speaks of another object than the URL does.
-func checkActionNames(sent Tree, t Target) error {
-	if name := text(sent, "metadata", "name"); name != "" && name != t.Name {
-		return status.BadRequest("the name of the object (%q) does not match the name on the URL (%q)", name, t.Name)
-	}
-	if ns := text(sent, "metadata", "namespace"); ns != "" && ns != t.Namespace {
-		return status.BadRequest("the namespace of the provided object does not match the namespace sent on the request")
-	}
-	return nil
-}
+// Acts tells whether a verb of the subresource is an action.
+func (s *Subresource) Acts(verb string) bool { return s.actions[verb] != nil }
 
-// admitAction asks admission about what was sent, as a creation through the subresource.
-func (e *Engine) admitAction(ctx context.Context, r *Resource, t Target, sent Tree, dry bool) (Tree, error) {
-	if e.cfg.Admission.Empty() {
-		return sent, nil
+// Patches returns the kinds of patches that the subresource of a resource takes.
+func (s *Subresource) Patches(of *Resource) []patch.Type {
+	switch {
+	case !slices.Contains(s.Verbs, "patch"):
+		return nil
+	case s.view != nil:
+		return s.view.patches()
 	}
-	request := &admission.Request{
-		Operation: admission.Create, Kind: r.GroupVersionKind(), Resource: r.GroupVersionResource(), Subresource: t.Subresource,
-		Namespace: t.Namespace, Name: t.Name, Object: sent, Options: meta.CreateOptions{DryRun: dryRun(dry)}, DryRun: dry,
-	}
-	request.User, _ = authn.UserFrom(ctx)
-	changed, err := e.cfg.Admission.Mutate(ctx, request)
-	if err != nil {
-		return nil, err
-	}
-	request.Object = changed
-	return changed, e.cfg.Admission.Validate(ctx, request)
+	return of.Patches()
 }

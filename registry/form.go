@@ -42,8 +42,9 @@ type Form interface {
 
 // As serves the objects of a Kind[T] in the form of k as well. to and from convert; fields names for each selectable field
 // of V the one of T that it is, where they are not called the same. Storage and deletion are those of the stored kind; names,
-// schema, columns and subresources are k's, and so are its rules: where k has no Validate, ValidateUpdate or BeforeDelete, that of the
-// stored kind is asked about the stored form instead. The conversion is described at Conversion.
+// schema and columns are k's, subresources k's and those of the stored kind that k has none of the same name for, and rules k's:
+// where k has no Validate, ValidateUpdate or BeforeDelete, that of the stored kind is asked about the stored form instead. The
+// conversion is described at Conversion.
 func As[V, T any](k Kind[V], to func(*V) (*T, error), from func(*T) (*V, error), fields map[string]string) Form {
 	return typedForm[V, T]{k, to, from, fields}
 }
@@ -69,6 +70,7 @@ func (f typedForm[V, T]) resource(types *Types, stored *Resource, structure refl
 		return nil, err
 	}
 	r.Stored = &Conversion{Resource: stored, To: convertTyped(f.to), From: convertTyped(f.from), Fields: f.fields}
+	r.inherit(stored)
 	if why := unknownFields(r, stored, f.fields); why != "" {
 		return nil, fmt.Errorf("kind %s (%s): As: %s", r.Names.Kind, r.APIVersion(), why)
 	}

@@ -38,7 +38,7 @@ func (w *write) identifyDocument() error {
 	if m, ok := w.object["metadata"]; ok && m != nil {
 		if _, isMap := m.(map[string]any); !isMap {
 			if w.patching { // PATCH-15: the patch, not the document, is what the client sent
-				return status.Invalid(w.resource().GroupKind(), w.target.Name, []status.FieldError{
+				return status.Invalid(w.kind().GroupKind(), w.target.Name, []status.FieldError{
 					{Type: meta.CauseFieldValueInvalid, Field: "patch", Value: m, Detail: "it makes of metadata something that is not an object"},
 				})
 			}
@@ -50,14 +50,22 @@ func (w *write) identifyDocument() error {
 
 // identifyKind fills apiVersion and kind in, and refuses a body of another kind (CREATE-04, P8).
 func (w *write) identifyKind() error {
-	r := w.resource()
+	r := w.kind()
 	version, kind := w.object["apiVersion"], w.object["kind"]
 	if (version == nil || version == "" || version == r.APIVersion()) && (kind == nil || kind == "" || kind == r.Names.Kind) {
 		w.object = with(with(w.object, r.APIVersion(), "apiVersion"), r.Names.Kind, "kind")
 		return nil
 	}
 	return status.BadRequest("the object provided is kind %s of %s, but %s takes kind %s of %s",
-		word(kind), word(version), r.GroupResource(), r.Names.Kind, r.APIVersion())
+		word(kind), word(version), w.place(), r.Names.Kind, r.APIVersion())
+}
+
+// place names what was written to, in a message.
+func (w *write) place() string {
+	if w.target.Subresource == "" {
+		return w.resource().GroupResource().String()
+	}
+	return w.resource().GroupResource().String() + "/" + w.target.Subresource
 }
 
 // word shows a value of the body in a message, cut to a sensible length.
@@ -77,6 +85,9 @@ func word(v any) string {
 // identifyName compares name and namespace with the URL (NS-04, NAME-13, P7).
 func (w *write) identifyName() error {
 	id := identity(w.object)
+	if w.action != nil {
+		return w.identifyAction(id)
+	}
 	if w.resource().ClusterScoped {
 		if id.Namespace != "" {
 			return status.BadRequest("metadata.namespace is %s, but %s do not live in namespaces", word(id.Namespace), w.resource().GroupResource())
@@ -96,6 +107,24 @@ func (w *write) identifyName() error {
 		return status.BadRequest("name must be provided: metadata.name is empty, the URL says %q", w.target.Name)
 	default:
 		return status.BadRequest("the name of the object (%s) does not match the name on the URL (%q)", word(id.Name), w.target.Name)
+	}
+	return nil
+}
+
+// identifyAction does so for a document that is acted upon. What it does not say, the URL says.
+func (w *write) identifyAction(id meta.Key) error {
+	if id.Name != "" && id.Name != w.target.Name {
+		return status.BadRequest("the name of the object (%s) does not match the name on the URL (%q)", word(id.Name), w.target.Name)
+	}
+	if id.Namespace != "" && id.Namespace != w.target.Namespace {
+		return status.BadRequest("the namespace of the provided object does not match the namespace sent on the request (%s, %q)", word(id.Namespace), w.target.Namespace)
+	}
+	if !w.kind().hasMetadata() {
+		return nil
+	}
+	w.object = with(w.object, w.target.Name, "metadata", "name")
+	if w.target.Namespace != "" {
+		w.object = with(w.object, w.target.Namespace, "metadata", "namespace")
 	}
 	return nil
 }
@@ -138,7 +167,7 @@ func (w *write) checkVersion() error {
 	sent, ok := v.(string)
 	switch {
 	case v == nil || ok && sent == "" || ok && sent == "0":
-		if w.resource().Writes.RequireVersion && !w.patching {
+		if w.kind().Writes.RequireVersion && !w.patching {
 			return status.Invalid(w.resource().GroupKind(), w.name(), []status.FieldError{
 				{Type: meta.CauseFieldValueInvalid, Field: "metadata.resourceVersion", Value: 0, Detail: "must be specified for an update"},
 			})

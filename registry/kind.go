@@ -44,7 +44,7 @@ type Kind[T any] struct {
 	// NoStatus serves status as an ordinary field. By default a T with a field `status` gets the status subresource.
 	NoStatus bool
 
-	Subresources []Subresource    // in addition to status
+	Subresources []Endpoint       // in addition to status: ScaleSubresource, View, Query, Action, Stream, rest.Connect, Subresource
 	Columns      []openapi.Column // default: Name, the fields with a column tag, Age; without such fields Name and Created At
 	NoTable      bool             // see Resource.NoTable
 	NameRule     func(name string) string
@@ -131,13 +131,15 @@ func (k Kind[T]) describe(types *Types) (*Resource, error) {
 		NameRule:      k.NameRule,
 		Writes:        k.Writes,
 		Deletion:      k.deletion(),
-		Subresources:  k.Subresources,
 		Hooks:         k.hooks(),
 
 		Deprecated:     k.Deprecated,
 		Optional:       k.Optional,
 		StrategicMerge: true,
 		structure:      typ,
+	}
+	if r.Subresources, err = describeEndpoints(r, k.Subresources, &reading{types, k.Overlay, k.SchemaOptions}); err != nil {
+		return nil, fmt.Errorf("kind of Go type %s: %w", typ, err)
 	}
 	if r.Protobuf, _, err = types.messages.Describe(typ); err != nil {
 		return nil, fmt.Errorf("kind of Go type %s: %w", typ, err)

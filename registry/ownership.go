@@ -69,7 +69,9 @@ func fieldsOf(forms []*Resource, options []apply.Option) (*apply.Fields, error) 
 func (r *Resource) reach() map[string]apply.Reach {
 	out := map[string]apply.Reach{"": {Except: paths(r.ResetFields)}}
 	for _, s := range r.Subresources {
-		out[s.Name] = apply.Reach{Only: paths(s.Fields)}
+		if !s.stored {
+			out[s.Name] = apply.Reach{Only: paths(s.Fields)}
+		}
 	}
 	return out
 }
@@ -93,9 +95,12 @@ func (w *write) ownershipRequest(t Tree) apply.Request {
 // manage notes who owns the fields that a create, an update or a patch wrote (SSA-12). An apply has done so when it merged.
 // It comes after reset, so that nobody owns what the path cannot change, and before admission, so that nothing which that
 // adds counts as sent by the requester (design rule 20).
-func manage(_ context.Context, w *write) error {
+func manage(ctx context.Context, w *write) error {
 	if w.applying {
 		return nil
+	}
+	if v := w.view(); v != nil {
+		return w.manageView(ctx, v)
 	}
 	t, err := w.served.ownership.fields.Load().Update(w.ownershipRequest(w.object))
 	if t == nil {
@@ -116,7 +121,8 @@ func (w *write) apply(ctx context.Context, body []byte) (Tree, error) {
 	if err := w.checkApplied(config); err != nil {
 		return nil, err
 	}
-	pruned, unknown := w.resource().Schema.Prune(config)
+	r := w.kind()
+	pruned, unknown := r.Schema.Prune(config)
 	for _, path := range unknown {
 		w.complain("unknown", path)
 	}
@@ -124,10 +130,12 @@ func (w *write) apply(ctx context.Context, body []byte) (Tree, error) {
 		return nil, err
 	}
 	w.complaints = nil // said once
-	r := w.resource()
 	canonical, problems := r.Schema.Canonical(pruned)
 	if len(problems) > 0 {
 		return nil, status.Invalid(r.GroupKind(), w.name(), problems)
+	}
+	if v := w.view(); v != nil {
+		return w.applyScale(v, canonical)
 	}
 	// Nobody owns an empty map of metadata, as it is not there; else the next apply would differ from what is stored.
 	return w.served.ownership.fields.Load().Apply(w.ownershipRequest(withoutEmptyMetadata(canonical)))
@@ -135,7 +143,7 @@ func (w *write) apply(ctx context.Context, body []byte) (Tree, error) {
 
 // checkApplied refuses a configuration that does not say what it is, or says something else than the URL (SSA-27).
 func (w *write) checkApplied(config Tree) error {
-	r := w.resource()
+	r := w.kind()
 	if text(config, "apiVersion") != r.APIVersion() || text(config, "kind") != r.Names.Kind {
 		return status.BadRequest("an applied configuration must have apiVersion %q and kind %q, not %s and %s",
 			r.APIVersion(), r.Names.Kind, word(config["apiVersion"]), word(config["kind"]))
@@ -217,9 +225,8 @@ func (w *write) sameButTimes() bool {
 	return apply.EqualButTimes(a, b)
 }
 
-// takes tells whether a kind of patch can be sent to a resource; if not, the error lists those that can.
-func (r *Resource) takes(t patch.Type) error {
-	types := r.Patches()
+// takes tells whether a kind of patch is one of those that can be sent; if not, the error lists them.
+func takes(types []patch.Type, t patch.Type) error {
 	if slices.Contains(types, t) {
 		return nil
 	}

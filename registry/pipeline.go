@@ -26,6 +26,7 @@ func writeSteps() []step {
 		{"manage", manage},           // who owns which fields, counted from what the requester sent (SSA-12)
 		{"namespace", gate},          // creation only: the namespace exists and is not ending, now and at the commit
 		{"mutate", mutate},           // mutating admission; nothing it adds counts as sent by the requester
+		{"view", mergeView},          // a document that shows a part of the object is put into the object
 		{"name", generateName},       // creation only: after admission, which may have set the name (ADM-08)
 		{"metadata", stampMetadata},  // uid, times, generation, finalizers of an object being deleted
 		{"validate", validate},       // metadata, schema and the kind's own rules: every error at once
@@ -60,6 +61,9 @@ func walk(ctx context.Context, start func() *write) (*Result, error) {
 		}
 		if err != nil {
 			return nil, err
+		}
+		if v := w.view(); v != nil {
+			return w.engine.shownAs(ctx, w.served, v, w.result)
 		}
 		return w.served.shown(w.result, nil)
 	}

@@ -24,7 +24,7 @@ func (e *Engine) Get(ctx context.Context, t Target, lr ListRequest) (*watch.Entr
 		return nil, err
 	}
 	r := served.Resource
-	if r.Virtual != nil || t.Name == "" || sub != nil && !slices.Contains(sub.Verbs, "get") {
+	if r.Virtual != nil || t.Name == "" || sub != nil && (!slices.Contains(sub.Verbs, "get") || !sub.readsObject()) {
 		return nil, status.MethodNotAllowed(r.GroupResource(), "get")
 	}
 	if err := e.reach(ctx, served, lr); err != nil {
@@ -33,6 +33,9 @@ func (e *Engine) Get(ctx context.Context, t Target, lr ListRequest) (*watch.Entr
 	entry, ok := served.Cache.Get(storage.ObjectKey(r.StorageName, t.Namespace, t.Name))
 	if !ok {
 		return nil, status.NotFound(r.GroupResource(), t.Name)
+	}
+	if sub != nil && sub.view != nil {
+		return e.viewed(ctx, served, sub.view, entry)
 	}
 	return served.Show(entry)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 	"time"
 
@@ -110,26 +109,6 @@ type Deletion struct {
 	Turn int
 }
 
-// Subresource is a path below one object that shows or changes a part of it (PATH-15). It is authorized on its own, as
-// resource/name (MODEL-07).
-type Subresource struct {
-	Name  string   // the path segment
-	Verbs []string // of get, update and patch; and create, with Act
-
-	// Act is what a POST does with the object (PATH-21). Its answer, with a kind and apiVersion of its own, is sent with 201; nil
-	// sends a Status of success. An error is sent as those of other hooks are. It is called concurrently and must not change
-	// the trees it is given.
-	Act func(ctx context.Context, a Action) (Tree, error)
-
-	// Merge returns what is stored when the client sends sent through this subresource while old is stored. It keeps
-	// from old whatever the subresource does not own.
-	Merge func(old, sent Tree) Tree
-
-	// Fields are the paths of what Merge takes from the client, such as {"status"}: nobody becomes the manager of other fields
-	// through this subresource (SSA-31). None means all fields.
-	Fields [][]string
-}
-
 // Resource describes one kind as the engine serves it. It is a plain description, made by Kind.Resource or by hand and
 // not changed after it was given to an Engine.
 type Resource struct {
@@ -199,6 +178,7 @@ type Resource struct {
 	fingerprint uint64        // of what records look like: of Schema, version and kind, likewise
 	structure   reflect.Type  // the Go struct it was made of, if any
 	selected    *json.Paths   // where Selectable lies, likewise
+	reading     *reading      // while endpoints are described
 }
 
 // Layout returns the prepared columns of the resource. It is nil before the resource was given to an Engine.
@@ -248,30 +228,6 @@ func (r *Resource) Patches() []patch.Type {
 	}
 	return types
 }
-
-// Subresource returns the subresource of that name.
-func (r *Resource) Subresource(name string) (*Subresource, bool) {
-	for i := range r.Subresources {
-		if r.Subresources[i].Name == name {
-			return &r.Subresources[i], true
-		}
-	}
-	return nil, false
-}
-
-// StatusSubresource is the usual `status`: it owns the field status and nothing else (UPDATE-11, Z4).
-func StatusSubresource() Subresource {
-	return Subresource{
-		Name:   "status",
-		Verbs:  []string{"get", "patch", "update"},
-		Merge:  func(old, sent Tree) Tree { return keep(old, sent, "status") },
-		Fields: [][]string{{"status"}},
-	}
-}
-
-// ResetStatus is the other half of StatusSubresource: the main path keeps the stored status, and a new object starts
-// without one.
-func ResetStatus(old, sent Tree) Tree { return keep(sent, old, "status") }
 
 // complete fills the defaults in and refuses what cannot be served, naming the resource and the field.
 func (r *Resource) complete() error {
@@ -348,35 +304,6 @@ func (r *Resource) wordProblems() []string {
 
 // reserved are the words that package request gives a meaning of their own where a plural stands (P11).
 var reserved = map[string]bool{"watch": true, "status": true, "finalize": true}
-
-// subresourceProblem finds a subresource that could not be served, or that would hide another path.
-func (r *Resource) subresourceProblem() string {
-	seen := map[string]bool{}
-	for _, s := range r.Subresources {
-		if why := meta.CheckDNS1035Label(s.Name); why != "" {
-			return fmt.Sprintf("subresource %q: %s", s.Name, why)
-		}
-		if seen[s.Name] {
-			return fmt.Sprintf("subresource %q is given twice", s.Name)
-		}
-		seen[s.Name] = true
-		if len(s.Verbs) == 0 {
-			return fmt.Sprintf("subresource %q has no verbs", s.Name)
-		}
-		for _, v := range s.Verbs {
-			if !slices.Contains([]string{"get", "update", "patch", "create"}, v) {
-				return fmt.Sprintf("subresource %q: verb %q cannot be served", s.Name, v)
-			}
-		}
-		if (s.Act != nil) != slices.Contains(s.Verbs, "create") {
-			return fmt.Sprintf("subresource %q: the verb create and the function Act belong together", s.Name)
-		}
-		if s.Merge == nil && (slices.Contains(s.Verbs, "update") || slices.Contains(s.Verbs, "patch")) {
-			return fmt.Sprintf("subresource %q can be written but has no Merge", s.Name)
-		}
-	}
-	return ""
-}
 
 // checkStorageName accepts one or more DNS subdomains with slashes between them.
 func checkStorageName(s string) string {

@@ -36,8 +36,13 @@ func read(ctx context.Context, w *write) error {
 	if w.storedTree, err = treeOf(old); err != nil {
 		return err
 	}
-	w.oldTree, err = w.resource().fromStored(w.storedTree)
-	return err
+	if w.oldTree, err = w.resource().fromStored(w.storedTree); err != nil {
+		return err
+	}
+	if v := w.view(); v != nil {
+		return w.lookAt(ctx, v)
+	}
+	return nil
 }
 
 func compute(_ context.Context, w *write) error {
@@ -53,7 +58,7 @@ func compute(_ context.Context, w *write) error {
 // decides about; the last one counts everywhere, so admission sees what is stored (B6).
 func (w *write) decodeBody(body []byte) (Tree, error) {
 	if len(bytes.TrimSpace(body)) == 0 {
-		return nil, status.BadRequest("the body of the request is empty; a %s is expected", w.resource().Names.Kind)
+		return nil, status.BadRequest("the body of the request is empty; a %s is expected", w.kind().Names.Kind)
 	}
 	v, err := json.DecodeTree(body, json.TreeOptions{Duplicates: w.duplicate})
 	if err != nil {
@@ -61,7 +66,7 @@ func (w *write) decodeBody(body []byte) (Tree, error) {
 	}
 	t, ok := v.(map[string]any)
 	if !ok {
-		return nil, status.BadRequest("the body of the request is not a JSON object; a %s is expected", w.resource().Names.Kind)
+		return nil, status.BadRequest("the body of the request is not a JSON object; a %s is expected", w.kind().Names.Kind)
 	}
 	return t, nil
 }
@@ -79,7 +84,7 @@ func (w *write) complain(what, path string) {
 
 // conform reports and drops what the schema does not know, puts values in canonical form and fills defaults in.
 func conform(ctx context.Context, w *write) error {
-	pruned, unknown := w.resource().Schema.Prune(w.object)
+	pruned, unknown := w.kind().Schema.Prune(w.object)
 	for _, path := range unknown {
 		w.complain("unknown", path)
 	}
@@ -100,7 +105,7 @@ func (w *write) answerComplaints(ctx context.Context) error {
 	case FieldValidationStrict:
 		text := "strict decoding error: " + strings.Join(w.complaints, ", ")
 		if w.patching && !w.applying { // an apply is a document, as a create and an update are
-			return status.Invalid(w.resource().GroupKind(), w.name(), []status.FieldError{
+			return status.Invalid(w.kind().GroupKind(), w.name(), []status.FieldError{
 				{Type: meta.CauseFieldValueInvalid, Field: "patch", Value: "…", Detail: text},
 			})
 		}
@@ -115,38 +120,43 @@ func (w *write) answerComplaints(ctx context.Context) error {
 // settle brings w.object into canonical form with all defaults. A value of the wrong type ends the request here, with
 // everything else the schema has to say: hooks are promised an object of the right shape.
 func (w *write) settle(ctx context.Context) error {
-	r := w.resource()
-	canonical, problems := r.Schema.Canonical(w.object)
+	t, err := w.settled(ctx, w.kind(), w.object, w.oldTree)
+	if err == nil {
+		w.object = t
+	}
+	return err
+}
+
+// settled does it for an object of r, of which old is stored.
+func (w *write) settled(ctx context.Context, r *Resource, object, old Tree) (Tree, error) {
+	canonical, problems := r.Schema.Canonical(object)
 	t := r.Schema.Default(withoutEmptyMetadata(canonical))
 	if len(problems) > 0 {
-		if problems = w.blocking(t, problems); len(problems) > 0 {
-			return status.Invalid(r.GroupKind(), w.name(), problems)
+		if problems = blocking(r, t, old, problems); len(problems) > 0 {
+			return nil, status.Invalid(r.GroupKind(), w.name(), problems)
 		}
 	}
 	if r.Hooks.Default == nil {
-		w.object = t
-		return nil
+		return t, nil
 	}
 	t, err := r.Hooks.Default(ctx, t)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if t, problems = r.Schema.Canonical(t); len(problems) > 0 {
-		return status.Internal(fmt.Errorf("the Default hook of %s made an object its schema refuses: %s", r.GroupResource(), problems[0].Message()))
+		return nil, status.Internal(fmt.Errorf("the Default hook of %s made an object its schema refuses: %s", r.GroupResource(), problems[0].Message()))
 	}
-	w.object = r.Schema.Default(t) // of what the hook added: the next write would fill it in, and a replacement change something
-	return nil
+	return r.Schema.Default(t), nil // of what the hook added: the next write would fill it in, and a replacement change something
 }
 
 // blocking returns what an object with values of a wrong type is refused for. An update is not refused for values that
 // were wrong before (KEP-4008), unless hooks are promised an object of the right shape.
-func (w *write) blocking(t Tree, problems []status.FieldError) []status.FieldError {
-	r := w.resource()
+func blocking(r *Resource, t, old Tree, problems []status.FieldError) []status.FieldError {
 	typed := r.Hooks.Default != nil || r.Hooks.Validate != nil || r.Hooks.ValidateUpdate != nil
-	if typed || w.creating() {
+	if typed || old == nil {
 		return everyProblem(r, t, problems)
 	}
-	return r.Schema.ValidateUpdate(t, w.oldTree)
+	return r.Schema.ValidateUpdate(t, old)
 }
 
 // everyProblem joins the type errors of an object with what else its schema finds wrong, each field once.
@@ -167,9 +177,13 @@ func everyProblem(r *Resource, t Tree, problems []status.FieldError) []status.Fi
 // reset takes back what the requester may not change on this path.
 func reset(_ context.Context, w *write) error {
 	switch {
+	case w.sub != nil && !w.sub.exchangesKind():
 	case w.sub != nil:
 		sent := w.object
-		w.object = w.sub.Merge(without(w.oldTree, "metadata", "resourceVersion"), sent)
+		var err error
+		if w.object, err = w.sub.merged(without(w.oldTree, "metadata", "resourceVersion"), sent); err != nil {
+			return err
+		}
 		if w.applying { // it has worked out who owns what already
 			w.object = keep(w.object, sent, "metadata", "managedFields")
 		}
@@ -208,7 +222,7 @@ func mutate(ctx context.Context, w *write) error {
 	if path := changedIdentity(sent, t, w.creating()); path != "" { // X5
 		return status.Internal(fmt.Errorf("an admission plugin changed %s of %s", path, w.resource().GroupResource()))
 	}
-	w.object, _ = w.resource().Schema.Prune(t)
+	w.object, _ = w.kind().Schema.Prune(t)
 	w.keepOwnership(ctx, sent)
 	if err := w.confine(ctx, sent); err != nil {
 		return err

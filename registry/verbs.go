@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/kindwright/kindwright/authn"
-	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/patch"
 	"github.com/kindwright/kindwright/status"
 )
@@ -19,8 +18,8 @@ func (e *Engine) Create(ctx context.Context, t Target, body []byte, o WriteOptio
 		return nil, err
 	}
 	r := served.Resource
-	if sub != nil && sub.Act != nil {
-		return e.act(ctx, served, sub, t, body, o)
+	if sub != nil && sub.actions["create"] != nil {
+		return e.actOn(ctx, served, sub, t, "create", body, o)
 	}
 	if sub != nil || t.Name != "" {
 		return nil, status.MethodNotAllowed(r.GroupResource(), "create")
@@ -45,6 +44,9 @@ func (e *Engine) Update(ctx context.Context, t Target, body []byte, o WriteOptio
 	if err != nil {
 		return nil, err
 	}
+	if base.sub != nil && base.sub.actions["update"] != nil {
+		return e.actOn(ctx, base.served, base.sub, t, "update", body, o)
+	}
 	base.mayCreate = base.resource().Writes.CreateOnUpdate && base.sub == nil
 	base.compute = func(w *write) (Tree, error) {
 		if w.creating() && mayCreate != nil {
@@ -65,7 +67,7 @@ func (e *Engine) Patch(ctx context.Context, t Target, p PatchRequest, o WriteOpt
 	if err != nil {
 		return nil, err
 	}
-	if err := base.resource().takes(p.Type); err != nil {
+	if err := takes(base.patches(), p.Type); err != nil {
 		return nil, err
 	}
 	base.patching, base.applying = true, p.Type == patch.ApplyPatch
@@ -76,14 +78,14 @@ func (e *Engine) Patch(ctx context.Context, t Target, p PatchRequest, o WriteOpt
 				return nil, err
 			}
 		}
-		o := patch.Options{Kind: w.resource().GroupKind(), Name: w.target.Name, Duplicates: w.duplicate}
+		o := patch.Options{Kind: w.kind().GroupKind(), Name: w.target.Name, Duplicates: w.duplicate}
 		switch p.Type {
 		case patch.ApplyPatch:
 			return w.apply(ctx, p.Body)
 		case patch.JSONPatch:
 			return patch.JSON(w.oldTree, p.Body, o)
 		case patch.StrategicMergePatch:
-			return patch.Strategic(w.oldTree, p.Body, w.resource().Schema, o)
+			return patch.Strategic(w.oldTree, p.Body, w.kind().Schema, o)
 		}
 		return patch.Merge(w.oldTree, p.Body, o)
 	}
@@ -112,29 +114,13 @@ func (e *Engine) writeTo(ctx context.Context, t Target, verb string, o WriteOpti
 // operate runs a virtual resource's operation on the body. The document walks the steps that make sense for something that
 // is not stored: its kind and namespace are checked, its fields are pruned, defaulted and validated.
 func (w *write) operate(ctx context.Context) (*Result, error) {
-	t, err := w.compute(w)
-	if err != nil {
-		return nil, err
-	}
-	w.object = t
-	if err := w.identifyDocument(); err != nil {
-		return nil, err
-	}
-	if err := conform(ctx, w); err != nil {
+	if err := w.accept(ctx); err != nil {
 		return nil, err
 	}
 	r := w.resource()
-	if problems := r.Schema.Validate(w.object); len(problems) > 0 {
-		return nil, status.Invalid(r.GroupKind(), "", problems)
-	}
 	answer, err := r.Virtual(ctx, w.object)
 	if err != nil {
 		return nil, err
 	}
-	answer = with(with(answer, r.APIVersion(), "apiVersion"), r.Names.Kind, "kind")
-	out, err := json.AppendTree(nil, answer)
-	if err != nil {
-		return nil, status.Internal(err)
-	}
-	return &Result{Document: out, Created: true}, nil
+	return documentResult(r, answer, true)
 }

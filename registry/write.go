@@ -23,6 +23,9 @@ type Result struct {
 	// Document is set instead of Entry where there is nothing in the store that could have a version: the answer of a
 	// virtual resource, and the new object of a dry run.
 	Document []byte
+
+	// Kind is that of a Document which is not of the resource's own kind: the answer of a subresource.
+	Kind meta.GroupVersionKind
 }
 
 // write is the state of one write while it walks the step list. It belongs to one request, and to one try of it: after
@@ -54,6 +57,9 @@ type write struct {
 
 	storedTree, storedObject Tree // oldTree and object in the stored form
 
+	looking *looking // set where the subresource is a view
+	action  *action  // set where it is an action
+
 	complaints []string // unknown and repeated fields
 	unowned    error    // why it could not be worked out who owns what; mostly, that the object is invalid
 	generated  bool     // the name is of the server's making
@@ -66,10 +72,21 @@ var errRace = errors.New("lost a race with another write")
 
 func (w *write) resource() *Resource { return w.served.Resource }
 
+// kind describes what object holds at this moment: an object of the resource, or a document of the subresource.
+func (w *write) kind() *Resource {
+	switch {
+	case w.action != nil:
+		return w.action.body
+	case w.looking != nil && !w.looking.merged:
+		return w.sub.view.document
+	}
+	return w.resource()
+}
+
 func (w *write) creating() bool { return w.old == nil }
 
 func (w *write) operation() admission.Operation {
-	if w.creating() {
+	if w.creating() && (w.action == nil || w.action.verb == "create") {
 		return admission.Create
 	}
 	return admission.Update
@@ -92,8 +109,8 @@ func (w *write) conflict(why string) error {
 func (w *write) admission() *admission.Request {
 	r := &admission.Request{
 		Operation:   w.operation(),
-		Kind:        w.resource().GroupVersionKind(),
-		Resource:    w.resource().GroupVersionResource(),
+		Kind:        w.kind().GroupVersionKind(),
+		Resource:    w.target.Resource,
 		Subresource: w.target.Subresource,
 		Namespace:   w.target.Namespace,
 		Name:        w.name(),
@@ -102,7 +119,10 @@ func (w *write) admission() *admission.Request {
 		User:        w.user,
 		DryRun:      w.opts.DryRun,
 	}
-	if w.creating() {
+	if w.looking != nil && w.looking.merged { // those who admit see documents all the way
+		r.Kind, r.Object, r.OldObject = w.sub.view.document.GroupVersionKind(), w.looking.new, w.looking.old
+	}
+	if r.Operation == admission.Create {
 		r.Options = meta.CreateOptions{DryRun: dryRun(w.opts.DryRun), FieldManager: w.opts.FieldManager}
 	} else {
 		r.Options = meta.UpdateOptions{DryRun: dryRun(w.opts.DryRun), FieldManager: w.opts.FieldManager}
@@ -133,6 +153,9 @@ func (e *Engine) lookup(t Target) (*Served, *Subresource, error) {
 	sub, ok := r.Subresource(t.Subresource)
 	if !ok || t.Name == "" {
 		return nil, nil, status.NotFound(r.GroupResource(), t.Name)
+	}
+	if sub.stored {
+		served = served.base
 	}
 	return served, sub, nil
 }

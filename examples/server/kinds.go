@@ -87,6 +87,9 @@ func definitions() []registry.Definition {
 		registry.Kind[Widget]{
 			Group: group, Version: version, Plural: "widgets", ShortNames: []string{"wd"}, Categories: []string{"all"},
 			Doc: "Widget is a thing with a desired and an observed state.",
+			Subresources: []registry.Endpoint{registry.ScaleSubresource{
+				SpecReplicasPath: ".spec.replicas", StatusReplicasPath: ".status.replicas", LabelSelectorPath: ".status.selector",
+			}},
 		},
 		registry.Kind[Gadget]{
 			Group: group, Version: version, Plural: "gadgets",

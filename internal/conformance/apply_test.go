@@ -15,6 +15,7 @@ import (
 
 	"github.com/kindwright/kindwright"
 	"github.com/kindwright/kindwright/admission"
+	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 )
 
@@ -304,15 +305,15 @@ func TestREAD_03_TheOptionResetsByAnEmptyList(t *testing.T) {
 // Through a subresource with a form of its own the entries stay what they were, and readable.
 func TestSSA_16_OtherSubresources(t *testing.T) {
 	kind := crates()
-	kind.Subresources = []registry.Subresource{
-		{Name: "notes", Verbs: []string{"get", "update", "patch"}, Merge: func(old, sent registry.Tree) registry.Tree {
+	kind.Subresources = []registry.Endpoint{
+		registry.Subresource{Name: "notes", Verbs: []string{"get", "update", "patch"}, Merge: func(old, sent registry.Tree) registry.Tree {
 			inner, _ := sent["spec"].(map[string]any)
 			spec, _ := old["spec"].(map[string]any)
 			spec, out := maps.Clone(spec), maps.Clone(old)
 			spec["notes"], out["spec"] = inner["notes"], spec
 			return out
 		}},
-		{Name: "ring", Verbs: []string{"create"}, Act: func(context.Context, registry.Action) (registry.Tree, error) { return nil, nil }},
+		registry.Action[Crate, Crate, meta.Status]{Name: "ring", Run: func(context.Context, *registry.Call[Crate], *Crate) (*meta.Status, error) { return nil, nil }},
 	}
 	onEach(t, func(t *testing.T, s *server) {
 		s.apply("ann", `"size":1,"notes":{"k":"v"}`).is(201)

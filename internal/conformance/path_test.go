@@ -13,6 +13,7 @@ import (
 	"github.com/kindwright/kindwright"
 	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/authz"
+	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
 )
@@ -162,7 +163,7 @@ func TestPATH_14_DeleteCollection(t *testing.T) {
 func TestPATH_15_TheVerbsOfASubresource(t *testing.T) {
 	kind := widgets()
 	kind.Plural, kind.Name, kind.ShortNames = "peeks", "Peek", nil
-	kind.Subresources = []registry.Subresource{{Name: "look", Verbs: []string{"get"}}}
+	kind.Subresources = []registry.Endpoint{registry.Subresource{Name: "look", Verbs: []string{"get"}}}
 	onEach(t, func(t *testing.T, s *server) {
 		const path = "/apis/shop.example.com/v1/namespaces/default/peeks"
 		s.create(path, `{"metadata":{"name":"a"}}`)
@@ -306,26 +307,35 @@ func TestPATH_20_SubjectAccessReviews(t *testing.T) {
 	})
 }
 
+// Eviction asks for the end of a vase.
+type Eviction struct {
+	meta.TypeMeta   `json:",inline"`
+	meta.ObjectMeta `json:"metadata,omitzero"`
+
+	Refuse bool   `json:"refuse,omitempty"`
+	Why    string `json:"why,omitempty" default:"no reason" maxLength:"20"`
+}
+
 // A widget can be broken by a POST to its subresource, as a pod is evicted: that asks a rule, deletes, and answers for itself.
 func TestPATH_21_ActionsOnASubresource(t *testing.T) {
 	kind := widgets()
 	kind.Plural, kind.Name, kind.ShortNames = "vases", "Vase", nil
-	kind.Subresources = []registry.Subresource{{Name: "eviction", Verbs: []string{"create"}, Act: func(ctx context.Context, a registry.Action) (registry.Tree, error) {
-		if at(a.Object, "spec", "color") == "blue" {
-			return nil, status.TooManyRequests("blue ones are too few", 10)
-		}
-		if at(a.Body, "ask") == "answer" {
-			return registry.Tree{"kind": "Eviction", "apiVersion": "policy/v1", "metadata": map[string]any{"name": a.Target.Name}}, nil
-		}
-		of := a.Target
-		of.Subresource = ""
-		_, err := a.Engine.Delete(ctx, of, registry.DeleteOptions{DryRun: a.DryRun})
-		return nil, err
-	}}}
+	kind.Subresources = []registry.Endpoint{registry.Action[Widget, Eviction, meta.Status]{
+		Name: "eviction", Kind: meta.GroupVersionKind{Group: "policy", Version: "v1"},
+		Run: func(ctx context.Context, call *registry.Call[Widget], _ *Eviction) (*meta.Status, error) {
+			if call.Object.Spec.Color == "blue" {
+				return nil, status.TooManyRequests("blue ones are too few", 10)
+			}
+			of := call.Target
+			of.Subresource = ""
+			_, err := call.Engine.Delete(ctx, of, registry.DeleteOptions{DryRun: call.DryRun})
+			return nil, err
+		},
+	}}
 	var admitted calls
 	refusal := admission.Plugin{Name: "no", Validator: admission.ValidatorFunc(func(_ context.Context, r *admission.Request) error {
 		if r.Subresource == "eviction" {
-			admitted.add(fmt.Sprint(r.Operation, " ", r.Resource.Resource, "/", r.Subresource, " ", r.Name))
+			admitted.add(fmt.Sprint(r.Operation, " ", r.Resource.Resource, "/", r.Subresource, " ", r.Name, " ", at(r.Object, "why")))
 			if at(r.Object, "refuse") == true {
 				return status.Forbidden(r.GroupResource(), r.Name, "refused")
 			}
@@ -342,14 +352,17 @@ func TestPATH_21_ActionsOnASubresource(t *testing.T) {
 		s.do("POST", path+"/b/eviction", body).refused(400, "BadRequest", "does not match the name on the URL")
 		s.do("POST", path+"/a/eviction", `{"metadata":{"namespace":"other"}}`).refused(400, "BadRequest", "namespace")
 		s.do("POST", path+"/a/eviction", `[]`).refused(400, "BadRequest", "not a JSON object")
-		s.do("POST", path+"/a/eviction", `{"a":1,"a":2}`).refused(400, "BadRequest", "")
+		s.do("POST", path+"/a/eviction?fieldValidation=Strict", `{"why":"a","why":"b"}`).refused(400, "BadRequest", `duplicate field "why"`)
+		s.do("POST", path+"/a/eviction?fieldValidation=Strict", `{"what":1}`).refused(400, "BadRequest", `unknown field "what"`)
+		s.do("POST", path+"/a/eviction", `{"kind":"Widget"}`).refused(400, "BadRequest", "vases.shop.example.com/eviction takes kind Eviction of policy/v1")
+		s.do("POST", path+"/a/eviction", `{"why":1}`).refused(422, "Invalid", "why")
+		s.do("POST", path+"/a/eviction", `{"why":"a very long story, which nobody reads"}`).refused(422, "Invalid", "Eviction.policy")
 		s.do("POST", path+"/a/eviction", "x", "Content-Type", asProtobuf).refused(415, "UnsupportedMediaType", "")
 		s.do("POST", path+"/a/eviction?dryRun=x", "").refused(422, "Invalid", "dryRun")
 		require.Empty(t, admitted.take())
 		s.do("POST", path+"/a/eviction", `{"refuse":true}`).refused(403, "Forbidden", "refused")
 		require.Equal(t, "10", s.do("POST", path+"/b/eviction", "").refused(429, "TooManyRequests", "too few").header.Get("Retry-After"))
-		require.Equal(t, "policy/v1", s.do("POST", path+"/a/eviction", `{"ask":"answer"}`).is(201).at("apiVersion"))
-		require.Equal(t, []string{"CREATE vases/eviction a", "CREATE vases/eviction b", "CREATE vases/eviction a"}, admitted.take())
+		require.Equal(t, []string{"CREATE vases/eviction a no reason", "CREATE vases/eviction b no reason"}, admitted.take())
 		s.do("POST", path+"/a/eviction", body, "X-User", "bob", "X-Groups", "").refused(403, "Forbidden", `cannot create resource "vases/eviction"`)
 		s.do("POST", path+"/a/eviction?dryRun=All", body).is(201)
 		s.get(path + "/a").is(200)

@@ -205,6 +205,23 @@ func Negotiate(r *http.Request, o Offer) (Result, error) {
 	return chosen, nil
 }
 
+// Accepts tells whether a client takes an answer of a media type that is none of those above, such as text/plain.
+func Accepts(r *http.Request, mediaType string) bool {
+	fields := r.Header["Accept"]
+	if !slices.ContainsFunc(fields, func(field string) bool { return strings.Trim(field, ", \t") != "" }) {
+		return true
+	}
+	full, _ := ContentType(mediaType)
+	typ, subtype, _ := strings.Cut(full, "/")
+	taken, rank := false, -1
+	for m := range ranges(fields) {
+		if s := m.specificity(); s > rank && (m.is(typ, subtype) || m.is(typ, "*") || m.is("*", "*")) {
+			taken, rank = m.weight > 0, s
+		}
+	}
+	return taken
+}
+
 // choose walks over the list twice: what a more specific entry of weight 0 excludes may stand behind the wildcard that
 // would have let it in.
 func (o *Offer) choose(accept []string) (best Result, ok bool) {

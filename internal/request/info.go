@@ -49,6 +49,10 @@ type Info struct {
 	// Subresource is the segment after the name, if any.
 	Subresource string
 
+	// Below is what follows the subresource: empty, or a path that begins with a slash, for the few subresources that
+	// others stand behind, such as proxies. All others must not be served then.
+	Below string
+
 	// Namespace is the namespace of the path; empty for cluster-scoped resources and across all namespaces. It is
 	// empty for the resource "namespaces" too, whose objects are named by Name; see [Info.AuthorizationNamespace].
 	Namespace string

@@ -135,7 +135,7 @@ var parameters = [...]parameter{
 
 // read fills in the parameters that apply to the verb.
 func (q *Query) read(i *Info) error {
-	if len(q.Raw) == 0 {
+	if len(q.Raw) == 0 || i.Below != "" { // below a subresource they are not ours
 		return nil
 	}
 	on := verbSet(i)

@@ -46,8 +46,8 @@ func Parse(r *http.Request, prefix string) (*Info, error) {
 //
 //   - 405: a method outside [AllowedMethods], also one in lower case; PUT and PATCH of a collection, POST to an object,
 //     and a watch asked for with HEAD;
-//   - 404: a path outside the prefix, an empty segment ("//", or a slash at the end of an API path), the old form
-//     /api/v1/watch/… and /apis/{group}/{version}/watch/…, and anything below a subresource;
+//   - 404: a path outside the prefix, an empty segment ("//", or a slash at the end of an API path that has no subresource), and
+//     the old form /api/v1/watch/… and /apis/{group}/{version}/watch/…;
 //   - 400: everything else that does not parse, with a message that says what and where.
 //
 // The target may be in origin form or in absolute form, which give the same Info; "*" and authority forms are refused.
@@ -121,21 +121,21 @@ func joined(segments []string, slash bool) string {
 func (i *Info) setShape(slash bool) error {
 	underAPI := len(i.Segments) > 0 && (i.Segments[0] == corePrefix || i.Segments[0] == groupPrefix)
 	switch {
-	case slash && underAPI:
-		return status.NotFound(meta.GroupResource{}, "")
-	case slash:
 	case underAPI && i.Segments[0] == corePrefix && len(i.Segments) > 2:
 		i.APIPrefix, i.Version = corePrefix, i.Segments[1]
-		return i.setResource(i.Segments[2:])
+		return i.setResource(i.Segments[2:], slash)
 	case underAPI && i.Segments[0] == groupPrefix && len(i.Segments) > 3:
 		i.APIPrefix, i.Group, i.Version = groupPrefix, i.Segments[1], i.Segments[2]
-		return i.setResource(i.Segments[3:])
+		return i.setResource(i.Segments[3:], slash)
+	case slash && underAPI:
+		return status.NotFound(meta.GroupResource{}, "")
 	}
 	return nil // shorter ones are discovery documents
 }
 
-// setResource reads what follows group and version: [namespaces/{namespace}/]{resource}[/{name}[/{subresource}]].
-func (i *Info) setResource(rest []string) error {
+// setResource reads what follows group and version: [namespaces/{namespace}/]{resource}[/{name}[/{subresource}[/{below}…]]]. Only
+// below a subresource a path can end with a slash.
+func (i *Info) setResource(rest []string, slash bool) error {
 	i.IsResource = true
 	if rest[0] == "watch" {
 		return status.NotFound(meta.GroupResource{}, "") // PATH-24: watching is asked for with the query parameter alone (security vector Z1)
@@ -146,7 +146,7 @@ func (i *Info) setResource(rest []string) error {
 		i.Namespace, i.NamespaceScopedPath = rest[1], true
 		rest = rest[2:]
 	}
-	if len(rest) > 3 {
+	if slash && len(rest) < 3 {
 		return status.NotFound(meta.GroupResource{}, "")
 	}
 	i.Resource = rest[0]
@@ -155,6 +155,12 @@ func (i *Info) setResource(rest []string) error {
 	}
 	if len(rest) > 2 {
 		i.Subresource = rest[2]
+	}
+	if len(rest) > 3 {
+		i.Below = "/" + strings.Join(rest[3:], "/")
+	}
+	if slash {
+		i.Below += "/"
 	}
 	return nil
 }

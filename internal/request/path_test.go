@@ -228,10 +228,28 @@ func TestZ13_MethodGames(t *testing.T) {
 	require.Equal(t, "get", info.Verb)
 }
 
-func TestBelowASubresourceIsNothing(t *testing.T) {
-	refused(t, 404, "GET "+W+"/x/status/more")
-	refused(t, 404, "GET /api/v1/namespaces/a/status/more")
-	refused(t, 404, "GET /apis/g/v/zones/z/proxy/some/path")
+// What is below a subresource is told apart from it, and is as strict a path as the rest.
+func TestBelowASubresource(t *testing.T) {
+	for path, want := range map[string][4]string{
+		W + "/x/status/more":                     {"widgets", "x", "status", "/more"},
+		W + "/x/status/":                         {"widgets", "x", "status", "/"},
+		"/api/v1/namespaces/a/status/more":       {"namespaces", "a", "status", "/more"},
+		"/apis/g/v/zones/z/proxy/some/path/":     {"zones", "z", "proxy", "/some/path/"},
+		"/apis/g/v/zones/z/proxy/some%20path?a":  {"zones", "z", "proxy", "/some path"},
+		"/apis/g/v/zones/z/proxy/p?limit=x&a=1":  {"zones", "z", "proxy", "/p"},
+		"/apis/g/v/zones/z/proxy/p?timeout=soon": {"zones", "z", "proxy", "/p"},
+	} {
+		info := mustParse(t, "GET "+path)
+		require.Equal(t, want, [4]string{info.Resource, info.Name, info.Subresource, info.Below}, path)
+		require.Equal(t, "get", info.Verb, path)
+	}
+	for _, path := range []string{"/proxy//", "/proxy//a", "/proxy/a//b"} {
+		refused(t, 404, "GET "+W+"/x"+path)
+	}
+	for _, path := range []string{"/proxy/..", "/proxy/%2e%2e/a", "/proxy/a%2Fb", "/proxy/a%00", "/proxy/%252e", "/proxy/a/.?x", "/proxy/%ff"} {
+		refused(t, 400, "GET "+W+"/x"+path)
+	}
+	refused(t, 404, "GET "+W+"/x/")
 }
 
 func TestPrefix(t *testing.T) {

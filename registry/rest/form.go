@@ -69,7 +69,7 @@ func appendBookmark(dst []byte, kind, apiVersion string, rev storage.Revision, e
 }
 
 func (c *call) renderer(form negotiate.Result) renderer {
-	r := c.served.Resource
+	r := c.shown()
 	from, version := source{form.Unmanaged}, ""
 	if form.As != negotiate.Object {
 		version = form.APIVersion()

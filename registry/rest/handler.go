@@ -52,6 +52,8 @@ type Handler struct {
 	engine *registry.Engine
 	opts   Options
 	proto  messages
+
+	connected calls
 }
 
 // New returns a handler for the resources of e, whatever they are at the time of a request.
@@ -82,6 +84,7 @@ type call struct {
 	info   *request.Info
 	served *registry.Served
 	target registry.Target
+	sub    *registry.Subresource // nil for objects themselves, and collections
 }
 
 // ServeHTTP answers one request for a resource.
@@ -106,10 +109,25 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) error {
 	if err := c.checkScope(); err != nil {
 		return err
 	}
+	if err := c.subresource(); err != nil {
+		return err
+	}
 	if warning := served.Resource.Warning(); warning != "" {
 		registry.Warn(r.Context(), warning)
 	}
-	switch info.Verb {
+	err := c.answer()
+	if status.IsMethodNotAllowed(err) && err != nil {
+		w.Header().Set("Allow", c.methods())
+	}
+	return err
+}
+
+// answer does what was asked for.
+func (c *call) answer() error {
+	if c.sub != nil && c.sub.Connects() {
+		return c.connect()
+	}
+	switch c.info.Verb {
 	case request.VerbGet:
 		return c.get()
 	case request.VerbList:
@@ -127,7 +145,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) error {
 	case request.VerbDeleteCollection:
 		return c.deleteCollection()
 	}
-	return status.MethodNotAllowed(gvr.GroupResource(), info.Verb)
+	return status.MethodNotAllowed(c.target.Resource.GroupResource(), c.info.Verb)
 }
 
 // NotServed is the answer to a request for a resource that the server does not have.
@@ -178,10 +196,8 @@ func (c *call) collection() registry.Target {
 
 // offer says in which forms an answer about stored objects can be given.
 func (c *call) offer() negotiate.Offer {
-	return negotiate.Offer{
-		GroupDomain: c.engine.GroupDomain(), Table: !c.served.Resource.NoTable, Metadata: true,
-		Protobuf: c.served.Resource.Protobuf != nil,
-	}
+	r := c.shown()
+	return negotiate.Offer{GroupDomain: c.engine.GroupDomain(), Table: !r.NoTable, Metadata: true, Protobuf: r.Protobuf != nil}
 }
 
 // readRequest translates the query of a read.

@@ -20,6 +20,12 @@ import (
 const pieceBytes = 16<<10 - 9
 
 func (c *call) get() error {
+	switch {
+	case c.sub != nil && c.sub.Asks():
+		return c.ask()
+	case c.sub != nil && c.sub.Streams(c.info.Verb):
+		return c.stream()
+	}
 	form, err := negotiate.Negotiate(c.r, c.offer())
 	if err != nil {
 		return err
@@ -31,6 +37,9 @@ func (c *call) get() error {
 	entry, err := c.engine.Get(c.r.Context(), c.target, lr)
 	if err != nil {
 		return err
+	}
+	if c.shown() != c.served.Resource {
+		return c.answerObject(form, http.StatusOK, entry) // of the moment: there is nothing to be kept for others
 	}
 	return c.answerRead(form, entry)
 }

@@ -25,8 +25,10 @@ func (c *call) create() error {
 	if err := c.info.Query.ValidateCreate(); err != nil {
 		return err
 	}
-	if c.info.Subresource != "" {
-		return c.act()
+	if c.sub != nil {
+		return c.act(func(body []byte) (*registry.Result, error) {
+			return c.engine.Create(c.r.Context(), c.target, body, c.writeOptions())
+		})
 	}
 	return c.write(http.StatusOK, func(ctx context.Context) (*registry.Result, error) {
 		body, err := c.body(c.served.Resource.Protobuf)
@@ -37,30 +39,17 @@ func (c *call) create() error {
 	})
 }
 
-// act runs the action of a subresource (PATH-21). Neither what is sent nor the answer is an object of the kind, so that
-// there is no other form of them than their own.
-func (c *call) act() error {
-	form, err := negotiate.Negotiate(c.r, negotiate.Offer{GroupDomain: c.engine.GroupDomain()})
-	if err != nil {
-		return err
-	}
-	body, err := c.body(nil)
-	if err != nil {
-		return err
-	}
-	result, err := c.engine.Create(c.r.Context(), c.target, body, c.writeOptions())
-	if err != nil {
-		return err
-	}
-	return c.send(c.opts.Output.Write(c.w, c.r, form, http.StatusCreated, result.Document))
-}
-
 func (c *call) update() error {
 	if err := c.info.Query.ValidateUpdate(); err != nil {
 		return err
 	}
+	if c.sub != nil && c.sub.Acts(c.info.Verb) {
+		return c.act(func(body []byte) (*registry.Result, error) {
+			return c.engine.Update(c.r.Context(), c.target, body, c.writeOptions(), nil)
+		})
+	}
 	return c.write(http.StatusOK, func(ctx context.Context) (*registry.Result, error) {
-		body, err := c.body(c.served.Resource.Protobuf)
+		body, err := c.body(c.taken().Protobuf)
 		if err != nil {
 			return nil, err
 		}
@@ -73,6 +62,9 @@ func (c *call) patch() error {
 		return err
 	}
 	types := c.served.Resource.Patches()
+	if c.sub != nil {
+		types = c.sub.Patches(c.served.Resource)
+	}
 	if len(types) == 0 {
 		return status.MethodNotAllowed(c.served.Resource.GroupResource(), c.info.Verb)
 	}

@@ -1,0 +1,129 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"slices"
+
+	"github.com/kindwright/kindwright/admission"
+	"github.com/kindwright/kindwright/authn"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/status"
+)
+
+// Connection is a subresource that clients connect to: `pods/exec`. It is the part of rest.Connect that knows no HTTP; use
+// that. Handler returns what serves a connection, which the engine hands on without knowing it.
+type Connection[T, O any] struct {
+	Name  string
+	Verbs []string              // of get, create, update, patch and delete
+	Kind  meta.GroupVersionKind // of O; default: the Go type's name, in the group and version of the kind
+
+	Paths     bool // URLs may go on below the subresource
+	Transport any  // what package rest asks of a request
+	Handler   func(call *Call[T], options *O) any
+}
+
+// Describe makes the connection a Subresource.
+func (c Connection[T, O]) Describe(of *Resource) (Subresource, error) {
+	fail := func(err error) (Subresource, error) {
+		return Subresource{}, fmt.Errorf("subresource %q: %w", c.Name, err)
+	}
+	if err := checkObject[T](c.Name, of); err != nil {
+		return Subresource{}, err
+	}
+	if c.Handler == nil {
+		return fail(errNoFunction("Handler"))
+	}
+	options, err := describeOptions[O](c.Kind, of)
+	if err != nil {
+		return fail(err)
+	}
+	return Subresource{Name: c.Name, Verbs: slices.Sorted(slices.Values(c.Verbs)), connection: &connection{
+		options: options, paths: c.Paths, transport: c.Transport, handler: func(in *invocation, sent Tree) (any, error) {
+			call, o, err := callWith[T, O](in, sent)
+			if err != nil {
+				return nil, err
+			}
+			return c.Handler(call, o), nil
+		},
+	}}, nil
+}
+
+// connection is what serves those who connect to a subresource.
+type connection struct {
+	options   *options
+	paths     bool
+	transport any
+	handler   func(in *invocation, options Tree) (any, error)
+}
+
+// Connects tells whether the subresource is one that clients connect to.
+func (s *Subresource) Connects() bool { return s.connection != nil }
+
+// TakesPaths tells whether URLs may go on below the subresource.
+func (s *Subresource) TakesPaths() bool { return s.connection != nil && s.connection.paths }
+
+// Transport returns Connection.Transport, nil for other subresources.
+func (s *Subresource) Transport() any {
+	if s.connection == nil {
+		return nil
+	}
+	return s.connection.transport
+}
+
+// Streams tells whether a request may take as long as it likes: it is a stream, or a connection.
+func (s *Subresource) Streams(verb string) bool {
+	return s.connection != nil || s.stream != nil && verb == "get"
+}
+
+// Asks tells whether a get is a question, which is asked with Engine.Ask.
+func (s *Subresource) Asks() bool { return s.query != nil }
+
+// Connect prepares a connection to a subresource: the object is there, the options are read from the query, and admission has
+// seen them, as operation CONNECT. It returns what the subresource's Handler made of them. path is what the URL has below the
+// subresource.
+func (e *Engine) Connect(ctx context.Context, t Target, verb string, parameters url.Values, path string) (any, error) {
+	served, sub, err := e.offers(t, verb)
+	if err != nil {
+		return nil, err
+	}
+	if sub.connection == nil {
+		return nil, status.MethodNotAllowed(served.Resource.GroupResource(), verb)
+	}
+	sent, err := sub.connection.options.read(parameters, t.Name)
+	if err != nil {
+		return nil, err
+	}
+	in, err := e.invoke(ctx, served, t)
+	if err != nil {
+		return nil, err
+	}
+	in.path = path
+	if sent, err = e.admitConnection(ctx, sub.connection, t, sent); err != nil {
+		return nil, err
+	}
+	return sub.connection.handler(in, sent)
+}
+
+// admitConnection asks admission about the options of a connection.
+func (e *Engine) admitConnection(ctx context.Context, c *connection, t Target, sent Tree) (Tree, error) {
+	if e.cfg.Admission.Empty() {
+		return sent, nil
+	}
+	request := &admission.Request{
+		Operation: admission.Connect, Kind: c.options.kind, Resource: t.Resource, Subresource: t.Subresource,
+		Namespace: t.Namespace, Name: t.Name, Object: sent,
+	}
+	request.User, _ = authn.UserFrom(ctx)
+	changed, err := e.cfg.Admission.Mutate(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	changed, _ = c.options.schema.Prune(changed)
+	if changed, err = c.options.settle(changed, t.Name); err != nil {
+		return nil, err
+	}
+	request.Object = changed
+	return changed, e.cfg.Admission.Validate(ctx, request)
+}

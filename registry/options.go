@@ -1,0 +1,144 @@
+package registry
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/openapi"
+	"github.com/kindwright/kindwright/status"
+)
+
+// options are the parameters that the query of a subresource's URL can have.
+type options struct {
+	kind       meta.GroupVersionKind
+	schema     *openapi.Schema
+	parameters []openapi.Property // without apiVersion and kind
+}
+
+// describeOptions reads the parameters from the fields of a Go struct.
+func describeOptions[O any](kind meta.GroupVersionKind, of *Resource) (*options, error) {
+	typ := reflect.TypeFor[O]()
+	if typ.Kind() != reflect.Struct {
+		return nil, fmt.Errorf("Go type %s of its options is no struct", typ)
+	}
+	if kind.Version == "" {
+		kind.Group, kind.Version = of.Group, of.Version
+	}
+	if kind.Kind == "" {
+		kind.Kind = typ.Name()
+	}
+	schema, err := openapi.FromType(typ, openapi.RequiredWhenTagged())
+	if err != nil {
+		return nil, fmt.Errorf("its options: %w", err)
+	}
+	out := &options{kind: kind, schema: schema}
+	for _, p := range schema.Properties {
+		if p.Name == "apiVersion" || p.Name == "kind" {
+			continue
+		}
+		if !isParameter(p.Schema) {
+			return nil, fmt.Errorf("its options: field %q of Go type %s is no text, boolean, whole number or list of texts, which alone a query can hold", p.Name, typ)
+		}
+		out.parameters = append(out.parameters, p)
+	}
+	return out, nil
+}
+
+func isParameter(s *openapi.Schema) bool {
+	switch s.Type {
+	case openapi.String, openapi.Boolean, openapi.Integer:
+		return true
+	case openapi.Array:
+		return s.Items != nil && s.Items.Type == openapi.String
+	}
+	return false
+}
+
+// read makes a tree of the parameters of a query. The error is 400 for a value that is none of its type, and 422 for one that
+// the rules of the struct refuse.
+func (o *options) read(query url.Values, name string) (Tree, error) {
+	t := Tree{"apiVersion": meta.GroupVersion{Group: o.kind.Group, Version: o.kind.Version}.String(), "kind": o.kind.Kind}
+	for _, p := range o.parameters {
+		values, sent := query[p.Name]
+		if !sent || len(values) == 0 {
+			continue
+		}
+		v, err := parameterValue(p, values)
+		if err != nil {
+			return nil, err
+		}
+		t[p.Name] = v
+	}
+	return o.settle(t, name)
+}
+
+// settle defaults and validates options.
+func (o *options) settle(t Tree, name string) (Tree, error) {
+	canonical, problems := o.schema.Canonical(t)
+	t = o.schema.Default(canonical)
+	if len(problems) == 0 {
+		problems = o.schema.Validate(t)
+	}
+	if len(problems) > 0 {
+		return nil, status.Invalid(meta.GroupKind{Group: o.kind.Group, Kind: o.kind.Kind}, name, problems)
+	}
+	return t, nil
+}
+
+// parameterValue reads the values of one parameter. A boolean is true unless it is plainly false, as in QUERY-18; a parameter that has one
+// value and is given another is refused.
+func parameterValue(p openapi.Property, values []string) (any, error) {
+	if p.Schema.Type == openapi.Array {
+		list := make([]any, len(values))
+		for i, v := range values {
+			list[i] = v
+		}
+		return list, nil
+	}
+	if slices.ContainsFunc(values, func(v string) bool { return v != values[0] }) {
+		return nil, status.BadRequest("query parameter %q is given with different values", p.Name)
+	}
+	v := values[0]
+	switch p.Schema.Type {
+	case openapi.Boolean:
+		return v != "0" && !strings.EqualFold(v, "false"), nil
+	case openapi.Integer:
+		n, err := strconv.ParseInt(v, 10, 64)
+		if err != nil || strconv.FormatInt(n, 10) != v {
+			return nil, status.BadRequest("query parameter %q: %s is not a decimal integer of 64 bits", p.Name, word(v))
+		}
+		return n, nil
+	}
+	return v, nil
+}
+
+// Parameters describes the parameters that a verb of the subresource takes in the query, beside those that every request may
+// have, in the order of their names.
+func (s *Subresource) Parameters(verb string) []openapi.Property {
+	var o *options
+	switch {
+	case s.connection != nil:
+		o = s.connection.options
+	case verb == "get" && s.query != nil:
+		o = s.query.options
+	case verb == "get" && s.stream != nil:
+		o = s.stream.options
+	default:
+		return nil
+	}
+	byName := map[string]openapi.Property{}
+	for _, p := range o.parameters {
+		byName[p.Name] = p
+	}
+	out := make([]openapi.Property, 0, len(byName))
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		out = append(out, byName[name])
+	}
+	return out
+}
