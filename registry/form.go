@@ -151,6 +151,22 @@ func convertTo(convert func(Tree) (Tree, error), to *Resource, t Tree) (Tree, er
 	return canonical, nil
 }
 
+// Convert returns an object of r in another form of the same objects, such as that of another version, as a request for that one
+// would show it. It changes nothing and checks no rules; an error is as a client would get it, and unwraps to its cause.
+func (r *Resource) Convert(t Tree, to *Resource) (Tree, error) {
+	if r.base() != to.base() {
+		return nil, status.Internal(fmt.Errorf("%s and %s are not forms of the same objects", r.GroupVersionKind(), to.GroupVersionKind()))
+	}
+	if r == to {
+		return t, nil
+	}
+	stored, err := r.toStored(t)
+	if err != nil {
+		return nil, err
+	}
+	return to.fromStored(to.base().Schema.Default(stored))
+}
+
 // fromStored returns a stored object in the form of r.
 func (r *Resource) fromStored(t Tree) (Tree, error) {
 	if r.Stored == nil || t == nil {

@@ -295,13 +295,22 @@ func validate(ctx context.Context, w *write) error {
 	return nil
 }
 
-// validateStored asks the rules of the stored form about what another form makes of it, where that one has none of its own.
+// validateStored asks the stored form about what another form makes of it: its schema, and its rules where the other form has
+// none of its own.
 func (w *write) validateStored(ctx context.Context, f *status.Fields) {
 	r := w.resource()
 	if r.Stored == nil {
 		return
 	}
 	stored := r.Stored.Resource
+	if w.creating() {
+		f.Add(stored.Schema.Validate(w.storedObject)...)
+	} else {
+		f.Add(stored.Schema.ValidateUpdate(w.storedObject, w.storedTree)...)
+	}
+	if f.Len() > 0 {
+		return
+	}
 	if r.Hooks.Validate == nil && stored.Hooks.Validate != nil {
 		stored.Hooks.Validate(ctx, w.storedObject, f)
 	}

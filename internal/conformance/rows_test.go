@@ -16,7 +16,7 @@ import (
 // rows is how many requirements each area has that this package answers for.
 var rows = map[string]int{
 	"GET": 8, "LIST": 36, "PAGE": 10, "COLL": 15, "QUERY": 23, "GZIP": 5, "WATCH": 35, "WLIST": 9, "TABLE": 11, "EVT": 37,
-	"CREATE": 7, "UPDATE": 11, "PATCH": 17, "SSA": 31, "DRY": 8, "NAME": 13, "META": 14, "OAPI": 5,
+	"CREATE": 7, "UPDATE": 11, "PATCH": 17, "SSA": 31, "DRY": 8, "NAME": 13, "META": 14, "OAPI": 5, "VER": 18,
 }
 
 // elsewhere are the requirements whose test is in another package, by its directory.
@@ -29,6 +29,13 @@ var elsewhere = map[string]string{
 	"UPDATE-04": "client", // what a client does not know stays
 }
 
+// later are the requirements of these areas whose subject is not there yet, and the one that asks for nothing.
+var later = map[string]string{
+	"VER-11": "versions of configuration kinds: package config",
+	"VER-12": "versions of the libraries of expressions: package cel",
+	"VER-14": "the document gives no criteria",
+}
+
 // A test is named after what it proves, so that whoever reads a requirement finds its test, and a row that lost its test is
 // noticed.
 func TestEachRowHasATest(t *testing.T) {
@@ -36,6 +43,9 @@ func TestEachRowHasATest(t *testing.T) {
 	for area, n := range rows {
 		for i := 1; i <= n; i++ {
 			row, dir := fmt.Sprintf("%s-%02d", area, i), "internal/conformance"
+			if later[row] != "" {
+				continue
+			}
 			if other, ok := elsewhere[row]; ok {
 				dir = other
 			}

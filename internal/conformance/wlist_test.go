@@ -20,8 +20,8 @@ func (w *stream) endMark() *event {
 	return e
 }
 
-// There is no gate: streaming lists are always on, as they are by default in the releases whose clients use them. That they
-// are not ignored where they make no sense is what can be tested.
+// Where they are on, they are not ignored where they make no sense. What a server does where the gate is off is tested with
+// the gates (FLAG-01).
 func TestWLIST_01_NeverIgnored(t *testing.T) {
 	onEach(t, func(_ *testing.T, s *server) {
 		s.widget("a", "")
@@ -188,9 +188,18 @@ func TestWLIST_08_CombinationsThatAreRefused(t *testing.T) {
 	})
 }
 
-// The defaults of the gate differ by release. There is no gate here (docs/design/0004): whatever release a server speaks for,
-// streaming lists are on, as clients of now expect them, and older ones do not ask.
-func TestWLIST_09_OnInEveryRelease(t *testing.T) {
+// The defaults of the gate are those of the release that is emulated. A server that emulates none has them on, whatever version it
+// says it is: clients of now expect them, and older ones do not ask.
+func TestWLIST_09_DefaultsByRelease(t *testing.T) {
+	for release, on := range map[string]bool{"1.31": false, "1.32": true, "1.33": false, "1.34": true} {
+		onEach(t, func(_ *testing.T, s *server) {
+			if !on {
+				s.get(widgetPath+streamed).refused(422, "Invalid", "unless the WatchList feature gate is enabled")
+				return
+			}
+			s.watch(widgetPath + streamed + "&allowWatchBookmarks=true").endMark()
+		}, kindwright.WithEmulatedVersion(release))
+	}
 	for _, minor := range []string{"31", "33", "36"} {
 		version := kindwright.VersionInfo{Major: "1", Minor: minor, GitVersion: "v1." + minor + ".0"}
 		onEach(t, func(t *testing.T, s *server) {
@@ -198,4 +207,7 @@ func TestWLIST_09_OnInEveryRelease(t *testing.T) {
 			s.watch(widgetPath + streamed + "&allowWatchBookmarks=true").endMark()
 		}, kindwright.WithVersion(version))
 	}
+	onEach(t, func(_ *testing.T, s *server) {
+		s.watch(widgetPath + streamed + "&allowWatchBookmarks=true").endMark()
+	}, kindwright.WithEmulatedVersion("1.31"), kindwright.WithFeatureGates("WatchList=true"))
 }

@@ -1,0 +1,214 @@
+package apitest
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/status"
+)
+
+// RoundTrip proves that the conversions between the versions of a kind lose nothing (VER-15): random objects, made by its
+// schemas, come back from every other version as they were, and objects of the other versions from the one that is stored. A failure
+// names the version, the path and the seed that shows it again. Seeds default to 1 to 200; a fuzz target passes what it is given:
+//
+//	func FuzzWidgets(f *testing.F) {
+//		f.Add(uint64(1))
+//		f.Fuzz(func(t *testing.T, seed uint64) { apitest.RoundTrip(t, widgets(), seed) })
+//	}
+//
+// Values that say no more than their absence (0, "", false, empty lists and maps) count as absent. Objects that a conversion refuses
+// with a status error are passed over, unless it refuses all of them.
+func RoundTrip(t testing.TB, d registry.Definition, seeds ...uint64) {
+	t.Helper()
+	RoundTrips{Seeds: seeds}.Check(t, d)
+}
+
+// RoundTrips is RoundTrip for kinds with a version that is meant to say less than another.
+type RoundTrips struct {
+	Seeds []uint64
+
+	// Lost names, by apiVersion, the paths of the stored form that a version does not have, such as "spec.parts.tag". What
+	// is there is left as it is when the object is written in that version.
+	Lost map[string][]string
+
+	// Make, if not nil, changes a random object of a version before it is converted, where its rules are more than its schema.
+	Make func(apiVersion string, object map[string]any)
+}
+
+// defaultSeeds is how many random objects each way of each version is tried with.
+const defaultSeeds = 200
+
+// Check does what RoundTrip does.
+func (c RoundTrips) Check(t testing.TB, d registry.Definition) {
+	t.Helper()
+	bundle, err := d.Define(registry.Env{GroupDomain: "k8s.io"})
+	if err != nil {
+		t.Fatalf("apitest: %v", err)
+		return
+	}
+	seeds := c.Seeds
+	if len(seeds) == 0 {
+		for seed := range uint64(defaultSeeds) {
+			seeds = append(seeds, seed+1)
+		}
+	}
+	tried := false
+	for _, form := range bundle.Resources {
+		if form.Stored == nil {
+			continue
+		}
+		tried = true
+		stored := form.Stored.Resource
+		c.oneWay(t, seeds, stored, form, c.Lost[form.APIVersion()])
+		c.oneWay(t, seeds, form, stored, nil)
+	}
+	if !tried {
+		t.Fatalf("apitest: the kind has one version, so that there is nothing to convert")
+	}
+}
+
+// oneWay checks that objects of one form survive a stay in another.
+func (c RoundTrips) oneWay(t testing.TB, seeds []uint64, from, by *registry.Resource, lost []string) {
+	t.Helper()
+	refused := 0
+	for _, seed := range seeds {
+		g := &generator{rand: rand.New(rand.NewPCG(seed, 0))} //nolint:gosec // random objects, again for the same seed
+		object := g.object(from)
+		if c.Make != nil {
+			c.Make(from.APIVersion(), object)
+			object = settled(from, object)
+		}
+		back, err := there(from, by, object)
+		var e *status.Error
+		switch {
+		case errors.As(err, &e) && e.Unwrap() == nil:
+			refused++
+			if refused == len(seeds) && refused > 1 {
+				t.Errorf("%s: every random object is refused, the last with: %v", from.APIVersion(), err)
+			}
+			continue
+		case err != nil:
+			t.Errorf("%s to %s and back, seed %d: %v\n%s", from.APIVersion(), by.APIVersion(), seed, cause(err), text(object))
+			return
+		}
+		if what := difference(object, back, "", lost); what != "" {
+			t.Errorf("%s to %s and back, seed %d: %s\nobject: %s\nback:   %s", from.APIVersion(), by.APIVersion(), seed, what, text(object), text(back))
+			return
+		}
+	}
+}
+
+func there(from, by *registry.Resource, object map[string]any) (map[string]any, error) {
+	other, err := from.Convert(object, by)
+	if err != nil {
+		return nil, err
+	}
+	back, err := by.Convert(other, from)
+	if err != nil {
+		return nil, err
+	}
+	return from.Schema.Default(back), nil
+}
+
+// cause is what a server would log.
+func cause(err error) error {
+	if inner := errors.Unwrap(err); inner != nil {
+		return inner
+	}
+	return err
+}
+
+func text(object map[string]any) string {
+	out, err := json.AppendTree(nil, object)
+	if err != nil {
+		return err.Error()
+	}
+	return string(out)
+}
+
+// settled is an object as it would be stored.
+func settled(r *registry.Resource, object map[string]any) map[string]any {
+	object, _ = r.Schema.Prune(object)
+	object = r.Schema.Default(object)
+	canonical, _ := r.Schema.Canonical(object)
+	return canonical
+}
+
+// difference says what became of the first value that is not as it was, "" if there is none.
+func difference(sent, back any, path string, lost []string) string {
+	if slices.Contains(lost, path) {
+		return ""
+	}
+	switch {
+	case saysNothing(sent) && saysNothing(back):
+		return ""
+	case saysNothing(back):
+		return fmt.Sprintf("%s is lost", path)
+	case saysNothing(sent):
+		return fmt.Sprintf("%s appears", path)
+	}
+	switch s := sent.(type) {
+	case map[string]any:
+		if b, ok := back.(map[string]any); ok {
+			names := slices.Collect(maps.Keys(s))
+			names = slices.AppendSeq(names, maps.Keys(b))
+			slices.Sort(names)
+			for _, name := range slices.Compact(names) {
+				if what := difference(s[name], b[name], strings.TrimPrefix(path+"."+name, "."), lost); what != "" {
+					return what
+				}
+			}
+			return ""
+		}
+	case []any:
+		b, ok := back.([]any)
+		if ok && len(s) == len(b) {
+			for i := range s {
+				if what := difference(s[i], b[i], path, lost); what != "" {
+					return fmt.Sprintf("%s (in item %d)", what, i)
+				}
+			}
+			return ""
+		}
+		if ok {
+			return fmt.Sprintf("%s has %d items instead of %d", path, len(b), len(s))
+		}
+	}
+	if json.Equal(sent, back) {
+		return ""
+	}
+	return fmt.Sprintf("%s is %v instead of %v", path, back, sent)
+}
+
+// saysNothing tells whether a value says no more than its absence does.
+func saysNothing(v any) bool {
+	switch v := v.(type) {
+	case nil:
+		return true
+	case string:
+		return v == ""
+	case bool:
+		return !v
+	case int64:
+		return v == 0
+	case float64:
+		return v == 0
+	case []any:
+		return len(v) == 0
+	case map[string]any:
+		for _, member := range v {
+			if !saysNothing(member) {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
