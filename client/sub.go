@@ -101,4 +101,3 @@ func (s *Sub[Req, Ans]) answer(data []byte, err error) (*Ans, error) {
 	}
 	return out, nil
 }
-
