@@ -82,7 +82,7 @@ func seconds(t *testing.T, a *answer) int {
 	return int(time.Until(end).Round(time.Second) / time.Second)
 }
 
-func TestDEL_01_02_03_04_OptionsInTheBodyAndInTheQuery(t *testing.T) {
+func TestDEL_01_DEL_02_DEL_03_DEL_04_OptionsInTheBodyAndInTheQuery(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		s.widgets(3)
 		s.delete(widgetPath + "/w000")
@@ -131,7 +131,7 @@ func TestDEL_01_02_03_04_OptionsInTheBodyAndInTheQuery(t *testing.T) {
 	}, graceful())
 }
 
-func TestDEL_05_14_TheAnswerToADeletion(t *testing.T) {
+func TestDEL_05_DEL_14_TheAnswerToADeletion(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		w := s.widget("w", "")
 		a := s.delete(widgetPath + "/w")
@@ -153,7 +153,7 @@ func TestDEL_05_14_TheAnswerToADeletion(t *testing.T) {
 	}, graceful())
 }
 
-func TestDEL_06_15_ACollectionIsDeletedObjectByObject(t *testing.T) {
+func TestDEL_06_DEL_15_ACollectionIsDeletedObjectByObject(t *testing.T) {
 	var mu sync.Mutex
 	asked := map[string]int{}
 	refuse := ""

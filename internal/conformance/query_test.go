@@ -409,7 +409,7 @@ func TestQUERY_16_QUERY_17_DeleteOptionsInTheQuery(t *testing.T) {
 				because("FieldValueInvalid", "propagationPolicy", "orphanDependents")
 		}
 		s.get(widgetPath + "/a?gracePeriodSeconds=x").is(200)
-	})
+	}, kindwright.WithoutGarbageCollection()) // so that the finalizers stay
 }
 
 func TestQUERY_18_UnknownParametersAndMalformedIntegers(t *testing.T) {
