@@ -169,7 +169,9 @@ func definitions() []registry.Definition {
 		registry.Kind[Bucket]{Group: group, Version: version, Plural: "buckets"},
 		registry.Kind[Site]{Group: group, Version: version, Plural: "sites"},
 		registry.Kind[Certificate]{Group: group, Version: version, Plural: "certificates"},
-		registry.Kind[Fleet]{Group: group, Version: version, Plural: "fleets"},
+		registry.Kind[Fleet]{Group: group, Version: version, Plural: "fleets", Subresources: []registry.Endpoint{registry.ScaleSubresource{
+			SpecReplicasPath: ".spec.replicas", StatusReplicasPath: ".status.replicas", LabelSelectorPath: ".status.selector",
+		}}},
 		registry.Kind[Route]{Group: group, Version: version, Plural: "routes"},
 		registry.Kind[Placement]{Group: group, Version: version, Plural: "placements"},
 	}
