@@ -155,7 +155,7 @@ func (e *Engine) migrateResource(ctx context.Context, s *Served) error {
 
 // migrators is how many objects are written at once: more than one, as a store that has to wait for its disk lets several
 // commits wait for the same write.
-const migrators = 4
+const migrators = 16
 
 // rewriteAll writes the objects of keys anew.
 func (e *Engine) rewriteAll(ctx context.Context, s *Served, keys []string) error {
@@ -189,7 +189,7 @@ func (e *Engine) rewriteAll(ctx context.Context, s *Served, keys []string) error
 
 const (
 	yieldStep = time.Millisecond
-	yieldMost = 20 // steps: clients that never stop writing must not keep a migration from its end
+	yieldMost = 5 // steps: clients that never stop writing must not keep a migration from its end
 )
 
 // yield lets clients go first.

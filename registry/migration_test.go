@@ -1,0 +1,229 @@
+package registry_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/storage"
+	"github.com/kindwright/kindwright/storage/bbolt"
+	"github.com/kindwright/kindwright/watch"
+)
+
+var migratedObjects = flag.Int("migrated", 500, "how many objects are migrated under load")
+
+// load is clients of an engine that keep busy until they are told to stop. Every request of theirs must succeed.
+type load struct {
+	t       *testing.T
+	engine  *registry.Engine
+	objects int
+	stop    atomic.Bool
+	running sync.WaitGroup
+
+	reads, writes, events atomic.Int64
+	written               []map[int]int // by writer: object to the number it wrote last
+}
+
+func gearName(i int) string { return fmt.Sprintf("g%06d", i) }
+
+func (l *load) client(seed int, do func(*rand.Rand) error) {
+	l.running.Go(func() {
+		r := rand.New(rand.NewPCG(uint64(seed), 1))
+		for !l.stop.Load() {
+			if err := do(r); err != nil {
+				l.t.Errorf("a request failed: %v", err)
+				return
+			}
+		}
+	})
+}
+
+// writer writes its own note into random objects, in one version or the other.
+func (l *load) writer(id int) {
+	done := map[int]int{}
+	l.written = append(l.written, done)
+	l.client(id, func(r *rand.Rand) error {
+		i, n := r.IntN(l.objects), int(l.writes.Add(1))
+		target, body := gearAt("v1", gearName(i)), `{"spec":{"notes":{"w%d":"%d"}}}`
+		if r.IntN(2) == 0 {
+			target, body = gearAt("v1beta1", gearName(i)), `{"notes":{"w%d":"%d"}}`
+		}
+		_, err := merge(context.Background(), l.engine, target, fmt.Sprintf(body, id, n))
+		if err == nil {
+			done[i] = n
+		}
+		return err
+	})
+}
+
+func (l *load) reader(id int) {
+	l.client(id, func(r *rand.Rand) error {
+		version := []string{"v1", "v1beta1"}[r.IntN(2)]
+		l.reads.Add(1)
+		if _, err := l.engine.Get(context.Background(), gearAt(version, gearName(r.IntN(l.objects))), registry.ListRequest{}); err != nil {
+			return err
+		}
+		page, err := l.engine.List(context.Background(), gearAt(version, ""), registry.ListRequest{Limit: 50})
+		if err != nil {
+			return err
+		}
+		n := 0
+		for range page.Items {
+			n++
+		}
+		if n != min(50, l.objects) {
+			return fmt.Errorf("a page has %d objects: %w", n, page.Err())
+		}
+		return page.Err()
+	})
+}
+
+// watcher follows one version from the start and returns, once the engine shows no more than a revision, what it has seen.
+func (l *load) watcher(version string) func(until storage.Revision) map[string]int64 {
+	served, ok := l.engine.Set().Lookup(gearAt(version, "").Resource)
+	require.True(l.t, ok)
+	c, _, err := l.engine.Watch(context.Background(), gearAt(version, ""), registry.WatchRequest{})
+	require.NoError(l.t, err)
+	seen := map[string]int64{}
+	return func(until storage.Revision) map[string]int64 {
+		defer c.Close()
+		var events []watch.Event
+		for {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			events, err = c.Next(ctx, events[:0])
+			cancel()
+			require.NoError(l.t, err)
+			for _, e := range events {
+				if e.Type != meta.Bookmark {
+					l.events.Add(1)
+					shown, err := served.Show(e.Entry)
+					require.NoError(l.t, err)
+					name := shown.Facts().Name
+					require.Greater(l.t, int64(e.Revision), seen[name]-1, "the versions of an object grow")
+					seen[name] = int64(e.Revision)
+				}
+			}
+			if len(events) > 0 && events[len(events)-1].Revision >= until {
+				return seen
+			}
+		}
+	}
+}
+
+// Clients notice nothing of a migration but new versions, and it loses nothing of theirs.
+func TestMigrationUnderLoad(t *testing.T) {
+	objects := *migratedObjects
+	b, err := bbolt.Open(t.TempDir() + "/db")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, b.Close()) })
+	e, stop, err := run(t, b, nil, gearsOfOld())
+	require.NoError(t, err)
+	fillGears(t, e, objects)
+	stop()
+
+	e, stop, err = run(t, b, nil, gears())
+	require.NoError(t, err)
+	l := &load{t: t, engine: e, objects: objects}
+	one, other := l.watcher("v1"), l.watcher("v1beta1")
+	for id := range 3 {
+		l.writer(id)
+	}
+	l.reader(10)
+	l.reader(11)
+	started := time.Now()
+	require.Eventually(t, func() bool { m := e.Migrations(); return len(m) == 1 && !m[0].Ended.IsZero() }, time.Hour, time.Millisecond)
+	took := time.Since(started)
+	l.stop.Store(true)
+	l.running.Wait()
+	last, err := merge(t.Context(), e, gearAt("v1", gearName(0)), `{"spec":{"notes":{"last":"1"}}}`)
+	require.NoError(t, err)
+
+	st := e.Migrations()[0]
+	require.LessOrEqual(t, st.Done, objects)
+	require.Zero(t, st.Left)
+	require.Zero(t, st.Kept)
+	t.Logf("%d of %d objects migrated in %v among %d writes, %d reads", st.Done, objects, took, l.writes.Load(), l.reads.Load())
+	state := map[string]int64{}
+	all, err := e.List(t.Context(), gearAt("v1", ""), registry.ListRequest{})
+	require.NoError(t, err)
+	for entry := range all.Items {
+		state[entry.Facts().Name] = int64(entry.Revision())
+	}
+	require.NoError(t, all.Err())
+	require.Len(t, state, objects)
+	require.Equal(t, state, one(last.Entry.Revision()), "a watcher of v1 has seen it all")
+	require.Equal(t, state, other(last.Entry.Revision()), "and one of v1beta1")
+	for id, done := range l.written {
+		for i, n := range done {
+			entry, err := e.Get(t.Context(), gearAt("v1", gearName(i)), registry.ListRequest{})
+			require.NoError(t, err)
+			got := tree(t, &registry.Result{Entry: entry})
+			require.Equal(t, strconv.Itoa(n), at(got, "spec", "notes", fmt.Sprintf("w%d", id)), "a write was lost")
+			require.Equal(t, int64(7), at(got, "spec", "teeth"))
+		}
+	}
+	stop()
+	alone := gears()
+	alone.Also = nil
+	_, _, err = run(t, b, nil, alone)
+	require.NoError(t, err, "nothing is stored in the old version")
+}
+
+// fillGears creates objects in the old version, many at once.
+func fillGears(t *testing.T, e *registry.Engine, objects int) {
+	t.Helper()
+	var next atomic.Int64
+	var running sync.WaitGroup
+	for range 32 {
+		running.Go(func() {
+			for i := int(next.Add(1)) - 1; i < objects; i = int(next.Add(1)) - 1 {
+				body := fmt.Appendf(nil, `{"metadata":{"name":%q},"cogs":7,"keeper":"eve"}`, gearName(i))
+				if _, err := e.Create(context.Background(), gearAt("v1beta1", ""), body, registry.WriteOptions{}); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	running.Wait()
+}
+
+// A migration that a stop has cut short goes on after the next start.
+func TestMigrationGoesOnAfterARestart(t *testing.T) {
+	const objects = 200
+	backends(t, func(t *testing.T, b storage.Backend) {
+		e, stop, err := run(t, b, nil, gearsOfOld())
+		require.NoError(t, err)
+		fillGears(t, e, objects)
+		stop()
+		alone := gears()
+		alone.Also = nil
+		done, left := 0, true
+		for round := 0; left; round++ {
+			require.Less(t, round, objects)
+			e, stop, err := run(t, b, nil, gears())
+			require.NoError(t, err)
+			require.Eventually(t, func() bool {
+				m := e.Migrations()
+				return len(m) == 1 && (m[0].Done > 20 || !m[0].Ended.IsZero())
+			}, time.Minute, 10*time.Microsecond)
+			stop()
+			done += e.Migrations()[0].Done
+			_, stop, err = run(t, b, nil, alone)
+			left = err != nil
+			stop()
+		}
+		// What was under way when it was stopped may have been stored without being counted.
+		require.LessOrEqual(t, done, objects, "each at most once")
+	})
+}
