@@ -37,9 +37,10 @@ bench-kube: ## the same beside a kube-apiserver that PEERS=directory of scripts 
 fuzz: ## each fuzz target for a minute; FUZZTIME=10m for longer
 	FUZZTIME=$(or $(FUZZTIME),1m) BUDGET=86400 .ci/run fuzz
 
-long: ## random histories of the storage backends on 20 seeds, and of namespaces on 100; 1,000 namespaces end among writers
+long: ## random histories of the storage backends on 20 seeds, and of namespaces on 100; 1,000 namespaces end among writers, 100,000 objects are migrated under load
 	go test -count=1 -timeout 2h $(LONG) -seeds=20
 	go test -count=1 -timeout 1h -v ./kinds -run 'NS_0[27]' -namespaces=1000 -histories=100
+	go test -count=1 -timeout 2h -v ./registry -run MigrationUnderLoad -migrated=100000
 
 soak: ## watches under everything that can go wrong, each event checked; EVENTS=5000000, SEED= of a run to repeat
 	go test -count=1 -timeout 4h -v ./internal/soak -run Soak -events=$(or $(EVENTS),5000000) -seed=$(or $(SEED),0)
