@@ -42,18 +42,18 @@ const maxDraining = 8
 
 // terminate empties and removes namespaces that are being deleted, until ctx ends, and deletes what those have left that went
 // by another way. It follows the namespaces by a watch; one that was ending when the server stopped is taken up again at the
-// start. arrived tells that kinds have come.
-func terminate(ctx context.Context, e *registry.Engine, arrived <-chan struct{}) {
+// start.
+func terminate(ctx context.Context, e *registry.Engine) {
 	ctx = authn.WithUser(ctx, controllerUser)
 	t := &terminator{engine: e, slots: make(chan struct{}, maxDraining), busy: map[string]*errand{}}
 	defer t.workers.Wait()
 	t.workers.Go(func() {
-		for {
+		for ctx.Err() == nil {
+			renewed := e.Renewed()
+			t.buryAll(ctx) // a kind that has just come may have found no time for it
 			select {
-			case <-arrived:
-				t.buryAll(ctx)
+			case <-renewed:
 			case <-ctx.Done():
-				return
 			}
 		}
 	})
@@ -135,7 +135,7 @@ func (t *terminator) follow(ctx context.Context) error {
 func (t *terminator) end(ctx context.Context, ns *watch.Entry) {
 	wait := firstRetry
 	for ctx.Err() == nil {
-		set := t.engine.Set()
+		renewed, set := t.engine.Renewed(), t.engine.Set()
 		found := t.drain(ctx, ns, set)
 		if ctx.Err() != nil {
 			return
@@ -151,7 +151,7 @@ func (t *terminator) end(ctx context.Context, ns *watch.Entry) {
 			t.engine.Logger().Error(err, "the state of an ending namespace could not be stored; trying again", "namespace", ns.Facts().Name)
 		case !found.broken():
 			wait = firstRetry
-			t.awaitChange(ctx, ns, found)
+			t.awaitChange(ctx, ns, found, renewed)
 			continue
 		}
 		for resource, failure := range found.failed {
@@ -257,7 +257,11 @@ func (t *terminator) drainKind(ctx context.Context, ns *watch.Entry, r *registry
 	if status.IsNotFound(err) {
 		return // the resource was removed from the server meanwhile
 	}
+	exists := false
 	if err == nil {
+		exists, err = t.exists(ctx, ns) // or what was listed may belong to another namespace of the name
+	}
+	if exists {
 		for entry := range list.Items {
 			t.drainObject(ctx, target, entry, found)
 		}
@@ -266,6 +270,15 @@ func (t *terminator) drainKind(ctx context.Context, ns *watch.Entry, r *registry
 	if err != nil {
 		found.unread[r.GroupResource()] = err
 	}
+}
+
+// exists tells whether this namespace is there, and not a later one of its name.
+func (t *terminator) exists(ctx context.Context, ns *watch.Entry) (bool, error) {
+	now, err := t.engine.Get(ctx, registry.Target{Resource: namespaceResource, Name: ns.Facts().Name}, registry.ListRequest{})
+	if status.IsNotFound(err) {
+		return false, nil
+	}
+	return err == nil && now.Facts().UID == ns.Facts().UID, err
 }
 
 // drainObject deletes one object. One that is marked already is left to whoever holds it, unless that is the policy of an
@@ -298,9 +311,20 @@ func (t *terminator) drainObject(ctx context.Context, target registry.Target, en
 	}
 }
 
-// awaitChange blocks until an object of a resource that still has content in the namespace changes or goes, the resource
-// is removed from the server, or ctx ends.
-func (t *terminator) awaitChange(ctx context.Context, ns *watch.Entry, found *round) {
+// awaitChange blocks until an object of a resource that still has content in the namespace changes or goes, a kind comes or
+// goes, or ctx ends.
+func (t *terminator) awaitChange(ctx context.Context, ns *watch.Entry, found *round, renewed <-chan struct{}) {
+	ctx, cancel := context.WithCancel(ctx)
+	var waiting sync.WaitGroup
+	defer waiting.Wait()
+	defer cancel()
+	waiting.Go(func() {
+		select {
+		case <-renewed:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
 	target := registry.Target{Resource: found.awaiting, Namespace: ns.Facts().Name}
 	cursor, _, err := t.engine.Watch(ctx, target, registry.WatchRequest{})
 	if err != nil {

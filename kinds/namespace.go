@@ -106,11 +106,9 @@ func (n *namespaces) Define(registry.Env) (registry.Bundle, error) {
 
 // work is what one server does about namespaces.
 func (n *namespaces) work() (registry.NamespaceGate, []registry.Hook) {
-	gate := &phaseGate{open: n.unchecked, arrived: make(chan struct{}, 1)}
-	gate.Published() // in a fork the kinds are there already
-	return gate, []registry.Hook{
+	return phaseGate{open: n.unchecked}, []registry.Hook{
 		{Name: "start-system-namespaces", Start: n.createInitial},
-		{Name: "namespace-lifecycle", Run: func(ctx context.Context, e *registry.Engine) { terminate(ctx, e, gate.arrived) }},
+		{Name: "namespace-lifecycle", Run: terminate},
 	}
 }
 

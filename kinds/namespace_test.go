@@ -187,44 +187,6 @@ func TestLabellingANamespaceFailsNoCreation(t *testing.T) {
 	require.Equal(t, before+1, phaseReads, "the step list ran once")
 }
 
-func TestNS_02_WritersRaceWithTheEndOfTheirNamespaces(t *testing.T) {
-	e, _ := start(t, memory.New())
-	const spaces = 20
-	for i := range spaces {
-		makeNamespace(t, e, fmt.Sprintf("team-%d", i))
-	}
-	var group sync.WaitGroup
-	var created atomic.Int64
-	for i := range spaces {
-		group.Go(func() {
-			for n := 0; ; n++ {
-				err := makeNote(t.Context(), e, fmt.Sprintf("team-%d", i), fmt.Sprintf("n%d", n))
-				if err != nil {
-					if !status.IsForbidden(err) && !status.IsNotFound(err) {
-						t.Error(err)
-					}
-					return
-				}
-				created.Add(1)
-			}
-		})
-	}
-	for i := range spaces {
-		_, err := e.Delete(t.Context(), registry.Target{Resource: namespaces, Name: fmt.Sprintf("team-%d", i)}, registry.DeleteOptions{})
-		require.NoError(t, err)
-	}
-	group.Wait()
-	for i := range spaces {
-		gone(t, e, fmt.Sprintf("team-%d", i))
-	}
-	l, err := e.List(t.Context(), registry.Target{Resource: noteType}, registry.ListRequest{})
-	require.NoError(t, err)
-	for entry := range l.Items {
-		require.Fail(t, "left behind", entry.Key())
-	}
-	t.Logf("%d notes came and went", created.Load())
-}
-
 func TestAnEndingNamespaceIsTakenUpAgainAfterARestart(t *testing.T) {
 	path := t.TempDir() + "/db"
 	b, err := bbolt.Open(path)

@@ -47,12 +47,11 @@ func ending(t registry.Tree) bool {
 
 // phaseGate is the registry.NamespaceGate of this package.
 type phaseGate struct {
-	open    bool          // every namespace takes objects
-	arrived chan struct{} // holds a token when kinds have come since the graves were last looked at
+	open bool // every namespace takes objects
 }
 
 // AdmitCreate looks the phase of the namespace up and makes the creation depend on it.
-func (g *phaseGate) AdmitCreate(ctx context.Context, e *registry.Engine, r *registry.Resource, namespace, name string) ([]storage.Op, error) {
+func (g phaseGate) AdmitCreate(ctx context.Context, e *registry.Engine, r *registry.Resource, namespace, name string) ([]storage.Op, error) {
 	if g.open {
 		return nil, nil
 	}
@@ -74,7 +73,7 @@ func (g *phaseGate) AdmitCreate(ctx context.Context, e *registry.Engine, r *regi
 }
 
 // Loaded deletes what kinds that come have left in namespaces that went without them.
-func (g *phaseGate) Loaded(ctx context.Context, e *registry.Engine, added []*registry.Served) {
+func (phaseGate) Loaded(ctx context.Context, e *registry.Engine, added []*registry.Served) {
 	ctx = authn.WithUser(ctx, controllerUser)
 	err := eachGrave(ctx, e.Store(), func(namespace string, rev storage.Revision) {
 		for _, s := range added {
@@ -85,14 +84,6 @@ func (g *phaseGate) Loaded(ctx context.Context, e *registry.Engine, added []*reg
 	})
 	if err != nil {
 		e.Logger().Error(err, "the namespaces that are gone could not be read; trying again")
-	}
-}
-
-// Published has the graves looked at again: a namespace may have gone in this moment, and an attempt may have failed.
-func (g *phaseGate) Published() {
-	select {
-	case g.arrived <- struct{}{}:
-	default:
 	}
 }
 

@@ -202,7 +202,6 @@ func (e *Engine) Install(ctx context.Context, resources ...*Resource) error {
 	}
 	if gate := e.cfg.Gate; gate != nil {
 		gate.Loaded(ctx, e, added)
-		defer gate.Published()
 	}
 	e.publish(next, rules)
 	e.migrations.look()

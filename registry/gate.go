@@ -17,8 +17,4 @@ type NamespaceGate interface {
 	// Loaded is told of resources whose objects have been loaded and which are about to be served. Some of these objects may
 	// be left from namespaces that went while their kind was not served; Engine.Sweep deletes them before anybody sees them.
 	Loaded(ctx context.Context, e *Engine, added []*Served)
-
-	// Published is told that resources have been added to those that are served. A namespace that went between Loaded and this
-	// call went without them. It must not block.
-	Published()
 }
