@@ -23,13 +23,18 @@ func stable(t require.TestingT) map[schema.GroupVersionKind]reflect.Type {
 	names := published(t)
 	out := map[schema.GroupVersionKind]reflect.Type{}
 	for gvk, typ := range scheme.Scheme.AllKnownTypes() {
-		object := reflect.New(typ).Interface()
-		named, ok := object.(interface{ OpenAPIModelName() string })
-		if _, isObject := object.(metav1.Object); isObject && ok && names[named.OpenAPIModelName()] != nil {
+		if _, isObject := reflect.New(typ).Interface().(metav1.Object); isObject && names[modelName(typ)] != nil {
 			out[gvk] = typ
 		}
 	}
 	return out
+}
+
+func modelName(t reflect.Type) string {
+	if named, ok := reflect.New(t).Interface().(interface{ OpenAPIModelName() string }); ok {
+		return named.OpenAPIModelName()
+	}
+	return ""
 }
 
 func published(t require.TestingT) map[string]map[string]any {
