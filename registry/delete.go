@@ -252,34 +252,3 @@ func (e *Engine) deleteError(r *Resource, err error) error {
 	}
 	return e.writeError(r, err)
 }
-
-// DeleteCollection deletes every object that the request selects, as if each were deleted alone: what is gone already is
-// passed over, what cannot be deleted ends the call with its error (DEL-15). It returns how many were deleted or marked.
-func (e *Engine) DeleteCollection(ctx context.Context, t Target, lr ListRequest, o DeleteOptions) (int, error) {
-	if t.Name != "" || t.Subresource != "" {
-		return 0, status.MethodNotAllowed(t.Resource.GroupResource(), "deletecollection")
-	}
-	found, err := e.List(ctx, t, lr)
-	if err != nil {
-		return 0, err
-	}
-	done := 0
-	for entry := range found.Stored {
-		facts := entry.Facts()
-		one := Target{Resource: t.Resource, Namespace: facts.Namespace, Name: facts.Name}
-		each := o
-		each.selected = facts.UID // a successor of the same name was never selected
-		_, err := e.Delete(ctx, one, each)
-		switch {
-		case status.IsNotFound(err):
-			continue
-		case err != nil:
-			return done, err
-		}
-		done++
-	}
-	if err := found.Err(); err != nil {
-		return done, e.readError(found.Served.Resource, "deletecollection", err)
-	}
-	return done, nil
-}
