@@ -1,0 +1,179 @@
+package kindwright_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kindwright/kindwright"
+	"github.com/kindwright/kindwright/authn"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/storage/memory"
+)
+
+// oldGadget is a gadget of v1beta1.
+type oldGadget struct {
+	meta.TypeMeta   `json:",inline"`
+	meta.ObjectMeta `json:"metadata,omitzero"`
+	Values          map[string]string `json:"values,omitempty"`
+}
+
+// twoGadgets are gadgets in two versions; shown counts how often one is converted from the stored one.
+func twoGadgets(shown *atomic.Int64) registry.Kind[gadget] {
+	k := gadgets()
+	k.Also = []registry.Form{registry.As(
+		registry.Kind[oldGadget]{Group: "example.dev", Version: "v1beta1", Plural: "gadgets", Name: "Gadget"},
+		func(o *oldGadget) (*gadget, error) { return &gadget{Data: o.Values}, nil },
+		func(g *gadget) (*oldGadget, error) { shown.Add(1); return &oldGadget{Values: g.Data}, nil }, nil,
+	)}
+	return k
+}
+
+// withGadgets starts a server with objects of 1 KiB.
+func withGadgets(t testing.TB, k registry.Definition, objects int) *kindwright.Server {
+	t.Helper()
+	db := memory.New()
+	srv, err := kindwright.New(db, kindwright.Serve(k), kindwright.Authenticate(header))
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	require.NoError(t, srv.Start(ctx))
+	t.Cleanup(func() { cancel(); srv.Wait(); _ = db.Close() })
+	for i := range objects {
+		body := fmt.Sprintf(`{"metadata":{"name":"g%06d"},"data":{"text":%q}}`, i, strings.Repeat("lorem ip", 96))
+		require.Equal(t, 201, send(srv, request("POST", gadgetPath, body)).code)
+	}
+	return srv
+}
+
+var oldGadgetPath = strings.Replace(gadgetPath, "/v1/", "/v1beta1/", 1)
+
+// Objects of another version are converted when they are first listed, once more when they turn out to be asked for again, and
+// then no more: in JSON, as rows and compressed. After a change its neighbours are converted along.
+func TestVER_15_AnotherVersionIsMadeOnce(t *testing.T) {
+	const objects = 1000
+	var shown atomic.Int64
+	srv := withGadgets(t, twoGadgets(&shown), objects)
+	for _, form := range []struct{ accept, encoding string }{
+		{"application/json", ""}, {"application/json", "gzip"}, {"application/json;as=Table;v=v1;g=meta.k8s.io", ""},
+	} {
+		converted := func() int64 {
+			before := shown.Load()
+			r := request("GET", oldGadgetPath, "")
+			r.Header.Set("Accept", form.accept)
+			r.Header.Set("Accept-Encoding", form.encoding)
+			require.Equal(t, 200, send(srv, r).code)
+			return shown.Load() - before
+		}
+		require.EqualValues(t, objects, converted(), form)
+		require.EqualValues(t, objects, converted(), "made on second use, and kept")
+		require.Zero(t, converted(), form)
+		r := request("PATCH", gadgetPath+"/g000500", fmt.Sprintf(`{"data":{"new":%q}}`, form.accept+form.encoding))
+		r.Header.Set("Content-Type", "application/merge-patch+json")
+		require.Equal(t, 200, send(srv, r).code)
+		n := converted()
+		require.Positive(t, n)
+		require.LessOrEqual(t, n, int64(512), "of one stretch")
+	}
+	before := shown.Load()
+	r := request("GET", oldGadgetPath, "")
+	r.Header.Set("Accept", "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io")
+	require.Equal(t, 200, send(srv, r).code)
+	require.Equal(t, before, shown.Load(), "metadata need no conversion")
+}
+
+// BenchmarkListVersions10000 compares lists of 10,000 objects of 1 KiB in the stored version and in another one.
+func BenchmarkListVersions10000(b *testing.B) {
+	srv := withGadgets(b, twoGadgets(new(atomic.Int64)), 10_000)
+	for _, list := range []struct{ name, path, encoding string }{
+		{"stored", gadgetPath, ""}, {"other", oldGadgetPath, ""}, {"stored-gzip", gadgetPath, "gzip"}, {"other-gzip", oldGadgetPath, "gzip"},
+	} {
+		b.Run(list.name, func(b *testing.B) {
+			r := request("GET", list.path, "")
+			r.Header.Set("Accept-Encoding", list.encoding)
+			for range 2 {
+				send(srv, r) // the second time it is kept
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				if w := send(srv, r); w.code != 200 {
+					b.Fatal(w.code)
+				}
+			}
+		})
+	}
+}
+
+func TestFLAG_01_07_08_OptionsThatAreWrong(t *testing.T) {
+	_, err := kindwright.New(memory.New(), kindwright.Serve(gadgets()),
+		kindwright.WithFeatureGates("NoSuch=true"), kindwright.WithEmulatedVersion("9.9"), kindwright.WithRuntimeConfig("example.dev/v1/Gadgets"),
+		kindwright.WithStorageMigration(registry.Migration(7)))
+	for _, want := range []string{
+		`WithFeatureGates: unrecognized feature gate: "NoSuch"`, "WithEmulatedVersion: emulation version 9.9 is not between [1.27, 1.37]",
+		`WithRuntimeConfig: "example.dev/v1/Gadgets": the name of a resource is in lower case`, "WithStorageMigration: 7 is none of its values",
+	} {
+		require.ErrorContains(t, err, want, "all of them are reported together")
+	}
+}
+
+// OldBook is a Book of v1beta1.
+type OldBook struct {
+	meta.TypeMeta   `json:",inline"`
+	meta.ObjectMeta `json:"metadata,omitzero"`
+	Name            string `json:"name"`
+	Sheets          int32  `json:"sheets,omitempty"`
+}
+
+// A kind in two versions: v1 is stored, v1beta1 is made of it by two functions, and whoever still uses it is warned.
+func Example_versions() {
+	old := registry.Kind[OldBook]{
+		Group: "library.example.com", Version: "v1beta1", Plural: "books", Name: "Book",
+		Deprecated: &registry.Deprecation{Instead: meta.GroupVersionKind{Version: "v1"}},
+	}
+	books := registry.Kind[Book]{
+		Group: "library.example.com", Version: "v1", Plural: "books", ClusterScoped: true,
+		Also: []registry.Form{registry.As(old,
+			func(o *OldBook) (*Book, error) { return &Book{Title: o.Name, Pages: o.Sheets * 2}, nil },
+			func(b *Book) (*OldBook, error) { return &OldBook{Name: b.Title, Sheets: b.Pages / 2}, nil },
+			nil,
+		)},
+	}
+	admin := authn.Func(func(*http.Request) (authn.User, bool, error) {
+		return authn.User{Name: "admin", Groups: []string{authn.GroupMasters}}, true, nil
+	})
+	db := memory.New()
+	defer func() { _ = db.Close() }()
+	srv, err := kindwright.New(db, kindwright.Serve(books), kindwright.Authenticate(admin))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	defer srv.Wait()
+	defer stop()
+	if err := srv.Start(ctx); err != nil {
+		fmt.Println(err)
+		return
+	}
+	call := func(method, path, body string) *httptest.ResponseRecorder {
+		r := httptest.NewRequest(method, path, strings.NewReader(body))
+		r.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		srv.ServeHTTP(w, r)
+		return w
+	}
+	w := call("POST", "/apis/library.example.com/v1beta1/books", `{"metadata":{"name":"emma"},"name":"Emma","sheets":237}`)
+	fmt.Println(w.Code, w.Header().Get("Warning"))
+	w = call("GET", "/apis/library.example.com/v1/books/emma", "")
+	_, pages, _ := strings.Cut(w.Body.String(), `"pages":`)
+	fmt.Println(w.Code, pages)
+	// Output:
+	// 201 299 - "library.example.com/v1beta1 Book is deprecated; use library.example.com/v1 Book"
+	// 200 474,"title":"Emma"}
+}
