@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,10 +12,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright"
+	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/authz"
 	"github.com/kindwright/kindwright/kinds"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/status"
 	"github.com/kindwright/kindwright/storage"
 )
 
@@ -161,6 +164,9 @@ func TestNS_07_CreatingWhereNoNamespaceIs(t *testing.T) {
 			s.do("POST", team, widgetJSON("a", "", "red", 1)),
 			s.do("POST", team+"?dryRun=All", widgetJSON("a", "", "red", 1)),
 			s.do("PUT", "/apis/coordination.k8s.io/v1/namespaces/team/leases/a", `{"metadata":{"name":"a"}}`),
+			s.do("PATCH", team+"/a?fieldManager=me", `{"apiVersion":"shop.example.com/v1","kind":"Widget","metadata":{"name":"a"}}`, "Content-Type", "application/apply-patch+yaml"),
+			s.do("POST", "/api/v1/namespaces/team/events", coreEventJSON(t, "a", `{"involvedObject":{"namespace":"team"}}`)),
+			s.do("POST", "/apis/shop.example.com/v2/namespaces/team/gauges", `{"metadata":{"name":"a"}}`),
 		} {
 			a.refused(403, "Forbidden", `"a" is forbidden: unable to create new content in namespace team because it is being terminated`)
 			a.because("NamespaceTerminating", "metadata.namespace", "namespace team is being terminated")
@@ -204,36 +210,302 @@ func TestNS_08_NamesAndProtectedNamespaces(t *testing.T) {
 	})
 }
 
+// conditions returns the conditions of the namespace team, "reason: message" by "type status"; each is given once and has a time.
+func (s *server) conditions() map[string]string {
+	s.t.Helper()
+	synctest.Wait()
+	out := map[string]string{}
+	list, _ := s.get(namespacePath+"/team").is(200).at("status", "conditions").([]any)
+	for _, c := range list {
+		require.NotEmpty(s.t, at(c, "lastTransitionTime"))
+		out[fmt.Sprint(at(c, "type"), " ", at(c, "status"))] = fmt.Sprint(at(c, "reason"), ": ", at(c, "message"))
+	}
+	require.Len(s.t, list, 5)
+	require.Len(s.t, out, 5)
+	return out
+}
+
 func TestNS_09_ConditionsSayWhatIsInTheWay(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		const team = "/apis/shop.example.com/v1/namespaces/team/widgets"
-		s.namespace("team")
+		s.create(namespacePath, `{"metadata":{"name":"team","finalizers":["example.dev/mine"]}}`)
+		require.Nil(t, s.get(namespacePath+"/team").at("status", "conditions"))
 		s.create(team, `{"metadata":{"name":"a","finalizers":["example.dev/hold"]}}`)
 		s.create(team, `{"metadata":{"name":"b","finalizers":["example.dev/hold","example.dev/other"]}}`)
+		s.create("/api/v1/namespaces/team/events", coreEventJSON(t, "e", `{"metadata":{"name":"e","finalizers":["example.dev/other"]},"involvedObject":{"namespace":"team"}}`))
 		s.delete(namespacePath + "/team")
-		conditions := func() map[string]any {
-			synctest.Wait()
-			out := map[string]any{}
-			list, _ := s.get(namespacePath+"/team").is(200).at("status", "conditions").([]any)
-			for _, c := range list {
-				out[fmt.Sprint(at(c, "type"), " ", at(c, "status"))] = at(c, "message")
-				require.NotEmpty(t, at(c, "lastTransitionTime"))
-				require.NotEmpty(t, at(c, "reason"))
-			}
-			return out
-		}
-		now := conditions()
-		require.Len(t, now, 5)
-		for _, name := range []string{"NamespaceDeletionDiscoveryFailure", "NamespaceDeletionGroupVersionParsingFailure", "NamespaceDeletionContentFailure"} {
-			require.Contains(t, now, name+" False")
-		}
-		require.Contains(t, now["NamespaceContentRemaining True"], "2 widgets.shop.example.com")
-		require.Contains(t, now["NamespaceFinalizersRemaining True"], "example.dev/hold in widgets.shop.example.com")
-		require.Contains(t, now["NamespaceFinalizersRemaining True"], "example.dev/other in widgets.shop.example.com")
+		now := s.conditions()
+		require.Contains(t, now["NamespaceDeletionDiscoveryFailure False"], "ResourcesDiscovered: ")
+		require.Contains(t, now["NamespaceDeletionGroupVersionParsingFailure False"], "ParsedGroupVersions: ")
+		require.Contains(t, now["NamespaceDeletionContentFailure False"], "ContentDeleted: ")
+		require.Equal(t, "SomeResourcesRemain: Some resources are remaining: events.events.k8s.io has 1 resource instances, widgets.shop.example.com has 2 resource instances", now["NamespaceContentRemaining True"])
+		require.Equal(t, "SomeFinalizersRemain: Some content in the namespace has finalizers remaining: example.dev/hold in 2 resource instances, example.dev/other in 2 resource instances", now["NamespaceFinalizersRemaining True"])
+		since := s.transition("NamespaceContentRemaining")
+
+		time.Sleep(time.Minute)
 		s.patch(team+"/b", `{"metadata":{"finalizers":null}}`)
-		now = conditions()
-		require.Contains(t, now["NamespaceContentRemaining True"], "1 widgets.shop.example.com")
-		require.NotContains(t, now["NamespaceFinalizersRemaining True"], "example.dev/other")
+		now = s.conditions()
+		require.Contains(t, now["NamespaceContentRemaining True"], "widgets.shop.example.com has 1 resource instances")
+		require.NotContains(t, now["NamespaceContentRemaining True"], "has 2 resource instances")
+		require.Equal(t, since, s.transition("NamespaceContentRemaining"), "it is as true as before")
+
+		// What is held by its own finalizer alone says that nothing else is in the way.
+		s.patch(team+"/a", `{"metadata":{"finalizers":null}}`)
+		s.patch("/api/v1/namespaces/team/events/e", `{"metadata":{"finalizers":null}}`)
+		now = s.conditions()
+		require.Contains(t, now["NamespaceContentRemaining False"], "ContentRemoved: ")
+		require.Contains(t, now["NamespaceFinalizersRemaining False"], "ContentHasNoFinalizers: ")
+		require.NotEqual(t, since, s.transition("NamespaceContentRemaining"))
+		require.Nil(t, s.get(namespacePath+"/team").at("spec", "finalizers"))
+		s.patch(namespacePath+"/team", `{"metadata":{"finalizers":null}}`)
+		s.get(namespacePath + "/team").is(404)
+	})
+}
+
+// transition is when a condition of the namespace team last changed.
+func (s *server) transition(kind string) any {
+	s.t.Helper()
+	list, _ := s.get(namespacePath+"/team").at("status", "conditions").([]any)
+	for _, c := range list {
+		if at(c, "type") == kind {
+			return at(c, "lastTransitionTime")
+		}
+	}
+	return nil
+}
+
+// What cannot be deleted is reported, keeps nothing else from going, and is tried again.
+func TestNS_09_WhatCannotBeDeleted(t *testing.T) {
+	var stubborn atomic.Bool
+	stubborn.Store(true)
+	refuse := admission.Plugin{Name: "refuse", Validator: admission.ValidatorFunc(func(_ context.Context, r *admission.Request) error {
+		if r.Operation == admission.Delete && strings.HasPrefix(r.Name, "stubborn") && stubborn.Load() {
+			return status.Forbidden(r.Resource.GroupResource(), r.Name, "it is stubborn")
+		}
+		return nil
+	})}
+	onEach(t, func(t *testing.T, s *server) {
+		stubborn.Store(true)
+		const team = "/apis/shop.example.com/v1/namespaces/team/"
+		s.namespace("team")
+		for _, path := range []string{team + "slates", team + "widgets"} {
+			for _, name := range []string{"a", "stubborn", "z"} {
+				s.create(path, `{"metadata":{"name":"`+name+`"}}`)
+			}
+		}
+		s.delete(namespacePath + "/team")
+		now := s.conditions()
+		require.Equal(t, []string{"team/stubborn"}, s.get("/apis/shop.example.com/v1/widgets").names())
+		require.Equal(t, []string{"team/stubborn"}, s.get("/apis/shop.example.com/v1/slates").names())
+		require.Equal(t, `ContentDeletionFailed: Failed to delete all resource types, 2 remaining: slates.shop.example.com: slates.shop.example.com "stubborn" is forbidden: it is stubborn, `+
+			`widgets.shop.example.com: widgets.shop.example.com "stubborn" is forbidden: it is stubborn`, now["NamespaceDeletionContentFailure True"])
+		time.Sleep(time.Hour)
+		require.Contains(t, s.conditions(), "NamespaceDeletionContentFailure True")
+		stubborn.Store(false)
+		time.Sleep(time.Minute)
+		s.get(namespacePath + "/team").is(404)
+	}, kindwright.Admit(refuse))
+}
+
+// Workload is a kind whose objects go first; Policy one whose objects go last.
+type Workload struct {
+	meta.TypeMeta   `json:",inline"`
+	meta.ObjectMeta `json:"metadata"`
+}
+
+// Workloads go before what they run under (KEP-5080), and the rest goes before what says that it is last.
+func TestNS_02_KindsGoInTurn(t *testing.T) {
+	onEach(t, func(t *testing.T, s *server) {
+		workloads := registry.Kind[Workload]{Group: group, Version: "v1", Plural: "workloads", Deletion: registry.Deletion{Turn: -1}}
+		policies := registry.Kind[Workload]{Group: group, Version: "v1", Plural: "policies", Name: "Policy", Deletion: registry.Deletion{Turn: 1}}
+		require.NoError(t, s.api.Install(context.Background(), workloads, policies))
+		const all, team = "/apis/shop.example.com/v1/", "/apis/shop.example.com/v1/namespaces/team/"
+		s.namespace("team")
+		s.create(team+"widgets", `{"metadata":{"name":"held","finalizers":["example.dev/hold"]}}`)
+		s.create(team+"slates", `{"metadata":{"name":"free"}}`)
+		s.create(team+"workloads", `{"metadata":{"name":"held","finalizers":["example.dev/hold"]}}`)
+		s.create(team+"policies", `{"metadata":{"name":"free"}}`)
+		s.delete(namespacePath + "/team")
+		time.Sleep(time.Hour)
+		require.NotNil(t, s.get(team+"workloads/held").at("metadata", "deletionTimestamp"))
+		require.Nil(t, s.get(team+"widgets/held").is(200).at("metadata", "deletionTimestamp"), "its turn has not come")
+		s.get(team + "slates/free").is(200)
+		require.Equal(t, "SomeResourcesRemain: Some resources are remaining: workloads.shop.example.com has 1 resource instances", s.conditions()["NamespaceContentRemaining True"])
+		s.patch(team+"workloads/held", `{"metadata":{"finalizers":null}}`)
+		synctest.Wait()
+		require.NotNil(t, s.get(team+"widgets/held").at("metadata", "deletionTimestamp"))
+		require.Empty(t, s.get(all+"slates").items())
+		s.get(team + "policies/free").is(200)
+		s.patch(team+"widgets/held", `{"metadata":{"finalizers":null}}`)
+		synctest.Wait()
+		require.Empty(t, s.get(all+"policies").items())
+		s.get(namespacePath + "/team").is(404)
+	})
+}
+
+// The policies of deletions have no say at the end of a namespace: what would wait for its dependents goes with them.
+func TestNS_02_NothingWaitsForOwners(t *testing.T) {
+	onEach(t, func(_ *testing.T, s *server) {
+		const team = "/apis/shop.example.com/v1/namespaces/team/widgets"
+		s.namespace("team")
+		for _, f := range []string{"orphan", "foregroundDeletion"} {
+			a := s.create(team, fmt.Sprintf(`{"metadata":{"name":"by-%s","finalizers":[%q]}}`, strings.ToLower(f), f))
+			s.create(team, fmt.Sprintf(`{"metadata":{"name":"of-%s","ownerReferences":[{"apiVersion":"shop.example.com/v1","kind":"Widget","name":"x","uid":%q,"blockOwnerDeletion":true}]}}`,
+				strings.ToLower(f), a.text("metadata", "uid")))
+		}
+		s.delete(namespacePath + "/team?propagationPolicy=Background")
+		synctest.Wait()
+		s.get(namespacePath + "/team").is(404)
+		require.Empty(s.t, s.get("/apis/shop.example.com/v1/widgets").items())
+	})
+}
+
+// A kind that is not served when its namespace goes leaves objects in the store. They do not come back to life with the kind:
+// neither where no namespace is, nor in one that has the name of old, while those of other namespaces do.
+func TestNS_02_KindsThatAreAwayWhenANamespaceEnds(t *testing.T) {
+	onEachBackend(t, func(t *testing.T, open func() storage.Backend) {
+		s := start(t, open)
+		ctx := context.Background()
+		const all, team = "/apis/shop.example.com/v1/lates", "/apis/shop.example.com/v1/namespaces/team/lates"
+		require.NoError(t, s.api.Install(ctx, lates))
+		for _, ns := range []string{"team", "gone", "other"} {
+			s.namespace(ns)
+			path := "/apis/shop.example.com/v1/namespaces/" + ns + "/lates"
+			s.create(path, `{"metadata":{"name":"free"}}`)
+			s.create(path, `{"metadata":{"name":"held","finalizers":["example.dev/hold"]}}`)
+		}
+		s.api.Engine().Remove(meta.GroupResource{Group: group, Resource: "lates"})
+		s.delete(namespacePath + "/team")
+		s.delete(namespacePath + "/gone")
+		synctest.Wait()
+		s.get(namespacePath + "/team").is(404)
+		s.namespace("team")
+		s.stop()
+		s = start(t, open) // it is not forgotten
+		s.create("/apis/shop.example.com/v1/namespaces/team/widgets", `{"metadata":{"name":"new"}}`)
+		require.NoError(t, s.api.Install(ctx, lates))
+		require.ElementsMatch(t, []string{"gone/held", "other/free", "other/held", "team/held"}, s.get(all).names(), "at once")
+		for _, item := range s.get(all).items() {
+			require.Equal(t, at(item, "metadata", "namespace") != "other", at(item, "metadata", "deletionTimestamp") != nil, "%v", item)
+		}
+		s.create(team, `{"metadata":{"name":"free"}}`) // the name is free
+		s.patch(team+"/held", `{"metadata":{"finalizers":null}}`)
+		s.patch("/apis/shop.example.com/v1/namespaces/gone/lates/held", `{"metadata":{"finalizers":null}}`)
+		s.api.Engine().Remove(meta.GroupResource{Group: group, Resource: "lates"})
+		require.NoError(t, s.api.Install(ctx, lates))
+		synctest.Wait()
+		require.ElementsMatch(t, []string{"other/free", "other/held", "team/free"}, s.get(all).names())
+		require.Equal(t, []string{"team/new"}, s.get("/apis/shop.example.com/v1/widgets").names())
+		// A kind that comes while a namespace is ending goes with it.
+		s.create("/apis/shop.example.com/v1/namespaces/team/widgets", `{"metadata":{"name":"held","finalizers":["example.dev/hold"]}}`)
+		s.api.Engine().Remove(meta.GroupResource{Group: group, Resource: "lates"})
+		s.delete(namespacePath + "/team")
+		synctest.Wait()
+		require.NoError(t, s.api.Install(ctx, lates))
+		synctest.Wait()
+		require.ElementsMatch(t, []string{"other/free", "other/held"}, s.get(all).names())
+		s.get(namespacePath + "/team").is(200)
+	})
+}
+
+// Somebody who takes the built-in finalizer off lets the namespace go before it is empty. Its content goes after it, and not
+// with what comes next under its name.
+func TestNS_06_ForcedEnds(t *testing.T) {
+	onEach(t, func(t *testing.T, s *server) {
+		const team = "/apis/shop.example.com/v1/namespaces/team/widgets"
+		s.namespace("team")
+		s.create(team, `{"metadata":{"name":"held","finalizers":["example.dev/hold"]}}`)
+		s.create(team, `{"metadata":{"name":"free"}}`)
+		s.delete(namespacePath + "/team")
+		synctest.Wait()
+		s.do("PUT", namespacePath+"/team/finalize", `{"metadata":{"name":"team"}}`).is(200)
+		s.get(namespacePath + "/team").is(404)
+		s.namespace("team")
+		s.create(team, `{"metadata":{"name":"new"}}`)
+		s.do("POST", team, `{"metadata":{"name":"held"}}`).refused(409, "AlreadyExists", "object is being deleted")
+		synctest.Wait()
+		require.Equal(t, []string{"team/held", "team/new"}, s.get("/apis/shop.example.com/v1/widgets").names())
+		s.patch(team+"/held", `{"metadata":{"finalizers":null}}`)
+		require.Equal(t, []string{"team/new"}, s.get("/apis/shop.example.com/v1/widgets").names())
+		// So it is with one that lost its finalizer before it was deleted.
+		s.do("PUT", namespacePath+"/team/finalize", `{"metadata":{"name":"team"}}`).is(200)
+		s.delete(namespacePath + "/team")
+		synctest.Wait()
+		s.get(namespacePath + "/team").is(404)
+		require.Empty(t, s.get("/apis/shop.example.com/v1/widgets").items())
+	})
+}
+
+func TestNS_06_FinalizersOfUsers(t *testing.T) {
+	onEach(t, func(t *testing.T, s *server) {
+		a := s.create(namespacePath, `{"metadata":{"name":"team"},"spec":{"finalizers":["example.dev/own"]}}`)
+		require.Equal(t, []any{"example.dev/own", "kubernetes"}, a.at("spec", "finalizers"))
+		for _, bad := range []string{"a b", "", "mine", "a/b/c"} {
+			body := fmt.Sprintf(`{"metadata":{"name":"bad"},"spec":{"finalizers":[%q]}}`, bad)
+			s.do("POST", namespacePath, body).refused(422, "Invalid", "spec.finalizers[0]").because("FieldValueInvalid", "spec.finalizers[0]", "")
+			s.do("PUT", namespacePath+"/team/finalize", strings.Replace(body, `"bad"`, `"team"`, 1)).refused(422, "Invalid", "spec.finalizers[0]")
+		}
+		// finalize takes a PUT and nothing else; status takes a PATCH too.
+		s.do("PATCH", namespacePath+"/team/finalize", `{}`, "Content-Type", "application/merge-patch+json").refused(405, "MethodNotAllowed", "")
+		s.get(namespacePath+"/team/finalize").refused(405, "MethodNotAllowed", "")
+		for _, r := range s.get("/api/v1").at("resources").([]any) {
+			switch at(r, "name") {
+			case "namespaces/finalize":
+				require.Equal(t, []any{"update"}, at(r, "verbs"))
+			case "namespaces/status":
+				require.Equal(t, []any{"get", "patch", "update"}, at(r, "verbs"))
+			}
+		}
+		s.patch(namespacePath+"/team/status", `{"status":{"conditions":[{"type":"example.dev/Seen","status":"True"}]}}`)
+		s.delete(namespacePath + "/team")
+		synctest.Wait()
+		a = s.get(namespacePath + "/team").is(200)
+		require.Equal(t, []any{"example.dev/own"}, a.at("spec", "finalizers"))
+		require.Len(t, a.at("status", "conditions"), 6, "conditions of others stay")
+		again := s.delete(namespacePath + "/team")
+		require.Equal(t, a.version(), again.version(), "a second request changes nothing")
+		s.do("PUT", namespacePath+"/team/finalize", `{"metadata":{"name":"team"}}`).is(200)
+		s.get(namespacePath + "/team").is(404)
+	})
+}
+
+func TestNS_01_TheNameIsALabel(t *testing.T) {
+	const label = "kubernetes.io/metadata.name"
+	onEach(t, func(t *testing.T, s *server) {
+		a := s.create(namespacePath, `{"metadata":{"generateName":"team-","labels":{"kubernetes.io/metadata.name":"other"}}}`)
+		name := a.text("metadata", "name")
+		require.Equal(t, name, a.at("metadata", "labels", label))
+		require.Equal(t, []string{name}, s.get(namespacePath+"?labelSelector="+label+"%3D"+name).names())
+		for _, labels := range []string{`null`, `{"kubernetes.io/metadata.name":null}`, `{"kubernetes.io/metadata.name":"default"}`} {
+			require.Equal(t, name, s.patch(namespacePath+"/"+name, `{"metadata":{"labels":`+labels+`}}`).at("metadata", "labels", label))
+		}
+		s.create("/apis/shop.example.com/v1/namespaces/"+name+"/widgets", `{"metadata":{"name":"held","finalizers":["example.dev/hold"]}}`)
+		s.delete(namespacePath + "/" + name)
+		require.Equal(t, []string{name}, s.get(namespacePath+"?fieldSelector=status.phase%3DTerminating").names())
+		require.NotContains(t, s.get(namespacePath+"?fieldSelector=status.phase%3DActive").names(), name)
+		require.Equal(t, []string{name}, s.get(namespacePath+"?fieldSelector=name%3D"+name).names())
+	})
+}
+
+// What kube-apiserver does without its admission plugin NamespaceLifecycle.
+func TestNS_07_ChecksSwitchedOff(t *testing.T) {
+	onEachBackend(t, func(t *testing.T, open func() storage.Backend) {
+		s := startWith(t, open, []kinds.ControlPlaneOption{kinds.NoNamespaceChecks()})
+		const nowhere = "/apis/shop.example.com/v1/namespaces/nowhere/widgets"
+		s.create(nowhere, `{"metadata":{"name":"a"}}`)
+		s.namespace("team")
+		s.create("/apis/shop.example.com/v1/namespaces/team/widgets", `{"metadata":{"name":"held","finalizers":["example.dev/hold"]}}`)
+		s.delete(namespacePath + "/team")
+		synctest.Wait()
+		s.create("/apis/shop.example.com/v1/namespaces/team/widgets", `{"metadata":{"name":"late"}}`)
+		s.patch("/apis/shop.example.com/v1/namespaces/team/widgets/held", `{"metadata":{"finalizers":null}}`)
+		synctest.Wait()
+		s.get(namespacePath + "/team").is(404)
+		s.delete(namespacePath + "/default")
+		synctest.Wait()
+		s.stop()
+		s = startWith(t, open, []kinds.ControlPlaneOption{kinds.NoNamespaceChecks()})
+		require.Equal(t, []string{"nowhere/a"}, s.get("/apis/shop.example.com/v1/widgets").names(), "what never had a namespace is not swept away")
 	})
 }
 
