@@ -256,7 +256,7 @@ func (r *goReader) listSchema(t reflect.Type, at place) (*Schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Schema{Type: Array, Items: items}
+	s := &Schema{Type: Array, Items: items, PatchTagged: r.onlyTagged}
 	if t.Kind() == reflect.Array {
 		n := int64(t.Len())
 		s.MinItems, s.MaxItems = &n, &n
@@ -272,13 +272,13 @@ func (r *goReader) mapSchema(t reflect.Type, at place) (*Schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Schema{Type: Object, AdditionalProperties: values}, nil
+	return &Schema{Type: Object, AdditionalProperties: values, PatchTagged: r.onlyTagged}, nil
 }
 
 // structSchema reads a struct.
 func (r *goReader) structSchema(t reflect.Type, at place) (*Schema, error) {
 	key := r.key(t, at)
-	s := &Schema{Type: Object, Component: modelName(t)}
+	s := &Schema{Type: Object, Component: modelName(t), PatchTagged: r.onlyTagged}
 	index, inner := len(r.open), len(r.late)
 	r.open[key] = index
 	r.add(key, s)

@@ -20,7 +20,7 @@ func WithOverlay(o *Overlay) Option {
 }
 
 // RequiredWhenTagged makes only those fields required whose tag says so. It is for types whose servers never insisted on
-// what their Go form suggests, such as those of k8s.io/api: see Schema.Expected.
+// what their Go form suggests, such as those of k8s.io/api: see Schema.Expected and Schema.PatchTagged.
 func RequiredWhenTagged() Option { return func(r *goReader) { r.onlyTagged = true } }
 
 // FromType makes the schema of a Go struct. Fields are those that JSON has, with the meaning of encoding/json. A field is

@@ -56,7 +56,8 @@ type typeOverlay struct {
 //
 // With "required": "tagged" a field is required only if a tag says so. Those that Go suggests are required are then
 // published as such and nobody insists on them, which is how Kubernetes treats its own types; the tags expected and optional
-// correct what Go suggests.
+// correct what Go suggests. Strategic merge patches then go by the tags patchStrategy and patchMergeKey alone, as those of
+// Kubernetes do.
 //
 // A type that no kind of a server uses is an error when the server is made, so that nothing is lost to a typo, unless
 // the overlay is "shared": made for more kinds than every one of its servers has. A field that its type lacks is an error

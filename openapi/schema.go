@@ -122,6 +122,9 @@ type Schema struct {
 
 	// What strategic merge patch and its clients read.
 	PatchStrategy, PatchMergeKey string
+	// PatchTagged lets strategic merge patches go by these two alone, not by ListType and MapType, as clients of Kubernetes' own
+	// types do.
+	PatchTagged bool
 
 	// Selectable lets field selectors name the field.
 	Selectable bool

@@ -23,8 +23,9 @@ const (
 // describes the object; nil merges maps and replaces lists.
 //
 // A list merges when its field has the patchStrategy merge, with patchMergeKey as the key of its items, or when it is a
-// list of type set or map without a patchStrategy. Items that the patch adds stand where Kubernetes puts them: before the
-// first item that only the object has and that they do not follow in the object.
+// list of type set or map without a patchStrategy, of a type that does not keep to these tags (openapi.Schema.PatchTagged).
+// Items that the patch adds stand where Kubernetes puts them: before the first item that only the object has and that they do
+// not follow in the object. A list that the object does not have is the patch's, as it is.
 //
 // The cost is about linear in the patch and in those parts of the original that it touches.
 func Strategic(original map[string]any, patch []byte, schema *openapi.Schema, o Options) (map[string]any, error) {
@@ -234,7 +235,7 @@ func strategyOf(schema *openapi.Schema) strategy {
 		how.replaces = how.replaces || word == "replace"
 		how.merges = how.merges || word == "merge"
 	}
-	if schema.PatchStrategy == "" {
+	if schema.PatchStrategy == "" && !schema.PatchTagged {
 		how.merges = schema.ListType == openapi.ListSet || schema.ListType == openapi.ListMap
 		how.replaces = schema.MapType == openapi.MapAtomic
 	}

@@ -190,3 +190,44 @@ func FuzzStrategic(f *testing.F) {
 		require.LessOrEqual(t, len(text(t, after)), 2*(len(held)+len(patch))+64)
 	})
 }
+
+// Ports merge by their number, and TCP and UDP may have the same: both come into an object that has none yet.
+func TestPATCH_17_AListThatWasNotThereIsTakenAsItIs(t *testing.T) {
+	type port struct {
+		Port     int32  `json:"port"`
+		Protocol string `json:"protocol,omitempty"`
+	}
+	s, err := openapi.FromType(reflect.TypeFor[struct {
+		Ports []port `json:"ports,omitempty" patchStrategy:"merge" patchMergeKey:"port"`
+	}]())
+	require.NoError(t, err)
+	body := []byte(`{"ports":[{"port":53,"protocol":"UDP"},{"port":53,"protocol":"TCP"}]}`)
+	got, err := Strategic(map[string]any{}, body, s, Options{})
+	require.NoError(t, err)
+	require.Len(t, got["ports"], 2)
+	got, err = Strategic(map[string]any{"ports": []any{}}, body, s, Options{})
+	require.NoError(t, err)
+	require.Len(t, got["ports"], 1, "an empty list is one to merge with")
+}
+
+// Types that keep to their tags merge by them alone, whatever they say about apply.
+func TestPATCH_17_TaggedTypesMergeByTheirTags(t *testing.T) {
+	o, err := openapi.ParseOverlay([]byte(`{"shared": true, "required": "tagged"}`))
+	require.NoError(t, err)
+	typ := reflect.TypeFor[struct {
+		Set []string          `json:"set" list:"set"`
+		Map map[string]string `json:"map" map:"atomic"`
+	}]()
+	for want, options := range map[string][]openapi.Option{
+		`{"map":{"b":"2"},"set":["b","a"]}`:     nil,
+		`{"map":{"a":"1","b":"2"},"set":["b"]}`: {openapi.WithOverlay(o)},
+	} {
+		s, err := openapi.FromType(typ, options...)
+		require.NoError(t, err)
+		got, err := Strategic(map[string]any{"set": []any{"a"}, "map": map[string]any{"a": "1"}}, []byte(`{"set":["b"],"map":{"b":"2"}}`), s, Options{})
+		require.NoError(t, err)
+		text, err := json.Marshal(got)
+		require.NoError(t, err)
+		require.JSONEq(t, want, string(text))
+	}
+}

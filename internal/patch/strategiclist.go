@@ -157,14 +157,16 @@ func (s *strategic) items(original, patch, order []any, items *openapi.Schema, i
 		}
 		merged = append(merged, item)
 	}
-	original = slices.Clone(merged)
+	if original != nil {
+		original = slices.Clone(merged)
+	}
 	for _, item := range sent {
 		key, err := id(item)
 		if err != nil {
 			return nil, err
 		}
 		i, found := at[key]
-		if !found {
+		if !found || original == nil { // a list that was not there is taken as it is, with items of one key
 			i = len(merged)
 			at[key] = i
 			merged = append(merged, nil)
@@ -173,6 +175,9 @@ func (s *strategic) items(original, patch, order []any, items *openapi.Schema, i
 		if merged[i], _, err = s.object(old, item.(map[string]any), items); err != nil {
 			return nil, err
 		}
+	}
+	if original == nil && order == nil {
+		return merged, nil
 	}
 	return s.inOrder(merged, sent, order, original, id)
 }

@@ -205,6 +205,8 @@ func (m *manager) object(r *rand.Rand) map[string]any {
 // value makes up a value. Few are there to choose from, so that managers often agree and often do not.
 func (m *manager) value(r *rand.Rand, s *openapi.Schema, path string) any {
 	switch {
+	case s.OrNumber:
+		return []any{"1", "2Gi"}[r.IntN(2)]
 	case s.IntOrString:
 		return []any{int64(r.IntN(2)), "http"}[r.IntN(2)]
 	case s.Type == openapi.Object && s.AdditionalProperties != nil:
