@@ -14,29 +14,30 @@ import (
 const podContainers = "spec.template.spec.containers"
 
 // apps are the kinds of the group of that name.
-func apps() []registry.Definition {
+func apps(c *cluster) []registry.Definition {
 	return []registry.Definition{
-		kind[appsv1.Deployment]{Kind: registry.Kind[appsv1.Deployment]{
+		kind[appsv1.Deployment]{cluster: c, Kind: registry.Kind[appsv1.Deployment]{
 			Group: "apps", Version: "v1", Plural: "deployments", ShortNames: []string{"deploy"}, Categories: []string{"all"},
 			Columns: columns(append([]openapi.Column{
 				readyColumn(),
 				whole("Up-to-date", "status.updatedReplicas", "How many pods are made from the present template."),
 				whole("Available", "status.availableReplicas", "How many have been ready for long enough."),
 			}, templateColumns(podContainers, selectorColumn("spec.selector"))...)...),
-		}},
-		kind[appsv1.ReplicaSet]{
+		}, fill: fillDeployment},
+		kind[appsv1.ReplicaSet]{cluster: c,
 			Kind: registry.Kind[appsv1.ReplicaSet]{
 				Group: "apps", Version: "v1", Plural: "replicasets", ShortNames: []string{"rs"}, Categories: []string{"all"},
 				Columns: columns(append(replicaColumns(), templateColumns(podContainers, selectorColumn("spec.selector"))...)...),
 			},
+			fill:     fillReplicaSet,
 			fields:   []string{"status.replicas"},
 			computed: map[string]func(registry.Tree) string{"status.replicas": numeral("status", "replicas")},
 		},
-		kind[appsv1.StatefulSet]{Kind: registry.Kind[appsv1.StatefulSet]{
+		kind[appsv1.StatefulSet]{cluster: c, Kind: registry.Kind[appsv1.StatefulSet]{
 			Group: "apps", Version: "v1", Plural: "statefulsets", ShortNames: []string{"sts"}, Categories: []string{"all"},
 			Columns: columns(append([]openapi.Column{readyColumn()}, templateColumns(podContainers)...)...),
-		}},
-		kind[appsv1.DaemonSet]{Kind: registry.Kind[appsv1.DaemonSet]{
+		}, fill: fillStatefulSet},
+		kind[appsv1.DaemonSet]{cluster: c, Kind: registry.Kind[appsv1.DaemonSet]{
 			Group: "apps", Version: "v1", Plural: "daemonsets", ShortNames: []string{"ds"}, Categories: []string{"all"},
 			Columns: columns(append([]openapi.Column{
 				whole("Desired", "status.desiredNumberScheduled", "On how many nodes there should be a pod."),
@@ -46,8 +47,8 @@ func apps() []registry.Definition {
 				whole("Available", "status.numberAvailable", "On how many it has been ready for long enough."),
 				made("Node Selector", "Which nodes should have one.", func(v []any) any { return labelText(v[0]) }, "spec.template.spec.nodeSelector"),
 			}, templateColumns(podContainers, selectorColumn("spec.selector"))...)...),
-		}},
-		kind[appsv1.ControllerRevision]{Kind: registry.Kind[appsv1.ControllerRevision]{
+		}, fill: fillDaemonSet, complete: c.completeDaemonSet},
+		kind[appsv1.ControllerRevision]{cluster: c, Kind: registry.Kind[appsv1.ControllerRevision]{
 			Group: "apps", Version: "v1", Plural: "controllerrevisions", Writes: registry.WriteRules{NoGeneration: true},
 			Columns: columns(
 				made("Controller", "Whose template it was.", controllerName, "metadata.ownerReferences"),

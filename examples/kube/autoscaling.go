@@ -2,6 +2,7 @@ package kube
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
@@ -13,19 +14,36 @@ import (
 )
 
 // autoscaling is HorizontalPodAutoscaler, stored as v2 and served as v1 as well.
-func autoscaling() []registry.Definition {
+func autoscaling(c *cluster) []registry.Definition {
 	names := []string{"hpa"}
+	still := registry.WriteRules{NoGeneration: true}
 	v1 := registry.Kind[autoscalingv1.HorizontalPodAutoscaler]{
+		Overlay: c.overlay, Writes: still,
 		Group: "autoscaling", Version: "v1", Plural: "horizontalpodautoscalers", ShortNames: names, Categories: []string{"all"},
 		Columns: autoscalerColumns(made("Targets", "What is measured, and what it should be.", cpuTarget, "status.currentCPUUtilizationPercentage", "spec.targetCPUUtilizationPercentage")),
 	}
 	return []registry.Definition{
-		kind[autoscalingv2.HorizontalPodAutoscaler]{Kind: registry.Kind[autoscalingv2.HorizontalPodAutoscaler]{
-			Group: "autoscaling", Version: "v2", Plural: "horizontalpodautoscalers", ShortNames: names, Categories: []string{"all"},
+		autoscalers{kind[autoscalingv2.HorizontalPodAutoscaler]{cluster: c, Kind: registry.Kind[autoscalingv2.HorizontalPodAutoscaler]{
+			Writes: still, Group: "autoscaling", Version: "v2", Plural: "horizontalpodautoscalers", ShortNames: names, Categories: []string{"all"},
 			Columns: autoscalerColumns(made("Targets", "What is measured, and what it should be.", metricTargets, "spec.metrics", "status.currentMetrics")),
 			Also:    []registry.Form{registry.As(v1, autoscalerToV2, autoscalerToV1, nil)},
-		}},
+		}, fill: fillAutoscaler}, kind[autoscalingv1.HorizontalPodAutoscaler]{fill: fillAutoscalerV1}},
 	}
+}
+
+// autoscalers are both versions.
+type autoscalers struct {
+	stored kind[autoscalingv2.HorizontalPodAutoscaler]
+	v1     kind[autoscalingv1.HorizontalPodAutoscaler]
+}
+
+// Define makes it a registry.Definition.
+func (a autoscalers) Define(env registry.Env) (registry.Bundle, error) {
+	b, err := a.stored.Define(env)
+	if err != nil {
+		return b, err
+	}
+	return b, a.v1.finish(b.Resources[1])
 }
 
 func autoscalerColumns(targets openapi.Column) []openapi.Column {
@@ -112,15 +130,14 @@ func autoscalerToV2(a *autoscalingv1.HorizontalPodAutoscaler) (*autoscalingv2.Ho
 		},
 	}
 	if use := a.Spec.TargetCPUUtilizationPercentage; use != nil {
-		out.Spec.Metrics = []autoscalingv2.MetricSpec{{Type: autoscalingv2.ResourceMetricSourceType, Resource: &autoscalingv2.ResourceMetricSource{
-			Name: corev1.ResourceCPU, Target: autoscalingv2.MetricTarget{Type: autoscalingv2.UtilizationMetricType, AverageUtilization: use},
-		}}}
+		out.Spec.Metrics = []autoscalingv2.MetricSpec{cpuUse(use)}
 	}
 	if use := a.Status.CurrentCPUUtilizationPercentage; use != nil {
 		out.Status.CurrentMetrics = []autoscalingv2.MetricStatus{{Type: autoscalingv2.ResourceMetricSourceType, Resource: &autoscalingv2.ResourceMetricStatus{
 			Name: corev1.ResourceCPU, Current: autoscalingv2.MetricValueStatus{AverageUtilization: use},
 		}}}
 	}
+	fillEmpty(reflect.ValueOf(out))
 	return out, nil
 }
 
@@ -147,4 +164,11 @@ func autoscalerToV1(a *autoscalingv2.HorizontalPodAutoscaler) (*autoscalingv1.Ho
 		}
 	}
 	return out, nil
+}
+
+// cpuUse is the metric that v1 knows.
+func cpuUse(percent *int32) autoscalingv2.MetricSpec {
+	return autoscalingv2.MetricSpec{Type: autoscalingv2.ResourceMetricSourceType, Resource: &autoscalingv2.ResourceMetricSource{
+		Name: corev1.ResourceCPU, Target: autoscalingv2.MetricTarget{Type: autoscalingv2.UtilizationMetricType, AverageUtilization: percent},
+	}}
 }

@@ -13,10 +13,10 @@ import (
 )
 
 // batch are the kinds of the group of that name.
-func batch() []registry.Definition {
+func batch(c *cluster) []registry.Definition {
 	const jobContainers = "spec.jobTemplate." + podContainers
 	return []registry.Definition{
-		kind[batchv1.Job]{
+		kind[batchv1.Job]{cluster: c,
 			Kind: registry.Kind[batchv1.Job]{
 				Group: "batch", Version: "v1", Plural: "jobs", Categories: []string{"all"},
 				Columns: columns(append([]openapi.Column{
@@ -25,10 +25,11 @@ func batch() []registry.Definition {
 					timed("Duration", "How long it has taken.", jobDuration, "status.startTime", "status.completionTime"),
 				}, templateColumns(podContainers, selectorColumn("spec.selector"))...)...),
 			},
+			fill: fillJob, complete: c.completeJob,
 			fields:   []string{"status.successful"},
 			computed: map[string]func(registry.Tree) string{"status.successful": numeral("status", "succeeded")},
 		},
-		kind[batchv1.CronJob]{Kind: registry.Kind[batchv1.CronJob]{
+		kind[batchv1.CronJob]{cluster: c, Kind: registry.Kind[batchv1.CronJob]{
 			Group: "batch", Version: "v1", Plural: "cronjobs", ShortNames: []string{"cj"}, Categories: []string{"all"}, NameRule: cronJobName,
 			Columns: columns(append([]openapi.Column{
 				text("Schedule", "spec.schedule", "When a job is started."),
@@ -42,7 +43,7 @@ func batch() []registry.Definition {
 					return since(now, v[0])
 				}, "status.lastScheduleTime"),
 			}, templateColumns(jobContainers, selectorColumn("spec.jobTemplate.spec.selector"))...)...),
-		}},
+		}, fill: fillCronJob},
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 func unlessFalse(_ time.Time, v []any) any { return v[0] != false }
 
 // admission are the kinds of admissionregistration.k8s.io. They are kept; what they ask for is not done.
-func admission() []registry.Definition {
+func admission(c *cluster) []registry.Definition {
 	const group = "admissionregistration.k8s.io"
 	extensions := []string{"api-extensions"}
 	webhooks := columns(counted("Webhooks", "webhooks", "How many webhooks there are."))
@@ -31,25 +31,37 @@ func admission() []registry.Definition {
 	}, "spec.paramKind")
 	bindings := columns(text("PolicyName", "spec.policyName", "The policy."), made("ParamRef", "Its parameters.", paramName, "spec.paramRef"))
 	return []registry.Definition{
-		kind[admissionv1.MutatingWebhookConfiguration]{Kind: registry.Kind[admissionv1.MutatingWebhookConfiguration]{
+		kind[admissionv1.MutatingWebhookConfiguration]{cluster: c, Kind: registry.Kind[admissionv1.MutatingWebhookConfiguration]{
 			Group: group, Version: "v1", Plural: "mutatingwebhookconfigurations", Categories: extensions, ClusterScoped: true, Columns: webhooks,
-		}},
-		kind[admissionv1.ValidatingWebhookConfiguration]{Kind: registry.Kind[admissionv1.ValidatingWebhookConfiguration]{
+		}, fill: fillMutatingWebhooks},
+		kind[admissionv1.ValidatingWebhookConfiguration]{cluster: c, Kind: registry.Kind[admissionv1.ValidatingWebhookConfiguration]{
 			Group: group, Version: "v1", Plural: "validatingwebhookconfigurations", Categories: extensions, ClusterScoped: true, Columns: webhooks,
-		}},
-		kind[admissionv1.ValidatingAdmissionPolicy]{Kind: registry.Kind[admissionv1.ValidatingAdmissionPolicy]{
+		}, fill: fillValidatingWebhooks},
+		kind[admissionv1.ValidatingAdmissionPolicy]{cluster: c, Kind: registry.Kind[admissionv1.ValidatingAdmissionPolicy]{
 			Group: group, Version: "v1", Plural: "validatingadmissionpolicies", Categories: extensions, ClusterScoped: true,
 			Columns: columns(counted("Validations", "spec.validations", "How many rules there are."), paramKind),
+		}, fill: func(p *admissionv1.ValidatingAdmissionPolicy) {
+			point(&p.Spec.FailurePolicy, admissionv1.Fail)
+			fillMatch(p.Spec.MatchConstraints)
 		}},
-		kind[admissionv1.ValidatingAdmissionPolicyBinding]{Kind: registry.Kind[admissionv1.ValidatingAdmissionPolicyBinding]{
+		kind[admissionv1.ValidatingAdmissionPolicyBinding]{cluster: c, Kind: registry.Kind[admissionv1.ValidatingAdmissionPolicyBinding]{
 			Group: group, Version: "v1", Plural: "validatingadmissionpolicybindings", Categories: extensions, ClusterScoped: true, Columns: bindings,
+		}, fill: func(b *admissionv1.ValidatingAdmissionPolicyBinding) {
+			fillParamRef(b.Spec.ParamRef)
+			fillMatch(b.Spec.MatchResources)
 		}},
-		kind[admissionv1.MutatingAdmissionPolicy]{Kind: registry.Kind[admissionv1.MutatingAdmissionPolicy]{
+		kind[admissionv1.MutatingAdmissionPolicy]{cluster: c, Kind: registry.Kind[admissionv1.MutatingAdmissionPolicy]{
 			Group: group, Version: "v1", Plural: "mutatingadmissionpolicies", Categories: extensions, ClusterScoped: true,
 			Columns: columns(counted("Mutations", "spec.mutations", "How many changes there are."), paramKind),
+		}, fill: func(p *admissionv1.MutatingAdmissionPolicy) {
+			point(&p.Spec.FailurePolicy, admissionv1.Fail)
+			fillMatch(p.Spec.MatchConstraints)
 		}},
-		kind[admissionv1.MutatingAdmissionPolicyBinding]{Kind: registry.Kind[admissionv1.MutatingAdmissionPolicyBinding]{
+		kind[admissionv1.MutatingAdmissionPolicyBinding]{cluster: c, Kind: registry.Kind[admissionv1.MutatingAdmissionPolicyBinding]{
 			Group: group, Version: "v1", Plural: "mutatingadmissionpolicybindings", Categories: extensions, ClusterScoped: true, Columns: bindings,
+		}, fill: func(b *admissionv1.MutatingAdmissionPolicyBinding) {
+			fillParamRef(b.Spec.ParamRef)
+			fillMatch(b.Spec.MatchResources)
 		}},
 	}
 }
@@ -66,13 +78,13 @@ func paramName(v []any) any {
 }
 
 // certificates are requests for certificates.
-func certificates() []registry.Definition {
+func certificates(c *cluster) []registry.Definition {
 	return []registry.Definition{
-		kind[certificatesv1.CertificateSigningRequest]{
+		kind[certificatesv1.CertificateSigningRequest]{cluster: c,
 			Kind: registry.Kind[certificatesv1.CertificateSigningRequest]{
 				Group: "certificates.k8s.io", Version: "v1", Plural: "certificatesigningrequests", ShortNames: []string{"csr"}, ClusterScoped: true,
 				Writes:       registry.WriteRules{NoGeneration: true},
-				Subresources: []registry.Subresource{approval()},
+				Subresources: []registry.Endpoint{approval()},
 				Columns: []openapi.Column{
 					named(), aged(),
 					or("SignerName", "spec.signerName", "<none>", "Who should sign."),
@@ -86,7 +98,12 @@ func certificates() []registry.Definition {
 					made("Condition", "What has become of the request.", requestState, "status.conditions", "status.certificate"),
 				},
 			},
-			fields: []string{"spec.signerName"},
+			fields: []string{"spec.signerName"}, asked: askFor,
+			keep: func(r, old *certificatesv1.CertificateSigningRequest) {
+				if old != nil {
+					r.Spec = old.Spec
+				}
+			},
 		},
 	}
 }
@@ -133,16 +150,15 @@ func requestState(v []any) any {
 }
 
 // scheduling are classes of priority and of what runs containers.
-func scheduling() []registry.Definition {
+func scheduling(c *cluster) []registry.Definition {
 	return []registry.Definition{
-		kind[schedulingv1.PriorityClass]{Kind: registry.Kind[schedulingv1.PriorityClass]{
+		kind[schedulingv1.PriorityClass]{cluster: c, Kind: registry.Kind[schedulingv1.PriorityClass]{
 			Group: "scheduling.k8s.io", Version: "v1", Plural: "priorityclasses", ShortNames: []string{"pc"}, ClusterScoped: true,
-			Columns: columns(
-				whole("Value", "value", "The priority."), flag("Global-Default", "globalDefault", "Whether it is that of pods without a class."),
-				wide(text("PreemptionPolicy", "preemptionPolicy", "Whether others have to go for it.")),
-			),
-		}},
-		kind[nodev1.RuntimeClass]{Kind: registry.Kind[nodev1.RuntimeClass]{
+			Columns: append(columns(
+				whole("Value", "value", "The priority."), truthful("Global-Default", "globalDefault", "Whether it is that of pods without a class."),
+			), text("PreemptionPolicy", "preemptionPolicy", "Whether others have to go for it.")),
+		}, fill: fillPriorityClass},
+		kind[nodev1.RuntimeClass]{cluster: c, Kind: registry.Kind[nodev1.RuntimeClass]{
 			Group: "node.k8s.io", Version: "v1", Plural: "runtimeclasses", ClusterScoped: true, Writes: registry.WriteRules{NoGeneration: true},
 			Columns: columns(text("Handler", "handler", "What nodes call it.")),
 		}},
@@ -150,10 +166,10 @@ func scheduling() []registry.Definition {
 }
 
 // flowcontrol are the kinds of flowcontrol.apiserver.k8s.io. They are kept; requests are not queued by them.
-func flowcontrol() []registry.Definition {
+func flowcontrol(c *cluster) []registry.Definition {
 	const group = "flowcontrol.apiserver.k8s.io"
 	return []registry.Definition{
-		kind[flowcontrolv1.FlowSchema]{Kind: registry.Kind[flowcontrolv1.FlowSchema]{
+		kind[flowcontrolv1.FlowSchema]{cluster: c, Kind: registry.Kind[flowcontrolv1.FlowSchema]{
 			Group: group, Version: "v1", Plural: "flowschemas", ClusterScoped: true,
 			Columns: []openapi.Column{
 				named(),
@@ -165,8 +181,8 @@ func flowcontrol() []registry.Definition {
 					return cmp.Or(word(at(condition(v[0], "Dangling"), "status")), "?")
 				}, "status.conditions"),
 			},
-		}},
-		kind[flowcontrolv1.PriorityLevelConfiguration]{Kind: registry.Kind[flowcontrolv1.PriorityLevelConfiguration]{
+		}, fill: fillFlowSchema},
+		kind[flowcontrolv1.PriorityLevelConfiguration]{cluster: c, Kind: registry.Kind[flowcontrolv1.PriorityLevelConfiguration]{
 			Group: group, Version: "v1", Plural: "prioritylevelconfigurations", ClusterScoped: true,
 			Columns: columns(
 				text("Type", "spec.type", "Whether requests wait."),
@@ -175,7 +191,7 @@ func flowcontrol() []registry.Definition {
 				limited("HandSize", "limitResponse.queuing.handSize", "Among how many queues a flow chooses."),
 				limited("QueueLengthLimit", "limitResponse.queuing.queueLengthLimit", "How long a queue may be."),
 			),
-		}},
+		}, fill: fillPriorityLevel},
 	}
 }
 
@@ -190,18 +206,18 @@ func limited(name, path, doc string) openapi.Column {
 }
 
 // devices are the kinds of resource.k8s.io.
-func devices() []registry.Definition {
+func devices(c *cluster) []registry.Definition {
 	const group = "resource.k8s.io"
 	return []registry.Definition{
-		kind[resourcev1.DeviceClass]{Kind: registry.Kind[resourcev1.DeviceClass]{Group: group, Version: "v1", Plural: "deviceclasses", ClusterScoped: true, Columns: columns()}},
-		kind[resourcev1.ResourceClaim]{Kind: registry.Kind[resourcev1.ResourceClaim]{
+		kind[resourcev1.DeviceClass]{cluster: c, Kind: registry.Kind[resourcev1.DeviceClass]{Group: group, Version: "v1", Plural: "deviceclasses", ClusterScoped: true, Columns: columns()}},
+		kind[resourcev1.ResourceClaim]{cluster: c, Kind: registry.Kind[resourcev1.ResourceClaim]{
 			Group: group, Version: "v1", Plural: "resourceclaims", Writes: registry.WriteRules{NoGeneration: true},
 			Columns: columns(made("State", "What has become of the claim.", claimState, "metadata.deletionTimestamp", "status.allocation", "status.reservedFor")),
-		}},
-		kind[resourcev1.ResourceClaimTemplate]{Kind: registry.Kind[resourcev1.ResourceClaimTemplate]{
+		}, fill: func(c *resourcev1.ResourceClaim) { fillDeviceRequests(c.Spec.Devices.Requests) }},
+		kind[resourcev1.ResourceClaimTemplate]{cluster: c, Kind: registry.Kind[resourcev1.ResourceClaimTemplate]{
 			Group: group, Version: "v1", Plural: "resourceclaimtemplates", Writes: registry.WriteRules{NoGeneration: true}, Columns: columns(),
-		}},
-		kind[resourcev1.ResourceSlice]{
+		}, fill: func(t *resourcev1.ResourceClaimTemplate) { fillDeviceRequests(t.Spec.Spec.Devices.Requests) }},
+		kind[resourcev1.ResourceSlice]{cluster: c,
 			Kind: registry.Kind[resourcev1.ResourceSlice]{
 				Group: group, Version: "v1", Plural: "resourceslices", ClusterScoped: true,
 				Columns: columns(

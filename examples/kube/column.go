@@ -50,8 +50,8 @@ func whole(name, path, doc string) openapi.Column {
 	return openapi.Column{Name: name, Type: "integer", Description: doc, Paths: split(path), Cell: func(_ time.Time, v []any) any { return number(v[0]) }}
 }
 
-// flag shows whether something is so.
-func flag(name, path, doc string) openapi.Column {
+// truthful shows whether something is so.
+func truthful(name, path, doc string) openapi.Column {
 	return openapi.Column{Name: name, Type: "boolean", Description: doc, Paths: split(path), Cell: func(_ time.Time, v []any) any { return v[0] == true }}
 }
 

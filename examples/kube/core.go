@@ -11,46 +11,51 @@ import (
 )
 
 // core are the kinds of the core group that are about neither pods, services nor volumes.
-func core() []registry.Definition {
+func core(c *cluster) []registry.Definition {
 	return []registry.Definition{
-		kind[corev1.ConfigMap]{
+		kind[corev1.ConfigMap]{cluster: c,
 			Kind: registry.Kind[corev1.ConfigMap]{
 				Version: "v1", Plural: "configmaps", ShortNames: []string{"cm"}, Writes: registry.WriteRules{NoGeneration: true},
 				Columns: columns(made("Data", "How many entries there are.", func(v []any) any { return size(v[0]) + size(v[1]) }, "data", "binaryData")),
 			},
 		},
-		kind[corev1.Secret]{
+		kind[corev1.Secret]{cluster: c,
 			Kind: registry.Kind[corev1.Secret]{
 				Version: "v1", Plural: "secrets", Writes: registry.WriteRules{NoGeneration: true},
 				Columns: columns(text("Type", "type", "What the secret is for."), made("Data", "How many entries there are.", func(v []any) any { return size(v[0]) }, "data")),
 			},
-			fields: []string{"type"},
+			fields: []string{"type"}, fill: fillSecret,
 		},
-		kind[corev1.ServiceAccount]{Kind: registry.Kind[corev1.ServiceAccount]{
+		kind[corev1.ServiceAccount]{cluster: c, Kind: registry.Kind[corev1.ServiceAccount]{
 			Version: "v1", Plural: "serviceaccounts", ShortNames: []string{"sa"}, Columns: columns(), Writes: registry.WriteRules{NoGeneration: true},
 		}},
-		kind[corev1.LimitRange]{Kind: registry.Kind[corev1.LimitRange]{
-			Version: "v1", Plural: "limitranges", ShortNames: []string{"limits"}, Writes: registry.WriteRules{NoGeneration: true},
-		}},
-		kind[corev1.ResourceQuota]{Kind: registry.Kind[corev1.ResourceQuota]{
+		kind[corev1.LimitRange]{cluster: c,
+			Kind: registry.Kind[corev1.LimitRange]{Version: "v1", Plural: "limitranges", ShortNames: []string{"limits"}, Writes: registry.WriteRules{NoGeneration: true}},
+			fill: fillLimitRange,
+		},
+		kind[corev1.ResourceQuota]{cluster: c, Kind: registry.Kind[corev1.ResourceQuota]{
 			Version: "v1", Plural: "resourcequotas", ShortNames: []string{"quota"}, Writes: registry.WriteRules{NoGeneration: true},
 			Columns: columns(
 				made("Request", "What of the requested amounts is used.", func(v []any) any { return quotaText(v, false) }, "status.used", "status.hard"),
 				made("Limit", "What of the limits is used.", func(v []any) any { return quotaText(v, true) }, "status.used", "status.hard"),
 			),
 		}},
-		kind[corev1.Node]{
+		kind[corev1.Node]{cluster: c,
 			Kind: registry.Kind[corev1.Node]{
 				Version: "v1", Plural: "nodes", ShortNames: []string{"no"}, ClusterScoped: true, Writes: registry.WriteRules{NoGeneration: true},
 				Columns: nodeColumns(),
 			},
+			fill: fillNode, complete: c.completeNode, statusAtBirth: true,
 			fields:   []string{"spec.unschedulable"},
 			computed: map[string]func(registry.Tree) string{"spec.unschedulable": truth("spec", "unschedulable")},
 		},
-		kind[corev1.Endpoints]{Kind: registry.Kind[corev1.Endpoints]{
-			Version: "v1", Plural: "endpoints", ShortNames: []string{"ep"}, Writes: registry.WriteRules{NoGeneration: true, CreateOnUpdate: true},
-			Columns: columns(made("Endpoints", "The addresses.", func(v []any) any { return endpointText(v[0]) }, "subsets")),
-		}},
+		kind[corev1.Endpoints]{cluster: c, //nolint:staticcheck // they are deprecated, and served
+			Kind: registry.Kind[corev1.Endpoints]{ //nolint:staticcheck // likewise
+				Version: "v1", Plural: "endpoints", ShortNames: []string{"ep"}, Writes: registry.WriteRules{NoGeneration: true, CreateOnUpdate: true},
+				Columns: columns(made("Endpoints", "The addresses.", func(v []any) any { return endpointText(v[0]) }, "subsets")),
+			},
+			fill: fillEndpoints,
+		},
 	}
 }
 

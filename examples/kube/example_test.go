@@ -16,7 +16,7 @@ import (
 // A server of Kubernetes' kinds is a server like any other.
 func Example() {
 	db := memory.New()
-	srv, err := kindwright.New(db, kindwright.Serve(kube.Kinds(kube.Options{})...), kindwright.Authorize(authz.AlwaysAllow()))
+	srv, err := kindwright.New(db, kindwright.Serve(kube.Kinds(kube.Options{})), kindwright.Authorize(authz.AlwaysAllow()))
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -7,25 +7,34 @@ import (
 	"reflect"
 
 	"github.com/kindwright/kindwright/internal/json"
-	"github.com/kindwright/kindwright/openapi"
 	"github.com/kindwright/kindwright/registry"
 )
 
 // A kind is one of Kubernetes' types with what its tags do not tell.
 type kind[T any] struct {
 	registry.Kind[T]
+	cluster *cluster
 
 	// fields can be named by selectors, beside the name and the namespace; computed has the values of those that are not simply
 	// somewhere in the object.
 	fields   []string
 	computed map[string]func(registry.Tree) string
 
-	// fill completes an object. It runs on every write, so what it fills in must stay as it is when it runs again.
-	fill func(*T)
+	// fill completes an object. It runs on every write, so what it fills in must stay as it is when it runs again. asked does
+	// so for what depends on who is asking.
+	fill  func(*T)
+	asked func(context.Context, *T)
 
 	// keep runs before an object is stored through its main path: it takes back what this path may not change. old is nil
 	// when the object is new. Kinds with a status have that taken back as well.
 	keep func(obj, old *T)
+
+	// statusAtBirth stores the status of a new object as it is sent.
+	statusAtBirth bool
+
+	// complete decides what is the server's to decide, once an object has its uid. old is nil for a new object. It is called for
+	// objects written as T alone, and must change nothing that it has changed before.
+	complete func(ctx context.Context, obj, old *T) error
 
 	// last changes the finished description.
 	last func(*registry.Resource)
@@ -33,35 +42,56 @@ type kind[T any] struct {
 
 // Define makes it a registry.Definition.
 func (k kind[T]) Define(env registry.Env) (registry.Bundle, error) {
-	k.SchemaOptions = append(k.SchemaOptions, openapi.RequiredWhenTagged())
 	b, err := k.Kind.Define(env)
 	if err != nil {
 		return b, err
 	}
-	r := b.Resources[0]
+	if err := k.finish(b.Resources[0]); err != nil {
+		return b, err
+	}
+	return b, nil
+}
+
+// finish adds to a description what registry.Kind has no words for.
+func (k kind[T]) finish(r *registry.Resource) error {
 	r.Selectable, r.Computed = k.fields, k.computed
 	r.Hooks.Default = k.settle
 	empty, err := treeOf(new(T))
 	if err != nil {
-		return b, err
+		return err
 	}
 	r.Reset = k.reset(r.Reset, empty["status"])
+	if k.complete != nil {
+		r.Hooks.Complete = k.completed
+	}
 	if k.last != nil {
 		k.last(r)
 	}
-	return b, nil
+	return nil
+}
+
+// decode reads an object as a Go type.
+func decode[T any](t registry.Tree) (*T, error) {
+	obj := new(T)
+	if err := json.FromTree(t, obj); err != nil {
+		return nil, fmt.Errorf("read as %s: %w", reflect.TypeFor[T](), err)
+	}
+	return obj, nil
 }
 
 // settle makes an object what a client sees that reads it into T and writes it again: types of Kubernetes write some fields
 // that say nothing, such as the resources of a container, and every client with such types sends them back. An object that
 // has them from the beginning stays the same when it comes back.
-func (k kind[T]) settle(_ context.Context, t registry.Tree) (registry.Tree, error) {
-	obj := new(T)
-	if err := json.FromTree(t, obj); err != nil {
-		return nil, fmt.Errorf("read as %s: %w", reflect.TypeFor[T](), err)
+func (k kind[T]) settle(ctx context.Context, t registry.Tree) (registry.Tree, error) {
+	obj, err := decode[T](t)
+	if err != nil {
+		return nil, err
 	}
 	if k.fill != nil {
 		k.fill(obj)
+	}
+	if k.asked != nil {
+		k.asked(ctx, obj)
 	}
 	out, err := treeOf(obj)
 	if err != nil {
@@ -74,7 +104,9 @@ func (k kind[T]) settle(_ context.Context, t registry.Tree) (registry.Tree, erro
 func (k kind[T]) reset(status func(old, sent registry.Tree) registry.Tree, none any) func(old, sent registry.Tree) registry.Tree {
 	return func(old, sent registry.Tree) registry.Tree {
 		if status != nil {
-			sent = status(old, sent)
+			if old != nil || !k.statusAtBirth {
+				sent = status(old, sent)
+			}
 			if _, has := sent["status"]; !has && none != nil {
 				sent = maps.Clone(sent)
 				sent["status"] = none
@@ -100,6 +132,28 @@ func (k kind[T]) reset(status func(old, sent registry.Tree) registry.Tree, none 
 		}
 		return withoutNull(withMetadata(out, sent))
 	}
+}
+
+// completed is complete for trees.
+func (k kind[T]) completed(ctx context.Context, t, old registry.Tree) (registry.Tree, error) {
+	obj, err := decode[T](t)
+	if err != nil {
+		return nil, err
+	}
+	var before *T
+	if old != nil {
+		if before, err = decode[T](old); err != nil {
+			return nil, err
+		}
+	}
+	if err := k.complete(ctx, obj, before); err != nil {
+		return nil, err
+	}
+	out, err := treeOf(obj)
+	if err != nil {
+		return nil, err
+	}
+	return withMetadata(out, t), nil
 }
 
 // withoutNull returns a tree without what is null, which stands for what is not there.
@@ -130,6 +184,7 @@ func withoutNull(t map[string]any) map[string]any {
 
 // treeOf writes an object of a Go type as a tree.
 func treeOf(obj any) (registry.Tree, error) {
+	fillEmpty(reflect.ValueOf(obj))
 	v, err := json.TreeOf(obj)
 	if err != nil {
 		return nil, fmt.Errorf("write %T: %w", obj, err)
@@ -141,13 +196,20 @@ func treeOf(obj any) (registry.Tree, error) {
 	return t, nil
 }
 
-// withMetadata returns t with the metadata of another tree, byte for byte.
+// withMetadata returns t with the metadata of another tree, which is the library's business, but for what kinds put there.
 func withMetadata(t, of registry.Tree) registry.Tree {
 	out := maps.Clone(t)
-	if metadata, ok := of["metadata"]; ok {
-		out["metadata"] = metadata
-	} else {
-		delete(out, "metadata")
+	before, _ := of["metadata"].(map[string]any)
+	now, _ := t["metadata"].(map[string]any)
+	metadata := maps.Clone(before)
+	if metadata == nil {
+		metadata = map[string]any{}
 	}
+	for _, field := range []string{"labels", "annotations", "finalizers"} {
+		if v := now[field]; v != nil && !json.Equal(v, before[field]) {
+			metadata[field] = v
+		}
+	}
+	out["metadata"] = metadata
 	return out
 }

@@ -1,12 +1,17 @@
 package kube
 
 import (
+	"context"
+	"fmt"
 	"net/netip"
+	"slices"
+	"sync/atomic"
 
-	"github.com/kindwright/kindwright/examples/kube/overlay"
 	"github.com/kindwright/kindwright/kinds"
 	"github.com/kindwright/kindwright/openapi"
 	"github.com/kindwright/kindwright/registry"
+
+	"github.com/kindwright/kindwright/examples/kube/overlay"
 )
 
 // Options say how the kinds are served. The zero value is what a test cluster wants.
@@ -17,54 +22,99 @@ type Options struct {
 	// NodePorts are the ports, the first and the last, that services are given on nodes. Default 30000 to 32767.
 	NodePorts [2]int32
 
-	// AnyNamespace lets objects be in namespaces that do not exist, as kube-apiserver does without its plugin NamespaceLifecycle.
-	AnyNamespace bool
+	// Endpoint is where the server itself is reached from inside the cluster. Unless it is set, the service `kubernetes` has no
+	// endpoints.
+	Endpoint netip.AddrPort
 
-	// AnyPrivileges lets containers be privileged.
-	AnyPrivileges bool
+	// Without names admission plugins of kube-apiserver whose work is not done. Of the others, see [Plugins], it is.
+	Without []string
+
+	// Unprivileged refuses containers that are privileged.
+	Unprivileged bool
 
 	// ControlPlane are options of the kinds that are the library's own: namespaces, events, leases and reviews.
 	ControlPlane []kinds.ControlPlaneOption
 }
 
+// Plugins returns the names of the admission plugins of kube-apiserver whose work is done. It is a part of the kinds here, so
+// that there is nothing to be set up.
+func Plugins() []string {
+	return []string{"DefaultIngressClass", "DefaultStorageClass", "DefaultTolerationSeconds", "NamespaceLifecycle", "Priority", "StorageObjectInUseProtection", "TaintNodesByCondition"}
+}
+
 // Kinds returns every stable kind of k8s.io/api, with what goes with them: the objects that a cluster has from its start, and
 // the addresses of services. The groups apiextensions.k8s.io and apiregistration.k8s.io are not among them, nor are component
 // statuses, which nobody reports any more.
-func Kinds(o Options) []registry.Definition {
-	library := kinds.ControlPlane(o.ControlPlane...)
-	if o.AnyNamespace {
-		library = ungated{library}
+func Kinds(o Options) registry.Definition { return definition{o} }
+
+type definition struct{ Options }
+
+// Define makes it a registry.Definition.
+func (d definition) Define(env registry.Env) (registry.Bundle, error) {
+	c := &cluster{Options: d.Options}
+	if err := c.check(); err != nil {
+		return registry.Bundle{}, err
 	}
-	comments, err := overlay.Parse()
-	out := []registry.Definition{library, problem{err}}
+	tags, err := overlay.Parse()
+	if err != nil {
+		return registry.Bundle{}, fmt.Errorf("what k8s.io/api keeps in comments: %w", err)
+	}
+	c.overlay = tags
+	out, err := kinds.ControlPlane(d.ControlPlane...).Define(env)
+	if err != nil {
+		return out, err
+	}
+	if c.without("NamespaceLifecycle") {
+		out.Gate = nil
+	}
 	for _, area := range [][]registry.Definition{
-		core(), pods(), o.services(), volumes(), apps(), batch(), autoscaling(), policy(), networking(), storageClasses(), rbac(),
-		admission(), certificates(), scheduling(), flowcontrol(), devices(),
+		core(c), pods(c), services(c), volumes(c), apps(c), batch(c), autoscaling(c), policy(c), networking(c), storageClasses(c), rbac(c),
+		admission(c), certificates(c), scheduling(c), flowcontrol(c), devices(c),
 	} {
-		for _, d := range area {
-			if of, ok := d.(interface {
-				with(o *openapi.Overlay) registry.Definition
-			}); ok {
-				d = of.with(comments)
+		for _, k := range area {
+			b, err := k.Define(env)
+			if err != nil {
+				return out, err
 			}
-			out = append(out, d)
+			out.Resources = append(out.Resources, b.Resources...)
 		}
 	}
-	return out
+	out.Hooks = append(out.Hooks, c.hooks()...)
+	return out, nil
 }
 
-// problem is told when the server is made.
-type problem struct{ err error }
+// cluster is what the kinds of one server share.
+type cluster struct {
+	Options
+	overlay *openapi.Overlay
 
-// Define makes it a registry.Definition.
-func (p problem) Define(registry.Env) (registry.Bundle, error) { return registry.Bundle{}, p.err }
+	// engine is there once the server has started, which is before anything is written.
+	engine atomic.Pointer[registry.Engine]
+}
 
-// ungated serves kinds without asking whether namespaces exist.
-type ungated struct{ registry.Definition }
+// check fills in what the options leave out.
+func (c *cluster) check() error {
+	if c.ServiceRange == (netip.Prefix{}) {
+		c.ServiceRange = netip.MustParsePrefix("10.0.0.0/24")
+	}
+	if c.NodePorts == [2]int32{} {
+		c.NodePorts = [2]int32{30000, 32767}
+	}
+	if !c.ServiceRange.IsValid() || c.ServiceRange.Addr().BitLen()-c.ServiceRange.Bits() < 3 {
+		return fmt.Errorf("kube: Options.ServiceRange %s holds fewer than 8 addresses", c.ServiceRange)
+	}
+	if c.NodePorts[0] < 1 || c.NodePorts[1] > 65535 || c.NodePorts[0] > c.NodePorts[1] {
+		return fmt.Errorf("kube: Options.NodePorts %d to %d are no range of ports", c.NodePorts[0], c.NodePorts[1])
+	}
+	return nil
+}
 
-// Define makes it a registry.Definition.
-func (u ungated) Define(env registry.Env) (registry.Bundle, error) {
-	b, err := u.Definition.Define(env)
-	b.Gate = nil
-	return b, err
+// without tells whether the work of an admission plugin is not wanted.
+func (c *cluster) without(plugin string) bool { return slices.Contains(c.Without, plugin) }
+
+// hooks are what is done when the server starts.
+func (c *cluster) hooks() []registry.Hook {
+	return []registry.Hook{
+		{Name: "kubernetes-kinds", Start: func(_ context.Context, e *registry.Engine) error { c.engine.Store(e); return nil }},
+	}
 }

@@ -11,10 +11,10 @@ import (
 )
 
 // networking are the kinds of networking.k8s.io.
-func networking() []registry.Definition {
+func networking(c *cluster) []registry.Definition {
 	const group = "networking.k8s.io"
 	return []registry.Definition{
-		kind[networkingv1.Ingress]{Kind: registry.Kind[networkingv1.Ingress]{
+		kind[networkingv1.Ingress]{cluster: c, Kind: registry.Kind[networkingv1.Ingress]{
 			Group: group, Version: "v1", Plural: "ingresses", ShortNames: []string{"ing"},
 			Columns: columns(
 				or("Class", "spec.ingressClassName", "<none>", "Who serves it."),
@@ -27,24 +27,24 @@ func networking() []registry.Definition {
 					return "80"
 				}, "spec.tls"),
 			),
-		}},
-		kind[networkingv1.IngressClass]{Kind: registry.Kind[networkingv1.IngressClass]{
+		}, complete: c.completeIngress},
+		kind[networkingv1.IngressClass]{cluster: c, Kind: registry.Kind[networkingv1.IngressClass]{
 			Group: group, Version: "v1", Plural: "ingressclasses", ClusterScoped: true,
 			Columns: append([]openapi.Column{defaultedName("ingressclass.kubernetes.io/is-default-class")},
 				text("Controller", "spec.controller", "Who serves it."),
 				made("Parameters", "The object that says more.", classParameters, "spec.parameters"),
 				aged()),
-		}},
-		kind[networkingv1.NetworkPolicy]{Kind: registry.Kind[networkingv1.NetworkPolicy]{
+		}, fill: fillIngressClass},
+		kind[networkingv1.NetworkPolicy]{cluster: c, Kind: registry.Kind[networkingv1.NetworkPolicy]{
 			Group: group, Version: "v1", Plural: "networkpolicies", ShortNames: []string{"netpol"},
 			Columns: columns(made("Pod-Selector", "The pods it is about.", func(v []any) any { return selectorText(v[0]) }, "spec.podSelector")),
+		}, fill: fillNetworkPolicy},
+		kind[networkingv1.IPAddress]{cluster: c, Kind: registry.Kind[networkingv1.IPAddress]{
+			Group: group, Version: "v1", Plural: "ipaddresses", ShortNames: []string{"ip"}, ClusterScoped: true, NameRule: addressName, Writes: registry.WriteRules{NoGeneration: true},
+			Columns: []openapi.Column{named(), made("ParentRef", "What the address belongs to.", parentText, "spec.parentRef")},
 		}},
-		kind[networkingv1.IPAddress]{Kind: registry.Kind[networkingv1.IPAddress]{
-			Group: group, Version: "v1", Plural: "ipaddresses", ShortNames: []string{"ip"}, ClusterScoped: true, NameRule: addressName,
-			Columns: columns(made("ParentRef", "What the address belongs to.", parentText, "spec.parentRef")),
-		}},
-		kind[networkingv1.ServiceCIDR]{Kind: registry.Kind[networkingv1.ServiceCIDR]{
-			Group: group, Version: "v1", Plural: "servicecidrs", ClusterScoped: true,
+		kind[networkingv1.ServiceCIDR]{cluster: c, Kind: registry.Kind[networkingv1.ServiceCIDR]{
+			Group: group, Version: "v1", Plural: "servicecidrs", ClusterScoped: true, Writes: registry.WriteRules{NoGeneration: true},
 			Columns: columns(made("CIDRs", "The ranges of addresses.", func(v []any) any { return strings.Join(words(v[0]), ",") }, "spec.cidrs")),
 		}},
 	}

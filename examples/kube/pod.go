@@ -10,29 +10,35 @@ import (
 )
 
 // pods are pods, what pods are made from, and what makes pods in the core group.
-func pods() []registry.Definition {
+func pods(c *cluster) []registry.Definition {
 	return []registry.Definition{
-		kind[corev1.Pod]{
+		kind[corev1.Pod]{cluster: c,
 			Kind: registry.Kind[corev1.Pod]{
 				Version: "v1", Plural: "pods", ShortNames: []string{"po"}, Categories: []string{"all"},
 				Columns: podColumns(),
 			},
+			fill:     fillPod,
+			complete: c.completePod,
 			fields: []string{
 				"spec.hostNetwork", "spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName",
 				"status.nominatedNodeName", "status.phase", "status.podIP", "status.podIPs",
 			},
 			computed: map[string]func(registry.Tree) string{"spec.hostNetwork": truth("spec", "hostNetwork"), "status.podIPs": podIPs},
 		},
-		kind[corev1.PodTemplate]{Kind: registry.Kind[corev1.PodTemplate]{
-			Version: "v1", Plural: "podtemplates",
-			Columns: append([]openapi.Column{named()}, append(containerColumns("template.spec.containers"),
-				made("Pod Labels", "The labels of the pods.", func(v []any) any { return labelText(v[0]) }, "template.metadata.labels"))...),
-		}},
-		kind[corev1.ReplicationController]{
+		kind[corev1.PodTemplate]{cluster: c,
+			Kind: registry.Kind[corev1.PodTemplate]{
+				Version: "v1", Plural: "podtemplates",
+				Columns: append([]openapi.Column{named()}, append(containerColumns("template.spec.containers"),
+					made("Pod Labels", "The labels of the pods.", func(v []any) any { return labelText(v[0]) }, "template.metadata.labels"))...),
+			},
+			fill: func(t *corev1.PodTemplate) { fillPodSpec(&t.Template.Spec) },
+		},
+		kind[corev1.ReplicationController]{cluster: c,
 			Kind: registry.Kind[corev1.ReplicationController]{
 				Version: "v1", Plural: "replicationcontrollers", ShortNames: []string{"rc"}, Categories: []string{"all"},
 				Columns: columns(append(replicaColumns(), templateColumns("spec.template.spec.containers", labelColumn("spec.selector"))...)...),
 			},
+			fill:     fillReplicationController,
 			fields:   []string{"status.replicas"},
 			computed: map[string]func(registry.Tree) string{"status.replicas": numeral("status", "replicas")},
 		},

@@ -12,9 +12,9 @@ import (
 )
 
 // policy is how many pods may be away.
-func policy() []registry.Definition {
+func policy(c *cluster) []registry.Definition {
 	return []registry.Definition{
-		kind[policyv1.PodDisruptionBudget]{Kind: registry.Kind[policyv1.PodDisruptionBudget]{
+		kind[policyv1.PodDisruptionBudget]{cluster: c, Kind: registry.Kind[policyv1.PodDisruptionBudget]{
 			Group: "policy", Version: "v1", Plural: "poddisruptionbudgets", ShortNames: []string{"pdb"},
 			Columns: columns(
 				or("Min Available", "spec.minAvailable", "N/A", "How many pods must stay."),
@@ -26,21 +26,21 @@ func policy() []registry.Definition {
 }
 
 // rbac are roles and who has them.
-func rbac() []registry.Definition {
+func rbac(c *cluster) []registry.Definition {
 	const group = "rbac.authorization.k8s.io"
 	still := registry.WriteRules{NoGeneration: true, CreateOnUpdate: true}
 	created := []openapi.Column{named(), {Name: "Created At", Type: "date", Description: "When the role was created.", Path: []string{"metadata", "creationTimestamp"}}}
 	return []registry.Definition{
-		kind[rbacv1.Role]{Kind: registry.Kind[rbacv1.Role]{Group: group, Version: "v1", Plural: "roles", NameRule: meta.CheckPathSegment, Writes: still, Columns: created}},
-		kind[rbacv1.ClusterRole]{Kind: registry.Kind[rbacv1.ClusterRole]{
+		kind[rbacv1.Role]{cluster: c, Kind: registry.Kind[rbacv1.Role]{Group: group, Version: "v1", Plural: "roles", NameRule: meta.CheckPathSegment, Writes: still, Columns: created}},
+		kind[rbacv1.ClusterRole]{cluster: c, Kind: registry.Kind[rbacv1.ClusterRole]{
 			Group: group, Version: "v1", Plural: "clusterroles", ClusterScoped: true, NameRule: meta.CheckPathSegment, Writes: still, Columns: created,
 		}},
-		kind[rbacv1.RoleBinding]{Kind: registry.Kind[rbacv1.RoleBinding]{
+		kind[rbacv1.RoleBinding]{cluster: c, Kind: registry.Kind[rbacv1.RoleBinding]{
 			Group: group, Version: "v1", Plural: "rolebindings", NameRule: meta.CheckPathSegment, Writes: still, Columns: bindingColumns(),
-		}},
-		kind[rbacv1.ClusterRoleBinding]{Kind: registry.Kind[rbacv1.ClusterRoleBinding]{
+		}, fill: func(b *rbacv1.RoleBinding) { fillRoleRef(&b.RoleRef, b.Subjects) }},
+		kind[rbacv1.ClusterRoleBinding]{cluster: c, Kind: registry.Kind[rbacv1.ClusterRoleBinding]{
 			Group: group, Version: "v1", Plural: "clusterrolebindings", ClusterScoped: true, NameRule: meta.CheckPathSegment, Writes: still, Columns: bindingColumns(),
-		}},
+		}, fill: func(b *rbacv1.ClusterRoleBinding) { fillRoleRef(&b.RoleRef, b.Subjects) }},
 	}
 }
 

@@ -12,12 +12,12 @@ import (
 )
 
 // services are services and the slices of endpoints behind them.
-func (o Options) services() []registry.Definition {
+func services(c *cluster) []registry.Definition {
 	return []registry.Definition{
-		kind[corev1.Service]{
+		kind[corev1.Service]{cluster: c,
 			Kind: registry.Kind[corev1.Service]{
 				Version: "v1", Plural: "services", ShortNames: []string{"svc"}, Categories: []string{"all"},
-				Writes: registry.WriteRules{NoGeneration: true, CreateOnUpdate: true}, NameRule: meta.CheckDNS1035Label,
+				Writes: registry.WriteRules{NoGeneration: true, CreateOnUpdate: true, Companions: addressChanges}, NameRule: meta.CheckDNS1035Label,
 				Columns: columns(
 					text("Type", "spec.type", "How the service is reached."),
 					made("Cluster-IP", "The address inside the cluster.", clusterIP, "spec.clusterIPs"),
@@ -26,16 +26,16 @@ func (o Options) services() []registry.Definition {
 					wide(labelColumn("spec.selector")),
 				),
 			},
-			fields: []string{"spec.clusterIP", "spec.type"},
+			fields: []string{"spec.clusterIP", "spec.type"}, fill: fillService, complete: c.completeService,
 		},
-		kind[discoveryv1.EndpointSlice]{Kind: registry.Kind[discoveryv1.EndpointSlice]{
+		kind[discoveryv1.EndpointSlice]{cluster: c, Kind: registry.Kind[discoveryv1.EndpointSlice]{
 			Group: "discovery.k8s.io", Version: "v1", Plural: "endpointslices",
 			Columns: columns(
 				text("AddressType", "addressType", "What sort of addresses they are."),
 				made("Ports", "The ports of every endpoint.", slicePorts, "ports"),
 				made("Endpoints", "The addresses.", sliceEndpoints, "endpoints"),
 			),
-		}},
+		}, fill: fillSlice},
 	}
 }
 

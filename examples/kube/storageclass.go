@@ -10,11 +10,11 @@ import (
 )
 
 // storageClasses are the kinds of storage.k8s.io.
-func storageClasses() []registry.Definition {
+func storageClasses(c *cluster) []registry.Definition {
 	const group = "storage.k8s.io"
 	still := registry.WriteRules{NoGeneration: true}
 	return []registry.Definition{
-		kind[storagev1.StorageClass]{Kind: registry.Kind[storagev1.StorageClass]{
+		kind[storagev1.StorageClass]{cluster: c, Kind: registry.Kind[storagev1.StorageClass]{
 			Group: group, Version: "v1", Plural: "storageclasses", ShortNames: []string{"sc"}, ClusterScoped: true, Writes: still,
 			Columns: []openapi.Column{
 				defaultedName("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"),
@@ -24,29 +24,29 @@ func storageClasses() []registry.Definition {
 				made("AllowVolumeExpansion", "Whether volumes can grow.", func(v []any) any { return v[0] == true }, "allowVolumeExpansion"),
 				aged(),
 			},
-		}},
-		kind[storagev1.VolumeAttachment]{Kind: registry.Kind[storagev1.VolumeAttachment]{
+		}, fill: fillStorageClass},
+		kind[storagev1.VolumeAttachment]{cluster: c, Kind: registry.Kind[storagev1.VolumeAttachment]{
 			Group: group, Version: "v1", Plural: "volumeattachments", ClusterScoped: true, Writes: still,
 			Columns: columns(
 				openapi.Column{Name: "Attacher", Type: "string", Format: "name", Description: "Who attaches it.", Path: []string{"spec", "attacher"}},
 				text("PV", "spec.source.persistentVolumeName", "The volume."),
 				text("Node", "spec.nodeName", "Where it is attached."),
-				flag("Attached", "status.attached", "Whether it is."),
+				truthful("Attached", "status.attached", "Whether it is."),
 			),
 		}},
-		kind[storagev1.CSIDriver]{Kind: registry.Kind[storagev1.CSIDriver]{
-			Group: group, Version: "v1", Plural: "csidrivers", ClusterScoped: true,
+		kind[storagev1.CSIDriver]{cluster: c, Kind: registry.Kind[storagev1.CSIDriver]{
+			Group: group, Version: "v1", Plural: "csidrivers", ClusterScoped: true, Writes: still,
 			Columns: columns(
 				openapi.Column{Name: "AttachRequired", Type: "boolean", Description: "Whether volumes are attached first.", Paths: split("spec.attachRequired"), Cell: unlessFalse},
-				flag("PodInfoOnMount", "spec.podInfoOnMount", "Whether the driver is told about the pod."),
-				flag("StorageCapacity", "spec.storageCapacity", "Whether capacity is looked at."),
+				truthful("PodInfoOnMount", "spec.podInfoOnMount", "Whether the driver is told about the pod."),
+				truthful("StorageCapacity", "spec.storageCapacity", "Whether capacity is looked at."),
 				made("TokenRequests", "For whom the driver gets tokens.", func(v []any) any {
 					if v[0] == nil {
 						return "<unset>"
 					}
 					return strings.Join(words(v[0], "audience"), ",")
 				}, "spec.tokenRequests"),
-				flag("RequiresRepublish", "spec.requiresRepublish", "Whether volumes are published again and again."),
+				truthful("RequiresRepublish", "spec.requiresRepublish", "Whether volumes are published again and again."),
 				made("Modes", "How long its volumes live.", func(v []any) any {
 					if size(v[0]) == 0 {
 						return "<none>"
@@ -54,17 +54,16 @@ func storageClasses() []registry.Definition {
 					return strings.Join(words(v[0]), ",")
 				}, "spec.volumeLifecycleModes"),
 			),
-		}},
-		kind[storagev1.CSINode]{Kind: registry.Kind[storagev1.CSINode]{
+		}, fill: fillDriver},
+		kind[storagev1.CSINode]{cluster: c, Kind: registry.Kind[storagev1.CSINode]{
 			Group: group, Version: "v1", Plural: "csinodes", ClusterScoped: true, Writes: still, Columns: columns(counted("Drivers", "spec.drivers", "How many drivers there are.")),
 		}},
-		kind[storagev1.CSIStorageCapacity]{Kind: registry.Kind[storagev1.CSIStorageCapacity]{
+		kind[storagev1.CSIStorageCapacity]{cluster: c, Kind: registry.Kind[storagev1.CSIStorageCapacity]{
 			Group: group, Version: "v1", Plural: "csistoragecapacities", Writes: still,
-			Columns: []openapi.Column{named(), text("StorageClassName", "storageClassName", "The class it is about."), or("Capacity", "capacity", "<unset>", "How much fits in.")},
 		}},
-		kind[storagev1.VolumeAttributesClass]{Kind: registry.Kind[storagev1.VolumeAttributesClass]{
+		kind[storagev1.VolumeAttributesClass]{cluster: c, Kind: registry.Kind[storagev1.VolumeAttributesClass]{
 			Group: group, Version: "v1", Plural: "volumeattributesclasses", ShortNames: []string{"vac"}, ClusterScoped: true, Writes: still,
 			Columns: columns(text("DriverName", "driverName", "Whose attributes they are.")),
-		}},
+		}, complete: c.completeAttributes},
 	}
 }

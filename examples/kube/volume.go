@@ -11,9 +11,9 @@ import (
 )
 
 // volumes are persistent volumes and the claims to them.
-func volumes() []registry.Definition {
+func volumes(c *cluster) []registry.Definition {
 	return []registry.Definition{
-		kind[corev1.PersistentVolume]{Kind: registry.Kind[corev1.PersistentVolume]{
+		kind[corev1.PersistentVolume]{cluster: c, Kind: registry.Kind[corev1.PersistentVolume]{
 			Version: "v1", Plural: "persistentvolumes", ShortNames: []string{"pv"}, ClusterScoped: true, Writes: registry.WriteRules{NoGeneration: true},
 			Columns: columns(
 				or("Capacity", "spec.capacity.storage", "0", "How much fits in."),
@@ -25,8 +25,8 @@ func volumes() []registry.Definition {
 				text("Reason", "status.reason", "Why it is in this state."),
 				wide(or("VolumeMode", "spec.volumeMode", "<unset>", "Whether it is a file system.")),
 			),
-		}},
-		kind[corev1.PersistentVolumeClaim]{Kind: registry.Kind[corev1.PersistentVolumeClaim]{
+		}, fill: fillVolumeObject, complete: c.completeVolume},
+		kind[corev1.PersistentVolumeClaim]{cluster: c, Kind: registry.Kind[corev1.PersistentVolumeClaim]{
 			Version: "v1", Plural: "persistentvolumeclaims", ShortNames: []string{"pvc"}, Writes: registry.WriteRules{NoGeneration: true},
 			Columns: columns(
 				made("Status", "Where the claim is in its life.", phaseOrEnd, "status.phase", "metadata.deletionTimestamp"),
@@ -49,7 +49,7 @@ func volumes() []registry.Definition {
 				storageClassColumn(), attributesColumn(),
 				wide(or("VolumeMode", "spec.volumeMode", "<unset>", "Whether it is a file system.")),
 			),
-		}},
+		}, fill: fillClaim, complete: c.completeClaim},
 	}
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"net"
 	"strconv"
 	"strings"
 	"time"
@@ -29,10 +28,6 @@ func (v *inert) Set(s string) (err error) {
 		_, err = strconv.ParseFloat(s, 64)
 	case "duration":
 		_, err = time.ParseDuration(s)
-	case "ip":
-		if net.ParseIP(s) == nil {
-			err = fmt.Errorf("%q is no IP address", s)
-		}
 	case "pairs":
 		for pair := range strings.SplitSeq(s, ",") {
 			if name, _, ok := strings.Cut(pair, "="); s != "" && (!ok || name == "") {
@@ -62,7 +57,7 @@ func inertFlags() map[string]string {
 	return map[string]string{
 		"bool": `aggregator-reject-forwarding-redirect audit-log-batch-throttle-enable audit-log-compress audit-log-truncate-enabled
 			audit-webhook-batch-throttle-enable audit-webhook-truncate-enabled contention-profiling disable-http2-serving emulation-forward-compatible
-			enable-aggregator-routing enable-bootstrap-token-auth enable-garbage-collector enable-logs-handler enable-priority-and-fairness
+			enable-aggregator-routing enable-bootstrap-token-auth enable-logs-handler enable-priority-and-fairness
 			encryption-provider-config-automatic-reload log-json-split-stream log-text-split-stream permit-address-sharing permit-port-sharing profiling
 			runtime-config-emulation-forward-compatible service-account-extend-token-expiration service-account-lookup shutdown-send-retry-after watch-cache`,
 		"int": `audit-log-batch-buffer-size audit-log-batch-max-size audit-log-batch-throttle-burst audit-log-maxage audit-log-maxbackup audit-log-maxsize
@@ -76,12 +71,11 @@ func inertFlags() map[string]string {
 			coordinated-leadership-renew-deadline coordinated-leadership-retry-period etcd-compaction-interval etcd-count-metric-poll-period
 			etcd-db-metric-poll-interval etcd-healthcheck-timeout etcd-readycheck-timeout kubelet-timeout log-flush-frequency
 			service-account-max-token-expiration shutdown-watch-termination-grace-period storage-initialization-timeout`,
-		"ip":    "advertise-address",
-		"pairs": "feature-gates oidc-required-claim runtime-config",
+		"pairs": "oidc-required-claim",
 		"string": `admission-control-config-file allow-metric-labels allow-metric-labels-manifest audit-log-format audit-log-mode audit-log-path
 			audit-log-version audit-policy-file audit-webhook-config-file audit-webhook-mode audit-webhook-version authentication-config
 			authentication-token-webhook-config-file authentication-token-webhook-version authorization-config authorization-policy-file
-			authorization-webhook-config-file authorization-webhook-version debug-socket-path egress-selector-config-file emulated-version
+			authorization-webhook-config-file authorization-webhook-version debug-socket-path egress-selector-config-file
 			encryption-provider-config endpoint-reconciler-type etcd-cafile etcd-certfile etcd-keyfile external-hostname kubelet-certificate-authority
 			kubelet-client-certificate kubelet-client-key log-json-info-buffer-size log-text-info-buffer-size logging-format min-compatibility-version
 			oidc-ca-file oidc-client-id oidc-groups-claim oidc-groups-prefix oidc-issuer-url oidc-username-claim oidc-username-prefix

@@ -80,8 +80,8 @@ func (o *options) serve(ctx context.Context, errOut io.Writer) (err error) {
 	defer func() { err = errors.Join(err, db.Close()) }()
 	level := slog.Level(1 - o.verbosity) // logr's V(n) is level -n, its errors are far above
 	log := logr.FromSlogHandler(slog.NewTextHandler(errOut, &slog.HandlerOptions{Level: level}))
-	srv, err := kindwright.New(db, append(append(access, o.lifetimes()...),
-		kindwright.Serve(o.kinds()...),
+	srv, err := kindwright.New(db, append(append(access, o.settings()...),
+		kindwright.Serve(o.kinds()),
 		kindwright.WithVersion(version()),
 		kindwright.WithLogger(log),
 	)...)
@@ -99,11 +99,9 @@ func (o *options) serve(ctx context.Context, errOut io.Writer) (err error) {
 }
 
 // kinds are the kinds that are served, as the flags say.
-func (o *options) kinds() []registry.Definition {
+func (o *options) kinds() registry.Definition {
 	return kube.Kinds(kube.Options{
-		ServiceRange: o.serviceRange, NodePorts: o.nodePorts,
-		ControlPlane:  []kinds.ControlPlaneOption{kinds.EventTTL(o.eventTTL)},
-		AnyNamespace:  o.isDisabled("NamespaceLifecycle"),
-		AnyPrivileges: o.allowPrivileged,
+		ServiceRange: o.serviceRange, NodePorts: o.nodePorts, Endpoint: o.endpoint(), Without: o.disabled, Unprivileged: !o.allowPrivileged,
+		ControlPlane: []kinds.ControlPlaneOption{kinds.EventTTL(o.eventTTL)},
 	})
 }

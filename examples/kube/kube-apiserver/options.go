@@ -45,6 +45,11 @@ type options struct {
 	minWatch        time.Duration
 	shutdownDelay   time.Duration
 	livezGrace      time.Duration
+	gates           []string
+	runtimeConfig   []string
+	emulated        []string
+	collect         bool
+	advertise       net.IP
 	verbosity       int
 	version         bool
 	withoutEffect   []string // flags that were given and mean nothing here
@@ -77,6 +82,11 @@ func (o *options) flags() *pflag.FlagSet {
 	f.IntVar(&o.minRequest, "min-request-timeout", 1800, "after how many seconds watches end at the earliest")
 	f.DurationVar(&o.shutdownDelay, "shutdown-delay-duration", 0, "how long to go on serving, unready, before stopping")
 	f.DurationVar(&o.livezGrace, "livez-grace-period", 0, "how long /livez passes although the start has not finished")
+	f.StringArrayVar(&o.gates, "feature-gates", nil, "features to switch on or off, such as WatchList=false")
+	f.StringArrayVar(&o.runtimeConfig, "runtime-config", nil, "versions to serve or not, such as autoscaling/v1=false")
+	f.StringSliceVar(&o.emulated, "emulated-version", nil, "the release of Kubernetes to behave like, such as 1.35 or kube=1.35")
+	f.BoolVar(&o.collect, "enable-garbage-collector", true, "whether objects go with their owners")
+	f.IPVar(&o.advertise, "advertise-address", nil, "the address of the server for those inside the cluster, at the service `kubernetes`. Default: --bind-address")
 	f.IntVarP(&o.verbosity, "v", "v", 0, "how much to log; 0 logs problems alone")
 	f.BoolVar(&o.version, "version", false, "print the version and exit")
 	o.addInert(f)
@@ -210,8 +220,8 @@ func (o *options) checkModes(f *pflag.FlagSet) (problems []error) {
 	return problems
 }
 
-// lifetimes are the options of the server about how long things take.
-func (o *options) lifetimes() []kindwright.Option {
+// settings are the options of the server that flags set directly.
+func (o *options) settings() []kindwright.Option {
 	out := []kindwright.Option{kindwright.WithRequestTimeout(o.requestTimeout), kindwright.WithMinWatch(o.minWatch)}
 	if o.shutdownDelay > 0 {
 		out = append(out, kindwright.WithShutdownDelay(o.shutdownDelay))
@@ -219,7 +229,32 @@ func (o *options) lifetimes() []kindwright.Option {
 	if o.livezGrace > 0 {
 		out = append(out, kindwright.WithLivezGrace(o.livezGrace))
 	}
+	if len(o.gates) > 0 {
+		out = append(out, kindwright.WithFeatureGates(o.gates...))
+	}
+	if len(o.runtimeConfig) > 0 {
+		out = append(out, kindwright.WithRuntimeConfig(o.runtimeConfig...))
+	}
+	for _, release := range o.emulated {
+		out = append(out, kindwright.WithEmulatedVersion(strings.TrimPrefix(release, "kube=")))
+	}
+	if !o.collect {
+		out = append(out, kindwright.WithoutGarbageCollection())
+	}
 	return out
+}
+
+// endpoint is where the server is reached from inside the cluster: nowhere, as long as no port is chosen.
+func (o *options) endpoint() netip.AddrPort {
+	ip := o.advertise
+	if ip == nil {
+		ip = o.bindAddress
+	}
+	a, ok := netip.AddrFromSlice(ip)
+	if a = a.Unmap(); !ok || a.IsUnspecified() || o.securePort == 0 {
+		return netip.AddrPort{}
+	}
+	return netip.AddrPortFrom(a, uint16(o.securePort))
 }
 
 // warnings say what of the command line has no effect.

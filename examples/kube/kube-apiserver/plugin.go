@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/kindwright/kindwright/examples/kube"
 )
 
 // pluginNames are the admission plugins of kube-apiserver 1.36; those of this server are among them.
@@ -14,12 +16,6 @@ const pluginNames = `AlwaysAdmit AlwaysDeny AlwaysPullImages CertificateApproval
 	PersistentVolumeClaimResize PodGroupProtection PodGroupWorkloadExists PodNodeSelector PodResizeValidator PodSecurity PodTolerationRestriction
 	PodTopologyLabels Priority ResourceQuota RuntimeClass ServiceAccount StorageObjectInUseProtection TaintNodesByCondition
 	ValidatingAdmissionPolicy ValidatingAdmissionWebhook`
-
-// offered are the plugins that are asked here, unless they are disabled.
-func offered() []string { return []string{"NamespaceLifecycle"} }
-
-// isDisabled tells whether a plugin is not to be asked.
-func (o *options) isDisabled(plugin string) bool { return slices.Contains(o.disabled, plugin) }
 
 // checkPlugins refuses names that nobody knows, and plugins that are both wanted and not.
 func (o *options) checkPlugins() (problems []error) {
@@ -36,9 +32,9 @@ func (o *options) checkPlugins() (problems []error) {
 	}
 	for _, name := range o.enabled {
 		switch {
-		case o.isDisabled(name):
+		case slices.Contains(o.disabled, name):
 			problems = append(problems, fmt.Errorf("--enable-admission-plugins and --disable-admission-plugins contradict each other: both name %s", name))
-		case slices.Contains(known, name) && !slices.Contains(offered(), name):
+		case slices.Contains(known, name) && !slices.Contains(kube.Plugins(), name):
 			o.withoutEffectOf = append(o.withoutEffectOf, "--enable-admission-plugins: "+name+" is accepted and has no effect")
 		}
 	}

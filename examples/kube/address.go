@@ -1,0 +1,332 @@
+package kube
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math/big"
+	"net/netip"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/status"
+	"github.com/kindwright/kindwright/storage"
+)
+
+// An address or a port that is taken has a record of its own in the store, which names the service. It is committed together with
+// the service, so that two services never have the same one, on however many servers.
+func addressKey(ip string) string { return storage.SysKey("service-address", ip) }
+
+func portKey(protocol corev1.Protocol, port int32) string {
+	return storage.SysKey("node-port", string(protocol)+"-"+strconv.Itoa(int(port)))
+}
+
+// takenBy returns what a service has taken, with its name.
+func takenBy(s *corev1.Service) map[string]string {
+	out := map[string]string{}
+	if s == nil {
+		return out
+	}
+	owner := s.Namespace + "/" + s.Name
+	for _, ip := range s.Spec.ClusterIPs {
+		if ip != corev1.ClusterIPNone && ip != "" {
+			out[addressKey(ip)] = owner
+		}
+	}
+	for _, p := range s.Spec.Ports {
+		if p.NodePort > 0 {
+			out[portKey(p.Protocol, p.NodePort)] = owner
+		}
+	}
+	if p := s.Spec.HealthCheckNodePort; p > 0 {
+		out[portKey(corev1.ProtocolTCP, p)] = owner
+	}
+	return out
+}
+
+// addressChanges are the operations on those records that go with a change of a service.
+func addressChanges(change registry.Change) ([]storage.Op, error) {
+	before, after := map[string]string{}, map[string]string{}
+	for _, side := range []struct {
+		tree registry.Tree
+		into *map[string]string
+	}{{change.Old, &before}, {change.New, &after}} {
+		if side.tree == nil {
+			continue
+		}
+		s, err := decode[corev1.Service](side.tree)
+		if err != nil {
+			return nil, err
+		}
+		*side.into = takenBy(s)
+	}
+	var ops []storage.Op
+	for _, key := range sortedNames(after) {
+		if before[key] == "" {
+			ops = append(ops, storage.Put(key, []byte(after[key]), storage.Absent))
+		}
+	}
+	for _, key := range sortedNames(before) {
+		if after[key] == "" {
+			ops = append(ops, storage.Delete(key, storage.Any))
+		}
+	}
+	return ops, nil
+}
+
+// owner tells which service has taken something, "" if none.
+func (c *cluster) owner(ctx context.Context, key string) (string, error) {
+	e := c.engine.Load()
+	if e == nil {
+		return "", errNotStarted
+	}
+	rec, err := e.Store().Get(ctx, key)
+	if errors.Is(err, storage.ErrNotFound) {
+		return "", nil
+	}
+	return string(rec.Value), err
+}
+
+// completeService gives a service its address and the ports on nodes that it needs, and lets go of those that it does not need
+// any more.
+func (c *cluster) completeService(ctx context.Context, s, old *corev1.Service) error {
+	if old != nil {
+		inherit(s, old)
+	}
+	if s.Spec.Type == corev1.ServiceTypeExternalName {
+		release(s, old)
+		return nil
+	}
+	f := &status.Fields{}
+	if err := c.takeAddress(ctx, s, f); err != nil {
+		return err
+	}
+	if err := c.takePorts(ctx, s, f); err != nil {
+		return err
+	}
+	if problems := f.Errors(); len(problems) > 0 {
+		return status.Invalid(meta.GroupKind{Kind: "Service"}, s.Name, problems)
+	}
+	return nil
+}
+
+// inherit keeps what a service has, where an update leaves it out.
+func inherit(s, old *corev1.Service) {
+	if s.Spec.Type == corev1.ServiceTypeExternalName {
+		return
+	}
+	if s.Spec.ClusterIP == "" && len(s.Spec.ClusterIPs) == 0 && old.Spec.Type != corev1.ServiceTypeExternalName {
+		s.Spec.ClusterIP, s.Spec.ClusterIPs = old.Spec.ClusterIP, old.Spec.ClusterIPs
+	}
+	if s.Spec.Type == corev1.ServiceTypeClusterIP {
+		return
+	}
+	for i := range s.Spec.Ports {
+		p := &s.Spec.Ports[i]
+		for _, q := range old.Spec.Ports {
+			if p.NodePort == 0 && p.Port == q.Port && p.Protocol == q.Protocol && !portTaken(s.Spec.Ports, q) {
+				p.NodePort = q.NodePort
+			}
+		}
+	}
+	set(&s.Spec.HealthCheckNodePort, old.Spec.HealthCheckNodePort)
+}
+
+func portTaken(ports []corev1.ServicePort, q corev1.ServicePort) bool {
+	for _, p := range ports {
+		if p.NodePort == q.NodePort && p.Protocol == q.Protocol {
+			return true
+		}
+	}
+	return false
+}
+
+// release lets go of what a service cannot have that is a name alone.
+func release(s, old *corev1.Service) {
+	if old == nil || old.Spec.Type == corev1.ServiceTypeExternalName {
+		return
+	}
+	if s.Spec.ClusterIP == old.Spec.ClusterIP {
+		s.Spec.ClusterIP, s.Spec.ClusterIPs = "", nil
+	}
+	s.Spec.IPFamilies, s.Spec.IPFamilyPolicy = nil, nil
+}
+
+// takeAddress sees to the address, and to what is said about its family.
+func (c *cluster) takeAddress(ctx context.Context, s *corev1.Service, f *status.Fields) error {
+	spec := &s.Spec
+	if spec.ClusterIP == "" && len(spec.ClusterIPs) > 0 {
+		spec.ClusterIP = spec.ClusterIPs[0]
+	}
+	if spec.ClusterIP == "" {
+		ip, err := c.freeAddress(ctx, string(s.UID))
+		if err != nil {
+			return err
+		}
+		spec.ClusterIP = ip
+	}
+	if len(spec.ClusterIPs) == 0 {
+		spec.ClusterIPs = []string{spec.ClusterIP}
+	}
+	c.sayFamily(spec)
+	if spec.ClusterIP == corev1.ClusterIPNone {
+		return nil
+	}
+	ip, err := netip.ParseAddr(spec.ClusterIP)
+	if err != nil {
+		return nil //nolint:nilerr // validation says it
+	}
+	if !c.ServiceRange.Contains(ip) {
+		f.At("spec", "clusterIPs").Invalid(spec.ClusterIPs, fmt.Sprintf("failed to allocate IP %s: the provided IP (%s) is not in the valid range. The range of valid IPs is %s", ip, ip, c.ServiceRange))
+		return nil
+	}
+	owner, err := c.owner(ctx, addressKey(spec.ClusterIP))
+	if owner != "" && owner != s.Namespace+"/"+s.Name {
+		f.At("spec", "clusterIPs").Invalid(spec.ClusterIPs, fmt.Sprintf("failed to allocate IP %s: provided IP is already allocated", ip))
+	}
+	return err
+}
+
+// sayFamily fills in which family of addresses it is. There is one range, and so one family.
+func (c *cluster) sayFamily(spec *corev1.ServiceSpec) {
+	point(&spec.IPFamilyPolicy, corev1.IPFamilyPolicySingleStack)
+	if len(spec.IPFamilies) > 0 {
+		return
+	}
+	spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol}
+	if c.ServiceRange.Addr().Is6() {
+		spec.IPFamilies[0] = corev1.IPv6Protocol
+	}
+}
+
+// tries is how many addresses or ports are looked at one by one before all that are taken are counted.
+const tries = 32
+
+// freeAddress finds an address that nobody has. Where the search begins depends on the seed, so that searches at the same moment
+// seldom find the same.
+func (c *cluster) freeAddress(ctx context.Context, seed string) (string, error) {
+	width := c.ServiceRange.Addr().BitLen() - c.ServiceRange.Bits()
+	count := uint64(1)<<min(width, 62) - 2 // without the first, which names the range, and the last; the second is the server's own
+	found, err := c.free(ctx, seed, count-1, func(i uint64) string { return addressKey(nth(c.ServiceRange, i+2).String()) })
+	if err != nil {
+		return "", err
+	}
+	if found < 0 {
+		return "", status.Internal(fmt.Errorf("the range %s of addresses of services is full", c.ServiceRange)).WithMessage("failed to allocate a serviceIP: range is full")
+	}
+	return nth(c.ServiceRange, uint64(found)+2).String(), nil
+}
+
+// nth returns an address of a range by its number.
+func nth(p netip.Prefix, i uint64) netip.Addr {
+	base := p.Masked().Addr()
+	sum := new(big.Int).Add(new(big.Int).SetBytes(base.AsSlice()), new(big.Int).SetUint64(i))
+	b := make([]byte, base.BitLen()/8)
+	a, _ := netip.AddrFromSlice(sum.FillBytes(b)) // it has the length of an address
+	return a
+}
+
+// free finds a number below count whose key has no record, -1 if all have.
+func (c *cluster) free(ctx context.Context, seed string, count uint64, key func(uint64) string) (int64, error) {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(seed)) // it cannot fail
+	start := binary.BigEndian.Uint64(h.Sum(nil)) % count
+	for i := range min(tries, count) {
+		n := (start + i) % count
+		owner, err := c.owner(ctx, key(n))
+		if err != nil || owner == "" {
+			return int64(n), err
+		}
+	}
+	// A crowded range: every number is looked at, as far as that is bounded.
+	for i := uint64(tries); i < min(count, 1<<16); i++ {
+		n := (start + i) % count
+		owner, err := c.owner(ctx, key(n))
+		if err != nil || owner == "" {
+			return int64(n), err
+		}
+	}
+	return -1, nil
+}
+
+// needsPorts tells whether a service has ports on nodes.
+func needsPorts(s *corev1.ServiceSpec) bool {
+	return s.Type == corev1.ServiceTypeNodePort ||
+		s.Type == corev1.ServiceTypeLoadBalancer && (s.AllocateLoadBalancerNodePorts == nil || *s.AllocateLoadBalancerNodePorts)
+}
+
+// takePorts sees to the ports on nodes.
+func (c *cluster) takePorts(ctx context.Context, s *corev1.Service, f *status.Fields) error {
+	me, mine := s.Namespace+"/"+s.Name, map[string]bool{}
+	for i := range s.Spec.Ports {
+		p := &s.Spec.Ports[i]
+		if s.Spec.Type == corev1.ServiceTypeClusterIP {
+			continue // validation refuses ports that nobody listens on
+		}
+		if p.NodePort == 0 {
+			continue
+		}
+		key := portKey(p.Protocol, p.NodePort)
+		owner, err := c.owner(ctx, key)
+		if err != nil {
+			return err
+		}
+		at := f.At("spec", "ports").Index(i).Child("nodePort")
+		switch {
+		case p.NodePort < c.NodePorts[0] || p.NodePort > c.NodePorts[1]:
+			at.Invalid(p.NodePort, fmt.Sprintf("provided port is not in the valid range. The range of valid ports is %d-%d", c.NodePorts[0], c.NodePorts[1]))
+		case owner != "" && owner != me:
+			at.Invalid(p.NodePort, "provided port is already allocated")
+		}
+		mine[key] = true
+	}
+	if !needsPorts(&s.Spec) {
+		return nil
+	}
+	for i := range s.Spec.Ports {
+		p := &s.Spec.Ports[i]
+		if p.NodePort != 0 {
+			continue
+		}
+		port, err := c.freePort(ctx, s, i, mine)
+		if err != nil {
+			return err
+		}
+		p.NodePort = port
+		mine[portKey(p.Protocol, port)] = true
+	}
+	return nil
+}
+
+// freePort finds a port for one of the ports of a service: the same for two protocols of one port, where that is free.
+func (c *cluster) freePort(ctx context.Context, s *corev1.Service, i int, mine map[string]bool) (int32, error) {
+	p := s.Spec.Ports[i]
+	for _, q := range s.Spec.Ports[:i] {
+		if q.Port == p.Port && q.Protocol != p.Protocol && q.NodePort != 0 && !mine[portKey(p.Protocol, q.NodePort)] {
+			owner, err := c.owner(ctx, portKey(p.Protocol, q.NodePort))
+			if err != nil || owner == "" {
+				return q.NodePort, err
+			}
+		}
+	}
+	count := uint64(c.NodePorts[1] - c.NodePorts[0] + 1)
+	for attempt := range tries {
+		seed := fmt.Sprintf("%s/%d/%d", s.UID, i, attempt)
+		found, err := c.free(ctx, seed, count, func(n uint64) string { return portKey(p.Protocol, c.NodePorts[0]+int32(n)) })
+		if err != nil {
+			return 0, err
+		}
+		if found < 0 {
+			break
+		}
+		if port := c.NodePorts[0] + int32(found); !mine[portKey(p.Protocol, port)] {
+			return port, nil
+		}
+	}
+	return 0, status.Internal(errors.New("the range of ports of services on nodes is full")).WithMessage("failed to allocate a nodePort: range is full")
+}

@@ -1,0 +1,214 @@
+package kube
+
+import (
+	corev1 "k8s.io/api/core/v1"
+)
+
+// set gives a field a value that has none.
+func set[T comparable](field *T, value T) {
+	var none T
+	if *field == none {
+		*field = value
+	}
+}
+
+// point makes an optional field one that is there.
+func point[T any](field **T, value T) {
+	if *field == nil {
+		*field = &value
+	}
+}
+
+// fillPod completes a pod: more than what a template of pods is completed with.
+func fillPod(p *corev1.Pod) {
+	fillPodSpec(&p.Spec)
+	point(&p.Spec.EnableServiceLinks, corev1.DefaultEnableServiceLinks)
+	set(&p.Status.Phase, corev1.PodPending)
+	for _, containers := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
+		for i := range containers {
+			fillRequests(&containers[i].Resources)
+			for j := range containers[i].Ports {
+				if port := &containers[i].Ports[j]; p.Spec.HostNetwork {
+					set(&port.HostPort, port.ContainerPort)
+				}
+			}
+		}
+	}
+}
+
+// fillPodSpec completes the pods of a template, and pods themselves.
+func fillPodSpec(s *corev1.PodSpec) {
+	set(&s.RestartPolicy, corev1.RestartPolicyAlways)
+	set(&s.DNSPolicy, corev1.DNSClusterFirst)
+	set(&s.SchedulerName, corev1.DefaultSchedulerName)
+	point(&s.TerminationGracePeriodSeconds, int64(corev1.DefaultTerminationGracePeriodSeconds))
+	point(&s.SecurityContext, corev1.PodSecurityContext{})
+	set(&s.ServiceAccountName, s.DeprecatedServiceAccount)
+	s.DeprecatedServiceAccount = s.ServiceAccountName
+	for i := range s.InitContainers {
+		fillContainer(&s.InitContainers[i])
+	}
+	for i := range s.Containers {
+		fillContainer(&s.Containers[i])
+	}
+	for i := range s.EphemeralContainers {
+		c := corev1.Container(s.EphemeralContainers[i].EphemeralContainerCommon)
+		fillContainer(&c)
+		s.EphemeralContainers[i].EphemeralContainerCommon = corev1.EphemeralContainerCommon(c)
+	}
+	for i := range s.Volumes {
+		fillVolume(&s.Volumes[i])
+	}
+}
+
+// fillContainer completes a container.
+func fillContainer(c *corev1.Container) {
+	if c.ImagePullPolicy == "" {
+		c.ImagePullPolicy = corev1.PullIfNotPresent
+		if newest(c.Image) {
+			c.ImagePullPolicy = corev1.PullAlways
+		}
+	}
+	set(&c.TerminationMessagePath, corev1.TerminationMessagePathDefault)
+	set(&c.TerminationMessagePolicy, corev1.TerminationMessageReadFile)
+	for i := range c.Ports {
+		set(&c.Ports[i].Protocol, corev1.ProtocolTCP)
+	}
+	for i := range c.Env {
+		if v := c.Env[i].ValueFrom; v != nil && v.FieldRef != nil {
+			set(&v.FieldRef.APIVersion, "v1")
+		}
+	}
+	for _, p := range []*corev1.Probe{c.LivenessProbe, c.ReadinessProbe, c.StartupProbe} {
+		fillProbe(p)
+	}
+	if c.Lifecycle != nil {
+		for _, h := range []*corev1.LifecycleHandler{c.Lifecycle.PostStart, c.Lifecycle.PreStop} {
+			if h != nil && h.HTTPGet != nil {
+				fillHTTP(h.HTTPGet)
+			}
+		}
+	}
+}
+
+// newest tells of an image that names no version but the newest: such an image is looked for each time.
+func newest(image string) bool {
+	for i := len(image) - 1; i >= 0; i-- {
+		switch image[i] {
+		case '@':
+			return false
+		case ':':
+			return image[i+1:] == "latest"
+		case '/':
+			return true
+		}
+	}
+	return true
+}
+
+// fillRequests requests what is a limit.
+func fillRequests(r *corev1.ResourceRequirements) {
+	for name, limit := range r.Limits {
+		if _, asked := r.Requests[name]; !asked {
+			if r.Requests == nil {
+				r.Requests = corev1.ResourceList{}
+			}
+			r.Requests[name] = limit.DeepCopy()
+		}
+	}
+}
+
+func fillProbe(p *corev1.Probe) {
+	if p == nil {
+		return
+	}
+	set(&p.TimeoutSeconds, 1)
+	set(&p.PeriodSeconds, 10)
+	set(&p.SuccessThreshold, 1)
+	set(&p.FailureThreshold, 3)
+	if p.HTTPGet != nil {
+		fillHTTP(p.HTTPGet)
+	}
+	if p.GRPC != nil {
+		point(&p.GRPC.Service, "")
+	}
+}
+
+func fillHTTP(g *corev1.HTTPGetAction) {
+	set(&g.Path, "/")
+	set(&g.Scheme, corev1.URISchemeHTTP)
+}
+
+// fillVolume completes a volume. One that says nothing is an empty directory.
+func fillVolume(v *corev1.Volume) {
+	source := &v.VolumeSource
+	if *source == (corev1.VolumeSource{}) {
+		source.EmptyDir = &corev1.EmptyDirVolumeSource{}
+	}
+	switch {
+	case source.Secret != nil:
+		point(&source.Secret.DefaultMode, corev1.SecretVolumeSourceDefaultMode)
+	case source.ConfigMap != nil:
+		point(&source.ConfigMap.DefaultMode, corev1.ConfigMapVolumeSourceDefaultMode)
+	case source.DownwardAPI != nil:
+		point(&source.DownwardAPI.DefaultMode, corev1.DownwardAPIVolumeSourceDefaultMode)
+		fillDownward(source.DownwardAPI.Items)
+	case source.Projected != nil:
+		point(&source.Projected.DefaultMode, corev1.ProjectedVolumeSourceDefaultMode)
+		for i := range source.Projected.Sources {
+			p := &source.Projected.Sources[i]
+			if p.ServiceAccountToken != nil {
+				point(&p.ServiceAccountToken.ExpirationSeconds, int64(3600))
+			}
+			if p.DownwardAPI != nil {
+				fillDownward(p.DownwardAPI.Items)
+			}
+		}
+	case source.HostPath != nil:
+		point(&source.HostPath.Type, corev1.HostPathUnset)
+	case source.ISCSI != nil:
+		set(&source.ISCSI.ISCSIInterface, "default")
+	case source.RBD != nil:
+		set(&source.RBD.RBDPool, "rbd")
+		set(&source.RBD.RadosUser, "admin")
+		set(&source.RBD.Keyring, "/etc/ceph/keyring")
+	case source.AzureDisk != nil:
+		fillAzure(source.AzureDisk)
+	case source.ScaleIO != nil:
+		set(&source.ScaleIO.StorageMode, "ThinProvisioned")
+		set(&source.ScaleIO.FSType, "xfs")
+	case source.Ephemeral != nil && source.Ephemeral.VolumeClaimTemplate != nil:
+		fillClaimSpec(&source.Ephemeral.VolumeClaimTemplate.Spec)
+	case source.Image != nil && source.Image.PullPolicy == "":
+		source.Image.PullPolicy = corev1.PullIfNotPresent
+		if newest(source.Image.Reference) {
+			source.Image.PullPolicy = corev1.PullAlways
+		}
+	}
+}
+
+func fillAzure(d *corev1.AzureDiskVolumeSource) {
+	point(&d.CachingMode, corev1.AzureDataDiskCachingReadWrite)
+	point(&d.Kind, corev1.AzureSharedBlobDisk)
+	point(&d.FSType, "ext4")
+	point(&d.ReadOnly, false)
+}
+
+func fillDownward(files []corev1.DownwardAPIVolumeFile) {
+	for i := range files {
+		if files[i].FieldRef != nil {
+			set(&files[i].FieldRef.APIVersion, "v1")
+		}
+	}
+}
+
+// fillClaimSpec completes a claim to a volume.
+func fillClaimSpec(s *corev1.PersistentVolumeClaimSpec) {
+	point(&s.VolumeMode, corev1.PersistentVolumeFilesystem)
+	switch {
+	case s.DataSource != nil && s.DataSourceRef == nil:
+		s.DataSourceRef = &corev1.TypedObjectReference{APIGroup: s.DataSource.APIGroup, Kind: s.DataSource.Kind, Name: s.DataSource.Name}
+	case s.DataSource == nil && s.DataSourceRef != nil && (s.DataSourceRef.Namespace == nil || *s.DataSourceRef.Namespace == ""):
+		s.DataSource = &corev1.TypedLocalObjectReference{APIGroup: s.DataSourceRef.APIGroup, Kind: s.DataSourceRef.Kind, Name: s.DataSourceRef.Name}
+	}
+}

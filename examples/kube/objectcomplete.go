@@ -1,0 +1,173 @@
+package kube
+
+import (
+	"context"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kindwright/kindwright/authn"
+	"github.com/kindwright/kindwright/meta"
+)
+
+var (
+	storageClassResource = meta.GroupVersionResource{Group: "storage.k8s.io", Version: "v1", Resource: "storageclasses"}
+	ingressClassResource = meta.GroupVersionResource{Group: "networking.k8s.io", Version: "v1", Resource: "ingressclasses"}
+)
+
+// protect keeps an object that is in use until a controller says that it is not.
+func (c *cluster) protect(m *metav1.ObjectMeta, isNew bool, finalizer string) {
+	if isNew && !c.without("StorageObjectInUseProtection") && !slices.Contains(m.Finalizers, finalizer) {
+		m.Finalizers = append(m.Finalizers, finalizer)
+	}
+}
+
+func (c *cluster) completeVolume(_ context.Context, v, old *corev1.PersistentVolume) error {
+	c.protect(&v.ObjectMeta, old == nil, "kubernetes.io/pv-protection")
+	if old == nil {
+		now := metav1.NewTime(c.now())
+		v.Status = corev1.PersistentVolumeStatus{Phase: corev1.VolumePending, LastPhaseTransitionTime: &now}
+	} else if v.Status.Phase != old.Status.Phase && reflect.DeepEqual(v.Status.LastPhaseTransitionTime, old.Status.LastPhaseTransitionTime) {
+		now := metav1.NewTime(c.now())
+		v.Status.LastPhaseTransitionTime = &now
+	}
+	return nil
+}
+
+func (c *cluster) completeClaim(ctx context.Context, p, old *corev1.PersistentVolumeClaim) error {
+	c.protect(&p.ObjectMeta, old == nil, "kubernetes.io/pvc-protection")
+	if old != nil {
+		return nil
+	}
+	p.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending}
+	if _, said := p.Annotations[corev1.BetaStorageClassAnnotation]; said || p.Spec.StorageClassName != nil || c.without("DefaultStorageClass") {
+		return nil
+	}
+	var newest *storagev1.StorageClass
+	err := each(ctx, c, storageClassResource, func(one *storagev1.StorageClass) bool {
+		if one.Annotations["storageclass.kubernetes.io/is-default-class"] == "true" && (newest == nil || newest.CreationTimestamp.Before(&one.CreationTimestamp)) {
+			newest = one
+		}
+		return true
+	})
+	if newest != nil {
+		p.Spec.StorageClassName = &newest.Name
+	}
+	return err
+}
+
+func (c *cluster) completeAttributes(_ context.Context, v, old *storagev1.VolumeAttributesClass) error {
+	c.protect(&v.ObjectMeta, old == nil, "kubernetes.io/vac-protection")
+	return nil
+}
+
+func (c *cluster) completeIngress(ctx context.Context, i, old *networkingv1.Ingress) error {
+	_, said := i.Annotations["kubernetes.io/ingress.class"]
+	if old != nil || said || i.Spec.IngressClassName != nil || c.without("DefaultIngressClass") {
+		return nil
+	}
+	var newest *networkingv1.IngressClass
+	err := each(ctx, c, ingressClassResource, func(one *networkingv1.IngressClass) bool {
+		if one.Annotations[networkingv1.AnnotationIsDefaultIngressClass] == "true" && (newest == nil || newest.CreationTimestamp.Before(&one.CreationTimestamp)) {
+			newest = one
+		}
+		return true
+	})
+	if newest != nil {
+		i.Spec.IngressClassName = &newest.Name
+	}
+	return err
+}
+
+// completeNode taints a new node: nothing runs there until its kubelet says that it is ready.
+func (c *cluster) completeNode(_ context.Context, n, old *corev1.Node) error {
+	if old != nil || c.without("TaintNodesByCondition") {
+		return nil
+	}
+	taint := corev1.Taint{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule}
+	if !slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == taint.Key && t.Effect == taint.Effect }) {
+		n.Spec.Taints = append(n.Spec.Taints, taint)
+	}
+	return nil
+}
+
+// completeDaemonSet counts the changes of the template.
+func (c *cluster) completeDaemonSet(_ context.Context, d, old *appsv1.DaemonSet) error {
+	count := int64(1)
+	if old != nil {
+		before, err := strconv.ParseInt(old.Annotations[templateGeneration], 10, 64)
+		if err != nil {
+			before = 1 // somebody has taken it away
+		}
+		count = before
+		if !reflect.DeepEqual(d.Spec.Template, old.Spec.Template) {
+			count++
+		}
+	}
+	d.Annotations = maps.Clone(d.Annotations)
+	if d.Annotations == nil {
+		d.Annotations = map[string]string{}
+	}
+	d.Annotations[templateGeneration] = strconv.FormatInt(count, 10)
+	return nil
+}
+
+// completeJob gives a new job a selector of its own, which its uid makes it, unless it is said to have one.
+func (c *cluster) completeJob(_ context.Context, j, old *batchv1.Job) error {
+	if old != nil || j.Spec.ManualSelector != nil && *j.Spec.ManualSelector {
+		return nil
+	}
+	labels := maps.Clone(j.Spec.Template.Labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	mark := func(name, value string) {
+		if _, said := labels[name]; !said {
+			labels[name] = value
+		}
+	}
+	mark("job-name", j.Name)
+	mark("controller-uid", string(j.UID))
+	mark(batchv1.JobNameLabel, j.Name)
+	mark(batchv1.ControllerUidLabel, string(j.UID))
+	copied := len(j.Labels) == 0 || maps.Equal(j.Labels, j.Spec.Template.Labels)
+	j.Spec.Template.Labels = labels
+	if copied {
+		j.Labels = maps.Clone(labels)
+	}
+	if j.Spec.Selector == nil {
+		j.Spec.Selector = &metav1.LabelSelector{}
+	}
+	j.Spec.Selector.MatchLabels = maps.Clone(j.Spec.Selector.MatchLabels)
+	if j.Spec.Selector.MatchLabels == nil {
+		j.Spec.Selector.MatchLabels = map[string]string{}
+	}
+	if _, said := j.Spec.Selector.MatchLabels[batchv1.ControllerUidLabel]; !said {
+		j.Spec.Selector.MatchLabels[batchv1.ControllerUidLabel] = string(j.UID)
+	}
+	return nil
+}
+
+// askFor writes down who asks for a certificate, whatever the request says about that.
+func askFor(ctx context.Context, r *certificatesv1.CertificateSigningRequest) {
+	user, ok := authn.UserFrom(ctx)
+	if !ok {
+		return
+	}
+	r.Spec.Username, r.Spec.UID, r.Spec.Groups, r.Spec.Extra = user.Name, user.UID, slices.Clone(user.Groups), nil
+	for name, values := range user.Extra {
+		if r.Spec.Extra == nil {
+			r.Spec.Extra = map[string]certificatesv1.ExtraValue{}
+		}
+		r.Spec.Extra[name] = values
+	}
+}

@@ -1,0 +1,101 @@
+package kube
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/status"
+)
+
+var (
+	podResource           = meta.GroupVersionResource{Version: "v1", Resource: "pods"}
+	priorityClassResource = meta.GroupVersionResource{Group: "scheduling.k8s.io", Version: "v1", Resource: "priorityclasses"}
+)
+
+// completePod gives a new pod what every pod has that is to be scheduled: a priority, time to stay on a node that is in trouble,
+// and the state in which pods begin.
+func (c *cluster) completePod(ctx context.Context, p, old *corev1.Pod) error {
+	if old != nil {
+		return nil
+	}
+	if !c.without("DefaultTolerationSeconds") {
+		tolerate(&p.Spec)
+	}
+	if !c.without("Priority") {
+		if err := c.prioritize(ctx, p); err != nil {
+			return err
+		}
+	}
+	p.Status = corev1.PodStatus{Phase: corev1.PodPending, QOSClass: qualityOf(p)}
+	if len(p.Spec.SchedulingGates) > 0 {
+		p.Status.Conditions = []corev1.PodCondition{{
+			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonSchedulingGated,
+			Message: "Scheduling is blocked due to non-empty scheduling gates", LastTransitionTime: metav1.NewTime(c.now()),
+		}}
+	}
+	return nil
+}
+
+// now is the time of the server.
+func (c *cluster) now() time.Time {
+	if e := c.engine.Load(); e != nil {
+		return e.Now()
+	}
+	return time.Now()
+}
+
+// staysFor is how long a pod stays on a node that is not ready or cannot be reached, unless it says something itself.
+const staysFor = int64(300)
+
+// tolerate lets a pod stay on a node in trouble for a while.
+func tolerate(s *corev1.PodSpec) {
+	for _, key := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
+		said := slices.ContainsFunc(s.Tolerations, func(t corev1.Toleration) bool {
+			return (t.Key == key || t.Key == "") && (t.Effect == corev1.TaintEffectNoExecute || t.Effect == "")
+		})
+		if !said {
+			seconds := staysFor
+			s.Tolerations = append(s.Tolerations, corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: &seconds})
+		}
+	}
+}
+
+// prioritize gives a pod the priority of its class, or of the class for those that name none.
+func (c *cluster) prioritize(ctx context.Context, p *corev1.Pod) error {
+	class := &schedulingv1.PriorityClass{}
+	if name := p.Spec.PriorityClassName; name != "" {
+		found, err := find[schedulingv1.PriorityClass](ctx, c, priorityClassResource, "", name)
+		if status.IsNotFound(err) {
+			return status.Forbidden(podResource.GroupResource(), p.Name, "no PriorityClass with name "+name+" was found")
+		}
+		if err != nil {
+			return err
+		}
+		class = found
+	} else if err := each(ctx, c, priorityClassResource, func(one *schedulingv1.PriorityClass) bool {
+		if one.GlobalDefault && (class.Name == "" || one.Value < class.Value) {
+			class = one
+		}
+		return true
+	}); err != nil {
+		return err
+	}
+	policy := corev1.PreemptLowerPriority
+	if class.PreemptionPolicy != nil {
+		policy = *class.PreemptionPolicy
+	}
+	if p.Spec.Priority != nil && *p.Spec.Priority != class.Value {
+		return status.Forbidden(podResource.GroupResource(), p.Name, "the integer value of priority must not be provided in pod spec; priority admission controller computed a value from the given PriorityClass name")
+	}
+	if p.Spec.PreemptionPolicy != nil && *p.Spec.PreemptionPolicy != policy {
+		return status.Forbidden(podResource.GroupResource(), p.Name, "the string value of PreemptionPolicy must not be provided in pod spec; priority admission controller computed a value from the given PriorityClass name")
+	}
+	p.Spec.PriorityClassName, p.Spec.Priority, p.Spec.PreemptionPolicy = class.Name, &class.Value, &policy
+	return nil
+}

@@ -1,0 +1,101 @@
+package kube
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"flag"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/client-go/rest"
+
+	"github.com/kindwright/kindwright"
+	"github.com/kindwright/kindwright/authn"
+	"github.com/kindwright/kindwright/authz"
+	"github.com/kindwright/kindwright/storage/memory"
+)
+
+var (
+	peer      = flag.String("peer", "", "URL of a kube-apiserver to compare with; see the Makefile")
+	peerToken = flag.String("peer-token", "", "bearer token of a member of system:masters there")
+)
+
+// a target is a server that tests talk to.
+type target struct {
+	url, token string
+	http       *http.Client
+}
+
+// serve starts a server of all kinds on a free port; it ends with the test.
+func serve(t testing.TB, o Options) *target {
+	t.Helper()
+	db := memory.New()
+	srv, err := kindwright.New(db, kindwright.Serve(Kinds(o)), kindwright.Authorize(authz.AlwaysAllow()), kindwright.Authenticate(administrator{}))
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(context.Background())
+	require.NoError(t, srv.Start(ctx))
+	listening := httptest.NewServer(srv)
+	t.Cleanup(func() {
+		stop()
+		srv.Wait()
+		listening.CloseClientConnections()
+		listening.Close()
+		require.NoError(t, db.Close())
+	})
+	return &target{url: listening.URL, http: listening.Client()}
+}
+
+// thePeer is the kube-apiserver of the command line, nil if there is none.
+func thePeer() *target {
+	if *peer == "" {
+		return nil
+	}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // a server of the one who runs the test, with a certificate it made itself
+	return &target{url: strings.TrimSuffix(*peer, "/"), token: *peerToken, http: &http.Client{Transport: transport}}
+}
+
+// config is for clients of client-go.
+func (s *target) config() *rest.Config { return &rest.Config{Host: s.url, QPS: -1} }
+
+// do makes one request and returns the code and what was answered.
+func (s *target) do(t testing.TB, method, path, body string, headers ...string) (int, map[string]any) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, s.url+path, strings.NewReader(body))
+	require.NoError(t, err)
+	request.Header.Set("Content-Type", "application/json")
+	for i := 0; i < len(headers); i += 2 {
+		request.Header.Set(headers[i], headers[i+1])
+	}
+	if s.token != "" {
+		request.Header.Set("Authorization", "Bearer "+s.token)
+	}
+	answer, err := s.http.Do(request)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, answer.Body.Close()) }()
+	text, err := io.ReadAll(answer.Body)
+	require.NoError(t, err)
+	out := map[string]any{}
+	require.NoError(t, json.Unmarshal(text, &out), "%s %s: %s", method, path, text)
+	return answer.StatusCode, out
+}
+
+// must is do with a code that is expected.
+func (s *target) must(t testing.TB, code int, method, path, body string, headers ...string) map[string]any {
+	t.Helper()
+	got, out := s.do(t, method, path, body, headers...)
+	require.Equal(t, code, got, "%s %s: %v", method, path, out)
+	return out
+}
+
+// administrator takes everybody for a member of system:masters.
+type administrator struct{}
+
+// Authenticate makes it an authn.Authenticator.
+func (administrator) Authenticate(*http.Request) (authn.User, bool, error) {
+	return authn.User{Name: "admin", UID: "admin", Groups: []string{authn.GroupMasters, authn.GroupAuthenticated}}, true, nil
+}
