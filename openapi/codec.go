@@ -60,6 +60,10 @@ func has(t, methods reflect.Type) bool {
 
 // as returns a zero value of T as an interface that T or *T implements.
 func as[I any](t reflect.Type) (I, bool) {
+	if !reflect.PointerTo(t).Implements(reflect.TypeFor[I]()) {
+		var none I
+		return none, false // most types, of which no value is needed to find out
+	}
 	i, ok := reflect.New(t).Interface().(I)
 	return i, ok
 }

@@ -21,9 +21,12 @@ type goField struct {
 // structFields returns the fields that JSON has of a struct, in the order of their declaration. Fields of embedded structs
 // count as its own; of several with one name the outermost wins, then the one that a tag names, else none.
 func structFields(t reflect.Type, at place) ([]goField, error) {
-	var all []goField
+	all := make([]goField, 0, t.NumField())
 	if err := collectFields(t, nil, false, map[reflect.Type]bool{}, &all, at); err != nil {
 		return nil, err
+	}
+	if distinct(all) {
+		return all, nil // they are in order
 	}
 	byName := map[string][]goField{}
 	for _, f := range all {
@@ -45,6 +48,18 @@ func structFields(t reflect.Type, at place) ([]goField, error) {
 	}
 	slices.SortFunc(out, func(a, b goField) int { return slices.Compare(a.index, b.index) })
 	return out, nil
+}
+
+// distinct tells whether no two fields have the same name. Structs are small.
+func distinct(fields []goField) bool {
+	for i := range fields {
+		for j := range fields[:i] {
+			if fields[j].name == fields[i].name {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 func compareBool(a, b bool) int {

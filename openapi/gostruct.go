@@ -20,6 +20,7 @@ type Types struct {
 	met  map[*Overlay]map[goTypeName]bool // the types of each overlay that occurred
 
 	metadata *Schema           // of every object
+	typeMeta []Property        // likewise
 	foreign  map[string]string // tags that are no keywords, and which one each was probably meant to be
 }
 
@@ -44,7 +45,7 @@ func (t *Types) Schema(goType reflect.Type, options ...Option) (*Schema, error) 
 	defer t.mu.Unlock()
 	if t.done == nil {
 		t.done, t.met = map[typeKey]*Schema{}, map[*Overlay]map[goTypeName]bool{}
-		t.metadata, t.foreign = ObjectMeta(), map[string]string{}
+		t.metadata, t.typeMeta, t.foreign = ObjectMeta(), typeMeta(), map[string]string{}
 	}
 	r := goReader{types: t, open: map[typeKey]int{}, outermost: math.MaxInt}
 	for _, option := range options {
@@ -329,7 +330,7 @@ func (r *goReader) readStruct(s *Schema, t reflect.Type, at place) error {
 		}
 	}
 	if at.root {
-		s.makeObject()
+		s.makeObject(r.types.typeMeta)
 	}
 	if o := r.meet(t); o != nil && o.own != nil {
 		return o.own.set(s, at)
@@ -401,14 +402,14 @@ func goComponent(t reflect.Type) string {
 func (s *Schema) hasPlaced() bool { return s.ready != nil && s.ready.placed }
 
 // makeObject gives a struct that has metadata the fields that every object has.
-func (s *Schema) makeObject() {
+func (s *Schema) makeObject(typeMeta []Property) {
 	metadata, ok := s.Property("metadata")
 	if !ok || metadata.Component != objectMetaComponent {
 		return
 	}
 	own := func(p Property) bool { return p.Name == "apiVersion" || p.Name == "kind" }
 	named := func(name string) bool { return name == "apiVersion" || name == "kind" || name == "metadata" }
-	s.Properties = slices.Concat(typeMeta(), slices.DeleteFunc(s.Properties, own))
+	s.Properties = slices.Concat(typeMeta, slices.DeleteFunc(s.Properties, own))
 	s.Required = slices.DeleteFunc(s.Required, named)
 	s.Expected = slices.DeleteFunc(s.Expected, named)
 }

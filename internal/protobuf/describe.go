@@ -89,7 +89,7 @@ func (r *reader) message(t reflect.Type) (*message, error) {
 	if m, seen := r.messages[t]; seen {
 		return m, nil
 	}
-	m := &message{members: map[string]place{}}
+	m := &message{members: make(map[string]place, t.NumField()), fields: make([]field, 0, t.NumField())}
 	r.messages[t] = m
 	r.added = append(r.added, t)
 	for i := range t.NumField() {
@@ -326,6 +326,7 @@ func (m *message) index() error {
 			return errors.New("too many fields")
 		}
 	}
+	m.sorted = make([]named, 0, len(m.members))
 	for name, p := range m.members {
 		m.sorted = append(m.sorted, named{name, p})
 	}

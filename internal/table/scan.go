@@ -32,6 +32,9 @@ func (n *node) at(path ...string) *node {
 }
 
 func position(segment string) int {
+	if segment == "" || segment[0] < '0' || segment[0] > '9' {
+		return -1 // an error would cost memory for each name
+	}
 	if i, err := strconv.Atoi(segment); err == nil && i >= 0 && strconv.Itoa(i) == segment {
 		return i
 	}
