@@ -82,7 +82,7 @@ func (c *call) renderer(form negotiate.Result) renderer {
 		}
 	case form.MediaType == negotiate.Protobuf:
 		return &protobufs{
-			proto: &c.proto, descriptor: c.proto.partial, apiVersion: version, kind: "PartialObjectMetadata", listKind: "PartialObjectMetadataList",
+			proto: &c.proto, descriptor: c.proto.partial(), apiVersion: version, kind: "PartialObjectMetadata", listKind: "PartialObjectMetadataList",
 			text: &partials{source: from, lines: lines{"PartialObjectMetadata", version}, Metadata: table.NewMetadata(version)},
 		}
 	}

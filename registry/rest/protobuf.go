@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"sync"
 
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/negotiate"
@@ -16,16 +17,17 @@ import (
 	"github.com/kindwright/kindwright/watch"
 )
 
-// messages knows the documents that every kind shares, in their protobuf form.
+// messages knows the documents that every kind shares, in their protobuf form. Each is described when it is first needed:
+// many a server, of a test above all, never is asked for protobuf.
 type messages struct {
-	status, partial, deleteOptions *protobuf.Descriptor
+	status, partial, deleteOptions func() *protobuf.Descriptor
 }
 
 func describeMessages() messages {
 	return messages{
-		status:        mustDescribe[meta.Status](),
-		partial:       mustDescribe[meta.PartialObjectMetadata](),
-		deleteOptions: mustDescribe[meta.DeleteOptions](),
+		status:        sync.OnceValue(mustDescribe[meta.Status]),
+		partial:       sync.OnceValue(mustDescribe[meta.PartialObjectMetadata]),
+		deleteOptions: sync.OnceValue(mustDescribe[meta.DeleteOptions]),
 	}
 }
 
@@ -67,7 +69,7 @@ func (f *protobufs) frame(dst []byte, event meta.EventType, object func([]byte) 
 		return dst, err
 	}
 	if event == meta.Error {
-		return f.proto.status.AppendEvent(dst, event, "v1", "Status", f.scratch)
+		return f.proto.status().AppendEvent(dst, event, "v1", "Status", f.scratch)
 	}
 	return f.descriptor.AppendEvent(dst, event, f.apiVersion, f.kind, f.scratch)
 }

@@ -91,7 +91,7 @@ func (c *call) documentOffer() negotiate.Offer {
 func (c *call) answerDocument(form negotiate.Result, code int, result *registry.Result) error {
 	d := c.shown().Protobuf
 	if result.Kind == (meta.GroupVersionKind{Version: "v1", Kind: "Status"}) {
-		d = c.proto.status
+		d = c.proto.status()
 	}
 	return c.document(form, code, d, result.Kind.GroupVersion().String(), result.Kind.Kind, result.Document)
 }

@@ -267,7 +267,7 @@ func (c *call) answerSuccess(form negotiate.Result, details *meta.StatusDetails)
 	if err != nil {
 		return status.Internal(err)
 	}
-	return c.document(form, http.StatusOK, c.proto.status, "v1", "Status", document)
+	return c.document(form, http.StatusOK, c.proto.status(), "v1", "Status", document)
 }
 
 // deleteOptions reads the options of a deletion. A body wins: where there is one, those of the query do not count
@@ -275,7 +275,7 @@ func (c *call) answerSuccess(form negotiate.Result, details *meta.StatusDetails)
 func (c *call) deleteOptions() (request.Query, registry.DeleteOptions, error) {
 	q := c.info.Query
 	var o registry.DeleteOptions
-	body, err := c.body(c.proto.deleteOptions)
+	body, err := c.body(c.proto.deleteOptions())
 	if err != nil {
 		return q, o, err
 	}
