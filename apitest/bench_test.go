@@ -1,6 +1,7 @@
 package apitest_test
 
 import (
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -34,4 +35,48 @@ func BenchmarkNewToFirstAnswer(b *testing.B) {
 func median(d []time.Duration) float64 {
 	slices.Sort(d)
 	return float64(d[len(d)/2].Microseconds()) / 1000
+}
+
+// TestServersAreSmall keeps five hundred servers alive, each with its namespaces, an object and an open watch, then five
+// hundred forks of one of them, and says what one takes.
+func TestServersAreSmall(t *testing.T) {
+	const servers = 500
+	first := apitest.New(t, Widgets)
+	fill(t, first, 100)
+	for _, c := range []struct {
+		name  string
+		begin func(t testing.TB) *apitest.Server
+		limit uint64 // bytes: about twice of what it is
+	}{
+		{"made anew", func(t testing.TB) *apitest.Server { return apitest.New(t, Widgets) }, 700 << 10},
+		{"forked", func(t testing.TB) *apitest.Server { return first.Fork(t) }, 200 << 10},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var made, garbage runtime.MemStats
+			before := inUse()
+			runtime.ReadMemStats(&made)
+			for range servers {
+				srv := c.begin(t)
+				w, err := client.For(srv.Client(), Widgets).Create(t.Context(), widget("a"))
+				require.NoError(t, err)
+				res, err := srv.Client().Get(srv.URL + widgetsPath + "?watch=1&resourceVersion=" + w.ResourceVersion)
+				require.NoError(t, err)
+				defer res.Body.Close()
+			}
+			runtime.ReadMemStats(&garbage)
+			each := (inUse() - before) / servers
+			t.Logf("a server takes %d KiB of heap and stacks; %d KiB were allocated for it", each>>10, (garbage.TotalAlloc-made.TotalAlloc)/servers>>10)
+			require.Less(t, each, c.limit)
+			require.Less(t, (garbage.TotalAlloc-made.TotalAlloc)/servers, uint64(3<<19))
+		})
+	}
+}
+
+// inUse is the memory that is in use after a collection: of the heap and of stacks.
+func inUse() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapInuse + m.StackInuse
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"runtime"
 	"runtime/pprof"
 	"strings"
 	"time"
@@ -15,7 +16,8 @@ import (
 const patience = 10 * time.Second
 
 // Close stops the server before the test ends, and returns when everything it started has ended: requests in flight are
-// broken off, watches end. It fails the test if something goes on. It may be called more than once.
+// broken off, watches end. It fails the test if something goes on; goroutines of hooks are looked for unless the program has
+// thousands. It may be called more than once.
 func (s *Server) Close() {
 	s.t.Helper()
 	s.mu.Lock()
@@ -79,9 +81,16 @@ func (s *Server) own(ctx context.Context, f func(context.Context)) {
 	pprof.Do(ctx, pprof.Labels(ownerLabel, s.id), f)
 }
 
+// maxListed is how many goroutines there may be in the program for those of a server to be looked for. To list as many takes
+// some ten milliseconds; a test that keeps hundreds of servers would pay that for each.
+const maxListed = 1000
+
 // leftovers returns the stacks of the server's goroutines, "" if there are none. One that has said that it is done may need
 // a moment to be gone.
 func (s *Server) leftovers() string {
+	if runtime.NumGoroutine() > maxListed {
+		return ""
+	}
 	for wait := 50 * time.Microsecond; ; wait *= 2 {
 		left := s.owners()
 		if left == "" || wait > time.Second {

@@ -37,6 +37,16 @@ type Request struct {
 
 	// Fault is what a fault of the test did to it.
 	Fault string
+
+	sent, got         []byte // the beginnings as they are
+	sentType, gotType string
+}
+
+// readable returns the request with what may be shown of its bodies.
+func (r *Request) readable() Request {
+	out := *r
+	out.Sent, out.Got = excerpt(r.sent, r.sentType, r.Resource), excerpt(r.got, r.gotType, r.Resource)
+	return out
 }
 
 // journalLength is how many requests are remembered, beside those that are open.
@@ -58,7 +68,7 @@ type journal struct {
 // record answers a request and notes what can be seen of that from outside.
 func (s *Server) record(w http.ResponseWriter, r *http.Request, serve func(http.ResponseWriter, *http.Request, *Request)) {
 	j := &s.journal
-	note := &Request{At: time.Since(j.began), Open: true, Method: r.Method, URL: r.URL.RequestURI(), Agent: r.UserAgent()}
+	note := &Request{At: time.Since(j.began), Open: true, Method: r.Method, URL: r.URL.RequestURI(), Agent: r.UserAgent(), sentType: r.Header.Get("Content-Type")}
 	seen := &observed{ResponseWriter: w, journal: j, note: note}
 	if r.ContentLength != 0 {
 		body := &observedBody{ReadCloser: r.Body, seen: seen}
@@ -66,7 +76,7 @@ func (s *Server) record(w http.ResponseWriter, r *http.Request, serve func(http.
 		r.Body = body
 	}
 	j.begin(note)
-	defer j.end(seen, r.Header.Get("Content-Type"))
+	defer j.end(seen)
 	serve(seen, r, note)
 }
 
@@ -112,13 +122,12 @@ func (j *journal) begin(n *Request) {
 	j.open[n] = struct{}{}
 }
 
-func (j *journal) end(seen *observed, sentType string) {
+func (j *journal) end(seen *observed) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	n := seen.note
 	n.Open, n.Took = false, time.Since(j.began)-n.At
-	n.Sent = excerpt(seen.sent, sentType, n.Resource)
-	n.Got = excerpt(seen.got, seen.Header().Get("Content-Type"), n.Resource)
+	n.gotType = seen.Header().Get("Content-Type")
 	delete(j.open, n)
 	j.ended[j.number%journalLength] = n
 	j.number++
@@ -133,11 +142,11 @@ func (s *Server) Requests() []Request {
 	var out []Request
 	for _, n := range j.ended {
 		if n != nil {
-			out = append(out, *n)
+			out = append(out, n.readable())
 		}
 	}
 	for n := range j.open {
-		now := *n
+		now := n.readable()
 		now.Took = time.Since(j.began) - n.At
 		out = append(out, now)
 	}
@@ -211,9 +220,8 @@ func (s *Server) report() {
 // observed is the writer of an answer that is remembered.
 type observed struct {
 	http.ResponseWriter
-	journal   *journal
-	note      *Request
-	sent, got []byte
+	journal *journal
+	note    *Request
 }
 
 // WriteHeader notes the code.
@@ -233,8 +241,8 @@ func (w *observed) Write(p []byte) (int, error) {
 		w.note.Code = http.StatusOK
 	}
 	w.note.Bytes += int64(len(p))
-	if w.note.Code >= http.StatusBadRequest && len(w.got) < excerptBytes {
-		w.got = append(w.got, p[:min(len(p), excerptBytes-len(w.got))]...)
+	if w.note.Code >= http.StatusBadRequest && len(w.note.got) < excerptBytes {
+		w.note.got = append(w.note.got, p[:min(len(p), excerptBytes-len(w.note.got))]...)
 	}
 	w.journal.mu.Unlock()
 	return w.ResponseWriter.Write(p)
@@ -254,8 +262,8 @@ func (b *observedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	b.seen.journal.mu.Lock()
 	defer b.seen.journal.mu.Unlock()
-	if room := excerptBytes - len(b.seen.sent); room > 0 {
-		b.seen.sent = append(b.seen.sent, p[:min(n, room)]...)
+	if note := b.seen.note; len(note.sent) < excerptBytes {
+		note.sent = append(note.sent, p[:min(n, excerptBytes-len(note.sent))]...)
 	}
 	return n, err
 }
