@@ -78,9 +78,9 @@ func (r eventRules) problems(e *Event) []status.FieldError {
 
 // checkReport is about who reports what.
 func (r eventRules) checkReport(e *Event, f *status.Fields) {
-	checkWord(f, "action", e.Action)
-	checkWord(f, "reason", e.Reason)
-	checkWord(f, "reportingInstance", e.ReportingInstance)
+	r.checkWord(f, "action", e.Action)
+	r.checkWord(f, "reason", e.Reason)
+	r.checkWord(f, "reportingInstance", e.ReportingInstance)
 	checkLength(f, "note", e.Note, len(e.Note), maxEventNote, "bytes")
 	if e.ReportingController == "" {
 		f.At("reportingController").Required("")
@@ -92,9 +92,14 @@ func (r eventRules) checkReport(e *Event, f *status.Fields) {
 	}
 }
 
-func checkWord(f *status.Fields, field, word string) {
+// checkWord refuses a word that is missing or too long. The specification counts characters, Kubernetes bytes (READ-19).
+func (r eventRules) checkWord(f *status.Fields, field, word string) {
 	if word == "" {
 		f.At(field).Required("")
+	}
+	if r.strict {
+		checkLength(f, field, word, len(word), maxEventWord, "bytes")
+		return
 	}
 	checkLength(f, field, word, utf8.RuneCountInString(word), maxEventWord, "characters")
 }

@@ -546,13 +546,28 @@ func TestEVT_31_EventsAreWrittenThroughTheOperations(t *testing.T) {
 		require.NoError(t, err)
 		_, err = c.Patch(t.Context(), meta.Key{Namespace: "team", Name: e.Name}, client.MergePatch(map[string]any{"note": "again"}))
 		require.NoError(t, err)
-		s.delete("/api/v1/namespaces/team")
-		for _, kind := range []string{"ADDED", "MODIFIED", "MODIFIED", "DELETED"} {
+		for _, kind := range []string{"ADDED", "MODIFIED", "MODIFIED"} {
 			w.expect(kind, "by-client")
 		}
+		recorder := client.NewRecorder(httpClient(s), client.RecorderConfig{Controller: "example.dev/me"}, client.At("http://server"))
+		for range 2 {
+			recorder.Record(client.Report{Regarding: client.Reference{Kind: "Widget", Namespace: "team", Name: "x"}, Reason: "Done"})
+		}
+		over, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.ErrorIs(t, recorder.Run(over), context.Canceled)
+		recorded := w.next()
+		require.Equal(t, "ADDED", recorded.kind)
+		require.InDelta(t, 2, w.expect("MODIFIED", recorded.name()).at("series", "count"), 0)
+		s.delete("/api/v1/namespaces/team")
+		w.expect("DELETED", "by-client")
+		w.expect("DELETED", recorded.name())
 		mu.Lock()
 		defer mu.Unlock()
-		require.Equal(t, []string{"CREATE team/by-client", "UPDATE team/by-client", "UPDATE team/by-client", "DELETE team/by-client"}, seen)
+		require.Equal(t, []string{
+			"CREATE team/by-client", "UPDATE team/by-client", "UPDATE team/by-client", "CREATE team/" + recorded.name(), "UPDATE team/" + recorded.name(),
+			"DELETE team/by-client", "DELETE team/" + recorded.name(),
+		}, seen)
 	}
 	onEach(t, test, kindwright.Admit(record))
 }
@@ -627,6 +642,21 @@ func TestEVT_34_StrictRules(t *testing.T) {
 		s.refusesEvent(`{"deprecatedFirstTimestamp":"2024-05-01T10:00:00Z"}`, "FieldValueForbidden", "deprecatedFirstTimestamp")
 		s.refusesEvent(`{"deprecatedLastTimestamp":"2024-05-01T10:00:00Z"}`, "FieldValueForbidden", "deprecatedLastTimestamp")
 		s.refusesEvent(`{"reportingController":"a b"}`, "FieldValueInvalid", "reportingController")
+		for _, field := range []string{"action", "reason", "reportingInstance"} { // Kubernetes counts bytes
+			s.event("x", fmt.Sprintf(`{"metadata":{"generateName":"x."},%q:%q}`, field, strings.Repeat("é", 64)))
+			s.refusesEvent(fmt.Sprintf(`{%q:%q}`, field, strings.Repeat("é", 64)+"x"), "FieldValueTooLong", field)
+		}
+		// An event of the core group with an eventTime comes from a recorder that knows the rules; one without does not.
+		const recent = `"eventTime":"2024-05-01T10:00:00.000001Z","reportingComponent":"c","reportingInstance":"i","action":"a"`
+		s.create(coreEventPath, coreEventJSON(t, "recent", `{`+recent+`}`))
+		for changes, field := range map[string]string{
+			`"action":null`: "action", `"reason":null`: "reason", `"reportingInstance":null`: "reportingInstance",
+			`"reportingComponent":"a b"`: "reportingComponent", `"message":"` + strings.Repeat("x", 1025) + `"`: "message",
+		} {
+			s.do("POST", coreEventPath, coreEventJSON(t, "bad", merged(t, `{`+recent+`}`, `{`+strings.Replace(changes, "null", `""`, 1)+`}`))).refused(422, "Invalid", field)
+		}
+		s.create(coreEventPath, coreEventJSON(t, "bare", `{"reason":null,"source":null,"type":null}`))
+		s.patch(coreEventPath+"/bare", `{"count":4}`)
 		s.namespace("team")
 		nowhere := eventJSON(t, "nowhere", `{"regarding":{"kind":"Node","name":"n1"}}`)
 		s.create(eventPath, nowhere)

@@ -32,13 +32,22 @@ func TestLEASE_01_Leases(t *testing.T) {
 		s.delete(leasePath + "/boss")
 		s.get(leasePath + "/boss").is(404)
 
+		a = s.create(leasePath, `{"metadata":{"name":"other"},"spec":{"holderIdentity":"","strategy":"example.dev/youngest","preferredHolder":"h","renewTime":"2024-05-01T12:00:00+02:00"}}`)
+		require.Equal(t, map[string]any{"holderIdentity": "", "strategy": "example.dev/youngest", "preferredHolder": "h", "renewTime": "2024-05-01T10:00:00.000000Z"}, a.at("spec"))
 		for spec, field := range map[string]string{
-			`{"leaseDurationSeconds":0}`:  "spec.leaseDurationSeconds",
-			`{"leaseDurationSeconds":-1}`: "spec.leaseDurationSeconds",
-			`{"leaseTransitions":-1}`:     "spec.leaseTransitions",
-			`{"renewTime":"soon"}`:        "spec.renewTime",
-			`{"strategy":"Youngest"}`:     "spec.strategy",
-			`{"preferredHolder":"h"}`:     "spec.preferredHolder",
+			`{"strategy":""}`:                       "spec.strategy",
+			`{"strategy":"a/b/c"}`:                  "spec.strategy",
+			`{"strategy":"/x"}`:                     "spec.strategy",
+			`{"strategy":"","preferredHolder":"h"}`: "spec.preferredHolder",
+			`{"leaseDurationSeconds":4294967296}`:   "spec.leaseDurationSeconds",
+			`{"leaseTransitions":2147483648}`:       "spec.leaseTransitions",
+			`{"holderIdentity":5}`:                  "spec.holderIdentity",
+			`{"leaseDurationSeconds":0}`:            "spec.leaseDurationSeconds",
+			`{"leaseDurationSeconds":-1}`:           "spec.leaseDurationSeconds",
+			`{"leaseTransitions":-1}`:               "spec.leaseTransitions",
+			`{"renewTime":"soon"}`:                  "spec.renewTime",
+			`{"strategy":"Youngest"}`:               "spec.strategy",
+			`{"preferredHolder":"h"}`:               "spec.preferredHolder",
 		} {
 			s.do("POST", leasePath, `{"metadata":{"name":"bad"},"spec":`+spec+`}`).refused(422, "Invalid", field)
 		}
