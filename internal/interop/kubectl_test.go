@@ -128,7 +128,7 @@ const beta = `{"apiVersion": "example.dev/v1", "kind": "Widget", "metadata": {"n
 func TestKubectl(t *testing.T) {
 	for target, serve := range targets() {
 		for name, test := range map[string]func(*kubectl){
-			"DISC_Discovery": discover, "GET": get, "CREATE_UPDATE_PATCH": change, "DEL": remove, "DEL_Cascade": cascades, "DEL_Hurry": hurries, "NS": spaces,
+			"DISC_Discovery": discover, "GET": get, "CREATE_UPDATE_PATCH": change, "DEL": remove, "DEL_Cascade": cascades, "DEL_Hurry": hurries, "UPDATE_12_Scale": scaling, "NS": spaces,
 			"REVIEW_Access": access, "REVIEW_Create": reviews, "EVT": listEvents, "EVT_Watch": followEvents, "LEASE_Raw": rawLeases,
 			"PAGE_Chunks": chunks, "TABLE": tables, "LIST_Selectors": selections, "GET_Forms": forms, "WATCH_Forms": watchForms,
 			"WATCH_Wait": waitFor, "WATCH_WaitInVain": waitInVain, "NS_Terminating": terminating,

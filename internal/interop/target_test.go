@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/rest"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -43,6 +44,7 @@ func TestMain(m *testing.M) {
 // prepare builds the server and arranges what clients' code keeps for a whole process.
 func prepare(dir string) error {
 	ctrl.SetLogger(logr.Discard())
+	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1] // the other sleeps by a clock that bubbles do not share
 	cmdutil.BehaviorOnFatal(func(message string, code int) { panic(exit{message, code}) })
 	editor := filepath.Join(dir, "editor")
 	if err := os.WriteFile(editor, []byte("#!/bin/sh\nsed -i.bak -e 's/^  size: .*/  size: 55/' -e 's/^  phase: .*/  phase: Edited/' \"$1\"\n"), 0o700); err != nil {
