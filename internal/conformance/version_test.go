@@ -502,6 +502,23 @@ func TestVER_15_VersionsComeAndGo(t *testing.T) {
 	})
 }
 
+// An owner is the same one in whatever version a reference names it, be it one that is not served any more.
+func TestVER_15_OwnersNamedInAnotherVersion(t *testing.T) {
+	motorised(t, func(t *testing.T, s *server) {
+		for _, version := range []string{"v1", "v1beta1"} {
+			uid := s.create(motorPath, motor("owner", `{"power":4}`)).text("metadata", "uid")
+			for _, path := range []string{motorPath, motorBeta} {
+				s.create(path, fmt.Sprintf(`{"metadata":{"generateName":"owned-","ownerReferences":[{"apiVersion":"drive.example.com/%s","kind":"Motor","name":"owner","uid":%q}]},%s}`,
+					version, uid, map[string]string{motorPath: `"spec":{"power":1}`, motorBeta: `"watts":1000`}[path]))
+			}
+			s.widget("free", "")
+			s.delete(motorBeta + "/owner?propagationPolicy=Background")
+			require.Eventually(t, func() bool { return len(s.get(motorPath).items()) == 0 }, time.Minute, time.Second, version)
+			s.delete(widgetPath + "/free")
+		}
+	})
+}
+
 func TestVER_16_WordsForManyVersions(t *testing.T) {
 	lawn := func(version string) string {
 		return "/apis/drive.example.com/" + version + "/namespaces/default/lawnmowers"
@@ -537,11 +554,15 @@ func TestVER_17_DeprecatedVersionsWarn(t *testing.T) {
 		const warning = `299 - "drive.example.com/v1beta1 Motor is deprecated in v1.30+, unavailable in v1.40+; use drive.example.com/v1 Motor"`
 		for _, request := range [][]string{
 			{"POST", motorBeta, `{"metadata":{"name":"a"},"watts":1000}`},
-			{"GET", motorBeta + "/a", ""}, {"GET", motorBeta, ""}, {"GET", motorBeta + "?watch=1&timeoutSeconds=1", ""},
-			{"GET", motorBeta + "/none", ""}, {"GET", motorBeta + "/a/status", ""},
+			{"GET", motorBeta + "/a", ""},
+			{"GET", motorBeta, ""},
+			{"GET", motorBeta + "?watch=1&timeoutSeconds=1", ""},
+			{"GET", motorBeta + "/none", ""},
+			{"GET", motorBeta + "/a/status", ""},
 			{"PUT", motorBeta + "/a", `{"metadata":{"name":"a"},"watts":2000}`},
 			{"PATCH", motorBeta + "/a", `{"watts":3000}`, "Content-Type", "application/merge-patch+json"},
-			{"DELETE", motorBeta + "/a", ""}, {"DELETE", motorBeta, ""},
+			{"DELETE", motorBeta + "/a", ""},
+			{"DELETE", motorBeta, ""},
 		} {
 			a := s.do(request[0], request[1], request[2], request[3:]...)
 			require.Equal(t, []string{warning}, a.header.Values("Warning"), "%s", a)

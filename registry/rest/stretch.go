@@ -248,7 +248,8 @@ func (s *stretches) render() ([]byte, error) {
 		if i > 0 || s.later {
 			text = append(text, ',')
 		}
-		shown, err := e, error(nil)
+		shown := e
+		var err error
 		if !s.alike {
 			if shown, err = s.list.Served.ShowOnce(e); err != nil {
 				return nil, err
