@@ -11,7 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright"
+	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/authz"
+	"github.com/kindwright/kindwright/meta"
 )
 
 const slatesPath = "/apis/shop.example.com/v1/slates"
@@ -275,4 +277,122 @@ func TestGC_05_OwnerReferencesNeedRights(t *testing.T) {
 		w := s.widget("w", "")
 		s.do("POST", slatePath, `{"metadata":{"name":"b","ownerReferences":[`+ref(w, blocks)+`]}}`, "X-User", "ann", "X-Groups", "none").is(201)
 	}, kindwright.Authorize(rights))
+}
+
+// Owners are found in whatever version a reference names, also one that clients can no longer ask for, and dependents go
+// whatever version they were made in.
+func TestGC_01_OwnersInSeveralVersions(t *testing.T) {
+	onEach(t, func(t *testing.T, s *server) {
+		s.create(gaugePath, `{"metadata":{"name":"g"}}`)
+		s.create(gaugePath, `{"metadata":{"name":"h"}}`)
+		s.owned(slatePath, "one", "", ref(s.get(gaugePath+"/g")))
+		s.owned(slatePath, "two", "", ref(s.get(gauge2Path+"/g"), blocks))
+		s.owned(slatePath, "both", "", ref(s.get(gauge2Path+"/g")), ref(s.get(gaugePath+"/h")))
+		s.owned(gauge2Path, "below", "", ref(s.get(gauge2Path+"/g"), blocks))
+		s.settle()
+		require.Equal(t, []string{"both", "one", "two"}, s.get(slatePath).names())
+		s.deleteWith(gauge2Path+"/g", "Foreground")
+		s.gone(slatePath+"/one", slatePath+"/two", gaugePath+"/below", gaugePath+"/g")
+		require.Equal(t, []string{"h"}, ownersOf(s.get(slatePath+"/both")))
+		s.deleteWith(gauge2Path+"/h", "Orphan")
+		s.gone(gaugePath + "/h")
+		require.Empty(t, ownersOf(s.get(slatePath+"/both")))
+	})
+}
+
+// A kind that is installed while the server runs is collected as the others are.
+func TestGC_01_KindsThatComeAndGo(t *testing.T) {
+	onEach(t, func(t *testing.T, s *server) {
+		w := s.widget("w", "")
+		require.NoError(t, s.api.Install(t.Context(), kettles()))
+		kettle := s.create(kettlePath, `{"metadata":{"name":"k","ownerReferences":[`+ref(w)+`]},"cold":true}`)
+		s.owned(slatePath, "s", "", ref(kettle, blocks))
+		s.settle()
+		s.get(kettlePath + "/k").is(200)
+		s.api.Remove(meta.GroupResource{Group: group, Resource: "kettles"})
+		s.delete(widgetPath + "/w")
+		time.Sleep(time.Hour)
+		s.get(slatePath + "/s").is(200)
+		require.NoError(t, s.api.Install(t.Context(), kettles()))
+		s.gone(kettlePath+"/k", slatePath+"/s")
+	})
+}
+
+// A namespace ends while its objects wait for each other, by whatever policy, and none of both keeps the other from working.
+func TestGC_02_ANamespaceEnds(t *testing.T) {
+	onEach(t, func(t *testing.T, s *server) {
+		in := func(path string) string { return strings.Replace(path, "default", "n", 1) }
+		for _, first := range []string{"", "Foreground", "Orphan"} {
+			s.namespace("n")
+			zone := s.create(zonePath, `{"metadata":{"name":"z"}}`)
+			owner := s.create(in(widgetPath), `{"metadata":{"name":"a","finalizers":["orphan"]}}`)
+			other := s.create(in(widgetPath), `{"metadata":{"name":"b","finalizers":["foregroundDeletion"]}}`)
+			child := s.owned(in(slatePath), "child", `,"finalizers":["foregroundDeletion"]`, ref(owner, blocks), ref(other, blocks), ref(zone))
+			for i := range 20 {
+				s.owned(in(gaugePath), fmt.Sprintf("g%d", i), "", ref(child, blocks), ref(other, blocks))
+			}
+			s.patch(in(widgetPath)+"/b", `{"metadata":{"ownerReferences":[`+ref(child, blocks)+`]}}`) // a circle
+			if first != "" {
+				s.deleteWith(in(widgetPath)+"/b", first)
+			}
+			s.do("DELETE", "/api/v1/namespaces/n", "").is(200)
+			time.Sleep(time.Minute)
+			s.get("/api/v1/namespaces/n").is(404)
+			s.get(zonePath + "/z").is(200)
+			s.delete(zonePath + "/z")
+			s.settle()
+			require.Zero(t, s.api.CollectorStats().Owned, "nothing is left behind")
+			require.Zero(t, s.api.CollectorStats().Unsettled)
+		}
+	})
+}
+
+// Dependents that end gracefully keep their owner for as long as they take.
+func TestGC_02_GracefulDependents(t *testing.T) {
+	onEach(t, func(t *testing.T, s *server) {
+		w := s.widget("w", "")
+		s.owned(lampPath, "lamp", "", ref(w, blocks))
+		s.owned(kettlePath, "kettle", "", ref(w, blocks))
+		s.deleteWith(widgetPath+"/w", "Foreground")
+		s.settle()
+		require.NotEmpty(t, s.get(lampPath+"/lamp").is(200).text("metadata", "deletionTimestamp"))
+		require.Equal(t, []any{"foregroundDeletion"}, s.get(widgetPath+"/w").is(200).at("metadata", "finalizers"))
+		time.Sleep(10 * time.Second)
+		s.get(lampPath + "/lamp").is(404)
+		s.get(widgetPath + "/w").is(200)
+		s.do("DELETE", kettlePath+"/kettle", `{"gracePeriodSeconds":0}`).is(200)
+		s.gone(widgetPath + "/w")
+	}, graceful())
+}
+
+// The collector asks admission as everybody does, and says who it is.
+func TestGC_01_AdmissionSeesTheCollector(t *testing.T) {
+	seen := make(chan string, 100)
+	rule := admission.Plugin{Name: "see", Validator: admission.ValidatorFunc(func(_ context.Context, r *admission.Request) error {
+		if r.Operation == admission.Delete && r.Resource.Resource == "slates" {
+			o, _ := r.Options.(meta.DeleteOptions)
+			seen <- fmt.Sprint(r.User.Name, " ", r.User.In("system:masters"), " ", at(r.OldObject, "metadata", "name"), " ", *o.PropagationPolicy, " ", o.Preconditions.UID != nil && o.Preconditions.ResourceVersion != nil)
+		}
+		return nil
+	})}
+	onEach(t, func(t *testing.T, s *server) {
+		s.owned(slatePath, "s", "", ref(s.widget("w", "")))
+		s.delete(widgetPath + "/w")
+		s.gone(slatePath + "/s")
+		require.Equal(t, "system:serviceaccount:kube-system:generic-garbage-collector true s Background true", <-seen)
+	}, kindwright.Admit(rule))
+}
+
+// Without the collector nothing of the kind happens.
+func TestGC_01_WithoutTheCollector(t *testing.T) {
+	onEach(t, func(t *testing.T, s *server) {
+		s.owned(slatePath, "s", "", ref(s.widget("w", "")))
+		s.delete(widgetPath + "/w")
+		s.widget("v", "")
+		s.deleteWith(widgetPath+"/v", "Orphan")
+		time.Sleep(time.Hour)
+		s.get(slatePath + "/s").is(200)
+		require.Equal(t, []any{"orphan"}, s.get(widgetPath+"/v").is(200).at("metadata", "finalizers"))
+		require.Equal(t, kindwright.CollectorStats{}, s.api.CollectorStats())
+	}, kindwright.WithoutGarbageCollection())
 }
