@@ -1,0 +1,83 @@
+package interop
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/kindwright/kindwright/client"
+	"github.com/kindwright/kindwright/meta"
+)
+
+// elect is stand for a candidate of our own.
+func elect(t *testing.T, s *server, name string) *candidate {
+	t.Helper()
+	h, err := rest.HTTPClientFor(s.Config)
+	require.NoError(t, err)
+	url, _, err := rest.DefaultServerUrlFor(s.Config)
+	require.NoError(t, err)
+	c := &candidate{led: make(chan struct{})}
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	c.stop = func() { cancel(); running.Wait() }
+	t.Cleanup(c.stop)
+	e := client.Election{
+		Lease: meta.Key{Namespace: "kube-system", Name: "election"}, Identity: name, Release: true,
+		Duration: 2 * time.Second, Deadline: 1500 * time.Millisecond, Retry: 100 * time.Millisecond,
+	}
+	running.Go(func() {
+		err := client.Elect(ctx, h, e, func(ctx context.Context) error {
+			close(c.led)
+			<-ctx.Done()
+			return ctx.Err()
+		}, client.At(url.String()))
+		if ctx.Err() == nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	})
+	return c
+}
+
+// Candidates of client-go and our own stand for the same lease: each waits for the other, and follows it.
+func TestLEASE_02_BothKindsOfCandidates(t *testing.T) {
+	each(t, func(t *testing.T, s *server) {
+		kube, err := kubernetes.NewForConfig(s.Config)
+		require.NoError(t, err)
+		holder := func() string {
+			lease, err := kube.CoordinationV1().Leases("kube-system").Get(t.Context(), "election", metav1.GetOptions{})
+			require.NoError(t, err)
+			require.NotNil(t, lease.Spec.RenewTime)
+			return *lease.Spec.HolderIdentity
+		}
+		waits := func(c *candidate) {
+			t.Helper()
+			select {
+			case <-c.led:
+				require.Fail(t, "two lead")
+			case <-time.After(2500 * time.Millisecond): // longer than a lease that is not renewed
+			}
+		}
+		theirs := stand(t, kube, "theirs", true)
+		theirs.leads(t)
+		ours := elect(t, s, "ours")
+		waits(ours)
+		require.Equal(t, "theirs", holder())
+		theirs.stop()
+		ours.leads(t)
+		require.Equal(t, "ours", holder())
+		again := stand(t, kube, "again", false) // it vanishes without giving the lease back
+		waits(again)
+		ours.stop()
+		again.leads(t)
+		again.stop()
+		last := elect(t, s, "last")
+		last.leads(t)
+		require.Equal(t, "last", holder())
+	})
+}
