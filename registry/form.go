@@ -43,7 +43,7 @@ type Form interface {
 // As serves the objects of a Kind[T] in the form of k as well. to and from convert; fields names for each selectable field
 // of V the one of T that it is, where they are not called the same. Storage and deletion are those of the stored kind; names,
 // schema and columns are k's, subresources k's and those of the stored kind that k has none of the same name for, and rules k's:
-// where k has no Validate, ValidateUpdate or BeforeDelete, that of the stored kind is asked about the stored form instead. The
+// where k has no Validate, ValidateUpdate or BeforeDelete, that of the stored kind is asked about the stored form instead. Where it has no Writes, the stored kind's count. The
 // conversion is described at Conversion.
 func As[V, T any](k Kind[V], to func(*V) (*T, error), from func(*T) (*V, error), fields map[string]string) Form {
 	return typedForm[V, T]{k, to, from, fields}
@@ -65,6 +65,9 @@ func (f typedForm[V, T]) resource(types *Types, stored *Resource, structure refl
 		return nil, fmt.Errorf("kind of Go type %s: As needs a function for each direction", reflect.TypeFor[V]())
 	}
 	k.StorageName, k.ClusterScoped, k.NameRule, k.Deletion = stored.StorageName, stored.ClusterScoped, stored.NameRule, stored.Deletion
+	if reflect.ValueOf(k.Writes).IsZero() {
+		k.Writes = stored.Writes
+	}
 	r, err := k.describe(types)
 	if err != nil {
 		return nil, err

@@ -16,6 +16,7 @@ import (
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/negotiate"
 	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/openapi"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
 	"github.com/kindwright/kindwright/storage"
@@ -596,4 +597,62 @@ func defaulted() registry.Definition {
 		Spec            spec `json:"spec"`
 	}
 	return registry.Kind[widget]{Group: "example.dev", Version: "v1", Plural: "widgets", Name: "Widget"}
+}
+
+// A form is written to by the rules of what is stored, unless it has some of its own.
+func TestFormsHaveTheWriteRulesOfWhatIsStored(t *testing.T) {
+	k := gears()
+	k.Writes = registry.WriteRules{CreateOnUpdate: true, NoGeneration: true}
+	e := start(t, memory.New(), nil, k)
+	r, err := e.Update(t.Context(), gearAt("v1beta1", "x"), []byte(`{"metadata":{"name":"x"},"cogs":1}`), registry.WriteOptions{}, nil)
+	require.NoError(t, err)
+	require.True(t, r.Created)
+	require.Nil(t, at(tree(t, r), "metadata", "generation"))
+	_, err = merge(t.Context(), e, gearAt("v1beta1", "x"), `{"cogs":2}`)
+	require.NoError(t, err)
+	require.Nil(t, at(get(t, e, gearAt("v1", "x")), "metadata", "generation"))
+}
+
+// Kinds that nobody has a Go type of are converted as trees are.
+func TestVER_15_FormsByHand(t *testing.T) {
+	schema := func(field string) *openapi.Schema {
+		s, problems := openapi.FromTree(map[string]any{"type": "object", "properties": map[string]any{
+			"spec": map[string]any{"type": "object", "properties": map[string]any{field: map[string]any{"type": "integer"}, "extra": map[string]any{"type": "string"}}},
+		}})
+		require.Empty(t, problems)
+		return s
+	}
+	stored := &registry.Resource{Group: "hand.example.dev", Version: "v1", Names: registry.Names{Plural: "gears", Kind: "Gear"}, Schema: schema("teeth")}
+	move := func(from, to string) func(registry.Tree) (registry.Tree, error) {
+		return func(t registry.Tree) (registry.Tree, error) {
+			switch at(t, "spec", "extra") {
+			case "nil":
+				return nil, nil
+			case "panic":
+				panic("boom")
+			}
+			return registry.Tree{"spec": map[string]any{to: at(t, "spec", from), "extra": at(t, "spec", "extra"), "unknown": "junk"}, "metadata": "nonsense", "kind": int64(7)}, nil
+		}
+	}
+	old := &registry.Resource{
+		Group: "hand.example.dev", Version: "v1beta1", Names: registry.Names{Plural: "gears", Kind: "Gear"}, Schema: schema("cogs"),
+		Stored: &registry.Conversion{Resource: stored, To: move("cogs", "teeth"), From: move("teeth", "cogs")},
+	}
+	e := start(t, memory.New(), nil)
+	require.NoError(t, e.Install(t.Context(), stored, old))
+	of := func(version, name string) registry.Target {
+		return registry.Target{Resource: meta.GroupVersionResource{Group: "hand.example.dev", Version: version, Resource: "gears"}, Namespace: "a", Name: name}
+	}
+	_, err := e.Create(t.Context(), of("v1beta1", ""), []byte(`{"metadata":{"name":"x"},"spec":{"cogs":7}}`), registry.WriteOptions{})
+	require.NoError(t, err)
+	got := get(t, e, of("v1", "x"))
+	require.Equal(t, map[string]any{"teeth": int64(7)}, got["spec"], "what the schema does not know is not stored")
+	require.Equal(t, "x", at(got, "metadata", "name"))
+	require.Equal(t, "hand.example.dev/v1", got["apiVersion"])
+	for extra, want := range map[string]string{"nil": "returned nothing", "panic": "panicked: boom"} {
+		_, err = merge(t.Context(), e, of("v1beta1", "x"), `{"spec":{"extra":"`+extra+`"}}`)
+		require.Equal(t, meta.ReasonInternalError, reason(t, err))
+		require.ErrorContains(t, errors.Unwrap(err), want)
+	}
+	require.Equal(t, got, get(t, e, of("v1", "x")))
 }
