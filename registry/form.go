@@ -81,7 +81,8 @@ func (f typedForm[V, T]) resource(types *Types, stored *Resource, structure refl
 }
 
 // FormOf describes a further form of a resource that is served already, to be given to Engine.Install: a version that is added
-// while the server runs. stored is what Kind.Resource made, and the form is made by As for its Go type.
+// while the server runs. stored is the resource as Set.Lookup or Set.Stored finds it, or as Kind.Resource has made it, and the form is
+// made by As for its Go type.
 func FormOf(stored *Resource, f Form) (*Resource, error) {
 	switch {
 	case stored == nil || f == nil:

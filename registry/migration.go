@@ -78,6 +78,16 @@ func (m *migrations) change(r *Resource, f func(*MigrationStatus)) {
 	f(st)
 }
 
+// kept is how many objects of a resource are known to stay as they are.
+func (m *migrations) kept(r *Resource) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if st, ok := m.known[r.StorageName]; ok {
+		return st.Kept
+	}
+	return 0
+}
+
 // Migrations returns how far the migrations are of resources that had something to migrate since the engine has started,
 // ordered by resource.
 func (e *Engine) Migrations() []MigrationStatus {
@@ -126,12 +136,19 @@ func (e *Engine) due(s staleRecord) bool {
 	return s.foreign && !s.lossy
 }
 
+// keeps tells whether a record would be written anew if nothing were lost by it.
+func (e *Engine) keeps(s staleRecord) bool {
+	return s.lossy && (s.foreign || e.cfg.Migration == MigrateSchemas)
+}
+
 // migrateResource migrates what one resource has to migrate.
 func (e *Engine) migrateResource(ctx context.Context, s *Served) error {
-	keys := s.stale.choose(e.due)
-	kept := s.stale.choose(func(r staleRecord) bool { return r.lossy })
-	if len(keys) == 0 && len(kept) == 0 || e.cfg.Migration == MigrateNothing {
+	if e.cfg.Migration == MigrateNothing {
 		return nil
+	}
+	keys, kept := s.stale.choose(e.due), s.stale.choose(e.keeps)
+	if len(keys) == 0 && len(kept) == e.migrations.kept(s.Resource) {
+		return nil // there is nothing to do, and nothing that was not said
 	}
 	m, log := e.migrations, e.cfg.Logger.WithValues("resource", s.Resource.GroupResource().String(), "version", s.Resource.APIVersion())
 	m.change(s.Resource, func(st *MigrationStatus) {

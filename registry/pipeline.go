@@ -135,7 +135,11 @@ func (w *write) pretend(ctx context.Context) error {
 		if existing != nil { // DRY-06
 			return w.alreadyExists(existing.Facts().Deleted != nil)
 		}
-		document, err := encode(w.object, someObject)
+		shown, err := w.resource().fromStored(w.storedObject)
+		if err != nil {
+			return err
+		}
+		document, err := encode(shown, someObject)
 		w.result = &Result{Document: document, Created: true}
 		return err
 	}

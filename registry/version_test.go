@@ -196,6 +196,9 @@ func TestVER_15_WhatIsStoredCannotSayIsRefused(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"seconds is kept as another value, because objects are stored as example.dev/v1"}, warned())
 	require.Equal(t, int64(60), at(get(t, e, gearAt("v1beta1", "x")), "seconds"))
+	dry, err := e.Create(t.Context(), beta, []byte(`{"metadata":{"name":"y"},"cogs":1,"seconds":90}`), registry.WriteOptions{DryRun: true})
+	require.NoError(t, err)
+	require.Equal(t, int64(60), at(tree(t, dry), "seconds"), "a dry run says what would be stored")
 }
 
 func TestVER_15_StoredRulesHoldInEveryVersion(t *testing.T) {
@@ -540,12 +543,21 @@ func TestMigrationKeepsWhatItWouldLose(t *testing.T) {
 	st := migrated(t, e)
 	require.Equal(t, 1, st.Done)
 	require.Equal(t, 2, st.Kept)
+	require.NoError(t, e.Install(t.Context(), must(widgets().Resource())))
+	require.Equal(t, []registry.MigrationStatus{st}, e.Migrations(), "another kind changes nothing about it")
 	_, err = b.Get(t.Context(), storage.SysKey("migration", "example.dev/gears"))
 	require.ErrorIs(t, err, storage.ErrNotFound, "it has not ended")
 	stop()
 	e, _, err = run(t, b, nil, gearsOfOld())
 	require.ErrorContains(t, err, `"a/plain" was written`, "which is the only one of v1 now")
 	_ = e
+}
+
+func must(r *registry.Resource, err error) *registry.Resource {
+	if err != nil {
+		panic(err)
+	}
+	return r
 }
 
 func TestMigrationOfSchemasIsForThoseWhoAsk(t *testing.T) {
