@@ -41,6 +41,10 @@ type ScaleSubresource struct {
 	SpecReplicasPath   string // such as ".spec.replicas": a whole number; absent counts as 0
 	StatusReplicasPath string // such as ".status.replicas"
 	LabelSelectorPath  string // such as ".status.selector": a string; may be empty
+
+	// Selector makes the text of the selector where no field of the object holds it as text, as in the workloads of Kubernetes.
+	// LabelSelectorPath is unused then.
+	Selector func(t Tree) string
 }
 
 // Describe makes the scale a Subresource. The error says which path leads nowhere.
@@ -57,7 +61,7 @@ func (s ScaleSubresource) Describe(of *Resource) (Subresource, error) {
 		return fail(err)
 	}
 	var selector []string
-	if s.LabelSelectorPath != "" {
+	if s.LabelSelectorPath != "" && s.Selector == nil {
 		if selector, err = scalePath(of, "LabelSelectorPath", s.LabelSelectorPath, openapi.String, "spec", "status"); err != nil {
 			return fail(err)
 		}
@@ -77,7 +81,7 @@ func (s ScaleSubresource) Describe(of *Resource) (Subresource, error) {
 	if err != nil {
 		return fail(err)
 	}
-	paths := scale{replicas: spec, state: state, selector: selector, owners: owners}
+	paths := scale{replicas: spec, state: state, selector: selector, made: s.Selector, owners: owners}
 	return Subresource{
 		Name: "scale", Verbs: []string{"get", "patch", "update"}, Fields: [][]string{spec},
 		view: &view{document: document, get: paths.get, merge: paths.merge, scale: &paths},
@@ -111,6 +115,7 @@ func scalePath(of *Resource, name, path string, kind openapi.Type, below ...stri
 // scale is where a kind keeps what a Scale shows.
 type scale struct {
 	replicas, state, selector apply.Path
+	made                      func(Tree) string
 	owners                    *apply.Fields // of the fields of a Scale
 }
 
@@ -124,7 +129,14 @@ func (s *scale) get(_ context.Context, object Tree) (Tree, error) {
 		return nil, err
 	}
 	status := Tree{"replicas": state}
-	if selector := text(object, s.selector...); len(s.selector) > 0 && selector != "" {
+	selector := ""
+	switch {
+	case s.made != nil:
+		selector = s.made(object)
+	case len(s.selector) > 0:
+		selector = text(object, s.selector...)
+	}
+	if selector != "" {
 		status["selector"] = selector
 	}
 	return Tree{"spec": Tree{"replicas": replicas}, "status": status}, nil

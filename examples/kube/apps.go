@@ -18,6 +18,7 @@ func apps(c *cluster) []registry.Definition {
 	return []registry.Definition{
 		kind[appsv1.Deployment]{cluster: c, Kind: registry.Kind[appsv1.Deployment]{
 			Group: "apps", Version: "v1", Plural: "deployments", ShortNames: []string{"deploy"}, Categories: []string{"all"},
+			Subresources: []registry.Endpoint{scaled(selectorText)}, Deletion: registry.Deletion{Turn: workloads},
 			Columns: columns(append([]openapi.Column{
 				readyColumn(),
 				whole("Up-to-date", "status.updatedReplicas", "How many pods are made from the present template."),
@@ -27,6 +28,7 @@ func apps(c *cluster) []registry.Definition {
 		kind[appsv1.ReplicaSet]{cluster: c,
 			Kind: registry.Kind[appsv1.ReplicaSet]{
 				Group: "apps", Version: "v1", Plural: "replicasets", ShortNames: []string{"rs"}, Categories: []string{"all"},
+				Subresources: []registry.Endpoint{scaled(selectorText)}, Deletion: registry.Deletion{Turn: workloads},
 				Columns: columns(append(replicaColumns(), templateColumns(podContainers, selectorColumn("spec.selector"))...)...),
 			},
 			fill:     fillReplicaSet,
@@ -35,10 +37,11 @@ func apps(c *cluster) []registry.Definition {
 		},
 		kind[appsv1.StatefulSet]{cluster: c, Kind: registry.Kind[appsv1.StatefulSet]{
 			Group: "apps", Version: "v1", Plural: "statefulsets", ShortNames: []string{"sts"}, Categories: []string{"all"},
+			Subresources: []registry.Endpoint{scaled(selectorText)}, Deletion: registry.Deletion{Turn: workloads},
 			Columns: columns(append([]openapi.Column{readyColumn()}, templateColumns(podContainers)...)...),
 		}, fill: fillStatefulSet},
 		kind[appsv1.DaemonSet]{cluster: c, Kind: registry.Kind[appsv1.DaemonSet]{
-			Group: "apps", Version: "v1", Plural: "daemonsets", ShortNames: []string{"ds"}, Categories: []string{"all"},
+			Group: "apps", Version: "v1", Plural: "daemonsets", ShortNames: []string{"ds"}, Categories: []string{"all"}, Deletion: registry.Deletion{Turn: workloads},
 			Columns: columns(append([]openapi.Column{
 				whole("Desired", "status.desiredNumberScheduled", "On how many nodes there should be a pod."),
 				whole("Current", "status.currentNumberScheduled", "On how many of them there is one."),

@@ -8,6 +8,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 
 	"github.com/kindwright/kindwright/internal/table"
+	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/openapi"
 	"github.com/kindwright/kindwright/registry"
 )
@@ -18,7 +19,7 @@ func batch(c *cluster) []registry.Definition {
 	return []registry.Definition{
 		kind[batchv1.Job]{cluster: c,
 			Kind: registry.Kind[batchv1.Job]{
-				Group: "batch", Version: "v1", Plural: "jobs", Categories: []string{"all"},
+				Group: "batch", Version: "v1", Plural: "jobs", Categories: []string{"all"}, Deletion: registry.Deletion{Policy: meta.DeletePropagationOrphan, Turn: workloads},
 				Columns: columns(append([]openapi.Column{
 					made("Status", "Where the job is in its life.", jobState, "status.conditions", "metadata.deletionTimestamp"),
 					made("Completions", "How often it has succeeded, of how often it should.", jobCompletions, "status.succeeded", "spec.completions", "spec.parallelism"),

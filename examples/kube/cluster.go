@@ -209,17 +209,17 @@ func limited(name, path, doc string) openapi.Column {
 func devices(c *cluster) []registry.Definition {
 	const group = "resource.k8s.io"
 	return []registry.Definition{
-		kind[resourcev1.DeviceClass]{cluster: c, Kind: registry.Kind[resourcev1.DeviceClass]{Group: group, Version: "v1", Plural: "deviceclasses", ClusterScoped: true, Columns: columns()}},
+		kind[resourcev1.DeviceClass]{cluster: c, Kind: registry.Kind[resourcev1.DeviceClass]{Group: group, Version: "v1", Plural: "deviceclasses", Deletion: answered(), ClusterScoped: true, Columns: columns()}},
 		kind[resourcev1.ResourceClaim]{cluster: c, Kind: registry.Kind[resourcev1.ResourceClaim]{
-			Group: group, Version: "v1", Plural: "resourceclaims", Writes: registry.WriteRules{NoGeneration: true},
+			Group: group, Version: "v1", Plural: "resourceclaims", Deletion: answered(), Writes: registry.WriteRules{NoGeneration: true},
 			Columns: columns(made("State", "What has become of the claim.", claimState, "metadata.deletionTimestamp", "status.allocation", "status.reservedFor")),
 		}, fill: func(c *resourcev1.ResourceClaim) { fillDeviceRequests(c.Spec.Devices.Requests) }},
 		kind[resourcev1.ResourceClaimTemplate]{cluster: c, Kind: registry.Kind[resourcev1.ResourceClaimTemplate]{
-			Group: group, Version: "v1", Plural: "resourceclaimtemplates", Writes: registry.WriteRules{NoGeneration: true}, Columns: columns(),
+			Group: group, Version: "v1", Plural: "resourceclaimtemplates", Deletion: answered(), Writes: registry.WriteRules{NoGeneration: true}, Columns: columns(),
 		}, fill: func(t *resourcev1.ResourceClaimTemplate) { fillDeviceRequests(t.Spec.Spec.Devices.Requests) }},
 		kind[resourcev1.ResourceSlice]{cluster: c,
 			Kind: registry.Kind[resourcev1.ResourceSlice]{
-				Group: group, Version: "v1", Plural: "resourceslices", ClusterScoped: true,
+				Group: group, Version: "v1", Plural: "resourceslices", Deletion: answered(), ClusterScoped: true,
 				Columns: columns(
 					text("Node", "spec.nodeName", "Whose devices they are."), text("Driver", "spec.driver", "Who offers them."), text("Pool", "spec.pool.name", "The pool they belong to."),
 				),

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/registry/rest"
 )
 
 // core are the kinds of the core group that are about neither pods, services nor volumes.
@@ -27,14 +28,14 @@ func core(c *cluster) []registry.Definition {
 			fields: []string{"type"}, fill: fillSecret,
 		},
 		kind[corev1.ServiceAccount]{cluster: c, Kind: registry.Kind[corev1.ServiceAccount]{
-			Version: "v1", Plural: "serviceaccounts", ShortNames: []string{"sa"}, Columns: columns(), Writes: registry.WriteRules{NoGeneration: true},
+			Version: "v1", Plural: "serviceaccounts", Deletion: answered(), ShortNames: []string{"sa"}, Subresources: []registry.Endpoint{c.tokens()}, Columns: columns(), Writes: registry.WriteRules{NoGeneration: true},
 		}},
 		kind[corev1.LimitRange]{cluster: c,
 			Kind: registry.Kind[corev1.LimitRange]{Version: "v1", Plural: "limitranges", ShortNames: []string{"limits"}, Writes: registry.WriteRules{NoGeneration: true}},
 			fill: fillLimitRange,
 		},
 		kind[corev1.ResourceQuota]{cluster: c, Kind: registry.Kind[corev1.ResourceQuota]{
-			Version: "v1", Plural: "resourcequotas", ShortNames: []string{"quota"}, Writes: registry.WriteRules{NoGeneration: true},
+			Version: "v1", Plural: "resourcequotas", Deletion: answered(), ShortNames: []string{"quota"}, Writes: registry.WriteRules{NoGeneration: true},
 			Columns: columns(
 				made("Request", "What of the requested amounts is used.", func(v []any) any { return quotaText(v, false) }, "status.used", "status.hard"),
 				made("Limit", "What of the limits is used.", func(v []any) any { return quotaText(v, true) }, "status.used", "status.hard"),
@@ -43,6 +44,9 @@ func core(c *cluster) []registry.Definition {
 		kind[corev1.Node]{cluster: c,
 			Kind: registry.Kind[corev1.Node]{
 				Version: "v1", Plural: "nodes", ShortNames: []string{"no"}, ClusterScoped: true, Writes: registry.WriteRules{NoGeneration: true},
+				Subresources: []registry.Endpoint{rest.Connect[corev1.Node, corev1.NodeProxyOptions]{
+					Name: "proxy", Paths: true, Methods: everyMethod(), Serve: unreachable[corev1.Node, corev1.NodeProxyOptions]("node"),
+				}},
 				Columns: nodeColumns(),
 			},
 			fill: fillNode, complete: c.completeNode, statusAtBirth: true,

@@ -1,7 +1,6 @@
 package kube
 
 import (
-	"context"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -25,6 +24,9 @@ type Options struct {
 	// Endpoint is where the server itself is reached from inside the cluster. Unless it is set, the service `kubernetes` has no
 	// endpoints.
 	Endpoint netip.AddrPort
+
+	// Tokens says how tokens for service accounts are made. Without it there are none.
+	Tokens *Tokens
 
 	// Without names admission plugins of kube-apiserver whose work is not done. Of the others, see [Plugins], it is.
 	Without []string
@@ -115,6 +117,6 @@ func (c *cluster) without(plugin string) bool { return slices.Contains(c.Without
 // hooks are what is done when the server starts.
 func (c *cluster) hooks() []registry.Hook {
 	return []registry.Hook{
-		{Name: "kubernetes-kinds", Start: func(_ context.Context, e *registry.Engine) error { c.engine.Store(e); return nil }},
+		{Name: "bootstrap-objects", Start: c.createBootstrap},
 	}
 }

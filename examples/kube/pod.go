@@ -5,9 +5,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/openapi"
 	"github.com/kindwright/kindwright/registry"
 )
+
+// workloads is when those go that run in a namespace which ends: before what they run with.
+const workloads = -1
 
 // pods are pods, what pods are made from, and what makes pods in the core group.
 func pods(c *cluster) []registry.Definition {
@@ -15,6 +19,7 @@ func pods(c *cluster) []registry.Definition {
 		kind[corev1.Pod]{cluster: c,
 			Kind: registry.Kind[corev1.Pod]{
 				Version: "v1", Plural: "pods", ShortNames: []string{"po"}, Categories: []string{"all"},
+				Subresources: podEndpoints(c), Grace: podGrace, Deletion: registry.Deletion{AnswerObject: true, Turn: workloads},
 				Columns: podColumns(),
 			},
 			fill:     fillPod,
@@ -25,9 +30,10 @@ func pods(c *cluster) []registry.Definition {
 			},
 			computed: map[string]func(registry.Tree) string{"spec.hostNetwork": truth("spec", "hostNetwork"), "status.podIPs": podIPs},
 		},
+		registry.Operation[corev1.Binding]{Version: "v1", Plural: "bindings", Namespaced: true, Run: c.bindNamed},
 		kind[corev1.PodTemplate]{cluster: c,
 			Kind: registry.Kind[corev1.PodTemplate]{
-				Version: "v1", Plural: "podtemplates",
+				Version: "v1", Plural: "podtemplates", Deletion: answered(),
 				Columns: append([]openapi.Column{named()}, append(containerColumns("template.spec.containers"),
 					made("Pod Labels", "The labels of the pods.", func(v []any) any { return labelText(v[0]) }, "template.metadata.labels"))...),
 			},
@@ -36,6 +42,7 @@ func pods(c *cluster) []registry.Definition {
 		kind[corev1.ReplicationController]{cluster: c,
 			Kind: registry.Kind[corev1.ReplicationController]{
 				Version: "v1", Plural: "replicationcontrollers", ShortNames: []string{"rc"}, Categories: []string{"all"},
+				Subresources: []registry.Endpoint{scaled(labelText)}, Deletion: registry.Deletion{Policy: meta.DeletePropagationOrphan, Turn: workloads},
 				Columns: columns(append(replicaColumns(), templateColumns("spec.template.spec.containers", labelColumn("spec.selector"))...)...),
 			},
 			fill:     fillReplicationController,

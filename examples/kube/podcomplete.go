@@ -22,6 +22,9 @@ var (
 // and the state in which pods begin.
 func (c *cluster) completePod(ctx context.Context, p, old *corev1.Pod) error {
 	if old != nil {
+		if old.Spec.NodeName == "" && p.Spec.NodeName != "" {
+			c.scheduled(p)
+		}
 		return nil
 	}
 	if !c.without("DefaultTolerationSeconds") {
@@ -40,6 +43,17 @@ func (c *cluster) completePod(ctx context.Context, p, old *corev1.Pod) error {
 		}}
 	}
 	return nil
+}
+
+// scheduled notes that a pod has got its node.
+func (c *cluster) scheduled(p *corev1.Pod) {
+	done := corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(c.now())}
+	i := slices.IndexFunc(p.Status.Conditions, func(one corev1.PodCondition) bool { return one.Type == corev1.PodScheduled })
+	if i < 0 {
+		p.Status.Conditions = append(p.Status.Conditions, done)
+		return
+	}
+	p.Status.Conditions[i] = done
 }
 
 // now is the time of the server.

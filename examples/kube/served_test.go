@@ -21,10 +21,12 @@ const servedHead = `# What kube-apiserver 1.36 serves of the stable groups: reso
 // known are the differences that are meant, each with its reason.
 func known() map[string]string {
 	return map[string]string{
-		"missing: apiextensions.k8s.io/v1 customresourcedefinitions":                 "kinds that are defined at run time come later",
-		"missing: apiregistration.k8s.io/v1 apiservices":                             "nothing is aggregated",
-		"missing: v1 componentstatuses":                                              "nobody reports them",
-		"unexpected: storage.k8s.io/v1 csinodes:   /status CSINode get,patch,update": "a release of k8s.io/api later than the server has it",
+		"missing: apiextensions.k8s.io/v1 customresourcedefinitions": "kinds that are defined at run time come later",
+		"missing: apiregistration.k8s.io/v1 apiservices":             "nothing is aggregated",
+		"missing: v1 componentstatuses":                              "nobody reports them",
+		"missing: v1 namespaces: v1 namespaces Namespace Cluster namespace short=ns categories= verbs=create,delete,get,list,patch,update,watch":                     "namespaces can be deleted by a selector, as everything else",
+		"unexpected: v1 namespaces: v1 namespaces Namespace Cluster namespace short=ns categories= verbs=create,delete,deletecollection,get,list,patch,update,watch": "likewise",
+		"unexpected: storage.k8s.io/v1 csinodes:   /status CSINode get,patch,update":                                                                                 "a release of k8s.io/api later than the server has it",
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/registry/rest"
 )
 
 // services are services and the slices of endpoints behind them.
@@ -18,6 +19,10 @@ func services(c *cluster) []registry.Definition {
 			Kind: registry.Kind[corev1.Service]{
 				Version: "v1", Plural: "services", ShortNames: []string{"svc"}, Categories: []string{"all"},
 				Writes: registry.WriteRules{NoGeneration: true, CreateOnUpdate: true, Companions: addressChanges}, NameRule: meta.CheckDNS1035Label,
+				Subresources: []registry.Endpoint{rest.Connect[corev1.Service, corev1.ServiceProxyOptions]{
+					Name: "proxy", Paths: true, Methods: everyMethod(), Serve: unreachable[corev1.Service, corev1.ServiceProxyOptions]("service"),
+				}},
+				Deletion: registry.Deletion{AnswerObject: true},
 				Columns: columns(
 					text("Type", "spec.type", "How the service is reached."),
 					made("Cluster-IP", "The address inside the cluster.", clusterIP, "spec.clusterIPs"),

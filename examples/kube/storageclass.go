@@ -15,7 +15,7 @@ func storageClasses(c *cluster) []registry.Definition {
 	still := registry.WriteRules{NoGeneration: true}
 	return []registry.Definition{
 		kind[storagev1.StorageClass]{cluster: c, Kind: registry.Kind[storagev1.StorageClass]{
-			Group: group, Version: "v1", Plural: "storageclasses", ShortNames: []string{"sc"}, ClusterScoped: true, Writes: still,
+			Group: group, Version: "v1", Plural: "storageclasses", Deletion: answered(), ShortNames: []string{"sc"}, ClusterScoped: true, Writes: still,
 			Columns: []openapi.Column{
 				defaultedName("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"),
 				text("Provisioner", "provisioner", "Who makes volumes."),
@@ -26,7 +26,7 @@ func storageClasses(c *cluster) []registry.Definition {
 			},
 		}, fill: fillStorageClass},
 		kind[storagev1.VolumeAttachment]{cluster: c, Kind: registry.Kind[storagev1.VolumeAttachment]{
-			Group: group, Version: "v1", Plural: "volumeattachments", ClusterScoped: true, Writes: still,
+			Group: group, Version: "v1", Plural: "volumeattachments", Deletion: answered(), ClusterScoped: true, Writes: still,
 			Columns: columns(
 				openapi.Column{Name: "Attacher", Type: "string", Format: "name", Description: "Who attaches it.", Path: []string{"spec", "attacher"}},
 				text("PV", "spec.source.persistentVolumeName", "The volume."),
@@ -35,7 +35,7 @@ func storageClasses(c *cluster) []registry.Definition {
 			),
 		}},
 		kind[storagev1.CSIDriver]{cluster: c, Kind: registry.Kind[storagev1.CSIDriver]{
-			Group: group, Version: "v1", Plural: "csidrivers", ClusterScoped: true, Writes: still,
+			Group: group, Version: "v1", Plural: "csidrivers", Deletion: answered(), ClusterScoped: true, Writes: still,
 			Columns: columns(
 				openapi.Column{Name: "AttachRequired", Type: "boolean", Description: "Whether volumes are attached first.", Paths: split("spec.attachRequired"), Cell: unlessFalse},
 				truthful("PodInfoOnMount", "spec.podInfoOnMount", "Whether the driver is told about the pod."),
@@ -56,13 +56,13 @@ func storageClasses(c *cluster) []registry.Definition {
 			),
 		}, fill: fillDriver},
 		kind[storagev1.CSINode]{cluster: c, Kind: registry.Kind[storagev1.CSINode]{
-			Group: group, Version: "v1", Plural: "csinodes", ClusterScoped: true, Writes: still, Columns: columns(counted("Drivers", "spec.drivers", "How many drivers there are.")),
+			Group: group, Version: "v1", Plural: "csinodes", Deletion: answered(), ClusterScoped: true, Writes: still, Columns: columns(counted("Drivers", "spec.drivers", "How many drivers there are.")),
 		}},
 		kind[storagev1.CSIStorageCapacity]{cluster: c, Kind: registry.Kind[storagev1.CSIStorageCapacity]{
 			Group: group, Version: "v1", Plural: "csistoragecapacities", Writes: still,
 		}},
 		kind[storagev1.VolumeAttributesClass]{cluster: c, Kind: registry.Kind[storagev1.VolumeAttributesClass]{
-			Group: group, Version: "v1", Plural: "volumeattributesclasses", ShortNames: []string{"vac"}, ClusterScoped: true, Writes: still,
+			Group: group, Version: "v1", Plural: "volumeattributesclasses", Deletion: answered(), ShortNames: []string{"vac"}, ClusterScoped: true, Writes: still,
 			Columns: columns(text("DriverName", "driverName", "Whose attributes they are.")),
 		}, complete: c.completeAttributes},
 	}

@@ -14,7 +14,7 @@ import (
 func volumes(c *cluster) []registry.Definition {
 	return []registry.Definition{
 		kind[corev1.PersistentVolume]{cluster: c, Kind: registry.Kind[corev1.PersistentVolume]{
-			Version: "v1", Plural: "persistentvolumes", ShortNames: []string{"pv"}, ClusterScoped: true, Writes: registry.WriteRules{NoGeneration: true},
+			Version: "v1", Plural: "persistentvolumes", Deletion: answered(), ShortNames: []string{"pv"}, ClusterScoped: true, Writes: registry.WriteRules{NoGeneration: true},
 			Columns: columns(
 				or("Capacity", "spec.capacity.storage", "0", "How much fits in."),
 				made("Access Modes", "How it can be mounted.", func(v []any) any { return modesText(v[0]) }, "spec.accessModes"),
@@ -27,7 +27,7 @@ func volumes(c *cluster) []registry.Definition {
 			),
 		}, fill: fillVolumeObject, complete: c.completeVolume},
 		kind[corev1.PersistentVolumeClaim]{cluster: c, Kind: registry.Kind[corev1.PersistentVolumeClaim]{
-			Version: "v1", Plural: "persistentvolumeclaims", ShortNames: []string{"pvc"}, Writes: registry.WriteRules{NoGeneration: true},
+			Version: "v1", Plural: "persistentvolumeclaims", Deletion: answered(), ShortNames: []string{"pvc"}, Writes: registry.WriteRules{NoGeneration: true},
 			Columns: columns(
 				made("Status", "Where the claim is in its life.", phaseOrEnd, "status.phase", "metadata.deletionTimestamp"),
 				text("Volume", "spec.volumeName", "The volume it is bound to."),

@@ -1,0 +1,29 @@
+package kube
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kindwright/kindwright/registry"
+)
+
+// answered is for kinds whose deletion is answered with what is gone.
+func answered() registry.Deletion { return registry.Deletion{AnswerObject: true} }
+
+// podGrace is how long a pod is given to end: at once, if it is nowhere or has ended, else as long as the request says, or the
+// pod.
+func podGrace(p *corev1.Pod, asked *int64) int64 {
+	if p.Spec.NodeName == "" || p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded {
+		return 0
+	}
+	seconds := int64(corev1.DefaultTerminationGracePeriodSeconds)
+	if p.Spec.TerminationGracePeriodSeconds != nil {
+		seconds = *p.Spec.TerminationGracePeriodSeconds
+	}
+	if asked != nil {
+		seconds = *asked
+	}
+	if seconds < 0 {
+		return 1
+	}
+	return seconds
+}

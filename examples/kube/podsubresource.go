@@ -1,0 +1,181 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/registry/rest"
+	"github.com/kindwright/kindwright/status"
+)
+
+// podEndpoints are the subresources of pods beside status.
+func podEndpoints(c *cluster) []registry.Endpoint {
+	return []registry.Endpoint{
+		registry.Subresource{
+			Name: "ephemeralcontainers", Verbs: []string{"get", "patch", "update"}, Fields: [][]string{{"spec", "ephemeralContainers"}}, Merge: mergeEphemeral,
+		},
+		registry.Subresource{
+			Name: "resize", Verbs: []string{"get", "patch", "update"}, Merge: mergeResize,
+			Fields: [][]string{{"spec", "containers"}, {"spec", "initContainers"}, {"spec", "resources"}},
+		},
+		registry.Action[corev1.Pod, corev1.Binding, meta.Status]{Name: "binding", Run: func(ctx context.Context, call *registry.Call[corev1.Pod], b *corev1.Binding) (*meta.Status, error) {
+			return nil, c.bind(ctx, call.Engine, call.Object, b, call.DryRun)
+		}},
+		c.eviction(),
+		registry.Stream[corev1.Pod, corev1.PodLogOptions]{Name: "log", Open: func(_ context.Context, call *registry.Call[corev1.Pod], _ *corev1.PodLogOptions) (io.ReadCloser, error) {
+			return nil, noKubelet(call.Object, "the log of")
+		}},
+		rest.Connect[corev1.Pod, corev1.PodExecOptions]{Name: "exec", Serve: refuse[corev1.PodExecOptions]("a command in")},
+		rest.Connect[corev1.Pod, corev1.PodAttachOptions]{Name: "attach", Serve: refuse[corev1.PodAttachOptions]("a process in")},
+		rest.Connect[corev1.Pod, portOptions]{Name: "portforward", Kind: coreKind("PodPortForwardOptions"), Serve: refuse[portOptions]("a port of")},
+		rest.Connect[corev1.Pod, corev1.PodProxyOptions]{Name: "proxy", Paths: true, Methods: everyMethod(), Serve: refuse[corev1.PodProxyOptions]("a port of")},
+	}
+}
+
+// portOptions are PodPortForwardOptions: their ports are numbers, which a query of texts can hold as well.
+type portOptions struct {
+	meta.TypeMeta `json:",inline"`
+
+	Ports []string `json:"ports,omitempty" doc:"The ports to forward."`
+}
+
+func coreKind(name string) meta.GroupVersionKind {
+	return meta.GroupVersionKind{Version: "v1", Kind: name}
+}
+
+func everyMethod() []string {
+	return []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
+}
+
+// refuse answers those who want to connect to a pod.
+func refuse[O any](what string) func(http.ResponseWriter, *http.Request, *registry.Call[corev1.Pod], *O) error {
+	return func(_ http.ResponseWriter, _ *http.Request, call *registry.Call[corev1.Pod], _ *O) error {
+		return noKubelet(call.Object, what)
+	}
+}
+
+// noKubelet says that a pod does not run, and why: nobody has given it a node, or there is nobody on that node.
+func noKubelet(p *corev1.Pod, what string) error {
+	if p.Spec.NodeName == "" {
+		return status.BadRequest("pod %s does not have a host assigned", p.Name)
+	}
+	return status.ServiceUnavailable(fmt.Sprintf("%s pod %s cannot be reached: this server has no kubelets, and nothing runs on node %s", what, p.Name, p.Spec.NodeName))
+}
+
+// unreachable answers those who want to be connected to a node or to a service.
+func unreachable[T, O any](what string) func(http.ResponseWriter, *http.Request, *registry.Call[T], *O) error {
+	return func(_ http.ResponseWriter, _ *http.Request, call *registry.Call[T], _ *O) error {
+		return status.ServiceUnavailable(fmt.Sprintf("%s %s cannot be reached: this server connects to nothing", what, call.Target.Name))
+	}
+}
+
+// mergeEphemeral takes the containers for debugging alone.
+func mergeEphemeral(old, sent registry.Tree) registry.Tree {
+	out, spec := maps.Clone(old), map[string]any{}
+	if before, ok := old["spec"].(map[string]any); ok {
+		spec = maps.Clone(before)
+	}
+	delete(spec, "ephemeralContainers")
+	if v := at(map[string]any(sent), "spec", "ephemeralContainers"); v != nil {
+		spec["ephemeralContainers"] = v
+	}
+	out["spec"] = spec
+	return out
+}
+
+// mergeResize takes the resources of containers, and how they are changed, alone.
+func mergeResize(old, sent registry.Tree) registry.Tree {
+	out, spec := maps.Clone(old), map[string]any{}
+	if before, ok := old["spec"].(map[string]any); ok {
+		spec = maps.Clone(before)
+	}
+	for _, field := range []string{"containers", "initContainers"} {
+		if _, has := spec[field]; has {
+			spec[field] = resized(list(spec[field]), list(at(map[string]any(sent), "spec", field)))
+		}
+	}
+	if v := at(map[string]any(sent), "spec", "resources"); v != nil {
+		spec["resources"] = v
+	}
+	out["spec"] = spec
+	return out
+}
+
+// resized are containers with the resources that those of the same name have among others.
+func resized(containers, sent []any) []any {
+	out := make([]any, len(containers))
+	for i, c := range containers {
+		out[i] = c
+		for _, s := range sent {
+			if word(at(s, "name")) != word(at(c, "name")) {
+				continue
+			}
+			changed := maps.Clone(c.(map[string]any)) //nolint:forcetypeassert // it has a name
+			for _, field := range []string{"resources", "resizePolicy"} {
+				if v := at(s, field); v != nil {
+					changed[field] = v
+				}
+			}
+			out[i] = changed
+		}
+	}
+	return out
+}
+
+// binding marks the context of the one write that may give a pod its node.
+type binding struct{}
+
+// bind gives a pod its node, as a scheduler decides it.
+func (c *cluster) bind(ctx context.Context, e *registry.Engine, p *corev1.Pod, b *corev1.Binding, dry bool) error {
+	f := &status.Fields{}
+	if b.Target.Kind != "" && b.Target.Kind != "Node" {
+		f.At("target", "kind").NotSupported(b.Target.Kind, "Node", "<empty>")
+	}
+	if b.Target.Name == "" {
+		f.At("target", "name").Required("")
+	}
+	if problems := f.Errors(); len(problems) > 0 {
+		return status.Invalid(meta.GroupKind{Kind: "Binding"}, b.Name, problems)
+	}
+	conflict := func(why string) error {
+		return status.Conflict(meta.GroupResource{Resource: "pods/binding"}, p.Name, why)
+	}
+	switch {
+	case p.DeletionTimestamp != nil:
+		return conflict(fmt.Sprintf("pod %s is being deleted, cannot be assigned to a host", p.Name))
+	case p.Spec.NodeName != "":
+		return conflict(fmt.Sprintf("pod %s is already assigned to node %q", p.Name, p.Spec.NodeName))
+	case len(p.Spec.SchedulingGates) > 0:
+		return conflict(fmt.Sprintf("pod %s has non-empty .spec.schedulingGates", p.Name))
+	case b.UID != "" && b.UID != p.UID:
+		return conflict(fmt.Sprintf("Precondition failed: UID in precondition: %s, UID in object meta: %s", b.UID, p.UID))
+	}
+	patch := map[string]any{
+		"metadata": map[string]any{"uid": string(p.UID), "resourceVersion": p.ResourceVersion, "annotations": b.Annotations, "labels": b.Labels},
+		"spec":     map[string]any{"nodeName": b.Target.Name},
+	}
+	body, err := json.Marshal(patch)
+	if err != nil {
+		return err
+	}
+	_, err = e.Patch(context.WithValue(ctx, binding{}, true), registry.Target{Resource: podResource, Namespace: p.Namespace, Name: p.Name},
+		registry.PatchRequest{Type: registry.MergePatch, Body: body}, registry.WriteOptions{DryRun: dry, FieldManager: "scheduler"})
+	return err
+}
+
+// bindNamed binds the pod that a binding names.
+func (c *cluster) bindNamed(ctx context.Context, b *corev1.Binding) error {
+	p, err := find[corev1.Pod](ctx, c, podResource, b.Namespace, b.Name)
+	if err != nil {
+		return err
+	}
+	return c.bind(ctx, c.engine.Load(), p, b, false)
+}

@@ -1,0 +1,173 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/kindwright/kindwright/authn"
+	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/status"
+)
+
+// A bootstrap is an object that every cluster has.
+type bootstrap struct {
+	resource meta.GroupVersionResource
+	object   metav1.Object
+	current  bool // it is made anew when it says something else than now
+}
+
+// createBootstrap makes what every cluster has from its start, all at once: the store commits them together. What is there stays
+// as it is, but for what tells where the server is.
+func (c *cluster) createBootstrap(ctx context.Context, e *registry.Engine) error {
+	c.engine.Store(e)
+	ctx = authn.WithUser(ctx, authn.User{Name: "system:apiserver", Groups: []string{authn.GroupMasters, authn.GroupAuthenticated}})
+	all := c.bootstrap()
+	problems := make([]error, len(all))
+	var group sync.WaitGroup
+	for i, b := range all {
+		group.Go(func() { problems[i] = b.make(ctx, e) })
+	}
+	group.Wait()
+	for i, err := range problems {
+		if err != nil {
+			return fmt.Errorf("create %s %s: %w", all[i].resource.Resource, all[i].object.GetName(), err)
+		}
+	}
+	return nil
+}
+
+// make makes one object, unless it is there. A kind that is not served has none.
+func (b bootstrap) make(ctx context.Context, e *registry.Engine) error {
+	if _, served := e.Set().Lookup(b.resource); !served {
+		return nil
+	}
+	body, err := json.Marshal(b.object)
+	if err != nil {
+		return err
+	}
+	t := registry.Target{Resource: b.resource, Namespace: b.object.GetNamespace()}
+	o := registry.WriteOptions{FieldManager: "kube-apiserver"}
+	_, err = e.Create(ctx, t, body, o)
+	if status.IsAlreadyExists(err) && b.current {
+		t.Name = b.object.GetName()
+		_, err = e.Update(ctx, t, body, o, nil)
+	}
+	if status.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
+}
+
+// bootstrap are the objects.
+func (c *cluster) bootstrap() []bootstrap {
+	out := append(c.ownService(), roles()...)
+	for _, p := range []struct {
+		name, doc string
+		value     int32
+	}{
+		{"system-cluster-critical", "For pods that must run in the cluster, on whichever node.", 2000000000},
+		{"system-node-critical", "For pods that must run on the node they are on.", 2000001000},
+	} {
+		out = append(out, bootstrap{resource: priorityClassResource, object: &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: p.name}, Value: p.value, Description: p.doc}})
+	}
+	return out
+}
+
+// ownService is how those inside the cluster find the server.
+func (c *cluster) ownService() []bootstrap {
+	const name, namespace = "kubernetes", "default"
+	services := meta.GroupVersionResource{Version: "v1", Resource: "services"}
+	port := c.Endpoint.Port()
+	if port == 0 {
+		port = 443
+	}
+	service := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: map[string]string{"component": "apiserver", "provider": "kubernetes"}},
+		Spec: corev1.ServiceSpec{
+			ClusterIP: nth(c.ServiceRange, 1).String(), Type: corev1.ServiceTypeClusterIP, SessionAffinity: corev1.ServiceAffinityNone,
+			Ports: []corev1.ServicePort{{Name: "https", Protocol: corev1.ProtocolTCP, Port: 443, TargetPort: intstr.FromInt32(int32(port))}},
+		},
+	}
+	out := []bootstrap{
+		{resource: services, object: service, current: true},
+		{
+			resource: meta.GroupVersionResource{Group: "networking.k8s.io", Version: "v1", Resource: "servicecidrs"},
+			object:   &networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: networkingv1.ServiceCIDRSpec{CIDRs: []string{c.ServiceRange.String()}}},
+		},
+	}
+	if !c.Endpoint.IsValid() {
+		return out
+	}
+	ip, https, tcp, number, ready := c.Endpoint.Addr().String(), "https", corev1.ProtocolTCP, int32(port), true
+	family := discoveryv1.AddressTypeIPv4
+	if c.Endpoint.Addr().Is6() {
+		family = discoveryv1.AddressTypeIPv6
+	}
+	return append(out, bootstrap{
+		resource: meta.GroupVersionResource{Version: "v1", Resource: "endpoints"}, current: true,
+		object: &corev1.Endpoints{ //nolint:staticcheck // older clients look here
+			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: map[string]string{discoveryv1.LabelSkipMirror: "true"}},
+			Subsets:    []corev1.EndpointSubset{{Addresses: []corev1.EndpointAddress{{IP: ip}}, Ports: []corev1.EndpointPort{{Name: https, Port: number, Protocol: tcp}}}}, //nolint:staticcheck // likewise
+		},
+	}, bootstrap{
+		resource: meta.GroupVersionResource{Group: "discovery.k8s.io", Version: "v1", Resource: "endpointslices"}, current: true,
+		object: &discoveryv1.EndpointSlice{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: map[string]string{discoveryv1.LabelServiceName: name}}, AddressType: family,
+			Endpoints: []discoveryv1.Endpoint{{Addresses: []string{ip}, Conditions: discoveryv1.EndpointConditions{Ready: &ready}}},
+			Ports:     []discoveryv1.EndpointPort{{Name: &https, Protocol: &tcp, Port: &number}},
+		},
+	})
+}
+
+// roles are those that users are given, and what everybody may find out.
+func roles() []bootstrap {
+	const group = "rbac.authorization.k8s.io"
+	role := meta.GroupVersionResource{Group: group, Version: "v1", Resource: "clusterroles"}
+	given := meta.GroupVersionResource{Group: group, Version: "v1", Resource: "clusterrolebindings"}
+	all, read, create := []string{"*"}, []string{"get"}, []string{"create"}
+	labels := map[string]string{"kubernetes.io/bootstrapping": "rbac-defaults"}
+	kept := map[string]string{"rbac.authorization.kubernetes.io/autoupdate": "true"}
+	named := func(name string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Name: name, Labels: labels, Annotations: kept}
+	}
+	health := []string{"/healthz", "/livez", "/readyz", "/version", "/version/"}
+	var out []bootstrap
+	for name, r := range map[string]struct {
+		rules  []rbacv1.PolicyRule
+		groups []string
+	}{
+		"cluster-admin":             {[]rbacv1.PolicyRule{{APIGroups: all, Resources: all, Verbs: all}, {NonResourceURLs: all, Verbs: all}}, []string{"system:masters"}},
+		"system:discovery":          {[]rbacv1.PolicyRule{{NonResourceURLs: append([]string{"/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*"}, health...), Verbs: read}}, []string{authn.GroupAuthenticated}},
+		"system:public-info-viewer": {[]rbacv1.PolicyRule{{NonResourceURLs: health, Verbs: read}}, []string{authn.GroupAuthenticated, authn.GroupUnauthenticated}},
+		"system:basic-user": {[]rbacv1.PolicyRule{
+			{APIGroups: []string{"authorization.k8s.io"}, Resources: []string{"selfsubjectaccessreviews", "selfsubjectrulesreviews"}, Verbs: create},
+			{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"selfsubjectreviews"}, Verbs: create},
+		}, []string{authn.GroupAuthenticated}},
+	} {
+		var subjects []rbacv1.Subject
+		for _, g := range r.groups {
+			subjects = append(subjects, rbacv1.Subject{APIGroup: group, Kind: rbacv1.GroupKind, Name: g})
+		}
+		out = append(out,
+			bootstrap{resource: role, object: &rbacv1.ClusterRole{ObjectMeta: named(name), Rules: r.rules}},
+			bootstrap{resource: given, object: &rbacv1.ClusterRoleBinding{ObjectMeta: named(name), RoleRef: rbacv1.RoleRef{APIGroup: group, Kind: "ClusterRole", Name: name}, Subjects: subjects}},
+		)
+	}
+	for _, name := range []string{"admin", "edit", "view"} {
+		out = append(out, bootstrap{resource: role, object: &rbacv1.ClusterRole{ObjectMeta: named(name), AggregationRule: &rbacv1.AggregationRule{
+			ClusterRoleSelectors: []metav1.LabelSelector{{MatchLabels: map[string]string{"rbac.authorization.k8s.io/aggregate-to-" + name: "true"}}},
+		}}})
+	}
+	return out
+}
