@@ -515,8 +515,17 @@ func TestFromType_SharedStructKeepsPlaceRules(t *testing.T) {
 	require.ErrorContains(t, err, `T.many[].name: tag selectable:"": an object can have many of this field`)
 }
 
+type swaggeredMeta struct {
+	Kind       string `json:"kind,omitempty"`
+	APIVersion string `json:"apiVersion,omitempty"`
+}
+
+func (swaggeredMeta) SwaggerDoc() map[string]string {
+	return map[string]string{"kind": "Which kind it is."}
+}
+
 type Swaggered struct {
-	meta.TypeMeta   `json:",inline"`
+	swaggeredMeta   `json:",inline"`
 	meta.ObjectMeta `json:"metadata"`
 	Field           string `json:"field"`
 	Own             string `json:"own" doc:"from the tag"`
@@ -532,6 +541,8 @@ func TestFromType_SwaggerDoc(t *testing.T) {
 	require.Equal(t, "the whole", s.Description)
 	require.Equal(t, "from the method", must(s.Lookup("field")).Description)
 	require.Equal(t, "from the tag", must(s.Lookup("own")).Description)
+	require.Equal(t, "Which kind it is.", must(s.Lookup("kind")).Description)
+	require.NotEmpty(t, must(s.Lookup("apiVersion")).Description, "the library's, where the type has none")
 }
 
 func TestFromType_ObjectFields(t *testing.T) {

@@ -407,9 +407,18 @@ func (s *Schema) makeObject(typeMeta []Property) {
 	if !ok || metadata.Component != objectMetaComponent {
 		return
 	}
-	own := func(p Property) bool { return p.Name == "apiVersion" || p.Name == "kind" }
+	head := slices.Clone(typeMeta)
+	s.Properties = slices.DeleteFunc(s.Properties, func(p Property) bool {
+		i := slices.IndexFunc(head, func(of Property) bool { return of.Name == p.Name })
+		if i >= 0 && p.Schema.Description != "" { // in its own words
+			described := *head[i].Schema
+			described.Description = p.Schema.Description
+			head[i].Schema = &described
+		}
+		return i >= 0
+	})
 	named := func(name string) bool { return name == "apiVersion" || name == "kind" || name == "metadata" }
-	s.Properties = slices.Concat(typeMeta, slices.DeleteFunc(s.Properties, own))
+	s.Properties = slices.Concat(head, s.Properties)
 	s.Required = slices.DeleteFunc(s.Required, named)
 	s.Expected = slices.DeleteFunc(s.Expected, named)
 }
