@@ -30,8 +30,8 @@ type load struct {
 	stop    atomic.Bool
 	running sync.WaitGroup
 
-	reads, writes, events atomic.Int64
-	written               []map[int]int // by writer: object to the number it wrote last
+	reads, writes atomic.Int64
+	written       []map[int]int // by writer: object to the number it wrote last
 }
 
 func gearName(i int) string { return fmt.Sprintf("g%06d", i) }
@@ -68,6 +68,7 @@ func (l *load) writer(id int) {
 
 func (l *load) reader(id int) {
 	l.client(id, func(r *rand.Rand) error {
+		time.Sleep(time.Millisecond) // else it does nothing but keep everybody from the processor
 		version := []string{"v1", "v1beta1"}[r.IntN(2)]
 		l.reads.Add(1)
 		if _, err := l.engine.Get(context.Background(), gearAt(version, gearName(r.IntN(l.objects))), registry.ListRequest{}); err != nil {
@@ -88,36 +89,61 @@ func (l *load) reader(id int) {
 	})
 }
 
-// watcher follows one version from the start and returns, once the engine shows no more than a revision, what it has seen.
+// watcher follows one version from the start. What it returns waits until it has come to a revision, and says at what version it
+// has seen each object last.
 func (l *load) watcher(version string) func(until storage.Revision) map[string]int64 {
 	served, ok := l.engine.Set().Lookup(gearAt(version, "").Resource)
 	require.True(l.t, ok)
 	c, _, err := l.engine.Watch(context.Background(), gearAt(version, ""), registry.WatchRequest{})
 	require.NoError(l.t, err)
 	seen := map[string]int64{}
-	return func(until storage.Revision) map[string]int64 {
+	end, done := make(chan storage.Revision, 1), make(chan struct{})
+	go func() {
+		defer close(done)
 		defer c.Close()
-		var events []watch.Event
-		for {
-			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-			events, err = c.Next(ctx, events[:0])
-			cancel()
-			require.NoError(l.t, err)
-			for _, e := range events {
-				if e.Type != meta.Bookmark {
-					l.events.Add(1)
-					shown, err := served.Show(e.Entry)
-					require.NoError(l.t, err)
-					name := shown.Facts().Name
-					require.Greater(l.t, int64(e.Revision), seen[name]-1, "the versions of an object grow")
-					seen[name] = int64(e.Revision)
-				}
+		until, at := storage.Revision(0), storage.Revision(0)
+		for until == 0 || at < until {
+			if at, err = l.next(c, served, seen, at); err != nil {
+				l.t.Errorf("a watch of %s has ended: %v", version, err)
+				return
 			}
-			if len(events) > 0 && events[len(events)-1].Revision >= until {
-				return seen
+			select {
+			case until = <-end:
+			default:
 			}
 		}
+	}()
+	return func(until storage.Revision) map[string]int64 {
+		end <- until
+		<-done
+		return seen
 	}
+}
+
+// next takes the events of a watch that there are, if there are some within a while, and returns how far it has come.
+func (l *load) next(c *watch.Cursor, served *registry.Served, seen map[string]int64, at storage.Revision) (storage.Revision, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+	defer cancel()
+	events, err := c.Next(ctx, nil)
+	if err != nil && ctx.Err() == nil {
+		return at, err
+	}
+	for _, e := range events {
+		at = e.Revision
+		if e.Type == meta.Bookmark {
+			continue
+		}
+		shown, err := served.Show(e.Entry)
+		if err != nil {
+			return at, err
+		}
+		name := shown.Facts().Name
+		if int64(e.Revision) <= seen[name] {
+			return at, fmt.Errorf("%s goes back from version %d to %d", name, seen[name], e.Revision)
+		}
+		seen[name] = int64(e.Revision)
+	}
+	return at, nil
 }
 
 // Clients notice nothing of a migration but new versions, and it loses nothing of theirs.
