@@ -67,7 +67,13 @@ func TestPATCH_KubernetesKinds(t *testing.T) {
 	require.Contains(t, images(), "side=side:1")
 	k.exits(0, "diff --server-side -f "+first, `^$`)
 	k.shows("apply --dry-run=client -f "+k.file("next.yaml", strings.Replace(deployment, "front:1", "front:3", 1)), `configured \(dry run\)$`)
-	k.shows("explain deployment.spec.template.spec.containers.livenessProbe.httpGet.port", `^FIELD: port <`, `Name or number of the port to access`)
+	k.shows("explain deployment.spec.template.spec.containers.livenessProbe.httpGet.port", `^FIELD: port <IntOrString>$`, `Name or number of the port to access`)
+	k.shows("explain deployment.spec.template.spec.containers", `^GROUP: +apps$`, `^KIND: +Deployment$`, `^FIELD: containers <\[\]Container>$`,
+		`List of containers belonging to the pod\.`, `A single application container that you want to run within a pod\.`,
+		`^  name.<string> -required-$`, `^  ports.<\[\]ContainerPort>$`, `^  resources.<ResourceRequirements>$`)
+	k.shows("explain deployment", `^    Deployment enables declarative updates for Pods and ReplicaSets\.$`, `^  spec.<DeploymentSpec>$`, `APIVersion defines the versioned schema`)
+	k.shows("explain deployment.spec --recursive", `^ +matchExpressions.<\[\]LabelSelectorRequirement>$`, `^ +containerPort.<integer> -required-$`)
+	k.shows("explain --output=plaintext-openapiv2 deployment.spec.template.spec", `^RESOURCE: spec <Object>$`, `^ +containers.<\[\]Object> -required-$`)
 
 	k.shows("create configmap c --from-literal=a=b", `configmap/c created$`)
 	k.shows("get cm c -o jsonpath={.data}", `^\{"a":"b"\}$`)
