@@ -52,6 +52,9 @@ func (r *Request) readable() Request {
 // journalLength is how many requests are remembered, beside those that are open.
 const journalLength = 50
 
+// lineLength is how much of a request is shown in a line.
+const lineLength = 200
+
 // excerptBytes is how much is remembered of a body.
 const excerptBytes = 400
 
@@ -157,22 +160,30 @@ func (s *Server) Requests() []Request {
 // String is a line about the request, and one each for what was sent and got.
 func (r Request) String() string {
 	var b strings.Builder
-	what := strings.TrimSpace(strings.Join([]string{r.Verb, r.Resource, r.Object}, " "))
-	if r.Verb == "" || strings.Contains(r.URL, "?") {
-		what = strings.TrimSpace(r.Verb + " " + r.URL)
+	what := strings.TrimSpace(r.Verb + " " + r.Resource + " " + r.Object)
+	if _, query, _ := strings.Cut(r.URL, "?"); query != "" {
+		what += " ?" + query
 	}
 	if r.Verb == "" {
 		what = r.Method + " " + r.URL
+	}
+	if len(what) > lineLength {
+		what = strings.ToValidUTF8(what[:lineLength], "") + "…" // a continue token, most likely
 	}
 	fmt.Fprintf(&b, "+%s %s by %s", r.At.Round(time.Microsecond), what, cmp.Or(r.User, "nobody"))
 	if r.Agent != "" {
 		fmt.Fprintf(&b, " (%s)", r.Agent)
 	}
+	took := r.Took.Round(time.Microsecond)
 	switch {
+	case r.Open && r.Code == 0:
+		fmt.Fprintf(&b, " → not answered for %s", took)
 	case r.Open:
-		fmt.Fprintf(&b, " → %s, open for %s, %d bytes so far", code(r.Code), r.Took.Round(time.Microsecond), r.Bytes)
+		fmt.Fprintf(&b, " → %d %s, open for %s, %d bytes so far", r.Code, http.StatusText(r.Code), took, r.Bytes)
+	case r.Code == 0:
+		fmt.Fprintf(&b, " → broken off in %s", took)
 	default:
-		fmt.Fprintf(&b, " → %s in %s", code(r.Code), r.Took.Round(time.Microsecond))
+		fmt.Fprintf(&b, " → %d %s in %s", r.Code, http.StatusText(r.Code), took)
 	}
 	if r.Fault != "" {
 		fmt.Fprintf(&b, " [fault: %s]", r.Fault)
@@ -184,13 +195,6 @@ func (r Request) String() string {
 		fmt.Fprintf(&b, "\n    got  %s", r.Got)
 	}
 	return b.String()
-}
-
-func code(c int) string {
-	if c == 0 {
-		return "no answer"
-	}
-	return fmt.Sprintf("%d %s", c, http.StatusText(c))
 }
 
 // report leads to the log of a test that has failed what its clients did.

@@ -142,7 +142,7 @@ func TestAFailedTestShowsWhatItsClientsDid(t *testing.T) {
 	require.Contains(t, log, "→ 409 Conflict in ")
 	require.Contains(t, log, `"reason":"AlreadyExists"`)
 	require.Contains(t, log, "still open:\n")
-	require.Contains(t, log, "watch "+widgetsPath+"?watch=1 by apitest (Go-http-client/1.1) → 200 OK, open for ")
+	require.Contains(t, log, "watch widgets default ?watch=1 by apitest (Go-http-client/1.1) → 200 OK, open for ")
 	require.Contains(t, log, `"api-token":"…","a":"b"`)
 	require.NotContains(t, log, "hush")
 

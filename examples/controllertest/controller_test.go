@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -124,6 +126,42 @@ func TestAnotherControllerGoesOnWhereTheFirstStopped(t *testing.T) {
 		require.Len(t, v.brought, 1)
 		require.Len(t, v.asked, 6, "after 0, 1, 3, 7, 15 and 31 minutes, as if nothing had happened")
 	})
+}
+
+// Each fault meets a fork of the same server, which has been made once and has the parcel already.
+func TestWhateverGoesWrongAParcelArrives(t *testing.T) {
+	parent := apitest.New(t, Deliveries)
+	parent.Load(os.DirFS("testdata"))
+	for name, c := range map[string]struct {
+		fault   apitest.Fault
+		brought int // how often: a courier has to know a parcel that it has brought before
+	}{
+		"somebody else was faster":      {apitest.Fault{Verb: "update", Times: 3, Effect: apitest.Answer(409)}, 1},
+		"the server is busy":            {apitest.Fault{Verb: "update", Times: 2, Effect: apitest.RetryAfter(429, 60)}, 1},
+		"the outcome cannot be stored":  {apitest.Fault{Resource: "deliveries/status", Times: 1, Effect: apitest.Answer(500)}, 2},
+		"the outcome is stored in fact": {apitest.Fault{Resource: "deliveries/status", Times: 1, Effect: apitest.LoseAnswer()}, 1},
+		"the watch breaks off":          {apitest.Fault{Verb: "watch", Times: 2, Effect: apitest.BreakWatch(1)}, 1},
+		"the watch falls behind":        {apitest.Fault{Verb: "watch", Times: 1, Effect: apitest.EndWatch(0, 410)}, 1},
+		"the server is away for hours":  {apitest.Fault{For: 9 * time.Hour, Effect: apitest.Break()}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv, v := parent.Fork(t), &van{}
+				c.fault.MustFire = true
+				srv.Fail(c.fault)
+				controller := &Controller{Deliveries: client.For(srv.Client(), Deliveries), Courier: v, First: time.Minute, Most: 6 * time.Hour}
+				go func() { _ = controller.Run(t.Context()) }()
+				apitest.Eventually(t.Context(), srv, Deliveries, parcel().Key(), func(d *Delivery) error {
+					if d.Status.Phase != delivered {
+						return fmt.Errorf("it is %q after %d attempts", d.Status.Phase, d.Status.Attempts)
+					}
+					return nil
+				})
+				time.Sleep(100 * time.Hour) // nor does it come again later
+				require.Len(t, v.brought, c.brought)
+			})
+		})
+	}
 }
 
 func TestTheProgram(t *testing.T) {
