@@ -183,7 +183,7 @@ func (c *candidate) lead(ctx context.Context, run func(context.Context) error) e
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		if err := c.renew(renewing); err != nil {
+		if err := c.renew(renewing); renewing.Err() == nil {
 			stop(fmt.Errorf("%w: %w", ErrLeadershipLost, err))
 		}
 	}()
@@ -206,17 +206,14 @@ func (c *candidate) lead(ctx context.Context, run func(context.Context) error) e
 
 func lost(leading context.Context) bool { return errors.Is(context.Cause(leading), ErrLeadershipLost) }
 
-// renew keeps the lease until ctx ends, and then returns nil; or returns why it is lost.
+// renew keeps the lease until ctx ends or the lease is lost, and returns why.
 func (c *candidate) renew(ctx context.Context) error {
 	for {
 		until := c.renewed.Add(c.Deadline)
-		if pause(ctx, min(c.Retry, time.Until(until))) != nil {
-			return nil
+		if err := pause(ctx, min(c.Retry, time.Until(until))); err != nil {
+			return err
 		}
-		if err := c.renewOnce(ctx, until); err != nil || ctx.Err() != nil {
-			if ctx.Err() != nil {
-				return nil
-			}
+		if err := c.renewOnce(ctx, until); err != nil {
 			return err
 		}
 	}

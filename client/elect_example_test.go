@@ -63,13 +63,13 @@ func ExampleRecorder() {
 		return
 	}
 
-	recorder := client.NewRecorder(h, client.RecorderConfig{Controller: "home.example.com/lamps"})
-	recording, enough := context.WithCancel(ctx)
 	about, err := lamps.Reference(lamp)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
+	recorder := client.NewRecorder(h, client.RecorderConfig{Controller: "home.example.com/lamps"})
+	recording, enough := context.WithCancel(ctx)
 	for range 3 {
 		recorder.Record(client.Report{Regarding: about, Type: client.Warning, Reason: "BulbBroken", Note: "it does not glow"})
 	}

@@ -200,7 +200,7 @@ func TestLEASE_02_ALeaseIsGivenBackAfterTheLeaderHasReturned(t *testing.T) {
 		require.Equal(t, "b", o.leader())
 		require.LessOrEqual(t, o.began.Sub(returned), 2400*time.Millisecond)
 		b.stop()
-		<-b.done
+		require.Error(t, <-b.done)
 	})
 }
 
@@ -211,7 +211,7 @@ func TestLEASE_02_ALeaseThatIsKeptExpires(t *testing.T) {
 		require.Equal(t, "a", o.leader())
 		b := o.stand("b", 0, nil)
 		a.stop()
-		<-a.done
+		require.Error(t, <-a.done)
 		stopped := time.Now()
 		time.Sleep(12 * time.Second)
 		require.Empty(t, o.leader())
@@ -219,7 +219,7 @@ func TestLEASE_02_ALeaseThatIsKeptExpires(t *testing.T) {
 		require.Equal(t, "b", o.leader())
 		require.GreaterOrEqual(t, o.began.Sub(stopped), 13*time.Second)
 		b.stop()
-		<-b.done
+		require.Error(t, <-b.done)
 	})
 }
 
@@ -241,7 +241,7 @@ func TestLEASE_02_ClocksMayDiffer(t *testing.T) {
 				time.Sleep(4 * time.Second)
 				require.Equal(t, "a", o.leader())
 				a.stop()
-				<-a.done
+				require.Error(t, <-a.done)
 			})
 		})
 	}
@@ -263,9 +263,9 @@ func TestLEASE_02_AnOutageWithinTheDeadlineChangesNothing(t *testing.T) {
 		}
 		require.Equal(t, int32(0), *o.lease().Spec.LeaseTransitions)
 		b.stop()
-		<-b.done
+		require.Error(t, <-b.done)
 		a.stop()
-		<-a.done
+		require.Error(t, <-a.done)
 	})
 }
 
@@ -285,7 +285,7 @@ func TestLEASE_02_AnOutageForAll(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		require.Equal(t, "b", o.leader(), "it stands for as long as it takes")
 		b.stop()
-		<-b.done
+		require.Error(t, <-b.done)
 	})
 }
 
@@ -303,7 +303,7 @@ func TestLEASE_02_AHaltedProcess(t *testing.T) {
 		require.ErrorIs(t, <-a.done, client.ErrLeadershipLost)
 		require.Equal(t, "b", *o.lease().Spec.HolderIdentity)
 		b.stop()
-		<-b.done
+		require.Error(t, <-b.done)
 	})
 }
 

@@ -44,7 +44,9 @@ func recording(t *testing.T, change func(*client.RecorderConfig), test func(t *t
 		go func() { d.done <- d.Run(ctx) }()
 		test(t, d)
 		cancel(errors.New("the test is over"))
-		<-d.done
+		if err := <-d.done; err != nil {
+			require.EqualError(t, err, "the test is over")
+		}
 	})
 }
 
