@@ -184,7 +184,7 @@ func TestDEL_06_DEL_15_ACollectionIsDeletedObjectByObject(t *testing.T) {
 		refuse = "s020"
 		mu.Unlock()
 		s.do("DELETE", slatePath, "").refused(403, "Forbidden", "not this one")
-		require.Equal(t, 20, len(s.get(slatePath).names()), "what came before is gone")
+		require.Len(t, s.get(slatePath).names(), 20, "what came before is gone")
 		mu.Lock()
 		refuse = ""
 		mu.Unlock()

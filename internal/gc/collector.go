@@ -68,6 +68,7 @@ type Collector struct {
 	mu      sync.Mutex // taken after those of the live views; nothing is called while it is held
 	index   index
 	waiting map[meta.UID]wait // owners that wait for their dependents in foreground deletion
+	filled  map[string]bool   // the prefixes of the kinds that Filled was told of
 	gone    departed          // owners that were seen to go
 	queue   queue
 	workers int
@@ -83,18 +84,18 @@ var _ watch.Observer = (*Collector)(nil)
 
 // New returns a collector that knows of nothing.
 func New() *Collector {
-	return &Collector{wake: make(chan struct{}, 1), index: newIndex(), waiting: map[meta.UID]wait{}, queue: newQueue()}
+	return &Collector{wake: make(chan struct{}, 1), index: newIndex(), waiting: map[meta.UID]wait{}, filled: map[string]bool{}, queue: newQueue()}
 }
 
 // TakeOver makes a new collector go on from where another one is, for a fork of its server: it takes microseconds, and nothing
 // is looked at again but what the other one has not settled. The live views of both servers stand still meanwhile.
 func (c *Collector) TakeOver(from *Collector) {
 	from.mu.Lock()
-	index, waiting, queue := index{from.index.names.Snapshot()}, maps.Clone(from.waiting), from.queue.copyFor()
+	index, waiting, queue, filled := index{from.index.names.Snapshot()}, maps.Clone(from.waiting), from.queue.copyFor(), maps.Clone(from.filled)
 	from.mu.Unlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.index, c.waiting, c.queue = index, waiting, queue
+	c.index, c.waiting, c.queue, c.filled = index, waiting, queue, filled
 	c.count()
 	c.signal()
 }
@@ -138,12 +139,16 @@ func (c *Collector) Filled(prefix string, entries iter.Seq[*watch.Entry]) {
 			c.index.remove(owner, key)
 		}
 	}
-	c.reconsider()
+	if c.filled[prefix] {
+		c.reconsider()
+	}
+	c.filled[prefix] = true
 	c.count()
 	c.signal()
 }
 
-// reconsider has everything looked at that a kind may have had a part in: of its objects it is not known which have gone.
+// reconsider has everything looked at that a kind may have had a part in which was told of before: of its objects it is not
+// known which have gone.
 func (c *Collector) reconsider() {
 	for _, w := range c.waiting {
 		c.queue.add(item{key: w.key})

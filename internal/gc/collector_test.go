@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -86,14 +88,14 @@ func TestRule23_AFinalizerWaitsForEveryKind(t *testing.T) {
 			bubble(t, func(t *testing.T, db storage.Backend) {
 				b := kind(t, "bbb")
 				w := newWorldWith(t, db, registry.Config{Logger: quiet()}, kind(t, "aaa"), b)
-				owner := w.make("aaas/x/owner")
-				w.make("bbbs/x/seen", blockingRef(owner))
+				owner, other := w.make("aaas/x/owner"), w.make("aaas/x/other")
+				seen := w.make("bbbs/x/seen", blockingRef(other))
 
 				// The cache of bbbs stops at a record that nobody can read, so that it does not see what comes after.
 				bad := storage.ObjectKey(b.StorageName, "x", "bad")
 				_, err := w.engine.Store().Commit(t.Context(), []storage.Op{storage.Put(bad, []byte("no record"), storage.Any)})
 				require.NoError(t, err)
-				unseen := copyOf(t, w, b, "seen", "unseen")
+				unseen := w.copied(b, "seen", "unseen", `"name":"seen"`, `"name":"unseen"`, `"name":"other"`, `"name":"owner"`, string(other.UID), string(owner.UID), string(seen.UID), "11111111-2222-4333-8444-555555555555")
 				w.delete("aaas/x/owner", policy)
 				rest()
 				require.NotNil(t, w.get("aaas/x/owner"), "somebody may depend on it whom nobody has seen")
@@ -110,9 +112,9 @@ func TestRule23_AFinalizerWaitsForEveryKind(t *testing.T) {
 				require.NoError(t, w.engine.Install(t.Context(), b))
 				rest()
 				require.Nil(t, w.get("aaas/x/owner"))
-				want := []string{"bbbs/x/seen", "bbbs/x/unseen"}
+				want := []string{"bbbs/x/seen of [other]", "bbbs/x/unseen"}
 				if policy == meta.DeletePropagationForeground {
-					want = []string{}
+					want = want[:1]
 				}
 				require.Equal(t, want, w.all("bbbs"))
 			})
@@ -120,15 +122,69 @@ func TestRule23_AFinalizerWaitsForEveryKind(t *testing.T) {
 	}
 }
 
-// copyOf stores a copy of an object under another name, behind the back of the engine, and returns its key.
-func copyOf(t *testing.T, w *world, r *registry.Resource, of, name string) string {
-	rec, err := w.engine.Store().Get(t.Context(), storage.ObjectKey(r.StorageName, "x", of))
-	require.NoError(t, err)
-	value := []byte(replace(string(rec.Value), `"name":"`+of+`"`, `"name":"`+name+`"`))
+// copied stores a copy of an object in the namespace x under another name, with texts replaced, behind the back of the
+// engine, and returns its key.
+func (w *world) copied(r *registry.Resource, of, name string, texts ...string) string {
+	rec, err := w.engine.Store().Get(w.t.Context(), storage.ObjectKey(r.StorageName, "x", of))
+	require.NoError(w.t, err)
+	value := strings.NewReplacer(texts...).Replace(string(rec.Value))
 	key := storage.ObjectKey(r.StorageName, "x", name)
-	_, err = w.engine.Store().Commit(t.Context(), []storage.Op{storage.Put(key, value, storage.Absent)})
-	require.NoError(t, err)
+	_, err = w.engine.Store().Commit(w.t.Context(), []storage.Op{storage.Put(key, []byte(value), storage.Absent)})
+	require.NoError(w.t, err)
 	return key
+}
+
+// An object is deleted if it is what was judged, and not otherwise: whenever a user takes its reference off, or makes another
+// object of its name, that counts.
+func TestRule23_WhatIsJudgedIsWhatIsDeleted(t *testing.T) {
+	for what, change := range map[string]func(w *world) bool{
+		"the reference is taken off": func(w *world) bool {
+			body := []byte(`{"metadata":{"ownerReferences":null}}`)
+			_, err := w.engine.Patch(asAdmin(), target("bbbs/x/part"), registry.PatchRequest{Type: registry.MergePatch, Body: body}, registry.WriteOptions{})
+			return err == nil
+		},
+		"it is made again": func(w *world) bool {
+			if _, err := w.engine.Delete(asAdmin(), target("bbbs/x/part"), registry.DeleteOptions{}); err != nil {
+				return false
+			}
+			w.make("bbbs/x/part")
+			return true
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			early, late := 0, 0
+			for k := range 12 {
+				bubble(t, func(t *testing.T, db storage.Backend) {
+					w := newWorld(t, db, kind(t, "aaa"), kind(t, "bbb"))
+					owner := w.make("aaas/x/owner")
+					w.make("bbbs/x/part", ref(owner))
+					rest()
+					// The change comes before the kth read from now on.
+					happened, reads := false, 0
+					w.backend.before(func() {
+						if reads++; reads <= k {
+							return
+						}
+						w.backend.before(nil)
+						happened = change(w)
+
+					})
+					w.delete("aaas/x/owner", "")
+					rest()
+					w.backend.before(nil)
+					if happened {
+						early++
+						require.NotNil(t, w.get("bbbs/x/part"), "read %d", k)
+						return
+					}
+					late++
+					require.Nil(t, w.get("bbbs/x/part"), "read %d", k)
+				})
+			}
+			require.Greater(t, early, 3)
+			require.Positive(t, late)
+		})
+	}
 }
 
 // A kind that was never served since the start has objects all the same: nobody orphans them without their knowing.
@@ -431,4 +487,80 @@ func TestGC_AFork(t *testing.T) {
 		rest()
 		require.Empty(t, w.all("aaas", "bbbs"))
 	})
+}
+
+// Objects that went while their kind was not looked at, by whatever way, are missed all the same by those they owned, and by
+// those they blocked.
+func TestGC_WhatWentUnseen(t *testing.T) {
+	bubble(t, func(t *testing.T, db storage.Backend) {
+		held := &holding{Backend: db}
+		a, b := kind(t, "aaa"), kind(t, "bbb")
+		w := newWorldWith(t, held, registry.Config{Logger: quiet()}, a, b)
+		remove := func(r *registry.Resource, name string) {
+			_, err := db.Commit(t.Context(), []storage.Op{storage.Delete(storage.ObjectKey(r.StorageName, "x", name), storage.Any)})
+			require.NoError(t, err)
+		}
+		fill := func() {
+			owner, waits := w.make("aaas/x/owner"), w.make("aaas/x/waits")
+			w.make("bbbs/x/owned", ref(owner))
+			w.makeWith("bbbs/x/blocks", []string{"example.com/hold"}, blockingRef(waits))
+			w.delete("aaas/x/waits", meta.DeletePropagationForeground)
+			rest()
+			require.Len(t, w.all("aaas", "bbbs"), 4)
+		}
+
+		// The history of the store is lost to the live views.
+		fill()
+		release := held.hold()
+		_, err := db.Commit(t.Context(), []storage.Op{storage.Put(storage.SysKey("nothing"), []byte("x"), storage.Any)})
+		require.NoError(t, err)
+		synctest.Wait()
+		remove(a, "owner")
+		remove(b, "blocks")
+		at, err := db.Revision(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, db.Compact(t.Context(), at))
+		release()
+		rest()
+		require.Empty(t, w.all("aaas", "bbbs"))
+
+		// The kind of the owner was not served.
+		fill()
+		w.engine.Remove(groupResource("aaas"))
+		remove(a, "owner")
+		require.NoError(t, w.engine.Install(t.Context(), a))
+		// And that of the dependent.
+		w.engine.Remove(groupResource("bbbs"))
+		remove(b, "blocks")
+		require.NoError(t, w.engine.Install(t.Context(), b))
+		rest()
+		require.Empty(t, w.all("aaas", "bbbs"))
+	})
+}
+
+// holding is a store whose watches can be held up.
+type holding struct {
+	storage.Backend
+	gate atomic.Pointer[chan struct{}]
+}
+
+func (h *holding) Unwrap() storage.Backend { return h.Backend }
+
+func (h *holding) hold() (release func()) {
+	gate := make(chan struct{})
+	h.gate.Store(&gate)
+	return func() { h.gate.Store(nil); close(gate) }
+}
+
+func (h *holding) Watch(ctx context.Context, prefix string, after storage.Revision) iter.Seq2[storage.Batch, error] {
+	return func(yield func(storage.Batch, error) bool) {
+		for batch, err := range h.Backend.Watch(ctx, prefix, after) {
+			if gate := h.gate.Load(); gate != nil {
+				<-*gate
+			}
+			if !yield(batch, err) {
+				return
+			}
+		}
+	}
 }

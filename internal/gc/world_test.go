@@ -52,6 +52,26 @@ func kind(t testing.TB, name string, change ...func(*registry.Kind[Part])) *regi
 type counted struct {
 	storage.Backend
 	lists, gets, commits atomic.Int64
+
+	mu   sync.Mutex
+	hook func()
+}
+
+// before has a function called before each time somebody asks for the present revision, which is what each read begins with.
+func (c *counted) before(hook func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.hook = hook
+}
+
+func (c *counted) Revision(ctx context.Context) (storage.Revision, error) {
+	c.mu.Lock()
+	hook := c.hook
+	c.mu.Unlock()
+	if hook != nil {
+		hook()
+	}
+	return c.Backend.Revision(ctx)
 }
 
 func (c *counted) Unwrap() storage.Backend { return c.Backend }
@@ -228,7 +248,5 @@ func bubble(t *testing.T, test func(t *testing.T, db storage.Backend)) {
 
 // quiet is a logger that says nothing, for tests in which things fail on purpose.
 func quiet() logr.Logger { return logr.Discard() }
-
-func replace(s, what, by string) string { return strings.Replace(s, what, by, 1) }
 
 func removeAll(path string) error { return os.RemoveAll(path) }
