@@ -199,3 +199,61 @@ func TestMETA_ObjectsOfAllKubernetesTypesComeBackTheSame(t *testing.T) {
 		}
 	}
 }
+
+// Of messages that were cut or changed on their way, what we take says what it says to Kubernetes, and nothing is written that
+// is longer than what it was made of allows.
+func TestPROTO_DamagedMessagesOfAllKubernetesTypes(t *testing.T) {
+	var shared protobuf.Types
+	taken, refused := 0, 0
+	for name, typ := range kubernetesTypes() {
+		zero, ok := reflect.New(typ).Interface().(message)
+		if !ok {
+			continue
+		}
+		d, _, err := shared.Describe(typ)
+		require.NoError(t, err)
+		random := rand.New(rand.NewPCG(uint64(len(name)), 5))
+		filled := reflect.New(typ).Interface()
+		objectFiller(3).Fill(filled)
+		value, _, err := viaJSON(typ, filled)
+		require.NoError(t, err)
+		whole, err := value.(message).Marshal()
+		require.NoError(t, err)
+		for range 100 {
+			data := damaged(random, whole)
+			text, err := d.AppendJSON(nil, data, "", "", 4<<20)
+			if err != nil {
+				refused++
+				continue
+			}
+			read := reflect.New(reflect.TypeOf(zero).Elem()).Interface()
+			if read.(message).Unmarshal(data) != nil {
+				continue // it minds some unknown fields
+			}
+			want, err := plainJSON(read)
+			if err != nil {
+				continue // times beyond its range
+			}
+			taken++
+			requireSame(t, want, text)
+		}
+	}
+	require.Greater(t, taken, 500)
+	require.Greater(t, refused, 500)
+}
+
+// damaged cuts a message, changes a byte, doubles a part, or announces 2 GB.
+func damaged(random *rand.Rand, whole []byte) []byte {
+	data := slices.Clone(whole)
+	at := random.IntN(len(data))
+	switch random.IntN(4) {
+	case 0:
+		return data[:at]
+	case 1:
+		data[at] ^= 1 << random.IntN(8)
+		return data
+	case 2:
+		return slices.Concat(data, data[at:])
+	}
+	return slices.Concat(data[:at], []byte{0x0a, 0xff, 0xff, 0xff, 0xff, 0x07}, data[at:])
+}
