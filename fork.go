@@ -41,6 +41,10 @@ func (s *Server) Fork(store func(at storage.Revision) (storage.Backend, error), 
 	if f.cfg.engine.GroupDomain != s.cfg.engine.GroupDomain || f.cfg.http.prefix != s.cfg.http.prefix {
 		problems = append(problems, errors.New("a fork has the group domain and the path prefix of the server"))
 	}
+	if len(f.cfg.features.runtime) > len(s.cfg.features.runtime) {
+		problems = append(problems, errors.New("WithRuntimeConfig: a fork serves what the server does"))
+	}
+	problems = append(problems, f.cfg.completeFeatures())
 	f.draining, f.drain = context.WithCancel(context.Background())
 	if err := errors.Join(problems...); err != nil {
 		return nil, fmt.Errorf("kindwright: fork: %w", err)
@@ -67,6 +71,9 @@ func (s *Server) buildFrom(from *Server, store func(at storage.Revision) (storag
 	}
 	s.bundle = join(s.parts)
 	engine := s.cfg.engine
+	if engine.Serves, err = s.cfg.selection(s.bundle.Resources); err != nil {
+		return err
+	}
 	engine.Admission, engine.Gate, engine.Logger = chain, s.bundle.Gate, s.cfg.log
 	s.buildCollector(&engine)
 	s.engine, err = from.engine.Fork(engine, func(at storage.Revision) (*storage.Store, error) {
@@ -100,6 +107,7 @@ func (c *config) clone() *config {
 	out.definitions = slices.Clip(c.definitions)
 	out.authenticators, out.authorizers = slices.Clip(c.authenticators), slices.Clip(c.authorizers)
 	out.plugins, out.checks = slices.Clip(c.plugins), slices.Clip(c.checks)
+	out.features.gates, out.features.runtime = slices.Clip(c.features.gates), slices.Clip(c.features.runtime)
 	out.http.unauthorized, out.http.inserted = slices.Clip(c.http.unauthorized), slices.Clip(c.http.inserted)
 	return &out
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/storage"
 	"github.com/kindwright/kindwright/storage/memory"
 )
 
@@ -176,4 +177,32 @@ func Example_versions() {
 	// Output:
 	// 201 299 - "library.example.com/v1beta1 Book is deprecated; use library.example.com/v1 Book"
 	// 200 474,"title":"Emma"}
+}
+
+// A fork has the features and versions of its server, and may have other features.
+func TestForksHaveTheVersionsOfTheirServer(t *testing.T) {
+	k := twoGadgets(new(atomic.Int64))
+	db := memory.New()
+	srv, err := kindwright.New(db, kindwright.Serve(k), kindwright.Authenticate(header), kindwright.WithRuntimeConfig("example.dev/v1=false"), kindwright.WithFeatureGates("WatchList=false"))
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	require.NoError(t, srv.Start(ctx))
+	t.Cleanup(func() { cancel(); srv.Wait(); _ = db.Close() })
+	require.Equal(t, 201, send(srv, request("POST", oldGadgetPath, `{"metadata":{"name":"x"},"values":{"a":"b"}}`)).code)
+	streamed := oldGadgetPath + "?watch=1&timeoutSeconds=0&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
+	require.Equal(t, 422, send(srv, request("GET", streamed, "")).code)
+
+	store := func(storage.Revision) (storage.Backend, error) { return db.Fork() }
+	fork, err := srv.Fork(store, kindwright.WithFeatureGates("WatchList=true"))
+	require.NoError(t, err)
+	require.NoError(t, fork.Start(ctx))
+	t.Cleanup(func() { cancel(); fork.Wait() })
+	require.Equal(t, 200, send(fork, request("GET", oldGadgetPath+"/x", "")).code)
+	require.Equal(t, 404, send(fork, request("GET", gadgetPath+"/x", "")).code)
+	require.Equal(t, 200, send(fork, request("GET", streamed, "")).code)
+
+	_, err = srv.Fork(store, kindwright.WithRuntimeConfig("example.dev/v1=true"))
+	require.ErrorContains(t, err, "a fork serves what the server does")
+	_, err = srv.Fork(store, kindwright.WithFeatureGates("NoSuch=true"))
+	require.ErrorContains(t, err, "unrecognized feature gate")
 }
