@@ -22,6 +22,7 @@ import (
 	"github.com/kindwright/kindwright/storage"
 	"github.com/kindwright/kindwright/storage/bbolt"
 	"github.com/kindwright/kindwright/storage/memory"
+	"github.com/kindwright/kindwright/watch"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -185,6 +186,82 @@ func TestRule23_WhatIsJudgedIsWhatIsDeleted(t *testing.T) {
 			require.Positive(t, late)
 		})
 	}
+}
+
+// What users change while references are taken off is kept.
+func TestRule23_WhatIsStrippedKeepsWhatIsNew(t *testing.T) {
+	for _, policy := range []meta.DeletionPropagation{meta.DeletePropagationBackground, meta.DeletePropagationOrphan} {
+		for k := range 12 {
+			bubble(t, func(t *testing.T, db storage.Backend) {
+				w := newWorld(t, db, kind(t, "aaa"), kind(t, "bbb"))
+				first, second, third := w.make("aaas/x/first"), w.make("aaas/x/second"), w.make("aaas/x/third")
+				w.make("bbbs/x/part", ref(first), ref(second))
+				rest()
+				reads := 0
+				w.backend.before(func() {
+					if reads++; reads <= k {
+						return
+					}
+					w.backend.before(nil)
+					var refs []meta.OwnerReference // a client that reads, adds and writes
+					refs = append(refs, w.get("bbbs/x/part").OwnerReferences...)
+					w.patch("bbbs/x/part", map[string]any{"ownerReferences": append(refs, ref(third))})
+				})
+				w.delete("aaas/x/first", policy)
+				rest()
+				happened := reads > k
+				w.backend.before(nil)
+				want := "bbbs/x/part of [second]"
+				if happened {
+					want = "bbbs/x/part of [second third]"
+				}
+				require.Equal(t, []string{want}, w.all("bbbs"), "%s, read %d", policy, k)
+			})
+		}
+	}
+}
+
+func TestGC_02_Circles(t *testing.T) {
+	for _, n := range []int{1, 2, 3, 7} {
+		for _, all := range []bool{false, true} {
+			bubble(t, func(t *testing.T, db storage.Backend) {
+				w := newWorld(t, db, kind(t, "aaa"), kind(t, "bbb"))
+				var ring []*Part
+				for i := range n {
+					ring = append(ring, w.make(fmt.Sprintf("aaas/x/%d", i)))
+				}
+				for i := range ring {
+					w.patch(fmt.Sprintf("aaas/x/%d", i), map[string]any{"ownerReferences": []any{blockingRef(ring[(i+1)%n])}})
+					w.make(fmt.Sprintf("bbbs/x/%d", i), blockingRef(ring[i]))
+				}
+				for i := range ring {
+					if i == 0 || all {
+						w.delete(fmt.Sprintf("aaas/x/%d", i), meta.DeletePropagationForeground)
+					}
+					if !all {
+						rest()
+					}
+				}
+				rest()
+				require.Empty(t, w.all("aaas", "bbbs"), "a ring of %d, all %v", n, all)
+			})
+		}
+	}
+}
+
+// An object that takes the place of another in one commit, as only somebody beside the engine can do it, is two changes.
+func TestRule23_AnotherUIDIsAnotherObject(t *testing.T) {
+	entry := func(uid meta.UID, owners ...meta.UID) *watch.Entry {
+		return watch.NewEntry("/r/aaas/x/a", 1, watch.Body{}, watch.Facts{UID: uid, Owners: owners})
+	}
+	c := New()
+	c.Changed(nil, watch.NewEntry("/r/bbbs/x/b", 1, watch.Body{}, watch.Facts{UID: "b", Owners: []meta.UID{"old"}}))
+	c.Changed(nil, entry("old", "x"))
+	c.queue = newQueue()
+	c.Changed(entry("old", "x"), entry("new", "y"))
+	require.Equal(t, []item{{owner: "old"}, {key: "/r/aaas/x/a"}}, c.queue.ready)
+	require.False(t, c.hasDependents("x"))
+	require.True(t, c.hasDependents("y"))
 }
 
 // A kind that was never served since the start has objects all the same: nobody orphans them without their knowing.
