@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
@@ -11,6 +12,7 @@ import (
 
 // round is what one attempt to empty a namespace came to.
 type round struct {
+	mu       sync.Mutex                 // of remains
 	left     map[meta.GroupResource]int // objects that are still there
 	held     map[string]int             // objects that have a finalizer, by its name
 	unread   map[meta.GroupResource]error
@@ -22,6 +24,21 @@ func newRound() *round {
 	return &round{
 		left: map[meta.GroupResource]int{}, held: map[string]int{},
 		unread: map[meta.GroupResource]error{}, failed: map[meta.GroupResource]error{},
+	}
+}
+
+// remains notes an object that is still there, its finalizers, and why it could not be deleted, if that is so. Several may
+// be noted at once.
+func (r *round) remains(resource meta.GroupVersionResource, finalizers []string, failure error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.left[resource.GroupResource()]++
+	r.awaiting = resource
+	for _, f := range finalizers {
+		r.held[f]++
+	}
+	if failure != nil && r.failed[resource.GroupResource()] == nil {
+		r.failed[resource.GroupResource()] = failure
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"runtime/debug"
 	"slices"
 	"sync"
 
@@ -262,13 +264,42 @@ func (t *terminator) drainKind(ctx context.Context, ns *watch.Entry, r *registry
 		exists, err = t.exists(ctx, ns) // or what was listed may belong to another namespace of the name
 	}
 	if exists {
-		for entry := range list.Items {
-			t.drainObject(ctx, target, entry, found)
-		}
+		t.drainObjects(ctx, target, list.Items, found)
 		err = list.Err()
 	}
 	if err != nil {
 		found.unread[r.GroupResource()] = err
+	}
+}
+
+// What is deleted at the same time: of a few objects one after the other, of many several, whose commits share a sync.
+const (
+	oneByOne = 16
+	drainers = 8
+)
+
+func (t *terminator) drainObjects(ctx context.Context, target registry.Target, objects iter.Seq[*watch.Entry], found *round) {
+	var running sync.WaitGroup
+	defer running.Wait()
+	entries := make(chan *watch.Entry)
+	defer close(entries)
+	n := 0
+	for entry := range objects {
+		if ctx.Err() != nil {
+			return
+		}
+		if n++; n <= oneByOne {
+			t.drainObject(ctx, target, entry, found)
+			continue
+		}
+		if n <= oneByOne+drainers {
+			running.Go(func() {
+				for entry := range entries {
+					t.drainObject(ctx, target, entry, found)
+				}
+			})
+		}
+		entries <- entry
 	}
 }
 
@@ -284,31 +315,49 @@ func (t *terminator) exists(ctx context.Context, ns *watch.Entry) (bool, error) 
 // drainObject deletes one object. One that is marked already is left to whoever holds it, unless that is the policy of an
 // earlier deletion: at the end of a namespace nothing is kept for a dependent.
 func (t *terminator) drainObject(ctx context.Context, target registry.Target, entry *watch.Entry, found *round) {
-	resource := target.Resource.GroupResource()
 	target.Name = entry.Facts().Name
+	marked, err := entry.Facts().Deleted != nil, error(nil)
+	if !marked || slices.ContainsFunc(finalizers(entry), isPolicy) {
+		o := registry.DeleteOptions{UID: entry.Facts().UID, Propagation: meta.DeletePropagationBackground}
+		var result *registry.Result
+		err = t.guarded(func() (err error) {
+			result, err = t.engine.Delete(ctx, target, o)
+			return err
+		})
+		if status.IsNotFound(err) || err == nil && result.Removed {
+			return
+		}
+		if err == nil {
+			entry = result.Entry
+		}
+	}
+	found.remains(target.Resource, finalizers(entry), err)
+}
+
+// guarded runs what calls rules of users where no request is there to catch their panics (ERR-25).
+func (t *terminator) guarded(run func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			t.engine.Logger().Error(fmt.Errorf("panic: %v", v), "a rule failed at the end of a namespace", "stack", string(debug.Stack()))
+			err = status.Internal(errors.New("a rule panicked at the end of a namespace"))
+		}
+	}()
+	return run()
+}
+
+func isPolicy(finalizer string) bool {
+	return finalizer == registry.FinalizerOrphan || finalizer == registry.FinalizerForeground
+}
+
+// finalizers returns those of an object. One that cannot be read has none that could be named.
+func finalizers(entry *watch.Entry) []string {
 	var obj struct {
 		Metadata meta.ObjectMeta `json:"metadata"`
 	}
 	if err := json.Unmarshal(entry.AppendJSON(nil), &obj); err != nil {
-		found.failed[resource] = err
+		return nil
 	}
-	policy := func(f string) bool { return f == registry.FinalizerOrphan || f == registry.FinalizerForeground }
-	if entry.Facts().Deleted == nil || slices.ContainsFunc(obj.Metadata.Finalizers, policy) {
-		o := registry.DeleteOptions{UID: entry.Facts().UID, Propagation: meta.DeletePropagationBackground}
-		result, err := t.engine.Delete(ctx, target, o)
-		if status.IsNotFound(err) || err == nil && result.Removed {
-			return
-		}
-		if err != nil && found.failed[resource] == nil {
-			found.failed[resource] = err
-		}
-		obj.Metadata.Finalizers = slices.DeleteFunc(obj.Metadata.Finalizers, policy)
-	}
-	found.left[resource]++
-	found.awaiting = target.Resource
-	for _, f := range obj.Metadata.Finalizers {
-		found.held[f]++
-	}
+	return obj.Metadata.Finalizers
 }
 
 // awaitChange blocks until an object of a resource that still has content in the namespace changes or goes, a kind comes or
@@ -393,7 +442,7 @@ func (t *terminator) sweep(ctx context.Context, namespace string) error {
 		}
 		served := map[string]bool{}
 		for _, s := range contents(t.engine.Set()) {
-			if err := t.engine.Sweep(ctx, s, namespace, grave.Revision); err != nil {
+			if err := t.guarded(func() error { return t.engine.Sweep(ctx, s, namespace, grave.Revision) }); err != nil {
 				return fmt.Errorf("%s: %w", s.Resource.GroupResource(), err)
 			}
 			served[s.Resource.StorageName] = true

@@ -3,6 +3,7 @@ package kinds_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -234,4 +235,39 @@ func TestERR_25_APanicAtTheEndOfANamespaceKillsNothing(t *testing.T) {
 	require.NotContains(t, err.Error(), "trap")
 	calm.Store(true)
 	gone(t, e, "team")
+}
+
+// So it is with the rules about what is marked, and with those that a namespace that is gone leaves to be asked.
+func TestERR_25_RulesThatPanicInTheBackground(t *testing.T) {
+	kind := notes
+	kind.Plural, kind.Name = "traps", "Trap"
+	var calm atomic.Bool
+	kind.Deletion.Held = func(registry.Tree) bool {
+		if !calm.Load() {
+			panic("trap")
+		}
+		return false
+	}
+	e, _ := start(t, memory.New(), kindwright.Serve(kind))
+	traps := registry.Target{Resource: meta.GroupVersionResource{Group: "example.dev", Version: "v1", Resource: "traps"}}
+	for _, name := range []string{"ends", "forced"} {
+		makeNamespace(t, e, name)
+		traps.Namespace = name
+		for i := range 40 {
+			_, err := e.Create(t.Context(), traps, fmt.Appendf(nil, `{"metadata":{"name":"x%d"}}`, i), registry.WriteOptions{})
+			require.NoError(t, err)
+		}
+		_, err := e.Delete(t.Context(), registry.Target{Resource: namespaces, Name: name}, registry.DeleteOptions{})
+		require.NoError(t, err)
+	}
+	_, err := e.Update(t.Context(), registry.Target{Resource: namespaces, Name: "forced", Subresource: "finalize"}, []byte(`{"metadata":{"name":"forced"}}`), registry.WriteOptions{}, nil)
+	require.NoError(t, err)
+	gone(t, e, "forced")
+	require.Eventually(t, func() bool {
+		ns, err := e.Get(t.Context(), registry.Target{Resource: namespaces, Name: "ends"}, registry.ListRequest{})
+		return err == nil && strings.Contains(string(ns.AppendJSON(nil)), "the server's log has the cause")
+	}, time.Minute, 10*time.Millisecond)
+	calm.Store(true)
+	gone(t, e, "ends")
+	require.Eventually(t, func() bool { return len(left(t, e, "")) == 0 }, time.Minute, 10*time.Millisecond)
 }
