@@ -44,10 +44,18 @@ type MotorSpec struct {
 	Fuel   string   `json:"fuel,omitempty" default:"electricity" selectable:""`
 	Serial string   `json:"serial,omitempty"` // which v1beta1 does not have
 	Parts  []string `json:"parts,omitempty" list:"set"`
+	Count  int32    `json:"count,omitempty"` // neither this
 }
 
 type MotorStatus struct {
 	Phase string `json:"phase,omitempty"`
+	Count int32  `json:"count,omitempty"`
+}
+
+// Horn is what the action of that name is asked.
+type Horn struct {
+	meta.TypeMeta `json:",inline"`
+	Tone          string `json:"tone"`
 }
 
 // OldMotor is v1beta1 of it, and v1alpha1 as well.
@@ -89,6 +97,12 @@ func motors() registry.Kind[Motor] {
 	alpha.Optional = true
 	return registry.Kind[Motor]{
 		Group: "drive.example.com", Version: "v1", Plural: "motors",
+		Subresources: []registry.Endpoint{
+			registry.ScaleSubresource{SpecReplicasPath: ".spec.count", StatusReplicasPath: ".status.count"},
+			registry.Action[Motor, Horn, Horn]{Name: "horn", Run: func(_ context.Context, call *registry.Call[Motor], h *Horn) (*Horn, error) {
+				return &Horn{Tone: h.Tone + " of " + call.Object.Spec.Serial}, nil
+			}},
+		},
 		Also: []registry.Form{registry.As(beta, toMotor, fromMotor, fields), registry.As(alpha, toMotor, fromMotor, fields)},
 	}
 }
@@ -351,6 +365,43 @@ func TestVER_15_EveryVerbInEveryVersion(t *testing.T) {
 		s.do("DELETE", motorBeta+"/a?propagationPolicy=Background", `{"preconditions":{"uid":"other"}}`).refused(409, "Conflict", "UID")
 		s.delete(motorBeta + "/a")
 		seen("DELETED", "a", 11)
+	})
+}
+
+// Subresources of the stored kind are there in every version, and change no more than they would in its own.
+func TestVER_15_SubresourcesInEveryVersion(t *testing.T) {
+	motorised(t, func(t *testing.T, s *server) {
+		s.create(motorPath, motor("a", `{"power":4,"serial":"s1","parts":["p"]}`))
+		for i, path := range []string{motorPath, motorBeta} {
+			scale := s.get(path + "/a/scale").is(200)
+			require.Equal(t, "autoscaling/v1", scale.text("apiVersion"))
+			s.do("PUT", path+"/a/scale", fmt.Sprintf(`{"apiVersion":"autoscaling/v1","kind":"Scale","metadata":{"name":"a"},"spec":{"replicas":%d}}`, i+2)).is(200)
+			now := s.get(motorPath + "/a")
+			require.Equal(t, map[string]any{"power": 4.0, "serial": "s1", "parts": []any{"p"}, "count": float64(i + 2), "fuel": "electricity"}, now.at("spec"))
+			s.do("PATCH", path+"/a/scale", `{"spec":{"replicas":9}}`, "Content-Type", "application/merge-patch+json").is(200)
+			require.Equal(t, 9.0, s.get(motorPath+"/a").at("spec", "count"))
+			horn := s.do("POST", path+"/a/horn", `{"tone":"low"}`).is(201)
+			require.Equal(t, "low of s1", horn.text("tone"))
+			s.do("PATCH", path+"/a/status", `{"status":{"phase":"`+path+`"}}`, "Content-Type", "application/merge-patch+json").is(200)
+			require.Equal(t, path, s.get(motorPath+"/a").text("status", "phase"))
+			require.Equal(t, "s1", s.get(motorPath+"/a").text("spec", "serial"))
+		}
+	})
+}
+
+// Of Events, which have protobuf messages in both of their forms, what is read as one and sent back changes nothing.
+func TestVER_15_ProtobufInEveryForm(t *testing.T) {
+	onEach(t, func(t *testing.T, s *server) {
+		const events, core = "/apis/events.k8s.io/v1/namespaces/default/events", "/api/v1/namespaces/default/events"
+		made := s.create(core, `{"metadata":{"name":"e"},"involvedObject":{"kind":"Pod","name":"p","namespace":"default"},"reason":"Because","message":"it is","source":{"component":"me"},"count":3,"type":"Normal"}`)
+		const protobuf = "application/vnd.kubernetes.protobuf"
+		for _, path := range []string{events, core} {
+			read := s.get(path+"/e", "Accept", protobuf).is(200)
+			s.do("PUT", path+"/e", string(read.body), "Content-Type", protobuf).is(200)
+			require.Equal(t, made.version(), s.get(path+"/e").version(), path)
+			require.Equal(t, s.get(path, "Accept", protobuf).is(200).body, s.get(path, "Accept", protobuf).body)
+		}
+		require.Equal(t, "it is", s.get(events+"/e").text("note"))
 	})
 }
 
