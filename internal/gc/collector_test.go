@@ -168,7 +168,6 @@ func TestRule23_WhatIsJudgedIsWhatIsDeleted(t *testing.T) {
 						}
 						w.backend.before(nil)
 						happened = change(w)
-
 					})
 					w.delete("aaas/x/owner", "")
 					rest()
