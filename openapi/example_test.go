@@ -60,3 +60,48 @@ func ExampleFromType_badTag() {
 	// Output:
 	// openapi: Boat.spec.length: tag minimum:"short": "short" is not a whole number of 64 bits
 }
+
+// Harbour is a type of somebody else, who had no tags of ours in mind.
+type Harbour struct {
+	Berths []Berth `json:"berths"`
+	Flag   string  `json:"flag,omitempty"`
+}
+
+// Berth is one place in a harbour.
+type Berth struct {
+	Pier   int32  `json:"pier"`
+	Side   string `json:"side,omitempty"`
+	Vessel string `json:"vessel,omitempty"`
+}
+
+// An overlay says in one document what tags would say if the types could be edited.
+func ExampleParseOverlay() {
+	overlay, err := openapi.ParseOverlay([]byte(`{
+		"types": {
+			"github.com/kindwright/kindwright/openapi_test": {
+				"Harbour.berths": {"list": "map,key=pier,key=side"},
+				"Berth.side": {"default": "port", "enum": "port,starboard"}
+			}
+		}
+	}`))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	harbours, err := openapi.FromType(reflect.TypeFor[Harbour](), openapi.WithOverlay(overlay))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	tree, _ := json.DecodeTree([]byte(`{"berths":[{"pier":1,"vessel":"Ada"},{"pier":1,"side":"starboard"},{"pier":1}]}`), json.TreeOptions{})
+	for _, p := range harbours.Validate(harbours.Default(tree.(map[string]any))) {
+		fmt.Println(p)
+	}
+
+	typo, _ := openapi.ParseOverlay([]byte(`{"types": {"github.com/kindwright/kindwright/openapi_test": {"Harbour.birth": {"doc": "?"}}}}`))
+	_, err = openapi.FromType(reflect.TypeFor[Harbour](), openapi.WithOverlay(typo))
+	fmt.Println(err)
+	// Output:
+	// berths[2]: Duplicate value: {"pier":1,"side":"port"}
+	// openapi: overlay: github.com/kindwright/kindwright/openapi_test.Harbour.birth: the type declares no field of this JSON name
+}

@@ -83,7 +83,6 @@ func checkObject[T any](name string, of *Resource) error {
 type reading struct {
 	types   *Types
 	overlay *openapi.Overlay
-	options []openapi.Option
 }
 
 // describeDocument describes a document that a subresource takes or answers. Where the name, or the version, of its kind is
@@ -109,7 +108,7 @@ func describeDocument[D any](kind meta.GroupVersionKind, of *Resource) (*Resourc
 	if read == nil {
 		read = &reading{types: &Types{}}
 	}
-	schema, err := read.types.schema(typ, read.overlay, read.options...)
+	schema, err := read.types.schema(typ, read.overlay)
 	if err != nil {
 		return nil, err
 	}

@@ -34,10 +34,6 @@ type Kind[T any] struct {
 	// required. One Overlay serves all kinds of a server.
 	Overlay *openapi.Overlay
 
-	// SchemaOptions say more about how the schema is read from T, for types whose tags do not tell all or cannot be changed, such
-	// as those of k8s.io/api: openapi.WithOverlay, openapi.RequiredWhenTagged.
-	SchemaOptions []openapi.Option
-
 	ClusterScoped bool   // default: objects live in namespaces
 	StorageName   string // see Resource.StorageName; changing it abandons what is stored
 
@@ -104,7 +100,7 @@ func (k Kind[T]) resource(types *Types) (*Resource, error) {
 
 func (k Kind[T]) describe(types *Types) (*Resource, error) {
 	typ := reflect.TypeFor[T]()
-	schema, err := types.schema(typ, k.Overlay, k.SchemaOptions...)
+	schema, err := types.schema(typ, k.Overlay)
 	if err != nil {
 		return nil, fmt.Errorf("kind of Go type %s: %w", typ, err)
 	}
@@ -138,7 +134,7 @@ func (k Kind[T]) describe(types *Types) (*Resource, error) {
 		StrategicMerge: true,
 		structure:      typ,
 	}
-	if r.Subresources, err = describeEndpoints(r, k.Subresources, &reading{types, k.Overlay, k.SchemaOptions}); err != nil {
+	if r.Subresources, err = describeEndpoints(r, k.Subresources, &reading{types, k.Overlay}); err != nil {
 		return nil, fmt.Errorf("kind of Go type %s: %w", typ, err)
 	}
 	if r.Protobuf, _, err = types.messages.Describe(typ); err != nil {
@@ -327,8 +323,8 @@ type Types struct {
 	messages protobuf.Types
 }
 
-func (t *Types) schema(typ reflect.Type, overlay *openapi.Overlay, options ...openapi.Option) (*openapi.Schema, error) {
-	return t.schemas.Schema(typ, append([]openapi.Option{openapi.WithOverlay(overlay)}, options...)...)
+func (t *Types) schema(typ reflect.Type, overlay *openapi.Overlay) (*openapi.Schema, error) {
+	return t.schemas.Schema(typ, openapi.WithOverlay(overlay))
 }
 
 // Unused reports the types that an overlay of a kind speaks of and that no kind has, so that nothing is lost to a typo.
