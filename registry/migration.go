@@ -11,6 +11,7 @@ import (
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/storage"
+	"github.com/kindwright/kindwright/watch"
 )
 
 // Migration says which stored objects an engine writes anew by itself, so that they are all stored as they are shown.
@@ -38,7 +39,7 @@ type MigrationStatus struct {
 
 	Done int // objects that were written anew
 	Left int // objects that will be
-	Kept int // objects that stay as they are, because something of them has no place in the present form
+	Kept int // objects that stay as they are, because something of them has no place in the present form, or the store no room for it
 
 	Started, Ended time.Time // Ended is zero while it goes on; both are zero for one that ended before this start
 }
@@ -111,19 +112,28 @@ func compareResources(a, b meta.GroupResource) int {
 // migrate writes objects anew that are stored in another form than the present one, until ctx ends. It starts again with what
 // is left after a restart: what is left is what the records themselves say.
 func (e *Engine) migrate(ctx context.Context) {
+	var again <-chan time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-e.migrations.wake:
+		case <-again:
 		}
+		again = nil
 		for s := range e.set.Load().Stored() {
-			if err := e.migrateResource(ctx, s); err != nil && ctx.Err() == nil {
-				e.cfg.Logger.Error(err, "a migration has stopped; it goes on after the next start", "resource", s.Resource.GroupResource().String())
+			err := e.migrateResource(ctx, s)
+			if err == nil || ctx.Err() != nil || errors.Is(err, watch.ErrGone) {
+				continue
 			}
+			e.cfg.Logger.Error(err, "a migration has stopped; it goes on in a while", "resource", s.Resource.GroupResource().String())
+			again = time.After(migrationPause)
 		}
 	}
 }
+
+// migrationPause is how long a migration waits after the store has failed it.
+const migrationPause = 10 * time.Second
 
 // due tells whether a record is to be written anew.
 func (e *Engine) due(s staleRecord) bool {
@@ -163,7 +173,7 @@ func (e *Engine) migrateResource(ctx context.Context, s *Served) error {
 	}
 	ended := e.cfg.Now()
 	m.change(s.Resource, func(st *MigrationStatus) { st.Left, st.Ended = 0, ended })
-	if len(kept) > 0 {
+	if m.kept(s.Resource) > 0 {
 		return nil
 	}
 	log.Info("all objects are stored in the present form")
@@ -244,8 +254,13 @@ func (e *Engine) rewrite(ctx context.Context, s *Served, key string) (written bo
 	have.fingerprint, have.object = s.Resource.fingerprint, object // and when it was written, which is what its life counts from
 	_, err = e.store(ctx, s, []storage.Op{storage.Put(key, have.encode(), storage.Expect(rec.Revision))}, Change{Old: t, New: t})
 	var lost *storage.ConflictError
-	if errors.As(err, &lost) {
+	switch {
+	case errors.As(err, &lost):
 		return false, nil
+	case errors.Is(err, storage.ErrTooLarge), errors.Is(err, storage.ErrUnknownOutcome):
+		e.cfg.Logger.Error(err, "an object stays stored as it is for now", "resource", s.Resource.GroupResource().String(), "key", key)
+		e.migrations.change(s.Resource, func(st *MigrationStatus) { st.Kept++ })
+		return false, nil // and the others go on
 	}
 	return err == nil, err
 }

@@ -2,13 +2,16 @@ package registry_test
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -17,6 +20,7 @@ import (
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/storage"
 	"github.com/kindwright/kindwright/storage/bbolt"
+	"github.com/kindwright/kindwright/storage/memory"
 	"github.com/kindwright/kindwright/watch"
 )
 
@@ -251,5 +255,68 @@ func TestMigrationGoesOnAfterARestart(t *testing.T) {
 		}
 		// What was under way when it was stopped may have been stored without being counted.
 		require.LessOrEqual(t, done, objects, "each at most once")
+	})
+}
+
+// An object that does not fit in its new form stays in its old one, and does not keep the others from theirs.
+func TestMigrationPassesOverWhatTheStoreHasNoRoomFor(t *testing.T) {
+	const most = 2000
+	b := memory.New(memory.WithLimits(storage.Limits{MaxValueBytes: most}))
+	e, stop, err := run(t, b, nil, gearsOfOld())
+	require.NoError(t, err)
+	fillGears(t, e, 10)
+	for size := most; ; size-- { // as long as it can be in v1beta1
+		body := fmt.Appendf(nil, `{"metadata":{"name":"large"},"cogs":7,"notes":{"n":%q}}`, strings.Repeat("x", size))
+		if _, err = e.Create(t.Context(), gearAt("v1beta1", ""), body, registry.WriteOptions{}); err == nil {
+			break
+		}
+		require.Positive(t, size)
+	}
+	stop()
+	e, _, err = run(t, b, nil, gears())
+	require.NoError(t, err)
+	st := migrated(t, e)
+	require.Equal(t, 10, st.Done)
+	require.Equal(t, 1, st.Kept)
+	require.Equal(t, int64(7), at(get(t, e, gearAt("v1", "large")), "spec", "teeth"), "it is there all the same")
+}
+
+// failing is a store that takes no writes for a time.
+type failing struct {
+	storage.Backend
+	fails atomic.Bool
+}
+
+func (f *failing) Commit(ctx context.Context, ops []storage.Op) (storage.Revision, error) {
+	if f.fails.Load() {
+		return 0, errors.New("the disk is away")
+	}
+	return f.Backend.Commit(ctx, ops)
+}
+
+func TestMigrationGoesOnWhenTheStoreIsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &failing{Backend: memory.New()}
+		e, stop, err := run(t, b, nil, gearsOfOld())
+		require.NoError(t, err)
+		fillGears(t, e, 10)
+		stop()
+		e, err = registry.New(registry.Config{Store: storage.New(b)})
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		require.NoError(t, e.Start(ctx))
+		b.fails.Store(true)
+		bundle, err := gears().Define(registry.Env{})
+		require.NoError(t, err)
+		require.NoError(t, e.Install(ctx, bundle.Resources...))
+		time.Sleep(time.Minute)
+		require.Zero(t, e.Migrations()[0].Done)
+		require.Zero(t, e.Migrations()[0].Ended)
+		b.fails.Store(false)
+		time.Sleep(time.Minute)
+		require.Equal(t, 10, e.Migrations()[0].Done)
+		require.NotZero(t, e.Migrations()[0].Ended)
+		cancel()
+		e.Wait()
 	})
 }
