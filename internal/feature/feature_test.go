@@ -54,14 +54,22 @@ func TestVER_05_StagesDefaultsAndReleases(t *testing.T) {
 		s := states[name]
 		require.Equal(t, want.stage, s.Stage, name)
 		require.Equal(t, want.enabled, s.Enabled, name)
-		since := feature.Release{}
-		for _, c := range s.History {
-			if c.Stage == want.stage {
-				since = c.Since
-				break
-			}
+		require.Equal(t, feature.Release{Major: 1, Minor: want.minor}, s.Since, name)
+	}
+}
+
+func TestVER_05_OfTheNewestRelease(t *testing.T) {
+	for _, s := range gates(t, "").All() {
+		require.NotEmpty(t, s.Stage, s.Name)
+		require.Negative(t, s.Since.Compare(feature.Newest()), s.Name)
+		if s.Name == feature.WatchList {
+			require.Equal(t, feature.Release{Major: 1, Minor: 32}, s.Since, "beta, though it was off in between")
 		}
-		require.Equal(t, feature.Release{Major: 1, Minor: want.minor}, since, name)
+	}
+	for _, s := range gates(t, "1.30").All() {
+		if s.Name == "IndividualHealthChecks" {
+			require.Equal(t, feature.State{Feature: s.Feature}, s, "which 1.30 does not have")
+		}
 	}
 }
 

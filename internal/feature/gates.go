@@ -10,7 +10,8 @@ import (
 // State is a feature as one server has it.
 type State struct {
 	Feature
-	Stage   Stage // "" when the release did not have it yet
+	Stage   Stage   // "" when the release did not have it yet
+	Since   Release // when the feature came to this stage
 	Default bool
 	Locked  bool
 	Enabled bool
@@ -35,7 +36,7 @@ func NewGates(release Release, settings ...string) (*Gates, error) {
 	g := &Gates{release: release, states: map[string]State{}}
 	for _, f := range Known() {
 		now, has := f.at(release)
-		g.states[f.Name] = State{Feature: f, Stage: now.Stage, Default: now.Default, Locked: now.Locked, Enabled: has && now.Default}
+		g.states[f.Name] = State{Feature: f, Stage: now.Stage, Since: f.since(now.Stage), Default: now.Default, Locked: now.Locked, Enabled: has && now.Default}
 	}
 	said := map[string]bool{}
 	var problems []error

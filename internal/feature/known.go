@@ -55,6 +55,16 @@ func Known() []Feature {
 	}
 }
 
+// since is the release in which the feature came to a stage; zero if it never did.
+func (f *Feature) since(s Stage) Release {
+	for _, c := range f.History {
+		if c.Stage == s {
+			return c.Since
+		}
+	}
+	return Release{}
+}
+
 // at returns what a release made of the feature; false when the release did not have it yet.
 func (f *Feature) at(r Release) (Change, bool) {
 	for i := len(f.History) - 1; i >= 0; i-- {
