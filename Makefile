@@ -55,8 +55,9 @@ apply-long: ## 100,000 random sequences of writes against the reference of packa
 crash: ## kill the example server among writes, KILLS=50 times
 	KINDWRIGHT_KILLS=$(or $(KILLS),50) go test -count=1 -timeout 1h -v -run KilledServer ./examples/server
 
-kubectl-check: ## a real kubectl against the example server; KUBECTL=path of one, 1.31 or newer
+kubectl-check: ## a real kubectl against the example server, and in all the tests of kubectl; KUBECTL=path of one, 1.31 or newer
 	KUBECTL=$(KUBECTL) scripts/kubectl-check.sh
+	go -C internal/interop test -count=1 -timeout 30m . -run Kubectl -args -kubectl='$(abspath $(or $(KUBECTL),$(error KUBECTL=path is missing)))'
 
 controllers-envtest: ## the controllers of the tests against kube-apiserver and etcd, too; ASSETS=directory of both
 	go -C internal/interop test -count=1 -timeout 30m -v ./controllers -args -assets='$(or $(ASSETS),$(error ASSETS=directory is missing))'

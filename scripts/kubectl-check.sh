@@ -359,6 +359,59 @@ deleting() {
     check "delete --raw of a collection" '"status":"Success"' -- k delete --raw /apis/example.dev/v1/namespaces/default/widgets
 }
 
+scaling() {
+    k create -f "$work/m/alpha.yaml" -f "$work/m/beta.json" >/dev/null
+    check "scale" '^widget\.example\.dev/alpha scaled$' -- k scale widget alpha --replicas=3
+    check "scale of several" 'alpha scaled$' 'beta scaled$' -- k scale widgets/alpha widgets/beta --replicas=4
+    check "scale --all" 'alpha scaled$' 'beta scaled$' -- k scale widgets --all --replicas=5
+    check "scale -f" 'beta scaled$' '!alpha' -- k scale --replicas=2 -f "$work/m/beta.json"
+    check "scale has changed them" '^5 2$' -- k get widgets -o 'jsonpath={.items[*].spec.replicas}'
+    check "scale --current-replicas" 'scaled$' -- k scale widget alpha --current-replicas=5 --replicas=6
+    check "scale --current-replicas of another number" 'exit=1' 'Expected replicas to be 5, was 6' -- k scale widget alpha --current-replicas=5 --replicas=7
+    check "scale --resource-version of old" 'exit=1' 'Expected resource version to be 1' -- k scale widget alpha --resource-version=1 --replicas=7
+    check "scale --dry-run=server" 'scaled \(server dry run\)' -- k scale widget alpha --replicas=9 --dry-run=server
+    check "get --subresource=scale" '^NAME +DESIRED +AVAILABLE +AGE$' '^alpha +6 +0 ' -- k get widget alpha --subresource=scale
+    check "patch --subresource=scale" 'patched$' -- k patch widget alpha --subresource=scale --type=merge -p '{"spec":{"replicas":8}}'
+    check "patch --subresource=scale to a wrong value" 'exit=1' 'spec\.replicas: Invalid value: -1' -- k patch widget alpha --subresource=scale --type=merge -p '{"spec":{"replicas":-1}}'
+    check "get --raw of a scale" '"apiVersion":"autoscaling/v1"' '"replicas":8' -- k get --raw /apis/example.dev/v1/namespaces/default/widgets/alpha/scale
+    k get widget alpha --subresource=scale -o json | sed 's/"replicas": 8/"replicas": 9/' >"$work/m/scale.json"
+    check "replace --raw of a scale" '"replicas":9' -- k replace --raw /apis/example.dev/v1/namespaces/default/widgets/alpha/scale -f "$work/m/scale.json"
+    check "replace --raw of an old scale" 'exit=1' 'Conflict|modified' -- k replace --raw /apis/example.dev/v1/namespaces/default/widgets/alpha/scale -f "$work/m/scale.json"
+    check "scale of a kind that has none" 'exit=1' 'rror' -- k scale zone north --replicas=1
+    k patch widget alpha --subresource=status --type=merge -p '{"status":{"phase":"New"}}' >/dev/null
+    check "edit --subresource=status" 'alpha edited' -- env KUBE_EDITOR="sed -i.bak s/New$/Edited/" "$KUBECTL" --kubeconfig "$config" edit widget alpha --subresource=status
+}
+
+# owned makes a gadget that a widget owns.
+owned() {
+    local uid
+    uid=$(k get widget "$1" -o 'jsonpath={.metadata.uid}')
+    k create -f - <<END
+apiVersion: example.dev/v1
+kind: Gadget
+metadata:
+  name: of-$1
+  ownerReferences: [{apiVersion: example.dev/v1, kind: Widget, name: $1, uid: $uid, blockOwnerDeletion: true}]
+END
+}
+
+no_gadget() { ! k get gadget "of-$1"; }
+
+cascading() {
+    owned alpha >/dev/null && owned beta >/dev/null
+    check "delete --cascade=orphan" '"beta" deleted' -- k delete widget beta --cascade=orphan
+    check "an orphan stays, and has no owner" '^of-beta $' -- k get gadget of-beta -o 'jsonpath={.metadata.name} {.metadata.ownerReferences}'
+    check "delete --cascade=background" '"alpha" deleted' -- k delete widget alpha --cascade=background
+    check "what was owned goes after it" '!.' -- eventually no_gadget alpha
+    k create -f "$work/m/alpha.yaml" >/dev/null && owned alpha >/dev/null
+    check "delete --cascade=foreground" '"alpha" deleted' -- k delete widget alpha --cascade=foreground
+    check "what was owned went before it" 'exit=1' 'NotFound' -- k get gadget of-alpha
+    check "delete --now" '"of-beta" deleted' -- k delete gadget of-beta --now
+    k create -f "$work/m/alpha.yaml" -f "$work/m/beta.json" >/dev/null
+    check "delete --grace-period" '"alpha" deleted' -- k delete widget alpha --grace-period=30
+    check "delete --force" 'Immediate deletion does not wait' '"beta" force deleted' -- k delete widget beta --force
+}
+
 # end_held_namespace deletes a namespace whose content a finalizer holds, shows it waiting, and lets it go.
 end_held_namespace() {
     k delete ns room --wait=false
@@ -404,6 +457,8 @@ getting
 changing
 applying
 deleting
+scaling
+cascading
 namespaces
 access
 check "the server had nothing to complain about" '!.' -- cat "$work/err"

@@ -207,3 +207,45 @@ func (d *door) grants(first int) (out []request) {
 	}
 	return out
 }
+
+// handle puts the door on the side of the server, for clients that are other programs.
+func (d *door) handle(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		in := &request{method: r.Method, path: r.URL.Path, query: r.URL.Query(), accept: r.Header.Get("Accept"), contentType: r.Header.Get("Content-Type")}
+		d.note(in)
+		if in.watches() {
+			if d.wait(r.Context(), in) != nil {
+				return
+			}
+			ctx, cut := context.WithCancel(r.Context())
+			s := &stream{door: d, path: in.path, cut: cut}
+			d.enter(s)
+			defer s.leave()
+			r = r.WithContext(ctx)
+		}
+		next.ServeHTTP(&seen{ResponseWriter: w, door: d, request: in}, r)
+	})
+}
+
+// seen tells a door how a request was answered.
+type seen struct {
+	http.ResponseWriter
+	door    *door
+	request *request
+}
+
+// Unwrap is for http.ResponseController.
+func (s *seen) Unwrap() http.ResponseWriter { return s.ResponseWriter }
+
+// WriteHeader passes the code on.
+func (s *seen) WriteHeader(code int) {
+	s.door.mu.Lock()
+	if s.request.code == 0 {
+		s.request.code = code
+		if code == http.StatusOK {
+			s.door.answers = append(s.door.answers, s.request)
+		}
+	}
+	s.door.mu.Unlock()
+	s.ResponseWriter.WriteHeader(code)
+}

@@ -1,7 +1,9 @@
 package interop
 
 import (
+	"encoding/base64"
 	"errors"
+	"flag"
 	"fmt"
 	"net/http"
 	"os"
@@ -22,12 +24,15 @@ import (
 	"github.com/kindwright/kindwright/storage/memory"
 )
 
+var realKubectl = flag.String("kubectl", "", "a kubectl, 1.31 or newer: run that, over TLS, instead of kubectl's code in this process")
+
 // inProcess is a server of package apitest: no port, and the store in memory.
 type inProcess struct {
 	db     storage.Backend
 	kinds  []registry.Definition
 	tokens *token.File
 	server *apitest.Server
+	door   *door // on the server's side; nil when it is on that of the clients
 
 	admin, nobody atomic.Pointer[http.Client] // of the present server; nil while it is stopped
 }
@@ -43,23 +48,43 @@ func serveKinds(t *testing.T, more ...registry.Definition) *server {
 	var err error
 	p.tokens, err = token.Open(writeFile(t, dir, "tokens.csv", tokens))
 	require.NoError(t, err)
-	p.start(t)
 	d := &door{}
+	if *realKubectl != "" {
+		p.door = d
+	}
+	p.start(t)
 	reach := func(c *rest.Config) *rest.Config {
 		c.Transport = reaching(&p.admin)
 		if c.BearerToken != "" {
 			c.Transport = reaching(&p.nobody)
 		}
-		c.Wrap(d.wrap)
+		if p.door == nil {
+			c.Wrap(d.wrap)
+		}
 		return c
 	}
-	host := strings.Replace(p.server.URL, "http:", "https:", 1) // kubectl shows no token to a server without TLS
-	return &server{
-		Config: reach(&rest.Config{Host: p.server.URL, QPS: -1}),
-		door:   d, life: p, reach: reach,
-		kubeconfig: writeFile(t, dir, "kubeconfig", fmt.Sprintf(`{"apiVersion": "v1", "kind": "Config", "current-context": "c",
-"clusters": [{"name": "c", "cluster": {"server": %q}}], "users": [{"name": "u", "user": {}}], "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}]}`, host)),
+	s := &server{Config: reach(&rest.Config{Host: p.server.URL, QPS: -1}), door: d, life: p, reach: reach}
+	if p.door != nil {
+		s.kubeconfig = p.kubeconfig(t, dir)
+		return s
 	}
+	host := strings.Replace(p.server.URL, "http:", "https:", 1) // kubectl shows no token to a server without TLS
+	s.kubeconfig = writeFile(t, dir, "kubeconfig", fmt.Sprintf(`{"apiVersion": "v1", "kind": "Config", "current-context": "c",
+"clusters": [{"name": "c", "cluster": {"server": %q}}], "users": [{"name": "u", "user": {}}], "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}]}`, host))
+	return s
+}
+
+// kubeconfig writes a file that leads another program to the server.
+func (p *inProcess) kubeconfig(t *testing.T, dir string) string {
+	t.Helper()
+	e := p.server.ListenTLS()
+	cert, key, err := e.Certificate("admin", authn.GroupMasters)
+	require.NoError(t, err)
+	text := base64.StdEncoding.EncodeToString
+	return writeFile(t, dir, "kubeconfig", fmt.Sprintf(`{"apiVersion": "v1", "kind": "Config", "current-context": "c",
+"clusters": [{"name": "c", "cluster": {"server": %q, "certificate-authority-data": %q}}],
+"users": [{"name": "u", "user": {"client-certificate-data": %q, "client-key-data": %q}}], "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}]}`,
+		e.URL, text(e.CA), text(cert), text(key)))
 }
 
 // reaching sends requests to the present server.
@@ -74,7 +99,11 @@ func reaching(c *atomic.Pointer[http.Client]) http.RoundTripper {
 
 func (p *inProcess) start(t *testing.T) {
 	t.Helper()
-	p.server = apitest.Config{Backend: p.db, Options: []kindwright.Option{kindwright.Authenticate(p.tokens)}}.New(t, p.kinds...)
+	options := []kindwright.Option{kindwright.Authenticate(p.tokens)}
+	if p.door != nil {
+		options = append(options, kindwright.Before("authenticate", p.door.handle))
+	}
+	p.server = apitest.Config{Backend: p.db, Options: options}.New(t, p.kinds...)
 	p.admin.Store(p.server.As("admin", authn.GroupMasters))
 	p.nobody.Store(p.server.As(""))
 }

@@ -107,6 +107,9 @@ func (s *server) forget(t *testing.T) {
 
 // targets are the sorts of servers that clients meet.
 func targets() map[string]func(*testing.T) *server {
+	if *realKubectl != "" { // whose requests only the server sees
+		return map[string]func(*testing.T) *server{"apitest": serveInProcess}
+	}
 	return map[string]func(*testing.T) *server{"apitest": serveInProcess, "examples-server": serveProgram}
 }
 
