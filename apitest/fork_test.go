@@ -256,6 +256,29 @@ func TestAForkServesTheKindsThatWereInstalledAndMayHaveMore(t *testing.T) {
 	}
 }
 
+func TestVER_06_AForkSelectsKindsAsItsParentDoes(t *testing.T) {
+	gadgets := Widgets
+	gadgets.Plural, gadgets.Name, gadgets.Optional = "gadgets", "Gadget", true
+	gizmos := Widgets
+	gizmos.Plural, gizmos.Name, gizmos.Optional = "gizmos", "Gizmo", true
+	srv := apitest.Config{Options: []kindwright.Option{
+		kindwright.WithRuntimeConfig("shop.example.com/v1/gizmos=true"), kindwright.WithFeatureGates("APIResponseCompression=false"),
+	}}.New(t, Widgets)
+	fork := srv.Fork(t)
+	require.NoError(t, fork.API.Install(t.Context(), gadgets, gizmos))
+	_, err := client.For(fork.Client(), gadgets).List(t.Context(), client.In("default"))
+	require.True(t, status.IsNotFound(err))
+	_, err = client.For(fork.Client(), gizmos).List(t.Context(), client.In("default"))
+	require.NoError(t, err)
+	require.Equal(t, srv.API.Features(), fork.API.Features())
+	require.NotEqual(t, srv.API.Features(), srv.Fork(t, kindwright.WithFeatureGates("APIResponseCompression=true")).API.Features())
+	problems := within(t, func(s *scope) {
+		srv.Fork(s, kindwright.WithRuntimeConfig("api/all=false"), kindwright.WithFeatureGates("Nonsense=true"))
+	})
+	require.Contains(t, problems, "a fork serves what the server does")
+	require.Contains(t, problems, "Nonsense")
+}
+
 func TestAForkHasTheOptionsOfItsParentAndMore(t *testing.T) {
 	asked := func(who string) authz.Authorizer {
 		return authz.Func(func(_ context.Context, a authz.Attributes) (authz.Decision, string, error) {
