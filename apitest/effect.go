@@ -15,8 +15,12 @@ import (
 // Effect is what a [Fault] does to a request.
 type Effect struct {
 	text  string
+	verbs []string                           // of the requests that it makes sense for; nil is all
 	begin func(s *Server) func(c *faultCall) // when the fault is set up, and then for each request
 }
+
+// String says what the effect is, "" of the zero value, which has none.
+func (e Effect) String() string { return e.text }
 
 // faultCall is a request that a fault has hit.
 type faultCall struct {
@@ -49,7 +53,7 @@ func (c *faultCall) client() context.Context { return c.call.request.Context() }
 func breakOff() { panic(http.ErrAbortHandler) }
 
 func effect(apply func(c *faultCall), format string, args ...any) Effect {
-	return Effect{fmt.Sprintf(format, args...), func(*Server) func(*faultCall) { return apply }}
+	return Effect{fmt.Sprintf(format, args...), nil, func(*Server) func(*faultCall) { return apply }}
 }
 
 // Answer has the request refused with a code, as a server would do it that has met with this: nothing is done. For 429
@@ -146,17 +150,12 @@ func DelayAnswer(d time.Duration) Effect {
 // list, and watches, which then show nothing new. Reads that ask for a later version wait for it in vain, and are told so
 // with 504. Writes are not concerned.
 func Stale() Effect {
-	return Effect{"answered from a past state", func(s *Server) func(*faultCall) {
+	return Effect{"answered from a past state", []string{request.VerbGet, request.VerbList, request.VerbWatch}, func(s *Server) func(*faultCall) {
 		past := s.Fork(s.t)
 		return func(c *faultCall) {
-			switch c.info.Verb {
-			case request.VerbGet, request.VerbList, request.VerbWatch:
-				there := *c.call // whole from the beginning: the deadlines of the way up to here are not those of a watch
-				there.server, there.note = past, nil
-				past.API.ServeHTTP(c.w, there.request.WithContext(context.WithValue(there.request.Context(), callKey{}, &there)))
-			default:
-				c.pass(c.w)
-			}
+			there := *c.call // whole from the beginning: the deadlines of the way up to here are not those of a watch
+			there.server, there.note = past, nil
+			past.API.ServeHTTP(c.w, there.request.WithContext(context.WithValue(there.request.Context(), callKey{}, &there)))
 		}
 	}}
 }
@@ -203,19 +202,20 @@ func SilenceWatch(events int) Effect {
 // SlowWatch delivers what watches have to say later, in order, each thing once: by d, and what happens meanwhile by up to d
 // more.
 func SlowWatch(d time.Duration) Effect {
-	return effect(func(c *faultCall) {
+	return onlyWatches(effect(func(c *faultCall) {
 		c.pass(&heldAnswer{ResponseWriter: c.w, hold: func() { c.wait(c.client(), d) }, always: true})
-	}, "watch late by %s", d)
+	}, "watch late by %s", d))
 }
 
 func watchEffect(events int, p point, format string, args ...any) Effect {
-	return effect(func(c *faultCall) {
-		if c.info.Verb != request.VerbWatch {
-			c.pass(c.w)
-			return
-		}
+	return onlyWatches(effect(func(c *faultCall) {
 		c.pass(&frames{ResponseWriter: c.w, call: c, left: events, point: p})
-	}, format, args...)
+	}, format, args...))
+}
+
+func onlyWatches(e Effect) Effect {
+	e.verbs = []string{request.VerbWatch}
+	return e
 }
 
 // lostAnswer takes an answer and forgets it.

@@ -48,12 +48,12 @@ type Fault struct {
 type Failing struct {
 	fault   Fault
 	set     *faults
-	until   time.Time   // zero for ever
-	timer   *time.Timer // stops it then
 	apply   func(c *faultCall)
 	stopped chan struct{} // closed by Stop
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex  // guards what follows
+	until time.Time   // zero for ever
+	timer *time.Timer // stops it then
 	fits  int
 	fired int
 	over  bool
@@ -67,11 +67,13 @@ func (s *Server) Fail(f Fault) *Failing {
 		s.t.Fatalf("apitest: Fail: the fault has no Effect")
 	}
 	failing := &Failing{fault: f, set: &s.faults, apply: f.Effect.begin(s), stopped: make(chan struct{})}
+	s.faults.add(failing)
 	if f.For > 0 {
+		failing.mu.Lock() // which Stop takes
+		defer failing.mu.Unlock()
 		failing.until = time.Now().Add(f.For)
 		failing.timer = time.AfterFunc(f.For, failing.Stop)
 	}
-	s.faults.add(failing)
 	return failing
 }
 
@@ -157,6 +159,9 @@ func (f *Fault) fits(r *http.Request, info *request.Info, server *Server) bool {
 		if f.Namespace != "" && f.Namespace != info.Namespace || f.Name != "" && f.Name != info.Name {
 			return false
 		}
+	}
+	if f.Effect.verbs != nil && (!info.IsResource || !slices.Contains(f.Effect.verbs, info.Verb)) {
+		return false
 	}
 	if u, _ := authn.UserFrom(r.Context()); f.User != "" && u.Name != f.User {
 		return false

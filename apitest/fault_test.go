@@ -99,13 +99,16 @@ func TestAFaultHitsTheRequestsItNamesAndNoOthers(t *testing.T) {
 		"other user":   {apitest.Fault{User: "ann"}, nil},
 		"agent":        {apitest.Fault{Agent: "Go-http", Name: "w-00001"}, []string{"two"}},
 		"other agent":  {apitest.Fault{Agent: "curl"}, nil},
+		"what fits":    {apitest.Fault{Resource: "widgets", Effect: apitest.BreakWatch(0)}, nil},
 		"path":         {apitest.Fault{Path: "/readyz"}, []string{"health"}},
 		"discovery":    {apitest.Fault{Path: "/apis"}, []string{"one", "two", "list", "status", "discovery"}},
 		"when":         {apitest.Fault{When: func(r *http.Request) bool { return r.URL.RawQuery == "limit=1" }}, []string{"list"}},
 		"all":          {apitest.Fault{}, []string{"one", "two", "list", "status", "other group", "discovery", "health"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c.fault.Effect = apitest.Answer(418)
+			if c.fault.Effect.String() == "" {
+				c.fault.Effect = apitest.Answer(418)
+			}
 			f := srv.Fail(c.fault)
 			var hit []string
 			for _, r := range []struct{ name, method, url string }{
