@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -8,6 +9,7 @@ import (
 
 	"github.com/kindwright/kindwright/openapi"
 	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/status"
 )
 
 // podContainers is where those who make pods keep the containers.
@@ -17,6 +19,11 @@ const podContainers = "spec.template.spec.containers"
 func apps(c *cluster) []registry.Definition {
 	return []registry.Definition{
 		kind[appsv1.Deployment]{cluster: c, Kind: registry.Kind[appsv1.Deployment]{
+			Validate: checked(c.checkDeployment),
+			ValidateUpdate: func(_ context.Context, obj, old *appsv1.Deployment, f *status.Fields) {
+				checkDeploymentUpdate(obj, old, f)
+			},
+
 			Group: "apps", Version: "v1", Plural: "deployments", ShortNames: []string{"deploy"}, Categories: []string{"all"},
 			Subresources: []registry.Endpoint{scaled(selectorText)}, Deletion: registry.Deletion{Turn: workloads},
 			Columns: columns(append([]openapi.Column{
@@ -27,6 +34,11 @@ func apps(c *cluster) []registry.Definition {
 		}, fill: fillDeployment},
 		kind[appsv1.ReplicaSet]{cluster: c,
 			Kind: registry.Kind[appsv1.ReplicaSet]{
+				Validate: checked(c.checkReplicaSet),
+				ValidateUpdate: func(_ context.Context, obj, old *appsv1.ReplicaSet, f *status.Fields) {
+					checkReplicaSetUpdate(obj, old, f)
+				},
+
 				Group: "apps", Version: "v1", Plural: "replicasets", ShortNames: []string{"rs"}, Categories: []string{"all"},
 				Subresources: []registry.Endpoint{scaled(selectorText)}, Deletion: registry.Deletion{Turn: workloads},
 				Columns: columns(append(replicaColumns(), templateColumns(podContainers, selectorColumn("spec.selector"))...)...),
@@ -36,11 +48,21 @@ func apps(c *cluster) []registry.Definition {
 			computed: map[string]func(registry.Tree) string{"status.replicas": numeral("status", "replicas")},
 		},
 		kind[appsv1.StatefulSet]{cluster: c, Kind: registry.Kind[appsv1.StatefulSet]{
+			Validate: checked(c.checkStatefulSet),
+			ValidateUpdate: func(_ context.Context, obj, old *appsv1.StatefulSet, f *status.Fields) {
+				checkStatefulSetUpdate(obj, old, f)
+			},
+
 			Group: "apps", Version: "v1", Plural: "statefulsets", ShortNames: []string{"sts"}, Categories: []string{"all"},
 			Subresources: []registry.Endpoint{scaled(selectorText)}, Deletion: registry.Deletion{Turn: workloads},
 			Columns: columns(append([]openapi.Column{readyColumn()}, templateColumns(podContainers)...)...),
 		}, fill: fillStatefulSet},
 		kind[appsv1.DaemonSet]{cluster: c, Kind: registry.Kind[appsv1.DaemonSet]{
+			Validate: checked(c.checkDaemonSet),
+			ValidateUpdate: func(_ context.Context, obj, old *appsv1.DaemonSet, f *status.Fields) {
+				checkDaemonSetUpdate(obj, old, f)
+			},
+
 			Group: "apps", Version: "v1", Plural: "daemonsets", ShortNames: []string{"ds"}, Categories: []string{"all"}, Deletion: registry.Deletion{Turn: workloads},
 			Columns: columns(append([]openapi.Column{
 				whole("Desired", "status.desiredNumberScheduled", "On how many nodes there should be a pod."),

@@ -24,6 +24,8 @@ func autoscaling(c *cluster) []registry.Definition {
 	}
 	return []registry.Definition{
 		autoscalers{kind[autoscalingv2.HorizontalPodAutoscaler]{cluster: c, Kind: registry.Kind[autoscalingv2.HorizontalPodAutoscaler]{
+			Validate: checked(checkAutoscaler),
+
 			Writes: still, Group: "autoscaling", Version: "v2", Plural: "horizontalpodautoscalers", ShortNames: names, Categories: []string{"all"},
 			Columns: autoscalerColumns(made("Targets", "What is measured, and what it should be.", metricTargets, "spec.metrics", "status.currentMetrics")),
 			Also:    []registry.Form{registry.As(v1, autoscalerToV2, autoscalerToV1, nil)},

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/openapi"
 	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/status"
 )
 
 // batch are the kinds of the group of that name.
@@ -19,6 +21,9 @@ func batch(c *cluster) []registry.Definition {
 	return []registry.Definition{
 		kind[batchv1.Job]{cluster: c,
 			Kind: registry.Kind[batchv1.Job]{
+				Validate:       checked(c.checkJob),
+				ValidateUpdate: func(_ context.Context, obj, old *batchv1.Job, f *status.Fields) { checkJobUpdate(obj, old, f) },
+
 				Group: "batch", Version: "v1", Plural: "jobs", Categories: []string{"all"}, Deletion: registry.Deletion{Policy: meta.DeletePropagationOrphan, Turn: workloads},
 				Columns: columns(append([]openapi.Column{
 					made("Status", "Where the job is in its life.", jobState, "status.conditions", "metadata.deletionTimestamp"),
@@ -31,6 +36,8 @@ func batch(c *cluster) []registry.Definition {
 			computed: map[string]func(registry.Tree) string{"status.successful": numeral("status", "succeeded")},
 		},
 		kind[batchv1.CronJob]{cluster: c, Kind: registry.Kind[batchv1.CronJob]{
+			Validate: checked(c.checkCronJob),
+
 			Group: "batch", Version: "v1", Plural: "cronjobs", ShortNames: []string{"cj"}, Categories: []string{"all"}, NameRule: cronJobName,
 			Columns: columns(append([]openapi.Column{
 				text("Schedule", "spec.schedule", "When a job is started."),

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"cmp"
+	"context"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -14,6 +15,7 @@ import (
 	"github.com/kindwright/kindwright/internal/table"
 	"github.com/kindwright/kindwright/openapi"
 	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/status"
 )
 
 func unlessFalse(_ time.Time, v []any) any { return v[0] != false }
@@ -153,6 +155,11 @@ func requestState(v []any) any {
 func scheduling(c *cluster) []registry.Definition {
 	return []registry.Definition{
 		kind[schedulingv1.PriorityClass]{cluster: c, Kind: registry.Kind[schedulingv1.PriorityClass]{
+			Validate: checked(checkPriorityClass),
+			ValidateUpdate: func(_ context.Context, obj, old *schedulingv1.PriorityClass, f *status.Fields) {
+				checkPriorityClassUpdate(obj, old, f)
+			},
+
 			Group: "scheduling.k8s.io", Version: "v1", Plural: "priorityclasses", ShortNames: []string{"pc"}, ClusterScoped: true,
 			Columns: append(columns(
 				whole("Value", "value", "The priority."), truthful("Global-Default", "globalDefault", "Whether it is that of pods without a class."),

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"strings"
 
@@ -9,6 +10,7 @@ import (
 
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/registry/rest"
+	"github.com/kindwright/kindwright/status"
 )
 
 // core are the kinds of the core group that are about neither pods, services nor volumes.
@@ -16,12 +18,20 @@ func core(c *cluster) []registry.Definition {
 	return []registry.Definition{
 		kind[corev1.ConfigMap]{cluster: c,
 			Kind: registry.Kind[corev1.ConfigMap]{
+				Validate: checked(checkConfigMap),
+				ValidateUpdate: func(_ context.Context, obj, old *corev1.ConfigMap, f *status.Fields) {
+					checkConfigMapUpdate(obj, old, f)
+				},
+
 				Version: "v1", Plural: "configmaps", ShortNames: []string{"cm"}, Writes: registry.WriteRules{NoGeneration: true},
 				Columns: columns(made("Data", "How many entries there are.", func(v []any) any { return size(v[0]) + size(v[1]) }, "data", "binaryData")),
 			},
 		},
 		kind[corev1.Secret]{cluster: c,
 			Kind: registry.Kind[corev1.Secret]{
+				Validate:       checked(checkSecret),
+				ValidateUpdate: func(_ context.Context, obj, old *corev1.Secret, f *status.Fields) { checkSecretUpdate(obj, old, f) },
+
 				Version: "v1", Plural: "secrets", Writes: registry.WriteRules{NoGeneration: true},
 				Columns: columns(text("Type", "type", "What the secret is for."), made("Data", "How many entries there are.", func(v []any) any { return size(v[0]) }, "data")),
 			},
@@ -31,10 +41,14 @@ func core(c *cluster) []registry.Definition {
 			Version: "v1", Plural: "serviceaccounts", Deletion: answered(), ShortNames: []string{"sa"}, Subresources: []registry.Endpoint{c.tokens()}, Columns: columns(), Writes: registry.WriteRules{NoGeneration: true},
 		}},
 		kind[corev1.LimitRange]{cluster: c,
-			Kind: registry.Kind[corev1.LimitRange]{Version: "v1", Plural: "limitranges", ShortNames: []string{"limits"}, Writes: registry.WriteRules{NoGeneration: true}},
+			Kind: registry.Kind[corev1.LimitRange]{
+				Validate: checked(checkLimitRange),
+				Version:  "v1", Plural: "limitranges", ShortNames: []string{"limits"}, Writes: registry.WriteRules{NoGeneration: true}},
 			fill: fillLimitRange,
 		},
 		kind[corev1.ResourceQuota]{cluster: c, Kind: registry.Kind[corev1.ResourceQuota]{
+			Validate: checked(checkQuota),
+
 			Version: "v1", Plural: "resourcequotas", Deletion: answered(), ShortNames: []string{"quota"}, Writes: registry.WriteRules{NoGeneration: true},
 			Columns: columns(
 				made("Request", "What of the requested amounts is used.", func(v []any) any { return quotaText(v, false) }, "status.used", "status.hard"),
@@ -43,6 +57,8 @@ func core(c *cluster) []registry.Definition {
 		}},
 		kind[corev1.Node]{cluster: c,
 			Kind: registry.Kind[corev1.Node]{
+				Validate: checked(checkNode),
+
 				Version: "v1", Plural: "nodes", ShortNames: []string{"no"}, ClusterScoped: true, Writes: registry.WriteRules{NoGeneration: true},
 				Subresources: []registry.Endpoint{rest.Connect[corev1.Node, corev1.NodeProxyOptions]{
 					Name: "proxy", Paths: true, Methods: everyMethod(), Serve: unreachable[corev1.Node, corev1.NodeProxyOptions]("node"),
@@ -55,7 +71,9 @@ func core(c *cluster) []registry.Definition {
 		},
 		kind[corev1.Endpoints]{cluster: c, //nolint:staticcheck // they are deprecated, and served
 			Kind: registry.Kind[corev1.Endpoints]{ //nolint:staticcheck // likewise
-				Version: "v1", Plural: "endpoints", ShortNames: []string{"ep"}, Writes: registry.WriteRules{NoGeneration: true, CreateOnUpdate: true},
+
+				Validate: checked(checkEndpoints),
+				Version:  "v1", Plural: "endpoints", ShortNames: []string{"ep"}, Writes: registry.WriteRules{NoGeneration: true, CreateOnUpdate: true},
 				Columns: columns(made("Endpoints", "The addresses.", func(v []any) any { return endpointText(v[0]) }, "subsets")),
 			},
 			fill: fillEndpoints,

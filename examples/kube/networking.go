@@ -15,6 +15,8 @@ func networking(c *cluster) []registry.Definition {
 	const group = "networking.k8s.io"
 	return []registry.Definition{
 		kind[networkingv1.Ingress]{cluster: c, Kind: registry.Kind[networkingv1.Ingress]{
+			Validate: checked(checkIngress),
+
 			Group: group, Version: "v1", Plural: "ingresses", ShortNames: []string{"ing"},
 			Columns: columns(
 				or("Class", "spec.ingressClassName", "<none>", "Who serves it."),
@@ -36,6 +38,8 @@ func networking(c *cluster) []registry.Definition {
 				aged()),
 		}, fill: fillIngressClass},
 		kind[networkingv1.NetworkPolicy]{cluster: c, Kind: registry.Kind[networkingv1.NetworkPolicy]{
+			Validate: checked(checkNetworkPolicy),
+
 			Group: group, Version: "v1", Plural: "networkpolicies", ShortNames: []string{"netpol"},
 			Columns: columns(made("Pod-Selector", "The pods it is about.", func(v []any) any { return selectorText(v[0]) }, "spec.podSelector")),
 		}, fill: fillNetworkPolicy},

@@ -8,6 +8,7 @@ import (
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/openapi"
 	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/status"
 )
 
 // workloads is when those go that run in a namespace which ends: before what they run with.
@@ -18,6 +19,9 @@ func pods(c *cluster) []registry.Definition {
 	return []registry.Definition{
 		kind[corev1.Pod]{cluster: c,
 			Kind: registry.Kind[corev1.Pod]{
+				Validate:       checked(c.checkPod),
+				ValidateUpdate: checkPodUpdate,
+
 				Version: "v1", Plural: "pods", ShortNames: []string{"po"}, Categories: []string{"all"},
 				Subresources: podEndpoints(c), Grace: podGrace, Deletion: registry.Deletion{AnswerObject: true, Turn: workloads},
 				Columns: podColumns(),
@@ -33,6 +37,8 @@ func pods(c *cluster) []registry.Definition {
 		registry.Operation[corev1.Binding]{Version: "v1", Plural: "bindings", Namespaced: true, Run: c.bindNamed},
 		kind[corev1.PodTemplate]{cluster: c,
 			Kind: registry.Kind[corev1.PodTemplate]{
+				Validate: checked(func(t *corev1.PodTemplate, f *status.Fields) { c.checkTemplate(&t.Template, f.At("template")) }),
+
 				Version: "v1", Plural: "podtemplates", Deletion: answered(),
 				Columns: append([]openapi.Column{named()}, append(containerColumns("template.spec.containers"),
 					made("Pod Labels", "The labels of the pods.", func(v []any) any { return labelText(v[0]) }, "template.metadata.labels"))...),
@@ -41,6 +47,8 @@ func pods(c *cluster) []registry.Definition {
 		},
 		kind[corev1.ReplicationController]{cluster: c,
 			Kind: registry.Kind[corev1.ReplicationController]{
+				Validate: checked(c.checkReplicationController),
+
 				Version: "v1", Plural: "replicationcontrollers", ShortNames: []string{"rc"}, Categories: []string{"all"},
 				Subresources: []registry.Endpoint{scaled(labelText)}, Deletion: registry.Deletion{Policy: meta.DeletePropagationOrphan, Turn: workloads},
 				Columns: columns(append(replicaColumns(), templateColumns("spec.template.spec.containers", labelColumn("spec.selector"))...)...),

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"context"
 	"strings"
 
 	policyv1 "k8s.io/api/policy/v1"
@@ -9,12 +10,15 @@ import (
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/openapi"
 	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/status"
 )
 
 // policy is how many pods may be away.
 func policy(c *cluster) []registry.Definition {
 	return []registry.Definition{
 		kind[policyv1.PodDisruptionBudget]{cluster: c, Kind: registry.Kind[policyv1.PodDisruptionBudget]{
+			Validate: checked(checkBudget),
+
 			Group: "policy", Version: "v1", Plural: "poddisruptionbudgets", ShortNames: []string{"pdb"},
 			Columns: columns(
 				or("Min Available", "spec.minAvailable", "N/A", "How many pods must stay."),
@@ -31,14 +35,28 @@ func rbac(c *cluster) []registry.Definition {
 	still := registry.WriteRules{NoGeneration: true, CreateOnUpdate: true}
 	created := []openapi.Column{named(), {Name: "Created At", Type: "date", Description: "When the role was created.", Path: []string{"metadata", "creationTimestamp"}}}
 	return []registry.Definition{
-		kind[rbacv1.Role]{cluster: c, Kind: registry.Kind[rbacv1.Role]{Group: group, Version: "v1", Plural: "roles", NameRule: meta.CheckPathSegment, Writes: still, Columns: created}},
+		kind[rbacv1.Role]{cluster: c, Kind: registry.Kind[rbacv1.Role]{
+			Validate: checked(func(r *rbacv1.Role, f *status.Fields) { checkRules(r.Rules, f, false) }),
+			Group:    group, Version: "v1", Plural: "roles", NameRule: meta.CheckPathSegment, Writes: still, Columns: created}},
 		kind[rbacv1.ClusterRole]{cluster: c, Kind: registry.Kind[rbacv1.ClusterRole]{
+			Validate: checked(func(r *rbacv1.ClusterRole, f *status.Fields) { checkRules(r.Rules, f, true) }),
+
 			Group: group, Version: "v1", Plural: "clusterroles", ClusterScoped: true, NameRule: meta.CheckPathSegment, Writes: still, Columns: created,
 		}},
 		kind[rbacv1.RoleBinding]{cluster: c, Kind: registry.Kind[rbacv1.RoleBinding]{
+			Validate: checked(func(b *rbacv1.RoleBinding, f *status.Fields) { checkBinding(b.RoleRef, b.Subjects, f, false) }),
+			ValidateUpdate: func(_ context.Context, b, old *rbacv1.RoleBinding, f *status.Fields) {
+				checkRoleRef(b.RoleRef, old.RoleRef, f)
+			},
+
 			Group: group, Version: "v1", Plural: "rolebindings", NameRule: meta.CheckPathSegment, Writes: still, Columns: bindingColumns(),
 		}, fill: func(b *rbacv1.RoleBinding) { fillRoleRef(&b.RoleRef, b.Subjects) }},
 		kind[rbacv1.ClusterRoleBinding]{cluster: c, Kind: registry.Kind[rbacv1.ClusterRoleBinding]{
+			Validate: checked(func(b *rbacv1.ClusterRoleBinding, f *status.Fields) { checkBinding(b.RoleRef, b.Subjects, f, true) }),
+			ValidateUpdate: func(_ context.Context, b, old *rbacv1.ClusterRoleBinding, f *status.Fields) {
+				checkRoleRef(b.RoleRef, old.RoleRef, f)
+			},
+
 			Group: group, Version: "v1", Plural: "clusterrolebindings", ClusterScoped: true, NameRule: meta.CheckPathSegment, Writes: still, Columns: bindingColumns(),
 		}, fill: func(b *rbacv1.ClusterRoleBinding) { fillRoleRef(&b.RoleRef, b.Subjects) }},
 	}

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"context"
 	"slices"
 	"strings"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/registry/rest"
+	"github.com/kindwright/kindwright/status"
 )
 
 // services are services and the slices of endpoints behind them.
@@ -17,6 +19,9 @@ func services(c *cluster) []registry.Definition {
 	return []registry.Definition{
 		kind[corev1.Service]{cluster: c,
 			Kind: registry.Kind[corev1.Service]{
+				Validate:       checked(c.checkService),
+				ValidateUpdate: func(_ context.Context, obj, old *corev1.Service, f *status.Fields) { checkServiceUpdate(obj, old, f) },
+
 				Version: "v1", Plural: "services", ShortNames: []string{"svc"}, Categories: []string{"all"},
 				Writes: registry.WriteRules{NoGeneration: true, CreateOnUpdate: true, Companions: addressChanges}, NameRule: meta.CheckDNS1035Label,
 				Subresources: []registry.Endpoint{rest.Connect[corev1.Service, corev1.ServiceProxyOptions]{
@@ -34,6 +39,11 @@ func services(c *cluster) []registry.Definition {
 			fields: []string{"spec.clusterIP", "spec.type"}, fill: fillService, complete: c.completeService,
 		},
 		kind[discoveryv1.EndpointSlice]{cluster: c, Kind: registry.Kind[discoveryv1.EndpointSlice]{
+			Validate: checked(checkSlice),
+			ValidateUpdate: func(_ context.Context, obj, old *discoveryv1.EndpointSlice, f *status.Fields) {
+				checkSliceUpdate(obj, old, f)
+			},
+
 			Group: "discovery.k8s.io", Version: "v1", Plural: "endpointslices",
 			Columns: columns(
 				text("AddressType", "addressType", "What sort of addresses they are."),

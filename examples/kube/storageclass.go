@@ -1,12 +1,14 @@
 package kube
 
 import (
+	"context"
 	"strings"
 
 	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/kindwright/kindwright/openapi"
 	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/status"
 )
 
 // storageClasses are the kinds of storage.k8s.io.
@@ -15,6 +17,11 @@ func storageClasses(c *cluster) []registry.Definition {
 	still := registry.WriteRules{NoGeneration: true}
 	return []registry.Definition{
 		kind[storagev1.StorageClass]{cluster: c, Kind: registry.Kind[storagev1.StorageClass]{
+			Validate: checked(checkStorageClass),
+			ValidateUpdate: func(_ context.Context, obj, old *storagev1.StorageClass, f *status.Fields) {
+				checkStorageClassUpdate(obj, old, f)
+			},
+
 			Group: group, Version: "v1", Plural: "storageclasses", Deletion: answered(), ShortNames: []string{"sc"}, ClusterScoped: true, Writes: still,
 			Columns: []openapi.Column{
 				defaultedName("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"),

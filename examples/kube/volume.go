@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"context"
 	"slices"
 	"strings"
 
@@ -8,12 +9,18 @@ import (
 
 	"github.com/kindwright/kindwright/openapi"
 	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/status"
 )
 
 // volumes are persistent volumes and the claims to them.
 func volumes(c *cluster) []registry.Definition {
 	return []registry.Definition{
 		kind[corev1.PersistentVolume]{cluster: c, Kind: registry.Kind[corev1.PersistentVolume]{
+			Validate: checked(checkVolumeObject),
+			ValidateUpdate: func(_ context.Context, obj, old *corev1.PersistentVolume, f *status.Fields) {
+				checkVolumeObjectUpdate(obj, old, f)
+			},
+
 			Version: "v1", Plural: "persistentvolumes", Deletion: answered(), ShortNames: []string{"pv"}, ClusterScoped: true, Writes: registry.WriteRules{NoGeneration: true},
 			Columns: columns(
 				or("Capacity", "spec.capacity.storage", "0", "How much fits in."),
@@ -27,6 +34,11 @@ func volumes(c *cluster) []registry.Definition {
 			),
 		}, fill: fillVolumeObject, complete: c.completeVolume},
 		kind[corev1.PersistentVolumeClaim]{cluster: c, Kind: registry.Kind[corev1.PersistentVolumeClaim]{
+			Validate: checked(checkClaim),
+			ValidateUpdate: func(_ context.Context, obj, old *corev1.PersistentVolumeClaim, f *status.Fields) {
+				checkClaimUpdate(obj, old, f)
+			},
+
 			Version: "v1", Plural: "persistentvolumeclaims", Deletion: answered(), ShortNames: []string{"pvc"}, Writes: registry.WriteRules{NoGeneration: true},
 			Columns: columns(
 				made("Status", "Where the claim is in its life.", phaseOrEnd, "status.phase", "metadata.deletionTimestamp"),

@@ -1,0 +1,193 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/status"
+)
+
+// checked makes a rule of registry.Kind of one without a context.
+func checked[T any](check func(*T, *status.Fields)) func(context.Context, *T, *status.Fields) {
+	return func(_ context.Context, obj *T, f *status.Fields) { check(obj, f) }
+}
+
+// oneOf reports a value that is none of those allowed.
+func oneOf[S ~string](at status.Field, value S, allowed ...S) bool {
+	if slices.Contains(allowed, value) {
+		return true
+	}
+	names := make([]string, len(allowed))
+	for i, a := range allowed {
+		names[i] = string(a)
+	}
+	at.NotSupported(string(value), names...)
+	return false
+}
+
+// notNegative reports a number below zero.
+func notNegative[N ~int32 | ~int64](at status.Field, n *N) {
+	if n != nil && *n < 0 {
+		at.Invalid(int64(*n), "must be greater than or equal to 0")
+	}
+}
+
+// isPort reports a number that no port has.
+func isPort(at status.Field, n int32) {
+	if n < 1 || n > 65535 {
+		at.Invalid(n, "must be between 1 and 65535, inclusive")
+	}
+}
+
+// isPortOrName reports what is neither the number nor the name of a port.
+func isPortOrName(at status.Field, p intstr.IntOrString) {
+	if p.Type == intstr.Int {
+		isPort(at, p.IntVal)
+	} else if why := portName(p.StrVal); why != "" {
+		at.Invalid(p.StrVal, why)
+	}
+}
+
+// portNames are the names that ports may have (RFC 6335).
+var portNames = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
+
+func portName(s string) string {
+	switch {
+	case len(s) > 15:
+		return "must be no more than 15 characters"
+	case !portNames.MatchString(s) || strings.Contains(s, "--"):
+		return "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-), not two of them together, and neither begin nor end with one"
+	case !strings.ContainsAny(s, "abcdefghijklmnopqrstuvwxyz"):
+		return "must contain at least one letter (a-z)"
+	}
+	return ""
+}
+
+// isLabel reports a text that cannot be a DNS label.
+func isLabel(at status.Field, s string) {
+	if s == "" {
+		at.Required("")
+	} else if why := meta.CheckDNSLabel(s); why != "" {
+		at.Invalid(s, why)
+	}
+}
+
+// isSubdomain reports a text that cannot be the name of most objects.
+func isSubdomain(at status.Field, s string) {
+	if s == "" {
+		at.Required("")
+	} else if why := meta.CheckDNSSubdomain(s); why != "" {
+		at.Invalid(s, why)
+	}
+}
+
+// unique reports names that come twice.
+type unique map[string]bool
+
+func (u unique) check(at status.Field, name string) {
+	if name != "" && u[name] {
+		at.Duplicate(name)
+	}
+	u[name] = true
+}
+
+// checkSelector reports what is wrong with a selector.
+func checkSelector(at status.Field, s *metav1.LabelSelector) {
+	if s == nil {
+		return
+	}
+	for _, name := range sortedNames(s.MatchLabels) {
+		checkLabel(at.Child("matchLabels"), name, s.MatchLabels[name])
+	}
+	for i, e := range s.MatchExpressions {
+		one := at.Child("matchExpressions").Index(i)
+		switch e.Operator {
+		case metav1.LabelSelectorOpIn, metav1.LabelSelectorOpNotIn:
+			if len(e.Values) == 0 {
+				one.Child("values").Required("must be specified when `operator` is 'In' or 'NotIn'")
+			}
+		case metav1.LabelSelectorOpExists, metav1.LabelSelectorOpDoesNotExist:
+			if len(e.Values) > 0 {
+				one.Child("values").Forbidden("may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
+			}
+		default:
+			one.Child("operator").Invalid(string(e.Operator), "not a valid selector operator")
+		}
+		if why := meta.CheckLabelKey(e.Key); why != "" {
+			one.Child("key").Invalid(e.Key, why)
+		}
+	}
+}
+
+func checkLabel(at status.Field, name, value string) {
+	if why := meta.CheckLabelKey(name); why != "" {
+		at.Invalid(name, why)
+	}
+	if why := meta.CheckLabelValue(value); why != "" {
+		at.Invalid(value, why)
+	}
+}
+
+func checkLabels(at status.Field, all map[string]string) {
+	for _, name := range sortedNames(all) {
+		checkLabel(at, name, all[name])
+	}
+}
+
+// matches sees that the pods of a template belong to what makes them.
+func matches(spec status.Field, s *metav1.LabelSelector, of map[string]string, emptyIsWrong bool) {
+	at := spec.Child("selector")
+	switch {
+	case s == nil:
+		at.Required("")
+		spec.Child("template").Child("metadata").Child("labels").Invalid(of, "`selector` does not match template `labels`")
+		return
+	case emptyIsWrong && len(s.MatchLabels)+len(s.MatchExpressions) == 0:
+		at.Invalid(s, "empty selector is invalid")
+		return
+	}
+	checkSelector(at, s)
+	selector, err := metav1.LabelSelectorAsSelector(s)
+	if err == nil && !selector.Matches(labels.Set(of)) {
+		spec.Child("template").Child("metadata").Child("labels").Invalid(of, "`selector` does not match template `labels`")
+	}
+}
+
+// same reports a field that cannot change.
+func same(at status.Field, equal bool, v any) {
+	if !equal {
+		at.Invalid(v, "field is immutable")
+	}
+}
+
+// percentOrCount is a share of something or a number: the number itself, and whether it is wrong.
+func percentOrCount(at status.Field, v *intstr.IntOrString) {
+	if v == nil {
+		return
+	}
+	if v.Type == intstr.Int {
+		if v.IntVal < 0 {
+			at.Invalid(v.IntVal, "must be greater than or equal to 0")
+		}
+		return
+	}
+	var n int
+	if _, err := fmt.Sscanf(v.StrVal, "%d%%", &n); err != nil || fmt.Sprintf("%d%%", n) != v.StrVal || n < 0 {
+		at.Invalid(v.StrVal, "must be a whole number, or a percentage such as 30%")
+	} else if n > 100 {
+		at.Invalid(v.StrVal, "must not be greater than 100%")
+	}
+}
+
+// isZero tells of an amount that is none.
+func isZero(v *intstr.IntOrString) bool {
+	return v != nil && (v.Type == intstr.Int && v.IntVal == 0 || v.Type == intstr.String && strings.TrimLeft(v.StrVal, "0") == "%")
+}

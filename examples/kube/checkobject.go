@@ -1,0 +1,543 @@
+package kube
+
+import (
+	"maps"
+	"net/netip"
+	"reflect"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/status"
+)
+
+func checkConfigMap(m *corev1.ConfigMap, f *status.Fields) { checkData(f, m.Data, m.BinaryData) }
+
+// sealed reports changes of what is said not to change.
+func sealed(f *status.Fields, was, is *bool, equal map[string]bool) {
+	if was == nil || !*was {
+		return
+	}
+	if is == nil || !*is {
+		f.At("immutable").Forbidden("field is immutable when `immutable` is set")
+	}
+	for _, field := range sortedNames(equal) {
+		if !equal[field] {
+			f.At(field).Forbidden("field is immutable when `immutable` is set")
+		}
+	}
+}
+
+func checkConfigMapUpdate(m, old *corev1.ConfigMap, f *status.Fields) {
+	sealed(f, old.Immutable, m.Immutable, map[string]bool{"data": maps.Equal(m.Data, old.Data), "binaryData": equalBytes(m.BinaryData, old.BinaryData)})
+}
+
+func equalBytes(a, b map[string][]byte) bool {
+	return maps.EqualFunc(a, b, slices.Equal)
+}
+
+// secretNeeds are the entries that a secret of a type must have.
+func secretNeeds() map[corev1.SecretType][]string {
+	return map[corev1.SecretType][]string{
+		corev1.SecretTypeTLS:       {corev1.TLSCertKey, corev1.TLSPrivateKeyKey},
+		corev1.SecretTypeSSHAuth:   {corev1.SSHAuthPrivateKey},
+		corev1.SecretTypeDockercfg: {corev1.DockerConfigKey}, corev1.SecretTypeDockerConfigJson: {corev1.DockerConfigJsonKey},
+	}
+}
+
+func checkSecret(s *corev1.Secret, f *status.Fields) {
+	size := 0
+	for _, name := range sortedNames(s.Data) {
+		if why := entryName(name); why != "" {
+			f.At("data").Key(name).Invalid(name, why)
+		}
+		size += len(s.Data[name])
+	}
+	if size > corev1.MaxSecretSize {
+		f.At("data").TooLong(corev1.MaxSecretSize)
+	}
+	for _, name := range secretNeeds()[s.Type] {
+		if _, has := s.Data[name]; !has {
+			f.At("data").Key(name).Required("")
+		}
+	}
+	switch s.Type {
+	case corev1.SecretTypeBasicAuth:
+		_, user := s.Data[corev1.BasicAuthUsernameKey]
+		if _, password := s.Data[corev1.BasicAuthPasswordKey]; !user && !password {
+			f.At("data").Key(corev1.BasicAuthUsernameKey).Required("")
+			f.At("data").Key(corev1.BasicAuthPasswordKey).Required("")
+		}
+	case corev1.SecretTypeDockercfg, corev1.SecretTypeDockerConfigJson:
+		name := secretNeeds()[s.Type][0]
+		if text, has := s.Data[name]; has && json.Valid(text) != nil {
+			f.At("data").Key(name).Invalid("<secret contents redacted>", "is no JSON")
+		}
+	case corev1.SecretTypeServiceAccountToken:
+		if s.Annotations[corev1.ServiceAccountNameKey] == "" {
+			f.At("metadata", "annotations").Key(corev1.ServiceAccountNameKey).Required("")
+		}
+	}
+}
+
+func checkSecretUpdate(s, old *corev1.Secret, f *status.Fields) {
+	same(f.At("type"), s.Type == old.Type, string(s.Type))
+	sealed(f, old.Immutable, s.Immutable, map[string]bool{"data": equalBytes(s.Data, old.Data)})
+}
+
+func (c *cluster) checkService(s *corev1.Service, f *status.Fields) {
+	spec := f.At("spec")
+	headless := s.Spec.ClusterIP == corev1.ClusterIPNone
+	if len(s.Spec.Ports) == 0 && !headless && s.Spec.Type != corev1.ServiceTypeExternalName {
+		spec.Child("ports").Required("")
+	}
+	oneOf(spec.Child("type"), s.Spec.Type, corev1.ServiceTypeClusterIP, corev1.ServiceTypeExternalName, corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeNodePort)
+	oneOf(spec.Child("sessionAffinity"), s.Spec.SessionAffinity, corev1.ServiceAffinityClientIP, corev1.ServiceAffinityNone)
+	if s.Spec.Type == corev1.ServiceTypeExternalName {
+		if why := meta.CheckDNSSubdomain(strings.TrimSuffix(s.Spec.ExternalName, ".")); s.Spec.ExternalName == "" {
+			spec.Child("externalName").Required("")
+		} else if why != "" {
+			spec.Child("externalName").Invalid(s.Spec.ExternalName, why)
+		}
+		if s.Spec.ClusterIP != "" {
+			spec.Child("clusterIPs").Forbidden("may not be set for ExternalName services")
+		}
+	} else if ip := s.Spec.ClusterIP; ip != "" && !headless {
+		if _, err := netip.ParseAddr(ip); err != nil {
+			spec.Child("clusterIPs").Index(0).Invalid(ip, "must be a valid IP address")
+		}
+	}
+	if len(s.Spec.ClusterIPs) > 0 && s.Spec.ClusterIPs[0] != s.Spec.ClusterIP {
+		spec.Child("clusterIPs").Invalid(s.Spec.ClusterIPs, "first value must match `clusterIP`")
+	}
+	checkLabels(spec.Child("selector"), s.Spec.Selector)
+	checkServicePorts(s, spec.Child("ports"))
+}
+
+func checkServicePorts(s *corev1.Service, at status.Field) {
+	names := unique{}
+	for i, p := range s.Spec.Ports {
+		one := at.Index(i)
+		switch {
+		case p.Name == "" && len(s.Spec.Ports) > 1:
+			one.Child("name").Required("")
+		case p.Name != "":
+			isLabel(one.Child("name"), p.Name)
+			names.check(one.Child("name"), p.Name)
+		}
+		isPort(one.Child("port"), p.Port)
+		oneOf(one.Child("protocol"), p.Protocol, corev1.ProtocolSCTP, corev1.ProtocolTCP, corev1.ProtocolUDP)
+		isPortOrName(one.Child("targetPort"), p.TargetPort)
+		if s.Spec.Type == corev1.ServiceTypeClusterIP && p.NodePort != 0 {
+			one.Child("nodePort").Forbidden("may not be used when `type` is 'ClusterIP'")
+		}
+	}
+}
+
+func checkServiceUpdate(s, old *corev1.Service, f *status.Fields) {
+	if old.Spec.Type != corev1.ServiceTypeExternalName && s.Spec.Type != corev1.ServiceTypeExternalName && old.Spec.ClusterIP != "" {
+		same(f.At("spec", "clusterIPs").Index(0), s.Spec.ClusterIP == old.Spec.ClusterIP, s.Spec.ClusterIPs)
+	}
+}
+
+func checkVolumeObject(v *corev1.PersistentVolume, f *status.Fields) {
+	spec := f.At("spec")
+	checkModes(v.Spec.AccessModes, spec.Child("accessModes"))
+	if len(v.Spec.Capacity) == 0 {
+		spec.Child("capacity").Required("")
+	}
+	if _, has := v.Spec.Capacity[corev1.ResourceStorage]; !has || len(v.Spec.Capacity) > 1 {
+		spec.Child("capacity").NotSupported(v.Spec.Capacity, string(corev1.ResourceStorage))
+	} else if q := v.Spec.Capacity[corev1.ResourceStorage]; q.Sign() <= 0 {
+		spec.Child("capacity").Key("storage").Invalid(q.String(), "must be greater than zero")
+	}
+	if atMostOne(reflect.ValueOf(v.Spec.PersistentVolumeSource), spec) == 0 {
+		spec.Required("must specify a volume type")
+	}
+	oneOf(spec.Child("persistentVolumeReclaimPolicy"), v.Spec.PersistentVolumeReclaimPolicy, corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRecycle, corev1.PersistentVolumeReclaimRetain)
+}
+
+func checkVolumeObjectUpdate(v, old *corev1.PersistentVolume, f *status.Fields) {
+	if !reflect.DeepEqual(v.Spec.PersistentVolumeSource, old.Spec.PersistentVolumeSource) {
+		f.At("spec", "persistentvolumesource").Forbidden("spec.persistentvolumesource is immutable after creation")
+	}
+}
+
+func checkModes(modes []corev1.PersistentVolumeAccessMode, at status.Field) {
+	if len(modes) == 0 {
+		at.Required("at least 1 access mode is required")
+	}
+	for _, m := range modes {
+		oneOf(at, m, corev1.ReadOnlyMany, corev1.ReadWriteMany, corev1.ReadWriteOnce, corev1.ReadWriteOncePod)
+	}
+}
+
+func checkClaim(p *corev1.PersistentVolumeClaim, f *status.Fields) {
+	spec := f.At("spec")
+	checkModes(p.Spec.AccessModes, spec.Child("accessModes"))
+	amount, has := p.Spec.Resources.Requests[corev1.ResourceStorage]
+	switch at := spec.Child("resources").Key("storage"); {
+	case !has:
+		at.Required("")
+	case amount.Sign() <= 0:
+		at.Invalid(amount.String(), "must be greater than zero")
+	}
+	checkSelector(spec.Child("selector"), p.Spec.Selector)
+}
+
+func checkClaimUpdate(p, old *corev1.PersistentVolumeClaim, f *status.Fields) {
+	now, before := p.Spec.DeepCopy(), old.Spec.DeepCopy()
+	now.Resources.Requests, now.VolumeAttributesClassName = before.Resources.Requests, before.VolumeAttributesClassName
+	if before.VolumeName == "" {
+		now.VolumeName = "" // it is being bound
+	}
+	if before.StorageClassName == nil {
+		now.StorageClassName = nil
+	}
+	if !reflect.DeepEqual(now, before) {
+		f.At("spec").Forbidden("spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims")
+	}
+	is, was := p.Spec.Resources.Requests[corev1.ResourceStorage], old.Spec.Resources.Requests[corev1.ResourceStorage]
+	if is.Cmp(was) < 0 {
+		f.At("spec", "resources", "requests", "storage").Forbidden("field can not be less than status.capacity")
+	}
+}
+
+func checkQuota(q *corev1.ResourceQuota, f *status.Fields) {
+	for _, name := range sortedAmounts(q.Spec.Hard) {
+		at := f.At("spec", "hard").Key(string(name))
+		if why := meta.CheckQualifiedName(string(name)); why != "" {
+			at.Invalid(string(name), why)
+		}
+		if amount := q.Spec.Hard[name]; amount.Sign() < 0 {
+			at.Invalid(amount.String(), "must be greater than or equal to 0")
+		}
+	}
+}
+
+func checkLimitRange(r *corev1.LimitRange, f *status.Fields) {
+	for i, l := range r.Spec.Limits {
+		one := f.At("spec", "limits").Index(i)
+		names := map[corev1.ResourceName]bool{}
+		for _, list := range []corev1.ResourceList{l.Max, l.Min, l.Default, l.DefaultRequest} {
+			for name := range list {
+				names[name] = true
+			}
+		}
+		for _, name := range slices.Sorted(maps.Keys(names)) {
+			below := func(what string, a, b corev1.ResourceList, than string) {
+				x, hasX := a[name]
+				y, hasY := b[name]
+				if hasX && hasY && x.Cmp(y) > 0 {
+					one.Child(what).Key(string(name)).Invalid(x.String(), what+" value "+x.String()+" is greater than "+than+" value "+y.String())
+				}
+			}
+			below("min", l.Min, l.Max, "max")
+			below("defaultRequest", l.DefaultRequest, l.Max, "max")
+			below("default", l.Default, l.Max, "max")
+			if x, has := l.Default[name]; has {
+				if m, hasMin := l.Min[name]; hasMin && x.Cmp(m) < 0 {
+					one.Child("default").Key(string(name)).Invalid(m.String(), "min value "+m.String()+" is greater than default value "+x.String())
+				}
+			}
+			if x, has := l.DefaultRequest[name]; has {
+				if m, hasMin := l.Min[name]; hasMin && x.Cmp(m) < 0 {
+					one.Child("defaultRequest").Key(string(name)).Invalid(m.String(), "min value "+m.String()+" is greater than default request value "+x.String())
+				}
+				if d, hasDefault := l.Default[name]; hasDefault && x.Cmp(d) > 0 {
+					one.Child("defaultRequest").Key(string(name)).Invalid(x.String(), "default request value "+x.String()+" is greater than default limit value "+d.String())
+				}
+			}
+		}
+	}
+}
+
+func checkNode(n *corev1.Node, f *status.Fields) {
+	for i, cidr := range n.Spec.PodCIDRs {
+		if _, err := netip.ParsePrefix(cidr); err != nil {
+			f.At("spec", "podCIDRs").Index(i).Invalid(cidr, "must be a valid CIDR value")
+		}
+	}
+	for i, t := range n.Spec.Taints {
+		one := f.At("metadata", "taints").Index(i)
+		if why := meta.CheckLabelKey(t.Key); why != "" {
+			one.Child("key").Invalid(t.Key, why)
+		}
+		oneOf(one.Child("effect"), t.Effect, corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute)
+	}
+}
+
+func isAddress(at status.Field, s string) {
+	a, err := netip.ParseAddr(s)
+	switch {
+	case err != nil:
+		at.Invalid(s, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")
+	case a.IsLoopback() || a.IsUnspecified() || a.IsLinkLocalUnicast() || a.IsLinkLocalMulticast():
+		at.Invalid(s, "may not be unspecified, in the loopback range or link-local")
+	}
+}
+
+func checkEndpoints(e *corev1.Endpoints, f *status.Fields) { //nolint:staticcheck // it is deprecated, and served
+	for i, s := range e.Subsets {
+		one := f.At("subsets").Index(i)
+		if len(s.Addresses)+len(s.NotReadyAddresses) == 0 {
+			one.Required("must specify `addresses` or `notReadyAddresses`")
+		}
+		for j, a := range s.Addresses {
+			isAddress(one.Child("addresses").Index(j).Child("ip"), a.IP)
+		}
+		for j, a := range s.NotReadyAddresses {
+			isAddress(one.Child("notReadyAddresses").Index(j).Child("ip"), a.IP)
+		}
+		for j, p := range s.Ports {
+			at := one.Child("ports").Index(j)
+			if p.Name == "" && len(s.Ports) > 1 {
+				at.Child("name").Required("")
+			}
+			isPort(at.Child("port"), p.Port)
+			oneOf(at.Child("protocol"), p.Protocol, corev1.ProtocolSCTP, corev1.ProtocolTCP, corev1.ProtocolUDP)
+		}
+	}
+}
+
+func checkSlice(s *discoveryv1.EndpointSlice, f *status.Fields) {
+	oneOf(f.At("addressType"), s.AddressType, discoveryv1.AddressTypeFQDN, discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6)
+	for i, e := range s.Endpoints {
+		if len(e.Addresses) == 0 {
+			f.At("endpoints").Index(i).Child("addresses").Required("must contain at least 1 address")
+		}
+		for j, a := range e.Addresses {
+			if at := f.At("endpoints").Index(i).Child("addresses").Index(j); s.AddressType != discoveryv1.AddressTypeFQDN {
+				isAddress(at, a)
+			}
+		}
+	}
+	for i, p := range s.Ports {
+		if p.Protocol != nil {
+			oneOf(f.At("ports").Index(i).Child("protocol"), *p.Protocol, corev1.ProtocolSCTP, corev1.ProtocolTCP, corev1.ProtocolUDP)
+		}
+	}
+}
+
+func checkSliceUpdate(s, old *discoveryv1.EndpointSlice, f *status.Fields) {
+	same(f.At("addressType"), s.AddressType == old.AddressType, string(s.AddressType))
+}
+
+func checkIngress(in *networkingv1.Ingress, f *status.Fields) {
+	spec := f.At("spec")
+	if len(in.Spec.Rules) == 0 && in.Spec.DefaultBackend == nil {
+		spec.Invalid(in.Spec.Rules, "either `defaultBackend` or `rules` must be specified")
+	}
+	if b := in.Spec.DefaultBackend; b != nil {
+		checkBackend(b, spec.Child("defaultBackend"))
+	}
+	for i, r := range in.Spec.Rules {
+		one := spec.Child("rules").Index(i)
+		if r.Host != "" {
+			if why := meta.CheckDNSSubdomain(strings.TrimPrefix(r.Host, "*.")); why != "" {
+				one.Child("host").Invalid(r.Host, why)
+			}
+		}
+		if r.HTTP == nil {
+			continue
+		}
+		for j := range r.HTTP.Paths {
+			checkPath(&r.HTTP.Paths[j], one.Child("http").Child("paths").Index(j))
+		}
+	}
+}
+
+func checkPath(p *networkingv1.HTTPIngressPath, at status.Field) {
+	if p.PathType == nil {
+		at.Child("pathType").Required("pathType must be specified")
+		return
+	}
+	oneOf(at.Child("pathType"), *p.PathType, networkingv1.PathTypeExact, networkingv1.PathTypeImplementationSpecific, networkingv1.PathTypePrefix)
+	if *p.PathType != networkingv1.PathTypeImplementationSpecific && !strings.HasPrefix(p.Path, "/") {
+		at.Child("path").Invalid(p.Path, "must be an absolute path")
+	}
+	checkBackend(&p.Backend, at.Child("backend"))
+}
+
+func checkBackend(b *networkingv1.IngressBackend, at status.Field) {
+	switch s := b.Service; {
+	case s != nil && b.Resource != nil:
+		at.Invalid("", "cannot set both resource and service backends")
+	case s != nil:
+		isSubdomain(at.Child("service").Child("name"), s.Name)
+		switch port := at.Child("service").Child("port"); {
+		case s.Port.Name != "" && s.Port.Number != 0:
+			port.Invalid(s.Port, "cannot set both port name & port number")
+		case s.Port.Name == "" && s.Port.Number == 0:
+			port.Required("port name or number is required")
+		case s.Port.Number != 0:
+			isPort(port.Child("number"), s.Port.Number)
+		}
+	case b.Resource == nil:
+		at.Required("resource or service backend is required")
+	}
+}
+
+func checkNetworkPolicy(p *networkingv1.NetworkPolicy, f *status.Fields) {
+	spec := f.At("spec")
+	checkSelector(spec.Child("podSelector"), &p.Spec.PodSelector)
+	for i, t := range p.Spec.PolicyTypes {
+		oneOf(spec.Child("policyTypes").Index(i), t, networkingv1.PolicyTypeEgress, networkingv1.PolicyTypeIngress)
+	}
+	for i, r := range p.Spec.Ingress {
+		checkPeers(r.From, r.Ports, spec.Child("ingress").Index(i), "from")
+	}
+	for i, r := range p.Spec.Egress {
+		checkPeers(r.To, r.Ports, spec.Child("egress").Index(i), "to")
+	}
+}
+
+func checkPeers(peers []networkingv1.NetworkPolicyPeer, ports []networkingv1.NetworkPolicyPort, at status.Field, side string) {
+	for i, p := range peers {
+		one := at.Child(side).Index(i)
+		switch {
+		case p.PodSelector == nil && p.NamespaceSelector == nil && p.IPBlock == nil:
+			one.Required("must specify a peer")
+		case p.IPBlock != nil && (p.PodSelector != nil || p.NamespaceSelector != nil):
+			one.Forbidden("may not specify both ipBlock and another peer")
+		case p.IPBlock != nil:
+			if _, err := netip.ParsePrefix(p.IPBlock.CIDR); err != nil {
+				one.Child("ipBlock").Child("cidr").Invalid(p.IPBlock.CIDR, "must be a valid CIDR value")
+			}
+		}
+	}
+	for i, p := range ports {
+		one := at.Child("ports").Index(i)
+		if p.Protocol != nil {
+			oneOf(one.Child("protocol"), *p.Protocol, corev1.ProtocolSCTP, corev1.ProtocolTCP, corev1.ProtocolUDP)
+		}
+		if p.Port != nil {
+			isPortOrName(one.Child("port"), *p.Port)
+		}
+	}
+}
+
+// checkRules reports rules of roles that allow nothing that can be.
+func checkRules(rules []rbacv1.PolicyRule, f *status.Fields, everywhere bool) {
+	for i, r := range rules {
+		one := f.At("rules").Index(i)
+		if len(r.Verbs) == 0 {
+			one.Child("verbs").Required("verbs must contain at least one value")
+		}
+		if len(r.NonResourceURLs) > 0 {
+			if !everywhere {
+				one.Child("nonResourceURLs").Invalid(r.NonResourceURLs, "namespaced rules cannot apply to non-resource URLs")
+			}
+			if len(r.APIGroups)+len(r.Resources)+len(r.ResourceNames) > 0 {
+				one.Child("nonResourceURLs").Invalid(r.NonResourceURLs, "rules cannot apply to both regular resources and non-resource URLs")
+			}
+			continue
+		}
+		if len(r.APIGroups) == 0 {
+			one.Child("apiGroups").Required("resource rules must supply at least one api group")
+		}
+		if len(r.Resources) == 0 {
+			one.Child("resources").Required("resource rules must supply at least one resource")
+		}
+	}
+}
+
+// checkBinding reports who cannot be given what.
+func checkBinding(ref rbacv1.RoleRef, subjects []rbacv1.Subject, f *status.Fields, everywhere bool) {
+	if ref.APIGroup != rbacv1.GroupName {
+		f.At("roleRef", "apiGroup").NotSupported(ref.APIGroup, rbacv1.GroupName)
+	}
+	kinds := []string{"ClusterRole"}
+	if !everywhere {
+		kinds = append(kinds, "Role")
+	}
+	oneOf(f.At("roleRef", "kind"), ref.Kind, kinds...)
+	if ref.Name == "" {
+		f.At("roleRef", "name").Required("")
+	}
+	for i, s := range subjects {
+		one := f.At("subjects").Index(i)
+		if s.Name == "" {
+			one.Child("name").Required("")
+		}
+		switch s.Kind {
+		case rbacv1.ServiceAccountKind:
+			if s.Namespace == "" && everywhere {
+				one.Child("namespace").Required("")
+			}
+			if s.APIGroup != "" {
+				one.Child("apiGroup").NotSupported(s.APIGroup, "")
+			}
+		case rbacv1.UserKind, rbacv1.GroupKind:
+			if s.APIGroup != rbacv1.GroupName {
+				one.Child("apiGroup").NotSupported(s.APIGroup, rbacv1.GroupName)
+			}
+		default:
+			one.Child("kind").NotSupported(s.Kind, rbacv1.ServiceAccountKind, rbacv1.UserKind, rbacv1.GroupKind)
+		}
+	}
+}
+
+// checkRoleRef sees that a binding goes on giving the same role.
+func checkRoleRef(ref, old rbacv1.RoleRef, f *status.Fields) {
+	if ref != old {
+		f.At("roleRef").Invalid(ref, "cannot change roleRef")
+	}
+}
+
+func checkStorageClass(c *storagev1.StorageClass, f *status.Fields) {
+	if c.Provisioner == "" {
+		f.At("provisioner").Required("")
+	} else if why := meta.CheckQualifiedName(strings.ToLower(c.Provisioner)); why != "" {
+		f.At("provisioner").Invalid(c.Provisioner, why)
+	}
+	if c.ReclaimPolicy != nil {
+		oneOf(f.At("reclaimPolicy"), *c.ReclaimPolicy, corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRetain)
+	}
+	if c.VolumeBindingMode != nil {
+		oneOf(f.At("volumeBindingMode"), *c.VolumeBindingMode, storagev1.VolumeBindingImmediate, storagev1.VolumeBindingWaitForFirstConsumer)
+	}
+}
+
+func checkStorageClassUpdate(c, old *storagev1.StorageClass, f *status.Fields) {
+	if !maps.Equal(c.Parameters, old.Parameters) {
+		f.At("parameters").Forbidden("updates to parameters are forbidden.")
+	}
+	if c.Provisioner != old.Provisioner {
+		f.At("provisioner").Forbidden("updates to provisioner are forbidden.")
+	}
+	same(f.At("reclaimPolicy"), reflect.DeepEqual(c.ReclaimPolicy, old.ReclaimPolicy), c.ReclaimPolicy)
+	same(f.At("volumeBindingMode"), reflect.DeepEqual(c.VolumeBindingMode, old.VolumeBindingMode), c.VolumeBindingMode)
+}
+
+// Names and priorities that begin here are the system's.
+const (
+	systemPrefix   = "system-"
+	highestOfUsers = 1000000000
+)
+
+func checkPriorityClass(c *schedulingv1.PriorityClass, f *status.Fields) {
+	critical := c.Name == "system-cluster-critical" || c.Name == "system-node-critical"
+	switch {
+	case strings.HasPrefix(c.Name, systemPrefix) && !critical:
+		f.At("metadata", "name").Forbidden("priority class names with '" + systemPrefix + "' prefix are reserved for system use only")
+	case !critical && c.Value > highestOfUsers:
+		f.At("value").Forbidden("maximum allowed value of a user defined priority is 1000000000")
+	}
+	if c.PreemptionPolicy != nil {
+		oneOf(f.At("preemptionPolicy"), *c.PreemptionPolicy, corev1.PreemptLowerPriority, corev1.PreemptNever)
+	}
+}
+
+func checkPriorityClassUpdate(c, old *schedulingv1.PriorityClass, f *status.Fields) {
+	same(f.At("value"), c.Value == old.Value, c.Value)
+	same(f.At("preemptionPolicy"), reflect.DeepEqual(c.PreemptionPolicy, old.PreemptionPolicy), c.PreemptionPolicy)
+}

@@ -1,0 +1,334 @@
+package kube
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kindwright/kindwright/status"
+)
+
+// alwaysRestarted reports pods that are not started again, of those who keep pods running.
+func alwaysRestarted(s *corev1.PodSpec, at status.Field) {
+	switch s.RestartPolicy {
+	case corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever:
+		at.Child("restartPolicy").NotSupported(string(s.RestartPolicy), string(corev1.RestartPolicyAlways))
+	}
+	if s.ActiveDeadlineSeconds != nil {
+		at.Child("activeDeadlineSeconds").Forbidden("activeDeadlineSeconds in pods that are kept running is not supported")
+	}
+}
+
+func (c *cluster) checkReplicationController(rc *corev1.ReplicationController, f *status.Fields) {
+	spec := f.At("spec")
+	notNegative(spec.Child("replicas"), rc.Spec.Replicas)
+	notNegative(spec.Child("minReadySeconds"), &rc.Spec.MinReadySeconds)
+	if len(rc.Spec.Selector) == 0 {
+		spec.Child("selector").Required("")
+	}
+	t := rc.Spec.Template
+	if t == nil {
+		spec.Child("template").Required("")
+		return
+	}
+	if len(rc.Spec.Selector) > 0 {
+		matches(spec, &metav1.LabelSelector{MatchLabels: rc.Spec.Selector}, t.Labels, true)
+	}
+	c.checkTemplate(t, spec.Child("template"))
+	alwaysRestarted(&t.Spec, spec.Child("template").Child("spec"))
+}
+
+func (c *cluster) checkDeployment(d *appsv1.Deployment, f *status.Fields) {
+	spec := f.At("spec")
+	notNegative(spec.Child("replicas"), d.Spec.Replicas)
+	notNegative(spec.Child("minReadySeconds"), &d.Spec.MinReadySeconds)
+	notNegative(spec.Child("revisionHistoryLimit"), d.Spec.RevisionHistoryLimit)
+	notNegative(spec.Child("progressDeadlineSeconds"), d.Spec.ProgressDeadlineSeconds)
+	if p := d.Spec.ProgressDeadlineSeconds; p != nil && *p >= 0 && *p <= d.Spec.MinReadySeconds {
+		spec.Child("progressDeadlineSeconds").Invalid(*p, "must be greater than minReadySeconds")
+	}
+	matches(spec, d.Spec.Selector, d.Spec.Template.Labels, true)
+	c.checkTemplate(&d.Spec.Template, spec.Child("template"))
+	alwaysRestarted(&d.Spec.Template.Spec, spec.Child("template").Child("spec"))
+	strategy := spec.Child("strategy")
+	switch rolling := d.Spec.Strategy.RollingUpdate; d.Spec.Strategy.Type {
+	case appsv1.RecreateDeploymentStrategyType:
+		if rolling != nil {
+			strategy.Child("rollingUpdate").Forbidden("may not be specified when strategy `type` is 'Recreate'")
+		}
+	case appsv1.RollingUpdateDeploymentStrategyType:
+		if rolling == nil {
+			strategy.Child("rollingUpdate").Required("this should be defaulted and never be nil")
+			break
+		}
+		percentOrCount(strategy.Child("rollingUpdate").Child("maxUnavailable"), rolling.MaxUnavailable)
+		percentOrCount(strategy.Child("rollingUpdate").Child("maxSurge"), rolling.MaxSurge)
+		if isZero(rolling.MaxUnavailable) && isZero(rolling.MaxSurge) {
+			strategy.Child("rollingUpdate").Child("maxUnavailable").Invalid(rolling.MaxUnavailable, "may not be 0 when `maxSurge` is 0")
+		}
+	default:
+		strategy.NotSupported(string(d.Spec.Strategy.Type), string(appsv1.RecreateDeploymentStrategyType), string(appsv1.RollingUpdateDeploymentStrategyType))
+	}
+}
+
+func checkDeploymentUpdate(d, old *appsv1.Deployment, f *status.Fields) {
+	same(f.At("spec", "selector"), reflect.DeepEqual(d.Spec.Selector, old.Spec.Selector), d.Spec.Selector)
+}
+
+func (c *cluster) checkReplicaSet(r *appsv1.ReplicaSet, f *status.Fields) {
+	spec := f.At("spec")
+	notNegative(spec.Child("replicas"), r.Spec.Replicas)
+	notNegative(spec.Child("minReadySeconds"), &r.Spec.MinReadySeconds)
+	matches(spec, r.Spec.Selector, r.Spec.Template.Labels, true)
+	c.checkTemplate(&r.Spec.Template, spec.Child("template"))
+	alwaysRestarted(&r.Spec.Template.Spec, spec.Child("template").Child("spec"))
+}
+
+func checkReplicaSetUpdate(r, old *appsv1.ReplicaSet, f *status.Fields) {
+	same(f.At("spec", "selector"), reflect.DeepEqual(r.Spec.Selector, old.Spec.Selector), r.Spec.Selector)
+}
+
+func (c *cluster) checkStatefulSet(s *appsv1.StatefulSet, f *status.Fields) {
+	spec := f.At("spec")
+	notNegative(spec.Child("replicas"), s.Spec.Replicas)
+	notNegative(spec.Child("minReadySeconds"), &s.Spec.MinReadySeconds)
+	switch s.Spec.PodManagementPolicy {
+	case appsv1.OrderedReadyPodManagement, appsv1.ParallelPodManagement:
+	default:
+		spec.Child("podManagementPolicy").Invalid(string(s.Spec.PodManagementPolicy), fmt.Sprintf("must be '%s' or '%s'", appsv1.OrderedReadyPodManagement, appsv1.ParallelPodManagement))
+	}
+	switch s.Spec.UpdateStrategy.Type {
+	case appsv1.OnDeleteStatefulSetStrategyType:
+		if s.Spec.UpdateStrategy.RollingUpdate != nil {
+			spec.Child("updateStrategy").Child("rollingUpdate").Invalid(s.Spec.UpdateStrategy.RollingUpdate, "only allowed for updateStrategy 'RollingUpdate'")
+		}
+	case appsv1.RollingUpdateStatefulSetStrategyType:
+	default:
+		spec.Child("updateStrategy").Invalid(s.Spec.UpdateStrategy, "must be 'RollingUpdate' or 'OnDelete'")
+	}
+	matches(spec, s.Spec.Selector, s.Spec.Template.Labels, true)
+	c.checkTemplate(&s.Spec.Template, spec.Child("template"))
+	alwaysRestarted(&s.Spec.Template.Spec, spec.Child("template").Child("spec"))
+}
+
+func checkStatefulSetUpdate(s, old *appsv1.StatefulSet, f *status.Fields) {
+	now, before := s.Spec.DeepCopy(), old.Spec.DeepCopy()
+	now.Replicas, now.Template, now.UpdateStrategy, now.Ordinals = before.Replicas, before.Template, before.UpdateStrategy, before.Ordinals
+	now.MinReadySeconds, now.PersistentVolumeClaimRetentionPolicy, now.RevisionHistoryLimit = before.MinReadySeconds, before.PersistentVolumeClaimRetentionPolicy, before.RevisionHistoryLimit
+	if !reflect.DeepEqual(now, before) {
+		f.At("spec").Forbidden("updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden")
+	}
+}
+
+func (c *cluster) checkDaemonSet(d *appsv1.DaemonSet, f *status.Fields) {
+	spec := f.At("spec")
+	notNegative(spec.Child("minReadySeconds"), &d.Spec.MinReadySeconds)
+	notNegative(spec.Child("revisionHistoryLimit"), d.Spec.RevisionHistoryLimit)
+	update := spec.Child("updateStrategy")
+	switch d.Spec.UpdateStrategy.Type {
+	case appsv1.OnDeleteDaemonSetStrategyType, appsv1.RollingUpdateDaemonSetStrategyType:
+	default:
+		update.NotSupported(string(d.Spec.UpdateStrategy.Type), string(appsv1.RollingUpdateDaemonSetStrategyType), string(appsv1.OnDeleteDaemonSetStrategyType))
+	}
+	if r := d.Spec.UpdateStrategy.RollingUpdate; r != nil {
+		percentOrCount(update.Child("rollingUpdate").Child("maxUnavailable"), r.MaxUnavailable)
+		percentOrCount(update.Child("rollingUpdate").Child("maxSurge"), r.MaxSurge)
+	}
+	matches(spec, d.Spec.Selector, d.Spec.Template.Labels, true)
+	c.checkTemplate(&d.Spec.Template, spec.Child("template"))
+	alwaysRestarted(&d.Spec.Template.Spec, spec.Child("template").Child("spec"))
+}
+
+func checkDaemonSetUpdate(d, old *appsv1.DaemonSet, f *status.Fields) {
+	same(f.At("spec", "selector"), reflect.DeepEqual(d.Spec.Selector, old.Spec.Selector), d.Spec.Selector)
+}
+
+func (c *cluster) checkJob(j *batchv1.Job, f *status.Fields) {
+	spec := f.At("spec")
+	c.checkJobSpec(&j.Spec, spec)
+	if j.Spec.CompletionMode != nil && *j.Spec.CompletionMode == batchv1.IndexedCompletion && j.Spec.Completions == nil {
+		spec.Child("completions").Required("when completion mode is Indexed")
+	}
+	if j.Spec.Selector == nil {
+		spec.Child("selector").Required("")
+	} else {
+		matches(spec, j.Spec.Selector, j.Spec.Template.Labels, false)
+	}
+}
+
+// checkJobSpec reports what is wrong with a job, those of cron jobs included.
+func (c *cluster) checkJobSpec(s *batchv1.JobSpec, spec status.Field) {
+	notNegative(spec.Child("parallelism"), s.Parallelism)
+	notNegative(spec.Child("completions"), s.Completions)
+	notNegative(spec.Child("activeDeadlineSeconds"), s.ActiveDeadlineSeconds)
+	notNegative(spec.Child("backoffLimit"), s.BackoffLimit)
+	notNegative(spec.Child("ttlSecondsAfterFinished"), s.TTLSecondsAfterFinished)
+	if s.CompletionMode != nil {
+		oneOf(spec.Child("completionMode"), *s.CompletionMode, batchv1.NonIndexedCompletion, batchv1.IndexedCompletion)
+	}
+	at := spec.Child("template")
+	c.checkTemplate(&s.Template, at)
+	if s.Template.Spec.RestartPolicy == corev1.RestartPolicyAlways {
+		at.Child("spec").Child("restartPolicy").Required("valid values: \"OnFailure\", \"Never\"")
+	}
+}
+
+func checkJobUpdate(j, old *batchv1.Job, f *status.Fields) {
+	spec := f.At("spec")
+	same(spec.Child("selector"), reflect.DeepEqual(j.Spec.Selector, old.Spec.Selector), j.Spec.Selector)
+	same(spec.Child("completionMode"), reflect.DeepEqual(j.Spec.CompletionMode, old.Spec.CompletionMode), j.Spec.CompletionMode)
+	same(spec.Child("podFailurePolicy"), reflect.DeepEqual(j.Spec.PodFailurePolicy, old.Spec.PodFailurePolicy), j.Spec.PodFailurePolicy)
+	if old.Spec.Suspend == nil || !*old.Spec.Suspend {
+		same(spec.Child("template"), reflect.DeepEqual(j.Spec.Template, old.Spec.Template), j.Spec.Template)
+	}
+	indexed := j.Spec.CompletionMode != nil && *j.Spec.CompletionMode == batchv1.IndexedCompletion
+	if !indexed {
+		same(spec.Child("completions"), reflect.DeepEqual(j.Spec.Completions, old.Spec.Completions), j.Spec.Completions)
+	}
+}
+
+func (c *cluster) checkCronJob(j *batchv1.CronJob, f *status.Fields) {
+	spec := f.At("spec")
+	if why := scheduleProblem(j.Spec.Schedule); j.Spec.Schedule == "" {
+		spec.Child("schedule").Required("")
+	} else if why != "" {
+		spec.Child("schedule").Invalid(j.Spec.Schedule, why)
+	}
+	oneOf(spec.Child("concurrencyPolicy"), j.Spec.ConcurrencyPolicy, batchv1.AllowConcurrent, batchv1.ForbidConcurrent, batchv1.ReplaceConcurrent)
+	notNegative(spec.Child("startingDeadlineSeconds"), j.Spec.StartingDeadlineSeconds)
+	notNegative(spec.Child("successfulJobsHistoryLimit"), j.Spec.SuccessfulJobsHistoryLimit)
+	notNegative(spec.Child("failedJobsHistoryLimit"), j.Spec.FailedJobsHistoryLimit)
+	c.checkJobSpec(&j.Spec.JobTemplate.Spec, spec.Child("jobTemplate").Child("spec"))
+}
+
+// scheduleProblem says what is wrong with a schedule: five fields, or one of the words that stand for some.
+func scheduleProblem(s string) string {
+	if word, is := strings.CutPrefix(s, "@"); is {
+		for _, known := range []string{"yearly", "annually", "monthly", "weekly", "daily", "midnight", "hourly"} {
+			if word == known {
+				return ""
+			}
+		}
+		if strings.HasPrefix(word, "every ") {
+			return ""
+		}
+		return "unrecognized descriptor: " + s
+	}
+	fields := strings.Fields(s)
+	if len(fields) != 5 {
+		return fmt.Sprintf("expected exactly 5 fields, found %d: [%s]", len(fields), s)
+	}
+	for i, field := range fields {
+		bounds := [5][2]int{{0, 59}, {0, 23}, {1, 31}, {1, 12}, {0, 7}}[i]
+		for part := range strings.SplitSeq(field, ",") {
+			if !scheduleField(part, bounds[0], bounds[1]) {
+				return fmt.Sprintf("failed to parse %q", field)
+			}
+		}
+	}
+	return ""
+}
+
+// names of months and days in schedules.
+const scheduleNames = "jan feb mar apr may jun jul aug sep oct nov dec sun mon tue wed thu fri sat"
+
+// scheduleField tells whether a part of a schedule is a number, a range or all, perhaps with a step.
+func scheduleField(part string, low, high int) bool {
+	part, step, stepped := strings.Cut(part, "/")
+	var n int
+	if stepped {
+		if _, err := fmt.Sscanf(step, "%d", &n); err != nil || n <= 0 || fmt.Sprint(n) != step {
+			return false
+		}
+	}
+	if part == "*" || part == "?" {
+		return true
+	}
+	for end := range strings.SplitSeq(part, "-") {
+		if len(end) == 3 && strings.Contains(scheduleNames, strings.ToLower(end)) {
+			continue
+		}
+		if _, err := fmt.Sscanf(end, "%d", &n); err != nil || n < low || n > high || strings.TrimLeft(end, "0123456789") != "" {
+			return false
+		}
+	}
+	return strings.Count(part, "-") < 2
+}
+
+func checkAutoscaler(a *autoscalingv2.HorizontalPodAutoscaler, f *status.Fields) {
+	spec := f.At("spec")
+	if m := a.Spec.MinReplicas; m != nil && *m < 1 {
+		spec.Child("minReplicas").Invalid(*m, "must be greater than or equal to 1")
+	}
+	if a.Spec.MaxReplicas < 1 {
+		spec.Child("maxReplicas").Required("must be greater than 0")
+	}
+	if m := a.Spec.MinReplicas; m != nil && a.Spec.MaxReplicas < *m {
+		spec.Child("maxReplicas").Invalid(a.Spec.MaxReplicas, "must be greater than or equal to `minReplicas`")
+	}
+	target := spec.Child("scaleTargetRef")
+	if a.Spec.ScaleTargetRef.Kind == "" {
+		target.Child("kind").Required("")
+	}
+	if a.Spec.ScaleTargetRef.Name == "" {
+		target.Child("name").Required("")
+	}
+	if a.Spec.ScaleTargetRef.APIVersion == "" {
+		target.Child("apiVersion").Invalid("", "must specify the version")
+	}
+}
+
+func checkBudget(b *policyv1.PodDisruptionBudget, f *status.Fields) {
+	spec := f.At("spec")
+	if b.Spec.MinAvailable != nil && b.Spec.MaxUnavailable != nil {
+		spec.Invalid(b.Spec, "minAvailable and maxUnavailable cannot be both set")
+	}
+	percentOrCount(spec.Child("minAvailable"), b.Spec.MinAvailable)
+	percentOrCount(spec.Child("maxUnavailable"), b.Spec.MaxUnavailable)
+	checkSelector(spec.Child("selector"), b.Spec.Selector)
+}
+
+// checkData reports names of entries that no file could have, and names that come twice.
+func checkData(f *status.Fields, data map[string]string, bytes map[string][]byte) {
+	for _, name := range sortedNames(data) {
+		if why := entryName(name); why != "" {
+			f.At("data").Key(name).Invalid(name, why)
+		}
+		if _, twice := bytes[name]; twice {
+			f.At("data").Key(name).Invalid(name, "duplicate of key present in binaryData")
+		}
+	}
+	size := 0
+	for _, name := range sortedNames(bytes) {
+		if why := entryName(name); why != "" {
+			f.At("binaryData").Key(name).Invalid(name, why)
+		}
+		size += len(bytes[name])
+	}
+	for name := range maps.Values(data) {
+		size += len(name)
+	}
+	if size > corev1.MaxSecretSize {
+		f.At().TooLong(corev1.MaxSecretSize)
+	}
+}
+
+func entryName(name string) string {
+	switch {
+	case name == "" || strings.Trim(name, "-._abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") != "":
+		return "a valid config key must consist of alphanumeric characters, '-', '_' or '.'"
+	case len(name) > 253:
+		return "must be no more than 253 characters"
+	case name == "." || strings.HasPrefix(name, ".."):
+		return "must not be '.', and must not start with '..'"
+	}
+	return ""
+}
