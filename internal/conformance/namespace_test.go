@@ -307,7 +307,7 @@ func TestNS_09_WhatCannotBeDeleted(t *testing.T) {
 	}, kindwright.Admit(refuse))
 }
 
-// Workload is a kind whose objects go first; Policy one whose objects go last.
+// Workload is the Go type of kinds of which only the end matters.
 type Workload struct {
 	meta.TypeMeta   `json:",inline"`
 	meta.ObjectMeta `json:"metadata"`
@@ -340,6 +340,36 @@ func TestNS_02_KindsGoInTurn(t *testing.T) {
 		synctest.Wait()
 		require.Empty(t, s.get(all+"policies").items())
 		s.get(namespacePath + "/team").is(404)
+	})
+}
+
+// What is given time to end has it at the end of its namespace too, and whoever stops it tells when that is over (DEL-08).
+func TestNS_02_ContentThatTakesTimeToEnd(t *testing.T) {
+	onEach(t, func(t *testing.T, s *server) {
+		half := registry.GraceSeconds(30)
+		slow := registry.Kind[Workload]{Group: group, Version: "v1", Plural: "workloads", Deletion: registry.Deletion{Turn: -1, Grace: half, Expire: true}}
+		stopped := registry.Kind[Workload]{Group: group, Version: "v1", Plural: "machines", Name: "Machine", Deletion: registry.Deletion{Turn: -1, Grace: half}}
+		require.NoError(t, s.api.Install(context.Background(), slow, stopped))
+		const team = "/apis/shop.example.com/v1/namespaces/team/"
+		s.namespace("team")
+		s.create(team+"workloads", `{"metadata":{"name":"a"}}`)
+		s.create(team+"machines", `{"metadata":{"name":"a"}}`)
+		s.create(team+"widgets", `{"metadata":{"name":"a"}}`)
+		s.delete(namespacePath + "/team")
+		now := s.conditions()
+		require.Contains(t, now["NamespaceContentRemaining True"], "machines.shop.example.com has 1 resource instances, workloads.shop.example.com has 1 resource instances")
+		require.Contains(t, now, "NamespaceFinalizersRemaining False")
+		require.Contains(t, now, "NamespaceDeletionContentFailure False", "it is nothing unusual")
+		time.Sleep(29 * time.Second)
+		s.get(team + "workloads/a").is(200)
+		time.Sleep(time.Hour)
+		s.get(team + "workloads/a").is(404)
+		require.NotNil(t, s.get(team+"machines/a").is(200).at("metadata", "deletionTimestamp"), "somebody has to stop it")
+		require.Nil(t, s.get(team+"widgets/a").is(200).at("metadata", "deletionTimestamp"))
+		s.delete(team + "machines/a?gracePeriodSeconds=0")
+		synctest.Wait()
+		s.get(namespacePath + "/team").is(404)
+		require.Empty(t, s.get(widgetsPath).items())
 	})
 }
 
