@@ -242,6 +242,7 @@ func (s *Server) dispatch() http.Handler {
 		Draining:      s.draining,
 
 		NoStreamingLists: !s.cfg.gates.Enabled(feature.WatchList),
+		Deprecated:       func(d *registry.Deprecation) bool { return s.cfg.gates.Release().Reached(d.Since) },
 	})
 	documents := &discovery.Handler{
 		Source:      s.documents,

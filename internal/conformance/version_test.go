@@ -620,6 +620,9 @@ func TestVER_17_DeprecatedVersionsWarn(t *testing.T) {
 		}
 		require.Empty(t, s.get(motorPath).header.Values("Warning"))
 	})
+	motorised(t, func(t *testing.T, s *server) {
+		require.Empty(t, s.get(motorBeta).is(200).header.Values("Warning"), "it is not deprecated yet")
+	}, kindwright.WithEmulatedVersion("1.29"))
 }
 
 func TestVER_18_PrioritiesAndPreferredVersions(t *testing.T) {

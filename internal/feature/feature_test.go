@@ -27,6 +27,12 @@ func TestVER_13_Releases(t *testing.T) {
 	}
 }
 
+func TestReleasesThatAreReached(t *testing.T) {
+	for text, want := range map[string]bool{"1.30": true, "1.29": true, "1.1": true, "1.31": false, "2.0": false, "": true, "soon": true} {
+		require.Equal(t, want, feature.Release{Major: 1, Minor: 30}.Reached(text), text)
+	}
+}
+
 func gates(t *testing.T, release string, settings ...string) *feature.Gates {
 	t.Helper()
 	r, err := feature.ParseRelease(release)

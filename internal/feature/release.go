@@ -43,17 +43,28 @@ func ParseRelease(text string) (Release, error) {
 	if named && name != component {
 		return Release{}, fmt.Errorf("emulated version %s: the component is called %q", shown(text), component)
 	}
-	major, minor, ok := strings.Cut(strings.TrimPrefix(number, "v"), ".")
-	a, errA := strconv.ParseUint(major, 10, 16)
-	b, errB := strconv.ParseUint(minor, 10, 16)
-	if !ok || errA != nil || errB != nil {
+	r, ok := release(number)
+	if !ok {
 		return Release{}, fmt.Errorf("emulated version %s is not a release such as %s", shown(text), Newest())
 	}
-	r := Release{int(a), int(b)}
 	if r.Compare(Oldest()) < 0 || r.Compare(Newest()) > 0 {
 		return Release{}, fmt.Errorf("emulation version %s is not between [%s, %s]", r, Oldest(), Newest())
 	}
 	return r, nil
+}
+
+// release reads a release, whichever it is.
+func release(text string) (Release, bool) {
+	major, minor, ok := strings.Cut(strings.TrimPrefix(text, "v"), ".")
+	a, errA := strconv.ParseUint(major, 10, 16)
+	b, errB := strconv.ParseUint(minor, 10, 16)
+	return Release{int(a), int(b)}, ok && errA == nil && errB == nil
+}
+
+// Reached tells whether a release has come that is given in words. Words that are no release say nothing about when.
+func (r Release) Reached(text string) bool {
+	then, ok := release(text)
+	return !ok || then.Compare(r) <= 0
 }
 
 // maxShown bounds how much of a wrong word an error repeats.

@@ -43,6 +43,9 @@ type Options struct {
 	// NoStreamingLists refuses watches that ask for initial events and the mark that ends them (WLIST-01).
 	NoStreamingLists bool
 
+	// Deprecated tells whether a version is deprecated by now (VER-17). Default: all are that say so.
+	Deprecated func(*registry.Deprecation) bool
+
 	// Draining, when it is done, ends all watches and refuses new ones: the server is about to stop. Default: never.
 	Draining context.Context
 }
@@ -69,6 +72,9 @@ func New(e *registry.Engine, o Options) *Handler {
 	}
 	if o.WatchWrite <= 0 {
 		o.WatchWrite = 5 * time.Second
+	}
+	if o.Deprecated == nil {
+		o.Deprecated = func(*registry.Deprecation) bool { return true }
 	}
 	if o.Draining == nil {
 		o.Draining = context.Background()
@@ -112,8 +118,8 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) error {
 	if err := c.subresource(); err != nil {
 		return err
 	}
-	if warning := served.Resource.Warning(); warning != "" {
-		registry.Warn(r.Context(), warning)
+	if d := served.Resource.Deprecated; d != nil && h.opts.Deprecated(d) {
+		registry.Warn(r.Context(), served.Resource.Warning())
 	}
 	err := c.answer()
 	if status.IsMethodNotAllowed(err) && err != nil {
