@@ -29,6 +29,9 @@
 //     back what Go's heap has in reserve.
 //   - Backup: DB.Backup of package bbolt copies the store while it is in use, and its file is a store: to restore, put it in
 //     the place of the other.
+//   - Versions: a later program may store a kind in another version, as long as it knows the earlier one (registry.As). What is
+//     stored is written anew in the background; Server.Migrations tells when the earlier version is needed no more. Before that,
+//     a program without it does not start, and names an object.
 //   - End: the context of Start or Run ends first, then Wait or Run returns, then the backend is closed.
 //   - Several servers in one process: each has a backend of its own or a view, storage.Prefix, of one that they share.
 //

@@ -11,6 +11,10 @@
 // else, and is never changed after a step has handed it on: whoever wants a different tree makes one. The tree is the
 // truth; the struct that a typed hook is given is a view of it, and fields the struct does not know survive.
 //
+// A kind is stored in one form and may be served in others: versions, or another group. A Set therefore holds what is stored
+// besides what clients can ask for. Every record says in which form it was written, and is brought to the present one when it is
+// read (records.go); a write through another form changes in the stored object what it changes in the form (carry.go).
+//
 // The verbs are methods of Engine: Get, List, Watch, Create, Update, Patch, Delete, DeleteCollection. Errors are
 // *status.Error values that say what a client may know; anything else is an internal error whose text is never sent.
 package registry
