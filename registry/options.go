@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/openapi"
@@ -94,6 +95,9 @@ func (o *options) settle(t Tree, name string) (Tree, error) {
 // parameterValue reads the values of one parameter. A boolean is true unless it is plainly false, as in QUERY-18; a parameter that has one
 // value and is given another is refused.
 func parameterValue(p openapi.Property, values []string) (any, error) {
+	if slices.ContainsFunc(values, func(v string) bool { return !utf8.ValidString(v) }) {
+		return nil, status.BadRequest("query parameter %q is not UTF-8", p.Name)
+	}
 	if p.Schema.Type == openapi.Array {
 		list := make([]any, len(values))
 		for i, v := range values {

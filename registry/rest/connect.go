@@ -136,9 +136,6 @@ func (c *call) connect() error {
 	if !ok {
 		return status.Internal(fmt.Errorf("subresource %q was not made by rest.Connect", c.sub.Name))
 	}
-	if !slices.Contains(c.sub.Verbs, c.info.Verb) {
-		return status.MethodNotAllowed(c.target.Resource.GroupResource(), c.info.Verb)
-	}
 	if err := settings.check(c.r); err != nil {
 		return c.refuseConnection(err)
 	}

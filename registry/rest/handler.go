@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -130,6 +131,9 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) error {
 
 // answer does what was asked for.
 func (c *call) answer() error {
+	if !slices.Contains(c.verbs(), c.info.Verb) {
+		return status.MethodNotAllowed(c.target.Resource.GroupResource(), c.info.Verb)
+	}
 	if c.sub != nil && c.sub.Connects() {
 		return c.connect()
 	}

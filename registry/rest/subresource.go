@@ -167,15 +167,19 @@ func (c *call) pump(source io.Reader) error {
 	}
 }
 
+// verbs is what can be asked of what the path names.
+func (c *call) verbs() []string {
+	if c.sub != nil {
+		return c.sub.Verbs
+	}
+	return c.served.Resource.Verbs()
+}
+
 // methods are the values of the header Allow for what was asked for (PATH-15).
 func (c *call) methods() string {
-	verbs := c.served.Resource.Verbs()
-	if c.sub != nil {
-		verbs = c.sub.Verbs
-	}
 	named := map[string]string{}
 	collection := c.info.IsCollection()
-	for _, v := range verbs {
+	for _, v := range c.verbs() {
 		switch {
 		case v == request.VerbGet && !collection, (v == request.VerbList || v == request.VerbWatch) && collection:
 			named["GET"] = "GET, HEAD"
