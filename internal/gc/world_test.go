@@ -53,23 +53,20 @@ type counted struct {
 	storage.Backend
 	lists, gets, commits atomic.Int64
 
-	mu   sync.Mutex
-	hook func()
+	reads atomic.Int64 // until the hook is called
+	hook  atomic.Pointer[func()]
 }
 
-// before has a function called before each time somebody asks for the present revision, which is what each read begins with.
-func (c *counted) before(hook func()) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.hook = hook
+// before has a function called once, before somebody asks for the present revision for the nth time from now on, which is what
+// each read begins with.
+func (c *counted) before(n int, hook func()) {
+	c.reads.Store(int64(n))
+	c.hook.Store(&hook)
 }
 
 func (c *counted) Revision(ctx context.Context) (storage.Revision, error) {
-	c.mu.Lock()
-	hook := c.hook
-	c.mu.Unlock()
-	if hook != nil {
-		hook()
+	if hook := c.hook.Load(); hook != nil && c.reads.Add(-1) == 0 {
+		(*hook)()
 	}
 	return c.Backend.Revision(ctx)
 }
