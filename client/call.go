@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/kindwright/kindwright/status"
@@ -35,6 +37,13 @@ type call struct {
 	query       url.Values
 	contentType string // of body; default JSON
 	body        []byte
+	accept      string   // the media type of the answer; default JSON
+	upgrade     []string // the protocols that the connection may change to; usually none
+}
+
+// succeeded tells whether an answer says that all went well.
+func (q *call) succeeded(res *http.Response) bool {
+	return res.StatusCode >= 200 && res.StatusCode < 300 || len(q.upgrade) > 0 && res.StatusCode == http.StatusSwitchingProtocols
 }
 
 // do sends a request and returns the body of its answer.
@@ -63,7 +72,7 @@ func (c *caller) send(ctx context.Context, q call) (*http.Response, error) {
 		if err != nil {
 			return nil, err
 		}
-		if res.StatusCode >= 200 && res.StatusCode < 300 {
+		if q.succeeded(res) {
 			return res, nil
 		}
 		failure := readFailure(res)
@@ -89,8 +98,12 @@ func (c *caller) once(ctx context.Context, q call) (*http.Response, error) {
 	if err != nil {
 		return nil, unusable{fmt.Errorf("client: %w", err)}
 	}
-	r.Header.Set("Accept", mediaJSON)
+	r.Header.Set("Accept", cmp.Or(q.accept, mediaJSON))
 	r.Header.Set("User-Agent", c.userAgent)
+	if len(q.upgrade) > 0 {
+		r.Header.Set("Connection", "Upgrade")
+		r.Header.Set("Upgrade", strings.Join(q.upgrade, ", "))
+	}
 	if q.body != nil {
 		r.Header.Set("Content-Type", mediaJSON)
 		if q.contentType != "" {

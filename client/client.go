@@ -52,16 +52,15 @@ func (c *Client[T]) get(ctx context.Context, key meta.Key, opts ...ReadOption) (
 	if err != nil {
 		return nil, err
 	}
-	return c.getAt(ctx, path, key, opts)
+	return c.getAt(ctx, path, key, url.Values{}, opts)
 }
 
-// getAt reads an object, or what is below it.
-func (c *caller) getAt(ctx context.Context, path []string, key meta.Key, opts []ReadOption) ([]byte, error) {
+// getAt reads an object, or what is below it. It adds to q.
+func (c *caller) getAt(ctx context.Context, path []string, key meta.Key, q url.Values, opts []ReadOption) ([]byte, error) {
 	r, err := newRead(0, opts)
 	if err != nil {
 		return nil, err
 	}
-	q := url.Values{}
 	switch r.match {
 	case exact:
 		return nil, fmt.Errorf("client: get %s %q: Exactly is for lists", c.resource, key)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/url"
 
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/meta"
@@ -22,8 +23,9 @@ import (
 // The methods are safe for concurrent use.
 type Sub[Req, Ans any] struct {
 	*caller
-	name  string
-	wrong error // what every call returns
+	name       string
+	parameters url.Values // of every call
+	wrong      error      // what every call returns
 }
 
 // SubOf returns a client of a subresource of the objects that c reads and writes.
@@ -35,13 +37,21 @@ func SubOf[Req, Ans, T any](c *Client[T], name string) *Sub[Req, Ans] {
 	return s
 }
 
+// With returns a client whose requests have these parameters in their query, where a subresource knows some: how many lines of
+// a log, say.
+func (s *Sub[Req, Ans]) With(parameters url.Values) *Sub[Req, Ans] {
+	out := *s
+	out.parameters = parameters
+	return &out
+}
+
 // Get reads the subresource of one object.
 func (s *Sub[Req, Ans]) Get(ctx context.Context, key meta.Key, opts ...ReadOption) (*Ans, error) {
 	path, err := s.path(key)
 	if err != nil {
 		return nil, err
 	}
-	data, err := s.getAt(ctx, path, key, opts)
+	data, err := s.getAt(ctx, path, key, s.query(url.Values{}), opts)
 	return s.answer(data, err)
 }
 
@@ -62,7 +72,9 @@ func (s *Sub[Req, Ans]) Patch(ctx context.Context, key meta.Key, p Patch, opts .
 	if err != nil {
 		return nil, err
 	}
-	data, err := s.patchAt(ctx, path, key, p, newWrite(opts))
+	w := newWrite(opts)
+	w.query = s.query(w.query)
+	data, err := s.patchAt(ctx, path, key, p, w)
 	return s.answer(data, err)
 }
 
@@ -78,8 +90,16 @@ func (s *Sub[Req, Ans]) write(ctx context.Context, method string, key meta.Key, 
 	if err != nil {
 		return nil, fmt.Errorf("client: encode %T: %w", request, err)
 	}
-	data, err := s.do(ctx, call{method: method, path: path, query: newWrite(opts).query, body: body})
+	data, err := s.do(ctx, call{method: method, path: path, query: s.query(newWrite(opts).query), body: body})
 	return s.answer(data, err)
+}
+
+// query adds the parameters to those of a call.
+func (s *Sub[Req, Ans]) query(q url.Values) url.Values {
+	for name, values := range s.parameters {
+		q[name] = append(q[name], values...)
+	}
+	return q
 }
 
 func (s *Sub[Req, Ans]) path(key meta.Key) ([]string, error) {
@@ -90,7 +110,7 @@ func (s *Sub[Req, Ans]) path(key meta.Key) ([]string, error) {
 	return append(path, s.name), err
 }
 
-// answer reads what the server sent. A Status of success is an answer as well, of those who ask for nothing else.
+// answer reads what the server sent.
 func (s *Sub[Req, Ans]) answer(data []byte, err error) (*Ans, error) {
 	if err != nil {
 		return nil, err

@@ -35,6 +35,7 @@ type part struct {
 
 type widgetStatus struct {
 	Phase string `json:"phase,omitempty"`
+	Size  int32  `json:"size,omitempty"`
 }
 
 func widgets() registry.Kind[widget] {
