@@ -77,6 +77,7 @@ func TestEventuallyShowsTheLastStateAndWhatIsWrongWithIt(t *testing.T) {
 			srv := apitest.New(s, Widgets)
 			fill(t, srv, 1)
 			go func() {
+				time.Sleep(time.Minute)
 				_, _ = client.For(srv.Client(), Widgets).UpdateStatus(context.Background(), &Widget{ObjectMeta: widget("w-00000").ObjectMeta, Status: WidgetStatus{Phase: "Pending"}})
 			}()
 			apitest.Eventually(context.Background(), srv, Widgets, widget("w-00000").Key(), ready)
