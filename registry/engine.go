@@ -211,6 +211,9 @@ func (e *Engine) Install(ctx context.Context, resources ...*Resource) error {
 // plan checks resources and makes the set that they would be part of.
 func (e *Engine) plan(resources []*Resource) (*Set, []*Served, error) {
 	for _, r := range resources {
+		if have, ok := e.set.Load().named[r.GroupVersionResource()]; ok && have.Resource == r {
+			continue // it is hidden, and in use
+		}
 		if err := r.complete(); err != nil {
 			return nil, nil, err
 		}

@@ -286,12 +286,13 @@ func (b *broken) note(e *watch.Entry, err error) {
 	}
 }
 
-// among returns why an object cannot be converted that a list is about to come to, nil if there is none.
-func (b *broken) among(found selection, after string) error {
+// among returns why an object cannot be converted that a list is about to come to, nil if there is none. The list is of what
+// comes after one key, up to another, or to its end if that is "".
+func (b *broken) among(found selection, after, last string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for key, o := range b.known {
-		if !strings.HasPrefix(key, found.filter.KeyPrefix(found.storageName)) || key <= after {
+		if !strings.HasPrefix(key, found.filter.KeyPrefix(found.storageName)) || key <= after || last != "" && key > last {
 			continue
 		}
 		known := false

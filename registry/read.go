@@ -104,11 +104,11 @@ func (e *Engine) List(ctx context.Context, t Target, lr ListRequest) (*List, err
 		return nil, err
 	}
 	found := selection{snap: snap, filter: filter, storageName: served.Resource.StorageName}
-	if err := served.broken.among(found, from.after); err != nil {
-		return nil, err
-	}
 	out := &List{Revision: snap.Revision(), Served: served, Err: snap.Err}
 	if lr.Limit <= 0 {
+		if err := served.broken.among(found, from.after, ""); err != nil {
+			return nil, err
+		}
 		out.show(found.after(from.after))
 		return out, nil
 	}
@@ -266,6 +266,9 @@ func (e *Engine) chunk(out *List, found selection, scope chunkScope, from positi
 	}
 	if err := found.snap.Err(); err != nil {
 		return nil, e.readError(out.Served.Resource, "list", err)
+	}
+	if err := out.Served.broken.among(found, from.after, last); err != nil {
+		return nil, err
 	}
 	if taken > int64(len(items)) {
 		out.show(found.first(taken, from.after))

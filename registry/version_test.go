@@ -668,3 +668,33 @@ func TestVER_15_FormsByHand(t *testing.T) {
 	}
 	require.Equal(t, got, get(t, e, of("v1", "x")))
 }
+
+// Whoever is in the middle of something when versions come and go is not disturbed.
+func TestVersionsComeAndGoAmongRequests(t *testing.T) {
+	e := start(t, memory.New(), nil, gears())
+	for i := range 20 {
+		v1Gear(t, e, gearName(i), `{"teeth":1}`)
+	}
+	var forms []*registry.Resource
+	for _, version := range []string{"v1", "v1beta1"} {
+		s, ok := e.Set().Lookup(gearAt(version, "").Resource)
+		require.True(t, ok)
+		forms = append(forms, s.Resource)
+	}
+	l := &load{t: t, engine: e, objects: 20}
+	for id := range 2 {
+		l.writer(id)
+		l.reader(10 + id)
+	}
+	for round := range 100 {
+		form := forms[round%2]
+		e.RemoveVersions(form.GroupVersionResource())
+		require.Len(t, e.Set().All(), 1)
+		time.Sleep(time.Millisecond)
+		require.NoError(t, e.Install(t.Context(), form))
+		require.Len(t, e.Set().All(), 2)
+	}
+	l.stop.Store(true)
+	l.running.Wait()
+	require.Positive(t, l.writes.Load())
+}

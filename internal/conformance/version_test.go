@@ -497,6 +497,27 @@ func TestVER_15_ConversionsThatFail(t *testing.T) {
 	})
 }
 
+// A long list that comes to a broken object after its first bytes have left breaks off, so that nobody takes the part for the
+// whole, and the next one says why.
+func TestVER_15_ALongListBreaksOff(t *testing.T) {
+	motorised(t, func(t *testing.T, s *server) {
+		text := strings.Repeat("x", 1000)
+		for i := range 300 {
+			s.create(motorPath, fmt.Sprintf(`{"metadata":{"name":"m%03d","annotations":{"a":%q}},"spec":{"power":1}}`, i, text))
+		}
+		s.create(motorPath, motor("odd", `{"power":1,"fuel":"antimatter"}`))
+		res := s.send("GET", motorBeta, "")
+		require.Equal(t, 200, res.StatusCode)
+		body, err := io.ReadAll(res.Body)
+		require.NoError(t, res.Body.Close())
+		require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+		require.NotEmpty(t, body)
+		s.get(motorBeta).refused(500, "InternalError", `"default/odd" cannot be shown`)
+		s.get(motorBeta + "?limit=100").is(200)
+		s.get(motorBeta+"?limit=500").refused(500, "InternalError", `"default/odd" cannot be shown`)
+	})
+}
+
 // Another version is stored by a later program: what is there is read by the conversion, and by and by written anew.
 func TestVER_15_AnotherStoredVersion(t *testing.T) {
 	onEachBackend(t, func(t *testing.T, open func() storage.Backend) {
