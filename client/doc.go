@@ -13,6 +13,10 @@
 //   - fields that the Go type does not know survive an update (Update, Modify; UPDATE-04);
 //   - answers of any size are read within a bound.
 //
+// Objects are changed by Update and Modify, which read first, by Patch with any of the five kinds of patches, server-side apply
+// included, and below their path: SubOf makes clients of subresources, such as scale, that exchange forms of their own, stream,
+// or connect.
+//
 // Errors that the server answered with are *status.Error, so that status.IsNotFound and its like work on both sides.
 //
 // InProcess is the other half: a http.RoundTripper that calls a handler in the same process, with the behaviour of a

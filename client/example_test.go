@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/url"
 	"sync"
 
 	"github.com/kindwright/kindwright"
@@ -30,8 +31,23 @@ type LampSpec struct {
 	Watt int32 `json:"watt,omitempty"`
 }
 
+// Bill is what a lamp costs.
+type Bill struct {
+	WattHours int64 `json:"wattHours"`
+}
+
+// Period is how long a Bill is about.
+type Period struct {
+	Hours int64 `json:"hours,omitempty" default:"1" minimum:"1"`
+}
+
 // Lamps is what the server serves and the client reads.
-var Lamps = registry.Kind[Lamp]{Group: "home.example.com", Version: "v1", Plural: "lamps"}
+var Lamps = registry.Kind[Lamp]{
+	Group: "home.example.com", Version: "v1", Plural: "lamps",
+	Subresources: []registry.Endpoint{registry.Query[Lamp, Period, Bill]{Name: "bill", Run: func(_ context.Context, call *registry.Call[Lamp], p *Period) (*Bill, error) {
+		return &Bill{WattHours: int64(call.Object.Spec.Watt) * p.Hours}, nil
+	}}},
+}
 
 // server starts a server whose callers may do everything, and returns a client of it.
 func server(ctx context.Context, running *sync.WaitGroup) (*http.Client, error) {
@@ -135,4 +151,55 @@ func ExampleClient_Watch() {
 	// new: desk
 	// changed: desk 40
 	// gone: desk
+}
+
+func ExampleApply() {
+	var running sync.WaitGroup
+	defer running.Wait()
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	h, err := server(ctx, &running)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	c := client.For(h, Lamps)
+	desk := meta.Key{Namespace: "default", Name: "desk"}
+	watt := func(n int) map[string]any { return map[string]any{"spec": map[string]any{"watt": n}} }
+	lamp, err := c.Patch(ctx, desk, client.Apply("ann", watt(40)))
+	fmt.Println(lamp.Spec.Watt, err)
+
+	_, err = c.Patch(ctx, desk, client.Apply("bob", watt(60)))
+	fmt.Println(status.IsConflict(err), client.FieldConflicts(err))
+
+	lamp, err = c.Patch(ctx, desk, client.ForceApply("bob", watt(60)))
+	fmt.Println(lamp.Spec.Watt, err)
+	// Output:
+	// 40 <nil>
+	// true [{.spec.watt ann}]
+	// 60 <nil>
+}
+
+func ExampleSubOf() {
+	var running sync.WaitGroup
+	defer running.Wait()
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	h, err := server(ctx, &running)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	c := client.For(h, Lamps)
+	desk, err := c.Create(ctx, &Lamp{ObjectMeta: meta.Named("default", "desk"), Spec: LampSpec{Watt: 40}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	bill, err := client.SubOf[struct{}, Bill](c, "bill").With(url.Values{"hours": {"100"}}).Get(ctx, desk.Key())
+	fmt.Println(bill.WattHours, err)
+	// Output:
+	// 4000 <nil>
 }

@@ -85,7 +85,7 @@ func TestWhatIsWrongWithASubresource(t *testing.T) {
 	type wrong struct{ C chan int }
 	_, err = client.SubOf[wrong, receipt](c, "print").Create(t.Context(), key("a"), &wrong{})
 	require.ErrorContains(t, err, "encode *client_test.wrong")
-	_, err = client.SubOf[order, receipt](client.For(http.DefaultClient, client.Resource[widget]{}), "print").Get(t.Context(), key("a"))
+	_, err = client.SubOf[order, receipt](client.For(&http.Client{}, client.Resource[widget]{}), "print").Get(t.Context(), key("a"))
 	require.ErrorContains(t, err, "the version")
 	s.require("GET "+printPath, "GET "+printPath)
 }
