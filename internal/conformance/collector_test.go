@@ -347,6 +347,43 @@ func TestGC_02_ANamespaceEnds(t *testing.T) {
 	})
 }
 
+// A namespace can own what is in none, and goes by the same policies.
+func TestGC_02_GC_03_ANamespaceOwns(t *testing.T) {
+	onEach(t, func(t *testing.T, s *server) {
+		for _, policy := range []string{"Background", "Foreground", "Orphan"} {
+			ns := s.namespace("n")
+			s.owned(zonePath, "z", "", ref(ns, blocks))
+			s.create(strings.Replace(slatePath, "default", "n", 1), `{"metadata":{"name":"s"}}`)
+			s.settle()
+			s.get(zonePath + "/z").is(200)
+			s.do("DELETE", "/api/v1/namespaces/n", `{"propagationPolicy":"`+policy+`"}`).is(200)
+			s.gone("/api/v1/namespaces/n")
+			if policy == "Orphan" {
+				require.Empty(t, ownersOf(s.get(zonePath+"/z").is(200)))
+			} else {
+				s.get(zonePath + "/z").is(404)
+			}
+		}
+	})
+}
+
+// A reference may say anything, of any length.
+func TestGC_04_LongReferences(t *testing.T) {
+	onEach(t, func(t *testing.T, s *server) {
+		long := strings.Repeat("x", 100_000)
+		s.create(zonePath, `{"metadata":{"name":"z","ownerReferences":[{"apiVersion":"shop.example.com/v1","kind":"Widget","name":"`+long+`","uid":"`+long+`"}]}}`)
+		s.create(slatePath, `{"metadata":{"name":"s","ownerReferences":[{"apiVersion":"`+long+`/v1","kind":"`+long+`","name":"n","uid":"u"}]}}`)
+		s.create(slatePath, `{"metadata":{"name":"t","ownerReferences":[{"apiVersion":"shop.example.com/v1","kind":"Widget","name":"`+long+`","uid":"`+long+`"}]}}`)
+		s.gone(slatePath + "/t")
+		s.get(slatePath + "/s").is(200)
+		s.get(zonePath + "/z").is(200)
+		for _, e := range s.get("/api/v1/events").items() {
+			message, _ := at(e, "message").(string)
+			require.Less(t, len(message), 1000)
+		}
+	})
+}
+
 // Dependents that end gracefully keep their owner for as long as they take.
 func TestGC_02_GracefulDependents(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {

@@ -58,7 +58,7 @@ func (c *Collector) forget(owner meta.UID) {
 // complain says in the log and by an event, where events are served, that a reference cannot mean what it says.
 func (s *session) complain(ctx context.Context, o *object, ref meta.OwnerReference, why string) {
 	r, facts := o.served.Resource, o.entry.Facts()
-	owner := fmt.Sprintf("%s %s %q with uid %s", ref.APIVersion, ref.Kind, ref.Name, ref.UID)
+	owner := fmt.Sprintf("%.100s %.100s %.200q with uid %.100s", ref.APIVersion, ref.Kind, ref.Name, ref.UID) // the texts are anybody's
 	s.log.Info("An owner reference cannot be followed.", "resource", r.GroupResource().String(), "namespace", facts.Namespace, "name", facts.Name, "owner", owner, "reason", why)
 	events := meta.GroupVersionResource{Version: "v1", Resource: "events"}
 	if _, served := s.engine.Set().Lookup(events); !served {
