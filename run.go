@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"time"
 
@@ -202,6 +203,8 @@ func (s *Server) shutDown(server *http.Server) error {
 	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
 	defer cancel()
 	if err := server.Shutdown(ctx); err != nil {
+		stacks := make([]byte, 256<<10)
+		s.cfg.log.Error(err, "requests were still running when the server stopped", "stacks", string(stacks[:runtime.Stack(stacks, true)]))
 		_ = server.Close()
 		return fmt.Errorf("kindwright: some requests were still running when the server stopped: %w", err)
 	}
