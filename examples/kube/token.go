@@ -10,6 +10,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -42,6 +43,7 @@ func (c *cluster) tokens() registry.Endpoint {
 		Name: "token", Kind: meta.GroupVersionKind{Group: "authentication.k8s.io", Version: "v1", Kind: "TokenRequest"},
 		Default: func(_ context.Context, r *authenticationv1.TokenRequest) {
 			point(&r.Spec.ExpirationSeconds, int64(usualLifetime))
+			fillEmpty(reflect.ValueOf(r))
 		},
 		Validate: func(_ context.Context, r *authenticationv1.TokenRequest, f *status.Fields) {
 			if s := *r.Spec.ExpirationSeconds; s < leastLifetime {

@@ -80,9 +80,9 @@ func inertFlags() map[string]string {
 			kubelet-client-certificate kubelet-client-key log-json-info-buffer-size log-text-info-buffer-size logging-format min-compatibility-version
 			oidc-ca-file oidc-client-id oidc-groups-claim oidc-groups-prefix oidc-issuer-url oidc-username-claim oidc-username-prefix
 			peer-advertise-ip peer-advertise-port peer-ca-file proxy-client-cert-file proxy-client-key-file requestheader-client-ca-file
-			service-account-issuer service-account-jwks-uri service-account-key-file service-account-signing-endpoint service-account-signing-key-file
+			service-account-jwks-uri service-account-key-file service-account-signing-endpoint
 			show-hidden-metrics-for-version storage-backend storage-media-type tls-min-version tls-sni-cert-key tracing-config-file vmodule`,
-		"strings": `admission-control api-audiences cors-allowed-origins disabled-metrics etcd-servers-overrides kubelet-preferred-address-types
+		"strings": `admission-control cors-allowed-origins disabled-metrics etcd-servers-overrides kubelet-preferred-address-types
 			oidc-signing-algs requestheader-allowed-names requestheader-extra-headers-prefix requestheader-group-headers requestheader-uid-headers
 			requestheader-username-headers strict-transport-security-directives tls-cipher-suites tls-curve-preferences watch-cache-sizes`,
 	}

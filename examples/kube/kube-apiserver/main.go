@@ -69,6 +69,10 @@ func (o *options) serve(ctx context.Context, errOut io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
+	tokens, err := o.tokens()
+	if err != nil {
+		return err
+	}
 	file, err := o.dataFile(ctx)
 	if err != nil {
 		return err
@@ -81,7 +85,7 @@ func (o *options) serve(ctx context.Context, errOut io.Writer) (err error) {
 	level := slog.Level(1 - o.verbosity) // logr's V(n) is level -n, its errors are far above
 	log := logr.FromSlogHandler(slog.NewTextHandler(errOut, &slog.HandlerOptions{Level: level}))
 	srv, err := kindwright.New(db, append(append(access, o.settings()...),
-		kindwright.Serve(o.kinds()),
+		kindwright.Serve(o.kinds(tokens)),
 		kindwright.WithVersion(version()),
 		kindwright.WithLogger(log),
 	)...)
@@ -99,9 +103,9 @@ func (o *options) serve(ctx context.Context, errOut io.Writer) (err error) {
 }
 
 // kinds are the kinds that are served, as the flags say.
-func (o *options) kinds() registry.Definition {
+func (o *options) kinds(tokens *kube.Tokens) registry.Definition {
 	return kube.Kinds(kube.Options{
-		ServiceRange: o.serviceRange, NodePorts: o.nodePorts, Endpoint: o.endpoint(), Without: o.disabled, Unprivileged: !o.allowPrivileged,
+		ServiceRange: o.serviceRange, NodePorts: o.nodePorts, Endpoint: o.endpoint(), Tokens: tokens, Without: o.disabled, Unprivileged: !o.allowPrivileged,
 		ControlPlane: []kinds.ControlPlaneOption{kinds.EventTTL(o.eventTTL)},
 	})
 }

@@ -50,6 +50,9 @@ type options struct {
 	emulated        []string
 	collect         bool
 	advertise       net.IP
+	issuers         []string
+	signingKeyFile  string
+	audiences       []string
 	verbosity       int
 	version         bool
 	withoutEffect   []string // flags that were given and mean nothing here
@@ -87,6 +90,9 @@ func (o *options) flags() *pflag.FlagSet {
 	f.StringSliceVar(&o.emulated, "emulated-version", nil, "the release of Kubernetes to behave like, such as 1.35 or kube=1.35")
 	f.BoolVar(&o.collect, "enable-garbage-collector", true, "whether objects go with their owners")
 	f.IPVar(&o.advertise, "advertise-address", nil, "the address of the server for those inside the cluster, at the service `kubernetes`. Default: --bind-address")
+	f.StringArrayVar(&o.issuers, "service-account-issuer", nil, "who the tokens of service accounts are from; the first is written into them")
+	f.StringVar(&o.signingKeyFile, "service-account-signing-key-file", "", "PEM file of the key that signs the tokens of service accounts: RSA, or ECDSA on P-256")
+	f.StringSliceVar(&o.audiences, "api-audiences", nil, "whom tokens are for that do not say it (default --service-account-issuer)")
 	f.IntVarP(&o.verbosity, "v", "v", 0, "how much to log; 0 logs problems alone")
 	f.BoolVar(&o.version, "version", false, "print the version and exit")
 	o.addInert(f)
@@ -144,6 +150,9 @@ func (o *options) check(f *pflag.FlagSet) error {
 	}
 	if f.Changed("data-dir") && len(o.etcdServers) > 0 {
 		refuse("--data-dir and --etcd-servers contradict each other: with the latter, objects are kept where the stand-in for etcd keeps them")
+	}
+	if o.signingKeyFile != "" && len(o.issuers) == 0 {
+		refuse("--service-account-signing-key-file and --service-account-issuer belong together: the latter is missing")
 	}
 	if err := checkPrefix(o.etcdPrefix); err != nil {
 		refuse("--etcd-prefix %q: %w", o.etcdPrefix, err)

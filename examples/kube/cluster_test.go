@@ -1,0 +1,270 @@
+package kube
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"math/big"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	podsPath     = "/api/v1/namespaces/default/pods"
+	servicesPath = "/api/v1/namespaces/default/services"
+	merge        = "application/merge-patch+json"
+)
+
+func podNamed(name, more string) string {
+	return fmt.Sprintf(`{"metadata":{"name":%q,"labels":{"app":"web"}},"spec":{%s"containers":[{"name":"c","image":"x"}]}}`, name, more)
+}
+
+func TestWhatAClusterHasFromItsStart(t *testing.T) {
+	s := serve(t, Options{Endpoint: netip.MustParseAddrPort("192.0.2.7:6443")})
+	for _, ns := range []string{"default", "kube-system", "kube-public", "kube-node-lease"} {
+		s.must(t, 200, "GET", "/api/v1/namespaces/"+ns, "")
+	}
+	own := s.must(t, 200, "GET", servicesPath+"/kubernetes", "")
+	require.Equal(t, "10.0.0.1", at(own, "spec", "clusterIP"))
+	require.Equal(t, []any{map[string]any{"name": "https", "protocol": "TCP", "port": 443.0, "targetPort": 6443.0}}, at(own, "spec", "ports"))
+	ends := s.must(t, 200, "GET", "/api/v1/namespaces/default/endpoints/kubernetes", "")
+	require.Equal(t, "192.0.2.7", at(list(at(list(ends["subsets"])[0], "addresses"))[0], "ip"))
+	slice := s.must(t, 200, "GET", "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes", "")
+	require.Equal(t, "kubernetes", at(slice, "metadata", "labels", "kubernetes.io/service-name"))
+	for name, value := range map[string]float64{"system-node-critical": 2000001000, "system-cluster-critical": 2000000000} {
+		require.Equal(t, value, s.must(t, 200, "GET", "/apis/scheduling.k8s.io/v1/priorityclasses/"+name, "")["value"])
+	}
+	for _, role := range []string{"cluster-admin", "admin", "edit", "view", "system:discovery", "system:basic-user", "system:public-info-viewer"} {
+		s.must(t, 200, "GET", "/apis/rbac.authorization.k8s.io/v1/clusterroles/"+role, "")
+	}
+	require.Equal(t, "default-scheduler", at(s.must(t, 201, "POST", podsPath, podNamed("critical", `"priorityClassName":"system-node-critical",`)), "spec", "schedulerName"))
+	require.EqualValues(t, 2000001000, at(s.must(t, 200, "GET", podsPath+"/critical", ""), "spec", "priority"))
+}
+
+func TestServicesHaveAddressesOfTheirOwn(t *testing.T) {
+	s := serve(t, Options{ServiceRange: netip.MustParsePrefix("10.3.0.0/28"), NodePorts: [2]int32{31000, 31003}})
+	seen := map[string]bool{"10.3.0.1": true}
+	var mu sync.Mutex
+	var group sync.WaitGroup
+	for i := range 13 { // of 16: the first, the last and the server's own are taken
+		group.Go(func() {
+			code, made := s.do(t, "POST", servicesPath, fmt.Sprintf(`{"metadata":{"name":"s%d"},"spec":{"ports":[{"port":80}]}}`, i))
+			mu.Lock()
+			defer mu.Unlock()
+			ip := word(at(made, "spec", "clusterIP"))
+			if code != 201 || seen[ip] || !netip.MustParsePrefix("10.3.0.0/28").Contains(netip.MustParseAddr(ip)) {
+				t.Errorf("%d %v", code, made)
+			}
+			seen[ip] = true
+		})
+	}
+	group.Wait()
+	require.Len(t, seen, 14)
+	_, full := s.do(t, "POST", servicesPath, `{"metadata":{"name":"more"},"spec":{"ports":[{"port":80}]}}`)
+	require.Contains(t, full["message"], "range is full")
+
+	one := s.must(t, 200, "GET", servicesPath+"/s1", "")
+	ip := word(at(one, "spec", "clusterIP"))
+	body := fmt.Sprintf(`{"metadata":{"name":"same"},"spec":{"clusterIP":%q,"ports":[{"port":80}]}}`, ip)
+	taken := s.must(t, 422, "POST", servicesPath, body)
+	require.Contains(t, taken["message"], "already allocated")
+	moved := s.must(t, 422, "PATCH", servicesPath+"/s1", `{"spec":{"clusterIP":"10.3.0.9","clusterIPs":["10.3.0.9"]}}`, "Content-Type", merge)
+	require.Contains(t, moved["message"], "spec.clusterIPs")
+	s.must(t, 200, "DELETE", servicesPath+"/s1", "")
+	s.must(t, 201, "POST", servicesPath, body)
+	s.must(t, 200, "PUT", servicesPath+"/same", `{"metadata":{"name":"same"},"spec":{"ports":[{"port":81}]}}`)
+	require.Equal(t, ip, at(s.must(t, 200, "GET", servicesPath+"/same", ""), "spec", "clusterIP"), "an update without an address keeps it")
+
+	// A name alone needs no address; what it had is free again.
+	s.must(t, 200, "PATCH", servicesPath+"/same", `{"spec":{"type":"ExternalName","externalName":"example.dev"}}`, "Content-Type", merge)
+	require.Nil(t, at(s.must(t, 200, "GET", servicesPath+"/same", ""), "spec", "clusterIP"))
+	s.must(t, 201, "POST", servicesPath, strings.Replace(body, "same", "heir", 1))
+}
+
+func TestServicesHavePortsOnNodes(t *testing.T) {
+	s := serve(t, Options{NodePorts: [2]int32{31000, 31003}})
+	two := s.must(t, 201, "POST", servicesPath, `{"metadata":{"name":"two"},"spec":{"type":"NodePort","ports":[{"name":"a","port":80},{"name":"b","port":81}]}}`)
+	a, b := at(list(at(two, "spec", "ports"))[0], "nodePort"), at(list(at(two, "spec", "ports"))[1], "nodePort")
+	require.NotEqual(t, a, b)
+	dns := s.must(t, 201, "POST", servicesPath, `{"metadata":{"name":"dns"},"spec":{"type":"LoadBalancer","ports":[{"name":"t","port":53},{"name":"u","port":53,"protocol":"UDP"}]}}`)
+	require.Equal(t, at(list(at(dns, "spec", "ports"))[0], "nodePort"), at(list(at(dns, "spec", "ports"))[1], "nodePort"), "one port for both protocols")
+	s.must(t, 422, "POST", servicesPath, `{"metadata":{"name":"low"},"spec":{"type":"NodePort","ports":[{"port":80,"nodePort":80}]}}`)
+	taken := s.must(t, 422, "POST", servicesPath, fmt.Sprintf(`{"metadata":{"name":"x"},"spec":{"type":"NodePort","ports":[{"port":80,"nodePort":%v}]}}`, a))
+	require.Contains(t, taken["message"], "already allocated")
+	s.must(t, 201, "POST", servicesPath, `{"metadata":{"name":"last"},"spec":{"type":"NodePort","ports":[{"port":80}]}}`)
+	_, full := s.do(t, "POST", servicesPath, `{"metadata":{"name":"more"},"spec":{"type":"NodePort","ports":[{"port":80}]}}`)
+	require.Contains(t, full["message"], "range is full")
+	s.must(t, 200, "PUT", servicesPath+"/two", `{"metadata":{"name":"two"},"spec":{"type":"ClusterIP","ports":[{"port":80}]}}`)
+	s.must(t, 201, "POST", servicesPath, `{"metadata":{"name":"more"},"spec":{"type":"NodePort","ports":[{"port":80}]}}`)
+}
+
+func TestDEL_08_PodsAreGivenTimeOnceTheyHaveANode(t *testing.T) {
+	s := serve(t, Options{})
+	s.must(t, 201, "POST", podsPath, podNamed("nowhere", ""))
+	gone := s.must(t, 200, "DELETE", podsPath+"/nowhere", "")
+	require.Equal(t, "Pod", gone["kind"])
+	s.must(t, 404, "GET", podsPath+"/nowhere", "")
+
+	s.must(t, 201, "POST", podsPath, podNamed("web", ""))
+	s.must(t, 422, "PATCH", podsPath+"/web", `{"spec":{"nodeName":"n1"}}`, "Content-Type", merge)
+	s.must(t, 422, "POST", podsPath+"/web/binding", `{"metadata":{"name":"web"},"target":{"kind":"Pod","name":""}}`)
+	s.must(t, 201, "POST", podsPath+"/web/binding", `{"metadata":{"name":"web","annotations":{"by":"hand"}},"target":{"kind":"Node","name":"n1"}}`)
+	bound := s.must(t, 200, "GET", podsPath+"/web", "")
+	require.Equal(t, "n1", at(bound, "spec", "nodeName"))
+	require.Equal(t, "hand", at(bound, "metadata", "annotations", "by"))
+	require.Equal(t, "True", at(condition(at(bound, "status", "conditions"), "PodScheduled"), "status"))
+	again := s.must(t, 409, "POST", podsPath+"/web/binding", `{"target":{"name":"n2"}}`)
+	require.Contains(t, again["message"], "already assigned")
+
+	ending := s.must(t, 200, "DELETE", podsPath+"/web", "")
+	require.EqualValues(t, 30, at(ending, "metadata", "deletionGracePeriodSeconds"))
+	table := s.must(t, 200, "GET", podsPath+"/web", "", "Accept", "application/json;as=Table;v=v1;g=meta.k8s.io")
+	require.Equal(t, []any{"web", "0/1", "Terminating", "0"}, list(at(list(table["rows"])[0], "cells"))[:4])
+	s.must(t, 200, "DELETE", podsPath+"/web", `{"gracePeriodSeconds":0}`)
+	s.must(t, 404, "GET", podsPath+"/web", "")
+
+	s.must(t, 201, "POST", podsPath, podNamed("named", ""))
+	s.must(t, 201, "POST", "/api/v1/namespaces/default/bindings", `{"metadata":{"name":"named"},"target":{"name":"n1"}}`)
+	require.Equal(t, "n1", at(s.must(t, 200, "GET", podsPath+"/named", ""), "spec", "nodeName"))
+}
+
+func TestEvictionsKeepToBudgets(t *testing.T) {
+	s := serve(t, Options{})
+	const budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+	s.must(t, 201, "POST", budgets, `{"metadata":{"name":"web"},"spec":{"minAvailable":1,"selector":{"matchLabels":{"app":"web"}}}}`)
+	evict := `{"metadata":{"name":"%s"}}`
+	for _, name := range []string{"a", "b", "c"} {
+		s.must(t, 201, "POST", podsPath, podNamed(name, `"nodeName":"n1",`))
+	}
+	s.must(t, 200, "PATCH", podsPath+"/a/status", `{"status":{"phase":"Running"}}`, "Content-Type", merge)
+	s.must(t, 200, "PATCH", podsPath+"/b/status", `{"status":{"phase":"Running"}}`, "Content-Type", merge)
+	no := s.must(t, 429, "POST", podsPath+"/a/eviction", fmt.Sprintf(evict, "a"))
+	require.Equal(t, "DisruptionBudget", at(list(at(no, "details", "causes"))[0], "reason"))
+	s.must(t, 201, "POST", podsPath+"/c/eviction", fmt.Sprintf(evict, "c")) // nobody counts on a pod that does not run
+
+	s.must(t, 200, "PATCH", budgets+"/web/status", `{"status":{"observedGeneration":1,"disruptionsAllowed":1,"currentHealthy":2,"desiredHealthy":1,"expectedPods":2}}`, "Content-Type", merge)
+	s.must(t, 201, "POST", podsPath+"/a/eviction?dryRun=All", fmt.Sprintf(evict, "a"))
+	require.Nil(t, at(s.must(t, 200, "GET", podsPath+"/a", ""), "metadata", "deletionTimestamp"))
+	s.must(t, 201, "POST", podsPath+"/a/eviction", `{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"a"},"deleteOptions":{"gracePeriodSeconds":7}}`)
+	require.EqualValues(t, 7, at(s.must(t, 200, "GET", podsPath+"/a", ""), "metadata", "deletionGracePeriodSeconds"))
+	s.must(t, 429, "POST", podsPath+"/b/eviction", fmt.Sprintf(evict, "b"))
+}
+
+func TestWhatNeedsAKubeletSaysThatThereIsNone(t *testing.T) {
+	s := serve(t, Options{})
+	s.must(t, 201, "POST", podsPath, podNamed("nowhere", ""))
+	s.must(t, 201, "POST", podsPath, podNamed("web", `"nodeName":"n1",`))
+	for _, what := range []string{"log", "exec?command=ls", "attach", "portforward?ports=80", "proxy", "proxy/path"} {
+		require.Contains(t, s.must(t, 400, "GET", podsPath+"/nowhere/"+what, "")["message"], "does not have a host assigned", what)
+		require.Contains(t, s.must(t, 503, "GET", podsPath+"/web/"+what, "")["message"], "no kubelets", what)
+	}
+	s.must(t, 503, "GET", servicesPath+"/kubernetes/proxy/", "")
+}
+
+func TestUPDATE_12_ScalesOfWorkloads(t *testing.T) {
+	s := serve(t, Options{})
+	for _, m := range manifests(t, s, "testdata/objects.yaml") {
+		kind := m.name[:strings.LastIndexByte(m.name, '/')]
+		if kind != "apps/v1/Deployment" && kind != "apps/v1/ReplicaSet" && kind != "apps/v1/StatefulSet" && kind != "v1/ReplicationController" {
+			continue
+		}
+		made := s.must(t, 201, "POST", m.path, m.text)
+		path := m.path + "/" + word(at(made, "metadata", "name"))
+		scale := s.must(t, 200, "GET", path+"/scale", "")
+		require.Equal(t, "autoscaling/v1", scale["apiVersion"], m.name)
+		require.Contains(t, at(scale, "status", "selector"), "app", m.name)
+		s.must(t, 200, "PATCH", path+"/scale", `{"spec":{"replicas":7}}`, "Content-Type", merge)
+		require.EqualValues(t, 7, at(s.must(t, 200, "GET", path, ""), "spec", "replicas"), m.name)
+	}
+}
+
+func TestWhatCannotChange(t *testing.T) {
+	s := serve(t, Options{})
+	for _, c := range []struct{ path, object, patch, field string }{
+		{"/api/v1/namespaces/default/configmaps", `{"metadata":{"name":"a"},"immutable":true,"data":{"a":"b"}}`, `{"data":{"a":"c"}}`, "data"},
+		{"/api/v1/namespaces/default/configmaps", `{"metadata":{"name":"b"},"immutable":true}`, `{"immutable":false}`, "immutable"},
+		{"/api/v1/namespaces/default/secrets", `{"metadata":{"name":"a"},"immutable":true,"stringData":{"a":"b"}}`, `{"stringData":{"a":"c"}}`, "data"},
+		{"/api/v1/namespaces/default/secrets", `{"metadata":{"name":"b"}}`, `{"type":"other"}`, "type"},
+		{podsPath, podNamed("p", ""), `{"spec":{"containers":[{"name":"other","image":"x"}]}}`, "spec"},
+		{podsPath, podNamed("q", ""), `{"spec":{"hostNetwork":true}}`, "spec"},
+		{"/apis/scheduling.k8s.io/v1/priorityclasses", `{"metadata":{"name":"p"},"value":1}`, `{"value":2}`, "value"},
+		{"/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", `{"metadata":{"name":"b"},"roleRef":{"kind":"ClusterRole","name":"view"}}`, `{"roleRef":{"name":"edit"}}`, "roleRef"},
+		{"/apis/storage.k8s.io/v1/storageclasses", `{"metadata":{"name":"c"},"provisioner":"a.dev/b"}`, `{"provisioner":"a.dev/c"}`, "provisioner"},
+		{
+			"/apis/apps/v1/namespaces/default/deployments",
+			`{"metadata":{"name":"d"},"spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b","c":"d"}},"spec":{"containers":[{"name":"c","image":"x"}]}}}}`,
+			`{"spec":{"selector":{"matchLabels":{"a":null,"c":"d"}}}}`, "spec.selector",
+		},
+	} {
+		made := s.must(t, 201, "POST", c.path, c.object)
+		one := c.path + "/" + word(at(made, "metadata", "name"))
+		refused := s.must(t, 422, "PATCH", one, c.patch, "Content-Type", merge)
+		require.Equal(t, c.field, at(list(at(refused, "details", "causes"))[0], "field"), "%s: %v", one, refused)
+		s.must(t, 200, "PATCH", one, `{"metadata":{"labels":{"x":"y"}}}`, "Content-Type", merge)
+	}
+	s.must(t, 200, "PATCH", podsPath+"/p", `{"spec":{"containers":[{"name":"c","image":"y"}]}}`, "Content-Type", merge)
+}
+
+func TestFieldSelectors(t *testing.T) {
+	s := serve(t, Options{})
+	s.must(t, 201, "POST", podsPath, podNamed("a", `"nodeName":"n1","restartPolicy":"Never",`))
+	s.must(t, 201, "POST", podsPath, podNamed("b", `"hostNetwork":true,`))
+	s.must(t, 201, "POST", "/api/v1/namespaces/default/secrets", `{"metadata":{"name":"s"},"type":"example.dev/x"}`)
+	s.must(t, 201, "POST", "/api/v1/nodes", `{"metadata":{"name":"n1"},"spec":{"unschedulable":true}}`)
+	for _, c := range []struct {
+		path, selector string
+		names          []string
+	}{
+		{podsPath, "spec.nodeName=n1", []string{"a"}},
+		{podsPath, "spec.nodeName=", []string{"b"}},
+		{podsPath, "spec.nodeName!=n1,status.phase=Pending", []string{"b"}},
+		{podsPath, "spec.restartPolicy=Never", []string{"a"}},
+		{podsPath, "spec.hostNetwork=false", []string{"a"}},
+		{"/api/v1/namespaces/default/secrets", "type=example.dev/x", []string{"s"}},
+		{"/api/v1/nodes", "spec.unschedulable=true", []string{"n1"}},
+		{servicesPath, "spec.clusterIP=10.0.0.1,spec.type=ClusterIP", []string{"kubernetes"}},
+	} {
+		got := s.must(t, 200, "GET", c.path+"?fieldSelector="+strings.ReplaceAll(strings.ReplaceAll(c.selector, "=", "%3D"), ",", "%2C"), "")
+		require.Equal(t, c.names, words(got["items"], "metadata", "name"), c.selector)
+	}
+	s.must(t, 400, "GET", podsPath+"?fieldSelector=spec.color%3Dred", "")
+}
+
+func TestTokensOfServiceAccounts(t *testing.T) {
+	const accounts = "/api/v1/namespaces/default/serviceaccounts"
+	without := serve(t, Options{})
+	without.must(t, 201, "POST", accounts, `{"metadata":{"name":"robot"}}`)
+	require.Contains(t, without.must(t, 503, "POST", accounts+"/robot/token", `{"spec":{}}`)["message"], "no key")
+
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	s := serve(t, Options{Tokens: &Tokens{Issuer: "https://issuer.example.dev", Key: key}})
+	made := s.must(t, 201, "POST", accounts, `{"metadata":{"name":"robot"}}`)
+	s.must(t, 422, "POST", accounts+"/robot/token", `{"spec":{"expirationSeconds":5}}`)
+	answer := s.must(t, 201, "POST", accounts+"/robot/token", `{"spec":{"audiences":["a","b"],"expirationSeconds":600}}`)
+	parts := strings.Split(word(at(answer, "status", "token")), ".")
+	require.Len(t, parts, 3)
+	signature, err := base64.RawURLEncoding.DecodeString(parts[2])
+	require.NoError(t, err)
+	digest := sha256.Sum256([]byte(parts[0] + "." + parts[1]))
+	require.True(t, ecdsa.Verify(&key.PublicKey, digest[:], new(big.Int).SetBytes(signature[:32]), new(big.Int).SetBytes(signature[32:])))
+	text, err := base64.RawURLEncoding.DecodeString(parts[1])
+	require.NoError(t, err)
+	claims := map[string]any{}
+	require.NoError(t, json.Unmarshal(text, &claims))
+	require.Equal(t, "system:serviceaccount:default:robot", claims["sub"])
+	require.Equal(t, []any{"a", "b"}, claims["aud"])
+	require.Equal(t, at(made, "metadata", "uid"), at(claims, "kubernetes.io", "serviceaccount", "uid"))
+	ends, err := time.Parse(time.RFC3339, word(at(answer, "status", "expirationTimestamp")))
+	require.NoError(t, err)
+	require.EqualValues(t, ends.Unix(), claims["exp"])
+}

@@ -1,0 +1,226 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// output collects what a program writes.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// server is a running kube-apiserver.
+type server struct {
+	url    string
+	log    *output
+	stop   func() int
+	client *http.Client
+}
+
+var serving = regexp.MustCompile(`serving on (https://\S+),`)
+
+// run starts the program and waits until it serves; it ends with the test unless stop was called. A bearer token of a member of
+// system:masters is "master", one of nobody special "user".
+func run(t *testing.T, args ...string) *server {
+	t.Helper()
+	tokens := filepath.Join(t.TempDir(), "tokens.csv")
+	require.NoError(t, os.WriteFile(tokens, []byte("master,system:apiserver,u1,\"system:masters\"\nuser,ann,u2,devs\n"), 0o600))
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &server{log: &output{}, client: &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}} //nolint:gosec // its own certificate
+	ended := make(chan int, 1)
+	go func() {
+		ended <- command(ctx, append([]string{"--secure-port=0", "--bind-address=127.0.0.1", "--token-auth-file=" + tokens}, args...), io.Discard, s.log)
+	}()
+	s.stop = sync.OnceValue(func() int {
+		s.client.CloseIdleConnections()
+		cancel()
+		return <-ended
+	})
+	t.Cleanup(func() { s.stop() })
+	require.Eventually(t, func() bool {
+		found := serving.FindStringSubmatch(s.log.String())
+		if found != nil {
+			s.url = found[1]
+		}
+		return found != nil || len(ended) > 0
+	}, time.Minute, time.Millisecond)
+	require.NotEmpty(t, s.url, s.log.String())
+	return s
+}
+
+func (s *server) do(t *testing.T, token, method, path, body string) (int, map[string]any) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, s.url+path, strings.NewReader(body))
+	require.NoError(t, err)
+	request.Header.Set("Content-Type", "application/json")
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	answer, err := s.client.Do(request)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, answer.Body.Close()) }()
+	text, err := io.ReadAll(answer.Body)
+	require.NoError(t, err)
+	out := map[string]any{}
+	_ = json.Unmarshal(text, &out) // /healthz is plain text
+	return answer.StatusCode, out
+}
+
+// refused runs the program with a command line that it does not take.
+func refused(t *testing.T, args ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	log := &output{}
+	require.NotZero(t, command(ctx, args, io.Discard, log), "%v", args)
+	return log.String()
+}
+
+func TestFLAG_FlagsOfEnvtest(t *testing.T) {
+	dir := t.TempDir()
+	s := run(t, "--allow-privileged=true", "--authorization-mode=RBAC", "--cert-dir="+dir, "--data-dir="+t.TempDir(),
+		"--disable-admission-plugins=ServiceAccount", "--service-account-issuer=https://127.0.0.1:1/", "--service-cluster-ip-range", "10.0.0.0/24")
+	code, _ := s.do(t, "", "GET", "/healthz", "")
+	require.Equal(t, 200, code, "anonymously")
+	code, _ = s.do(t, "", "GET", "/api/v1/namespaces/default", "")
+	require.Equal(t, 403, code)
+	code, _ = s.do(t, "master", "GET", "/api/v1/namespaces/default", "")
+	require.Equal(t, 200, code)
+	code, _ = s.do(t, "user", "GET", "/api/v1/namespaces/default", "")
+	require.Equal(t, 403, code, "rules of roles are not looked at, so nothing is allowed")
+	code, _ = s.do(t, "user", "GET", "/apis", "")
+	require.Equal(t, 200, code)
+	code, me := s.do(t, "user", "POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", `{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}`)
+	require.Equal(t, 201, code)
+	require.Contains(t, fmt.Sprint(me["status"]), "ann")
+	require.FileExists(t, filepath.Join(dir, "apiserver.crt"))
+	require.Contains(t, s.log.String(), "rules of roles are not looked at")
+	require.NotContains(t, s.log.String(), "--allow-privileged", "it has an effect")
+	require.Zero(t, s.stop())
+}
+
+func TestFLAG_WithoutNamespaceLifecycleAnyNamespaceWillDo(t *testing.T) {
+	s := run(t, "--disable-admission-plugins=NamespaceLifecycle", "--data-dir="+t.TempDir())
+	code, _ := s.do(t, "user", "POST", "/api/v1/namespaces/nowhere/configmaps", `{"metadata":{"name":"c"}}`)
+	require.Equal(t, 201, code, "AlwaysAllow is the mode that nobody has to name")
+	code, refusal := s.do(t, "user", "POST", "/api/v1/namespaces/default/pods", `{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"x","securityContext":{"privileged":true}}]}}`)
+	require.Equal(t, 422, code, "%v", refusal)
+}
+
+// The same prefix again is a restart on the same data, another one is another store.
+func TestFLAG_PrefixesNameStores(t *testing.T) {
+	dir := t.TempDir()
+	etcd := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		require.Equal(t, "/kindwright", r.URL.Path)
+		_, _ = fmt.Fprintf(w, `{"dataDir":%q}`, dir)
+	}))
+	t.Cleanup(etcd.Close)
+	const maps = "/api/v1/namespaces/default/configmaps"
+	first := run(t, "--etcd-servers="+etcd.URL, "--etcd-prefix=/a/b")
+	code, made := first.do(t, "master", "POST", maps, `{"metadata":{"name":"kept"}}`)
+	require.Equal(t, 201, code)
+	other := run(t, "--etcd-servers="+etcd.URL, "--etcd-prefix=/a-b")
+	code, _ = other.do(t, "master", "GET", maps+"/kept", "")
+	require.Equal(t, 404, code)
+	require.Zero(t, first.stop())
+	again := run(t, "--etcd-servers="+etcd.URL, "--etcd-prefix=a/b/")
+	code, found := again.do(t, "master", "GET", maps+"/kept", "")
+	require.Equal(t, 200, code)
+	require.Equal(t, made["metadata"], found["metadata"])
+
+	stranger := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(stranger.Close)
+	require.Contains(t, refused(t, "--etcd-servers="+stranger.URL), "--etcd-servers")
+}
+
+func TestFLAG_WhatCannotBeMeantIsRefusedByName(t *testing.T) {
+	for _, c := range []struct {
+		args  []string
+		names []string
+	}{
+		{[]string{"--no-such-flag=1"}, []string{"--no-such-flag"}},
+		{[]string{"--insecure-port=0"}, []string{"--insecure-port"}},
+		{[]string{"extra"}, []string{`"extra"`}},
+		{[]string{"--tls-cert-file=x"}, []string{"--tls-cert-file", "--tls-private-key-file"}},
+		{[]string{"--data-dir=x", "--etcd-servers=http://127.0.0.1:1"}, []string{"--data-dir", "--etcd-servers"}},
+		{[]string{"--authorization-mode=RBAC", "--authorization-config=x"}, []string{"--authorization-mode", "--authorization-config"}},
+		{[]string{"--authorization-mode=RBAC,RBAC"}, []string{"--authorization-mode", "RBAC"}},
+		{[]string{"--authorization-mode=Guess"}, []string{"--authorization-mode", "Guess"}},
+		{[]string{"--authorization-mode=Webhook"}, []string{"--authorization-mode", "Webhook"}},
+		{[]string{"--enable-admission-plugins=Priority", "--disable-admission-plugins=Priority"}, []string{"--enable-admission-plugins", "--disable-admission-plugins", "Priority"}},
+		{[]string{"--enable-admission-plugins=Magic"}, []string{"--enable-admission-plugins", "Magic"}},
+		{[]string{"--service-cluster-ip-range=10.0.0.0"}, []string{"--service-cluster-ip-range"}},
+		{[]string{"--service-cluster-ip-range=10.0.0.0/31"}, []string{"--service-cluster-ip-range"}},
+		{[]string{"--service-node-port-range=9-1"}, []string{"--service-node-port-range"}},
+		{[]string{"--secure-port=30001"}, []string{"--secure-port", "--service-node-port-range"}},
+		{[]string{"--secure-port=70000"}, []string{"--secure-port"}},
+		{[]string{"--etcd-prefix=/../x"}, []string{"--etcd-prefix"}},
+		{[]string{"--etcd-prefix=/"}, []string{"--etcd-prefix"}},
+		{[]string{"--event-ttl=-1s"}, []string{"--event-ttl"}},
+		{[]string{"--watch-cache=perhaps"}, []string{"--watch-cache"}},
+		{[]string{"--max-requests-inflight=many"}, []string{"--max-requests-inflight"}},
+		{[]string{"--service-account-signing-key-file=x"}, []string{"--service-account-signing-key-file", "--service-account-issuer"}},
+		{[]string{"--feature-gates=NoSuchFeature=true", "--data-dir=" + t.TempDir()}, []string{"NoSuchFeature"}},
+		{[]string{"--client-ca-file=/no/such/file"}, []string{"--client-ca-file"}},
+		{[]string{"--token-auth-file=/no/such/file"}, []string{"--token-auth-file"}},
+	} {
+		said := refused(t, c.args...)
+		for _, name := range c.names {
+			require.Contains(t, said, name, "%v", c.args)
+		}
+	}
+}
+
+func TestFLAG_HelpListsWhatThereIs(t *testing.T) {
+	out := &output{}
+	require.Zero(t, command(t.Context(), []string{"--help"}, out, io.Discard))
+	for _, flag := range []string{"etcd-servers", "cert-dir", "requestheader-client-ca-file", "proxy-client-cert-file", "endpoint-reconciler-type", "storage-media-type", "watch-cache", "feature-gates"} {
+		require.Regexp(t, `(?m)^\s*--`+flag+`\b`, out.String())
+	}
+	require.NotRegexp(t, `(?m)^\s*--insecure-port\b`, out.String(), "those who start servers look for it")
+	version := &output{}
+	require.Zero(t, command(t.Context(), []string{"--version"}, version, io.Discard))
+	require.Contains(t, version.String(), gitVersion)
+}
+
+func TestFLAG_WhatHasNoEffectIsSaid(t *testing.T) {
+	s := run(t, "--data-dir="+t.TempDir(), "--watch-cache", "--storage-media-type=application/json", "--endpoint-reconciler-type", "none", "--enable-admission-plugins=PodSecurity",
+		"--requestheader-username-headers=X-Remote-User", "--feature-gates=WatchList=false", "--runtime-config=autoscaling/v1=false")
+	for _, said := range []string{"--watch-cache", "--storage-media-type", "--endpoint-reconciler-type", "PodSecurity", "--requestheader-username-headers"} {
+		require.Contains(t, s.log.String(), said)
+	}
+	require.NotContains(t, s.log.String(), "--feature-gates")
+	code, _ := s.do(t, "master", "GET", "/apis/autoscaling/v1", "")
+	require.Equal(t, 404, code)
+	code, _ = s.do(t, "master", "GET", "/apis/autoscaling/v2", "")
+	require.Equal(t, 200, code)
+}
