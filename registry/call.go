@@ -90,7 +90,7 @@ type reading struct {
 func describeDocument[D any](kind meta.GroupVersionKind, of *Resource) (*Resource, error) {
 	typ := reflect.TypeFor[D]()
 	if typ.Kind() != reflect.Struct {
-		return nil, fmt.Errorf("Go type %s is no struct", typ)
+		return nil, fmt.Errorf("its document has Go type %s, which is no struct", typ)
 	}
 	if typ == reflect.TypeFor[meta.Status]() && kind == (meta.GroupVersionKind{}) {
 		kind = meta.GroupVersionKind{Version: "v1", Kind: "Status"}

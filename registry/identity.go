@@ -138,6 +138,10 @@ func (w *write) identifyNew() error {
 		}
 		return status.BadRequest("resourceVersion should not be set on objects to be created") // META-18
 	}
+	if uid := text(w.object, "metadata", "uid"); uid != "" && w.target.Name != "" && !w.applying {
+		// A replacement of one life of an object must not begin another (UPDATE-05).
+		return w.conflict(fmt.Sprintf("Precondition failed: UID in precondition: %s, UID in object meta: ", cut(uid)))
+	}
 	t := withMetadata(without(w.object, "metadata", "resourceVersion"), nil, serverFields[:]...)
 	w.object = with(t, object(t, "metadata"), "metadata")
 	return nil

@@ -26,7 +26,7 @@ type options struct {
 func describeOptions[O any](kind meta.GroupVersionKind, of *Resource) (*options, error) {
 	typ := reflect.TypeFor[O]()
 	if typ.Kind() != reflect.Struct {
-		return nil, fmt.Errorf("Go type %s of its options is no struct", typ)
+		return nil, fmt.Errorf("its options have Go type %s, which is no struct", typ)
 	}
 	if kind.Version == "" {
 		kind.Group, kind.Version = of.Group, of.Version

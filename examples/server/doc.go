@@ -4,5 +4,10 @@
 //
 //	go run ./examples/server
 //
+// A widget has replicas, which kubectl scales:
+//
+//	kubectl scale widget a --replicas=3
+//	kubectl get widget a --subresource=scale
+//
 // The kinds are in kinds.go, the flags in flags.go, what is written to the data directory in directory.go.
 package main

@@ -250,3 +250,46 @@ func TestUPDATE_BadObjectsChangeNothing(t *testing.T) {
 		// What was wrong before, by an earlier schema, blocks nobody: KEP-4008 is proven in package registry.
 	})
 }
+
+// A PUT that creates is a create in everything: its rights, its admission, its namespace, and what the server sets.
+func TestUPDATE_05_UPDATE_10_PUTsThatCreate(t *testing.T) {
+	onEach(t, func(t *testing.T, s *server) {
+		before := s.get(leasePath).version()
+		put := func(name, rest string, headers ...string) *answer {
+			return s.do("PUT", leasePath+"/"+name, `{"metadata":{"name":"`+name+`"`+rest+`}}`, headers...)
+		}
+		bob := []string{"X-User", "bob", "X-Groups", ""}
+		put("l", "", bob...).refused(403, "Forbidden", `cannot create resource "leases"`)
+		put("l", `,"uid":"u"`).refused(409, "Conflict", "Precondition failed: UID in precondition: u")
+		put("l", `,"resourceVersion":"7"`).refused(404, "NotFound", "")
+		put("l", `,"namespace":"other"`).refused(400, "BadRequest", "namespace")
+		put("L", "").refused(422, "Invalid", "metadata.name")
+		s.do("PUT", leasePath+"/l", `{"metadata":{"generateName":"l"}}`).refused(400, "BadRequest", "name must be provided")
+		s.do("PUT", "/apis/coordination.k8s.io/v1/namespaces/nowhere/leases/l", `{"metadata":{"name":"l"}}`).refused(404, "NotFound", `namespaces "nowhere" not found`)
+		require.Equal(t, before, s.get(leasePath).version(), "nothing has come about")
+		got := put("l", `,"generateName":"x-","creationTimestamp":"1999-01-01T00:00:00Z"`).is(201)
+		require.Equal(t, "l", got.at("metadata", "name"))
+		require.NotEmpty(t, got.at("metadata", "uid"))
+		require.NotEqual(t, "1999-01-01T00:00:00Z", got.at("metadata", "creationTimestamp"))
+		put("l", "", bob...).is(200)
+		put("l", `,"uid":"`+got.text("metadata", "uid")+`"`).is(200)
+		require.Equal(t, "ADDED", s.watch(leasePath+"?watch=1&resourceVersion="+before).change().kind)
+		s.do("PUT", widgetPath+"/none", widgetJSON("none", "", "red", 1)).refused(404, "NotFound", "")
+		s.do("PUT", widgetPath+"/none/status", widgetJSON("none", "", "red", 1)).refused(404, "NotFound", "")
+		// Of many that create one object, one does.
+		var wg sync.WaitGroup
+		var codes calls
+		for range 10 {
+			wg.Go(func() { codes.add(fmt.Sprint(put("many", "").code)) })
+		}
+		wg.Wait()
+		created := 0
+		for _, code := range codes.take() {
+			require.Contains(t, []string{"200", "201"}, code)
+			if code == "201" {
+				created++
+			}
+		}
+		require.Equal(t, 1, created)
+	}, kindwright.Authorize(allowing("bob update leases")))
+}
