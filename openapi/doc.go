@@ -11,7 +11,10 @@
 //	Fingerprint changes when what is stored would change meaning
 //	Columns, SelectableFields, Lookup    what tables, field selectors and server-side apply need to know
 //
-// That is also the order in which a write uses them. All of them take a tree (see internal/json), never change it, and
+// What a Go type that cannot be edited does not say in tags, an [Overlay] does. [Types] reads many types and shares what
+// they have in common.
+//
+// The order above is that in which a write uses them. All of them take a tree (see internal/json), never change it, and
 // return it as it is when there is nothing to do. Their cost is bounded by the size of the tree and of the schema, and
 // they may be called concurrently.
 //

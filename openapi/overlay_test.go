@@ -166,3 +166,42 @@ func TestTypes_SharesWhatKindsHaveInCommon(t *testing.T) {
 	_, err = types.Schema(reflect.TypeFor[string]())
 	require.ErrorContains(t, err, "is no struct")
 }
+
+// Whatever tags an overlay has, on whatever field, also of a type that contains itself: they are an error, or they make a schema
+// that works.
+func TestFromType_AnyTagAnywhere(t *testing.T) {
+	keywords := []string{
+		"doc", "preserveUnknown", "embedded", "nullable", "format", "enum", "minimum", "maximum", "exclusiveMinimum", "multipleOf", "minLength", "pattern",
+		"minItems", "maxProperties", "list", "map", "default", "selectable", "column", "required", "optional", "expected", "patchStrategy", "patchMergeKey",
+	}
+	values := []string{"", "x", "1", "-1", "map,key=kind", "map,key=of", "set", "atomic", "{}", `{\"of\":[{}]}`, "[]", "null", "true", "(", "merge"}
+	places := []string{"rule", "orRule", "rule.kind", "rule.of", "rule.named", "rule.not", "rule.or", "orRule.left", "orRule.right"}
+	object := tree(t, `{"spec":{"rule":{"kind":"all","not":{"of":[{"kind":"leaf"},{"kind":"any","named":{"x":{}}}],"or":{"left":{"kind":"all"},"right":[{},{"limit":2}]}}}}}`)
+	made, refused := 0, 0
+	for _, keyword := range keywords {
+		for _, value := range values {
+			for _, place := range places {
+				o, err := openapi.ParseOverlay([]byte(`{"types": {"` + here + `": {"` + place + `": {"` + keyword + `": "` + value + `"}}}}`))
+				if err != nil {
+					refused++
+					continue
+				}
+				s, err := openapi.FromType(reflect.TypeFor[Policy](), openapi.WithOverlay(o))
+				if err != nil {
+					refused++
+					continue
+				}
+				made++
+				full, _ := s.Canonical(s.Default(object))
+				s.Prune(full)
+				s.Validate(full)
+				require.NotZero(t, s.Fingerprint())
+				s.Columns()
+				_, err = document(s).JSON()
+				require.NoError(t, err, "%s %s %s", place, keyword, value)
+			}
+		}
+	}
+	require.Greater(t, made, 500)
+	require.Greater(t, refused, 500)
+}
