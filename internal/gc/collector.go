@@ -117,8 +117,10 @@ func (c *Collector) Filled(prefix string, entries iter.Seq[*watch.Entry]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	stale := map[string][]meta.UID{}
-	for owner, key := range c.index.below(prefix) {
-		stale[key] = append(stale[key], owner)
+	if c.filled[prefix] { // else there is nothing of it
+		for owner, key := range c.index.below(prefix) {
+			stale[key] = append(stale[key], owner)
+		}
 	}
 	for e := range entries {
 		for _, owner := range stale[e.Key()] {
