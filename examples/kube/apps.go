@@ -32,7 +32,8 @@ func apps(c *cluster) []registry.Definition {
 				whole("Available", "status.availableReplicas", "How many have been ready for long enough."),
 			}, templateColumns(podContainers, selectorColumn("spec.selector"))...)...),
 		}, fill: fillDeployment},
-		kind[appsv1.ReplicaSet]{cluster: c,
+		kind[appsv1.ReplicaSet]{
+			cluster: c,
 			Kind: registry.Kind[appsv1.ReplicaSet]{
 				Validate: checked(c.checkReplicaSet),
 				ValidateUpdate: func(_ context.Context, obj, old *appsv1.ReplicaSet, f *status.Fields) {

@@ -19,7 +19,8 @@ import (
 func batch(c *cluster) []registry.Definition {
 	const jobContainers = "spec.jobTemplate." + podContainers
 	return []registry.Definition{
-		kind[batchv1.Job]{cluster: c,
+		kind[batchv1.Job]{
+			cluster: c,
 			Kind: registry.Kind[batchv1.Job]{
 				Validate:       checked(c.checkJob),
 				ValidateUpdate: func(_ context.Context, obj, old *batchv1.Job, f *status.Fields) { checkJobUpdate(obj, old, f) },

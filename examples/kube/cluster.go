@@ -82,7 +82,8 @@ func paramName(v []any) any {
 // certificates are requests for certificates.
 func certificates(c *cluster) []registry.Definition {
 	return []registry.Definition{
-		kind[certificatesv1.CertificateSigningRequest]{cluster: c,
+		kind[certificatesv1.CertificateSigningRequest]{
+			cluster: c,
 			Kind: registry.Kind[certificatesv1.CertificateSigningRequest]{
 				Group: "certificates.k8s.io", Version: "v1", Plural: "certificatesigningrequests", ShortNames: []string{"csr"}, ClusterScoped: true,
 				Writes:       registry.WriteRules{NoGeneration: true},
@@ -125,7 +126,7 @@ func approval() registry.Subresource {
 				state[name] = v
 			}
 			delete(state, "conditions")
-			if conditions := at(map[string]any(sent), "status", "conditions"); conditions != nil {
+			if conditions := at(sent, "status", "conditions"); conditions != nil {
 				state["conditions"] = conditions
 			}
 			out["status"] = state
@@ -224,7 +225,8 @@ func devices(c *cluster) []registry.Definition {
 		kind[resourcev1.ResourceClaimTemplate]{cluster: c, Kind: registry.Kind[resourcev1.ResourceClaimTemplate]{
 			Group: group, Version: "v1", Plural: "resourceclaimtemplates", Deletion: answered(), Writes: registry.WriteRules{NoGeneration: true}, Columns: columns(),
 		}, fill: func(t *resourcev1.ResourceClaimTemplate) { fillDeviceRequests(t.Spec.Spec.Devices.Requests) }},
-		kind[resourcev1.ResourceSlice]{cluster: c,
+		kind[resourcev1.ResourceSlice]{
+			cluster: c,
 			Kind: registry.Kind[resourcev1.ResourceSlice]{
 				Group: group, Version: "v1", Plural: "resourceslices", Deletion: answered(), ClusterScoped: true,
 				Columns: columns(
@@ -238,7 +240,7 @@ func devices(c *cluster) []registry.Definition {
 
 func claimState(v []any) any {
 	ending, allocated, reserved := v[0] != nil, v[1] != nil, size(v[2]) > 0
-	state := ""
+	state := "allocated"
 	switch {
 	case !allocated && ending:
 		return "deleted"
@@ -246,8 +248,6 @@ func claimState(v []any) any {
 		return "pending"
 	case reserved:
 		state = "allocated,reserved"
-	default:
-		state = "allocated"
 	}
 	if ending {
 		state = "deleted," + state

@@ -16,7 +16,8 @@ import (
 // core are the kinds of the core group that are about neither pods, services nor volumes.
 func core(c *cluster) []registry.Definition {
 	return []registry.Definition{
-		kind[corev1.ConfigMap]{cluster: c,
+		kind[corev1.ConfigMap]{
+			cluster: c,
 			Kind: registry.Kind[corev1.ConfigMap]{
 				Validate: checked(checkConfigMap),
 				ValidateUpdate: func(_ context.Context, obj, old *corev1.ConfigMap, f *status.Fields) {
@@ -27,7 +28,8 @@ func core(c *cluster) []registry.Definition {
 				Columns: columns(made("Data", "How many entries there are.", func(v []any) any { return size(v[0]) + size(v[1]) }, "data", "binaryData")),
 			},
 		},
-		kind[corev1.Secret]{cluster: c,
+		kind[corev1.Secret]{
+			cluster: c,
 			Kind: registry.Kind[corev1.Secret]{
 				Validate:       checked(checkSecret),
 				ValidateUpdate: func(_ context.Context, obj, old *corev1.Secret, f *status.Fields) { checkSecretUpdate(obj, old, f) },
@@ -40,10 +42,12 @@ func core(c *cluster) []registry.Definition {
 		kind[corev1.ServiceAccount]{cluster: c, Kind: registry.Kind[corev1.ServiceAccount]{
 			Version: "v1", Plural: "serviceaccounts", Deletion: answered(), ShortNames: []string{"sa"}, Subresources: []registry.Endpoint{c.tokens()}, Columns: columns(), Writes: registry.WriteRules{NoGeneration: true},
 		}},
-		kind[corev1.LimitRange]{cluster: c,
+		kind[corev1.LimitRange]{
+			cluster: c,
 			Kind: registry.Kind[corev1.LimitRange]{
 				Validate: checked(checkLimitRange),
-				Version:  "v1", Plural: "limitranges", ShortNames: []string{"limits"}, Writes: registry.WriteRules{NoGeneration: true}},
+				Version:  "v1", Plural: "limitranges", ShortNames: []string{"limits"}, Writes: registry.WriteRules{NoGeneration: true},
+			},
 			fill: fillLimitRange,
 		},
 		kind[corev1.ResourceQuota]{cluster: c, Kind: registry.Kind[corev1.ResourceQuota]{
@@ -55,7 +59,8 @@ func core(c *cluster) []registry.Definition {
 				made("Limit", "What of the limits is used.", func(v []any) any { return quotaText(v, true) }, "status.used", "status.hard"),
 			),
 		}},
-		kind[corev1.Node]{cluster: c,
+		kind[corev1.Node]{
+			cluster: c,
 			Kind: registry.Kind[corev1.Node]{
 				Validate: checked(checkNode),
 
@@ -69,7 +74,8 @@ func core(c *cluster) []registry.Definition {
 			fields:   []string{"spec.unschedulable"},
 			computed: map[string]func(registry.Tree) string{"spec.unschedulable": truth("spec", "unschedulable")},
 		},
-		kind[corev1.Endpoints]{cluster: c, //nolint:staticcheck // they are deprecated, and served
+		kind[corev1.Endpoints]{
+			cluster: c, //nolint:staticcheck // they are deprecated, and served
 			Kind: registry.Kind[corev1.Endpoints]{ //nolint:staticcheck // likewise
 
 				Validate: checked(checkEndpoints),
@@ -84,7 +90,7 @@ func core(c *cluster) []registry.Definition {
 // truth makes a selectable field of a boolean that is absent when it is false.
 func truth(path ...string) func(registry.Tree) string {
 	return func(t registry.Tree) string {
-		if at(map[string]any(t), path...) == true {
+		if at(t, path...) == true {
 			return "true"
 		}
 		return "false"

@@ -17,7 +17,8 @@ const workloads = -1
 // pods are pods, what pods are made from, and what makes pods in the core group.
 func pods(c *cluster) []registry.Definition {
 	return []registry.Definition{
-		kind[corev1.Pod]{cluster: c,
+		kind[corev1.Pod]{
+			cluster: c,
 			Kind: registry.Kind[corev1.Pod]{
 				Validate:       checked(c.checkPod),
 				ValidateUpdate: checkPodUpdate,
@@ -35,7 +36,8 @@ func pods(c *cluster) []registry.Definition {
 			computed: map[string]func(registry.Tree) string{"spec.hostNetwork": truth("spec", "hostNetwork"), "status.podIPs": podIPs},
 		},
 		registry.Operation[corev1.Binding]{Version: "v1", Plural: "bindings", Namespaced: true, Run: c.bindNamed},
-		kind[corev1.PodTemplate]{cluster: c,
+		kind[corev1.PodTemplate]{
+			cluster: c,
 			Kind: registry.Kind[corev1.PodTemplate]{
 				Validate: checked(func(t *corev1.PodTemplate, f *status.Fields) { c.checkTemplate(&t.Template, f.At("template")) }),
 
@@ -45,7 +47,8 @@ func pods(c *cluster) []registry.Definition {
 			},
 			fill: func(t *corev1.PodTemplate) { fillPodSpec(&t.Template.Spec) },
 		},
-		kind[corev1.ReplicationController]{cluster: c,
+		kind[corev1.ReplicationController]{
+			cluster: c,
 			Kind: registry.Kind[corev1.ReplicationController]{
 				Validate: checked(c.checkReplicationController),
 
@@ -63,7 +66,7 @@ func pods(c *cluster) []registry.Definition {
 // numeral makes a selectable field of a number that is absent when it is zero.
 func numeral(path ...string) func(registry.Tree) string {
 	return func(t registry.Tree) string {
-		if text := word(at(map[string]any(t), path...)); text != "" {
+		if text := word(at(t, path...)); text != "" {
 			return text
 		}
 		return "0"
@@ -72,7 +75,7 @@ func numeral(path ...string) func(registry.Tree) string {
 
 // podIPs is the field of that name: all addresses in one text.
 func podIPs(t registry.Tree) string {
-	return strings.Join(words(at(map[string]any(t), "status", "podIPs"), "ip"), ",")
+	return strings.Join(words(at(t, "status", "podIPs"), "ip"), ",")
 }
 
 // containerColumns are the names and the images of containers.

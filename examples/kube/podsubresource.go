@@ -84,7 +84,7 @@ func mergeEphemeral(old, sent registry.Tree) registry.Tree {
 		spec = maps.Clone(before)
 	}
 	delete(spec, "ephemeralContainers")
-	if v := at(map[string]any(sent), "spec", "ephemeralContainers"); v != nil {
+	if v := at(sent, "spec", "ephemeralContainers"); v != nil {
 		spec["ephemeralContainers"] = v
 	}
 	out["spec"] = spec
@@ -99,10 +99,10 @@ func mergeResize(old, sent registry.Tree) registry.Tree {
 	}
 	for _, field := range []string{"containers", "initContainers"} {
 		if _, has := spec[field]; has {
-			spec[field] = resized(list(spec[field]), list(at(map[string]any(sent), "spec", field)))
+			spec[field] = resized(list(spec[field]), list(at(sent, "spec", field)))
 		}
 	}
-	if v := at(map[string]any(sent), "spec", "resources"); v != nil {
+	if v := at(sent, "spec", "resources"); v != nil {
 		spec["resources"] = v
 	}
 	out["spec"] = spec

@@ -37,7 +37,8 @@ func rbac(c *cluster) []registry.Definition {
 	return []registry.Definition{
 		kind[rbacv1.Role]{cluster: c, Kind: registry.Kind[rbacv1.Role]{
 			Validate: checked(func(r *rbacv1.Role, f *status.Fields) { checkRules(r.Rules, f, false) }),
-			Group:    group, Version: "v1", Plural: "roles", NameRule: meta.CheckPathSegment, Writes: still, Columns: created}},
+			Group:    group, Version: "v1", Plural: "roles", NameRule: meta.CheckPathSegment, Writes: still, Columns: created,
+		}},
 		kind[rbacv1.ClusterRole]{cluster: c, Kind: registry.Kind[rbacv1.ClusterRole]{
 			Validate: checked(func(r *rbacv1.ClusterRole, f *status.Fields) { checkRules(r.Rules, f, true) }),
 

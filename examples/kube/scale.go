@@ -9,7 +9,7 @@ func scaled(selector func(v any) string) registry.Endpoint {
 	return registry.ScaleSubresource{
 		SpecReplicasPath: ".spec.replicas", StatusReplicasPath: ".status.replicas",
 		Selector: func(t registry.Tree) string {
-			text := selector(at(map[string]any(t), "spec", "selector"))
+			text := selector(at(t, "spec", "selector"))
 			if text == "<none>" || text == "<error>" {
 				return ""
 			}

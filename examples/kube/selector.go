@@ -36,7 +36,7 @@ func selectorText(v any) string {
 	for i, e := range list(at(v, "matchExpressions")) {
 		name, values := word(at(e, "key")), words(at(e, "values"))
 		slices.Sort(values)
-		term := ""
+		var term string
 		switch word(at(e, "operator")) {
 		case "In":
 			term = name + " in (" + strings.Join(values, ",") + ")"

@@ -17,7 +17,8 @@ import (
 // services are services and the slices of endpoints behind them.
 func services(c *cluster) []registry.Definition {
 	return []registry.Definition{
-		kind[corev1.Service]{cluster: c,
+		kind[corev1.Service]{
+			cluster: c,
 			Kind: registry.Kind[corev1.Service]{
 				Validate:       checked(c.checkService),
 				ValidateUpdate: func(_ context.Context, obj, old *corev1.Service, f *status.Fields) { checkServiceUpdate(obj, old, f) },

@@ -89,7 +89,8 @@ func askDirectory(ctx context.Context, server string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	answer, err := http.DefaultClient.Do(request)
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // one question is all
+	answer, err := client.Do(request)
 	if err != nil {
 		return "", err
 	}

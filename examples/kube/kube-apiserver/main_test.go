@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -107,7 +108,11 @@ func refused(t *testing.T, args ...string) string {
 
 func TestFLAG_FlagsOfEnvtest(t *testing.T) {
 	dir := t.TempDir()
-	s := run(t, "--allow-privileged=true", "--authorization-mode=RBAC", "--cert-dir="+dir, "--data-dir="+t.TempDir(),
+	port, err := net.Listen("tcp", "127.0.0.1:0") // envtest, too, looks for a free port and hopes
+	require.NoError(t, err)
+	require.NoError(t, port.Close())
+	number := fmt.Sprint(port.Addr().(*net.TCPAddr).Port) //nolint:forcetypeassert // it is one
+	s := run(t, "--secure-port="+number, "--allow-privileged=true", "--authorization-mode=RBAC", "--cert-dir="+dir, "--data-dir="+t.TempDir(),
 		"--disable-admission-plugins=ServiceAccount", "--service-account-issuer=https://127.0.0.1:1/", "--service-cluster-ip-range", "10.0.0.0/24")
 	code, _ := s.do(t, "", "GET", "/healthz", "")
 	require.Equal(t, 200, code, "anonymously")
@@ -136,11 +141,27 @@ func TestFLAG_WithoutNamespaceLifecycleAnyNamespaceWillDo(t *testing.T) {
 	require.Equal(t, 422, code, "%v", refusal)
 }
 
+// Who is inside the cluster finds the server by its service.
+func TestFLAG_AdvertisedAddress(t *testing.T) {
+	port, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, port.Close())
+	number := port.Addr().(*net.TCPAddr).Port //nolint:forcetypeassert // it is one
+	s := run(t, fmt.Sprint("--secure-port=", number), "--advertise-address=192.0.2.9", "--data-dir="+t.TempDir())
+	code, ends := s.do(t, "master", "GET", "/api/v1/namespaces/default/endpoints/kubernetes", "")
+	require.Equal(t, 200, code)
+	require.Contains(t, fmt.Sprint(ends["subsets"]), "192.0.2.9")
+	require.Contains(t, fmt.Sprint(ends["subsets"]), fmt.Sprint(number))
+}
+
 // The same prefix again is a restart on the same data, another one is another store.
 func TestFLAG_PrefixesNameStores(t *testing.T) {
 	dir := t.TempDir()
 	etcd := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		require.Equal(t, "/kindwright", r.URL.Path)
+		if r.URL.Path != "/kindwright" {
+			http.NotFound(w, r)
+			return
+		}
 		_, _ = fmt.Fprintf(w, `{"dataDir":%q}`, dir)
 	}))
 	t.Cleanup(etcd.Close)

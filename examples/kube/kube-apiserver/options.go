@@ -253,14 +253,15 @@ func (o *options) settings() []kindwright.Option {
 	return out
 }
 
-// endpoint is where the server is reached from inside the cluster: nowhere, as long as no port is chosen.
+// endpoint is where the server is reached from inside the cluster: nowhere, as long as no port is chosen, or if only this machine
+// reaches it.
 func (o *options) endpoint() netip.AddrPort {
 	ip := o.advertise
 	if ip == nil {
 		ip = o.bindAddress
 	}
 	a, ok := netip.AddrFromSlice(ip)
-	if a = a.Unmap(); !ok || a.IsUnspecified() || o.securePort == 0 {
+	if a = a.Unmap(); !ok || a.IsUnspecified() || a.IsLoopback() || o.securePort == 0 {
 		return netip.AddrPort{}
 	}
 	return netip.AddrPortFrom(a, uint16(o.securePort))
