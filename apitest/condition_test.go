@@ -23,6 +23,16 @@ func ready(w *Widget) error {
 	return nil
 }
 
+// watchers is how many watches of widgets there are.
+func watchers(srv *apitest.Server) (n int) {
+	for served := range srv.API.Engine().Set().Stored() {
+		if served.Resource.Names.Plural == Widgets.Plural {
+			n = served.Cache.Statistics().Watchers
+		}
+	}
+	return n
+}
+
 func TestEventuallySeesEveryState(t *testing.T) {
 	for name, in := range map[string]func(*testing.T, func(*testing.T)){
 		"virtual time": synctest.Test,
@@ -34,6 +44,9 @@ func TestEventuallySeesEveryState(t *testing.T) {
 				c := client.For(srv.Client(), Widgets)
 				problems := make(chan error, 1)
 				go func() {
+					for watchers(srv) == 0 {
+						time.Sleep(time.Millisecond) // Eventually sees what comes after it has begun
+					}
 					problems <- func() error {
 						w, err := c.Create(context.Background(), widget("a"))
 						for _, phase := range []string{"Pending", "Ready", "Failed"} {
