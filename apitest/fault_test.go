@@ -345,6 +345,19 @@ func TestASilentWatchGoesOnWithoutAnyLoss(t *testing.T) {
 	})
 }
 
+// Events that the server writes in one piece are told apart.
+func TestASilentWatchHasSentWhatCameBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := apitest.New(t, Widgets)
+		fill(t, srv, 5)
+		srv.Fail(apitest.Fault{Verb: "watch", Effect: apitest.SilenceWatch(3)})
+		lines, end := watched(t, srv, "")
+		synctest.Wait()
+		require.Len(t, lines(), 3)
+		require.NoError(t, end())
+	})
+}
+
 func TestASlowWatchIsLateAndLosesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := apitest.New(t, Widgets)

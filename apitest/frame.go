@@ -103,6 +103,9 @@ func (f *frames) reach() error {
 
 func (f *frames) frame(frame []byte) error {
 	if f.left == 0 && f.point.before != nil {
+		if err := f.flush(); err != nil { // what stood before the point is out, also when all came in one piece
+			return err
+		}
 		return f.point.before(f, frame)
 	}
 	if err := f.send(frame); err != nil {
