@@ -43,7 +43,7 @@ func TestOAPI_04_AKindThatContainsItself(t *testing.T) {
 	k.shows(`patch crd trees.example.com --type=json -p [{"op":"add","path":"/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/left/properties/leaf/maxLength","value":3}]`, `patched$`)
 	require.Equal(t, `{"maxLength":3,"type":"string"}`, k.run("get", "crd", "trees.example.com", "-o", deep))
 	k.shows("get crd trees.example.com -o yaml --show-managed-fields", `^ +f:versions: \{\}$`)
-	k.fails("apply --server-side -f "+k.file("wrong.yaml", recursive+"            nto: {}\n"), `unknown field "spec.versions\[0\]\.schema\.openAPIV3Schema\.properties\.spec\.nto"`)
+	k.fails("apply --server-side -f "+k.file("wrong.yaml", recursive+"            none: {}\n"), `unknown field "spec.versions\[0\]\.schema\.openAPIV3Schema\.properties\.spec\.none"`)
 
 	schema := "explain crd.spec.versions.schema.openAPIV3Schema"
 	k.shows(schema, `^  not.<JSONSchemaProps>$`, `^  properties.<map\[string\]JSONSchemaProps>$`)
