@@ -175,7 +175,7 @@ func validateScale(_ context.Context, t Tree, f *status.Fields) {
 func (e *Engine) replicas(s *Served) map[string]apply.Path {
 	base := s.Resource.base()
 	out := map[string]apply.Path{}
-	for _, form := range e.set.Load().All() {
+	for _, form := range e.set.Load().every { // also what is hidden: owners are not forgotten while a version is switched off
 		if form.Resource.base() != base {
 			continue
 		}

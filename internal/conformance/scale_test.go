@@ -262,6 +262,17 @@ func TestUPDATE_12_SSA_31_OwnersOfReplicas(t *testing.T) {
 	})
 }
 
+// Who owned replicas in the words of a version that is switched off loses them to whoever scales, and nothing else.
+func TestUPDATE_12_VersionsThatAreSwitchedOff(t *testing.T) {
+	onFleets(t, func(t *testing.T, s *server) {
+		s.do("POST", fleet2Path+"?fieldManager=two", `{"metadata":{"name":"a"},"spec":{"count":3,"port":"kiel"}}`).is(201)
+		s.api.Engine().RemoveVersions(meta.GroupVersionResource{Group: group, Version: "v2", Resource: "fleets"})
+		s.get(fleet2Path + "/a").is(404)
+		s.do("PUT", fleetPath+"/a/scale?fieldManager=hpa", scaleJSON(5)).is(200)
+		require.ElementsMatch(t, []string{"two Update: spec/. spec/port", "hpa Update/scale: spec/size"}, owners(s.get(fleetPath+"/a")))
+	})
+}
+
 func TestUPDATE_12_ADM_06_ScalesAreAdmittedAsScales(t *testing.T) {
 	var seen calls
 	plugin := admission.Plugin{Name: "see", Mutator: admission.MutatorFunc(func(_ context.Context, r *admission.Request) (map[string]any, error) {

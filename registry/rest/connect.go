@@ -14,7 +14,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/kindwright/kindwright/internal/negotiate"
 	"github.com/kindwright/kindwright/internal/request"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
@@ -365,6 +364,3 @@ func (h *Handler) Wait(limit time.Duration) bool {
 		return false
 	}
 }
-
-// Fail answers a request with an error, as all requests of the API are. It is for handlers of connections.
-func Fail(w http.ResponseWriter, r *http.Request, err error) { negotiate.WriteError(w, r, err) }
