@@ -8,7 +8,7 @@ LONG = $(shell grep -l 'flag.Int."seeds"' storage/*/*_test.go | xargs -n1 dirnam
 .PHONY: help test check lint fmt vet bench bench-run bench-peer bench-kube fuzz long differential apply-long crash kubectl-check controllers-envtest measure tools
 
 help: ## what there is
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 test: ## the tests of every module
 	@for dir in $(MODULES); do echo "-- $$dir"; go -C $$dir test ./... || exit 1; done
