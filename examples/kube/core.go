@@ -74,8 +74,8 @@ func core(c *cluster) []registry.Definition {
 			fields:   []string{"spec.unschedulable"},
 			computed: map[string]func(registry.Tree) string{"spec.unschedulable": truth("spec", "unschedulable")},
 		},
-		kind[corev1.Endpoints]{
-			cluster: c, //nolint:staticcheck // they are deprecated, and served
+		kind[corev1.Endpoints]{ //nolint:staticcheck // they are deprecated, and served
+			cluster: c,
 			Kind: registry.Kind[corev1.Endpoints]{ //nolint:staticcheck // likewise
 
 				Validate: checked(checkEndpoints),

@@ -44,6 +44,9 @@ func (c *cluster) tokens() registry.Endpoint {
 		Default: func(_ context.Context, r *authenticationv1.TokenRequest) {
 			point(&r.Spec.ExpirationSeconds, int64(usualLifetime))
 			fillEmpty(reflect.ValueOf(r))
+			if r.Status.ExpirationTimestamp.IsZero() { // null, from clients with Go types; it is only ever told
+				r.Status.ExpirationTimestamp = metav1.NewTime(time.Unix(0, 0))
+			}
 		},
 		Validate: func(_ context.Context, r *authenticationv1.TokenRequest, f *status.Fields) {
 			if s := *r.Spec.ExpirationSeconds; s < leastLifetime {
