@@ -86,9 +86,16 @@ func Namespaces(opts ...NamespaceOption) registry.Definition {
 // do, and what is created in one meanwhile may stay behind.
 func NoNamespaceChecks() NamespaceOption { return func(n *namespaces) { n.unchecked = true } }
 
+// NoNamespaceController leaves the end of namespaces to somebody else, as kube-apiserver leaves it to kube-controller-manager: a
+// namespace that is deleted is Terminating, with all that is in it, until somebody takes `kubernetes` off spec.finalizers through
+// the subresource finalize (NS-06). What is in it then stays, out of the reach of those who create, until a server with a controller is
+// started on the store.
+func NoNamespaceController() NamespaceOption { return func(n *namespaces) { n.unended = true } }
+
 type namespaces struct {
 	initial, protected []string
 	unchecked          bool
+	unended            bool // nobody empties and removes what is being deleted
 }
 
 var namespaceResource = meta.GroupVersionResource{Version: "v1", Resource: "namespaces"}
@@ -106,10 +113,11 @@ func (n *namespaces) Define(registry.Env) (registry.Bundle, error) {
 
 // work is what one server does about namespaces.
 func (n *namespaces) work() (registry.NamespaceGate, []registry.Hook) {
-	return phaseGate{open: n.unchecked}, []registry.Hook{
-		{Name: "start-system-namespaces", Start: n.createInitial},
-		{Name: "namespace-lifecycle", Run: terminate},
+	hooks := []registry.Hook{{Name: "start-system-namespaces", Start: n.createInitial}}
+	if !n.unended {
+		hooks = append(hooks, registry.Hook{Name: "namespace-lifecycle", Run: terminate})
 	}
+	return phaseGate{open: n.unchecked}, hooks
 }
 
 func (n *namespaces) resource() (*registry.Resource, error) {

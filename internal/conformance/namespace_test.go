@@ -539,6 +539,39 @@ func TestNS_07_ChecksSwitchedOff(t *testing.T) {
 	})
 }
 
+// Without its controller a namespace stays as it is until somebody finalizes it, and nobody touches what was in it. A server with
+// the controller on the same store clears that away, and leaves alone what came later.
+func TestNS_06_WithoutTheController(t *testing.T) {
+	onEachBackend(t, func(t *testing.T, open func() storage.Backend) {
+		const team = "/apis/shop.example.com/v1/namespaces/team/widgets"
+		s := startWith(t, open, []kinds.ControlPlaneOption{kinds.NoNamespaceController()})
+		s.namespace("team")
+		s.create(team, `{"metadata":{"name":"old"}}`)
+		s.delete(namespacePath + "/team")
+		time.Sleep(time.Hour)
+		ns := s.get(namespacePath + "/team").is(200)
+		require.Equal(t, "Terminating", ns.at("status", "phase"))
+		require.Equal(t, []any{"kubernetes"}, ns.at("spec", "finalizers"))
+		require.Nil(t, ns.at("status", "conditions"))
+		s.get(team + "/old").is(200)
+		s.do("POST", team, `{"metadata":{"name":"late"}}`).refused(403, "Forbidden", "is being terminated")
+
+		s.do("PUT", namespacePath+"/team/finalize", `{"metadata":{"name":"team"}}`).is(200)
+		s.get(namespacePath + "/team").is(404)
+		s.get(team + "/old").is(200)
+		s.do("POST", team, `{"metadata":{"name":"late"}}`).is(404)
+		s.namespace("team")
+		s.create(team, `{"metadata":{"name":"new"}}`)
+		time.Sleep(time.Hour)
+		require.Equal(t, []string{"team/new", "team/old"}, s.get("/apis/shop.example.com/v1/widgets").names())
+
+		s.stop()
+		s = start(t, open)
+		synctest.Wait()
+		require.Equal(t, []string{"team/new"}, s.get("/apis/shop.example.com/v1/widgets").names())
+	})
+}
+
 // Rights in a namespace cover its own object, and those who may not see that it is missing do not learn it.
 func TestNS_07_AuthorizationComesFirst(t *testing.T) {
 	onEach(t, func(_ *testing.T, s *server) {

@@ -104,8 +104,12 @@ func (o *options) serve(ctx context.Context, errOut io.Writer) (err error) {
 
 // kinds are the kinds that are served, as the flags say.
 func (o *options) kinds(tokens *kube.Tokens) registry.Definition {
+	own := []kinds.ControlPlaneOption{kinds.EventTTL(o.eventTTL)}
+	if !o.runs(namespaceController) {
+		own = append(own, kinds.NoNamespaceController())
+	}
 	return kube.Kinds(kube.Options{
 		ServiceRange: o.serviceRange, NodePorts: o.nodePorts, Endpoint: o.endpoint(), Tokens: tokens, Without: o.disabled, Unprivileged: !o.allowPrivileged,
-		ControlPlane: []kinds.ControlPlaneOption{kinds.EventTTL(o.eventTTL)},
+		ControlPlane: own,
 	})
 }

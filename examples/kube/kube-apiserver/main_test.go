@@ -141,6 +141,42 @@ func TestFLAG_WithoutNamespaceLifecycleAnyNamespaceWillDo(t *testing.T) {
 	require.Equal(t, 422, code, "%v", refusal)
 }
 
+// A lone kube-apiserver ends no namespaces and collects no garbage, and tests are written for it.
+func TestFLAG_ControllersRunWhereTheyAreWanted(t *testing.T) {
+	const maps = "/api/v1/namespaces/default/configmaps"
+	leave := func(s *server) {
+		for path, body := range map[string]string{"/api/v1/namespaces": `{"metadata":{"name":"team"}}`, maps: `{"metadata":{"name":"owner"}}`} {
+			code, _ := s.do(t, "master", "POST", path, body)
+			require.Equal(t, 201, code)
+		}
+		for _, path := range []string{"/api/v1/namespaces/team", maps + "/owner?propagationPolicy=Orphan"} {
+			code, _ := s.do(t, "master", "DELETE", path, "")
+			require.Equal(t, 200, code)
+		}
+	}
+	finalizers := func(s *server, path string) (int, any) {
+		code, found := s.do(t, "master", "GET", path, "")
+		of, _ := found["metadata"].(map[string]any)
+		return code, of["finalizers"]
+	}
+
+	data := t.TempDir()
+	s := run(t, "--data-dir="+data)
+	leave(s)
+	require.Zero(t, s.stop())
+	s = run(t, "--data-dir="+data, "--controllers=")
+	code, _ := finalizers(s, "/api/v1/namespaces/team")
+	require.Equal(t, 200, code)
+	_, held := finalizers(s, maps+"/owner")
+	require.Equal(t, []any{"orphan"}, held)
+	require.Zero(t, s.stop())
+
+	s = run(t, "--data-dir="+data, "--controllers=namespace,garbage-collector")
+	for _, path := range []string{"/api/v1/namespaces/team", maps + "/owner"} {
+		require.Eventually(t, func() bool { code, _ := finalizers(s, path); return code == 404 }, time.Minute, 10*time.Millisecond, path)
+	}
+}
+
 // Who is inside the cluster finds the server by its service.
 func TestFLAG_AdvertisedAddress(t *testing.T) {
 	port, err := net.Listen("tcp", "127.0.0.1:0")
@@ -194,6 +230,8 @@ func TestFLAG_WhatCannotBeMeantIsRefusedByName(t *testing.T) {
 		{[]string{"--tls-cert-file=x"}, []string{"--tls-cert-file", "--tls-private-key-file"}},
 		{[]string{"--data-dir=x", "--etcd-servers=http://127.0.0.1:1"}, []string{"--data-dir", "--etcd-servers"}},
 		{[]string{"--authorization-mode=RBAC", "--authorization-config=x"}, []string{"--authorization-mode", "--authorization-config"}},
+		{[]string{"--enable-garbage-collector=false", "--controllers=garbage-collector"}, []string{"--enable-garbage-collector", "--controllers"}},
+		{[]string{"--controllers=deployment"}, []string{"--controllers", "deployment", "namespace", "garbage-collector"}},
 		{[]string{"--authorization-mode=RBAC,RBAC"}, []string{"--authorization-mode", "RBAC"}},
 		{[]string{"--authorization-mode=Guess"}, []string{"--authorization-mode", "Guess"}},
 		{[]string{"--authorization-mode=Webhook"}, []string{"--authorization-mode", "Webhook"}},

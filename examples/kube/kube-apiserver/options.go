@@ -49,6 +49,7 @@ type options struct {
 	runtimeConfig   []string
 	emulated        []string
 	collect         bool
+	controllers     []string
 	advertise       net.IP
 	issuers         []string
 	signingKeyFile  string
@@ -88,7 +89,8 @@ func (o *options) flags() *pflag.FlagSet {
 	f.StringArrayVar(&o.gates, "feature-gates", nil, "features to switch on or off, such as WatchList=false")
 	f.StringArrayVar(&o.runtimeConfig, "runtime-config", nil, "versions to serve or not, such as autoscaling/v1=false")
 	f.StringSliceVar(&o.emulated, "emulated-version", nil, "the release of Kubernetes to behave like, such as 1.35 or kube=1.35")
-	f.BoolVar(&o.collect, "enable-garbage-collector", true, "whether objects go with their owners")
+	f.BoolVar(&o.collect, "enable-garbage-collector", true, "whether --controllers may name garbage-collector")
+	f.StringSliceVar(&o.controllers, "controllers", nil, "controllers of kube-controller-manager that run here: namespace ends namespaces, garbage-collector deletes what has lost its owners (default none)")
 	f.IPVar(&o.advertise, "advertise-address", nil, "the address of the server for those inside the cluster, at the service `kubernetes`. Default: --bind-address")
 	f.StringArrayVar(&o.issuers, "service-account-issuer", nil, "who the tokens of service accounts are from; the first is written into them")
 	f.StringVar(&o.signingKeyFile, "service-account-signing-key-file", "", "PEM file of the key that signs the tokens of service accounts: RSA, or ECDSA on P-256")
@@ -160,6 +162,7 @@ func (o *options) check(f *pflag.FlagSet) error {
 	problems = append(problems, o.checkRanges()...)
 	problems = append(problems, o.checkModes(f)...)
 	problems = append(problems, o.checkPlugins()...)
+	problems = append(problems, o.checkControllers()...)
 	for _, d := range []struct {
 		flag string
 		is   time.Duration
@@ -247,7 +250,7 @@ func (o *options) settings() []kindwright.Option {
 	for _, release := range o.emulated {
 		out = append(out, kindwright.WithEmulatedVersion(strings.TrimPrefix(release, "kube=")))
 	}
-	if !o.collect {
+	if !o.runs(garbageCollector) {
 		out = append(out, kindwright.WithoutGarbageCollection())
 	}
 	return out
