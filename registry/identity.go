@@ -133,10 +133,12 @@ func (w *write) identifyAction(id meta.Key) error {
 func (w *write) identifyNew() error {
 	// An apply that says "0" asks for any version, which is also none (PATCH-02).
 	if rv := at(w.object, "metadata", "resourceVersion"); rv != nil && rv != "" && !(w.applying && rv == "0") {
-		if w.target.Name != "" {
+		switch {
+		case w.target.Name != "":
 			return w.notFound() // a PUT that insists on a version of an object that is absent
+		case !w.opts.DryRun: // Kubernetes looks when it stores; clients try out copies of what they have read
+			return status.BadRequest("resourceVersion should not be set on objects to be created") // META-18
 		}
-		return status.BadRequest("resourceVersion should not be set on objects to be created") // META-18
 	}
 	if uid := text(w.object, "metadata", "uid"); uid != "" && w.target.Name != "" && !w.applying {
 		// A replacement of one life of an object must not begin another (UPDATE-05).

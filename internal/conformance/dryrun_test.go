@@ -257,6 +257,22 @@ func TestDRY_06_ErrorsAreThoseOfTheDeed(t *testing.T) {
 	})
 }
 
+// Whether a version makes sense is found when an object is stored, which a dry run does not do: clients try out copies of what
+// they have read (META-18).
+func TestDRY_04_ACopyOfWhatWasRead(t *testing.T) {
+	onCrates(t, func(t *testing.T, s *server) {
+		read := s.crate("a", `"size":1`)
+		copied := strings.Replace(string(read.body), `"name":"a"`, `"name":"b"`, 1)
+		s.refuses("POST", cratePath, copied, jsonType, 400, "BadRequest", "resourceVersion should not be set")
+		s.untouched(cratePath, func() {
+			answer := s.do("POST", cratePath+"?dryRun=All", copied).is(201)
+			require.NotEqual(t, read.text("metadata", "uid"), answer.text("metadata", "uid"))
+			s.do("POST", cratePath+"?dryRun=All", strings.Replace(copied, `"size":1`, `"size":0`, 1)).is(422)
+			s.do("POST", cratePath+"?dryRun=All", string(read.body)).refused(409, "AlreadyExists", "")
+		})
+	})
+}
+
 func TestDRY_07_OnlyAll(t *testing.T) {
 	onCrates(t, func(t *testing.T, s *server) {
 		s.crate("a", "")
