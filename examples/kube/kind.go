@@ -35,13 +35,11 @@ type kind[T any] struct {
 	// complete decides what is the server's to decide, once an object has its uid. old is nil for a new object. It is called for
 	// objects written as T alone, and must change nothing that it has changed before.
 	complete func(ctx context.Context, obj, old *T) error
-
-	// last changes the finished description.
-	last func(*registry.Resource)
 }
 
 // Define makes it a registry.Definition.
 func (k kind[T]) Define(env registry.Env) (registry.Bundle, error) {
+	k.Overlay = k.cluster.overlay
 	b, err := k.Kind.Define(env)
 	if err != nil {
 		return b, err
@@ -63,9 +61,6 @@ func (k kind[T]) finish(r *registry.Resource) error {
 	r.Reset = k.reset(r.Reset, empty["status"])
 	if k.complete != nil {
 		r.Hooks.Complete = k.completed
-	}
-	if k.last != nil {
-		k.last(r)
 	}
 	return nil
 }
