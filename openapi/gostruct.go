@@ -83,6 +83,7 @@ type goReader struct {
 	types      *Types
 	overlay    *Overlay
 	onlyTagged bool
+	told       bool      // see Overlay.told
 	added      []typeKey // to the types that are done
 	problems   []string
 
@@ -239,7 +240,11 @@ func (s *Schema) waits() bool {
 // tagged returns a copy of a schema with what tags add.
 func (r *goReader) tagged(s *Schema, tags fieldTags, at place) (*Schema, error) {
 	if s.ready != nil || tags.empty() {
-		return tags.apply(s, at)
+		out, err := tags.apply(s, at)
+		if out != s && out != nil {
+			out.told = r.told
+		}
+		return out, err
 	}
 	copied, err := tags.on(s, at)
 	if err != nil {
@@ -257,7 +262,7 @@ func (r *goReader) listSchema(t reflect.Type, at place) (*Schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Schema{Type: Array, Items: items, PatchTagged: r.onlyTagged}
+	s := &Schema{Type: Array, Items: items, PatchTagged: r.onlyTagged, told: r.told}
 	if t.Kind() == reflect.Array {
 		n := int64(t.Len())
 		s.MinItems, s.MaxItems = &n, &n

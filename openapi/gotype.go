@@ -16,7 +16,9 @@ type Option func(*goReader)
 
 // WithOverlay adds to what the tags of a type say.
 func WithOverlay(o *Overlay) Option {
-	return func(r *goReader) { r.overlay, r.onlyTagged = o, r.onlyTagged || o != nil && o.onlyTagged }
+	return func(r *goReader) {
+		r.overlay, r.onlyTagged, r.told = o, r.onlyTagged || o != nil && o.onlyTagged, o != nil && o.told
+	}
 }
 
 // RequiredWhenTagged makes only those fields required whose tag says so. It is for types whose servers never insisted on

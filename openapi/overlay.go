@@ -20,6 +20,7 @@ import (
 type Overlay struct {
 	shared     bool
 	onlyTagged bool
+	told       bool // what values there are, and that items of lists differ, is published and not checked
 	types      map[goTypeName]*typeOverlay
 }
 
@@ -39,6 +40,7 @@ type typeOverlay struct {
 //	{
 //	  "shared": true,
 //	  "required": "tagged",
+//	  "values": "told",
 //	  "types": {
 //	    "k8s.io/api/core/v1": {
 //	      "Container.ports": {"list": "map,key=containerPort,key=protocol"},
@@ -58,6 +60,10 @@ type typeOverlay struct {
 // published as such and nobody insists on them, which is how Kubernetes treats its own types; the tags expected and optional
 // correct what Go suggests. Strategic merge patches then go by the tags patchStrategy and patchMergeKey alone, as those of
 // Kubernetes do.
+//
+// With "values": "told" documents list the values of an enumeration, and lists merge by their keys, but objects with other
+// values are taken, and lists with two items of the same key, as Kubernetes takes two variables of the same name: the
+// validation that is written for a kind finds fault with them or does not.
 //
 // A type that no kind of a server uses is an error when the server is made, so that nothing is lost to a typo, unless
 // the overlay is "shared": made for more kinds than every one of its servers has. A field that its type lacks is an error
@@ -90,6 +96,9 @@ func (o *Overlay) read(tree any) error {
 		case "required":
 			o.onlyTagged = value == "tagged"
 			ok = o.onlyTagged
+		case "values":
+			o.told = value == "told"
+			ok = o.told
 		case "types":
 			var packages map[string]any
 			packages, ok = value.(map[string]any)
@@ -97,11 +106,11 @@ func (o *Overlay) read(tree any) error {
 				errs = append(errs, o.readPackage(path, packages[path]))
 			}
 		default:
-			errs = append(errs, fmt.Errorf("overlay: %s: not one of required, shared, types", name))
+			errs = append(errs, fmt.Errorf("overlay: %s: not one of required, shared, types, values", name))
 			continue
 		}
 		if !ok {
-			errs = append(errs, fmt.Errorf(`overlay: %s: shared is true or false, required is "tagged", and types is an object`, name))
+			errs = append(errs, fmt.Errorf(`overlay: %s: shared is true or false, required is "tagged", values is "told", and types is an object`, name))
 		}
 	}
 	return errors.Join(errs...)

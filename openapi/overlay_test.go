@@ -67,6 +67,7 @@ func TestParseOverlay_Strict(t *testing.T) {
 		`[]`:                            `overlay: must be an object`,
 		`{"shared": 1}`:                 `overlay: shared: shared is true or false`,
 		`{"required": true}`:            `required is "tagged"`,
+		`{"values": "checked"}`:         `values is "told"`,
 		`{"type": {}}`:                  `overlay: type: not one of required, shared, types`,
 		`{"types": []}`:                 `types is an object`,
 		`{"types": {"p": []}}`:          `overlay: p: must be an object`,
@@ -129,6 +130,27 @@ func TestFromType_OverlayExpects(t *testing.T) {
 	require.Equal(t, []string{"door"}, s.Required)
 	require.Equal(t, []string{"inner", "walls", "pairs"}, s.Expected)
 	require.Equal(t, []string{"door: Required value"}, texts(s.Validate(map[string]any{})))
+}
+
+// Where an overlay says so, enumerations and the keys of lists are published, and other validation sees to them.
+func TestFromType_OverlayTells(t *testing.T) {
+	type house struct {
+		Parts   []WidgetPart `json:"parts,omitempty"`
+		Painted *painted     `json:"painted,omitempty"`
+	}
+	const entries = `"house.parts": {"list": "map,key=name"}, "WidgetPart.name": {"required": ""}, "colour": {"enum": "red,blue"}`
+	object := map[string]any{
+		"parts":   []any{map[string]any{"name": "wheel"}, map[string]any{"name": "wheel"}},
+		"painted": map[string]any{"door": "green", "pairs": []any{}, "walls": map[string]any{}, "inner": "i"},
+	}
+	insisting, err := openapi.FromType(reflect.TypeFor[house](), openapi.WithOverlay(overlay(t, entries, `"required": "tagged",`)))
+	require.NoError(t, err)
+	require.Equal(t, []string{`painted.door: Unsupported value: "green": supported values: "red", "blue"`, `parts[1]: Duplicate value: {"name":"wheel"}`}, texts(insisting.Validate(object)))
+	telling, err := openapi.FromType(reflect.TypeFor[house](), openapi.WithOverlay(overlay(t, entries, `"required": "tagged", "values": "told",`)))
+	require.NoError(t, err)
+	require.Empty(t, telling.Validate(object))
+	require.Equal(t, []any{"red", "blue"}, must(telling.Lookup("painted", "door")).Enum)
+	require.Equal(t, openapi.ListMap, must(telling.Lookup("parts")).ListType)
 }
 
 // One set of types serves many kinds, and tells of what none of them has.

@@ -140,6 +140,7 @@ type Schema struct {
 	ready *prepared // what the methods need; nil until New
 
 	repeats bool // a set or keyed list of metadata, of which clients were never made to send each item once
+	told    bool // Enum, and that items differ in their keys, are what documents say and nobody insists on
 }
 
 // Property returns the schema of a named field, if Properties names it.

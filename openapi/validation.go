@@ -63,7 +63,7 @@ func (s *Schema) validate(w *walk, v any, old earlier) {
 		w.wrongType(s, v)
 		return
 	}
-	if len(s.Enum) > 0 {
+	if len(s.Enum) > 0 && !s.told {
 		s.validateEnum(w, v)
 	}
 	switch t := v.(type) {
@@ -181,7 +181,7 @@ func (s *Schema) validateArray(w *walk, array []any, old earlier) {
 			w.path = w.path[:len(w.path)-1]
 		}
 	}
-	if (s.ListType == ListSet || s.ListType == ListMap) && len(array) > 1 && !s.repeats {
+	if (s.ListType == ListSet || s.ListType == ListMap) && len(array) > 1 && !s.repeats && !s.told {
 		s.validateUnique(w, array)
 	}
 }

@@ -255,7 +255,7 @@ func bounds(p *schema, said tags) {
 // write writes the overlay, an entry a line.
 func (g *generator) write(out io.Writer) error {
 	var b bytes.Buffer
-	b.WriteString("{\n\"shared\": true,\n\"required\": \"tagged\",\n\"types\": {")
+	b.WriteString("{\n\"shared\": true,\n\"required\": \"tagged\",\n\"values\": \"told\",\n\"types\": {")
 	for i, path := range slices.Sorted(maps.Keys(g.overlay)) {
 		fmt.Fprintf(&b, "%s\n%q: {", separator(i), path)
 		for i, name := range slices.Sorted(maps.Keys(g.overlay[path])) {
