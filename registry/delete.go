@@ -31,6 +31,34 @@ type DeleteOptions struct {
 	GracePeriod     *int64 // seconds; negative counts as 1; kinds without graceful deletion ignore it (DEL-08)
 
 	selected meta.UID // "" or the uid of the object that is meant: another one of its name is not found
+	unmet    string   // a precondition that no object meets
+}
+
+// Require adds the preconditions of a request; nil adds none. An empty uid, an empty version and version 0 are those of an object
+// that was never stored: no object meets them, so that a client that forgot to read what it deletes does not delete what it
+// never saw (DEL-11). The error is 400 for a version that is none.
+func (o *DeleteOptions) Require(p *meta.Preconditions) error {
+	if p == nil {
+		return nil
+	}
+	if p.UID != nil {
+		if o.UID = *p.UID; o.UID == "" {
+			o.unmet = "UID in precondition: it is empty"
+		}
+	}
+	if p.ResourceVersion == nil {
+		return nil
+	}
+	if v := *p.ResourceVersion; v == "" || v == "0" {
+		o.unmet = fmt.Sprintf("ResourceVersion in precondition: %q is none that an object can have", v)
+		return nil
+	}
+	version, err := storage.ParseRevision(*p.ResourceVersion)
+	if err != nil {
+		return status.BadRequest("invalid resource version in preconditions: %v", err)
+	}
+	o.ResourceVersion = version
+	return nil
 }
 
 // normal returns the options with a negative grace period, which counts as one second (DEL-13).
@@ -110,6 +138,9 @@ func (e *Engine) deleteOnce(ctx context.Context, s *Served, t Target, key string
 
 // preconditions compares what the requester insists on (DEL-11, W9).
 func (o DeleteOptions) preconditions(r *Resource, name string, old *watch.Entry) error {
+	if o.unmet != "" {
+		return status.Conflict(r.GroupResource(), name, "Precondition failed: "+o.unmet)
+	}
 	if o.UID != "" && o.UID != old.Facts().UID {
 		return status.Conflict(r.GroupResource(), name, fmt.Sprintf("Precondition failed: UID in precondition: %s, UID in object meta: %s", cut(string(o.UID)), old.Facts().UID))
 	}

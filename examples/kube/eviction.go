@@ -14,7 +14,6 @@ import (
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
-	"github.com/kindwright/kindwright/storage"
 )
 
 var budgetResource = meta.GroupVersionResource{Group: "policy", Version: "v1", Resource: "poddisruptionbudgets"}
@@ -54,16 +53,7 @@ func deletion(o *metav1.DeleteOptions) (registry.DeleteOptions, error) {
 		out.Propagation = meta.DeletionPropagation(*o.PropagationPolicy)
 	}
 	if p := o.Preconditions; p != nil {
-		if p.UID != nil {
-			out.UID = meta.UID(*p.UID)
-		}
-		if p.ResourceVersion != nil {
-			v, err := storage.ParseRevision(*p.ResourceVersion)
-			if err != nil {
-				return out, status.BadRequest("invalid resourceVersion in preconditions: %v", err)
-			}
-			out.ResourceVersion = v
-		}
+		return out, out.Require(&meta.Preconditions{UID: (*meta.UID)(p.UID), ResourceVersion: p.ResourceVersion})
 	}
 	return out, nil
 }

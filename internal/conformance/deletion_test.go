@@ -484,6 +484,11 @@ func TestDEL_11_Preconditions(t *testing.T) {
 		s.do("DELETE", widgetPath+"/w", `{"preconditions":{"uid":"`+first.text("metadata", "uid")+`"}}`).refused(409, "Conflict", "UID in precondition")
 		s.do("DELETE", widgetPath+"/w", `{"preconditions":{"resourceVersion":"`+first.version()+`"}}`).refused(409, "Conflict", "ResourceVersion in precondition")
 		s.do("DELETE", widgetPath+"/w", `{"preconditions":{"resourceVersion":"x"}}`).refused(400, "BadRequest", "preconditions")
+		for _, never := range []string{`{"resourceVersion":"0"}`, `{"resourceVersion":""}`, `{"uid":""}`} { // those of an object that nobody has read
+			s.do("DELETE", widgetPath+"/w", `{"preconditions":`+never+`}`).refused(409, "Conflict", "in precondition")
+			s.do("DELETE", widgetPath, `{"preconditions":`+never+`}`).refused(409, "Conflict", "in precondition")
+			s.do("DELETE", widgetPath+"/absent", `{"preconditions":`+never+`}`).refused(404, "NotFound", "")
+		}
 		s.get(widgetPath + "/w").is(200)
 		third := s.patch(widgetPath+"/w", `{"metadata":{"labels":{"a":"b"}}}`)
 		s.do("DELETE", widgetPath+"/w", `{"preconditions":{"uid":"`+second.text("metadata", "uid")+`","resourceVersion":"`+second.version()+`"}}`).refused(409, "Conflict", "ResourceVersion")

@@ -18,7 +18,6 @@ import (
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
-	"github.com/kindwright/kindwright/storage"
 )
 
 func (c *call) create() error {
@@ -279,35 +278,26 @@ func (c *call) deleteOptions() (request.Query, registry.DeleteOptions, error) {
 	if err != nil {
 		return q, o, err
 	}
-	var version *string
-	uid := meta.UID(q.PreconditionUID)
+	o.UID = meta.UID(q.PreconditionUID)
 	if len(body) > 0 {
 		var sent meta.DeleteOptions
 		if sent, err = decodeDeleteOptions(body); err != nil {
 			return q, o, err
 		}
 		q.DryRun, q.GracePeriodSeconds, q.OrphanDependents = sent.DryRun, sent.GracePeriodSeconds, sent.OrphanDependents
-		q.Raw, q.PropagationPolicy, uid = nil, "", ""
+		q.Raw, q.PropagationPolicy, o.UID = nil, "", ""
 		if sent.PropagationPolicy != nil {
 			q.PropagationPolicy = string(*sent.PropagationPolicy)
 			q.Raw = url.Values{"propagationPolicy": {q.PropagationPolicy}} // so that an empty one is seen to be there
 		}
-		if p := sent.Preconditions; p != nil {
-			version = p.ResourceVersion
-			if p.UID != nil {
-				uid = *p.UID
-			}
+		if err := o.Require(sent.Preconditions); err != nil {
+			return q, o, err
 		}
 	}
 	if err := q.ValidateDelete(); err != nil {
 		return q, o, err
 	}
-	o = registry.DeleteOptions{DryRun: q.IsDryRun(), UID: uid, Propagation: propagation(&q), GracePeriod: q.GracePeriodSeconds}
-	if version != nil && *version != "" {
-		if o.ResourceVersion, err = storage.ParseRevision(*version); err != nil {
-			return q, o, status.BadRequest("invalid resource version in preconditions: %v", err)
-		}
-	}
+	o.DryRun, o.Propagation, o.GracePeriod = q.IsDryRun(), propagation(&q), q.GracePeriodSeconds
 	return q, o, nil
 }
 
