@@ -44,19 +44,8 @@ func newReach(r Reach) (*reach, error) {
 			return nil, fmt.Errorf("a path of a Reach is empty")
 		}
 	}
-	for _, p := range r.Only {
-		parts := make([]any, len(p))
-		for i := range p {
-			parts[i] = p[i]
-		}
-		m, err := fieldpath.PrefixMatcher(parts...)
-		if err != nil {
-			return nil, fmt.Errorf("path %s: %w", p, err)
-		}
-		if out.only != nil {
-			m = out.only.Merge(m)
-		}
-		out.only = m
+	if len(r.Only) > 0 {
+		out.only = matcher(r.Only)
 	}
 	for _, p := range r.Except {
 		if out.except == nil {
@@ -65,6 +54,23 @@ func newReach(r Reach) (*reach, error) {
 		out.except.Insert(p.elements())
 	}
 	return out, nil
+}
+
+// matcher matches paths and all below them. It is made in one go, as SetMatcher.Merge does not find every member that two have in
+// common, and then matches what one of them has below it alone.
+func matcher(paths []Path) *fieldpath.SetMatcher {
+	below := map[string][]Path{}
+	for _, p := range paths {
+		if len(p) == 0 {
+			return fieldpath.MatchAnySet()
+		}
+		below[p[0]] = append(below[p[0]], p[1:])
+	}
+	members := make([]*fieldpath.SetMemberMatcher, 0, len(below))
+	for name, rest := range below {
+		members = append(members, &fieldpath.SetMemberMatcher{Path: fieldpath.PathElementMatcher{PathElement: fieldpath.PathElement{FieldName: &name}}, Child: matcher(rest)})
+	}
+	return fieldpath.NewSetMatcher(false, members...)
 }
 
 // Filter returns the part of a set that lies within reach.

@@ -318,6 +318,19 @@ func TestSSA_31_ReachByNamingWhatIsIn(t *testing.T) {
 		print(withEntries(s.live, nil)))
 }
 
+// Paths that begin alike are all in reach, in whatever order they are named.
+func TestSSA_31_ReachOfPathsThatBeginAlike(t *testing.T) {
+	paths := []apply.Path{{"status"}, {"metadata", "labels"}, {"spec", "size"}, {"metadata", "annotations"}, {"spec", "box"}}
+	for range paths {
+		paths = append(paths[1:], paths[0])
+		fields, err := apply.New([]apply.Version{{APIVersion: group + "v1", Schema: widgetSchemas["v1"], Reach: map[string]apply.Reach{"wide": {Only: paths}}}}, nil)
+		require.NoError(t, err)
+		s := &session{t: t, fields: fields, clock: start(), sub: "wide"}
+		require.NoError(t, s.apply("ann", "{metadata: {labels: {a: b}, annotations: {a: b}, finalizers: [x/y]}, spec: {size: 1, owner: o, box: {width: 1}}, status: {phase: x}}"))
+		require.Equal(t, map[string][]string{"ann apply wide": {".metadata.annotations.a", ".metadata.labels.a", ".spec.box.width", ".spec.size", ".status.phase"}}, s.owners(), "%s", paths)
+	}
+}
+
 func TestNewNamesWhatItCannotUse(t *testing.T) {
 	schema := widgetSchemas["v1"]
 	for _, c := range []struct {
