@@ -125,6 +125,9 @@ func (n *namespaces) resource() (*registry.Resource, error) {
 		Version: "v1", Plural: "namespaces", ShortNames: []string{"ns"}, ClusterScoped: true, Doc: "A namespace is a place for the names of objects, which go when it is deleted.",
 		NameRule: meta.CheckDNSLabel,
 		Writes:   registry.WriteRules{NoGeneration: true, Companions: phaseCompanions},
+
+		StatusMetadata: []string{"labels", "annotations", "finalizers", "ownerReferences"},
+
 		Deletion: registry.Deletion{Mark: markTerminating, Held: hasSpecFinalizers},
 		Columns: []openapi.Column{
 			{Name: "Name", Type: "string", Format: "name", Description: "The name of the namespace.", Path: []string{"metadata", "name"}},

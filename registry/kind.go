@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"slices"
+	"strings"
 
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/authz"
@@ -39,6 +41,10 @@ type Kind[T any] struct {
 
 	// NoStatus serves status as an ordinary field. By default a T with a field `status` gets the status subresource.
 	NoStatus bool
+
+	// StatusMetadata are fields of metadata that may change along with the status through its subresource, as they may in most kinds
+	// of Kubernetes: labels, annotations, finalizers, ownerReferences. By default none may (UPDATE-11).
+	StatusMetadata []string
 
 	Subresources []Endpoint       // in addition to status: ScaleSubresource, View, Query, Action, Stream, rest.Connect, Subresource
 	Columns      []openapi.Column // default: Name, the fields with a column tag, Age; without such fields Name and Created At
@@ -143,8 +149,13 @@ func (k Kind[T]) describe(types *Types) (*Resource, error) {
 	if tagged := schema.Columns(); len(r.Columns) == 0 && len(tagged) > 0 {
 		r.Columns = framed(tagged)
 	}
+	for _, field := range k.StatusMetadata {
+		if !slices.Contains(statusMetadata[:], field) {
+			return nil, fmt.Errorf("kind of Go type %s: StatusMetadata: %q is none of %s", typ, field, strings.Join(statusMetadata[:], ", "))
+		}
+	}
 	if _, has := schema.Lookup("status"); has && !k.NoStatus {
-		r.Subresources = append([]Subresource{StatusSubresource()}, r.Subresources...)
+		r.Subresources = append([]Subresource{StatusSubresource(k.StatusMetadata...)}, r.Subresources...)
 		r.Reset, r.ResetFields = ResetStatus, [][]string{{"status"}}
 	}
 	return r, nil

@@ -58,15 +58,24 @@ func (r *Resource) Subresource(name string) (*Subresource, bool) {
 	return nil, false
 }
 
-// StatusSubresource is the usual `status`: it owns the field status and nothing else (UPDATE-11, Z4).
-func StatusSubresource() Subresource {
-	return Subresource{
-		Name:   "status",
-		Verbs:  []string{"get", "patch", "update"},
-		Merge:  func(old, sent Tree) Tree { return keep(old, sent, "status") },
-		Fields: [][]string{{"status"}},
+// StatusSubresource is the usual `status`: it owns the field status, beside those of metadata that are named, such as
+// "annotations", and nothing else (UPDATE-11, Z4).
+func StatusSubresource(metadata ...string) Subresource {
+	s := Subresource{Name: "status", Verbs: []string{"get", "patch", "update"}, Fields: [][]string{{"status"}}}
+	for _, field := range metadata {
+		s.Fields = append(s.Fields, []string{"metadata", field})
 	}
+	s.Merge = func(old, sent Tree) Tree {
+		for _, path := range s.Fields {
+			old = keep(old, sent, path...)
+		}
+		return old
+	}
+	return s
 }
+
+// statusMetadata are the fields of metadata that a status may take along.
+var statusMetadata = [...]string{"annotations", "finalizers", "labels", "ownerReferences"}
 
 // ResetStatus is the other half of StatusSubresource: the main path keeps the stored status, and a new object starts
 // without one.

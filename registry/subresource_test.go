@@ -100,7 +100,11 @@ func TestPATH_15_SubresourcesThatCannotBeServed(t *testing.T) {
 		_, err := vaseKind(endpoints...).Resource()
 		require.ErrorContains(t, err, text)
 	}
-	_, err := vaseKind(scale(".spec.size", ".status.size", ".status.shape"), registry.View[vase, card]{Name: "x", Get: get, Kind: meta.GroupVersionKind{Kind: "Card"}}).Resource()
+	odd := vaseKind()
+	odd.StatusMetadata = []string{"labels", "generation"}
+	_, err := odd.Resource()
+	require.ErrorContains(t, err, `StatusMetadata: "generation" is none of annotations`)
+	_, err = vaseKind(scale(".spec.size", ".status.size", ".status.shape"), registry.View[vase, card]{Name: "x", Get: get, Kind: meta.GroupVersionKind{Kind: "Card"}}).Resource()
 	require.NoError(t, err)
 }
 

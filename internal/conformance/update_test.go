@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -221,6 +222,28 @@ func TestUPDATE_11_Z4_SpecAndStatusAreKeptApart(t *testing.T) {
 		s.refuses("PUT", cratePath+"/b/status", `{"metadata":{"name":"b"}}`, jsonType, 404, "NotFound", "")
 		s.refuses("PUT", cratePath+"/a/status", `{"metadata":{"name":"a"},"status":{"conditions":[{"type":"x"},{"type":"x"}]}}`, jsonType, 422, "Invalid", "status.conditions[1]")
 		s.refuses("POST", cratePath+"/a/status", `{}`, jsonType, 405, "MethodNotAllowed", "")
+	})
+}
+
+// What a status takes along of the metadata is its owner's as the status is, and may let an object go.
+func TestUPDATE_11_SSA_31_MetadataAlongWithTheStatus(t *testing.T) {
+	onEach(t, func(t *testing.T, s *server) {
+		s.namespace("team")
+		const path = namespacePath + "/team"
+		got := s.do("PATCH", path+"/status?fieldManager=m", `{"apiVersion":"v1","kind":"Namespace","metadata":{"annotations":{"a":"1"},"labels":{"l":"1"},"generateName":"x"},"spec":{"finalizers":["x/y"]}}`, "Content-Type", applyType).is(200)
+		require.Equal(t, []any{"1", "1", "team", []any{"kubernetes"}}, []any{got.at("metadata", "annotations", "a"), got.at("metadata", "labels", "l"), got.at("metadata", "labels", "kubernetes.io/metadata.name"), got.at("spec", "finalizers")})
+		s.do("PATCH", path+"?fieldManager=n", `{"apiVersion":"v1","kind":"Namespace","metadata":{"annotations":{"a":"2"}}}`, "Content-Type", applyType).refused(409, "Conflict", ".metadata.annotations.a")
+		got = s.do("PATCH", path+"/status?fieldManager=m", `{"apiVersion":"v1","kind":"Namespace"}`, "Content-Type", applyType).is(200)
+		require.Nil(t, got.at("metadata", "annotations"))
+
+		s.patch(path, `{"metadata":{"finalizers":["example.dev/hold"]}}`)
+		s.delete(path)
+		synctest.Wait()
+		got = s.get(path).is(200)
+		require.Equal(t, []any{[]any{"example.dev/hold"}, nil}, []any{got.at("metadata", "finalizers"), got.at("spec", "finalizers")})
+		s.do("PATCH", path+"/status", `{"metadata":{"finalizers":["example.dev/hold","example.dev/other"]}}`, "Content-Type", mergeType).is(422)
+		s.do("PATCH", path+"/status", `{"metadata":{"finalizers":null}}`, "Content-Type", mergeType).is(200)
+		s.get(path).is(404)
 	})
 }
 
