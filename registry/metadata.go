@@ -181,6 +181,9 @@ func generation(t Tree) int64 {
 // desiredStateChanged tells whether anything changed that clients ask for: everything but metadata, and status where that
 // is a subresource.
 func (w *write) desiredStateChanged() bool {
+	if w.resource().Writes.CountAnnotations && w.target.Subresource == "" && !json.Equal(at(w.object, "metadata", "annotations"), at(w.oldTree, "metadata", "annotations")) {
+		return true
+	}
 	_, hasStatus := w.resource().Subresource("status")
 	skip := func(name string) bool { return name == "metadata" || name == "status" && hasStatus }
 	for name := range w.oldTree {

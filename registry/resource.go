@@ -65,6 +65,10 @@ type WriteRules struct {
 	// NoGeneration leaves metadata.generation unset, for kinds without a desired state that controllers compare with.
 	NoGeneration bool
 
+	// CountAnnotations counts changes of metadata.annotations in metadata.generation as well, unless they come through a
+	// subresource: controllers of such kinds read there what is wanted, as those of Kubernetes' Deployments do (META-12).
+	CountAnnotations bool
+
 	// TTL removes objects that nobody has written to for so long (EVT-02). 0 keeps them. It counts from the last write,
 	// across restarts, with a precision of seconds.
 	TTL time.Duration

@@ -1,7 +1,6 @@
 package kube
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -43,7 +42,7 @@ func batch(c *cluster) []registry.Definition {
 			Columns: columns(append([]openapi.Column{
 				text("Schedule", "spec.schedule", "When a job is started."),
 				or("Timezone", "spec.timeZone", "<none>", "Where the schedule's times are meant."),
-				made("Suspend", "Whether no job is started.", func(v []any) any { return cmp.Or(word(v[0]), "<unset>") }, "spec.suspend"),
+				made("Suspend", "Whether no job is started.", suspended, "spec.suspend"),
 				counted("Active", "status.active", "How many jobs are running."),
 				timed("Last Schedule", "How long ago a job was started.", func(now time.Time, v []any) any {
 					if v[0] == nil {
@@ -54,6 +53,16 @@ func batch(c *cluster) []registry.Definition {
 			}, templateColumns(jobContainers, selectorColumn("spec.jobTemplate.spec.selector"))...)...),
 		}, fill: fillCronJob},
 	}
+}
+
+func suspended(v []any) any {
+	switch v[0] {
+	case true:
+		return "True"
+	case false:
+		return "False"
+	}
+	return "<unset>"
 }
 
 func jobState(v []any) any {

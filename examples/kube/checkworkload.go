@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -115,8 +116,23 @@ func (c *cluster) checkStatefulSet(s *appsv1.StatefulSet, f *status.Fields) {
 		spec.Child("updateStrategy").Invalid(s.Spec.UpdateStrategy, "must be 'RollingUpdate' or 'OnDelete'")
 	}
 	matches(spec, s.Spec.Selector, s.Spec.Template.Labels, true)
-	c.checkTemplate(&s.Spec.Template, spec.Child("template"))
+	c.checkTemplate(withClaims(s), spec.Child("template"))
 	alwaysRestarted(&s.Spec.Template.Spec, spec.Child("template").Child("spec"))
+}
+
+// withClaims is the template with the volumes that every pod gets for its claims: one of a claim's name, unless there is another.
+func withClaims(s *appsv1.StatefulSet) *corev1.PodTemplateSpec {
+	t := s.Spec.Template
+	t.Spec.Volumes = slices.Clone(t.Spec.Volumes)
+	for _, claim := range s.Spec.VolumeClaimTemplates {
+		if slices.ContainsFunc(t.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == claim.Name }) {
+			continue
+		}
+		t.Spec.Volumes = append(t.Spec.Volumes, corev1.Volume{Name: claim.Name, VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim.Name},
+		}})
+	}
+	return &t
 }
 
 func checkStatefulSetUpdate(s, old *appsv1.StatefulSet, f *status.Fields) {

@@ -166,10 +166,18 @@ func TestWhatNeedsAKubeletSaysThatThereIsNone(t *testing.T) {
 	s.must(t, 201, "POST", podsPath, podNamed("nowhere", ""))
 	s.must(t, 201, "POST", podsPath, podNamed("web", `"nodeName":"n1",`))
 	for _, what := range []string{"log", "exec?command=ls", "attach", "portforward?ports=80", "proxy", "proxy/path"} {
-		require.Contains(t, s.must(t, 400, "GET", podsPath+"/nowhere/"+what, "")["message"], "does not have a host assigned", what)
+		if what != "log" { // which is empty
+			require.Contains(t, s.must(t, 400, "GET", podsPath+"/nowhere/"+what, "")["message"], "does not have a host assigned", what)
+		}
 		require.Contains(t, s.must(t, 503, "GET", podsPath+"/web/"+what, "")["message"], "no kubelets", what)
 	}
 	s.must(t, 503, "GET", servicesPath+"/kubernetes/proxy/", "")
+
+	s.must(t, 201, "POST", podsPath, `{"metadata":{"name":"three"},"spec":{"initContainers":[{"name":"i","image":"x"}],"containers":[{"name":"a","image":"x"},{"name":"b","image":"x"}]}}`)
+	for _, what := range []string{"log?", "exec?command=ls&", "attach?"} {
+		require.Equal(t, "a container name must be specified for pod three, choose one of: [i a b]", s.must(t, 400, "GET", podsPath+"/three/"+what, "")["message"])
+		require.Equal(t, "container z is not valid for pod three", s.must(t, 400, "GET", podsPath+"/three/"+what+"container=z", "")["message"])
+	}
 }
 
 func TestUPDATE_12_ScalesOfWorkloads(t *testing.T) {
@@ -269,4 +277,42 @@ func TestTokensOfServiceAccounts(t *testing.T) {
 	ends, err := time.Parse(time.RFC3339, word(at(answer, "status", "expirationTimestamp")))
 	require.NoError(t, err)
 	require.EqualValues(t, ends.Unix(), claims["exp"])
+}
+
+// What a Deployment's annotations say is wanted of its controller, so they count, unless they come with the status.
+func TestMETA_12_AnnotationsOfDeploymentsCount(t *testing.T) {
+	s := serve(t, Options{})
+	const deployments = "/apis/apps/v1/namespaces/default/deployments"
+	s.must(t, 201, "POST", deployments, `{"metadata":{"name":"d"},"spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"x"}]}}}}`)
+	for _, c := range []struct {
+		path, patch string
+		generation  int
+	}{
+		{"", `{"metadata":{"annotations":{"x":"1"}}}`, 2},
+		{"", `{"metadata":{"annotations":{"x":"1"}}}`, 2},
+		{"", `{"metadata":{"labels":{"x":"1"}}}`, 2},
+		{"/status", `{"metadata":{"annotations":{"x":"2"}}}`, 2},
+		{"", `{"metadata":{"annotations":{"x":null}},"spec":{"replicas":2}}`, 3},
+	} {
+		got := s.must(t, 200, "PATCH", deployments+"/d"+c.path, c.patch, "Content-Type", "application/merge-patch+json")
+		require.EqualValues(t, c.generation, at(got, "metadata", "generation"), c.patch)
+	}
+}
+
+// Pods of a StatefulSet have a volume for each claim, which its containers mount.
+func TestStatefulSetsMountTheirClaims(t *testing.T) {
+	s := serve(t, Options{})
+	const sets = "/apis/apps/v1/namespaces/default/statefulsets"
+	form := `{"metadata":{"name":%q},"spec":{"selector":{"matchLabels":{"a":"b"}},"volumeClaimTemplates":[{"metadata":{"name":"data"},"spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}}}}],
+		"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"x","volumeMounts":[{"name":%q,"mountPath":"/d"}]}]}}}}`
+	require.Nil(t, at(s.must(t, 201, "POST", sets, fmt.Sprintf(form, "good", "data")), "spec", "template", "spec", "volumes"))
+	require.Contains(t, s.must(t, 422, "POST", sets, fmt.Sprintf(form, "bad", "date"))["message"], `spec.template.spec.containers[0].volumeMounts[0].name: Not found: "date"`)
+}
+
+func TestTABLE_SuspendedCronJobs(t *testing.T) {
+	s := serve(t, Options{})
+	const jobs = "/apis/batch/v1/namespaces/default/cronjobs"
+	s.must(t, 201, "POST", jobs, `{"metadata":{"name":"c"},"spec":{"schedule":"* * * * *","jobTemplate":{"spec":{"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"c","image":"x"}]}}}}}}`)
+	row := list(s.must(t, 200, "GET", jobs, "", "Accept", "application/json;as=Table;v=v1;g=meta.k8s.io")["rows"])[0]
+	require.Equal(t, "False", list(at(row, "cells"))[3])
 }

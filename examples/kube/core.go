@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/registry/rest"
 	"github.com/kindwright/kindwright/status"
@@ -79,7 +80,9 @@ func core(c *cluster) []registry.Definition {
 			Kind: registry.Kind[corev1.Endpoints]{ //nolint:staticcheck // likewise
 
 				Validate: checked(checkEndpoints),
-				Version:  "v1", Plural: "endpoints", ShortNames: []string{"ep"}, Writes: registry.WriteRules{NoGeneration: true, CreateOnUpdate: true},
+				Deprecated: &registry.Deprecation{Since: "1.33", Instead: meta.GroupVersionKind{Group: "discovery.k8s.io", Version: "v1", Kind: "EndpointSlice"}},
+
+				Version: "v1", Plural: "endpoints", ShortNames: []string{"ep"}, Writes: registry.WriteRules{NoGeneration: true, CreateOnUpdate: true},
 				Columns: columns(made("Endpoints", "The addresses.", func(v []any) any { return endpointText(v[0]) }, "subsets")),
 			},
 			fill: fillEndpoints,

@@ -6,6 +6,8 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -30,14 +32,41 @@ func podEndpoints(c *cluster) []registry.Endpoint {
 			return nil, c.bind(ctx, call.Engine, call.Object, b, call.DryRun)
 		}},
 		c.eviction(),
-		registry.Stream[corev1.Pod, corev1.PodLogOptions]{Name: "log", Open: func(_ context.Context, call *registry.Call[corev1.Pod], _ *corev1.PodLogOptions) (io.ReadCloser, error) {
-			return nil, noKubelet(call.Object, "the log of")
-		}},
-		rest.Connect[corev1.Pod, corev1.PodExecOptions]{Name: "exec", Serve: refuse[corev1.PodExecOptions]("a command in")},
-		rest.Connect[corev1.Pod, corev1.PodAttachOptions]{Name: "attach", Serve: refuse[corev1.PodAttachOptions]("a process in")},
-		rest.Connect[corev1.Pod, portOptions]{Name: "portforward", Kind: coreKind("PodPortForwardOptions"), Serve: refuse[portOptions]("a port of")},
-		rest.Connect[corev1.Pod, corev1.PodProxyOptions]{Name: "proxy", Paths: true, Methods: everyMethod(), Serve: refuse[corev1.PodProxyOptions]("a port of")},
+		registry.Stream[corev1.Pod, corev1.PodLogOptions]{Name: "log", Open: openLog},
+		rest.Connect[corev1.Pod, corev1.PodExecOptions]{Name: "exec", Serve: refuse("a command in", func(o *corev1.PodExecOptions) string { return o.Container })},
+		rest.Connect[corev1.Pod, corev1.PodAttachOptions]{Name: "attach", Serve: refuse("a process in", func(o *corev1.PodAttachOptions) string { return o.Container })},
+		rest.Connect[corev1.Pod, portOptions]{Name: "portforward", Kind: coreKind("PodPortForwardOptions"), Serve: refuse[portOptions]("a port of", nil)},
+		rest.Connect[corev1.Pod, corev1.PodProxyOptions]{Name: "proxy", Paths: true, Methods: everyMethod(), Serve: refuse[corev1.PodProxyOptions]("a port of", nil)},
 	}
+}
+
+// openLog answers with the log of a container: nothing as long as the pod has no node, after which there is nobody to ask.
+func openLog(_ context.Context, call *registry.Call[corev1.Pod], o *corev1.PodLogOptions) (io.ReadCloser, error) {
+	if err := oneContainer(call.Object, o.Container); err != nil {
+		return nil, err
+	}
+	if call.Object.Spec.NodeName == "" {
+		return io.NopCloser(strings.NewReader("")), nil
+	}
+	return nil, noKubelet(call.Object, "the log of")
+}
+
+// oneContainer refuses a name that no container has, and none where there are several.
+func oneContainer(p *corev1.Pod, name string) error {
+	var names []string
+	for _, all := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
+		for i := range all {
+			names = append(names, all[i].Name)
+		}
+	}
+	known := slices.Contains(names, name) || slices.ContainsFunc(p.Spec.EphemeralContainers, func(c corev1.EphemeralContainer) bool { return c.Name == name })
+	switch {
+	case name != "" && !known:
+		return status.BadRequest("container %s is not valid for pod %s", name, p.Name)
+	case name == "" && len(p.Spec.Containers) > 1:
+		return status.BadRequest("a container name must be specified for pod %s, choose one of: %v", p.Name, names)
+	}
+	return nil
 }
 
 // portOptions are PodPortForwardOptions: their ports are numbers, which a query of texts can hold as well.
@@ -55,9 +84,14 @@ func everyMethod() []string {
 	return []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
 }
 
-// refuse answers those who want to connect to a pod.
-func refuse[O any](what string) func(http.ResponseWriter, *http.Request, *registry.Call[corev1.Pod], *O) error {
-	return func(_ http.ResponseWriter, _ *http.Request, call *registry.Call[corev1.Pod], _ *O) error {
+// refuse answers those who want to connect to a pod, or to the container that their options name.
+func refuse[O any](what string, container func(*O) string) func(http.ResponseWriter, *http.Request, *registry.Call[corev1.Pod], *O) error {
+	return func(_ http.ResponseWriter, _ *http.Request, call *registry.Call[corev1.Pod], o *O) error {
+		if container != nil {
+			if err := oneContainer(call.Object, container(o)); err != nil {
+				return err
+			}
+		}
 		return noKubelet(call.Object, what)
 	}
 }
