@@ -3,7 +3,9 @@ package watch
 import (
 	"io"
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 	"unsafe"
 
@@ -175,6 +177,18 @@ func (e *Entry) Owners() []meta.UID {
 		return nil
 	}
 	return e.rare.owners
+}
+
+// SameOwners tells whether the object refers to the owners that another one, or an earlier state of it, refers to, and in the same
+// words.
+func (e *Entry) SameOwners(other *Entry) bool {
+	return slices.Equal(e.Owners(), other.Owners()) && (len(e.Owners()) == 0 || e.references() == other.references())
+}
+
+// references is the JSON of the owner references of an object that has some. The members of metadata are sorted, so they are the last
+// before the version; a quotation mark within a text has a backslash before it.
+func (e *Entry) references() string {
+	return e.prefix[max(strings.LastIndex(e.prefix, `"ownerReferences":`), 0):]
 }
 
 // Deleting tells whether the object has a deletion timestamp.

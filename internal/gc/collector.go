@@ -203,11 +203,12 @@ func (c *Collector) stored(prev, next *watch.Entry) {
 	if prev != nil {
 		before = prev.Owners()
 	}
-	news := next.Deleting()
+	// References that changed are news, also where the owners are the same: they may say other things of them, or nobody could judge the
+	// object for the sake of one that it had.
+	news := next.Deleting() || prev != nil && len(next.Owners()) > 0 && !next.SameOwners(prev)
 	for _, owner := range before {
 		if !slices.Contains(next.Owners(), owner) {
 			c.index.remove(owner, next.Key())
-			news = news || len(next.Owners()) > 0 // perhaps nobody could judge it for the sake of this one
 		}
 		c.unblock(owner, next.Key())
 	}

@@ -66,6 +66,40 @@ func TestRule23_AWithdrawnKindSaysNothing(t *testing.T) {
 	})
 }
 
+// A reference that is changed is another one, also where its uid stays: what it says now counts, without a restart.
+func TestRule23_AReferenceChangesAndItsUIDStays(t *testing.T) {
+	bubble(t, func(t *testing.T, db storage.Backend) {
+		w := newWorldWith(t, db, registry.Config{Logger: quiet()}, kind(t, "aaa"), kind(t, "bbb"), kind(t, "ZONE"))
+		owner, other := w.make("aaas/x/owner"), w.make("aaas/x/other")
+		misnamed, unserved, elsewhere := ref(owner), ref(owner), ref(owner)
+		misnamed.Name, unserved.Kind, elsewhere.Kind = "another", "Ccc", "Bbb"
+		w.make("bbbs/x/misnamed", ref(owner))
+		w.make("bbbs/x/of-two", ref(owner), ref(other))
+		w.make("bbbs/x/unserved", unserved)
+		w.make("bbbs/x/mended", unserved)
+		w.make("zones/zone", ref(owner)) // in no namespace, it cannot mean an owner in one
+		rest()
+		require.Len(t, w.all("bbbs", "zones"), 5)
+
+		w.patch("bbbs/x/misnamed", map[string]any{"ownerReferences": []any{misnamed}})
+		w.patch("bbbs/x/of-two", map[string]any{"ownerReferences": []any{misnamed, ref(other)}})
+		w.patch("bbbs/x/unserved", map[string]any{"ownerReferences": []any{elsewhere}})
+		w.patch("bbbs/x/mended", map[string]any{"ownerReferences": []any{ref(owner)}})
+		zone := ref(owner)
+		zone.Kind = "ZONE"
+		w.patch("zones/zone", map[string]any{"ownerReferences": []any{zone}})
+		rest()
+		require.Equal(t, []string{"bbbs/x/mended of [owner]", "bbbs/x/of-two of [other]"}, w.all("bbbs", "zones"))
+		require.Zero(t, w.collector.Stats().Unsettled, "nothing waits for a kind that nobody names any more")
+
+		// What changes beside the references is no news.
+		reads := w.collector.Stats().Reads
+		w.patch("bbbs/x/mended", map[string]any{"labels": map[string]string{"a": "b"}, "annotations": map[string]string{"n": `"ownerReferences":[]`}})
+		rest()
+		require.Equal(t, reads, w.collector.Stats().Reads)
+	})
+}
+
 // An owner that is made again while its kind is away is another one.
 func TestRule23_AnOwnerIsMadeAgain(t *testing.T) {
 	bubble(t, func(t *testing.T, db storage.Backend) {
