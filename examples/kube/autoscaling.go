@@ -18,7 +18,7 @@ func autoscaling(c *cluster) []registry.Definition {
 	names := []string{"hpa"}
 	still := registry.WriteRules{NoGeneration: true}
 	v1 := registry.Kind[autoscalingv1.HorizontalPodAutoscaler]{
-		Overlay: c.overlay, Writes: still,
+		Overlay: c.overlay, Writes: still, StatusMetadata: everyMetadata(),
 		Group: "autoscaling", Version: "v1", Plural: "horizontalpodautoscalers", ShortNames: names, Categories: []string{"all"},
 		Columns: autoscalerColumns(made("Targets", "What is measured, and what it should be.", cpuTarget, "status.currentCPUUtilizationPercentage", "spec.targetCPUUtilizationPercentage")),
 	}

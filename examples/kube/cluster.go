@@ -39,7 +39,7 @@ func admission(c *cluster) []registry.Definition {
 		kind[admissionv1.ValidatingWebhookConfiguration]{cluster: c, Kind: registry.Kind[admissionv1.ValidatingWebhookConfiguration]{
 			Group: group, Version: "v1", Plural: "validatingwebhookconfigurations", Categories: extensions, ClusterScoped: true, Columns: webhooks,
 		}, fill: fillValidatingWebhooks},
-		kind[admissionv1.ValidatingAdmissionPolicy]{cluster: c, Kind: registry.Kind[admissionv1.ValidatingAdmissionPolicy]{
+		kind[admissionv1.ValidatingAdmissionPolicy]{cluster: c, statusKeeps: everyMetadata(), Kind: registry.Kind[admissionv1.ValidatingAdmissionPolicy]{
 			Group: group, Version: "v1", Plural: "validatingadmissionpolicies", Categories: extensions, ClusterScoped: true,
 			Columns: columns(counted("Validations", "spec.validations", "How many rules there are."), paramKind),
 		}, fill: func(p *admissionv1.ValidatingAdmissionPolicy) {
@@ -177,7 +177,7 @@ func scheduling(c *cluster) []registry.Definition {
 func flowcontrol(c *cluster) []registry.Definition {
 	const group = "flowcontrol.apiserver.k8s.io"
 	return []registry.Definition{
-		kind[flowcontrolv1.FlowSchema]{cluster: c, Kind: registry.Kind[flowcontrolv1.FlowSchema]{
+		kind[flowcontrolv1.FlowSchema]{cluster: c, statusKeeps: everyMetadata(), Kind: registry.Kind[flowcontrolv1.FlowSchema]{
 			Group: group, Version: "v1", Plural: "flowschemas", ClusterScoped: true,
 			Columns: []openapi.Column{
 				named(),
@@ -190,7 +190,7 @@ func flowcontrol(c *cluster) []registry.Definition {
 				}, "status.conditions"),
 			},
 		}, fill: fillFlowSchema},
-		kind[flowcontrolv1.PriorityLevelConfiguration]{cluster: c, Kind: registry.Kind[flowcontrolv1.PriorityLevelConfiguration]{
+		kind[flowcontrolv1.PriorityLevelConfiguration]{cluster: c, statusKeeps: everyMetadata(), Kind: registry.Kind[flowcontrolv1.PriorityLevelConfiguration]{
 			Group: group, Version: "v1", Plural: "prioritylevelconfigurations", ClusterScoped: true,
 			Columns: columns(
 				text("Type", "spec.type", "Whether requests wait."),
@@ -218,7 +218,7 @@ func devices(c *cluster) []registry.Definition {
 	const group = "resource.k8s.io"
 	return []registry.Definition{
 		kind[resourcev1.DeviceClass]{cluster: c, Kind: registry.Kind[resourcev1.DeviceClass]{Group: group, Version: "v1", Plural: "deviceclasses", Deletion: answered(), ClusterScoped: true, Columns: columns()}},
-		kind[resourcev1.ResourceClaim]{cluster: c, Kind: registry.Kind[resourcev1.ResourceClaim]{
+		kind[resourcev1.ResourceClaim]{cluster: c, statusKeeps: everyMetadata(), Kind: registry.Kind[resourcev1.ResourceClaim]{
 			Group: group, Version: "v1", Plural: "resourceclaims", Deletion: answered(), Writes: registry.WriteRules{NoGeneration: true},
 			Columns: columns(made("State", "What has become of the claim.", claimState, "metadata.deletionTimestamp", "status.allocation", "status.reservedFor")),
 		}, fill: func(c *resourcev1.ResourceClaim) { fillDeviceRequests(c.Spec.Devices.Requests) }},

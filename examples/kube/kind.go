@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
 
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/registry"
@@ -29,6 +30,9 @@ type kind[T any] struct {
 	// when the object is new. Kinds with a status have that taken back as well.
 	keep func(obj, old *T)
 
+	// statusKeeps are the metadata that do not change along with the status; all others do.
+	statusKeeps []string
+
 	// statusAtBirth stores the status of a new object as it is sent.
 	statusAtBirth bool
 
@@ -40,6 +44,7 @@ type kind[T any] struct {
 // Define makes it a registry.Definition.
 func (k kind[T]) Define(env registry.Env) (registry.Bundle, error) {
 	k.Overlay = k.cluster.overlay
+	k.StatusMetadata = takenWithStatus(k.statusKeeps)
 	b, err := k.Kind.Define(env)
 	if err != nil {
 		return b, err
@@ -48,6 +53,16 @@ func (k kind[T]) Define(env registry.Env) (registry.Bundle, error) {
 		return b, err
 	}
 	return b, nil
+}
+
+// everyMetadata are the fields of metadata that a client may change.
+func everyMetadata() []string {
+	return []string{"labels", "annotations", "finalizers", "ownerReferences"}
+}
+
+// takenWithStatus are the metadata that change along with the status, which are all but a few.
+func takenWithStatus(but []string) []string {
+	return slices.DeleteFunc(everyMetadata(), func(field string) bool { return slices.Contains(but, field) })
 }
 
 // finish adds to a description what registry.Kind has no words for.

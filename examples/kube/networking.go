@@ -47,7 +47,7 @@ func networking(c *cluster) []registry.Definition {
 			Group: group, Version: "v1", Plural: "ipaddresses", ShortNames: []string{"ip"}, ClusterScoped: true, NameRule: addressName, Writes: registry.WriteRules{NoGeneration: true},
 			Columns: []openapi.Column{named(), made("ParentRef", "What the address belongs to.", parentText, "spec.parentRef")},
 		}},
-		kind[networkingv1.ServiceCIDR]{cluster: c, Kind: registry.Kind[networkingv1.ServiceCIDR]{
+		kind[networkingv1.ServiceCIDR]{cluster: c, statusKeeps: everyMetadata(), Kind: registry.Kind[networkingv1.ServiceCIDR]{
 			Group: group, Version: "v1", Plural: "servicecidrs", ClusterScoped: true, Writes: registry.WriteRules{NoGeneration: true},
 			Columns: columns(made("CIDRs", "The ranges of addresses.", func(v []any) any { return strings.Join(words(v[0]), ",") }, "spec.cidrs")),
 		}},

@@ -18,7 +18,8 @@ const workloads = -1
 func pods(c *cluster) []registry.Definition {
 	return []registry.Definition{
 		kind[corev1.Pod]{
-			cluster: c,
+			statusKeeps: []string{"ownerReferences"}, // which old kubelets break
+			cluster:     c,
 			Kind: registry.Kind[corev1.Pod]{
 				Validate:       checked(c.checkPod),
 				ValidateUpdate: checkPodUpdate,

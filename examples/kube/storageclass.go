@@ -32,7 +32,7 @@ func storageClasses(c *cluster) []registry.Definition {
 				aged(),
 			},
 		}, fill: fillStorageClass},
-		kind[storagev1.VolumeAttachment]{cluster: c, Kind: registry.Kind[storagev1.VolumeAttachment]{
+		kind[storagev1.VolumeAttachment]{cluster: c, statusKeeps: everyMetadata(), Kind: registry.Kind[storagev1.VolumeAttachment]{
 			Group: group, Version: "v1", Plural: "volumeattachments", Deletion: answered(), ClusterScoped: true, Writes: still,
 			Columns: columns(
 				openapi.Column{Name: "Attacher", Type: "string", Format: "name", Description: "Who attaches it.", Path: []string{"spec", "attacher"}},
@@ -62,7 +62,7 @@ func storageClasses(c *cluster) []registry.Definition {
 				}, "spec.volumeLifecycleModes"),
 			),
 		}, fill: fillDriver},
-		kind[storagev1.CSINode]{cluster: c, Kind: registry.Kind[storagev1.CSINode]{
+		kind[storagev1.CSINode]{cluster: c, statusKeeps: everyMetadata(), Kind: registry.Kind[storagev1.CSINode]{
 			Group: group, Version: "v1", Plural: "csinodes", Deletion: answered(), ClusterScoped: true, Writes: still, Columns: columns(counted("Drivers", "spec.drivers", "How many drivers there are.")),
 		}},
 		kind[storagev1.CSIStorageCapacity]{cluster: c, Kind: registry.Kind[storagev1.CSIStorageCapacity]{
