@@ -80,10 +80,13 @@ func (s *Server) withAuditID(next http.Handler) http.Handler {
 		if id == "" || len(id) > maxAuditID || !isToken(id) {
 			id = s.newID()
 		}
-		res := &response{ResponseWriter: w, common: [...]string{id, "no-cache, private", "nosniff"}}
+		res := &response{ResponseWriter: w, common: [...]string{id, "no-cache, private", "nosniff"}, last: r.ProtoMajor == 1 && len(r.Header["Upgrade"]) > 0}
 		h, v := w.Header(), res.common[:]
 		h["Audit-Id"], h["Cache-Control"], h["X-Content-Type-Options"] = v[0:1:1], v[1:2:2], v[2:3:3]
 		next.ServeHTTP(res, r)
+		if !res.begun {
+			res.begin() // net/http is about to
+		}
 	})
 }
 
@@ -118,18 +121,32 @@ func isToken(s string) bool {
 type response struct {
 	http.ResponseWriter
 	begun  bool
+	last   bool      // the connection ends with the answer, unless it changes the protocol
 	common [3]string // the values of the headers that every answer has
+}
+
+// begin notes the beginning of an answer that is no change of the protocol. Whoever asked for one and did not get it, for whatever reason,
+// must not be heard any further: what comes next may be meant for the other protocol, and a proxy on the way may think that
+// its client speaks that (H11).
+func (w *response) begin() {
+	if w.begun = true; w.last {
+		w.Header().Set("Connection", "close")
+	}
 }
 
 // WriteHeader notes the beginning of the answer.
 func (w *response) WriteHeader(code int) {
-	w.begun = w.begun || code >= 200
+	if code >= 200 && !w.begun {
+		w.begin()
+	}
 	w.ResponseWriter.WriteHeader(code)
 }
 
 // Write notes the beginning of the answer.
 func (w *response) Write(p []byte) (int, error) {
-	w.begun = true
+	if !w.begun {
+		w.begin()
+	}
 	return w.ResponseWriter.Write(p)
 }
 

@@ -114,8 +114,13 @@ func relay(w http.ResponseWriter, r *http.Request, call *registry.Call[Post], _ 
 	if err != nil {
 		return err
 	}
-	if call.Path == "/fail" {
+	switch call.Path {
+	case "/fail":
 		return errors.New("the secret reason")
+	case "/flush":
+		return http.NewResponseController(w).Flush()
+	case "/nothing":
+		return nil
 	}
 	w.Header().Set("Content-Type", "text/html")
 	w.WriteHeader(http.StatusAccepted)
@@ -141,11 +146,17 @@ type phone struct {
 // call opens a connection and sends a request; lines of the header follow the first.
 func (s *server) call(first string, lines ...string) *phone {
 	s.t.Helper()
+	return s.callAs("X-User: admin\r\nX-Groups: system:masters", first, lines...)
+}
+
+// callAs is call with the lines that say who calls.
+func (s *server) callAs(who, first string, lines ...string) *phone {
+	s.t.Helper()
 	conn, err := s.client.DialContext(s.t.Context(), "", "")
 	require.NoError(s.t, err)
 	s.t.Cleanup(func() { _ = conn.Close() })
 	p := &phone{s.t, conn, bufio.NewReader(conn)}
-	p.say(first + " HTTP/1.1\r\nHost: server\r\nX-User: admin\r\nX-Groups: system:masters\r\n" + strings.Join(append(lines, ""), "\r\n") + "\r\n")
+	p.say(first + " HTTP/1.1\r\nHost: server\r\n" + who + "\r\n" + strings.Join(append(lines, ""), "\r\n") + "\r\n")
 	return p
 }
 
@@ -303,6 +314,30 @@ func TestMODEL_06_PathsBelowASubresource(t *testing.T) {
 			s.get(path).refused(404, "NotFound", "")
 		}
 	})
+}
+
+// Whatever the answer is: if it is no change of the protocol, nothing more is read of a client that asked for one. A proxy may have
+// given the connection away by then.
+func TestPATH_15_H11_NothingIsReadAfterARefusedUpgrade(t *testing.T) {
+	onPosts(t, func(t *testing.T, s *server) {
+		for first, want := range map[string]int{
+			"GET " + postPath + "/a/proxy": 202, "POST " + postPath + "/a/proxy/x": 202, "GET " + postPath + "/a/proxy/flush": 200, "GET " + postPath + "/a/proxy/nothing": 200,
+			"GET " + postPath + "/a/talk?mode=panicearly": 500, "GET " + postPath + "/a/proxy/fail": 500,
+			"PUT " + postPath + "/a/talk": 405, "GET " + postPath + "/a/other": 404, "GET " + postPath + "/a/talk%2F": 400,
+			"GET " + postPath + "/a/socket": 403, "GET " + postPath + "/a": 200, "GET " + postPath + "?watch=1&timeoutSeconds=1": 200, "GET /livez": 200,
+		} {
+			user := "X-User: admin\r\nX-Groups: system:masters"
+			if want == 403 {
+				user = "X-User: bob"
+			}
+			p := s.callAs(user, first, upgrade...)
+			res, body := p.answer()
+			require.Equal(t, want, res.StatusCode, "%s: %s", first, body)
+			require.True(t, res.Close, first)
+			_, _ = io.WriteString(p.Conn, "GET /version HTTP/1.1\r\nHost: server\r\n\r\n")
+			p.hungUp()
+		}
+	}, kindwright.Authorize(allowing("nobody get posts/socket")))
 }
 
 // A handler that fails takes nobody with it, and what it took over is closed.

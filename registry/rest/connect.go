@@ -233,7 +233,9 @@ func (l *line) Flush() { _ = l.FlushError() }
 
 // FlushError is Flush with its error.
 func (l *line) FlushError() error {
-	l.note(true)
+	if !l.began() {
+		l.WriteHeader(http.StatusOK) // which net/http would send by itself, past those who count on seeing it
+	}
 	l.late.begin()
 	defer l.late.pause()
 	return http.NewResponseController(l.ResponseWriter).Flush()
