@@ -18,13 +18,13 @@ const podContainers = "spec.template.spec.containers"
 // apps are the kinds of the group of that name.
 func apps(c *cluster) []registry.Definition {
 	return []registry.Definition{
-		kind[appsv1.Deployment]{cluster: c, Kind: registry.Kind[appsv1.Deployment]{
+		kind[appsv1.Deployment]{cluster: c, statusKeeps: []string{"labels"}, Kind: registry.Kind[appsv1.Deployment]{
 			Validate: checked(c.checkDeployment),
 			ValidateUpdate: func(_ context.Context, obj, old *appsv1.Deployment, f *status.Fields) {
 				checkDeploymentUpdate(obj, old, f)
 			},
 
-			Group: "apps", Version: "v1", Plural: "deployments", ShortNames: []string{"deploy"}, Categories: []string{"all"},
+			Group: "apps", Version: "v1", Plural: "deployments", ShortNames: []string{"deploy"}, Categories: []string{"all"}, Writes: registry.WriteRules{CountAnnotations: true},
 			Subresources: []registry.Endpoint{scaled(selectorText)}, Deletion: registry.Deletion{Turn: workloads},
 			Columns: columns(append([]openapi.Column{
 				readyColumn(),
