@@ -69,6 +69,9 @@ func (e *Engine) marked(r *Resource, tree, next Tree, asked *int64) (Tree, error
 			seconds = 1
 		}
 	}
+	if seconds == 0 && r.Deletion.Mark == nil && !r.held(next) {
+		return next, nil // it goes at once, and nobody will see the mark
+	}
 	end := e.cfg.Now().Add(time.Duration(min(seconds, maxGrace)) * time.Second)
 	next = with(next, stamp(end), "metadata", "deletionTimestamp")
 	next = with(next, min(seconds, maxGrace), "metadata", "deletionGracePeriodSeconds")
