@@ -69,7 +69,8 @@ func (a *application) followLastApplied(merged map[string]any) map[string]any {
 	config := a.request.New
 	if annotations, ok := lookup(config, Path{"metadata", "annotations"}); ok {
 		rest, _ := annotations.(map[string]any)
-		if config = without(config, "metadata", "annotations", lastApplied); len(rest) == 1 {
+		_, noted := rest[lastApplied]
+		if config = without(config, "metadata", "annotations", lastApplied); noted && len(rest) == 1 {
 			config = with(config, map[string]any{}, "metadata", "annotations")
 		}
 	}
