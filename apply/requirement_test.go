@@ -479,6 +479,7 @@ func TestKubectlsAnnotationGoesWhenItWouldBeTooLarge(t *testing.T) {
 	s.force("kubectl", `{metadata: {annotations: {`+annotation+`: mine, b: x}}, spec: {owner: o}}`)
 	require.Equal(t, `{"apiVersion":"example.dev/v1","kind":"Widget","metadata":{"annotations":{"b":"x"},"name":"a"},"spec":{"owner":"o"}}`+"\n",
 		s.live["metadata"].(map[string]any)["annotations"].(map[string]any)[annotation], "it does not hold itself")
+	s.update("ann", `{metadata: {annotations: {`+annotation+`: "{}", b: x}}, spec: {owner: o}}`)
 	s.force("kubectl", `{metadata: {annotations: {b: x}}, spec: {owner: o}}`)
 	require.Equal(t, `{"apiVersion":"example.dev/v1","kind":"Widget","metadata":{"annotations":{"b":"x"},"name":"a"},"spec":{"owner":"o"}}`+"\n",
 		s.live["metadata"].(map[string]any)["annotations"].(map[string]any)[annotation], "and loses nothing else")
