@@ -5,7 +5,7 @@ MODULES := $(shell awk '{ sub(/\#.*/, "") } NF { print $$1 }' allmodules)
 LONG = $(shell grep -l 'flag.Int."seeds"' storage/*/*_test.go | xargs -n1 dirname | sort -u | sed 's,^,./,')
 
 .DEFAULT_GOAL := help
-.PHONY: help test check lint fmt vet bench bench-run bench-peer bench-kube fuzz long differential apply-long crash kubectl-check controllers-envtest measure tools
+.PHONY: help test check lint fmt vet bench bench-run bench-peer bench-kube fuzz long differential apply-long crash kubectl-check controllers-envtest controller-runtime measure tools
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,6 +61,9 @@ kubectl-check: ## a real kubectl against the example server, and in all the test
 
 controllers-envtest: ## the controllers of the tests against kube-apiserver and etcd, too; ASSETS=directory of both
 	go -C internal/interop test -count=1 -timeout 30m -v ./controllers -args -assets='$(or $(ASSETS),$(error ASSETS=directory is missing))'
+
+controller-runtime: ## controller-runtime's own suites against kube-apiserver and etcd in ASSETS=directory; SUITES='client cache', KEEP=directory for logs
+	ASSETS='$(or $(ASSETS),$(error ASSETS=directory is missing))' KEEP='$(KEEP)' scripts/controller-runtime.sh $(SUITES)
 
 measure: ## size, memory and start of the example server
 	scripts/measure.sh
