@@ -49,13 +49,26 @@ explain() {
 	awk -F '\t' -v package="$1" -v name="$2" '$1 == package && name ~ $2 { print $3; exit }' "$EXPLAINED"
 }
 
+# results lists the tests that passed, or failed, without those that are made of others, and without the one that runs all specs
+# of Ginkgo: that counts them in one line, and lists failures at its end.
+results() {
+	awk -v runner="$1" -v wanted="$2" '
+		/^ *--- (PASS|FAIL): / { state[$3] = substr($2, 1, 4) }
+		END {
+			for (name in state) {
+				for (parent = name; sub(/\/[^\/]*$/, "", parent);) parents[parent]
+			}
+			for (name in state) if (state[name] == wanted && name != runner && !(name in parents)) print name
+		}'
+}
+
 passed=0 failed=0 explained=0 wrong=0
 for package; do
 	log=$work/logs/$(echo "$package" | tr / -).log
 	binary=$work/suites/$(echo "$package" | tr / -)
 	flags="-test.v -test.timeout=10m"
 	runner=$(awk '/^func Test/ { name = $2 } /RunSpecs\(t/ { sub(/\(.*/, "", name); print name; exit }' "$work/module/pkg/$package"/*_test.go)
-	[ -z "$runner" ] || flags="-test.timeout=10m -ginkgo.no-color -ginkgo.timeout=9m"
+	[ -z "$runner" ] || flags="$flags -ginkgo.no-color -ginkgo.timeout=9m"
 	start=$(date +%s)
 	(
 		cd "$work/module"
@@ -64,10 +77,12 @@ for package; do
 		"$binary" $flags
 	) >"$log" 2>&1 || true
 	took=$(($(date +%s) - start))
-	# Ginkgo counts its specs in one line; what else is a test says so itself.
-	p=$(awk '/ -- [0-9]+ Passed/ { for (i = 2; i <= NF; i++) if ($i == "Passed") n += $(i - 1) } /^--- PASS/ { n++ } END { print n + 0 }' "$log")
-	sed -n -e 's/^ *\[\(FAIL\|PANICKED!\|TIMEDOUT\|INTERRUPTED\)\] //p' -e 's/^--- FAIL: \([^ ]*\).*/\1/p' "$log" |
-		{ grep -vx -e "${runner:-none}" || true; } | sort -u >"$log.failures"
+	p=$(results "${runner:-none}" PASS <"$log" | wc -l)
+	p=$((p + $(awk '/ -- [0-9]+ Passed/ { for (i = 2; i <= NF; i++) if ($i == "Passed") n += $(i - 1) } END { print n + 0 }' "$log")))
+	{
+		sed -n 's/^ *\[\(FAIL\|PANICKED!\|TIMEDOUT\|INTERRUPTED\)\] //p' "$log"
+		results "${runner:-none}" FAIL <"$log"
+	} | sort -u >"$log.failures"
 	if ! [ -s "$log.failures" ] && ! grep -q '^PASS$' "$log" && ! grep -q 'no test files' "$log"; then
 		echo 'the suite does not run' >"$log.failures"
 	fi
