@@ -227,6 +227,59 @@ func TestNS_02_TheEndOfANamespaceReadsNothingOfOthers(t *testing.T) {
 	}
 }
 
+// meddling is a store that has something done after a grave was read, and before anything is deleted for it.
+type meddling struct {
+	storage.Backend
+	meddle func()
+	once   sync.Once
+}
+
+func (m *meddling) Unwrap() storage.Backend { return m.Backend }
+
+func (m *meddling) Get(ctx context.Context, key string) (storage.Record, error) {
+	record, err := m.Backend.Get(ctx, key)
+	if strings.Contains(key, "namespace-gone") && err == nil {
+		m.once.Do(m.meddle)
+	}
+	return record, err
+}
+
+// Who goes on changing what is in a namespace while its end is forced keeps nothing alive, unless a new namespace has the name: what is changed
+// then cannot be told from what is new.
+func TestNS_02_WhatIsChangedAfterTheEndGoesAsWell(t *testing.T) {
+	for _, recreated := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			m := &meddling{Backend: memory.New()}
+			e, stop := start(t, m)
+			defer func() { stop(); require.NoError(t, m.Close()) }()
+			makeNamespace(t, e, "team")
+			require.NoError(t, makeNote(t.Context(), e, "team", "old"))
+			require.NoError(t, makeNote(t.Context(), e, "team", "changed"))
+			m.meddle = func() {
+				if recreated {
+					makeNamespace(t, e, "team")
+					require.NoError(t, makeNote(t.Context(), e, "team", "new"))
+					return
+				}
+				_, err := e.Patch(t.Context(), registry.Target{Resource: noteType, Namespace: "team", Name: "changed"}, registry.PatchRequest{Type: registry.MergePatch, Body: []byte(`{"metadata":{"labels":{"a":"b"}}}`)}, registry.WriteOptions{})
+				require.NoError(t, err)
+			}
+			_, err := e.Update(t.Context(), registry.Target{Resource: namespaces, Name: "team", Subresource: "finalize"}, []byte(`{"metadata":{"name":"team"},"spec":{}}`), registry.WriteOptions{}, nil)
+			require.NoError(t, err)
+			_, err = e.Delete(t.Context(), registry.Target{Resource: namespaces, Name: "team"}, registry.DeleteOptions{})
+			require.NoError(t, err)
+			time.Sleep(time.Hour)
+			names := left(t, e, "team")
+			if !recreated {
+				require.Empty(t, names)
+				return
+			}
+			require.Len(t, names, 1)
+			require.Contains(t, names[0], "new")
+		})
+	}
+}
+
 // world is what a random history should have come to, when all is quiet.
 type world struct {
 	namespaces map[string]bool // whether it is ending; absent is none

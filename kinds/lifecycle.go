@@ -45,9 +45,9 @@ const maxDraining = 8
 // terminate empties and removes namespaces that are being deleted, until ctx ends, and deletes what those have left that went
 // by another way. It follows the namespaces by a watch; one that was ending when the server stopped is taken up again at the
 // start.
-func terminate(ctx context.Context, e *registry.Engine) {
+func (n *namespaces) terminate(ctx context.Context, e *registry.Engine) {
 	ctx = authn.WithUser(ctx, controllerUser)
-	t := &terminator{engine: e, slots: make(chan struct{}, maxDraining), busy: map[string]*errand{}}
+	t := &terminator{engine: e, unchecked: n.unchecked, slots: make(chan struct{}, maxDraining), busy: map[string]*errand{}}
 	defer t.workers.Wait()
 	t.workers.Go(func() {
 		for ctx.Err() == nil {
@@ -69,9 +69,10 @@ func terminate(ctx context.Context, e *registry.Engine) {
 
 // terminator is the state of terminate.
 type terminator struct {
-	engine  *registry.Engine
-	slots   chan struct{}
-	workers sync.WaitGroup
+	engine    *registry.Engine
+	unchecked bool // objects may be created where no namespace is
+	slots     chan struct{}
+	workers   sync.WaitGroup
 
 	mu   sync.Mutex
 	busy map[string]*errand // what has a worker
@@ -447,6 +448,15 @@ func (t *terminator) sweep(ctx context.Context, namespace string) error {
 			}
 			served[s.Resource.StorageName] = true
 		}
+		if t.survived(namespace, grave.Revision) {
+			again, err := t.dig(ctx, namespace, grave.Revision)
+			if err != nil {
+				return err
+			}
+			if again {
+				continue
+			}
+		}
 		more, err := t.unserved(ctx, namespace, served)
 		if err != nil || more {
 			return err
@@ -457,6 +467,35 @@ func (t *terminator) sweep(ctx context.Context, namespace string) error {
 			return err
 		}
 	}
+}
+
+// survived tells whether something in the namespace was written after its grave that nobody has deleted yet: it was changed before it could
+// be, or it belongs to a later namespace of the name.
+func (t *terminator) survived(namespace string, grave storage.Revision) bool {
+	for _, s := range contents(t.engine.Set()) {
+		for entry := range s.Cache.Snapshot().Ascend(storage.NamespacePrefix(s.Resource.StorageName, namespace), "") {
+			if entry.Revision() >= grave && !entry.Deleting() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// dig makes the grave anew if no namespace has the name: nothing can have been created since the last one went, so that whatever was written
+// before the new grave belonged to that. It reports whether it is worth sweeping again.
+func (t *terminator) dig(ctx context.Context, namespace string, grave storage.Revision) (bool, error) {
+	if t.unchecked {
+		return false, nil
+	}
+	_, err := t.engine.Store().Commit(ctx, []storage.Op{
+		storage.Check(phaseKey(namespace), storage.Absent), storage.Put(graveKey(namespace), []byte(namespace), storage.Expect(grave)),
+	})
+	var lost *storage.ConflictError
+	if errors.As(err, &lost) {
+		return lost.Key == graveKey(namespace), nil
+	}
+	return err == nil, err
 }
 
 // unserved tells whether the store has something in the namespace that belongs to none of the kinds that are served. It reads

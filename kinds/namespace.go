@@ -115,7 +115,7 @@ func (n *namespaces) Define(registry.Env) (registry.Bundle, error) {
 func (n *namespaces) work() (registry.NamespaceGate, []registry.Hook) {
 	hooks := []registry.Hook{{Name: "start-system-namespaces", Start: n.createInitial}}
 	if !n.unended {
-		hooks = append(hooks, registry.Hook{Name: "namespace-lifecycle", Run: terminate})
+		hooks = append(hooks, registry.Hook{Name: "namespace-lifecycle", Run: n.terminate})
 	}
 	return phaseGate{open: n.unchecked}, hooks
 }
