@@ -158,7 +158,7 @@ func shown(v any) string {
 	return string(text)
 }
 
-// readable is an object as YAML, without managed fields.
+// readable is an object as YAML, without managed fields and secrets.
 func readable(object []byte) string {
 	v, err := json.DecodeTree(object, json.TreeOptions{})
 	if err != nil {
@@ -169,9 +169,9 @@ func readable(object []byte) string {
 			delete(metadata, "managedFields") // the tree is ours
 		}
 	}
-	text, err := json.AppendTree(nil, v)
+	text, err := json.AppendTree(nil, withoutSecrets(v))
 	if err != nil {
-		return string(object)
+		return err.Error()
 	}
 	block, err := yaml.FromJSON(text)
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -45,7 +44,7 @@ type Request struct {
 // readable returns the request with what may be shown of its bodies.
 func (r *Request) readable() Request {
 	out := *r
-	out.Sent, out.Got = excerpt(r.sent, r.sentType, r.Resource), excerpt(r.got, r.gotType, r.Resource)
+	out.Sent, out.Got = r.excerpt(r.sent, r.sentType), r.excerpt(r.got, r.gotType)
 	return out
 }
 
@@ -271,29 +270,6 @@ func (b *observedBody) Read(p []byte) (int, error) {
 	}
 	return n, err
 }
-
-// excerpt makes what may be shown of the beginning of a body.
-func excerpt(body []byte, contentType, resource string) string {
-	if len(body) == 0 {
-		return ""
-	}
-	base, _, _ := strings.Cut(resource, "/")
-	switch {
-	case base == "secrets" || base == "tokenreviews" || base == "certificatesigningrequests" || strings.HasSuffix(resource, "/token"):
-		return "(not shown)"
-	case strings.Contains(contentType, "protobuf") || !printable(body):
-		return "(" + cmp.Or(contentType, "not text") + ")"
-	}
-	text := strings.Join(strings.Fields(string(body)), " ")
-	text = secretJSON.ReplaceAllString(text, `$1"…"`)
-	if len(body) >= excerptBytes {
-		text += "…"
-	}
-	return text
-}
-
-// secretJSON finds members of JSON whose names speak of secrets, also where the excerpt ends in their middle.
-var secretJSON = regexp.MustCompile(`(?i)("[^"]*(?:password|passwd|token|secret|credential|private|apikey)[^"]*"\s*:\s*)"(?:[^"\\]|\\.)*("|$)`)
 
 // printable tells whether bytes are text; the last character may be cut.
 func printable(b []byte) bool {
