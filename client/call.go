@@ -126,6 +126,10 @@ func (c *caller) unreachable(err error) error {
 	return fmt.Errorf("client: %w", err)
 }
 
+// server says which server a client was told to ask: a wrong address, or one without the path below which the API is mounted,
+// is a likely reason for answers that make no sense.
+func (c *caller) server() string { return "the server at " + c.base.Redacted() }
+
 func escaped(path []string) []string {
 	out := make([]string, len(path))
 	for i, segment := range path {

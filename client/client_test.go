@@ -3,8 +3,10 @@ package client_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -324,6 +326,20 @@ func TestWhatMakesNoSenseIsAnError(t *testing.T) {
 		_, c := play(t, reply{body: body})
 		_, err := c.List(t.Context(), client.In("default"))
 		require.Error(t, err, body)
+	}
+}
+
+func TestAnAnswerThatMakesNoSenseSaysWhoseItIs(t *testing.T) {
+	host := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") }))
+	defer host.Close()
+	c := client.For(host.Client(), widgets(), client.At("http://ann:apple@"+host.Listener.Addr().String()+"/shop"))
+	for _, ask := range []func() error{
+		func() error { _, err := c.Get(t.Context(), key("a")); return err },
+		func() error { _, err := c.List(t.Context(), client.In("default")); return err },
+	} {
+		err := ask()
+		require.ErrorContains(t, err, host.Listener.Addr().String()+"/shop sent something that is no")
+		require.NotContains(t, err.Error(), "apple")
 	}
 }
 

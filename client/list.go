@@ -138,7 +138,7 @@ func (c *Client[T]) decodeList(data []byte) (*List[T], string, error) {
 		Items    []meta.RawJSON `json:"items"`
 	}
 	if err := json.Unmarshal(data, &document); err != nil {
-		return nil, "", unusable{fmt.Errorf("client: the server sent something that is no list of %s: %w", c.resource, err)}
+		return nil, "", unusable{fmt.Errorf("client: %s sent something that is no list of %s: %w", c.server(), c.resource, err)}
 	}
 	out := &List[T]{
 		Version:   document.Metadata.ResourceVersion,

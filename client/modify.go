@@ -26,6 +26,8 @@ const (
 //
 // It returns the object as it is stored then. An object that changes faster than Modify can read it is status.IsConflict
 // after 20 tries.
+//
+// With Subresource("status") it is the status that is written.
 func (c *Client[T]) Modify(ctx context.Context, key meta.Key, change func(obj *T) error, opts ...WriteOption) (*T, error) {
 	wait := firstRetry
 	for try := 1; ; try++ {

@@ -35,7 +35,7 @@ func (c *Client[T]) decodeAt(data []byte) (*T, string, error) {
 	var h header
 	obj := new(T)
 	if err := json.Unmarshal(data, &h); err != nil {
-		return nil, "", unusable{fmt.Errorf("client: the server sent something that is none of %s: %w", c.resource, err)}
+		return nil, "", unusable{fmt.Errorf("client: %s sent something that is none of %s: %w", c.server(), c.resource, err)}
 	}
 	if err := json.Unmarshal(data, obj); err != nil {
 		return nil, "", unusable{fmt.Errorf("client: %s %q does not fit into %T: %w", c.resource, h.key(), obj, err)}
