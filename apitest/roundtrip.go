@@ -147,11 +147,11 @@ func difference(sent, back any, path string, lost []string) string {
 		return ""
 	}
 	switch {
-	case saysNothing(sent) && saysNothing(back):
+	case json.IsZero(sent) && json.IsZero(back):
 		return ""
-	case saysNothing(back):
+	case json.IsZero(back):
 		return fmt.Sprintf("%s is lost", path)
-	case saysNothing(sent):
+	case json.IsZero(sent):
 		return fmt.Sprintf("%s appears", path)
 	}
 	switch s := sent.(type) {
@@ -185,30 +185,4 @@ func difference(sent, back any, path string, lost []string) string {
 		return ""
 	}
 	return fmt.Sprintf("%s is %v instead of %v", path, back, sent)
-}
-
-// saysNothing tells whether a value says no more than its absence does.
-func saysNothing(v any) bool {
-	switch v := v.(type) {
-	case nil:
-		return true
-	case string:
-		return v == ""
-	case bool:
-		return !v
-	case int64:
-		return v == 0
-	case float64:
-		return v == 0
-	case []any:
-		return len(v) == 0
-	case map[string]any:
-		for _, member := range v {
-			if !saysNothing(member) {
-				return false
-			}
-		}
-		return true
-	}
-	return false
 }

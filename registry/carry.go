@@ -168,7 +168,7 @@ func (c *comparison) object(sent, back map[string]any, path string) {
 		at := strings.TrimPrefix(path+"."+name, ".")
 		v, there := back[name]
 		if !there {
-			if !isZero(sent[name]) {
+			if !json.IsZero(sent[name]) {
 				c.lost = at
 			}
 			continue
@@ -224,30 +224,4 @@ func (c *comparison) list(sent, back []any, path string) {
 			return
 		}
 	}
-}
-
-// isZero tells whether a value says no more than its absence does.
-func isZero(v any) bool {
-	switch v := v.(type) {
-	case nil:
-		return true
-	case string:
-		return v == ""
-	case bool:
-		return !v
-	case int64:
-		return v == 0
-	case float64:
-		return v == 0
-	case []any:
-		return len(v) == 0
-	case map[string]any:
-		for _, member := range v {
-			if !isZero(member) {
-				return false
-			}
-		}
-		return true
-	}
-	return false
 }

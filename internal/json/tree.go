@@ -102,3 +102,30 @@ func IsTree(v any) bool {
 	}
 	return false
 }
+
+// IsZero tells whether a value says no more than its absence does: null, "", false, 0, an empty list, and a map whose members
+// are all so.
+func IsZero(v any) bool {
+	switch v := v.(type) {
+	case nil:
+		return true
+	case string:
+		return v == ""
+	case bool:
+		return !v
+	case int64:
+		return v == 0
+	case float64:
+		return v == 0
+	case []any:
+		return len(v) == 0
+	case map[string]any:
+		for _, member := range v {
+			if !IsZero(member) {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
