@@ -43,8 +43,12 @@ type Form interface {
 // As serves the objects of a Kind[T] in the form of k as well. to and from convert; fields names for each selectable field
 // of V the one of T that it is, where they are not called the same. Storage and deletion are those of the stored kind; names,
 // schema and columns are k's, subresources k's and those of the stored kind that k has none of the same name for, and rules k's:
-// where k has no Validate, ValidateUpdate or BeforeDelete, that of the stored kind is asked about the stored form instead. Where it has no Writes, the stored kind's count. The
-// conversion is described at Conversion.
+// where k has no Validate, ValidateUpdate or BeforeDelete, that of the stored kind is asked about the stored form instead. Where
+// it has no Writes, the stored kind's count.
+//
+// Metadata need no conversion. What a client has sent and to cannot convert is refused with a *status.Error, such as
+// status.BadRequest(…); any other error of to is a 500, and so is every error of from. Conversion says more, and
+// apitest.RoundTrip proves that nothing is lost on the way there and back.
 func As[V, T any](k Kind[V], to func(*V) (*T, error), from func(*T) (*V, error), fields map[string]string) Form {
 	return typedForm[V, T]{k, to, from, fields}
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // An Endpoint is a path below the objects of a Kind (MODEL-06). It is given to Kind.Subresources as a value: ScaleSubresource,
-// View, Query, Action, Stream, Connection, rest.Connect, or a Subresource. Several endpoints of one name are one subresource,
+// View, Query, Action, Stream, rest.Connect, or a Subresource. Several endpoints of one name are one subresource,
 // where each brings verbs of its own.
 type Endpoint interface {
 	// Describe returns the subresource for the objects of a resource, or says why these cannot have it.
