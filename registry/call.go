@@ -23,6 +23,17 @@ type Call[T any] struct {
 	Path   string  // what the URL has below the subresource, where that is declared: "", or a path that begins with "/"
 }
 
+// subresourceKey is where the context of a rule has the subresource that is written through.
+type subresourceKey struct{}
+
+// SubresourceFrom returns the subresource through which an object is written, for the rules that are asked about the write
+// (Validate and ValidateUpdate): "" is the object itself. Pods, for example, take other resources for their containers through
+// `resize` alone.
+func SubresourceFrom(ctx context.Context) string {
+	name, _ := ctx.Value(subresourceKey{}).(string)
+	return name
+}
+
 // invocation is a Call before its object has a Go type.
 type invocation struct {
 	engine *Engine

@@ -272,6 +272,9 @@ func validate(ctx context.Context, w *write) error {
 	f := &status.Fields{}
 	f.Add(w.metadataProblems()...)
 	f.Add(w.ownershipProblems()...)
+	if through := w.target.Subresource; through != SubresourceFrom(ctx) {
+		ctx = context.WithValue(ctx, subresourceKey{}, through)
+	}
 	if w.creating() {
 		f.Add(r.Schema.Validate(w.object)...)
 	} else {

@@ -1,7 +1,6 @@
 package kube
 
 import (
-	"context"
 	"path"
 	"reflect"
 	"regexp"
@@ -311,42 +310,5 @@ func checkTolerations(all []corev1.Toleration, at status.Field) {
 		if t.Effect != "" {
 			oneOf(one.Child("effect"), t.Effect, corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute)
 		}
-	}
-}
-
-// checkPodUpdate sees that a pod stays what it is: of what it should be, little can change.
-func checkPodUpdate(ctx context.Context, p, old *corev1.Pod, f *status.Fields) {
-	if ctx.Value(binding{}) != nil {
-		return // its node, and nothing else, was set
-	}
-	before, now := old.Spec.DeepCopy(), p.Spec.DeepCopy()
-	if len(before.Containers) != len(now.Containers) {
-		f.At("spec", "containers").Forbidden("pod updates may not add or remove containers")
-		return
-	}
-	adopt(now.Containers, before.Containers)
-	adopt(now.InitContainers, before.InitContainers)
-	if now.ActiveDeadlineSeconds != nil && (before.ActiveDeadlineSeconds == nil || *now.ActiveDeadlineSeconds <= *before.ActiveDeadlineSeconds) {
-		now.ActiveDeadlineSeconds = before.ActiveDeadlineSeconds
-	}
-	if len(now.Tolerations) >= len(before.Tolerations) && reflect.DeepEqual(now.Tolerations[:len(before.Tolerations)], before.Tolerations) {
-		now.Tolerations = before.Tolerations
-	}
-	if len(before.SchedulingGates) > 0 && len(now.SchedulingGates) <= len(before.SchedulingGates) {
-		now.SchedulingGates, now.NodeSelector, now.Affinity = before.SchedulingGates, before.NodeSelector, before.Affinity
-	}
-	if g := now.TerminationGracePeriodSeconds; g != nil && *g == 1 && before.TerminationGracePeriodSeconds != nil && *before.TerminationGracePeriodSeconds < 0 {
-		now.TerminationGracePeriodSeconds = before.TerminationGracePeriodSeconds
-	}
-	now.EphemeralContainers, now.Resources = before.EphemeralContainers, before.Resources
-	if !reflect.DeepEqual(now, before) {
-		f.At("spec").Forbidden("pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)")
-	}
-}
-
-// adopt gives containers what may change in them from before, on whichever path.
-func adopt(now, before []corev1.Container) {
-	for i := range min(len(now), len(before)) {
-		now[i].Image, now[i].Resources, now[i].ResizePolicy = before[i].Image, before[i].Resources, before[i].ResizePolicy
 	}
 }

@@ -295,10 +295,17 @@ func fillTolerations(all []resourcev1.DeviceToleration) {
 // qualityOf tells how sure the containers of a pod can be of what they ask for.
 func qualityOf(p *corev1.Pod) corev1.PodQOSClass {
 	names := []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
-	asks, guaranteed := false, true
+	var sizes []corev1.ResourceRequirements
 	for _, c := range slices.Concat(p.Spec.Containers, p.Spec.InitContainers) {
+		sizes = append(sizes, c.Resources)
+	}
+	if r := p.Spec.Resources; r != nil && len(r.Requests)+len(r.Limits) > 0 {
+		sizes = []corev1.ResourceRequirements{*r} // what the pod as a whole asks for counts alone
+	}
+	asks, guaranteed := false, true
+	for _, r := range sizes {
 		for _, name := range names {
-			request, limit := c.Resources.Requests[name], c.Resources.Limits[name]
+			request, limit := r.Requests[name], r.Limits[name]
 			asks = asks || !request.IsZero() || !limit.IsZero()
 			guaranteed = guaranteed && !limit.IsZero() && request.Cmp(limit) == 0
 		}

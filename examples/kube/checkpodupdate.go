@@ -1,0 +1,158 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"reflect"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/status"
+)
+
+// checkPodUpdate sees that a pod stays what it is. What may change in it depends on the path.
+func checkPodUpdate(ctx context.Context, p, old *corev1.Pod, f *status.Fields) {
+	if ctx.Value(binding{}) != nil {
+		return // its node, and nothing else, was set
+	}
+	switch registry.SubresourceFrom(ctx) {
+	case "":
+		checkPodReplaced(&p.Spec, &old.Spec, f)
+	case "resize":
+		checkPodResized(p, old, f)
+	case "ephemeralcontainers":
+		checkEphemeral(&p.Spec, &old.Spec, f)
+	}
+}
+
+// checkPodReplaced reports what cannot change in a pod: nearly everything that it should be.
+func checkPodReplaced(p, old *corev1.PodSpec, f *status.Fields) {
+	before, now := old.DeepCopy(), p.DeepCopy()
+	if len(before.Containers) != len(now.Containers) {
+		f.At("spec", "containers").Forbidden("pod updates may not add or remove containers")
+		return
+	}
+	if len(before.InitContainers) != len(now.InitContainers) {
+		f.At("spec", "initContainers").Forbidden("pod updates may not add or remove containers")
+		return
+	}
+	for i := range now.Containers {
+		now.Containers[i].Image = before.Containers[i].Image
+	}
+	for i := range now.InitContainers {
+		now.InitContainers[i].Image = before.InitContainers[i].Image
+	}
+	if now.ActiveDeadlineSeconds != nil && (before.ActiveDeadlineSeconds == nil || *now.ActiveDeadlineSeconds <= *before.ActiveDeadlineSeconds) {
+		now.ActiveDeadlineSeconds = before.ActiveDeadlineSeconds
+	}
+	if len(now.Tolerations) >= len(before.Tolerations) && reflect.DeepEqual(now.Tolerations[:len(before.Tolerations)], before.Tolerations) {
+		now.Tolerations = before.Tolerations
+	}
+	if len(before.SchedulingGates) > 0 && len(now.SchedulingGates) <= len(before.SchedulingGates) {
+		now.SchedulingGates, now.NodeSelector, now.Affinity = before.SchedulingGates, before.NodeSelector, before.Affinity
+	}
+	if g := now.TerminationGracePeriodSeconds; g != nil && *g == 1 && before.TerminationGracePeriodSeconds != nil && *before.TerminationGracePeriodSeconds < 0 {
+		now.TerminationGracePeriodSeconds = before.TerminationGracePeriodSeconds
+	}
+	if !reflect.DeepEqual(now, before) {
+		f.At("spec").Forbidden("pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)")
+	}
+}
+
+// checkPodResized reports what cannot be resized: all but processors and memory, and these not so that the pod is served before
+// others, or after them.
+func checkPodResized(p, old *corev1.Pod, f *status.Fields) {
+	spec, before, now := f.At("spec"), old.Spec.DeepCopy(), p.Spec.DeepCopy()
+	if class := qualityOf(old); class != qualityOf(p) {
+		spec.Invalid(string(class), "Pod QOS Class may not change as a result of resizing")
+	}
+	for i := range min(len(now.Containers), len(before.Containers)) {
+		resizeOf(&now.Containers[i].Resources, &before.Containers[i].Resources, spec.Child("containers").Index(i).Child("resources"))
+	}
+	for i := range min(len(now.InitContainers), len(before.InitContainers)) {
+		resizeOf(&now.InitContainers[i].Resources, &before.InitContainers[i].Resources, spec.Child("initContainers").Index(i).Child("resources"))
+	}
+	if now.Resources != nil {
+		if before.Resources == nil {
+			before.Resources = &corev1.ResourceRequirements{}
+		}
+		resizeOf(now.Resources, before.Resources, spec.Child("resources"))
+	}
+	if !reflect.DeepEqual(now, before) {
+		spec.Forbidden("only cpu and memory resources are mutable")
+	}
+}
+
+// resizeOf reports amounts that are no longer said, and makes those equal that may change.
+func resizeOf(now, before *corev1.ResourceRequirements, at status.Field) {
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+		now.Limits = sizeKept(now.Limits, before.Limits, name, at, "limits")
+		now.Requests = sizeKept(now.Requests, before.Requests, name, at, "requests")
+	}
+}
+
+func sizeKept(now, before corev1.ResourceList, name corev1.ResourceName, at status.Field, which string) corev1.ResourceList {
+	_, has := now[name]
+	amount, had := before[name]
+	if had && !has {
+		at.Child(which).Forbidden("resource " + which + " cannot be removed")
+	}
+	out := maps.Clone(now)
+	switch {
+	case had && out == nil:
+		out = corev1.ResourceList{name: amount}
+	case had:
+		out[name] = amount
+	default:
+		delete(out, name)
+	}
+	if len(out) == 0 && len(before) == 0 {
+		return before
+	}
+	return out
+}
+
+// checkEphemeral reports containers for debugging that cannot be, and that those of before are gone or others.
+func checkEphemeral(p, old *corev1.PodSpec, f *status.Fields) {
+	all, now := f.At("spec", "ephemeralContainers"), map[string]*corev1.EphemeralContainer{}
+	names, running := unique{}, map[string]bool{}
+	for _, containers := range [][]corev1.Container{p.InitContainers, p.Containers} {
+		for i := range containers {
+			names[containers[i].Name], running[containers[i].Name] = true, true
+		}
+	}
+	for i := range p.EphemeralContainers {
+		c, at := &p.EphemeralContainers[i], all.Index(i)
+		now[c.Name] = c
+		isLabel(at.Child("name"), c.Name)
+		names.check(at.Child("name"), c.Name)
+		if strings.TrimSpace(c.Image) == "" {
+			at.Child("image").Required("")
+		}
+		if target := c.TargetContainerName; target != "" && !running[target] {
+			at.Child("targetContainerName").NotFound(target)
+		}
+		forbid := func(name string, has bool) {
+			if has {
+				at.Child(name).Forbidden("cannot be set for an Ephemeral Container")
+			}
+		}
+		forbid("ports", len(c.Ports) > 0)
+		forbid("livenessProbe", c.LivenessProbe != nil)
+		forbid("readinessProbe", c.ReadinessProbe != nil)
+		forbid("startupProbe", c.StartupProbe != nil)
+		forbid("lifecycle", c.Lifecycle != nil)
+		forbid("resources", len(c.Resources.Limits)+len(c.Resources.Requests) > 0)
+	}
+	for i := range old.EphemeralContainers {
+		before := &old.EphemeralContainers[i]
+		if c := now[before.Name]; c == nil {
+			all.Forbidden(fmt.Sprintf("existing ephemeral containers %q may not be removed", before.Name))
+		} else if !reflect.DeepEqual(c, before) {
+			all.Forbidden(fmt.Sprintf("existing ephemeral containers %q may not be changed", before.Name))
+		}
+	}
+}
