@@ -17,6 +17,7 @@ type Effect struct {
 	text  string
 	verbs []string                           // of the requests that it makes sense for; nil is all
 	begin func(s *Server) func(c *faultCall) // when the fault is set up, and then for each request
+	wrong string                             // why there can be no such effect
 }
 
 // String says what the effect is, "" of the zero value, which has none.
@@ -53,24 +54,36 @@ func (c *faultCall) client() context.Context { return c.call.request.Context() }
 func breakOff() { panic(http.ErrAbortHandler) }
 
 func effect(apply func(c *faultCall), format string, args ...any) Effect {
-	return Effect{fmt.Sprintf(format, args...), nil, func(*Server) func(*faultCall) { return apply }}
+	return Effect{text: fmt.Sprintf(format, args...), begin: func(*Server) func(*faultCall) { return apply }}
+}
+
+// withCode is an effect that answers with a code, which must be that of a refusal.
+func (e Effect) withCode(code int) Effect {
+	if code < 400 || code > 599 {
+		e.wrong = fmt.Sprintf("%d is not the code of a refusal, from 400 to 599", code)
+	}
+	return e
 }
 
 // Answer has the request refused with a code, as a server would do it that has met with this: nothing is done. For 429
 // and 503 with a Retry-After, see RetryAfter; a 504 says that the server has given up, and a client that gives up itself
 // wants Hang.
 func Answer(code int) Effect {
-	return effect(func(c *faultCall) { c.refuse(c.failure(code)) }, "answered %d", code)
+	return effect(func(c *faultCall) { c.refuse(c.failure(code)) }, "answered %d", code).withCode(code)
 }
 
 // RetryAfter is Answer with the time, in whole seconds, after which the client should try again.
 func RetryAfter(code, seconds int) Effect {
-	return effect(func(c *faultCall) { c.refuse(c.failure(code).WithRetryAfter(seconds)) }, "answered %d, Retry-After %d", code, seconds)
+	return effect(func(c *faultCall) { c.refuse(c.failure(code).WithRetryAfter(seconds)) }, "answered %d, Retry-After %d", code, seconds).withCode(code)
 }
 
 // Refuse is Answer with an error of package status.
 func Refuse(err error) Effect {
-	return effect(func(c *faultCall) { c.refuse(err) }, "answered %v", err)
+	e := effect(func(c *faultCall) { c.refuse(err) }, "answered %v", err)
+	if err == nil {
+		e.wrong = "Refuse needs an error"
+	}
+	return e
 }
 
 func (c *faultCall) refuse(err error) { negotiate.WriteError(c.w, c.r, err) }
@@ -150,7 +163,7 @@ func DelayAnswer(d time.Duration) Effect {
 // list, and watches, which then show nothing new. Reads that ask for a later version wait for it in vain, and are told so
 // with 504. Writes are not concerned.
 func Stale() Effect {
-	return Effect{"answered from a past state", []string{request.VerbGet, request.VerbList, request.VerbWatch}, func(s *Server) func(*faultCall) {
+	return Effect{text: "answered from a past state", verbs: []string{request.VerbGet, request.VerbList, request.VerbWatch}, begin: func(s *Server) func(*faultCall) {
 		past := s.Fork(s.t)
 		return func(c *faultCall) {
 			there := *c.call // whole from the beginning: the deadlines of the way up to here are not those of a watch
@@ -183,7 +196,7 @@ func EndWatch(events, code int) Effect {
 		}
 		_ = f.flush()
 		return errOver
-	}}, "watch ended after %d events with %d", events, code)
+	}}, "watch ended after %d events with %d", events, code).withCode(code)
 }
 
 // SilenceWatch has watches say nothing after some events, not even bookmarks, and goes on with what was held back when the

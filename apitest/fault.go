@@ -60,11 +60,11 @@ type Failing struct {
 }
 
 // Fail sets up a fault. Several may hit the same request: the one that was set up first is met first, and the next one when
-// that one lets the request pass. A fault without an Effect fails the test.
+// that one lets the request pass. A fault that cannot hit anything, or has no Effect, fails the test.
 func (s *Server) Fail(f Fault) *Failing {
 	s.t.Helper()
-	if f.Effect.begin == nil {
-		s.t.Fatalf("apitest: Fail: the fault has no Effect")
+	if why := f.problem(); why != "" {
+		s.t.Fatalf("apitest: Fail: %s", why)
 	}
 	failing := &Failing{fault: f, set: &s.faults, apply: f.Effect.begin(s), stopped: make(chan struct{})}
 	s.faults.add(failing)
@@ -75,6 +75,34 @@ func (s *Server) Fail(f Fault) *Failing {
 		failing.timer = time.AfterFunc(f.For, failing.Stop)
 	}
 	return failing
+}
+
+// problem says why a fault cannot be meant as it is: a test would go well because of it.
+func (f *Fault) problem() string {
+	switch {
+	case f.Effect.begin == nil:
+		return "the fault has no Effect"
+	case f.Effect.wrong != "":
+		return f.Effect.wrong
+	case f.Skip < 0 || f.Times < 0 || f.For < 0:
+		return "Skip, Times and For must not be negative"
+	case f.Verb == "":
+		return ""
+	}
+	known := []string{
+		request.VerbGet, request.VerbList, request.VerbWatch, request.VerbCreate, request.VerbUpdate, request.VerbPatch, request.VerbDelete, request.VerbDeleteCollection,
+	}
+	hits := false
+	for verb := range strings.SplitSeq(f.Verb, ",") {
+		if !slices.Contains(known, verb) {
+			return fmt.Sprintf("there is no verb %q; the verbs are %s", verb, strings.Join(known, ", "))
+		}
+		hits = hits || f.Effect.verbs == nil || slices.Contains(f.Effect.verbs, verb)
+	}
+	if !hits {
+		return fmt.Sprintf("%q is nothing for the verb %s", f.Effect, f.Verb)
+	}
+	return ""
 }
 
 // Fired returns how many requests were hit so far.
