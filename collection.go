@@ -24,7 +24,10 @@ func CheckOwnerReferences() Option {
 	return func(c *config) error { c.checkOwners = true; return nil }
 }
 
-// CollectorStats counts what the garbage collector of a server has done.
+// CollectorStats counts what the garbage collector of a server has done, as an int64 each: Reads of objects; Deletes, of
+// dependents; Stripped, dependents that lost references to owners that are gone; Released, owners that lost the finalizer of a
+// deletion policy; Retries, and how many of these were for want of a kind, Unserved. Owned and Unsettled, each an int, say how
+// it is now: references from dependents to owners, and objects that are still to be looked at.
 type CollectorStats = gc.Stats
 
 // CollectorStats returns what the garbage collector has done since the server was made; zero when there is none.

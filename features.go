@@ -11,7 +11,9 @@ import (
 )
 
 // Feature is something that Kubernetes has marked as alpha, beta, stable or deprecated at some time, as one server has it
-// (VER-05): its history, and whether it is on.
+// (VER-05). Its Name and Doc say what it is, Gate whether WithFeatureGates can name it, Stage and Since what the server's release
+// makes of it ("" before it was there), Default and Locked whether that has it on and lets it be switched, Enabled whether
+// it is on. History is what every release made of it, the earliest first.
 type Feature = feature.State
 
 // featureConfig is what the options say about features and versions.

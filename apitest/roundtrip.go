@@ -32,7 +32,7 @@ func RoundTrip(t testing.TB, d registry.Definition, seeds ...uint64) {
 
 // RoundTrips is RoundTrip for kinds with a version that is meant to say less than another.
 type RoundTrips struct {
-	Seeds []uint64
+	Seeds []uint64 // of the random objects; default 1 to 200
 
 	// Lost names, by apiVersion, the paths of the stored form that a version does not have, such as "spec.parts.tag". What
 	// is there is left as it is when the object is written in that version.

@@ -18,7 +18,7 @@ import (
 // is checked, unknown fields are reported, defaults filled in, the rules of its schema kept. Admission sees it as the
 // creation of D through the subresource. Nothing is stored but what Run stores.
 type Action[T, D, A any] struct {
-	Name string
+	Name string // the path segment
 	Verb string // "create", for POST, which is the default; or "update", for PUT
 
 	Kind   meta.GroupVersionKind // of D; default: the Go type's name, in the group and version of the kind

@@ -16,5 +16,6 @@
 // read (records.go); a write through another form changes in the stored object what it changes in the form (carry.go).
 //
 // The verbs are methods of Engine: Get, List, Watch, Create, Update, Patch, Delete, DeleteCollection; and for subresources
-// that have documents of their own (Endpoint) Ask, Open and Connect besides. Errors are *status.Error values that say what a client may know; anything else is an internal error whose text is never sent.
+// that have documents of their own (Endpoint) Ask, Open and Connect besides. Errors are *status.Error values that say what
+// a client may know; anything else is an internal error whose text is never sent.
 package registry

@@ -46,10 +46,10 @@ type Kind[T any] struct {
 	// of Kubernetes: labels, annotations, finalizers, ownerReferences. By default none may (UPDATE-11).
 	StatusMetadata []string
 
-	Subresources []Endpoint       // in addition to status: ScaleSubresource, View, Query, Action, Stream, rest.Connect, Subresource
-	Columns      []openapi.Column // default: Name, the fields with a column tag, Age; without such fields Name and Created At
-	NoTable      bool             // see Resource.NoTable
-	NameRule     func(name string) string
+	Subresources []Endpoint               // in addition to status: ScaleSubresource, View, Query, Action, Stream, rest.Connect, Subresource
+	Columns      []openapi.Column         // default: Name, the fields with a column tag, Age; without such fields Name and Created At
+	NoTable      bool                     // see Resource.NoTable
+	NameRule     func(name string) string // see Resource.NameRule
 	Writes       WriteRules
 	Deletion     Deletion
 

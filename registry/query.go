@@ -18,7 +18,7 @@ type NoOptions struct{}
 // query of the URL can have, by their JSON names: strings, booleans, whole numbers, pointers to them, and lists of strings. They
 // are defaulted and validated by the tags of O, as objects are. Parameters that O does not know are ignored.
 type Query[T, O, A any] struct {
-	Name string
+	Name string                // the path segment
 	Kind meta.GroupVersionKind // of A; default: the Go type's name, in the group and version of the kind
 
 	// Run finds the answer. Errors are sent as those of other hooks are.
@@ -109,7 +109,7 @@ func (e *Engine) Ask(ctx context.Context, t Target, parameters url.Values) (*Res
 // answer may go on for as long as the client reads; the time-out of requests does not count, and the context ends with the
 // client, and with the server. O is as for Query.
 type Stream[T, O any] struct {
-	Name      string
+	Name      string // the path segment
 	MediaType string // of the answer; default "text/plain"
 
 	// Open begins. What it returns is sent as it is read, each read at once, until io.EOF; then it is closed. Reading waits while

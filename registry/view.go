@@ -17,7 +17,7 @@ import (
 // rules of the kind, and start again after a lost race. A document is patched as a JSON, merge or strategic merge patch. It
 // cannot be applied to, as the owners of an object's fields say nothing about those of the document.
 type View[T, D any] struct {
-	Name string
+	Name string                // the path segment
 	Kind meta.GroupVersionKind // of D; default: the Go type's name, in the group and version of the kind
 
 	// Get returns what the document shows of an object.

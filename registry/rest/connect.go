@@ -29,7 +29,7 @@ import (
 // the server is about to stop; some seconds later a connection that still is there is closed. The server waits for the
 // handler, and closes what it took over when it returns, or panics.
 type Connect[T, O any] struct {
-	Name    string
+	Name    string                // the path segment
 	Methods []string              // of GET, POST, PUT, PATCH and DELETE; default GET and POST
 	Kind    meta.GroupVersionKind // of O; default: the Go type's name, in the group and version of the kind
 
