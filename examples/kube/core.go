@@ -79,7 +79,7 @@ func core(c *cluster) []registry.Definition {
 			cluster: c,
 			Kind: registry.Kind[corev1.Endpoints]{ //nolint:staticcheck // likewise
 
-				Validate: checked(checkEndpoints),
+				Validate:   checked(checkEndpoints),
 				Deprecated: &registry.Deprecation{Since: "1.33", Instead: meta.GroupVersionKind{Group: "discovery.k8s.io", Version: "v1", Kind: "EndpointSlice"}},
 
 				Version: "v1", Plural: "endpoints", ShortNames: []string{"ep"}, Writes: registry.WriteRules{NoGeneration: true, CreateOnUpdate: true},
