@@ -28,6 +28,11 @@ func TestDEL_10_ADeletionThatCannotBeMeantIsRefused(t *testing.T) {
 		}
 		require.ErrorContains(t, err, want)
 	}
+	_, err := registry.Kind[pot]{
+		Group: "shop.example.com", Version: "v1", Plural: "pots", Name: "Pot",
+		Deletion: registry.Deletion{Grace: registry.GraceSeconds(5)}, Grace: func(*pot, *int64) int64 { return 7 },
+	}.Resource()
+	require.ErrorContains(t, err, "Grace and Deletion.Grace exclude each other")
 }
 
 func TestDEL_08_GraceSecondsIsWhatNobodyAskedFor(t *testing.T) {

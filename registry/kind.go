@@ -113,6 +113,9 @@ func (k Kind[T]) describe(types *Types) (*Resource, error) {
 	if err := checkObjectType(typ, schema); err != nil {
 		return nil, err
 	}
+	if k.Grace != nil && k.Deletion.Grace != nil {
+		return nil, fmt.Errorf("kind of Go type %s: Grace and Deletion.Grace exclude each other", typ)
+	}
 	name := k.Name
 	if name == "" {
 		name = typ.Name()
