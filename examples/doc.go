@@ -3,5 +3,6 @@
 //
 //   - server: a control plane of three kinds over an embedded store, from one binary, ready for kubectl
 //   - embed: a resource API among the routes of a service that has its own users and listener
+//   - kube: the kinds of k8s.io/api, and stand-ins for the programs that envtest starts; a module of its own
 //   - controllertest: a controller, and a test that lets hours of its back-off pass in milliseconds
 package examples
