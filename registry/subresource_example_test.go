@@ -3,6 +3,7 @@ package registry_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/url"
 
 	"github.com/kindwright/kindwright/meta"
@@ -116,4 +117,40 @@ func Example_subresources() {
 	// <nil>
 	// Status <nil>
 	// {"apiVersion":"home.example.com/v1","kind":"Reading","lumen":400,"unit":"klm"}
+}
+
+// A subresource that tells as long as somebody listens, for `kubectl get --raw …/sconces/desk/log`. A write waits until the
+// client takes it, and the context ends with the client and with the server.
+func ExampleWriting() {
+	log := registry.Stream[Sconce, registry.NoOptions]{
+		Name: "log",
+		Open: func(ctx context.Context, call *registry.Call[Sconce], _ *registry.NoOptions) (io.ReadCloser, error) {
+			if call.Object.Bulb == "" { // an error is only an answer before the stream begins
+				return nil, status.Conflict(call.Target.Resource.GroupResource(), call.Target.Name, "it has no bulb")
+			}
+			return registry.Writing(ctx, func(ctx context.Context, w io.Writer) error {
+				for flash := 1; flash <= 3 && ctx.Err() == nil; flash++ {
+					if _, err := fmt.Fprintln(w, call.Object.Bulb, "flash", flash); err != nil {
+						return err
+					}
+				}
+				return context.Cause(ctx)
+			}), nil
+		},
+	}
+	// What a server does with it:
+	stream, err := log.Open(context.Background(), &registry.Call[Sconce]{Object: &Sconce{Bulb: "warm"}}, &registry.NoOptions{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer stream.Close()
+	text, err := io.ReadAll(stream)
+	fmt.Print(string(text))
+	fmt.Println(err)
+	// Output:
+	// warm flash 1
+	// warm flash 2
+	// warm flash 3
+	// <nil>
 }
