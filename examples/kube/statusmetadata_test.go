@@ -52,12 +52,12 @@ func statusMetadata(t *testing.T, s *target) map[string][]string {
 		}
 		metadata, _ := object["metadata"].(map[string]any)
 		metadata["name"] = "status-of-" + word(metadata["name"])
-		code, made := s.do(t, "POST", collection, pretty(t, object))
+		code, _ := s.do(t, "POST", collection, pretty(t, object))
 		if code != 201 {
 			continue // another object of the kind will do
 		}
 		path := collection + "/" + word(metadata["name"])
-		made = s.must(t, 200, "GET", path, "")
+		made := s.must(t, 200, "GET", path, "")
 		before := still(made)["metadata"]
 		sent, _ := s.must(t, 200, "GET", path, "")["metadata"].(map[string]any)
 		for field, value := range map[string]any{
