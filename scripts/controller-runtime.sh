@@ -7,7 +7,7 @@
 #
 # ASSETS    the folder with kube-apiserver and etcd; required
 # EXPLAINED the failures that are expected, with reasons (default scripts/controller-runtime.txt); empty for none
-# KEEP      where to work and leave the logs (default: a directory that is removed)
+# KEEP      where to work and leave the logs; what was made there before is used again (default: a directory that is removed)
 #
 # Without arguments, all packages whose tests talk to a server are run, and those that their controllers are made of.
 #
@@ -30,8 +30,8 @@ KUBEBUILDER_ASSETS=$(cd "$ASSETS" && pwd)
 export KUBEBUILDER_ASSETS GOFLAGS=-mod=mod
 
 [ $# -gt 0 ] || set -- client client/apiutil cache manager manager/internal/integration builder controller controller/controllerutil \
-	internal/controller internal/source internal/recorder source handler predicate reconcile cluster recorder leaderelection envtest \
-	webhook metrics metrics/filters
+	internal/controller internal/source internal/recorder source handler predicate reconcile cluster envtest webhook \
+	metrics metrics/filters metrics/server
 
 if [ ! -d "$work/module" ]; then
 	module=$(cd "$here/internal/interop" && go list -m -f '{{.Dir}}' sigs.k8s.io/controller-runtime)
@@ -95,6 +95,7 @@ for package; do
 	done <"$log.failures"
 	printf '%-30s %4d passed %4d failed %4d of them explained %5d s\n' "$package" "$p" "$f" "$e" "$took"
 	sed 's/^/    /' "$log.unexplained"
+	rm -f "$log.failures" "$log.unexplained"
 	passed=$((passed + p)) failed=$((failed + f)) explained=$((explained + e))
 	wrong=$((wrong + f - e))
 done
