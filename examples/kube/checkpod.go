@@ -75,6 +75,16 @@ func (c *cluster) checkPodSpec(s *corev1.PodSpec, at status.Field) {
 	}
 	checkLabels(at.Child("nodeSelector"), s.NodeSelector)
 	checkTolerations(s.Tolerations, at.Child("tolerations"))
+	gates := map[string]bool{}
+	for i, g := range s.SchedulingGates {
+		if gates[g.Name] {
+			at.Child("schedulingGates").Index(i).Duplicate(g.Name)
+		}
+		gates[g.Name] = true
+	}
+	if s.OS != nil && s.OS.Name != "" {
+		oneOf(at.Child("os"), s.OS.Name, corev1.Linux, corev1.Windows)
+	}
 }
 
 // checkInit reports what a container that runs before the others cannot have.
@@ -228,6 +238,9 @@ func checkMounts(mounts []corev1.VolumeMount, at status.Field, volumes map[strin
 		paths[m.MountPath] = true
 		if m.SubPath != "" && (path.IsAbs(m.SubPath) || slices.Contains(strings.Split(m.SubPath, "/"), "..")) {
 			one.Child("subPath").Invalid(m.SubPath, "must be a relative path without '..'")
+		}
+		if m.MountPropagation != nil {
+			oneOf(at.Child("mountPropagation"), *m.MountPropagation, corev1.MountPropagationBidirectional, corev1.MountPropagationHostToContainer, corev1.MountPropagationNone)
 		}
 	}
 }

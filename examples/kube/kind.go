@@ -9,6 +9,7 @@ import (
 
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/status"
 )
 
 // A kind is one of Kubernetes' types with what its tags do not tell.
@@ -45,6 +46,13 @@ type kind[T any] struct {
 func (k kind[T]) Define(env registry.Env) (registry.Bundle, error) {
 	k.Overlay = k.cluster.overlay
 	k.StatusMetadata = takenWithStatus(k.statusKeeps)
+	rules := k.Validate
+	k.Validate = func(ctx context.Context, obj *T, f *status.Fields) {
+		k.cluster.enumerations.check(reflect.ValueOf(obj).Elem(), f)
+		if rules != nil {
+			rules(ctx, obj, f)
+		}
+	}
 	b, err := k.Kind.Define(env)
 	if err != nil {
 		return b, err

@@ -53,7 +53,7 @@ type definition struct{ Options }
 
 // Define makes it a registry.Definition.
 func (d definition) Define(env registry.Env) (registry.Bundle, error) {
-	c := &cluster{Options: d.Options}
+	c := &cluster{Options: d.Options, enumerations: newEnumerations()}
 	if err := c.check(); err != nil {
 		return registry.Bundle{}, err
 	}
@@ -88,7 +88,8 @@ func (d definition) Define(env registry.Env) (registry.Bundle, error) {
 // cluster is what the kinds of one server share.
 type cluster struct {
 	Options
-	overlay *openapi.Overlay
+	overlay      *openapi.Overlay
+	enumerations enumerations
 
 	// engine is there once the server has started, which is before anything is written.
 	engine atomic.Pointer[registry.Engine]

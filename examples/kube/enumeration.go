@@ -1,0 +1,115 @@
+package kube
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+
+	"github.com/kindwright/kindwright/status"
+)
+
+// enumerations are the types of which kube-apiserver takes these values alone, wherever they stand but in a status, and which no
+// rule of a kind speaks of. Schemas list the values of more types, without insisting.
+type enumerations map[reflect.Type][]string
+
+func allow[S ~string](e enumerations, values ...S) {
+	names := make([]string, len(values))
+	for i, v := range values {
+		names[i] = string(v)
+	}
+	e[reflect.TypeFor[S]()] = names
+}
+
+func newEnumerations() enumerations {
+	e := enumerations{}
+	allow(e, corev1.SeccompProfileTypeLocalhost, corev1.SeccompProfileTypeRuntimeDefault, corev1.SeccompProfileTypeUnconfined)
+	allow(e, corev1.AppArmorProfileTypeLocalhost, corev1.AppArmorProfileTypeRuntimeDefault, corev1.AppArmorProfileTypeUnconfined)
+	allow(e, corev1.DefaultProcMount, corev1.UnmaskedProcMount)
+	allow(e, corev1.HostPathBlockDev, corev1.HostPathCharDev, corev1.HostPathDirectory, corev1.HostPathDirectoryOrCreate, corev1.HostPathFile, corev1.HostPathFileOrCreate, corev1.HostPathSocket)
+	allow(e, corev1.DoNotSchedule, corev1.ScheduleAnyway)
+	allow(e, corev1.NodeInclusionPolicyHonor, corev1.NodeInclusionPolicyIgnore)
+	allow(e, corev1.FSGroupChangeAlways, corev1.FSGroupChangeOnRootMismatch)
+	allow(e, corev1.SupplementalGroupsPolicyMerge, corev1.SupplementalGroupsPolicyStrict)
+	allow(e, corev1.ContainerRestartPolicyAlways, corev1.ContainerRestartPolicyNever, corev1.ContainerRestartPolicyOnFailure)
+	allow(e, corev1.TolerationOpEqual, corev1.TolerationOpExists)
+	allow(e, corev1.AzureDataDiskCachingNone, corev1.AzureDataDiskCachingReadOnly, corev1.AzureDataDiskCachingReadWrite)
+	allow(e, corev1.ServiceInternalTrafficPolicyCluster, corev1.ServiceInternalTrafficPolicyLocal)
+	allow(e, corev1.ServiceExternalTrafficPolicyCluster, corev1.ServiceExternalTrafficPolicyLocal)
+	allow(e, corev1.IPFamilyPolicySingleStack, corev1.IPFamilyPolicyPreferDualStack, corev1.IPFamilyPolicyRequireDualStack)
+	allow(e, corev1.IPv4Protocol, corev1.IPv6Protocol)
+	allow(e, corev1.PersistentVolumeBlock, corev1.PersistentVolumeFilesystem)
+	allow(e, appsv1.DeletePersistentVolumeClaimRetentionPolicyType, appsv1.RetainPersistentVolumeClaimRetentionPolicyType)
+	allow(e, batchv1.Failed, batchv1.TerminatingOrFailed)
+	allow(e, batchv1.PodFailurePolicyActionCount, batchv1.PodFailurePolicyActionFailIndex, batchv1.PodFailurePolicyActionFailJob, batchv1.PodFailurePolicyActionIgnore)
+	allow(e, batchv1.PodFailurePolicyOnExitCodesOpIn, batchv1.PodFailurePolicyOnExitCodesOpNotIn)
+	allow(e, policyv1.AlwaysAllow, policyv1.IfHealthyBudget)
+	allow(e, autoscalingv2.MaxChangePolicySelect, autoscalingv2.MinChangePolicySelect, autoscalingv2.DisabledPolicySelect)
+	allow(e, admissionv1.SideEffectClassNone, admissionv1.SideEffectClassNoneOnDryRun)
+	allow(e, admissionv1.Fail, admissionv1.Ignore)
+	allow(e, admissionv1.Equivalent, admissionv1.Exact)
+	allow(e, admissionv1.OperationAll, admissionv1.Connect, admissionv1.Create, admissionv1.Delete, admissionv1.Update)
+	allow(e, admissionv1.AllScopes, admissionv1.ClusterScope, admissionv1.NamespacedScope)
+	allow(e, admissionv1.IfNeededReinvocationPolicy, admissionv1.NeverReinvocationPolicy)
+	allow(e, admissionv1.Audit, admissionv1.Deny, admissionv1.Warn)
+	allow(e, resourcev1.DeviceAllocationModeAll, resourcev1.DeviceAllocationModeExactCount)
+	allow(e, resourcev1.DeviceTolerationOpEqual, resourcev1.DeviceTolerationOpExists)
+	allow(e, resourcev1.DeviceTaintEffectNoExecute, resourcev1.DeviceTaintEffectNoSchedule, resourcev1.DeviceTaintEffectNone)
+	allow(e, certificatesv1.UsageAny, certificatesv1.UsageCertSign, certificatesv1.UsageClientAuth, certificatesv1.UsageCodeSigning, certificatesv1.UsageContentCommitment, certificatesv1.UsageCRLSign,
+		certificatesv1.UsageDataEncipherment, certificatesv1.UsageDecipherOnly, certificatesv1.UsageDigitalSignature, certificatesv1.UsageEmailProtection, certificatesv1.UsageEncipherOnly,
+		certificatesv1.UsageIPsecEndSystem, certificatesv1.UsageIPsecTunnel, certificatesv1.UsageIPsecUser, certificatesv1.UsageKeyAgreement, certificatesv1.UsageKeyEncipherment,
+		certificatesv1.UsageMicrosoftSGC, certificatesv1.UsageNetscapeSGC, certificatesv1.UsageOCSPSigning, certificatesv1.UsageServerAuth, certificatesv1.UsageSigning, certificatesv1.UsageSMIME, certificatesv1.UsageTimestamping)
+	return e
+}
+
+// check reports what stands in an object, below its fields but metadata and status, and is no value of its type.
+func (e enumerations) check(object reflect.Value, f *status.Fields) {
+	for i := range object.NumField() {
+		if name := jsonName(object.Type().Field(i)); name != "" && name != "metadata" && name != "status" {
+			e.walk(object.Field(i), f.At(name))
+		}
+	}
+}
+
+func (e enumerations) walk(v reflect.Value, at status.Field) {
+	switch v.Kind() {
+	case reflect.String:
+		if allowed := e[v.Type()]; allowed != nil && v.String() != "" && !slices.Contains(allowed, v.String()) {
+			at.NotSupported(v.String(), allowed...)
+		}
+	case reflect.Pointer:
+		if !v.IsNil() {
+			e.walk(v.Elem(), at)
+		}
+	case reflect.Slice:
+		switch v.Type().Elem().Kind() {
+		case reflect.String, reflect.Pointer, reflect.Struct:
+			for i := range v.Len() {
+				e.walk(v.Index(i), at.Index(i))
+			}
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			field := v.Type().Field(i)
+			if name := jsonName(field); name != "" {
+				e.walk(v.Field(i), at.Child(name))
+			} else if field.Anonymous {
+				e.walk(v.Field(i), at)
+			}
+		}
+	}
+}
+
+// jsonName is empty for a field whose own fields stand in its place, and for one that is not shown.
+func jsonName(f reflect.StructField) string {
+	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+	return strings.TrimPrefix(name, "-")
+}
