@@ -197,7 +197,7 @@ func (k *kubectl) readBoth(all []object) {
 // speaking is the configuration of clients that send and ask for a media type.
 func (k *kubectl) speaking(media string) *rest.Config {
 	c := rest.CopyConfig(k.config)
-	c.ContentType, c.AcceptContentTypes, c.QPS = media, media, -1
+	c.ContentType, c.AcceptContentTypes, c.QPS, c.WarningHandler = media, media, -1, rest.NoWarnings{}
 	return c
 }
 
