@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"flag"
 	"io"
 	"net"
@@ -89,7 +88,7 @@ func TestTellsWhatCannotBeMeasured(t *testing.T) {
 	require.ErrorContains(t, fails(), "usage")
 	require.ErrorContains(t, fails("-n=0", "a=b"), "usage")
 	require.ErrorContains(t, fails("dir"), "want name=directory")
-	require.True(t, errors.Is(fails("-h"), flag.ErrHelp))
+	require.ErrorIs(t, fails("-h"), flag.ErrHelp)
 	require.ErrorIs(t, fails("a="+t.TempDir()), os.ErrNotExist)
 	t.Setenv("MEASURE_TEST_BROKEN", "/openapi/v3/api/v1")
 	require.ErrorContains(t, fails("-n=1", "-idle=1ms", "a="+assets(t)), "/openapi/v3/api/v1: 500")

@@ -37,7 +37,7 @@ func run(ctx context.Context, assets string, idle, settle time.Duration) (r resu
 	if err := files(dir); err != nil {
 		return r, err
 	}
-	ports, err := freePorts()
+	ports, err := freePorts(ctx)
 	if err != nil {
 		return r, err
 	}
@@ -113,9 +113,9 @@ func files(dir string) error {
 }
 
 // freePorts are three ports that nobody listens on now.
-func freePorts() (out [3]string, err error) {
+func freePorts(ctx context.Context) (out [3]string, err error) {
 	for i := range out {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 		if err != nil {
 			return out, err
 		}
