@@ -74,7 +74,11 @@ for package; do
 		cd "$work/module"
 		[ -x "$binary" ] || go test -c -o "$binary" "./pkg/$package"
 		cd "pkg/$package"
-		"$binary" $flags
+		setsid "$binary" $flags & # some suites leave their servers behind: all that is in this session ends with it
+		session=$!
+		wait $session || true
+		left=$(ps -o pid= -s $session || true)
+		[ -z "$left" ] || kill $left
 	) >"$log" 2>&1 || true
 	took=$(($(date +%s) - start))
 	p=$(results "${runner:-none}" PASS <"$log" | wc -l)
