@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"net/netip"
 	"path"
 	"reflect"
 	"regexp"
@@ -81,6 +82,11 @@ func (c *cluster) checkPodSpec(s *corev1.PodSpec, at status.Field) {
 			at.Child("schedulingGates").Index(i).Duplicate(g.Name)
 		}
 		gates[g.Name] = true
+	}
+	for i, h := range s.HostAliases {
+		if _, err := netip.ParseAddr(h.IP); err != nil {
+			at.Child("hostAliases").Index(i).Child("ip").Invalid(h.IP, "must be a valid IP address")
+		}
 	}
 	if s.OS != nil && s.OS.Name != "" {
 		oneOf(at.Child("os"), s.OS.Name, corev1.Linux, corev1.Windows)
