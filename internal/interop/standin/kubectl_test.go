@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -162,8 +161,17 @@ func TestKubectl(t *testing.T) {
 		name string
 		test func(*kubectl)
 	}{
-		{"Create", creates}, {"Columns", columns}, {"Workloads", workloads}, {"Pods", pods}, {"Nodes", nodes}, {"Objects", objects}, {"Files", files},
-		{"Explain", explains}, {"Describe", describes}, {"Access", access}, {"Delete", deletes},
+		{"Create", creates},
+		{"Columns", columns},
+		{"Workloads", workloads},
+		{"Pods", pods},
+		{"Nodes", nodes},
+		{"Objects", objects},
+		{"Files", files},
+		{"Explain", explains},
+		{"Describe", describes},
+		{"Access", access},
+		{"Delete", deletes},
 	} {
 		t.Run(part.name, func(t *testing.T) { part.test(k.in(t)) })
 	}
@@ -459,7 +467,7 @@ func deletes(k *kubectl) {
 	k.shows("get rs", `^roll-1 `, `^roll-2 `)
 	k.shows("delete job j --cascade=background", `job\.batch "j" deleted`)
 	k.shows("delete svc,cm,secret,sa,role,rolebinding,ing,quota,pdb,hpa,cj -l app!=nothing --wait=false", `service "websvc" deleted`, `configmap "cm" deleted`, `horizontalpodautoscaler\.autoscaling "web" deleted`)
-	require.Regexp(k.t, regexp.MustCompile(`^service/kubernetes\n?$|^$`), k.run("get", "svc", "-o", "name"))
+	require.Regexp(k.t, `^service/kubernetes\n?$|^$`, k.run("get", "svc", "-o", "name"))
 	k.shows("delete clusterrole cr crn", `"crn" deleted`)
 	k.shows("delete pc pc", `deleted`)
 }
