@@ -13,7 +13,7 @@ import (
 // The pages of a site go with it, before it, or not at all.
 func TestCollection(t *testing.T) {
 	everywhere(t, "collection", func(t *testing.T, p *place) {
-		p.run(func(m ctrl.Manager) error { return (&SiteReconciler{m.GetClient()}).SetUp(m, p.options()) })
+		p.run(func(m ctrl.Manager) error { return (&SiteReconciler{Client: m.GetClient()}).SetUp(m, p.options()) })
 		background, foreground, orphan := p.site("background"), p.site("foreground"), p.site("orphan")
 		require.NoError(t, p.Delete(t.Context(), background, client.PropagationPolicy(metav1.DeletePropagationBackground)))
 		require.False(t, p.get(background), "its pages keep it from nothing")

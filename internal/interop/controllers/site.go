@@ -17,10 +17,14 @@ const SiteLabel = "shop.example.com/site"
 
 // SiteReconciler keeps a config map for each page of a site, as the site says. It does nothing when a site goes: the pages
 // have it for an owner.
-type SiteReconciler struct{ client.Client }
+type SiteReconciler struct {
+	client.Client
+	live client.Reader // past the cache
+}
 
 // SetUp adds the controller to a manager.
 func (r *SiteReconciler) SetUp(m ctrl.Manager, o controller.Options) error {
+	r.live = m.GetAPIReader()
 	return ctrl.NewControllerManagedBy(m).For(&Site{}).Owns(&corev1.ConfigMap{}).WithOptions(o).Complete(r)
 }
 
@@ -49,11 +53,29 @@ func (r *SiteReconciler) Reconcile(ctx context.Context, q ctrl.Request) (ctrl.Re
 func (r *SiteReconciler) write(ctx context.Context, s *Site, name, text string) error {
 	page := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name + "-" + name}}
 	_, err := controllerutil.CreateOrUpdate(ctx, r.Client, page, func() error {
+		if page.UID != "" && !metav1.IsControlledBy(page, s) {
+			if err := r.stillThere(ctx, s); err != nil {
+				return err
+			}
+		}
 		page.Labels = map[string]string{SiteLabel: s.Name}
 		page.Data = map[string]string{"text": text}
 		return controllerutil.SetControllerReference(s, page, r.Scheme())
 	})
 	return err
+}
+
+// stillThere looks at a site past the cache before a page is adopted: whoever adopts the orphans of a site that is going hands
+// them to the collector.
+func (r *SiteReconciler) stillThere(ctx context.Context, s *Site) error {
+	var now Site
+	if err := r.live.Get(ctx, client.ObjectKeyFromObject(s), &now); err != nil {
+		return err
+	}
+	if now.UID != s.UID || !now.DeletionTimestamp.IsZero() {
+		return errors.New("the site is going")
+	}
+	return nil
 }
 
 func (r *SiteReconciler) prune(ctx context.Context, s *Site) error {

@@ -51,7 +51,7 @@ func (p *place) site(name string) *Site {
 // Pages are what their site says, whatever others do to them.
 func TestChildren(t *testing.T) {
 	everywhere(t, "children", func(t *testing.T, p *place) {
-		p.run(func(m ctrl.Manager) error { return (&SiteReconciler{m.GetClient()}).SetUp(m, p.options()) })
+		p.run(func(m ctrl.Manager) error { return (&SiteReconciler{Client: m.GetClient()}).SetUp(m, p.options()) })
 		s := p.site("shop")
 		index := &corev1.ConfigMap{ObjectMeta: p.meta("shop-index")}
 		require.True(t, p.get(index))
