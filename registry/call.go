@@ -96,8 +96,19 @@ type reading struct {
 	overlay *openapi.Overlay
 }
 
-// describeDocument describes a document that a subresource takes or answers. Where the name, or the version, of its kind is
-// empty, the name is that of the Go type, and group and version are those of the resource.
+// namedAfter fills in what the kind of a subresource's document leaves empty: the name is that of the Go type, group and version
+// are those of the resource.
+func namedAfter(kind meta.GroupVersionKind, typ reflect.Type, of *Resource) meta.GroupVersionKind {
+	if kind.Version == "" {
+		kind.Group, kind.Version = of.Group, of.Version
+	}
+	if kind.Kind == "" {
+		kind.Kind = typ.Name()
+	}
+	return kind
+}
+
+// describeDocument describes a document that a subresource takes or answers.
 func describeDocument[D any](kind meta.GroupVersionKind, of *Resource) (*Resource, error) {
 	typ := reflect.TypeFor[D]()
 	if typ.Kind() != reflect.Struct {
@@ -106,12 +117,7 @@ func describeDocument[D any](kind meta.GroupVersionKind, of *Resource) (*Resourc
 	if typ == reflect.TypeFor[meta.Status]() && kind == (meta.GroupVersionKind{}) {
 		kind = meta.GroupVersionKind{Version: "v1", Kind: "Status"}
 	}
-	if kind.Version == "" {
-		kind.Group, kind.Version = of.Group, of.Version
-	}
-	if kind.Kind == "" {
-		kind.Kind = typ.Name()
-	}
+	kind = namedAfter(kind, typ, of)
 	if why := checkKindName(kind.Kind); why != "" {
 		return nil, fmt.Errorf("kind %q of Go type %s %s", kind.Kind, typ, why)
 	}

@@ -104,26 +104,25 @@ func carryValue(s *openapi.Schema, t, before, after any) any {
 
 func carryList(s *openapi.Schema, t, before, after []any) []any {
 	var items *openapi.Schema
+	keyed := s != nil && len(s.ListMapKeys) > 0
 	identity := func(item any) string { text, _ := json.AppendTree(nil, item); return string(text) }
 	if s != nil && s.Items != nil {
 		items = s.Items
-		if keys := s.ListMapKeys; len(keys) > 0 {
-			identity = func(item any) string { return keyOf(keys, item) }
+		if keyed {
+			identity = func(item any) string { return keyOf(s.ListMapKeys, item) }
 		}
 	}
-	if s == nil || len(s.ListMapKeys) == 0 {
-		if len(t) != len(before) { // nobody knows which is which
-			return after
-		}
+	if !keyed && len(t) != len(before) { // nobody knows which is which
+		return after
 	}
 	had, have := map[string]any{}, map[string]any{}
 	for i, item := range before {
 		had[identity(item)] = item
-		if s == nil || len(s.ListMapKeys) == 0 {
+		if !keyed {
 			have[identity(item)] = t[i]
 		}
 	}
-	if s != nil && len(s.ListMapKeys) > 0 {
+	if keyed {
 		for _, item := range t {
 			have[identity(item)] = item
 		}

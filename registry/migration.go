@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -98,15 +99,8 @@ func (e *Engine) Migrations() []MigrationStatus {
 	for _, st := range e.migrations.known {
 		out = append(out, *st)
 	}
-	slices.SortFunc(out, func(a, b MigrationStatus) int { return compareResources(a.Resource, b.Resource) })
+	slices.SortFunc(out, func(a, b MigrationStatus) int { return strings.Compare(a.Resource.String(), b.Resource.String()) })
 	return out
-}
-
-func compareResources(a, b meta.GroupResource) int {
-	if a.String() < b.String() {
-		return -1
-	}
-	return boolInt(a.String() > b.String())
 }
 
 // migrate writes objects anew that are stored in another form than the present one, until ctx ends. It starts again with what

@@ -2,7 +2,6 @@ package registry
 
 import (
 	"fmt"
-	"maps"
 	"net/url"
 	"reflect"
 	"slices"
@@ -28,12 +27,7 @@ func describeOptions[O any](kind meta.GroupVersionKind, of *Resource) (*options,
 	if typ.Kind() != reflect.Struct {
 		return nil, fmt.Errorf("its options have Go type %s, which is no struct", typ)
 	}
-	if kind.Version == "" {
-		kind.Group, kind.Version = of.Group, of.Version
-	}
-	if kind.Kind == "" {
-		kind.Kind = typ.Name()
-	}
+	kind = namedAfter(kind, typ, of)
 	schema, err := openapi.FromType(typ, openapi.RequiredWhenTagged())
 	if err != nil {
 		return nil, fmt.Errorf("its options: %w", err)
@@ -136,13 +130,5 @@ func (s *Subresource) Parameters(verb string) []openapi.Property {
 	default:
 		return nil
 	}
-	byName := map[string]openapi.Property{}
-	for _, p := range o.parameters {
-		byName[p.Name] = p
-	}
-	out := make([]openapi.Property, 0, len(byName))
-	for _, name := range slices.Sorted(maps.Keys(byName)) {
-		out = append(out, byName[name])
-	}
-	return out
+	return slices.SortedFunc(slices.Values(o.parameters), func(a, b openapi.Property) int { return strings.Compare(a.Name, b.Name) })
 }
