@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v4/typed"
 
 	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/status"
 )
 
@@ -49,10 +50,10 @@ func (f *Fields) Apply(r Request) (map[string]any, error) {
 }
 
 func checkConfiguration(r Request) error {
-	if got := text(r.New, "apiVersion"); got != r.APIVersion {
+	if got := tree.Text(r.New, "apiVersion"); got != r.APIVersion {
 		return status.BadRequest("the applied configuration is of apiVersion %s, but the request is for %s", quoted(got), quoted(r.APIVersion))
 	}
-	if v, ok := lookup(r.New, Path{"metadata", "managedFields"}); ok && v != nil {
+	if v, ok := tree.Lookup(r.New, "metadata", "managedFields"); ok && v != nil {
 		return status.BadRequest("metadata.managedFields must be nil")
 	}
 	return nil

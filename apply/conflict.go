@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v4/merge"
 	"sigs.k8s.io/structured-merge-diff/v4/typed"
 
+	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
 )
@@ -87,5 +88,5 @@ func unusable(r Request, err error) error {
 		})
 	}
 	gv, _ := meta.ParseGroupVersion(r.APIVersion)
-	return status.Invalid(gv.WithKind(text(r.New, "kind")).GroupKind(), text(r.New, "metadata", "name"), errs)
+	return status.Invalid(gv.WithKind(tree.Text(r.New, "kind")).GroupKind(), tree.Text(r.New, "metadata", "name"), errs)
 }

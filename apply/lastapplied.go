@@ -5,6 +5,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v4/merge"
 
 	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/internal/tree"
 )
 
 const (
@@ -19,7 +20,7 @@ const (
 // withoutLastApplied drops conflicts that are none: an object that kubectl applied on its own side lists its fields as
 // those of an update, and kubectl may take back what its annotation says it set and what nobody changed since.
 func (a *application) withoutLastApplied(conflicts merge.Conflicts) merge.Conflicts {
-	note := text(a.live, "metadata", "annotations", lastApplied)
+	note := tree.Text(a.live, "metadata", "annotations", lastApplied)
 	if a.request.Manager != kubectl || note == "" {
 		return conflicts
 	}
@@ -39,13 +40,13 @@ func (a *application) withoutLastApplied(conflicts merge.Conflicts) merge.Confli
 // unchangedSince returns the fields that are as the annotation says, nil if it is of no use.
 func (a *application) unchangedSince(note string) *fieldpath.Set {
 	v, err := json.DecodeTree([]byte(note), json.TreeOptions{})
-	tree, ok := v.(map[string]any)
-	if err != nil || !ok || text(tree, "apiVersion") != a.version.apiVersion || !a.version.root.trackable(1, tree) {
+	object, ok := v.(map[string]any)
+	if err != nil || !ok || tree.Text(object, "apiVersion") != a.version.apiVersion || !a.version.root.trackable(1, object) {
 		return nil
 	}
-	tree, _ = a.version.schema.Prune(tree)
-	tree, _ = a.version.schema.Canonical(tree)
-	noted, err := a.version.merge.FromUnstructured(tree)
+	object, _ = a.version.schema.Prune(object)
+	object, _ = a.version.schema.Canonical(object)
+	noted, err := a.version.merge.FromUnstructured(object)
 	if err != nil {
 		return nil
 	}
@@ -63,27 +64,19 @@ func (a *application) unchangedSince(note string) *fieldpath.Set {
 // followLastApplied keeps the annotation in step with what kubectl applies, where there is one, so that a kubectl that
 // applies on its own side again finds what it needs. An annotation that would be too large goes.
 func (a *application) followLastApplied(merged map[string]any) map[string]any {
-	if a.request.Manager != kubectl || text(merged, "metadata", "annotations", lastApplied) == "" {
+	if a.request.Manager != kubectl || tree.Text(merged, "metadata", "annotations", lastApplied) == "" {
 		return merged
 	}
-	config := a.request.New
-	if annotations, ok := lookup(config, Path{"metadata", "annotations"}); ok {
-		rest, _ := annotations.(map[string]any)
-		_, noted := rest[lastApplied]
-		if config = without(config, "metadata", "annotations", lastApplied); noted && len(rest) == 1 {
-			config = with(config, map[string]any{}, "metadata", "annotations")
-		}
-	}
+	config := tree.Without(a.request.New, "metadata", "annotations", lastApplied)
 	note, err := json.AppendTree(nil, config)
-	annotations, _ := lookup(merged, Path{"metadata", "annotations"})
 	size := len(note)
-	for name, v := range annotations.(map[string]any) {
+	for name, v := range tree.Map(merged, "metadata", "annotations") {
 		if s, ok := v.(string); ok && name != lastApplied {
 			size += len(name) + len(s)
 		}
 	}
 	if err != nil || size+len(lastApplied)+1 > maxAnnotations {
-		return without(merged, "metadata", "annotations", lastApplied)
+		return tree.Prune(merged, "metadata", "annotations", lastApplied)
 	}
-	return with(merged, string(note)+"\n", "metadata", "annotations", lastApplied)
+	return tree.With(merged, string(note)+"\n", "metadata", "annotations", lastApplied)
 }

@@ -2,11 +2,12 @@ package apply
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
 	"sigs.k8s.io/structured-merge-diff/v4/fieldpath"
+
+	"github.com/kindwright/kindwright/internal/tree"
 )
 
 // Path leads to a field by the names on the way, such as {"spec", "replicas"}. It does not lead into lists.
@@ -85,22 +86,22 @@ func (r *reach) Filter(s *fieldpath.Set) *fieldpath.Set {
 }
 
 // trim returns the part of an applied configuration that lies within reach, and what says which object it is about.
-func (r *reach) trim(tree map[string]any) map[string]any {
-	out := tree
+func (r *reach) trim(config map[string]any) map[string]any {
+	out := config
 	if len(r.Only) > 0 {
 		out = map[string]any{}
 		for _, p := range r.Only {
-			if v, ok := lookup(tree, p); ok {
-				out = with(out, v, p...)
+			if v, ok := tree.Lookup(config, p...); ok {
+				out = tree.With(out, v, p...)
 			}
 		}
 	}
 	for _, p := range r.Except {
-		out = without(out, p...)
+		out = tree.Prune(out, p...)
 	}
 	for _, p := range identity() {
-		if v, ok := lookup(tree, p); ok {
-			out = with(out, v, p...)
+		if v, ok := tree.Lookup(config, p...); ok {
+			out = tree.With(out, v, p...)
 		}
 	}
 	return out
@@ -129,55 +130,4 @@ func neverOwned() []Path {
 		{"metadata", "generation"},
 		{"metadata", "managedFields"},
 	}...)
-}
-
-// lookup returns the value at a path.
-func lookup(tree map[string]any, path Path) (any, bool) {
-	var v any = tree
-	for _, name := range path {
-		m, ok := v.(map[string]any)
-		if !ok {
-			return nil, false
-		}
-		if v, ok = m[name]; !ok {
-			return nil, false
-		}
-	}
-	return v, true
-}
-
-// text returns the string at a path, or "".
-func text(tree map[string]any, path ...string) string {
-	v, _ := lookup(tree, path)
-	s, _ := v.(string)
-	return s
-}
-
-// with returns the tree with a value at a path. Maps on the way are copied, or made.
-func with(tree map[string]any, value any, path ...string) map[string]any {
-	out := make(map[string]any, len(tree)+1)
-	maps.Copy(out, tree)
-	if len(path) > 1 {
-		child, _ := tree[path[0]].(map[string]any)
-		value = with(child, value, path[1:]...)
-	}
-	out[path[0]] = value
-	return out
-}
-
-// without returns the tree without the value at a path, and without the maps on the way that held nothing else; the tree
-// itself if there is no such value.
-func without(tree map[string]any, path ...string) map[string]any {
-	if _, ok := lookup(tree, path); !ok {
-		return tree
-	}
-	out := maps.Clone(tree)
-	if child, ok := tree[path[0]].(map[string]any); ok && len(path) > 1 {
-		if child = without(child, path[1:]...); len(child) > 0 {
-			out[path[0]] = child
-			return out
-		}
-	}
-	delete(out, path[0])
-	return out
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/meta"
 )
 
@@ -35,7 +36,7 @@ func (a *application) quick() (out map[string]any, ok bool) {
 		}
 		heads[i] = e
 	}
-	if own < 0 || a.request.Manager == kubectl && text(a.live, "metadata", "annotations", lastApplied) != "" {
+	if own < 0 || a.request.Manager == kubectl && tree.Text(a.live, "metadata", "annotations", lastApplied) != "" {
 		return nil, false // the annotation may have to follow
 	}
 	owned, _ := heads[own].tree["fieldsV1"].(map[string]any)

@@ -1,5 +1,7 @@
 package apply
 
+import "github.com/kindwright/kindwright/internal/tree"
+
 // quickCreate answers, without structured-merge-diff, the creation of an object in which there is nothing unusual: all of it
 // is the writer's. ok is false if there is; then the long way decides. The entries are those that the long way would give,
 // to the byte.
@@ -9,7 +11,7 @@ func (f *Fields) quickCreate(r Request, v *version) (list []any, ok bool) {
 			return nil, false
 		}
 		for _, p := range reach.Except {
-			if _, there := lookup(r.New, p[:1]); there {
+			if _, there := tree.Lookup(r.New, p[:1]...); there {
 				return nil, false
 			}
 		}

@@ -2,6 +2,7 @@ package apply
 
 import (
 	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/meta"
 )
 
@@ -27,39 +28,32 @@ func (r Request) owner(operation string) owner {
 }
 
 // entriesOf returns the managedFields of an object, and whether it has the field.
-func entriesOf(tree map[string]any) ([]any, bool) {
-	v, ok := lookup(tree, Path{"metadata", "managedFields"})
+func entriesOf(object map[string]any) ([]any, bool) {
+	v, ok := tree.Lookup(object, "metadata", "managedFields")
 	list, _ := v.([]any)
 	return list, ok
 }
 
 // bare returns an object without its managedFields; what stands for one that does not exist is its kind alone.
-func bare(tree, instead map[string]any) map[string]any {
-	if tree == nil {
-		tree = map[string]any{}
+func bare(object, instead map[string]any) map[string]any {
+	if object == nil {
+		object = map[string]any{}
 		for _, name := range []string{"apiVersion", "kind"} {
 			if v, ok := instead[name]; ok {
-				tree[name] = v
+				object[name] = v
 			}
 		}
-		return tree
+		return object
 	}
-	if _, ok := entriesOf(tree); !ok {
-		return tree
-	}
-	metadata, _ := tree["metadata"].(map[string]any)
-	if len(metadata) == 1 {
-		return with(tree, map[string]any{}, "metadata")
-	}
-	return without(tree, "metadata", "managedFields")
+	return tree.Without(object, "metadata", "managedFields")
 }
 
 // withEntries returns an object with managedFields, or without where nobody owns anything.
-func withEntries(tree map[string]any, list []any) map[string]any {
+func withEntries(object map[string]any, list []any) map[string]any {
 	if len(list) == 0 {
-		return bare(tree, nil)
+		return bare(object, nil)
 	}
-	return with(tree, list, "metadata", "managedFields")
+	return tree.With(object, list, "metadata", "managedFields")
 }
 
 // isReset tells whether an object's managedFields ask that ownership start anew.

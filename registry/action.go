@@ -9,6 +9,7 @@ import (
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/patch"
+	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
 )
@@ -116,7 +117,7 @@ func (e *Engine) actOn(ctx context.Context, served *Served, sub *Subresource, t 
 
 // documentResult is an answer that is not stored. Its kind is that which was promised, unless it says that it is a Status.
 func documentResult(as *Resource, answer Tree, created bool) (*Result, error) {
-	answer = with(with(answer, as.APIVersion(), "apiVersion"), as.Names.Kind, "kind")
+	answer = tree.With(tree.With(answer, as.APIVersion(), "apiVersion"), as.Names.Kind, "kind")
 	out, err := json.AppendTree(nil, answer)
 	if err != nil {
 		return nil, status.Internal(err)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/openapi"
 	"github.com/kindwright/kindwright/status"
@@ -37,13 +38,13 @@ func (w *write) settleStored(ctx context.Context) error {
 		}
 		next = carry(stored.Schema, w.storedTree, before, next)
 	}
-	next = stored.Schema.Default(with(next, w.object["metadata"], "metadata"))
+	next = stored.Schema.Default(tree.With(next, w.object["metadata"], "metadata"))
 	back, err := r.fromStored(next)
 	if err != nil {
 		return err
 	}
 	c := comparison{}
-	c.object(without(w.object, "metadata"), without(back, "metadata"), "")
+	c.object(tree.Without(w.object, "metadata"), tree.Without(back, "metadata"), "")
 	if c.lost != "" {
 		return status.Invalid(r.GroupKind(), w.name(), []status.FieldError{{
 			Type: meta.CauseFieldValueForbidden, Field: c.lost,

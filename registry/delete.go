@@ -9,6 +9,7 @@ import (
 
 	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/authn"
+	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
 	"github.com/kindwright/kindwright/storage"
@@ -221,13 +222,13 @@ func (r *Resource) withPolicy(t Tree, p meta.DeletionPropagation) Tree {
 	case meta.DeletePropagationForeground:
 		want = FinalizerForeground
 	}
-	kept := slices.DeleteFunc(slices.Clone(list(t, "metadata", "finalizers")), func(v any) bool {
+	kept := slices.DeleteFunc(slices.Clone(tree.List(t, "metadata", "finalizers")), func(v any) bool {
 		return (v == FinalizerOrphan || v == FinalizerForeground) && v != want
 	})
 	if len(kept) == 0 {
-		t = without(t, "metadata", "finalizers")
+		t = tree.Without(t, "metadata", "finalizers")
 	} else {
-		t = with(t, kept, "metadata", "finalizers")
+		t = tree.With(t, kept, "metadata", "finalizers")
 	}
 	if want != "" {
 		t = withFinalizer(t, want)

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
 	"github.com/kindwright/kindwright/storage"
@@ -149,8 +150,8 @@ func convertTo(convert func(Tree) (Tree, error), to *Resource, t Tree) (Tree, er
 	if out == nil {
 		return nil, errors.New("the conversion returned nothing")
 	}
-	out = with(with(out, to.APIVersion(), "apiVersion"), to.Names.Kind, "kind")
-	out = with(out, t["metadata"], "metadata")
+	out = tree.With(tree.With(out, to.APIVersion(), "apiVersion"), to.Names.Kind, "kind")
+	out = tree.With(out, t["metadata"], "metadata")
 	out, _ = to.Schema.Prune(out)
 	canonical, problems := to.Schema.Canonical(out)
 	if len(problems) > 0 {
@@ -211,7 +212,7 @@ func (r *Resource) unconverted(t Tree, what string, cause error) error {
 
 // nameOf is what people call an object: its namespace, if it has one, and its name.
 func nameOf(t Tree) string {
-	return strings.TrimPrefix(text(t, "metadata", "namespace")+"/"+text(t, "metadata", "name"), "/")
+	return strings.TrimPrefix(tree.Text(t, "metadata", "namespace")+"/"+tree.Text(t, "metadata", "name"), "/")
 }
 
 // base returns the stored form of a resource: itself, unless it is another form.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
 	"github.com/kindwright/kindwright/watch"
@@ -44,7 +45,7 @@ func (r *Resource) graceful(t Tree) int64 {
 	if r.Deletion.Grace == nil {
 		return 0
 	}
-	seconds, _ := at(t, "metadata", "deletionGracePeriodSeconds").(int64)
+	seconds, _ := tree.At(t, "metadata", "deletionGracePeriodSeconds").(int64)
 	return seconds
 }
 
@@ -55,17 +56,17 @@ func (r *Resource) patient(t Tree, o DeleteOptions) bool {
 	return left > 0 && deleting(t) && (o.GracePeriod == nil || *o.GracePeriod >= left)
 }
 
-// marked returns an object as one whose deletion was asked for: next is what is to become of tree otherwise.
-func (e *Engine) marked(r *Resource, tree, next Tree, asked *int64) (Tree, error) {
-	if deleting(tree) {
-		if r.graceful(tree) == 0 {
+// marked returns an object as one whose deletion was asked for: next is what is to become of old otherwise.
+func (e *Engine) marked(r *Resource, old, next Tree, asked *int64) (Tree, error) {
+	if deleting(old) {
+		if r.graceful(old) == 0 {
 			return next, nil
 		}
 		return shortened(next, *asked)
 	}
 	seconds := int64(0)
 	if r.Deletion.Grace != nil {
-		if seconds = r.Deletion.Grace(tree, asked); seconds < 0 {
+		if seconds = r.Deletion.Grace(old, asked); seconds < 0 {
 			seconds = 1
 		}
 	}
@@ -73,10 +74,10 @@ func (e *Engine) marked(r *Resource, tree, next Tree, asked *int64) (Tree, error
 		return next, nil // it goes at once, and nobody will see the mark
 	}
 	end := e.cfg.Now().Add(time.Duration(min(seconds, maxGrace)) * time.Second)
-	next = with(next, stamp(end), "metadata", "deletionTimestamp")
-	next = with(next, min(seconds, maxGrace), "metadata", "deletionGracePeriodSeconds")
+	next = tree.With(next, stamp(end), "metadata", "deletionTimestamp")
+	next = tree.With(next, min(seconds, maxGrace), "metadata", "deletionGracePeriodSeconds")
 	if !r.Writes.NoGeneration {
-		next = with(next, generation(next)+1, "metadata", "generation") // META-12
+		next = tree.With(next, generation(next)+1, "metadata", "generation") // META-12
 	}
 	if r.Deletion.Mark != nil {
 		next = r.Deletion.Mark(next)
@@ -89,13 +90,13 @@ const maxGrace = 1<<31 - 1
 
 // shortened moves the end of an object that is being deleted gracefully forward.
 func shortened(t Tree, seconds int64) (Tree, error) {
-	end, err := time.Parse(time.RFC3339, text(t, "metadata", "deletionTimestamp"))
+	end, err := time.Parse(time.RFC3339, tree.Text(t, "metadata", "deletionTimestamp"))
 	if err != nil {
 		return nil, status.Internal(err)
 	}
-	before, _ := at(t, "metadata", "deletionGracePeriodSeconds").(int64)
+	before, _ := tree.At(t, "metadata", "deletionGracePeriodSeconds").(int64)
 	end = end.Add(time.Duration(seconds-before) * time.Second)
-	return with(with(t, stamp(end), "metadata", "deletionTimestamp"), seconds, "metadata", "deletionGracePeriodSeconds"), nil
+	return tree.With(tree.With(t, stamp(end), "metadata", "deletionTimestamp"), seconds, "metadata", "deletionGracePeriodSeconds"), nil
 }
 
 // endings is what endGrace knows of the objects of one resource that are being deleted gracefully.
@@ -195,16 +196,16 @@ func (e *Engine) endOne(ctx context.Context, s *Served, d deadline) error {
 	if err != nil || entry == nil || entry.Revision() != d.rev {
 		return err // another state has another deadline
 	}
-	tree, err := treeOf(entry)
+	old, err := treeOf(entry)
 	if err != nil {
 		return err
 	}
 	stored := s.Resource.base()
-	next := with(tree, int64(0), "metadata", "deletionGracePeriodSeconds")
+	next := tree.With(old, int64(0), "metadata", "deletionGracePeriodSeconds")
 	if stored.held(next) {
-		_, err = e.mark(ctx, s, d.key, entry, tree, next, DeleteOptions{})
+		_, err = e.mark(ctx, s, d.key, entry, old, next, DeleteOptions{})
 	} else {
-		_, err = e.removeNow(ctx, s, d.key, entry, tree, DeleteOptions{})
+		_, err = e.removeNow(ctx, s, d.key, entry, old, DeleteOptions{})
 	}
 	if errors.Is(err, errRace) {
 		return nil // it was changed in this moment, which the watch sees

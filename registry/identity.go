@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
 	"github.com/kindwright/kindwright/storage"
@@ -53,7 +54,7 @@ func (w *write) identifyKind() error {
 	r := w.kind()
 	version, kind := w.object["apiVersion"], w.object["kind"]
 	if (version == nil || version == "" || version == r.APIVersion()) && (kind == nil || kind == "" || kind == r.Names.Kind) {
-		w.object = with(with(w.object, r.APIVersion(), "apiVersion"), r.Names.Kind, "kind")
+		w.object = tree.With(tree.With(w.object, r.APIVersion(), "apiVersion"), r.Names.Kind, "kind")
 		return nil
 	}
 	return status.BadRequest("the object provided is kind %s of %s, but %s takes kind %s of %s",
@@ -96,7 +97,7 @@ func (w *write) identifyName() error {
 		if id.Namespace != "" && id.Namespace != w.target.Namespace {
 			return status.BadRequest("the namespace of the provided object does not match the namespace sent on the request (%s, %q)", word(id.Namespace), w.target.Namespace)
 		}
-		w.object = with(w.object, w.target.Namespace, "metadata", "namespace")
+		w.object = tree.With(w.object, w.target.Namespace, "metadata", "namespace")
 	}
 	if w.target.Name == "" {
 		return nil
@@ -122,9 +123,9 @@ func (w *write) identifyAction(id meta.Key) error {
 	if !w.kind().hasMetadata() {
 		return nil
 	}
-	w.object = with(w.object, w.target.Name, "metadata", "name")
+	w.object = tree.With(w.object, w.target.Name, "metadata", "name")
 	if w.target.Namespace != "" {
-		w.object = with(w.object, w.target.Namespace, "metadata", "namespace")
+		w.object = tree.With(w.object, w.target.Namespace, "metadata", "namespace")
 	}
 	return nil
 }
@@ -132,7 +133,7 @@ func (w *write) identifyAction(id meta.Key) error {
 // identifyNew removes what a new object cannot have been given.
 func (w *write) identifyNew() error {
 	// An apply that says "0" asks for any version, which is also none (PATCH-02).
-	if rv := at(w.object, "metadata", "resourceVersion"); rv != nil && rv != "" && !(w.applying && rv == "0") {
+	if rv := tree.At(w.object, "metadata", "resourceVersion"); rv != nil && rv != "" && !(w.applying && rv == "0") {
 		switch {
 		case w.target.Name != "":
 			return w.notFound() // a PUT that insists on a version of an object that is absent
@@ -140,18 +141,18 @@ func (w *write) identifyNew() error {
 			return status.BadRequest("resourceVersion should not be set on objects to be created") // META-18
 		}
 	}
-	if uid := text(w.object, "metadata", "uid"); uid != "" && w.target.Name != "" && !w.applying {
+	if uid := tree.Text(w.object, "metadata", "uid"); uid != "" && w.target.Name != "" && !w.applying {
 		// A replacement of one life of an object must not begin another (UPDATE-05).
 		return w.conflict(fmt.Sprintf("Precondition failed: UID in precondition: %s, UID in object meta: ", cut(uid)))
 	}
-	t := withMetadata(without(w.object, "metadata", "resourceVersion"), nil, serverFields[:]...)
-	w.object = with(t, object(t, "metadata"), "metadata")
+	t := tree.WithMetadata(tree.Without(w.object, "metadata", "resourceVersion"), nil, serverFields[:]...)
+	w.object = tree.With(t, tree.Map(t, "metadata"), "metadata")
 	return nil
 }
 
 // identifyStored checks the preconditions that the body carries and puts the server's fields back.
 func (w *write) identifyStored() error {
-	switch uid := at(w.object, "metadata", "uid").(type) {
+	switch uid := tree.At(w.object, "metadata", "uid").(type) {
 	case nil:
 	case string:
 		if uid != "" && uid != string(w.old.Facts().UID) {
@@ -163,13 +164,13 @@ func (w *write) identifyStored() error {
 	if err := w.checkVersion(); err != nil {
 		return err
 	}
-	w.object = withMetadata(w.object, object(w.oldTree, "metadata"), storedFields[:]...)
+	w.object = tree.WithMetadata(w.object, tree.Map(w.oldTree, "metadata"), storedFields[:]...)
 	return nil
 }
 
 // checkVersion compares the resourceVersion in the body with the stored one (UPDATE-02, UPDATE-08, PATCH-04).
 func (w *write) checkVersion() error {
-	v := at(w.object, "metadata", "resourceVersion")
+	v := tree.At(w.object, "metadata", "resourceVersion")
 	sent, ok := v.(string)
 	switch {
 	case v == nil || ok && sent == "" || ok && sent == "0":

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
 	"github.com/kindwright/kindwright/storage"
@@ -31,8 +32,8 @@ func generateName(ctx context.Context, w *write) error {
 	if !w.creating() {
 		return nil
 	}
-	name := text(w.object, "metadata", "name")
-	if prefix := text(w.object, "metadata", "generateName"); name == "" && prefix != "" {
+	name := tree.Text(w.object, "metadata", "name")
+	if prefix := tree.Text(w.object, "metadata", "generateName"); name == "" && prefix != "" {
 		suffix, err := randomText(w.engine.cfg.Rand, suffixLength)
 		if err != nil {
 			return status.Internal(fmt.Errorf("make a name: %w", err))
@@ -40,7 +41,7 @@ func generateName(ctx context.Context, w *write) error {
 		*w.attempt++
 		w.generated = true
 		name = strings.ToValidUTF8(prefix[:min(len(prefix), maxGeneratedBase)], "") + suffix
-		w.object = with(w.object, name, "metadata", "name")
+		w.object = tree.With(w.object, name, "metadata", "name")
 	}
 	if name == "" {
 		return status.Invalid(w.resource().GroupKind(), "", []status.FieldError{
@@ -111,7 +112,7 @@ func stampMetadata(ctx context.Context, w *write) error {
 		return err
 	}
 	if !w.resource().Writes.NoGeneration && w.desiredStateChanged() {
-		w.object = with(w.object, generation(w.oldTree)+1, "metadata", "generation") // META-12
+		w.object = tree.With(w.object, generation(w.oldTree)+1, "metadata", "generation") // META-12
 	}
 	w.remove = deleting(w.object) && !w.resource().held(w.object) // META-13
 	return nil
@@ -138,14 +139,14 @@ func (w *write) complete(ctx context.Context) error {
 // that decode metadata into a struct never send them back.
 func withoutEmptyMetadata(t Tree) Tree {
 	for _, field := range [...]string{"labels", "annotations", "finalizers", "ownerReferences"} {
-		switch v := at(t, "metadata", field).(type) {
+		switch v := tree.At(t, "metadata", field).(type) {
 		case map[string]any:
 			if v != nil && len(v) == 0 {
-				t = without(t, "metadata", field)
+				t = tree.Without(t, "metadata", field)
 			}
 		case []any:
 			if v != nil && len(v) == 0 {
-				t = without(t, "metadata", field)
+				t = tree.Without(t, "metadata", field)
 			}
 		}
 	}
@@ -164,7 +165,7 @@ func (w *write) stampNew() error {
 	} else {
 		stamps["generation"] = int64(1)
 	}
-	w.object = withMetadata(w.object, stamps, names...)
+	w.object = tree.WithMetadata(w.object, stamps, names...)
 	return nil
 }
 
@@ -174,14 +175,14 @@ func (r *Resource) held(t Tree) bool {
 }
 
 func generation(t Tree) int64 {
-	g, _ := at(t, "metadata", "generation").(int64)
+	g, _ := tree.At(t, "metadata", "generation").(int64)
 	return g
 }
 
 // desiredStateChanged tells whether anything changed that clients ask for: everything but metadata, and status where that
 // is a subresource.
 func (w *write) desiredStateChanged() bool {
-	if w.resource().Writes.CountAnnotations && w.target.Subresource == "" && !json.Equal(at(w.object, "metadata", "annotations"), at(w.oldTree, "metadata", "annotations")) {
+	if w.resource().Writes.CountAnnotations && w.target.Subresource == "" && !json.Equal(tree.At(w.object, "metadata", "annotations"), tree.At(w.oldTree, "metadata", "annotations")) {
 		return true
 	}
 	_, hasStatus := w.resource().Subresource("status")
@@ -201,14 +202,14 @@ func (w *write) desiredStateChanged() bool {
 
 // dropRepeatedOwners removes owner references that are listed twice, with a warning (META-14).
 func (w *write) dropRepeatedOwners(ctx context.Context) {
-	refs := list(w.object, "metadata", "ownerReferences")
+	refs := tree.List(w.object, "metadata", "ownerReferences")
 	if len(refs) < 2 || len(refs) > maxFinalizers {
 		return // more than that is refused in a moment; comparing them all first would be work for nothing
 	}
 	kept := make([]any, 0, len(refs))
 	byUID := map[any][]any{}
 	for _, ref := range refs {
-		uid := at(Tree{"ref": ref}, "ref", "uid")
+		uid := tree.At(Tree{"ref": ref}, "ref", "uid")
 		if slices.ContainsFunc(byUID[uid], func(have any) bool { return json.Equal(have, ref) }) {
 			continue
 		}
@@ -217,7 +218,7 @@ func (w *write) dropRepeatedOwners(ctx context.Context) {
 	}
 	if len(kept) < len(refs) {
 		Warn(ctx, ".metadata.ownerReferences contains duplicate entries; the server removed them")
-		w.object = with(w.object, kept, "metadata", "ownerReferences")
+		w.object = tree.With(w.object, kept, "metadata", "ownerReferences")
 	}
 }
 
@@ -231,19 +232,19 @@ func (w *write) nameProblem(name string) string {
 // metadataProblems checks what is the same for every kind (NAME-11, META-13 to META-16, B16).
 func (w *write) metadataProblems() []status.FieldError {
 	f := &status.Fields{}
-	name := text(w.object, "metadata", "name")
+	name := tree.Text(w.object, "metadata", "name")
 	if why := w.nameProblem(name); why != "" {
 		f.At("metadata", "name").Invalid(cut(name), why)
 	}
-	if ns := text(w.object, "metadata", "namespace"); !w.resource().ClusterScoped {
+	if ns := tree.Text(w.object, "metadata", "namespace"); !w.resource().ClusterScoped {
 		if why := meta.CheckDNSLabel(ns); why != "" {
 			f.At("metadata", "namespace").Invalid(cut(ns), why)
 		}
 	}
-	checkLabels(f, object(w.object, "metadata", "labels"))
-	checkAnnotations(f, object(w.object, "metadata", "annotations"))
+	checkLabels(f, tree.Map(w.object, "metadata", "labels"))
+	checkAnnotations(f, tree.Map(w.object, "metadata", "annotations"))
 	w.checkFinalizers(f)
-	checkOwners(f, list(w.object, "metadata", "ownerReferences"))
+	checkOwners(f, tree.List(w.object, "metadata", "ownerReferences"))
 	return f.Errors()
 }
 
@@ -344,8 +345,8 @@ func checkOwners(f *status.Fields, refs []any) {
 				p.Child(field).Required(field + " must not be empty")
 			}
 		}
-		if gv, err := meta.ParseGroupVersion(text(ref, "apiVersion")); err != nil {
-			p.Child("apiVersion").Invalid(cut(text(ref, "apiVersion")), "must be a version, or group/version")
+		if gv, err := meta.ParseGroupVersion(tree.Text(ref, "apiVersion")); err != nil {
+			p.Child("apiVersion").Invalid(cut(tree.Text(ref, "apiVersion")), "must be a version, or group/version")
 		} else if gv.Group == "" && gv.Version == "v1" && ref["kind"] == "Event" {
 			p.Invalid("Event", "an Event may not own anything")
 		}

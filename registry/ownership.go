@@ -10,6 +10,7 @@ import (
 
 	"github.com/kindwright/kindwright/apply"
 	"github.com/kindwright/kindwright/internal/patch"
+	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
 )
@@ -53,9 +54,9 @@ func fieldsOf(forms []*Resource, options []apply.Option) (*apply.Fields, error) 
 		versions = append(versions, apply.Version{APIVersion: r.APIVersion(), Schema: r.Schema, Reach: r.reach()})
 	}
 	return apply.New(versions, func(t map[string]any, version string) (map[string]any, error) {
-		from, to := byVersion[text(t, "apiVersion")], byVersion[version]
+		from, to := byVersion[tree.Text(t, "apiVersion")], byVersion[version]
 		if from == nil || to == nil {
-			return nil, fmt.Errorf("there is no conversion from %q to %q", text(t, "apiVersion"), version)
+			return nil, fmt.Errorf("there is no conversion from %q to %q", tree.Text(t, "apiVersion"), version)
 		}
 		stored, err := from.toStored(t)
 		if err != nil {
@@ -144,20 +145,20 @@ func (w *write) apply(ctx context.Context, body []byte) (Tree, error) {
 // checkApplied refuses a configuration that does not say what it is, or says something else than the URL (SSA-27).
 func (w *write) checkApplied(config Tree) error {
 	r := w.kind()
-	if text(config, "apiVersion") != r.APIVersion() || text(config, "kind") != r.Names.Kind {
+	if tree.Text(config, "apiVersion") != r.APIVersion() || tree.Text(config, "kind") != r.Names.Kind {
 		return status.BadRequest("an applied configuration must have apiVersion %q and kind %q, not %s and %s",
 			r.APIVersion(), r.Names.Kind, word(config["apiVersion"]), word(config["kind"]))
 	}
-	if at(config, "metadata", "managedFields") != nil {
+	if tree.At(config, "metadata", "managedFields") != nil {
 		return status.BadRequest("metadata.managedFields must be nil")
 	}
 	if !w.creating() {
 		return nil
 	}
-	if uid := text(config, "metadata", "uid"); uid != "" {
+	if uid := tree.Text(config, "metadata", "uid"); uid != "" {
 		return w.conflict(fmt.Sprintf("uid mismatch: the provided object specified uid %s, and no existing object was found", cut(uid)))
 	}
-	if version := text(config, "metadata", "resourceVersion"); version != "" && version != "0" {
+	if version := tree.Text(config, "metadata", "resourceVersion"); version != "" && version != "0" {
 		return w.conflict(fmt.Sprintf("the provided object specified resourceVersion %s, and no existing object was found", cut(version)))
 	}
 	return nil
@@ -167,7 +168,7 @@ func (w *write) checkApplied(config Tree) error {
 func (w *write) keepOwnership(ctx context.Context, sent Tree) {
 	if err := apply.Check(w.object); err != nil {
 		Warn(ctx, ".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated mutating admission controller; please fix your requests: "+err.Error())
-		w.object = keep(w.object, sent, "metadata", "managedFields")
+		w.object = tree.Keep(w.object, sent, "metadata", "managedFields")
 	}
 }
 
@@ -180,10 +181,10 @@ const (
 // ownershipProblems checks what clients can write into managedFields: their names come back in messages to others (B15).
 func (w *write) ownershipProblems() []status.FieldError {
 	f := &status.Fields{}
-	for i, item := range list(w.object, "metadata", "managedFields") {
+	for i, item := range tree.List(w.object, "metadata", "managedFields") {
 		entry, _ := item.(map[string]any)
 		at := f.At("metadata", "managedFields").Index(i)
-		manager, subresource := text(entry, "manager"), text(entry, "subresource")
+		manager, subresource := tree.Text(entry, "manager"), tree.Text(entry, "subresource")
 		switch {
 		case len(manager) > maxManagerBytes:
 			at.Child("manager").TooLong(maxManagerBytes)
@@ -203,7 +204,7 @@ func (w *write) ownershipProblems() []status.FieldError {
 // disown takes the managed fields from an object that the store finds too large with them. It reports false where there is
 // nothing to take.
 func (w *write) disown() bool {
-	t := without(w.storedObject, "metadata", "managedFields")
+	t := tree.Without(w.storedObject, "metadata", "managedFields")
 	encoded, err := encode(t, len(w.encoded))
 	if err != nil || len(encoded) == len(w.encoded) {
 		return false
@@ -215,12 +216,12 @@ func (w *write) disown() bool {
 // sameButTimes tells whether storing an object would change nothing but times in its managed fields, which is no change
 // (SSA-28, design rule 8).
 func (w *write) sameButTimes() bool {
-	if at(w.storedObject, "metadata", "managedFields") == nil {
+	if tree.At(w.storedObject, "metadata", "managedFields") == nil {
 		return false
 	}
 	a, b := w.storedTree, w.storedObject
-	if !sameScalar(at(a, "metadata", "resourceVersion"), at(b, "metadata", "resourceVersion")) {
-		a, b = without(a, "metadata", "resourceVersion"), without(b, "metadata", "resourceVersion")
+	if !tree.SameScalar(tree.At(a, "metadata", "resourceVersion"), tree.At(b, "metadata", "resourceVersion")) {
+		a, b = tree.Without(a, "metadata", "resourceVersion"), tree.Without(b, "metadata", "resourceVersion")
 	}
 	return apply.EqualButTimes(a, b)
 }

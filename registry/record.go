@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/storage"
 	"github.com/kindwright/kindwright/watch"
@@ -191,7 +192,7 @@ func decodeObject(object []byte) (Tree, error) {
 // selectableValue returns the text of a field for selectors: "" when it is absent. Selectable fields are strings, whole
 // numbers and booleans; the schema sees to that.
 func selectableValue(t Tree, path string) string {
-	switch v := at(t, strings.Split(path, ".")...).(type) {
+	switch v := tree.At(t, strings.Split(path, ".")...).(type) {
 	case string:
 		return v
 	case int64:

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/storage"
 	"github.com/kindwright/kindwright/watch"
 )
@@ -47,7 +48,7 @@ func (k *records) copyOf() *records {
 
 // form returns the form that a record says it was written in.
 func (k *records) form(t Tree) (*Resource, error) {
-	version, kind := text(t, "apiVersion"), text(t, "kind")
+	version, kind := tree.Text(t, "apiVersion"), tree.Text(t, "kind")
 	for _, r := range *k.known.Load() {
 		if r.APIVersion() == version && r.Names.Kind == kind {
 			return r, nil
@@ -109,7 +110,7 @@ func (s *Served) modernise(object []byte) ([]byte, *staleRecord, error) {
 		t = s.Resource.Schema.Default(t)
 		back, err := form.fromStored(t)
 		c := comparison{}
-		c.object(without(written, "metadata"), without(back, "metadata"), "")
+		c.object(tree.Without(written, "metadata"), tree.Without(back, "metadata"), "")
 		stale.lossy = stale.lossy || err != nil || c != comparison{}
 	}
 	out, err := json.AppendTree(make([]byte, 0, len(object)), t)

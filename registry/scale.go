@@ -8,6 +8,7 @@ import (
 
 	"github.com/kindwright/kindwright/apply"
 	"github.com/kindwright/kindwright/internal/table"
+	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/openapi"
 	"github.com/kindwright/kindwright/status"
@@ -134,7 +135,7 @@ func (s *scale) get(_ context.Context, object Tree) (Tree, error) {
 	case s.made != nil:
 		selector = s.made(object)
 	case len(s.selector) > 0:
-		selector = text(object, s.selector...)
+		selector = tree.Text(object, s.selector...)
 	}
 	if selector != "" {
 		status["selector"] = selector
@@ -144,7 +145,7 @@ func (s *scale) get(_ context.Context, object Tree) (Tree, error) {
 
 // count returns the whole number at a path, 0 where there is none.
 func count(object Tree, path []string) (int64, error) {
-	v := at(object, path...)
+	v := tree.At(object, path...)
 	n, ok := v.(int64)
 	switch {
 	case v == nil:
@@ -157,15 +158,15 @@ func count(object Tree, path []string) (int64, error) {
 
 // merge sets the replicas. Where the object says nothing of them and the Scale says none, it goes on saying nothing.
 func (s *scale) merge(_ context.Context, object, document Tree) (Tree, error) {
-	replicas, _ := at(document, "spec", "replicas").(int64)
-	if replicas == 0 && at(object, s.replicas...) == nil {
+	replicas, _ := tree.At(document, "spec", "replicas").(int64)
+	if replicas == 0 && tree.At(object, s.replicas...) == nil {
 		return object, nil
 	}
-	return with(object, replicas, s.replicas...), nil
+	return tree.With(object, replicas, s.replicas...), nil
 }
 
 func validateScale(_ context.Context, t Tree, f *status.Fields) {
-	if n, _ := at(t, "spec", "replicas").(int64); n < 0 {
+	if n, _ := tree.At(t, "spec", "replicas").(int64); n < 0 {
 		f.At("spec", "replicas").Invalid(n, "must be greater than or equal to 0")
 	}
 }
@@ -193,9 +194,9 @@ func (e *Engine) replicas(s *Served) map[string]apply.Path {
 func (w *write) manageScale(v *view) error {
 	request := w.ownershipRequest(w.object)
 	request.APIVersion = apply.ScaleVersion
-	if len(list(w.oldTree, "metadata", "managedFields")) == 0 {
-		changed := !sameScalar(at(w.oldTree, "spec", "replicas"), at(w.object, "spec", "replicas"))
-		if !changed || len(list(w.looking.parent, "metadata", "managedFields")) == 0 {
+	if len(tree.List(w.oldTree, "metadata", "managedFields")) == 0 {
+		changed := !tree.SameScalar(tree.At(w.oldTree, "spec", "replicas"), tree.At(w.object, "spec", "replicas"))
+		if !changed || len(tree.List(w.looking.parent, "metadata", "managedFields")) == 0 {
 			return nil
 		}
 		request.Live = nil
@@ -211,8 +212,8 @@ func (w *write) manageScale(v *view) error {
 
 // scaleOwners works out from the owners of a Scale those of the object.
 func (w *write) scaleOwners() {
-	of := list(w.looking.parent, "metadata", "managedFields")
-	owners, err := apply.FromScale(of, list(w.object, "metadata", "managedFields"), w.resource().APIVersion(), w.engine.replicas(w.served))
+	of := tree.List(w.looking.parent, "metadata", "managedFields")
+	owners, err := apply.FromScale(of, tree.List(w.object, "metadata", "managedFields"), w.resource().APIVersion(), w.engine.replicas(w.served))
 	if err != nil {
 		w.unowned, owners = err, of
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
 	"github.com/kindwright/kindwright/storage"
@@ -181,11 +182,11 @@ func reset(_ context.Context, w *write) error {
 	case w.sub != nil:
 		sent := w.object
 		var err error
-		if w.object, err = w.sub.merged(without(w.oldTree, "metadata", "resourceVersion"), sent); err != nil {
+		if w.object, err = w.sub.merged(tree.Without(w.oldTree, "metadata", "resourceVersion"), sent); err != nil {
 			return err
 		}
 		if w.applying { // it has worked out who owns what already
-			w.object = keep(w.object, sent, "metadata", "managedFields")
+			w.object = tree.Keep(w.object, sent, "metadata", "managedFields")
 		}
 	case w.resource().Reset != nil:
 		w.object = w.resource().Reset(w.oldTree, w.object)
@@ -198,7 +199,7 @@ func gate(ctx context.Context, w *write) error {
 	if !w.creating() || w.resource().ClusterScoped || w.engine.cfg.Gate == nil {
 		return nil
 	}
-	checks, err := w.engine.cfg.Gate.AdmitCreate(ctx, w.engine, w.resource(), w.target.Namespace, text(w.object, "metadata", "name"))
+	checks, err := w.engine.cfg.Gate.AdmitCreate(ctx, w.engine, w.resource(), w.target.Namespace, tree.Text(w.object, "metadata", "name"))
 	if err != nil {
 		return err
 	}
@@ -234,28 +235,28 @@ func mutate(ctx context.Context, w *write) error {
 // belong to other endpoints (CREATE-06).
 func (w *write) confine(ctx context.Context, sent Tree) error {
 	for _, field := range serverFields {
-		w.object = keep(w.object, sent, "metadata", field)
+		w.object = tree.Keep(w.object, sent, "metadata", field)
 	}
-	w.object = keep(w.object, sent, "metadata", "resourceVersion")
+	w.object = tree.Keep(w.object, sent, "metadata", "resourceVersion")
 	if !w.creating() {
-		w.object = keep(w.object, sent, "metadata", "generateName")
+		w.object = tree.Keep(w.object, sent, "metadata", "generateName")
 	}
 	owned := w.object
 	if err := reset(ctx, w); err != nil {
 		return err
 	}
-	w.object = keep(w.object, owned, "metadata", "managedFields")
+	w.object = tree.Keep(w.object, owned, "metadata", "managedFields")
 	return nil
 }
 
 // changedIdentity names the first part of an object's identity in which two trees differ.
 func changedIdentity(a, b Tree, creating bool) string {
 	paths := [][]string{{"apiVersion"}, {"kind"}, {"metadata", "namespace"}, {"metadata", "uid"}}
-	if !creating || text(a, "metadata", "name") != "" {
+	if !creating || tree.Text(a, "metadata", "name") != "" {
 		paths = append(paths, []string{"metadata", "name"})
 	}
 	for _, p := range paths {
-		if text(a, p...) != text(b, p...) {
+		if tree.Text(a, p...) != tree.Text(b, p...) {
 			return strings.Join(p, ".")
 		}
 	}

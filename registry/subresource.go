@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/meta"
 )
 
@@ -67,7 +68,7 @@ func StatusSubresource(metadata ...string) Subresource {
 	}
 	s.Merge = func(old, sent Tree) Tree {
 		for _, path := range s.Fields {
-			old = keep(old, sent, path...)
+			old = tree.Keep(old, sent, path...)
 		}
 		return old
 	}
@@ -79,7 +80,7 @@ var statusMetadata = [...]string{"annotations", "finalizers", "labels", "ownerRe
 
 // ResetStatus is the other half of StatusSubresource: the main path keeps the stored status, and a new object starts
 // without one.
-func ResetStatus(old, sent Tree) Tree { return keep(sent, old, "status") }
+func ResetStatus(old, sent Tree) Tree { return tree.Keep(sent, old, "status") }
 
 // Document describes what a verb of the subresource takes: nil where that is the kind itself, and where it takes nothing.
 func (s *Subresource) Document(verb string) *Resource {

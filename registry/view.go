@@ -6,6 +6,7 @@ import (
 
 	"github.com/kindwright/kindwright/apply"
 	"github.com/kindwright/kindwright/internal/patch"
+	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
 	"github.com/kindwright/kindwright/watch"
@@ -122,7 +123,7 @@ func (e *Engine) look(ctx context.Context, s *Served, v *view, object Tree) (Tre
 		return nil, err
 	}
 	if v.scale != nil {
-		owners, err := apply.ToScale(list(object, "metadata", "managedFields"), e.replicas(s))
+		owners, err := apply.ToScale(tree.List(object, "metadata", "managedFields"), e.replicas(s))
 		if err != nil {
 			owners = nil // they cannot be read, which is no reason to hide the rest
 		}
@@ -130,8 +131,8 @@ func (e *Engine) look(ctx context.Context, s *Served, v *view, object Tree) (Tre
 	}
 	from := object["metadata"]
 	metadata, _ := from.(map[string]any)
-	doc = withMetadata(doc, metadata, viewMetadata[:]...)
-	doc = with(with(doc, v.document.APIVersion(), "apiVersion"), v.document.Names.Kind, "kind")
+	doc = tree.WithMetadata(doc, metadata, viewMetadata[:]...)
+	doc = tree.With(tree.With(doc, v.document.APIVersion(), "apiVersion"), v.document.Names.Kind, "kind")
 	canonical, problems := v.document.Schema.Canonical(doc)
 	if len(problems) > 0 {
 		return nil, status.Internal(fmt.Errorf("the document made of %s is none of its kind: %s", s.Resource.GroupResource(), problems[0].Message()))
@@ -204,7 +205,7 @@ func (w *write) manageView(ctx context.Context, v *view) error {
 		return err
 	}
 	w.unowned = err
-	w.looking.owners = list(owned, "metadata", "managedFields")
+	w.looking.owners = tree.List(owned, "metadata", "managedFields")
 	return nil
 }
 
@@ -239,21 +240,21 @@ func mergeView(ctx context.Context, w *write) error {
 // mergedObject is the object with the document in it, in canonical form and with its defaults.
 func (w *write) mergedObject(ctx context.Context, v *view) (Tree, error) {
 	parent := w.looking.parent
-	object, err := v.merge(ctx, without(parent, "metadata", "resourceVersion"), w.object)
+	object, err := v.merge(ctx, tree.Without(parent, "metadata", "resourceVersion"), w.object)
 	if err != nil {
 		return nil, err
 	}
-	object = with(object, parent["metadata"], "metadata")
-	object = with(with(object, parent["apiVersion"], "apiVersion"), parent["kind"], "kind")
+	object = tree.With(object, parent["metadata"], "metadata")
+	object = tree.With(tree.With(object, parent["apiVersion"], "apiVersion"), parent["kind"], "kind")
 	return w.settled(ctx, w.resource(), object, parent)
 }
 
 // withOwners returns an object with managedFields, or without where there are none.
 func withOwners(t Tree, owners []any) Tree {
 	if len(owners) == 0 {
-		return without(t, "metadata", "managedFields")
+		return tree.Without(t, "metadata", "managedFields")
 	}
-	return with(t, owners, "metadata", "managedFields")
+	return tree.With(t, owners, "metadata", "managedFields")
 }
 
 // shownAs makes the result of a write through a view the document that it shows.

@@ -8,6 +8,7 @@ import (
 	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
 	"github.com/kindwright/kindwright/storage"
@@ -97,7 +98,7 @@ func (w *write) name() string {
 	if w.target.Name != "" {
 		return w.target.Name
 	}
-	return text(w.object, "metadata", "name")
+	return tree.Text(w.object, "metadata", "name")
 }
 
 func (w *write) notFound() error { return status.NotFound(w.resource().GroupResource(), w.target.Name) }
@@ -187,7 +188,7 @@ const someObject = 1536
 // encode makes the canonical JSON of an object for the store: without the resourceVersion, which is where it is stored. size
 // is about how long it will be.
 func encode(t Tree, size int) ([]byte, error) {
-	out, err := json.AppendTree(make([]byte, 0, size), without(t, "metadata", "resourceVersion"))
+	out, err := json.AppendTree(make([]byte, 0, size), tree.Without(t, "metadata", "resourceVersion"))
 	if err != nil {
 		return nil, status.Internal(fmt.Errorf("encode an object: %w", err))
 	}

@@ -26,6 +26,7 @@ var house = [...][]room{
 		{path: "storage", std: true, why: "bytes, keys, revisions: the driver contract and the portable Store"},
 		{path: "health", why: "named checks and their handlers; says through logr which check failed and why"},
 		{path: "internal/json", why: "door: JSON"},
+		{path: "internal/tree", std: true, why: "reads and copy-on-write changes of decoded objects"},
 		{path: "internal/yaml", why: "door: YAML"},
 		{path: "internal/ordered", why: "door: the ordered copy-on-write map"},
 		{path: "internal/protowire", why: "door: protobuf's wire format"},
