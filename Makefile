@@ -5,7 +5,7 @@ MODULES := $(shell awk '{ sub(/\#.*/, "") } NF { print $$1 }' allmodules)
 LONG = $(shell grep -l 'flag.Int."seeds"' storage/*/*_test.go | xargs -n1 dirname | sort -u | sed 's,^,./,')
 
 .DEFAULT_GOAL := help
-.PHONY: help test check lint fmt vet bench bench-run bench-peer bench-kube fuzz long differential apply-long crash kubectl-check controllers-envtest controller-runtime measure tools
+.PHONY: help test check lint fmt vet bench bench-run walks bench-peer bench-kube fuzz long differential apply-long crash kubectl-check controllers-envtest controller-runtime measure tools
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,6 +27,9 @@ bench: ## the benchmarks in the packages; BENCH=regexp, PKG=./watch
 
 bench-run: ## what the server costs beside a bare net/http server; RUN=regexp, ARGS=flags of bench
 	go -C bench run . -run '$(or $(RUN),.)' $(ARGS)
+
+walks: ## how many functions, files and packages run for a request of each kind
+	scripts/walks.sh
 
 bench-peer: ## the same beside another server; PEER=url, ARGS='-peer-token T -peer-pid 1,2 …'
 	go -C bench run . -backend bbolt -run '$(or $(RUN),.)' -peer '$(or $(PEER),$(error PEER=https://… is missing))' $(ARGS)
