@@ -84,7 +84,7 @@ func TestCanonical_GoTypesWriteThemselves(t *testing.T) {
 
 	_, errs = s.Canonical(tree(t, `{"amount":"x","ptr":true,"port":[]}`))
 	require.Equal(t, []string{
-		`amount: Invalid value: "x": is no Quantity: json: a JSON string does not fit Go type openapi_test.Quantity: quantities must match [0-9]+m?`,
+		`amount: Invalid value: "x": is not a valid Quantity: json: a JSON string does not fit Go type openapi_test.Quantity: quantities must match [0-9]+m?`,
 		`port: Invalid value: "array": port in body must be of type integer or string: "array"`,
 		`ptr: Invalid value: "boolean": ptr in body must be of type string or number: "boolean"`,
 	}, texts(errs))
@@ -355,7 +355,7 @@ func TestValidate_ReportIsBoundedAndStable(t *testing.T) {
 	for _, errs := range [][]status.FieldError{s.Validate(map[string]any{"v": items}), errs} {
 		require.Len(t, errs, 1000)
 		require.Equal(t, "v[998]", errs[998].Field)
-		require.Equal(t, "Too many: 50000: problems; the first 999 are told", errs[999].String())
+		require.Equal(t, "Too many: 50000: problems; only the first 999 are listed", errs[999].String())
 	}
 
 	in := tree(t, `{"metadata":{"labels":{"a":1,"b":2,"c":3,"d":4,"e":5}}}`)
@@ -426,7 +426,7 @@ func TestValidate_WorkIsBounded(t *testing.T) {
 		want   string
 	}{
 		{openapi.Schema{Type: openapi.Array, Items: &openapi.Schema{Type: openapi.String}, AnyOf: []*openapi.Schema{{AllOf: branches}}}, words, `Forbidden: the object takes too much work to validate`},
-		{openapi.Schema{Type: openapi.Array, Items: &openapi.Schema{Type: openapi.Object, Required: required}}, objects, `Too many: 9950001: problems; the first 999 are told`},
+		{openapi.Schema{Type: openapi.Array, Items: &openapi.Schema{Type: openapi.Object, Required: required}}, objects, `Too many: 9950001: problems; only the first 999 are listed`},
 	} {
 		s := field(t, c.schema)
 		errs := s.Validate(map[string]any{"v": c.value})
@@ -464,7 +464,7 @@ func TestNew_Problems(t *testing.T) {
 		want   []string
 	}{
 		{*self, []string{"contains itself"}},
-		{openapi.Schema{Type: "text"}, []string{`type: Invalid value: "text": not a type`}},
+		{openapi.Schema{Type: "text"}, []string{`type: Invalid value: "text": unknown type`}},
 		{openapi.Schema{Type: openapi.Object, Properties: []openapi.Property{{Name: "a"}}}, []string{`properties: Required value: property "a" needs a schema`}},
 		{openapi.Schema{Type: openapi.Object, Properties: []openapi.Property{
 			{Name: "a", Schema: &openapi.Schema{Type: openapi.String, Pattern: "("}},
@@ -472,9 +472,9 @@ func TestNew_Problems(t *testing.T) {
 			{Name: "b", Schema: &openapi.Schema{Type: openapi.Array, Items: &openapi.Schema{Type: openapi.Integer, DefaultValue: "x"}}},
 			{Name: "c", Schema: &openapi.Schema{Type: openapi.Integer, Enum: []any{int64(1), "x", int32(3)}, MultipleOf: int64(0)}},
 		}}, []string{
-			`properties.a.pattern: Invalid value: "("`, `properties.a.minimum: Invalid value: "x": not a number`, `properties: Invalid value: "a": the name occurs twice`,
-			`properties.b.items.default: Invalid value: "x"`, `properties.c.enum: Invalid value: "x": not of type integer`, `properties.c.enum: Invalid value: "3": json:`,
-			`properties.c.multipleOf: Invalid value: 0: must be above 0`,
+			`properties.a.pattern: Invalid value: "("`, `properties.a.minimum: Invalid value: "x": not a number`, `properties: Invalid value: "a": duplicate name`,
+			`properties.b.items.default: Invalid value: "x"`, `properties.c.enum: Invalid value: "x": must be of type integer`, `properties.c.enum: Invalid value: "3": json:`,
+			`properties.c.multipleOf: Invalid value: 0: must be greater than 0`,
 		}},
 		{openapi.Schema{Type: openapi.Array, ListType: openapi.ListMap, ListMapKeys: []string{"a"}, Items: &openapi.Schema{Type: openapi.String}}, []string{"objects"}},
 	} {

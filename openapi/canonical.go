@@ -13,19 +13,24 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// Canonical writes every value in the one way in which it is kept at rest, so that an object which a client read and sent
-// back in other words has the same bytes: whole numbers are integers, floats have no more digits than they need, times
-// and durations and quantities are as their Go types write them, and null is dropped from objects unless the schema
-// allows it. Empty lists and objects stay: they differ from absent ones. What the schema does not describe is left alone.
+// Canonical returns the tree with every value in the form in which it is stored. Two clients that
+// write the same value differently therefore produce the same bytes: whole numbers become integers,
+// floats use the fewest digits possible, and times, durations and quantities look as their Go types
+// write them. Canonical removes null members unless the schema allows null. It keeps empty lists
+// and objects, because they differ from absent ones, and does not touch fields that the schema does
+// not describe.
 //
-// Values of a wrong type and texts that have no such form stay as they are and are reported, each with its path; Validate
-// reports them too. Doing it twice changes nothing more.
+// Values of the wrong type and texts that cannot be parsed stay unchanged. Canonical reports each
+// with its path; Validate reports them too. Canonical is idempotent. It does not modify tree: it
+// copies the objects and lists that change and shares the rest.
 func (s *Schema) Canonical(tree map[string]any) (map[string]any, []status.FieldError) {
 	if s.ready == nil {
 		return tree, unready()
 	}
 	var w walk
 	out, _ := s.canonical(&w, tree)
+	// Sorting names on every request is expensive and only matters for the order of errors, so the
+	// walk is repeated with sorted names only if there is something to report.
 	if len(w.errs) > 0 {
 		w = walk{sorted: true}
 		out, _ = s.canonical(&w, tree)
@@ -41,7 +46,7 @@ func unready() []status.FieldError {
 	return []status.FieldError{{Type: meta.CauseInternalError, Detail: "the schema did not pass openapi.New"}}
 }
 
-// canonical returns the value in its canonical form and whether that is another value.
+// canonical returns the canonical form of v and reports whether it differs from v.
 func (s *Schema) canonical(w *walk, v any) (any, bool) {
 	if v == nil {
 		if !s.allowsNull() {
@@ -66,7 +71,8 @@ func (s *Schema) canonical(w *walk, v any) (any, bool) {
 	}
 }
 
-// allowsNull is also true of values that may be anything.
+// allowsNull reports whether null is kept. It is also true for a schema without a type, which
+// allows any value.
 func (s *Schema) allowsNull() bool {
 	return s.Nullable || s.Type == "" && !s.IntOrString
 }
@@ -85,7 +91,8 @@ func (s *Schema) canonicalObject(w *walk, object map[string]any) (any, bool) {
 	return out, !same(out, object)
 }
 
-// canonicalMember returns out with the member in canonical form; out is object itself until the first change.
+// canonicalMember stores the canonical form of one member in out and returns out. While nothing has
+// changed, out is object itself; the first change clones it.
 func (s *Schema) canonicalMember(w *walk, object, out map[string]any, name string, value any) map[string]any {
 	child := s.child(name)
 	if child == nil {
@@ -106,7 +113,7 @@ func (s *Schema) canonicalMember(w *walk, object, out map[string]any, name strin
 	return out
 }
 
-// copied returns a copy of the object to change, unless out is one already.
+// copied returns a copy of object that may be modified. If out is already a copy, it returns out.
 func copied(out, object map[string]any) map[string]any {
 	if same(out, object) {
 		return maps.Clone(object)
@@ -114,7 +121,7 @@ func copied(out, object map[string]any) map[string]any {
 	return out
 }
 
-// child is the schema of a named field; nil when nothing is known of it.
+// child returns the schema of a field, or nil if the schema does not describe that field.
 func (s *Schema) child(name string) *Schema {
 	if child, ok := s.ready.properties[name]; ok {
 		return child
@@ -149,8 +156,8 @@ func (s *Schema) canonicalScalar(w *walk, v any) (any, bool) {
 	return canonical, canonical != v
 }
 
-// scalarForm returns the form in which a scalar of the right type is kept, v itself if that is it, or what is wrong with
-// the scalar.
+// scalarForm returns the stored form of a scalar that has the right type; this may be v itself. If
+// the scalar has no stored form, problem says why.
 func (s *Schema) scalarForm(v any) (form any, problem string) {
 	if s.codec != nil {
 		form, err := s.codec.canonical(v)
@@ -221,7 +228,8 @@ func textForm(form Form, text string) (string, error) {
 	return text, nil
 }
 
-// formatted returns the text it was given when that is the form already, to save the copy.
+// formatted returns text itself if it already has the given form. This avoids allocating a copy in
+// the common case.
 func formatted(text string, form func([]byte) []byte) string {
 	var buf [64]byte
 	if out := form(buf[:0]); string(out) != text {
@@ -232,7 +240,7 @@ func formatted(text string, form func([]byte) []byte) string {
 
 var errBase64 = errors.New("must be standard base64 with padding")
 
-// bytesForm drops the line breaks that Go's decoder skips; the alphabet and the padding have to be right.
+// bytesForm removes the line breaks that Go's decoder ignores. Alphabet and padding must be valid.
 func bytesForm(text string) (string, error) {
 	if strings.ContainsAny(text, "\r\n") {
 		text = strings.NewReplacer("\r", "", "\n", "").Replace(text)

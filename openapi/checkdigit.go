@@ -2,8 +2,8 @@ package openapi
 
 import "strings"
 
-// digits returns the digits of a number that people write with blanks and dashes in it, as many as allowed; false when
-// there is anything else, or more.
+// digits returns the digits of s. Blanks and dashes between them are ignored. It returns false if s
+// contains any other character or more than most digits.
 func digits(s string, most int) ([]int, bool) {
 	var out []int
 	for i := range len(s) {
@@ -18,7 +18,7 @@ func digits(s string, most int) ([]int, bool) {
 	return out, true
 }
 
-// isISBN10 checks the check digit, which may be X for ten.
+// isISBN10 validates the check digit. An X at the end stands for ten.
 func isISBN10(s string) bool {
 	last := 0
 	if body, ten := strings.CutSuffix(strings.ToUpper(s), "X"); ten {
@@ -50,7 +50,7 @@ func isISBN13(s string) bool {
 	return sum%10 == 0
 }
 
-// isCreditCard checks the length and the check digit (Luhn), whoever issues the card.
+// isCreditCard validates the length and the Luhn check digit. It does not look at the issuer.
 func isCreditCard(s string) bool {
 	d, ok := digits(s, 19)
 	if !ok || len(d) < 13 {
@@ -68,7 +68,7 @@ func isCreditCard(s string) bool {
 	return sum%10 == 0
 }
 
-// isSSN is about numbers of the form 123-45-6789, with dashes, blanks or nothing between.
+// isSSN accepts numbers such as 123-45-6789. The separators may be dashes, blanks or absent.
 func isSSN(s string) bool {
 	for _, sep := range []string{"-", " ", ""} {
 		if len(s) == 9+2*len(sep) && s[3:3+len(sep)] == sep && s[5+len(sep):5+2*len(sep)] == sep {
@@ -79,7 +79,7 @@ func isSSN(s string) bool {
 	return false
 }
 
-// isRGBColor is about colors of the form rgb(1, 2, 255).
+// isRGBColor accepts colors such as rgb(1, 2, 255).
 func isRGBColor(s string) bool {
 	body, ok := strings.CutPrefix(s, "rgb(")
 	if !ok {

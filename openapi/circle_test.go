@@ -117,9 +117,9 @@ func TestOAPI_04_TypesThatContainThemselvesAreReferences(t *testing.T) {
 func TestFromType_BadTagsInCircles(t *testing.T) {
 	for typ, want := range map[reflect.Type]string{
 		reflect.TypeFor[badSelectable](): `badSelectable.next: a type that contains itself cannot have selectable fields or columns`,
-		reflect.TypeFor[badDefault]():    `badDefault.next.next: tag default:"{}": the default, with the defaults in it, would contain itself`,
-		reflect.TypeFor[badKey]():        `badKey.next[].next: tag list:"map,key=nome": the items have no such field to be the key`,
-		reflect.TypeFor[badTag]():        `tag minimum:"1": the tag is for type integer, the field has type object`,
+		reflect.TypeFor[badDefault]():    `badDefault.next.next: tag default:"{}": filling in the default requires the default itself`,
+		reflect.TypeFor[badKey]():        `badKey.next[].next: tag list:"map,key=nome": items do not have this field`,
+		reflect.TypeFor[badTag]():        `tag minimum:"1": the tag applies to type integer, but the field has type object`,
 	} {
 		_, err := openapi.FromType(typ)
 		require.ErrorContains(t, err, want)

@@ -8,8 +8,9 @@ import (
 	"github.com/kindwright/kindwright/internal/json"
 )
 
-// codec brings scalars into the form in which a Go type with JSON methods of its own writes them: a quantity "1000m"
-// becomes "1" because its type writes "1".
+// codec converts scalars to the form in which a Go type's own JSON methods write them. For example,
+// the quantity "1000m" becomes "1", because its type writes "1". Conversion is a round trip through
+// the Go type, so it costs more than a Form.
 type codec struct {
 	name   string
 	goType reflect.Type
@@ -22,24 +23,24 @@ func (c *codec) canonical(v any) (any, error) {
 	}
 	value := reflect.New(c.goType)
 	if err := json.Unmarshal(text, value.Interface()); err != nil {
-		return v, fmt.Errorf("is no %s: %w", c.goType.Name(), err)
+		return v, fmt.Errorf("is not a valid %s: %w", c.goType.Name(), err)
 	}
 	written, err := json.Marshal(value.Interface())
 	if err != nil {
-		return v, fmt.Errorf("is no %s: %w", c.goType.Name(), err)
+		return v, fmt.Errorf("is not a valid %s: %w", c.goType.Name(), err)
 	}
 	out, err := json.DecodeTree(written, json.TreeOptions{})
 	if err != nil {
-		return v, fmt.Errorf("is no %s: %w", c.goType.Name(), err)
+		return v, fmt.Errorf("is not a valid %s: %w", c.goType.Name(), err)
 	}
 	switch out.(type) {
 	case map[string]any, []any, nil:
-		return v, nil // not a scalar at all: nothing to compare
+		return v, nil // not a scalar: leave it alone
 	}
 	return out, nil
 }
 
-// The methods by which types of the Kubernetes libraries describe their JSON.
+// The methods with which types of the Kubernetes libraries describe their JSON form.
 type (
 	openAPITyped interface{ OpenAPISchemaType() []string }
 	openAPIForm  interface{ OpenAPISchemaFormat() string }
@@ -53,7 +54,7 @@ var (
 	textMarshaler = reflect.TypeFor[encoding.TextMarshaler]()
 )
 
-// has tells whether T or *T has the methods of an interface type.
+// has reports whether T or *T implements an interface type.
 func has(t, methods reflect.Type) bool {
 	return t.Implements(methods) || reflect.PointerTo(t).Implements(methods)
 }
@@ -62,7 +63,7 @@ func has(t, methods reflect.Type) bool {
 func as[I any](t reflect.Type) (I, bool) {
 	if !reflect.PointerTo(t).Implements(reflect.TypeFor[I]()) {
 		var none I
-		return none, false // most types, of which no value is needed to find out
+		return none, false // the common case: avoids allocating a value
 	}
 	i, ok := reflect.New(t).Interface().(I)
 	return i, ok

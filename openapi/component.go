@@ -13,7 +13,7 @@ type sharedSchema struct {
 	kinds  []meta.GroupVersionKind
 }
 
-// sharedSchemas are what the operations of all kinds refer to.
+// sharedSchemas returns the schemas that the operations of all kinds refer to.
 func sharedSchemas() []sharedSchema {
 	v1 := func(kind string) []meta.GroupVersionKind { return []meta.GroupVersionKind{{Version: "v1", Kind: kind}} }
 	return []sharedSchema{
@@ -34,11 +34,12 @@ func listMeta() *Schema {
 
 func deleteOptions() *Schema { return fromMeta[meta.DeleteOptions]("What may be said of a deletion.") }
 
-// fromMeta is about the documents of package meta, whose Go types carry no tags of ours.
+// fromMeta makes the schema of a type of package meta. These types do not have tags of this
+// package, so only fields with an explicit tag are required.
 func fromMeta[T any](description string) *Schema {
 	s, err := FromType(reflect.TypeFor[T](), RequiredWhenTagged())
 	if err != nil {
-		panic(err) // the types are in this module, and the tests cover all of them
+		panic(err) // only types of this module come here, and a test covers all of them
 	}
 	out := *s
 	out.Description = description

@@ -7,12 +7,15 @@ import (
 	"github.com/kindwright/kindwright/internal/json"
 )
 
-// maxDefaultedBytes bounds how much JSON defaults may add to one object. A list of a million empty items could otherwise
-// grow by a kilobyte each; an object that reached the bound is beyond what any store takes, so that it is refused anyway.
+// maxDefaultedBytes limits how much JSON defaults may add to one object. Without a limit, a default
+// of one kilobyte would turn a list of a million empty items into a gigabyte. An object that
+// reaches the limit is too large for any store, so it is rejected later anyway.
 const maxDefaultedBytes = 16 << 20
 
-// Default fills in the defaults of fields that are missing, or null where the schema does not allow null. Defaults inside
-// an object apply when the object is there; one that is missing is created only by a default of its own.
+// Default fills in the defaults of missing fields, and of null fields where the schema does not
+// allow null. Defaults inside an object apply only if the object is present; a missing object is
+// created only if it has a default itself. Default does not modify tree: it copies the objects and
+// lists that change and shares the rest.
 func (s *Schema) Default(tree map[string]any) map[string]any {
 	if s.ready == nil || tree == nil {
 		return tree
@@ -22,13 +25,14 @@ func (s *Schema) Default(tree map[string]any) map[string]any {
 	return out.(map[string]any)
 }
 
+// defaulter fills in defaults in one object and keeps account of the bytes added.
 type defaulter struct {
 	budget    int // bytes
 	exhausted bool
-	endless   bool // a default is needed to make that default
+	endless   bool // a default contains itself, directly or through others
 }
 
-// below fills in what is missing below a value and tells whether anything was.
+// below fills in what is missing below v and reports whether anything changed.
 func (d *defaulter) below(s *Schema, v any) (any, bool) {
 	if !s.ready.hasDefaults {
 		return v, false

@@ -1,26 +1,32 @@
-// Package openapi is about schemas: what an object of a kind may contain, and how that is told to clients.
+// Package openapi describes the schemas of kinds: what an object may contain, and how clients learn
+// about it.
 //
-// There is one type, [Schema], structural in the sense of custom resource definitions: it alone says which fields exist.
-// It comes from a Go struct ([FromType]), from a schema document ([FromTree]) or is built by hand ([New]), and then never
-// changes. The same value drives everything, so that documentation and behaviour cannot differ (OAPI-05):
+// [Schema] is the only schema type. It is structural in the sense of custom resource definitions:
+// it alone determines which fields exist. A Schema comes from a Go struct ([FromType]) or a schema
+// document ([FromTree]), or is built by hand ([New]), and never changes afterwards. Everything
+// works from the same value, so documentation and behaviour cannot differ:
 //
-//	Canonical   one way to write each value: integral numbers, times, quantities; null dropped
-//	Prune       unknown fields removed and named
-//	Default     missing values filled in
-//	Validate    every problem at once, as field errors; ValidateUpdate leaves out what was as wrong before
-//	Fingerprint changes when what is stored would change meaning
-//	Columns, SelectableFields, Lookup    what tables, field selectors and server-side apply need to know
+//	Canonical   converts each value to its stored form: whole numbers, times, quantities; drops null
+//	Prune       removes unknown fields and reports their paths
+//	Default     fills in missing values
+//	Validate    reports all problems as field errors; ValidateUpdate skips those of the old object
+//	Fingerprint changes when stored objects would be read differently
+//	Columns, SelectableFields, Lookup    serve tables, field selectors and server-side apply
 //
-// What a Go type that cannot be edited does not say in tags, an [Overlay] does. [Types] reads many types and shares what
-// they have in common.
+// A write uses the methods in this order. All of them take a tree (see internal/json), never modify
+// it, and return it as it is if there is nothing to do. Their cost is bounded by the size of the
+// tree and of the schema. They may be called concurrently.
 //
-// The order above is that in which a write uses them. All of them take a tree (see internal/json), never change it, and
-// return it as it is when there is nothing to do. Their cost is bounded by the size of the tree and of the schema, and
-// they may be called concurrently.
+// An [Overlay] adds tags to Go types that cannot be edited. [Types] reads many types and shares
+// what they have in common.
 //
-// [Document] publishes the kinds of one group version as OpenAPI v3, and [Index] the list of documents, as kubectl,
-// client-go and Helm read them. [Swagger] publishes all kinds as OpenAPI v2, for those who merge by it.
+// [Document] publishes the kinds of one group version as OpenAPI v3, and [Index] lists these
+// documents; kubectl, client-go and Helm read them. [Swagger] publishes all kinds as OpenAPI v2 for
+// clients that still merge by it.
 //
-// It is not for deciding what a write does (package registry), for merging (package apply reads list and map types
-// from here) or for expressions (package cel reads the rules).
+// This package does not decide what a write does (see package registry), does not merge objects
+// (package apply, which uses the list and map types from here) and does not evaluate expressions
+// (package cel, which reads the rules).
+//
+// Source: OAPI-05.
 package openapi

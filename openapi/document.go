@@ -14,60 +14,69 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// Document describes the kinds of one group version, to be published as OpenAPI v3 (OAPI-02 to OAPI-04).
+// Document describes the kinds of one group version for publication as OpenAPI v3.
+//
+// Source: OAPI-02 to OAPI-04.
 type Document struct {
 	Group, Version string
-	Title          string // of the whole API; empty means "kindwright"
+	Title          string // of the whole API; defaults to "kindwright"
 	Kinds          []KindDoc
 }
 
 // KindDoc describes one kind.
 type KindDoc struct {
-	Kind, ListKind, Plural string // ListKind may be empty: Kind + "List"
+	Kind, ListKind, Plural string // ListKind defaults to Kind + "List"
 	Namespaced             bool
-	Verbs                  []string // of discovery: get, list, watch, create, update, patch, delete, deletecollection
-	Schema                 *Schema
-	Description            string   // empty means the schema's
-	Protobuf               bool     // the objects are read and written as protobuf too
-	Patches                []string // media types of patches; empty means apply, JSON patch and merge patch
-	Subresources           []SubresourceDoc
+	// Verbs are those of discovery: get, list, watch, create, update, patch, delete,
+	// deletecollection.
+	Verbs       []string
+	Schema      *Schema
+	Description string // defaults to the description of the schema
+	Protobuf    bool   // objects can also be read and written as protobuf
+	// Patches are the media types of patches. It defaults to apply, JSON patch and merge patch.
+	Patches      []string
+	Subresources []SubresourceDoc
 }
 
-// SubresourceDoc describes one subresource. Without a Kind of its own it exchanges the kind itself, as status does.
+// SubresourceDoc describes one subresource. If Kind is empty, requests and responses carry the
+// parent kind itself, as for status.
 type SubresourceDoc struct {
 	Name     string
-	Verbs    []string // get, create, update, patch; delete too, of a connection
+	Verbs    []string // get, create, update, patch; connect subresources also use delete
 	Kind     meta.GroupVersionKind
 	Schema   *Schema
-	Protobuf bool     // documents of Kind are read and written as protobuf too
-	Patches  []string // media types of patches; empty means those of the kind
+	Protobuf bool     // documents of Kind can also be read and written as protobuf
+	Patches  []string // media types of patches; defaults to those of the parent kind
 
-	Details map[string]VerbDoc // of verbs that differ from that, by verb
+	// Details holds the verbs whose documents or parameters differ from the above, keyed by verb.
+	Details map[string]VerbDoc
 }
 
-// VerbDoc says what is different about one verb of a subresource.
+// VerbDoc describes how one verb of a subresource differs from the others.
 type VerbDoc struct {
-	Body, Answer *DocumentDoc // what is sent and answered instead of Kind; nil means that
-	MediaType    string       // of an answer that is no document, such as text/plain; "*/*" for any
-	Parameters   []Property   // of the query, in addition to the usual ones
-	Connect      bool         // the verb connects the client to something
+	Body, Answer *DocumentDoc // request and response documents; nil means Kind
+	// MediaType is that of a response that is not a document, such as text/plain; "*/*" for any.
+	MediaType  string
+	Parameters []Property // additional query parameters
+	Connect    bool       // the verb opens a connection, as exec and port-forward do
 }
 
-// DocumentDoc describes a document that is exchanged.
+// DocumentDoc describes a request or response body.
 type DocumentDoc struct {
 	Kind     meta.GroupVersionKind
 	Schema   *Schema
 	Protobuf bool
 }
 
-// JSON returns the document. The same document gives the same bytes.
+// JSON returns the document. It is deterministic: equal documents give equal bytes.
 //
-// Every operation carries the extension x-kubernetes-group-version-kind, by which kubectl finds the schema of a resource
-// (explain) and the parameters of its patch (field validation). Schemas that several places share are published once,
-// under the names that Kubernetes gives them; others under the group in reverse, such as dev.example.v1.Widget.
+// Every operation carries the extension x-kubernetes-group-version-kind. kubectl uses it to find
+// the schema of a resource (explain) and the parameters of a patch (field validation). Schemas that
+// are used in several places are published once. Schemas that Kubernetes also publishes have its
+// names; others are named after the reversed group, such as dev.example.v1.Widget.
 func (d Document) JSON() ([]byte, error) {
 	if d.Version == "" {
-		return nil, errors.New("openapi: a document needs a version")
+		return nil, errors.New("openapi: Document.Version must be set")
 	}
 	p := newPublisher(d)
 	if err := p.publish(d); err != nil {
@@ -81,13 +90,14 @@ func (d Document) JSON() ([]byte, error) {
 	})
 }
 
-// newPublisher returns one that has published what all kinds of some documents share.
+// newPublisher returns a publisher that already contains the schemas shared by all kinds.
 func newPublisher(docs ...Document) *publisher {
 	p := &publisher{schemas: map[string]any{}, paths: map[string]any{}, kinds: map[string]meta.GroupVersionKind{}}
 	for _, shared := range sharedSchemas() {
 		p.component(shared.name, shared.schema, shared.kinds...)
 	}
-	// Each kind once: clients refuse a schema that two claim to be of one kind.
+	// List each group version once: clients reject a document in which two schemas claim the same
+	// kind.
 	kinds := []meta.GroupVersionKind{{Version: "v1", Kind: "DeleteOptions"}}
 	for _, d := range docs {
 		if gvk := d.groupVersion().WithKind("DeleteOptions"); !slices.Contains(kinds, gvk) {
@@ -114,7 +124,7 @@ func (d Document) groupVersion() meta.GroupVersion {
 	return meta.GroupVersion{Group: d.Group, Version: d.Version}
 }
 
-// Hash names the content of a document, for URLs that may be cached for ever.
+// Hash returns a hash of a document. A URL that contains it can be cached forever.
 func Hash(document []byte) string {
 	sum := sha256.Sum256(document)
 	return strings.ToUpper(hex.EncodeToString(sum[:]))
@@ -123,10 +133,11 @@ func Hash(document []byte) string {
 // IndexEntry is one document of the index.
 type IndexEntry struct {
 	Group, Version string
-	Hash           string // of the document, see Hash
+	Hash           string // of the document, as returned by Hash
 }
 
-// Index returns what /openapi/v3 answers: where each document is, below the path prefix of the server.
+// Index returns the body of /openapi/v3: the URL of each document. prefix is the path prefix under
+// which the server is mounted.
 func Index(prefix string, entries []IndexEntry) ([]byte, error) {
 	paths := map[string]any{}
 	for _, e := range entries {
@@ -143,7 +154,8 @@ func groupVersionPath(group, version string) string {
 	return "apis/" + group + "/" + version
 }
 
-// componentName is the group in reverse, the version and the kind. Groups without a domain are those of Kubernetes.
+// componentName returns the reversed group, the version and the kind, joined by dots. A group
+// without a dot belongs to Kubernetes itself.
 func componentName(gvk meta.GroupVersionKind) string {
 	if !strings.Contains(gvk.Group, ".") {
 		return "io.k8s.api." + cmp.Or(gvk.Group, "core") + "." + gvk.Version + "." + gvk.Kind
@@ -153,7 +165,8 @@ func componentName(gvk meta.GroupVersionKind) string {
 	return strings.Join(append(labels, gvk.Version, gvk.Kind), ".")
 }
 
-// kindName is the name of a kind's schema: the one that its Go type gives itself, unless another kind has taken that.
+// kindName returns the name under which a kind's schema is published: the name from its Go type,
+// unless another kind has already taken it.
 func (p *publisher) kindName(gvk meta.GroupVersionKind, s *Schema) string {
 	name := cmp.Or(s.Component, componentName(gvk))
 	if of, taken := p.kinds[name]; taken && of != gvk {
@@ -167,21 +180,23 @@ func gvkExtension(gvk meta.GroupVersionKind) map[string]any {
 	return map[string]any{"group": gvk.Group, "version": gvk.Version, "kind": gvk.Kind}
 }
 
-// publisher collects the paths and schemas of one document.
+// publisher collects the paths and schemas of a document. It is not safe for concurrent use.
 type publisher struct {
 	doc     Document
 	schemas map[string]any
 	paths   map[string]any
-	kinds   map[string]meta.GroupVersionKind // of schemas that are whole objects, by their names
+	// kinds maps the names of schemas of whole objects to their kinds.
+	kinds map[string]meta.GroupVersionKind
 }
 
 const gvkKey = "x-kubernetes-group-version-kind"
 
-// component publishes a schema under a name, once, and returns a reference to it.
+// component publishes a schema under a name unless that name is already published, and returns a
+// reference to it.
 func (p *publisher) component(name string, s *Schema, kinds ...meta.GroupVersionKind) map[string]any {
 	if _, done := p.schemas[name]; !done {
 		body := map[string]any{}
-		p.schemas[name] = body // stops a schema that refers to itself
+		p.schemas[name] = body // register before descending: the schema may refer to itself
 		maps.Copy(body, p.body(s))
 	}
 	if body := object(p.schemas[name]); len(kinds) > 0 && body[gvkKey] == nil {
@@ -202,9 +217,9 @@ func reference(name string) map[string]any {
 func (p *publisher) kind(k KindDoc) error {
 	switch {
 	case k.Kind == "" || k.Plural == "":
-		return errors.New("a kind needs Kind and Plural")
+		return errors.New("Kind and Plural must be set")
 	case k.Schema == nil || k.Schema.ready == nil:
-		return errors.New("a kind needs a schema that passed New")
+		return errors.New("needs a schema that passed New")
 	}
 	gvk := p.doc.groupVersion().WithKind(k.Kind)
 	schema := *k.Schema
@@ -230,7 +245,7 @@ func (p *publisher) kind(k KindDoc) error {
 	return nil
 }
 
-// listSchema is the schema of a list of objects published under a reference.
+// listSchema returns the schema of a list whose items are published as object.
 func listSchema(kind string, object map[string]any) *Schema {
 	name, _ := object["$ref"].(string)
 	return &Schema{

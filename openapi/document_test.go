@@ -181,11 +181,11 @@ func TestDocument_CoreGroup(t *testing.T) {
 
 func TestDocument_Bad(t *testing.T) {
 	for want, d := range map[string]openapi.Document{
-		"needs a version":       {},
-		"needs Kind and Plural": {Version: "v1", Kinds: []openapi.KindDoc{{Kind: "Widget"}}},
-		"needs a schema":        {Version: "v1", Kinds: []openapi.KindDoc{{Kind: "Widget", Plural: "widgets", Schema: &openapi.Schema{}}}},
-		"a subresource needs":   {Version: "v1", Kinds: []openapi.KindDoc{{Kind: "Widget", Plural: "widgets", Schema: widget(t), Subresources: []openapi.SubresourceDoc{{}}}}},
-		"subresource x did not": {Version: "v1", Kinds: []openapi.KindDoc{{Kind: "Widget", Plural: "widgets", Schema: widget(t), Subresources: []openapi.SubresourceDoc{{Name: "x", Schema: &openapi.Schema{}}}}}},
+		"Version must be set":         {},
+		"Kind and Plural must be set": {Version: "v1", Kinds: []openapi.KindDoc{{Kind: "Widget"}}},
+		"needs a schema":              {Version: "v1", Kinds: []openapi.KindDoc{{Kind: "Widget", Plural: "widgets", Schema: &openapi.Schema{}}}},
+		"Name of a subresource":       {Version: "v1", Kinds: []openapi.KindDoc{{Kind: "Widget", Plural: "widgets", Schema: widget(t), Subresources: []openapi.SubresourceDoc{{}}}}},
+		"subresource x needs":         {Version: "v1", Kinds: []openapi.KindDoc{{Kind: "Widget", Plural: "widgets", Schema: widget(t), Subresources: []openapi.SubresourceDoc{{Name: "x", Schema: &openapi.Schema{}}}}}},
 	} {
 		_, err := d.JSON()
 		require.ErrorContains(t, err, want)

@@ -2,13 +2,15 @@ package openapi
 
 import "github.com/kindwright/kindwright/internal/json"
 
-// earlier is what a value was before an update; known is false where there was nothing that would be the same value.
+// earlier is the previous value in an update. known is false if the update has no previous value
+// for this place. Validation compares against it, so that an object that was stored under an older
+// schema can still be updated as long as the invalid parts do not change.
 type earlier struct {
 	value any
 	known bool
 }
 
-// member is what a member of an object was.
+// member returns the previous value of a member of an object.
 func (e earlier) member(name string) earlier {
 	object, ok := e.value.(map[string]any)
 	if !ok || !e.known {
@@ -18,11 +20,13 @@ func (e earlier) member(name string) earlier {
 	return earlier{value, known}
 }
 
-// earlierItems are what the items of a keyed list were. Items of other lists have no identity.
+// earlierItems finds the previous values of the items of a keyed list. Items of other lists have no
+// identity, so they have no previous value. Short lists are searched linearly, since building a map
+// costs more.
 type earlierItems struct {
 	list  *Schema
 	few   []any
-	byKey map[string]any // of the first item with the key, by the key as JSON
+	byKey map[string]any // previous items by their key as JSON; the first wins
 }
 
 func (s *Schema) earlierItems(old earlier) earlierItems {
@@ -46,7 +50,7 @@ func (s *Schema) earlierItems(old earlier) earlierItems {
 	return e
 }
 
-// key is the identity of an item of a keyed list as text.
+// key returns the identity of an item of a keyed list as text.
 func (s *Schema) key(item any) (string, bool) {
 	if _, ok := item.(map[string]any); !ok {
 		return "", false
@@ -55,7 +59,7 @@ func (s *Schema) key(item any) (string, bool) {
 	return string(text), err == nil
 }
 
-// item is what an item was.
+// item returns the previous value of the item with the same keys.
 func (e earlierItems) item(item any) earlier {
 	if e.list == nil {
 		return earlier{}

@@ -7,8 +7,10 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// validateEmbedded checks what every object has where one stands inside another: it says what it is, and its metadata obey
-// the rules of metadata. That their types are right is for their schema to say.
+// validateEmbedded applies the rules that every object has to an object embedded in another one:
+// apiVersion and kind must be set and well formed, and metadata must be valid. Types are not
+// checked here; the schema of the embedded object does that. A value that an update does not change
+// is not checked again.
 func validateEmbedded(w *walk, object map[string]any, old earlier) {
 	for _, name := range []string{"apiVersion", "kind"} {
 		value, present := object[name]
@@ -38,7 +40,7 @@ func validateEmbedded(w *walk, object map[string]any, old earlier) {
 	w.path = w.path[:len(w.path)-1]
 }
 
-// same tells whether a value is what it was.
+// same reports whether value is known to be unchanged.
 func (e earlier) same(value any) bool { return e.known && json.Equal(e.value, value) }
 
 func validateMetadata(w *walk, metadata map[string]any) {

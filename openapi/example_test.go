@@ -58,7 +58,7 @@ func ExampleFromType_badTag() {
 	_, err := openapi.FromType(reflect.TypeFor[Boat]())
 	fmt.Println(err)
 	// Output:
-	// openapi: Boat.spec.length: tag minimum:"short": "short" is not a whole number of 64 bits
+	// openapi: Boat.spec.length: tag minimum:"short": "short" is not a 64-bit integer
 }
 
 // Harbour is a type of somebody else, who had no tags of ours in mind.
@@ -103,5 +103,5 @@ func ExampleParseOverlay() {
 	fmt.Println(err)
 	// Output:
 	// berths[2]: Duplicate value: {"pier":1,"side":"port"}
-	// openapi: overlay: github.com/kindwright/kindwright/openapi_test.Harbour.birth: the type declares no field of this JSON name
+	// openapi: overlay: github.com/kindwright/kindwright/openapi_test.Harbour.birth: the type declares no field with this JSON name
 }

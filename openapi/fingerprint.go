@@ -10,9 +10,9 @@ import (
 	"github.com/kindwright/kindwright/internal/json"
 )
 
-// Fingerprint changes when objects written under the schema would read differently: when fields, types, forms or defaults
-// change. It does not change with descriptions, validation or columns. It is the same in every process, and zero only
-// for a schema that did not pass New.
+// Fingerprint returns a hash of everything that affects how stored objects are read: fields, types,
+// forms and defaults. Descriptions, validation and columns do not change it. The value is the same
+// in every process. It is zero only for a schema that has not passed New.
 func (s *Schema) Fingerprint() uint64 {
 	if s.ready == nil {
 		return 0
@@ -20,14 +20,16 @@ func (s *Schema) Fingerprint() uint64 {
 	return s.ready.meaning
 }
 
-// ownMeaning is the fingerprint of a node whose children have one.
+// ownMeaning hashes a node whose children already have their fingerprints. Because each child
+// contributes eight bytes, the cost is linear in the number of nodes.
 func (s *Schema) ownMeaning() uint64 {
 	return hashed(s.appendMeaning(nil, func(dst []byte, child *Schema) []byte {
 		return binary.BigEndian.AppendUint64(dst, child.ready.meaning)
 	}))
 }
 
-// circularMeaning is the fingerprint of a node that contains itself: where it is met again, what counts is how far up.
+// circularMeaning hashes a node that contains itself. A back reference is hashed as the number of
+// levels up to the node it refers to, so the result does not depend on where the walk begins.
 func (s *Schema) circularMeaning() uint64 {
 	var above []*Schema
 	var write func(dst []byte, s *Schema) []byte
@@ -49,11 +51,13 @@ func (s *Schema) circularMeaning() uint64 {
 
 func hashed(meaning []byte) uint64 {
 	h := fnv.New64a()
-	_, _ = h.Write(meaning) // writing to a hash does not fail
+	_, _ = h.Write(meaning) // a hash never returns an error
 	return max(h.Sum64(), 1)
 }
 
-// appendMeaning appends everything that decides how objects under the schema read.
+// appendMeaning appends everything that decides how an object under the schema is read. child
+// appends the contribution of a child schema. Properties are sorted first, since the order of Go
+// fields or of a document must not change the fingerprint.
 func (s *Schema) appendMeaning(dst []byte, child func(dst []byte, s *Schema) []byte) []byte {
 	codecName := ""
 	if s.codec != nil {
@@ -61,7 +65,7 @@ func (s *Schema) appendMeaning(dst []byte, child func(dst []byte, s *Schema) []b
 	}
 	width := ""
 	if s.Type == Integer || s.Type == Number {
-		width = s.Format // of strings it decides nothing but validity
+		width = s.Format // formats of strings only affect validation
 	}
 	dst = appendWords(dst, "{", string(s.Type), width, string(s.Form), codecName)
 	for _, flag := range []bool{s.Nullable, s.PreserveUnknown, s.EmbeddedObject, s.IntOrString, s.OrNumber} {
@@ -91,7 +95,8 @@ func (s *Schema) appendMeaning(dst []byte, child func(dst []byte, s *Schema) []b
 	return appendWords(dst, "}")
 }
 
-// appendWords separates words by their lengths, so that no two lists of words are written alike.
+// appendWords writes each word with its length as a prefix, so that different lists of words never
+// produce the same bytes.
 func appendWords(dst []byte, words ...string) []byte {
 	for _, word := range words {
 		dst = strconv.AppendInt(dst, int64(len(word)), 10)

@@ -14,7 +14,7 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// Formats returns the formats of strings that are checked, and those of numbers, sorted. Other formats are published and
+// Formats returns the sorted names of the formats that are checked. Other formats are published but
 // otherwise ignored.
 func Formats() []string {
 	return slices.Sorted(func(yield func(string) bool) {
@@ -26,7 +26,7 @@ func Formats() []string {
 	})
 }
 
-// formats tell whether a string has a format. Each is linear in the length of the string.
+// formats holds the checks for string formats. Each is linear in the length of the string.
 var formats = map[string]func(string) bool{
 	"byte":      func(s string) bool { _, err := base64.StdEncoding.DecodeString(s); return err == nil },
 	"date":      func(s string) bool { _, err := time.Parse(time.DateOnly, s); return err == nil },
@@ -58,8 +58,8 @@ var formats = map[string]func(string) bool{
 	"k8s-long-name":  isLongName,
 }
 
-// checkOfFormat returns the check of a format of strings, nil for one that is not known. Dashes do not count in names of
-// formats, so that date-time and datetime are one.
+// checkOfFormat returns the check for a string format, or nil if the format is unknown. Dashes in
+// format names are ignored, so date-time and datetime are the same.
 func checkOfFormat(name string) func(string) bool {
 	if check, known := formats[name]; known {
 		return check
@@ -77,14 +77,16 @@ func checkOfFormat(name string) func(string) bool {
 	return nil
 }
 
-// durationUnits are what may stand behind a number of a duration in words, beside what Go reads itself.
+// durationUnits are the units of durations that are spelled out, in addition to those of
+// time.ParseDuration.
 var durationUnits = []string{
 	"ns", "nano", "nanos", "nanosecond", "nanoseconds", "us", "µs", "micro", "micros", "microsecond", "microseconds",
 	"ms", "milli", "millis", "millisecond", "milliseconds", "s", "sec", "secs", "second", "seconds", "m", "min", "mins",
 	"minute", "minutes", "h", "hr", "hrs", "hour", "hours", "d", "day", "days", "w", "wk", "wks", "week", "weeks",
 }
 
-// isDuration reads durations of Go, such as 1h30m, and those in words, such as "3 days" and "1 week, 2 hours".
+// isDuration accepts Go durations such as 1h30m, and spelled-out ones such as "3 days" or "1 week,
+// 2 hours".
 func isDuration(s string) bool {
 	if _, err := time.ParseDuration(s); err == nil {
 		return true
@@ -108,7 +110,7 @@ func isDuration(s string) bool {
 	return found
 }
 
-// isLongName is about names of dot-separated parts, whose parts may be of any length.
+// isLongName accepts names of dot-separated labels of any length.
 func isLongName(s string) bool { return meta.CheckDNSSubdomain(s) == "" }
 
 func isHostname(s string) bool {
@@ -131,7 +133,7 @@ func isEmail(s string) bool {
 	return err == nil && address.Address == s
 }
 
-// isUUID reads UUIDs with or without dashes between the groups; version 0 allows any.
+// isUUID accepts UUIDs with or without dashes between the groups. Version 0 allows any version.
 func isUUID(s string, version byte) bool {
 	var digits [32]byte
 	n := 0

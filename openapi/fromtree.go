@@ -10,15 +10,22 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// FromTree reads the structural schema of an object kind as custom resource definitions write it (openAPIV3Schema). The
-// metadata field gets [ObjectMeta], and apiVersion and kind are added if missing.
+// FromTree reads the structural schema of an object kind, in the form that custom resource
+// definitions use (openAPIV3Schema). The metadata field gets [ObjectMeta]. The fields apiVersion
+// and kind are added if they are missing.
 //
-// Every problem is reported, with its place in the schema, such as "properties.spec.properties.size.pattern". What
-// structural schemas must not use ($ref, definitions, patternProperties …) is forbidden; extensions that are not known
-// are ignored. What stands below allOf, anyOf, oneOf and not adds conditions to fields that the structure describes: it has
-// neither types nor defaults, and names no field that the structure does not. Conditions on metadata.name and
-// metadata.generateName are kept; metadata has no others. Schemas beyond 100,000 nodes, 100 levels or 1,000 branches, and patterns that would be costly to match,
-// are refused before they cost anything (security vector C5).
+// FromTree reports all problems, each with its position in the schema, such as
+// "properties.spec.properties.size.pattern". Keywords that structural schemas must not use ($ref,
+// definitions, patternProperties and others) are rejected. Unknown extensions are ignored.
+//
+// Schemas below allOf, anyOf, oneOf and not add conditions to fields that the structure describes.
+// They cannot have types or defaults or introduce fields. On metadata, only conditions on name and
+// generateName are allowed.
+//
+// Schemas with more than 100,000 nodes, 100 levels or 1,000 branches are rejected before they
+// consume resources, and so are patterns that are expensive to match.
+//
+// Source: security vector C5.
 func FromTree(tree map[string]any) (*Schema, []status.FieldError) {
 	r := treeReader{}
 	s := r.schema(tree)
@@ -39,26 +46,27 @@ func FromTree(tree map[string]any) (*Schema, []status.FieldError) {
 	return built, nil
 }
 
-// asObject gives an object the fields that every object has.
+// asObject replaces or adds the fields that every object has.
 func asObject(s *Schema) {
 	own := func(p Property) bool { return p.Name == "apiVersion" || p.Name == "kind" || p.Name == "metadata" }
 	s.Properties = slices.Concat(typeMeta(), []Property{{"metadata", ObjectMeta()}}, slices.DeleteFunc(s.Properties, own))
 	s.Required = slices.DeleteFunc(s.Required, func(name string) bool { return own(Property{Name: name}) })
 }
 
-// treeReader reads a schema document.
+// treeReader reads a schema document. It collects all problems instead of stopping at the first.
 type treeReader struct {
 	walk
 	nodes    int
-	loose    int // inside allOf, anyOf, oneOf or not, which add conditions and no fields
+	loose    int // depth inside allOf, anyOf, oneOf and not
 	fields   map[*Schema]map[string]*Schema
-	metadata *Schema // of the root, where the document says more about it than that it is there
+	metadata *Schema // metadata of the root, if the document restricts names
 }
 
 // keyword reads the value of one keyword into a schema.
 type keyword func(r *treeReader, s *Schema, v any)
 
-// schema reads one node.
+// schema reads one node. It returns a schema even after problems, so that the rest of the document
+// is checked as well.
 func (r *treeReader) schema(v any) *Schema {
 	s := &Schema{}
 	tree, ok := v.(map[string]any)
@@ -93,7 +101,7 @@ func (r *treeReader) schema(v any) *Schema {
 	return s
 }
 
-// branch reads a node that is a condition.
+// branch reads a node below allOf, anyOf, oneOf or not.
 func (r *treeReader) branch(v any) *Schema {
 	r.loose++
 	defer func() { r.loose-- }()
@@ -126,14 +134,14 @@ func (r *treeReader) keyword(s *Schema, name string, v any) {
 			return
 		}
 		if !slices.Contains(ignoredKeywords, name) && (len(name) < 2 || name[:2] != "x-") {
-			r.fail(meta.CauseFieldValueForbidden, nil, "structural schemas do not use this keyword")
+			r.fail(meta.CauseFieldValueForbidden, nil, "this keyword is not allowed in a structural schema")
 		}
 	}
 }
 
 var ignoredKeywords = []string{"title", "example", "externalDocs"}
 
-// plainKeywords hold values, not schemas.
+// plainKeywords are the keywords whose values are not schemas.
 var plainKeywords = map[string]keyword{
 	"description":      func(r *treeReader, s *Schema, v any) { s.Description = r.text(v) },
 	"format":           func(r *treeReader, s *Schema, v any) { s.Format = r.text(v) },
@@ -155,12 +163,12 @@ var plainKeywords = map[string]keyword{
 	"maxProperties":    func(r *treeReader, s *Schema, v any) { s.MaxProperties = r.count(v) },
 	"uniqueItems": func(r *treeReader, _ *Schema, v any) {
 		if r.flag(v) {
-			r.fail(meta.CauseFieldValueForbidden, nil, "would cost the square of the list; use x-kubernetes-list-type: set")
+			r.fail(meta.CauseFieldValueForbidden, nil, "comparing all items is too expensive; use x-kubernetes-list-type: set")
 		}
 	},
 	"x-kubernetes-preserve-unknown-fields": func(r *treeReader, s *Schema, v any) {
 		if s.PreserveUnknown = r.flag(v); v == false {
-			r.fail(meta.CauseFieldValueInvalid, false, "must be true or left out")
+			r.fail(meta.CauseFieldValueInvalid, false, "must be true or omitted")
 		}
 	},
 	"x-kubernetes-embedded-resource": func(r *treeReader, s *Schema, v any) { s.EmbeddedObject = r.flag(v) },
@@ -172,7 +180,9 @@ var plainKeywords = map[string]keyword{
 	"x-kubernetes-patch-merge-key":   func(r *treeReader, s *Schema, v any) { s.PatchMergeKey = r.text(v) },
 }
 
-// checkStructure holds a node to what makes a schema structural: it alone says which fields there are.
+// checkStructure enforces the rules for structural schemas: the structure alone must determine
+// which fields exist and which types they have. Pruning and defaulting would otherwise depend on
+// which branch of a condition applies.
 func (r *treeReader) checkStructure(s *Schema, tree map[string]any) {
 	root := len(r.path) == 0
 	fail := func(keyword string, t meta.CauseType, value any, detail string) {
@@ -182,31 +192,31 @@ func (r *treeReader) checkStructure(s *Schema, tree map[string]any) {
 	case root && s.Type != Object:
 		fail("type", meta.CauseFieldValueInvalid, string(s.Type), "must be object at the root")
 	case s.EmbeddedObject && s.Type != Object:
-		fail("x-kubernetes-embedded-resource", meta.CauseFieldValueInvalid, true, "is for objects")
+		fail("x-kubernetes-embedded-resource", meta.CauseFieldValueInvalid, true, "can only be set on objects")
 	case s.Type == "" && !s.IntOrString && !s.PreserveUnknown:
-		fail("type", meta.CauseFieldValueRequired, nil, "must not be empty for a node of the structure")
+		fail("type", meta.CauseFieldValueRequired, nil, "must be set for each node of the structure")
 	case s.Type != "" && s.IntOrString:
-		fail("type", meta.CauseFieldValueForbidden, nil, "x-kubernetes-int-or-string says it already")
+		fail("type", meta.CauseFieldValueForbidden, nil, "must be empty if x-kubernetes-int-or-string is true")
 	case s.PreserveUnknown && s.IntOrString:
-		fail("x-kubernetes-preserve-unknown-fields", meta.CauseFieldValueInvalid, true, "is not for x-kubernetes-int-or-string")
+		fail("x-kubernetes-preserve-unknown-fields", meta.CauseFieldValueInvalid, true, "must not be combined with x-kubernetes-int-or-string")
 	case s.Type == Array && s.Items == nil:
 		fail("items", meta.CauseFieldValueRequired, nil, "the items of a list need a schema")
 	case s.EmbeddedObject && !s.PreserveUnknown && len(s.Properties) == 0:
-		fail("properties", meta.CauseFieldValueRequired, nil, "an embedded object has properties, or keeps unknown ones")
+		fail("properties", meta.CauseFieldValueRequired, nil, "an embedded object must have properties or set x-kubernetes-preserve-unknown-fields")
 	}
 	if _, given := tree["additionalProperties"]; given && (root || s.EmbeddedObject) {
-		fail("additionalProperties", meta.CauseFieldValueForbidden, nil, "is not for whole objects")
+		fail("additionalProperties", meta.CauseFieldValueForbidden, nil, "must not be set on the root or on an embedded object")
 	}
 	_, properties := tree["properties"]
 	if s.AdditionalProperties != nil && properties {
-		r.failAt(json.Name("additionalProperties"), meta.CauseFieldValueForbidden, nil, "excludes properties")
+		r.failAt(json.Name("additionalProperties"), meta.CauseFieldValueForbidden, nil, "must not be combined with properties")
 	}
 	if s.EmbeddedObject {
 		asObject(s)
 	}
 }
 
-// structuralKeywords are those that say what a value is; conditions may not.
+// structuralKeywords describe what a value is. They are not allowed in conditions.
 var structuralKeywords = []string{
 	"type", "default", "title", "description", "nullable", "additionalProperties", "x-kubernetes-preserve-unknown-fields",
 	"x-kubernetes-embedded-resource", "x-kubernetes-int-or-string", "x-kubernetes-list-type", "x-kubernetes-list-map-keys",
@@ -216,13 +226,14 @@ var structuralKeywords = []string{
 func (r *treeReader) checkCondition(tree map[string]any) {
 	for _, keyword := range structuralKeywords {
 		if _, given := tree[keyword]; given {
-			r.failAt(json.Name(keyword), meta.CauseFieldValueForbidden, nil, "is for the structure, not for conditions below allOf, anyOf, oneOf and not")
+			r.failAt(json.Name(keyword), meta.CauseFieldValueForbidden, nil, "must not be used below allOf, anyOf, oneOf and not")
 		}
 	}
 }
 
-// withoutTypes returns a node of an int-or-string without the branches that say so once more: anyOf an integer and a
-// string, in the node itself or in the first part of its allOf.
+// withoutTypes returns an int-or-string node without the redundant anyOf of integer and string.
+// Generators write it into the node itself or into the first element of its allOf. Its types would
+// not be allowed in a condition.
 func withoutTypes(tree map[string]any) map[string]any {
 	says := func(v any) bool {
 		return json.Equal(v, []any{map[string]any{"type": "integer"}, map[string]any{"type": "string"}})
@@ -247,7 +258,7 @@ func withoutTypes(tree map[string]any) map[string]any {
 	return tree
 }
 
-// eachBranch visits the conditions of a node, with the path of each.
+// eachBranch visits the conditions of a node and sets the path for each.
 func (r *treeReader) eachBranch(s *Schema, visit func(*Schema)) {
 	at := func(branch *Schema, steps ...json.Step) {
 		r.path = append(r.path, steps...)
@@ -267,12 +278,12 @@ func (r *treeReader) eachBranch(s *Schema, visit func(*Schema)) {
 	}
 }
 
-// checkNames sees to it that a condition is about fields that the structure has.
+// checkNames ensures that a condition only refers to fields of the structure.
 func (r *treeReader) checkNames(structure, condition *Schema) {
 	if condition.Items != nil {
 		r.path = append(r.path, json.Name("items"))
 		if structure.Items == nil {
-			r.fail(meta.CauseFieldValueForbidden, nil, "the structure describes no items here")
+			r.fail(meta.CauseFieldValueForbidden, nil, "the structure does not describe items here")
 		} else {
 			r.checkNames(structure.Items, condition.Items)
 		}
@@ -283,14 +294,15 @@ func (r *treeReader) checkNames(structure, condition *Schema) {
 		if field, ok := r.fieldsOf(structure)[p.Name]; ok {
 			r.checkNames(field, p.Schema)
 		} else {
-			r.fail(meta.CauseFieldValueForbidden, nil, "the structure has no such field")
+			r.fail(meta.CauseFieldValueForbidden, nil, "the structure does not have this field")
 		}
 		r.path = r.path[:len(r.path)-2]
 	}
 	r.eachBranch(condition, func(branch *Schema) { r.checkNames(structure, branch) })
 }
 
-// fieldsOf are the fields of a node by name.
+// fieldsOf returns the fields of a node by name. It caches the result, since many conditions may
+// refer to the same node.
 func (r *treeReader) fieldsOf(s *Schema) map[string]*Schema {
 	fields, done := r.fields[s]
 	if !done {
@@ -306,7 +318,8 @@ func (r *treeReader) fieldsOf(s *Schema) map[string]*Schema {
 	return fields
 }
 
-// restrictNames keeps what the root says about names of objects, the only part of metadata that a schema may restrict.
+// restrictNames keeps the root's conditions on object names. A schema cannot restrict any other
+// metadata.
 func (r *treeReader) restrictNames(s *Schema) {
 	given, ok := s.Property("metadata")
 	if !ok {
@@ -339,7 +352,7 @@ func (r *treeReader) properties(s *Schema, v any) {
 		r.typeError("object", v)
 		return
 	}
-	// Documents have no order of their own.
+	// Members of a JSON object are unordered, so sort them for reproducible results.
 	for _, name := range sortedNames(tree) {
 		r.path = append(r.path, json.Name(name))
 		s.Properties = append(s.Properties, Property{name, r.schema(tree[name])})
@@ -363,7 +376,7 @@ func (r *treeReader) branches(v any) []*Schema {
 	out := make([]*Schema, 0, min(len(list), maxBranches+1))
 	for i, item := range list {
 		if i > maxBranches {
-			break // New refuses it
+			break // New rejects the schema
 		}
 		r.path = append(r.path, json.Item(i))
 		out = append(out, r.branch(item))

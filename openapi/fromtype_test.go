@@ -351,7 +351,7 @@ func TestFromType_EveryBadTagAtOnce(t *testing.T) {
 	problems := strings.Split(strings.TrimPrefix(err.Error(), "openapi: "), "; ")
 	for i, want := range []string{
 		`Thing.spec.parts[].name: tag format:"ipv5": the format is not one of bsonobjectid`,
-		`Thing.spec.parts[].name: tag minimum:"1": the tag is for type integer, the field has type string`,
+		`Thing.spec.parts[].name: tag minimum:"1": the tag applies to type integer, but the field has type string`,
 		`Thing.spec.parts[].count: tag minimun:"1": did you mean minimum?`,
 		`Thing.spec.parts[].count: tag defalt:"3": did you mean default?`,
 		`Thing.spec.size: tag maxmum:"3": did you mean maximum?`,
@@ -386,27 +386,27 @@ func TestFromType_BadTagsAndTypes(t *testing.T) {
 		typ       reflect.Type
 		tag, want string
 	}{
-		{integer, `minimum:"abc"`, `tag minimum:"abc": "abc" is not a whole number`},
-		{integer, `minimum:"1.5"`, `tag minimum:"1.5": "1.5" is not a whole number`},
-		{integer, `maximum:"99999999999999999999"`, `not a whole number of 64 bits`},
+		{integer, `minimum:"abc"`, `tag minimum:"abc": "abc" is not a 64-bit integer`},
+		{integer, `minimum:"1.5"`, `tag minimum:"1.5": "1.5" is not an integer`},
+		{integer, `maximum:"99999999999999999999"`, `not a 64-bit integer`},
 		{number, `maximum:"x"`, `tag maximum:"x": "x" is not a number`},
-		{text, `minimum:"1"`, `tag minimum:"1": the tag is for type integer, the field has type string`},
+		{text, `minimum:"1"`, `tag minimum:"1": the tag applies to type integer, but the field has type string`},
 		{integer, `minimum:"3" maximum:"2"`, `tag minimum:"3": must not be above maximum 2`},
-		{list, `minLength:"1"`, `the tag is for type string, the field has type array`},
-		{text, `maxLength:"-1"`, `tag maxLength:"-1": "-1" is not a whole number from 0 up`},
+		{list, `minLength:"1"`, `the tag applies to type string, but the field has type array`},
+		{text, `maxLength:"-1"`, `tag maxLength:"-1": "-1" is not a non-negative integer`},
 		{text, `minLength:"3" maxLength:"2"`, `tag minLength:"3": must not be above maxLength 2`},
-		{text, `maxItems:"1"`, `the tag is for type array, the field has type string`},
+		{text, `maxItems:"1"`, `the tag applies to type array, but the field has type string`},
 		{list, `minItems:"two"`, `tag minItems:"two"`},
 		{text, `pattern:"("`, `tag pattern:"(": missing closing )`},
 		{text, `pattern:"(a{1000}){1000}"`, `tag pattern:"(a{1000}){1000}": invalid repeat count`},
-		{text, `pattern:"(abcdefghijklmn){999}"`, `would cost too much`},
-		{integer, `pattern:"a"`, `the tag is for type string, the field has type integer`},
+		{text, `pattern:"(abcdefghijklmn){999}"`, `too many repetitions`},
+		{integer, `pattern:"a"`, `the tag applies to type string, but the field has type integer`},
 		{text, `format:"ipv5"`, `tag format:"ipv5": the format is not one of bsonobjectid, byte`},
-		{text, `format:"int32"`, `the format is not one of type string`},
-		{flag, `format:"date"`, `the tag is for type string`},
+		{text, `format:"int32"`, `the format does not apply to type string`},
+		{flag, `format:"date"`, `the tag applies to type string`},
 		{text, `enum:"a,b,a"`, `tag enum:"a,b,a": "a" occurs twice`},
-		{integer, `enum:"1,x"`, `tag enum:"1,x": "x" is not a whole number`},
-		{list, `enum:"a"`, `the tag is for type string, the field has type array`},
+		{integer, `enum:"1,x"`, `tag enum:"1,x": "x" is not a 64-bit integer`},
+		{list, `enum:"a"`, `the tag applies to type string, but the field has type array`},
 		{text, `default:"x" enum:"a,b"`, `tag default:"x": Unsupported value: "x": supported values: "a", "b"`},
 		{integer, `default:"0" minimum:"1"`, `tag default:"0": Invalid value: 0`},
 		{integer, `default:"x"`, `tag default:"x"`},
@@ -414,44 +414,44 @@ func TestFromType_BadTagsAndTypes(t *testing.T) {
 		{flag, `default:"yes"`, `tag default:"yes": "yes" is neither true nor false`},
 		{list, `default:"a"`, `tag default:"a": invalid JSON`},
 		{list, `default:"[1]"`, `tag default:"[1]": [0]: Invalid value: "integer": [0] in body must be of type string`},
-		{object, `default:"null"`, `null is no default`},
+		{object, `default:"null"`, `null cannot be a default`},
 		{structs, `default:"[{}]"`, `[0].name: Required value`},
-		{structs, `default:"[{\"name\":\"a\",\"x\":1}]"`, `fields that the schema does not know`},
+		{structs, `default:"[{\"name\":\"a\",\"x\":1}]"`, `fields that are not in the schema`},
 		{reflect.TypeFor[meta.Time](), `default:"now"`, `tag default:"now": Invalid value: "now": "now" is not an RFC 3339 time`},
-		{reflect.TypeFor[Quantity](), `default:"many"`, `is no Quantity`},
-		{text, `list:"set"`, `the tag is for type array`},
+		{reflect.TypeFor[Quantity](), `default:"many"`, `is not a valid Quantity`},
+		{text, `list:"set"`, `the tag applies to type array`},
 		{list, `list:"bag"`, `tag list:"bag": must be "atomic", "set" or "map"`},
 		{list, `list:""`, `tag list:""`},
-		{list, `list:"map"`, `tag list:"map": the items of a keyed list are objects`},
-		{structs, `list:"map"`, `a keyed list needs a key`},
+		{list, `list:"map"`, `tag list:"map": items of a keyed list must be objects`},
+		{structs, `list:"map"`, `a keyed list needs at least one key`},
 		{structs, `list:"map,name"`, `"name" is not in the form key=name`},
-		{structs, `list:"map,key=id"`, `the items have no such field to be the key`},
-		{structs, `list:"map,key=tags"`, `a key is a scalar`},
-		{reflect.TypeFor[[]WidgetLimit](), `list:"map,key=memory"`, `a key is required or has a default`},
-		{structs, `list:"set"`, `the items of a set are scalars or atomic`},
-		{list, `list:"set,key=a"`, `keys need the list type "map"`},
+		{structs, `list:"map,key=id"`, `items do not have this field`},
+		{structs, `list:"map,key=tags"`, `a key must be a scalar`},
+		{reflect.TypeFor[[]WidgetLimit](), `list:"map,key=memory"`, `a key must be required or have a default`},
+		{structs, `list:"set"`, `items of a set must be scalars or atomic`},
+		{list, `list:"set,key=a"`, `must be "map" if keys are given`},
 		{object, `map:"set"`, `tag map:"set": must be "granular" or "atomic"`},
-		{list, `map:"atomic"`, `the tag is for type object`},
+		{list, `map:"atomic"`, `the tag applies to type object`},
 		{list, `selectable:""`, `tag selectable:"": the field is not a scalar`},
-		{text, `selectable:"no"`, `the tag has no value`},
+		{text, `selectable:"no"`, `the tag does not take a value`},
 		{anything, `selectable:""`, `not a scalar`},
 		{text, `column:""`, `tag column:"": a column needs a name`},
 		{text, `column:"A,prio=1"`, `"prio=1" is not in the form priority=1`},
 		{text, `column:"A,priority=-1"`, `"priority=-1" is not in the form`},
 		{object, `column:"A"`, `not a scalar`},
 		{text, `required:"" optional:""`, `tags required, optional and expected contradict each other`},
-		{text, `required:"no"`, `tag required:"no": the tag has no value`},
+		{text, `required:"no"`, `tag required:"no": the tag does not take a value`},
 		{text, `minlength:"1"`, `tag minlength:"1": did you mean minLength?`},
 		{text, `Doc:"x"`, `did you mean doc?`},
-		{integer, `minimum:"1" exclusiveMinimum:"0"`, `tag exclusiveMinimum:"0": the field has the tag minimum too`},
-		{integer, `exclusiveMaximum:"x"`, `tag exclusiveMaximum:"x": "x" is not a whole number`},
-		{text, `multipleOf:"2"`, `tag multipleOf:"2": the tag is for type integer, the field has type string`},
-		{integer, `multipleOf:"0"`, `tag multipleOf:"0": must be above 0`},
-		{list, `maxProperties:"2"`, `the tag is for type object, the field has type array`},
-		{text, `nullable:"no"`, `tag nullable:"no": the tag has no value`},
-		{list, `preserveUnknown:""`, `the tag is for type object, the field has type array`},
-		{text, `embedded:""`, `the tag is for type object, the field has type string`},
-		{structs, `list:"map,key=name,key=name"`, `the key occurs twice`},
+		{integer, `minimum:"1" exclusiveMinimum:"0"`, `tag exclusiveMinimum:"0": cannot be combined with the tag minimum`},
+		{integer, `exclusiveMaximum:"x"`, `tag exclusiveMaximum:"x": "x" is not a 64-bit integer`},
+		{text, `multipleOf:"2"`, `tag multipleOf:"2": the tag applies to type integer, but the field has type string`},
+		{integer, `multipleOf:"0"`, `tag multipleOf:"0": must be greater than 0`},
+		{list, `maxProperties:"2"`, `the tag applies to type object, but the field has type array`},
+		{text, `nullable:"no"`, `tag nullable:"no": the tag does not take a value`},
+		{list, `preserveUnknown:""`, `the tag applies to type object, but the field has type array`},
+		{text, `embedded:""`, `the tag applies to type object, but the field has type string`},
+		{structs, `list:"map,key=name,key=name"`, `duplicate key`},
 		{integer, `minimun:"1"`, `tag minimun:"1": did you mean minimum?`},
 		{text, `Lsit:"set"`, `did you mean list?`},
 		{text, `maxlenght:"3"`, `did you mean maxLength?`},
@@ -460,16 +460,16 @@ func TestFromType_BadTagsAndTypes(t *testing.T) {
 		{text, `doc`, `not in the form key:"value"`},
 		{reflect.TypeFor[[]struct {
 			A string `json:"a" selectable:""`
-		}](), ``, `.f[].a: tag selectable:"": an object can have many of this field`},
+		}](), ``, `.f[].a: tag selectable:"": one object can contain this field several times`},
 		{reflect.TypeFor[map[string]struct {
 			A string `json:"a" column:"A"`
-		}](), ``, `.f[].a: tag column:"A": an object can have many of this field`},
+		}](), ``, `.f[].a: tag column:"A": one object can contain this field several times`},
 		{reflect.TypeFor[chan int](), ``, `.f: Go type chan int has no JSON form`},
 		{reflect.TypeFor[func()](), ``, `.f: Go type func() has no JSON form`},
 		{reflect.TypeFor[complex128](), ``, `.f: Go type complex128 has no JSON form`},
 		{reflect.TypeFor[fmt.Stringer](), ``, `.f: Go type fmt.Stringer has no JSON form`},
-		{reflect.TypeFor[map[int]string](), ``, `.f: the keys of a map are strings, not int`},
-		{reflect.TypeFor[map[netip.Addr]string](), ``, `.f: the keys of a map are strings`},
+		{reflect.TypeFor[map[int]string](), ``, `.f: map keys must be strings, not int`},
+		{reflect.TypeFor[map[netip.Addr]string](), ``, `.f: map keys must be strings`},
 		{reflect.TypeFor[json.TypeError](), ``, `.f.Err: Go type error has no JSON form`},
 		{reflect.TypeFor[loopSelf](), ``, `embeds itself`},
 		{reflect.TypeFor[big.Int](), ``, `.f: Go type big.Int writes its own JSON: give it the method OpenAPISchemaType() []string`},
@@ -477,7 +477,7 @@ func TestFromType_BadTagsAndTypes(t *testing.T) {
 			meta.Time
 			meta.MicroTime
 		}](), ``, `embedded Go type meta.Time writes its own JSON: give the field a name`},
-		{reflect.TypeFor[struct{ meta.UID }](), ``, `embedded Go type meta.UID is no struct`},
+		{reflect.TypeFor[struct{ meta.UID }](), ``, `embedded Go type meta.UID is not a struct`},
 		{reflect.TypeFor[struct {
 			N int `json:"n,string"`
 		}](), ``, `.f.n: tag json:"n,string": numbers in strings are not supported`},
@@ -497,9 +497,9 @@ func TestFromType_BadTagsAndTypes(t *testing.T) {
 		} `json:"spec"`
 	}
 	_, err := openapi.FromType(reflect.TypeFor[Gadget]())
-	require.EqualError(t, err, `openapi: Gadget.spec.parts[].size: tag minimum:"abc": "abc" is not a whole number of 64 bits`)
+	require.EqualError(t, err, `openapi: Gadget.spec.parts[].size: tag minimum:"abc": "abc" is not a 64-bit integer`)
 	_, err = openapi.FromType(reflect.TypeFor[string]())
-	require.EqualError(t, err, "openapi: Go type string is no struct")
+	require.EqualError(t, err, "openapi: Go type string is not a struct")
 }
 
 // A struct that is fine in one place must not carry its place-bound tags into a list unnoticed.
@@ -512,7 +512,7 @@ func TestFromType_SharedStructKeepsPlaceRules(t *testing.T) {
 		Many []Owner `json:"many"`
 	}
 	_, err := openapi.FromType(reflect.TypeFor[T]())
-	require.ErrorContains(t, err, `T.many[].name: tag selectable:"": an object can have many of this field`)
+	require.ErrorContains(t, err, `T.many[].name: tag selectable:"": one object can contain this field several times`)
 }
 
 type swaggeredMeta struct {

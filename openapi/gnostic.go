@@ -10,8 +10,9 @@ import (
 	"github.com/kindwright/kindwright/internal/protowire"
 )
 
-// message collects the fields of a protobuf message. The numbers are those of gnostic's OpenAPIv2.proto; of each message
-// this file knows the part that Swagger uses. As everywhere in protobuf, what is empty, zero or false is left out.
+// message collects the fields of a protobuf message. Field numbers are those of gnostic's
+// OpenAPIv2.proto; only the fields that Swagger uses are implemented. Following protobuf, fields
+// that are empty, zero or false are omitted.
 type message []byte
 
 func (m *message) key(number int32, t protowire.Type) { *m = protowire.AppendKey(*m, number, t) }
@@ -60,17 +61,17 @@ func (m *message) float(number int32, v any) {
 	}
 }
 
-// message adds a message, even an empty one.
+// message adds a nested message. Empty messages are also written.
 func (m *message) message(number int32, inner message) {
 	m.key(number, protowire.Bytes)
 	*m = protowire.AppendBytes(*m, []byte(inner))
 }
 
-// any adds a value of any kind: as YAML, which JSON is.
+// any adds a value of any type as YAML text. JSON is a subset of YAML, so JSON is written.
 func (m *message) any(number int32, v any) {
 	text, err := json.AppendTree(nil, v)
 	if err != nil {
-		return // a schema that passed New has no such values
+		return // cannot happen: the schema passed New
 	}
 	var inner message
 	inner.text(2, string(text)+"\n")
@@ -84,7 +85,7 @@ func (m *message) anys(number int32, v any) {
 	}
 }
 
-// named adds the members of an object in the order of their names, each as a message of a name and a value.
+// named adds the members of an object, sorted by name. Each is a message of a name and a value.
 func (m *message) named(number int32, tree map[string]any, value func(any) message) {
 	for _, name := range slices.Sorted(maps.Keys(tree)) {
 		var entry message
@@ -94,7 +95,7 @@ func (m *message) named(number int32, tree map[string]any, value func(any) messa
 	}
 }
 
-// extensions adds what begins with x-.
+// extensions adds the members whose names begin with x-.
 func (m *message) extensions(number int32, tree map[string]any) {
 	for _, name := range slices.Sorted(maps.Keys(tree)) {
 		if strings.HasPrefix(name, "x-") {
@@ -119,7 +120,7 @@ func documentMessage(tree map[string]any) message {
 	return m
 }
 
-// methodNumbers are the fields of a path, in their order.
+// methodNumbers are the field numbers of the methods, in ascending order.
 var methodNumbers = []struct {
 	method string
 	number int32
@@ -162,7 +163,7 @@ func responseMessage(tree map[string]any) (m message) {
 	return m
 }
 
-// parameters adds a list of parameters. Each is wrapped in a choice of its place.
+// parameters adds a list of parameters. Each is wrapped in a message that selects its kind.
 func (m *message) parameters(number int32, v any) {
 	list, _ := v.([]any)
 	for _, item := range list {
@@ -186,7 +187,7 @@ func (m *message) parameters(number int32, v any) {
 	}
 }
 
-// plainParameter is a parameter of a path or a query, whose messages have some fields at different numbers.
+// plainParameter returns a path or query parameter. The two messages differ in some field numbers.
 func plainParameter(choice int32, tree map[string]any, typ, unique int32) (m message) {
 	var inner message
 	inner.flag(1, tree["required"])

@@ -7,26 +7,27 @@ import (
 	"strings"
 )
 
-// goField is a field of a struct as JSON sees it.
+// goField is a field of a struct as encoding/json sees it.
 type goField struct {
 	name     string
 	field    reflect.StructField
 	owner    reflect.Type // the struct that declares it, for overlays and SwaggerDoc
 	index    []int
-	named    bool // by its tag
-	omitted  bool // when empty, or with an embedded pointer
-	optional bool // pointer
+	named    bool // the tag gives the name
+	omitted  bool // may be absent: omitempty, omitzero or below an embedded pointer
+	optional bool // is a pointer
 }
 
-// structFields returns the fields that JSON has of a struct, in the order of their declaration. Fields of embedded structs
-// count as its own; of several with one name the outermost wins, then the one that a tag names, else none.
+// structFields returns the fields that encoding/json writes, in declaration order. Fields of
+// embedded structs are included. If several fields have the same name, the least nested one wins,
+// then the one named by a tag; if that is still ambiguous, all are dropped.
 func structFields(t reflect.Type, at place) ([]goField, error) {
 	all := make([]goField, 0, t.NumField())
 	if err := collectFields(t, nil, false, map[reflect.Type]bool{}, &all, at); err != nil {
 		return nil, err
 	}
 	if distinct(all) {
-		return all, nil // they are in order
+		return all, nil // already in declaration order
 	}
 	byName := map[string][]goField{}
 	for _, f := range all {
@@ -50,7 +51,8 @@ func structFields(t reflect.Type, at place) ([]goField, error) {
 	return out, nil
 }
 
-// distinct tells whether no two fields have the same name. Structs are small.
+// distinct reports whether all names differ. Structs are small, so comparing pairs is cheaper than
+// a map.
 func distinct(fields []goField) bool {
 	for i := range fields {
 		for j := range fields[:i] {
@@ -103,7 +105,7 @@ func collectFields(t reflect.Type, index []int, omitted bool, open map[reflect.T
 			if !sf.IsExported() {
 				continue
 			}
-			return at.field(sf.Name).errorf("embedded Go type %s is no struct: give the field a name", inner)
+			return at.field(sf.Name).errorf("embedded Go type %s is not a struct: give the field a name", inner)
 		}
 		if !sf.IsExported() {
 			continue
@@ -125,8 +127,9 @@ func collectFields(t reflect.Type, index []int, omitted bool, open map[reflect.T
 	return nil
 }
 
-// field makes the property of a field and tells whether objects have to have it. Where the tags are wrong, the property is
-// the one without them; where the type is, there is none.
+// field returns the property of a struct field and whether it is required. If the tags are invalid,
+// it returns the property without them, so that checking continues. If the type is invalid, the
+// property has no schema.
 func (r *goReader) field(f goField, at place) (Property, need, error) {
 	root := at.root
 	at = at.field(f.name)
@@ -159,19 +162,20 @@ func (r *goReader) field(f goField, at place) (Property, need, error) {
 	}
 	s = tagged
 	if s.Type == "" && s.PreserveUnknown && suggested == required {
-		suggested = mayLack // anything, absence included
+		suggested = mayLack // any value is allowed, including none
 	}
 	said, err := tags.need(suggested, at)
 	if err != nil {
 		return Property{Name: f.name, Schema: s}, mayLack, err
 	}
 	if s.DefaultValue != nil && said == required {
-		said = mayLack // it is never missing
+		said = mayLack // defaulting fills it in before validation
 	}
 	return Property{Name: f.name, Schema: s}, said, nil
 }
 
-// closesCircle tells of a type that is, or holds, a struct which is being read.
+// closesCircle reports whether a type is a struct that is being read, or a pointer, list or map of
+// one.
 func (r *goReader) closesCircle(t reflect.Type, at place) bool {
 	for slices.Contains([]reflect.Kind{reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map}, t.Kind()) {
 		t = t.Elem()
@@ -183,7 +187,7 @@ func (r *goReader) closesCircle(t reflect.Type, at place) bool {
 	return open || isRoot
 }
 
-// unreadSchema is the schema of a type of which only the JSON type is told.
+// unreadSchema returns a schema with only the JSON type of a Go type.
 func unreadSchema(t reflect.Type) *Schema {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -194,7 +198,8 @@ func unreadSchema(t reflect.Type) *Schema {
 	return built(&Schema{Type: Object, PreserveUnknown: true})
 }
 
-// tags are those of the overlay before those of the source, and what SwaggerDoc says where neither has a doc.
+// tags returns the tags of a field. Those of the overlay take precedence over those in the source.
+// SwaggerDoc supplies the description if neither has one.
 func (r *goReader) tags(f goField, at place) (fieldTags, error) {
 	tags := fieldTags{}
 	if docs, ok := as[swaggerDoc](f.owner); ok {
@@ -205,5 +210,5 @@ func (r *goReader) tags(f goField, at place) (fieldTags, error) {
 	return tags, err
 }
 
-// isListMeta is about documents that are no objects, such as Status.
+// isListMeta recognises the metadata of documents that are not objects, such as Status.
 func isListMeta(t reflect.Type) bool { return t.Name() == "ListMeta" }

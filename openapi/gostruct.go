@@ -12,34 +12,35 @@ import (
 	"sync"
 )
 
-// Types makes the schemas of Go types and shares their parts: a type that occurs in many kinds is read once. The zero value
-// is ready for use. All methods are safe for concurrent use.
+// Types makes schemas of Go types and shares their parts: a type that many kinds use is read once.
+// The zero value is ready for use. All methods are safe for concurrent use.
 type Types struct {
 	mu   sync.Mutex
 	done map[typeKey]*Schema
-	met  map[*Overlay]map[goTypeName]bool // the types of each overlay that occurred
+	met  map[*Overlay]map[goTypeName]bool // the types of each overlay that have occurred
 
-	metadata *Schema           // of every object
-	typeMeta []Property        // likewise
-	foreign  map[string]string // tags that are no keywords, and which one each was probably meant to be
+	metadata *Schema    // shared by all objects
+	typeMeta []Property // shared by all objects
+	// foreign maps tags that are not keywords to the keyword that was probably meant.
+	foreign map[string]string
 }
 
-// typeKey is what decides about the schema of a type.
+// typeKey holds everything that determines the schema of a type.
 type typeKey struct {
 	goType     reflect.Type
 	overlay    *Overlay
 	onlyTagged bool
-	root       bool // it is read as an object of its own
+	root       bool // the type is read as a whole object
 }
 
-// Schema makes the schema of a Go struct, as [FromType] does, but says nothing about types of an overlay that do not occur:
-// Unused does, when all types are known.
+// Schema makes the schema of a Go struct, as [FromType] does. It does not report types of an
+// overlay that do not occur; call Unused once all types are known.
 func (t *Types) Schema(goType reflect.Type, options ...Option) (*Schema, error) {
 	for goType.Kind() == reflect.Pointer {
 		goType = goType.Elem()
 	}
 	if goType.Kind() != reflect.Struct {
-		return nil, fmt.Errorf("openapi: Go type %s is no struct", goType)
+		return nil, fmt.Errorf("openapi: Go type %s is not a struct", goType)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -56,7 +57,8 @@ func (t *Types) Schema(goType reflect.Type, options ...Option) (*Schema, error) 
 	}
 	s, err := r.schema(goType, place{text: goType.Name(), root: true})
 	if r.report(err); len(r.problems) > 0 {
-		for _, key := range r.added { // what is left of a type with problems is nobody's
+		// Remove what was added: a later call must not find incomplete schemas.
+		for _, key := range r.added {
 			delete(t.done, key)
 		}
 		return nil, fmt.Errorf("openapi: %s", strings.Join(r.problems, "; "))
@@ -64,7 +66,8 @@ func (t *Types) Schema(goType reflect.Type, options ...Option) (*Schema, error) 
 	return s, nil
 }
 
-// Unused reports the types that an overlay speaks of and that have not occurred so far, unless it is shared.
+// Unused reports the types that an overlay describes but no schema has used so far. It skips
+// overlays marked as shared.
 func (t *Types) Unused() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -78,26 +81,27 @@ func (t *Types) Unused() error {
 	return nil
 }
 
-// goReader reads one Go type and those in it.
+// goReader reads one Go type and the types it contains. It holds Types.mu throughout.
 type goReader struct {
 	types      *Types
 	overlay    *Overlay
 	onlyTagged bool
-	told       bool      // see Overlay.told
-	added      []typeKey // to the types that are done
+	advisory   bool      // see Overlay.advisory
+	added      []typeKey // keys added to types.done, removed again on failure
 	problems   []string
 
-	// A struct that contains itself is met again while it is being read. Its schema is there by then, but not complete, and
-	// so are the schemas that lead to it. They are completed when the outermost struct of the circle is.
-	open      map[typeKey]int // the structs that are being read, and which of them each is
-	outermost int             // the outermost open struct that has been met again
-	late      []lateSchema    // inner ones first
+	// A struct that contains itself is encountered again while it is being read. At that point its
+	// schema exists but is incomplete, and so are all schemas that lead to it. They are completed
+	// once the outermost struct of the cycle has been read.
+	open      map[typeKey]int // the structs being read, by depth
+	outermost int             // depth of the outermost open struct that was encountered again
+	late      []lateSchema    // innermost first
 }
 
-// lateSchema is a schema that leads to a struct which is still being read.
+// lateSchema is a schema that contains a struct which is still being read.
 type lateSchema struct {
 	schema *Schema
-	of     *Schema // what it is a copy of, with tags of its own; nil for none
+	of     *Schema // the schema that this one copies and adds tags to; nil for none
 	tags   fieldTags
 	at     place
 }
@@ -106,7 +110,8 @@ func (r *goReader) key(t reflect.Type, at place) typeKey {
 	return typeKey{t, r.overlay, r.onlyTagged, at.root}
 }
 
-// schema returns the schema of a type. It is shared, and ready unless it waits for an open struct: who adds tags copies it.
+// schema returns the schema of a type. The result is shared, so a caller that adds tags must copy
+// it first. It is ready unless it contains an open struct.
 func (r *goReader) schema(t reflect.Type, at place) (*Schema, error) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -116,7 +121,8 @@ func (r *goReader) schema(t reflect.Type, at place) (*Schema, error) {
 		r.outermost = min(r.outermost, i)
 		return r.types.done[key], nil
 	}
-	// Tags that depend on the place are checked again where the struct is used again.
+	// selectable and column depend on the position: inside lists and maps they are an error. A
+	// cached schema that has such fields must therefore be read again here.
 	if s, done := r.types.done[key]; done && (!at.repeated || !s.hasPlaced()) {
 		return s, nil
 	}
@@ -134,7 +140,7 @@ func (r *goReader) schema(t reflect.Type, at place) (*Schema, error) {
 	return s, nil
 }
 
-// misspelt is the function of this name: kinds have the same few foreign tags again and again.
+// misspelt caches the function of the same name. The same few foreign tags occur in every kind.
 func (t *Types) misspelt(name string) string {
 	meant, known := t.foreign[name]
 	if !known {
@@ -149,7 +155,7 @@ func (r *goReader) add(key typeKey, s *Schema) {
 	r.added = append(r.added, key)
 }
 
-// meet notes that a type has occurred.
+// meet records that a type has occurred and returns its overlay.
 func (r *goReader) meet(t reflect.Type) *typeOverlay {
 	o := r.overlay.of(t)
 	if o != nil {
@@ -158,12 +164,12 @@ func (r *goReader) meet(t reflect.Type) *typeOverlay {
 	return o
 }
 
-// hasOwnForm tells of a struct whose JSON is not that of its fields.
+// hasOwnForm reports whether a struct is not encoded as an object with its fields.
 func (r *goReader) hasOwnForm(t reflect.Type) bool {
 	return knownType(t) != nil || has(t, jsonMarshaler) || has(t, textMarshaler) || has(t, reflect.TypeFor[openAPITyped]())
 }
 
-// plainSchema is about all types but structs of fields.
+// plainSchema handles all types except structs with fields.
 func (r *goReader) plainSchema(t reflect.Type, at place) (s *Schema, err error) {
 	known := knownType(t)
 	switch {
@@ -191,7 +197,7 @@ func (r *goReader) plainSchema(t reflect.Type, at place) (s *Schema, err error) 
 	return r.ready(s, at)
 }
 
-// modelName is the name that a type gives its schema in documents.
+// modelName returns the name under which a type asks to be published.
 func modelName(t reflect.Type) string {
 	if t.Name() == "" {
 		return ""
@@ -202,23 +208,23 @@ func modelName(t reflect.Type) string {
 	return ""
 }
 
-// overlaid adds what the overlay says of the type itself.
+// overlaid applies the overlay of the type itself.
 func (r *goReader) overlaid(s *Schema, t reflect.Type, at place) (*Schema, error) {
 	o := r.meet(t)
 	if o == nil {
 		return s, nil
 	}
 	for _, field := range slices.Sorted(maps.Keys(o.fields)) {
-		return nil, fmt.Errorf("overlay: %s.%s.%s: the type has no fields in JSON", t.PkgPath(), t.Name(), field)
+		return nil, fmt.Errorf("overlay: %s.%s.%s: the type has no JSON fields", t.PkgPath(), t.Name(), field)
 	}
 	out, err := r.tagged(s, *o.own, at)
 	if err == nil {
-		out.base = nil // every use of the type has these tags
+		out.base = nil // all uses of the type share these tags
 	}
 	return out, err
 }
 
-// ready prepares a schema whose parts are, or puts it off until they are.
+// ready prepares a schema whose parts are ready. Otherwise it defers the work to closeCircle.
 func (r *goReader) ready(s *Schema, at place) (*Schema, error) {
 	if !s.waits() {
 		return s.mustReady(at)
@@ -227,7 +233,7 @@ func (r *goReader) ready(s *Schema, at place) (*Schema, error) {
 	return s, nil
 }
 
-// waits tells of a part that is not ready.
+// waits reports whether a part of the schema is not ready.
 func (s *Schema) waits() bool {
 	for part := range s.parts() {
 		if part != nil && part.ready == nil {
@@ -237,12 +243,13 @@ func (s *Schema) waits() bool {
 	return false
 }
 
-// tagged returns a copy of a schema with what tags add.
+// tagged returns a copy of a schema with tags applied. If the schema is still incomplete,
+// closeCircle copies and tags it again later.
 func (r *goReader) tagged(s *Schema, tags fieldTags, at place) (*Schema, error) {
 	if s.ready != nil || tags.empty() {
 		out, err := tags.apply(s, at)
 		if out != s && out != nil {
-			out.told = r.told
+			out.advisory = r.advisory
 		}
 		return out, err
 	}
@@ -262,7 +269,7 @@ func (r *goReader) listSchema(t reflect.Type, at place) (*Schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Schema{Type: Array, Items: items, PatchTagged: r.onlyTagged, told: r.told}
+	s := &Schema{Type: Array, Items: items, PatchTagged: r.onlyTagged, advisory: r.advisory}
 	if t.Kind() == reflect.Array {
 		n := int64(t.Len())
 		s.MinItems, s.MaxItems = &n, &n
@@ -272,7 +279,7 @@ func (r *goReader) listSchema(t reflect.Type, at place) (*Schema, error) {
 
 func (r *goReader) mapSchema(t reflect.Type, at place) (*Schema, error) {
 	if t.Key().Kind() != reflect.String || has(t.Key(), jsonMarshaler) || has(t.Key(), textMarshaler) {
-		return nil, at.errorf("the keys of a map are strings, not %s", t.Key())
+		return nil, at.errorf("map keys must be strings, not %s", t.Key())
 	}
 	values, err := r.schema(t.Elem(), at.item())
 	if err != nil {
@@ -281,7 +288,8 @@ func (r *goReader) mapSchema(t reflect.Type, at place) (*Schema, error) {
 	return &Schema{Type: Object, AdditionalProperties: values, PatchTagged: r.onlyTagged}, nil
 }
 
-// structSchema reads a struct.
+// structSchema reads a struct. It registers the incomplete schema before it descends, so that a
+// recursive reference finds it.
 func (r *goReader) structSchema(t reflect.Type, at place) (*Schema, error) {
 	key := r.key(t, at)
 	s := &Schema{Type: Object, Component: modelName(t), PatchTagged: r.onlyTagged}
@@ -296,7 +304,7 @@ func (r *goReader) structSchema(t reflect.Type, at place) (*Schema, error) {
 		_, err = s.mustReady(at)
 	default:
 		if s.Component == "" {
-			s.Component = goComponent(t) // documents refer to what has no end
+			s.Component = goComponent(t) // documents need a reference to end a cycle
 		}
 		r.late = append(r.late, lateSchema{schema: s, at: at})
 		if r.outermost >= index {
@@ -322,7 +330,7 @@ func (r *goReader) readStruct(s *Schema, t reflect.Type, at place) error {
 	r.report(r.missing(t, fields))
 	for _, f := range fields {
 		property, need, err := r.field(f, at)
-		r.report(err) // and go on, to tell of every problem at once
+		r.report(err) // continue, to report all problems at once
 		if property.Schema == nil {
 			continue
 		}
@@ -343,7 +351,7 @@ func (r *goReader) readStruct(s *Schema, t reflect.Type, at place) error {
 	return nil
 }
 
-// missing reports fields of which the overlay speaks and which a struct, or one that it embeds, does not have.
+// missing reports overlay entries for fields that neither the struct nor a struct it embeds has.
 func (r *goReader) missing(t reflect.Type, fields []goField) error {
 	owners := []reflect.Type{t}
 	for _, f := range fields {
@@ -360,7 +368,9 @@ func (r *goReader) missing(t reflect.Type, fields []goField) error {
 	return errors.Join(errs...)
 }
 
-// closeCircle completes the schemas that waited for a struct which has been read now.
+// closeCircle completes the schemas that waited for a struct, now that it has been read. Copies
+// come first, because they copied a schema that was still empty; then the whole cycle is prepared
+// together, because no member is ready before the others.
 func (r *goReader) closeCircle(from int) error {
 	late := slices.Clone(r.late[from:])
 	r.late, r.outermost = r.late[:from], math.MaxInt
@@ -381,14 +391,15 @@ func (r *goReader) closeCircle(from int) error {
 	}
 	for i, problems := range prepareCircle(circle) {
 		if circle[i].ready.placed {
-			errs = append(errs, late[i].at.errorf("a type that contains itself cannot have selectable fields or columns: an object can have many of them"))
+			errs = append(errs, late[i].at.errorf("a type that contains itself cannot have selectable fields or columns: one object could contain many of them"))
 		}
 		errs = append(errs, late[i].tags.explain(problems, late[i].at))
 	}
 	return errors.Join(errs...)
 }
 
-// goComponent is the name under which documents publish a Go type: that of its package, with the domain in reverse.
+// goComponent returns the name under which a Go type is published: the package path with its domain
+// reversed, followed by the type.
 func goComponent(t reflect.Type) string {
 	domain, rest, _ := strings.Cut(t.PkgPath(), "/")
 	labels := strings.Split(domain, ".")
@@ -396,17 +407,18 @@ func goComponent(t reflect.Type) string {
 	words := append(labels, strings.FieldsFunc(rest, func(c rune) bool { return c == '/' })...)
 	plain := func(c rune) rune {
 		if strings.ContainsRune("[]*,/· ", c) {
-			return '_' // in the names of generic types
+			return '_' // these characters occur in the names of generic types
 		}
 		return c
 	}
 	return strings.Map(plain, strings.Join(append(words, t.Name()), "."))
 }
 
-// hasPlaced tells of fields that make sense outside lists and maps only.
+// hasPlaced reports whether the schema has fields that are only allowed outside lists and maps.
 func (s *Schema) hasPlaced() bool { return s.ready != nil && s.ready.placed }
 
-// makeObject gives a struct that has metadata the fields that every object has.
+// makeObject gives a struct with metadata the fields that every object has. A description from the
+// struct's own field is kept.
 func (s *Schema) makeObject(typeMeta []Property) {
 	metadata, ok := s.Property("metadata")
 	if !ok || metadata.Component != objectMetaComponent {
@@ -415,7 +427,7 @@ func (s *Schema) makeObject(typeMeta []Property) {
 	head := slices.Clone(typeMeta)
 	s.Properties = slices.DeleteFunc(s.Properties, func(p Property) bool {
 		i := slices.IndexFunc(head, func(of Property) bool { return of.Name == p.Name })
-		if i >= 0 && p.Schema.Description != "" { // in its own words
+		if i >= 0 && p.Schema.Description != "" { // keep the struct's description
 			described := *head[i].Schema
 			described.Description = p.Schema.Description
 			head[i].Schema = &described

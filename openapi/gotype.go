@@ -11,52 +11,56 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// An Option changes what is made of a Go type.
+// An Option changes how the schema of a Go type is made.
 type Option func(*goReader)
 
-// WithOverlay adds to what the tags of a type say.
+// WithOverlay adds the tags of an overlay to those of the types.
 func WithOverlay(o *Overlay) Option {
 	return func(r *goReader) {
-		r.overlay, r.onlyTagged, r.told = o, r.onlyTagged || o != nil && o.onlyTagged, o != nil && o.told
+		r.overlay, r.onlyTagged, r.advisory = o, r.onlyTagged || o != nil && o.onlyTagged, o != nil && o.advisory
 	}
 }
 
-// RequiredWhenTagged makes only those fields required whose tag says so. It is for types whose servers never insisted on
-// what their Go form suggests, such as those of k8s.io/api: see Schema.Expected and Schema.PatchTagged.
+// RequiredWhenTagged makes a field required only if a tag says so. It is meant for types whose
+// servers never enforced what the Go fields suggest, such as those of k8s.io/api. See
+// Schema.Expected and Schema.PatchTagged.
 func RequiredWhenTagged() Option { return func(r *goReader) { r.onlyTagged = true } }
 
-// FromType makes the schema of a Go struct. Fields are those that JSON has, with the meaning of encoding/json. A field is
-// required when it is no pointer and has neither omitempty nor omitzero. The struct's metadata field, whatever its type,
-// gets [ObjectMeta], and apiVersion and kind are added if missing.
+// FromType makes the schema of a Go struct. It has the fields that encoding/json writes. A field is
+// required unless it is a pointer or has omitempty or omitzero. The struct's metadata field gets
+// [ObjectMeta], whatever its Go type is. The fields apiVersion and kind are added if they are
+// missing.
 //
-// Struct tags, one for each keyword, say the rest; they apply to the field they are on, not to the items of a list:
+// Struct tags supply everything else. There is one tag per keyword. It applies to the field itself,
+// not to the items of a list:
 //
 //	doc:"…"               description
-//	default:"blue"        for lists and objects, JSON
+//	default:"blue"        JSON for lists and objects
 //	enum:"red,green"
 //	minimum:"1" maximum:"9" multipleOf:"2"
-//	exclusiveMinimum:"0"  greater than; likewise exclusiveMaximum
+//	exclusiveMinimum:"0"  greater than; also exclusiveMaximum
 //	minLength:"1" maxLength:"9" pattern:"^a" format:"ipv4"
 //	minItems:"1" maxItems:"9"
 //	minProperties:"1" maxProperties:"9"
 //	nullable:""           null is a value; otherwise it means absent
-//	preserveUnknown:""    fields that the Go type lacks stay; on a field that closes a circle, the schema ends there
-//	embedded:""           a whole object of any kind
-//	list:"map,key=name"   or "set" or "atomic"; more keys with more key=
+//	preserveUnknown:""    keeps fields that the Go type lacks; ends the schema of a recursive type
+//	embedded:""           a complete object of any kind
+//	list:"map,key=name"   or "set" or "atomic"; repeat key= for more keys
 //	map:"atomic"
-//	selectable:""         field selectors may name it
+//	selectable:""         allows the field in field selectors
 //	column:"Size"         or "Size,priority=1"; shown in tables
 //	required:"" optional:""
 //	expected:""           see Schema.Expected
 //
-// The patchStrategy and patchMergeKey tags and the SwaggerDoc, OpenAPIModelName, OpenAPISchemaType, OpenAPISchemaFormat and
-// OpenAPIV3OneOfTypes methods of Kubernetes types are understood; what those keep in comments, an [Overlay] says.
+// FromType also reads the patchStrategy and patchMergeKey tags of Kubernetes types and their
+// methods SwaggerDoc, OpenAPIModelName, OpenAPISchemaType, OpenAPISchemaFormat and
+// OpenAPIV3OneOfTypes. An [Overlay] supplies what these types only state in comments.
 //
-// A type may contain itself: its schema does, too. Fields below it cannot be selectable or columns, as an object can have many
-// of them.
+// A type may contain itself. Its schema then contains itself, too. Fields below it cannot be
+// selectable or columns, because one object could contain many of them.
 //
-// A type that JSON cannot hold, and a tag that makes no sense or is spelt almost like one of the above are problems. The
-// error tells of all of them, each with type, field and tag.
+// FromType rejects types without a JSON form, tags that do not fit their field, and tags that look
+// like a misspelt keyword. The error reports all problems, each with type, field and tag.
 func FromType(t reflect.Type, options ...Option) (*Schema, error) {
 	var types Types
 	s, err := types.Schema(t, options...)
@@ -69,10 +73,11 @@ func FromType(t reflect.Type, options ...Option) (*Schema, error) {
 	return s, nil
 }
 
-// maxTypeProblems bounds how many problems of one type an error tells of.
+// maxTypeProblems limits how many problems of one type an error reports.
 const maxTypeProblems = 100
 
-// report notes what is wrong with a type, each problem once: a struct may be read in several places.
+// report records the problems of a type. A struct may be read in several places, so duplicates are
+// dropped.
 func (r *goReader) report(err error) {
 	if err == nil {
 		return
@@ -84,7 +89,8 @@ func (r *goReader) report(err error) {
 	}
 }
 
-// place is where in the type the reader is, for errors and for tags that make sense in some places only.
+// place is the reader's position in a type. Error messages name it, and some tags are only allowed
+// in certain places.
 type place struct {
 	text     string // "Widget.spec.size"
 	root     bool
@@ -101,19 +107,20 @@ func (p place) errorf(format string, args ...any) error {
 	return fmt.Errorf("%s: "+format, append([]any{p.text}, args...)...)
 }
 
-// mustReady prepares a schema that the code itself wrote.
+// mustReady prepares a schema that the program itself defines, as opposed to one from a request.
 func (s *Schema) mustReady(at place) (*Schema, error) {
 	if s.ready != nil {
 		return s, nil
 	}
-	// Types are written by those who build the server: what each costs is bounded, what they cost together is theirs.
+	// Each type is limited in cost, but all of them together are not: the developer of the server
+	// chooses how many there are.
 	if problems := s.prepare(&costs{}); len(problems) > 0 {
 		return nil, at.errorf("%s: %s", problems[0].keyword, problems[0].detail)
 	}
 	return s, nil
 }
 
-// knownType is about the types that the library itself offers, and those of the standard library.
+// knownType returns the schema of a type of this module or of the standard library, or nil.
 func knownType(t reflect.Type) *Schema {
 	switch t {
 	case reflect.TypeFor[meta.Time]():
@@ -140,7 +147,8 @@ func knownType(t reflect.Type) *Schema {
 	return nil
 }
 
-// describedType is about types that write their own JSON: by their own description, or as text when they write text.
+// describedType handles types with their own JSON methods. It uses the methods that describe the
+// JSON type. Without these, the type must be written as text.
 func describedType(t reflect.Type, at place) (*Schema, error) {
 	typed, ok := as[openAPITyped](t)
 	if !ok && isRaw(t) {
@@ -181,8 +189,9 @@ func describedType(t reflect.Type, at place) (*Schema, error) {
 	return s.mustReady(at)
 }
 
-// isRaw recognises structs that hold an object of any kind as it was sent, as RawExtension and FieldsV1 of Kubernetes do:
-// they write their own JSON, and their fields have none.
+// isRaw recognises structs that hold an object of any kind in its encoded form, such as
+// RawExtension and FieldsV1 of Kubernetes. They have JSON methods, and their fields are excluded
+// from JSON.
 func isRaw(t reflect.Type) bool {
 	if t.Kind() != reflect.Struct || !has(t, jsonMarshaler) {
 		return false
@@ -191,8 +200,8 @@ func isRaw(t reflect.Type) bool {
 	return ok && raw.Tag.Get("json") == "-" && raw.Type == reflect.TypeFor[[]byte]()
 }
 
-// writesText tells of a type with both kinds of methods whether its JSON is text, as that of time.Time is and that of
-// big.Int is not.
+// writesText reports whether a type with both JSON and text methods is written as a JSON string.
+// time.Time is; big.Int is not. The methods do not tell, so it encodes a zero value.
 func writesText(t reflect.Type) bool {
 	if !has(t, textMarshaler) {
 		return false
@@ -203,7 +212,8 @@ func writesText(t reflect.Type) bool {
 
 func newCodec(t reflect.Type) *codec { return &codec{name: t.PkgPath() + "." + t.Name(), goType: t} }
 
-// scalarType is about bools, numbers and strings, named or not; nil for anything else.
+// scalarType returns the schema of a bool, number or string type, or nil for other types. Minimum
+// and maximum reflect the range of the Go type, since a value outside it could not be decoded.
 func scalarType(t reflect.Type) *Schema {
 	between := func(format string, low, high int64) *Schema {
 		return &Schema{Type: Integer, Format: format, Minimum: low, Maximum: high}

@@ -7,14 +7,15 @@ import (
 	"strconv"
 )
 
-// The integers that a float holds exactly, and the bounds of int64 as floats.
+// Bounds for conversions between int64 and float64. A float64 represents every integer up to
+// maxExactInteger exactly. The bounds of int64 are written as values that are exact in both types.
 const (
 	maxExactInteger = 1 << 53
 	minInt64        = -1 << 63
 	pastInt64       = 1 << 63
 )
 
-// integral returns the int64 that a float is, if it is one.
+// integral returns f as an int64 if f is a whole number within the range of int64.
 func integral(f float64) (int64, bool) {
 	if f >= minInt64 && f < pastInt64 && f == math.Trunc(f) {
 		return int64(f), true
@@ -22,7 +23,8 @@ func integral(f float64) (int64, bool) {
 	return 0, false
 }
 
-// compareNumbers compares int64 and float64 values of a tree without rounding either.
+// compareNumbers compares two int64 or float64 values exactly. Converting the int64 to a float
+// would round large values, so a bound such as 2^53+1 would also admit its neighbour.
 func compareNumbers(a, b any) int {
 	switch a := a.(type) {
 	case int64:
@@ -56,8 +58,8 @@ func compareIntFloat(i int64, f float64) int {
 	return -cmp.Compare(f-math.Trunc(f), 0)
 }
 
-// multipleOf tells whether a is a whole number of times b, reading floats as the decimals that they are written as: 0.3
-// is a multiple of 0.1, which it is not in binary.
+// multipleOf reports whether a is an integer multiple of b. It treats floats as the decimals that
+// are written in the document: 0.3 is a multiple of 0.1 here, although it is not in binary.
 func multipleOf(a, b any) bool {
 	if a, ok := a.(int64); ok {
 		if b, ok := b.(int64); ok {
@@ -79,8 +81,9 @@ func rational(v any) (*big.Rat, bool) {
 	return nil, false
 }
 
-// canonicalNumber writes a number as a Go float64 (or float32) would hold it, and as an integer where it is one; v itself
-// if that is it.
+// canonicalNumber returns the number as Go writes a float64, or a float32 if single is set. A whole
+// number becomes an int64. If the number is already in this form, it returns v itself, so callers
+// can compare the result with v to detect a change.
 func canonicalNumber(v any, single bool) any {
 	var f float64
 	switch n := v.(type) {
@@ -95,7 +98,7 @@ func canonicalNumber(v any, single bool) any {
 		return v
 	}
 	if single && math.Abs(f) <= math.MaxFloat32 {
-		// The shortest decimal of the float32, which is what a Go client writes back.
+		// Use the shortest decimal of the float32. A Go client writes the same digits back.
 		f, _ = strconv.ParseFloat(strconv.FormatFloat(f, 'g', -1, 32), 64)
 	}
 	if i, ok := integral(f); ok {

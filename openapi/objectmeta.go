@@ -1,12 +1,15 @@
 package openapi
 
-// metaPackage is under which names documents publish the types that all kinds share. Clients know them by these names.
+// metaPackage is the prefix of the names under which the types shared by all kinds are published.
+// Clients look them up by these names.
 const (
 	metaPackage         = "io.k8s.apimachinery.pkg.apis.meta.v1."
 	objectMetaComponent = metaPackage + "ObjectMeta"
 )
 
-// ObjectMeta returns the schema of the metadata of every object (META-01 to META-19), ready for use.
+// ObjectMeta returns the schema of the metadata of every object, ready for use.
+//
+// Source: META-01 to META-19.
 func ObjectMeta() *Schema {
 	return built(&Schema{
 		Component:   objectMetaComponent,
@@ -14,32 +17,32 @@ func ObjectMeta() *Schema {
 		Description: "Metadata that every stored object has.",
 		Properties: []Property{
 			{"name", text("Name of the object, unique among those of its kind in a namespace. It cannot be changed.")},
-			{"generateName", text("A prefix from which the server makes a unique name when name is empty.")},
+			{"generateName", text("A prefix from which the server generates a unique name if name is empty.")},
 			{"namespace", text("Namespace of the object; empty for kinds that are not namespaced. It cannot be changed.")},
-			{"selfLink", &Schema{Type: String, Deprecated: true, Description: "Not used any more."}},
-			{"uid", text("Identity of this life of the object, given by the server: a new object with an old name has another uid.")},
-			{"resourceVersion", text("Version of the object for optimistic concurrency and watches. Clients pass it back unmodified.")},
+			{"selfLink", &Schema{Type: String, Deprecated: true, Description: "No longer used."}},
+			{"uid", text("Unique identity of the object, set by the server. A new object with the same name has another uid.")},
+			{"resourceVersion", text("Version of the object for optimistic concurrency and watches. Clients must send it back unmodified.")},
 			{"generation", &Schema{Type: Integer, Format: "int64", Description: "Number of changes to the desired state, counted by the server."}},
 			{"creationTimestamp", timestamp("When the object was created, by the server's clock.")},
-			{"deletionTimestamp", timestamp("When the object was or will be deleted; set by the server when deletion is asked for.")},
-			{"deletionGracePeriodSeconds", &Schema{Type: Integer, Format: "int64", Description: "Seconds the object may take to end by itself. Set with deletionTimestamp."}},
-			{"labels", stringMap("Names and values by which objects are organised and selected.")},
-			{"annotations", stringMap("Names and values for tools to keep with the object. They cannot be selected by.")},
+			{"deletionTimestamp", timestamp("When the object was or will be deleted. The server sets it when deletion is requested.")},
+			{"deletionGracePeriodSeconds", &Schema{Type: Integer, Format: "int64", Description: "Seconds that the object may take to terminate gracefully. Set together with deletionTimestamp."}},
+			{"labels", stringMap("Keys and values by which objects are organised and selected.")},
+			{"annotations", stringMap("Keys and values that tools attach to the object. They cannot be used to select objects.")},
 			{"ownerReferences", ownerReferences()},
 			{"finalizers", &Schema{
-				Type: Array, ListType: ListSet, Items: &Schema{Type: String}, PatchStrategy: "merge", repeats: true,
-				Description: "Who has to finish before the object goes. Each removes its own entry; the object goes with the last.",
+				Type: Array, ListType: ListSet, Items: &Schema{Type: String}, PatchStrategy: "merge", allowsDuplicates: true,
+				Description: "Controllers that must finish before the object is removed. Each removes its own entry; the object is removed with the last one.",
 			}},
 			{"managedFields", managedFields()},
 		},
 	})
 }
 
-// built makes a schema that this package wrote itself ready.
+// built prepares a schema that this package defines.
 func built(s *Schema) *Schema {
 	out, err := New(s)
 	if err != nil {
-		panic(err) // the tests make every one of them
+		panic(err) // a test builds all of them
 	}
 	return out
 }
@@ -56,20 +59,20 @@ func stringMap(description string) *Schema {
 
 func ownerReferences() *Schema {
 	return &Schema{
-		Type: Array, ListType: ListMap, ListMapKeys: []string{"uid"}, PatchStrategy: "merge", PatchMergeKey: "uid", repeats: true,
-		Description: "Objects that this one depends on. When all of them are gone, it is deleted too.",
+		Type: Array, ListType: ListMap, ListMapKeys: []string{"uid"}, PatchStrategy: "merge", PatchMergeKey: "uid", allowsDuplicates: true,
+		Description: "Owners of the object. It is deleted once all of them are gone.",
 		Items: &Schema{
 			Component:   metaPackage + "OwnerReference",
 			Type:        Object,
 			MapType:     MapAtomic,
-			Description: "An object that owns another one, in the same namespace or not namespaced.",
+			Description: "An owner of another object. It is in the same namespace or cluster-scoped.",
 			Required:    []string{"apiVersion", "kind", "name", "uid"},
 			Properties: []Property{
 				{"apiVersion", text("API version of the owner.")},
 				{"kind", text("Kind of the owner.")},
 				{"name", text("Name of the owner.")},
 				{"uid", text("Identity of the owner.")},
-				{"controller", &Schema{Type: Boolean, Description: "Whether the owner manages the object. At most one does."}},
+				{"controller", &Schema{Type: Boolean, Description: "Whether the owner is the managing controller of the object. At most one owner is."}},
 				{"blockOwnerDeletion", &Schema{Type: Boolean, Description: "Whether a foreground deletion of the owner waits for the object."}},
 			},
 		},
@@ -78,28 +81,28 @@ func ownerReferences() *Schema {
 
 func managedFields() *Schema {
 	return &Schema{
-		Type: Array, ListType: ListAtomic, Description: "Who owns which fields, kept by the server for apply.",
+		Type: Array, ListType: ListAtomic, Description: "Which manager owns which fields. The server maintains it for server-side apply.",
 		Items: &Schema{
 			Component:   metaPackage + "ManagedFieldsEntry",
 			Type:        Object,
 			Description: "The fields that one manager owns.",
 			Properties: []Property{
 				{"manager", text("Name of the manager.")},
-				{"operation", text("How the manager came to own the fields: Apply or Update.")},
-				{"apiVersion", text("Version in which the fields are named.")},
-				{"time", timestamp("When the fields last changed hands.")},
+				{"operation", text("How the manager acquired the fields: Apply or Update.")},
+				{"apiVersion", text("API version to which the field names belong.")},
+				{"time", timestamp("When the manager's set of fields or their values last changed.")},
 				{"fieldsType", text("Format of fieldsV1; always FieldsV1.")},
 				{"fieldsV1", &Schema{Component: metaPackage + "FieldsV1", Type: Object, PreserveUnknown: true, Description: "A set of fields as a tree of their names."}},
-				{"subresource", text("Subresource through which the manager wrote; empty for the object itself.")},
+				{"subresource", text("Subresource that the manager wrote to; empty for the object itself.")},
 			},
 		},
 	}
 }
 
-// typeMeta are the fields that say what a document is.
+// typeMeta returns the fields apiVersion and kind.
 func typeMeta() []Property {
 	return built(&Schema{Type: Object, Properties: []Property{
-		{"apiVersion", text("Group and version of the API in which the object is written, such as example.dev/v1.")},
+		{"apiVersion", text("Group and version of the object, such as example.dev/v1.")},
 		{"kind", text("Kind of the object, such as Widget.")},
 	}}).Properties
 }

@@ -9,35 +9,37 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// resource publishes the paths of one kind.
+// resource publishes the paths of one kind. It holds the references that its operations share.
 type resource struct {
 	*publisher
 	kind         KindDoc
 	gvk          meta.GroupVersionKind
-	object, list map[string]any // references
+	object, list map[string]any // references to the published schemas
 }
 
-// operation is one method of one path.
+// operation is one method on one path.
 type operation struct {
 	method, action, id, description string
 	gvk                             *meta.GroupVersionKind
 	parameters                      []string
-	body                            map[string]any // of the request; by media type for patches
-	optionalBody                    bool
-	answer                          map[string]any
-	codes                           []string
-	stream                          bool
-	protobuf                        bool // the kind has that form
-	patches                         []string
+	// body is the request body; a patch has one entry per media type.
+	body         map[string]any
+	optionalBody bool
+	answer       map[string]any
+	codes        []string
+	stream       bool
+	protobuf     bool // the kind can be encoded as protobuf
+	patches      []string
 
-	answersProtobuf bool       // the answer has that form, where it is another kind than the body
-	mediaType       string     // of an answer that is no document
-	more            []Property // parameters of the query that are nobody else's
+	// answersProtobuf is set if the response has another kind than the body and that kind supports protobuf.
+	answersProtobuf bool
+	mediaType       string     // of a response that is not a document
+	more            []Property // query parameters specific to this operation
 }
 
 const protobufType = "application/vnd.kubernetes.protobuf"
 
-// types are the media types of documents.
+// types returns the media types of documents.
 func (o *operation) types(protobuf bool) []string {
 	types := []string{"application/json", "application/yaml"}
 	if protobuf {
@@ -46,7 +48,7 @@ func (o *operation) types(protobuf bool) []string {
 	return types
 }
 
-// answerTypes are those of the answer, which may be a stream.
+// answerTypes returns the media types of the response, including those of watch streams.
 func (o *operation) answerTypes() []string {
 	types := o.types(o.protobuf || o.answersProtobuf)
 	if o.stream {
@@ -58,7 +60,7 @@ func (o *operation) answerTypes() []string {
 	return types
 }
 
-// patchTypes are the media types of patches of the kind.
+// patchTypes returns the media types of patches that the kind accepts.
 func (r *resource) patchTypes() []string {
 	if len(r.kind.Patches) > 0 {
 		return r.kind.Patches
@@ -73,12 +75,12 @@ func (p *publisher) discovery() {
 	})
 }
 
-// groupVersion is the path of the group version and what is below it.
+// groupVersion returns the path of something below the group version.
 func (p *publisher) groupVersion(below string) string {
 	return "/" + groupVersionPath(p.doc.Group, p.doc.Version) + "/" + below
 }
 
-// camel is the group version as a part of operation ids: ExampleDevV1.
+// camel returns the group version as it appears in operation ids, such as ExampleDevV1.
 func (p *publisher) camel() string {
 	var b strings.Builder
 	for _, word := range strings.FieldsFunc(p.doc.Group+"."+p.doc.Version, func(r rune) bool { return r == '.' || r == '-' }) {
@@ -90,7 +92,8 @@ func (p *publisher) camel() string {
 	return b.String()
 }
 
-// path is that of the collection, in a namespace where there are such.
+// path returns the path of the collection, or of something below it, with its path parameters. For
+// namespaced kinds it is the path within a namespace.
 func (r *resource) path(below ...string) (path string, parameters []string) {
 	parts := []string{r.kind.Plural}
 	if r.kind.Namespaced {
@@ -104,7 +107,8 @@ func (r *resource) path(below ...string) (path string, parameters []string) {
 
 func (r *resource) has(verb string) bool { return slices.Contains(r.kind.Verbs, verb) }
 
-// id is an operation id: readExampleDevV1NamespacedWidgetStatus.
+// id returns an operation id such as readExampleDevV1NamespacedWidgetStatus. The scheme follows
+// Kubernetes, because generators derive method names from it.
 func (r *resource) id(verb, before, after string) string {
 	if r.kind.Namespaced && after != "ForAllNamespaces" {
 		before += "Namespaced"
@@ -158,7 +162,7 @@ func (r *resource) item() {
 
 func (r *resource) subresource(sub SubresourceDoc) error {
 	if sub.Name == "" {
-		return errors.New("a subresource needs a name")
+		return errors.New("Name of a subresource must be set")
 	}
 	usual := exchanged{gvk: r.gvk, schema: r.object, protobuf: r.kind.Protobuf}
 	if sub.Kind != (meta.GroupVersionKind{}) {
@@ -210,7 +214,7 @@ func (r *resource) subresource(sub SubresourceDoc) error {
 
 var camelMethod = map[string]string{"get": "Get", "post": "Post", "put": "Put", "patch": "Patch", "delete": "Delete"}
 
-// exchanged is a document as operations refer to it.
+// exchanged is a request or response document as operations refer to it.
 type exchanged struct {
 	gvk      meta.GroupVersionKind
 	schema   map[string]any // a reference
@@ -220,17 +224,19 @@ type exchanged struct {
 func (r *resource) exchanged(d DocumentDoc) (exchanged, error) {
 	out := exchanged{gvk: d.Kind, protobuf: d.Protobuf}
 	if d.Kind == (meta.GroupVersionKind{Version: "v1", Kind: "Status"}) {
-		out.schema = reference(metaPackage + "Status") // which every document has
+		// newPublisher has already published Status.
+		out.schema = reference(metaPackage + "Status")
 		return out, nil
 	}
 	if d.Schema == nil || d.Schema.ready == nil {
-		return out, errors.New("did not get a schema that passed New")
+		return out, errors.New("needs a schema that passed New")
 	}
 	out.schema = r.component(r.kindName(d.Kind, d.Schema), d.Schema, d.Kind)
 	return out, nil
 }
 
-// below begins the operation of one verb of a subresource.
+// below returns the operation for one verb of a subresource. It returns false for a verb that is
+// not published.
 func (r *resource) below(sub SubresourceDoc, suffix, verb string) (operation, bool) {
 	of := sub.Name + " of " + r.kind.Kind
 	switch verb {
@@ -258,7 +264,7 @@ func (r *resource) below(sub SubresourceDoc, suffix, verb string) (operation, bo
 	return operation{}, false
 }
 
-// instance publishes what reads and writes one object.
+// instance publishes the operations that read and write one object.
 func (r *resource) instance(path string, parameters []string) {
 	for _, o := range []operation{
 		{method: "get", action: "get", id: "read", description: "read ", parameters: getParameters, codes: []string{"200"}},
@@ -277,13 +283,13 @@ func (r *resource) instance(path string, parameters []string) {
 	}
 }
 
-// add puts an operation on the kind at a path.
+// add publishes an operation on the kind itself.
 func (r *resource) add(path string, parameters []string, o operation) {
 	o.protobuf = r.kind.Protobuf
 	r.publisher.add(path, parameters, o)
 }
 
-// add puts an operation at a path; parameters are those of all operations there.
+// add publishes an operation at a path. parameters apply to every operation on that path.
 func (p *publisher) add(path string, parameters []string, o operation) {
 	item, ok := p.paths[path].(map[string]any)
 	if !ok {

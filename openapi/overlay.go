@@ -12,26 +12,25 @@ import (
 	"github.com/kindwright/kindwright/internal/json"
 )
 
-// Overlay says of Go types that cannot be edited what tags would say: those of k8s.io/api, for example, keep in comments
-// how their lists merge and what their defaults are. Make one with [ParseOverlay]. It is immutable, and one serves all
-// kinds of a server.
-//
-// A nil Overlay says nothing.
+// Overlay supplies tags for Go types whose source cannot be edited. The types of k8s.io/api, for
+// example, describe in comments how their lists merge and what their defaults are. Make an Overlay
+// with [ParseOverlay]. It is immutable, and all kinds of a server can share one. A nil Overlay is
+// empty.
 type Overlay struct {
 	shared     bool
 	onlyTagged bool
-	told       bool // what values there are, and that items of lists differ, is published and not checked
+	advisory   bool // enums and uniqueness of list items are published, not enforced
 	types      map[goTypeName]*typeOverlay
 }
 
-// goTypeName is how an overlay names a Go type: by the import path of its package and its name in there.
+// goTypeName identifies a Go type in an overlay by import path and name.
 type goTypeName struct{ path, name string }
 
 func (n goTypeName) String() string { return n.path + "." + n.name }
 
-// typeOverlay is what an overlay says of one Go type.
+// typeOverlay holds the overlay's tags for one Go type.
 type typeOverlay struct {
-	own    *fieldTags // of the type itself, wherever it is used; nil for none
+	own    *fieldTags // tags of the type, applied at every use; nil for none
 	fields map[string]*fieldTags
 }
 
@@ -52,22 +51,25 @@ type typeOverlay struct {
 //	  }
 //	}
 //
-// Below types stand import paths of packages, and below these the types and their fields: the Go name of the type, and for
-// a field a dot and its JSON name. What is said of them are the tags that [FromType] lists, with the same values; they
-// replace those in the source. Tags of a type count wherever it is used, for the items of a list as well.
+// The keys below types are import paths of packages. The keys below these are Go type names,
+// optionally followed by a dot and the JSON name of a field. Their values are the tags that
+// [FromType] lists. They replace the tags in the source. Tags of a type apply wherever it is used,
+// also as the item of a list.
 //
-// With "required": "tagged" a field is required only if a tag says so. Those that Go suggests are required are then
-// published as such and nobody insists on them, which is how Kubernetes treats its own types; the tags expected and optional
-// correct what Go suggests. Strategic merge patches then go by the tags patchStrategy and patchMergeKey alone, as those of
-// Kubernetes do.
+// With "required": "tagged", a field is required only if a tag says so. Fields that look required
+// in Go are then published as required but not enforced, which is how Kubernetes treats its own
+// types. The tags expected and optional correct that guess. Strategic merge patches then follow
+// only the tags patchStrategy and patchMergeKey, as they do in Kubernetes.
 //
-// With "values": "told" documents list the values of an enumeration, and lists merge by their keys, but objects with other
-// values are taken, and lists with two items of the same key, as Kubernetes takes two variables of the same name: the
-// validation that is written for a kind finds fault with them or does not.
+// With "values": "told", enumerations are published and lists merge by their keys, but neither is
+// enforced: objects with other values, and lists with two items of the same key, are accepted.
+// Kubernetes does the same, for example for two environment variables of the same name. Checking
+// them is left to the validation of the kind.
 //
-// A type that no kind of a server uses is an error when the server is made, so that nothing is lost to a typo, unless
-// the overlay is "shared": made for more kinds than every one of its servers has. A field that its type lacks is an error
-// in any case. Errors tell of every problem, and name type, field and tag.
+// A type that no kind of a server uses is an error when the server is made, so that a typo does not
+// go unnoticed. An overlay marked as "shared" may describe more kinds than a server has, so unused
+// types are then allowed. An unknown field is always an error. Errors report all problems at once
+// and name the type, field and tag.
 func ParseOverlay(data []byte) (*Overlay, error) {
 	tree, err := json.DecodeTree(data, json.TreeOptions{})
 	if err != nil {
@@ -80,7 +82,7 @@ func ParseOverlay(data []byte) (*Overlay, error) {
 	return o, nil
 }
 
-// read takes the parts of an overlay's document.
+// read reads the members of an overlay document.
 func (o *Overlay) read(tree any) error {
 	document, ok := tree.(map[string]any)
 	if !ok {
@@ -90,18 +92,21 @@ func (o *Overlay) read(tree any) error {
 	for _, name := range sortedNames(document) {
 		value := document[name]
 		var ok bool
+		var want string
 		switch name {
 		case "shared":
 			o.shared, ok = value.(bool)
+			want = "true or false"
 		case "required":
 			o.onlyTagged = value == "tagged"
-			ok = o.onlyTagged
+			ok, want = o.onlyTagged, `"tagged"`
 		case "values":
-			o.told = value == "told"
-			ok = o.told
+			o.advisory = value == "told"
+			ok, want = o.advisory, `"told"`
 		case "types":
 			var packages map[string]any
 			packages, ok = value.(map[string]any)
+			want = "an object"
 			for _, path := range sortedNames(packages) {
 				errs = append(errs, o.readPackage(path, packages[path]))
 			}
@@ -110,7 +115,7 @@ func (o *Overlay) read(tree any) error {
 			continue
 		}
 		if !ok {
-			errs = append(errs, fmt.Errorf(`overlay: %s: shared is true or false, required is "tagged", values is "told", and types is an object`, name))
+			errs = append(errs, fmt.Errorf("overlay: %s: must be %s", name, want))
 		}
 	}
 	return errors.Join(errs...)
@@ -128,9 +133,9 @@ func (o *Overlay) readPackage(path string, value any) error {
 		tags, err := overlayTags(entries[entry], isField, at)
 		switch {
 		case goName == "" || isField && field == "" || path == "":
-			err = at.errorf("must be the name of a Go type, or such a name, a dot and the JSON name of a field")
+			err = at.errorf("must be Type or Type.field: the name of a Go type, optionally with the JSON name of a field")
 		case err == nil && len(tags.values) == 0:
-			err = at.errorf("says nothing")
+			err = at.errorf("must contain at least one tag")
 		}
 		if err != nil {
 			errs = append(errs, err)
@@ -151,10 +156,10 @@ func (o *Overlay) readPackage(path string, value any) error {
 	return errors.Join(errs...)
 }
 
-// notOfTypes are tags that speak of a field, not of the values in it.
+// notOfTypes are the tags that apply to fields and not to types.
 var notOfTypes = []string{"required", "optional", "expected", "selectable", "column"}
 
-// overlayTags are the tags of one entry.
+// overlayTags returns the tags of one entry.
 func overlayTags(value any, ofField bool, at place) (*fieldTags, error) {
 	object, ok := value.(map[string]any)
 	if !ok {
@@ -166,11 +171,11 @@ func overlayTags(value any, ofField bool, at place) (*fieldTags, error) {
 		text, isText := object[keyword].(string)
 		switch {
 		case !slices.Contains(keywords, keyword):
-			errs = append(errs, at.errorf("there is no tag %q%s", keyword, didYouMean(keyword)))
+			errs = append(errs, at.errorf("unknown tag %q%s", keyword, didYouMean(keyword)))
 		case !isText:
 			errs = append(errs, at.errorf("tag %s: must be a string, as in a Go struct", keyword))
 		case !ofField && slices.Contains(notOfTypes, keyword):
-			errs = append(errs, at.errorf("tag %s: is for fields, not for types", keyword))
+			errs = append(errs, at.errorf("tag %s: applies to fields, not to types", keyword))
 		}
 		tags.values[keyword] = text
 	}
@@ -184,7 +189,8 @@ func didYouMean(keyword string) string {
 	return ""
 }
 
-// of is what the overlay says of a type, nil if nothing. Types without a name, and those of all programs, have no place in it.
+// of returns the entry for a type, or nil. Unnamed and predeclared types have no import path, so an
+// overlay cannot describe them.
 func (o *Overlay) of(t reflect.Type) *typeOverlay {
 	if o == nil || t.Name() == "" || t.PkgPath() == "" {
 		return nil
@@ -192,7 +198,7 @@ func (o *Overlay) of(t reflect.Type) *typeOverlay {
 	return o.types[goTypeName{t.PkgPath(), t.Name()}]
 }
 
-// tagsOf are the tags of a field, nil if there are none.
+// tagsOf returns the tags of a field, or nil.
 func (t *typeOverlay) tagsOf(field string) *fieldTags {
 	if t == nil {
 		return nil
@@ -200,7 +206,7 @@ func (t *typeOverlay) tagsOf(field string) *fieldTags {
 	return t.fields[field]
 }
 
-// missing reports the fields that a struct lacks.
+// missing reports entries for fields that the struct does not declare.
 func (t *typeOverlay) missing(goType reflect.Type) error {
 	declared := map[string]bool{}
 	for i := range goType.NumField() {
@@ -211,13 +217,13 @@ func (t *typeOverlay) missing(goType reflect.Type) error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(t.fields)) {
 		if !declared[name] {
-			errs = append(errs, fmt.Errorf("overlay: %s.%s.%s: the type declares no field of this JSON name", goType.PkgPath(), goType.Name(), name))
+			errs = append(errs, fmt.Errorf("overlay: %s.%s.%s: the type declares no field with this JSON name", goType.PkgPath(), goType.Name(), name))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// unused reports the types that were not met.
+// unused reports the types that have not occurred.
 func (o *Overlay) unused(met map[goTypeName]bool) error {
 	if o == nil || o.shared {
 		return nil
@@ -228,7 +234,7 @@ func (o *Overlay) unused(met map[goTypeName]bool) error {
 	var errs []error
 	for _, name := range names {
 		if !met[name] {
-			errs = append(errs, fmt.Errorf("overlay: %s: no kind uses such a Go type", name))
+			errs = append(errs, fmt.Errorf("overlay: %s: no kind uses this Go type", name))
 		}
 	}
 	return errors.Join(errs...)

@@ -42,12 +42,12 @@ func TestFromType_Overlay(t *testing.T) {
 // What an overlay speaks of has to be there, and make sense.
 func TestFromType_OverlayProblems(t *testing.T) {
 	for entries, want := range map[string]string{
-		`"WidgetSpec.spek": {"doc": "x"}`:      `overlay: ` + here + `.WidgetSpec.spek: the type declares no field of this JSON name`,
-		`"WidgetSpeck.size": {"doc": "x"}`:     `overlay: ` + here + `.WidgetSpeck: no kind uses such a Go type`,
-		`"Speck": {"doc": "x"}`:                `overlay: ` + here + `.Speck: no kind uses such a Go type`,
+		`"WidgetSpec.spek": {"doc": "x"}`:      `overlay: ` + here + `.WidgetSpec.spek: the type declares no field with this JSON name`,
+		`"WidgetSpeck.size": {"doc": "x"}`:     `overlay: ` + here + `.WidgetSpeck: no kind uses this Go type`,
+		`"Speck": {"doc": "x"}`:                `overlay: ` + here + `.Speck: no kind uses this Go type`,
 		`"WidgetSpec.size": {"minimum": "x"}`:  `Widget.spec.size: tag minimum:"x"`,
-		`"WidgetSpec.size": {"list": "set"}`:   `Widget.spec.size: tag list:"set": the tag is for type array`,
-		`"WidgetSpec": {"list": "atomic"}`:     `tag list:"atomic": the tag is for type array, the field has type object`,
+		`"WidgetSpec.size": {"list": "set"}`:   `Widget.spec.size: tag list:"set": the tag applies to type array`,
+		`"WidgetSpec": {"list": "atomic"}`:     `tag list:"atomic": the tag applies to type array, but the field has type object`,
 		`"WidgetPart.count": {"default": "x"}`: `count: tag default:"x"`,
 	} {
 		_, err := openapi.FromType(reflect.TypeFor[Widget](), openapi.WithOverlay(overlay(t, entries)))
@@ -65,22 +65,22 @@ func TestParseOverlay_Strict(t *testing.T) {
 	for document, want := range map[string]string{
 		``:                              `invalid JSON`,
 		`[]`:                            `overlay: must be an object`,
-		`{"shared": 1}`:                 `overlay: shared: shared is true or false`,
-		`{"required": true}`:            `required is "tagged"`,
-		`{"values": "checked"}`:         `values is "told"`,
+		`{"shared": 1}`:                 `overlay: shared: must be true or false`,
+		`{"required": true}`:            `overlay: required: must be "tagged"`,
+		`{"values": "checked"}`:         `overlay: values: must be "told"`,
 		`{"type": {}}`:                  `overlay: type: not one of required, shared, types`,
-		`{"types": []}`:                 `types is an object`,
+		`{"types": []}`:                 `overlay: types: must be an object`,
 		`{"types": {"p": []}}`:          `overlay: p: must be an object`,
 		`{"types": {"p": {"T": "x"}}}`:  `overlay: p.T: must be an object of tags`,
-		`{"types": {"p": {"T.f": {}}}}`: `overlay: p.T.f: says nothing`,
-		`{"types": {"p": {".f": {}}}}`:  `overlay: p..f: must be the name of a Go type`,
-		`{"types": {"": {"T": {}}}}`:    `must be the name of a Go type`,
+		`{"types": {"p": {"T.f": {}}}}`: `overlay: p.T.f: must contain at least one tag`,
+		`{"types": {"p": {".f": {}}}}`:  `overlay: p..f: must be Type or Type.field`,
+		`{"types": {"": {"T": {}}}}`:    `must be Type or Type.field`,
 		`{"types": {"p": {"T.f": {"minimum": 1}}}}`:                          `overlay: p.T.f: tag minimum: must be a string, as in a Go struct`,
-		`{"types": {"p": {"T.f": {"minimun": "1"}}}}`:                        `overlay: p.T.f: there is no tag "minimun": did you mean minimum?`,
-		`{"types": {"p": {"T.f": {"json": "x"}}}}`:                           `overlay: p.T.f: there is no tag "json"`,
-		`{"types": {"p": {"T": {"required": ""}}}}`:                          `overlay: p.T: tag required: is for fields, not for types`,
+		`{"types": {"p": {"T.f": {"minimun": "1"}}}}`:                        `overlay: p.T.f: unknown tag "minimun": did you mean minimum?`,
+		`{"types": {"p": {"T.f": {"json": "x"}}}}`:                           `overlay: p.T.f: unknown tag "json"`,
+		`{"types": {"p": {"T": {"required": ""}}}}`:                          `overlay: p.T: tag required: applies to fields, not to types`,
 		`{"types": {"p": {"T.f": {"doc": "a", "doc": "b"}}}}`:                `doc`,
-		`{"types": {"p": {"A.b": {"x": ""}, "C.d": {"y": ""}, "E": false}}}`: "overlay: p.A.b: there is no tag \"x\"\noverlay: p.C.d: there is no tag \"y\"\noverlay: p.E: must be",
+		`{"types": {"p": {"A.b": {"x": ""}, "C.d": {"y": ""}, "E": false}}}`: "overlay: p.A.b: unknown tag \"x\"\noverlay: p.C.d: unknown tag \"y\"\noverlay: p.E: must be",
 	} {
 		_, err := openapi.ParseOverlay([]byte(document))
 		require.ErrorContains(t, err, want, document)
@@ -117,7 +117,7 @@ func TestFromType_OverlayOfTypes(t *testing.T) {
 	require.Equal(t, map[string]any{"inner": "i", "door": "red"}, s.Default(map[string]any{}))
 
 	_, err = openapi.FromType(reflect.TypeFor[painted](), openapi.WithOverlay(overlay(t, `"colour.x": {"doc": "x"}`)))
-	require.ErrorContains(t, err, "colour.x: the type has no fields in JSON")
+	require.ErrorContains(t, err, "colour.x: the type has no JSON fields")
 	_, err = openapi.FromType(reflect.TypeFor[painted](), openapi.WithOverlay(overlay(t, `"colour": {"enum": "red"}, "painted.door": {"default": "blue"}`)))
 	require.ErrorContains(t, err, `painted.door: tag default:"blue": Unsupported value`)
 }
@@ -171,7 +171,7 @@ func TestTypes_SharesWhatKindsHaveInCommon(t *testing.T) {
 	second, err := types.Schema(reflect.TypeFor[*Second](), openapi.WithOverlay(o))
 	require.NoError(t, err)
 	require.Same(t, must(first.Lookup("spec")), must(second.Lookup("of")))
-	require.ErrorContains(t, types.Unused(), "hedge: no kind uses such a Go type")
+	require.ErrorContains(t, types.Unused(), "hedge: no kind uses this Go type")
 
 	plain, err := types.Schema(reflect.TypeFor[Second]())
 	require.NoError(t, err)
@@ -186,7 +186,7 @@ func TestTypes_SharesWhatKindsHaveInCommon(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, types.Unused())
 	_, err = types.Schema(reflect.TypeFor[string]())
-	require.ErrorContains(t, err, "is no struct")
+	require.ErrorContains(t, err, "is not a struct")
 }
 
 // Whatever tags an overlay has, on whatever field, also of a type that contains itself: they are an error, or they make a schema

@@ -5,7 +5,9 @@ type parameter struct {
 	in, kind, description string // kind is the JSON type
 }
 
-// parameters are all that the API knows, by name (QUERY).
+// parameters are all path and query parameters of the API, by name.
+//
+// Source: QUERY.
 var parameters = map[string]parameter{
 	"name":      {"path", "string", "Name of the object."},
 	"namespace": {"path", "string", "Namespace of the object."},
@@ -31,8 +33,8 @@ var parameters = map[string]parameter{
 	"propagationPolicy":  {"query", "string", "What happens to dependents: Orphan, Background or Foreground."},
 }
 
-// The parameters of each verb, in the order of their names. pretty is a parameter of every path. That a patch declares
-// fieldValidation is how kubectl knows that the server validates fields.
+// The parameters of each verb, sorted by name. Every path also takes pretty. Patches must declare
+// fieldValidation: kubectl looks for it to learn whether the server validates fields.
 var (
 	getParameters   = []string{"resourceVersion"}
 	listParameters  = []string{"continue", "fieldSelector", "labelSelector", "limit", "resourceVersion", "resourceVersionMatch", "timeoutSeconds"}
@@ -49,7 +51,7 @@ var (
 	}
 )
 
-// parameterTrees writes parameters in full: kubectl does not follow references to them.
+// parameterTrees renders the parameters in full. kubectl does not resolve references to parameters.
 func parameterTrees(names []string) []any {
 	out := make([]any, 0, len(names))
 	for _, name := range names {
@@ -66,7 +68,7 @@ func parameterTrees(names []string) []any {
 	return out
 }
 
-// propertyTrees writes parameters of the query that are described by properties.
+// propertyTrees renders query parameters that are described as schema properties.
 func (p *publisher) propertyTrees(properties []Property) []any {
 	out := make([]any, 0, len(properties))
 	for _, property := range properties {

@@ -7,21 +7,22 @@ import (
 	"regexp/syntax"
 )
 
-// The bounds of patterns. Go's matcher needs at most steps in proportion to the length of the text times the size of the
-// program: a million instructions would make one field cost minutes.
+// Limits for patterns. The cost of a match is bounded by the length of the text times the size of
+// the compiled program. With a million instructions, a single field could take minutes.
 const (
 	maxPatternBytes = 4096
-	maxPatternSize  = 10_000 // instructions, after counted repetitions are written out
+	maxPatternSize  = 10_000 // instructions, with counted repetitions expanded
 	maxMatchSteps   = 20_000_000
 )
 
-// matcher is a compiled pattern that knows its cost.
+// matcher is a compiled pattern with the length of the longest text that it may be matched against.
 type matcher struct {
 	expression *regexp.Regexp
-	longest    int // bytes of text within maxMatchSteps
+	longest    int // in bytes; keeps a match within maxMatchSteps
 }
 
-// measurePattern returns about how many instructions a pattern has, and refuses those that have too many.
+// measurePattern estimates the number of instructions of a pattern. It rejects patterns that would
+// need too many.
 func measurePattern(pattern string) (int, error) {
 	if len(pattern) > maxPatternBytes {
 		return 0, fmt.Errorf("longer than %d bytes", maxPatternBytes)
@@ -34,7 +35,7 @@ func measurePattern(pattern string) (int, error) {
 	}
 	size := patternSize(parsed)
 	if size > maxPatternSize {
-		return 0, errors.New("repeats so much that matching it would cost too much")
+		return 0, errors.New("has too many repetitions to be matched safely")
 	}
 	return size, nil
 }
@@ -47,7 +48,9 @@ func compilePattern(pattern string, size int) (*matcher, error) {
 	return &matcher{expression: expression, longest: maxMatchSteps / max(size, 1)}, nil
 }
 
-// patternSize estimates the instructions of a program before anything of that size is made.
+// patternSize estimates the number of instructions of the compiled program without compiling it. A
+// pattern such as (a{1000}){1000} is thus rejected before it can exhaust memory. Each level is
+// capped just above the limit, so the estimate cannot overflow.
 func patternSize(re *syntax.Regexp) int {
 	size := 1
 	switch re.Op {

@@ -13,48 +13,52 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// The bounds of a schema. The largest custom resources in use have some 30,000 nodes, 40 deep.
+// The limits of a schema. The largest custom resources in use have about 30,000 nodes in 40 levels.
 const (
 	maxSchemaNodes = 100_000
 	maxSchemaDepth = 100
 	maxEnum        = 10_000
-	maxKeys        = 100   // of a keyed list
-	maxBranches    = 1_000 // of allOf, anyOf, oneOf and not in one schema: each may look at the whole value again
+	maxKeys        = 100 // of a keyed list
+	// maxBranches counts allOf, anyOf, oneOf and not together: each may visit the whole value again.
+	maxBranches = 1_000
 
-	maxPatternsSize = 200_000 // instructions of all patterns that differ
-	maxDefaultsSize = 4 << 20 // bytes of all defaults as JSON, with the defaults inside them
+	maxPatternsSize = 200_000 // instructions of all distinct patterns
+	maxDefaultsSize = 4 << 20 // bytes of all defaults as JSON, including nested defaults
 )
 
-// costs are what the parts of one schema have cost so far, where each alone would pass.
+// costs accumulates the costs of the parts of one schema. It rejects a schema whose parts are
+// acceptable one by one but too expensive in total.
 type costs struct {
 	patterns     map[string]*matcher // compiled
 	patternSize  int
 	defaultBytes int
 }
 
-// prepared is what the methods of a Schema need and its fields do not hold. It depends on the node and its children only.
+// prepared holds what the methods of a Schema precompute. It depends only on the node and its
+// descendants, so a node can be shared between schemas.
 type prepared struct {
 	properties  map[string]*Schema
-	defaulted   []Property          // the properties with a default at or below them
+	defaulted   []Property          // properties with a default at or below them
 	hasDefaults bool                // at or below this node
-	filled      any                 // DefaultValue with the defaults below it
+	filled      any                 // DefaultValue including the defaults below it
 	filledSize  int                 // its length as JSON
-	enum        map[string]struct{} // canonical texts, for more than a few values
+	enum        map[string]struct{} // values as canonical text; nil if there are only a few
 	pattern     *matcher
-	size, depth int    // of the whole schema below, written out
-	placed      bool   // there are selectable fields or columns below this node
-	circular    bool   // the schema contains itself, or is on the way from such a one back to it
+	size, depth int    // of the schema with shared parts expanded
+	placed      bool   // a field below this node is selectable or a column
+	circular    bool   // the schema contains itself, or lies on a cycle
 	meaning     uint64 // see Fingerprint
 }
 
-// A problem is something wrong with one keyword of one node.
+// A problem is an error in one keyword of one node.
 type problem struct {
 	keyword string
 	value   any
 	detail  string
 }
 
-// New returns a ready copy of a schema built by hand. The error is a [*Error] and tells of every problem.
+// New returns a ready copy of a schema that was built by hand. The error is an [*Error] with all
+// problems.
 func New(s *Schema) (*Schema, error) {
 	b := builder{copies: map[*Schema]*Schema{}}
 	out := b.build(s)
@@ -64,7 +68,8 @@ func New(s *Schema) (*Schema, error) {
 	return out, nil
 }
 
-// Error says what is wrong with a schema. Fields are places in the schema, such as "properties.spec.properties.size.pattern".
+// Error describes what is wrong with a schema. Each Field is a position in the schema, such as
+// "properties.spec.properties.size.pattern".
 type Error struct{ Problems []status.FieldError }
 
 func (e *Error) Error() string {
@@ -72,12 +77,13 @@ func (e *Error) Error() string {
 	for _, p := range e.Problems {
 		texts = append(texts, p.String())
 	}
-	return "bad schema: " + strings.Join(texts, "; ")
+	return "invalid schema: " + strings.Join(texts, "; ")
 }
 
-// builder copies and prepares a schema from the leaves to the root.
+// builder copies and prepares a schema, leaves first: preparing a node needs the results of its
+// children.
 type builder struct {
-	copies   map[*Schema]*Schema // nil while a node is being built
+	copies   map[*Schema]*Schema // nil while a node is being built, which detects cycles
 	problems []status.FieldError
 	path     []json.Step
 	nodes    int
@@ -97,7 +103,7 @@ func (b *builder) fail(t meta.CauseType, keyword string, value any, detail strin
 	b.problems = append(b.problems, status.FieldError{Type: t, Field: json.FormatPath(path), Value: value, Detail: detail})
 }
 
-// stop ends the building of a schema that is too large to go on with.
+// stop aborts the build of a schema that is too large.
 func (b *builder) stop(keyword, detail string) {
 	if !b.stopped {
 		b.stopped = true
@@ -105,13 +111,13 @@ func (b *builder) stop(keyword, detail string) {
 	}
 }
 
-// build returns the ready copy of a node; nil after problems that leave none.
+// build returns the ready copy of a node, or nil if problems prevent it.
 func (b *builder) build(s *Schema) *Schema {
 	if s == nil || b.stopped {
 		return nil
 	}
 	if s.ready != nil && s.ready.circular {
-		return s // it was made of a Go type, and nothing is to be done about it
+		return s // from a Go type: immutable and already prepared
 	}
 	if done, seen := b.copies[s]; seen {
 		if done == nil {
@@ -183,7 +189,7 @@ func (b *builder) branch() {
 	}
 }
 
-// prepare makes a node ready whose children are, and tells what is wrong with it.
+// prepare makes a node ready whose children are ready, and returns what is wrong with it.
 func (s *Schema) prepare(c *costs) []problem {
 	s.ready = &prepared{}
 	problems := s.prepareProperties()
@@ -195,7 +201,9 @@ func (s *Schema) prepare(c *costs) []problem {
 	return problems
 }
 
-// prepareCircle makes schemas ready that lead to each other, and tells what is wrong with each.
+// prepareCircle makes schemas ready that refer to each other, and returns the problems of each. No
+// schema of a cycle can be prepared before the others. So each step runs for all of them before the
+// next one begins, and flags are propagated until they no longer change.
 func prepareCircle(circle []*Schema) [][]problem {
 	problems := make([][]problem, len(circle))
 	for i, s := range circle {
@@ -225,7 +233,7 @@ func (s *Schema) prepareProperties() (problems []problem) {
 	switch s.Type {
 	case "", Object, Array, String, Integer, Number, Boolean:
 	default:
-		problems = append(problems, problem{"type", string(s.Type), "not a type"})
+		problems = append(problems, problem{"type", string(s.Type), "unknown type"})
 	}
 	if len(s.Properties) == 0 {
 		return problems
@@ -233,14 +241,14 @@ func (s *Schema) prepareProperties() (problems []problem) {
 	s.ready.properties = make(map[string]*Schema, len(s.Properties))
 	for _, p := range s.Properties {
 		if _, dup := s.ready.properties[p.Name]; dup {
-			problems = append(problems, problem{"properties", p.Name, "the name occurs twice"})
+			problems = append(problems, problem{"properties", p.Name, "duplicate name"})
 		}
 		s.ready.properties[p.Name] = p.Schema
 	}
 	return problems
 }
 
-// inherit notes what the children are known to have, and tells whether that was news.
+// inherit copies flags from the children and reports whether that changed any.
 func (s *Schema) inherit() (changed bool) {
 	r := s.ready
 	hasDefaults := r.hasDefaults || s.DefaultValue != nil || below(s.Items) || below(s.AdditionalProperties)
@@ -264,7 +272,8 @@ func (s *Schema) listDefaulted() {
 	}
 }
 
-// check looks at everything that a node says itself.
+// check validates the keywords of the node itself. A default is checked last and only if the rest
+// is valid, because checking it uses the node's other keywords.
 func (s *Schema) check(c *costs) (problems []problem) {
 	problems = append(problems, s.checkBounds()...)
 	problems = append(problems, s.checkList()...)
@@ -282,8 +291,8 @@ func (s *Schema) check(c *costs) (problems []problem) {
 	return problems
 }
 
-// measure bounds the schema as it would be written out: where parts are shared, a small one can stand for a huge one. Where it
-// contains itself, that counts once.
+// measure limits the size of the schema with shared parts expanded. A small document could
+// otherwise describe a huge schema by sharing. A cycle counts once.
 func (s *Schema) measure() []problem {
 	r := s.ready
 	r.size, r.depth = 1, 1
@@ -303,7 +312,7 @@ func (s *Schema) measure() []problem {
 	return nil
 }
 
-// parts are the schemas that a schema consists of.
+// parts yields the direct children of a schema; some may be nil.
 func (s *Schema) parts() iter.Seq[*Schema] {
 	return func(yield func(*Schema) bool) {
 		for _, p := range s.Properties {
@@ -338,7 +347,7 @@ func (s *Schema) checkBounds() (problems []problem) {
 		problems = append(problems, problem{"minimum", s.Minimum, fmt.Sprintf("must not be above maximum %v", s.Maximum)})
 	}
 	if s.MultipleOf != nil && compareNumbers(s.MultipleOf, int64(0)) <= 0 {
-		problems = append(problems, problem{"multipleOf", s.MultipleOf, "must be above 0"})
+		problems = append(problems, problem{"multipleOf", s.MultipleOf, "must be greater than 0"})
 	}
 	for _, c := range []struct {
 		low, high   string
@@ -367,14 +376,14 @@ func (s *Schema) checkList() []problem {
 		return []problem{{"x-kubernetes-map-type", string(s.MapType), `must be "granular" or "atomic"`}}
 	}
 	if len(s.ListMapKeys) > 0 && s.ListType != ListMap {
-		return []problem{{"x-kubernetes-list-type", string(s.ListType), `keys need the list type "map"`}}
+		return []problem{{"x-kubernetes-list-type", string(s.ListType), `must be "map" if keys are given`}}
 	}
 	switch s.ListType {
 	case "", ListAtomic:
 		return nil
 	case ListSet:
 		if s.Items != nil && !s.Items.atomicItem() {
-			return []problem{{"x-kubernetes-list-type", "set", "the items of a set are scalars or atomic"}}
+			return []problem{{"x-kubernetes-list-type", "set", "items of a set must be scalars or atomic"}}
 		}
 		return nil
 	case ListMap:
@@ -393,40 +402,40 @@ func (s *Schema) atomicItem() bool {
 	return true
 }
 
-// checkKeys sees to it that the items of a keyed list always have their keys, and that those can be compared.
+// checkKeys ensures that every item of a keyed list has its keys and that they can be compared.
 func (s *Schema) checkKeys() (problems []problem) {
 	if s.Items == nil || s.Items.Type != Object {
-		return []problem{{"x-kubernetes-list-type", "map", "the items of a keyed list are objects"}}
+		return []problem{{"x-kubernetes-list-type", "map", "items of a keyed list must be objects"}}
 	}
 	if len(s.ListMapKeys) == 0 {
-		return []problem{{"x-kubernetes-list-type", "map", "a keyed list needs a key"}}
+		return []problem{{"x-kubernetes-list-type", "map", "a keyed list needs at least one key"}}
 	}
 	if len(s.ListMapKeys) > maxKeys {
-		return []problem{{"x-kubernetes-list-map-keys", int64(len(s.ListMapKeys)), fmt.Sprintf("more than %d keys", maxKeys)}}
+		return []problem{{"x-kubernetes-list-map-keys", int64(len(s.ListMapKeys)), fmt.Sprintf("must have at most %d keys", maxKeys)}}
 	}
 	for i, name := range s.ListMapKeys {
 		if slices.Contains(s.ListMapKeys[:i], name) {
-			problems = append(problems, problem{"x-kubernetes-list-map-keys", name, "the key occurs twice"})
+			problems = append(problems, problem{"x-kubernetes-list-map-keys", name, "duplicate key"})
 		}
 		key, ok := s.Items.Property(name)
 		switch {
 		case !ok:
-			problems = append(problems, problem{"x-kubernetes-list-map-keys", name, "the items have no such field to be the key"})
+			problems = append(problems, problem{"x-kubernetes-list-map-keys", name, "items do not have this field"})
 		case key.Type == Object || key.Type == Array || key.Type == "":
-			problems = append(problems, problem{"x-kubernetes-list-map-keys", name, "a key is a scalar"})
+			problems = append(problems, problem{"x-kubernetes-list-map-keys", name, "a key must be a scalar"})
 		case key.DefaultValue == nil && !slices.Contains(s.Items.Required, name):
-			problems = append(problems, problem{"x-kubernetes-list-map-keys", name, "a key is required or has a default"})
+			problems = append(problems, problem{"x-kubernetes-list-map-keys", name, "a key must be required or have a default"})
 		}
 	}
 	return problems
 }
 
-// fewEnum values are compared one by one.
+// fewEnum is the number of enum values up to which they are compared one by one.
 const fewEnum = 8
 
 func (s *Schema) prepareEnum(r *prepared) (problems []problem) {
 	if len(s.Enum) > maxEnum {
-		return []problem{{"enum", int64(len(s.Enum)), fmt.Sprintf("more than %d values", maxEnum)}}
+		return []problem{{"enum", int64(len(s.Enum)), fmt.Sprintf("must have at most %d values", maxEnum)}}
 	}
 	if len(s.Enum) > fewEnum {
 		r.enum = make(map[string]struct{}, len(s.Enum))
@@ -438,7 +447,7 @@ func (s *Schema) prepareEnum(r *prepared) (problems []problem) {
 			continue
 		}
 		if v != nil && !s.hasType(v) {
-			problems = append(problems, problem{"enum", v, "not of type " + string(s.Type)})
+			problems = append(problems, problem{"enum", v, "must be of type " + string(s.Type)})
 		}
 		if r.enum != nil {
 			r.enum[string(text)] = struct{}{}
@@ -447,7 +456,7 @@ func (s *Schema) prepareEnum(r *prepared) (problems []problem) {
 	return problems
 }
 
-// pattern compiles a pattern, once for each text.
+// pattern compiles a pattern. Each distinct pattern is compiled and counted once.
 func (c *costs) pattern(text string) (*matcher, error) {
 	if m, done := c.patterns[text]; done {
 		return m, nil
@@ -457,7 +466,7 @@ func (c *costs) pattern(text string) (*matcher, error) {
 		return nil, err
 	}
 	if c.patternSize += size; c.patternSize > maxPatternsSize {
-		return nil, errors.New("the patterns of the schema together are too large")
+		return nil, errors.New("all patterns of the schema together are too large")
 	}
 	m, err := compilePattern(text, size)
 	if err != nil {
@@ -470,7 +479,9 @@ func (c *costs) pattern(text string) (*matcher, error) {
 	return m, nil
 }
 
-// prepareDefault makes the default canonical and complete, and sees to it that it is valid itself.
+// prepareDefault converts the default to its stored form, fills in the defaults below it, and
+// validates the result. An invalid default is thus an error in the schema, not in the objects that
+// use it.
 func (s *Schema) prepareDefault(r *prepared, c *costs) []problem {
 	if s.DefaultValue == nil {
 		return nil
@@ -482,26 +493,26 @@ func (s *Schema) prepareDefault(r *prepared, c *costs) []problem {
 	value, _ = d.below(s, value)
 	switch {
 	case d.endless:
-		return bad("the default, with the defaults in it, would contain itself")
+		return bad("filling in the default requires the default itself")
 	case d.exhausted:
-		return bad("the defaults of the schema together are too large")
+		return bad("all defaults of the schema together are too large")
 	}
 	if s.validate(&w, value, earlier{}); len(w.errs) > 0 {
 		return bad(w.errs[0].String())
 	}
 	if _, changed := prune(s, value); changed {
-		return bad("has fields that the schema does not know")
+		return bad("contains fields that are not in the schema")
 	}
 	text, err := json.AppendTree(nil, value)
 	if err != nil {
 		return bad(err.Error())
 	}
 	if c.defaultBytes += len(text); c.defaultBytes > maxDefaultsSize {
-		return bad("the defaults of the schema together are too large")
+		return bad("all defaults of the schema together are too large")
 	}
 	s.DefaultValue, r.filled, r.filledSize = value, value, len(text)
 	return nil
 }
 
-// sortedNames returns the names of an object in the order in which reports go through it.
+// sortedNames returns the member names of an object in the order in which reports visit them.
 func sortedNames(object map[string]any) []string { return slices.Sorted(maps.Keys(object)) }

@@ -8,11 +8,13 @@ import (
 	"github.com/kindwright/kindwright/internal/json"
 )
 
-// maxUnknown bounds how many unknown fields of one object are named.
+// maxUnknown limits how many unknown fields of one object are reported.
 const maxUnknown = 100
 
-// Prune removes the fields that the schema does not know, and names them, such as "spec.foo", in order and at most 100. A
-// value of a wrong type is left alone: Canonical and Validate report it.
+// Prune removes fields that the schema does not describe and returns their paths, such as
+// "spec.foo", sorted and at most 100. It leaves values of the wrong type alone; Canonical and
+// Validate report them. Prune does not modify tree: it copies the objects and lists that change and
+// shares the rest.
 func (s *Schema) Prune(tree map[string]any) (out map[string]any, unknown []string) {
 	if s.ready == nil || tree == nil {
 		return tree, nil
@@ -26,7 +28,7 @@ func (s *Schema) Prune(tree map[string]any) (out map[string]any, unknown []strin
 	return pruned.(map[string]any), names.found
 }
 
-// prune returns the value without unknown fields, and whether that is another value.
+// prune returns the value without unknown fields and reports whether it changed.
 func prune(s *Schema, v any) (any, bool) {
 	switch t := v.(type) {
 	case map[string]any:
@@ -46,7 +48,8 @@ func prune(s *Schema, v any) (any, bool) {
 
 func (s *Schema) describesObjects() bool { return s.Type == Object || s.Type == "" && !s.IntOrString }
 
-// known is the schema of a field that stays, nil when it stays as it is.
+// known returns the schema of a field and whether the field stays. A field may stay without a
+// schema; it is then kept unchanged.
 func (s *Schema) known(name string) (child *Schema, stays bool) {
 	if child = s.child(name); child != nil {
 		return child, true
@@ -97,12 +100,13 @@ func pruneArray(s *Schema, array []any) ([]any, bool) {
 	return out, changed
 }
 
-// same tells whether two maps are one.
+// same reports whether two maps are the same map, not merely equal.
 func same(a, b map[string]any) bool {
 	return reflect.ValueOf(a).UnsafePointer() == reflect.ValueOf(b).UnsafePointer()
 }
 
-// unknownFields names what prune removes, by name, so that the same object gives the same report.
+// unknownFields collects the paths of the fields that prune removes. It visits names in order, so
+// that equal objects give equal reports. It only runs if something was pruned.
 type unknownFields struct {
 	path  []json.Step
 	found []string

@@ -5,13 +5,15 @@ import (
 	"slices"
 )
 
-// property writes a schema where it is used: a reference if it is a component, else in full.
+// property renders a schema at the place that uses it: as a reference if the schema is a component,
+// otherwise in full.
 func (p *publisher) property(s *Schema) map[string]any {
 	if s.Component == "" {
 		return p.body(s)
 	}
 	ref := p.component(s.Component, cmp.Or(s.base, s))
-	// Beside a reference nothing else counts, so that it goes one level down. kubectl explain wants the description here.
+	// OpenAPI v3.0 ignores keywords next to $ref, so the reference moves into allOf. kubectl
+	// explain looks for the field's description at this level.
 	out := p.beside(s)
 	if len(out) == 0 {
 		return ref
@@ -20,7 +22,8 @@ func (p *publisher) property(s *Schema) map[string]any {
 	return out
 }
 
-// beside writes what the tags of a field add to a component.
+// beside renders what the tags of a field change or add relative to the component the field refers
+// to.
 func (p *publisher) beside(s *Schema) map[string]any {
 	out, base := map[string]any{}, cmp.Or(s.base, s)
 	put(out, "description", s.Description)
@@ -43,7 +46,8 @@ func (p *publisher) beside(s *Schema) map[string]any {
 	return out
 }
 
-// item writes a schema of which there are many: in its own words, since the place has none.
+// item renders the schema of list items or map values. It prefers a plain reference: an item has no
+// field of its own that could carry a description or tags.
 func (p *publisher) item(s *Schema) map[string]any {
 	if s.Component != "" && s.DefaultValue == nil {
 		return p.component(s.Component, cmp.Or(s.base, s))
@@ -51,7 +55,7 @@ func (p *publisher) item(s *Schema) map[string]any {
 	return p.property(s)
 }
 
-// body writes a schema in full.
+// body renders a schema in full, even if it is a component.
 func (p *publisher) body(s *Schema) map[string]any {
 	out := map[string]any{}
 	put(out, "description", s.Description)
@@ -97,6 +101,8 @@ func putCount(out map[string]any, keyword string, n *int64) {
 	}
 }
 
+// objectBody renders the keywords for objects. Expected fields are published as required although
+// Validate does not enforce them: generated clients rely on the list.
 func (p *publisher) objectBody(s *Schema, out map[string]any) {
 	if len(s.Properties) > 0 {
 		properties := make(map[string]any, len(s.Properties))
@@ -135,7 +141,7 @@ func (p *publisher) listBody(s *Schema, out map[string]any) {
 	putCount(out, "maxItems", s.MaxItems)
 }
 
-// merging writes how the value merges.
+// merging renders how the value merges in server-side apply and in strategic merge patches.
 func (p *publisher) merging(s *Schema, out map[string]any) {
 	put(out, "x-kubernetes-list-type", string(s.ListType))
 	if len(s.ListMapKeys) > 0 {
@@ -166,6 +172,9 @@ func scalarBody(s *Schema, out map[string]any) {
 	put(out, "pattern", s.Pattern)
 }
 
+// branches renders the keywords that combine schemas (anyOf, oneOf, allOf, not) and the rules. It
+// runs after body has written the type, because the union for IntOrString or OrNumber may occupy
+// the same keyword.
 func (p *publisher) branches(s *Schema, out map[string]any) {
 	for _, list := range []struct {
 		keyword  string
@@ -183,7 +192,7 @@ func (p *publisher) branches(s *Schema, out map[string]any) {
 		case clash && list.keyword == "allOf":
 			already, _ := taken.([]any)
 			out["allOf"] = slices.Concat(already, written)
-		case clash: // the type is written as branches already: both have to hold
+		case clash: // body already wrote a union for the type; both must hold
 			out["allOf"] = []any{map[string]any{list.keyword: taken}, map[string]any{list.keyword: written}}
 			delete(out, list.keyword)
 		default:

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Type is the JSON type of a value. The empty Type allows any.
+// Type is the JSON type of a value. The empty Type allows values of any type.
 type Type string
 
 // The types of values.
@@ -20,27 +20,27 @@ const (
 	Boolean Type = "boolean"
 )
 
-// ListType says how lists merge (x-kubernetes-list-type). The empty ListType means atomic.
+// ListType specifies how lists merge (x-kubernetes-list-type). The empty ListType means atomic.
 type ListType string
 
-// The ways in which lists merge.
+// The list types.
 const (
-	ListAtomic ListType = "atomic" // one value, replaced as a whole
-	ListSet    ListType = "set"    // scalars, each once
-	ListMap    ListType = "map"    // objects, identified by their ListMapKeys
+	ListAtomic ListType = "atomic" // replaced as a whole
+	ListSet    ListType = "set"    // scalars without duplicates
+	ListMap    ListType = "map"    // objects identified by their ListMapKeys
 )
 
-// MapType says how objects merge (x-kubernetes-map-type). The empty MapType means granular.
+// MapType specifies how objects merge (x-kubernetes-map-type). The empty MapType means granular.
 type MapType string
 
-// The ways in which objects merge.
+// The map types.
 const (
-	MapGranular MapType = "granular" // field by field
-	MapAtomic   MapType = "atomic"   // one value, replaced as a whole
+	MapGranular MapType = "granular" // merged field by field
+	MapAtomic   MapType = "atomic"   // replaced as a whole
 )
 
-// Form is how values that can be written in several ways are written at rest. Values of Go types that have JSON methods
-// of their own are written as those methods write them; they need no Form.
+// Form selects the stored form of a string that can be written in several ways. Go types with their
+// own JSON methods do not need a Form: values are stored as those methods write them.
 type Form string
 
 // The forms of strings.
@@ -51,99 +51,109 @@ const (
 	FormBytes     Form = "bytes"     // standard base64 with padding
 )
 
-// Property is one named field of an object.
+// Property is a named field of an object.
 type Property struct {
 	Name   string
 	Schema *Schema
 }
 
-// Rule is a validation expression (x-kubernetes-validations). Package cel compiles and runs it; here it is only carried.
+// Rule is a validation expression (x-kubernetes-validations). This package only carries it; package
+// cel compiles and evaluates it.
 type Rule struct {
 	Rule, Message, MessageExpression, Reason, FieldPath string
 	OptionalOldSelf                                     bool
 }
 
-// ColumnTag makes a field a column of tables.
+// ColumnTag makes a field a column of the tables that kubectl get prints.
 type ColumnTag struct {
 	Name     string
-	Priority int32 // columns above 0 show in wide tables only
+	Priority int32 // columns above 0 only appear in wide output
 }
 
-// Schema describes values. A Schema made by [FromType], [FromTree] or [New] is ready for use, shared and never changed; one
-// written as a literal has to pass through New first: before, its methods change nothing and Validate reports an error.
+// Schema describes values. A Schema made by [FromType], [FromTree] or [New] is ready for use and
+// immutable, and may be shared between goroutines. A Schema written as a literal must pass through
+// New first. Until then, its methods change nothing and Validate returns an error.
 //
-// Numbers in DefaultValue, Enum, Minimum, Maximum and MultipleOf are int64 or float64, other values trees.
+// Numbers in DefaultValue, Enum, Minimum, Maximum and MultipleOf are int64 or float64. Other values
+// are trees, as package internal/json decodes them.
 type Schema struct {
 	Type        Type
-	Format      string // of OpenAPI; formats that are known are checked, see Formats
+	Format      string // an OpenAPI format; see Formats for those that are checked
 	Form        Form
 	Description string
 	Deprecated  bool
 
-	// DefaultValue is filled in where a field is missing; nil for none.
+	// DefaultValue is the value of the field if it is missing. Nil means no default.
 	DefaultValue any
-	// Enum lists the only values allowed; nil for any.
+	// Enum lists the allowed values. Nil allows any value.
 	Enum []any
-	// Nullable keeps null; otherwise null means absent.
+	// Nullable keeps null as a value. Otherwise null means that the field is absent.
 	Nullable bool
 
-	// For objects. AdditionalProperties describes the fields that Properties does not name; nil means that there are none,
-	// unless PreserveUnknown keeps whatever there is.
-	Properties                   []Property
-	Required                     []string
-	Expected                     []string // documents name them as required, too, and nobody insists on them
+	// The fields below apply to objects. AdditionalProperties describes fields that are not listed
+	// in Properties. If it is nil, other fields are unknown: they are pruned unless PreserveUnknown
+	// is set.
+	Properties []Property
+	Required   []string
+	// Expected fields are listed as required in published documents but not enforced.
+	Expected                     []string
 	AdditionalProperties         *Schema
 	MinProperties, MaxProperties *int64
 	PreserveUnknown              bool
-	EmbeddedObject               bool // a whole object with apiVersion, kind and metadata
+	EmbeddedObject               bool // a complete object with apiVersion, kind and metadata
 	MapType                      MapType
 
-	// For lists.
+	// The fields below apply to lists.
 	Items              *Schema
 	MinItems, MaxItems *int64
 	ListType           ListType
 	ListMapKeys        []string
 
-	// For numbers.
+	// The fields below apply to numbers.
 	Minimum, Maximum                   any
 	ExclusiveMinimum, ExclusiveMaximum bool
 	MultipleOf                         any
 
-	// For strings. Lengths are in characters.
+	// The fields below apply to strings. Lengths count characters, not bytes.
 	MinLength, MaxLength *int64
 	Pattern              string // RE2, not anchored
-	IntOrString          bool   // an integer is allowed and stays one
-	OrNumber             bool   // a number is allowed, as in quantities
+	IntOrString          bool   // an integer is also allowed and is stored as one
+	OrNumber             bool   // a number is also allowed, as in quantities
 
-	// Conditions on values beside all of the above; they add no fields.
+	// The branches below add conditions on the value. They do not add fields.
 	AllOf, AnyOf, OneOf []*Schema
 	Not                 *Schema
 	Rules               []Rule
 
-	// What strategic merge patch and its clients read.
+	// PatchStrategy and PatchMergeKey control strategic merge patches. Clients read them from the
+	// published documents.
 	PatchStrategy, PatchMergeKey string
-	// PatchTagged lets strategic merge patches go by these two alone, not by ListType and MapType, as clients of Kubernetes' own
-	// types do.
+	// PatchTagged makes strategic merge patches follow PatchStrategy and PatchMergeKey only and
+	// ignore ListType and MapType. Clients handle the built-in types of Kubernetes this way.
 	PatchTagged bool
 
-	// Selectable lets field selectors name the field.
+	// Selectable allows the field in field selectors.
 	Selectable bool
-	// Column shows the field in tables.
+	// Column shows the field as a column of tables.
 	Column *ColumnTag
 
-	// Component is the name under which documents publish the schema once for all who refer to it; empty to write it out.
+	// Component is the name under which documents publish the schema once. Other schemas then refer
+	// to it. If Component is empty, the schema is written out at each place that uses it.
 	Component string
 
-	plain *Schema   // this schema but for its description, see Undocumented
-	base  *Schema   // what documents publish as the component, when this is a copy of it with tags of its own
-	codec *codec    // the Go type whose JSON methods write the value at rest
-	ready *prepared // what the methods need; nil until New
+	plain *Schema   // the same schema without its description, see Undocumented
+	base  *Schema   // the published component, if this is a copy with tags of its own
+	codec *codec    // the Go type whose JSON methods define the stored form
+	ready *prepared // compiled by New; nil before
 
-	repeats bool // a set or keyed list of metadata, of which clients were never made to send each item once
-	told    bool // Enum, and that items differ in their keys, are what documents say and nobody insists on
+	// allowsDuplicates permits duplicates in a set or keyed list. Metadata needs this: Kubernetes never
+	// required clients to send each owner reference or finalizer only once.
+	allowsDuplicates bool
+	// advisory means that Enum and the uniqueness of list keys are published but not enforced.
+	advisory bool
 }
 
-// Property returns the schema of a named field, if Properties names it.
+// Property returns the schema of a field that is listed in Properties.
 func (s *Schema) Property(name string) (*Schema, bool) {
 	if s.ready != nil {
 		child, ok := s.ready.properties[name]
@@ -157,8 +167,8 @@ func (s *Schema) Property(name string) (*Schema, bool) {
 	return nil, false
 }
 
-// Lookup follows a path of field names. A name that Properties does not know leads to AdditionalProperties; "[]" leads to
-// the items of a list.
+// Lookup follows a path of field names. A name that is not listed in Properties leads to
+// AdditionalProperties. The name "[]" leads to the items of a list.
 func (s *Schema) Lookup(path ...string) (*Schema, bool) {
 	for _, name := range path {
 		if s = s.step(name); s == nil {
@@ -181,21 +191,22 @@ func (s *Schema) step(name string) *Schema {
 	return s.AdditionalProperties
 }
 
-// Column is one column of a table.
+// Column describes one column of a table.
 type Column struct {
 	Name, Type, Format, Description string
 	Priority                        int32
-	Path                            []string // the names that lead to the value
+	Path                            []string // field names that lead to the value
 
-	// Cell, when set, makes the cell of the values at Paths, and Path is not used. A value is what JSON makes of it: nil
-	// where there is none, string, bool, int64, float64, map[string]any or []any; so is the cell. now is the time that ages
-	// are counted from. It is called concurrently, must not change the values, and must be ready for values of every kind.
+	// Cell, if set, computes the cell from the values at Paths; Path is then ignored. Values and
+	// the cell are trees: nil for a missing value, string, bool, int64, float64, map[string]any or
+	// []any. Ages are relative to now. Cell may be called concurrently. It must not modify the
+	// values and must accept values of any type, since stored objects may violate the schema.
 	Cell  func(now time.Time, values []any) any
 	Paths [][]string
 }
 
-// Columns returns the fields that are columns, in the order of their declaration. Type is one that tables know: integer,
-// number, string, boolean or date.
+// Columns returns the columns in the order in which the fields are declared. Type is one of the
+// table types: integer, number, string, boolean or date.
 func (s *Schema) Columns() []Column {
 	var columns []Column
 	s.eachPlaced(nil, func(path []string, field *Schema) {
@@ -217,8 +228,8 @@ func (s *Schema) Columns() []Column {
 	return columns
 }
 
-// SelectableFields returns the paths of the fields that field selectors may name beside metadata.name and
-// metadata.namespace, such as "spec.owner", sorted.
+// SelectableFields returns the sorted paths of the fields that field selectors may use in addition
+// to metadata.name and metadata.namespace, such as "spec.owner".
 func (s *Schema) SelectableFields() []string {
 	var fields []string
 	s.eachPlaced(nil, func(path []string, field *Schema) {
@@ -230,7 +241,8 @@ func (s *Schema) SelectableFields() []string {
 	return fields
 }
 
-// eachPlaced visits the fields of an object that are selectable or columns.
+// eachPlaced calls visit for every field of an object that is selectable or a column. path is
+// reused between calls: visit must clone it to keep it.
 func (s *Schema) eachPlaced(path []string, visit func(path []string, field *Schema)) {
 	if s.ready == nil || !s.ready.placed {
 		return
@@ -246,6 +258,7 @@ func (s *Schema) eachPlaced(path []string, visit func(path []string, field *Sche
 
 func (s *Schema) isPlaced() bool { return s.Selectable || s.Column != nil }
 
-// Undocumented returns a schema of the same values that more fields may share: of fields that have a Go type and nothing
-// but a description, that of the type. Else it is the schema itself.
+// Undocumented returns a schema for the same values that more fields can share. For a field that
+// has a Go type and adds only a description, it is the schema of the type. Otherwise it is s
+// itself. Callers use it as a key when they cache work per schema.
 func (s *Schema) Undocumented() *Schema { return cmp.Or(s.plain, s) }

@@ -9,18 +9,20 @@ import (
 	"github.com/kindwright/kindwright/internal/json"
 )
 
-// Swagger describes all kinds of a server in one document of OpenAPI v2 (OAPI-01), which older and simpler clients read:
-// client-go to know how fields merge, and all that build on it.
+// Swagger describes all kinds of a server in one OpenAPI v2 document. Older and simpler clients
+// read it; client-go and everything built on it use it to learn how fields merge.
 //
-// It says less than v3 does. Conditions below allOf, anyOf, oneOf and not, null and deprecation have no words in v2 that
-// its readers know; the structure, the bounds and the extensions are the same.
+// OpenAPI v2 is less expressive than v3. The document omits nullability, deprecation and conditions
+// below allOf, anyOf, oneOf and not. Structure, bounds and extensions are the same as in v3.
+//
+// Source: OAPI-01.
 type Swagger struct {
-	Title     string // empty means "kindwright"
-	Version   string // of the server; empty means "unversioned"
+	Title     string // defaults to "kindwright"
+	Version   string // of the server; defaults to "unversioned"
 	Documents []Document
 }
 
-// JSON returns the document as JSON. The same documents give the same bytes.
+// JSON returns the document as JSON. It is deterministic: equal documents give equal bytes.
 func (s Swagger) JSON() ([]byte, error) {
 	tree, err := s.tree()
 	if err != nil {
@@ -29,7 +31,8 @@ func (s Swagger) JSON() ([]byte, error) {
 	return json.AppendTree(nil, tree)
 }
 
-// Protobuf returns the document as the message openapi.v2.Document of gnostic, the only form that client-go asks for.
+// Protobuf returns the document as the gnostic message openapi.v2.Document. client-go only requests
+// this form.
 func (s Swagger) Protobuf() ([]byte, error) {
 	tree, err := s.tree()
 	if err != nil {
@@ -38,7 +41,8 @@ func (s Swagger) Protobuf() ([]byte, error) {
 	return documentMessage(tree), nil
 }
 
-// tree makes the document from the parts of the documents of v3, so that the two cannot differ in what both can say.
+// tree converts the v3 documents instead of rendering the schemas again, so that v2 and v3 agree on
+// everything that both can express.
 func (s Swagger) tree() (map[string]any, error) {
 	p := newPublisher(s.Documents...)
 	for _, d := range s.Documents {
@@ -64,17 +68,19 @@ func (s Swagger) tree() (map[string]any, error) {
 	}, nil
 }
 
-// definesKinds tells whether there are custom resource definitions among the kinds.
+// definesKinds reports whether the server serves CustomResourceDefinition.
 func (s Swagger) definesKinds() bool {
 	return slices.ContainsFunc(s.Documents, func(d Document) bool {
 		return slices.ContainsFunc(d.Kinds, func(k KindDoc) bool { return k.Kind == "CustomResourceDefinition" })
 	})
 }
 
-// dropFieldValidation takes the parameter from patches. kubectl reads v3 for the kinds that have them. Of a kind that it
-// finds no patch of, such as a review, it concludes here from the patch of namespaces that the server may validate it,
-// asks for custom resource definitions to know, and gives up where nobody serves those. Without the parameter it validates
-// the object itself, with the schema.
+// dropFieldValidation removes the fieldValidation parameter from all patches. It is used if the
+// server does not serve CustomResourceDefinition. For kinds with a patch operation, kubectl reads
+// v3 instead. For a kind without one, such as a review, kubectl looks at the patch of namespaces in
+// this document. If that patch has the parameter, kubectl lists the custom resource definitions and
+// fails if it cannot. Without the parameter, kubectl validates the object itself against the
+// schema.
 func dropFieldValidation(paths map[string]any) {
 	for _, item := range paths {
 		patch := object(object(item)["patch"])
@@ -144,7 +150,8 @@ func swaggerOperation(operation map[string]any) map[string]any {
 	return out
 }
 
-// mediaTypes takes the content of a body apart: its media types, and its schema, which is the same for all.
+// mediaTypes returns the media types of a body and its schema, which is the same for every media
+// type.
 func mediaTypes(body map[string]any) (types []any, schema map[string]any) {
 	content := object(body["content"])
 	for _, name := range slices.Sorted(maps.Keys(content)) {
@@ -154,7 +161,7 @@ func mediaTypes(body map[string]any) (types []any, schema map[string]any) {
 	return types, schema
 }
 
-// swaggerKeywords are those of v3 that v2 has, too, with a plain value.
+// swaggerKeywords are the keywords with plain values that v2 shares with v3.
 var swaggerKeywords = []string{
 	"description", "type", "format", "default", "enum", "required", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum",
 	"multipleOf", "minLength", "maxLength", "pattern", "minItems", "maxItems", "minProperties", "maxProperties",
@@ -179,7 +186,7 @@ func swaggerSchema(schema map[string]any) map[string]any {
 			}
 			out[name] = properties
 		case name == "allOf":
-			// In v3 a reference that has words of its own beside it stands one level down.
+			// In v3, a reference with other keywords next to it is wrapped in allOf; see property.
 			if list, _ := v.([]any); len(list) == 1 && object(list[0])["$ref"] != nil {
 				out["$ref"] = swaggerReference(object(list[0])["$ref"])
 			}

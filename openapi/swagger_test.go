@@ -136,7 +136,7 @@ func TestOAPI_01_SwaggerAsProtobuf(t *testing.T) {
 
 	bad := openapi.Swagger{Documents: []openapi.Document{{Version: "v1", Kinds: []openapi.KindDoc{{Kind: "Widget"}}}}}
 	_, err = bad.JSON()
-	require.ErrorContains(t, err, "needs Kind and Plural")
+	require.ErrorContains(t, err, "Kind and Plural must be set")
 	_, err = bad.Protobuf()
 	require.Error(t, err)
 }

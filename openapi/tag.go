@@ -13,21 +13,21 @@ import (
 	"github.com/kindwright/kindwright/internal/json"
 )
 
-// keywords are the struct tags that say something about a field, in the order in which they are applied.
+// keywords are the struct tags that affect the schema, in the order in which they are applied.
 var keywords = []string{
 	"doc", "preserveUnknown", "embedded", "nullable", "format", "enum", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum",
 	"multipleOf", "minLength", "maxLength", "pattern", "minItems", "maxItems", "minProperties", "maxProperties", "list", "map",
 	"default", "selectable", "column", "required", "optional", "expected", "patchStrategy", "patchMergeKey",
 }
 
-// fieldTags are the tags of one field that concern its schema.
+// fieldTags holds the schema tags of one field.
 type fieldTags struct {
-	doc    string // when no tag says otherwise
+	doc    string // used if there is no doc tag
 	values map[string]string
 }
 
-// read adds the tags of a field to those that it has. A tag that looks like a misspelt keyword is an error: it would say
-// nothing, unnoticed.
+// read adds the tags of a field. A tag that looks like a misspelt keyword is an error, because it
+// would otherwise be ignored silently.
 func (f *fieldTags) read(tag reflect.StructTag, misspelt func(string) string, at place) error {
 	names, err := tagNames(tag)
 	if err != nil {
@@ -47,11 +47,11 @@ func (f *fieldTags) read(tag reflect.StructTag, misspelt func(string) string, at
 	return errors.Join(errs...)
 }
 
-// foreignTags are tags of other libraries that differ from a keyword by a letter.
+// foreignTags are tags of other libraries that differ from a keyword by one letter.
 var foreignTags = []string{"enums", "form", "max", "min"}
 
-// misspelt returns the keyword that a name was probably meant to be, "" if none. Keywords of three letters have too many
-// neighbours.
+// misspelt returns the keyword that name was probably meant to be, or "". Keywords of three letters
+// must match except for case, since too many other words are similar to them.
 func misspelt(name string) string {
 	if slices.Contains(foreignTags, name) {
 		return ""
@@ -71,7 +71,8 @@ func misspelt(name string) string {
 	return ""
 }
 
-// editDistance counts the letters to insert, delete, replace or swap with their neighbour; it gives up beyond 2.
+// editDistance counts the letters to insert, delete, replace or swap with a neighbour. It returns 3
+// at once if the lengths differ by 3 or more, since callers do not distinguish larger distances.
 func editDistance(a, b string) int {
 	const enough = 3
 	if d := len(a) - len(b); d >= enough || -d >= enough {
@@ -98,7 +99,8 @@ func editDistance(a, b string) int {
 	return previous[len(b)]
 }
 
-// tagNames lists the keys of a tag, which reflect has no way to do. It refuses what reflect would silently ignore.
+// tagNames lists the keys of a struct tag, which package reflect cannot do. It returns an error for
+// a malformed tag, which reflect would ignore.
 func tagNames(tag reflect.StructTag) ([]string, error) {
 	var names []string
 	rest := strings.TrimLeft(string(tag), " ")
@@ -117,7 +119,7 @@ func tagNames(tag reflect.StructTag) ([]string, error) {
 	return names, nil
 }
 
-// merge puts other tags before those that are there.
+// merge adds other tags. They replace existing tags of the same name.
 func (f *fieldTags) merge(other *fieldTags) {
 	if other == nil {
 		return
@@ -130,10 +132,10 @@ func (f *fieldTags) merge(other *fieldTags) {
 
 func (f *fieldTags) empty() bool { return len(f.values) == 0 && f.doc == "" }
 
-// besideValues are tags that change nothing about which values there can be.
+// besideValues are the tags that do not affect which values are valid.
 var besideValues = []string{"doc", "selectable", "column", "required", "optional", "expected", "patchStrategy", "patchMergeKey"}
 
-// apply returns the schema with what the tags add, ready.
+// apply returns the schema with the tags added, ready for use. It does not modify shared.
 func (f *fieldTags) apply(shared *Schema, at place) (*Schema, error) {
 	if f.empty() {
 		return shared, nil
@@ -142,6 +144,8 @@ func (f *fieldTags) apply(shared *Schema, at place) (*Schema, error) {
 	if err != nil {
 		return nil, err
 	}
+	// If the tags do not affect values, the results of preparing shared remain valid. Most fields
+	// only have a description, so this saves most of the work.
 	if s.ready = shared.ready; f.only(besideValues) && s.ready != nil {
 		return s, nil
 	}
@@ -151,7 +155,7 @@ func (f *fieldTags) apply(shared *Schema, at place) (*Schema, error) {
 	return s, nil
 }
 
-// only tells whether there are no tags but some.
+// only reports whether all tags are among some.
 func (f *fieldTags) only(some []string) bool {
 	for keyword := range f.values {
 		if !slices.Contains(some, keyword) {
@@ -161,7 +165,7 @@ func (f *fieldTags) only(some []string) bool {
 	return true
 }
 
-// on returns a copy of a schema with what the tags add, not ready.
+// on returns a copy of a schema with the tags added. The copy is not ready.
 func (f *fieldTags) on(shared *Schema, at place) (*Schema, error) {
 	s := *shared
 	s.ready, s.base = nil, cmp.Or(shared.base, shared)
@@ -172,7 +176,7 @@ func (f *fieldTags) on(shared *Schema, at place) (*Schema, error) {
 	return &s, f.set(&s, at)
 }
 
-// set adds what the tags say to a schema.
+// set applies the tags to a schema.
 func (f *fieldTags) set(s *Schema, at place) error {
 	if f.doc != "" {
 		s.Description = f.doc
@@ -180,7 +184,7 @@ func (f *fieldTags) set(s *Schema, at place) error {
 	var errs []error
 	for keyword, other := range map[string]string{"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"} {
 		if value, present := f.values[keyword]; present && f.has(other) {
-			errs = append(errs, at.errorf("tag %s:%q: the field has the tag %s too", keyword, value, other))
+			errs = append(errs, at.errorf("tag %s:%q: cannot be combined with the tag %s", keyword, value, other))
 		}
 	}
 	for _, keyword := range keywords {
@@ -195,7 +199,7 @@ func (f *fieldTags) set(s *Schema, at place) error {
 	return errors.Join(errs...)
 }
 
-// explain blames the tags for what is wrong with a schema, where they are to blame.
+// explain converts problems to errors. A problem that a tag caused is reported with the tag.
 func (f *fieldTags) explain(problems []problem, at place) error {
 	var errs []error
 	for _, p := range problems {
@@ -214,21 +218,21 @@ func (f *fieldTags) has(keyword string) bool {
 	return present
 }
 
-// tagOfExtension are the tags whose keywords have longer names in documents.
+// tagOfExtension maps the keywords of documents to tags with shorter names.
 var tagOfExtension = map[string]string{
 	"x-kubernetes-list-type": "list", "x-kubernetes-list-map-keys": "list", "x-kubernetes-map-type": "map",
 }
 
-// need is whether objects have to have a field.
+// need states whether a field must be present.
 type need int
 
 const (
 	mayLack  need = iota
-	expected      // they should, but nobody insists
+	expected      // published as required, not enforced
 	required
 )
 
-// need tells what the tags say about that, beside what Go suggests.
+// need returns what the tags say, or untagged if they say nothing.
 func (f *fieldTags) need(untagged need, at place) (need, error) {
 	said := untagged
 	count := 0
@@ -244,7 +248,7 @@ func (f *fieldTags) need(untagged need, at place) (need, error) {
 	return said, nil
 }
 
-// setters put the value of a tag into a schema.
+// setters apply the value of each tag to a schema.
 var setters = map[string]func(s *Schema, value string, at place) error{
 	"doc":           func(s *Schema, v string, _ place) error { s.Description = v; return nil },
 	"patchStrategy": func(s *Schema, v string, _ place) error { s.PatchStrategy = v; return nil },
@@ -307,12 +311,12 @@ var setters = map[string]func(s *Schema, value string, at place) error{
 
 func flag(_ *Schema, value string, _ place) error {
 	if value != "" && value != "true" {
-		return errors.New("the tag has no value")
+		return errors.New("the tag does not take a value")
 	}
 	return nil
 }
 
-// only refuses a tag on a value of another type.
+// only returns an error if the tag does not apply to the schema's type.
 func (s *Schema) only(types ...Type) error {
 	if slices.Contains(types, s.Type) {
 		return nil
@@ -324,13 +328,14 @@ func (s *Schema) only(types ...Type) error {
 	case has == "":
 		has = "anything"
 	}
-	return fmt.Errorf("the tag is for type %s, the field has type %s", types[0], has)
+	return fmt.Errorf("the tag applies to type %s, but the field has type %s", types[0], has)
 }
 
-// oneScalar refuses fields of which an object can have many, or that are no scalars.
+// oneScalar rejects fields that are not scalars or that one object can contain several times. A
+// field selector and a column need exactly one value.
 func (s *Schema) oneScalar(at place) error {
 	if at.repeated {
-		return errors.New("an object can have many of this field")
+		return errors.New("one object can contain this field several times")
 	}
 	if s.Type == Object || s.Type == Array || s.Type == "" && !s.IntOrString {
 		return errors.New("the field is not a scalar")
@@ -338,8 +343,8 @@ func (s *Schema) oneScalar(at place) error {
 	return nil
 }
 
-// setPreserveUnknown keeps what the Go type does not name. The typed view of an object does not show it, and does not lose
-// it either.
+// setPreserveUnknown keeps fields that the Go type does not declare. They are not visible in the
+// typed view of an object but survive writes through it.
 func setPreserveUnknown(s *Schema, value string, at place) error {
 	s.PreserveUnknown = true
 	if s.Type == "" && !s.IntOrString {
@@ -348,7 +353,8 @@ func setPreserveUnknown(s *Schema, value string, at place) error {
 	return errors.Join(flag(s, value, at), s.only(Object))
 }
 
-// setEmbedded makes a field a whole object of any kind, with a kind and metadata that are checked.
+// setEmbedded makes a field a complete object of any kind. Its apiVersion, kind and metadata are
+// validated.
 func setEmbedded(s *Schema, value string, at place) error {
 	if s.Type == "" && s.PreserveUnknown {
 		s.Type = Object
@@ -369,7 +375,7 @@ func setFormat(s *Schema, value string, _ place) error {
 		return fmt.Errorf("the format is not one of %s", strings.Join(Formats(), ", "))
 	}
 	if numeric := slices.Contains([]string{"int32", "int64", "float", "double"}, value); numeric == (s.Type == String) {
-		return fmt.Errorf("the format is not one of type %s", s.Type)
+		return fmt.Errorf("the format does not apply to type %s", s.Type)
 	}
 	s.Format = value
 	return nil
@@ -397,12 +403,12 @@ func setDefault(s *Schema, value string, _ place) (err error) {
 		s.DefaultValue, err = s.scalar(value)
 	}
 	if err == nil && s.DefaultValue == nil {
-		err = errors.New("null is no default")
+		err = errors.New("null cannot be a default")
 	}
 	return err
 }
 
-// scalar reads a value of the schema's type as a tag writes it: strings without quotes.
+// scalar parses a value of the schema's type from a tag, where strings are written without quotes.
 func (s *Schema) scalar(text string) (any, error) {
 	switch {
 	case s.IntOrString:
@@ -423,7 +429,7 @@ func (s *Schema) scalar(text string) (any, error) {
 	return nil, s.only(String, Integer, Number, Boolean)
 }
 
-// bound reads a number that fits the schema's type.
+// bound parses a number of the schema's type.
 func (s *Schema) bound(text string) (any, error) {
 	if err := s.only(Integer, Number); err != nil {
 		return nil, err
@@ -436,18 +442,18 @@ func (s *Schema) bound(text string) (any, error) {
 		if s.Type == Number {
 			return n, nil
 		}
-		return nil, fmt.Errorf("%q is not a whole number", text)
+		return nil, fmt.Errorf("%q is not an integer", text)
 	}
 	if err == nil || s.Type == Number {
 		return nil, fmt.Errorf("%q is not a number", text)
 	}
-	return nil, fmt.Errorf("%q is not a whole number of 64 bits", text)
+	return nil, fmt.Errorf("%q is not a 64-bit integer", text)
 }
 
 func (s *Schema) count(text string, t Type) (*int64, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 0 {
-		return nil, fmt.Errorf("%q is not a whole number from 0 up", text)
+		return nil, fmt.Errorf("%q is not a non-negative integer", text)
 	}
 	return &n, s.only(t)
 }

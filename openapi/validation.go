@@ -12,9 +12,9 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// Validate returns every problem of an object at once, in the order of its names. Beyond a thousand problems, the last
-// entry says how many there are. Unknown fields are not a problem here: Prune has removed them. Texts and cause types are
-// those of Kubernetes.
+// Validate returns all problems of an object, sorted by field name. Beyond a thousand problems, the
+// last entry states the total. Validate ignores unknown fields, since Prune has already removed
+// them. Messages and cause types are those of Kubernetes.
 func (s *Schema) Validate(tree map[string]any) []status.FieldError {
 	if s.ready == nil {
 		return unready()
@@ -22,22 +22,25 @@ func (s *Schema) Validate(tree map[string]any) []status.FieldError {
 	return s.problems(tree, earlier{})
 }
 
-// ValidateUpdate returns the problems of an object that are to replace old, leaving out what was as wrong before: nothing
-// is said about a value that equals its earlier one, nor about anything below it. So a rule that was added since stands in
-// the way of nobody who changes something else (KEP-4008). Items of keyed lists are compared by their keys; other lists
-// are as a whole the same or not.
+// ValidateUpdate returns the problems of an object that replaces old, except those that old already
+// had. It skips each value that equals its previous value, with everything below. A rule that was
+// added later thus does not block updates of other fields. Items of keyed lists are compared with
+// the previous item that has the same keys. Other lists are compared as a whole.
+//
+// Source: KEP-4008.
 func (s *Schema) ValidateUpdate(tree, old map[string]any) []status.FieldError {
 	if s.ready == nil {
 		return unready()
 	}
 	var w walk
 	if s.validate(&w, tree, earlier{}); len(w.errs) == 0 {
-		return nil // as nearly always, and nothing had to be compared
+		return nil // the common case needs no comparison with old
 	}
 	return s.problems(tree, earlier{old, old != nil})
 }
 
-// problems looks twice when there are any, so that only those who are told of problems pay for their order.
+// problems validates a second time, in sorted order, if the first pass finds a problem. Valid
+// objects thus never pay for sorting.
 func (s *Schema) problems(tree map[string]any, old earlier) []status.FieldError {
 	var w walk
 	if s.validate(&w, tree, old); len(w.errs) == 0 {
@@ -48,7 +51,7 @@ func (s *Schema) problems(tree map[string]any, old earlier) []status.FieldError 
 	return w.report()
 }
 
-// validate reports what is wrong with a value that was old before.
+// validate reports the problems of a value whose previous value was old.
 func (s *Schema) validate(w *walk, v any, old earlier) {
 	if w.done() || !w.spend(1+len(s.Required)) || old.known && json.Equal(v, old.value) {
 		return
@@ -63,7 +66,7 @@ func (s *Schema) validate(w *walk, v any, old earlier) {
 		w.wrongType(s, v)
 		return
 	}
-	if len(s.Enum) > 0 && !s.told {
+	if len(s.Enum) > 0 && !s.advisory {
 		s.validateEnum(w, v)
 	}
 	switch t := v.(type) {
@@ -86,7 +89,7 @@ func (s *Schema) validate(w *walk, v any, old earlier) {
 	}
 }
 
-// checksForm tells whether scalars of the right type can still be wrong in how they are written.
+// checksForm reports whether a scalar of the right type can still be malformed.
 func (s *Schema) checksForm() bool {
 	return s.codec != nil || s.Form != "" || s.Type == Integer && s.Format == "int32" || s.Type == Number && s.Format == "float"
 }
@@ -107,7 +110,7 @@ func (s *Schema) validateEnum(w *walk, v any) {
 	w.fail(meta.CauseFieldValueNotSupported, shown(v), "supported values: "+s.enumText())
 }
 
-// maxEnumShown bounds how many allowed values an error repeats.
+// maxEnumShown limits how many allowed values an error lists.
 const maxEnumShown = 50
 
 func (s *Schema) enumText() string {
@@ -181,15 +184,16 @@ func (s *Schema) validateArray(w *walk, array []any, old earlier) {
 			w.path = w.path[:len(w.path)-1]
 		}
 	}
-	if (s.ListType == ListSet || s.ListType == ListMap) && len(array) > 1 && !s.repeats && !s.told {
+	if (s.ListType == ListSet || s.ListType == ListMap) && len(array) > 1 && !s.allowsDuplicates && !s.advisory {
 		s.validateUnique(w, array)
 	}
 }
 
-// fewItems are compared with each other, which is cheaper than a table and needs no memory.
+// fewItems is the length up to which list items are compared pairwise. For short lists this is
+// faster than a map and does not allocate.
 const fewItems = 12
 
-// validateUnique reports items of a set that are equal, and items of a keyed list that have equal keys.
+// validateUnique reports duplicate items of a set and items of a keyed list with duplicate keys.
 func (s *Schema) validateUnique(w *walk, array []any) {
 	if len(array) <= fewItems {
 		for i, item := range array {
@@ -214,7 +218,7 @@ func (s *Schema) validateUnique(w *walk, array []any) {
 	}
 }
 
-// identical is whether two items have the same identity.
+// identical reports whether two items have the same identity.
 func (s *Schema) identical(a, b any) bool {
 	x, okX := a.(map[string]any)
 	y, okY := b.(map[string]any)
@@ -231,8 +235,8 @@ func (s *Schema) identical(a, b any) bool {
 	return true
 }
 
-// identity is what makes an item of a list unique: its keys, or all of it. An item without a key is reported for that
-// elsewhere.
+// identity returns what must be unique about an item of a list: the values of its keys, or the
+// whole item. A missing key is reported elsewhere.
 func (s *Schema) identity(item any) any {
 	object, ok := item.(map[string]any)
 	if s.ListType == ListSet || !ok {
@@ -252,7 +256,7 @@ func (s *Schema) validateText(w *walk, text string) {
 		n := int64(utf8.RuneCountInString(text))
 		if s.MaxLength != nil && n > *s.MaxLength {
 			w.fail(meta.CauseFieldValueTooLong, nil, "may not be more than "+plural(*s.MaxLength, "character"))
-			return // a pattern need not look at what is too long
+			return // do not match the pattern against a text that is too long
 		}
 		if s.MinLength != nil && n < *s.MinLength {
 			w.fail(meta.CauseFieldValueInvalid, text, w.body("should be at least %d chars long", *s.MinLength))
@@ -281,7 +285,7 @@ func plural(n int64, noun string) string {
 	return fmt.Sprintf("%d %s", n, noun)
 }
 
-// cut keeps messages short.
+// cut shortens texts in error messages.
 func cut(text string) string {
 	const limit = 100
 	if len(text) <= limit {
@@ -319,7 +323,8 @@ func (s *Schema) validateBranches(w *walk, v any, old earlier) {
 	if len(s.AnyOf) > 0 && w.valid(s.AnyOf, v, old, 1) == 0 {
 		w.fail(meta.CauseFieldValueInvalid, shown(v), w.body("must validate at least one schema (anyOf)"))
 	}
-	// What is overlooked because it was so before may satisfy a branch, but not one too many.
+	// A violation that old already had may help to satisfy a branch. It must not make an object
+	// invalid by satisfying one branch too many, so both ways of counting have to fail.
 	if len(s.OneOf) > 0 && w.valid(s.OneOf, v, earlier{}, 2) != 1 && (!old.known || w.valid(s.OneOf, v, old, 2) != 1) {
 		w.fail(meta.CauseFieldValueInvalid, shown(v), w.body("must validate one and only one schema (oneOf)"))
 	}
@@ -328,10 +333,11 @@ func (s *Schema) validateBranches(w *walk, v any, old earlier) {
 	}
 }
 
-// maxShownNodes bounds the objects and lists that an error repeats: there can be many errors about one large value.
+// maxShownNodes limits the size of the values that errors repeat. One large value can have many
+// errors.
 const maxShownNodes = 100
 
-// shown is a value as an error repeats it: large ones by their type alone.
+// shown returns a value as errors repeat it. Large objects and lists are replaced by their type.
 func shown(v any) any {
 	if nodes(v, maxShownNodes) < 0 {
 		return typeName(v)
@@ -339,7 +345,8 @@ func shown(v any) any {
 	return v
 }
 
-// nodes takes the number of values in v off left; the result is negative when there are more.
+// nodes subtracts the number of values in v from left. The result is negative if v has more. It
+// stops counting at that point, so its cost is bounded by left.
 func nodes(v any, left int) int {
 	left--
 	switch v := v.(type) {
@@ -361,7 +368,8 @@ func nodes(v any, left int) int {
 	return left
 }
 
-// valid counts the branches that a value satisfies, up to enough.
+// valid counts the branches that a value satisfies. It stops at enough, because callers only need
+// to know whether the count is reached or exceeded.
 func (w *walk) valid(branches []*Schema, v any, old earlier, enough int) (n int) {
 	for _, branch := range branches {
 		inner := walk{first: true, work: w.work}

@@ -8,27 +8,31 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// maxErrors bounds what one walk reports: an object of a few MiB can have a million wrong items, and an answer tells of
-// a thousand.
+// maxErrors limits the errors of one walk. An object of a few MiB can have a million invalid items,
+// and a response with an error for each would be far larger than the object.
 const maxErrors = 1000
 
-// walk is one way through a tree beside its schema: where it is, and what it found.
+// walk is one pass over a tree and its schema. It holds the current position and the problems
+// found.
 type walk struct {
 	path []json.Step
 	errs []status.FieldError
-	more int // problems beyond maxErrors
+	more int // problems beyond maxErrors, only counted
 	work int // see maxWork
-	// sorted goes through objects by name, so that reports are the same each time. It costs, so the first walk is not
-	// sorted, and only one that found something is repeated.
+	// sorted visits the members of objects in the order of their names, so that reports are
+	// reproducible. Sorting is expensive, so the first walk is unsorted and is repeated only if it
+	// finds a problem.
 	sorted bool
-	first  bool // one problem is enough to know
+	first  bool // stop at the first problem
 }
 
-// maxWork bounds how many steps one validation takes: a value is looked at once for each condition on it, so that a large
-// object and a schema of many conditions, or of many required fields, could together keep a processor for minutes.
+// maxWork limits the steps of one validation. Each condition visits a value again, so a large
+// object combined with a schema of many conditions or required fields could keep a processor busy
+// for minutes.
 const maxWork = 10_000_000
 
-// spend takes steps of work and tells whether the walk may go on. When it may not, that is a problem of the object.
+// spend accounts for steps of work and reports whether the walk may continue. Exceeding the limit
+// is reported as a problem of the object.
 func (w *walk) spend(steps int) bool {
 	if w.work > maxWork {
 		return false
@@ -40,7 +44,7 @@ func (w *walk) spend(steps int) bool {
 	return true
 }
 
-// done tells of a walk that has nothing more to find.
+// done reports whether the walk can stop.
 func (w *walk) done() bool { return w.first && len(w.errs) > 0 }
 
 func (w *walk) fail(t meta.CauseType, value any, detail string) {
@@ -51,14 +55,14 @@ func (w *walk) fail(t meta.CauseType, value any, detail string) {
 	w.errs = append(w.errs, status.FieldError{Type: t, Field: json.FormatPath(w.path), Value: value, Detail: detail})
 }
 
-// report returns what was found; if that is too much, the last entry says how much there is.
+// report returns the problems found. If some were dropped, the last entry states the total.
 func (w *walk) report() []status.FieldError {
 	if w.more == 0 {
 		return w.errs
 	}
-	told := len(w.errs) - 1
-	return append(w.errs[:told], status.FieldError{
-		Type: meta.CauseFieldValueTooMany, Value: int64(told + 1 + w.more), Detail: fmt.Sprintf("problems; the first %d are told", told),
+	listed := len(w.errs) - 1
+	return append(w.errs[:listed], status.FieldError{
+		Type: meta.CauseFieldValueTooMany, Value: int64(listed + 1 + w.more), Detail: fmt.Sprintf("problems; only the first %d are listed", listed),
 	})
 }
 
@@ -68,7 +72,8 @@ func (w *walk) failAt(step json.Step, t meta.CauseType, value any, detail string
 	w.path = w.path[:len(w.path)-1]
 }
 
-// body words a problem as a sentence about the field in the body, as clients know it from custom resources.
+// body starts a message with the field's position, in the wording that clients know from custom
+// resources.
 func (w *walk) body(format string, args ...any) string {
 	path := json.FormatPath(w.path)
 	if path == "" {
@@ -77,13 +82,13 @@ func (w *walk) body(format string, args ...any) string {
 	return path + " in body " + fmt.Sprintf(format, args...)
 }
 
-// wrongType reports a value that is not of the schema's type.
+// wrongType reports a value that does not have the schema's type.
 func (w *walk) wrongType(s *Schema, v any) {
 	name := typeName(v)
 	w.fail(meta.CauseFieldValueTypeInvalid, name, w.body("must be of type %s: %q", s.typeNames(), name))
 }
 
-// typeNames is the type for messages.
+// typeNames returns the type as messages name it.
 func (s *Schema) typeNames() string {
 	switch {
 	case s.IntOrString:
@@ -94,8 +99,8 @@ func (s *Schema) typeNames() string {
 	return string(s.Type)
 }
 
-// hasType tells whether a value other than null is of the schema's type. An integer is a number too, and a float without
-// a fraction is an integer.
+// hasType reports whether a value other than null has the schema's type. An integer is also a
+// number, and a float without a fraction is also an integer.
 func (s *Schema) hasType(v any) bool {
 	switch v := v.(type) {
 	case string:
@@ -118,7 +123,7 @@ func (s *Schema) hasType(v any) bool {
 	return false
 }
 
-// typeName is the JSON type of a value.
+// typeName returns the JSON type of a value.
 func typeName(v any) string {
 	switch v := v.(type) {
 	case nil:

@@ -147,5 +147,5 @@ func ExampleKind_Resource() {
 	}
 	_, err := registry.Kind[broken]{Group: "home.example.com", Version: "v1", Plural: "broken", Name: "Broken"}.Resource()
 	fmt.Println(err)
-	// Output: kind of Go type registry_test.broken: openapi: broken.size: tag minimum:"small": "small" is not a whole number of 64 bits
+	// Output: kind of Go type registry_test.broken: openapi: broken.size: tag minimum:"small": "small" is not a 64-bit integer
 }

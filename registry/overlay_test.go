@@ -39,7 +39,7 @@ func TestOAPI_05_KindsTakeOverlays(t *testing.T) {
 	require.ErrorContains(t, err, "registry_test.Machine.prats")
 	kind.Overlay = overlay(t, `{"types": {"github.com/kindwright/kindwright/registry_test": {"Mashine.parts": {"list": "atomic"}}}}`)
 	_, err = kind.Resource()
-	require.ErrorContains(t, err, "registry_test.Mashine: no kind uses such a Go type")
+	require.ErrorContains(t, err, "registry_test.Mashine: no kind uses this Go type")
 }
 
 func overlay(t *testing.T, text string) *openapi.Overlay {
