@@ -11,6 +11,7 @@ import (
 
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/yaml"
+	"github.com/kindwright/kindwright/meta"
 )
 
 // Equal tells whether an object is as a test wants it, and fails the test with what is different if not; see [Diff].
@@ -56,11 +57,6 @@ func treeOf(v any) (any, error) {
 	return json.DecodeTree(data, json.TreeOptions{})
 }
 
-// bookkeeping is what servers write into metadata.
-func bookkeeping() []string {
-	return []string{"creationTimestamp", "generation", "managedFields", "resourceVersion", "selfLink", "uid"}
-}
-
 // withoutBookkeeping leaves out of an object what servers write and the other one does not have.
 func withoutBookkeeping(tree, other any) any {
 	object, ok := tree.(map[string]any)
@@ -71,7 +67,7 @@ func withoutBookkeeping(tree, other any) any {
 	wanted, _ := other.(map[string]any)
 	wantedMetadata, _ := wanted["metadata"].(map[string]any)
 	object, metadata = maps.Clone(object), maps.Clone(metadata)
-	for _, name := range bookkeeping() {
+	for _, name := range meta.MetadataFields(meta.Bookkeeping) {
 		if _, wants := wantedMetadata[name]; !wants {
 			delete(metadata, name)
 		}

@@ -188,7 +188,7 @@ func (s *Server) create(f fixture) error {
 	if metadata == nil {
 		return errors.New("the object has no metadata")
 	}
-	for _, name := range append(bookkeeping(), "deletionTimestamp", "deletionGracePeriodSeconds") {
+	for _, name := range append(meta.MetadataFields(meta.Bookkeeping), meta.MetadataFields(meta.SetByServer)...) {
 		delete(metadata, name)
 	}
 	t := registry.Target{Resource: f.kind.GroupVersionResource()}

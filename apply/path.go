@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v4/fieldpath"
 
 	"github.com/kindwright/kindwright/internal/tree"
+	"github.com/kindwright/kindwright/meta"
 )
 
 // Path leads to a field by the names on the way, such as {"spec", "replicas"}. It does not lead into lists.
@@ -99,35 +100,24 @@ func (r *reach) trim(config map[string]any) map[string]any {
 	for _, p := range r.Except {
 		out = tree.Prune(out, p...)
 	}
-	for _, p := range identity() {
-		if v, ok := tree.Lookup(config, p...); ok {
-			out = tree.With(out, v, p...)
+	keep := func(path ...string) {
+		if v, ok := tree.Lookup(config, path...); ok {
+			out = tree.With(out, v, path...)
 		}
+	}
+	keep("apiVersion")
+	keep("kind")
+	for _, name := range meta.MetadataFields(meta.IdentifiesObject) {
+		keep("metadata", name)
 	}
 	return out
 }
 
-// identity lists the fields that say which object a configuration is about.
-func identity() []Path {
-	return []Path{
-		{"apiVersion"},
-		{"kind"},
-		{"metadata", "name"},
-		{"metadata", "namespace"},
-		{"metadata", "uid"},
-		{"metadata", "resourceVersion"},
-	}
-}
-
 // neverOwned lists the fields that are nobody's: they say what an object is, or are kept by the server (SSA-24).
 func neverOwned() []Path {
-	return append(identity(), []Path{
-		{"metadata"},
-		{"metadata", "creationTimestamp"},
-		{"metadata", "deletionTimestamp"},
-		{"metadata", "deletionGracePeriodSeconds"},
-		{"metadata", "selfLink"},
-		{"metadata", "generation"},
-		{"metadata", "managedFields"},
-	}...)
+	out := []Path{{"apiVersion"}, {"kind"}, {"metadata"}}
+	for _, name := range meta.MetadataFields(meta.NeverOwned) {
+		out = append(out, Path{"metadata", name})
+	}
+	return out
 }

@@ -184,14 +184,7 @@ func (w *quickWalk) metadata(n *node, config, live, owned any) (out any, mark, o
 }
 
 // isSystemField tells whether a field of the metadata is nobody's.
-func isSystemField(name string) bool {
-	switch name {
-	case "name", "namespace", "uid", "resourceVersion", "creationTimestamp", "deletionTimestamp",
-		"deletionGracePeriodSeconds", "selfLink", "generation", "managedFields":
-		return true
-	}
-	return false
-}
+func isSystemField(name string) bool { return meta.MetadataRulesOf(name)&meta.NeverOwned != 0 }
 
 // value goes through one value. An item of a list, and a field that the schema does not name, is a member of the entry
 // itself, beside what is below it.

@@ -10,15 +10,6 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// serverFields are the members of metadata that only the server sets (META-17, B14).
-var serverFields = [...]string{"uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"}
-
-// storedFields are those that an update leaves as they are stored.
-var storedFields = [...]string{
-	"resourceVersion", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation",
-	"generateName", // META-02
-}
-
 // identify makes the object say what the URL says, or refuses it where they differ, and gives the fields that belong to
 // the server their stored values.
 func identify(_ context.Context, w *write) error {
@@ -145,7 +136,7 @@ func (w *write) identifyNew() error {
 		// A replacement of one life of an object must not begin another (UPDATE-05).
 		return w.conflict(fmt.Sprintf("Precondition failed: UID in precondition: %s, UID in object meta: ", cut(uid)))
 	}
-	t := tree.WithMetadata(tree.Without(w.object, "metadata", "resourceVersion"), nil, serverFields[:]...)
+	t := tree.WithMetadata(tree.Without(w.object, "metadata", "resourceVersion"), nil, meta.MetadataFields(meta.SetByServer)...)
 	w.object = tree.With(t, tree.Map(t, "metadata"), "metadata")
 	return nil
 }
@@ -164,7 +155,7 @@ func (w *write) identifyStored() error {
 	if err := w.checkVersion(); err != nil {
 		return err
 	}
-	w.object = tree.WithMetadata(w.object, tree.Map(w.oldTree, "metadata"), storedFields[:]...)
+	w.object = tree.WithMetadata(w.object, tree.Map(w.oldTree, "metadata"), meta.MetadataFields(meta.KeptOnUpdate)...)
 	return nil
 }
 

@@ -234,7 +234,7 @@ func mutate(ctx context.Context, w *write) error {
 // confine takes back what nobody may change on this path, admission neither: the fields of the server, and those that
 // belong to other endpoints (CREATE-06).
 func (w *write) confine(ctx context.Context, sent Tree) error {
-	for _, field := range serverFields {
+	for _, field := range meta.MetadataFields(meta.SetByServer) {
 		w.object = tree.Keep(w.object, sent, "metadata", field)
 	}
 	w.object = tree.Keep(w.object, sent, "metadata", "resourceVersion")
