@@ -54,7 +54,7 @@ func (s *Server) Chain() []string {
 // assemble puts the chain in front of a handler.
 func (s *Server) assemble(last http.Handler) (http.Handler, error) {
 	links := s.links()
-	for _, in := range s.cfg.http.inserted {
+	for _, in := range s.cfg.inserted {
 		i := slices.IndexFunc(links, func(l link) bool { return l.name == in.before })
 		if i < 0 {
 			return nil, fmt.Errorf("Before(%q): the chain has no such link; it has %q", in.before, s.Chain())
@@ -239,7 +239,7 @@ func (s *Server) streams(info *request.Info) bool {
 func (s *Server) withDeadline(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info := request.From(r.Context())
-		limit := s.cfg.http.requestTimeout
+		limit := s.cfg.http.RequestTimeout
 		switch {
 		case info.Verb == request.VerbWatch:
 			defer s.farewell.enter()()

@@ -10,38 +10,31 @@ import (
 	"github.com/kindwright/kindwright/registry"
 )
 
-// WithoutGarbageCollection turns the garbage collector off, for a server that has another one, such as that of
-// kube-controller-manager. Objects then outlive their owners, and the finalizers of the deletion policies Foreground and
-// Orphan stay until somebody else removes them.
-func WithoutGarbageCollection() Option {
-	return func(c *config) error { c.noCollector = true; return nil }
-}
+// CollectorStats counts what the garbage collector of a server has done.
+type CollectorStats struct {
+	Reads    int64 // objects read, owners and dependents
+	Deletes  int64 // dependents deleted, or marked for deletion
+	Stripped int64 // dependents that lost references to owners that are gone
+	Released int64 // owners that lost the finalizer of a deletion policy
+	Retries  int64 // objects looked at again after an error
+	Unserved int64 // of these, because a kind is not served
 
-// CheckOwnerReferences has who changes the owner references of an object need the right to delete it, and who sets
-// blockOwnerDeletion the right to update the subresource finalizers of the owner (GC-05); see package admission/ownerref. By
-// default whoever may write an object may do both.
-func CheckOwnerReferences() Option {
-	return func(c *config) error { c.checkOwners = true; return nil }
+	Owned     int // references from dependents to owners, now
+	Unsettled int // objects that are still to be looked at, now
 }
-
-// CollectorStats counts what the garbage collector of a server has done, as an int64 each: Reads of objects; Deletes, of
-// dependents; Stripped, dependents that lost references to owners that are gone; Released, owners that lost the finalizer of a
-// deletion policy; Retries, and how many of these were for want of a kind, Unserved. Owned and Unsettled, each an int, say how
-// it is now: references from dependents to owners, and objects that are still to be looked at.
-type CollectorStats = gc.Stats
 
 // CollectorStats returns what the garbage collector has done since the server was made; zero when there is none.
 func (s *Server) CollectorStats() CollectorStats {
 	if s.collector == nil {
 		return CollectorStats{}
 	}
-	return s.collector.Stats()
+	return CollectorStats(s.collector.Stats())
 }
 
 // plugins are those of the configuration and the server's own. The server's own come last: they judge the final object.
 func (s *Server) plugins() []admission.Plugin {
 	plugins := s.cfg.plugins
-	if s.cfg.checkOwners {
+	if s.cfg.access.CheckOwnerReferences {
 		plugins = append(plugins[:len(plugins):len(plugins)], ownerref.Plugin(s.authorizer, s.resourceOf))
 	}
 	return plugins
@@ -59,7 +52,7 @@ func (s *Server) resourceOf(kind meta.GroupVersionKind) (resource meta.GroupVers
 
 // buildCollector makes the garbage collector and lets it see what the engine shows.
 func (s *Server) buildCollector(engine *registry.Config) {
-	if !s.cfg.noCollector {
+	if !s.cfg.housekeeping.NoGarbageCollection {
 		s.collector = gc.New()
 		engine.Observer = s.collector
 	}

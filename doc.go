@@ -21,11 +21,11 @@
 //
 // # In operation
 //
-//   - Log: a server says nothing unless it is given WithLogger. What clients are told as "the server's log has the cause" is
+//   - Log: a server says nothing unless it is given LogTo. What clients are told as "the server's log has the cause" is
 //     there alone.
 //   - Memory: every object that is served is in memory as JSON, since reads copy it from there. To that come at most 8 MiB of
-//     changes for each kind (WithWatchLog), 16 MiB of objects in other forms, and what the backend keeps: bbolt 16 MiB of
-//     changes (bbolt.WithRecentBytes) and an index, memory all of the last minutes (WithHistory). FreeMemoryWhenIdle gives
+//     changes for each kind (Watches.LogBytes), 16 MiB of objects in other forms, and what the backend keeps: bbolt 16 MiB of
+//     changes (bbolt.WithRecentBytes) and an index, memory all of the last minutes (Watches.History). FreeMemoryWhenIdle gives
 //     back what Go's heap has in reserve.
 //   - Backup: DB.Backup of package bbolt copies the store while it is in use, and its file is a store: to restore, put it in
 //     the place of the other.

@@ -28,7 +28,7 @@ func (s *Server) documents() (generation uint64, groups []discovery.Group, schem
 			return doc.JSON()
 		},
 		V2: func(protobuf bool) ([]byte, error) {
-			swagger := openapi.Swagger{Version: s.cfg.http.version.GitVersion}
+			swagger := openapi.Swagger{Version: s.cfg.kubernetes.Version.GitVersion}
 			for _, g := range d.groups {
 				for _, v := range g.Versions {
 					swagger.Documents = append(swagger.Documents, openapiOf(set, g.Name, v.Name))

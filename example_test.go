@@ -37,7 +37,7 @@ func Example() {
 		kindwright.Serve(books),
 		kindwright.Authenticate(login),
 		kindwright.Authorize(authz.AlwaysAllow()),
-		kindwright.WithPathPrefix("/library"),
+		kindwright.HTTP{PathPrefix: "/library"},
 	)
 	if err != nil {
 		fmt.Println(err)

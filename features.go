@@ -1,77 +1,139 @@
 package kindwright
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
 
+	"github.com/kindwright/kindwright/internal/discovery"
 	"github.com/kindwright/kindwright/internal/feature"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 )
 
-// Feature is something that Kubernetes has marked as alpha, beta, stable or deprecated at some time, as one server has it
-// (VER-05). Its Name and Doc say what it is, Gate whether WithFeatureGates can name it, Stage and Since what the server's release
-// makes of it ("" before it was there), Default and Locked whether that has it on and lets it be switched, Enabled whether
-// it is on. History is what every release made of it, the earliest first.
-type Feature = feature.State
+// Kubernetes says in what a server is like which Kubernetes.
+type Kubernetes struct {
+	// Version is what /version says (MODEL-15). Its GitVersion must be a semantic version that
+	// begins with v, because clients compare it. Default: v1.31.0+kindwright.
+	Version VersionInfo
 
-// featureConfig is what the options say about features and versions.
-type featureConfig struct {
-	gates    []string
-	emulated string
-	runtime  []string
+	// EmulatedVersion is a release such as "1.30", in the words of kube-apiserver's flag
+	// --emulated-version. The server has the features of this release, with their defaults; later
+	// ones are off (VER-13), and /version names the release. Default: the newest release known,
+	// whatever Version says, since clients are mostly newer than servers.
+	EmulatedVersion string
 
-	selected feature.Selection // made of runtime
+	// FeatureGates switches features, in the words of --feature-gates:
+	// "WatchList=false,AllAlpha=true". Unknown gates, and gates that can no longer be switched, are
+	// errors of New (FLAG-01).
+	FeatureGates string
+
+	// RuntimeConfig says which API versions and resources are served, in the words of
+	// --runtime-config: "api/beta=false,shop.example.com/v1beta1/widgets=true" (VER-06 to VER-09,
+	// VER-16). By default everything is served except kinds that are Optional. Objects of what is
+	// switched off stay in the store, are served in their other versions, and end with their
+	// namespace and their owners. A version that its group does not have is an error of New.
+	RuntimeConfig string
+
+	// GroupDomain is the domain of the system's own API groups and media types. Default "k8s.io",
+	// which is what kubectl and client-go understand (MODEL-03).
+	GroupDomain string
+
+	// WatchGone answers a watch that starts at a version that is no longer retained with HTTP 410.
+	// By default the answer is that of kube-apiserver, 200 and an ERROR event that says 410. Every
+	// client understands it, while some, such as client-go's RetryWatcher, stop at an HTTP 410
+	// (READ-01, WATCH-16).
+	WatchGone bool
+
+	// ResetByEmptyList makes an update with an empty managedFields list reset who owns which field,
+	// as kube-apiserver does. By default, as the API's documentation says, only a list with one
+	// empty entry does (SSA-13, SSA-14, READ-03).
+	ResetByEmptyList bool
 }
 
-// WithFeatureGates switches features, in the words of kube-apiserver's flag --feature-gates: "WatchList=false,AllAlpha=true".
-// Unknown gates, and those that can no longer be switched, are errors of New (FLAG-01). It may be given several times.
-func WithFeatureGates(settings ...string) Option {
-	return func(c *config) error { c.features.gates = append(c.features.gates, settings...); return nil }
-}
-
-// WithEmulatedVersion makes the server have the features, and their defaults, of a release: "1.30", in the words of
-// --emulated-version. What came later is off (VER-13), and /version names the release. Default: those of the newest release known,
-// whatever WithVersion says, since clients are mostly newer than servers.
-func WithEmulatedVersion(release string) Option {
-	return func(c *config) error { c.features.emulated = release; return nil }
-}
-
-// WithRuntimeConfig says which API versions and resources are served, in the words of --runtime-config:
-// "api/beta=false,shop.example.com/v1beta1/widgets=true" (VER-06 to VER-09, VER-16). It may be given several times. Without it
-// everything is served but kinds that are Optional. Objects of what is switched off stay in the store, are served in other versions
-// of theirs, and end with their namespace and their owners. A version that its group does not have is an error of New.
-func WithRuntimeConfig(settings ...string) Option {
-	return func(c *config) error { c.features.runtime = append(c.features.runtime, settings...); return nil }
-}
-
-// WithStorageMigration says which stored objects the server writes anew by itself after a kind has changed. Default
-// registry.MigrateVersions; see Server.Migrations.
-func WithStorageMigration(m registry.Migration) Option {
-	return func(c *config) error {
-		if m < registry.MigrateVersions || m > registry.MigrateNothing {
-			return fmt.Errorf("WithStorageMigration: %d is none of its values", m)
-		}
-		c.engine.Migration = m
-		return nil
-	}
-}
-
-// completeFeatures reads what the options say.
-func (c *config) completeFeatures() error {
+func (k Kubernetes) apply(c *config) error {
+	k.FeatureGates = alsoSet(c.kubernetes.FeatureGates, k.FeatureGates)
+	k.RuntimeConfig = alsoSet(c.kubernetes.RuntimeConfig, k.RuntimeConfig)
+	merge(&c.kubernetes, k)
 	var problems []error
-	release, err := feature.ParseRelease(c.features.emulated)
+	if k.Version != (VersionInfo{}) {
+		if err := discovery.VersionInfo(k.Version).Check(); err != nil {
+			problems = append(problems, fmt.Errorf("Kubernetes.Version: %w", err))
+		}
+	}
+	if k.GroupDomain != "" {
+		if why := meta.CheckDNSSubdomain(k.GroupDomain); why != "" {
+			problems = append(problems, fmt.Errorf("Kubernetes.GroupDomain: %q: %s", k.GroupDomain, why))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// alsoSet adds settings to those of an earlier value; of two settings of one name the later counts.
+func alsoSet(earlier, settings string) string {
+	if earlier == "" || settings == "" {
+		return cmp.Or(settings, earlier)
+	}
+	return earlier + "," + settings
+}
+
+// VersionInfo is what /version tells about the server (DISC-10).
+type VersionInfo struct {
+	Major                 string
+	Minor                 string
+	EmulationMajor        string
+	EmulationMinor        string
+	MinCompatibilityMajor string
+	MinCompatibilityMinor string
+	GitVersion            string // a semantic version that begins with v; clients compare it
+	GitCommit             string
+	GitTreeState          string
+	BuildDate             string
+	GoVersion             string
+	Compiler              string
+	Platform              string
+}
+
+func defaultVersion() VersionInfo { return VersionInfo(discovery.DefaultVersion()) }
+
+// Feature is something that Kubernetes has marked as alpha, beta, stable or deprecated at some time,
+// as one server has it (VER-05).
+type Feature struct {
+	Name    string
+	Doc     string // what it is; for a gate, what it switches
+	Gate    bool   // Kubernetes.FeatureGates can name it
+	Stage   string // "Alpha", "Beta", "Stable" or "Deprecated" in the server's release; "" before it was there
+	Since   string // the release in which it came to this stage, such as "1.30"
+	Default bool   // on unless it is switched
+	Locked  bool   // cannot be switched any more
+	Enabled bool   // on in this server
+
+	History []FeatureStage // what the releases made of it, the earliest first
+}
+
+// FeatureStage is what one release made of a Feature.
+type FeatureStage struct {
+	Since   string // the release, such as "1.30"
+	Stage   string // as in Feature
+	Default bool   // on unless it is switched
+	Locked  bool   // cannot be switched any more
+}
+
+// readFeatures parses what the options say about features and versions.
+func (c *config) readFeatures() error {
+	var problems []error
+	release, err := feature.ParseRelease(c.kubernetes.EmulatedVersion)
 	if err != nil {
-		problems = append(problems, fmt.Errorf("WithEmulatedVersion: %w", err))
+		problems = append(problems, fmt.Errorf("Kubernetes.EmulatedVersion: %w", err))
 		release = feature.Newest()
 	}
-	if c.gates, err = feature.NewGates(release, c.features.gates...); err != nil {
-		problems = append(problems, fmt.Errorf("WithFeatureGates: %w", err))
+	if c.gates, err = feature.NewGates(release, c.kubernetes.FeatureGates); err != nil {
+		problems = append(problems, fmt.Errorf("Kubernetes.FeatureGates: %w", err))
 		c.gates, _ = feature.NewGates(release) // without settings it cannot fail
 	}
-	if c.features.selected, err = feature.ParseSelection(c.features.runtime...); err != nil {
-		problems = append(problems, fmt.Errorf("WithRuntimeConfig: %w", err))
+	if c.selected, err = feature.ParseSelection(c.kubernetes.RuntimeConfig); err != nil {
+		problems = append(problems, fmt.Errorf("Kubernetes.RuntimeConfig: %w", err))
 	}
 	return errors.Join(problems...)
 }
@@ -82,21 +144,21 @@ func (c *config) selection(resources []*registry.Resource) (func(*registry.Resou
 	for i, r := range resources {
 		known[i] = r.GroupVersionResource()
 	}
-	absent, err := c.features.selected.Check(known)
+	absent, err := c.selected.Check(known)
 	if err != nil {
-		return nil, fmt.Errorf("WithRuntimeConfig: %w", err)
+		return nil, fmt.Errorf("Kubernetes.RuntimeConfig: %w", err)
 	}
 	for _, what := range absent {
 		c.log.Info("the runtime config speaks of something that the server does not have", "what", what)
 	}
-	selected := c.features.selected
+	selected := c.selected
 	return func(r *registry.Resource) bool { return selected.Serves(r.GroupVersionResource(), r.Optional) }, nil
 }
 
 // versionInfo is what /version says: of an emulated release, too (DISC-10).
-func (s *Server) versionInfo() VersionInfo {
-	v := s.cfg.http.version
-	if s.cfg.features.emulated == "" {
+func (s *Server) versionInfo() discovery.VersionInfo {
+	v := discovery.VersionInfo(s.cfg.kubernetes.Version)
+	if s.cfg.kubernetes.EmulatedVersion == "" {
 		return v
 	}
 	now := s.cfg.gates.Release()
@@ -106,11 +168,28 @@ func (s *Server) versionInfo() VersionInfo {
 	return v
 }
 
-// Features returns the features that the server knows, by name, with what its release and its options make of them.
-func (s *Server) Features() []Feature { return s.cfg.gates.All() }
+// Features returns the features that the server knows, by name, with what its release and its
+// options make of them.
+func (s *Server) Features() []Feature {
+	states := s.cfg.gates.All()
+	out := make([]Feature, len(states))
+	for i, f := range states {
+		out[i] = Feature{
+			Name: f.Name, Doc: f.Doc, Gate: f.Gate, Stage: string(f.Stage),
+			Default: f.Default, Locked: f.Locked, Enabled: f.Enabled,
+		}
+		if f.Stage != "" {
+			out[i].Since = f.Since.String()
+		}
+		for _, h := range f.History {
+			out[i].History = append(out[i].History, FeatureStage{Since: h.Since.String(), Stage: string(h.Stage), Default: h.Default, Locked: h.Locked})
+		}
+	}
+	return out
+}
 
 // Migrations returns how far the server is with writing objects anew whose stored form has changed since they were written;
-// see WithStorageMigration. Kinds that had nothing to migrate since the start are not named.
+// see Housekeeping.Migration. Kinds that had nothing to migrate since the start are not named.
 func (s *Server) Migrations() []registry.MigrationStatus { return s.engine.Migrations() }
 
 // RemoveVersions stops serving versions of kinds; their watches end. Objects stay in the store and are served in other

@@ -33,18 +33,18 @@ func (s *Server) Fork(store func(at storage.Revision) (storage.Backend, error), 
 			problems = append(problems, errors.New("an option is nil"))
 			continue
 		}
-		problems = append(problems, o(f.cfg))
+		problems = append(problems, o.apply(f.cfg))
 	}
 	if len(f.cfg.definitions) > len(s.cfg.definitions) {
 		problems = append(problems, errors.New("Serve: a fork serves what the server does; give other kinds to its Install"))
 	}
-	if f.cfg.engine.GroupDomain != s.cfg.engine.GroupDomain || f.cfg.http.prefix != s.cfg.http.prefix {
+	if f.cfg.kubernetes.GroupDomain != s.cfg.kubernetes.GroupDomain || f.cfg.http.PathPrefix != s.cfg.http.PathPrefix {
 		problems = append(problems, errors.New("a fork has the group domain and the path prefix of the server"))
 	}
-	if len(f.cfg.features.runtime) > len(s.cfg.features.runtime) {
-		problems = append(problems, errors.New("WithRuntimeConfig: a fork serves what the server does"))
+	if f.cfg.kubernetes.RuntimeConfig != s.cfg.kubernetes.RuntimeConfig {
+		problems = append(problems, errors.New("Kubernetes.RuntimeConfig: a fork serves what the server does"))
 	}
-	problems = append(problems, f.cfg.completeFeatures())
+	problems = append(problems, f.cfg.readFeatures())
 	f.draining, f.drain = context.WithCancel(context.Background())
 	if err := errors.Join(problems...); err != nil {
 		return nil, fmt.Errorf("kindwright: fork: %w", err)
@@ -70,7 +70,7 @@ func (s *Server) buildFrom(from *Server, store func(at storage.Revision) (storag
 		}
 	}
 	s.bundle = join(s.parts)
-	engine := s.cfg.engine
+	engine := s.cfg.engine()
 	if engine.Serves, err = s.cfg.selection(s.bundle.Resources); err != nil {
 		return err
 	}
@@ -107,7 +107,6 @@ func (c *config) clone() *config {
 	out.definitions = slices.Clip(c.definitions)
 	out.authenticators, out.authorizers = slices.Clip(c.authenticators), slices.Clip(c.authorizers)
 	out.plugins, out.checks = slices.Clip(c.plugins), slices.Clip(c.checks)
-	out.features.gates, out.features.runtime = slices.Clip(c.features.gates), slices.Clip(c.features.runtime)
-	out.http.unauthorized, out.http.inserted = slices.Clip(c.http.unauthorized), slices.Clip(c.http.inserted)
+	out.inserted = slices.Clip(c.inserted)
 	return &out
 }

@@ -14,7 +14,7 @@ import (
 //
 // It concerns the whole process, so it is for programs that are a server and little else.
 func FreeMemoryWhenIdle() RunOption {
-	return func(c *runConfig) error { c.freeWhenIdle = true; return nil }
+	return runOptionFunc(func(c *runConfig) error { c.freeWhenIdle = true; return nil })
 }
 
 const (

@@ -38,7 +38,7 @@ func (l *flushing) Flush() { l.ResponseWriter.(http.Flusher).Flush() }
 func mounted(t *testing.T, timeout time.Duration, wrap func(http.ResponseWriter) http.ResponseWriter) string {
 	t.Helper()
 	b := memory.New()
-	srv, err := kindwright.New(b, kindwright.Serve(gadgets(), kinds.ControlPlane()), kindwright.Authenticate(header), kindwright.WithPathPrefix("/shop"))
+	srv, err := kindwright.New(b, kindwright.Serve(gadgets(), kinds.ControlPlane()), kindwright.Authenticate(header), kindwright.HTTP{PathPrefix: "/shop"})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	require.NoError(t, srv.Start(ctx))

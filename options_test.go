@@ -19,17 +19,17 @@ import (
 	"github.com/kindwright/kindwright/storage/memory"
 )
 
-func TestHEALTH_21_AllowUnauthorizedReplacesTheList(t *testing.T) {
-	h := run(t, kindwright.AllowUnauthorized("/version", "/healthz/*"))
+func TestHEALTH_21_OpenPathsReplaceTheList(t *testing.T) {
+	h := run(t, kindwright.Access{OpenPaths: []string{"/version", "/healthz/*"}})
 	for path, want := range map[string]int{"/version": 200, "/healthz/ping": 200, "/healthz": 403, "/readyz": 403} {
 		require.Equal(t, want, h.request("GET", path, "", "X-User", "").StatusCode, path)
 	}
-	_, err := kindwright.New(nil, kindwright.AllowUnauthorized("version"))
-	require.ErrorContains(t, err, `AllowUnauthorized: path "version"`)
+	_, err := kindwright.New(nil, kindwright.Access{OpenPaths: []string{"version"}})
+	require.ErrorContains(t, err, `Access.OpenPaths[0]: "version"`)
 }
 
 func TestMODEL_15_AProgramSetsItsOwnVersion(t *testing.T) {
-	h := run(t, kindwright.WithVersion(kindwright.VersionInfo{Major: "7", Minor: "3", GitVersion: "v7.3.1"}))
+	h := run(t, kindwright.Kubernetes{Version: kindwright.VersionInfo{Major: "7", Minor: "3", GitVersion: "v7.3.1"}})
 	code, got := h.do("GET", "/version", "")
 	require.Equal(t, 200, code)
 	require.Equal(t, "v7.3.1", got["gitVersion"])
@@ -37,7 +37,7 @@ func TestMODEL_15_AProgramSetsItsOwnVersion(t *testing.T) {
 
 func TestTheClockAndTheRandomnessCanBeGiven(t *testing.T) {
 	now := time.Date(2031, 2, 3, 4, 5, 6, 7, time.FixedZone("x", 3600))
-	h := run(t, kindwright.WithNow(func() time.Time { return now }), kindwright.WithRand(zeros{}))
+	h := run(t, kindwright.Sources{Now: func() time.Time { return now }}, kindwright.Sources{Rand: zeros{}})
 	_, got := h.do("POST", gadgetPath, `{"metadata":{"generateName":"x-"}}`)
 	require.Equal(t, "2031-02-03T03:05:06Z", field(got, "metadata", "creationTimestamp"), "META-05")
 	require.Equal(t, "00000000-0000-4000-8000-000000000000", field(got, "metadata", "uid"))
@@ -49,8 +49,8 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-func TestWithChecksFailsTheHealthEndpoints(t *testing.T) {
-	h := run(t, kindwright.WithChecks(health.All, health.Check{Name: "quota", Check: func(context.Context) error { return errors.New("none left") }}))
+func TestCheckHealthFailsTheHealthEndpoints(t *testing.T) {
+	h := run(t, kindwright.CheckHealth(health.All, health.Check{Name: "quota", Check: func(context.Context) error { return errors.New("none left") }}))
 	for _, path := range []string{"/healthz", "/livez", "/readyz"} {
 		res := h.request("GET", path, "")
 		body, err := io.ReadAll(res.Body)
@@ -62,7 +62,7 @@ func TestWithChecksFailsTheHealthEndpoints(t *testing.T) {
 }
 
 func TestSection7_UnmatchedGroupsGoToTheFallbackAuthorized(t *testing.T) {
-	h := run(t, kindwright.WithFallback(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })))
+	h := run(t, kindwright.HTTP{Fallback: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })})
 	require.Equal(t, http.StatusTeapot, h.request("GET", "/apis/elsewhere.dev/v1/things", "").StatusCode)
 	require.Equal(t, 404, h.request("GET", "/apis/example.dev/v1/things", "").StatusCode, "a group of ours is ours alone")
 	require.Equal(t, 403, h.request("GET", "/apis/elsewhere.dev/v1/things", "", "X-Groups", "").StatusCode)
@@ -72,14 +72,14 @@ func TestERR_26_SlowRequestsEndWith504(t *testing.T) {
 	kind := gadgets()
 	kind.Plural, kind.Name = "slugs", "Slug"
 	kind.Default = func(ctx context.Context, _ *gadget) { <-ctx.Done() }
-	h := run(t, kindwright.Serve(kind), kindwright.WithRequestTimeout(50*time.Millisecond))
+	h := run(t, kindwright.Serve(kind), kindwright.HTTP{RequestTimeout: 50 * time.Millisecond})
 	code, got := h.do("POST", "/apis/example.dev/v1/namespaces/default/slugs", `{"metadata":{"name":"x"}}`)
 	require.Equal(t, 504, code)
 	require.Equal(t, "Timeout", got["reason"])
 }
 
 func TestWATCH_28_WatchesEndByThemselves(t *testing.T) {
-	h := run(t, kindwright.WithMinWatch(20*time.Millisecond))
+	h := run(t, kindwright.Watches{MinDuration: 20 * time.Millisecond})
 	next := h.stream(gadgetPath + "?watch=1")
 	require.Nil(t, next())
 }
@@ -95,9 +95,9 @@ func TestGZIP_01_03_CompressionIsNegotiatedAndCanBeTurnedOff(t *testing.T) {
 	require.NoError(t, json.NewDecoder(plain).Decode(&list))
 	require.Equal(t, "GadgetList", list["kind"])
 	require.Empty(t, h.request("GET", gadgetPath, "", "Accept-Encoding", "identity").Header.Get("Content-Encoding"), "GZIP-04")
-	h = run(t, kindwright.WithCompression(-1))
+	h = run(t, kindwright.HTTP{CompressFrom: -1})
 	require.Empty(t, h.request("GET", gadgetPath, "", "Accept-Encoding", "gzip").Header.Get("Content-Encoding"))
-	h = run(t, kindwright.WithCompression(1<<20))
+	h = run(t, kindwright.HTTP{CompressFrom: 1 << 20})
 	require.Empty(t, h.request("GET", gadgetPath, "", "Accept-Encoding", "gzip").Header.Get("Content-Encoding"), "GZIP-05")
 }
 
@@ -118,7 +118,7 @@ func (d hooked) Define(registry.Env) (registry.Bundle, error) {
 func TestHEALTH_03_16_StartHooksAndTheirGrace(t *testing.T) {
 	for _, grace := range []time.Duration{time.Nanosecond, time.Hour} {
 		proceed := make(chan struct{})
-		h := unstarted(t, kindwright.Serve(hooked{proceed}), kindwright.WithLivezGrace(grace))
+		h := unstarted(t, kindwright.Serve(hooked{proceed}), kindwright.HTTP{LivezGrace: grace})
 		started := make(chan error, 1)
 		go func() { started <- h.Start(h.ctx) }()
 		require.Eventually(t, func() bool {
@@ -140,12 +140,12 @@ func TestHEALTH_03_16_StartHooksAndTheirGrace(t *testing.T) {
 }
 
 // The log in memory is a matter of memory: a watch that it no longer reaches goes on from the store.
-func TestREAD_39_WithWatchLogBoundsMemoryAndNotHistory(t *testing.T) {
+func TestREAD_39_WatchLogBytesBoundMemoryAndNotHistory(t *testing.T) {
 	b := memory.New()
 	defer func() { require.NoError(t, b.Close()) }()
-	_, err := kindwright.New(b, kindwright.WithWatchLog(0))
-	require.ErrorContains(t, err, "WithWatchLog: 0 is not a positive number")
-	h := run(t, kindwright.WithWatchLog(1))
+	_, err := kindwright.New(b, kindwright.Watches{LogBytes: -1})
+	require.ErrorContains(t, err, "Watches.LogBytes: -1 must not be negative")
+	h := run(t, kindwright.Watches{LogBytes: 1})
 	code, first := h.do("POST", gadgetPath, `{"metadata":{"name":"x0"}}`)
 	require.Equal(t, 201, code)
 	for _, name := range []string{"x1", "x2", "x3"} {

@@ -14,7 +14,7 @@ import (
 	"github.com/kindwright/kindwright/internal/selfsigned"
 )
 
-// The time limits of Run's HTTP server. Requests are bounded by WithRequestTimeout, streams per write; these are about
+// The time limits of Run's HTTP server. Requests are bounded by HTTP.RequestTimeout, streams per write; these are about
 // connections.
 const (
 	headerTimeout   = 10 * time.Second // TLS handshake and request header (H4, H5)
@@ -29,8 +29,16 @@ const (
 	acceptKeepAlive = 30 * time.Second // TCP: notices clients that vanished without a word
 )
 
-// RunOption says how Run listens.
-type RunOption func(*runConfig) error
+// RunOption says how Run listens: Listen, ListenOn, OnListening and FreeMemoryWhenIdle, and the value
+// TLS.
+type RunOption interface {
+	applyRun(c *runConfig) error
+}
+
+// runOptionFunc is a RunOption that a function makes.
+type runOptionFunc func(*runConfig) error
+
+func (f runOptionFunc) applyRun(c *runConfig) error { return f(c) }
 
 type runConfig struct {
 	address   string
@@ -43,54 +51,58 @@ type runConfig struct {
 
 // Listen sets the TCP address to listen on, such as ":6443"; port 0 picks a free one. Default "127.0.0.1:6443".
 func Listen(address string) RunOption {
-	return func(c *runConfig) error {
+	return runOptionFunc(func(c *runConfig) error {
 		if _, _, err := net.SplitHostPort(address); err != nil {
 			return fmt.Errorf("Listen: %w", err)
 		}
 		c.address = address
 		return nil
-	}
+	})
 }
 
 // ListenOn serves on a listener of the caller's. Run closes it.
 func ListenOn(l net.Listener) RunOption {
-	return func(c *runConfig) error {
+	return runOptionFunc(func(c *runConfig) error {
 		if l == nil {
 			return errors.New("ListenOn: the listener is nil")
 		}
 		c.listener = l
 		return nil
-	}
+	})
 }
 
-// ServingCert sets the files of the serving certificate and its key, in PEM. Default: a certificate made at start for
+// TLS is how connections are encrypted. Its zero value stands for a certificate made at start for
 // localhost and the address, signed by itself, which clients must be told to trust.
-func ServingCert(certFile, keyFile string) RunOption {
-	return func(c *runConfig) error {
-		pair, err := tls.LoadX509KeyPair(certFile, keyFile)
-		if err != nil {
-			return fmt.Errorf("ServingCert: %w", err)
-		}
-		c.tls = &tls.Config{Certificates: []tls.Certificate{pair}}
-		return nil
-	}
+type TLS struct {
+	// CertFile and KeyFile name the files of the serving certificate and its key, in PEM.
+	CertFile, KeyFile string
+
+	// Config is the whole configuration instead. Run raises its minimum version to 1.2. It also
+	// asks clients for a certificate, without insisting, unless Config says otherwise.
+	Config *tls.Config
 }
 
-// ServingTLS sets the whole TLS configuration. Run raises its minimum version to 1.2, and asks clients for a certificate,
-// without insisting, unless it says otherwise.
-func ServingTLS(t *tls.Config) RunOption {
-	return func(c *runConfig) error {
-		if t == nil {
-			return errors.New("ServingTLS: the configuration is nil")
+func (t TLS) applyRun(c *runConfig) error {
+	if t.CertFile == "" && t.KeyFile == "" {
+		if t.Config != nil {
+			c.tls = t.Config.Clone()
 		}
-		c.tls = t.Clone()
 		return nil
 	}
+	if t.Config != nil {
+		return errors.New("TLS: CertFile and KeyFile, or Config; not both")
+	}
+	pair, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
+	if err != nil {
+		return fmt.Errorf("TLS.CertFile, TLS.KeyFile: %w", err)
+	}
+	c.tls = &tls.Config{Certificates: []tls.Certificate{pair}}
+	return nil
 }
 
 // OnListening sets a function that is told the address once the server is ready and connections are accepted.
 func OnListening(f func(net.Addr)) RunOption {
-	return func(c *runConfig) error { c.listening = f; return nil }
+	return runOptionFunc(func(c *runConfig) error { c.listening = f; return nil })
 }
 
 // Run calls Start, so call one of the two, once. It serves HTTPS until ctx ends, and shuts down in order: /readyz fails, the
@@ -104,7 +116,7 @@ func (s *Server) Run(ctx context.Context, opts ...RunOption) error {
 		if o == nil {
 			return errors.New("kindwright: an option of Run is nil")
 		}
-		if err := o(cfg); err != nil {
+		if err := o.applyRun(cfg); err != nil {
 			return fmt.Errorf("kindwright: %w", err)
 		}
 	}
@@ -178,7 +190,7 @@ func (s *Server) httpServer(cfg *runConfig) *http.Server {
 		Protocols:                    &protocols,
 		ReadHeaderTimeout:            headerTimeout,
 		IdleTimeout:                  idleTimeout,
-		WriteTimeout:                 s.cfg.http.requestTimeout + answerTimeout,
+		WriteTimeout:                 s.cfg.http.RequestTimeout + answerTimeout,
 		MaxHeaderBytes:               maxHeaderBytes,
 		DisableGeneralOptionsHandler: true, // "OPTIONS *" is parsed and refused like anything else
 		ErrorLog:                     s.connectionLog(),
@@ -194,7 +206,7 @@ func (s *Server) httpServer(cfg *runConfig) *http.Server {
 // shutDown ends an HTTP server in order.
 func (s *Server) shutDown(server *http.Server) error {
 	s.health.ShutDown()
-	if delay := s.cfg.http.shutdownDelay; delay > 0 {
+	if delay := s.cfg.http.ShutdownDelay; delay > 0 {
 		time.Sleep(delay)
 	}
 	s.farewell.begin()

@@ -129,7 +129,7 @@ func TestRule18_WatchersWhoComeBackAreToldWhenToTryAgain(t *testing.T) {
 }
 
 func TestHEALTH_05_TheShutdownDelayKeepsServing(t *testing.T) {
-	r := startRun(t, []kindwright.Option{kindwright.WithShutdownDelay(2 * time.Second)}, kindwright.Listen("127.0.0.1:0"))
+	r := startRun(t, []kindwright.Option{kindwright.HTTP{ShutdownDelay: 2 * time.Second}}, kindwright.Listen("127.0.0.1:0"))
 	r.stop()
 	require.Eventually(t, func() bool {
 		res, err := r.get(t, "/readyz")
@@ -156,7 +156,7 @@ func TestRunOnAListenerWithACertificateFromFiles(t *testing.T) {
 	require.NoError(t, os.WriteFile(dir+"/key", pair.Key, 0o600))
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	r := startRun(t, nil, kindwright.ListenOn(l), kindwright.ServingCert(dir+"/crt", dir+"/key"))
+	r := startRun(t, nil, kindwright.ListenOn(l), kindwright.TLS{CertFile: dir + "/crt", KeyFile: dir + "/key"})
 	require.Equal(t, l.Addr().String(), r.addr)
 	pool := x509.NewCertPool()
 	pool.AddCert(ca.Certificate())
@@ -169,7 +169,7 @@ func TestRunOnAListenerWithACertificateFromFiles(t *testing.T) {
 }
 
 func TestA12_OldTLSIsRefused(t *testing.T) {
-	r := startRun(t, nil, kindwright.Listen("127.0.0.1:0"), kindwright.ServingTLS(&tls.Config{Certificates: []tls.Certificate{certificate(t)}, MinVersion: tls.VersionTLS10}))
+	r := startRun(t, nil, kindwright.Listen("127.0.0.1:0"), kindwright.TLS{Config: &tls.Config{Certificates: []tls.Certificate{certificate(t)}, MinVersion: tls.VersionTLS10}})
 	_, err := (&tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS11, MinVersion: tls.VersionTLS10}}).DialContext(t.Context(), "tcp", r.addr)
 	require.Error(t, err)
 	r.stop()
@@ -187,10 +187,10 @@ func TestBadRunOptionsRefuseToStart(t *testing.T) {
 	b := memory.New()
 	defer func() { require.NoError(t, b.Close()) }()
 	for name, o := range map[string]kindwright.RunOption{
-		"Listen":      kindwright.Listen("nonsense"),
-		"ListenOn":    kindwright.ListenOn(nil),
-		"ServingCert": kindwright.ServingCert("/no/such/file", "/no/such/file"),
-		"ServingTLS":  kindwright.ServingTLS(nil),
+		"Listen":       kindwright.Listen("nonsense"),
+		"ListenOn":     kindwright.ListenOn(nil),
+		"TLS.CertFile": kindwright.TLS{CertFile: "/no/such/file", KeyFile: "/no/such/file"},
+		"not both":     kindwright.TLS{CertFile: "/no/such/file", Config: &tls.Config{}},
 	} {
 		srv, err := kindwright.New(b)
 		require.NoError(t, err)

@@ -74,9 +74,9 @@ func New(b storage.Backend, opts ...Option) (*Server, error) {
 			problems = append(problems, errors.New("an option is nil"))
 			continue
 		}
-		problems = append(problems, o(cfg))
+		problems = append(problems, o.apply(cfg))
 	}
-	problems = append(problems, cfg.completeFeatures())
+	problems = append(problems, cfg.readFeatures())
 	s := &Server{cfg: cfg, backend: b, random: rand.Reader}
 	s.draining, s.drain = context.WithCancel(context.Background())
 	if !absent(b) {
@@ -109,7 +109,7 @@ func (s *Server) build() error {
 	if err != nil {
 		return err
 	}
-	domain := s.cfg.engine.GroupDomain
+	domain := s.cfg.kubernetes.GroupDomain
 	if domain == "" {
 		domain = request.DefaultGroupDomain
 	}
@@ -117,7 +117,7 @@ func (s *Server) build() error {
 		return err
 	}
 	s.bundle = join(s.parts)
-	engine := s.cfg.engine
+	engine := s.cfg.engine()
 	engine.Store, engine.GroupDomain = storage.New(s.backend), domain
 	if engine.Serves, err = s.cfg.selection(s.bundle.Resources); err != nil {
 		return err
@@ -133,7 +133,7 @@ func (s *Server) build() error {
 	if err := s.buildHealth(); err != nil {
 		return err
 	}
-	s.parser = request.NewParser(s.cfg.http.prefix, domain)
+	s.parser = request.NewParser(s.cfg.http.PathPrefix, domain)
 	s.handler, err = s.assemble(s.dispatch())
 	return err
 }
@@ -183,11 +183,11 @@ func join(parts []registry.Bundle) registry.Bundle {
 
 func (s *Server) buildAccess() error {
 	authenticators := s.cfg.authenticators
-	if s.cfg.http.anonymous {
+	if !s.cfg.access.NoAnonymous {
 		authenticators = append(authenticators[:len(authenticators):len(authenticators)], authn.Anonymous())
 	}
 	s.authenticator = authn.Union(authenticators...)
-	open, err := authz.AllowPaths(s.cfg.http.unauthorized...)
+	open, err := authz.AllowPaths(s.cfg.access.OpenPaths...)
 	if err != nil {
 		return err
 	}
@@ -197,7 +197,7 @@ func (s *Server) buildAccess() error {
 
 // buildHealth registers the checks that every server has and those it was given.
 func (s *Server) buildHealth() error {
-	s.health = health.New(health.WithLogger(s.cfg.log), health.WithLivezGrace(s.cfg.http.livezGrace))
+	s.health = health.New(health.WithLogger(s.cfg.log), health.WithLivezGrace(s.cfg.http.LivezGrace))
 	problems := []error{
 		s.health.Add(health.Health|health.Ready, health.Check{Name: "etcd", Check: s.checkStore}), // the name is Kubernetes' (READ-35)
 		s.health.Add(health.Ready, health.Check{Name: "informer-sync", Check: func(context.Context) error { return s.engine.Ready() }}),
@@ -236,9 +236,9 @@ func (s *Server) dispatch() http.Handler {
 		Output:        output,
 		Logger:        s.cfg.log,
 		MayCreate:     s.mayCreate,
-		BookmarkEvery: h.bookmarkEvery,
-		MinWatch:      h.minWatch,
-		Gone:          h.watchGone,
+		BookmarkEvery: s.cfg.watches.BookmarkEvery,
+		MinWatch:      s.cfg.watches.MinDuration,
+		Gone:          s.cfg.kubernetes.WatchGone,
 		Draining:      s.draining,
 
 		NoStreamingLists: !s.cfg.gates.Enabled(feature.WatchList),
@@ -247,7 +247,7 @@ func (s *Server) dispatch() http.Handler {
 	documents := &discovery.Handler{
 		Source:      s.documents,
 		GroupDomain: s.engine.GroupDomain(),
-		PathPrefix:  h.prefix,
+		PathPrefix:  h.PathPrefix,
 		Version:     s.versionInfo(),
 		Paths:       []string{"/healthz", "/livez", "/readyz"},
 		Output:      output,
@@ -263,8 +263,8 @@ func (s *Server) dispatch() http.Handler {
 			s.health.Serve(w, r, info.Path)
 		case !info.IsResource:
 			documents.ServeHTTP(w, r)
-		case h.fallback != nil && !s.servesGroup(info.Group):
-			h.fallback.ServeHTTP(w, r)
+		case h.Fallback != nil && !s.servesGroup(info.Group):
+			h.Fallback.ServeHTTP(w, r)
 		default:
 			s.resources.ServeHTTP(w, r)
 		}
@@ -272,7 +272,8 @@ func (s *Server) dispatch() http.Handler {
 }
 
 func (s *Server) output() *negotiate.Output {
-	return &negotiate.Output{Compress: s.cfg.http.gzip && s.cfg.gates.Enabled(feature.ResponseCompression), Threshold: s.cfg.http.gzipThreshold}
+	from := s.cfg.http.CompressFrom
+	return &negotiate.Output{Compress: from >= 0 && s.cfg.gates.Enabled(feature.ResponseCompression), Threshold: max(from, 0)}
 }
 
 func (s *Server) servesGroup(group string) bool {

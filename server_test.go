@@ -240,7 +240,7 @@ func TestSection6_WithoutAnAuthorizerOnlyMastersAreServed(t *testing.T) {
 		res := h.request("GET", path, "", "X-User", "", "X-Groups", "")
 		require.Equal(t, want, res.StatusCode, path)
 	}
-	h = run(t, kindwright.NoAnonymous())
+	h = run(t, kindwright.Access{NoAnonymous: true})
 	require.Equal(t, 401, h.request("GET", gadgetPath, "", "X-User", "", "X-Groups", "").StatusCode)
 	h = run(t, kindwright.Authorize(authz.AlwaysAllow()))
 	require.Equal(t, 200, h.request("GET", gadgetPath, "", "X-Groups", "").StatusCode)
@@ -350,7 +350,7 @@ func TestNS_02_06_ADeletedNamespaceTakesItsContentAlong(t *testing.T) {
 }
 
 func TestWatchOverHTTP(t *testing.T) {
-	h := run(t, kindwright.WithBookmarks(20*time.Millisecond))
+	h := run(t, kindwright.Watches{BookmarkEvery: 20 * time.Millisecond})
 	h.do("POST", gadgetPath, `{"metadata":{"name":"x"}}`)
 	next := h.stream(gadgetPath + "?watch=true&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan")
 	event := next()
@@ -449,9 +449,9 @@ func TestNewReportsEverythingThatIsWrong(t *testing.T) {
 	require.ErrorContains(t, err, "storage backend is required")
 	b := memory.New()
 	defer func() { require.NoError(t, b.Close()) }()
-	_, err = kindwright.New(b, kindwright.WithPathPrefix("shop"), kindwright.WithHistory(-1), kindwright.Serve(nil))
-	require.ErrorContains(t, err, "WithPathPrefix")
-	require.ErrorContains(t, err, "WithHistory")
+	_, err = kindwright.New(b, kindwright.HTTP{PathPrefix: "shop"}, kindwright.Watches{History: -1}, kindwright.Serve(nil))
+	require.ErrorContains(t, err, "HTTP.PathPrefix")
+	require.ErrorContains(t, err, "Watches.History")
 	require.ErrorContains(t, err, "definition 0 is nil")
 	_, err = kindwright.New(b, kindwright.Serve(gadgets(), gadgets()))
 	require.ErrorContains(t, err, "gadgets.example.dev")
@@ -467,9 +467,9 @@ func TestNewFindsWhatIsNil(t *testing.T) {
 	for name, b := range map[string]storage.Backend{
 		"nil": nil, "a nil pointer": file, "a view of nil": storage.Prefix(nil, "red"), "a view of a nil pointer": storage.Prefix(file, "red"),
 	} {
-		_, err := kindwright.New(b, kindwright.WithPathPrefix("shop"))
+		_, err := kindwright.New(b, kindwright.HTTP{PathPrefix: "shop"})
 		require.ErrorContains(t, err, "storage backend is required", name)
-		require.ErrorContains(t, err, "WithPathPrefix", name)
+		require.ErrorContains(t, err, "HTTP.PathPrefix", name)
 	}
 	b := memory.New()
 	defer func() { require.NoError(t, b.Close()) }()

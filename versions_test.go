@@ -113,11 +113,11 @@ func BenchmarkListVersions10000(b *testing.B) {
 
 func TestFLAG_01_07_08_OptionsThatAreWrong(t *testing.T) {
 	_, err := kindwright.New(memory.New(), kindwright.Serve(gadgets()),
-		kindwright.WithFeatureGates("NoSuch=true"), kindwright.WithEmulatedVersion("9.9"), kindwright.WithRuntimeConfig("example.dev/v1/Gadgets"),
-		kindwright.WithStorageMigration(registry.Migration(7)))
+		kindwright.Kubernetes{FeatureGates: "NoSuch=true"}, kindwright.Kubernetes{EmulatedVersion: "9.9"}, kindwright.Kubernetes{RuntimeConfig: "example.dev/v1/Gadgets"},
+		kindwright.Housekeeping{Migration: registry.Migration(7)})
 	for _, want := range []string{
-		`WithFeatureGates: unrecognized feature gate: "NoSuch"`, "WithEmulatedVersion: emulation version 9.9 is not between [1.27, 1.37]",
-		`WithRuntimeConfig: "example.dev/v1/Gadgets": the name of a resource is in lower case`, "WithStorageMigration: 7 is none of its values",
+		`Kubernetes.FeatureGates: unrecognized feature gate: "NoSuch"`, "Kubernetes.EmulatedVersion: emulation version 9.9 is not between [1.27, 1.37]",
+		`Kubernetes.RuntimeConfig: "example.dev/v1/Gadgets": the name of a resource is in lower case`, "Housekeeping.Migration: 7 is none of its values",
 	} {
 		require.ErrorContains(t, err, want, "all of them are reported together")
 	}
@@ -183,7 +183,7 @@ func Example_versions() {
 func TestForksHaveTheVersionsOfTheirServer(t *testing.T) {
 	k := twoGadgets(new(atomic.Int64))
 	db := memory.New()
-	srv, err := kindwright.New(db, kindwright.Serve(k), kindwright.Authenticate(header), kindwright.WithRuntimeConfig("example.dev/v1=false"), kindwright.WithFeatureGates("WatchList=false"))
+	srv, err := kindwright.New(db, kindwright.Serve(k), kindwright.Authenticate(header), kindwright.Kubernetes{RuntimeConfig: "example.dev/v1=false"}, kindwright.Kubernetes{FeatureGates: "WatchList=false"})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	require.NoError(t, srv.Start(ctx))
@@ -193,7 +193,7 @@ func TestForksHaveTheVersionsOfTheirServer(t *testing.T) {
 	require.Equal(t, 422, send(srv, request("GET", streamed, "")).code)
 
 	store := func(storage.Revision) (storage.Backend, error) { return db.Fork() }
-	fork, err := srv.Fork(store, kindwright.WithFeatureGates("WatchList=true"))
+	fork, err := srv.Fork(store, kindwright.Kubernetes{FeatureGates: "WatchList=true"})
 	require.NoError(t, err)
 	require.NoError(t, fork.Start(ctx))
 	t.Cleanup(func() { cancel(); fork.Wait() })
@@ -201,8 +201,8 @@ func TestForksHaveTheVersionsOfTheirServer(t *testing.T) {
 	require.Equal(t, 404, send(fork, request("GET", gadgetPath+"/x", "")).code)
 	require.Equal(t, 200, send(fork, request("GET", streamed, "")).code)
 
-	_, err = srv.Fork(store, kindwright.WithRuntimeConfig("example.dev/v1=true"))
+	_, err = srv.Fork(store, kindwright.Kubernetes{RuntimeConfig: "example.dev/v1=true"})
 	require.ErrorContains(t, err, "a fork serves what the server does")
-	_, err = srv.Fork(store, kindwright.WithFeatureGates("NoSuch=true"))
+	_, err = srv.Fork(store, kindwright.Kubernetes{FeatureGates: "NoSuch=true"})
 	require.ErrorContains(t, err, "unrecognized feature gate")
 }

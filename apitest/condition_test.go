@@ -40,7 +40,7 @@ func TestEventuallySeesEveryState(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			in(t, func(t *testing.T) {
-				srv := apitest.Config{Options: []kindwright.Option{kindwright.WithHistory(time.Minute)}}.New(t, Widgets)
+				srv := apitest.Config{Options: []kindwright.Option{kindwright.Watches{History: time.Minute}}}.New(t, Widgets)
 				c := client.For(srv.Client(), Widgets)
 				problems := make(chan error, 1)
 				go func() {
@@ -70,7 +70,7 @@ func TestEventuallySeesEveryState(t *testing.T) {
 
 func TestEventuallyWaitsAsLongAsItTakesInVirtualTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := apitest.Config{Options: []kindwright.Option{kindwright.WithHistory(time.Minute)}}.New(t, Widgets)
+		srv := apitest.Config{Options: []kindwright.Option{kindwright.Watches{History: time.Minute}}}.New(t, Widgets)
 		fill(t, srv, 1)
 		srv.Fail(apitest.Fault{Verb: "get,list,watch", Effect: apitest.Answer(500)}) // not met
 		go func() {

@@ -262,7 +262,7 @@ func TestVER_06_AForkSelectsKindsAsItsParentDoes(t *testing.T) {
 	gizmos := Widgets
 	gizmos.Plural, gizmos.Name, gizmos.Optional = "gizmos", "Gizmo", true
 	srv := apitest.Config{Options: []kindwright.Option{
-		kindwright.WithRuntimeConfig("shop.example.com/v1/gizmos=true"), kindwright.WithFeatureGates("APIResponseCompression=false"),
+		kindwright.Kubernetes{RuntimeConfig: "shop.example.com/v1/gizmos=true"}, kindwright.Kubernetes{FeatureGates: "APIResponseCompression=false"},
 	}}.New(t, Widgets)
 	fork := srv.Fork(t)
 	require.NoError(t, fork.API.Install(t.Context(), gadgets, gizmos))
@@ -271,9 +271,9 @@ func TestVER_06_AForkSelectsKindsAsItsParentDoes(t *testing.T) {
 	_, err = client.For(fork.Client(), gizmos).List(t.Context(), client.In("default"))
 	require.NoError(t, err)
 	require.Equal(t, srv.API.Features(), fork.API.Features())
-	require.NotEqual(t, srv.API.Features(), srv.Fork(t, kindwright.WithFeatureGates("APIResponseCompression=true")).API.Features())
+	require.NotEqual(t, srv.API.Features(), srv.Fork(t, kindwright.Kubernetes{FeatureGates: "APIResponseCompression=true"}).API.Features())
 	problems := within(t, func(s *scope) {
-		srv.Fork(s, kindwright.WithRuntimeConfig("api/all=false"), kindwright.WithFeatureGates("Nonsense=true"))
+		srv.Fork(s, kindwright.Kubernetes{RuntimeConfig: "api/all=false"}, kindwright.Kubernetes{FeatureGates: "Nonsense=true"})
 	})
 	require.Contains(t, problems, "a fork serves what the server does")
 	require.Contains(t, problems, "Nonsense")
@@ -290,7 +290,7 @@ func TestAForkHasTheOptionsOfItsParentAndMore(t *testing.T) {
 	}
 	then := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 	srv := apitest.Config{Options: []kindwright.Option{
-		kindwright.Authorize(asked("ann")), kindwright.WithNow(func() time.Time { return then }), kindwright.WithHistory(time.Hour),
+		kindwright.Authorize(asked("ann")), kindwright.Sources{Now: func() time.Time { return then }}, kindwright.Watches{History: time.Hour},
 	}}.New(t, Widgets)
 	fork := srv.Fork(t, kindwright.Authorize(asked("bob")))
 	for who, codes := range map[string][2]int{"ann": {200, 200}, "bob": {403, 200}, "eve": {403, 403}} {
@@ -304,7 +304,7 @@ func TestAForkHasTheOptionsOfItsParentAndMore(t *testing.T) {
 	require.Equal(t, then, w.CreationTimestamp.UTC())
 	problems := within(t, func(s *scope) { srv.Fork(s, kindwright.Serve(Widgets)) })
 	require.Contains(t, problems, "a fork serves what the server does")
-	problems = within(t, func(s *scope) { srv.Fork(s, kindwright.WithPathPrefix("/x"), nil) })
+	problems = within(t, func(s *scope) { srv.Fork(s, kindwright.HTTP{PathPrefix: "/x"}, nil) })
 	require.Contains(t, problems, "an option is nil")
 	require.Contains(t, problems, "the path prefix of the server")
 }

@@ -183,7 +183,7 @@ func TestForksAgainstAModel(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				random := rand.New(rand.NewPCG(seed, 6))
-				history := kindwright.WithHistory(24 * time.Hour) // the watches take a while
+				history := kindwright.Watches{History: 24 * time.Hour} // the watches take a while
 				first := &twin{srv: apitest.Config{Options: []kindwright.Option{history}}.New(t, Widgets)}
 				_, empty := first.ask(t, http.MethodGet, "", "")
 				first.from = empty.version()

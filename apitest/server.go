@@ -19,7 +19,7 @@ import (
 
 // Config says how a server for a test differs from the usual one. The zero value is the usual one.
 type Config struct {
-	// Options are given to kindwright.New after those that every server here has. With WithPathPrefix, clients need
+	// Options are given to kindwright.New after those that every server here has. With HTTP.PathPrefix, clients need
 	// client.At(srv.URL + prefix).
 	Options []kindwright.Option
 
@@ -77,7 +77,7 @@ func (cfg Config) New(t testing.TB, definitions ...registry.Definition) *Server 
 		kindwright.Serve(definitions...),
 		kindwright.Authenticate(authn.Func(authenticate)),
 		kindwright.Before("authorize", throughFaults),
-		kindwright.WithLogger(s.log.logger()),
+		kindwright.LogTo(s.log.logger()),
 	}, cfg.Options...)
 	s.start(kindwright.New(s.store, options...))
 	return s
@@ -113,7 +113,7 @@ func (s *Server) Fork(t testing.TB, options ...kindwright.Option) *Server {
 		}
 		return f.store, err
 	}
-	f.start(s.API.Fork(store, append([]kindwright.Option{kindwright.WithLogger(f.log.logger())}, options...)...))
+	f.start(s.API.Fork(store, append([]kindwright.Option{kindwright.LogTo(f.log.logger())}, options...)...))
 	return f
 }
 

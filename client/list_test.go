@@ -146,7 +146,7 @@ func TestLIST_31_AVersionThatCannotBeServedGivesWayToTheNewest(t *testing.T) {
 
 func TestLIST_31_ByCompaction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := apitest.Config{Options: []kindwright.Option{kindwright.WithHistory(time.Minute)}}.New(t, widgets())
+		srv := apitest.Config{Options: []kindwright.Option{kindwright.Watches{History: time.Minute}}}.New(t, widgets())
 		c := client.For(srv.Client(), widgets())
 		first, err := c.Create(t.Context(), named("a"))
 		require.NoError(t, err)
@@ -210,7 +210,7 @@ func TestERR_10_AnExpiredTokenMakesTheListBeginAnew(t *testing.T) {
 
 func TestERR_10_ByCompaction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := apitest.Config{Options: []kindwright.Option{kindwright.WithHistory(time.Minute)}}.New(t, widgets())
+		srv := apitest.Config{Options: []kindwright.Option{kindwright.Watches{History: time.Minute}}}.New(t, widgets())
 		c := client.For(srv.Client(), widgets())
 		for i := range 4 {
 			_, err := c.Create(t.Context(), named(fmt.Sprint("w", i)))

@@ -108,7 +108,7 @@ func TestWATCH_18_After410TheWatchListsAnew(t *testing.T) {
 
 func TestWATCH_18_ByCompaction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := apitest.Config{Options: []kindwright.Option{kindwright.WithHistory(time.Minute)}}.New(t, widgets())
+		srv := apitest.Config{Options: []kindwright.Option{kindwright.Watches{History: time.Minute}}}.New(t, widgets())
 		c := client.For(srv.Client(), widgets())
 		old, err := c.Create(t.Context(), named("a"))
 		require.NoError(t, err)
@@ -312,7 +312,7 @@ func TestAnInformerLikeLoopStaysTrueForADay(t *testing.T) {
 				store := memory.New()
 				t.Cleanup(func() { require.NoError(t, store.Close()) })
 				start := func() *apitest.Server {
-					return apitest.Config{Backend: store, Options: []kindwright.Option{kindwright.WithHistory(10 * time.Minute)}}.New(t, widgets())
+					return apitest.Config{Backend: store, Options: []kindwright.Option{kindwright.Watches{History: 10 * time.Minute}}}.New(t, widgets())
 				}
 				var srv atomic.Pointer[apitest.Server]
 				srv.Store(start())

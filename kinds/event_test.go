@@ -64,7 +64,7 @@ func TestEVT_01_ServedInBothGroups(t *testing.T) {
 		}
 		require.True(t, found, list)
 	}
-	require.Equal(t, "events.example.dev/v1", serve(t, memory.New(), nil, kindwright.WithGroupDomain("example.dev")).
+	require.Equal(t, "events.example.dev/v1", serve(t, memory.New(), nil, kindwright.Kubernetes{GroupDomain: "example.dev"}).
 		must(200, "GET", "/apis/events.example.dev/v1/events", "")["apiVersion"])
 }
 
@@ -234,7 +234,7 @@ func TestEVT_23_To_30_TheOperations(t *testing.T) {
 
 func TestEVT_32_BadCredentials(t *testing.T) {
 	h := serve(t, memory.New(), nil)
-	strictly := serve(t, memory.New(), nil, kindwright.NoAnonymous())
+	strictly := serve(t, memory.New(), nil, kindwright.Access{NoAnonymous: true})
 	for _, path := range []string{eventsPath, coreEventsPath} {
 		for _, r := range [][2]string{
 			{"GET", path + "/x"},
@@ -492,7 +492,7 @@ func TestEVT_36_37_WatchesShowTheirForm(t *testing.T) {
 // The columns are those of kube-apiserver, and every cell has a value whichever recorder wrote the event.
 func TestEventsAsTables(t *testing.T) {
 	now := time.Date(2024, 5, 1, 11, 0, 0, 0, time.UTC)
-	h := serve(t, memory.New(), nil, kindwright.WithNow(func() time.Time { return now }))
+	h := serve(t, memory.New(), nil, kindwright.Sources{Now: func() time.Time { return now }})
 	h.must(201, "POST", eventsPath, renamed(t, newEvent, "a-single"))
 	h.must(201, "POST", eventsPath, merged(t, renamed(t, newEvent, "b-series"), `{
 		"series":{"count":7,"lastObservedTime":"2024-05-01T10:58:30.000001Z"},"deprecatedCount":2,"deprecatedLastTimestamp":"2024-05-01T10:30:00Z","note":" two\n"}`))

@@ -136,7 +136,7 @@ func (a *answer) WriteHeader(code int) { a.code = code }
 func TestA5_TokensUnderReviewAreInNoLog(t *testing.T) {
 	var log bytes.Buffer
 	logger := funcr.New(func(prefix, args string) { log.WriteString(prefix + args + "\n") }, funcr.Options{Verbosity: 10})
-	h := serve(t, memory.New(), nil, kindwright.Authenticate(byToken), kindwright.WithLogger(logger))
+	h := serve(t, memory.New(), nil, kindwright.Authenticate(byToken), kindwright.LogTo(logger))
 	for _, body := range []string{
 		`{"spec":{"token":"alice-secret"}}`, `{"spec":{"token":"late-secret"}}`, `{"spec":{"token":"wrong-secret"}}`, `{"spec":{"token":"blank secret"}}`,
 		`{"spec":{"token":["list-secret"]}}`, `{"spec":{"token":"x"},"token":"misplaced-secret"}`, `{"spec":{"token":"cut-secret`,

@@ -7,5 +7,5 @@
 // finalizers of the owner, whether there is such a subresource or not.
 //
 // The collector itself is a member of system:masters, which may do everything. Package admission is the neighbour to read
-// next; kindwright.CheckOwnerReferences puts the plugin into a server.
+// next; kindwright.Access.CheckOwnerReferences puts the plugin into a server.
 package ownerref

@@ -151,7 +151,7 @@ func serveOurs(ctx context.Context, o order, config *tls.Config, announce func(n
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	var unannounced error // written before Run returns
-	err = s.Run(ctx, kindwright.Listen("127.0.0.1:0"), kindwright.ServingTLS(config), kindwright.FreeMemoryWhenIdle(), kindwright.OnListening(func(a net.Addr) {
+	err = s.Run(ctx, kindwright.Listen("127.0.0.1:0"), kindwright.TLS{Config: config}, kindwright.FreeMemoryWhenIdle(), kindwright.OnListening(func(a net.Addr) {
 		if unannounced = announce(a); unannounced != nil {
 			stop()
 		}

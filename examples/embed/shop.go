@@ -40,7 +40,7 @@ const prefix = "/shop"
 func newAPI(store storage.Backend) (*kindwright.Server, error) {
 	return kindwright.New(store,
 		kindwright.Serve(orders),
-		kindwright.WithPathPrefix(prefix),
+		kindwright.HTTP{PathPrefix: prefix},
 		kindwright.Authenticate(authn.Func(fromInside), authn.Func(login)),
 		kindwright.Authorize(authz.Func(teamsOnly)),
 	)

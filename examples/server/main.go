@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/go-logr/logr"
@@ -84,19 +85,18 @@ func serve(ctx context.Context, f *flags, out, errOut io.Writer) (err error) {
 	}
 	level := slog.Level(1 - f.verbosity) // logr's V(n) is level -n, its errors are far above
 	log := logr.FromSlogHandler(slog.NewTextHandler(errOut, &slog.HandlerOptions{Level: level}))
-	options := []kindwright.Option{
+	srv, err := kindwright.New(db,
 		kindwright.Serve(append(definitions(), kinds.ControlPlane())...),
 		kindwright.Authenticate(authenticators...),
 		kindwright.Authorize(authorizers(f.authorization)...),
-		kindwright.WithLogger(log),
-		kindwright.WithFeatureGates(f.features...),
-		kindwright.WithEmulatedVersion(f.emulated),
-		kindwright.WithRuntimeConfig(f.versions...),
-	}
-	if !f.collect {
-		options = append(options, kindwright.WithoutGarbageCollection())
-	}
-	srv, err := kindwright.New(db, options...)
+		kindwright.LogTo(log),
+		kindwright.Kubernetes{
+			FeatureGates:    strings.Join(f.features, ","),
+			EmulatedVersion: f.emulated,
+			RuntimeConfig:   strings.Join(f.versions, ","),
+		},
+		kindwright.Housekeeping{NoGarbageCollection: !f.collect},
+	)
 	if err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func serve(ctx context.Context, f *flags, out, errOut io.Writer) (err error) {
 	err = srv.Run(ctx,
 		kindwright.Listen(f.listen),
 		kindwright.FreeMemoryWhenIdle(), // this process is a server and nothing else
-		kindwright.ServingTLS(&tls.Config{Certificates: []tls.Certificate{id.serving}}),
+		kindwright.TLS{Config: &tls.Config{Certificates: []tls.Certificate{id.serving}}},
 		kindwright.OnListening(func(addr net.Addr) {
 			if unannounced = announce(f, id, addr, out); unannounced != nil {
 				stop() // nobody could log in

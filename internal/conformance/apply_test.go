@@ -299,7 +299,7 @@ func TestREAD_03_TheOptionResetsByAnEmptyList(t *testing.T) {
 		for _, body := range []string{crateJSON("a", `"size":1`), `{"metadata":{"name":"a","managedFields":null},"spec":{"size":1}}`} {
 			require.Len(t, owners(s.do("PUT", cratePath+"/a", body).is(200)), 1, "none at all is no empty list")
 		}
-	}, kindwright.WithResetByEmptyList())
+	}, kindwright.Kubernetes{ResetByEmptyList: true})
 }
 
 // Through a subresource with a form of its own the entries stay what they were, and readable.

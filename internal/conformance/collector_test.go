@@ -271,7 +271,7 @@ func TestGC_05_OwnerReferencesNeedRights(t *testing.T) {
 		// The collector may.
 		s.delete(widgetPath + "/w")
 		s.gone(slatePath + "/b")
-	}, kindwright.Authorize(rights), kindwright.CheckOwnerReferences())
+	}, kindwright.Authorize(rights), kindwright.Access{CheckOwnerReferences: true})
 
 	onEach(t, func(_ *testing.T, s *server) { // which nobody asked for here
 		w := s.widget("w", "")
@@ -431,5 +431,5 @@ func TestGC_01_WithoutTheCollector(t *testing.T) {
 		s.get(slatePath + "/s").is(200)
 		require.Equal(t, []any{"orphan"}, s.get(widgetPath+"/v").is(200).at("metadata", "finalizers"))
 		require.Equal(t, kindwright.CollectorStats{}, s.api.CollectorStats())
-	}, kindwright.WithoutGarbageCollection())
+	}, kindwright.Housekeeping{NoGarbageCollection: true})
 }

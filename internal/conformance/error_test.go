@@ -43,7 +43,7 @@ func TestERR_02_WhoIsNotAuthenticated(t *testing.T) {
 				got.refused(401, "Unauthorized", "")
 			})
 		}
-	}, kindwright.NoAnonymous())
+	}, kindwright.Access{NoAnonymous: true})
 }
 
 func TestERR_04_ERR_05_ERR_06_ERR_07_ERR_08_WhatIsNoLongerRetainedIsGone(t *testing.T) {
@@ -173,7 +173,7 @@ func TestERR_21_AFailedCheckIs500(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		s.get("/readyz").is(500)
 		s.get("/livez").is(200)
-	}, kindwright.WithChecks(health.Ready, failing))
+	}, kindwright.CheckHealth(health.Ready, failing))
 }
 
 // A hook that panics fails its request and nothing else.

@@ -93,7 +93,7 @@ func TestEVT_01_EventsAreBuiltIn(t *testing.T) {
 	onEach(t, func(_ *testing.T, s *server) {
 		s.get("/apis/events.example.dev/v1/events").is(200)
 		s.get("/apis/events.k8s.io/v1/events").refused(404, "NotFound", "could not find the requested resource")
-	}, kindwright.WithGroupDomain("example.dev"))
+	}, kindwright.Kubernetes{GroupDomain: "example.dev"})
 }
 
 func TestEVT_02_EventsAreKeptForALimitedTime(t *testing.T) {
@@ -369,7 +369,7 @@ func TestEVT_23_Get(t *testing.T) {
 		require.Contains(t, string(s.get(eventPath+"/a?pretty=true").is(200).body), "\n  \"")
 		s.get(eventPath + "/b").is(404)
 		s.anonymously("GET", eventPath+"/a", "")
-	}, kindwright.NoAnonymous())
+	}, kindwright.Access{NoAnonymous: true})
 }
 
 // listed tests every parameter of a list of events (EVT-24, EVT-25).
@@ -398,7 +398,7 @@ func listed(t *testing.T, path string) {
 		w.expect("ADDED", "a")
 		require.Equal(t, "BOOKMARK", w.next().kind)
 		s.anonymously("GET", path, "")
-	}, kindwright.NoAnonymous())
+	}, kindwright.Access{NoAnonymous: true})
 }
 
 func TestEVT_24_ListInANamespace(t *testing.T) { listed(t, eventPath) }
@@ -429,7 +429,7 @@ func TestEVT_26_Create(t *testing.T) {
 		require.NotEmpty(t, s.do("POST", eventPath, eventJSON(t, "b", `{"notes":"x"}`)).is(201).header["Warning"])
 		s.do("POST", eventsPath, eventJSON(t, "c", "")).refused(405, "MethodNotAllowed", "")
 		s.anonymously("POST", eventPath, eventJSON(t, "d", ""))
-	}, kindwright.NoAnonymous())
+	}, kindwright.Access{NoAnonymous: true})
 }
 
 func TestEVT_27_Update(t *testing.T) {
@@ -445,7 +445,7 @@ func TestEVT_27_Update(t *testing.T) {
 			refused(409, "Conflict", "the object has been modified")
 		s.do("PUT", eventPath+"/a", eventJSON(t, "b", "")).refused(400, "BadRequest", "name")
 		s.anonymously("PUT", eventPath+"/a", eventJSON(t, "a", ""))
-	}, kindwright.NoAnonymous())
+	}, kindwright.Access{NoAnonymous: true})
 }
 
 func TestEVT_28_Patch(t *testing.T) {
@@ -477,7 +477,7 @@ func TestEVT_28_Patch(t *testing.T) {
 		s.do("PATCH", eventPath+"/bad?fieldManager=mine", config("bad", strings.Repeat("x", 1025)), "Content-Type", apply).refused(422, "Invalid", "note")
 		s.do("PATCH", eventPath+"/b", `{"note":"x"}`, "Content-Type", mergePatch).is(404)
 		s.do("PATCH", eventPath+"/a", `{"note":"x"}`, "Content-Type", mergePatch, "X-User", "").refused(401, "Unauthorized", "")
-	}, kindwright.NoAnonymous())
+	}, kindwright.Access{NoAnonymous: true})
 }
 
 func TestEVT_29_Delete(t *testing.T) {
@@ -496,7 +496,7 @@ func TestEVT_29_Delete(t *testing.T) {
 		// One that waits for a finalizer is marked.
 		s.event("held", `{"metadata":{"name":"held","finalizers":["example.dev/hold"]}}`)
 		require.NotEmpty(t, s.do("DELETE", eventPath+"/held", "").is(200).at("metadata", "deletionTimestamp"))
-	}, kindwright.NoAnonymous())
+	}, kindwright.Access{NoAnonymous: true})
 }
 
 func TestEVT_30_DeleteCollection(t *testing.T) {
@@ -524,7 +524,7 @@ func TestEVT_30_DeleteCollection(t *testing.T) {
 		s.delete(eventPath + "?resourceVersion=" + version)
 		require.Empty(t, s.get(eventPath).items())
 		require.Equal(t, []string{"team/a"}, s.get(eventsPath).names())
-	}, kindwright.NoAnonymous())
+	}, kindwright.Access{NoAnonymous: true})
 }
 
 // Whatever changes an event passes admission as one of the operations: the server's own components, such as the one that
@@ -620,7 +620,7 @@ func TestEVT_32_BadCredentials(t *testing.T) {
 		s.do("GET", eventsPath, "", "X-User", "", "Authorization", "Bearer wrong").refused(401, "Unauthorized", "Unauthorized")
 	}
 	onEach(t, test)
-	onEach(t, test, kindwright.NoAnonymous())
+	onEach(t, test, kindwright.Access{NoAnonymous: true})
 }
 
 func TestEVT_33_LastObservedTime(t *testing.T) {

@@ -82,7 +82,7 @@ func TestGZIP_02_GZIP_03_CompressionIsOnAndCanBeTurnedOff(t *testing.T) {
 				require.False(t, zipped(t, got))
 				require.Empty(t, got.header.Values("Content-Encoding"))
 			}
-		}, kindwright.WithCompression(-1))
+		}, kindwright.HTTP{CompressFrom: -1})
 	})
 }
 
@@ -115,7 +115,7 @@ func TestGZIP_05_ThresholdVaryAndWatches(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, bytes.HasPrefix(data, []byte(`{"type":"ADDED"`)))
 		require.Greater(t, len(data), 128<<10)
-	}, kindwright.WithCompression(128<<10))
+	}, kindwright.HTTP{CompressFrom: 128 << 10})
 }
 
 func TestGZIP_05_TheThresholdIsWhatABodyMustExceed(t *testing.T) {
@@ -129,7 +129,7 @@ func TestGZIP_05_TheThresholdIsWhatABodyMustExceed(t *testing.T) {
 				if !compressed {
 					require.Len(t, got.body, size)
 				}
-			}, kindwright.WithCompression(threshold))
+			}, kindwright.HTTP{CompressFrom: threshold})
 		})
 	}
 }

@@ -148,7 +148,7 @@ func TestNAME_09_ANameThatCannotBeGenerated(t *testing.T) {
 		require.Equal(t, first.at("metadata", "name"), got.at("details", "name"))
 		require.InDelta(t, 1, got.at("details", "retryAfterSeconds"), 0)
 		require.Equal(t, "1", got.header.Get("Retry-After"))
-	}, kindwright.WithRand(sameSuffix{}))
+	}, kindwright.Sources{Rand: sameSuffix{}})
 }
 
 func TestNAME_10_NeitherNameNorPrefix(t *testing.T) {

@@ -214,7 +214,7 @@ func TestPAGE_07_TheLifetimeIsAnOption(t *testing.T) {
 		s.get(widgetPath + "?limit=2&continue=" + page.next()).is(200)
 		time.Sleep(10 * time.Second)
 		s.get(widgetPath+"?limit=2&continue="+page.next()).refused(410, "Expired", "")
-	}, kindwright.WithHistory(20*time.Second))
+	}, kindwright.Watches{History: 20 * time.Second})
 }
 
 func TestPAGE_08_TheFormOfATokenAndTheTokenOfA410(t *testing.T) {
@@ -252,7 +252,7 @@ func TestPAGE_08_TheGroupOfTheVersionFollowsTheDomain(t *testing.T) {
 		require.Equal(t, "meta.example.org/v1", openToken(t, s.get(widgetPath+"?limit=1").next())["v"])
 		got := s.get(widgetPath+"?resourceVersionMatch=Exact").refused(422, "Invalid", "ListOptions.meta.example.org")
 		require.Equal(t, "meta.example.org", got.at("details", "group"))
-	}, kindwright.WithGroupDomain("example.org"))
+	}, kindwright.Kubernetes{GroupDomain: "example.org"})
 }
 
 func TestPAGE_09_ATokenIsBoundToItsList(t *testing.T) {

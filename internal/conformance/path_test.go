@@ -35,7 +35,7 @@ func TestPATH_02_NamedGroups(t *testing.T) {
 	})
 	onEach(t, func(t *testing.T, s *server) {
 		require.Equal(t, "events.example.dev/v1", s.get("/apis/events.example.dev/v1/events").is(200).at("apiVersion"))
-	}, kindwright.WithGroupDomain("example.dev"))
+	}, kindwright.Kubernetes{GroupDomain: "example.dev"})
 }
 
 func TestPATH_03_ClusterScopedList(t *testing.T) {

@@ -102,7 +102,7 @@ func TestPATH_19_TheNameFollowsTheGroupDomain(t *testing.T) {
 			require.Equal(t, name, s.get(namespacePath+"/none", "Accept", name).is(404).header.Get("Content-Type"))
 			require.Equal(t, name+";stream=watch", s.watch(namespacePath+"?watch=1", "Accept", name).res.Header.Get("Content-Type"))
 		}
-	}, kindwright.WithGroupDomain("example.dev"))
+	}, kindwright.Kubernetes{GroupDomain: "example.dev"})
 	onEach(t, func(t *testing.T, s *server) {
 		s.get(namespacePath, "Accept", own).refused(406, "NotAcceptable", asProtobuf)
 		s.do("POST", namespacePath, "x", "Content-Type", own).refused(415, "UnsupportedMediaType", "")
@@ -133,7 +133,7 @@ func TestPATH_19_ErrorsInProtobuf(t *testing.T) {
 			require.Equal(t, plain.doc, decoded[meta.Status](a))
 			require.Equal(t, plain.header.Get("Retry-After"), a.header.Get("Retry-After"))
 		}
-	}, kindwright.NoAnonymous(), kindwright.Authorize(authz.AlwaysDeny()))
+	}, kindwright.Access{NoAnonymous: true}, kindwright.Authorize(authz.AlwaysDeny()))
 }
 
 // frames reads a stream of length-prefixed frames; next returns the type of an event and its object's document.

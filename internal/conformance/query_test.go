@@ -409,7 +409,7 @@ func TestQUERY_16_QUERY_17_DeleteOptionsInTheQuery(t *testing.T) {
 				because("FieldValueInvalid", "propagationPolicy", "orphanDependents")
 		}
 		s.get(widgetPath + "/a?gracePeriodSeconds=x").is(200)
-	}, kindwright.WithoutGarbageCollection()) // so that the finalizers stay
+	}, kindwright.Housekeeping{NoGarbageCollection: true}) // so that the finalizers stay
 }
 
 func TestQUERY_18_UnknownParametersAndMalformedIntegers(t *testing.T) {
@@ -603,5 +603,5 @@ func TestQUERY_22_TimeoutShortensTheDeadline(t *testing.T) {
 		w.expect("ADDED", "b")
 		w.quiet(5 * time.Second)
 		ahead.watch(widgetPath+"?watch=1&timeout=x").expect("ADDED", "a")
-	}, kindwright.WithRequestTimeout(20*time.Second))
+	}, kindwright.HTTP{RequestTimeout: 20 * time.Second})
 }

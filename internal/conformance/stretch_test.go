@@ -21,7 +21,7 @@ const partialList = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io
 func TestLIST_01_StretchesThatAreKeptAreNeverStale(t *testing.T) {
 	for name, opts := range map[string][]kindwright.Option{
 		"every body is compressed": nil,
-		"above a threshold":        {kindwright.WithCompression(20_000)},
+		"above a threshold":        {kindwright.HTTP{CompressFrom: 20_000}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, s *server) {

@@ -66,7 +66,7 @@ func TestTABLE_02_KindAndVersion(t *testing.T) {
 		a := s.get(widgetPath, "Accept", "application/json;as=Table;g=meta.example.dev;v=v1")
 		require.Equal(t, "meta.example.dev/v1", a.is(200).at("apiVersion"))
 		s.get(widgetPath, "Accept", tableAs).refused(406, "NotAcceptable", "")
-	}, kindwright.WithGroupDomain("example.dev"))
+	}, kindwright.Kubernetes{GroupDomain: "example.dev"})
 }
 
 func TestTABLE_03_ColumnDefinitions(t *testing.T) {

@@ -186,7 +186,7 @@ func TestVER_05_FeaturesAndTheirStages(t *testing.T) {
 // selected runs a test on servers with a runtime config.
 func selected(t *testing.T, config string, test func(t *testing.T, s *server)) {
 	t.Helper()
-	onEach(t, test, kindwright.Serve(motors(), lawnmowers("v1alpha1"), lawnmowers("v1beta1")), kindwright.WithRuntimeConfig(config))
+	onEach(t, test, kindwright.Serve(motors(), lawnmowers("v1alpha1"), lawnmowers("v1beta1")), kindwright.Kubernetes{RuntimeConfig: config})
 }
 
 func TestVER_06_KeysWithoutAValueMeanTrue(t *testing.T) {
@@ -226,7 +226,7 @@ func TestVER_07_TheStoredVersionIsDisabled(t *testing.T) {
 		s.create(motorPath, motor("a", `{"power":4,"serial":"s1"}`))
 		s.stop()
 
-		s = start(t, open, kindwright.Serve(motors()), kindwright.WithRuntimeConfig("drive.example.com/v1=false"))
+		s = start(t, open, kindwright.Serve(motors()), kindwright.Kubernetes{RuntimeConfig: "drive.example.com/v1=false"})
 		s.get(motorPath + "/a").is(404)
 		s.get("/apis/drive.example.com/v1").is(404)
 		require.Equal(t, "v1beta1", s.get("/apis/drive.example.com").text("preferredVersion", "version"))
@@ -274,7 +274,7 @@ func TestVER_10_ARestartChangesWhatIsServed(t *testing.T) {
 		time.Sleep(time.Hour)
 		s.get(motorBeta + "/a").is(200)
 		s.stop()
-		s = start(t, open, kindwright.Serve(motors()), kindwright.WithRuntimeConfig("drive.example.com/v1beta1=false"))
+		s = start(t, open, kindwright.Serve(motors()), kindwright.Kubernetes{RuntimeConfig: "drive.example.com/v1beta1=false"})
 		s.get(motorBeta + "/a").is(404)
 		s.get(motorPath + "/a").is(200)
 	})
@@ -295,10 +295,10 @@ func TestVER_13_AnEmulatedVersion(t *testing.T) {
 			}
 		}
 		s.get(widgetPath+streamed).refused(422, "Invalid", "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled")
-	}, kindwright.WithEmulatedVersion("1.30"))
+	}, kindwright.Kubernetes{EmulatedVersion: "1.30"})
 	for _, bad := range []string{"1.99", "1", "one", "1.2"} {
-		_, err := kindwright.New(memory.New(), kindwright.WithEmulatedVersion(bad))
-		require.ErrorContains(t, err, "WithEmulatedVersion", bad)
+		_, err := kindwright.New(memory.New(), kindwright.Kubernetes{EmulatedVersion: bad})
+		require.ErrorContains(t, err, "Kubernetes.EmulatedVersion", bad)
 	}
 }
 
@@ -308,13 +308,13 @@ func TestFLAG_01_FeatureGates(t *testing.T) {
 		require.Empty(t, s.get(widgetPath, accept, "gzip").is(200).header.Get("Content-Encoding"))
 		s.get(widgetPath + streamed).is(422)
 		s.get(widgetPath + "?watch=1&timeoutSeconds=1").is(200)
-	}, kindwright.WithFeatureGates("APIResponseCompression=false", "WatchList=false"))
+	}, kindwright.Kubernetes{FeatureGates: "APIResponseCompression=false,WatchList=false"})
 	onEach(t, func(t *testing.T, s *server) {
 		require.Equal(t, "gzip", s.get(widgetPath, accept, "gzip").is(200).header.Get("Content-Encoding"))
 		s.watch(widgetPath + streamed + "&allowWatchBookmarks=true").endMark()
 	})
-	_, err := kindwright.New(memory.New(), kindwright.WithFeatureGates("NoSuchGate=true"))
-	require.ErrorContains(t, err, `WithFeatureGates: unrecognized feature gate: "NoSuchGate"`)
+	_, err := kindwright.New(memory.New(), kindwright.Kubernetes{FeatureGates: "NoSuchGate=true"})
+	require.ErrorContains(t, err, `Kubernetes.FeatureGates: unrecognized feature gate: "NoSuchGate"`)
 }
 
 // What is written in one version is there in the others, whatever it is written and read by.
@@ -539,7 +539,7 @@ func TestVER_15_AnotherStoredVersion(t *testing.T) {
 		api.Wait()
 		require.NoError(t, backend.Close())
 
-		s = start(t, open, kindwright.Serve(motors()), kindwright.WithStorageMigration(registry.MigrateNothing))
+		s = start(t, open, kindwright.Serve(motors()), kindwright.Housekeeping{Migration: registry.MigrateNothing})
 		require.Equal(t, 4.0, s.get(motorPath+"/m03").at("spec", "power"))
 		require.Equal(t, before, s.get(motorBeta+"/m03").doc)
 		s.stop()
@@ -613,11 +613,11 @@ func TestVER_16_WordsForManyVersions(t *testing.T) {
 	for config, want := range map[string]string{
 		"drive.example.com/v3=false": `no version "v3" of group "drive.example.com"`, "drive.example.com/v1/Motors": "lower case", "v1=perhaps": "neither true nor false",
 	} {
-		_, err := kindwright.New(memory.New(), kindwright.Serve(motors()), kindwright.WithRuntimeConfig(config))
+		_, err := kindwright.New(memory.New(), kindwright.Serve(motors()), kindwright.Kubernetes{RuntimeConfig: config})
 		require.ErrorContains(t, err, want)
-		require.ErrorContains(t, err, "WithRuntimeConfig")
+		require.ErrorContains(t, err, "Kubernetes.RuntimeConfig")
 	}
-	_, err := kindwright.New(memory.New(), kindwright.Serve(motors()), kindwright.WithRuntimeConfig("unknown.example.com/v1=false"))
+	_, err := kindwright.New(memory.New(), kindwright.Serve(motors()), kindwright.Kubernetes{RuntimeConfig: "unknown.example.com/v1=false"})
 	require.NoError(t, err, "of an unknown group nothing is known")
 }
 
@@ -643,7 +643,7 @@ func TestVER_17_DeprecatedVersionsWarn(t *testing.T) {
 	})
 	motorised(t, func(t *testing.T, s *server) {
 		require.Empty(t, s.get(motorBeta).is(200).header.Values("Warning"), "it is not deprecated yet")
-	}, kindwright.WithEmulatedVersion("1.29"))
+	}, kindwright.Kubernetes{EmulatedVersion: "1.29"})
 }
 
 func TestVER_18_PrioritiesAndPreferredVersions(t *testing.T) {

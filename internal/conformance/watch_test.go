@@ -120,7 +120,7 @@ func TestWATCH_05_BOOKMARK(t *testing.T) {
 			"kind": "Widget", "apiVersion": "shop.example.com/v1", "metadata": map[string]any{"resourceVersion": e.version()},
 		}, e.object)
 		require.Equal(t, s.now(), e.version())
-	}, kindwright.WithBookmarks(time.Second))
+	}, kindwright.Watches{BookmarkEvery: time.Second})
 }
 
 func TestWATCH_06_WithoutAVersion(t *testing.T) {
@@ -342,7 +342,7 @@ func TestWATCH_14_TypeAndObjectAlone(t *testing.T) {
 			require.Equal(t, 2, e.fields, "%s", e.line)
 			require.True(t, strings.HasPrefix(e.line, `{"type":"`+e.kind+`","object":{`), "%s", e.line)
 		}
-	}, kindwright.WithBookmarks(time.Second))
+	}, kindwright.Watches{BookmarkEvery: time.Second})
 }
 
 func TestWATCH_15_EveryWayToGo(t *testing.T) {
@@ -394,7 +394,7 @@ func TestWATCH_16_AnExpiredVersion(t *testing.T) {
 		s.forget()
 		s.get(widgetPath+"?watch=1&resourceVersion="+version).refused(410, "Expired", "too old resource version: "+version+" (")
 		s.watch(widgetPath+"?watch=1").expect("ADDED", "a")
-	}, kindwright.WithWatchGone())
+	}, kindwright.Kubernetes{WatchGone: true})
 }
 
 func TestWATCH_17_HistoryIsRetained(t *testing.T) {
@@ -414,7 +414,7 @@ func TestWATCH_17_HistoryIsRetained(t *testing.T) {
 		s.widget("b", "")
 		time.Sleep(4 * time.Minute)
 		s.watch(widgetPath+"?watch=1&resourceVersion="+version).failed(410, "Expired", "")
-	}, kindwright.WithHistory(time.Minute))
+	}, kindwright.Watches{History: time.Minute})
 }
 
 func TestWATCH_18_TheClientStartsAnew(t *testing.T) {
@@ -534,7 +534,7 @@ func TestWATCH_22_BookmarksFollowTheStore(t *testing.T) {
 			require.GreaterOrEqual(t, last, number(t, made), "foreign changes move it too")
 			require.LessOrEqual(t, last, number(t, s.now()))
 		}
-	}, kindwright.WithBookmarks(time.Second))
+	}, kindwright.Watches{BookmarkEvery: time.Second})
 }
 
 func TestWATCH_23_NobodyIsSentBookmarksUnasked(t *testing.T) {
@@ -544,7 +544,7 @@ func TestWATCH_23_NobodyIsSentBookmarksUnasked(t *testing.T) {
 			w.quiet(90 * time.Second)
 			w.ended(11 * time.Second)
 		}
-	}, kindwright.WithBookmarks(time.Second))
+	}, kindwright.Watches{BookmarkEvery: time.Second})
 }
 
 func TestWATCH_24_GoingOnFromABookmark(t *testing.T) {
@@ -634,7 +634,7 @@ func TestWATCH_28_WatchesEndByThemselves(t *testing.T) {
 		w := s.watch(widgetPath + "?watch=1")
 		w.quiet(999 * time.Millisecond)
 		w.ended(1100 * time.Millisecond)
-	}, kindwright.WithMinWatch(time.Second))
+	}, kindwright.Watches{MinDuration: time.Second})
 }
 
 func TestWATCH_29_WhenBookmarksCome(t *testing.T) {

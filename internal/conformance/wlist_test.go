@@ -131,7 +131,7 @@ func TestWLIST_06_TheAnnotation(t *testing.T) {
 	onEach(t, func(_ *testing.T, s *server) {
 		// The key is one that clients have compiled in: it does not follow the group domain.
 		s.watch(widgetPath + streamed + "&allowWatchBookmarks=true").endMark()
-	}, kindwright.WithGroupDomain("example.dev"))
+	}, kindwright.Kubernetes{GroupDomain: "example.dev"})
 }
 
 func TestWLIST_07_WithAndWithoutBookmarksAndInitialEvents(t *testing.T) {
@@ -198,16 +198,16 @@ func TestWLIST_09_DefaultsByRelease(t *testing.T) {
 				return
 			}
 			s.watch(widgetPath + streamed + "&allowWatchBookmarks=true").endMark()
-		}, kindwright.WithEmulatedVersion(release))
+		}, kindwright.Kubernetes{EmulatedVersion: release})
 	}
 	for _, minor := range []string{"31", "33", "36"} {
 		version := kindwright.VersionInfo{Major: "1", Minor: minor, GitVersion: "v1." + minor + ".0"}
 		onEach(t, func(t *testing.T, s *server) {
 			require.Equal(t, minor, s.get("/version").is(200).text("minor"))
 			s.watch(widgetPath + streamed + "&allowWatchBookmarks=true").endMark()
-		}, kindwright.WithVersion(version))
+		}, kindwright.Kubernetes{Version: version})
 	}
 	onEach(t, func(_ *testing.T, s *server) {
 		s.watch(widgetPath + streamed + "&allowWatchBookmarks=true").endMark()
-	}, kindwright.WithEmulatedVersion("1.31"), kindwright.WithFeatureGates("WatchList=true"))
+	}, kindwright.Kubernetes{EmulatedVersion: "1.31"}, kindwright.Kubernetes{FeatureGates: "WatchList=true"})
 }

@@ -107,9 +107,7 @@ func (h *host) open() {
 	h.server = apitest.Config{
 		Backend: h.truth,
 		Options: []kindwright.Option{
-			kindwright.WithHistory(h.plan.window),
-			kindwright.WithWatchLog(h.plan.logBytes),
-			kindwright.WithBookmarks(20 * time.Millisecond),
+			kindwright.Watches{History: h.plan.window, LogBytes: h.plan.logBytes, BookmarkEvery: 20 * time.Millisecond},
 		},
 	}.New(h.t, registry.Kind[Boat]{Group: group, Version: "v1", Plural: collection, StorageName: storageName, Doc: "A boat."})
 	endpoint := h.server.ListenTLS()

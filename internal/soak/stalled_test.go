@@ -41,7 +41,7 @@ func newCrowd(t *testing.T, watchers int, history time.Duration) *crowd {
 	t.Cleanup(func() { require.NoError(t, c.truth.Close()) })
 	c.server = apitest.Config{
 		Backend: c.truth, Bare: true,
-		Options: []kindwright.Option{kindwright.WithHistory(history), kindwright.WithWatchLog(crowdLog), kindwright.WithBookmarks(time.Millisecond)},
+		Options: []kindwright.Option{kindwright.Watches{History: history, LogBytes: crowdLog, BookmarkEvery: time.Millisecond}},
 	}.New(t, registry.Kind[Boat]{Group: group, Version: "v1", Plural: collection, StorageName: storageName, Doc: "A boat."})
 	c.from = &watchtest.Recording{Match: func(*watch.Entry) bool { return true }, From: c.truth.current(), NoBookmarks: true}
 	for range watchers {

@@ -39,15 +39,14 @@ func (o *options) access() ([]kindwright.Option, error) {
 		}
 		who = append(who, tokens)
 	}
-	out := []kindwright.Option{
+	return []kindwright.Option{
 		kindwright.Authenticate(who...),
 		kindwright.Authorize(o.authorizers()...),
-		kindwright.AllowUnauthorized("/healthz", "/livez", "/readyz", "/version", "/version/"),
-	}
-	if !o.anonymous {
-		out = append(out, kindwright.NoAnonymous())
-	}
-	return out, nil
+		kindwright.Access{
+			NoAnonymous: !o.anonymous,
+			OpenPaths:   []string{"/healthz", "/livez", "/readyz", "/version", "/version/"},
+		},
+	}, nil
 }
 
 // authorizers makes the modes of the command line.

@@ -86,15 +86,14 @@ func (o *options) serve(ctx context.Context, errOut io.Writer) (err error) {
 	log := logr.FromSlogHandler(slog.NewTextHandler(errOut, &slog.HandlerOptions{Level: level}))
 	srv, err := kindwright.New(db, append(append(access, o.settings()...),
 		kindwright.Serve(o.kinds(tokens)),
-		kindwright.WithVersion(version()),
-		kindwright.WithLogger(log),
+		kindwright.LogTo(log),
 	)...)
 	if err != nil {
 		return err
 	}
 	return srv.Run(ctx,
 		kindwright.Listen(net.JoinHostPort(o.bindAddress.String(), strconv.Itoa(o.securePort))),
-		kindwright.ServingTLS(&tls.Config{Certificates: []tls.Certificate{certificate}}),
+		kindwright.TLS{Config: &tls.Config{Certificates: []tls.Certificate{certificate}}},
 		kindwright.FreeMemoryWhenIdle(),
 		kindwright.OnListening(func(addr net.Addr) {
 			_, _ = fmt.Fprintf(errOut, "kube-apiserver: serving on https://%s, data in %s\n", addr, file) // for people only

@@ -234,26 +234,20 @@ func (o *options) checkModes(f *pflag.FlagSet) (problems []error) {
 
 // settings are the options of the server that flags set directly.
 func (o *options) settings() []kindwright.Option {
-	out := []kindwright.Option{kindwright.WithRequestTimeout(o.requestTimeout), kindwright.WithMinWatch(o.minWatch)}
-	if o.shutdownDelay > 0 {
-		out = append(out, kindwright.WithShutdownDelay(o.shutdownDelay))
+	like := kindwright.Kubernetes{
+		Version:       version(),
+		FeatureGates:  strings.Join(o.gates, ","),
+		RuntimeConfig: strings.Join(o.runtimeConfig, ","),
 	}
-	if o.livezGrace > 0 {
-		out = append(out, kindwright.WithLivezGrace(o.livezGrace))
+	if n := len(o.emulated); n > 0 {
+		like.EmulatedVersion = o.emulated[n-1]
 	}
-	if len(o.gates) > 0 {
-		out = append(out, kindwright.WithFeatureGates(o.gates...))
+	return []kindwright.Option{
+		like,
+		kindwright.Watches{MinDuration: o.minWatch},
+		kindwright.HTTP{RequestTimeout: o.requestTimeout, ShutdownDelay: o.shutdownDelay, LivezGrace: o.livezGrace},
+		kindwright.Housekeeping{NoGarbageCollection: !o.runs(garbageCollector)},
 	}
-	if len(o.runtimeConfig) > 0 {
-		out = append(out, kindwright.WithRuntimeConfig(o.runtimeConfig...))
-	}
-	for _, release := range o.emulated {
-		out = append(out, kindwright.WithEmulatedVersion(strings.TrimPrefix(release, "kube=")))
-	}
-	if !o.runs(garbageCollector) {
-		out = append(out, kindwright.WithoutGarbageCollection())
-	}
-	return out
 }
 
 // endpoint is where the server is reached from inside the cluster: nowhere, as long as no port is chosen, or if only this machine

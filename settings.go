@@ -1,0 +1,179 @@
+package kindwright
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/registry"
+)
+
+// Watches tunes watches, and how far back they may look.
+type Watches struct {
+	// History is how long watches and continue tokens may look back. Default 5 minutes
+	// (LIM-01, LIM-02).
+	History time.Duration
+
+	// LogBytes bounds the changes that each kind keeps in memory. A watch that is further behind
+	// reads them from the store, so this trades memory for reads and does not shorten History.
+	// Default 8 MiB.
+	LogBytes int
+
+	// BookmarkEvery is about how often a watch gets a bookmark. Default one minute (WATCH-29).
+	BookmarkEvery time.Duration
+
+	// MinDuration is the least time after which a watch without timeoutSeconds ends; the server
+	// picks a time between it and twice as much. Default 30 minutes (WATCH-28).
+	MinDuration time.Duration
+}
+
+func (w Watches) apply(c *config) error {
+	merge(&c.watches, w)
+	return errors.Join(
+		notNegative("Watches.History", w.History), notNegative("Watches.LogBytes", w.LogBytes),
+		notNegative("Watches.BookmarkEvery", w.BookmarkEvery), notNegative("Watches.MinDuration", w.MinDuration))
+}
+
+// HTTP says how requests are served.
+type HTTP struct {
+	// PathPrefix is a path such as "/shop" that everything is served below, for a server that is
+	// mounted in a host's mux. Links in discovery and OpenAPI documents carry it. Requests must
+	// come with the prefix: mux.Handle("/shop/", srv), without http.StripPrefix.
+	PathPrefix string
+
+	// RequestTimeout bounds every request except a watch. Writes are bounded by 34 seconds as
+	// well. Default one minute (ERR-26).
+	RequestTimeout time.Duration
+
+	// CompressFrom is the size in bytes from which an answer is compressed for a client that
+	// accepts gzip. Default 0: every answer (GZIP-05, READ-02). A negative number turns
+	// compression off (GZIP-03).
+	CompressFrom int
+
+	// Fallback handles API requests for groups that the server does not serve. They reach it
+	// authenticated and authorized. Default: 404.
+	Fallback http.Handler
+
+	// ShutdownDelay makes Run go on serving for a while after its context has ended, with /readyz
+	// failing, so that load balancers can look elsewhere (HEALTH-05). Default 0.
+	ShutdownDelay time.Duration
+
+	// LivezGrace lets /livez pass for a while after the start although start hooks have not
+	// finished (HEALTH-03). Default 0.
+	LivezGrace time.Duration
+}
+
+func (h HTTP) apply(c *config) error {
+	h.PathPrefix = strings.TrimSuffix(h.PathPrefix, "/")
+	merge(&c.http, h)
+	return errors.Join(
+		checkPrefix(h.PathPrefix), notNegative("HTTP.RequestTimeout", h.RequestTimeout),
+		notNegative("HTTP.ShutdownDelay", h.ShutdownDelay), notNegative("HTTP.LivezGrace", h.LivezGrace),
+		notNilInside("HTTP.Fallback", h.Fallback))
+}
+
+func checkPrefix(prefix string) error {
+	if prefix == "" {
+		return nil
+	}
+	if !strings.HasPrefix(prefix, "/") {
+		return fmt.Errorf("HTTP.PathPrefix: %q does not begin with a slash", prefix)
+	}
+	for segment := range strings.SplitSeq(prefix[1:], "/") {
+		if why := meta.CheckPathSegment(segment); segment == "" || why != "" {
+			return fmt.Errorf("HTTP.PathPrefix: %q has the segment %q, which cannot be part of a path", prefix, segment)
+		}
+	}
+	return nil
+}
+
+// Access tunes who may do what, beside Authenticate and Authorize.
+type Access struct {
+	// NoAnonymous refuses requests without a credential with 401 (AUTHN-01). By default they are
+	// requests of system:anonymous.
+	NoAnonymous bool
+
+	// OpenPaths are the paths that everybody may read without being authorized. A path may end in
+	// "*". Nil stands for /healthz, /livez and /readyz (HEALTH-21); an empty list for none.
+	OpenPaths []string
+
+	// CheckOwnerReferences asks for more rights than to write the object: to delete it, for a
+	// request that changes its owner references, and to update the subresource finalizers of the
+	// owner, for one that sets blockOwnerDeletion (GC-05). See package admission/ownerref.
+	CheckOwnerReferences bool
+}
+
+func (a Access) apply(c *config) error {
+	merge(&c.access, a)
+	for i, p := range a.OpenPaths {
+		if !strings.HasPrefix(p, "/") {
+			return fmt.Errorf("Access.OpenPaths[%d]: %q does not begin with a slash", i, p)
+		}
+	}
+	return nil
+}
+
+// Housekeeping tunes what a server does by itself, without a request.
+type Housekeeping struct {
+	// NoGarbageCollection turns the garbage collector off, for a server that has another one, such
+	// as that of kube-controller-manager. Objects then outlive their owners, and the finalizers of
+	// the deletion policies Foreground and Orphan stay until somebody else removes them.
+	NoGarbageCollection bool
+
+	// Migration says which stored objects the server rewrites after their kind has changed.
+	// Default registry.MigrateVersions; see Server.Migrations.
+	Migration registry.Migration
+}
+
+func (h Housekeeping) apply(c *config) error {
+	merge(&c.housekeeping, h)
+	if h.Migration < registry.MigrateVersions || h.Migration > registry.MigrateNothing {
+		return fmt.Errorf("Housekeeping.Migration: %d is none of its values", h.Migration)
+	}
+	return nil
+}
+
+// Sources are where a server gets time and chance from, for tests that need both to repeat.
+type Sources struct {
+	// Now is the clock of the time stamps in objects. Default time.Now.
+	Now func() time.Time
+
+	// Rand is the source of uids, generated names and keys. It is read concurrently. Default
+	// crypto/rand.
+	Rand io.Reader
+}
+
+func (s Sources) apply(c *config) error {
+	merge(&c.sources, s)
+	return notNilInside("Sources.Rand", s.Rand)
+}
+
+// merge copies the fields of from that are set.
+func merge[T any](into *T, from T) {
+	to, fields := reflect.ValueOf(into).Elem(), reflect.ValueOf(from)
+	for i := range fields.NumField() {
+		if f := fields.Field(i); !f.IsZero() {
+			to.Field(i).Set(f)
+		}
+	}
+}
+
+func notNegative[N interface{ ~int | ~int64 }](field string, n N) error {
+	if n < 0 {
+		return fmt.Errorf("%s: %v must not be negative", field, n)
+	}
+	return nil
+}
+
+// notNilInside refuses a nil pointer behind an interface, which would panic in a request.
+func notNilInside(field string, v any) error {
+	if v != nil && isNil(v) {
+		return fmt.Errorf("%s: the %T is nil", field, v)
+	}
+	return nil
+}
