@@ -501,22 +501,17 @@ func (t *terminator) dig(ctx context.Context, namespace string, grave storage.Re
 // unserved tells whether the store has something in the namespace that belongs to none of the kinds that are served. It reads
 // one record per kind that the store has objects of, and one for each that is not served.
 func (t *terminator) unserved(ctx context.Context, namespace string, served map[string]bool) (bool, error) {
-	request := storage.ListRequest{Prefix: objectRoot, Limit: 1}
-	for {
-		page, err := t.engine.Store().List(ctx, request)
-		if err != nil || len(page.Records) == 0 {
+	for name, err := range t.engine.Store().StorageNames(ctx) {
+		if err != nil {
 			return false, err
 		}
-		name, _, _, _ := storage.SplitObjectKey(page.Records[0].Key)
-		if !served[name] {
-			inside, err := t.engine.Store().List(ctx, storage.ListRequest{Prefix: storage.NamespacePrefix(name, namespace), Limit: 1})
-			if err != nil || len(inside.Records) > 0 {
-				return true, err
-			}
+		if served[name] {
+			continue
 		}
-		request.After = storage.ResourcePrefix(name) + "\xff" // behind every object of the resource
+		inside, err := t.engine.Store().List(ctx, storage.ListRequest{Prefix: storage.NamespacePrefix(name, namespace), Limit: 1})
+		if err != nil || len(inside.Records) > 0 {
+			return true, err
+		}
 	}
+	return false, nil
 }
-
-// objectRoot is the prefix of all keys of objects; see storage.ObjectKey.
-const objectRoot = "/r/"

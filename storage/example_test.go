@@ -30,6 +30,27 @@ func ExampleStore_Commit() {
 	// true 102
 }
 
+// The names that the store has objects of, whether anybody serves them or not.
+func ExampleStore_StorageNames() {
+	ctx := context.Background()
+	store := storage.New(memory.New())
+	for _, key := range []string{
+		storage.ObjectKey("widgets", "a", "one"), storage.ObjectKey("widgets", "z", "two"),
+		storage.ObjectKey("apps/widgets", "", "three"), storage.SysKey("phase", "a"),
+	} {
+		_, err := store.Commit(ctx, []storage.Op{storage.Put(key, []byte("{}"), storage.Absent)})
+		if err != nil {
+			fmt.Println(err)
+		}
+	}
+	for name, err := range store.StorageNames(ctx) {
+		fmt.Println(name, err)
+	}
+	// Output:
+	// apps/widgets <nil>
+	// widgets <nil>
+}
+
 // A check makes a commit depend on a key it does not write: no widget is created
 // in a namespace that is going away.
 func ExampleCheck() {

@@ -88,23 +88,14 @@ func (k *kinds) unserved(ctx context.Context, store *storage.Store) ([]string, e
 		return k.strangers, nil
 	}
 	k.strangers = nil
-	request := storage.ListRequest{Prefix: "/r/", Limit: 1}
-	for {
-		page, err := store.List(ctx, request)
+	for name, err := range store.StorageNames(ctx) {
 		if err != nil {
 			return nil, err
-		}
-		if len(page.Records) == 0 {
-			k.searched = true
-			return k.strangers, nil
-		}
-		name, _, _, ok := storage.SplitObjectKey(page.Records[0].Key)
-		if !ok {
-			return nil, fmt.Errorf("%q is no key of an object", page.Records[0].Key)
 		}
 		if _, served := k.stored[name]; !served {
 			k.strangers = append(k.strangers, name)
 		}
-		request.After = storage.ResourcePrefix(name) + "~" // greater than every byte of a namespace
 	}
+	k.searched = true
+	return k.strangers, nil
 }
