@@ -6,6 +6,7 @@ import (
 
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/tree"
+	"github.com/kindwright/kindwright/meta"
 )
 
 const (
@@ -13,8 +14,6 @@ const (
 	lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 	// kubectl is the manager that is helped from there to server-side apply. Another name opts out.
 	kubectl = "kubectl"
-	// maxAnnotations bounds the annotations of an object, in bytes.
-	maxAnnotations = 256 << 10
 )
 
 // withoutLastApplied drops conflicts that are none: an object that kubectl applied on its own side lists its fields as
@@ -75,7 +74,7 @@ func (a *application) followLastApplied(merged map[string]any) map[string]any {
 			size += len(name) + len(s)
 		}
 	}
-	if err != nil || size+len(lastApplied)+1 > maxAnnotations {
+	if err != nil || size+len(lastApplied)+1 > meta.MaxAnnotationBytes {
 		return tree.Prune(merged, "metadata", "annotations", lastApplied)
 	}
 	return tree.With(merged, string(note)+"\n", "metadata", "annotations", lastApplied)

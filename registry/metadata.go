@@ -23,8 +23,7 @@ const (
 	maxGeneratedBase = 63 - suffixLength
 	maxNameAttempts  = 8 // NAME-09
 
-	maxAnnotationBytes = 262144 // META-16
-	maxFinalizers      = 1000   // and owner references; far above any use, low enough to bound the cost of a write (B16)
+	maxFinalizers = 1000 // and owner references; far above any use, low enough to bound the cost of a write (B16)
 )
 
 // generateName gives a new object its name where the client left that to the server.
@@ -286,25 +285,14 @@ func checkAnnotations(f *status.Fields, annotations map[string]any) {
 	for _, key := range slices.Sorted(maps.Keys(annotations)) {
 		value, _ := annotations[key].(string)
 		total += len(key) + len(value)
-		if why := meta.CheckLabelKey(lower(key)); why != "" && problems < maxListedProblems {
+		if why := meta.CheckAnnotationKey(key); why != "" && problems < maxListedProblems {
 			f.At("metadata", "annotations").Invalid(cut(key), why)
 			problems++
 		}
 	}
-	if total > maxAnnotationBytes {
-		f.At("metadata", "annotations").TooLong(maxAnnotationBytes)
+	if total > meta.MaxAnnotationBytes {
+		f.At("metadata", "annotations").TooLong(meta.MaxAnnotationBytes)
 	}
-}
-
-// lower is strings.ToLower for ASCII alone: a letter of another script must stay what it is, and be refused.
-func lower(s string) string {
-	b := []byte(s)
-	for i, c := range b {
-		if 'A' <= c && c <= 'Z' {
-			b[i] = c + 'a' - 'A'
-		}
-	}
-	return string(b)
 }
 
 func (w *write) checkFinalizers(f *status.Fields) {
