@@ -5,10 +5,10 @@ import (
 	"net/url"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/kindwright/kindwright/internal/request"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/openapi"
 	"github.com/kindwright/kindwright/status"
@@ -60,11 +60,10 @@ func isParameter(s *openapi.Schema) bool {
 func (o *options) read(query url.Values, name string) (Tree, error) {
 	t := Tree{"apiVersion": meta.GroupVersion{Group: o.kind.Group, Version: o.kind.Version}.String(), "kind": o.kind.Kind}
 	for _, p := range o.parameters {
-		values, sent := query[p.Name]
-		if !sent || len(values) == 0 {
+		if len(query[p.Name]) == 0 {
 			continue
 		}
-		v, err := parameterValue(p, values)
+		v, err := parameterValue(p, query)
 		if err != nil {
 			return nil, err
 		}
@@ -86,9 +85,9 @@ func (o *options) settle(t Tree, name string) (Tree, error) {
 	return t, nil
 }
 
-// parameterValue reads the values of one parameter. A boolean is true unless it is plainly false, as in QUERY-18; a parameter that has one
-// value and is given another is refused.
-func parameterValue(p openapi.Property, values []string) (any, error) {
+// parameterValue reads one parameter that the query has.
+func parameterValue(p openapi.Property, query url.Values) (any, error) {
+	values := query[p.Name]
 	if slices.ContainsFunc(values, func(v string) bool { return !utf8.ValidString(v) }) {
 		return nil, status.BadRequest("query parameter %q is not UTF-8", p.Name)
 	}
@@ -99,21 +98,17 @@ func parameterValue(p openapi.Property, values []string) (any, error) {
 		}
 		return list, nil
 	}
-	if slices.ContainsFunc(values, func(v string) bool { return v != values[0] }) {
-		return nil, status.BadRequest("query parameter %q is given with different values", p.Name)
+	v, err := request.Single(query, p.Name)
+	if err != nil {
+		return nil, err
 	}
-	v := values[0]
 	switch p.Schema.Type {
 	case openapi.Boolean:
-		return v != "0" && !strings.EqualFold(v, "false"), nil
+		return request.Boolean(*v), nil
 	case openapi.Integer:
-		n, err := strconv.ParseInt(v, 10, 64)
-		if err != nil || strconv.FormatInt(n, 10) != v {
-			return nil, status.BadRequest("query parameter %q: %s is not a decimal integer of 64 bits", p.Name, word(v))
-		}
-		return n, nil
+		return request.Integer(p.Name, *v)
 	}
-	return v, nil
+	return *v, nil
 }
 
 // Parameters describes the parameters that a verb of the subresource takes in the query, beside those that every request may

@@ -111,7 +111,7 @@ type parameter struct {
 var parameters = [...]parameter{
 	{"resourceVersion", onReading | onDeleteCollection, readResourceVersion},
 	{"resourceVersionMatch", onSelecting, text(func(q *Query) *string { return &q.ResourceVersionMatch })},
-	{"allowWatchBookmarks", onWatch, func(q *Query, v string) error { q.AllowWatchBookmarks = boolean(v); return nil }},
+	{"allowWatchBookmarks", onWatch, func(q *Query, v string) error { q.AllowWatchBookmarks = Boolean(v); return nil }},
 	{"sendInitialEvents", onList | onWatch, flag(func(q *Query) **bool { return &q.SendInitialEvents })},
 	{"limit", onSelecting, readLimit},
 	{"continue", onSelecting, text(func(q *Query) *string { return &q.Continue })},
@@ -143,7 +143,7 @@ func (q *Query) read(i *Info) error {
 		if p.on&on == 0 {
 			continue
 		}
-		value, err := single(q.Raw, p.name)
+		value, err := Single(q.Raw, p.name)
 		if err != nil {
 			return err
 		}
@@ -160,9 +160,9 @@ func (q *Query) read(i *Info) error {
 	return nil
 }
 
-// single returns the value of a parameter that has one, nil when it is absent. The same value twice is one value; two
-// different ones have no meaning that caller and server could agree on.
-func single(raw url.Values, name string) (*string, error) {
+// Single returns the value of a parameter that has one, or nil when it is absent. The same value twice
+// is one value. Two different values are an error.
+func Single(raw url.Values, name string) (*string, error) {
 	values := raw[name]
 	if len(values) == 0 {
 		return nil, nil
@@ -175,8 +175,9 @@ func single(raw url.Values, name string) (*string, error) {
 	return &values[0], nil
 }
 
-// boolean has the meaning of QUERY-18: whatever is not plainly false is true, also the empty text of "?watch".
-func boolean(v string) bool { return v != "0" && !strings.EqualFold(v, "false") }
+// Boolean reads a value by QUERY-18: everything but "0" and "false" is true, the empty text of
+// "?watch" too.
+func Boolean(v string) bool { return v != "0" && !strings.EqualFold(v, "false") }
 
 func text(field func(*Query) *string) func(*Query, string) error {
 	return func(q *Query, v string) error {
@@ -187,7 +188,7 @@ func text(field func(*Query) *string) func(*Query, string) error {
 
 func flag(field func(*Query) **bool) func(*Query, string) error {
 	return func(q *Query, v string) error {
-		b := boolean(v)
+		b := Boolean(v)
 		*field(q) = &b
 		return nil
 	}
@@ -200,16 +201,17 @@ func PrettyParameter(raw string) *bool {
 	if err != nil {
 		return nil
 	}
-	value, err := single(values, "pretty")
+	value, err := Single(values, "pretty")
 	if err != nil || value == nil {
 		return nil
 	}
-	pretty := boolean(*value)
+	pretty := Boolean(*value)
 	return &pretty
 }
 
-// integer reads a decimal number in its only form: no plus sign, no leading zeros, no blanks (security vector W4).
-func integer(name, v string) (int64, error) {
+// Integer reads a decimal number in its only form: no plus sign, no leading zeros, no blanks (security
+// vector W4). The error names the parameter.
+func Integer(name, v string) (int64, error) {
 	n, err := strconv.ParseInt(v, 10, 64)
 	if err != nil || strconv.FormatInt(n, 10) != v {
 		return 0, status.BadRequest("query parameter %q: %s is not a decimal integer of 64 bits", name, quote(v))
@@ -227,7 +229,7 @@ func readResourceVersion(q *Query, v string) error {
 }
 
 func readLimit(q *Query, v string) error {
-	n, err := integer("limit", v)
+	n, err := Integer("limit", v)
 	if err != nil {
 		return err
 	}
@@ -250,7 +252,7 @@ func readFieldSelector(q *Query, v string) (err error) {
 }
 
 func readTimeoutSeconds(q *Query, v string) error {
-	n, err := integer("timeoutSeconds", v)
+	n, err := Integer("timeoutSeconds", v)
 	switch {
 	case err != nil:
 		return err
@@ -276,7 +278,7 @@ func readTimeout(q *Query, v string) error {
 }
 
 func readGracePeriod(q *Query, v string) error {
-	n, err := integer("gracePeriodSeconds", v)
+	n, err := Integer("gracePeriodSeconds", v)
 	if err != nil {
 		return err
 	}

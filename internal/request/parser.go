@@ -203,12 +203,12 @@ func (i *Info) setReadVerb(method string, collection bool) error {
 		i.Verb = VerbGet // watch means nothing for one object
 		return nil
 	}
-	watch, err := single(i.Query.Raw, "watch")
+	watch, err := Single(i.Query.Raw, "watch")
 	if err != nil {
 		return err
 	}
 	i.Verb = VerbList
-	if watch != nil && boolean(*watch) {
+	if watch != nil && Boolean(*watch) {
 		if method == http.MethodHead {
 			return status.MethodNotAllowed(meta.GroupResource{}, method) // a stream without a body would be held open for nothing
 		}
