@@ -71,8 +71,8 @@ func (s *Server) assemble(last http.Handler) (http.Handler, error) {
 // maxAuditID bounds an id that the client brings.
 const maxAuditID = 64
 
-// withAuditID gives the request its id, the client's own if it brings a sensible one (AUD-33), and sets the headers that
-// every answer has.
+// withAuditID makes the exchange, gives the request its id, the client's own if it brings a sensible one (AUD-33), and
+// sets the headers that every answer has. When the request has ended, it reports the exchange, whatever the end was.
 func (s *Server) withAuditID(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		deepen(len(r.Method))
@@ -83,11 +83,32 @@ func (s *Server) withAuditID(next http.Handler) http.Handler {
 		res := &response{ResponseWriter: w, common: [...]string{id, "no-cache, private", "nosniff"}, last: r.ProtoMajor == 1 && len(r.Header["Upgrade"]) > 0}
 		h, v := w.Header(), res.common[:]
 		h["Audit-Id"], h["Cache-Control"], h["X-Content-Type-Options"] = v[0:1:1], v[1:2:2], v[2:3:3]
-		next.ServeHTTP(res, r)
-		if !res.begun {
-			res.begin() // net/http is about to
-		}
+		x := res.exchange.Begin(r.Context(), id, r.Method, time.Now())
+		returned := false
+		defer func() {
+			res.finish(returned)
+			s.report(x)
+		}()
+		next.ServeHTTP(res, r.WithContext(x))
+		returned = true
 	})
+}
+
+// report tells everybody who wants to know about an exchange that has ended. The answer is on its way: whoever fails
+// here fails alone.
+func (s *Server) report(x *request.Exchange) {
+	for _, to := range s.reports {
+		s.reportTo(to, x)
+	}
+}
+
+func (s *Server) reportTo(to func(*request.Exchange), x *request.Exchange) {
+	defer func() {
+		if v := recover(); v != nil {
+			s.cfg.log.Error(fmt.Errorf("panic: %v", v), "a request could not be reported", "auditID", x.ID(), "stack", string(debug.Stack()))
+		}
+	}()
+	to(x)
 }
 
 // deepen makes room on the stack while there is little on it. net/http serves each request of an HTTP/2 connection on a new
@@ -117,56 +138,6 @@ func isToken(s string) bool {
 	return true
 }
 
-// response remembers whether the answer has begun. It is the one wrapper around the connection's own writer.
-type response struct {
-	http.ResponseWriter
-	begun  bool
-	last   bool      // the connection ends with the answer, unless it changes the protocol
-	common [3]string // the values of the headers that every answer has
-}
-
-// begin notes the beginning of an answer that is no change of the protocol. Whoever asked for one and did not get it, for whatever reason,
-// must not be heard any further: what comes next may be meant for the other protocol, and a proxy on the way may think that
-// its client speaks that (H11).
-func (w *response) begin() {
-	if w.begun = true; w.last {
-		w.Header().Set("Connection", "close")
-	}
-}
-
-// WriteHeader notes the beginning of the answer.
-func (w *response) WriteHeader(code int) {
-	if code >= 200 && !w.begun {
-		w.begin()
-	}
-	w.ResponseWriter.WriteHeader(code)
-}
-
-// Write notes the beginning of the answer.
-func (w *response) Write(p []byte) (int, error) {
-	if !w.begun {
-		w.begin()
-	}
-	return w.ResponseWriter.Write(p)
-}
-
-// Unwrap gives http.ResponseController the connection's own writer.
-func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
-// begun tells whether the answer has begun, through whatever wraps the writer.
-func begun(w http.ResponseWriter) bool {
-	for {
-		if res, ok := w.(*response); ok {
-			return res.begun
-		}
-		wrapper, ok := w.(interface{ Unwrap() http.ResponseWriter })
-		if !ok {
-			return false
-		}
-		w = wrapper.Unwrap()
-	}
-}
-
 // withRecovery turns a panic into a 500 (ERR-25). Where the answer has begun, only breaking the connection off can keep the
 // client from taking a part for the whole.
 func (s *Server) withRecovery(next http.Handler) http.Handler {
@@ -179,9 +150,10 @@ func (s *Server) withRecovery(next http.Handler) http.Handler {
 			if err, ok := v.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 				panic(http.ErrAbortHandler) // somebody below wants the connection broken off
 			}
-			s.cfg.log.Error(fmt.Errorf("panic: %v", v), "a request failed", "auditID", w.Header().Get("Audit-Id"),
+			x := request.ExchangeFrom(r.Context())
+			s.cfg.log.Error(fmt.Errorf("panic: %v", v), "a request failed", "auditID", x.ID(),
 				"method", r.Method, "path", r.URL.Path, "stack", string(debug.Stack()))
-			if begun(w) {
+			if x.Code() != 0 {
 				panic(http.ErrAbortHandler)
 			}
 			negotiate.WriteError(w, r, status.Internal(errors.New("a handler panicked")))
@@ -200,7 +172,8 @@ func (s *Server) withParsing(next http.Handler) http.Handler {
 			negotiate.WriteError(w, r, err)
 			return
 		}
-		next.ServeHTTP(w, r.WithContext(negotiate.WithRequest(r.Context(), info)))
+		request.ExchangeFrom(r.Context()).SetInfo(info)
+		next.ServeHTTP(w, r)
 	})
 }
 
@@ -235,46 +208,35 @@ func (s *Server) streams(info *request.Info) bool {
 	return ok && sub.Streams(info.Verb)
 }
 
-// withDeadline bounds every request but a stream, by the server's time-out, the client's, and for writes one more (QUERY-22).
+// withDeadline bounds every request by the server's time-out, the client's, and for writes one more (QUERY-22). Of a stream
+// it bounds what stands before the handler (Z10): who is asking, and may they. Dispatch lifts that limit.
 func (s *Server) withDeadline(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info := request.From(r.Context())
-		limit := s.cfg.http.RequestTimeout
+		limit, stream := s.cfg.http.RequestTimeout, false
 		switch {
 		case info.Verb == request.VerbWatch:
 			defer s.farewell.enter()()
-			s.untilHandled(w, r, limit, next)
-			return
+			stream = true
 		case info.Subresource != "" && s.streams(info):
-			s.untilHandled(w, r, limit, next)
-			return
+			stream = true
 		case info.IsResource && info.Verb != request.VerbGet && info.Verb != request.VerbList && info.Verb != request.VerbDeleteCollection:
 			limit = min(limit, writeTimeout)
 		}
-		if t := info.Query.Timeout; t > 0 {
+		if t := info.Query.Timeout; t > 0 && !stream {
 			limit = min(limit, t)
 		}
-		if t := info.Query.TimeoutSeconds; t != nil {
+		if t := info.Query.TimeoutSeconds; t != nil && !stream {
 			limit = min(limit, time.Duration(*t)*time.Second)
 		}
-		ctx := &deadlineContext{Context: r.Context(), at: time.Now().Add(limit)}
-		defer ctx.end()
-		next.ServeHTTP(w, r.WithContext(ctx))
+		x := request.ExchangeFrom(r.Context())
+		defer x.End()
+		if ctx := x.Bound(r.Context(), time.Now().Add(limit), stream); ctx != r.Context() {
+			r = r.WithContext(ctx)
+		}
+		next.ServeHTTP(w, r)
 	})
 }
-
-// untilHandled bounds what stands before the handler of a stream (Z10): who is asking, and may they. The stream itself has
-// no deadline; dispatch lifts this one.
-func (s *Server) untilHandled(w http.ResponseWriter, r *http.Request, limit time.Duration, next http.Handler) {
-	ctx, cancel := context.WithCancelCause(r.Context())
-	defer cancel(nil)
-	late := time.AfterFunc(limit, func() { cancel(context.DeadlineExceeded) })
-	defer late.Stop()
-	next.ServeHTTP(w, r.WithContext(context.WithValue(ctx, lateKey{}, late)))
-}
-
-// lateKey is the context key of the timer of untilHandled.
-type lateKey struct{}
 
 // withoutBody gets rid of a body that nobody is going to read, before the answer begins: net/http reads it to its end first,
 // however long that takes to come, and the handler has no say in it any more (B4, H4).
@@ -305,13 +267,19 @@ func (s *Server) authenticate(next http.Handler) http.Handler {
 	refuse := func(w http.ResponseWriter, r *http.Request, st meta.Status) {
 		negotiate.WriteError(w, r, status.FromStatus(st))
 	}
-	return authn.Middleware(s.authenticator, authn.WithLogger(s.cfg.log), authn.WithRefusal(refuse))(next)
+	put := func(ctx context.Context, u authn.User) context.Context {
+		return request.ExchangeFrom(ctx).SetUser(ctx, u)
+	}
+	return authn.Middleware(s.authenticator, authn.WithLogger(s.cfg.log), authn.WithRefusal(refuse), authn.WithContext(put))(next)
 }
 
 func (s *Server) authorize(next http.Handler) http.Handler {
 	refuse := func(w http.ResponseWriter, r *http.Request, err *status.Error) { negotiate.WriteError(w, r, err) }
 	attributes := func(r *http.Request) (authz.Attributes, error) { return attributesOf(request.From(r.Context())), nil }
-	return authz.Middleware(s.authorizer, attributes, authz.WithLogger(s.cfg.log), authz.WithRefusal(refuse))(next)
+	told := func(r *http.Request, _ authz.Attributes, d authz.Decision, reason string) {
+		request.ExchangeFrom(r.Context()).SetDecision(d, reason)
+	}
+	return authz.Middleware(s.authorizer, attributes, authz.WithLogger(s.cfg.log), authz.WithRefusal(refuse), authz.WithDecision(told))(next)
 }
 
 // attributesOf says what a parsed request is about to do; the middleware adds the user.

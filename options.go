@@ -117,6 +117,9 @@ func Admit(plugins ...admission.Plugin) Option {
 
 // Before puts the caller's middleware in front of a named link of the chain; see Chain for the
 // names. If there are several in front of one link, the first is outermost.
+//
+// RequestFrom tells the middleware what the request is. A context that the middleware hands on must
+// be derived from the context of the request.
 func Before(link string, middleware func(http.Handler) http.Handler) Option {
 	return optionFunc(func(c *config) error {
 		if middleware == nil {

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/authn"
@@ -51,6 +50,7 @@ type Server struct {
 	health        *health.Registry
 	hookDone      []func() // marks the health check of each start hook as done
 	handler       http.Handler
+	reports       []func(*request.Exchange) // told of every exchange that has ended, in this order
 	resources     *rest.Handler
 	described     atomic.Pointer[described]
 
@@ -255,9 +255,7 @@ func (s *Server) dispatch() http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info := request.From(r.Context())
-		if late, ok := r.Context().Value(lateKey{}).(*time.Timer); ok {
-			late.Stop()
-		}
+		request.ExchangeFrom(r.Context()).Unbound()
 		switch {
 		case isHealth(info):
 			s.health.Serve(w, r, info.Path)

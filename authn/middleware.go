@@ -1,6 +1,7 @@
 package authn
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -28,10 +29,17 @@ func WithRefusal(write func(w http.ResponseWriter, r *http.Request, s meta.Statu
 	return func(m *middleware) { m.refuse = write }
 }
 
+// WithContext sets what puts the user of a request into its context. The default is [WithUser]; a server that keeps
+// all it knows about a request in one context puts its own here. What put returns must answer [UserFrom] with u.
+func WithContext(put func(ctx context.Context, u User) context.Context) Option {
+	return func(m *middleware) { m.put = put }
+}
+
 type middleware struct {
 	authenticator Authenticator
 	log           logr.Logger
 	refuse        func(http.ResponseWriter, *http.Request, meta.Status)
+	put           func(context.Context, User) context.Context
 }
 
 // Middleware names the user of each request and puts it into the request's context, where [UserFrom] finds it.
@@ -47,7 +55,7 @@ type middleware struct {
 // Everybody who is not anonymous gets the group system:authenticated (AUTHN-20). The handler behind it sees a copy of
 // the request without Authorization and X-Remote-* headers and without tokens in WebSocket subprotocols.
 func Middleware(a Authenticator, opts ...Option) func(http.Handler) http.Handler {
-	m := &middleware{authenticator: a, log: logr.Discard(), refuse: WriteStatus}
+	m := &middleware{authenticator: a, log: logr.Discard(), refuse: WriteStatus, put: WithUser}
 	for _, o := range opts {
 		o(m)
 	}
@@ -74,7 +82,7 @@ func (m *middleware) admit(w http.ResponseWriter, r *http.Request) *http.Request
 		m.refuse(w, r, impersonationRefused(user))
 		return nil
 	}
-	clean := r.WithContext(WithUser(r.Context(), u))
+	clean := r.WithContext(m.put(r.Context(), u))
 	clean.Header = header
 	return clean
 }

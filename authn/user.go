@@ -56,8 +56,9 @@ func (u User) IsAnonymous() bool {
 	return u.Name == UserAnonymous || u.In(GroupUnauthenticated)
 }
 
-// userKey is the context key of the user.
-type userKey struct{}
+// UserKey is the context key of the user. Its value is a *User that nobody changes. It is for contexts that carry more
+// than the user; all others come from [WithUser].
+type UserKey struct{}
 
 // WithUser returns a context that carries who is asking. [Middleware] calls it; in-process callers, who send no
 // credential over a wire, call it themselves (security vector A13).
@@ -67,23 +68,23 @@ func WithUser(ctx context.Context, u User) context.Context {
 
 // UserFrom returns who is asking. ok is false when nobody authenticated the request: callers must then refuse.
 func UserFrom(ctx context.Context) (u User, ok bool) {
-	c, ok := ctx.Value(userKey{}).(*userContext)
+	known, ok := ctx.Value(UserKey{}).(*User)
 	if !ok {
 		return User{}, false
 	}
-	return c.user, true
+	return *known, true
 }
 
-// userContext is a context with a user. It is what the key of the user leads to, so that to ask costs no copy on the heap.
+// userContext is a context with a user.
 type userContext struct {
 	context.Context
 	user User
 }
 
-// Value returns the context itself for the key of the user, and leaves other keys to the context around it.
+// Value returns the user, and leaves other keys to the context around it.
 func (c *userContext) Value(key any) any {
-	if _, ok := key.(userKey); ok {
-		return c
+	if _, ok := key.(UserKey); ok {
+		return &c.user
 	}
 	return c.Context.Value(key)
 }

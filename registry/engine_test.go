@@ -15,7 +15,6 @@ import (
 
 	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/internal/json"
-	"github.com/kindwright/kindwright/internal/negotiate"
 	"github.com/kindwright/kindwright/internal/patch"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
@@ -556,17 +555,17 @@ func TestQUERY_23_FieldValidation(t *testing.T) {
 	require.Equal(t, meta.ReasonBadRequest, reason(t, err))
 	require.ErrorContains(t, err, `strict decoding error: duplicate field "spec.size", unknown field "spec.colour"`)
 
-	ctx, warnings := negotiate.WithWarnings(t.Context())
+	ctx, warnings := collected(t.Context())
 	r, err := e.Create(ctx, inA, sent, registry.WriteOptions{})
 	require.NoError(t, err)
-	require.Equal(t, []string{`duplicate field "spec.size"`, `unknown field "spec.colour"`}, warnings.Texts())
+	require.Equal(t, []string{`duplicate field "spec.size"`, `unknown field "spec.colour"`}, warnings())
 	require.Equal(t, int64(2), at(tree(t, r), "spec", "size"), "the last one counts")
 	require.Nil(t, at(tree(t, r), "spec", "colour"))
 
-	ctx, warnings = negotiate.WithWarnings(t.Context())
+	ctx, warnings = collected(t.Context())
 	_, err = e.Update(ctx, named("x"), sent, registry.WriteOptions{FieldValidation: registry.FieldValidationIgnore}, nil)
 	require.NoError(t, err)
-	require.Empty(t, warnings.Texts())
+	require.Empty(t, warnings())
 }
 
 func TestRule20_StepsRunInOrderAndAdmissionSeesWhatIsStored(t *testing.T) {

@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright/internal/json"
-	"github.com/kindwright/kindwright/internal/negotiate"
 	"github.com/kindwright/kindwright/internal/patch"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/openapi"
@@ -173,15 +172,15 @@ func TestQUERY_23_EveryWayOfWriting(t *testing.T) {
 			require.Equal(t, c.strictly, reason(t, err), err)
 			require.ErrorContains(t, err, "strict decoding error: "+strings.Join(c.want, ", "))
 
-			ctx, warnings := negotiate.WithWarnings(t.Context())
+			ctx, warnings := collected(t.Context())
 			_, err = c.write(ctx, e, registry.WriteOptions{FieldValidation: registry.FieldValidationIgnore, DryRun: true})
 			require.NoError(t, err)
-			require.Empty(t, warnings.Texts())
+			require.Empty(t, warnings())
 
-			ctx, warnings = negotiate.WithWarnings(t.Context())
+			ctx, warnings = collected(t.Context())
 			r, err := c.write(ctx, e, registry.WriteOptions{})
 			require.NoError(t, err)
-			require.Equal(t, c.want, warnings.Texts())
+			require.Equal(t, c.want, warnings())
 			require.Nil(t, at(tree(t, r), "spec", "colour"))
 		})
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright/internal/json"
-	"github.com/kindwright/kindwright/internal/negotiate"
+	"github.com/kindwright/kindwright/internal/request"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/openapi"
 	"github.com/kindwright/kindwright/registry"
@@ -585,8 +585,8 @@ func TestMigrationOfSchemasIsForThoseWhoAsk(t *testing.T) {
 
 // collected returns a context that warnings can be given to, and what they are.
 func collected(ctx context.Context) (context.Context, func() []string) {
-	ctx, w := negotiate.WithWarnings(ctx)
-	return ctx, w.Texts
+	x := new(request.Exchange).Begin(ctx, "", "", time.Time{})
+	return x, x.Warnings().Texts
 }
 
 func encoded(t *testing.T, tree registry.Tree) []byte {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"time"
 
 	"github.com/kindwright/kindwright/internal/discovery"
 	"github.com/kindwright/kindwright/internal/request"
@@ -27,7 +28,9 @@ func Example() {
 			return
 		}
 		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r.WithContext(request.With(r.Context(), info)))
+		x := new(request.Exchange).Begin(r.Context(), "", r.Method, time.Now())
+		x.SetInfo(info)
+		h.ServeHTTP(w, r.WithContext(x))
 		fmt.Println(w.Header().Get("Content-Type"))
 		fmt.Println(w.Body)
 	}

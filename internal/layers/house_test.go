@@ -47,7 +47,7 @@ var house = [...][]room{
 		{path: "openapi", why: "schemas: from Go types and documents; default, prune, validate, publish"},
 		{path: "authz", why: "may they"},
 		{path: "client", why: "typed client over HTTP"},
-		{path: "internal/request", why: "the one strict parse of a request"},
+		{path: "internal/request", why: "the one strict parse of a request, and the value that carries all that is known about it"},
 	},
 	3: {
 		{path: "cel", why: "expressions within a budget"},
@@ -101,6 +101,7 @@ var sameFloor = []edge{
 	{"internal/yaml", "internal/json", "YAML is read by way of JSON, whose door decides about duplicates and numbers"},
 	{"internal/metrics", "metrics", "a registry is a source"},
 	{"authn", "status", "the middleware answers 401 with a Status document"},
+	{"internal/request", "authz", "the exchange of a request carries the authorizer's decision"},
 	{"internal/negotiate", "internal/protobuf", "errors are written in what the client accepts, protobuf among it"},
 	{"admission/*", "admission", "a plugin implements the chain's interface"},
 }

@@ -173,7 +173,9 @@ func TestQUERY_21_Pretty(t *testing.T) {
 			if c.accept != "" {
 				r.Header.Set("Accept", c.accept)
 			}
-			r = r.WithContext(request.With(r.Context(), &request.Info{Query: request.Query{Pretty: c.query}}))
+			x := exchanged(r.Context())
+			x.SetInfo(&request.Info{Query: request.Query{Pretty: c.query}})
+			r = r.WithContext(x)
 			got, err := Negotiate(r, c.offer)
 			require.NoError(t, err)
 			require.Equal(t, c.want, got.Pretty)

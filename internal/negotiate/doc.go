@@ -7,7 +7,8 @@
 //     limit, within the time of the request's context. [ReadRaw] leaves the media type to the caller, for patches.
 //   - [Output] writes answers: indented for people, as YAML, compressed, each as the client asked. [WriteError] writes
 //     an error as a Status document.
-//   - [WithWarnings] and [Warn] collect the warnings of a request; they leave in the header of whatever answers it.
+//
+// The warnings of a request are collected by internal/request; they leave in the header of whatever answers it.
 //
 // Protobuf is a form that a handler may offer, and one that every error may take; its bytes are the business of
 // internal/protobuf. It is called application/vnd.kubernetes.protobuf, by the name that clients know, and on a server with a

@@ -5,16 +5,18 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"time"
 
 	"github.com/kindwright/kindwright/internal/negotiate"
+	"github.com/kindwright/kindwright/internal/request"
 )
 
 // A handler reads what was sent, agrees on a form, and answers; everything that goes wrong is a Status document.
 func Example() {
 	out := &negotiate.Output{Compress: true, Threshold: 128 << 10}
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, _ := negotiate.WithWarnings(r.Context())
-		r = r.WithContext(ctx)
+		x := new(request.Exchange).Begin(r.Context(), "", r.Method, time.Now())
+		r = r.WithContext(x)
 		form, err := negotiate.Negotiate(r, negotiate.Offer{Table: true})
 		if err != nil {
 			negotiate.WriteError(w, r, err)
@@ -25,7 +27,7 @@ func Example() {
 			negotiate.WriteError(w, r, err)
 			return
 		}
-		negotiate.Warn(ctx, `unknown field "spec.colour"`)
+		request.Warn(x, `unknown field "spec.colour"`)
 		if err := out.Write(w, r, form, http.StatusCreated, body); err != nil {
 			negotiate.WriteError(w, r, err)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
+	"github.com/kindwright/kindwright/internal/request"
 	"github.com/kindwright/kindwright/internal/yaml"
 	"github.com/kindwright/kindwright/status"
 )
@@ -370,7 +371,7 @@ func Begin(w http.ResponseWriter, r *http.Request, contentType string, code int)
 
 func begin(w http.ResponseWriter, r *http.Request, contentType []string, code int) {
 	h := w.Header()
-	WarningsFrom(r.Context()).SetHeader(h)
+	request.ExchangeFrom(r.Context()).Warnings().SetHeader(h)
 	h["Content-Type"] = contentType
 	if v := h["X-Content-Type-Options"]; len(v) != 1 || v[0] != "nosniff" { // as the first link of a server's chain leaves it
 		h.Set("X-Content-Type-Options", "nosniff")

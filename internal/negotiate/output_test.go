@@ -463,6 +463,32 @@ func TestPATH_19_TheNameOfProtobufFollowsTheGroupDomain(t *testing.T) {
 	info, err := request.NewParser("", "example.dev").Parse(r)
 	require.NoError(t, err)
 	w := httptest.NewRecorder()
-	WriteError(w, r.WithContext(request.With(r.Context(), info)), status.BadRequest("no"))
+	x := exchanged(r.Context())
+	x.SetInfo(info)
+	WriteError(w, r.WithContext(x), status.BadRequest("no"))
 	require.Equal(t, own, w.Header().Get("Content-Type"))
+}
+
+func TestERR_27_Header(t *testing.T) {
+	ctx := exchanged(t.Context())
+	request.Warn(ctx, `unknown field "spec.foo"`)
+	request.Warn(ctx, `a \ and more`)
+	request.Warn(ctx, `unknown field "spec.foo"`)
+	request.Warn(ctx, "")
+	w := httptest.NewRecorder()
+	require.NoError(t, new(Output).Write(w, asked().WithContext(ctx), Result{}, http.StatusOK, []byte("{}")))
+	require.Equal(t, []string{`299 - "unknown field \"spec.foo\""`, `299 - "a \\ and more"`}, w.Header().Values("Warning"))
+}
+
+func TestERR_27_ErrorsCarryWarningsToo(t *testing.T) {
+	ctx := exchanged(t.Context())
+	request.Warn(ctx, "deprecated")
+	w := httptest.NewRecorder()
+	WriteError(w, asked().WithContext(ctx), status.BadRequest("no"))
+	require.Equal(t, []string{`299 - "deprecated"`}, w.Header().Values("Warning"))
+}
+
+// exchanged returns the context of a request.
+func exchanged(ctx context.Context) *request.Exchange {
+	return new(request.Exchange).Begin(ctx, "", http.MethodGet, time.Time{})
 }

@@ -1,7 +1,5 @@
 package request
 
-import "context"
-
 // The verbs of resource requests (PATH-16, PATH-17). The verb of a non-resource request is its method in lower case,
 // with HEAD counted as get (PATH-25).
 const (
@@ -89,18 +87,4 @@ func (i *Info) IsCollection() bool {
 		return true
 	}
 	return i.IsResource && i.Name == ""
-}
-
-// Key is the context key of the Info, for contexts that carry more than it.
-type Key struct{}
-
-// With returns a context that carries the parsed request.
-func With(ctx context.Context, i *Info) context.Context {
-	return context.WithValue(ctx, Key{}, i)
-}
-
-// From returns the parsed request, or nil when nothing was parsed: callers must then refuse.
-func From(ctx context.Context) *Info {
-	i, _ := ctx.Value(Key{}).(*Info)
-	return i
 }

@@ -276,7 +276,10 @@ func TestRequestsThatNeverWereOnAWire(t *testing.T) {
 	require.Equal(t, "a:b", info.Name)
 
 	require.Nil(t, request.From(r.Context()))
-	require.Same(t, info, request.From(request.With(r.Context(), info)))
+	x := new(request.Exchange).Begin(r.Context(), "", r.Method, time.Now())
+	require.Nil(t, request.From(x))
+	x.SetInfo(info)
+	require.Same(t, info, request.From(x))
 }
 
 // An integer that is none is refused on a watch as well, to which it says nothing.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http/httptest"
+	"time"
 
 	"github.com/kindwright/kindwright/internal/request"
 	"github.com/kindwright/kindwright/meta"
@@ -50,7 +51,9 @@ func Example() {
 		return
 	}
 	w := httptest.NewRecorder()
-	rest.New(e, rest.Options{}).ServeHTTP(w, r.WithContext(request.With(r.Context(), info)))
+	x := new(request.Exchange).Begin(r.Context(), "", r.Method, time.Now())
+	x.SetInfo(info)
+	rest.New(e, rest.Options{}).ServeHTTP(w, r.WithContext(x))
 	fmt.Println(w.Code, w.Body)
 	// Output: 404 {"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"lamps.home.example.com \"desk\" not found","reason":"NotFound","details":{"name":"desk","group":"home.example.com","kind":"lamps"},"code":404}
 }

@@ -185,7 +185,7 @@ func (c *call) checkScope() error {
 // fail answers with an error. What the client may not know goes to the log.
 func (h *Handler) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if status.ReasonOf(err) == meta.ReasonInternalError {
-		h.opts.Logger.Error(err, "a request failed", "cause", causeText(err), "auditID", w.Header().Get("Audit-Id"), "method", r.Method, "path", r.URL.Path)
+		h.opts.Logger.Error(err, "a request failed", "cause", causeText(err), "auditID", request.ExchangeFrom(r.Context()).ID(), "method", r.Method, "path", r.URL.Path)
 	}
 	negotiate.WriteError(w, r, err)
 }

@@ -120,7 +120,6 @@ type stream struct {
 	bookmarks bool // the client wants them
 	markEnd   bool // the bookmark that follows the initial events carries the annotation
 
-	client     context.Context // of the request
 	ctx        context.Context
 	cancel     context.CancelCauseFunc
 	stops      [2]func() bool
@@ -178,7 +177,6 @@ func (s *stream) begin() bool {
 	s.patience = patience{connection: s.connection, after: s.opts.WatchWrite}
 	s.w.Header().Set("Cache-Control", "no-cache, private")
 	negotiate.Begin(s.w, s.r, s.form.ContentType(), http.StatusOK)
-	s.client, s.call.r = s.r.Context(), nil // a stream may be idle for long: its request is of no more use
 	return s.connection.Flush() == nil
 }
 
@@ -197,7 +195,7 @@ func (s *stream) run() {
 		err := s.deliver(ctx)
 		cancel()
 		switch {
-		case s.client.Err() != nil || errors.Is(err, errWrite):
+		case s.r.Context().Err() != nil || errors.Is(err, errWrite):
 			return
 		case s.ctx.Err() != nil || !time.Now().Before(s.endAt):
 			s.bookmark()

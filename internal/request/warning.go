@@ -1,4 +1,4 @@
-package negotiate
+package request
 
 import (
 	"context"
@@ -7,8 +7,6 @@ import (
 	"sync"
 	"unicode"
 	"unicode/utf8"
-
-	"github.com/kindwright/kindwright/internal/request"
 )
 
 // The bounds of the warnings of one answer, in characters (ERR-27, X13).
@@ -27,45 +25,8 @@ type Warnings struct {
 	truncated bool // maxWarnings was exceeded: every text is cut
 }
 
-type warningsKey struct{}
-
-// WithWarnings returns a context whose warnings are collected, and the collection.
-func WithWarnings(ctx context.Context) (context.Context, *Warnings) {
-	w := &Warnings{}
-	return context.WithValue(ctx, warningsKey{}, w), w
-}
-
-// WithRequest returns a context with a parsed request and a collection of warnings. It does what [request.With] and
-// [WithWarnings] do, at the cost of one of them, since it is done for every request.
-func WithRequest(ctx context.Context, info *request.Info) context.Context {
-	return &requestContext{Context: ctx, info: info}
-}
-
-type requestContext struct {
-	context.Context
-	info     *request.Info
-	warnings Warnings
-}
-
-// Value returns what belongs to the request itself, and leaves other keys to the context around it.
-func (c *requestContext) Value(key any) any {
-	switch key.(type) {
-	case request.Key:
-		return c.info
-	case warningsKey:
-		return &c.warnings
-	}
-	return c.Context.Value(key)
-}
-
-// WarningsFrom returns the collection of ctx, nil if there is none.
-func WarningsFrom(ctx context.Context) *Warnings {
-	w, _ := ctx.Value(warningsKey{}).(*Warnings)
-	return w
-}
-
-// Warn adds a warning to the collection of ctx. After the answer has begun, it comes too late and nobody sees it.
-func Warn(ctx context.Context, text string) { WarningsFrom(ctx).Add(text) }
+// Warn adds a warning to the answer of the request that ctx belongs to. It is lost after the answer has begun.
+func Warn(ctx context.Context, text string) { ExchangeFrom(ctx).Warnings().Add(text) }
 
 // Add adds a text unless it is empty or already there. Line breaks and other control characters become blanks, bytes that
 // are not UTF-8 the replacement character. All texts together hold at most 4096 characters: as soon as they would not, each

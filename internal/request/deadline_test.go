@@ -1,4 +1,4 @@
-package kindwright
+package request
 
 import (
 	"context"
@@ -10,12 +10,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// contexts are a deadlineContext and what package context would have made instead; use does something with each first.
-func contexts(t *testing.T, use func(context.Context)) (ours *deadlineContext, theirs context.Context, cancelRequest context.CancelCauseFunc) {
-	request, cancelRequest := context.WithCancelCause(context.WithValue(t.Context(), "key", "value")) //nolint:staticcheck // any key will do
-	theirs, cancel := context.WithTimeout(request, time.Minute)
+// contexts are a bounded context and what package context would have made instead; use does something with each first.
+func contexts(t *testing.T, use func(context.Context)) (ours *bounded, theirs context.Context, cancelRequest context.CancelCauseFunc) {
+	around, cancelRequest := context.WithCancelCause(context.WithValue(t.Context(), "key", "value")) //nolint:staticcheck // any key will do
+	theirs, cancel := context.WithTimeout(around, time.Minute)
 	t.Cleanup(cancel)
-	ours = &deadlineContext{Context: request, at: time.Now().Add(time.Minute)}
+	ours = &bounded{Context: around, at: time.Now().Add(time.Minute)}
 	t.Cleanup(ours.end)
 	use(ours)
 	return ours, theirs, cancelRequest
@@ -108,9 +108,9 @@ func TestDeadlineOfAHandlerThatReturned(t *testing.T) {
 
 func TestEarlierDeadlineOfTheRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		request, cancel := context.WithTimeout(t.Context(), time.Second)
+		around, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		ours := &deadlineContext{Context: request, at: time.Now().Add(time.Minute)}
+		ours := &bounded{Context: around, at: time.Now().Add(time.Minute)}
 		defer ours.end()
 		at, ok := ours.Deadline()
 		require.True(t, ok)

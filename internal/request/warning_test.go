@@ -1,41 +1,20 @@
-package negotiate
+package request
 
 import (
 	"context"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/kindwright/kindwright/status"
 )
 
-func TestERR_27_Header(t *testing.T) {
-	ctx, _ := WithWarnings(t.Context())
-	Warn(ctx, `unknown field "spec.foo"`)
-	Warn(ctx, `a \ and more`)
-	Warn(ctx, `unknown field "spec.foo"`)
-	Warn(ctx, "")
-	w := httptest.NewRecorder()
-	require.NoError(t, new(Output).Write(w, asked().WithContext(ctx), Result{}, http.StatusOK, []byte("{}")))
-	require.Equal(t, []string{`299 - "unknown field \"spec.foo\""`, `299 - "a \\ and more"`}, w.Header().Values("Warning"))
-}
-
-func TestERR_27_ErrorsCarryWarningsToo(t *testing.T) {
-	ctx, _ := WithWarnings(t.Context())
-	Warn(ctx, "deprecated")
-	w := httptest.NewRecorder()
-	WriteError(w, asked().WithContext(ctx), status.BadRequest("no"))
-	require.Equal(t, []string{`299 - "deprecated"`}, w.Header().Values("Warning"))
-}
-
 func TestERR_27_Limits(t *testing.T) {
-	_, w := WithWarnings(t.Context())
+	w := new(Warnings)
 	for i := range 4 {
 		w.Add(fmt.Sprintf("%d%s", i, strings.Repeat("é", 1023)))
 	}
@@ -56,7 +35,7 @@ func TestERR_27_Limits(t *testing.T) {
 }
 
 func TestX13_TextReachesHeaders(t *testing.T) {
-	_, w := WithWarnings(t.Context())
+	w := new(Warnings)
 	w.Add("one\r\nSet-Cookie: a=b")
 	w.Add("\x1b[31mred\x1b[0m \u2028 \xff\xfe")
 	w.Add(strings.Repeat("z", 1<<20))
@@ -72,12 +51,13 @@ func TestX13_TextReachesHeaders(t *testing.T) {
 func TestWarningsWithoutACollection(t *testing.T) {
 	Warn(context.Background(), "nobody listens")
 	h := http.Header{}
-	WarningsFrom(context.Background()).SetHeader(h)
+	ExchangeFrom(context.Background()).Warnings().SetHeader(h)
 	require.Empty(t, h)
 }
 
 func TestWarningsAreConcurrent(t *testing.T) {
-	ctx, w := WithWarnings(t.Context())
+	x := new(Exchange).Begin(t.Context(), "", "GET", time.Time{})
+	ctx, w := context.WithValue(x, "key", "value"), x.Warnings() //nolint:staticcheck // any key will do
 	var group sync.WaitGroup
 	for i := range 8 {
 		group.Go(func() {
