@@ -9,15 +9,18 @@ import (
 )
 
 const (
-	// maxUpdaters is how many owners by update an object keeps apart (SSA-25).
+	// maxUpdaters is the maximum number of update entries of an object.
+	//
+	// Source: SSA-25.
 	maxUpdaters = 10
-	// ancient is the owner into which older ones are merged.
+	// ancient is the manager of the entries into which the oldest ones are merged.
 	ancient = "ancient-changes"
 )
 
-// collapse merges the oldest owners by update, those of one version into one, until there are no more than maxUpdaters. The
-// first of a version is left as it is while it is alone. Owners in many versions can stay above the bound, so that no field
-// is said to be owned in another version than it is.
+// collapse merges the oldest update entries until there are at most maxUpdaters. It only merges
+// entries of the same version, because field names are only valid in their version. An entry that
+// is the only one of its version stays as it is, so the number of entries can remain above the
+// limit if there are many versions.
 func (m *managers) collapse() {
 	var updaters []string
 	for id, set := range m.sets {
@@ -32,8 +35,8 @@ func (m *managers) collapse() {
 		return cmp.Or(cmp.Compare(seconds(m.entries[a].time), seconds(m.entries[b].time)), strings.Compare(a, b))
 	})
 	count := len(updaters)
-	first := map[string]string{}          // by version
-	piles := map[owner][]*fieldpath.Set{} // what is merged into an owner; all at once, in the end
+	first := map[string]string{}          // oldest id by version
+	piles := map[owner][]*fieldpath.Set{} // sets to merge, by the owner that receives them
 	for _, id := range updaters {
 		if count <= maxUpdaters {
 			break
@@ -55,8 +58,9 @@ func (m *managers) collapse() {
 	}
 }
 
-// merge moves what one owner has to the pile of another, which has some of it until the piles are united. It returns by how
-// many owners there are fewer then.
+// merge adds the fields of one owner to the pile of another. Until the piles are merged, the
+// receiving owner only has an incomplete set. merge returns by how many entries this reduces their
+// number.
 func (m *managers) merge(from string, to owner, piles map[owner][]*fieldpath.Set) (fewer int) {
 	set, ok := m.sets[from]
 	if !ok || from == to.id() {
@@ -73,7 +77,8 @@ func (m *managers) merge(from string, to owner, piles map[owner][]*fieldpath.Set
 	return fewer
 }
 
-// union unites sets in pairs: one after the other, what the first have would be copied once for each of the others.
+// union merges sets pairwise. Merging them one after the other would copy the first sets once for
+// each of the others.
 func union(sets []*fieldpath.Set) *fieldpath.Set {
 	for len(sets) > 1 {
 		half := make([]*fieldpath.Set, 0, len(sets)/2+1)

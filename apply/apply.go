@@ -14,20 +14,27 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// beforeFirst owns what an object held when it was applied to for the first time and nobody had kept track (SSA-26).
+// beforeFirst owns the fields that an object without managedFields has at the time of its first
+// apply. Without this owner, the first apply could take over every field without a conflict.
+//
+// Source: SSA-26.
 const beforeFirst = "before-first-apply"
 
-// Apply merges an applied configuration into the object and returns the result with managedFields (PATCH-02). The
-// configuration should be pruned and in canonical form, but without defaults: what is in it is what its manager owns
-// afterwards. Fields of the manager's last configuration that are not in this one and that nobody else owns are gone from
-// the result; giving them their default again is up to the caller (SSA-08).
+// Apply merges an applied configuration into the object and returns the result with managedFields.
+// The configuration should be pruned and in canonical form, but without defaults: its manager will
+// own exactly the fields in it. Apply removes the fields that the manager's last configuration had,
+// that this one lacks, and that nobody else owns. The caller must then fill in their defaults
+// again.
 //
-// When nothing changes at all, Apply returns Live itself, the same map (SSA-28). That, and a change of no more than values
-// that nobody else owns, costs a fraction of what other applies cost.
+// If nothing changes, Apply returns Live itself, the same map. This case is much cheaper than other
+// applies. The same holds for an apply that only changes values that no other manager owns.
 //
-// Errors are *status.Error: 409 with a cause per field and owner when the configuration would change fields of others and
-// Force is not set; 400 for a configuration in another version or with managedFields; 422 when it has an item of a list
-// twice or without its key; 413 when the object is too large to merge. Anything else is internal.
+// Errors are *status.Error. The code is 409, with a cause per field and owner, if the configuration
+// changes fields of others and Force is not set. It is 400 for a configuration in another version
+// or with managedFields, 422 for a list item that is duplicated or lacks its key, and 413 for an
+// object that is too large to merge. Any other error is an internal one.
+//
+// Source: PATCH-02, SSA-08, SSA-28.
 func (f *Fields) Apply(r Request) (map[string]any, error) {
 	v, err := f.version(r.APIVersion)
 	if err != nil {
@@ -51,7 +58,7 @@ func (f *Fields) Apply(r Request) (map[string]any, error) {
 
 func checkConfiguration(r Request) error {
 	if got := tree.Text(r.New, "apiVersion"); got != r.APIVersion {
-		return status.BadRequest("the applied configuration is of apiVersion %s, but the request is for %s", quoted(got), quoted(r.APIVersion))
+		return status.BadRequest("the applied configuration has apiVersion %s, but the request is for %s", quoted(got), quoted(r.APIVersion))
 	}
 	if v, ok := tree.Lookup(r.New, "metadata", "managedFields"); ok && v != nil {
 		return status.BadRequest("metadata.managedFields must be nil")
@@ -60,21 +67,23 @@ func checkConfiguration(r Request) error {
 }
 
 func tooLarge() error {
-	return status.TooLarge(0).WithMessage("a map or list of the object has too many members to work out who owns them")
+	return status.TooLarge(0).WithMessage("a map or list of the object has too many members to track their owners")
 }
 
-// application is one apply on its way.
+// application holds the state of one call of Apply.
 type application struct {
 	fields  *Fields
 	version *version
 	request Request
 	by      owner
-	config  map[string]any // the configuration within reach of the endpoint
+	config  map[string]any // the part of the configuration that the endpoint can write
 	live    map[string]any // without managedFields
 
-	managers *managers // before
+	managers *managers // owners before the apply
 }
 
+// run takes the slow path: structured-merge-diff merges the configuration and computes the owners.
+// If kubectl's annotation explains all conflicts, the merge is repeated with force.
 func (a *application) run() (map[string]any, error) {
 	before, err := a.readOwners()
 	if err != nil {
@@ -82,7 +91,7 @@ func (a *application) run() (map[string]any, error) {
 	}
 	config, err := a.version.merge.FromUnstructured(a.config)
 	if err != nil {
-		return nil, unusable(a.request, err)
+		return nil, invalidConfiguration(a.request, err)
 	}
 	merged, sets, err := a.merge(config, a.request.Force)
 	var conflicts merge.Conflicts
@@ -95,7 +104,7 @@ func (a *application) run() (map[string]any, error) {
 	if err != nil {
 		return nil, status.Internal(fmt.Errorf("merge the applied configuration: %w", err))
 	}
-	merged = a.followLastApplied(merged)
+	merged = a.updateLastApplied(merged)
 	changed := !json.Equal(merged, a.live)
 	own := sets[a.by.id()]
 	a.managers.sets = sets
@@ -114,12 +123,14 @@ func (a *application) run() (map[string]any, error) {
 	return withEntries(merged, list), nil
 }
 
-// readOwners finds out who owns what so far. Entries that cannot be read count as none.
+// readOwners determines the owners before the apply. If the stored entries are unreadable, it
+// treats the object as untracked.
 func (a *application) readOwners() (before []any, err error) {
 	before, _ = entriesOf(a.request.Live)
 	if a.managers, err = readManagers(before); err != nil {
 		a.managers = newManagers(1)
 	}
+	// The first apply to an untracked object: assign all existing fields to beforeFirst.
 	if len(a.managers.sets) == 0 && a.request.Live != nil {
 		by := a.by
 		by.manager, by.operation = beforeFirst, opUpdate
@@ -135,7 +146,8 @@ func (a *application) readOwners() (before []any, err error) {
 	return before, nil
 }
 
-// merge lets structured-merge-diff do the work. What it returns is new; the owners from before stay for a second try.
+// merge runs structured-merge-diff. It does not modify the owners of a, so that it can be called
+// again with force.
 func (a *application) merge(config *typed.TypedValue, force bool) (map[string]any, fieldpath.ManagedFields, error) {
 	id, name := a.by.id(), fieldpath.APIVersion(a.version.apiVersion)
 	sets := a.managers.sets
@@ -144,8 +156,9 @@ func (a *application) merge(config *typed.TypedValue, force bool) (map[string]an
 		if err != nil {
 			return nil, nil, err
 		}
-		// What was applied last time is still there, so there is nothing to remove. Without its last set the library does
-		// not look for it, which is half of its work.
+		// Nothing that was applied last time is missing now, so there is nothing to remove. Without
+		// the previous set, the library skips the search for removed fields, which is half of its
+		// work.
 		if had.Set().Difference(set).Empty() {
 			sets = sets.Copy()
 			delete(sets, id)
@@ -157,14 +170,15 @@ func (a *application) merge(config *typed.TypedValue, force bool) (map[string]an
 		return nil, nil, err
 	}
 	if pruned && holdsEmpty(a.config) {
-		// Removing what an owner dropped takes what the configuration has empty along, where that leaves no mark.
+		// Removing the fields that a manager dropped also removes empty maps and lists of the
+		// configuration if no owner is recorded for them. Merge them again.
 		if out, err = out.Merge(config); err != nil {
 			return nil, nil, err
 		}
 	}
 	merged, ok := out.AsValue().Unstructured().(map[string]any)
 	if !ok {
-		return nil, nil, errors.New("nothing is left of the object")
+		return nil, nil, errors.New("the merge removed the whole object")
 	}
 	if pruned {
 		merged = a.tidy(merged, sets)
@@ -172,9 +186,10 @@ func (a *application) merge(config *typed.TypedValue, force bool) (map[string]an
 	return merged, sets, nil
 }
 
-// tidy puts right what structured-merge-diff leaves where it removed all that a map or a list held: null. An empty map or
-// list is there if somebody owns it as such, and nothing otherwise. Where the object held nulls before, only the schema can
-// tell which are meant.
+// tidy removes the nulls that structured-merge-diff leaves in place of a map or list whose members
+// it all removed. If an owner is recorded for the map or list itself, it stays as an empty one. If
+// the object or the configuration already contained nulls, only the schema can tell which nulls are
+// values, so Canonical decides.
 func (a *application) tidy(merged map[string]any, sets fieldpath.ManagedFields) map[string]any {
 	if !hasNull(merged) {
 		return merged
@@ -193,7 +208,7 @@ func (a *application) tidy(merged map[string]any, sets fieldpath.ManagedFields) 
 	return out
 }
 
-// holdsEmpty tells whether there is an empty map or list in a value.
+// holdsEmpty reports whether a value contains an empty map or list.
 func holdsEmpty(v any) bool {
 	switch v := v.(type) {
 	case map[string]any:

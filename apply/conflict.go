@@ -17,10 +17,11 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// maxConflicts bounds how many conflicts one answer tells of; how many there are it says in any case.
+// maxConflicts limits how many conflicts a response lists. It always states the total.
 const maxConflicts = 1000
 
-// maxPath bounds how much of a place an answer shows: keys of items, which are a part of it, may be long.
+// maxPath limits the length of a path in a response. A path contains the keys of list items, which
+// may be long.
 const maxPath = 1024
 
 func cut(s string) string {
@@ -30,8 +31,10 @@ func cut(s string) string {
 	return s
 }
 
-// conflict answers an apply that would change fields of others: 409 with a cause for each field and each of its owners, in
-// the words that clients take apart (SSA-03, SSA-18).
+// conflict returns the 409 error for an apply that changes fields of others. It has a cause for
+// each field and owner. Clients parse the texts, so they must not change.
+//
+// Source: SSA-03, SSA-18.
 func (m *managers) conflict(all merge.Conflicts) error {
 	byOwner := map[string][]fieldpath.Path{}
 	for _, c := range all {
@@ -74,15 +77,17 @@ func (e entry) describe() string {
 	return out
 }
 
-// unusable answers an applied configuration that cannot be merged: one item twice, or an item without its key.
-func unusable(r Request, err error) error {
+// invalidConfiguration returns the error for a configuration that cannot be merged because a list
+// item is duplicated or lacks its key.
+func invalidConfiguration(r Request, err error) error {
 	var problems typed.ValidationErrors
 	if !errors.As(err, &problems) {
 		problems = typed.ValidationErrors{{ErrorMessage: err.Error()}}
 	}
 	var errs []status.FieldError
 	for _, p := range problems[:min(len(problems), maxConflicts)] {
-		p.ErrorMessage, _, _ = strings.Cut(p.ErrorMessage, ", got ") // behind it stands the value
+		// Drop the value, which may be large or secret.
+		p.ErrorMessage, _, _ = strings.Cut(p.ErrorMessage, ", got ")
 		errs = append(errs, status.FieldError{
 			Type: meta.CauseFieldValueInvalid, Field: cut(strings.TrimPrefix(p.Path, ".")), Value: "…", Detail: cut(p.ErrorMessage),
 		})

@@ -1,24 +1,31 @@
-// Package apply is server-side apply and managed fields: who owns which field of an object, and what an applied
-// configuration makes of it. It is pure: trees and schemas in, trees out, no I/O and no clock.
+// Package apply implements server-side apply and managed fields: who owns which field of an object,
+// and how an applied configuration changes it. It is pure: it takes trees and schemas, returns
+// trees, and uses neither I/O nor a clock.
 //
-// [Fields] holds the rules of one kind, made by [New] from the schemas of its versions. It has two methods, one for each way
-// of writing:
+// [Fields] holds the rules of one kind. [New] makes it from the schemas of the kind's versions. It
+// has one method for each way of writing:
 //
-//	Update   a create, an update or a patch: the new object is there, who owns its fields is worked out
-//	Apply    a configuration is merged into what is stored, in agreement with those who own other fields
+//	Update   for a create, an update or a patch: computes the owners of the new object's fields
+//	Apply    merges a configuration into the stored object, subject to the owners of other fields
 //
-// Both return the object with metadata.managedFields. What the pipeline of a write needs beside them: [EqualButTimes] tells
-// that a write would store nothing but new times, which is no change; [Check] tells whether managedFields can still be read
-// after mutating admission. [Reach] keeps status out of what the main path owns, and everything else out of what the
-// subresource status owns. [ToScale] and [FromScale] carry ownership of replicas between an object and its Scale.
+// Both return the object with metadata.managedFields. The write pipeline also needs these
+// functions: [EqualButTimes] reports whether a write would only change timestamps, and so can be
+// skipped. [Check] reports whether managedFields is still readable after mutating admission.
+// [Reach] excludes status from what the main resource owns, and everything else from what the
+// status subresource owns. [ToScale] and [FromScale] translate the ownership of replicas between an
+// object and its Scale.
 //
-// Merging is the work of sigs.k8s.io/structured-merge-diff, which nothing else imports and whose types stay in here. Around it
-// stand what a server adds: entries and their times, fields that nobody owns, the bound on owners, conflicts in words,
-// kubectl's way from client-side to server-side apply, and a quick way to see that an apply changes nothing.
+// The merge itself is done by sigs.k8s.io/structured-merge-diff. No other package imports that
+// module, and its types do not leave this package. This package adds what a server needs on top:
+// entries and their timestamps, fields without an owner, a limit on the number of owners, conflict
+// messages, kubectl's migration from client-side apply, and fast paths for writes that do not
+// change ownership.
 //
-// The cost of a call grows with the size of its trees, and where a map or a list with keys has very many members with the
-// square of their number, up to a bound beyond which an object is not tracked. Nothing here panics on what a client sent.
+// The cost of a call grows with the size of its trees. In structured-merge-diff, it also grows with
+// the square of the number of members of a map or keyed list. Objects beyond a limit are therefore
+// not tracked. No input from a client makes this package panic.
 //
-// It is not for deciding what a schema allows (package openapi), for other patches (internal/patch), or for the order in
-// which a write does all this (package registry), which is the next to read.
+// This package does not decide what a schema allows (package openapi), does not handle other
+// patches (internal/patch) and does not order the steps of a write (package registry, which is the
+// one to read next).
 package apply

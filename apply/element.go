@@ -13,12 +13,14 @@ import (
 	"github.com/kindwright/kindwright/internal/json"
 )
 
-// appendElement writes one step of a path as FieldsV1 does (SSA-20):
+// appendElement writes one path element in the syntax of FieldsV1:
 //
 //	f:name                 a field
 //	k:{"name":"a"}         the item of a keyed list with this key
 //	v:"a"                  the member of a set with this value
-//	i:3                    the item of a list at this place
+//	i:3                    the item of a list at this index
+//
+// Source: SSA-20.
 func appendElement(dst []byte, e fieldpath.PathElement) []byte {
 	switch {
 	case e.FieldName != nil:
@@ -41,20 +43,20 @@ func appendElement(dst []byte, e fieldpath.PathElement) []byte {
 	return dst
 }
 
-// appendScalar writes a value that is part of a path.
+// appendScalar writes a scalar inside a path element.
 func appendScalar(dst []byte, v any) []byte {
 	if s, ok := v.(string); ok {
 		return appendString(dst, s)
 	}
 	out, err := json.AppendTree(dst, v)
 	if err != nil {
-		return append(dst, "null"...) // not a value of a tree, which cannot be
+		return append(dst, "null"...) // cannot happen: v is a scalar of a tree
 	}
 	return out
 }
 
-// appendString writes a string with the escapes for HTML that every other writer of FieldsV1 makes, so that the same
-// element has the same name wherever it was written.
+// appendString writes a string with the HTML escapes that all other writers of FieldsV1 use. Path
+// elements are compared as text, so an element must look the same regardless of who wrote it.
 func appendString(dst []byte, s string) []byte {
 	start := len(dst)
 	dst = json.AppendString(dst, s)
@@ -65,12 +67,12 @@ func appendString(dst []byte, s string) []byte {
 	return append(dst[:start], escaped...)
 }
 
-// parseElement reads one step of a path. Steps of a kind that is not known are not ok: a later version may have written
-// them, and they are left out.
+// parseElement parses one path element. ok is false for an unknown kind of element. A newer version
+// may have written it, so the caller skips it.
 func parseElement(s string) (e fieldpath.PathElement, ok bool, err error) {
 	kind, rest, found := strings.Cut(s, ":")
 	if !found {
-		return e, false, fmt.Errorf("%s is no element of a path: it has no colon", quoted(s))
+		return e, false, fmt.Errorf("%s is not a path element: it has no colon", quoted(s))
 	}
 	switch kind {
 	case "f":
@@ -87,7 +89,7 @@ func parseElement(s string) (e fieldpath.PathElement, ok bool, err error) {
 		return e, false, nil
 	}
 	if err != nil {
-		return e, false, fmt.Errorf("%s is no element of a path: %w", quoted(s), err)
+		return e, false, fmt.Errorf("%s is not a path element: %w", quoted(s), err)
 	}
 	return e, true, nil
 }
@@ -99,12 +101,12 @@ func parseKey(s string) (*value.FieldList, error) {
 	}
 	object, ok := tree.(map[string]any)
 	if !ok || len(object) == 0 {
-		return nil, fmt.Errorf("a key is an object with at least one field")
+		return nil, fmt.Errorf("a key must be an object with at least one field")
 	}
 	out := make(value.FieldList, 0, len(object))
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		if !scalar(object[name]) {
-			return nil, fmt.Errorf("the fields of a key are scalars")
+			return nil, fmt.Errorf("the fields of a key must be scalars")
 		}
 		out = append(out, value.Field{Name: name, Value: value.NewValueInterface(object[name])})
 	}
@@ -114,7 +116,7 @@ func parseKey(s string) (*value.FieldList, error) {
 func parseScalar(s string) (value.Value, error) {
 	tree, err := json.DecodeTree([]byte(s), json.TreeOptions{})
 	if err == nil && !scalar(tree) {
-		err = fmt.Errorf("not a scalar")
+		err = fmt.Errorf("must be a scalar")
 	}
 	return value.NewValueInterface(tree), err
 }
@@ -127,7 +129,7 @@ func scalar(v any) bool {
 	return true
 }
 
-// quoted shortens and quotes a text for a message.
+// quoted quotes a text for a message and shortens it.
 func quoted(s string) string {
 	const longest = 100
 	if len(s) > longest {
@@ -136,14 +138,15 @@ func quoted(s string) string {
 	return strconv.Quote(s)
 }
 
-// fieldsTree writes a set of fields as FieldsV1, "." standing for the place itself.
+// fieldsTree encodes a set of fields as FieldsV1. The name "." means that the place itself is a
+// member.
 func fieldsTree(s *fieldpath.Set) map[string]any {
 	w := fieldsWriter{leaf: map[string]any{}}
 	return w.node(s, false)
 }
 
 type fieldsWriter struct {
-	leaf map[string]any // shared by all leaves: trees are never changed
+	leaf map[string]any // shared by all leaves, since trees are never modified
 	buf  []byte
 }
 
@@ -170,7 +173,7 @@ func (w *fieldsWriter) name(e fieldpath.PathElement) string {
 	return string(w.buf)
 }
 
-// fieldsOf reads FieldsV1. Its cost is that of sorting what it reads.
+// fieldsOf decodes FieldsV1. The cost is that of sorting the elements.
 func fieldsOf(tree map[string]any) (*fieldpath.Set, error) {
 	set, _, err := readFields(tree)
 	if set == nil {
@@ -185,7 +188,8 @@ type readNode struct {
 	member  bool
 }
 
-// readFields returns the set below a place, nil if it is empty, and whether the place itself is a member.
+// readFields returns the set below a place and whether the place itself is a member. The set is nil
+// if it is empty.
 func readFields(tree map[string]any) (set *fieldpath.Set, member bool, err error) {
 	nodes := make([]readNode, 0, len(tree))
 	for name, v := range tree {
@@ -195,7 +199,7 @@ func readFields(tree map[string]any) (set *fieldpath.Set, member bool, err error
 		}
 		child, isMap := v.(map[string]any)
 		if !isMap && v != nil {
-			return nil, false, fmt.Errorf("%s is not an object", quoted(name))
+			return nil, false, fmt.Errorf("%s must be an object", quoted(name))
 		}
 		n := readNode{}
 		var ok bool
@@ -212,7 +216,8 @@ func readFields(tree map[string]any) (set *fieldpath.Set, member bool, err error
 	if len(nodes) == 0 {
 		return nil, true, nil
 	}
-	// In order, each insertion is an append; in disorder, each would move all that come after.
+	// Inserting in sorted order appends; in any other order, each insertion moves all later
+	// elements.
 	slices.SortFunc(nodes, func(a, b readNode) int { return a.element.Compare(b.element) })
 	set = &fieldpath.Set{}
 	for _, n := range nodes {
@@ -222,7 +227,8 @@ func readFields(tree map[string]any) (set *fieldpath.Set, member bool, err error
 		if n.set != nil {
 			if child := set.Children.Descend(n.element); child.Empty() {
 				*child = *n.set
-			} else { // the same element in other words
+				// The same element in another spelling, such as 1 and 1.0.
+			} else {
 				*child = *child.Union(n.set)
 			}
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// The operations by which a manager comes to own fields.
+// The operations of an entry.
 const (
 	opApply  = "Apply"
 	opUpdate = "Update"
@@ -20,14 +20,17 @@ const (
 
 const fieldsV1 = "FieldsV1"
 
-// owner is who owns fields. Two writes by one manager are one owner only if they are of the same operation, through the
-// same endpoint, and for updates in the same version (SSA-21).
+// owner identifies an entry of managedFields. Writes by one manager have the same owner only if
+// operation and subresource are equal and, for updates, also the version.
+//
+// Source: SSA-21.
 type owner struct {
 	manager, operation, apiVersion, subresource string
 }
 
-// id names an owner among those of an object. The version of an apply is no part of it: the next apply replaces it.
-// Conflicts are told in the order of ids, which is that of the entries' JSON.
+// id returns the key of an owner within its object. The version of an apply is not part of it,
+// because the next apply replaces the entry whatever its version. Conflicts are listed in the order
+// of ids, which is the order of the entries as JSON.
 func (o owner) id() string {
 	if o.operation == opApply {
 		o.apiVersion = ""
@@ -44,15 +47,15 @@ func (o owner) id() string {
 	return string(append(b, '}'))
 }
 
-// entry is what is known of an owner beside its fields.
+// entry holds an owner and what managedFields records about it.
 type entry struct {
 	owner
-	time meta.Time      // zero when the entry has none
-	tree map[string]any // as it was read, nil when new
-	set  *fieldpath.Set // as it was read
+	time meta.Time      // zero if the entry has none
+	tree map[string]any // as read; nil if new or to be written again
+	set  *fieldpath.Set // as read
 }
 
-// managers are the owners of the fields of one object, by id: what they own, and the rest.
+// managers holds the owners of an object's fields: the field sets and the entries, both by id.
 type managers struct {
 	sets    fieldpath.ManagedFields
 	entries map[string]entry
@@ -62,13 +65,13 @@ func newManagers(n int) *managers {
 	return &managers{sets: make(fieldpath.ManagedFields, n), entries: make(map[string]entry, n)}
 }
 
-// readManagers reads the entries of managedFields. Of two entries of one owner the later counts.
+// readManagers reads managedFields. If an owner has several entries, the last one wins.
 func readManagers(list []any) (*managers, error) {
 	m := newManagers(len(list) + 1)
 	for i, item := range list {
 		tree, ok := item.(map[string]any)
 		if !ok {
-			return nil, fmt.Errorf("managedFields[%d] is not an object", i)
+			return nil, fmt.Errorf("managedFields[%d] must be an object", i)
 		}
 		e, err := readEntry(tree)
 		if err != nil {
@@ -88,7 +91,7 @@ func readEntry(tree map[string]any) (entry, error) {
 	}
 	fields, ok := tree["fieldsV1"].(map[string]any)
 	if !ok && tree["fieldsV1"] != nil {
-		return e, fmt.Errorf("fieldsV1 is not an object")
+		return e, fmt.Errorf("fieldsV1 must be an object")
 	}
 	if e.set, err = fieldsOf(fields); err != nil {
 		return e, fmt.Errorf("fieldsV1: %w", err)
@@ -96,7 +99,8 @@ func readEntry(tree map[string]any) (entry, error) {
 	return e, nil
 }
 
-// readHead reads all of an entry but its fields.
+// readHead reads an entry except for its fields. The fast paths use it, because they do not need
+// the fields as a set.
 func readHead(tree map[string]any) (entry, error) {
 	e := entry{tree: tree}
 	var fieldsType, stamp string
@@ -113,17 +117,17 @@ func readHead(tree map[string]any) (entry, error) {
 	} {
 		s, ok := tree[f.name].(string)
 		if !ok && tree[f.name] != nil {
-			return e, fmt.Errorf("%s is not a string", f.name)
+			return e, fmt.Errorf("%s must be a string", f.name)
 		}
 		*f.to = s
 	}
 	switch {
 	case e.operation != opApply && e.operation != opUpdate:
-		return e, fmt.Errorf("operation is %s, neither Apply nor Update", quoted(e.operation))
+		return e, fmt.Errorf("operation must be Apply or Update, not %s", quoted(e.operation))
 	case e.apiVersion == "":
-		return e, fmt.Errorf("apiVersion is empty")
+		return e, fmt.Errorf("apiVersion must be set")
 	case fieldsType != fieldsV1:
-		return e, fmt.Errorf("fieldsType is %s, not %s", quoted(fieldsType), fieldsV1)
+		return e, fmt.Errorf("fieldsType must be %s, not %s", fieldsV1, quoted(fieldsType))
 	}
 	if stamp != "" {
 		var err error
@@ -134,7 +138,7 @@ func readHead(tree map[string]any) (entry, error) {
 	return e, nil
 }
 
-// forget lets every entry be written anew.
+// forget drops the trees that were read, so that all entries are written again.
 func (m *managers) forget() {
 	for id, e := range m.entries {
 		e.tree = nil
@@ -142,7 +146,7 @@ func (m *managers) forget() {
 	}
 }
 
-// own makes the fields of an owner what set says, or removes the owner when that is nothing.
+// own sets the fields of an owner. An empty set removes the owner.
 func (m *managers) own(o owner, set *fieldpath.Set) {
 	id := o.id()
 	if set.Empty() {
@@ -163,8 +167,8 @@ func (m *managers) stamp(o owner, t meta.Time) {
 	m.entries[id] = e
 }
 
-// list writes the entries as managedFields. It returns nil when nobody owns anything, and whether the list says the same as
-// the entries that were read.
+// list writes the entries as managedFields, nil if there are none. same reports whether the result
+// equals the entries before.
 func (m *managers) list(before []any) (out []any, same bool) {
 	all := make([]entry, 0, len(m.sets))
 	for id, set := range m.sets {
@@ -185,7 +189,8 @@ func (m *managers) list(before []any) (out []any, same bool) {
 	return out, same
 }
 
-// compare is the order of entries that clients know: applies before updates, then by time, name, version and subresource.
+// compare defines the order of entries that clients expect: applies before updates, then by time,
+// manager, version and subresource.
 func (e entry) compare(other entry) int {
 	return cmp.Or(
 		strings.Compare(e.operation, other.operation),
@@ -202,7 +207,7 @@ func seconds(t meta.Time) int64 {
 	return t.Unix()
 }
 
-// write makes the tree of an entry; the one that was read, if nothing changed.
+// write returns the tree of an entry. It reuses the tree that was read if nothing changed.
 func (e entry) write(set *fieldpath.Set) map[string]any {
 	var fields any
 	if e.tree != nil && e.set.Equals(set) {
@@ -217,7 +222,7 @@ func (e entry) write(set *fieldpath.Set) map[string]any {
 	return e.writeFields(fields)
 }
 
-// writeFields makes the tree of an entry with fields in the form of FieldsV1.
+// writeFields returns the tree of an entry with fields that are already in the form of FieldsV1.
 func (e entry) writeFields(fields any) map[string]any {
 	out := map[string]any{
 		"manager": e.manager, "operation": e.operation, "apiVersion": e.apiVersion,
@@ -232,7 +237,7 @@ func (e entry) writeFields(fields any) map[string]any {
 	return out
 }
 
-// stamp is the time of the entry as it is written, nil when there is none.
+// stamp returns the time of the entry as it is written, or nil if it has none.
 func (e entry) stamp() any {
 	if e.time.IsZero() {
 		return nil

@@ -14,21 +14,21 @@ import (
 	"github.com/kindwright/kindwright/openapi"
 )
 
-// Version is one form in which the objects of a kind are served.
+// Version is one version in which the objects of a kind are served.
 type Version struct {
 	APIVersion string          // such as example.dev/v1
 	Schema     *openapi.Schema // of the whole object, ready for use
 
-	// Reach says for an endpoint which fields it can change: "" is the main path, other endpoints go by the name of the
-	// subresource. Endpoints that are not named reach the whole object.
+	// Reach limits the fields that an endpoint can change. The key "" is the main resource; other
+	// keys are names of subresources. Endpoints without an entry can change the whole object.
 	Reach map[string]Reach
 }
 
-// Convert returns an object in another version of its kind. It must not change the tree it is given. Both trees are without
-// managedFields.
+// Convert returns an object in another version of its kind. It must not modify its argument.
+// Neither tree contains managedFields.
 type Convert func(tree map[string]any, apiVersion string) (map[string]any, error)
 
-// Fields knows the ownership rules of one kind. It never changes and may be used by many at once.
+// Fields holds the ownership rules of one kind. It is immutable and safe for concurrent use.
 type Fields struct {
 	versions         map[string]*version
 	bySchema         map[*schema.Schema]*version
@@ -42,13 +42,15 @@ type version struct {
 	schema     *openapi.Schema
 	reach      map[string]*reach
 
-	// Made of schema when the version is first asked for, as a server may have many kinds that nobody writes to.
+	// The schema in merge and root are filled in when the version is first used, since a server may
+	// have many kinds that are never written. The address of the schema is fixed from the start,
+	// because it identifies the version.
 	made  sync.Once
-	merge typed.ParseableType // where its own schema lies is known from the beginning
+	merge typed.ParseableType
 	root  *node
 }
 
-// ready returns the version with what is made late.
+// ready returns the version after building its lazy fields.
 func (v *version) ready() *version {
 	v.made.Do(func() {
 		mergeType(v.merge.Schema, v.schema)
@@ -57,18 +59,20 @@ func (v *version) ready() *version {
 	return v
 }
 
-// Option changes the rules of a kind from the default.
+// Option changes the rules of a kind.
 type Option func(*Fields)
 
-// ResetByEmptyList makes an update with an empty managedFields list reset ownership, as kube-apiserver does. By default only
-// a list with one empty entry does, and an empty list changes nothing, as the API's documentation says (SSA-14, READ-03).
+// ResetByEmptyList makes an update with an empty managedFields list reset ownership, as
+// kube-apiserver does. By default, an empty list has no effect and only a list with one empty entry
+// resets ownership, as the Kubernetes documentation says.
+//
+// Source: SSA-14, READ-03.
 func ResetByEmptyList() Option {
 	return func(f *Fields) { f.resetByEmptyList = true }
 }
 
-// New returns the ownership rules of a kind. convert may be nil for a kind with one version.
-//
-// The error names the version that cannot be used.
+// New returns the ownership rules of a kind. convert may be nil if the kind has only one version.
+// An error names the version that is invalid.
 func New(versions []Version, convert Convert, options ...Option) (*Fields, error) {
 	f := &Fields{
 		versions:   make(map[string]*version, len(versions)),
@@ -86,9 +90,9 @@ func New(versions []Version, convert Convert, options ...Option) (*Fields, error
 	}
 	switch {
 	case len(versions) == 0:
-		return nil, errors.New("a kind needs a version")
+		return nil, errors.New("a kind needs at least one version")
 	case len(versions) > 1 && convert == nil:
-		return nil, errors.New("a kind with several versions needs a function that converts between them")
+		return nil, errors.New("a kind with several versions needs a Convert function")
 	}
 	for _, o := range options {
 		o(f)
@@ -99,11 +103,11 @@ func New(versions []Version, convert Convert, options ...Option) (*Fields, error
 func (f *Fields) add(v Version) error {
 	switch {
 	case v.APIVersion == "":
-		return errors.New("it has no name")
+		return errors.New("APIVersion must be set")
 	case f.versions[v.APIVersion] != nil:
-		return errors.New("it is given twice")
+		return errors.New("duplicate version")
 	case v.Schema == nil:
-		return errors.New("it has no schema")
+		return errors.New("Schema must be set")
 	}
 	out := &version{apiVersion: v.APIVersion, schema: v.Schema, reach: map[string]*reach{}}
 	out.merge = typed.ParseableType{Schema: &schema.Schema{}, TypeRef: named(rootName)}
@@ -119,13 +123,13 @@ func (f *Fields) add(v Version) error {
 	return nil
 }
 
-// stored is an object as structured-merge-diff wants it. The object is taken as it is: it was checked when it was written,
-// and what an earlier schema allowed must stay readable.
+// stored wraps a stored object for structured-merge-diff without validating it. The object was
+// validated when it was written, and one that an earlier schema allowed must remain readable.
 func (v *version) stored(tree map[string]any) *typed.TypedValue {
 	return typed.AsTypedUnvalidated(value.NewValueInterface(tree), v.merge.Schema, v.merge.TypeRef) //nolint:staticcheck // see above
 }
 
-// updater does the work of one request in structured-merge-diff.
+// updater returns a merge.Updater for one request.
 func (f *Fields) updater(subresource string) *merge.Updater {
 	b := merge.UpdaterBuilder{Converter: &conversion{fields: f}, ReturnInputOnNoop: true}
 	for name, v := range f.versions {
@@ -139,8 +143,8 @@ func (f *Fields) updater(subresource string) *merge.Updater {
 	return b.BuildUpdater()
 }
 
-// conversion answers structured-merge-diff's wish for an object in another version. It belongs to one request, in which
-// the same objects are asked for again and again.
+// conversion converts objects for structured-merge-diff. It serves one request and caches its
+// results, because the library requests the same conversions repeatedly.
 type conversion struct {
 	fields *Fields
 	done   map[conversionKey]*typed.TypedValue
@@ -151,7 +155,7 @@ type conversionKey struct {
 	version fieldpath.APIVersion
 }
 
-// errMissingVersion says that fields are owned in a version that is served no more. Such owners are dropped.
+// errMissingVersion marks owners whose version is no longer served. The library drops them.
 var errMissingVersion = errors.New("the version is not served")
 
 func (c *conversion) IsMissingVersionError(err error) bool { return errors.Is(err, errMissingVersion) }
@@ -162,7 +166,8 @@ func (c *conversion) Convert(object *typed.TypedValue, name fieldpath.APIVersion
 		return object, errMissingVersion
 	}
 	if object.Schema() == to.merge.Schema {
-		return object, nil // which it was made for, so that the version is ready
+		// The object was made for this version, so the version is ready.
+		return object, nil
 	}
 	k := conversionKey{object, name}
 	if out, ok := c.done[k]; ok {
@@ -170,7 +175,7 @@ func (c *conversion) Convert(object *typed.TypedValue, name fieldpath.APIVersion
 	}
 	tree, ok := object.AsValue().Unstructured().(map[string]any)
 	if !ok {
-		return object, errors.New("nothing is left of the object to convert")
+		return object, errors.New("the object to convert is empty")
 	}
 	converted, err := c.fields.convert(tree, string(name))
 	if err != nil {

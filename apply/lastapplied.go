@@ -10,14 +10,16 @@ import (
 )
 
 const (
-	// lastApplied is the annotation in which kubectl keeps what it applied on its own side.
+	// lastApplied is the annotation in which kubectl's client-side apply records its configuration.
 	lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
-	// kubectl is the manager that is helped from there to server-side apply. Another name opts out.
+	// kubectl is the manager for which ownership migrates from client-side to server-side apply.
+	// Users opt out with another manager name.
 	kubectl = "kubectl"
 )
 
-// withoutLastApplied drops conflicts that are none: an object that kubectl applied on its own side lists its fields as
-// those of an update, and kubectl may take back what its annotation says it set and what nobody changed since.
+// withoutLastApplied drops conflicts with kubectl's own earlier client-side apply. That apply was
+// recorded as an update, so its fields have another owner. kubectl may take back a field that its
+// annotation lists and that nobody has changed since.
 func (a *application) withoutLastApplied(conflicts merge.Conflicts) merge.Conflicts {
 	note := tree.Text(a.live, "metadata", "annotations", lastApplied)
 	if a.request.Manager != kubectl || note == "" {
@@ -36,7 +38,8 @@ func (a *application) withoutLastApplied(conflicts merge.Conflicts) merge.Confli
 	return left
 }
 
-// unchangedSince returns the fields that are as the annotation says, nil if it is of no use.
+// unchangedSince returns the fields whose values equal those in the annotation. It returns nil if
+// the annotation cannot be used.
 func (a *application) unchangedSince(note string) *fieldpath.Set {
 	v, err := json.DecodeTree([]byte(note), json.TreeOptions{})
 	object, ok := v.(map[string]any)
@@ -60,9 +63,9 @@ func (a *application) unchangedSince(note string) *fieldpath.Set {
 	return set.Difference(difference.Modified).Difference(difference.Added).Difference(difference.Removed)
 }
 
-// followLastApplied keeps the annotation in step with what kubectl applies, where there is one, so that a kubectl that
-// applies on its own side again finds what it needs. An annotation that would be too large goes.
-func (a *application) followLastApplied(merged map[string]any) map[string]any {
+// updateLastApplied updates an existing annotation to what kubectl applied, so that a later
+// client-side apply finds a correct base. It removes the annotation if it would be too large.
+func (a *application) updateLastApplied(merged map[string]any) map[string]any {
 	if a.request.Manager != kubectl || tree.Text(merged, "metadata", "annotations", lastApplied) == "" {
 		return merged
 	}

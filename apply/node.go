@@ -10,31 +10,31 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v4/value"
 )
 
-// node is a type of the merge schema in a form that is quick to walk beside a tree.
+// node is a type of the merge schema in a form that is cheap to walk in parallel with a tree.
 type node struct {
 	scalar bool
-	list   *listNode // nil where no list is allowed
-	object *mapNode  // nil where no object is allowed
+	list   *listNode // nil if lists are not allowed
+	object *mapNode  // nil if objects are not allowed
 }
 
 type listNode struct {
 	atomic bool
-	keys   []key // sorted; none for a set
+	keys   []key // sorted; empty for a set
 	items  *node
 }
 
 type key struct {
 	name  string
-	value any // what stands for the key where an item has none
+	value any // the default, used if an item lacks the key
 }
 
 type mapNode struct {
 	atomic bool
 	fields map[string]*node
-	rest   *node // of fields that the schema does not name
+	rest   *node // for fields that the schema does not name
 }
 
-// field returns the type of a field, and whether the schema names it.
+// field returns the type of a field and whether the schema names the field.
 func (m *mapNode) field(name string) (*node, bool) {
 	if n, ok := m.fields[name]; ok {
 		return n, true
@@ -42,7 +42,7 @@ func (m *mapNode) field(name string) (*node, bool) {
 	return m.rest, false
 }
 
-// key returns what identifies an item of a keyed list, by the place of the key.
+// key returns the value of the i-th key of a list item.
 func (l *listNode) key(item map[string]any, i int) any {
 	if v, ok := item[l.keys[i].name]; ok {
 		return v
@@ -50,7 +50,7 @@ func (l *listNode) key(item map[string]any, i int) any {
 	return l.keys[i].value
 }
 
-// compile makes the nodes of a merge type.
+// compile converts a merge type to nodes.
 func compile(t typed.ParseableType) *node {
 	c := compiler{schema: t.Schema, done: map[string]*node{}}
 	return c.node(t.TypeRef)
@@ -103,20 +103,21 @@ func (c *compiler) keys(l *schema.List) (out []key) {
 }
 
 const (
-	// maxSquares bounds what the maps and lists of an object may cost to track. structured-merge-diff keeps their members in
-	// order by moving those behind, so that its cost grows with the square of their number: this is the sum of these squares,
-	// which one map of 10,000 fields reaches, or a hundred of 1,000.
+	// maxSquares limits the cost of tracking the maps and lists of an object. structured-merge-diff
+	// keeps members sorted by shifting those behind an insertion, so its cost is the square of
+	// their number. The limit applies to the sum of these squares. One map of 10,000 fields reaches
+	// it, and so do a hundred maps of 1,000.
 	maxSquares = 10_000 * 10_000
 
-	// maxShares bounds the number of entries times that of the values in an object: the changes of an object are compared
-	// with each entry.
+	// maxShares limits the number of entries multiplied by the number of values of an object: every
+	// change is compared with every entry.
 	maxShares = 5_000_000
 )
 
-// effort is how much an object costs to track.
+// effort estimates the cost of tracking an object.
 type effort struct{ squares, values int }
 
-// trackable tells whether the ownership of objects of this type, in so many entries, can be worked out at a bounded cost.
+// trackable reports whether the owners of objects of this type can be computed at acceptable cost.
 func (n *node) trackable(entries int, objects ...map[string]any) bool {
 	var e effort
 	for _, o := range objects {
@@ -125,7 +126,7 @@ func (n *node) trackable(entries int, objects ...map[string]any) bool {
 	return e.squares <= maxSquares && e.values*entries <= maxShares
 }
 
-// add counts a value and what is in it, up to a little more than the bound.
+// add counts a value and everything in it. It stops soon after exceeding the limit.
 func (e *effort) add(n *node, v any) {
 	e.values++
 	switch v := v.(type) {
@@ -155,8 +156,8 @@ func (e *effort) add(n *node, v any) {
 	}
 }
 
-// tidy returns a copy of a value in which each null is an empty map or list where owned says that somebody owns it, and is
-// gone elsewhere.
+// tidy returns a copy of a value without nulls. A null becomes an empty map or list if owned
+// contains its place, and is removed otherwise.
 func (n *node) tidy(v any, owned *fieldpath.Set) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -188,7 +189,7 @@ func (n *node) tidy(v any, owned *fieldpath.Set) any {
 	return v
 }
 
-// empty is the map or the list of a type without anything in it; nil for types that have neither.
+// empty returns an empty map or list, or nil if the type allows neither.
 func (n *node) empty() any {
 	switch {
 	case n.object != nil:
@@ -199,7 +200,7 @@ func (n *node) empty() any {
 	return nil
 }
 
-// element is the step of a path to an item of a keyed list.
+// element returns the path element of an item of a keyed list.
 func (l *listNode) element(item any) fieldpath.PathElement {
 	object, _ := item.(map[string]any)
 	fields := make(value.FieldList, len(l.keys))
@@ -209,7 +210,7 @@ func (l *listNode) element(item any) fieldpath.PathElement {
 	return fieldpath.PathElement{Key: &fields}
 }
 
-// below returns the part of a set below a step.
+// below returns the subset below a path element.
 func below(s *fieldpath.Set, e fieldpath.PathElement) *fieldpath.Set {
 	if child, ok := s.Children.Get(e); ok {
 		return child
@@ -217,7 +218,7 @@ func below(s *fieldpath.Set, e fieldpath.PathElement) *fieldpath.Set {
 	return &fieldpath.Set{}
 }
 
-// sameMap tells whether two maps are one.
+// sameMap reports whether a and b are the same map, not merely equal.
 func sameMap(a, b map[string]any) bool {
 	return reflect.ValueOf(a).UnsafePointer() == reflect.ValueOf(b).UnsafePointer()
 }

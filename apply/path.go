@@ -11,10 +11,11 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// Path leads to a field by the names on the way, such as {"spec", "replicas"}. It does not lead into lists.
+// Path leads to a field by the names of its parents, such as {"spec", "replicas"}. It cannot lead
+// into lists.
 type Path []string
 
-// String is the path as conflicts show it: .spec.replicas.
+// String returns the path as conflicts show it: .spec.replicas.
 func (p Path) String() string { return "." + strings.Join(p, ".") }
 
 func (p Path) elements() fieldpath.Path {
@@ -25,14 +26,16 @@ func (p Path) elements() fieldpath.Path {
 	return out
 }
 
-// Reach says which fields an endpoint can change (SSA-31). What lies outside is neither merged by an apply nor ever owned
-// through the endpoint. The zero Reach is the whole object.
+// Reach limits the fields that an endpoint can change. Through this endpoint, fields outside are
+// neither merged by an apply nor owned. The zero Reach is the whole object.
+//
+// Source: SSA-31.
 type Reach struct {
-	Only   []Path // these and what is below them; none means everything
-	Except []Path // without these and what is below them
+	Only   []Path // these paths and everything below them; empty means all
+	Except []Path // exclude these paths and everything below them
 }
 
-// reach is a Reach in the form in which structured-merge-diff asks for it; nil is the whole object.
+// reach is a Reach compiled for structured-merge-diff. Nil is the whole object.
 type reach struct {
 	Reach
 	only   *fieldpath.SetMatcher
@@ -43,7 +46,7 @@ func newReach(r Reach) (*reach, error) {
 	out := &reach{Reach: r}
 	for _, p := range slices.Concat(r.Only, r.Except) {
 		if len(p) == 0 {
-			return nil, fmt.Errorf("a path of a Reach is empty")
+			return nil, fmt.Errorf("Reach must not contain an empty path")
 		}
 	}
 	if len(r.Only) > 0 {
@@ -58,8 +61,9 @@ func newReach(r Reach) (*reach, error) {
 	return out, nil
 }
 
-// matcher matches paths and all below them. It is made in one go, as SetMatcher.Merge does not find every member that two have in
-// common, and then matches what one of them has below it alone.
+// matcher matches the given paths and everything below them. It builds the matcher in one pass
+// because SetMatcher.Merge is wrong for matchers with several members in common: for those that it
+// misses, it only matches what one of the two has below.
 func matcher(paths []Path) *fieldpath.SetMatcher {
 	below := map[string][]Path{}
 	for _, p := range paths {
@@ -75,7 +79,7 @@ func matcher(paths []Path) *fieldpath.SetMatcher {
 	return fieldpath.NewSetMatcher(false, members...)
 }
 
-// Filter returns the part of a set that lies within reach.
+// Filter returns the part of a set that is within reach.
 func (r *reach) Filter(s *fieldpath.Set) *fieldpath.Set {
 	if r.only != nil {
 		s = s.FilterIncludeMatches(r.only)
@@ -86,7 +90,8 @@ func (r *reach) Filter(s *fieldpath.Set) *fieldpath.Set {
 	return s
 }
 
-// trim returns the part of an applied configuration that lies within reach, and what says which object it is about.
+// trim returns the part of an applied configuration that is within reach, plus the fields that
+// identify the object.
 func (r *reach) trim(config map[string]any) map[string]any {
 	out := config
 	if len(r.Only) > 0 {
@@ -113,7 +118,10 @@ func (r *reach) trim(config map[string]any) map[string]any {
 	return out
 }
 
-// neverOwned lists the fields that are nobody's: they say what an object is, or are kept by the server (SSA-24).
+// neverOwned lists the fields that never have an owner, because they identify the object or the
+// server maintains them.
+//
+// Source: SSA-24.
 func neverOwned() []Path {
 	out := []Path{{"apiVersion"}, {"kind"}, {"metadata"}}
 	for _, name := range meta.MetadataFields(meta.NeverOwned) {

@@ -9,11 +9,13 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// quick answers, without structured-merge-diff, an apply of the same fields as last time: what is merged then is the object
-// with other values, or the object as it is. It goes once through the configuration, beside the object and the entry of the
-// manager, and gives up (ok is false) at the first sign of anything else: a field more or less, items in another order, a
-// changed value that another owner has too, entries in other versions, anything unusual. Then the long way decides. The
-// answer is the one that the long way would give, to the byte.
+// quick is the fast path for an apply with the same fields as last time. The result is then the
+// live object, possibly with other values. It walks the configuration once, in parallel with the
+// object and the manager's entry. It returns ok == false at the first difference: an added or
+// missing field, a reordered item, a changed value that another manager also owns, an entry in
+// another version, or anything unusual. The caller then takes the slow path.
+//
+// Both paths must give the same result, byte for byte.
 func (a *application) quick() (out map[string]any, ok bool) {
 	entries, _ := entriesOf(a.request.Live)
 	heads := make([]entry, len(entries))
@@ -37,7 +39,7 @@ func (a *application) quick() (out map[string]any, ok bool) {
 		heads[i] = e
 	}
 	if own < 0 || a.request.Manager == kubectl && tree.Text(a.live, "metadata", "annotations", lastApplied) != "" {
-		return nil, false // the annotation may have to follow
+		return nil, false // the annotation may need an update
 	}
 	owned, _ := heads[own].tree["fieldsV1"].(map[string]any)
 	out, ok = w.object(a.config, a.live, owned)
@@ -50,7 +52,8 @@ func (a *application) quick() (out map[string]any, ok bool) {
 	return withEntries(out, restamped(heads, own, a.request.Time)), true
 }
 
-// restamped returns entries, one of which has another time.
+// restamped returns the entries with a new time for one of them. It modifies heads but not the
+// trees in them.
 func restamped(heads []entry, own int, t meta.Time) []any {
 	heads[own].time = t
 	heads[own].tree = maps.Clone(heads[own].tree)
@@ -65,26 +68,29 @@ func restamped(heads []entry, own int, t meta.Time) []any {
 	return list
 }
 
-// quickWalk goes through a configuration. Its methods return what the value is after the merge, whether it leaves a mark in
-// the entry of its owner (an element that is owned, or that leads to one), and whether all is well.
+// quickWalk walks a configuration in parallel with the live object and the manager's entry. Its
+// methods return the value after the merge, whether the entry contains the element or something
+// below it (mark), and whether the fast path still applies (ok).
 type quickWalk struct {
 	version *version
-	reach   *reach           // of the endpoint, for updates
-	others  []map[string]any // what other owners have
-	fixed   bool             // values may not change: that needs a conversion
+	reach   *reach           // of the endpoint; updates only
+	others  []map[string]any // the fields of other owners
+	// fixed forbids changed values, because other entries would then need a conversion.
+	fixed   bool
 	changes int
-	steps   []quickStep // to where the walk is
+	steps   []quickStep // the path to the current place
 	name    []byte
 }
 
-// A quickStep is one step of a path. Its name is only made when it is asked for.
+// A quickStep is one path element. Its FieldsV1 name is only built if another owner's entry must be
+// searched.
 type quickStep struct {
-	field string
+	field string    // not nil if the step leads to item
 	list  *listNode // the step is to item, if there is a list
 	item  any
 }
 
-// object goes through whole objects, whose identity nobody owns.
+// object walks a whole object. apiVersion and kind never have an owner.
 func (w *quickWalk) object(config, live, owned map[string]any) (map[string]any, bool) {
 	out, marks := live, 0
 	for name, v := range config {
@@ -113,7 +119,8 @@ func (w *quickWalk) object(config, live, owned map[string]any) (map[string]any, 
 	return out, marks == len(owned)
 }
 
-// put returns out with another value, as a copy if out is still the stored map; out itself if the value is the stored one.
+// put sets a value in out. It clones live before the first change and returns out unchanged if the
+// value is the stored one.
 func put(out, live map[string]any, name string, value, there any) map[string]any {
 	if identical(value, there) {
 		return out
@@ -125,8 +132,8 @@ func put(out, live map[string]any, name string, value, there any) map[string]any
 	return out
 }
 
-// identical tells of two values, one of which the walk returned for the other, whether it changed it. A changed map or list
-// is always another one, and a changed scalar has another value.
+// identical reports whether the walk left a value unchanged. A changed map or list is always a new
+// one, so comparing addresses is sufficient. Scalars are compared by value.
 func identical(a, b any) bool {
 	switch a := a.(type) {
 	case map[string]any:
@@ -139,7 +146,7 @@ func identical(a, b any) bool {
 	return scalar(b) && a == b
 }
 
-// field goes on to a field.
+// field walks one field.
 func (w *quickWalk) field(n *node, name string, config, live any, owned map[string]any, member bool) (out any, mark, ok bool) {
 	w.steps = append(w.steps, quickStep{field: name})
 	entry, has := owned["f:"+name]
@@ -148,7 +155,8 @@ func (w *quickWalk) field(n *node, name string, config, live any, owned map[stri
 	return out, mark, ok && mark == has
 }
 
-// metadata is like any object, but for the fields in it that nobody owns.
+// metadata walks the metadata. It differs from other objects in having fields that never have an
+// owner.
 func (w *quickWalk) metadata(n *node, config, live, owned any) (out any, mark, ok bool) {
 	c, okConfig := config.(map[string]any)
 	l, okLive := live.(map[string]any)
@@ -183,11 +191,11 @@ func (w *quickWalk) metadata(n *node, config, live, owned any) (out any, mark, o
 	return result, has, marks == len(o) && has == (marks > 0)
 }
 
-// isSystemField tells whether a field of the metadata is nobody's.
+// isSystemField reports whether a metadata field never has an owner.
 func isSystemField(name string) bool { return meta.MetadataRulesOf(name)&meta.NeverOwned != 0 }
 
-// value goes through one value. An item of a list, and a field that the schema does not name, is a member of the entry
-// itself, beside what is below it.
+// value walks one value. If member is set, the element itself is owned in addition to what is below
+// it. This is the case for list items and for fields that the schema does not name.
 func (w *quickWalk) value(n *node, config, live, owned any, member bool) (out any, mark, ok bool) {
 	switch c := config.(type) {
 	case nil:
@@ -217,7 +225,7 @@ func (w *quickWalk) value(n *node, config, live, owned any, member bool) (out an
 	return w.leaf(config, live, owned)
 }
 
-// leaf is a value that is owned as one. It may change, unless another owner has it too.
+// leaf handles a value that is owned as a whole. It may change unless another manager owns it too.
 func (w *quickWalk) leaf(config, live, owned any) (out any, mark, ok bool) {
 	if o, isMap := owned.(map[string]any); !isMap || len(o) > 0 {
 		return nil, false, false
@@ -232,7 +240,7 @@ func (w *quickWalk) leaf(config, live, owned any) (out any, mark, ok bool) {
 	return config, true, true
 }
 
-// has tells whether an entry names the place where the walk is.
+// has reports whether an entry contains the current place.
 func (w *quickWalk) has(fields map[string]any) bool {
 	for _, s := range w.steps {
 		var below any
@@ -250,7 +258,7 @@ func (w *quickWalk) has(fields map[string]any) bool {
 	return true
 }
 
-// complete tells whether an element with so many marks below it is all that the entry has there.
+// complete reports whether the entry contains exactly this element and marks elements below it.
 func complete(owned any, marks int, member bool) (mark, ok bool) {
 	o, has := owned.(map[string]any)
 	_, dot := o["."]
@@ -288,11 +296,11 @@ func (w *quickWalk) fields(m *mapNode, config, live map[string]any, owned any, m
 	return result, mark, ok
 }
 
-// maxCompared is how many items a list may have to be compared here, each with each.
+// maxCompared is the length up to which list items are compared pairwise.
 const maxCompared = 64
 
-// items goes through a keyed list or a set. The items of the configuration must come in the order in which they are
-// stored: another order is a change.
+// items walks a keyed list or a set. The items of the configuration must be in stored order, since
+// reordering is a change.
 func (w *quickWalk) items(l *listNode, config, live []any, owned any, member bool) (out any, mark, ok bool) {
 	if len(live) > maxCompared || !l.distinct(live) {
 		return nil, false, false
@@ -329,7 +337,8 @@ func (w *quickWalk) items(l *listNode, config, live []any, owned any, member boo
 	return result, mark, ok
 }
 
-// same tells whether two items are one by their keys, or by their value in a set. Null and items without a key are none.
+// same reports whether two items have the same keys or, in a set, the same value. Null and items
+// without a key are never the same as another item.
 func (l *listNode) same(a, b any) bool {
 	if len(l.keys) == 0 {
 		return a != nil && scalar(a) && json.Equal(a, b)
@@ -356,7 +365,7 @@ func (l *listNode) distinct(items []any) bool {
 	return true
 }
 
-// appendName writes the element of an item as the entry has it.
+// appendName writes the path element of an item in the syntax of FieldsV1.
 func (l *listNode) appendName(dst []byte, item any) []byte {
 	if len(l.keys) == 0 {
 		return appendScalar(append(dst, "v:"...), item)

@@ -2,9 +2,9 @@ package apply
 
 import "github.com/kindwright/kindwright/internal/tree"
 
-// quickCreate answers, without structured-merge-diff, the creation of an object in which there is nothing unusual: all of it
-// is the writer's. ok is false if there is; then the long way decides. The entries are those that the long way would give,
-// to the byte.
+// quickCreate is the fast path for a create: the writer owns every field. It returns ok == false if
+// the object contains anything unusual; the caller then takes the slow path. Both paths give the
+// same entries, byte for byte.
 func (f *Fields) quickCreate(r Request, v *version) (list []any, ok bool) {
 	if reach := v.reach[r.Subresource]; reach != nil {
 		if len(reach.Only) > 0 {
@@ -27,13 +27,13 @@ func (f *Fields) quickCreate(r Request, v *version) (list []any, ok bool) {
 	return []any{entry{owner: r.owner(opUpdate), time: r.Time}.writeFields(fields)}, true
 }
 
-// quickOwner writes what somebody owns who made all of a value, as FieldsV1.
+// quickOwner encodes the ownership of complete values as FieldsV1.
 type quickOwner struct {
-	leaf map[string]any // shared by all leaves: trees are never changed
+	leaf map[string]any // shared by all leaves, since trees are never modified
 	name []byte
 }
 
-// object is a whole object, whose identity nobody owns.
+// object handles a whole object. apiVersion and kind never have an owner.
 func (w *quickOwner) object(m *mapNode, tree map[string]any) (map[string]any, bool) {
 	if m == nil || m.atomic {
 		return nil, false
@@ -81,7 +81,8 @@ func (w *quickOwner) metadata(n *node, v any) (map[string]any, bool) {
 	return out, true
 }
 
-// value is what is owned of one value: itself, and what is in it if that can be owned apart.
+// value returns the fields of one value: the element itself and, unless it is atomic, everything
+// below it.
 func (w *quickOwner) value(n *node, v any) (map[string]any, bool) {
 	switch v := v.(type) {
 	case nil:
@@ -140,7 +141,8 @@ func (w *quickOwner) items(l *listNode, list []any) (map[string]any, bool) {
 	return out, true
 }
 
-// isPlain tells whether an item is named by texts, whole numbers and booleans, of which there is one spelling.
+// isPlain reports whether an item is identified by strings, integers and booleans. These have only
+// one spelling, so equal items have equal names.
 func (l *listNode) isPlain(item any) bool {
 	plain := func(v any) bool {
 		switch v.(type) {

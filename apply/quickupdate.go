@@ -6,10 +6,11 @@ import (
 	"github.com/kindwright/kindwright/internal/json"
 )
 
-// quickUpdate answers, without structured-merge-diff, an update that changes nothing, or nothing but the values of fields that
-// the writer alone owns already: then the time of its entry is all that changes. It goes once through both objects, beside
-// that entry, and gives up (ok is false) at the first sign of anything else: a field more or less, items that come, go or
-// move, anything unusual. Then the long way decides. The entries are those that the long way would give, to the byte.
+// quickUpdate is the fast path for an update that changes nothing, or only values that the writer
+// alone already owns. In the second case only the time of the writer's entry changes. It walks both
+// objects once, in parallel with that entry. It returns ok == false at the first difference: an
+// added or missing field, an item that was added, removed or moved, or anything unusual. The caller
+// then takes the slow path. Both paths give the same entries, byte for byte.
 func (f *Fields) quickUpdate(r Request, v *version, stored []any) (list []any, ok bool) {
 	by := r.owner(opUpdate)
 	heads := make([]entry, len(stored))
@@ -47,7 +48,8 @@ func (f *Fields) quickUpdate(r Request, v *version, stored []any) (list []any, o
 	return restamped(heads, own, r.Time), true
 }
 
-// sameFields goes through whole objects and tells whether they have the same fields, with values that may differ.
+// sameFields reports whether two whole objects have the same fields. Values may differ where the
+// writer may change them.
 func (w *quickWalk) sameFields(m *mapNode, body, live, owned map[string]any) bool {
 	if m == nil || len(body) != len(live) {
 		return false
@@ -72,7 +74,8 @@ func (w *quickWalk) sameFields(m *mapNode, body, live, owned map[string]any) boo
 	return true
 }
 
-// sameMetadata is sameFields for the metadata. The entries in them are not of interest: they have been compared.
+// sameMetadata is sameFields for the metadata. It skips managedFields, which the caller has already
+// compared.
 func (w *quickWalk) sameMetadata(n *node, body, live, owned any) bool {
 	b, okBody := body.(map[string]any)
 	l, okLive := live.(map[string]any)
@@ -113,7 +116,7 @@ func (w *quickWalk) sameField(n *node, name string, body, live, owned any) bool 
 	return ok
 }
 
-// sameValue goes through one value and tells whether it is the same, or differs in what may change.
+// sameValue reports whether a value is equal or differs only where the writer may change it.
 func (w *quickWalk) sameValue(n *node, body, live, owned any) bool {
 	switch b := body.(type) {
 	case nil:
@@ -146,7 +149,8 @@ func (w *quickWalk) sameValue(n *node, body, live, owned any) bool {
 	return w.sameLeaf(body, live, owned, n.scalar && live != nil && scalar(live))
 }
 
-// sameLeaf tells whether a value that is owned as one is the same or, if it may change at all, is the writer's alone.
+// sameLeaf handles a value that is owned as a whole. It may only differ if the writer is its sole
+// owner.
 func (w *quickWalk) sameLeaf(body, live, owned any, changeable bool) bool {
 	if json.Equal(body, live) {
 		return true
@@ -159,7 +163,7 @@ func (w *quickWalk) sameLeaf(body, live, owned any, changeable bool) bool {
 	return true
 }
 
-// reached tells whether the place where the walk is lies within reach of the endpoint.
+// reached reports whether the current place is within reach of the endpoint.
 func (w *quickWalk) reached() bool {
 	if w.reach == nil {
 		return true
@@ -190,7 +194,7 @@ func (w *quickWalk) sameMembers(m *mapNode, body, live map[string]any, owned any
 	return true
 }
 
-// sameItems goes through a keyed list or a set. Their items must be where they were.
+// sameItems walks a keyed list or a set. All items must be at their previous index.
 func (w *quickWalk) sameItems(l *listNode, body, live []any, owned any) bool {
 	if len(body) != len(live) {
 		return false

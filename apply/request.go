@@ -6,19 +6,20 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// Request is one write to one object. The trees are in the version of the request and are not changed.
+// Request is one write to one object. Its trees are in the version of the request. They are not
+// modified.
 type Request struct {
-	Live map[string]any // what is stored, nil when the object is new
-	New  map[string]any // Update: what is to be stored; Apply: the applied configuration
+	Live map[string]any // the stored object; nil for a create
+	New  map[string]any // for Update the object to store, for Apply the applied configuration
 
-	Manager     string // who writes; "" counts as "unknown"
-	APIVersion  string // in which the write came in, one of the versions of the kind
-	Subresource string // through which it came in, "" for the object itself
+	Manager     string // the field manager; "" means "unknown"
+	APIVersion  string // of the request; must be a version of the kind
+	Subresource string // the subresource written to; "" for the object itself
 	Time        meta.Time
-	Force       bool // Apply: take over what others own
+	Force       bool // Apply only: take over fields of other managers
 }
 
-// owner is the owner of what the request writes.
+// owner returns the owner of the fields that the request writes.
 func (r Request) owner(operation string) owner {
 	o := owner{manager: r.Manager, operation: operation, apiVersion: r.APIVersion, subresource: r.Subresource}
 	if o.manager == "" {
@@ -27,14 +28,15 @@ func (r Request) owner(operation string) owner {
 	return o
 }
 
-// entriesOf returns the managedFields of an object, and whether it has the field.
+// entriesOf returns an object's managedFields and whether the field is present.
 func entriesOf(object map[string]any) ([]any, bool) {
 	v, ok := tree.Lookup(object, "metadata", "managedFields")
 	list, _ := v.([]any)
 	return list, ok
 }
 
-// bare returns an object without its managedFields; what stands for one that does not exist is its kind alone.
+// bare returns an object without managedFields. For an object that does not exist, it returns one
+// that only has the apiVersion and kind of instead.
 func bare(object, instead map[string]any) map[string]any {
 	if object == nil {
 		object = map[string]any{}
@@ -48,7 +50,8 @@ func bare(object, instead map[string]any) map[string]any {
 	return tree.Without(object, "metadata", "managedFields")
 }
 
-// withEntries returns an object with managedFields, or without where nobody owns anything.
+// withEntries returns an object with the given managedFields, or without the field if there are no
+// entries.
 func withEntries(object map[string]any, list []any) map[string]any {
 	if len(list) == 0 {
 		return bare(object, nil)
@@ -56,7 +59,7 @@ func withEntries(object map[string]any, list []any) map[string]any {
 	return tree.With(object, list, "metadata", "managedFields")
 }
 
-// isReset tells whether an object's managedFields ask that ownership start anew.
+// isReset reports whether managedFields sent by a client request a reset of ownership.
 func (f *Fields) isReset(list []any, present bool) bool {
 	switch len(list) {
 	case 0:
@@ -71,8 +74,10 @@ func (f *Fields) isReset(list []any, present bool) bool {
 	return false
 }
 
-// EqualButTimes tells whether two objects differ in nothing, or in no more than the times of their managedFields. A write
-// that would store no more than that is no change: the object stays as it is (SSA-28, design rule 8).
+// EqualButTimes reports whether two objects are equal except for the times in their managedFields.
+// A write that would store only new times must not change the object.
+//
+// Source: SSA-28, design rule 8.
 func EqualButTimes(a, b map[string]any) bool {
 	listA, _ := entriesOf(a)
 	listB, _ := entriesOf(b)
@@ -91,7 +96,7 @@ func EqualButTimes(a, b map[string]any) bool {
 	return okA == okB && equalBut("managedFields", metadataA, metadataB) && equalBut("metadata", a, b)
 }
 
-// equalBut compares two maps except for one field.
+// equalBut compares two maps and ignores one field.
 func equalBut(name string, a, b map[string]any) bool {
 	n, m := len(a), len(b)
 	if _, ok := a[name]; ok {
@@ -114,8 +119,11 @@ func equalBut(name string, a, b map[string]any) bool {
 	return true
 }
 
-// Check tells what is wrong with an object's managedFields, nil if they can be read. What a client sends and cannot be read
-// is ignored by Update; what an admission plugin made unreadable should be put back, with a warning (SSA-29).
+// Check returns an error if an object's managedFields are unreadable. Update ignores unreadable
+// entries from clients. If an admission plugin made the entries unreadable, the caller should
+// restore the previous ones and add a warning.
+//
+// Source: SSA-29.
 func Check(tree map[string]any) error {
 	list, _ := entriesOf(tree)
 	_, err := readManagers(list)

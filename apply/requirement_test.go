@@ -288,19 +288,19 @@ func TestSSA_29_Check(t *testing.T) {
 	require.NoError(t, s.apply("ann", "{spec: {size: 1}}"))
 	require.NoError(t, apply.Check(s.live))
 	for list, problem := range map[string]string{
-		"[x]":                   "managedFields[0] is not an object",
-		"[{manager: 3}]":        "managedFields[0]: manager is not a string",
-		"[{operation: Delete}]": `managedFields[0]: operation is "Delete", neither Apply nor Update`,
-		"[{operation: Apply}]":  "managedFields[0]: apiVersion is empty",
-		"[{operation: Apply, apiVersion: v1, fieldsType: X}]":                                        `managedFields[0]: fieldsType is "X", not FieldsV1`,
+		"[x]":                   "managedFields[0] must be an object",
+		"[{manager: 3}]":        "managedFields[0]: manager must be a string",
+		"[{operation: Delete}]": `managedFields[0]: operation must be Apply or Update, not "Delete"`,
+		"[{operation: Apply}]":  "managedFields[0]: apiVersion must be set",
+		"[{operation: Apply, apiVersion: v1, fieldsType: X}]":                                        `managedFields[0]: fieldsType must be FieldsV1, not "X"`,
 		"[{operation: Apply, apiVersion: v1, fieldsType: FieldsV1, time: yesterday}]":                "managedFields[0]: time: ",
-		"[{operation: Apply, apiVersion: v1, fieldsType: FieldsV1, fieldsV1: []}]":                   "managedFields[0]: fieldsV1 is not an object",
-		"[{operation: Apply, apiVersion: v1, fieldsType: FieldsV1, fieldsV1: {a: {}}}]":              `managedFields[0]: fieldsV1: "a" is no element of a path: it has no colon`,
-		`[{operation: Apply, apiVersion: v1, fieldsType: FieldsV1, fieldsV1: {"f:a": {"i:x": {}}}}]`: `managedFields[0]: fieldsV1: "i:x" is no element of a path: `,
-		`[{operation: Apply, apiVersion: v1, fieldsType: FieldsV1, fieldsV1: {"f:a": 1}}]`:           `managedFields[0]: fieldsV1: "f:a" is not an object`,
-		`[{operation: Apply, apiVersion: v1, fieldsType: FieldsV1, fieldsV1: {"k:{}": {}}}]`:         `managedFields[0]: fieldsV1: "k:{}" is no element of a path: a key is an object with at least one field`,
-		`[{operation: Apply, apiVersion: v1, fieldsType: FieldsV1, fieldsV1: {"k:{\"a\":[]}": {}}}]`: "the fields of a key are scalars",
-		`[{operation: Apply, apiVersion: v1, fieldsType: FieldsV1, fieldsV1: {"v:[]": {}}}]`:         "not a scalar",
+		"[{operation: Apply, apiVersion: v1, fieldsType: FieldsV1, fieldsV1: []}]":                   "managedFields[0]: fieldsV1 must be an object",
+		"[{operation: Apply, apiVersion: v1, fieldsType: FieldsV1, fieldsV1: {a: {}}}]":              `managedFields[0]: fieldsV1: "a" is not a path element: it has no colon`,
+		`[{operation: Apply, apiVersion: v1, fieldsType: FieldsV1, fieldsV1: {"f:a": {"i:x": {}}}}]`: `managedFields[0]: fieldsV1: "i:x" is not a path element: `,
+		`[{operation: Apply, apiVersion: v1, fieldsType: FieldsV1, fieldsV1: {"f:a": 1}}]`:           `managedFields[0]: fieldsV1: "f:a" must be an object`,
+		`[{operation: Apply, apiVersion: v1, fieldsType: FieldsV1, fieldsV1: {"k:{}": {}}}]`:         `managedFields[0]: fieldsV1: "k:{}" is not a path element: a key must be an object with at least one field`,
+		`[{operation: Apply, apiVersion: v1, fieldsType: FieldsV1, fieldsV1: {"k:{\"a\":[]}": {}}}]`: "the fields of a key must be scalars",
+		`[{operation: Apply, apiVersion: v1, fieldsType: FieldsV1, fieldsV1: {"v:[]": {}}}]`:         "must be a scalar",
 	} {
 		require.ErrorContains(t, apply.Check(object("v1", tree("{metadata: {managedFields: "+list+"}}"))), problem, list)
 	}
@@ -337,12 +337,12 @@ func TestNewNamesWhatItCannotUse(t *testing.T) {
 		versions []apply.Version
 		problem  string
 	}{
-		{nil, "a kind needs a version"},
-		{[]apply.Version{{Schema: schema}}, `version "": it has no name`},
-		{[]apply.Version{{APIVersion: "v1"}}, `version "v1": it has no schema`},
-		{[]apply.Version{{APIVersion: "v1", Schema: schema}, {APIVersion: "v1", Schema: schema}}, `version "v1": it is given twice`},
-		{[]apply.Version{{APIVersion: "v1", Schema: schema}, {APIVersion: "v2", Schema: schema}}, "a kind with several versions needs a function that converts between them"},
-		{[]apply.Version{{APIVersion: "v1", Schema: schema, Reach: map[string]apply.Reach{"": {Only: []apply.Path{{}}}}}}, `version "v1": a path of a Reach is empty`},
+		{nil, "a kind needs at least one version"},
+		{[]apply.Version{{Schema: schema}}, `version "": APIVersion must be set`},
+		{[]apply.Version{{APIVersion: "v1"}}, `version "v1": Schema must be set`},
+		{[]apply.Version{{APIVersion: "v1", Schema: schema}, {APIVersion: "v1", Schema: schema}}, `version "v1": duplicate version`},
+		{[]apply.Version{{APIVersion: "v1", Schema: schema}, {APIVersion: "v2", Schema: schema}}, "a kind with several versions needs a Convert function"},
+		{[]apply.Version{{APIVersion: "v1", Schema: schema, Reach: map[string]apply.Reach{"": {Only: []apply.Path{{}}}}}}, `version "v1": Reach must not contain an empty path`},
 	} {
 		_, err := apply.New(c.versions, nil)
 		require.EqualError(t, err, c.problem)
@@ -534,13 +534,13 @@ func TestSSA_16_Scale(t *testing.T) {
 	require.Equal(t, []string{".spec.replicas", ".spec.size"}, owned(back)["cat update"], "an entry that was there gets the replicas too")
 
 	_, err = apply.FromScale(object, scale, group+"v3", replicas)
-	require.ErrorContains(t, err, "has no replicas")
+	require.ErrorContains(t, err, "no path to the replicas")
 	_, err = apply.FromScale([]any{"x"}, scale, group+"v1", replicas)
-	require.ErrorContains(t, err, "of the object: ")
+	require.ErrorContains(t, err, "object: ")
 	_, err = apply.FromScale(object, []any{"x"}, group+"v1", replicas)
-	require.ErrorContains(t, err, "of the scale: ")
+	require.ErrorContains(t, err, "scale: ")
 	_, err = apply.ToScale([]any{"x"}, replicas)
-	require.ErrorContains(t, err, "of the object: ")
+	require.ErrorContains(t, err, "object: ")
 }
 
 // Lists that older Go types mark for strategic merge patch alone merge in the same way (design rule 21).

@@ -6,16 +6,17 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v4/fieldpath"
 )
 
-// ScaleVersion is the version of Scale, the object through which the subresource scale shows the replicas of many kinds.
+// ScaleVersion is the version of Scale, the kind through which the scale subresource exposes the
+// replicas of many kinds.
 const ScaleVersion = "autoscaling/v1"
 
-// ToScale returns the managedFields of a Scale, given those of the object it is a view of: whoever owns the object's
-// replicas owns spec.replicas of the Scale. replicas says for each version of the object where its replicas are; entries in
-// other versions are left out.
+// ToScale returns the managedFields of a Scale, given those of the object behind it. Owners of the
+// object's replicas become owners of spec.replicas of the Scale. replicas maps each version of the
+// object to the path of its replicas. Entries in other versions are omitted.
 func ToScale(object []any, replicas map[string]Path) ([]any, error) {
 	m, err := readManagers(object)
 	if err != nil {
-		return nil, fmt.Errorf("of the object: %w", err)
+		return nil, fmt.Errorf("object: %w", err)
 	}
 	out := newManagers(len(m.sets))
 	for id, set := range m.sets {
@@ -33,23 +34,24 @@ func ToScale(object []any, replicas map[string]Path) ([]any, error) {
 	return list, nil
 }
 
-// FromScale returns the managedFields of an object after a write to its Scale, given those of both. Owners that the Scale
-// lists no more lose the object's replicas and keep the rest; those that it lists newly get them, in the version apiVersion
-// of the object. Entries in versions that replicas does not name are dropped.
+// FromScale returns the managedFields of an object after a write to its Scale, given those of both.
+// Owners that the Scale no longer lists lose the object's replicas but keep their other fields.
+// Owners that are new in the Scale get the replicas, in the object's version apiVersion. Entries in
+// versions that are missing from replicas are dropped.
 func FromScale(object, scale []any, apiVersion string, replicas map[string]Path) ([]any, error) {
 	m, err := readManagers(object)
 	if err != nil {
-		return nil, fmt.Errorf("of the object: %w", err)
+		return nil, fmt.Errorf("object: %w", err)
 	}
 	s, err := readManagers(scale)
 	if err != nil {
-		return nil, fmt.Errorf("of the scale: %w", err)
+		return nil, fmt.Errorf("scale: %w", err)
 	}
 	path, ok := replicas[apiVersion]
 	if !ok || len(path) == 0 {
-		return nil, fmt.Errorf("version %s has no replicas", quoted(apiVersion))
+		return nil, fmt.Errorf("no path to the replicas of version %s", quoted(apiVersion))
 	}
-	owners := map[owner]entry{} // of the Scale, without their version
+	owners := map[owner]entry{} // of the Scale; the key has no apiVersion
 	for id, set := range s.sets {
 		if set.Set().Has(scaleReplicas()) {
 			e := s.entries[id]
@@ -74,7 +76,8 @@ func FromScale(object, scale []any, apiVersion string, replicas map[string]Path)
 	return list, nil
 }
 
-// followScale lets one owner of the object keep its replicas if the Scale still lists it, and strikes it off the list.
+// followScale removes the replicas from one owner of the object unless the Scale still lists that
+// owner. It deletes owners that it finds from the map, so that only new ones remain.
 func (m *managers) followScale(id string, set fieldpath.VersionedSet, replicas map[string]Path, owners map[owner]entry) {
 	path, served := replicas[string(set.APIVersion())]
 	e := m.entries[id]

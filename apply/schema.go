@@ -9,17 +9,18 @@ import (
 	"github.com/kindwright/kindwright/openapi"
 )
 
-// The names of the types that stand for what a schema leaves open. structured-merge-diff knows the first two by these
-// names: it does not follow changes of a schema into them.
+// The names of types for values that the schema does not describe. structured-merge-diff treats the
+// first two specially: it does not track schema changes inside them.
 const (
-	deducedName = "__untyped_deduced_" // maps merge by field, lists are one value
-	atomicName  = "__untyped_atomic_"  // everything is one value
+	deducedName = "__untyped_deduced_" // maps merge by field, lists are atomic
+	atomicName  = "__untyped_atomic_"  // everything is atomic
 	rootName    = "0"
 )
 
-// mergeType describes the objects of one version, as the type rootName of an empty schema, to structured-merge-diff. The library makes indexes on first use, and two
-// first uses at once of a reference that overrides how a type merges are a race. So no reference does, and the indexes are
-// made before the schema is shared.
+// mergeType adds the types of one version to an empty schema of structured-merge-diff, with the
+// type rootName for the objects. The library builds indexes on first use and does not synchronise
+// this for references that override how a type merges. So no reference overrides anything here, and
+// the indexes are built before the schema is shared.
 func mergeType(into *schema.Schema, root *openapi.Schema) {
 	c := converter{done: map[*openapi.Schema]schema.TypeRef{}, schema: into}
 	atom := c.atom(root)
@@ -33,7 +34,7 @@ func mergeType(into *schema.Schema, root *openapi.Schema) {
 	c.warm()
 }
 
-// open is the type of values about which nothing is known.
+// open returns the type of values that the schema does not describe.
 func open(element string, maps schema.ElementRelationship) schema.Atom {
 	untyped := schema.Untyped
 	return schema.Atom{
@@ -45,8 +46,9 @@ func open(element string, maps schema.ElementRelationship) schema.Atom {
 
 func named(name string) schema.TypeRef { return schema.TypeRef{NamedType: &name} }
 
-// converter makes the merge schema of an object. Maps and lists become named types, so that structured-merge-diff, which
-// compares types on its way, has to compare no more than names.
+// converter builds the merge schema of an object. Maps and lists become named types.
+// structured-merge-diff compares types while it merges, and for named types it only compares the
+// names.
 type converter struct {
 	schema *schema.Schema
 	done   map[*openapi.Schema]schema.TypeRef
@@ -67,7 +69,7 @@ func (c *converter) ref(s *openapi.Schema) schema.TypeRef {
 	}
 	at := len(c.schema.Types)
 	ref := named(strconv.Itoa(at + 1))
-	c.done[s] = ref // before what is in it: a type may contain itself
+	c.done[s] = ref // set first: the type may contain itself
 	c.schema.Types = append(c.schema.Types, schema.TypeDef{Name: *ref.NamedType})
 	c.schema.Types[at].Atom = c.atom(s)
 	return ref
@@ -98,8 +100,9 @@ func (c *converter) atom(s *openapi.Schema) schema.Atom {
 	return schema.Atom{Scalar: &scalar}
 }
 
-// object describes a map. Fields that the schema does not name are taken as they come, also where the schema allows none:
-// what a request may contain is checked elsewhere, and an object that was stored under another schema must stay readable.
+// object describes a map. It accepts fields that the schema does not name, even if the schema
+// forbids them. Requests are validated elsewhere, and an object that was stored under another
+// schema must remain readable.
 func (c *converter) object(s *openapi.Schema) *schema.Map {
 	m := &schema.Map{ElementType: c.ref(s.AdditionalProperties)}
 	switch s.MapType {
@@ -117,7 +120,7 @@ func (c *converter) object(s *openapi.Schema) *schema.Map {
 	return m
 }
 
-// embed adds the fields that every object has where a schema says no more than that there is one.
+// embed adds the fields of every object to an embedded object that does not describe them.
 func (c *converter) embed(s *openapi.Schema, m *schema.Map) {
 	text := schema.String
 	for name, ref := range map[string]func() schema.TypeRef{
@@ -131,8 +134,8 @@ func (c *converter) embed(s *openapi.Schema, m *schema.Map) {
 	}
 }
 
-// list describes a list. Without a list type it is one value, unless it carries the tags with which older Go types say
-// how strategic merge patch treats it.
+// list describes a list. A list without a list type is atomic, unless it has the older patch tags
+// of strategic merge patches.
 func (c *converter) list(s *openapi.Schema) *schema.List {
 	l := &schema.List{ElementType: named(atomicName), ElementRelationship: schema.Atomic}
 	if s.Items != nil {
@@ -150,13 +153,14 @@ func (c *converter) list(s *openapi.Schema) *schema.List {
 	return l
 }
 
-// scalarItems tells whether the items of a list can be the members of a set: structured-merge-diff has no sets of others.
+// scalarItems reports whether the items can be members of a set. structured-merge-diff only
+// supports sets of scalars.
 func scalarItems(s *openapi.Schema) bool {
 	return s.Items != nil && s.Items.Type != openapi.Object && s.Items.Type != openapi.Array &&
 		(s.Items.Type != "" || s.Items.IntOrString)
 }
 
-// warm makes the indexes that the schema would make on first use.
+// warm builds the indexes that the schema would otherwise build on first use. See mergeType.
 func (c *converter) warm() {
 	for _, t := range c.schema.Types {
 		c.schema.FindNamedType(t.Name)

@@ -9,21 +9,26 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// self stands for the owner of a write while structured-merge-diff works out what it changes. No id is like it.
+// self is the temporary owner under which structured-merge-diff records what a write changes. Ids
+// are JSON objects, so no id equals it.
 const self = ""
 
-// Update returns the object of a create, an update or a patch that is no apply, with managedFields that say who owns its
-// fields after the write (SSA-01, SSA-07, SSA-12). Fields that the write changed or added belong to the writer and to nobody
-// else; fields that it removed belong to nobody; all others stay with their owners.
+// Update returns the object of a create, an update or a patch other than apply, with managedFields
+// after the write. The writer becomes the only owner of the fields that it changed or added. Fields
+// that it removed lose their owners. All other fields keep theirs.
 //
-// What the client sent as managedFields counts on the main path, so that ownership can be edited and reset; where it is
-// absent, empty or cannot be read, and on subresources, the stored entries count (SSA-29). A list with one empty entry
-// resets ownership; what else the same request changes then belongs to the writer (SSA-13, SSA-15). Existing objects
-// without entries stay untracked until the first apply (SSA-26).
+// On the main resource, Update starts from the managedFields that the client sent, so that clients
+// can edit and reset ownership. It starts from the stored entries on subresources, and if the
+// client's list is absent, empty or unreadable. A list with one empty entry resets ownership; the
+// writer then owns what else the request changes. Existing objects without entries remain untracked
+// until the first apply.
 //
-// With an error the object comes back all the same, with the managedFields it had before: the error says why its ownership
-// could not be worked out, and the write need not fail for that. The exception is a request in an unknown version, which is
-// a mistake of the caller. An object that is too large to track keeps the managedFields it had too, without an error.
+// If ownership cannot be computed, Update returns the error together with the object and its
+// previous managedFields. The caller may store that object. Only a request in an unknown version
+// returns no object; it is a mistake of the caller. An object that is too large to track also keeps
+// its managedFields, without an error.
+//
+// Source: SSA-01, SSA-07, SSA-12, SSA-13, SSA-15, SSA-26, SSA-29.
 func (f *Fields) Update(r Request) (map[string]any, error) {
 	v, err := f.version(r.APIVersion)
 	if err != nil {
@@ -48,10 +53,11 @@ func (f *Fields) Update(r Request) (map[string]any, error) {
 	return f.slowUpdate(r, v, stored, reset)
 }
 
-// slowUpdate is an update that structured-merge-diff works out.
+// slowUpdate lets structured-merge-diff compute the owners.
 func (f *Fields) slowUpdate(r Request, v *version, stored []any, reset bool) (map[string]any, error) {
 	body, live := bare(r.New, nil), bare(r.Live, r.New)
 	m, before := f.ownersBefore(r, reset)
+	// The object is untracked and stays so until the first apply.
 	if len(m.sets) == 0 && r.Live != nil && !reset {
 		return body, nil
 	}
@@ -75,7 +81,8 @@ func (f *Fields) version(name string) (*version, error) {
 	return nil, status.Internal(fmt.Errorf("the kind is not served in version %s", quoted(name)))
 }
 
-// served tells whether all entries are in versions that are served, so that there is none to drop.
+// served reports whether the version of every entry is served. Entries in other versions would have
+// to be dropped, which the fast paths do not do.
 func (f *Fields) served(entries []any) bool {
 	for _, item := range entries {
 		tree, _ := item.(map[string]any)
@@ -87,8 +94,8 @@ func (f *Fields) served(entries []any) bool {
 	return true
 }
 
-// ownersBefore returns who owns what before an update, and the entries that say so. What a client made of the entries is
-// written anew.
+// ownersBefore returns the owners before an update and the entries from which they were read. It
+// returns no entries if the client changed them, so that all are written again.
 func (f *Fields) ownersBefore(r Request, reset bool) (*managers, []any) {
 	if reset {
 		return newManagers(1), nil
@@ -108,11 +115,11 @@ func (f *Fields) ownersBefore(r Request, reset bool) (*managers, []any) {
 	return m, stored
 }
 
-// update works out who owns what when live becomes body by the hand of an owner.
+// update computes the owners after the owner by has changed live to body.
 func (f *Fields) update(m *managers, v *version, by owner, r Request, live, body map[string]any) error {
 	_, sets, err := f.updater(r.Subresource).Update(v.stored(live), v.stored(body), fieldpath.APIVersion(by.apiVersion), m.sets, self)
 	if err != nil {
-		return fmt.Errorf("work out who owns the fields of the object: %w", err)
+		return fmt.Errorf("compute the owners of the object's fields: %w", err)
 	}
 	m.sets = sets
 	if changed := sets[self]; changed != nil {
