@@ -41,6 +41,7 @@ var house = [...][]room{
 		{path: "storage/bbolt", chosen: true, why: "a backend in one file"},
 		{path: "storage/storagetest", tests: true, why: "the one suite for every backend and wrapper"},
 		{path: "authn", why: "who is asking"},
+		{path: "internal/metrics/apiserver", std: true, why: "the families of an API server, under the names that dashboards ask for"},
 		{path: "internal/feature", why: "features by release, gates, which versions are served"},
 	},
 	2: {

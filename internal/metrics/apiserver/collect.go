@@ -1,0 +1,129 @@
+package apiserver
+
+import (
+	"iter"
+	"runtime"
+
+	"github.com/kindwright/kindwright/internal/metrics"
+	snapshot "github.com/kindwright/kindwright/metrics"
+)
+
+// A Stored is the state of one stored resource and of its live view.
+type Stored struct {
+	Group, Resource string
+
+	Objects  int
+	Revision uint64 // that the live view has reached
+	Received uint64 // changes that the live view was told of since the start
+	Watchers int
+	Changes  int // that the log keeps, for watches that resume
+	LogBytes int // that the log keeps in memory
+}
+
+// The families of CollectStored.
+const (
+	storageObjects = iota
+	resourceObjects
+	cacheRevision
+	eventsReceived
+	eventsDispatched
+	watchers
+	logChanges
+	logBytes
+)
+
+// storedFamilies: a change is in the log, and so given to every watcher, at the moment it is received.
+// The counts of received and dispatched events are therefore the same here.
+var storedFamilies = []metrics.Desc{
+	storageObjects:   {Name: "apiserver_storage_objects", Type: snapshot.Gauge, Labels: []string{"resource"}, Help: "Objects in the store, by resource and group in one label."},
+	resourceObjects:  {Name: "apiserver_resource_objects", Type: snapshot.Gauge, Labels: []string{"group", "resource"}, Help: "Objects in the store."},
+	cacheRevision:    {Name: "apiserver_watch_cache_resource_version", Type: snapshot.Gauge, Labels: []string{"group", "resource"}, Help: "Revision that the live view has reached; its last 15 digits, which a float can hold."},
+	eventsReceived:   {Name: "apiserver_watch_cache_events_received_total", Type: snapshot.Counter, Labels: []string{"group", "resource"}, Help: "Changes that the live view was told of."},
+	eventsDispatched: {Name: "apiserver_watch_cache_events_dispatched_total", Type: snapshot.Counter, Labels: []string{"group", "resource"}, Help: "Changes that the live view gave to its watchers."},
+	watchers:         {Name: "kindwright_watch_watchers", Type: snapshot.Gauge, Labels: []string{"group", "resource"}, Help: "Watches that are open, those of the server itself included."},
+	logChanges:       {Name: "kindwright_watch_log_changes", Type: snapshot.Gauge, Labels: []string{"group", "resource"}, Help: "Changes that are kept for watches that resume."},
+	logBytes:         {Name: "kindwright_watch_log_bytes", Type: snapshot.Gauge, Labels: []string{"group", "resource"}, Help: "Memory that these changes keep in use."},
+}
+
+// CollectStored registers the families about stored resources. Each scrape calls all, which yields each
+// stored resource once.
+func CollectStored(r *metrics.Registry, all func() iter.Seq[Stored]) {
+	r.Collect(storedFamilies, func(b *metrics.Batch) {
+		for s := range all() {
+			joined := s.Resource
+			if s.Group != "" {
+				joined += "." + s.Group
+			}
+			b.Add(storageObjects, float64(s.Objects), joined)
+			b.Add(resourceObjects, float64(s.Objects), s.Group, s.Resource)
+			b.Add(cacheRevision, float64(s.Revision%1e15), s.Group, s.Resource)
+			b.Add(eventsReceived, float64(s.Received), s.Group, s.Resource)
+			b.Add(eventsDispatched, float64(s.Received), s.Group, s.Resource)
+			b.Add(watchers, float64(s.Watchers), s.Group, s.Resource)
+			b.Add(logChanges, float64(s.Changes), s.Group, s.Resource)
+			b.Add(logBytes, float64(s.LogBytes), s.Group, s.Resource)
+		}
+	})
+}
+
+// A Garbage is what the garbage collector has done, and has yet to do.
+type Garbage struct {
+	Reads, Deletes, Stripped, Released, Retries, Unserved int64 // since the start
+
+	References int // in the index
+	Waiting    int // objects that are to be looked at
+}
+
+// CollectGarbage registers the families about the garbage collector.
+func CollectGarbage(r *metrics.Registry, state func() Garbage) {
+	families := []metrics.Desc{
+		{Name: "kindwright_gc_reads_total", Type: snapshot.Counter, Help: "Objects that the garbage collector read."},
+		{Name: "kindwright_gc_deletes_total", Type: snapshot.Counter, Help: "Dependents that the garbage collector deleted or marked for deletion."},
+		{Name: "kindwright_gc_orphaned_total", Type: snapshot.Counter, Help: "Dependents whose owner references the garbage collector removed."},
+		{Name: "kindwright_gc_released_total", Type: snapshot.Counter, Help: "Owners from which the garbage collector removed its finalizer."},
+		{Name: "kindwright_gc_retries_total", Type: snapshot.Counter, Help: "Objects that the garbage collector had to look at again."},
+		{Name: "kindwright_gc_unserved_total", Type: snapshot.Counter, Help: "Those of the retries whose reason was a kind that is not served."},
+		{Name: "kindwright_gc_references", Type: snapshot.Gauge, Help: "Owner references in the garbage collector's index."},
+		{Name: "kindwright_gc_queue_length", Type: snapshot.Gauge, Help: "Objects that the garbage collector has yet to look at."},
+	}
+	r.Collect(families, func(b *metrics.Batch) {
+		g := state()
+		for i, n := range []int64{g.Reads, g.Deletes, g.Stripped, g.Released, g.Retries, g.Unserved, int64(g.References), int64(g.Waiting)} {
+			b.Add(i, float64(n))
+		}
+	})
+}
+
+// A Migration is how far the migration of one stored resource is, in objects.
+type Migration struct {
+	Group, Resource string
+
+	Done, Left, Kept int
+}
+
+// CollectMigrations registers the family about migrations.
+func CollectMigrations(r *metrics.Registry, all func() iter.Seq[Migration]) {
+	r.Collect([]metrics.Desc{{
+		Name: "kindwright_migration_objects", Type: snapshot.Gauge, Labels: []string{"group", "resource", "state"},
+		Help: "Objects by the state of their migration: done, left to do, or kept since they cannot be migrated.",
+	}}, func(b *metrics.Batch) {
+		for m := range all() {
+			b.Add(0, float64(m.Done), m.Group, m.Resource, "done")
+			b.Add(0, float64(m.Left), m.Group, m.Resource, "left")
+			b.Add(0, float64(m.Kept), m.Group, m.Resource, "kept")
+		}
+	})
+}
+
+// A Build says which version a server is. What is not known stays empty.
+type Build struct {
+	Major, Minor, GitVersion, GitCommit, GitTreeState, BuildDate string
+}
+
+// CollectBuild registers the family that has the version in its labels.
+func CollectBuild(r *metrics.Registry, v Build) {
+	metrics.Gauges(r, metrics.Desc{
+		Name: "kubernetes_build_info", Help: "The version of the server, as labels.",
+		Labels: []string{"major", "minor", "git_version", "git_commit", "git_tree_state", "build_date", "go_version", "compiler", "platform"},
+	}).With(v.Major, v.Minor, v.GitVersion, v.GitCommit, v.GitTreeState, v.BuildDate, runtime.Version(), runtime.Compiler, runtime.GOOS+"/"+runtime.GOARCH).Set(1)
+}
