@@ -30,9 +30,10 @@ func Write(w io.Writer, families iter.Seq[snapshot.Family]) error {
 }
 
 type text struct {
-	w   io.Writer
-	buf []byte
-	err error
+	w      io.Writer
+	buf    []byte
+	labels []byte // of the sample that is being written: a histogram repeats them on each line
+	err    error
 }
 
 func (t *text) flush() bool {
@@ -57,40 +58,45 @@ func (t *text) family(f *snapshot.Family) bool {
 }
 
 func (t *text) sample(f *snapshot.Family, s *snapshot.Sample) {
+	t.labels = t.labels[:0]
+	for i, name := range f.Labels {
+		if i > 0 {
+			t.labels = append(t.labels, ',')
+		}
+		t.labels = append(append(t.labels, name...), `="`...)
+		t.labels = append(appendEscaped(t.labels, s.Labels[i], true), '"')
+	}
 	switch f.Type {
 	case snapshot.Histogram:
 		for _, b := range s.Buckets {
-			t.line(f, "_bucket", s.Labels, "le", b.Bound, float64(b.Count))
+			t.line(f.Name, "_bucket", "le", b.Bound, float64(b.Count))
 		}
-		t.line(f, "_bucket", s.Labels, "le", math.Inf(1), float64(s.Count))
+		t.line(f.Name, "_bucket", "le", math.Inf(1), float64(s.Count))
 	case snapshot.Summary:
 		for _, q := range s.Quantiles {
-			t.line(f, "", s.Labels, "quantile", q.Share, q.Value)
+			t.line(f.Name, "", "quantile", q.Share, q.Value)
 		}
 	default:
-		t.line(f, "", s.Labels, "", 0, s.Value)
+		t.line(f.Name, "", "", 0, s.Value)
 		return
 	}
-	t.line(f, "_sum", s.Labels, "", 0, s.Sum)
-	t.line(f, "_count", s.Labels, "", 0, float64(s.Count))
+	t.line(f.Name, "_sum", "", 0, s.Sum)
+	t.line(f.Name, "_count", "", 0, float64(s.Count))
 }
 
-// line writes one line. The label extra, with a number as its value, follows the others unless its name
+// line writes one line. The label extra, with a number as its value, follows the sample's unless its name
 // is empty.
-func (t *text) line(f *snapshot.Family, suffix string, values []string, extra string, bound, value float64) {
-	b := append(append(t.buf, f.Name...), suffix...)
-	open := byte('{')
-	for i, name := range f.Labels {
-		b = append(append(append(b, open), name...), `="`...)
-		b = append(appendEscaped(b, values[i], true), '"')
-		open = ','
-	}
-	if extra != "" {
-		b = append(append(append(b, open), extra...), `="`...)
-		b = append(appendNumber(b, bound), '"')
-		open = ','
-	}
-	if open == ',' {
+func (t *text) line(name, suffix, extra string, bound, value float64) {
+	b := append(append(t.buf, name...), suffix...)
+	if len(t.labels) > 0 || extra != "" {
+		b = append(append(b, '{'), t.labels...)
+		if extra != "" {
+			if len(t.labels) > 0 {
+				b = append(b, ',')
+			}
+			b = append(append(b, extra...), `="`...)
+			b = append(appendNumber(b, bound), '"')
+		}
 		b = append(b, '}')
 	}
 	t.buf = append(appendNumber(append(b, ' '), value), '\n')

@@ -32,23 +32,31 @@ const (
 	logBytes
 )
 
+func gauge(name, help string, labels ...string) metrics.Desc {
+	return metrics.Desc{Name: name, Help: help, Type: snapshot.Gauge, Labels: labels}
+}
+
+func counter(name, help string, labels ...string) metrics.Desc {
+	return metrics.Desc{Name: name, Help: help, Type: snapshot.Counter, Labels: labels}
+}
+
 // storedFamilies: a change is in the log, and so given to every watcher, at the moment it is received.
 // The counts of received and dispatched events are therefore the same here.
-var storedFamilies = []metrics.Desc{
-	storageObjects:   {Name: "apiserver_storage_objects", Type: snapshot.Gauge, Labels: []string{"resource"}, Help: "Objects in the store, by resource and group in one label."},
-	resourceObjects:  {Name: "apiserver_resource_objects", Type: snapshot.Gauge, Labels: []string{"group", "resource"}, Help: "Objects in the store."},
-	cacheRevision:    {Name: "apiserver_watch_cache_resource_version", Type: snapshot.Gauge, Labels: []string{"group", "resource"}, Help: "Revision that the live view has reached; its last 15 digits, which a float can hold."},
-	eventsReceived:   {Name: "apiserver_watch_cache_events_received_total", Type: snapshot.Counter, Labels: []string{"group", "resource"}, Help: "Changes that the live view was told of."},
-	eventsDispatched: {Name: "apiserver_watch_cache_events_dispatched_total", Type: snapshot.Counter, Labels: []string{"group", "resource"}, Help: "Changes that the live view gave to its watchers."},
-	watchers:         {Name: "kindwright_watch_watchers", Type: snapshot.Gauge, Labels: []string{"group", "resource"}, Help: "Watches that are open, those of the server itself included."},
-	logChanges:       {Name: "kindwright_watch_log_changes", Type: snapshot.Gauge, Labels: []string{"group", "resource"}, Help: "Changes that are kept for watches that resume."},
-	logBytes:         {Name: "kindwright_watch_log_bytes", Type: snapshot.Gauge, Labels: []string{"group", "resource"}, Help: "Memory that these changes keep in use."},
+var storedFamilies = [...]metrics.Desc{
+	storageObjects:   gauge("apiserver_storage_objects", "Objects in the store, by resource and group in one label.", "resource"),
+	resourceObjects:  gauge("apiserver_resource_objects", "Objects in the store.", "group", "resource"),
+	cacheRevision:    gauge("apiserver_watch_cache_resource_version", "Revision of the live view, its last 15 digits.", "group", "resource"),
+	eventsReceived:   counter("apiserver_watch_cache_events_received_total", "Changes that the live view was told of.", "group", "resource"),
+	eventsDispatched: counter("apiserver_watch_cache_events_dispatched_total", "Changes that the live view gave to its watchers.", "group", "resource"),
+	watchers:         gauge("kindwright_watch_watchers", "Watches that are open, those of the server itself included.", "group", "resource"),
+	logChanges:       gauge("kindwright_watch_log_changes", "Changes that are kept for watches that resume.", "group", "resource"),
+	logBytes:         gauge("kindwright_watch_log_bytes", "Memory that these changes keep in use.", "group", "resource"),
 }
 
 // CollectStored registers the families about stored resources. Each scrape calls all, which yields each
 // stored resource once.
 func CollectStored(r *metrics.Registry, all func() iter.Seq[Stored]) {
-	r.Collect(storedFamilies, func(b *metrics.Batch) {
+	r.Collect(storedFamilies[:], func(b *metrics.Batch) {
 		for s := range all() {
 			joined := s.Resource
 			if s.Group != "" {
@@ -77,14 +85,14 @@ type Garbage struct {
 // CollectGarbage registers the families about the garbage collector.
 func CollectGarbage(r *metrics.Registry, state func() Garbage) {
 	families := []metrics.Desc{
-		{Name: "kindwright_gc_reads_total", Type: snapshot.Counter, Help: "Objects that the garbage collector read."},
-		{Name: "kindwright_gc_deletes_total", Type: snapshot.Counter, Help: "Dependents that the garbage collector deleted or marked for deletion."},
-		{Name: "kindwright_gc_orphaned_total", Type: snapshot.Counter, Help: "Dependents whose owner references the garbage collector removed."},
-		{Name: "kindwright_gc_released_total", Type: snapshot.Counter, Help: "Owners from which the garbage collector removed its finalizer."},
-		{Name: "kindwright_gc_retries_total", Type: snapshot.Counter, Help: "Objects that the garbage collector had to look at again."},
-		{Name: "kindwright_gc_unserved_total", Type: snapshot.Counter, Help: "Those of the retries whose reason was a kind that is not served."},
-		{Name: "kindwright_gc_references", Type: snapshot.Gauge, Help: "Owner references in the garbage collector's index."},
-		{Name: "kindwright_gc_queue_length", Type: snapshot.Gauge, Help: "Objects that the garbage collector has yet to look at."},
+		counter("kindwright_gc_reads_total", "Objects that the garbage collector read."),
+		counter("kindwright_gc_deletes_total", "Dependents that the garbage collector deleted or marked for deletion."),
+		counter("kindwright_gc_orphaned_total", "Dependents whose owner references the garbage collector removed."),
+		counter("kindwright_gc_released_total", "Owners from which the garbage collector removed its finalizer."),
+		counter("kindwright_gc_retries_total", "Objects that the garbage collector had to look at again."),
+		counter("kindwright_gc_unserved_total", "Those of the retries whose reason was a kind that is not served."),
+		gauge("kindwright_gc_references", "Owner references in the garbage collector's index."),
+		gauge("kindwright_gc_queue_length", "Objects that the garbage collector has yet to look at."),
 	}
 	r.Collect(families, func(b *metrics.Batch) {
 		g := state()
