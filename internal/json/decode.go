@@ -10,27 +10,28 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// DefaultMaxDepth is how deep a document may be nested unless a caller says otherwise.
+// DefaultMaxDepth is the default limit on the nesting of documents.
 const DefaultMaxDepth = 512
 
-// maxDuplicates bounds how many duplicates one document gets reported; the rest change nothing about the answer.
+// maxDuplicates limits the duplicates that are reported for one document.
 const maxDuplicates = 100
 
-// TreeOptions say how strictly [DecodeTree] reads. The zero value is the strictest.
+// TreeOptions control how strict [DecodeTree] is. The zero value is the strictest.
 type TreeOptions struct {
-	// MaxDepth is the number of nested objects and arrays allowed; zero means DefaultMaxDepth.
+	// MaxDepth limits the nesting of objects and arrays. Zero means DefaultMaxDepth.
 	MaxDepth int
-	// Duplicates is called for each member whose name its object already had, with a path such as "spec.bar", at most
-	// 100 times for one document; the last member wins. When nil, the first duplicate is an error.
+	// Duplicates is called with the path, such as "spec.bar", of each member whose name the object
+	// already contains. It is called at most 100 times per document. The last member wins. If
+	// Duplicates is nil, a duplicate is an error.
 	Duplicates func(path string)
 }
 
-// DecodeTree reads one JSON document as a tree. Numbers without fraction and exponent are int64, others float64; an
-// integer outside int64 (unless it is how Go writes a float) and a float outside float64 are refused, as are a byte
-// order mark, invalid UTF-8, lone surrogates, deep nesting and anything but blanks after the document. The error is a
-// [*SyntaxError].
+// DecodeTree decodes one JSON document to a tree. Numbers without fraction and exponent become
+// int64, others float64. It rejects integers outside int64 (except as Go writes a float64), floats
+// outside float64, a byte order mark, invalid UTF-8, lone surrogates, deep nesting, and anything
+// but whitespace after the document. Errors are a [*SyntaxError].
 //
-// The tree shares no memory with data. Time and memory are linear in len(data).
+// The tree does not share memory with data. Time and memory are linear in len(data).
 func DecodeTree(data []byte, o TreeOptions) (any, error) {
 	d := decoders.Get().(*decoder)
 	d.scanner = scanner{data: data}
@@ -44,8 +45,9 @@ func DecodeTree(data []byte, o TreeOptions) (any, error) {
 	return tree, err
 }
 
-// Valid tells whether data is one JSON document by its grammar and text alone, nested at most DefaultMaxDepth deep;
-// duplicate names and the size of numbers are left to whoever decodes it. The error is a [*SyntaxError] without path.
+// Valid checks that data is one well-formed JSON document, nested at most DefaultMaxDepth deep. It
+// does not check for duplicate names or numbers out of range; decoding does. Errors are a
+// [*SyntaxError] without a path.
 func Valid(data []byte) error {
 	s := scanner{data: data}
 	s.blanks()
@@ -59,7 +61,8 @@ func Valid(data []byte) error {
 	return nil
 }
 
-// decoders holds scratch memory and the names of members between calls, nothing that a caller could observe.
+// decoders holds scratch memory and interned member names between calls. Callers cannot observe its
+// contents.
 var decoders = sync.Pool{New: func() any { return new(decoder) }}
 
 type decoder struct {
@@ -67,10 +70,10 @@ type decoder struct {
 	maxDepth   int
 	duplicates func(path string)
 	reported   int
-	path       []Step // the open objects and arrays, and where in them we are
-	values     []any  // a stack: each open array collects its items at the end of it
+	path       []Step // the open objects and arrays with the current position in each
+	values     []any  // a stack; each open array appends its items
 	scratch    []byte
-	names      [256]string // member names seen lately, by a hash of them
+	names      [256]string // an intern table of recent member names, indexed by hash
 }
 
 func (d *decoder) release() {
@@ -97,7 +100,7 @@ func (d *decoder) document() (any, error) {
 	return tree, nil
 }
 
-// locate gives a scanner's error its place in the document.
+// locate adds the current path to a scanner's error.
 func (d *decoder) locate(err *SyntaxError) error {
 	err.Path = FormatPath(d.path)
 	return err
@@ -138,7 +141,7 @@ func (d *decoder) text() (any, *SyntaxError) {
 	return string(d.scratch), nil
 }
 
-// unquote resolves escapes and checks UTF-8 into the scratch buffer.
+// unquote resolves escapes and validates UTF-8. The result is in the scratch buffer.
 func (d *decoder) unquote(raw []byte) *SyntaxError {
 	var err error
 	if d.scratch, err = jsontext.AppendUnquote(d.scratch[:0], raw); err != nil {
@@ -147,7 +150,8 @@ func (d *decoder) unquote(raw []byte) *SyntaxError {
 	return nil
 }
 
-// name reads the name of a member. Names repeat from document to document, so that most of them are found ready.
+// name reads the name of a member. Names repeat between documents, so most of them are found in the
+// intern table and need no allocation.
 func (d *decoder) name() (string, *SyntaxError) {
 	if d.peek() != '"' {
 		return "", d.unexpected("where a name should be")
@@ -166,7 +170,7 @@ func (d *decoder) name() (string, *SyntaxError) {
 	return d.intern(text), nil
 }
 
-// maxInternedBytes is the longest name worth keeping between documents.
+// maxInternedBytes is the longest name to keep between documents.
 const maxInternedBytes = 48
 
 func (d *decoder) intern(text []byte) string {
@@ -181,7 +185,7 @@ func (d *decoder) intern(text []byte) string {
 	return *slot
 }
 
-// open steps into an object or array; the caller has seen its first byte.
+// open enters an object or array. The caller has already seen its first byte.
 func (d *decoder) open() *SyntaxError {
 	if len(d.path) >= d.maxDepth {
 		return d.fail(fmt.Sprintf("nested more than %d levels deep", d.maxDepth))
@@ -233,7 +237,7 @@ func (d *decoder) object() (any, *SyntaxError) {
 	}
 }
 
-// duplicate is told of a member, at the end of the current path, that its object already had.
+// duplicate handles a repeated member at the end of the current path.
 func (d *decoder) duplicate(offset int) *SyntaxError {
 	if d.duplicates == nil {
 		return &SyntaxError{Offset: int64(offset), Reason: duplicateReason(FormatPath(d.path))}
@@ -291,21 +295,21 @@ func (d *decoder) number() (any, *SyntaxError) {
 	}
 	f, ferr := strconv.ParseFloat(string(raw), 64)
 	if ferr != nil {
-		reason := "bad number"
+		reason := "invalid number"
 		if errors.Is(ferr, strconv.ErrRange) {
 			reason = "number is beyond the range of a 64-bit float"
 		}
 		return nil, &SyntaxError{Offset: int64(start), Reason: reason}
 	}
 	if f == 0 {
-		f = 0 // never -0, which has no text that reads back as a float
+		f = 0 // normalise -0, whose text would be read back as an integer
 	}
 	return f, nil
 }
 
-// writtenFloat tells of digits beyond int64 whether they are how Go and JavaScript write a float of that size, such as
-// 10000000000000000000 for 1e19: without them their clients could not send back what they got. Other integers are
-// refused, for a float would change them.
+// writtenFloat handles integers outside int64. It accepts those that are the text of a float64 in
+// Go and JavaScript, such as 10000000000000000000 for 1e19, because clients must be able to send
+// back what they received. It rejects all others, because a float would change their value.
 func writtenFloat(raw []byte) (float64, bool) {
 	if len(raw) > len("-100000000000000000000") {
 		return 0, false
@@ -318,7 +322,8 @@ func writtenFloat(raw []byte) (float64, bool) {
 	return f, string(jsontext.AppendFloat(buf[:0], f, 64)) == string(raw)
 }
 
-// parseInteger reads an integer of correct grammar, exactly or not at all.
+// parseInteger parses a syntactically valid integer. It returns false if the value does not fit in
+// an int64.
 func parseInteger(raw []byte) (int64, bool) {
 	negative := raw[0] == '-'
 	if negative {

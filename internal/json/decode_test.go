@@ -94,7 +94,7 @@ func TestDecodeTree_Refused(t *testing.T) {
 		`{"a" 1}`:                 {"':'", "", 5},
 		`{"a":1 "b":2}`:           {"','", "", 7},
 		"[\"a\nb\"]":              {"control character", "[0]", 3},
-		`"\x"`:                    {"bad escape", "", 0},
+		`"\x"`:                    {"invalid escape", "", 0},
 		`"\ud800"`:                {"UTF-8", "", 0},
 		`"\ud800\u0041"`:          {"UTF-8", "", 0},
 		`"\udc00"`:                {"UTF-8", "", 0},
@@ -264,7 +264,7 @@ func TestAppendTree_Refused(t *testing.T) {
 		tree       any
 		path, want string
 	}{
-		{int(1), "", "Go type int has no place in a tree"},
+		{int(1), "", "Go type int is not allowed in a tree"},
 		{map[string]any{"spec": []any{nil, map[string]any{"x": float32(1)}}}, "spec[1].x", "Go type float32"},
 		{map[string]any{"a": math.NaN()}, "a", "finite"},
 		{[]any{math.Inf(-1)}, "[0]", "finite"},

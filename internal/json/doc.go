@@ -1,20 +1,24 @@
-// Package json is the one door to JSON: typed coding, trees, canonical text and the metadata scanner.
+// Package json is the only package that encodes and decodes JSON. It offers typed coding, trees,
+// canonical text and a scanner for metadata.
 //
-// Three forms of one document meet here.
+// A document has three forms:
 //
-//   - Bytes. At rest an object is canonical JSON: names sorted by their bytes, no insignificant blanks, shortest
-//     numbers, only the escapes that RFC 8259 demands. [AppendTree] is the only place that writes it.
-//   - A tree: map[string]any, []any, string, bool, nil, int64, float64 and nothing else. [DecodeTree] makes it from
-//     bytes of any origin, strictly and at a cost linear in their number. Nobody changes a tree that was handed on.
-//   - Go values. [Marshal], [Append] and [Unmarshal] give struct tags the meaning they have in encoding/json
-//     (omitempty, nil slices and maps, base64 bytes, embedded structs), but match names exactly, refuse duplicates and
-//     invalid UTF-8, sort maps and do not escape for HTML.
+//   - Bytes. Stored objects are canonical JSON: names sorted by their bytes, no insignificant
+//     whitespace, the shortest form of numbers, and only the escapes that RFC 8259 requires. Only
+//     [AppendTree] writes this form.
+//   - A tree. It consists of map[string]any, []any, string, bool, nil, int64 and float64.
+//     [DecodeTree] makes one from any bytes; it is strict, and its cost is linear in the input.
+//     Once a tree has been passed on, nobody modifies it.
+//   - Go values. [Marshal], [Append] and [Unmarshal] interpret struct tags as encoding/json does
+//     (omitempty, nil slices and maps, base64 bytes, embedded structs). In contrast to it, they
+//     match names exactly, reject duplicates and invalid UTF-8, sort maps and do not escape HTML.
 //
-// [TreeOf] and [FromTree] cross between the last two.
+// [TreeOf] and [FromTree] convert between the last two.
 //
-// What it is not for: knowing what a document means. Types, defaults and unknown fields are the business of package
-// openapi, the next one to read; YAML enters through internal/yaml.
+// This package does not know what a document means. Package openapi, which is the one to read next,
+// handles types, defaults and unknown fields. YAML enters through internal/yaml.
 //
-// All functions may be called concurrently. Errors about a document are a [*SyntaxError] or a [*TypeError]; both name
-// the place and never quote more than a few bytes of the document, which may hold secrets.
+// All functions are safe for concurrent use. Errors in a document are a [*SyntaxError] or a
+// [*TypeError]. Both name the position and quote at most a few bytes, since a document may contain
+// secrets.
 package json

@@ -11,13 +11,13 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// maxEncodeDepth only stops trees that are wrong, such as one that contains itself.
+// maxEncodeDepth stops invalid trees, such as one that contains itself.
 const maxEncodeDepth = 10_000
 
-// AppendTree appends the canonical JSON of a tree to dst. Two trees that are [Equal] have the same bytes, and decoding
-// the bytes gives a tree equal to the one written. It fails with a [*TypeError] when the tree holds anything but
-// map[string]any, []any, string, bool, nil, int64 and float64, a NaN or an infinity, or text that is not UTF-8; the
-// result is then dst as it was.
+// AppendTree appends the canonical JSON of a tree to dst. Trees that are [Equal] have the same
+// bytes, and decoding the bytes returns an equal tree. AppendTree returns a [*TypeError] if the
+// tree contains another type than map[string]any, []any, string, bool, nil, int64 and float64, a
+// NaN or an infinity, or text that is not UTF-8. The result is then dst unchanged.
 func AppendTree(dst []byte, tree any) ([]byte, error) {
 	e := encoders.Get().(*encoder)
 	start := len(dst)
@@ -30,16 +30,16 @@ func AppendTree(dst []byte, tree any) ([]byte, error) {
 	return out, err
 }
 
-// AppendString appends s to dst as a JSON string. Invalid UTF-8 becomes U+FFFD.
+// AppendString appends s to dst as a JSON string. It replaces invalid UTF-8 by U+FFFD.
 func AppendString(dst []byte, s string) []byte {
 	out, _ := appendText(dst, s)
 	return out
 }
 
-// encoders holds scratch memory between calls, nothing that a caller could observe.
+// encoders holds scratch memory between calls. Callers cannot observe its contents.
 var encoders = sync.Pool{New: func() any { return new(encoder) }}
 
-// maxPooledMembers bounds what one pooled encoder or decoder keeps.
+// maxPooledMembers limits the memory that a pooled encoder or decoder retains.
 const maxPooledMembers = 4096
 
 type member struct {
@@ -48,9 +48,9 @@ type member struct {
 }
 
 type encoder struct {
-	members []member // a stack: each open object sorts its members at the end of it
+	members []member // a stack; each open object appends its members and sorts them
 	depth   int
-	path    []Step // filled on the way out of an error, innermost first
+	path    []Step // filled while an error returns, innermost step first
 }
 
 func (e *encoder) release() {
@@ -82,11 +82,11 @@ func (e *encoder) value(dst []byte, v any) ([]byte, error) {
 		return strconv.AppendInt(dst, v, 10), nil
 	case float64:
 		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return dst, e.fail("not a finite number")
+			return dst, e.fail("must be a finite number")
 		}
 		return appendFloat(dst, v), nil
 	default:
-		return dst, e.fail(fmt.Sprintf("Go type %T has no place in a tree", v))
+		return dst, e.fail(fmt.Sprintf("Go type %T is not allowed in a tree", v))
 	}
 }
 
@@ -140,13 +140,13 @@ func (e *encoder) array(dst []byte, array []any) ([]byte, error) {
 
 func (e *encoder) fail(reason string) error { return &TypeError{Reason: reason} }
 
-// at adds one step to the place of an error on its way to the top.
+// at adds one step to the path of an error while it returns.
 func (e *encoder) at(err error, s Step) error {
 	e.path = append(e.path, s)
 	return err
 }
 
-// located gives an error that reached the top its place.
+// located sets the path of an error that has returned to the top.
 func (e *encoder) located(err error) error {
 	if failure, ok := err.(*TypeError); ok {
 		slices.Reverse(e.path)
@@ -155,7 +155,7 @@ func (e *encoder) located(err error) error {
 	return err
 }
 
-// appendText is AppendString that tells whether the text was valid.
+// appendText is AppendString that also reports invalid text.
 func appendText(dst []byte, s string) ([]byte, error) {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c >= 0x80 {
@@ -167,13 +167,14 @@ func appendText(dst []byte, s string) ([]byte, error) {
 	return append(dst, '"'), nil
 }
 
-// The integers of a tree are those of int64, half-open at the top as floats see it.
+// The range of integers in a tree, as floats. The upper bound is exclusive, because the largest
+// int64 is not a float.
 const (
 	minInteger = -1 << 63
 	maxInteger = 1 << 63
 )
 
-// integral returns the integer that a float is, if it is one that a tree can hold.
+// integral returns f as an integer if it is whole and within the range of a tree's integers.
 func integral(f float64) (int64, bool) {
 	if f >= minInteger && f < maxInteger && f == math.Trunc(f) {
 		return int64(f), true
@@ -181,8 +182,9 @@ func integral(f float64) (int64, bool) {
 	return 0, false
 }
 
-// appendFloat writes an integral float with all its digits, so that it reads back as the integer it equals, and one
-// beyond int64 with an exponent, so that it does not read as an integer that we refuse.
+// appendFloat writes a whole float with all its digits, so that it is read back as the integer that
+// it equals. It writes a float outside int64 with an exponent, because DecodeTree would reject some
+// of these as integers.
 func appendFloat(dst []byte, f float64) []byte {
 	if i, ok := integral(f); ok {
 		return strconv.AppendInt(dst, i, 10)

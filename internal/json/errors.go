@@ -12,14 +12,15 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// A SyntaxError says that bytes are not a JSON document we accept: bad grammar, bad text, a duplicate name, a number
-// out of range, too deep, or something after the end.
+// A SyntaxError reports that bytes are not an acceptable JSON document: a syntax error, invalid
+// text, a duplicate name, a number out of range, excessive nesting, or data after the end.
 type SyntaxError struct {
-	// Offset is the number of bytes before the place where the problem was seen.
+	// Offset is the number of bytes before the problem.
 	Offset int64
-	// Path is the place in the document, such as "spec.items[0].x"; empty at the top.
+	// Path is the position in the document, such as "spec.items[0].x". It is empty at the top
+	// level.
 	Path string
-	// Reason is a short sentence without the place.
+	// Reason is a short description without the position.
 	Reason string
 }
 
@@ -30,13 +31,15 @@ func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("invalid JSON at byte %d, in %s: %s", e.Offset, e.Path, e.Reason)
 }
 
-// A TypeError says that well-formed JSON does not fit a Go type, or that a Go value has no JSON form.
+// A TypeError reports that well-formed JSON does not fit a Go type, or that a Go value has no JSON
+// form.
 type TypeError struct {
-	// Path is the place in the document, such as "spec.items[0].x"; empty at the top or when unknown.
+	// Path is the position in the document, such as "spec.items[0].x". It is empty at the top level
+	// or if it is unknown.
 	Path string
-	// Reason is a short sentence without the place.
+	// Reason is a short description without the position.
 	Reason string
-	// Err is the cause, for example what an UnmarshalJSON method returned; may be nil.
+	// Err is the cause, for example the error of an UnmarshalJSON method. It may be nil.
 	Err error
 }
 
@@ -50,8 +53,9 @@ func (e *TypeError) Error() string {
 // Unwrap returns the cause.
 func (e *TypeError) Unwrap() error { return e.Err }
 
-// The bounds of a path in an error or a duplicate report. A name can be as long as the document, and a path is written
-// once for each problem; without bounds the reports of a hostile document would cost its square.
+// Limits for paths in errors and duplicate reports. A name can be as long as the document, and each
+// problem has a path. Without limits, the reports about a malicious document could be as large as
+// the square of its size.
 const (
 	maxPathBytes  = 512
 	maxNameBytes  = 64
@@ -69,14 +73,15 @@ const (
 	noStep = -2
 )
 
-// Name is the step to the member of an object.
+// Name returns the step to a member of an object.
 func Name(name string) Step { return Step{name: name, index: named} }
 
-// Item is the step to an item of an array; the first is 0.
+// Item returns the step to an item of an array. The first item has index 0.
 func Item(index int) Step { return Step{index: index} }
 
-// FormatPath writes a path as errors and warnings name it: "spec.items[0].x", "metadata.labels[example.dev/a]". Long names
-// and long paths are cut, so that reports stay small whatever a document calls its members.
+// FormatPath formats a path for errors and warnings, such as "spec.items[0].x" or
+// "metadata.labels[example.dev/a]". It truncates long names and paths, so that reports stay small
+// regardless of the document.
 func FormatPath(path []Step) string {
 	var b strings.Builder
 	for _, s := range path {
@@ -112,7 +117,7 @@ func appendStep(b *strings.Builder, s Step) {
 	b.WriteString(name)
 }
 
-// plainName tells names that read well after a dot from those that would blur a path, such as label keys.
+// plainName reports whether a name is unambiguous after a dot. Label keys, for example, are not.
 func plainName(name string) bool {
 	for i := range len(name) {
 		if c := name[i]; c == '.' || c == '[' || c == ']' || c == '/' || c <= ' ' || c == 0x7f {
@@ -133,7 +138,8 @@ func truncate(s string, limit int) string {
 	return s[:limit] + "…"
 }
 
-// translate turns the errors of the library behind the door into ours, so that nobody else has to know it.
+// translate converts errors of the JSON libraries to those of this package, so that callers do not
+// depend on the libraries.
 func translate(err error) error {
 	if err == nil {
 		return nil
@@ -151,15 +157,15 @@ func translate(err error) error {
 }
 
 func semanticError(e *jsonv2.SemanticError) error {
-	reason := "cannot be coded"
+	reason := "cannot be encoded or decoded"
 	switch {
 	case e.JSONKind != 0 && e.GoType != nil:
 		reason = fmt.Sprintf("a JSON %s does not fit Go type %s", e.JSONKind, e.GoType)
 	case e.GoType != nil:
-		reason = fmt.Sprintf("Go type %s cannot be coded", e.GoType)
+		reason = fmt.Sprintf("Go type %s cannot be encoded or decoded", e.GoType)
 	}
 	if e.Err != nil {
-		// What a method says may repeat the value, however long.
+		// The error of a method may repeat the whole value.
 		reason += ": " + truncate(e.Err.Error(), maxCauseBytes)
 	}
 	return &TypeError{Path: pointerPath(e.JSONPointer), Reason: reason, Err: e.Err}
@@ -184,8 +190,8 @@ const endsEarly = "the document ends early"
 
 func duplicateReason(path string) string { return "duplicate field " + strconv.Quote(path) }
 
-// pointerPath rewrites a JSON pointer. A pointer does not tell an index from a name made of digits; an index is by far
-// the more frequent.
+// pointerPath converts a JSON pointer to a path. A pointer does not distinguish an index from a
+// name that consists of digits. An index is far more common.
 func pointerPath(p jsontext.Pointer) string {
 	var path []Step
 	for token := range p.Tokens() {

@@ -10,42 +10,48 @@ import (
 // A Pair is one entry of a map of strings.
 type Pair struct{ Key, Value string }
 
-// Metadata is what reads need to know of an object at rest. Its texts share memory with the object.
+// Metadata holds the fields of a stored object that reads need. Its strings share memory with the
+// object.
 type Metadata struct {
 	Name, Namespace, UID string
 	// Labels are sorted by key.
 	Labels []Pair
 	// Owners are the uids of the owner references, in order.
 	Owners []string
-	// Created and Deleted are creationTimestamp and deletionTimestamp; zero when absent.
+	// Created and Deleted are creationTimestamp and deletionTimestamp. They are zero if absent.
 	Created, Deleted time.Time
-	// Splice is the offset where `"resourceVersion":"…",` belongs: the opening quote of the first member of metadata
-	// that sorts after it. There always is one: uid.
+	// Splice is the offset at which `"resourceVersion":"…",` must be inserted: the opening quote of
+	// the first member of metadata that sorts after it. There always is one, since every object has
+	// a uid.
 	Splice int
-	// Managed is where metadata.managedFields lies; zero when there is none.
+	// Managed is the position of metadata.managedFields. It is zero if the field is absent.
 	Managed Managed
 }
 
-// Managed is the place of metadata.managedFields in an object at rest: data[From:To] is the member with the comma after it.
+// Managed is the position of metadata.managedFields in a stored object. data[From:To] is the member
+// with the comma that follows it.
 type Managed struct {
 	From, To int
-	// Times are the offsets of what stands between the quotes of the entries' times, [StampBytes] long each: the only part
-	// that differs between objects whose managers did the same to them.
+	// Times are the offsets of the timestamps of the entries, without their quotes. Each is
+	// [StampBytes] long. Only these bytes differ between objects that the same managers wrote in
+	// the same way.
 	Times []int
 }
 
-// StampBytes is the length of a time stamp as meta.Time writes it.
+// StampBytes is the length of a timestamp as meta.Time writes it.
 const StampBytes = len("2006-01-02T15:04:05Z")
 
-// ScanMetadata reads the metadata of an object at rest without decoding the rest of it, whose grammar it checks. The
-// object must be canonical (what [AppendTree] writes), hold a uid and no resourceVersion; anything else is a
-// [*SyntaxError] and means that these bytes were not written by us or are damaged. The bytes must not change afterwards.
+// ScanMetadata reads the metadata of a stored object. It checks the syntax of everything else but
+// does not decode it. The object must be canonical, as [AppendTree] writes it, have a uid and not
+// have a resourceVersion. Anything else is a [*SyntaxError] and means that the bytes are damaged or
+// were not written by this server. The caller must not modify data afterwards.
 func ScanMetadata(data []byte) (Metadata, error) {
 	m, _, err := ScanObject(data, nil)
 	return m, err
 }
 
-// ScanObject is ScanMetadata that also reads the scalars at some places, as text; values are in the order of the paths.
+// ScanObject is ScanMetadata that also returns the scalars at the given paths, as text. The values
+// are in the order of the paths.
 func ScanObject(data []byte, paths *Paths) (found Metadata, values []string, err error) {
 	m := metadataScanner{scanner: scanner{data: data}}
 	if paths != nil {
@@ -58,7 +64,7 @@ func ScanObject(data []byte, paths *Paths) (found Metadata, values []string, err
 		return Metadata{}, nil, m.unexpected("after the end of the object")
 	}
 	if m.found.Splice == 0 || m.found.UID == "" {
-		return Metadata{}, nil, m.fail("an object at rest has metadata.uid")
+		return Metadata{}, nil, m.fail("a stored object must have metadata.uid")
 	}
 	return m.found, m.values, nil
 }
@@ -66,11 +72,12 @@ func ScanObject(data []byte, paths *Paths) (found Metadata, values []string, err
 type metadataScanner struct {
 	scanner
 	found  Metadata
-	place  *place // where the scanner is among the paths, nil outside of them
+	place  *place // the current node in the tree of paths; nil outside of it
 	values []string
 }
 
-// object steps over an object whose names must be sorted, calling member for each with the value next.
+// object scans an object whose names must be sorted. It calls member for each name, with the
+// scanner at the value.
 func (m *metadataScanner) object(member func(name []byte, start int) *SyntaxError) *SyntaxError {
 	if m.peek() != '{' {
 		return m.unexpected("where an object should be")
@@ -104,7 +111,7 @@ func (m *metadataScanner) object(member func(name []byte, start int) *SyntaxErro
 	}
 }
 
-// unquoted steps over a string and returns its text, usually a part of data.
+// unquoted scans a string and returns its text, which is usually a slice of data.
 func (m *metadataScanner) unquoted() ([]byte, *SyntaxError) {
 	if m.peek() != '"' {
 		return nil, m.unexpected("where text should be")
@@ -133,7 +140,7 @@ func (m *metadataScanner) topLevel(name []byte, _ int) *SyntaxError {
 func (m *metadataScanner) metadata(name []byte, start int) (err *SyntaxError) {
 	if m.found.Splice == 0 && string(name) >= "resourceVersion" {
 		if string(name) == "resourceVersion" {
-			return &SyntaxError{Offset: int64(start), Reason: "an object at rest has no resourceVersion"}
+			return &SyntaxError{Offset: int64(start), Reason: "a stored object must not have metadata.resourceVersion"}
 		}
 		m.found.Splice = start
 	}
@@ -160,7 +167,8 @@ func (m *metadataScanner) metadata(name []byte, start int) (err *SyntaxError) {
 	return err
 }
 
-// managed notes where the managed fields lie. What is no array of objects is stepped over, as any other member.
+// managed records the position of managedFields. If the value is not an array of objects, it is
+// skipped like any other member.
 func (m *metadataScanner) managed(start int) (err *SyntaxError) {
 	if m.peek() != '[' {
 		err = m.skip(maxEncodeDepth)
@@ -172,7 +180,7 @@ func (m *metadataScanner) managed(start int) (err *SyntaxError) {
 			return m.object(m.manager)
 		})
 	}
-	if err == nil && m.peek() == ',' { // always in canonical JSON: uid comes later
+	if err == nil && m.peek() == ',' { // canonical JSON always has a comma here, since uid follows
 		m.found.Managed.From, m.found.Managed.To = start, m.pos+1
 	}
 	return err
@@ -192,16 +200,16 @@ func (m *metadataScanner) manager(name []byte, _ int) *SyntaxError {
 	return nil
 }
 
-// text reads text. It shares memory with data unless it was written with escapes.
+// text reads a string. The result shares memory with data unless the string has escapes.
 func (m *metadataScanner) text() (string, *SyntaxError) {
 	text, err := m.unquoted()
 	return view(text), err
 }
 
-// view is bytes that nobody changes any more, as text.
+// view returns bytes that are no longer modified as a string, without copying them.
 func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
-// time reads a time stamp as meta.Time writes it; null is the zero time.
+// time reads a timestamp as meta.Time writes it. Null is the zero time.
 func (m *metadataScanner) time() (time.Time, *SyntaxError) {
 	if m.peek() == 'n' {
 		return time.Time{}, m.literal("null")
@@ -213,7 +221,7 @@ func (m *metadataScanner) time() (time.Time, *SyntaxError) {
 	}
 	t, bad := time.Parse(time.RFC3339, string(text))
 	if bad != nil {
-		return time.Time{}, &SyntaxError{Offset: int64(start), Reason: "not a time stamp of RFC 3339"}
+		return time.Time{}, &SyntaxError{Offset: int64(start), Reason: "not an RFC 3339 timestamp"}
 	}
 	return t.UTC(), nil
 }
@@ -224,7 +232,7 @@ func (m *metadataScanner) label(name []byte, _ int) *SyntaxError {
 	return err
 }
 
-// array steps over an array, calling item with each of its values next.
+// array scans an array. It calls item for each value, with the scanner at the value.
 func (m *metadataScanner) array(item func() *SyntaxError) *SyntaxError {
 	if m.peek() != '[' {
 		return m.unexpected("where an array should be")

@@ -73,7 +73,7 @@ func TestScanMetadata_Refused(t *testing.T) {
 		`{"metadata":{"uid":"u","name":""}}`:  "not sorted",
 		`{"metadata":{"uid":"u","uid":"v"}}`:  "not sorted",
 		`{"metadata":{"uid":"u"},"kind":"K"}`: "not sorted",
-		`{"metadata":{"resourceVersion":"1","uid":"u"}}`:      "no resourceVersion",
+		`{"metadata":{"resourceVersion":"1","uid":"u"}}`:      "must not have metadata.resourceVersion",
 		`{"metadata":{"creationTimestamp":"x","uid":"u"}}`:    "RFC 3339",
 		`{"metadata":{"labels":{"b":"1","a":"2"},"uid":"u"}}`: "not sorted",
 		`{"metadata":{"labels":[],"uid":"u"}}`:                "an object should be",

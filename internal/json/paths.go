@@ -2,19 +2,20 @@ package json
 
 import "slices"
 
-// Paths are places in objects whose values ScanObject reads. It never changes and may be used by many at once.
+// Paths selects the places whose values ScanObject returns. It is immutable and safe for concurrent
+// use.
 type Paths struct {
 	root  *place
 	count int
 }
 
-// place is one field on the way to a value, or of a value.
+// place is a node in the tree of paths.
 type place struct {
-	value   int // the number of the path that ends here, -1 if none
+	value   int // the index of the path that ends here, or -1
 	members map[string]*place
 }
 
-// NewPaths returns the places that paths of field names lead to, outside of metadata.
+// NewPaths compiles paths of field names. They must not lead into metadata.
 func NewPaths(paths ...[]string) *Paths {
 	out := &Paths{root: &place{value: -1}, count: len(paths)}
 	for i, path := range paths {
@@ -35,7 +36,7 @@ func NewPaths(paths ...[]string) *Paths {
 	return out
 }
 
-// wanted steps over the value of a member, and notes it and what is inside it as far as the paths want them.
+// wanted scans the value of a member and records the values that the paths select in it.
 func (m *metadataScanner) wanted(name []byte) *SyntaxError {
 	if m.place == nil {
 		return m.skip(maxEncodeDepth)
@@ -57,7 +58,7 @@ func (m *metadataScanner) wanted(name []byte) *SyntaxError {
 	return m.scalar(&m.values[next.value])
 }
 
-// scalar reads text, a whole number or a truth value; other values leave to as it is.
+// scalar reads a string, an integer or a boolean. For other values it leaves to unchanged.
 func (m *metadataScanner) scalar(to *string) (err *SyntaxError) {
 	switch c := m.peek(); {
 	case c == '"':

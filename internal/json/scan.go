@@ -7,16 +7,18 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-const badText = "text is not valid UTF-8 or has a bad escape"
+const badText = "text is not valid UTF-8 or has an invalid escape"
 
-// scanner walks over JSON text, checking the grammar of RFC 8259 as it goes. It is our own because the request path
-// needs neither the reader nor the two state machines behind jsontext's decoder; the fuzz tests hold it to that decoder.
+// scanner scans JSON text and checks the syntax of RFC 8259. The decoder of jsontext does more than
+// the request path needs: it reads from an io.Reader and keeps two state machines. Fuzz tests
+// compare the two.
 type scanner struct {
 	data []byte
 	pos  int
 }
 
-// peek returns the byte at the current place, zero at the end (a zero byte is nowhere allowed outside of text).
+// peek returns the byte at the current position, or zero at the end. A zero byte is never valid
+// outside of a string.
 func (s *scanner) peek() byte {
 	if s.pos < len(s.data) {
 		return s.data[s.pos]
@@ -47,8 +49,8 @@ func (s *scanner) blanks() {
 	}
 }
 
-// separator stands before a member or item: it steps over the comma that all but the first need, and tells whether the
-// closing bracket comes instead (which it leaves in place).
+// separator is called before each member or item. It skips the comma that all but the first need.
+// It returns true if it finds the closing bracket instead, which it does not skip.
 func (s *scanner) separator(closing byte, first bool) (end bool, err *SyntaxError) {
 	s.blanks()
 	c := s.peek()
@@ -81,14 +83,14 @@ func (s *scanner) colon() *SyntaxError {
 
 func (s *scanner) literal(text string) *SyntaxError {
 	if len(s.data)-s.pos < len(text) || string(s.data[s.pos:s.pos+len(text)]) != text {
-		return s.unexpected("at the start of something that is no value")
+		return s.unexpected("at the start of an invalid literal")
 	}
 	s.pos += len(text)
 	return nil
 }
 
-// stringBytes steps over a string and returns it with its quotes. It is simple when what stands between the quotes is
-// the text itself; otherwise escapes are not resolved and UTF-8 is not checked yet.
+// stringBytes skips a string and returns it with its quotes. If simple is set, the bytes between
+// the quotes are the text. Otherwise escapes are not yet resolved and UTF-8 is not yet checked.
 func (s *scanner) stringBytes() (raw []byte, simple bool, err *SyntaxError) {
 	start := s.pos
 	ascii, escaped := true, false
@@ -112,7 +114,7 @@ func (s *scanner) stringBytes() (raw []byte, simple bool, err *SyntaxError) {
 	return nil, false, s.unexpected("")
 }
 
-// numberBytes steps over a number and tells whether it has neither fraction nor exponent.
+// numberBytes skips a number and reports whether it has neither fraction nor exponent.
 func (s *scanner) numberBytes() (raw []byte, integer bool, err *SyntaxError) {
 	start := s.pos
 	if s.peek() == '-' {
@@ -155,7 +157,7 @@ func (s *scanner) digits() *SyntaxError {
 	return nil
 }
 
-// skip steps over one value of any kind without decoding it, at most depth levels deep.
+// skip skips a value of any type without decoding it. depth limits its nesting.
 func (s *scanner) skip(depth int) *SyntaxError {
 	switch c := s.peek(); {
 	case c == '"':

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Equal tells whether two trees have the same canonical JSON. An integer equals the float of the same value; an absent
-// member differs from null.
+// Equal reports whether two trees have the same canonical JSON. An integer equals the float of the
+// same value. An absent member differs from null.
 func Equal(a, b any) bool {
 	switch a := a.(type) {
 	case map[string]any:
@@ -38,7 +38,8 @@ func Equal(a, b any) bool {
 	return false
 }
 
-// one tells whether two maps are the same map: trees that were made of each other share what they have in common.
+// one reports whether a and b are the same map. Trees that are derived from each other share
+// unchanged parts, so this saves most comparisons.
 func one(a, b map[string]any) bool {
 	return reflect.ValueOf(a).UnsafePointer() == reflect.ValueOf(b).UnsafePointer()
 }
@@ -54,7 +55,7 @@ func equalInteger(a int64, b any) bool {
 	return false
 }
 
-// Clone returns a deep copy of a tree, for a step that needs one of its own to change.
+// Clone returns a deep copy of a tree, for callers that modify it.
 func Clone(tree any) any {
 	switch tree := tree.(type) {
 	case map[string]any:
@@ -79,8 +80,9 @@ func Clone(tree any) any {
 	return tree
 }
 
-// IsTree tells whether a value is a tree: made of map[string]any, []any, string, bool, nil, int64 and float64 alone. Values
-// that a programmer put together may hold other types, such as int or []string; TreeOf makes trees of them.
+// IsTree reports whether a value is a tree, that is, whether it consists of map[string]any, []any,
+// string, bool, nil, int64 and float64. Values written by hand may contain other types, such as int
+// or []string. TreeOf converts them.
 func IsTree(v any) bool {
 	switch v := v.(type) {
 	case nil, string, bool, int64, float64:
@@ -103,8 +105,8 @@ func IsTree(v any) bool {
 	return false
 }
 
-// IsZero tells whether a value says no more than its absence does: null, "", false, 0, an empty list, and a map whose members
-// are all so.
+// IsZero reports whether a value means the same as its absence: null, "", false, 0, an empty list,
+// or a map whose members are all zero.
 func IsZero(v any) bool {
 	switch v := v.(type) {
 	case nil:

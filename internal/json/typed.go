@@ -9,9 +9,9 @@ import (
 	jsonv1 "github.com/go-json-experiment/json/v1"
 )
 
-// options is the meaning of every typed coding in the project: encoding/json's for values, strict for text. The
-// library's own defaults would write a Pod with all its false flags, because its omitempty looks at the JSON written
-// and not at the Go value.
+// options configures all typed coding. It follows encoding/json for values but is strict about
+// text. With the default options of the library, omitempty considers the resulting JSON instead of
+// the Go value, so a Pod would be written with all its false flags.
 var options = jsonv2.JoinOptions(
 	jsonv1.DefaultOptionsV1(),
 	jsonv2.MatchCaseInsensitiveNames(false),
@@ -19,20 +19,22 @@ var options = jsonv2.JoinOptions(
 	jsontext.AllowInvalidUTF8(false),
 	jsontext.EscapeForHTML(false),
 	jsontext.EscapeForJS(false),
-	// Text that MarshalJSON methods return is rewritten with minimal escapes, so that equal values have equal bytes.
+	// Rewrite the text that MarshalJSON methods return with minimal escapes, so that equal values
+	// have equal bytes.
 	jsontext.PreserveRawStrings(false),
-	// The old error values lose the place; ours carry it.
+	// Legacy errors do not contain the position.
 	jsonv1.ReportErrorsWithLegacySemantics(false),
 	jsonv2.Deterministic(true),
 )
 
-// Marshal returns the JSON of a Go value. Fields keep their Go order; maps are sorted. It fails with a [*TypeError].
+// Marshal returns the JSON of a Go value. Fields are in the order of the struct; maps are sorted.
+// Errors are a [*TypeError].
 func Marshal(v any) ([]byte, error) {
 	data, err := jsonv2.Marshal(v, options)
 	return data, translate(err)
 }
 
-// Append is [Marshal] onto the end of dst. After an error the result is dst as it was.
+// Append is [Marshal] that appends to dst. If it fails, the result is dst unchanged.
 func Append(dst []byte, v any) ([]byte, error) {
 	start := len(dst)
 	buf := bytes.NewBuffer(dst)
@@ -42,14 +44,14 @@ func Append(dst []byte, v any) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// Unmarshal reads one JSON document into the value v points to, as encoding/json would, but with exact names.
-// Unknown names are ignored. It fails with a [*SyntaxError] or a [*TypeError]; v may then be partly filled.
-// Nesting is bounded at 10,000.
+// Unmarshal decodes one JSON document into the value that v points to. It behaves like
+// encoding/json but matches names exactly. It ignores unknown names and limits nesting to 10,000
+// levels. Errors are a [*SyntaxError] or a [*TypeError]. v may be partly filled after an error.
 func Unmarshal(data []byte, v any) error {
 	return translate(jsonv2.Unmarshal(data, v, options))
 }
 
-// TreeOf returns the tree of a Go value: what decoding its JSON gives.
+// TreeOf returns the tree that results from encoding a Go value and decoding it again.
 func TreeOf(v any) (any, error) {
 	buf := buffers.Get().(*bytes.Buffer)
 	defer release(buf)
@@ -59,9 +61,10 @@ func TreeOf(v any) (any, error) {
 	return DecodeTree(buf.Bytes(), TreeOptions{})
 }
 
-// FromTree fills the value v points to from a tree, as [Unmarshal] would from its JSON.
+// FromTree fills the value that v points to from a tree, as [Unmarshal] does from its JSON.
 func FromTree(tree any, v any) error {
-	// Not a pooled buffer: an UnmarshalJSON method that wrongly keeps its argument must not see later requests.
+	// The buffer is not pooled. An UnmarshalJSON method that retains its argument by mistake must
+	// not see later requests.
 	data, err := AppendTree(make([]byte, 0, 1024), tree)
 	if err != nil {
 		return err
@@ -69,7 +72,7 @@ func FromTree(tree any, v any) error {
 	return Unmarshal(data, v)
 }
 
-// Indent appends src to dst, indented by two spaces for people to read.
+// Indent appends src to dst, indented by two spaces.
 func Indent(dst, src []byte) ([]byte, error) {
 	start := len(dst)
 	out, err := jsontext.AppendFormat(dst, src, jsontext.WithIndent("  "),
@@ -80,10 +83,10 @@ func Indent(dst, src []byte) ([]byte, error) {
 	return out, nil
 }
 
-// buffers holds scratch memory between calls, nothing that a caller could observe.
+// buffers holds scratch memory between calls. Callers cannot observe its contents.
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-// maxPooledBytes keeps one huge object from pinning its size for ever.
+// maxPooledBytes prevents one huge object from pinning its memory forever.
 const maxPooledBytes = 256 << 10
 
 func release(buf *bytes.Buffer) {

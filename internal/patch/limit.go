@@ -7,30 +7,37 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// The limits of PATCH-14.
+// The limits of a JSON Patch.
+//
+// Source: PATCH-14.
 const (
-	// MaxOperations is the number of operations that a JSON Patch may have.
+	// MaxOperations is the maximum number of operations.
 	MaxOperations = 10_000
 
-	// MaxCopiedBytes is how much the copy operations of a JSON Patch may add in sum (B10).
+	// MaxCopiedBytes limits what the copy operations may add in total.
+	//
+	// Source: B10.
 	MaxCopiedBytes = 3 << 20
 )
 
-// Bounds of the work that a patch may cause beyond what its size and that of the object explain. Each is a second or two
-// of a processor at worst; objects and patches that people write stay far below.
+// Limits on the work that a patch causes beyond what its size and that of the object explain. Each
+// corresponds to one or two seconds of processor time in the worst case. Real objects and patches
+// stay far below.
 const (
-	// maxShifted bounds operations × members of the largest list or map. The library copies a list to insert into it or
-	// to remove from it, and looks through the names of a map to add one.
+	// maxShifted limits the product of operations and members of the largest list or map. The
+	// library copies a list for each insertion or removal, and searches the names of a map to add
+	// one.
 	maxShifted = 250_000_000
 
-	// maxRewritten bounds levels × bytes. The library writes what operations have stepped into once for each level.
+	// maxRewritten limits the product of levels and bytes. For each level, the library encodes
+	// again what the operations have descended into.
 	maxRewritten = 128 << 20
 )
 
-// maxNested is deeper than any object: what it is applied to has at most that many levels.
+// maxNested is the maximum depth of an object that a patch is applied to.
 const maxNested = 512
 
-// bounded refuses a patch that would cost too much on an object of documentBytes.
+// bounded rejects a patch that would cost too much. documentBytes is the size of the object.
 func bounded(operations []operation, original map[string]any, documentBytes int) error {
 	deepest, moves, copies := 0, 0, 0
 	var sizes measure
@@ -53,19 +60,21 @@ func bounded(operations []operation, original map[string]any, documentBytes int)
 	if copies > 0 {
 		bytes += MaxCopiedBytes
 	}
-	levels := min(maxNested, deepest*(moves+1)) // what was moved brings the levels that were stepped into along
+	// A moved value brings the levels along that were already descended into.
+	levels := min(maxNested, deepest*(moves+1))
 	if (sizes.members+len(operations))*len(operations) > maxShifted || levels*bytes > maxRewritten {
 		return tooLarge("the patch is too costly for an object of this size: send fewer operations or replace the object")
 	}
 	return nil
 }
 
-// tooLarge is a 413 that says which limit was met.
+// tooLarge returns a 413 error that names the limit.
 func tooLarge(format string, args ...any) error {
 	return status.TooLarge(0).WithMessage(fmt.Sprintf(format, args...))
 }
 
-// measure adds up trees: the members of the largest list or map, and roughly the bytes of all.
+// measure computes the number of members of the largest list or map and approximately the size of
+// all values.
 type measure struct{ members, bytes int }
 
 func (m *measure) add(tree any) {

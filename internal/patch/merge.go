@@ -8,21 +8,23 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// Options tell what errors speak of, and where findings go. The zero value is usable.
+// Options configures a patch. The zero value is valid.
 type Options struct {
-	// Kind and Name are those of the object, for the message of a 422.
+	// Kind and Name identify the object in the message of a 422 error.
 	Kind meta.GroupKind
 	Name string
 
-	// Duplicates is told of each member that the body of the patch gives twice, with a path such as "spec.bar"; the last
-	// one counts. When nil, a duplicate is a 400. See [json.TreeOptions].
+	// Duplicates is called with the path, such as "spec.bar", of each member that the body contains
+	// twice. The last one wins. If Duplicates is nil, a duplicate is a 400 error. See
+	// [json.TreeOptions].
 	Duplicates func(path string)
 }
 
-// Merge applies a JSON Merge Patch (PATCH-08). The body must be an object: anything else would replace the whole object,
-// which is what PUT is for.
+// Merge applies a JSON Merge Patch. The body must be an object. Any other value would replace the
+// whole object, which is what PUT is for. The cost is linear in the patch and in the maps of the
+// original that it touches.
 //
-// The cost is linear in the patch and in the maps of the original that it touches.
+// Source: PATCH-08.
 func Merge(original map[string]any, patch []byte, o Options) (map[string]any, error) {
 	tree, err := o.decode(patch)
 	if err != nil {
@@ -30,13 +32,13 @@ func Merge(original map[string]any, patch []byte, o Options) (map[string]any, er
 	}
 	object, ok := tree.(map[string]any)
 	if !ok {
-		return nil, status.BadRequest("a merge patch is a JSON object")
+		return nil, status.BadRequest("a merge patch must be a JSON object")
 	}
 	return merge(original, object), nil
 }
 
-// merge returns target with patch merged in. No map that target holds is written to; values of the patch are used as they
-// are, since nobody else holds them.
+// merge returns target with patch merged in. It does not modify target or its maps. It uses values
+// of the patch without copying them, since nobody else refers to them.
 func merge(target, patch map[string]any) map[string]any {
 	out := make(map[string]any, len(target)+len(patch))
 	maps.Copy(out, target)
@@ -45,7 +47,7 @@ func merge(target, patch map[string]any) map[string]any {
 		case nil:
 			delete(out, name)
 		case map[string]any:
-			old, _ := out[name].(map[string]any) // of another kind, or nothing: as if it were an empty object
+			old, _ := out[name].(map[string]any) // anything but an object counts as an empty one
 			out[name] = merge(old, value)
 		default:
 			out[name] = value
@@ -62,7 +64,8 @@ func (o *Options) decode(patch []byte) (any, error) {
 	return tree, nil
 }
 
-// invalid is the 422 of a patch that cannot be applied to the object. It never quotes values of the patch.
+// invalid returns the 422 error for a patch that cannot be applied to the object. The message never
+// quotes values of the patch.
 func (o *Options) invalid(why string) error {
 	cause := meta.StatusCause{Type: meta.CauseFieldValueInvalid, Field: "patch", Message: "Invalid value: " + why}
 	refused := status.Invalid(o.Kind, o.Name, nil)

@@ -12,13 +12,16 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// JSON applies a JSON Patch (PATCH-06): its operations in order, all of them or none. A test that fails is a 422
-// (PATCH-07), and so is any operation that has nothing to act on; more than [MaxOperations] and copies beyond
-// [MaxCopiedBytes] are 413 (PATCH-14), as is a patch that would cost too much otherwise.
+// JSON applies a JSON Patch: all of its operations in order, or none. A failed test is a 422 error,
+// and so is an operation whose target does not exist. It is a 413 error if the patch has more than
+// [MaxOperations] operations, copies more than [MaxCopiedBytes], or costs too much in another way.
 //
-// Some things that RFC 6902 allows are refused with a 422: members whose name is empty, moving or copying from and to the
-// whole object, replacing the whole object by something that is none, and testing a list that holds null. A test for null
-// also succeeds where there is nothing, as it does in Kubernetes.
+// Some operations that RFC 6902 allows are rejected with 422: those on members with an empty name,
+// moving or copying to or from the whole object, replacing the whole object by another type of
+// value, and testing a list that contains null. As in Kubernetes, a test for null also succeeds if
+// the value is absent.
+//
+// Source: PATCH-06, PATCH-07, PATCH-14.
 func JSON(original map[string]any, patch []byte, o Options) (map[string]any, error) {
 	operations, canonical, err := o.operations(patch)
 	if err != nil {
@@ -49,14 +52,16 @@ func JSON(original map[string]any, patch []byte, o Options) (map[string]any, err
 	return object, nil
 }
 
-// operation is one step of a patch, checked by itself.
+// operation is one operation of a patch. It has been validated on its own, but not against the
+// object.
 type operation struct {
 	op, path, from string
-	value          any // of add, replace and test
+	value          any // for add, replace and test
 }
 
-// operations reads the body of a patch. The second result is its canonical JSON: what the library gets to read is what was
-// checked, without a second opinion about duplicate names or numbers.
+// operations decodes and validates the body of a patch. The second result is its canonical JSON.
+// The library is given this text and not the body, so that it cannot interpret duplicate names or
+// numbers differently.
 func (o *Options) operations(patch []byte) ([]operation, []byte, error) {
 	tree, err := o.decode(patch)
 	if err != nil {
@@ -64,7 +69,7 @@ func (o *Options) operations(patch []byte) ([]operation, []byte, error) {
 	}
 	list, ok := tree.([]any)
 	if !ok {
-		return nil, nil, status.BadRequest("a JSON patch is a list of operations")
+		return nil, nil, status.BadRequest("a JSON patch must be a list of operations")
 	}
 	if len(list) > MaxOperations {
 		return nil, nil, tooLarge("the allowed maximum operations in a JSON patch is %d, got %d", MaxOperations, len(list))
@@ -74,7 +79,7 @@ func (o *Options) operations(patch []byte) ([]operation, []byte, error) {
 	for i, item := range list {
 		fields, ok := item.(map[string]any)
 		if !ok {
-			return nil, nil, status.BadRequest("operation %d of the patch is not an object", i)
+			return nil, nil, status.BadRequest("operation %d of the patch must be an object", i)
 		}
 		op := &operations[i]
 		if why := op.read(fields); why != "" {
@@ -92,11 +97,11 @@ func (o *Options) operations(patch []byte) ([]operation, []byte, error) {
 	return operations, canonical, nil
 }
 
-// read takes the members of an operation that mean something to it and says what is malformed.
+// read reads the members that the operation uses. It returns what is malformed.
 func (op *operation) read(fields map[string]any) (why string) {
 	var ok bool
 	if op.op, ok = fields["op"].(string); !ok {
-		return `"op" is missing or not text`
+		return `"op" is missing or not a string`
 	}
 	if op.path, why = pointer(fields, "path"); why != "" {
 		return why
@@ -118,7 +123,7 @@ func (op *operation) read(fields map[string]any) (why string) {
 func pointer(fields map[string]any, name string) (value, why string) {
 	value, ok := fields[name].(string)
 	if !ok {
-		return "", strconv.Quote(name) + " is missing or not text"
+		return "", strconv.Quote(name) + " is missing or not a string"
 	}
 	if _, ok := pointerDepth(value); !ok {
 		return "", strconv.Quote(name) + " is not a JSON pointer"
@@ -126,7 +131,7 @@ func pointer(fields map[string]any, name string) (value, why string) {
 	return value, ""
 }
 
-// problem says why the operation can be applied to no object.
+// problem returns why the operation can never succeed, whatever the object is.
 func (op *operation) problem() string {
 	if why := problemOf(op.path); why != "" {
 		return why
@@ -155,7 +160,7 @@ func (op *operation) problem() string {
 	return ""
 }
 
-// fields is the operation as it is written, without members that mean nothing.
+// fields returns the operation as JSON, without members that it does not use.
 func (op *operation) fields() map[string]any {
 	switch op.op {
 	case "move", "copy":
@@ -166,8 +171,8 @@ func (op *operation) fields() map[string]any {
 	return map[string]any{"op": op.op, "path": op.path, "value": op.value}
 }
 
-// apply hands patch and document to the library. It has been seen to panic, on a null in a list that is tested; whatever
-// it does, the request fails and the server goes on.
+// apply runs the library. The library is known to panic when a list that contains null is tested. A
+// panic must only fail the request.
 func apply(patch, document []byte) (out []byte, err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -181,7 +186,7 @@ func apply(patch, document []byte) (out []byte, err error) {
 	return operations.ApplyWithOptions(document, &jsonpatch.ApplyOptions{AccumulatedCopySizeLimit: MaxCopiedBytes})
 }
 
-// short cuts a text of a request for a message.
+// short truncates a text from the request for a message.
 func short(s string) string {
 	const most = 200
 	if len(s) <= most {

@@ -2,7 +2,8 @@ package patch
 
 import "strings"
 
-// pointerDepth checks the syntax of a JSON pointer (RFC 6901) and returns the number of its tokens.
+// pointerDepth validates the syntax of a JSON pointer (RFC 6901) and returns the number of its
+// tokens.
 func pointerDepth(pointer string) (tokens int, ok bool) {
 	if pointer == "" {
 		return 0, true
@@ -23,16 +24,17 @@ func pointerDepth(pointer string) (tokens int, ok bool) {
 	return tokens, true
 }
 
-// problemOf says why a well-formed pointer names no place in an object, "" if it may name one.
+// problemOf returns why a well-formed pointer can never refer to a place in an object, or "".
 //
-// An empty token means the member with the empty name, which the library takes for the document itself. At the top there
-// is always an object, so that "/-", the end of a list, can only be a mistake.
+// An empty token refers to the member with the empty name, but the library takes it for the whole
+// document. The top level is always an object, so "/-", which means the end of a list, is always
+// wrong.
 func problemOf(pointer string) string {
 	switch {
 	case pointer == "/-":
 		return "the object is not a list"
 	case strings.HasSuffix(pointer, "/") || strings.Contains(pointer, "//"):
-		return "a member without a name cannot be patched"
+		return "a member with an empty name cannot be patched"
 	}
 	return ""
 }

@@ -10,7 +10,9 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// The directives of a strategic merge patch (PATCH-17). The last two are followed by the name of the list they speak of.
+// The directives of a strategic merge patch. The name of a list follows the last two.
+//
+// Source: PATCH-17.
 const (
 	directiveMarker = "$patch"
 	retainKeys      = "$retainKeys"
@@ -18,16 +20,20 @@ const (
 	elementOrder    = "$setElementOrder/"
 )
 
-// Strategic applies a strategic merge patch (PATCH-09): a merge patch that merges lists item by item where the schema says
-// how items are told apart, and in which directives delete items, replace parts and put lists in order (PATCH-17). schema
-// describes the object; nil merges maps and replaces lists.
+// Strategic applies a strategic merge patch. This is a merge patch that merges a list item by item
+// if the schema defines how items are identified. It may contain directives that delete items,
+// replace parts or reorder lists. schema describes the object. Without a schema, maps are merged
+// and lists are replaced.
 //
-// A list merges when its field has the patchStrategy merge, with patchMergeKey as the key of its items, or when it is a
-// list of type set or map without a patchStrategy, of a type that does not keep to these tags (openapi.Schema.PatchTagged).
-// Items that the patch adds stand where Kubernetes puts them: before the first item that only the object has and that they do
-// not follow in the object. A list that the object does not have is the patch's, as it is.
+// A list is merged if its field has the patchStrategy merge; patchMergeKey is then the key of its
+// items. A list of type set or map without a patchStrategy is merged too, unless its type only
+// follows the patch tags (openapi.Schema.PatchTagged). New items are placed as in Kubernetes:
+// before the first item that exists only in the object and that they do not follow there. A list
+// that the object does not have is taken from the patch unchanged.
 //
-// The cost is about linear in the patch and in those parts of the original that it touches.
+// The cost is approximately linear in the patch and in the parts of the original that it touches.
+//
+// Source: PATCH-09, PATCH-17.
 func Strategic(original map[string]any, patch []byte, schema *openapi.Schema, o Options) (map[string]any, error) {
 	tree, err := o.decode(patch)
 	if err != nil {
@@ -35,22 +41,22 @@ func Strategic(original map[string]any, patch []byte, schema *openapi.Schema, o 
 	}
 	object, ok := tree.(map[string]any)
 	if !ok {
-		return nil, status.BadRequest("a strategic merge patch is a JSON object")
+		return nil, status.BadRequest("a strategic merge patch must be a JSON object")
 	}
 	merged, _, err := (&strategic{o}).object(original, object, schema)
 	return merged, err
 }
 
-// strategic applies one patch. Its methods change neither the original nor the patch; what they return may share parts
-// with both.
+// strategic applies one patch. Its methods do not modify the original or the patch. Their results
+// may share parts with both.
 type strategic struct{ Options }
 
-// malformed is the 400 of a directive that says nothing sensible.
+// malformed returns the 400 error for an invalid directive.
 func malformed(format string, args ...any) error {
 	return status.BadRequest("error in strategic merge patch: "+format, args...)
 }
 
-// object merges a patch into an object. keep is false where the patch says that the object goes.
+// object merges a patch into an object. keep is false if the patch deletes the object.
 func (s *strategic) object(original, patch map[string]any, schema *openapi.Schema) (merged map[string]any, keep bool, err error) {
 	switch directive := patch[directiveMarker]; directive {
 	case "replace":
@@ -59,7 +65,7 @@ func (s *strategic) object(original, patch map[string]any, schema *openapi.Schem
 		return map[string]any{}, false, nil
 	case nil, "merge":
 	default:
-		return nil, false, malformed("%s may be replace, merge or delete", directiveMarker)
+		return nil, false, malformed("%s must be replace, merge or delete", directiveMarker)
 	}
 	merged = make(map[string]any, len(original)+len(patch))
 	maps.Copy(merged, original)
@@ -74,7 +80,8 @@ func (s *strategic) object(original, patch map[string]any, schema *openapi.Schem
 	return merged, true, nil
 }
 
-// retain carries out $retainKeys: whatever is not listed goes, and nothing else may be set.
+// retain applies $retainKeys. It removes all fields that the directive does not list. The patch
+// must not set other fields.
 func retain(merged, patch map[string]any) error {
 	value, ok := patch[retainKeys]
 	if !ok {
@@ -82,12 +89,12 @@ func retain(merged, patch map[string]any) error {
 	}
 	names, ok := value.([]any)
 	if !ok {
-		return malformed("%s is a list of names", retainKeys)
+		return malformed("%s must be a list of names", retainKeys)
 	}
 	kept := map[any]bool{}
 	for _, name := range names {
 		if _, ok := name.(string); !ok {
-			return malformed("%s is a list of names", retainKeys)
+			return malformed("%s must be a list of names", retainKeys)
 		}
 		kept[name] = true
 	}
@@ -100,8 +107,9 @@ func retain(merged, patch map[string]any) error {
 	return nil
 }
 
-// member merges what one name of a patch says. Names come in order, so directives about a list, which begin with a dollar
-// sign, come before the list itself: an order carries the list out along with it.
+// member merges one member of the patch. Members are visited in sorted order. Directives begin with
+// a dollar sign, so they come before the list to which they apply. $setElementOrder also merges the
+// list itself.
 func (s *strategic) member(merged, patch map[string]any, name string, schema *openapi.Schema) error {
 	if list, ok := strings.CutPrefix(name, deleteFrom); ok {
 		return deleteScalars(merged, list, patch[name])
@@ -109,7 +117,7 @@ func (s *strategic) member(merged, patch map[string]any, name string, schema *op
 	if list, ok := strings.CutPrefix(name, elementOrder); ok {
 		order, ok := patch[name].([]any)
 		if !ok {
-			return malformed("%s%s is a list", elementOrder, list)
+			return malformed("%s%s must be a list", elementOrder, list)
 		}
 		return s.ordered(merged, patch, list, order, field(schema, list))
 	}
@@ -117,7 +125,7 @@ func (s *strategic) member(merged, patch map[string]any, name string, schema *op
 		return nil
 	}
 	if strings.HasPrefix(name, "$") {
-		return malformed("there is no directive %q", name)
+		return malformed("unknown directive %q", name)
 	}
 	if _, done := patch[elementOrder+name]; done && isList(patch[name]) {
 		return nil
@@ -139,7 +147,7 @@ func isList(v any) bool {
 	return ok
 }
 
-// field is the schema of a member of an object; nil when there is none.
+// field returns the schema of a member of an object, or nil.
 func field(schema *openapi.Schema, name string) *openapi.Schema {
 	if schema == nil {
 		return nil
@@ -148,7 +156,7 @@ func field(schema *openapi.Schema, name string) *openapi.Schema {
 	return child
 }
 
-// value merges a patch into the value that the original has in its place, nil if none.
+// value merges a patch into a value of the original, which is nil if absent.
 func (s *strategic) value(original, patch any, schema *openapi.Schema) (merged any, keep bool, err error) {
 	switch patch := patch.(type) {
 	case nil:
@@ -159,7 +167,8 @@ func (s *strategic) value(original, patch any, schema *openapi.Schema) (merged a
 			old = nil
 		}
 		merged, keep, err := s.object(old, patch, schema)
-		return merged, keep || had && err == nil, err // what is deleted where something was leaves an empty object, as in Kubernetes
+		// As in Kubernetes, deleting an existing object this way leaves an empty one.
+		return merged, keep || had && err == nil, err
 	case []any:
 		old, _ := original.([]any)
 		merged, err := s.list(old, patch, nil, schema)
@@ -168,15 +177,15 @@ func (s *strategic) value(original, patch any, schema *openapi.Schema) (merged a
 	return patch, true, nil
 }
 
-// ordered merges a list of which the patch also gives the order.
+// ordered merges a list for which the patch also gives the order.
 func (s *strategic) ordered(merged, patch map[string]any, name string, order []any, schema *openapi.Schema) error {
 	old, had := merged[name].([]any)
 	sent, has := patch[name].([]any)
 	if v := merged[name]; v != nil && !had {
-		return s.invalid(fmt.Sprintf("%s%s: %s is no list", elementOrder, name, name))
+		return s.invalid(fmt.Sprintf("%s%s: %s is not a list", elementOrder, name, name))
 	}
 	if v := patch[name]; v != nil && !has {
-		return malformed("%s%s: the patch sets %s to what is no list", elementOrder, name, name)
+		return malformed("%s%s: the patch sets %s to a value that is not a list", elementOrder, name, name)
 	}
 	if !had && !has {
 		return nil
@@ -189,11 +198,11 @@ func (s *strategic) ordered(merged, patch map[string]any, name string, order []a
 	return nil
 }
 
-// deleteScalars carries out $deleteFromPrimitiveList.
+// deleteScalars applies $deleteFromPrimitiveList.
 func deleteScalars(merged map[string]any, name string, value any) error {
 	gone, ok := value.([]any)
 	if !ok {
-		return malformed("%s%s is a list", deleteFrom, name)
+		return malformed("%s%s must be a list", deleteFrom, name)
 	}
 	list, ok := merged[name].([]any)
 	if !ok {
@@ -202,7 +211,7 @@ func deleteScalars(merged map[string]any, name string, value any) error {
 	drop := map[any]bool{}
 	for _, v := range gone {
 		if !scalar(v) {
-			return malformed("%s%s is a list of scalars", deleteFrom, name)
+			return malformed("%s%s must be a list of scalars", deleteFrom, name)
 		}
 		drop[v] = true
 	}
@@ -210,7 +219,7 @@ func deleteScalars(merged map[string]any, name string, value any) error {
 	return nil
 }
 
-// scalar tells whether a value can be compared by ==.
+// scalar reports whether a value can be compared with ==.
 func scalar(v any) bool {
 	switch v.(type) {
 	case map[string]any, []any:
@@ -219,11 +228,11 @@ func scalar(v any) bool {
 	return true
 }
 
-// strategy is how the value of a field is merged.
+// strategy describes how the value of a field is merged.
 type strategy struct {
-	replaces bool     // objects: as a whole
-	merges   bool     // lists: item by item
-	keys     []string // lists of objects: what tells items apart
+	replaces bool     // objects are replaced as a whole
+	merges   bool     // lists are merged item by item
+	keys     []string // the keys that identify the objects of a list
 }
 
 func strategyOf(schema *openapi.Schema) strategy {

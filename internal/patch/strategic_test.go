@@ -110,7 +110,7 @@ var strategicCases = map[string]struct{ original, patch, want string }{
 	"PATCH-17 an order that disagrees":           {`{}`, `{"$setElementOrder/words":["b","a"],"words":["a","b"]}`, `!400 $setElementOrder`},
 	"PATCH-17 an order that leaves out":          {`{}`, `{"$setElementOrder/words":["b"],"words":["a","b"]}`, `!400 $setElementOrder`},
 	"PATCH-17 an order that is none":             {`{}`, `{"$setElementOrder/words":"b"}`, `!400 $setElementOrder`},
-	"PATCH-17 order of what is no list":          {`{"part":{"a":"1"}}`, `{"$setElementOrder/part":["b"]}`, `!422 is no list`},
+	"PATCH-17 order of what is no list":          {`{"part":{"a":"1"}}`, `{"$setElementOrder/part":["b"]}`, `!422 is not a list`},
 	"PATCH-17 a directive that is none":          {`{}`, `{"$burn":1}`, `!400 $burn`},
 	"PATCH-15 an item without its key":           {`{"containers":[{"name":"a"}]}`, `{"containers":[{"image":"x"}]}`, `!422 merge key name`},
 	"PATCH-15 a key that is an object":           {`{"containers":[{"name":"a"}]}`, `{"containers":[{"name":{}}]}`, `!422 merge key name`},

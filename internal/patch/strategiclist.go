@@ -7,11 +7,11 @@ import (
 	"github.com/kindwright/kindwright/openapi"
 )
 
-// identify tells items of a list apart: equal texts, same item.
+// identify returns the identity of a list item. Items with the same identity are the same item.
 type identify func(item any) (string, error)
 
-// list merges the items of a patch into a list. patch is nil where the patch has an order for the list, but no items; order
-// is nil where it has no order.
+// list merges the items of a patch into a list. patch is nil if the patch gives an order but no
+// items. order is nil if it gives no order.
 func (s *strategic) list(original, patch, order []any, schema *openapi.Schema) ([]any, error) {
 	how := strategyOf(schema)
 	var items *openapi.Schema
@@ -39,7 +39,8 @@ func (s *strategic) list(original, patch, order []any, schema *openapi.Schema) (
 	return s.items(original, patch, order, items, s.identities(how, items))
 }
 
-// replaced is a list that does not merge: that of the patch, if it has one, without directives.
+// replaced returns a list that is not merged: the list of the patch without directives or, if the
+// patch has none, the original.
 func (s *strategic) replaced(original, patch []any, items *openapi.Schema) ([]any, error) {
 	if patch == nil {
 		return original, nil
@@ -63,7 +64,8 @@ func (s *strategic) replaced(original, patch []any, items *openapi.Schema) ([]an
 	return out, nil
 }
 
-// hold tells whether the items of two lists that are to be merged are objects. Nothing can tell lists apart.
+// hold reports whether the items of lists to be merged are objects. It rejects lists of lists,
+// because their items have no identity.
 func (s *strategic) hold(lists ...[]any) (objects bool, err error) {
 	seen := [2]bool{}
 	for _, list := range lists {
@@ -84,13 +86,14 @@ func (s *strategic) hold(lists ...[]any) (objects bool, err error) {
 	return seen[1], nil
 }
 
-// itself identifies scalars.
+// itself returns the identity of a scalar, which is its value.
 func itself(item any) (string, error) {
 	text, err := json.AppendTree(nil, item)
 	return string(text), err
 }
 
-// identities returns what identifies objects by the values of their keys. A key that an item lacks has its default.
+// identities returns the function that identifies objects by the values of their keys. The default
+// stands in for a missing key.
 func (s *strategic) identities(how strategy, items *openapi.Schema) identify {
 	return func(item any) (string, error) {
 		object, ok := item.(map[string]any)
@@ -98,7 +101,7 @@ func (s *strategic) identities(how strategy, items *openapi.Schema) identify {
 			return itself(item)
 		}
 		if len(how.keys) == 0 {
-			return "", s.invalid("the schema names no key by which the items of this list could be told apart")
+			return "", s.invalid("the schema defines no merge key for the items of this list")
 		}
 		var text []byte
 		for _, key := range how.keys {
@@ -120,7 +123,7 @@ func (s *strategic) identities(how strategy, items *openapi.Schema) identify {
 	}
 }
 
-// union adds the scalars of a patch that a list does not have yet.
+// union appends the scalars of a patch that the list does not contain yet.
 func (s *strategic) union(original, patch []any) ([]any, error) {
 	out := make([]any, 0, len(original)+len(patch))
 	seen := make(map[any]bool, len(original)+len(patch))
@@ -166,7 +169,9 @@ func (s *strategic) items(original, patch, order []any, items *openapi.Schema, i
 			return nil, err
 		}
 		i, found := at[key]
-		if !found || original == nil { // a list that was not there is taken as it is, with items of one key
+		// A list that the object does not have is taken from the patch unchanged, even with
+		// duplicate keys.
+		if !found || original == nil {
 			i = len(merged)
 			at[key] = i
 			merged = append(merged, nil)
@@ -182,7 +187,8 @@ func (s *strategic) items(original, patch, order []any, items *openapi.Schema, i
 	return s.inOrder(merged, sent, order, original, id)
 }
 
-// special takes the items that are directives out of a list: which items go, and whether what is left replaces the list.
+// special separates the directives from the other items of a list. It returns the remaining items,
+// the identities of the items to delete, and whether the remaining items replace the list.
 func (s *strategic) special(patch []any, id identify) (sent []any, gone map[string]bool, replaces bool, err error) {
 	sent, gone = make([]any, 0, len(patch)), map[string]bool{}
 	for _, item := range patch {
@@ -198,14 +204,15 @@ func (s *strategic) special(patch []any, id identify) (sent []any, gone map[stri
 			}
 			gone[key] = true
 		default:
-			return nil, nil, false, malformed("%s may be replace, merge or delete", directiveMarker)
+			return nil, nil, false, malformed("%s must be replace, merge or delete", directiveMarker)
 		}
 	}
 	return sent, gone, replaces, nil
 }
 
-// inOrder puts a merged list in order: items of the patch as the patch has them, or as order says; the others as they stood;
-// and both together such that an item which only the object has comes first where it stood before the patch's next item.
+// inOrder sorts a merged list. Items of the patch are in the order given by order, or else by the
+// patch. Other items keep their order. When both are interleaved, an item that exists only in the
+// object comes first if it preceded the next item of the patch in the original.
 func (s *strategic) inOrder(merged, sent, order, original []any, id identify) ([]any, error) {
 	checked := order != nil
 	if order == nil {
@@ -226,7 +233,7 @@ func (s *strategic) inOrder(merged, sent, order, original []any, id identify) ([
 	}
 	type placed struct {
 		item        any
-		rank, stood int // -1: none
+		rank, stood int // -1 if absent
 	}
 	var ours, others []placed
 	for _, item := range merged {
@@ -260,7 +267,7 @@ func (s *strategic) inOrder(merged, sent, order, original []any, id identify) ([
 	return out, nil
 }
 
-// agree refuses an order that leaves out what the patch sends, or has it in another order.
+// agree rejects an order that omits items of the patch or contradicts their order.
 func agree(sent []any, rank map[string]int, id identify) error {
 	last := -1
 	for _, item := range sent {
@@ -273,14 +280,14 @@ func agree(sent []any, rank map[string]int, id identify) error {
 		}
 		at, ok := rank[key]
 		if !ok || at < last {
-			return malformed("the items of a list are not in the order that %s gives", elementOrder[:len(elementOrder)-1])
+			return malformed("the items of a list do not follow the order in %s", elementOrder[:len(elementOrder)-1])
 		}
 		last = at
 	}
 	return nil
 }
 
-// ranks maps the identity of each item to the place where it first stands.
+// ranks maps the identity of each item to its first index.
 func ranks(list []any, id identify) (map[string]int, error) {
 	out := make(map[string]int, len(list))
 	for i, item := range list {

@@ -8,7 +8,9 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// Type is the media type of a patch (PATCH-03).
+// Type is the media type of a patch.
+//
+// Source: PATCH-03.
 type Type string
 
 // The media types of patches.
@@ -19,8 +21,11 @@ const (
 	ApplyPatch          Type = "application/apply-patch+yaml"           // PATCH-05
 )
 
-// ParseType reads the Content-Type header of a PATCH request. Parameters have no meaning, but for a character set other
-// than UTF-8. A type that is not among those accepted is a 415 that lists them (PATCH-10, PATCH-12).
+// ParseType parses the Content-Type header of a PATCH request. It ignores parameters, except that a
+// character set other than UTF-8 is rejected. If the type is not in accepted, it returns a 415
+// error that lists the accepted types.
+//
+// Source: PATCH-10, PATCH-12.
 func ParseType(contentType string, accepted ...Type) (Type, error) {
 	mediaType, parameters, err := mime.ParseMediaType(contentType)
 	charset, has := parameters["charset"]

@@ -8,9 +8,10 @@ import (
 	"github.com/kindwright/kindwright/internal/protowire"
 )
 
-// The messages here have a JSON form that is no object of their fields. They are read through [decoder.pick].
+// The messages in this file have a JSON form other than an object with their fields. They are read
+// with [decoder.pick].
 
-// integer returns the last integer of a field, 0 if there is none.
+// integer returns the last integer of a field, or 0 if the field is absent.
 func (r *decoder) integer(c chain, number int32) (uint64, error) {
 	found, err := r.pick(c, number, protowire.Varint)
 	if err != nil || found.last == none {
@@ -19,7 +20,7 @@ func (r *decoder) integer(c chain, number int32) (uint64, error) {
 	return r.values[found.last].bits, nil
 }
 
-// content returns the last text or bytes of a field, and whether there are any.
+// content returns the last string or bytes of a field, and whether the field is present.
 func (r *decoder) content(c chain, number int32) (content []byte, ok bool, err error) {
 	found, err := r.pick(c, number, protowire.Bytes)
 	if err != nil || found.last == none {
@@ -39,7 +40,8 @@ func (r *decoder) quantity(c chain) (zero bool, err error) {
 	return string(text) == "0", r.text(text)
 }
 
-// raw writes JSON that came as text. Without text it is null, which is the zero of the types that keep it.
+// raw writes JSON that the message contains as text. Empty text becomes null, which is the zero
+// value of these types.
 func (r *decoder) raw(c chain) (zero bool, err error) {
 	text, _, err := r.content(c, numberRaw)
 	text = bytes.Trim(text, " \t\r\n")
@@ -79,7 +81,8 @@ func (r *decoder) intOrString(c chain) (zero bool, err error) {
 	return choice == 0 && number == 0 && len(text) == 0, err
 }
 
-// alternative writes a list that has a message of its own, or what may be an object or something simpler.
+// alternative writes a list with a message of its own, or a value that is either an object or a
+// simpler type.
 func (r *decoder) alternative(s *shape, c chain) (zero bool, err error) {
 	if s.kind == kindOrBool {
 		return r.objectOrBool(s, c)

@@ -13,18 +13,19 @@ import (
 	"github.com/kindwright/kindwright/internal/protowire"
 )
 
-// maxDepth is how many messages may stand within each other.
+// maxDepth is the maximum nesting of messages.
 const maxDepth = 100
 
-// AppendJSON appends the object of a message as JSON text: what a client of JSON would have sent that has the same Go
-// value. Fields that are zero are left out where the Go type says so; unknown fields are passed over, wherever they are.
-// The members of each object are in the order of the numbers of their fields. The text is valid JSON without duplicate
+// AppendJSON decodes the message of an object and appends it as JSON, which is what a JSON client
+// would have sent for the same Go value. It omits zero fields if their json tag says so and skips
+// unknown fields. Members are in the order of field numbers. The JSON is valid and has no duplicate
 // names.
 //
-// apiVersion and kind are those of the envelope; they are left out when empty, or when the Go type has no TypeMeta.
+// apiVersion and kind come from the envelope. They are omitted if they are empty or if the Go type
+// has no TypeMeta.
 //
-// At most limit bytes are appended. The error is an [*Error]; dst is then as it was. Time and memory are linear in the
-// length of the message and the limit.
+// AppendJSON appends at most limit bytes. If it fails, it returns an [*Error] and dst unchanged.
+// Time and memory are linear in the length of the message and limit.
 func (d *Descriptor) AppendJSON(dst, message []byte, apiVersion, kind string, limit int) ([]byte, error) {
 	r, ok := d.decoders.Get().(*decoder)
 	if !ok {
@@ -45,28 +46,32 @@ func (d *Descriptor) AppendJSON(dst, message []byte, apiVersion, kind string, li
 	return out, err
 }
 
-// decoder reads one message. It looks over each message once, noting where the values of its fields are, and then writes
-// them one field after the other: fields may come in any order, again, or in parts.
+// decoder decodes one message. For each nested message, it first scans all fields and records the
+// positions of their values. Then it writes field by field. It needs the first pass because fields
+// may be in any order, repeated, or split into parts.
 type decoder struct {
 	trace
 	data   []byte
 	out    []byte
 	limit  int // of len(out)
 	depth  int
-	values []value   // a stack: what was found in the messages being read
-	chains []chain   // a stack: for each message being read, the values of each of its fields
-	pairs  []pairing // a stack: the entries of each map being written
+	values []value   // a stack of the values in the messages being read
+	chains []chain   // a stack of the values of each field, for each message being read
+	pairs  []pairing // a stack of the entries of each map being written
 }
 
-// A value is a value on the wire. Hostile messages are made of many, so that it is small.
+// A value is one value on the wire. A malicious message can contain very many of them, so it is
+// small.
 type value struct {
-	bits uint64 // of wire type bytes its place in the data, the start in the upper half and the end in the lower; else itself
-	next int32  // the next value of the same field, or none
+	// For wire type bytes, the position in the data, with the start in the upper and the end in the
+	// lower 32 bits. For other wire types, the value itself.
+	bits uint64
+	next int32 // index of the next value of the same field, or none
 }
 
 func place32(start, end int) uint64 { return uint64(start)<<32 | uint64(end) }
 
-// chain is the values of one field, first to last.
+// chain is the list of values of one field.
 type chain struct{ first, last int32 }
 
 // pairing is one entry of a map.
@@ -75,7 +80,7 @@ type pairing struct {
 	value int32 // or none
 }
 
-// The bounds of what a decoder keeps for the next message.
+// Limits on the memory that a pooled decoder retains.
 const (
 	maxPooledValues = 8 << 10
 	maxPooledChains = 4 << 10
@@ -118,14 +123,14 @@ func (r *decoder) fits() error {
 	return nil
 }
 
-// comma separates what follows from what stands before it in the same object or array.
+// comma writes a comma unless the next value is the first of its object or array.
 func (r *decoder) comma() {
 	if c := r.out[len(r.out)-1]; c != '{' && c != '[' {
 		r.out = append(r.out, ',')
 	}
 }
 
-// payload is the text, bytes or message of a value.
+// payload returns the content of a string, bytes or message value.
 func (r *decoder) payload(v int32) []byte {
 	bits := r.values[v].bits
 	return r.data[bits>>32 : bits&math.MaxUint32]
@@ -140,7 +145,8 @@ func (r *decoder) each(c chain) iter.Seq[int32] {
 	}
 }
 
-// message writes the members of a message. Several values are parts of one message. It tells whether all fields are zero.
+// message writes the members of a message. If there are several values, they are parts of the same
+// message. zero reports whether all fields are zero.
 func (r *decoder) message(m *message, c chain) (zero bool, err error) {
 	if r.depth++; r.depth > maxDepth {
 		return false, fail("nested more than %d levels deep", maxDepth)
@@ -167,7 +173,7 @@ func (r *decoder) message(m *message, c chain) (zero bool, err error) {
 	return zero, nil
 }
 
-// scan notes the values in a message, part of which v is.
+// scan records the values of a message. v is one part of the message.
 func (r *decoder) scan(m *message, base int, v int32) error {
 	end := int(r.values[v].bits & math.MaxUint32)
 	for rest := r.payload(v); len(rest) > 0; {
@@ -198,10 +204,10 @@ func (r *decoder) scan(m *message, base int, v int32) error {
 }
 
 func mismatch(got, want protowire.Type) error {
-	return fail("has wire type %s where %s should be", got, want)
+	return fail("has wire type %s, must be %s", got, want)
 }
 
-// add notes the value of a field that ends at a place of the data.
+// add records a value of a field. end is the position after it.
 func (r *decoder) add(c *chain, f protowire.Field, end int) {
 	v := value{bits: f.Value, next: none}
 	if f.Type == protowire.Bytes {
@@ -217,7 +223,7 @@ func (r *decoder) add(c *chain, f protowire.Field, end int) {
 	c.last = index
 }
 
-// unpack notes the values of a packed list.
+// unpack records the values of a packed list.
 func (r *decoder) unpack(c *chain, wire protowire.Type, packed []byte) error {
 	for len(packed) > 0 {
 		v, rest, err := protowire.Unpack(packed, wire)
@@ -230,7 +236,7 @@ func (r *decoder) unpack(c *chain, wire protowire.Type, packed []byte) error {
 	return nil
 }
 
-// pick returns the values of one field of a message that has no descriptor.
+// pick returns the values of one field of a message without a descriptor.
 func (r *decoder) pick(c chain, number int32, wire protowire.Type) (chain, error) {
 	found := chain{none, none}
 	for v := range r.each(c) {
@@ -253,7 +259,7 @@ func (r *decoder) pick(c chain, number int32, wire protowire.Type) (chain, error
 	return found, nil
 }
 
-// field writes the member of a field and tells whether its value is zero.
+// field writes the member for a field and reports whether its value is zero.
 func (r *decoder) field(f *field, c chain) (zero bool, err error) {
 	switch {
 	case f.hidden:
@@ -288,7 +294,8 @@ func (r *decoder) field(f *field, c chain) (zero bool, err error) {
 	return zero && f.cardinality == one, r.fits()
 }
 
-// dropsZero tells whether a zero value that the wire has is left out of JSON. A pointer to one is not.
+// dropsZero reports whether JSON omits a zero value that is present on the wire. It never omits a
+// pointer to zero.
 func (f *field) dropsZero() bool {
 	if f.cardinality == optional {
 		return f.slice && f.omitEmpty
@@ -313,7 +320,7 @@ func (r *decoder) items(s *shape, c chain) error {
 	return nil
 }
 
-// mapping writes the entries of a map, sorted by key. Of several with one key the last counts.
+// mapping writes the entries of a map, sorted by key. If a key is repeated, the last entry wins.
 func (r *decoder) mapping(s *shape, c chain) error {
 	base, sorted := len(r.pairs), true
 	for v := range r.each(c) {
@@ -344,7 +351,7 @@ func (r *decoder) mapping(s *shape, c chain) error {
 			return err
 		}
 		if next := i + 1; next < len(r.pairs) && bytes.Equal(r.pairs[i].key, r.pairs[next].key) {
-			r.out = r.out[:start] // it had to be right all the same
+			r.out = r.out[:start] // drop it only now, so that an invalid entry is an error
 		}
 	}
 	r.out = append(r.out, '}')
@@ -366,8 +373,8 @@ func (r *decoder) pairing(p pairing, s *shape) (err error) {
 	return r.fits()
 }
 
-// value writes a value and tells whether it is zero. Of several values the last one counts, but for messages, of which
-// each is a part.
+// value writes a value and reports whether it is zero. If there are several, the last one wins.
+// Messages are merged instead.
 func (r *decoder) value(s *shape, c chain) (zero bool, err error) {
 	noted := len(r.values)
 	zero, err = r.form(s, c)
@@ -426,7 +433,8 @@ func (r *decoder) text(text []byte) error {
 	return nil
 }
 
-// number writes a number or a boolean. Integers that are too long are cut as protobuf cuts them.
+// number writes a number or a boolean. Integers that are too long are truncated, as protobuf
+// requires.
 func (r *decoder) number(s *shape, bits uint64) (zero bool, err error) {
 	unused := 64 - s.bits
 	switch s.kind {

@@ -15,35 +15,38 @@ import (
 	"github.com/kindwright/kindwright/internal/protowire"
 )
 
-// Describe makes the descriptor of a Go struct, or of what a pointer points to. It is ok when every field that JSON has,
-// here and in all structs below, has a protobuf tag; an embedded TypeMeta needs none, since the envelope carries it. The
-// error is about tags that cannot be, and fields that no message can hold; it names the Go type and the field.
+// Describe makes the descriptor of a Go struct or of a pointer to one. ok reports whether every
+// JSON field, here and in all structs below, has a protobuf tag. An embedded TypeMeta does not need
+// one, because the envelope carries it. Errors report invalid tags and fields that a message cannot
+// contain. They name the Go type and the field.
 //
-// JSON names and the meaning of omitempty and omitzero are those of encoding/json. Fields of an embedded struct that has
-// a number form a message on the wire and belong to the object around it in JSON.
+// JSON names, omitempty and omitzero have the meaning that they have in encoding/json. An embedded
+// struct with a number is a nested message on the wire, and its fields are members of the outer
+// object in JSON.
 //
-// Types with a JSON form of their own are known by their names and methods, whoever declares them: Time, MicroTime,
-// Duration, Quantity, IntOrString, the raw JSON of RawJSON, RawExtension, FieldsV1 and JSON, and the JSONSchemaPropsOr…
-// of custom resource definitions. A named slice with a method Marshal stands in a message of its own, as do slices that
+// Types with a JSON form of their own are recognised by their names and methods, whichever package
+// declares them: Time, MicroTime, Duration, Quantity, IntOrString, types with raw JSON (RawJSON,
+// RawExtension, FieldsV1 and JSON), and the JSONSchemaPropsOr… types of custom resource
+// definitions. A named slice with a Marshal method has a message of its own, and so do slices that
 // are values of a map.
 //
-// The cost is that of the Go type: a Pod takes about a millisecond. Keep what it returns.
+// Describe is expensive: about a millisecond for a Pod. Keep the result.
 func Describe(t reflect.Type) (d *Descriptor, ok bool, err error) { return new(Types).Describe(t) }
 
-// Types describes Go types and shares what they have in common. The zero value is ready for use. It is safe for concurrent
-// use.
+// Types describes Go types and shares the descriptions of nested types. The zero value is ready for
+// use. It is safe for concurrent use.
 type Types struct {
 	mu       sync.Mutex
 	messages map[reflect.Type]*message
 }
 
-// Describe does as the function of this name does, for less where parts of the type were described before.
+// Describe is like the function of the same name but reuses types that were described before.
 func (all *Types) Describe(t reflect.Type) (d *Descriptor, ok bool, err error) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
 	if t.Kind() != reflect.Struct {
-		return nil, false, fmt.Errorf("protobuf: Go type %s is no struct", t)
+		return nil, false, fmt.Errorf("protobuf: Go type %s is not a struct", t)
 	}
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -67,10 +70,10 @@ func (all *Types) Describe(t reflect.Type) (d *Descriptor, ok bool, err error) {
 	return &Descriptor{root: root, typed: hasTypeMeta(t)}, true, nil
 }
 
-// errUntagged says that a field has no protobuf tag.
+// errUntagged means that a field has no protobuf tag.
 var errUntagged = errors.New("a field has no protobuf tag")
 
-// typeMeta is the embedded struct that needs no tags of its own.
+// typeMeta is the name of the embedded struct that does not need tags.
 const typeMeta = "TypeMeta"
 
 func hasTypeMeta(t reflect.Type) bool {
@@ -81,10 +84,11 @@ func hasTypeMeta(t reflect.Type) bool {
 // reader reads Go types.
 type reader struct {
 	messages map[reflect.Type]*message
-	added    []reflect.Type // to the messages
+	added    []reflect.Type // keys added to messages, removed again on failure
 }
 
-// message reads a struct, once: one that contains itself finds itself here.
+// message reads a struct once. A struct that contains itself finds the incomplete message in the
+// map.
 func (r *reader) message(t reflect.Type) (*message, error) {
 	if m, seen := r.messages[t]; seen {
 		return m, nil
@@ -108,7 +112,7 @@ func (r *reader) message(t reflect.Type) (*message, error) {
 	return m, nil
 }
 
-// about says where an error is, unless somebody has already.
+// about adds the position to an error unless it already has one.
 func about(err error, t reflect.Type, field string) error {
 	if _, told := errors.AsType[*fieldError](err); told || errors.Is(err, errUntagged) {
 		return err
@@ -116,7 +120,7 @@ func about(err error, t reflect.Type, field string) error {
 	return &fieldError{goType: t, field: field, err: err}
 }
 
-// fieldError is what is wrong with a field.
+// fieldError is an error in a field of a Go type.
 type fieldError struct {
 	goType reflect.Type
 	field  string
@@ -129,7 +133,7 @@ func (e *fieldError) Error() string {
 
 func (e *fieldError) Unwrap() error { return e.err }
 
-// field reads a field. It is not ok when neither JSON nor the wire has it.
+// field reads a field. ok is false if neither JSON nor the wire has it.
 func (r *reader) field(sf reflect.StructField) (f field, ok bool, err error) {
 	tag, tagged := sf.Tag.Lookup("protobuf")
 	jsonTag := sf.Tag.Get("json")
@@ -153,7 +157,7 @@ func (r *reader) field(sf reflect.StructField) (f field, ok bool, err error) {
 	f.key = protowire.AppendKey(nil, f.number, f.wire())
 	if f.inline {
 		if f.shape.kind != kindMessage || f.cardinality > optional {
-			return f, false, fmt.Errorf("embedded Go type %s is no struct of fields: give it a name in JSON", sf.Type)
+			return f, false, fmt.Errorf("embedded Go type %s is not a struct with fields: give the field a JSON name", sf.Type)
 		}
 		return f, true, nil
 	}
@@ -165,7 +169,8 @@ func (r *reader) field(sf reflect.StructField) (f field, ok bool, err error) {
 	return f, true, f.setOptions(jsonTag, options, sf.Type)
 }
 
-// isPrivate tells fields that JSON does not see. It sees those of an embedded struct whose own name is private.
+// isPrivate reports whether JSON ignores a field. JSON does not ignore an unexported embedded
+// struct that has exported fields.
 func isPrivate(sf reflect.StructField) bool {
 	if sf.IsExported() {
 		return false
@@ -174,7 +179,7 @@ func isPrivate(sf reflect.StructField) bool {
 		!slices.ContainsFunc(reflect.VisibleFields(sf.Type), func(f reflect.StructField) bool { return f.IsExported() })
 }
 
-// wire is how the field's values are written; entries of a map are messages.
+// wire returns the wire type of the field's values. Entries of a map are messages.
 func (f *field) wire() protowire.Type {
 	if f.cardinality == mapping {
 		return protowire.Bytes
@@ -199,7 +204,7 @@ func (f *field) setOptions(tag, options string, t reflect.Type) error {
 	return nil
 }
 
-// canBeEmpty tells the types on which omitempty has an effect.
+// canBeEmpty reports whether omitempty has an effect on a type.
 func canBeEmpty(t reflect.Type) bool {
 	return t.Kind() != reflect.Struct && (t.Kind() != reflect.Array || t.Len() == 0)
 }
@@ -212,12 +217,12 @@ func parseTag(tag string) (int32, error) {
 	}
 	n, err := strconv.ParseInt(parts[1], 10, 32)
 	if err != nil || n < 1 || n > int64(protowire.MaxNumber) {
-		return 0, fmt.Errorf("tag protobuf:%q: %q is no number of a field", tag, parts[1])
+		return 0, fmt.Errorf("tag protobuf:%q: %q is not a valid field number", tag, parts[1])
 	}
 	return int32(n), nil
 }
 
-// setValue finds out what a field of type t holds, and how often.
+// setValue determines the shape and cardinality of a field of type t.
 func (f *field) setValue(r *reader, t reflect.Type) (err error) {
 	f.cardinality = one
 	if t.Kind() == reflect.Pointer {
@@ -245,7 +250,7 @@ func (f *field) setValue(r *reader, t reflect.Type) (err error) {
 	return err
 }
 
-// pointed is the type that t points to, or t.
+// pointed returns the type that t points to, or t.
 func pointed(t reflect.Type) reflect.Type {
 	if t.Kind() == reflect.Pointer {
 		return t.Elem()
@@ -255,7 +260,7 @@ func pointed(t reflect.Type) reflect.Type {
 
 func (r *reader) mapValue(t reflect.Type) (shape, error) {
 	if t.Key().Kind() != reflect.String || writesJSON(t.Key()) {
-		return shape{}, fmt.Errorf("keys of %s are no strings", t)
+		return shape{}, fmt.Errorf("keys of %s must be strings", t)
 	}
 	value := pointed(t.Elem())
 	if value.Kind() == reflect.Slice {
@@ -266,7 +271,7 @@ func (r *reader) mapValue(t reflect.Type) (shape, error) {
 	return r.value(value)
 }
 
-// value returns what a single value of type t looks like.
+// value returns the shape of a single value of type t.
 func (r *reader) value(t reflect.Type) (s shape, err error) {
 	if s, known, err := r.wellKnown(t); known || err != nil {
 		return s, err
@@ -286,16 +291,16 @@ func (r *reader) value(t reflect.Type) (s shape, err error) {
 		m, err := r.message(t)
 		return shape{kind: kindMessage, message: m}, err
 	}
-	return s, fmt.Errorf("no message can hold Go type %s here", t)
+	return s, fmt.Errorf("a message cannot contain Go type %s here", t)
 }
 
-// listShape is a list in a message of its own.
+// listShape returns the shape of a list that has a message of its own.
 func (r *reader) listShape(t reflect.Type) (shape, error) {
 	items, err := r.value(pointed(t.Elem()))
 	return shape{kind: kindList, items: &items}, err
 }
 
-// index prepares the look-up of fields by their number and of members by their name.
+// index builds the look-up of fields by number and of members by name.
 func (m *message) index() error {
 	for i := range m.fields {
 		f := &m.fields[i]
@@ -336,14 +341,15 @@ func (m *message) index() error {
 
 func (m *message) place(name string, p place) error {
 	if _, taken := m.members[name]; taken {
-		return fmt.Errorf("two fields are called %q in JSON", name)
+		return fmt.Errorf("two fields have the JSON name %q", name)
 	}
 	m.members[name] = p
 	return nil
 }
 
-// finish prepares what stands for absent values, first in structs that hold each other by value, which end somewhere, and
-// then where pointers, lists and maps could lead back to a struct that is not finished.
+// finish computes the encodings of absent values. The first loop handles structs that contain each
+// other by value, which cannot be recursive. The second loop handles pointers, lists and maps,
+// which may refer back to a struct that is not finished in the first loop.
 func (r *reader) finish() {
 	for _, t := range r.added {
 		r.messages[t].finish()
@@ -398,7 +404,7 @@ func (f *field) finish() {
 	}
 }
 
-// finish sets the zero values.
+// finish sets the encodings of the zero value.
 func (s *shape) finish() {
 	switch s.kind {
 	case kindText:

@@ -48,19 +48,19 @@ func TestDescribeRefuses(t *testing.T) {
 		value any
 		want  string
 	}{
-		"no struct": {0, "Go type int is no struct"},
+		"no struct": {0, "Go type int is not a struct"},
 		"no number": {struct {
 			X string `protobuf:"bytes"`
 		}{}, `field X: tag protobuf:"bytes" has no number`},
 		"number in words": {struct {
 			X string `protobuf:"bytes,one,opt"`
-		}{}, `field X: tag protobuf:"bytes,one,opt": "one" is no number of a field`},
+		}{}, `field X: tag protobuf:"bytes,one,opt": "one" is not a valid field number`},
 		"number 0": {struct {
 			X string `protobuf:"bytes,0,opt"`
-		}{}, `"0" is no number of a field`},
+		}{}, `"0" is not a valid field number`},
 		"number too great": {struct {
 			X string `protobuf:"bytes,536870912,opt"`
-		}{}, `"536870912" is no number of a field`},
+		}{}, `"536870912" is not a valid field number`},
 		"two of a number": {struct {
 			X string `protobuf:"bytes,1,opt"`
 			Y string `protobuf:"bytes,1,opt"`
@@ -70,25 +70,25 @@ func TestDescribeRefuses(t *testing.T) {
 		}{}, "numbers in strings are not supported"},
 		"an interface": {struct {
 			X any `json:"x" protobuf:"bytes,1,opt"`
-		}{}, "field X: no message can hold Go type interface {} here"},
+		}{}, "field X: a message cannot contain Go type interface {} here"},
 		"a list of lists": {struct {
 			X [][]string `json:"x" protobuf:"bytes,1,opt"`
-		}{}, "no message can hold Go type []string here"},
+		}{}, "a message cannot contain Go type []string here"},
 		"a pointer to a map": {struct {
 			X *map[string]string `json:"x" protobuf:"bytes,1,opt"`
-		}{}, "no message can hold Go type map[string]string here"},
+		}{}, "a message cannot contain Go type map[string]string here"},
 		"keys that are no strings": {struct {
 			X map[int]string `json:"x" protobuf:"bytes,1,opt"`
-		}{}, "keys of map[int]string are no strings"},
+		}{}, "keys of map[int]string must be strings"},
 		"its own JSON": {struct {
 			X self `json:"x" protobuf:"bytes,1,opt"`
-		}{}, "writes its own JSON, and its message is not known"},
+		}{}, "has its own JSON methods, and its message format is unknown"},
 		"its own JSON below": {struct {
 			X []struct {
 				Y self `json:"y" protobuf:"bytes,1,opt"`
 			} `json:"x" protobuf:"bytes,1,opt"`
-		}{}, "field Y: type protobuf.self"},
-		"an embedded list": {embeddedList{}, "embedded Go type protobuf.EmbeddedTexts is no struct of fields"},
+		}{}, "field Y: Go type protobuf.self"},
+		"an embedded list": {embeddedList{}, "embedded Go type protobuf.EmbeddedTexts is not a struct with fields"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, ok, err := Describe(reflect.TypeOf(c.value))
@@ -107,9 +107,9 @@ func TestNamesAreUniqueAcrossEmbeddedStructs(t *testing.T) {
 		{Name: "Y", Type: text, Tag: tag(`json:"x" protobuf:"bytes,2,opt"`)},
 	})
 	_, _, err := Describe(two)
-	require.ErrorContains(t, err, `two fields are called "x" in JSON`)
+	require.ErrorContains(t, err, `two fields have the JSON name "x"`)
 	_, _, err = Describe(reflect.TypeFor[shadowing]())
-	require.ErrorContains(t, err, `two fields are called "url" in JSON`)
+	require.ErrorContains(t, err, `two fields have the JSON name "url"`)
 }
 
 type shadowing struct {

@@ -6,7 +6,7 @@ import (
 	"github.com/kindwright/kindwright/internal/protowire"
 )
 
-// Descriptor knows how objects of one Go type are written as messages. Make it with [Describe].
+// Descriptor describes how objects of one Go type are encoded as messages. Make it with [Describe].
 type Descriptor struct {
 	root     *message
 	typed    bool      // the JSON has apiVersion and kind
@@ -14,7 +14,7 @@ type Descriptor struct {
 	decoders sync.Pool // of *decoder
 }
 
-// kind is how a value looks in JSON and on the wire.
+// kind is the form of a value in JSON and on the wire.
 type kind uint8
 
 const (
@@ -26,7 +26,7 @@ const (
 	kindBytes                // base64 string ↔ bytes
 	kindMessage              // object ↔ message
 
-	// The others are messages whose JSON is no object of their fields.
+	// The following are messages whose JSON is not an object with their fields.
 
 	kindTime        // RFC 3339 to the second ↔ {1: seconds, 2: nanoseconds}
 	kindMicroTime   // the same to the microsecond
@@ -39,17 +39,17 @@ const (
 	kindOrList      // object or array ↔ {1: message, 2: repeated item}
 )
 
-// The numbers of the fields of messages whose JSON is no object of their fields.
+// Field numbers of messages whose JSON is not an object with their fields.
 const (
-	numberRaw = 1 // and of quantities and durations and the items of lists
+	numberRaw = 1 // also of quantities, durations and items of lists
 
 	numberSeconds     = 1
 	numberNanoseconds = 2
 
-	numberKey   = 1 // of a map's entry
+	numberKey   = 1 // of an entry of a map
 	numberValue = 2
 
-	numberChoice = 1 // of a number or text
+	numberChoice = 1 // of an integer or a string
 	numberNumber = 2
 	numberText   = 3
 
@@ -60,18 +60,18 @@ const (
 	numberItems  = 2
 )
 
-// shape is what a field, an item or the value of a map holds.
+// shape describes what a field, an item or the value of a map contains.
 type shape struct {
 	kind    kind
-	bits    int      // of numbers: 8 to 64
-	message *message // of kindMessage, kindOrBool and kindOrList
-	items   *shape   // of kindList and kindOrList
+	bits    int      // for numbers: 8 to 64
+	message *message // for kindMessage, kindOrBool and kindOrList
+	items   *shape   // for kindList and kindOrList
 
-	zero     []byte // the zero value on the wire, with its length if it has one
+	zero     []byte // the zero value on the wire, including its length prefix
 	zeroJSON string // the zero value of the Go type as JSON
 }
 
-// wire is how the value is written.
+// wire returns the wire type of the value.
 func (s *shape) wire() protowire.Type {
 	switch s.kind {
 	case kindBool, kindInteger, kindUnsigned:
@@ -85,52 +85,56 @@ func (s *shape) wire() protowire.Type {
 	return protowire.Bytes
 }
 
-// cardinality is how often a field has a value.
+// cardinality is the number of values that a field can have.
 type cardinality uint8
 
 const (
-	one      cardinality = iota // always: no pointer
-	optional                    // a pointer, or bytes, or a list in a message of its own
-	list                        // a slice
-	mapping                     // a map with text for keys
+	one cardinality = iota // exactly one: not a pointer
+	// None or one: a pointer, bytes, or a list with a message of its own.
+	optional
+	list    // any number: a slice
+	mapping // a map with string keys
 )
 
 // field is one field of a message.
 type field struct {
 	name        string // in JSON; empty when inline or hidden
-	member      string // the name as JSON text with its colon
+	member      string // the quoted name with a colon
 	number      int32
-	key         []byte // what stands before a value on the wire
+	key         []byte // the key that precedes each value on the wire
 	cardinality cardinality
-	inline      bool // the fields of the message are members of the object around it
-	hidden      bool // JSON does not have it
-	slice       bool // a slice, not a pointer, is what may be absent
+	inline      bool // the fields of the message are members of the outer object
+	hidden      bool // excluded from JSON
+	slice       bool // the field is optional because it is a slice, not a pointer
 	shape       *shape
 
-	// omitEmpty and omitZero are those of the json tag, as far as they have an effect.
+	// omitEmpty and omitZero are the options of the json tag, if they have an effect.
 	omitEmpty, omitZero bool
 
-	// slot is where the field's value is noted among the members of the object. For an inline field it is the first of the
-	// slots of its message.
+	// slot is the index of the field's value among the members of the object. For an inline field,
+	// it is the first slot of its message.
 	slot int32
 
-	absent     []byte // what stands on the wire when there is no value
-	absentJSON string // the member that stands in JSON when there is none on the wire, or the members of an inline one
+	// absent is what the wire contains if there is no value.
+	absent []byte
+	// absentJSON is what JSON contains if the wire has no value: the member or, for an inline
+	// field, its members.
+	absentJSON string
 }
 
-// message is a Go struct with numbered fields.
+// message describes a Go struct with numbered fields.
 type message struct {
 	fields   []field          // ascending by number
 	byNumber []int16          // index of a field plus one, for numbers below its length
-	members  map[string]place // by JSON name, inline ones included
-	sorted   []named          // the same in the order in which objects at rest have them
-	slots    int32            // one for each member
+	members  map[string]place // by JSON name, including inline members
+	sorted   []named          // the same, sorted by name as in stored objects
+	slots    int32            // the number of members
 	finished bool
 	zero     []byte // the message of the zero struct, without its length
-	zeroJSON string // the members of the zero struct as JSON, with commas between
+	zeroJSON string // the members of the zero struct as JSON, separated by commas
 }
 
-// place is where the value of a member belongs.
+// place is the field and slot of a member.
 type place struct {
 	field *field
 	slot  int32
@@ -141,8 +145,8 @@ type named struct {
 	place
 }
 
-// member returns the place of a name. next is where the search among the sorted names goes on for the name that follows:
-// in an object at rest every name is found that way, and without a hash.
+// member returns the place of a name. next is the position in the sorted names at which the next
+// search starts. Names of a stored object are sorted, so each is found there without hashing.
 func (m *message) member(name []byte, next *int) (p place, known bool) {
 	for i := *next; i < len(m.sorted); i++ {
 		switch s := &m.sorted[i]; {
@@ -159,7 +163,7 @@ func (m *message) member(name []byte, next *int) (p place, known bool) {
 	return p, known
 }
 
-// maxIndexed bounds the table of field numbers; greater ones are looked for.
+// maxIndexed limits the table of field numbers. Larger numbers are searched linearly.
 const maxIndexed = 512
 
 // fieldOf returns the index of the field with a number, or -1.

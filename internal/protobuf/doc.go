@@ -1,28 +1,32 @@
-// Package protobuf speaks application/vnd.kubernetes.protobuf: it writes the JSON text of objects as messages, and reads
-// messages as JSON text. client-go and controller-runtime prefer this form for built-in kinds and do not fall back to JSON.
+// Package protobuf implements application/vnd.kubernetes.protobuf. It converts the JSON text of
+// objects to messages, and messages to JSON text. client-go and controller-runtime prefer this
+// media type for built-in kinds and do not fall back to JSON.
 //
-// Nothing is generated. [Describe] makes a [Descriptor] of a Go struct from its `protobuf:"bytes,1,opt,name=metadata"` tags,
-// once for each kind; a struct whose fields lack them has no protobuf form, and its kind is served as JSON alone. Of a tag
-// only the number counts: how a value is written follows from its Go type, as in the messages that Kubernetes generates
+// There is no generated code. [Describe] makes a [Descriptor] of a Go struct from its
+// `protobuf:"bytes,1,opt,name=metadata"` tags, once for each kind. A struct whose fields lack these
+// tags has no protobuf form, and its kind is only served as JSON. Only the number in a tag is used.
+// How a value is encoded follows from its Go type, as in the messages that Kubernetes generates
 // from the same types.
 //
-//	object at rest (JSON) ── Descriptor.AppendMessage ──▶ message        all fields, in the order of their numbers
-//	message ── Descriptor.AppendJSON ──▶ JSON                            what a client of JSON would have sent
+//	stored object (JSON) ── Descriptor.AppendMessage ──▶ message         all fields, by number
+//	message ── Descriptor.AppendJSON ──▶ JSON                            as a JSON client would send it
 //
-// Neither direction makes a Go value or a tree of the object. Writing takes two passes over the text, one that finds the
-// members of the Go type and one that writes them; reading takes two over each message, so that fields may come in any
-// order and as often as the format allows. The cost is linear in the input.
+// Neither direction builds a Go value or a tree. Encoding takes two passes over the text: one finds
+// the members that the Go type has, the other writes them. Decoding takes two passes over each
+// message, because fields may be in any order and may be repeated. The cost is linear in the input.
 //
-// Around a message stands an envelope that says what it is ([Open], [Descriptor.AppendObject]); lists and the frames of
-// watches have their own functions ([Descriptor.WriteList], [Descriptor.AppendEvent]).
+// A message is wrapped in an envelope that states its kind ([Open], [Descriptor.AppendObject]).
+// Lists and frames of watches have their own functions ([Descriptor.WriteList],
+// [Descriptor.AppendEvent]).
 //
-// The message of a Go type and its JSON do not hold quite the same. A message has no difference between an absent and an
-// empty list or map, nor between an absent number, text or struct and its zero; what is written for absent ones depends
-// on pointers alone. And it has no apiVersion and kind, which only the envelope carries, so that objects within objects
-// lose theirs.
+// The message and the JSON of a Go type are not fully equivalent. A message does not distinguish
+// absent from empty lists and maps, or absent numbers, strings and structs from zero ones; whether
+// an absent field is written depends only on whether it is a pointer. It also has no apiVersion and
+// kind. Only the envelope has these, so embedded objects lose theirs.
 //
-// What it is not for: choosing the form of an answer (internal/negotiate), deciding what a document means (package
-// openapi), or the primitives of the wire (internal/protowire, the one to read next).
+// This package does not choose the media type of a response (internal/negotiate), does not know
+// what a document means (package openapi), and does not implement the wire format itself
+// (internal/protowire, which is the one to read next).
 //
-// Descriptors never change; their methods may be called concurrently.
+// Descriptors are immutable. Their methods are safe for concurrent use.
 package protobuf

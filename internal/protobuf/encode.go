@@ -12,12 +12,13 @@ import (
 	"github.com/kindwright/kindwright/internal/protowire"
 )
 
-// AppendMessage appends the message of an object, without an envelope, byte for byte as the marshallers that Kubernetes
-// generates would write it. Members of the object that the Go type does not have are left out, so that the descriptor of
-// a PartialObjectMetadata writes the metadata of any object.
+// AppendMessage appends the message of an object without an envelope. The bytes are those that the
+// generated marshallers of Kubernetes write. Members that the Go type lacks are omitted, so the
+// descriptor of PartialObjectMetadata can encode the metadata of any object.
 //
-// The object is JSON text that package json wrote. Values are written in the form they have: a quantity that is not
-// canonical stays so. The error is an [*Error] that names the place of a value which does not fit; dst is then as it was.
+// The object must be JSON that package json wrote. Values are not normalised: a quantity that is
+// not canonical is written as it is. If a value does not fit, AppendMessage returns an [*Error]
+// with its path and dst unchanged.
 func (d *Descriptor) AppendMessage(dst, object []byte) ([]byte, error) {
 	e, ok := d.encoders.Get().(*encoder)
 	if !ok {
@@ -32,20 +33,21 @@ func (d *Descriptor) AppendMessage(dst, object []byte) ([]byte, error) {
 	return out, err
 }
 
-// encoder writes one object. What the scanner found, it writes in a second pass: JSON is sorted by names, messages are by
-// numbers.
+// encoder encodes one object in two passes. The first pass scans the JSON, which is sorted by name.
+// The second writes the message, which is sorted by number.
 type encoder struct {
 	scanner
-	slots   []int32 // a stack: for each message being written, the node of each of its members
-	entries []entry // a stack: the entries of each map being written
+	slots   []int32 // a stack of the members' nodes, for each message being written
+	entries []entry // a stack of the entries of each map being written
 }
 
 type entry struct {
 	key   []byte
-	value int32 // its node
+	value int32 // node of the value
 }
 
-// The bounds of what an encoder keeps for the next object, so that a huge one does not pin its size for ever.
+// Limits on the memory that a pooled encoder retains, so that one huge object does not pin its
+// memory forever.
 const (
 	maxPooledNodes   = 16 << 10
 	maxPooledEntries = 1 << 10
@@ -72,7 +74,7 @@ func (e *encoder) object(dst, object []byte, m *message) ([]byte, error) {
 	return e.message(dst, 0, m)
 }
 
-// none is the node of a member that is absent.
+// none is the node of an absent member.
 const none int32 = -1
 
 // message writes the fields of the message at a node.
@@ -89,7 +91,7 @@ func (e *encoder) message(dst []byte, n int32, m *message) ([]byte, error) {
 	return dst, err
 }
 
-// fields writes the fields of a message whose members are noted from base on.
+// fields writes the fields of a message whose members are in slots from base on.
 func (e *encoder) fields(dst []byte, m *message, base int) (_ []byte, err error) {
 	for i := range m.fields {
 		f := &m.fields[i]
@@ -113,7 +115,7 @@ func (e *encoder) fields(dst []byte, m *message, base int) (_ []byte, err error)
 	return dst, nil
 }
 
-// inlined writes the message of an embedded struct, whose members are noted from base on.
+// inlined writes the message of an embedded struct whose members are in slots from base on.
 func (e *encoder) inlined(dst []byte, f *field, base int) ([]byte, error) {
 	m := f.shape.message
 	if !slices.ContainsFunc(e.slots[base:base+int(m.slots)], func(n int32) bool { return n != none }) {
@@ -134,7 +136,7 @@ func (e *encoder) field(dst []byte, n int32, f *field) ([]byte, error) {
 	return e.value(append(dst, f.key...), n, f.shape)
 }
 
-// items writes each item of an array as a field of its own.
+// items writes each item of an array as a separate field.
 func (e *encoder) items(dst []byte, n int32, key []byte, s *shape) (_ []byte, err error) {
 	i := 0
 	for child := n + 1; child < e.nodes[n].next; child = e.nodes[child].next {
@@ -175,13 +177,13 @@ func (e *encoder) entry(dst []byte, x entry, s *shape) (_ []byte, err error) {
 	expected := len(x.key) + e.size(x.value)
 	dst, body := reserve(dst, expected)
 	dst = protowire.AppendBytes(protowire.AppendKey(dst, numberKey, protowire.Bytes), x.key)
-	if s.kind != kindBytes || e.first(x.value) != 'n' { // only bytes have a null of their own
+	if s.kind != kindBytes || e.first(x.value) != 'n' { // only bytes distinguish null from empty
 		dst, err = e.value(protowire.AppendKey(dst, numberValue, s.wire()), x.value, s)
 	}
 	return settle(dst, body, expected), err
 }
 
-// first returns the first byte of a node's text, which tells what it is.
+// first returns the first byte of a node's text, which determines its JSON type.
 func (e *encoder) first(n int32) byte { return e.data[e.nodes[n].start] }
 
 func (e *encoder) size(n int32) int { return int(e.nodes[n].end - e.nodes[n].start) }
@@ -189,7 +191,7 @@ func (e *encoder) size(n int32) int { return int(e.nodes[n].end - e.nodes[n].sta
 // raw returns the text of a node.
 func (e *encoder) raw(n int32) []byte { return e.data[e.nodes[n].start:e.nodes[n].end] }
 
-// text returns what a string says.
+// text returns the content of a string.
 func (e *encoder) text(n int32) ([]byte, error) {
 	raw := e.raw(n)
 	if bytes.IndexByte(raw, '\\') < 0 {
@@ -197,13 +199,13 @@ func (e *encoder) text(n int32) ([]byte, error) {
 	}
 	text, err := json.DecodeTree(raw, json.TreeOptions{})
 	if err != nil {
-		return nil, fail("the text has a bad escape")
+		return nil, fail("the text has an invalid escape")
 	}
 	s, _ := text.(string)
 	return []byte(s), nil
 }
 
-// value writes a value, with its length if it has one.
+// value writes a value, including its length prefix if it has one.
 func (e *encoder) value(dst []byte, n int32, s *shape) ([]byte, error) {
 	if e.first(n) == 'n' {
 		return append(dst, s.zero...), nil
@@ -237,7 +239,7 @@ func (e *encoder) value(dst []byte, n int32, s *shape) ([]byte, error) {
 	return settle(dst, body, expected), err
 }
 
-// body writes the message of an object, or of what stands for one.
+// body writes the message of a value.
 func (e *encoder) body(dst []byte, n int32, s *shape) ([]byte, error) {
 	switch s.kind {
 	case kindList:
@@ -308,7 +310,7 @@ func (e *encoder) bytes(dst []byte, n int32) ([]byte, error) {
 	return settle(dst, body, expected), nil
 }
 
-// appendWrapped appends a message with text or bytes as its only field.
+// appendWrapped appends a message whose only field is a string or bytes.
 func appendWrapped(dst, v []byte) []byte {
 	dst = protowire.AppendVarint(dst, uint64(1+protowire.SizeVarint(uint64(len(v)))+len(v)))
 	return protowire.AppendBytes(protowire.AppendKey(dst, numberRaw, protowire.Bytes), v)
@@ -333,13 +335,15 @@ func (e *encoder) intOrString(dst []byte, n int32) (_ []byte, err error) {
 	return protowire.AppendBytes(protowire.AppendKey(dst, numberText, protowire.Bytes), text), nil
 }
 
-// reserve makes room for the length of what follows, as much as its expected size needs. body is where it begins.
+// reserve reserves space for the length prefix of a message with the expected size. body is the
+// position at which the message begins.
 func reserve(dst []byte, expected int) (_ []byte, body int) {
 	dst = append(dst, make([]byte, protowire.SizeVarint(uint64(expected)))...)
 	return dst, len(dst)
 }
 
-// settle writes the length of what began at body, and moves it if the expectation was wrong.
+// settle writes the length prefix of the message that begins at body. If the expected size needed
+// another number of bytes, it moves the message.
 func settle(dst []byte, body, expected int) []byte {
 	size := len(dst) - body
 	have, need := protowire.SizeVarint(uint64(expected)), protowire.SizeVarint(uint64(size))

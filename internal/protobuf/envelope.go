@@ -10,16 +10,16 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// The media types of documents and of streams of watch events.
+// The media types of documents and of watch streams.
 const (
 	MediaType       = "application/vnd.kubernetes.protobuf"
 	StreamMediaType = MediaType + ";stream=watch"
 )
 
-// magic stands before every envelope.
+// magic precedes every envelope.
 const magic = "k8s\x00"
 
-// The numbers of the fields of an envelope and of the type in it.
+// Field numbers of an envelope and of the type in it.
 const (
 	numberType     = 1
 	numberMessage  = 2
@@ -30,20 +30,20 @@ const (
 	numberKind       = 2
 )
 
-// The numbers of the fields of a watch event.
+// Field numbers of a watch event.
 const (
 	numberEventType   = 1
 	numberEventObject = 2
 )
 
-// Envelope is a document before its message is looked into.
+// Envelope is a document whose message has not been decoded.
 type Envelope struct {
-	APIVersion, Kind string // what the message says it is; empty when it does not say
-	Message          []byte // a part of the document
+	APIVersion, Kind string // from the envelope; may be empty
+	Message          []byte // a slice of the document
 }
 
-// Open takes a document out of its envelope. The error is an [*Error]: what was sent is no protobuf (JSON perhaps), or
-// its envelope is damaged.
+// Open parses the envelope of a document. The [*Error] distinguishes documents that are not
+// protobuf, such as JSON, from damaged envelopes.
 func Open(document []byte) (Envelope, error) {
 	rest, ok := bytes.CutPrefix(document, []byte(magic))
 	if !ok {
@@ -78,7 +78,7 @@ func Open(document []byte) (Envelope, error) {
 
 func noEnvelope(document []byte) error {
 	if start := bytes.TrimLeft(document, " \t\r\n"); len(start) > 0 && bytes.IndexByte([]byte(`{["-`), start[0]) >= 0 {
-		return fail("a document of type %s was announced, and JSON or YAML was sent", MediaType)
+		return fail("the content type is %s, but the body is JSON or YAML", MediaType)
 	}
 	return fail("the document does not begin with the bytes %q", magic)
 }
@@ -87,7 +87,7 @@ func mustBe(what string, got []byte, want string) error {
 	if len(got) == 0 || string(got) == want {
 		return nil
 	}
-	return fail("the envelope announces another %s", what)
+	return fail("the envelope has another %s", what)
 }
 
 func (e *Envelope) setType(message []byte) error {
@@ -113,8 +113,9 @@ func (e *Envelope) setType(message []byte) error {
 	return nil
 }
 
-// AppendDocument opens a document and appends its object as JSON text; see [Descriptor.AppendJSON]. Whether it is of the
-// kind that was expected is for the caller to find out from apiVersion and kind in the object, or from [Open] before.
+// AppendDocument opens a document and appends its object as JSON; see [Descriptor.AppendJSON]. It
+// does not check the kind. The caller must compare apiVersion and kind in the object, or those that
+// [Open] returns.
 func (d *Descriptor) AppendDocument(dst, document []byte, limit int) ([]byte, error) {
 	e, err := Open(document)
 	if err != nil {
@@ -123,8 +124,8 @@ func (d *Descriptor) AppendDocument(dst, document []byte, limit int) ([]byte, er
 	return d.AppendJSON(dst, e.Message, e.APIVersion, e.Kind, limit)
 }
 
-// AppendObject appends the document of an object: its message in an envelope. The object's own apiVersion and kind do
-// not count.
+// AppendObject appends the document of an object: its message in an envelope. It ignores the
+// object's own apiVersion and kind.
 func (d *Descriptor) AppendObject(dst []byte, apiVersion, kind string, object []byte) ([]byte, error) {
 	start := len(dst)
 	dst = appendHead(dst, apiVersion, kind)
@@ -136,7 +137,7 @@ func (d *Descriptor) AppendObject(dst []byte, apiVersion, kind string, object []
 	return AppendTail(settle(dst, body, len(object))), nil
 }
 
-// appendHead appends an envelope up to the length of its message.
+// appendHead appends an envelope up to, but without, the length of its message.
 func appendHead(dst []byte, apiVersion, kind string) []byte {
 	dst = append(dst, magic...)
 	dst = protowire.AppendKey(dst, numberType, protowire.Bytes)
@@ -146,7 +147,7 @@ func appendHead(dst []byte, apiVersion, kind string) []byte {
 	return protowire.AppendKey(dst, numberMessage, protowire.Bytes)
 }
 
-// AppendTail appends the end of an envelope, after its message.
+// AppendTail appends the end of an envelope, which follows its message.
 func AppendTail(dst []byte) []byte {
 	return appendText(appendText(dst, numberEncoding, ""), numberContent, "")
 }
@@ -155,15 +156,15 @@ func appendText(dst []byte, number int32, text string) []byte {
 	return protowire.AppendBytes(protowire.AppendKey(dst, number, protowire.Bytes), text)
 }
 
-// textSize is how much appendText appends for a number below 16.
+// textSize returns the number of bytes that appendText appends for a field number below 16.
 func textSize(text string) int {
 	return 1 + protowire.SizeVarint(uint64(len(text))) + len(text)
 }
 
-// frameHeader is the number of bytes before each frame of a stream: its length, big end first.
+// frameHeader is the size of the header of each frame in a stream: the length in big-endian order.
 const frameHeader = 4
 
-// AppendEvent appends a frame of a watch: an event whose object is a document of its own.
+// AppendEvent appends a frame of a watch. It contains an event whose object is a complete document.
 func (d *Descriptor) AppendEvent(dst []byte, event meta.EventType, apiVersion, kind string, object []byte) ([]byte, error) {
 	start := len(dst)
 	dst = append(dst, make([]byte, frameHeader)...)

@@ -55,7 +55,7 @@ func TestEnvelopesThatSayLess(t *testing.T) {
 }
 
 func TestDocumentsThatAreRefused(t *testing.T) {
-	const announced = "protobuf: a document of type application/vnd.kubernetes.protobuf was announced, and JSON or YAML was sent"
+	const announced = "protobuf: the content type is application/vnd.kubernetes.protobuf, but the body is JSON or YAML"
 	const noMagic = `protobuf: the document does not begin with the bytes "k8s\x00"`
 	d := describe[meta.DeleteOptions](t)
 	for name, c := range map[string]struct{ document, want string }{
@@ -70,14 +70,14 @@ func TestDocumentsThatAreRefused(t *testing.T) {
 		"the message alone":       {number(1, 30), noMagic},
 		"truncated":               {magic + "\x0a\x05a", "protobuf: the envelope is damaged: the message ends early"},
 		"2 GiB announced":         {magic + "\x12\xff\xff\xff\xff\x07a", "protobuf: the envelope is damaged: the message ends early"},
-		"integer for the type":    {magic + number(1, 1), "protobuf: the envelope is damaged: has wire type varint where bytes should be"},
-		"integer for the message": {magic + number(2, 1), "protobuf: the envelope is damaged: has wire type varint where bytes should be"},
-		"integer for the kind":    {magic + text(1, number(2, 1)), "protobuf: the type in the envelope is damaged: has wire type varint where bytes should be"},
+		"integer for the type":    {magic + number(1, 1), "protobuf: the envelope is damaged: has wire type varint, must be bytes"},
+		"integer for the message": {magic + number(2, 1), "protobuf: the envelope is damaged: has wire type varint, must be bytes"},
+		"integer for the kind":    {magic + text(1, number(2, 1)), "protobuf: the type in the envelope is damaged: has wire type varint, must be bytes"},
 		"damaged type":            {magic + text(1, "\x0a\x05"), "protobuf: the type in the envelope is damaged: the message ends early"},
 		"kind that is not UTF-8":  {magic + text(1, text(2, "\xff")), "protobuf: the type in the envelope is damaged"},
-		"compressed":              {magic + text(3, "gzip"), "protobuf: the envelope announces another encoding"},
-		"JSON in an envelope":     {magic + text(4, "application/json"), "protobuf: the envelope announces another content type"},
-		"message of another kind": {magic + text(2, text(1, text(1, "name"))), "protobuf: gracePeriodSeconds: has wire type bytes where varint should be"},
+		"compressed":              {magic + text(3, "gzip"), "protobuf: the envelope has another encoding"},
+		"JSON in an envelope":     {magic + text(4, "application/json"), "protobuf: the envelope has another content type"},
+		"message of another kind": {magic + text(2, text(1, text(1, "name"))), "protobuf: gracePeriodSeconds: has wire type bytes, must be varint"},
 		"envelope in an envelope": {magic + text(2, magic), "protobuf: a group has no end, or an end without a group"},
 	} {
 		t.Run(name, func(t *testing.T) {

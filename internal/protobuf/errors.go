@@ -7,14 +7,15 @@ import (
 	"github.com/kindwright/kindwright/internal/json"
 )
 
-// An Error says that bytes are not what they should be: a body that is no envelope or whose message does not fit the
-// kind, or the text of an object that does not. It never quotes values, which may be secret.
+// An Error reports that input is invalid: a body without an envelope, or a message or an object
+// that does not fit the Go type. It never quotes values, which may be secret.
 type Error struct {
-	// Path is the place in the object by its JSON names, such as "spec.items[0].x"; empty at the top.
+	// Path is the position in the object by JSON names, such as "spec.items[0].x". It is empty at
+	// the top level.
 	Path string
-	// Reason is a short sentence without the place.
+	// Reason is a short description without the position.
 	Reason string
-	// TooLarge says that the object would exceed the limit that was given.
+	// TooLarge means that the object would exceed the given limit.
 	TooLarge bool
 }
 
@@ -25,12 +26,12 @@ func (e *Error) Error() string {
 	return "protobuf: " + e.Path + ": " + e.Reason
 }
 
-// trace finds out where an error was, while it goes up from value to value.
+// trace collects the path of an error while it returns from nested values.
 type trace struct {
 	steps []json.Step // innermost first
 }
 
-// at adds the step that leads to the value which returned err.
+// at adds the step to the value that returned err.
 func (t *trace) at(err error, step json.Step) error {
 	if err != nil {
 		t.steps = append(t.steps, step)
@@ -38,7 +39,7 @@ func (t *trace) at(err error, step json.Step) error {
 	return err
 }
 
-// in adds the step to the value of a field. An inline one has no name to add.
+// in adds the step to the value of a field. An inline field has no name.
 func (t *trace) in(err error, f *field) error {
 	if f.inline {
 		return err
@@ -46,7 +47,7 @@ func (t *trace) in(err error, f *field) error {
 	return t.at(err, json.Name(f.name))
 }
 
-// located gives an error that reached the top its place.
+// located sets the path of an error that has returned to the top.
 func (t *trace) located(err error) error {
 	failure, ok := err.(*Error)
 	if !ok {

@@ -41,5 +41,5 @@ func Example() {
 	// 0a100a0012001a0022002a0032003800420012070a056e6f727468 <nil>
 	// "k8s\x00\n\x16\n\x0eexample.dev/v1\x12\x04"… <nil>
 	// {"apiVersion":"example.dev/v1","kind":"Zone","metadata":{"name":"a"},"spec":{"region":"north"}} <nil>
-	// protobuf: a document of type application/vnd.kubernetes.protobuf was announced, and JSON or YAML was sent
+	// protobuf: the content type is application/vnd.kubernetes.protobuf, but the body is JSON or YAML
 }

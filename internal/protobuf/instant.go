@@ -7,7 +7,7 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// time writes an instant or a duration. The zero instant is an empty message.
+// time writes a time or a duration. The zero time is an empty message.
 func (e *encoder) time(dst []byte, n int32, k kind) ([]byte, error) {
 	text, err := e.text(n)
 	if err != nil {
@@ -43,14 +43,15 @@ func (e *encoder) time(dst []byte, n int32, k kind) ([]byte, error) {
 	return protowire.AppendVarint(protowire.AppendKey(dst, numberNanoseconds, protowire.Varint), nanoseconds), nil
 }
 
-// The instants that RFC 3339 can write: years 0 to 9999 in UTC.
+// The range of RFC 3339: years 0 to 9999 in UTC.
 const (
 	firstSecond = -62167219200
 	lastSecond  = 253402300799
 )
 
-// instant writes the time that a message tells, null for an empty one. Times have whole seconds, micro times whole
-// microseconds, whatever the message says. Of several messages the last one counts whole.
+// instant writes the time in a message, or null for an empty message. It truncates times to seconds
+// and micro times to microseconds. If there are several messages, the last one wins, but all are
+// validated.
 func (r *decoder) instant(k kind, c chain) (zero bool, err error) {
 	for ; c.first != c.last; c.first = r.values[c.first].next {
 		if _, _, err := r.secondsOf(chain{c.first, c.first}); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// The numbers of the fields of a list and of its metadata.
+// Field numbers of a list and of its metadata.
 const (
 	numberMetadata  = 1
 	numberListItems = 2
@@ -25,25 +25,28 @@ type List struct {
 	APIVersion, Kind string // such as "v1" and "NamespaceList"
 	Metadata         meta.ListMeta
 
-	// Items yields the objects as JSON text, which may be overwritten by the next, or an error, after which nothing comes.
-	// A long list is walked over twice and must be the same both times.
+	// Items yields the objects as JSON, or an error, after which it must stop. Each slice is only
+	// valid until the next one. Long lists are iterated twice and must yield the same objects both
+	// times.
 	Items iter.Seq2[[]byte, error]
 }
 
-// The bounds of what is held in memory of a list.
+// Limits on the memory for a list.
 const (
-	heldBytes  = 4 << 20  // of a list whose length is not known yet
-	chunkBytes = 32 << 10 // about how much is gathered before it is written
+	heldBytes  = 4 << 20  // of a list whose length is not yet known
+	chunkBytes = 32 << 10 // approximate size of each write
 )
 
 var errChanged = errors.New("protobuf: a list changed while it was written")
 
-// WriteList writes the document of a list in pieces. An envelope begins with the length of its message, so that all items
-// are made into messages before the first byte is written; they are kept, up to 4 MiB, and what is longer is made once
-// more while it is written. What is held in memory does not grow with the list.
+// WriteList writes the document of a list in chunks. An envelope starts with the length of its
+// message, so all items must be encoded before the first byte can be written. Up to 4 MiB of them
+// are kept in memory. A longer list is encoded again while it is written, so memory does not grow
+// with the list.
 //
-// Errors of the items and of w are returned as they are; an object that does not fit the Go type is an [*Error]. But for
-// errors of w and of a list that changed between the two walks, nothing has been written then.
+// WriteList returns errors from the items and from w unchanged. If an object does not fit the Go
+// type, it returns an [*Error]. Nothing has been written in the case of an error, except for errors
+// from w and for a list that changed between the two iterations.
 func (d *Descriptor) WriteList(w io.Writer, l List) error {
 	var held []byte
 	size, kept := 0, true
@@ -68,7 +71,7 @@ func (d *Descriptor) WriteList(w io.Writer, l List) error {
 	return d.writeAgain(w, l.Items, append(held[:0], head...), size)
 }
 
-// writeAgain writes what buf holds, the items, whose size is known, and the end.
+// writeAgain writes buf, the items, whose total size is known, and the tail.
 func (d *Descriptor) writeAgain(w io.Writer, items iter.Seq2[[]byte, error], buf []byte, size int) error {
 	for object, err := range items {
 		if err != nil {
@@ -108,15 +111,17 @@ func writeAll(w io.Writer, parts ...[]byte) error {
 	return nil
 }
 
-// ListHead is how the document of a list begins, for callers who hold its items.
+// ListHead is the start of the document of a list. Callers that hold the items use it instead of
+// WriteList.
 type ListHead struct {
 	APIVersion, Kind string // of the list, such as "v1" and "NamespaceList"
 	Metadata         meta.ListMeta
-	// ItemBytes is the number of bytes that all items take as [Descriptor.AppendItem] appends them.
+	// ItemBytes is the size of all items as [Descriptor.AppendItem] encodes them.
 	ItemBytes int
 }
 
-// Append appends a list up to its first item. After the last one comes [AppendTail].
+// Append appends the document up to its first item. The caller then appends the items and
+// [AppendTail].
 func (h *ListHead) Append(dst []byte) []byte {
 	m := &h.Metadata
 	own := textSize(m.SelfLink) + textSize(m.ResourceVersion) + textSize(m.Continue)

@@ -4,18 +4,18 @@ import (
 	"github.com/kindwright/kindwright/internal/json"
 )
 
-// A node is a value of the JSON text that a message needs. Its children follow it in the list of nodes.
+// A node is a JSON value that the message needs. Its children follow it in the list of nodes.
 type node struct {
 	start, end int32 // of its text
-	next       int32 // the first node that is not below it
-	slot       int32 // its place among the members of the object around it
+	next       int32 // index of the first node that is not a descendant
+	slot       int32 // its slot among the members of the enclosing object
 }
 
-// scanner finds the values of an object that its message needs, in one pass. The text is ours, written by package json;
-// whatever it is, the scanner stays within it.
+// scanner finds the values that the message of an object needs, in one pass. It relies on the text
+// being written by package json, but stays within bounds for any text.
 //
-// The nodes of an object are its known members with a value other than null, those of an array its items, and those of a
-// map a name and a value in turn.
+// The nodes of an object are its known members, except for nulls. Those of an array are its items.
+// Those of a map are names and values alternately.
 type scanner struct {
 	trace
 	data  []byte
@@ -37,7 +37,7 @@ func (s *scanner) scan(data []byte, m *message) error {
 	return nil
 }
 
-func (s *scanner) damaged() error { return fail("the text is no JSON near byte %d", s.pos) }
+func (s *scanner) damaged() error { return fail("invalid JSON near byte %d", s.pos) }
 
 func (s *scanner) peek() byte {
 	if s.pos < len(s.data) {
@@ -52,7 +52,8 @@ func (s *scanner) blanks() {
 	}
 }
 
-// begin adds the node of the value at the current place, to be ended once its children are in.
+// begin adds the node of the value at the current position. The caller must call end after adding
+// its children.
 func (s *scanner) begin(slot int32) (index int) {
 	s.nodes = append(s.nodes, node{start: int32(s.pos), slot: slot})
 	return len(s.nodes) - 1
@@ -73,7 +74,7 @@ func (s *scanner) leaf(slot int32) error {
 	return nil
 }
 
-// object reads an object whose members are those of m.
+// object scans an object with the members of m.
 func (s *scanner) object(m *message, slot int32) error {
 	index := s.begin(slot)
 	if err := s.open('{'); err != nil {
@@ -104,7 +105,7 @@ func (s *scanner) object(m *message, slot int32) error {
 	return nil
 }
 
-// open steps into an object or array.
+// open enters an object or array.
 func (s *scanner) open(bracket byte) error {
 	if s.peek() != bracket {
 		return s.mismatch(bracket)
@@ -133,7 +134,8 @@ func (s *scanner) mismatch(wanted byte) error {
 	return fail("must be a number")
 }
 
-// separator stands before a member or item, or steps over the closing bracket.
+// separator skips the comma before a member or item. If it finds the closing bracket, it skips that
+// and returns false.
 func (s *scanner) separator(closing byte, first bool) (more bool, err error) {
 	s.blanks()
 	switch c := s.peek(); {
@@ -150,7 +152,8 @@ func (s *scanner) separator(closing byte, first bool) (more bool, err error) {
 	return true, nil
 }
 
-// name reads the name of the next member of an object as it stands between its quotes: names of fields need no escapes.
+// name returns the name of the next member without resolving escapes. Names of fields do not
+// contain any.
 func (s *scanner) name(first bool) (name []byte, more bool, err error) {
 	if more, err = s.separator('}', first); !more || err != nil {
 		return nil, false, err
@@ -173,7 +176,7 @@ func (s *scanner) colon() error {
 	return nil
 }
 
-// member reads the value of a known member. null is no value.
+// member scans the value of a known member. Null counts as absent.
 func (s *scanner) member(p place) error {
 	switch {
 	case s.peek() == 'n':
@@ -244,7 +247,7 @@ func (s *scanner) mapping(values *shape, slot int32) error {
 	return nil
 }
 
-// value reads a value of a known shape, or null.
+// value scans a value of a known shape, or null.
 func (s *scanner) value(v *shape, slot int32) error {
 	c := s.peek()
 	if c == 'n' {
@@ -277,7 +280,7 @@ func (s *scanner) value(v *shape, slot int32) error {
 	return s.leaf(slot)
 }
 
-// either reads a value that is an object or something simpler.
+// either scans a value that is an object or a simpler type.
 func (s *scanner) either(v *shape, slot int32) error {
 	switch c := s.peek(); {
 	case c == '{':
@@ -287,12 +290,12 @@ func (s *scanner) either(v *shape, slot int32) error {
 	case (c == 't' || c == 'f') && v.kind == kindOrBool:
 		return s.leaf(slot)
 	}
-	return fail("must be an object, or what stands for one")
+	return fail("must be an object or one of its alternatives")
 }
 
 func startsNumber(c byte) bool { return c == '-' || '0' <= c && c <= '9' }
 
-// skip steps over a value of any kind. What is in it need not be looked at.
+// skip skips a value of any type without validating its content.
 func (s *scanner) skip() bool {
 	start, depth := s.pos, 0
 	for s.pos < len(s.data) {
@@ -309,7 +312,7 @@ func (s *scanner) skip() bool {
 			depth++
 		case '}', ']':
 			if depth == 0 {
-				return s.pos > start // the end of what the value is in
+				return s.pos > start // the end of the enclosing object or array
 			}
 			if depth--; depth == 0 {
 				s.pos++
@@ -325,7 +328,7 @@ func (s *scanner) skip() bool {
 	return false
 }
 
-// text steps over a string.
+// text skips a string.
 func (s *scanner) text() bool {
 	for i := s.pos + 1; i < len(s.data); i++ {
 		switch s.data[i] {

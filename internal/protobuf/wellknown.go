@@ -14,16 +14,17 @@ var (
 	protoMarshaler = reflect.TypeFor[interface{ Marshal() ([]byte, error) }]()
 )
 
-// has tells whether T or *T has the methods of an interface type.
+// has reports whether T or *T implements an interface type.
 func has(t, methods reflect.Type) bool {
 	return t.Implements(methods) || reflect.PointerTo(t).Implements(methods)
 }
 
-// writesJSON tells types whose JSON does not follow from their fields.
+// writesJSON reports whether the JSON of a type does not follow from its fields.
 func writesJSON(t reflect.Type) bool { return has(t, jsonMarshaler) || has(t, textMarshaler) }
 
-// wellKnown returns the shape of types that are not written as their Go kind suggests. Types of the same name and make
-// are taken for each other, so that ours and those of the Kubernetes libraries need not know of one another.
+// wellKnown returns the shape of types whose encoding does not follow from their Go kind. It
+// recognises them by name and structure, so that the types of package meta and of the Kubernetes
+// libraries are treated alike without importing either.
 func (r *reader) wellKnown(t reflect.Type) (s shape, known bool, err error) {
 	switch {
 	case t.Kind() == reflect.Slice && has(t, protoMarshaler):
@@ -41,7 +42,7 @@ func (r *reader) wellKnown(t reflect.Type) (s shape, known bool, err error) {
 			return s, known, err
 		}
 	}
-	return s, false, fmt.Errorf("type %s writes its own JSON, and its message is not known", t)
+	return s, false, fmt.Errorf("Go type %s has its own JSON methods, and its message format is unknown", t)
 }
 
 func (r *reader) knownStruct(t reflect.Type) (s shape, known bool, err error) {
@@ -71,7 +72,7 @@ func (r *reader) knownStruct(t reflect.Type) (s shape, known bool, err error) {
 	return s, false, nil
 }
 
-// alternatives is an object or a list of items.
+// alternatives returns the shape of a value that is an object or a list.
 func (r *reader) alternatives(object, item reflect.Type) (s shape, err error) {
 	s.kind = kindOrList
 	if s.message, err = r.message(object.Elem()); err != nil || item == nil {
@@ -82,18 +83,19 @@ func (r *reader) alternatives(object, item reflect.Type) (s shape, err error) {
 	return s, err
 }
 
-// wraps tells structs of one embedded T.
+// wraps reports whether a type is a struct with an embedded T as its only field.
 func wraps[T any](t reflect.Type) bool {
 	return t.NumField() == 1 && t.Field(0).Anonymous && t.Field(0).Type == reflect.TypeFor[T]()
 }
 
-// isText tells types that call themselves strings to OpenAPI.
+// isText reports whether a type declares itself as a string for OpenAPI.
 func isText(t reflect.Type) bool {
 	typed, ok := reflect.New(t).Interface().(interface{ OpenAPISchemaType() []string })
 	return ok && slices.Equal(typed.OpenAPISchemaType(), []string{"string"})
 }
 
-// numbered tells structs whose fields with protobuf numbers come first and have these.
+// numbered reports whether exactly the first fields of a struct have protobuf tags, with these
+// numbers.
 func numbered(t reflect.Type, numbers ...int32) bool {
 	for i := range t.NumField() {
 		tag, ok := t.Field(i).Tag.Lookup("protobuf")
@@ -107,7 +109,7 @@ func numbered(t reflect.Type, numbers ...int32) bool {
 	return t.NumField() == len(numbers)
 }
 
-// kinds tells structs whose first fields are of these kinds.
+// kinds reports whether the first fields of a struct have these kinds.
 func kinds(t reflect.Type, want ...reflect.Kind) bool {
 	for i, kind := range want {
 		if t.Field(i).Type.Kind() != kind {

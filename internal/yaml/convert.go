@@ -14,21 +14,25 @@ import (
 	"github.com/kindwright/kindwright/internal/json"
 )
 
-// ErrTooLarge is returned for documents longer than the caller allows.
+// ErrTooLarge is returned for documents that exceed the caller's limit.
 var ErrTooLarge = errors.New("the YAML document is too large")
 
-// maxDepth is as deep as the JSON that comes out may be.
+// maxDepth is the maximum nesting of the resulting JSON.
 const maxDepth = json.DefaultMaxDepth
 
-// ToJSON turns one YAML document of at most maxBytes into JSON. An empty document is null. Errors never quote values.
+// ToJSON converts one YAML document of at most maxBytes to JSON. An empty document becomes null.
+// Errors never quote values.
 //
-// An object that is JSON already, which is what most clients send as YAML, is returned as it is, without the cost of
-// YAML.
+// If the document is already a JSON object, as most documents that clients send as YAML are, ToJSON
+// returns it unchanged and skips the YAML parser.
 //
-// Names that an object has twice stay so, for the decoder of JSON to report (QUERY-23, B6); the last one counts there. Beside
-// merge keys (<<) and tags they are an error.
+// Duplicate names in an object are kept, so that the JSON decoder reports them; the last one wins
+// there. In a document with merge keys (<<) or tags they are an error.
 //
-// Time and memory are linear in len(data): less than a second of one processor for 3 MiB of the worst kind.
+// Time and memory are linear in len(data). The worst 3 MiB take less than a second of processor
+// time.
+//
+// Source: QUERY-23, B6.
 func ToJSON(data []byte, maxBytes int) ([]byte, error) {
 	if len(data) > maxBytes {
 		return nil, ErrTooLarge
@@ -47,19 +51,20 @@ func ToJSON(data []byte, maxBytes int) ([]byte, error) {
 	return c.append(make([]byte, 0, len(data)), value, 0)
 }
 
-// FromJSON turns JSON into a YAML document for people to read, names sorted.
+// FromJSON converts JSON to a YAML document with sorted names, for humans to read.
 func FromJSON(data []byte) ([]byte, error) {
 	tree, err := json.DecodeTree(data, json.TreeOptions{})
 	if err != nil {
 		return nil, err
 	}
 	if hasMergeKey(tree) {
-		return json.Indent(nil, data) // JSON is YAML, and there the key has quotes
+		return json.Indent(nil, data) // JSON is valid YAML and quotes the key
 	}
 	return yaml.Marshal(tree)
 }
 
-// hasMergeKey looks for a name that the library writes without the quotes it needs to be read as a name.
+// hasMergeKey looks for the name "<<". The library writes it without quotes, so it would be read
+// back as a merge key.
 func hasMergeKey(tree any) bool {
 	switch tree := tree.(type) {
 	case map[string]any:
@@ -74,10 +79,10 @@ func hasMergeKey(tree any) bool {
 	return false
 }
 
-// decode reads exactly one document.
+// decode decodes exactly one document.
 func decode(data []byte) (value any, err error) {
-	// The library is a translation from C that reports its own errors by panicking; one it forgot to catch must not
-	// become a panic of the server.
+	// The library is a port from C and reports its own errors with panics. A panic that it fails to
+	// catch must not crash the server.
 	defer func() {
 		if recover() != nil {
 			value, err = nil, errors.New("the YAML document cannot be read")
@@ -102,14 +107,15 @@ func decode(data []byte) (value any, err error) {
 	return first.value, nil
 }
 
-// document is a document whose objects, where it is one itself, are lists of pairs: maps would lose names that come twice.
-// With merge keys, which the library follows in maps alone, and anything that could be one, it refuses such names.
+// document decodes the top-level object, and objects in it, as lists of pairs, because maps would
+// drop duplicate names. The library only resolves merge keys in maps. So a document that may
+// contain merge keys is decoded to maps, and duplicates are rejected.
 type document struct {
 	value  any
 	merges bool
 }
 
-// UnmarshalYAML is called by the library.
+// UnmarshalYAML implements the Unmarshaler interface of the library.
 func (d *document) UnmarshalYAML(unmarshal func(any) error) error {
 	var pairs yaml.MapSlice
 	if d.merges || unmarshal(&pairs) != nil {
@@ -119,7 +125,7 @@ func (d *document) UnmarshalYAML(unmarshal func(any) error) error {
 	return nil
 }
 
-// brief keeps the first of the library's complaints and cuts what it quotes.
+// brief keeps the first of the library's errors and truncates what it quotes.
 func brief(err error) error {
 	const limit = 200
 	text := err.Error()
@@ -132,11 +138,11 @@ func brief(err error) error {
 	return errors.New(text)
 }
 
-// converter turns what the library decodes into JSON, names sorted.
+// converter converts what the library decoded to JSON with sorted names.
 //
-// Without aliases the items and the text of a document together cannot outgrow twice its length (an escape of two bytes
-// stands for three at most). The budget is that: should an alias ever get past inspect, its expansion ends here instead
-// of filling the memory.
+// Without aliases, the items and the text of a document together are at most twice as long as the
+// document, because an escape of two bytes stands for at most three. The budget enforces this. If
+// inspect misses an alias, its expansion stops here instead of exhausting the memory.
 type converter struct{ budget int }
 
 func (c *converter) spend(n int) error {
@@ -174,7 +180,7 @@ func (c *converter) append(dst []byte, v any, depth int) ([]byte, error) {
 		return nil, fmt.Errorf("integer %d does not fit in 64 bits", v)
 	case float64:
 		if math.IsInf(v, 0) || math.IsNaN(v) {
-			return nil, errors.New("JSON has no infinity and no NaN")
+			return nil, errors.New("JSON cannot represent infinity or NaN")
 		}
 		return json.AppendTree(dst, v)
 	default:
@@ -186,7 +192,7 @@ func (c *converter) appendObject(dst []byte, pairs yaml.MapSlice, depth int) ([]
 	for _, pair := range pairs {
 		name, ok := pair.Key.(string)
 		if !ok {
-			return nil, fmt.Errorf("key %s is not text: put it in quotes", describe(pair.Key))
+			return nil, fmt.Errorf("key %s must be a string: put it in quotes", describe(pair.Key))
 		}
 		if err := c.spend(len(name)); err != nil {
 			return nil, err
@@ -233,5 +239,5 @@ func describe(key any) string {
 	case int, int64, uint64, bool, float64:
 		return fmt.Sprint(key)
 	}
-	return "of another kind"
+	return "of another type"
 }

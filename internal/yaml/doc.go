@@ -1,11 +1,13 @@
-// Package yaml is the one door to YAML: it turns a document into JSON and back, at the edge of the server only.
+// Package yaml is the only package that reads and writes YAML. It converts documents from and to
+// JSON at the edge of the server.
 //
-// YAML is read as sigs.k8s.io/yaml reads it, which is what users of kubectl expect: YAML 1.1 scalars (yes, no, on and
-// off are booleans, 017 and 0o17 are 15, 1_000 is 1000, 2001-01-01 is text), merge keys over inline maps, exactly one
-// document. What that library would let pass is refused here, because a request comes from anybody: anchors and
-// aliases, keys that are not text, duplicate keys, infinities, integers outside 64 bits, and documents that cost far
-// more than their size.
+// It reads YAML as sigs.k8s.io/yaml does, which is what users of kubectl expect: YAML 1.1 scalars
+// (yes, no, on and off are booleans, 017 and 0o17 are 15, 1_000 is 1000, 2001-01-01 is a string),
+// merge keys in inline maps, and exactly one document. Requests are untrusted, so it rejects some
+// input that the library accepts: anchors and aliases, keys that are not strings, duplicate keys,
+// infinities, integers outside 64 bits, and documents whose cost is out of proportion to their
+// size.
 //
-// It is not for large or frequent data: YAML costs ten times what JSON does. Nothing behind the edge knows it; the next
-// package to read is internal/json, which everything else uses.
+// This package is not suited to large or frequent data: YAML costs ten times as much as JSON. No
+// package behind the edge uses it. Read internal/json next, which everything else uses.
 package yaml

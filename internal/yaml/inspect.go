@@ -7,21 +7,23 @@ import (
 	"unicode/utf8"
 )
 
-// maxNodes bounds the keys, values and collections of a document. The library needs one to two microseconds and up to 500 bytes
-// for each.
+// maxNodes limits the keys, values and collections of a document. The library needs one or two
+// microseconds and up to 500 bytes for each.
 const maxNodes = 400_000
 
 var errAlias = errors.New("YAML anchors and aliases are not accepted")
 
-// inspect walks over a document without reading it and refuses what would cost too much to read: anchors and aliases
-// (a few hundred bytes can stand for billions of nodes) and too many nodes.
+// inspect scans a document without parsing it and rejects what would be too expensive to parse:
+// anchors and aliases, because a few hundred bytes can expand to billions of nodes, and too many
+// nodes.
 //
-// It knows just enough YAML to tell where a node starts from what is text: quoted and plain scalars that go on over
-// lines, block scalars, comments, flow collections. It need not be exact. What it wrongly takes for a node is refused
-// only with the look of an alias; what it overlooks meets the limits of the library and the converter's budget.
+// It knows just enough YAML to tell the start of a node from text: multi-line quoted and plain
+// scalars, block scalars, comments and flow collections. It need not be exact. If it takes text for
+// a node, it only rejects the text if it looks like an alias. What it misses is caught by the
+// limits of the library and the converter's budget.
 func inspect(data []byte) error {
 	if !utf8.Valid(data) || bytes.HasPrefix(data, []byte(byteOrderMark)) {
-		return errors.New("the YAML document is not plain UTF-8")
+		return errors.New("the YAML document must be UTF-8 without a byte order mark")
 	}
 	in := inspector{data: data, block: noBlock, plain: noBlock}
 	for in.pos < len(in.data) {
@@ -41,12 +43,14 @@ type inspector struct {
 	data  []byte
 	pos   int
 	nodes int
-	flow  int // open flow collections
-	block int // inside a block scalar: the column its lines must be right of
-	plain int // after a plain scalar: the column the lines that go on with it must be right of
+	flow  int // number of open flow collections
+	// Inside a block scalar: the column that its lines must exceed.
+	block int
+	// After a plain scalar: the column that its continuation lines must exceed.
+	plain int
 }
 
-// line inspects from the start of a line to after its end, or after the end of the line where its last quote closes.
+// line scans one line, or up to the end of the line on which its last quoted scalar ends.
 func (in *inspector) line() error {
 	start := in.pos
 	for in.at(' ') {
@@ -55,7 +59,7 @@ func (in *inspector) line() error {
 	column := in.pos - start
 	if in.endOfLine() {
 		in.nextLine()
-		return nil // an empty line ends nothing
+		return nil // empty lines do not end a scalar
 	}
 	if column == 0 && (in.at('%') || in.marker()) {
 		in.flow, in.block, in.plain = 0, noBlock, noBlock
@@ -74,7 +78,7 @@ func (in *inspector) line() error {
 	return in.nodesOfLine(start, column)
 }
 
-// marker tells whether a document starts or ends here.
+// marker reports whether a document marker is at the current position.
 func (in *inspector) marker() bool {
 	if len(in.data)-in.pos < 3 {
 		return false
@@ -83,10 +87,10 @@ func (in *inspector) marker() bool {
 	return (text == "---" || text == "...") && in.blankAt(in.pos+3)
 }
 
-// nodesOfLine goes from node to node until the line ends. column is where the innermost block collection of the line
-// starts; keys and dashes move it.
+// nodesOfLine scans the nodes of a line. column is the start of the innermost block collection on
+// the line; keys and dashes change it.
 func (in *inspector) nodesOfLine(start, column int) error {
-	fresh := in.flow == 0 || in.plain == noBlock // whether a node may start here
+	fresh := in.flow == 0 || in.plain == noBlock // a node may start here
 	in.plain = noBlock
 	for {
 		in.spaces()
@@ -103,7 +107,7 @@ func (in *inspector) nodesOfLine(start, column int) error {
 			in.pos++
 			fresh = true
 		case !fresh:
-			in.pos++ // the rest of a scalar that ended, or an error for the library to report
+			in.pos++ // the rest of a scalar that has ended, or an error for the library to report
 		case c == '!':
 			in.word()
 		case c == '&' || c == '*':
@@ -122,7 +126,8 @@ func (in *inspector) nodesOfLine(start, column int) error {
 	}
 }
 
-// scalar steps over a scalar that starts with c and returns the column again, which is the scalar's own if it is a key.
+// scalar skips a scalar that starts with c and returns the new column, which is the start of the
+// scalar if it is a key.
 func (in *inspector) scalar(c byte, start, column int) int {
 	in.nodes++
 	begin := in.pos - start
@@ -141,7 +146,7 @@ func (in *inspector) scalar(c byte, start, column int) int {
 	return column
 }
 
-// indicator steps through what separates nodes and counts the collections that it opens.
+// indicator handles a character that separates nodes and counts the collections that it opens.
 func (in *inspector) indicator(c byte) bool {
 	switch c {
 	case '[', '{':
@@ -164,7 +169,7 @@ func (in *inspector) indicator(c byte) bool {
 	return false
 }
 
-// plainScalar steps over the part of an unquoted scalar that is on this line.
+// plainScalar skips the part of a plain scalar that is on this line.
 func (in *inspector) plainScalar() {
 	for ; in.pos < len(in.data); in.pos++ {
 		switch c := in.data[in.pos]; {
@@ -182,7 +187,7 @@ func (in *inspector) plainScalar() {
 
 func flowIndicator(c byte) bool { return c == ',' || c == '[' || c == ']' || c == '{' || c == '}' }
 
-// quotedScalar steps over a quoted scalar, which may go on over lines.
+// quotedScalar skips a quoted scalar, which may span several lines.
 func (in *inspector) quotedScalar(quote byte) {
 	for in.pos++; in.pos < len(in.data); in.pos++ {
 		switch c := in.data[in.pos]; {
@@ -199,7 +204,7 @@ func (in *inspector) quotedScalar(quote byte) {
 
 func (in *inspector) at(c byte) bool { return in.pos < len(in.data) && in.data[in.pos] == c }
 
-// blankAt tells whether there is a blank, a line break or nothing at i.
+// blankAt reports whether there is whitespace or the end of the data at i.
 func (in *inspector) blankAt(i int) bool {
 	if i < 0 || i >= len(in.data) {
 		return true
@@ -211,7 +216,7 @@ func (in *inspector) blankAt(i int) bool {
 	return false
 }
 
-// endOfLine is also true before a comment.
+// endOfLine reports whether only a comment, or nothing, is left on the line.
 func (in *inspector) endOfLine() bool {
 	return in.pos >= len(in.data) || in.at('\n') || in.at('\r') || in.at('#') && in.blankAt(in.pos-1)
 }
