@@ -84,7 +84,7 @@ func TestDecodeTree_Refused(t *testing.T) {
 		"-":                       {"ends early", "", 1},
 		"1e":                      {"ends early", "", 2},
 		"1ex":                     {"a digit", "", 2},
-		"nul":                     {"no value", "", 0},
+		"nul":                     {"invalid literal", "", 0},
 		"NaN":                     {"'N'", "", 0},
 		"'a'":                     {`'\''`, "", 0},
 		"[1,]":                    {"after ','", "[0]", 3},

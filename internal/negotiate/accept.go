@@ -5,13 +5,15 @@ import (
 	"strings"
 )
 
-// weightUnit is the weight 1 of RFC 9110: weights are kept in thousandths, the finest step that it allows.
+// weightUnit represents the weight 1 of RFC 9110. Weights are stored in thousandths, which is the
+// finest step that the RFC allows.
 const weightUnit = 1000
 
-// mediaRange is one element of an Accept list. Names are as sent; they are compared without regard to case.
+// mediaRange is one element of an Accept header. Names are as sent; they are compared
+// case-insensitively.
 type mediaRange struct {
 	typ, subtype string
-	weight       int // 0 (never) to weightUnit
+	weight       int // from 0 (not acceptable) to weightUnit
 
 	as, group, version string
 	stream, charset    string
@@ -22,7 +24,8 @@ func (m *mediaRange) is(typ, subtype string) bool {
 	return strings.EqualFold(m.typ, typ) && strings.EqualFold(m.subtype, subtype)
 }
 
-// specificity orders ranges of equal weight: a client that names a type means it more than one that says "anything".
+// specificity orders ranges of equal weight. A client that names a type prefers it to one that
+// matches a wildcard.
 func (m *mediaRange) specificity() int {
 	switch {
 	case m.typ == "*":
@@ -33,9 +36,9 @@ func (m *mediaRange) specificity() int {
 	return 2
 }
 
-// ranges yields the elements of the Accept header fields in order. Elements that are not well-formed are left out, as if
-// they named a type that nobody serves; empty ones are no elements (RFC 9110, 5.6.1). The cost is linear in the length of
-// the fields, and nothing is allocated unless a quoted value has escapes.
+// ranges yields the elements of the Accept header fields in order. It skips malformed elements, as
+// it would skip an unsupported type, and empty ones (RFC 9110, section 5.6.1). The cost is linear
+// in the length of the fields. It only allocates if a quoted value has escapes.
 func ranges(fields []string) iter.Seq[mediaRange] {
 	return func(yield func(mediaRange) bool) {
 		for _, field := range fields {
@@ -50,7 +53,7 @@ func ranges(fields []string) iter.Seq[mediaRange] {
 	}
 }
 
-// cut splits s at the first separator outside of a quoted string. Both parts are trimmed of blanks.
+// cut splits s at the first separator outside of a quoted string. It trims both parts.
 func cut(s string, separator byte) (before, after string) {
 	quoted := false
 	for i := 0; i < len(s); i++ {
@@ -68,7 +71,7 @@ func cut(s string, separator byte) (before, after string) {
 
 func trim(s string) string { return strings.Trim(s, " \t") }
 
-// parseRange reads `type/subtype;name=value;…`.
+// parseRange parses `type/subtype;name=value;…`.
 func parseRange(s string) (m mediaRange, ok bool) {
 	full, parameters := cut(s, ';')
 	m.typ, m.subtype, ok = strings.Cut(full, "/")
@@ -94,7 +97,8 @@ func parseRange(s string) (m mediaRange, ok bool) {
 	return m, true
 }
 
-// parameterSet remembers which parameters an element had; one that comes twice has no meaning.
+// parameterSet records the parameters of an element. An element with a repeated parameter is
+// malformed.
 type parameterSet uint16
 
 func (s *parameterSet) add(bit parameterSet) bool {
@@ -105,7 +109,7 @@ func (s *parameterSet) add(bit parameterSet) bool {
 	return true
 }
 
-// set takes one parameter in. Unknown ones, such as profile, mean nothing to us and do no harm.
+// set stores one parameter. It ignores unknown parameters, such as profile.
 func (m *mediaRange) set(name, value string, seen *parameterSet) (ok bool) {
 	switch strings.ToLower(name) {
 	case "q":
@@ -136,7 +140,7 @@ func (m *mediaRange) set(name, value string, seen *parameterSet) (ok bool) {
 	return true
 }
 
-// parseWeight reads a weight into thousandths. More than three digits are read and forgotten.
+// parseWeight parses a weight in thousandths. It ignores digits after the third.
 func parseWeight(s string) (thousandths int, ok bool) {
 	whole, fraction, dotted := strings.Cut(s, ".")
 	if whole != "0" && whole != "1" && (whole != "" || fraction == "") || dotted && !digits(fraction) {
@@ -165,7 +169,7 @@ func digits(s string) bool {
 	return true
 }
 
-// token reports whether s is a token (RFC 9110, 5.6.2).
+// token reports whether s is a token (RFC 9110, section 5.6.2).
 func token(s string) bool {
 	for i := range len(s) {
 		switch c := s[i]; {
@@ -178,7 +182,7 @@ func token(s string) bool {
 	return s != ""
 }
 
-// unquote returns the value of a parameter: a token, or a quoted string without its quotes and escapes.
+// unquote returns the value of a parameter: a token, or a quoted string without quotes and escapes.
 func unquote(s string) (value string, ok bool) {
 	if s == "" || s[0] != '"' {
 		return s, token(s)

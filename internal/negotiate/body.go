@@ -13,27 +13,34 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// MaxBodyBytes is the longest request body that is read unless a caller says otherwise: 3 MiB.
+// MaxBodyBytes is the default limit for request bodies: 3 MiB.
 const MaxBodyBytes = 3 << 20
 
-// BodyOptions say how [ReadBody] reads.
+// BodyOptions control how [ReadBody] reads.
 type BodyOptions struct {
-	// Limit is the greatest number of bytes; zero means MaxBodyBytes. It bounds YAML, and the JSON made of it, as well.
+	// Limit is the maximum number of bytes. Zero means MaxBodyBytes. For YAML, it also limits the
+	// resulting JSON.
 	Limit int64
 
-	// Authenticated says that the caller proved who they are. Only then is a body without a Content-Type taken for JSON
-	// (B17), and only when no page in a browser had it sent (H10): browsers send client certificates of themselves, and
-	// they ask the server before they send JSON for the page of another site, but not before they send a body without a type.
+	// Authenticated states that the caller has proved their identity. Only then may a body lack a
+	// Content-Type and be treated as JSON, and only if no web page in a browser sent it. Browsers
+	// attach client certificates automatically. They send a preflight request before they send JSON
+	// on behalf of another site, but not before they send a body without a type.
+	//
+	// Source: B17, H10.
 	Authenticated bool
 }
 
-// ReadBody reads the body of r as one JSON text, whose syntax is not checked unless it came as YAML. An empty body is
-// empty, whatever its type.
+// ReadBody reads the body of r as JSON. It only checks the syntax of YAML, which it converts. An
+// empty body is empty for every media type.
 //
-// The errors are *status.Error: 415 for a media type other than application/json and application/yaml, for a character
-// set other than UTF-8 and for a content coding (B5, B17); 413 beyond the limit (B4); 400 for a body that ends early and
-// for bad YAML; 504 when the context of r ends first. Nothing beyond the limit is buffered, and a body of a wrong type is
-// not read at all.
+// Errors are *status.Error. The code is 415 for a media type other than application/json and
+// application/yaml, a character set other than UTF-8, and a content coding; 413 for a body above
+// the limit; 400 for a body that ends early and for invalid YAML; and 504 if the context of r ends
+// first. ReadBody never buffers more than the limit and does not read a body of a wrong type at
+// all.
+//
+// Source: B4, B5, B17.
 func ReadBody(w http.ResponseWriter, r *http.Request, o BodyOptions) ([]byte, error) {
 	limit := o.Limit
 	if limit <= 0 {
@@ -50,8 +57,8 @@ func ReadBody(w http.ResponseWriter, r *http.Request, o BodyOptions) ([]byte, er
 	return FromYAML(data, limit)
 }
 
-// FromYAML returns a YAML document, which may be JSON, as JSON of at most limit bytes. The error is a *status.Error, 400 or
-// 413.
+// FromYAML converts a YAML document, which may be JSON, to JSON of at most limit bytes. The error
+// is a *status.Error with code 400 or 413.
 func FromYAML(data []byte, limit int64) ([]byte, error) {
 	out, err := yaml.ToJSON(data, int(limit))
 	switch {
@@ -74,7 +81,7 @@ func bodyType(r *http.Request, authenticated bool) (MediaType, error) {
 		return JSON, nil
 	}
 	if len(fields) > 1 {
-		return 0, unsupported() // two answers to one question
+		return 0, unsupported() // contradictory types
 	}
 	full, ok := ContentType(fields[0])
 	switch {
@@ -86,15 +93,16 @@ func bodyType(r *http.Request, authenticated bool) (MediaType, error) {
 	return 0, unsupported()
 }
 
-// fromBrowser tells whether a browser sent r and says that a page had it do so: they put Origin on every POST, and
-// Sec-Fetch-Site on everything. Other clients have no reason to.
+// fromBrowser reports whether a browser sent r on behalf of a web page. Browsers add Origin to
+// every POST and Sec-Fetch-Site to every request. Other clients have no reason to send either.
 func fromBrowser(r *http.Request) bool {
 	site := r.Header.Get("Sec-Fetch-Site")
 	return len(r.Header["Origin"]) > 0 || site != "" && site != "none"
 }
 
-// ContentType returns the media type that a Content-Type header names, in lower case and without parameters. It reports
-// false for a header that is not well-formed and for text in another character set than UTF-8, which nothing here reads.
+// ContentType returns the media type of a Content-Type header in lower case, without parameters. ok
+// is false if the header is malformed or names a character set other than UTF-8, because this
+// package only reads UTF-8.
 func ContentType(header string) (mediaType string, ok bool) {
 	mediaType, parameters, err := mime.ParseMediaType(header)
 	if err != nil {
@@ -106,10 +114,12 @@ func ContentType(header string) (mediaType string, ok bool) {
 	return mediaType, true
 }
 
-// ReadRaw reads the body of r, of whatever media type, up to limit bytes. Its errors are those of [ReadBody].
+// ReadRaw reads up to limit bytes of the body of r, whatever its media type. Its errors are those
+// of [ReadBody].
 func ReadRaw(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	if coding := trim(strings.Join(r.Header["Content-Encoding"], ",")); coding != "" && !strings.EqualFold(coding, "identity") {
-		w.Header().Set("Accept-Encoding", "identity") // RFC 9110, 15.5.16: what would have been accepted
+		// RFC 9110, section 15.5.16: state which codings are accepted.
+		w.Header().Set("Accept-Encoding", "identity")
 		return nil, status.UnsupportedMediaType([]string{"any of them without a Content-Encoding"})
 	}
 	if r.ContentLength > limit {
@@ -131,13 +141,14 @@ func ReadRaw(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return nil, status.TooLarge(limit)
 	}
-	return nil, status.BadRequest("the body of the request could not be read to its end")
+	return nil, status.BadRequest("the request body could not be read completely")
 }
 
-// interruptible lets the end of ctx interrupt reads of the request's body, which know nothing of contexts. The function
-// returned must be called when reading is over.
+// interruptible makes the end of ctx interrupt reads of the request body. net/http does not do this
+// by itself. The caller must call release when it has finished reading.
 //
-// A writer that cannot set deadlines belongs to a server whose reads end otherwise, or to a test: then nothing is done.
+// If the writer does not support deadlines, interruptible has no effect. This is the case in tests
+// and in servers with another way to end reads.
 func interruptible(ctx context.Context, w http.ResponseWriter) (release func()) {
 	if ctx.Done() == nil {
 		return func() {}
@@ -146,21 +157,22 @@ func interruptible(ctx context.Context, w http.ResponseWriter) (release func()) 
 	interrupted := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(interrupted)
-		_ = connection.SetReadDeadline(time.Unix(1, 0)) // long past
+		_ = connection.SetReadDeadline(time.Unix(1, 0)) // in the past: interrupts the read at once
 	})
 	return func() {
 		if stop() {
 			return
 		}
 		<-interrupted
-		_ = connection.SetReadDeadline(time.Time{}) // it may have come after the last byte
+		// The deadline may have been set after the last byte.
+		_ = connection.SetReadDeadline(time.Time{})
 	}
 }
 
-// firstRead bounds what is allocated on the word of a client alone.
+// firstRead limits the allocation that is based only on the Content-Length that a client claims.
 const firstRead = 64 << 10
 
-// readAll reads until the end; length is what the client announced, -1 if nothing.
+// readAll reads to the end. length is the Content-Length, or -1 if there is none.
 func readAll(r io.Reader, length int64) ([]byte, error) {
 	data := make([]byte, 0, min(max(length+1, 512), firstRead))
 	for {

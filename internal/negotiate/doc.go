@@ -1,21 +1,27 @@
-// Package negotiate stands between HTTP and the bytes that the rest of the server works with: it reads what a client
-// will accept, reads request bodies, and writes answers.
+// Package negotiate connects HTTP and the bytes that the rest of the server works with. It
+// interprets the Accept header, reads request bodies and writes responses.
 //
-//   - [Negotiate] chooses the form of an answer from the Accept header and what a handler can offer (RFC 9110, 12.5.1):
-//     JSON or YAML, whole objects, a Table or metadata alone. No acceptable form is a 406 that lists the forms.
-//   - [ReadBody] returns the body of a write as JSON text: of an accepted media type, without a content coding, below a
-//     limit, within the time of the request's context. [ReadRaw] leaves the media type to the caller, for patches.
-//   - [Output] writes answers: indented for people, as YAML, compressed, each as the client asked. [WriteError] writes
-//     an error as a Status document.
+//   - [Negotiate] chooses the form of a response from the Accept header and from what a handler
+//     offers (RFC 9110, section 12.5.1): JSON or YAML; whole objects, a Table or only metadata. If
+//     no form is acceptable, it returns a 406 error that lists the available ones.
+//   - [ReadBody] returns the body of a write as JSON. It checks the media type, rejects content
+//     codings, enforces a size limit and stops when the request's context ends. [ReadRaw] leaves
+//     the media type to the caller, for patches.
+//   - [Output] writes responses as the client asked: indented, as YAML, or compressed. [WriteError]
+//     writes an error as a Status document.
 //
-// The warnings of a request are collected by internal/request; they leave in the header of whatever answers it.
+// Package internal/request collects the warnings of a request. They are sent in the header of its
+// response.
 //
-// Protobuf is a form that a handler may offer, and one that every error may take; its bytes are the business of
-// internal/protobuf. It is called application/vnd.kubernetes.protobuf, by the name that clients know, and on a server with a
-// group domain of its own application/vnd.{domain}.protobuf too; an answer has the name it was asked for by. There is no
-// CBOR: entries of an Accept list that ask for it are passed over, and alone they are a 406 (PATH-19).
+// A handler may offer protobuf, and every error can be sent as protobuf; internal/protobuf encodes
+// it. Clients know it as application/vnd.kubernetes.protobuf. A server with its own group domain
+// also accepts application/vnd.{domain}.protobuf. A response uses the name from the request. CBOR
+// is not supported: entries of an Accept header that request it are skipped, and result in a 406 if
+// there are no others.
 //
-// What it is not for: it does not look into documents. Their syntax is the business of internal/json, their meaning that
-// of package openapi. The media types of patches are in internal/patch, tables in internal/table, which is the one to
-// read next.
+// This package does not look into documents. Package internal/json knows their syntax and package
+// openapi their meaning. The media types of patches are in internal/patch. Tables are in
+// internal/table, which is the one to read next.
+//
+// Source: PATH-19.
 package negotiate

@@ -16,15 +16,20 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// WriteError answers r with a Status document that tells about err (ERR-19), in the media type that the client accepts,
-// else in JSON. Protobuf is among them whatever the resource is: who asks for it can read a Status. Errors that are not *status.Error are internal ones, whose text stays here; see [status.From]. The header
-// repeats when to try again (ERR-24) and carries the warnings collected so far.
+// WriteError responds to r with err as a Status document. It uses the media type that the client
+// accepts, or else JSON. It offers protobuf for every resource, because a client that requests it
+// can decode a Status. An error that is not a *status.Error is an internal one, and its text is not
+// sent; see [status.From]. The header repeats when to retry and contains the warnings collected so
+// far.
 //
-// What is still to come of the body is waited for half a second at most, and then the connection ends.
+// WriteError waits at most half a second for the rest of the request body and then closes the
+// connection.
+//
+// Source: ERR-19, ERR-24.
 func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	failure := status.From(err)
 	if failure == nil {
-		failure = status.Internal(errors.New("an error was announced, and there is none"))
+		failure = status.Internal(errors.New("WriteError was called without an error"))
 	}
 	document, merr := json.Marshal(failure.Status())
 	if merr != nil {
@@ -39,9 +44,9 @@ func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 		h.Set("Retry-After", strconv.Itoa(seconds))
 	}
 	for _, name := range []string{"Content-Encoding", "Content-Length", "Etag", "Expires", "Last-Modified"} {
-		h.Del(name) // it spoke of the answer that did not come about
+		h.Del(name) // set for the response that is now replaced
 	}
-	leaveUnread(w, r)
+	limitDrain(w, r)
 	form := errorForm(r)
 	if form.MediaType == Protobuf {
 		if message, err := statusMessage(document); err == nil {
@@ -50,11 +55,12 @@ func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 			form = Result{}
 		}
 	}
-	_ = new(Output).Write(w, r, form, failure.Code(), document) // nobody is left to tell
+	// The client is gone: there is no one to report to.
+	_ = new(Output).Write(w, r, form, failure.Code(), document)
 }
 
-// statusMessage returns the protobuf form of the JSON of a Status. The type is described anew for each: clients that speak
-// protobuf are few, and errors are the smaller part of what they get.
+// statusMessage encodes the JSON of a Status as protobuf. It describes the type for each error,
+// which is expensive, but few clients use protobuf and errors are rare.
 func statusMessage(document []byte) ([]byte, error) {
 	d, ok, err := protobuf.Describe(reflect.TypeFor[meta.Status]())
 	if err != nil || !ok {
@@ -63,8 +69,8 @@ func statusMessage(document []byte) ([]byte, error) {
 	return d.AppendObject(nil, "v1", "Status", document)
 }
 
-// readable replaces what is not UTF-8, such as a name that was cut in the middle of a character: what the client did wrong
-// must not become an error of the server because of how it is told.
+// readable replaces invalid UTF-8, for example in a name that was cut within a character. A client
+// error must not become a server error because its message cannot be encoded.
 func readable(s meta.Status) meta.Status {
 	text := func(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 	s.Message, s.Continue = text(s.Message), text(s.Continue)
@@ -81,18 +87,23 @@ func readable(s meta.Status) meta.Status {
 	return s
 }
 
-// drain is how long a refused body may go on.
+// drain limits how long the rest of a rejected body is read.
 const drain = 500 * time.Millisecond
 
-// leaveUnread keeps net/http from waiting without end for the rest of a body that was refused. Before it answers it reads on
-// for a while, to use the connection again, and a client that announced a body may never send it (B4, H4).
-func leaveUnread(w http.ResponseWriter, r *http.Request) {
+// limitDrain limits how long net/http waits for the rest of a rejected body. To reuse the
+// connection, net/http reads on before it responds, but a client that announced a body may never
+// send it.
+//
+// Source: B4, H4.
+func limitDrain(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength != 0 {
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(drain)) // not every writer has one; then the server's own must do
+		// Not every writer supports deadlines. The server's own timeouts apply then.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(drain))
 	}
 }
 
-// errorForm is the form of an error. Whether the answer would have been a Table plays no part in it.
+// errorForm returns the form of an error. It does not matter whether the response would have been a
+// Table.
 func errorForm(r *http.Request) Result {
 	domain := ""
 	if info := request.From(r.Context()); info != nil {

@@ -5,22 +5,22 @@ import (
 	"io"
 )
 
-// maxIndent is the number of levels that are indented. Deeper ones are not indented further: otherwise a small document
-// nested deeply would become a thousand times longer.
+// maxIndent is the number of levels that are indented. Deeper levels get no further indentation.
+// Otherwise a small document with deep nesting would become a thousand times longer.
 const maxIndent = 32
 
-// An indenter writes JSON with line breaks and two blanks for each level. It works on a stream, whatever the pieces in
-// which the document comes, and takes the syntax for granted.
+// An indenter adds line breaks and two spaces per level to JSON. It works on a stream in chunks of
+// any size. It does not check the syntax.
 type indenter struct {
 	to     io.Writer
 	buf    []byte
 	depth  int
-	opened bool // the last byte opened an object or array, of which it is not known yet whether it is empty
-	text   bool // within a string
-	escape bool // after a backslash within a string
+	opened bool // the last byte opened an object or array, which may turn out to be empty
+	text   bool // inside a string
+	escape bool // after a backslash in a string
 }
 
-// Write writes p indented. It returns len(p) unless the writer behind it failed.
+// Write writes p indented. It returns len(p) unless the underlying writer fails.
 func (in *indenter) Write(p []byte) (int, error) {
 	in.buf = in.buf[:0]
 	for i := 0; i < len(p); i++ {
@@ -42,7 +42,7 @@ func (in *indenter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// flushAt is how much is collected before it is passed on.
+// flushAt is the number of bytes to collect before writing them.
 const flushAt = 32 << 10
 
 func (in *indenter) flush() error {
@@ -51,7 +51,8 @@ func (in *indenter) flush() error {
 	return err
 }
 
-// copyText copies the rest of a string, or as much as there is, and returns how many bytes it took.
+// copyText copies the rest of a string, or as much of it as p contains, and returns the number of
+// bytes consumed.
 func (in *indenter) copyText(p []byte) int {
 	n := 0
 	if in.escape {
@@ -73,7 +74,7 @@ func (in *indenter) copyText(p []byte) int {
 			in.escape = true
 			break
 		}
-		n++ // what is escaped
+		n++ // the escaped character
 	}
 	in.buf = append(in.buf, p[:n]...)
 	return n

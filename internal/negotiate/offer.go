@@ -10,24 +10,25 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// MediaType is how a document is written.
+// MediaType is the encoding of a document.
 type MediaType uint8
 
-// The media types we write and read. JSON is what a client gets that asks for nothing in particular.
+// The supported media types. JSON is the default.
 const (
 	JSON MediaType = iota
 	YAML
-	Protobuf // of kinds whose Go type says how; client-go's typed clients ask for it first
-	Swagger  // OpenAPI v2 as protobuf (OAPI-01); client-go asks for nothing else
+	Protobuf // only for kinds whose Go type has protobuf tags; client-go's typed clients prefer it
+	Swagger  // OpenAPI v2 as protobuf (OAPI-01); client-go accepts nothing else
 )
 
-// The names of Swagger: the one in answers, and the one that clients ask for, which is no well-formed media type.
+// The names of Swagger. Clients send swaggerAsked, which is not a well-formed media type; responses
+// contain swaggerSent.
 const (
 	swaggerSent  = "com.github.proto-openapi.spec.v2.v1.0+protobuf"
 	swaggerAsked = "com.github.proto-openapi.spec.v2@v1.0+protobuf"
 )
 
-// String returns the media type as headers name it.
+// String returns the media type as it appears in headers.
 func (m MediaType) String() string {
 	switch m {
 	case YAML:
@@ -40,12 +41,15 @@ func (m MediaType) String() string {
 	return "application/json"
 }
 
-// kubernetesProtobuf is the subtype that client-go knows. Every server understands it, whatever its group domain.
+// kubernetesProtobuf is the subtype that client-go knows. Every server accepts it, whatever its
+// group domain.
 const kubernetesProtobuf = "vnd.kubernetes.protobuf"
 
-// IsProtobuf tells whether a media type, in lower case and without parameters, is one that a server of a group domain
-// calls protobuf: application/vnd.kubernetes.protobuf, and with a domain of its own application/vnd.{domain}.protobuf as
-// well (PATH-19).
+// IsProtobuf reports whether a media type, in lower case and without parameters, means protobuf on
+// a server with a group domain. This is application/vnd.kubernetes.protobuf and, for a server with
+// its own domain, also application/vnd.{domain}.protobuf.
+//
+// Source: PATH-19.
 func IsProtobuf(mediaType, groupDomain string) bool {
 	subtype, ok := strings.CutPrefix(mediaType, "application/")
 	if !ok {
@@ -55,7 +59,8 @@ func IsProtobuf(mediaType, groupDomain string) bool {
 	return ok
 }
 
-// protobufName tells whether a subtype is one of those of IsProtobuf, and how an answer names it: "" for the usual name.
+// protobufName reports whether a subtype means protobuf, as IsProtobuf does. name is the media type
+// for the response, or "" for the usual name.
 func protobufName(subtype, groupDomain string) (name string, ok bool) {
 	if strings.EqualFold(subtype, kubernetesProtobuf) {
 		return "", true
@@ -67,14 +72,14 @@ func protobufName(subtype, groupDomain string) (name string, ok bool) {
 	return "application/" + own, true
 }
 
-// As is the form of an answer: what the parameter "as" of a media type asks for.
+// As is the form of a response: the parameter "as" of a media type.
 type As uint8
 
-// The forms of an answer.
+// The forms of a response.
 const (
 	// Object is the resource itself, or a list of it.
 	Object As = iota
-	// Table is a Table of one row or many (TABLE-01).
+	// Table is a Table with one or more rows (TABLE-01).
 	Table
 	// PartialObjectMetadata is the metadata of one object (TABLE-10).
 	PartialObjectMetadata
@@ -99,8 +104,8 @@ func (a As) String() string {
 	return "Object"
 }
 
-// Version is the version of the form in its own group: V1 or V1Beta1 for tables and metadata (TABLE-11), V2 for
-// discovery, empty for objects.
+// Version is the version of a form within its API group: V1 or V1Beta1 for tables and metadata
+// (TABLE-11), V2 for discovery, and empty for objects.
 type Version string
 
 // The versions of forms.
@@ -110,65 +115,68 @@ const (
 	V2      Version = "v2"
 )
 
-// Offer is what a handler can answer a request with. The zero value offers objects as JSON and YAML.
+// Offer describes the responses that a handler can produce. The zero value offers objects as JSON
+// and YAML.
 type Offer struct {
-	// GroupDomain ends the groups of the parameter "g": meta.{domain} and apidiscovery.{domain}. Empty means
-	// [request.DefaultGroupDomain].
+	// GroupDomain is the suffix of the groups in the parameter "g": meta.{domain} and
+	// apidiscovery.{domain}. Empty means [request.DefaultGroupDomain].
 	GroupDomain string
 
-	// Table offers a Table. A kind that opts out of tables leaves it false (TABLE-06).
+	// Table offers a Table. It is false for kinds that opt out of tables (TABLE-06).
 	Table bool
 
-	// Metadata offers PartialObjectMetadata, or with List PartialObjectMetadataList.
+	// Metadata offers PartialObjectMetadata, or PartialObjectMetadataList if List is set.
 	Metadata bool
 
-	// List says that the answer is a collection.
+	// List means that the response is a collection.
 	List bool
 
-	// Watch says that the answer is a stream of events. Streams are JSON only; each object in one is a single object,
-	// so that List has no effect.
+	// Watch means that the response is a stream of events. Streams cannot be YAML. Each event
+	// contains a single object, so List has no effect.
 	Watch bool
 
 	// Discovery offers APIGroupDiscoveryList in version v2.
 	Discovery bool
 
-	// Protobuf offers objects as protobuf. Metadata alone are offered so for every kind that offers Metadata; there are no
-	// tables in protobuf.
+	// Protobuf offers objects as protobuf. Metadata can be protobuf for every kind that offers
+	// Metadata. Tables cannot be protobuf.
 	Protobuf bool
 
-	// JSONOnly takes YAML off the offer.
+	// JSONOnly excludes YAML.
 	JSONOnly bool
 
 	// Swagger offers the document as OpenAPI v2 in protobuf.
 	Swagger bool
 
-	anyForm bool // whatever is asked for, the answer is a Status: an error
+	anyForm bool // the response is a Status, whatever form was requested
 }
 
-// Result is the form that was agreed on.
+// Result is the negotiated form of a response.
 type Result struct {
 	MediaType MediaType
 	As        As
 
-	// Group and Version are those of the form, for instance meta.k8s.io and v1; empty for objects.
+	// Group and Version identify the form, such as meta.k8s.io and v1. They are empty for objects.
 	Group   string
 	Version Version
 
-	// Pretty asks for indented JSON. It is false for YAML, which always is, and for streams, whose frames are lines.
+	// Pretty requests indented JSON. It is false for YAML, which is always indented, and for
+	// streams, in which each frame is a line.
 	Pretty bool
 
-	// Unmanaged asks for objects without metadata.managedFields: the parameter "managedfields=omit", which servers that do
-	// not know it ignore.
+	// Unmanaged requests objects without metadata.managedFields. Clients request it with the
+	// parameter "managedfields=omit", which servers without support for it ignore.
 	Unmanaged bool
 
-	// Stream says that the answer is a stream of events.
+	// Stream means that the response is a stream of events.
 	Stream bool
 
-	// Name is the media type by another name than its usual one, as the client asked for it; empty for the usual one.
+	// Name is the media type as the client wrote it, if it is not the usual name.
 	Name string
 }
 
-// APIVersion returns the apiVersion of a document of this form, "" for objects, which have their own.
+// APIVersion returns the apiVersion of documents in this form. It is "" for objects, which have
+// their own.
 func (r Result) APIVersion() string {
 	if r.Group == "" {
 		return ""
@@ -176,8 +184,8 @@ func (r Result) APIVersion() string {
 	return r.Group + "/" + string(r.Version)
 }
 
-// ContentType returns the value of the Content-Type header. Clients of discovery tell its forms apart by the parameters;
-// other documents say themselves what they are.
+// ContentType returns the value of the Content-Type header. Discovery clients need the parameters
+// to identify the form. All other documents contain their kind.
 func (r Result) ContentType() string {
 	if r.As == APIGroupDiscoveryList {
 		return r.MediaType.String() + ";g=" + r.Group + ";v=" + string(r.Version) + ";as=" + r.As.String()
@@ -189,12 +197,15 @@ func (r Result) ContentType() string {
 	return name
 }
 
-// Negotiate chooses the form of the answer to r among what o offers. The entry with the greatest weight wins, among equals
-// the one that names a type rather than a wildcard, then the first. A request that says nothing gets JSON. When nothing on
-// offer is acceptable the error is a 406 *status.Error that lists what is (CREATE-05).
+// Negotiate chooses the form of the response to r from those that o offers. The entry with the
+// greatest weight wins. Among equal weights, an entry that names a type is preferred to a wildcard,
+// and then the first entry wins. The default is JSON. If nothing is acceptable, the error is a 406
+// *status.Error that lists the available types.
 //
-// Whether JSON is indented is decided by the parameter pretty of the query, else by that of the chosen entry, else by
-// whether a person seems to be looking (QUERY-21).
+// The query parameter pretty decides whether JSON is indented. If it is absent, the pretty
+// parameter of the chosen entry decides, and then whether the client appears to be interactive.
+//
+// Source: CREATE-05, QUERY-21.
 func Negotiate(r *http.Request, o Offer) (Result, error) {
 	chosen, ok := o.choose(r.Header["Accept"])
 	if !ok {
@@ -205,7 +216,7 @@ func Negotiate(r *http.Request, o Offer) (Result, error) {
 	return chosen, nil
 }
 
-// Accepts tells whether a client takes an answer of a media type that is none of those above, such as text/plain.
+// Accepts reports whether a client accepts a media type other than those above, such as text/plain.
 func Accepts(r *http.Request, mediaType string) bool {
 	fields := r.Header["Accept"]
 	if !slices.ContainsFunc(fields, func(field string) bool { return strings.Trim(field, ", \t") != "" }) {
@@ -222,8 +233,8 @@ func Accepts(r *http.Request, mediaType string) bool {
 	return taken
 }
 
-// choose walks over the list twice: what a more specific entry of weight 0 excludes may stand behind the wildcard that
-// would have let it in.
+// choose scans the entries twice. A specific entry with weight 0 may exclude a type after a
+// wildcard that has already matched it.
 func (o *Offer) choose(accept []string) (best Result, ok bool) {
 	if !slices.ContainsFunc(accept, func(field string) bool { return strings.Trim(field, ", \t") != "" }) {
 		return Result{}, true
@@ -242,7 +253,7 @@ func (o *Offer) choose(accept []string) (best Result, ok bool) {
 	return best, bestRank >= 0
 }
 
-// exclusions returns the media types that the list names with weight 0.
+// exclusions returns the media types that the client excludes with weight 0.
 func exclusions(accept []string) (excluded [2]bool) {
 	for m := range ranges(accept) {
 		if m.weight > 0 || m.as != "" {
@@ -254,7 +265,7 @@ func exclusions(accept []string) (excluded [2]bool) {
 	return excluded
 }
 
-// match tells what o gives to a client that asks for m.
+// match returns the form that o offers for the entry m.
 func (o *Offer) match(m *mediaRange, excluded [2]bool) (Result, bool) {
 	mediaType, ok := o.mediaType(m, excluded)
 	if !ok || m.stream != "" && m.stream != "watch" || m.charset != "" && !strings.EqualFold(m.charset, "utf-8") {
@@ -296,7 +307,7 @@ func (o *Offer) callsProtobuf(subtype string) bool {
 	return ok
 }
 
-// form reads the parameters as, g and v.
+// form interprets the parameters as, g and v.
 func (o *Offer) form(m *mediaRange) (Result, bool) {
 	if m.as == "" || o.anyForm {
 		return Result{}, true
@@ -326,7 +337,7 @@ func (o *Offer) form(m *mediaRange) (Result, bool) {
 	return Result{}, false
 }
 
-// mediaTypes lists what the client could have asked for.
+// mediaTypes lists the types that the client could have requested.
 func (o *Offer) mediaTypes() []string {
 	types := []string{JSON.String()}
 	switch {
@@ -346,11 +357,11 @@ func (o *Offer) mediaTypes() []string {
 	return types
 }
 
-// pretty decides about indentation for a client whose Accept entry asked for it or not.
+// pretty decides whether to indent. asked is the pretty parameter of the Accept entry.
 func pretty(r *http.Request, asked bool) bool {
 	info := request.From(r.Context())
 	if info == nil {
-		info = &request.Info{} // an answer to a request that did not parse, save for this
+		info = &request.Info{} // the request did not parse, except for this parameter
 		info.Query.Pretty = request.PrettyParameter(r.URL.RawQuery)
 	}
 	return asked && info.Query.Pretty == nil || info.Pretty(r.UserAgent())

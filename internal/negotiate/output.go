@@ -18,37 +18,39 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// DefaultMaxYAML is the longest document that is answered as YAML unless an Output says otherwise: 5 MiB of JSON, which is
-// any one object, or a short list.
+// DefaultMaxYAML is the default limit for YAML responses, in bytes of JSON. 5 MiB are enough for
+// any single object and for short lists.
 const DefaultMaxYAML = 5 << 20
 
-// quickYAML is the longest document, in bytes of JSON, that is made YAML whatever else is going on.
+// quickYAML is the size, in bytes of JSON, up to which documents are converted to YAML without
+// waiting for others.
 const quickYAML = 64 << 10
 
-// Output writes the answers of one server. Its zero value compresses nothing; it may be used by many requests at once and
-// must not be copied after its first use.
+// Output writes the responses of one server. The zero value does not compress. It is safe for
+// concurrent use and must not be copied after first use.
 type Output struct {
-	// Compress answers with gzip when the client accepts it (GZIP-01, GZIP-02).
+	// Compress enables gzip for clients that accept it (GZIP-01, GZIP-02).
 	Compress bool
 
-	// Threshold is the number of bytes that a body must exceed to be compressed; 0 compresses every body. Kubernetes
-	// has 128 KiB (GZIP-05).
+	// Threshold is the size that a body must exceed to be compressed. Zero compresses every body.
+	// Kubernetes uses 128 KiB (GZIP-05).
 	Threshold int
 
-	// MaxYAML is the longest document, in bytes of JSON, that is answered as YAML. Making it YAML takes a hundred times its
-	// size in memory if it consists of many small members, so that long ones are made one at a time. Zero means
-	// DefaultMaxYAML.
+	// MaxYAML is the maximum size of YAML responses, in bytes of JSON. Zero means DefaultMaxYAML.
+	// The conversion may take a hundred times the size of the document in memory, so long documents
+	// are converted one at a time.
 	MaxYAML int
 
 	compressors sync.Pool // of *compressor
 	deflaters   sync.Pool // of *flate.Writer
 
 	yamlOnce sync.Once
-	yamlTurn chan struct{} // holds a token while a long document is being made YAML
+	yamlTurn chan struct{} // semaphore for the conversion of long documents
 }
 
-// Write answers r with one JSON document in the agreed form. The document must be valid; it is not kept. The error is a
-// *status.Error when nothing was sent, and else what the connection said.
+// Write responds to r with one JSON document in the negotiated form. The document must be valid.
+// Write does not retain it. The error is a *status.Error if nothing was sent, and otherwise the
+// error of the connection.
 func (o *Output) Write(w http.ResponseWriter, r *http.Request, form Result, code int, document []byte) error {
 	a := o.Start(w, r, form, code)
 	defer a.Abort()
@@ -61,8 +63,9 @@ func (o *Output) Write(w http.ResponseWriter, r *http.Request, form Result, code
 	return a.Close()
 }
 
-// WriteObject answers r with an object as it is kept, of so many bytes, which writes itself. It is Write without a copy of
-// the object, and tells false, having sent nothing, where it takes more than to copy.
+// WriteObject responds to r with a stored object of the given size, which writes itself. It avoids
+// the copy of the object that Write needs. If the object must be converted or compressed, it sends
+// nothing and returns done == false.
 func (o *Output) WriteObject(w http.ResponseWriter, r *http.Request, form Result, size int, object io.WriterTo) (done bool, err error) {
 	switch {
 	case form.MediaType != JSON || form.As != Object || form.Pretty || size > quickObject:
@@ -78,12 +81,12 @@ func (o *Output) WriteObject(w http.ResponseWriter, r *http.Request, form Result
 	return true, err
 }
 
-// Packs tells whether the answer to r is compressed if its body has so many bytes.
+// Packs reports whether a response to r with a body of the given size is compressed.
 func (o *Output) Packs(r *http.Request, size int) bool {
 	return o.Compress && size > o.Threshold && r.Method != http.MethodHead && acceptsGzip(r.Header["Accept-Encoding"])
 }
 
-// Pack returns a body as it is after compression, for [Output.WritePacked].
+// Pack compresses a body for [Output.WritePacked].
 func (o *Output) Pack(body []byte) ([]byte, error) {
 	var packed bytes.Buffer
 	c := o.compressor(&packed)
@@ -97,7 +100,8 @@ func (o *Output) Pack(body []byte) ([]byte, error) {
 	return packed.Bytes(), nil
 }
 
-// WritePacked answers r, for which [Output.Packs], with a body that Pack made. The error comes from the connection.
+// WritePacked responds to r with a body that Pack compressed. The caller has checked
+// [Output.Packs]. The error is that of the connection.
 func (o *Output) WritePacked(w http.ResponseWriter, r *http.Request, form Result, code int, packed []byte) error {
 	w.Header()["Content-Encoding"] = []string{"gzip"}
 	o.begin(w, r, form, code, len(packed))
@@ -105,13 +109,13 @@ func (o *Output) WritePacked(w http.ResponseWriter, r *http.Request, form Result
 	return err
 }
 
-// quickObject is the longest object, in bytes, that writes itself. Longer ones are gathered first: their pieces would leave
-// the buffers of net/http one by one.
+// quickObject is the maximum size of an object that writes itself. Longer objects are assembled
+// first, because net/http would flush their chunks one by one.
 const quickObject = 3 << 10
 
-// Start begins an answer to r whose JSON document the caller writes in pieces. Nothing is sent before the first piece
-// leaves the buffers; until then the caller may [Answer.Abort] and write an error instead. It is not for streams of events,
-// which begin with [Begin] and are never held back.
+// Start starts a response to r whose JSON document the caller writes in chunks. Nothing is sent
+// until the first chunk leaves the buffers. Until then, the caller may call [Answer.Abort] and
+// write an error instead. Streams of events must use [Begin], because they must not be buffered.
 func (o *Output) Start(w http.ResponseWriter, r *http.Request, form Result, code int) *Answer {
 	a := &Answer{output: o, w: w, request: r, form: form, code: code, head: r.Method == http.MethodHead, length: -1}
 	a.gzip = o.Compress && !a.head && acceptsGzip(r.Header["Accept-Encoding"])
@@ -122,7 +126,8 @@ func (o *Output) Start(w http.ResponseWriter, r *http.Request, form Result, code
 	return a
 }
 
-// Answer is an answer that is being written, by one goroutine. It ends with Close or Abort.
+// Answer is a response that is being written. Only one goroutine may use it. It must end with Close
+// or Abort.
 type Answer struct {
 	output  *Output
 	w       http.ResponseWriter
@@ -130,19 +135,19 @@ type Answer struct {
 	form    Result
 	code    int
 
-	head    bool // no body is sent
-	gzip    bool // the client takes gzip
-	started bool // the header is sent
-	length  int  // of the whole body; negative when it is not known
+	head    bool // no body is sent (HEAD)
+	gzip    bool // the client accepts gzip
+	started bool // the header has been sent
+	length  int  // of the whole body; negative if unknown
 
-	text       io.Writer    // takes the JSON document, indents it if need be, and hands it to send
-	held       bytes.Buffer // the whole document for YAML, else what came before the threshold was reached
-	compressor *compressor  // not nil once compression has begun
-	parts      *partWriter  // not nil in an answer of parts
+	text       io.Writer    // receives the JSON document, indents it if requested, and calls send
+	held       bytes.Buffer // for YAML the whole document, otherwise the body below the threshold
+	compressor *compressor  // not nil after compression has started
+	parts      *partWriter  // not nil for a response made of parts
 }
 
-// Write takes the next piece of the JSON document. A *status.Error says that the document cannot be answered in this form
-// and nothing has been sent. Other errors come from the connection.
+// Write writes the next chunk of the JSON document. A *status.Error means that the document cannot
+// be sent in this form and that nothing has been sent. Other errors are those of the connection.
 func (a *Answer) Write(p []byte) (int, error) {
 	switch {
 	case a.head:
@@ -164,10 +169,11 @@ func (a *Answer) holdForYAML(p []byte) (int, error) {
 	return a.held.Write(p)
 }
 
-// Started reports whether something has been sent, so that it is too late for an error.
+// Started reports whether anything has been sent. It is then too late to respond with an error.
 func (a *Answer) Started() bool { return a.started }
 
-// Close ends the document and sends what was held back. A *status.Error says that nothing was sent.
+// Close ends the document and sends what is still buffered. A *status.Error means that nothing has
+// been sent.
 func (a *Answer) Close() error {
 	defer a.Abort()
 	switch {
@@ -196,7 +202,8 @@ func (a *Answer) Close() error {
 	return nil
 }
 
-// toYAML makes YAML of what was held back. The error is a *status.Error, 504 when the request ends before it has its turn.
+// toYAML converts the buffered document to YAML. The error is a *status.Error. Its code is 504 if
+// the request ends while it waits for its turn.
 func (a *Answer) toYAML() ([]byte, error) {
 	if a.held.Len() > quickYAML {
 		release, err := a.output.takeYAMLTurn(a.request.Context())
@@ -207,12 +214,12 @@ func (a *Answer) toYAML() ([]byte, error) {
 	}
 	document, err := yaml.FromJSON(a.held.Bytes())
 	if err != nil {
-		return nil, status.Internal(fmt.Errorf("writing an answer as YAML: %w", err))
+		return nil, status.Internal(fmt.Errorf("encode the response as YAML: %w", err))
 	}
 	return document, nil
 }
 
-// takeYAMLTurn waits until no long document is being made YAML, or for the end of ctx.
+// takeYAMLTurn waits until no other long document is being converted, or until ctx ends.
 func (o *Output) takeYAMLTurn(ctx context.Context) (release func(), err error) {
 	o.yamlOnce.Do(func() { o.yamlTurn = make(chan struct{}, 1) })
 	select {
@@ -223,8 +230,9 @@ func (o *Output) takeYAMLTurn(ctx context.Context) (release func(), err error) {
 	}
 }
 
-// Abort releases what the answer holds. After Started, the caller must break the connection off, so that the client does
-// not take a part for the whole. It may be called more than once, and after Close.
+// Abort releases the resources of the response. If Started is true, the caller must also close the
+// connection. Otherwise the client would take an incomplete response for a complete one. Abort may
+// be called several times, also after Close.
 func (a *Answer) Abort() {
 	if a.compressor != nil {
 		a.output.release(a.compressor)
@@ -233,7 +241,7 @@ func (a *Answer) Abort() {
 	a.held = bytes.Buffer{}
 }
 
-// bodyWriter makes an io.Writer of send.
+// bodyWriter adapts send to io.Writer.
 type bodyWriter struct{ a *Answer }
 
 func (b bodyWriter) Write(p []byte) (int, error) {
@@ -243,7 +251,7 @@ func (b bodyWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// send sends the next bytes of the body, compressed once there are enough of them.
+// send writes the next bytes of the body. It starts to compress once the threshold is exceeded.
 func (a *Answer) send(p []byte) error {
 	switch {
 	case a.compressor != nil:
@@ -260,7 +268,7 @@ func (a *Answer) send(p []byte) error {
 	return err
 }
 
-// sendWhole sends a body that is known to its end.
+// sendWhole sends a complete body, compressed if it exceeds the threshold.
 func (a *Answer) sendWhole(body []byte) error {
 	switch {
 	case a.head:
@@ -276,7 +284,7 @@ func (a *Answer) sendWhole(body []byte) error {
 	return a.compressor.Close()
 }
 
-// sendPlain sends a whole body as it is.
+// sendPlain sends a complete body uncompressed.
 func (a *Answer) sendPlain(body []byte) error {
 	a.length = len(body)
 	a.start()
@@ -284,7 +292,7 @@ func (a *Answer) sendPlain(body []byte) error {
 	return err
 }
 
-// compress begins compression with what was held back and p.
+// compress starts compression with the buffered bytes and p.
 func (a *Answer) compress(p []byte) error {
 	a.w.Header().Set("Content-Encoding", "gzip")
 	a.start()
@@ -297,7 +305,7 @@ func (a *Answer) compress(p []byte) error {
 	return err
 }
 
-// start sends the header, once.
+// start sends the header unless it has been sent.
 func (a *Answer) start() {
 	if a.started {
 		return
@@ -306,10 +314,10 @@ func (a *Answer) start() {
 	a.output.begin(a.w, a.request, a.form, a.code, a.length)
 }
 
-// begin sends the header. length is negative when it is not known.
+// begin sends the header. length is negative if it is unknown.
 func (o *Output) begin(w http.ResponseWriter, r *http.Request, form Result, code, length int) {
 	h := w.Header()
-	values := [...]string{form.ContentType(), "Accept-Encoding", ""} // one array for all
+	values := [...]string{form.ContentType(), "Accept-Encoding", ""} // one array saves allocations
 	if vary := h["Vary"]; o.Compress && len(vary) == 0 {
 		h["Vary"] = values[1:2:2]
 	} else if o.Compress {
@@ -322,16 +330,19 @@ func (o *Output) begin(w http.ResponseWriter, r *http.Request, form Result, code
 	begin(w, r, values[0:1:1], code)
 }
 
-// compressor is a gzip.Writer with a buffer behind it, for what it writes are scraps of a quarter of a kilobyte.
+// compressor is a gzip.Writer with a buffer behind it, because gzip writes chunks of only a quarter
+// of a kilobyte.
 type compressor struct {
 	*gzip.Writer
 	out *bufio.Writer
 }
 
-// compressedPiece is how much of a compressed body is sent at once: with the header of an HTTP/2 frame one TLS record.
+// compressedPiece is the size of the chunks of a compressed body. With the frame header of HTTP/2
+// it fills one TLS record.
 const compressedPiece = 16<<10 - 9
 
-// compressor returns a compressor to w. Its tables are large, so that it is used again and again.
+// compressor returns a compressor that writes to w. Compressors have large tables, so they are
+// pooled.
 func (o *Output) compressor(w io.Writer) *compressor {
 	if c, ok := o.compressors.Get().(*compressor); ok {
 		c.reset(w)
@@ -340,12 +351,12 @@ func (o *Output) compressor(w io.Writer) *compressor {
 	out := bufio.NewWriterSize(w, compressedPiece)
 	c, err := gzip.NewWriterLevel(out, gzip.BestSpeed)
 	if err != nil {
-		c = gzip.NewWriter(out) // the library refuses its own constant: any level will do
+		c = gzip.NewWriter(out) // cannot happen: the level is a constant of the library
 	}
 	return &compressor{Writer: c, out: out}
 }
 
-// release takes back a compressor that is no longer in use.
+// release returns a compressor to the pool.
 func (o *Output) release(c *compressor) {
 	c.reset(io.Discard)
 	o.compressors.Put(c)
@@ -356,7 +367,7 @@ func (c *compressor) reset(w io.Writer) {
 	c.Writer.Reset(c.out)
 }
 
-// Close ends the body and sends the rest of it.
+// Close ends the body and flushes the buffer.
 func (c *compressor) Close() error {
 	if err := c.Writer.Close(); err != nil {
 		return err
@@ -364,7 +375,7 @@ func (c *compressor) Close() error {
 	return c.out.Flush()
 }
 
-// Begin sends the header of an answer to r, with the warnings collected so far.
+// Begin sends the header of a response to r, with the warnings collected so far.
 func Begin(w http.ResponseWriter, r *http.Request, contentType string, code int) {
 	begin(w, r, []string{contentType}, code)
 }
@@ -373,14 +384,15 @@ func begin(w http.ResponseWriter, r *http.Request, contentType []string, code in
 	h := w.Header()
 	request.ExchangeFrom(r.Context()).Warnings().SetHeader(h)
 	h["Content-Type"] = contentType
-	if v := h["X-Content-Type-Options"]; len(v) != 1 || v[0] != "nosniff" { // as the first link of a server's chain leaves it
+	// The first handler of the chain usually has set it; then there is nothing to allocate.
+	if v := h["X-Content-Type-Options"]; len(v) != 1 || v[0] != "nosniff" {
 		h.Set("X-Content-Type-Options", "nosniff")
 	}
 	w.WriteHeader(code)
 }
 
-// acceptsGzip reports whether an Accept-Encoding header names gzip with a weight above 0. A wildcard does not: who wants
-// gzip says so.
+// acceptsGzip reports whether an Accept-Encoding header names gzip with a weight above 0. A
+// wildcard is not sufficient: clients that want gzip name it.
 func acceptsGzip(fields []string) bool {
 	for _, field := range fields {
 		for field != "" {

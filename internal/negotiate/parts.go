@@ -9,16 +9,16 @@ import (
 	"github.com/klauspost/compress/flate"
 )
 
-// A Part is a stretch of text, compressed so that it can stand anywhere in a compressed body: it refers to nothing before
-// it. Lists are made of parts, because most of a list is what it was when somebody last asked. It is made by PackPart, can be
-// kept as the bytes that it is, and may be sent in many answers at once.
+// A Part is a compressed piece of text that can be placed anywhere in a compressed body, because it
+// does not refer to earlier text. Lists consist of parts, since most of a list is unchanged between
+// two requests. PackPart makes a part. It can be cached and used in many responses concurrently.
 type Part []byte
 
-// partEnd is how many bytes follow the compressed text of a part: the length of the text, its CRC-32, and the shift that
-// moves the sum of a text before it to behind it.
+// partEnd is the size of the trailer of a part: the length of the text, its CRC-32, and the factor
+// by which the checksum of the preceding text must be multiplied.
 const partEnd = 8 + 4 + 4
 
-// PackPart compresses a stretch of text.
+// PackPart compresses a piece of text.
 func (o *Output) PackPart(text []byte) (Part, error) {
 	var packed bytes.Buffer
 	w, _ := o.deflaters.Get().(*flate.Writer)
@@ -34,7 +34,7 @@ func (o *Output) PackPart(text []byte) (Part, error) {
 	if _, err := w.Write(text); err != nil {
 		return Part{}, err
 	}
-	if err := w.Flush(); err != nil { // ends at a whole byte, and does not end the stream
+	if err := w.Flush(); err != nil { // ends at a byte boundary without ending the stream
 		return Part{}, err
 	}
 	part := binary.LittleEndian.AppendUint64(packed.Bytes(), uint64(len(text)))
@@ -42,9 +42,10 @@ func (o *Output) PackPart(text []byte) (Part, error) {
 	return binary.LittleEndian.AppendUint32(part, shiftOf(uint64(len(text)))), nil
 }
 
-// Parts begins an answer whose body consists of parts. It reports false, and nothing has been sent, where the client does not
-// take compressed bodies, where the body would not exceed the threshold if it had only so many bytes, and for forms in which
-// the body is not the document itself. In an answer begun so, WritePart takes the place of Write, and Close ends it.
+// Parts starts a response whose body consists of parts. It returns false, and sends nothing, if the
+// client does not accept compression, if a body of atLeast bytes would not exceed the threshold, or
+// if the body must be converted. Otherwise the caller calls WritePart instead of Write, and then
+// Close.
 func (a *Answer) Parts(atLeast int) bool {
 	if !a.gzip || atLeast <= a.output.Threshold || a.form.MediaType == YAML || a.form.Pretty || a.started || a.held.Len() > 0 {
 		return false
@@ -56,7 +57,7 @@ func (a *Answer) Parts(atLeast int) bool {
 	return true
 }
 
-// WritePart sends the next part. The error comes from the connection.
+// WritePart sends the next part. The error is that of the connection.
 func (a *Answer) WritePart(p Part) error { return a.parts.write(p) }
 
 // partWriter writes the gzip format (RFC 1952) around parts.
@@ -66,13 +67,15 @@ type partWriter struct {
 	length uint64
 }
 
-// gzipHeader says: deflate, nothing optional, the fastest method, an unknown system.
+// gzipHeader selects deflate, no optional fields, the fastest method and an unknown operating
+// system.
 const gzipHeader = "\x1f\x8b\x08\x00\x00\x00\x00\x00\x04\xff"
 
-// lastBlock is a final block of deflate (RFC 1951) that holds nothing.
+// lastBlock is an empty final block of deflate (RFC 1951).
 const lastBlock = "\x03\x00"
 
-func (w *partWriter) header() { _, _ = w.out.WriteString(gzipHeader) } // a bufio.Writer reports errors again later
+// Bufio.Writer returns the error again later.
+func (w *partWriter) header() { _, _ = w.out.WriteString(gzipHeader) }
 
 func (w *partWriter) write(p Part) error {
 	text, end := p[:len(p)-partEnd], p[len(p)-partEnd:]
@@ -81,8 +84,8 @@ func (w *partWriter) write(p Part) error {
 	return w.full(text)
 }
 
-// full writes text in pieces of just the size of the buffer: a bufio.Writer would let a long text through as it is, and the
-// connection would cut it into records of odd sizes.
+// full fills the buffer exactly before each flush. A bufio.Writer would pass a long text through,
+// and the connection would split it into TLS records of uneven sizes.
 func (w *partWriter) full(text []byte) error {
 	for len(text) > 0 {
 		if w.out.Available() == 0 {
@@ -110,8 +113,9 @@ func (w *partWriter) close() error {
 	return w.out.Flush()
 }
 
-// A CRC is the remainder of a polynomial over GF(2), its coefficients in the bits of a word, the highest first. Text behind
-// other text multiplies that one's remainder by x to the number of bits; see Mark Adler's crc32_combine for the idea.
+// A CRC is the remainder of a polynomial over GF(2). Its coefficients are the bits of a word, the
+// highest power first. Appending text multiplies the remainder of the preceding text by x to the
+// power of the number of appended bits. The idea is that of Mark Adler's crc32_combine.
 
 // multiply returns a·b modulo the polynomial of CRC-32.
 func multiply(a, b uint32) uint32 {

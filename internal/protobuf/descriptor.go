@@ -90,7 +90,7 @@ type cardinality uint8
 
 const (
 	one cardinality = iota // exactly one: not a pointer
-	// None or one: a pointer, bytes, or a list with a message of its own.
+	// optional is none or one: a pointer, bytes, or a list with a message of its own.
 	optional
 	list    // any number: a slice
 	mapping // a map with string keys

@@ -9,28 +9,32 @@ import (
 	"unicode/utf8"
 )
 
-// The bounds of the warnings of one answer, in characters (ERR-27, X13).
+// Limits for the warnings of one response, in characters.
+//
+// Source: ERR-27, X13.
 const (
-	maxWarnings    = 4096 // of all texts together
-	maxWarningText = 256  // of one text, once all together were too long
+	maxWarnings    = 4096 // all texts together
+	maxWarningText = 256  // each text, once the total has been exceeded
 )
 
-// Warnings collects what a request's client should be told although the request goes on. Its methods may be called
-// concurrently. A nil *Warnings drops everything.
+// Warnings collects warnings for the client of a request that nevertheless succeeds. Its methods
+// are safe for concurrent use. A nil *Warnings discards everything.
 type Warnings struct {
 	mu        sync.Mutex
 	texts     []string
 	seen      map[string]bool
-	total     int  // characters in texts
-	truncated bool // maxWarnings was exceeded: every text is cut
+	total     int  // the total number of characters in texts
+	truncated bool // maxWarnings was exceeded; every text is truncated
 }
 
-// Warn adds a warning to the answer of the request that ctx belongs to. It is lost after the answer has begun.
+// Warn adds a warning to the response for the request that ctx belongs to. It has no effect once the
+// response has started.
 func Warn(ctx context.Context, text string) { ExchangeFrom(ctx).Warnings().Add(text) }
 
-// Add adds a text unless it is empty or already there. Line breaks and other control characters become blanks, bytes that
-// are not UTF-8 the replacement character. All texts together hold at most 4096 characters: as soon as they would not, each
-// is cut to 256, and what still does not fit is dropped.
+// Add adds a text unless it is empty or a duplicate. It replaces line breaks and other control
+// characters by spaces, and invalid UTF-8 by the replacement character. All texts together are
+// limited to 4096 characters. When they would exceed this, each text is truncated to 256
+// characters, and texts that still do not fit are dropped.
 func (w *Warnings) Add(text string) {
 	if w == nil {
 		return
@@ -44,7 +48,7 @@ func (w *Warnings) Add(text string) {
 	w.add(text)
 }
 
-// truncate cuts the texts collected so far. Texts that become equal are one.
+// truncate truncates the texts collected so far and removes those that become duplicates.
 func (w *Warnings) truncate() {
 	texts := w.texts
 	w.texts, w.total, w.truncated = nil, 0, true
@@ -70,7 +74,7 @@ func (w *Warnings) add(text string) {
 	w.total += length
 }
 
-// Texts returns the texts in the order they were added, as the client is going to see them.
+// Texts returns the texts in the order in which they were added, as the client will see them.
 func (w *Warnings) Texts() []string {
 	if w == nil {
 		return nil
@@ -80,7 +84,8 @@ func (w *Warnings) Texts() []string {
 	return append([]string(nil), w.texts...)
 }
 
-// SetHeader writes the warnings collected so far as Warning header fields, in place of those that are there.
+// SetHeader sets the Warning header fields to the warnings collected so far. It replaces existing
+// ones.
 func (w *Warnings) SetHeader(h http.Header) {
 	texts := w.Texts()
 	if len(texts) == 0 {
@@ -93,7 +98,8 @@ func (w *Warnings) SetHeader(h http.Header) {
 	h["Warning"] = fields
 }
 
-// warningField writes a text that is clean as a warning of the miscellaneous persistent kind, from an agent without a name.
+// warningField formats a cleaned text as a header field with code 299 (miscellaneous persistent
+// warning) and no agent name.
 func warningField(text string) string {
 	var b strings.Builder
 	b.WriteString(`299 - "`)
@@ -107,14 +113,14 @@ func warningField(text string) string {
 	return b.String()
 }
 
-// clean makes a text fit for a header field. It looks no further than what can be kept.
+// clean makes a text safe for a header field. It only looks at the part that can be kept.
 func clean(text string) string {
 	text = strings.TrimSpace(firstRunes(text, maxWarnings+1))
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {
 			return ' '
 		}
-		return r // of a byte that is not UTF-8 the replacement character
+		return r // the replacement character for a byte that is not UTF-8
 	}, text)
 }
 

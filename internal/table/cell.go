@@ -8,20 +8,20 @@ import (
 	"github.com/kindwright/kindwright/internal/json"
 )
 
-// cellKind says how the value of a column becomes a cell.
+// cellKind determines how the value of a column becomes a cell.
 type cellKind uint8
 
 const (
-	textCell    cellKind = iota // text as it is, anything else as its JSON text
+	textCell    cellKind = iota // strings unchanged, other values as JSON text
 	integerCell                 // a whole number
 	numberCell                  // a number
 	booleanCell                 // true or false
-	ageCell                     // how long ago a time was
-	timeCell                    // a time, RFC 3339 in UTC
+	ageCell                     // the time elapsed since a timestamp
+	timeCell                    // a timestamp, RFC 3339 in UTC
 )
 
-// kindOf returns the kind of the cells of a column. Dates become ages, as kubectl has always shown them, but for the column
-// that says when an object was created.
+// kindOf returns the kind of the cells of a column. Dates are shown as ages, as kubectl has always
+// done, except in the column for the creation time.
 func kindOf(columnType, columnName string) cellKind {
 	switch columnType {
 	case "integer":
@@ -39,7 +39,8 @@ func kindOf(columnType, columnName string) cellKind {
 	return textCell
 }
 
-// appendCell appends the cell for a value, null where there is none or it is of another kind than the column.
+// appendCell appends the cell for a value. It appends null if there is no value or if its type does
+// not match the column.
 func appendCell(dst []byte, kind cellKind, value []byte, now time.Time) []byte {
 	if len(value) == 0 || string(value) == "null" {
 		return append(dst, "null"...)
@@ -60,12 +61,14 @@ func appendCell(dst []byte, kind cellKind, value []byte, now time.Time) []byte {
 	return append(dst, "null"...)
 }
 
-// appendMade appends the cell that a function makes of the values found, null where it makes something that is no JSON.
+// appendMade appends the cell that a function computes from the values found. It appends null if
+// the result is not JSON.
 func appendMade(dst []byte, cell func(time.Time, []any) any, found [][]byte, now time.Time) []byte {
 	values := make([]any, len(found))
 	for i, text := range found {
 		if len(text) > 0 {
-			values[i], _ = json.DecodeTree(text, json.TreeOptions{}) // the text is the server's own
+			// The server wrote the text, so it is valid.
+			values[i], _ = json.DecodeTree(text, json.TreeOptions{})
 		}
 	}
 	start := len(dst)
@@ -101,9 +104,9 @@ func appendTime(dst []byte, kind cellKind, value []byte, now time.Time) []byte {
 	return append(dst, '"')
 }
 
-// Age writes a duration the way people read the age of an object, in one unit or two, the coarser the longer: "90s",
-// "3m20s", "45m", "5h10m", "30h", "3d4h", "400d", "3y20d". A time in the future, which two seconds of difference between
-// clocks do not make, is "<invalid>".
+// Age formats a duration as the age of an object. It uses one or two units, which are coarser for
+// longer durations: "90s", "3m20s", "45m", "5h10m", "30h", "3d4h", "400d", "3y20d". An age of minus
+// two seconds or less is "<invalid>"; smaller clock differences are shown as "0s".
 func Age(d time.Duration) string { return string(appendAge(nil, d)) }
 
 func appendAge(dst []byte, d time.Duration) []byte {
@@ -133,7 +136,7 @@ func appendAge(dst []byte, d time.Duration) []byte {
 	return appendUnits(dst, d, year, "y", 0, "")
 }
 
-// appendUnits counts d in the large unit, and what is left in the small one unless that is nothing.
+// appendUnits writes d in the large unit and the remainder in the small one, unless that is zero.
 func appendUnits(dst []byte, d, large time.Duration, largeName string, small time.Duration, smallName string) []byte {
 	dst = append(strconv.AppendInt(dst, int64(d/large), 10), largeName...)
 	if small == 0 || d%large < small {

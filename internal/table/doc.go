@@ -1,14 +1,17 @@
-// Package table shows objects as rows for people, and as metadata alone: the two smaller forms of an object that a client
-// can ask for (TABLE-01, TABLE-10).
+// Package table renders objects as rows of a table and as metadata only. These are the two reduced
+// forms of an object that a client can request.
 //
-// Both are made from the JSON text of the object, without decoding it: one walk over the text finds the values of all
-// columns, and the cells are slices of it. Rows are appended to the caller's buffer one by one, so that a list of any
-// length needs the memory of one row.
+// Both are made from the JSON of the object without decoding it. One scan finds the values of all
+// columns, and the cells are slices of the text. Rows are appended to the caller's buffer one at a
+// time, so a list of any length only needs the memory of one row.
 //
-//	Layout    the columns of a kind, prepared once
-//	Writer    one answer: a list, an object, or the events of a watch
-//	Metadata  one answer of PartialObjectMetadata, or of the list of them
+//	Layout    the columns of a kind, compiled once
+//	Writer    one response with tables: a list, an object, or the events of a watch
+//	Metadata  one response with PartialObjectMetadata, or a list of them
 //
-// What it is not for: it trusts the text to be an object that this server wrote. Whether a client gets a table is decided
-// by internal/negotiate; package registry/rest, which writes the answers, is the next one to read.
+// This package relies on the text being an object that this server wrote. Package
+// internal/negotiate decides whether a client gets a table. Package registry/rest writes the
+// responses; it is the one to read next.
+//
+// Source: TABLE-01, TABLE-10.
 package table

@@ -10,36 +10,42 @@ import (
 	"github.com/kindwright/kindwright/openapi"
 )
 
-// createdAt is the name of the column of creation times that every kind has that brings no columns (TABLE-05).
+// createdAt is the name of the column for creation times, which kinds without columns of their own
+// have.
+//
+// Source: TABLE-05.
 const createdAt = "Created At"
 
-// The slots of the finder that every layout has; those of the columns follow.
+// The slots that every layout has. Those of the columns follow.
 const (
 	slotMetadata = iota
 	slotVersion  // metadata.resourceVersion
 	slotColumns
 )
 
-// Layout is the columns of a kind, ready for use. It is immutable and may be used by many goroutines.
+// Layout holds the compiled columns of a kind. It is immutable and safe for concurrent use.
 type Layout struct {
 	definitions []byte // JSON of the column definitions
 	columns     []column
 	slots       int
 	root        *node
-	managed     bool // a column shows something of the managed fields
-	aging       bool // a column tells how long ago objects were created
-	changing    bool // a column changes with time in another way
+	managed     bool // a column shows part of the managed fields
+	aging       bool // a column shows the age of objects
+	changing    bool // the cells of a column change over time in another way
 }
 
-// A column is how the cells of one column are made: of the value in one slot, or by a function of the values in several.
+// A column computes the cells of one column, either from the value in one slot or with a function
+// from several.
 type column struct {
 	kind        cellKind
-	first, last int // the slots of its values, without the last
+	first, last int // its slots: first inclusive, last exclusive
 	cell        func(now time.Time, values []any) any
 }
 
-// New prepares the columns of a kind (TABLE-07). Without columns there are two: Name and Created At (TABLE-05). A kind whose
-// columns have no name among them, that is none with the format "name", gets one in front.
+// New compiles the columns of a kind. Without columns it uses Name and Created At. If no column has
+// the format "name", it prepends a name column.
+//
+// Source: TABLE-05, TABLE-07.
 func New(columns []openapi.Column) (*Layout, error) {
 	columns = complete(columns)
 	l := &Layout{root: &node{}, slots: slotColumns}
@@ -52,7 +58,7 @@ func New(columns []openapi.Column) (*Layout, error) {
 			paths = [][]string{c.Path}
 		}
 		if c.Name == "" || c.Type == "" || len(paths) == 0 || slices.ContainsFunc(paths, func(p []string) bool { return len(p) == 0 }) {
-			return nil, fmt.Errorf("column %d %q: name, type and path are required (TABLE-03)", i, c.Name)
+			return nil, fmt.Errorf("column %d %q: name, type and path must be set", i, c.Name)
 		}
 		definitions[i] = meta.TableColumnDefinition{Name: c.Name, Type: c.Type, Format: c.Format, Description: c.Description, Priority: c.Priority}
 		l.columns = append(l.columns, column{kind: kindOf(c.Type, c.Name), first: l.slots, last: l.slots + len(paths), cell: c.Cell})

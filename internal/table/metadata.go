@@ -2,19 +2,23 @@ package table
 
 import "github.com/kindwright/kindwright/meta"
 
-// Metadata writes one answer of objects as their metadata alone (TABLE-10). It is for one goroutine; make it with
-// [NewMetadata].
+// Metadata writes one response with objects reduced to their metadata. It is not safe for
+// concurrent use. Make it with [NewMetadata].
 //
-// A list is AppendHead, AppendItem for each object and AppendTail; an object, or that of a watch event, is AppendObject.
+// To write a list, call AppendHead, AppendItem for each object, and AppendTail. To write a single
+// object or the object of a watch event, call AppendObject.
+//
+// Source: TABLE-10.
 type Metadata struct {
 	apiVersion string
-	object     []byte // how an object begins
+	object     []byte // the start of an object
 	root       node
 	finder     finder
 	items      int
 }
 
-// NewMetadata returns a writer of documents with this apiVersion; empty means DefaultAPIVersion.
+// NewMetadata returns a writer for documents with the given apiVersion. Empty means
+// DefaultAPIVersion.
 func NewMetadata(apiVersion string) *Metadata {
 	if apiVersion == "" {
 		apiVersion = DefaultAPIVersion
@@ -24,8 +28,8 @@ func NewMetadata(apiVersion string) *Metadata {
 	return m
 }
 
-// AppendObject appends the PartialObjectMetadata of an object. An error says that the text is no object of ours; dst is
-// then as it was.
+// AppendObject appends the PartialObjectMetadata of an object. It returns an error, and dst
+// unchanged, if the text is not an object that the server wrote.
 func (m *Metadata) AppendObject(dst, object []byte) ([]byte, error) {
 	if err := m.finder.find(object, &m.root); err != nil {
 		return dst, err
@@ -33,13 +37,13 @@ func (m *Metadata) AppendObject(dst, object []byte) ([]byte, error) {
 	return appendMetadata(dst, m.object, m.finder.found[slotMetadata]), nil
 }
 
-// AppendHead appends the beginning of a PartialObjectMetadataList, up to its first item.
+// AppendHead appends a PartialObjectMetadataList up to its first item.
 func (m *Metadata) AppendHead(dst []byte) []byte {
 	m.items = 0
 	return append(appendType(dst, "PartialObjectMetadataList", m.apiVersion), `,"items":[`...)
 }
 
-// AppendItem appends the next item of a list. Its error is that of AppendObject.
+// AppendItem appends the next item of a list. Errors are those of AppendObject.
 func (m *Metadata) AppendItem(dst, object []byte) ([]byte, error) {
 	start := len(dst)
 	if m.items > 0 {
@@ -53,12 +57,12 @@ func (m *Metadata) AppendItem(dst, object []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// AppendTail appends the end of a list, with its metadata.
+// AppendTail appends the end of a list with its metadata.
 func (m *Metadata) AppendTail(dst []byte, list meta.ListMeta) ([]byte, error) {
 	return appendTail(dst, list)
 }
 
-// metadataHead is a PartialObjectMetadata up to its metadata.
+// metadataHead returns a PartialObjectMetadata up to its metadata.
 func metadataHead(apiVersion string) []byte {
 	return append(appendType(nil, "PartialObjectMetadata", apiVersion), `,"metadata":`...)
 }

@@ -9,15 +9,15 @@ import (
 	"github.com/kindwright/kindwright/internal/json"
 )
 
-// A node is one step on the way to the values that are looked for.
+// A node is one step on the path to the values to find.
 type node struct {
-	name     []byte // the member's name as JSON text, with its quotes
-	index    int    // the same as a position in a list, -1 if it is none
-	slots    []int  // where to note the value found here
+	name     []byte // the member's name as JSON, with quotes
+	index    int    // the name as a list index, or -1
+	slots    []int  // where to store the value at this node
 	children []*node
 }
 
-// at returns the node below n for path, making it if need be.
+// at returns the node at path below n and creates it if necessary.
 func (n *node) at(path ...string) *node {
 	for _, segment := range path {
 		name := json.AppendString(nil, segment)
@@ -33,7 +33,7 @@ func (n *node) at(path ...string) *node {
 
 func position(segment string) int {
 	if segment == "" || segment[0] < '0' || segment[0] > '9' {
-		return -1 // an error would cost memory for each name
+		return -1 // check first: an error would allocate for each name
 	}
 	if i, err := strconv.Atoi(segment); err == nil && i >= 0 && strconv.Itoa(i) == segment {
 		return i
@@ -41,36 +41,38 @@ func position(segment string) int {
 	return -1
 }
 
-// A finder walks over one JSON text and notes the values at the nodes of a tree. The text is canonical JSON, without blanks;
-// whatever it is, the finder stays within it.
+// A finder scans JSON and records the values at the nodes of a tree. It expects canonical JSON
+// without whitespace but stays within bounds for any text.
 type finder struct {
 	data  []byte
 	pos   int
-	found [][]byte // by slot; nil where there is nothing
+	found [][]byte // by slot; nil if absent
 
-	// data[from:to] of the next text are its managed fields, in which nothing is looked for.
+	// data[from:to] of the next text are its managed fields. They are skipped.
 	from, to int
 }
 
-// managed tells whether the managed fields are where they are said to be: one who writes them without tells the same.
+// managed checks that the managed fields are at the given position. Callers give the same position
+// for objects from which the fields have been omitted.
 func (f *finder) managed() bool {
 	const name = `"managedFields":`
 	return f.from+len(name) <= f.to && f.to <= len(f.data) && string(f.data[f.from:f.from+len(name)]) == name
 }
 
-// find notes the values of all nodes below root.
+// find records the values of all nodes below root.
 func (f *finder) find(data []byte, root *node) error {
 	f.data, f.pos = data, 0
 	clear(f.found)
 	ok := len(data) > 0 && data[0] == '{' && f.value(root)
 	f.from, f.to = 0, 0
 	if !ok {
-		return fmt.Errorf("the text of an object is damaged near byte %d", f.pos)
+		return fmt.Errorf("the JSON of an object is damaged near byte %d", f.pos)
 	}
 	return nil
 }
 
-// value steps over a value, into it if something below it is looked for. It reports false where the text ends early.
+// value scans a value. It descends if the tree has nodes below it. ok is false if the text is
+// incomplete.
 func (f *finder) value(n *node) (ok bool) {
 	start := f.pos
 	switch {
@@ -154,7 +156,7 @@ func (f *finder) list(n *node) bool {
 
 func (f *finder) at(c byte) bool { return f.pos < len(f.data) && f.data[f.pos] == c }
 
-// skip steps over a value of any kind.
+// skip skips a value of any type.
 func (f *finder) skip() bool {
 	start, depth := f.pos, 0
 	for f.pos < len(f.data) {
@@ -171,7 +173,7 @@ func (f *finder) skip() bool {
 			depth++
 		case '}', ']':
 			if depth == 0 {
-				return f.pos > start // the end of what the value is in
+				return f.pos > start // the end of the enclosing object or array
 			}
 			if depth--; depth == 0 {
 				f.pos++
@@ -187,7 +189,7 @@ func (f *finder) skip() bool {
 	return false
 }
 
-// text steps over a string.
+// text skips a string.
 func (f *finder) text() bool {
 	for i := f.pos + 1; ; {
 		next := bytes.IndexByte(f.data[i:], '"')

@@ -7,36 +7,38 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// DefaultAPIVersion is the apiVersion of the documents unless an answer says otherwise.
+// DefaultAPIVersion is the default apiVersion of tables and metadata.
 const DefaultAPIVersion = "meta.k8s.io/v1"
 
-// Options say how an answer is written. The zero value is usable.
+// Options configure a Writer. The zero value is valid.
 type Options struct {
-	// APIVersion is that of the Table, such as meta.k8s.io/v1 (TABLE-02) or meta.k8s.io/v1beta1 (TABLE-11). Empty means
-	// DefaultAPIVersion.
+	// APIVersion is the apiVersion of the Table: meta.k8s.io/v1 (TABLE-02) or meta.k8s.io/v1beta1
+	// (TABLE-11). Empty means DefaultAPIVersion.
 	APIVersion string
 
-	// Include says what comes with each row. Empty means the metadata (TABLE-08).
+	// Include selects what each row contains besides its cells. Empty means the metadata
+	// (TABLE-08).
 	Include meta.IncludeObjectPolicy
 
-	// Now tells the time that ages are counted from. Nil means time.Now.
+	// Now returns the time to which ages are relative. Nil means time.Now.
 	Now func() time.Time
 }
 
-// Writer writes the tables of one answer. It is for one goroutine. Objects are given as their JSON text, as an entry of
-// package watch appends it; the text is not kept.
+// Writer writes the tables of one response. It is not safe for concurrent use. Objects are passed
+// as JSON, as an entry of package watch appends it. Writer does not retain it.
 //
-// A list is AppendHead, AppendRow for each object and AppendTail; an object, or each event of a watch, is AppendObject.
+// To write a list, call AppendHead, AppendRow for each object, and AppendTail. To write a single
+// object or each event of a watch, call AppendObject.
 type Writer struct {
 	layout  *Layout
 	options Options
 	finder  finder
 	rows    int
-	now     time.Time // when the list began
-	object  []byte    // how the metadata of a row begin
+	now     time.Time // when the list started
+	object  []byte    // the start of the metadata of a row
 }
 
-// Writer returns a writer of one answer.
+// Writer returns a writer for one response.
 func (l *Layout) Writer(o Options) *Writer {
 	if o.APIVersion == "" {
 		o.APIVersion = DefaultAPIVersion
@@ -50,15 +52,15 @@ func (l *Layout) Writer(o Options) *Writer {
 	return &Writer{layout: l, options: o, finder: l.finder(), object: metadataHead(o.APIVersion), now: o.Now()}
 }
 
-// Managed tells where the managed fields of the next object lie in its text, with the comma behind them. There is much in
-// them, and nothing that most tables show.
+// Managed sets the position of the managed fields in the next object, including the comma after
+// them. They are large and rarely shown, so the scan skips them unless a column needs them.
 func (w *Writer) Managed(from, to int) {
 	if !w.layout.managed {
 		w.finder.from, w.finder.to = from, to
 	}
 }
 
-// AppendHead appends the beginning of a table, up to its first row.
+// AppendHead appends a table up to its first row.
 func (w *Writer) AppendHead(dst []byte) []byte {
 	w.rows, w.now = 0, w.options.Now()
 	dst = appendType(dst, "Table", w.options.APIVersion)
@@ -67,8 +69,10 @@ func (w *Writer) AppendHead(dst []byte) []byte {
 	return append(dst, `,"rows":[`...)
 }
 
-// AppendRow appends the row of an object (TABLE-04), with a comma where it is not the first. An error says that the text is
-// no object of ours; dst is then as it was.
+// AppendRow appends the row of an object, preceded by a comma unless it is the first. It returns an
+// error, and dst unchanged, if the text is not an object that the server wrote.
+//
+// Source: TABLE-04.
 func (w *Writer) AppendRow(dst, object []byte) ([]byte, error) {
 	start := len(dst)
 	if w.rows > 0 {
@@ -82,7 +86,7 @@ func (w *Writer) AppendRow(dst, object []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// AppendSoleRow appends the row of an object without the comma between two. Its error is that of AppendRow.
+// AppendSoleRow appends the row of an object without a comma. Errors are those of AppendRow.
 func (w *Writer) AppendSoleRow(dst, object []byte) ([]byte, error) {
 	if err := w.finder.find(object, w.layout.root); err != nil {
 		return dst, err
@@ -90,10 +94,11 @@ func (w *Writer) AppendSoleRow(dst, object []byte) ([]byte, error) {
 	return w.appendRow(dst, object), nil
 }
 
-// Lasting tells whether the row of an object changes with nothing but the object and its age.
+// Lasting reports whether rows only depend on the object and its age. Such rows can be cached.
 func (w *Writer) Lasting() bool { return !w.layout.changing }
 
-// AppendAge appends what the rows of this list say of the age of an object, nothing where they do not tell it.
+// AppendAge appends the age of an object as the rows of this list show it. It appends nothing if
+// they do not show ages.
 func (w *Writer) AppendAge(dst []byte, created time.Time) []byte {
 	if !w.layout.aging {
 		return dst
@@ -101,16 +106,19 @@ func (w *Writer) AppendAge(dst []byte, created time.Time) []byte {
 	return append(appendAge(dst, w.now.Sub(created)), ' ')
 }
 
-// Include says what comes with each row.
+// Include returns what each row contains besides its cells.
 func (w *Writer) Include() meta.IncludeObjectPolicy { return w.options.Include }
 
-// AppendTail appends the end of a table, with the metadata of the list (TABLE-09).
+// AppendTail appends the end of a table with the metadata of the list (TABLE-09).
 func (w *Writer) AppendTail(dst []byte, list meta.ListMeta) ([]byte, error) {
 	return appendTail(dst, list)
 }
 
-// AppendObject appends a whole table of one row: the answer to a get, and the object of a watch event. The version of the
-// table is that of the object. The events of a watch after the first repeat the column definitions no more (WATCH-33).
+// AppendObject appends a complete table with one row, for a get or a watch event. The resource
+// version of the table is that of the object. definitions is false for all events of a watch but
+// the first, which do not repeat the column definitions.
+//
+// Source: WATCH-33.
 func (w *Writer) AppendObject(dst, object []byte, definitions bool) ([]byte, error) {
 	if err := w.finder.find(object, w.layout.root); err != nil {
 		return dst, err
@@ -133,7 +141,7 @@ func (w *Writer) AppendObject(dst, object []byte, definitions bool) ([]byte, err
 	return append(dst, `]}`...), nil
 }
 
-// appendRow appends the row of the object that the finder has just been through.
+// appendRow appends the row of the object that the finder has scanned.
 func (w *Writer) appendRow(dst, object []byte) []byte {
 	dst = append(dst, `{"cells":[`...)
 	for i, c := range w.layout.columns {
@@ -158,7 +166,7 @@ func (w *Writer) appendRow(dst, object []byte) []byte {
 	return append(dst, '}')
 }
 
-// appendType appends the beginning of an object, with kind and apiVersion.
+// appendType appends the start of an object with kind and apiVersion.
 func appendType(dst []byte, kind, apiVersion string) []byte {
 	dst = append(dst, `{"kind":`...)
 	dst = json.AppendString(dst, kind)
@@ -166,7 +174,8 @@ func appendType(dst []byte, kind, apiVersion string) []byte {
 	return json.AppendString(dst, apiVersion)
 }
 
-// appendTail closes a list of rows or items. The metadata come last since they may name where the list was cut off.
+// appendTail ends a list of rows or items. The metadata is last, because it may state where the
+// list was cut off.
 func appendTail(dst []byte, list meta.ListMeta) ([]byte, error) {
 	start := len(dst)
 	dst, err := json.Append(append(dst, `],"metadata":`...), list)
