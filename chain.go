@@ -250,7 +250,7 @@ func withoutBody(next http.Handler) http.Handler {
 			err := r.Body.Close() // reads on for a little, and marks the connection for closing if that was not all
 			_ = connection.SetReadDeadline(time.Time{})
 			if err != nil {
-				negotiate.WriteError(w, r, status.BadRequest("the body of the request could not be read to its end"))
+				negotiate.WriteError(w, r, status.BadRequest("the request body could not be read completely"))
 				return
 			}
 			r = r.WithContext(r.Context())
