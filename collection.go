@@ -31,13 +31,18 @@ func (s *Server) CollectorStats() CollectorStats {
 	return CollectorStats(s.collector.Stats())
 }
 
-// plugins are those of the configuration and the server's own. The server's own come last: they judge the final object.
-func (s *Server) plugins() []admission.Plugin {
+// buildAdmission makes the chain of the plugins of the configuration and the server's own. The server's
+// own come last: they judge the final object.
+func (s *Server) buildAdmission() (*admission.Chain, error) {
 	plugins := s.cfg.plugins
 	if s.cfg.access.CheckOwnerReferences {
 		plugins = append(plugins[:len(plugins):len(plugins)], ownerref.Plugin(s.authorizer, s.resourceOf))
 	}
-	return plugins
+	chain, err := admission.NewChain(plugins...)
+	if err == nil && s.cfg.access.CheckPlugins {
+		chain = chain.Checked()
+	}
+	return chain, err
 }
 
 // resourceOf finds what is served of a kind.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/storage"
 )
 
@@ -60,7 +59,7 @@ func (s *Server) buildFrom(from *Server, store func(at storage.Revision) (storag
 	if err := s.buildAccess(); err != nil {
 		return err
 	}
-	chain, err := admission.NewChain(s.plugins()...)
+	chain, err := s.buildAdmission()
 	if err != nil {
 		return err
 	}
@@ -74,7 +73,7 @@ func (s *Server) buildFrom(from *Server, store func(at storage.Revision) (storag
 	if engine.Serves, err = s.cfg.selection(s.bundle.Resources); err != nil {
 		return err
 	}
-	engine.Admission, engine.Gate, engine.Logger = chain, s.bundle.Gate, s.cfg.log
+	engine.Admission, engine.Authorizer, engine.Gate, engine.Logger = chain, s.authorizer, s.bundle.Gate, s.cfg.log
 	s.buildCollector(&engine)
 	s.engine, err = from.engine.Fork(engine, func(at storage.Revision) (*storage.Store, error) {
 		b, err := store(at)

@@ -110,7 +110,7 @@ func Authorize(z ...authz.Authorizer) Option {
 	return adding("Authorize", "authorizer", z, func(c *config) *[]authz.Authorizer { return &c.authorizers })
 }
 
-// Admit adds admission plugins, called in order for every write.
+// Admit adds admission plugins. They are asked in order, each about the writes that it handles.
 func Admit(plugins ...admission.Plugin) Option {
 	return optionFunc(func(c *config) error { c.plugins = append(c.plugins, plugins...); return nil })
 }

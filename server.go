@@ -10,7 +10,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/authz"
 	"github.com/kindwright/kindwright/health"
@@ -105,7 +104,7 @@ func (s *Server) build() error {
 	if err := s.buildAccess(); err != nil {
 		return err
 	}
-	chain, err := admission.NewChain(s.plugins()...)
+	chain, err := s.buildAdmission()
 	if err != nil {
 		return err
 	}
@@ -122,7 +121,7 @@ func (s *Server) build() error {
 	if engine.Serves, err = s.cfg.selection(s.bundle.Resources); err != nil {
 		return err
 	}
-	engine.Admission, engine.Gate, engine.Logger = chain, s.bundle.Gate, s.cfg.log
+	engine.Admission, engine.Authorizer, engine.Gate, engine.Logger = chain, s.authorizer, s.bundle.Gate, s.cfg.log
 	s.buildCollector(&engine)
 	if s.engine, err = registry.New(engine); err != nil {
 		return err

@@ -106,6 +106,11 @@ type Access struct {
 	// request that changes its owner references, and to update the subresource finalizers of the
 	// owner, for one that sets blockOwnerDeletion (GC-05). See package admission/ownerref.
 	CheckOwnerReferences bool
+
+	// CheckPlugins refuses a write if an admission plugin changes an object that it was only to
+	// read: the answer is a 500, and the log has the plugin's name. It copies the objects of each
+	// write that a plugin handles, so it is for tests; the servers of package apitest have it.
+	CheckPlugins bool
 }
 
 func (a Access) apply(c *config) error {

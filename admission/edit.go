@@ -12,11 +12,17 @@ import (
 // Allowed is the answer of a Mutator that has nothing to change.
 func Allowed(r *Request) (map[string]any, error) { return r.Object, nil }
 
-// Patched is the answer of a Mutator that changes some fields: r.Object with the edits made, one after another. r.Object
-// itself stays as it is. An edit that cannot be made, because its path leads through something that is no object, is a
-// fault of the plugin: the write is answered 500.
+// Patched is the answer of a Mutator that changes some fields: r.Object with the edits made, one after
+// another. r.Object itself stays as it is, and is returned if the edits change nothing. A request
+// without an object, such as a deletion, has nothing to edit, and the answer is nil.
+//
+// An edit that cannot be made, because its path leads through something that is no object, is a fault
+// of the plugin: the write is answered 500.
 func Patched(r *Request, edits ...Edit) (map[string]any, error) {
 	object := r.Object
+	if object == nil {
+		return nil, nil
+	}
 	for _, edit := range edits {
 		var err error
 		if object, err = edit.apply(object, edit.path); err != nil {
@@ -40,38 +46,44 @@ func Set(value any, path ...string) Edit { return Edit{path: path, value: value}
 // Remove takes the field at a path of names away, if it is there.
 func Remove(path ...string) Edit { return Edit{path: path, remove: true} }
 
-// apply returns a copy of object with the edit made; what the path does not touch is shared.
+// apply returns object with the edit made, or object itself if that changes nothing. What the path does
+// not touch is shared.
 func (e Edit) apply(object map[string]any, path []string) (map[string]any, error) {
 	if len(path) == 0 {
 		return nil, fmt.Errorf("the path is empty")
 	}
 	name, rest := path[0], path[1:]
 	child, exists := object[name]
-	if e.remove && !exists {
+	if e.remove && child == nil && (!exists || len(rest) > 0) {
 		return object, nil
 	}
-	out := maps.Clone(object)
-	if out == nil {
-		out = map[string]any{}
-	}
+	value, err := e.value, error(nil)
 	switch {
 	case len(rest) > 0:
 		inner, ok := child.(map[string]any)
 		if !ok && child != nil {
 			return nil, fmt.Errorf("%s is no object", name)
 		}
-		changed, err := e.apply(inner, rest)
-		if err != nil {
-			return nil, err
+		var changed map[string]any
+		if changed, err = e.apply(inner, rest); ok && identical(changed, inner) {
+			return object, err
 		}
-		out[name] = changed
-	case e.remove:
+		value = changed
+	case !e.remove:
+		if value, err = tree(e.value); exists && json.Equal(value, child) {
+			return object, err
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	out := maps.Clone(object)
+	if out == nil {
+		out = map[string]any{}
+	}
+	if e.remove && len(rest) == 0 {
 		delete(out, name)
-	default:
-		value, err := tree(e.value)
-		if err != nil {
-			return nil, err
-		}
+	} else {
 		out[name] = value
 	}
 	return out, nil

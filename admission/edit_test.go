@@ -48,7 +48,7 @@ func TestMutatorsMayReturnGoValues(t *testing.T) {
 		return map[string]any{"n": 1, "list": []string{"a"}, "map": map[string]string{"k": "v"}}, nil
 	})})
 	require.NoError(t, err)
-	got, err := c.Mutate(t.Context(), &admission.Request{Object: map[string]any{}})
+	got, _, err := c.Mutate(t.Context(), &admission.Request{Object: map[string]any{}})
 	require.NoError(t, err)
 	require.Equal(t, map[string]any{"n": int64(1), "list": []any{"a"}, "map": map[string]any{"k": "v"}}, got)
 
@@ -56,13 +56,21 @@ func TestMutatorsMayReturnGoValues(t *testing.T) {
 		return map[string]any{"f": func() {}}, nil
 	})})
 	require.NoError(t, err)
-	_, err = c.Mutate(t.Context(), &admission.Request{Object: map[string]any{}})
+	_, _, err = c.Mutate(t.Context(), &admission.Request{Object: map[string]any{}})
 	require.Equal(t, http.StatusInternalServerError, status.CodeOf(err))
 }
 
-func TestNilFunctionsAreNoPlugin(t *testing.T) {
-	_, err := admission.NewChain(admission.Plugin{Name: "x", Mutator: admission.MutatorFunc(nil)})
-	require.ErrorContains(t, err, `"x" neither mutates nor validates`)
-	_, err = admission.NewChain(admission.Plugin{Name: "x", Validator: admission.ValidatorFunc(nil)})
-	require.ErrorContains(t, err, `"x" neither mutates nor validates`)
+// A mutator that edits nothing is seen to have changed nothing, because the tree is the same one.
+func TestPatchedWithoutEffectIsTheSameTree(t *testing.T) {
+	object := map[string]any{"spec": map[string]any{"size": int64(1), "tags": []any{"a"}, "none": nil}}
+	r := &admission.Request{Object: object}
+	got, err := admission.Patched(r, admission.Set(1, "spec", "size"), admission.Set([]string{"a"}, "spec", "tags"),
+		admission.Remove("spec", "color"), admission.Remove("spec", "none", "deeper"))
+	require.NoError(t, err)
+	got["probe"] = true
+	require.Contains(t, object, "probe")
+
+	got, err = admission.Patched(&admission.Request{Operation: admission.Delete}, admission.Set("yes", "metadata", "labels", "seen"))
+	require.NoError(t, err)
+	require.Nil(t, got, "a deletion has nothing to edit")
 }

@@ -10,7 +10,7 @@ import (
 
 // A plugin that puts a label on everything, and one that keeps a namespace closed.
 func Example() {
-	stamp := admission.Plugin{Name: "stamp", Mutator: admission.MutatorFunc(func(_ context.Context, r *admission.Request) (map[string]any, error) {
+	stamp := admission.Plugin{Name: "stamp", Rules: []admission.Rule{{Operations: []admission.Operation{admission.Create}}}, Mutator: admission.MutatorFunc(func(_ context.Context, r *admission.Request) (map[string]any, error) {
 		return admission.Patched(r, admission.Set("yes", "metadata", "labels", "checked"))
 	})}
 	closed := admission.Plugin{Name: "closed", Validator: admission.ValidatorFunc(func(_ context.Context, r *admission.Request) error {
@@ -29,10 +29,10 @@ func Example() {
 		Resource: meta.GroupVersionResource{Group: "home.example.com", Version: "v1", Resource: "lamps"},
 		Object:   map[string]any{"metadata": map[string]any{"name": "desk"}},
 	}
-	object, err := chain.Mutate(context.Background(), r)
-	fmt.Println(object, err)
+	object, changed, err := chain.Mutate(context.Background(), r)
+	fmt.Println(object, changed, err)
 	fmt.Println(chain.Validate(context.Background(), r))
 	// Output:
-	// map[metadata:map[labels:map[checked:yes] name:desk]] <nil>
+	// map[metadata:map[labels:map[checked:yes] name:desk]] true <nil>
 	// lamps.home.example.com "desk" is forbidden: the archive is closed
 }

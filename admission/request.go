@@ -1,53 +1,146 @@
 package admission
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
 	"github.com/kindwright/kindwright/authn"
-	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/authz"
+	"github.com/kindwright/kindwright/internal/negotiate"
 	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/status"
 )
 
-// Operation is what a write does to the stored object, which can differ from the verb that was asked for: a
-// PUT may create (READ-12), an apply may update (ADM-10).
-type Operation string
-
-// The operations, spelled as in an AdmissionReview.
-const (
-	Create  Operation = "CREATE"
-	Update  Operation = "UPDATE"
-	Delete  Operation = "DELETE"
-	Connect Operation = "CONNECT"
-)
-
-// Request describes one write to the plugins. It belongs to one request and is not kept after the call.
+// Request describes one write to the plugins. It belongs to one request and is not kept after the
+// call.
 type Request struct {
-	Operation   Operation
+	Operation Operation
+
+	// Kind, Resource and Subresource are what the objects below are given in. They are those of the
+	// request itself unless a plugin was handed a converted copy: RequestKind, RequestResource and
+	// RequestSubresource always say what the client asked for (ADM-07).
 	Kind        meta.GroupVersionKind
 	Resource    meta.GroupVersionResource
 	Subresource string // empty for the object itself
-	Namespace   string // empty for cluster-scoped kinds
-	Name        string // empty on create while the server has yet to generate it (ADM-08)
 
-	// Object is what is about to be stored, nil on delete. OldObject is what is stored, nil on create; it has the
-	// resourceVersion that it is stored under. Both are trees, made of map[string]any, []any, string, bool, nil, int64 and
-	// float64 and nothing else. They are the plugin's own copies (X1): what it does to them reaches nobody, but for the object
-	// that a Mutator returns; see Patched. What that holds beside the same things, such as an int or a []string, is turned
-	// into them as JSON would.
+	RequestKind        meta.GroupVersionKind
+	RequestResource    meta.GroupVersionResource
+	RequestSubresource string
+
+	// Namespace is empty for cluster-scoped kinds, but for Namespace objects: theirs is their own name,
+	// as in Kubernetes.
+	Namespace string
+	Name      string // empty on create while the server has yet to generate it (ADM-08)
+
+	// Object is what is about to be stored, nil on delete. OldObject is what is stored, nil on create;
+	// it has the resourceVersion that it is stored under. Both are trees, made of map[string]any, []any,
+	// string, bool, nil, int64 and float64 and nothing else. A plugin must not change them: others read
+	// the same trees, and what is stored is made of them. A Mutator returns another tree; see Patched.
 	Object, OldObject map[string]any
 
-	// Options is the meta.CreateOptions, meta.UpdateOptions or meta.DeleteOptions of the request (ADM-15).
+	// Options is the meta.CreateOptions, meta.UpdateOptions or meta.DeleteOptions of the request, with
+	// apiVersion and kind (ADM-15). A patch has those of what it comes to, a create or an update. It is
+	// nil for CONNECT, whose options are the Object.
 	Options any
 
 	User   authn.User
 	DryRun bool // nothing will be stored: the plugin must have no side effects (DRY-02, DRY-10)
+
+	// Server answers questions about other objects and versions. The engine fills it in; a Request that
+	// a test makes may leave it nil, and then those questions are errors.
+	Server Server
 }
+
+// Server is what plugins may ask of the server that a write came to. Reads see every write that was
+// answered before. All methods are safe for concurrent use, and the trees they return are read-only.
+type Server interface {
+	// Authorizer decides what a user may do.
+	Authorizer() authz.Authorizer
+
+	// Convert returns an object in another served version of its kind. It returns the object itself if
+	// it is of that version already.
+	Convert(ctx context.Context, object map[string]any, to meta.GroupVersionKind) (map[string]any, error)
+
+	// Get returns one object. The error is a NotFound for an object or a resource that does not exist.
+	Get(ctx context.Context, of meta.GroupVersionResource, namespace, name string) (map[string]any, error)
+
+	// List returns the objects of a namespace, or of all namespaces for "". An error ends it.
+	List(ctx context.Context, of meta.GroupVersionResource, namespace string) iter.Seq2[map[string]any, error]
+
+	// Labels returns the labels of one object without decoding it.
+	Labels(ctx context.Context, of meta.GroupVersionResource, namespace, name string) (meta.LabelSet, error)
+}
+
+// Namespaces is the resource whose objects are the namespaces.
+var namespaces = meta.GroupVersionResource{Version: "v1", Resource: "namespaces"}
+
+// errNoServer is the answer of a Request without a Server.
+var errNoServer = errors.New("the admission request has no server to ask")
 
 // GroupResource returns the resource without its version, as error messages name it.
 func (r *Request) GroupResource() meta.GroupResource { return r.Resource.GroupResource() }
 
-// copied returns the request for one plugin, whose objects are its own.
-func (r *Request) copied() *Request {
-	out := *r
-	out.Object, _ = json.Clone(r.Object).(map[string]any)
-	out.OldObject, _ = json.Clone(r.OldObject).(map[string]any)
-	return &out
+// Target returns what a plugin is told when it is asked whether it handles the write. It is what the
+// client asked for; a Request made by hand may leave that out.
+func (r *Request) Target() Target {
+	if r.RequestResource == (meta.GroupVersionResource{}) {
+		return Target{Operation: r.Operation, Resource: r.Resource, Subresource: r.Subresource, Namespace: r.Namespace}
+	}
+	return Target{Operation: r.Operation, Resource: r.RequestResource, Subresource: r.RequestSubresource, Namespace: r.Namespace}
+}
+
+// Labels returns the labels of Object and those of OldObject. A selector of a webhook matches a write
+// if it matches either.
+func (r *Request) Labels() (now, before meta.LabelSet) {
+	return labels(r.Object), labels(r.OldObject)
+}
+
+// NamespaceLabels returns the labels of the namespace that the write is in. A write to a Namespace has
+// the labels of that object: of the new one, unless it is deleted. A write to another cluster-scoped
+// kind has none, and neither has one on a server without namespace objects.
+func (r *Request) NamespaceLabels(ctx context.Context) (meta.LabelSet, error) {
+	switch {
+	case r.Namespace == "":
+		return nil, nil
+	case r.Resource.GroupResource() == namespaces.GroupResource() && r.Object != nil && r.Subresource == "":
+		return labels(r.Object), nil
+	case r.Resource.GroupResource() == namespaces.GroupResource() && r.OldObject != nil:
+		return labels(r.OldObject), nil
+	case r.Server == nil:
+		return nil, fmt.Errorf("read the labels of namespace %q: %w", r.Namespace, errNoServer)
+	}
+	set, err := r.Server.Labels(ctx, namespaces, "", r.Namespace)
+	if status.ReasonOf(err) == meta.ReasonNotFound {
+		return nil, nil
+	}
+	return set, err
+}
+
+// Convert returns an object of the request, or any object of a served kind, in another version.
+func (r *Request) Convert(ctx context.Context, object map[string]any, to meta.GroupVersionKind) (map[string]any, error) {
+	if r.Server == nil {
+		return nil, fmt.Errorf("convert to %s: %w", to, errNoServer)
+	}
+	return r.Server.Convert(ctx, object, to)
+}
+
+// Warn adds a warning to the answer, for people to read. Texts over 256 characters may be cut.
+func (r *Request) Warn(ctx context.Context, text string) { negotiate.Warn(ctx, text) }
+
+// labels returns the labels of an object. What is no string is left out; validation reports it.
+func labels(object map[string]any) meta.LabelSet {
+	metadata, _ := object["metadata"].(map[string]any)
+	all, _ := metadata["labels"].(map[string]any)
+	if len(all) == 0 {
+		return nil
+	}
+	texts := make(map[string]string, len(all))
+	for key, v := range all {
+		if text, ok := v.(string); ok {
+			texts[key] = text
+		}
+	}
+	return meta.NewLabelSet(texts)
 }

@@ -78,6 +78,7 @@ func (cfg Config) New(t testing.TB, definitions ...registry.Definition) *Server 
 		kindwright.Authenticate(authn.Func(authenticate)),
 		kindwright.Before("authorize", throughFaults),
 		kindwright.LogTo(s.log.logger()),
+		kindwright.Access{CheckPlugins: true},
 	}, cfg.Options...)
 	s.start(kindwright.New(s.store, options...))
 	return s

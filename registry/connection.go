@@ -108,22 +108,24 @@ func (e *Engine) Connect(ctx context.Context, t Target, verb string, parameters 
 
 // admitConnection asks admission about the options of a connection.
 func (e *Engine) admitConnection(ctx context.Context, c *connection, t Target, sent Tree) (Tree, error) {
-	if e.cfg.Admission.Empty() {
+	chain, target := e.cfg.Admission, admissionTarget(t, admission.Connect, t.Name)
+	mutates, validates := chain.Mutates(target), chain.Validates(target)
+	if !mutates && !validates {
 		return sent, nil
 	}
-	request := &admission.Request{
-		Operation: admission.Connect, Kind: c.options.kind, Resource: t.Resource, Subresource: t.Subresource,
-		Namespace: t.Namespace, Name: t.Name, Object: sent,
-	}
+	request := e.admission(t, admission.Connect, c.options.kind, t.Name)
+	request.Object = sent
 	request.User, _ = authn.UserFrom(ctx)
-	changed, err := e.cfg.Admission.Mutate(ctx, request)
+	object, changed, err := chain.Mutate(ctx, request)
 	if err != nil {
 		return nil, err
 	}
-	changed, _ = c.options.schema.Prune(changed)
-	if changed, err = c.options.settle(changed, t.Name); err != nil {
-		return nil, err
+	if changed {
+		object, _ = c.options.schema.Prune(object)
+		if object, err = c.options.settle(object, t.Name); err != nil {
+			return nil, err
+		}
 	}
-	request.Object = changed
-	return changed, e.cfg.Admission.Validate(ctx, request)
+	request.Object = object
+	return object, chain.Validate(ctx, request)
 }

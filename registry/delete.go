@@ -167,22 +167,25 @@ func (e *Engine) admitDelete(ctx context.Context, r *Resource, t Target, old, st
 	if err != nil {
 		return err
 	}
-	if e.cfg.Admission.Empty() {
+	chain, target := e.cfg.Admission, admissionTarget(t, admission.Delete, t.Name)
+	mutates, validates := chain.Mutates(target), chain.Validates(target)
+	if !mutates && !validates {
 		return nil
 	}
-	user, _ := authn.UserFrom(ctx)
-	return e.cfg.Admission.Validate(ctx, &admission.Request{
-		Operation: admission.Delete,
-		Kind:      r.GroupVersionKind(), Resource: r.GroupVersionResource(),
-		Namespace: t.Namespace, Name: t.Name,
-		OldObject: old, User: user, DryRun: o.DryRun,
-		Options: o.document(),
-	})
+	request := e.admission(t, admission.Delete, r.GroupVersionKind(), t.Name)
+	request.OldObject, request.DryRun, request.Options = old, o.DryRun, o.document(e.optionsKind("DeleteOptions"))
+	request.User, _ = authn.UserFrom(ctx)
+	if mutates {
+		if _, _, err := chain.Mutate(ctx, request); err != nil {
+			return err
+		}
+	}
+	return chain.Validate(ctx, request)
 }
 
 // document is the options as admission sees them (ADM-15).
-func (o DeleteOptions) document() meta.DeleteOptions {
-	out := meta.DeleteOptions{DryRun: dryRun(o.DryRun), GracePeriodSeconds: o.GracePeriod}
+func (o DeleteOptions) document(kind meta.TypeMeta) meta.DeleteOptions {
+	out := meta.DeleteOptions{TypeMeta: kind, DryRun: dryRun(o.DryRun), GracePeriodSeconds: o.GracePeriod}
 	if o.Propagation != "" {
 		out.PropagationPolicy = &o.Propagation
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/apply"
+	"github.com/kindwright/kindwright/authz"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/storage"
 	"github.com/kindwright/kindwright/watch"
@@ -24,7 +25,8 @@ type Config struct {
 	Store       *storage.Store
 	GroupDomain string // the domain of the system's own groups; default "k8s.io" (MODEL-03)
 	Admission   *admission.Chain
-	Gate        NamespaceGate // nil: no namespace objects, every namespace exists
+	Authorizer  authz.Authorizer // for plugins that ask what a user may do; default: nobody may do anything
+	Gate        NamespaceGate    // nil: no namespace objects, every namespace exists
 	Logger      logr.Logger
 
 	// History is how long watches and continue tokens may look back (LIM-01, LIM-02). Default 5 minutes.
@@ -103,6 +105,9 @@ func (cfg *Config) complete() error {
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
+	}
+	if cfg.Authorizer == nil {
+		cfg.Authorizer = authz.Union()
 	}
 	if cfg.Rand == nil {
 		cfg.Rand = rand.Reader

@@ -110,8 +110,8 @@ func ExampleAs() {
 
 // A plugin on Go structs, for one kind of all that a server has.
 func ExampleTypedMutator() {
-	dim := admission.Plugin{Name: "dim", Mutator: registry.TypedMutator(
-		func(r *admission.Request) bool { return r.Kind.Kind == "Lamp" && r.Subresource == "" },
+	lamps := admission.Rule{Groups: []string{"home.example.com"}, Resources: []string{"lamps"}}
+	dim := admission.Plugin{Name: "dim", Rules: []admission.Rule{lamps}, Mutator: registry.TypedMutator(
 		func(_ context.Context, r *admission.Request, l *Lamp) error {
 			if l.Watts > 100 {
 				return admission.Denied(r, "that is a stove")
@@ -126,9 +126,8 @@ func ExampleTypedMutator() {
 	}
 	for _, watts := range []int64{60, 2000} {
 		lamp := map[string]any{"metadata": map[string]any{"name": "desk"}, "watts": watts}
-		out, err := chain.Mutate(context.Background(), &admission.Request{
+		out, _, err := chain.Mutate(context.Background(), &admission.Request{
 			Operation: admission.Create, Name: "desk", Object: lamp,
-			Kind:     meta.GroupVersionKind{Group: "home.example.com", Version: "v1", Kind: "Lamp"},
 			Resource: meta.GroupVersionResource{Group: "home.example.com", Version: "v1", Resource: "lamps"},
 		})
 		fmt.Println(out["watts"], err)

@@ -13,11 +13,14 @@ import (
 	"github.com/kindwright/kindwright/storage/memory"
 )
 
-func ofWidgets(r *admission.Request) bool { return r.Kind.Kind == "Widget" }
+// ofWidgets selects the writes to widgets themselves.
+func ofWidgets() []admission.Rule {
+	return []admission.Rule{{Groups: []string{widgetResource.Group}, Resources: []string{"widgets"}}}
+}
 
 func TestTypedPluginsNeedAFunction(t *testing.T) {
 	_, err := admission.NewChain(admission.Plugin{
-		Name: "none", Mutator: registry.TypedMutator[widget](nil, nil), Validator: registry.TypedValidator[widget](nil, nil),
+		Name: "none", Mutator: registry.TypedMutator[widget](nil), Validator: registry.TypedValidator[widget](nil),
 	})
 	require.ErrorContains(t, err, `"none" neither mutates nor validates`)
 }
@@ -26,15 +29,15 @@ func TestTypedPluginsSeeGoStructs(t *testing.T) {
 	backends(t, func(t *testing.T, b storage.Backend) {
 		var saw []string
 		chain, err := admission.NewChain(admission.Plugin{
-			Name: "typed",
-			Mutator: registry.TypedMutator(ofWidgets, func(_ context.Context, r *admission.Request, w *widget) error {
+			Name: "typed", Rules: ofWidgets(),
+			Mutator: registry.TypedMutator(func(_ context.Context, r *admission.Request, w *widget) error {
 				if w.Spec.Owner == "nobody" {
 					return admission.Denied(r, "somebody must own it")
 				}
 				w.Spec.Note = "checked"
 				return nil
 			}),
-			Validator: registry.TypedValidator(ofWidgets, func(_ context.Context, r *admission.Request, w, old *widget) error {
+			Validator: registry.TypedValidator(func(_ context.Context, r *admission.Request, w, old *widget) error {
 				note := string(r.Operation)
 				if w != nil {
 					note += " " + w.Spec.Note

@@ -127,6 +127,16 @@ func (s *Set) Lookup(r meta.GroupVersionResource) (*Served, bool) {
 	return served, true
 }
 
+// ofKind returns what clients can ask for of a kind.
+func (s *Set) ofKind(kind meta.GroupVersionKind) (*Served, bool) {
+	for _, one := range s.ordered {
+		if one.Resource.GroupVersionKind() == kind {
+			return one, true
+		}
+	}
+	return nil, false
+}
+
 // All returns the resources that clients can ask for, ordered by group, version (VER-18) and plural name. The slice must not
 // be changed.
 func (s *Set) All() []*Served { return s.ordered }

@@ -209,16 +209,13 @@ func gate(ctx context.Context, w *write) error {
 
 func mutate(ctx context.Context, w *write) error {
 	chain := w.engine.cfg.Admission
-	if chain.Empty() {
+	if !chain.Mutates(w.admissionTarget()) {
 		return nil
 	}
 	sent := w.object
-	t, err := chain.Mutate(ctx, w.admission())
-	if err != nil {
+	t, changed, err := chain.Mutate(ctx, w.admission())
+	if err != nil || !changed {
 		return err
-	}
-	if json.Equal(t, sent) {
-		return nil
 	}
 	if path := changedIdentity(sent, t, w.creating()); path != "" { // X5
 		return status.Internal(fmt.Errorf("an admission plugin changed %s of %s", path, w.resource().GroupResource()))
@@ -324,7 +321,7 @@ func (w *write) validateStored(ctx context.Context, f *status.Fields) {
 }
 
 func admitFinal(ctx context.Context, w *write) error {
-	if w.engine.cfg.Admission.Empty() {
+	if !w.engine.cfg.Admission.Validates(w.admissionTarget()) {
 		return nil
 	}
 	return w.engine.cfg.Admission.Validate(ctx, w.admission())

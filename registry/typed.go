@@ -95,16 +95,18 @@ func carryOver(t, before, after map[string]any) map[string]any {
 	return out
 }
 
-// TypedMutator makes an admission plugin's side of a function on Go structs. It is for writes of T's kind, so f, or who
-// builds the plugin, looks at r.Kind first where a server has others; applies decides that, nil means every write. What f
-// changes in obj is changed in the object; everything else, unknown fields too, stays as it was sent (design rule 7).
-func TypedMutator[T any](applies func(r *admission.Request) bool, f func(ctx context.Context, r *admission.Request, obj *T) error) admission.Mutator {
+// TypedMutator makes the mutating side of an admission plugin of a function on Go structs. The plugin's
+// Rules must select T's kind alone. f is not called for a deletion, which has no object.
+//
+// What f changes in obj is changed in the object; everything else, unknown fields too, stays as it was
+// sent (design rule 7).
+func TypedMutator[T any](f func(ctx context.Context, r *admission.Request, obj *T) error) admission.Mutator {
 	if f == nil {
 		return nil // which is reported when the plugin is given to a server
 	}
 	return admission.MutatorFunc(func(ctx context.Context, r *admission.Request) (map[string]any, error) {
-		if applies != nil && !applies(r) {
-			return r.Object, nil
+		if r.Object == nil {
+			return nil, nil
 		}
 		var refused error
 		t, err := mutateTyped(ctx, r.Object, func(ctx context.Context, obj *T) { refused = f(ctx, r, obj) })
@@ -115,16 +117,13 @@ func TypedMutator[T any](applies func(r *admission.Request) bool, f func(ctx con
 	})
 }
 
-// TypedValidator does for validating what TypedMutator does for mutating. obj is nil when an object is deleted, old when one
-// is created.
-func TypedValidator[T any](applies func(r *admission.Request) bool, f func(ctx context.Context, r *admission.Request, obj, old *T) error) admission.Validator {
+// TypedValidator does for validating what TypedMutator does for mutating. obj is nil when an object is
+// deleted, old when one is created.
+func TypedValidator[T any](f func(ctx context.Context, r *admission.Request, obj, old *T) error) admission.Validator {
 	if f == nil {
 		return nil
 	}
 	return admission.ValidatorFunc(func(ctx context.Context, r *admission.Request) error {
-		if applies != nil && !applies(r) {
-			return nil
-		}
 		obj, err := optional[T](r.Object)
 		if err != nil {
 			return err

@@ -107,37 +107,6 @@ func (w *write) conflict(why string) error {
 	return status.Conflict(w.resource().GroupResource(), w.name(), why)
 }
 
-func (w *write) admission() *admission.Request {
-	r := &admission.Request{
-		Operation:   w.operation(),
-		Kind:        w.kind().GroupVersionKind(),
-		Resource:    w.target.Resource,
-		Subresource: w.target.Subresource,
-		Namespace:   w.target.Namespace,
-		Name:        w.name(),
-		Object:      w.object,
-		OldObject:   w.oldTree,
-		User:        w.user,
-		DryRun:      w.opts.DryRun,
-	}
-	if w.looking != nil && w.looking.merged { // those who admit see documents all the way
-		r.Kind, r.Object, r.OldObject = w.sub.view.document.GroupVersionKind(), w.looking.new, w.looking.old
-	}
-	if r.Operation == admission.Create {
-		r.Options = meta.CreateOptions{DryRun: dryRun(w.opts.DryRun), FieldManager: w.opts.FieldManager}
-	} else {
-		r.Options = meta.UpdateOptions{DryRun: dryRun(w.opts.DryRun), FieldManager: w.opts.FieldManager}
-	}
-	return r
-}
-
-func dryRun(on bool) []string {
-	if on {
-		return []string{"All"}
-	}
-	return nil
-}
-
 // lookup finds what a target names in the present set. Requests for what does not exist are answered here for every verb.
 func (e *Engine) lookup(t Target) (*Served, *Subresource, error) {
 	served, ok := e.set.Load().named[t.Resource]

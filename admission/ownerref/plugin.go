@@ -21,7 +21,11 @@ type Resolve func(kind meta.GroupVersionKind) (resource meta.GroupVersionResourc
 // for update on the finalizers of an owner. Neither argument may be nil.
 func Plugin(a authz.Authorizer, resolve Resolve) admission.Plugin {
 	c := checker{a, resolve}
-	return admission.Plugin{Name: Name, Validator: admission.ValidatorFunc(c.validate)}
+	return admission.Plugin{
+		Name:      Name,
+		Rules:     []admission.Rule{{Operations: []admission.Operation{admission.Create, admission.Update}}},
+		Validator: admission.ValidatorFunc(c.validate),
+	}
 }
 
 type checker struct {
@@ -33,9 +37,6 @@ type checker struct {
 type reference = map[string]any
 
 func (c checker) validate(ctx context.Context, r *admission.Request) error {
-	if r.Operation != admission.Create && r.Operation != admission.Update {
-		return nil
-	}
 	now, before := references(r.Object), references(r.OldObject)
 	if same(now, before) {
 		return nil

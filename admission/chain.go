@@ -1,0 +1,234 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"runtime/debug"
+
+	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/status"
+)
+
+// Chain runs plugins in order: all mutators, and later all validators (ADM-24). Its zero value and a
+// nil Chain admit everything. A Chain is immutable and safe for concurrent use.
+type Chain struct {
+	mutators, validators []member
+	checked              bool
+}
+
+// member is a plugin in a chain.
+type member struct {
+	Plugin
+	rules []matcher
+}
+
+// NewChain returns the chain of the given plugins, first called first. It refuses a plugin without a
+// name, with neither side set, or with a side that is a nil pointer or function, a rule that selects
+// what cannot be, and a name used twice.
+func NewChain(plugins ...Plugin) (*Chain, error) {
+	c := &Chain{}
+	seen := make(map[string]bool, len(plugins))
+	for i, p := range plugins {
+		switch {
+		case p.Name == "":
+			return nil, fmt.Errorf("admission plugin %d has no name", i)
+		case seen[p.Name]:
+			return nil, fmt.Errorf("admission plugin %q is given twice", p.Name)
+		case isNil(p.Mutator):
+			return nil, fmt.Errorf("admission plugin %q: its mutator is a nil %T", p.Name, p.Mutator)
+		case isNil(p.Validator):
+			return nil, fmt.Errorf("admission plugin %q: its validator is a nil %T", p.Name, p.Validator)
+		case p.Mutator == nil && p.Validator == nil:
+			return nil, fmt.Errorf("admission plugin %q neither mutates nor validates", p.Name)
+		}
+		seen[p.Name] = true
+		rules, err := compile(p.Rules)
+		if err != nil {
+			return nil, fmt.Errorf("admission plugin %q: %w", p.Name, err)
+		}
+		if p.Mutator != nil {
+			c.mutators = append(c.mutators, member{p, rules})
+		}
+		if p.Validator != nil {
+			c.validators = append(c.validators, member{p, rules})
+		}
+	}
+	return c, nil
+}
+
+// isNil tells whether a side of a plugin is there and holds nothing, such as the pointer of a
+// constructor that failed.
+func isNil(side any) bool {
+	v := reflect.ValueOf(side)
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Func, reflect.Map, reflect.Chan, reflect.Slice:
+		return v.IsNil()
+	}
+	return false
+}
+
+// Checked returns a chain that verifies what its plugins promise: a write is refused with a 500 that
+// names the plugin in the log if a plugin has changed a tree that it was given. It copies both trees
+// for every plugin that handles a write, so it is meant for tests.
+func (c *Chain) Checked() *Chain {
+	if c == nil {
+		return nil
+	}
+	out := *c
+	out.checked = true
+	return &out
+}
+
+// Mutates tells whether any mutator handles a write. Where none does, no Request need be made.
+func (c *Chain) Mutates(t Target) bool { return c != nil && anyHandles(c.mutators, &t) }
+
+// Validates tells whether any validator handles a write.
+func (c *Chain) Validates(t Target) bool { return c != nil && anyHandles(c.validators, &t) }
+
+func anyHandles(members []member, t *Target) (handled bool) {
+	defer func() {
+		if recover() != nil {
+			handled = true // the write goes on to the plugin, where the panic is answered
+		}
+	}()
+	for i := range members {
+		if members[i].handles(t) {
+			return true
+		}
+	}
+	return false
+}
+
+// handles tells whether the plugin handles a write.
+func (m *member) handles(t *Target) bool {
+	selected := len(m.rules) == 0
+	for i := range m.rules {
+		if selected = m.rules[i].matches(t); selected {
+			break
+		}
+	}
+	return selected && (m.Handles == nil || m.Handles(*t))
+}
+
+// Mutate runs the mutators that handle a write, each on the object that the one before returned. It
+// returns the last object, and whether that is another than r.Object. The first error ends it, and so
+// does the end of ctx. A panic in a plugin is an error, never an admission (X12).
+func (c *Chain) Mutate(ctx context.Context, r *Request) (object map[string]any, changed bool, err error) {
+	if c == nil {
+		return r.Object, false, nil
+	}
+	now, t := *r, r.Target() // the caller's request keeps its object
+	for i := range c.mutators {
+		m := &c.mutators[i]
+		made, err := m.mutate(ctx, &now, &t, c.checked)
+		if err != nil {
+			return nil, false, err
+		}
+		if identical(made, now.Object) {
+			continue
+		}
+		if now.Object, err = m.result(made, now.Object); err != nil {
+			return nil, false, err
+		}
+		changed = true
+	}
+	return now.Object, changed, nil
+}
+
+// Validate runs the validators that handle a write. The first error ends it, and so does the end of
+// ctx. A panic in a plugin is an error (X12).
+func (c *Chain) Validate(ctx context.Context, r *Request) error {
+	if c == nil {
+		return nil
+	}
+	t := r.Target()
+	for i := range c.validators {
+		if err := c.validators[i].validate(ctx, r, &t, c.checked); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mutate asks one plugin for the object to go on with. The plugin's request is a copy, so that what it
+// does to its fields stays there.
+func (m *member) mutate(ctx context.Context, r *Request, t *Target, checked bool) (object map[string]any, err error) {
+	defer m.recovered(&err)
+	if !m.handles(t) {
+		return r.Object, nil
+	}
+	own := *r
+	if checked {
+		defer m.watch(r, &err)()
+	}
+	object, err = m.Mutator.Mutate(ctx, &own)
+	return object, m.named(ctx, err)
+}
+
+// validate asks one plugin.
+func (m *member) validate(ctx context.Context, r *Request, t *Target, checked bool) (err error) {
+	defer m.recovered(&err)
+	if !m.handles(t) {
+		return nil
+	}
+	own := *r
+	if checked {
+		defer m.watch(r, &err)()
+	}
+	return m.named(ctx, m.Validator.Validate(ctx, &own))
+}
+
+// result checks what a mutator returned in place of an object.
+func (m *member) result(made, before map[string]any) (map[string]any, error) {
+	switch {
+	case made == nil:
+		return nil, status.Internal(fmt.Errorf("admission plugin %q returned no object and no error", m.Name))
+	case before == nil:
+		return nil, status.Internal(fmt.Errorf("admission plugin %q returned an object for a write that has none", m.Name))
+	}
+	out, err := tree(made)
+	if err != nil {
+		return nil, status.Internal(fmt.Errorf("admission plugin %q returned an object that is no JSON: %w", m.Name, err))
+	}
+	object, _ := out.(map[string]any)
+	return object, nil
+}
+
+// identical tells whether two trees are one map, or both missing.
+func identical(a, b map[string]any) bool {
+	return reflect.ValueOf(a).UnsafePointer() == reflect.ValueOf(b).UnsafePointer()
+}
+
+// watch keeps copies of the trees that a plugin is about to see. What it returns is called afterwards
+// and makes a difference the error.
+func (m *member) watch(r *Request, err *error) func() {
+	object, old := json.Clone(r.Object), json.Clone(r.OldObject)
+	return func() {
+		if !json.Equal(object, r.Object) || !json.Equal(old, r.OldObject) {
+			*err = status.Internal(fmt.Errorf("admission plugin %q changed an object that it was given to read; "+
+				"a mutator returns another one, see admission.Patched", m.Name))
+		}
+	}
+}
+
+// named puts the plugin's name to an error that goes to the log, since the client is not told what it
+// says. A plugin that has outlived the request admits nothing.
+func (m *member) named(ctx context.Context, err error) error {
+	if err == nil {
+		if err = ctx.Err(); err == nil {
+			return nil
+		}
+	}
+	if _, answer := errors.AsType[*status.Error](err); answer {
+		return err
+	}
+	return fmt.Errorf("admission plugin %q: %w", m.Name, err)
+}
+
+func (m *member) recovered(err *error) {
+	if v := recover(); v != nil {
+		*err = status.Internal(fmt.Errorf("admission plugin %q panicked: %v\n%s", m.Name, v, debug.Stack()))
+	}
+}

@@ -1,0 +1,285 @@
+package admission_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kindwright/kindwright/admission"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/status"
+)
+
+func mutator(f func(*admission.Request) (map[string]any, error)) admission.Mutator {
+	return admission.MutatorFunc(func(_ context.Context, r *admission.Request) (map[string]any, error) { return f(r) })
+}
+
+func TestADM_24_MutatorsSeeWhatTheOneBeforeReturned(t *testing.T) {
+	add := func(name string) admission.Plugin {
+		return admission.Plugin{Name: name, Mutator: mutator(func(r *admission.Request) (map[string]any, error) {
+			return map[string]any{"seen": r.Object["seen"].(string) + name}, nil
+		})}
+	}
+	c, err := admission.NewChain(add("a"), add("b"))
+	require.NoError(t, err)
+	r := &admission.Request{Object: map[string]any{"seen": ""}}
+	out, changed, err := c.Mutate(t.Context(), r)
+	require.True(t, changed)
+	require.NoError(t, err)
+	require.Equal(t, "ab", out["seen"])
+	require.Empty(t, r.Object["seen"], "the caller's request keeps its own object")
+}
+
+func TestTheFirstErrorEndsTheChain(t *testing.T) {
+	refused := errors.New("no")
+	calls := 0
+	c, err := admission.NewChain(
+		admission.Plugin{Name: "a", Validator: admission.ValidatorFunc(func(context.Context, *admission.Request) error { return refused })},
+		admission.Plugin{Name: "b", Validator: admission.ValidatorFunc(func(context.Context, *admission.Request) error { calls++; return nil })},
+	)
+	require.NoError(t, err)
+	err = c.Validate(t.Context(), &admission.Request{})
+	require.ErrorIs(t, err, refused)
+	require.ErrorContains(t, err, `admission plugin "a"`, "the log should tell whose error it is")
+	require.Zero(t, calls)
+}
+
+func TestX12_APanicOrNoAnswerIsARefusal(t *testing.T) {
+	for name, p := range map[string]admission.Plugin{
+		"mutator panics":   {Name: "p", Mutator: mutator(func(*admission.Request) (map[string]any, error) { panic("boom") })},
+		"mutator is empty": {Name: "p", Mutator: mutator(func(*admission.Request) (map[string]any, error) { return nil, nil })},
+		"validator panics": {Name: "p", Validator: admission.ValidatorFunc(func(context.Context, *admission.Request) error { panic("boom") })},
+	} {
+		c, err := admission.NewChain(p)
+		require.NoError(t, err)
+		r := &admission.Request{Object: map[string]any{"a": "b"}}
+		_, _, err = c.Mutate(t.Context(), r)
+		if err == nil {
+			err = c.Validate(t.Context(), r)
+		}
+		require.Equal(t, meta.ReasonInternalError, status.ReasonOf(err), name)
+		require.NotContains(t, err.Error(), "boom", name)
+	}
+}
+
+type plug struct{}
+
+func (*plug) Mutate(_ context.Context, r *admission.Request) (map[string]any, error) {
+	return r.Object, nil
+}
+func (*plug) Validate(context.Context, *admission.Request) error { return nil }
+
+func TestBadChainsAreRefused(t *testing.T) {
+	ok := admission.Plugin{Name: "a", Mutator: &plug{}}
+	for want, plugins := range map[string][]admission.Plugin{
+		"plugin 1 has no name":          {ok, {Mutator: ok.Mutator}},
+		`"x" neither mutates nor`:       {{Name: "x"}},
+		`"a" is given twice`:            {ok, ok},
+		"mutator is a nil *admission":   {{Name: "x", Mutator: (*plug)(nil), Validator: &plug{}}},
+		"validator is a nil *admission": {{Name: "x", Mutator: &plug{}, Validator: (*plug)(nil)}},
+		"a nil admission.MutatorFunc":   {{Name: "x", Mutator: admission.MutatorFunc(nil)}},
+		"a nil admission.ValidatorFunc": {{Name: "x", Validator: admission.ValidatorFunc(nil)}},
+		`unknown operation "create"`:    {{Name: "x", Mutator: ok.Mutator, Rules: []admission.Rule{{Operations: []admission.Operation{"create"}}}}},
+		`names the resource "pods/"`:    {{Name: "x", Mutator: ok.Mutator, Rules: []admission.Rule{{Resources: []string{"pods/"}}}}},
+		`names the resource "/status"`:  {{Name: "x", Mutator: ok.Mutator, Rules: []admission.Rule{{Resources: []string{"/status"}}}}},
+		`names the resource "a/b/c"`:    {{Name: "x", Mutator: ok.Mutator, Rules: []admission.Rule{{Resources: []string{"a/b/c"}}}}},
+	} {
+		_, err := admission.NewChain(plugins...)
+		require.ErrorContains(t, err, want)
+	}
+	var none *admission.Chain
+	require.False(t, none.Mutates(admission.Target{}))
+	require.False(t, none.Validates(admission.Target{}))
+	require.NoError(t, none.Validate(t.Context(), &admission.Request{}))
+	_, changed, err := none.Mutate(t.Context(), &admission.Request{})
+	require.NoError(t, err)
+	require.False(t, changed)
+}
+
+func TestADM_24_RulesSelectWrites(t *testing.T) {
+	pods := meta.GroupVersionResource{Version: "v1", Resource: "pods"}
+	deployments := meta.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
+	write := func(op admission.Operation, of meta.GroupVersionResource, sub string) admission.Target {
+		return admission.Target{Operation: op, Resource: of, Subresource: sub, Namespace: "a"}
+	}
+	for _, c := range []struct {
+		rule admission.Rule
+		yes  []admission.Target
+		no   []admission.Target
+	}{
+		{
+			rule: admission.Rule{},
+			yes:  []admission.Target{write("CREATE", pods, ""), write("CONNECT", pods, "exec"), write("DELETE", deployments, "")},
+			no:   []admission.Target{write("READ", pods, "")},
+		},
+		{
+			rule: admission.Rule{Operations: []admission.Operation{"DELETE"}, Groups: []string{""}, Resources: []string{"pods"}},
+			yes:  []admission.Target{write("DELETE", pods, "")},
+			no:   []admission.Target{write("UPDATE", pods, ""), write("DELETE", pods, "status"), write("DELETE", deployments, "")},
+		},
+		{
+			rule: admission.Rule{Groups: []string{"*"}, Resources: []string{"*"}},
+			yes:  []admission.Target{write("CREATE", pods, ""), write("CREATE", deployments, "")},
+			no:   []admission.Target{write("UPDATE", pods, "status")},
+		},
+		{
+			rule: admission.Rule{Resources: []string{"pods/*", "*/scale"}},
+			yes:  []admission.Target{write("CONNECT", pods, "exec"), write("UPDATE", deployments, "scale")},
+			no:   []admission.Target{write("CREATE", pods, ""), write("UPDATE", deployments, "status")},
+		},
+		{
+			rule: admission.Rule{Groups: []string{"apps"}, Resources: []string{"*/*"}},
+			yes:  []admission.Target{write("UPDATE", deployments, ""), write("UPDATE", deployments, "status")},
+			no:   []admission.Target{write("CREATE", pods, "")},
+		},
+	} {
+		chain, err := admission.NewChain(admission.Plugin{Name: "p", Rules: []admission.Rule{c.rule}, Validator: &plug{}})
+		require.NoError(t, err)
+		for _, target := range c.yes {
+			require.True(t, chain.Validates(target), "%v %v", c.rule, target)
+			require.False(t, chain.Mutates(target), "it does not mutate")
+		}
+		for _, target := range c.no {
+			require.False(t, chain.Validates(target), "%v %v", c.rule, target)
+		}
+	}
+}
+
+// A plugin sees the writes that a rule selects and its function agrees to, and no others.
+func TestPluginsAreCalledForWhatTheyHandle(t *testing.T) {
+	var calls []string
+	record := func(name string) admission.Plugin {
+		return admission.Plugin{Name: name,
+			Mutator: mutator(func(r *admission.Request) (map[string]any, error) {
+				calls = append(calls, name+" mutates")
+				return r.Object, nil
+			}),
+			Validator: admission.ValidatorFunc(func(context.Context, *admission.Request) error { calls = append(calls, name+" validates"); return nil }),
+		}
+	}
+	all, deletions, inB := record("all"), record("deletions"), record("in b")
+	deletions.Rules = []admission.Rule{{Operations: []admission.Operation{admission.Delete}}}
+	inB.Handles = func(target admission.Target) bool { return target.Namespace == "b" }
+	c, err := admission.NewChain(all, deletions, inB)
+	require.NoError(t, err)
+	pass := func(r *admission.Request) []string {
+		calls = nil
+		_, changed, err := c.Mutate(t.Context(), r)
+		require.NoError(t, err)
+		require.False(t, changed)
+		require.NoError(t, c.Validate(t.Context(), r))
+		return calls
+	}
+	require.Equal(t, []string{"all mutates", "all validates"}, pass(&admission.Request{Operation: admission.Create, Namespace: "a"}))
+	require.Equal(t, []string{"all mutates", "deletions mutates", "in b mutates", "all validates", "deletions validates", "in b validates"},
+		pass(&admission.Request{Operation: admission.Delete, Namespace: "b"}))
+}
+
+// X12: a plugin that panics when it is asked what it handles refuses the write as well.
+func TestX12_APanicOverWhatIsHandledIsARefusal(t *testing.T) {
+	c, err := admission.NewChain(admission.Plugin{Name: "p", Handles: func(admission.Target) bool { panic("boom") }, Mutator: &plug{}, Validator: &plug{}})
+	require.NoError(t, err)
+	r := &admission.Request{Operation: admission.Create, Object: map[string]any{}}
+	require.True(t, c.Mutates(r.Target()))
+	require.True(t, c.Validates(r.Target()))
+	_, _, err = c.Mutate(t.Context(), r)
+	require.Equal(t, meta.ReasonInternalError, status.ReasonOf(err))
+	require.Equal(t, meta.ReasonInternalError, status.ReasonOf(c.Validate(t.Context(), r)))
+}
+
+// A deletion has no object, and a mutator cannot give it one.
+func TestMutatorsOfADeletionChangeNothing(t *testing.T) {
+	c, err := admission.NewChain(admission.Plugin{Name: "p", Mutator: mutator(func(*admission.Request) (map[string]any, error) { return map[string]any{"made": "up"}, nil })})
+	require.NoError(t, err)
+	_, _, err = c.Mutate(t.Context(), &admission.Request{Operation: admission.Delete, OldObject: map[string]any{"a": "b"}})
+	require.Equal(t, meta.ReasonInternalError, status.ReasonOf(err))
+	require.ErrorContains(t, errors.Unwrap(err), "returned an object for a write that has none")
+}
+
+// A plugin that lets the request's time run out refuses the write, whatever it says then.
+func TestAPluginThatOutlivesTheRequestRefuses(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	c, err := admission.NewChain(admission.Plugin{Name: "slow", Validator: admission.ValidatorFunc(func(context.Context, *admission.Request) error { cancel(); return nil })})
+	require.NoError(t, err)
+	require.ErrorIs(t, c.Validate(ctx, &admission.Request{}), context.Canceled)
+}
+
+// What a checked chain finds: plugins that write to what they were given to read. An unchecked one trusts them.
+func TestCheckedChainsFindPluginsThatChangeWhatTheyRead(t *testing.T) {
+	spoil := func(r *admission.Request) { r.Object["spoilt"] = true }
+	spoilOld := func(r *admission.Request) { r.OldObject["metadata"].(map[string]any)["name"] = "evil" }
+	for name, p := range map[string]admission.Plugin{
+		"mutator, new":          {Mutator: mutator(func(r *admission.Request) (map[string]any, error) { spoil(r); return r.Object, nil })},
+		"mutator, old":          {Mutator: mutator(func(r *admission.Request) (map[string]any, error) { spoilOld(r); return map[string]any{"a": "c"}, nil })},
+		"mutator that refuses":  {Mutator: mutator(func(r *admission.Request) (map[string]any, error) { spoil(r); return nil, errors.New("no") })},
+		"validator, new":        {Validator: admission.ValidatorFunc(func(_ context.Context, r *admission.Request) error { spoil(r); return nil })},
+		"validator, old":        {Validator: admission.ValidatorFunc(func(_ context.Context, r *admission.Request) error { spoilOld(r); return nil })},
+		"validator that panics": {Validator: admission.ValidatorFunc(func(_ context.Context, r *admission.Request) error { spoil(r); panic("boom") })},
+	} {
+		p.Name = "spoiler"
+		c, err := admission.NewChain(p)
+		require.NoError(t, err)
+		pass := func(c *admission.Chain) error {
+			r := &admission.Request{Object: map[string]any{"a": "b"}, OldObject: map[string]any{"metadata": map[string]any{"name": "a"}}}
+			if _, _, err := c.Mutate(t.Context(), r); err != nil {
+				return err
+			}
+			return c.Validate(t.Context(), r)
+		}
+		err = pass(c.Checked())
+		require.Equal(t, meta.ReasonInternalError, status.ReasonOf(err), name)
+		if name != "validator that panics" {
+			require.ErrorContains(t, errors.Unwrap(err), `"spoiler" changed an object`, name)
+		}
+	}
+	honest, err := admission.NewChain(admission.Plugin{Name: "honest", Mutator: mutator(func(r *admission.Request) (map[string]any, error) {
+		return admission.Patched(r, admission.Set("c", "a"))
+	})})
+	require.NoError(t, err)
+	got, changed, err := honest.Checked().Mutate(t.Context(), &admission.Request{Object: map[string]any{"a": "b"}})
+	require.NoError(t, err)
+	require.True(t, changed)
+	require.Equal(t, map[string]any{"a": "c"}, got)
+}
+
+func TestRequestsKnowLabels(t *testing.T) {
+	labelled := func(value any) map[string]any {
+		return map[string]any{"metadata": map[string]any{"labels": map[string]any{"k": value, "odd": int64(1)}}}
+	}
+	r := &admission.Request{Object: labelled("new"), OldObject: labelled("old"), Namespace: "a", Resource: meta.GroupVersionResource{Version: "v1", Resource: "namespaces"}}
+	now, before := r.Labels()
+	require.Equal(t, meta.LabelSet{{Key: "k", Value: "new"}}, now)
+	require.Equal(t, meta.LabelSet{{Key: "k", Value: "old"}}, before)
+	of := func() meta.LabelSet {
+		set, err := r.NamespaceLabels(t.Context())
+		require.NoError(t, err)
+		return set
+	}
+	require.Equal(t, now, of(), "a namespace has its own labels")
+	r.Object = nil
+	require.Equal(t, before, of())
+	r.Namespace = ""
+	require.Nil(t, of())
+	r.Namespace, r.Resource.Resource = "a", "pods"
+	_, err := r.NamespaceLabels(t.Context())
+	require.ErrorContains(t, err, "no server to ask")
+	_, err = r.Convert(t.Context(), r.OldObject, meta.GroupVersionKind{Version: "v2", Kind: "Pod"})
+	require.ErrorContains(t, err, "no server to ask")
+}
+
+// BenchmarkIdlePlugin is what a plugin costs a write that it does not handle: both of its sides are asked.
+func BenchmarkIdlePlugin(b *testing.B) {
+	c, err := admission.NewChain(admission.Plugin{Name: "idle", Mutator: &plug{}, Validator: &plug{}, Rules: []admission.Rule{
+		{Operations: []admission.Operation{admission.Create, admission.Update}, Groups: []string{"apps"}, Resources: []string{"deployments", "deployments/scale"}},
+	}})
+	require.NoError(b, err)
+	target := admission.Target{Operation: admission.Create, Resource: meta.GroupVersionResource{Group: "example.dev", Version: "v1", Resource: "widgets"}, Namespace: "a"}
+	b.ReportAllocs()
+	for b.Loop() {
+		if c.Mutates(target) || c.Validates(target) {
+			b.Fatal("it handles the write")
+		}
+	}
+}
