@@ -2,6 +2,7 @@ package registry_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/internal/patch"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/storage"
@@ -32,9 +34,13 @@ func benchBackends(b *testing.B, bench func(b *testing.B, e *registry.Engine)) {
 	})
 }
 
-func startBench(b *testing.B, db storage.Backend) *registry.Engine {
+func startBench(b *testing.B, db storage.Backend, changes ...func(*registry.Config)) *registry.Engine {
 	b.Helper()
-	e, err := registry.New(registry.Config{Store: storage.New(db)})
+	cfg := registry.Config{Store: storage.New(db)}
+	for _, change := range changes {
+		change(&cfg)
+	}
+	e, err := registry.New(cfg)
 	require.NoError(b, err)
 	require.NoError(b, e.Start(b.Context()))
 	b.Cleanup(e.Wait)
@@ -61,6 +67,25 @@ func BenchmarkCreate(b *testing.B) {
 			}
 		}
 	})
+}
+
+// BenchmarkCreateIdlePlugin is BenchmarkCreate on a server with a plugin that handles other writes.
+func BenchmarkCreateIdlePlugin(b *testing.B) {
+	chain, err := admission.NewChain(admission.Plugin{
+		Name: "idle", Rules: []admission.Rule{{Groups: []string{"apps"}, Resources: []string{"deployments"}}},
+		Mutator:   admission.MutatorFunc(func(_ context.Context, r *admission.Request) (map[string]any, error) { return r.Object, nil }),
+		Validator: admission.ValidatorFunc(func(context.Context, *admission.Request) error { return nil }),
+	})
+	require.NoError(b, err)
+	e := startBench(b, memory.New(), func(c *registry.Config) { c.Admission = chain })
+	n := 0
+	b.ReportAllocs()
+	for b.Loop() {
+		n++
+		if _, err := e.Create(b.Context(), inA, kilobyte(fmt.Sprintf("w%09d", n)), registry.WriteOptions{}); err != nil {
+			b.Fatal(err)
+		}
+	}
 }
 
 func BenchmarkCreateParallel64(b *testing.B) {

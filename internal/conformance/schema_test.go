@@ -362,56 +362,44 @@ func roundTrip(t *testing.T, v any) map[string]any {
 	return out
 }
 
-// What a plugin does to the trees it is given is done to copies: neither the store, nor the cache, nor the next plugin sees
-// anything but what a mutator returns, and that is checked like everything else.
+// A plugin that changes the trees that it is given to read is found out by a server that checks its plugins: its writes are
+// refused, whichever side of it does it and however the write is made, and nothing is stored.
 func TestX1_X5_PluginsThatChangeWhatTheyAreGiven(t *testing.T) {
+	on := false
 	spoil := func(tree map[string]any) {
-		if m, ok := tree["metadata"].(map[string]any); ok {
+		if m, ok := tree["metadata"].(map[string]any); ok && on {
 			m["name"], m["uid"], m["labels"] = "evil", "evil", map[string]any{"evil": "yes"}
 			tree["spec"] = "evil"
 		}
 	}
-	plugin := admission.Plugin{
-		Name: "spoiler",
-		Mutator: admission.MutatorFunc(func(_ context.Context, r *admission.Request) (map[string]any, error) {
-			text, kept := at(r.Object, "spec", "text"), roundTrip(t, r.Object)
-			spoil(r.OldObject)
-			spoil(r.Object)
-			if text == "return it" {
-				return r.Object, nil
-			}
-			return kept, nil
-		}),
-		Validator: admission.ValidatorFunc(func(_ context.Context, r *admission.Request) error {
-			spoil(r.OldObject)
-			spoil(r.Object)
-			return nil
-		}),
-	}
-	last := admission.Plugin{Name: "witness", Validator: admission.ValidatorFunc(func(_ context.Context, r *admission.Request) error {
-		if strings.Contains(fmt.Sprint(r.Object, r.OldObject), "evil") {
-			return admission.Denied(r, "it was changed")
-		}
+	ours := []admission.Rule{{Groups: []string{group}}}
+	mutator := admission.Plugin{Name: "spoiler", Rules: ours, Mutator: admission.MutatorFunc(func(_ context.Context, r *admission.Request) (map[string]any, error) {
+		spoil(r.OldObject)
+		spoil(r.Object)
+		return r.Object, nil
+	})}
+	validator := admission.Plugin{Name: "spoiler", Rules: ours, Validator: admission.ValidatorFunc(func(_ context.Context, r *admission.Request) error {
+		spoil(r.OldObject)
+		spoil(r.Object)
 		return nil
 	})}
-	onCrates(t, func(t *testing.T, s *server) {
-		got := s.crate("a", `"size":1`)
-		require.NotContains(t, string(got.body), "evil")
-		for what, r := range everyWrite() {
-			if what == "create on update" {
-				continue
+	for _, plugin := range []admission.Plugin{mutator, validator} {
+		onCrates(t, func(t *testing.T, s *server) {
+			for what, r := range everyWrite() {
+				if what == "create on update" {
+					continue
+				}
+				on = false
+				s.do("POST", cratePath, crateJSON("a", `"size":1`))
+				s.untouched(cratePath, func() {
+					on = true
+					got := s.ask1(r)
+					require.Equal(t, 500, got.code, "%s: %s", what, got)
+					require.NotContains(t, string(got.body), "evil", "%s", what)
+				})
 			}
-			s.do("POST", cratePath, crateJSON("a", `"size":1`))
-			got := s.ask1(r)
-			require.Less(t, got.code, 300, "%s: %s", what, got)
-			require.NotContains(t, string(got.body), "evil", "%s", what)
-			require.NotContains(t, string(s.get(cratePath).body), "evil", "%s", what)
-			s.do("DELETE", cratePath, "").is(200)
-		}
-		s.untouched(cratePath, func() {
-			s.do("POST", cratePath, crateJSON("a", `"text":"return it"`)).refused(500, "InternalError", "")
-		})
-	}, kindwright.Admit(plugin, last))
+		}, kindwright.Admit(plugin))
+	}
 }
 
 // Plugins that change who an object is do not change it; nothing is stored under either name.
