@@ -8,7 +8,7 @@ import (
 
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/authz"
-	"github.com/kindwright/kindwright/internal/negotiate"
+	"github.com/kindwright/kindwright/internal/request"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
 )
@@ -127,7 +127,17 @@ func (r *Request) Convert(ctx context.Context, object map[string]any, to meta.Gr
 }
 
 // Warn adds a warning to the answer, for people to read. Texts over 256 characters may be cut.
-func (r *Request) Warn(ctx context.Context, text string) { negotiate.Warn(ctx, text) }
+func (r *Request) Warn(ctx context.Context, text string) { request.Warn(ctx, text) }
+
+// Annotate tells the audit log something about the request. The key is a qualified name, such as
+// "policy.example.com/decision"; the first value of a key counts.
+func (r *Request) Annotate(ctx context.Context, key, value string) error {
+	if why := meta.CheckQualifiedName(key); why != "" {
+		return fmt.Errorf("audit annotation %q: %s", key, why)
+	}
+	request.ExchangeFrom(ctx).Annotate(key, value)
+	return nil
+}
 
 // labels returns the labels of an object. What is no string is left out; validation reports it.
 func labels(object map[string]any) meta.LabelSet {

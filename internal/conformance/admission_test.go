@@ -3,6 +3,7 @@ package conformance
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/authz"
+	parsed "github.com/kindwright/kindwright/internal/request"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
 )
@@ -77,6 +79,13 @@ func TestADM_04_05_07_10_15_WhatARequestSays(t *testing.T) {
 // What a plugin may ask of the server, in the middle of a write.
 func TestPluginsAskTheServer(t *testing.T) {
 	var ask func(ctx context.Context, r *admission.Request) error
+	asked, annotated := false, map[string]string(nil)
+	audit := kindwright.Before("parse", func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			next.ServeHTTP(w, r)
+			annotated = parsed.ExchangeFrom(r.Context()).Annotations()
+		})
+	})
 	plugin := admission.Plugin{
 		Name: "ask", Rules: []admission.Rule{{Resources: []string{"motors"}}},
 		Validator: admission.ValidatorFunc(func(ctx context.Context, r *admission.Request) error { return ask(ctx, r) }),
@@ -88,10 +97,11 @@ func TestPluginsAskTheServer(t *testing.T) {
 		ask = func(context.Context, *admission.Request) error { return nil }
 		s.create(path, strings.Replace(motor("first", `{"power":1,"fuel":"coal"}`), `"name"`, `"labels":{"size":"big"},"name"`, 1))
 		s.change("/api/v1/namespaces/default", mergeType, `{"metadata":{"labels":{"open":"yes"}}}`).is(200)
-		asked := false
 		ask = func(ctx context.Context, r *admission.Request) error {
 			asked = true
 			r.Warn(ctx, "mind the motor")
+			require.NoError(t, r.Annotate(ctx, "policy.example.com/decision", "let it run"))
+			require.ErrorContains(t, r.Annotate(ctx, "not a key", ""), "not a key")
 			set, err := r.NamespaceLabels(ctx)
 			require.NoError(t, err)
 			open, _ := set.Get("open")
@@ -133,8 +143,9 @@ func TestPluginsAskTheServer(t *testing.T) {
 		}
 		got := s.create(path, motor("second", `{"power":2}`))
 		require.True(t, asked)
+		require.Equal(t, map[string]string{"policy.example.com/decision": "let it run"}, annotated)
 		require.Contains(t, fmt.Sprint(got.header["Warning"]), "mind the motor")
-	}, kindwright.Admit(plugin), kindwright.Authorize(allowing()))
+	}, kindwright.Admit(plugin), kindwright.Authorize(allowing()), audit)
 }
 
 // A plugin that waits for something gets no more time than the request, and a write that it held up is not made.
