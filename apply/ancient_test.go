@@ -9,7 +9,10 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v4/fieldpath"
 )
 
-// Clients can send entries by the ten thousand. Merging them into one costs about as much as they have fields (B15).
+// A client can send tens of thousands of entries. Merging them costs about as much as the number of
+// their fields.
+//
+// Source: B15.
 func TestB15_ManyUpdatersMergeInNearlyLinearSpace(t *testing.T) {
 	spent := func(n int) uint64 {
 		m := newManagers(n)

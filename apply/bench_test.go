@@ -11,8 +11,8 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// benchConfig makes the configuration of an object of about so many bytes, most of it in a keyed list as in the templates
-// that people apply.
+// benchConfig makes a configuration of approximately the given size. Most of it is a keyed list, as
+// in typical pod templates.
 func benchConfig(bytes, size int) map[string]any {
 	var parts strings.Builder
 	for i := 0; parts.Len() < bytes*6/10; i++ {
@@ -61,7 +61,7 @@ func BenchmarkWrites(b *testing.B) {
 	}
 }
 
-// BenchmarkHostile is what an object costs that is just below the bound beyond which it is not tracked, at its worst.
+// BenchmarkHostile measures the worst object that is just small enough to be tracked.
 func BenchmarkHostile(b *testing.B) {
 	fields := widgetFields(b)
 	codes := make([]any, 9_900)

@@ -10,7 +10,7 @@ import (
 	"github.com/kindwright/kindwright/openapi"
 )
 
-// branch contains itself, by lists that merge, by maps and by pointers.
+// branch contains itself through merging lists, maps and pointers.
 type branch struct {
 	Name  string            `json:"name"`
 	Leaf  string            `json:"leaf,omitempty"`
@@ -19,7 +19,9 @@ type branch struct {
 	Next  *branch           `json:"next,omitempty" doc:"The next one."`
 }
 
-// Ownership goes as deep as an object of a type that contains itself (SSA-12).
+// Ownership is tracked at every depth of a recursive type.
+//
+// Source: SSA-12.
 func TestSSA_12_TypesThatContainThemselves(t *testing.T) {
 	s, err := openapi.FromType(reflect.TypeFor[struct {
 		Root branch `json:"root"`

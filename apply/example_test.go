@@ -12,8 +12,8 @@ import (
 	"github.com/kindwright/kindwright/openapi"
 )
 
-// Two managers look after one object. Each sends only what it cares about; what one owns the other cannot change unless
-// it insists.
+// Two managers share one object. Each sends only the fields it cares about. Neither can change a
+// field of the other unless it forces the change.
 func Example() {
 	schema, errs := openapi.FromTree(tree(`
 type: object

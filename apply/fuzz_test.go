@@ -16,7 +16,7 @@ import (
 	"github.com/kindwright/kindwright/openapi"
 )
 
-// decode reads a tree that may be anything.
+// decode decodes an arbitrary tree.
 func decode(data []byte) any {
 	v, err := json.DecodeTree(data, json.TreeOptions{})
 	if err != nil {
@@ -31,7 +31,8 @@ func encode(t testing.TB, v any) string {
 	return string(text)
 }
 
-// FuzzFieldsV1 reads sets of fields. What can be read is written in one way, which the library's own reader understands.
+// FuzzFieldsV1 decodes sets of fields. A valid set is encoded in exactly one form, which the
+// library's own decoder also accepts.
 func FuzzFieldsV1(f *testing.F) {
 	f.Add([]byte(`{"f:spec":{".":{},"f:a":{},"k:{\"name\":\"a\",\"port\":1}":{".":{},"f:name":{}},"v:\"x\"":{},"v:1.5":{},"i:3":{},"z:new":{}}}`))
 	f.Add([]byte(`{"k:{\"a\":1}":{},"k:{\"a\":1.0}":{"f:b":{}},"v:null":{},"v:true":{}}`))
@@ -57,7 +58,7 @@ func FuzzFieldsV1(f *testing.F) {
 	})
 }
 
-// FuzzManagedFields reads entries. Those that can be read come out the same the second time.
+// FuzzManagedFields decodes entries. Valid entries are unchanged by a second round trip.
 func FuzzManagedFields(f *testing.F) {
 	f.Add([]byte(`[{"manager":"a","operation":"Apply","apiVersion":"v1","time":"2026-01-01T00:00:00Z","fieldsType":"FieldsV1","fieldsV1":{"f:a":{}},"subresource":"status"}]`))
 	f.Add([]byte(`[{"manager":"a","operation":"Update","apiVersion":"v1","fieldsType":"FieldsV1"},{"operation":"Update","apiVersion":"v1","fieldsType":"FieldsV1","time":null}]`))
@@ -91,8 +92,8 @@ func widget(t testing.TB) *Fields {
 	return f
 }
 
-// FuzzWrites does both kinds of writes with objects that no schema ever saw: there may be errors, but no panic, and the
-// request stays as it was.
+// FuzzWrites runs both kinds of writes with objects that do not match the schema. They may fail but
+// must not panic, and the request must stay unchanged.
 func FuzzWrites(f *testing.F) {
 	f.Add([]byte(`{"apiVersion":"v1","spec":{"parts":[{"name":"a"}],"notes":{"a":"b"}}}`), []byte(`{"apiVersion":"v1","spec":{"parts":[{"name":"a","count":1}]}}`))
 	f.Add([]byte(`{"spec":[],"metadata":3}`), []byte(`{"apiVersion":"v1","spec":{"parts":{"a":[null]},"tags":[{},[],null,1,"x","x"]},"metadata":{"managedFields":[{}]}}`))
@@ -121,8 +122,8 @@ func FuzzWrites(f *testing.F) {
 	})
 }
 
-// FuzzRandomKinds plays random applies to random schemas. An apply that succeeds is no change when it is repeated, by the
-// quick way and by the long one.
+// FuzzRandomKinds applies random configurations under random schemas. Repeating an apply that
+// succeeded changes nothing, on the fast path and on the slow path.
 func FuzzRandomKinds(f *testing.F) {
 	for seed := range uint64(20) {
 		f.Add(seed)
@@ -175,7 +176,8 @@ func FuzzRandomKinds(f *testing.F) {
 	})
 }
 
-// sameUpdate tells that an update, or a creation, is the same by the quick way and by the long one, through all endpoints.
+// sameUpdate checks that the fast path and the slow path give the same result for an update or a
+// create, through all endpoints.
 func sameUpdate(t *testing.T, fields *Fields, q Request) {
 	for _, q.Subresource = range []string{"", "one"} {
 		sent, present := entriesOf(q.New)
@@ -188,7 +190,7 @@ func sameUpdate(t *testing.T, fields *Fields, q Request) {
 	}
 }
 
-// What the quick way is for does not take the long one; what is not does.
+// The fast path takes exactly the cases for which it is meant.
 func TestQuickUpdate(t *testing.T) {
 	fields := widget(t)
 	v := fields.versions["v1"].ready()
@@ -207,16 +209,23 @@ func TestQuickUpdate(t *testing.T) {
 		manager, object string
 		quick           bool
 	}{
-		{"c", `{"apiVersion":"v1","metadata":{"name":"x","labels":{"l":"1"}},"spec":{"size":1,"owner":"o2","parts":[{"name":"p","count":1},{"name":"q","count":1}],"box":{"width":1}}}`, true}, // nothing
+		// No change.
+		{"c", `{"apiVersion":"v1","metadata":{"name":"x","labels":{"l":"1"}},"spec":{"size":1,"owner":"o2","parts":[{"name":"p","count":1},{"name":"q","count":1}],"box":{"width":1}}}`, true},
 		{"a", `{"apiVersion":"v1","metadata":{"name":"x","labels":{"l":"2"}},"spec":{"size":2,"owner":"o2","parts":[{"name":"p","count":3},{"name":"q","count":1}],"box":{"width":1}}}`, true},
 		{"b", `{"apiVersion":"v1","metadata":{"name":"x","labels":{"l":"1"}},"spec":{"size":1,"owner":"o3","parts":[{"name":"p","count":1},{"name":"q","count":1}],"box":{"width":1}}}`, true},
-		{"c", `{"apiVersion":"v1","metadata":{"name":"x","labels":{"l":"1"}},"spec":{"size":2,"owner":"o2","parts":[{"name":"p","count":1},{"name":"q","count":1}],"box":{"width":1}}}`, false}, // a new owner
-		{"b", `{"apiVersion":"v1","metadata":{"name":"x","labels":{"l":"1"}},"spec":{"size":2,"owner":"o2","parts":[{"name":"p","count":1},{"name":"q","count":1}],"box":{"width":1}}}`, false}, // another's
-		{"a", `{"apiVersion":"v1","metadata":{"name":"x","labels":{"l":"1"}},"spec":{"size":2,"owner":"o2","parts":[{"name":"p","count":1}],"box":{"width":1}}}`, false},                        // one less
-		{"a", `{"apiVersion":"v1","metadata":{"name":"x","labels":{"l":"1"}},"spec":{"size":1,"owner":"o2","parts":[{"name":"q","count":1},{"name":"p","count":1}],"box":{"width":1}}}`, false}, // moved
+		// A new owner.
+		{"c", `{"apiVersion":"v1","metadata":{"name":"x","labels":{"l":"1"}},"spec":{"size":2,"owner":"o2","parts":[{"name":"p","count":1},{"name":"q","count":1}],"box":{"width":1}}}`, false},
+		// The value belongs to another manager.
+		{"b", `{"apiVersion":"v1","metadata":{"name":"x","labels":{"l":"1"}},"spec":{"size":2,"owner":"o2","parts":[{"name":"p","count":1},{"name":"q","count":1}],"box":{"width":1}}}`, false},
+		// One item less.
+		{"a", `{"apiVersion":"v1","metadata":{"name":"x","labels":{"l":"1"}},"spec":{"size":2,"owner":"o2","parts":[{"name":"p","count":1}],"box":{"width":1}}}`, false},
+		// Items in another order.
+		{"a", `{"apiVersion":"v1","metadata":{"name":"x","labels":{"l":"1"}},"spec":{"size":1,"owner":"o2","parts":[{"name":"q","count":1},{"name":"p","count":1}],"box":{"width":1}}}`, false},
 		{"a", `{"apiVersion":"v1","metadata":{"name":"x","labels":{"l":"1","m":""}},"spec":{"size":1,"owner":"o2","parts":[{"name":"p","count":1},{"name":"q","count":1}],"box":{"width":1}}}`, false},
-		{"a", `{"apiVersion":"v1","metadata":{"name":"x","labels":{"l":"1"}},"spec":{"size":1,"owner":"o2","parts":[{"name":"p","count":1},{"name":"q","count":1}],"box":{"width":2}}}`, false}, // shared
-		{"a", `{"apiVersion":"v1","metadata":{"name":"x","labels":{"l":"1"}},"spec":{"size":1,"owner":"o2","parts":[{"name":"r","count":1},{"name":"q","count":1}],"box":{"width":1}}}`, false}, // another item
+		// A shared value.
+		{"a", `{"apiVersion":"v1","metadata":{"name":"x","labels":{"l":"1"}},"spec":{"size":1,"owner":"o2","parts":[{"name":"p","count":1},{"name":"q","count":1}],"box":{"width":2}}}`, false},
+		// Another item.
+		{"a", `{"apiVersion":"v1","metadata":{"name":"x","labels":{"l":"1"}},"spec":{"size":1,"owner":"o2","parts":[{"name":"r","count":1},{"name":"q","count":1}],"box":{"width":1}}}`, false},
 		{"a", `{"apiVersion":"v1","metadata":{"name":"x","labels":{"l":"1"}},"spec":{"size":null,"owner":"o2","parts":[{"name":"p","count":1},{"name":"q","count":1}],"box":{"width":1}}}`, false},
 	} {
 		q := Request{Live: live, New: parse(c.object), Manager: c.manager, APIVersion: "v1"}
@@ -241,9 +250,10 @@ func TestQuickCreate(t *testing.T) {
 		`{"spec":{"size":{}}}`:                                                                                  false,
 		`{"spec":[1]}`:                                                                                          false,
 		`{"metadata":"x"}`:                                                                                      false,
-		`{"spec":{"size":1},"status":{}}`:                                                                       false, // out of reach
-		`{"spec":{"parts":[{"count":1}]}}`:                                                                      false,
-		`{"spec":{"codes":[1.5]}}`:                                                                              false,
+		// Out of reach.
+		`{"spec":{"size":1},"status":{}}`:  false,
+		`{"spec":{"parts":[{"count":1}]}}`: false,
+		`{"spec":{"codes":[1.5]}}`:         false,
 	} {
 		q := Request{New: decode([]byte(object)).(map[string]any), Manager: "a", APIVersion: "v1"}
 		_, ok := fields.quickCreate(q, fields.versions["v1"].ready())
@@ -255,7 +265,7 @@ func TestQuickCreate(t *testing.T) {
 	}
 }
 
-// long does an apply the long way.
+// long runs an apply on the slow path.
 func long(fields *Fields, q Request) (map[string]any, error) {
 	a := application{fields: fields, version: fields.versions["v1"].ready(), request: q, by: q.owner(opApply), config: q.New, live: bare(q.Live, q.New)}
 	return a.run()

@@ -16,18 +16,18 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// This file says the rules of ownership a second time, in the plainest words: an object is a set of places, an owner is a
-// set of places, and every rule is a sentence about these sets. It knows nothing of schemas, of FieldsV1 or of the library
-// that the package uses.
+// This file implements the ownership rules a second time, in the simplest terms: an object is a set
+// of places, an owner is a set of places, and every rule is a statement about these sets. It does
+// not use schemas, FieldsV1 or the merge library.
 
-// A shape says what may stand at a place.
+// A shape describes the values at a place.
 type shape struct {
 	fields map[string]*shape // an object with these fields
 	values *shape            // a map of such values
-	set    bool              // a list whose items are each a value of their own
-	keys   []string          // a list whose items are told apart by these fields, with the values in defaults where missing
+	set    bool              // a list of scalars without duplicates
+	keys   []string          // a list of objects identified by these fields, or by their defaults
 	item   *shape
-	leaf   func(r *rand.Rand) any // one value, whatever is in it
+	leaf   func(r *rand.Rand) any // an atomic value
 }
 
 var (
@@ -39,7 +39,7 @@ var (
 	tagset = &shape{set: true, item: letter}
 )
 
-// widgetShape is the part of testdata/widget.yaml that the reference knows.
+// widgetShape is the part of testdata/widget.yaml that the reference models.
 var widgetShape = &shape{fields: map[string]*shape{"spec": {fields: map[string]*shape{
 	"size": number, "owner": letter, "color": letter, "replicas": number, "ready": truth, "limit": letter,
 	"point": pair, "words": word, "tags": tagset,
@@ -61,10 +61,10 @@ var widgetShape = &shape{fields: map[string]*shape{"spec": {fields: map[string]*
 	}}},
 }}}}
 
-// keyDefaults are the keys that an item may leave out.
+// keyDefaults are the defaults of keys that an item may omit.
 var keyDefaults = map[string]any{"protocol": "TCP"}
 
-// random makes up a value. It is never empty: what an empty map or list means is told by scenarios.
+// random draws a value. It is never empty; scenarios cover empty maps and lists.
 func (s *shape) random(r *rand.Rand, depth int) (any, bool) {
 	switch {
 	case s.leaf != nil:
@@ -112,7 +112,7 @@ func (s *shape) random(r *rand.Rand, depth int) (any, bool) {
 	return out, true
 }
 
-// name tells an item of a list apart from the others.
+// name returns the identity of a list item.
 func (s *shape) name(item any) string {
 	if s.set {
 		return "[=" + print(item) + "]"
@@ -128,15 +128,15 @@ func (s *shape) name(item any) string {
 	return "[" + strings.Join(parts, ",") + "]"
 }
 
-// A place is the steps that lead to it. A step is ".name" for a field that is known, ":name" for a key of a map, "[…]" for
-// an item of a list.
+// A place is the path that leads to it. A step is ".name" for a declared field, ":name" for a key
+// of a map, and "[…]" for an item of a list.
 type place string
 
 const between = "\x00"
 
 func (p place) step(s string) place { return p + place(s) + between }
 
-// above lists the places that a place lies in.
+// above returns the places that contain a place.
 func (p place) above() (out []place) {
 	for i := 0; i < len(p)-1; i++ {
 		if p[i] == between[0] {
@@ -146,7 +146,7 @@ func (p place) above() (out []place) {
 	return out
 }
 
-// known tells whether the last step to a place is a field that is known.
+// known reports whether the last step to a place is a declared field.
 func (p place) known() bool {
 	steps := strings.Split(strings.TrimSuffix(string(p), between), between)
 	return strings.HasPrefix(steps[len(steps)-1], ".")
@@ -154,7 +154,7 @@ func (p place) known() bool {
 
 func (p place) within(q place) bool { return strings.HasPrefix(string(p), string(q)) }
 
-// String is the place as scenarios write it.
+// String formats the place as scenarios do.
 func (p place) String() string {
 	out := ""
 	for _, s := range strings.Split(strings.TrimSuffix(string(p), between), between) {
@@ -163,10 +163,11 @@ func (p place) String() string {
 	return out
 }
 
-// content is what an object holds: the values at its leaves, and "" at the places that others lie in.
+// content is the content of an object: the values at its leaves, and "" at the places that contain
+// others.
 type content map[place]string
 
-// contentOf spreads an object out.
+// contentOf flattens an object.
 func contentOf(tree map[string]any) content {
 	out := content{}
 	out.add(widgetShape, "", map[string]any{"spec": tree["spec"]})
@@ -198,7 +199,7 @@ func (c content) add(s *shape, at place, v any) {
 	}
 }
 
-// remove takes out a place and all that lies in it.
+// remove removes a place and everything below it.
 func (c content) remove(p place) {
 	for q := range c {
 		if q.within(p) {
@@ -207,7 +208,7 @@ func (c content) remove(p place) {
 	}
 }
 
-// emptied lists the places in which something lay before and nothing does now.
+// emptied returns the places that contained something before and are now empty.
 func (c content) emptied(before content) (out []place) {
 	if len(c) == len(before) {
 		return nil
@@ -230,8 +231,8 @@ func (c content) emptied(before content) (out []place) {
 
 type places map[place]bool
 
-// meant are the places that a configuration is about: its leaves, its items and its keys, not the objects and lists with
-// known names around them.
+// meant returns the places that a configuration specifies: its leaves, items and keys, but not the
+// declared fields around them.
 func (c content) meant() places {
 	out := places{}
 	for p, v := range c {
@@ -242,7 +243,8 @@ func (c content) meant() places {
 	return out
 }
 
-// withKnown adds the fields with known names that the places lie in: to own something in an object is to hold on to it.
+// withKnown adds the declared fields that contain the places. Owning something in an object keeps
+// the object.
 func (s places) withKnown() places {
 	out := maps.Clone(s)
 	for p := range s {
@@ -255,7 +257,7 @@ func (s places) withKnown() places {
 	return out
 }
 
-// changes are the places at which two contents differ.
+// changes returns the places at which two contents differ.
 func changes(before, after content) (set, gone places) {
 	set, gone = places{}, places{}
 	for p, v := range after {
@@ -278,7 +280,7 @@ type reference struct {
 	owners map[string]places // "manager operation"
 }
 
-// update lets a manager replace the object.
+// update replaces the object on behalf of a manager.
 func (m *reference) update(manager string, after content) {
 	tracked := !m.exists || len(m.owners) > 0
 	if tracked {
@@ -287,7 +289,7 @@ func (m *reference) update(manager string, after content) {
 	m.object, m.exists = after, true
 }
 
-// own lets an owner have what it changes. What it takes from others they lose, and what it removes is nobody's.
+// own gives an owner what it changes. Other owners lose that, and removed places lose all owners.
 func (m *reference) own(owner string, after content) {
 	set, gone := changes(m.object, after)
 	for _, owned := range m.owners {
@@ -304,7 +306,7 @@ func (m *reference) own(owner string, after content) {
 	m.forgetEmpty()
 }
 
-// owned tells whether a place itself is somebody's.
+// owned reports whether a place itself has an owner.
 func (m *reference) owned(p place) bool {
 	for _, owned := range m.owners {
 		if owned[p] {
@@ -322,13 +324,13 @@ func (m *reference) forgetEmpty() {
 	}
 }
 
-// apply merges a configuration, or tells who conflicts where.
+// apply merges a configuration, or returns the conflicts.
 func (m *reference) apply(manager string, config content, force bool) (conflicts []string) {
 	before := &reference{exists: m.exists, object: m.object, owners: map[string]places{}}
 	for name, owned := range m.owners {
 		before.owners[name] = maps.Clone(owned)
 	}
-	if m.exists && len(m.owners) == 0 { // whatever is there was there before anybody looked
+	if m.exists && len(m.owners) == 0 { // existing fields belong to before-first-apply
 		found := m.object
 		m.object = content{}
 		m.own("before-first-apply update", found)
@@ -343,17 +345,18 @@ func (m *reference) apply(manager string, config content, force bool) (conflicts
 		after = content{}
 	}
 	maps.Copy(after, config)
-	held := places{} // by anybody, now
+	held := places{} // places that have an owner now
 	for _, owned := range m.owners {
 		maps.Copy(held, owned.withKnown())
 	}
 	merged := maps.Clone(after)
-	for p := range last.withKnown() { // what I dropped and nobody holds goes, with all that is in it
+	for p := range last.withKnown() { // remove what the manager dropped and nobody else owns
 		if !held[p] {
 			after.remove(p)
 		}
 	}
-	for _, p := range after.emptied(merged) { // and what held nothing else, unless it is somebody's own
+	// Remove what has become empty, unless it is owned itself.
+	for _, p := range after.emptied(merged) {
 		if !m.owned(p) {
 			after.remove(p)
 		}
@@ -388,8 +391,8 @@ func (m *reference) apply(manager string, config content, force bool) (conflicts
 
 var sequences = flag.Int("sequences", 2000, "random sequences of writes that are compared with the reference")
 
-// TestReference does random writes by five managers with the package and with the reference. After each write the object
-// and its owners must be the same; nothing may get lost.
+// TestReference makes random writes by five managers with both implementations. After each write,
+// the object and its owners must be equal.
 func TestReference(t *testing.T) {
 	for seed := range uint64(*sequences) {
 		playReference(t, seed)

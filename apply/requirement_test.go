@@ -16,7 +16,7 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// session is a story about one widget.
+// session is a sequence of writes to one widget.
 type session struct {
 	t      testing.TB
 	fields *apply.Fields
@@ -52,7 +52,7 @@ func (s *session) force(manager, config string) {
 	s.live = widgetSchemas["v1"].Default(next)
 }
 
-// update changes the object by a merge patch; a new one is made of it.
+// update changes the object with a merge patch, or creates it.
 func (s *session) update(manager, patch string) {
 	sent := object("v1", tree(patch))
 	if s.live != nil {
@@ -177,7 +177,7 @@ func TestSSA_19_EntriesAreInOrder(t *testing.T) {
 		s.update(name, "{spec: {notes: {"+name+": x}}}")
 		require.NoError(t, s.apply(name, "{spec: {notes: {"+name+"2: x}}}"))
 	}
-	s.clock = start() // both times again
+	s.clock = start() // the same time again
 	s.update("bob", "{spec: {notes: {bob: x}}}")
 	var order []string
 	for _, e := range entries(s.live) {
@@ -238,7 +238,8 @@ func TestSSA_25_OldUpdatersAreMerged(t *testing.T) {
 	require.Equal(t, []string{".spec.notes.k05"}, owners["m05 update"])
 }
 
-// Two updaters in one second, one of them older by name than what is merged already: nothing gets lost.
+// Two updates in the same second, one of which sorts before an entry that has already been merged.
+// No fields may be lost.
 func TestSSA_25_NothingGetsLostWithinASecond(t *testing.T) {
 	s := newSession(t)
 	for i := range 30 {
@@ -318,7 +319,7 @@ func TestSSA_31_ReachByNamingWhatIsIn(t *testing.T) {
 		print(withEntries(s.live, nil)))
 }
 
-// Paths that begin alike are all in reach, in whatever order they are named.
+// Paths with a common prefix are all within reach, in any order.
 func TestSSA_31_ReachOfPathsThatBeginAlike(t *testing.T) {
 	paths := []apply.Path{{"status"}, {"metadata", "labels"}, {"spec", "size"}, {"metadata", "annotations"}, {"spec", "box"}}
 	for range paths {
@@ -375,7 +376,8 @@ func TestAConversionThatFails(t *testing.T) {
 	require.Equal(t, 500, status.CodeOf(err))
 }
 
-// Objects whose owners would cost too much to work out are written without them, and cannot be applied to.
+// An object whose owners would be too expensive to compute is stored without them. Applying to it
+// fails.
 func TestTooManyMembers(t *testing.T) {
 	notes := map[string]any{}
 	for i := range 11_000 {
@@ -411,7 +413,7 @@ func TestTooManyMembers(t *testing.T) {
 	_, err = many.fields.Apply(many.request("bob", object("v1", map[string]any{"spec": map[string]any{"notes": notes}})))
 	require.Equal(t, 413, status.CodeOf(err), "6,000 entries times 1,000 fields")
 
-	words := make([]any, 11_000) // one value, of whatever size
+	words := make([]any, 11_000) // an atomic value of any size
 	for i := range words {
 		words[i] = "x"
 	}
@@ -435,7 +437,8 @@ func TestUnusableConfigurationsAreNamed(t *testing.T) {
 	}
 }
 
-// The library that merges makes indexes of its schemas on first use; see mergeType. The race detector watches.
+// The merge library builds indexes on first use; see mergeType. The race detector checks that they
+// are built before.
 func TestFirstUseByManyAtOnce(t *testing.T) {
 	for range 20 {
 		fields := widgetFields(t)
@@ -543,7 +546,9 @@ func TestSSA_16_Scale(t *testing.T) {
 	require.ErrorContains(t, err, "object: ")
 }
 
-// Lists that older Go types mark for strategic merge patch alone merge in the same way (design rule 21).
+// Lists with only the older patch tags merge by key, too.
+//
+// Source: design rule 21.
 func TestPatchTagsStandInForListTypes(t *testing.T) {
 	text := &openapi.Schema{Type: openapi.String}
 	schema, err := openapi.New(&openapi.Schema{Type: openapi.Object, Properties: []openapi.Property{

@@ -21,21 +21,24 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// A scenario is a few writes to one object, and what the object and the ownership of its fields are afterwards.
+// A scenario is a sequence of writes to one object and the expected object and owners.
 type scenario struct {
-	Name   string              `json:"name"`
-	Steps  []step              `json:"steps"`
-	Want   map[string]any      `json:"want"`   // the object without apiVersion, kind, name and managedFields
-	Owners map[string][]string `json:"owners"` // "manager operation [subresource] [version, if not v1]": the paths
-	Times  map[string]int      `json:"times"`  // for some of the owners: the step that their time is of, from 1
+	Name  string `json:"name"`
+	Steps []step `json:"steps"`
+	// Want is the object without apiVersion, kind, name and managedFields.
+	Want map[string]any `json:"want"`
+	// Owners has the key "manager operation [subresource] [version, if not v1]" and the paths as value.
+	Owners map[string][]string `json:"owners"`
+	// Times gives, for some owners, the step that set their time, counted from 1.
+	Times map[string]int `json:"times"`
 }
 
 // A step is one write. One of the first four fields names the manager.
 type step struct {
 	Apply  string         `json:"apply"`  // applies Config
 	Update string         `json:"update"` // replaces the object by Object
-	Patch  string         `json:"patch"`  // changes the object by a merge patch, Object
-	Create string         `json:"create"` // like Update, with what the client sends as Entries
+	Patch  string         `json:"patch"`  // applies the merge patch in Object
+	Create string         `json:"create"` // like Update, with Entries as managedFields
 	Config map[string]any `json:"config"`
 	Object map[string]any `json:"object"`
 
@@ -43,10 +46,10 @@ type step struct {
 	Version string `json:"version"`
 	Force   bool   `json:"force"`
 	Entries []any  `json:"entries"` // sent as managedFields
-	Untrack bool   `json:"untrack"` // afterwards, the object loses its managedFields
+	Untrack bool   `json:"untrack"` // afterwards, removes the managedFields of the object
 
-	Conflicts []string `json:"conflicts"` // "manager path" for each; the write fails
-	Error     int      `json:"error"`     // another code with which it fails
+	Conflicts []string `json:"conflicts"` // "manager path" of each expected conflict
+	Error     int      `json:"error"`     // another expected error code
 	NoChange  bool     `json:"nochange"`  // the write changes nothing but times
 }
 
@@ -86,7 +89,7 @@ func readScenarios(t testing.TB, file string) []scenario {
 	return out
 }
 
-// trees replaces what was decoded as Go values by the trees themselves, with their exact numbers.
+// trees restores the original trees, with exact numbers, after decoding into Go values.
 func (s *scenario) trees(item map[string]any) {
 	s.Want, _ = item["want"].(map[string]any)
 	for i, raw := range item["steps"].([]any) {
@@ -97,7 +100,7 @@ func (s *scenario) trees(item map[string]any) {
 	}
 }
 
-// start is when the first step happens; each later one is a minute later.
+// start is the time of the first step. Steps are one minute apart.
 func start() time.Time { return time.Date(2026, 11, 3, 12, 0, 0, 0, time.UTC) }
 
 func (s scenario) run(t *testing.T) {
@@ -142,7 +145,7 @@ func (st step) version() string {
 
 func (st step) manager() string { return st.Apply + st.Update + st.Patch + st.Create }
 
-// write does the step.
+// write runs the step.
 func (st step) write(fields *apply.Fields, r *apply.Request) (map[string]any, error) {
 	switch {
 	case st.Apply != "":
@@ -160,8 +163,8 @@ func (st step) write(fields *apply.Fields, r *apply.Request) (map[string]any, er
 	return fields.Update(*r)
 }
 
-// unmoved checks what holds after any step: the request was not changed, what came out can be read, and to apply the same
-// again is no change, however it is found out.
+// unmoved checks the invariants of every step: the request is unchanged, the result is readable,
+// and applying the same configuration again changes nothing, on both paths.
 func unmoved(t *testing.T, fields *apply.Fields, r apply.Request, st step, next map[string]any, err error) {
 	t.Helper()
 	if err != nil {
@@ -177,7 +180,7 @@ func unmoved(t *testing.T, fields *apply.Fields, r apply.Request, st step, next 
 		require.False(t, set.Empty(), "%s owns nothing", e["manager"])
 	}
 	if st.Apply == "" || entries(next) == nil {
-		return // without owners, the next apply is like a first one
+		return // without owners, the next apply counts as the first
 	}
 	r.Live, r.Force = widgetSchema(t, st.version()).Default(next), false
 	again, err := fields.Apply(r)
@@ -185,7 +188,7 @@ func unmoved(t *testing.T, fields *apply.Fields, r apply.Request, st step, next 
 	require.True(t, apply.EqualButTimes(r.Live, again), "the same again changed %s to %s", print(r.Live), print(again))
 }
 
-// fails checks the error of a step and tells whether it had to fail.
+// fails checks the error of a step and reports whether one was expected.
 func (st step) fails(t *testing.T, i int, err error) bool {
 	t.Helper()
 	if st.Error == 0 && st.Conflicts == nil {
@@ -236,7 +239,8 @@ func (s scenario) check(t *testing.T, live map[string]any) {
 	}
 }
 
-// ownersOf returns the owners of an object as scenarios write them, and the times of their entries.
+// ownersOf returns the owners of an object in the form of a scenario, and the times of their
+// entries.
 func ownersOf(t testing.TB, tree map[string]any) (map[string][]string, map[string]string) {
 	owners, times := map[string][]string{}, map[string]string{}
 	for _, e := range entries(tree) {
@@ -258,7 +262,7 @@ func ownersOf(t testing.TB, tree map[string]any) (map[string][]string, map[strin
 	return owners, times
 }
 
-// pathsOf lists the members of a set of fields, read without the help of the package that wrote it.
+// pathsOf lists the members of a set of fields. It does not use the package that encoded it.
 func pathsOf(t testing.TB, prefix string, set map[string]any) []string {
 	out := []string{}
 	for name, below := range set {
@@ -304,7 +308,7 @@ const group = "example.dev/"
 
 var widgetSchemas = map[string]*openapi.Schema{"v1": readWidget("size"), "v2": readWidget("length")}
 
-// readWidget reads the schema of widgets, in which the size may have another name.
+// readWidget reads the schema of widgets. The field size may have another name.
 func readWidget(size string) *openapi.Schema {
 	data, err := os.ReadFile("testdata/widget.yaml")
 	if err != nil {
@@ -323,7 +327,8 @@ func widgetSchema(t testing.TB, version string) *openapi.Schema {
 	return s
 }
 
-// widgetFields are the rules of widgets: two versions, of which v2 calls the size length, and the subresource status.
+// widgetFields returns the rules of widgets: two versions, of which v2 calls the size length, and a
+// status subresource.
 func widgetFields(t testing.TB, options ...apply.Option) *apply.Fields {
 	reach := map[string]apply.Reach{
 		"":       {Except: []apply.Path{{"status"}}},
@@ -351,7 +356,7 @@ func convertWidget(tree map[string]any, to string) (map[string]any, error) {
 	return out, nil
 }
 
-// object makes a whole widget of the fields in a scenario.
+// object makes a whole widget from the fields in a scenario.
 func object(version string, fields map[string]any) map[string]any {
 	out := json.Clone(fields).(map[string]any)
 	if out == nil {
@@ -376,7 +381,7 @@ func entries(tree map[string]any) []any {
 	return list
 }
 
-// withEntries returns a copy with managedFields, without where there are none.
+// withEntries returns a copy with managedFields, or without the field if there are no entries.
 func withEntries(tree map[string]any, list []any) map[string]any {
 	out := json.Clone(tree).(map[string]any)
 	metadata, _ := out["metadata"].(map[string]any)
@@ -391,7 +396,7 @@ func withEntries(tree map[string]any, list []any) map[string]any {
 	return out
 }
 
-// mergePatch is RFC 7386.
+// mergePatch implements RFC 7386.
 func mergePatch(target, patch any) any {
 	p, ok := patch.(map[string]any)
 	if !ok {

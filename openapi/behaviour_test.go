@@ -24,7 +24,7 @@ func build(t require.TestingT, s openapi.Schema) *openapi.Schema {
 	return out
 }
 
-// field is an object with one field v.
+// field returns the schema of an object with one field v.
 func field(t require.TestingT, s openapi.Schema) *openapi.Schema {
 	return build(t, openapi.Schema{Type: openapi.Object, Properties: []openapi.Property{{Name: "v", Schema: &s}}})
 }
@@ -207,13 +207,13 @@ func TestDefault_OfObjectsAndMaps(t *testing.T) {
 	require.Equal(t, `{"map":{"k":{"a":"x","n":null},"l":1},"own":{"a":"x","n":"y"},"plain":{"a":"x","n":"y"}}`,
 		encode(t, s.Default(tree(t, `{"map":{"k":{"n":null},"l":1},"own":{},"plain":{}}`))))
 
-	// What is filled in belongs to the object alone.
+	// Defaults are copied: changing the object must not change the schema.
 	first := s.Default(tree(t, `{}`))
 	first["own"].(map[string]any)["a"] = "changed"
 	require.Equal(t, `{"own":{"a":"x","n":null}}`, encode(t, s.Default(tree(t, `{}`))))
 }
 
-// A small request must not become an object of gigabytes.
+// Defaults must not turn a small request into an object of gigabytes.
 func TestDefault_AmplificationIsBounded(t *testing.T) {
 	s := field(t, openapi.Schema{Type: openapi.Array, Items: &openapi.Schema{Type: openapi.Object, Properties: []openapi.Property{
 		{Name: "big", Schema: &openapi.Schema{Type: openapi.String, DefaultValue: strings.Repeat("x", 4096)}},
@@ -400,7 +400,8 @@ func parseError(t *testing.T, text string) string {
 	return err.Error()
 }
 
-// An error repeats a value only if that is short: a thousand errors about three megabytes would be three gigabytes.
+// Errors only repeat short values. A thousand errors about three megabytes would be three
+// gigabytes.
 func TestValidate_LargeValuesAreNotRepeated(t *testing.T) {
 	s := field(t, openapi.Schema{Type: openapi.Array, Items: &openapi.Schema{Type: openapi.Integer}, AnyOf: []*openapi.Schema{{MaxItems: number(1)}}})
 	require.Equal(t, []string{`v: Invalid value: [1,2]: v in body must validate at least one schema (anyOf)`}, texts(s.Validate(tree(t, `{"v":[1,2]}`))))
@@ -408,7 +409,8 @@ func TestValidate_LargeValuesAreNotRepeated(t *testing.T) {
 	require.Equal(t, "array", errs[0].Value)
 }
 
-// A schema of many conditions and an object of many values are refused together rather than computed for minutes.
+// A schema with many conditions and an object with many values must be rejected instead of being
+// validated for minutes.
 func TestValidate_WorkIsBounded(t *testing.T) {
 	branch := &openapi.Schema{Items: &openapi.Schema{MinLength: number(1)}}
 	branches := make([]*openapi.Schema, 900)
@@ -434,7 +436,7 @@ func TestValidate_WorkIsBounded(t *testing.T) {
 	}
 }
 
-// The cost of a pattern is bounded by the length of the text it may look at.
+// The cost of a pattern is bounded by the length of the text that it is matched against.
 func TestValidate_PatternCost(t *testing.T) {
 	s := field(t, openapi.Schema{Type: openapi.String, Pattern: "^(a|b|c|d){0,900}[a-z]{0,100}$"})
 	require.Empty(t, s.Validate(map[string]any{"v": "abcd"}))
@@ -544,7 +546,7 @@ func TestFingerprint_ChangesWithMeaning(t *testing.T) {
 	require.Equal(t, uint64(0xdf5d37e4e98ecea8), original, "the same in every process: it is stored with each record")
 }
 
-// values draws trees that look like widgets, right and wrong.
+// values draws trees that resemble widgets, both valid and invalid.
 func values() *rapid.Generator[map[string]any] {
 	scalar := rapid.OneOf(
 		rapid.SampledFrom([]any{nil, true, 1.0, 1.5, int64(3), int64(1) << 60, 1e300, "blue", "", "1h", "2020-01-01T01:00:00+01:00", "YWI=", "5m"}),
@@ -566,8 +568,8 @@ func values() *rapid.Generator[map[string]any] {
 	return object(4)
 }
 
-// Whatever comes in, each step changes nothing of it, doing it again changes nothing more, and the steps keep out of each
-// other's way.
+// For any input, each step leaves its argument unchanged, is idempotent, and does not undo another
+// step.
 func TestSteps_Properties(t *testing.T) {
 	s := widget(t)
 	rapid.Check(t, func(t *rapid.T) {
@@ -603,7 +605,8 @@ func TestSteps_Properties(t *testing.T) {
 	})
 }
 
-// An object that a client read into the Go type and sent back unchanged has the same bytes at rest.
+// An object that a client decodes into the Go type and sends back unchanged has the same bytes at
+// rest.
 func TestSteps_GoClientsChangeNothing(t *testing.T) {
 	s := widget(t)
 	text := rapid.String()

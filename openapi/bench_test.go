@@ -93,7 +93,10 @@ func BenchmarkDocument(b *testing.B) {
 	}
 }
 
-// BenchmarkBomb reads schemas made to be expensive; each must stay well below a second (security vector C5).
+// BenchmarkBomb reads schemas that were designed to be expensive. Each must stay well below a
+// second.
+//
+// Source: security vector C5.
 func BenchmarkBomb(b *testing.B) {
 	properties := func(n int, of string) string {
 		var b strings.Builder

@@ -10,7 +10,7 @@ import (
 	"github.com/kindwright/kindwright/openapi"
 )
 
-// Types that contain themselves, each in another way.
+// Types that contain themselves in different ways.
 type (
 	loop    struct{ Next []loop }
 	loopMap struct{ By map[string]*loopMap }
@@ -75,7 +75,8 @@ func TestFromType_TypesContainThemselves(t *testing.T) {
 		"or":{"right":[{"kind":"leaf"},{"kind":"any"},{"kind":"leaf"}]}}}}}`))))
 }
 
-// The schema of one such type is the same in every process, whoever else is there, and changes with what the type means.
+// The fingerprint of a recursive type is the same in every process, does not depend on other types,
+// and changes with the meaning of the type.
 func TestFingerprint_OfTypesThatContainThemselves(t *testing.T) {
 	s := policy(t)
 	require.NotZero(t, s.Fingerprint())
@@ -95,7 +96,7 @@ func TestFingerprint_OfTypesThatContainThemselves(t *testing.T) {
 	require.Equal(t, s.Fingerprint(), described.Fingerprint())
 }
 
-// Documents refer to what has no end.
+// Documents end a recursion with a reference.
 func TestOAPI_04_TypesThatContainThemselvesAreReferences(t *testing.T) {
 	d := document(policy(t))
 	text, err := d.JSON()
@@ -113,7 +114,7 @@ func TestOAPI_04_TypesThatContainThemselvesAreReferences(t *testing.T) {
 	require.Contains(t, string(message), name)
 }
 
-// What cannot be of a type that contains itself, an error says.
+// Tags that a recursive type cannot have are reported.
 func TestFromType_BadTagsInCircles(t *testing.T) {
 	for typ, want := range map[reflect.Type]string{
 		reflect.TypeFor[badSelectable](): `badSelectable.next: a type that contains itself cannot have selectable fields or columns`,
@@ -147,7 +148,7 @@ type (
 	}
 )
 
-// A schema that was made of such a type can be part of one that is built by hand.
+// The schema of a recursive Go type can be part of a schema that is built by hand.
 func TestNew_TakesTypesThatContainThemselves(t *testing.T) {
 	s, err := openapi.New(&openapi.Schema{Type: openapi.Object, Properties: []openapi.Property{{Name: "p", Schema: policy(t)}}})
 	require.NoError(t, err)

@@ -34,7 +34,7 @@ func document(s *openapi.Schema) openapi.Document {
 	}}
 }
 
-// TestDocument_Golden shows a whole document to whoever reads a change of it.
+// TestDocument_Golden compares a whole document, so that a reviewer sees every change of it.
 func TestDocument_Golden(t *testing.T) {
 	got, err := document(widget(t)).JSON()
 	require.NoError(t, err)
@@ -192,7 +192,7 @@ func TestDocument_Bad(t *testing.T) {
 	}
 }
 
-// What a document publishes of a schema, FromTree reads back with the same meaning.
+// FromTree reads what a document publishes of a schema with the same meaning.
 func TestDocument_RoundTripsThroughFromTree(t *testing.T) {
 	s, errs := openapi.FromTree(tree(t, structural))
 	require.Empty(t, errs)

@@ -20,7 +20,7 @@ type Boat struct {
 	} `json:"spec"`
 }
 
-// The steps in the order in which a write takes them.
+// A write uses the steps in this order.
 func Example() {
 	boats, err := openapi.FromType(reflect.TypeFor[Boat]())
 	if err != nil {
@@ -48,7 +48,7 @@ func Example() {
 	// spec.length: Invalid value: 0: spec.length in body should be greater than or equal to 1
 }
 
-// A tag that makes no sense is found when the server is built, not when an object arrives.
+// An invalid tag is reported when the server is built, not when an object arrives.
 func ExampleFromType_badTag() {
 	type Boat struct {
 		Spec struct {
@@ -61,7 +61,7 @@ func ExampleFromType_badTag() {
 	// openapi: Boat.spec.length: tag minimum:"short": "short" is not a 64-bit integer
 }
 
-// Harbour is a type of somebody else, who had no tags of ours in mind.
+// Harbour is a type of another package, which has none of our tags.
 type Harbour struct {
 	Berths []Berth `json:"berths"`
 	Flag   string  `json:"flag,omitempty"`
@@ -74,7 +74,7 @@ type Berth struct {
 	Vessel string `json:"vessel,omitempty"`
 }
 
-// An overlay says in one document what tags would say if the types could be edited.
+// An overlay supplies in one document the tags of types that cannot be edited.
 func ExampleParseOverlay() {
 	overlay, err := openapi.ParseOverlay([]byte(`{
 		"types": {

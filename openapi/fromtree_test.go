@@ -102,7 +102,8 @@ func TestFromTree_Problems(t *testing.T) {
 	require.Len(t, errs, 5, "all of them: %v", errs)
 }
 
-// Conditions add no fields, whole objects are what they are, and metadata is the same for every kind.
+// Conditions cannot add fields, embedded objects have fixed fields, and metadata is the same for
+// every kind.
 func TestFromTree_StructuralRules(t *testing.T) {
 	wrap := func(field string) string { return `{"type":"object","properties":{"a":` + field + `}}` }
 	for _, c := range []struct{ source, want string }{
@@ -129,7 +130,7 @@ func TestFromTree_StructuralRules(t *testing.T) {
 	}
 }
 
-// What says once more that a value is an integer or a string adds nothing; what stands beside it does.
+// The redundant anyOf of integer and string is ignored; keywords next to it are kept.
 func TestFromTree_IntOrString(t *testing.T) {
 	const types = `[{"type":"integer"},{"type":"string"}]`
 	for source, want := range map[string][]string{
@@ -160,7 +161,7 @@ func TestFromTree_RestrictsNames(t *testing.T) {
 	require.NotNil(t, must(s.Lookup("metadata", "uid")))
 }
 
-// Definition bombs are refused, or are cheap.
+// Schemas that are designed to be expensive are rejected, or turn out to be cheap.
 func TestFromTree_C5_Bombs(t *testing.T) {
 	properties := func(n int, of string) string {
 		var b strings.Builder

@@ -18,7 +18,7 @@ import (
 	"github.com/kindwright/kindwright/openapi"
 )
 
-// described stands for types of the Kubernetes libraries, which describe their JSON by methods.
+// described resembles types of the Kubernetes libraries, which describe their JSON with methods.
 type (
 	Quantity    struct{ i int64 }
 	IntOrString struct{ text string }
@@ -38,7 +38,7 @@ func (Extension) OpenAPISchemaType() []string      { return []string{"object"} }
 func (Extension) MarshalJSON() ([]byte, error)     { return []byte("{}"), nil }
 func (Anything) OpenAPISchemaType() []string       { return nil }
 
-// UnmarshalJSON reads thousandths, "1500m", which is enough of a quantity here.
+// UnmarshalJSON parses thousandths such as "1500m", which is all that the tests need of a quantity.
 func (q *Quantity) UnmarshalJSON(data []byte) error {
 	text := strings.Trim(string(data), `"`)
 	n, milli := strings.CutSuffix(text, "m")
@@ -185,7 +185,7 @@ func TestFromType_Required(t *testing.T) {
 	require.Equal(t, []string{"forced"}, s.Required)
 }
 
-// Which of several fields of one name counts is what encoding/json decides.
+// If several fields have the same name, the rules of encoding/json decide.
 func TestFromType_EmbeddedFieldsAsJSONHasThem(t *testing.T) {
 	type One struct {
 		Twice string `json:"twice"`
@@ -294,7 +294,7 @@ func TestFromType_Tags(t *testing.T) {
 	}
 }
 
-// tree holds itself, as JSONSchemaProps of Kubernetes does.
+// tree contains itself, like JSONSchemaProps of Kubernetes.
 type hedge struct {
 	Name     string           `json:"name"`
 	Branches map[string]hedge `json:"branches,omitempty" preserveUnknown:"" doc:"More of the same."`
@@ -316,7 +316,7 @@ func TestFromType_PreserveUnknownCutsTypesThatContainThemselves(t *testing.T) {
 		texts(s.Validate(tree(t, `{"h":{"name":"a","twigs":{},"root":"r"}}`))))
 }
 
-// RawExtension has the shape of the type of this name in Kubernetes.
+// RawExtension has the structure of the Kubernetes type of the same name.
 type RawExtension struct {
 	Raw    []byte       `json:"-"`
 	Object fmt.Stringer `json:"-"`
@@ -332,7 +332,7 @@ func TestFromType_RawObjects(t *testing.T) {
 	require.Equal(t, "object any", describe(must(s.Lookup("r"))))
 }
 
-// A programmer with three wrong tags is told of three.
+// Three invalid tags are reported at once.
 func TestFromType_EveryBadTagAtOnce(t *testing.T) {
 	type Part struct {
 		Name  string `json:"name" minimum:"1" format:"ipv5"`
@@ -375,7 +375,7 @@ type (
 	loopSelf struct{ *loopSelf }
 )
 
-// Every error names the Go type, the field and, if it is about one, the tag.
+// Every error names the Go type, the field and, if it is about a tag, the tag.
 func TestFromType_BadTagsAndTypes(t *testing.T) {
 	of := func(t reflect.Type, tag string) reflect.Type {
 		return reflect.StructOf([]reflect.StructField{{Name: "F", Type: t, Tag: reflect.StructTag(`json:"f" ` + tag)}})
@@ -502,7 +502,8 @@ func TestFromType_BadTagsAndTypes(t *testing.T) {
 	require.EqualError(t, err, "openapi: Go type string is not a struct")
 }
 
-// A struct that is fine in one place must not carry its place-bound tags into a list unnoticed.
+// A struct that is valid in one place must not be reused in a list if it has tags that are not
+// allowed there.
 func TestFromType_SharedStructKeepsPlaceRules(t *testing.T) {
 	type Owner struct {
 		Name string `json:"name" selectable:""`
@@ -622,7 +623,7 @@ type (
 	deep[T any] struct{ A nested[nested[nested[T]]] }
 )
 
-// Types that use each other twice at each level would be huge when written out.
+// Types that use each other twice per level would be huge if they were expanded.
 func TestFromType_BoundedSize(t *testing.T) {
 	_, err := openapi.FromType(reflect.TypeFor[doubled[doubled[doubled[doubled[doubled[string]]]]]]())
 	require.ErrorContains(t, err, "more than 100000 nodes")

@@ -48,7 +48,7 @@ func FuzzFromTree(f *testing.F) {
 	})
 }
 
-// requireLaws holds what is true of every schema and every object.
+// requireLaws checks the properties that hold for every schema and every object.
 func requireLaws(t require.TestingT, s *openapi.Schema, in, old map[string]any) {
 	given := encode(t, in)
 	canonical, _ := s.Canonical(in)
@@ -85,17 +85,17 @@ func requireLaws(t require.TestingT, s *openapi.Schema, in, old map[string]any) 
 	}
 }
 
-// names are few, so that schemas and objects meet.
+// There are few names, so that schemas and objects share them.
 var names = rapid.SampledFrom([]string{"a", "b", "c", "name", "metadata", "kind"})
 
-// scalars of every sort that rules and objects share.
+// scalars of all types, shared by rules and objects.
 var scalars = rapid.OneOf(
 	rapid.Just[any](nil), rapid.Map(rapid.Bool(), func(b bool) any { return b }), rapid.Map(rapid.Int64Range(-3, 3), func(i int64) any { return i }),
 	rapid.Map(rapid.SampledFrom([]float64{0.5, 1.5, 2, 1e18, 1e19, -0.1}), func(f float64) any { return f }),
 	rapid.Map(rapid.SampledFrom([]string{"", "a", "bb", "1h", "YWI=", "10.0.0.1", "ü", "2020-01-01T00:00:00+01:00"}), func(s string) any { return s }),
 )
 
-// trees are values of any kind.
+// trees draws values of any type.
 func trees(depth int) *rapid.Generator[any] {
 	return rapid.Custom(func(t *rapid.T) any {
 		if depth == 0 || rapid.IntRange(0, 3).Draw(t, "leaf") == 0 {
@@ -108,7 +108,7 @@ func trees(depth int) *rapid.Generator[any] {
 	})
 }
 
-// rules adds keywords that may stand in the structure and in conditions.
+// rules adds keywords that are allowed both in the structure and in conditions.
 func rules(t *rapid.T, out map[string]any, depth int) {
 	count := rapid.Map(rapid.Int64Range(0, 3), func(i int64) any { return i })
 	bound := rapid.Map(rapid.Int64Range(-2, 3), func(i int64) any { return i })
@@ -148,7 +148,7 @@ func rules(t *rapid.T, out map[string]any, depth int) {
 	}
 }
 
-// definitions are structural schemas, or nearly: some are refused.
+// definitions draws structural schemas. Some are slightly invalid and are rejected.
 func definitions(t *rapid.T, depth int) map[string]any {
 	kinds := []string{"string", "integer", "number", "boolean", "any", "int-or-string"}
 	if depth > 0 {
@@ -196,7 +196,7 @@ func definitions(t *rapid.T, depth int) map[string]any {
 	return out
 }
 
-// laws draws a schema and objects and holds the laws to them.
+// laws draws a schema and objects and checks the properties.
 func laws(t *rapid.T) {
 	fields := map[string]any{}
 	for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b", "c"}), 1, 3, rapid.ID).Draw(t, "fields") {
@@ -213,7 +213,7 @@ func laws(t *rapid.T) {
 
 func TestSchemas_Laws(t *testing.T) { rapid.Check(t, laws) }
 
-// FuzzSchemas is the same, with coverage to lead it.
+// FuzzSchemas is the same test guided by coverage.
 func FuzzSchemas(f *testing.F) {
 	f.Add([]byte("a schema and an object"))
 	f.Fuzz(rapid.MakeFuzz(laws))

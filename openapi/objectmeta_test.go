@@ -10,11 +10,12 @@ import (
 	"github.com/kindwright/kindwright/openapi"
 )
 
-// plainMeta has the fields of ObjectMeta without being it, so that its schema is made of the struct.
+// plainMeta has the fields of ObjectMeta under another name, so that its schema is made from the
+// struct.
 type plainMeta meta.ObjectMeta
 
-// The schema of metadata is written by hand, for its descriptions. It says of every field what the Go
-// struct says.
+// The schema of metadata is written by hand because of its descriptions. It must agree with the Go
+// struct on every field.
 func TestObjectMetaFollowsTheStruct(t *testing.T) {
 	s, err := openapi.FromType(reflect.TypeFor[struct {
 		Spec plainMeta `json:"spec"`
@@ -36,7 +37,7 @@ func sameShape(t *testing.T, path string, want, got *openapi.Schema) {
 	t.Helper()
 	if want.PreserveUnknown {
 		require.True(t, got.PreserveUnknown, path)
-		return // what it holds is for the hand-written schema to say
+		return // only the hand-written schema describes its content
 	}
 	require.Equal(t, want.Type, got.Type, path)
 	require.Equal(t, want.Format, got.Format, path)

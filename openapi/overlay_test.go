@@ -13,7 +13,7 @@ import (
 
 const here = "github.com/kindwright/kindwright/openapi_test"
 
-// overlay parses entries about types of this package.
+// overlay parses entries for types of this package.
 func overlay(t *testing.T, entries string, more ...string) *openapi.Overlay {
 	t.Helper()
 	o, err := openapi.ParseOverlay([]byte(`{` + strings.Join(more, "") + `"types": {"` + here + `": {` + entries + `}}}`))
@@ -39,7 +39,7 @@ func TestFromType_Overlay(t *testing.T) {
 	require.Equal(t, int64(1000), must(plain.Lookup("spec", "size")).Maximum)
 }
 
-// What an overlay speaks of has to be there, and make sense.
+// Entries of an overlay must refer to existing types and fields and have valid tags.
 func TestFromType_OverlayProblems(t *testing.T) {
 	for entries, want := range map[string]string{
 		`"WidgetSpec.spek": {"doc": "x"}`:      `overlay: ` + here + `.WidgetSpec.spek: the type declares no field with this JSON name`,
@@ -105,7 +105,8 @@ type (
 	}
 )
 
-// Tags of a type count wherever it is used; fields of embedded structs go by the struct that declares them.
+// Tags of a type apply at every use. Fields of embedded structs belong to the struct that declares
+// them.
 func TestFromType_OverlayOfTypes(t *testing.T) {
 	o := overlay(t, `"colour": {"enum": "red,blue"}, "pair": {"map": "atomic"}, "base.inner": {"default": "i"}, "painted.door": {"default": "red"}`)
 	s, err := openapi.FromType(reflect.TypeFor[painted](), openapi.WithOverlay(o))
@@ -122,7 +123,8 @@ func TestFromType_OverlayOfTypes(t *testing.T) {
 	require.ErrorContains(t, err, `painted.door: tag default:"blue": Unsupported value`)
 }
 
-// Where an overlay says so, Go's idea of what is required is published, and nobody insists on it.
+// With "required": "tagged", fields that look required in Go are published as such but not
+// enforced.
 func TestFromType_OverlayExpects(t *testing.T) {
 	o := overlay(t, `"painted.door": {"required": ""}, "painted.pair": {"optional": ""}, "painted.walls": {"expected": ""}`, `"required": "tagged",`)
 	s, err := openapi.FromType(reflect.TypeFor[painted](), openapi.WithOverlay(o))
@@ -132,7 +134,7 @@ func TestFromType_OverlayExpects(t *testing.T) {
 	require.Equal(t, []string{"door: Required value"}, texts(s.Validate(map[string]any{})))
 }
 
-// Where an overlay says so, enumerations and the keys of lists are published, and other validation sees to them.
+// With "values": "told", enumerations and list keys are published but not enforced.
 func TestFromType_OverlayTells(t *testing.T) {
 	type house struct {
 		Parts   []WidgetPart `json:"parts,omitempty"`
@@ -153,7 +155,7 @@ func TestFromType_OverlayTells(t *testing.T) {
 	require.Equal(t, openapi.ListMap, must(telling.Lookup("parts")).ListType)
 }
 
-// One set of types serves many kinds, and tells of what none of them has.
+// One Types value serves many kinds and reports types that none of them uses.
 func TestTypes_SharesWhatKindsHaveInCommon(t *testing.T) {
 	type First struct {
 		meta.TypeMeta   `json:",inline"`
@@ -189,8 +191,8 @@ func TestTypes_SharesWhatKindsHaveInCommon(t *testing.T) {
 	require.ErrorContains(t, err, "is not a struct")
 }
 
-// Whatever tags an overlay has, on whatever field, also of a type that contains itself: they are an error, or they make a schema
-// that works.
+// Any tags on any field, also of a recursive type, either cause an error or result in a schema that
+// works.
 func TestFromType_AnyTagAnywhere(t *testing.T) {
 	keywords := []string{
 		"doc", "preserveUnknown", "embedded", "nullable", "format", "enum", "minimum", "maximum", "exclusiveMinimum", "multipleOf", "minLength", "pattern",

@@ -11,7 +11,7 @@ import (
 	"github.com/kindwright/kindwright/openapi"
 )
 
-// ratcheted has a rule of every sort, all of which the objects below break.
+// ratcheted has one rule of every sort. The objects below violate all of them.
 func ratcheted(t require.TestingT) *openapi.Schema {
 	text := func(s openapi.Schema) *openapi.Schema { s.Type = openapi.String; return &s }
 	item := openapi.Schema{Type: openapi.Object, Required: []string{"name"}, Properties: []openapi.Property{
@@ -38,7 +38,9 @@ func ratcheted(t require.TestingT) *openapi.Schema {
 	}})
 }
 
-// KEP-4008: what an update does not touch, it is not refused for.
+// An update is not rejected for a value that it does not change.
+//
+// Source: KEP-4008.
 func TestValidateUpdate_UnchangedProblemsDoNotBlock(t *testing.T) {
 	s := ratcheted(t)
 	for name, c := range map[string]struct {
@@ -96,7 +98,7 @@ func TestValidateUpdate_UnchangedProblemsDoNotBlock(t *testing.T) {
 	require.Len(t, (&openapi.Schema{}).ValidateUpdate(nil, nil), 1)
 }
 
-// Long lists are correlated by a table instead of one by one, with the same outcome.
+// Long lists are correlated with a map instead of pairwise. The outcome is the same.
 func TestValidateUpdate_LongKeyedLists(t *testing.T) {
 	s := ratcheted(t)
 	items := func(n int) []any {
@@ -112,8 +114,8 @@ func TestValidateUpdate_LongKeyedLists(t *testing.T) {
 	require.Equal(t, []string{"keyed[5].size", "keyed[19].image"}, fields(s.ValidateUpdate(map[string]any{"keyed": now}, map[string]any{"keyed": old})))
 }
 
-// Whatever changes: an update is told of nothing that a creation would not be told of, and an update that changes nothing
-// of nothing at all.
+// For any change, an update reports only problems that a create would report. An update that
+// changes nothing reports none.
 func TestValidateUpdate_IsNeverStricter(t *testing.T) {
 	s := ratcheted(t)
 	texts := rapid.SampledFrom([]any{"red", "a", "xx", "A", nil, int64(1), int64(10)})

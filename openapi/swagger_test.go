@@ -27,7 +27,7 @@ func swagger(t testing.TB) openapi.Swagger {
 	}}
 }
 
-// TestOAPI_01_Golden shows a whole document to whoever reads a change of it.
+// TestOAPI_01_Golden compares a whole document, so that a reviewer sees every change of it.
 func TestOAPI_01_Golden(t *testing.T) {
 	got, err := swagger(t).JSON()
 	require.NoError(t, err)
@@ -87,7 +87,7 @@ func TestOAPI_01_SwaggerSaysWhatClientsRead(t *testing.T) {
 	}
 	require.Equal(t, map[any]any{"dryRun": "query", "fieldManager": "query", "force": "query", "body": "body"}, names)
 
-	// kubectl looks for it here only to go on to definitions of custom resources.
+	// kubectl looks for the parameter here and would then list custom resource definitions.
 	defining := swagger(t)
 	defining.Documents[2].Kinds = append(defining.Documents[2].Kinds, openapi.KindDoc{Kind: "CustomResourceDefinition", Plural: "crds", Schema: widget(t)})
 	data, err = defining.JSON()
@@ -95,7 +95,8 @@ func TestOAPI_01_SwaggerSaysWhatClientsRead(t *testing.T) {
 	patch = at(tree(t, string(data)), "paths", "/apis/example.dev/v1/namespaces/{namespace}/widgets/{name}", "patch")
 	require.True(t, slices.ContainsFunc(at(patch, "parameters").([]any), func(p any) bool { return at(p, "name") == "fieldValidation" }))
 
-	// No two schemas claim one kind, which clients refuse; DeleteOptions is of every group version.
+	// Two schemas must not claim the same kind, because clients reject that. DeleteOptions claims
+	// every group version.
 	seen := map[meta.GroupVersionKind]string{}
 	for name, definition := range definitions {
 		kinds, _ := at(definition, "x-kubernetes-group-version-kind").([]any)
@@ -118,7 +119,8 @@ func at(v any, path ...string) any {
 	return v
 }
 
-// What gnostic makes of the message is tested with gnostic itself, in internal/interop; here, that it is a message.
+// This test only checks that the result is a message. internal/interop decodes it with gnostic
+// itself.
 func TestOAPI_01_SwaggerAsProtobuf(t *testing.T) {
 	got, err := swagger(t).Protobuf()
 	require.NoError(t, err)
