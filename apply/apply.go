@@ -56,6 +56,8 @@ func (f *Fields) Apply(r Request) (map[string]any, error) {
 	return a.run()
 }
 
+// checkConfiguration rejects a configuration in another version than the request, and one with
+// managedFields, which only the server may write.
 func checkConfiguration(r Request) error {
 	if got := tree.Text(r.New, "apiVersion"); got != r.APIVersion {
 		return status.BadRequest("the applied configuration has apiVersion %s, but the request is for %s", quoted(got), quoted(r.APIVersion))
@@ -66,6 +68,8 @@ func checkConfiguration(r Request) error {
 	return nil
 }
 
+// tooLarge returns the error for an object that cannot be tracked at acceptable cost. An apply
+// cannot proceed without owners, unlike an update.
 func tooLarge() error {
 	return status.TooLarge(0).WithMessage("a map or list of the object has too many members to track their owners")
 }
@@ -224,6 +228,7 @@ func holdsEmpty(v any) bool {
 	return false
 }
 
+// hasNull reports whether a value contains null at any depth.
 func hasNull(v any) bool {
 	switch v := v.(type) {
 	case nil:

@@ -94,6 +94,8 @@ func parseElement(s string) (e fieldpath.PathElement, ok bool, err error) {
 	return e, true, nil
 }
 
+// parseKey parses the key of a list item. Fields are sorted by name, because path elements are
+// compared field by field.
 func parseKey(s string) (*value.FieldList, error) {
 	tree, err := json.DecodeTree([]byte(s), json.TreeOptions{})
 	if err != nil {
@@ -145,11 +147,13 @@ func fieldsTree(s *fieldpath.Set) map[string]any {
 	return w.node(s, false)
 }
 
+// fieldsWriter encodes one set of fields. It reuses its buffer for all names.
 type fieldsWriter struct {
 	leaf map[string]any // shared by all leaves, since trees are never modified
 	buf  []byte
 }
 
+// node encodes the set below a place. member states whether the place itself is in the set.
 func (w *fieldsWriter) node(s *fieldpath.Set, member bool) map[string]any {
 	out := make(map[string]any, s.Members.Size()+1)
 	s.Members.Iterate(func(e fieldpath.PathElement) { out[w.name(e)] = w.leaf })
@@ -182,6 +186,7 @@ func fieldsOf(tree map[string]any) (*fieldpath.Set, error) {
 	return set, err
 }
 
+// readNode is a decoded element of a set before it is inserted in sorted order.
 type readNode struct {
 	element fieldpath.PathElement
 	set     *fieldpath.Set

@@ -200,6 +200,8 @@ func (e entry) compare(other entry) int {
 		strings.Compare(e.subresource, other.subresource))
 }
 
+// seconds returns a time at the precision with which entries are stored. A finer comparison would
+// sort entries differently before and after they are stored.
 func seconds(t meta.Time) int64 {
 	if t.IsZero() {
 		return 0

@@ -37,6 +37,7 @@ type Fields struct {
 	resetByEmptyList bool
 }
 
+// version is a Version with its compiled merge rules.
 type version struct {
 	apiVersion string
 	schema     *openapi.Schema
@@ -100,6 +101,7 @@ func New(versions []Version, convert Convert, options ...Option) (*Fields, error
 	return f, nil
 }
 
+// add validates a version and registers it. The merge rules are compiled later; see version.ready.
 func (f *Fields) add(v Version) error {
 	switch {
 	case v.APIVersion == "":
@@ -150,6 +152,8 @@ type conversion struct {
 	done   map[conversionKey]*typed.TypedValue
 }
 
+// conversionKey identifies a conversion by the address of the object, which is sufficient within
+// one request.
 type conversionKey struct {
 	object  *typed.TypedValue
 	version fieldpath.APIVersion
@@ -160,6 +164,8 @@ var errMissingVersion = errors.New("the version is not served")
 
 func (c *conversion) IsMissingVersionError(err error) bool { return errors.Is(err, errMissingVersion) }
 
+// Convert implements merge.Converter. It returns the object itself for an unknown version, together
+// with an error that the library recognises as a missing version.
 func (c *conversion) Convert(object *typed.TypedValue, name fieldpath.APIVersion) (*typed.TypedValue, error) {
 	to := c.fields.versions[string(name)]
 	if to == nil {

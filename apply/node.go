@@ -17,17 +17,20 @@ type node struct {
 	object *mapNode  // nil if objects are not allowed
 }
 
+// listNode describes a list: atomic, keyed, or a set if it has no keys.
 type listNode struct {
 	atomic bool
 	keys   []key // sorted; empty for a set
 	items  *node
 }
 
+// key is one key of a keyed list.
 type key struct {
 	name  string
 	value any // the default, used if an item lacks the key
 }
 
+// mapNode describes an object or a map.
 type mapNode struct {
 	atomic bool
 	fields map[string]*node
@@ -56,6 +59,8 @@ func compile(t typed.ParseableType) *node {
 	return c.node(t.TypeRef)
 }
 
+// compiler converts the types of a merge schema. Each named type is compiled once, which also ends
+// the recursion of types that contain themselves.
 type compiler struct {
 	schema *schema.Schema
 	done   map[string]*node
@@ -89,6 +94,8 @@ func (c *compiler) node(ref schema.TypeRef) *node {
 	return n
 }
 
+// keys returns the keys of a list, sorted by name. FieldsV1 writes them in this order, so the fast
+// paths can compare names as text.
 func (c *compiler) keys(l *schema.List) (out []key) {
 	items, _ := c.schema.Resolve(l.ElementType)
 	for _, name := range slices.Sorted(slices.Values(l.Keys)) {

@@ -42,6 +42,8 @@ type reach struct {
 	except *fieldpath.Set
 }
 
+// newReach compiles a Reach. An empty path would match the whole object and is most likely a
+// mistake.
 func newReach(r Reach) (*reach, error) {
 	out := &reach{Reach: r}
 	for _, p := range slices.Concat(r.Only, r.Except) {

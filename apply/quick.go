@@ -274,6 +274,7 @@ func complete(owned any, marks int, member bool) (mark, ok bool) {
 	return true, dot == member && len(o) == marks
 }
 
+// fields walks the members of an object or a map.
 func (w *quickWalk) fields(m *mapNode, config, live map[string]any, owned any, member bool) (out any, mark, ok bool) {
 	o, _ := owned.(map[string]any)
 	result, marks := live, 0
@@ -354,6 +355,8 @@ func (l *listNode) same(a, b any) bool {
 	return true
 }
 
+// distinct reports whether no two items are the same. Merging lists with duplicates has special
+// rules, which the fast paths leave to the slow path.
 func (l *listNode) distinct(items []any) bool {
 	for i, a := range items {
 		for _, b := range items[:i] {

@@ -121,6 +121,8 @@ func (w *quickOwner) members(m *mapNode, tree map[string]any) (map[string]any, b
 	return out, true
 }
 
+// items encodes the ownership of a keyed list or a set. Duplicates and keys with several spellings
+// are left to the slow path.
 func (w *quickOwner) items(l *listNode, list []any) (map[string]any, bool) {
 	out := make(map[string]any, len(list)+1)
 	out["."] = w.leaf

@@ -179,6 +179,8 @@ func (w *quickWalk) reached() bool {
 	return !slices.ContainsFunc(w.reach.Except, below) && (len(w.reach.Only) == 0 || slices.ContainsFunc(w.reach.Only, below))
 }
 
+// sameMembers walks an object or a map. Members may not be added or removed, since that changes the
+// entry's fields.
 func (w *quickWalk) sameMembers(m *mapNode, body, live map[string]any, owned any) bool {
 	if len(body) != len(live) {
 		return false

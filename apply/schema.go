@@ -54,6 +54,8 @@ type converter struct {
 	done   map[*openapi.Schema]schema.TypeRef
 }
 
+// ref returns the type of a schema. Schemas that differ only in their description share a type,
+// which keeps the merge schema small.
 func (c *converter) ref(s *openapi.Schema) schema.TypeRef {
 	if s == nil {
 		return named(deducedName)

@@ -42,6 +42,8 @@ func (s *Schema) Canonical(tree map[string]any) (map[string]any, []status.FieldE
 	return object, w.report()
 }
 
+// unready is the error of methods that are called before New. Staying silent would let invalid
+// objects pass.
 func unready() []status.FieldError {
 	return []status.FieldError{{Type: meta.CauseInternalError, Detail: "the schema did not pass openapi.New"}}
 }
@@ -77,6 +79,7 @@ func (s *Schema) allowsNull() bool {
 	return s.Nullable || s.Type == "" && !s.IntOrString
 }
 
+// canonicalObject is copy-on-write: it returns object itself as long as no member changes.
 func (s *Schema) canonicalObject(w *walk, object map[string]any) (any, bool) {
 	out := object
 	if w.sorted {
@@ -129,6 +132,8 @@ func (s *Schema) child(name string) *Schema {
 	return s.AdditionalProperties
 }
 
+// canonicalArray is copy-on-write, like canonicalObject. Null items stay: removing them would shift
+// the indexes of all later items.
 func (s *Schema) canonicalArray(w *walk, array []any) ([]any, bool) {
 	if s.Items == nil {
 		return array, false
@@ -147,6 +152,8 @@ func (s *Schema) canonicalArray(w *walk, array []any) ([]any, bool) {
 	return out, changed
 }
 
+// canonicalScalar reports a scalar without a stored form and leaves it unchanged, so that the error
+// can show what the client sent.
 func (s *Schema) canonicalScalar(w *walk, v any) (any, bool) {
 	canonical, problem := s.scalarForm(v)
 	if problem != "" {
@@ -202,6 +209,7 @@ func (s *Schema) checkInteger(i int64) (problem string) {
 	return ""
 }
 
+// numberForm rejects numbers that a 32-bit float cannot hold: a Go client could not decode them.
 func (s *Schema) numberForm(v any) (form any, problem string) {
 	single := s.Format == "float"
 	form = canonicalNumber(v, single)

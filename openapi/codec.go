@@ -16,6 +16,7 @@ type codec struct {
 	goType reflect.Type
 }
 
+// canonical decodes the value into the Go type and encodes it again.
 func (c *codec) canonical(v any) (any, error) {
 	text, err := json.AppendTree(nil, v)
 	if err != nil {

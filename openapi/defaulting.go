@@ -48,6 +48,9 @@ func (d *defaulter) below(s *Schema, v any) (any, bool) {
 	return v, false
 }
 
+// object visits the declared fields with defaults instead of the members of the object, because
+// defaults are for missing members. Each default is cloned: the object may be changed later, and
+// the schema is shared.
 func (d *defaulter) object(s *Schema, object map[string]any) (any, bool) {
 	out, changed := object, false
 	set := func(name string, value any) {
@@ -83,6 +86,8 @@ func (d *defaulter) object(s *Schema, object map[string]any) (any, bool) {
 	return out, changed
 }
 
+// spend accounts for bytes to be added and returns false if the limit would be exceeded. The
+// default is then left out; see maxDefaultedBytes.
 func (d *defaulter) spend(bytes int) bool {
 	if d.budget < bytes {
 		d.exhausted = true

@@ -29,6 +29,8 @@ type earlierItems struct {
 	byKey map[string]any // previous items by their key as JSON; the first wins
 }
 
+// earlierItems indexes the previous items once per list. Looking up each item separately would cost
+// the product of both lengths.
 func (s *Schema) earlierItems(old earlier) earlierItems {
 	array, ok := old.value.([]any)
 	if !ok || !old.known || s.ListType != ListMap {

@@ -43,6 +43,8 @@ func validateEmbedded(w *walk, object map[string]any, old earlier) {
 // same reports whether value is known to be unchanged.
 func (e earlier) same(value any) bool { return e.known && json.Equal(e.value, value) }
 
+// validateMetadata checks the names in metadata. The schema of metadata describes types only, so
+// these rules are needed in addition to it.
 func validateMetadata(w *walk, metadata map[string]any) {
 	for _, rule := range []struct {
 		name  string

@@ -108,6 +108,8 @@ func (r *treeReader) branch(v any) *Schema {
 	return r.schema(v)
 }
 
+// keyword reads one keyword of a node. Keywords whose values are schemas are handled here, because
+// they recurse; all others are in plainKeywords.
 func (r *treeReader) keyword(s *Schema, name string, v any) {
 	switch name {
 	case "properties":
@@ -223,6 +225,8 @@ var structuralKeywords = []string{
 	"x-kubernetes-map-type", "x-kubernetes-validations",
 }
 
+// checkCondition rejects structural keywords in a condition. A condition that could set a type or a
+// default would make the structure depend on the value.
 func (r *treeReader) checkCondition(tree map[string]any) {
 	for _, keyword := range structuralKeywords {
 		if _, given := tree[keyword]; given {
@@ -360,6 +364,8 @@ func (r *treeReader) properties(s *Schema, v any) {
 	}
 }
 
+// additional reads additionalProperties. The value true allows any fields, which is the same as a
+// schema that preserves unknown ones.
 func (r *treeReader) additional(s *Schema, v any) {
 	switch v := v.(type) {
 	case bool:
@@ -385,6 +391,8 @@ func (r *treeReader) branches(v any) []*Schema {
 	return out
 }
 
+// rules stores validation expressions without compiling them. Package cel compiles them and reports
+// their errors.
 func (r *treeReader) rules(s *Schema, v any) {
 	for i, item := range r.list(v) {
 		r.path = append(r.path, json.Item(i))

@@ -47,6 +47,7 @@ func (m *message) count(number int32, v any) {
 	}
 }
 
+// float adds a number as a double, because gnostic has no integers for bounds.
 func (m *message) float(number int32, v any) {
 	var f float64
 	switch n := v.(type) {

@@ -74,6 +74,10 @@ func compareBool(a, b bool) int {
 	return 1
 }
 
+// collectFields appends the fields of a struct and of the structs that it embeds, depth first, so
+// that the result is in declaration order. omitted is set below an embedded pointer, since all its
+// fields are absent if it is nil. open contains the structs on the current path and detects a
+// struct that embeds itself.
 func collectFields(t reflect.Type, index []int, omitted bool, open map[reflect.Type]bool, all *[]goField, at place) error {
 	if open[t] {
 		return at.errorf("Go type %s embeds itself", t)

@@ -150,6 +150,7 @@ func (t *Types) misspelt(name string) string {
 	return meant
 }
 
+// add caches the schema of a type and remembers the key, so that a failed read can be undone.
 func (r *goReader) add(key typeKey, s *Schema) {
 	r.types.done[key] = s
 	r.added = append(r.added, key)
@@ -261,6 +262,8 @@ func (r *goReader) tagged(s *Schema, tags fieldTags, at place) (*Schema, error) 
 	return copied, nil
 }
 
+// listSchema handles slices and arrays. A slice of bytes is a base64 string unless its items have
+// JSON methods, as in encoding/json.
 func (r *goReader) listSchema(t reflect.Type, at place) (*Schema, error) {
 	if t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8 && !has(t.Elem(), jsonMarshaler) && !has(t.Elem(), textMarshaler) {
 		return &Schema{Type: String, Format: "byte", Form: FormBytes}, nil
@@ -277,6 +280,8 @@ func (r *goReader) listSchema(t reflect.Type, at place) (*Schema, error) {
 	return s, nil
 }
 
+// mapSchema handles maps. encoding/json also accepts keys with text methods, but a schema cannot
+// state the form of keys, so they are rejected.
 func (r *goReader) mapSchema(t reflect.Type, at place) (*Schema, error) {
 	if t.Key().Kind() != reflect.String || has(t.Key(), jsonMarshaler) || has(t.Key(), textMarshaler) {
 		return nil, at.errorf("map keys must be strings, not %s", t.Key())

@@ -45,6 +45,8 @@ func compareNumbers(a, b any) int {
 	return 0
 }
 
+// compareIntFloat compares without converting the integer to a float. It first handles floats
+// outside int64, for which the conversion to int64 is undefined.
 func compareIntFloat(i int64, f float64) int {
 	switch {
 	case f >= pastInt64:
@@ -71,6 +73,8 @@ func multipleOf(a, b any) bool {
 	return okX && okY && y.Sign() != 0 && x.Quo(x, y).IsInt()
 }
 
+// rational returns a number as an exact fraction. It reads a float from its shortest decimal text,
+// not from its binary value.
 func rational(v any) (*big.Rat, bool) {
 	switch v := v.(type) {
 	case int64:

@@ -31,7 +31,8 @@ type operation struct {
 	protobuf     bool // the kind can be encoded as protobuf
 	patches      []string
 
-	// answersProtobuf is set if the response has another kind than the body and that kind supports protobuf.
+	// answersProtobuf is set if the response has another kind than the body and that kind supports
+	// protobuf.
 	answersProtobuf bool
 	mediaType       string     // of a response that is not a document
 	more            []Property // query parameters specific to this operation
@@ -116,6 +117,8 @@ func (r *resource) id(verb, before, after string) string {
 	return verb + r.camel() + before + r.kind.Kind + after
 }
 
+// collection publishes the operations on the collection. Listing across namespaces is a separate
+// path for namespaced kinds.
 func (r *resource) collection() {
 	path, parameters := r.path()
 	list := operation{
@@ -160,6 +163,8 @@ func (r *resource) item() {
 	}
 }
 
+// subresource publishes the operations of a subresource. Each verb may exchange documents other
+// than those of the subresource, so body and answer are resolved per verb.
 func (r *resource) subresource(sub SubresourceDoc) error {
 	if sub.Name == "" {
 		return errors.New("Name of a subresource must be set")
@@ -302,6 +307,8 @@ func (p *publisher) add(path string, parameters []string, o operation) {
 	item[o.method] = p.operation(o)
 }
 
+// operation renders an operation. Every operation can be answered with 401, because authentication
+// comes before the resource.
 func (p *publisher) operation(o operation) map[string]any {
 	group := p.doc.Group
 	if group == "" {

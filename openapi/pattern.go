@@ -68,6 +68,8 @@ func patternSize(re *syntax.Regexp) int {
 	return min(size, maxPatternSize+1)
 }
 
+// match returns an error, instead of matching, if the text is so long that the match could exceed
+// maxMatchSteps.
 func (m *matcher) match(text string) (bool, error) {
 	if len(text) > m.longest {
 		return false, fmt.Errorf("may not be more than %d bytes, because of its pattern", m.longest)

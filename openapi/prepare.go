@@ -19,7 +19,7 @@ const (
 	maxSchemaDepth = 100
 	maxEnum        = 10_000
 	maxKeys        = 100 // of a keyed list
-	// maxBranches counts allOf, anyOf, oneOf and not together: each may visit the whole value again.
+	// maxBranches counts allOf, anyOf, oneOf and not. Each may visit the whole value again.
 	maxBranches = 1_000
 
 	maxPatternsSize = 200_000 // instructions of all distinct patterns
@@ -145,6 +145,8 @@ func (b *builder) build(s *Schema) *Schema {
 	return &out
 }
 
+// children replaces the children of a copied node by their ready copies. It clones Properties
+// first, because the caller still owns the original slice.
 func (b *builder) children(s *Schema) {
 	s.Properties = slices.Clone(s.Properties)
 	for i, p := range s.Properties {
@@ -229,6 +231,8 @@ func prepareCircle(circle []*Schema) [][]problem {
 	return problems
 }
 
+// prepareProperties builds the look-up of properties. It must run before everything else in prepare
+// that looks up a child by name.
 func (s *Schema) prepareProperties() (problems []problem) {
 	switch s.Type {
 	case "", Object, Array, String, Integer, Number, Boolean:
@@ -264,6 +268,8 @@ func (s *Schema) inherit() (changed bool) {
 	return changed
 }
 
+// listDefaulted collects the properties that defaulting must visit. Most fields have no defaults
+// below them, so Default skips most of the schema.
 func (s *Schema) listDefaulted() {
 	for _, p := range s.Properties {
 		if p.Schema != nil && p.Schema.ready.hasDefaults {
@@ -369,6 +375,8 @@ func (s *Schema) checkBounds() (problems []problem) {
 	return problems
 }
 
+// checkList checks the merge types of lists and maps. Server-side apply relies on them: an item
+// without identity could be neither merged nor owned.
 func (s *Schema) checkList() []problem {
 	switch s.MapType {
 	case "", MapGranular, MapAtomic:
@@ -392,6 +400,8 @@ func (s *Schema) checkList() []problem {
 	return []problem{{"x-kubernetes-list-type", string(s.ListType), `must be "atomic", "set" or "map"`}}
 }
 
+// atomicItem reports whether the value is merged as a whole. Items of a set must be, because a set
+// identifies an item by its complete value.
 func (s *Schema) atomicItem() bool {
 	switch s.Type {
 	case Object:
@@ -433,6 +443,7 @@ func (s *Schema) checkKeys() (problems []problem) {
 // fewEnum is the number of enum values up to which they are compared one by one.
 const fewEnum = 8
 
+// prepareEnum checks the enum values and indexes long enums by their canonical text.
 func (s *Schema) prepareEnum(r *prepared) (problems []problem) {
 	if len(s.Enum) > maxEnum {
 		return []problem{{"enum", int64(len(s.Enum)), fmt.Sprintf("must have at most %d values", maxEnum)}}

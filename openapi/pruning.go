@@ -46,6 +46,8 @@ func prune(s *Schema, v any) (any, bool) {
 	return v, false
 }
 
+// describesObjects reports whether an object can be valid under the schema. Objects in other places
+// have the wrong type and are not pruned.
 func (s *Schema) describesObjects() bool { return s.Type == Object || s.Type == "" && !s.IntOrString }
 
 // known returns the schema of a field and whether the field stays. A field may stay without a
@@ -60,6 +62,7 @@ func (s *Schema) known(name string) (child *Schema, stays bool) {
 	return nil, s.PreserveUnknown || s.Type == ""
 }
 
+// pruneObject is copy-on-write: it clones the object before the first change.
 func pruneObject(s *Schema, object map[string]any) (any, bool) {
 	out, changed := object, false
 	for name, value := range object {

@@ -146,8 +146,8 @@ type Schema struct {
 	codec *codec    // the Go type whose JSON methods define the stored form
 	ready *prepared // compiled by New; nil before
 
-	// allowsDuplicates permits duplicates in a set or keyed list. Metadata needs this: Kubernetes never
-	// required clients to send each owner reference or finalizer only once.
+	// allowsDuplicates permits duplicates in a set or keyed list. Metadata needs this: Kubernetes
+	// never required clients to send each owner reference or finalizer only once.
 	allowsDuplicates bool
 	// advisory means that Enum and the uniqueness of list keys are published but not enforced.
 	advisory bool
@@ -178,6 +178,7 @@ func (s *Schema) Lookup(path ...string) (*Schema, bool) {
 	return s, true
 }
 
+// step returns the schema of one path element, or nil.
 func (s *Schema) step(name string) *Schema {
 	if s.Items != nil {
 		if name == "[]" {

@@ -107,6 +107,8 @@ func swaggerPath(item map[string]any) map[string]any {
 	return out
 }
 
+// swaggerParameters moves the schema of each parameter into the parameter itself, where v2 expects
+// it.
 func swaggerParameters(v any) []any {
 	list, _ := v.([]any)
 	out := make([]any, 0, len(list)+1)
@@ -121,6 +123,8 @@ func swaggerParameters(v any) []any {
 	return out
 }
 
+// swaggerOperation converts an operation. In v2 the body is a parameter, and media types belong to
+// the operation instead of to each body.
 func swaggerOperation(operation map[string]any) map[string]any {
 	out := maps.Clone(operation)
 	parameters := swaggerParameters(operation["parameters"])
@@ -167,6 +171,7 @@ var swaggerKeywords = []string{
 	"multipleOf", "minLength", "maxLength", "pattern", "minItems", "maxItems", "minProperties", "maxProperties",
 }
 
+// swaggerSchema converts a schema recursively. It copies only the keywords that v2 readers know.
 func swaggerSchema(schema map[string]any) map[string]any {
 	out := make(map[string]any, len(schema))
 	for name, v := range schema {

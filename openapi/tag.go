@@ -309,6 +309,7 @@ var setters = map[string]func(s *Schema, value string, at place) error{
 	"column": setColumn,
 }
 
+// flag checks a tag without a value. It accepts "true", which reads naturally in a struct tag.
 func flag(_ *Schema, value string, _ place) error {
 	if value != "" && value != "true" {
 		return errors.New("the tag does not take a value")
@@ -367,6 +368,8 @@ func setEmbedded(s *Schema, value string, at place) error {
 	return flag(s, value, at)
 }
 
+// setFormat only accepts formats that are checked. An unknown format in a Go tag is most likely a
+// typo; in a document it is ignored.
 func setFormat(s *Schema, value string, _ place) error {
 	if err := s.only(String, Integer, Number); err != nil {
 		return err
@@ -396,6 +399,8 @@ func setEnum(s *Schema, value string, _ place) error {
 	return nil
 }
 
+// setDefault parses a default. Only lists, objects and untyped fields are written as JSON, so that
+// strings need no second pair of quotes.
 func setDefault(s *Schema, value string, _ place) (err error) {
 	if s.Type == Object || s.Type == Array || s.Type == "" && !s.IntOrString {
 		s.DefaultValue, err = json.DecodeTree([]byte(value), json.TreeOptions{})
@@ -458,6 +463,8 @@ func (s *Schema) count(text string, t Type) (*int64, error) {
 	return &n, s.only(t)
 }
 
+// setList parses the list type and its keys, such as "map,key=name". Whether the keys exist is
+// checked when the schema is prepared.
 func setList(s *Schema, value string, _ place) error {
 	words := strings.Split(value, ",")
 	s.ListType, s.ListMapKeys = ListType(words[0]), nil

@@ -94,6 +94,8 @@ func (s *Schema) checksForm() bool {
 	return s.codec != nil || s.Form != "" || s.Type == Integer && s.Format == "int32" || s.Type == Number && s.Format == "float"
 }
 
+// validateEnum looks the value up in the index if there is one, and otherwise compares it with each
+// allowed value.
 func (s *Schema) validateEnum(w *walk, v any) {
 	if s.ready.enum != nil {
 		text, err := json.AppendTree(nil, v)
@@ -132,6 +134,8 @@ func (s *Schema) enumText() string {
 	return b.String()
 }
 
+// validateObject checks one object. Missing required names are reported before the problems of
+// members.
 func (s *Schema) validateObject(w *walk, object map[string]any, old earlier) {
 	for _, name := range s.Required {
 		if _, present := object[name]; !present {
@@ -251,6 +255,8 @@ func (s *Schema) identity(item any) any {
 	return keys
 }
 
+// validateText checks the length first. The pattern and the format are only applied to texts of
+// acceptable length, which bounds their cost.
 func (s *Schema) validateText(w *walk, text string) {
 	if s.MinLength != nil || s.MaxLength != nil {
 		n := int64(utf8.RuneCountInString(text))
@@ -316,6 +322,9 @@ func (s *Schema) validateNumber(w *walk, v any) {
 	}
 }
 
+// validateBranches checks allOf, anyOf, oneOf and not. The branches of allOf report their own
+// problems. For the others a single message is reported, because the problems of a branch that need
+// not hold would only confuse.
 func (s *Schema) validateBranches(w *walk, v any, old earlier) {
 	for _, branch := range s.AllOf {
 		branch.validate(w, v, old)

@@ -47,6 +47,8 @@ func (w *walk) spend(steps int) bool {
 // done reports whether the walk can stop.
 func (w *walk) done() bool { return w.first && len(w.errs) > 0 }
 
+// fail records a problem at the current position. It formats the path only for problems that are
+// kept, since formatting dominates the cost.
 func (w *walk) fail(t meta.CauseType, value any, detail string) {
 	if len(w.errs) == maxErrors {
 		w.more++
