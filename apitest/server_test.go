@@ -17,13 +17,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/kindwright/kindwright"
 	"github.com/kindwright/kindwright/apitest"
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/authz"
 	"github.com/kindwright/kindwright/client"
+	"github.com/kindwright/kindwright/internal/leak"
 	"github.com/kindwright/kindwright/kinds"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
@@ -32,7 +32,7 @@ import (
 	"github.com/kindwright/kindwright/storage/memory"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 func get(t *testing.T, c *http.Client, url string, headers ...string) (*http.Response, string) {
 	t.Helper()

@@ -14,12 +14,12 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/kindwright/kindwright/health"
+	"github.com/kindwright/kindwright/internal/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 func get(r *health.Registry, target string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()

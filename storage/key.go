@@ -9,10 +9,12 @@ import (
 // namespaces of Kubernetes objects stay far below it.
 const MaxKeyBytes = 2048
 
+// ObjectRoot is the prefix of all objects: every key that [ObjectKey] makes begins with it.
+const ObjectRoot = "/r/"
+
 const (
-	resourceRoot = "/r/"   // objects of resources
-	systemRoot   = "/sys/" // what is never served: format, cluster id, token keys
-	tenantRoot   = "/t/"   // tenants of Prefix; never seen above it
+	systemRoot = "/sys/" // what is never served: format, cluster id, token keys
+	tenantRoot = "/t/"   // tenants of Prefix; never seen above it
 )
 
 // ResourcePrefix is the prefix of all objects of one resource:
@@ -20,14 +22,14 @@ const (
 // it is escaped (see [ObjectKey]), so the prefix of "apps" does not reach into
 // "apps/deployments", nor that of "widgets" into "widgetsets" (rule 24).
 func ResourcePrefix(storageName string) string {
-	return join(resourceRoot, "", storageName)
+	return join(ObjectRoot, "", storageName)
 }
 
 // NamespacePrefix is the prefix of a resource's objects in one namespace:
 // "/r/<storage name>/<namespace>/". The prefix of "team" does not reach into
 // "team-a". With an empty namespace it holds the cluster-scoped objects.
 func NamespacePrefix(storageName, namespace string) string {
-	return join(resourceRoot, "", storageName, namespace)
+	return join(ObjectRoot, "", storageName, namespace)
 }
 
 // nameEnd follows the name in an object key. It is less than every byte of a
@@ -42,14 +44,14 @@ const nameEnd = "\x01"
 // name reaches beyond its place. An object's own names contain neither; a storage
 // name such as "example.dev/widgets" does.
 func ObjectKey(storageName, namespace, name string) string {
-	return join(resourceRoot, nameEnd, storageName, namespace, name)
+	return join(ObjectRoot, nameEnd, storageName, namespace, name)
 }
 
 // SplitObjectKey takes apart what [ObjectKey] put together. It is false for
 // every text that ObjectKey does not produce from a non-empty storage name and
 // name.
 func SplitObjectKey(key string) (storageName, namespace, name string, ok bool) {
-	rest, ok := strings.CutPrefix(key, resourceRoot)
+	rest, ok := strings.CutPrefix(key, ObjectRoot)
 	if !ok {
 		return "", "", "", false
 	}
@@ -140,13 +142,13 @@ func unescape(s string) (string, bool) {
 	return b.String(), true
 }
 
-// resourceOf is the "/r/<storage name>/" of an object key, "" for other keys.
-func resourceOf(key string) string {
-	rest, ok := strings.CutPrefix(key, resourceRoot)
+// ResourcePrefixOf returns the [ResourcePrefix] that an object key begins with, or "" for other keys.
+func ResourcePrefixOf(key string) string {
+	rest, ok := strings.CutPrefix(key, ObjectRoot)
 	if !ok {
 		return ""
 	}
-	return key[:len(resourceRoot)+strings.IndexByte(rest, '/')+1]
+	return key[:len(ObjectRoot)+strings.IndexByte(rest, '/')+1]
 }
 
 // checkKey applies the grammar of keys: an object key of three segments, of
@@ -156,7 +158,7 @@ func checkKey(key string) error {
 	if err := checkBytes("key", key); err != nil {
 		return err
 	}
-	if rest, ok := strings.CutPrefix(key, resourceRoot); ok {
+	if rest, ok := strings.CutPrefix(key, ObjectRoot); ok {
 		name, rest, _ := strings.Cut(rest, "/")
 		_, rest, _ = strings.Cut(rest, "/")
 		object, rest, delimited := strings.Cut(rest, "/")

@@ -62,3 +62,29 @@ type Batch struct {
 	Time     time.Time // when the commit was made, by the backend's clock; zero with Progress
 	Progress bool      // every matching change at or below Revision has been delivered
 }
+
+// Below returns the batch with only the changes to keys that begin with prefix. It shares Changes
+// with b when that is all of them.
+func (b Batch) Below(prefix string) Batch {
+	n := 0
+	for i := range b.Changes {
+		if strings.HasPrefix(b.Changes[i].Key, prefix) {
+			n++
+		}
+	}
+	switch n {
+	case 0:
+		b.Changes = nil
+		return b
+	case len(b.Changes):
+		return b
+	}
+	some := make([]Change, 0, n)
+	for i := range b.Changes {
+		if strings.HasPrefix(b.Changes[i].Key, prefix) {
+			some = append(some, b.Changes[i])
+		}
+	}
+	b.Changes = some
+	return b
+}

@@ -275,7 +275,7 @@ func (s *Store) checkOp(op *Op) error {
 func checkTogether(ops []Op) (key string, err error) {
 	for i := range ops {
 		key := ops[i].Key
-		resource := resourceOf(key)
+		resource := ResourcePrefixOf(key)
 		for j := range i {
 			other := ops[j].Key
 			if key == other {

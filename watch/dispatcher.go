@@ -18,7 +18,7 @@ import (
 //
 // It takes the store's batches one at a time, in the order of revisions, and does with each (rule 4):
 //
-//  1. apply it to every cache it touches, telling the observer, and show it to subscribers;
+//  1. apply it to every cache it touches, telling the observer;
 //  2. set published to its revision;
 //  3. wake the cursors it concerns and whoever waits for the revision.
 //
@@ -30,15 +30,14 @@ type Dispatcher struct {
 	published atomic.Uint64
 	waiters   waiters
 
-	mu          sync.Mutex // taken before a cache's; guards everything below, and is held while a batch is applied
-	caches      map[string]*Cache
-	subscribers map[*Subscriber]struct{}
-	state       error            // why the view is not live; nil while it is
-	target      storage.Revision // the view is live again once this is published
-	live        chan struct{}    // closed once the view has been live, or never will be
-	running     bool
-	ended       bool
-	woken       []*Cursor // reused
+	mu      sync.Mutex // taken before a cache's; guards everything below, and is held while a batch is applied
+	caches  map[string]*Cache
+	state   error            // why the view is not live; nil while it is
+	target  storage.Revision // the view is live again once this is published
+	live    chan struct{}    // closed once the view has been live, or never will be
+	running bool
+	ended   bool
+	woken   []*Cursor // reused
 }
 
 var errNotStarted = errors.New("watch: the dispatcher has not started")
@@ -54,11 +53,10 @@ func WithLogger(l logr.Logger) Option {
 // NewDispatcher returns a dispatcher over a store. It starts nothing; [Dispatcher.Run] does the work.
 func NewDispatcher(store *storage.Store, opts ...Option) *Dispatcher {
 	d := &Dispatcher{
-		store:       store,
-		caches:      make(map[string]*Cache),
-		subscribers: make(map[*Subscriber]struct{}),
-		state:       errNotStarted,
-		live:        make(chan struct{}),
+		store:  store,
+		caches: make(map[string]*Cache),
+		state:  errNotStarted,
+		live:   make(chan struct{}),
 	}
 	for _, o := range opts {
 		if o != nil {
@@ -325,7 +323,7 @@ func (d *Dispatcher) publish(batch *storage.Batch) {
 // apply shows a batch to every cache it touches.
 func (d *Dispatcher) apply(batch *storage.Batch) {
 	for i := range batch.Changes {
-		prefix := resourcePrefix(batch.Changes[i].Key)
+		prefix := storage.ResourcePrefixOf(batch.Changes[i].Key)
 		c, ok := d.caches[prefix]
 		if !ok || touchedBefore(batch.Changes[:i], prefix) {
 			continue
@@ -335,9 +333,6 @@ func (d *Dispatcher) apply(batch *storage.Batch) {
 			continue
 		}
 		d.woken = c.apply(batch, d.woken)
-	}
-	for s := range d.subscribers {
-		s.show(batch)
 	}
 }
 
@@ -375,16 +370,6 @@ func (d *Dispatcher) wait(ctx context.Context, revision storage.Revision, done <
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-// resourcePrefix returns the "/r/<storage name>/" that a key begins with, "" if it is no object's.
-func resourcePrefix(key string) string {
-	const root = "/r/"
-	if !strings.HasPrefix(key, root) {
-		return ""
-	}
-	end := strings.IndexByte(key[len(root):], '/')
-	return key[:len(root)+end+1]
 }
 
 // backoff is the pause between attempts to reach a store that fails.

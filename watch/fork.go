@@ -20,7 +20,7 @@ type ForkRequest struct {
 
 // Fork returns a dispatcher that goes on from where this one is, with a copy of its caches by their storage names: their
 // objects, their logs and their pinned snapshots, none of it decoded again. What takes a while is shared until one of the
-// two changes it. Watchers, subscribers and waiters stay where they are. Run begins to follow the store of the fork.
+// two changes it. Watchers and waiters stay where they are. Run begins to follow the store of the fork.
 //
 // The two share nothing that blocks: the fork may live in a synctest bubble that the other one is not in. Errors: a bad
 // [Config], what Store returns, and [ErrEnded]; before the dispatcher is live there is nothing to fork.

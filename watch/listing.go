@@ -100,7 +100,7 @@ func (c *Cache) decodeChanges(batch *storage.Batch) ([]decoded, *DecodeError) {
 	changes := make([]decoded, 0, 1) // rule 1: a commit changes one object of a kind
 	for i := range batch.Changes {
 		ch := &batch.Changes[i]
-		if resourcePrefix(ch.Key) != c.prefix {
+		if storage.ResourcePrefixOf(ch.Key) != c.prefix {
 			continue
 		}
 		d := decoded{key: ch.Key, revision: batch.Revision, at: batch.Time.UnixNano()}

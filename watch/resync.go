@@ -48,9 +48,6 @@ func (d *Dispatcher) outdated(revision storage.Revision) *Cache {
 			c.loading.least = max(c.loading.least, revision)
 		}
 	}
-	for s := range d.subscribers {
-		s.lost(revision)
-	}
 	d.advance(revision)
 	return nil
 }

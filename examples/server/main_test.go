@@ -16,7 +16,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
+
+	"github.com/kindwright/kindwright/internal/leak"
 )
 
 // asServer in the environment makes the test binary be the server: the tests that kill it need a process of its own.
@@ -26,7 +27,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asServer) != "" {
 		os.Exit(beServer())
 	}
-	goleak.VerifyTestMain(m)
+	leak.Main(m)
 }
 
 // beServer runs the server with the arguments of this process. Whoever started it holds the other end of its standard

@@ -33,6 +33,7 @@ var house = [...][]room{
 		{path: "internal/protowire", why: "door: protobuf's wire format"},
 		{path: "internal/metrics", std: true, why: "counters, gauges, histograms and their text form"},
 		{path: "internal/selfsigned", std: true, why: "certificates for first steps, where nobody gave one"},
+		{path: "internal/leak", std: true, tests: true, why: "goroutines that a test left behind"},
 		{path: "internal/layers", std: true, tests: true, why: "this test"},
 	},
 	1: {
@@ -147,7 +148,6 @@ var testOnly = []string{
 	"github.com/stretchr/testify",
 	"pgregory.net/rapid",
 	"github.com/anishathalye/porcupine",
-	"go.uber.org/goleak",
 }
 
 // leaves lists what the core may require from the Kubernetes organisations:

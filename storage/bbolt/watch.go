@@ -3,7 +3,6 @@ package bbolt
 import (
 	"context"
 	"iter"
-	"strings"
 	"time"
 
 	"github.com/kindwright/kindwright/storage"
@@ -124,7 +123,7 @@ func (w *watch) walkRecent() (news <-chan struct{}, recent bool, err error) {
 		batches = batches[:watchStep]
 	}
 	for _, b := range batches {
-		if b.Changes = below(w.prefix, b.Changes); len(b.Changes) > 0 {
+		if b = b.Below(w.prefix); len(b.Changes) > 0 {
 			w.ready = append(w.ready, b)
 		}
 	}
@@ -205,27 +204,4 @@ func (r *reading) change(rec *record) (storage.Change, error) {
 	value, err := r.value(rec.prev, c.Key)
 	c.Prev = &storage.Record{Key: c.Key, Value: value, Revision: rec.prev.rev}
 	return c, err
-}
-
-// below is the changes whose keys have the prefix: the same slice if all have.
-func below(prefix string, changes []storage.Change) []storage.Change {
-	n := 0
-	for i := range changes {
-		if strings.HasPrefix(changes[i].Key, prefix) {
-			n++
-		}
-	}
-	switch n {
-	case 0:
-		return nil
-	case len(changes):
-		return changes
-	}
-	some := make([]storage.Change, 0, n)
-	for i := range changes {
-		if strings.HasPrefix(changes[i].Key, prefix) {
-			some = append(some, changes[i])
-		}
-	}
-	return some
 }

@@ -3,7 +3,6 @@ package memory
 import (
 	"context"
 	"iter"
-	"strings"
 
 	"github.com/kindwright/kindwright/storage"
 )
@@ -137,7 +136,7 @@ func (w *watcher) walk() (more bool, err error) {
 		rest = rest[:watchStep]
 	}
 	for _, b := range rest {
-		if b.Changes = below(w.prefix, b.Changes); len(b.Changes) > 0 {
+		if b = b.Below(w.prefix); len(b.Changes) > 0 {
 			w.ready = append(w.ready, b)
 		}
 	}
@@ -164,27 +163,4 @@ func (w *watcher) park() (parked bool) {
 	}
 	db.watchers.park(w)
 	return true
-}
-
-// below is the changes whose keys have the prefix: the same slice if all have.
-func below(prefix string, changes []storage.Change) []storage.Change {
-	n := 0
-	for i := range changes {
-		if strings.HasPrefix(changes[i].Key, prefix) {
-			n++
-		}
-	}
-	switch n {
-	case 0:
-		return nil
-	case len(changes):
-		return changes
-	}
-	some := make([]storage.Change, 0, n)
-	for i := range changes {
-		if strings.HasPrefix(changes[i].Key, prefix) {
-			some = append(some, changes[i])
-		}
-	}
-	return some
 }

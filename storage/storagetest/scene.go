@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
+	"github.com/kindwright/kindwright/internal/leak"
 	"github.com/kindwright/kindwright/storage"
 )
 
@@ -25,7 +25,7 @@ const defaultPatience = 2 * time.Minute
 
 // try runs the case on a fresh backend and looks at what it leaves behind.
 func (c testCase) try(t testing.TB, h Harness) {
-	others := goleak.IgnoreCurrent()
+	before := leak.Running()
 	patience := h.patience
 	if patience == 0 {
 		patience = defaultPatience
@@ -35,7 +35,7 @@ func (c testCase) try(t testing.TB, h Harness) {
 	defer func() {
 		s.leave()
 		if !t.Failed() {
-			goleak.VerifyNone(t, others)
+			before.Check(t)
 		}
 	}()
 	s.Backend = h.Open(t)
