@@ -12,7 +12,8 @@ import (
 	"github.com/kindwright/kindwright/client"
 )
 
-// BenchmarkNewToFirstAnswer is what every test pays for a server of its own. The clean-up is measured apart.
+// BenchmarkNewToFirstAnswer is what every test pays for a server of its own. The clean-up is
+// measured apart.
 func BenchmarkNewToFirstAnswer(b *testing.B) {
 	var starts, stops []time.Duration
 	b.ReportAllocs()
@@ -37,8 +38,8 @@ func median(d []time.Duration) float64 {
 	return float64(d[len(d)/2].Microseconds()) / 1000
 }
 
-// TestServersAreSmall keeps five hundred servers alive, each with its namespaces, an object and an open watch, then five
-// hundred forks of one of them, and says what one takes.
+// TestServersAreSmall keeps five hundred servers alive, each with its namespaces, an object and an
+// open watch, then five hundred forks of one of them, and says what one takes.
 func TestServersAreSmall(t *testing.T) {
 	const servers = 500
 	first := apitest.New(t, Widgets)

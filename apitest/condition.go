@@ -14,17 +14,19 @@ import (
 	"github.com/kindwright/kindwright/watch"
 )
 
-// How long Eventually and Gone wait when their context has no deadline: in real time as long as a test should ever stand
-// still, and in a synctest bubble, where it costs nothing, longer than any back-off.
+// How long Eventually and Gone wait when their context has no deadline: in real time as long as a
+// test should ever stand still, and in a synctest bubble, where it costs nothing, longer than any
+// back-off.
 const (
 	realPatience    = 10 * time.Second
 	virtualPatience = 24 * time.Hour
 )
 
-// Eventually waits until check returns nil for an object, and returns that state of the object. It asks check about every
-// state that the object has from now on, as it comes, without polling. What happens without check being content fails the
-// test at once, with the last state and what check had to say about it: after ten seconds, in a synctest bubble after a
-// virtual day, or when ctx ends.
+// Eventually waits until check returns nil for an object, and returns that state of the object. It
+// asks check about every state that the object has from now on, as it comes, without polling. What
+// happens without check being content fails the test at once, with the last state and what check
+// had to say about it: after ten seconds, in a synctest bubble after a virtual day, or when ctx
+// ends.
 //
 //	w := apitest.Eventually(t.Context(), srv, Widgets, meta.Key{Namespace: "default", Name: "a"}, func(w *Widget) error {
 //		if w.Status.Phase != "Ready" {
@@ -33,8 +35,8 @@ const (
 //		return nil
 //	})
 //
-// It looks into the server itself: no fault stands in its way, and the requests of the test do not include it. It must be
-// called from the goroutine of the test.
+// It looks into the server itself: no fault stands in its way, and the requests of the test do not
+// include it. It must be called from the goroutine of the test.
 func Eventually[T any](ctx context.Context, s *Server, kind client.Kind[T], key meta.Key, check func(obj *T) error) *T {
 	s.t.Helper()
 	var found *T

@@ -14,7 +14,8 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// Equal tells whether an object is as a test wants it, and fails the test with what is different if not; see [Diff].
+// Equal tells whether an object is as a test wants it, and fails the test with what is different if
+// not; see [Diff].
 func Equal(t testing.TB, want, got any) bool {
 	t.Helper()
 	diff := Diff(want, got)
@@ -29,8 +30,9 @@ func Equal(t testing.TB, want, got any) bool {
 //	spec.size: want 4, got 3
 //	status: want {"phase":"Ready"}, got nothing
 //
-// It is "" when they are equal as JSON. An object is anything that can be written as JSON, or a string that holds JSON or
-// YAML. What servers write into metadata, such as uid and resourceVersion, counts only where it is wanted.
+// It is "" when they are equal as JSON. An object is anything that can be written as JSON, or a
+// string that holds JSON or YAML. What servers write into metadata, such as uid and
+// resourceVersion, counts only where it is wanted.
 func Diff(want, got any) string {
 	wantTree, err := treeOf(want)
 	if err != nil {

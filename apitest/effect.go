@@ -65,9 +65,9 @@ func (e Effect) withCode(code int) Effect {
 	return e
 }
 
-// Answer has the request refused with a code, as a server would do it that has met with this: nothing is done. For 429
-// and 503 with a Retry-After, see RetryAfter; a 504 says that the server has given up, and a client that gives up itself
-// wants Hang.
+// Answer has the request refused with a code, as a server would do it that has met with this:
+// nothing is done. For 429 and 503 with a Retry-After, see RetryAfter; a 504 says that the server
+// has given up, and a client that gives up itself wants Hang.
 func Answer(code int) Effect {
 	return effect(func(c *faultCall) { c.refuse(c.failure(code)) }, "answered %d", code).withCode(code)
 }
@@ -120,11 +120,12 @@ func (c *faultCall) failure(code int) *status.Error {
 	return status.Internal(nil).WithMessage("Internal error occurred: " + injected).WithCode(code)
 }
 
-// Break breaks the connection off before anything is done: what a client sees of a server that is not there.
+// Break breaks the connection off before anything is done: what a client sees of a server that is
+// not there.
 func Break() Effect { return effect(func(*faultCall) { breakOff() }, "broken off") }
 
-// LoseAnswer does what is asked, and breaks the connection off instead of answering: the object is written, and the client
-// cannot know.
+// LoseAnswer does what is asked, and breaks the connection off instead of answering: the object is
+// written, and the client cannot know.
 func LoseAnswer() Effect {
 	return effect(func(c *faultCall) {
 		c.pass(&lostAnswer{header: http.Header{}})
@@ -132,7 +133,8 @@ func LoseAnswer() Effect {
 	}, "done, and the answer lost")
 }
 
-// Hang does nothing and answers nothing, until the client gives up or the fault is stopped; then the connection breaks.
+// Hang does nothing and answers nothing, until the client gives up or the fault is stopped; then
+// the connection breaks.
 func Hang() Effect {
 	return effect(func(c *faultCall) {
 		select {
@@ -143,8 +145,8 @@ func Hang() Effect {
 	}, "left hanging")
 }
 
-// Delay has the request wait before anything is done. In a synctest bubble the time is virtual. What the server allows for a
-// request passes meanwhile.
+// Delay has the request wait before anything is done. In a synctest bubble the time is virtual.
+// What the server allows for a request passes meanwhile.
 func Delay(d time.Duration) Effect {
 	return effect(func(c *faultCall) {
 		c.wait(c.r.Context(), d)
@@ -159,9 +161,9 @@ func DelayAnswer(d time.Duration) Effect {
 	}, "answered %s later", d)
 }
 
-// Stale has reads answered from the state at the time when the fault is set up, as by a server whose cache has stopped: get and
-// list, and watches, which then show nothing new. Reads that ask for a later version wait for it in vain, and are told so
-// with 504. Writes are not concerned.
+// Stale has reads answered from the state at the time when the fault is set up, as by a server
+// whose cache has stopped: get and list, and watches, which then show nothing new. Reads that ask
+// for a later version wait for it in vain, and are told so with 504. Writes are not concerned.
 func Stale() Effect {
 	return Effect{text: "answered from a past state", verbs: []string{request.VerbGet, request.VerbList, request.VerbWatch}, begin: func(s *Server) func(*faultCall) {
 		past := s.Fork(s.t)
@@ -173,7 +175,8 @@ func Stale() Effect {
 	}}
 }
 
-// BreakWatch breaks watches off after some events, not counting bookmarks; after 0 as soon as they begin.
+// BreakWatch breaks watches off after some events, not counting bookmarks; after 0 as soon as they
+// begin.
 func BreakWatch(events int) Effect {
 	return watchEffect(events, point{after: func(*frames) error { breakOff(); return nil }}, "watch broken off after %d events", events)
 }
@@ -188,7 +191,8 @@ func CutWatch(events int) Effect {
 	}}, "watch cut after %d events", events)
 }
 
-// EndWatch ends watches after some events with an ERROR event of a code: 410 is a watch that has fallen too far behind.
+// EndWatch ends watches after some events with an ERROR event of a code: 410 is a watch that has
+// fallen too far behind.
 func EndWatch(events, code int) Effect {
 	return watchEffect(events, point{after: func(f *frames) error {
 		if err := f.send(f.errorFrame(f.call.failure(code))); err != nil {
@@ -199,8 +203,9 @@ func EndWatch(events, code int) Effect {
 	}}, "watch ended after %d events with %d", events, code).withCode(code)
 }
 
-// SilenceWatch has watches say nothing after some events, not even bookmarks, and goes on with what was held back when the
-// fault is stopped. It is what a client sees of a connection whose other end is gone: the watch does not end by itself.
+// SilenceWatch has watches say nothing after some events, not even bookmarks, and goes on with what
+// was held back when the fault is stopped. It is what a client sees of a connection whose other end
+// is gone: the watch does not end by itself.
 func SilenceWatch(events int) Effect {
 	return watchEffect(events, point{before: func(f *frames, frame []byte) error {
 		select {
@@ -212,8 +217,8 @@ func SilenceWatch(events int) Effect {
 	}}, "watch silent after %d events", events)
 }
 
-// SlowWatch delivers what watches have to say later, in order, each thing once: by d, and what happens meanwhile by up to d
-// more.
+// SlowWatch delivers what watches have to say later, in order, each thing once: by d, and what
+// happens meanwhile by up to d more.
 func SlowWatch(d time.Duration) Effect {
 	return onlyWatches(effect(func(c *faultCall) {
 		c.pass(&heldAnswer{ResponseWriter: c.w, hold: func() { c.wait(c.client(), d) }, always: true})
@@ -246,7 +251,8 @@ func (w *lostAnswer) Write(p []byte) (int, error) { return len(p), nil }
 // FlushError does nothing.
 func (w *lostAnswer) FlushError() error { return nil }
 
-// heldAnswer has an answer wait: its beginning, or of a stream each part that is sent on its way after that.
+// heldAnswer has an answer wait: its beginning, or of a stream each part that is sent on its way
+// after that.
 type heldAnswer struct {
 	http.ResponseWriter
 	hold   func()

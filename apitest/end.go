@@ -15,9 +15,10 @@ import (
 // patience is how long a server may take to come to rest. In a synctest bubble it is virtual.
 const patience = 10 * time.Second
 
-// Close stops the server before the test ends, and returns when everything it started has ended: requests in flight are
-// broken off, watches end. It fails the test if something goes on; goroutines of hooks are looked for unless the program has
-// thousands. It may be called more than once.
+// Close stops the server before the test ends, and returns when everything it started has ended:
+// requests in flight are broken off, watches end. It fails the test if something goes on;
+// goroutines of hooks are looked for unless the program has thousands. It may be called more than
+// once.
 func (s *Server) Close() {
 	s.t.Helper()
 	s.mu.Lock()
@@ -72,8 +73,9 @@ func (s *Server) await(problem string, f func(), details func() string) {
 	}
 }
 
-// ownerLabel marks the goroutines of a server. Goroutines inherit it from the one that starts them, so that those of a
-// server are known whatever else the program does, and however many servers there are.
+// ownerLabel marks the goroutines of a server. Goroutines inherit it from the one that starts them,
+// so that those of a server are known whatever else the program does, and however many servers
+// there are.
 const ownerLabel = "kindwright-apitest"
 
 // own runs f with the server's mark on its goroutine.
@@ -81,12 +83,13 @@ func (s *Server) own(ctx context.Context, f func(context.Context)) {
 	pprof.Do(ctx, pprof.Labels(ownerLabel, s.id), f)
 }
 
-// maxListed is how many goroutines there may be in the program for those of a server to be looked for. To list as many takes
-// some ten milliseconds; a test that keeps hundreds of servers would pay that for each.
+// maxListed is how many goroutines there may be in the program for those of a server to be looked
+// for. To list as many takes some ten milliseconds; a test that keeps hundreds of servers would pay
+// that for each.
 const maxListed = 1000
 
-// leftovers returns the stacks of the server's goroutines, "" if there are none. One that has said that it is done may need
-// a moment to be gone.
+// leftovers returns the stacks of the server's goroutines, "" if there are none. One that has said
+// that it is done may need a moment to be gone.
 func (s *Server) leftovers() string {
 	if runtime.NumGoroutine() > maxListed {
 		return ""

@@ -31,7 +31,8 @@ func ExampleNew() {
 	// default/chair Ready <nil>
 }
 
-// What a controller may do is part of its test: As sends requests under the rights that it will have.
+// What a controller may do is part of its test: As sends requests under the rights that it will
+// have.
 func ExampleServer_As() {
 	t := &scope{}
 	defer t.end()

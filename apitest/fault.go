@@ -13,15 +13,16 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// Fault makes requests go wrong, on purpose and in the same way every time: those that fit every field which is set, from
-// whichever client and on whichever way, a port of ListenTLS included. See [Server.Fail].
+// Fault makes requests go wrong, on purpose and in the same way every time: those that fit every
+// field which is set, from whichever client and on whichever way, a port of ListenTLS included. See
+// [Server.Fail].
 type Fault struct {
-	// Verb is what is asked of a resource: get, list, watch, create, update, patch, delete or deletecollection; or several of
-	// them, "get,list".
+	// Verb is what is asked of a resource: get, list, watch, create, update, patch, delete or
+	// deletecollection; or several of them, "get,list".
 	Verb string
 
-	// Resource is "widgets", "widgets.shop.example.com", "widgets/status" or the kind "Widget". A subresource is only meant
-	// where it is named; "widgets/*" means all of them.
+	// Resource is "widgets", "widgets.shop.example.com", "widgets/status" or the kind "Widget". A
+	// subresource is only meant where it is named; "widgets/*" means all of them.
 	Resource string
 
 	Namespace, Name string // of the path: who creates an object with POST has not named it there
@@ -39,8 +40,9 @@ type Fault struct {
 	// Effect is what happens to the requests. Required.
 	Effect Effect
 
-	// MustFire fails the test if the fault has not hit as many requests as Times says, or none at all, by the end of the
-	// server: a test that goes well because the fault never came about shows nothing.
+	// MustFire fails the test if the fault has not hit as many requests as Times says, or none at
+	// all, by the end of the server: a test that goes well because the fault never came about shows
+	// nothing.
 	MustFire bool
 }
 
@@ -59,8 +61,9 @@ type Failing struct {
 	over  bool
 }
 
-// Fail sets up a fault. Several may hit the same request: the one that was set up first is met first, and the next one when
-// that one lets the request pass. A fault that cannot hit anything, or has no Effect, fails the test.
+// Fail sets up a fault. Several may hit the same request: the one that was set up first is met
+// first, and the next one when that one lets the request pass. A fault that cannot hit anything, or
+// has no Effect, fails the test.
 func (s *Server) Fail(f Fault) *Failing {
 	s.t.Helper()
 	if why := f.problem(); why != "" {
@@ -112,7 +115,8 @@ func (f *Failing) Fired() int {
 	return f.fired
 }
 
-// Stop lets all requests from now on pass, and those go on that the fault is holding up. It may be called again.
+// Stop lets all requests from now on pass, and those go on that the fault is holding up. It may be
+// called again.
 func (f *Failing) Stop() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -249,8 +253,8 @@ func (s *faults) end(complain func(format string, args ...any)) {
 	}
 }
 
-// throughFaults is the link of the chain at which requests meet the faults of their server. It stands where it is known who
-// asks, and before it is asked what they may do.
+// throughFaults is the link of the chain at which requests meet the faults of their server. It
+// stands where it is known who asks, and before it is asked what they may do.
 func throughFaults(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, ok := r.Context().Value(callKey{}).(*call)

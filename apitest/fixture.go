@@ -18,13 +18,15 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// Load creates the objects in files of YAML or JSON, which may hold several documents and lists, and fails the test if one
-// cannot be created. Patterns are those of fs.Glob; without any, all files below the root are loaded whose names end in
-// .yaml, .yml or .json. Namespaces come first, then everything in the order of the names of the files.
+// Load creates the objects in files of YAML or JSON, which may hold several documents and lists,
+// and fails the test if one cannot be created. Patterns are those of fs.Glob; without any, all
+// files below the root are loaded whose names end in .yaml, .yml or .json. Namespaces come first,
+// then everything in the order of the names of the files.
 //
-// A file says what was wanted, and may be what [Server.Dump] has written: what servers write into metadata is left out, a
-// status is written through the status subresource, namespaced objects without a namespace go to "default", namespaces that
-// exist stay as they are, and owner references get the uids that the owners have here.
+// A file says what was wanted, and may be what [Server.Dump] has written: what servers write into
+// metadata is left out, a status is written through the status subresource, namespaced objects
+// without a namespace go to "default", namespaces that exist stay as they are, and owner references
+// get the uids that the owners have here.
 func (s *Server) Load(fsys fs.FS, patterns ...string) {
 	s.t.Helper()
 	if err := s.load(fsys, patterns); err != nil {
@@ -136,7 +138,8 @@ func documents(data []byte) (out [][]byte) {
 	return out
 }
 
-// fixtures reads the objects of a document: one, those of a list, or none where there are only comments.
+// fixtures reads the objects of a document: one, those of a list, or none where there are only
+// comments.
 func (s *Server) fixtures(document []byte) ([]fixture, error) {
 	data, err := yaml.ToJSON(document, len(document))
 	if err != nil {
@@ -252,7 +255,8 @@ func (s *Server) adopt(metadata map[string]any, namespace string) error {
 	return nil
 }
 
-// Dump returns all objects as YAML, ordered by group, kind, namespace and name, without their managed fields.
+// Dump returns all objects as YAML, ordered by group, kind, namespace and name, without their
+// managed fields.
 func (s *Server) Dump() string {
 	var b strings.Builder
 	seen := map[string]bool{}

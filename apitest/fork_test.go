@@ -163,8 +163,8 @@ type: Normal
 	})
 }
 
-// A state that was made outside serves tests in bubbles, which each have a clock of their own that begins with the year 2000,
-// while others go on writing outside.
+// A state that was made outside serves tests in bubbles, which each have a clock of their own that
+// begins with the year 2000, while others go on writing outside.
 func TestAServerMadeOutsideIsForkedInBubbles(t *testing.T) {
 	srv := apitest.New(t, Widgets)
 	fill(t, srv, 20)
@@ -342,7 +342,8 @@ func TestAClosedServerIsNotForked(t *testing.T) {
 	require.Equal(t, "apitest: Fork: the server is closed; fork it before, the fork goes on without it", problems)
 }
 
-// Rows and packed bodies are made once and kept; two objects of the same version are not the same object after a fork.
+// Rows and packed bodies are made once and kept; two objects of the same version are not the same
+// object after a fork.
 func TestWhatIsKeptOfObjectsIsNotShared(t *testing.T) {
 	srv := apitest.New(t, Widgets)
 	fill(t, srv, 3)
@@ -363,8 +364,8 @@ func TestWhatIsKeptOfObjectsIsNotShared(t *testing.T) {
 	}
 }
 
-// TestAThousandForksLeaveNothing forks, uses and ends a thousand servers, with faults, namespaces that end, objects that are
-// collected and watches.
+// TestAThousandForksLeaveNothing forks, uses and ends a thousand servers, with faults, namespaces
+// that end, objects that are collected and watches.
 func TestAThousandForksLeaveNothing(t *testing.T) {
 	srv := apitest.New(t, Widgets)
 	fill(t, srv, 50)

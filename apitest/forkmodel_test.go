@@ -176,8 +176,9 @@ func (m *twin) finish(t testing.TB, p page) {
 	require.Equal(t, m.state(p.at), got, "a list that began at %d", p.at)
 }
 
-// TestForksAgainstAModel lets a family of servers write, read and fork at random. What each shows, now and in the past, by
-// lists, chunks and watches that reach over the points where they parted, is what a model of it says.
+// TestForksAgainstAModel lets a family of servers write, read and fork at random. What each shows,
+// now and in the past, by lists, chunks and watches that reach over the points where they parted,
+// is what a model of it says.
 func TestForksAgainstAModel(t *testing.T) {
 	for seed := range uint64(12) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

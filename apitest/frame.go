@@ -18,14 +18,15 @@ import (
 // errOver ends a stream in order.
 var errOver = errors.New("the stream is over")
 
-// point is what happens to a stream after some events: right after them, or before what follows. An error ends the stream.
+// point is what happens to a stream after some events: right after them, or before what follows. An
+// error ends the stream.
 type point struct {
 	after  func(f *frames) error
 	before func(f *frames, frame []byte) error
 }
 
-// frames is the writer of a watch that is looked at event by event: the lines of JSON, or the messages of protobuf with their
-// lengths.
+// frames is the writer of a watch that is looked at event by event: the lines of JSON, or the
+// messages of protobuf with their lengths.
 type frames struct {
 	http.ResponseWriter
 	call  *faultCall

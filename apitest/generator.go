@@ -11,8 +11,8 @@ import (
 	"github.com/kindwright/kindwright/registry"
 )
 
-// generator makes random objects by their schema: of the right shape, with values within the bounds that are simple to keep.
-// Patterns and conditions are not looked at.
+// generator makes random objects by their schema: of the right shape, with values within the bounds
+// that are simple to keep. Patterns and conditions are not looked at.
 type generator struct {
 	rand  *rand.Rand
 	depth int

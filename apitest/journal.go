@@ -15,7 +15,8 @@ import (
 	"github.com/kindwright/kindwright/internal/request"
 )
 
-// Request is what a server remembers of a request: enough to see in the output of a test what its clients did.
+// Request is what a server remembers of a request: enough to see in the output of a test what its
+// clients did.
 type Request struct {
 	At    time.Duration // since the start of the server, on its clock: in a synctest bubble virtual
 	Took  time.Duration // to the end of the answer; of a watch that goes on, until now
@@ -31,7 +32,8 @@ type Request struct {
 	Code  int   // 0 when the connection was broken off before the answer
 	Bytes int64 // of the answer's body
 
-	// Sent and Got are the beginnings of the request's body and of the body of a refusal. What looks like a secret is left out.
+	// Sent and Got are the beginnings of the request's body and of the body of a refusal. What
+	// looks like a secret is left out.
 	Sent, Got string
 
 	// Fault is what a fault of the test did to it.
@@ -135,8 +137,8 @@ func (j *journal) end(seen *observed) {
 	j.number++
 }
 
-// Requests returns the requests that the server remembers, the latest fifty and those that are open, in the order in which
-// they began.
+// Requests returns the requests that the server remembers, the latest fifty and those that are
+// open, in the order in which they began.
 func (s *Server) Requests() []Request {
 	j := &s.journal
 	j.mu.Lock()

@@ -26,7 +26,8 @@ const (
 
 var errHeld = errors.New("somebody else holds the lease")
 
-// candidate takes a lease when it is free or has expired, and renews it until ctx ends. led is told of each time it holds.
+// candidate takes a lease when it is free or has expired, and renews it until ctx ends. led is told
+// of each time it holds.
 func candidate(ctx context.Context, c *client.Client[kinds.Lease], name string, led func(name string)) {
 	for ctx.Err() == nil {
 		_, err := c.Modify(ctx, meta.Key{Namespace: "kube-system", Name: "lock"}, func(l *kinds.Lease) error {

@@ -14,17 +14,19 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// RoundTrip proves that the conversions between the versions of a kind lose nothing (VER-15): random objects, made by its
-// schemas, come back from every other version as they were, and objects of the other versions from the one that is stored. A failure
-// names the version, the path and the seed that shows it again. Seeds default to 1 to 200; a fuzz target passes what it is given:
+// RoundTrip proves that the conversions between the versions of a kind lose nothing (VER-15):
+// random objects, made by its schemas, come back from every other version as they were, and objects
+// of the other versions from the one that is stored. A failure names the version, the path and the
+// seed that shows it again. Seeds default to 1 to 200; a fuzz target passes what it is given:
 //
 //	func FuzzWidgets(f *testing.F) {
 //		f.Add(uint64(1))
 //		f.Fuzz(func(t *testing.T, seed uint64) { apitest.RoundTrip(t, widgets(), seed) })
 //	}
 //
-// Values that say no more than their absence (0, "", false, empty lists and maps) count as absent. Objects that a conversion refuses
-// with a status error are passed over, unless it refuses all of them.
+// Values that say no more than their absence (0, "", false, empty lists and maps) count as absent.
+// Objects that a conversion refuses with a status error are passed over, unless it refuses all of
+// them.
 func RoundTrip(t testing.TB, d registry.Definition, seeds ...uint64) {
 	t.Helper()
 	RoundTrips{Seeds: seeds}.Check(t, d)
@@ -34,11 +36,12 @@ func RoundTrip(t testing.TB, d registry.Definition, seeds ...uint64) {
 type RoundTrips struct {
 	Seeds []uint64 // of the random objects; default 1 to 200
 
-	// Lost names, by apiVersion, the paths of the stored form that a version does not have, such as "spec.parts.tag". What
-	// is there is left as it is when the object is written in that version.
+	// Lost names, by apiVersion, the paths of the stored form that a version does not have, such as
+	// "spec.parts.tag". What is there is left as it is when the object is written in that version.
 	Lost map[string][]string
 
-	// Make, if not nil, changes a random object of a version before it is converted, where its rules are more than its schema.
+	// Make, if not nil, changes a random object of a version before it is converted, where its
+	// rules are more than its schema.
 	Make func(apiVersion string, object map[string]any)
 }
 

@@ -8,14 +8,16 @@ import (
 	"strings"
 )
 
-// What may be a secret is known by its name alone, and is left out rather once too often: the output of tests is read by many.
+// What may be a secret is known by its name alone, and is left out rather once too often: the
+// output of tests is read by many.
 const secretWords = `password|passwd|passphrase|token|secret|credential|private|apikey|api_key|api-key`
 
 var (
 	secretName = regexp.MustCompile(`(?i)` + secretWords)
 
-	// secretMember finds members of JSON and of YAML whose names speak of secrets, with their values, also where the excerpt ends in their
-	// middle. A value is a text in quotation marks, a list, an object, a block or list of YAML, or the rest of the line.
+	// secretMember finds members of JSON and of YAML whose names speak of secrets, with their
+	// values, also where the excerpt ends in their middle. A value is a text in quotation marks, a
+	// list, an object, a block or list of YAML, or the rest of the line.
 	secretMember = regexp.MustCompile(`(?i)((?:"[^"]*(?:` + secretWords + `)[^"]*"|'[^']*(?:` + secretWords + `)[^']*'|[\w./-]*(?:` + secretWords + `)[\w./-]*)[ \t]*:\s*)` +
 		`(?:"(?:[^"\\]|\\.)*(?:"|\\?$)|'[^']*(?:'|$)|\[[^\]]*(?:\]|$)|\{[^}]*(?:\}|$)|[|>][^\n]*(?:\n+[ \t]+[^\n]*)*|-[ \t][^\n]*(?:\n[ \t]*-[ \t][^\n]*)*|[^\s,}][^,}\n]*)`)
 
@@ -49,8 +51,8 @@ func (r *Request) excerpt(body []byte, contentType string) string {
 	return text
 }
 
-// withoutSecrets is a document without what looks like a secret in it: the data of a Secret, and texts with such names, unless they
-// are names themselves.
+// withoutSecrets is a document without what looks like a secret in it: the data of a Secret, and
+// texts with such names, unless they are names themselves.
 func withoutSecrets(v any) any {
 	switch v := v.(type) {
 	case []any:

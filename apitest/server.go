@@ -19,24 +19,29 @@ import (
 
 // Config says how a server for a test differs from the usual one. The zero value is the usual one.
 type Config struct {
-	// Options are given to kindwright.New after those that every server here has. With HTTP.PathPrefix, clients need
-	// client.At(srv.URL + prefix).
+	// Options are given to kindwright.New after those that every server here has. With
+	// HTTP.PathPrefix, clients need client.At(srv.URL + prefix).
 	Options []kindwright.Option
 
-	// Backend is the store. Default: a new one in memory, which ends with the server. A Backend that is given is left
-	// open, so that another server can go on with it: that is how to test a restart.
+	// Backend is the store. Default: a new one in memory, which ends with the server. A Backend
+	// that is given is left open, so that another server can go on with it: that is how to test a
+	// restart.
 	Backend storage.Backend
 
-	// Bare leaves kinds.ControlPlane() out: the server has no namespaces, and objects live in whatever namespace they name.
+	// Bare leaves kinds.ControlPlane() out: the server has no namespaces, and objects live in
+	// whatever namespace they name.
 	Bare bool
 }
 
-// Server is a running resource API. Its methods may be called from any goroutine until it is closed.
+// Server is a running resource API. Its methods may be called from any goroutine until it is
+// closed.
 type Server struct {
-	// URL is what clients take for the address of the server; only its Transport can reach it. See ListenTLS.
+	// URL is what clients take for the address of the server; only its Transport can reach it. See
+	// ListenTLS.
 	URL string
 
-	// API is the server itself, to install kinds in, for its engine, or to be mounted in a handler of the test.
+	// API is the server itself, to install kinds in, for its engine, or to be mounted in a handler
+	// of the test.
 	API *kindwright.Server
 
 	t       testing.TB
@@ -55,8 +60,8 @@ type Server struct {
 	closed     bool
 }
 
-// New starts a server for the given kinds and kinds.ControlPlane(), and stops it at the end of the test. It fails the test
-// at once if the server cannot be started.
+// New starts a server for the given kinds and kinds.ControlPlane(), and stops it at the end of the
+// test. It fails the test at once if the server cannot be started.
 func New(t testing.TB, definitions ...registry.Definition) *Server {
 	t.Helper()
 	return Config{}.New(t, definitions...)
@@ -84,17 +89,19 @@ func (cfg Config) New(t testing.TB, definitions ...registry.Definition) *Server 
 	return s
 }
 
-// Fork starts a server that goes on from the state of this one, for a test, mostly a sub-test, that begins with what others
-// begin with as well. It has the objects and the options of this server, with more if some are given, and copies neither: ten
-// thousand objects take no longer than ten. From then on the two have nothing to do with each other. The fork ends with t,
-// whatever becomes of this server.
+// Fork starts a server that goes on from the state of this one, for a test, mostly a sub-test, that
+// begins with what others begin with as well. It has the objects and the options of this server,
+// with more if some are given, and copies neither: ten thousand objects take no longer than ten.
+// From then on the two have nothing to do with each other. The fork ends with t, whatever becomes
+// of this server.
 //
-// Everything goes on in the fork: versions, watches and continue tokens from before it, namespaces that are ending, what the
-// garbage collector has to do, time to live. Clients, faults and ports stay with their servers. A server whose store is not
-// in memory has its objects copied into memory, with their versions and without their past.
+// Everything goes on in the fork: versions, watches and continue tokens from before it, namespaces
+// that are ending, what the garbage collector has to do, time to live. Clients, faults and ports
+// stay with their servers. A server whose store is not in memory has its objects copied into
+// memory, with their versions and without their past.
 //
-// A test in a synctest bubble may fork a server that was made outside, where time is another: in the bubble the year is 2000
-// again, and what expires has the rest of its time from then on.
+// A test in a synctest bubble may fork a server that was made outside, where time is another: in
+// the bubble the year is 2000 again, and what expires has the rest of its time from then on.
 func (s *Server) Fork(t testing.TB, options ...kindwright.Option) *Server {
 	t.Helper()
 	s.mu.Lock()
@@ -133,7 +140,8 @@ func (s *Server) start(api *kindwright.Server, err error) {
 		s.t.Fatalf("apitest: the server cannot be made:\n%v", err)
 	}
 	s.API = api
-	// The server's life is not that of t.Context(): whoever watches it to its last moment must not lose it first.
+	// The server's life is not that of t.Context(): whoever watches it to its last moment must not
+	// lose it first.
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
 	started := make(chan error)
@@ -148,8 +156,9 @@ func (s *Server) start(api *kindwright.Server, err error) {
 	s.t.Cleanup(s.Close)
 }
 
-// call is one request: to which server it came, and who sent it. It is in the context of the request, where nothing that
-// comes over a wire can put it; so the links of the chain, which forks share, know which server they work for.
+// call is one request: to which server it came, and who sent it. It is in the context of the
+// request, where nothing that comes over a wire can put it; so the links of the chain, which forks
+// share, know which server they work for.
 type call struct {
 	server  *Server
 	who     authn.Authenticator
@@ -199,8 +208,9 @@ func (s *Server) Transport() http.RoundTripper { return s.masters }
 // Client returns a client of the server that may do everything.
 func (s *Server) Client() *http.Client { return &http.Client{Transport: s.masters} }
 
-// As returns a client for a user of these groups, and of system:authenticated. What they may do is up to the authorizers in
-// Config.Options; without any, only members of system:masters may do something. An empty user is anonymous.
+// As returns a client for a user of these groups, and of system:authenticated. What they may do is
+// up to the authorizers in Config.Options; without any, only members of system:masters may do
+// something. An empty user is anonymous.
 func (s *Server) As(user string, groups ...string) *http.Client {
 	return &http.Client{Transport: s.transport(authn.User{Name: user, Groups: groups})}
 }

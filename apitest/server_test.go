@@ -308,8 +308,8 @@ func TestOnlyTheServersOwnGoroutinesAreReported(t *testing.T) {
 	})
 }
 
-// TestAThousandServersLeaveNothing starts and stops a thousand servers, in and out of a bubble, each with a request and an
-// open watch.
+// TestAThousandServersLeaveNothing starts and stops a thousand servers, in and out of a bubble,
+// each with a request and an open watch.
 func TestAThousandServersLeaveNothing(t *testing.T) {
 	cycle := func(t *testing.T) {
 		s := &scope{}

@@ -34,9 +34,10 @@ type tlsState struct {
 	connections sync.WaitGroup // and the listener
 }
 
-// ListenTLS opens a port on the loop-back address, for clients that are other programs or insist on a connection, and
-// returns how to reach it; a second call returns the same. Real connections do not go with virtual time: in a synctest
-// bubble a read from one is not "durably blocked", and time stands still until it returns.
+// ListenTLS opens a port on the loop-back address, for clients that are other programs or insist on
+// a connection, and returns how to reach it; a second call returns the same. Real connections do
+// not go with virtual time: in a synctest bubble a read from one is not "durably blocked", and time
+// stands still until it returns.
 func (s *Server) ListenTLS() *Endpoint {
 	s.t.Helper()
 	s.tls.mu.Lock()

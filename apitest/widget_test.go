@@ -36,8 +36,8 @@ var Widgets = registry.Kind[Widget]{Group: "shop.example.com", Version: "v1", Pl
 
 func widget(name string) *Widget { return &Widget{ObjectMeta: meta.Named("default", name)} }
 
-// scope is a testing.TB for a server that is looked at from outside: it notes what the server complains about, and ends
-// when it is told to.
+// scope is a testing.TB for a server that is looked at from outside: it notes what the server
+// complains about, and ends when it is told to.
 type scope struct {
 	testing.TB // nil: what a server needs is below
 
@@ -85,7 +85,8 @@ func (s *scope) end() string {
 	return strings.Join(s.problems, "\n")
 }
 
-// within runs f as a test would run, to its end or to a Fatalf, and returns what there was to complain about.
+// within runs f as a test would run, to its end or to a Fatalf, and returns what there was to
+// complain about.
 func within(t testing.TB, f func(s *scope)) string {
 	t.Helper()
 	s := &scope{}

@@ -57,7 +57,8 @@ func pass() authn.Authenticator {
 	return authn.Func(func(*http.Request) (authn.User, bool, error) { return authn.User{}, false, nil })
 }
 
-// serve sends a request through the middleware. inner is the request the handler saw, nil when it was refused.
+// serve sends a request through the middleware. inner is the request the handler saw, nil when it
+// was refused.
 func serve(t *testing.T, a authn.Authenticator, r *http.Request, opts ...authn.Option) (w *httptest.ResponseRecorder, u authn.User, inner *http.Request) {
 	t.Helper()
 	w = httptest.NewRecorder()

@@ -11,15 +11,16 @@ import (
 // MaxTokenBytes is the longest bearer token that is looked at.
 const MaxTokenBytes = 64 << 10
 
-// BearerToken returns the bearer token of a request, for authenticators that check tokens. ok is false when there is
-// none, also when the Authorization header has another scheme: no such header is a bearer token (security vector A6),
-// and [Middleware] refuses it in the end.
+// BearerToken returns the bearer token of a request, for authenticators that check tokens. ok is
+// false when there is none, also when the Authorization header has another scheme: no such header
+// is a bearer token (security vector A6), and [Middleware] refuses it in the end.
 //
-// The token comes from "Authorization: Bearer <token>", with the scheme in any case (AUTHN-17, AUTHN-19), or from a
-// WebSocket subprotocol "base64url.bearer.authorization.<domain>.<token in unpadded base64url>" that stands beside
-// another one. An error means that there is a token but that it cannot be told which: an empty one, blanks or bytes
-// outside printable ASCII in it, several of them, or one beyond [MaxTokenBytes] (security vector A7). No error holds
-// any part of a token.
+// The token comes from "Authorization: Bearer <token>", with the scheme in any case (AUTHN-17,
+// AUTHN-19), or from a WebSocket subprotocol "base64url.bearer.authorization.<domain>.<token in
+// unpadded base64url>" that stands beside another one. An error means that there is a token but
+// that it cannot be told which: an empty one, blanks or bytes outside printable ASCII in it,
+// several of them, or one beyond [MaxTokenBytes] (security vector A7). No error holds any part of a
+// token.
 func BearerToken(r *http.Request) (token string, ok bool, err error) {
 	fromHeader, inHeader, err := headerToken(r.Header["Authorization"])
 	if err != nil {
@@ -44,7 +45,8 @@ func BearerToken(r *http.Request) (token string, ok bool, err error) {
 	return token, true, nil
 }
 
-// CheckToken returns "" when a request could carry the token, else what is wrong with it, without repeating it.
+// CheckToken returns "" when a request could carry the token, else what is wrong with it, without
+// repeating it.
 func CheckToken(token string) string {
 	switch {
 	case token == "":
@@ -72,7 +74,8 @@ func manyHeaders(n int) error {
 	return fmt.Errorf("%d authorization headers: it is undefined which one counts", n)
 }
 
-// subprotocolPrefix starts the WebSocket subprotocol that carries a token; the group domain and the token follow.
+// subprotocolPrefix starts the WebSocket subprotocol that carries a token; the group domain and the
+// token follow.
 const subprotocolPrefix = "base64url.bearer.authorization."
 
 func subprotocolToken(lines []string) (token string, ok bool, err error) {

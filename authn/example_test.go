@@ -11,8 +11,8 @@ import (
 	"github.com/kindwright/kindwright/authn/token"
 )
 
-// A server that knows two callers by token and lets everybody else in as anonymous; what they may do is for package
-// authz to say.
+// A server that knows two callers by token and lets everybody else in as anonymous; what they may
+// do is for package authz to say.
 func Example() {
 	tokens, err := token.Read(strings.NewReader(`t-alice,alice,1,"dev,ops"` + "\n" + `t-root,root,0,system:masters`))
 	if err != nil {
@@ -34,10 +34,9 @@ func Example() {
 			fmt.Println(w.Code, w.Body)
 		}
 	}
-	// Output:
-	// alice [dev ops system:authenticated] credentials left: 0
-	// system:anonymous [system:unauthenticated] credentials left: 0
-	// 401 {"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"Unauthorized","reason":"Unauthorized","code":401}
+	// Output: alice [dev ops system:authenticated] credentials left: 0 system:anonymous
+	// [system:unauthenticated] credentials left: 0 401
+	// {"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"Unauthorized","reason":"Unauthorized","code":401}
 }
 
 // Another service was given a token and asks whose it is.

@@ -19,12 +19,13 @@ import (
 // Option changes a [Middleware].
 type Option func(*middleware)
 
-// WithLogger sets where refusals are reported, with the authenticator's reason, which the caller never sees. The
-// default is to report nowhere.
+// WithLogger sets where refusals are reported, with the authenticator's reason, which the caller
+// never sees. The default is to report nowhere.
 func WithLogger(l logr.Logger) Option { return func(m *middleware) { m.log = l } }
 
-// WithRefusal sets who writes a refusal. The default writes the Status as JSON; a server that negotiates media types
-// puts its own writer here. The Status's Code is the HTTP status to send. write must not be nil.
+// WithRefusal sets who writes a refusal. The default writes the Status as JSON; a server that
+// negotiates media types puts its own writer here. The Status's Code is the HTTP status to send.
+// write must not be nil.
 func WithRefusal(write func(w http.ResponseWriter, r *http.Request, s meta.Status)) Option {
 	return func(m *middleware) { m.refuse = write }
 }
@@ -42,18 +43,21 @@ type middleware struct {
 	put           func(context.Context, User) context.Context
 }
 
-// Middleware names the user of each request and puts it into the request's context, where [UserFrom] finds it.
+// Middleware names the user of each request and puts it into the request's context, where
+// [UserFrom] finds it.
 //
-// It refuses with 401 a request with more than one Authorization header, a request whose credential is bad or
-// unknown, and, when a does not include [Anonymous], a request without any. The body is a Status with reason
-// Unauthorized and message "Unauthorized" (AUTHN-23); the reason goes to the log.
+// It refuses with 401 a request with more than one Authorization header, a request whose credential
+// is bad or unknown, and, when a does not include [Anonymous], a request without any. The body is a
+// Status with reason Unauthorized and message "Unauthorized" (AUTHN-23); the reason goes to the
+// log.
 //
-// A request with an Impersonate-* header is refused once its sender is known, with 400 when it names no user (IMP-03)
-// and else with 403: nobody may impersonate here, and serving the request under the sender's own rights would do
-// something else than was asked.
+// A request with an Impersonate-* header is refused once its sender is known, with 400 when it
+// names no user (IMP-03) and else with 403: nobody may impersonate here, and serving the request
+// under the sender's own rights would do something else than was asked.
 //
-// Everybody who is not anonymous gets the group system:authenticated (AUTHN-20). The handler behind it sees a copy of
-// the request without Authorization and X-Remote-* headers and without tokens in WebSocket subprotocols.
+// Everybody who is not anonymous gets the group system:authenticated (AUTHN-20). The handler behind
+// it sees a copy of the request without Authorization and X-Remote-* headers and without tokens in
+// WebSocket subprotocols.
 func Middleware(a Authenticator, opts ...Option) func(http.Handler) http.Handler {
 	m := &middleware{authenticator: a, log: logr.Discard(), refuse: WriteStatus, put: WithUser}
 	for _, o := range opts {
@@ -87,7 +91,8 @@ func (m *middleware) admit(w http.ResponseWriter, r *http.Request) *http.Request
 	return clean
 }
 
-// authenticate returns the user of a request; no answer without an error and without a name is possible.
+// authenticate returns the user of a request; no answer without an error and without a name is
+// possible.
 func (m *middleware) authenticate(r *http.Request) (User, error) {
 	if n := len(r.Header["Authorization"]); n > 1 {
 		return User{}, manyHeaders(n)
@@ -110,14 +115,16 @@ func (m *middleware) authenticate(r *http.Request) (User, error) {
 	return u, nil
 }
 
-// The prefixes, in canonical form, of headers that name a user. The first may be set by a verified front proxy alone.
+// The prefixes, in canonical form, of headers that name a user. The first may be set by a verified
+// front proxy alone.
 const (
 	remotePrefix      = "X-Remote-"
 	impersonatePrefix = "Impersonate-"
 )
 
-// withoutCredentials returns the headers for handlers, and reports whether the request asks to be served as somebody else
-// and whether it names a user for that. The request that was received keeps its headers, since outer handlers still hold it.
+// withoutCredentials returns the headers for handlers, and reports whether the request asks to be
+// served as somebody else and whether it names a user for that. The request that was received keeps
+// its headers, since outer handlers still hold it.
 func withoutCredentials(h http.Header) (out http.Header, impersonates, user bool) {
 	out = maps.Clone(h)
 	for name, values := range h {
@@ -142,7 +149,8 @@ func withoutCredentials(h http.Header) (out http.Header, impersonates, user bool
 	return out, impersonates, user
 }
 
-// suspicious reports whether a header's name has the first letter of one that withoutCredentials knows.
+// suspicious reports whether a header's name has the first letter of one that withoutCredentials
+// knows.
 func suspicious(name string) bool {
 	if name == "" {
 		return false
@@ -154,7 +162,8 @@ func suspicious(name string) bool {
 	return false
 }
 
-// withoutTokens drops the subprotocols that carry a bearer token; the others are still to be negotiated.
+// withoutTokens drops the subprotocols that carry a bearer token; the others are still to be
+// negotiated.
 func withoutTokens(lines []string) []string {
 	var kept []string
 	for protocol := range subprotocols(lines) {
@@ -187,8 +196,8 @@ func failure(code int32, reason meta.Reason, message string) meta.Status {
 	}
 }
 
-// WriteStatus writes a Status as JSON, with the Status's code. It is what this package and package authz refuse
-// requests with unless they are given another writer.
+// WriteStatus writes a Status as JSON, with the Status's code. It is what this package and package
+// authz refuse requests with unless they are given another writer.
 func WriteStatus(w http.ResponseWriter, _ *http.Request, s meta.Status) {
 	body, err := json.Marshal(s)
 	if err != nil { // cannot happen for a Status; the code alone still refuses

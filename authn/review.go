@@ -2,8 +2,8 @@ package authn
 
 import "github.com/kindwright/kindwright/meta"
 
-// SelfSubjectReview is the question who the server takes the caller for, of authentication.{domain}/v1 (REVIEW-05).
-// It is POSTed empty and answered, never stored.
+// SelfSubjectReview is the question who the server takes the caller for, of
+// authentication.{domain}/v1 (REVIEW-05). It is POSTed empty and answered, never stored.
 type SelfSubjectReview struct {
 	meta.TypeMeta   `json:",inline"`
 	meta.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`

@@ -9,8 +9,9 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// TokenReview is the question whose bearer token this is, of authentication.{domain}/v1 (REVIEW-06). A service that is
-// given tokens of this server POSTs them; the document is answered, never stored.
+// TokenReview is the question whose bearer token this is, of authentication.{domain}/v1
+// (REVIEW-06). A service that is given tokens of this server POSTs them; the document is answered,
+// never stored.
 type TokenReview struct {
 	meta.TypeMeta   `json:",inline"`
 	meta.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
@@ -33,12 +34,13 @@ type TokenReviewStatus struct {
 	Error         string   `json:"error,omitempty" protobuf:"bytes,3,opt,name=error" doc:"Why the token was not accepted, as far as strangers are told."`
 }
 
-// ReviewToken asks an authenticator about the token of a review, as [Middleware] would if a request carried it. Nothing
-// but the token reaches the authenticator: neither the certificate of the one who asks nor any value of ctx, which may
-// hold who that is. What the authenticator has against a token stays unsaid, as it does in a 401.
+// ReviewToken asks an authenticator about the token of a review, as [Middleware] would if a request
+// carried it. Nothing but the token reaches the authenticator: neither the certificate of the one
+// who asks nor any value of ctx, which may hold who that is. What the authenticator has against a
+// token stays unsaid, as it does in a 401.
 //
-// Where audiences are asked for, the authenticator must vouch for one of them with [User].Audiences; a token of an
-// authenticator that knows no audiences is then not accepted.
+// Where audiences are asked for, the authenticator must vouch for one of them with
+// [User].Audiences; a token of an authenticator that knows no audiences is then not accepted.
 func ReviewToken(ctx context.Context, a Authenticator, spec TokenReviewSpec) TokenReviewStatus {
 	if why := CheckToken(spec.Token); why != "" {
 		return TokenReviewStatus{Error: "the token " + why}
@@ -71,8 +73,8 @@ func (valueless) Value(any) any { return nil }
 // audiencesKey is the context key of the audiences asked for.
 type audiencesKey struct{}
 
-// WithAudiences returns a context that tells authenticators which audiences a credential should be meant for, in place of
-// this server. None change nothing.
+// WithAudiences returns a context that tells authenticators which audiences a credential should be
+// meant for, in place of this server. None change nothing.
 func WithAudiences(ctx context.Context, audiences []string) context.Context {
 	if len(audiences) == 0 {
 		return ctx
@@ -80,9 +82,10 @@ func WithAudiences(ctx context.Context, audiences []string) context.Context {
 	return context.WithValue(ctx, audiencesKey{}, slices.Clone(audiences))
 }
 
-// AudiencesFrom returns the audiences that a credential should be meant for. An authenticator that knows the audiences of
-// credentials accepts one that is meant for any of these, and says in [User].Audiences for which. ok is false for the
-// usual request, whose credential must be meant for this server.
+// AudiencesFrom returns the audiences that a credential should be meant for. An authenticator that
+// knows the audiences of credentials accepts one that is meant for any of these, and says in
+// [User].Audiences for which. ok is false for the usual request, whose credential must be meant for
+// this server.
 func AudiencesFrom(ctx context.Context) (audiences []string, ok bool) {
 	audiences, ok = ctx.Value(audiencesKey{}).([]string)
 	return audiences, ok

@@ -9,8 +9,8 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// SubjectAccessReview is the question whether somebody may do something, of authorization.{domain}/v1 (REVIEW-01). It is
-// POSTed with its spec and answered, never stored.
+// SubjectAccessReview is the question whether somebody may do something, of
+// authorization.{domain}/v1 (REVIEW-01). It is POSTed with its spec and answered, never stored.
 type SubjectAccessReview struct {
 	meta.TypeMeta   `json:",inline"`
 	meta.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
@@ -19,8 +19,8 @@ type SubjectAccessReview struct {
 	Status AccessReviewStatus      `json:"status,omitempty" protobuf:"bytes,3,opt,name=status" doc:"Filled in by the server."`
 }
 
-// LocalSubjectAccessReview is a SubjectAccessReview about one namespace, in which it is POSTed, so that the right to ask
-// can be given for that namespace alone (REVIEW-02).
+// LocalSubjectAccessReview is a SubjectAccessReview about one namespace, in which it is POSTed, so
+// that the right to ask can be given for that namespace alone (REVIEW-02).
 type LocalSubjectAccessReview struct {
 	meta.TypeMeta   `json:",inline"`
 	meta.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
@@ -55,7 +55,8 @@ type SelfSubjectAccessReviewSpec struct {
 	NonResourceAttributes *NonResourceAttributes `json:"nonResourceAttributes,omitempty" protobuf:"bytes,2,opt,name=nonResourceAttributes" doc:"An action on another path."`
 }
 
-// ResourceAttributes is an action on a resource. "*" means all in verb, group, version, resource and subresource.
+// ResourceAttributes is an action on a resource. "*" means all in verb, group, version, resource
+// and subresource.
 type ResourceAttributes struct {
 	Namespace     string                   `json:"namespace,omitempty" protobuf:"bytes,1,opt,name=namespace" doc:"Empty for cluster-scoped resources, and for all namespaces."`
 	Verb          string                   `json:"verb,omitempty" protobuf:"bytes,2,opt,name=verb" doc:"A verb such as get, list, watch, create, update, patch or delete."`
@@ -94,7 +95,8 @@ func (s SubjectAccessReviewSpec) Attributes() (Attributes, []status.FieldError) 
 	return a, problems
 }
 
-// AttributesIn returns what to ask when the question may be about a resource in one namespace alone (REVIEW-02).
+// AttributesIn returns what to ask when the question may be about a resource in one namespace alone
+// (REVIEW-02).
 func (s SubjectAccessReviewSpec) AttributesIn(namespace string) (Attributes, []status.FieldError) {
 	f := &status.Fields{}
 	switch r := s.ResourceAttributes; {
@@ -130,8 +132,8 @@ func (s SelfSubjectAccessReviewSpec) Attributes(user authn.User) (Attributes, []
 	return a, f.Errors()
 }
 
-// Review asks an authorizer and returns its decision as documents show it. An error of the authorizer allows nothing, and
-// its text stays unsaid.
+// Review asks an authorizer and returns its decision as documents show it. An error of the
+// authorizer allows nothing, and its text stays unsaid.
 func Review(ctx context.Context, z Authorizer, a Attributes) AccessReviewStatus {
 	d, reason, err := decide(ctx, z, a)
 	if err != nil {

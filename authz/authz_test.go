@@ -211,7 +211,8 @@ func TestAUTHZ_15_Messages(t *testing.T) {
 		"details":{"name":"x","group":"example.dev","kind":"widgets"}}`, w.Body.String())
 }
 
-// Z11: the answer to somebody who may do nothing depends on the request alone, since nothing is looked up before it.
+// Z11: the answer to somebody who may do nothing depends on the request alone, since nothing is
+// looked up before it.
 func TestZ11_RefusalDependsOnTheRequestAlone(t *testing.T) {
 	one, _ := serve(authz.AlwaysDeny(), fixed(widget))
 	two, _ := serve(authz.AlwaysDeny(), fixed(widget))

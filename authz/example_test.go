@@ -10,7 +10,8 @@ import (
 	"github.com/kindwright/kindwright/authz"
 )
 
-// Masters may do everything, anybody may look at /livez, team members may read, and nobody else may do anything.
+// Masters may do everything, anybody may look at /livez, team members may read, and nobody else may
+// do anything.
 func Example() {
 	open, err := authz.AllowPaths("/livez")
 	if err != nil {

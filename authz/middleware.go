@@ -13,25 +13,28 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// AttributesFunc reads what a request is about to do. The server passes a function that reads its one strict parse; a
-// host that mounts the middleware alone writes its own, in terms of its own routes. The field User is filled in by the
-// middleware, from the request's context, whatever the function put there.
+// AttributesFunc reads what a request is about to do. The server passes a function that reads its
+// one strict parse; a host that mounts the middleware alone writes its own, in terms of its own
+// routes. The field User is filled in by the middleware, from the request's context, whatever the
+// function put there.
 type AttributesFunc func(r *http.Request) (Attributes, error)
 
 // Option changes a [Middleware].
 type Option func(*middleware)
 
-// WithLogger sets where refusals and failures of authorizers are reported. The default is to report nowhere.
+// WithLogger sets where refusals and failures of authorizers are reported. The default is to report
+// nowhere.
 func WithLogger(l logr.Logger) Option { return func(m *middleware) { m.log = l } }
 
-// WithRefusal sets who writes a refusal: a 403, or a 500 when no decision could be made. The default writes the
-// Status as JSON; a server that negotiates media types puts its own writer here. write must not be nil.
+// WithRefusal sets who writes a refusal: a 403, or a 500 when no decision could be made. The
+// default writes the Status as JSON; a server that negotiates media types puts its own writer here.
+// write must not be nil.
 func WithRefusal(write func(w http.ResponseWriter, r *http.Request, err *status.Error)) Option {
 	return func(m *middleware) { m.refuse = write }
 }
 
-// WithDecision sets a function that is told each decision before it takes effect, for the audit log: Allow, or Deny for
-// everything that is refused.
+// WithDecision sets a function that is told each decision before it takes effect, for the audit
+// log: Allow, or Deny for everything that is refused.
 func WithDecision(told func(r *http.Request, a Attributes, d Decision, reason string)) Option {
 	return func(m *middleware) { m.told = told }
 }
@@ -44,9 +47,10 @@ type middleware struct {
 	told       func(*http.Request, Attributes, Decision, string)
 }
 
-// Middleware lets through what z allows and refuses everything else with 403 (AUTHZ-15). It fails closed: when
-// attributes or z return an error, panic or give an unknown decision, or when the request's context carries no user
-// (see [authn.UserFrom]), the answer is a 500 whose cause is logged and not sent (security vector Z10).
+// Middleware lets through what z allows and refuses everything else with 403 (AUTHZ-15). It fails
+// closed: when attributes or z return an error, panic or give an unknown decision, or when the
+// request's context carries no user (see [authn.UserFrom]), the answer is a 500 whose cause is
+// logged and not sent (security vector Z10).
 func Middleware(z Authorizer, attributes AttributesFunc, opts ...Option) func(http.Handler) http.Handler {
 	m := &middleware{
 		authorizer: z, attributes: attributes, log: logr.Discard(), refuse: writeStatus,
@@ -105,8 +109,9 @@ func (m *middleware) read(r *http.Request) (a Attributes, err error) {
 	return m.attributes(r)
 }
 
-// Refusal is the 403 for a request with these attributes (AUTHZ-15). reason is the authorizer's and may be empty.
-// Characters that mean something to a browser are escaped, since user names and paths may come from anywhere.
+// Refusal is the 403 for a request with these attributes (AUTHZ-15). reason is the authorizer's and
+// may be empty. Characters that mean something to a browser are escaped, since user names and paths
+// may come from anywhere.
 func Refusal(a Attributes, reason string) *status.Error {
 	why := sentence(a)
 	if reason != "" {

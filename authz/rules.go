@@ -9,12 +9,13 @@ import (
 	"github.com/kindwright/kindwright/authn"
 )
 
-// RuleResolver is what an [Authorizer] may be as well: one that can list what it allows. Lists are for people to read, as
-// `kubectl auth can-i --list` shows them; nothing is decided by them.
+// RuleResolver is what an [Authorizer] may be as well: one that can list what it allows. Lists are
+// for people to read, as `kubectl auth can-i --list` shows them; nothing is decided by them.
 //
-// Rules returns what the authorizer allows a user in a namespace, cluster-scoped resources and other paths included. What
-// it lists must be allowed; when more may be allowed than it lists it says so with Incomplete. An error means that
-// nothing could be found out; its text is not sent to the caller. Rules may be called by many goroutines at once.
+// Rules returns what the authorizer allows a user in a namespace, cluster-scoped resources and
+// other paths included. What it lists must be allowed; when more may be allowed than it lists it
+// says so with Incomplete. An error means that nothing could be found out; its text is not sent to
+// the caller. Rules may be called by many goroutines at once.
 type RuleResolver interface {
 	Rules(ctx context.Context, u authn.User, namespace string) (Rules, error)
 }
@@ -24,7 +25,8 @@ type Rules struct {
 	Resources []ResourceRule    // actions on resources
 	Paths     []NonResourceRule // actions on other paths
 
-	// Incomplete tells that more may be allowed than is listed, and Why the reason, for the caller to read.
+	// Incomplete tells that more may be allowed than is listed, and Why the reason, for the caller
+	// to read.
 	Incomplete bool
 	Why        string
 }
@@ -52,7 +54,8 @@ func everything() Rules {
 	}
 }
 
-// RulesOf lists what an authorizer allows. One that is no [RuleResolver], or that fails, gives an empty and incomplete list.
+// RulesOf lists what an authorizer allows. One that is no [RuleResolver], or that fails, gives an
+// empty and incomplete list.
 func RulesOf(ctx context.Context, z Authorizer, u authn.User, namespace string) Rules {
 	resolver, ok := z.(RuleResolver)
 	if !ok {
@@ -83,8 +86,8 @@ func (r Rules) all() bool {
 	}) && slices.ContainsFunc(r.Paths, func(r NonResourceRule) bool { return every(r.Verbs) && every(r.NonResourceURLs) })
 }
 
-// Rules joins the lists of all authorizers up to one that denies or allows everything. What one denies, a later one may
-// list all the same.
+// Rules joins the lists of all authorizers up to one that denies or allows everything. What one
+// denies, a later one may list all the same.
 func (list union) Rules(ctx context.Context, u authn.User, namespace string) (Rules, error) {
 	var all Rules
 	var why []string

@@ -2,9 +2,9 @@ package authz
 
 import "github.com/kindwright/kindwright/meta"
 
-// SelfSubjectRulesReview is the question what the caller may do in a namespace, of authorization.{domain}/v1 (REVIEW-04).
-// It is POSTed with its spec and answered, never stored. The answer is for people to read; programs ask about one action
-// with SelfSubjectAccessReview.
+// SelfSubjectRulesReview is the question what the caller may do in a namespace, of
+// authorization.{domain}/v1 (REVIEW-04). It is POSTed with its spec and answered, never stored. The
+// answer is for people to read; programs ask about one action with SelfSubjectAccessReview.
 type SelfSubjectRulesReview struct {
 	meta.TypeMeta   `json:",inline"`
 	meta.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`

@@ -5,19 +5,22 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// LabelSelectorAttributes is the label selector of a request that is asked about, as text or taken apart, not both.
+// LabelSelectorAttributes is the label selector of a request that is asked about, as text or taken
+// apart, not both.
 type LabelSelectorAttributes struct {
 	RawSelector  string                          `json:"rawSelector,omitempty" protobuf:"bytes,1,opt,name=rawSelector" doc:"The selector in the form of a query parameter."`
 	Requirements []meta.LabelSelectorRequirement `json:"requirements,omitempty" protobuf:"bytes,2,rep,name=requirements" list:"atomic" doc:"The selector taken apart; all must hold."`
 }
 
-// FieldSelectorAttributes is the field selector of a request that is asked about, as text or taken apart, not both.
+// FieldSelectorAttributes is the field selector of a request that is asked about, as text or taken
+// apart, not both.
 type FieldSelectorAttributes struct {
 	RawSelector  string                     `json:"rawSelector,omitempty" protobuf:"bytes,1,opt,name=rawSelector" doc:"The selector in the form of a query parameter."`
 	Requirements []FieldSelectorRequirement `json:"requirements,omitempty" protobuf:"bytes,2,rep,name=requirements" list:"atomic" doc:"The selector taken apart; all must hold."`
 }
 
-// FieldSelectorRequirement is one condition of FieldSelectorAttributes. Operator is In, NotIn, Exists or DoesNotExist.
+// FieldSelectorRequirement is one condition of FieldSelectorAttributes. Operator is In, NotIn,
+// Exists or DoesNotExist.
 type FieldSelectorRequirement struct {
 	Key      string        `json:"key" protobuf:"bytes,1,opt,name=key" doc:"The field."`
 	Operator meta.Operator `json:"operator" protobuf:"bytes,2,opt,name=operator" doc:"In, NotIn, Exists or DoesNotExist."`
@@ -77,8 +80,9 @@ func (s *FieldSelectorAttributes) selector(at status.Field) meta.FieldSelector {
 	return out
 }
 
-// requirements returns what a field selector can say of r. It has no words for several values of which one must hold, nor
-// for the presence of a field: these are left out, which asks for more than was meant and so never allows too much.
+// requirements returns what a field selector can say of r. It has no words for several values of
+// which one must hold, nor for the presence of a field: these are left out, which asks for more
+// than was meant and so never allows too much.
 func (r FieldSelectorRequirement) requirements(at status.Field) []meta.FieldRequirement {
 	if r.Key == "" {
 		at.Child("key").Required("")

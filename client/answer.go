@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// heldBytes is how much of an answer is held back until somebody asks for it, as on a connection. A stream whose handler
-// forgets to flush looks as broken here as it would there.
+// heldBytes is how much of an answer is held back until somebody asks for it, as on a connection. A
+// stream whose handler forgets to flush looks as broken here as it would there.
 const heldBytes = 4 << 10
 
 // answer is the http.ResponseWriter of one exchange. Only the handler's goroutine uses it.
@@ -116,7 +116,8 @@ func (a *answer) push() error {
 	return err
 }
 
-// finish sends the rest once the handler has returned. An answer that was never flushed has a known length.
+// finish sends the rest once the handler has returned. An answer that was never flushed has a known
+// length.
 func (a *answer) finish() {
 	if a.code == 0 {
 		a.WriteHeader(http.StatusOK)

@@ -64,8 +64,8 @@ func (c *caller) do(ctx context.Context, q call) ([]byte, error) {
 	return nil, err
 }
 
-// send sends a request, again if the server asks for patience, and returns an answer that says that all went well. The
-// error is a *status.Error when the server said what is wrong.
+// send sends a request, again if the server asks for patience, and returns an answer that says that
+// all went well. The error is a *status.Error when the server said what is wrong.
 func (c *caller) send(ctx context.Context, q call) (*http.Response, error) {
 	for try := 1; ; try++ {
 		res, err := c.once(ctx, q)
@@ -117,8 +117,8 @@ func (c *caller) once(ctx context.Context, q call) (*http.Response, error) {
 	return res, nil
 }
 
-// unreachable says what kept a request from being answered. Waiting for a server will not help a client that was not told
-// which one.
+// unreachable says what kept a request from being answered. Waiting for a server will not help a
+// client that was not told which one.
 func (c *caller) unreachable(err error) error {
 	if dns, ok := errors.AsType[*net.DNSError](err); ok && dns.Name == inProcessHost {
 		return unusable{fmt.Errorf("client: the address of the server is missing, see At: %w", err)}
@@ -126,8 +126,8 @@ func (c *caller) unreachable(err error) error {
 	return fmt.Errorf("client: %w", err)
 }
 
-// server says which server a client was told to ask: a wrong address, or one without the path below which the API is mounted,
-// is a likely reason for answers that make no sense.
+// server says which server a client was told to ask: a wrong address, or one without the path below
+// which the API is mounted, is a likely reason for answers that make no sense.
 func (c *caller) server() string { return "the server at " + c.base.Redacted() }
 
 func escaped(path []string) []string {
@@ -138,8 +138,9 @@ func escaped(path []string) []string {
 	return out
 }
 
-// repeatable tells whether a request that failed may be sent again. 429 and 503 say that it was not looked at; after the
-// others a write may have happened all the same, and nobody repeats it blindly.
+// repeatable tells whether a request that failed may be sent again. 429 and 503 say that it was not
+// looked at; after the others a write may have happened all the same, and nobody repeats it
+// blindly.
 func repeatable(method string, code int) bool {
 	switch code {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
@@ -150,7 +151,8 @@ func repeatable(method string, code int) bool {
 	return false
 }
 
-// retryAfter is how long the server asks to wait, by header or by the details of its Status (ERR-12, ERR-24).
+// retryAfter is how long the server asks to wait, by header or by the details of its Status
+// (ERR-12, ERR-24).
 func retryAfter(h http.Header, failure *status.Error) (time.Duration, bool) {
 	text := h.Get("Retry-After")
 	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {

@@ -10,11 +10,13 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// Client reads and writes the objects of one kind as *T. T is a struct whose JSON has metadata, usually by embedding
-// meta.TypeMeta and meta.ObjectMeta; metadata are found in the JSON, so apimachinery's do as well.
+// Client reads and writes the objects of one kind as *T. T is a struct whose JSON has metadata,
+// usually by embedding meta.TypeMeta and meta.ObjectMeta; metadata are found in the JSON, so
+// apimachinery's do as well.
 //
-// Every method takes a context that bounds all it does, waiting included. Errors that the server answered with are
-// *status.Error; others come from the connection, the context or the arguments. All methods are safe for concurrent use.
+// Every method takes a context that bounds all it does, waiting included. Errors that the server
+// answered with are *status.Error; others come from the connection, the context or the arguments.
+// All methods are safe for concurrent use.
 type Client[T any] struct {
 	caller
 	memory memory
@@ -38,7 +40,8 @@ func For[T any](h *http.Client, kind Kind[T], opts ...Option) *Client[T] {
 	return c
 }
 
-// Get reads one object: the newest state, unless an option allows less. An absent one is status.IsNotFound.
+// Get reads one object: the newest state, unless an option allows less. An absent one is
+// status.IsNotFound.
 func (c *Client[T]) Get(ctx context.Context, key meta.Key, opts ...ReadOption) (*T, error) {
 	data, err := c.get(ctx, key, opts...)
 	if err != nil {
@@ -84,9 +87,10 @@ func (c *Client[T]) collectionPath(namespace string) ([]string, error) {
 	return c.collection(namespace)
 }
 
-// Create stores a new object, in the namespace that its metadata name, and returns it as it was stored. Whether the server
-// answers 200, 201 or 202 makes no difference (CREATE-02). A name that is taken is status.IsAlreadyExists; an answer that
-// got lost (an error that is no *status.Error, or status.IsTimeout) may mean that the object exists now.
+// Create stores a new object, in the namespace that its metadata name, and returns it as it was
+// stored. Whether the server answers 200, 201 or 202 makes no difference (CREATE-02). A name that
+// is taken is status.IsAlreadyExists; an answer that got lost (an error that is no *status.Error,
+// or status.IsTimeout) may mean that the object exists now.
 func (c *Client[T]) Create(ctx context.Context, obj *T, opts ...WriteOption) (*T, error) {
 	tree, err := c.encode(obj)
 	if err != nil {
@@ -103,12 +107,14 @@ func (c *Client[T]) Create(ctx context.Context, obj *T, opts ...WriteOption) (*T
 	return c.write(ctx, http.MethodPost, path, tree, opts)
 }
 
-// Update replaces an object by obj and returns it as it is stored then. obj should come from this client: it has the
-// version it was read at, and if the object has changed since then the error is status.IsConflict (UPDATE-02); Modify
-// tries again. Without a version in obj it replaces whatever is there, where the kind allows it.
+// Update replaces an object by obj and returns it as it is stored then. obj should come from this
+// client: it has the version it was read at, and if the object has changed since then the error is
+// status.IsConflict (UPDATE-02); Modify tries again. Without a version in obj it replaces whatever
+// is there, where the kind allows it.
 //
-// Fields that T does not know are kept: what is sent is the object as the server sent it, with what changed in obj. Where
-// that is no longer remembered, Update asks the server for it first (UPDATE-04, WithMemory).
+// Fields that T does not know are kept: what is sent is the object as the server sent it, with what
+// changed in obj. Where that is no longer remembered, Update asks the server for it first
+// (UPDATE-04, WithMemory).
 func (c *Client[T]) Update(ctx context.Context, obj *T, opts ...WriteOption) (*T, error) {
 	after, err := c.encode(obj)
 	if err != nil {
@@ -153,8 +159,8 @@ func (c *Client[T]) whole(ctx context.Context, after map[string]any) (map[string
 	return carryMap(object, before, after), nil
 }
 
-// Patch changes an object without reading it first, and returns it as it is stored then. The server applies the patch to
-// the newest state.
+// Patch changes an object without reading it first, and returns it as it is stored then. The server
+// applies the patch to the newest state.
 func (c *Client[T]) Patch(ctx context.Context, key meta.Key, p Patch, opts ...WriteOption) (*T, error) {
 	path, err := c.objectPath(key)
 	if err != nil {
@@ -179,8 +185,9 @@ func (c *caller) patchAt(ctx context.Context, path []string, key meta.Key, p Pat
 	return c.do(ctx, call{method: http.MethodPatch, path: w.below(path), query: w.query, contentType: p.contentType, body: body})
 }
 
-// Delete deletes one object. It returns when the deletion is accepted: an object with finalizers is still there then, until
-// those who put them have taken them off. An absent one is status.IsNotFound.
+// Delete deletes one object. It returns when the deletion is accepted: an object with finalizers is
+// still there then, until those who put them have taken them off. An absent one is
+// status.IsNotFound.
 func (c *Client[T]) Delete(ctx context.Context, key meta.Key, opts ...DeleteOption) error {
 	path, err := c.objectPath(key)
 	if err != nil {
@@ -189,7 +196,8 @@ func (c *Client[T]) Delete(ctx context.Context, key meta.Key, opts ...DeleteOpti
 	return c.delete(ctx, path, nil, opts)
 }
 
-// DeleteCollection deletes all objects of a selection. Namespaced kinds are deleted in one namespace at a time.
+// DeleteCollection deletes all objects of a selection. Namespaced kinds are deleted in one
+// namespace at a time.
 func (c *Client[T]) DeleteCollection(ctx context.Context, s Selection, opts ...DeleteOption) error {
 	path, err := c.collectionPath(s.Namespace)
 	if err != nil {

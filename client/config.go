@@ -46,8 +46,8 @@ func newConfig(opts []Option) (*config, error) {
 	return c, errors.Join(problems...)
 }
 
-// At sets where the server is, with the path it is mounted below: "https://127.0.0.1:6443", "http://localhost:8080/shop".
-// Default: InProcessURL.
+// At sets where the server is, with the path it is mounted below: "https://127.0.0.1:6443",
+// "http://localhost:8080/shop". Default: InProcessURL.
 func At(server string) Option {
 	return func(c *config) error {
 		u, err := url.Parse(server)
@@ -62,8 +62,8 @@ func At(server string) Option {
 	}
 }
 
-// WithUserAgent sets the User-Agent header. Its part before the first slash is the field manager of writes that name none.
-// Default: kindwright-client.
+// WithUserAgent sets the User-Agent header. Its part before the first slash is the field manager of
+// writes that name none. Default: kindwright-client.
 func WithUserAgent(agent string) Option {
 	return func(c *config) error { c.userAgent = agent; return nil }
 }
@@ -73,7 +73,8 @@ func WithLogger(log logr.Logger) Option {
 	return func(c *config) error { c.log = log; return nil }
 }
 
-// WithPageSize sets how many objects a list asks for at a time; 0 asks for all of them at once. Default 500.
+// WithPageSize sets how many objects a list asks for at a time; 0 asks for all of them at once.
+// Default 500.
 func WithPageSize(n int) Option {
 	return func(c *config) error {
 		if n < 0 {
@@ -84,8 +85,8 @@ func WithPageSize(n int) Option {
 	}
 }
 
-// WithMaxAnswer sets how many bytes one answer may have, or one event of a watch. A longer one is an error. Default
-// 256 MiB.
+// WithMaxAnswer sets how many bytes one answer may have, or one event of a watch. A longer one is
+// an error. Default 256 MiB.
 func WithMaxAnswer(bytes int64) Option {
 	return func(c *config) error {
 		if bytes <= 0 {
@@ -96,9 +97,9 @@ func WithMaxAnswer(bytes int64) Option {
 	}
 }
 
-// WithMemory sets how many bytes of objects, as they came from the server, are remembered for Update, so that it can keep
-// the fields that the Go type does not know. For an object that is not remembered Update asks the server. Default 16 MiB;
-// 0 remembers nothing.
+// WithMemory sets how many bytes of objects, as they came from the server, are remembered for
+// Update, so that it can keep the fields that the Go type does not know. For an object that is not
+// remembered Update asks the server. Default 16 MiB; 0 remembers nothing.
 func WithMemory(bytes int) Option {
 	return func(c *config) error {
 		if bytes < 0 {

@@ -15,7 +15,8 @@ type FieldConflict struct {
 	Manager string // who owns it; "" when the server does not say
 }
 
-// FieldConflicts returns why an Apply was refused: a ForceApply would take these fields. It is empty for every other error.
+// FieldConflicts returns why an Apply was refused: a ForceApply would take these fields. It is
+// empty for every other error.
 func FieldConflicts(err error) []FieldConflict {
 	failure, ok := errors.AsType[*status.Error](err)
 	if !ok {
@@ -34,7 +35,8 @@ func FieldConflicts(err error) []FieldConflict {
 	return out
 }
 
-// managerIn finds the manager in a message such as `conflict with "kubectl" using v1`: there is no field for it (SSA-06).
+// managerIn finds the manager in a message such as `conflict with "kubectl" using v1`: there is no
+// field for it (SSA-06).
 func managerIn(message string) string {
 	_, rest, found := strings.Cut(message, "conflict with ")
 	if !found {

@@ -10,8 +10,8 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// Stream reads a subresource that answers with bytes rather than a document, such as a log. The answer may go on for as long as
-// ctx does, and has no bound; the caller closes it.
+// Stream reads a subresource that answers with bytes rather than a document, such as a log. The
+// answer may go on for as long as ctx does, and has no bound; the caller closes it.
 func (s *Sub[Req, Ans]) Stream(ctx context.Context, key meta.Key) (io.ReadCloser, error) {
 	path, err := s.path(key)
 	if err != nil {
@@ -24,12 +24,13 @@ func (s *Sub[Req, Ans]) Stream(ctx context.Context, key meta.Key) (io.ReadCloser
 	return res.Body, nil
 }
 
-// Connect asks a subresource for a connection, on which both sides then say what they like in one of these protocols
-// (RFC 9110, 7.8), and returns it with the protocol that the server has chosen. The connection ends with ctx; the caller closes
-// it.
+// Connect asks a subresource for a connection, on which both sides then say what they like in one
+// of these protocols (RFC 9110, 7.8), and returns it with the protocol that the server has chosen.
+// The connection ends with ctx; the caller closes it.
 //
-// It takes a connection of its own, so the http.Client must speak HTTP/1.1 to the server, and can have no Timeout. InProcess has no
-// connections. For WebSocket, a library for that can do the handshake instead.
+// It takes a connection of its own, so the http.Client must speak HTTP/1.1 to the server, and can
+// have no Timeout. InProcess has no connections. For WebSocket, a library for that can do the
+// handshake instead.
 func (s *Sub[Req, Ans]) Connect(ctx context.Context, key meta.Key, protocols ...string) (conn io.ReadWriteCloser, protocol string, err error) {
 	path, err := s.path(key)
 	if err != nil {

@@ -14,40 +14,42 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// ErrLeadershipLost is why the context of a leader ends, and what Elect returns, when the lease could not be renewed in time
-// or somebody else has it.
+// ErrLeadershipLost is why the context of a leader ends, and what Elect returns, when the lease
+// could not be renewed in time or somebody else has it.
 var ErrLeadershipLost = errors.New("client: the leadership is lost")
 
-// Election is what one candidate needs to know of an election by a Lease (LEASE-02). The zero value of every field but Lease
-// and Identity means its default.
+// Election is what one candidate needs to know of an election by a Lease (LEASE-02). The zero value
+// of every field but Lease and Identity means its default.
 //
-// The candidates need no common time: each measures from when it last saw the lease change, by its own clock. What they must
-// agree on is about how long a second lasts: Deadline is shorter than Duration by more than their clocks drift apart in that
-// time.
+// The candidates need no common time: each measures from when it last saw the lease change, by its
+// own clock. What they must agree on is about how long a second lasts: Deadline is shorter than
+// Duration by more than their clocks drift apart in that time.
 type Election struct {
-	// Lease is the Lease that is held by who leads. It is made when it is absent; its namespace must exist.
+	// Lease is the Lease that is held by who leads. It is made when it is absent; its namespace
+	// must exist.
 	Lease meta.Key
 
-	// Identity tells this candidate from all others. It must be of this process alone, such as the host's name and a random
-	// text: two candidates with one identity both lead.
+	// Identity tells this candidate from all others. It must be of this process alone, such as the
+	// host's name and a random text: two candidates with one identity both lead.
 	Identity string
 
-	// Duration is how long others wait for a change of the lease before they take it: whole seconds. Default 15 s.
+	// Duration is how long others wait for a change of the lease before they take it: whole
+	// seconds. Default 15 s.
 	Duration time.Duration
 
-	// Deadline is how long after the last renewal that succeeded the leader stops leading. It is shorter than Duration, and
-	// longer than 1.2 times Retry. Default: two thirds of Duration.
+	// Deadline is how long after the last renewal that succeeded the leader stops leading. It is
+	// shorter than Duration, and longer than 1.2 times Retry. Default: two thirds of Duration.
 	Deadline time.Duration
 
-	// Retry is the time between two renewals, and about that between two looks at a lease that somebody else holds. Default: a
-	// fifth of Deadline.
+	// Retry is the time between two renewals, and about that between two looks at a lease that
+	// somebody else holds. Default: a fifth of Deadline.
 	Retry time.Duration
 
 	// Release gives the lease back when the leader has returned, so that others need not wait.
 	Release bool
 
-	// Observe, when set, is told who leads whenever that changes, "" for nobody. It is called by Elect, one call at a time, and
-	// holds it up.
+	// Observe, when set, is told who leads whenever that changes, "" for nobody. It is called by
+	// Elect, one call at a time, and holds it up.
 	Observe func(identity string)
 
 	// GroupDomain is the domain of the system's groups on the server. Default: k8s.io.
@@ -83,17 +85,19 @@ func (e Election) complete() (Election, error) {
 	return e, fmt.Errorf("client: elect: %s", problem)
 }
 
-// Elect waits until this candidate leads, and then calls lead. The context that lead is given ends with ctx, and when the
-// leadership is lost; its cause is then ErrLeadershipLost. At that time nobody else leads yet: lead has the difference of
-// Duration and Deadline to let go. The lease is renewed for as long as lead runs, also after ctx has ended, so nobody
-// else leads while a leader that was asked to stop winds up its work.
+// Elect waits until this candidate leads, and then calls lead. The context that lead is given ends
+// with ctx, and when the leadership is lost; its cause is then ErrLeadershipLost. At that time
+// nobody else leads yet: lead has the difference of Duration and Deadline to let go. The lease is
+// renewed for as long as lead runs, also after ctx has ended, so nobody else leads while a leader
+// that was asked to stop winds up its work.
 //
-// Elect returns after lead has returned: with the error of lead, or ErrLeadershipLost if that came first, or the cause of ctx
-// if it ended before this candidate led. To stand again, call it again. Candidates may be of client-go: they keep their
-// leases in the same way.
+// Elect returns after lead has returned: with the error of lead, or ErrLeadershipLost if that came
+// first, or the cause of ctx if it ended before this candidate led. To stand again, call it again.
+// Candidates may be of client-go: they keep their leases in the same way.
 //
-// A process that was halted, by its debugger or its machine, may not know for a moment that it no longer leads. Where that
-// would do harm, let what is written be refused: by the resourceVersion of what it is based on.
+// A process that was halted, by its debugger or its machine, may not know for a moment that it no
+// longer leads. Where that would do harm, let what is written be refused: by the resourceVersion of
+// what it is based on.
 func Elect(ctx context.Context, h *http.Client, e Election, lead func(ctx context.Context) error, opts ...Option) error {
 	e, err := e.complete()
 	if err != nil {
@@ -133,7 +137,8 @@ func (s *leaseSpec) holder() string {
 	return *s.HolderIdentity
 }
 
-// candidate is one call of Elect. Its fields belong to one goroutine at a time: first the caller's, then the one that renews.
+// candidate is one call of Elect. Its fields belong to one goroutine at a time: first the caller's,
+// then the one that renews.
 type candidate struct {
 	Election
 	client *Client[lease]
@@ -149,8 +154,8 @@ type candidate struct {
 	observed string
 }
 
-// acquire returns when the lease is ours, or ctx has ended. A lease that is out of reach is no reason to give up, unless
-// the server has refused to show it from the beginning.
+// acquire returns when the lease is ours, or ctx has ended. A lease that is out of reach is no
+// reason to give up, unless the server has refused to show it from the beginning.
 func (c *candidate) acquire(ctx context.Context) error {
 	for {
 		if ctx.Err() != nil {
@@ -240,8 +245,9 @@ func (c *candidate) renewOnce(ctx context.Context, until time.Time) error {
 	}
 }
 
-// try looks at the lease once, and takes or renews it if that is our turn. Without an error, ours says whether we hold it. It
-// takes no longer than half a deadline: there must be time for another try when a request is never answered.
+// try looks at the lease once, and takes or renews it if that is our turn. Without an error, ours
+// says whether we hold it. It takes no longer than half a deadline: there must be time for another
+// try when a request is never answered.
 func (c *candidate) try(ctx context.Context) (ours bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.Deadline/2)
 	defer cancel()

@@ -11,8 +11,8 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// Of several processes one leads at a time. The leader works until its context ends, and the others wait until it has
-// returned.
+// Of several processes one leads at a time. The leader works until its context ends, and the others
+// wait until it has returned.
 func ExampleElect() {
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -45,7 +45,8 @@ func ExampleElect() {
 	// somebody leads
 }
 
-// A recorder tells people what a controller does. Nothing waits for it; what happens again is counted.
+// A recorder tells people what a controller does. Nothing waits for it; what happens again is
+// counted.
 func ExampleRecorder() {
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup

@@ -89,7 +89,8 @@ type runner struct {
 	done chan error
 }
 
-// stand has a candidate stand for election. Its leader ends with its context, and lingers on for a time then.
+// stand has a candidate stand for election. Its leader ends with its context, and lingers on for a
+// time then.
 func (o *office) stand(name string, lingers time.Duration, change func(*client.Election)) *runner {
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &runner{wire: &wire{to: o.tr}, stop: cancel, done: make(chan error, 1)}
@@ -223,8 +224,8 @@ func TestLEASE_02_ALeaseThatIsKeptExpires(t *testing.T) {
 	})
 }
 
-// What the lease says of the time is its holder's clock. Others go by what they see, and so does its holder when its own
-// clock is wrong.
+// What the lease says of the time is its holder's clock. Others go by what they see, and so does
+// its holder when its own clock is wrong.
 func TestLEASE_02_ClocksMayDiffer(t *testing.T) {
 	for _, offset := range []time.Duration{-5 * time.Hour, 0, 5 * time.Hour} {
 		t.Run(fmt.Sprint(offset), func(t *testing.T) {
@@ -269,7 +270,8 @@ func TestLEASE_02_AnOutageWithinTheDeadlineChangesNothing(t *testing.T) {
 	})
 }
 
-// While the API is away nobody leads for longer than the deadline; when it is back somebody does, in any order.
+// While the API is away nobody leads for longer than the deadline; when it is back somebody does,
+// in any order.
 func TestLEASE_02_AnOutageForAll(t *testing.T) {
 	electing(t, func(t *testing.T, o *office) {
 		a := o.stand("a", 0, nil)
@@ -289,7 +291,8 @@ func TestLEASE_02_AnOutageForAll(t *testing.T) {
 	})
 }
 
-// A process that is halted finds its leadership gone when it goes on, although the requests it had begun do not end.
+// A process that is halted finds its leadership gone when it goes on, although the requests it had
+// begun do not end.
 func TestLEASE_02_AHaltedProcess(t *testing.T) {
 	electing(t, func(t *testing.T, o *office) {
 		a := o.stand("a", 0, nil)
@@ -307,7 +310,8 @@ func TestLEASE_02_AHaltedProcess(t *testing.T) {
 	})
 }
 
-// Others may write the lease too: who labels it does no harm, and what an election does not know stays.
+// Others may write the lease too: who labels it does no harm, and what an election does not know
+// stays.
 func TestLEASE_02_WhatOthersWrite(t *testing.T) {
 	electing(t, func(t *testing.T, o *office) {
 		a := o.stand("a", 0, nil)

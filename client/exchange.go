@@ -103,8 +103,8 @@ func (e *exchange) end(w *answer, returned bool, panicked any) {
 	e.cancel(context.Canceled) // what net/http does when a handler returns
 }
 
-// broken is what a client is told about a handler that broke off before it had answered: over a wire it would be EOF.
-// What a panic says is of more use to whoever reads the test or the log.
+// broken is what a client is told about a handler that broke off before it had answered: over a
+// wire it would be EOF. What a panic says is of more use to whoever reads the test or the log.
 func broken(panicked any) error {
 	if panicked == nil {
 		return fmt.Errorf("client: the handler ended its goroutine: %w", io.EOF)
@@ -148,8 +148,8 @@ func (b *answerBody) Close() error {
 	return nil
 }
 
-// requestBody is the body of the request as the handler reads it. A handler that has returned reads no more: the client
-// has got its body back.
+// requestBody is the body of the request as the handler reads it. A handler that has returned reads
+// no more: the client has got its body back.
 type requestBody struct {
 	inner    io.ReadCloser
 	declared int64 // as Content-Length says; -1 when it does not
@@ -206,7 +206,8 @@ func (b *requestBody) Close() error {
 	return nil
 }
 
-// end gives the body back to the client, which a RoundTripper must do whatever happens. It also wakes a Read.
+// end gives the body back to the client, which a RoundTripper must do whatever happens. It also
+// wakes a Read.
 func (b *requestBody) end() {
 	b.mu.Lock()
 	b.ended = true

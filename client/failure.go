@@ -10,12 +10,12 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// maxFailureBytes is how much is read of an answer that says what went wrong. A Status with the causes of a large object is
-// far below.
+// maxFailureBytes is how much is read of an answer that says what went wrong. A Status with the
+// causes of a large object is far below.
 const maxFailureBytes = 1 << 20
 
-// readFailure makes an error of an answer that is none of success, and closes it. Something in front of the server may have
-// answered in its stead: what that says is quoted.
+// readFailure makes an error of an answer that is none of success, and closes it. Something in
+// front of the server may have answered in its stead: what that says is quoted.
 func readFailure(res *http.Response) *status.Error {
 	defer res.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxFailureBytes))

@@ -21,8 +21,8 @@ func newFrames(r io.Reader, limit int64) *frames {
 	return &frames{from: bufio.NewReaderSize(r, 16<<10), limit: limit}
 }
 
-// next returns the next document, which is good until the next call. A line that the end of the stream cut short is none:
-// the stream ends before it.
+// next returns the next document, which is good until the next call. A line that the end of the
+// stream cut short is none: the stream ends before it.
 func (f *frames) next() ([]byte, error) {
 	for {
 		if cap(f.line) > keptLine {

@@ -41,13 +41,15 @@ func (c *Client[T]) List(ctx context.Context, s Selection, opts ...ReadOption) (
 	return out, nil
 }
 
-// Pages reads a collection page by page. All pages show the state of the first (PAGE-04), unless that is no longer retained
-// when the next is asked for: then one page with everything, marked Restarted, takes the place of all before it (ERR-10). It
-// ends after the last page or with an error.
+// Pages reads a collection page by page. All pages show the state of the first (PAGE-04), unless
+// that is no longer retained when the next is asked for: then one page with everything, marked
+// Restarted, takes the place of all before it (ERR-10). It ends after the last page or with an
+// error.
 //
-// A page NotOlderThan a version that the server cannot serve is asked for again without the version (LIST-31). A server
-// that does not understand Exactly is recognised by the version of its answer and asked in the older way, by version and
-// limit; if that does not help either, the list fails (LIST-32).
+// A page NotOlderThan a version that the server cannot serve is asked for again without the version
+// (LIST-31). A server that does not understand Exactly is recognised by the version of its answer
+// and asked in the older way, by version and limit; if that does not help either, the list fails
+// (LIST-32).
 func (c *Client[T]) Pages(ctx context.Context, s Selection, opts ...ReadOption) iter.Seq2[*List[T], error] {
 	return func(yield func(*List[T], error) bool) {
 		p, err := c.pager(s, opts)

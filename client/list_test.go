@@ -101,8 +101,8 @@ func TestLIST_24_AVersionIsNeverSentWithoutItsMeaning(t *testing.T) {
 	)
 }
 
-// older is a server that does not know resourceVersionMatch: a version means "not older than", and with a limit "exactly".
-// It no longer has what is older than oldest.
+// older is a server that does not know resourceVersionMatch: a version means "not older than", and
+// with a limit "exactly". It no longer has what is older than oldest.
 func older(now, oldest int) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()

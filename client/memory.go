@@ -5,11 +5,12 @@ import (
 	"sync"
 )
 
-// identity is one state of one object. A version never comes twice, so what is remembered under it stays true.
+// identity is one state of one object. A version never comes twice, so what is remembered under it
+// stays true.
 type identity struct{ namespace, name, version string }
 
-// memory remembers objects as the server sent them, the most recently used within a budget of bytes. Nothing depends on
-// what it has forgotten but an extra request.
+// memory remembers objects as the server sent them, the most recently used within a budget of
+// bytes. Nothing depends on what it has forgotten but an extra request.
 type memory struct {
 	budget int
 

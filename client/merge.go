@@ -7,11 +7,13 @@ import (
 	"github.com/kindwright/kindwright/internal/json"
 )
 
-// The struct is a view of the object; the text the server sent is the object. What a caller changed in the struct is the
-// difference between the struct encoded before and after, and only that difference is applied to the object: what the
-// struct does not know, or spells differently, stays as it was (UPDATE-04).
+// The struct is a view of the object; the text the server sent is the object. What a caller changed
+// in the struct is the difference between the struct encoded before and after, and only that
+// difference is applied to the object: what the struct does not know, or spells differently, stays
+// as it was (UPDATE-04).
 
-// carry applies the difference between before and after to object. It changes none of them; the result shares parts.
+// carry applies the difference between before and after to object. It changes none of them; the
+// result shares parts.
 func carry(object, before, after any) any {
 	if json.Equal(before, after) {
 		return object
@@ -33,8 +35,9 @@ func carry(object, before, after any) any {
 	return after
 }
 
-// carryMap does so for maps. What the struct no longer has is removed with all that is in it: setting a pointer to nil is
-// meant to remove something, also the part of it that the struct does not know.
+// carryMap does so for maps. What the struct no longer has is removed with all that is in it:
+// setting a pointer to nil is meant to remove something, also the part of it that the struct does
+// not know.
 func carryMap(object, before, after map[string]any) map[string]any {
 	out := maps.Clone(object)
 	for name := range before {
@@ -64,8 +67,8 @@ func emptied(object any) any {
 	return nil
 }
 
-// carryList pairs the items of after with those of before, whose places in object are the same. An item without a pair is
-// new, and is what the struct says.
+// carryList pairs the items of after with those of before, whose places in object are the same. An
+// item without a pair is new, and is what the struct says.
 func carryList(object, before, after []any) []any {
 	out := make([]any, len(after))
 	for i, j := range pairs(before, after) {
@@ -78,9 +81,9 @@ func carryList(object, before, after []any) []any {
 	return out
 }
 
-// pairs returns for each item of after the index of the item of before that it comes from, -1 if there is none: by what
-// names the items if something does; else equal items belong together, and an item changed in its place to the one that
-// was there.
+// pairs returns for each item of after the index of the item of before that it comes from, -1 if
+// there is none: by what names the items if something does; else equal items belong together, and
+// an item changed in its place to the one that was there.
 func pairs(before, after []any) []int {
 	if name := naming(before, after); name != "" {
 		index := make(map[string]int, len(before))
@@ -100,8 +103,8 @@ func pairEach(items []any, pair func(i int, item any) int) []int {
 	return out
 }
 
-// pairPlaces pairs items that nothing names: equal ones at both ends, equal ones between, and then, where as many came as
-// went between the ends, by place.
+// pairPlaces pairs items that nothing names: equal ones at both ends, equal ones between, and then,
+// where as many came as went between the ends, by place.
 func pairPlaces(before, after []any) []int {
 	start, endBefore, endAfter := 0, len(before), len(after)
 	for start < min(endBefore, endAfter) && json.Equal(before[start], after[start]) {
@@ -147,7 +150,8 @@ func at(index map[string]int, key string) int {
 	return -1
 }
 
-// naming returns the member by which the items of both lists can be told apart, "" if there is none.
+// naming returns the member by which the items of both lists can be told apart, "" if there is
+// none.
 func naming(lists ...[]any) string {
 	for _, name := range []string{"uid", "name", "type", "key", "id"} {
 		if !slices.ContainsFunc(lists, func(items []any) bool { return !names(items, name) }) {
@@ -176,7 +180,8 @@ func member(item any, name string) string {
 	return s
 }
 
-// text is the canonical JSON of a tree: the same for equal ones. Trees here come from decoding, so it cannot fail.
+// text is the canonical JSON of a tree: the same for equal ones. Trees here come from decoding, so
+// it cannot fail.
 func text(tree any) string {
 	b, err := json.AppendTree(nil, tree)
 	if err != nil {

@@ -12,20 +12,21 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// The patience of Modify: with a pause that doubles from the first to the greatest, it lasts for about a quarter of a
-// minute of losing every race.
+// The patience of Modify: with a pause that doubles from the first to the greatest, it lasts for
+// about a quarter of a minute of losing every race.
 const (
 	maxModifications = 20
 	firstRetry       = 10 * time.Millisecond
 	maxRetry         = time.Second
 )
 
-// Modify reads an object, has change change it, and updates it; if somebody else was faster, all of it begins anew with
-// what they made (UPDATE-03). change may thus be called several times, each time with a fresh object, and should decide by
-// what it finds there. An error of change ends it and is returned as it is. If nothing changed, nothing is written.
+// Modify reads an object, has change change it, and updates it; if somebody else was faster, all of
+// it begins anew with what they made (UPDATE-03). change may thus be called several times, each
+// time with a fresh object, and should decide by what it finds there. An error of change ends it
+// and is returned as it is. If nothing changed, nothing is written.
 //
-// It returns the object as it is stored then. An object that changes faster than Modify can read it is status.IsConflict
-// after 20 tries.
+// It returns the object as it is stored then. An object that changes faster than Modify can read it
+// is status.IsConflict after 20 tries.
 //
 // With Subresource("status") it is the status that is written.
 func (c *Client[T]) Modify(ctx context.Context, key meta.Key, change func(obj *T) error, opts ...WriteOption) (*T, error) {

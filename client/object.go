@@ -24,7 +24,8 @@ type unusable struct{ error }
 // Unwrap returns what is wrong.
 func (e unusable) Unwrap() error { return e.error }
 
-// decode reads an object that the server sent, and remembers it. data belongs to the client from here on.
+// decode reads an object that the server sent, and remembers it. data belongs to the client from
+// here on.
 func (c *Client[T]) decode(data []byte) (*T, error) {
 	obj, _, err := c.decodeAt(data)
 	return obj, err

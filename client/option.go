@@ -10,7 +10,8 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// Selection says which objects of a kind are meant. The zero value is all of them, in all namespaces.
+// Selection says which objects of a kind are meant. The zero value is all of them, in all
+// namespaces.
 type Selection struct {
 	Namespace string // "" is all namespaces, and the only value for cluster-scoped kinds
 	Labels    meta.Selector
@@ -31,8 +32,8 @@ func (s Selection) query() url.Values {
 	return q
 }
 
-// ReadOption says how new the answer of a read must be, and in what pieces it comes. Default: the newest state, which
-// every write that was answered before is part of.
+// ReadOption says how new the answer of a read must be, and in what pieces it comes. Default: the
+// newest state, which every write that was answered before is part of.
 type ReadOption func(*read) error
 
 // match is how a version is meant.
@@ -62,7 +63,8 @@ func newRead(pageSize int, opts []ReadOption) (read, error) {
 	return r, errors.Join(problems...)
 }
 
-// NotOlderThan allows any state that is at least as new as a version that the server has issued: cheaper than the newest.
+// NotOlderThan allows any state that is at least as new as a version that the server has issued:
+// cheaper than the newest.
 func NotOlderThan(version string) ReadOption {
 	return func(r *read) error {
 		if version == "" {
@@ -73,7 +75,8 @@ func NotOlderThan(version string) ReadOption {
 	}
 }
 
-// Exactly asks a list for the state at one version. Where the server no longer has it, the error is status.IsExpired.
+// Exactly asks a list for the state at one version. Where the server no longer has it, the error is
+// status.IsExpired.
 func Exactly(version string) ReadOption {
 	return func(r *read) error {
 		if version == "" || version == "0" {
@@ -100,8 +103,8 @@ func PageSize(n int) ReadOption {
 	}
 }
 
-// set writes the version into a query. Whoever sets one says how it is meant, although a server may not know the parameter
-// (LIST-24).
+// set writes the version into a query. Whoever sets one says how it is meant, although a server may
+// not know the parameter (LIST-24).
 func (r read) set(q url.Values) {
 	switch r.match {
 	case notOlderThan:
@@ -175,14 +178,14 @@ func FieldManager(name string) WriteOption {
 	return writeFunc(func(w *write) { w.query.Set("fieldManager", name) })
 }
 
-// FieldValidation says what the server does about fields that it does not know: meta.FieldValidationIgnore, Warn or Strict.
-// Default: Warn, which drops them.
+// FieldValidation says what the server does about fields that it does not know:
+// meta.FieldValidationIgnore, Warn or Strict. Default: Warn, which drops them.
 func FieldValidation(mode string) WriteOption {
 	return writeFunc(func(w *write) { w.query.Set("fieldValidation", mode) })
 }
 
-// Subresource writes through a subresource that has the form of the object, such as "status" or "finalize". For one that has
-// a form of its own see Sub.
+// Subresource writes through a subresource that has the form of the object, such as "status" or
+// "finalize". For one that has a form of its own see Sub.
 func Subresource(name string) WriteOption {
 	return writeFunc(func(w *write) { w.subresource = name })
 }
@@ -202,7 +205,8 @@ func Propagate(p meta.DeletionPropagation) DeleteOption {
 	return deleteFunc(func(o *meta.DeleteOptions) { o.PropagationPolicy = &p })
 }
 
-// GracePeriod asks for seconds between the request and the end of the object, where the kind knows them.
+// GracePeriod asks for seconds between the request and the end of the object, where the kind knows
+// them.
 func GracePeriod(seconds int64) DeleteOption {
 	return deleteFunc(func(o *meta.DeleteOptions) { o.GracePeriodSeconds = &seconds })
 }

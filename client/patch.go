@@ -24,13 +24,14 @@ const (
 	mediaApply          = "application/apply-patch+yaml" // JSON is YAML
 )
 
-// MergePatch sets what is in change and removes what is null there (RFC 7386). change is anything that becomes a JSON
-// object, such as map[string]any, or the text of one as meta.RawJSON.
+// MergePatch sets what is in change and removes what is null there (RFC 7386). change is anything
+// that becomes a JSON object, such as map[string]any, or the text of one as meta.RawJSON.
 func MergePatch(change any) Patch { return Patch{contentType: mediaMergePatch, content: change} }
 
-// StrategicPatch is MergePatch for kinds whose schema says how their lists merge: items with the key of one that is there
-// change it, others are added, and directives such as $patch and $retainKeys say the rest (PATCH-09). A kind without such a
-// schema answers status.IsUnsupportedMediaType.
+// StrategicPatch is MergePatch for kinds whose schema says how their lists merge: items with the
+// key of one that is there change it, others are added, and directives such as $patch and
+// $retainKeys say the rest (PATCH-09). A kind without such a schema answers
+// status.IsUnsupportedMediaType.
 func StrategicPatch(change any) Patch {
 	return Patch{contentType: mediaStrategicPatch, content: change}
 }
@@ -44,12 +45,13 @@ func JSONPatch(operations ...Operation) Patch {
 	return Patch{contentType: mediaJSONPatch, content: content}
 }
 
-// Apply states what manager wants to be true of an object: the fields in content and no others (server-side apply). The
-// object is created if it is absent. Fields that another manager owns with another value are status.IsConflict, and
-// FieldConflicts tells them apart.
+// Apply states what manager wants to be true of an object: the fields in content and no others
+// (server-side apply). The object is created if it is absent. Fields that another manager owns with
+// another value are status.IsConflict, and FieldConflicts tells them apart.
 //
-// content says no more than it should when the fields that it leaves open are absent: a map, or a struct whose fields are
-// pointers or have omitempty. A field of the kind's own Go type that is always written is owned even when it is zero.
+// content says no more than it should when the fields that it leaves open are absent: a map, or a
+// struct whose fields are pointers or have omitempty. A field of the kind's own Go type that is
+// always written is owned even when it is zero.
 func Apply(manager string, content any) Patch {
 	return Patch{contentType: mediaApply, content: content, manager: manager}
 }
@@ -94,8 +96,9 @@ func (p Patch) parameters() map[string]string {
 	return q
 }
 
-// Operation is one step of a JSONPatch, made by Add, Remove, Replace, Move, Copy or Test. Paths are JSON pointers: the names
-// on the way, each after a slash, with ~1 for a slash and ~0 for a tilde in a name.
+// Operation is one step of a JSONPatch, made by Add, Remove, Replace, Move, Copy or Test. Paths are
+// JSON pointers: the names on the way, each after a slash, with ~1 for a slash and ~0 for a tilde
+// in a name.
 type Operation struct {
 	op, path, from string
 	value          any

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// pipeBytes is how much a handler can write ahead of its reader. A connection has such a room as well, in the sockets of
-// both ends: without it a watch would be slow whenever its reader thinks.
+// pipeBytes is how much a handler can write ahead of its reader. A connection has such a room as
+// well, in the sockets of both ends: without it a watch would be slow whenever its reader thinks.
 const pipeBytes = 256 << 10
 
-// pipe carries the body of one answer from the goroutine of a handler to that of a client. There is one writer and one
-// reader at a time; ends may be called from anywhere.
+// pipe carries the body of one answer from the goroutine of a handler to that of a client. There is
+// one writer and one reader at a time; ends may be called from anywhere.
 type pipe struct {
 	readable chan struct{} // capacity 1: there may be more to read, or the pipe has ended
 	writable chan struct{} // capacity 1: there may be more room, another deadline, or the pipe has ended
@@ -37,8 +37,8 @@ func signal(c chan struct{}) {
 	}
 }
 
-// Write blocks while the reader is too far behind. It fails with os.ErrDeadlineExceeded when that lasts beyond the
-// deadline, and after that for ever.
+// Write blocks while the reader is too far behind. It fails with os.ErrDeadlineExceeded when that
+// lasts beyond the deadline, and after that for ever.
 func (p *pipe) Write(b []byte) (n int, err error) {
 	for {
 		m, deadline, err := p.put(b[n:])
@@ -106,8 +106,8 @@ func (p *pipe) Read(b []byte) (int, error) {
 	}
 }
 
-// setDeadline bounds every Write from now on, one that is under way included. A time that has passed already is as good
-// as any; one that was missed cannot be mended by a later one.
+// setDeadline bounds every Write from now on, one that is under way included. A time that has
+// passed already is as good as any; one that was missed cannot be mended by a later one.
 func (p *pipe) setDeadline(t time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -129,8 +129,9 @@ func (p *pipe) finish(err error) {
 	signal(p.readable)
 }
 
-// cut ends the body at once, from the client's side: nothing more is written, and every Read returns err. What the handler
-// wrote is dropped even when it has finished, lest its end follow a part as if that were the whole.
+// cut ends the body at once, from the client's side: nothing more is written, and every Read
+// returns err. What the handler wrote is dropped even when it has finished, lest its end follow a
+// part as if that were the whole.
 func (p *pipe) cut(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -67,17 +67,19 @@ type RecorderConfig struct {
 	// Controller is the name of the controller that reports, such as example.dev/widgets.
 	Controller string
 
-	// Instance tells this process from others of the same controller. Default: the last part of Controller and the host's
-	// name.
+	// Instance tells this process from others of the same controller. Default: the last part of
+	// Controller and the host's name.
 	Instance string
 
 	// Window is how long the same thing may not happen before it is a new event. Default 6 minutes.
 	Window time.Duration
 
-	// Every is how often the count of what goes on happening is written, once it has happened twice. Default 1 minute.
+	// Every is how often the count of what goes on happening is written, once it has happened
+	// twice. Default 1 minute.
 	Every time.Duration
 
-	// Queue is how many reports wait to be written; what comes when it is full is dropped. Default 1000.
+	// Queue is how many reports wait to be written; what comes when it is full is dropped. Default
+	// 1000.
 	Queue int
 
 	// GroupDomain is the domain of the system's groups on the server. Default: k8s.io.
@@ -95,11 +97,13 @@ const (
 	farewell     = 5 * time.Second  // how long Run goes on after its context has ended
 )
 
-// Recorder writes what happens to objects as Events (EVT-31), through the operations that all clients use. What happens again is
-// counted in the series of the first event instead of being written again.
+// Recorder writes what happens to objects as Events (EVT-31), through the operations that all
+// clients use. What happens again is counted in the series of the first event instead of being
+// written again.
 //
-// Record never waits: Run does the writing. Reports are lost when they come faster than the server takes them, when the server
-// refuses them, and when it does not answer for minutes: events are information for people, and no work waits for them.
+// Record never waits: Run does the writing. Reports are lost when they come faster than the server
+// takes them, when the server refuses them, and when it does not answer for minutes: events are
+// information for people, and no work waits for them.
 type Recorder struct {
 	cfg     RecorderConfig
 	events  *Client[event]
@@ -113,7 +117,8 @@ type Recorder struct {
 	series map[sameness]*series // of Run
 }
 
-// NewRecorder returns a Recorder over any http.Client, as For does. What is wrong with the arguments is the error of Run.
+// NewRecorder returns a Recorder over any http.Client, as For does. What is wrong with the
+// arguments is the error of Run.
 func NewRecorder(h *http.Client, cfg RecorderConfig, opts ...Option) *Recorder {
 	cfg.Window = cmp.Or(cfg.Window, 6*time.Minute)
 	cfg.Every = cmp.Or(cfg.Every, time.Minute)
@@ -137,7 +142,8 @@ func NewRecorder(h *http.Client, cfg RecorderConfig, opts ...Option) *Recorder {
 	return r
 }
 
-// Record notes something that happened now. It never waits, and may be called by anybody at any time.
+// Record notes something that happened now. It never waits, and may be called by anybody at any
+// time.
 func (r *Recorder) Record(report Report) {
 	select {
 	case r.queue <- occurrence{report, r.now()}:
@@ -163,8 +169,8 @@ func (r *Recorder) now() time.Time {
 	return now
 }
 
-// Run writes what is recorded until ctx ends, then for up to five seconds what has been recorded by then, and returns the
-// cause of ctx. It is called once.
+// Run writes what is recorded until ctx ends, then for up to five seconds what has been recorded by
+// then, and returns the cause of ctx. It is called once.
 func (r *Recorder) Run(ctx context.Context) error {
 	if r.wrong != nil {
 		return r.wrong
@@ -233,8 +239,8 @@ type occurrence struct {
 	at time.Time
 }
 
-// sameness is what two reports have in common that are of the same thing. The version of the object is not part of it, nor is
-// the note, which often counts something.
+// sameness is what two reports have in common that are of the same thing. The version of the object
+// is not part of it, nor is the note, which often counts something.
 type sameness struct {
 	kind, reason, action string
 	regarding, related   Reference
@@ -292,8 +298,8 @@ func (r *Recorder) event(o occurrence) *event {
 	}
 }
 
-// eventName is the name of the object and the time, as recorders name events. Names that no event can have are replaced by
-// the kind.
+// eventName is the name of the object and the time, as recorders name events. Names that no event
+// can have are replaced by the kind.
 func eventName(of Reference, at time.Time) string {
 	end := "." + strconv.FormatInt(at.UnixNano(), 16)
 	for _, name := range []string{of.Name, strings.ToLower(of.Kind)} {
@@ -316,8 +322,8 @@ func cut(text string, limit int) string {
 	return text[:limit]
 }
 
-// create stores an event. A name that is taken is one of another recorder, or this event if the answer to an earlier try was
-// lost.
+// create stores an event. A name that is taken is one of another recorder, or this event if the
+// answer to an earlier try was lost.
 func (r *Recorder) create(ctx context.Context, e *event) error {
 	_, err := r.events.Create(ctx, e)
 	if !status.IsAlreadyExists(err) {
@@ -351,7 +357,8 @@ func (r *Recorder) repeat(ctx context.Context, same sameness, s *series) {
 	delete(r.series, same)
 }
 
-// flush writes the counts that the server does not know, and forgets what has not happened for a while.
+// flush writes the counts that the server does not know, and forgets what has not happened for a
+// while.
 func (r *Recorder) flush(ctx context.Context, now time.Time) {
 	known := slices.SortedFunc(maps.Keys(r.series), func(a, b sameness) int {
 		return strings.Compare(r.series[a].event.Name, r.series[b].event.Name)

@@ -7,8 +7,8 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// Resource says where the objects of a kind are found, and that they are read into T. A registry.Kind[T] gives one; for
-// a kind that somebody else's server defines, write it down:
+// Resource says where the objects of a kind are found, and that they are read into T. A
+// registry.Kind[T] gives one; for a kind that somebody else's server defines, write it down:
 //
 //	var nodes = client.Resource[Node]{Version: "v1", Plural: "nodes", ClusterScoped: true}
 type Resource[T any] struct {
@@ -25,7 +25,8 @@ type Resource[T any] struct {
 // ClientResource makes a Resource a Kind.
 func (r Resource[T]) ClientResource() Resource[T] { return r }
 
-// A Kind knows where its objects are found and what Go type they have: a Resource, or a registry.Kind.
+// A Kind knows where its objects are found and what Go type they have: a Resource, or a
+// registry.Kind.
 type Kind[T any] interface {
 	ClientResource() Resource[T]
 }
@@ -64,8 +65,8 @@ func (p place) apiVersion() string {
 	return meta.GroupVersion{Group: p.resource.Group, Version: p.version}.String()
 }
 
-// collection is the path of the objects of one namespace; "" means all of them, and is all there is for cluster-scoped
-// kinds.
+// collection is the path of the objects of one namespace; "" means all of them, and is all there is
+// for cluster-scoped kinds.
 func (p place) collection(namespace string) ([]string, error) {
 	path := []string{"apis", p.resource.Group, p.version}
 	if p.resource.Group == "" {
@@ -83,8 +84,8 @@ func (p place) collection(namespace string) ([]string, error) {
 	return append(path, p.resource.Resource), nil
 }
 
-// object is the path of one object. A key that is not complete would make it the path of a collection, and a delete of
-// one object the delete of all, so it is refused.
+// object is the path of one object. A key that is not complete would make it the path of a
+// collection, and a delete of one object the delete of all, so it is refused.
 func (p place) object(key meta.Key) ([]string, error) {
 	switch {
 	case key.Name == "":

@@ -10,15 +10,15 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// Sub reads and writes a subresource that has a form of its own: requests are a Req, answers an Ans. The scale of a kind has
-// one form for both:
+// Sub reads and writes a subresource that has a form of its own: requests are a Req, answers an
+// Ans. The scale of a kind has one form for both:
 //
 //	scales := client.SubOf[Scale, Scale](widgets, "scale")
 //	_, err := scales.Patch(ctx, key, client.MergePatch(map[string]any{"spec": map[string]any{"replicas": 3}}))
 //
-// What a subresource understands, of reading and writing, is up to the server: the rest is status.IsMethodNotAllowed. For
-// subresources of the form of the object, such as status, the option Subresource does more: it keeps fields that the Go
-// type does not know.
+// What a subresource understands, of reading and writing, is up to the server: the rest is
+// status.IsMethodNotAllowed. For subresources of the form of the object, such as status, the option
+// Subresource does more: it keeps fields that the Go type does not know.
 //
 // The methods are safe for concurrent use.
 type Sub[Req, Ans any] struct {
@@ -37,8 +37,8 @@ func SubOf[Req, Ans, T any](c *Client[T], name string) *Sub[Req, Ans] {
 	return s
 }
 
-// With returns a client whose requests have these parameters in their query, where a subresource knows some: how many lines of
-// a log, say.
+// With returns a client whose requests have these parameters in their query, where a subresource
+// knows some: how many lines of a log, say.
 func (s *Sub[Req, Ans]) With(parameters url.Values) *Sub[Req, Ans] {
 	out := *s
 	out.parameters = parameters
@@ -60,13 +60,14 @@ func (s *Sub[Req, Ans]) Create(ctx context.Context, key meta.Key, request *Req, 
 	return s.write(ctx, http.MethodPost, key, request, opts)
 }
 
-// Update replaces the subresource of one object. A request that carries the version of an object is refused when that has
-// changed, as status.IsConflict.
+// Update replaces the subresource of one object. A request that carries the version of an object is
+// refused when that has changed, as status.IsConflict.
 func (s *Sub[Req, Ans]) Update(ctx context.Context, key meta.Key, request *Req, opts ...WriteOption) (*Ans, error) {
 	return s.write(ctx, http.MethodPut, key, request, opts)
 }
 
-// Patch changes the subresource of one object. What is applied has to say itself what kind it is of.
+// Patch changes the subresource of one object. What is applied has to say itself what kind it is
+// of.
 func (s *Sub[Req, Ans]) Patch(ctx context.Context, key meta.Key, p Patch, opts ...WriteOption) (*Ans, error) {
 	path, err := s.path(key)
 	if err != nil {

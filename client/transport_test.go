@@ -172,7 +172,8 @@ func TestTransportShowsTheHandlerWhatAConnectionWould(t *testing.T) {
 	})
 }
 
-// stream is a handler that sends what comes through its channel, and says when its context has ended.
+// stream is a handler that sends what comes through its channel, and says when its context has
+// ended.
 type stream struct {
 	send  chan string
 	ended chan error

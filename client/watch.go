@@ -17,8 +17,9 @@ import (
 
 // The two events that a Watch adds to those of the server.
 const (
-	// Reset says that what was known is void: the objects that exist follow as ADDED, and then SYNCED. It is the first
-	// event of a Watch that does not start After a version, and comes again when changes were lost (WATCH-18).
+	// Reset says that what was known is void: the objects that exist follow as ADDED, and then
+	// SYNCED. It is the first event of a Watch that does not start After a version, and comes again
+	// when changes were lost (WATCH-18).
 	Reset meta.EventType = "RESET"
 
 	// Synced says that everything that existed at Version has been told; from here on come changes.
@@ -29,11 +30,12 @@ const (
 type Event[T any] struct {
 	Type meta.EventType // Reset, Synced, meta.Added, meta.Modified, meta.Deleted or meta.Bookmark
 
-	// Object is the object after an addition or a change, and the last state of a deleted one. It is nil in other events.
+	// Object is the object after an addition or a change, and the last state of a deleted one. It
+	// is nil in other events.
 	Object *T
 
-	// Version is how far the watch has come with this event: a Watch After it goes on with the next. It is empty in a
-	// Reset and among the objects that follow it.
+	// Version is how far the watch has come with this event: a Watch After it goes on with the
+	// next. It is empty in a Reset and among the objects that follow it.
 	Version string
 }
 
@@ -42,8 +44,8 @@ type WatchOption func(*watchConfig) error
 
 type watchConfig struct{ after string }
 
-// After starts a Watch with the changes after a version: that of a List, or of an event. Default: with the objects that
-// exist.
+// After starts a Watch with the changes after a version: that of a List, or of an event. Default:
+// with the objects that exist.
 func After(version string) WatchOption {
 	return func(w *watchConfig) error {
 		if version == "" || version == "0" {
@@ -70,14 +72,14 @@ func After(version string) WatchOption {
 //		}
 //	}
 //
-// A stream that ends or breaks is taken up again after the last version seen, for which the server is asked for bookmarks;
-// nothing is told twice and nothing is left out. If that version is no longer retained (410), the collection is listed
-// anew, which Reset announces. Between attempts that come to nothing Watch waits, up to half a minute, or as long as the
-// server asks.
+// A stream that ends or breaks is taken up again after the last version seen, for which the server
+// is asked for bookmarks; nothing is told twice and nothing is left out. If that version is no
+// longer retained (410), the collection is listed anew, which Reset announces. Between attempts
+// that come to nothing Watch waits, up to half a minute, or as long as the server asks.
 //
-// The sequence ends only with an error: the cause of ctx, or one that waiting cannot mend, such as status.IsForbidden. All
-// reading is done by the loop itself, and leaving it releases everything. A loop that is slow is a slow reader of the
-// server's stream.
+// The sequence ends only with an error: the cause of ctx, or one that waiting cannot mend, such as
+// status.IsForbidden. All reading is done by the loop itself, and leaving it releases everything. A
+// loop that is slow is a slow reader of the server's stream.
 func (c *Client[T]) Watch(ctx context.Context, s Selection, opts ...WatchOption) iter.Seq2[Event[T], error] {
 	return func(yield func(Event[T], error) bool) {
 		w := &watcher[T]{client: c, selection: s, yield: yield}
@@ -105,11 +107,12 @@ const (
 	firstPause = 100 * time.Millisecond
 	maxPause   = 30 * time.Second
 
-	// lastingStream is how long a stream must have been open to be no failure although nothing happened.
+	// lastingStream is how long a stream must have been open to be no failure although nothing
+	// happened.
 	lastingStream = 10 * time.Second
 
-	// maxFuture is how often the server may say that it has not yet seen a version, before that is taken for one of a
-	// server that has lost its past.
+	// maxFuture is how often the server may say that it has not yet seen a version, before that is
+	// taken for one of a server that has lost its past.
 	maxFuture = 3
 )
 
@@ -149,7 +152,8 @@ func (w *watcher[T]) run(ctx context.Context) error {
 	}
 }
 
-// resume decides what comes after an attempt ended with err, and waits if need be. An error of its own is the end.
+// resume decides what comes after an attempt ended with err, and waits if need be. An error of its
+// own is the end.
 func (w *watcher[T]) resume(ctx context.Context, err error) error {
 	if err == nil || final(err) {
 		return err
@@ -217,8 +221,8 @@ func (w *watcher[T]) list(ctx context.Context) error {
 	return nil
 }
 
-// follow tells the changes of one stream and returns why it ended: nil when it was of use, so that the next follows at
-// once.
+// follow tells the changes of one stream and returns why it ended: nil when it was of use, so that
+// the next follows at once.
 func (w *watcher[T]) follow(ctx context.Context, path []string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

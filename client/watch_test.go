@@ -302,8 +302,9 @@ func (m *mirror) follow(ctx context.Context, c *client.Client[widget]) error {
 	return errors.New("a watch ended without an error")
 }
 
-// TestAnInformerLikeLoopStaysTrueForADay has a client follow a server that is busy, idle, restarted on the same store and
-// forgetful, over streams that break and a reader that stops, for a virtual day. At every rest the two agree.
+// TestAnInformerLikeLoopStaysTrueForADay has a client follow a server that is busy, idle, restarted
+// on the same store and forgetful, over streams that break and a reader that stops, for a virtual
+// day. At every rest the two agree.
 func TestAnInformerLikeLoopStaysTrueForADay(t *testing.T) {
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -316,7 +317,8 @@ func TestAnInformerLikeLoopStaysTrueForADay(t *testing.T) {
 				}
 				var srv atomic.Pointer[apitest.Server]
 				srv.Store(start())
-				// The client stays the same while servers come and go behind it, and the line to them is cut.
+				// The client stays the same while servers come and go behind it, and the line to
+				// them is cut.
 				line := newLine()
 				front := client.InProcess(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { line.relay(w, r, srv.Load()) }))
 				c := client.For(&http.Client{Transport: front}, widgets(), client.WithPageSize(3))

@@ -23,7 +23,8 @@ const (
 	// NameShutdown is the check of /readyz that fails once [Registry.ShutDown] was called.
 	NameShutdown = "shutdown"
 
-	// NameInformerSync is the name under which a server adds its check that every cache is filled (HEALTH-26).
+	// NameInformerSync is the name under which a server adds its check that every cache is filled
+	// (HEALTH-26).
 	NameInformerSync = "informer-sync"
 
 	// PostStartHookPrefix starts the names of the checks that [Registry.AddPostStartHook] adds.
@@ -32,13 +33,15 @@ const (
 
 // Check is one named thing that can be well or not.
 type Check struct {
-	// Name is printed in verbose answers and is the path of the check below an endpoint. It is one or more
-	// segments of letters, digits, '-', '_' and '.', joined by '/'; no segment is "." or "..".
+	// Name is printed in verbose answers and is the path of the check below an endpoint. It is one
+	// or more segments of letters, digits, '-', '_' and '.', joined by '/'; no segment is "." or
+	// "..".
 	Name string
 
-	// Check returns nil when all is well, else the reason, which is logged and shown to those who ask for this check
-	// alone; it should hold no secret. ctx ends with the registry's time-out, after which the check counts as failed;
-	// a check that returns later than that keeps one goroutine until it does. Check may be called by many goroutines.
+	// Check returns nil when all is well, else the reason, which is logged and shown to those who
+	// ask for this check alone; it should hold no secret. ctx ends with the registry's time-out,
+	// after which the check counts as failed; a check that returns later than that keeps one
+	// goroutine until it does. Check may be called by many goroutines.
 	Check func(ctx context.Context) error
 }
 
@@ -52,8 +55,9 @@ type Flusher interface {
 	Flush() error
 }
 
-// Log returns the check that the log takes lines (HEALTH-14): it flushes the logger's sink if the sink is a [Flusher],
-// and passes for all others, which write at once. [New] adds it to every endpoint.
+// Log returns the check that the log takes lines (HEALTH-14): it flushes the logger's sink if the
+// sink is a [Flusher], and passes for all others, which write at once. [New] adds it to every
+// endpoint.
 func Log(l logr.Logger) Check {
 	return Check{Name: NameLog, Check: func(context.Context) error {
 		if f, ok := l.GetSink().(Flusher); ok {
@@ -84,8 +88,9 @@ func checkName(name string) string {
 
 // probe is a check as the registry holds it.
 //
-// A check that hangs must neither hang an endpoint nor gather goroutines with every probe of it. So each check runs in
-// at most one goroutine at a time, and all who ask meanwhile wait for that one run, each for as long as they can.
+// A check that hangs must neither hang an endpoint nor gather goroutines with every probe of it. So
+// each check runs in at most one goroutine at a time, and all who ask meanwhile wait for that one
+// run, each for as long as they can.
 type probe struct {
 	Check
 
@@ -100,8 +105,8 @@ type run struct {
 	err  error
 }
 
-// start returns the run under way, or begins one that lasts for timeout at most if the check respects its context.
-// The registry's group counts its goroutine.
+// start returns the run under way, or begins one that lasts for timeout at most if the check
+// respects its context. The registry's group counts its goroutine.
 func (p *probe) start(group *sync.WaitGroup, timeout time.Duration) *run {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -151,8 +156,8 @@ func (r *run) wait(ctx context.Context) error {
 	}
 }
 
-// changed remembers the result and reports whether it differs from the one before: a probe every second must not
-// mean a log line every second.
+// changed remembers the result and reports whether it differs from the one before: a probe every
+// second must not mean a log line every second.
 func (p *probe) changed(reason string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -16,8 +16,9 @@ var endpoints = [3]struct {
 	name string
 }{{Health, "healthz"}, {Live, "livez"}, {Ready, "readyz"}}
 
-// Handler serves /healthz, /livez and /readyz, and the single checks below them, under a prefix such as "/shop"; ""
-// serves them at the root. Other paths are 404. The answers are those of [Registry.Serve].
+// Handler serves /healthz, /livez and /readyz, and the single checks below them, under a prefix
+// such as "/shop"; "" serves them at the root. Other paths are 404. The answers are those of
+// [Registry.Serve].
 func (r *Registry) Handler(prefix string) http.Handler {
 	prefix = strings.TrimSuffix(prefix, "/")
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -30,12 +31,14 @@ func (r *Registry) Handler(prefix string) http.Handler {
 	})
 }
 
-// Serve answers a request whose decoded path below the server's prefix is known already: "/livez", or "/livez/ping"
-// for a single check. It is for servers that parse the path themselves, so that what was authorized is what runs.
+// Serve answers a request whose decoded path below the server's prefix is known already: "/livez",
+// or "/livez/ping" for a single check. It is for servers that parse the path themselves, so that
+// what was authorized is what runs.
 //
-// An endpoint answers 200 with body "ok", or 500 with a line for each check and a summary (HEALTH-22). With ?verbose
-// the passing answer lists the checks too. A single check answers 200 "ok" or 500 with its reason (HEALTH-24). Unknown
-// endpoints and checks are 404, methods other than GET and HEAD 405, and unreadable queries 400.
+// An endpoint answers 200 with body "ok", or 500 with a line for each check and a summary
+// (HEALTH-22). With ?verbose the passing answer lists the checks too. A single check answers 200
+// "ok" or 500 with its reason (HEALTH-24). Unknown endpoints and checks are 404, methods other than
+// GET and HEAD 405, and unreadable queries 400.
 func (r *Registry) Serve(w http.ResponseWriter, req *http.Request, path string) {
 	name, check, single := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	endpoint := -1
@@ -99,7 +102,8 @@ func (r *Registry) serveAll(w http.ResponseWriter, req *http.Request, endpoint i
 	}
 }
 
-// ask runs the checks side by side, so that one that hangs costs the time-out once, and returns a line for each.
+// ask runs the checks side by side, so that one that hangs costs the time-out once, and returns a
+// line for each.
 func (r *Registry) ask(ctx context.Context, endpoint int, probes []*probe, exclude []string) (healthy bool, lines string) {
 	bounded, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
@@ -147,7 +151,8 @@ func unmatched(probes []*probe, exclude []string) []string {
 	return out
 }
 
-// report logs a result that differs from the one before. A prober that went away learned nothing about the check.
+// report logs a result that differs from the one before. A prober that went away learned nothing
+// about the check.
 func (r *Registry) report(prober context.Context, endpoint int, p *probe, err error) {
 	if errors.Is(err, errNoAnswer) && prober.Err() != nil {
 		return

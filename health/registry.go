@@ -30,12 +30,12 @@ const DefaultTimeout = 10 * time.Second
 // Option changes a [Registry].
 type Option func(*Registry)
 
-// WithLogger sets where the reasons of failing checks go: one line when a check's result changes. It is also the
-// logger that the check "log" looks at. The default is to log nowhere.
+// WithLogger sets where the reasons of failing checks go: one line when a check's result changes.
+// It is also the logger that the check "log" looks at. The default is to log nowhere.
 func WithLogger(l logr.Logger) Option { return func(r *Registry) { r.log = l } }
 
-// WithTimeout sets how long a probe waits for its checks; the request's own deadline counts too. A d of zero or less
-// means [DefaultTimeout].
+// WithTimeout sets how long a probe waits for its checks; the request's own deadline counts too. A
+// d of zero or less means [DefaultTimeout].
 func WithTimeout(d time.Duration) Option {
 	return func(r *Registry) {
 		if d > 0 {
@@ -44,12 +44,12 @@ func WithTimeout(d time.Duration) Option {
 	}
 }
 
-// WithLivezGrace sets for how long after [Registry.Start] an unfinished post-start hook counts as passing for /livez
-// (HEALTH-03). The default is 0.
+// WithLivezGrace sets for how long after [Registry.Start] an unfinished post-start hook counts as
+// passing for /livez (HEALTH-03). The default is 0.
 func WithLivezGrace(d time.Duration) Option { return func(r *Registry) { r.grace = d } }
 
-// Registry holds the checks of one server and serves them; see [Registry.Handler]. Its methods may be called by many
-// goroutines at once.
+// Registry holds the checks of one server and serves them; see [Registry.Handler]. Its methods may
+// be called by many goroutines at once.
 type Registry struct {
 	log     logr.Logger
 	timeout time.Duration
@@ -63,7 +63,8 @@ type Registry struct {
 	probes [3][]*probe // by endpoint, in the order in which they are printed; guarded by mu
 }
 
-// New returns a registry with the checks "ping" and "log" on every endpoint and "shutdown" on /readyz.
+// New returns a registry with the checks "ping" and "log" on every endpoint and "shutdown" on
+// /readyz.
 func New(opts ...Option) *Registry {
 	r := &Registry{log: logr.Discard(), timeout: DefaultTimeout}
 	for _, o := range opts {
@@ -75,8 +76,9 @@ func New(opts ...Option) *Registry {
 	return r
 }
 
-// Add adds checks to every endpoint of the set. It fails, and adds none of them, when a check has no function, when a
-// name cannot be a path (see [Check]), or when one of the endpoints has a check of that name already.
+// Add adds checks to every endpoint of the set. It fails, and adds none of them, when a check has
+// no function, when a name cannot be a path (see [Check]), or when one of the endpoints has a check
+// of that name already.
 func (r *Registry) Add(to Endpoint, checks ...Check) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -94,8 +96,9 @@ func (r *Registry) Add(to Endpoint, checks ...Check) error {
 	return nil
 }
 
-// AddPostStartHook adds the check "poststarthook/<name>" to every endpoint (HEALTH-16). It fails until done is called,
-// except on /livez during the grace period (HEALTH-03). done may be called more than once.
+// AddPostStartHook adds the check "poststarthook/<name>" to every endpoint (HEALTH-16). It fails
+// until done is called, except on /livez during the grace period (HEALTH-03). done may be called
+// more than once.
 func (r *Registry) AddPostStartHook(name string) (done func(), err error) {
 	var finished atomic.Bool
 	strict := Check{Name: PostStartHookPrefix + name, Check: func(context.Context) error {
@@ -120,19 +123,19 @@ func (r *Registry) AddPostStartHook(name string) (done func(), err error) {
 	return func() { finished.Store(true) }, nil
 }
 
-// Start marks the moment from which the grace period of post-start hooks is counted. Only the first call counts;
-// before it the grace period has not begun to run.
+// Start marks the moment from which the grace period of post-start hooks is counted. Only the first
+// call counts; before it the grace period has not begun to run.
 func (r *Registry) Start() {
 	now := time.Now()
 	r.started.CompareAndSwap(nil, &now)
 }
 
-// ShutDown makes the check "shutdown", and so /readyz, fail from now on (HEALTH-05, HEALTH-18), while the other
-// endpoints go on as before. It starts no shutdown itself.
+// ShutDown makes the check "shutdown", and so /readyz, fail from now on (HEALTH-05, HEALTH-18),
+// while the other endpoints go on as before. It starts no shutdown itself.
 func (r *Registry) ShutDown() { r.stopping.Store(true) }
 
-// Wait returns when no check is running any more. A check that respects its context ends within the time-out of the
-// probe that began it. Call it after the server has stopped answering.
+// Wait returns when no check is running any more. A check that respects its context ends within the
+// time-out of the probe that began it. Call it after the server has stopped answering.
 func (r *Registry) Wait() { r.running.Wait() }
 
 func (r *Registry) checkShutdown(context.Context) error {
@@ -166,8 +169,8 @@ func (r *Registry) acceptable(to Endpoint, c Check) error {
 	return nil
 }
 
-// insert is called with mu held, or before anybody else knows the registry. "shutdown" stays last, where people look
-// for it.
+// insert is called with mu held, or before anybody else knows the registry. "shutdown" stays last,
+// where people look for it.
 func (r *Registry) insert(to Endpoint, c Check) {
 	p := &probe{Check: c}
 	for i, e := range endpoints {

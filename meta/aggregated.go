@@ -39,7 +39,8 @@ const (
 	ScopeNamespace ResourceScope = "Namespaced"
 )
 
-// APIResourceDiscovery is one resource of a version. ResponseKind is nil when only subresources are served.
+// APIResourceDiscovery is one resource of a version. ResponseKind is nil when only subresources are
+// served.
 type APIResourceDiscovery struct {
 	Resource         string                    `json:"resource" protobuf:"bytes,1,opt,name=resource"`
 	ResponseKind     *GroupVersionKind         `json:"responseKind,omitempty" protobuf:"bytes,2,opt,name=responseKind"`

@@ -10,7 +10,8 @@ const (
 	ConditionUnknown ConditionStatus = "Unknown"
 )
 
-// Condition is one observed aspect of an object's state; status.conditions is a list of them, one per Type.
+// Condition is one observed aspect of an object's state; status.conditions is a list of them, one
+// per Type.
 type Condition struct {
 	Type               string          `json:"type" protobuf:"bytes,1,opt,name=type"`
 	Status             ConditionStatus `json:"status" protobuf:"bytes,2,opt,name=status"`

@@ -19,7 +19,8 @@ type APIGroupList struct {
 	Groups []APIGroup `json:"groups" protobuf:"bytes,1,rep,name=groups"`
 }
 
-// APIGroup answers GET /apis/{group} (DISC-03). Versions are in priority order, see [CompareVersions].
+// APIGroup answers GET /apis/{group} (DISC-03). Versions are in priority order, see
+// [CompareVersions].
 type APIGroup struct {
 	TypeMeta
 	Name                       string                      `json:"name" protobuf:"bytes,1,opt,name=name"`
@@ -41,8 +42,8 @@ type APIResourceList struct {
 	APIResources []APIResource `json:"resources" protobuf:"bytes,2,rep,name=resources"`
 }
 
-// APIResource describes one resource or subresource ("widgets/status") of a version (DISC-05, DISC-06). Group
-// and Version are set only where they differ from the list's.
+// APIResource describes one resource or subresource ("widgets/status") of a version (DISC-05,
+// DISC-06). Group and Version are set only where they differ from the list's.
 type APIResource struct {
 	Name               string   `json:"name" protobuf:"bytes,1,opt,name=name"`
 	SingularName       string   `json:"singularName" protobuf:"bytes,6,opt,name=singularName"`

@@ -196,7 +196,8 @@ func TestObjectMetaIsReachedThroughStructsThatEmbedIt(t *testing.T) {
 	require.Equal(t, "red", meta.Named("", "red").Key().String())
 }
 
-// Protobuf numbers are a promise of the wire: no two fields of a message may share one, and each must say how it is coded.
+// Protobuf numbers are a promise of the wire: no two fields of a message may share one, and each
+// must say how it is coded.
 func TestProtobufTags(t *testing.T) {
 	seen := map[reflect.Type]bool{}
 	for _, v := range []any{

@@ -24,13 +24,15 @@ type FieldRequirement struct {
 	Value string
 }
 
-// FieldSelector is a set of requirements on fields, all of which must hold (QUERY-20). The zero value matches
-// everything. A FieldSelector never changes and may be used by many goroutines at once.
+// FieldSelector is a set of requirements on fields, all of which must hold (QUERY-20). The zero
+// value matches everything. A FieldSelector never changes and may be used by many goroutines at
+// once.
 type FieldSelector struct{ reqs []FieldRequirement } // sorted, distinct
 
-// ParseFieldSelector reads the whole of s or fails, in time linear in s. Requirements have the forms a=b, a==b and
-// a!=b and are separated by commas, empty ones being skipped; in values, backslash, comma and '=' are written with a backslash
-// before them. Whether a field exists is for the resource to say, see [FieldSelector.Check].
+// ParseFieldSelector reads the whole of s or fails, in time linear in s. Requirements have the
+// forms a=b, a==b and a!=b and are separated by commas, empty ones being skipped; in values,
+// backslash, comma and '=' are written with a backslash before them. Whether a field exists is for
+// the resource to say, see [FieldSelector.Check].
 func ParseFieldSelector(s string) (FieldSelector, error) {
 	var reqs []FieldRequirement
 	for s != "" {
@@ -82,7 +84,8 @@ func canonicalFields(reqs []FieldRequirement) FieldSelector {
 	return FieldSelector{reqs: slices.Compact(reqs)}
 }
 
-// Matches reports whether all requirements hold. A field that l does not have counts as empty. It allocates nothing.
+// Matches reports whether all requirements hold. A field that l does not have counts as empty. It
+// allocates nothing.
 func (f FieldSelector) Matches(l Labels) bool {
 	for i := range f.reqs {
 		r := &f.reqs[i]
@@ -97,8 +100,9 @@ func (f FieldSelector) Matches(l Labels) bool {
 // Empty reports whether f requires nothing.
 func (f FieldSelector) Empty() bool { return len(f.reqs) == 0 }
 
-// Exact returns the value an '=' requirement pins the field to, if there is one. When several contradict each other
-// the smallest is returned; f matches nothing then, which Matches still finds.
+// Exact returns the value an '=' requirement pins the field to, if there is one. When several
+// contradict each other the smallest is returned; f matches nothing then, which Matches still
+// finds.
 func (f FieldSelector) Exact(field string) (value string, ok bool) {
 	for i := range f.reqs {
 		if r := &f.reqs[i]; r.Field == field && r.Op == Equals {
@@ -123,8 +127,8 @@ func (f FieldSelector) Check(known ...string) error {
 	return nil
 }
 
-// String is the canonical form: equal for selectors that differ only in order, repetition or "==" against "=", and
-// parsed back to an equal selector.
+// String is the canonical form: equal for selectors that differ only in order, repetition or "=="
+// against "=", and parsed back to an equal selector.
 func (f FieldSelector) String() string {
 	var b strings.Builder
 	for i, r := range f.reqs {
@@ -179,7 +183,8 @@ func parseFieldTerm(term string) (FieldRequirement, error) {
 	return r, err
 }
 
-// checkFieldName refuses what would not survive the canonical form; which names exist is the resource's business.
+// checkFieldName refuses what would not survive the canonical form; which names exist is the
+// resource's business.
 func checkFieldName(s string) error {
 	if s == "" {
 		return errors.New("a field name is missing")

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// GroupVersion names one version of one API group, such as "apps/v1". The core group is the empty string.
+// GroupVersion names one version of one API group, such as "apps/v1". The core group is the empty
+// string.
 type GroupVersion struct{ Group, Version string }
 
 // String is the apiVersion form: "v1" for the core group, "group/version" otherwise.
@@ -26,8 +27,8 @@ func (gv GroupVersion) WithResource(resource string) GroupVersionResource {
 	return GroupVersionResource{Group: gv.Group, Version: gv.Version, Resource: resource}
 }
 
-// ParseGroupVersion reads an apiVersion: "v1" or "group/version" (VER-01, VER-02). Everything else, the empty
-// string included, is an error that quotes at most the start of what was given.
+// ParseGroupVersion reads an apiVersion: "v1" or "group/version" (VER-01, VER-02). Everything else,
+// the empty string included, is an error that quotes at most the start of what was given.
 func ParseGroupVersion(s string) (GroupVersion, error) {
 	group, version, named := strings.Cut(s, "/")
 	if !named {
@@ -42,7 +43,8 @@ func ParseGroupVersion(s string) (GroupVersion, error) {
 // GroupKind names a kind across versions.
 type GroupKind struct{ Group, Kind string }
 
-// String is "Widget.example.dev", or "Pod" in the core group. It is the form messages about invalid objects use.
+// String is "Widget.example.dev", or "Pod" in the core group. It is the form messages about invalid
+// objects use.
 func (gk GroupKind) String() string { return dotted(gk.Kind, gk.Group) }
 
 // WithVersion names the kind in one version.
@@ -53,7 +55,8 @@ func (gk GroupKind) WithVersion(version string) GroupVersionKind {
 // GroupResource names a resource (the lower-case plural of paths) across versions.
 type GroupResource struct{ Group, Resource string }
 
-// String is "widgets.example.dev", or "pods" in the core group. It is the form most error messages use.
+// String is "widgets.example.dev", or "pods" in the core group. It is the form most error messages
+// use.
 func (gr GroupResource) String() string { return dotted(gr.Resource, gr.Group) }
 
 // WithVersion names the resource in one version.

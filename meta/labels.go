@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Labels is what selectors look at: named string values, usually an object's labels or its selectable fields.
-// Get must be safe for concurrent use and must not change what it looks at.
+// Labels is what selectors look at: named string values, usually an object's labels or its
+// selectable fields. Get must be safe for concurrent use and must not change what it looks at.
 type Labels interface {
 	Get(key string) (value string, ok bool)
 }
@@ -23,10 +23,11 @@ func (m LabelMap) Get(key string) (string, bool) {
 // Label is one key and its value.
 type Label struct{ Key, Value string }
 
-// LabelSet is a set of labels sorted by key, each key once: smaller than a map and never changed, so that it can
-// be kept with every cached object. Make one with [NewLabelSet].
+// LabelSet is a set of labels sorted by key, each key once: smaller than a map and never changed,
+// so that it can be kept with every cached object. Make one with [NewLabelSet].
 //
-// Handing a LabelSet to Matches by value copies its header to the heap; hand over a pointer (&set) where that counts.
+// Handing a LabelSet to Matches by value copies its header to the heap; hand over a pointer (&set)
+// where that counts.
 type LabelSet []Label
 
 // NewLabelSet copies a map into a set; an empty map gives nil.
@@ -42,8 +43,8 @@ func NewLabelSet(m map[string]string) LabelSet {
 	return set
 }
 
-// shortSet is the length up to which comparing every key for equality, which mostly ends at their lengths, is
-// faster than a binary search.
+// shortSet is the length up to which comparing every key for equality, which mostly ends at their
+// lengths, is faster than a binary search.
 const shortSet = 16
 
 // Get implements [Labels].

@@ -14,11 +14,12 @@ const (
 	MaxAnnotationBytes = 262144 // sum of all keys and values of one object's annotations
 )
 
-// The checks of this file return "" for a good string and otherwise a sentence, without the string itself, that
-// completes "Invalid value: …: ". They take time linear in the string.
+// The checks of this file return "" for a good string and otherwise a sentence, without the string
+// itself, that completes "Invalid value: …: ". They take time linear in the string.
 
-// CheckDNSSubdomain checks for lower-case letters, digits, '-' and '.', with a letter or digit at both ends of each
-// dot-separated part, 253 bytes at most: the default rule for object names (RFC 1123).
+// CheckDNSSubdomain checks for lower-case letters, digits, '-' and '.', with a letter or digit at
+// both ends of each dot-separated part, 253 bytes at most: the default rule for object names (RFC
+// 1123).
 func CheckDNSSubdomain(s string) string {
 	if p := checkLength(s, MaxDNSSubdomain); p != "" {
 		return p
@@ -31,8 +32,8 @@ func CheckDNSSubdomain(s string) string {
 	return ""
 }
 
-// CheckDNSLabel checks for lower-case letters, digits and '-', with a letter or digit at both ends, 63 bytes at
-// most: the rule for namespaces (RFC 1123).
+// CheckDNSLabel checks for lower-case letters, digits and '-', with a letter or digit at both ends,
+// 63 bytes at most: the rule for namespaces (RFC 1123).
 func CheckDNSLabel(s string) string {
 	if p := checkLength(s, MaxDNSLabel); p != "" {
 		return p
@@ -43,7 +44,8 @@ func CheckDNSLabel(s string) string {
 	return ""
 }
 
-// CheckDNS1035Label is [CheckDNSLabel] with a letter at the start: the rule for names that become host names (RFC 1035).
+// CheckDNS1035Label is [CheckDNSLabel] with a letter at the start: the rule for names that become
+// host names (RFC 1035).
 func CheckDNS1035Label(s string) string {
 	if p := checkLength(s, MaxDNSLabel); p != "" {
 		return p
@@ -54,8 +56,8 @@ func CheckDNS1035Label(s string) string {
 	return ""
 }
 
-// CheckPathSegment checks what every name must be, whatever its kind allows besides: usable as one segment of a
-// URL path (NAME-11).
+// CheckPathSegment checks what every name must be, whatever its kind allows besides: usable as one
+// segment of a URL path (NAME-11).
 func CheckPathSegment(s string) string {
 	switch {
 	case s == "":
@@ -73,7 +75,8 @@ func CheckPathSegment(s string) string {
 // CheckLabelKey checks a label key; the rule is [CheckQualifiedName]'s.
 func CheckLabelKey(s string) string { return CheckQualifiedName(s) }
 
-// CheckAnnotationKey checks an annotation key: as [CheckQualifiedName], but the prefix may have upper-case letters.
+// CheckAnnotationKey checks an annotation key: as [CheckQualifiedName], but the prefix may have
+// upper-case letters.
 func CheckAnnotationKey(s string) string {
 	prefix, name, prefixed := strings.Cut(s, "/")
 	if !prefixed || len(prefix) > MaxDNSSubdomain {
@@ -89,8 +92,8 @@ func CheckAnnotationKey(s string) string {
 	return CheckQualifiedName(string(lower) + "/" + name)
 }
 
-// CheckLabelValue checks a label value: empty, or up to 63 letters, digits, '-', '_' and '.', with a letter or digit at
-// both ends.
+// CheckLabelValue checks a label value: empty, or up to 63 letters, digits, '-', '_' and '.', with
+// a letter or digit at both ends.
 func CheckLabelValue(s string) string {
 	if s == "" {
 		return ""
@@ -104,8 +107,9 @@ func CheckLabelValue(s string) string {
 	return ""
 }
 
-// CheckQualifiedName checks an optional DNS subdomain and '/', then a name of 1 to 63 letters, digits, '-', '_' and '.'
-// with a letter or digit at both ends. Label keys, finalizers and condition types have this form.
+// CheckQualifiedName checks an optional DNS subdomain and '/', then a name of 1 to 63 letters,
+// digits, '-', '_' and '.' with a letter or digit at both ends. Label keys, finalizers and
+// condition types have this form.
 func CheckQualifiedName(s string) string {
 	prefix, name, prefixed := strings.Cut(s, "/")
 	if !prefixed {

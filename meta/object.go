@@ -6,8 +6,8 @@ type TypeMeta struct {
 	APIVersion string `json:"apiVersion,omitempty" protobuf:"bytes,2,opt,name=apiVersion"`
 }
 
-// GroupVersionKind takes the two strings apart. Group and Version are empty when APIVersion cannot be parsed;
-// use [ParseGroupVersion] where that must be told apart.
+// GroupVersionKind takes the two strings apart. Group and Version are empty when APIVersion cannot
+// be parsed; use [ParseGroupVersion] where that must be told apart.
 func (t TypeMeta) GroupVersionKind() GroupVersionKind {
 	gv, err := ParseGroupVersion(t.APIVersion)
 	if err != nil {
@@ -16,7 +16,8 @@ func (t TypeMeta) GroupVersionKind() GroupVersionKind {
 	return gv.WithKind(t.Kind)
 }
 
-// UID identifies one life of an object: a new object with an old name has a new UID (NAME-03, META-07).
+// UID identifies one life of an object: a new object with an old name has a new UID (NAME-03,
+// META-07).
 type UID string
 
 // Key is where an object lives within its resource. Cluster-scoped objects have an empty Namespace.
@@ -30,8 +31,8 @@ func (k Key) String() string {
 	return k.Namespace + "/" + k.Name
 }
 
-// ObjectMeta is the metadata of every stored object (requirements META-01 to META-19). The server owns UID,
-// ResourceVersion, Generation, the timestamps, SelfLink (always empty) and ManagedFields.
+// ObjectMeta is the metadata of every stored object (requirements META-01 to META-19). The server
+// owns UID, ResourceVersion, Generation, the timestamps, SelfLink (always empty) and ManagedFields.
 type ObjectMeta struct {
 	Name                       string               `json:"name,omitempty" protobuf:"bytes,1,opt,name=name"`
 	GenerateName               string               `json:"generateName,omitempty" protobuf:"bytes,2,opt,name=generateName"`
@@ -58,8 +59,8 @@ func Named(namespace, name string) ObjectMeta {
 // Key is the object's place within its resource.
 func (m ObjectMeta) Key() Key { return Key{Namespace: m.Namespace, Name: m.Name} }
 
-// GetObjectMeta returns the metadata itself. Every struct that embeds ObjectMeta has this method, which is how
-// code that does not know the struct reaches its metadata.
+// GetObjectMeta returns the metadata itself. Every struct that embeds ObjectMeta has this method,
+// which is how code that does not know the struct reaches its metadata.
 func (m *ObjectMeta) GetObjectMeta() *ObjectMeta { return m }
 
 // ListMeta is the metadata of collections (COLL-05 to COLL-11) and of [Status].
@@ -70,8 +71,8 @@ type ListMeta struct {
 	RemainingItemCount *int64 `json:"remainingItemCount,omitempty" protobuf:"varint,4,opt,name=remainingItemCount"`
 }
 
-// OwnerReference names an object that must exist for this one to exist (META-14). The owner is in the same
-// namespace or cluster-scoped.
+// OwnerReference names an object that must exist for this one to exist (META-14). The owner is in
+// the same namespace or cluster-scoped.
 type OwnerReference struct {
 	APIVersion         string `json:"apiVersion" protobuf:"bytes,5,opt,name=apiVersion"`
 	Kind               string `json:"kind" protobuf:"bytes,1,opt,name=kind"`
@@ -87,14 +88,16 @@ type ManagedFieldsOperationType string
 const (
 	// ManagedFieldsOperationApply marks fields owned through server-side apply.
 	ManagedFieldsOperationApply ManagedFieldsOperationType = "Apply"
-	// ManagedFieldsOperationUpdate marks fields owned through create, update or another kind of patch.
+	// ManagedFieldsOperationUpdate marks fields owned through create, update or another kind of
+	// patch.
 	ManagedFieldsOperationUpdate ManagedFieldsOperationType = "Update"
 )
 
 // FieldsTypeV1 is the only value of ManagedFieldsEntry.FieldsType.
 const FieldsTypeV1 = "FieldsV1"
 
-// ManagedFieldsEntry records which fields one manager owns (META-11). Package apply reads and writes them.
+// ManagedFieldsEntry records which fields one manager owns (META-11). Package apply reads and
+// writes them.
 //
 // In protobuf, field 7 is a message whose only field (1, bytes) holds FieldsV1.
 type ManagedFieldsEntry struct {

@@ -90,7 +90,8 @@ type DeleteOptions struct {
 	PropagationPolicy  *DeletionPropagation `json:"propagationPolicy,omitempty" protobuf:"bytes,4,opt,name=propagationPolicy"`
 	DryRun             []string             `json:"dryRun,omitempty" protobuf:"bytes,5,rep,name=dryRun"`
 
-	// IgnoreStoreReadErrorWithClusterBreakingPotential asks to delete an object that cannot be read any more.
+	// IgnoreStoreReadErrorWithClusterBreakingPotential asks to delete an object that cannot be read
+	// any more.
 	IgnoreStoreReadErrorWithClusterBreakingPotential *bool `json:"ignoreStoreReadErrorWithClusterBreakingPotential,omitempty" protobuf:"varint,6,opt,name=ignoreStoreReadErrorWithClusterBreakingPotential"`
 }
 

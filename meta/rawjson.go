@@ -11,7 +11,8 @@ func (r RawJSON) MarshalJSON() ([]byte, error) {
 	return r, nil
 }
 
-// UnmarshalJSON keeps a copy of b; null becomes empty. The text is not checked: decoders hand over valid values.
+// UnmarshalJSON keeps a copy of b; null becomes empty. The text is not checked: decoders hand over
+// valid values.
 func (r *RawJSON) UnmarshalJSON(b []byte) error {
 	if string(b) == "null" {
 		*r = nil

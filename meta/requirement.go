@@ -10,7 +10,8 @@ import (
 // Operator is how a label requirement compares.
 type Operator string
 
-// The operators of label requirements. Only the first four exist in bodies ([LabelSelectorRequirement]).
+// The operators of label requirements. Only the first four exist in bodies
+// ([LabelSelectorRequirement]).
 const (
 	In           Operator = "In"           // the label is there with one of the values: k=v, k==v, k in (…)
 	NotIn        Operator = "NotIn"        // the label is absent or has another value: k!=v, k notin (…)
@@ -20,8 +21,8 @@ const (
 	LessThan     Operator = "Lt"           // the label is there and an integer below the value: k<1
 )
 
-// Requirement is one condition on labels. Values are sorted and distinct for In and NotIn, empty for Exists and
-// DoesNotExist, and one decimal integer for GreaterThan and LessThan.
+// Requirement is one condition on labels. Values are sorted and distinct for In and NotIn, empty
+// for Exists and DoesNotExist, and one decimal integer for GreaterThan and LessThan.
 type Requirement struct {
 	Key    string
 	Op     Operator
@@ -167,7 +168,8 @@ func (r *requirement) appendSet(b *strings.Builder) {
 	b.WriteByte(')')
 }
 
-// parseInt is strconv.ParseInt in base 10 without the error it allocates: it runs once per label and match.
+// parseInt is strconv.ParseInt in base 10 without the error it allocates: it runs once per label
+// and match.
 func parseInt(s string) (int64, bool) {
 	negative := false
 	if s != "" && (s[0] == '-' || s[0] == '+') {

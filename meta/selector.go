@@ -6,32 +6,36 @@ import (
 	"strings"
 )
 
-// MaxRequirements is how many requirements a label or field selector may have. Matching costs up to one look-up per
-// requirement and object, so this bounds what one request can make a list or a watch do.
+// MaxRequirements is how many requirements a label or field selector may have. Matching costs up to
+// one look-up per requirement and object, so this bounds what one request can make a list or a
+// watch do.
 const MaxRequirements = 1000
 
-// Selector is a set of requirements on labels, all of which must hold (QUERY-19). The zero value matches everything.
-// A Selector never changes and may be used by many goroutines at once.
+// Selector is a set of requirements on labels, all of which must hold (QUERY-19). The zero value
+// matches everything. A Selector never changes and may be used by many goroutines at once.
 type Selector struct{ reqs []requirement } // sorted, distinct
 
-// LabelSelector is a selector as it stands in bodies: all of its parts must hold. [SelectorFrom] makes it usable.
+// LabelSelector is a selector as it stands in bodies: all of its parts must hold. [SelectorFrom]
+// makes it usable.
 type LabelSelector struct {
 	MatchLabels      map[string]string          `json:"matchLabels,omitempty" protobuf:"bytes,1,rep,name=matchLabels"`
 	MatchExpressions []LabelSelectorRequirement `json:"matchExpressions,omitempty" protobuf:"bytes,2,rep,name=matchExpressions"`
 }
 
-// LabelSelectorRequirement is one condition of a LabelSelector. Operator is In, NotIn, Exists or DoesNotExist.
+// LabelSelectorRequirement is one condition of a LabelSelector. Operator is In, NotIn, Exists or
+// DoesNotExist.
 type LabelSelectorRequirement struct {
 	Key      string   `json:"key" protobuf:"bytes,1,opt,name=key"`
 	Operator Operator `json:"operator" protobuf:"bytes,2,opt,name=operator"`
 	Values   []string `json:"values,omitempty" protobuf:"bytes,3,rep,name=values"`
 }
 
-// ParseSelector reads the whole of s or fails; an invalid selector is never "everything". It takes time linear in s
-// (but for sorting the values), and errors repeat only short parts of s. Every error starts with "unable to parse
-// requirement: " and belongs to a 400 answer.
+// ParseSelector reads the whole of s or fails; an invalid selector is never "everything". It takes
+// time linear in s (but for sorting the values), and errors repeat only short parts of s. Every
+// error starts with "unable to parse requirement: " and belongs to a 400 answer.
 //
-// Requirements are separated by commas, blanks between tokens do not count, and each one has one of the forms
+// Requirements are separated by commas, blanks between tokens do not count, and each one has one of
+// the forms
 //
 //	k   !k   k=v   k==v   k!=v   k in (v,w)   k notin (v,w)   k>1   k<1
 //
@@ -45,8 +49,9 @@ func ParseSelector(s string) (Selector, error) {
 	return canonicalSelector(reqs), nil
 }
 
-// SelectorFrom makes a selector of its body form. Nil matches nothing, an empty one everything; this is how every
-// Kubernetes API reads the two. An unknown operator, a bad key or a bad value is an error.
+// SelectorFrom makes a selector of its body form. Nil matches nothing, an empty one everything;
+// this is how every Kubernetes API reads the two. An unknown operator, a bad key or a bad value is
+// an error.
 func SelectorFrom(s *LabelSelector) (Selector, error) {
 	if s == nil {
 		return Nothing(), nil
@@ -66,8 +71,8 @@ func SelectorFrom(s *LabelSelector) (Selector, error) {
 	return NewSelector(reqs...)
 }
 
-// NewSelector checks and combines requirements; none give a selector that matches everything. Values may come in any
-// order and are copied.
+// NewSelector checks and combines requirements; none give a selector that matches everything.
+// Values may come in any order and are copied.
 func NewSelector(reqs ...Requirement) (Selector, error) {
 	if len(reqs) > MaxRequirements {
 		return Selector{}, errTooManyRequirements
@@ -110,8 +115,8 @@ func (s Selector) Matches(l Labels) bool {
 // Empty reports whether s matches everything because it requires nothing.
 func (s Selector) Empty() bool { return len(s.reqs) == 0 }
 
-// String is the canonical form: equal for selectors that differ only in order, repetition, blanks or "==" against "=",
-// and parsed back to an equal selector.
+// String is the canonical form: equal for selectors that differ only in order, repetition, blanks
+// or "==" against "=", and parsed back to an equal selector.
 func (s Selector) String() string {
 	var b strings.Builder
 	for i := range s.reqs {

@@ -13,8 +13,9 @@ var errTooManyRequirements = fmt.Errorf("more than %d requirements", MaxRequirem
 //	requirement = "!" word | word [ ("=" | "==" | "!=" | "<" | ">") [ word ] | ("in" | "notin") "(" list ")" ]
 //	list        = [ word ] { "," [ word ] }
 //
-// A word is a run of bytes other than blanks and the special characters below; whether it may be a key or a value
-// is checked when the requirement is complete. "in" and "notin" are words wherever no operator can stand.
+// A word is a run of bytes other than blanks and the special characters below; whether it may be a
+// key or a value is checked when the requirement is complete. "in" and "notin" are words wherever
+// no operator can stand.
 type selectorParser struct{ rest string }
 
 func (p *selectorParser) parse() ([]requirement, error) {

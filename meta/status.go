@@ -55,8 +55,8 @@ const (
 	StatusFailure = "Failure"
 )
 
-// Status is the document every failed request and some successful ones answer with (ERR-22). Its TypeMeta is
-// always Status and v1; metadata is written even when empty.
+// Status is the document every failed request and some successful ones answer with (ERR-22). Its
+// TypeMeta is always Status and v1; metadata is written even when empty.
 type Status struct {
 	TypeMeta
 	ListMeta `json:"metadata" protobuf:"bytes,1,opt,name=metadata"`
@@ -67,8 +67,8 @@ type Status struct {
 	Code     int32          `json:"code,omitempty" protobuf:"varint,6,opt,name=code"` // the HTTP status
 }
 
-// StatusDetails carries the facts behind a Status. Kind holds the resource name for most errors and the Kind
-// for validation errors.
+// StatusDetails carries the facts behind a Status. Kind holds the resource name for most errors and
+// the Kind for validation errors.
 type StatusDetails struct {
 	Name              string        `json:"name,omitempty" protobuf:"bytes,1,opt,name=name"`
 	Group             string        `json:"group,omitempty" protobuf:"bytes,2,opt,name=group"`
@@ -78,7 +78,8 @@ type StatusDetails struct {
 	RetryAfterSeconds int32         `json:"retryAfterSeconds,omitempty" protobuf:"varint,5,opt,name=retryAfterSeconds"`
 }
 
-// StatusCause is one of several things that are wrong. Field is a path such as "spec.items[0].name".
+// StatusCause is one of several things that are wrong. Field is a path such as
+// "spec.items[0].name".
 type StatusCause struct {
 	Type    CauseType `json:"reason,omitempty" protobuf:"bytes,1,opt,name=reason"`
 	Message string    `json:"message,omitempty" protobuf:"bytes,2,opt,name=message"`

@@ -8,8 +8,8 @@ type Table struct {
 	Rows              []TableRow              `json:"rows"`
 }
 
-// TableColumnDefinition describes one column. Type and Format are those of OpenAPI ("string", "date", …);
-// columns with a Priority above 0 are shown only in wide views.
+// TableColumnDefinition describes one column. Type and Format are those of OpenAPI ("string",
+// "date", …); columns with a Priority above 0 are shown only in wide views.
 type TableColumnDefinition struct {
 	Name        string `json:"name"`
 	Type        string `json:"type"`
@@ -18,7 +18,8 @@ type TableColumnDefinition struct {
 	Priority    int32  `json:"priority"`
 }
 
-// TableRow is one object: cells in column order and, depending on includeObject, the object or its metadata.
+// TableRow is one object: cells in column order and, depending on includeObject, the object or its
+// metadata.
 type TableRow struct {
 	Cells      []any               `json:"cells"`
 	Conditions []TableRowCondition `json:"conditions,omitempty"`

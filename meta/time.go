@@ -12,9 +12,9 @@ const microLayout = "2006-01-02T15:04:05.000000Z07:00"
 
 var errYear = errors.New("the year in UTC is not between 0 and 9999")
 
-// Time is an instant written as RFC 3339 in UTC to the second (META-05). The zero Time is written as null, and null
-// is read as the zero Time. Parsing keeps whole seconds; a Time made from time.Time keeps what it was given until
-// it is written.
+// Time is an instant written as RFC 3339 in UTC to the second (META-05). The zero Time is written
+// as null, and null is read as the zero Time. Parsing keeps whole seconds; a Time made from
+// time.Time keeps what it was given until it is written.
 type Time struct{ time.Time }
 
 // NewTime wraps t. There is no Now: callers pass the time they mean.
@@ -50,7 +50,8 @@ func (t Time) AppendFormatted(dst []byte) []byte {
 	return t.Time.UTC().AppendFormat(dst, time.RFC3339)
 }
 
-// MarshalJSON writes the time, or null. Years outside 0–9999 have no RFC 3339 form and are an error.
+// MarshalJSON writes the time, or null. Years outside 0–9999 have no RFC 3339 form and are an
+// error.
 func (t Time) MarshalJSON() ([]byte, error) { return marshalTime(t.Time, time.RFC3339) }
 
 // UnmarshalJSON reads what [ParseTime] reads, or null.
@@ -63,7 +64,8 @@ func (t *Time) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// MicroTime is an instant written as RFC 3339 in UTC with six fractional digits. The zero MicroTime is null.
+// MicroTime is an instant written as RFC 3339 in UTC with six fractional digits. The zero MicroTime
+// is null.
 type MicroTime struct{ time.Time }
 
 // NewMicroTime wraps t.
@@ -99,7 +101,8 @@ func (t MicroTime) AppendFormatted(dst []byte) []byte {
 	return t.Time.UTC().AppendFormat(dst, microLayout)
 }
 
-// MarshalJSON writes the time, or null. Years outside 0–9999 have no RFC 3339 form and are an error.
+// MarshalJSON writes the time, or null. Years outside 0–9999 have no RFC 3339 form and are an
+// error.
 func (t MicroTime) MarshalJSON() ([]byte, error) { return marshalTime(t.Time, microLayout) }
 
 // UnmarshalJSON reads what [ParseMicroTime] reads, or null.
@@ -118,7 +121,8 @@ type Duration struct{ time.Duration }
 // NewDuration wraps d.
 func NewDuration(d time.Duration) Duration { return Duration{d} }
 
-// ParseDuration reads Go's form: a signed sequence of decimal numbers with units, such as "300ms" or "-1.5h".
+// ParseDuration reads Go's form: a signed sequence of decimal numbers with units, such as "300ms"
+// or "-1.5h".
 func ParseDuration(s string) (Duration, error) {
 	d, err := time.ParseDuration(s)
 	if err != nil {
@@ -175,8 +179,8 @@ func unmarshalTime(b []byte, precision time.Duration) (time.Time, error) {
 	return parseRFC3339(s, precision)
 }
 
-// parseRFC3339 is as lenient about digits as time.Parse, because clients of this API have always been read that
-// way, but refuses instants that could not be written again.
+// parseRFC3339 is as lenient about digits as time.Parse, because clients of this API have always
+// been read that way, but refuses instants that could not be written again.
 func parseRFC3339(s string, precision time.Duration) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339, s)
 	if err != nil {

@@ -15,16 +15,16 @@ const (
 	stable
 )
 
-// versionName is a version such as "v2beta1" taken apart. The numbers stay decimal text without leading zeros,
-// so that no length of number overflows.
+// versionName is a version such as "v2beta1" taken apart. The numbers stay decimal text without
+// leading zeros, so that no length of number overflows.
 type versionName struct {
 	track        stability
 	major, minor string
 }
 
-// CompareVersions orders version names by priority (VER-18): stable before beta before alpha, then the higher
-// number first; names of any other form come last, in byte order. Negative means that a comes first, 0 that the
-// names are the same.
+// CompareVersions orders version names by priority (VER-18): stable before beta before alpha, then
+// the higher number first; names of any other form come last, in byte order. Negative means that a
+// comes first, 0 that the names are the same.
 func CompareVersions(a, b string) int {
 	va, vb := parseVersionName(a), parseVersionName(b)
 	return cmp.Or(

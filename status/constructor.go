@@ -7,7 +7,8 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// NotFound is 404: the object does not exist. An empty name means the resource itself is not served.
+// NotFound is 404: the object does not exist. An empty name means the resource itself is not
+// served.
 func NotFound(r meta.GroupResource, name string) *Error {
 	if r.Resource == "" {
 		return newError(meta.ReasonNotFound, "the server could not find the requested resource", nil)
@@ -25,8 +26,8 @@ func Conflict(r meta.GroupResource, name, why string) *Error {
 	return newError(meta.ReasonConflict, fmt.Sprintf("Operation cannot be fulfilled on %s %q: %s", r, shown(name), why), resourceDetails(r, name))
 }
 
-// Forbidden is 403: authorization or admission says no. The name is empty for collections, and the resource too for
-// paths that are no resource.
+// Forbidden is 403: authorization or admission says no. The name is empty for collections, and the
+// resource too for paths that are no resource.
 func Forbidden(r meta.GroupResource, name, why string) *Error {
 	subject := ""
 	switch {
@@ -46,7 +47,8 @@ func BadRequest(format string, args ...any) *Error {
 // Unauthorized is 401. It never says why: that would help whoever guesses credentials.
 func Unauthorized() *Error { return newError(meta.ReasonUnauthorized, "Unauthorized", nil) }
 
-// MethodNotAllowed is 405: the resource does not have the verb. Without a resource it speaks of the path.
+// MethodNotAllowed is 405: the resource does not have the verb. Without a resource it speaks of the
+// path.
 func MethodNotAllowed(r meta.GroupResource, verb string) *Error {
 	if r.Resource == "" {
 		return newError(meta.ReasonMethodNotAllowed, "the server does not allow this method on the requested resource", nil)
@@ -89,8 +91,8 @@ func Internal(cause error) *Error {
 	return e
 }
 
-// ServerTimeout is 500: the operation op (such as "create") could not be finished, because for instance the store does
-// not answer; retryAfter is in seconds.
+// ServerTimeout is 500: the operation op (such as "create") could not be finished, because for
+// instance the store does not answer; retryAfter is in seconds.
 func ServerTimeout(r meta.GroupResource, op string, retryAfter int) *Error {
 	const format = "The %s operation against %s could not be completed at this time, please try again."
 	e := newError(meta.ReasonServerTimeout, fmt.Sprintf(format, op, r), resourceDetails(r, op))
@@ -105,8 +107,8 @@ func Timeout(msg string, retryAfter int) *Error {
 	return newError(meta.ReasonTimeout, "Timeout: "+msg, retryDetails(retryAfter))
 }
 
-// TooLargeResourceVersion is the 504 for a version the server has not seen yet (ERR-11 to ERR-13); retryAfter is in
-// seconds, 0 says nothing.
+// TooLargeResourceVersion is the 504 for a version the server has not seen yet (ERR-11 to ERR-13);
+// retryAfter is in seconds, 0 says nothing.
 func TooLargeResourceVersion(asked, current uint64, retryAfter int) *Error {
 	e := Timeout(fmt.Sprintf("Too large resource version: %d, current: %d", asked, current), retryAfter)
 	return e.WithCauses(meta.StatusCause{Type: meta.CauseResourceVersionTooLarge, Message: "Too large resource version"})

@@ -7,8 +7,9 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// Error is a failure as a client gets to see it. Make one with the constructors of this package; the builders
-// (WithMessage and so on) return changed copies, so an Error never changes and may be shared.
+// Error is a failure as a client gets to see it. Make one with the constructors of this package;
+// the builders (WithMessage and so on) return changed copies, so an Error never changes and may be
+// shared.
 type Error struct {
 	status meta.Status
 	cause  error
@@ -28,7 +29,8 @@ func (e *Error) Status() meta.Status {
 	return s
 }
 
-// Unwrap is what led to the error, for logs; it is never sent. Nil when there is nothing more to tell.
+// Unwrap is what led to the error, for logs; it is never sent. Nil when there is nothing more to
+// tell.
 func (e *Error) Unwrap() error { return e.cause }
 
 // Reason is the reason of the Status.
@@ -37,8 +39,8 @@ func (e *Error) Reason() meta.Reason { return e.status.Reason }
 // Code is the HTTP status, 400 to 599.
 func (e *Error) Code() int { return int(e.status.Code) }
 
-// RetryAfterSeconds is how long the client should wait before it tries again; 0 when the error does not say. Answers
-// repeat it in the Retry-After header (ERR-24).
+// RetryAfterSeconds is how long the client should wait before it tries again; 0 when the error does
+// not say. Answers repeat it in the Retry-After header (ERR-24).
 func (e *Error) RetryAfterSeconds() int {
 	if e.status.Details == nil {
 		return 0
@@ -91,7 +93,8 @@ func (e *Error) WithUID(uid meta.UID) *Error {
 	return c
 }
 
-// WithContinue returns a copy whose metadata carries a token to go on with: the answer to an expired continue token.
+// WithContinue returns a copy whose metadata carries a token to go on with: the answer to an
+// expired continue token.
 func (e *Error) WithContinue(token string) *Error {
 	c := e.clone()
 	c.status.Continue = token
@@ -115,8 +118,9 @@ func (e *Error) details() *meta.StatusDetails {
 	return e.status.Details
 }
 
-// FromStatus makes an Error of a Status from elsewhere, for instance a webhook's answer (ERR-17). Kind, version and
-// "Failure" are set whatever was given. A code outside 400 to 599 is replaced by the reason's, or else by 500.
+// FromStatus makes an Error of a Status from elsewhere, for instance a webhook's answer (ERR-17).
+// Kind, version and "Failure" are set whatever was given. A code outside 400 to 599 is replaced by
+// the reason's, or else by 500.
 func FromStatus(s meta.Status) *Error {
 	e := (&Error{status: s}).clone()
 	e.status.TypeMeta = statusType

@@ -28,7 +28,8 @@ type FieldError struct {
 	Detail string // what would be right; may be empty
 }
 
-// Message is the problem without the field: `Invalid value: "x": must be a color`, `Required value`, `Forbidden: …`.
+// Message is the problem without the field: `Invalid value: "x": must be a color`, `Required
+// value`, `Forbidden: …`.
 func (f FieldError) Message() string {
 	s := describe(f.Type)
 	switch f.Type {
@@ -50,8 +51,9 @@ func (f FieldError) String() string {
 	return f.Field + ": " + f.Message()
 }
 
-// Invalid is 422: the object of this kind is understood but wrong. Every problem becomes a cause; the message names
-// them all, in brackets when there are several, the same text once. Beyond a thousand problems only their number is told.
+// Invalid is 422: the object of this kind is understood but wrong. Every problem becomes a cause;
+// the message names them all, in brackets when there are several, the same text once. Beyond a
+// thousand problems only their number is told.
 func Invalid(k meta.GroupKind, name string, errs []FieldError) *Error {
 	told := errs[:min(len(errs), maxCauses)]
 	causes := make([]meta.StatusCause, len(told))
@@ -107,7 +109,8 @@ func describe(t meta.CauseType) string {
 	}
 }
 
-// showValue writes strings quoted, numbers plain and everything else as JSON, cut to maxShownValue bytes.
+// showValue writes strings quoted, numbers plain and everything else as JSON, cut to maxShownValue
+// bytes.
 func showValue(v any) string {
 	switch t := v.(type) {
 	case nil:
@@ -134,7 +137,8 @@ func showValue(v any) string {
 	return text
 }
 
-// shown is the name of an object in an error. No object has a name so long that it is cut, but a client may send one.
+// shown is the name of an object in an error. No object has a name so long that it is cut, but a
+// client may send one.
 func shown(name string) string {
 	if len(name) > maxShownName {
 		return strings.ToValidUTF8(name[:maxShownName], "") + "…"

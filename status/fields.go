@@ -16,7 +16,8 @@ import (
 // The zero value is ready. A Fields belongs to one goroutine.
 type Fields struct{ errs []FieldError }
 
-// At is the field of these names from the root of the object; without names it is the object itself.
+// At is the field of these names from the root of the object; without names it is the object
+// itself.
 func (f *Fields) At(names ...string) Field { return Field{to: f, path: At(names...)} }
 
 // In is the field that path leads to.

@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// Path leads to a field of an object: "spec.items[0].name". Paths are linked from the end to the root and never
-// change, so that a validator can keep one per level and share it. A nil Path is the object itself.
+// Path leads to a field of an object: "spec.items[0].name". Paths are linked from the end to the
+// root and never change, so that a validator can keep one per level and share it. A nil Path is the
+// object itself.
 type Path struct {
 	parent *Path
 	text   string // one name, or one "[…]"

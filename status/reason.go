@@ -10,9 +10,10 @@ import (
 
 var errNilError = errors.New("a nil *status.Error was returned as an error")
 
-// From makes an [*Error] of any error: what is already one (wrapped or not) stays what it is, and so does an error with
-// a method Status() meta.Status; a body over its limit ([http.MaxBytesError]) is 413; a passed deadline and a
-// cancelled context are 504; everything else is [Internal], with its text kept out of the answer. From(nil) is nil.
+// From makes an [*Error] of any error: what is already one (wrapped or not) stays what it is, and
+// so does an error with a method Status() meta.Status; a body over its limit ([http.MaxBytesError])
+// is 413; a passed deadline and a cancelled context are 504; everything else is [Internal], with
+// its text kept out of the answer. From(nil) is nil.
 func From(err error) *Error {
 	if err == nil {
 		return nil
@@ -74,7 +75,8 @@ func HasCause(err error, t meta.CauseType) bool {
 	return false
 }
 
-// The predicates below ask for one reason each, through any wrapping. An error without a Status is an internal error.
+// The predicates below ask for one reason each, through any wrapping. An error without a Status is
+// an internal error.
 
 // IsBadRequest reports whether err is a [BadRequest].
 func IsBadRequest(err error) bool { return ReasonOf(err) == meta.ReasonBadRequest }

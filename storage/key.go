@@ -142,7 +142,8 @@ func unescape(s string) (string, bool) {
 	return b.String(), true
 }
 
-// ResourcePrefixOf returns the [ResourcePrefix] that an object key begins with, or "" for other keys.
+// ResourcePrefixOf returns the [ResourcePrefix] that an object key begins with, or "" for other
+// keys.
 func ResourcePrefixOf(key string) string {
 	rest, ok := strings.CutPrefix(key, ObjectRoot)
 	if !ok {

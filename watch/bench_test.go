@@ -192,7 +192,8 @@ func BenchmarkFanOut(b *testing.B) {
 	running.Wait()
 }
 
-// One write to the kind while 10,000 watchers wait for something else. Compare with BenchmarkAppend.
+// One write to the kind while 10,000 watchers wait for something else. Compare with
+// BenchmarkAppend.
 func BenchmarkIdleWatchers(b *testing.B) {
 	selected := func(text string) watch.Filter {
 		selector, err := meta.ParseSelector(text)

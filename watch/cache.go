@@ -19,24 +19,27 @@ type Config struct {
 	// StorageName is the segment below which the kind's objects are stored. Required.
 	StorageName string
 
-	// Fields names the fields that clients may select by, beside metadata.name and metadata.namespace. Watchers that
-	// require a value of one are woken only by objects that have it, or had it.
+	// Fields names the fields that clients may select by, beside metadata.name and
+	// metadata.namespace. Watchers that require a value of one are woken only by objects that have
+	// it, or had it.
 	Fields []string
 
-	// Decode makes an entry of a stored record. Required. The entry must be new, with the record's key and revision and
-	// as many field values as Fields has names. It is called from several goroutines at once, and for older records
-	// again when a watcher or a list reaches back into history. An error makes the kind not ready, unless the record is
-	// of the past: then it ends that watcher or that list.
+	// Decode makes an entry of a stored record. Required. The entry must be new, with the record's
+	// key and revision and as many field values as Fields has names. It is called from several
+	// goroutines at once, and for older records again when a watcher or a list reaches back into
+	// history. An error makes the kind not ready, unless the record is of the past: then it ends
+	// that watcher or that list.
 	Decode func(storage.Record) (*Entry, error)
 
-	// LogBytes and LogAge bound the log of changes in memory; watchers that fall behind it read the store's history
-	// instead. Defaults for values that are not positive: 8 MiB and 5 minutes.
+	// LogBytes and LogAge bound the log of changes in memory; watchers that fall behind it read the
+	// store's history instead. Defaults for values that are not positive: 8 MiB and 5 minutes.
 	LogBytes int
 	LogAge   time.Duration
 
-	// MaxPins and MaxPinNodes bound the snapshots kept for the next pages of lists: how many, and how many tree nodes
-	// (about 1.5 KiB each, and not counting what the live index uses as well) they keep alive together. Defaults for 0:
-	// 256 and 16384; negative values turn pinning off. A pin is kept for LogAge.
+	// MaxPins and MaxPinNodes bound the snapshots kept for the next pages of lists: how many, and
+	// how many tree nodes (about 1.5 KiB each, and not counting what the live index uses as well)
+	// they keep alive together. Defaults for 0: 256 and 16384; negative values turn pinning off. A
+	// pin is kept for LogAge.
 	MaxPins     int
 	MaxPinNodes int
 
@@ -77,17 +80,18 @@ func (c *Config) check() error {
 	return nil
 }
 
-// Cache is the live view of one kind: its objects as they are now, what happened to them lately, and who watches. A
-// [Dispatcher] feeds it. All methods may be called from any goroutine.
+// Cache is the live view of one kind: its objects as they are now, what happened to them lately,
+// and who watches. A [Dispatcher] feeds it. All methods may be called from any goroutine.
 //
-// Reads never wait and never fail: they show the newest state the cache has. Who needs more than that waits first, with
-// [Cache.Fresh] or [Cache.WaitFor].
+// Reads never wait and never fail: they show the newest state the cache has. Who needs more than
+// that waits first, with [Cache.Fresh] or [Cache.WaitFor].
 type Cache struct {
 	config     Config
 	prefix     string
 	dispatcher *Dispatcher
 
-	// loading is what the dispatcher has seen while the kind is being listed. Guarded by the dispatcher's lock.
+	// loading is what the dispatcher has seen while the kind is being listed. Guarded by the
+	// dispatcher's lock.
 	loading *loading
 
 	done chan struct{} // closed with err set
@@ -102,7 +106,8 @@ type Cache struct {
 	roster roster
 	epoch  int // counts the times the log was lost
 
-	// shared is a copy of tree that nothing has changed since, for the next snapshot; nil after a change.
+	// shared is a copy of tree that nothing has changed since, for the next snapshot; nil after a
+	// change.
 	shared *ordered.Map[*Entry]
 	copied uint64 // at most how many nodes tree has copied on writing since the start
 	pins   pins
@@ -138,12 +143,14 @@ func (c *Cache) Len() int {
 	return c.tree.Len()
 }
 
-// Done is closed when the cache is fed no more; [Cache.Err] then says why. What it holds stays readable.
+// Done is closed when the cache is fed no more; [Cache.Err] then says why. What it holds stays
+// readable.
 func (c *Cache) Done() <-chan struct{} { return c.done }
 
-// Err returns nil while the cache is fed. Afterwards: [ErrGone] when the kind was removed, [ErrEnded] when the
-// dispatcher ended, a *[DecodeError] when a record could not be read. The last leaves everything else running; the kind
-// comes back by being removed and added again once the record is mended.
+// Err returns nil while the cache is fed. Afterwards: [ErrGone] when the kind was removed,
+// [ErrEnded] when the dispatcher ended, a *[DecodeError] when a record could not be read. The last
+// leaves everything else running; the kind comes back by being removed and added again once the
+// record is mended.
 func (c *Cache) Err() error {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -157,8 +164,9 @@ func (c *Cache) Revision() storage.Revision {
 	return c.head()
 }
 
-// head is the revision up to which the cache is complete. The caller holds the lock, under which no change can slip
-// between what it sees and what published says: the dispatcher applies first and publishes after (rule 4).
+// head is the revision up to which the cache is complete. The caller holds the lock, under which no
+// change can slip between what it sees and what published says: the dispatcher applies first and
+// publishes after (rule 4).
 func (c *Cache) head() storage.Revision {
 	if c.err != nil {
 		return c.last
@@ -166,8 +174,9 @@ func (c *Cache) head() storage.Revision {
 	return max(c.last, c.dispatcher.Published())
 }
 
-// acknowledged is the revision up to which waits end: what is published, that is applied to every cache and not to this
-// one alone, or was in the list the cache began with. The caller holds the lock.
+// acknowledged is the revision up to which waits end: what is published, that is applied to every
+// cache and not to this one alone, or was in the list the cache began with. The caller holds the
+// lock.
 func (c *Cache) acknowledged() storage.Revision {
 	if c.err != nil {
 		return c.last
@@ -175,8 +184,8 @@ func (c *Cache) acknowledged() storage.Revision {
 	return max(c.listed, c.dispatcher.Published())
 }
 
-// WaitFor returns nil once a revision is published, so that this cache and every other has it. Otherwise the context's
-// error, or why the cache will never reach it (see [Cache.Err]).
+// WaitFor returns nil once a revision is published, so that this cache and every other has it.
+// Otherwise the context's error, or why the cache will never reach it (see [Cache.Err]).
 func (c *Cache) WaitFor(ctx context.Context, revision storage.Revision) error {
 	c.mu.RLock()
 	have, err := c.acknowledged(), c.err
@@ -199,8 +208,9 @@ func (c *Cache) WaitFor(ctx context.Context, revision storage.Revision) error {
 	return nil
 }
 
-// Fresh returns nil once the cache has reached the store's current revision: reads after it see every commit that was
-// acknowledged before it was called (LIST-27). Errors are the store's and those of WaitFor.
+// Fresh returns nil once the cache has reached the store's current revision: reads after it see
+// every commit that was acknowledged before it was called (LIST-27). Errors are the store's and
+// those of WaitFor.
 func (c *Cache) Fresh(ctx context.Context) error {
 	revision, err := c.dispatcher.store.Revision(ctx)
 	if err != nil {
@@ -209,8 +219,8 @@ func (c *Cache) Fresh(ctx context.Context) error {
 	return c.WaitFor(ctx, revision)
 }
 
-// Snapshot returns everything there is now. It costs about a microsecond whatever the size, and the first change after
-// it a few copied tree nodes.
+// Snapshot returns everything there is now. It costs about a microsecond whatever the size, and the
+// first change after it a few copied tree nodes.
 func (c *Cache) Snapshot() *Snapshot {
 	c.mu.RLock()
 	s := c.snapshot(c.head())
@@ -224,7 +234,8 @@ func (c *Cache) Snapshot() *Snapshot {
 	return c.snapshot(c.head())
 }
 
-// share makes the copy that snapshots show. It writes to the tree, so it needs the lock for writing.
+// share makes the copy that snapshots show. It writes to the tree, so it needs the lock for
+// writing.
 func (c *Cache) share() {
 	if c.shared == nil {
 		c.shared = c.tree.Snapshot()
@@ -235,10 +246,11 @@ func (c *Cache) snapshot(revision storage.Revision) *Snapshot {
 	return &Snapshot{cache: c, revision: revision, tree: c.shared, copied: c.copied}
 }
 
-// SnapshotAt returns everything there was at a revision, exactly; 0 means now. It looks for the revision in what is
-// current, then among the pinned snapshots, and at last in the store: such a snapshot reads pages as it is walked, under
-// the given context. Errors: storage.ErrCompacted and storage.ErrFutureRevision from the store, its other errors, the
-// context's, and what [Cache.Err] returns.
+// SnapshotAt returns everything there was at a revision, exactly; 0 means now. It looks for the
+// revision in what is current, then among the pinned snapshots, and at last in the store: such a
+// snapshot reads pages as it is walked, under the given context. Errors: storage.ErrCompacted and
+// storage.ErrFutureRevision from the store, its other errors, the context's, and what [Cache.Err]
+// returns.
 func (c *Cache) SnapshotAt(ctx context.Context, revision storage.Revision) (*Snapshot, error) {
 	if s, err := c.held(revision); s != nil || err != nil {
 		return s, err
@@ -262,7 +274,8 @@ func (c *Cache) held(revision storage.Revision) (*Snapshot, error) {
 	if revision == 0 {
 		revision = head
 	}
-	// Nothing has happened to this kind since last, so it was at every revision from there on as it is now.
+	// Nothing has happened to this kind since last, so it was at every revision from there on as it
+	// is now.
 	if c.last <= revision && revision <= head {
 		c.share()
 		return c.snapshot(revision), nil
@@ -270,8 +283,9 @@ func (c *Cache) held(revision storage.Revision) (*Snapshot, error) {
 	return c.pins.find(revision, time.Now()), nil
 }
 
-// Pin keeps a snapshot for later calls of [Cache.SnapshotAt] with its revision, within the bounds of [Config]. Pin the
-// snapshot of a list's first page when there is a second. A snapshot that reads the store is not kept.
+// Pin keeps a snapshot for later calls of [Cache.SnapshotAt] with its revision, within the bounds
+// of [Config]. Pin the snapshot of a list's first page when there is a second. A snapshot that
+// reads the store is not kept.
 func (c *Cache) Pin(s *Snapshot) {
 	if s.cache != c || s.tree == nil {
 		return
@@ -282,8 +296,8 @@ func (c *Cache) Pin(s *Snapshot) {
 	c.pins.trim(c.copied)
 }
 
-// apply brings in what one commit did to this kind, and appends to woken the cursors it concerns. Only the dispatcher
-// calls it, in the order of revisions.
+// apply brings in what one commit did to this kind, and appends to woken the cursors it concerns.
+// Only the dispatcher calls it, in the order of revisions.
 func (c *Cache) apply(batch *storage.Batch, woken []*Cursor) []*Cursor {
 	c.mu.RLock()
 	skip := c.err != nil || batch.Revision <= c.last

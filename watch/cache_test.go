@@ -72,7 +72,8 @@ func TestSnapshotWalksAndCounts(t *testing.T) {
 	})
 }
 
-// A walk looks at its keys a few dozen at a time, so that the borders of a namespace fall anywhere among those.
+// A walk looks at its keys a few dozen at a time, so that the borders of a namespace fall anywhere
+// among those.
 func TestLIST_01_ANamespaceOfAnySizeIsListedWhole(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -174,7 +175,8 @@ func TestLIST_29_SnapshotAtIsExact(t *testing.T) {
 	})
 }
 
-// An idle kind is at every revision since its last change as it is now, so exact lists need neither pin nor store.
+// An idle kind is at every revision since its last change as it is now, so exact lists need neither
+// pin nor store.
 func TestSnapshotAtOfAnIdleKindIsInMemory(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := newWorld(t)

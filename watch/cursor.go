@@ -11,24 +11,28 @@ import (
 // WatchRequest asks for the changes to some objects of a kind.
 type WatchRequest struct {
 	Filter Filter
-	// After is where the watch begins: it shows every change with a greater revision. 0 means from now on. A revision
-	// that the cache has not reached is legal, and nothing at or below it will be shown; to find out in time that it
-	// is never reached, wait with Cache.WaitFor first.
+	// After is where the watch begins: it shows every change with a greater revision. 0 means from
+	// now on. A revision that the cache has not reached is legal, and nothing at or below it will
+	// be shown; to find out in time that it is never reached, wait with Cache.WaitFor first.
 	After storage.Revision
 }
 
-// Cursor is one watcher: a position in the log that all watchers of a kind share. It buffers nothing, so a slow reader
-// costs a position and nothing else.
+// Cursor is one watcher: a position in the log that all watchers of a kind share. It buffers
+// nothing, so a slow reader costs a position and nothing else.
 //
 // How it moves:
 //
 //   - reading: the position is at; what comes next is the first change above it.
-//   - parked: it has read all there is. It has no position, for it is at the head however far the head moves, until a
-//     commit concerns it. That commit gives it a position just below itself and wakes it (rule 12).
-//   - behind: the log no longer reaches at. It reads the store's history until the log does (rule 13).
-//   - at first, of WatchFromSnapshot: it walks the snapshot, then is reading at the snapshot's revision (rule 17).
+//   - parked: it has read all there is. It has no position, for it is at the head however far the
+//     head moves, until a commit concerns it. That commit gives it a position just below itself and
+//     wakes it (rule 12).
+//   - behind: the log no longer reaches at. It reads the store's history until the log does (rule
+//     13).
+//   - at first, of WatchFromSnapshot: it walks the snapshot, then is reading at the snapshot's
+//     revision (rule 17).
 //
-// Next, Progress, Walking and the events they return belong to one goroutine at a time; Close may be called from any.
+// Next, Progress, Walking and the events they return belong to one goroutine at a time; Close may
+// be called from any.
 type Cursor struct {
 	cache  *Cache
 	filter *Filter       // the group's
@@ -47,8 +51,8 @@ type Cursor struct {
 	at     storage.Revision // every matching change at or below has been returned; stale while parked
 }
 
-// initial is the walk over the snapshot that a watch begins with. It is resumed by key, so nothing of it is buffered
-// or held open while the reader is slow.
+// initial is the walk over the snapshot that a watch begins with. It is resumed by key, so nothing
+// of it is buffered or held open while the reader is slow.
 type initial struct {
 	snapshot *Snapshot
 	prefix   string
@@ -56,8 +60,8 @@ type initial struct {
 	done     bool // all events are out, the end mark is not
 }
 
-// Watch begins a watch after a revision. It fails only with what [Cache.Err] returns; that the revision is too old is
-// found by the first Next. The caller closes the cursor.
+// Watch begins a watch after a revision. It fails only with what [Cache.Err] returns; that the
+// revision is too old is found by the first Next. The caller closes the cursor.
 func (c *Cache) Watch(_ context.Context, request WatchRequest) (*Cursor, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -68,9 +72,10 @@ func (c *Cache) Watch(_ context.Context, request WatchRequest) (*Cursor, error) 
 	return c.newCursor(request.Filter, after)
 }
 
-// WatchFromSnapshot begins a watch with the objects of a snapshot, as ADDED events in the order of their keys, then one
-// event of type meta.Bookmark with the snapshot's revision, then what happened since (rule 17). The snapshot is walked
-// as events are asked for. Errors are those of Watch. The caller closes the cursor.
+// WatchFromSnapshot begins a watch with the objects of a snapshot, as ADDED events in the order of
+// their keys, then one event of type meta.Bookmark with the snapshot's revision, then what happened
+// since (rule 17). The snapshot is walked as events are asked for. Errors are those of Watch. The
+// caller closes the cursor.
 func (c *Cache) WatchFromSnapshot(snapshot *Snapshot, filter Filter) (*Cursor, error) {
 	if snapshot.cache != c {
 		return nil, fmt.Errorf("watch: the snapshot of %s is not one of %s", snapshot.cache.config.StorageName, c.config.StorageName)
@@ -95,7 +100,8 @@ func (c *Cache) newCursor(filter Filter, after storage.Revision) (*Cursor, error
 	return cursor, nil
 }
 
-// Close ends the watch and lets go of what it holds. A Next under way returns [ErrEnded]. Closing again does nothing.
+// Close ends the watch and lets go of what it holds. A Next under way returns [ErrEnded]. Closing
+// again does nothing.
 func (cu *Cursor) Close() {
 	cu.cache.mu.Lock()
 	defer cu.cache.mu.Unlock()
@@ -116,12 +122,13 @@ func (cu *Cursor) signal() {
 	}
 }
 
-// Walking tells whether initial events are still to come, or the mark behind them, so that the next Next will not wait.
+// Walking tells whether initial events are still to come, or the mark behind them, so that the next
+// Next will not wait.
 func (cu *Cursor) Walking() bool { return cu.initial != nil }
 
-// Progress returns the revision a bookmark may carry now: every matching change at or below it has been returned by
-// Next, and a watch that begins after it misses nothing. While nothing matches it moves on with the store. Before the
-// initial events are complete it is 0: no bookmark then.
+// Progress returns the revision a bookmark may carry now: every matching change at or below it has
+// been returned by Next, and a watch that begins after it misses nothing. While nothing matches it
+// moves on with the store. Before the initial events are complete it is 0: no bookmark then.
 func (cu *Cursor) Progress() storage.Revision {
 	if cu.initial != nil {
 		return 0
@@ -141,15 +148,16 @@ func (cu *Cursor) progress() storage.Revision {
 // defaultEvents is how many events Next returns at most when its caller does not say.
 const defaultEvents = 32
 
-// Next returns the next events, in the order of revisions, in the array of buf and about as many as fit; if buf has no
-// room an array for 32 is made once there are events. It blocks until there is at least one. What was in buf is
-// overwritten.
+// Next returns the next events, in the order of revisions, in the array of buf and about as many as
+// fit; if buf has no room an array for 32 is made once there are events. It blocks until there is
+// at least one. What was in buf is overwritten.
 //
-// Errors come with no events in buf: the context's; [storage.ErrCompacted] when changes that the watch has not seen are
-// gone, also instead of the mark at the end of the initial events; what [Cache.Err] returns when the kind has stopped;
-// [ErrEnded] after Close; and those of the store and [DecodeError] while history is read. After the context's error and
-// the store's the cursor is where it was, and Next may be called again: a context with a deadline is how its caller
-// gets to send a bookmark.
+// Errors come with no events in buf: the context's; [storage.ErrCompacted] when changes that the
+// watch has not seen are gone, also instead of the mark at the end of the initial events; what
+// [Cache.Err] returns when the kind has stopped; [ErrEnded] after Close; and those of the store and
+// [DecodeError] while history is read. After the context's error and the store's the cursor is
+// where it was, and Next may be called again: a context with a deadline is how its caller gets to
+// send a bookmark.
 func (cu *Cursor) Next(ctx context.Context, buf []Event) ([]Event, error) {
 	limit := cap(buf)
 	if limit == 0 {
@@ -183,7 +191,8 @@ func (cu *Cursor) Next(ctx context.Context, buf []Event) ([]Event, error) {
 	}
 }
 
-// room makes the array of a caller who brought none. Most watchers wait most of the time, and need none for that.
+// room makes the array of a caller who brought none. Most watchers wait most of the time, and need
+// none for that.
 func room(buf []Event) []Event {
 	if cap(buf) == 0 {
 		return make([]Event, 0, defaultEvents)
@@ -201,8 +210,9 @@ const (
 	parked                // wait
 )
 
-// take decides what to do next. For reading it copies about limit changes from the log and moves the position beyond
-// them; having reached the end, the cursor parks in the same breath, so that no commit falls between.
+// take decides what to do next. For reading it copies about limit changes from the log and moves
+// the position beyond them; having reached the end, the cursor parks in the same breath, so that no
+// commit falls between.
 func (cu *Cursor) take(limit int) (state, error) {
 	c := cu.cache
 	c.mu.Lock()
@@ -263,8 +273,8 @@ func (cu *Cursor) sleep(ctx context.Context) error {
 	}
 }
 
-// walk returns the next initial events, and after the last of them the end mark, provided that the changes since can
-// still be had: whoever gets the mark can rely on what follows.
+// walk returns the next initial events, and after the last of them the end mark, provided that the
+// changes since can still be had: whoever gets the mark can rely on what follows.
 func (cu *Cursor) walk(ctx context.Context, buf []Event, limit int) ([]Event, error) {
 	w := cu.initial
 	if !w.done {

@@ -14,15 +14,18 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// Dispatcher feeds every cache of a server from one watch over the whole store. Kinds come and go while it runs.
+// Dispatcher feeds every cache of a server from one watch over the whole store. Kinds come and go
+// while it runs.
 //
-// It takes the store's batches one at a time, in the order of revisions, and does with each (rule 4):
+// It takes the store's batches one at a time, in the order of revisions, and does with each (rule
+// 4):
 //
 //  1. apply it to every cache it touches, telling the observer;
 //  2. set published to its revision;
 //  3. wake the cursors it concerns and whoever waits for the revision.
 //
-// So whoever sees a revision published finds it in every cache. All methods may be called from any goroutine.
+// So whoever sees a revision published finds it in every cache. All methods may be called from any
+// goroutine.
 type Dispatcher struct {
 	store     *storage.Store
 	logger    logr.Logger
@@ -50,7 +53,8 @@ func WithLogger(l logr.Logger) Option {
 	return func(d *Dispatcher) { d.logger = l }
 }
 
-// NewDispatcher returns a dispatcher over a store. It starts nothing; [Dispatcher.Run] does the work.
+// NewDispatcher returns a dispatcher over a store. It starts nothing; [Dispatcher.Run] does the
+// work.
 func NewDispatcher(store *storage.Store, opts ...Option) *Dispatcher {
 	d := &Dispatcher{
 		store:  store,
@@ -69,8 +73,8 @@ func NewDispatcher(store *storage.Store, opts ...Option) *Dispatcher {
 // Published returns the revision up to which every cache is complete; 0 before Run.
 func (d *Dispatcher) Published() storage.Revision { return storage.Revision(d.published.Load()) }
 
-// Ready returns nil when the view is live: the dispatcher runs, its watch stands, and no kind has stopped. Otherwise it
-// says everything that is wrong.
+// Ready returns nil when the view is live: the dispatcher runs, its watch stands, and no kind has
+// stopped. Otherwise it says everything that is wrong.
 func (d *Dispatcher) Ready() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -81,9 +85,9 @@ func (d *Dispatcher) Ready() error {
 	return errors.Join(problems...)
 }
 
-// Add lists a kind and returns its live view; before, during or without Run. Whatever is committed meanwhile is neither
-// lost nor shown twice. Errors: a bad Config, a storage name that is in use, a *[DecodeError], the store's errors, the
-// context's, and [ErrEnded].
+// Add lists a kind and returns its live view; before, during or without Run. Whatever is committed
+// meanwhile is neither lost nor shown twice. Errors: a bad Config, a storage name that is in use, a
+// *[DecodeError], the store's errors, the context's, and [ErrEnded].
 func (d *Dispatcher) Add(ctx context.Context, config Config) (*Cache, error) {
 	if err := config.check(); err != nil {
 		return nil, err
@@ -93,8 +97,8 @@ func (d *Dispatcher) Add(ctx context.Context, config Config) (*Cache, error) {
 		return nil, err
 	}
 	for {
-		// The kind is registered, so every batch above what is published is noted from here on; and the list is at a
-		// revision at or above that. Between the two there is no gap.
+		// The kind is registered, so every batch above what is published is noted from here on; and
+		// the list is at a revision at or above that. Between the two there is no gap.
 		l, err := c.list(ctx, 0)
 		if errors.Is(err, storage.ErrCompacted) && ctx.Err() == nil {
 			continue // the list took longer than the store's memory; the next one is at a newer revision
@@ -126,8 +130,8 @@ func (d *Dispatcher) register(c *Cache) error {
 	return nil
 }
 
-// admit completes a listing with what happened meanwhile and makes the cache live. It asks for another listing when
-// changes after this one were lost.
+// admit completes a listing with what happened meanwhile and makes the cache live. It asks for
+// another listing when changes after this one were lost.
 func (d *Dispatcher) admit(c *Cache, l *listing) (again bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -158,8 +162,9 @@ func (d *Dispatcher) unregister(c *Cache) {
 	}
 }
 
-// Remove takes a kind out. Its cursors and waits end with [ErrGone]; what its cache holds stays readable. Removing a
-// kind that is not there does nothing. An Add of it that is under way fails with ErrGone.
+// Remove takes a kind out. Its cursors and waits end with [ErrGone]; what its cache holds stays
+// readable. Removing a kind that is not there does nothing. An Add of it that is under way fails
+// with ErrGone.
 func (d *Dispatcher) Remove(storageName string) {
 	prefix := storage.ResourcePrefix(storageName)
 	d.mu.Lock()
@@ -170,10 +175,11 @@ func (d *Dispatcher) Remove(storageName string) {
 	}
 }
 
-// Run follows the store until ctx ends, and then returns nil. A broken watch is begun again where it left off; lost
-// history makes every kind be listed afresh and its cursors end with storage.ErrCompacted. It returns an error only when
-// the store is closed, or when it is called a second time. When it returns all cursors and waits have ended with
-// [ErrEnded]. It starts no goroutine.
+// Run follows the store until ctx ends, and then returns nil. A broken watch is begun again where
+// it left off; lost history makes every kind be listed afresh and its cursors end with
+// storage.ErrCompacted. It returns an error only when the store is closed, or when it is called a
+// second time. When it returns all cursors and waits have ended with [ErrEnded]. It starts no
+// goroutine.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	if err := d.begin(); err != nil {
 		return err
@@ -249,9 +255,9 @@ func (d *Dispatcher) follow(ctx context.Context, pause *backoff) error {
 	return errors.New("watch: the store's watch ended without saying why")
 }
 
-// aim notes how far the store is; having published that, the view is live. At the very first time it also decides where
-// to begin: at the oldest of the lists made so far, for everything above is still to come. A list under way may be older
-// than that, and has to be made again then.
+// aim notes how far the store is; having published that, the view is live. At the very first time
+// it also decides where to begin: at the oldest of the lists made so far, for everything above is
+// still to come. A list under way may be older than that, and has to be made again then.
 func (d *Dispatcher) aim(revision storage.Revision) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -274,8 +280,8 @@ func (d *Dispatcher) enliven() {
 	}
 }
 
-// AwaitLive blocks until the view is live for the first time, and returns nil, or why it will never be: the context's
-// error, or [ErrEnded].
+// AwaitLive blocks until the view is live for the first time, and returns nil, or why it will never
+// be: the context's error, or [ErrEnded].
 func (d *Dispatcher) AwaitLive(ctx context.Context) error {
 	select {
 	case <-d.live:
@@ -336,8 +342,8 @@ func (d *Dispatcher) apply(batch *storage.Batch) {
 	}
 }
 
-// touchedBefore reports whether an earlier change of the batch was of the same resource, which the store refuses but
-// the contract of backends does not.
+// touchedBefore reports whether an earlier change of the batch was of the same resource, which the
+// store refuses but the contract of backends does not.
 func touchedBefore(changes []storage.Change, prefix string) bool {
 	for i := range changes {
 		if strings.HasPrefix(changes[i].Key, prefix) {

@@ -63,7 +63,8 @@ func TestAddBeforeRun(t *testing.T) {
 		require.Equal(t, second, late.Revision())
 		cursor, err := c.Watch(t.Context(), watch.WatchRequest{})
 		require.NoError(t, err)
-		// What a list holds already comes by again, for the kinds that were listed before: that is no news.
+		// What a list holds already comes by again, for the kinds that were listed before: that is
+		// no news.
 		under.play(trick{hold: func() { require.Equal(t, second, late.Revision()) }})
 
 		ctx, cancel := context.WithCancel(t.Context())
@@ -96,8 +97,8 @@ func TestAddBeforeRun(t *testing.T) {
 	})
 }
 
-// A kind is added while it is being written to, and its list takes many pages with commits between them: nothing is
-// lost, nothing comes twice.
+// A kind is added while it is being written to, and its list takes many pages with commits between
+// them: nothing is lost, nothing comes twice.
 func TestAddWhileWritten(t *testing.T) {
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -112,8 +113,8 @@ func addWhileWritten(t *testing.T, seed uint64) {
 		w.put(widget{Namespace: "a", Name: fmt.Sprint("n", i)})
 	}
 	w.dispatcher.Remove("widgets")
-	// Pages of three objects, a millisecond apart; in the odd seeds the watch breaks and the store is compacted under
-	// both the list and the watch.
+	// Pages of three objects, a millisecond apart; in the odd seeds the watch breaks and the store
+	// is compacted under both the list and the watch.
 	disturb := trick{pageLimit: 3, pause: func() { time.Sleep(time.Millisecond) }}
 	random := rand.New(rand.NewPCG(seed, 1))
 	if seed%2 == 1 {
@@ -201,8 +202,8 @@ func (w *world) fromSnapshot(r *watchtest.Recording) *watch.Cursor {
 	return c
 }
 
-// adding begins an Add in the background and stops it at its list's second page. It returns what lets it go on and what
-// waits for its end.
+// adding begins an Add in the background and stops it at its list's second page. It returns what
+// lets it go on and what waits for its end.
 func (w *world) adding() (release func(), added func() (*watch.Cache, error)) {
 	gate, done := make(chan struct{}), make(chan struct{})
 	var cache *watch.Cache
@@ -225,7 +226,8 @@ func (w *world) adding() (release func(), added func() (*watch.Cache, error)) {
 	}
 }
 
-// The list is newer than what the dispatcher has seen: what it sees later is older than what is known already.
+// The list is newer than what the dispatcher has seen: what it sees later is older than what is
+// known already.
 func TestAddWhileTheWatchLags(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -466,7 +468,8 @@ func TestRunEndsWithAClosedStore(t *testing.T) {
 	})
 }
 
-// History that is gone before it was seen: everything is listed afresh, watches end with 410, nothing is wrong after.
+// History that is gone before it was seen: everything is listed afresh, watches end with 410,
+// nothing is wrong after.
 func TestLostHistoryIsListedAfresh(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -13,24 +13,24 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// Body is the JSON of an object, cut where its resourceVersion belongs: inside metadata, before a member. The whole is
-// Prefix + `"resourceVersion":"<revision>",` + Suffix.
+// Body is the JSON of an object, cut where its resourceVersion belongs: inside metadata, before a
+// member. The whole is Prefix + `"resourceVersion":"<revision>",` + Suffix.
 type Body struct {
 	Prefix, Suffix []byte
 	Managed        Managed
 }
 
-// Managed is the place of metadata.managedFields in the prefix of a body: Prefix[From:To] is the member with the comma after
-// it. Zero when there is none.
+// Managed is the place of metadata.managedFields in the prefix of a body: Prefix[From:To] is the
+// member with the comma after it. Zero when there is none.
 type Managed struct {
 	From, To int
-	// Times are the offsets of the times in it, ascending, each as long as a time stamp of RFC 3339 in UTC to the second. All
-	// else is what objects have in common that the same managers wrote.
+	// Times are the offsets of the times in it, ascending, each as long as a time stamp of RFC 3339
+	// in UTC to the second. All else is what objects have in common that the same managers wrote.
 	Times []int
 }
 
-// Facts are what reads need to know of an object without decoding it, extracted once. Slices are shared by all readers
-// and never changed.
+// Facts are what reads need to know of an object without decoding it, extracted once. Slices are
+// shared by all readers and never changed.
 type Facts struct {
 	Namespace string // "" for a cluster-scoped object
 	Name      string
@@ -42,8 +42,9 @@ type Facts struct {
 	Deleted   *time.Time // the deletion timestamp; nil when the object is not being deleted
 }
 
-// Entry is one object at one revision, ready to be written to a client. It is immutable and shared by everyone: the
-// index, snapshots, the log, all watchers and all lists hold the same entry. Make it with [NewEntry] or [Texts.NewEntry].
+// Entry is one object at one revision, ready to be written to a client. It is immutable and shared
+// by everyone: the index, snapshots, the log, all watchers and all lists hold the same entry. Make
+// it with [NewEntry] or [Texts.NewEntry].
 //
 // There are as many entries as objects, so that every byte in one counts.
 type Entry struct {
@@ -51,8 +52,8 @@ type Entry struct {
 	revision       storage.Revision
 	prefix, suffix string
 
-	// shared is what was taken out of the prefix: the nth text belongs at offset managed.from + n*stampBytes. What stands
-	// between two of them in the prefix is a time.
+	// shared is what was taken out of the prefix: the nth text belongs at offset managed.from +
+	// n*stampBytes. What stands between two of them in the prefix is a time.
 	shared  []*text
 	managed managed
 
@@ -64,12 +65,14 @@ type Entry struct {
 	fields          *[]string // the names of rare.fields; the cache sets it before it shows the entry to anybody
 	size            uint32
 
-	// splice is `"resourceVersion":"<revision>",`, rendered once so that writing an entry allocates nothing.
+	// splice is `"resourceVersion":"<revision>",`, rendered once so that writing an entry allocates
+	// nothing.
 	spliced uint8
 	splice  [maxSplice]byte
 }
 
-// managed is where the managed fields lie in what is left of the prefix; both are 0 where there are none.
+// managed is where the managed fields lie in what is left of the prefix; both are 0 where there are
+// none.
 type managed struct{ from, to uint32 }
 
 // rare is what most objects do not have.
@@ -87,9 +90,9 @@ const (
 	stampBytes = len("2006-01-02T15:04:05Z")
 )
 
-// NewEntry makes the live form of a record: its storage key, the revision that wrote it, its JSON and its facts. The
-// entry keeps what it is given; the caller changes none of it afterwards. It is the right one for records that something
-// else holds in memory as well.
+// NewEntry makes the live form of a record: its storage key, the revision that wrote it, its JSON
+// and its facts. The entry keeps what it is given; the caller changes none of it afterwards. It is
+// the right one for records that something else holds in memory as well.
 func NewEntry(key string, revision storage.Revision, body Body, facts Facts) *Entry {
 	e := newEntry(key, revision, facts)
 	e.prefix, e.suffix = view(body.Prefix), view(body.Suffix)
@@ -109,7 +112,8 @@ func newEntry(key string, revision storage.Revision, facts Facts) *Entry {
 	return e
 }
 
-// count works out the size. What is shared is counted as if it were not: nobody knows with how many.
+// count works out the size. What is shared is counted as if it were not: nobody knows with how
+// many.
 func (e *Entry) count() {
 	size := int(unsafe.Sizeof(*e)) + len(e.key) + len(e.prefix) + len(e.suffix)
 	for _, t := range e.shared {
@@ -146,8 +150,9 @@ func (e *Entry) Key() string { return e.key }
 // Revision returns the revision of the commit that wrote this state.
 func (e *Entry) Revision() storage.Revision { return e.revision }
 
-// Body returns the JSON without its resourceVersion, as the entry was made of it but for Managed.Times, which are not kept.
-// It must not be changed. Where the entry shares texts with others the prefix is a copy.
+// Body returns the JSON without its resourceVersion, as the entry was made of it but for
+// Managed.Times, which are not kept. It must not be changed. Where the entry shares texts with
+// others the prefix is a copy.
 func (e *Entry) Body() Body {
 	b := Body{Prefix: bytesOf(e.prefix), Suffix: bytesOf(e.suffix)}
 	b.Managed.From, b.Managed.To = int(e.managed.from), int(e.managed.to)
@@ -158,8 +163,9 @@ func (e *Entry) Body() Body {
 	return b
 }
 
-// Facts returns what was extracted from the object. The slices in it must not be changed. Its texts may be parts of the
-// object's JSON and keep all of that in memory: who keeps one for longer than the entry should copy it.
+// Facts returns what was extracted from the object. The slices in it must not be changed. Its texts
+// may be parts of the object's JSON and keep all of that in memory: who keeps one for longer than
+// the entry should copy it.
 func (e *Entry) Facts() Facts {
 	f := Facts{Namespace: e.namespace, Name: e.name, UID: e.uid, Labels: e.labels, Created: time.Unix(e.created, 0).UTC()}
 	if r := e.rare; r != nil {
@@ -179,14 +185,15 @@ func (e *Entry) Owners() []meta.UID {
 	return e.rare.owners
 }
 
-// SameOwners tells whether the object refers to the owners that another one, or an earlier state of it, refers to, and in the same
-// words.
+// SameOwners tells whether the object refers to the owners that another one, or an earlier state of
+// it, refers to, and in the same words.
 func (e *Entry) SameOwners(other *Entry) bool {
 	return slices.Equal(e.Owners(), other.Owners()) && (len(e.Owners()) == 0 || e.references() == other.references())
 }
 
-// references is the JSON of the owner references of an object that has some. The members of metadata are sorted, so they are the last
-// before the version; a quotation mark within a text has a backslash before it.
+// references is the JSON of the owner references of an object that has some. The members of
+// metadata are sorted, so they are the last before the version; a quotation mark within a text has
+// a backslash before it.
 func (e *Entry) references() string {
 	return e.prefix[max(strings.LastIndex(e.prefix, `"ownerReferences":`), 0):]
 }
@@ -224,8 +231,8 @@ func (e *Entry) AppendJSON(dst []byte) []byte {
 	return append(dst, e.suffix...)
 }
 
-// AppendJSONAt appends the object's JSON with another revision as resourceVersion: a DELETED event shows the last
-// state with the revision of the deletion.
+// AppendJSONAt appends the object's JSON with another revision as resourceVersion: a DELETED event
+// shows the last state with the revision of the deletion.
 func (e *Entry) AppendJSONAt(dst []byte, revision storage.Revision) []byte {
 	dst = e.appendPrefix(dst)
 	dst = appendSplice(dst, revision)
@@ -240,8 +247,8 @@ func (e *Entry) AppendUnmanaged(dst []byte, revision storage.Revision) []byte {
 	return append(dst, e.suffix...)
 }
 
-// ManagedFields returns where metadata.managedFields lie in what AppendJSON and AppendJSONAt append, with the comma behind
-// them; both are 0 where there are none.
+// ManagedFields returns where metadata.managedFields lie in what AppendJSON and AppendJSONAt
+// append, with the comma behind them; both are 0 where there are none.
 func (e *Entry) ManagedFields() (from, to int) {
 	from, to = int(e.managed.from), int(e.managed.to)
 	for _, t := range e.shared {
@@ -250,7 +257,8 @@ func (e *Entry) ManagedFields() (from, to int) {
 	return from, to
 }
 
-// IsBare tells whether an object's JSON without a resourceVersion is this one. It allocates nothing.
+// IsBare tells whether an object's JSON without a resourceVersion is this one. It allocates
+// nothing.
 func (e *Entry) IsBare(object []byte) bool {
 	if len(object) != e.bare() {
 		return false
@@ -288,8 +296,8 @@ func (e *Entry) parts(yield func(string) bool) {
 	yield(e.prefix[at:])
 }
 
-// WriteTo writes what AppendJSON appends, in a few calls of w.Write and without allocating. It returns the number of
-// bytes written and w's error.
+// WriteTo writes what AppendJSON appends, in a few calls of w.Write and without allocating. It
+// returns the number of bytes written and w's error.
 func (e *Entry) WriteTo(w io.Writer) (total int64, err error) {
 	for part := range e.parts {
 		n, err := w.Write(bytesOf(part))
@@ -309,8 +317,8 @@ func (e *Entry) WriteTo(w io.Writer) (total int64, err error) {
 
 var _ io.WriterTo = (*Entry)(nil)
 
-// entryLabels and entryFields show an entry to selectors. They are the entry itself under another name, so a look
-// costs no allocation.
+// entryLabels and entryFields show an entry to selectors. They are the entry itself under another
+// name, so a look costs no allocation.
 type (
 	entryLabels Entry
 	entryFields Entry

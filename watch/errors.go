@@ -7,7 +7,8 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// How a cursor, or a wait, can end besides storage.ErrCompacted and its context. They are compared with errors.Is.
+// How a cursor, or a wait, can end besides storage.ErrCompacted and its context. They are compared
+// with errors.Is.
 var (
 	// ErrGone: the kind was removed from the dispatcher.
 	ErrGone = errors.New("watch: the kind is no longer served")
@@ -15,8 +16,8 @@ var (
 	ErrEnded = errors.New("watch: the live view has ended")
 )
 
-// DecodeError says that a stored record could not be made an entry. A kind with such a record is not ready: its cache
-// stops at the last revision before it, see [Cache.Err].
+// DecodeError says that a stored record could not be made an entry. A kind with such a record is
+// not ready: its cache stops at the last revision before it, see [Cache.Err].
 type DecodeError struct {
 	StorageName string
 	Key         string

@@ -11,8 +11,8 @@ import (
 	"github.com/kindwright/kindwright/watch"
 )
 
-// A kind is stored, listed and watched. The list and the watch share the revision at which one ends and the other
-// begins, so nothing falls between them.
+// A kind is stored, listed and watched. The list and the watch share the revision at which one ends
+// and the other begins, so nothing falls between them.
 func Example() {
 	ctx, cancel := context.WithCancel(context.Background())
 	store := storage.New(memory.New(memory.WithFirstRevision(100)))

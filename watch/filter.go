@@ -11,7 +11,8 @@ const (
 	fieldNamespace = "metadata.namespace"
 )
 
-// Filter says which objects of a kind are asked for. All its parts must hold; the zero Filter asks for everything.
+// Filter says which objects of a kind are asked for. All its parts must hold; the zero Filter asks
+// for everything.
 type Filter struct {
 	Namespace string // "" is every namespace
 	Name      string // "" is every name
@@ -19,8 +20,8 @@ type Filter struct {
 	Fields    meta.FieldSelector // over metadata.name, metadata.namespace and the kind's declared fields
 }
 
-// Matches reports whether the filter asks for e. A requirement on a field that the kind did not declare is judged as
-// the selector judges an absent field. It allocates nothing.
+// Matches reports whether the filter asks for e. A requirement on a field that the kind did not
+// declare is judged as the selector judges an absent field. It allocates nothing.
 func (f Filter) Matches(e *Entry) bool { return f.matches(e) }
 
 func (f *Filter) matches(e *Entry) bool {
@@ -34,8 +35,8 @@ func (f *Filter) matches(e *Entry) bool {
 		(f.Fields.Empty() || f.Fields.Matches((*entryFields)(e)))
 }
 
-// KeyPrefix returns the longest storage key prefix below which everything lies that the filter can match: the
-// resource's, the namespace's, or the key of the one object.
+// KeyPrefix returns the longest storage key prefix below which everything lies that the filter can
+// match: the resource's, the namespace's, or the key of the one object.
 func (f Filter) KeyPrefix(storageName string) string {
 	namespace, name := f.pinned()
 	switch {
@@ -50,7 +51,8 @@ func (f Filter) KeyPrefix(storageName string) string {
 // Whole reports whether every object below KeyPrefix matches, so that a walk need not look at each.
 func (f Filter) Whole() bool { return f.Name == "" && f.Labels.Empty() && f.Fields.Empty() }
 
-// pinned returns the namespace and the name that the filter insists on, whichever part of it says so.
+// pinned returns the namespace and the name that the filter insists on, whichever part of it says
+// so.
 func (f *Filter) pinned() (namespace, name string) {
 	namespace, name = f.Namespace, f.Name
 	if namespace == "" {
@@ -62,7 +64,8 @@ func (f *Filter) pinned() (namespace, name string) {
 	return namespace, name
 }
 
-// change is one commit's effect on one object: what it was (nil when created) and what it is (nil when deleted).
+// change is one commit's effect on one object: what it was (nil when created) and what it is (nil
+// when deleted).
 type change struct {
 	revision   storage.Revision
 	prev, next *Entry
@@ -74,8 +77,9 @@ func (f *Filter) touches(c *change) bool {
 	return c.prev != nil && f.matches(c.prev) || c.next != nil && f.matches(c.next)
 }
 
-// event turns a change into what a watcher with this filter is told; ok is false when that is nothing. Whether an
-// object was created or deleted does not matter, only whether it matched before and matches now.
+// event turns a change into what a watcher with this filter is told; ok is false when that is
+// nothing. Whether an object was created or deleted does not matter, only whether it matched before
+// and matches now.
 func (f *Filter) event(c *change) (event Event, ok bool) {
 	before := c.prev != nil && f.matches(c.prev)
 	now := c.next != nil && f.matches(c.next)

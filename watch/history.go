@@ -6,13 +6,14 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// readHistory appends about limit events from the store's history to buf, for a cursor that the log has left behind. It
-// ends early when the position has come to where the log begins: the log holds everything above its floor, so at any
-// revision from there on the cursor can change over, and nothing is lost or shown twice (rule 13).
+// readHistory appends about limit events from the store's history to buf, for a cursor that the log
+// has left behind. It ends early when the position has come to where the log begins: the log holds
+// everything above its floor, so at any revision from there on the cursor can change over, and
+// nothing is lost or shown twice (rule 13).
 //
-// The store is asked for what the filter can match and no more. It cannot leave the cursor waiting for a change that
-// never comes: the floor is a revision that the store has reached, and a watch reports its progress up to the current
-// revision, at the latest after Revision was asked.
+// The store is asked for what the filter can match and no more. It cannot leave the cursor waiting
+// for a change that never comes: the floor is a revision that the store has reached, and a watch
+// reports its progress up to the current revision, at the latest after Revision was asked.
 func (cu *Cursor) readHistory(ctx context.Context, buf []Event, limit int) ([]Event, error) {
 	c := cu.cache
 	if _, err := c.dispatcher.store.Revision(ctx); err != nil {
@@ -33,7 +34,8 @@ func (cu *Cursor) readHistory(ctx context.Context, buf []Event, limit int) ([]Ev
 	return buf, nil
 }
 
-// appendHistory appends a stored batch's events. What an object was before comes from the store as well.
+// appendHistory appends a stored batch's events. What an object was before comes from the store as
+// well.
 func (cu *Cursor) appendHistory(batch *storage.Batch, buf []Event) ([]Event, error) {
 	whole := len(buf)
 	for i := range batch.Changes {
@@ -69,7 +71,8 @@ func (cu *Cursor) advance(to storage.Revision) bool {
 	return to >= c.log.floor || cu.closed || c.err != nil
 }
 
-// reachable returns nil when every change after a revision can still be had, from the log or from the store.
+// reachable returns nil when every change after a revision can still be had, from the log or from
+// the store.
 func (cu *Cursor) reachable(ctx context.Context, after storage.Revision) error {
 	c := cu.cache
 	c.mu.RLock()

@@ -125,8 +125,8 @@ type storm struct {
 	writing sync.WaitGroup
 	stopped atomic.Bool
 	final   storage.Revision
-	// What a storm should see: watches that end with ErrCompacted, watchers that come back where they were, initial
-	// events to the end, bookmarks.
+	// What a storm should see: watches that end with ErrCompacted, watchers that come back where
+	// they were, initial events to the end, bookmarks.
 	expired, restarts, marks, bookmarks atomic.Int64
 }
 
@@ -136,9 +136,9 @@ type weather struct {
 	compact, flaky, bbolt bool
 }
 
-// Every watcher of a random history is told what its filter asks for: all of it, once, in order; whether it reads from
-// the log or from the store, is slow, comes back, or has its store compacted or cut off.
-// (WATCH-11, WATCH-12, WATCH-13, WATCH-15, WATCH-21, WATCH-22, WATCH-24, WLIST-03)
+// Every watcher of a random history is told what its filter asks for: all of it, once, in order;
+// whether it reads from the log or from the store, is slow, comes back, or has its store compacted
+// or cut off. (WATCH-11, WATCH-12, WATCH-13, WATCH-15, WATCH-21, WATCH-22, WATCH-24, WLIST-03)
 func TestRandomHistories(t *testing.T) {
 	weathers := []weather{
 		{logBytes: 0},
@@ -245,7 +245,8 @@ func (s *storm) compactSometimes(random *rand.Rand) {
 	}
 }
 
-// watcher is one client: it watches, is slow, goes away and comes back where it was, and lists again after a 410.
+// watcher is one client: it watches, is slow, goes away and comes back where it was, and lists
+// again after a 410.
 func (s *storm) watcher(random *rand.Rand, q asked) {
 	filter := q.filter(s.t)
 	var recordings []*watchtest.Recording
@@ -295,7 +296,8 @@ func (s *storm) open(filter watch.Filter, r *watchtest.Recording) (*watch.Cursor
 	return s.cache.WatchFromSnapshot(snapshot, filter)
 }
 
-// follow records until the watcher goes away, has to, or the history has ended and was told completely.
+// follow records until the watcher goes away, has to, or the history has ended and was told
+// completely.
 func (s *storm) follow(random *rand.Rand, cursor *watch.Cursor, r *watchtest.Recording) (told storage.Revision, done bool, err error) {
 	if !r.Initial {
 		told = r.From
@@ -332,8 +334,8 @@ func (s *storm) follow(random *rand.Rand, cursor *watch.Cursor, r *watchtest.Rec
 	return told, false, nil
 }
 
-// provesItself shows that the check of a finished watch is worth something: with any one event missing, or out of its
-// place, it fails.
+// provesItself shows that the check of a finished watch is worth something: with any one event
+// missing, or out of its place, it fails.
 func (s *storm) provesItself(q asked, r *watchtest.Recording) {
 	for i := range r.Len() {
 		if r.IsBookmark(i) {

@@ -36,7 +36,8 @@ func (c *Cache) list(ctx context.Context, at storage.Revision) (*listing, error)
 	return l, c.pages(ctx, first, put)
 }
 
-// pages yields the entries of a list request and of the pages after it, until there are no more or yield says so.
+// pages yields the entries of a list request and of the pages after it, until there are no more or
+// yield says so.
 func (c *Cache) pages(ctx context.Context, request storage.ListRequest, yield func(*Entry) bool) error {
 	stopped := false
 	for {
@@ -116,8 +117,9 @@ func (c *Cache) decodeChanges(batch *storage.Batch) ([]decoded, *DecodeError) {
 	return changes, nil
 }
 
-// loading collects what happens to a kind while it is being listed. Only the newest change of a key counts: what came
-// before it is in the store's history, not in the log. So its size is bounded by the kind's, whatever goes on.
+// loading collects what happens to a kind while it is being listed. Only the newest change of a key
+// counts: what came before it is in the store's history, not in the log. So its size is bounded by
+// the kind's, whatever goes on.
 type loading struct {
 	newest map[string]decoded
 	least  storage.Revision // a listing below this misses changes that were lost
@@ -139,7 +141,8 @@ func (l *loading) note(c *Cache, batch *storage.Batch) {
 	}
 }
 
-// complete applies what was noted to the listing, which then is all of the kind at the newest revision noted.
+// complete applies what was noted to the listing, which then is all of the kind at the newest
+// revision noted.
 func (l *loading) complete(to *listing) error {
 	from := to.revision
 	if l.failed != nil && l.failed.Revision > from {

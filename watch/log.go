@@ -7,10 +7,12 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// changeLog is the bounded memory of what happened to one resource, shared by all its watchers. A position in it is a
-// revision: what comes next is the first change above it. Guarded by the cache's lock.
+// changeLog is the bounded memory of what happened to one resource, shared by all its watchers. A
+// position in it is a revision: what comes next is the first change above it. Guarded by the
+// cache's lock.
 type changeLog struct {
-	// changes are ordered by revision. Everything above floor is in here; what is at or below it may not be.
+	// changes are ordered by revision. Everything above floor is in here; what is at or below it
+	// may not be.
 	changes []change
 	floor   storage.Revision
 	lent    bool // forks read the changes in this array
@@ -23,8 +25,8 @@ type changeLog struct {
 // changeOverhead is about what a change costs beside the entries it points to.
 const changeOverhead = 64
 
-// cost of a change in the log: the previous entry, which nothing else holds any more. The next entry belongs to the
-// index, until the change that supersedes it is charged for it.
+// cost of a change in the log: the previous entry, which nothing else holds any more. The next
+// entry belongs to the index, until the change that supersedes it is charged for it.
 func (c *change) cost() int {
 	if c.prev == nil {
 		return changeOverhead
@@ -32,8 +34,8 @@ func (c *change) cost() int {
 	return changeOverhead + c.prev.Size()
 }
 
-// append adds the newest change and lets go of the oldest ones beyond the bounds. The newest always stays, so that the
-// watchers it wakes find it.
+// append adds the newest change and lets go of the oldest ones beyond the bounds. The newest always
+// stays, so that the watchers it wakes find it.
 func (l *changeLog) append(c change) {
 	if len(l.changes) == cap(l.changes) {
 		l.lent = false // the changes move to an array of their own
@@ -54,7 +56,8 @@ func (l *changeLog) append(c change) {
 	l.changes = l.changes[drop:]
 }
 
-// after returns the changes above a revision, which must be at least floor. They are valid while the lock is held.
+// after returns the changes above a revision, which must be at least floor. They are valid while
+// the lock is held.
 func (l *changeLog) after(revision storage.Revision) []change {
 	if n := len(l.changes); n == 0 || l.changes[n-1].revision <= revision {
 		return nil

@@ -16,8 +16,9 @@ import (
 	"github.com/kindwright/kindwright/watch"
 )
 
-// After 200,000 updates, with some who read everything and a hundred who read no more, the log is within its bound, and
-// beside the objects nothing is alive but what the log holds: a watcher that stalls is a position (WATCH-31, rule 13).
+// After 200,000 updates, with some who read everything and a hundred who read no more, the log is
+// within its bound, and beside the objects nothing is alive but what the log holds: a watcher that
+// stalls is a position (WATCH-31, rule 13).
 func TestWATCH_31_StalledWatchersHoldNothing(t *testing.T) {
 	const (
 		updates, objects, stalled, live = 200_000, 50, 100, 4

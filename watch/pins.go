@@ -7,11 +7,13 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// pins keeps snapshots for the next pages of lists, by revision (rule 14). Guarded by the cache's lock.
+// pins keeps snapshots for the next pages of lists, by revision (rule 14). Guarded by the cache's
+// lock.
 //
-// What all pins together keep alive beside the live index is bounded by what the live index has copied since the
-// oldest of them was taken: a node that the index still uses costs nothing. So one counter of copied nodes is enough
-// to bound the memory, and the oldest pin is always the one to let go.
+// What all pins together keep alive beside the live index is bounded by what the live index has
+// copied since the oldest of them was taken: a node that the index still uses costs nothing. So one
+// counter of copied nodes is enough to bound the memory, and the oldest pin is always the one to
+// let go.
 type pins struct {
 	held     []pin // by age of their trees, oldest first
 	maxCount int
@@ -39,7 +41,8 @@ func (p *pins) add(s *Snapshot, now time.Time) {
 	}
 }
 
-// find returns the pinned snapshot of a revision, nil if there is none. Pins too old to be asked for are let go first.
+// find returns the pinned snapshot of a revision, nil if there is none. Pins too old to be asked
+// for are let go first.
 func (p *pins) find(revision storage.Revision, now time.Time) *Snapshot {
 	p.held = slices.DeleteFunc(p.held, func(held pin) bool { return now.Sub(held.since) > p.maxAge })
 	for i := range p.held {
@@ -50,8 +53,8 @@ func (p *pins) find(revision storage.Revision, now time.Time) *Snapshot {
 	return nil
 }
 
-// trim lets the oldest pins go until what the rest keeps alive is within bounds; copied is the number of nodes the
-// index has copied so far.
+// trim lets the oldest pins go until what the rest keeps alive is within bounds; copied is the
+// number of nodes the index has copied so far.
 func (p *pins) trim(copied uint64) {
 	drop := 0
 	for drop < len(p.held) && copied-p.held[drop].snapshot.copied > uint64(p.maxNodes) {

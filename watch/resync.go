@@ -8,8 +8,9 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// resync lists every kind afresh at one revision, after the store has compacted changes that were not seen yet, and goes
-// on from there. Kinds are replaced one by one; each stays as it was, complete at its old revision, until its turn.
+// resync lists every kind afresh at one revision, after the store has compacted changes that were
+// not seen yet, and goes on from there. Kinds are replaced one by one; each stays as it was,
+// complete at its old revision, until its turn.
 func (d *Dispatcher) resync(ctx context.Context) error {
 	revision, err := d.store.Revision(ctx)
 	if err != nil {
@@ -33,8 +34,9 @@ func (d *Dispatcher) resync(ctx context.Context) error {
 	}
 }
 
-// outdated returns a live cache that has to be listed again, and when there is none publishes the revision in the same
-// breath: kinds added meanwhile were listed above it, or are told to list again.
+// outdated returns a live cache that has to be listed again, and when there is none publishes the
+// revision in the same breath: kinds added meanwhile were listed above it, or are told to list
+// again.
 func (d *Dispatcher) outdated(revision storage.Revision) *Cache {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -5,11 +5,13 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// roster is the index of a cache's cursors by what they wait for, so that a commit looks only at those it may concern.
-// Cursors that ask for the same are a group, judged once. A group is filed under the most particular thing its filter
-// insists on, and a commit looks in the few places its entries belong to. Guarded by the cache's lock.
+// roster is the index of a cache's cursors by what they wait for, so that a commit looks only at
+// those it may concern. Cursors that ask for the same are a group, judged once. A group is filed
+// under the most particular thing its filter insists on, and a commit looks in the few places its
+// entries belong to. Guarded by the cache's lock.
 //
-// A cursor stays in the roster for its whole life. Whether a commit has to do anything about it is its parked flag.
+// A cursor stays in the roster for its whole life. Whether a commit has to do anything about it is
+// its parked flag.
 type roster struct {
 	groups map[question]*group
 	places map[place][]filed
@@ -51,7 +53,8 @@ const (
 	placeValue     = -6 // as placeLabel, and c its value
 )
 
-// maxValues is under how many values of a label a group is filed: more of them are filed under the label alone.
+// maxValues is under how many values of a label a group is filed: more of them are filed under the
+// label alone.
 const maxValues = 16
 
 func newRoster(fields int) roster {
@@ -63,7 +66,8 @@ func newRoster(fields int) roster {
 	}
 }
 
-// placesOf finds where a filter's cursors are filed: nothing that it matches belongs to none of these places.
+// placesOf finds where a filter's cursors are filed: nothing that it matches belongs to none of
+// these places.
 func placesOf(f *Filter, fields []string) []place {
 	namespace, name := f.pinned()
 	switch {
@@ -86,7 +90,8 @@ func placesOf(f *Filter, fields []string) []place {
 	return []place{{field: placeAll}}
 }
 
-// labelPlaces is the values of the label of which the fewest will do, or a label that must be there, or nothing.
+// labelPlaces is the values of the label of which the fewest will do, or a label that must be
+// there, or nothing.
 func labelPlaces(namespace string, selector meta.Selector) []place {
 	if selector.Empty() {
 		return nil
@@ -191,8 +196,9 @@ func (r *roster) all(yield func(*Cursor)) {
 	}
 }
 
-// unpark gives every parked cursor that the change concerns its position, and appends it to woken. Watchers of a
-// declared field or a label are looked for under the value before and the value now; everything else cannot change.
+// unpark gives every parked cursor that the change concerns its position, and appends it to woken.
+// Watchers of a declared field or a label are looked for under the value before and the value now;
+// everything else cannot change.
 func (r *roster) unpark(c *change, woken []*Cursor) []*Cursor {
 	if r.count == 0 {
 		return woken
@@ -222,7 +228,8 @@ func (r *roster) unpark(c *change, woken []*Cursor) []*Cursor {
 	return woken
 }
 
-// unparkLabels looks under the labels that are there now, or were at last, and under those that are no more.
+// unparkLabels looks under the labels that are there now, or were at last, and under those that are
+// no more.
 func (r *roster) unparkLabels(c *change, now *Entry, woken []*Cursor) []*Cursor {
 	for _, l := range now.labels {
 		woken = r.unparkLabel(now.namespace, l, c, woken)
@@ -263,7 +270,8 @@ func (r *roster) unparkAt(p place, c *change, woken []*Cursor) []*Cursor {
 
 func (g *group) unpark(revision storage.Revision, woken []*Cursor) []*Cursor {
 	for _, cursor := range g.cursors {
-		// A cursor may be parked ahead of the cache: it began at, or read from the store, a revision still to come.
+		// A cursor may be parked ahead of the cache: it began at, or read from the store, a
+		// revision still to come.
 		if !cursor.parked || revision <= cursor.at {
 			continue
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// Whatever comes and goes, a change wakes exactly the parked cursors that hear of it, each once, and an empty roster keeps
-// nothing.
+// Whatever comes and goes, a change wakes exactly the parked cursors that hear of it, each once,
+// and an empty roster keeps nothing.
 func TestRosterWakesWhomItConcerns(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		fields := []string{"spec.color"}

@@ -19,7 +19,8 @@ import (
 	"github.com/kindwright/kindwright/watch"
 )
 
-// The rules of design section 11 that this package answers for, each with the case that the design names.
+// The rules of design section 11 that this package answers for, each with the case that the design
+// names.
 
 func TestRule04_AnIdleKindNeverExpires(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -248,7 +249,8 @@ func TestRule12_ForeignWritesWakeNobody(t *testing.T) {
 	})
 }
 
-// Only the loss of the position that a commit gave it can end a watcher: while the store still has it, it goes on.
+// Only the loss of the position that a commit gave it can end a watcher: while the store still has
+// it, it goes on.
 func TestRule12_AStoredPositionThatIsTrimmed(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := newWorld(t, func(c *watch.Config) { c.LogBytes = 1 })
@@ -275,8 +277,8 @@ func TestRule12_AStoredPositionThatIsTrimmed(t *testing.T) {
 	})
 }
 
-// The log in memory is bounded and forgotten by a restart; a watch resumes four minutes back all the same, and its first
-// event is an edge, which needs the state before it.
+// The log in memory is bounded and forgotten by a restart; a watch resumes four minutes back all
+// the same, and its first event is an edge, which needs the state before it.
 func TestRule13_ResumeFromHistoryOverARestart(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := newWorld(t, func(c *watch.Config) { c.LogBytes = 1 << 20 })
@@ -511,7 +513,8 @@ func TestRule14_PinsAreBounded(t *testing.T) {
 	}
 }
 
-// A slow reader of many initial events, who asks for bookmarks all the time while objects come and go.
+// A slow reader of many initial events, who asks for bookmarks all the time while objects come and
+// go.
 func TestRule17_NothingButAddedBeforeTheMark(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := newWorld(t, func(c *watch.Config) { c.LogBytes = 1 })
@@ -556,7 +559,8 @@ func TestRule17_NothingButAddedBeforeTheMark(t *testing.T) {
 	})
 }
 
-// If what follows the snapshot is gone before the initial events are out, the watch must not pretend otherwise.
+// If what follows the snapshot is gone before the initial events are out, the watch must not
+// pretend otherwise.
 func TestRule17_ExpiredInsteadOfTheMark(t *testing.T) {
 	for _, history := range []string{"kept", "compacted"} {
 		t.Run(history, func(t *testing.T) {
@@ -591,8 +595,8 @@ func TestRule17_ExpiredInsteadOfTheMark(t *testing.T) {
 	}
 }
 
-// Nothing of this package runs on its own: a day of idling with a thousand watchers takes no steps, and at the end of
-// the bubble every goroutine has ended.
+// Nothing of this package runs on its own: a day of idling with a thousand watchers takes no steps,
+// and at the end of the bubble every goroutine has ended.
 func TestRule19_AnIdleDay(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -9,12 +9,12 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// Snapshot is all objects of one kind at one revision, exactly. It never changes, and holding one costs memory only
-// for what has changed since. Most snapshots are in memory; one of an older revision that nobody pinned reads the
-// store page by page (see [Cache.SnapshotAt]).
+// Snapshot is all objects of one kind at one revision, exactly. It never changes, and holding one
+// costs memory only for what has changed since. Most snapshots are in memory; one of an older
+// revision that nobody pinned reads the store page by page (see [Cache.SnapshotAt]).
 //
-// A snapshot in memory may be used by any number of goroutines. One that reads the store belongs to a single
-// goroutine, and to the context it was asked for with.
+// A snapshot in memory may be used by any number of goroutines. One that reads the store belongs to
+// a single goroutine, and to the context it was asked for with.
 type Snapshot struct {
 	cache    *Cache
 	revision storage.Revision
@@ -23,8 +23,8 @@ type Snapshot struct {
 	tree   *ordered.Map[*Entry]
 	copied uint64
 
-	// From the store (tree is nil): the context that reads use, and the first error one ended with. The context is
-	// the request's that asked for the snapshot, which is all a snapshot lives for.
+	// From the store (tree is nil): the context that reads use, and the first error one ended with.
+	// The context is the request's that asked for the snapshot, which is all a snapshot lives for.
 	ctx context.Context
 	err error
 }
@@ -32,12 +32,12 @@ type Snapshot struct {
 // Revision returns the revision of the snapshot, the resourceVersion of a list made from it.
 func (s *Snapshot) Revision() storage.Revision { return s.revision }
 
-// Ascend yields the objects whose storage keys begin with prefix and come after the key after, in the order of keys.
-// An empty prefix means all of the kind, an empty after means from the start; after need not be a key that exists. Of a
-// snapshot in memory nothing is allocated per object.
+// Ascend yields the objects whose storage keys begin with prefix and come after the key after, in
+// the order of keys. An empty prefix means all of the kind, an empty after means from the start;
+// after need not be a key that exists. Of a snapshot in memory nothing is allocated per object.
 //
-// A snapshot that reads the store can fail half way: the sequence then ends early and [Snapshot.Err] says why. Ask it
-// after the loop.
+// A snapshot that reads the store can fail half way: the sequence then ends early and
+// [Snapshot.Err] says why. Ask it after the loop.
 func (s *Snapshot) Ascend(prefix, after string) iter.Seq[*Entry] {
 	if s.tree == nil {
 		return s.read(prefix, after)
@@ -59,8 +59,9 @@ func (s *Snapshot) Ascend(prefix, after string) iter.Seq[*Entry] {
 	}
 }
 
-// handful is a few entries of a walk in the order of their keys. When the last of them has the prefix, all have: most keys
-// of a long list need not be looked at, and to look costs as much as to copy a small object, for they are all over the memory.
+// handful is a few entries of a walk in the order of their keys. When the last of them has the
+// prefix, all have: most keys of a long list need not be looked at, and to look costs as much as to
+// copy a small object, for they are all over the memory.
 type handful struct {
 	prefix  string
 	entries [32]*Entry
@@ -72,8 +73,8 @@ func (h *handful) add(e *Entry) {
 	h.n++
 }
 
-// show yields the entries with the prefix and forgets all. It reports whether the walk goes on. last is the key of the
-// last entry.
+// show yields the entries with the prefix and forgets all. It reports whether the walk goes on.
+// last is the key of the last entry.
 func (h *handful) show(last string, yield func(*Entry) bool) bool {
 	entries := h.entries[:h.n]
 	h.n = 0
@@ -86,15 +87,16 @@ func (h *handful) show(last string, yield func(*Entry) bool) bool {
 	return all
 }
 
-// Err returns what ended a walk over the store early: storage.ErrCompacted when the revision was compacted meanwhile, a
-// *DecodeError, or the context's or the store's error. It is nil for a snapshot in memory.
+// Err returns what ended a walk over the store early: storage.ErrCompacted when the revision was
+// compacted meanwhile, a *DecodeError, or the context's or the store's error. It is nil for a
+// snapshot in memory.
 func (s *Snapshot) Err() error { return s.err }
 
 // Len returns how many objects have a storage key beginning with prefix; see [Snapshot.Count].
 func (s *Snapshot) Len(prefix string) int { return s.Count(prefix, "") }
 
-// Count returns how many objects Ascend(prefix, after) would yield, without looking at them. It is -1 when that is not
-// known because the snapshot reads the store.
+// Count returns how many objects Ascend(prefix, after) would yield, without looking at them. It is
+// -1 when that is not known because the snapshot reads the store.
 func (s *Snapshot) Count(prefix, after string) int {
 	if s.tree == nil {
 		return -1
@@ -110,8 +112,8 @@ func (s *Snapshot) Count(prefix, after string) int {
 	return max(0, end-s.tree.Rank(start))
 }
 
-// afterPrefix returns the smallest string that is greater than every string with the prefix; ok is false when there is
-// none.
+// afterPrefix returns the smallest string that is greater than every string with the prefix; ok is
+// false when there is none.
 func afterPrefix(prefix string) (next string, ok bool) {
 	for i := len(prefix) - 1; i >= 0; i-- {
 		if prefix[i] != 0xff {

@@ -7,10 +7,12 @@ type Statistics struct {
 	Watchers int // cursors that are open
 	Changes  int // in the log
 
-	// LogBytes is about what the log keeps alive that nothing else does: at most [Config].LogBytes, or the newest change.
+	// LogBytes is about what the log keeps alive that nothing else does: at most [Config].LogBytes,
+	// or the newest change.
 	LogBytes int
 
-	// Floor is where the log begins: every change above it is in it, watchers at a lower revision read the store.
+	// Floor is where the log begins: every change above it is in it, watchers at a lower revision
+	// read the store.
 	Floor storage.Revision
 }
 

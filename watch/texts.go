@@ -9,11 +9,13 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// Texts makes entries that share what their managed fields have in common: objects that the same managers wrote in the same way
-// differ there in times alone, and without server-side apply's book-keeping an object of 1 KiB would be a third smaller.
+// Texts makes entries that share what their managed fields have in common: objects that the same
+// managers wrote in the same way differ there in times alone, and without server-side apply's
+// book-keeping an object of 1 KiB would be a third smaller.
 //
-// It remembers the texts that it met lately, within a fixed budget, so that the next entries find them. It holds no entry, and
-// an entry's texts live as long as it does. It may be used by many goroutines.
+// It remembers the texts that it met lately, within a fixed budget, so that the next entries find
+// them. It holds no entry, and an entry's texts live as long as it does. It may be used by many
+// goroutines.
 type Texts struct {
 	mu         sync.Mutex
 	young, old map[string]*text // a text that is used moves to the young ones
@@ -27,22 +29,24 @@ type text struct {
 }
 
 const (
-	// textBudget is how many bytes of young texts make them old; those who are old already are forgotten then.
+	// textBudget is how many bytes of young texts make them old; those who are old already are
+	// forgotten then.
 	textBudget = 128 << 10
 	// textOverhead is about what a text costs beside its bytes.
 	textOverhead = 128
 	// maxTexts is how many texts are taken out of one object; one with more managers is kept whole.
 	maxTexts = 32
-	// maxText is the length of a text that is not worth remembering: who lists so many fields has them for itself.
+	// maxText is the length of a text that is not worth remembering: who lists so many fields has
+	// them for itself.
 	maxText = 8 << 10
 )
 
 // NewTexts returns one that has met no text yet.
 func NewTexts() *Texts { return &Texts{young: map[string]*text{}} }
 
-// NewEntry makes an entry as [NewEntry] does, one that takes as little memory as possible and keeps nothing of the body: what
-// it needs of that is copied into one piece of memory. It takes over the slices in facts; texts in these that are parts of the
-// body become parts of the entry's own.
+// NewEntry makes an entry as [NewEntry] does, one that takes as little memory as possible and keeps
+// nothing of the body: what it needs of that is copied into one piece of memory. It takes over the
+// slices in facts; texts in these that are parts of the body become parts of the entry's own.
 func (t *Texts) NewEntry(key string, revision storage.Revision, body Body, facts Facts) *Entry {
 	e := newEntry(key, revision, facts)
 	m := &body.Managed
@@ -119,7 +123,8 @@ func (t *Texts) get(b []byte) *text {
 	return found
 }
 
-// move leads from parts of a body to the same parts of an entry's own memory, in which the first cut bytes are the prefix.
+// move leads from parts of a body to the same parts of an entry's own memory, in which the first
+// cut bytes are the prefix.
 type move struct {
 	body *Body
 	own  string
@@ -158,7 +163,8 @@ func (m move) text(s string) string {
 	return strings.Clone(s)
 }
 
-// part tells where in b the memory of s lies, if it does. Nothing is read there: these are addresses.
+// part tells where in b the memory of s lies, if it does. Nothing is read there: these are
+// addresses.
 func part(b []byte, s string) (from int, ok bool) {
 	if s == "" {
 		return 0, false

@@ -18,8 +18,8 @@ import (
 	"github.com/kindwright/kindwright/watch"
 )
 
-// managedObject is the JSON of an object with managed fields, and where things are in it. A manager is the text of its entry,
-// with TIME for its time.
+// managedObject is the JSON of an object with managed fields, and where things are in it. A manager
+// is the text of its entry, with TIME for its time.
 func managedObject(name string, padding int, managers []string, times []string) (body watch.Body, facts watch.Facts, without string) {
 	head := `{"data":{"x":"` + strings.Repeat("y", padding) + `"},"metadata":{"labels":{"app":"` + name + `"},`
 	tail := `"name":"` + name + `","namespace":"ns",`
@@ -101,7 +101,8 @@ func TestSharedTextsChangeNoByte(t *testing.T) {
 	})
 }
 
-// Managers that write many objects cost the room of one, however many others come between and whenever they wrote.
+// Managers that write many objects cost the room of one, however many others come between and
+// whenever they wrote.
 func TestTextsAreHeldOnce(t *testing.T) {
 	texts := watch.NewTexts()
 	fields := strings.Repeat(`"f:x":{},`, 100)
@@ -179,7 +180,8 @@ func TestTextsThatAreNotShared(t *testing.T) {
 	}
 }
 
-// BenchmarkTexts tells what an object of 1 KiB with one manager takes: its JSON, and its entry with all that belongs to it.
+// BenchmarkTexts tells what an object of 1 KiB with one manager takes: its JSON, and its entry with
+// all that belongs to it.
 func BenchmarkTexts(b *testing.B) {
 	manager := `{"apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{"f:data":{".":{},"f:payload":{},"f:seq":{}},"f:metadata":{"f:labels":{".":{},` +
 		`"f:app":{},"f:tier":{}}}},"manager":"driver","operation":"Update","time":"TIME"}`

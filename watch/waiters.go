@@ -7,7 +7,8 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// waiters are those who wait for a revision to be published, the lowest first: publishing one looks at no others.
+// waiters are those who wait for a revision to be published, the lowest first: publishing one looks
+// at no others.
 type waiters struct {
 	mu   sync.Mutex // taken after every other lock
 	heap waiterHeap

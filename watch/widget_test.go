@@ -22,7 +22,8 @@ import (
 	"github.com/kindwright/kindwright/watch/watchtest"
 )
 
-// widget is the object these tests store: a namespace, a name, labels, one declared field and something that changes.
+// widget is the object these tests store: a namespace, a name, labels, one declared field and
+// something that changes.
 type widget struct {
 	Namespace, Name string
 	Labels          map[string]string

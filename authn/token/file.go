@@ -50,12 +50,13 @@ func Open(path string) (*File, error) {
 	return tokens, nil
 }
 
-// Read reads lines of token, user, uid and, optionally, groups; several groups are one quoted field, separated by commas.
-// Empty lines do not count.
+// Read reads lines of token, user, uid and, optionally, groups; several groups are one quoted
+// field, separated by commas. Empty lines do not count.
 //
-// Every error names its line and no part of a token: a wrong number of fields, a token that no request could carry (see
-// [authn.CheckToken]), a token that an earlier line has, an empty user name, a control character, or the anonymous user
-// and group, which no credential can stand for. A file without any token is an error too.
+// Every error names its line and no part of a token: a wrong number of fields, a token that no
+// request could carry (see [authn.CheckToken]), a token that an earlier line has, an empty user
+// name, a control character, or the anonymous user and group, which no credential can stand for. A
+// file without any token is an error too.
 func Read(r io.Reader) (*File, error) {
 	f := &File{users: make(map[digest]entry)}
 	if _, err := rand.Read(f.salt[:]); err != nil {
@@ -121,16 +122,16 @@ func parse(fields []string) (authn.User, error) {
 	return user, nil
 }
 
-// Authenticate names the user of the request's bearer token. A token that is not in the file is left to other
-// authenticators; a malformed one is an error (see [authn.BearerToken]).
+// Authenticate names the user of the request's bearer token. A token that is not in the file is
+// left to other authenticators; a malformed one is an error (see [authn.BearerToken]).
 func (f *File) Authenticate(r *http.Request) (authn.User, bool, error) {
 	token, ok, err := authn.BearerToken(r)
 	if err != nil || !ok {
 		return authn.User{}, false, err
 	}
 	d := f.digest(token)
-	// The look-up is by a salted digest, so how long it takes says nothing about the tokens; the comparison says
-	// nothing about the digests either (security vector A4).
+	// The look-up is by a salted digest, so how long it takes says nothing about the tokens; the
+	// comparison says nothing about the digests either (security vector A4).
 	e := f.users[d]
 	if subtle.ConstantTimeCompare(e.digest[:], d[:]) != 1 {
 		return authn.User{}, false, nil

@@ -112,8 +112,8 @@ func TestOpen(t *testing.T) {
 	require.True(t, ok)
 }
 
-// A4 and A5: what the process keeps is a digest that differs from load to load, so neither its look-up nor a dump of it
-// tells anything about the tokens.
+// A4 and A5: what the process keeps is a digest that differs from load to load, so neither its
+// look-up nor a dump of it tells anything about the tokens.
 func TestA4_A5_DigestsAreSaltedAndTokensAreNotKept(t *testing.T) {
 	const secret = "s3cret-token"
 	one, two := fmt.Sprintf("%#v", *read(t, secret+",alice,1")), fmt.Sprintf("%#v", *read(t, secret+",alice,1"))

@@ -13,11 +13,12 @@ import (
 // maxCached bounds the cache: as many callers as are likely to be connected at once.
 const maxCached = 1024
 
-// cache remembers chains that were found good. A connection sends the same chain with every request, and verifying its
-// signatures costs more than serving a small object. Bad chains are not remembered: anybody can make new ones.
+// cache remembers chains that were found good. A connection sends the same chain with every
+// request, and verifying its signatures costs more than serving a small object. Bad chains are not
+// remembered: anybody can make new ones.
 //
-// An entry holds for as long as every certificate of the chain is valid, which is what verifying again would find, since
-// neither the authorities nor the certificates can change.
+// An entry holds for as long as every certificate of the chain is valid, which is what verifying
+// again would find, since neither the authorities nor the certificates can change.
 type cache struct {
 	mu      sync.RWMutex
 	entries map[chainKey]verified // guarded by mu

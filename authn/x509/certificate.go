@@ -18,7 +18,8 @@ import (
 	"github.com/kindwright/kindwright/authn"
 )
 
-// The bounds of a certificate (security vector A11). All of a chain is read before anything is known about who sent it.
+// The bounds of a certificate (security vector A11). All of a chain is read before anything is
+// known about who sent it.
 const (
 	// MaxChain is the most certificates a caller may present.
 	MaxChain = 10
@@ -30,11 +31,12 @@ const (
 	MaxNameBytes = 1024
 )
 
-// CredentialID is the key of the extra fact that tells which certificate a user came with: "X509SHA256=" and the
-// SHA-256 of the certificate in hexadecimal.
+// CredentialID is the key of the extra fact that tells which certificate a user came with:
+// "X509SHA256=" and the SHA-256 of the certificate in hexadecimal.
 const CredentialID = "authentication.kubernetes.io/credential-id"
 
-// Authenticator authenticates by client certificates of one pool of authorities. It is safe for many goroutines.
+// Authenticator authenticates by client certificates of one pool of authorities. It is safe for
+// many goroutines.
 type Authenticator struct {
 	roots *x509.CertPool
 	now   func() time.Time
@@ -49,9 +51,10 @@ type Option func(*Authenticator)
 // WithNow sets the clock that validity is checked against. The default is time.Now.
 func WithNow(now func() time.Time) Option { return func(a *Authenticator) { a.now = now } }
 
-// New returns an authenticator for certificates of these authorities. The pool must not be changed afterwards; a server
-// that reloads its authorities makes a new Authenticator. A nil pool is refused: package crypto/x509 would take the
-// system's authorities, whose certificates anybody can buy.
+// New returns an authenticator for certificates of these authorities. The pool must not be changed
+// afterwards; a server that reloads its authorities makes a new Authenticator. A nil pool is
+// refused: package crypto/x509 would take the system's authorities, whose certificates anybody can
+// buy.
 func New(roots *x509.CertPool, opts ...Option) (*Authenticator, error) {
 	if roots == nil {
 		return nil, errors.New("authn/x509: no pool of certificate authorities")
@@ -63,12 +66,14 @@ func New(roots *x509.CertPool, opts ...Option) (*Authenticator, error) {
 	return a, nil
 }
 
-// Authenticate names the user of the client certificate. A request without one is left to other authenticators. A
-// certificate is an error when it
+// Authenticate names the user of the client certificate. A request without one is left to other
+// authenticators. A certificate is an error when it
 //
-//   - does not lead to one of the authorities, is expired or not valid yet, or is not for client authentication;
+//   - does not lead to one of the authorities, is expired or not valid yet, or is not for client
+//     authentication;
 //   - is an authority's own certificate;
-//   - has no common name, or several, or one with control characters; the same for organizations and uid;
+//   - has no common name, or several, or one with control characters; the same for organizations
+//     and uid;
 //   - stands for the anonymous user or group, or goes beyond the bounds of this package.
 func (a *Authenticator) Authenticate(r *http.Request) (authn.User, bool, error) {
 	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
@@ -164,8 +169,8 @@ func userOf(leaf *x509.Certificate) (authn.User, error) {
 	return u, nil
 }
 
-// single returns the one value of an attribute of the subject, "" if there is none. Of several, crypto/x509 reports the
-// last; another reader of the same certificate may take the first.
+// single returns the one value of an attribute of the subject, "" if there is none. Of several,
+// crypto/x509 reports the last; another reader of the same certificate may take the first.
 func single(names []pkix.AttributeTypeAndValue, kind asn1.ObjectIdentifier, what string) (string, error) {
 	value, found := "", false
 	for _, n := range names {

@@ -275,7 +275,8 @@ func TestManyCallersAtOnce(t *testing.T) {
 	wg.Wait()
 }
 
-// The whole way: a listener that requests certificates without verifying them, so that a bad one is a 401.
+// The whole way: a listener that requests certificates without verifying them, so that a bad one is
+// a 401.
 func TestOverTLS(t *testing.T) {
 	now := time.Now()
 	valid := func(c *stdx509.Certificate) { c.NotBefore, c.NotAfter = now.Add(-time.Hour), now.Add(time.Hour) }

@@ -9,7 +9,8 @@ import (
 	"github.com/kindwright/kindwright/authn/x509"
 )
 
-// A listener asks for certificates without demanding them; who has none is anonymous, who has a bad one is refused.
+// A listener asks for certificates without demanding them; who has none is anonymous, who has a bad
+// one is refused.
 func ExampleNew() {
 	authorities := stdx509.NewCertPool() // AppendCertsFromPEM of the file with the client authorities
 	certs, err := x509.New(authorities)

@@ -64,7 +64,8 @@ func handler() *Handler {
 	}
 }
 
-// ask sends a request the way the server does: parsed first. headers are name, value, name, value, ….
+// ask sends a request the way the server does: parsed first. headers are name, value, name, value,
+// ….
 func ask(t testing.TB, h *Handler, target string, headers ...string) *httptest.ResponseRecorder {
 	t.Helper()
 	method, target, _ := strings.Cut(target, " ")

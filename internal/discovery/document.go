@@ -32,15 +32,15 @@ func encode(v any) (*document, error) {
 	return newDocument(body), nil
 }
 
-// Schemas builds the OpenAPI documents of one generation. Each is built at most once, when it is first asked for. A nil
-// function means that there are no such documents.
+// Schemas builds the OpenAPI documents of one generation. Each is built at most once, when it is
+// first asked for. A nil function means that there are no such documents.
 type Schemas struct {
 	V3 func(group, version string) ([]byte, error) // the document of a group version
 	V2 func(protobuf bool) ([]byte, error)         // the document of everything, as JSON or protobuf
 }
 
-// catalog is all documents of one generation. It is immutable, but for the documents that are built when they are first
-// asked for.
+// catalog is all documents of one generation. It is immutable, but for the documents that are built
+// when they are first asked for.
 type catalog struct {
 	generation uint64
 	plain      map[string]*document                 // by path
@@ -116,7 +116,8 @@ func once(build func() ([]byte, error)) func() (*document, error) {
 	})
 }
 
-// documentName is the path of a group version without its first slash, which is also the name of its OpenAPI document.
+// documentName is the path of a group version without its first slash, which is also the name of
+// its OpenAPI document.
 func documentName(group, version string) string {
 	if group == "" {
 		return "api/" + version
@@ -124,7 +125,8 @@ func documentName(group, version string) string {
 	return "apis/" + group + "/" + version
 }
 
-// sorted returns the groups with versions and resources in the order in which they are listed. Groups keep theirs.
+// sorted returns the groups with versions and resources in the order in which they are listed.
+// Groups keep theirs.
 func sorted(groups []Group) []Group {
 	groups = slices.Clone(groups)
 	for i := range groups {
@@ -197,8 +199,8 @@ const swaggerPath = "/openapi/v2"
 // schemaRoot is the path of the index of OpenAPI documents.
 const schemaRoot = "/openapi/v3"
 
-// buildIndex lists the OpenAPI documents with their hashes, and so builds them all. One that cannot be built is left out:
-// it is one group's affair.
+// buildIndex lists the OpenAPI documents with their hashes, and so builds them all. One that cannot
+// be built is left out: it is one group's affair.
 func (h *Handler) buildIndex(schemas map[string]func() (*document, error)) (*document, error) {
 	paths := map[string]any{}
 	for name, schema := range schemas {

@@ -7,7 +7,8 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// Group is one API group. Groups are listed in the order they are given; the core group has an empty name.
+// Group is one API group. Groups are listed in the order they are given; the core group has an
+// empty name.
 type Group struct {
 	Name     string
 	Versions []Version // in any order: they are listed by priority (VER-18)
@@ -18,7 +19,8 @@ type Version struct {
 	Name      string
 	Resources []Resource // in any order: they are listed by name
 
-	// Stale says that the resources may be out of date, because a server behind this one could not be asked.
+	// Stale says that the resources may be out of date, because a server behind this one could not
+	// be asked.
 	Stale bool
 }
 
@@ -34,15 +36,16 @@ type Resource struct {
 	Subresources     []Subresource
 }
 
-// Subresource is one subresource (DISC-06). Kind is that of its documents, for instance Scale of autoscaling/v1.
+// Subresource is one subresource (DISC-06). Kind is that of its documents, for instance Scale of
+// autoscaling/v1.
 type Subresource struct {
 	Name  string // alone, such as "status"
 	Kind  meta.GroupVersionKind
 	Verbs []string
 }
 
-// StorageVersionHash returns a short name for the form in which a resource is stored. Clients compare such hashes to notice
-// that the form has changed, and read nothing into them.
+// StorageVersionHash returns a short name for the form in which a resource is stored. Clients
+// compare such hashes to notice that the form has changed, and read nothing into them.
 func StorageVersionHash(stored meta.GroupVersionKind) string {
 	sum := sha256.Sum256([]byte(stored.Group + "/" + stored.Version + "/" + stored.Kind))
 	return base64.StdEncoding.EncodeToString(sum[:8])

@@ -16,7 +16,8 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// Handler answers the paths below for one server. Its fields are set before the first request and not changed afterwards.
+// Handler answers the paths below for one server. Its fields are set before the first request and
+// not changed afterwards.
 //
 //	/                                   the paths of the server
 //	/version                            VersionInfo
@@ -28,19 +29,23 @@ import (
 //	/openapi/v3                         the index of OpenAPI documents
 //	/openapi/v3/apis/{group}/{version}  one of them
 //
-// Everything else is a 404, and methods other than GET and HEAD are a 405. A request must carry its [request.Info].
+// Everything else is a 404, and methods other than GET and HEAD are a 405. A request must carry its
+// [request.Info].
 //
-// Documents change only with the generation of the source, so that all of them change at once (DISC-09).
+// Documents change only with the generation of the source, so that all of them change at once
+// (DISC-09).
 type Handler struct {
-	// Source returns what there is now: groups, and what builds their OpenAPI documents. It is called for each request and
-	// must be cheap. The generation must change, and grow, whenever the rest changes. What it returns must not be changed
-	// afterwards.
+	// Source returns what there is now: groups, and what builds their OpenAPI documents. It is
+	// called for each request and must be cheap. The generation must change, and grow, whenever the
+	// rest changes. What it returns must not be changed afterwards.
 	Source func() (generation uint64, groups []Group, schemas Schemas)
 
-	// GroupDomain ends the name of the group apidiscovery. Empty means [request.DefaultGroupDomain].
+	// GroupDomain ends the name of the group apidiscovery. Empty means
+	// [request.DefaultGroupDomain].
 	GroupDomain string
 
-	// PathPrefix is where the server is mounted, such as "/shop"; empty at the root. Paths in documents begin with it.
+	// PathPrefix is where the server is mounted, such as "/shop"; empty at the root. Paths in
+	// documents begin with it.
 	PathPrefix string
 
 	// Version is what /version answers.
@@ -49,7 +54,8 @@ type Handler struct {
 	// Paths are further paths of the server that GET / lists, without the prefix.
 	Paths []string
 
-	// ServerAddress is the host and port that /api tells clients of every address; empty tells nothing.
+	// ServerAddress is the host and port that /api tells clients of every address; empty tells
+	// nothing.
 	ServerAddress string
 
 	// Output writes the answers. Nil means one that compresses nothing.
@@ -66,7 +72,8 @@ type Handler struct {
 	current     atomic.Pointer[catalog] // of the greatest generation seen
 }
 
-// catalog returns the documents of the present generation, or of a later one if there is one by now.
+// catalog returns the documents of the present generation, or of a later one if there is one by
+// now.
 func (h *Handler) catalog() (*catalog, error) {
 	generation, groups, schemas := h.Source()
 	if c := h.current.Load(); c != nil && c.generation >= generation {
@@ -133,7 +140,8 @@ func (h *Handler) answer(c *catalog, path string) func(http.ResponseWriter, *htt
 	return nil
 }
 
-// writeDiscovery answers with the plain document, or with the aggregated one where there is one and the client takes it.
+// writeDiscovery answers with the plain document, or with the aggregated one where there is one and
+// the client takes it.
 func (h *Handler) writeDiscovery(w http.ResponseWriter, r *http.Request, plain, aggregated *document) error {
 	form, err := negotiate.Negotiate(r, negotiate.Offer{GroupDomain: h.GroupDomain, Discovery: aggregated != nil})
 	if err != nil {
@@ -147,8 +155,8 @@ func (h *Handler) writeDiscovery(w http.ResponseWriter, r *http.Request, plain, 
 	return h.write(w, r, form, d)
 }
 
-// writeSwagger answers with the OpenAPI document of everything. It is the same for everyone who may ask, and the entity tag
-// tells whether it still is.
+// writeSwagger answers with the OpenAPI document of everything. It is the same for everyone who may
+// ask, and the entity tag tells whether it still is.
 func (h *Handler) writeSwagger(w http.ResponseWriter, r *http.Request, swagger func(negotiate.MediaType) (*document, error)) error {
 	form, err := negotiate.Negotiate(r, negotiate.Offer{JSONOnly: true, Swagger: true})
 	if err != nil {
@@ -173,8 +181,8 @@ func (h *Handler) writeIndex(w http.ResponseWriter, r *http.Request, index func(
 	return h.write(w, r, form, d)
 }
 
-// writeSchema answers with an OpenAPI document. Asked for by its hash, it may be kept for ever; another hash is that of an
-// earlier document, and leads to the present one.
+// writeSchema answers with an OpenAPI document. Asked for by its hash, it may be kept for ever;
+// another hash is that of an earlier document, and leads to the present one.
 func (h *Handler) writeSchema(w http.ResponseWriter, r *http.Request, name string, schema func() (*document, error)) error {
 	form, err := negotiate.Negotiate(r, negotiate.Offer{JSONOnly: true})
 	if err != nil {
@@ -190,7 +198,8 @@ func (h *Handler) writeSchema(w http.ResponseWriter, r *http.Request, name strin
 		w.Header().Set("Cache-Control", "public, immutable")
 		w.Header().Set("Expires", h.now().AddDate(1, 0, 0).UTC().Format(http.TimeFormat))
 	default:
-		// Not to be kept: were the earlier document to come back, two kept redirects would point at each other.
+		// Not to be kept: were the earlier document to come back, two kept redirects would point at
+		// each other.
 		w.Header().Set("Cache-Control", "no-cache, private")
 		w.Header().Set("Location", h.schemaURL(name, d))
 		w.WriteHeader(http.StatusMovedPermanently)
@@ -231,7 +240,8 @@ func entityTag(form negotiate.Result, d *document) string {
 	return `"` + d.hash + suffix + `"`
 }
 
-// matches reports whether an If-None-Match header names a tag, by the weak comparison of RFC 9110, 13.1.2.
+// matches reports whether an If-None-Match header names a tag, by the weak comparison of RFC 9110,
+// 13.1.2.
 func matches(fields []string, tag string) bool {
 	for _, field := range fields {
 		for candidate := range strings.SplitSeq(field, ",") {

@@ -6,8 +6,8 @@ import (
 	"runtime"
 )
 
-// VersionInfo answers GET /version (DISC-10). Clients decide by it what they may ask of a server: GitVersion must be a
-// semantic version, such as "v1.31.4" or "v1.31.0-alpha.1+kindwright".
+// VersionInfo answers GET /version (DISC-10). Clients decide by it what they may ask of a server:
+// GitVersion must be a semantic version, such as "v1.31.4" or "v1.31.0-alpha.1+kindwright".
 type VersionInfo struct {
 	Major                 string `json:"major"`
 	Minor                 string `json:"minor"`
@@ -24,8 +24,8 @@ type VersionInfo struct {
 	Platform              string `json:"platform"`
 }
 
-// DefaultVersion is what a server says that sets no version of its own: the release of Kubernetes whose API it behaves like
-// (MODEL-15), and what this program was built with.
+// DefaultVersion is what a server says that sets no version of its own: the release of Kubernetes
+// whose API it behaves like (MODEL-15), and what this program was built with.
 func DefaultVersion() VersionInfo {
 	return VersionInfo{
 		Major: "1", Minor: "31", GitVersion: "v1.31.0+kindwright", BuildDate: "1970-01-01T00:00:00Z",
@@ -35,7 +35,8 @@ func DefaultVersion() VersionInfo {
 
 var semantic = regexp.MustCompile(`^v?(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?$`)
 
-// Check reports a GitVersion that clients could not read, or that contradicts Major and Minor, which may end with "+".
+// Check reports a GitVersion that clients could not read, or that contradicts Major and Minor,
+// which may end with "+".
 func (v VersionInfo) Check() error {
 	parts := semantic.FindStringSubmatch(v.GitVersion)
 	if parts == nil {

@@ -29,9 +29,10 @@ const (
 	allBeta  = "AllBeta"
 )
 
-// NewGates returns the features as a release has them, changed by what --feature-gates says: "WatchList=true,AllAlpha=false". A
-// gate may be preceded by "kube:". All errors are reported together: a gate that is not known (FLAG-01), one that the
-// release does not have yet, one that can no longer be changed, and a value that is neither true nor false.
+// NewGates returns the features as a release has them, changed by what --feature-gates says:
+// "WatchList=true,AllAlpha=false". A gate may be preceded by "kube:". All errors are reported
+// together: a gate that is not known (FLAG-01), one that the release does not have yet, one that
+// can no longer be changed, and a value that is neither true nor false.
 func NewGates(release Release, settings ...string) (*Gates, error) {
 	g := &Gates{release: release, states: map[string]State{}}
 	for _, f := range Known() {

@@ -33,8 +33,9 @@ const (
 	ResponseCompression = "APIResponseCompression"
 )
 
-// Known returns the features, by name. The gates of authentication and authorization are known for the sake of command lines
-// that name them: nothing depends on them as long as there is no structured configuration of either.
+// Known returns the features, by name. The gates of authentication and authorization are known for
+// the sake of command lines that name them: nothing depends on them as long as there is no
+// structured configuration of either.
 func Known() []Feature {
 	r := func(minor int) Release { return Release{1, minor} }
 	return []Feature{

@@ -30,8 +30,8 @@ func (r Release) Before() Release { return Release{r.Major, r.Minor - 1} }
 // component is the name that a server goes by where flags speak of several programs.
 const component = "kube"
 
-// ParseRelease reads what --emulated-version says: "1.30" or "kube=1.30". "" is the newest. It fails for what is no release and for
-// one that cannot be emulated (VER-13).
+// ParseRelease reads what --emulated-version says: "1.30" or "kube=1.30". "" is the newest. It
+// fails for what is no release and for one that cannot be emulated (VER-13).
 func ParseRelease(text string) (Release, error) {
 	if text == "" {
 		return Newest(), nil
@@ -61,7 +61,8 @@ func release(text string) (Release, bool) {
 	return Release{int(a), int(b)}, ok && errA == nil && errB == nil
 }
 
-// Reached tells whether a release has come that is given in words. Words that are no release say nothing about when.
+// Reached tells whether a release has come that is given in words. Words that are no release say
+// nothing about when.
 func (r Release) Reached(text string) bool {
 	then, ok := release(text)
 	return !ok || then.Compare(r) <= 0

@@ -11,8 +11,8 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// Selection says which versions and resources a server serves: what --runtime-config says (VER-06 to VER-09, VER-16). The zero
-// value serves what is not optional. It never changes.
+// Selection says which versions and resources a server serves: what --runtime-config says (VER-06
+// to VER-09, VER-16). The zero value serves what is not optional. It never changes.
 type Selection struct {
 	tracks    map[string]bool // all, ga, beta, alpha
 	versions  map[meta.GroupVersion]bool
@@ -27,9 +27,10 @@ const (
 	alphaVersion  = "alpha"
 )
 
-// ParseSelection reads what --runtime-config says, once or several times: keys with true or false after "=", true where nothing
-// is, separated by commas. A key is api/all, api/ga, api/beta or api/alpha; a version such as v1 or apps/v1; or a resource of
-// one, such as apps/v1/deployments. Of a key that comes twice the last counts. All errors are reported together.
+// ParseSelection reads what --runtime-config says, once or several times: keys with true or false
+// after "=", true where nothing is, separated by commas. A key is api/all, api/ga, api/beta or
+// api/alpha; a version such as v1 or apps/v1; or a resource of one, such as apps/v1/deployments. Of
+// a key that comes twice the last counts. All errors are reported together.
 func ParseSelection(texts ...string) (Selection, error) {
 	s := Selection{tracks: map[string]bool{}, versions: map[meta.GroupVersion]bool{}, resources: map[meta.GroupVersionResource]bool{}}
 	var problems []error
@@ -94,8 +95,9 @@ var (
 	alphaWord   = regexp.MustCompile(`^v[0-9]+alpha[0-9]+$`)
 )
 
-// Serves tells whether a resource is served. An optional one is not unless something says so. What is said of all versions
-// counts least, then what is said of a stage, of the version, and of the resource.
+// Serves tells whether a resource is served. An optional one is not unless something says so. What
+// is said of all versions counts least, then what is said of a stage, of the version, and of the
+// resource.
 func (s Selection) Serves(r meta.GroupVersionResource, optional bool) bool {
 	on := !optional
 	say := func(v, said bool) {
@@ -120,8 +122,9 @@ func (s Selection) Serves(r meta.GroupVersionResource, optional bool) bool {
 	return on
 }
 
-// Check compares what is selected with what there is. A version that its group does not have is an error, as it is likely a
-// mistake; what else is not there is returned, in words for a log: groups and resources may come while the server runs.
+// Check compares what is selected with what there is. A version that its group does not have is an
+// error, as it is likely a mistake; what else is not there is returned, in words for a log: groups
+// and resources may come while the server runs.
 func (s Selection) Check(known []meta.GroupVersionResource) (absent []string, err error) {
 	groups, versions, resources := map[string]bool{}, map[meta.GroupVersion]bool{}, map[meta.GroupVersionResource]bool{}
 	for _, r := range known {

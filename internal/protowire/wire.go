@@ -56,8 +56,9 @@ type Field struct {
 	Bytes  []byte // of Bytes: a part of the message; nil for all other types
 }
 
-// Next takes the first field off message, which must not be empty, and returns it with what follows. Groups are stepped
-// over whole, whatever is nested in them; the cost is linear in the length of the field.
+// Next takes the first field off message, which must not be empty, and returns it with what
+// follows. Groups are stepped over whole, whatever is nested in them; the cost is linear in the
+// length of the field.
 func Next(message []byte) (f Field, rest []byte, err error) {
 	number, typ, n := protowire.ConsumeTag(message)
 	if n < 0 {
@@ -113,7 +114,8 @@ func Unpack(packed []byte, t Type) (v uint64, rest []byte, err error) {
 	return v, packed[n:], nil
 }
 
-// failure tells apart the reason that all reads share. The library's own texts vary from build to build on purpose.
+// failure tells apart the reason that all reads share. The library's own texts vary from build to
+// build on purpose.
 func failure(n int, other error) error {
 	if errors.Is(protowire.ParseError(n), io.ErrUnexpectedEOF) {
 		return ErrTruncated
@@ -126,7 +128,8 @@ func AppendKey(dst []byte, number int32, t Type) []byte {
 	return protowire.AppendTag(dst, protowire.Number(number), protowire.Type(t))
 }
 
-// AppendVarint appends an integer. A negative one is given as the uint64 with the same bits and takes 10 bytes.
+// AppendVarint appends an integer. A negative one is given as the uint64 with the same bits and
+// takes 10 bytes.
 func AppendVarint(dst []byte, v uint64) []byte { return protowire.AppendVarint(dst, v) }
 
 // AppendFixed32 appends 4 bytes.

@@ -20,7 +20,8 @@ const (
 	backdate = time.Hour // clocks of clients that are a little slow
 )
 
-// Certificate returns a serving certificate that signs itself, for localhost, the loop-back addresses and the given hosts.
+// Certificate returns a serving certificate that signs itself, for localhost, the loop-back
+// addresses and the given hosts.
 func Certificate(hosts ...string) (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -76,7 +77,8 @@ func (a *Authority) PEM() []byte { return a.pem }
 // Certificate returns the authority's certificate.
 func (a *Authority) Certificate() *x509.Certificate { return a.cert }
 
-// Serving signs a certificate for a server on localhost, the loop-back addresses and the given hosts.
+// Serving signs a certificate for a server on localhost, the loop-back addresses and the given
+// hosts.
 func (a *Authority) Serving(hosts ...string) (Pair, error) {
 	template, err := serving(hosts)
 	if err != nil {

@@ -10,14 +10,13 @@ import (
 	"math/bits"
 )
 
-// bbolt maps its file and trusts it: pages have no checksum, so a damaged one is
-// served, sends the reader in circles, off the map, or out of the process. image
-// reads the same format with plain reads and believes nothing. Everything that
-// bbolt will follow later is required to have the one value that bbolt itself
-// would have written: page numbers, types and extents, where each element begins
-// and ends, the order of keys, separators equal to the first key below them, and
-// no page in two places. What the elements hold is protected by our own
-// checksums; what is left (free pages, the rest of a page) is never read.
+// bbolt maps its file and trusts it: pages have no checksum, so a damaged one is served, sends the
+// reader in circles, off the map, or out of the process. image reads the same format with plain
+// reads and believes nothing. Everything that bbolt will follow later is required to have the one
+// value that bbolt itself would have written: page numbers, types and extents, where each element
+// begins and ends, the order of keys, separators equal to the first key below them, and no page in
+// two places. What the elements hold is protected by our own checksums; what is left (free pages,
+// the rest of a page) is never read.
 //
 // The layout, in the byte order of the machine, is bbolt's version 2:
 //

@@ -38,7 +38,8 @@ func resident(t *testing.T, path string) (bytes int) {
 	return bytes
 }
 
-// Neither a load, nor a read of everything, nor to open the file leaves more of its map in memory than a fixed part.
+// Neither a load, nor a read of everything, nor to open the file leaves more of its map in memory
+// than a fixed part.
 func TestMapOfTheFileIsGivenBack(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "db")
 	db := open(t, path, withoutSync, WithRecentBytes(1))

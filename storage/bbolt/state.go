@@ -17,8 +17,9 @@ const (
 	stateKey   = "state"
 )
 
-// format is the number of the format that this package writes and reads. Format 1 had keys without the byte that ends a
-// name (see storage.ObjectKey); what it holds would be found by lists and missed by everything else.
+// format is the number of the format that this package writes and reads. Format 1 had keys without
+// the byte that ends a name (see storage.ObjectKey); what it holds would be found by lists and
+// missed by everything else.
 const format = 2
 
 // formatMagic begins the format record, so that somebody else's bbolt file with

@@ -103,8 +103,8 @@ func (b *branch) check(t testing.TB) {
 	}
 }
 
-// TestForksGoTheirOwnWays lets a family of stores write, delete, compact, fork and close at random, and compares each with
-// what it should be.
+// TestForksGoTheirOwnWays lets a family of stores write, delete, compact, fork and close at random,
+// and compares each with what it should be.
 func TestForksGoTheirOwnWays(t *testing.T) {
 	for seed := range uint64(30) {
 		random := rand.New(rand.NewPCG(seed, 1))
@@ -155,8 +155,8 @@ func TestAForkOfAClosedStoreIsRefused(t *testing.T) {
 	require.ErrorIs(t, err, storage.ErrClosed)
 }
 
-// A store that was made outside may be forked inside a bubble while others write to it: nothing that the two share can
-// block the bubble or belongs to it.
+// A store that was made outside may be forked inside a bubble while others write to it: nothing
+// that the two share can block the bubble or belongs to it.
 func TestAForkLivesInTheBubbleItWasMadeIn(t *testing.T) {
 	parent := New()
 	stop := make(chan struct{})

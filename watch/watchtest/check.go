@@ -12,9 +12,9 @@ import (
 	"github.com/kindwright/kindwright/watch"
 )
 
-// Check returns nil when the recording is what its watcher had to be told, from its beginning to wherever it was
-// stopped, and complete at least up to the revision upTo: 0 asks for no more than that what is there is right. The
-// error names the first difference.
+// Check returns nil when the recording is what its watcher had to be told, from its beginning to
+// wherever it was stopped, and complete at least up to the revision upTo: 0 asks for no more than
+// that what is there is right. The error names the first difference.
 //
 // The history must be complete up to the newest revision that the recording names, and up to upTo.
 func (h *History) Check(r *Recording, upTo storage.Revision) error {
@@ -75,8 +75,8 @@ func (c *checker) checkEnd() error {
 	return nil
 }
 
-// checkAny tries the revisions that the watch may have begun at. Between two changes that concern the watcher they are
-// all the same to it.
+// checkAny tries the revisions that the watch may have begun at. Between two changes that concern
+// the watcher they are all the same to it.
 func (c *checker) checkAny(from func(at storage.Revision) (matched int, err error)) error {
 	most, first := from(c.From)
 	if first == nil || c.by() == c.From {
@@ -100,8 +100,9 @@ func (c *checker) checkAny(from func(at storage.Revision) (matched int, err erro
 	return first
 }
 
-// plausible reports whether the recording can have begun at a revision as far as the revisions of its events go: a
-// snapshot shows nothing newer, and what follows shows nothing older. It saves most of the looks.
+// plausible reports whether the recording can have begun at a revision as far as the revisions of
+// its events go: a snapshot shows nothing newer, and what follows shows nothing older. It saves
+// most of the looks.
 func (c *checker) plausible(at storage.Revision) bool {
 	if len(c.steps) == 0 {
 		return true
@@ -162,7 +163,8 @@ func (c *checker) initial(steps []Event, at storage.Revision, all bool) (int, er
 	return len(steps), nil
 }
 
-// follow checks steps against everything that happened after a revision. It returns how many were right.
+// follow checks steps against everything that happened after a revision. It returns how many were
+// right.
 func (c *checker) follow(steps []Event, after storage.Revision) (int, error) {
 	want, next, told := c.history.since(after, c.Match), 0, after
 	for i, got := range steps {
@@ -180,7 +182,8 @@ func (c *checker) follow(steps []Event, after storage.Revision) (int, error) {
 	return len(steps), nil
 }
 
-// step checks one event: what it should be is the first of want, and everything up to told was told before.
+// step checks one event: what it should be is the first of want, and everything up to told was told
+// before.
 func (c *checker) step(got Event, want []expected, told storage.Revision) error {
 	switch {
 	case got.Type == meta.Bookmark && got.End:
@@ -220,7 +223,8 @@ func (e expected) String() string {
 	return fmt.Sprintf("%s %s/%s at %s", e.typ, facts.Namespace, facts.Name, e.revision)
 }
 
-// whole is the object with its version. It does not ask the entry to write itself, which is what is being tested.
+// whole is the object with its version. It does not ask the entry to write itself, which is what is
+// being tested.
 func whole(dst []byte, e *watch.Entry, revision storage.Revision) []byte {
 	body := e.Body()
 	dst = append(dst, body.Prefix...)

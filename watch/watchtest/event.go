@@ -54,8 +54,8 @@ type shown struct {
 	} `json:"metadata"`
 }
 
-// ParseLine reads one line of a JSON watch stream, which must be one document with the members type and object and no
-// others (WATCH-01, WATCH-14). The Event shares memory with the line.
+// ParseLine reads one line of a JSON watch stream, which must be one document with the members type
+// and object and no others (WATCH-01, WATCH-14). The Event shares memory with the line.
 func ParseLine(line []byte) (Event, error) {
 	typ, object, err := cut(line)
 	if err != nil {
@@ -86,7 +86,8 @@ func ParseLine(line []byte) (Event, error) {
 	return Event{}, fmt.Errorf("an event of the type %q", e.Type)
 }
 
-// cut takes a frame apart. The usual order of the members saves a look: an object that is JSON makes the whole JSON.
+// cut takes a frame apart. The usual order of the members saves a look: an object that is JSON
+// makes the whole JSON.
 func cut(line []byte) (meta.EventType, []byte, error) {
 	line = bytes.TrimSuffix(line, []byte("\n"))
 	if rest, ok := bytes.CutPrefix(line, []byte(`{"type":"`)); ok {

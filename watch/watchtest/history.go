@@ -17,8 +17,8 @@ type Commit struct {
 	Next     *watch.Entry // nil when it was deleted
 }
 
-// History is everything that happened to one kind, in its own account: what an object was before a commit follows from
-// the commits. The zero History is empty. It may be used by many goroutines.
+// History is everything that happened to one kind, in its own account: what an object was before a
+// commit follows from the commits. The zero History is empty. It may be used by many goroutines.
 type History struct {
 	mu      sync.Mutex
 	changes []*change            // by revision
@@ -32,7 +32,8 @@ type change struct {
 	prev, next *watch.Entry
 }
 
-// Add notes a commit. The order of calls does not matter, but a check may only be asked for what is complete.
+// Add notes a commit. The order of calls does not matter, but a check may only be asked for what is
+// complete.
 func (h *History) Add(c Commit) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -72,8 +73,8 @@ func (h *History) Len() int {
 	return len(h.changes)
 }
 
-// Last returns the revision of the newest change, at or below upTo, that a watcher with this filter hears of; 0 if there
-// is none.
+// Last returns the revision of the newest change, at or below upTo, that a watcher with this filter
+// hears of; 0 if there is none.
 func (h *History) Last(match func(*watch.Entry) bool, upTo storage.Revision) storage.Revision {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -121,8 +122,8 @@ type expected struct {
 	revision storage.Revision
 }
 
-// event says what a change is for a watcher: what matters is whether the object matched before and whether it does now
-// (WATCH-21), and a deletion shows the last state that matched (WATCH-26).
+// event says what a change is for a watcher: what matters is whether the object matched before and
+// whether it does now (WATCH-21), and a deletion shows the last state that matched (WATCH-26).
 func (c *change) event(match func(*watch.Entry) bool) (expected, bool) {
 	before, now := c.prev != nil && match(c.prev), c.next != nil && match(c.next)
 	switch {

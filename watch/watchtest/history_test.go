@@ -143,7 +143,8 @@ func TestCheckOfInitialEvents(t *testing.T) {
 	require.ErrorContains(t, happened().Check(early, 0), "BOOKMARK 6 among the initial events")
 }
 
-// A client that asked for what is newest does not know at which revision it began; whatever it was, it must fit.
+// A client that asked for what is newest does not know at which revision it began; whatever it was,
+// it must fit.
 func TestCheckOfAnUnknownBeginning(t *testing.T) {
 	a1, a, b, c := event(meta.Added, "a", 1, 1), event(meta.Added, "a", 5, 5), event(meta.Added, "b", 2, 2), event(meta.Added, "c", 9, 9)
 	noB := event(meta.Deleted, "b", 2, 7)

@@ -14,8 +14,8 @@ import (
 	"github.com/kindwright/kindwright/watch/watchtest"
 )
 
-// story is a random history beside what one watcher must be told of it, worked out from the watcher's side: it has a set
-// of objects, and an event is a change to that set.
+// story is a random history beside what one watcher must be told of it, worked out from the
+// watcher's side: it has a set of objects, and an event is a change to that set.
 type story struct {
 	history   watchtest.History
 	filter    func(*watch.Entry) bool
@@ -156,7 +156,8 @@ func same(a, b *watchtest.Recording) bool {
 	return x == y
 }
 
-// faults are the ways a server could be wrong about step i. One that does not apply leaves the steps as they are.
+// faults are the ways a server could be wrong about step i. One that does not apply leaves the
+// steps as they are.
 func faults() map[string]func(steps []watchtest.Event, i int) []watchtest.Event {
 	type steps = []watchtest.Event
 	objects := func(change func(e *watchtest.Event)) func(steps, int) steps {

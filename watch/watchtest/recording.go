@@ -10,24 +10,25 @@ import (
 
 // Recording is what one watcher asked for and was told, in order. It belongs to one goroutine.
 type Recording struct {
-	// Match says which objects the watcher asked for. It should be written without the filter's own code, or the check
-	// checks nothing of that.
+	// Match says which objects the watcher asked for. It should be written without the filter's own
+	// code, or the check checks nothing of that.
 	Match func(*watch.Entry) bool
 
-	// From is the revision that the watch begins after, or that of the snapshot it begins with. Where only the server
-	// knows, because the client asked for what is newest, it lies between From and By: By is a revision that the store
-	// had reached when the answer began. By below From means From exactly.
+	// From is the revision that the watch begins after, or that of the snapshot it begins with.
+	// Where only the server knows, because the client asked for what is newest, it lies between
+	// From and By: By is a revision that the store had reached when the answer began. By below From
+	// means From exactly.
 	From, By storage.Revision
 
-	// Initial is set for a watch that begins with the objects of a snapshot. Their end is marked by a bookmark, unless
-	// Unmarked is set; then the check works out where it is.
+	// Initial is set for a watch that begins with the objects of a snapshot. Their end is marked by
+	// a bookmark, unless Unmarked is set; then the check works out where it is.
 	Initial, Unmarked bool
 
 	// NoBookmarks is set when the client did not ask for any: then there must be none (WATCH-23).
 	NoBookmarks bool
 
-	// Show appends the JSON that the watcher must see of a state in an event of this revision; nil is the whole object.
-	// JSON is compared by what it means, and by its bytes first.
+	// Show appends the JSON that the watcher must see of a state in an event of this revision; nil
+	// is the whole object. JSON is compared by what it means, and by its bytes first.
 	Show func(dst []byte, state *watch.Entry, revision storage.Revision) []byte
 
 	steps []Event
@@ -44,7 +45,8 @@ const (
 	tooLarge               // the version is not there yet: limit is what was
 )
 
-// Tell notes events as a client has parsed them. Errors are not among them, see Expired and TooLarge.
+// Tell notes events as a client has parsed them. Errors are not among them, see Expired and
+// TooLarge.
 func (r *Recording) Tell(events ...Event) { r.steps = append(r.steps, events...) }
 
 // Events notes what Next of a cursor returned.
@@ -59,14 +61,16 @@ func (r *Recording) Bookmark(revision storage.Revision) {
 	r.steps = append(r.steps, Event{Type: meta.Bookmark, Revision: revision})
 }
 
-// Expired notes that the watch ended with 410, and how far the store's history was gone by then (WATCH-16).
+// Expired notes that the watch ended with 410, and how far the store's history was gone by then
+// (WATCH-16).
 func (r *Recording) Expired(compacted storage.Revision) { r.end, r.limit = expired, compacted }
 
-// TooLarge notes that the watch ended with 504 because its version was not there yet, and what the store's revision was
-// before the watch was asked for (WATCH-19).
+// TooLarge notes that the watch ended with 504 because its version was not there yet, and what the
+// store's revision was before the watch was asked for (WATCH-19).
 func (r *Recording) TooLarge(current storage.Revision) { r.end, r.limit = tooLarge, current }
 
-// Told returns the version that the watcher can go on from, 0 when it has none and must begin with the state again.
+// Told returns the version that the watcher can go on from, 0 when it has none and must begin with
+// the state again.
 func (r *Recording) Told() storage.Revision {
 	if r.end == expired {
 		return 0
@@ -87,13 +91,14 @@ func (r *Recording) Told() storage.Revision {
 // Len returns how many events and bookmarks were noted.
 func (r *Recording) Len() int { return len(r.steps) }
 
-// IsBookmark reports whether step i is a bookmark, and not the mark at the end of the initial events: one that need not
-// be there.
+// IsBookmark reports whether step i is a bookmark, and not the mark at the end of the initial
+// events: one that need not be there.
 func (r *Recording) IsBookmark(i int) bool {
 	return r.steps[i].Type == meta.Bookmark && !r.steps[i].End
 }
 
-// Altered returns a copy in which change has had its way with the steps, to show that a check would notice.
+// Altered returns a copy in which change has had its way with the steps, to show that a check would
+// notice.
 func (r *Recording) Altered(change func(steps []Event) []Event) *Recording {
 	c := *r
 	c.steps = change(slices.Clone(r.steps))
