@@ -34,9 +34,10 @@ func Example() {
 			fmt.Println(w.Code, w.Body)
 		}
 	}
-	// Output: alice [dev ops system:authenticated] credentials left: 0 system:anonymous
-	// [system:unauthenticated] credentials left: 0 401
-	// {"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"Unauthorized","reason":"Unauthorized","code":401}
+	// Output:
+	// alice [dev ops system:authenticated] credentials left: 0
+	// system:anonymous [system:unauthenticated] credentials left: 0
+	// 401 {"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"Unauthorized","reason":"Unauthorized","code":401}
 }
 
 // Another service was given a token and asks whose it is.

@@ -31,8 +31,8 @@ func Example() {
 	fmt.Println(string(b), err)
 	fmt.Println(w.Key(), w.GroupVersionKind())
 	// Output:
-	// {"kind":"Widget","apiVersion":"example.dev/v1","metadata":{"name":"blue","namespace":"team","creationTimestamp":"2024-01-02T03:04:05Z"},"spec":{"size":3}}
-	// <nil> team/blue example.dev/v1, Kind=Widget
+	// {"kind":"Widget","apiVersion":"example.dev/v1","metadata":{"name":"blue","namespace":"team","creationTimestamp":"2024-01-02T03:04:05Z"},"spec":{"size":3}} <nil>
+	// team/blue example.dev/v1, Kind=Widget
 }
 
 func ExampleParseSelector() {
@@ -91,6 +91,5 @@ func ExampleCheckDNSLabel() {
 			fmt.Printf("%q %s\n", name, problem)
 		}
 	}
-	// Output: "Team" must consist of lower-case letters, digits and '-', and must start and end
-	// with a letter or digit (for example "my-name")
+	// Output: "Team" must consist of lower-case letters, digits and '-', and must start and end with a letter or digit (for example "my-name")
 }

@@ -66,8 +66,8 @@ func ExampleCheck() {
 		storage.Put(storage.ObjectKey("widgets", "default", "hinge"), nil, storage.Absent),
 	})
 	fmt.Println(err)
-	// Output: storage: commit "/sys/phase/default/": conflict on key "/sys/phase/default/":
-	// expected revision 101, found revision 102
+	// Output:
+	// storage: commit "/sys/phase/default/": conflict on key "/sys/phase/default/": expected revision 101, found revision 102
 }
 
 // All pages of a list show one revision, whatever is written meanwhile.

@@ -36,7 +36,8 @@ func Example() {
 	}
 	ask("/apis/example.dev/v1", "application/json")
 	ask("/apis", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json")
-	// Output: application/json
+	// Output:
+	// application/json
 	// {"kind":"APIResourceList","apiVersion":"v1","groupVersion":"example.dev/v1","resources":[{"name":"widgets","singularName":"widget","namespaced":true,"kind":"Widget","verbs":["get","list"]}]}
 	// application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList
 	// {"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","metadata":{},"items":[{"metadata":{"name":"example.dev"},"versions":[{"version":"v1","resources":[{"resource":"widgets","responseKind":{"group":"example.dev","version":"v1","kind":"Widget"},"scope":"Namespaced","singularResource":"widget","verbs":["get","list"]}],"freshness":"Current"}]}]}
