@@ -8,29 +8,30 @@ import (
 	"time"
 )
 
-// heldBytes is how much of an answer is held back until somebody asks for it, as on a connection. A
-// stream whose handler forgets to flush looks as broken here as it would there.
+// heldBytes is the size of the response buffer. As on a connection, the client sees a smaller
+// response only after a flush or the end, so a handler that forgets to flush a stream fails here
+// too.
 const heldBytes = 4 << 10
 
 // answer is the http.ResponseWriter of one exchange. Only the handler's goroutine uses it.
 type answer struct {
 	exchange *exchange
-	header   http.Header // the handler's; what is sent is a copy
+	header   http.Header // the handler's; the client receives a copy
 	head     http.Header // the copy, made by WriteHeader
 	code     int         // 0 before WriteHeader
-	length   int64       // as the handler declared; -1 when it did not
+	length   int64       // declared by the handler, or -1
 	held     []byte
 	written  int64
-	sent     bool // the client has the head
+	sent     bool // the client has the header
 }
 
 // Header returns the header to send.
 func (a *answer) Header() http.Header { return a.header }
 
-// WriteHeader sets the code. The second one counts for nothing, as in net/http.
+// WriteHeader sets the code. As in net/http, a second call has no effect.
 func (a *answer) WriteHeader(code int) {
 	if code < 100 || code > 999 {
-		panic(fmt.Sprintf("client: WriteHeader(%d): no such code", code)) // as net/http: the handler is wrong
+		panic(fmt.Sprintf("client: WriteHeader(%d): no such code", code)) // as net/http does: the handler has a bug
 	}
 	if a.code != 0 || code < 200 {
 		return
@@ -79,10 +80,10 @@ func (a *answer) Write(p []byte) (int, error) {
 	return a.exchange.pipe.Write(p)
 }
 
-// WriteString is Write without a copy for the caller to make.
+// WriteString is Write for a string.
 func (a *answer) WriteString(s string) (int, error) { return a.Write([]byte(s)) }
 
-// Flush sends what was held back.
+// Flush sends the buffered bytes.
 func (a *answer) Flush() { _ = a.FlushError() }
 
 // FlushError is Flush for http.ResponseController.
@@ -105,7 +106,7 @@ func (a *answer) SetReadDeadline(time.Time) error { return nil }
 // EnableFullDuplex does nothing: reading and writing at once always works.
 func (a *answer) EnableFullDuplex() error { return nil }
 
-// push sends the head, if it is still to be sent, and what was held back.
+// push sends the header, if that is still to do, and the buffered bytes.
 func (a *answer) push() error {
 	a.sendHead()
 	if len(a.held) == 0 {
@@ -116,8 +117,8 @@ func (a *answer) push() error {
 	return err
 }
 
-// finish sends the rest once the handler has returned. An answer that was never flushed has a known
-// length.
+// finish sends the rest once the handler has returned. A response that was never flushed has a
+// known length.
 func (a *answer) finish() {
 	if a.code == 0 {
 		a.WriteHeader(http.StatusOK)
@@ -126,10 +127,10 @@ func (a *answer) finish() {
 		a.length = a.written
 		a.head.Set("Content-Length", strconv.FormatInt(a.written, 10))
 	}
-	_ = a.push() // a client that has gone misses nothing
+	_ = a.push() // the client may be gone
 }
 
-// short reports whether the body ended before it was as long as declared.
+// short reports whether the body is shorter than declared.
 func (a *answer) short() bool {
 	return !a.isHead() && bodyAllowed(a.code) && a.length >= 0 && a.written < a.length
 }

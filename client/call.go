@@ -17,10 +17,10 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// mediaJSON is what is sent and asked for.
+// mediaJSON is the default media type of requests and responses.
 const mediaJSON = "application/json"
 
-// maxTries is how often a request is sent while the server asks for patience.
+// maxTries limits how often a request is sent when the server asks to retry later.
 const maxTries = 10
 
 // caller sends requests for one kind. It is the untyped half of a Client.
@@ -38,15 +38,15 @@ type call struct {
 	contentType string // of body; default JSON
 	body        []byte
 	accept      string   // the media type of the answer; default JSON
-	upgrade     []string // the protocols that the connection may change to; usually none
+	upgrade     []string // the protocols to offer for an upgrade; usually none
 }
 
-// succeeded tells whether an answer says that all went well.
+// succeeded reports whether a response means success.
 func (q *call) succeeded(res *http.Response) bool {
 	return res.StatusCode >= 200 && res.StatusCode < 300 || len(q.upgrade) > 0 && res.StatusCode == http.StatusSwitchingProtocols
 }
 
-// do sends a request and returns the body of its answer.
+// do sends a request and returns the body of the response.
 func (c *caller) do(ctx context.Context, q call) ([]byte, error) {
 	res, err := c.send(ctx, q)
 	if err != nil {
@@ -57,15 +57,15 @@ func (c *caller) do(ctx context.Context, q call) ([]byte, error) {
 	if err == nil {
 		return data, nil
 	}
-	err = fmt.Errorf("client: the answer to %s %s cannot be read: %w", q.method, res.Request.URL.Path, err)
+	err = fmt.Errorf("client: cannot read the response to %s %s: %w", q.method, res.Request.URL.Path, err)
 	if _, long := errors.AsType[errTooLong](err); long {
 		err = unusable{err}
 	}
 	return nil, err
 }
 
-// send sends a request, again if the server asks for patience, and returns an answer that says that
-// all went well. The error is a *status.Error when the server said what is wrong.
+// send sends a request and returns a successful response. It retries if the server sends
+// Retry-After. The error is a *status.Error if the server answered with one.
 func (c *caller) send(ctx context.Context, q call) (*http.Response, error) {
 	for try := 1; ; try++ {
 		res, err := c.once(ctx, q)
@@ -80,7 +80,7 @@ func (c *caller) send(ctx context.Context, q call) (*http.Response, error) {
 		if !asked || !repeatable(q.method, res.StatusCode) || try == maxTries {
 			return nil, failure
 		}
-		c.log.V(1).Info("the server asks for patience", "method", q.method, "path", res.Request.URL.Path, "code", res.StatusCode, "wait", wait)
+		c.log.V(1).Info("the server asks to retry later", "method", q.method, "path", res.Request.URL.Path, "code", res.StatusCode, "wait", wait)
 		if err := pause(ctx, wait); err != nil {
 			return nil, err
 		}
@@ -117,17 +117,17 @@ func (c *caller) once(ctx context.Context, q call) (*http.Response, error) {
 	return res, nil
 }
 
-// unreachable says what kept a request from being answered. Waiting for a server will not help a
-// client that was not told which one.
+// unreachable explains why a request got no response. Retrying does not help a client that was not
+// given the server's address.
 func (c *caller) unreachable(err error) error {
 	if dns, ok := errors.AsType[*net.DNSError](err); ok && dns.Name == inProcessHost {
-		return unusable{fmt.Errorf("client: the address of the server is missing, see At: %w", err)}
+		return unusable{fmt.Errorf("client: the server has no address, set one with At: %w", err)}
 	}
 	return fmt.Errorf("client: %w", err)
 }
 
-// server says which server a client was told to ask: a wrong address, or one without the path below
-// which the API is mounted, is a likely reason for answers that make no sense.
+// server describes the configured server for error messages. A wrong address, or one without the
+// path of the API, is a likely reason for unexpected responses.
 func (c *caller) server() string { return "the server at " + c.base.Redacted() }
 
 func escaped(path []string) []string {
@@ -138,9 +138,8 @@ func escaped(path []string) []string {
 	return out
 }
 
-// repeatable tells whether a request that failed may be sent again. 429 and 503 say that it was not
-// looked at; after the others a write may have happened all the same, and nobody repeats it
-// blindly.
+// repeatable reports whether a failed request may be sent again. With 429 and 503 the server has
+// not processed it. After the other codes a write may have happened, so only reads are repeated.
 func repeatable(method string, code int) bool {
 	switch code {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
@@ -151,8 +150,8 @@ func repeatable(method string, code int) bool {
 	return false
 }
 
-// retryAfter is how long the server asks to wait, by header or by the details of its Status
-// (ERR-12, ERR-24).
+// retryAfter returns how long the server asks to wait, in the header or in the details of its
+// Status (ERR-12, ERR-24).
 func retryAfter(h http.Header, failure *status.Error) (time.Duration, bool) {
 	text := h.Get("Retry-After")
 	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
@@ -167,7 +166,7 @@ func retryAfter(h http.Header, failure *status.Error) (time.Duration, bool) {
 	return 0, false
 }
 
-// pause waits, and returns early with the context's error.
+// pause waits for d. It returns early with the context's error.
 func pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -179,14 +178,14 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// errTooLong is why an answer is not read to its end.
+// errTooLong reports a response beyond the limit.
 type errTooLong struct{ limit int64 }
 
 func (e errTooLong) Error() string {
 	return fmt.Sprintf("it is longer than %d bytes, see WithMaxAnswer", e.limit)
 }
 
-// readBounded reads all there is, unless that is more than limit bytes.
+// readBounded reads to the end, or fails after limit bytes.
 func readBounded(r io.Reader, limit int64) ([]byte, error) {
 	var buf bytes.Buffer
 	n, err := io.Copy(&buf, io.LimitReader(r, limit+1))
@@ -199,7 +198,7 @@ func readBounded(r io.Reader, limit int64) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// notConfigured is what every call of a Client returns that was made of wrong parts.
+// notConfigured returns the error for every call of a Client with invalid arguments.
 func notConfigured(h *http.Client, problems ...error) error {
 	if h == nil {
 		problems = append(problems, errors.New("client: the http.Client is nil"))

@@ -11,16 +11,16 @@ import (
 )
 
 // Client reads and writes the objects of one kind as *T. T is a struct whose JSON has metadata,
-// usually by embedding meta.TypeMeta and meta.ObjectMeta; metadata are found in the JSON, so
-// apimachinery's do as well.
+// usually because it embeds meta.TypeMeta and meta.ObjectMeta. The client finds the metadata in the
+// JSON, so types with apimachinery's metadata work as well.
 //
-// Every method takes a context that bounds all it does, waiting included. Errors that the server
-// answered with are *status.Error; others come from the connection, the context or the arguments.
-// All methods are safe for concurrent use.
+// Every method takes a context that bounds everything it does, including waiting. An error that the
+// server sent is a *status.Error; other errors come from the connection, the context or the
+// arguments. All methods are safe for concurrent use.
 type Client[T any] struct {
 	caller
 	memory memory
-	wrong  error // what every call returns
+	wrong  error // the error of every call, or nil
 }
 
 // For returns a client for a kind, over any http.Client:
@@ -28,7 +28,8 @@ type Client[T any] struct {
 //	client.For(srv.Client(), Widgets)                                  // in process: apitest, InProcess
 //	client.For(httpClient, Widgets, client.At("https://127.0.0.1:6443")) // over HTTP; credentials are the http.Client's
 //
-// An http.Client with a Timeout cuts watches, which then go on from where they were.
+// If the http.Client has a Timeout, it interrupts watches. They resume from the last version they
+// saw.
 func For[T any](h *http.Client, kind Kind[T], opts ...Option) *Client[T] {
 	place, misplaced := placeOf(kind.ClientResource())
 	cfg, misconfigured := newConfig(opts)
@@ -40,8 +41,8 @@ func For[T any](h *http.Client, kind Kind[T], opts ...Option) *Client[T] {
 	return c
 }
 
-// Get reads one object: the newest state, unless an option allows less. An absent one is
-// status.IsNotFound.
+// Get reads one object. It returns the newest state unless an option allows an older one. If the
+// object does not exist, the error satisfies status.IsNotFound.
 func (c *Client[T]) Get(ctx context.Context, key meta.Key, opts ...ReadOption) (*T, error) {
 	data, err := c.get(ctx, key, opts...)
 	if err != nil {
@@ -58,7 +59,7 @@ func (c *Client[T]) get(ctx context.Context, key meta.Key, opts ...ReadOption) (
 	return c.getAt(ctx, path, key, url.Values{}, opts)
 }
 
-// getAt reads an object, or what is below it. It adds to q.
+// getAt reads an object or one of its subresources. It adds to q.
 func (c *caller) getAt(ctx context.Context, path []string, key meta.Key, q url.Values, opts []ReadOption) ([]byte, error) {
 	r, err := newRead(0, opts)
 	if err != nil {
@@ -87,10 +88,11 @@ func (c *Client[T]) collectionPath(namespace string) ([]string, error) {
 	return c.collection(namespace)
 }
 
-// Create stores a new object, in the namespace that its metadata name, and returns it as it was
-// stored. Whether the server answers 200, 201 or 202 makes no difference (CREATE-02). A name that
-// is taken is status.IsAlreadyExists; an answer that got lost (an error that is no *status.Error,
-// or status.IsTimeout) may mean that the object exists now.
+// Create stores a new object in the namespace of its metadata and returns it as stored. It accepts
+// 200, 201 and 202 alike. If the name is taken, the error satisfies status.IsAlreadyExists.
+//
+// If the response was lost, the object may exist now. In that case the error is not a *status.Error
+// or satisfies status.IsTimeout. Source: CREATE-02.
 func (c *Client[T]) Create(ctx context.Context, obj *T, opts ...WriteOption) (*T, error) {
 	tree, err := c.encode(obj)
 	if err != nil {
@@ -107,14 +109,14 @@ func (c *Client[T]) Create(ctx context.Context, obj *T, opts ...WriteOption) (*T
 	return c.write(ctx, http.MethodPost, path, tree, opts)
 }
 
-// Update replaces an object by obj and returns it as it is stored then. obj should come from this
-// client: it has the version it was read at, and if the object has changed since then the error is
-// status.IsConflict (UPDATE-02); Modify tries again. Without a version in obj it replaces whatever
-// is there, where the kind allows it.
+// Update replaces an object by obj and returns it as stored. obj should come from this client, so
+// that it has the version at which it was read. If the object has changed since then, the error
+// satisfies status.IsConflict; Modify retries. If obj has no version, Update replaces the current
+// state, if the kind allows that.
 //
-// Fields that T does not know are kept: what is sent is the object as the server sent it, with what
-// changed in obj. Where that is no longer remembered, Update asks the server for it first
-// (UPDATE-04, WithMemory).
+// Update keeps fields that T does not know: it sends the object as the server sent it, with the
+// changes made in obj. If the client no longer remembers that text, it reads the object first (see
+// WithMemory). Source: UPDATE-02, UPDATE-04.
 func (c *Client[T]) Update(ctx context.Context, obj *T, opts ...WriteOption) (*T, error) {
 	after, err := c.encode(obj)
 	if err != nil {
@@ -131,12 +133,12 @@ func (c *Client[T]) Update(ctx context.Context, obj *T, opts ...WriteOption) (*T
 	return c.write(ctx, http.MethodPut, path, whole, opts)
 }
 
-// UpdateStatus is Update for what the controller of a kind writes: of obj only the status counts.
+// UpdateStatus is Update for the status subresource: the server takes only the status from obj.
 func (c *Client[T]) UpdateStatus(ctx context.Context, obj *T, opts ...WriteOption) (*T, error) {
 	return c.Update(ctx, obj, append(opts[:len(opts):len(opts)], Subresource("status"))...)
 }
 
-// whole completes what a struct knows of an object by what the server sent.
+// whole adds to a struct's fields those that only the server's text has.
 func (c *Client[T]) whole(ctx context.Context, after map[string]any) (map[string]any, error) {
 	key, version := keyOf(after), versionOf(after)
 	if version == "" {
@@ -154,13 +156,13 @@ func (c *Client[T]) whole(ctx context.Context, after map[string]any) (map[string
 		return nil, err
 	}
 	if versionOf(object) != version {
-		return after, nil // the server will say that it is too late
+		return after, nil // the server will report the conflict
 	}
-	return carryMap(object, before, after), nil
+	return mergeMap(object, before, after), nil
 }
 
-// Patch changes an object without reading it first, and returns it as it is stored then. The server
-// applies the patch to the newest state.
+// Patch changes an object without reading it first and returns it as stored. The server applies the
+// patch to the newest state.
 func (c *Client[T]) Patch(ctx context.Context, key meta.Key, p Patch, opts ...WriteOption) (*T, error) {
 	path, err := c.objectPath(key)
 	if err != nil {
@@ -173,7 +175,7 @@ func (c *Client[T]) Patch(ctx context.Context, key meta.Key, p Patch, opts ...Wr
 	return c.decode(data)
 }
 
-// patchAt patches an object, or what is below it.
+// patchAt patches an object or one of its subresources.
 func (c *caller) patchAt(ctx context.Context, path []string, key meta.Key, p Patch, w write) ([]byte, error) {
 	body, err := p.encode(c.place, key)
 	if err != nil {
@@ -185,9 +187,9 @@ func (c *caller) patchAt(ctx context.Context, path []string, key meta.Key, p Pat
 	return c.do(ctx, call{method: http.MethodPatch, path: w.below(path), query: w.query, contentType: p.contentType, body: body})
 }
 
-// Delete deletes one object. It returns when the deletion is accepted: an object with finalizers is
-// still there then, until those who put them have taken them off. An absent one is
-// status.IsNotFound.
+// Delete deletes one object. It returns when the server has accepted the deletion. An object with
+// finalizers remains until their controllers have removed them. If the object does not exist, the
+// error satisfies status.IsNotFound.
 func (c *Client[T]) Delete(ctx context.Context, key meta.Key, opts ...DeleteOption) error {
 	path, err := c.objectPath(key)
 	if err != nil {
@@ -196,8 +198,8 @@ func (c *Client[T]) Delete(ctx context.Context, key meta.Key, opts ...DeleteOpti
 	return c.delete(ctx, path, nil, opts)
 }
 
-// DeleteCollection deletes all objects of a selection. Namespaced kinds are deleted in one
-// namespace at a time.
+// DeleteCollection deletes all selected objects. For namespaced kinds the selection must name a
+// namespace.
 func (c *Client[T]) DeleteCollection(ctx context.Context, s Selection, opts ...DeleteOption) error {
 	path, err := c.collectionPath(s.Namespace)
 	if err != nil {
@@ -215,7 +217,7 @@ func (c *Client[T]) delete(ctx context.Context, path []string, query url.Values,
 	return err
 }
 
-// write sends an object and returns what was stored.
+// write sends an object and returns the stored one.
 func (c *Client[T]) write(ctx context.Context, method string, path []string, tree map[string]any, opts []WriteOption) (*T, error) {
 	body, err := json.AppendTree(nil, c.named(tree))
 	if err != nil {

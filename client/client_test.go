@@ -114,9 +114,9 @@ func TestAClientThatWasNotToldWhereTheServerIsSaysSo(t *testing.T) {
 	}}
 	c := client.For(&http.Client{Transport: tr}, widgets())
 	_, err := c.Get(t.Context(), key("a"))
-	require.ErrorContains(t, err, "the address of the server is missing, see At")
+	require.ErrorContains(t, err, "the server has no address, set one with At")
 	_, err = follow(t.Context(), c, meta.Added)
-	require.ErrorContains(t, err, "the address of the server is missing, see At", "and does not wait for it")
+	require.ErrorContains(t, err, "the server has no address, set one with At", "and does not wait for it")
 }
 
 func TestERR_12_TheClientWaitsAsLongAsTheServerAsks(t *testing.T) {
@@ -214,7 +214,7 @@ func TestClusterScopedKindsHaveNoNamespace(t *testing.T) {
 	s.require("GET /api/v1/nodes/a", "POST /api/v1/nodes")
 	require.Contains(t, s.body(1), `"kind":"widget","`, "named after the Go type")
 	_, err = c.Get(t.Context(), key("a"))
-	require.ErrorContains(t, err, `nodes are not in namespaces, and "default" was given`)
+	require.ErrorContains(t, err, `nodes are cluster-scoped, but the namespace is "default"`)
 }
 
 func TestOptionsOfWrites(t *testing.T) {
@@ -279,14 +279,14 @@ func TestAnswersAreReadWithinABound(t *testing.T) {
 	s := &script{t: t, answers: []reply{{body: long}, {body: list("1", "", long)}, {body: list("1", "")}, {body: event("ADDED", long)}, {code: 500, body: strings.Repeat("y", 3<<20)}}}
 	c := serve(t, s, client.WithMaxAnswer(1000))
 	_, err := c.Get(t.Context(), key("a"))
-	require.ErrorContains(t, err, "the answer to GET "+widgetPath+"/a cannot be read: it is longer than 1000 bytes, see WithMaxAnswer")
+	require.ErrorContains(t, err, "cannot read the response to GET "+widgetPath+"/a: it is longer than 1000 bytes, see WithMaxAnswer")
 	_, err = c.List(t.Context(), client.In("default"))
 	require.ErrorContains(t, err, "longer than 1000 bytes")
 	var ended error
 	for _, err := range c.Watch(t.Context(), client.In("default")) {
 		ended = err
 	}
-	require.ErrorContains(t, ended, "an event cannot be read: it is longer than 1000 bytes", "and the watch does not come back for it")
+	require.ErrorContains(t, ended, "cannot read an event: it is longer than 1000 bytes", "and the watch does not come back for it")
 	_, err = c.Get(t.Context(), key("a"))
 	require.Equal(t, 500, status.CodeOf(err))
 	require.Less(t, len(err.Error()), 1000)
@@ -338,7 +338,7 @@ func TestAnAnswerThatMakesNoSenseSaysWhoseItIs(t *testing.T) {
 		func() error { _, err := c.List(t.Context(), client.In("default")); return err },
 	} {
 		err := ask()
-		require.ErrorContains(t, err, host.Listener.Addr().String()+"/shop sent something that is no")
+		require.ErrorContains(t, err, host.Listener.Addr().String()+"/shop sent something other than ")
 		require.NotContains(t, err.Error(), "apple")
 	}
 }

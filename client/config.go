@@ -8,10 +8,10 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// Option sets a Client up. What is wrong with one is reported by every call of the Client.
+// Option configures a Client. If an option is invalid, every call of the Client returns the error.
 type Option func(*config) error
 
-// config is what the options of a Client add up to.
+// config is the result of the options of a Client.
 type config struct {
 	base      *url.URL
 	userAgent string
@@ -46,8 +46,8 @@ func newConfig(opts []Option) (*config, error) {
 	return c, errors.Join(problems...)
 }
 
-// At sets where the server is, with the path it is mounted below: "https://127.0.0.1:6443",
-// "http://localhost:8080/shop". Default: InProcessURL.
+// At sets the URL of the server, including the path below which it is mounted:
+// "https://127.0.0.1:6443", "http://localhost:8080/shop". Default: InProcessURL.
 func At(server string) Option {
 	return func(c *config) error {
 		u, err := url.Parse(server)
@@ -63,18 +63,18 @@ func At(server string) Option {
 }
 
 // WithUserAgent sets the User-Agent header. Its part before the first slash is the field manager of
-// writes that name none. Default: kindwright-client.
+// writes that do not name one. Default: kindwright-client.
 func WithUserAgent(agent string) Option {
 	return func(c *config) error { c.userAgent = agent; return nil }
 }
 
-// WithLogger sets where waiting and starting over are reported, at level 1. Default: nowhere.
+// WithLogger sets the logger for retries and restarted lists and watches, at level 1. By default
+// nothing is logged.
 func WithLogger(log logr.Logger) Option {
 	return func(c *config) error { c.log = log; return nil }
 }
 
-// WithPageSize sets how many objects a list asks for at a time; 0 asks for all of them at once.
-// Default 500.
+// WithPageSize sets how many objects a list requests per page; 0 requests all at once. Default 500.
 func WithPageSize(n int) Option {
 	return func(c *config) error {
 		if n < 0 {
@@ -85,21 +85,21 @@ func WithPageSize(n int) Option {
 	}
 }
 
-// WithMaxAnswer sets how many bytes one answer may have, or one event of a watch. A longer one is
-// an error. Default 256 MiB.
+// WithMaxAnswer limits the bytes of one response, or of one event of a watch. A longer one is an
+// error. Default 256 MiB.
 func WithMaxAnswer(bytes int64) Option {
 	return func(c *config) error {
 		if bytes <= 0 {
-			return fmt.Errorf("client: WithMaxAnswer: %d is not a size", bytes)
+			return fmt.Errorf("client: WithMaxAnswer: %d is not positive", bytes)
 		}
 		c.maxAnswer = bytes
 		return nil
 	}
 }
 
-// WithMemory sets how many bytes of objects, as they came from the server, are remembered for
-// Update, so that it can keep the fields that the Go type does not know. For an object that is not
-// remembered Update asks the server. Default 16 MiB; 0 remembers nothing.
+// WithMemory sets how many bytes of objects the client remembers as the server sent them. Update
+// needs that text to keep fields that the Go type does not know; it reads an object again if the
+// client does not remember it. Default 16 MiB; 0 remembers nothing.
 func WithMemory(bytes int) Option {
 	return func(c *config) error {
 		if bytes < 0 {

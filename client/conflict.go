@@ -9,14 +9,14 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// FieldConflict is a field that an Apply would change, and that somebody else owns.
+// FieldConflict is a field that an Apply would change although another manager owns it.
 type FieldConflict struct {
 	Field   string // such as .spec.parts[name="leg"].count
-	Manager string // who owns it; "" when the server does not say
+	Manager string // the owner; "" if the server does not say
 }
 
-// FieldConflicts returns why an Apply was refused: a ForceApply would take these fields. It is
-// empty for every other error.
+// FieldConflicts returns the fields for which the server refused an Apply; a ForceApply would take
+// them over. It returns nil for every other error.
 func FieldConflicts(err error) []FieldConflict {
 	failure, ok := errors.AsType[*status.Error](err)
 	if !ok {
@@ -35,8 +35,8 @@ func FieldConflicts(err error) []FieldConflict {
 	return out
 }
 
-// managerIn finds the manager in a message such as `conflict with "kubectl" using v1`: there is no
-// field for it (SSA-06).
+// managerIn finds the manager in a message such as `conflict with "kubectl" using v1`. The Status
+// has no field for it (SSA-06).
 func managerIn(message string) string {
 	_, rest, found := strings.Cut(message, "conflict with ")
 	if !found {

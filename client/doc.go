@@ -1,36 +1,36 @@
 // Package client reads and writes the objects of a resource API as Go structs, over any
-// http.Client. It needs nothing generated: a kind that a server serves is also the description that
-// a client wants.
+// http.Client. It needs no generated code: the description of a kind that a server uses also
+// configures the client.
 //
 //	c := client.For(srv.Client(), Widgets)
 //	w, err := c.Get(ctx, meta.Key{Namespace: "default", Name: "a"})
 //
-// What a client has to do so that the API keeps its promises is done here once:
+// The package implements the client's side of the protocol once:
 //
-//   - versions are opaque: they are compared for equality and handed back as they came, never put
-//     in order (GET-01);
-//   - lists come in pages, and begin anew when a page's token has expired (List, Pages; ERR-10,
+//   - versions are opaque: the client compares them for equality, hands them back unchanged, and
+//     never orders them (GET-01);
+//   - lists come in pages, and restart when the token of a page has expired (List, Pages; ERR-10,
 //     LIST-31, LIST-32);
-//   - a watch goes on after every interruption from the last version it saw, and after a 410 lists
-//     anew (Watch; WATCH-18);
-//   - Retry-After is honoured (ERR-12);
-//   - fields that the Go type does not know survive an update (Update, Modify; UPDATE-04);
-//   - answers of any size are read within a bound.
+//   - a watch resumes after every interruption from the last version it saw, and lists again after
+//     a 410 (Watch; WATCH-18);
+//   - requests wait as long as Retry-After says (ERR-12);
+//   - updates keep fields that the Go type does not know (Update, Modify; UPDATE-04);
+//   - the size of every response is limited.
 //
-// Objects are changed by Update and Modify, which read first, by Patch with any of the five kinds
-// of patches, server-side apply included, and below their path: SubOf makes clients of
-// subresources, such as scale, that exchange forms of their own, stream, or connect.
+// Update and Modify change an object that was read. Patch sends any of the five kinds of patches,
+// including server-side apply. SubOf returns a client for a subresource that has its own type, such
+// as scale, or that streams or connects.
 //
-// Errors that the server answered with are *status.Error, so that status.IsNotFound and its like
-// work on both sides.
+// An error that the server sent is a *status.Error, so status.IsNotFound and its siblings work on
+// both sides.
 //
-// InProcess is the other half: a http.RoundTripper that calls a handler in the same process, with
-// the behaviour of a connection and without its sockets.
+// InProcess is an http.RoundTripper that calls a handler in the same process. It behaves like a
+// connection but needs no sockets.
 //
-// Two things that controllers need beside reading and writing are made of these: Elect has one of
-// several processes lead (LEASE-02), and a Recorder tells people what happens, as Events (EVT-31).
+// Two parts of most controllers are built on the client: Elect runs a leader election between
+// processes (LEASE-02), and a Recorder writes Events for people (EVT-31).
 //
-// The package is no cache and no controller: it has no background work, and every goroutine that
-// reads is the caller's. Package apitest puts a server behind such a client for tests; package
-// registry makes kinds that servers serve.
+// The package has no cache and no controllers. It does no work in the background: every goroutine
+// that reads is the caller's. Package apitest provides a server for tests; package registry defines
+// the kinds of a server.
 package client

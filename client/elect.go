@@ -14,42 +14,44 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// ErrLeadershipLost is why the context of a leader ends, and what Elect returns, when the lease
-// could not be renewed in time or somebody else has it.
+// ErrLeadershipLost is the cause of a leader's canceled context and the error of Elect when the
+// lease could not be renewed in time or another candidate has taken it.
 var ErrLeadershipLost = errors.New("client: the leadership is lost")
 
-// Election is what one candidate needs to know of an election by a Lease (LEASE-02). The zero value
-// of every field but Lease and Identity means its default.
+// Election configures one candidate of an election by Lease. Lease and Identity are required; the
+// zero value of every other field means its default.
 //
-// The candidates need no common time: each measures from when it last saw the lease change, by its
-// own clock. What they must agree on is about how long a second lasts: Deadline is shorter than
-// Duration by more than their clocks drift apart in that time.
+// Candidates do not need synchronized clocks: each one measures, by its own clock, from the moment
+// it last saw the lease change. Only the speed of the clocks must agree: Deadline is shorter than
+// Duration by more than the clocks drift apart in that time. Source: LEASE-02.
 type Election struct {
-	// Lease is the Lease that is held by who leads. It is made when it is absent; its namespace
-	// must exist.
+	// Lease is the Lease that the leader holds. Elect creates it if it does not exist; its
+	// namespace must exist.
 	Lease meta.Key
 
-	// Identity tells this candidate from all others. It must be of this process alone, such as the
-	// host's name and a random text: two candidates with one identity both lead.
+	// Identity distinguishes this candidate from all others. It must be unique to this process,
+	// such as the host name with a random suffix. Two candidates with the same identity would both
+	// lead.
 	Identity string
 
-	// Duration is how long others wait for a change of the lease before they take it: whole
-	// seconds. Default 15 s.
+	// Duration is how long other candidates wait for a change of the lease before they take it, in
+	// whole seconds. Default 15 s.
 	Duration time.Duration
 
-	// Deadline is how long after the last renewal that succeeded the leader stops leading. It is
-	// shorter than Duration, and longer than 1.2 times Retry. Default: two thirds of Duration.
+	// Deadline is how long the leader keeps leading after its last successful renewal. It must be
+	// shorter than Duration and longer than 1.2 times Retry. Default: two thirds of Duration.
 	Deadline time.Duration
 
-	// Retry is the time between two renewals, and about that between two looks at a lease that
-	// somebody else holds. Default: a fifth of Deadline.
+	// Retry is the time between two renewals, and about the time between two looks at a lease that
+	// another candidate holds. Default: a fifth of Deadline.
 	Retry time.Duration
 
-	// Release gives the lease back when the leader has returned, so that others need not wait.
+	// Release gives up the lease when the leader returns, so that others need not wait for it to
+	// expire.
 	Release bool
 
-	// Observe, when set, is told who leads whenever that changes, "" for nobody. It is called by
-	// Elect, one call at a time, and holds it up.
+	// Observe is called whenever the leader changes, with its identity or "" if there is none.
+	// Elect makes one call at a time and waits for it. Optional.
 	Observe func(identity string)
 
 	// GroupDomain is the domain of the system's groups on the server. Default: k8s.io.
@@ -59,7 +61,7 @@ type Election struct {
 // The defaults of an Election.
 const (
 	defaultLeaseDuration = 15 * time.Second
-	jitter               = 0.2 // looks at a lease are this much apart at random, as a part of Retry
+	jitter               = 0.2 // random part added to Retry
 )
 
 func (e Election) complete() (Election, error) {
@@ -70,7 +72,7 @@ func (e Election) complete() (Election, error) {
 	var problem string
 	switch {
 	case e.Lease.Namespace == "" || e.Lease.Name == "":
-		problem = fmt.Sprintf("the lease %q is no namespace and name", e.Lease)
+		problem = fmt.Sprintf("the lease %q needs a namespace and a name", e.Lease)
 	case e.Identity == "":
 		problem = "the candidate has no identity"
 	case e.Duration < time.Second || e.Duration%time.Second != 0 || e.Duration > 1<<31*time.Second-1:
@@ -85,19 +87,18 @@ func (e Election) complete() (Election, error) {
 	return e, fmt.Errorf("client: elect: %s", problem)
 }
 
-// Elect waits until this candidate leads, and then calls lead. The context that lead is given ends
-// with ctx, and when the leadership is lost; its cause is then ErrLeadershipLost. At that time
-// nobody else leads yet: lead has the difference of Duration and Deadline to let go. The lease is
-// renewed for as long as lead runs, also after ctx has ended, so nobody else leads while a leader
-// that was asked to stop winds up its work.
+// Elect waits until this candidate leads and then calls lead. The context of lead ends with ctx, or
+// with the cause ErrLeadershipLost when the leadership is lost. At that moment no other candidate
+// leads yet: lead has the difference between Duration and Deadline to stop. Elect renews the lease
+// as long as lead runs, even after ctx has ended, so no one else leads while lead shuts down.
 //
-// Elect returns after lead has returned: with the error of lead, or ErrLeadershipLost if that came
-// first, or the cause of ctx if it ended before this candidate led. To stand again, call it again.
-// Candidates may be of client-go: they keep their leases in the same way.
+// Elect returns after lead has returned. The error is that of lead, or ErrLeadershipLost if that
+// came first, or the cause of ctx if it ended before this candidate led. Call Elect again to stand
+// again. Candidates that use client-go are compatible.
 //
-// A process that was halted, by its debugger or its machine, may not know for a moment that it no
-// longer leads. Where that would do harm, let what is written be refused: by the resourceVersion of
-// what it is based on.
+// A process that was suspended, for example by a debugger, may not know for a moment that it no
+// longer leads. If that could do harm, make stale writes fail: send the resourceVersion that they
+// are based on.
 func Elect(ctx context.Context, h *http.Client, e Election, lead func(ctx context.Context) error, opts ...Option) error {
 	e, err := e.complete()
 	if err != nil {
@@ -114,7 +115,7 @@ func Elect(ctx context.Context, h *http.Client, e Election, lead func(ctx contex
 	return c.lead(ctx, lead)
 }
 
-// lease is as much of a Lease as an election knows. What else there is stays as it is (UPDATE-04).
+// lease has the fields of a Lease that an election uses. All others stay as they are (UPDATE-04).
 type lease struct {
 	meta.TypeMeta   `json:",inline"`
 	meta.ObjectMeta `json:"metadata,omitzero"`
@@ -137,16 +138,16 @@ func (s *leaseSpec) holder() string {
 	return *s.HolderIdentity
 }
 
-// candidate is one call of Elect. Its fields belong to one goroutine at a time: first the caller's,
-// then the one that renews.
+// candidate is one call of Elect. Its fields belong to one goroutine at a time: first to the
+// caller's, then to the one that renews.
 type candidate struct {
 	Election
 	client *Client[lease]
 
 	seen    *lease    // the lease at the last look, nil before the first
-	seenAt  time.Time // when its spec was first seen to be so
-	renewed time.Time // when the last renewal that succeeded was sent
-	reached bool      // the server has told us of the lease, if only that there is none
+	seenAt  time.Time // when this spec was first seen
+	renewed time.Time // when the last successful renewal was sent
+	reached bool      // the server has answered for the lease, if only with 404
 
 	guard *time.Timer // ends the leadership Deadline after renewed
 
@@ -154,8 +155,8 @@ type candidate struct {
 	observed string
 }
 
-// acquire returns when the lease is ours, or ctx has ended. A lease that is out of reach is no
-// reason to give up, unless the server has refused to show it from the beginning.
+// acquire returns when this candidate holds the lease or ctx has ended. It keeps trying when the
+// server is unreachable, but gives up if the server has refused access from the start.
 func (c *candidate) acquire(ctx context.Context) error {
 	for {
 		if ctx.Err() != nil {
@@ -166,10 +167,10 @@ func (c *candidate) acquire(ctx context.Context) error {
 		case ours:
 			return nil
 		case err == nil:
-		case final(err) && !c.reached, status.IsInvalid(err), status.IsBadRequest(err): // it will not be right later
+		case final(err) && !c.reached, status.IsInvalid(err), status.IsBadRequest(err): // retrying will not help
 			return fmt.Errorf("client: elect %q: %w", c.Lease, err)
 		default:
-			c.client.log.V(1).Info("the lease is out of reach", "lease", c.Lease.String(), "reason", err.Error())
+			c.client.log.V(1).Info("the lease cannot be read or written", "lease", c.Lease.String(), "reason", err.Error())
 		}
 		if err := pause(ctx, c.Retry+time.Duration(rand.Float64()*jitter*float64(c.Retry))); err != nil {
 			return err
@@ -177,13 +178,13 @@ func (c *candidate) acquire(ctx context.Context) error {
 	}
 }
 
-// lead runs the leader and renews the lease meanwhile.
+// lead runs the leader and renews the lease until it returns.
 func (c *candidate) lead(ctx context.Context, run func(context.Context) error) error {
 	leading, stop := context.WithCancelCause(ctx)
 	defer stop(context.Canceled)
 	late := fmt.Errorf("%w: the lease %q was not renewed within %s", ErrLeadershipLost, c.Lease, c.Deadline)
 	c.guard = time.AfterFunc(time.Until(c.renewed.Add(c.Deadline)), func() { stop(late) })
-	defer c.guard.Stop() // it waits for nobody, not even for a request that does not end when it should
+	defer c.guard.Stop() // the timer does not wait for a request that hangs
 	renewing, enough := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan struct{})
 	go func() {
@@ -211,7 +212,7 @@ func (c *candidate) lead(ctx context.Context, run func(context.Context) error) e
 
 func lost(leading context.Context) bool { return errors.Is(context.Cause(leading), ErrLeadershipLost) }
 
-// renew keeps the lease until ctx ends or the lease is lost, and returns why.
+// renew keeps the lease until ctx ends or the lease is lost, and returns the reason.
 func (c *candidate) renew(ctx context.Context) error {
 	for {
 		until := c.renewed.Add(c.Deadline)
@@ -224,7 +225,7 @@ func (c *candidate) renew(ctx context.Context) error {
 	}
 }
 
-// renewOnce tries to renew the lease until that succeeds, somebody else has it, or it is too late.
+// renewOnce retries until the lease is renewed, another candidate holds it, or it is too late.
 func (c *candidate) renewOnce(ctx context.Context, until time.Time) error {
 	within, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
@@ -245,13 +246,13 @@ func (c *candidate) renewOnce(ctx context.Context, until time.Time) error {
 	}
 }
 
-// try looks at the lease once, and takes or renews it if that is our turn. Without an error, ours
-// says whether we hold it. It takes no longer than half a deadline: there must be time for another
-// try when a request is never answered.
+// try reads the lease once, and takes or renews it if it can. If err is nil, ours reports whether
+// this candidate holds it. It takes at most half a deadline, so that there is time for another try
+// when a request hangs.
 func (c *candidate) try(ctx context.Context) (ours bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.Deadline/2)
 	defer cancel()
-	if c.seen != nil && c.seen.Spec.holder() == c.Identity { // most likely nobody has touched it
+	if c.seen != nil && c.seen.Spec.holder() == c.Identity { // most likely unchanged
 		if err := c.write(ctx); err == nil {
 			return true, nil
 		} else if !status.IsConflict(err) && !status.IsNotFound(err) {
@@ -282,7 +283,7 @@ func (c *candidate) try(ctx context.Context) (ours bool, err error) {
 	return true, nil
 }
 
-// lasts is how long the lease that was seen is its holder's without a change.
+// lasts returns how long the holder keeps the lease without renewing it.
 func (c *candidate) lasts() time.Duration {
 	if s := c.seen.Spec.LeaseDurationSeconds; s != nil {
 		return time.Duration(*s) * time.Second
@@ -290,7 +291,8 @@ func (c *candidate) lasts() time.Duration {
 	return c.Duration
 }
 
-// write makes us the holder of the lease as it was seen. It fails when the lease has changed since.
+// write makes this candidate the holder of the lease. It fails if the lease has changed since it
+// was read.
 func (c *candidate) write(ctx context.Context) error {
 	sent := time.Now()
 	now := meta.NewMicroTime(sent)
@@ -328,7 +330,7 @@ func (c *candidate) store(ctx context.Context, next *lease) (*lease, error) {
 	return c.client.Update(ctx, next)
 }
 
-// release gives the lease back. If that fails, others wait until it has expired.
+// release gives up the lease. If that fails, others wait until it expires.
 func (c *candidate) release(ctx context.Context) {
 	ctx, cancel := context.WithDeadline(ctx, c.renewed.Add(c.Deadline))
 	defer cancel()
@@ -338,14 +340,14 @@ func (c *candidate) release(ctx context.Context) {
 		next.Spec.HolderIdentity, next.Spec.LeaseDurationSeconds = &nobody, &second
 		next.Spec.AcquireTime, next.Spec.RenewTime = &now, &now
 		_, err := c.client.Update(ctx, &next)
-		if status.IsConflict(err) && try == 0 { // something else about the lease, or a renewal that we did not wait for
+		if status.IsConflict(err) && try == 0 { // another field changed, or a renewal that was still in flight
 			if seen, getErr := c.client.Get(ctx, c.Lease); getErr == nil && seen.Spec.holder() == c.Identity {
 				c.seen = seen
 				continue
 			}
 		}
 		if err != nil {
-			c.client.log.V(1).Info("the lease could not be given back", "lease", c.Lease.String(), "reason", err.Error())
+			c.client.log.V(1).Info("the lease could not be released", "lease", c.Lease.String(), "reason", err.Error())
 			return
 		}
 		c.observe("")

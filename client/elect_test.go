@@ -374,12 +374,12 @@ func TestLEASE_02_TheEndOfTheLeader(t *testing.T) {
 func TestLEASE_02_WrongElections(t *testing.T) {
 	tr := plane(t)
 	for want, change := range map[string]func(*client.Election){
-		"is no namespace and name": func(e *client.Election) { e.Lease.Namespace = "" },
-		"has no identity":          func(e *client.Election) { e.Identity = "" },
-		"not whole seconds":        func(e *client.Election) { e.Duration = 1500 * time.Millisecond },
-		"not shorter":              func(e *client.Election) { e.Deadline = 15 * time.Second },
-		"is not longer than 1.2":   func(e *client.Election) { e.Retry = 9 * time.Second },
-		"too long":                 func(e *client.Election) { e.Lease.Name = "a b" },
+		"needs a namespace and a name": func(e *client.Election) { e.Lease.Namespace = "" },
+		"has no identity":              func(e *client.Election) { e.Identity = "" },
+		"not whole seconds":            func(e *client.Election) { e.Duration = 1500 * time.Millisecond },
+		"not shorter":                  func(e *client.Election) { e.Deadline = 15 * time.Second },
+		"is not longer than 1.2":       func(e *client.Election) { e.Retry = 9 * time.Second },
+		"too long":                     func(e *client.Election) { e.Lease.Name = "a b" },
 	} {
 		e := client.Election{Lease: bossKey, Identity: "a"}
 		change(&e)

@@ -10,7 +10,7 @@ import (
 	"sync"
 )
 
-// exchange is one request on its way through a Transport, and its answer on the way back.
+// exchange is one request through a Transport and its response.
 type exchange struct {
 	request *http.Request // as the handler sees it
 	body    *requestBody
@@ -24,7 +24,7 @@ type exchange struct {
 	failure  error
 }
 
-// newExchange makes the request that a server would have read from the wire.
+// newExchange builds the request that a server would have read from the wire.
 func newExchange(r *http.Request) (*exchange, error) {
 	if r.URL == nil {
 		return nil, errors.New("client: the request has no URL")
@@ -33,11 +33,11 @@ func newExchange(r *http.Request) (*exchange, error) {
 		return nil, context.Cause(r.Context())
 	}
 	uri := r.URL.RequestURI()
-	target, err := url.ParseRequestURI(uri) // what the server makes of the text, not what the client had in mind
+	target, err := url.ParseRequestURI(uri) // parse the text, as the server does
 	if err != nil {
 		return nil, fmt.Errorf("client: the request cannot be sent: %w", err)
 	}
-	// The handler has a context of its own: over a wire, values do not travel.
+	// The handler gets its own context: values do not cross a connection.
 	ctx, cancel := context.WithCancelCause(context.Background())
 	e := &exchange{cancel: cancel, pipe: newPipe(), answered: make(chan struct{})}
 	e.body = newRequestBody(r)
@@ -48,7 +48,7 @@ func newExchange(r *http.Request) (*exchange, error) {
 		RemoteAddr: "127.0.0.1:0",
 	}).WithContext(ctx)
 	if e.body.declared == 0 {
-		e.request.Body = http.NoBody // which handlers compare with
+		e.request.Body = http.NoBody // handlers compare with it
 	}
 	if e.request.Method == "" {
 		e.request.Method = http.MethodGet
@@ -83,7 +83,7 @@ func (e *exchange) serve(h http.Handler) {
 	returned = true
 }
 
-// end finishes the answer once the handler has returned, panicked or ended its goroutine.
+// end completes the response after the handler has returned, panicked or ended its goroutine.
 func (e *exchange) end(w *answer, returned bool, panicked any) {
 	e.body.end()
 	err := io.EOF
@@ -100,11 +100,11 @@ func (e *exchange) end(w *answer, returned bool, panicked any) {
 		close(e.answered)
 	}
 	e.pipe.finish(err)
-	e.cancel(context.Canceled) // what net/http does when a handler returns
+	e.cancel(context.Canceled) // as net/http does when a handler returns
 }
 
-// broken is what a client is told about a handler that broke off before it had answered: over a
-// wire it would be EOF. What a panic says is of more use to whoever reads the test or the log.
+// broken returns the error for a handler that stopped before it answered. Over a connection it
+// would be io.EOF; the text of a panic is more useful in a test or a log.
 func broken(panicked any) error {
 	if panicked == nil {
 		return fmt.Errorf("client: the handler ended its goroutine: %w", io.EOF)
@@ -115,7 +115,7 @@ func broken(panicked any) error {
 	return fmt.Errorf("client: the handler panicked: %v: %w", panicked, io.EOF)
 }
 
-// abort breaks the exchange off from the client's side, or the Transport's.
+// abort cancels the exchange, for the client or the Transport.
 func (e *exchange) abort(why error) {
 	e.unhook()
 	e.breakOff(why)
@@ -127,7 +127,7 @@ func (e *exchange) breakOff(why error) {
 	e.body.end()
 }
 
-// answerBody is the body of the answer as the client reads it.
+// answerBody is the response body as the client reads it.
 type answerBody struct {
 	exchange *exchange
 	closing  sync.Once
@@ -142,19 +142,19 @@ func (b *answerBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close tells the handler that nobody reads any more.
+// Close cancels the handler's context: the client reads no more.
 func (b *answerBody) Close() error {
 	b.closing.Do(func() { b.exchange.abort(http.ErrBodyReadAfterClose) })
 	return nil
 }
 
-// requestBody is the body of the request as the handler reads it. A handler that has returned reads
-// no more: the client has got its body back.
+// requestBody is the request body as the handler reads it. Reads fail after the handler has
+// returned, because the client owns the body again.
 type requestBody struct {
 	inner    io.ReadCloser
-	declared int64 // as Content-Length says; -1 when it does not
+	declared int64 // the Content-Length, or -1 if unknown
 
-	mu    sync.Mutex // guards what follows, not the reading itself
+	mu    sync.Mutex // guards the fields below, not the reads
 	left  int64
 	ended bool
 	once  sync.Once
@@ -165,14 +165,14 @@ func newRequestBody(r *http.Request) *requestBody {
 	switch {
 	case r.Body == nil || r.Body == http.NoBody:
 		b.inner, b.declared = http.NoBody, 0
-	case r.ContentLength == 0: // a body of a length that the client does not know
+	case r.ContentLength == 0: // the client does not know the length
 		b.declared = -1
 	}
 	b.left = b.declared
 	return b
 }
 
-// Read returns what the client sends, as much as it announced.
+// Read returns what the client sends, up to the declared length.
 func (b *requestBody) Read(p []byte) (int, error) {
 	b.mu.Lock()
 	left, ended := b.left, b.ended
@@ -200,14 +200,13 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close is the handler's; net/http gives it no meaning of its own.
+// Close ends the body. net/http gives it no other meaning.
 func (b *requestBody) Close() error {
 	b.end()
 	return nil
 }
 
-// end gives the body back to the client, which a RoundTripper must do whatever happens. It also
-// wakes a Read.
+// end returns the body to the client, as a RoundTripper must always do. It also wakes a Read.
 func (b *requestBody) end() {
 	b.mu.Lock()
 	b.ended = true

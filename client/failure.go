@@ -10,12 +10,12 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// maxFailureBytes is how much is read of an answer that says what went wrong. A Status with the
-// causes of a large object is far below.
+// maxFailureBytes limits how much of an error response is read. A Status with the causes of a large
+// object is far smaller.
 const maxFailureBytes = 1 << 20
 
-// readFailure makes an error of an answer that is none of success, and closes it. Something in
-// front of the server may have answered in its stead: what that says is quoted.
+// readFailure converts an unsuccessful response to an error and closes it. If a proxy answered
+// instead of the server, the error quotes its response.
 func readFailure(res *http.Response) *status.Error {
 	defer res.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxFailureBytes))
@@ -33,7 +33,7 @@ func readFailure(res *http.Response) *status.Error {
 	return status.FromStatus(meta.Status{Code: int32(res.StatusCode), Reason: reasonOf(res), Message: text})
 }
 
-// reasonOf is the reason that usually goes with a code (ERR-23).
+// reasonOf returns the reason that usually goes with a code (ERR-23).
 func reasonOf(res *http.Response) meta.Reason {
 	switch res.StatusCode {
 	case http.StatusBadRequest:

@@ -7,22 +7,22 @@ import (
 	"io"
 )
 
-// frames reads the documents of a stream, one to a line, each within a bound.
+// frames reads the documents of a stream, one per line, each of limited size.
 type frames struct {
 	from  *bufio.Reader
 	limit int64
 	line  []byte // reused while it is small
 }
 
-// keptLine is how much room for a line outlives it.
+// keptLine is the largest buffer that is kept for the next line.
 const keptLine = 64 << 10
 
 func newFrames(r io.Reader, limit int64) *frames {
 	return &frames{from: bufio.NewReaderSize(r, 16<<10), limit: limit}
 }
 
-// next returns the next document, which is good until the next call. A line that the end of the
-// stream cut short is none: the stream ends before it.
+// next returns the next document, which is valid until the next call. It discards an incomplete
+// last line.
 func (f *frames) next() ([]byte, error) {
 	for {
 		if cap(f.line) > keptLine {

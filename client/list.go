@@ -11,21 +11,22 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// List is a collection, or a page of one.
+// List is a collection or one page of it.
 type List[T any] struct {
-	// Version is that of the collection: a Watch After it misses nothing and repeats nothing.
+	// Version is the version of the collection. A Watch with After(Version) misses nothing and
+	// repeats nothing.
 	Version string
 
 	Items []*T // in the order of the server
 
-	// Remaining is how many objects follow a page, nil when the server does not say.
+	// Remaining is the number of objects after this page, or nil if the server does not say.
 	Remaining *int64
 
-	// Restarted says of a page that the list had to begin anew: the pages before are void.
+	// Restarted means that the list had to start over: discard the pages before this one.
 	Restarted bool
 }
 
-// List reads a whole collection, in pages that together show one state of it.
+// List reads a whole collection. It reads in pages that together show one state.
 func (c *Client[T]) List(ctx context.Context, s Selection, opts ...ReadOption) (*List[T], error) {
 	out := &List[T]{}
 	for page, err := range c.Pages(ctx, s, opts...) {
@@ -41,15 +42,14 @@ func (c *Client[T]) List(ctx context.Context, s Selection, opts ...ReadOption) (
 	return out, nil
 }
 
-// Pages reads a collection page by page. All pages show the state of the first (PAGE-04), unless
-// that is no longer retained when the next is asked for: then one page with everything, marked
-// Restarted, takes the place of all before it (ERR-10). It ends after the last page or with an
-// error.
+// Pages reads a collection page by page and stops after the last page or an error. All pages show
+// the state of the first one. If the server no longer has that state, one page with the whole
+// collection, marked Restarted, replaces all earlier ones.
 //
-// A page NotOlderThan a version that the server cannot serve is asked for again without the version
-// (LIST-31). A server that does not understand Exactly is recognised by the version of its answer
-// and asked in the older way, by version and limit; if that does not help either, the list fails
-// (LIST-32).
+// If the server cannot serve the version of NotOlderThan, Pages asks again without it. If the
+// version of the response shows that the server does not understand Exactly, Pages asks in the
+// older way, by version and limit; it fails if that does not help. Source: PAGE-04, ERR-10,
+// LIST-31, LIST-32.
 func (c *Client[T]) Pages(ctx context.Context, s Selection, opts ...ReadOption) iter.Seq2[*List[T], error] {
 	return func(yield func(*List[T], error) bool) {
 		p, err := c.pager(s, opts)
@@ -85,16 +85,16 @@ func (c *Client[T]) pager(s Selection, opts []ReadOption) (*pager[T], error) {
 	return &pager[T]{client: c, path: path, selection: s, read: r}, err
 }
 
-// next reads the next page, by whatever way there is to it.
+// next reads the next page, with a fallback if the server cannot serve it as requested.
 func (p *pager[T]) next(ctx context.Context) (*List[T], error) {
 	for {
 		page, token, err := p.ask(ctx)
 		switch {
 		case err == nil && p.mistaken(page):
 			if p.pageSize > 0 {
-				return nil, fmt.Errorf("client: list %s: the server showed version %q, and %q was asked for", p.client.resource, page.Version, p.version)
+				return nil, fmt.Errorf("client: list %s: the server returned version %q instead of %q", p.client.resource, page.Version, p.version)
 			}
-			p.pageSize = defaultPageSize // a server that knows no resourceVersionMatch takes version and limit for it
+			p.pageSize = defaultPageSize // an older server ignores resourceVersionMatch but understands version and limit
 			continue
 		case err == nil:
 			page.Restarted = p.restarted && p.token == ""
@@ -102,28 +102,28 @@ func (p *pager[T]) next(ctx context.Context) (*List[T], error) {
 			return page, nil
 		case !status.IsExpired(err):
 			return nil, err
-		case p.token != "" && p.match != exact: // begin anew, all at once: there is no next page to be late for
+		case p.token != "" && p.match != exact: // start over with a single page, whose token cannot expire
 			p.token, p.pageSize, p.restarted, p.match = "", 0, true, newest
-		case p.token == "" && p.match == notOlderThan: // the newest state is not older either
+		case p.token == "" && p.match == notOlderThan: // the newest state is not older
 			p.match = newest
 		default:
 			return nil, err
 		}
-		p.client.log.V(1).Info("a list begins anew", "resource", p.client.resource.String(), "reason", err.Error())
+		p.client.log.V(1).Info("a list starts over", "resource", p.client.resource.String(), "reason", err.Error())
 	}
 }
 
-// mistaken reports whether a page shows another version than the only one that was wanted.
+// mistaken reports whether a page shows a version other than the requested one.
 func (p *pager[T]) mistaken(page *List[T]) bool {
 	return p.match == exact && p.token == "" && page.Version != p.version
 }
 
-// ask reads one page.
+// ask requests one page.
 func (p *pager[T]) ask(ctx context.Context) (*List[T], string, error) {
 	q := p.selection.query()
 	p.setLimit(q)
 	if p.token != "" {
-		q.Set("continue", p.token) // the token brings the version with it (LIST-09)
+		q.Set("continue", p.token) // the token implies the version (LIST-09)
 	} else {
 		p.set(q)
 	}
@@ -140,7 +140,7 @@ func (c *Client[T]) decodeList(data []byte) (*List[T], string, error) {
 		Items    []meta.RawJSON `json:"items"`
 	}
 	if err := json.Unmarshal(data, &document); err != nil {
-		return nil, "", unusable{fmt.Errorf("client: %s sent something that is no list of %s: %w", c.server(), c.resource, err)}
+		return nil, "", unusable{fmt.Errorf("client: %s sent something other than a list of %s: %w", c.server(), c.resource, err)}
 	}
 	out := &List[T]{
 		Version:   document.Metadata.ResourceVersion,

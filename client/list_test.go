@@ -173,7 +173,7 @@ func TestLIST_32_ExactlyIsAskedAgainWithALimit(t *testing.T) {
 	_, err = c.List(t.Context(), client.In("default"), client.Exactly("45"), client.PageSize(0))
 	require.NoError(t, err)
 	_, err = c.List(t.Context(), client.In("default"), client.Exactly("45"), client.PageSize(0))
-	require.ErrorContains(t, err, `the server showed version "51", and "45" was asked for`)
+	require.ErrorContains(t, err, `the server returned version "51" instead of "45"`)
 	s.require(
 		"GET "+widgetPath+"?resourceVersion=45&resourceVersionMatch=Exact",
 		"GET "+widgetPath+"?limit=500&resourceVersion=45&resourceVersionMatch=Exact",

@@ -5,18 +5,18 @@ import (
 	"sync"
 )
 
-// identity is one state of one object. A version never comes twice, so what is remembered under it
-// stays true.
+// identity names one state of one object. Versions are never reused, so a remembered text stays
+// valid.
 type identity struct{ namespace, name, version string }
 
-// memory remembers objects as the server sent them, the most recently used within a budget of
-// bytes. Nothing depends on what it has forgotten but an extra request.
+// memory caches objects as the server sent them: the most recently used ones, up to a budget of
+// bytes. A miss costs one request.
 type memory struct {
 	budget int
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	bytes int
-	used  list.List // of *remembered, the latest first
+	used  list.List // of *remembered, most recent first
 	index map[identity]*list.Element
 }
 
@@ -25,7 +25,7 @@ type remembered struct {
 	text []byte // never changed
 }
 
-// entryBytes is about what an entry costs beside its text.
+// entryBytes is the approximate overhead of an entry.
 const entryBytes = 200
 
 func (m *memory) put(id identity, text []byte) {

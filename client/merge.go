@@ -7,14 +7,14 @@ import (
 	"github.com/kindwright/kindwright/internal/json"
 )
 
-// The struct is a view of the object; the text the server sent is the object. What a caller changed
-// in the struct is the difference between the struct encoded before and after, and only that
-// difference is applied to the object: what the struct does not know, or spells differently, stays
-// as it was (UPDATE-04).
+// A Go struct shows only part of an object; the text from the server is the whole object. The
+// caller's change is the difference between the struct's JSON before and after. Only that
+// difference is applied to the object, so fields that the struct does not know or encodes
+// differently keep their values (UPDATE-04).
 
-// carry applies the difference between before and after to object. It changes none of them; the
-// result shares parts.
-func carry(object, before, after any) any {
+// merge applies the difference between before and after to object. It does not modify its
+// arguments; the result shares parts with them.
+func merge(object, before, after any) any {
 	if json.Equal(before, after) {
 		return object
 	}
@@ -23,22 +23,21 @@ func carry(object, before, after any) any {
 		b, wasMap := before.(map[string]any)
 		o, isMap := object.(map[string]any)
 		if wasMap && isMap {
-			return carryMap(o, b, after)
+			return mergeMap(o, b, after)
 		}
 	case []any:
 		b, wasList := before.([]any)
 		o, isList := object.([]any)
 		if wasList && isList && len(o) == len(b) {
-			return carryList(o, b, after)
+			return mergeList(o, b, after)
 		}
 	}
 	return after
 }
 
-// carryMap does so for maps. What the struct no longer has is removed with all that is in it:
-// setting a pointer to nil is meant to remove something, also the part of it that the struct does
-// not know.
-func carryMap(object, before, after map[string]any) map[string]any {
+// mergeMap merges maps. A member that the struct no longer has is removed with everything in it,
+// even fields that the struct does not know: a pointer set to nil means removal.
+func mergeMap(object, before, after map[string]any) map[string]any {
 	out := maps.Clone(object)
 	for name := range before {
 		if _, still := after[name]; !still {
@@ -49,17 +48,17 @@ func carryMap(object, before, after map[string]any) map[string]any {
 		b, had := before[name]
 		switch o, has := object[name]; {
 		case had && has:
-			out[name] = carry(o, b, a)
-		case has: // the struct left it out because nothing that it knows was in there
-			out[name] = carry(o, emptied(o), a)
-		case !had || !json.Equal(b, a): // what the struct always spells out, and nobody set, is no change
+			out[name] = merge(o, b, a)
+		case has: // the struct omits it: it knows no field in there
+			out[name] = merge(o, emptied(o), a)
+		case !had || !json.Equal(b, a): // a field that the struct always writes is not a change
 			out[name] = a
 		}
 	}
 	return out
 }
 
-// emptied is how a struct sees what it leaves out.
+// emptied returns how a struct shows a value that it omits.
 func emptied(object any) any {
 	if _, isMap := object.(map[string]any); isMap {
 		return map[string]any{}
@@ -67,23 +66,23 @@ func emptied(object any) any {
 	return nil
 }
 
-// carryList pairs the items of after with those of before, whose places in object are the same. An
-// item without a pair is new, and is what the struct says.
-func carryList(object, before, after []any) []any {
+// mergeList pairs the items of after with those of before, which have the same indexes in object.
+// An item without a pair is new and taken from the struct.
+func mergeList(object, before, after []any) []any {
 	out := make([]any, len(after))
 	for i, j := range pairs(before, after) {
 		if j < 0 {
 			out[i] = after[i]
 			continue
 		}
-		out[i] = carry(object[j], before[j], after[i])
+		out[i] = merge(object[j], before[j], after[i])
 	}
 	return out
 }
 
-// pairs returns for each item of after the index of the item of before that it comes from, -1 if
-// there is none: by what names the items if something does; else equal items belong together, and
-// an item changed in its place to the one that was there.
+// pairs returns for each item of after the index of the item of before that it comes from, or -1.
+// It compares the member that identifies items, if there is one. Otherwise equal items are paired,
+// and a changed item is paired with the one that was in its place.
 func pairs(before, after []any) []int {
 	if name := naming(before, after); name != "" {
 		index := make(map[string]int, len(before))
@@ -103,8 +102,8 @@ func pairEach(items []any, pair func(i int, item any) int) []int {
 	return out
 }
 
-// pairPlaces pairs items that nothing names: equal ones at both ends, equal ones between, and then,
-// where as many came as went between the ends, by place.
+// pairPlaces pairs items that have no identifying member: equal items at both ends, then equal
+// items in between, then by position if as many items came as went.
 func pairPlaces(before, after []any) []int {
 	start, endBefore, endAfter := 0, len(before), len(after)
 	for start < min(endBefore, endAfter) && json.Equal(before[start], after[start]) {
@@ -150,8 +149,7 @@ func at(index map[string]int, key string) int {
 	return -1
 }
 
-// naming returns the member by which the items of both lists can be told apart, "" if there is
-// none.
+// naming returns the member that identifies the items of both lists, or "".
 func naming(lists ...[]any) string {
 	for _, name := range []string{"uid", "name", "type", "key", "id"} {
 		if !slices.ContainsFunc(lists, func(items []any) bool { return !names(items, name) }) {
@@ -173,15 +171,15 @@ func names(items []any, name string) bool {
 	return true
 }
 
-// member returns the text that an item has under a name, "" if it has none.
+// member returns the string member name of an item, or "".
 func member(item any, name string) string {
 	m, _ := item.(map[string]any)
 	s, _ := m[name].(string)
 	return s
 }
 
-// text is the canonical JSON of a tree: the same for equal ones. Trees here come from decoding, so
-// it cannot fail.
+// text returns the canonical JSON of a tree. Equal trees have equal texts. It cannot fail because
+// trees come from decoding.
 func text(tree any) string {
 	b, err := json.AppendTree(nil, tree)
 	if err != nil {

@@ -89,7 +89,7 @@ func TestUPDATE_04_TheServerSeesWhatTheCallerSet(t *testing.T) {
 		object := trees([]string{"a", "b", "name", "u1", "u2"}, false).Draw(t, "object")
 		after := trees([]string{"a", "b", "name"}, false).Draw(t, "after")
 		original := json.Clone(object)
-		merged := carryMap(object, known(object).(map[string]any), after)
+		merged := mergeMap(object, known(object).(map[string]any), after)
 		if !json.Equal(known(merged), after) {
 			t.Fatalf("the caller set %v\nand the server would be sent %v", after, merged)
 		}
@@ -104,7 +104,7 @@ func TestUPDATE_04_NoUnknownFieldIsLostWhereKnownOnesChange(t *testing.T) {
 		object := trees([]string{"a", "b", "c", "u1", "u2"}, true).Draw(t, "object")
 		before := known(object).(map[string]any)
 		after := scramble(t, before).(map[string]any)
-		merged := carryMap(object, before, after)
+		merged := mergeMap(object, before, after)
 		if !json.Equal(known(merged), after) {
 			t.Fatalf("the caller set %v\nand the server would be sent %v", after, merged)
 		}

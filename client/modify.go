@@ -12,23 +12,22 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// The patience of Modify: with a pause that doubles from the first to the greatest, it lasts for
-// about a quarter of a minute of losing every race.
+// The limits of Modify. The pause doubles from firstRetry to maxRetry, so Modify gives up after
+// losing every race for about 15 seconds.
 const (
 	maxModifications = 20
 	firstRetry       = 10 * time.Millisecond
 	maxRetry         = time.Second
 )
 
-// Modify reads an object, has change change it, and updates it; if somebody else was faster, all of
-// it begins anew with what they made (UPDATE-03). change may thus be called several times, each
-// time with a fresh object, and should decide by what it finds there. An error of change ends it
-// and is returned as it is. If nothing changed, nothing is written.
+// Modify reads an object, calls change, and updates the object. If someone else has changed it in
+// the meantime, Modify starts over with the new state. change may therefore be called several
+// times, each time with a fresh object, and should decide from what it sees. Modify returns an
+// error of change as it is. It does not write if nothing changed.
 //
-// It returns the object as it is stored then. An object that changes faster than Modify can read it
-// is status.IsConflict after 20 tries.
+// Modify returns the object as stored. After 20 lost races the error satisfies status.IsConflict.
 //
-// With Subresource("status") it is the status that is written.
+// With Subresource("status") it writes the status. Source: UPDATE-03.
 func (c *Client[T]) Modify(ctx context.Context, key meta.Key, change func(obj *T) error, opts ...WriteOption) (*T, error) {
 	wait := firstRetry
 	for try := 1; ; try++ {
@@ -44,7 +43,7 @@ func (c *Client[T]) Modify(ctx context.Context, key meta.Key, change func(obj *T
 	}
 }
 
-// modify is one try of Modify. raced says that another try may do better.
+// modify is one attempt of Modify. raced means that another attempt may succeed.
 func (c *Client[T]) modify(ctx context.Context, key meta.Key, change func(obj *T) error, opts []WriteOption) (obj *T, raced bool, err error) {
 	path, err := c.objectPath(key)
 	if err != nil {
@@ -69,8 +68,8 @@ func (c *Client[T]) modify(ctx context.Context, key meta.Key, change func(obj *T
 		return obj, false, err
 	}
 	if keyOf(after) != key || versionOf(after) != versionOf(before) {
-		return nil, false, fmt.Errorf("client: modify %s %q: its name, namespace or version was changed", c.resource, key)
+		return nil, false, fmt.Errorf("client: modify %s %q: change must not modify the name, namespace or version", c.resource, key)
 	}
-	obj, err = c.write(ctx, http.MethodPut, path, carryMap(object, before, after), opts)
+	obj, err = c.write(ctx, http.MethodPut, path, mergeMap(object, before, after), opts)
 	return obj, status.IsConflict(err), err
 }

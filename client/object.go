@@ -8,7 +8,7 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// header is what is read of every document before it is read into its type.
+// header has the fields of every document that are read before its type is known.
 type header struct {
 	Kind     string `json:"kind"`
 	Metadata struct {
@@ -18,14 +18,13 @@ type header struct {
 	} `json:"metadata"`
 }
 
-// unusable marks an answer that was received and makes no sense: asking again would bring the same.
+// unusable marks a response that makes no sense. Asking again would give the same one.
 type unusable struct{ error }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the underlying error.
 func (e unusable) Unwrap() error { return e.error }
 
-// decode reads an object that the server sent, and remembers it. data belongs to the client from
-// here on.
+// decode decodes an object from the server and remembers its text. It takes ownership of data.
 func (c *Client[T]) decode(data []byte) (*T, error) {
 	obj, _, err := c.decodeAt(data)
 	return obj, err
@@ -36,7 +35,7 @@ func (c *Client[T]) decodeAt(data []byte) (*T, string, error) {
 	var h header
 	obj := new(T)
 	if err := json.Unmarshal(data, &h); err != nil {
-		return nil, "", unusable{fmt.Errorf("client: %s sent something that is none of %s: %w", c.server(), c.resource, err)}
+		return nil, "", unusable{fmt.Errorf("client: %s sent something other than an object of %s: %w", c.server(), c.resource, err)}
 	}
 	if err := json.Unmarshal(data, obj); err != nil {
 		return nil, "", unusable{fmt.Errorf("client: %s %q does not fit into %T: %w", c.resource, h.key(), obj, err)}
@@ -49,7 +48,7 @@ func (h *header) key() meta.Key {
 	return meta.Key{Namespace: h.Metadata.Namespace, Name: h.Metadata.Name}
 }
 
-// encode makes a tree of an object.
+// encode converts an object to a tree.
 func (c *Client[T]) encode(obj *T) (map[string]any, error) {
 	if c.wrong != nil {
 		return nil, c.wrong
@@ -68,15 +67,15 @@ func (c *Client[T]) encode(obj *T) (map[string]any, error) {
 	return tree, nil
 }
 
-// views returns an object as the server sent it, and as T sees it.
+// views returns an object as the server sent it and as T shows it.
 func (c *Client[T]) views(data []byte) (object, typed map[string]any, err error) {
 	v, err := json.DecodeTree(data, json.TreeOptions{})
 	if err != nil {
-		return nil, nil, fmt.Errorf("client: %s: the server sent something unreadable: %w", c.resource, err)
+		return nil, nil, fmt.Errorf("client: %s: cannot read the server's object: %w", c.resource, err)
 	}
 	object, ok := v.(map[string]any)
 	if !ok {
-		return nil, nil, fmt.Errorf("client: %s: the server sent something that is no object", c.resource)
+		return nil, nil, fmt.Errorf("client: %s: the server sent something other than an object", c.resource)
 	}
 	obj := new(T)
 	if err := json.Unmarshal(data, obj); err != nil {
@@ -86,7 +85,7 @@ func (c *Client[T]) views(data []byte) (object, typed map[string]any, err error)
 	return object, typed, err
 }
 
-// named returns the tree with kind and apiVersion, which some servers insist on.
+// named returns the tree with kind and apiVersion, which some servers require.
 func (p place) named(tree map[string]any) map[string]any {
 	_, hasKind := tree["kind"]
 	_, hasVersion := tree["apiVersion"]

@@ -10,10 +10,9 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// Selection says which objects of a kind are meant. The zero value is all of them, in all
-// namespaces.
+// Selection selects objects of a kind. The zero value selects all of them, in all namespaces.
 type Selection struct {
-	Namespace string // "" is all namespaces, and the only value for cluster-scoped kinds
+	Namespace string // "" is all namespaces; always "" for cluster-scoped kinds
 	Labels    meta.Selector
 	Fields    meta.FieldSelector
 }
@@ -32,11 +31,11 @@ func (s Selection) query() url.Values {
 	return q
 }
 
-// ReadOption says how new the answer of a read must be, and in what pieces it comes. Default: the
-// newest state, which every write that was answered before is part of.
+// ReadOption sets how recent the result of a read must be, and the page size of a list. By default
+// a read returns the newest state, which includes every completed write.
 type ReadOption func(*read) error
 
-// match is how a version is meant.
+// match is the resourceVersionMatch of a read.
 type match int
 
 const (
@@ -45,7 +44,7 @@ const (
 	exact
 )
 
-// read is what ReadOptions add up to.
+// read is the result of ReadOptions.
 type read struct {
 	match    match
 	version  string
@@ -63,36 +62,36 @@ func newRead(pageSize int, opts []ReadOption) (read, error) {
 	return r, errors.Join(problems...)
 }
 
-// NotOlderThan allows any state that is at least as new as a version that the server has issued:
-// cheaper than the newest.
+// NotOlderThan allows any state that is at least as new as version. This is cheaper than reading
+// the newest.
 func NotOlderThan(version string) ReadOption {
 	return func(r *read) error {
 		if version == "" {
-			return errors.New("client: NotOlderThan: the version is empty")
+			return errors.New("client: NotOlderThan: the version must not be empty")
 		}
 		r.match, r.version = notOlderThan, version
 		return nil
 	}
 }
 
-// Exactly asks a list for the state at one version. Where the server no longer has it, the error is
-// status.IsExpired.
+// Exactly requests the state at one version, for lists only. If the server no longer has it, the
+// error satisfies status.IsExpired.
 func Exactly(version string) ReadOption {
 	return func(r *read) error {
 		if version == "" || version == "0" {
-			return fmt.Errorf("client: Exactly: %q is not one version", version)
+			return fmt.Errorf("client: Exactly: %q is not a specific version", version)
 		}
 		r.match, r.version = exact, version
 		return nil
 	}
 }
 
-// AnyState allows whatever is at hand, which may be older than what was seen before.
+// AnyState allows any state that the server has at hand. It may be older than one seen before.
 func AnyState() ReadOption {
 	return func(r *read) error { r.match, r.version = notOlderThan, "0"; return nil }
 }
 
-// PageSize sets how many objects a list asks for at a time, in place of the client's WithPageSize.
+// PageSize overrides WithPageSize for one list.
 func PageSize(n int) ReadOption {
 	return func(r *read) error {
 		if n < 0 {
@@ -103,7 +102,7 @@ func PageSize(n int) ReadOption {
 	}
 }
 
-// set writes the version into a query. Whoever sets one says how it is meant, although a server may
+// set adds the version to a query. It always adds resourceVersionMatch too, although a server may
 // not know the parameter (LIST-24).
 func (r read) set(q url.Values) {
 	switch r.match {
@@ -122,13 +121,13 @@ func (r read) setLimit(q url.Values) {
 	}
 }
 
-// WriteOption changes a Create, an Update, a Patch or a Modify.
+// WriteOption configures a Create, Update, Patch or Modify.
 type WriteOption interface{ write(*write) }
 
-// DeleteOption changes a Delete or a DeleteCollection.
+// DeleteOption configures a Delete or a DeleteCollection.
 type DeleteOption interface{ delete(*meta.DeleteOptions) }
 
-// write is what WriteOptions add up to.
+// write is the result of WriteOptions.
 type write struct {
 	query       url.Values
 	subresource string
@@ -144,7 +143,7 @@ func newWrite(opts []WriteOption) write {
 	return w
 }
 
-// below is the path of the subresource, if there is one.
+// below returns the path of the subresource, if one is set.
 func (w write) below(path []string) []string {
 	if w.subresource == "" {
 		return path
@@ -165,7 +164,7 @@ type dryRun struct{}
 func (dryRun) write(w *write)               { w.query.Set("dryRun", meta.DryRunAll) }
 func (dryRun) delete(o *meta.DeleteOptions) { o.DryRun = []string{meta.DryRunAll} }
 
-// DryRun has the server do everything but store the outcome.
+// DryRun makes the server do everything except store the result.
 func DryRun() interface {
 	WriteOption
 	DeleteOption
@@ -173,40 +172,42 @@ func DryRun() interface {
 	return dryRun{}
 }
 
-// FieldManager names who makes the change. Default: the client's User-Agent up to the first slash.
+// FieldManager sets the name of the field manager. Default: the client's User-Agent up to the first
+// slash.
 func FieldManager(name string) WriteOption {
 	return writeFunc(func(w *write) { w.query.Set("fieldManager", name) })
 }
 
-// FieldValidation says what the server does about fields that it does not know:
-// meta.FieldValidationIgnore, Warn or Strict. Default: Warn, which drops them.
+// FieldValidation sets how the server treats fields that it does not know:
+// meta.FieldValidationIgnore, Warn or Strict. Default: Warn, which drops them with a warning.
 func FieldValidation(mode string) WriteOption {
 	return writeFunc(func(w *write) { w.query.Set("fieldValidation", mode) })
 }
 
-// Subresource writes through a subresource that has the form of the object, such as "status" or
-// "finalize". For one that has a form of its own see Sub.
+// Subresource writes through a subresource that has the type of the object, such as "status" or
+// "finalize". For one with its own type use Sub.
 func Subresource(name string) WriteOption {
 	return writeFunc(func(w *write) { w.subresource = name })
 }
 
-// IfUID deletes only this life of an object; another is status.IsConflict.
+// IfUID deletes an object only if it has this UID. Otherwise the error satisfies status.IsConflict.
 func IfUID(uid meta.UID) DeleteOption {
 	return deleteFunc(func(o *meta.DeleteOptions) { preconditions(o).UID = &uid })
 }
 
-// IfVersion deletes only this state of an object; another is status.IsConflict.
+// IfVersion deletes an object only if it has this version. Otherwise the error satisfies
+// status.IsConflict.
 func IfVersion(version string) DeleteOption {
 	return deleteFunc(func(o *meta.DeleteOptions) { preconditions(o).ResourceVersion = &version })
 }
 
-// Propagate says what happens to the objects that the deleted one owns.
+// Propagate sets what happens to the objects that the deleted one owns.
 func Propagate(p meta.DeletionPropagation) DeleteOption {
 	return deleteFunc(func(o *meta.DeleteOptions) { o.PropagationPolicy = &p })
 }
 
-// GracePeriod asks for seconds between the request and the end of the object, where the kind knows
-// them.
+// GracePeriod sets the seconds between the request and the end of the object, for kinds that
+// support it.
 func GracePeriod(seconds int64) DeleteOption {
 	return deleteFunc(func(o *meta.DeleteOptions) { o.GracePeriodSeconds = &seconds })
 }
@@ -218,7 +219,7 @@ func preconditions(o *meta.DeleteOptions) *meta.Preconditions {
 	return o.Preconditions
 }
 
-// deleteBody is the body of a DELETE, nil where there is nothing to say.
+// deleteBody returns the body of a DELETE, or nil without options.
 func deleteBody(opts []DeleteOption) ([]byte, error) {
 	if len(opts) == 0 {
 		return nil, nil

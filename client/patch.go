@@ -8,7 +8,7 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// Patch is a change of an object, made by MergePatch, StrategicPatch, JSONPatch or Apply.
+// Patch is a change to an object. Make one with MergePatch, StrategicPatch, JSONPatch or Apply.
 type Patch struct {
 	contentType string
 	content     any
@@ -24,19 +24,18 @@ const (
 	mediaApply          = "application/apply-patch+yaml" // JSON is YAML
 )
 
-// MergePatch sets what is in change and removes what is null there (RFC 7386). change is anything
-// that becomes a JSON object, such as map[string]any, or the text of one as meta.RawJSON.
+// MergePatch sets the members in change and removes those that are null there (RFC 7386). change is
+// any value that encodes as a JSON object, such as map[string]any, or a JSON text as meta.RawJSON.
 func MergePatch(change any) Patch { return Patch{contentType: mediaMergePatch, content: change} }
 
-// StrategicPatch is MergePatch for kinds whose schema says how their lists merge: items with the
-// key of one that is there change it, others are added, and directives such as $patch and
-// $retainKeys say the rest (PATCH-09). A kind without such a schema answers
-// status.IsUnsupportedMediaType.
+// StrategicPatch is MergePatch for kinds whose schema says how to merge lists. Items are matched by
+// key and changed, or else added; directives such as $patch and $retainKeys control the rest. If
+// the kind has no such schema, the error satisfies status.IsUnsupportedMediaType. Source: PATCH-09.
 func StrategicPatch(change any) Patch {
 	return Patch{contentType: mediaStrategicPatch, content: change}
 }
 
-// JSONPatch does operations one after the other, all or none of them (RFC 6902).
+// JSONPatch performs operations in order, all or none of them (RFC 6902).
 func JSONPatch(operations ...Operation) Patch {
 	content := make([]any, len(operations))
 	for i, o := range operations {
@@ -45,18 +44,18 @@ func JSONPatch(operations ...Operation) Patch {
 	return Patch{contentType: mediaJSONPatch, content: content}
 }
 
-// Apply states what manager wants to be true of an object: the fields in content and no others
-// (server-side apply). The object is created if it is absent. Fields that another manager owns with
-// another value are status.IsConflict, and FieldConflicts tells them apart.
+// Apply sets the fields in content and makes manager their owner (server-side apply). It creates
+// the object if it does not exist. If another manager owns a field with another value, the error
+// satisfies status.IsConflict, and FieldConflicts lists the fields.
 //
-// content says no more than it should when the fields that it leaves open are absent: a map, or a
-// struct whose fields are pointers or have omitempty. A field of the kind's own Go type that is
-// always written is owned even when it is zero.
+// manager owns every field that content contains. Use a map, or a struct whose fields are pointers
+// or have omitempty. With the Go type of the kind, manager would also own fields that are always
+// written, even when they are zero.
 func Apply(manager string, content any) Patch {
 	return Patch{contentType: mediaApply, content: content, manager: manager}
 }
 
-// ForceApply is Apply that takes fields over from other managers.
+// ForceApply is Apply, but takes fields over from other managers.
 func ForceApply(manager string, content any) Patch {
 	return Patch{contentType: mediaApply, content: content, manager: manager, force: true}
 }
@@ -71,9 +70,9 @@ func (p Patch) encode(where place, key meta.Key) ([]byte, error) {
 	}
 	object, ok := tree.(map[string]any)
 	if !ok {
-		return nil, fmt.Errorf("what is applied is an object, and %T is none", p.content)
+		return nil, fmt.Errorf("apply takes a JSON object, not a %T", p.content)
 	}
-	// Apply wants to be told again what the URL says.
+	// The document of an apply repeats the kind, version and name that the URL gives.
 	object = maps.Clone(where.named(object))
 	metadata, _ := object["metadata"].(map[string]any)
 	if metadata = maps.Clone(metadata); metadata == nil {
@@ -96,35 +95,35 @@ func (p Patch) parameters() map[string]string {
 	return q
 }
 
-// Operation is one step of a JSONPatch, made by Add, Remove, Replace, Move, Copy or Test. Paths are
-// JSON pointers: the names on the way, each after a slash, with ~1 for a slash and ~0 for a tilde
-// in a name.
+// Operation is one step of a JSONPatch. Make one with Add, Remove, Replace, Move, Copy or Test.
+// Paths are JSON pointers: each name follows a slash; ~1 stands for a slash and ~0 for a tilde in a
+// name.
 type Operation struct {
 	op, path, from string
 	value          any
 	hasValue       bool
 }
 
-// Add sets a member, or inserts an item before the one at its index; the index "-" is the end.
+// Add sets a member, or inserts an item before the one at its index. The index "-" is the end.
 func Add(path string, value any) Operation {
 	return Operation{op: "add", path: path, value: value, hasValue: true}
 }
 
-// Remove takes out what is at path, which must be there.
+// Remove removes the value at path, which must exist.
 func Remove(path string) Operation { return Operation{op: "remove", path: path} }
 
-// Replace sets what is at path, which must be there.
+// Replace replaces the value at path, which must exist.
 func Replace(path string, value any) Operation {
 	return Operation{op: "replace", path: path, value: value, hasValue: true}
 }
 
-// Move takes out what is at from and adds it at path.
+// Move removes the value at from and adds it at path.
 func Move(from, path string) Operation { return Operation{op: "move", path: path, from: from} }
 
-// Copy adds what is at from at path too.
+// Copy adds the value at from at path, too.
 func Copy(from, path string) Operation { return Operation{op: "copy", path: path, from: from} }
 
-// Test fails the whole patch unless value is at path.
+// Test makes the whole patch fail unless value is at path.
 func Test(path string, value any) Operation {
 	return Operation{op: "test", path: path, value: value, hasValue: true}
 }

@@ -7,23 +7,23 @@ import (
 	"time"
 )
 
-// pipeBytes is how much a handler can write ahead of its reader. A connection has such a room as
-// well, in the sockets of both ends: without it a watch would be slow whenever its reader thinks.
+// pipeBytes is how far a handler can write ahead of its reader. The sockets of a connection have
+// such a buffer too. Without it a watch would stall whenever its reader is busy.
 const pipeBytes = 256 << 10
 
-// pipe carries the body of one answer from the goroutine of a handler to that of a client. There is
-// one writer and one reader at a time; ends may be called from anywhere.
+// pipe carries the body of one response from the handler's goroutine to the client's. It has one
+// writer and one reader at a time. Any goroutine may end it.
 type pipe struct {
-	readable chan struct{} // capacity 1: there may be more to read, or the pipe has ended
-	writable chan struct{} // capacity 1: there may be more room, another deadline, or the pipe has ended
+	readable chan struct{} // capacity 1: there may be data, or the pipe has ended
+	writable chan struct{} // capacity 1: there may be room or a new deadline, or the pipe has ended
 
 	mu       sync.Mutex // guards everything below
-	data     []byte     // written and not read yet: data[read:]
+	data     []byte     // written but not read: data[read:]
 	read     int
-	writeEnd error     // what Write returns from now on; nil while it may write
-	readEnd  error     // what Read returns once data is used up; nil while there may be more
-	broken   bool      // a deadline passed: the rest of the answer is lost, as on a connection
-	deadline time.Time // of Write; zero is none
+	writeEnd error     // the error of every further Write, or nil
+	readEnd  error     // the error of Read after the data, or nil
+	broken   bool      // a deadline passed: as on a connection, the rest is lost
+	deadline time.Time // of Write; zero means none
 }
 
 func newPipe() *pipe {
@@ -37,8 +37,8 @@ func signal(c chan struct{}) {
 	}
 }
 
-// Write blocks while the reader is too far behind. It fails with os.ErrDeadlineExceeded when that
-// lasts beyond the deadline, and after that for ever.
+// Write blocks while the reader is too far behind. Once that has lasted past the deadline, this and
+// every later Write fails with os.ErrDeadlineExceeded.
 func (p *pipe) Write(b []byte) (n int, err error) {
 	for {
 		m, deadline, err := p.put(b[n:])
@@ -59,7 +59,7 @@ func (p *pipe) Write(b []byte) (n int, err error) {
 	}
 }
 
-// put takes what there is room for.
+// put copies as much as fits.
 func (p *pipe) put(b []byte) (n int, deadline time.Time, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -75,7 +75,7 @@ func (p *pipe) put(b []byte) (n int, deadline time.Time, err error) {
 	}
 	n = min(len(b), pipeBytes-(len(p.data)-p.read))
 	if n > 0 {
-		if len(p.data)+n > pipeBytes { // the room is at the front
+		if len(p.data)+n > pipeBytes { // move the data to the front
 			p.data = p.data[:copy(p.data, p.data[p.read:])]
 			p.read = 0
 		}
@@ -85,7 +85,7 @@ func (p *pipe) put(b []byte) (n int, deadline time.Time, err error) {
 	return n, p.deadline, nil
 }
 
-// Read returns what was written, then why there is no more.
+// Read returns the written bytes, then the reason for the end.
 func (p *pipe) Read(b []byte) (int, error) {
 	for {
 		p.mu.Lock()
@@ -106,8 +106,8 @@ func (p *pipe) Read(b []byte) (int, error) {
 	}
 }
 
-// setDeadline bounds every Write from now on, one that is under way included. A time that has
-// passed already is as good as any; one that was missed cannot be mended by a later one.
+// setDeadline sets the deadline of all Writes from now on, including one in progress. A time in the
+// past is allowed. A later deadline does not undo a missed one.
 func (p *pipe) setDeadline(t time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -115,7 +115,7 @@ func (p *pipe) setDeadline(t time.Time) {
 	signal(p.writable)
 }
 
-// finish ends the body from the handler's side: what was written is still read, then err.
+// finish ends the body from the handler's side: the client reads the written bytes, then err.
 func (p *pipe) finish(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -129,9 +129,8 @@ func (p *pipe) finish(err error) {
 	signal(p.readable)
 }
 
-// cut ends the body at once, from the client's side: nothing more is written, and every Read
-// returns err. What the handler wrote is dropped even when it has finished, lest its end follow a
-// part as if that were the whole.
+// cut ends the body at once, from the client's side: every Write fails and every Read returns err.
+// It drops what the handler wrote, so that the client never takes a part for the whole.
 func (p *pipe) cut(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -140,7 +139,7 @@ func (p *pipe) cut(err error) {
 	signal(p.readable)
 }
 
-// stopWriting may only be called with mu held.
+// stopWriting must be called with mu held.
 func (p *pipe) stopWriting() {
 	if p.writeEnd == nil {
 		p.writeEnd = io.ErrClosedPipe

@@ -27,7 +27,8 @@ const (
 	Warning = "Warning"
 )
 
-// Reference names an object, or a part of it, in a Report. Client.Reference makes one of an object.
+// Reference names the object, or a part of it, that a Report is about. Client.Reference returns
+// one.
 type Reference struct {
 	Kind            string   `json:"kind,omitempty"`
 	Namespace       string   `json:"namespace,omitempty"`
@@ -38,7 +39,7 @@ type Reference struct {
 	FieldPath       string   `json:"fieldPath,omitempty"`
 }
 
-// Reference names an object of this client's kind.
+// Reference returns a Reference to an object of this client's kind.
 func (c *Client[T]) Reference(obj *T) (Reference, error) {
 	tree, err := c.encode(obj)
 	if err != nil {
@@ -51,35 +52,37 @@ func (c *Client[T]) Reference(obj *T) (Reference, error) {
 	}, nil
 }
 
-// Report is something that happened to an object, for a Recorder.
+// Report is something that happened to an object.
 type Report struct {
 	Regarding Reference  // the object
-	Related   *Reference // another one that has to do with it, if any
+	Related   *Reference // another object involved, if any
 
 	Type   string // Normal or Warning. Default: Normal
-	Reason string // why, in a word, such as ImagePulled; at most 128 characters
-	Action string // what was done or failed, in a word; at most 128 characters. Default: Reason
-	Note   string // a sentence for people; cut to 1024 bytes
+	Reason string // one word for why, such as ImagePulled; at most 128 characters
+	Action string // one word for what was done or failed; at most 128 characters. Default: Reason
+	Note   string // a sentence for people; truncated to 1024 bytes
 }
 
-// RecorderConfig says who reports. The zero value of every field but Controller means its default.
+// RecorderConfig configures a Recorder. Controller is required; the zero value of every other field
+// means its default.
 type RecorderConfig struct {
-	// Controller is the name of the controller that reports, such as example.dev/widgets.
+	// Controller is the name of the reporting controller, such as example.dev/widgets.
 	Controller string
 
-	// Instance tells this process from others of the same controller. Default: the last part of
-	// Controller and the host's name.
+	// Instance distinguishes this process from others of the same controller. Default: the last
+	// part of Controller and the host name.
 	Instance string
 
-	// Window is how long the same thing may not happen before it is a new event. Default 6 minutes.
+	// Window is the quiet time after which a repeated report becomes a new event. Default 6
+	// minutes.
 	Window time.Duration
 
-	// Every is how often the count of what goes on happening is written, once it has happened
-	// twice. Default 1 minute.
+	// Every is how often the count of a repeating event is written, after its second occurrence.
+	// Default 1 minute.
 	Every time.Duration
 
-	// Queue is how many reports wait to be written; what comes when it is full is dropped. Default
-	// 1000.
+	// Queue is how many reports can wait to be written. The recorder drops reports when it is full.
+	// Default 1000.
 	Queue int
 
 	// GroupDomain is the domain of the system's groups on the server. Default: k8s.io.
@@ -89,21 +92,20 @@ type RecorderConfig struct {
 // The limits of a Recorder.
 const (
 	maxNote      = 1024             // bytes of a note (EVT-10)
-	maxSeries    = 4096             // things that may be seen again
+	maxSeries    = 4096             // series that are remembered
 	maxEventName = 253              // characters of a name
-	eventTries   = 10               // how often a report is written that the server does not answer
-	firstWait    = time.Second      // between the first two of these
-	maxWait      = 30 * time.Second // between the last two
-	farewell     = 5 * time.Second  // how long Run goes on after its context has ended
+	eventTries   = 10               // attempts to write a report while the server does not respond
+	firstWait    = time.Second      // the first pause between attempts
+	maxWait      = 30 * time.Second // the longest pause between attempts
+	drainTime    = 5 * time.Second  // how long Run keeps writing after its context has ended
 )
 
-// Recorder writes what happens to objects as Events (EVT-31), through the operations that all
-// clients use. What happens again is counted in the series of the first event instead of being
-// written again.
+// Recorder writes Events about objects, through the same operations as all clients. It counts a
+// repeated event in the series of the first one instead of writing it again.
 //
-// Record never waits: Run does the writing. Reports are lost when they come faster than the server
-// takes them, when the server refuses them, and when it does not answer for minutes: events are
-// information for people, and no work waits for them.
+// Record never blocks: Run does the writing. Reports are lost when the queue is full, when the
+// server rejects them, and when it does not respond for minutes. Events inform people; no work may
+// depend on them. Source: EVT-31.
 type Recorder struct {
 	cfg     RecorderConfig
 	events  *Client[event]
@@ -112,44 +114,43 @@ type Recorder struct {
 	dropped atomic.Int64
 
 	mu   sync.Mutex
-	last int64 // the time that the last event is named after, in nanoseconds
+	last int64 // the time in the name of the last event, in nanoseconds
 
-	series map[sameness]*series // of Run
+	series map[seriesKey]*series // used only by Run
 }
 
-// NewRecorder returns a Recorder over any http.Client, as For does. What is wrong with the
-// arguments is the error of Run.
+// NewRecorder returns a Recorder over any http.Client, as For does. If the arguments are invalid,
+// Run returns the error.
 func NewRecorder(h *http.Client, cfg RecorderConfig, opts ...Option) *Recorder {
 	cfg.Window = cmp.Or(cfg.Window, 6*time.Minute)
 	cfg.Every = cmp.Or(cfg.Every, time.Minute)
 	cfg.Queue = cmp.Or(cfg.Queue, 1000)
 	cfg.GroupDomain = cmp.Or(cfg.GroupDomain, "k8s.io")
 	if cfg.Instance == "" {
-		host, _ := os.Hostname() // without it all hosts are one
+		host, _ := os.Hostname() // without a name all hosts look alike
 		cfg.Instance = strings.TrimSuffix(cfg.Controller[strings.LastIndex(cfg.Controller, "/")+1:]+"-"+host, "-")
 	}
 	kind := Resource[event]{Group: "events." + cfg.GroupDomain, Version: "v1", Plural: "events", Kind: "Event"}
-	r := &Recorder{cfg: cfg, events: For(h, kind, append(opts[:len(opts):len(opts)], WithMemory(0))...), series: map[sameness]*series{}}
+	r := &Recorder{cfg: cfg, events: For(h, kind, append(opts[:len(opts):len(opts)], WithMemory(0))...), series: map[seriesKey]*series{}}
 	r.wrong = r.events.wrong
 	if why := meta.CheckQualifiedName(cfg.Controller); why != "" {
 		r.wrong = errors.Join(r.wrong, fmt.Errorf("client: recorder: the controller %q %s", cfg.Controller, why))
 	}
 	if cfg.Window < 0 || cfg.Every < 0 || cfg.Queue < 0 {
-		r.wrong = errors.Join(r.wrong, errors.New("client: recorder: Window, Every and Queue are not negative"))
+		r.wrong = errors.Join(r.wrong, errors.New("client: recorder: Window, Every and Queue must not be negative"))
 		cfg.Queue = 0
 	}
 	r.queue = make(chan occurrence, max(cfg.Queue, 0))
 	return r
 }
 
-// Record notes something that happened now. It never waits, and may be called by anybody at any
-// time.
+// Record reports something that happened now. It never blocks and is safe for concurrent use.
 func (r *Recorder) Record(report Report) {
 	select {
 	case r.queue <- occurrence{report, r.now()}:
 	default:
 		if r.dropped.Add(1) == 1 {
-			r.events.log.Info("events are dropped: they come faster than they are written, or Run is not running")
+			r.events.log.Info("the queue is full: events are dropped until Run catches up")
 		}
 	}
 }
@@ -157,7 +158,7 @@ func (r *Recorder) Record(report Report) {
 // Dropped returns how many reports were lost because the queue was full.
 func (r *Recorder) Dropped() int64 { return r.dropped.Load() }
 
-// now returns a time that is not that of another report: events are named after it.
+// now returns the current time, made unique: events are named after it.
 func (r *Recorder) now() time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -169,13 +170,13 @@ func (r *Recorder) now() time.Time {
 	return now
 }
 
-// Run writes what is recorded until ctx ends, then for up to five seconds what has been recorded by
-// then, and returns the cause of ctx. It is called once.
+// Run writes reports until ctx ends. It then spends up to five seconds on those already recorded
+// and returns the cause of ctx. Call it once.
 func (r *Recorder) Run(ctx context.Context) error {
 	if r.wrong != nil {
 		return r.wrong
 	}
-	working, done := outlasting(ctx, farewell)
+	working, done := outlasting(ctx, drainTime)
 	defer done()
 	every := time.NewTicker(r.cfg.Every)
 	defer every.Stop()
@@ -195,7 +196,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// outlasting returns a context that ends a while after ctx, or with done.
+// outlasting returns a context that ends some time after ctx, or when done is called.
 func outlasting(ctx context.Context, while time.Duration) (longer context.Context, done func()) {
 	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var joined sync.WaitGroup
@@ -211,7 +212,7 @@ func outlasting(ctx context.Context, while time.Duration) (longer context.Contex
 	return longer, func() { cancel(); joined.Wait() }
 }
 
-// event is an Event as a recorder writes it.
+// event is an Event with the fields that a recorder writes.
 type event struct {
 	meta.TypeMeta   `json:",inline"`
 	meta.ObjectMeta `json:"metadata,omitzero"`
@@ -233,21 +234,21 @@ type eventSeries struct {
 	LastObservedTime meta.MicroTime `json:"lastObservedTime"`
 }
 
-// occurrence is a report and when it was recorded.
+// occurrence is a report and its time.
 type occurrence struct {
 	Report
 	at time.Time
 }
 
-// sameness is what two reports have in common that are of the same thing. The version of the object
-// is not part of it, nor is the note, which often counts something.
-type sameness struct {
+// seriesKey is equal for reports of the same thing. It leaves out the version of the object, and
+// the note, which often contains a count.
+type seriesKey struct {
 	kind, reason, action string
 	regarding, related   Reference
 }
 
-func (o *occurrence) sameness() sameness {
-	s := sameness{kind: o.Type, reason: o.Reason, action: o.Action, regarding: o.Regarding}
+func (o *occurrence) key() seriesKey {
+	s := seriesKey{kind: o.Type, reason: o.Reason, action: o.Action, regarding: o.Regarding}
 	if o.Related != nil {
 		s.related = *o.Related
 	}
@@ -255,24 +256,24 @@ func (o *occurrence) sameness() sameness {
 	return s
 }
 
-// series is an event that may happen again.
+// series is an event that may repeat.
 type series struct {
 	event   *event
-	last    time.Time // when it happened last
+	last    time.Time // the last occurrence
 	count   int32
-	written int32 // the count that the server knows
+	written int32 // the count that the server has
 }
 
-// write writes one report, or counts it.
+// write creates an event for one report, or counts it.
 func (r *Recorder) write(ctx context.Context, o occurrence) {
 	o.Type, o.Action = cmp.Or(o.Type, Normal), cmp.Or(o.Action, o.Reason)
-	same := o.sameness()
+	same := o.key()
 	if s := r.series[same]; s != nil && o.at.Sub(s.last) <= r.cfg.Window {
 		s.last = o.at
 		if s.count < 1<<31-1 {
 			s.count++
 		}
-		if s.count == 2 { // that it repeats is news
+		if s.count == 2 { // the first repetition is worth a write
 			r.repeat(ctx, same, s)
 		}
 		return
@@ -287,7 +288,7 @@ func (r *Recorder) write(ctx context.Context, o occurrence) {
 	r.series[same] = s
 }
 
-// event makes the Event of a report.
+// event returns the Event for a report.
 func (r *Recorder) event(o occurrence) *event {
 	return &event{
 		ObjectMeta:          meta.Named(cmp.Or(o.Regarding.Namespace, "default"), eventName(o.Regarding, o.at)),
@@ -298,8 +299,8 @@ func (r *Recorder) event(o occurrence) *event {
 	}
 }
 
-// eventName is the name of the object and the time, as recorders name events. Names that no event
-// can have are replaced by the kind.
+// eventName is the object's name and the time, as in other recorders. If that is not a valid name
+// for an event, the kind replaces the object's name.
 func eventName(of Reference, at time.Time) string {
 	end := "." + strconv.FormatInt(at.UnixNano(), 16)
 	for _, name := range []string{of.Name, strings.ToLower(of.Kind)} {
@@ -311,7 +312,7 @@ func eventName(of Reference, at time.Time) string {
 	return "object" + end
 }
 
-// cut shortens a text to a number of bytes, without leaving half a character.
+// cut truncates a text to a number of bytes at a character boundary.
 func cut(text string, limit int) string {
 	if len(text) <= limit {
 		return text
@@ -322,8 +323,8 @@ func cut(text string, limit int) string {
 	return text[:limit]
 }
 
-// create stores an event. A name that is taken is one of another recorder, or this event if the
-// answer to an earlier try was lost.
+// create stores an event. If the name is taken, it belongs to another recorder, or to this event if
+// the response to an earlier attempt was lost.
 func (r *Recorder) create(ctx context.Context, e *event) error {
 	_, err := r.events.Create(ctx, e)
 	if !status.IsAlreadyExists(err) {
@@ -341,8 +342,8 @@ func (r *Recorder) create(ctx context.Context, e *event) error {
 	return err
 }
 
-// repeat writes how often something has happened. An event that is gone is made again.
-func (r *Recorder) repeat(ctx context.Context, same sameness, s *series) {
+// repeat writes the count of a series. If the event no longer exists, it creates a new one.
+func (r *Recorder) repeat(ctx context.Context, same seriesKey, s *series) {
 	s.event.Series = &eventSeries{Count: s.count, LastObservedTime: meta.NewMicroTime(s.last)}
 	if r.try(ctx, s.event, func(ctx context.Context) error {
 		_, err := r.events.Patch(ctx, s.event.Key(), MergePatch(map[string]any{"series": s.event.Series}))
@@ -357,10 +358,10 @@ func (r *Recorder) repeat(ctx context.Context, same sameness, s *series) {
 	delete(r.series, same)
 }
 
-// flush writes the counts that the server does not know, and forgets what has not happened for a
+// flush writes counts that the server does not have, and forgets series that have been quiet for a
 // while.
 func (r *Recorder) flush(ctx context.Context, now time.Time) {
-	known := slices.SortedFunc(maps.Keys(r.series), func(a, b sameness) int {
+	known := slices.SortedFunc(maps.Keys(r.series), func(a, b seriesKey) int {
 		return strings.Compare(r.series[a].event.Name, r.series[b].event.Name)
 	})
 	for _, same := range known {
@@ -377,9 +378,9 @@ func (r *Recorder) flush(ctx context.Context, now time.Time) {
 	}
 }
 
-// forget makes room by the series that has been quiet for longest.
+// forget evicts the series that has been quiet the longest.
 func (r *Recorder) forget(ctx context.Context) {
-	var oldest sameness
+	var oldest seriesKey
 	for same, s := range r.series {
 		if at, ok := r.series[oldest]; !ok || s.last.Before(at.last) {
 			oldest = same
@@ -391,7 +392,7 @@ func (r *Recorder) forget(ctx context.Context) {
 	delete(r.series, oldest)
 }
 
-// try writes until the server has decided, and reports whether it took the event.
+// try calls write until the server has decided, and reports whether it accepted the event.
 func (r *Recorder) try(ctx context.Context, e *event, write func(context.Context) error) bool {
 	wait := firstWait
 	for n := 1; ; n++ {
@@ -404,7 +405,7 @@ func (r *Recorder) try(ctx context.Context, e *event, write func(context.Context
 			return false
 		}
 		if pause(ctx, wait/2+rand.N(wait)) != nil {
-			continue // for the last time
+			continue // one last attempt
 		}
 		wait = min(2*wait, maxWait)
 	}

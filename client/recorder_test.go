@@ -245,5 +245,5 @@ func TestEVT_31_WrongRecorders(t *testing.T) {
 	require.ErrorContains(t, client.NewRecorder(h, client.RecorderConfig{}).Run(t.Context()), `the controller ""`)
 	require.ErrorContains(t, client.NewRecorder(h, client.RecorderConfig{Controller: "a b"}).Run(t.Context()), `the controller "a b"`)
 	require.ErrorContains(t, client.NewRecorder(nil, client.RecorderConfig{Controller: "a"}).Run(t.Context()), "http.Client is nil")
-	require.ErrorContains(t, client.NewRecorder(h, client.RecorderConfig{Controller: "a", Queue: -1}).Run(t.Context()), "not negative")
+	require.ErrorContains(t, client.NewRecorder(h, client.RecorderConfig{Controller: "a", Queue: -1}).Run(t.Context()), "not be negative")
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// Resource says where the objects of a kind are found, and that they are read into T. A
-// registry.Kind[T] gives one; for a kind that somebody else's server defines, write it down:
+// Resource says where the objects of a kind are found and that they decode into T. A
+// registry.Kind[T] provides one. For a kind that another server defines, write it down:
 //
 //	var nodes = client.Resource[Node]{Version: "v1", Plural: "nodes", ClusterScoped: true}
 type Resource[T any] struct {
@@ -16,24 +16,24 @@ type Resource[T any] struct {
 	Version string // such as "v1"
 	Plural  string // the name in URLs
 
-	// Kind is written into objects that do not say what they are. Default: the name of T.
+	// Kind is set in objects that do not name their kind. Default: the name of T.
 	Kind string
 
 	ClusterScoped bool // default: objects live in namespaces
 }
 
-// ClientResource makes a Resource a Kind.
+// ClientResource returns r, so that a Resource is a Kind.
 func (r Resource[T]) ClientResource() Resource[T] { return r }
 
-// A Kind knows where its objects are found and what Go type they have: a Resource, or a
-// registry.Kind.
+// A Kind knows where its objects are found and which Go type they have. Resource and registry.Kind
+// implement it.
 type Kind[T any] interface {
 	ClientResource() Resource[T]
 }
 
 var _ Kind[struct{}] = Resource[struct{}]{}
 
-// place is a Resource without its type: what URLs and documents are made of.
+// place is a Resource without its Go type. It has what URLs and documents need.
 type place struct {
 	resource      meta.GroupResource
 	version, kind string
@@ -65,8 +65,8 @@ func (p place) apiVersion() string {
 	return meta.GroupVersion{Group: p.resource.Group, Version: p.version}.String()
 }
 
-// collection is the path of the objects of one namespace; "" means all of them, and is all there is
-// for cluster-scoped kinds.
+// collection returns the path of the objects of one namespace, or of all objects if namespace is
+// "". Cluster-scoped kinds have only the latter.
 func (p place) collection(namespace string) ([]string, error) {
 	path := []string{"apis", p.resource.Group, p.version}
 	if p.resource.Group == "" {
@@ -74,7 +74,7 @@ func (p place) collection(namespace string) ([]string, error) {
 	}
 	if namespace != "" {
 		if p.clusterScoped {
-			return nil, fmt.Errorf("client: %s are not in namespaces, and %q was given", p.resource, namespace)
+			return nil, fmt.Errorf("client: %s are cluster-scoped, but the namespace is %q", p.resource, namespace)
 		}
 		if why := meta.CheckPathSegment(namespace); why != "" {
 			return nil, fmt.Errorf("client: %s: namespace %q %s", p.resource, namespace, why)
@@ -84,8 +84,8 @@ func (p place) collection(namespace string) ([]string, error) {
 	return append(path, p.resource.Resource), nil
 }
 
-// object is the path of one object. A key that is not complete would make it the path of a
-// collection, and a delete of one object the delete of all, so it is refused.
+// object returns the path of one object. It rejects an incomplete key: the path would be that of a
+// collection, and the delete of one object would delete all of them.
 func (p place) object(key meta.Key) ([]string, error) {
 	switch {
 	case key.Name == "":

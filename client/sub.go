@@ -10,22 +10,22 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// Sub reads and writes a subresource that has a form of its own: requests are a Req, answers an
-// Ans. The scale of a kind has one form for both:
+// Sub reads and writes a subresource that has its own types: requests are a Req, responses an Ans.
+// The scale of a kind uses one type for both:
 //
 //	scales := client.SubOf[Scale, Scale](widgets, "scale")
 //	_, err := scales.Patch(ctx, key, client.MergePatch(map[string]any{"spec": map[string]any{"replicas": 3}}))
 //
-// What a subresource understands, of reading and writing, is up to the server: the rest is
-// status.IsMethodNotAllowed. For subresources of the form of the object, such as status, the option
-// Subresource does more: it keeps fields that the Go type does not know.
+// The server decides which verbs a subresource supports. For the others the error satisfies
+// status.IsMethodNotAllowed. For subresources that have the type of the object, such as status,
+// prefer the option Subresource: it keeps fields that the Go type does not know.
 //
 // The methods are safe for concurrent use.
 type Sub[Req, Ans any] struct {
 	*caller
 	name       string
 	parameters url.Values // of every call
-	wrong      error      // what every call returns
+	wrong      error      // the error of every call, or nil
 }
 
 // SubOf returns a client of a subresource of the objects that c reads and writes.
@@ -37,8 +37,8 @@ func SubOf[Req, Ans, T any](c *Client[T], name string) *Sub[Req, Ans] {
 	return s
 }
 
-// With returns a client whose requests have these parameters in their query, where a subresource
-// knows some: how many lines of a log, say.
+// With returns a client that adds these parameters to the query of every request, such as the
+// number of lines of a log.
 func (s *Sub[Req, Ans]) With(parameters url.Values) *Sub[Req, Ans] {
 	out := *s
 	out.parameters = parameters
@@ -55,19 +55,19 @@ func (s *Sub[Req, Ans]) Get(ctx context.Context, key meta.Key, opts ...ReadOptio
 	return s.answer(data, err)
 }
 
-// Create sends a request to the subresource of one object, by POST.
+// Create sends a POST request to the subresource of one object.
 func (s *Sub[Req, Ans]) Create(ctx context.Context, key meta.Key, request *Req, opts ...WriteOption) (*Ans, error) {
 	return s.write(ctx, http.MethodPost, key, request, opts)
 }
 
-// Update replaces the subresource of one object. A request that carries the version of an object is
-// refused when that has changed, as status.IsConflict.
+// Update replaces the subresource of one object. If the request carries a version and the object
+// has changed since, the error satisfies status.IsConflict.
 func (s *Sub[Req, Ans]) Update(ctx context.Context, key meta.Key, request *Req, opts ...WriteOption) (*Ans, error) {
 	return s.write(ctx, http.MethodPut, key, request, opts)
 }
 
-// Patch changes the subresource of one object. What is applied has to say itself what kind it is
-// of.
+// Patch changes the subresource of one object. The content of an Apply must set kind and apiVersion
+// itself.
 func (s *Sub[Req, Ans]) Patch(ctx context.Context, key meta.Key, p Patch, opts ...WriteOption) (*Ans, error) {
 	path, err := s.path(key)
 	if err != nil {
@@ -111,14 +111,14 @@ func (s *Sub[Req, Ans]) path(key meta.Key) ([]string, error) {
 	return append(path, s.name), err
 }
 
-// answer reads what the server sent.
+// answer decodes a response.
 func (s *Sub[Req, Ans]) answer(data []byte, err error) (*Ans, error) {
 	if err != nil {
 		return nil, err
 	}
 	out := new(Ans)
 	if err := json.Unmarshal(data, out); err != nil {
-		return nil, unusable{fmt.Errorf("client: the answer of %s of %s does not fit into %T: %w", s.name, s.resource, out, err)}
+		return nil, unusable{fmt.Errorf("client: the response of %s of %s does not fit into %T: %w", s.name, s.resource, out, err)}
 	}
 	return out, nil
 }

@@ -67,7 +67,7 @@ func TestWhatIsWrongWithASubresource(t *testing.T) {
 	_, err := prints.Get(t.Context(), key("a"))
 	require.True(t, status.IsMethodNotAllowed(err))
 	_, err = prints.Get(t.Context(), key("a"))
-	require.ErrorContains(t, err, "the answer of print of widgets.example.dev does not fit into *client_test.receipt")
+	require.ErrorContains(t, err, "the response of print of widgets.example.dev does not fit into *client_test.receipt")
 	s.require("GET "+printPath, "GET "+printPath)
 
 	_, err = prints.Create(t.Context(), key("a"), nil)

@@ -10,52 +10,52 @@ import (
 	"sync"
 )
 
-// InProcessURL is where clients find an in-process server unless they are told otherwise. No such
-// host exists, so that a client that was meant for a real server and not given its address fails
-// clearly.
+// InProcessURL is the default address of clients. No such host exists, so a client that was meant
+// for a real server but got no address fails clearly.
 const InProcessURL = "http://" + inProcessHost
 
 const inProcessHost = "in-process.invalid"
 
-// ErrTransportClosed is what requests get from a Transport after Close.
+// ErrTransportClosed is the error of requests through a closed Transport.
 var ErrTransportClosed = errors.New("client: the in-process server is closed")
 
 // Transport answers requests by calling a handler in the same process. It is an http.RoundTripper
-// for any client, and keeps to what a connection would do, so that neither side can tell:
+// for any client and behaves like a connection:
 //
-//   - the handler runs in a goroutine of its own, and its answer streams: a watch works;
-//   - what it writes is seen after 4 KiB, on Flush, or when it returns, and it can be 256 KiB ahead
-//     of its reader;
-//   - cancelling the request, closing the body and Close end the context of the handler;
-//   - a handler's panic, http.ErrAbortHandler included, breaks the answer off: the body ends with
-//     an error;
+//   - the handler runs in its own goroutine and its response streams, so watches work;
+//   - the client sees what the handler writes after 4 KiB, on Flush, or when the handler returns;
+//     the handler can be 256 KiB ahead of the reader;
+//   - canceling the request, closing the body and Close end the context of the handler;
+//   - a panic of the handler, including http.ErrAbortHandler, aborts the response: the body ends
+//     with an error;
 //   - Content-Length, HEAD, codes without a body and the sniffed Content-Type are as in net/http;
-//   - write deadlines of http.ResponseController work; read deadlines are accepted and do nothing;
+//   - write deadlines of http.ResponseController work; read deadlines are accepted but have no
+//     effect;
 //   - the two sides share no context values and no header maps.
 //
-// Unlike http.Transport it does not ask for compression by itself. Trailers, 1xx answers and Hijack
-// do not exist.
+// Unlike http.Transport it does not request compression by itself. It does not support trailers,
+// 1xx responses and Hijack.
 //
-// Everything is made of channels, locks and timers, so that a Transport made in a testing/synctest
-// bubble lives in it. All methods are safe for concurrent use.
+// It uses only channels, locks and timers, so a Transport can be part of a testing/synctest bubble.
+// All methods are safe for concurrent use.
 type Transport struct {
 	handler http.Handler
 
 	mu      sync.Mutex
 	closed  bool
-	calls   map[*exchange]struct{} // being handled
+	calls   map[*exchange]struct{} // in progress
 	running sync.WaitGroup         // their goroutines
 }
 
-// InProcess returns a Transport to h. The owner of h calls Close when h must not be called any
-// more.
+// InProcess returns a Transport to h. The owner of h must call Close when h must no longer be
+// called.
 func InProcess(h http.Handler) *Transport {
 	return &Transport{handler: h, calls: make(map[*exchange]struct{})}
 }
 
-// RoundTrip sends one request to the handler and returns when the head of its answer is there. The
-// errors are the cause of the request's context, ErrTransportClosed, io.EOF for a handler that
-// broke off before it answered, and what is wrong with the request.
+// RoundTrip sends one request to the handler and returns when the header of the response is
+// available. The error is the cause of the request's context, ErrTransportClosed, io.EOF if the
+// handler stopped before it answered, or a problem of the request.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	e, err := newExchange(r)
 	if err == nil {
@@ -70,7 +70,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	select {
 	case <-e.answered:
 	case <-r.Context().Done():
-		// An answer that came at the same moment has nobody who would read it.
+		// A response that arrived at the same moment has no reader.
 		err := context.Cause(r.Context())
 		e.abort(err)
 		return nil, err
@@ -101,8 +101,7 @@ func (t *Transport) done(e *exchange) {
 	delete(t.calls, e)
 }
 
-// InFlight names the requests that are being handled, for reports about a server that does not come
-// to rest.
+// InFlight names the requests in progress, for reports about a server that does not come to rest.
 func (t *Transport) InFlight() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -113,14 +112,13 @@ func (t *Transport) InFlight() []string {
 	return out
 }
 
-// Close breaks off all requests, refuses new ones and waits until the handler has returned from
-// each.
+// Close aborts all requests, rejects new ones and waits until all handlers have returned.
 func (t *Transport) Close() {
 	t.mu.Lock()
 	t.closed = true
 	calls := slices.Collect(maps.Keys(t.calls))
 	t.mu.Unlock()
-	for _, e := range calls { // without the lock: closing a body is code of the client's
+	for _, e := range calls { // without the lock: closing a body calls the client's code
 		e.abort(ErrTransportClosed)
 	}
 	t.running.Wait()

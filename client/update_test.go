@@ -270,7 +270,7 @@ func TestModifyEnds(t *testing.T) {
 	_, err := c.Modify(t.Context(), key("a"), func(*widget) error { return mine })
 	require.Equal(t, mine, err, "an error of the change is returned as it is, also a conflict")
 	_, err = c.Modify(t.Context(), key("a"), func(w *widget) error { w.Name = "b"; return nil })
-	require.ErrorContains(t, err, "its name, namespace or version was changed")
+	require.ErrorContains(t, err, "change must not modify the name, namespace or version")
 	_, err = c.Modify(t.Context(), key("a"), func(*widget) error { return nil })
 	require.NoError(t, err, "nothing to write")
 	_, err = c.Modify(t.Context(), key("a"), func(w *widget) error { w.Spec.Size++; return nil })

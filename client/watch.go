@@ -15,48 +15,48 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// The two events that a Watch adds to those of the server.
+// The two event types that a Watch adds to those of the server.
 const (
-	// Reset says that what was known is void: the objects that exist follow as ADDED, and then
-	// SYNCED. It is the first event of a Watch that does not start After a version, and comes again
-	// when changes were lost (WATCH-18).
+	// Reset means that the known state is void: the existing objects follow as ADDED events, and
+	// then SYNCED. It is the first event of a Watch without After, and comes again when changes
+	// were lost. Source: WATCH-18.
 	Reset meta.EventType = "RESET"
 
-	// Synced says that everything that existed at Version has been told; from here on come changes.
+	// Synced means that everything that existed at Version has been reported. Changes follow.
 	Synced meta.EventType = "SYNCED"
 )
 
-// Event is one thing that happened.
+// Event is one event of a Watch.
 type Event[T any] struct {
 	Type meta.EventType // Reset, Synced, meta.Added, meta.Modified, meta.Deleted or meta.Bookmark
 
-	// Object is the object after an addition or a change, and the last state of a deleted one. It
-	// is nil in other events.
+	// Object is the added or changed object, or the last state of a deleted one. It is nil in other
+	// events.
 	Object *T
 
-	// Version is how far the watch has come with this event: a Watch After it goes on with the
-	// next. It is empty in a Reset and among the objects that follow it.
+	// Version is the position of the watch: a Watch with After(Version) continues with the next
+	// event. It is empty in a Reset and in the objects that follow it.
 	Version string
 }
 
-// WatchOption changes a Watch.
+// WatchOption configures a Watch.
 type WatchOption func(*watchConfig) error
 
 type watchConfig struct{ after string }
 
-// After starts a Watch with the changes after a version: that of a List, or of an event. Default:
-// with the objects that exist.
+// After starts a Watch with the changes after a version, which comes from a List or an event. By
+// default a Watch starts with the existing objects.
 func After(version string) WatchOption {
 	return func(w *watchConfig) error {
 		if version == "" || version == "0" {
-			return fmt.Errorf("client: After: %q is not one version", version)
+			return fmt.Errorf("client: After: %q is not a specific version", version)
 		}
 		w.after = version
 		return nil
 	}
 }
 
-// Watch follows a collection for as long as the loop over it goes on:
+// Watch follows a collection for as long as the loop over it runs:
 //
 //	for event, err := range c.Watch(ctx, client.In("default")) {
 //		if err != nil {
@@ -72,14 +72,14 @@ func After(version string) WatchOption {
 //		}
 //	}
 //
-// A stream that ends or breaks is taken up again after the last version seen, for which the server
-// is asked for bookmarks; nothing is told twice and nothing is left out. If that version is no
-// longer retained (410), the collection is listed anew, which Reset announces. Between attempts
-// that come to nothing Watch waits, up to half a minute, or as long as the server asks.
+// When a stream ends or breaks, Watch resumes after the last version it saw; it requests bookmarks
+// for that. It neither repeats nor misses an event. If the server no longer has the version (410),
+// Watch sends a Reset and lists the collection again. Between failed attempts it waits up to half a
+// minute, or as long as the server asks.
 //
-// The sequence ends only with an error: the cause of ctx, or one that waiting cannot mend, such as
-// status.IsForbidden. All reading is done by the loop itself, and leaving it releases everything. A
-// loop that is slow is a slow reader of the server's stream.
+// The sequence ends only with an error: the cause of ctx, or an error that retrying cannot fix,
+// such as status.IsForbidden. The loop itself does all the reading, and leaving it releases
+// everything. A slow loop is a slow reader of the server's stream.
 func (c *Client[T]) Watch(ctx context.Context, s Selection, opts ...WatchOption) iter.Seq2[Event[T], error] {
 	return func(yield func(Event[T], error) bool) {
 		w := &watcher[T]{client: c, selection: s, yield: yield}
@@ -102,17 +102,16 @@ var (
 	errNoVersion = errors.New("it has no version")
 )
 
-// The pauses between attempts that come to nothing.
+// The pauses between failed attempts.
 const (
 	firstPause = 100 * time.Millisecond
 	maxPause   = 30 * time.Second
 
-	// lastingStream is how long a stream must have been open to be no failure although nothing
-	// happened.
+	// lastingStream is how long a stream without events must have been open to count as a success.
 	lastingStream = 10 * time.Second
 
-	// maxFuture is how often the server may say that it has not yet seen a version, before that is
-	// taken for one of a server that has lost its past.
+	// maxFuture is how often the server may say that it has not seen a version yet. After that,
+	// Watch assumes that the server has lost its history.
 	maxFuture = 3
 )
 
@@ -120,15 +119,15 @@ const (
 type watcher[T any] struct {
 	client    *Client[T]
 	selection Selection
-	problem   error // what is wrong with the options
+	problem   error // the error of the options, or nil
 	yield     func(Event[T], error) bool
 
-	version string // the position; "" means that the collection must be listed
+	version string // the position; "" if the collection must be listed
 	wait    time.Duration
-	future  int // how often in a row the position was one of the future
+	future  int // how often in a row the server had not seen the position yet
 }
 
-// run returns why the watch ended: never nil.
+// run returns the reason for the end, which is never nil.
 func (w *watcher[T]) run(ctx context.Context) error {
 	path, err := w.client.collectionPath(w.selection.Namespace)
 	if err = errors.Join(w.problem, err); err != nil {
@@ -152,8 +151,8 @@ func (w *watcher[T]) run(ctx context.Context) error {
 	}
 }
 
-// resume decides what comes after an attempt ended with err, and waits if need be. An error of its
-// own is the end.
+// resume decides how to continue after an attempt that ended with err, and waits if needed. An
+// error ends the watch.
 func (w *watcher[T]) resume(ctx context.Context, err error) error {
 	if err == nil || final(err) {
 		return err
@@ -177,7 +176,7 @@ func (w *watcher[T]) resume(ctx context.Context, err error) error {
 	return pause(ctx, wait)
 }
 
-// final reports whether trying again would come to the same.
+// final reports whether a retry would fail in the same way.
 func final(err error) bool {
 	if failure, ok := errors.AsType[*status.Error](err); ok {
 		switch code := failure.Code(); code {
@@ -191,7 +190,7 @@ func final(err error) bool {
 	return bad || errors.Is(err, errLeft) || errors.Is(err, ErrTransportClosed)
 }
 
-// list tells everything that exists, and leaves the position after it.
+// list reports everything that exists and sets the position after it.
 func (w *watcher[T]) list(ctx context.Context) error {
 	version, begun := "", false
 	for page, err := range w.client.Pages(ctx, w.selection) {
@@ -212,7 +211,7 @@ func (w *watcher[T]) list(ctx context.Context) error {
 		version = page.Version
 	}
 	if version == "" {
-		return unusable{fmt.Errorf("client: watch %s: the server sent a list and %w", w.client.resource, errNoVersion)}
+		return unusable{fmt.Errorf("client: watch %s: the server sent a list: %w", w.client.resource, errNoVersion)}
 	}
 	w.version = version
 	if !w.yield(Event[T]{Type: Synced, Version: version}, nil) {
@@ -221,8 +220,8 @@ func (w *watcher[T]) list(ctx context.Context) error {
 	return nil
 }
 
-// follow tells the changes of one stream and returns why it ended: nil when it was of use, so that
-// the next follows at once.
+// follow reports the changes of one stream and returns why it ended. It returns nil if the stream
+// was productive, so that the next one follows at once.
 func (w *watcher[T]) follow(ctx context.Context, path []string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -241,7 +240,7 @@ func (w *watcher[T]) follow(ctx context.Context, path []string) error {
 		frame, err := frames.next()
 		if err != nil {
 			if _, bad := errors.AsType[errTooLong](err); bad {
-				return unusable{fmt.Errorf("client: watch %s: an event cannot be read: %w", w.client.resource, err)}
+				return unusable{fmt.Errorf("client: watch %s: cannot read an event: %w", w.client.resource, err)}
 			}
 			if told || time.Since(began) >= lastingStream {
 				w.wait = 0
@@ -259,11 +258,11 @@ func (w *watcher[T]) follow(ctx context.Context, path []string) error {
 	}
 }
 
-// tell hands one event of the server on.
+// tell reports one event of the server.
 func (w *watcher[T]) tell(frame []byte) error {
 	var e meta.WatchEvent
 	if err := json.Unmarshal(frame, &e); err != nil {
-		return unusable{fmt.Errorf("client: watch %s: the server sent something that is no event: %w", w.client.resource, err)}
+		return unusable{fmt.Errorf("client: watch %s: the server sent something other than an event: %w", w.client.resource, err)}
 	}
 	event := Event[T]{Type: e.Type}
 	var err error
@@ -275,10 +274,10 @@ func (w *watcher[T]) tell(frame []byte) error {
 	case meta.Added, meta.Modified, meta.Deleted:
 		event.Object, event.Version, err = w.client.decodeAt(e.Object)
 	default:
-		return nil // of a server that knows more than we do
+		return nil // from a newer server
 	}
 	if err == nil && event.Version == "" {
-		err = unusable{fmt.Errorf("client: watch %s: the server sent %s and %w", w.client.resource, e.Type, errNoVersion)}
+		err = unusable{fmt.Errorf("client: watch %s: the server sent %s: %w", w.client.resource, e.Type, errNoVersion)}
 	}
 	if err != nil {
 		return err
@@ -290,11 +289,11 @@ func (w *watcher[T]) tell(frame []byte) error {
 	return nil
 }
 
-// failure makes an error of the Status in an ERROR event.
+// failure converts the Status of an ERROR event to an error.
 func (w *watcher[T]) failure(object []byte) error {
 	var st meta.Status
 	if err := json.Unmarshal(object, &st); err != nil {
-		return unusable{fmt.Errorf("client: watch %s: the server sent an ERROR that is no Status: %w", w.client.resource, err)}
+		return unusable{fmt.Errorf("client: watch %s: the server sent an ERROR without a Status: %w", w.client.resource, err)}
 	}
 	return status.FromStatus(st)
 }
@@ -302,7 +301,7 @@ func (w *watcher[T]) failure(object []byte) error {
 func (w *watcher[T]) bookmark(object []byte) (string, error) {
 	var h header
 	if err := json.Unmarshal(object, &h); err != nil {
-		return "", unusable{fmt.Errorf("client: watch %s: the server sent a BOOKMARK that is no object: %w", w.client.resource, err)}
+		return "", unusable{fmt.Errorf("client: watch %s: the server sent a BOOKMARK without an object: %w", w.client.resource, err)}
 	}
 	return h.Metadata.ResourceVersion, nil
 }

@@ -268,9 +268,9 @@ func TestWaitingAndStartingOverAreLogged(t *testing.T) {
 		c := serve(t, s, client.WithLogger(funcr.New(func(_, line string) { log.WriteString(line + "\n") }, funcr.Options{Verbosity: 1})))
 		_, err := follow(t.Context(), c, client.Synced, client.After("5"))
 		require.NoError(t, err)
-		require.Contains(t, log.String(), `"the server asks for patience" "method"="GET"`)
+		require.Contains(t, log.String(), `"the server asks to retry later" "method"="GET"`)
 		require.Contains(t, log.String(), `"a watch was interrupted" "resource"="widgets.example.dev" "reason"="it did not work"`)
-		require.Contains(t, log.String(), `"a list begins anew"`)
+		require.Contains(t, log.String(), `"a list starts over"`)
 	})
 }
 

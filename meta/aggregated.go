@@ -20,7 +20,7 @@ type DiscoveryFreshness string
 // The values of APIVersionDiscovery.Freshness.
 const (
 	DiscoveryFreshnessCurrent DiscoveryFreshness = "Current"
-	DiscoveryFreshnessStale   DiscoveryFreshness = "Stale" // an aggregated server could not be asked lately
+	DiscoveryFreshnessStale   DiscoveryFreshness = "Stale" // the aggregated server could not be reached recently
 )
 
 // APIVersionDiscovery is one version of a group, in priority order.
@@ -30,7 +30,7 @@ type APIVersionDiscovery struct {
 	Freshness DiscoveryFreshness     `json:"freshness,omitempty" protobuf:"bytes,3,opt,name=freshness"`
 }
 
-// ResourceScope says where objects of a resource live.
+// ResourceScope says whether objects of a resource live in namespaces.
 type ResourceScope string
 
 // The values of APIResourceDiscovery.Scope.

@@ -1,6 +1,6 @@
 package meta
 
-// EventType is what happened to an object as seen by one watch.
+// EventType says what happened to an object, as one watch sees it.
 type EventType string
 
 // The event types of a watch.

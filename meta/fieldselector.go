@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// FieldOp is how a field requirement compares.
+// FieldOp says how a field requirement compares.
 type FieldOp string
 
 // The operators of field requirements.
@@ -24,15 +24,15 @@ type FieldRequirement struct {
 	Value string
 }
 
-// FieldSelector is a set of requirements on fields, all of which must hold (QUERY-20). The zero
-// value matches everything. A FieldSelector never changes and may be used by many goroutines at
-// once.
+// FieldSelector is a set of requirements on fields, all of which must hold. The zero value matches
+// everything. A FieldSelector never changes and is safe for concurrent use. Source: QUERY-20.
 type FieldSelector struct{ reqs []FieldRequirement } // sorted, distinct
 
-// ParseFieldSelector reads the whole of s or fails, in time linear in s. Requirements have the
-// forms a=b, a==b and a!=b and are separated by commas, empty ones being skipped; in values,
-// backslash, comma and '=' are written with a backslash before them. Whether a field exists is for
-// the resource to say, see [FieldSelector.Check].
+// ParseFieldSelector parses s in time linear in its length.
+//
+// Requirements have the forms a=b, a==b and a!=b and are separated by commas; empty ones are
+// skipped. A backslash escapes backslash, comma and '=' in values. ParseFieldSelector does not know
+// which fields exist: see [FieldSelector.Check].
 func ParseFieldSelector(s string) (FieldSelector, error) {
 	var reqs []FieldRequirement
 	for s != "" {
@@ -52,7 +52,8 @@ func ParseFieldSelector(s string) (FieldSelector, error) {
 	return canonicalFields(reqs), nil
 }
 
-// NewFieldSelector checks and combines requirements; none give a selector that matches everything.
+// NewFieldSelector checks and combines requirements. Without requirements it returns a selector
+// that matches everything.
 func NewFieldSelector(reqs ...FieldRequirement) (FieldSelector, error) {
 	if len(reqs) > MaxRequirements {
 		return FieldSelector{}, errTooManyRequirements
@@ -85,7 +86,7 @@ func canonicalFields(reqs []FieldRequirement) FieldSelector {
 }
 
 // Matches reports whether all requirements hold. A field that l does not have counts as empty. It
-// allocates nothing.
+// does not allocate.
 func (f FieldSelector) Matches(l Labels) bool {
 	for i := range f.reqs {
 		r := &f.reqs[i]
@@ -100,9 +101,8 @@ func (f FieldSelector) Matches(l Labels) bool {
 // Empty reports whether f requires nothing.
 func (f FieldSelector) Empty() bool { return len(f.reqs) == 0 }
 
-// Exact returns the value an '=' requirement pins the field to, if there is one. When several
-// contradict each other the smallest is returned; f matches nothing then, which Matches still
-// finds.
+// Exact returns the value that an '=' requirement demands of the field, if there is one. It returns
+// the smallest if several contradict each other; such a selector matches nothing.
 func (f FieldSelector) Exact(field string) (value string, ok bool) {
 	for i := range f.reqs {
 		if r := &f.reqs[i]; r.Field == field && r.Op == Equals {
@@ -112,7 +112,8 @@ func (f FieldSelector) Exact(field string) (value string, ok bool) {
 	return "", false
 }
 
-// Check fails, with the text of a 400 answer, when f asks for a field that is not among known.
+// Check returns an error if f requires a field that is not in known. Its text is suited to a 400
+// response.
 func (f FieldSelector) Check(known ...string) error {
 	for i := range f.reqs {
 		if slices.Contains(known, f.reqs[i].Field) {
@@ -127,8 +128,8 @@ func (f FieldSelector) Check(known ...string) error {
 	return nil
 }
 
-// String is the canonical form: equal for selectors that differ only in order, repetition or "=="
-// against "=", and parsed back to an equal selector.
+// String returns the canonical form. It is equal for selectors that differ only in order,
+// repetition or "==" instead of "=". Parsing it gives an equal selector.
 func (f FieldSelector) String() string {
 	var b strings.Builder
 	for i, r := range f.reqs {
@@ -183,8 +184,8 @@ func parseFieldTerm(term string) (FieldRequirement, error) {
 	return r, err
 }
 
-// checkFieldName refuses what would not survive the canonical form; which names exist is the
-// resource's business.
+// checkFieldName rejects names that the canonical form cannot represent. The resource decides which
+// names exist.
 func checkFieldName(s string) error {
 	if s == "" {
 		return errors.New("a field name is missing")

@@ -27,8 +27,8 @@ func (gv GroupVersion) WithResource(resource string) GroupVersionResource {
 	return GroupVersionResource{Group: gv.Group, Version: gv.Version, Resource: resource}
 }
 
-// ParseGroupVersion reads an apiVersion: "v1" or "group/version" (VER-01, VER-02). Everything else,
-// the empty string included, is an error that quotes at most the start of what was given.
+// ParseGroupVersion parses an apiVersion: "v1" or "group/version". Anything else is an error,
+// including the empty string. The error quotes at most the start of s. Source: VER-01, VER-02.
 func ParseGroupVersion(s string) (GroupVersion, error) {
 	group, version, named := strings.Cut(s, "/")
 	if !named {

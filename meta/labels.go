@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// Labels is what selectors look at: named string values, usually an object's labels or its
-// selectable fields. Get must be safe for concurrent use and must not change what it looks at.
+// Labels is the input of selectors: named string values, usually an object's labels or its
+// selectable fields. Get must be safe for concurrent use and must not modify the receiver.
 type Labels interface {
 	Get(key string) (value string, ok bool)
 }
 
-// LabelMap is an object's labels as decoded. Handing one to Matches allocates nothing.
+// LabelMap is an object's labels as decoded. Passing one to Matches does not allocate.
 type LabelMap map[string]string
 
 // Get implements [Labels].
@@ -23,11 +23,11 @@ func (m LabelMap) Get(key string) (string, bool) {
 // Label is one key and its value.
 type Label struct{ Key, Value string }
 
-// LabelSet is a set of labels sorted by key, each key once: smaller than a map and never changed,
-// so that it can be kept with every cached object. Make one with [NewLabelSet].
+// LabelSet is a set of labels sorted by key, with each key once. It is smaller than a map and never
+// changes, so it can be kept with every cached object. Make one with [NewLabelSet].
 //
-// Handing a LabelSet to Matches by value copies its header to the heap; hand over a pointer (&set)
-// where that counts.
+// Passing a LabelSet to Matches by value copies its header to the heap; pass a pointer (&set) on
+// hot paths.
 type LabelSet []Label
 
 // NewLabelSet copies a map into a set; an empty map gives nil.
@@ -43,8 +43,8 @@ func NewLabelSet(m map[string]string) LabelSet {
 	return set
 }
 
-// shortSet is the length up to which comparing every key for equality, which mostly ends at their
-// lengths, is faster than a binary search.
+// shortSet is the length up to which a linear search is faster than a binary search: most
+// comparisons for equality end at the lengths of the keys.
 const shortSet = 16
 
 // Get implements [Labels].

@@ -10,16 +10,17 @@ const (
 	MaxDNSSubdomain    = 253
 	MaxDNSLabel        = 63
 	MaxLabelValue      = 63
-	MaxGenerateName    = 58     // a longer prefix is cut before the suffix of five is added
+	MaxGenerateName    = 58     // a longer prefix is truncated before the suffix of five is added
 	MaxAnnotationBytes = 262144 // sum of all keys and values of one object's annotations
 )
 
-// The checks of this file return "" for a good string and otherwise a sentence, without the string
-// itself, that completes "Invalid value: …: ". They take time linear in the string.
+// The checks in this file return "" for a valid string. Otherwise they return a phrase that
+// completes "Invalid value: …: " and does not repeat the string. They take time linear in the
+// string.
 
 // CheckDNSSubdomain checks for lower-case letters, digits, '-' and '.', with a letter or digit at
-// both ends of each dot-separated part, 253 bytes at most: the default rule for object names (RFC
-// 1123).
+// both ends of each dot-separated part, 253 bytes at most. This is the default rule for object
+// names (RFC 1123).
 func CheckDNSSubdomain(s string) string {
 	if p := checkLength(s, MaxDNSSubdomain); p != "" {
 		return p
@@ -56,8 +57,8 @@ func CheckDNS1035Label(s string) string {
 	return ""
 }
 
-// CheckPathSegment checks what every name must be, whatever its kind allows besides: usable as one
-// segment of a URL path (NAME-11).
+// CheckPathSegment checks that a name can be one segment of a URL path. Every name must pass it,
+// whatever else its kind allows. Source: NAME-11.
 func CheckPathSegment(s string) string {
 	switch {
 	case s == "":
@@ -82,7 +83,7 @@ func CheckAnnotationKey(s string) string {
 	if !prefixed || len(prefix) > MaxDNSSubdomain {
 		return CheckQualifiedName(s)
 	}
-	// ASCII alone: strings.ToLower makes a 'k' of the Kelvin sign, which no DNS name contains.
+	// ASCII only: strings.ToLower turns the Kelvin sign, which no DNS name contains, into 'k'.
 	lower := []byte(prefix)
 	for i, c := range lower {
 		if 'A' <= c && c <= 'Z' {
@@ -126,7 +127,7 @@ func CheckQualifiedName(s string) string {
 	return ""
 }
 
-// AnnotationBytes is the size that [MaxAnnotationBytes] limits.
+// AnnotationBytes returns the size that [MaxAnnotationBytes] limits.
 func AnnotationBytes(annotations map[string]string) int {
 	n := 0
 	for k, v := range annotations {
@@ -145,7 +146,7 @@ func checkLength(s string, limit int) string {
 	return ""
 }
 
-// isLabel reports whether s is end characters with '-' allowed in between.
+// isLabel reports whether s consists of characters that satisfy end, with '-' allowed in between.
 func isLabel(s string, end func(byte) bool) bool {
 	if s == "" || !end(s[0]) || !end(s[len(s)-1]) {
 		return false

@@ -1,13 +1,13 @@
 package meta
 
-// TypeMeta says what a document is. Embed it first in every object.
+// TypeMeta identifies the kind and version of a document. Embed it first in every object.
 type TypeMeta struct {
 	Kind       string `json:"kind,omitempty" protobuf:"bytes,1,opt,name=kind"`
 	APIVersion string `json:"apiVersion,omitempty" protobuf:"bytes,2,opt,name=apiVersion"`
 }
 
-// GroupVersionKind takes the two strings apart. Group and Version are empty when APIVersion cannot
-// be parsed; use [ParseGroupVersion] where that must be told apart.
+// GroupVersionKind splits the two strings. Group and Version are empty when APIVersion cannot be
+// parsed; use [ParseGroupVersion] to tell the cases apart.
 func (t TypeMeta) GroupVersionKind() GroupVersionKind {
 	gv, err := ParseGroupVersion(t.APIVersion)
 	if err != nil {
@@ -16,11 +16,11 @@ func (t TypeMeta) GroupVersionKind() GroupVersionKind {
 	return gv.WithKind(t.Kind)
 }
 
-// UID identifies one life of an object: a new object with an old name has a new UID (NAME-03,
-// META-07).
+// UID identifies one incarnation of an object: an object that is created again under the same name
+// has a new UID. Source: NAME-03, META-07.
 type UID string
 
-// Key is where an object lives within its resource. Cluster-scoped objects have an empty Namespace.
+// Key identifies an object within its resource. Namespace is empty for cluster-scoped objects.
 type Key struct{ Namespace, Name string }
 
 // String is "namespace/name", or "name" for cluster-scoped objects.
@@ -51,16 +51,16 @@ type ObjectMeta struct {
 	ManagedFields              []ManagedFieldsEntry `json:"managedFields,omitempty" protobuf:"bytes,17,rep,name=managedFields"`
 }
 
-// Named is the metadata of a new object; namespace is empty for cluster-scoped kinds.
+// Named returns the metadata of a new object. Leave namespace empty for cluster-scoped kinds.
 func Named(namespace, name string) ObjectMeta {
 	return ObjectMeta{Namespace: namespace, Name: name}
 }
 
-// Key is the object's place within its resource.
+// Key returns the namespace and name of the object.
 func (m ObjectMeta) Key() Key { return Key{Namespace: m.Namespace, Name: m.Name} }
 
 // GetObjectMeta returns the metadata itself. Every struct that embeds ObjectMeta has this method,
-// which is how code that does not know the struct reaches its metadata.
+// so code that does not know the struct can reach its metadata.
 func (m *ObjectMeta) GetObjectMeta() *ObjectMeta { return m }
 
 // ListMeta is the metadata of collections (COLL-05 to COLL-11) and of [Status].
@@ -71,8 +71,8 @@ type ListMeta struct {
 	RemainingItemCount *int64 `json:"remainingItemCount,omitempty" protobuf:"varint,4,opt,name=remainingItemCount"`
 }
 
-// OwnerReference names an object that must exist for this one to exist (META-14). The owner is in
-// the same namespace or cluster-scoped.
+// OwnerReference names an object that must exist for this one to exist. The owner is cluster-scoped
+// or in the same namespace. Source: META-14.
 type OwnerReference struct {
 	APIVersion         string `json:"apiVersion" protobuf:"bytes,5,opt,name=apiVersion"`
 	Kind               string `json:"kind" protobuf:"bytes,1,opt,name=kind"`
@@ -82,7 +82,7 @@ type OwnerReference struct {
 	BlockOwnerDeletion *bool  `json:"blockOwnerDeletion,omitempty" protobuf:"varint,7,opt,name=blockOwnerDeletion"`
 }
 
-// ManagedFieldsOperationType is how a manager came to own fields.
+// ManagedFieldsOperationType says how a manager came to own fields.
 type ManagedFieldsOperationType string
 
 const (

@@ -1,6 +1,7 @@
 package meta
 
-// ResourceVersionMatch says how a requested resourceVersion is to be understood (QUERY-03).
+// ResourceVersionMatch says how the server interprets a requested resourceVersion. Source:
+// QUERY-03.
 type ResourceVersionMatch string
 
 // The values of resourceVersionMatch.
@@ -13,10 +14,11 @@ const (
 const (
 	FieldValidationIgnore = "Ignore" // unknown and duplicate fields are dropped silently
 	FieldValidationWarn   = "Warn"   // dropped, with a Warning header; the default
-	FieldValidationStrict = "Strict" // refused with 400
+	FieldValidationStrict = "Strict" // rejected with 400
 )
 
-// DryRunAll is the only value of dryRun (QUERY-12): everything is done except storing.
+// DryRunAll is the only value of dryRun: the server does everything except store the result.
+// Source: QUERY-12.
 const DryRunAll = "All"
 
 // DeletionPropagation says what happens to an object's dependents when it is deleted (QUERY-17).
@@ -24,9 +26,9 @@ type DeletionPropagation string
 
 // The values of propagationPolicy.
 const (
-	DeletePropagationOrphan     DeletionPropagation = "Orphan"     // dependents stay, without the owner
-	DeletePropagationBackground DeletionPropagation = "Background" // the owner goes now, dependents later
-	DeletePropagationForeground DeletionPropagation = "Foreground" // dependents go first
+	DeletePropagationOrphan     DeletionPropagation = "Orphan"     // dependents stay and lose the owner reference
+	DeletePropagationBackground DeletionPropagation = "Background" // the owner is deleted now, dependents later
+	DeletePropagationForeground DeletionPropagation = "Foreground" // dependents are deleted first
 )
 
 // The finalizers through which propagation policies work.
@@ -90,12 +92,11 @@ type DeleteOptions struct {
 	PropagationPolicy  *DeletionPropagation `json:"propagationPolicy,omitempty" protobuf:"bytes,4,opt,name=propagationPolicy"`
 	DryRun             []string             `json:"dryRun,omitempty" protobuf:"bytes,5,rep,name=dryRun"`
 
-	// IgnoreStoreReadErrorWithClusterBreakingPotential asks to delete an object that cannot be read
-	// any more.
+	// IgnoreStoreReadErrorWithClusterBreakingPotential deletes an object even if it cannot be read.
 	IgnoreStoreReadErrorWithClusterBreakingPotential *bool `json:"ignoreStoreReadErrorWithClusterBreakingPotential,omitempty" protobuf:"varint,6,opt,name=ignoreStoreReadErrorWithClusterBreakingPotential"`
 }
 
-// Preconditions must hold for a delete to happen; a mismatch is 409.
+// Preconditions must hold for a delete to happen; otherwise the server answers 409.
 type Preconditions struct {
 	UID             *UID    `json:"uid,omitempty" protobuf:"bytes,1,opt,name=uid"`
 	ResourceVersion *string `json:"resourceVersion,omitempty" protobuf:"bytes,2,opt,name=resourceVersion"`

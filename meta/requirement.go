@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// Operator is how a label requirement compares.
+// Operator says how a label requirement compares.
 type Operator string
 
 // The operators of label requirements. Only the first four exist in bodies
 // ([LabelSelectorRequirement]).
 const (
-	In           Operator = "In"           // the label is there with one of the values: k=v, k==v, k in (…)
+	In           Operator = "In"           // the label has one of the values: k=v, k==v, k in (…)
 	NotIn        Operator = "NotIn"        // the label is absent or has another value: k!=v, k notin (…)
-	Exists       Operator = "Exists"       // the label is there: k
+	Exists       Operator = "Exists"       // the label exists: k
 	DoesNotExist Operator = "DoesNotExist" // the label is absent: !k
-	GreaterThan  Operator = "Gt"           // the label is there and an integer above the value: k>1
-	LessThan     Operator = "Lt"           // the label is there and an integer below the value: k<1
+	GreaterThan  Operator = "Gt"           // the label is an integer above the value: k>1
+	LessThan     Operator = "Lt"           // the label is an integer below the value: k<1
 )
 
 // Requirement is one condition on labels. Values are sorted and distinct for In and NotIn, empty
@@ -29,7 +29,7 @@ type Requirement struct {
 	Values []string
 }
 
-// requirement is a checked Requirement in the form that is fast to match. It never changes.
+// requirement is a checked Requirement in a form that matches quickly. It never changes.
 type requirement struct {
 	key    string
 	op     Operator
@@ -37,7 +37,7 @@ type requirement struct {
 	bound  int64    // GreaterThan and LessThan only
 }
 
-// newRequirement checks and normalizes; it takes over values.
+// newRequirement checks and normalizes. It takes ownership of values.
 func newRequirement(key string, op Operator, values []string) (requirement, error) {
 	if p := CheckLabelKey(key); p != "" {
 		return requirement{}, fmt.Errorf("key %s: %s", quoteShort(key), p)
@@ -168,8 +168,8 @@ func (r *requirement) appendSet(b *strings.Builder) {
 	b.WriteByte(')')
 }
 
-// parseInt is strconv.ParseInt in base 10 without the error it allocates: it runs once per label
-// and match.
+// parseInt is strconv.ParseInt in base 10 without the allocated error. It runs once per label and
+// match.
 func parseInt(s string) (int64, bool) {
 	negative := false
 	if s != "" && (s[0] == '-' || s[0] == '+') {

@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// MaxRequirements is how many requirements a label or field selector may have. Matching costs up to
-// one look-up per requirement and object, so this bounds what one request can make a list or a
-// watch do.
+// MaxRequirements is the largest number of requirements in a label or field selector. Each
+// requirement costs up to one look-up per object, so this bounds the work that one request can
+// cause.
 const MaxRequirements = 1000
 
-// Selector is a set of requirements on labels, all of which must hold (QUERY-19). The zero value
-// matches everything. A Selector never changes and may be used by many goroutines at once.
+// Selector is a set of requirements on labels, all of which must hold. The zero value matches
+// everything. A Selector never changes and is safe for concurrent use. Source: QUERY-19.
 type Selector struct{ reqs []requirement } // sorted, distinct
 
-// LabelSelector is a selector as it stands in bodies: all of its parts must hold. [SelectorFrom]
-// makes it usable.
+// LabelSelector is the form of a selector in request and object bodies. All of its parts must hold.
+// [SelectorFrom] converts it.
 type LabelSelector struct {
 	MatchLabels      map[string]string          `json:"matchLabels,omitempty" protobuf:"bytes,1,rep,name=matchLabels"`
 	MatchExpressions []LabelSelectorRequirement `json:"matchExpressions,omitempty" protobuf:"bytes,2,rep,name=matchExpressions"`
@@ -30,16 +30,18 @@ type LabelSelectorRequirement struct {
 	Values   []string `json:"values,omitempty" protobuf:"bytes,3,rep,name=values"`
 }
 
-// ParseSelector reads the whole of s or fails; an invalid selector is never "everything". It takes
-// time linear in s (but for sorting the values), and errors repeat only short parts of s. Every
-// error starts with "unable to parse requirement: " and belongs to a 400 answer.
+// ParseSelector parses a label selector. An invalid selector is an error; it never matches
+// everything.
 //
-// Requirements are separated by commas, blanks between tokens do not count, and each one has one of
-// the forms
+// Requirements are separated by commas, and blanks between tokens are ignored. Each requirement has
+// one of the forms
 //
 //	k   !k   k=v   k==v   k!=v   k in (v,w)   k notin (v,w)   k>1   k<1
 //
-// k!=v and notin also match objects without the label; values may be empty ("k=", "k in (,v)").
+// k!=v and notin also match objects without the label. Values may be empty ("k=", "k in (,v)").
+//
+// Parsing takes linear time, apart from sorting the values. Every error starts with "unable to
+// parse requirement: ", quotes only short parts of s, and belongs in a 400 response.
 func ParseSelector(s string) (Selector, error) {
 	p := selectorParser{rest: s}
 	reqs, err := p.parse()
@@ -49,9 +51,9 @@ func ParseSelector(s string) (Selector, error) {
 	return canonicalSelector(reqs), nil
 }
 
-// SelectorFrom makes a selector of its body form. Nil matches nothing, an empty one everything;
-// this is how every Kubernetes API reads the two. An unknown operator, a bad key or a bad value is
-// an error.
+// SelectorFrom converts the body form of a selector. As in every Kubernetes API, nil matches
+// nothing and an empty selector matches everything. An unknown operator, an invalid key or an
+// invalid value is an error.
 func SelectorFrom(s *LabelSelector) (Selector, error) {
 	if s == nil {
 		return Nothing(), nil
@@ -71,8 +73,8 @@ func SelectorFrom(s *LabelSelector) (Selector, error) {
 	return NewSelector(reqs...)
 }
 
-// NewSelector checks and combines requirements; none give a selector that matches everything.
-// Values may come in any order and are copied.
+// NewSelector checks and combines requirements. Without requirements it returns a selector that
+// matches everything. It copies the values, which may be in any order.
 func NewSelector(reqs ...Requirement) (Selector, error) {
 	if len(reqs) > MaxRequirements {
 		return Selector{}, errTooManyRequirements
@@ -88,7 +90,8 @@ func NewSelector(reqs ...Requirement) (Selector, error) {
 	return canonicalSelector(checked), nil
 }
 
-// Nothing is a selector that matches no object: it asks for a label to be there and to be absent.
+// Nothing returns a selector that matches no object: it requires one label to be both present and
+// absent.
 func Nothing() Selector {
 	return canonicalSelector([]requirement{{key: "nothing", op: Exists}, {key: "nothing", op: DoesNotExist}})
 }
@@ -102,7 +105,7 @@ func canonicalSelector(reqs []requirement) Selector {
 	return Selector{reqs: slices.CompactFunc(reqs, same)}
 }
 
-// Matches reports whether all requirements hold. It allocates nothing.
+// Matches reports whether all requirements hold. It does not allocate.
 func (s Selector) Matches(l Labels) bool {
 	for i := range s.reqs {
 		if !s.reqs[i].matches(l) {
@@ -115,8 +118,8 @@ func (s Selector) Matches(l Labels) bool {
 // Empty reports whether s matches everything because it requires nothing.
 func (s Selector) Empty() bool { return len(s.reqs) == 0 }
 
-// String is the canonical form: equal for selectors that differ only in order, repetition, blanks
-// or "==" against "=", and parsed back to an equal selector.
+// String returns the canonical form. It is equal for selectors that differ only in order,
+// repetition, blanks or "==" instead of "=". Parsing it gives an equal selector.
 func (s Selector) String() string {
 	var b strings.Builder
 	for i := range s.reqs {

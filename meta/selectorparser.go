@@ -7,15 +7,15 @@ import (
 
 var errTooManyRequirements = fmt.Errorf("more than %d requirements", MaxRequirements)
 
-// selectorParser reads a label selector in one pass from left to right, without going back.
+// selectorParser parses a label selector in one pass from left to right, without backtracking.
 //
 //	selector    = [ requirement { "," requirement } ]
 //	requirement = "!" word | word [ ("=" | "==" | "!=" | "<" | ">") [ word ] | ("in" | "notin") "(" list ")" ]
 //	list        = [ word ] { "," [ word ] }
 //
-// A word is a run of bytes other than blanks and the special characters below; whether it may be a
-// key or a value is checked when the requirement is complete. "in" and "notin" are words wherever
-// no operator can stand.
+// A word is a run of bytes other than blanks and the special characters below. The parser checks
+// whether it is a valid key or value once the requirement is complete. "in" and "notin" are
+// ordinary words except where an operator can stand.
 type selectorParser struct{ rest string }
 
 func (p *selectorParser) parse() ([]requirement, error) {
@@ -89,7 +89,7 @@ func (p *selectorParser) set(key string, op Operator) (requirement, error) {
 	}
 }
 
-// take skips blanks and then token, if that comes next.
+// take skips blanks and then token, if it comes next.
 func (p *selectorParser) take(token string) bool {
 	p.skipBlanks()
 	if len(p.rest) < len(token) || p.rest[:len(token)] != token {
@@ -99,7 +99,8 @@ func (p *selectorParser) take(token string) bool {
 	return true
 }
 
-// word skips blanks and takes the run of ordinary bytes that follows; empty when there is none.
+// word skips blanks and returns the run of ordinary bytes that follows; it is empty if there is
+// none.
 func (p *selectorParser) word() string {
 	p.skipBlanks()
 	i := 0

@@ -1,9 +1,10 @@
 package meta
 
-// Reason says in one word, for programs, why a request failed.
+// Reason is a machine-readable word for why a request failed.
 type Reason string
 
-// The reasons a Status can carry (ERR-23), with the HTTP code each one usually travels with.
+// The reasons that a Status can carry, with the HTTP code that usually accompanies each. Source:
+// ERR-23.
 const (
 	ReasonUnknown               Reason = ""                      // any code; the server gave no reason
 	ReasonBadRequest            Reason = "BadRequest"            // 400
@@ -26,12 +27,12 @@ const (
 	ReasonTimeout               Reason = "Timeout"               // 504
 )
 
-// CauseType says in one word, for programs, what one cause of a failure is about.
+// CauseType is a machine-readable word for one cause of a failure.
 type CauseType string
 
-// The types a cause can have.
+// The types of causes.
 const (
-	CauseFieldValueNotFound       CauseType = "FieldValueNotFound"       // a reference names nothing
+	CauseFieldValueNotFound       CauseType = "FieldValueNotFound"       // a reference to something that does not exist
 	CauseFieldValueRequired       CauseType = "FieldValueRequired"       // a value is missing
 	CauseFieldValueDuplicate      CauseType = "FieldValueDuplicate"      // a value must be unique
 	CauseFieldValueInvalid        CauseType = "FieldValueInvalid"        // a value is malformed or out of range
@@ -43,9 +44,9 @@ const (
 	CauseFieldValueTooFew         CauseType = "FieldValueTooFew"         // a collection has too few items
 	CauseFieldValueTypeInvalid    CauseType = "FieldValueTypeInvalid"    // a value has the wrong type
 	CauseInternalError            CauseType = "InternalError"            // checking a field failed
-	CauseUnexpectedServerResponse CauseType = "UnexpectedServerResponse" // a client could not read an answer
+	CauseUnexpectedServerResponse CauseType = "UnexpectedServerResponse" // a client could not read a response
 	CauseFieldManagerConflict     CauseType = "FieldManagerConflict"     // another manager owns a field
-	CauseResourceVersionTooLarge  CauseType = "ResourceVersionTooLarge"  // a version not seen yet was asked for
+	CauseResourceVersionTooLarge  CauseType = "ResourceVersionTooLarge"  // the requested version is newer than any the server has seen
 	CauseNamespaceTerminating     CauseType = "NamespaceTerminating"     // the namespace is being deleted
 )
 
@@ -55,8 +56,8 @@ const (
 	StatusFailure = "Failure"
 )
 
-// Status is the document every failed request and some successful ones answer with (ERR-22). Its
-// TypeMeta is always Status and v1; metadata is written even when empty.
+// Status is the response document of every failed request and of some successful ones. Its TypeMeta
+// is always Status and v1. Metadata is written even when empty. Source: ERR-22.
 type Status struct {
 	TypeMeta
 	ListMeta `json:"metadata" protobuf:"bytes,1,opt,name=metadata"`

@@ -1,6 +1,6 @@
 package meta
 
-// Table is a collection or an object as rows for people (TABLE-01 to TABLE-09).
+// Table shows a collection or an object as rows for people. Source: TABLE-01 to TABLE-09.
 type Table struct {
 	TypeMeta
 	ListMeta          `json:"metadata"`
@@ -34,7 +34,7 @@ type TableRowCondition struct {
 	Message string          `json:"message,omitempty"`
 }
 
-// RowCompleted is the type of a row condition: the object has run to its end.
+// RowCompleted is the type of the row condition for an object that has run to completion.
 const RowCompleted = "Completed"
 
 // IncludeObjectPolicy selects what TableRow.Object holds (TABLE-08).

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// maxQuoted bounds how much of somebody's input an error repeats.
+// maxQuoted limits how much of a client's input an error repeats.
 const maxQuoted = 80
 
 // quoteShort quotes s for an error message, cut after maxQuoted bytes.
@@ -21,8 +21,8 @@ func quoteShort(s string) string {
 
 var errNotString = errors.New("not a JSON string")
 
-// unquoteJSON is the text of a JSON string. It exists because this package does without a JSON
-// library; the strings it sees are times and durations, which hardly ever carry an escape.
+// unquoteJSON returns the text of a JSON string. It exists because this package avoids a JSON
+// library. The strings it sees are times and durations, which rarely contain an escape.
 func unquoteJSON(b []byte) (string, error) {
 	if len(b) < 2 || b[0] != '"' || b[len(b)-1] != '"' {
 		return "", errNotString
@@ -52,8 +52,8 @@ func unquoteJSON(b []byte) (string, error) {
 	return out.String(), nil
 }
 
-// unescapeJSON reads the escape at the start of b; n is its length, 0 when there is none. Half a
-// surrogate pair becomes the replacement character.
+// unescapeJSON reads the escape at the start of b. n is its length, or 0 if there is none. An
+// unpaired surrogate becomes the replacement character.
 func unescapeJSON(b []byte) (r rune, n int) {
 	if len(b) < 2 {
 		return 0, 0

@@ -12,15 +12,15 @@ const microLayout = "2006-01-02T15:04:05.000000Z07:00"
 
 var errYear = errors.New("the year in UTC is not between 0 and 9999")
 
-// Time is an instant written as RFC 3339 in UTC to the second (META-05). The zero Time is written
-// as null, and null is read as the zero Time. Parsing keeps whole seconds; a Time made from
-// time.Time keeps what it was given until it is written.
+// Time is an instant written as RFC 3339 in UTC with second precision. The zero Time is written as
+// null, and null is read as the zero Time. Parsing truncates to seconds; a Time made from a
+// time.Time keeps its full precision until it is written. Source: META-05.
 type Time struct{ time.Time }
 
-// NewTime wraps t. There is no Now: callers pass the time they mean.
+// NewTime wraps t. There is no Now function: callers pass the time they mean.
 func NewTime(t time.Time) Time { return Time{t} }
 
-// ParseTime reads an RFC 3339 time in any zone and gives it in UTC, cut to the second.
+// ParseTime parses an RFC 3339 time in any zone and returns it in UTC, truncated to the second.
 func ParseTime(s string) (Time, error) {
 	t, err := parseRFC3339(s, time.Second)
 	return Time{t}, err
@@ -71,7 +71,8 @@ type MicroTime struct{ time.Time }
 // NewMicroTime wraps t.
 func NewMicroTime(t time.Time) MicroTime { return MicroTime{t} }
 
-// ParseMicroTime reads an RFC 3339 time in any zone and gives it in UTC, cut to the microsecond.
+// ParseMicroTime parses an RFC 3339 time in any zone and returns it in UTC, truncated to the
+// microsecond.
 func ParseMicroTime(s string) (MicroTime, error) {
 	t, err := parseRFC3339(s, time.Microsecond)
 	return MicroTime{t}, err
@@ -115,14 +116,14 @@ func (t *MicroTime) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Duration is a span of time written as Go writes it: "1h30m0s".
+// Duration is a time span in Go's notation: "1h30m0s".
 type Duration struct{ time.Duration }
 
 // NewDuration wraps d.
 func NewDuration(d time.Duration) Duration { return Duration{d} }
 
-// ParseDuration reads Go's form: a signed sequence of decimal numbers with units, such as "300ms"
-// or "-1.5h".
+// ParseDuration parses Go's notation: a signed sequence of decimal numbers with units, such as
+// "300ms" or "-1.5h".
 func ParseDuration(s string) (Duration, error) {
 	d, err := time.ParseDuration(s)
 	if err != nil {
@@ -179,8 +180,8 @@ func unmarshalTime(b []byte, precision time.Duration) (time.Time, error) {
 	return parseRFC3339(s, precision)
 }
 
-// parseRFC3339 is as lenient about digits as time.Parse, because clients of this API have always
-// been read that way, but refuses instants that could not be written again.
+// parseRFC3339 is as lenient about digits as time.Parse, because Kubernetes has always read times
+// that way. It rejects instants that could not be written again.
 func parseRFC3339(s string, precision time.Duration) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339, s)
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// stability orders the release tracks; a larger one comes first in lists.
+// stability orders the release tracks; larger ones come first in lists.
 type stability int
 
 const (
@@ -15,16 +15,16 @@ const (
 	stable
 )
 
-// versionName is a version such as "v2beta1" taken apart. The numbers stay decimal text without
-// leading zeros, so that no length of number overflows.
+// versionName is a parsed version such as "v2beta1". The numbers remain decimal text without
+// leading zeros, so they cannot overflow.
 type versionName struct {
 	track        stability
 	major, minor string
 }
 
-// CompareVersions orders version names by priority (VER-18): stable before beta before alpha, then
-// the higher number first; names of any other form come last, in byte order. Negative means that a
-// comes first, 0 that the names are the same.
+// CompareVersions orders version names by priority: stable before beta before alpha, then higher
+// numbers first. Names of any other form come last, in byte order. A negative result means that a
+// comes first, 0 that the names are equal. Source: VER-18.
 func CompareVersions(a, b string) int {
 	va, vb := parseVersionName(a), parseVersionName(b)
 	return cmp.Or(

@@ -7,18 +7,18 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// Error is a failure as a client gets to see it. Make one with the constructors of this package;
-// the builders (WithMessage and so on) return changed copies, so an Error never changes and may be
+// Error is a failure as a client sees it. Make one with the constructors of this package. The
+// builders (WithMessage and so on) return modified copies, so an Error never changes and may be
 // shared.
 type Error struct {
 	status meta.Status
 	cause  error
 }
 
-// Error is the message of the Status.
+// Error returns the message of the Status.
 func (e *Error) Error() string { return e.status.Message }
 
-// Status is the document to answer with. The caller may change what it gets.
+// Status returns the response document. The caller may modify it.
 func (e *Error) Status() meta.Status {
 	s := e.status
 	if s.Details != nil {
@@ -29,18 +29,17 @@ func (e *Error) Status() meta.Status {
 	return s
 }
 
-// Unwrap is what led to the error, for logs; it is never sent. Nil when there is nothing more to
-// tell.
+// Unwrap returns the underlying cause, or nil. It is for logs and never sent.
 func (e *Error) Unwrap() error { return e.cause }
 
-// Reason is the reason of the Status.
+// Reason returns the reason of the Status.
 func (e *Error) Reason() meta.Reason { return e.status.Reason }
 
-// Code is the HTTP status, 400 to 599.
+// Code returns the HTTP status, 400 to 599.
 func (e *Error) Code() int { return int(e.status.Code) }
 
-// RetryAfterSeconds is how long the client should wait before it tries again; 0 when the error does
-// not say. Answers repeat it in the Retry-After header (ERR-24).
+// RetryAfterSeconds returns how long the client should wait before it retries, or 0 if the error
+// does not say. Responses repeat it in the Retry-After header. Source: ERR-24.
 func (e *Error) RetryAfterSeconds() int {
 	if e.status.Details == nil {
 		return 0
@@ -55,7 +54,7 @@ func (e *Error) WithMessage(message string) *Error {
 	return c
 }
 
-// WithCode returns a copy with another HTTP status; codes outside 400 to 599 change nothing.
+// WithCode returns a copy with another HTTP status. It ignores codes outside 400 to 599.
 func (e *Error) WithCode(code int) *Error {
 	c := e.clone()
 	if code >= 400 && code <= 599 {
@@ -79,22 +78,22 @@ func (e *Error) WithCauses(causes ...meta.StatusCause) *Error {
 	return c
 }
 
-// WithRetryAfter returns a copy that asks the client to wait before it tries again.
+// WithRetryAfter returns a copy that asks the client to wait before it retries.
 func (e *Error) WithRetryAfter(seconds int) *Error {
 	c := e.clone()
 	c.details().RetryAfterSeconds = seconds32(seconds)
 	return c
 }
 
-// WithUID returns a copy that tells which life of the object is meant.
+// WithUID returns a copy that names the incarnation of the object by its UID.
 func (e *Error) WithUID(uid meta.UID) *Error {
 	c := e.clone()
 	c.details().UID = uid
 	return c
 }
 
-// WithContinue returns a copy whose metadata carries a token to go on with: the answer to an
-// expired continue token.
+// WithContinue returns a copy whose metadata carries a continue token. It is for the response to an
+// expired token.
 func (e *Error) WithContinue(token string) *Error {
 	c := e.clone()
 	c.status.Continue = token
@@ -110,7 +109,7 @@ func (e *Error) WithCause(cause error) *Error {
 
 func (e *Error) clone() *Error { return &Error{status: e.Status(), cause: e.cause} }
 
-// details may only be called on an Error nobody else has seen yet.
+// details may only be called on an Error that is not shared yet.
 func (e *Error) details() *meta.StatusDetails {
 	if e.status.Details == nil {
 		e.status.Details = &meta.StatusDetails{}
@@ -118,9 +117,9 @@ func (e *Error) details() *meta.StatusDetails {
 	return e.status.Details
 }
 
-// FromStatus makes an Error of a Status from elsewhere, for instance a webhook's answer (ERR-17).
-// Kind, version and "Failure" are set whatever was given. A code outside 400 to 599 is replaced by
-// the reason's, or else by 500.
+// FromStatus returns an Error for a Status from elsewhere, such as a webhook's response. It always
+// sets kind, version and "Failure". It replaces a code outside 400 to 599 by the code of the
+// reason, or by 500. Source: ERR-17.
 func FromStatus(s meta.Status) *Error {
 	e := (&Error{status: s}).clone()
 	e.status.TypeMeta = statusType
@@ -144,7 +143,7 @@ func newError(reason meta.Reason, message string, details *meta.StatusDetails) *
 	}}
 }
 
-// codeOf is the HTTP status that goes with a reason (ERR-23).
+// codeOf returns the HTTP status of a reason (ERR-23).
 func codeOf(reason meta.Reason) int32 {
 	switch reason {
 	case meta.ReasonBadRequest:

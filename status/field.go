@@ -11,24 +11,25 @@ import (
 )
 
 const (
-	// maxCauses bounds an answer: a body of a few MiB can have a hundred thousand wrong items.
+	// maxCauses limits the causes in a response: a body of a few MiB can have a hundred thousand
+	// wrong items.
 	maxCauses = 1000
-	// maxShownValue bounds how many bytes of a wrong value its message repeats.
+	// maxShownValue limits how many bytes of a wrong value a message repeats.
 	maxShownValue = 1024
 
-	// maxShownName bounds the name of an object that was sent under a name which is none.
+	// maxShownName limits how much of an invalid object name a message repeats.
 	maxShownName = 253
 )
 
-// FieldError is one thing wrong with one field.
+// FieldError is one problem with one field.
 type FieldError struct {
 	Type   meta.CauseType
-	Field  string // as Path.String writes it; empty for the object itself
+	Field  string // in the form of Path.String; empty for the object itself
 	Value  any    // the wrong value; not shown for Required, Forbidden, TooLong and InternalError
-	Detail string // what would be right; may be empty
+	Detail string // what would be valid; may be empty
 }
 
-// Message is the problem without the field: `Invalid value: "x": must be a color`, `Required
+// Message returns the problem without the field: `Invalid value: "x": must be a color`, `Required
 // value`, `Forbidden: …`.
 func (f FieldError) Message() string {
 	s := describe(f.Type)
@@ -43,7 +44,7 @@ func (f FieldError) Message() string {
 	return s
 }
 
-// String is the field and the problem: "spec.size: Required value".
+// String returns the field and the problem: "spec.size: Required value".
 func (f FieldError) String() string {
 	if f.Field == "" {
 		return f.Message()
@@ -51,9 +52,9 @@ func (f FieldError) String() string {
 	return f.Field + ": " + f.Message()
 }
 
-// Invalid is 422: the object of this kind is understood but wrong. Every problem becomes a cause;
-// the message names them all, in brackets when there are several, the same text once. Beyond a
-// thousand problems only their number is told.
+// Invalid is 422: the object is well-formed but not valid. Every problem becomes a cause. The
+// message lists each distinct problem once, in brackets when there are several. After a thousand
+// problems it gives only the number of the rest.
 func Invalid(k meta.GroupKind, name string, errs []FieldError) *Error {
 	told := errs[:min(len(errs), maxCauses)]
 	causes := make([]meta.StatusCause, len(told))
@@ -109,8 +110,8 @@ func describe(t meta.CauseType) string {
 	}
 }
 
-// showValue writes strings quoted, numbers plain and everything else as JSON, cut to maxShownValue
-// bytes.
+// showValue quotes strings, prints numbers plainly and everything else as JSON, and truncates at
+// maxShownValue bytes.
 func showValue(v any) string {
 	switch t := v.(type) {
 	case nil:
@@ -137,8 +138,8 @@ func showValue(v any) string {
 	return text
 }
 
-// shown is the name of an object in an error. No object has a name so long that it is cut, but a
-// client may send one.
+// shown returns an object's name for a message. Names of real objects are never truncated, but a
+// client may send a longer one.
 func shown(name string) string {
 	if len(name) > maxShownName {
 		return strings.ToValidUTF8(name[:maxShownName], "") + "…"
@@ -146,7 +147,7 @@ func shown(name string) string {
 	return name
 }
 
-// cut keeps whole characters.
+// cut truncates s at a character boundary.
 func cut(s string) string {
 	n := maxShownValue
 	for n > 0 && !utf8.RuneStart(s[n]) {

@@ -9,45 +9,45 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// Fields collects what is wrong with an object, so that its author hears of everything at once:
+// Fields collects the problems of an object, so that its author sees all of them at once:
 //
 //	f.At("spec", "size").Invalid(size, "must be even")
 //
-// The zero value is ready. A Fields belongs to one goroutine.
+// The zero value is ready to use. A Fields must not be used concurrently.
 type Fields struct{ errs []FieldError }
 
-// At is the field of these names from the root of the object; without names it is the object
+// At returns the field with these names from the root of the object. Without names it is the object
 // itself.
 func (f *Fields) At(names ...string) Field { return Field{to: f, path: At(names...)} }
 
-// In is the field that path leads to.
+// In returns the field at path.
 func (f *Fields) In(path *Path) Field { return Field{to: f, path: path} }
 
-// Add collects problems found elsewhere.
+// Add appends problems found elsewhere.
 func (f *Fields) Add(errs ...FieldError) { f.errs = append(f.errs, errs...) }
 
-// Errors returns what was collected, in order. The caller may change what it gets.
+// Errors returns a copy of the collected problems, in order.
 func (f *Fields) Errors() []FieldError { return slices.Clone(f.errs) }
 
-// Len is the number of problems collected.
+// Len returns the number of collected problems.
 func (f *Fields) Len() int { return len(f.errs) }
 
-// Field is a place of the object to report problems about, or to go on from.
+// Field is a field of the object. Report problems with it, or descend from it.
 type Field struct {
 	to   *Fields
 	path *Path
 }
 
-// Child goes on to a named field.
+// Child returns the field of this name.
 func (f Field) Child(name string) Field { return Field{to: f.to, path: f.path.Child(name)} }
 
-// Index goes on to an item of a list.
+// Index returns the i-th item of a list.
 func (f Field) Index(i int) Field { return Field{to: f.to, path: f.path.Index(i)} }
 
-// Key goes on to an entry of a map, or to the item of a keyed list.
+// Key returns an entry of a map, or an item of a keyed list.
 func (f Field) Key(s string) Field { return Field{to: f.to, path: f.path.Key(s)} }
 
-// Path is where the field is.
+// Path returns the path of the field.
 func (f Field) Path() *Path { return f.path }
 
 // Invalid reports a value that is malformed or out of range.
@@ -56,7 +56,7 @@ func (f Field) Invalid(v any, detail string) { f.add(meta.CauseFieldValueInvalid
 // Required reports a missing value; detail may be empty.
 func (f Field) Required(detail string) { f.add(meta.CauseFieldValueRequired, nil, detail) }
 
-// NotSupported reports a value outside a known set, and tells the set.
+// NotSupported reports a value outside a known set, and lists the set.
 func (f Field) NotSupported(v any, supported ...string) {
 	quoted := make([]string, len(supported))
 	for i, s := range supported {
@@ -75,12 +75,12 @@ func (f Field) Duplicate(v any) { f.add(meta.CauseFieldValueDuplicate, v, "") }
 // Forbidden reports a value that must not be set here or now.
 func (f Field) Forbidden(detail string) { f.add(meta.CauseFieldValueForbidden, nil, detail) }
 
-// TooLong reports a text of more than limit bytes; the text is not repeated.
+// TooLong reports a text of more than limit bytes. The message does not repeat the text.
 func (f Field) TooLong(limit int) {
 	f.add(meta.CauseFieldValueTooLong, nil, "may not be more than "+count(limit, "byte"))
 }
 
-// TooMany reports a collection of actual items where at most limit may be.
+// TooMany reports a collection of actual items where at most limit are allowed.
 func (f Field) TooMany(actual, limit int) {
 	f.add(meta.CauseFieldValueTooMany, int64(actual), "must have at most "+count(limit, "item"))
 }
@@ -88,7 +88,7 @@ func (f Field) TooMany(actual, limit int) {
 // TypeInvalid reports a value of the wrong type.
 func (f Field) TypeInvalid(v any, detail string) { f.add(meta.CauseFieldValueTypeInvalid, v, detail) }
 
-// NotFound reports a reference that names nothing.
+// NotFound reports a reference to something that does not exist.
 func (f Field) NotFound(v any) { f.add(meta.CauseFieldValueNotFound, v, "") }
 
 func (f Field) add(t meta.CauseType, v any, detail string) {

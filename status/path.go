@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// Path leads to a field of an object: "spec.items[0].name". Paths are linked from the end to the
-// root and never change, so that a validator can keep one per level and share it. A nil Path is the
-// object itself.
+// Path identifies a field of an object: "spec.items[0].name". Paths are linked from the end to the
+// root and never change, so a validator can keep and share one per level. A nil Path is the object
+// itself.
 type Path struct {
 	parent *Path
 	text   string // one name, or one "[…]"
 }
 
-// At is the path of these names from the root; without names it is the object itself.
+// At returns the path of these names from the root. Without names it is the object itself.
 func At(names ...string) *Path {
 	var p *Path
 	for _, n := range names {
@@ -23,16 +23,16 @@ func At(names ...string) *Path {
 	return p
 }
 
-// Child goes on to a named field.
+// Child returns the path of a named field.
 func (p *Path) Child(name string) *Path { return &Path{parent: p, text: name} }
 
-// Index goes on to an item of a list.
+// Index returns the path of the i-th item of a list.
 func (p *Path) Index(i int) *Path { return &Path{parent: p, text: "[" + strconv.Itoa(i) + "]"} }
 
-// Key goes on to an entry of a map, or to the item of a keyed list.
+// Key returns the path of a map entry, or of an item of a keyed list.
 func (p *Path) Key(s string) *Path { return &Path{parent: p, text: "[" + s + "]"} }
 
-// String is the form that answers carry; empty for the object itself.
+// String returns the path as responses show it; it is empty for the object itself.
 func (p *Path) String() string {
 	var parts []string
 	for ; p != nil; p = p.parent {

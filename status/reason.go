@@ -10,16 +10,18 @@ import (
 
 var errNilError = errors.New("a nil *status.Error was returned as an error")
 
-// From makes an [*Error] of any error: what is already one (wrapped or not) stays what it is, and
-// so does an error with a method Status() meta.Status; a body over its limit ([http.MaxBytesError])
-// is 413; a passed deadline and a cancelled context are 504; everything else is [Internal], with
-// its text kept out of the answer. From(nil) is nil.
+// From converts any error to an [*Error]; From(nil) is nil.
+//
+// It returns an *Error, wrapped or not, unchanged, and converts an error that has a method Status()
+// meta.Status. A body over its limit ([http.MaxBytesError]) becomes 413. A passed deadline and a
+// canceled context become 504. Everything else becomes [Internal], whose response does not contain
+// the text.
 func From(err error) *Error {
 	if err == nil {
 		return nil
 	}
 	if e, ok := errors.AsType[*Error](err); ok {
-		if e == nil { // a mistake somewhere, and nothing to answer or to print
+		if e == nil { // a bug somewhere: there is nothing to answer or to print
 			return Internal(errNilError)
 		}
 		return e
@@ -42,7 +44,8 @@ func From(err error) *Error {
 	return Internal(err)
 }
 
-// ReasonOf is the reason of any error, as [From] sees it; of nil it is [meta.ReasonUnknown].
+// ReasonOf returns the reason of any error, as [From] converts it. For nil it is
+// [meta.ReasonUnknown].
 func ReasonOf(err error) meta.Reason {
 	if err == nil {
 		return meta.ReasonUnknown
@@ -50,7 +53,7 @@ func ReasonOf(err error) meta.Reason {
 	return From(err).Reason()
 }
 
-// CodeOf is the HTTP status of any error, as [From] sees it; of nil it is 200.
+// CodeOf returns the HTTP status of any error, as [From] converts it. For nil it is 200.
 func CodeOf(err error) int {
 	if err == nil {
 		return http.StatusOK
@@ -75,8 +78,8 @@ func HasCause(err error, t meta.CauseType) bool {
 	return false
 }
 
-// The predicates below ask for one reason each, through any wrapping. An error without a Status is
-// an internal error.
+// The predicates below test for one reason each, through any wrapping. An error without a Status
+// counts as an internal error.
 
 // IsBadRequest reports whether err is a [BadRequest].
 func IsBadRequest(err error) bool { return ReasonOf(err) == meta.ReasonBadRequest }
@@ -102,7 +105,7 @@ func IsAlreadyExists(err error) bool { return ReasonOf(err) == meta.ReasonAlread
 // IsConflict reports whether err is a [Conflict].
 func IsConflict(err error) bool { return ReasonOf(err) == meta.ReasonConflict }
 
-// IsExpired reports whether err is an [Expired] or a [Gone]: clients do the same about both.
+// IsExpired reports whether err is an [Expired] or a [Gone], which clients handle alike.
 func IsExpired(err error) bool {
 	r := ReasonOf(err)
 	return r == meta.ReasonExpired || r == meta.ReasonGone
@@ -123,7 +126,7 @@ func IsInvalid(err error) bool { return ReasonOf(err) == meta.ReasonInvalid }
 // IsTooManyRequests reports whether err is a [TooManyRequests].
 func IsTooManyRequests(err error) bool { return ReasonOf(err) == meta.ReasonTooManyRequests }
 
-// IsInternal reports whether err is an [Internal] or an error nobody gave a reason.
+// IsInternal reports whether err is an [Internal] or an error without a reason.
 func IsInternal(err error) bool { return ReasonOf(err) == meta.ReasonInternalError }
 
 // IsServerTimeout reports whether err is a [ServerTimeout].
