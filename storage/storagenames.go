@@ -12,7 +12,7 @@ import (
 // It reads without a snapshot: a name whose first object arrives meanwhile may be missing.
 func (s *Store) StorageNames(ctx context.Context) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		request := ListRequest{Prefix: resourceRoot, Limit: 1}
+		request := ListRequest{Prefix: ObjectRoot, Limit: 1}
 		for {
 			page, err := s.List(ctx, request)
 			if err != nil {
