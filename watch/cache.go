@@ -16,37 +16,40 @@ import (
 
 // Config describes one kind to a [Dispatcher].
 type Config struct {
-	// StorageName is the segment below which the kind's objects are stored. Required.
+	// StorageName is the segment of the storage keys under which the kind's objects are stored.
+	// Required.
 	StorageName string
 
-	// Fields names the fields that clients may select by, beside metadata.name and
-	// metadata.namespace. Watchers that require a value of one are woken only by objects that have
-	// it, or had it.
+	// Fields names the fields that clients may select by, in addition to metadata.name and
+	// metadata.namespace. A watcher that requires a value of such a field wakes only for objects
+	// that have or had it.
 	Fields []string
 
-	// Decode makes an entry of a stored record. Required. The entry must be new, with the record's
-	// key and revision and as many field values as Fields has names. It is called from several
-	// goroutines at once, and for older records again when a watcher or a list reaches back into
-	// history. An error makes the kind not ready, unless the record is of the past: then it ends
-	// that watcher or that list.
+	// Decode converts a stored record to an entry. Required. The entry must be new. It must have
+	// the record's key and revision, and one field value for each name in Fields.
+	//
+	// Decode is called from several goroutines at once. It is called again for older records when a
+	// watcher or a list reads history. An error makes the kind not ready; for a record of the past
+	// it only ends that watcher or list.
 	Decode func(storage.Record) (*Entry, error)
 
-	// LogBytes and LogAge bound the log of changes in memory; watchers that fall behind it read the
-	// store's history instead. Defaults for values that are not positive: 8 MiB and 5 minutes.
+	// LogBytes and LogAge limit the log of changes in memory. Watchers that fall behind the log
+	// read the store's history instead. Values that are not positive mean the defaults: 8 MiB and 5
+	// minutes.
 	LogBytes int
 	LogAge   time.Duration
 
-	// MaxPins and MaxPinNodes bound the snapshots kept for the next pages of lists: how many, and
-	// how many tree nodes (about 1.5 KiB each, and not counting what the live index uses as well)
-	// they keep alive together. Defaults for 0: 256 and 16384; negative values turn pinning off. A
-	// pin is kept for LogAge.
+	// MaxPins and MaxPinNodes limit the snapshots that are kept for the next pages of lists: their
+	// number, and the number of tree nodes that they keep alive together. A node takes about 1.5
+	// KiB; nodes that the live index uses too do not count. 0 means the defaults, 256 and 16384;
+	// negative values turn pinning off. A pin expires after LogAge.
 	MaxPins     int
 	MaxPinNodes int
 
-	// Logger is told what happens to the kind; the zero Logger discards it.
+	// Logger receives messages about the kind. The zero Logger discards them.
 	Logger logr.Logger
 
-	names *[]string // Fields, for entries, which have no room for a slice
+	names *[]string // Fields, by pointer because entries have no room for a slice
 }
 
 const (
@@ -80,36 +83,35 @@ func (c *Config) check() error {
 	return nil
 }
 
-// Cache is the live view of one kind: its objects as they are now, what happened to them lately,
-// and who watches. A [Dispatcher] feeds it. All methods may be called from any goroutine.
+// Cache is the live view of one kind: its current objects, its recent changes, and its watchers. A
+// [Dispatcher] feeds it. All methods are safe for concurrent use.
 //
-// Reads never wait and never fail: they show the newest state the cache has. Who needs more than
-// that waits first, with [Cache.Fresh] or [Cache.WaitFor].
+// Reads never block and never fail: they show the newest state that the cache has. For a guarantee
+// beyond that, first call [Cache.Fresh] or [Cache.WaitFor].
 type Cache struct {
 	config     Config
 	prefix     string
 	dispatcher *Dispatcher
 
-	// loading is what the dispatcher has seen while the kind is being listed. Guarded by the
-	// dispatcher's lock.
+	// loading collects the changes that the dispatcher sees while the kind is being listed. Guarded
+	// by the dispatcher's lock.
 	loading *loading
 
-	done chan struct{} // closed with err set
+	done chan struct{} // closed when err is set
 
 	mu     sync.RWMutex     // taken after the dispatcher's, guards everything below
 	err    error            // why the cache has stopped; nil while it is fed
-	listed storage.Revision // of the list the cache began with
+	listed storage.Revision // of the list that the cache started from
 	last   storage.Revision // of the newest change, or of the newest list
 	tree   *ordered.Map[*Entry]
 	byKey  map[string]*Entry // nil in a fork
 	log    changeLog
 	roster roster
-	epoch  int // counts the times the log was lost
+	epoch  int // counts how often the log was lost
 
-	// shared is a copy of tree that nothing has changed since, for the next snapshot; nil after a
-	// change.
+	// shared is a copy of tree for the next snapshot. It is nil after tree has changed.
 	shared *ordered.Map[*Entry]
-	copied uint64 // at most how many nodes tree has copied on writing since the start
+	copied uint64 // upper bound of the nodes that tree has copied on write since the start
 	pins   pins
 }
 
@@ -128,7 +130,7 @@ func newCache(d *Dispatcher, config Config) *Cache {
 	}
 }
 
-// Get returns the newest entry of a storage key. It allocates nothing.
+// Get returns the newest entry of a storage key. It does not allocate.
 func (c *Cache) Get(key string) (*Entry, bool) {
 	c.mu.RLock()
 	entry, ok := c.get(key)
@@ -136,37 +138,36 @@ func (c *Cache) Get(key string) (*Entry, bool) {
 	return entry, ok
 }
 
-// Len returns how many objects there are.
+// Len returns the number of objects.
 func (c *Cache) Len() int {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.tree.Len()
 }
 
-// Done is closed when the cache is fed no more; [Cache.Err] then says why. What it holds stays
+// Done is closed when the cache has stopped; [Cache.Err] then returns why. Its contents remain
 // readable.
 func (c *Cache) Done() <-chan struct{} { return c.done }
 
-// Err returns nil while the cache is fed. Afterwards: [ErrGone] when the kind was removed,
-// [ErrEnded] when the dispatcher ended, a *[DecodeError] when a record could not be read. The last
-// leaves everything else running; the kind comes back by being removed and added again once the
-// record is mended.
+// Err returns nil while the cache is live. Afterwards it returns [ErrGone] if the kind was removed,
+// [ErrEnded] if the dispatcher ended, or a *[DecodeError] if a record could not be decoded. A
+// DecodeError stops only this kind: repair the record, then remove and add the kind.
 func (c *Cache) Err() error {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.err
 }
 
-// Revision returns the revision the cache has reached: everything at or below it is in it.
+// Revision returns the revision up to which the cache is complete.
 func (c *Cache) Revision() storage.Revision {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.head()
 }
 
-// head is the revision up to which the cache is complete. The caller holds the lock, under which no
-// change can slip between what it sees and what published says: the dispatcher applies first and
-// publishes after (rule 4).
+// head returns the revision up to which the cache is complete. The caller holds the lock, so that
+// no change falls between reading the last change and the published revision: the dispatcher
+// applies a change before it publishes it (rule 4).
 func (c *Cache) head() storage.Revision {
 	if c.err != nil {
 		return c.last
@@ -174,8 +175,8 @@ func (c *Cache) head() storage.Revision {
 	return max(c.last, c.dispatcher.Published())
 }
 
-// acknowledged is the revision up to which waits end: what is published, that is applied to every
-// cache and not to this one alone, or was in the list the cache began with. The caller holds the
+// acknowledged returns the revision up to which waits end. It is the published revision, which
+// every cache has, or the revision of the list that this cache started from. The caller holds the
 // lock.
 func (c *Cache) acknowledged() storage.Revision {
 	if c.err != nil {
@@ -184,8 +185,8 @@ func (c *Cache) acknowledged() storage.Revision {
 	return max(c.listed, c.dispatcher.Published())
 }
 
-// WaitFor returns nil once a revision is published, so that this cache and every other has it.
-// Otherwise the context's error, or why the cache will never reach it (see [Cache.Err]).
+// WaitFor blocks until a revision is published, so that every cache has it. The error is the
+// context's, or the reason why the cache will never reach the revision (see [Cache.Err]).
 func (c *Cache) WaitFor(ctx context.Context, revision storage.Revision) error {
 	c.mu.RLock()
 	have, err := c.acknowledged(), c.err
@@ -199,7 +200,7 @@ func (c *Cache) WaitFor(ctx context.Context, revision storage.Revision) error {
 	if err := c.dispatcher.wait(ctx, revision, c.done); err != nil {
 		return err
 	}
-	// The kind may have stopped short of a revision that the others have reached.
+	// The kind may have stopped before a revision that the others have reached.
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	if c.acknowledged() < revision {
@@ -208,9 +209,9 @@ func (c *Cache) WaitFor(ctx context.Context, revision storage.Revision) error {
 	return nil
 }
 
-// Fresh returns nil once the cache has reached the store's current revision: reads after it see
-// every commit that was acknowledged before it was called (LIST-27). Errors are the store's and
-// those of WaitFor.
+// Fresh blocks until the cache has reached the store's current revision. Reads after it see every
+// commit that was acknowledged before the call. Errors come from the store and from WaitFor.
+// Source: LIST-27.
 func (c *Cache) Fresh(ctx context.Context) error {
 	revision, err := c.dispatcher.store.Revision(ctx)
 	if err != nil {
@@ -219,8 +220,8 @@ func (c *Cache) Fresh(ctx context.Context) error {
 	return c.WaitFor(ctx, revision)
 }
 
-// Snapshot returns everything there is now. It costs about a microsecond whatever the size, and the
-// first change after it a few copied tree nodes.
+// Snapshot returns the current state. It takes about a microsecond, whatever the size. The first
+// change after it copies a few tree nodes.
 func (c *Cache) Snapshot() *Snapshot {
 	c.mu.RLock()
 	s := c.snapshot(c.head())
@@ -234,8 +235,7 @@ func (c *Cache) Snapshot() *Snapshot {
 	return c.snapshot(c.head())
 }
 
-// share makes the copy that snapshots show. It writes to the tree, so it needs the lock for
-// writing.
+// share makes the copy that snapshots use. It writes to the tree, so it needs the write lock.
 func (c *Cache) share() {
 	if c.shared == nil {
 		c.shared = c.tree.Snapshot()
@@ -246,16 +246,17 @@ func (c *Cache) snapshot(revision storage.Revision) *Snapshot {
 	return &Snapshot{cache: c, revision: revision, tree: c.shared, copied: c.copied}
 }
 
-// SnapshotAt returns everything there was at a revision, exactly; 0 means now. It looks for the
-// revision in what is current, then among the pinned snapshots, and at last in the store: such a
-// snapshot reads pages as it is walked, under the given context. Errors: storage.ErrCompacted and
-// storage.ErrFutureRevision from the store, its other errors, the context's, and what [Cache.Err]
-// returns.
+// SnapshotAt returns the exact state at a revision; 0 means now. It tries the current state, then
+// the pinned snapshots, and finally the store. A snapshot from the store reads pages under ctx as
+// it is walked.
+//
+// Errors are storage.ErrCompacted, storage.ErrFutureRevision and others from the store, the
+// context's, and those of [Cache.Err].
 func (c *Cache) SnapshotAt(ctx context.Context, revision storage.Revision) (*Snapshot, error) {
 	if s, err := c.held(revision); s != nil || err != nil {
 		return s, err
 	}
-	// Ask for the first key to learn whether the revision can be had at all.
+	// Read the first key to find out whether the store has the revision.
 	probe := storage.ListRequest{Prefix: c.prefix, At: revision, Limit: 1}
 	if _, err := c.dispatcher.store.List(ctx, probe); err != nil {
 		return nil, err
@@ -274,8 +275,8 @@ func (c *Cache) held(revision storage.Revision) (*Snapshot, error) {
 	if revision == 0 {
 		revision = head
 	}
-	// Nothing has happened to this kind since last, so it was at every revision from there on as it
-	// is now.
+	// The kind has not changed since last, so its state is the same at every revision from there
+	// on.
 	if c.last <= revision && revision <= head {
 		c.share()
 		return c.snapshot(revision), nil
@@ -283,9 +284,9 @@ func (c *Cache) held(revision storage.Revision) (*Snapshot, error) {
 	return c.pins.find(revision, time.Now()), nil
 }
 
-// Pin keeps a snapshot for later calls of [Cache.SnapshotAt] with its revision, within the bounds
-// of [Config]. Pin the snapshot of a list's first page when there is a second. A snapshot that
-// reads the store is not kept.
+// Pin keeps a snapshot for later calls of [Cache.SnapshotAt] with its revision, within the limits
+// of [Config]. Pin the snapshot of a list's first page if there are more pages. Snapshots that read
+// the store cannot be pinned.
 func (c *Cache) Pin(s *Snapshot) {
 	if s.cache != c || s.tree == nil {
 		return
@@ -296,8 +297,8 @@ func (c *Cache) Pin(s *Snapshot) {
 	c.pins.trim(c.copied)
 }
 
-// apply brings in what one commit did to this kind, and appends to woken the cursors it concerns.
-// Only the dispatcher calls it, in the order of revisions.
+// apply applies one commit's changes to this kind, and appends the cursors to wake to woken. Only
+// the dispatcher calls it, in the order of revisions.
 func (c *Cache) apply(batch *storage.Batch, woken []*Cursor) []*Cursor {
 	c.mu.RLock()
 	skip := c.err != nil || batch.Revision <= c.last
@@ -334,7 +335,7 @@ func (c *Cache) applyChange(ch *decoded, woken []*Cursor) []*Cursor {
 	return c.roster.unpark(&event, woken)
 }
 
-// set puts an entry, or removes what is there when entry is nil, and returns what was there.
+// set stores an entry, or removes the current one if entry is nil, and returns the previous one.
 func (c *Cache) set(key string, entry *Entry) (prev *Entry) {
 	prev, _ = c.get(key)
 	if entry == nil && prev == nil {
@@ -354,7 +355,7 @@ func (c *Cache) set(key string, entry *Entry) (prev *Entry) {
 	return prev
 }
 
-// stop ends the cache where it is: at the last revision it has all of.
+// stop ends the cache at the last revision that it has completely.
 func (c *Cache) stop(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -366,7 +367,7 @@ func (c *Cache) stop(err error) {
 	close(c.done)
 }
 
-// reload replaces everything by a fresh list after changes were lost, and ends the cursors.
+// reload replaces the contents by a fresh list after changes were lost, and ends the cursors.
 func (c *Cache) reload(l *listing) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -378,7 +379,7 @@ func (c *Cache) reload(l *listing) {
 	c.roster.all((*Cursor).signal)
 }
 
-// fill shows what a listing found. The caller holds the lock.
+// fill replaces the contents by a listing. The caller holds the lock.
 func (c *Cache) fill(l *listing) {
 	c.tree, c.byKey, c.last = l.tree, l.byKey, l.revision
 	c.copied += uint64(l.tree.Len())

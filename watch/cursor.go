@@ -11,57 +11,58 @@ import (
 // WatchRequest asks for the changes to some objects of a kind.
 type WatchRequest struct {
 	Filter Filter
-	// After is where the watch begins: it shows every change with a greater revision. 0 means from
-	// now on. A revision that the cache has not reached is legal, and nothing at or below it will
-	// be shown; to find out in time that it is never reached, wait with Cache.WaitFor first.
+	// After is the revision after which the watch starts: it shows every change with a greater
+	// revision. 0 means from now on. The revision may be one that the cache has not reached yet.
+	// Such a watch waits silently, so first call Cache.WaitFor to find out if the revision is ever
+	// reached.
 	After storage.Revision
 }
 
-// Cursor is one watcher: a position in the log that all watchers of a kind share. It buffers
-// nothing, so a slow reader costs a position and nothing else.
+// Cursor is one watcher: a position in the log that all watchers of a kind share. It has no buffer,
+// so a slow reader costs only a position.
 //
-// How it moves:
+// A cursor is in one of these states:
 //
-//   - reading: the position is at; what comes next is the first change above it.
-//   - parked: it has read all there is. It has no position, for it is at the head however far the
-//     head moves, until a commit concerns it. That commit gives it a position just below itself and
-//     wakes it (rule 12).
-//   - behind: the log no longer reaches at. It reads the store's history until the log does (rule
-//     13).
-//   - at first, of WatchFromSnapshot: it walks the snapshot, then is reading at the snapshot's
-//     revision (rule 17).
+//   - reading: it has a position, the revision at. The next change is the first one above it.
+//   - parked: it has read everything. It has no position and stays at the head, wherever that
+//     moves, until a commit concerns it. That commit sets its position just below itself and wakes
+//     it (rule 12).
+//   - behind: the log starts above at. The cursor reads the store's history until it reaches the
+//     log (rule 13).
+//   - starting, only after WatchFromSnapshot: it walks the snapshot and then reads from the
+//     snapshot's revision (rule 17).
 //
-// Next, Progress, Walking and the events they return belong to one goroutine at a time; Close may
-// be called from any.
+// Next, Progress, Walking and the returned events belong to one goroutine at a time. Close is safe
+// to call from any goroutine.
 type Cursor struct {
 	cache  *Cache
 	filter *Filter       // the group's
 	wake   chan struct{} // capacity 1
 
-	// Of the goroutine that calls Next.
-	initial *initial // nil once the initial events are out
-	copied  []change // taken from the log; reused
+	// Used only by the goroutine that calls Next.
+	initial *initial // nil after the initial events
+	copied  []change // copied from the log; reused
 
-	// Guarded by the cache's lock; at and parked change together only under it.
+	// Guarded by the cache's lock. at and parked change together.
 	group  *group // in the roster
 	slot   int    // in the group
 	epoch  int
 	closed bool
 	parked bool
-	at     storage.Revision // every matching change at or below has been returned; stale while parked
+	at     storage.Revision // every matching change up to this revision has been returned; stale while parked
 }
 
-// initial is the walk over the snapshot that a watch begins with. It is resumed by key, so nothing
-// of it is buffered or held open while the reader is slow.
+// initial is the walk over the snapshot with which a watch begins. It resumes by key, so a slow
+// reader neither buffers nor locks anything.
 type initial struct {
 	snapshot *Snapshot
 	prefix   string
 	after    string
-	done     bool // all events are out, the end mark is not
+	done     bool // all events were returned, but not the end mark
 }
 
-// Watch begins a watch after a revision. It fails only with what [Cache.Err] returns; that the
-// revision is too old is found by the first Next. The caller closes the cursor.
+// Watch starts a watch after a revision. It fails only with the errors of [Cache.Err]; the first
+// Next reports a revision that is too old. The caller must close the cursor.
 func (c *Cache) Watch(_ context.Context, request WatchRequest) (*Cursor, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -72,10 +73,10 @@ func (c *Cache) Watch(_ context.Context, request WatchRequest) (*Cursor, error) 
 	return c.newCursor(request.Filter, after)
 }
 
-// WatchFromSnapshot begins a watch with the objects of a snapshot, as ADDED events in the order of
-// their keys, then one event of type meta.Bookmark with the snapshot's revision, then what happened
-// since (rule 17). The snapshot is walked as events are asked for. Errors are those of Watch. The
-// caller closes the cursor.
+// WatchFromSnapshot starts a watch with the objects of a snapshot. It shows them as ADDED events in
+// key order, then one meta.Bookmark event with the snapshot's revision, then the changes since
+// (rule 17). It walks the snapshot as events are read. Errors are those of Watch. The caller must
+// close the cursor.
 func (c *Cache) WatchFromSnapshot(snapshot *Snapshot, filter Filter) (*Cursor, error) {
 	if snapshot.cache != c {
 		return nil, fmt.Errorf("watch: the snapshot of %s is not one of %s", snapshot.cache.config.StorageName, c.config.StorageName)
@@ -100,8 +101,8 @@ func (c *Cache) newCursor(filter Filter, after storage.Revision) (*Cursor, error
 	return cursor, nil
 }
 
-// Close ends the watch and lets go of what it holds. A Next under way returns [ErrEnded]. Closing
-// again does nothing.
+// Close ends the watch and releases its resources. A Next in progress returns [ErrEnded]. A second
+// Close has no effect.
 func (cu *Cursor) Close() {
 	cu.cache.mu.Lock()
 	defer cu.cache.mu.Unlock()
@@ -114,7 +115,7 @@ func (cu *Cursor) Close() {
 	cu.signal()
 }
 
-// signal wakes a waiting Next, or the next one that would wait.
+// signal wakes a waiting Next, or the next call that would wait.
 func (cu *Cursor) signal() {
 	select {
 	case cu.wake <- struct{}{}:
@@ -122,13 +123,13 @@ func (cu *Cursor) signal() {
 	}
 }
 
-// Walking tells whether initial events are still to come, or the mark behind them, so that the next
-// Next will not wait.
+// Walking reports whether initial events or the mark after them are still to come, so that the next
+// Next does not block.
 func (cu *Cursor) Walking() bool { return cu.initial != nil }
 
-// Progress returns the revision a bookmark may carry now: every matching change at or below it has
-// been returned by Next, and a watch that begins after it misses nothing. While nothing matches it
-// moves on with the store. Before the initial events are complete it is 0: no bookmark then.
+// Progress returns the revision that a bookmark may carry now: Next has returned every matching
+// change up to it, so a watch that starts after it misses nothing. It advances with the store while
+// nothing matches. It is 0 until the initial events are complete; do not send a bookmark then.
 func (cu *Cursor) Progress() storage.Revision {
 	if cu.initial != nil {
 		return 0
@@ -145,19 +146,20 @@ func (cu *Cursor) progress() storage.Revision {
 	return max(cu.at, cu.cache.head())
 }
 
-// defaultEvents is how many events Next returns at most when its caller does not say.
+// defaultEvents is how many events Next returns at most if its caller sets no limit.
 const defaultEvents = 32
 
-// Next returns the next events, in the order of revisions, in the array of buf and about as many as
-// fit; if buf has no room an array for 32 is made once there are events. It blocks until there is
-// at least one. What was in buf is overwritten.
+// Next returns the next events in the order of revisions. It blocks until there is at least one. It
+// overwrites buf and returns about as many events as fit. If buf has no capacity, Next allocates an
+// array for 32 events once there are any.
 //
-// Errors come with no events in buf: the context's; [storage.ErrCompacted] when changes that the
-// watch has not seen are gone, also instead of the mark at the end of the initial events; what
-// [Cache.Err] returns when the kind has stopped; [ErrEnded] after Close; and those of the store and
-// [DecodeError] while history is read. After the context's error and the store's the cursor is
-// where it was, and Next may be called again: a context with a deadline is how its caller gets to
-// send a bookmark.
+// With an error Next returns no events. The error is the context's; [storage.ErrCompacted] if
+// changes that the watch has not seen are gone, also in place of the mark after the initial events;
+// an error of [Cache.Err] if the kind has stopped; [ErrEnded] after Close; or an error of the store
+// or a [DecodeError] while reading history.
+//
+// After an error of the context or the store the cursor has not moved, and Next may be called
+// again. Use a context with a deadline to send bookmarks in between.
 func (cu *Cursor) Next(ctx context.Context, buf []Event) ([]Event, error) {
 	limit := cap(buf)
 	if limit == 0 {
@@ -191,8 +193,8 @@ func (cu *Cursor) Next(ctx context.Context, buf []Event) ([]Event, error) {
 	}
 }
 
-// room makes the array of a caller who brought none. Most watchers wait most of the time, and need
-// none for that.
+// room allocates an array if the caller did not pass one. Most watchers wait most of the time and
+// do not need one while they do.
 func room(buf []Event) []Event {
 	if cap(buf) == 0 {
 		return make([]Event, 0, defaultEvents)
@@ -200,19 +202,19 @@ func room(buf []Event) []Event {
 	return buf
 }
 
-// state is what a cursor has to do next.
+// state is what a cursor does next.
 type state int
 
 const (
 	starting state = iota // walk the snapshot
-	reading               // look at the changes that were copied
+	reading               // filter the copied changes
 	behind                // read the store's history
 	parked                // wait
 )
 
-// take decides what to do next. For reading it copies about limit changes from the log and moves
-// the position beyond them; having reached the end, the cursor parks in the same breath, so that no
-// commit falls between.
+// take decides what to do next. In the state reading it copies about limit changes from the log and
+// moves the position past them. At the end of the log it parks the cursor under the same lock, so
+// that no commit is missed.
 func (cu *Cursor) take(limit int) (state, error) {
 	c := cu.cache
 	c.mu.Lock()
@@ -247,7 +249,7 @@ func (cu *Cursor) take(limit int) (state, error) {
 	return reading, nil
 }
 
-// filterCopied makes events of the copied changes, outside the lock.
+// filterCopied converts the copied changes to events, outside the lock.
 func (cu *Cursor) filterCopied(buf []Event) []Event {
 	for i := range cu.copied {
 		if event, ok := cu.filter.event(&cu.copied[i]); ok {
@@ -261,20 +263,21 @@ func (cu *Cursor) filterCopied(buf []Event) []Event {
 	return buf
 }
 
-// sleep waits until a commit concerns the parked cursor, or something ended.
+// sleep waits until a commit concerns the parked cursor, or the watch ends.
 func (cu *Cursor) sleep(ctx context.Context) error {
 	select {
 	case <-cu.wake:
 		return nil
 	case <-cu.cache.done:
-		return nil // the next look finds out why
+		return nil // the next take finds out why
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-// walk returns the next initial events, and after the last of them the end mark, provided that the
-// changes since can still be had: whoever gets the mark can rely on what follows.
+// walk returns the next initial events and, after the last one, the end mark. It returns the mark
+// only if the changes since the snapshot are still available, so that its receiver can rely on what
+// follows.
 func (cu *Cursor) walk(ctx context.Context, buf []Event, limit int) ([]Event, error) {
 	w := cu.initial
 	if !w.done {

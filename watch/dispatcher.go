@@ -14,30 +14,28 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// Dispatcher feeds every cache of a server from one watch over the whole store. Kinds come and go
-// while it runs.
+// Dispatcher feeds every cache of a server from one watch over the whole store. Kinds can be added
+// and removed while it runs.
 //
-// It takes the store's batches one at a time, in the order of revisions, and does with each (rule
-// 4):
+// It takes the store's batches one at a time, in the order of revisions. For each batch (rule 4) it
 //
-//  1. apply it to every cache it touches, telling the observer;
-//  2. set published to its revision;
-//  3. wake the cursors it concerns and whoever waits for the revision.
+//  1. applies it to every cache it touches, and tells the observer;
+//  2. publishes its revision;
+//  3. wakes the cursors it concerns, and everyone who waits for the revision.
 //
-// So whoever sees a revision published finds it in every cache. All methods may be called from any
-// goroutine.
+// So a published revision is in every cache. All methods are safe for concurrent use.
 type Dispatcher struct {
 	store     *storage.Store
 	logger    logr.Logger
-	observer  Observer // nil when nobody observes
+	observer  Observer // optional
 	published atomic.Uint64
 	waiters   waiters
 
-	mu      sync.Mutex // taken before a cache's; guards everything below, and is held while a batch is applied
+	mu      sync.Mutex // taken before a cache's lock; guards everything below, and is held while a batch is applied
 	caches  map[string]*Cache
-	state   error            // why the view is not live; nil while it is
+	state   error            // why the view is not live; nil if it is
 	target  storage.Revision // the view is live again once this is published
-	live    chan struct{}    // closed once the view has been live, or never will be
+	live    chan struct{}    // closed when the view has been live once, or never will be
 	running bool
 	ended   bool
 	woken   []*Cursor // reused
@@ -45,16 +43,16 @@ type Dispatcher struct {
 
 var errNotStarted = errors.New("watch: the dispatcher has not started")
 
-// Option adjusts a [Dispatcher]. A nil Option is ignored.
+// Option configures a [Dispatcher]. A nil Option is ignored.
 type Option func(*Dispatcher)
 
-// WithLogger has the dispatcher tell of broken watches and lost history. The default discards it.
+// WithLogger sets the logger for interrupted watches and lost history. By default nothing is
+// logged.
 func WithLogger(l logr.Logger) Option {
 	return func(d *Dispatcher) { d.logger = l }
 }
 
-// NewDispatcher returns a dispatcher over a store. It starts nothing; [Dispatcher.Run] does the
-// work.
+// NewDispatcher returns a dispatcher over a store. It does nothing until [Dispatcher.Run].
 func NewDispatcher(store *storage.Store, opts ...Option) *Dispatcher {
 	d := &Dispatcher{
 		store:  store,
@@ -73,8 +71,8 @@ func NewDispatcher(store *storage.Store, opts ...Option) *Dispatcher {
 // Published returns the revision up to which every cache is complete; 0 before Run.
 func (d *Dispatcher) Published() storage.Revision { return storage.Revision(d.published.Load()) }
 
-// Ready returns nil when the view is live: the dispatcher runs, its watch stands, and no kind has
-// stopped. Otherwise it says everything that is wrong.
+// Ready returns nil if the view is live: the dispatcher runs, its watch works, and no kind has
+// stopped. Otherwise the error lists all problems.
 func (d *Dispatcher) Ready() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -85,9 +83,11 @@ func (d *Dispatcher) Ready() error {
 	return errors.Join(problems...)
 }
 
-// Add lists a kind and returns its live view; before, during or without Run. Whatever is committed
-// meanwhile is neither lost nor shown twice. Errors: a bad Config, a storage name that is in use, a
-// *[DecodeError], the store's errors, the context's, and [ErrEnded].
+// Add lists a kind and returns its live view. It works before, during and without Run. Commits
+// during the call are neither lost nor shown twice.
+//
+// The error is an invalid Config, a storage name in use, a *[DecodeError], an error of the store or
+// the context, or [ErrEnded].
 func (d *Dispatcher) Add(ctx context.Context, config Config) (*Cache, error) {
 	if err := config.check(); err != nil {
 		return nil, err
@@ -97,11 +97,11 @@ func (d *Dispatcher) Add(ctx context.Context, config Config) (*Cache, error) {
 		return nil, err
 	}
 	for {
-		// The kind is registered, so every batch above what is published is noted from here on; and
-		// the list is at a revision at or above that. Between the two there is no gap.
+		// The kind is registered, so from here on every batch above the published revision is
+		// noted. The list is at that revision or above, so there is no gap between the two.
 		l, err := c.list(ctx, 0)
 		if errors.Is(err, storage.ErrCompacted) && ctx.Err() == nil {
-			continue // the list took longer than the store's memory; the next one is at a newer revision
+			continue // compacted during the list: list again at a newer revision
 		}
 		if err == nil {
 			var again bool
@@ -130,8 +130,8 @@ func (d *Dispatcher) register(c *Cache) error {
 	return nil
 }
 
-// admit completes a listing with what happened meanwhile and makes the cache live. It asks for
-// another listing when changes after this one were lost.
+// admit adds the changes since a listing to it and makes the cache live. again means that changes
+// after the listing were lost, so the kind must be listed again.
 func (d *Dispatcher) admit(c *Cache, l *listing) (again bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -162,9 +162,9 @@ func (d *Dispatcher) unregister(c *Cache) {
 	}
 }
 
-// Remove takes a kind out. Its cursors and waits end with [ErrGone]; what its cache holds stays
-// readable. Removing a kind that is not there does nothing. An Add of it that is under way fails
-// with ErrGone.
+// Remove removes a kind. Its cursors and waits end with [ErrGone]; the contents of its cache remain
+// readable. An Add of the kind in progress fails with ErrGone. Removing an unknown kind does
+// nothing.
 func (d *Dispatcher) Remove(storageName string) {
 	prefix := storage.ResourcePrefix(storageName)
 	d.mu.Lock()
@@ -175,11 +175,11 @@ func (d *Dispatcher) Remove(storageName string) {
 	}
 }
 
-// Run follows the store until ctx ends, and then returns nil. A broken watch is begun again where
-// it left off; lost history makes every kind be listed afresh and its cursors end with
-// storage.ErrCompacted. It returns an error only when the store is closed, or when it is called a
-// second time. When it returns all cursors and waits have ended with [ErrEnded]. It starts no
-// goroutine.
+// Run follows the store until ctx ends, then returns nil. It resumes a broken watch where it
+// stopped. If history was lost, it lists every kind again, and the cursors end with
+// storage.ErrCompacted. It returns an error only if the store is closed or Run was called before.
+//
+// When Run returns, all cursors and waits have ended with [ErrEnded]. It starts no goroutines.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	if err := d.begin(); err != nil {
 		return err
@@ -212,7 +212,7 @@ func (d *Dispatcher) begin() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.running || d.ended {
-		return errors.New("watch: Run was called before")
+		return errors.New("watch: Run must be called only once")
 	}
 	d.running = true
 	return nil
@@ -222,7 +222,7 @@ func (d *Dispatcher) end() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.ended = true
-	d.enliven() // nobody waits for it any more
+	d.enliven() // release AwaitLive
 	d.state = ErrEnded
 	for prefix, c := range d.caches {
 		delete(d.caches, prefix)
@@ -230,15 +230,15 @@ func (d *Dispatcher) end() {
 	}
 }
 
-// report notes that the view is not live, for Ready.
+// report records for Ready that the view is not live.
 func (d *Dispatcher) report(err error) {
 	d.logger.Info("The watch over the store was interrupted.", "revision", d.Published(), "reason", err.Error())
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.state = fmt.Errorf("watch: the store cannot be followed: %w", err)
+	d.state = fmt.Errorf("watch: cannot follow the store: %w", err)
 }
 
-// follow takes batches from where the last complete one ended, until the watch breaks.
+// follow processes batches from the last published revision until the watch breaks.
 func (d *Dispatcher) follow(ctx context.Context, pause *backoff) error {
 	revision, err := d.store.Revision(ctx)
 	if err != nil {
@@ -252,12 +252,12 @@ func (d *Dispatcher) follow(ctx context.Context, pause *backoff) error {
 		pause.reset()
 		d.publish(&batch)
 	}
-	return errors.New("watch: the store's watch ended without saying why")
+	return errors.New("watch: the store's watch ended without an error")
 }
 
-// aim notes how far the store is; having published that, the view is live. At the very first time
-// it also decides where to begin: at the oldest of the lists made so far, for everything above is
-// still to come. A list under way may be older than that, and has to be made again then.
+// aim records the store's current revision; the view is live once that is published. The first call
+// also sets the starting point: the oldest of the lists so far, because all later changes will
+// follow. A list in progress may be older than that and must then be repeated.
 func (d *Dispatcher) aim(revision storage.Revision) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -270,7 +270,7 @@ func (d *Dispatcher) aim(revision storage.Revision) {
 	}
 }
 
-// enliven notes that the view is live. The caller holds the lock.
+// enliven marks the view as live. The caller holds the lock.
 func (d *Dispatcher) enliven() {
 	d.state = nil
 	select {
@@ -280,8 +280,8 @@ func (d *Dispatcher) enliven() {
 	}
 }
 
-// AwaitLive blocks until the view is live for the first time, and returns nil, or why it will never
-// be: the context's error, or [ErrEnded].
+// AwaitLive blocks until the view is live for the first time. The error is the context's, or
+// [ErrEnded] if the view will never be live.
 func (d *Dispatcher) AwaitLive(ctx context.Context) error {
 	select {
 	case <-d.live:
@@ -310,7 +310,7 @@ func (d *Dispatcher) beginning(revision storage.Revision) storage.Revision {
 	return revision
 }
 
-// publish does the three steps of a batch.
+// publish performs the three steps for a batch.
 func (d *Dispatcher) publish(batch *storage.Batch) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -326,7 +326,7 @@ func (d *Dispatcher) publish(batch *storage.Batch) {
 	d.woken = d.woken[:0]
 }
 
-// apply shows a batch to every cache it touches.
+// apply applies a batch to every cache it touches.
 func (d *Dispatcher) apply(batch *storage.Batch) {
 	for i := range batch.Changes {
 		prefix := storage.ResourcePrefixOf(batch.Changes[i].Key)
@@ -342,8 +342,8 @@ func (d *Dispatcher) apply(batch *storage.Batch) {
 	}
 }
 
-// touchedBefore reports whether an earlier change of the batch was of the same resource, which the
-// store refuses but the contract of backends does not.
+// touchedBefore reports whether an earlier change of the batch belongs to the same resource. Store
+// rejects such commits, but the contract of backends allows them.
 func touchedBefore(changes []storage.Change, prefix string) bool {
 	for i := range changes {
 		if strings.HasPrefix(changes[i].Key, prefix) {
@@ -361,12 +361,12 @@ func (d *Dispatcher) advance(revision storage.Revision) {
 	d.waiters.reached(revision)
 }
 
-// wait returns nil once revision is published or done is closed, else the context's error.
+// wait returns nil when revision is published or done is closed, or else the context's error.
 func (d *Dispatcher) wait(ctx context.Context, revision storage.Revision, done <-chan struct{}) error {
 	w := d.waiters.add(revision)
 	defer d.waiters.remove(w)
 	if d.Published() >= revision {
-		return nil // it was published before the waiter was there to be woken
+		return nil // published before the waiter was registered
 	}
 	select {
 	case <-w.woken:
@@ -388,7 +388,7 @@ const (
 
 func (b *backoff) reset() { b.next = 0 }
 
-// wait sleeps, longer every time, and returns the context's error if that ends first.
+// wait sleeps, longer each time. It returns the context's error if the context ends first.
 func (b *backoff) wait(ctx context.Context) error {
 	b.next = min(max(firstPause, 2*b.next), maxPause)
 	timer := time.NewTimer(b.next)

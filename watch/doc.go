@@ -1,39 +1,39 @@
-// Package watch is the live view of what is stored: for each kind the objects as they are now,
-// snapshots of how they were, and everyone who wants to hear of changes.
+// Package watch is the live view of the store: for each kind the current objects, snapshots of
+// earlier states, and everyone who watches for changes.
 //
 // A [Dispatcher] follows the whole store with one watch and feeds one [Cache] per kind. A cache
-// keeps every object as an [Entry]: its JSON, ready to be written, and the facts that selectors ask
-// for. Nothing is decoded to answer a read.
+// keeps every object as an [Entry]: its JSON, ready to be written, and the facts that selectors
+// need. Reads do not decode anything.
 //
-//   - Reading one object: [Cache.Get]. Reading the newest: [Cache.Fresh] before it.
-//   - Listing: [Cache.Snapshot], or [Cache.SnapshotAt] for an exact revision, then
+//   - To read one object use [Cache.Get]; for the newest state call [Cache.Fresh] first.
+//   - To list use [Cache.Snapshot], or [Cache.SnapshotAt] for an exact revision, then
 //     [Snapshot.Ascend]. A snapshot shares its memory with the live index until that changes.
-//   - Watching: [Cache.Watch] after a revision, or [Cache.WatchFromSnapshot] for the state first.
-//     Both give a [Cursor].
-//   - Waiting for one's own write: [Cache.WaitFor] the revision that Commit returned.
+//   - To watch use [Cache.Watch] after a revision, or [Cache.WatchFromSnapshot] to start with the
+//     current state. Both return a [Cursor].
+//   - To wait for your own write use [Cache.WaitFor] with the revision that Commit returned.
 //
 // # Cursors
 //
-// A watcher is a cursor over a log that it shares with all others, not a buffer. Three things
-// follow. A slow reader costs nothing but its position. A watcher that nothing concerns has no
-// position at all, so it cannot be overtaken, and ten thousand of them do not make a commit slower:
-// commits look them up by namespace, name, declared field and label. And a watcher that the log in
-// memory has left behind goes on in the store's history and comes back at an exact revision; it
-// ends with storage.ErrCompacted only when the store has forgotten as well.
+// A watcher is a cursor over a log that it shares with all others, not a buffer. This has three
+// consequences. A slow reader costs only its position. A watcher without matching changes has no
+// position at all, so it cannot fall behind. Ten thousand such watchers do not slow down a commit,
+// because commits look them up by namespace, name, declared field and label. And a watcher that
+// falls behind the log in memory continues in the store's history and rejoins the log at an exact
+// revision. It ends with storage.ErrCompacted only if the store has compacted the history too.
 //
 // # Revisions
 //
-// The dispatcher applies a commit to every cache it touches before it publishes the commit's
-// revision, and wakes others last. So a cache is complete up to the greater of the published
-// revision and its own last change. Snapshots and bookmarks carry that revision, read under the
-// lock that changes are made under: an idle kind moves on with the others, and its watchers'
-// bookmarks never grow too old to resume from.
+// The dispatcher first applies a commit to every cache it touches, then publishes the commit's
+// revision, and wakes others last. So a cache is complete up to the published revision or its own
+// last change, whichever is greater. Snapshots and bookmarks carry that revision, read under the
+// same lock as changes. An idle kind thus advances with the others, and its watchers' bookmarks
+// never become too old to resume from.
 //
 // # What it is not
 //
-// It knows nothing of HTTP, of frames other than JSON lines, of tables, continue tokens, or when to
-// send a bookmark: package registry and its REST handlers decide that. It writes nothing.
-// Revisions, history and their limits are those of package storage, which is the neighbour to read
-// first; then package registry, which uses this one. Package watchtest checks recorded streams of
-// events against what was committed.
+// The package knows nothing of HTTP, of frames other than JSON lines, of tables and continue
+// tokens, or of when to send a bookmark: package registry and its REST handlers decide that. It
+// does not write. Package storage defines revisions, history and their limits; read it first. Then
+// read package registry, which uses this one. Package watchtest checks recorded event streams
+// against the commits.
 package watch

@@ -13,24 +13,25 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// Body is the JSON of an object, cut where its resourceVersion belongs: inside metadata, before a
+// Body is the JSON of an object, split where its resourceVersion belongs: inside metadata, before a
 // member. The whole is Prefix + `"resourceVersion":"<revision>",` + Suffix.
 type Body struct {
 	Prefix, Suffix []byte
 	Managed        Managed
 }
 
-// Managed is the place of metadata.managedFields in the prefix of a body: Prefix[From:To] is the
-// member with the comma after it. Zero when there is none.
+// Managed locates metadata.managedFields in the prefix of a body: Prefix[From:To] is the member
+// with the comma after it. It is zero if there is none.
 type Managed struct {
 	From, To int
-	// Times are the offsets of the times in it, ascending, each as long as a time stamp of RFC 3339
-	// in UTC to the second. All else is what objects have in common that the same managers wrote.
+	// Times are the offsets of the time stamps in it, in ascending order. Each has the length of an
+	// RFC 3339 time in UTC to the second. The text between them is the same for objects that the
+	// same managers wrote.
 	Times []int
 }
 
-// Facts are what reads need to know of an object without decoding it, extracted once. Slices are
-// shared by all readers and never changed.
+// Facts are what reads need to know about an object without decoding it. All readers share the
+// slices, which never change.
 type Facts struct {
 	Namespace string // "" for a cluster-scoped object
 	Name      string
@@ -39,30 +40,30 @@ type Facts struct {
 	Fields    []string   // values of the kind's declared fields, in the order of [Config].Fields
 	Owners    []meta.UID // uids of the owner references
 	Created   time.Time  // UTC, to the second
-	Deleted   *time.Time // the deletion timestamp; nil when the object is not being deleted
+	Deleted   *time.Time // the deletion timestamp, or nil
 }
 
-// Entry is one object at one revision, ready to be written to a client. It is immutable and shared
-// by everyone: the index, snapshots, the log, all watchers and all lists hold the same entry. Make
-// it with [NewEntry] or [Texts.NewEntry].
+// Entry is one object at one revision, ready to be written to a client. It is immutable and shared:
+// the index, snapshots, the log, all watchers and all lists use the same entry. Make one with
+// [NewEntry] or [Texts.NewEntry].
 //
-// There are as many entries as objects, so that every byte in one counts.
+// There is one entry per object, so every byte counts.
 type Entry struct {
 	key            string
 	revision       storage.Revision
 	prefix, suffix string
 
-	// shared is what was taken out of the prefix: the nth text belongs at offset managed.from +
-	// n*stampBytes. What stands between two of them in the prefix is a time.
+	// shared holds the texts that were cut out of the prefix: the nth text belongs at offset
+	// managed.from + n*stampBytes. The bytes between two texts are a time.
 	shared  []*text
 	managed managed
 
 	name, namespace string
 	uid             meta.UID
 	labels          meta.LabelSet
-	created         int64     // Unix seconds; those of the zero time for none
+	created         int64     // Unix seconds; of the zero time if absent
 	rare            *rare     // nil for most objects
-	fields          *[]string // the names of rare.fields; the cache sets it before it shows the entry to anybody
+	fields          *[]string // the names of rare.fields; set by the cache before the entry becomes visible
 	size            uint32
 
 	// splice is `"resourceVersion":"<revision>",`, rendered once so that writing an entry allocates
@@ -71,11 +72,10 @@ type Entry struct {
 	splice  [maxSplice]byte
 }
 
-// managed is where the managed fields lie in what is left of the prefix; both are 0 where there are
-// none.
+// managed locates the managed fields in the rest of the prefix; both are 0 if there are none.
 type managed struct{ from, to uint32 }
 
-// rare is what most objects do not have.
+// rare holds the facts that most objects do not have.
 type rare struct {
 	fields  []string
 	owners  []meta.UID
@@ -90,9 +90,9 @@ const (
 	stampBytes = len("2006-01-02T15:04:05Z")
 )
 
-// NewEntry makes the live form of a record: its storage key, the revision that wrote it, its JSON
-// and its facts. The entry keeps what it is given; the caller changes none of it afterwards. It is
-// the right one for records that something else holds in memory as well.
+// NewEntry returns the live form of a record: its storage key, the revision that wrote it, its JSON
+// and its facts. The entry keeps its arguments, so the caller must not modify them. Use it for
+// records that are in memory anyway; [Texts.NewEntry] uses less memory otherwise.
 func NewEntry(key string, revision storage.Revision, body Body, facts Facts) *Entry {
 	e := newEntry(key, revision, facts)
 	e.prefix, e.suffix = view(body.Prefix), view(body.Suffix)
@@ -102,7 +102,7 @@ func NewEntry(key string, revision storage.Revision, body Body, facts Facts) *En
 	return e
 }
 
-// newEntry makes an entry without what can share memory with its body.
+// newEntry returns an entry without the parts that can share memory with its body.
 func newEntry(key string, revision storage.Revision, facts Facts) *Entry {
 	e := &Entry{key: key, revision: revision, created: facts.Created.Unix()}
 	e.spliced = uint8(len(appendSplice(e.splice[:0], revision)))
@@ -112,8 +112,7 @@ func newEntry(key string, revision storage.Revision, facts Facts) *Entry {
 	return e
 }
 
-// count works out the size. What is shared is counted as if it were not: nobody knows with how
-// many.
+// count sets the size. Shared texts count in full, because the number of sharers is unknown.
 func (e *Entry) count() {
 	size := int(unsafe.Sizeof(*e)) + len(e.key) + len(e.prefix) + len(e.suffix)
 	for _, t := range e.shared {
@@ -132,10 +131,10 @@ func (e *Entry) count() {
 	e.size = uint32(min(size, math.MaxUint32))
 }
 
-// view is bytes that nobody changes any more, as text.
+// view returns the text of bytes that never change any more, without a copy.
 func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
-// bytesOf is text as bytes, for an io.Writer, which must not change them.
+// bytesOf returns text as bytes for an io.Writer, which must not change them.
 func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
 
 func appendSplice(dst []byte, revision storage.Revision) []byte {
@@ -150,9 +149,9 @@ func (e *Entry) Key() string { return e.key }
 // Revision returns the revision of the commit that wrote this state.
 func (e *Entry) Revision() storage.Revision { return e.revision }
 
-// Body returns the JSON without its resourceVersion, as the entry was made of it but for
-// Managed.Times, which are not kept. It must not be changed. Where the entry shares texts with
-// others the prefix is a copy.
+// Body returns the JSON without its resourceVersion, as passed to NewEntry except for
+// Managed.Times, which are not kept. The caller must not modify it. If the entry shares texts with
+// others, the prefix is a copy.
 func (e *Entry) Body() Body {
 	b := Body{Prefix: bytesOf(e.prefix), Suffix: bytesOf(e.suffix)}
 	b.Managed.From, b.Managed.To = int(e.managed.from), int(e.managed.to)
@@ -163,9 +162,9 @@ func (e *Entry) Body() Body {
 	return b
 }
 
-// Facts returns what was extracted from the object. The slices in it must not be changed. Its texts
-// may be parts of the object's JSON and keep all of that in memory: who keeps one for longer than
-// the entry should copy it.
+// Facts returns the facts of the object. The caller must not modify the slices. The strings may be
+// parts of the object's JSON and keep all of it in memory; copy a string that must outlive the
+// entry.
 func (e *Entry) Facts() Facts {
 	f := Facts{Namespace: e.namespace, Name: e.name, UID: e.uid, Labels: e.labels, Created: time.Unix(e.created, 0).UTC()}
 	if r := e.rare; r != nil {
@@ -177,7 +176,7 @@ func (e *Entry) Facts() Facts {
 // UID returns the uid of the object.
 func (e *Entry) UID() meta.UID { return e.uid }
 
-// Owners returns the uids of the owner references. They must not be changed.
+// Owners returns the uids of the owner references. The caller must not modify them.
 func (e *Entry) Owners() []meta.UID {
 	if e.rare == nil {
 		return nil
@@ -185,23 +184,23 @@ func (e *Entry) Owners() []meta.UID {
 	return e.rare.owners
 }
 
-// SameOwners tells whether the object refers to the owners that another one, or an earlier state of
-// it, refers to, and in the same words.
+// SameOwners reports whether the owner references of both objects, or of two states of one object,
+// are textually equal.
 func (e *Entry) SameOwners(other *Entry) bool {
 	return slices.Equal(e.Owners(), other.Owners()) && (len(e.Owners()) == 0 || e.references() == other.references())
 }
 
-// references is the JSON of the owner references of an object that has some. The members of
-// metadata are sorted, so they are the last before the version; a quotation mark within a text has
-// a backslash before it.
+// references returns the JSON of the owner references of an object that has some. The members of
+// metadata are sorted, so they are the last before the version. A quotation mark within a string
+// has a backslash before it.
 func (e *Entry) references() string {
 	return e.prefix[max(strings.LastIndex(e.prefix, `"ownerReferences":`), 0):]
 }
 
-// Deleting tells whether the object has a deletion timestamp.
+// Deleting reports whether the object has a deletion timestamp.
 func (e *Entry) Deleting() bool { return e.rare != nil && e.rare.deleted != nil }
 
-// values are those of the kind's declared fields.
+// values returns the values of the kind's declared fields.
 func (e *Entry) values() []string {
 	if e.rare == nil {
 		return nil
@@ -209,13 +208,13 @@ func (e *Entry) values() []string {
 	return e.rare.fields
 }
 
-// Size returns about how many bytes of memory the entry holds.
+// Size returns the approximate memory of the entry in bytes.
 func (e *Entry) Size() int { return int(e.size) }
 
 // Length returns how many bytes AppendJSON appends.
 func (e *Entry) Length() int { return e.bare() + int(e.spliced) }
 
-// bare is the length of the JSON without its resourceVersion.
+// bare returns the length of the JSON without its resourceVersion.
 func (e *Entry) bare() int {
 	n := len(e.prefix) + len(e.suffix)
 	for _, t := range e.shared {
@@ -239,7 +238,7 @@ func (e *Entry) AppendJSONAt(dst []byte, revision storage.Revision) []byte {
 	return append(dst, e.suffix...)
 }
 
-// AppendUnmanaged appends what AppendJSONAt does, without metadata.managedFields.
+// AppendUnmanaged is AppendJSONAt without metadata.managedFields.
 func (e *Entry) AppendUnmanaged(dst []byte, revision storage.Revision) []byte {
 	dst = append(dst, e.prefix[:e.managed.from]...)
 	dst = append(dst, e.prefix[e.managed.to:]...)
@@ -247,8 +246,8 @@ func (e *Entry) AppendUnmanaged(dst []byte, revision storage.Revision) []byte {
 	return append(dst, e.suffix...)
 }
 
-// ManagedFields returns where metadata.managedFields lie in what AppendJSON and AppendJSONAt
-// append, with the comma behind them; both are 0 where there are none.
+// ManagedFields returns the position of metadata.managedFields, with the comma after them, in the
+// output of AppendJSON and AppendJSONAt. Both are 0 if there are none.
 func (e *Entry) ManagedFields() (from, to int) {
 	from, to = int(e.managed.from), int(e.managed.to)
 	for _, t := range e.shared {
@@ -257,8 +256,8 @@ func (e *Entry) ManagedFields() (from, to int) {
 	return from, to
 }
 
-// IsBare tells whether an object's JSON without a resourceVersion is this one. It allocates
-// nothing.
+// IsBare reports whether object is this entry's JSON without a resourceVersion. It does not
+// allocate.
 func (e *Entry) IsBare(object []byte) bool {
 	if len(object) != e.bare() {
 		return false
@@ -283,7 +282,7 @@ func (e *Entry) appendPrefix(dst []byte) []byte {
 	return append(dst, e.prefix[at:]...)
 }
 
-// parts yields the prefix piece by piece.
+// parts yields the pieces of the prefix.
 func (e *Entry) parts(yield func(string) bool) {
 	at := 0
 	for i, t := range e.shared {
@@ -296,8 +295,8 @@ func (e *Entry) parts(yield func(string) bool) {
 	yield(e.prefix[at:])
 }
 
-// WriteTo writes what AppendJSON appends, in a few calls of w.Write and without allocating. It
-// returns the number of bytes written and w's error.
+// WriteTo writes the output of AppendJSON in a few calls of w.Write, without allocating. It returns
+// the number of bytes written and w's error.
 func (e *Entry) WriteTo(w io.Writer) (total int64, err error) {
 	for part := range e.parts {
 		n, err := w.Write(bytesOf(part))
@@ -317,8 +316,8 @@ func (e *Entry) WriteTo(w io.Writer) (total int64, err error) {
 
 var _ io.WriterTo = (*Entry)(nil)
 
-// entryLabels and entryFields show an entry to selectors. They are the entry itself under another
-// name, so a look costs no allocation.
+// entryLabels and entryFields present an entry to selectors. They are the entry itself under
+// another type, so a look-up does not allocate.
 type (
 	entryLabels Entry
 	entryFields Entry

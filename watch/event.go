@@ -7,23 +7,24 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// Event is one thing a watcher is told.
+// Event is one event of a watch. By type:
 //
-//   - meta.Added: the object was created, or began to match the filter; or it is part of the
-//     initial events.
-//   - meta.Modified: it changed and matches as it did before.
-//   - meta.Deleted: it was deleted, or stopped matching. Entry is the last state that matched.
-//   - meta.Bookmark: only from a cursor of [Cache.WatchFromSnapshot], once: the initial events are
-//     complete. Entry is nil, Revision the snapshot's.
+//   - meta.Added: the object was created or began to match the filter, or it is one of the initial
+//     events.
+//   - meta.Modified: the object changed and matched before and after.
+//   - meta.Deleted: the object was deleted or stopped matching. Entry is the last state that
+//     matched.
+//   - meta.Bookmark: the initial events are complete. It comes once, only from a cursor of
+//     [Cache.WatchFromSnapshot]. Entry is nil and Revision is the snapshot's.
 type Event struct {
 	Type     meta.EventType
 	Entry    *Entry           // shared, never nil except for a bookmark
-	Revision storage.Revision // of the commit that caused the event; of an initial event, the entry's own
+	Revision storage.Revision // of the commit; for an initial event, the entry's own
 }
 
 // AppendFrame appends the event as one line of a JSON watch stream: `{"type":"ADDED","object":{…}}`
-// and a newline. The object's resourceVersion is the event's revision. A bookmark's object is
-// nothing but that: who knows the kind writes a fuller one.
+// and a newline. The object's resourceVersion is the event's revision. The object of a bookmark has
+// nothing else; callers that know the kind write a complete one.
 func (e Event) AppendFrame(dst []byte) []byte {
 	dst = append(dst, `{"type":"`...)
 	dst = append(dst, e.Type...)

@@ -5,14 +5,13 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// The fields that every kind can be selected by.
+// The fields that every kind supports in selectors.
 const (
 	fieldName      = "metadata.name"
 	fieldNamespace = "metadata.namespace"
 )
 
-// Filter says which objects of a kind are asked for. All its parts must hold; the zero Filter asks
-// for everything.
+// Filter selects objects of a kind. All its parts must hold; the zero Filter selects everything.
 type Filter struct {
 	Namespace string // "" is every namespace
 	Name      string // "" is every name
@@ -20,8 +19,8 @@ type Filter struct {
 	Fields    meta.FieldSelector // over metadata.name, metadata.namespace and the kind's declared fields
 }
 
-// Matches reports whether the filter asks for e. A requirement on a field that the kind did not
-// declare is judged as the selector judges an absent field. It allocates nothing.
+// Matches reports whether the filter selects e. A field that the kind did not declare counts as
+// absent. It does not allocate.
 func (f Filter) Matches(e *Entry) bool { return f.matches(e) }
 
 func (f *Filter) matches(e *Entry) bool {
@@ -35,8 +34,8 @@ func (f *Filter) matches(e *Entry) bool {
 		(f.Fields.Empty() || f.Fields.Matches((*entryFields)(e)))
 }
 
-// KeyPrefix returns the longest storage key prefix below which everything lies that the filter can
-// match: the resource's, the namespace's, or the key of the one object.
+// KeyPrefix returns the longest storage key prefix that covers everything the filter can match: the
+// prefix of the resource or of the namespace, or the key of one object.
 func (f Filter) KeyPrefix(storageName string) string {
 	namespace, name := f.pinned()
 	switch {
@@ -48,11 +47,12 @@ func (f Filter) KeyPrefix(storageName string) string {
 	return storage.ObjectKey(storageName, namespace, name)
 }
 
-// Whole reports whether every object below KeyPrefix matches, so that a walk need not look at each.
+// Whole reports whether every object below KeyPrefix matches, so that a walk need not check each
+// one.
 func (f Filter) Whole() bool { return f.Name == "" && f.Labels.Empty() && f.Fields.Empty() }
 
-// pinned returns the namespace and the name that the filter insists on, whichever part of it says
-// so.
+// pinned returns the namespace and the name that the filter requires, by either its own fields or
+// its selector.
 func (f *Filter) pinned() (namespace, name string) {
 	namespace, name = f.Namespace, f.Name
 	if namespace == "" {
@@ -64,22 +64,22 @@ func (f *Filter) pinned() (namespace, name string) {
 	return namespace, name
 }
 
-// change is one commit's effect on one object: what it was (nil when created) and what it is (nil
-// when deleted).
+// change is one commit's effect on one object: the previous state (nil if created) and the next
+// (nil if deleted).
 type change struct {
 	revision   storage.Revision
 	prev, next *Entry
-	at         int64 // when it was committed, Unix nanoseconds
+	at         int64 // time of the commit in Unix nanoseconds
 }
 
-// touches reports whether a watcher with this filter hears of the change.
+// touches reports whether a watcher with this filter sees the change.
 func (f *Filter) touches(c *change) bool {
 	return c.prev != nil && f.matches(c.prev) || c.next != nil && f.matches(c.next)
 }
 
-// event turns a change into what a watcher with this filter is told; ok is false when that is
-// nothing. Whether an object was created or deleted does not matter, only whether it matched before
-// and matches now.
+// event converts a change to the event for a watcher with this filter; ok is false if there is
+// none. It depends only on whether the object matched before and matches now, not on whether it was
+// created or deleted.
 func (f *Filter) event(c *change) (event Event, ok bool) {
 	before := c.prev != nil && f.matches(c.prev)
 	now := c.next != nil && f.matches(c.next)

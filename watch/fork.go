@@ -7,26 +7,26 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// ForkRequest says what a fork of a dispatcher works on; see [Dispatcher.Fork].
+// ForkRequest is the argument of [Dispatcher.Fork].
 type ForkRequest struct {
-	// Store returns the store of the fork. Required. It must hold what the dispatcher's own holds
-	// at a revision, and be at that or a later one, with everything in between. It is called while
-	// the dispatcher stands still, and must call nothing of it.
+	// Store returns the store of the fork. Required. That store must have the contents of the
+	// dispatcher's store at the given revision, or at a later one with the complete history
+	// between. Store is called while the dispatcher is stopped and must not call it.
 	Store func(at storage.Revision) (*storage.Store, error)
 
-	// Configs describe the kinds that the fork takes over. One that is not there, or still being
-	// added, is left out.
+	// Configs describe the kinds that the fork takes over. Kinds that are unknown or still being
+	// added are left out.
 	Configs []Config
 }
 
-// Fork returns a dispatcher that goes on from where this one is, with a copy of its caches by their
-// storage names: their objects, their logs and their pinned snapshots, none of it decoded again.
-// What takes a while is shared until one of the two changes it. Watchers and waiters stay where
-// they are. Run begins to follow the store of the fork.
+// Fork returns a dispatcher that continues from the state of d, with copies of its caches by
+// storage name: their objects, logs and pinned snapshots, without decoding anything again.
+// Expensive parts are shared until one side changes them. Watchers and waiters stay with d. Run
+// makes the fork follow its own store.
 //
-// The two share nothing that blocks: the fork may live in a synctest bubble that the other one is
-// not in. Errors: a bad [Config], what Store returns, and [ErrEnded]; before the dispatcher is live
-// there is nothing to fork.
+// The two do not share anything that blocks, so the fork may live in another synctest bubble. The
+// error is an invalid [Config], an error of Store, or [ErrEnded]. A dispatcher that has never been
+// live cannot be forked.
 func (d *Dispatcher) Fork(r ForkRequest, opts ...Option) (*Dispatcher, map[string]*Cache, error) {
 	for i := range r.Configs {
 		if err := r.Configs[i].check(); err != nil {
@@ -60,15 +60,15 @@ func (d *Dispatcher) Fork(r ForkRequest, opts ...Option) (*Dispatcher, map[strin
 	return f, caches, nil
 }
 
-// fork copies the cache for another dispatcher, which is published as far as its own. The caller
-// holds the lock of its own, so that nothing is applied meanwhile.
+// fork copies the cache for a dispatcher that has published the same revision. The caller holds the
+// lock of the original dispatcher, so that no change is applied in the meantime.
 func (c *Cache) fork(d *Dispatcher, config Config) *Cache {
 	f := newCache(d, config)
-	f.loading, f.byKey = nil, nil // get does without an index
+	f.loading, f.byKey = nil, nil // get works without an index
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	f.listed, f.last, f.copied = c.listed, c.last, c.copied
-	f.tree = c.tree.Snapshot() // the nodes that are not shared yet are now: the next write copies
+	f.tree = c.tree.Snapshot() // from here on all nodes are shared: the next write copies
 	f.log = c.log.fork(f.log)
 	f.pins.held = make([]pin, len(c.pins.held))
 	for i, held := range c.pins.held {
@@ -83,8 +83,8 @@ func (c *Cache) fork(d *Dispatcher, config Config) *Cache {
 	return f
 }
 
-// fork returns a log of the same changes within other bounds. The two share an array, behind whose
-// end the older one goes on; the younger one moves to another with the next change.
+// fork returns a log of the same changes with other limits. The two share an array. The original
+// goes on appending to it; the fork copies it at its next change.
 func (l *changeLog) fork(bounds changeLog) changeLog {
 	l.lent = true
 	bounds.changes, bounds.bytes, bounds.floor = slices.Clip(l.changes), l.bytes, l.floor
@@ -92,8 +92,8 @@ func (l *changeLog) fork(bounds changeLog) changeLog {
 	return bounds
 }
 
-// get returns the newest entry of a storage key. A fork has no index and looks into its tree, which
-// is slower: to copy the index would take longer than all the rest of the fork.
+// get returns the newest entry of a storage key. A fork has no index and searches its tree, which
+// is slower: copying the index would take longer than the rest of the fork.
 func (c *Cache) get(key string) (*Entry, bool) {
 	if c.byKey == nil {
 		return c.tree.Get(key)

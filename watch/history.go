@@ -6,14 +6,14 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// readHistory appends about limit events from the store's history to buf, for a cursor that the log
-// has left behind. It ends early when the position has come to where the log begins: the log holds
-// everything above its floor, so at any revision from there on the cursor can change over, and
-// nothing is lost or shown twice (rule 13).
+// readHistory appends about limit events from the store's history to buf, for a cursor that has
+// fallen behind the log. It returns early when the position has reached the beginning of the log.
+// The log holds everything above its floor, so the cursor can switch over at any later revision
+// without losing or repeating a change (rule 13).
 //
-// The store is asked for what the filter can match and no more. It cannot leave the cursor waiting
-// for a change that never comes: the floor is a revision that the store has reached, and a watch
-// reports its progress up to the current revision, at the latest after Revision was asked.
+// The store is asked only for what the filter can match. Reading cannot block forever: the store
+// has reached the floor, and a watch reports its progress up to the current revision, at the latest
+// after a call of Revision.
 func (cu *Cursor) readHistory(ctx context.Context, buf []Event, limit int) ([]Event, error) {
 	c := cu.cache
 	if _, err := c.dispatcher.store.Revision(ctx); err != nil {
@@ -34,8 +34,7 @@ func (cu *Cursor) readHistory(ctx context.Context, buf []Event, limit int) ([]Ev
 	return buf, nil
 }
 
-// appendHistory appends a stored batch's events. What an object was before comes from the store as
-// well.
+// appendHistory appends the events of a stored batch. The previous states come from the store, too.
 func (cu *Cursor) appendHistory(batch *storage.Batch, buf []Event) ([]Event, error) {
 	whole := len(buf)
 	for i := range batch.Changes {
@@ -62,7 +61,7 @@ func (cu *Cursor) appendHistory(batch *storage.Batch, buf []Event) ([]Event, err
 	return buf, nil
 }
 
-// advance moves the position and reports whether the log reaches it.
+// advance moves the position and reports whether it has reached the log.
 func (cu *Cursor) advance(to storage.Revision) bool {
 	c := cu.cache
 	c.mu.Lock()
@@ -71,8 +70,8 @@ func (cu *Cursor) advance(to storage.Revision) bool {
 	return to >= c.log.floor || cu.closed || c.err != nil
 }
 
-// reachable returns nil when every change after a revision can still be had, from the log or from
-// the store.
+// reachable returns nil if every change after a revision is still available from the log or the
+// store.
 func (cu *Cursor) reachable(ctx context.Context, after storage.Revision) error {
 	c := cu.cache
 	c.mu.RLock()
@@ -88,12 +87,12 @@ func (cu *Cursor) reachable(ctx context.Context, after storage.Revision) error {
 		if err != nil {
 			return endOf(ctx, err)
 		}
-		break // one step is proof enough
+		break // one step proves it
 	}
 	return nil
 }
 
-// endOf prefers the context's own error to what the store made of it.
+// endOf returns the context's error instead of the store's if the context has ended.
 func endOf(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()

@@ -9,14 +9,14 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// listing is all of a kind at one revision, read from the store.
+// listing is the complete kind at one revision, read from the store.
 type listing struct {
 	tree     *ordered.Map[*Entry]
 	byKey    map[string]*Entry
 	revision storage.Revision
 }
 
-// list reads the whole kind at a revision (0: now) in pages.
+// list reads the whole kind at a revision (0 means now) in pages.
 func (c *Cache) list(ctx context.Context, at storage.Revision) (*listing, error) {
 	first := storage.ListRequest{Prefix: c.prefix, At: at, Limit: storePage}
 	page, err := c.dispatcher.store.List(ctx, first)
@@ -36,8 +36,8 @@ func (c *Cache) list(ctx context.Context, at storage.Revision) (*listing, error)
 	return l, c.pages(ctx, first, put)
 }
 
-// pages yields the entries of a list request and of the pages after it, until there are no more or
-// yield says so.
+// pages yields the entries of a list request and of the following pages, until the end or until
+// yield returns false.
 func (c *Cache) pages(ctx context.Context, request storage.ListRequest, yield func(*Entry) bool) error {
 	stopped := false
 	for {
@@ -69,7 +69,7 @@ func (c *Cache) page(page *storage.Page, yield func(*Entry) bool) error {
 	return nil
 }
 
-// decode makes an entry of a record and checks that it is what the cache relies on.
+// decode converts a record to an entry and checks the properties that the cache relies on.
 func (c *Cache) decode(record storage.Record) (*Entry, *DecodeError) {
 	entry, err := c.config.Decode(record)
 	switch {
@@ -88,7 +88,7 @@ func (c *Cache) decode(record storage.Record) (*Entry, *DecodeError) {
 	return entry, nil
 }
 
-// decoded is one change of a commit with its entry; entry is nil for a deletion.
+// decoded is one change of a commit with its entry, which is nil for a deletion.
 type decoded struct {
 	key      string
 	entry    *Entry
@@ -96,7 +96,7 @@ type decoded struct {
 	at       int64
 }
 
-// decodeChanges makes entries of a batch's changes to this kind.
+// decodeChanges decodes a batch's changes to this kind.
 func (c *Cache) decodeChanges(batch *storage.Batch) ([]decoded, *DecodeError) {
 	changes := make([]decoded, 0, 1) // rule 1: a commit changes one object of a kind
 	for i := range batch.Changes {
@@ -117,16 +117,16 @@ func (c *Cache) decodeChanges(batch *storage.Batch) ([]decoded, *DecodeError) {
 	return changes, nil
 }
 
-// loading collects what happens to a kind while it is being listed. Only the newest change of a key
-// counts: what came before it is in the store's history, not in the log. So its size is bounded by
-// the kind's, whatever goes on.
+// loading collects the changes to a kind while it is being listed. It keeps only the newest change
+// of a key; earlier ones are in the store's history, not in the log. So the size of the kind bounds
+// its size.
 type loading struct {
 	newest map[string]decoded
 	least  storage.Revision // a listing below this misses changes that were lost
 	failed *DecodeError     // the newest change that could not be decoded
 }
 
-// note remembers a batch for later.
+// note stores a batch for later.
 func (l *loading) note(c *Cache, batch *storage.Batch) {
 	changes, failed := c.decodeChanges(batch)
 	if failed != nil {
@@ -141,8 +141,8 @@ func (l *loading) note(c *Cache, batch *storage.Batch) {
 	}
 }
 
-// complete applies what was noted to the listing, which then is all of the kind at the newest
-// revision noted.
+// complete applies the noted changes to the listing, which is then complete at the newest noted
+// revision.
 func (l *loading) complete(to *listing) error {
 	from := to.revision
 	if l.failed != nil && l.failed.Revision > from {

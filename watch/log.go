@@ -7,26 +7,25 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// changeLog is the bounded memory of what happened to one resource, shared by all its watchers. A
-// position in it is a revision: what comes next is the first change above it. Guarded by the
-// cache's lock.
+// changeLog is the bounded log of changes to one resource, shared by all its watchers. A position
+// in it is a revision; the next change is the first one above it. Guarded by the cache's lock.
 type changeLog struct {
-	// changes are ordered by revision. Everything above floor is in here; what is at or below it
-	// may not be.
+	// changes are ordered by revision. They contain every change above floor, and possibly some
+	// below it.
 	changes []change
 	floor   storage.Revision
-	lent    bool // forks read the changes in this array
+	lent    bool // a fork reads this array
 
-	bytes    int // what the changes keep alive that the index no longer does
+	bytes    int // memory that only the changes keep alive, not the index
 	maxBytes int
 	maxAge   time.Duration
 }
 
-// changeOverhead is about what a change costs beside the entries it points to.
+// changeOverhead is the approximate size of a change without its entries.
 const changeOverhead = 64
 
-// cost of a change in the log: the previous entry, which nothing else holds any more. The next
-// entry belongs to the index, until the change that supersedes it is charged for it.
+// cost returns the memory that only the log keeps alive: the previous entry. The next entry belongs
+// to the index until another change supersedes it.
 func (c *change) cost() int {
 	if c.prev == nil {
 		return changeOverhead
@@ -34,11 +33,11 @@ func (c *change) cost() int {
 	return changeOverhead + c.prev.Size()
 }
 
-// append adds the newest change and lets go of the oldest ones beyond the bounds. The newest always
-// stays, so that the watchers it wakes find it.
+// append adds the newest change and drops the oldest ones beyond the limits. It always keeps the
+// newest, so that the watchers it wakes find it.
 func (l *changeLog) append(c change) {
 	if len(l.changes) == cap(l.changes) {
-		l.lent = false // the changes move to an array of their own
+		l.lent = false // append below copies to a new array
 	}
 	l.changes = append(l.changes, c)
 	l.bytes += c.cost()
@@ -49,15 +48,15 @@ func (l *changeLog) append(c change) {
 		l.floor = l.changes[drop].revision
 		drop++
 	}
-	// The dropped slots keep nothing alive; append moves the rest once the array is used up.
+	// Dropped slots must not keep entries alive. append copies the rest once the array is full.
 	if !l.lent {
 		clear(l.changes[:drop])
 	}
 	l.changes = l.changes[drop:]
 }
 
-// after returns the changes above a revision, which must be at least floor. They are valid while
-// the lock is held.
+// after returns the changes above a revision, which must be at least floor. The result is valid
+// while the lock is held.
 func (l *changeLog) after(revision storage.Revision) []change {
 	if n := len(l.changes); n == 0 || l.changes[n-1].revision <= revision {
 		return nil
@@ -66,7 +65,7 @@ func (l *changeLog) after(revision storage.Revision) []change {
 	return l.changes[first:]
 }
 
-// reset forgets everything: the log begins at floor.
+// reset clears the log, which then starts at floor.
 func (l *changeLog) reset(floor storage.Revision) {
 	l.changes, l.bytes, l.floor, l.lent = nil, 0, floor, false
 }

@@ -8,30 +8,28 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// Observer is told what all caches of a dispatcher show, at the moment that they show it: for what
-// has to know of every object, such as an index of owners. Nobody finds an entry in a cache of
-// which the observer has not been told.
+// Observer receives everything that the caches of a dispatcher show, just before they show it. It
+// is for code that must know every object, such as an index of owners.
 //
-// Its methods are called from the dispatcher and from [Dispatcher.Add], one at a time for each
-// kind, with locks held: they must return soon and call nothing of the dispatcher's or of a
-// cache's. Entries may be kept.
+// Its methods are called from the dispatcher and from [Dispatcher.Add], one at a time per kind,
+// with locks held. They must return quickly and must not call the dispatcher or a cache. They may
+// keep the entries.
 type Observer interface {
-	// Filled is told that a kind's objects are these and no others: when it was added, and again
-	// after changes were lost. prefix is what their storage keys begin with.
+	// Filled reports the complete set of a kind's objects: when it was added, and again after
+	// changes were lost. All their storage keys start with prefix.
 	Filled(prefix string, entries iter.Seq[*Entry])
 
-	// Changed is told what one object was and is; prev is nil for a new one, next for one that is
-	// gone, never both.
+	// Changed reports the previous and the next state of one object. prev is nil for a new object,
+	// next for a deleted one; they are never both nil.
 	Changed(prev, next *Entry)
 }
 
-// WithObserver has the dispatcher tell o. A fork does not call Filled for the kinds that it takes
-// over.
+// WithObserver sets the observer. A fork does not call Filled for the kinds that it takes over.
 func WithObserver(o Observer) Option {
 	return func(d *Dispatcher) { d.observer = o }
 }
 
-// values are the entries of a listing.
+// values yields the entries of a listing.
 func (l *listing) values() iter.Seq[*Entry] {
 	return func(yield func(*Entry) bool) {
 		for _, entry := range l.tree.Ascend("") {
@@ -42,8 +40,8 @@ func (l *listing) values() iter.Seq[*Entry] {
 	}
 }
 
-// Complete returns nil when every kind shows all that was committed up to a revision. Otherwise it
-// says why not: the revision is not published yet, a kind is being added, or has stopped.
+// Complete returns nil if every kind shows all commits up to a revision. Otherwise the error says
+// why not: the revision is not published yet, or a kind is being added or has stopped.
 func (d *Dispatcher) Complete(revision storage.Revision) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -10,10 +10,9 @@ import (
 // pins keeps snapshots for the next pages of lists, by revision (rule 14). Guarded by the cache's
 // lock.
 //
-// What all pins together keep alive beside the live index is bounded by what the live index has
-// copied since the oldest of them was taken: a node that the index still uses costs nothing. So one
-// counter of copied nodes is enough to bound the memory, and the oldest pin is always the one to
-// let go.
+// The memory that all pins keep alive beyond the live index is bounded by the nodes that the index
+// has copied since the oldest pin: nodes that the index still uses cost nothing. So one counter of
+// copied nodes limits the memory, and the oldest pin is always the one to evict.
 type pins struct {
 	held     []pin // by age of their trees, oldest first
 	maxCount int
@@ -26,7 +25,7 @@ type pin struct {
 	since    time.Time
 }
 
-// add pins a snapshot, unless one of its revision is pinned already.
+// add pins a snapshot unless one of the same revision is pinned.
 func (p *pins) add(s *Snapshot, now time.Time) {
 	if p.find(s.revision, now) != nil || p.maxCount <= 0 {
 		return
@@ -41,8 +40,7 @@ func (p *pins) add(s *Snapshot, now time.Time) {
 	}
 }
 
-// find returns the pinned snapshot of a revision, nil if there is none. Pins too old to be asked
-// for are let go first.
+// find returns the pinned snapshot of a revision, or nil. It first evicts expired pins.
 func (p *pins) find(revision storage.Revision, now time.Time) *Snapshot {
 	p.held = slices.DeleteFunc(p.held, func(held pin) bool { return now.Sub(held.since) > p.maxAge })
 	for i := range p.held {
@@ -53,8 +51,8 @@ func (p *pins) find(revision storage.Revision, now time.Time) *Snapshot {
 	return nil
 }
 
-// trim lets the oldest pins go until what the rest keeps alive is within bounds; copied is the
-// number of nodes the index has copied so far.
+// trim evicts the oldest pins until the rest is within limits. copied is the number of nodes that
+// the index has copied so far.
 func (p *pins) trim(copied uint64) {
 	drop := 0
 	for drop < len(p.held) && copied-p.held[drop].snapshot.copied > uint64(p.maxNodes) {

@@ -8,9 +8,9 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// resync lists every kind afresh at one revision, after the store has compacted changes that were
-// not seen yet, and goes on from there. Kinds are replaced one by one; each stays as it was,
-// complete at its old revision, until its turn.
+// resync lists every kind again after the store has compacted changes that were not seen, and
+// continues from there. It replaces one kind at a time; until its turn each one stays complete at
+// its old revision.
 func (d *Dispatcher) resync(ctx context.Context) error {
 	revision, err := d.store.Revision(ctx)
 	if err != nil {
@@ -27,16 +27,16 @@ func (d *Dispatcher) resync(ctx context.Context) error {
 		case errors.As(err, &failed):
 			c.stop(failed)
 		case err != nil:
-			return fmt.Errorf("watch: list %s afresh: %w", c.config.StorageName, err)
+			return fmt.Errorf("watch: list %s again: %w", c.config.StorageName, err)
 		default:
 			c.reload(l)
 		}
 	}
 }
 
-// outdated returns a live cache that has to be listed again, and when there is none publishes the
-// revision in the same breath: kinds added meanwhile were listed above it, or are told to list
-// again.
+// outdated returns a live cache that must be listed again. If there is none, it publishes the
+// revision under the same lock: kinds that are being added were listed above the revision or are
+// told to list again.
 func (d *Dispatcher) outdated(revision storage.Revision) *Cache {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -54,7 +54,7 @@ func (d *Dispatcher) outdated(revision storage.Revision) *Cache {
 	return nil
 }
 
-// isBelow reports whether the cache lacks what happened up to a revision that is not published yet.
+// isBelow reports whether the cache lacks changes up to a revision that is not published yet.
 func (c *Cache) isBelow(revision storage.Revision) bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

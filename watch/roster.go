@@ -5,22 +5,22 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// roster is the index of a cache's cursors by what they wait for, so that a commit looks only at
-// those it may concern. Cursors that ask for the same are a group, judged once. A group is filed
-// under the most particular thing its filter insists on, and a commit looks in the few places its
-// entries belong to. Guarded by the cache's lock.
+// roster indexes a cache's cursors by what they wait for, so that a commit looks only at those it
+// may concern. Cursors with equal filters form a group, which is matched once. A group is filed
+// under the most specific requirement of its filter, and a commit looks only in the few places
+// where its entries belong. Guarded by the cache's lock.
 //
-// A cursor stays in the roster for its whole life. Whether a commit has to do anything about it is
-// its parked flag.
+// A cursor stays in the roster for its whole life. Its parked flag says whether a commit must wake
+// it.
 type roster struct {
 	groups map[question]*group
 	places map[place][]filed
-	fields []int          // by declared field: how many groups are filed under a value of it
-	labels map[string]int // by label: how many groups are filed under it or a value of it
+	fields []int          // by declared field: the number of groups filed under a value of it
+	labels map[string]int // by label: the number of groups filed under it or a value of it
 	count  int            // cursors
 }
 
-// question is a filter in a form that can be compared.
+// question is a filter in comparable form.
 type question struct{ namespace, name, labels, fields string }
 
 // group is the cursors with one filter.
@@ -28,7 +28,7 @@ type group struct {
 	question question
 	filter   Filter
 	places   []place
-	slots    []int // in the lists of these places
+	slots    []int // in the lists of places
 	cursors  []*Cursor
 }
 
@@ -50,11 +50,11 @@ const (
 	placeName      = -3 // a is the name, in any namespace
 	placeObject    = -4 // a is the namespace, b the name
 	placeLabel     = -5 // a is the namespace or "" for any, b a label that must be there
-	placeValue     = -6 // as placeLabel, and c its value
+	placeValue     = -6 // as placeLabel, with c as the value
 )
 
-// maxValues is under how many values of a label a group is filed: more of them are filed under the
-// label alone.
+// maxValues is the largest number of label values under which a group is filed. With more, it is
+// filed under the label alone.
 const maxValues = 16
 
 func newRoster(fields int) roster {
@@ -66,8 +66,8 @@ func newRoster(fields int) roster {
 	}
 }
 
-// placesOf finds where a filter's cursors are filed: nothing that it matches belongs to none of
-// these places.
+// placesOf returns where a filter's cursors are filed: every object that it matches belongs to one
+// of these places.
 func placesOf(f *Filter, fields []string) []place {
 	namespace, name := f.pinned()
 	switch {
@@ -90,8 +90,8 @@ func placesOf(f *Filter, fields []string) []place {
 	return []place{{field: placeAll}}
 }
 
-// labelPlaces is the values of the label of which the fewest will do, or a label that must be
-// there, or nothing.
+// labelPlaces returns the places for the required label with the fewest values, for a label that
+// must exist, or nil.
 func labelPlaces(namespace string, selector meta.Selector) []place {
 	if selector.Empty() {
 		return nil
@@ -106,7 +106,7 @@ func labelPlaces(namespace string, selector meta.Selector) []place {
 				continue
 			}
 		case meta.NotIn, meta.DoesNotExist:
-			continue // hold where there is no label as well
+			continue // hold without the label, too
 		}
 		if label == "" {
 			label = r.Key
@@ -125,7 +125,7 @@ func labelPlaces(namespace string, selector meta.Selector) []place {
 	return places
 }
 
-// add files a cursor with a filter, and tells it the group it belongs to.
+// add files a cursor under its filter and sets its group.
 func (r *roster) add(c *Cursor, f *Filter, fields []string) {
 	q := question{f.Namespace, f.Name, f.Labels.String(), f.Fields.String()}
 	g, ok := r.groups[q]
@@ -173,7 +173,7 @@ func (r *roster) remove(c *Cursor) {
 	}
 }
 
-// take removes what is at a slot of a place's list.
+// take removes the group at a slot of a place's list.
 func (r *roster) take(p place, slot int) {
 	list := r.places[p]
 	last := len(list) - 1
@@ -196,9 +196,9 @@ func (r *roster) all(yield func(*Cursor)) {
 	}
 }
 
-// unpark gives every parked cursor that the change concerns its position, and appends it to woken.
-// Watchers of a declared field or a label are looked for under the value before and the value now;
-// everything else cannot change.
+// unpark sets the position of every parked cursor that the change concerns, and appends the cursor
+// to woken. It looks up watchers of a declared field or a label under both the old and the new
+// value. Nothing else of an object can change.
 func (r *roster) unpark(c *change, woken []*Cursor) []*Cursor {
 	if r.count == 0 {
 		return woken
@@ -228,8 +228,8 @@ func (r *roster) unpark(c *change, woken []*Cursor) []*Cursor {
 	return woken
 }
 
-// unparkLabels looks under the labels that are there now, or were at last, and under those that are
-// no more.
+// unparkLabels looks under the current labels (of a deleted object, the last ones) and under the
+// removed ones.
 func (r *roster) unparkLabels(c *change, now *Entry, woken []*Cursor) []*Cursor {
 	for _, l := range now.labels {
 		woken = r.unparkLabel(now.namespace, l, c, woken)
@@ -270,8 +270,8 @@ func (r *roster) unparkAt(p place, c *change, woken []*Cursor) []*Cursor {
 
 func (g *group) unpark(revision storage.Revision, woken []*Cursor) []*Cursor {
 	for _, cursor := range g.cursors {
-		// A cursor may be parked ahead of the cache: it began at, or read from the store, a
-		// revision still to come.
+		// A cursor may be parked ahead of the cache if it started at, or read from the store, a
+		// later revision.
 		if !cursor.parked || revision <= cursor.at {
 			continue
 		}

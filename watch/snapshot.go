@@ -9,35 +9,36 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// Snapshot is all objects of one kind at one revision, exactly. It never changes, and holding one
-// costs memory only for what has changed since. Most snapshots are in memory; one of an older
-// revision that nobody pinned reads the store page by page (see [Cache.SnapshotAt]).
+// Snapshot is the exact set of objects of one kind at one revision. It never changes, and holding
+// one costs memory only for changes since. Most snapshots are in memory. A snapshot of an older
+// revision that was not pinned reads the store page by page (see [Cache.SnapshotAt]).
 //
-// A snapshot in memory may be used by any number of goroutines. One that reads the store belongs to
-// a single goroutine, and to the context it was asked for with.
+// A snapshot in memory is safe for concurrent use. One that reads the store belongs to one
+// goroutine and to the context passed to SnapshotAt.
 type Snapshot struct {
 	cache    *Cache
 	revision storage.Revision
 
-	// In memory: the tree, and the value of Cache.copied when it was taken.
+	// In memory: the tree, and the value of Cache.copied at the time of the snapshot.
 	tree   *ordered.Map[*Entry]
 	copied uint64
 
-	// From the store (tree is nil): the context that reads use, and the first error one ended with.
-	// The context is the request's that asked for the snapshot, which is all a snapshot lives for.
+	// From the store (tree is nil): the context for reads, and the first error of a walk. The
+	// context belongs to the request that the snapshot serves.
 	ctx context.Context
 	err error
 }
 
-// Revision returns the revision of the snapshot, the resourceVersion of a list made from it.
+// Revision returns the revision of the snapshot, which is the resourceVersion of a list made from
+// it.
 func (s *Snapshot) Revision() storage.Revision { return s.revision }
 
-// Ascend yields the objects whose storage keys begin with prefix and come after the key after, in
-// the order of keys. An empty prefix means all of the kind, an empty after means from the start;
-// after need not be a key that exists. Of a snapshot in memory nothing is allocated per object.
+// Ascend yields the objects whose storage keys begin with prefix and are greater than after, in key
+// order. An empty prefix means the whole kind, an empty after the start; after need not be an
+// existing key. In memory it does not allocate per object.
 //
-// A snapshot that reads the store can fail half way: the sequence then ends early and
-// [Snapshot.Err] says why. Ask it after the loop.
+// A snapshot that reads the store can fail midway. The sequence then ends early; check
+// [Snapshot.Err] after the loop.
 func (s *Snapshot) Ascend(prefix, after string) iter.Seq[*Entry] {
 	if s.tree == nil {
 		return s.read(prefix, after)
@@ -59,9 +60,9 @@ func (s *Snapshot) Ascend(prefix, after string) iter.Seq[*Entry] {
 	}
 }
 
-// handful is a few entries of a walk in the order of their keys. When the last of them has the
-// prefix, all have: most keys of a long list need not be looked at, and to look costs as much as to
-// copy a small object, for they are all over the memory.
+// handful buffers a few entries of a walk in key order. If the last of them has the prefix, all
+// have it, so most keys of a long list need not be checked. Checking a key costs as much as copying
+// a small object, because keys are scattered over memory.
 type handful struct {
 	prefix  string
 	entries [32]*Entry
@@ -73,8 +74,8 @@ func (h *handful) add(e *Entry) {
 	h.n++
 }
 
-// show yields the entries with the prefix and forgets all. It reports whether the walk goes on.
-// last is the key of the last entry.
+// show yields the entries with the prefix and empties the buffer. It reports whether the walk goes
+// on. last is the key of the last entry.
 func (h *handful) show(last string, yield func(*Entry) bool) bool {
 	entries := h.entries[:h.n]
 	h.n = 0
@@ -87,16 +88,16 @@ func (h *handful) show(last string, yield func(*Entry) bool) bool {
 	return all
 }
 
-// Err returns what ended a walk over the store early: storage.ErrCompacted when the revision was
-// compacted meanwhile, a *DecodeError, or the context's or the store's error. It is nil for a
-// snapshot in memory.
+// Err returns the error that ended a walk over the store: storage.ErrCompacted if the revision has
+// been compacted, a *DecodeError, or the context's or the store's error. It is nil for a snapshot
+// in memory.
 func (s *Snapshot) Err() error { return s.err }
 
-// Len returns how many objects have a storage key beginning with prefix; see [Snapshot.Count].
+// Len returns the number of objects whose storage keys begin with prefix; see [Snapshot.Count].
 func (s *Snapshot) Len(prefix string) int { return s.Count(prefix, "") }
 
-// Count returns how many objects Ascend(prefix, after) would yield, without looking at them. It is
-// -1 when that is not known because the snapshot reads the store.
+// Count returns how many objects Ascend(prefix, after) would yield, without visiting them. It is -1
+// if the snapshot reads the store, because the number is unknown.
 func (s *Snapshot) Count(prefix, after string) int {
 	if s.tree == nil {
 		return -1
@@ -112,8 +113,8 @@ func (s *Snapshot) Count(prefix, after string) int {
 	return max(0, end-s.tree.Rank(start))
 }
 
-// afterPrefix returns the smallest string that is greater than every string with the prefix; ok is
-// false when there is none.
+// afterPrefix returns the smallest string greater than every string with the prefix; ok is false if
+// there is none.
 func afterPrefix(prefix string) (next string, ok bool) {
 	for i := len(prefix) - 1; i >= 0; i-- {
 		if prefix[i] != 0xff {
@@ -123,7 +124,7 @@ func afterPrefix(prefix string) (next string, ok bool) {
 	return "", false
 }
 
-// storePage is how many records a page asked of the store holds at most.
+// storePage is the largest number of records to request from the store per page.
 const storePage = 500
 
 // read yields entries decoded from pages of the store at the snapshot's revision.

@@ -2,21 +2,21 @@ package watch
 
 import "github.com/kindwright/kindwright/storage"
 
-// Statistics says what a cache keeps for its watchers, beside the objects themselves.
+// Statistics describes what a cache keeps for its watchers, apart from the objects themselves.
 type Statistics struct {
-	Watchers int // cursors that are open
+	Watchers int // open cursors
 	Changes  int // in the log
 
-	// LogBytes is about what the log keeps alive that nothing else does: at most [Config].LogBytes,
+	// LogBytes is the approximate memory that only the log keeps alive: at most [Config].LogBytes,
 	// or the newest change.
 	LogBytes int
 
-	// Floor is where the log begins: every change above it is in it, watchers at a lower revision
+	// Floor is where the log begins. It has every change above it; watchers at a lower revision
 	// read the store.
 	Floor storage.Revision
 }
 
-// Statistics returns what the cache keeps at this moment.
+// Statistics returns current figures.
 func (c *Cache) Statistics() Statistics {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

@@ -9,44 +9,44 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// Texts makes entries that share what their managed fields have in common: objects that the same
-// managers wrote in the same way differ there in times alone, and without server-side apply's
-// book-keeping an object of 1 KiB would be a third smaller.
+// Texts makes entries that share the common parts of their managed fields. If the same managers
+// wrote two objects in the same way, these differ only in their times. Managed fields are a third
+// of an object of 1 KiB.
 //
-// It remembers the texts that it met lately, within a fixed budget, so that the next entries find
-// them. It holds no entry, and an entry's texts live as long as it does. It may be used by many
-// goroutines.
+// Texts remembers recent texts within a fixed budget, so that new entries can share them. It does
+// not keep entries, and an entry keeps its texts alive. It is safe for concurrent use.
 type Texts struct {
 	mu         sync.Mutex
-	young, old map[string]*text // a text that is used moves to the young ones
+	young, old map[string]*text // a text moves to young when it is used
 	bytes      int              // of the young ones
 }
 
 // text is a part of the managed fields of many objects.
 type text struct {
 	text string
-	only []*text // itself: what an entry holds that has no other
+	only []*text // itself, for entries with a single text
 }
 
 const (
-	// textBudget is how many bytes of young texts make them old; those who are old already are
-	// forgotten then.
+	// textBudget is the size at which the young texts become the old ones, and the old ones are
+	// dropped.
 	textBudget = 128 << 10
-	// textOverhead is about what a text costs beside its bytes.
+	// textOverhead is the approximate size of a text without its bytes.
 	textOverhead = 128
-	// maxTexts is how many texts are taken out of one object; one with more managers is kept whole.
+	// maxTexts is the largest number of texts cut out of one object. An object with more managers
+	// is kept whole.
 	maxTexts = 32
-	// maxText is the length of a text that is not worth remembering: who lists so many fields has
-	// them for itself.
+	// maxText is the length from which a text is not worth remembering: few objects share one so
+	// long.
 	maxText = 8 << 10
 )
 
-// NewTexts returns one that has met no text yet.
+// NewTexts returns an empty Texts.
 func NewTexts() *Texts { return &Texts{young: map[string]*text{}} }
 
-// NewEntry makes an entry as [NewEntry] does, one that takes as little memory as possible and keeps
-// nothing of the body: what it needs of that is copied into one piece of memory. It takes over the
-// slices in facts; texts in these that are parts of the body become parts of the entry's own.
+// NewEntry returns an entry like [NewEntry], but with as little memory as possible. It copies what
+// it needs of the body into one piece of memory and keeps the slices in facts. Strings in these
+// that are parts of the body become parts of the copy.
 func (t *Texts) NewEntry(key string, revision storage.Revision, body Body, facts Facts) *Entry {
 	e := newEntry(key, revision, facts)
 	m := &body.Managed
@@ -72,7 +72,7 @@ func (t *Texts) NewEntry(key string, revision storage.Revision, body Body, facts
 	return e
 }
 
-// sharable tells whether the offsets are in order, and whether there are a few times.
+// sharable reports whether the offsets are in order, close together, and not too many.
 func (m *Managed) sharable(length int) bool {
 	at := m.From
 	for _, from := range m.Times {
@@ -123,8 +123,8 @@ func (t *Texts) get(b []byte) *text {
 	return found
 }
 
-// move leads from parts of a body to the same parts of an entry's own memory, in which the first
-// cut bytes are the prefix.
+// move maps parts of a body to the same parts of an entry's own memory, in which the first cut
+// bytes are the prefix.
 type move struct {
 	body *Body
 	own  string
@@ -146,7 +146,7 @@ func (m move) facts(e *Entry, f *Facts) {
 	e.labels = f.Labels
 }
 
-// text returns a text in the entry's memory if it is a part of the body, else the text itself.
+// text returns the copy of s in the entry's memory if s is a part of the body, or else s itself.
 func (m move) text(s string) string {
 	if from, ok := part(m.body.Suffix, s); ok {
 		return m.own[m.cut+from:][:len(s)]
@@ -163,13 +163,13 @@ func (m move) text(s string) string {
 	return strings.Clone(s)
 }
 
-// part tells where in b the memory of s lies, if it does. Nothing is read there: these are
-// addresses.
+// part returns where in b the memory of s lies, if it does. It compares addresses and reads no
+// memory.
 func part(b []byte, s string) (from int, ok bool) {
 	if s == "" {
 		return 0, false
 	}
-	// What lies before b wraps around to a distance beyond any length.
+	// An address before b wraps around to a distance beyond any length.
 	distance := uintptr(unsafe.Pointer(unsafe.StringData(s))) - uintptr(unsafe.Pointer(unsafe.SliceData(b)))
 	return int(distance), distance < uintptr(len(b)) && len(s) <= len(b)-int(distance)
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// waiters are those who wait for a revision to be published, the lowest first: publishing one looks
-// at no others.
+// waiters is a heap of waits for a revision, lowest first, so that publishing a revision looks only
+// at those it ends.
 type waiters struct {
 	mu   sync.Mutex // taken after every other lock
 	heap waiterHeap
@@ -17,7 +17,7 @@ type waiters struct {
 type waiter struct {
 	revision storage.Revision
 	woken    chan struct{} // closed when the revision is published
-	at       int           // place in the heap, -1 when out of it
+	at       int           // index in the heap, or -1
 }
 
 func (ws *waiters) add(revision storage.Revision) *waiter {
@@ -36,7 +36,7 @@ func (ws *waiters) remove(w *waiter) {
 	}
 }
 
-// reached wakes everyone who waits for the revision or less.
+// reached wakes everyone who waits for this revision or a lower one.
 func (ws *waiters) reached(revision storage.Revision) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
