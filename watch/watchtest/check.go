@@ -12,11 +12,11 @@ import (
 	"github.com/kindwright/kindwright/watch"
 )
 
-// Check returns nil when the recording is what its watcher had to be told, from its beginning to
-// wherever it was stopped, and complete at least up to the revision upTo: 0 asks for no more than
-// that what is there is right. The error names the first difference.
+// Check returns nil if the recording is correct from its beginning to its end and complete up to
+// the revision upTo. With upTo 0 it requires only that the recorded events are correct. The error
+// describes the first difference.
 //
-// The history must be complete up to the newest revision that the recording names, and up to upTo.
+// The history must be complete up to upTo and up to the newest revision in the recording.
 func (h *History) Check(r *Recording, upTo storage.Revision) error {
 	c := checker{Recording: r, history: h, upTo: upTo}
 	if err := c.check(); err != nil {
@@ -55,10 +55,10 @@ func (c *checker) check() error {
 	return c.checkAny(c.partial)
 }
 
-// by is the newest revision that the watch can begin at.
+// by returns the newest revision at which the watch can have started.
 func (c *checker) by() storage.Revision { return max(c.From, c.By) }
 
-// checkEnd judges how the server ended the watch.
+// checkEnd checks how the server ended the watch.
 func (c *checker) checkEnd() error {
 	told := c.From
 	if n := len(c.steps); n > 0 && (!c.Initial || c.Told() > 0) {
@@ -75,8 +75,8 @@ func (c *checker) checkEnd() error {
 	return nil
 }
 
-// checkAny tries the revisions that the watch may have begun at. Between two changes that concern
-// the watcher they are all the same to it.
+// checkAny tries the revisions at which the watch may have started. All revisions between two
+// changes that concern the watcher are equivalent.
 func (c *checker) checkAny(from func(at storage.Revision) (matched int, err error)) error {
 	most, first := from(c.From)
 	if first == nil || c.by() == c.From {
@@ -100,9 +100,9 @@ func (c *checker) checkAny(from func(at storage.Revision) (matched int, err erro
 	return first
 }
 
-// plausible reports whether the recording can have begun at a revision as far as the revisions of
-// its events go: a snapshot shows nothing newer, and what follows shows nothing older. It saves
-// most of the looks.
+// plausible reports whether the revisions of the events allow the watch to have started at a
+// revision: a snapshot shows nothing newer, and what follows shows nothing older. This saves most
+// of the full checks.
 func (c *checker) plausible(at storage.Revision) bool {
 	if len(c.steps) == 0 {
 		return true
@@ -118,7 +118,7 @@ func (c *checker) since(at storage.Revision) (int, error) {
 	return c.follow(c.steps, at)
 }
 
-// marked checks a watch that has come to the mark at the end of its initial events.
+// marked checks a watch that has reached the mark after its initial events.
 func (c *checker) marked(mark int) error {
 	at := c.steps[mark].Revision
 	if !c.steps[mark].End || at < c.From || at > c.by() {
@@ -131,12 +131,12 @@ func (c *checker) marked(mark int) error {
 	return err
 }
 
-// partial checks initial events that were broken off.
+// partial checks initial events that were cut short.
 func (c *checker) partial(at storage.Revision) (int, error) {
 	return c.initial(c.steps, at, false)
 }
 
-// unmarked checks initial events and what follows them, when nothing stands between.
+// unmarked checks initial events and the changes that follow them without a mark.
 func (c *checker) unmarked(at storage.Revision) (int, error) {
 	n := min(len(c.history.state(at, c.Match)), len(c.steps))
 	if matched, err := c.initial(c.steps[:n], at, c.upTo > 0 || n < len(c.steps)); err != nil {
@@ -146,7 +146,8 @@ func (c *checker) unmarked(at storage.Revision) (int, error) {
 	return n + matched, err
 }
 
-// initial checks initial events against the state at a revision; all says that none may be missing.
+// initial checks initial events against the state at a revision; all means that none may be
+// missing.
 func (c *checker) initial(steps []Event, at storage.Revision, all bool) (int, error) {
 	want := c.history.state(at, c.Match)
 	for i, got := range steps {
@@ -163,8 +164,7 @@ func (c *checker) initial(steps []Event, at storage.Revision, all bool) (int, er
 	return len(steps), nil
 }
 
-// follow checks steps against everything that happened after a revision. It returns how many were
-// right.
+// follow checks steps against all changes after a revision. It returns how many were correct.
 func (c *checker) follow(steps []Event, after storage.Revision) (int, error) {
 	want, next, told := c.history.since(after, c.Match), 0, after
 	for i, got := range steps {
@@ -182,8 +182,8 @@ func (c *checker) follow(steps []Event, after storage.Revision) (int, error) {
 	return len(steps), nil
 }
 
-// step checks one event: what it should be is the first of want, and everything up to told was told
-// before.
+// step checks one event. The expected event is the first of want; everything up to told has been
+// reported.
 func (c *checker) step(got Event, want []expected, told storage.Revision) error {
 	switch {
 	case got.Type == meta.Bookmark && got.End:
@@ -202,7 +202,7 @@ func (c *checker) step(got Event, want []expected, told storage.Revision) error 
 	return c.same(got, want[0])
 }
 
-// same compares an event with what it should be.
+// same compares an event with the expected one.
 func (c *checker) same(got Event, want expected) error {
 	facts := want.state.Facts()
 	if got.Type != want.typ || got.Revision != want.revision || got.Namespace != facts.Namespace || got.Name != facts.Name {
@@ -223,8 +223,8 @@ func (e expected) String() string {
 	return fmt.Sprintf("%s %s/%s at %s", e.typ, facts.Namespace, facts.Name, e.revision)
 }
 
-// whole is the object with its version. It does not ask the entry to write itself, which is what is
-// being tested.
+// whole appends the object with its version. It does not use the entry's own methods, because they
+// are under test.
 func whole(dst []byte, e *watch.Entry, revision storage.Revision) []byte {
 	body := e.Body()
 	dst = append(dst, body.Prefix...)
@@ -232,7 +232,7 @@ func whole(dst []byte, e *watch.Entry, revision storage.Revision) []byte {
 	return append(dst, body.Suffix...)
 }
 
-// sameJSON compares two documents, and says what they are when they differ.
+// sameJSON compares two documents; the error shows both.
 func sameJSON(got, want []byte) error {
 	if bytes.Equal(got, want) {
 		return nil

@@ -11,13 +11,13 @@ import (
 	"github.com/kindwright/kindwright/watch"
 )
 
-// Event is one thing that a watcher was told, as it was seen.
+// Event is one event as a watcher received it.
 type Event struct {
 	Type            meta.EventType
 	Namespace, Name string           // of the object; "" for a bookmark and for an error
 	Revision        storage.Revision // the resourceVersion of the object; 0 for an error
 	Object          []byte           // its JSON
-	End             bool             // a bookmark that marks the end of the initial events (WLIST-06)
+	End             bool             // the bookmark after the initial events (WLIST-06)
 }
 
 func (e Event) String() string {
@@ -27,7 +27,7 @@ func (e Event) String() string {
 	return fmt.Sprintf("%s %s/%s at %s", e.Type, e.Namespace, e.Name, e.Revision)
 }
 
-// seen is an event of package watch as a client sees it.
+// seen converts an event of package watch to the form that a client sees.
 func seen(e watch.Event) Event {
 	if e.Type == meta.Bookmark {
 		return Event{Type: e.Type, Revision: e.Revision, End: true}
@@ -39,10 +39,10 @@ func seen(e watch.Event) Event {
 	}
 }
 
-// InitialEventsEnd is the annotation of the bookmark after the initial events (WLIST-06).
+// InitialEventsEnd is the annotation of the bookmark after the initial events. Source: WLIST-06.
 const InitialEventsEnd = "k8s.io/initial-events-end"
 
-// shown is what every object of an event says about itself.
+// shown has the members that every object of an event has.
 type shown struct {
 	Kind       string `json:"kind"`
 	APIVersion string `json:"apiVersion"`
@@ -54,8 +54,8 @@ type shown struct {
 	} `json:"metadata"`
 }
 
-// ParseLine reads one line of a JSON watch stream, which must be one document with the members type
-// and object and no others (WATCH-01, WATCH-14). The Event shares memory with the line.
+// ParseLine parses one line of a JSON watch stream. The line must be one document with exactly the
+// members type and object. The Event shares memory with the line. Source: WATCH-01, WATCH-14.
 func ParseLine(line []byte) (Event, error) {
 	typ, object, err := cut(line)
 	if err != nil {
@@ -86,8 +86,7 @@ func ParseLine(line []byte) (Event, error) {
 	return Event{}, fmt.Errorf("an event of the type %q", e.Type)
 }
 
-// cut takes a frame apart. The usual order of the members saves a look: an object that is JSON
-// makes the whole JSON.
+// cut splits a frame. If the members are in the usual order it validates only the object.
 func cut(line []byte) (meta.EventType, []byte, error) {
 	line = bytes.TrimSuffix(line, []byte("\n"))
 	if rest, ok := bytes.CutPrefix(line, []byte(`{"type":"`)); ok {
@@ -109,7 +108,7 @@ func cut(line []byte) (meta.EventType, []byte, error) {
 	return meta.EventType(typ), object, err
 }
 
-// checkBookmark refuses a bookmark that says more than where the watch is (WATCH-05).
+// checkBookmark rejects a bookmark with more than a position (WATCH-05).
 func checkBookmark(object []byte) error {
 	tree, err := json.DecodeTree(object, json.TreeOptions{})
 	if err != nil {
@@ -127,7 +126,7 @@ func checkBookmark(object []byte) error {
 	return nil
 }
 
-// only reports whether an object has no members but these.
+// only reports whether an object has no members other than these.
 func only(object map[string]any, names ...string) bool {
 	for name := range object {
 		if !slices.Contains(names, name) {

@@ -10,30 +10,29 @@ import (
 	"github.com/kindwright/kindwright/watch"
 )
 
-// Commit is what one commit did to one object: the state it left, or that it was deleted.
+// Commit is one commit's effect on one object: the new state, or its deletion.
 type Commit struct {
 	Revision storage.Revision
 	Key      string       // the storage key of the object
-	Next     *watch.Entry // nil when it was deleted
+	Next     *watch.Entry // nil if the object was deleted
 }
 
-// History is everything that happened to one kind, in its own account: what an object was before a
-// commit follows from the commits. The zero History is empty. It may be used by many goroutines.
+// History holds all commits to one kind. It derives previous states from earlier commits. The zero
+// History is empty. It is safe for concurrent use.
 type History struct {
 	mu      sync.Mutex
 	changes []*change            // by revision
-	keys    []string             // all that ever were, sorted
+	keys    []string             // every key ever used, sorted
 	byKey   map[string][]*change // by revision
 }
 
-// change is a commit beside what was there before it.
+// change is a commit with the previous state.
 type change struct {
 	revision   storage.Revision
 	prev, next *watch.Entry
 }
 
-// Add notes a commit. The order of calls does not matter, but a check may only be asked for what is
-// complete.
+// Add adds a commit. Commits may be added in any order, but must be complete before a check.
 func (h *History) Add(c Commit) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -57,7 +56,7 @@ func (h *History) Add(c Commit) {
 	h.changes = slices.Insert(h.changes, place(h.changes, c.Revision), ch)
 }
 
-// place is where the changes above a revision begin. Most commits are the newest.
+// place returns the index of the first change above a revision. Most commits are the newest.
 func place(changes []*change, revision storage.Revision) int {
 	if n := len(changes); n == 0 || changes[n-1].revision <= revision {
 		return n
@@ -66,7 +65,7 @@ func place(changes []*change, revision storage.Revision) int {
 	return at
 }
 
-// Len returns how many commits were noted.
+// Len returns the number of commits.
 func (h *History) Len() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -74,7 +73,7 @@ func (h *History) Len() int {
 }
 
 // Last returns the revision of the newest change, at or below upTo, that a watcher with this filter
-// hears of; 0 if there is none.
+// sees, or 0.
 func (h *History) Last(match func(*watch.Entry) bool, upTo storage.Revision) storage.Revision {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -86,7 +85,7 @@ func (h *History) Last(match func(*watch.Entry) bool, upTo storage.Revision) sto
 	return 0
 }
 
-// since returns what a watcher with this filter hears of after a revision.
+// since returns the events after a revision for a watcher with this filter.
 func (h *History) since(after storage.Revision, match func(*watch.Entry) bool) []expected {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -99,7 +98,7 @@ func (h *History) since(after storage.Revision, match func(*watch.Entry) bool) [
 	return events
 }
 
-// state returns what a watcher with this filter is shown of a revision, in the order of keys.
+// state returns the initial events at a revision for a watcher with this filter, in key order.
 func (h *History) state(at storage.Revision, match func(*watch.Entry) bool) []expected {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -115,15 +114,15 @@ func (h *History) state(at storage.Revision, match func(*watch.Entry) bool) []ex
 	return events
 }
 
-// expected is an event that a watcher must be told.
+// expected is an event that a watcher must receive.
 type expected struct {
 	typ      meta.EventType
-	state    *watch.Entry // what it shows
+	state    *watch.Entry // the state that it shows
 	revision storage.Revision
 }
 
-// event says what a change is for a watcher: what matters is whether the object matched before and
-// whether it does now (WATCH-21), and a deletion shows the last state that matched (WATCH-26).
+// event converts a change to an event. Only whether the object matched before and matches now
+// counts (WATCH-21). A deletion shows the last state that matched (WATCH-26).
 func (c *change) event(match func(*watch.Entry) bool) (expected, bool) {
 	before, now := c.prev != nil && match(c.prev), c.next != nil && match(c.next)
 	switch {
