@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// Authenticator proves who sent a request.
+// Authenticator identifies the sender of a request.
 //
-// Authenticate returns one of three answers:
+// Authenticate returns one of three results:
 //
-//   - a user, true, nil: the request carries a credential of a kind this authenticator knows, and
-//     it is good;
+//   - a user, true, nil: the request carries a valid credential of a kind that this authenticator
+//     knows;
 //   - ok false, nil: the request carries no credential of that kind, or one that another
-//     authenticator may know (a bearer token that is not in a file may still be a signed one);
-//   - an error: the request carries a credential that is meant for this authenticator and that is
-//     bad. The error is logged and never sent to the caller. It must not contain the credential.
+//     authenticator may know (a bearer token that is not in a file may be a signed one);
+//   - an error: the request carries an invalid credential for this authenticator. The error is
+//     logged and never sent to the caller. It must not contain the credential.
 //
-// Authenticate must not change the request, must respect the request's context when it asks other
-// systems, and may be called by many goroutines at once.
+// Authenticate must not modify the request, must respect its context when it calls other systems,
+// and must be safe for concurrent use.
 type Authenticator interface {
 	Authenticate(r *http.Request) (u User, ok bool, err error)
 }
@@ -32,18 +32,17 @@ func (f Func) Authenticate(r *http.Request) (User, bool, error) { return f(r) }
 
 var _ Authenticator = Func(nil)
 
-// ErrBadCredential is what an error of [Anonymous] and of [Middleware] wraps: a credential is
-// present, and none of the authenticators knows it.
+// ErrBadCredential is wrapped by errors of [Anonymous] and [Middleware] for a credential that no
+// authenticator accepts.
 var ErrBadCredential = errors.New("credential not accepted by any authenticator")
 
-// Union asks authenticators in order; the first that names a user wins and later ones are not
-// asked. List certificates first, then tokens, then [Anonymous]: that order is what decides when a
-// request carries both a good certificate and a token (security vector A7).
+// Union tries authenticators in order and returns the first user; it does not call later ones. List
+// certificates first, then tokens, then [Anonymous]. The order decides when a request carries both
+// a valid certificate and a token (security vector A7).
 //
-// An authenticator's error does not end the search, because the same credential may be good for a
-// later authenticator (two certificate authorities, two issuers of tokens). But once one has
-// failed, only a real user counts: an anonymous one is not accepted any more (security vector A8),
-// and the answer is the collected errors.
+// An error does not stop the search, because the credential may be valid for a later authenticator
+// (two certificate authorities, two token issuers). But after an error Union does not accept an
+// anonymous user (security vector A8); it returns the collected errors.
 func Union(a ...Authenticator) Authenticator {
 	return union(a)
 }
@@ -58,8 +57,8 @@ func (list union) Authenticate(r *http.Request) (User, bool, error) {
 		case err != nil:
 			errs = append(errs, err)
 		case ok && len(errs) > 0 && u.IsAnonymous():
-			// Someone before refused a credential that Anonymous does not know about (a cookie,
-			// say).
+			// An earlier authenticator rejected a credential that Anonymous does not recognize,
+			// such as a cookie.
 		case ok:
 			return u, true, nil
 		}
@@ -67,10 +66,10 @@ func (list union) Authenticate(r *http.Request) (User, bool, error) {
 	return User{}, false, errors.Join(errs...)
 }
 
-// Anonymous accepts requests that carry no credential of any kind, as user system:anonymous in
-// group system:unauthenticated (AUTHN-01, AUTHN-02). A request with a credential is an error here,
-// since this authenticator stands last and nobody before it accepted that credential. See
-// [HasCredential] for what counts.
+// Anonymous accepts requests without any credential, as user system:anonymous in group
+// system:unauthenticated. A request with a credential is an error: this authenticator is the last
+// one, so no other has accepted the credential. [HasCredential] says what counts. Source: AUTHN-01,
+// AUTHN-02.
 func Anonymous() Authenticator {
 	return Func(func(r *http.Request) (User, bool, error) {
 		if kind := credential(r); kind != "" {
@@ -80,15 +79,14 @@ func Anonymous() Authenticator {
 	})
 }
 
-// HasCredential reports whether the request carries anything that claims an identity: an
-// Authorization header of whatever scheme (an unknown scheme is a credential that nobody can check,
-// not the absence of one), a bearer token in a WebSocket subprotocol (AUTHN-19), or a client
-// certificate. Cookies, query parameters and bodies are not places for credentials and are not
-// looked at (security vector A6).
+// HasCredential reports whether the request claims an identity: by an Authorization header of any
+// scheme, by a bearer token in a WebSocket subprotocol, or by a client certificate. An unknown
+// scheme counts as a credential that cannot be checked, not as none. Cookies, query parameters and
+// bodies do not count (security vector A6). Source: AUTHN-19.
 func HasCredential(r *http.Request) bool { return credential(r) != "" }
 
-// credential names the kind of the first credential found, "" when there is none. It returns no
-// part of the credential, so it may be logged.
+// credential returns the kind of the first credential, or "". It returns no part of the credential,
+// so the result may be logged.
 func credential(r *http.Request) string {
 	switch {
 	case len(r.Header["Authorization"]) > 0:

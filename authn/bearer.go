@@ -8,19 +8,20 @@ import (
 	"strings"
 )
 
-// MaxTokenBytes is the longest bearer token that is looked at.
+// MaxTokenBytes is the length of the longest accepted bearer token.
 const MaxTokenBytes = 64 << 10
 
 // BearerToken returns the bearer token of a request, for authenticators that check tokens. ok is
-// false when there is none, also when the Authorization header has another scheme: no such header
-// is a bearer token (security vector A6), and [Middleware] refuses it in the end.
+// false if there is none, including when the Authorization header has another scheme (security
+// vector A6); [Middleware] rejects that header in the end.
 //
-// The token comes from "Authorization: Bearer <token>", with the scheme in any case (AUTHN-17,
-// AUTHN-19), or from a WebSocket subprotocol "base64url.bearer.authorization.<domain>.<token in
-// unpadded base64url>" that stands beside another one. An error means that there is a token but
-// that it cannot be told which: an empty one, blanks or bytes outside printable ASCII in it,
-// several of them, or one beyond [MaxTokenBytes] (security vector A7). No error holds any part of a
-// token.
+// The token comes from "Authorization: Bearer <token>", with the scheme in any case. It may also
+// come from a WebSocket subprotocol "base64url.bearer.authorization.<domain>.<token in unpadded
+// base64url>", if the request offers another subprotocol as well.
+//
+// An error means that the request has a token that cannot be read: it is empty, contains blanks or
+// bytes outside printable ASCII, occurs more than once, or is longer than [MaxTokenBytes] (security
+// vector A7). Errors contain no part of a token. Source: AUTHN-17, AUTHN-19.
 func BearerToken(r *http.Request) (token string, ok bool, err error) {
 	fromHeader, inHeader, err := headerToken(r.Header["Authorization"])
 	if err != nil {
@@ -45,7 +46,7 @@ func BearerToken(r *http.Request) (token string, ok bool, err error) {
 	return token, true, nil
 }
 
-// CheckToken returns "" when a request could carry the token, else what is wrong with it, without
+// CheckToken returns "" if a request could carry the token, or else what is wrong with it, without
 // repeating it.
 func CheckToken(token string) string {
 	switch {
@@ -71,7 +72,7 @@ func headerToken(headers []string) (token string, ok bool, err error) {
 }
 
 func manyHeaders(n int) error {
-	return fmt.Errorf("%d authorization headers: it is undefined which one counts", n)
+	return fmt.Errorf("%d authorization headers, at most one is allowed", n)
 }
 
 // subprotocolPrefix starts the WebSocket subprotocol that carries a token; the group domain and the
@@ -87,7 +88,7 @@ func subprotocolToken(lines []string) (token string, ok bool, err error) {
 		case ok:
 			return "", false, errors.New("several websocket subprotocols with a bearer token")
 		default:
-			// The encoded token has no dot, the domain may have several.
+			// The encoded token has no dot; the domain may have several.
 			found, ok = rest[strings.LastIndexByte(rest, '.')+1:], true
 		}
 	}
@@ -95,8 +96,8 @@ func subprotocolToken(lines []string) (token string, ok bool, err error) {
 		return "", false, nil
 	}
 	if others == 0 {
-		// The server must answer with a subprotocol, and it must not be the one with the secret.
-		return "", false, errors.New("websocket subprotocol with a bearer token without another subprotocol beside it")
+		// The server must answer with one of the subprotocols, but not with the secret one.
+		return "", false, errors.New("websocket subprotocol with a bearer token needs a second subprotocol")
 	}
 	decoded, err := base64.RawURLEncoding.Strict().DecodeString(found)
 	if err != nil {

@@ -16,15 +16,15 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// Option changes a [Middleware].
+// Option configures a [Middleware].
 type Option func(*middleware)
 
-// WithLogger sets where refusals are reported, with the authenticator's reason, which the caller
-// never sees. The default is to report nowhere.
+// WithLogger sets the logger for rejected requests. It receives the authenticator's reason, which
+// the caller never sees. By default nothing is logged.
 func WithLogger(l logr.Logger) Option { return func(m *middleware) { m.log = l } }
 
-// WithRefusal sets who writes a refusal. The default writes the Status as JSON; a server that
-// negotiates media types puts its own writer here. The Status's Code is the HTTP status to send.
+// WithRefusal sets the function that writes a 401. By default the Status is written as JSON; a
+// server that negotiates media types sets its own. The Status's Code is the HTTP status to send.
 // write must not be nil.
 func WithRefusal(write func(w http.ResponseWriter, r *http.Request, s meta.Status)) Option {
 	return func(m *middleware) { m.refuse = write }
@@ -43,21 +43,20 @@ type middleware struct {
 	put           func(context.Context, User) context.Context
 }
 
-// Middleware names the user of each request and puts it into the request's context, where
-// [UserFrom] finds it.
+// Middleware identifies the user of each request and puts it into the request's context, where
+// [UserFrom] finds it. It adds the group system:authenticated to every user who is not anonymous
+// (AUTHN-20).
 //
-// It refuses with 401 a request with more than one Authorization header, a request whose credential
-// is bad or unknown, and, when a does not include [Anonymous], a request without any. The body is a
-// Status with reason Unauthorized and message "Unauthorized" (AUTHN-23); the reason goes to the
-// log.
+// It rejects with 401 a request with more than one Authorization header, with an invalid or unknown
+// credential, or, if a does not include [Anonymous], without a credential. The body is a Status
+// with reason Unauthorized and message "Unauthorized" (AUTHN-23). The log has the reason.
 //
-// A request with an Impersonate-* header is refused once its sender is known, with 400 when it
-// names no user (IMP-03) and else with 403: nobody may impersonate here, and serving the request
-// under the sender's own rights would do something else than was asked.
+// It rejects a request with an Impersonate-* header once the sender is known: with 400 if the
+// header names no user (IMP-03), otherwise with 403. Impersonation is not supported here, and
+// serving the request with the sender's own rights would not be what the sender asked for.
 //
-// Everybody who is not anonymous gets the group system:authenticated (AUTHN-20). The handler behind
-// it sees a copy of the request without Authorization and X-Remote-* headers and without tokens in
-// WebSocket subprotocols.
+// The next handler sees a copy of the request without Authorization and X-Remote-* headers and
+// without tokens in WebSocket subprotocols.
 func Middleware(a Authenticator, opts ...Option) func(http.Handler) http.Handler {
 	m := &middleware{authenticator: a, log: logr.Discard(), refuse: WriteStatus, put: WithUser}
 	for _, o := range opts {
@@ -72,7 +71,7 @@ func Middleware(a Authenticator, opts ...Option) func(http.Handler) http.Handler
 	}
 }
 
-// admit returns the request as the handler is to see it, or refuses it and returns nil.
+// admit returns the request for the next handler, or rejects it and returns nil.
 func (m *middleware) admit(w http.ResponseWriter, r *http.Request) *http.Request {
 	u, err := m.authenticate(r)
 	if err != nil {
@@ -91,8 +90,7 @@ func (m *middleware) admit(w http.ResponseWriter, r *http.Request) *http.Request
 	return clean
 }
 
-// authenticate returns the user of a request; no answer without an error and without a name is
-// possible.
+// authenticate returns the user of a request, whose name is never empty, or an error.
 func (m *middleware) authenticate(r *http.Request) (User, error) {
 	if n := len(r.Header["Authorization"]); n > 1 {
 		return User{}, manyHeaders(n)
@@ -109,22 +107,22 @@ func (m *middleware) authenticate(r *http.Request) (User, error) {
 		return User{}, errors.New("authenticator accepted a user without a name")
 	}
 	if !u.IsAnonymous() && !u.In(GroupAuthenticated) {
-		// A new slice: the authenticator may hand out the same one for every request.
+		// Make a new slice: the authenticator may return the same one for every request.
 		u.Groups = slices.Concat(u.Groups, []string{GroupAuthenticated})
 	}
 	return u, nil
 }
 
-// The prefixes, in canonical form, of headers that name a user. The first may be set by a verified
-// front proxy alone.
+// The canonical prefixes of headers that name a user. Only a verified front proxy may set the
+// first.
 const (
 	remotePrefix      = "X-Remote-"
 	impersonatePrefix = "Impersonate-"
 )
 
-// withoutCredentials returns the headers for handlers, and reports whether the request asks to be
-// served as somebody else and whether it names a user for that. The request that was received keeps
-// its headers, since outer handlers still hold it.
+// withoutCredentials returns the headers for handlers. It also reports whether the request asks for
+// impersonation, and whether it names a user for that. It does not modify h, because outer handlers
+// still use it.
 func withoutCredentials(h http.Header) (out http.Header, impersonates, user bool) {
 	out = maps.Clone(h)
 	for name, values := range h {
@@ -149,8 +147,8 @@ func withoutCredentials(h http.Header) (out http.Header, impersonates, user bool
 	return out, impersonates, user
 }
 
-// suspicious reports whether a header's name has the first letter of one that withoutCredentials
-// knows.
+// suspicious reports whether a header's name has the same first letter as one that
+// withoutCredentials removes.
 func suspicious(name string) bool {
 	if name == "" {
 		return false
@@ -162,8 +160,8 @@ func suspicious(name string) bool {
 	return false
 }
 
-// withoutTokens drops the subprotocols that carry a bearer token; the others are still to be
-// negotiated.
+// withoutTokens drops the subprotocols that carry a bearer token and keeps the others for
+// negotiation.
 func withoutTokens(lines []string) []string {
 	var kept []string
 	for protocol := range subprotocols(lines) {
@@ -196,11 +194,11 @@ func failure(code int32, reason meta.Reason, message string) meta.Status {
 	}
 }
 
-// WriteStatus writes a Status as JSON, with the Status's code. It is what this package and package
-// authz refuse requests with unless they are given another writer.
+// WriteStatus writes a Status as JSON, with the Status's code. It is the default writer of this
+// package and of package authz.
 func WriteStatus(w http.ResponseWriter, _ *http.Request, s meta.Status) {
 	body, err := json.Marshal(s)
-	if err != nil { // cannot happen for a Status; the code alone still refuses
+	if err != nil { // cannot happen for a Status; the code alone is enough
 		body = nil
 	}
 	h := w.Header()
@@ -208,5 +206,5 @@ func WriteStatus(w http.ResponseWriter, _ *http.Request, s meta.Status) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-cache, private")
 	w.WriteHeader(int(s.Code))
-	_, _ = w.Write(body) // the caller has gone: nobody is left to tell
+	_, _ = w.Write(body) // the caller may be gone
 }

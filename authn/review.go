@@ -2,8 +2,8 @@ package authn
 
 import "github.com/kindwright/kindwright/meta"
 
-// SelfSubjectReview is the question who the server takes the caller for, of
-// authentication.{domain}/v1 (REVIEW-05). It is POSTed empty and answered, never stored.
+// SelfSubjectReview asks who the caller is, in authentication.{domain}/v1. Clients POST it empty;
+// the server fills it in and never stores it. Source: REVIEW-05.
 type SelfSubjectReview struct {
 	meta.TypeMeta   `json:",inline"`
 	meta.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
@@ -11,12 +11,12 @@ type SelfSubjectReview struct {
 	Status SelfSubjectReviewStatus `json:"status,omitempty" protobuf:"bytes,2,opt,name=status" doc:"Filled in by the server."`
 }
 
-// SelfSubjectReviewStatus is the answer.
+// SelfSubjectReviewStatus is the result.
 type SelfSubjectReviewStatus struct {
 	UserInfo UserInfo `json:"userInfo,omitempty" protobuf:"bytes,1,opt,name=userInfo" doc:"The user that made the request."`
 }
 
-// UserInfo is a User as documents show it.
+// UserInfo is the form of a User in documents.
 type UserInfo struct {
 	Username string              `json:"username,omitempty" protobuf:"bytes,1,opt,name=username" doc:"The name that identifies this user uniquely among all active users."`
 	UID      string              `json:"uid,omitempty" protobuf:"bytes,2,opt,name=uid" doc:"Tells apart users that bore the same name at different times."`
@@ -24,7 +24,7 @@ type UserInfo struct {
 	Extra    map[string][]string `json:"extra,omitempty" protobuf:"bytes,4,rep,name=extra" doc:"Further facts that the authenticator provided."`
 }
 
-// Info returns the user as documents show it.
+// Info returns the user in the form of documents.
 func (u User) Info() UserInfo {
 	return UserInfo{Username: u.Name, UID: u.UID, Groups: u.Groups, Extra: u.Extra}
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// TokenReview is the question whose bearer token this is, of authentication.{domain}/v1
-// (REVIEW-06). A service that is given tokens of this server POSTs them; the document is answered,
-// never stored.
+// TokenReview asks who a bearer token belongs to, in authentication.{domain}/v1. A service that
+// receives tokens of this server POSTs them; the server fills in the document and never stores it.
+// Source: REVIEW-06.
 type TokenReview struct {
 	meta.TypeMeta   `json:",inline"`
 	meta.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
@@ -20,13 +20,13 @@ type TokenReview struct {
 	Status TokenReviewStatus `json:"status,omitempty" protobuf:"bytes,3,opt,name=status" doc:"Filled in by the server."`
 }
 
-// TokenReviewSpec names the token.
+// TokenReviewSpec is the token to check.
 type TokenReviewSpec struct {
 	Token     string   `json:"token,omitempty" protobuf:"bytes,1,opt,name=token" doc:"The bearer token. It must not be empty."`
 	Audiences []string `json:"audiences,omitempty" protobuf:"bytes,2,rep,name=audiences" list:"atomic" doc:"The names of the service that was given the token. The token must be meant for one of them. Without any, it must be meant for this server."`
 }
 
-// TokenReviewStatus is the answer.
+// TokenReviewStatus is the result.
 type TokenReviewStatus struct {
 	Authenticated bool     `json:"authenticated,omitempty" protobuf:"varint,1,opt,name=authenticated" doc:"Whether the token is that of a user."`
 	User          UserInfo `json:"user,omitempty" protobuf:"bytes,2,opt,name=user" doc:"The user whose token it is."`
@@ -34,13 +34,13 @@ type TokenReviewStatus struct {
 	Error         string   `json:"error,omitempty" protobuf:"bytes,3,opt,name=error" doc:"Why the token was not accepted, as far as strangers are told."`
 }
 
-// ReviewToken asks an authenticator about the token of a review, as [Middleware] would if a request
-// carried it. Nothing but the token reaches the authenticator: neither the certificate of the one
-// who asks nor any value of ctx, which may hold who that is. What the authenticator has against a
-// token stays unsaid, as it does in a 401.
+// ReviewToken authenticates the token of a review, as [Middleware] would if a request carried it.
+// The authenticator receives only the token: neither the certificate of the reviewer nor any value
+// of ctx, which may hold the reviewer's identity. As with a 401, the result does not say why a
+// token was rejected.
 //
-// Where audiences are asked for, the authenticator must vouch for one of them with
-// [User].Audiences; a token of an authenticator that knows no audiences is then not accepted.
+// If spec names audiences, the authenticator must confirm one of them in [User].Audiences. The
+// token is rejected if the authenticator does not support audiences.
 func ReviewToken(ctx context.Context, a Authenticator, spec TokenReviewSpec) TokenReviewStatus {
 	if why := CheckToken(spec.Token); why != "" {
 		return TokenReviewStatus{Error: "the token " + why}
@@ -64,17 +64,17 @@ func ReviewToken(ctx context.Context, a Authenticator, spec TokenReviewSpec) Tok
 	return TokenReviewStatus{Authenticated: true, User: u.Info(), Audiences: meant}
 }
 
-// valueless is a context that keeps its deadline and says nothing else.
+// valueless is a context that keeps only the deadline of another.
 type valueless struct{ context.Context }
 
 // Value hides all values.
 func (valueless) Value(any) any { return nil }
 
-// audiencesKey is the context key of the audiences asked for.
+// audiencesKey is the context key of the requested audiences.
 type audiencesKey struct{}
 
-// WithAudiences returns a context that tells authenticators which audiences a credential should be
-// meant for, in place of this server. None change nothing.
+// WithAudiences returns a context with the audiences for which a credential must be valid, instead
+// of this server. An empty list changes nothing.
 func WithAudiences(ctx context.Context, audiences []string) context.Context {
 	if len(audiences) == 0 {
 		return ctx
@@ -82,10 +82,10 @@ func WithAudiences(ctx context.Context, audiences []string) context.Context {
 	return context.WithValue(ctx, audiencesKey{}, slices.Clone(audiences))
 }
 
-// AudiencesFrom returns the audiences that a credential should be meant for. An authenticator that
-// knows the audiences of credentials accepts one that is meant for any of these, and says in
-// [User].Audiences for which. ok is false for the usual request, whose credential must be meant for
-// this server.
+// AudiencesFrom returns the audiences for which a credential must be valid. An authenticator that
+// supports audiences accepts a credential for any of them and lists the matching ones in
+// [User].Audiences. ok is false for ordinary requests, whose credential must be meant for this
+// server.
 func AudiencesFrom(ctx context.Context) (audiences []string, ok bool) {
 	audiences, ok = ctx.Value(audiencesKey{}).([]string)
 	return audiences, ok

@@ -5,56 +5,54 @@ import (
 	"slices"
 )
 
-// Names and groups that the library itself gives a meaning to. Credentials must not be able to
-// claim the first two of the groups below by themselves; see [User.Groups].
+// Users and groups with a fixed meaning in the library. Credentials must not be able to claim the
+// first two groups themselves; see [User.Groups].
 const (
-	// UserAnonymous is the name of a caller without any credential (AUTHN-02).
+	// UserAnonymous is the name of a caller without any credential. Source: AUTHN-02.
 	UserAnonymous = "system:anonymous"
 
-	// GroupUnauthenticated is the only group of an anonymous caller (AUTHN-02).
+	// GroupUnauthenticated is the only group of an anonymous caller. Source: AUTHN-02.
 	GroupUnauthenticated = "system:unauthenticated"
 
-	// GroupAuthenticated is a group of everybody who proved who they are; [Middleware] adds it
-	// (AUTHN-20).
+	// GroupAuthenticated contains every caller with a valid credential; [Middleware] adds it.
+	// Source: AUTHN-20.
 	GroupAuthenticated = "system:authenticated"
 
-	// GroupMasters may do everything; package authz allows its members before any other authorizer
-	// is asked (AUTHZ-16). Only a credential can put a user into it (security vector Z16).
+	// GroupMasters may do everything: package authz allows its members before it asks any other
+	// authorizer (AUTHZ-16). Only a credential can put a user into it (security vector Z16).
 	GroupMasters = "system:masters"
 )
 
-// User is who sent a request, as far as an [Authenticator] could prove it. A User is a plain value;
-// whoever receives one from a request must not change its slices and maps, since they are shared by
-// everything that handles the request.
+// User is the sender of a request, as an [Authenticator] identified it. A User is a plain value.
+// Its slices and maps are shared by everything that handles the request and must not be modified.
 type User struct {
-	// Name is unique among all users and never empty for a user that an Authenticator returned.
+	// Name is unique among all users. It is never empty in a user that an Authenticator returned.
 	Name string
 
-	// UID tells apart two users who had the same name at different times. It may be empty.
+	// UID distinguishes users who had the same name at different times. It may be empty.
 	UID string
 
-	// Groups the user belongs to, in the order in which the credential named them.
+	// Groups are the groups of the user, in the order of the credential.
 	Groups []string
 
-	// Extra holds further facts from the credential, for authorizers, admission and audit. Keys are
+	// Extra holds further facts from the credential for authorizers, admission and audit. Keys are
 	// lower-case.
 	Extra map[string][]string
 
-	// Audiences are those that the credential is meant for, of the ones that [AudiencesFrom] told.
-	// It is nil when the authenticator does not know about audiences.
+	// Audiences lists the audiences from [AudiencesFrom] for which the credential is valid. It is
+	// nil if the authenticator does not support audiences.
 	Audiences []string
 
-	// Method says how the caller proved the identity ("x509", "token", "anonymous", …), for the
-	// audit log and for nothing else: no decision about rights reads it. It is empty when the
-	// authenticator did not say.
+	// Method says how the caller was authenticated ("x509", "token", "anonymous", …). It is only
+	// for the audit log and must not influence authorization. It is empty if the authenticator did
+	// not set it.
 	Method string
 }
 
 // In reports whether the user belongs to the group.
 func (u User) In(group string) bool { return slices.Contains(u.Groups, group) }
 
-// IsAnonymous reports whether the user is one that proved nothing: it bears the anonymous name or
-// the group of the unauthenticated.
+// IsAnonymous reports whether the user has the anonymous name or the group of the unauthenticated.
 func (u User) IsAnonymous() bool {
 	return u.Name == UserAnonymous || u.In(GroupUnauthenticated)
 }
@@ -63,14 +61,14 @@ func (u User) IsAnonymous() bool {
 // than the user; all others come from [WithUser].
 type UserKey struct{}
 
-// WithUser returns a context that carries who is asking. [Middleware] calls it; in-process callers,
-// who send no credential over a wire, call it themselves (security vector A13).
+// WithUser returns a context that carries the user of a request. [Middleware] calls it. In-process
+// callers, which send no credential, call it themselves (security vector A13).
 func WithUser(ctx context.Context, u User) context.Context {
 	return &userContext{Context: ctx, user: u}
 }
 
-// UserFrom returns who is asking. ok is false when nobody authenticated the request: callers must
-// then refuse.
+// UserFrom returns the user of a request. ok is false if the request was not authenticated; callers
+// must then reject it.
 func UserFrom(ctx context.Context) (u User, ok bool) {
 	known, ok := ctx.Value(UserKey{}).(*User)
 	if !ok {

@@ -9,8 +9,8 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// SubjectAccessReview is the question whether somebody may do something, of
-// authorization.{domain}/v1 (REVIEW-01). It is POSTed with its spec and answered, never stored.
+// SubjectAccessReview asks whether a user may do something, in authorization.{domain}/v1. Clients
+// POST it with its spec; the server fills it in and never stores it. Source: REVIEW-01.
 type SubjectAccessReview struct {
 	meta.TypeMeta   `json:",inline"`
 	meta.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
@@ -19,8 +19,8 @@ type SubjectAccessReview struct {
 	Status AccessReviewStatus      `json:"status,omitempty" protobuf:"bytes,3,opt,name=status" doc:"Filled in by the server."`
 }
 
-// LocalSubjectAccessReview is a SubjectAccessReview about one namespace, in which it is POSTed, so
-// that the right to ask can be given for that namespace alone (REVIEW-02).
+// LocalSubjectAccessReview is a SubjectAccessReview about the namespace to which it is POSTed, so
+// that the right to ask can be granted per namespace. Source: REVIEW-02.
 type LocalSubjectAccessReview struct {
 	meta.TypeMeta   `json:",inline"`
 	meta.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
@@ -29,7 +29,7 @@ type LocalSubjectAccessReview struct {
 	Status AccessReviewStatus      `json:"status,omitempty" protobuf:"bytes,3,opt,name=status" doc:"Filled in by the server."`
 }
 
-// SelfSubjectAccessReview is the question whether the caller may do something (REVIEW-03).
+// SelfSubjectAccessReview asks whether the caller may do something. Source: REVIEW-03.
 type SelfSubjectAccessReview struct {
 	meta.TypeMeta   `json:",inline"`
 	meta.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
@@ -38,7 +38,7 @@ type SelfSubjectAccessReview struct {
 	Status AccessReviewStatus          `json:"status,omitempty" protobuf:"bytes,3,opt,name=status" doc:"Filled in by the server."`
 }
 
-// SubjectAccessReviewSpec says who would like to do what.
+// SubjectAccessReviewSpec is the user and the action in question.
 type SubjectAccessReviewSpec struct {
 	ResourceAttributes    *ResourceAttributes    `json:"resourceAttributes,omitempty" protobuf:"bytes,1,opt,name=resourceAttributes" doc:"An action on a resource."`
 	NonResourceAttributes *NonResourceAttributes `json:"nonResourceAttributes,omitempty" protobuf:"bytes,2,opt,name=nonResourceAttributes" doc:"An action on another path."`
@@ -49,7 +49,7 @@ type SubjectAccessReviewSpec struct {
 	UID    string              `json:"uid,omitempty" protobuf:"bytes,6,opt,name=uid" doc:"Tells apart users that bore the same name at different times."`
 }
 
-// SelfSubjectAccessReviewSpec says what the caller would like to do.
+// SelfSubjectAccessReviewSpec is the action in question.
 type SelfSubjectAccessReviewSpec struct {
 	ResourceAttributes    *ResourceAttributes    `json:"resourceAttributes,omitempty" protobuf:"bytes,1,opt,name=resourceAttributes" doc:"An action on a resource."`
 	NonResourceAttributes *NonResourceAttributes `json:"nonResourceAttributes,omitempty" protobuf:"bytes,2,opt,name=nonResourceAttributes" doc:"An action on another path."`
@@ -75,7 +75,7 @@ type NonResourceAttributes struct {
 	Verb string `json:"verb,omitempty" protobuf:"bytes,2,opt,name=verb" doc:"The HTTP method in lower case."`
 }
 
-// AccessReviewStatus is the answer to an access review.
+// AccessReviewStatus is the result of an access review.
 type AccessReviewStatus struct {
 	Allowed         bool   `json:"allowed" protobuf:"varint,1,opt,name=allowed" optional:"" doc:"Whether the action is allowed."`
 	Denied          bool   `json:"denied,omitempty" protobuf:"varint,4,opt,name=denied" doc:"Whether an authorizer forbids it, whatever others say."`
@@ -83,7 +83,8 @@ type AccessReviewStatus struct {
 	EvaluationError string `json:"evaluationError,omitempty" protobuf:"bytes,3,opt,name=evaluationError" doc:"What went wrong in finding out."`
 }
 
-// Attributes returns what to ask an [Authorizer], or what is wrong with the question.
+// Attributes converts the spec to the argument of an [Authorizer], or returns what is wrong with
+// it.
 func (s SubjectAccessReviewSpec) Attributes() (Attributes, []status.FieldError) {
 	user := authn.User{Name: s.User, UID: s.UID, Groups: s.Groups, Extra: s.Extra}
 	a, problems := SelfSubjectAccessReviewSpec{s.ResourceAttributes, s.NonResourceAttributes}.Attributes(user)
@@ -95,8 +96,8 @@ func (s SubjectAccessReviewSpec) Attributes() (Attributes, []status.FieldError) 
 	return a, problems
 }
 
-// AttributesIn returns what to ask when the question may be about a resource in one namespace alone
-// (REVIEW-02).
+// AttributesIn is Attributes for a question that must be about a resource in this namespace.
+// Source: REVIEW-02.
 func (s SubjectAccessReviewSpec) AttributesIn(namespace string) (Attributes, []status.FieldError) {
 	f := &status.Fields{}
 	switch r := s.ResourceAttributes; {
@@ -109,7 +110,8 @@ func (s SubjectAccessReviewSpec) AttributesIn(namespace string) (Attributes, []s
 	return a, append(f.Errors(), problems...)
 }
 
-// Attributes returns what to ask an [Authorizer] about user, or what is wrong with the question.
+// Attributes converts the spec to the argument of an [Authorizer] for user, or returns what is
+// wrong with it.
 func (s SelfSubjectAccessReviewSpec) Attributes(user authn.User) (Attributes, []status.FieldError) {
 	f := &status.Fields{}
 	r, n := s.ResourceAttributes, s.NonResourceAttributes
@@ -132,8 +134,8 @@ func (s SelfSubjectAccessReviewSpec) Attributes(user authn.User) (Attributes, []
 	return a, f.Errors()
 }
 
-// Review asks an authorizer and returns its decision as documents show it. An error of the
-// authorizer allows nothing, and its text stays unsaid.
+// Review asks an authorizer and returns its decision in the form of documents. An error allows
+// nothing, and its text is not included.
 func Review(ctx context.Context, z Authorizer, a Attributes) AccessReviewStatus {
 	d, reason, err := decide(ctx, z, a)
 	if err != nil {

@@ -5,10 +5,10 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// Attributes say what a request is about to do, and who asks. They come from the one parse of the
-// request that the handler uses too, so that what was authorized is what happens.
+// Attributes describe a request and its sender. They come from the same parse of the request that
+// the handler uses, so the authorized action is the one that happens.
 type Attributes struct {
-	// User is who asks.
+	// User is the sender.
 	User authn.User
 
 	// Verb is get, list, watch, create, update, patch, delete or deletecollection for a resource,
@@ -16,21 +16,21 @@ type Attributes struct {
 	// method in lower case, with HEAD counted as get.
 	Verb string
 
-	// Group, Version, Resource and Subresource name what is touched. They are empty unless
+	// Group, Version, Resource and Subresource identify the target. They are empty unless
 	// ResourceRequest is set.
 	Group, Version, Resource, Subresource string
 
 	// Namespace is empty for cluster-scoped resources and for requests across all namespaces.
 	Namespace string
 
-	// Name is empty for collections, except for a list or watch whose field selector pins
-	// metadata.name (LIST-36).
+	// Name is empty for collections, unless the field selector of a list or watch requires one
+	// metadata.name. Source: LIST-36.
 	Name string
 
 	// Path is the decoded path of the request, below the prefix the server is mounted at.
 	Path string
 
-	// ResourceRequest tells a request for an API resource from one for any other path.
+	// ResourceRequest is set for API resources and not for other paths.
 	ResourceRequest bool
 
 	// Labels and Fields are the selectors of list, watch and deletecollection; empty ones select

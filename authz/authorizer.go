@@ -7,19 +7,19 @@ import (
 	"github.com/kindwright/kindwright/authn"
 )
 
-// Decision is an authorizer's answer. The zero value allows nothing.
+// Decision is an authorizer's result. The zero value allows nothing.
 type Decision int
 
-// The three answers. Any other value is treated as an error.
+// The three decisions. Any other value is treated as an error.
 const (
-	// NoOpinion leaves the decision to the next authorizer; when nobody has an opinion the request
-	// is refused.
+	// NoOpinion leaves the decision to the next authorizer. If none has an opinion, the request is
+	// rejected.
 	NoOpinion Decision = iota
 
-	// Allow ends the search: the request is served.
+	// Allow ends the search and serves the request.
 	Allow
 
-	// Deny ends the search: the request is refused, whatever later authorizers would say.
+	// Deny ends the search and rejects the request. Later authorizers are not asked.
 	Deny
 )
 
@@ -38,13 +38,12 @@ func (d Decision) String() string {
 
 // Authorizer decides whether a request may be served.
 //
-// The reason is a sentence for the caller and for the audit log; it may be empty. An error means
-// that no decision could be made: the request is refused and the error is logged, never sent. An
-// authorizer that wants others to be asked when it cannot decide returns [NoOpinion] without an
-// error.
+// The reason is a sentence for the caller and the audit log; it may be empty. An error means that
+// no decision was possible: the request is rejected and the error is logged, never sent. If others
+// should be asked instead, return [NoOpinion] without an error.
 //
-// Authorize must respect ctx, must bound its own waiting for other systems, and may be called by
-// many goroutines at once.
+// Authorize must respect ctx, must limit how long it waits for other systems, and must be safe for
+// concurrent use.
 type Authorizer interface {
 	Authorize(ctx context.Context, a Attributes) (d Decision, reason string, err error)
 }
@@ -59,12 +58,12 @@ func (f Func) Authorize(ctx context.Context, a Attributes) (Decision, string, er
 
 var _ Authorizer = Func(nil)
 
-// Union asks authorizers in order. The first that allows or denies decides (AUTHZ-03). When nobody
-// has an opinion neither has the union, and its reason is that of the last one that gave any.
+// Union asks authorizers in order. The first one that allows or denies decides (AUTHZ-03). If none
+// has an opinion, neither has the union, and its reason is the last one given.
 //
-// It fails closed (security vector Z10): an authorizer that returns an error, panics or answers
-// with an unknown decision ends the search with [Deny] and an error. Going on would let a later,
-// more generous authorizer allow what the failing one might have denied.
+// Union fails closed (security vector Z10): if an authorizer returns an error, panics or returns an
+// unknown decision, the search ends with [Deny] and an error. A later, more generous authorizer
+// might otherwise allow what the failing one would have denied.
 func Union(z ...Authorizer) Authorizer {
 	return union(z)
 }
@@ -85,8 +84,7 @@ func (list union) Authorize(ctx context.Context, a Attributes) (Decision, string
 	return NoOpinion, last, nil
 }
 
-// decide asks one authorizer and turns everything that is not a proper decision into Deny with an
-// error.
+// decide asks one authorizer and converts everything but a valid decision to Deny with an error.
 func decide(ctx context.Context, z Authorizer, a Attributes) (d Decision, reason string, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -103,11 +101,12 @@ func decide(ctx context.Context, z Authorizer, a Attributes) (d Decision, reason
 	return d, reason, nil
 }
 
-// AlwaysAllow allows everything (AUTHZ-02). It suits tests and servers whose callers are all
-// trusted.
+// AlwaysAllow allows everything. It is for tests and for servers that trust all their callers.
+// Source: AUTHZ-02.
 func AlwaysAllow() Authorizer { return constant{Allow, ""} }
 
-// AlwaysDeny denies everything but what was allowed before it, such as system:masters.
+// AlwaysDeny denies everything that an earlier authorizer has not allowed, such as requests of
+// system:masters.
 func AlwaysDeny() Authorizer { return constant{Deny, "everything is forbidden"} }
 
 type constant struct {
@@ -119,8 +118,8 @@ func (c constant) Authorize(context.Context, Attributes) (Decision, string, erro
 	return c.decision, c.reason, nil
 }
 
-// Masters allows everything to members of group system:masters and has no opinion about others. It
-// stands first, so that no other authorizer can lock them out (AUTHZ-16).
+// Masters allows everything to members of group system:masters and has no opinion about others. Put
+// it first, so that no other authorizer can lock them out. Source: AUTHZ-16.
 func Masters() Authorizer { return masters{} }
 
 type masters struct{}

@@ -1,15 +1,14 @@
-// Package authz answers whether a user may do what a request asks for.
+// Package authz decides whether a user may do what a request asks for.
 //
-// An [Authorizer] is asked with [Attributes] and answers with a [Decision]: [Allow], [Deny] or
-// [NoOpinion]. Authorizers are put in order with [Union], usually behind [Masters], and mounted
-// with [Middleware], which refuses everything that was not allowed. Nothing is allowed by accident:
-// an error, a panic or an answer outside the three decisions refuses the request.
+// An [Authorizer] receives [Attributes] and returns a [Decision]: [Allow], [Deny] or [NoOpinion].
+// [Union] combines authorizers in order, usually behind [Masters], and [Middleware] rejects every
+// request that they do not allow. Nothing is allowed by accident: an error, a panic or an unknown
+// decision rejects the request.
 //
-// Paths that must be reachable without any right, such as the health endpoints probed by a load
-// balancer, are listed with [AllowPaths].
+// [AllowPaths] opens paths that need no rights, such as the health endpoints that a load balancer
+// probes.
 //
-// What the package is not for: it does not find out who is asking, that is package authn; it does
-// not parse requests, the server hands it the attributes of its one strict parse; and it knows no
-// policy language, authorizers with rules of their own live below it. Read
-// [github.com/kindwright/kindwright/authn] first.
+// The package does not identify users; package authn does. It does not parse requests; the server
+// passes the attributes from its own parse. It has no policy language; authorizers with rules of
+// their own live below it. Read [github.com/kindwright/kindwright/authn] first.
 package authz

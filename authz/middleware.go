@@ -13,28 +13,27 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// AttributesFunc reads what a request is about to do. The server passes a function that reads its
-// one strict parse; a host that mounts the middleware alone writes its own, in terms of its own
-// routes. The field User is filled in by the middleware, from the request's context, whatever the
-// function put there.
+// AttributesFunc returns the attributes of a request. The server passes a function that uses its
+// own parse of the request; a program that uses the middleware alone describes its own routes. The
+// middleware overwrites User with the user from the request's context.
 type AttributesFunc func(r *http.Request) (Attributes, error)
 
-// Option changes a [Middleware].
+// Option configures a [Middleware].
 type Option func(*middleware)
 
-// WithLogger sets where refusals and failures of authorizers are reported. The default is to report
-// nowhere.
+// WithLogger sets the logger for rejected requests and failing authorizers. By default nothing is
+// logged.
 func WithLogger(l logr.Logger) Option { return func(m *middleware) { m.log = l } }
 
-// WithRefusal sets who writes a refusal: a 403, or a 500 when no decision could be made. The
-// default writes the Status as JSON; a server that negotiates media types puts its own writer here.
-// write must not be nil.
+// WithRefusal sets the function that writes a rejection: a 403, or a 500 if no decision was
+// possible. By default the Status is written as JSON; a server that negotiates media types sets its
+// own. write must not be nil.
 func WithRefusal(write func(w http.ResponseWriter, r *http.Request, err *status.Error)) Option {
 	return func(m *middleware) { m.refuse = write }
 }
 
-// WithDecision sets a function that is told each decision before it takes effect, for the audit
-// log: Allow, or Deny for everything that is refused.
+// WithDecision sets a function that receives each decision before it takes effect, for the audit
+// log: Allow, or Deny for every rejected request.
 func WithDecision(told func(r *http.Request, a Attributes, d Decision, reason string)) Option {
 	return func(m *middleware) { m.told = told }
 }
@@ -47,9 +46,10 @@ type middleware struct {
 	told       func(*http.Request, Attributes, Decision, string)
 }
 
-// Middleware lets through what z allows and refuses everything else with 403 (AUTHZ-15). It fails
-// closed: when attributes or z return an error, panic or give an unknown decision, or when the
-// request's context carries no user (see [authn.UserFrom]), the answer is a 500 whose cause is
+// Middleware passes on what z allows and rejects everything else with 403 (AUTHZ-15).
+//
+// It fails closed: the response is a 500 if attributes or z return an error, panic or give an
+// unknown decision, or if the request's context has no user (see [authn.UserFrom]). The cause is
 // logged and not sent (security vector Z10).
 func Middleware(z Authorizer, attributes AttributesFunc, opts ...Option) func(http.Handler) http.Handler {
 	m := &middleware{
@@ -70,7 +70,7 @@ func Middleware(z Authorizer, attributes AttributesFunc, opts ...Option) func(ht
 	}
 }
 
-// authorize returns nil for the one outcome that lets the request pass.
+// authorize returns nil only if the request is allowed.
 func (m *middleware) authorize(r *http.Request) *status.Error {
 	a, err := m.read(r)
 	var (
@@ -109,9 +109,9 @@ func (m *middleware) read(r *http.Request) (a Attributes, err error) {
 	return m.attributes(r)
 }
 
-// Refusal is the 403 for a request with these attributes (AUTHZ-15). reason is the authorizer's and
-// may be empty. Characters that mean something to a browser are escaped, since user names and paths
-// may come from anywhere.
+// Refusal returns the 403 for a request with these attributes. reason is the authorizer's and may
+// be empty. It escapes characters with a meaning for browsers, because user names and paths may
+// come from anyone. Source: AUTHZ-15.
 func Refusal(a Attributes, reason string) *status.Error {
 	why := sentence(a)
 	if reason != "" {
@@ -142,7 +142,7 @@ func sentence(a Attributes) string {
 	return fmt.Sprintf("User %q cannot %s resource %q in API group %q %s", a.User.Name, a.Verb, resource, a.Group, where)
 }
 
-// writeStatus is the default refusal.
+// writeStatus is the default writer of rejections.
 func writeStatus(w http.ResponseWriter, r *http.Request, refusal *status.Error) {
 	authn.WriteStatus(w, r, refusal.Status())
 }

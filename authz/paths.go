@@ -7,13 +7,12 @@ import (
 	"strings"
 )
 
-// AllowPaths allows everybody, whoever they are, to GET the listed paths, and has no opinion about
-// anything else (AUTHZ-13, HEALTH-21). It stands before the authorizers it makes exceptions from.
-// See [MatchPath] for what a path may look like. Requests for API resources are never allowed by
-// it, however the path is written.
+// AllowPaths allows everyone to GET the listed paths, and has no opinion about anything else. Put
+// it before the authorizers to which it makes exceptions. [MatchPath] describes the patterns. It
+// never allows a request for an API resource, however its path is written.
 //
-// A pattern that could never match, or that says more than it seems to, is an error: it must begin
-// with "/", and "*" may only stand at its end.
+// A pattern must begin with "/", and "*" may stand only at its end. Other patterns could never
+// match or would cover more than they seem to, so they are errors. Source: AUTHZ-13, HEALTH-21.
 func AllowPaths(patterns ...string) (Authorizer, error) {
 	for _, p := range patterns {
 		if !strings.HasPrefix(p, "/") {
@@ -23,7 +22,7 @@ func AllowPaths(patterns ...string) (Authorizer, error) {
 			return nil, fmt.Errorf("authz: path %q has a * before its end", p)
 		}
 	}
-	return paths(slices.Clone(patterns)), nil // the caller's slice may change
+	return paths(slices.Clone(patterns)), nil // the caller may change its slice
 }
 
 type paths []string
@@ -40,10 +39,10 @@ func (list paths) Authorize(_ context.Context, a Attributes) (Decision, string, 
 	return NoOpinion, "", nil
 }
 
-// MatchPath reports whether a pattern covers the decoded path of a non-resource request (security
-// vector Z12): they are equal, or the pattern ends with "*" and the path begins with what stands
-// before it. "/healthz" covers neither "/healthz/ping" nor "/healthzz"; "/a/*" covers "/a/b" and
-// not "/a".
+// MatchPath reports whether a pattern covers the decoded path of a non-resource request: they are
+// equal, or the pattern ends with "*" and the path begins with the part before it. "/healthz"
+// covers neither "/healthz/ping" nor "/healthzz"; "/a/*" covers "/a/b" but not "/a" (security
+// vector Z12).
 func MatchPath(pattern, path string) bool {
 	if prefix, ok := strings.CutSuffix(pattern, "*"); ok {
 		return strings.HasPrefix(path, prefix)

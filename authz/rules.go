@@ -9,24 +9,23 @@ import (
 	"github.com/kindwright/kindwright/authn"
 )
 
-// RuleResolver is what an [Authorizer] may be as well: one that can list what it allows. Lists are
-// for people to read, as `kubectl auth can-i --list` shows them; nothing is decided by them.
+// RuleResolver is an optional interface of an [Authorizer] that can list what it allows. The lists
+// are for people, as in `kubectl auth can-i --list`; they do not decide anything.
 //
-// Rules returns what the authorizer allows a user in a namespace, cluster-scoped resources and
-// other paths included. What it lists must be allowed; when more may be allowed than it lists it
-// says so with Incomplete. An error means that nothing could be found out; its text is not sent to
-// the caller. Rules may be called by many goroutines at once.
+// Rules returns what the authorizer allows a user in a namespace, including cluster-scoped
+// resources and other paths. Everything it lists must be allowed. If more may be allowed, it sets
+// Incomplete. An error means that no list was possible; its text is not sent to the caller. Rules
+// must be safe for concurrent use.
 type RuleResolver interface {
 	Rules(ctx context.Context, u authn.User, namespace string) (Rules, error)
 }
 
-// Rules is what a user may do in a namespace.
+// Rules lists what a user may do in a namespace.
 type Rules struct {
 	Resources []ResourceRule    // actions on resources
 	Paths     []NonResourceRule // actions on other paths
 
-	// Incomplete tells that more may be allowed than is listed, and Why the reason, for the caller
-	// to read.
+	// Incomplete means that more may be allowed than is listed. Why is the reason, for the caller.
 	Incomplete bool
 	Why        string
 }
@@ -39,13 +38,13 @@ type ResourceRule struct {
 	ResourceNames []string `json:"resourceNames,omitempty" protobuf:"bytes,4,rep,name=resourceNames" list:"atomic" doc:"The names of the objects; none means all."`
 }
 
-// NonResourceRule is a set of actions on paths that are no resources.
+// NonResourceRule is a set of actions on paths that are not resources.
 type NonResourceRule struct {
 	Verbs           []string `json:"verbs" protobuf:"bytes,1,rep,name=verbs" list:"atomic" optional:"" doc:"The HTTP methods in lower case; * means all."`
 	NonResourceURLs []string `json:"nonResourceURLs,omitempty" protobuf:"bytes,2,rep,name=nonResourceURLs" list:"atomic" doc:"The paths, which may end in *."`
 }
 
-// everything is the rules of somebody who may do everything.
+// everything returns the rules of a user who may do everything.
 func everything() Rules {
 	all := []string{"*"}
 	return Rules{
@@ -54,8 +53,8 @@ func everything() Rules {
 	}
 }
 
-// RulesOf lists what an authorizer allows. One that is no [RuleResolver], or that fails, gives an
-// empty and incomplete list.
+// RulesOf lists what an authorizer allows. The list is empty and incomplete if the authorizer is
+// not a [RuleResolver] or fails.
 func RulesOf(ctx context.Context, z Authorizer, u authn.User, namespace string) Rules {
 	resolver, ok := z.(RuleResolver)
 	if !ok {
@@ -68,7 +67,7 @@ func RulesOf(ctx context.Context, z Authorizer, u authn.User, namespace string) 
 	return rules
 }
 
-// resolve turns a panic of a resolver into an error.
+// resolve converts a panic of a resolver to an error.
 func resolve(ctx context.Context, z RuleResolver, u authn.User, namespace string) (rules Rules, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -78,7 +77,7 @@ func resolve(ctx context.Context, z RuleResolver, u authn.User, namespace string
 	return z.Rules(ctx, u, namespace)
 }
 
-// all tells of rules that nothing can be added to.
+// all reports whether the rules allow everything, so that none can be added.
 func (r Rules) all() bool {
 	every := func(words []string) bool { return slices.Contains(words, "*") }
 	return slices.ContainsFunc(r.Resources, func(r ResourceRule) bool {
@@ -86,8 +85,8 @@ func (r Rules) all() bool {
 	}) && slices.ContainsFunc(r.Paths, func(r NonResourceRule) bool { return every(r.Verbs) && every(r.NonResourceURLs) })
 }
 
-// Rules joins the lists of all authorizers up to one that denies or allows everything. What one
-// denies, a later one may list all the same.
+// Rules joins the lists of all authorizers up to one that denies or allows everything. A later list
+// may contain what an earlier authorizer denies.
 func (list union) Rules(ctx context.Context, u authn.User, namespace string) (Rules, error) {
 	var all Rules
 	var why []string

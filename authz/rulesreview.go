@@ -2,9 +2,9 @@ package authz
 
 import "github.com/kindwright/kindwright/meta"
 
-// SelfSubjectRulesReview is the question what the caller may do in a namespace, of
-// authorization.{domain}/v1 (REVIEW-04). It is POSTed with its spec and answered, never stored. The
-// answer is for people to read; programs ask about one action with SelfSubjectAccessReview.
+// SelfSubjectRulesReview asks what the caller may do in a namespace, in authorization.{domain}/v1.
+// Clients POST it with its spec; the server fills it in and never stores it. The result is for
+// people; programs ask about one action with SelfSubjectAccessReview. Source: REVIEW-04.
 type SelfSubjectRulesReview struct {
 	meta.TypeMeta   `json:",inline"`
 	meta.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
@@ -13,12 +13,12 @@ type SelfSubjectRulesReview struct {
 	Status SubjectRulesReviewStatus   `json:"status,omitempty" protobuf:"bytes,3,opt,name=status" doc:"Filled in by the server."`
 }
 
-// SelfSubjectRulesReviewSpec names the namespace.
+// SelfSubjectRulesReviewSpec is the namespace in question.
 type SelfSubjectRulesReviewSpec struct {
 	Namespace string `json:"namespace,omitempty" protobuf:"bytes,1,opt,name=namespace" doc:"The namespace. It must not be empty."`
 }
 
-// SubjectRulesReviewStatus is the answer.
+// SubjectRulesReviewStatus is the result.
 type SubjectRulesReviewStatus struct {
 	ResourceRules    []ResourceRule    `json:"resourceRules" protobuf:"bytes,1,rep,name=resourceRules" list:"atomic" optional:"" doc:"What the caller may do with resources."`
 	NonResourceRules []NonResourceRule `json:"nonResourceRules" protobuf:"bytes,2,rep,name=nonResourceRules" list:"atomic" optional:"" doc:"What the caller may do with other paths."`
@@ -26,10 +26,10 @@ type SubjectRulesReviewStatus struct {
 	EvaluationError  string            `json:"evaluationError,omitempty" protobuf:"bytes,4,opt,name=evaluationError" doc:"Why the list may be incomplete."`
 }
 
-// Status returns the rules as documents show them.
+// Status returns the rules in the form of documents.
 func (r Rules) Status() SubjectRulesReviewStatus {
 	return SubjectRulesReviewStatus{
-		ResourceRules:    append([]ResourceRule{}, r.Resources...), // lists that are empty, not null
+		ResourceRules:    append([]ResourceRule{}, r.Resources...), // empty lists, not null
 		NonResourceRules: append([]NonResourceRule{}, r.Paths...),
 		Incomplete:       r.Incomplete,
 		EvaluationError:  r.Why,

@@ -5,15 +5,15 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// LabelSelectorAttributes is the label selector of a request that is asked about, as text or taken
-// apart, not both.
+// LabelSelectorAttributes is the label selector of the action in question, either as text or as
+// requirements.
 type LabelSelectorAttributes struct {
 	RawSelector  string                          `json:"rawSelector,omitempty" protobuf:"bytes,1,opt,name=rawSelector" doc:"The selector in the form of a query parameter."`
 	Requirements []meta.LabelSelectorRequirement `json:"requirements,omitempty" protobuf:"bytes,2,rep,name=requirements" list:"atomic" doc:"The selector taken apart; all must hold."`
 }
 
-// FieldSelectorAttributes is the field selector of a request that is asked about, as text or taken
-// apart, not both.
+// FieldSelectorAttributes is the field selector of the action in question, either as text or as
+// requirements.
 type FieldSelectorAttributes struct {
 	RawSelector  string                     `json:"rawSelector,omitempty" protobuf:"bytes,1,opt,name=rawSelector" doc:"The selector in the form of a query parameter."`
 	Requirements []FieldSelectorRequirement `json:"requirements,omitempty" protobuf:"bytes,2,rep,name=requirements" list:"atomic" doc:"The selector taken apart; all must hold."`
@@ -27,7 +27,7 @@ type FieldSelectorRequirement struct {
 	Values   []string      `json:"values,omitempty" protobuf:"bytes,3,rep,name=values" list:"atomic" doc:"The values, for In and NotIn alone."`
 }
 
-// checkForms refuses a selector in both forms: nobody could say which of the two counts.
+// checkForms rejects a selector that uses both forms: it is undefined which one counts.
 func checkForms(raw string, requirements int, at status.Field) {
 	if raw != "" && requirements > 0 {
 		at.Child("rawSelector").Forbidden("cannot be specified in combination with requirements")
@@ -37,7 +37,7 @@ func checkForms(raw string, requirements int, at status.Field) {
 	}
 }
 
-// selector makes a selector of the document's form. A nil one, like an empty one, limits nothing.
+// selector converts the form of documents. A nil selector and an empty one match everything.
 func (s *LabelSelectorAttributes) selector(at status.Field) meta.Selector {
 	if s == nil {
 		return meta.Selector{}
@@ -80,9 +80,9 @@ func (s *FieldSelectorAttributes) selector(at status.Field) meta.FieldSelector {
 	return out
 }
 
-// requirements returns what a field selector can say of r. It has no words for several values of
-// which one must hold, nor for the presence of a field: these are left out, which asks for more
-// than was meant and so never allows too much.
+// requirements converts r as far as field selectors can express it. They cannot express a choice of
+// several values or the presence of a field. Leaving these out asks for more rights than needed, so
+// it never allows too much.
 func (r FieldSelectorRequirement) requirements(at status.Field) []meta.FieldRequirement {
 	if r.Key == "" {
 		at.Child("key").Required("")

@@ -12,9 +12,9 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// Names of checks that the package itself brings or that others are expected to use.
+// Names of the built-in checks and of checks that others are expected to add.
 const (
-	// NamePing is the check that always passes: who gets an answer knows that requests are served.
+	// NamePing is the check that always passes: a response shows that requests are served.
 	NamePing = "ping"
 
 	// NameLog is the check of [Log].
@@ -23,41 +23,40 @@ const (
 	// NameShutdown is the check of /readyz that fails once [Registry.ShutDown] was called.
 	NameShutdown = "shutdown"
 
-	// NameInformerSync is the name under which a server adds its check that every cache is filled
-	// (HEALTH-26).
+	// NameInformerSync is the name for a server's check that every cache is filled. Source:
+	// HEALTH-26.
 	NameInformerSync = "informer-sync"
 
 	// PostStartHookPrefix starts the names of the checks that [Registry.AddPostStartHook] adds.
 	PostStartHookPrefix = "poststarthook/"
 )
 
-// Check is one named thing that can be well or not.
+// Check is one named health check.
 type Check struct {
-	// Name is printed in verbose answers and is the path of the check below an endpoint. It is one
-	// or more segments of letters, digits, '-', '_' and '.', joined by '/'; no segment is "." or
-	// "..".
+	// Name appears in verbose responses and is the path of the check below an endpoint. It consists
+	// of segments of letters, digits, '-', '_' and '.', joined by '/'. No segment is "." or "..".
 	Name string
 
-	// Check returns nil when all is well, else the reason, which is logged and shown to those who
-	// ask for this check alone; it should hold no secret. ctx ends with the registry's time-out,
-	// after which the check counts as failed; a check that returns later than that keeps one
-	// goroutine until it does. Check may be called by many goroutines.
+	// Check returns nil, or the reason for a failure. The reason is logged and shown in the
+	// response of this single check, so it must not contain secrets. ctx ends with the registry's
+	// time-out, and the check then counts as failed; if it does not return, it keeps one goroutine.
+	// Check must be safe for concurrent use.
 	Check func(ctx context.Context) error
 }
 
-// Ping returns the check that always passes (HEALTH-14). [New] adds it to every endpoint.
+// Ping returns the check that always passes. [New] adds it to every endpoint. Source: HEALTH-14.
 func Ping() Check {
 	return Check{Name: NamePing, Check: func(context.Context) error { return nil }}
 }
 
-// Flusher is what a log sink implements when its lines can get stuck on their way out.
+// Flusher is implemented by log sinks that buffer lines.
 type Flusher interface {
 	Flush() error
 }
 
-// Log returns the check that the log takes lines (HEALTH-14): it flushes the logger's sink if the
-// sink is a [Flusher], and passes for all others, which write at once. [New] adds it to every
-// endpoint.
+// Log returns the check that the log accepts lines. It flushes the logger's sink if that is a
+// [Flusher], and passes for all other sinks, which write at once. [New] adds it to every endpoint.
+// Source: HEALTH-14.
 func Log(l logr.Logger) Check {
 	return Check{Name: NameLog, Check: func(context.Context) error {
 		if f, ok := l.GetSink().(Flusher); ok {
@@ -67,7 +66,7 @@ func Log(l logr.Logger) Check {
 	}}
 }
 
-// checkName returns what is wrong with a check's name, "" if nothing is.
+// checkName returns what is wrong with a check's name, or "".
 func checkName(name string) string {
 	for segment := range strings.SplitSeq(name, "/") {
 		switch segment {
@@ -86,27 +85,27 @@ func checkName(name string) string {
 	return ""
 }
 
-// probe is a check as the registry holds it.
+// probe is a check of a registry.
 //
-// A check that hangs must neither hang an endpoint nor gather goroutines with every probe of it. So
-// each check runs in at most one goroutine at a time, and all who ask meanwhile wait for that one
-// run, each for as long as they can.
+// A check that hangs must neither block an endpoint nor accumulate goroutines. So each check runs
+// in at most one goroutine at a time. All requests in the meantime wait for that run, each up to
+// its own time-out.
 type probe struct {
 	Check
 
 	mu   sync.Mutex
-	run  *run   // the run under way, if any; guarded by mu
-	last string // the reason of the last finished run, "" when it passed; guarded by mu
+	run  *run   // the current run, if any; guarded by mu
+	last string // the result of the last run, "" if it passed; guarded by mu
 }
 
-// run is one call of a check. err may be read once done is closed.
+// run is one call of a check. err is valid once done is closed.
 type run struct {
 	done chan struct{}
 	err  error
 }
 
-// start returns the run under way, or begins one that lasts for timeout at most if the check
-// respects its context. The registry's group counts its goroutine.
+// start returns the current run, or starts one. A run ends after timeout if the check respects its
+// context. group counts its goroutine.
 func (p *probe) start(group *sync.WaitGroup, timeout time.Duration) *run {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -116,7 +115,7 @@ func (p *probe) start(group *sync.WaitGroup, timeout time.Duration) *run {
 	current := &run{done: make(chan struct{})}
 	p.run = current
 	group.Go(func() {
-		// Not the context of the request that came first: others wait for the same answer.
+		// Do not use the context of the first request: others wait for the same result.
 		ctx, cancel := context.WithTimeout(context.Background(), timeout)
 		defer cancel()
 		current.err = safely(ctx, p.Check.Check)
@@ -128,7 +127,7 @@ func (p *probe) start(group *sync.WaitGroup, timeout time.Duration) *run {
 	return current
 }
 
-// safely calls a check; one that panics has failed.
+// safely calls a check and converts a panic to a failure.
 func safely(ctx context.Context, check func(context.Context) error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -156,8 +155,8 @@ func (r *run) wait(ctx context.Context) error {
 	}
 }
 
-// changed remembers the result and reports whether it differs from the one before: a probe every
-// second must not mean a log line every second.
+// changed stores the result and reports whether it differs from the previous one, so that a probe
+// every second does not log a line every second.
 func (p *probe) changed(reason string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -166,7 +165,7 @@ func (p *probe) changed(reason string) bool {
 	return before != reason
 }
 
-// oneLine replaces what could start a new line or steer a terminal.
+// oneLine replaces characters that could start a new line or control a terminal.
 func oneLine(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {

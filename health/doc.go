@@ -1,22 +1,22 @@
-// Package health says whether a server lives, is ready and is healthy, for the machines that probe
-// it and for the people who ask why.
+// Package health reports whether a server is live, ready and healthy, to the machines that probe it
+// and to the people who ask why.
 //
 // A [Registry] holds named checks in three groups and serves them as plain text:
 //
-//	/livez     is the process worth keeping? A failure asks for a restart.
-//	/readyz    may requests be sent here? Fails at once when shutdown begins.
-//	/healthz   the older form of both, kept for those who still ask it.
+//	/livez     should the process keep running? A failure asks for a restart.
+//	/readyz    may requests be sent here? Fails as soon as shutdown begins.
+//	/healthz   the older form of both, kept for existing clients.
 //
-// Each endpoint takes ?verbose, which lists the checks, and ?exclude=<check>, which leaves one out;
-// each check can be asked alone below it, as /readyz/<check>. Machines should rely on the status
-// code of the three endpoints alone: the text and the single checks are for people (HEALTH-08,
+// Each endpoint accepts ?verbose, which lists the checks, and ?exclude=<check>, which omits one.
+// Each check has its own path below it, such as /readyz/<check>. Machines should rely only on the
+// status codes of the three endpoints; the text and the single checks are for people (HEALTH-08,
 // HEALTH-19).
 //
-// Reasons of failures go to the log; over HTTP only the single check tells its reason, so that a
-// server which lets everybody ask /livez does not tell everybody why it is ill. Whether a caller
-// may ask is not decided here: an authorizer may allow exactly the three paths, see AllowPaths in
-// package authz.
+// The log has the reasons of failures. Over HTTP only the response of a single check contains its
+// reason, so a server can open /livez to everyone without telling everyone its problems. The
+// package does not authorize callers: an authorizer may allow exactly the three paths, see
+// AllowPaths in package authz.
 //
-// What the package is not for: it gathers no metrics, and it does not decide what follows from an
-// answer. The checks themselves belong to the packages they look at; storage is the next to read.
+// The package collects no metrics and does not act on results. The checks themselves belong to the
+// packages that they test; read storage next.
 package health

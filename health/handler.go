@@ -17,8 +17,7 @@ var endpoints = [3]struct {
 }{{Health, "healthz"}, {Live, "livez"}, {Ready, "readyz"}}
 
 // Handler serves /healthz, /livez and /readyz, and the single checks below them, under a prefix
-// such as "/shop"; "" serves them at the root. Other paths are 404. The answers are those of
-// [Registry.Serve].
+// such as "/shop" or "" for the root. Other paths are 404. Responses are those of [Registry.Serve].
 func (r *Registry) Handler(prefix string) http.Handler {
 	prefix = strings.TrimSuffix(prefix, "/")
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -31,14 +30,14 @@ func (r *Registry) Handler(prefix string) http.Handler {
 	})
 }
 
-// Serve answers a request whose decoded path below the server's prefix is known already: "/livez",
-// or "/livez/ping" for a single check. It is for servers that parse the path themselves, so that
-// what was authorized is what runs.
+// Serve handles a request whose decoded path below the server's prefix is known: "/livez", or
+// "/livez/ping" for a single check. It is for servers that parse the path themselves, so that the
+// authorized path is the one that is served.
 //
-// An endpoint answers 200 with body "ok", or 500 with a line for each check and a summary
-// (HEALTH-22). With ?verbose the passing answer lists the checks too. A single check answers 200
-// "ok" or 500 with its reason (HEALTH-24). Unknown endpoints and checks are 404, methods other than
-// GET and HEAD 405, and unreadable queries 400.
+// An endpoint responds with 200 and "ok", or with 500, a line for each check and a summary
+// (HEALTH-22). With ?verbose a passing response lists the checks, too. A single check responds with
+// 200 and "ok", or 500 and its reason (HEALTH-24). Unknown endpoints and checks are 404, methods
+// other than GET and HEAD 405, and malformed queries 400.
 func (r *Registry) Serve(w http.ResponseWriter, req *http.Request, path string) {
 	name, check, single := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	endpoint := -1
@@ -82,7 +81,7 @@ func (r *Registry) serveSingle(w http.ResponseWriter, req *http.Request, endpoin
 func (r *Registry) serveAll(w http.ResponseWriter, req *http.Request, endpoint int) {
 	query, err := url.ParseQuery(req.URL.RawQuery)
 	if err != nil {
-		// A dropped parameter could be the exclusion somebody relies on.
+		// A dropped parameter could be an exclusion that the caller relies on.
 		answer(w, http.StatusBadRequest, "unreadable query\n")
 		return
 	}
@@ -102,8 +101,8 @@ func (r *Registry) serveAll(w http.ResponseWriter, req *http.Request, endpoint i
 	}
 }
 
-// ask runs the checks side by side, so that one that hangs costs the time-out once, and returns a
-// line for each.
+// ask runs the checks concurrently, so that one that hangs costs the time-out only once, and
+// returns a line for each.
 func (r *Registry) ask(ctx context.Context, endpoint int, probes []*probe, exclude []string) (healthy bool, lines string) {
 	bounded, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
@@ -135,7 +134,7 @@ func (r *Registry) ask(ctx context.Context, endpoint int, probes []*probe, exclu
 	return healthy, b.String()
 }
 
-// unmatched returns the exclusions that name no check, quoted, each once.
+// unmatched returns the exclusions that match no check, quoted, each once.
 func unmatched(probes []*probe, exclude []string) []string {
 	known := make(map[string]bool, len(probes)+len(exclude))
 	for _, p := range probes {
@@ -151,8 +150,8 @@ func unmatched(probes []*probe, exclude []string) []string {
 	return out
 }
 
-// report logs a result that differs from the one before. A prober that went away learned nothing
-// about the check.
+// report logs a result that differs from the previous one. A canceled request says nothing about
+// the check.
 func (r *Registry) report(prober context.Context, endpoint int, p *probe, err error) {
 	if errors.Is(err, errNoAnswer) && prober.Err() != nil {
 		return
@@ -170,12 +169,12 @@ func (r *Registry) report(prober context.Context, endpoint int, p *probe, err er
 	}
 }
 
-// answer writes plain text that no browser takes for anything else and no cache keeps.
+// answer writes plain text that browsers do not reinterpret and caches do not store.
 func answer(w http.ResponseWriter, code int, body string) {
 	h := w.Header()
 	h.Set("Content-Type", "text/plain; charset=utf-8")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-cache, private")
 	w.WriteHeader(code)
-	_, _ = w.Write([]byte(body)) // the prober has gone: nobody is left to tell
+	_, _ = w.Write([]byte(body)) // the prober may be gone
 }

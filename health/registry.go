@@ -24,18 +24,18 @@ const (
 	All = Health | Live | Ready
 )
 
-// DefaultTimeout is how long a probe waits for its checks unless [WithTimeout] says otherwise.
+// DefaultTimeout is how long a request waits for its checks without [WithTimeout].
 const DefaultTimeout = 10 * time.Second
 
-// Option changes a [Registry].
+// Option configures a [Registry].
 type Option func(*Registry)
 
-// WithLogger sets where the reasons of failing checks go: one line when a check's result changes.
-// It is also the logger that the check "log" looks at. The default is to log nowhere.
+// WithLogger sets the logger for the reasons of failing checks: one line whenever a check's result
+// changes. The check "log" tests the same logger. By default nothing is logged.
 func WithLogger(l logr.Logger) Option { return func(r *Registry) { r.log = l } }
 
-// WithTimeout sets how long a probe waits for its checks; the request's own deadline counts too. A
-// d of zero or less means [DefaultTimeout].
+// WithTimeout sets how long a request waits for its checks; its own deadline applies as well. Zero
+// or less means [DefaultTimeout].
 func WithTimeout(d time.Duration) Option {
 	return func(r *Registry) {
 		if d > 0 {
@@ -44,12 +44,12 @@ func WithTimeout(d time.Duration) Option {
 	}
 }
 
-// WithLivezGrace sets for how long after [Registry.Start] an unfinished post-start hook counts as
-// passing for /livez (HEALTH-03). The default is 0.
+// WithLivezGrace sets how long after [Registry.Start] an unfinished post-start hook passes on
+// /livez. The default is 0. Source: HEALTH-03.
 func WithLivezGrace(d time.Duration) Option { return func(r *Registry) { r.grace = d } }
 
-// Registry holds the checks of one server and serves them; see [Registry.Handler]. Its methods may
-// be called by many goroutines at once.
+// Registry holds and serves the checks of one server; see [Registry.Handler]. Its methods are safe
+// for concurrent use.
 type Registry struct {
 	log     logr.Logger
 	timeout time.Duration
@@ -76,9 +76,9 @@ func New(opts ...Option) *Registry {
 	return r
 }
 
-// Add adds checks to every endpoint of the set. It fails, and adds none of them, when a check has
-// no function, when a name cannot be a path (see [Check]), or when one of the endpoints has a check
-// of that name already.
+// Add adds checks to every endpoint of the set. It adds none of them, and returns an error, if a
+// check has no function, a name cannot be a path (see [Check]), or one of the endpoints already has
+// a check of that name.
 func (r *Registry) Add(to Endpoint, checks ...Check) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -96,9 +96,9 @@ func (r *Registry) Add(to Endpoint, checks ...Check) error {
 	return nil
 }
 
-// AddPostStartHook adds the check "poststarthook/<name>" to every endpoint (HEALTH-16). It fails
-// until done is called, except on /livez during the grace period (HEALTH-03). done may be called
-// more than once.
+// AddPostStartHook adds the check "poststarthook/<name>" to every endpoint. It fails until done is
+// called, except on /livez during the grace period. done may be called more than once. Source:
+// HEALTH-03, HEALTH-16.
 func (r *Registry) AddPostStartHook(name string) (done func(), err error) {
 	var finished atomic.Bool
 	strict := Check{Name: PostStartHookPrefix + name, Check: func(context.Context) error {
@@ -123,19 +123,18 @@ func (r *Registry) AddPostStartHook(name string) (done func(), err error) {
 	return func() { finished.Store(true) }, nil
 }
 
-// Start marks the moment from which the grace period of post-start hooks is counted. Only the first
-// call counts; before it the grace period has not begun to run.
+// Start begins the grace period of post-start hooks. Only the first call counts.
 func (r *Registry) Start() {
 	now := time.Now()
 	r.started.CompareAndSwap(nil, &now)
 }
 
-// ShutDown makes the check "shutdown", and so /readyz, fail from now on (HEALTH-05, HEALTH-18),
-// while the other endpoints go on as before. It starts no shutdown itself.
+// ShutDown makes the check "shutdown", and so /readyz, fail from now on. The other endpoints
+// continue as before. It does not start a shutdown itself. Source: HEALTH-05, HEALTH-18.
 func (r *Registry) ShutDown() { r.stopping.Store(true) }
 
-// Wait returns when no check is running any more. A check that respects its context ends within the
-// time-out of the probe that began it. Call it after the server has stopped answering.
+// Wait returns when no check is running. A check that respects its context ends within the time-out
+// of the request that started it. Call Wait after the server has stopped serving requests.
 func (r *Registry) Wait() { r.running.Wait() }
 
 func (r *Registry) checkShutdown(context.Context) error {
@@ -169,15 +168,15 @@ func (r *Registry) acceptable(to Endpoint, c Check) error {
 	return nil
 }
 
-// insert is called with mu held, or before anybody else knows the registry. "shutdown" stays last,
-// where people look for it.
+// insert is called with mu held, or before the registry is shared. "shutdown" stays last, where
+// people look for it.
 func (r *Registry) insert(to Endpoint, c Check) {
 	p := &probe{Check: c}
 	for i, e := range endpoints {
 		if to&e.set == 0 {
 			continue
 		}
-		list := slices.Clone(r.probes[i]) // readers hold the old one
+		list := slices.Clone(r.probes[i]) // readers use the old one
 		if n := len(list); n > 0 && list[n-1].Name == NameShutdown {
 			r.probes[i] = slices.Insert(list, n-1, p)
 			continue

@@ -5,18 +5,17 @@ import (
 	"iter"
 )
 
-// Backend is what a store must do: few methods over bytes, keys and one
-// increasing revision. The package comment is the whole contract; the comments
-// here are its short form. Package storagetest proves it of an implementation.
+// Backend is the interface that a store implements: few methods over bytes, keys and one increasing
+// revision. The package comment is the complete contract; the comments here are its short form.
+// Package storagetest tests an implementation against it.
 //
-// All methods may be called from any goroutine at any time, Close included.
+// All methods are safe for concurrent use, including Close.
 //
-// A backend may rely on what [Store] checks before it calls: keys and prefixes
-// follow the grammar, a commit has 1 to Limits.MaxOps operations on distinct
-// keys with values of at most Limits.MaxValueBytes, no Delete expects Absent, no
-// Check expects Any, a list's Limit is above 0 and its After is empty or below
-// its Prefix. Keys can be longer than [MaxKeyBytes] when wrappers extend them,
-// but not than twice that.
+// A backend may rely on the checks of [Store]: keys and prefixes follow the grammar; a commit has 1
+// to Limits.MaxOps operations on distinct keys with values of at most Limits.MaxValueBytes; no
+// Delete expects Absent and no Check expects Any; a list's Limit is above 0 and its After is empty
+// or below its Prefix. Keys can be longer than [MaxKeyBytes] if wrappers extend them, but not
+// longer than twice that.
 type Backend interface {
 	// Get returns the newest record of a key. It is linearizable: it sees every
 	// commit acknowledged before the call. Errors: ErrNotFound, ErrClosed, the
@@ -82,38 +81,35 @@ type Backend interface {
 	Close() error
 }
 
-// Limits are the bounds a backend sets for one commit.
+// Limits are the limits that a backend sets for one commit.
 type Limits struct {
 	MaxValueBytes int // of a single value
 	MaxOps        int // operations in a commit, checks included
 }
 
-// Checker is implemented by backends that can verify their own integrity, for
-// example checksums on disk. Find it with [As]. Check returns nil, an error that
-// names what is damaged, or the context's error; it changes nothing and may run
-// beside all other calls.
+// Checker is implemented by backends that can verify their own integrity, for example checksums on
+// disk. Find it with [As]. Check returns nil, an error that describes the damage, or the context's
+// error. It changes nothing and may run concurrently with all other calls.
 type Checker interface {
 	Check(ctx context.Context) error
 }
 
-// Health is implemented by backends that can come to a state which refuses
-// further commits for good, for example after a failed sync. Healthy returns nil
-// or the reason, without blocking; once not nil it stays so. Find it with [As];
-// readiness checks use it.
+// Health is implemented by backends that can permanently stop accepting commits, for example after
+// a failed sync. Healthy returns nil or the reason, without blocking; it never becomes nil again.
+// Find it with [As]. Readiness checks use it.
 type Health interface {
 	Healthy() error
 }
 
-// Resident is implemented by backends that may hold every value in memory for as
-// long as it is its key's newest, and give it out without copying. Resident tells
-// whether this one does; then who keeps what it was given costs nothing, and a copy
-// would be a second one. Find it with [As].
+// Resident is implemented by backends that may keep the newest value of every key in memory and
+// return it without copying. Resident reports whether this one does. If so, callers can keep values
+// at no cost, while copies would double the memory. Find it with [As].
 type Resident interface {
 	Resident() bool
 }
 
-// Unwrapper is implemented by wrappers around a backend, so that [As] finds the
-// extras of what they wrap.
+// Unwrapper is implemented by wrappers around a backend, so that [As] finds the optional interfaces
+// of the wrapped one.
 type Unwrapper interface {
 	Unwrap() Backend
 }

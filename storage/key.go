@@ -47,9 +47,8 @@ func ObjectKey(storageName, namespace, name string) string {
 	return join(ObjectRoot, nameEnd, storageName, namespace, name)
 }
 
-// SplitObjectKey takes apart what [ObjectKey] put together. It is false for
-// every text that ObjectKey does not produce from a non-empty storage name and
-// name.
+// SplitObjectKey reverses [ObjectKey]. ok is false for every text that ObjectKey does not produce
+// from a non-empty storage name and name.
 func SplitObjectKey(key string) (storageName, namespace, name string, ok bool) {
 	rest, ok := strings.CutPrefix(key, ObjectRoot)
 	if !ok {

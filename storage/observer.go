@@ -8,9 +8,9 @@ type Observation struct {
 	Took    time.Duration // wall time; of a watch, how long it ran
 	Records int           // records read, operations committed, or changes watched
 	Bytes   int           // of their values
-	Err     error         // what the caller got: nil or *Error; of a watch nil when the caller broke off
+	Err     error         // the caller's error: nil or *Error; nil for a watch that the caller ended
 }
 
-// Observer is told of every call on a Store, after it, in the goroutine that
-// made it. It must not block and must allow concurrent calls.
+// Observer receives every finished call on a Store, in the goroutine that made it. It must not
+// block and must be safe for concurrent use.
 type Observer func(Observation)

@@ -7,17 +7,15 @@ import (
 	"strings"
 )
 
-// Prefix is a view of b in which one tenant is alone: its keys lie under
-// "/t/<tenant>" in b and have their usual form above. Tenants do not see each
-// other, nor the keys that are in b without a tenant; whatever their names are,
-// none reaches into another. Who lists or watches all of b sees everybody's keys,
-// under "/t/"; so does the outer of two nested views with the inner one's.
+// Prefix returns a view of b for one tenant. The tenant's keys lie under "/t/<tenant>" in b and
+// have their usual form in the view. Tenants see neither each other nor the keys of b outside of
+// "/t/", whatever their names are. A list or watch of all of b shows the keys of all tenants under
+// "/t/". In the same way the outer of two nested views shows the keys of the inner one.
 //
-// Revisions and history are b's: a tenant's revisions have gaps where others
-// wrote, and Compact through any view compacts for all, so the shortest window
-// that a tenant's Retain keeps counts. Close ends the view, not b: the view's
-// running watches end with ErrClosed and later calls fail with it, while calls
-// under way finish; whoever opened b closes it.
+// Revisions and history belong to b: a tenant's revisions have gaps where others wrote, and Compact
+// through any view compacts everything, so the shortest window of any tenant's Retain applies.
+// Close ends the view but not b: the view's watches end with ErrClosed and later calls fail with
+// it, while calls in progress finish. The owner of b closes b.
 func Prefix(b Backend, tenant string) Backend {
 	life, end := context.WithCancel(context.Background())
 	return &view{backend: b, tenant: tenantPrefix(tenant), life: life, end: end}
@@ -79,7 +77,7 @@ func (v *view) Commit(ctx context.Context, ops []Op) (Revision, error) {
 	rev, err := v.backend.Commit(ctx, inner)
 	var conflict *ConflictError
 	if errors.As(err, &conflict) {
-		// A tenant is told its own key, not where the view keeps it.
+		// Report the tenant's own key, not its place in b.
 		return 0, &ConflictError{Key: v.outer(conflict.Key), Expected: conflict.Expected, Actual: conflict.Actual}
 	}
 	return rev, err

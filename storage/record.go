@@ -7,10 +7,8 @@ import (
 
 // Record is one key with its value and the revision of the commit that wrote it.
 //
-// Value is never changed by anyone after it was handed over, in either
-// direction: a backend keeps the slice a writer passed in and hands the same
-// slice to every reader. An empty value is a value; nil and empty are not
-// distinguished.
+// Value never changes after it was passed in or returned: a backend keeps the slice of a writer and
+// returns the same slice to every reader. An empty value is a value; nil and empty are equivalent.
 type Record struct {
 	Key      string
 	Value    []byte
@@ -30,25 +28,24 @@ func (r ListRequest) Includes(key string) bool {
 	return strings.HasPrefix(key, r.Prefix) && key > r.After
 }
 
-// Page answers a [ListRequest].
+// Page is the result of a [ListRequest].
 //
-// The slice Records belongs to the caller; the values in it are shared. A page
-// can hold fewer records than asked for although More is set (a backend may
-// bound a page's bytes), but then at least one. The next page is the same
-// request with After set to the last key and At to Revision.
+// The slice Records belongs to the caller; the values in it are shared. A page with More set can
+// hold fewer records than requested, because a backend may limit a page's bytes, but at least one.
+// For the next page repeat the request with After set to the last key and At to Revision.
 type Page struct {
 	Records  []Record // ascending by key
 	Revision Revision // the revision that was listed; never 0
 	More     bool     // there are keys after the last one
 }
 
-// Change is what one commit did to one key.
+// Change is the effect of one commit on one key.
 type Change struct {
 	Key      string
 	Value    []byte   // empty when Deleted
 	Deleted  bool     // the key ended with this change
 	Revision Revision // of the commit
-	Prev     *Record  // what the key held before; nil when the change created it
+	Prev     *Record  // the previous record; nil if the change created the key
 }
 
 // Batch is one step of a watch: either all changes of one commit below the
@@ -57,7 +54,7 @@ type Change struct {
 // Changes is shared with other watchers: read it, never write to it. The order
 // of changes within a batch is not specified; a key occurs once.
 type Batch struct {
-	Revision Revision  // of the commit; with Progress, what the watch has reached
+	Revision Revision  // of the commit; with Progress, the revision that the watch has reached
 	Changes  []Change  // empty with Progress, never empty without
 	Time     time.Time // when the commit was made, by the backend's clock; zero with Progress
 	Progress bool      // every matching change at or below Revision has been delivered

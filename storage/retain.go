@@ -7,17 +7,15 @@ import (
 	"time"
 )
 
-// Retain keeps the store's history for a window and lets go of what is older:
-// every `every` it notes the time and the current revision, and compacts at the
-// newest revision it noted at least a window ago. It knows only what it saw
-// itself, so in the first window after it starts nothing is compacted, and
-// watches and continue tokens from before a restart go on working (STORE-05).
+// Retain keeps the store's history for a window and compacts what is older. At each interval it
+// records the time and the current revision, and compacts at the newest revision recorded at least
+// a window ago. It knows only its own records, so it does not compact in the first window after it
+// started. Watches and continue tokens from before a restart therefore remain valid.
 //
-// Retain blocks until ctx ends, then returns nil; the caller owns the goroutine.
-// It returns an error when a duration is not above 0 (ErrInvalid) or the store
-// is closed (ErrClosed). Other failures pass: an Observer sees them, and the
-// next round tries again. Several processes, or several tenants of one backend,
-// may run it at once; the shortest window wins.
+// Retain blocks until ctx ends, then returns nil. It returns an error if a duration is not above 0
+// (ErrInvalid) or the store is closed (ErrClosed). It retries after other failures, which an
+// Observer sees. Several processes, or several tenants of one backend, may run it at once; the
+// shortest window applies. Source: STORE-05.
 func (s *Store) Retain(ctx context.Context, window, every time.Duration) error {
 	if window <= 0 || every <= 0 {
 		return wrap("compact", "", 0, fmt.Errorf("%w: retain window %v every %v, both must be above 0", ErrInvalid, window, every))
@@ -37,8 +35,7 @@ func (s *Store) Retain(ctx context.Context, window, every time.Duration) error {
 	}
 }
 
-// retainOnce is one round: note where the store is, compact what is due. A
-// sample whose compaction failed stays due.
+// retainOnce is one round: it records the current revision and compacts.
 func (s *Store) retainOnce(ctx context.Context, seen *retained, window time.Duration) error {
 	rev, err := s.Revision(ctx)
 	if err != nil {

@@ -9,11 +9,10 @@ import (
 	"time"
 )
 
-// Store is what the rest of kindwright holds: a [Backend] with the arguments
-// checked, every error wrapped once in [*Error], rule 1 enforced and an
-// [Observer] told. It has the methods of Backend with the same promises, so it
-// is itself a Backend; it keeps no state of its own and is as concurrent as the
-// backend beneath.
+// Store wraps a [Backend] for the rest of kindwright. It checks arguments, wraps every error once
+// in [*Error], enforces rule 1 and calls an [Observer]. It has the methods of Backend with the same
+// promises, so it is itself a Backend. It has no state of its own and is as concurrent as the
+// backend.
 type Store struct {
 	backend Backend
 	limits  Limits
@@ -25,15 +24,15 @@ var (
 	_ Unwrapper = (*Store)(nil)
 )
 
-// Option adjusts a [Store]. A nil Option is ignored.
+// Option configures a [Store]. A nil Option is ignored.
 type Option func(*Store)
 
-// WithObserver has o told of every call. The default, also for nil, is nobody.
+// WithObserver sets an observer for all calls. By default, and for nil, there is none.
 func WithObserver(o Observer) Option {
 	return func(s *Store) { s.observe = o }
 }
 
-// New makes a Store over b. It asks b for its limits once and starts nothing.
+// New returns a Store over b. It reads b's limits once and starts nothing.
 func New(b Backend, opts ...Option) *Store {
 	s := &Store{backend: b, limits: b.Limits()}
 	for _, o := range opts {
@@ -44,13 +43,13 @@ func New(b Backend, opts ...Option) *Store {
 	return s
 }
 
-// Unwrap is the backend that was given to New.
+// Unwrap returns the backend passed to New.
 func (s *Store) Unwrap() Backend { return s.backend }
 
-// Limits are the backend's.
+// Limits returns the backend's limits.
 func (s *Store) Limits() Limits { return s.limits }
 
-// Get is [Backend].Get for a key that follows the grammar; ErrInvalid otherwise.
+// Get is [Backend].Get. It returns ErrInvalid for a key that breaks the grammar.
 func (s *Store) Get(ctx context.Context, key string) (Record, error) {
 	start := s.start()
 	var r Record
@@ -67,8 +66,8 @@ func (s *Store) Get(ctx context.Context, key string) (Record, error) {
 	return r, err
 }
 
-// List is [Backend].List; ErrInvalid when the prefix is neither empty nor whole
-// segments, After is neither empty nor below the prefix, or Limit is not above 0.
+// List is [Backend].List. It returns ErrInvalid unless the prefix is empty or whole segments, After
+// is empty or below the prefix, and Limit is above 0.
 func (s *Store) List(ctx context.Context, r ListRequest) (Page, error) {
 	start := s.start()
 	var p Page
@@ -87,12 +86,15 @@ func (s *Store) List(ctx context.Context, r ListRequest) (Page, error) {
 	return p, err
 }
 
-// Commit is [Backend].Commit. ErrInvalid, and nothing written, when there are no
-// operations, a key breaks the grammar or occurs twice, an operation's type or
-// expectation makes no sense, or more than one key below the same
-// "/r/<storage name>/" would change (rule 1: a watcher resumes after a revision,
-// so one revision must not hold two events of one resource; checks do not
-// count). ErrTooLarge when the backend's limits are exceeded.
+// Commit is [Backend].Commit. It returns ErrTooLarge if the backend's limits are exceeded. It
+// returns ErrInvalid, and writes nothing, if
+//
+//   - there are no operations;
+//   - a key breaks the grammar or occurs twice;
+//   - the type or expectation of an operation is invalid;
+//   - more than one key below the same "/r/<storage name>/" would change (rule 1). A watcher
+//     resumes after a revision, so one revision must not hold two events of one resource. Checks do
+//     not count.
 func (s *Store) Commit(ctx context.Context, ops []Op) (Revision, error) {
 	start := s.start()
 	var rev Revision
@@ -115,8 +117,8 @@ func (s *Store) Commit(ctx context.Context, ops []Op) (Revision, error) {
 	return rev, err
 }
 
-// Watch is [Backend].Watch; its one error is ErrInvalid when the prefix is
-// neither empty nor whole segments.
+// Watch is [Backend].Watch. The only error of its own is ErrInvalid, if the prefix is neither empty
+// nor whole segments.
 func (s *Store) Watch(ctx context.Context, prefix string, after Revision) iter.Seq2[Batch, error] {
 	return func(yield func(Batch, error) bool) {
 		start := s.start()
@@ -188,7 +190,7 @@ func wrap(op, key string, rev Revision, err error) error {
 	return &Error{Op: op, Key: key, Revision: rev, Err: err}
 }
 
-// start is the time a call began, or zero when nobody wants to know.
+// start returns the time at which a call began, or zero without an observer.
 func (s *Store) start() time.Time {
 	if s.observe == nil {
 		return time.Time{}

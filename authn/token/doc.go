@@ -2,10 +2,10 @@
 //
 //	token,user,uid,"group1,group2"
 //
-// It suits tests, bootstrapping and small installations: tokens are valid for as long as the
-// process runs, and a change of the file takes effect at the next start. Tokens that expire or that
-// are bound to objects belong to other authenticators, which read them with [authn.BearerToken] as
-// this one does.
+// It is for tests, bootstrapping and small installations. Tokens are valid as long as the process
+// runs; changes of the file take effect at the next start. Tokens that expire or are bound to
+// objects need other authenticators, which can read them with [authn.BearerToken] as this one does.
 //
-// The package keeps digests, never tokens: a dump of its values, its errors and its logs hold none.
+// The package keeps digests and never tokens, so memory dumps of its values, its errors and its
+// logs contain none.
 package token

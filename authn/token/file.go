@@ -18,10 +18,10 @@ import (
 	"github.com/kindwright/kindwright/authn"
 )
 
-// MaxFileBytes is the longest file that is read.
+// MaxFileBytes is the size of the largest accepted file.
 const MaxFileBytes = 16 << 20
 
-// File authenticates by the tokens of one file. It is immutable and may be used by many goroutines.
+// File authenticates by the tokens of one file. It is immutable and safe for concurrent use.
 type File struct {
 	salt  [32]byte
 	users map[digest]entry
@@ -42,7 +42,7 @@ func Open(path string) (*File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("token file: %w", err)
 	}
-	defer func() { _ = f.Close() }() // opened for reading: nothing can be lost
+	defer func() { _ = f.Close() }() // opened for reading, so no data can be lost
 	tokens, err := Read(f)
 	if err != nil {
 		return nil, fmt.Errorf("token file %s: %w", path, err)
@@ -50,13 +50,13 @@ func Open(path string) (*File, error) {
 	return tokens, nil
 }
 
-// Read reads lines of token, user, uid and, optionally, groups; several groups are one quoted
-// field, separated by commas. Empty lines do not count.
+// Read parses lines of token, user, uid and, optionally, groups. Several groups form one quoted
+// field, separated by commas. Empty lines are ignored.
 //
-// Every error names its line and no part of a token: a wrong number of fields, a token that no
-// request could carry (see [authn.CheckToken]), a token that an earlier line has, an empty user
-// name, a control character, or the anonymous user and group, which no credential can stand for. A
-// file without any token is an error too.
+// Every error names its line and contains no part of a token. Errors are a wrong number of fields,
+// a token that no request could carry (see [authn.CheckToken]), a duplicate token, an empty user
+// name, a control character, and the anonymous user or group. A file without tokens is an error,
+// too.
 func Read(r io.Reader) (*File, error) {
 	f := &File{users: make(map[digest]entry)}
 	if _, err := rand.Read(f.salt[:]); err != nil {
@@ -72,7 +72,7 @@ func Read(r io.Reader) (*File, error) {
 		case limited.N <= 0:
 			return nil, fmt.Errorf("longer than %d bytes", MaxFileBytes)
 		case errors.Is(err, io.EOF) && len(f.users) == 0:
-			return nil, errors.New("there is no token in it: each line is token,user,uid,\"group1,group2\"")
+			return nil, errors.New("the file has no tokens, write lines of the form token,user,uid,\"group1,group2\"")
 		case errors.Is(err, io.EOF):
 			return f, nil
 		case err != nil:
@@ -122,16 +122,16 @@ func parse(fields []string) (authn.User, error) {
 	return user, nil
 }
 
-// Authenticate names the user of the request's bearer token. A token that is not in the file is
-// left to other authenticators; a malformed one is an error (see [authn.BearerToken]).
+// Authenticate returns the user of the request's bearer token. It leaves a token that is not in the
+// file to other authenticators; a malformed one is an error (see [authn.BearerToken]).
 func (f *File) Authenticate(r *http.Request) (authn.User, bool, error) {
 	token, ok, err := authn.BearerToken(r)
 	if err != nil || !ok {
 		return authn.User{}, false, err
 	}
 	d := f.digest(token)
-	// The look-up is by a salted digest, so how long it takes says nothing about the tokens; the
-	// comparison says nothing about the digests either (security vector A4).
+	// The look-up uses a salted digest, so its duration reveals nothing about the tokens. The
+	// comparison reveals nothing about the digests either (security vector A4).
 	e := f.users[d]
 	if subtle.ConstantTimeCompare(e.digest[:], d[:]) != 1 {
 		return authn.User{}, false, nil
@@ -144,5 +144,5 @@ func (f *File) digest(token string) digest {
 	return sha256.Sum256(append(append(salted, f.salt[:]...), token...))
 }
 
-// String tells how many tokens there are and nothing about them.
+// String returns the number of tokens and nothing about them.
 func (f *File) String() string { return fmt.Sprintf("%d static tokens", len(f.users)) }

@@ -10,15 +10,15 @@ import (
 	"github.com/kindwright/kindwright/authn"
 )
 
-// maxCached bounds the cache: as many callers as are likely to be connected at once.
+// maxCached limits the cache to the callers that are likely to be connected at once.
 const maxCached = 1024
 
-// cache remembers chains that were found good. A connection sends the same chain with every
-// request, and verifying its signatures costs more than serving a small object. Bad chains are not
-// remembered: anybody can make new ones.
+// cache remembers valid chains. A connection sends the same chain with every request, and verifying
+// its signatures costs more than serving a small object. It does not remember invalid chains, of
+// which anyone can make new ones.
 //
-// An entry holds for as long as every certificate of the chain is valid, which is what verifying
-// again would find, since neither the authorities nor the certificates can change.
+// An entry is valid as long as every certificate of the chain is. Verifying again would give the
+// same result, because neither the authorities nor the certificates can change.
 type cache struct {
 	mu      sync.RWMutex
 	entries map[chainKey]verified // guarded by mu
@@ -31,7 +31,8 @@ type verified struct {
 	from, until time.Time
 }
 
-// keyOf covers the whole chain as presented: another intermediate may be what makes a leaf good.
+// keyOf covers the whole chain as presented, because the validity of a leaf may depend on an
+// intermediate.
 func keyOf(chain []*x509.Certificate) chainKey {
 	h := sha256.New()
 	for _, c := range chain {
@@ -57,7 +58,7 @@ func (c *cache) put(key chainKey, v verified) {
 	if c.entries == nil {
 		c.entries = make(map[chainKey]verified)
 	}
-	for old := range c.entries { // any will do: whoever is still there comes back at the price of one verification
+	for old := range c.entries { // evict any entry: its caller comes back at the price of one verification
 		if len(c.entries) < maxCached {
 			break
 		}

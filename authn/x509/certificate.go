@@ -18,25 +18,25 @@ import (
 	"github.com/kindwright/kindwright/authn"
 )
 
-// The bounds of a certificate (security vector A11). All of a chain is read before anything is
-// known about who sent it.
+// The limits of a certificate (security vector A11). The whole chain is read before its sender is
+// known.
 const (
-	// MaxChain is the most certificates a caller may present.
+	// MaxChain is the largest number of certificates in a chain.
 	MaxChain = 10
 
-	// MaxGroups is the most organizations a certificate may name.
+	// MaxGroups is the largest number of organizations in a certificate.
 	MaxGroups = 256
 
 	// MaxNameBytes is the longest common name, organization or uid.
 	MaxNameBytes = 1024
 )
 
-// CredentialID is the key of the extra fact that tells which certificate a user came with:
-// "X509SHA256=" and the SHA-256 of the certificate in hexadecimal.
+// CredentialID is the key of the extra fact that identifies the certificate: "X509SHA256=" and the
+// SHA-256 of the certificate in hexadecimal.
 const CredentialID = "authentication.kubernetes.io/credential-id"
 
 // Authenticator authenticates by client certificates of one pool of authorities. It is safe for
-// many goroutines.
+// concurrent use.
 type Authenticator struct {
 	roots *x509.CertPool
 	now   func() time.Time
@@ -45,19 +45,18 @@ type Authenticator struct {
 
 var _ authn.Authenticator = (*Authenticator)(nil)
 
-// Option changes an [Authenticator].
+// Option configures an [Authenticator].
 type Option func(*Authenticator)
 
-// WithNow sets the clock that validity is checked against. The default is time.Now.
+// WithNow sets the clock for validity checks. The default is time.Now.
 func WithNow(now func() time.Time) Option { return func(a *Authenticator) { a.now = now } }
 
-// New returns an authenticator for certificates of these authorities. The pool must not be changed
-// afterwards; a server that reloads its authorities makes a new Authenticator. A nil pool is
-// refused: package crypto/x509 would take the system's authorities, whose certificates anybody can
-// buy.
+// New returns an authenticator for certificates of these authorities. The pool must not be modified
+// afterwards; to reload authorities, create a new Authenticator. A nil pool is an error: package
+// crypto/x509 would use the system's authorities, whose certificates anyone can buy.
 func New(roots *x509.CertPool, opts ...Option) (*Authenticator, error) {
 	if roots == nil {
-		return nil, errors.New("authn/x509: no pool of certificate authorities")
+		return nil, errors.New("authn/x509: the pool of certificate authorities must not be nil")
 	}
 	a := &Authenticator{roots: roots, now: time.Now}
 	for _, o := range opts {
@@ -66,15 +65,15 @@ func New(roots *x509.CertPool, opts ...Option) (*Authenticator, error) {
 	return a, nil
 }
 
-// Authenticate names the user of the client certificate. A request without one is left to other
-// authenticators. A certificate is an error when it
+// Authenticate returns the user of the client certificate. It leaves requests without one to other
+// authenticators. A certificate is an error if it
 //
 //   - does not lead to one of the authorities, is expired or not valid yet, or is not for client
 //     authentication;
 //   - is an authority's own certificate;
-//   - has no common name, or several, or one with control characters; the same for organizations
-//     and uid;
-//   - stands for the anonymous user or group, or goes beyond the bounds of this package.
+//   - has no common name, several, or one with control characters; organizations and uid must not
+//     have control characters either;
+//   - names the anonymous user or group, or exceeds the limits of this package.
 func (a *Authenticator) Authenticate(r *http.Request) (authn.User, bool, error) {
 	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
 		return authn.User{}, false, nil
@@ -95,7 +94,7 @@ func (a *Authenticator) Authenticate(r *http.Request) (authn.User, bool, error) 
 	return v.user, true, nil
 }
 
-// verify checks a chain and returns its user with the time for which the answer holds.
+// verify checks a chain and returns its user and how long the result is valid.
 func (a *Authenticator) verify(presented []*x509.Certificate, now time.Time) (verified, error) {
 	leaf := presented[0]
 	if leaf.BasicConstraintsValid && leaf.IsCA {
@@ -169,8 +168,8 @@ func userOf(leaf *x509.Certificate) (authn.User, error) {
 	return u, nil
 }
 
-// single returns the one value of an attribute of the subject, "" if there is none. Of several,
-// crypto/x509 reports the last; another reader of the same certificate may take the first.
+// single returns the one value of an attribute of the subject, or "". If there are several,
+// crypto/x509 reports the last, while another reader may take the first.
 func single(names []pkix.AttributeTypeAndValue, kind asn1.ObjectIdentifier, what string) (string, error) {
 	value, found := "", false
 	for _, n := range names {
@@ -179,14 +178,14 @@ func single(names []pkix.AttributeTypeAndValue, kind asn1.ObjectIdentifier, what
 		}
 		text, ok := n.Value.(string)
 		if found || !ok {
-			return "", fmt.Errorf("%s is given twice or is no text", what)
+			return "", fmt.Errorf("%s must be a single text", what)
 		}
 		value, found = text, true
 	}
 	return value, checkText(what, value)
 }
 
-// checkText refuses what would end a line of a log or hide behind a NUL.
+// checkText rejects characters that could end a log line or hide text behind a NUL.
 func checkText(what, s string) error {
 	switch {
 	case len(s) > MaxNameBytes:

@@ -13,19 +13,17 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// Backup writes what the store holds now to a new file at path, readable by its
-// owner alone, and returns the revision it is at. It has the records with their
-// revisions and none of the history. Commits and reads go on meanwhile, and no
-// transaction stays open for long.
+// Backup writes the current records to a new file at path, readable only by its owner, and returns
+// their revision. The file has the records with their revisions but no history. Commits and reads
+// continue during the backup, and no transaction stays open for long.
 //
-// To restore, put the file in the place of the lost one and open it. A store opened
-// from a backup knows that the lost one went on issuing revisions: it continues far
-// above them, and everything before counts as compacted, so that no client's
-// version from the lost time is taken for a new one.
+// To restore, put the file in the place of the lost one and open it. A store opened from a backup
+// continues far above its revision, because the lost store issued more revisions. Everything before
+// counts as compacted, so a client's version from the lost time is never taken for a new one.
 //
-// Errors: fs.ErrExist when there is a file at path; ErrCompacted when the store
-// was compacted over the backup several times in a row; ErrClosed, the context's,
-// or the medium's. After an error there is no file.
+// The error is fs.ErrExist if the file exists; ErrCompacted if the store was compacted past the
+// backup several times in a row; ErrClosed, the context's error, or an I/O error. After an error
+// there is no file.
 func (db *DB) Backup(ctx context.Context, path string) (storage.Revision, error) {
 	const attempts = 3
 	var rev storage.Revision

@@ -8,11 +8,10 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// Check reads the whole file as Open does, every page and every record, and
-// requires that they add up and are what the index says. Commits and reads go on
-// meanwhile; the pages they free are not used again before it has read the file,
-// which may therefore grow. It takes about 32 bytes of memory for each record.
-// Damage makes the store refuse commits (see [DB.Healthy]).
+// Check reads the whole file as Open does, every page and every record, and compares it with the
+// index. Commits and reads continue. Pages that they free are not reused until Check has read the
+// file, so the file may grow. Check needs about 32 bytes of memory per record. If it finds damage,
+// the store refuses further commits (see [DB.Healthy]).
 func (db *DB) Check(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err

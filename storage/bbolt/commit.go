@@ -9,13 +9,12 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// Commit has the writer make all operations happen at one revision, or none. It
-// shares its sync with whatever else waits.
+// Commit applies all operations at one revision, or none. It shares its sync with other waiting
+// commits.
 //
-// When ctx ends before the writer has taken the commit, the commit never happens
-// and the error is the context's. Afterwards it goes on, and is seen by reads and
-// watches if it succeeds; the error then wraps ErrUnknownOutcome and the
-// context's.
+// If ctx ends before the writer has taken the commit, the commit never happens and the error is the
+// context's. If ctx ends later, the commit continues, and reads and watches see it if it succeeds;
+// the error then wraps ErrUnknownOutcome and the context's.
 func (db *DB) Commit(ctx context.Context, ops []storage.Op) (storage.Revision, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -86,10 +85,9 @@ func twice(key string) error {
 	return fmt.Errorf("%w: key %q occurs twice in one commit", storage.ErrInvalid, key)
 }
 
-// Compact makes everything older than at unreachable, durably, and returns. The
-// writer then removes it from the file between commits, a bounded number of
-// records in each transaction, and goes on with that after a restart; the pages
-// are used again, the file does not shrink.
+// Compact durably hides everything older than at, and returns. The writer then removes it from the
+// file between commits, a limited number of records per transaction, and continues after a restart.
+// The file reuses the pages but does not shrink.
 func (db *DB) Compact(ctx context.Context, at storage.Revision) error {
 	if err := ctx.Err(); err != nil {
 		return err

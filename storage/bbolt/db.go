@@ -14,23 +14,22 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// DB is a [storage.Backend] in one file. Make it with [Open].
+// DB is a [storage.Backend] in one file. Open one with [Open].
 //
-// One goroutine, the writer, changes the file and then, with mu held, what is in
-// memory. Invariants while mu is held:
+// One goroutine, the writer, changes the file and then, with mu held, the state in memory.
+// Invariants while mu is held:
 //
 //  1. compacted <= current; both are durable.
-//  2. index holds every version above compacted and each key's newest at or below
-//     it (perhaps some older ones that are still to be taken), up to current.
-//  3. The file holds every version of the index, and nothing of the file that the
-//     index lacks is ever read. For this a version leaves the index first and the
-//     file in a later transaction, and it enters in the other order.
+//  2. index holds every version above compacted and each key's newest at or below it, up to
+//     current. It may hold some older versions that are still to be removed.
+//  3. The file holds every version of the index, and nothing else in the file is ever read. So a
+//     version leaves the index first and the file in a later transaction, and enters in the
+//     opposite order.
 //  4. recent holds every batch after recent.after, up to current.
 //
-// Locks: queue.mu and mu are never held together. A read takes mu, finds what it
-// wants in the index, begins its bbolt transaction and lets go of mu; by 3 the
-// transaction then has all that was found. It ends before anything is handed to
-// anybody who may be slow.
+// Locks: queue.mu and mu are never held together. A read takes mu, looks in the index, begins its
+// bbolt transaction and releases mu; by 3 the transaction has everything that was found. The
+// transaction ends before its result goes to a possibly slow reader.
 type DB struct {
 	path   string
 	limits storage.Limits
@@ -70,15 +69,14 @@ type disk struct {
 	commit func(*bolt.Tx) error // returns after the sync
 }
 
-// Open opens the store in the file at path, in a directory that exists. If there
-// is no file, it makes an empty one, readable by its owner alone; if others may
-// read the one there is, it takes that right away.
+// Open opens the store in the file at path, whose directory must exist. It creates an empty file,
+// readable only by its owner, if there is none; it removes the read permission of others from an
+// existing file.
 //
-// It reads the whole file before it serves any of it, about 0.15 seconds for 100,000
-// records of 1 KiB, and holds it exclusively until Close. The error
-// is a [*FileError]: ErrInUse if somebody else holds it for longer than 1.5
-// seconds, ErrDamaged, ErrNewerFormat, ErrOlderFormat, ErrForeign or ErrUnsafeFile, or what the
-// operating system said. An Open that fails leaves the file as it was.
+// Open reads the whole file before it serves any of it, about 0.15 seconds for 100,000 records of 1
+// KiB, and locks it until Close. The error is a [*FileError]: ErrInUse if another process holds the
+// file for more than 1.5 seconds, ErrDamaged, ErrNewerFormat, ErrOlderFormat, ErrForeign,
+// ErrUnsafeFile, or an error of the operating system. A failed Open leaves the file as it was.
 func Open(path string, opts ...Option) (*DB, error) {
 	o := newOptions(opts)
 	op, err := openFile(path, &o)
@@ -107,11 +105,11 @@ func Open(path string, opts ...Option) (*DB, error) {
 	return db, nil
 }
 
-// Limits are those of WithLimits.
+// Limits returns the limits set with WithLimits.
 func (db *DB) Limits() storage.Limits { return db.limits }
 
-// Healthy returns nil, or why the store has refused commits since: a write or
-// sync failed, or damage was found. Reads go on. Only a new Open changes it.
+// Healthy returns nil, or why the store refuses commits: a write or sync failed, or damage was
+// found. Reads continue. Only a new Open clears it.
 func (db *DB) Healthy() error {
 	if err := db.failed.Load(); err != nil {
 		return *err
@@ -128,8 +126,8 @@ func (db *DB) fail(cause error) {
 	db.queue.refuse(db.Healthy())
 }
 
-// Close waits for the writer to finish the commits it is at, and for reads under
-// way. Commits still waiting fail with ErrClosed.
+// Close waits for the commits that the writer is executing and for reads in progress. Commits still
+// in the queue fail with ErrClosed.
 func (db *DB) Close() (err error) {
 	db.closed.Do(func() {
 		db.mu.Lock()

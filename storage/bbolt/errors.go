@@ -10,8 +10,8 @@ import (
 var (
 	// ErrInUse: another process, or this one, has the file open.
 	ErrInUse = errors.New("the file is in use")
-	// ErrDamaged: the file is not what was written. It is refused as a whole,
-	// since what is missing from it cannot be known.
+	// ErrDamaged means that the file is not what was written. It is rejected as a whole, because it
+	// is unknown what is missing.
 	ErrDamaged = errors.New("the file is damaged")
 	// ErrNewerFormat: a newer version of this package wrote the file.
 	ErrNewerFormat = errors.New("the file has a newer format")
@@ -32,7 +32,7 @@ type FileError struct {
 	Remedy string // what to do about it; may be empty
 }
 
-// Error names the file, what is wrong, and what to do.
+// Error names the file, the problem and the remedy.
 func (e *FileError) Error() string {
 	text := fmt.Sprintf("store file %q: %v", e.Path, e.Err)
 	if e.Remedy != "" {
@@ -41,7 +41,7 @@ func (e *FileError) Error() string {
 	return text
 }
 
-// Unwrap is what is wrong.
+// Unwrap returns the problem.
 func (e *FileError) Unwrap() error { return e.Err }
 
 // fileError names the file in an error about it, once.

@@ -2,7 +2,7 @@ package bbolt
 
 import "github.com/kindwright/kindwright/storage"
 
-// Statistics is what a store holds and has done since it was opened.
+// Statistics describes the contents of a store and its work since it was opened.
 type Statistics struct {
 	Revision  storage.Revision // the current one
 	Compacted storage.Revision // the oldest that can be read

@@ -1,19 +1,18 @@
-// Package storagetest is the proof of the contract in package storage: one suite
-// for every backend and every wrapper, without switches.
+// Package storagetest tests the contract of package storage: one suite for every backend and every
+// wrapper, without switches.
 //
-// [Run] plays one case per promise, named by a sentence, each on a fresh backend;
-// then random histories against a model that remembers everything, with lists of
-// the past, watches from anywhere, compactions and reopenings. After each case
-// [CheckInvariants] compares everything the backend tells about itself, and no
-// goroutine may be left. Concurrent calls are judged by porcupine.
+// [Run] runs one case per promise, each named by a sentence and on a fresh backend. It then runs
+// random histories against a model that remembers everything, with lists of the past, watches from
+// any revision, compactions and reopenings. After each case [CheckInvariants] compares all that the
+// backend reports, and no goroutine may be left. Concurrent calls are checked for linearizability.
 //
-// A random history is a function of its seed, so a failure is found again by
-// running the sub-test that bears it; it prints its last steps. A backend's test
-// file has a flag -seeds for longer runs, which make long uses.
+// A random history depends only on its seed: to repeat a failure, run the sub-test with that seed.
+// It prints its last steps. A backend's test file has a flag -seeds for longer runs, as in make
+// long.
 //
-// The suite is itself under test: faulty backends in its own tests show of every
-// case that it can fail. A new case needs a new fault that it catches.
+// The suite is itself under test: its own tests run it on faulty backends and show that every case
+// can fail. A new case needs a new fault that it catches.
 //
-// The package is for tests only. What is promised, and why, is written in the
-// package comment of storage.
+// The package is for tests only. The package comment of storage states the promises and their
+// reasons.
 package storagetest

@@ -92,7 +92,7 @@ func (f *follower) ended() error {
 // has nothing to give; one that ignores it fails the test here.
 func (f *follower) receive() (batch storage.Batch, ok bool) {
 	f.scene.Helper()
-	late := time.NewTimer(2 * f.scene.patience)
+	late := time.NewTimer(2 * f.scene.timeout)
 	defer late.Stop()
 	select {
 	case batch, ok = <-f.batches:

@@ -7,36 +7,33 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// Harness tells the suite how to make the backend under test. It has no switches
-// that leave out cases.
+// Harness tells the suite how to create the backend under test. It cannot leave out cases.
 type Harness struct {
-	// Open makes a fresh, empty backend for one test. It registers with
-	// t.Cleanup whatever removal is left to do after Close; the suite closes the
-	// backend itself. It may be called again within one test.
+	// Open creates a fresh, empty backend for one test. It registers with t.Cleanup any removal
+	// that is needed after Close; the suite closes the backend itself. The suite may call it
+	// several times within one test.
 	Open func(t testing.TB) storage.Backend
 
-	// Reopen closes b, a backend made by Open or Reopen, and opens the same
-	// data again. Nil when the store does not survive; say why where the harness
-	// is filled in. The cases about survival then have nothing to prove.
+	// Reopen closes b, which Open or Reopen returned, and opens the same data again. It is nil if
+	// the data does not survive Close; state the reason where you set it. The cases about survival
+	// then do nothing.
 	Reopen func(t testing.TB, b storage.Backend) storage.Backend
 
-	// Seeds is the number of random histories; 0 means 2. Seeds are 1, 2, 3, …,
-	// so that a failing one can be run alone by its sub-test's name.
+	// Seeds is the number of random histories; 0 means 2. Seeds are 1, 2, 3, …, so that the name of
+	// a sub-test repeats a single one.
 	Seeds int
 
 	// Steps is the length of a random history; 0 means 10,000, or 1,000 with
 	// -short.
 	Steps int
 
-	// patience bounds one case, so that a backend that loses a wake-up fails
-	// instead of hanging; 0 means two minutes. The suite's own tests shorten it.
-	patience time.Duration
+	// timeout limits one case, so that a backend that loses a wake-up fails
+	timeout time.Duration
 }
 
-// Run proves the promises of package storage for the backends that h makes: one
-// sub-test per promise, then random histories against a model. After each case
-// [CheckInvariants] is called, the backend closed, and no goroutine may be left.
-// So Run must not be called beside tests that run in parallel.
+// Run tests the promises of package storage for the backends of h: one sub-test per promise, then
+// random histories against a model. After each case it calls [CheckInvariants], closes the backend,
+// and checks that no goroutine is left. So do not run it in parallel with other tests.
 func Run(t *testing.T, h Harness) {
 	for _, c := range h.cases() {
 		t.Run(c.name, func(t *testing.T) { c.try(t, h) })

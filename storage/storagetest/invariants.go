@@ -13,21 +13,20 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// CheckInvariants requires that everything a backend tells about itself fits
-// together: lists by large and by small pages and single gets agree; the changes
-// a watch replays from the compacted revision, applied to the list there, give
-// the lists at later revisions, with every change naming the record it replaced;
-// and the backend's own [storage.Checker], if it has one, is content.
+// CheckInvariants checks that everything a backend reports fits together. Lists by large and by
+// small pages and single gets agree. A watch from the compacted revision, applied to the list
+// there, gives the lists at later revisions, and every change has the record it replaced. The
+// backend's own [storage.Checker], if it has one, finds no damage.
 //
-// Nobody may write to or compact b meanwhile. The backend stays open.
+// Nothing may write to or compact b during the call. The backend stays open.
 func CheckInvariants(t testing.TB, b storage.Backend) {
 	t.Helper()
-	checkWithin(t, b, defaultPatience)
+	checkWithin(t, b, defaultTimeout)
 }
 
-func checkWithin(t testing.TB, b storage.Backend, patience time.Duration) {
+func checkWithin(t testing.TB, b storage.Backend, timeout time.Duration) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	if err := checkInvariants(ctx, b); err != nil {
 		t.Errorf("an invariant does not hold: %v", err)

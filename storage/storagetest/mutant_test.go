@@ -146,7 +146,7 @@ func withList(before func(m *mutant, r *storage.ListRequest), after func(r stora
 }
 
 func TestEveryFaultIsCaughtAndEveryCaseCatchesOne(t *testing.T) {
-	h := Harness{Seeds: 1, Steps: 1000, patience: time.Second}
+	h := Harness{Seeds: 1, Steps: 1000, timeout: time.Second}
 	h.Reopen = func(testing.TB, storage.Backend) storage.Backend { return nil }
 	cases := map[string]testCase{}
 	idle := map[string]bool{}
@@ -161,7 +161,7 @@ func TestEveryFaultIsCaughtAndEveryCaseCatchesOne(t *testing.T) {
 				require.Contains(t, cases, name)
 				delete(idle, name)
 				broken := f.harness()
-				broken.patience = h.patience
+				broken.timeout = h.timeout
 				r := record(t, func(t testing.TB) { cases[name].try(t, broken) })
 				require.True(t, r.Failed(), "the case %q did not notice", name)
 			}

@@ -20,18 +20,18 @@ type testCase struct {
 	run  func(s *scene)
 }
 
-// defaultPatience is far longer than any case takes on a slow disk.
-const defaultPatience = 2 * time.Minute
+// defaultTimeout is far longer than any case takes on a slow disk.
+const defaultTimeout = 2 * time.Minute
 
 // try runs the case on a fresh backend and looks at what it leaves behind.
 func (c testCase) try(t testing.TB, h Harness) {
 	before := leak.Running()
-	patience := h.patience
-	if patience == 0 {
-		patience = defaultPatience
+	timeout := h.timeout
+	if timeout == 0 {
+		timeout = defaultTimeout
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	s := &scene{TB: t, harness: h, patience: patience, ctx: ctx, cancel: cancel}
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	s := &scene{TB: t, harness: h, timeout: timeout, ctx: ctx, cancel: cancel}
 	defer func() {
 		s.leave()
 		if !t.Failed() {
@@ -42,7 +42,7 @@ func (c testCase) try(t testing.TB, h Harness) {
 	c.run(s)
 	s.stopFollowers()
 	if !s.closed {
-		checkWithin(t, s.Backend, patience)
+		checkWithin(t, s.Backend, timeout)
 	}
 }
 
@@ -53,8 +53,8 @@ type scene struct {
 	testing.TB
 	storage.Backend
 	harness   Harness
-	patience  time.Duration
-	ctx       context.Context // ends when the case takes longer than patience
+	timeout  time.Duration
+	ctx       context.Context // ends when the case takes longer than timeout
 	cancel    context.CancelFunc
 	followers []*follower
 	running   sync.WaitGroup // goroutines of the case; they end with ctx or with the backend
