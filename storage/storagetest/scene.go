@@ -53,7 +53,7 @@ type scene struct {
 	testing.TB
 	storage.Backend
 	harness   Harness
-	timeout  time.Duration
+	timeout   time.Duration
 	ctx       context.Context // ends when the case takes longer than timeout
 	cancel    context.CancelFunc
 	followers []*follower
