@@ -14,19 +14,17 @@ import (
 	"github.com/kindwright/kindwright/watch"
 )
 
-// How long Eventually and Gone wait when their context has no deadline: in real time as long as a
-// test should ever stand still, and in a synctest bubble, where it costs nothing, longer than any
-// back-off.
+// How long Eventually and Gone wait if their context has no deadline. Virtual time in a synctest
+// bubble costs nothing, so there it is longer than any back-off.
 const (
 	realPatience    = 10 * time.Second
 	virtualPatience = 24 * time.Hour
 )
 
-// Eventually waits until check returns nil for an object, and returns that state of the object. It
-// asks check about every state that the object has from now on, as it comes, without polling. What
-// happens without check being content fails the test at once, with the last state and what check
-// had to say about it: after ten seconds, in a synctest bubble after a virtual day, or when ctx
-// ends.
+// Eventually waits until check returns nil for an object, and returns that state. It calls check
+// for every state of the object from now on, without polling. The test fails at once if check does
+// not return nil in time; the failure shows the last state and the error of check for it. The limit
+// is ten seconds, a virtual day in a synctest bubble, or the deadline of ctx.
 //
 //	w := apitest.Eventually(t.Context(), srv, Widgets, meta.Key{Namespace: "default", Name: "a"}, func(w *Widget) error {
 //		if w.Status.Phase != "Ready" {
@@ -35,8 +33,8 @@ const (
 //		return nil
 //	})
 //
-// It looks into the server itself: no fault stands in its way, and the requests of the test do not
-// include it. It must be called from the goroutine of the test.
+// Eventually reads from the server directly: faults do not affect it, and it does not appear among
+// the requests of the test. Call it from the goroutine of the test.
 func Eventually[T any](ctx context.Context, s *Server, kind client.Kind[T], key meta.Key, check func(obj *T) error) *T {
 	s.t.Helper()
 	var found *T
@@ -57,7 +55,7 @@ func Eventually[T any](ctx context.Context, s *Server, kind client.Kind[T], key 
 	return found
 }
 
-// Gone waits until an object does not exist, as [Eventually] waits for a state.
+// Gone waits until an object does not exist, like [Eventually].
 func Gone[T any](ctx context.Context, s *Server, kind client.Kind[T], key meta.Key) {
 	s.t.Helper()
 	s.expect(ctx, target(kind.ClientResource(), key), func(state []byte) error {
@@ -72,12 +70,12 @@ func target[T any](r client.Resource[T], key meta.Key) registry.Target {
 	return registry.Target{Resource: meta.GroupVersionResource{Group: r.Group, Version: r.Version, Resource: r.Plural}, Namespace: key.Namespace, Name: key.Name}
 }
 
-// states is what has been seen of an object.
+// states records the states of an object.
 type states struct {
 	check func(state []byte) error
-	last  []byte // nil while it does not exist
+	last  []byte // nil if the object does not exist
 	seen  int
-	why   error // what check said of the last
+	why   error // the error of check for last
 }
 
 func (s *states) show(state []byte) (content bool) {
@@ -87,7 +85,7 @@ func (s *states) show(state []byte) (content bool) {
 	return s.why == nil
 }
 
-// expect waits for a state that check is content with, or fails the test.
+// expect waits until check accepts a state, or fails the test.
 func (s *Server) expect(ctx context.Context, t registry.Target, check func(state []byte) error) {
 	s.t.Helper()
 	began := time.Now()
@@ -119,10 +117,12 @@ func (s *Server) expect(ctx context.Context, t registry.Target, check func(state
 	s.t.Fatalf("%s", strings.TrimSuffix(b.String(), "\n"))
 }
 
-// isVirtual tells whether a time is one of a synctest bubble, where time begins with the year 2000.
+// isVirtual reports whether a time comes from a synctest bubble, where time begins in the year
+// 2000.
 func isVirtual(t time.Time) bool { return t.Year() < 2020 }
 
-// follow shows every state of an object until one is right, or says why there will be no more.
+// follow reports every state of an object to to, until one is accepted. The error says why no more
+// will come.
 func (s *Server) follow(ctx context.Context, t registry.Target, to *states) error {
 	only, err := meta.NewFieldSelector(meta.FieldRequirement{Field: "metadata.name", Op: meta.Equals, Value: t.Name})
 	if err != nil {
@@ -152,7 +152,7 @@ func (s *Server) read(ctx context.Context, cursor *watch.Cursor, served *registr
 		for _, event := range events {
 			var state []byte
 			switch event.Type {
-			case meta.Bookmark: // the end of what there is
+			case meta.Bookmark: // the end of the initial events
 				if exists {
 					continue
 				}

@@ -14,8 +14,8 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// Equal tells whether an object is as a test wants it, and fails the test with what is different if
-// not; see [Diff].
+// Equal reports whether got is as the test wants it. If not, it fails the test and shows the
+// differences; see [Diff].
 func Equal(t testing.TB, want, got any) bool {
 	t.Helper()
 	diff := Diff(want, got)
@@ -25,14 +25,14 @@ func Equal(t testing.TB, want, got any) bool {
 	return diff == ""
 }
 
-// Diff says what is different between two objects, with the path of each difference:
+// Diff describes the differences between two objects, with the path of each:
 //
 //	spec.size: want 4, got 3
 //	status: want {"phase":"Ready"}, got nothing
 //
-// It is "" when they are equal as JSON. An object is anything that can be written as JSON, or a
-// string that holds JSON or YAML. What servers write into metadata, such as uid and
-// resourceVersion, counts only where it is wanted.
+// It returns "" if they are equal as JSON. An object is any value that encodes as JSON, or a string
+// with JSON or YAML. Metadata that servers set, such as uid and resourceVersion, counts only if
+// want has it.
 func Diff(want, got any) string {
 	wantTree, err := treeOf(want)
 	if err != nil {
@@ -59,7 +59,7 @@ func treeOf(v any) (any, error) {
 	return json.DecodeTree(data, json.TreeOptions{})
 }
 
-// withoutBookkeeping leaves out of an object what servers write and the other one does not have.
+// withoutBookkeeping removes metadata that servers set and other does not have.
 func withoutBookkeeping(tree, other any) any {
 	object, ok := tree.(map[string]any)
 	metadata, has := object["metadata"].(map[string]any)
@@ -78,10 +78,10 @@ func withoutBookkeeping(tree, other any) any {
 	return object
 }
 
-// differ writes down differences.
+// differ collects differences.
 type differ struct{ out strings.Builder }
 
-// nothing is where there is no value.
+// nothing stands for a missing value.
 type nothing struct{}
 
 func (d *differ) compare(path []json.Step, want, got any) {
@@ -135,10 +135,10 @@ func (d *differ) items(path []json.Step, want, got []any) {
 	}
 }
 
-// lineBytes is how long a value may be that is shown within a line.
+// lineBytes is the longest value that is shown within a line.
 const lineBytes = 80
 
-// shown is a value in a difference: JSON if it is short, else YAML below.
+// shown formats a value: as JSON if it is short, else as YAML below.
 func shown(v any) string {
 	if v == (nothing{}) {
 		return "nothing"
@@ -156,7 +156,7 @@ func shown(v any) string {
 	return string(text)
 }
 
-// readable is an object as YAML, without managed fields and secrets.
+// readable formats an object as YAML, without managed fields and secrets.
 func readable(object []byte) string {
 	v, err := json.DecodeTree(object, json.TreeOptions{})
 	if err != nil {
@@ -164,7 +164,7 @@ func readable(object []byte) string {
 	}
 	if t, ok := v.(map[string]any); ok {
 		if metadata, ok := t["metadata"].(map[string]any); ok {
-			delete(metadata, "managedFields") // the tree is ours
+			delete(metadata, "managedFields") // the tree is a copy
 		}
 	}
 	text, err := json.AppendTree(nil, withoutSecrets(v))

@@ -1,6 +1,6 @@
-// Package apitest is a resource API inside a test, as net/http/httptest is a web server inside one.
-// It is the real server with the real steps of a write, watches, finalizers and namespaces that
-// end; only its store is memory and its connections are function calls.
+// Package apitest provides a resource API for tests, as net/http/httptest provides a web server. It
+// is the real server, with complete writes, watches, finalizers and namespace deletion. Only its
+// store is in memory and its connections are function calls.
 //
 //	func TestWidgetGetsReady(t *testing.T) {
 //		synctest.Test(t, func(t *testing.T) {
@@ -15,30 +15,30 @@
 //		})
 //	}
 //
-// Any client that takes an http.RoundTripper works the same way; for client-go it is
-// rest.Config{Host: srv.URL, Transport: srv.Transport()}. What cannot be called, such as kubectl,
-// gets a port from ListenTLS.
+// Any client that takes an http.RoundTripper works in the same way. For client-go use
+// rest.Config{Host: srv.URL, Transport: srv.Transport()}. Programs such as kubectl need a port: see
+// ListenTLS.
 //
-// What a controller test needs beside a server:
+// The package also has what controller tests need besides a server:
 //
-//   - [Server.Fork] gives a sub-test its own copy of what was built up once, whatever there is, in
-//     a tenth of a millisecond;
-//   - [Server.Fail] makes requests go wrong: refused, late, lost after the write, watches broken or
-//     silent, reads from the past;
-//   - [Eventually] and [Gone] wait for states without polling, and say what was there instead;
-//     [Equal] and [Diff] name the path of each difference; [Server.Load] and [Server.Dump] bring a
-//     state from files and show it;
-//   - a test that has failed shows the latest requests, how they were refused, and the watches that
-//     were open.
+//   - [Server.Fork] gives a sub-test its own copy of a prepared server, of any size, in a tenth of
+//     a millisecond.
+//   - [Server.Fail] injects faults: rejected or slow requests, responses lost after the write,
+//     broken or silent watches, stale reads.
+//   - [Eventually] and [Gone] wait for states without polling and report the last state on failure.
+//     [Equal] and [Diff] give the path of each difference. [Server.Load] and [Server.Dump] read
+//     objects from files and print them.
+//   - A failed test shows the latest requests, why they were rejected, and the open watches.
 //
-// Garbage is collected and namespaces end, as on a whole cluster. There are no kinds but those of
-// kinds.ControlPlane() and the test's own, and nobody runs what they describe.
+// As in a complete cluster, garbage is collected and namespaces are deleted with their contents.
+// The only kinds are those of kinds.ControlPlane() and the test's own, and nothing runs the
+// workloads that they describe.
 //
-// t.Context() ends before clean-up: controllers that were started with it stop first, then the
-// server is stopped, and what it started is waited for. A goroutine of the server that outlives
-// that fails the test, with its stack.
+// t.Context() ends before clean-up. So controllers started with it stop first; then the server
+// stops and waits for everything it started. If one of its goroutines remains, the test fails and
+// shows the stack.
 //
-// A server starts within a few milliseconds, so each test can have its own; nothing is shared
-// between two of them. How to test a controller is told in docs/testing.md. Package client is the
-// neighbour to read next; kindwright.New makes the server that is not for tests.
+// A server starts within a few milliseconds, so every test can have its own. Servers share nothing.
+// docs/testing.md explains how to test a controller. Package client is the one to read next;
+// kindwright.New returns servers for production.
 package apitest

@@ -15,15 +15,15 @@ import (
 // Effect is what a [Fault] does to a request.
 type Effect struct {
 	text  string
-	verbs []string                           // of the requests that it makes sense for; nil is all
-	begin func(s *Server) func(c *faultCall) // when the fault is set up, and then for each request
-	wrong string                             // why there can be no such effect
+	verbs []string                           // verbs to which it applies; nil means all
+	begin func(s *Server) func(c *faultCall) // called when the fault is set up; the result is called for each request
+	wrong string                             // why the effect is invalid
 }
 
-// String says what the effect is, "" of the zero value, which has none.
+// String describes the effect. It is "" for the zero value, which does nothing.
 func (e Effect) String() string { return e.text }
 
-// faultCall is a request that a fault has hit.
+// faultCall is a request with a fault.
 type faultCall struct {
 	w       http.ResponseWriter
 	r       *http.Request
@@ -33,7 +33,7 @@ type faultCall struct {
 	stopped <-chan struct{}
 }
 
-// pass lets the request go on, with another writer.
+// pass continues the request with another writer.
 func (c *faultCall) pass(w http.ResponseWriter) { c.next.ServeHTTP(w, c.r) }
 
 // wait returns when d has passed, the fault is stopped or ctx ends.
@@ -47,17 +47,18 @@ func (c *faultCall) wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// client is the context of the connection. That of the request also ends when the server gives up.
+// client returns the context of the connection. The context of the request ends also when the
+// server gives up.
 func (c *faultCall) client() context.Context { return c.call.request.Context() }
 
-// breakOff ends the connection as it is. It does not return.
+// breakOff closes the connection at once. It does not return.
 func breakOff() { panic(http.ErrAbortHandler) }
 
 func effect(apply func(c *faultCall), format string, args ...any) Effect {
 	return Effect{text: fmt.Sprintf(format, args...), begin: func(*Server) func(*faultCall) { return apply }}
 }
 
-// withCode is an effect that answers with a code, which must be that of a refusal.
+// withCode sets the code of an effect, which must be that of an error.
 func (e Effect) withCode(code int) Effect {
 	if code < 400 || code > 599 {
 		e.wrong = fmt.Sprintf("%d is not the code of a refusal, from 400 to 599", code)
@@ -65,14 +66,14 @@ func (e Effect) withCode(code int) Effect {
 	return e
 }
 
-// Answer has the request refused with a code, as a server would do it that has met with this:
-// nothing is done. For 429 and 503 with a Retry-After, see RetryAfter; a 504 says that the server
-// has given up, and a client that gives up itself wants Hang.
+// Answer rejects the request with a code, as a server would, without doing anything. For 429 and
+// 503 with a Retry-After header see RetryAfter. A 504 means that the server gave up; for a client
+// that gives up see Hang.
 func Answer(code int) Effect {
 	return effect(func(c *faultCall) { c.refuse(c.failure(code)) }, "answered %d", code).withCode(code)
 }
 
-// RetryAfter is Answer with the time, in whole seconds, after which the client should try again.
+// RetryAfter is Answer with a Retry-After header in whole seconds.
 func RetryAfter(code, seconds int) Effect {
 	return effect(func(c *faultCall) { c.refuse(c.failure(code).WithRetryAfter(seconds)) }, "answered %d, Retry-After %d", code, seconds).withCode(code)
 }
@@ -88,10 +89,10 @@ func Refuse(err error) Effect {
 
 func (c *faultCall) refuse(err error) { negotiate.WriteError(c.w, c.r, err) }
 
-// injected is in the message of every error that a fault makes up.
+// injected is part of every error message that a fault creates.
 const injected = "injected by a fault of the test"
 
-// failure is what a server says with a code.
+// failure returns the error that a server sends with a code.
 func (c *faultCall) failure(code int) *status.Error {
 	gr := meta.GroupResource{Group: c.info.Group, Resource: c.info.Resource}
 	switch code {
@@ -120,11 +121,10 @@ func (c *faultCall) failure(code int) *status.Error {
 	return status.Internal(nil).WithMessage("Internal error occurred: " + injected).WithCode(code)
 }
 
-// Break breaks the connection off before anything is done: what a client sees of a server that is
-// not there.
+// Break closes the connection before anything is done, as if the server did not exist.
 func Break() Effect { return effect(func(*faultCall) { breakOff() }, "broken off") }
 
-// LoseAnswer does what is asked, and breaks the connection off instead of answering: the object is
+// LoseAnswer performs the request but closes the connection instead of responding. The object is
 // written, and the client cannot know.
 func LoseAnswer() Effect {
 	return effect(func(c *faultCall) {
@@ -133,8 +133,8 @@ func LoseAnswer() Effect {
 	}, "done, and the answer lost")
 }
 
-// Hang does nothing and answers nothing, until the client gives up or the fault is stopped; then
-// the connection breaks.
+// Hang does nothing and does not respond until the client gives up or the fault is stopped. Then it
+// closes the connection.
 func Hang() Effect {
 	return effect(func(c *faultCall) {
 		select {
@@ -145,8 +145,8 @@ func Hang() Effect {
 	}, "left hanging")
 }
 
-// Delay has the request wait before anything is done. In a synctest bubble the time is virtual.
-// What the server allows for a request passes meanwhile.
+// Delay makes the request wait before anything is done. The time is virtual in a synctest bubble.
+// It counts against the server's limit for the request.
 func Delay(d time.Duration) Effect {
 	return effect(func(c *faultCall) {
 		c.wait(c.r.Context(), d)
@@ -154,34 +154,34 @@ func Delay(d time.Duration) Effect {
 	}, "delayed by %s", d)
 }
 
-// DelayAnswer does what is asked, and has the answer wait.
+// DelayAnswer performs the request and delays the response.
 func DelayAnswer(d time.Duration) Effect {
 	return effect(func(c *faultCall) {
 		c.pass(&heldAnswer{ResponseWriter: c.w, hold: func() { c.wait(c.client(), d) }})
 	}, "answered %s later", d)
 }
 
-// Stale has reads answered from the state at the time when the fault is set up, as by a server
-// whose cache has stopped: get and list, and watches, which then show nothing new. Reads that ask
-// for a later version wait for it in vain, and are told so with 504. Writes are not concerned.
+// Stale answers reads from the state at the time when the fault is set up, as a server whose cache
+// has stopped: get, list, and watches, which then show nothing new. Reads that require a later
+// version wait in vain and fail with 504. Writes are not affected.
 func Stale() Effect {
 	return Effect{text: "answered from a past state", verbs: []string{request.VerbGet, request.VerbList, request.VerbWatch}, begin: func(s *Server) func(*faultCall) {
 		past := s.Fork(s.t)
 		return func(c *faultCall) {
-			there := *c.call // whole from the beginning: the deadlines of the way up to here are not those of a watch
+			there := *c.call // the original request: the deadlines set on the way here must not apply to a watch
 			there.server, there.note = past, nil
 			past.API.ServeHTTP(c.w, there.request.WithContext(context.WithValue(there.request.Context(), callKey{}, &there)))
 		}
 	}}
 }
 
-// BreakWatch breaks watches off after some events, not counting bookmarks; after 0 as soon as they
-// begin.
+// BreakWatch closes a watch after some events, not counting bookmarks. With 0 it closes the watch
+// when it starts.
 func BreakWatch(events int) Effect {
 	return watchEffect(events, point{after: func(*frames) error { breakOff(); return nil }}, "watch broken off after %d events", events)
 }
 
-// CutWatch breaks watches off in the middle of what follows some events.
+// CutWatch closes a watch in the middle of the frame that follows some events.
 func CutWatch(events int) Effect {
 	return watchEffect(events, point{before: func(f *frames, frame []byte) error {
 		_ = f.send(frame[:len(frame)/2])
@@ -191,8 +191,8 @@ func CutWatch(events int) Effect {
 	}}, "watch cut after %d events", events)
 }
 
-// EndWatch ends watches after some events with an ERROR event of a code: 410 is a watch that has
-// fallen too far behind.
+// EndWatch ends a watch after some events with an ERROR event of a code. 410 means that the watch
+// has fallen too far behind.
 func EndWatch(events, code int) Effect {
 	return watchEffect(events, point{after: func(f *frames) error {
 		if err := f.send(f.errorFrame(f.call.failure(code))); err != nil {
@@ -203,9 +203,9 @@ func EndWatch(events, code int) Effect {
 	}}, "watch ended after %d events with %d", events, code).withCode(code)
 }
 
-// SilenceWatch has watches say nothing after some events, not even bookmarks, and goes on with what
-// was held back when the fault is stopped. It is what a client sees of a connection whose other end
-// is gone: the watch does not end by itself.
+// SilenceWatch makes a watch silent after some events, without even bookmarks. It delivers what was
+// held back when the fault is stopped. To the client it looks like a connection whose other end is
+// gone: the watch does not end by itself.
 func SilenceWatch(events int) Effect {
 	return watchEffect(events, point{before: func(f *frames, frame []byte) error {
 		select {
@@ -217,8 +217,8 @@ func SilenceWatch(events int) Effect {
 	}}, "watch silent after %d events", events)
 }
 
-// SlowWatch delivers what watches have to say later, in order, each thing once: by d, and what
-// happens meanwhile by up to d more.
+// SlowWatch delays the events of a watch, in order, by d. Events during the delay wait up to
+// another d.
 func SlowWatch(d time.Duration) Effect {
 	return onlyWatches(effect(func(c *faultCall) {
 		c.pass(&heldAnswer{ResponseWriter: c.w, hold: func() { c.wait(c.client(), d) }, always: true})
@@ -236,10 +236,10 @@ func onlyWatches(e Effect) Effect {
 	return e
 }
 
-// lostAnswer takes an answer and forgets it.
+// lostAnswer discards a response.
 type lostAnswer struct{ header http.Header }
 
-// Header returns a header that nobody sees.
+// Header returns a header that is discarded.
 func (w *lostAnswer) Header() http.Header { return w.header }
 
 // WriteHeader does nothing.
@@ -251,8 +251,7 @@ func (w *lostAnswer) Write(p []byte) (int, error) { return len(p), nil }
 // FlushError does nothing.
 func (w *lostAnswer) FlushError() error { return nil }
 
-// heldAnswer has an answer wait: its beginning, or of a stream each part that is sent on its way
-// after that.
+// heldAnswer delays a response: its beginning and, for a stream, each flushed part after that.
 type heldAnswer struct {
 	http.ResponseWriter
 	hold   func()
@@ -260,7 +259,7 @@ type heldAnswer struct {
 	begun  bool
 }
 
-// WriteHeader begins the answer.
+// WriteHeader starts the response.
 func (w *heldAnswer) WriteHeader(code int) {
 	if !w.begun && !w.always && code >= http.StatusOK {
 		w.hold()
@@ -269,7 +268,7 @@ func (w *heldAnswer) WriteHeader(code int) {
 	w.ResponseWriter.WriteHeader(code)
 }
 
-// Write sends a part of the answer.
+// Write sends a part of the response.
 func (w *heldAnswer) Write(p []byte) (int, error) {
 	if !w.begun {
 		w.hold()
@@ -278,13 +277,13 @@ func (w *heldAnswer) Write(p []byte) (int, error) {
 	return w.ResponseWriter.Write(p)
 }
 
-// FlushError sends what is there on its way.
+// FlushError flushes the writer.
 func (w *heldAnswer) FlushError() error {
 	w.begun = w.begun && !w.always
 	return http.NewResponseController(w.ResponseWriter).Flush()
 }
 
-// SetWriteDeadline does nothing: who writes is not to know that it is held up.
+// SetWriteDeadline does nothing: the handler must not notice the delay.
 func (w *heldAnswer) SetWriteDeadline(time.Time) error { return nil }
 
 // Unwrap gives http.ResponseController the connection's own writer.

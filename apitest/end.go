@@ -12,13 +12,13 @@ import (
 	"github.com/kindwright/kindwright/client"
 )
 
-// patience is how long a server may take to come to rest. In a synctest bubble it is virtual.
-const patience = 10 * time.Second
+// stopTimeout is how long a server may take to stop. It is virtual in a synctest bubble.
+const stopTimeout = 10 * time.Second
 
-// Close stops the server before the test ends, and returns when everything it started has ended:
-// requests in flight are broken off, watches end. It fails the test if something goes on;
-// goroutines of hooks are looked for unless the program has thousands. It may be called more than
-// once.
+// Close stops the server before the test ends: requests in flight and watches are aborted. It
+// returns when everything that the server started has ended, and fails the test if something
+// remains. It looks for goroutines of hooks only if the program has no more than a thousand. It may
+// be called more than once.
 func (s *Server) Close() {
 	s.t.Helper()
 	s.mu.Lock()
@@ -32,7 +32,7 @@ func (s *Server) Close() {
 
 	s.faults.end(s.t.Errorf)
 	s.report()
-	s.stop() // watches end in order, before their connections are broken off
+	s.stop() // end watches properly before their connections are closed
 	s.await("the server is still working", s.API.Wait, func() string { return "" })
 	s.await("requests are still being handled", func() { s.tls.close(); closeAll(transports) }, func() string { return inFlight(transports) })
 	s.closeStore()
@@ -56,7 +56,7 @@ func inFlight(transports []*client.Transport) string {
 	return strings.Join(out, "\n") + "\n"
 }
 
-// await runs f, which ends when something of the server has, and gives up on it after a while.
+// await runs f, which waits for a part of the server to end, and gives up after a while.
 func (s *Server) await(problem string, f func(), details func() string) {
 	s.t.Helper()
 	done := make(chan struct{})
@@ -64,32 +64,31 @@ func (s *Server) await(problem string, f func(), details func() string) {
 		defer close(done)
 		f()
 	}()
-	timer := time.NewTimer(patience)
+	timer := time.NewTimer(stopTimeout)
 	defer timer.Stop()
 	select {
 	case <-done:
 	case <-timer.C:
-		s.t.Errorf("apitest: %s %s after it was stopped; a hook or a store that ignores its context?\n%s%s", problem, patience, details(), s.owners())
+		s.t.Errorf("apitest: %s %s after it was stopped; a hook or a store that ignores its context?\n%s%s", problem, stopTimeout, details(), s.owners())
 	}
 }
 
-// ownerLabel marks the goroutines of a server. Goroutines inherit it from the one that starts them,
-// so that those of a server are known whatever else the program does, and however many servers
-// there are.
+// ownerLabel marks the goroutines of a server. Goroutines inherit it, so those of a server can be
+// told from all others, including those of other servers.
 const ownerLabel = "kindwright-apitest"
 
-// own runs f with the server's mark on its goroutine.
+// own runs f in a goroutine with the server's label.
 func (s *Server) own(ctx context.Context, f func(context.Context)) {
 	pprof.Do(ctx, pprof.Labels(ownerLabel, s.id), f)
 }
 
-// maxListed is how many goroutines there may be in the program for those of a server to be looked
-// for. To list as many takes some ten milliseconds; a test that keeps hundreds of servers would pay
-// that for each.
+// maxListed is the number of goroutines in the program up to which those of a server are searched.
+// Listing that many takes some ten milliseconds; a test with hundreds of servers would pay that for
+// each.
 const maxListed = 1000
 
-// leftovers returns the stacks of the server's goroutines, "" if there are none. One that has said
-// that it is done may need a moment to be gone.
+// leftovers returns the stacks of the server's goroutines, or "". A finished goroutine may need a
+// moment to disappear.
 func (s *Server) leftovers() string {
 	if runtime.NumGoroutine() > maxListed {
 		return ""
@@ -103,7 +102,7 @@ func (s *Server) leftovers() string {
 	}
 }
 
-// owners returns the stacks of the goroutines that bear the server's mark.
+// owners returns the stacks of the goroutines with the server's label.
 func (s *Server) owners() string {
 	var all bytes.Buffer
 	if err := pprof.Lookup("goroutine").WriteTo(&all, 1); err != nil {

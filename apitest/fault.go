@@ -13,40 +13,39 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// Fault makes requests go wrong, on purpose and in the same way every time: those that fit every
-// field which is set, from whichever client and on whichever way, a port of ListenTLS included. See
-// [Server.Fail].
+// Fault makes matching requests fail in a reproducible way. A request matches if it fits every
+// field that is set. Its client does not matter, nor whether it comes through a port of ListenTLS.
+// See [Server.Fail].
 type Fault struct {
-	// Verb is what is asked of a resource: get, list, watch, create, update, patch, delete or
-	// deletecollection; or several of them, "get,list".
+	// Verb is the verb of the request: get, list, watch, create, update, patch, delete or
+	// deletecollection. Separate several with commas: "get,list".
 	Verb string
 
-	// Resource is "widgets", "widgets.shop.example.com", "widgets/status" or the kind "Widget". A
-	// subresource is only meant where it is named; "widgets/*" means all of them.
+	// Resource is "widgets", "widgets.shop.example.com", "widgets/status" or the kind "Widget". It
+	// includes a subresource only if it names one; "widgets/*" includes all of them.
 	Resource string
 
-	Namespace, Name string // of the path: who creates an object with POST has not named it there
-	User            string // who asks
-	Agent           string // what the User-Agent begins with, such as "my-controller"
-	Path            string // what the path begins with, such as "/apis" for discovery
+	Namespace, Name string // from the path, which has no name in a POST
+	User            string // the user
+	Agent           string // prefix of the User-Agent, such as "my-controller"
+	Path            string // prefix of the path, such as "/apis" for discovery
 
-	// When is asked about requests that fit the rest.
+	// When decides about requests that fit all other fields.
 	When func(r *http.Request) bool
 
-	Skip  int           // how many requests that fit go well before
-	Times int           // how many then go wrong; 0 is all, until Stop
-	For   time.Duration // how long it lasts; 0 is until Stop
+	Skip  int           // number of matching requests that pass first
+	Times int           // number of requests that fail then; 0 means all
+	For   time.Duration // duration; 0 means until Stop
 
-	// Effect is what happens to the requests. Required.
+	// Effect is applied to the requests. Required.
 	Effect Effect
 
-	// MustFire fails the test if the fault has not hit as many requests as Times says, or none at
-	// all, by the end of the server: a test that goes well because the fault never came about shows
-	// nothing.
+	// MustFire fails the test if the fault has hit fewer requests than Times, or none, by the end
+	// of the server. A test that passes because its fault never occurred proves nothing.
 	MustFire bool
 }
 
-// Failing is a fault that has been set up. All methods may be called from any goroutine.
+// Failing is an active fault. All methods are safe for concurrent use.
 type Failing struct {
 	fault   Fault
 	set     *faults
@@ -54,16 +53,16 @@ type Failing struct {
 	stopped chan struct{} // closed by Stop
 
 	mu    sync.Mutex  // guards what follows
-	until time.Time   // zero for ever
-	timer *time.Timer // stops it then
+	until time.Time   // zero means no limit
+	timer *time.Timer // stops the fault at until
 	fits  int
 	fired int
 	over  bool
 }
 
-// Fail sets up a fault. Several may hit the same request: the one that was set up first is met
-// first, and the next one when that one lets the request pass. A fault that cannot hit anything, or
-// has no Effect, fails the test.
+// Fail activates a fault. If several faults match a request, they apply in the order in which they
+// were set up, as long as each lets the request pass. A fault that cannot match anything, or has no
+// Effect, fails the test.
 func (s *Server) Fail(f Fault) *Failing {
 	s.t.Helper()
 	if why := f.problem(); why != "" {
@@ -72,7 +71,7 @@ func (s *Server) Fail(f Fault) *Failing {
 	failing := &Failing{fault: f, set: &s.faults, apply: f.Effect.begin(s), stopped: make(chan struct{})}
 	s.faults.add(failing)
 	if f.For > 0 {
-		failing.mu.Lock() // which Stop takes
+		failing.mu.Lock() // also taken by Stop
 		defer failing.mu.Unlock()
 		failing.until = time.Now().Add(f.For)
 		failing.timer = time.AfterFunc(f.For, failing.Stop)
@@ -80,7 +79,8 @@ func (s *Server) Fail(f Fault) *Failing {
 	return failing
 }
 
-// problem says why a fault cannot be meant as it is: a test would go well because of it.
+// problem returns why a fault cannot work as written; with it a test would pass without proving
+// anything.
 func (f *Fault) problem() string {
 	switch {
 	case f.Effect.begin == nil:
@@ -108,15 +108,15 @@ func (f *Fault) problem() string {
 	return ""
 }
 
-// Fired returns how many requests were hit so far.
+// Fired returns how many requests the fault has hit.
 func (f *Failing) Fired() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.fired
 }
 
-// Stop lets all requests from now on pass, and those go on that the fault is holding up. It may be
-// called again.
+// Stop deactivates the fault and releases the requests that it holds up. It may be called more than
+// once.
 func (f *Failing) Stop() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -131,7 +131,7 @@ func (f *Failing) Stop() {
 	f.set.remove(f)
 }
 
-// String says what the fault is, and how often it has fired.
+// String describes the fault and how often it has fired.
 func (f *Failing) String() string {
 	var parts []string
 	for _, p := range []struct{ name, value string }{
@@ -153,7 +153,7 @@ func (f *Failing) String() string {
 	return fmt.Sprintf("%s: %s; fired %d times", strings.Join(parts, " "), f.fault.Effect.text, f.Fired())
 }
 
-// take decides whether a request is hit, and counts it.
+// take reports whether the fault hits a request, and counts it.
 func (f *Failing) take(r *http.Request, info *request.Info, server *Server) bool {
 	if !f.fault.fits(r, info, server) {
 		return false
@@ -171,7 +171,7 @@ func (f *Failing) take(r *http.Request, info *request.Info, server *Server) bool
 	return true
 }
 
-// missed says that the fault should have hit more than it did, "" if not.
+// missed returns a message if the fault should have hit more requests, or "".
 func (f *Failing) missed() string {
 	if !f.fault.MustFire || f.Fired() >= max(1, f.fault.Times) {
 		return ""
@@ -179,7 +179,7 @@ func (f *Failing) missed() string {
 	return "apitest: a fault that must fire did not, or not often enough: " + f.String()
 }
 
-// fits compares a request with the fields that are set.
+// fits reports whether a request fits the fields that are set.
 func (f *Fault) fits(r *http.Request, info *request.Info, server *Server) bool {
 	if f.Verb != "" || f.Resource != "" || f.Namespace != "" || f.Name != "" {
 		if !info.IsResource || f.Verb != "" && !slices.Contains(strings.Split(f.Verb, ","), info.Verb) {
@@ -201,7 +201,7 @@ func (f *Fault) fits(r *http.Request, info *request.Info, server *Server) bool {
 	return strings.HasPrefix(r.UserAgent(), f.Agent) && strings.HasPrefix(r.URL.Path, f.Path) && (f.When == nil || f.When(r))
 }
 
-// names tells whether a text names the resource of a request.
+// names reports whether a text names the resource of a request.
 func names(text string, info *request.Info, server *Server) bool {
 	resource, sub, _ := strings.Cut(text, "/")
 	if sub != info.Subresource && (sub != "*" || info.Subresource == "") {
@@ -214,11 +214,11 @@ func names(text string, info *request.Info, server *Server) bool {
 	return ok && served.Resource.Names.Kind == resource
 }
 
-// faults are those of a server, in the order in which they were set up.
+// faults are the faults of a server, in the order of Fail.
 type faults struct {
 	mu  sync.RWMutex // taken after a Failing's
 	set []*Failing   // a new slice with every change
-	all []*Failing   // those that have been stopped as well
+	all []*Failing   // including stopped ones
 }
 
 func (s *faults) add(f *Failing) {
@@ -240,7 +240,7 @@ func (s *faults) active() []*Failing {
 	return s.set
 }
 
-// end stops all faults and complains about those that did not fire.
+// end stops all faults and reports those that should have fired.
 func (s *faults) end(complain func(format string, args ...any)) {
 	s.mu.RLock()
 	all := s.all
@@ -253,8 +253,8 @@ func (s *faults) end(complain func(format string, args ...any)) {
 	}
 }
 
-// throughFaults is the link of the chain at which requests meet the faults of their server. It
-// stands where it is known who asks, and before it is asked what they may do.
+// throughFaults is the link of the handler chain that applies the faults. It comes after
+// authentication and before authorization.
 func throughFaults(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, ok := r.Context().Value(callKey{}).(*call)
@@ -272,7 +272,7 @@ func throughFaults(next http.Handler) http.Handler {
 	})
 }
 
-// before puts the fault before a handler.
+// before returns a handler that applies the fault before another.
 func (f *Failing) before(next http.Handler, c *call, info *request.Info) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !f.take(r, info, c.server) {

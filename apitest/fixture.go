@@ -18,15 +18,15 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// Load creates the objects in files of YAML or JSON, which may hold several documents and lists,
-// and fails the test if one cannot be created. Patterns are those of fs.Glob; without any, all
-// files below the root are loaded whose names end in .yaml, .yml or .json. Namespaces come first,
-// then everything in the order of the names of the files.
+// Load creates the objects in YAML or JSON files, which may contain several documents and lists. It
+// fails the test if it cannot create one. Patterns are those of fs.Glob; without patterns Load
+// reads all .yaml, .yml and .json files below the root. It creates namespaces first, then
+// everything else in the order of the file names.
 //
-// A file says what was wanted, and may be what [Server.Dump] has written: what servers write into
-// metadata is left out, a status is written through the status subresource, namespaced objects
-// without a namespace go to "default", namespaces that exist stay as they are, and owner references
-// get the uids that the owners have here.
+// Files may be written by [Server.Dump]. Load ignores metadata that servers set, writes a status
+// through the status subresource, puts namespaced objects without a namespace into "default",
+// leaves existing namespaces alone, and sets the uids of owner references to those of the owners in
+// this server.
 func (s *Server) Load(fsys fs.FS, patterns ...string) {
 	s.t.Helper()
 	if err := s.load(fsys, patterns); err != nil {
@@ -65,7 +65,7 @@ func (s *Server) load(fsys fs.FS, patterns []string) error {
 	}
 	slices.SortStableFunc(all, func(a, b fixture) int { return turn(a.kind) - turn(b.kind) })
 	for len(all) > 0 {
-		var waiting []fixture // for their owners
+		var waiting []fixture // waiting for their owners
 		var why error
 		for _, f := range all {
 			err := s.create(f)
@@ -84,10 +84,10 @@ func (s *Server) load(fsys fs.FS, patterns []string) error {
 	return nil
 }
 
-// noOwner is why an object has to wait.
+// noOwner means that the owner of an object does not exist yet.
 type noOwner struct{ error }
 
-// turn is when the objects of a kind are created.
+// turn returns the position of a kind in the order of creation.
 func turn(r *registry.Resource) int {
 	if isNamespace(r) {
 		return 0
@@ -122,7 +122,7 @@ func filesOf(fsys fs.FS, patterns []string) (names []string, err error) {
 	return names, err
 }
 
-// documents cuts a file where a line is "---".
+// documents splits a file at lines of "---".
 func documents(data []byte) (out [][]byte) {
 	var document []byte
 	for line := range bytes.Lines(append(data, "\n---\n"...)) {
@@ -138,7 +138,7 @@ func documents(data []byte) (out [][]byte) {
 	return out
 }
 
-// fixtures reads the objects of a document: one, those of a list, or none where there are only
+// fixtures returns the objects of a document: one, those of a list, or none if it has only
 // comments.
 func (s *Server) fixtures(document []byte) ([]fixture, error) {
 	data, err := yaml.ToJSON(document, len(document))
@@ -181,7 +181,7 @@ func (s *Server) resourceOf(object map[string]any) (*registry.Resource, error) {
 	return nil, fmt.Errorf("kind %q of apiVersion %q is not served", kind, apiVersion)
 }
 
-// loading is who creates what is loaded.
+// loading returns the context with the user who creates the objects.
 func loading() context.Context {
 	return authn.WithUser(context.Background(), authn.User{Name: "apitest", Groups: []string{authn.GroupMasters, authn.GroupAuthenticated}})
 }
@@ -255,8 +255,8 @@ func (s *Server) adopt(metadata map[string]any, namespace string) error {
 	return nil
 }
 
-// Dump returns all objects as YAML, ordered by group, kind, namespace and name, without their
-// managed fields.
+// Dump returns all objects as YAML, ordered by group, kind, namespace and name, without managed
+// fields.
 func (s *Server) Dump() string {
 	var b strings.Builder
 	seen := map[string]bool{}

@@ -18,15 +18,15 @@ import (
 // errOver ends a stream in order.
 var errOver = errors.New("the stream is over")
 
-// point is what happens to a stream after some events: right after them, or before what follows. An
+// point is an action on a stream after some events: right after them, or before the next one. An
 // error ends the stream.
 type point struct {
 	after  func(f *frames) error
 	before func(f *frames, frame []byte) error
 }
 
-// frames is the writer of a watch that is looked at event by event: the lines of JSON, or the
-// messages of protobuf with their lengths.
+// frames is the writer of a watch. It splits the stream into events: lines of JSON, or protobuf
+// messages with their lengths.
 type frames struct {
 	http.ResponseWriter
 	call  *faultCall
@@ -34,18 +34,18 @@ type frames struct {
 	left  int // events before the point
 
 	code    int
-	rest    []byte // the beginning of a frame whose end is still to come
+	rest    []byte // an incomplete frame
 	reached bool
-	err     error // why nothing is sent any more
+	err     error // why nothing more is sent
 }
 
-// WriteHeader notes whether there is a stream at all.
+// WriteHeader records whether the response is a stream.
 func (f *frames) WriteHeader(code int) {
 	f.code = code
 	f.ResponseWriter.WriteHeader(code)
 }
 
-// Write sends the frames that are complete.
+// Write sends the complete frames.
 func (f *frames) Write(p []byte) (int, error) {
 	if f.code != 0 && f.code != http.StatusOK {
 		return f.ResponseWriter.Write(p)
@@ -63,7 +63,7 @@ func (f *frames) Write(p []byte) (int, error) {
 	return 0, f.err
 }
 
-// FlushError sends what is there on its way. A stream begins with that.
+// FlushError flushes the writer. A stream begins with a flush.
 func (f *frames) FlushError() error {
 	if f.err != nil {
 		return f.err
@@ -77,7 +77,7 @@ func (f *frames) FlushError() error {
 	return f.err
 }
 
-// SetWriteDeadline does nothing: who writes is not to know that it is held up.
+// SetWriteDeadline does nothing: the handler must not notice the delay.
 func (f *frames) SetWriteDeadline(time.Time) error { return nil }
 
 // Unwrap gives http.ResponseController the connection's own writer.
@@ -104,7 +104,7 @@ func (f *frames) reach() error {
 
 func (f *frames) frame(frame []byte) error {
 	if f.left == 0 && f.point.before != nil {
-		if err := f.flush(); err != nil { // what stood before the point is out, also when all came in one piece
+		if err := f.flush(); err != nil { // send the events before the point, even if all came in one piece
 			return err
 		}
 		return f.point.before(f, frame)
@@ -121,13 +121,13 @@ func (f *frames) frame(frame []byte) error {
 	return nil
 }
 
-// binary tells whether the frames are protobuf.
+// binary reports whether the frames are protobuf.
 func (f *frames) binary() bool { return strings.Contains(f.Header().Get("Content-Type"), "protobuf") }
 
 // lengthBytes is the size of the length before a message.
 const lengthBytes = 4
 
-// length returns how long the first frame is, 0 if it is not complete.
+// length returns the length of the first frame, or 0 if it is incomplete.
 func (f *frames) length() int {
 	if !f.binary() {
 		return bytes.IndexByte(f.rest, '\n') + 1
@@ -141,13 +141,13 @@ func (f *frames) length() int {
 	return 0
 }
 
-// isBookmark looks where the type of an event stands.
+// isBookmark reports whether a frame is a bookmark. It looks only at the place of the type.
 func (f *frames) isBookmark(frame []byte) bool {
 	head := frame[:min(len(frame), 64)]
 	return bytes.Contains(head, []byte(`"type":"`+meta.Bookmark+`"`)) || f.binary() && bytes.Contains(head, []byte("\x08"+meta.Bookmark))
 }
 
-// errorFrame is an ERROR event.
+// errorFrame returns an ERROR event.
 func (f *frames) errorFrame(e *status.Error) []byte {
 	document, err := json.Marshal(e.Status())
 	if err != nil {

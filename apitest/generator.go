@@ -11,14 +11,14 @@ import (
 	"github.com/kindwright/kindwright/registry"
 )
 
-// generator makes random objects by their schema: of the right shape, with values within the bounds
-// that are simple to keep. Patterns and conditions are not looked at.
+// generator makes random objects by their schema. Values have the right shape and respect simple
+// bounds, but not patterns and conditions.
 type generator struct {
 	rand  *rand.Rand
 	depth int
 }
 
-// deepest bounds objects of types that contain themselves.
+// deepest limits objects of recursive types.
 const deepest = 12
 
 // object makes an object of a kind.
@@ -68,7 +68,7 @@ func (g *generator) value(s *openapi.Schema) any {
 	return nil
 }
 
-// often is how likely an optional field is there: three times out of four.
+// often is true for three of four optional fields.
 func (g *generator) often() bool { return g.rand.IntN(4) > 0 }
 
 func (g *generator) members(s *openapi.Schema) map[string]any {
@@ -128,7 +128,7 @@ func (g *generator) items(s *openapi.Schema) []any {
 	return out
 }
 
-// span is about how large random numbers are where nothing bounds them.
+// span is the approximate range of random numbers without bounds.
 const span = 1000
 
 func (g *generator) integer(s *openapi.Schema) int64 {
@@ -192,7 +192,7 @@ func (g *generator) text(s *openapi.Schema) string {
 	return out
 }
 
-// word makes a short word, which is a name as well.
+// word returns a short word, which is also a valid name.
 func (g *generator) word() string {
 	const letters = "abcdefghijklmnopqrstuvwxyz"
 	out := make([]byte, 1+g.rand.IntN(8))

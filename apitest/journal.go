@@ -15,61 +15,60 @@ import (
 	"github.com/kindwright/kindwright/internal/request"
 )
 
-// Request is what a server remembers of a request: enough to see in the output of a test what its
-// clients did.
+// Request describes a request that the server received, for the output of a failed test.
 type Request struct {
-	At    time.Duration // since the start of the server, on its clock: in a synctest bubble virtual
-	Took  time.Duration // to the end of the answer; of a watch that goes on, until now
-	Open  bool          // the answer has not ended
+	At    time.Duration // since the start of the server; virtual in a synctest bubble
+	Took  time.Duration // until the end of the response, or until now if it is open
+	Open  bool          // the response has not ended
 	Watch bool
 
 	Method, URL string // the path with its query
-	Verb        string // such as "list"; "" for what could not be understood
+	Verb        string // such as "list"; "" if the request could not be parsed
 	Resource    string // such as "widgets/status"
-	Object      string // its namespace, "/" and name, as far as the path says them
+	Object      string // namespace, "/" and name, as far as the path has them
 	User, Agent string
 
-	Code  int   // 0 when the connection was broken off before the answer
-	Bytes int64 // of the answer's body
+	Code  int   // 0 if the connection was closed before a response
+	Bytes int64 // of the response body
 
-	// Sent and Got are the beginnings of the request's body and of the body of a refusal. What
-	// looks like a secret is left out.
+	// Sent and Got are the beginnings of the request body and of the body of an error response,
+	// without anything that looks like a secret.
 	Sent, Got string
 
-	// Fault is what a fault of the test did to it.
+	// Fault describes what a fault of the test did to the request.
 	Fault string
 
-	sent, got         []byte // the beginnings as they are
+	sent, got         []byte // the unfiltered beginnings
 	sentType, gotType string
 }
 
-// readable returns the request with what may be shown of its bodies.
+// readable returns the request with filtered bodies.
 func (r *Request) readable() Request {
 	out := *r
 	out.Sent, out.Got = r.excerpt(r.sent, r.sentType), r.excerpt(r.got, r.gotType)
 	return out
 }
 
-// journalLength is how many requests are remembered, beside those that are open.
+// journalLength is how many finished requests are kept.
 const journalLength = 50
 
-// lineLength is how much of a request is shown in a line.
+// lineLength is the longest line about a request.
 const lineLength = 200
 
-// excerptBytes is how much is remembered of a body.
+// excerptBytes is how much of a body is kept.
 const excerptBytes = 400
 
-// journal is what a server remembers of its requests.
+// journal holds the latest requests of a server.
 type journal struct {
 	began time.Time
 
-	mu     sync.Mutex // guards what follows, and every Request in it
+	mu     sync.Mutex // guards the fields below and every Request in them
 	open   map[*Request]struct{}
 	ended  [journalLength]*Request // a ring
-	number int                     // how many have ended
+	number int                     // number of finished requests
 }
 
-// record answers a request and notes what can be seen of that from outside.
+// record serves a request and records what is visible from outside.
 func (s *Server) record(w http.ResponseWriter, r *http.Request, serve func(http.ResponseWriter, *http.Request, *Request)) {
 	j := &s.journal
 	note := &Request{At: time.Since(j.began), Open: true, Method: r.Method, URL: r.URL.RequestURI(), Agent: r.UserAgent(), sentType: r.Header.Get("Content-Type")}
@@ -84,7 +83,7 @@ func (s *Server) record(w http.ResponseWriter, r *http.Request, serve func(http.
 	serve(seen, r, note)
 }
 
-// identify notes what the chain has found out.
+// identify adds the results of the handler chain.
 func (c *call) identify(r *http.Request, info *request.Info) {
 	if c.note == nil {
 		return
@@ -106,7 +105,7 @@ func (c *call) identify(r *http.Request, info *request.Info) {
 	n.Object = strings.Trim(info.Namespace+"/"+info.Name, "/")
 }
 
-// hit tells that a fault has hit the request.
+// hit records that a fault has hit the request.
 func (c *call) hit(fault string) {
 	if c.note == nil {
 		return
@@ -137,8 +136,8 @@ func (j *journal) end(seen *observed) {
 	j.number++
 }
 
-// Requests returns the requests that the server remembers, the latest fifty and those that are
-// open, in the order in which they began.
+// Requests returns the latest fifty finished requests and all open ones, in the order in which they
+// began.
 func (s *Server) Requests() []Request {
 	j := &s.journal
 	j.mu.Lock()
@@ -158,7 +157,7 @@ func (s *Server) Requests() []Request {
 	return out
 }
 
-// String is a line about the request, and one each for what was sent and got.
+// String returns a line about the request, and one each for its body and its error response.
 func (r Request) String() string {
 	var b strings.Builder
 	what := strings.TrimSpace(r.Verb + " " + r.Resource + " " + r.Object)
@@ -198,7 +197,7 @@ func (r Request) String() string {
 	return b.String()
 }
 
-// report leads to the log of a test that has failed what its clients did.
+// report logs the requests if the test has failed.
 func (s *Server) report() {
 	s.t.Helper()
 	if !s.t.Failed() {
@@ -222,14 +221,14 @@ func (s *Server) report() {
 	s.t.Log(strings.TrimSuffix(text, "\n"))
 }
 
-// observed is the writer of an answer that is remembered.
+// observed is a response writer that records the response.
 type observed struct {
 	http.ResponseWriter
 	journal *journal
 	note    *Request
 }
 
-// WriteHeader notes the code.
+// WriteHeader records the code.
 func (w *observed) WriteHeader(code int) {
 	w.journal.mu.Lock()
 	if w.note.Code < http.StatusOK {
@@ -239,7 +238,7 @@ func (w *observed) WriteHeader(code int) {
 	w.ResponseWriter.WriteHeader(code)
 }
 
-// Write notes how much there is, and the beginning of a refusal.
+// Write counts the bytes and records the beginning of an error response.
 func (w *observed) Write(p []byte) (int, error) {
 	w.journal.mu.Lock()
 	if w.note.Code < http.StatusOK {
@@ -256,7 +255,7 @@ func (w *observed) Write(p []byte) (int, error) {
 // Unwrap gives http.ResponseController the connection's own writer.
 func (w *observed) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// observedBody is the body of a request whose beginning is remembered.
+// observedBody is a request body that records its beginning.
 type observedBody struct {
 	io.ReadCloser
 	seen *observed
@@ -273,7 +272,7 @@ func (b *observedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// printable tells whether bytes are text; the last character may be cut.
+// printable reports whether bytes are text; the last character may be incomplete.
 func printable(b []byte) bool {
 	for len(b) > 0 {
 		r, n := utf8.DecodeRune(b)

@@ -9,7 +9,7 @@ import (
 	"github.com/go-logr/logr/funcr"
 )
 
-// testLog leads what the server reports to the test's log, until the test is over.
+// testLog writes the server's messages to the test's log until the test ends.
 type testLog struct {
 	to testing.TB
 
@@ -21,13 +21,14 @@ func (l *testLog) logger() logr.Logger {
 	return funcr.New(func(_, line string) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		if !l.ended { // a goroutine that was given up on must not bring down the whole program
+		if !l.ended { // a log after the end of the test would panic
 			l.to.Log("server:", line)
 		}
 	}, funcr.Options{})
 }
 
-// connections takes what a http.Server has to say. Most of it is about clients that go away.
+// connections returns the log handler for http.Server. Most of its messages are about clients that
+// disconnect.
 func (l *testLog) connections() slog.Handler { return logr.ToSlogHandler(l.logger().V(1)) }
 
 func (l *testLog) end() {

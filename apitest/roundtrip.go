@@ -14,41 +14,41 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// RoundTrip proves that the conversions between the versions of a kind lose nothing (VER-15):
-// random objects, made by its schemas, come back from every other version as they were, and objects
-// of the other versions from the one that is stored. A failure names the version, the path and the
-// seed that shows it again. Seeds default to 1 to 200; a fuzz target passes what it is given:
+// RoundTrip tests that the conversions between the versions of a kind lose nothing. It converts
+// random objects, made by the kind's schemas, from the stored version to every other one and back,
+// and from the others to the stored one and back. A failure names the version, the path and the
+// seed that reproduces it. Default seeds are 1 to 200; a fuzz target passes its own:
 //
 //	func FuzzWidgets(f *testing.F) {
 //		f.Add(uint64(1))
 //		f.Fuzz(func(t *testing.T, seed uint64) { apitest.RoundTrip(t, widgets(), seed) })
 //	}
 //
-// Values that say no more than their absence (0, "", false, empty lists and maps) count as absent.
-// Objects that a conversion refuses with a status error are passed over, unless it refuses all of
-// them.
+// Empty values (0, "", false, empty lists and maps) count as absent. Objects that a conversion
+// rejects with a status error are skipped, unless it rejects all of them. Source: VER-15.
 func RoundTrip(t testing.TB, d registry.Definition, seeds ...uint64) {
 	t.Helper()
 	RoundTrips{Seeds: seeds}.Check(t, d)
 }
 
-// RoundTrips is RoundTrip for kinds with a version that is meant to say less than another.
+// RoundTrips is RoundTrip with options, for kinds with a version that has fewer fields than
+// another.
 type RoundTrips struct {
-	Seeds []uint64 // of the random objects; default 1 to 200
+	Seeds []uint64 // seeds of the random objects; default 1 to 200
 
-	// Lost names, by apiVersion, the paths of the stored form that a version does not have, such as
-	// "spec.parts.tag". What is there is left as it is when the object is written in that version.
+	// Lost lists, by apiVersion, the paths of the stored form that a version does not have, such as
+	// "spec.parts.tag". Writing the object in that version must keep the values there.
 	Lost map[string][]string
 
-	// Make, if not nil, changes a random object of a version before it is converted, where its
-	// rules are more than its schema.
+	// Make adjusts a random object of a version before its conversion, if the kind has rules beyond
+	// its schema. Optional.
 	Make func(apiVersion string, object map[string]any)
 }
 
-// defaultSeeds is how many random objects each way of each version is tried with.
+// defaultSeeds is the number of random objects for each direction of each version.
 const defaultSeeds = 200
 
-// Check does what RoundTrip does.
+// Check runs the test.
 func (c RoundTrips) Check(t testing.TB, d registry.Definition) {
 	t.Helper()
 	bundle, err := d.Define(registry.Env{GroupDomain: "k8s.io"})
@@ -77,7 +77,7 @@ func (c RoundTrips) Check(t testing.TB, d registry.Definition) {
 	}
 }
 
-// oneWay checks that objects of one form survive a stay in another.
+// oneWay checks that objects of one form survive the conversion to another and back.
 func (c RoundTrips) oneWay(t testing.TB, seeds []uint64, from, by *registry.Resource, lost []string) {
 	t.Helper()
 	refused := 0
@@ -120,7 +120,7 @@ func there(from, by *registry.Resource, object map[string]any) (map[string]any, 
 	return from.Schema.Default(back), nil
 }
 
-// cause is what a server would log.
+// cause returns what a server would log.
 func cause(err error) error {
 	if inner := errors.Unwrap(err); inner != nil {
 		return inner
@@ -136,7 +136,7 @@ func text(object map[string]any) string {
 	return string(out)
 }
 
-// settled is an object as it would be stored.
+// settled returns an object as it would be stored.
 func settled(r *registry.Resource, object map[string]any) map[string]any {
 	object, _ = r.Schema.Prune(object)
 	object = r.Schema.Default(object)
@@ -144,7 +144,7 @@ func settled(r *registry.Resource, object map[string]any) map[string]any {
 	return canonical
 }
 
-// difference says what became of the first value that is not as it was, "" if there is none.
+// difference describes the first value that has changed, or returns "".
 func difference(sent, back any, path string, lost []string) string {
 	if slices.Contains(lost, path) {
 		return ""

@@ -8,26 +8,26 @@ import (
 	"strings"
 )
 
-// What may be a secret is known by its name alone, and is left out rather once too often: the
-// output of tests is read by many.
+// Secrets are recognized by their names alone. It is better to hide too much, because many people
+// read the output of tests.
 const secretWords = `password|passwd|passphrase|token|secret|credential|private|apikey|api_key|api-key`
 
 var (
 	secretName = regexp.MustCompile(`(?i)` + secretWords)
 
-	// secretMember finds members of JSON and of YAML whose names speak of secrets, with their
-	// values, also where the excerpt ends in their middle. A value is a text in quotation marks, a
-	// list, an object, a block or list of YAML, or the rest of the line.
+	// secretMember matches members of JSON and YAML whose names suggest a secret, with their
+	// values, even if the excerpt ends within one. A value is a quoted string, a list, an object, a
+	// block or list of YAML, or the rest of the line.
 	secretMember = regexp.MustCompile(`(?i)((?:"[^"]*(?:` + secretWords + `)[^"]*"|'[^']*(?:` + secretWords + `)[^']*'|[\w./-]*(?:` + secretWords + `)[\w./-]*)[ \t]*:\s*)` +
 		`(?:"(?:[^"\\]|\\.)*(?:"|\\?$)|'[^']*(?:'|$)|\[[^\]]*(?:\]|$)|\{[^}]*(?:\}|$)|[|>][^\n]*(?:\n+[ \t]+[^\n]*)*|-[ \t][^\n]*(?:\n[ \t]*-[ \t][^\n]*)*|[^\s,}][^,}\n]*)`)
 
-	// secretKind finds a document that says it is a Secret.
+	// secretKind matches a document whose kind is Secret.
 	secretKind = regexp.MustCompile(`["']?\bkind["']?\s*:\s*["']?Secret\b`)
 )
 
 const hidden = "(not shown)"
 
-// excerpt makes what may be shown of the beginning of a body of this request.
+// excerpt returns the beginning of a body of this request without secrets.
 func (r *Request) excerpt(body []byte, contentType string) string {
 	if len(body) == 0 {
 		return ""
@@ -36,9 +36,9 @@ func (r *Request) excerpt(body []byte, contentType string) string {
 	path, _, _ := strings.Cut(r.URL, "?")
 	switch {
 	case base == "secrets" || base == "tokenreviews" || base == "certificatesigningrequests" || strings.HasSuffix(r.Resource, "/token"),
-		slices.Contains(strings.Split(path, "/"), "secrets"), // who was not let in has no resource
+		slices.Contains(strings.Split(path, "/"), "secrets"), // a rejected request has no resource
 		secretKind.Match(body),
-		strings.Contains(contentType, "json-patch") && secretName.Match(body): // which has the value beside the path
+		strings.Contains(contentType, "json-patch") && secretName.Match(body): // the value is not below the path
 		return hidden
 	case strings.Contains(contentType, "protobuf") || !printable(body):
 		return "(" + cmp.Or(contentType, "not text") + ")"
@@ -51,8 +51,8 @@ func (r *Request) excerpt(body []byte, contentType string) string {
 	return text
 }
 
-// withoutSecrets is a document without what looks like a secret in it: the data of a Secret, and
-// texts with such names, unless they are names themselves.
+// withoutSecrets returns a document without secrets: the data of a Secret, and texts with such
+// names, unless they are names themselves.
 func withoutSecrets(v any) any {
 	switch v := v.(type) {
 	case []any:

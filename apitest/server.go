@@ -17,57 +17,55 @@ import (
 	"github.com/kindwright/kindwright/storage/memory"
 )
 
-// Config says how a server for a test differs from the usual one. The zero value is the usual one.
+// Config configures a Server. The zero value is the usual configuration.
 type Config struct {
-	// Options are given to kindwright.New after those that every server here has. With
+	// Options are passed to kindwright.New after the options that apitest sets. With
 	// HTTP.PathPrefix, clients need client.At(srv.URL + prefix).
 	Options []kindwright.Option
 
-	// Backend is the store. Default: a new one in memory, which ends with the server. A Backend
-	// that is given is left open, so that another server can go on with it: that is how to test a
-	// restart.
+	// Backend is the store. By default the server creates one in memory and closes it at the end.
+	// The server does not close a given Backend, so another server can reopen it: use that to test
+	// a restart.
 	Backend storage.Backend
 
-	// Bare leaves kinds.ControlPlane() out: the server has no namespaces, and objects live in
-	// whatever namespace they name.
+	// Bare omits kinds.ControlPlane(): the server has no namespaces, and objects may use any
+	// namespace.
 	Bare bool
 }
 
-// Server is a running resource API. Its methods may be called from any goroutine until it is
-// closed.
+// Server is a running resource API. Its methods are safe for concurrent use until it is closed.
 type Server struct {
-	// URL is what clients take for the address of the server; only its Transport can reach it. See
-	// ListenTLS.
+	// URL is the address of the server for clients that use its Transport; nothing listens there.
+	// See ListenTLS.
 	URL string
 
-	// API is the server itself, to install kinds in, for its engine, or to be mounted in a handler
-	// of the test.
+	// API is the server itself. Use it to install kinds, to reach its engine, or as a handler.
 	API *kindwright.Server
 
 	t       testing.TB
-	id      string // of the goroutines that belong to the server
+	id      string // label of the server's goroutines
 	masters *client.Transport
 	store   storage.Backend
-	owned   bool // the store is to be closed with the server
+	owned   bool // the server closes the store
 	stop    context.CancelFunc
 	log     *testLog
 	tls     tlsState
 	faults  faults
 	journal journal
 
-	mu         sync.Mutex // guards what follows
+	mu         sync.Mutex // guards the fields below
 	transports []*client.Transport
 	closed     bool
 }
 
 // New starts a server for the given kinds and kinds.ControlPlane(), and stops it at the end of the
-// test. It fails the test at once if the server cannot be started.
+// test. If the server cannot start, the test fails at once.
 func New(t testing.TB, definitions ...registry.Definition) *Server {
 	t.Helper()
 	return Config{}.New(t, definitions...)
 }
 
-// New is the function New for a server that is not the usual one.
+// New is the function New with this configuration.
 func (cfg Config) New(t testing.TB, definitions ...registry.Definition) *Server {
 	t.Helper()
 	s := newServer(t)
@@ -89,19 +87,18 @@ func (cfg Config) New(t testing.TB, definitions ...registry.Definition) *Server 
 	return s
 }
 
-// Fork starts a server that goes on from the state of this one, for a test, mostly a sub-test, that
-// begins with what others begin with as well. It has the objects and the options of this server,
-// with more if some are given, and copies neither: ten thousand objects take no longer than ten.
-// From then on the two have nothing to do with each other. The fork ends with t, whatever becomes
-// of this server.
+// Fork starts a server that continues from the state of this one, usually for a sub-test. The fork
+// has the same objects and options, plus the given options. It copies neither, so ten thousand
+// objects take no longer than ten. After that the two servers are independent. The fork ends with
+// t, whatever happens to this server.
 //
-// Everything goes on in the fork: versions, watches and continue tokens from before it, namespaces
-// that are ending, what the garbage collector has to do, time to live. Clients, faults and ports
-// stay with their servers. A server whose store is not in memory has its objects copied into
-// memory, with their versions and without their past.
+// Everything continues in the fork: versions, watches and continue tokens from before it,
+// terminating namespaces, pending garbage collection, times to live. Clients, faults and ports stay
+// with their servers. If the store is not in memory, its objects are copied into memory, with their
+// versions but without their history.
 //
-// A test in a synctest bubble may fork a server that was made outside, where time is another: in
-// the bubble the year is 2000 again, and what expires has the rest of its time from then on.
+// A test in a synctest bubble may fork a server from outside. In the bubble it is the year 2000
+// again; objects that expire keep their remaining time.
 func (s *Server) Fork(t testing.TB, options ...kindwright.Option) *Server {
 	t.Helper()
 	s.mu.Lock()
@@ -128,11 +125,11 @@ func (s *Server) Fork(t testing.TB, options ...kindwright.Option) *Server {
 func newServer(t testing.TB) *Server {
 	s := &Server{URL: client.InProcessURL, t: t, log: &testLog{to: t}}
 	s.journal.began = time.Now()
-	s.id = fmt.Sprintf("%s %p", t.Name(), s) // two servers of one test differ
+	s.id = fmt.Sprintf("%s %p", t.Name(), s) // unique among the servers of a test
 	return s
 }
 
-// start runs a server that has been made, unless it could not be made.
+// start runs a server, or fails the test if it could not be created.
 func (s *Server) start(api *kindwright.Server, err error) {
 	s.t.Helper()
 	if err != nil {
@@ -140,8 +137,7 @@ func (s *Server) start(api *kindwright.Server, err error) {
 		s.t.Fatalf("apitest: the server cannot be made:\n%v", err)
 	}
 	s.API = api
-	// The server's life is not that of t.Context(): whoever watches it to its last moment must not
-	// lose it first.
+	// The server must outlive t.Context(), so that clients can use it until the end.
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
 	started := make(chan error)
@@ -156,19 +152,19 @@ func (s *Server) start(api *kindwright.Server, err error) {
 	s.t.Cleanup(s.Close)
 }
 
-// call is one request: to which server it came, and who sent it. It is in the context of the
-// request, where nothing that comes over a wire can put it; so the links of the chain, which forks
-// share, know which server they work for.
+// call is one request: the server it came to and its sender. It is in the context of the request,
+// where no client can put it. So the links of the handler chain, which forks share, know the server
+// they work for.
 type call struct {
 	server  *Server
 	who     authn.Authenticator
-	request *http.Request // as it came
-	note    *Request      // what is remembered of it
+	request *http.Request // as received
+	note    *Request      // its entry in the journal
 }
 
 type callKey struct{}
 
-// authenticate names the user of a request: that of its Transport, or of its client certificate.
+// authenticate returns the user of a request: that of its Transport, or of its client certificate.
 func authenticate(r *http.Request) (authn.User, bool, error) {
 	if c, ok := r.Context().Value(callKey{}).(*call); ok {
 		return c.who.Authenticate(r)
@@ -176,7 +172,7 @@ func authenticate(r *http.Request) (authn.User, bool, error) {
 	return authn.User{}, false, nil
 }
 
-// handler leads requests to the server that come on one way.
+// handler returns the handler for requests that are authenticated by who.
 func (s *Server) handler(who authn.Authenticator) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.record(w, r, func(w http.ResponseWriter, r *http.Request, note *Request) {
@@ -186,7 +182,7 @@ func (s *Server) handler(who authn.Authenticator) http.Handler {
 	})
 }
 
-// transport makes a Transport whose requests are a user's.
+// transport returns a Transport that sends requests as a user.
 func (s *Server) transport(u authn.User) *client.Transport {
 	h := s.handler(authn.Func(func(*http.Request) (authn.User, bool, error) { return u, u.Name != "", nil }))
 	t := client.InProcess(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -195,21 +191,22 @@ func (s *Server) transport(u authn.User) *client.Transport {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		t.Close() // its requests fail, as those of the others do
+		t.Close() // its requests fail like those of the others
 		return t
 	}
 	s.transports = append(s.transports, t)
 	return t
 }
 
-// Transport sends requests to the server as a member of system:masters, whatever their URL says.
+// Transport returns a transport that sends every request to the server, whatever its URL, as a
+// member of system:masters.
 func (s *Server) Transport() http.RoundTripper { return s.masters }
 
-// Client returns a client of the server that may do everything.
+// Client returns a client with all rights.
 func (s *Server) Client() *http.Client { return &http.Client{Transport: s.masters} }
 
-// As returns a client for a user of these groups, and of system:authenticated. What they may do is
-// up to the authorizers in Config.Options; without any, only members of system:masters may do
+// As returns a client for a user of these groups and of system:authenticated. The authorizers in
+// Config.Options decide what it may do; without any, only members of system:masters may do
 // something. An empty user is anonymous.
 func (s *Server) As(user string, groups ...string) *http.Client {
 	return &http.Client{Transport: s.transport(authn.User{Name: user, Groups: groups})}
@@ -224,7 +221,7 @@ func (s *Server) closeStore() {
 	}
 }
 
-// isNothing tells whether a store is nil, or what a failed fork left.
+// isNothing reports whether a store is nil, or a nil pointer left by a failed fork.
 func isNothing(b storage.Backend) bool {
 	db, ok := b.(*memory.DB)
 	return b == nil || ok && db == nil

@@ -14,7 +14,7 @@ import (
 	"github.com/kindwright/kindwright/internal/selfsigned"
 )
 
-// Endpoint is a server on a port, and what a client needs to reach it. For client-go:
+// Endpoint is a port of the server and what a client needs to reach it. For client-go:
 //
 //	rest.Config{Host: e.URL, TLSClientConfig: rest.TLSClientConfig{CAData: e.CA, CertData: e.Cert, KeyData: e.Key}}
 type Endpoint struct {
@@ -26,18 +26,18 @@ type Endpoint struct {
 	authority *selfsigned.Authority
 }
 
-// tlsState is what ListenTLS has begun.
+// tlsState is the state of ListenTLS.
 type tlsState struct {
-	mu          sync.Mutex // guards what follows
+	mu          sync.Mutex // guards the fields below
 	endpoint    *Endpoint
 	server      *http.Server
 	connections sync.WaitGroup // and the listener
 }
 
-// ListenTLS opens a port on the loop-back address, for clients that are other programs or insist on
-// a connection, and returns how to reach it; a second call returns the same. Real connections do
-// not go with virtual time: in a synctest bubble a read from one is not "durably blocked", and time
-// stands still until it returns.
+// ListenTLS opens a port on the loop-back address, for other programs and for clients that need a
+// connection. A second call returns the same Endpoint. Real connections do not work with virtual
+// time: in a synctest bubble a read from one is not "durably blocked", so time stops until it
+// returns.
 func (s *Server) ListenTLS() *Endpoint {
 	s.t.Helper()
 	s.tls.mu.Lock()
@@ -89,7 +89,7 @@ func (s *Server) listen() (*Endpoint, error) {
 		ConnState: s.tls.count,
 	}
 	s.tls.connections.Go(func() {
-		s.own(context.Background(), func(context.Context) { _ = s.tls.server.ServeTLS(listener, "", "") }) // ends when it is closed
+		s.own(context.Background(), func(context.Context) { _ = s.tls.server.ServeTLS(listener, "", "") }) // ends with Close
 	})
 	return e, nil
 }
@@ -100,7 +100,7 @@ func (e *Endpoint) Certificate(user string, groups ...string) (cert, key []byte,
 	return pair.Cert, pair.Key, err
 }
 
-// count keeps account of the goroutines that net/http starts, one for each connection.
+// count tracks the goroutines that net/http starts, one for each connection.
 func (s *tlsState) count(_ net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew:

@@ -7,7 +7,7 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// aggregate is groups with everything in them in one document (DISC-07).
+// aggregate returns all groups with their contents in one document (DISC-07).
 func (h *Handler) aggregate(groups []Group) meta.APIGroupDiscoveryList {
 	list := meta.APIGroupDiscoveryList{
 		TypeMeta: meta.TypeMeta{Kind: "APIGroupDiscoveryList", APIVersion: "apidiscovery." + h.domain() + "/v2"},
@@ -44,7 +44,7 @@ func aggregateVersion(v Version) meta.APIVersionDiscovery {
 	return out
 }
 
-// subresources returns the subresources in the order in which they are listed.
+// subresources returns the subresources in the order of their listing.
 func (r *Resource) subresources() []Subresource {
 	out := slices.Clone(r.Subresources)
 	slices.SortStableFunc(out, func(a, b Subresource) int { return strings.Compare(a.Name, b.Name) })

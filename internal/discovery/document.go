@@ -13,7 +13,7 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// A document is one answer as JSON, and a hash of it.
+// A document is one response as JSON, and its hash.
 type document struct {
 	body []byte
 	hash string
@@ -32,15 +32,15 @@ func encode(v any) (*document, error) {
 	return newDocument(body), nil
 }
 
-// Schemas builds the OpenAPI documents of one generation. Each is built at most once, when it is
-// first asked for. A nil function means that there are no such documents.
+// Schemas builds the OpenAPI documents of one generation. Each one is built at most once, on its
+// first request. A nil function means that there are no such documents.
 type Schemas struct {
 	V3 func(group, version string) ([]byte, error) // the document of a group version
 	V2 func(protobuf bool) ([]byte, error)         // the document of everything, as JSON or protobuf
 }
 
-// catalog is all documents of one generation. It is immutable, but for the documents that are built
-// when they are first asked for.
+// catalog holds all documents of one generation. It is immutable, except for documents that are
+// built on their first request.
 type catalog struct {
 	generation uint64
 	plain      map[string]*document                 // by path
@@ -50,7 +50,7 @@ type catalog struct {
 	swagger    func(negotiate.MediaType) (*document, error)
 }
 
-// build makes the documents of a set of groups.
+// build returns the documents of a set of groups.
 func (h *Handler) build(generation uint64, groups []Group, docs Schemas) (*catalog, error) {
 	c := &catalog{generation: generation, plain: map[string]*document{}, aggregated: map[string]*document{}, schemas: map[string]func() (*document, error){}}
 	groups = sorted(groups)
@@ -105,7 +105,7 @@ func (h *Handler) build(generation uint64, groups []Group, docs Schemas) (*catal
 	return c, nil
 }
 
-// once makes a document when it is first asked for, and never again.
+// once returns a function that builds a document on the first call.
 func once(build func() ([]byte, error)) func() (*document, error) {
 	return sync.OnceValues(func() (*document, error) {
 		body, err := build()
@@ -116,8 +116,8 @@ func once(build func() ([]byte, error)) func() (*document, error) {
 	})
 }
 
-// documentName is the path of a group version without its first slash, which is also the name of
-// its OpenAPI document.
+// documentName returns the path of a group version without its first slash, which is also the name
+// of its OpenAPI document.
 func documentName(group, version string) string {
 	if group == "" {
 		return "api/" + version
@@ -125,8 +125,8 @@ func documentName(group, version string) string {
 	return "apis/" + group + "/" + version
 }
 
-// sorted returns the groups with versions and resources in the order in which they are listed.
-// Groups keep theirs.
+// sorted returns the groups with versions and resources in the order of their listing. Groups keep
+// their order.
 func sorted(groups []Group) []Group {
 	groups = slices.Clone(groups)
 	for i := range groups {
@@ -171,7 +171,7 @@ func (h *Handler) addresses() []meta.ServerAddressByClientCIDR {
 	return []meta.ServerAddressByClientCIDR{{ClientCIDR: "0.0.0.0/0", ServerAddress: h.ServerAddress}}
 }
 
-// rootPaths lists what the server answers, below its prefix.
+// rootPaths lists the paths of the server, below its prefix.
 func (h *Handler) rootPaths(plain map[string]any, c *catalog) meta.RootPaths {
 	paths := slices.Clone(h.Paths)
 	for path := range plain {
@@ -193,14 +193,14 @@ func (h *Handler) rootPaths(plain map[string]any, c *catalog) meta.RootPaths {
 	return meta.RootPaths{Paths: slices.Compact(paths)}
 }
 
-// swaggerPath is the path of the OpenAPI document of everything.
+// swaggerPath is the path of the OpenAPI v2 document.
 const swaggerPath = "/openapi/v2"
 
-// schemaRoot is the path of the index of OpenAPI documents.
+// schemaRoot is the path of the index of OpenAPI v3 documents.
 const schemaRoot = "/openapi/v3"
 
-// buildIndex lists the OpenAPI documents with their hashes, and so builds them all. One that cannot
-// be built is left out: it is one group's affair.
+// buildIndex lists the OpenAPI documents with their hashes, so it builds all of them. It omits a
+// document that cannot be built, because that concerns only one group.
 func (h *Handler) buildIndex(schemas map[string]func() (*document, error)) (*document, error) {
 	paths := map[string]any{}
 	for name, schema := range schemas {
@@ -218,7 +218,8 @@ func (h *Handler) buildIndex(schemas map[string]func() (*document, error)) (*doc
 	return newDocument(body), nil
 }
 
-// schemaURL is the address of an OpenAPI document as it is now: its content never changes.
+// schemaURL returns the address of the current version of an OpenAPI document. The content at that
+// address never changes.
 func (h *Handler) schemaURL(name string, d *document) string {
 	return (&url.URL{Path: h.prefix() + schemaRoot + "/" + name, RawQuery: "hash=" + d.hash}).String()
 }

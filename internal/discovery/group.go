@@ -7,8 +7,7 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// Group is one API group. Groups are listed in the order they are given; the core group has an
-// empty name.
+// Group is one API group. Groups are listed in the given order; the core group has an empty name.
 type Group struct {
 	Name     string
 	Versions []Version // in any order: they are listed by priority (VER-18)
@@ -19,8 +18,8 @@ type Version struct {
 	Name      string
 	Resources []Resource // in any order: they are listed by name
 
-	// Stale says that the resources may be out of date, because a server behind this one could not
-	// be asked.
+	// Stale means that the resources may be outdated because an aggregated server could not be
+	// reached.
 	Stale bool
 }
 
@@ -36,16 +35,16 @@ type Resource struct {
 	Subresources     []Subresource
 }
 
-// Subresource is one subresource (DISC-06). Kind is that of its documents, for instance Scale of
-// autoscaling/v1.
+// Subresource is one subresource. Kind is the kind of its documents, such as Scale of
+// autoscaling/v1. Source: DISC-06.
 type Subresource struct {
 	Name  string // alone, such as "status"
 	Kind  meta.GroupVersionKind
 	Verbs []string
 }
 
-// StorageVersionHash returns a short name for the form in which a resource is stored. Clients
-// compare such hashes to notice that the form has changed, and read nothing into them.
+// StorageVersionHash returns a short hash of the stored form of a resource. Clients compare hashes
+// to notice that the form has changed; the value has no other meaning.
 func StorageVersionHash(stored meta.GroupVersionKind) string {
 	sum := sha256.Sum256([]byte(stored.Group + "/" + stored.Version + "/" + stored.Kind))
 	return base64.StdEncoding.EncodeToString(sum[:8])

@@ -16,8 +16,8 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// Handler answers the paths below for one server. Its fields are set before the first request and
-// not changed afterwards.
+// Handler serves the paths below for one server. Set its fields before the first request and do not
+// change them afterwards.
 //
 //	/                                   the paths of the server
 //	/version                            VersionInfo
@@ -29,51 +29,48 @@ import (
 //	/openapi/v3                         the index of OpenAPI documents
 //	/openapi/v3/apis/{group}/{version}  one of them
 //
-// Everything else is a 404, and methods other than GET and HEAD are a 405. A request must carry its
+// Other paths are 404, and methods other than GET and HEAD are 405. A request must carry its
 // [request.Info].
 //
-// Documents change only with the generation of the source, so that all of them change at once
-// (DISC-09).
+// Documents change only with the generation of the source, so they all change at once (DISC-09).
 type Handler struct {
-	// Source returns what there is now: groups, and what builds their OpenAPI documents. It is
-	// called for each request and must be cheap. The generation must change, and grow, whenever the
-	// rest changes. What it returns must not be changed afterwards.
+	// Source returns the current groups and the builders of their OpenAPI documents. It is called
+	// for each request and must be cheap. The generation must increase whenever the rest changes.
+	// The results must not be modified afterwards.
 	Source func() (generation uint64, groups []Group, schemas Schemas)
 
 	// GroupDomain ends the name of the group apidiscovery. Empty means
 	// [request.DefaultGroupDomain].
 	GroupDomain string
 
-	// PathPrefix is where the server is mounted, such as "/shop"; empty at the root. Paths in
-	// documents begin with it.
+	// PathPrefix is the path where the server is mounted, such as "/shop"; empty at the root. Paths
+	// in documents begin with it.
 	PathPrefix string
 
-	// Version is what /version answers.
+	// Version is the response of /version.
 	Version VersionInfo
 
-	// Paths are further paths of the server that GET / lists, without the prefix.
+	// Paths are further paths of the server for GET /, without the prefix.
 	Paths []string
 
-	// ServerAddress is the host and port that /api tells clients of every address; empty tells
-	// nothing.
+	// ServerAddress is the host and port that /api gives to all clients; empty omits it.
 	ServerAddress string
 
-	// Output writes the answers. Nil means one that compresses nothing.
+	// Output writes responses. Nil means one without compression.
 	Output *negotiate.Output
 
-	// Now is the time. Nil means time.Now.
+	// Now returns the time. Nil means time.Now.
 	Now func() time.Time
 
-	// Logger is told which OpenAPI documents cannot be built.
+	// Logger receives the names of OpenAPI documents that cannot be built.
 	Logger logr.Logger
 
 	plainOutput negotiate.Output
-	building    sync.Mutex              // held while a catalog is built; readers go by without it
-	current     atomic.Pointer[catalog] // of the greatest generation seen
+	building    sync.Mutex              // held while a catalog is built; readers do not take it
+	current     atomic.Pointer[catalog] // of the newest generation seen
 }
 
-// catalog returns the documents of the present generation, or of a later one if there is one by
-// now.
+// catalog returns the documents of the current generation, or of a later one that exists by now.
 func (h *Handler) catalog() (*catalog, error) {
 	generation, groups, schemas := h.Source()
 	if c := h.current.Load(); c != nil && c.generation >= generation {
@@ -99,7 +96,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serve answers r, or returns an error before anything was sent.
+// serve handles r, or returns an error before it has sent anything.
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request) error {
 	info := request.From(r.Context())
 	if info == nil {
@@ -120,7 +117,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, r)
 }
 
-// answer returns what answers a path, nil if nothing does.
+// answer returns the function that handles a path, or nil.
 func (h *Handler) answer(c *catalog, path string) func(http.ResponseWriter, *http.Request) error {
 	if d, ok := c.plain[path]; ok {
 		return func(w http.ResponseWriter, r *http.Request) error {
@@ -140,8 +137,8 @@ func (h *Handler) answer(c *catalog, path string) func(http.ResponseWriter, *htt
 	return nil
 }
 
-// writeDiscovery answers with the plain document, or with the aggregated one where there is one and
-// the client takes it.
+// writeDiscovery sends the aggregated document if there is one and the client accepts it, or else
+// the plain one.
 func (h *Handler) writeDiscovery(w http.ResponseWriter, r *http.Request, plain, aggregated *document) error {
 	form, err := negotiate.Negotiate(r, negotiate.Offer{GroupDomain: h.GroupDomain, Discovery: aggregated != nil})
 	if err != nil {
@@ -150,13 +147,13 @@ func (h *Handler) writeDiscovery(w http.ResponseWriter, r *http.Request, plain, 
 	d := plain
 	if form.As == negotiate.APIGroupDiscoveryList {
 		d = aggregated
-		w.Header().Set("Cache-Control", "public") // it is the same for everyone; the entity tag tells whether it still is
+		w.Header().Set("Cache-Control", "public") // the same for everyone; the entity tag detects changes
 	}
 	return h.write(w, r, form, d)
 }
 
-// writeSwagger answers with the OpenAPI document of everything. It is the same for everyone who may
-// ask, and the entity tag tells whether it still is.
+// writeSwagger sends the OpenAPI v2 document. It is the same for all authorized clients; the entity
+// tag detects changes.
 func (h *Handler) writeSwagger(w http.ResponseWriter, r *http.Request, swagger func(negotiate.MediaType) (*document, error)) error {
 	form, err := negotiate.Negotiate(r, negotiate.Offer{JSONOnly: true, Swagger: true})
 	if err != nil {
@@ -181,8 +178,8 @@ func (h *Handler) writeIndex(w http.ResponseWriter, r *http.Request, index func(
 	return h.write(w, r, form, d)
 }
 
-// writeSchema answers with an OpenAPI document. Asked for by its hash, it may be kept for ever;
-// another hash is that of an earlier document, and leads to the present one.
+// writeSchema sends an OpenAPI document. A request with the current hash may be cached forever; one
+// with an old hash is redirected to the current document.
 func (h *Handler) writeSchema(w http.ResponseWriter, r *http.Request, name string, schema func() (*document, error)) error {
 	form, err := negotiate.Negotiate(r, negotiate.Offer{JSONOnly: true})
 	if err != nil {
@@ -198,8 +195,8 @@ func (h *Handler) writeSchema(w http.ResponseWriter, r *http.Request, name strin
 		w.Header().Set("Cache-Control", "public, immutable")
 		w.Header().Set("Expires", h.now().AddDate(1, 0, 0).UTC().Format(http.TimeFormat))
 	default:
-		// Not to be kept: were the earlier document to come back, two kept redirects would point at
-		// each other.
+		// Do not cache: if the earlier document came back, two cached redirects would point at each
+		// other.
 		w.Header().Set("Cache-Control", "no-cache, private")
 		w.Header().Set("Location", h.schemaURL(name, d))
 		w.WriteHeader(http.StatusMovedPermanently)

@@ -6,8 +6,9 @@ import (
 	"runtime"
 )
 
-// VersionInfo answers GET /version (DISC-10). Clients decide by it what they may ask of a server:
-// GitVersion must be a semantic version, such as "v1.31.4" or "v1.31.0-alpha.1+kindwright".
+// VersionInfo is the response of GET /version. Clients use it to decide which features a server
+// has. GitVersion must be a semantic version, such as "v1.31.4" or "v1.31.0-alpha.1+kindwright".
+// Source: DISC-10.
 type VersionInfo struct {
 	Major                 string `json:"major"`
 	Minor                 string `json:"minor"`
@@ -24,8 +25,8 @@ type VersionInfo struct {
 	Platform              string `json:"platform"`
 }
 
-// DefaultVersion is what a server says that sets no version of its own: the release of Kubernetes
-// whose API it behaves like (MODEL-15), and what this program was built with.
+// DefaultVersion returns the version of a server that sets none: the Kubernetes release that it
+// emulates (MODEL-15), and the build information of this program.
 func DefaultVersion() VersionInfo {
 	return VersionInfo{
 		Major: "1", Minor: "31", GitVersion: "v1.31.0+kindwright", BuildDate: "1970-01-01T00:00:00Z",
@@ -35,8 +36,8 @@ func DefaultVersion() VersionInfo {
 
 var semantic = regexp.MustCompile(`^v?(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?$`)
 
-// Check reports a GitVersion that clients could not read, or that contradicts Major and Minor,
-// which may end with "+".
+// Check returns an error if clients could not parse GitVersion, or if it contradicts Major and
+// Minor, which may end with "+".
 func (v VersionInfo) Check() error {
 	parts := semantic.FindStringSubmatch(v.GitVersion)
 	if parts == nil {

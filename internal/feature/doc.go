@@ -1,7 +1,7 @@
-// Package feature knows which features a server has in which release (VER-05), which of them its
-// configuration switches, and which API versions it serves: what the flags --feature-gates,
-// --emulated-version and --runtime-config say.
+// Package feature knows which features a server has in which release (VER-05), which of them the
+// configuration changes, and which API versions it serves. It implements the flags --feature-gates,
+// --emulated-version and --runtime-config.
 //
-// It decides nothing by itself. [Gates] answers whether a feature is on, [Selection] whether a
-// version is; who has the feature asks.
+// It only answers questions: [Gates] reports whether a feature is on, [Selection] whether a version
+// is served. The code that implements a feature asks.
 package feature

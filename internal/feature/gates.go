@@ -7,32 +7,33 @@ import (
 	"strings"
 )
 
-// State is a feature as one server has it.
+// State is the state of a feature in one server.
 type State struct {
 	Feature
-	Stage   Stage   // "" when the release did not have it yet
+	Stage   Stage   // "" if the release does not have it yet
 	Since   Release // when the feature came to this stage
 	Default bool
 	Locked  bool
 	Enabled bool
 }
 
-// Gates says which features of a release are on. It never changes.
+// Gates holds the features of a release and whether they are on. It never changes.
 type Gates struct {
 	release Release
 	states  map[string]State
 }
 
-// The names that switch all features of a stage, which are not switched by name.
+// The names that switch all features of a stage, except those that are switched by name.
 const (
 	allAlpha = "AllAlpha"
 	allBeta  = "AllBeta"
 )
 
-// NewGates returns the features as a release has them, changed by what --feature-gates says:
-// "WatchList=true,AllAlpha=false". A gate may be preceded by "kube:". All errors are reported
-// together: a gate that is not known (FLAG-01), one that the release does not have yet, one that
-// can no longer be changed, and a value that is neither true nor false.
+// NewGates returns the features of a release, changed by the values of --feature-gates:
+// "WatchList=true,AllAlpha=false". A gate may have the prefix "kube:".
+//
+// It reports all errors together: an unknown gate (FLAG-01), a gate that the release does not have
+// yet, a locked gate, and a value that is neither true nor false.
 func NewGates(release Release, settings ...string) (*Gates, error) {
 	g := &Gates{release: release, states: map[string]State{}}
 	for _, f := range Known() {
@@ -68,7 +69,7 @@ func NewGates(release Release, settings ...string) (*Gates, error) {
 	return g, nil
 }
 
-// read reads one setting.
+// read parses one setting.
 func (g *Gates) read(part string, said map[string]bool) error {
 	name, value, ok := strings.Cut(strings.TrimPrefix(part, component+":"), "=")
 	if !ok {
@@ -92,7 +93,7 @@ func (g *Gates) read(part string, said map[string]bool) error {
 	return nil
 }
 
-// names are those of the gates.
+// names returns the names of the gates.
 func (g *Gates) names() []string {
 	out := []string{allAlpha, allBeta}
 	for _, f := range Known() {
@@ -103,13 +104,13 @@ func (g *Gates) names() []string {
 	return out
 }
 
-// Release is the release that is emulated.
+// Release returns the emulated release.
 func (g *Gates) Release() Release { return g.release }
 
-// Enabled tells whether a feature is on. Of a feature that nobody knows it is not.
+// Enabled reports whether a feature is on. Unknown features are off.
 func (g *Gates) Enabled(name string) bool { return g.states[name].Enabled }
 
-// All returns the features, by name.
+// All returns the features, sorted by name.
 func (g *Gates) All() []State {
 	var out []State
 	for _, f := range Known() {

@@ -1,41 +1,41 @@
 package feature
 
-// Stage says how much a feature can be relied on.
+// Stage is the maturity of a feature.
 type Stage string
 
 // The stages of a feature.
 const (
-	Alpha      Stage = "Alpha"      // off unless it is switched on; may change or go
-	Beta       Stage = "Beta"       // tested; mostly on
-	Stable     Stage = "Stable"     // here to stay
-	Deprecated Stage = "Deprecated" // on its way out
+	Alpha      Stage = "Alpha"      // off by default; may change or disappear
+	Beta       Stage = "Beta"       // tested; usually on
+	Stable     Stage = "Stable"     // permanent
+	Deprecated Stage = "Deprecated" // will be removed
 )
 
-// Change is what a release made of a feature.
+// Change is the change of a feature in one release.
 type Change struct {
 	Since   Release
 	Stage   Stage
-	Default bool // on, where nothing is said
-	Locked  bool // and nothing can be said
+	Default bool // on by default
+	Locked  bool // cannot be changed
 }
 
-// Feature is one feature and its history, the earliest release first.
+// Feature is one feature and its history, from the earliest release.
 type Feature struct {
 	Name    string
-	Gate    bool // it can be named in --feature-gates
+	Gate    bool // can be set in --feature-gates
 	History []Change
-	Doc     string // what it is; for a gate, what it switches
+	Doc     string // a description; for a gate, of what it switches
 }
 
-// The gates that this library looks at itself.
+// The gates that this library tests itself.
 const (
 	WatchList           = "WatchList"
 	ResponseCompression = "APIResponseCompression"
 )
 
-// Known returns the features, by name. The gates of authentication and authorization are known for
-// the sake of command lines that name them: nothing depends on them as long as there is no
-// structured configuration of either.
+// Known returns the features, sorted by name. It includes the gates of authentication and
+// authorization because command lines may name them. They have no effect as long as the library has
+// no structured configuration of either.
 func Known() []Feature {
 	r := func(minor int) Release { return Release{1, minor} }
 	return []Feature{
@@ -56,7 +56,7 @@ func Known() []Feature {
 	}
 }
 
-// since is the release in which the feature came to a stage; zero if it never did.
+// since returns the release in which the feature reached a stage, or zero if it never did.
 func (f *Feature) since(s Stage) Release {
 	for _, c := range f.History {
 		if c.Stage == s {
@@ -66,7 +66,7 @@ func (f *Feature) since(s Stage) Release {
 	return Release{}
 }
 
-// at returns what a release made of the feature; false when the release did not have it yet.
+// at returns the state of the feature in a release; false if the release does not have it yet.
 func (f *Feature) at(r Release) (Change, bool) {
 	for i := len(f.History) - 1; i >= 0; i-- {
 		if f.History[i].Since.Compare(r) <= 0 {

@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// Release is a minor release of Kubernetes, whose API a server behaves like.
+// Release is a minor release of Kubernetes that a server can emulate.
 type Release struct{ Major, Minor int }
 
-// Oldest and Newest are the first and the last release that a server can emulate.
+// Oldest and Newest are the oldest and the newest release that a server can emulate.
 func Oldest() Release { return Release{1, 27} }
 
-// Newest is the release whose defaults count where nothing is said.
+// Newest is also the default.
 func Newest() Release { return Release{1, 37} }
 
-// String is such as "1.30".
+// String returns text such as "1.30".
 func (r Release) String() string { return strconv.Itoa(r.Major) + "." + strconv.Itoa(r.Minor) }
 
-// Compare is negative when r is the earlier one.
+// Compare returns a negative number if r is earlier than o.
 func (r Release) Compare(o Release) int {
 	return cmp.Or(cmp.Compare(r.Major, o.Major), cmp.Compare(r.Minor, o.Minor))
 }
@@ -27,11 +27,11 @@ func (r Release) Compare(o Release) int {
 // Before returns the release before r.
 func (r Release) Before() Release { return Release{r.Major, r.Minor - 1} }
 
-// component is the name that a server goes by where flags speak of several programs.
+// component is the server's name in flags that are about several programs.
 const component = "kube"
 
-// ParseRelease reads what --emulated-version says: "1.30" or "kube=1.30". "" is the newest. It
-// fails for what is no release and for one that cannot be emulated (VER-13).
+// ParseRelease parses the value of --emulated-version: "1.30" or "kube=1.30". "" means the newest.
+// It fails for an invalid release and for one that cannot be emulated. Source: VER-13.
 func ParseRelease(text string) (Release, error) {
 	if text == "" {
 		return Newest(), nil
@@ -53,7 +53,7 @@ func ParseRelease(text string) (Release, error) {
 	return r, nil
 }
 
-// release reads a release, whichever it is.
+// release parses any release.
 func release(text string) (Release, bool) {
 	major, minor, ok := strings.Cut(strings.TrimPrefix(text, "v"), ".")
 	a, errA := strconv.ParseUint(major, 10, 16)
@@ -61,14 +61,14 @@ func release(text string) (Release, bool) {
 	return Release{int(a), int(b)}, ok && errA == nil && errB == nil
 }
 
-// Reached tells whether a release has come that is given in words. Words that are no release say
-// nothing about when.
+// Reached reports whether r is at or after the release in text. It is false if text is not a
+// release.
 func (r Release) Reached(text string) bool {
 	then, ok := release(text)
 	return !ok || then.Compare(r) <= 0
 }
 
-// maxShown bounds how much of a wrong word an error repeats.
+// maxShown limits how much of an invalid word an error repeats.
 const maxShown = 80
 
 func shown(text string) string {

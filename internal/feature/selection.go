@@ -11,15 +11,16 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// Selection says which versions and resources a server serves: what --runtime-config says (VER-06
-// to VER-09, VER-16). The zero value serves what is not optional. It never changes.
+// Selection holds the versions and resources that a server serves: the value of --runtime-config.
+// The zero value serves everything that is not optional. It never changes. Source: VER-06 to
+// VER-09, VER-16.
 type Selection struct {
 	tracks    map[string]bool // all, ga, beta, alpha
 	versions  map[meta.GroupVersion]bool
 	resources map[meta.GroupVersionResource]bool
 }
 
-// The words that stand for versions of a stage, after "api/".
+// The words after "api/" for all versions of a stage.
 const (
 	everyVersion  = "all"
 	stableVersion = "ga"
@@ -27,10 +28,10 @@ const (
 	alphaVersion  = "alpha"
 )
 
-// ParseSelection reads what --runtime-config says, once or several times: keys with true or false
-// after "=", true where nothing is, separated by commas. A key is api/all, api/ga, api/beta or
-// api/alpha; a version such as v1 or apps/v1; or a resource of one, such as apps/v1/deployments. Of
-// a key that comes twice the last counts. All errors are reported together.
+// ParseSelection parses the values of --runtime-config: keys separated by commas, each with
+// "=true", "=false" or nothing, which means true. A key is api/all, api/ga, api/beta or api/alpha;
+// a version such as v1 or apps/v1; or a resource such as apps/v1/deployments. The last value of a
+// key applies. It reports all errors together.
 func ParseSelection(texts ...string) (Selection, error) {
 	s := Selection{tracks: map[string]bool{}, versions: map[meta.GroupVersion]bool{}, resources: map[meta.GroupVersionResource]bool{}}
 	var problems []error
@@ -51,7 +52,7 @@ func ParseSelection(texts ...string) (Selection, error) {
 	return s, nil
 }
 
-// read reads one setting.
+// read parses one setting.
 func (s *Selection) read(part string) error {
 	key, value, said := strings.Cut(part, "=")
 	on := true
@@ -72,7 +73,7 @@ func (s *Selection) read(part string) error {
 			return fmt.Errorf("%s: after api/ comes all, ga, beta, alpha, or a version of the core group", shown(key))
 		}
 	}
-	if len(words) > 0 && versionWord.MatchString(words[0]) { // of the core group, which has no name
+	if len(words) > 0 && versionWord.MatchString(words[0]) { // of the core group, which has an empty name
 		words = append([]string{""}, words...)
 	}
 	switch {
@@ -95,9 +96,9 @@ var (
 	alphaWord   = regexp.MustCompile(`^v[0-9]+alpha[0-9]+$`)
 )
 
-// Serves tells whether a resource is served. An optional one is not unless something says so. What
-// is said of all versions counts least, then what is said of a stage, of the version, and of the
-// resource.
+// Serves reports whether a resource is served. An optional resource needs an explicit setting. The
+// most specific setting applies: that of the resource, then of the version, of the stage, and of
+// all versions.
 func (s Selection) Serves(r meta.GroupVersionResource, optional bool) bool {
 	on := !optional
 	say := func(v, said bool) {
@@ -122,9 +123,9 @@ func (s Selection) Serves(r meta.GroupVersionResource, optional bool) bool {
 	return on
 }
 
-// Check compares what is selected with what there is. A version that its group does not have is an
-// error, as it is likely a mistake; what else is not there is returned, in words for a log: groups
-// and resources may come while the server runs.
+// Check compares the selection with the known resources. An unknown version of a known group is an
+// error, because it is probably a typo. Check returns everything else that is unknown as text for a
+// log: groups and resources may be added while the server runs.
 func (s Selection) Check(known []meta.GroupVersionResource) (absent []string, err error) {
 	groups, versions, resources := map[string]bool{}, map[meta.GroupVersion]bool{}, map[meta.GroupVersionResource]bool{}
 	for _, r := range known {

@@ -7,14 +7,13 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// degree sets how wide a tree node is: at most 2*degree-1 items. A wide node
-// makes reading cheap and a write after a snapshot dear (it copies one node per
-// level), so this is the middle that measured best for lists of thousands of
-// keys with a snapshot every few dozen writes.
+// degree sets the width of a tree node: at most 2*degree-1 items. Wide nodes make reads cheap, but
+// a write after a snapshot expensive, because it copies one node per level. This value measured
+// best for lists of thousands of keys with a snapshot every few dozen writes.
 const degree = 32
 
-// item is what a tree node holds. It has no methods on purpose: the tree calls
-// a Copy method of its items when it finds one.
+// item is an item of a tree node. It has no methods on purpose: the tree calls the Copy method of
+// its items if there is one.
 type item[V any] struct {
 	key   string
 	value V
@@ -66,25 +65,24 @@ func (m *Map[V]) Depth() int { return m.tree.Height() }
 // writes to m: it marks m's nodes as shared, which is a write.
 func (m *Map[V]) Snapshot() *Map[V] { return &Map[V]{tree: m.tree.Copy()} }
 
-// Ascend yields the keys from from on (inclusive) with their values, in byte
-// order. The map must not be written to during the iteration; a snapshot never
-// is. Apart from the iterator itself nothing is allocated.
+// Ascend yields the keys from from (inclusive) with their values, in byte order. The map must not
+// be modified during the iteration; a snapshot never is. Only the iterator itself allocates.
 func (m *Map[V]) Ascend(from string) iter.Seq2[string, V] {
 	return func(yield func(string, V) bool) {
 		m.tree.Ascend(item[V]{key: from}, func(it item[V]) bool { return yield(it.key, it.value) })
 	}
 }
 
-// After yields the keys that come after key (exclusive), like [Map.Ascend]. The
-// key itself need not exist: this is how a walk resumes where it stopped.
+// After is [Map.Ascend] for the keys greater than key, which need not exist. Use it to resume a
+// walk.
 func (m *Map[V]) After(key string) iter.Seq2[string, V] {
 	// No string lies between key and key+"\x00", so the inclusive walk from there
 	// is the exclusive walk from key.
 	return m.Ascend(key + "\x00")
 }
 
-// Rank returns how many keys come before key (which need not exist). It takes
-// O(log²n) and visits no values, so a range is counted by subtracting ranks.
+// Rank returns how many keys come before key, which need not exist. It takes O(log²n) and visits no
+// values. To count a range, subtract two ranks.
 func (m *Map[V]) Rank(key string) int {
 	return sort.Search(m.tree.Len(), func(i int) bool {
 		found, ok := m.tree.GetAt(i)

@@ -1,12 +1,11 @@
-// Package protowire is the one door to protobuf's wire format: keys, variable-length integers,
-// fixed-width numbers and bytes with a length, and nothing that knows what they mean.
+// Package protowire is the only user of protobuf's wire format library: keys, variable-length
+// integers, fixed-width numbers and length-prefixed bytes, without their meaning.
 //
-// Writing appends to a slice. Reading takes one field at a time off the front of a message with
-// [Next], which checks every length against what is there before it believes it; nothing is
-// allocated, and values point into the message.
+// Writing appends to a slice. Reading with [Next] takes one field at a time off the front of a
+// message. It checks every length against the rest of the message and does not allocate; values
+// point into the message.
 //
-// It is not for documents: which field is what, and how objects become messages, is the business of
-// internal/protobuf, the one to read next.
+// The meaning of fields, and how objects become messages, is in internal/protobuf; read it next.
 //
-// All functions may be called concurrently.
+// All functions are safe for concurrent use.
 package protowire

@@ -7,22 +7,22 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// MaxNumber is the greatest number a field can have; the least is 1.
+// MaxNumber is the largest field number; the smallest is 1.
 const MaxNumber = int32(protowire.MaxValidNumber)
 
-// Type is how a value is written. The numbers are those of the wire.
+// Type is the wire type of a value, with its number on the wire.
 type Type uint8
 
 // The types that a field of a message can have.
 const (
 	Varint  Type = 0 // an integer of 1 to 10 bytes
-	Fixed64 Type = 1 // 8 bytes, little end first
-	Bytes   Type = 2 // a length and as many bytes: text, bytes, a message, a packed list
-	Group   Type = 3 // fields up to an end mark; nobody writes them any more
-	Fixed32 Type = 5 // 4 bytes, little end first
+	Fixed64 Type = 1 // 8 bytes, little-endian
+	Bytes   Type = 2 // a length and that many bytes: text, bytes, a message, a packed list
+	Group   Type = 3 // fields up to an end mark; obsolete
+	Fixed32 Type = 5 // 4 bytes, little-endian
 )
 
-// String names the type for people.
+// String returns the name of the type.
 func (t Type) String() string {
 	switch t {
 	case Varint:
@@ -39,7 +39,7 @@ func (t Type) String() string {
 	return "unknown"
 }
 
-// What can be wrong with a message. The errors of [Next] and [Unpack] are among these.
+// The errors of [Next] and [Unpack].
 var (
 	ErrTruncated = errors.New("the message ends early")
 	ErrKey       = errors.New("a field has no valid number")
@@ -48,7 +48,7 @@ var (
 	ErrGroup     = errors.New("a group has no end, or an end without a group")
 )
 
-// Field is one field of a message as it came.
+// Field is one field of a message.
 type Field struct {
 	Number int32
 	Type   Type
@@ -56,9 +56,8 @@ type Field struct {
 	Bytes  []byte // of Bytes: a part of the message; nil for all other types
 }
 
-// Next takes the first field off message, which must not be empty, and returns it with what
-// follows. Groups are stepped over whole, whatever is nested in them; the cost is linear in the
-// length of the field.
+// Next takes the first field off message, which must not be empty, and returns it with the rest. It
+// skips groups as a whole, including nested ones. The cost is linear in the length of the field.
 func Next(message []byte) (f Field, rest []byte, err error) {
 	number, typ, n := protowire.ConsumeTag(message)
 	if n < 0 {
@@ -114,8 +113,8 @@ func Unpack(packed []byte, t Type) (v uint64, rest []byte, err error) {
 	return v, packed[n:], nil
 }
 
-// failure tells apart the reason that all reads share. The library's own texts vary from build to
-// build on purpose.
+// failure returns the error for a negative length n of the library: ErrTruncated if the message is cut
+// short, or else other. The texts of the library vary between builds on purpose.
 func failure(n int, other error) error {
 	if errors.Is(protowire.ParseError(n), io.ErrUnexpectedEOF) {
 		return ErrTruncated
@@ -123,13 +122,13 @@ func failure(n int, other error) error {
 	return other
 }
 
-// AppendKey appends what stands before a value: the number of its field and how it is written.
+// AppendKey appends the key of a value: the field number and the wire type.
 func AppendKey(dst []byte, number int32, t Type) []byte {
 	return protowire.AppendTag(dst, protowire.Number(number), protowire.Type(t))
 }
 
-// AppendVarint appends an integer. A negative one is given as the uint64 with the same bits and
-// takes 10 bytes.
+// AppendVarint appends an integer. Pass a negative one as the uint64 with the same bits; it takes
+// 10 bytes.
 func AppendVarint(dst []byte, v uint64) []byte { return protowire.AppendVarint(dst, v) }
 
 // AppendFixed32 appends 4 bytes.
@@ -143,5 +142,5 @@ func AppendBytes[V []byte | string](dst []byte, v V) []byte {
 	return append(protowire.AppendVarint(dst, uint64(len(v))), v...)
 }
 
-// SizeVarint is the number of bytes that AppendVarint adds: 1 to 10.
+// SizeVarint returns the number of bytes that AppendVarint adds: 1 to 10.
 func SizeVarint(v uint64) int { return protowire.SizeVarint(v) }

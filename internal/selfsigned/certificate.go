@@ -17,11 +17,11 @@ import (
 
 const (
 	lifetime = 365 * 24 * time.Hour
-	backdate = time.Hour // clocks of clients that are a little slow
+	backdate = time.Hour // for clients whose clocks are slow
 )
 
-// Certificate returns a serving certificate that signs itself, for localhost, the loop-back
-// addresses and the given hosts.
+// Certificate returns a self-signed serving certificate for localhost, the loop-back addresses and
+// the given hosts.
 func Certificate(hosts ...string) (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -48,7 +48,7 @@ type Authority struct {
 	pem  []byte
 }
 
-// NewAuthority makes an authority with a fresh key.
+// NewAuthority returns an authority with a new key.
 func NewAuthority(name string) (*Authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package selfsigned makes certificates for servers that were given none: one that signs itself, or
-// a small authority with certificates for a server and its administrator. It is for first steps and
-// tests; whoever has certificates uses theirs.
+// Package selfsigned creates certificates for servers without any: a self-signed one, or a small
+// authority with certificates for a server and its administrator. It is for first steps and tests;
+// use real certificates otherwise.
 package selfsigned
