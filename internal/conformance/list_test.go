@@ -12,11 +12,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/anishathalye/porcupine"
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright"
 	"github.com/kindwright/kindwright/authz"
+	"github.com/kindwright/kindwright/internal/linear"
 	"github.com/kindwright/kindwright/storage"
 )
 
@@ -576,14 +576,15 @@ func TestLIST_27_ListsAreLinearizable(t *testing.T) {
 		write bool
 		value int
 	}
-	model := porcupine.Model{
-		Init: func() any { return 0 },
-		Step: func(state, input, output any) (bool, any) {
-			if op := input.(operation); op.write {
-				return true, op.value
-			}
-			return output == state, state
-		},
+	type result struct {
+		operation
+		read any
+	}
+	step := func(state int, r result) (int, bool) {
+		if r.write {
+			return r.value, true
+		}
+		return state, r.read == state
 	}
 	onPair(t, func(t *testing.T, ahead, behind *server, _ *lag) {
 		ahead.create(widgetPath, widgetJSON("r", "", "red", 0))
@@ -608,7 +609,7 @@ func TestLIST_27_ListsAreLinearizable(t *testing.T) {
 		const clients, rounds = 6, 15
 		var clock atomic.Int64
 		var mu sync.Mutex
-		var history []porcupine.Operation
+		var history []linear.Operation[result]
 		var running sync.WaitGroup
 		for id := range clients {
 			running.Go(func() {
@@ -621,13 +622,13 @@ func TestLIST_27_ListsAreLinearizable(t *testing.T) {
 						return
 					}
 					mu.Lock()
-					history = append(history, porcupine.Operation{ClientId: id, Input: op, Call: begin, Output: out, Return: end})
+					history = append(history, linear.Operation[result]{Call: result{op, out}, Begin: begin, End: end})
 					mu.Unlock()
 				}
 			})
 		}
 		running.Wait()
 		require.Len(t, history, clients*rounds)
-		require.True(t, porcupine.CheckOperations(model, history), "%v", history)
+		require.True(t, linear.Check(0, history, step), "%v", history)
 	})
 }

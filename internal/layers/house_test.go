@@ -34,6 +34,7 @@ var house = [...][]room{
 		{path: "internal/metrics", std: true, why: "counters, gauges, histograms and their text form"},
 		{path: "internal/selfsigned", std: true, why: "certificates for first steps, where nobody gave one"},
 		{path: "internal/leak", std: true, tests: true, why: "goroutines that a test left behind"},
+		{path: "internal/linear", std: true, tests: true, why: "whether a history of concurrent calls is linearizable"},
 		{path: "internal/layers", std: true, tests: true, why: "this test"},
 	},
 	1: {
@@ -147,7 +148,6 @@ var free = []string{
 var testOnly = []string{
 	"github.com/stretchr/testify",
 	"pgregory.net/rapid",
-	"github.com/anishathalye/porcupine",
 }
 
 // leaves lists what the core may require from the Kubernetes organisations:

@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/anishathalye/porcupine"
 	"github.com/stretchr/testify/require"
 	bolt "go.etcd.io/bbolt"
 
+	"github.com/kindwright/kindwright/internal/linear"
 	"github.com/kindwright/kindwright/storage"
 )
 
@@ -92,14 +92,14 @@ func (l *calls) clients(db *DB, session, each int) {
 // settle finds out what became of the calls of unknown outcome, from the history
 // that the file has in the end: one that is in it happened at its revision, at any
 // time since it began; one that is not never did, and leaves the story.
-func (l *calls) settle(t testing.TB, history []storage.Batch) []porcupine.Operation {
+func (l *calls) settle(t testing.TB, history []storage.Batch) []linear.Operation[call] {
 	t.Helper()
 	happened := map[string]storage.Revision{}
 	for _, b := range history {
 		happened[string(b.Changes[0].Value)] = b.Revision
 	}
 	end := time.Since(l.start).Nanoseconds()
-	var ops []porcupine.Operation
+	var ops []linear.Operation[call]
 	for _, c := range l.all {
 		rev, did := happened[c.put]
 		switch {
@@ -111,7 +111,7 @@ func (l *calls) settle(t testing.TB, history []storage.Batch) []porcupine.Operat
 			require.Equal(t, c.revision, rev, "%+v was acknowledged", c)
 		}
 		if !c.gone && (!c.unknown || did) {
-			ops = append(ops, porcupine.Operation{ClientId: c.client, Input: c, Call: c.begun, Return: c.ended})
+			ops = append(ops, linear.Operation[call]{Call: c, Begin: c.begun, End: c.ended})
 		}
 	}
 	return ops
@@ -123,27 +123,24 @@ type register struct {
 	value    string
 }
 
-func (r register) step(c call) (bool, register) {
+func (r register) step(c call) (register, bool) {
 	switch {
 	case c.put == "":
-		return c.revision == r.revision && c.value == r.value, r
+		return r, c.revision == r.revision && c.value == r.value
 	case c.conflict:
-		return !c.expect.Holds(r.revision) && c.revision == r.revision, r
+		return r, !c.expect.Holds(r.revision) && c.revision == r.revision
 	}
-	return c.expect.Holds(r.revision) && c.revision > r.revision, register{c.revision, c.put}
+	return register{c.revision, c.put}, c.expect.Holds(r.revision) && c.revision > r.revision
 }
 
-func linearizable(ops []porcupine.Operation) bool {
-	byKey := map[string][]porcupine.Operation{}
+func linearizable(ops []linear.Operation[call]) bool {
+	byKey := map[string][]linear.Operation[call]{}
 	for _, op := range ops {
-		byKey[op.Input.(call).key] = append(byKey[op.Input.(call).key], op)
+		byKey[op.Call.key] = append(byKey[op.Call.key], op)
 	}
-	model := porcupine.Model{
-		Init: func() any { return register{} },
-		Step: func(state, input, _ any) (bool, any) { return state.(register).step(input.(call)) },
-	}
+	step := func(r register, c call) (register, bool) { return r.step(c) }
 	for _, part := range byKey {
-		if !porcupine.CheckOperations(model, part) {
+		if !linear.Check(register{}, part, step) {
 			return false
 		}
 	}
@@ -188,7 +185,7 @@ func TestSTORE_04_LinearizableOnBadDisk(t *testing.T) {
 
 			// The model can tell: a read of what was never written has no place.
 			c := call{key: widget(0), revision: begin + 1, value: "never", begun: 0, ended: 1 << 62}
-			require.False(t, linearizable(append(ops, porcupine.Operation{Input: c, Return: c.ended})))
+			require.False(t, linearizable(append(ops, linear.Operation[call]{Call: c, End: c.ended})))
 		})
 	}
 }

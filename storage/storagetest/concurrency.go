@@ -210,8 +210,8 @@ func readsUnderCompaction(s *scene) {
 	<-done
 }
 
-// linearizable records what concurrent clients did and saw, and has porcupine
-// look for an order that explains it, key by key.
+// linearizable records what concurrent clients did and saw, and checks
+// key by key that some order explains it.
 func linearizable(s *scene) {
 	const clients, each, keys = 6, 120, 4
 	log := newRegisterLog()

@@ -9,8 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/anishathalye/porcupine"
-
+	"github.com/kindwright/kindwright/internal/linear"
 	"github.com/kindwright/kindwright/storage"
 )
 
@@ -45,72 +44,59 @@ type register struct {
 	newest   storage.Revision // of any change so far, deletions included
 }
 
-// registerModel is a key that takes one call at a time.
-func registerModel() porcupine.Model {
-	return porcupine.Model{
-		Init:      func() any { return register{} },
-		Partition: partitionByKey,
-		Step: func(state, input, output any) (bool, any) {
-			return state.(register).step(input.(registerInput), output.(registerOutput))
-		},
-		DescribeOperation: func(input, output any) string { return fmt.Sprintf("%+v -> %+v", input, output) },
-	}
+// registerStep is a call of a client together with its result.
+type registerStep struct {
+	client int
+	in     registerInput
+	out    registerOutput
 }
 
-func (r register) step(in registerInput, out registerOutput) (possible bool, next register) {
+// step applies a call to the register. It fails if the call cannot have this result.
+func (r register) step(c registerStep) (next register, possible bool) {
+	in, out := c.in, c.out
 	if in.call == registerGet {
-		return out.revision == r.revision && out.value == r.value, r
+		return r, out.revision == r.revision && out.value == r.value
 	}
 	if !in.expect.Holds(r.revision) {
-		return out.conflict && out.revision == r.revision, r
+		return r, out.conflict && out.revision == r.revision
 	}
 	if out.conflict {
-		return false, r
+		return r, false
 	}
 	if in.call == registerDelete && r.revision == 0 {
-		return true, r // no change; the revision is whatever the store was at
+		return r, true // no change; the revision is the store's current one
 	}
 	next = register{newest: out.revision}
 	if in.call == registerPut {
 		next.revision, next.value = out.revision, in.value
 	}
-	return out.revision > r.newest, next
-}
-
-func partitionByKey(history []porcupine.Operation) [][]porcupine.Operation {
-	byKey := map[string][]porcupine.Operation{}
-	for _, op := range history {
-		key := op.Input.(registerInput).key
-		byKey[key] = append(byKey[key], op)
-	}
-	var parts [][]porcupine.Operation
-	for _, part := range byKey {
-		parts = append(parts, part)
-	}
-	return parts
+	return next, out.revision > r.newest
 }
 
 // registerLog is what concurrent clients did, with real times.
 type registerLog struct {
 	begin time.Time
 	mu    sync.Mutex
-	ops   []porcupine.Operation
+	ops   map[string][]linear.Operation[registerStep] // by key
 }
 
-func newRegisterLog() *registerLog { return &registerLog{begin: time.Now()} }
+func newRegisterLog() *registerLog { return &registerLog{begin: time.Now(), ops: map[string][]linear.Operation[registerStep]{}} }
 
 // do makes the call and records it. The error is one that a healthy backend
 // never gives here.
 func (l *registerLog) do(ctx context.Context, b storage.Backend, client int, in registerInput) (registerOutput, error) {
-	call := time.Since(l.begin).Nanoseconds()
+	begin := time.Since(l.begin).Nanoseconds()
 	out, err := in.do(ctx, b)
 	if err != nil {
 		return out, err
 	}
-	op := porcupine.Operation{ClientId: client, Input: in, Output: out, Call: call, Return: time.Since(l.begin).Nanoseconds()}
+	op := linear.Operation[registerStep]{
+		Call:  registerStep{client: client, in: in, out: out},
+		Begin: begin, End: time.Since(l.begin).Nanoseconds(),
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.ops = append(l.ops, op)
+	l.ops[in.key] = append(l.ops[in.key], op)
 	return out, nil
 }
 
@@ -137,14 +123,14 @@ func (in registerInput) do(ctx context.Context, b storage.Backend) (registerOutp
 // verify fails the test when no order of the calls explains their answers.
 func (l *registerLog) verify(t testing.TB) {
 	t.Helper()
-	model := registerModel()
-	for _, part := range model.Partition(l.ops) {
-		if porcupine.CheckOperations(model, part) {
+	step := func(r register, c registerStep) (register, bool) { return r.step(c) }
+	for _, ops := range l.ops {
+		if linear.Check(register{}, ops, step) {
 			continue
 		}
 		var text strings.Builder
-		for _, op := range part {
-			fmt.Fprintf(&text, "  %9d-%9d client %d: %s\n", op.Call, op.Return, op.ClientId, model.DescribeOperation(op.Input, op.Output))
+		for _, op := range ops {
+			fmt.Fprintf(&text, "  %9d-%9d client %d: %+v -> %+v\n", op.Begin, op.End, op.Call.client, op.Call.in, op.Call.out)
 		}
 		t.Errorf("no order of these calls explains their answers (times in ns):\n%s", text.String())
 	}
