@@ -30,8 +30,9 @@ func WithRefusal(write func(w http.ResponseWriter, r *http.Request, s meta.Statu
 	return func(m *middleware) { m.refuse = write }
 }
 
-// WithContext sets what puts the user of a request into its context. The default is [WithUser]; a server that keeps
-// all it knows about a request in one context puts its own here. What put returns must answer [UserFrom] with u.
+// WithContext sets what puts the user of a request into its context. The default is [WithUser]; a
+// server that keeps all it knows about a request in one context puts its own here. What put returns
+// must answer [UserFrom] with u.
 func WithContext(put func(ctx context.Context, u User) context.Context) Option {
 	return func(m *middleware) { m.put = put }
 }

@@ -6,7 +6,8 @@ type MetadataRule uint8
 const (
 	// IdentifiesObject marks the fields that say which object a document is about.
 	IdentifiesObject MetadataRule = 1 << iota
-	// SetByServer marks the fields that only the server sets: what clients send is dropped (META-17).
+	// SetByServer marks the fields that only the server sets: what clients send is dropped
+	// (META-17).
 	SetByServer
 	// KeptOnUpdate marks the fields that an update leaves as they are stored.
 	KeptOnUpdate
@@ -39,8 +40,8 @@ var metadataFields = [...]struct {
 	{"managedFields", NeverOwned | Bookkeeping},
 }
 
-// MetadataFields returns the JSON names of the fields of [ObjectMeta] that have all the given rules,
-// in the order of ObjectMeta. No rules gives all fields.
+// MetadataFields returns the JSON names of the fields of [ObjectMeta] that have all the given
+// rules, in the order of ObjectMeta. No rules gives all fields.
 func MetadataFields(rules MetadataRule) []string {
 	out := make([]string, 0, len(metadataFields)) // stays on the stack of most callers
 	for i := range metadataFields {

@@ -6,8 +6,8 @@ import (
 	"iter"
 )
 
-// StorageNames yields the storage names that the store has objects of, in the order of their keys. It
-// reads one record for each, and no record twice. An error ends the sequence.
+// StorageNames yields the storage names that the store has objects of, in the order of their keys.
+// It reads one record for each, and no record twice. An error ends the sequence.
 //
 // It reads without a snapshot: a name whose first object arrives meanwhile may be missing.
 func (s *Store) StorageNames(ctx context.Context) iter.Seq2[string, error] {

@@ -113,8 +113,8 @@ func Unpack(packed []byte, t Type) (v uint64, rest []byte, err error) {
 	return v, packed[n:], nil
 }
 
-// failure returns the error for a negative length n of the library: ErrTruncated if the message is cut
-// short, or else other. The texts of the library vary between builds on purpose.
+// failure returns the error for a negative length n of the library: ErrTruncated if the message is
+// cut short, or else other. The texts of the library vary between builds on purpose.
 func failure(n int, other error) error {
 	if errors.Is(protowire.ParseError(n), io.ErrUnexpectedEOF) {
 		return ErrTruncated
