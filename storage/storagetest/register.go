@@ -80,7 +80,9 @@ type registerLog struct {
 	ops   map[string][]linear.Operation[registerStep] // by key
 }
 
-func newRegisterLog() *registerLog { return &registerLog{begin: time.Now(), ops: map[string][]linear.Operation[registerStep]{}} }
+func newRegisterLog() *registerLog {
+	return &registerLog{begin: time.Now(), ops: map[string][]linear.Operation[registerStep]{}}
+}
 
 // do makes the call and records it. The error is one that a healthy backend
 // never gives here.
