@@ -71,8 +71,8 @@ func New(roots *x509.CertPool, opts ...Option) (*Authenticator, error) {
 //   - does not lead to one of the authorities, is expired or not valid yet, or is not for client
 //     authentication;
 //   - is an authority's own certificate;
-//   - has no common name, several, or one with control characters; organizations and uid must not
-//     have control characters either;
+//   - has no common name, several common names or uids, or control characters in a name,
+//     organization or uid;
 //   - names the anonymous user or group, or exceeds the limits of this package.
 func (a *Authenticator) Authenticate(r *http.Request) (authn.User, bool, error) {
 	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {

@@ -59,8 +59,8 @@ func (db *DB) backup(ctx context.Context, path string) (storage.Revision, error)
 // backupRecords is how many records are copied in one transaction.
 const backupRecords = 1000
 
-// living finds the records of the current revision, in the order of the log, and
-// the state of a copy that has no records yet.
+// living returns the places of the current records, in the order of the log, and the state of an
+// empty copy.
 func (db *DB) living(ctx context.Context) (state, []place, error) {
 	s := state{copied: true}
 	_, _ = rand.Read(s.id[:])

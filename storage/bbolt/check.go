@@ -27,8 +27,8 @@ func (db *DB) Check(ctx context.Context) error {
 		}
 		return c.readFile(im)
 	})
-	// The index is looked at when the transaction has ended: to wait for its lock
-	// within could be to wait for oneself, by way of a writer that must remap.
+	// Compare with the index after the transaction has ended: a wait for its lock could be a
+	// deadlock, through a writer that must remap.
 	if err == nil {
 		err = db.damage(c.compareIndex(db))
 	}
@@ -84,8 +84,8 @@ func (c *check) readFile(im *image) error {
 	return says.matches(counted)
 }
 
-// compareIndex requires that the file had every version that the index has, and the
-// other way round except for what has been compacted meanwhile.
+// compareIndex checks that the file and the index have the same versions, except those compacted
+// during the check.
 func (c *check) compareIndex(db *DB) error {
 	var compacted storage.Revision
 	for from, more := "", true; more; {

@@ -46,8 +46,8 @@ func (db *DB) Commit(ctx context.Context, ops []storage.Op) (storage.Revision, e
 // maxKeyBytes is the longest key that a record has room for.
 const maxKeyBytes = 1<<16 - 1
 
-// checkOps refuses what would be written as a file that cannot be opened again. Store
-// has checked it; a mistake of somebody without one must not cost the data.
+// checkOps rejects operations that would make a file that cannot be opened again. Store checks
+// them, too, but a bug in code that bypasses it must not cost the data.
 func (db *DB) checkOps(ops []storage.Op) error {
 	if len(ops) > db.limits.MaxOps {
 		return fmt.Errorf("%w: commit of %d operations, the limit is %d", storage.ErrTooLarge, len(ops), db.limits.MaxOps)

@@ -2,8 +2,8 @@ package bbolt
 
 import "fmt"
 
-// contents is what a file holds, proven: every page, every record's checksum, the
-// chain of each key's records, and the sums of the state.
+// contents is the verified content of a file: every page, every record's checksum, the chain of
+// each key's records, and the totals of the state.
 type contents struct {
 	state state
 	index index
@@ -114,7 +114,7 @@ func (c *contents) replay(r record) error {
 	return nil
 }
 
-// compare holds the log against what the state says of it.
+// compare checks the log against the totals of the state.
 func (c *contents) compare() error {
 	c.byKey = nil
 	if c.reached.rev > c.state.last {

@@ -117,9 +117,8 @@ func (db *DB) Healthy() error {
 	return nil
 }
 
-// fail refuses all commits from now on. The first cause stays. Damage counts: a
-// commit acknowledged after it was found would be in a file that the next Open
-// refuses.
+// fail makes the store refuse all further commits. The first cause stays. Damage counts too: a
+// later commit would be in a file that the next Open rejects.
 func (db *DB) fail(cause error) {
 	err := fmt.Errorf("%w to commits: %w", storage.ErrClosed, fileError(db.path, cause))
 	db.failed.CompareAndSwap(nil, &err)
@@ -146,8 +145,8 @@ func (db *DB) Close() (err error) {
 // release gives the file back.
 func (db *DB) release() error {
 	if db.stuck.Load() {
-		// bbolt would wait for its own lock for ever. Its map of the file stays
-		// until the process ends.
+		// bbolt would wait for its own lock forever. Its map of the file stays until the process
+		// ends.
 		return errors.Join(unlock(db.file), db.file.Close())
 	}
 	return guard(db.bolt.Close)
@@ -211,7 +210,7 @@ func (db *DB) read(find func() error, fetch func(*reading) error) error {
 	return db.damage(err)
 }
 
-// damage is err, and if that says that the file is damaged, the end of commits.
+// damage returns err, and stops commits if err reports damage.
 func (db *DB) damage(err error) error {
 	if !errors.Is(err, ErrDamaged) {
 		return err

@@ -1,85 +1,84 @@
-// Package bbolt is a storage backend in one file: durable, with its history, and
-// nothing to run beside the program. Its contract is that of package storage; see
-// there first. For tests there is storage/memory. One process has a file; there is no
-// backend yet on which several server processes share a store.
+// Package bbolt is a storage backend in one file. It is durable, keeps its history, and needs no
+// other program. Package storage defines its contract; read that first. For tests there is
+// storage/memory. Only one process can use a file; there is no backend yet that several server
+// processes can share.
 //
-// [Open] makes or opens the store, [DB.Backup] copies it while it runs. Several
-// stores may be open at once, each file only once.
+// [Open] opens or creates the store, and [DB.Backup] copies it while it runs. A process may open
+// several stores, but each file only once.
 //
 // # The file
 //
-// go.etcd.io/bbolt gives a B+tree in a file, with copy-on-write transactions: after
-// a crash the file is as after some whole transaction. On it lies a log. Its key is
-// the revision and the number of the change within the commit, its value the record:
-// key, value, time, where the key's previous record is, and a CRC-32C over all of
-// it. Records are appended and never changed; compaction removes them. A state
-// beside the log says what it adds up to: how many records, a sum of their
-// fingerprints, the newest, the compacted and the reserved revision. It is written
-// in every transaction. There is no index by key in the file: it would be a second
-// truth and double the pages written. It is built in memory when the store is
-// opened: about 100 bytes and the key itself for each key, 50 for each superseded
+// go.etcd.io/bbolt provides a B+tree in a file with copy-on-write transactions: after a crash the
+// file is in the state after some complete transaction. The tree holds a log. A key of the log is a
+// revision and the number of the change within the commit. Its value is the record: key, value,
+// time, the position of the key's previous record, and a CRC-32C over all of it. Records are
+// appended and never changed; compaction removes them.
+//
+// A state next to the log holds its totals: the number of records, a sum of their fingerprints, and
+// the newest, the compacted and the reserved revision. Every transaction writes it. The file has no
+// index by key, which would be a second source of truth and double the written pages. Open builds
+// the index in memory: about 100 bytes plus the key for each key, and 50 bytes for each superseded
 // record until it is compacted.
 //
 // # What is verified, and when
 //
-// bbolt has no checksums on its pages and trusts what it maps: of damaged files it
-// serves many as if nothing were wrong, and dies of some. So Open first reads the
-// whole file with code of its own that trusts nothing (image.go): meta pages, every
-// page and every element in its place, every record, the chain of records of each
-// key, and the sums of the state. What is damaged is refused as a whole, before
-// bbolt sees it and before a byte is changed; there is no telling what an API object
-// that vanished would have said. Later each record is verified again whenever it is
-// read. Damage found then, also in the form of a memory fault, fails that read and
-// stops commits, since they would go into a file that cannot be opened again. A
-// damaged meta page is refused even though the other one is sound: bbolt would step
-// back by one transaction and forget, without a word, what was acknowledged with
-// it. That can only be told from a meta page torn in a crash by the size of a disk's
-// atomic write, and the 80 bytes in question lie within one sector.
+// bbolt has no checksums on its pages and trusts what it maps. It serves many damaged files as if
+// nothing were wrong, and crashes on some. So Open first reads the whole file with its own code
+// (image.go), which trusts nothing: meta pages, the place of every page and element, every record,
+// the chain of records of each key, and the totals of the state. It rejects a damaged file as a
+// whole, before bbolt sees it and before a byte is changed, because nobody can know what a missing
+// object contained.
+//
+// Later every read verifies its records again. Damage found then, including a memory fault, fails
+// the read and stops commits, which would go into a file that cannot be opened again.
+//
+// A damaged meta page is rejected even if the other one is sound: bbolt would go back by one
+// transaction and silently lose its acknowledged commits. A meta page torn in a crash would look
+// the same. But a disk writes a sector atomically, and the 80 bytes of a meta page lie within one.
 //
 // # Commits
 //
-// One goroutine writes (writer.go). It takes all commits that wait as a group,
-// decides them in order against what is published plus what the group has decided
-// before, writes them in one transaction, which is two syncs of the disk (data, then
-// meta page), publishes, and answers. So with many writers the disk's latency is
-// shared, and each commit still has its revision. When a write or sync fails, the
-// group fails with storage.ErrUnknownOutcome, nothing of it is published, and
-// commits stop for good: an operating system may drop the pages of a failed sync and
-// report success for the next. [DB.Healthy] says why; reads go on. Opening the file
-// again shows what had become of the group. This includes a full disk: make room,
-// then open again. One thing cannot be caught: after a failed write bbolt looks at
-// every page in a goroutine of its own, and if the disk by then cannot even be read,
-// that ends the process. Nothing acknowledged is lost by it.
+// One goroutine writes (writer.go). It takes all waiting commits as a group and decides them in
+// order, against the published state and the earlier commits of the group. It writes them in one
+// transaction, which needs two syncs of the disk (data, then meta page), publishes them, and
+// answers. So many writers share the disk's latency, and each commit still has its own revision.
 //
-// Revisions are reserved in the file before they are issued, some thousand at a time,
-// and a new session begins after the last reservation. So a revision is not used
-// again even if its commit failed without a trace.
+// If a write or sync fails, the group fails with storage.ErrUnknownOutcome, nothing of it is
+// published, and commits stop for good: an operating system may drop the pages of a failed sync and
+// report success for the next one. [DB.Healthy] gives the reason; reads continue. Opening the file
+// again shows what happened to the group. A full disk is such a failure: make room, then open the
+// file again.
+//
+// One case cannot be caught. After a failed write bbolt reads every page in its own goroutine. If
+// the disk cannot be read by then, the process ends. No acknowledged commit is lost.
+//
+// Revisions are reserved in the file before they are issued, about a thousand at a time, and a new
+// session starts after the last reservation. So no revision is used again, even if its commit
+// failed without a trace.
 //
 // # Choices, with figures
 //
-// Measured on two cores and a virtual disk with a sync of about 40 µs, values of
-// 1 KiB; the benchmarks are in bench_test.go. A commit alone takes 0.09 ms, one of 64
-// writers' 0.008 ms; a get 3 µs, a page of 500 records 0.55 ms, opening 100,000
-// records 0.15 s.
+// Measured on two cores and a virtual disk with a sync of about 40 µs, values of 1 KiB; the
+// benchmarks are in bench_test.go. A single commit takes 0.09 ms, one of 64 concurrent ones 0.008
+// ms; a get 3 µs, a page of 500 records 0.55 ms, opening 100,000 records 0.15 s.
 //
-//   - The list of free pages stays out of the file (bbolt's NoFreelistSync), and in
-//     memory is a hash map. With 70,000 free pages after a compaction, writing it cost
-//     each commit 0.7 ms of processor time instead of 0.08; not having it costs Open
-//     0.06 s of 0.18 s for a file of 400 MiB.
-//   - 16 GiB of address space are reserved for the map of the file on 64-bit systems
-//     (InitialMmapSize), which takes no memory. A map that must grow waits for all
-//     readers, and new readers wait for it; [DB.Check] reads for seconds.
-//   - Pages have the system's size. 16 KiB instead of 4 made Open faster by a quarter
-//     and commits no faster, at four times the bytes per sync.
-//   - Reads copy values out of a short transaction, and none is open while a caller
-//     has the floor: pages are not freed, and the file grows, while one is.
-//   - The newest 4 MiB of changes are kept in memory, so that watches that keep up
-//     never read the file.
-//   - Pages of the map that were looked at are given back to the system, on Linux
-//     after about every 8 MiB (MADV_DONTNEED); they stay in its cache. Without that
-//     the whole file is counted as memory of the process. A get of a random record
-//     costs 3 µs of processor time more, commits no more that could be measured.
+//   - The list of free pages is not in the file (bbolt's NoFreelistSync); in memory it is a hash
+//     map. With 70,000 free pages after a compaction, each commit took 0.7 ms of processor time
+//     instead of 0.08 to write it. Open takes 0.06 s longer without it, of 0.18 s for a file of 400
+//     MiB.
+//   - On 64-bit systems the map of the file reserves 16 GiB of address space (InitialMmapSize),
+//     which takes no memory. A map that must grow waits for all readers, and new readers wait for
+//     it; [DB.Check] reads for seconds.
+//   - Pages have the system's size. With 16 KiB instead of 4 KiB, Open was a quarter faster,
+//     commits were no faster, and each sync wrote four times the bytes.
+//   - Reads copy values out of a short transaction. No transaction is open while a caller runs,
+//     because bbolt frees no pages, and the file grows, while one is.
+//   - The newest 4 MiB of changes stay in memory, so watches that keep up never read the file.
+//   - On Linux, pages of the map are released to the system after about every 8 MiB of reads
+//     (MADV_DONTNEED); they stay in its cache. Otherwise the whole file would count as memory of
+//     the process. A get of a random record takes 3 µs of processor time longer; commits show no
+//     difference.
 //
-// The file does not shrink; pages freed by compaction are used again. Backup writes a
-// file without them.
+// The file does not shrink, but it reuses pages that compaction has freed. Backup writes a file
+// without them.
 package bbolt

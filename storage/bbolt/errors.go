@@ -6,20 +6,20 @@ import (
 	"io/fs"
 )
 
-// What can be wrong with a store's file; [FileError] carries the particulars.
+// The problems of a store's file; [FileError] has the details.
 var (
-	// ErrInUse: another process, or this one, has the file open.
+	// ErrInUse means that this or another process has the file open.
 	ErrInUse = errors.New("the file is in use")
 	// ErrDamaged means that the file is not what was written. It is rejected as a whole, because it
 	// is unknown what is missing.
 	ErrDamaged = errors.New("the file is damaged")
-	// ErrNewerFormat: a newer version of this package wrote the file.
+	// ErrNewerFormat means that a newer version of this package wrote the file.
 	ErrNewerFormat = errors.New("the file has a newer format")
-	// ErrOlderFormat: a version of this package from before its first release wrote the file.
+	// ErrOlderFormat means that a version before the first release of this package wrote the file.
 	ErrOlderFormat = errors.New("the file has an older format")
-	// ErrForeign: the file is something else.
+	// ErrForeign means that the file is not a store.
 	ErrForeign = errors.New("the file is not a store")
-	// ErrUnsafeFile: the path is a symbolic link, a directory, a device or empty.
+	// ErrUnsafeFile means that the path is a symbolic link, a directory, a device or empty.
 	ErrUnsafeFile = errors.New("the path is not a regular file")
 )
 

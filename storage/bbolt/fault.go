@@ -5,11 +5,10 @@ import (
 	"runtime/debug"
 )
 
-// guard runs what calls into bbolt. A page that cannot be read (the file was cut
-// off under the map, the disk has a bad sector) arrives as a signal, and what
-// bbolt cannot make sense of as a panic; both become errors here. That the file
-// was sound when it was opened keeps bbolt from endless recursion, which nothing
-// could turn into an error.
+// guard runs a call into bbolt. It converts two kinds of crashes to errors: a signal for a page
+// that cannot be read (a truncated file, a bad sector), and a panic for data that bbolt cannot
+// interpret. Endless recursion could not be converted, but the file was verified when it was
+// opened, so it does not occur.
 func guard(call func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {

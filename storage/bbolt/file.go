@@ -190,9 +190,8 @@ func openBolt(f *os.File, mapBytes int) (b *bolt.DB, err error) {
 	return b, nil
 }
 
-// createFile makes an empty store at path, whole or not at all: it is made under
-// another name and then linked. An error that is fs.ErrExist means that somebody
-// else was faster.
+// createFile creates an empty store at path atomically: it makes the file under another name and
+// then links it. The error is fs.ErrExist if another process was faster.
 func createFile(path string, o *options) error {
 	base := storage.Revision(max(1, o.now().UnixMicro()))
 	s := state{last: base, reserved: base, compacted: base}

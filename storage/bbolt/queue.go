@@ -16,8 +16,8 @@ type request struct {
 	err      error
 
 	// Guarded by queue.mu.
-	taken     bool // the writer has it: what becomes of it is open until done
-	withdrawn bool // its caller has gone before that: it never happens
+	taken     bool // the writer has it; the outcome is open until done
+	withdrawn bool // its caller gave up before that: it never happens
 }
 
 func (r *request) finish(rev storage.Revision, err error) {
@@ -41,13 +41,13 @@ const (
 	groupBytes    = 16 << 20
 )
 
-// queue is where calls wait for the writer, in the order of their arrival.
+// queue holds the calls that wait for the writer, in the order of arrival.
 type queue struct {
 	work chan struct{} // capacity 1: look again
 
 	mu      sync.Mutex // guards everything below
 	waiting []*request
-	refused error // nothing is taken in any more
+	refused error // no request is accepted any more
 	stopped bool
 }
 
@@ -71,7 +71,7 @@ func (q *queue) push(r *request) error {
 	return nil
 }
 
-// withdraw takes a request back, and reports whether that was still possible.
+// withdraw removes a request and reports whether that was still possible.
 func (q *queue) withdraw(r *request) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -103,7 +103,7 @@ func (q *queue) take(dst []*request) []*request {
 	return dst
 }
 
-// refuse fails everything that waits and whatever comes. The first reason stays.
+// refuse fails all waiting and all later requests. The first reason stays.
 func (q *queue) refuse(reason error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -113,8 +113,8 @@ func (q *queue) refuse(reason error) {
 	q.failWaiting()
 }
 
-// stop refuses everything because the store closes, whatever the reason was
-// before, and tells the writer to return.
+// stop refuses all requests because the store closes, replacing any earlier reason, and tells the
+// writer to return.
 func (q *queue) stop() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

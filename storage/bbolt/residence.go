@@ -2,10 +2,9 @@ package bbolt
 
 import bolt "go.etcd.io/bbolt"
 
-// The pages of the map that were looked at stay in the memory of the process, and
-// after a load, or a read of all history, that is the whole file. They are copies of
-// what the system has in its cache anyway, so from time to time they are given back:
-// the next look finds them there.
+// Pages of the map that were read stay in the memory of the process; after a load or a read of the
+// whole history that is the entire file. They are copies of the system's cache, so they are
+// released from time to time. The next read finds them in that cache.
 const (
 	// residentBytes is about how much of the file is looked at between two times.
 	residentBytes = 8 << 20
@@ -14,9 +13,9 @@ const (
 	pageTouch = 16 << 10
 )
 
-// touch notes that a transaction, which is still open, has looked at so many bytes of
-// the map, and gives all of it back when these have become many. While a transaction
-// is open its map stays where it is; that others read from it meanwhile does no harm.
+// touch counts the bytes of the map that an open transaction has read, and releases all pages once
+// there are many. The map stays in place while a transaction is open; concurrent reads are
+// harmless.
 func (db *DB) touch(tx *bolt.Tx, bytes int) {
 	if db.touched.Add(int64(bytes)) < residentBytes {
 		return
