@@ -8,8 +8,8 @@ import (
 	"github.com/kindwright/kindwright/internal/json"
 )
 
-// object returns the canonical JSON of an object of about so many bytes, in the proportions of a Pod: many short names,
-// a few texts, some numbers.
+// object returns the canonical JSON of an object of approximately the given size. Its proportions
+// are those of a Pod: many short names, some strings and some numbers.
 func object(size int) []byte {
 	var b strings.Builder
 	b.WriteString(`{"apiVersion":"example.dev/v1","kind":"Widget","metadata":{"creationTimestamp":"2026-01-02T03:04:05Z","generation":3,` +
@@ -163,7 +163,8 @@ func BenchmarkValid(b *testing.B) {
 	})
 }
 
-// BenchmarkHostile decodes 3 MiB made to be expensive; each must stay well below a second.
+// BenchmarkHostile decodes 3 MiB that are designed to be expensive. Each case must stay well below
+// a second.
 func BenchmarkHostile(b *testing.B) {
 	const size = 3 << 20
 	fill := func(s string) string { return strings.Repeat(s, size/len(s)) }

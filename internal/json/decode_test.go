@@ -146,8 +146,8 @@ func TestDecodeTree_QUERY_23_DuplicatesAreReported(t *testing.T) {
 	require.Equal(t, map[string]any{"spec": map[string]any{"bar": int64(4)}}, tree, "the last one wins")
 }
 
-// A report is as long as its path, and a path as long as its names: both are bounded, or the reports of one document
-// would cost its square.
+// A report contains a path, and a path contains names. Both are bounded. Otherwise the reports of
+// one document could be as large as the square of its size.
 func TestDecodeTree_DuplicateReportsAreBounded(t *testing.T) {
 	var b strings.Builder
 	for range 400 {
@@ -178,7 +178,7 @@ func TestValid(t *testing.T) {
 	}
 }
 
-// The grammar of our scanner is that of jsontext, down to the last byte.
+// The scanner accepts the same grammar as jsontext, byte for byte.
 func FuzzDecodeTree(f *testing.F) {
 	for _, seed := range []string{
 		`{"a":[1,-0,1.5e-7,"x\u00e9\ud83d\ude00",null,true],"b":{}}`, `[[[]]]`, `"\ud800"`, "\"\xff\"", `01`, `1e400`, `{"a":1,"a":2}`,
@@ -222,7 +222,7 @@ func requireRoundTrip(t require.TestingT, tree any) {
 	require.NoError(t, stdjson.Unmarshal(text, &std), "%s", text)
 }
 
-// trees draws any tree.
+// trees draws arbitrary trees.
 func trees(depth int) *rapid.Generator[any] {
 	generators := []*rapid.Generator[any]{
 		rapid.String().AsAny(),

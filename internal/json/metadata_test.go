@@ -27,7 +27,7 @@ func TestScanMetadata(t *testing.T) {
 	}, m)
 }
 
-// Splicing the version gives the bytes that encoding the whole object with it gives.
+// Splicing the version into an object gives the same bytes as encoding the object with the version.
 func TestScanMetadata_SpliceIsCanonical(t *testing.T) {
 	text := rapid.String()
 	rapid.Check(t, func(t *rapid.T) {
@@ -100,7 +100,7 @@ func FuzzScanMetadata(f *testing.F) {
 		spliced := string(data[:m.Splice]) + `"resourceVersion":"1",` + string(data[m.Splice:])
 		tree, err := json.DecodeTree([]byte(spliced), json.TreeOptions{Duplicates: func(string) {}})
 		if err != nil {
-			require.ErrorContains(t, err, "JSON") // numbers and depth are not the scanner's business
+			require.ErrorContains(t, err, "JSON") // the scanner does not check numbers and depth
 			return
 		}
 		metadata := tree.(map[string]any)["metadata"].(map[string]any)
@@ -109,7 +109,7 @@ func FuzzScanMetadata(f *testing.F) {
 	})
 }
 
-// Cutting the managed fields out gives the bytes that encoding the object without them gives (SSA-01 opt-out).
+// Cutting the managed fields out gives the same bytes as encoding the object without them.
 func TestScanMetadata_ManagedFieldsAreFound(t *testing.T) {
 	text, stamp := rapid.String(), rapid.SampledFrom([]any{"2023-11-14T22:13:20Z", "2023-11-14T22:13:20.5Z", "é", nil, true})
 	rapid.Check(t, func(t *rapid.T) {

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// lookup is what ScanObject reads, by way of the decoded object.
+// lookup computes the result of ScanObject from the decoded object.
 func lookup(tree any, path string) string {
 	for name := range strings.SplitSeq(path, ".") {
 		object, _ := tree.(map[string]any)

@@ -54,7 +54,7 @@ type thing struct {
 	Hidden   string            `json:"-"`
 }
 
-// Values of struct tags mean what they mean in encoding/json; only the escapes for HTML are left out.
+// Struct tags have the meaning of encoding/json. Only the escapes for HTML are omitted.
 func TestMarshal_LikeEncodingJSON(t *testing.T) {
 	n := int32(0)
 	made := stamp{time.Unix(1_700_000_000, 0)}

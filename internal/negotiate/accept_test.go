@@ -183,7 +183,8 @@ func TestQUERY_21_Pretty(t *testing.T) {
 	}
 }
 
-// The work for one element may not depend on how many there are: ten times the list, ten times the allocations at most.
+// The work for one element must not depend on the length of the list: ten times the list takes at
+// most ten times the allocations.
 func TestAcceptOfManyTypesIsLinear(t *testing.T) {
 	allocated := func(elements int) uint64 {
 		r := asked(strings.Repeat(`a/b;x="y";q=0.5,`, elements) + "application/yaml")
@@ -219,7 +220,7 @@ func FuzzAccept(f *testing.F) {
 			require.True(t, status.IsNotAcceptable(err))
 			return
 		}
-		// Whatever was agreed on can be asked for by name and gives the same again.
+		// A client that asks for the negotiated form by name gets the same form again.
 		again := got.MediaType.String()
 		if got.As != Object {
 			again += ";" + url.Values{"as": {got.As.String()}}.Encode() + ";g=" + got.Group + ";v=" + string(got.Version)

@@ -73,7 +73,7 @@ func TestB17_ContentType(t *testing.T) {
 			_, err := ReadBody(httptest.NewRecorder(), r, BodyOptions{Authenticated: true})
 			require.True(t, status.IsUnsupportedMediaType(err), "%v", err)
 
-			r = sent("application/json", `{"a":1}`) // the browser asked before it sent this
+			r = sent("application/json", `{"a":1}`) // the browser has sent a preflight request
 			r.Header.Set(header, value)
 			_, err = ReadBody(httptest.NewRecorder(), r, BodyOptions{Authenticated: true})
 			require.NoError(t, err)
@@ -176,8 +176,10 @@ type failing struct{}
 
 func (failing) Read([]byte) (int, error) { return 0, errors.New("read tcp 10.0.0.1: connection reset") }
 
-// A client that announces more than it sends is cut off when the request's time is over, and its connection ends: nobody
-// waits for the rest (B4, H4).
+// A client that announces more than it sends is cut off when the request's time is over, and its
+// connection is closed. The server does not wait for the rest.
+//
+// Source: B4, H4.
 func TestB4_SilentClient(t *testing.T) {
 	answered := make(chan error, 1)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -203,7 +205,7 @@ func TestB4_SilentClient(t *testing.T) {
 	}
 }
 
-// A body of a wrong type is refused at once, whether or not it ever comes.
+// A body of a wrong type is rejected at once, even if it never arrives.
 func TestB17_RefusedBeforeTheBodyComes(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, err := ReadBody(w, r, BodyOptions{})
@@ -224,7 +226,7 @@ func TestB17_RefusedBeforeTheBodyComes(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A body that was read leaves the connection as it was: the next request uses it.
+// Reading a body leaves the connection usable: the next request uses it again.
 func TestConnectionIsReused(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		data, err := ReadBody(w, r, BodyOptions{})

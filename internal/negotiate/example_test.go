@@ -11,7 +11,7 @@ import (
 	"github.com/kindwright/kindwright/internal/request"
 )
 
-// A handler reads what was sent, agrees on a form, and answers; everything that goes wrong is a Status document.
+// A handler reads the body, negotiates a form and responds. Every failure is a Status document.
 func Example() {
 	out := &negotiate.Output{Compress: true, Threshold: 128 << 10}
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -60,7 +60,7 @@ func TestGZIP_01_Whole(t *testing.T) {
 
 func TestGZIP_01_Pieces(t *testing.T) {
 	out := &Output{Compress: true}
-	for range 3 { // compressors come from the pool the second time
+	for range 3 { // from the second iteration on, compressors come from the pool
 		w := httptest.NewRecorder()
 		a := out.Start(w, zipped("deflate, gzip;q=0.5"), Result{}, http.StatusOK)
 		for i := range document {
@@ -166,11 +166,14 @@ func TestYAMLAnswerIsBounded(t *testing.T) {
 	a.Abort()
 }
 
-// Making YAML of a long document costs so much memory that a few requests at once would be the end of the server (LIM-15).
+// Converting a long document to YAML needs so much memory that a few requests at once could crash
+// the server.
+//
+// Source: LIM-15.
 func TestLIM_15_LongYAMLAnswersOneAtATime(t *testing.T) {
 	out := new(Output)
 	long := []byte(`{"text":"` + strings.Repeat("x", quickYAML) + `"}`)
-	release, err := out.takeYAMLTurn(t.Context()) // somebody else is at it
+	release, err := out.takeYAMLTurn(t.Context()) // another request has its turn
 	require.NoError(t, err)
 
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
@@ -184,7 +187,7 @@ func TestLIM_15_LongYAMLAnswersOneAtATime(t *testing.T) {
 	require.Equal(t, "kind: Widget\nspec:\n  size: 1\n", w.Body.String(), "short ones do not wait")
 
 	release()
-	for range 2 { // each gives the turn back
+	for range 2 { // each releases its turn
 		w = httptest.NewRecorder()
 		require.NoError(t, out.Write(w, asked("application/yaml"), Result{MediaType: YAML}, http.StatusOK, long))
 		require.Equal(t, "text: "+strings.Repeat("x", quickYAML)+"\n", w.Body.String())
@@ -197,7 +200,7 @@ func TestQUERY_21_PrettyAnswer(t *testing.T) {
 	require.Equal(t, "{\n  \"kind\": \"Widget\",\n  \"spec\": {\n    \"size\": 1\n  }\n}\n", w.Body.String())
 }
 
-// What the indenter writes is what the standard library would, wherever the pieces of the document are cut.
+// The indenter writes what the standard library would, wherever the document is split into chunks.
 func TestIndenterMatchesTheStandardLibrary(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 500 {
@@ -253,7 +256,7 @@ func randomText(rng *rand.Rand) string {
 	return b.String()
 }
 
-// Indentation must not make a small, deeply nested document enormous.
+// Indentation must not make a small document with deep nesting enormous.
 func TestIndentationIsBounded(t *testing.T) {
 	deep := strings.Repeat("[", 500) + strings.Repeat("1,", 10_000) + "1" + strings.Repeat("]", 500)
 	var got bytes.Buffer
@@ -336,7 +339,7 @@ func failureOf(t *testing.T, w *httptest.ResponseRecorder) meta.Status {
 
 func TestERR_19_ErrorsAreStatusDocuments(t *testing.T) {
 	w := httptest.NewRecorder()
-	w.Header().Set("Content-Encoding", "gzip") // of an answer that was given up
+	w.Header().Set("Content-Encoding", "gzip") // from a response that was abandoned
 	w.Header().Set("Etag", `"x"`)
 	WriteError(w, asked(), status.NotFound(meta.GroupResource{Group: "example.dev", Resource: "widgets"}, "x"))
 	require.Equal(t, http.StatusNotFound, w.Code)
@@ -347,7 +350,7 @@ func TestERR_19_ErrorsAreStatusDocuments(t *testing.T) {
 		"details":{"name":"x","group":"example.dev","kind":"widgets"},"code":404}`, w.Body.String())
 }
 
-// An error of the client stays one when it quotes what is not UTF-8, such as a name cut in the middle of a character.
+// A client error remains one if it quotes invalid UTF-8, such as a name cut within a character.
 func TestERR_19_TextThatIsNotUTF8(t *testing.T) {
 	const half = "a\xc3"
 	err := status.Invalid(meta.GroupKind{Kind: half}, half, []status.FieldError{{Type: meta.CauseFieldValueInvalid, Field: half, Detail: half}})

@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Any reader of gzip finds in an answer of parts what the parts were made of.
+// Any gzip reader decodes a response made of parts to the concatenated parts.
 func TestGZIP_01_PartsAreOneBody(t *testing.T) {
 	o := &Output{Compress: true}
 	rapid.Check(t, func(t *rapid.T) {
@@ -36,7 +36,7 @@ func TestGZIP_01_PartsAreOneBody(t *testing.T) {
 		require.Equal(t, "gzip", w.Header().Get("Content-Encoding"))
 		reader, err := gzip.NewReader(w.Body)
 		require.NoError(t, err)
-		got, err := io.ReadAll(reader) // checks the sum and the length
+		got, err := io.ReadAll(reader) // also verifies checksum and length
 		require.NoError(t, err)
 		require.Equal(t, want.String(), string(got))
 	})

@@ -7,7 +7,7 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// The same object, patched in two ways; neither changes it.
+// Two patches of the same object. Neither changes it.
 func Example() {
 	widget := map[string]any{"spec": map[string]any{"size": int64(3), "color": "red"}}
 	about := patch.Options{Kind: meta.GroupKind{Group: "example.dev", Kind: "Widget"}, Name: "a"}

@@ -11,7 +11,7 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// list is a JSON patch of n operations.
+// list returns a JSON patch with n operations.
 func list(n int, operation func(i int) string) []byte {
 	var b strings.Builder
 	b.WriteByte('[')
@@ -53,7 +53,7 @@ func TestB10_CopiesDouble(t *testing.T) {
 	_, err = JSON(object(t, `{"spec":{"l":["0123456789"]}}`), body, Options{})
 	require.Equal(t, http.StatusRequestEntityTooLarge, status.CodeOf(err), "%v", err)
 
-	// The sum counts, not the single copy.
+	// The limit applies to the sum, not to each copy.
 	half := strings.Repeat("x", MaxCopiedBytes/2)
 	copies := func(n int) []byte {
 		return list(n, func(i int) string { return fmt.Sprintf(`{"op":"copy","from":"/a","path":"/b%d"}`, i) })
@@ -64,7 +64,8 @@ func TestB10_CopiesDouble(t *testing.T) {
 	require.Equal(t, http.StatusRequestEntityTooLarge, status.CodeOf(err), "%v", err)
 }
 
-// What would keep a processor busy for a long time is refused; the reference of each case is one that is allowed.
+// Patches that would keep a processor busy for a long time are rejected. The reference of each case
+// is a patch that is allowed.
 func TestB12_Cost(t *testing.T) {
 	numbers := func(n int) string { return `{"l":[` + strings.Repeat("1,", n-1) + `1]}` }
 	names := func(n int) string {

@@ -16,7 +16,7 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// model applies operations the way RFC 6902 tells, to a deep copy and without a thought about cost.
+// model applies operations as RFC 6902 specifies, to a deep copy and without regard to cost.
 func model(document any, operations []operation) (any, error) {
 	root := json.Clone(document)
 	for _, op := range operations {
@@ -184,8 +184,9 @@ func added(value any) edit {
 	}
 }
 
-// names of members, and tokens of pointers. There is no null among the values below: the library takes an absent member for
-// null when it tests, as Kubernetes does, and cannot compare lists that hold null; the scripts have these cases.
+// The names of members and tokens of pointers. The values below do not contain null. In a test
+// operation, the library treats an absent member as null, as Kubernetes does, and cannot compare
+// lists that contain null. The scripts cover these cases.
 var names = []string{"a", "b", "0", "1", "2", "-", "a/b", "~", "é"}
 
 func drawTree(t *rapid.T, depth int) any {
@@ -218,7 +219,7 @@ func drawObject(t *rapid.T, depth int) map[string]any {
 	return out
 }
 
-// drawPointer prefers places that exist, or nearly.
+// drawPointer prefers places that exist or nearly exist.
 func drawPointer(t *rapid.T, root any) string {
 	pointer := ""
 	for range rapid.IntRange(1, 4).Draw(t, "tokens") {
@@ -249,7 +250,8 @@ func drawPointer(t *rapid.T, root any) string {
 	return pointer
 }
 
-// Random patches on random objects give what the RFC tells, or fail where it tells so.
+// Random patches of random objects have the result that the RFC specifies, or fail if it requires
+// that.
 func TestPATCH_06_MatchesTheModel(t *testing.T) {
 	applied := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -315,7 +317,8 @@ func FuzzMerge(f *testing.F) {
 	f.Fuzz(func(t *testing.T, original, body string) { patchAnything(t, Merge, original, body) })
 }
 
-// patchAnything checks what holds for every patch: a tree or one of a few errors, and an original that stays as it was.
+// patchAnything checks what holds for every patch: the result is a tree or one of a few errors, and
+// the original is unchanged.
 func patchAnything(t *testing.T, patch func(map[string]any, []byte, Options) (map[string]any, error), original, body string) {
 	decoded, err := json.DecodeTree([]byte(original), json.TreeOptions{})
 	root, ok := decoded.(map[string]any)

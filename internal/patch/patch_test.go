@@ -34,8 +34,8 @@ func text(t testing.TB, tree any) string {
 	return string(b)
 }
 
-// The scripts in testdata hold one case after another: a sentence, the object, the patch, and the patched object or the
-// beginning of the error.
+// The scripts in testdata are sequences of cases: a description, the object, the patch, and the
+// patched object or the start of the error.
 func TestScripts(t *testing.T) {
 	for script, patcher := range map[string]func(map[string]any, []byte, Options) (map[string]any, error){
 		"testdata/PATCH-06_json_patch.txt": JSON, "testdata/B11_bad_operations.txt": JSON, "testdata/PATCH-08_merge_patch.txt": Merge,
@@ -152,7 +152,7 @@ func TestB3_Depth(t *testing.T) {
 	_, err = JSON(object(t, `{}`), []byte(`[{"op":"add","path":"/a","value":`+deep), Options{})
 	require.True(t, status.IsBadRequest(err))
 
-	// Each patch is within the limit, the result is not.
+	// Each patch is within the limit, but the result is not.
 	nested := strings.Repeat(`{"a":`, 300) + "1" + strings.Repeat("}", 300)
 	_, err = JSON(object(t, nested), []byte(`[{"op":"add","path":"`+strings.Repeat("/a", 299)+`/b","value":`+nested+`}]`), Options{})
 	require.True(t, status.IsInvalid(err), "%v", err)

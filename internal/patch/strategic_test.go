@@ -57,8 +57,8 @@ func crewSchema(t testing.TB) *openapi.Schema {
 	return s
 }
 
-// Each case is the spec of an object, that of a patch, and what comes of it; or, after an exclamation mark, the code and a
-// part of the message with which the patch is refused.
+// Each case has the spec of an object, that of a patch, and the result. After an exclamation mark,
+// the result is the status code and a part of the error message.
 var strategicCases = map[string]struct{ original, patch, want string }{
 	"PATCH-09 maps merge, null removes":          {`{"part":{"a":"1","b":"2"}}`, `{"part":{"b":null,"c":"3"}}`, `{"part":{"a":"1","c":"3"}}`},
 	"PATCH-09 nothing to remove":                 {`{}`, `{"part":{"b":null}}`, `{"part":{}}`},
@@ -155,7 +155,8 @@ func TestPATCH_15_NoStrategicPatch(t *testing.T) {
 	}
 }
 
-// Merging long lists is about linear: a quadratic one would compare ten thousand million pairs here.
+// Merging long lists takes approximately linear time. Quadratic time would mean ten thousand
+// million comparisons here.
 func TestB12_StrategicLongLists(t *testing.T) {
 	const n = 100_000
 	var b strings.Builder
@@ -191,7 +192,7 @@ func FuzzStrategic(f *testing.F) {
 	})
 }
 
-// Ports merge by their number, and TCP and UDP may have the same: both come into an object that has none yet.
+// Ports merge by number, and TCP and UDP may share a number. An object without ports gets both.
 func TestPATCH_17_AListThatWasNotThereIsTakenAsItIs(t *testing.T) {
 	type port struct {
 		Port     int32  `json:"port"`
@@ -210,7 +211,7 @@ func TestPATCH_17_AListThatWasNotThereIsTakenAsItIs(t *testing.T) {
 	require.Len(t, got["ports"], 1, "an empty list is one to merge with")
 }
 
-// Types that keep to their tags merge by them alone, whatever they say about apply.
+// Types that follow the patch tags merge by them alone, whatever their list types are.
 func TestPATCH_17_TaggedTypesMergeByTheirTags(t *testing.T) {
 	o, err := openapi.ParseOverlay([]byte(`{"shared": true, "required": "tagged"}`))
 	require.NoError(t, err)

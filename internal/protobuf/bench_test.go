@@ -11,8 +11,8 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// atRest returns the canonical JSON of a widget of about so many bytes, in the proportions of a Pod: many short names, a
-// few texts, some numbers.
+// atRest returns the canonical JSON of a widget of approximately the given size. Its proportions
+// are those of a Pod: many short names, some strings and some numbers.
 func atRest(size int) []byte {
 	var b strings.Builder
 	b.WriteString(`{"apiVersion":"example.dev/v1","kind":"Widget","metadata":{"creationTimestamp":"2026-01-02T03:04:05Z","generation":3,` +
@@ -89,7 +89,8 @@ func BenchmarkDescribe(b *testing.B) {
 	}
 }
 
-// BenchmarkHostile reads 3 MiB made to be expensive; each must stay well below a second.
+// BenchmarkHostile decodes 3 MiB that are designed to be expensive. Each case must stay well below
+// a second.
 func BenchmarkHostile(b *testing.B) {
 	const size = 3 << 20
 	d := describe[widget](b)

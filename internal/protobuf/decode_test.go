@@ -12,7 +12,7 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// Builders of messages, for tests that need odd ones.
+// Builders for unusual messages.
 func number(n int32, v uint64) string {
 	return string(protowire.AppendVarint(protowire.AppendKey(nil, n, protowire.Varint), v))
 }
@@ -31,7 +31,8 @@ func single(n int32, v float32) string {
 
 const limit = 1 << 20
 
-// plainSpec is what a widget's spec says when nothing is on the wire: what its Go type does not omit.
+// plainSpec is the JSON of a widget's spec that is empty on the wire: all fields that the Go type
+// does not omit.
 const plainSpec = `"size":0,"title":null,"tags":null,"limit":"0","port":0,"raw":null,"started":null`
 
 func TestNothingIsWhatTheGoTypeDoesNotOmit(t *testing.T) {
@@ -124,7 +125,7 @@ func TestReadValues(t *testing.T) {
 	}
 }
 
-// parsed reads JSON as requests are read: a name that comes twice is an error.
+// parsed decodes JSON as a request is decoded: duplicate names are errors.
 func parsed(t *testing.T, text string) map[string]any {
 	t.Helper()
 	v, err := json.DecodeTree([]byte(text), json.TreeOptions{})
@@ -254,7 +255,8 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// TestSmallMessagesThatGrow bounds what little input can cost: a list of empty messages is longest as JSON by far.
+// TestSmallMessagesThatGrow bounds the cost of small input. A list of empty messages grows most
+// when it becomes JSON.
 func TestSmallMessagesThatGrow(t *testing.T) {
 	d := describe[meta.PartialObjectMetadataList](t)
 	bomb := []byte(strings.Repeat(text(2, ""), 1_500_000)) // 3 MB, 24 MB as JSON

@@ -102,7 +102,8 @@ func TestDescribeRefuses(t *testing.T) {
 
 func TestNamesAreUniqueAcrossEmbeddedStructs(t *testing.T) {
 	text, tag := reflect.TypeFor[string](), func(tag string) reflect.StructTag { return reflect.StructTag(tag) }
-	two := reflect.StructOf([]reflect.StructField{ // written out, go vet would object
+	// go vet would reject this struct in source code.
+	two := reflect.StructOf([]reflect.StructField{
 		{Name: "X", Type: text, Tag: tag(`json:"x" protobuf:"bytes,1,opt"`)},
 		{Name: "Y", Type: text, Tag: tag(`json:"x" protobuf:"bytes,2,opt"`)},
 	})
@@ -117,7 +118,7 @@ type shadowing struct {
 	URL    string `json:"url" protobuf:"bytes,2,opt"`
 }
 
-// EmbeddedTexts is no struct.
+// EmbeddedTexts is not a struct.
 type EmbeddedTexts []string
 
 type embeddedList struct {
@@ -128,7 +129,7 @@ func TestTypesThatContainThemselves(t *testing.T) {
 	d := describe[leaf](t)
 	message, err := d.AppendMessage(nil, []byte(`{"tree":{"label":"a","left":{}}}`))
 	require.NoError(t, err)
-	// The inner leaf holds a tree by value, which is written even when it is absent.
+	// The inner leaf contains a tree by value, which is written even if it is absent.
 	require.Equal(t, "\x0a\x09"+"\x0a\x04"+"\x0a\x02\x12\x00"+"\x12\x01a", string(message))
 	text, err := d.AppendJSON(nil, message, "", "", 1000)
 	require.NoError(t, err)

@@ -13,8 +13,8 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// show writes a message for people: {1:{1:"a"} 2:7}. Bytes that are a message by their look are shown as one when
-// nested says so.
+// show formats a message as {1:{1:"a"} 2:7}. If nested is set, it shows bytes that look like a
+// message as one.
 func show(t *testing.T, message []byte, d *message) string {
 	t.Helper()
 	var b strings.Builder
@@ -38,7 +38,8 @@ func show(t *testing.T, message []byte, d *message) string {
 	return b.String()
 }
 
-// zeroSpec is what stands on the wire for an absent spec of a widget: everything that is no pointer, list or map.
+// zeroSpec is the encoding of an absent spec of a widget: all fields except pointers, lists and
+// maps.
 const zeroSpec = `1:0 3:0 4:0 5:0 6:0 7:"" 9:0 22:{1:""} 23:{2:""} 25:"\n\x010" 27:"\b\x00\x10\x00\x1a\x00" 28:"" 30:"" 32:"\b\x00" 35:"" 36:"" 700:{1:""}`
 
 const zeroMetadata = `1:"" 2:"" 3:"" 4:"" 5:"" 6:"" 7:0 8:""`
@@ -102,7 +103,7 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// overlay replaces those fields of a message that want gives, both as show writes them.
+// overlay replaces the fields of a message that want contains. Both are in the format of show.
 func overlay(zero, want string) string {
 	number := func(f string) string { n, _, _ := strings.Cut(f, ":"); return n }
 	given := map[string][]string{}
@@ -125,7 +126,7 @@ func overlay(zero, want string) string {
 	return strings.Join(out, " ")
 }
 
-// split cuts what show wrote at the blanks between fields.
+// split splits the output of show at the spaces between fields.
 func split(shown string) (fields []string) {
 	depth, quoted, start := 0, false, 0
 	for i := 0; i < len(shown); i++ {
@@ -161,7 +162,8 @@ func TestInlinePointers(t *testing.T) {
 	}
 }
 
-// Lengths take more bytes as messages grow, and what was expected of them is now too much and now too little.
+// Lengths need more bytes as messages grow, so the expected size is sometimes too large and
+// sometimes too small.
 func TestLengths(t *testing.T) {
 	d := describe[widgetSpec](t)
 	for _, n := range []int{0, 1, 120, 121, 122, 123, 124, 125, 126, 127, 128, 129, 130, 16370, 16380, 16383, 16384, 16390, 1 << 21} {

@@ -8,7 +8,7 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// Zone is a kind whose fields have numbers.
+// Zone is a kind whose fields have protobuf numbers.
 type Zone struct {
 	meta.TypeMeta
 	meta.ObjectMeta `json:"metadata" protobuf:"bytes,1,opt,name=metadata"`

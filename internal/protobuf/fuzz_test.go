@@ -10,8 +10,7 @@ import (
 	"github.com/kindwright/kindwright/internal/json"
 )
 
-// FuzzAppendJSON reads what may be no message. What is read is JSON, and writing and reading it again changes nothing.
-// withoutNulls decodes a document and takes out the members that are null.
+// withoutNulls decodes a document and removes its null members.
 func withoutNulls(t *testing.T, document []byte) any {
 	t.Helper()
 	tree, err := json.DecodeTree(document, json.TreeOptions{})
@@ -37,6 +36,8 @@ func strip(tree any) any {
 	return tree
 }
 
+// FuzzAppendJSON decodes arbitrary bytes. The result is JSON, and another round trip does not
+// change it.
 func FuzzAppendJSON(f *testing.F) {
 	d, _, err := Describe(reflect.TypeFor[widget]())
 	require.NoError(f, err)
@@ -64,8 +65,8 @@ func FuzzAppendJSON(f *testing.F) {
 		require.NoError(t, err, "%s", first)
 		second, err := d.AppendJSON(nil, again, "v1", "Widget", limit)
 		require.NoError(t, err)
-		// A pointer to something empty, such as the zero time, is null in JSON, as in Kubernetes, and null is absent when it
-		// is written again.
+		// As in Kubernetes, a pointer to an empty value, such as the zero time, becomes null in
+		// JSON. When that is encoded again, null is absent.
 		require.Equal(t, withoutNulls(t, first), withoutNulls(t, second))
 		third, err := d.AppendMessage(nil, second)
 		require.NoError(t, err)
@@ -73,7 +74,7 @@ func FuzzAppendJSON(f *testing.F) {
 	})
 }
 
-// FuzzAppendMessage reads what may be no JSON.
+// FuzzAppendMessage encodes text that may not be JSON.
 func FuzzAppendMessage(f *testing.F) {
 	d, _, err := Describe(reflect.TypeFor[widget]())
 	require.NoError(f, err)
@@ -88,7 +89,7 @@ func FuzzAppendMessage(f *testing.F) {
 			return
 		}
 		if json.Valid(object) != nil {
-			return // it is ours, and trusted to be JSON
+			return // the encoder trusts stored objects to be JSON
 		}
 		text, err := d.AppendJSON(nil, message[1:], "", "", 1<<20)
 		require.NoError(t, err, "%q", object)

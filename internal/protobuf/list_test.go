@@ -12,11 +12,11 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// walker yields objects and counts the walks over them.
+// walker yields objects and counts the iterations.
 type walker struct {
 	objects []string
 	walks   int
-	fails   map[int]error // at the end of a walk
+	fails   map[int]error // at the end of an iteration
 }
 
 func (s *walker) items() iter.Seq2[[]byte, error] {
@@ -127,7 +127,7 @@ func TestListsToClientsThatLeave(t *testing.T) {
 	}
 }
 
-// leaving takes some pieces and then no more.
+// leaving accepts some chunks and then fails.
 type leaving struct {
 	left int
 	err  error

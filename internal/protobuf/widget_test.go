@@ -11,7 +11,8 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// widget has a field of every shape. The tags are as careless as those of k8s.io/api: only the numbers count.
+// widget has a field of every shape. Its tags are as inaccurate as those of k8s.io/api: only the
+// numbers count.
 type widget struct {
 	meta.TypeMeta   `json:",inline"`
 	meta.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
@@ -73,7 +74,7 @@ type part struct {
 	Parts []*part `json:"parts,omitempty" protobuf:"bytes,3,rep,name=parts"`
 }
 
-// tree reaches itself by value through a pointer.
+// tree contains itself by value through a pointer.
 type tree struct {
 	Left  *leaf  `json:"left,omitempty" protobuf:"bytes,1,opt,name=left"`
 	Label string `json:"label" protobuf:"bytes,2,opt,name=label"`
@@ -83,12 +84,12 @@ type leaf struct {
 	Tree tree `json:"tree" protobuf:"bytes,1,opt,name=tree"`
 }
 
-// shelf is private, but what is in it is not.
+// shelf is unexported, but it has exported fields.
 type shelf struct {
 	Shelf string `json:"shelf,omitempty" protobuf:"bytes,1,opt,name=shelf"`
 }
 
-// Source is a union of the kind that pods have for volumes.
+// Source is a union like that of volumes in pods.
 type Source struct {
 	Disk *disk  `json:"disk,omitempty" protobuf:"bytes,1,opt,name=disk"`
 	URL  string `json:"url,omitempty" protobuf:"bytes,2,opt,name=url"`
@@ -114,10 +115,11 @@ type extra []string
 
 type verbs []string
 
-// Marshal marks a list that is a message.
+// Marshal marks a list that has a message of its own.
 func (v *verbs) Marshal() ([]byte, error) { return nil, nil }
 
-// Quantity and the types below have the names and the make of those in the Kubernetes libraries.
+// Quantity and the types below have the names and the structure of types in the Kubernetes
+// libraries.
 type Quantity struct{ text string }
 
 func (q Quantity) MarshalJSON() ([]byte, error) {
@@ -205,7 +207,7 @@ func (s JSONSchemaPropsOrStringArray) MarshalJSON() ([]byte, error) {
 	return json.Marshal(s.Schema)
 }
 
-// describe is Describe for types that must have a message.
+// describe calls Describe for a type that must have a message.
 func describe[T any](t testing.TB) *Descriptor {
 	t.Helper()
 	d, ok, err := Describe(reflect.TypeFor[T]())

@@ -9,7 +9,7 @@ import (
 	"github.com/kindwright/kindwright/openapi"
 )
 
-// A list as a table, row by row.
+// A list is written as a table, row by row.
 func Example() {
 	layout, err := table.New([]openapi.Column{
 		{Name: "Size", Type: "integer", Path: []string{"spec", "size"}},

@@ -42,7 +42,7 @@ func decode(t testing.TB, data []byte) meta.Table {
 	return table
 }
 
-// list writes a whole table.
+// list writes a complete table.
 func list(t testing.TB, w *Writer, lm meta.ListMeta, objects ...string) meta.Table {
 	t.Helper()
 	dst := w.AppendHead(nil)
@@ -235,7 +235,7 @@ func TestTABLE_10_PartialObjectMetadata(t *testing.T) {
 	require.NotContains(t, string(one), "spec")
 
 	m = NewMetadata("meta.k8s.io/v1beta1")
-	for range 2 { // again with the same writer
+	for range 2 { // the second time with the same writer
 		dst := m.AppendHead(nil)
 		for range 3 {
 			dst, err = m.AppendItem(dst, []byte(widget))
@@ -259,7 +259,7 @@ func TestObjectWithoutMetadata(t *testing.T) {
 	require.Equal(t, `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{}}`, string(dst))
 }
 
-// Whatever the text, it is refused or gives a table; the buffer is as it was after an error.
+// Any text either is rejected or gives a table. After an error, the buffer is unchanged.
 func TestDamagedText(t *testing.T) {
 	l := layout(t, columns)
 	damaged := []string{"", "null", "[]", `"x"`, "{", `{"metadata"`, `{"metadata":`, `{"metadata":{`, `{"a":"\`, `{"a":"\\\"`, `{]`, `{"a":}`, `{"spec":[1`, `{"spec":[1;`, `{"spec":[]`, `{1:2}`}
@@ -280,7 +280,7 @@ func TestDamagedText(t *testing.T) {
 	}
 }
 
-// The finder finds what decoding finds, in random objects.
+// The finder finds the same values as decoding does, in random objects.
 func TestFinderMatchesDecoding(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	paths := [][]string{{"a"}, {"a", "b"}, {"a", "b", "0"}, {"b", "a"}, {"\"", "\\"}, {"é", "1", "a"}, {"1"}, {"b", "1", "1"}}
@@ -410,7 +410,7 @@ func BenchmarkRow(b *testing.B) {
 	}
 }
 
-// A cell may be made of several values, by a function that sees what is there and what is not.
+// A function can compute a cell from several values, some of which may be absent.
 func TestTABLE_07_ColumnsMadeByFunctions(t *testing.T) {
 	join := func(_ time.Time, values []any) any { return fmt.Sprintf("%v/%v", values[0], values[1]) }
 	l, err := New([]openapi.Column{
@@ -440,7 +440,7 @@ func TestTABLE_07_ColumnsMadeByFunctions(t *testing.T) {
 	}
 }
 
-// That it is told where the managed fields are does not change what a writer writes.
+// The position of the managed fields does not affect the output of a writer.
 func TestManagedFieldsAreSteppedOver(t *testing.T) {
 	const (
 		head    = `{"kind":"Widget","metadata":{"labels":{"a":"b"},`
@@ -462,7 +462,7 @@ func TestManagedFieldsAreSteppedOver(t *testing.T) {
 			}
 		}
 	}
-	// It is for one object, and it is used: what lies there is not looked at.
+	// The position applies to the next object only, and the bytes there are not read.
 	w := layout(t, nil).Writer(Options{})
 	broken := head + strings.Replace(managed, "}}],", `}}],"`, 1)
 	for _, ok := range []bool{true, false} {

@@ -92,7 +92,7 @@ func TestToJSON_Refused(t *testing.T) {
 	}
 }
 
-// What looks like an alias inside text is text.
+// Text that only looks like an alias is accepted.
 func TestToJSON_StarsAndAmpersandsInText(t *testing.T) {
 	for source, want := range map[string]string{
 		"a: |\n  * one\n  * two\n\n  &x\nb: 1":  `{"a":"* one\n* two\n\n&x\n","b":1}`,
@@ -128,7 +128,8 @@ func TestToJSON_B1_AliasBomb(t *testing.T) {
 	require.Less(t, allocated, uint64(1<<20))
 }
 
-// A line break that only YAML knows hides anchors from inspect. What they stand for must still not fill the memory.
+// A line break that only YAML recognises hides anchors from inspect. Their expansion must still not
+// exhaust the memory.
 func TestToJSON_B1_HiddenAliases(t *testing.T) {
 	const lineSeparator = "\u2028"
 	text := strings.Repeat("x", 100_000)
@@ -151,7 +152,7 @@ func TestFromJSON(t *testing.T) {
 	require.Error(t, err)
 }
 
-// hostile are documents of 3 MiB made to be expensive.
+// hostile contains documents of 3 MiB that are designed to be expensive.
 func hostile() map[string]string {
 	fill := func(s string) string { return strings.Repeat(s, limit/len(s)) }
 	var deep, keys strings.Builder
@@ -176,7 +177,8 @@ func hostile() map[string]string {
 	}
 }
 
-// The cost that is asserted is memory, which does not depend on the machine; BenchmarkHostile shows the time.
+// The test only asserts memory, which does not depend on the machine. BenchmarkHostile shows the
+// time.
 func TestToJSON_B2_HostileDocumentsAreCheap(t *testing.T) {
 	for name, source := range hostile() {
 		t.Run(name, func(t *testing.T) {
@@ -227,7 +229,7 @@ var awkward = []string{
 	"---", "...", "\u0085", "\u2028", "\ufeff", "\x00", "\x7f", "[a]", "{a}", ",", "a\n\n b", "\n a", strings.Repeat("word ", 40),
 }
 
-// Server-side apply sends JSON under the name of YAML; it must mean what it means as JSON.
+// Server-side apply sends JSON as YAML. It must have the meaning that it has as JSON.
 func TestToJSON_JSONPassesThrough(t *testing.T) {
 	for _, source := range []string{
 		`{"a":"\ud83d\ude00"}`, "{\"a\":\"\x7f\u2028\"}", ` { "a" : 1e3, "b":[ ] } `, `{"<<":{"a":1}}`, `{"a":1,"a":2}`,
@@ -238,7 +240,7 @@ func TestToJSON_JSONPassesThrough(t *testing.T) {
 	}
 }
 
-// Which of two values counts, and who is told, is decided where JSON is decoded.
+// The JSON decoder decides which of two values counts and reports the duplicate.
 func TestB6_NamesThatComeTwice(t *testing.T) {
 	for source, want := range map[string]string{
 		"a: 1\na: 2":                             `{"a":1,"a":2}`,
@@ -264,7 +266,7 @@ func FuzzToJSON(f *testing.F) {
 		twice := false
 		tree, err := json.DecodeTree(out, json.TreeOptions{Duplicates: func(string) { twice = true }})
 		if err != nil {
-			require.Equal(t, data, out) // JSON that passed through
+			require.Equal(t, data, out) // JSON is passed through
 			return
 		}
 		again, err := json.AppendTree(nil, tree)
