@@ -105,22 +105,22 @@
 //
 // # Closing
 //
-// Close may come at any time. Running watches end with ErrClosed, calls under way
-// finish or fail, a commit whose fate is open with ErrUnknownOutcome; later calls
-// fail with ErrClosed. When Close returns, no goroutine of the backend's own runs
-// any more and what it held is released. It does not wait for readers of watches,
-// which notice at their next step; one of them may even be its caller. A second
-// Close returns nil.
+// Close may be called at any time. Running watches end with ErrClosed. Calls in
+// progress finish or fail; a commit with an open outcome fails with
+// ErrUnknownOutcome. Later calls fail with ErrClosed. When Close returns, the
+// backend has no goroutines left and has released its resources. Close does not wait
+// for readers of watches, which notice at their next step; the caller may be one of
+// them. A second Close returns nil.
 //
 // # Ownership
 //
-// Values belong to nobody once handed over: the backend may keep the slice of a
-// put and gives the same bytes to every reader, so no one changes them ever. A
-// page's slice of records is the caller's; a batch's slice of changes is shared.
+// Nobody may change a value after it was passed in or returned: the backend may
+// keep the slice of a put, and gives the same bytes to every reader. A page's slice
+// of records belongs to the caller; a batch's slice of changes is shared.
 //
 // # Contexts
 //
-// Every method that takes a context returns soon after it ends, with an error
-// that wraps the context's, unless the answer is at hand. A context that has ended
-// before the call commits nothing.
+// Every method returns soon after its context ends, with an error that wraps the
+// context's, unless the result is at hand. A call whose context has already ended
+// commits nothing.
 package storage
