@@ -11,7 +11,6 @@ import (
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
-	"github.com/kindwright/kindwright/watch"
 )
 
 // How long Eventually and Gone wait if their context has no deadline. Virtual time in a synctest
@@ -130,43 +129,31 @@ func (s *Server) follow(ctx context.Context, t registry.Target, to *states) erro
 	}
 	t.Name = ""
 	for {
-		cursor, served, err := s.API.Engine().Watch(ctx, t, registry.WatchRequest{Fields: only})
-		if err != nil {
-			return err
-		}
-		err = s.read(ctx, cursor, served, to)
-		cursor.Close()
-		if !registry.Expired(err) {
+		if err := s.watch(ctx, t, registry.WatchRequest{Fields: only}, to); !registry.Expired(err) {
 			return err
 		}
 	}
 }
 
-func (s *Server) read(ctx context.Context, cursor *watch.Cursor, served *registry.Served, to *states) error {
-	var events []watch.Event
-	for exists := false; ; {
-		var err error
-		if events, err = cursor.Next(ctx, events); err != nil {
+func (s *Server) watch(ctx context.Context, t registry.Target, wr registry.WatchRequest, to *states) error {
+	exists := false
+	for event, err := range s.API.Engine().Watch(ctx, t, wr) {
+		if err != nil {
 			return err
 		}
-		for _, event := range events {
-			var state []byte
-			switch event.Type {
-			case meta.Bookmark: // the end of the initial events
-				if exists {
-					continue
-				}
-			case meta.Added, meta.Modified:
-				entry, err := served.Show(event.Entry)
-				if err != nil {
-					return err
-				}
-				state = entry.AppendJSON(nil)
+		var state []byte
+		switch event.Type {
+		case meta.Bookmark: // the end of the initial events
+			if exists {
+				continue
 			}
-			exists = state != nil
-			if to.show(state) {
-				return nil
-			}
+		case meta.Added, meta.Modified:
+			state = event.Entry.AppendJSON(nil)
+		}
+		exists = state != nil
+		if to.show(state) {
+			return nil
 		}
 	}
+	return nil
 }

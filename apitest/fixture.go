@@ -223,7 +223,7 @@ func (s *Server) create(f fixture) error {
 	if body, err = json.AppendTree(nil, f.object); err != nil {
 		return err
 	}
-	if _, err = engine.Update(loading(), t, body, options, nil); err != nil {
+	if _, err = engine.Update(loading(), t, body, options); err != nil {
 		return fmt.Errorf("its status: %w", err)
 	}
 	return nil

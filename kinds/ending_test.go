@@ -66,7 +66,7 @@ var creations = []func(ctx context.Context, e *registry.Engine, namespace, name 
 	},
 	func(ctx context.Context, e *registry.Engine, namespace, name string) error { // a PUT creates
 		target := registry.Target{Resource: leaseType, Namespace: namespace, Name: name}
-		_, err := e.Update(ctx, target, fmt.Appendf(nil, `{"metadata":{"name":%q}}`, name), registry.WriteOptions{}, nil)
+		_, err := e.Update(ctx, target, fmt.Appendf(nil, `{"metadata":{"name":%q}}`, name), registry.WriteOptions{})
 		return err
 	},
 	func(ctx context.Context, e *registry.Engine, namespace, name string) error { // an apply creates
@@ -264,7 +264,7 @@ func TestNS_02_WhatIsChangedAfterTheEndGoesAsWell(t *testing.T) {
 				_, err := e.Patch(t.Context(), registry.Target{Resource: noteType, Namespace: "team", Name: "changed"}, registry.PatchRequest{Type: registry.MergePatch, Body: []byte(`{"metadata":{"labels":{"a":"b"}}}`)}, registry.WriteOptions{})
 				require.NoError(t, err)
 			}
-			_, err := e.Update(t.Context(), registry.Target{Resource: namespaces, Name: "team", Subresource: "finalize"}, []byte(`{"metadata":{"name":"team"},"spec":{}}`), registry.WriteOptions{}, nil)
+			_, err := e.Update(t.Context(), registry.Target{Resource: namespaces, Name: "team", Subresource: "finalize"}, []byte(`{"metadata":{"name":"team"},"spec":{}}`), registry.WriteOptions{})
 			require.NoError(t, err)
 			_, err = e.Delete(t.Context(), registry.Target{Resource: namespaces, Name: "team"}, registry.DeleteOptions{})
 			require.NoError(t, err)
@@ -434,7 +434,7 @@ func (h *history) createObject(ctx context.Context, p place) {
 func (h *history) comeOrGo(ctx context.Context, p place) {
 	if ending := h.namespaces[p.namespace]; ending && h.r.IntN(2) == 0 {
 		t := registry.Target{Resource: namespaces, Name: p.namespace, Subresource: "finalize"}
-		_, err := h.e.Update(ctx, t, fmt.Appendf(nil, `{"metadata":{"name":%q},"spec":{}}`, p.namespace), registry.WriteOptions{}, nil)
+		_, err := h.e.Update(ctx, t, fmt.Appendf(nil, `{"metadata":{"name":%q},"spec":{}}`, p.namespace), registry.WriteOptions{})
 		h.expect(err, "", "force the end of %s", p.namespace)
 		h.end(p.namespace)
 		return

@@ -555,7 +555,9 @@ func expire(t *testing.T, b storage.Backend, ttl time.Duration, options []kinds.
 	h := serve(t, b, options)
 	h.must(201, "POST", eventsPath, renamed(t, newEvent, "idle"))
 	h.must(201, "POST", coreEventsPath, renamed(t, coreEvent, "busy"))
-	c, served, err := h.Engine().Watch(t.Context(), registry.Target{Resource: meta.GroupVersionResource{Version: "v1", Resource: "events"}}, registry.WatchRequest{SkipInitial: true})
+	events := registry.Target{Resource: meta.GroupVersionResource{Version: "v1", Resource: "events"}}
+	served, _ := h.Engine().Set().Lookup(events.Resource)
+	c, err := h.Engine().Follow(t.Context(), events, registry.WatchRequest{SkipInitial: true})
 	require.NoError(t, err)
 	defer c.Close()
 	expect := func(kind meta.EventType, name string) {

@@ -26,11 +26,7 @@ var controllerUser = authn.User{Name: "system:namespace-controller", Groups: []s
 func (n *namespaces) createInitial(ctx context.Context, e *registry.Engine) error {
 	ctx = authn.WithUser(ctx, controllerUser)
 	for _, name := range n.initial {
-		body, err := json.Marshal(Namespace{ObjectMeta: meta.Named("", name)})
-		if err != nil {
-			return err
-		}
-		_, err = e.Create(ctx, registry.Target{Resource: namespaceResource}, body, registry.WriteOptions{})
+		_, err := registry.From[Namespace](e).Create(ctx, &Namespace{ObjectMeta: meta.Named("", name)})
 		if err != nil && !status.IsAlreadyExists(err) {
 			return fmt.Errorf("create namespace %q: %w", name, err)
 		}
@@ -109,28 +105,22 @@ func (t *terminator) start(name string, run func()) {
 }
 
 func (t *terminator) follow(ctx context.Context) error {
-	cursor, _, err := t.engine.Watch(ctx, registry.Target{Resource: namespaceResource}, registry.WatchRequest{})
-	if err != nil {
-		return err
-	}
-	defer cursor.Close()
-	t.buryAll(ctx)
-	var events []watch.Event
-	for {
-		if events, err = cursor.Next(ctx, events[:0]); err != nil {
+	for event, err := range t.engine.Watch(ctx, registry.Target{Resource: namespaceResource}, registry.WatchRequest{}) {
+		if err != nil {
 			return err
 		}
-		for _, event := range events {
-			switch ns := event.Entry; event.Type {
-			case meta.Added, meta.Modified:
-				if ns.Facts().Deleted != nil {
-					t.start("end "+string(ns.Facts().UID), func() { t.end(ctx, ns) })
-				}
-			case meta.Deleted:
-				t.bury(ctx, ns.Facts().Name)
+		switch ns := event.Entry; event.Type {
+		case meta.Bookmark:
+			t.buryAll(ctx) // what goes from now on is among the events
+		case meta.Added, meta.Modified:
+			if ns.Facts().Deleted != nil {
+				t.start("end "+string(ns.Facts().UID), func() { t.end(ctx, ns) })
 			}
+		case meta.Deleted:
+			t.bury(ctx, ns.Facts().Name)
 		}
 	}
+	return nil
 }
 
 // end deletes what is in the namespace until nothing is left, then lets it go. It ends early when the namespace is gone or
@@ -167,58 +157,41 @@ func (t *terminator) end(ctx context.Context, ns *watch.Entry) {
 
 // conclude stores what a round came to, and lets an empty namespace go. over says that nothing is left to do.
 func (t *terminator) conclude(ctx context.Context, ns *watch.Entry, found *round) (over bool, err error) {
-	now, err := t.update(ctx, ns, "status", func(obj *Namespace) bool {
+	now, err := t.update(ctx, ns, "status", func(obj *Namespace) {
 		next := found.conditions(obj.Status.Conditions, meta.NewTime(t.engine.Now()))
 		passing := found.clean() && len(obj.Status.Conditions) == 0 && len(obj.Finalizers) == 0 && slices.Equal(obj.Spec.Finalizers, []string{FinalizerKubernetes})
 		if passing || sameConditions(obj.Status.Conditions, next) {
-			return false // nobody would read in the next moment that all is well
+			return // nobody would read in the next moment that all is well
 		}
 		obj.Status.Conditions = next
-		return true
 	})
 	if now == nil || err != nil || !found.clean() {
 		return now == nil && err == nil, err
 	}
-	_, err = t.update(ctx, ns, "finalize", func(obj *Namespace) bool {
-		before := len(obj.Spec.Finalizers)
+	_, err = t.update(ctx, ns, "finalize", func(obj *Namespace) {
 		obj.Spec.Finalizers = slices.DeleteFunc(obj.Spec.Finalizers, func(f string) bool { return f == FinalizerKubernetes })
-		return len(obj.Spec.Finalizers) < before
 	})
 	return err == nil, err // removed, unless other finalizers hold it (NS-06)
 }
 
-// update changes a namespace through a subresource, again when somebody else was faster. The namespace is nil when it is gone.
-func (t *terminator) update(ctx context.Context, ns *watch.Entry, subresource string, change func(*Namespace) bool) (*Namespace, error) {
-	target := registry.Target{Resource: namespaceResource, Name: ns.Facts().Name}
-	for {
-		now, err := t.engine.Get(ctx, target, registry.ListRequest{})
-		switch {
-		case status.IsNotFound(err) || err == nil && now.Facts().UID != ns.Facts().UID:
-			return nil, nil
-		case err != nil:
-			return nil, err
+// update changes a namespace through a subresource. The namespace is nil when it is gone.
+func (t *terminator) update(ctx context.Context, ns *watch.Entry, subresource string, change func(*Namespace)) (*Namespace, error) {
+	namespaces := registry.From[Namespace](t.engine).Sub(subresource)
+	now, err := namespaces.Modify(ctx, "", ns.Facts().Name, func(obj *Namespace) error {
+		if obj.UID != ns.Facts().UID {
+			return errSuccessor
 		}
-		obj := &Namespace{}
-		if err := json.Unmarshal(now.AppendJSON(nil), obj); err != nil {
-			return nil, err
-		}
-		if !change(obj) {
-			return obj, nil
-		}
-		body, err := json.Marshal(obj)
-		if err != nil {
-			return nil, err
-		}
-		at := target
-		at.Subresource = subresource
-		if _, err = t.engine.Update(ctx, at, body, registry.WriteOptions{}, nil); err == nil {
-			return obj, nil
-		}
-		if !status.IsConflict(err) && !status.IsNotFound(err) {
-			return nil, err
-		}
+		change(obj)
+		return nil
+	})
+	if status.IsNotFound(err) || errors.Is(err, errSuccessor) {
+		return nil, nil
 	}
+	return now, err
 }
+
+// errSuccessor says that a namespace is gone and that another one has its name.
+var errSuccessor = errors.New("another namespace has the name")
 
 // drain deletes the objects in the namespace, kinds of a lower turn first, and tells what is still there: objects that
 // finalizers or a grace period hold.
@@ -265,8 +238,7 @@ func (t *terminator) drainKind(ctx context.Context, ns *watch.Entry, r *registry
 		exists, err = t.exists(ctx, ns) // or what was listed may belong to another namespace of the name
 	}
 	if exists {
-		t.drainObjects(ctx, target, list.Items, found)
-		err = list.Err()
+		err = t.drainObjects(ctx, target, list.Items, found)
 	}
 	if err != nil {
 		found.unread[r.GroupResource()] = err
@@ -279,15 +251,15 @@ const (
 	drainers = 8
 )
 
-func (t *terminator) drainObjects(ctx context.Context, target registry.Target, objects iter.Seq[*watch.Entry], found *round) {
+func (t *terminator) drainObjects(ctx context.Context, target registry.Target, objects iter.Seq2[*watch.Entry, error], found *round) error {
 	var running sync.WaitGroup
 	defer running.Wait()
 	entries := make(chan *watch.Entry)
 	defer close(entries)
 	n := 0
-	for entry := range objects {
-		if ctx.Err() != nil {
-			return
+	for entry, err := range objects {
+		if err = cmp.Or(err, ctx.Err()); err != nil {
+			return err
 		}
 		if n++; n <= oneByOne {
 			t.drainObject(ctx, target, entry, found)
@@ -302,6 +274,7 @@ func (t *terminator) drainObjects(ctx context.Context, target registry.Target, o
 		}
 		entries <- entry
 	}
+	return nil
 }
 
 // exists tells whether this namespace is there, and not a later one of its name.
@@ -376,28 +349,20 @@ func (t *terminator) awaitChange(ctx context.Context, ns *watch.Entry, found *ro
 		}
 	})
 	target := registry.Target{Resource: found.awaiting, Namespace: ns.Facts().Name}
-	cursor, _, err := t.engine.Watch(ctx, target, registry.WatchRequest{})
-	if err != nil {
-		pause(ctx, firstRetry)
-		return
-	}
-	defer cursor.Close()
-	var events []watch.Event
-	for seen := 0; ; {
-		if events, err = cursor.Next(ctx, events[:0]); err != nil {
+	seen := 0
+	for event, err := range t.engine.Watch(ctx, target, registry.WatchRequest{}) {
+		switch {
+		case err != nil:
+			pause(ctx, firstRetry)
 			return
-		}
-		for _, event := range events {
-			if event.Type == meta.Bookmark {
-				if seen < found.left[found.awaiting.GroupResource()] {
-					return // some went between the count and this watch
-				}
-				continue
+		case event.Type == meta.Bookmark:
+			if seen < found.left[found.awaiting.GroupResource()] {
+				return // some went between the count and this watch
 			}
+		case event.Type != meta.Added:
+			return
+		default:
 			seen++
-			if event.Type != meta.Added {
-				return
-			}
 		}
 	}
 }

@@ -65,7 +65,7 @@ func gone(t *testing.T, e *registry.Engine, name string) {
 	defer cancel()
 	f, err := meta.ParseFieldSelector("metadata.name=" + name)
 	require.NoError(t, err)
-	c, _, err := e.Watch(ctx, registry.Target{Resource: namespaces}, registry.WatchRequest{Fields: f})
+	c, err := e.Follow(ctx, registry.Target{Resource: namespaces}, registry.WatchRequest{Fields: f})
 	require.NoError(t, err)
 	defer c.Close()
 	var events []watch.Event
@@ -134,7 +134,7 @@ func TestNS_FinalizersHaveNames(t *testing.T) {
 	makeNamespace(t, e, "shop")
 	finalize := func(finalizers string) error {
 		_, err := e.Update(t.Context(), registry.Target{Resource: namespaces, Name: "shop", Subresource: "finalize"},
-			[]byte(`{"metadata":{"name":"shop"},"spec":{"finalizers":`+finalizers+`}}`), registry.WriteOptions{}, nil)
+			[]byte(`{"metadata":{"name":"shop"},"spec":{"finalizers":`+finalizers+`}}`), registry.WriteOptions{})
 		return err
 	}
 	for _, bad := range []string{`["kubernetes","a b"]`, `[""]`, `["a/b/c"]`} {
@@ -182,7 +182,7 @@ func TestLabellingANamespaceFailsNoCreation(t *testing.T) {
 	})}
 	e, _ := start(t, memory.New(), kindwright.Admit(plugin))
 	before := phaseReads
-	_, err := e.Update(t.Context(), registry.Target{Resource: namespaces, Name: "default"}, []byte(`{"metadata":{"name":"default","labels":{"a":"b"}}}`), registry.WriteOptions{}, nil)
+	_, err := e.Update(t.Context(), registry.Target{Resource: namespaces, Name: "default"}, []byte(`{"metadata":{"name":"default","labels":{"a":"b"}}}`), registry.WriteOptions{})
 	require.NoError(t, err)
 	require.NoError(t, makeNote(t.Context(), e, "default", "x"))
 	require.Equal(t, before+1, phaseReads, "the step list ran once")
@@ -206,7 +206,7 @@ func TestAnEndingNamespaceIsTakenUpAgainAfterARestart(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, b.Close()) })
 	e, stop = start(t, b)
 	t.Cleanup(stop) // before the store closes
-	_, err = e.Update(t.Context(), registry.Target{Resource: noteType, Namespace: "team", Name: "held"}, []byte(`{"metadata":{"name":"held"}}`), registry.WriteOptions{}, nil)
+	_, err = e.Update(t.Context(), registry.Target{Resource: noteType, Namespace: "team", Name: "held"}, []byte(`{"metadata":{"name":"held"}}`), registry.WriteOptions{})
 	require.NoError(t, err)
 	gone(t, e, "team")
 }
@@ -260,7 +260,7 @@ func TestERR_25_RulesThatPanicInTheBackground(t *testing.T) {
 		_, err := e.Delete(t.Context(), registry.Target{Resource: namespaces, Name: name}, registry.DeleteOptions{})
 		require.NoError(t, err)
 	}
-	_, err := e.Update(t.Context(), registry.Target{Resource: namespaces, Name: "forced", Subresource: "finalize"}, []byte(`{"metadata":{"name":"forced"}}`), registry.WriteOptions{}, nil)
+	_, err := e.Update(t.Context(), registry.Target{Resource: namespaces, Name: "forced", Subresource: "finalize"}, []byte(`{"metadata":{"name":"forced"}}`), registry.WriteOptions{})
 	require.NoError(t, err)
 	gone(t, e, "forced")
 	require.Eventually(t, func() bool {

@@ -148,7 +148,7 @@ func BenchmarkWrites(b *testing.B) {
 		return err
 	}
 	update := func(size int) error {
-		_, err := e.Update(b.Context(), named("x"), sized(size), registry.WriteOptions{FieldManager: "bench"}, nil)
+		_, err := e.Update(b.Context(), named("x"), sized(size), registry.WriteOptions{FieldManager: "bench"})
 		return err
 	}
 	patched := func(name string, kind patch.Type, body []byte) error {

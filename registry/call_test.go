@@ -38,10 +38,10 @@ func TestUPDATE_11_RulesKnowThePath(t *testing.T) {
 	target := registry.Target{Resource: r.GroupVersionResource(), Namespace: "default", Name: "v"}
 	_, err = e.Create(ctx, registry.Target{Resource: target.Resource, Namespace: "default"}, []byte(`{"metadata":{"name":"v"},"spec":{"color":"red"}}`), registry.WriteOptions{})
 	require.NoError(t, err)
-	_, err = e.Update(ctx, target, []byte(`{"metadata":{"name":"v"},"spec":{"color":"blue"}}`), registry.WriteOptions{}, nil)
+	_, err = e.Update(ctx, target, []byte(`{"metadata":{"name":"v"},"spec":{"color":"blue"}}`), registry.WriteOptions{})
 	require.ErrorContains(t, err, "spec.color: Forbidden: has dried")
 	target.Subresource = "status"
-	_, err = e.Update(ctx, target, []byte(`{"metadata":{"name":"v"},"status":{"shape":"round"}}`), registry.WriteOptions{}, nil)
+	_, err = e.Update(ctx, target, []byte(`{"metadata":{"name":"v"},"status":{"shape":"round"}}`), registry.WriteOptions{})
 	require.NoError(t, err)
 	require.Equal(t, []string{"", "", "status"}, through)
 }

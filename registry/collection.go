@@ -32,7 +32,12 @@ func (e *Engine) DeleteCollection(ctx context.Context, t Target, lr ListRequest,
 	var running sync.WaitGroup
 	entries := make(chan *watch.Entry)
 	n := 0
-	for entry := range found.Stored {
+	var walk error
+	for entry, err := range found.Stored {
+		if err != nil {
+			walk = err
+			break
+		}
 		if n++; n <= oneByOne {
 			c.one(ctx, entry)
 		} else {
@@ -51,8 +56,8 @@ func (e *Engine) DeleteCollection(ctx context.Context, t Target, lr ListRequest,
 	}
 	close(entries)
 	running.Wait()
-	if c.err == nil && found.Err() != nil {
-		c.err = e.readError(found.Served.Resource, "deletecollection", found.Err())
+	if c.err == nil && walk != nil {
+		c.err = e.readError(found.Served.Resource, "deletecollection", walk)
 	}
 	return c.done, c.err
 }

@@ -84,6 +84,7 @@ func (s *Subresource) Asks() bool { return s.query != nil }
 // seen them, as operation CONNECT. It returns what the subresource's Handler made of them. path is what the URL has below the
 // subresource.
 func (e *Engine) Connect(ctx context.Context, t Target, verb string, parameters url.Values, path string) (any, error) {
+	ctx = withObjects(ctx, e)
 	served, sub, err := e.offers(t, verb)
 	if err != nil {
 		return nil, err

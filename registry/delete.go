@@ -74,6 +74,7 @@ func (o DeleteOptions) normal() DeleteOptions {
 // Delete removes an object, or marks it for deletion where finalizers or its kind hold it (DEL-09). Result.Removed tells
 // which.
 func (e *Engine) Delete(ctx context.Context, t Target, o DeleteOptions) (*Result, error) {
+	ctx = withObjects(ctx, e)
 	served, sub, err := e.lookup(t)
 	if err != nil {
 		return nil, err

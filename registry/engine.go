@@ -59,6 +59,7 @@ type Engine struct {
 	dispatcher *watch.Dispatcher
 	tokens     *tokenSigner
 	set        atomic.Pointer[Set]
+	types      atomic.Pointer[typeIndex]
 	shapes     *shapes
 	renewal    renewal
 	texts      *watch.Texts // nil where the store holds the objects in memory as they are

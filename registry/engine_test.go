@@ -294,11 +294,11 @@ func TestP7_P8_BodyAndURLMustAgree(t *testing.T) {
 	create(t, e, "x")
 	for name, call := range map[string]func() error{
 		"another name": func() error {
-			_, err := e.Update(t.Context(), named("x"), body("y", 1, ""), registry.WriteOptions{}, nil)
+			_, err := e.Update(t.Context(), named("x"), body("y", 1, ""), registry.WriteOptions{})
 			return err
 		},
 		"no name": func() error {
-			_, err := e.Update(t.Context(), named("x"), []byte(`{"spec":{"size":1}}`), registry.WriteOptions{}, nil)
+			_, err := e.Update(t.Context(), named("x"), []byte(`{"spec":{"size":1}}`), registry.WriteOptions{})
 			return err
 		},
 		"another namespace": func() error {
@@ -332,12 +332,12 @@ func TestUPDATE_02_StaleVersionsConflictAndChangeNothing(t *testing.T) {
 		e := start(t, b, nil, widgets())
 		old := create(t, e, "x")
 		rv := at(old, "metadata", "resourceVersion").(string)
-		_, err := e.Update(t.Context(), named("x"), body("x", 5, `,"resourceVersion":"`+rv+`"`), registry.WriteOptions{}, nil)
+		_, err := e.Update(t.Context(), named("x"), body("x", 5, `,"resourceVersion":"`+rv+`"`), registry.WriteOptions{})
 		require.NoError(t, err)
-		_, err = e.Update(t.Context(), named("x"), body("x", 6, `,"resourceVersion":"`+rv+`"`), registry.WriteOptions{}, nil)
+		_, err = e.Update(t.Context(), named("x"), body("x", 6, `,"resourceVersion":"`+rv+`"`), registry.WriteOptions{})
 		require.Equal(t, meta.ReasonConflict, reason(t, err))
 		require.ErrorContains(t, err, "please apply your changes to the latest version and try again", "UPDATE-07")
-		r, err := e.Update(t.Context(), named("x"), body("x", 7, ""), registry.WriteOptions{}, nil)
+		r, err := e.Update(t.Context(), named("x"), body("x", 7, ""), registry.WriteOptions{})
 		require.NoError(t, err, "UPDATE-08: unconditional")
 		require.Equal(t, int64(3), at(tree(t, r), "metadata", "generation"))
 		require.Equal(t, at(old, "metadata", "uid"), at(tree(t, r), "metadata", "uid"))
@@ -346,17 +346,17 @@ func TestUPDATE_02_StaleVersionsConflictAndChangeNothing(t *testing.T) {
 
 func TestUPDATE_05_08_PutOfAbsentAndUnversioned(t *testing.T) {
 	e := start(t, memory.New(), nil, widgets(), zones())
-	_, err := e.Update(t.Context(), named("absent"), body("absent", 1, ""), registry.WriteOptions{}, nil)
+	_, err := e.Update(t.Context(), named("absent"), body("absent", 1, ""), registry.WriteOptions{})
 	require.Equal(t, meta.ReasonNotFound, reason(t, err))
 	zone := registry.Target{Resource: zoneResource, Name: "z"}
 	put := []byte(`{"metadata":{"name":"z"},"spec":{"size":1}}`)
 	refused := status.Forbidden(meta.GroupResource{Resource: "zones"}, "z", "no")
-	_, err = e.Update(t.Context(), zone, put, registry.WriteOptions{}, func(context.Context) error { return refused })
+	_, err = e.Update(t.Context(), zone, put, registry.WriteOptions{MayCreate: func(context.Context) error { return refused }})
 	require.Equal(t, meta.ReasonForbidden, reason(t, err), "UPDATE-10")
-	r, err := e.Update(t.Context(), zone, put, registry.WriteOptions{}, func(context.Context) error { return nil })
+	r, err := e.Update(t.Context(), zone, put, registry.WriteOptions{MayCreate: func(context.Context) error { return nil }})
 	require.NoError(t, err)
 	require.True(t, r.Created)
-	_, err = e.Update(t.Context(), zone, put, registry.WriteOptions{}, nil)
+	_, err = e.Update(t.Context(), zone, put, registry.WriteOptions{})
 	require.ErrorContains(t, err, "metadata.resourceVersion: Invalid value: 0: must be specified for an update")
 }
 
@@ -368,7 +368,7 @@ func TestUPDATE_09_NoChangeNoWrite(t *testing.T) {
 		require.NoError(t, err)
 		before, err := b.Revision(t.Context())
 		require.NoError(t, err)
-		r, err := e.Update(t.Context(), named("x"), entry.AppendJSON(nil), registry.WriteOptions{}, nil)
+		r, err := e.Update(t.Context(), named("x"), entry.AppendJSON(nil), registry.WriteOptions{})
 		require.NoError(t, err)
 		require.Equal(t, entry.Revision(), r.Entry.Revision())
 		_, err = merge(t.Context(), e, named("x"), `{"spec":{"color":"blue"}}`)
@@ -387,7 +387,7 @@ func TestUPDATE_11_Z4_StatusAndSpecAreKeptApart(t *testing.T) {
 
 	sub := named("x")
 	sub.Subresource = "status"
-	r, err := e.Update(t.Context(), sub, []byte(`{"metadata":{"name":"x","labels":{"a":"b"}},"spec":{"size":9},"status":{"phase":"Ready"}}`), registry.WriteOptions{}, nil)
+	r, err := e.Update(t.Context(), sub, []byte(`{"metadata":{"name":"x","labels":{"a":"b"}},"spec":{"size":9},"status":{"phase":"Ready"}}`), registry.WriteOptions{})
 	require.NoError(t, err)
 	got := tree(t, r)
 	require.Equal(t, "Ready", at(got, "status", "phase"))
@@ -482,7 +482,7 @@ func TestDRY_01_NothingIsStored(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, r.Created)
 		require.NotEmpty(t, at(tree(t, r), "metadata", "uid"), "DRY-04")
-		r, err = e.Update(t.Context(), named("x"), body("x", 9, ""), dry, nil)
+		r, err = e.Update(t.Context(), named("x"), body("x", 9, ""), dry)
 		require.NoError(t, err)
 		require.Equal(t, int64(9), at(tree(t, r), "spec", "size"))
 		r, err = e.Delete(t.Context(), named("x"), registry.DeleteOptions{DryRun: true})
@@ -563,7 +563,7 @@ func TestQUERY_23_FieldValidation(t *testing.T) {
 	require.Nil(t, at(tree(t, r), "spec", "colour"))
 
 	ctx, warnings = collected(t.Context())
-	_, err = e.Update(ctx, named("x"), sent, registry.WriteOptions{FieldValidation: registry.FieldValidationIgnore}, nil)
+	_, err = e.Update(ctx, named("x"), sent, registry.WriteOptions{FieldValidation: registry.FieldValidationIgnore})
 	require.NoError(t, err)
 	require.Empty(t, warnings())
 }
@@ -662,10 +662,10 @@ func TestRule9_ANewDefaultShowsWithoutAWriteAndMigratesOnReplace(t *testing.T) {
 		got := tree(t, &registry.Result{Entry: entry})
 		require.Equal(t, "blue", at(got, "spec", "color"))
 		require.Equal(t, at(first, "metadata", "resourceVersion"), at(got, "metadata", "resourceVersion"))
-		replaced, err := e.Update(t.Context(), named("x"), entry.AppendJSON(nil), registry.WriteOptions{}, nil)
+		replaced, err := e.Update(t.Context(), named("x"), entry.AppendJSON(nil), registry.WriteOptions{})
 		require.NoError(t, err)
 		require.Greater(t, replaced.Entry.Revision(), entry.Revision(), "get and replace migrates")
-		again, err := e.Update(t.Context(), named("x"), replaced.Entry.AppendJSON(nil), registry.WriteOptions{}, nil)
+		again, err := e.Update(t.Context(), named("x"), replaced.Entry.AppendJSON(nil), registry.WriteOptions{})
 		require.NoError(t, err)
 		require.Equal(t, replaced.Entry.Revision(), again.Entry.Revision())
 	})
@@ -735,11 +735,11 @@ func TestSEC_W8_ALargeChunkOfAnOldStateIsNotHeld(t *testing.T) {
 		runtime.ReadMemStats(&after)
 		require.Less(t, int64(after.HeapAlloc)-int64(before.HeapAlloc), int64(objects*bytes/2), "limit %d", limit)
 		n := 0
-		for entry := range l.Items {
+		for entry, err := range l.Items {
+			require.NoError(t, err)
 			require.Equal(t, fmt.Sprintf("w%05d", n), entry.Facts().Name)
 			n++
 		}
-		require.NoError(t, l.Err())
 		require.Equal(t, min(limit, objects-1), int64(n))
 		require.Empty(t, l.Continue)
 	}
@@ -780,7 +780,7 @@ func TestLIST_ExactAndFuture(t *testing.T) {
 	exact, err := e.List(t.Context(), inA, registry.ListRequest{Match: registry.Exact, Version: l.Revision})
 	require.NoError(t, err)
 	require.Equal(t, l.Revision, exact.Revision)
-	require.Len(t, slices.Collect(exact.Items), 1)
+	require.Len(t, entriesOf(t, exact), 1)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	_, err = e.List(ctx, inA, registry.ListRequest{Match: registry.NotOlderThan, Version: l.Revision + 1e9})
@@ -799,7 +799,7 @@ func TestQUERY_20_SelectableFields(t *testing.T) {
 		require.NoError(t, err)
 		l, err := e.List(t.Context(), inA, registry.ListRequest{Fields: f})
 		require.NoError(t, err)
-		require.Len(t, slices.Collect(l.Items), want, selector)
+		require.Len(t, entriesOf(t, l), want, selector)
 	}
 	f, err := meta.ParseFieldSelector("spec.size=3")
 	require.NoError(t, err)
@@ -841,13 +841,13 @@ func TestWATCH_FromVersionAndFromTheStart(t *testing.T) {
 		require.NoError(t, err)
 		_, err = e.DeleteCollection(t.Context(), inA, registry.ListRequest{}, registry.DeleteOptions{})
 		require.NoError(t, err)
-		c, _, err := e.Watch(t.Context(), inA, registry.WatchRequest{After: l.Revision})
+		c, err := e.Follow(t.Context(), inA, registry.WatchRequest{After: l.Revision})
 		require.NoError(t, err)
 		defer c.Close()
 		require.Equal(t, []string{"ADDED y", "MODIFIED x", "DELETED x", "DELETED y"}, follow(t, c, 4))
 
 		create(t, e, "z")
-		c2, _, err := e.Watch(t.Context(), inA, registry.WatchRequest{})
+		c2, err := e.Follow(t.Context(), inA, registry.WatchRequest{})
 		require.NoError(t, err)
 		defer c2.Close()
 		require.Equal(t, []string{"ADDED z", "BOOKMARK"}, follow(t, c2, 2))
@@ -861,7 +861,7 @@ func TestKindsComeAndGoWhileWatchesRun(t *testing.T) {
 		generation := e.Set().Generation()
 		zone, err := zones().Resource()
 		require.NoError(t, err)
-		c, _, err := e.Watch(t.Context(), inA, registry.WatchRequest{})
+		c, err := e.Follow(t.Context(), inA, registry.WatchRequest{})
 		require.NoError(t, err)
 		defer c.Close()
 		require.Equal(t, []string{"ADDED x", "BOOKMARK"}, follow(t, c, 2))
@@ -903,7 +903,18 @@ func TestAReadThatWaitsForTheEnd(t *testing.T) {
 	for _, ctx := range []context.Context{t.Context(), ctx} {
 		_, err = e.List(ctx, inA, future)
 		require.Equal(t, 503, status.CodeOf(err), "%v", err)
-		_, _, err = e.Watch(ctx, inA, registry.WatchRequest{After: future.Version})
+		_, err = e.Follow(ctx, inA, registry.WatchRequest{After: future.Version})
 		require.Equal(t, 503, status.CodeOf(err), "%v", err)
 	}
+}
+
+// entriesOf returns what a list holds.
+func entriesOf(t *testing.T, l *registry.List) []*watch.Entry {
+	t.Helper()
+	var out []*watch.Entry
+	for entry, err := range l.Items {
+		require.NoError(t, err)
+		out = append(out, entry)
+	}
+	return out
 }

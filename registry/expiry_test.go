@@ -50,7 +50,7 @@ func TestSTORE_06_ObjectsExpireAndUpdatesRenew(t *testing.T) {
 		create(t, e, "busy")
 		_, err := e.Create(t.Context(), inA, body("held", 1, `,"finalizers":["example.dev/hold"]`), registry.WriteOptions{})
 		require.NoError(t, err)
-		c, _, err := e.Watch(t.Context(), inA, registry.WatchRequest{SkipInitial: true})
+		c, err := e.Follow(t.Context(), inA, registry.WatchRequest{SkipInitial: true})
 		require.NoError(t, err)
 		time.Sleep(40 * time.Minute)
 		_, err = merge(t.Context(), e, named("busy"), `{"spec":{"size":9}}`)

@@ -3,7 +3,6 @@ package registry_test
 import (
 	"context"
 	"errors"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -79,7 +78,7 @@ func TestVER_15_OneStoreTwoForms(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, got, tree(t, &registry.Result{Entry: shown}))
 
-		same, err := e.Update(t.Context(), oldNamed, shown.AppendJSON(nil), registry.WriteOptions{}, nil)
+		same, err := e.Update(t.Context(), oldNamed, shown.AppendJSON(nil), registry.WriteOptions{})
 		require.NoError(t, err)
 		require.Equal(t, shown.Revision(), same.Entry.Revision(), "no change, no write, in any form")
 
@@ -94,8 +93,7 @@ func TestVER_15_OneStoreTwoForms(t *testing.T) {
 			require.NoError(t, err)
 			l, err := e.List(t.Context(), old, registry.ListRequest{Fields: f})
 			require.NoError(t, err)
-			require.Len(t, slices.Collect(l.Items), want, selector)
-			require.NoError(t, l.Err())
+			require.Len(t, entriesOf(t, l), want, selector)
 		}
 		dry, err := e.Create(t.Context(), old, []byte(`{"metadata":{"name":"y"},"width":4}`), registry.WriteOptions{DryRun: true})
 		require.NoError(t, err)
@@ -123,12 +121,12 @@ func TestEVT_37_ComputedFields(t *testing.T) {
 				require.NoError(t, err)
 				l, err := e.List(t.Context(), target, registry.ListRequest{Fields: f})
 				require.NoError(t, err)
-				require.Len(t, slices.Collect(l.Items), want, selector)
+				require.Len(t, entriesOf(t, l), want, selector)
 			}
 		}
 		f, err := meta.ParseFieldSelector("who=blue")
 		require.NoError(t, err)
-		c, _, err := e.Watch(t.Context(), registry.Target{Resource: oldResource, Namespace: "a"}, registry.WatchRequest{Fields: f, SkipInitial: true})
+		c, err := e.Follow(t.Context(), registry.Target{Resource: oldResource, Namespace: "a"}, registry.WatchRequest{Fields: f, SkipInitial: true})
 		require.NoError(t, err)
 		defer c.Close()
 		_, err = merge(t.Context(), e, named("y"), `{"spec":{"owner":"eve"}}`)

@@ -83,13 +83,16 @@ func (l *load) reader(id int) {
 			return err
 		}
 		n := 0
-		for range page.Items {
+		for _, err := range page.Items {
+			if err != nil {
+				return err
+			}
 			n++
 		}
 		if n != min(50, l.objects) {
-			return fmt.Errorf("a page has %d objects: %w", n, page.Err())
+			return fmt.Errorf("a page has %d objects", n)
 		}
-		return page.Err()
+		return nil
 	})
 }
 
@@ -98,7 +101,7 @@ func (l *load) reader(id int) {
 func (l *load) watcher(version string) func(until storage.Revision) map[string]int64 {
 	served, ok := l.engine.Set().Lookup(gearAt(version, "").Resource)
 	require.True(l.t, ok)
-	c, _, err := l.engine.Watch(context.Background(), gearAt(version, ""), registry.WatchRequest{})
+	c, err := l.engine.Follow(context.Background(), gearAt(version, ""), registry.WatchRequest{})
 	require.NoError(l.t, err)
 	seen := map[string]int64{}
 	end, done := make(chan storage.Revision, 1), make(chan struct{})
@@ -186,10 +189,10 @@ func TestMigrationUnderLoad(t *testing.T) {
 	state := map[string]int64{}
 	all, err := e.List(t.Context(), gearAt("v1", ""), registry.ListRequest{})
 	require.NoError(t, err)
-	for entry := range all.Items {
+	for entry, err := range all.Items {
+		require.NoError(t, err)
 		state[entry.Facts().Name] = int64(entry.Revision())
 	}
-	require.NoError(t, all.Err())
 	require.Len(t, state, objects)
 	require.Equal(t, state, one(last.Entry.Revision()), "a watcher of v1 has seen it all")
 	require.Equal(t, state, other(last.Entry.Revision()), "and one of v1beta1")

@@ -209,7 +209,7 @@ func TestRule8_SameObjectLater(t *testing.T) {
 	made, err := applyAs(t, e, named("w"), "one", appliedWidget+`{"size":1}}`)
 	require.NoError(t, err)
 	for range 3 {
-		again, err := e.Update(t.Context(), named("w"), made.Entry.AppendJSON(nil), registry.WriteOptions{FieldManager: "one"}, nil)
+		again, err := e.Update(t.Context(), named("w"), made.Entry.AppendJSON(nil), registry.WriteOptions{FieldManager: "one"})
 		require.NoError(t, err)
 		require.Equal(t, made.Entry.Revision(), again.Entry.Revision())
 	}

@@ -83,6 +83,7 @@ func callWith[T, O any](in *invocation, sent Tree) (*Call[T], *O, error) {
 
 // Ask answers the question that a subresource is about an object. parameters are those of the query of the URL.
 func (e *Engine) Ask(ctx context.Context, t Target, parameters url.Values) (*Result, error) {
+	ctx = withObjects(ctx, e)
 	served, sub, err := e.offers(t, "get")
 	if err != nil {
 		return nil, err
@@ -201,6 +202,7 @@ func (s *Subresource) MediaType() string {
 
 // Open begins the stream of a subresource. The caller closes it.
 func (e *Engine) Open(ctx context.Context, t Target, parameters url.Values) (io.ReadCloser, error) {
+	ctx = withObjects(ctx, e)
 	served, sub, err := e.offers(t, "get")
 	if err != nil {
 		return nil, err

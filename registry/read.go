@@ -35,7 +35,7 @@ func (e *Engine) Get(ctx context.Context, t Target, lr ListRequest) (*watch.Entr
 		return nil, status.NotFound(r.GroupResource(), t.Name)
 	}
 	if sub != nil && sub.view != nil {
-		return e.viewed(ctx, served, sub.view, entry)
+		return e.viewed(withObjects(ctx, e), served, sub.view, entry)
 	}
 	return served.Show(entry)
 }
@@ -74,15 +74,16 @@ func (e *Engine) waitFor(ctx context.Context, s *Served, rev storage.Revision) e
 // List is a collection at one version.
 type List struct {
 	Revision  storage.Revision
-	Items     iter.Seq[*watch.Entry] // ordered by namespace and name (COLL-15)
-	Stored    iter.Seq[*watch.Entry] // the same objects in the form they are stored in, which costs nothing to make
-	Continue  string                 // token of the next chunk, "" when this is the last
-	Remaining *int64                 // how many objects follow this chunk; nil when unknown or none (COLL-08 to COLL-10)
-	Served    *Served                // what is listed
+	Continue  string  // token of the next chunk, "" when this is the last
+	Remaining *int64  // how many objects follow this chunk; nil when unknown or none (COLL-08 to COLL-10)
+	Served    *Served // what is listed
 
-	// Err says what ended Items early: a walk over an old state can find that it is compacted meanwhile. It is asked
-	// after the walk.
-	Err func() error
+	// Items are the objects, ordered by namespace and name (COLL-15). An error ends the walk: the
+	// state that is walked over may be compacted meanwhile.
+	Items iter.Seq2[*watch.Entry, error]
+
+	// Stored are the same objects in the form they are stored in, which costs nothing to make.
+	Stored iter.Seq2[*watch.Entry, error]
 }
 
 // List reads a collection.
@@ -104,40 +105,40 @@ func (e *Engine) List(ctx context.Context, t Target, lr ListRequest) (*List, err
 		return nil, err
 	}
 	found := selection{snap: snap, filter: filter, storageName: served.Resource.StorageName}
-	out := &List{Revision: snap.Revision(), Served: served, Err: snap.Err}
+	out := &List{Revision: snap.Revision(), Served: served}
 	if lr.Limit <= 0 {
 		if err := served.broken.among(found, from.after, ""); err != nil {
 			return nil, err
 		}
-		out.show(found.after(from.after))
+		out.show(found.after(from.after), snap.Err)
 		return out, nil
 	}
 	return e.chunk(out, found, scope, from, lr.Limit)
 }
 
-// show makes stored entries the items of the list, in the form that is served.
-func (l *List) show(entries iter.Seq[*watch.Entry]) {
-	l.Stored = entries
-	if l.Served.Resource.Stored == nil {
-		l.Items = entries
-		return
-	}
-	walked := l.Err
-	var failed error
-	l.Err = func() error {
-		if failed != nil {
-			return failed
-		}
-		return walked()
-	}
-	l.Items = func(yield func(*watch.Entry) bool) {
+// show makes stored entries the items of the list, in the form that is served. after tells what ended
+// the walk early.
+func (l *List) show(entries iter.Seq[*watch.Entry], after func() error) {
+	l.Stored = func(yield func(*watch.Entry, error) bool) {
 		for entry := range entries {
-			shown, err := l.Served.Show(entry)
-			if err != nil {
-				failed = err
+			if !yield(entry, nil) {
 				return
 			}
-			if !yield(shown) {
+		}
+		if err := after(); err != nil {
+			yield(nil, err)
+		}
+	}
+	l.Items = l.Stored
+	if l.Served.Resource.Stored == nil {
+		return
+	}
+	l.Items = func(yield func(*watch.Entry, error) bool) {
+		for entry, err := range l.Stored {
+			if err == nil {
+				entry, err = l.Served.Show(entry)
+			}
+			if !yield(entry, err) || err != nil {
 				return
 			}
 		}
@@ -271,9 +272,9 @@ func (e *Engine) chunk(out *List, found selection, scope chunkScope, from positi
 		return nil, err
 	}
 	if taken > int64(len(items)) {
-		out.show(found.first(taken, from.after))
+		out.show(found.first(taken, from.after), found.snap.Err)
 	} else {
-		out.show(slices.Values(items))
+		out.show(slices.Values(items), found.snap.Err)
 	}
 	if left == 0 {
 		return out, nil
@@ -296,20 +297,51 @@ func (e *Engine) chunk(out *List, found selection, scope chunkScope, from positi
 	return out, nil
 }
 
-// Watch follows the changes of a collection. The cursor it returns must be closed. Its entries are in the stored form; who
-// shows them to a client passes them through Served.Show.
-func (e *Engine) Watch(ctx context.Context, t Target, wr WatchRequest) (*watch.Cursor, *Served, error) {
+// Watch follows the changes of a collection until the caller breaks or an error ends it, the context's
+// among others.
+func (e *Engine) Watch(ctx context.Context, t Target, wr WatchRequest) iter.Seq2[watch.Event, error] {
+	return func(yield func(watch.Event, error) bool) {
+		cursor, err := e.Follow(ctx, t, wr)
+		if err != nil {
+			yield(watch.Event{}, err)
+			return
+		}
+		defer cursor.Close()
+		served, _, err := e.lookup(t)
+		var events []watch.Event
+		for err == nil {
+			if events, err = cursor.Next(ctx, events[:0]); err != nil {
+				break
+			}
+			for _, event := range events {
+				if event.Entry != nil {
+					if event.Entry, err = served.ShowOnce(event.Entry); err != nil {
+						break
+					}
+				}
+				if !yield(event, nil) {
+					return
+				}
+			}
+		}
+		yield(watch.Event{}, err)
+	}
+}
+
+// Follow is Watch for a caller that reads many events at a time, in the stored form: Served.Show shows
+// them as clients see them. The cursor must be closed.
+func (e *Engine) Follow(ctx context.Context, t Target, wr WatchRequest) (*watch.Cursor, error) {
 	served, err := e.collection(t, "watch")
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	filter, err := served.filter(t, wr.Labels, wr.Fields)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if wr.After == 0 && wr.SkipInitial {
 		if err := e.reach(ctx, served, ListRequest{AnyState: wr.AnyState}); err != nil {
-			return nil, served, err
+			return nil, err
 		}
 		wr.After = served.Cache.Snapshot().Revision()
 	}
@@ -319,16 +351,16 @@ func (e *Engine) Watch(ctx context.Context, t Target, wr WatchRequest) (*watch.C
 			lr.Match = NotOlderThan
 		}
 		if err := e.reach(ctx, served, lr); err != nil {
-			return nil, served, err
+			return nil, err
 		}
 		cursor, err := served.Cache.WatchFromSnapshot(served.Cache.Snapshot(), filter)
-		return cursor, served, e.watchError(served, err)
+		return cursor, e.watchError(served, err)
 	}
 	if err := e.waitFor(ctx, served, wr.After); err != nil {
-		return nil, served, err
+		return nil, err
 	}
 	cursor, err := served.Cache.Watch(ctx, watch.WatchRequest{Filter: filter, After: wr.After})
-	return cursor, served, e.watchError(served, err)
+	return cursor, e.watchError(served, err)
 }
 
 func (e *Engine) watchError(s *Served, err error) error {

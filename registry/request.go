@@ -32,6 +32,10 @@ type WriteOptions struct {
 	FieldManager    string // who writes, for the managed fields; "" counts as "unknown"
 	Force           bool   // apply: take over the fields of other managers (SSA-04)
 	FieldValidation FieldValidation
+
+	// MayCreate, if not nil, is asked before an update or an apply creates an object that is absent
+	// (UPDATE-10). Its error refuses that.
+	MayCreate func(context.Context) error
 }
 
 // PatchType is the media type of a patch.
@@ -49,9 +53,6 @@ const (
 type PatchRequest struct {
 	Type PatchType
 	Body []byte
-
-	// MayCreate, if not nil, is asked before an apply creates an object; its error refuses that.
-	MayCreate func(context.Context) error
 }
 
 // ListRequest selects objects and the version at which they are read (area LIST).

@@ -17,14 +17,14 @@ type Shape uint8
 
 // The shapes of an object.
 const (
-	converted     Shape = iota // an entry, in the form of another served version
-	Packed                     // its JSON, compressed (READ-02)
-	Message                    // its protobuf message
-	PackedMessage              // the same, compressed
-	Rows                       // of a stretch of a list: its objects as rows (TABLE-04), or their metadata alone (TABLE-10)
-	PackedRows                 // the same, as a part of a compressed body
-	PackedStretch              // of a stretch of a list: its objects, as a part of a compressed body
-	Objects                    // of a stretch of a list in another form than the stored one: its objects
+	converted      Shape = iota // an entry, in the form of another served version
+	Packed                      // its JSON, compressed (READ-02)
+	Message                     // its protobuf message
+	PackedMessage               // the same, compressed
+	Rows                        // of a stretch of a list: its objects as rows (TABLE-04), or their metadata alone (TABLE-10)
+	PackedRows                  // the same, as a part of a compressed body
+	PackedStretch               // of a stretch of a list: its objects, as a part of a compressed body
+	StretchObjects              // of a stretch of a list in another form than the stored one: its objects
 )
 
 // shapeBudget is how many bytes of shapes an engine keeps.

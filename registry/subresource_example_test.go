@@ -106,7 +106,7 @@ func Example_subresources() {
 
 	_, err = engine.Create(ctx, at("switch"), []byte(`{"to":"on"}`), registry.WriteOptions{}) // a POST
 	fmt.Println(err)
-	_, err = engine.Update(ctx, at("socket"), []byte(`{"metadata":{"name":"desk"},"bulb":"warm"}`), registry.WriteOptions{}, nil)
+	_, err = engine.Update(ctx, at("socket"), []byte(`{"metadata":{"name":"desk"},"bulb":"warm"}`), registry.WriteOptions{})
 	fmt.Println(err)
 	answer, err := engine.Create(ctx, at("switch"), nil, registry.WriteOptions{})
 	fmt.Println(answer.Kind.Kind, err)

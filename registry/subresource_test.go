@@ -166,7 +166,7 @@ func FuzzSubresources(f *testing.F) {
 		sub := []string{"scale", "card"}[door/8%2]
 		switch door % 8 {
 		case 0:
-			_, err = e.Update(ctx, target(sub), []byte(body), o, nil)
+			_, err = e.Update(ctx, target(sub), []byte(body), o)
 		case 1:
 			_, err = e.Patch(ctx, target(sub), registry.PatchRequest{Type: registry.MergePatch, Body: []byte(body)}, o)
 		case 2:

@@ -193,7 +193,7 @@ func (h *history) put(target registry.Target, beta bool) {
 		fields[name] = v
 	}
 	h.said = append(h.said, fmt.Sprintf("%s PUT %s", target.Resource.Version, encoded(h.t, object)))
-	_, err := h.e.Update(context.Background(), target, encoded(h.t, object), registry.WriteOptions{FieldManager: "m"}, nil)
+	_, err := h.e.Update(context.Background(), target, encoded(h.t, object), registry.WriteOptions{FieldManager: "m"})
 	require.NoError(h.t, err, "%v", h.said)
 }
 

@@ -77,7 +77,7 @@ func TestUPDATE_UnchangedProblemsDoNotBlock(t *testing.T) {
 		}
 		entry, err := e.Get(t.Context(), named("x"), registry.ListRequest{})
 		require.NoError(t, err)
-		_, err = e.Update(t.Context(), named("x"), []byte(strings.Replace(string(entry.AppendJSON(nil)), `"free":"1"`, `"free":"2"`, 1)), registry.WriteOptions{}, nil)
+		_, err = e.Update(t.Context(), named("x"), []byte(strings.Replace(string(entry.AppendJSON(nil)), `"free":"1"`, `"free":"2"`, 1)), registry.WriteOptions{})
 		require.NoError(t, err)
 		entry, err = e.Get(t.Context(), named("x"), registry.ListRequest{})
 		require.NoError(t, err)
@@ -150,12 +150,12 @@ func TestQUERY_23_EveryWayOfWriting(t *testing.T) {
 			return e.Create(ctx, inA, []byte(body), o)
 		}, true, all, meta.ReasonBadRequest},
 		"update": {func(ctx context.Context, e *registry.Engine, o registry.WriteOptions) (*registry.Result, error) {
-			return e.Update(ctx, named("x"), []byte(body), o, nil)
+			return e.Update(ctx, named("x"), []byte(body), o)
 		}, false, all, meta.ReasonBadRequest},
 		"status": {func(ctx context.Context, e *registry.Engine, o registry.WriteOptions) (*registry.Result, error) {
 			target := named("x")
 			target.Subresource = "status"
-			return e.Update(ctx, target, []byte(body), o, nil)
+			return e.Update(ctx, target, []byte(body), o)
 		}, false, all, meta.ReasonBadRequest},
 		"merge patch": {
 			patching(patch.MergePatch, `{"spec":{"size":1,"size":2,"colour":"red","also":{"x":1}}}`), false,

@@ -13,6 +13,7 @@ import (
 // virtual resource it runs the operation and the result is its answer (MODEL-21); for a subresource that is an action, the
 // action (PATH-21).
 func (e *Engine) Create(ctx context.Context, t Target, body []byte, o WriteOptions) (*Result, error) {
+	ctx = withObjects(ctx, e)
 	served, sub, err := e.lookup(t)
 	if err != nil {
 		return nil, err
@@ -37,9 +38,10 @@ func (e *Engine) Create(ctx context.Context, t Target, body []byte, o WriteOptio
 	return walk(ctx, func() *write { w := base; return &w })
 }
 
-// Update replaces an object by body (UPDATE-01). Where the kind allows it, an absent object is created; mayCreate, if not
-// nil, is asked first and its error refuses that (UPDATE-10).
-func (e *Engine) Update(ctx context.Context, t Target, body []byte, o WriteOptions, mayCreate func(context.Context) error) (*Result, error) {
+// Update replaces an object by body (UPDATE-01). Where the kind allows it, an absent object is
+// created (UPDATE-10).
+func (e *Engine) Update(ctx context.Context, t Target, body []byte, o WriteOptions) (*Result, error) {
+	ctx = withObjects(ctx, e)
 	base, err := e.writeTo(ctx, t, "update", o)
 	if err != nil {
 		return nil, err
@@ -49,8 +51,8 @@ func (e *Engine) Update(ctx context.Context, t Target, body []byte, o WriteOptio
 	}
 	base.mayCreate = base.resource().Writes.CreateOnUpdate && base.sub == nil
 	base.compute = func(w *write) (Tree, error) {
-		if w.creating() && mayCreate != nil {
-			if err := mayCreate(ctx); err != nil {
+		if w.creating() && o.MayCreate != nil {
+			if err := o.MayCreate(ctx); err != nil {
 				return nil, err
 			}
 		}
@@ -63,6 +65,7 @@ func (e *Engine) Update(ctx context.Context, t Target, body []byte, o WriteOptio
 // different fields never see a conflict (PATCH-16). A resourceVersion in the patch makes it conditional (PATCH-04). A
 // server-side apply creates an object that is absent (PATCH-02).
 func (e *Engine) Patch(ctx context.Context, t Target, p PatchRequest, o WriteOptions) (*Result, error) {
+	ctx = withObjects(ctx, e)
 	base, err := e.writeTo(ctx, t, "patch", o)
 	if err != nil {
 		return nil, err
@@ -73,8 +76,8 @@ func (e *Engine) Patch(ctx context.Context, t Target, p PatchRequest, o WriteOpt
 	base.patching, base.applying = true, p.Type == patch.ApplyPatch
 	base.mayCreate = base.applying && base.sub == nil
 	base.compute = func(w *write) (Tree, error) {
-		if w.creating() && p.MayCreate != nil {
-			if err := p.MayCreate(ctx); err != nil {
+		if w.creating() && w.opts.MayCreate != nil {
+			if err := w.opts.MayCreate(ctx); err != nil {
 				return nil, err
 			}
 		}

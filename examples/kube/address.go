@@ -83,7 +83,7 @@ func addressChanges(change registry.Change) ([]storage.Op, error) {
 func (c *cluster) owner(ctx context.Context, key string) (string, error) {
 	e := c.engine.Load()
 	if e == nil {
-		return "", errNotStarted
+		return "", errors.New("the server has not started")
 	}
 	rec, err := e.Store().Get(ctx, key)
 	if errors.Is(err, storage.ErrNotFound) {

@@ -16,12 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kindwright/kindwright/authn"
-	"github.com/kindwright/kindwright/meta"
-)
-
-var (
-	storageClassResource = meta.GroupVersionResource{Group: "storage.k8s.io", Version: "v1", Resource: "storageclasses"}
-	ingressClassResource = meta.GroupVersionResource{Group: "networking.k8s.io", Version: "v1", Resource: "ingressclasses"}
+	"github.com/kindwright/kindwright/registry"
 )
 
 // protect keeps an object that is in use until a controller says that it is not.
@@ -53,16 +48,18 @@ func (c *cluster) completeClaim(ctx context.Context, p, old *corev1.PersistentVo
 		return nil
 	}
 	var newest *storagev1.StorageClass
-	err := each(ctx, c, storageClassResource, func(one *storagev1.StorageClass) bool {
+	for one, err := range registry.For[storagev1.StorageClass](ctx).List(ctx, "", registry.ListRequest{}) {
+		if err != nil {
+			return err
+		}
 		if one.Annotations["storageclass.kubernetes.io/is-default-class"] == "true" && (newest == nil || newest.CreationTimestamp.Before(&one.CreationTimestamp)) {
 			newest = one
 		}
-		return true
-	})
+	}
 	if newest != nil {
 		p.Spec.StorageClassName = &newest.Name
 	}
-	return err
+	return nil
 }
 
 func (c *cluster) completeAttributes(_ context.Context, v, old *storagev1.VolumeAttributesClass) error {
@@ -76,16 +73,18 @@ func (c *cluster) completeIngress(ctx context.Context, i, old *networkingv1.Ingr
 		return nil
 	}
 	var newest *networkingv1.IngressClass
-	err := each(ctx, c, ingressClassResource, func(one *networkingv1.IngressClass) bool {
+	for one, err := range registry.For[networkingv1.IngressClass](ctx).List(ctx, "", registry.ListRequest{}) {
+		if err != nil {
+			return err
+		}
 		if one.Annotations[networkingv1.AnnotationIsDefaultIngressClass] == "true" && (newest == nil || newest.CreationTimestamp.Before(&one.CreationTimestamp)) {
 			newest = one
 		}
-		return true
-	})
+	}
 	if newest != nil {
 		i.Spec.IngressClassName = &newest.Name
 	}
-	return err
+	return nil
 }
 
 // completeNode taints a new node: nothing runs there until its kubelet says that it is ready.

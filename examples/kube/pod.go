@@ -36,7 +36,7 @@ func pods(c *cluster) []registry.Definition {
 			},
 			computed: map[string]func(registry.Tree) string{"spec.hostNetwork": truth("spec", "hostNetwork"), "status.podIPs": podIPs},
 		},
-		registry.Operation[corev1.Binding]{Version: "v1", Plural: "bindings", Namespaced: true, Run: c.bindNamed},
+		registry.Operation[corev1.Binding]{Version: "v1", Plural: "bindings", Namespaced: true, Run: bindNamed},
 		kind[corev1.PodTemplate]{
 			cluster: c,
 			Kind: registry.Kind[corev1.PodTemplate]{

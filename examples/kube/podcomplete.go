@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
 )
 
@@ -31,7 +32,7 @@ func (c *cluster) completePod(ctx context.Context, p, old *corev1.Pod) error {
 		tolerate(&p.Spec)
 	}
 	if !c.without("Priority") {
-		if err := c.prioritize(ctx, p); err != nil {
+		if err := prioritize(ctx, p); err != nil {
 			return err
 		}
 	}
@@ -80,24 +81,32 @@ func tolerate(s *corev1.PodSpec) {
 	}
 }
 
-// prioritize gives a pod the priority of its class, or of the class for those that name none.
-func (c *cluster) prioritize(ctx context.Context, p *corev1.Pod) error {
-	class := &schedulingv1.PriorityClass{}
+// priorityClass is the class that a pod names, or the one for those that name none.
+func priorityClass(ctx context.Context, p *corev1.Pod) (*schedulingv1.PriorityClass, error) {
+	classes := registry.For[schedulingv1.PriorityClass](ctx)
 	if name := p.Spec.PriorityClassName; name != "" {
-		found, err := find[schedulingv1.PriorityClass](ctx, c, priorityClassResource, "", name)
+		class, err := classes.Get(ctx, "", name)
 		if status.IsNotFound(err) {
-			return status.Forbidden(podResource.GroupResource(), p.Name, "no PriorityClass with name "+name+" was found")
+			return nil, status.Forbidden(podResource.GroupResource(), p.Name, "no PriorityClass with name "+name+" was found")
 		}
+		return class, err
+	}
+	class := &schedulingv1.PriorityClass{}
+	for one, err := range classes.List(ctx, "", registry.ListRequest{}) {
 		if err != nil {
-			return err
+			return nil, err
 		}
-		class = found
-	} else if err := each(ctx, c, priorityClassResource, func(one *schedulingv1.PriorityClass) bool {
 		if one.GlobalDefault && (class.Name == "" || one.Value < class.Value) {
 			class = one
 		}
-		return true
-	}); err != nil {
+	}
+	return class, nil
+}
+
+// prioritize gives a pod the priority of its class.
+func prioritize(ctx context.Context, p *corev1.Pod) error {
+	class, err := priorityClass(ctx, p)
+	if err != nil {
 		return err
 	}
 	policy := corev1.PreemptLowerPriority

@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/registry/rest"
@@ -29,7 +28,7 @@ func podEndpoints(c *cluster) []registry.Endpoint {
 			Fields: [][]string{{"spec", "containers"}, {"spec", "initContainers"}, {"spec", "resources"}},
 		},
 		registry.Action[corev1.Pod, corev1.Binding, meta.Status]{Name: "binding", Run: func(ctx context.Context, call *registry.Call[corev1.Pod], b *corev1.Binding) (*meta.Status, error) {
-			return nil, c.bind(ctx, call.Engine, call.Object, b, call.DryRun)
+			return nil, bind(ctx, call.Target.Namespace, call.Target.Name, b, call.DryRun)
 		}},
 		c.eviction(),
 		registry.Stream[corev1.Pod, corev1.PodLogOptions]{Name: "log", Open: openLog},
@@ -168,7 +167,7 @@ func resized(containers, sent []any) []any {
 type binding struct{}
 
 // bind gives a pod its node, as a scheduler decides it.
-func (c *cluster) bind(ctx context.Context, e *registry.Engine, p *corev1.Pod, b *corev1.Binding, dry bool) error {
+func bind(ctx context.Context, namespace, name string, b *corev1.Binding, dry bool) error {
 	f := &status.Fields{}
 	if b.Target.Kind != "" && b.Target.Kind != "Node" {
 		f.At("target", "kind").NotSupported(b.Target.Kind, "Node", "<empty>")
@@ -179,37 +178,47 @@ func (c *cluster) bind(ctx context.Context, e *registry.Engine, p *corev1.Pod, b
 	if problems := f.Errors(); len(problems) > 0 {
 		return status.Invalid(meta.GroupKind{Kind: "Binding"}, b.Name, problems)
 	}
-	conflict := func(why string) error {
-		return status.Conflict(meta.GroupResource{Resource: "pods/binding"}, p.Name, why)
-	}
-	switch {
-	case p.DeletionTimestamp != nil:
-		return conflict(fmt.Sprintf("pod %s is being deleted, cannot be assigned to a host", p.Name))
-	case p.Spec.NodeName != "":
-		return conflict(fmt.Sprintf("pod %s is already assigned to node %q", p.Name, p.Spec.NodeName))
-	case len(p.Spec.SchedulingGates) > 0:
-		return conflict(fmt.Sprintf("pod %s has non-empty .spec.schedulingGates", p.Name))
-	case b.UID != "" && b.UID != p.UID:
-		return conflict(fmt.Sprintf("Precondition failed: UID in precondition: %s, UID in object meta: %s", b.UID, p.UID))
-	}
-	patch := map[string]any{
-		"metadata": map[string]any{"uid": string(p.UID), "resourceVersion": p.ResourceVersion, "annotations": b.Annotations, "labels": b.Labels},
-		"spec":     map[string]any{"nodeName": b.Target.Name},
-	}
-	body, err := json.Marshal(patch)
-	if err != nil {
-		return err
-	}
-	_, err = e.Patch(context.WithValue(ctx, binding{}, true), registry.Target{Resource: podResource, Namespace: p.Namespace, Name: p.Name},
-		registry.PatchRequest{Type: registry.MergePatch, Body: body}, registry.WriteOptions{DryRun: dry, FieldManager: "scheduler"})
+	pods := registry.For[corev1.Pod](ctx).With(registry.WriteOptions{DryRun: dry, FieldManager: "scheduler"})
+	_, err := pods.Modify(context.WithValue(ctx, binding{}, true), namespace, name, func(p *corev1.Pod) error {
+		if why := unbindable(p, b); why != "" {
+			return status.Conflict(meta.GroupResource{Resource: "pods/binding"}, p.Name, why)
+		}
+		p.Spec.NodeName = b.Target.Name
+		p.Annotations, p.Labels = joined(p.Annotations, b.Annotations), joined(p.Labels, b.Labels)
+		return nil
+	})
 	return err
 }
 
-// bindNamed binds the pod that a binding names.
-func (c *cluster) bindNamed(ctx context.Context, b *corev1.Binding) error {
-	p, err := find[corev1.Pod](ctx, c, podResource, b.Namespace, b.Name)
-	if err != nil {
-		return err
+// unbindable says why a pod cannot be given a node, "" if it can.
+func unbindable(p *corev1.Pod, b *corev1.Binding) string {
+	switch {
+	case p.DeletionTimestamp != nil:
+		return fmt.Sprintf("pod %s is being deleted, cannot be assigned to a host", p.Name)
+	case p.Spec.NodeName != "":
+		return fmt.Sprintf("pod %s is already assigned to node %q", p.Name, p.Spec.NodeName)
+	case len(p.Spec.SchedulingGates) > 0:
+		return fmt.Sprintf("pod %s has non-empty .spec.schedulingGates", p.Name)
+	case b.UID != "" && b.UID != p.UID:
+		return fmt.Sprintf("Precondition failed: UID in precondition: %s, UID in object meta: %s", b.UID, p.UID)
 	}
-	return c.bind(ctx, c.engine.Load(), p, b, false)
+	return ""
+}
+
+// joined adds the entries of more to those of to.
+func joined(to, more map[string]string) map[string]string {
+	if len(more) == 0 {
+		return to
+	}
+	out := maps.Clone(to)
+	if out == nil {
+		out = map[string]string{}
+	}
+	maps.Copy(out, more)
+	return out
+}
+
+// bindNamed binds the pod that a binding names.
+func bindNamed(ctx context.Context, b *corev1.Binding) error {
+	return bind(ctx, b.Namespace, b.Name, b, false)
 }

@@ -61,7 +61,7 @@ func (b bootstrap) make(ctx context.Context, e *registry.Engine) error {
 	_, err = e.Create(ctx, t, body, o)
 	if status.IsAlreadyExists(err) && b.current {
 		t.Name = b.object.GetName()
-		_, err = e.Update(ctx, t, body, o, nil)
+		_, err = e.Update(ctx, t, body, o)
 	}
 	if status.IsAlreadyExists(err) {
 		return nil

@@ -307,7 +307,7 @@ func TestWATCH_13_TheOrderIsThatOfTheVersions(t *testing.T) {
 					if n == 0 {
 						_, err = engine.Create(context.Background(), one, body, registry.WriteOptions{})
 					} else {
-						_, err = engine.Update(context.Background(), one, body, registry.WriteOptions{}, nil)
+						_, err = engine.Update(context.Background(), one, body, registry.WriteOptions{})
 					}
 					if err != nil {
 						t.Error(err)

@@ -88,14 +88,13 @@ func (f *protobufs) writeTo(w io.Writer, l *registry.List) error {
 	return f.descriptor.WriteList(w, protobuf.List{
 		APIVersion: f.apiVersion, Kind: f.listKind, Metadata: listMeta(l),
 		Items: func(yield func([]byte, error) bool) {
-			for entry := range l.Items {
-				var err error
-				if f.scratch, err = f.text.object(f.scratch[:0], entry); !yield(f.scratch, err) || err != nil {
+			for entry, err := range l.Items {
+				if err == nil {
+					f.scratch, err = f.text.object(f.scratch[:0], entry)
+				}
+				if !yield(f.scratch, err) || err != nil {
 					return
 				}
-			}
-			if err := l.Err(); err != nil {
-				yield(nil, err)
 			}
 		},
 	})

@@ -115,7 +115,10 @@ func (c *call) writeList(w *listWriter, form negotiate.Result, l *registry.List)
 	if err != nil {
 		return status.Internal(err)
 	}
-	for entry := range l.Items {
+	for entry, err := range l.Items {
+		if err != nil {
+			return listError(err)
+		}
 		if buf, err = f.item(buf, entry); err != nil {
 			return status.Internal(fmt.Errorf("write %s: %w", entry.Key(), err))
 		}
@@ -125,9 +128,6 @@ func (c *call) writeList(w *listWriter, form negotiate.Result, l *registry.List)
 		if buf, err = w.pieces(buf); err != nil {
 			return err
 		}
-	}
-	if err := l.Err(); err != nil {
-		return listError(err)
 	}
 	if buf, err = f.tail(buf, l); err != nil {
 		return status.Internal(err)

@@ -69,7 +69,7 @@ func (c *call) stretches(w *listWriter, form negotiate.Result, f renderer, l *re
 			return s
 		}
 		if l.Served.Resource.Stored != nil { // they are not copied, but converted
-			s.shape = registry.Objects
+			s.shape = registry.StretchObjects
 			return s
 		}
 	case *partials:
@@ -123,16 +123,16 @@ const alwaysPacked = 1<<31 - 1
 
 // send sends the list.
 func (s *stretches) send() error {
-	for entry := range s.list.Stored {
+	for entry, err := range s.list.Stored {
+		if err != nil {
+			return listError(err)
+		}
 		s.objects = append(s.objects, entry)
 		if len(s.objects) == stretchMost || endsStretch(entry.Key()) {
 			if err := s.flush(); err != nil {
 				return err
 			}
 		}
-	}
-	if err := s.list.Err(); err != nil {
-		return listError(err)
 	}
 	if err := s.flush(); err != nil {
 		return err

@@ -40,7 +40,7 @@ func (c *call) watch() error {
 	if err != nil {
 		return err
 	}
-	cursor, _, err := c.engine.Watch(c.r.Context(), c.collection(), wr)
+	cursor, err := c.engine.Follow(c.r.Context(), c.collection(), wr)
 	if err != nil {
 		return c.refuseWatch(form, err)
 	}

@@ -44,7 +44,7 @@ func (c *call) update() error {
 	}
 	if c.sub != nil && c.sub.Acts(c.info.Verb) {
 		return c.act(func(body []byte) (*registry.Result, error) {
-			return c.engine.Update(c.r.Context(), c.target, body, c.writeOptions(), nil)
+			return c.engine.Update(c.r.Context(), c.target, body, c.writeOptions())
 		})
 	}
 	return c.write(http.StatusOK, func(ctx context.Context) (*registry.Result, error) {
@@ -52,7 +52,7 @@ func (c *call) update() error {
 		if err != nil {
 			return nil, err
 		}
-		return c.engine.Update(ctx, c.target, body, c.writeOptions(), c.mayCreate())
+		return c.engine.Update(ctx, c.target, body, c.writeOptions())
 	})
 }
 
@@ -89,7 +89,7 @@ func (c *call) patch() error {
 		if err != nil {
 			return nil, err
 		}
-		return c.engine.Patch(ctx, c.target, registry.PatchRequest{Type: kind, Body: body, MayCreate: c.mayCreate()}, c.writeOptions())
+		return c.engine.Patch(ctx, c.target, registry.PatchRequest{Type: kind, Body: body}, c.writeOptions())
 	})
 }
 
@@ -189,6 +189,7 @@ func (c *call) writeOptions() registry.WriteOptions {
 		FieldManager:    cmp.Or(q.FieldManager, managerOf(c.r.UserAgent())),
 		Force:           q.Force != nil && *q.Force,
 		FieldValidation: registry.FieldValidation(q.FieldValidation),
+		MayCreate:       c.mayCreate(),
 	}
 }
 

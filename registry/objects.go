@@ -1,0 +1,97 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"reflect"
+
+	"github.com/kindwright/kindwright/authn"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/watch"
+)
+
+// Reader reads the objects of a server.
+type Reader interface {
+	// Get reads one object, or the object behind a subresource.
+	Get(ctx context.Context, t Target, lr ListRequest) (*watch.Entry, error)
+
+	// List reads a collection.
+	List(ctx context.Context, t Target, lr ListRequest) (*List, error)
+
+	// Watch follows the changes of a collection until the caller breaks or an error ends it, the
+	// context's among others. A watch that has fallen too far behind ends with an error of which
+	// Expired is true.
+	Watch(ctx context.Context, t Target, wr WatchRequest) iter.Seq2[watch.Event, error]
+}
+
+// Writer changes the objects of a server. Every write takes the steps that it takes over HTTP, except
+// authorization.
+type Writer interface {
+	Create(ctx context.Context, t Target, body []byte, o WriteOptions) (*Result, error)
+	Update(ctx context.Context, t Target, body []byte, o WriteOptions) (*Result, error)
+	Patch(ctx context.Context, t Target, p PatchRequest, o WriteOptions) (*Result, error)
+	Delete(ctx context.Context, t Target, o DeleteOptions) (*Result, error)
+	DeleteCollection(ctx context.Context, t Target, lr ListRequest, o DeleteOptions) (int, error)
+}
+
+// Objects are the objects of a server, for code that runs in its process. They travel as JSON. For and
+// From put Go structs in front of them.
+type Objects interface {
+	Reader
+	Writer
+
+	// ResourcesOf returns the resources whose objects have a Go type.
+	ResourcesOf(t reflect.Type) []meta.GroupVersionResource
+}
+
+var _ Objects = (*Engine)(nil)
+
+// objectsKey is where the context of a hook has the objects of its server.
+type objectsKey struct{}
+
+// withObjects prepares the context of a request for hooks that look at other objects.
+func withObjects(ctx context.Context, o Objects) context.Context {
+	return context.WithValue(ctx, objectsKey{}, o)
+}
+
+// serverUser is who writes with AsSystem.
+var serverUser = authn.User{Name: "system:apiserver", Groups: []string{authn.GroupMasters, authn.GroupAuthenticated}}
+
+// resourceOf finds the one resource whose objects have a Go type.
+func resourceOf(o Objects, t reflect.Type) (meta.GroupVersionResource, error) {
+	switch found := o.ResourcesOf(t); len(found) {
+	case 0:
+		return meta.GroupVersionResource{}, fmt.Errorf("registry: the server has no kind of Go type %s", t)
+	case 1:
+		return found[0], nil
+	default:
+		return meta.GroupVersionResource{}, fmt.Errorf("registry: Go type %s belongs to more than one kind: %s and %s", t, found[0], found[1])
+	}
+}
+
+// errNoObjects is what a Front of For answers outside a server.
+var errNoObjects = errors.New("registry: the context is not that of a hook, an admission plugin or a subresource; use From")
+
+// typeIndex has the resources of Go types in one set.
+type typeIndex struct {
+	set *Set
+	of  map[reflect.Type][]meta.GroupVersionResource
+}
+
+// ResourcesOf returns the resources whose objects have a Go type, also those that clients cannot ask
+// for.
+func (e *Engine) ResourcesOf(t reflect.Type) []meta.GroupVersionResource {
+	set, index := e.set.Load(), e.types.Load()
+	if index == nil || index.set != set {
+		index = &typeIndex{set: set, of: map[reflect.Type][]meta.GroupVersionResource{}}
+		for _, served := range set.every {
+			if r := served.Resource; r.structure != nil {
+				index.of[r.structure] = append(index.of[r.structure], r.GroupVersionResource())
+			}
+		}
+		e.types.Store(index)
+	}
+	return index.of[t]
+}
