@@ -138,14 +138,14 @@ func (s admissionServer) List(ctx context.Context, of meta.GroupVersionResource,
 			yield(nil, err)
 			return
 		}
-		for entry := range list.Items {
-			object, err := treeOf(entry)
+		for entry, err := range list.Items {
+			var object Tree
+			if err == nil {
+				object, err = treeOf(entry)
+			}
 			if !yield(object, err) || err != nil {
 				return
 			}
-		}
-		if err := list.Err(); err != nil {
-			yield(nil, err)
 		}
 	}
 }

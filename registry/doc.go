@@ -15,6 +15,9 @@
 // besides what clients can ask for. Every record says in which form it was written, and is brought to the present one when it is
 // read (records.go); a write through another form changes in the stored object what it changes in the form (carry.go).
 //
+// Code in the server's process uses For in a rule and From elsewhere, which put Go structs in front of
+// the verbs.
+//
 // The verbs are methods of Engine: Get, List, Watch, Create, Update, Patch, Delete, DeleteCollection; and for subresources
 // that have documents of their own (Endpoint) Ask, Open and Connect besides. Errors are *status.Error values that say what
 // a client may know; anything else is an internal error whose text is never sent.
