@@ -34,9 +34,12 @@ func (s *Server) CollectorStats() CollectorStats {
 // buildAdmission makes the chain of the plugins of the configuration and the server's own. The server's
 // own come last: they judge the final object.
 func (s *Server) buildAdmission() (*admission.Chain, error) {
-	plugins := s.cfg.plugins
+	plugins, err := s.bindPlugins(s.cfg.plugins)
+	if err != nil {
+		return nil, err
+	}
 	if s.cfg.access.CheckOwnerReferences {
-		plugins = append(plugins[:len(plugins):len(plugins)], ownerref.Plugin(s.authorizer, s.resourceOf))
+		plugins = append(plugins, ownerref.Plugin(s.authorizer, s.resourceOf))
 	}
 	chain, err := admission.NewChain(plugins...)
 	if err == nil && s.cfg.access.CheckPlugins {

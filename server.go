@@ -46,6 +46,7 @@ type Server struct {
 	parser        *request.Parser
 	authenticator authn.Authenticator
 	authorizer    authz.Authorizer
+	bindings      []*binding // of authenticators, authorizers and plugins that have to know objects
 	health        *health.Registry
 	hookDone      []func() // marks the health check of each start hook as done
 	handler       http.Handler
@@ -132,6 +133,9 @@ func (s *Server) build() error {
 	if err := s.buildHealth(); err != nil {
 		return err
 	}
+	if err := s.connect(); err != nil {
+		return err
+	}
 	s.parser = request.NewParser(s.cfg.http.PathPrefix, domain)
 	s.handler, err = s.assemble(s.dispatch())
 	return err
@@ -181,16 +185,23 @@ func join(parts []registry.Bundle) registry.Bundle {
 }
 
 func (s *Server) buildAccess() error {
-	authenticators := s.cfg.authenticators
+	authenticators, err := s.bindAuthenticators(s.cfg.authenticators)
+	if err != nil {
+		return err
+	}
 	if !s.cfg.access.NoAnonymous {
-		authenticators = append(authenticators[:len(authenticators):len(authenticators)], authn.Anonymous())
+		authenticators = append(authenticators, authn.Anonymous())
 	}
 	s.authenticator = authn.Union(authenticators...)
 	open, err := authz.AllowPaths(s.cfg.access.OpenPaths...)
 	if err != nil {
 		return err
 	}
-	s.authorizer = authz.Union(append([]authz.Authorizer{authz.Masters(), open}, s.cfg.authorizers...)...)
+	authorizers, err := s.bindAuthorizers(s.cfg.authorizers)
+	if err != nil {
+		return err
+	}
+	s.authorizer = authz.Union(append([]authz.Authorizer{authz.Masters(), open}, authorizers...)...)
 	return nil
 }
 

@@ -25,8 +25,8 @@ type member struct {
 }
 
 // NewChain returns the chain of the given plugins, first called first. It refuses a plugin without a
-// name, with neither side set, or with a side that is a nil pointer or function, a rule that selects
-// what cannot be, and a name used twice.
+// name, with neither side set, or with a side that is a nil pointer or function, one that is still to be
+// bound, a rule that selects what cannot be, and a name used twice.
 func NewChain(plugins ...Plugin) (*Chain, error) {
 	c := &Chain{}
 	seen := make(map[string]bool, len(plugins))
@@ -40,6 +40,8 @@ func NewChain(plugins ...Plugin) (*Chain, error) {
 			return nil, fmt.Errorf("admission plugin %q: its mutator is a nil %T", p.Name, p.Mutator)
 		case isNil(p.Validator):
 			return nil, fmt.Errorf("admission plugin %q: its validator is a nil %T", p.Name, p.Validator)
+		case p.Bind != nil:
+			return nil, fmt.Errorf("admission plugin %q is not bound to a server", p.Name)
 		case p.Mutator == nil && p.Validator == nil:
 			return nil, fmt.Errorf("admission plugin %q neither mutates nor validates", p.Name)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/kindwright/kindwright/status"
+	"github.com/kindwright/kindwright/watch"
 )
 
 // A Mutator may replace the object of a write. It returns the object to go on with, or an error that
@@ -61,6 +62,11 @@ type Plugin struct {
 
 	Mutator   Mutator
 	Validator Validator
+
+	// Bind makes the two sides of a plugin that has to know objects of its server, and is given instead
+	// of them. It is called once for each server, while that is made; see watch.Bindable for what holds
+	// until those objects are known. Either side may be nil.
+	Bind func(b watch.Binding) (Mutator, Validator, error)
 }
 
 // Denied is the answer of a plugin that refuses r: 403 Forbidden with reason as its explanation.

@@ -49,6 +49,9 @@ func Union(a ...Authenticator) Authenticator {
 
 type union []Authenticator
 
+// Unwrap returns the members, for who has to know them: a server binds those that read its objects.
+func (list union) Unwrap() []Authenticator { return list }
+
 func (list union) Authenticate(r *http.Request) (User, bool, error) {
 	var errs []error
 	for _, a := range list {

@@ -70,6 +70,9 @@ func Union(z ...Authorizer) Authorizer {
 
 type union []Authorizer
 
+// Unwrap returns the members, for who has to know them: a server binds those that read its objects.
+func (list union) Unwrap() []Authorizer { return list }
+
 func (list union) Authorize(ctx context.Context, a Attributes) (Decision, string, error) {
 	var last string
 	for _, z := range list {

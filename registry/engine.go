@@ -65,7 +65,9 @@ type Engine struct {
 	texts      *watch.Texts // nil where the store holds the objects in memory as they are
 	migrations *migrations
 
-	changes sync.Mutex // serialises Install and Remove; never held while serving
+	changes      sync.Mutex // serialises Install, Remove and Observe; never held while serving
+	observations []*Observation
+
 	running sync.WaitGroup
 	started atomic.Bool
 
@@ -151,6 +153,9 @@ func (e *Engine) Start(ctx context.Context) error {
 	}
 	e.changes.Lock()
 	e.lifetime = ctx
+	for _, o := range e.observations {
+		e.tell(ctx, o)
+	}
 	e.changes.Unlock()
 	e.running.Go(func() {
 		if err := e.dispatcher.Run(ctx); err != nil && ctx.Err() == nil {
@@ -291,6 +296,11 @@ func (e *Engine) load(ctx context.Context, s *Served) error {
 	}
 	if ttl := s.Resource.Writes.TTL; ttl > 0 {
 		s.expiry = newExpiry(ttl)
+	}
+	for _, o := range e.observations {
+		if err := e.observe(s, o); err != nil {
+			return err
+		}
 	}
 	cache, err := e.dispatcher.Add(ctx, e.cacheConfig(s))
 	if err != nil {

@@ -330,6 +330,9 @@ func (c *Cache) applyChange(ch *decoded, woken []*Cursor) []*Cursor {
 	if o := c.dispatcher.observer; o != nil {
 		o.Changed(prev, ch.entry)
 	}
+	for _, o := range c.dispatcher.observations()[c.prefix] {
+		o.changed(prev, ch.entry)
+	}
 	event := change{revision: ch.revision, prev: prev, next: ch.entry, at: ch.at}
 	c.log.append(event)
 	return c.roster.unpark(&event, woken)
@@ -365,6 +368,17 @@ func (c *Cache) stop(err error) {
 	c.last = c.head()
 	c.err = err
 	close(c.done)
+	for _, o := range c.dispatcher.observations()[c.prefix] {
+		o.drop(err)
+	}
+}
+
+// begin shows the first listing.
+func (c *Cache) begin(l *listing) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.fill(l)
+	c.listed = l.revision
 }
 
 // reload replaces the contents by a fresh list after changes were lost, and ends the cursors.
@@ -388,5 +402,8 @@ func (c *Cache) fill(l *listing) {
 	c.pins.trim(c.copied)
 	if o := c.dispatcher.observer; o != nil {
 		o.Filled(c.prefix, l.values())
+	}
+	for _, o := range c.dispatcher.observations()[c.prefix] {
+		o.tell(c.entries())
 	}
 }

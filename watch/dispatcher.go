@@ -19,7 +19,7 @@ import (
 //
 // It takes the store's batches one at a time, in the order of revisions. For each batch (rule 4) it
 //
-//  1. applies it to every cache it touches, and tells the observer;
+//  1. applies it to every cache it touches, and tells the observers;
 //  2. publishes its revision;
 //  3. wakes the cursors it concerns, and everyone who waits for the revision.
 //
@@ -28,6 +28,7 @@ type Dispatcher struct {
 	store     *storage.Store
 	logger    logr.Logger
 	observer  Observer // optional
+	observed  atomic.Pointer[map[string][]*Observation]
 	published atomic.Uint64
 	waiters   waiters
 
@@ -147,10 +148,10 @@ func (d *Dispatcher) admit(c *Cache, l *listing) (again bool, err error) {
 		return false, err
 	}
 	c.loading = nil
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.fill(l)
-	c.listed = l.revision
+	c.begin(l)
+	for _, o := range d.observations()[c.prefix] {
+		o.await()
+	}
 	return false, nil
 }
 
@@ -265,6 +266,7 @@ func (d *Dispatcher) aim(revision storage.Revision) {
 	if d.Published() == 0 {
 		d.published.Store(uint64(d.beginning(revision)))
 	}
+	d.awaitAll()
 	if d.Published() >= revision {
 		d.enliven()
 	}
@@ -318,6 +320,7 @@ func (d *Dispatcher) publish(batch *storage.Batch) {
 		return
 	}
 	d.apply(batch)
+	d.await(batch)
 	d.advance(batch.Revision)
 	for _, cursor := range d.woken {
 		cursor.signal()

@@ -50,6 +50,7 @@ func (d *Dispatcher) outdated(revision storage.Revision) *Cache {
 			c.loading.least = max(c.loading.least, revision)
 		}
 	}
+	d.awaitAll()
 	d.advance(revision)
 	return nil
 }

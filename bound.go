@@ -1,0 +1,240 @@
+package kindwright
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/kindwright/kindwright/admission"
+	"github.com/kindwright/kindwright/authn"
+	"github.com/kindwright/kindwright/authz"
+	"github.com/kindwright/kindwright/health"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/status"
+	"github.com/kindwright/kindwright/watch"
+)
+
+// binding is what a value that has to know objects is bound to: the server, and what it observes there.
+// Such a value is bound while the server is made, before there is an engine, so the binding keeps what it
+// asks for.
+type binding struct {
+	server *Server
+	name   string // of the readiness check
+	wanted []wanted
+	bound  bool // Bind has returned
+	kept   []*registry.Observation
+}
+
+// wanted is a call of Binding.Observe.
+type wanted struct {
+	of       meta.GroupResource
+	observer watch.Observer
+}
+
+var _ watch.Binding = (*binding)(nil)
+
+// bind makes a value one of the server's. The sort is a word for the readiness check.
+func bind[T any](s *Server, sort, name string, make func(watch.Binding) (T, error)) (T, *binding, error) {
+	b := &binding{server: s, name: sort + "-" + name}
+	if name == "" {
+		var none T
+		return none, nil, fmt.Errorf("%s %T has to be bound and has no name", sort, none)
+	}
+	made, err := make(b)
+	if err == nil && isNil(any(made)) {
+		err = errors.New("Bind returned nil")
+	}
+	if err != nil {
+		return made, nil, fmt.Errorf("%s %q: %w", sort, name, err)
+	}
+	b.bound = true
+	s.bindings = append(s.bindings, b)
+	return made, b, nil
+}
+
+func (b *binding) Observe(of meta.GroupResource, o watch.Observer) error {
+	if isNil(o) {
+		return fmt.Errorf("observe %s: the observer is nil", of)
+	}
+	if b.bound {
+		return fmt.Errorf("observe %s: it is too late, Bind has returned", of)
+	}
+	b.wanted = append(b.wanted, wanted{of, o})
+	return nil
+}
+
+func (b *binding) Get(ctx context.Context, of meta.GroupVersionResource, namespace, name string) (*watch.Entry, error) {
+	return b.server.engine.Get(ctx, registry.Target{Resource: of, Namespace: namespace, Name: name}, registry.ListRequest{})
+}
+
+// Err says why the value must not be asked: something that it observes is not there, or is not known to
+// it as it is now.
+func (b *binding) Err() error {
+	for _, o := range b.kept {
+		if err := o.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// connect begins to observe, and adds the readiness checks.
+func (s *Server) connect() error {
+	var problems []error
+	for _, b := range s.bindings {
+		for _, w := range b.wanted {
+			if !slices.ContainsFunc(s.bundle.Resources, func(r *registry.Resource) bool {
+				return r.Stored == nil && r.Group == w.of.Group && r.Names.Plural == w.of.Resource
+			}) {
+				problems = append(problems, fmt.Errorf("%s observes %s, which the server does not have; give the kind to Serve", b.name, w.of))
+				continue
+			}
+			o, err := s.engine.Observe(w.of, w.observer)
+			if err == nil {
+				b.kept = append(b.kept, o)
+			}
+			problems = append(problems, err)
+		}
+		check := health.Check{Name: b.name, Check: func(context.Context) error { return b.Err() }}
+		problems = append(problems, s.health.Add(health.Ready, check))
+	}
+	return errors.Join(problems...)
+}
+
+// bindAuthenticators replaces those that have to be bound, in unions too.
+func (s *Server) bindAuthenticators(all []authn.Authenticator) ([]authn.Authenticator, error) {
+	out := make([]authn.Authenticator, len(all))
+	for i, a := range all {
+		var err error
+		if out[i], err = s.bindAuthenticator(a); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func (s *Server) bindAuthenticator(a authn.Authenticator) (authn.Authenticator, error) {
+	switch a := a.(type) {
+	case interface{ Unwrap() []authn.Authenticator }:
+		members, err := s.bindAuthenticators(a.Unwrap())
+		return authn.Union(members...), err
+	case watch.Bindable[authn.Authenticator]:
+		made, b, err := bind(s, "authenticator", a.Name(), a.Bind)
+		return boundAuthenticator{made, b}, err
+	}
+	return a, nil
+}
+
+// boundAuthenticator fails for every credential while it is not known what the authenticator should go by.
+type boundAuthenticator struct {
+	authn.Authenticator
+	binding *binding
+}
+
+func (a boundAuthenticator) Authenticate(r *http.Request) (authn.User, bool, error) {
+	if err := a.binding.Err(); err != nil {
+		if !authn.HasCredential(r) {
+			return authn.User{}, false, nil
+		}
+		return authn.User{}, false, fmt.Errorf("%s: %w", a.binding.name, err)
+	}
+	return a.Authenticator.Authenticate(r)
+}
+
+// bindAuthorizers replaces those that have to be bound, in unions too.
+func (s *Server) bindAuthorizers(all []authz.Authorizer) ([]authz.Authorizer, error) {
+	out := make([]authz.Authorizer, len(all))
+	for i, z := range all {
+		var err error
+		if out[i], err = s.bindAuthorizer(z); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func (s *Server) bindAuthorizer(z authz.Authorizer) (authz.Authorizer, error) {
+	switch z := z.(type) {
+	case interface{ Unwrap() []authz.Authorizer }:
+		members, err := s.bindAuthorizers(z.Unwrap())
+		return authz.Union(members...), err
+	case watch.Bindable[authz.Authorizer]:
+		made, b, err := bind(s, "authorizer", z.Name(), z.Bind)
+		return boundAuthorizer{made, b}, err
+	}
+	return z, nil
+}
+
+// boundAuthorizer denies everything while it is not known what the authorizer should go by.
+type boundAuthorizer struct {
+	authz.Authorizer
+	binding *binding
+}
+
+func (z boundAuthorizer) Authorize(ctx context.Context, a authz.Attributes) (authz.Decision, string, error) {
+	if err := z.binding.Err(); err != nil {
+		return authz.Deny, "", fmt.Errorf("%s: %w", z.binding.name, err)
+	}
+	return z.Authorizer.Authorize(ctx, a)
+}
+
+// Rules lists what the authorizer allows, if it can.
+func (z boundAuthorizer) Rules(ctx context.Context, u authn.User, namespace string) (authz.Rules, error) {
+	if err := z.binding.Err(); err != nil {
+		return authz.Rules{}, fmt.Errorf("%s: %w", z.binding.name, err)
+	}
+	return authz.RulesOf(ctx, z.Authorizer, u, namespace), nil
+}
+
+// bindPlugins makes the sides of the plugins that have to be bound.
+func (s *Server) bindPlugins(all []admission.Plugin) ([]admission.Plugin, error) {
+	out := slices.Clone(all)
+	for i, p := range all {
+		if p.Bind == nil {
+			continue
+		}
+		if p.Mutator != nil || p.Validator != nil {
+			return nil, fmt.Errorf("admission plugin %q has Bind and a side; give one of them", p.Name)
+		}
+		var err error
+		if out[i], err = s.bindPlugin(p); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func (s *Server) bindPlugin(p admission.Plugin) (admission.Plugin, error) {
+	made, b, err := bind(s, "admission", p.Name, func(b watch.Binding) (admission.Plugin, error) {
+		m, v, err := p.Bind(b)
+		return admission.Plugin{Name: p.Name, Rules: p.Rules, Handles: p.Handles, Mutator: m, Validator: v}, err
+	})
+	if m := made.Mutator; m != nil && !isNil(m) {
+		made.Mutator = admission.MutatorFunc(func(ctx context.Context, r *admission.Request) (map[string]any, error) {
+			if err := b.refusal(); err != nil {
+				return nil, err
+			}
+			return m.Mutate(ctx, r)
+		})
+	}
+	if v := made.Validator; v != nil && !isNil(v) {
+		made.Validator = admission.ValidatorFunc(func(ctx context.Context, r *admission.Request) error {
+			if err := b.refusal(); err != nil {
+				return err
+			}
+			return v.Validate(ctx, r)
+		})
+	}
+	return made, err
+}
+
+// refusal is the answer to a write that a plugin cannot judge at this moment.
+func (b *binding) refusal() error {
+	if err := b.Err(); err != nil {
+		return status.ServiceUnavailable("the server cannot admit this write yet").WithRetryAfter(1).WithCause(fmt.Errorf("%s: %w", b.name, err))
+	}
+	return nil
+}
