@@ -204,7 +204,7 @@ func (s *Server) streams(info *request.Info) bool {
 	if !ok {
 		return false
 	}
-	sub, ok := served.Resource.Subresource(info.Subresource)
+	sub, ok := served.Kind.Endpoint(info.Subresource)
 	return ok && sub.Streams(info.Verb)
 }
 

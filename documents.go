@@ -61,24 +61,24 @@ func groupsOf(set *registry.Set) []discovery.Group {
 			g.Versions = append(g.Versions, discovery.Version{Name: r.Version})
 		}
 		v := &g.Versions[len(g.Versions)-1]
-		v.Resources = append(v.Resources, resourceOf(r))
+		v.Resources = append(v.Resources, resourceOf(served.Kind))
 	}
 	return groups
 }
 
-func resourceOf(r *registry.Resource) discovery.Resource {
+func resourceOf(r *registry.Compiled) discovery.Resource {
 	out := discovery.Resource{
 		GVK: r.GroupVersionKind(), Plural: r.Names.Plural, Singular: r.Names.Singular, Namespaced: !r.ClusterScoped,
 		Verbs: r.Verbs(), ShortNames: r.Names.ShortNames, Categories: r.Names.Categories,
 	}
 	if r.Virtual == nil {
-		stored := r
+		stored := r.Resource
 		if r.Stored != nil {
 			stored = r.Stored.Resource
 		}
 		out.StorageHash = discovery.StorageVersionHash(stored.GroupVersionKind())
 	}
-	for _, sub := range r.Subresources {
+	for _, sub := range r.Endpoints() {
 		out.Subresources = append(out.Subresources, discovery.Subresource{Name: sub.Name, Kind: sub.GroupVersionKind(r), Verbs: sub.Verbs})
 	}
 	slices.SortFunc(out.Subresources, func(a, b discovery.Subresource) int { return cmp.Compare(a.Name, b.Name) })
@@ -89,24 +89,24 @@ func resourceOf(r *registry.Resource) discovery.Resource {
 func openapiOf(set *registry.Set, group, version string) openapi.Document {
 	doc := openapi.Document{Group: group, Version: version}
 	for _, served := range set.All() {
-		r := served.Resource
+		r := served.Kind
 		if r.Group != group || r.Version != version {
 			continue
 		}
 		kind := openapi.KindDoc{
 			Kind: r.Names.Kind, ListKind: r.Names.ListKind, Plural: r.Names.Plural, Namespaced: !r.ClusterScoped,
 			Verbs: r.Verbs(), Schema: r.Schema, Description: r.Description,
-			Protobuf: r.Protobuf != nil,
+			Protobuf: r.Messages() != nil,
 		}
 		for _, p := range r.Patches() {
 			// Where documents name it, kubectl prefers a strategic merge patch, which without a server it can make
 			// for the types alone that it was built with.
-			if p != registry.StrategicMergePatch || r.Protobuf != nil {
+			if p != registry.StrategicMergePatch || r.Messages() != nil {
 				kind.Patches = append(kind.Patches, string(p))
 			}
 		}
-		for _, sub := range r.Subresources {
-			kind.Subresources = append(kind.Subresources, openapiBelow(r, &sub))
+		for _, sub := range r.Endpoints() {
+			kind.Subresources = append(kind.Subresources, openapiBelow(r, sub))
 		}
 		doc.Kinds = append(doc.Kinds, kind)
 	}
@@ -114,10 +114,10 @@ func openapiOf(set *registry.Set, group, version string) openapi.Document {
 }
 
 // openapiBelow describes one subresource of a resource.
-func openapiBelow(r *registry.Resource, sub *registry.Subresource) openapi.SubresourceDoc {
+func openapiBelow(r *registry.Compiled, sub *registry.CompiledSubresource) openapi.SubresourceDoc {
 	doc := openapi.SubresourceDoc{Name: sub.Name, Verbs: sub.Verbs, Details: map[string]openapi.VerbDoc{}}
 	for _, p := range sub.Patches(r) {
-		if p != registry.StrategicMergePatch || r.Protobuf != nil {
+		if p != registry.StrategicMergePatch || r.Messages() != nil {
 			doc.Patches = append(doc.Patches, string(p))
 		}
 	}
@@ -138,9 +138,9 @@ func openapiBelow(r *registry.Resource, sub *registry.Subresource) openapi.Subre
 }
 
 // documentOf describes what a subresource exchanges; nil stands for the kind itself.
-func documentOf(r *registry.Resource) *openapi.DocumentDoc {
+func documentOf(r *registry.Compiled) *openapi.DocumentDoc {
 	if r == nil {
 		return nil
 	}
-	return &openapi.DocumentDoc{Kind: r.GroupVersionKind(), Schema: r.Schema, Protobuf: r.Protobuf != nil}
+	return &openapi.DocumentDoc{Kind: r.GroupVersionKind(), Schema: r.Schema, Protobuf: r.Messages() != nil}
 }

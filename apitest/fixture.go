@@ -266,7 +266,7 @@ func (s *Server) Dump() string {
 		}
 		seen[served.Resource.StorageName] = true
 		for entry := range served.Cache.Snapshot().Ascend("", "") {
-			shown, err := served.Show(entry)
+			shown, err := served.Show(context.Background(), entry)
 			if err != nil {
 				fmt.Fprintf(&b, "# %s: %v\n---\n", entry.Key(), err)
 				continue

@@ -1,6 +1,7 @@
 package apitest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -109,11 +110,22 @@ func (c RoundTrips) oneWay(t testing.TB, seeds []uint64, from, by *registry.Reso
 }
 
 func there(from, by *registry.Resource, object map[string]any) (map[string]any, error) {
-	other, err := from.Convert(object, by)
+	ctx := context.Background()
+	convert := func(object map[string]any, from, to *registry.Resource) (map[string]any, error) {
+		if from.Stored == nil {
+			return to.FromStored(ctx, object)
+		}
+		object, err := from.ToStored(ctx, object)
+		if err != nil {
+			return nil, err
+		}
+		return to.Schema.Default(object), nil
+	}
+	other, err := convert(object, from, by)
 	if err != nil {
 		return nil, err
 	}
-	back, err := by.Convert(other, from)
+	back, err := convert(other, by, from)
 	if err != nil {
 		return nil, err
 	}

@@ -120,9 +120,12 @@ func (e *events) Define(env registry.Env) (registry.Bundle, error) {
 	core.Selectable = eventFields("involvedObject", "reportingComponent")
 	stored.Computed = map[string]func(registry.Tree) string{"source": eventSource}
 	convert := core.Stored.To
-	core.Stored.To = func(t registry.Tree) (registry.Tree, error) {
-		out, err := convert(t)
-		return compact(out), err
+	core.Stored.To = func(ctx context.Context, objects []registry.Tree) ([]registry.Tree, error) {
+		out, err := convert(ctx, objects)
+		for i := range out {
+			out[i] = compact(out[i])
+		}
+		return out, err
 	}
 	return b, nil
 }

@@ -565,7 +565,7 @@ func expire(t *testing.T, b storage.Backend, ttl time.Duration, options []kinds.
 		events, err := c.Next(t.Context(), nil)
 		require.NoError(t, err)
 		require.Len(t, events, 1)
-		shown, err := served.Show(events[0].Entry)
+		shown, err := served.Show(t.Context(), events[0].Entry)
 		require.NoError(t, err)
 		require.Equal(t, kind, events[0].Type)
 		require.Equal(t, name, shown.Facts().Name)

@@ -4,11 +4,9 @@ import (
 	"context"
 	"fmt"
 	"reflect"
-	"slices"
 
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/internal/json"
-	"github.com/kindwright/kindwright/internal/patch"
 	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
@@ -35,7 +33,7 @@ type Action[T, D, A any] struct {
 }
 
 // Describe makes the action a Subresource.
-func (a Action[T, D, A]) Describe(of *Resource) (Subresource, error) {
+func (a Action[T, D, A]) Describe(of *Resource, types *Types) (Subresource, error) {
 	fail := func(err error) (Subresource, error) {
 		return Subresource{}, fmt.Errorf("subresource %q: %w", a.Name, err)
 	}
@@ -51,18 +49,18 @@ func (a Action[T, D, A]) Describe(of *Resource) (Subresource, error) {
 	if a.Run == nil {
 		return fail(errNoFunction("Run"))
 	}
-	body, err := describeDocument[D](a.Kind, of)
+	body, err := describeDocument[D](a.Kind, of, types)
 	if err != nil {
 		return fail(err)
 	}
 	body.Hooks = Kind[D]{Default: a.Default, Validate: a.Validate}.hooks()
 	answer := body
 	if a.Answer != (meta.GroupVersionKind{}) || reflect.TypeFor[A]() != reflect.TypeFor[D]() {
-		if answer, err = describeDocument[A](a.Answer, of); err != nil {
+		if answer, err = describeDocument[A](a.Answer, of, types); err != nil {
 			return fail(err)
 		}
 	}
-	act := &action{verb: a.Verb, body: body, answer: answer, run: func(ctx context.Context, in *invocation, doc Tree) (Tree, error) {
+	run := func(ctx context.Context, in *Call[Tree], doc Tree) (Tree, error) {
 		call, err := callOf[T](in)
 		if err != nil {
 			return nil, err
@@ -76,19 +74,12 @@ func (a Action[T, D, A]) Describe(of *Resource) (Subresource, error) {
 			return nil, err
 		}
 		return encodeTyped(out)
-	}}
-	return Subresource{Name: a.Name, Verbs: []string{a.Verb}, actions: map[string]*action{a.Verb: act}}, nil
-}
-
-// action is what a POST or a PUT to a subresource does.
-type action struct {
-	verb         string
-	body, answer *Resource
-	run          func(ctx context.Context, in *invocation, doc Tree) (Tree, error)
+	}
+	return Subresource{Name: a.Name, Verbs: []string{a.Verb}, Handlers: map[string]*Handler{a.Verb: {Body: body, Answer: answer, Run: run}}}, nil
 }
 
 // actOn runs an action on the document that was sent.
-func (e *Engine) actOn(ctx context.Context, served *Served, sub *Subresource, t Target, verb string, body []byte, o WriteOptions) (*Result, error) {
+func (e *Engine) actOn(ctx context.Context, served *Served, sub *CompiledSubresource, t Target, verb string, body []byte, o WriteOptions) (*Result, error) {
 	in, err := e.invoke(ctx, served, t)
 	if err != nil {
 		return nil, err
@@ -96,33 +87,33 @@ func (e *Engine) actOn(ctx context.Context, served *Served, sub *Subresource, t 
 	if len(body) == 0 {
 		body = []byte("{}") // the URL says what is asked for
 	}
-	w := &write{engine: e, served: served, sub: sub, target: t, opts: o, action: sub.actions[verb]}
+	w := &write{engine: e, served: served, sub: sub, target: t, opts: o, action: sub.handlers[verb], verb: verb}
 	w.user, _ = authn.UserFrom(ctx)
 	w.compute = func(w *write) (Tree, error) { return w.decodeBody(body) }
 	if err := w.accept(ctx); err != nil {
 		return nil, err
 	}
-	in.dryRun = o.DryRun
-	answer, err := w.action.run(ctx, in, w.object)
+	in.DryRun = o.DryRun
+	answer, err := w.action.Run(ctx, in, w.object)
 	if err != nil {
 		return nil, status.From(err)
 	}
-	as := w.action.answer
+	as := w.action.answer.GroupVersionKind()
 	if answer == nil {
-		as = &Resource{Version: "v1", Names: Names{Kind: "Status"}}
+		as = meta.GroupVersionKind{Version: "v1", Kind: "Status"}
 		answer = Tree{"metadata": map[string]any{}, "status": meta.StatusSuccess}
 	}
 	return documentResult(as, answer, verb == "create")
 }
 
 // documentResult is an answer that is not stored. Its kind is that which was promised, unless it says that it is a Status.
-func documentResult(as *Resource, answer Tree, created bool) (*Result, error) {
-	answer = tree.With(tree.With(answer, as.APIVersion(), "apiVersion"), as.Names.Kind, "kind")
+func documentResult(as meta.GroupVersionKind, answer Tree, created bool) (*Result, error) {
+	answer = tree.With(tree.With(answer, as.GroupVersion().String(), "apiVersion"), as.Kind, "kind")
 	out, err := json.AppendTree(nil, answer)
 	if err != nil {
 		return nil, status.Internal(err)
 	}
-	return &Result{Document: out, Created: created, Kind: as.GroupVersionKind()}, nil
+	return &Result{Document: out, Created: created, Kind: as}, nil
 }
 
 // accept takes a document that is acted upon and not stored through the steps that make sense for it: its kind and place are
@@ -150,18 +141,4 @@ func (w *write) accept(ctx context.Context) error {
 		return status.Invalid(r.GroupKind(), w.name(), errs)
 	}
 	return admitFinal(ctx, w)
-}
-
-// Acts tells whether a verb of the subresource is an action.
-func (s *Subresource) Acts(verb string) bool { return s.actions[verb] != nil }
-
-// Patches returns the kinds of patches that the subresource of a resource takes.
-func (s *Subresource) Patches(of *Resource) []patch.Type {
-	switch {
-	case !slices.Contains(s.Verbs, "patch"):
-		return nil
-	case s.view != nil:
-		return s.view.patches()
-	}
-	return of.Patches()
 }

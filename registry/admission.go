@@ -78,7 +78,7 @@ var _ admission.Server = admissionServer{}
 
 func (s admissionServer) Authorizer() authz.Authorizer { return s.e.cfg.Authorizer }
 
-func (s admissionServer) Convert(_ context.Context, object map[string]any, to meta.GroupVersionKind) (map[string]any, error) {
+func (s admissionServer) Convert(ctx context.Context, object map[string]any, to meta.GroupVersionKind) (map[string]any, error) {
 	if tree.Text(object, "apiVersion") == to.GroupVersion().String() && tree.Text(object, "kind") == to.Kind {
 		return object, nil
 	}
@@ -87,20 +87,21 @@ func (s admissionServer) Convert(_ context.Context, object map[string]any, to me
 		return nil, status.Internal(fmt.Errorf("convert to %s: %w", to, err))
 	}
 	set := s.e.Set()
-	from, ok := set.ofKind(gv.WithKind(tree.Text(object, "kind")))
-	into, known := set.ofKind(to)
+	from, ok := set.ForKind(gv.WithKind(tree.Text(object, "kind")))
+	into, known := set.ForKind(to)
 	if !ok || !known {
 		return nil, status.Internal(fmt.Errorf("convert %s to %s: both have to be served", gv.WithKind(tree.Text(object, "kind")), to))
 	}
-	return from.Resource.Convert(object, into.Resource)
+	return from.Kind.convert(ctx, object, into.Kind)
 }
 
 // read returns the newest entry of an object.
 func (s admissionServer) read(ctx context.Context, of meta.GroupVersionResource, namespace, name string) (*Served, *watch.Entry, error) {
-	served, _, err := s.e.lookup(Target{Resource: of, Namespace: namespace, Name: name})
+	at, err := s.e.Resolve(Target{Resource: of, Namespace: namespace, Name: name})
 	if err != nil {
 		return nil, nil, err
 	}
+	served := at.Served
 	if served.Resource.Virtual != nil {
 		return nil, nil, status.MethodNotAllowed(of.GroupResource(), "get")
 	}
@@ -120,7 +121,7 @@ func (s admissionServer) Get(ctx context.Context, of meta.GroupVersionResource, 
 	if err != nil {
 		return nil, err
 	}
-	return served.Resource.fromStored(object)
+	return served.Kind.FromStored(ctx, object)
 }
 
 func (s admissionServer) Labels(ctx context.Context, of meta.GroupVersionResource, namespace, name string) (meta.LabelSet, error) {

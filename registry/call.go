@@ -6,7 +6,6 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/kindwright/kindwright/internal/table"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/openapi"
 	"github.com/kindwright/kindwright/status"
@@ -34,66 +33,47 @@ func SubresourceFrom(ctx context.Context) string {
 	return name
 }
 
-// invocation is a Call before its object has a Go type.
-type invocation struct {
-	engine *Engine
-	target Target
-	object Tree
-	dryRun bool
-	path   string
-}
-
-func callOf[T any](in *invocation) (*Call[T], error) {
-	object, err := decodeTyped[T](in.object)
+func callOf[T any](in *Call[Tree]) (*Call[T], error) {
+	object, err := decodeTyped[T](*in.Object)
 	if err != nil {
-		return nil, status.Internal(fmt.Errorf("read %s as its Go type: %w", in.target.Resource.GroupResource(), err))
+		return nil, status.Internal(fmt.Errorf("read %s as its Go type: %w", in.Target.Resource.GroupResource(), err))
 	}
-	return &Call[T]{Engine: in.engine, Target: in.target, Object: object, DryRun: in.dryRun, Path: in.path}, nil
+	return &Call[T]{Engine: in.Engine, Target: in.Target, Object: object, DryRun: in.DryRun, Path: in.Path}, nil
 }
 
 // invoke prepares a call: it reads the object, as new as any write that was acknowledged.
-func (e *Engine) invoke(ctx context.Context, served *Served, t Target) (*invocation, error) {
-	entry, err := e.current(ctx, served, storage.ObjectKey(served.Resource.StorageName, t.Namespace, t.Name))
+func (e *Engine) invoke(ctx context.Context, served *Served, t Target) (*Call[Tree], error) {
+	entry, err := e.current(ctx, served, storage.ObjectKey(served.Kind.StorageName, t.Namespace, t.Name))
 	if err != nil {
 		return nil, err
 	}
 	if entry == nil {
-		return nil, status.NotFound(served.Resource.GroupResource(), t.Name)
+		return nil, status.NotFound(served.Kind.GroupResource(), t.Name)
 	}
 	object, err := treeOf(entry)
 	if err != nil {
 		return nil, err
 	}
-	if object, err = served.Resource.fromStored(object); err != nil {
+	if object, err = served.Kind.FromStored(ctx, object); err != nil {
 		return nil, err
 	}
-	return &invocation{engine: e, target: t, object: object}, nil
+	return &Call[Tree]{Engine: e, Target: t, Object: &object}, nil
 }
 
-// offers finds the subresource of a target and checks that it has the verb.
-func (e *Engine) offers(t Target, verb string) (*Served, *Subresource, error) {
-	served, sub, err := e.lookup(t)
-	if err != nil {
-		return nil, nil, err
-	}
-	if sub == nil || !slices.Contains(sub.Verbs, verb) {
-		return nil, nil, status.MethodNotAllowed(served.Resource.GroupResource(), verb)
-	}
-	return served, sub, nil
-}
-
-// checkObject refuses an endpoint for objects of another Go type than its handlers take.
-func checkObject[T any](name string, of *Resource) error {
-	if t := reflect.TypeFor[T](); of.structure != nil && of.structure != t {
-		return fmt.Errorf("subresource %q is for objects of Go type %s, and the kind has %s", name, t, of.structure)
+// offers checks that the target is a subresource with the verb.
+func (at *Resolved) offers(verb string) error {
+	if at.Subresource == nil || !slices.Contains(at.Subresource.Verbs, verb) {
+		return status.MethodNotAllowed(at.Served.Kind.GroupResource(), verb)
 	}
 	return nil
 }
 
-// reading is how the schemas of Go types are read: those of the documents of a subresource as that of its kind.
-type reading struct {
-	types   *Types
-	overlay *openapi.Overlay
+// checkObject refuses an endpoint for objects of another Go type than its handlers take.
+func checkObject[T any](name string, of *Resource) error {
+	if t := reflect.TypeFor[T](); of.Type != nil && of.Type != t {
+		return fmt.Errorf("subresource %q is for objects of Go type %s, and the kind has %s", name, t, of.Type)
+	}
+	return nil
 }
 
 // namedAfter fills in what the kind of a subresource's document leaves empty: the name is that of the Go type, group and version
@@ -109,7 +89,7 @@ func namedAfter(kind meta.GroupVersionKind, typ reflect.Type, of *Resource) meta
 }
 
 // describeDocument describes a document that a subresource takes or answers.
-func describeDocument[D any](kind meta.GroupVersionKind, of *Resource) (*Resource, error) {
+func describeDocument[D any](kind meta.GroupVersionKind, of *Resource, types *Types) (*Resource, error) {
 	typ := reflect.TypeFor[D]()
 	if typ.Kind() != reflect.Struct {
 		return nil, fmt.Errorf("its document has Go type %s, which is no struct", typ)
@@ -121,27 +101,16 @@ func describeDocument[D any](kind meta.GroupVersionKind, of *Resource) (*Resourc
 	if why := checkKindName(kind.Kind); why != "" {
 		return nil, fmt.Errorf("kind %q of Go type %s %s", kind.Kind, typ, why)
 	}
-	read := of.reading
-	if read == nil {
-		read = &reading{types: &Types{}}
-	}
-	schema, err := read.types.schema(typ, read.overlay)
+	schema, err := types.schema(typ)
 	if err != nil {
 		return nil, err
 	}
-	r := &Resource{
+	return &Resource{
 		Group: kind.Group, Version: kind.Version,
 		Names:         Names{Plural: of.Names.Plural, Kind: kind.Kind, ListKind: kind.Kind + "List"},
 		ClusterScoped: of.ClusterScoped, Description: schema.Description, Schema: schema, NameRule: of.NameRule,
-		Columns: framedIfAny(schema.Columns()), StrategicMerge: true, structure: typ,
-	}
-	if r.Protobuf, _, err = read.types.messages.Describe(typ); err != nil {
-		return nil, err
-	}
-	if r.layout, err = table.New(r.Columns); err != nil {
-		return nil, err
-	}
-	return r, nil
+		Columns: framedIfAny(schema.Columns()), StrategicMerge: true, Type: typ,
+	}, nil
 }
 
 func framedIfAny(columns []openapi.Column) []openapi.Column {

@@ -27,19 +27,19 @@ func (w *write) settleStored(ctx context.Context) error {
 		return nil
 	}
 	stored := r.base()
-	next, err := r.toStored(w.object)
+	next, err := r.ToStored(ctx, w.object)
 	if err != nil {
 		return err
 	}
 	if w.old != nil {
-		before, err := r.toStored(w.oldTree)
+		before, err := r.ToStored(ctx, w.oldTree)
 		if err != nil {
 			return err
 		}
 		next = carry(stored.Schema, w.storedTree, before, next)
 	}
 	next = stored.Schema.Default(tree.With(next, w.object["metadata"], "metadata"))
-	back, err := r.fromStored(next)
+	back, err := r.FromStored(ctx, next)
 	if err != nil {
 		return err
 	}

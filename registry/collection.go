@@ -20,15 +20,15 @@ const (
 // passed over, what cannot be deleted ends the call with its error (DEL-15). It returns how many were deleted or marked. The
 // objects are taken in their order; of large collections several are deleted at the same time, so that when one cannot be, a
 // few that come after it may be gone.
-func (e *Engine) DeleteCollection(ctx context.Context, t Target, lr ListRequest, o DeleteOptions) (int, error) {
-	if t.Name != "" || t.Subresource != "" {
-		return 0, status.MethodNotAllowed(t.Resource.GroupResource(), "deletecollection")
+func (at *Resolved) DeleteCollection(ctx context.Context, lr ListRequest, o DeleteOptions) (int, error) {
+	if err := at.collection("deletecollection"); err != nil {
+		return 0, err
 	}
-	found, err := e.List(ctx, t, lr)
+	found, err := at.List(ctx, lr)
 	if err != nil {
 		return 0, err
 	}
-	c := &collectionDelete{engine: e, target: t, options: o}
+	c := &collectionDelete{Resolved: at, options: o}
 	var running sync.WaitGroup
 	entries := make(chan *watch.Entry)
 	n := 0
@@ -57,15 +57,14 @@ func (e *Engine) DeleteCollection(ctx context.Context, t Target, lr ListRequest,
 	close(entries)
 	running.Wait()
 	if c.err == nil && walk != nil {
-		c.err = e.readError(found.Served.Resource, "deletecollection", walk)
+		c.err = at.engine.readError(found.Served.Kind, "deletecollection", walk)
 	}
 	return c.done, c.err
 }
 
 // collectionDelete is the state of one DeleteCollection.
 type collectionDelete struct {
-	engine  *Engine
-	target  Target
+	*Resolved
 	options DeleteOptions
 
 	mu   sync.Mutex
@@ -106,6 +105,6 @@ func (c *collectionDelete) delete(ctx context.Context, entry *watch.Entry) (err 
 	facts := entry.Facts()
 	o := c.options
 	o.selected = facts.UID // a successor of the same name was never selected
-	_, err = c.engine.Delete(ctx, Target{Resource: c.target.Resource, Namespace: facts.Namespace, Name: facts.Name}, o)
+	_, err = c.engine.deleteFrom(ctx, c.Served, Target{Resource: c.Target.Resource, Namespace: facts.Namespace, Name: facts.Name}, o)
 	return err
 }

@@ -25,7 +25,7 @@ type Connection[T, O any] struct {
 }
 
 // Describe makes the connection a Subresource.
-func (c Connection[T, O]) Describe(of *Resource) (Subresource, error) {
+func (c Connection[T, O]) Describe(of *Resource, _ *Types) (Subresource, error) {
 	fail := func(err error) (Subresource, error) {
 		return Subresource{}, fmt.Errorf("subresource %q: %w", c.Name, err)
 	}
@@ -39,60 +39,34 @@ func (c Connection[T, O]) Describe(of *Resource) (Subresource, error) {
 	if err != nil {
 		return fail(err)
 	}
-	return Subresource{Name: c.Name, Verbs: slices.Sorted(slices.Values(c.Verbs)), connection: &connection{
-		options: options, paths: c.Paths, transport: c.Transport, handler: func(in *invocation, sent Tree) (any, error) {
-			call, o, err := callWith[T, O](in, sent)
-			if err != nil {
-				return nil, err
-			}
-			return c.Handler(call, o), nil
-		},
-	}}, nil
-}
-
-// connection is what serves those who connect to a subresource.
-type connection struct {
-	options   *options
-	paths     bool
-	transport any
-	handler   func(in *invocation, options Tree) (any, error)
-}
-
-// Connects tells whether the subresource is one that clients connect to.
-func (s *Subresource) Connects() bool { return s.connection != nil }
-
-// TakesPaths tells whether URLs may go on below the subresource.
-func (s *Subresource) TakesPaths() bool { return s.connection != nil && s.connection.paths }
-
-// Transport returns Connection.Transport, nil for other subresources.
-func (s *Subresource) Transport() any {
-	if s.connection == nil {
-		return nil
+	h := &Handler{Options: options, Paths: c.Paths, Transport: c.Transport, Connect: func(in *Call[Tree], sent Tree) (any, error) {
+		call, o, err := callWith[T, O](in, sent)
+		if err != nil {
+			return nil, err
+		}
+		return c.Handler(call, o), nil
+	}}
+	out := Subresource{Name: c.Name, Verbs: slices.Sorted(slices.Values(c.Verbs)), Handlers: map[string]*Handler{}}
+	for _, verb := range c.Verbs {
+		out.Handlers[verb] = h
 	}
-	return s.connection.transport
+	return out, nil
 }
-
-// Streams tells whether a request may take as long as it likes: it is a stream, or a connection.
-func (s *Subresource) Streams(verb string) bool {
-	return s.connection != nil || s.stream != nil && verb == "get"
-}
-
-// Asks tells whether a get is a question, which is asked with Engine.Ask.
-func (s *Subresource) Asks() bool { return s.query != nil }
 
 // Connect prepares a connection to a subresource: the object is there, the options are read from the query, and admission has
 // seen them, as operation CONNECT. It returns what the subresource's Handler made of them. path is what the URL has below the
 // subresource.
-func (e *Engine) Connect(ctx context.Context, t Target, verb string, parameters url.Values, path string) (any, error) {
-	ctx = withObjects(ctx, e)
-	served, sub, err := e.offers(t, verb)
-	if err != nil {
+func (at *Resolved) Connect(ctx context.Context, verb string, parameters url.Values, path string) (any, error) {
+	ctx = withObjects(ctx, at.engine)
+	e, served, sub, t := at.engine, at.acts, at.Subresource, at.Target
+	if err := at.offers(verb); err != nil {
 		return nil, err
 	}
-	if sub.connection == nil {
-		return nil, status.MethodNotAllowed(served.Resource.GroupResource(), verb)
+	connection := sub.handlers[verb]
+	if connection == nil || connection.Connect == nil {
+		return nil, status.MethodNotAllowed(served.Kind.GroupResource(), verb)
 	}
-	sent, err := sub.connection.options.read(parameters, t.Name)
+	sent, err := connection.options.read(parameters, t.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -100,15 +74,15 @@ func (e *Engine) Connect(ctx context.Context, t Target, verb string, parameters 
 	if err != nil {
 		return nil, err
 	}
-	in.path = path
-	if sent, err = e.admitConnection(ctx, sub.connection, t, sent); err != nil {
+	in.Path = path
+	if sent, err = e.admitConnection(ctx, connection, t, sent); err != nil {
 		return nil, err
 	}
-	return sub.connection.handler(in, sent)
+	return connection.Connect(in, sent)
 }
 
 // admitConnection asks admission about the options of a connection.
-func (e *Engine) admitConnection(ctx context.Context, c *connection, t Target, sent Tree) (Tree, error) {
+func (e *Engine) admitConnection(ctx context.Context, c *handler, t Target, sent Tree) (Tree, error) {
 	chain, target := e.cfg.Admission, admissionTarget(t, admission.Connect, t.Name)
 	mutates, validates := chain.Mutates(target), chain.Validates(target)
 	if !mutates && !validates {

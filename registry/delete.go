@@ -73,36 +73,33 @@ func (o DeleteOptions) normal() DeleteOptions {
 
 // Delete removes an object, or marks it for deletion where finalizers or its kind hold it (DEL-09). Result.Removed tells
 // which.
-func (e *Engine) Delete(ctx context.Context, t Target, o DeleteOptions) (*Result, error) {
-	ctx = withObjects(ctx, e)
-	served, sub, err := e.lookup(t)
-	if err != nil {
-		return nil, err
+func (at *Resolved) Delete(ctx context.Context, o DeleteOptions) (*Result, error) {
+	ctx = withObjects(ctx, at.engine)
+	served, t := at.Served, at.Target
+	if at.Subresource != nil || served.Kind.Virtual != nil || t.Name == "" {
+		return nil, status.MethodNotAllowed(served.Kind.GroupResource(), "delete")
 	}
-	if sub != nil || served.Resource.Virtual != nil || t.Name == "" {
-		return nil, status.MethodNotAllowed(served.Resource.GroupResource(), "delete")
-	}
-	return e.deleteFrom(ctx, served, t, o)
+	return at.engine.deleteFrom(ctx, served, t, o)
 }
 
 // deleteFrom is Delete for a resource that has been found, and that need not be served yet.
 func (e *Engine) deleteFrom(ctx context.Context, served *Served, t Target, o DeleteOptions) (*Result, error) {
-	key := storage.ObjectKey(served.Resource.StorageName, t.Namespace, t.Name)
+	key := storage.ObjectKey(served.Kind.StorageName, t.Namespace, t.Name)
 	o = o.normal()
 	for range maxTries {
 		result, err := e.deleteOnce(ctx, served, t, key, o)
 		if !errors.Is(err, errRace) {
-			return served.shown(result, err)
+			return served.shown(ctx, result, err)
 		}
 		if err := e.catchUp(ctx, served); err != nil {
 			return nil, err
 		}
 	}
-	return nil, status.Conflict(served.Resource.GroupResource(), t.Name, "it is being changed too often; please try again")
+	return nil, status.Conflict(served.Kind.GroupResource(), t.Name, "it is being changed too often; please try again")
 }
 
 func (e *Engine) deleteOnce(ctx context.Context, s *Served, t Target, key string, o DeleteOptions) (*Result, error) {
-	r := s.Resource
+	r := s.Kind
 	stored := r.base()
 	old, err := e.current(ctx, s, key)
 	if err != nil {
@@ -121,7 +118,7 @@ func (e *Engine) deleteOnce(ctx context.Context, s *Served, t Target, key string
 	if stored.patient(tree, o) {
 		return &Result{Entry: old}, nil // it is about to end, and this request does not make that sooner (META-15)
 	}
-	inForm, err := r.fromStored(tree)
+	inForm, err := r.FromStored(ctx, tree)
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +136,7 @@ func (e *Engine) deleteOnce(ctx context.Context, s *Served, t Target, key string
 }
 
 // preconditions compares what the requester insists on (DEL-11, W9).
-func (o DeleteOptions) preconditions(r *Resource, name string, old *watch.Entry) error {
+func (o DeleteOptions) preconditions(r *Compiled, name string, old *watch.Entry) error {
 	if o.unmet != "" {
 		return status.Conflict(r.GroupResource(), name, "Precondition failed: "+o.unmet)
 	}
@@ -152,7 +149,7 @@ func (o DeleteOptions) preconditions(r *Resource, name string, old *watch.Entry)
 	return nil
 }
 
-func (e *Engine) admitDelete(ctx context.Context, r *Resource, t Target, old, stored Tree, o DeleteOptions) (err error) {
+func (e *Engine) admitDelete(ctx context.Context, r *Compiled, t Target, old, stored Tree, o DeleteOptions) (err error) {
 	defer func() {
 		if v := recover(); v != nil { // also called by the end of a namespace, where nobody else would catch it (ERR-25)
 			e.cfg.Logger.Error(fmt.Errorf("panic: %v", v), "a rule about deletion failed", "resource", r.GroupResource().String(), "stack", string(debug.Stack()))
@@ -205,7 +202,7 @@ func (o DeleteOptions) document(kind meta.TypeMeta) meta.DeleteOptions {
 
 // withPolicy puts the finalizer of a deletion policy on an object. An explicit policy replaces the finalizer of another;
 // without one the object's own finalizers stand, and without those the kind's policy counts (DEL-10).
-func (r *Resource) withPolicy(t Tree, p meta.DeletionPropagation) Tree {
+func (r *Compiled) withPolicy(t Tree, p meta.DeletionPropagation) Tree {
 	if r.Deletion.NoDependents {
 		return t
 	}
@@ -247,7 +244,7 @@ func (e *Engine) removeNow(ctx context.Context, s *Served, key string, old *watc
 	expect := storage.Expect(old.Revision())
 	_, err := e.store(ctx, s, []storage.Op{storage.Delete(key, expect)}, Change{Old: tree})
 	if err != nil {
-		return nil, e.deleteError(s.Resource, err)
+		return nil, e.deleteError(s.Kind, err)
 	}
 	return &Result{Entry: old, Removed: true}, nil
 }
@@ -255,7 +252,7 @@ func (e *Engine) removeNow(ctx context.Context, s *Served, key string, old *watc
 // mark stores that deletion was asked for. A second request changes nothing unless it brings another policy, or an earlier
 // end.
 func (e *Engine) mark(ctx context.Context, s *Served, key string, old *watch.Entry, tree, next Tree, o DeleteOptions) (*Result, error) {
-	r := s.Resource.base()
+	r := s.Kind.base()
 	encoded, err := encode(next, old.Length()+256)
 	if err != nil {
 		return nil, err
@@ -281,7 +278,7 @@ func (e *Engine) mark(ctx context.Context, s *Served, key string, old *watch.Ent
 	return &Result{Entry: entry}, nil
 }
 
-func (e *Engine) deleteError(r *Resource, err error) error {
+func (e *Engine) deleteError(r *Compiled, err error) error {
 	var lost *storage.ConflictError
 	if errors.As(err, &lost) {
 		return errRace

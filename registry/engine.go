@@ -13,8 +13,8 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/kindwright/kindwright/admission"
-	"github.com/kindwright/kindwright/apply"
 	"github.com/kindwright/kindwright/authz"
+	"github.com/kindwright/kindwright/internal/protobuf"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/storage"
 	"github.com/kindwright/kindwright/watch"
@@ -64,6 +64,7 @@ type Engine struct {
 	renewal    renewal
 	texts      *watch.Texts // nil where the store holds the objects in memory as they are
 	migrations *migrations
+	messages   *protobuf.Types // of all kinds, so that a Go type which occurs in many is described once
 
 	changes      sync.Mutex // serialises Install, Remove and Observe; never held while serving
 	observations []*Observation
@@ -83,9 +84,9 @@ func New(cfg Config) (*Engine, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
-	e := &Engine{cfg: cfg, shapes: newShapes(), migrations: newMigrations()}
+	e := &Engine{cfg: cfg, shapes: newShapes(), migrations: newMigrations(), messages: &protobuf.Types{}}
 	e.attach(cfg.Store, watch.NewDispatcher(cfg.Store, watch.WithLogger(cfg.Logger), cfg.observed()))
-	e.set.Store(newSet(0, nil, map[*Served]bool{}))
+	e.set.Store(&Set{})
 	return e, nil
 }
 
@@ -184,160 +185,4 @@ func (e *Engine) Ready() error {
 		return errors.New("not started")
 	}
 	return e.dispatcher.Ready()
-}
-
-// Install adds resources to a started engine: their objects are loaded, then all of them appear at once. On an error
-// none of them does.
-func (e *Engine) Install(ctx context.Context, resources ...*Resource) error {
-	e.changes.Lock()
-	defer e.changes.Unlock()
-	if e.lifetime == nil {
-		return errors.New("registry: resources are installed in an engine that has started; give those that are there from the beginning to the server with Serve")
-	}
-	next, added, err := e.plan(resources)
-	if err != nil {
-		return err
-	}
-	rules, err := next.ownership(e.cfg.applyOptions()...)
-	if err != nil {
-		return err
-	}
-	for _, s := range added {
-		s.records.learn(s.Resource)
-	}
-	for i, s := range added {
-		if err := e.load(ctx, s); err != nil {
-			e.unload(added[:i])
-			return fmt.Errorf("load %s: %w", s.Resource.GroupResource(), err)
-		}
-	}
-	if gate := e.cfg.Gate; gate != nil {
-		gate.Loaded(ctx, e, added)
-	}
-	e.publish(next, rules)
-	e.migrations.look()
-	return nil
-}
-
-// plan checks resources and makes the set that they would be part of.
-func (e *Engine) plan(resources []*Resource) (*Set, []*Served, error) {
-	for _, r := range resources {
-		if have, ok := e.set.Load().named[r.GroupVersionResource()]; ok && have.Resource == r {
-			continue // it is hidden, and in use
-		}
-		if err := r.complete(); err != nil {
-			return nil, nil, err
-		}
-	}
-	next, added, err := e.set.Load().with(resources, e.newServed, e.cfg.Serves)
-	if err != nil {
-		return nil, nil, err
-	}
-	return next, added, next.link(added)
-}
-
-// Remove takes resources out of a started engine; their watches end. What is stored stays stored, and is served again
-// when the resource is installed again. Unknown names are ignored.
-func (e *Engine) Remove(gone ...meta.GroupResource) {
-	e.changes.Lock()
-	defer e.changes.Unlock()
-	next, out := e.set.Load().without(gone...)
-	if len(out) == 0 {
-		return
-	}
-	rules, err := next.ownership(e.cfg.applyOptions()...)
-	if err != nil {
-		e.cfg.Logger.Error(err, "the rules of field ownership stay as they were") // they are a part of rules that were made before
-	}
-	e.publish(next, rules)
-	e.unload(out)
-}
-
-// RemoveVersions stops serving versions of resources: clients get 404, their watches end, and discovery no longer names
-// them. The objects stay where they are. While another version of the same objects is served, what is stored in a removed
-// version is still read and written through that one, and still ends with its namespace; a resource whose last version is
-// removed is removed as by Remove. Unknown names are ignored.
-//
-// A version is served again when its description is given to Install again.
-func (e *Engine) RemoveVersions(gone ...meta.GroupVersionResource) {
-	e.changes.Lock()
-	defer e.changes.Unlock()
-	next, out, changed := e.set.Load().withoutVersions(gone)
-	if !changed {
-		return
-	}
-	rules, err := next.ownership(e.cfg.applyOptions()...)
-	if err != nil {
-		e.cfg.Logger.Error(err, "the rules of field ownership stay as they were") // likewise
-	}
-	e.publish(next, rules)
-	e.unload(out)
-}
-
-// publish makes a set the one that is served, with the rules of ownership that go with it.
-func (e *Engine) publish(next *Set, rules map[*Served]*apply.Fields) {
-	for s, fields := range rules {
-		s.ownership.fields.Store(fields)
-	}
-	e.set.Store(next)
-	e.renewal.announce()
-	for _, s := range next.every {
-		s.presence.set(!next.hidden[s])
-	}
-}
-
-func (e *Engine) load(ctx context.Context, s *Served) error {
-	if s.base != nil {
-		s.Cache = s.base.Cache // loaded before: link has seen to the order
-		return nil
-	}
-	if s.Resource.Virtual != nil {
-		return nil
-	}
-	if ttl := s.Resource.Writes.TTL; ttl > 0 {
-		s.expiry = newExpiry(ttl)
-	}
-	for _, o := range e.observations {
-		if err := e.observe(s, o); err != nil {
-			return err
-		}
-	}
-	cache, err := e.dispatcher.Add(ctx, e.cacheConfig(s))
-	if err != nil {
-		return err
-	}
-	s.Cache = cache
-	e.follow(e.lifetime, s)
-	return nil
-}
-
-// cacheConfig describes a resource to the dispatcher.
-func (e *Engine) cacheConfig(s *Served) watch.Config {
-	return watch.Config{
-		StorageName: s.Resource.StorageName,
-		Fields:      s.Resource.Selectable,
-		LogAge:      e.cfg.History,
-		LogBytes:    e.cfg.LogBytes,
-		Logger:      e.cfg.Logger.WithValues("resource", s.Resource.GroupResource().String()),
-		Decode:      e.decoder(s),
-	}
-}
-
-func (e *Engine) unload(gone []*Served) {
-	for _, s := range gone {
-		s.presence.set(false)
-		if s.Cache != nil && s.base == nil {
-			e.dispatcher.Remove(s.Resource.StorageName)
-		}
-	}
-}
-
-// Validate checks resources as Install would, without serving them: an error names the kind and what is wrong with it.
-func (e *Engine) Validate(resources ...*Resource) error {
-	next, _, err := e.plan(resources)
-	if err != nil {
-		return err
-	}
-	_, err = next.ownership(e.cfg.applyOptions()...)
-	return err
 }

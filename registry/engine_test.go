@@ -15,7 +15,6 @@ import (
 
 	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/internal/json"
-	"github.com/kindwright/kindwright/internal/patch"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
@@ -136,7 +135,7 @@ func create(t *testing.T, e *registry.Engine, name string) registry.Tree {
 }
 
 func merge(ctx context.Context, e *registry.Engine, target registry.Target, p string) (*registry.Result, error) {
-	return e.Patch(ctx, target, registry.PatchRequest{Type: patch.MergePatch, Body: []byte(p)}, registry.WriteOptions{})
+	return e.Patch(ctx, target, registry.PatchRequest{Type: registry.MergePatch, Body: []byte(p)}, registry.WriteOptions{})
 }
 
 func reason(t *testing.T, err error) meta.Reason {

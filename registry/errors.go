@@ -14,7 +14,7 @@ import (
 const storeRetryAfter = 2
 
 // readError turns a failed read of the store into what a client may know.
-func (e *Engine) readError(r *Resource, verb string, err error) error {
+func (e *Engine) readError(r *Compiled, verb string, err error) error {
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
@@ -31,7 +31,7 @@ func (e *Engine) readError(r *Resource, verb string, err error) error {
 
 // writeError turns a failed commit into what a client may know. An outcome that is unknown is said to be unknown: the
 // client must look before it tries again.
-func (e *Engine) writeError(r *Resource, err error) error {
+func (e *Engine) writeError(r *Compiled, err error) error {
 	var known *status.Error
 	switch {
 	case errors.As(err, &known):

@@ -99,7 +99,7 @@ func (e *Engine) sweep(ctx context.Context, s *Served) {
 		passed, next, any := s.expiry.due(time.Now())
 		for _, d := range passed {
 			if err := e.expire(ctx, s, d); err != nil && ctx.Err() == nil {
-				e.cfg.Logger.Error(err, "an expired object could not be removed; trying again", "resource", s.Resource.GroupResource().String())
+				e.cfg.Logger.Error(err, "an expired object could not be removed; trying again", "resource", s.Kind.GroupResource().String())
 				s.expiry.note(d.key, d.rev, time.Now().Add(expiryRetry-s.expiry.ttl))
 				next, any = expiryRetry, true
 			}
@@ -120,7 +120,7 @@ func (e *Engine) expire(ctx context.Context, s *Served, d deadline) error {
 		return nil
 	}
 	tree, err := treeOf(entry)
-	if err != nil || s.Resource.held(tree) {
+	if err != nil || s.Kind.held(tree) {
 		return err
 	}
 	_, err = e.store(ctx, s, []storage.Op{storage.Delete(d.key, storage.Expect(d.rev))}, Change{Old: tree})

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"slices"
@@ -27,11 +28,11 @@ func (e *Engine) Fork(cfg Config, store func(at storage.Revision) (*storage.Stor
 	if e.lifetime == nil {
 		return nil, errors.New("registry: an engine is forked while it runs; this one has not started")
 	}
-	f := &Engine{cfg: cfg, shapes: newShapes(), migrations: newMigrations()}
+	f := &Engine{cfg: cfg, shapes: newShapes(), migrations: newMigrations(), messages: e.messages}
 	set, served := e.Set().fork(f.shapes)
 	var request watch.ForkRequest
-	for _, s := range set.every {
-		if s.Cache != nil && s.base == nil {
+	for s := range set.Stored() {
+		if s.Cache != nil {
 			request.Configs = append(request.Configs, f.cacheConfig(s))
 		}
 	}
@@ -48,9 +49,9 @@ func (e *Engine) Fork(cfg Config, store func(at storage.Revision) (*storage.Stor
 		return nil, err
 	}
 	f.attach(its, dispatcher)
-	for _, s := range set.every {
+	for _, s := range served {
 		if s.Cache != nil {
-			s.Cache = caches[s.Resource.StorageName]
+			s.Cache = caches[s.Kind.StorageName]
 		}
 	}
 	f.set.Store(set)
@@ -60,31 +61,36 @@ func (e *Engine) Fork(cfg Config, store func(at storage.Revision) (*storage.Stor
 
 // fork copies a set for another engine, and says which of the resources is which. Their state is still to be copied.
 func (s *Set) fork(shapes *shapes) (*Set, map[*Served]*Served) {
-	every, hidden := make([]*Served, len(s.every)), map[*Served]bool{}
-	copies := make(map[*Served]*Served, len(s.every))
-	for i, from := range s.every {
+	copies := map[*Served]*Served{}
+	empty := &Set{generation: s.generation - 1, words: s.words}
+	next := empty.edit()
+	add := func(from *Served, hidden bool) {
 		to := *from
-		to.shelf, to.broken, to.presence = &shelf{shapes}, &broken{}, newPresence()
-		every[i], copies[from] = &to, &to
-		if s.hidden[from] {
-			hidden[&to] = true
-			to.presence.set(false)
+		to.shelf, to.broken, to.unlead = &shelf{shapes}, &broken{}, nil
+		to.present, to.leave = context.WithCancel(context.Background())
+		if hidden {
+			to.leave()
 		}
 		if to.base == nil {
 			to.stale, to.ownership, to.records = &staleKeys{}, &ownership{}, from.records.copyOf()
 			if to.expiry != nil {
 				to.expiry = newExpiry(to.expiry.ttl)
 			}
-		}
-	}
-	for _, to := range every {
-		if to.base != nil {
+		} else {
 			to.base = copies[to.base]
 			to.stale, to.ownership, to.records = to.base.stale, to.base.ownership, to.base.records
 		}
+		copies[from] = &to
+		next.add(&to, hidden)
 	}
-	next := newSet(s.generation, every, hidden)
-	return next, copies
+	for _, forms := range []bool{false, true} { // stored forms first
+		for _, m := range s.named.all() {
+			if forms == (m.base != nil) {
+				add(m.Served, m.hidden)
+			}
+		}
+	}
+	return next.done(), copies
 }
 
 // take copies what is remembered of the objects of a resource. All forms of a stored one share that.
@@ -92,7 +98,7 @@ func (s *Served) take(from *Served) {
 	if s.base != nil {
 		return
 	}
-	s.ownership.fields.Store(from.ownership.fields.Load())
+	s.ownership.rules.Store(from.ownership.rules.Load())
 	from.stale.mu.Lock()
 	s.stale.keys = maps.Clone(from.stale.keys)
 	from.stale.mu.Unlock()

@@ -1,20 +1,16 @@
 package registry
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"reflect"
 	"runtime/debug"
 	"slices"
 	"strings"
-	"sync"
 
-	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/tree"
-	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
-	"github.com/kindwright/kindwright/storage"
-	"github.com/kindwright/kindwright/watch"
 )
 
 // Conversion makes a resource another served form of objects that are stored in the form of Resource: another version, or
@@ -30,7 +26,10 @@ import (
 // the stored form cannot say is refused with 422 and its path, and a value that comes back as another is warned of.
 type Conversion struct {
 	Resource *Resource
-	To, From func(Tree) (Tree, error) // to and from the stored form
+
+	// To and From convert to and from the stored form: as many objects as they are given, in the same order. The context ends
+	// with the request, or with the work, that needs them.
+	To, From func(ctx context.Context, objects []Tree) ([]Tree, error)
 
 	// Fields names, for each selectable field of this form, the field of the stored form that it is.
 	Fields map[string]string
@@ -38,7 +37,7 @@ type Conversion struct {
 
 // A Form is a further served form of a Kind; see As.
 type Form interface {
-	resource(types *Types, stored *Resource, structure reflect.Type) (*Resource, error)
+	resource(types *Types, stored *Resource) (*Resource, error)
 }
 
 // As serves the objects of a Kind[T] in the form of k as well. to and from convert; fields names for each selectable field
@@ -61,10 +60,10 @@ type typedForm[V, T any] struct {
 	fields map[string]string
 }
 
-func (f typedForm[V, T]) resource(types *Types, stored *Resource, structure reflect.Type) (*Resource, error) {
+func (f typedForm[V, T]) resource(types *Types, stored *Resource) (*Resource, error) {
 	k := f.kind
-	if t := reflect.TypeFor[T](); t != structure {
-		return nil, fmt.Errorf("kind of Go type %s: As converts to and from %s, but what is stored is %s", reflect.TypeFor[V](), t, structure)
+	if t := reflect.TypeFor[T](); t != stored.Type {
+		return nil, fmt.Errorf("kind of Go type %s: As converts to and from %s, but what is stored is %s", reflect.TypeFor[V](), t, stored.Type)
 	}
 	if f.to == nil || f.from == nil {
 		return nil, fmt.Errorf("kind of Go type %s: As needs a function for each direction", reflect.TypeFor[V]())
@@ -78,7 +77,6 @@ func (f typedForm[V, T]) resource(types *Types, stored *Resource, structure refl
 		return nil, err
 	}
 	r.Stored = &Conversion{Resource: stored, To: convertTyped(f.to), From: convertTyped(f.from), Fields: f.fields}
-	r.inherit(stored)
 	if why := unknownFields(r, stored, f.fields); why != "" {
 		return nil, fmt.Errorf("kind %s (%s): As: %s", r.Names.Kind, r.APIVersion(), why)
 	}
@@ -92,10 +90,10 @@ func FormOf(stored *Resource, f Form) (*Resource, error) {
 	switch {
 	case stored == nil || f == nil:
 		return nil, errors.New("FormOf needs a resource and a form of it")
-	case stored.structure == nil:
+	case stored.Type == nil:
 		return nil, fmt.Errorf("kind %s (%s): it was not made of a Go struct; describe the other form as a Resource with a Conversion", stored.Names.Kind, stored.APIVersion())
 	}
-	return f.resource(&Types{}, stored, stored.structure)
+	return f.resource(&Types{}, stored)
 }
 
 // unknownFields finds a selectable field of a form that is none of the stored form.
@@ -113,42 +111,58 @@ func unknownFields(r, stored *Resource, fields map[string]string) string {
 }
 
 // convertTyped makes a function on trees of one on structs.
-func convertTyped[A, B any](convert func(*A) (*B, error)) func(Tree) (Tree, error) {
-	return func(t Tree) (Tree, error) {
+func convertTyped[A, B any](convert func(*A) (*B, error)) func(context.Context, []Tree) ([]Tree, error) {
+	one := func(t Tree) (Tree, error) {
 		a, err := decodeTyped[A](t)
 		if err != nil {
 			return nil, err
 		}
 		b, err := convert(a)
-		if err != nil {
+		if err != nil || b == nil { // nil is reported as for every conversion
 			return nil, err
-		}
-		if b == nil {
-			return nil, nil // which is reported as for every conversion
 		}
 		return encodeTyped(b)
 	}
+	return func(_ context.Context, objects []Tree) ([]Tree, error) {
+		out := make([]Tree, len(objects))
+		for i, t := range objects {
+			var err error
+			if out[i], err = one(t); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	}
 }
 
-// guarded runs a conversion. A panic in it is an error that tells where.
-func guarded(convert func(Tree) (Tree, error), t Tree) (out Tree, err error) {
+// conversion is one direction of a Conversion.
+type conversion func(ctx context.Context, objects []Tree) ([]Tree, error)
+
+// guarded runs a conversion of one object. A panic in it is an error that tells where.
+func (convert conversion) guarded(ctx context.Context, t Tree) (out Tree, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			out, err = nil, fmt.Errorf("the conversion panicked: %v\n%s", v, debug.Stack())
 		}
 	}()
-	return convert(t)
+	all, err := convert(ctx, []Tree{t})
+	switch {
+	case err != nil:
+		return nil, err
+	case len(all) != 1:
+		return nil, fmt.Errorf("the conversion of 1 object returned %d", len(all))
+	case all[0] == nil:
+		return nil, errors.New("the conversion returned nothing")
+	}
+	return all[0], nil
 }
 
-// convertTo converts one object and gives it the kind of its new form, the metadata it had, and the shape that its schema asks
+// to converts one object and gives it the kind of its new form, the metadata it had, and the shape that its schema asks
 // for.
-func convertTo(convert func(Tree) (Tree, error), to *Resource, t Tree) (Tree, error) {
-	out, err := guarded(convert, t)
+func (convert conversion) to(ctx context.Context, to *Resource, t Tree) (Tree, error) {
+	out, err := convert.guarded(ctx, t)
 	if err != nil {
 		return nil, err
-	}
-	if out == nil {
-		return nil, errors.New("the conversion returned nothing")
 	}
 	out = tree.With(tree.With(out, to.APIVersion(), "apiVersion"), to.Names.Kind, "kind")
 	out = tree.With(out, t["metadata"], "metadata")
@@ -160,40 +174,26 @@ func convertTo(convert func(Tree) (Tree, error), to *Resource, t Tree) (Tree, er
 	return canonical, nil
 }
 
-// Convert returns an object of r in another form of the same objects, such as that of another version, as a request for that one
-// would show it. It changes nothing and checks no rules; an error is as a client would get it, and unwraps to its cause.
-func (r *Resource) Convert(t Tree, to *Resource) (Tree, error) {
-	if r.base() != to.base() {
-		return nil, status.Internal(fmt.Errorf("%s and %s are not forms of the same objects", r.GroupVersionKind(), to.GroupVersionKind()))
-	}
-	if r == to {
-		return t, nil
-	}
-	stored, err := r.toStored(t)
-	if err != nil {
-		return nil, err
-	}
-	return to.fromStored(to.base().Schema.Default(stored))
-}
-
-// fromStored returns a stored object in the form of r.
-func (r *Resource) fromStored(t Tree) (Tree, error) {
+// FromStored returns an object that is in the stored form in the form of r: the object itself where that is the stored form. It
+// changes nothing and checks no rules. An error is as a client would get it, and unwraps to its cause.
+func (r *Resource) FromStored(ctx context.Context, t Tree) (Tree, error) {
 	if r.Stored == nil || t == nil {
 		return t, nil
 	}
-	out, err := convertTo(r.Stored.From, r, t)
+	out, err := conversion(r.Stored.From).to(ctx, r, t)
 	if err != nil {
 		return nil, r.unconverted(t, "cannot be shown as "+r.APIVersion(), err)
 	}
 	return out, nil
 }
 
-// toStored returns an object in the form of r as it is stored. Where the object is a client's, so may the error be.
-func (r *Resource) toStored(t Tree) (Tree, error) {
+// ToStored returns an object that is in the form of r in the stored form. It is the other direction of FromStored. Where the
+// object is a client's, so may the error be.
+func (r *Resource) ToStored(ctx context.Context, t Tree) (Tree, error) {
 	if r.Stored == nil {
 		return t, nil
 	}
-	out, err := convertTo(r.Stored.To, r.Stored.Resource, t)
+	out, err := conversion(r.Stored.To).to(ctx, r.Stored.Resource, t)
 	if err == nil {
 		return out, nil
 	}
@@ -221,123 +221,4 @@ func (r *Resource) base() *Resource {
 		return r.Stored.Resource
 	}
 	return r
-}
-
-// Show returns an object of the live view or of its log in the form of s: the entry itself, unless s is another form of what
-// is stored. Converted entries are shared by all readers, within the budget of all shapes.
-func (s *Served) Show(e *watch.Entry) (*watch.Entry, error) {
-	if s.Resource.Stored == nil {
-		return e, nil
-	}
-	v, err := s.shelf.get(e, converted, func() (shapeValue, error) {
-		out, err := s.convert(e)
-		return shapeValue{entry: out}, err
-	})
-	return v.entry, err
-}
-
-// ShowOnce is Show for who keeps what is made of the entry, and not the entry.
-func (s *Served) ShowOnce(e *watch.Entry) (*watch.Entry, error) {
-	if s.Resource.Stored == nil {
-		return e, nil
-	}
-	return s.convert(e)
-}
-
-func (s *Served) convert(e *watch.Entry) (*watch.Entry, error) {
-	body := e.Body()
-	t, err := decodeObject(append(append(make([]byte, 0, e.Length()), body.Prefix...), body.Suffix...))
-	if err != nil {
-		return nil, status.Internal(fmt.Errorf("decode %s: %w", e.Key(), err))
-	}
-	if t, err = s.Resource.fromStored(t); err != nil {
-		s.broken.note(e, err)
-		return nil, err
-	}
-	object, err := json.AppendTree(make([]byte, 0, e.Length()), t)
-	if err != nil {
-		return nil, status.Internal(err)
-	}
-	m, err := json.ScanMetadata(object)
-	if err != nil {
-		return nil, status.Internal(err)
-	}
-	return watch.NewEntry(e.Key(), e.Revision(), bodyOf(object, &m), e.Facts()), nil
-}
-
-// broken remembers objects that could not be converted, so that the next list which would come to one says so before it sends
-// anything.
-type broken struct {
-	mu    sync.Mutex
-	known map[string]brokenObject
-}
-
-type brokenObject struct {
-	rev storage.Revision
-	err error
-}
-
-// maxBroken bounds how many are remembered; any of them ends a list.
-const maxBroken = 64
-
-func (b *broken) note(e *watch.Entry, err error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.known == nil {
-		b.known = map[string]brokenObject{}
-	}
-	if _, ok := b.known[e.Key()]; ok || len(b.known) < maxBroken {
-		b.known[e.Key()] = brokenObject{e.Revision(), err}
-	}
-}
-
-// among returns why an object cannot be converted that a list is about to come to, nil if there is none. The list is of what
-// comes after one key, up to another, or to its end if that is "".
-func (b *broken) among(found selection, after, last string) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for key, o := range b.known {
-		if !strings.HasPrefix(key, found.filter.KeyPrefix(found.storageName)) || key <= after || last != "" && key > last {
-			continue
-		}
-		known := false
-		for e := range found.snap.Ascend(key, "") {
-			known = e.Revision() <= o.rev
-			if e.Revision() == o.rev && found.filter.Matches(e) {
-				return o.err
-			}
-		}
-		if !known {
-			delete(b.known, key)
-		}
-	}
-	return nil
-}
-
-// storedFields rewrites a field selector in terms of the stored form.
-func (s *Served) storedFields(f meta.FieldSelector) (meta.FieldSelector, error) {
-	if s.Resource.Stored == nil || f.Empty() {
-		return f, nil
-	}
-	requirements := f.Requirements()
-	for i := range requirements {
-		if name, ok := s.Resource.Stored.Fields[requirements[i].Field]; ok {
-			requirements[i].Field = name
-		}
-	}
-	out, err := meta.NewFieldSelector(requirements...)
-	if err != nil {
-		return out, status.Internal(err)
-	}
-	return out, nil
-}
-
-// shown makes the result of a write one in the form the write came in.
-func (s *Served) shown(r *Result, err error) (*Result, error) {
-	if err != nil || r.Entry == nil || s.Resource.Stored == nil {
-		return r, err
-	}
-	out := *r
-	out.Entry, err = s.convert(r.Entry)
-	return &out, err
 }

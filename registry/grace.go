@@ -41,7 +41,7 @@ func (d *Deletion) problem() string {
 
 // graceful returns the seconds that an object of a kind with graceful deletion was given to end; 0 when it has no time left,
 // or was given none.
-func (r *Resource) graceful(t Tree) int64 {
+func (r *Compiled) graceful(t Tree) int64 {
 	if r.Deletion.Grace == nil {
 		return 0
 	}
@@ -51,13 +51,13 @@ func (r *Resource) graceful(t Tree) int64 {
 
 // patient tells whether an object is being deleted gracefully already, and the request does not make its time shorter. Then
 // the request changes nothing: not the policy either.
-func (r *Resource) patient(t Tree, o DeleteOptions) bool {
+func (r *Compiled) patient(t Tree, o DeleteOptions) bool {
 	left := r.graceful(t)
 	return left > 0 && deleting(t) && (o.GracePeriod == nil || *o.GracePeriod >= left)
 }
 
 // marked returns an object as one whose deletion was asked for: next is what is to become of old otherwise.
-func (e *Engine) marked(r *Resource, old, next Tree, asked *int64) (Tree, error) {
+func (e *Engine) marked(r *Compiled, old, next Tree, asked *int64) (Tree, error) {
 	if deleting(old) {
 		if r.graceful(old) == 0 {
 			return next, nil
@@ -112,7 +112,7 @@ func (e *Engine) endGrace(ctx context.Context, s *Served) {
 	for ctx.Err() == nil && s.Cache.Err() == nil {
 		x := &endings{engine: e, served: s}
 		if err := x.follow(ctx); err != nil && ctx.Err() == nil && s.Cache.Err() == nil {
-			e.cfg.Logger.Error(err, "objects that are ending cannot be followed; starting over", "resource", s.Resource.GroupResource().String())
+			e.cfg.Logger.Error(err, "objects that are ending cannot be followed; starting over", "resource", s.Kind.GroupResource().String())
 			pause(ctx, expiryRetry)
 		}
 	}
@@ -169,7 +169,7 @@ func (x *endings) note(entry *watch.Entry) {
 		x.engine.cfg.Logger.Error(err, "the end of an object cannot be read", "key", entry.Key())
 		return
 	}
-	given := x.served.Resource.base().graceful(t)
+	given := x.served.Kind.base().graceful(t)
 	if given == 0 {
 		return
 	}
@@ -182,7 +182,7 @@ func (x *endings) end(ctx context.Context) {
 	for now := time.Now(); len(x.queue) > 0 && !x.queue[0].at.After(now); {
 		d := heap.Pop(&x.queue).(deadline)
 		if err := x.engine.endOne(ctx, x.served, d); err != nil && ctx.Err() == nil {
-			x.engine.cfg.Logger.Error(err, "an object whose time is over could not be removed; trying again", "resource", x.served.Resource.GroupResource().String())
+			x.engine.cfg.Logger.Error(err, "an object whose time is over could not be removed; trying again", "resource", x.served.Kind.GroupResource().String())
 			d.at = now.Add(expiryRetry)
 			heap.Push(&x.queue, d)
 		}
@@ -200,7 +200,7 @@ func (e *Engine) endOne(ctx context.Context, s *Served, d deadline) error {
 	if err != nil {
 		return err
 	}
-	stored := s.Resource.base()
+	stored := s.Kind.base()
 	next := tree.With(old, int64(0), "metadata", "deletionGracePeriodSeconds")
 	if stored.held(next) {
 		_, err = e.mark(ctx, s, d.key, entry, old, next, DeleteOptions{})
@@ -218,10 +218,11 @@ func (e *Engine) follow(ctx context.Context, s *Served) {
 	if s.base != nil {
 		return
 	}
+	ctx, s.unlead = context.WithCancel(ctx)
 	if s.expiry != nil {
 		e.running.Go(func() { e.sweep(ctx, s) })
 	}
-	if d := s.Resource.Deletion; d.Grace != nil && d.Expire {
+	if d := s.Kind.Deletion; d.Grace != nil && d.Expire {
 		e.running.Go(func() { e.endGrace(ctx, s) })
 	}
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/authz"
-	"github.com/kindwright/kindwright/internal/protobuf"
 	"github.com/kindwright/kindwright/openapi"
 	"github.com/kindwright/kindwright/status"
 )
@@ -106,7 +105,7 @@ func (k Kind[T]) resource(types *Types) (*Resource, error) {
 
 func (k Kind[T]) describe(types *Types) (*Resource, error) {
 	typ := reflect.TypeFor[T]()
-	schema, err := types.schema(typ, k.Overlay)
+	schema, err := types.over(k.Overlay).schema(typ)
 	if err != nil {
 		return nil, fmt.Errorf("kind of Go type %s: %w", typ, err)
 	}
@@ -141,12 +140,9 @@ func (k Kind[T]) describe(types *Types) (*Resource, error) {
 		Deprecated:     k.Deprecated,
 		Optional:       k.Optional,
 		StrategicMerge: true,
-		structure:      typ,
+		Type:           typ,
 	}
-	if r.Subresources, err = describeEndpoints(r, k.Subresources, &reading{types, k.Overlay}); err != nil {
-		return nil, fmt.Errorf("kind of Go type %s: %w", typ, err)
-	}
-	if r.Protobuf, _, err = types.messages.Describe(typ); err != nil {
+	if r.Subresources, err = describeEndpoints(r, k.Subresources, types.over(k.Overlay)); err != nil {
 		return nil, fmt.Errorf("kind of Go type %s: %w", typ, err)
 	}
 	if tagged := schema.Columns(); len(r.Columns) == 0 && len(tagged) > 0 {
@@ -194,7 +190,7 @@ func (k Kind[T]) Define(env Env) (Bundle, error) {
 		if form == nil {
 			return Bundle{}, fmt.Errorf("kind %s (%s): Also: form %d is nil", r.Names.Kind, r.APIVersion(), i)
 		}
-		also, err := form.resource(types, r, reflect.TypeFor[T]())
+		also, err := form.resource(types, r)
 		if err != nil {
 			return Bundle{}, err
 		}
@@ -274,7 +270,7 @@ func (o Operation[T]) Define(env Env) (Bundle, error) {
 		return Bundle{}, fmt.Errorf("operation %s: it has no Run", o.Plural)
 	}
 	typ := reflect.TypeFor[T]()
-	schema, err := env.types().schema(typ, o.Overlay)
+	schema, err := env.types().over(o.Overlay).schema(typ)
 	if err != nil {
 		return Bundle{}, fmt.Errorf("operation of Go type %s: %w", typ, err)
 	}
@@ -291,6 +287,7 @@ func (o Operation[T]) Define(env Env) (Bundle, error) {
 		ClusterScoped: !o.Namespaced,
 		Description:   schema.Description,
 		Schema:        schema,
+		Type:          typ,
 		Virtual: func(ctx context.Context, t Tree) (Tree, error) {
 			doc, err := decodeTyped[T](t)
 			if err != nil {
@@ -301,9 +298,6 @@ func (o Operation[T]) Define(env Env) (Bundle, error) {
 			}
 			return encodeTyped(doc)
 		},
-	}
-	if r.Protobuf, _, err = env.types().messages.Describe(typ); err != nil {
-		return Bundle{}, fmt.Errorf("operation of Go type %s: %w", typ, err)
 	}
 	if err := r.complete(); err != nil {
 		return Bundle{}, err
@@ -333,12 +327,20 @@ func (e Env) types() *Types {
 // Types holds what was made of the Go types of kinds, so that a type which occurs in many of them is read once. The zero
 // value is ready for use. It is safe for concurrent use.
 type Types struct {
-	schemas  openapi.Types
-	messages protobuf.Types
+	schemas openapi.Types
+	overlay *openapi.Overlay
+	shared  *Types // what this is a view of, with an overlay
 }
 
-func (t *Types) schema(typ reflect.Type, overlay *openapi.Overlay) (*openapi.Schema, error) {
-	return t.schemas.Schema(typ, openapi.WithOverlay(overlay))
+// over returns a view of the types that reads them with an overlay.
+func (t *Types) over(overlay *openapi.Overlay) *Types { return &Types{overlay: overlay, shared: t} }
+
+func (t *Types) schema(typ reflect.Type) (*openapi.Schema, error) {
+	all := t
+	if t.shared != nil {
+		all = t.shared
+	}
+	return all.schemas.Schema(typ, openapi.WithOverlay(t.overlay))
 }
 
 // Unused reports the types that an overlay of a kind speaks of and that no kind has, so that nothing is lost to a typo.

@@ -169,7 +169,7 @@ func (w *write) stampNew() error {
 }
 
 // held tells whether an object that is marked for deletion must stay for now.
-func (r *Resource) held(t Tree) bool {
+func (r *Compiled) held(t Tree) bool {
 	return len(finalizers(t)) > 0 || r.graceful(t) > 0 || r.Deletion.Held != nil && r.Deletion.Held(t)
 }
 

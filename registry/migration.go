@@ -69,7 +69,7 @@ func (m *migrations) look() {
 }
 
 // change changes the status of one resource.
-func (m *migrations) change(r *Resource, f func(*MigrationStatus)) {
+func (m *migrations) change(r *Compiled, f func(*MigrationStatus)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	st, ok := m.known[r.StorageName]
@@ -81,7 +81,7 @@ func (m *migrations) change(r *Resource, f func(*MigrationStatus)) {
 }
 
 // kept is how many objects of a resource are known to stay as they are.
-func (m *migrations) kept(r *Resource) int {
+func (m *migrations) kept(r *Compiled) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if st, ok := m.known[r.StorageName]; ok {
@@ -120,7 +120,7 @@ func (e *Engine) migrate(ctx context.Context) {
 			if err == nil || ctx.Err() != nil || errors.Is(err, watch.ErrGone) {
 				continue
 			}
-			e.cfg.Logger.Error(err, "a migration has stopped; it goes on in a while", "resource", s.Resource.GroupResource().String())
+			e.cfg.Logger.Error(err, "a migration has stopped; it goes on in a while", "resource", s.Kind.GroupResource().String())
 			again = time.After(migrationPause)
 		}
 	}
@@ -151,11 +151,11 @@ func (e *Engine) migrateResource(ctx context.Context, s *Served) error {
 		return nil
 	}
 	keys, kept := s.stale.choose(e.due), s.stale.choose(e.keeps)
-	if len(keys) == 0 && len(kept) == e.migrations.kept(s.Resource) {
+	if len(keys) == 0 && len(kept) == e.migrations.kept(s.Kind) {
 		return nil // there is nothing to do, and nothing that was not said
 	}
-	m, log := e.migrations, e.cfg.Logger.WithValues("resource", s.Resource.GroupResource().String(), "version", s.Resource.APIVersion())
-	m.change(s.Resource, func(st *MigrationStatus) {
+	m, log := e.migrations, e.cfg.Logger.WithValues("resource", s.Kind.GroupResource().String(), "version", s.Kind.APIVersion())
+	m.change(s.Kind, func(st *MigrationStatus) {
 		st.Left, st.Kept, st.Started, st.Ended = len(keys), len(kept), e.cfg.Now(), time.Time{}
 	})
 	log.Info("objects that were stored in another form are written anew", "objects", len(keys), "kept", len(kept))
@@ -166,12 +166,12 @@ func (e *Engine) migrateResource(ctx context.Context, s *Served) error {
 		log.Info("an object stays stored as it is, because something of it has no place in the present form", "key", key)
 	}
 	ended := e.cfg.Now()
-	m.change(s.Resource, func(st *MigrationStatus) { st.Left, st.Ended = 0, ended })
-	if m.kept(s.Resource) > 0 {
+	m.change(s.Kind, func(st *MigrationStatus) { st.Left, st.Ended = 0, ended })
+	if m.kept(s.Kind) > 0 {
 		return nil
 	}
 	log.Info("all objects are stored in the present form")
-	return e.recordMigration(ctx, s.Resource, ended)
+	return e.recordMigration(ctx, s.Kind, ended)
 }
 
 // migrators is how many objects are written at once: more than one, as a store that has to wait for its disk lets several
@@ -197,7 +197,7 @@ func (e *Engine) rewriteAll(ctx context.Context, s *Served, keys []string) error
 					cancel(err)
 					return
 				}
-				e.migrations.change(s.Resource, func(st *MigrationStatus) {
+				e.migrations.change(s.Kind, func(st *MigrationStatus) {
 					st.Left--
 					st.Done += boolInt(written)
 				})
@@ -234,10 +234,10 @@ func (e *Engine) rewrite(ctx context.Context, s *Served, key string) (written bo
 		return false, err
 	}
 	have, err := parseRecord(rec.Value)
-	if err != nil || have.fingerprint == s.Resource.fingerprint {
+	if err != nil || have.fingerprint == s.Kind.fingerprint {
 		return false, err
 	}
-	object, stale, err := s.modernise(have.object)
+	object, stale, err := s.modernise(ctx, have.object)
 	if err != nil || !e.due(*stale) {
 		return false, err
 	}
@@ -245,15 +245,15 @@ func (e *Engine) rewrite(ctx context.Context, s *Served, key string) (written bo
 	if err != nil {
 		return false, err
 	}
-	have.fingerprint, have.object = s.Resource.fingerprint, object // and when it was written, which is what its life counts from
+	have.fingerprint, have.object = s.Kind.fingerprint, object // and when it was written, which is what its life counts from
 	_, err = e.store(ctx, s, []storage.Op{storage.Put(key, have.encode(), storage.Expect(rec.Revision))}, Change{Old: t, New: t})
 	var lost *storage.ConflictError
 	switch {
 	case errors.As(err, &lost):
 		return false, nil
 	case errors.Is(err, storage.ErrTooLarge), errors.Is(err, storage.ErrUnknownOutcome):
-		e.cfg.Logger.Error(err, "an object stays stored as it is for now", "resource", s.Resource.GroupResource().String(), "key", key)
-		e.migrations.change(s.Resource, func(st *MigrationStatus) { st.Kept++ })
+		e.cfg.Logger.Error(err, "an object stays stored as it is for now", "resource", s.Kind.GroupResource().String(), "key", key)
+		e.migrations.change(s.Kind, func(st *MigrationStatus) { st.Kept++ })
 		return false, nil // and the others go on
 	}
 	return err == nil, err
@@ -267,7 +267,7 @@ type migrationRecord struct {
 }
 
 // recordMigration notes in the store that all objects of a resource are stored in the present version.
-func (e *Engine) recordMigration(ctx context.Context, r *Resource, ended time.Time) error {
+func (e *Engine) recordMigration(ctx context.Context, r *Compiled, ended time.Time) error {
 	value, err := json.Marshal(migrationRecord{r.APIVersion(), r.Names.Kind, ended.UTC()})
 	if err != nil {
 		return err

@@ -140,7 +140,7 @@ func (l *load) next(c *watch.Cursor, served *registry.Served, seen map[string]in
 		if e.Type == meta.Bookmark {
 			continue
 		}
-		shown, err := served.Show(e.Entry)
+		shown, err := served.Show(ctx, e.Entry)
 		if err != nil {
 			return at, err
 		}

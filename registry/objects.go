@@ -86,9 +86,9 @@ func (e *Engine) ResourcesOf(t reflect.Type) []meta.GroupVersionResource {
 	set, index := e.set.Load(), e.types.Load()
 	if index == nil || index.set != set {
 		index = &typeIndex{set: set, of: map[reflect.Type][]meta.GroupVersionResource{}}
-		for _, served := range set.every {
-			if r := served.Resource; r.structure != nil {
-				index.of[r.structure] = append(index.of[r.structure], r.GroupVersionResource())
+		for name, served := range set.named.all() {
+			if t := served.Resource.Type; t != nil {
+				index.of[t] = append(index.of[t], name)
 			}
 		}
 		e.types.Store(index)

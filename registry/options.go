@@ -22,7 +22,7 @@ type options struct {
 }
 
 // describeOptions reads the parameters from the fields of a Go struct.
-func describeOptions[O any](kind meta.GroupVersionKind, of *Resource) (*options, error) {
+func describeOptions[O any](kind meta.GroupVersionKind, of *Resource) (*Resource, error) {
 	typ := reflect.TypeFor[O]()
 	if typ.Kind() != reflect.Struct {
 		return nil, fmt.Errorf("its options have Go type %s, which is no struct", typ)
@@ -32,17 +32,29 @@ func describeOptions[O any](kind meta.GroupVersionKind, of *Resource) (*options,
 	if err != nil {
 		return nil, fmt.Errorf("its options: %w", err)
 	}
-	out := &options{kind: kind, schema: schema}
 	for _, p := range schema.Properties {
-		if p.Name == "apiVersion" || p.Name == "kind" {
-			continue
-		}
-		if !isParameter(p.Schema) {
+		if !isEnvelope(p.Name) && !isParameter(p.Schema) {
 			return nil, fmt.Errorf("its options: field %q of Go type %s is no text, boolean, whole number or list of texts, which alone a query can hold", p.Name, typ)
 		}
-		out.parameters = append(out.parameters, p)
 	}
-	return out, nil
+	return &Resource{Group: kind.Group, Version: kind.Version, Names: Names{Kind: kind.Kind}, Schema: schema, Type: typ}, nil
+}
+
+// isEnvelope tells whether a field says what the document is.
+func isEnvelope(name string) bool { return name == "apiVersion" || name == "kind" }
+
+// compileOptions prepares parameters; nil where there are none.
+func compileOptions(r *Resource) *options {
+	if r == nil {
+		return nil
+	}
+	out := &options{kind: r.GroupVersionKind(), schema: r.Schema}
+	for _, p := range r.Schema.Properties {
+		if !isEnvelope(p.Name) {
+			out.parameters = append(out.parameters, p)
+		}
+	}
+	return out
 }
 
 func isParameter(s *openapi.Schema) bool {
@@ -113,17 +125,10 @@ func parameterValue(p openapi.Property, query url.Values) (any, error) {
 
 // Parameters describes the parameters that a verb of the subresource takes in the query, beside those that every request may
 // have, in the order of their names.
-func (s *Subresource) Parameters(verb string) []openapi.Property {
-	var o *options
-	switch {
-	case s.connection != nil:
-		o = s.connection.options
-	case verb == "get" && s.query != nil:
-		o = s.query.options
-	case verb == "get" && s.stream != nil:
-		o = s.stream.options
-	default:
+func (s *CompiledSubresource) Parameters(verb string) []openapi.Property {
+	h := s.handlers[verb]
+	if h == nil || h.options == nil {
 		return nil
 	}
-	return slices.SortedFunc(slices.Values(o.parameters), func(a, b openapi.Property) int { return strings.Compare(a.Name, b.Name) })
+	return slices.SortedFunc(slices.Values(h.options.parameters), func(a, b openapi.Property) int { return strings.Compare(a.Name, b.Name) })
 }

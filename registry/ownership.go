@@ -9,7 +9,6 @@ import (
 	"unicode"
 
 	"github.com/kindwright/kindwright/apply"
-	"github.com/kindwright/kindwright/internal/patch"
 	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
@@ -17,7 +16,15 @@ import (
 
 // ownership holds the rules of who owns which fields of stored objects. It is shared by all forms in which these are served,
 // and its rules are made anew when a form comes or goes.
-type ownership struct{ fields atomic.Pointer[apply.Fields] }
+type ownership struct {
+	rules atomic.Pointer[ownershipRules]
+}
+
+// ownershipRules are the rules of one moment.
+type ownershipRules struct {
+	fields   *apply.Fields
+	replicas map[string]apply.Path // where a version has what its Scale calls spec.replicas; nil for versions without a scale of their own
+}
 
 // applyOptions are the rules of ownership that a server's author chose.
 func (c *Config) applyOptions() []apply.Option {
@@ -27,49 +34,40 @@ func (c *Config) applyOptions() []apply.Option {
 	return nil
 }
 
-// ownership returns the rules for every stored resource of a set.
-func (s *Set) ownership(options ...apply.Option) (map[*Served]*apply.Fields, error) {
-	out := make(map[*Served]*apply.Fields, len(s.every))
-	for b := range s.Stored() {
-		var forms []*Resource
-		for _, form := range s.every { // also what is hidden: an owner is not forgotten while a version is switched off
-			if form.stored() == b {
-				forms = append(forms, form.Resource)
-			}
-		}
-		fields, err := fieldsOf(forms, options)
-		if err != nil {
-			return nil, fmt.Errorf("kind %s (%s): %w", b.Resource.Names.Kind, b.Resource.APIVersion(), err)
-		}
-		out[b] = fields
-	}
-	return out, nil
-}
-
-func fieldsOf(forms []*Resource, options []apply.Option) (*apply.Fields, error) {
-	byVersion := make(map[string]*Resource, len(forms))
+// rulesOf makes the rules for a stored kind of its forms.
+func rulesOf(forms []*Compiled, options []apply.Option) (*ownershipRules, error) {
+	byVersion := make(map[string]*Compiled, len(forms))
 	versions := make([]apply.Version, 0, len(forms))
+	out := &ownershipRules{replicas: make(map[string]apply.Path, len(forms))}
 	for _, r := range forms {
 		byVersion[r.APIVersion()] = r
 		versions = append(versions, apply.Version{APIVersion: r.APIVersion(), Schema: r.Schema, Reach: r.reach()})
+		var path apply.Path
+		if sub, ok := r.Endpoint("scale"); ok && !sub.stored && sub.view != nil && sub.view.owners != nil {
+			path = sub.view.Replicas
+		}
+		out.replicas[r.APIVersion()] = path
 	}
-	return apply.New(versions, func(t map[string]any, version string) (map[string]any, error) {
+	var err error
+	out.fields, err = apply.New(versions, func(t map[string]any, version string) (map[string]any, error) {
 		from, to := byVersion[tree.Text(t, "apiVersion")], byVersion[version]
 		if from == nil || to == nil {
 			return nil, fmt.Errorf("there is no conversion from %q to %q", tree.Text(t, "apiVersion"), version)
 		}
-		stored, err := from.toStored(t)
+		ctx := context.Background() // managed fields are worked out within a write, which has its own limits
+		stored, err := from.ToStored(ctx, t)
 		if err != nil {
 			return nil, err
 		}
-		return to.fromStored(stored)
+		return to.FromStored(ctx, stored)
 	}, options...)
+	return out, err
 }
 
 // reach says which fields can be owned through which path (SSA-31).
-func (r *Resource) reach() map[string]apply.Reach {
+func (r *Compiled) reach() map[string]apply.Reach {
 	out := map[string]apply.Reach{"": {Except: paths(r.ResetFields)}}
-	for _, s := range r.Subresources {
+	for _, s := range r.subresources {
 		if !s.stored {
 			out[s.Name] = apply.Reach{Only: paths(s.Fields)}
 		}
@@ -103,7 +101,7 @@ func manage(ctx context.Context, w *write) error {
 	if v := w.view(); v != nil {
 		return w.manageView(ctx, v)
 	}
-	t, err := w.served.ownership.fields.Load().Update(w.ownershipRequest(w.object))
+	t, err := w.served.ownership.rules.Load().fields.Update(w.ownershipRequest(w.object))
 	if t == nil {
 		return err
 	}
@@ -139,7 +137,7 @@ func (w *write) apply(ctx context.Context, body []byte) (Tree, error) {
 		return w.applyScale(v, canonical)
 	}
 	// Nobody owns an empty map of metadata, as it is not there; else the next apply would differ from what is stored.
-	return w.served.ownership.fields.Load().Apply(w.ownershipRequest(withoutEmptyMetadata(canonical)))
+	return w.served.ownership.rules.Load().fields.Apply(w.ownershipRequest(withoutEmptyMetadata(canonical)))
 }
 
 // checkApplied refuses a configuration that does not say what it is, or says something else than the URL (SSA-27).
@@ -227,7 +225,7 @@ func (w *write) sameButTimes() bool {
 }
 
 // takes tells whether a kind of patch is one of those that can be sent; if not, the error lists them.
-func takes(types []patch.Type, t patch.Type) error {
+func takes(types []PatchType, t PatchType) error {
 	if slices.Contains(types, t) {
 		return nil
 	}

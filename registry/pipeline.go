@@ -65,7 +65,7 @@ func walk(ctx context.Context, start func() *write) (*Result, error) {
 		if v := w.view(); v != nil {
 			return w.engine.shownAs(ctx, w.served, v, w.result)
 		}
-		return w.served.shown(w.result, nil)
+		return w.served.shown(ctx, w.result, nil)
 	}
 	w := start()
 	return nil, w.conflict("it is being changed too often; please try again")
@@ -135,7 +135,7 @@ func (w *write) pretend(ctx context.Context) error {
 		if existing != nil { // DRY-06
 			return w.alreadyExists(existing.Facts().Deleted != nil)
 		}
-		shown, err := w.resource().fromStored(w.storedObject)
+		shown, err := w.resource().FromStored(ctx, w.storedObject)
 		if err != nil {
 			return err
 		}

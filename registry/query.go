@@ -26,7 +26,7 @@ type Query[T, O, A any] struct {
 }
 
 // Describe makes the query a Subresource.
-func (q Query[T, O, A]) Describe(of *Resource) (Subresource, error) {
+func (q Query[T, O, A]) Describe(of *Resource, types *Types) (Subresource, error) {
 	fail := func(err error) (Subresource, error) {
 		return Subresource{}, fmt.Errorf("subresource %q: %w", q.Name, err)
 	}
@@ -36,7 +36,7 @@ func (q Query[T, O, A]) Describe(of *Resource) (Subresource, error) {
 	if q.Run == nil {
 		return fail(errNoFunction("Run"))
 	}
-	answer, err := describeDocument[A](q.Kind, of)
+	answer, err := describeDocument[A](q.Kind, of, types)
 	if err != nil {
 		return fail(err)
 	}
@@ -44,7 +44,7 @@ func (q Query[T, O, A]) Describe(of *Resource) (Subresource, error) {
 	if err != nil {
 		return fail(err)
 	}
-	run := func(ctx context.Context, in *invocation, sent Tree) (Tree, error) {
+	run := func(ctx context.Context, in *Call[Tree], sent Tree) (Tree, error) {
 		call, o, err := callWith[T, O](in, sent)
 		if err != nil {
 			return nil, err
@@ -58,18 +58,11 @@ func (q Query[T, O, A]) Describe(of *Resource) (Subresource, error) {
 		}
 		return encodeTyped(out)
 	}
-	return Subresource{Name: q.Name, Verbs: []string{"get"}, query: &query{answer: answer, options: options, run: run}}, nil
-}
-
-// query is what a GET of a subresource asks.
-type query struct {
-	answer  *Resource
-	options *options
-	run     func(ctx context.Context, in *invocation, options Tree) (Tree, error)
+	return Subresource{Name: q.Name, Verbs: []string{"get"}, Handlers: map[string]*Handler{"get": {Answer: answer, Options: options, Run: run}}}, nil
 }
 
 // callWith makes a typed call and its typed options.
-func callWith[T, O any](in *invocation, sent Tree) (*Call[T], *O, error) {
+func callWith[T, O any](in *Call[Tree], sent Tree) (*Call[T], *O, error) {
 	call, err := callOf[T](in)
 	if err != nil {
 		return nil, nil, err
@@ -82,16 +75,17 @@ func callWith[T, O any](in *invocation, sent Tree) (*Call[T], *O, error) {
 }
 
 // Ask answers the question that a subresource is about an object. parameters are those of the query of the URL.
-func (e *Engine) Ask(ctx context.Context, t Target, parameters url.Values) (*Result, error) {
-	ctx = withObjects(ctx, e)
-	served, sub, err := e.offers(t, "get")
-	if err != nil {
+func (at *Resolved) Ask(ctx context.Context, parameters url.Values) (*Result, error) {
+	ctx = withObjects(ctx, at.engine)
+	e, served, sub, t := at.engine, at.acts, at.Subresource, at.Target
+	if err := at.offers("get"); err != nil {
 		return nil, err
 	}
-	if sub.query == nil {
-		return nil, status.MethodNotAllowed(served.Resource.GroupResource(), "get")
+	query := sub.handlers["get"]
+	if !sub.Asks() {
+		return nil, status.MethodNotAllowed(served.Kind.GroupResource(), "get")
 	}
-	sent, err := sub.query.options.read(parameters, t.Name)
+	sent, err := query.options.read(parameters, t.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -99,11 +93,11 @@ func (e *Engine) Ask(ctx context.Context, t Target, parameters url.Values) (*Res
 	if err != nil {
 		return nil, err
 	}
-	answer, err := sub.query.run(ctx, in, sent)
+	answer, err := query.Run(ctx, in, sent)
 	if err != nil {
 		return nil, status.From(err)
 	}
-	return documentResult(sub.query.answer, answer, false)
+	return documentResult(query.answer.GroupVersionKind(), answer, false)
 }
 
 // Stream is a subresource whose GET answers with text, or other bytes, rather than a document: the log of a pod (MODEL-08). The
@@ -121,7 +115,7 @@ type Stream[T, O any] struct {
 }
 
 // Describe makes the stream a Subresource.
-func (s Stream[T, O]) Describe(of *Resource) (Subresource, error) {
+func (s Stream[T, O]) Describe(of *Resource, types *Types) (Subresource, error) {
 	fail := func(err error) (Subresource, error) {
 		return Subresource{}, fmt.Errorf("subresource %q: %w", s.Name, err)
 	}
@@ -135,17 +129,17 @@ func (s Stream[T, O]) Describe(of *Resource) (Subresource, error) {
 	if err != nil {
 		return fail(err)
 	}
-	out := &stream{mediaType: s.MediaType, options: options, open: func(ctx context.Context, in *invocation, sent Tree) (io.ReadCloser, error) {
+	out := &Handler{MediaType: s.MediaType, Options: options, Open: func(ctx context.Context, in *Call[Tree], sent Tree) (io.ReadCloser, error) {
 		call, o, err := callWith[T, O](in, sent)
 		if err != nil {
 			return nil, err
 		}
 		return s.Open(ctx, call, o)
 	}}
-	if out.mediaType == "" {
-		out.mediaType = "text/plain"
+	if out.MediaType == "" {
+		out.MediaType = "text/plain"
 	}
-	return Subresource{Name: s.Name, Verbs: []string{"get"}, stream: out}, nil
+	return Subresource{Name: s.Name, Verbs: []string{"get"}, Handlers: map[string]*Handler{"get": out}}, nil
 }
 
 // Writing makes a stream of a function that writes it. Each write waits until the client has taken it; its error, or the end of the
@@ -185,32 +179,18 @@ func (w *writing) Close() error {
 	return err
 }
 
-// stream is what a GET of a subresource sends.
-type stream struct {
-	mediaType string
-	options   *options
-	open      func(ctx context.Context, in *invocation, options Tree) (io.ReadCloser, error)
-}
-
-// MediaType returns what a get of the subresource sends where that is no object, "" elsewhere.
-func (s *Subresource) MediaType() string {
-	if s.stream == nil {
-		return ""
-	}
-	return s.stream.mediaType
-}
-
 // Open begins the stream of a subresource. The caller closes it.
-func (e *Engine) Open(ctx context.Context, t Target, parameters url.Values) (io.ReadCloser, error) {
-	ctx = withObjects(ctx, e)
-	served, sub, err := e.offers(t, "get")
-	if err != nil {
+func (at *Resolved) Open(ctx context.Context, parameters url.Values) (io.ReadCloser, error) {
+	ctx = withObjects(ctx, at.engine)
+	e, served, sub, t := at.engine, at.acts, at.Subresource, at.Target
+	if err := at.offers("get"); err != nil {
 		return nil, err
 	}
-	if sub.stream == nil {
-		return nil, status.MethodNotAllowed(served.Resource.GroupResource(), "get")
+	stream := sub.handlers["get"]
+	if !sub.Streams("get") {
+		return nil, status.MethodNotAllowed(served.Kind.GroupResource(), "get")
 	}
-	sent, err := sub.stream.options.read(parameters, t.Name)
+	sent, err := stream.options.read(parameters, t.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -218,7 +198,7 @@ func (e *Engine) Open(ctx context.Context, t Target, parameters url.Values) (io.
 	if err != nil {
 		return nil, err
 	}
-	out, err := sub.stream.open(ctx, in, sent)
+	out, err := stream.Open(ctx, in, sent)
 	switch {
 	case err != nil:
 		return nil, status.From(err)

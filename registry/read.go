@@ -18,12 +18,9 @@ const futureWait = 3 * time.Second
 
 // Get reads one object, or the object behind a subresource. The version works as in GET-02 to GET-06: the zero request is
 // the newest state.
-func (e *Engine) Get(ctx context.Context, t Target, lr ListRequest) (*watch.Entry, error) {
-	served, sub, err := e.lookup(t)
-	if err != nil {
-		return nil, err
-	}
-	r := served.Resource
+func (at *Resolved) Get(ctx context.Context, lr ListRequest) (*watch.Entry, error) {
+	e, served, sub, t := at.engine, at.acts, at.Subresource, at.Target
+	r := served.Kind
 	if r.Virtual != nil || t.Name == "" || sub != nil && (!slices.Contains(sub.Verbs, "get") || !sub.readsObject()) {
 		return nil, status.MethodNotAllowed(r.GroupResource(), "get")
 	}
@@ -37,7 +34,7 @@ func (e *Engine) Get(ctx context.Context, t Target, lr ListRequest) (*watch.Entr
 	if sub != nil && sub.view != nil {
 		return e.viewed(withObjects(ctx, e), served, sub.view, entry)
 	}
-	return served.Show(entry)
+	return served.Show(ctx, entry)
 }
 
 // reach waits until the live view is as new as a read asks for.
@@ -45,12 +42,12 @@ func (e *Engine) reach(ctx context.Context, s *Served, lr ListRequest) error {
 	switch {
 	case lr.AnyState:
 		if err := s.Cache.Err(); err != nil { // a view that has stopped must not pass for one that is merely late
-			return e.readError(s.Resource, "read", err)
+			return e.readError(s.Kind, "read", err)
 		}
 		return nil
 	case lr.Match == MostRecent:
 		if err := s.Cache.Fresh(ctx); err != nil {
-			return e.readError(s.Resource, "read", err)
+			return e.readError(s.Kind, "read", err)
 		}
 		return nil
 	}
@@ -68,7 +65,7 @@ func (e *Engine) waitFor(ctx context.Context, s *Served, rev storage.Revision) e
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		return status.TooLargeResourceVersion(uint64(rev), uint64(s.Cache.Snapshot().Revision()), 1)
 	}
-	return e.readError(s.Resource, "read", err)
+	return e.readError(s.Kind, "read", err)
 }
 
 // List is a collection at one version.
@@ -87,9 +84,9 @@ type List struct {
 }
 
 // List reads a collection.
-func (e *Engine) List(ctx context.Context, t Target, lr ListRequest) (*List, error) {
-	served, err := e.collection(t, "list")
-	if err != nil {
+func (at *Resolved) List(ctx context.Context, lr ListRequest) (*List, error) {
+	e, served, t := at.engine, at.Served, at.Target
+	if err := at.collection("list"); err != nil {
 		return nil, err
 	}
 	filter, err := served.filter(t, lr.Labels, lr.Fields)
@@ -97,28 +94,28 @@ func (e *Engine) List(ctx context.Context, t Target, lr ListRequest) (*List, err
 		return nil, err
 	}
 	scope := chunkScope{
-		resource: served.Resource.GroupResource().String(), storageName: served.Resource.StorageName,
+		resource: served.Kind.GroupResource().String(), storageName: served.Kind.StorageName,
 		namespace: t.Namespace, labels: lr.Labels.String(), fields: filter.Fields.String(), // of the stored form: the version may change (PAGE-09)
 	}
 	snap, from, err := e.snapshot(ctx, served, scope, lr)
 	if err != nil {
 		return nil, err
 	}
-	found := selection{snap: snap, filter: filter, storageName: served.Resource.StorageName}
+	found := selection{snap: snap, filter: filter, storageName: served.Kind.StorageName}
 	out := &List{Revision: snap.Revision(), Served: served}
 	if lr.Limit <= 0 {
 		if err := served.broken.among(found, from.after, ""); err != nil {
 			return nil, err
 		}
-		out.show(found.after(from.after), snap.Err)
+		out.show(ctx, found.after(from.after), snap.Err)
 		return out, nil
 	}
-	return e.chunk(out, found, scope, from, lr.Limit)
+	return e.chunk(ctx, out, found, scope, from, lr.Limit)
 }
 
 // show makes stored entries the items of the list, in the form that is served. after tells what ended
 // the walk early.
-func (l *List) show(entries iter.Seq[*watch.Entry], after func() error) {
+func (l *List) show(ctx context.Context, entries iter.Seq[*watch.Entry], after func() error) {
 	l.Stored = func(yield func(*watch.Entry, error) bool) {
 		for entry := range entries {
 			if !yield(entry, nil) {
@@ -130,13 +127,13 @@ func (l *List) show(entries iter.Seq[*watch.Entry], after func() error) {
 		}
 	}
 	l.Items = l.Stored
-	if l.Served.Resource.Stored == nil {
+	if l.Served.Kind.Stored == nil {
 		return
 	}
 	l.Items = func(yield func(*watch.Entry, error) bool) {
 		for entry, err := range l.Stored {
 			if err == nil {
-				entry, err = l.Served.Show(entry)
+				entry, err = l.Served.Show(ctx, entry)
 			}
 			if !yield(entry, err) || err != nil {
 				return
@@ -145,16 +142,12 @@ func (l *List) show(entries iter.Seq[*watch.Entry], after func() error) {
 	}
 }
 
-// collection finds the resource of a list, a watch or a collection delete.
-func (e *Engine) collection(t Target, verb string) (*Served, error) {
-	served, _, err := e.lookup(t)
-	if err != nil {
-		return nil, err
+// collection refuses what is no collection of stored objects.
+func (at *Resolved) collection(verb string) error {
+	if at.Served.Kind.Virtual != nil || at.Target.Name != "" || at.Target.Subresource != "" {
+		return status.MethodNotAllowed(at.Served.Kind.GroupResource(), verb)
 	}
-	if served.Resource.Virtual != nil || t.Name != "" || t.Subresource != "" {
-		return nil, status.MethodNotAllowed(served.Resource.GroupResource(), verb)
-	}
-	return served, nil
+	return nil
 }
 
 // snapshot finds the state a list is about, and where in it the list starts.
@@ -170,7 +163,7 @@ func (e *Engine) snapshot(ctx context.Context, s *Served, scope chunkScope, lr L
 	}
 	snap, err := s.Cache.SnapshotAt(ctx, lr.Version)
 	if err != nil {
-		return nil, position{}, e.readError(s.Resource, "list", err)
+		return nil, position{}, e.readError(s.Kind, "list", err)
 	}
 	return snap, position{}, nil
 }
@@ -192,14 +185,14 @@ func (e *Engine) resume(ctx context.Context, s *Served, scope chunkScope, token 
 	case errors.Is(err, storage.ErrCompacted):
 		return nil, position{}, e.tokens.expired(scope, from)
 	case err != nil:
-		return nil, position{}, e.readError(s.Resource, "list", err)
+		return nil, position{}, e.readError(s.Kind, "list", err)
 	}
 	return snap, from, nil
 }
 
 // filter makes the filter of a list or a watch; fields that the kind does not declare are refused (QUERY-20).
 func (s *Served) filter(t Target, labels meta.Selector, fields meta.FieldSelector) (watch.Filter, error) {
-	known := append([]string{"metadata.name", "metadata.namespace"}, s.Resource.Selectable...)
+	known := append([]string{"metadata.name", "metadata.namespace"}, s.Kind.Selectable...)
 	if err := fields.Check(known...); err != nil {
 		return watch.Filter{}, status.BadRequest("%v", err)
 	}
@@ -246,7 +239,7 @@ func (s selection) first(n int64, key string) iter.Seq[*watch.Entry] {
 const heldOfStore = 500
 
 // chunk takes the next limit objects of a selection, and makes the token for those after them (PAGE-02, PAGE-10).
-func (e *Engine) chunk(out *List, found selection, scope chunkScope, from position, limit int64) (*List, error) {
+func (e *Engine) chunk(ctx context.Context, out *List, found selection, scope chunkScope, from position, limit int64) (*List, error) {
 	var items []*watch.Entry
 	prefix := found.filter.KeyPrefix(found.storageName)
 	stored := found.snap.Count(prefix, "") < 0 // only the store has this state
@@ -266,15 +259,15 @@ func (e *Engine) chunk(out *List, found selection, scope chunkScope, from positi
 		}
 	}
 	if err := found.snap.Err(); err != nil {
-		return nil, e.readError(out.Served.Resource, "list", err)
+		return nil, e.readError(out.Served.Kind, "list", err)
 	}
 	if err := out.Served.broken.among(found, from.after, last); err != nil {
 		return nil, err
 	}
 	if taken > int64(len(items)) {
-		out.show(found.first(taken, from.after), found.snap.Err)
+		out.show(ctx, found.first(taken, from.after), found.snap.Err)
 	} else {
-		out.show(slices.Values(items), found.snap.Err)
+		out.show(ctx, slices.Values(items), found.snap.Err)
 	}
 	if left == 0 {
 		return out, nil
@@ -299,15 +292,14 @@ func (e *Engine) chunk(out *List, found selection, scope chunkScope, from positi
 
 // Watch follows the changes of a collection until the caller breaks or an error ends it, the context's
 // among others.
-func (e *Engine) Watch(ctx context.Context, t Target, wr WatchRequest) iter.Seq2[watch.Event, error] {
+func (at *Resolved) Watch(ctx context.Context, wr WatchRequest) iter.Seq2[watch.Event, error] {
 	return func(yield func(watch.Event, error) bool) {
-		cursor, err := e.Follow(ctx, t, wr)
+		cursor, err := at.Follow(ctx, wr)
 		if err != nil {
 			yield(watch.Event{}, err)
 			return
 		}
 		defer cursor.Close()
-		served, _, err := e.lookup(t)
 		var events []watch.Event
 		for err == nil {
 			if events, err = cursor.Next(ctx, events[:0]); err != nil {
@@ -315,7 +307,7 @@ func (e *Engine) Watch(ctx context.Context, t Target, wr WatchRequest) iter.Seq2
 			}
 			for _, event := range events {
 				if event.Entry != nil {
-					if event.Entry, err = served.ShowOnce(event.Entry); err != nil {
+					if event.Entry, err = at.Served.ShowOnce(ctx, event.Entry); err != nil {
 						break
 					}
 				}
@@ -330,12 +322,12 @@ func (e *Engine) Watch(ctx context.Context, t Target, wr WatchRequest) iter.Seq2
 
 // Follow is Watch for a caller that reads many events at a time, in the stored form: Served.Show shows
 // them as clients see them. The cursor must be closed.
-func (e *Engine) Follow(ctx context.Context, t Target, wr WatchRequest) (*watch.Cursor, error) {
-	served, err := e.collection(t, "watch")
-	if err != nil {
+func (at *Resolved) Follow(ctx context.Context, wr WatchRequest) (*watch.Cursor, error) {
+	e, served := at.engine, at.Served
+	if err := at.collection("watch"); err != nil {
 		return nil, err
 	}
-	filter, err := served.filter(t, wr.Labels, wr.Fields)
+	filter, err := served.filter(at.Target, wr.Labels, wr.Fields)
 	if err != nil {
 		return nil, err
 	}
@@ -367,7 +359,7 @@ func (e *Engine) watchError(s *Served, err error) error {
 	if err == nil {
 		return nil
 	}
-	return e.readError(s.Resource, "watch", err)
+	return e.readError(s.Kind, "watch", err)
 }
 
 // Expired tells whether an error of a cursor means that the version to go on from is no longer retained.

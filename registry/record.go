@@ -68,7 +68,7 @@ func parseRecord(value []byte) (record, error) {
 }
 
 // value makes the record of an object that is written now.
-func (e *Engine) value(r *Resource, object []byte) []byte {
+func (e *Engine) value(r *Compiled, object []byte) []byte {
 	rec := record{fingerprint: r.fingerprint, object: object}
 	if r.Writes.TTL > 0 {
 		rec.written = time.Now() // the clock that expiry is measured with; Config.Now is for stamps alone
@@ -77,7 +77,7 @@ func (e *Engine) value(r *Resource, object []byte) []byte {
 }
 
 // newEntry makes the live form of an object from its canonical JSON, which it keeps.
-func (r *Resource) newEntry(key string, rev storage.Revision, object []byte) (*watch.Entry, error) {
+func (r *Compiled) newEntry(key string, rev storage.Revision, object []byte) (*watch.Entry, error) {
 	body, facts, err := r.scan(object)
 	if err != nil {
 		return nil, err
@@ -88,11 +88,11 @@ func (r *Resource) newEntry(key string, rev storage.Revision, object []byte) (*w
 // Draft makes an entry of the object that a dry run would have created, so that it can be shown in every form (DRY-03). Its
 // key and version mean nothing.
 func (s *Served) Draft(document []byte) (*watch.Entry, error) {
-	return s.Resource.newEntry("", 1, document)
+	return s.Kind.newEntry("", 1, document)
 }
 
 // scan reads what an entry knows of an object from its canonical JSON. The texts are parts of it.
-func (r *Resource) scan(object []byte) (watch.Body, watch.Facts, error) {
+func (r *Compiled) scan(object []byte) (watch.Body, watch.Facts, error) {
 	m, fields, err := json.ScanObject(object, r.selected)
 	if err != nil {
 		return watch.Body{}, watch.Facts{}, err
@@ -142,7 +142,7 @@ func owners(uids []string) []meta.UID {
 
 // selectedPaths returns where the fields lie that this kind lets clients select by, for a scan of the bytes; nil if there are
 // none, and if some of them take more than that.
-func (r *Resource) selectedPaths() *json.Paths {
+func (r *Compiled) selectedPaths() *json.Paths {
 	if len(r.Selectable) == 0 || len(r.Computed) > 0 {
 		return nil
 	}
@@ -157,7 +157,7 @@ func (r *Resource) selectedPaths() *json.Paths {
 }
 
 // selectableValues reads the fields that this kind lets clients select by from the decoded object.
-func (r *Resource) selectableValues(object []byte) ([]string, error) {
+func (r *Compiled) selectableValues(object []byte) ([]string, error) {
 	if len(r.Selectable) == 0 {
 		return nil, nil
 	}

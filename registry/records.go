@@ -2,6 +2,7 @@ package registry
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"fmt"
 	"hash/fnv"
@@ -16,7 +17,7 @@ import (
 
 // recordFingerprint tells records of other versions, kinds and schemas from those that are written now. A record says itself
 // which version and kind it is of; where its fingerprint is this one, nobody has to look.
-func (r *Resource) recordFingerprint() uint64 {
+func (r *Compiled) recordFingerprint() uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write(binary.BigEndian.AppendUint64(nil, r.Schema.Fingerprint()))
 	_, _ = fmt.Fprintf(h, "%s %s", r.APIVersion(), r.Names.Kind) // writing to a hash does not fail
@@ -26,14 +27,14 @@ func (r *Resource) recordFingerprint() uint64 {
 // records knows the forms in which the records of one resource may have been written: those it is served in, and those it was
 // served in since the engine has started.
 type records struct {
-	known atomic.Pointer[[]*Resource]
+	known atomic.Pointer[[]*Compiled]
 }
 
 // learn adds a form. It is called by one goroutine at a time.
-func (k *records) learn(r *Resource) {
-	var next []*Resource
+func (k *records) learn(r *Compiled) {
+	var next []*Compiled
 	if have := k.known.Load(); have != nil {
-		next = slices.DeleteFunc(slices.Clone(*have), func(o *Resource) bool { return o.GroupVersionKind() == r.GroupVersionKind() })
+		next = slices.DeleteFunc(slices.Clone(*have), func(o *Compiled) bool { return o.GroupVersionKind() == r.GroupVersionKind() })
 	}
 	next = append(next, r)
 	k.known.Store(&next)
@@ -47,7 +48,7 @@ func (k *records) copyOf() *records {
 }
 
 // form returns the form that a record says it was written in.
-func (k *records) form(t Tree) (*Resource, error) {
+func (k *records) form(t Tree) (*Compiled, error) {
 	version, kind := tree.Text(t, "apiVersion"), tree.Text(t, "kind")
 	for _, r := range *k.known.Load() {
 		if r.APIVersion() == version && r.Names.Kind == kind {
@@ -62,7 +63,7 @@ func (k *records) form(t Tree) (*Resource, error) {
 // present one in memory, at its own revision and without a write, so that a new default shows in every read (design rule 9). One
 // that nothing is known of is an error, which names it: it is neither hidden nor taken for something else.
 func (e *Engine) decoder(s *Served) func(storage.Record) (*watch.Entry, error) {
-	want := s.Resource.fingerprint
+	want := s.Kind.fingerprint
 	return func(rec storage.Record) (*watch.Entry, error) {
 		stored, err := parseRecord(rec.Value)
 		if err != nil {
@@ -74,15 +75,15 @@ func (e *Engine) decoder(s *Served) func(storage.Record) (*watch.Entry, error) {
 		object := stored.object
 		var stale *staleRecord
 		if stored.fingerprint != want {
-			if object, stale, err = s.modernise(object); err != nil {
+			if object, stale, err = s.modernise(context.Background(), object); err != nil {
 				return nil, err
 			}
 		}
 		s.stale.note(rec.Key, rec.Revision, stale)
 		if e.texts == nil {
-			return s.Resource.newEntry(rec.Key, rec.Revision, object)
+			return s.Kind.newEntry(rec.Key, rec.Revision, object)
 		}
-		body, facts, err := s.Resource.scan(object)
+		body, facts, err := s.Kind.scan(object)
 		if err != nil {
 			return nil, err
 		}
@@ -91,7 +92,7 @@ func (e *Engine) decoder(s *Served) func(storage.Record) (*watch.Entry, error) {
 }
 
 // modernise brings a stored object to the present version and schema, and tells how far it was from them.
-func (s *Served) modernise(object []byte) ([]byte, *staleRecord, error) {
+func (s *Served) modernise(ctx context.Context, object []byte) ([]byte, *staleRecord, error) {
 	t, err := decodeObject(object)
 	if err != nil {
 		return nil, nil, err
@@ -101,14 +102,14 @@ func (s *Served) modernise(object []byte) ([]byte, *staleRecord, error) {
 		return nil, nil, err
 	}
 	t, unknown := form.refresh(t)
-	stale := &staleRecord{foreign: form != s.Resource, lossy: len(unknown) > 0}
+	stale := &staleRecord{foreign: form.GroupVersionKind() != s.Kind.GroupVersionKind(), lossy: len(unknown) > 0}
 	if stale.foreign {
 		written := t
-		if t, err = form.toStored(written); err != nil {
+		if t, err = form.ToStored(ctx, written); err != nil {
 			return nil, nil, causeOf(err)
 		}
-		t = s.Resource.Schema.Default(t)
-		back, err := form.fromStored(t)
+		t = s.Kind.Schema.Default(t)
+		back, err := form.FromStored(ctx, t)
 		c := comparison{}
 		c.object(tree.Without(written, "metadata"), tree.Without(back, "metadata"), "")
 		stale.lossy = stale.lossy || err != nil || c != comparison{}
@@ -130,7 +131,7 @@ func causeOf(err error) error {
 
 // refresh brings an object that was stored in the form of r to r's present schema, and returns the paths that this knows no more.
 // What the schema no longer accepts is kept as it is: an old object must stay readable, or nobody could mend it.
-func (r *Resource) refresh(t Tree) (Tree, []string) {
+func (r *Compiled) refresh(t Tree) (Tree, []string) {
 	t, unknown := r.Schema.Prune(t)
 	t = r.Schema.Default(t)
 	if canonical, problems := r.Schema.Canonical(t); len(problems) == 0 {

@@ -3,7 +3,6 @@ package registry
 import (
 	"context"
 
-	"github.com/kindwright/kindwright/internal/patch"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/storage"
 )
@@ -39,14 +38,14 @@ type WriteOptions struct {
 }
 
 // PatchType is the media type of a patch.
-type PatchType = patch.Type
+type PatchType string
 
 // The patches that are understood.
 const (
-	JSONPatch           = patch.JSONPatch           // RFC 6902 (PATCH-06)
-	MergePatch          = patch.MergePatch          // RFC 7386 (PATCH-08)
-	StrategicMergePatch = patch.StrategicMergePatch // of Kubernetes (PATCH-09)
-	ApplyPatch          = patch.ApplyPatch          // server-side apply (PATCH-05)
+	JSONPatch           PatchType = "application/json-patch+json"            // RFC 6902 (PATCH-06)
+	MergePatch          PatchType = "application/merge-patch+json"           // RFC 7386 (PATCH-08)
+	StrategicMergePatch PatchType = "application/strategic-merge-patch+json" // of Kubernetes (PATCH-09)
+	ApplyPatch          PatchType = "application/apply-patch+yaml"           // server-side apply (PATCH-05)
 )
 
 // PatchRequest is the body of a patch and what kind it is.

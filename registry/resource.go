@@ -7,9 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kindwright/kindwright/internal/json"
-	"github.com/kindwright/kindwright/internal/patch"
-	"github.com/kindwright/kindwright/internal/protobuf"
 	"github.com/kindwright/kindwright/internal/table"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/openapi"
@@ -113,8 +110,8 @@ type Deletion struct {
 	Turn int
 }
 
-// Resource describes one kind as the engine serves it. It is a plain description, made by Kind.Resource or by hand and
-// not changed after it was given to an Engine.
+// Resource describes one kind. It is plain data, made by Kind.Resource or by hand. A server makes of it what it needs and never
+// writes to it; nor may anybody else once a server has it.
 type Resource struct {
 	Group, Version string
 	Names          Names
@@ -175,18 +172,10 @@ type Resource struct {
 	// have it; kinds known by a document alone do not (PATCH-09, PATCH-10).
 	StrategicMerge bool
 
-	// Protobuf is how the objects are written as protobuf messages; nil serves the kind as JSON and YAML alone.
-	Protobuf *protobuf.Descriptor
-
-	layout      *table.Layout // of Columns, made by complete
-	fingerprint uint64        // of what records look like: of Schema, version and kind, likewise
-	structure   reflect.Type  // the Go struct it was made of, if any
-	selected    *json.Paths   // where Selectable lies, likewise
-	reading     *reading      // while endpoints are described
+	// Type is the Go struct that the objects are made of; nil for kinds known by a document alone. Objects are written as protobuf
+	// messages too where every field of the struct has a protobuf tag.
+	Type reflect.Type
 }
-
-// Layout returns the prepared columns of the resource. It is nil before the resource was given to an Engine.
-func (r *Resource) Layout() *table.Layout { return r.layout }
 
 // GroupVersionKind returns the kind of one object.
 func (r *Resource) GroupVersionKind() meta.GroupVersionKind {
@@ -222,18 +211,18 @@ func (r *Resource) Verbs() []string {
 }
 
 // Patches returns the kinds of patches that are taken (PATCH-05 to PATCH-10).
-func (r *Resource) Patches() []patch.Type {
+func (r *Resource) Patches() []PatchType {
 	if r.Virtual != nil {
 		return nil
 	}
-	types := []patch.Type{patch.ApplyPatch, patch.JSONPatch, patch.MergePatch}
+	types := []PatchType{ApplyPatch, JSONPatch, MergePatch}
 	if r.StrategicMerge {
-		types = append(types, patch.StrategicMergePatch)
+		types = append(types, StrategicMergePatch)
 	}
 	return types
 }
 
-// complete fills the defaults in and refuses what cannot be served, naming the resource and the field.
+// complete fills the defaults in, in a value that nobody else has yet, and refuses what cannot be served, naming the resource and the field.
 func (r *Resource) complete() error {
 	n := &r.Names
 	if n.Singular == "" {
@@ -254,11 +243,9 @@ func (r *Resource) complete() error {
 	if why := r.problem(); why != "" {
 		return fmt.Errorf("kind %s (%s): %s", n.Kind, r.APIVersion(), why)
 	}
-	layout, err := table.New(r.Columns)
-	if err != nil {
+	if _, err := table.New(r.Columns); err != nil {
 		return fmt.Errorf("kind %s (%s): %w", n.Kind, r.APIVersion(), err)
 	}
-	r.layout, r.fingerprint, r.selected = layout, r.recordFingerprint(), r.selectedPaths()
 	return nil
 }
 

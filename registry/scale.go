@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/kindwright/kindwright/apply"
-	"github.com/kindwright/kindwright/internal/table"
 	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/openapi"
@@ -49,7 +47,7 @@ type ScaleSubresource struct {
 }
 
 // Describe makes the scale a Subresource. The error says which path leads nowhere.
-func (s ScaleSubresource) Describe(of *Resource) (Subresource, error) {
+func (s ScaleSubresource) Describe(of *Resource, types *Types) (Subresource, error) {
 	fail := func(err error) (Subresource, error) {
 		return Subresource{}, fmt.Errorf("subresource \"scale\": %w", err)
 	}
@@ -67,25 +65,19 @@ func (s ScaleSubresource) Describe(of *Resource) (Subresource, error) {
 			return fail(err)
 		}
 	}
-	document, err := describeDocument[Scale](meta.GroupVersionKind{Group: "autoscaling", Version: "v1"}, of)
+	document, err := describeDocument[Scale](meta.GroupVersionKind{Group: "autoscaling", Version: "v1"}, of, types)
 	if err != nil {
 		return fail(err)
 	}
 	document.Hooks.Validate = validateScale
-	if document.layout, err = table.New(framed([]openapi.Column{
+	document.Columns = framed([]openapi.Column{
 		{Name: "Desired", Type: "integer", Description: "How many replicas there should be.", Path: []string{"spec", "replicas"}},
 		{Name: "Available", Type: "integer", Description: "How many replicas there are.", Path: []string{"status", "replicas"}},
-	})); err != nil {
-		return fail(err)
-	}
-	owners, err := apply.New([]apply.Version{{APIVersion: apply.ScaleVersion, Schema: document.Schema}}, nil)
-	if err != nil {
-		return fail(err)
-	}
-	paths := scale{replicas: spec, state: state, selector: selector, made: s.Selector, owners: owners}
+	})
+	paths := scale{replicas: spec, state: state, selector: selector, made: s.Selector}
 	return Subresource{
 		Name: "scale", Verbs: []string{"get", "patch", "update"}, Fields: [][]string{spec},
-		view: &view{document: document, get: paths.get, merge: paths.merge, scale: &paths},
+		View: &Part{Document: document, Get: paths.get, Merge: paths.merge, Replicas: spec},
 	}, nil
 }
 
@@ -115,9 +107,8 @@ func scalePath(of *Resource, name, path string, kind openapi.Type, below ...stri
 
 // scale is where a kind keeps what a Scale shows.
 type scale struct {
-	replicas, state, selector apply.Path
+	replicas, state, selector []string
 	made                      func(Tree) string
-	owners                    *apply.Fields // of the fields of a Scale
 }
 
 func (s *scale) get(_ context.Context, object Tree) (Tree, error) {
@@ -169,60 +160,4 @@ func validateScale(_ context.Context, t Tree, f *status.Fields) {
 	if n, _ := tree.At(t, "spec", "replicas").(int64); n < 0 {
 		f.At("spec", "replicas").Invalid(n, "must be greater than or equal to 0")
 	}
-}
-
-// replicas says for each version of the objects of s where their replicas are: nowhere, for those that have no scale of
-// their own.
-func (e *Engine) replicas(s *Served) map[string]apply.Path {
-	base := s.Resource.base()
-	out := map[string]apply.Path{}
-	for _, form := range e.set.Load().every { // also what is hidden: owners are not forgotten while a version is switched off
-		if form.Resource.base() != base {
-			continue
-		}
-		var path apply.Path
-		if sub, ok := form.Resource.Subresource("scale"); ok && !sub.stored && sub.view != nil && sub.view.scale != nil {
-			path = sub.view.scale.replicas
-		}
-		out[form.Resource.APIVersion()] = path
-	}
-	return out
-}
-
-// manageScale notes in the Scale who owns its fields. Of an object whose fields have owners, but whose replicas have none, the
-// writer who changes them becomes the first.
-func (w *write) manageScale(v *view) error {
-	request := w.ownershipRequest(w.object)
-	request.APIVersion = apply.ScaleVersion
-	if len(tree.List(w.oldTree, "metadata", "managedFields")) == 0 {
-		changed := !tree.SameScalar(tree.At(w.oldTree, "spec", "replicas"), tree.At(w.object, "spec", "replicas"))
-		if !changed || len(tree.List(w.looking.parent, "metadata", "managedFields")) == 0 {
-			return nil
-		}
-		request.Live = nil
-	}
-	t, err := v.scale.owners.Update(request)
-	if t == nil {
-		return err
-	}
-	w.unowned = err
-	w.object = t
-	return nil
-}
-
-// scaleOwners works out from the owners of a Scale those of the object.
-func (w *write) scaleOwners() {
-	of := tree.List(w.looking.parent, "metadata", "managedFields")
-	owners, err := apply.FromScale(of, tree.List(w.object, "metadata", "managedFields"), w.resource().APIVersion(), w.engine.replicas(w.served))
-	if err != nil {
-		w.unowned, owners = err, of
-	}
-	w.looking.owners = owners
-}
-
-// applyScale computes what a server-side apply makes of a Scale.
-func (w *write) applyScale(v *view, config Tree) (Tree, error) {
-	request := w.ownershipRequest(config)
-	request.APIVersion = apply.ScaleVersion
-	return v.scale.owners.Apply(request)
 }

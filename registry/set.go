@@ -1,11 +1,9 @@
 package registry
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"iter"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -18,7 +16,8 @@ import (
 // Served is one resource as part of a running server: its description and its live view. Cache is nil for virtual
 // resources.
 type Served struct {
-	Resource *Resource
+	Resource *Resource // the description, with every default filled in
+	Kind     *Compiled // what was made of it
 	Cache    *watch.Cache
 
 	expiry *expiry // nil for resources whose objects live until they are deleted
@@ -29,19 +28,27 @@ type Served struct {
 	shelf     *shelf     // what was made of its objects
 	records   *records   // shared by all forms: what stored records can be read as
 	broken    *broken    // objects that have no form here
-	presence  *presence  // ends when clients can no longer ask for it
+
+	present context.Context // done once clients can no longer ask for it
+	leave   context.CancelFunc
+	unlead  context.CancelFunc // ends the work of follow; set by it
 }
 
-// newServed makes the running part of a resource. What forms share with their stored form is put in place by Set.link.
-func (e *Engine) newServed(r *Resource) *Served {
-	return &Served{
-		Resource: r, stale: &staleKeys{}, ownership: &ownership{}, shelf: &shelf{e.shapes},
-		records: &records{}, broken: &broken{}, presence: newPresence(),
+// newServed makes the running part of a kind. base is the stored form, nil if this is it.
+func (e *Engine) newServed(r *Compiled, base *Served) *Served {
+	s := &Served{Resource: r.Resource, Kind: r, base: base, shelf: &shelf{e.shapes}, broken: &broken{}}
+	s.present, s.leave = context.WithCancel(context.Background())
+	if base == nil {
+		s.stale, s.ownership, s.records = &staleKeys{}, &ownership{}, &records{}
+		return s
 	}
+	s.stale, s.ownership, s.records = base.stale, base.ownership, base.records
+	return s
 }
 
-// Ended returns a context that is done once clients can no longer ask for the resource: their streams of it end.
-func (s *Served) Ended() context.Context { return s.presence.now() }
+// Ended returns a context that is done once clients can no longer ask for the resource as it is: it has gone, or was replaced.
+// Their streams of it end.
+func (s *Served) Ended() context.Context { return s.present }
 
 // stored returns the stored form.
 func (s *Served) stored() *Served {
@@ -51,68 +58,44 @@ func (s *Served) stored() *Served {
 	return s
 }
 
-// presence is the time for which a resource can be asked for; it can begin again.
-type presence struct {
-	mu  sync.Mutex
-	ctx context.Context
-	end context.CancelFunc
-}
-
-func newPresence() *presence {
-	p := &presence{}
-	p.ctx, p.end = context.WithCancel(context.Background())
-	return p
-}
-
-func (p *presence) now() context.Context {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.ctx
-}
-
-// set begins or ends it.
-func (p *presence) set(there bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	switch {
-	case !there:
-		p.end()
-	case p.ctx.Err() != nil:
-		p.ctx, p.end = context.WithCancel(context.Background())
-	}
-}
-
 // Set is the resources of a server at one moment: an immutable snapshot. A request takes one and uses it throughout,
 // so that dispatch, discovery and documentation agree with each other (DISC-09).
 //
 // Besides what clients can ask for, it holds what is only kept: a stored form whose version is not served while others are,
 // and forms that records may have been written in. The engine's own work goes on with those, and the Go API reaches them.
+//
+// A change of the set costs what the changed kinds cost, however many there are: the next set shares the rest.
 type Set struct {
 	generation uint64
-	every      []*Served // by group, version and plural name
-	hidden     map[*Served]bool
-
-	named   map[meta.GroupVersionResource]*Served // of every
-	ordered []*Served                             // every one that is not hidden
+	groups     []*Group // of what clients can ask for, by name
+	named      shardedMap[meta.GroupVersionResource, member]
+	kinds      shardedMap[meta.GroupVersionKind, *Served] // every one
+	families   shardedMap[string, *family]                // by storage name
+	words      shardedMap[claim, meta.GroupResource]      // and who claims them
 }
 
-// newSet makes the set of a generation.
-func newSet(generation uint64, every []*Served, hidden map[*Served]bool) *Set {
-	s := &Set{generation: generation, every: every, hidden: hidden, named: make(map[meta.GroupVersionResource]*Served, len(every))}
-	slices.SortFunc(s.every, func(a, b *Served) int {
-		return cmp.Or(
-			strings.Compare(a.Resource.Group, b.Resource.Group),
-			meta.CompareVersions(a.Resource.Version, b.Resource.Version),
-			strings.Compare(a.Resource.Names.Plural, b.Resource.Names.Plural),
-		)
-	})
-	for _, one := range every {
-		s.named[one.Resource.GroupVersionResource()] = one
-		if !hidden[one] {
-			s.ordered = append(s.ordered, one)
-		}
-	}
-	return s
+// member is a kind of a set.
+type member struct {
+	*Served
+	hidden bool // clients cannot ask for it
+}
+
+// family is a stored kind in all its forms.
+type family struct {
+	base  *Served
+	forms []*Served // base among them
+}
+
+// Group is what clients can ask for of one group. While nothing of the group changes it is the same value in every set.
+type Group struct {
+	Name     string
+	Versions []*Version // the preferred one first (VER-18)
+}
+
+// Version is what clients can ask for of one version of a group. While nothing of it changes it is the same value in every set.
+type Version struct {
+	Group, Version string
+	Kinds          []*Served // by plural name
 }
 
 // Generation counts the changes of the server's set; it tells caches of derived documents when to start again.
@@ -120,124 +103,280 @@ func (s *Set) Generation() uint64 { return s.generation }
 
 // Lookup returns the resource that URLs call by these words.
 func (s *Set) Lookup(r meta.GroupVersionResource) (*Served, bool) {
-	served, ok := s.named[r]
-	if !ok || s.hidden[served] {
+	m, ok := s.named.get(r)
+	if !ok || m.hidden {
 		return nil, false
 	}
-	return served, true
+	return m.Served, true
 }
 
-// ofKind returns what clients can ask for of a kind.
-func (s *Set) ofKind(kind meta.GroupVersionKind) (*Served, bool) {
-	for _, one := range s.ordered {
-		if one.Resource.GroupVersionKind() == kind {
-			return one, true
+// ForKind returns the resource of a kind. It may be one that clients cannot ask for; see Visible.
+func (s *Set) ForKind(kind meta.GroupVersionKind) (*Served, bool) { return s.kinds.get(kind) }
+
+// Visible tells whether clients can ask for a resource of the set.
+func (s *Set) Visible(one *Served) bool {
+	m, ok := s.named.get(one.Kind.GroupVersionResource())
+	return ok && !m.hidden && m.Served == one
+}
+
+// Groups returns what clients can ask for, by group. The slice must not be changed.
+func (s *Set) Groups() []*Group { return s.groups }
+
+// ServesGroup tells whether clients can ask for anything of a group.
+func (s *Set) ServesGroup(name string) bool {
+	_, ok := findGroup(s.groups, name)
+	return ok
+}
+
+// All returns the resources that clients can ask for, ordered by group, version (VER-18) and plural name.
+func (s *Set) All() []*Served {
+	var all []*Served
+	for _, g := range s.groups {
+		for _, v := range g.Versions {
+			all = append(all, v.Kinds...)
 		}
 	}
-	return nil, false
+	return all
 }
 
-// All returns the resources that clients can ask for, ordered by group, version (VER-18) and plural name. The slice must not
-// be changed.
-func (s *Set) All() []*Served { return s.ordered }
-
 // Stored returns the resources that have objects, each once and in its stored form, whether clients can ask for that form
-// or for others alone. This is what has to be walked to find all objects there are.
+// or for others alone, in no order. This is what has to be walked to find all objects there are.
 func (s *Set) Stored() iter.Seq[*Served] {
 	return func(yield func(*Served) bool) {
-		for _, one := range s.every {
-			if one.base == nil && one.Resource.Virtual == nil && !yield(one) {
+		for _, f := range s.families.all() {
+			if !yield(f.base) {
 				return
 			}
 		}
 	}
 }
 
-// with returns a set of the next generation with more resources, or says which name clashes with what. A resource that is
-// kept and hidden is served again when its description is added again; of added, what is new is returned.
-func (s *Set) with(resources []*Resource, make func(*Resource) *Served, serves func(*Resource) bool) (next *Set, added []*Served, err error) {
-	every, hidden := slices.Clone(s.every), maps.Clone(s.hidden)
-	for _, r := range resources {
-		have, named := s.named[r.GroupVersionResource()]
-		if named && hidden[have] {
-			if have.Resource == r {
-				delete(hidden, have)
-				continue
-			}
-			if have.base != nil { // kept for old records; the new description takes its place
-				every = slices.DeleteFunc(every, func(o *Served) bool { return o == have })
-				delete(hidden, have)
-			}
-		}
-		for _, o := range every {
-			if why := clash(o.Resource, r); why != "" {
-				return nil, nil, fmt.Errorf("kind %s (%s): %s", r.Names.Kind, r.APIVersion(), why)
-			}
-		}
-		one := make(r)
-		every, added = append(every, one), append(added, one)
-		if r.Unserved || !serves(r) {
-			hidden[one] = true
-		}
+// StoredAs returns the stored form of the objects that are kept under a storage name.
+func (s *Set) StoredAs(storageName string) (*Served, bool) {
+	f, ok := s.families.get(storageName)
+	if !ok {
+		return nil, false
 	}
-	return newSet(s.generation+1, every, hidden), added, nil
+	return f.base, true
 }
 
-// without returns a set of the next generation without the named resources, and those that were taken out.
-func (s *Set) without(gone ...meta.GroupResource) (*Set, []*Served) {
-	var every, out []*Served
-	hidden := maps.Clone(s.hidden)
-	for _, have := range s.every {
-		if slices.Contains(gone, have.Resource.GroupResource()) || slices.Contains(gone, have.stored().Resource.GroupResource()) {
-			out = append(out, have)
-			delete(hidden, have)
-			continue
-		}
-		every = append(every, have)
-	}
-	return newSet(s.generation+1, every, hidden), out
+// claim is a name that a kind claims for itself inside its group version.
+type claim struct {
+	in   meta.GroupVersion
+	as   string // "kind", "singular" or "short name"
+	text string
 }
 
-// withoutVersions returns a set of the next generation in which the named versions are hidden, and those that were taken out
-// of it because nothing of them is left that clients could ask for. changed tells whether there is any difference.
-func (s *Set) withoutVersions(gone []meta.GroupVersionResource) (next *Set, out []*Served, changed bool) {
-	hidden := maps.Clone(s.hidden)
-	for _, have := range s.ordered {
-		if slices.Contains(gone, have.Resource.GroupVersionResource()) {
-			hidden[have], changed = true, true
-		}
+// words returns what a kind claims. Lists are kinds too.
+func (r *Compiled) words() []claim {
+	in := meta.GroupVersion{Group: r.Group, Version: r.Version}
+	out := []claim{{in, "kind", r.Names.Kind}, {in, "kind", r.Names.ListKind}, {in, "singular", r.Names.Singular}}
+	for _, s := range r.Names.ShortNames {
+		out = append(out, claim{in, "short name", s})
 	}
-	visible := map[*Served]bool{}
-	for _, have := range s.every {
-		visible[have.stored()] = visible[have.stored()] || !hidden[have]
-	}
-	var every []*Served
-	for _, have := range s.every {
-		if visible[have.stored()] {
-			every = append(every, have)
-			continue
-		}
-		out = append(out, have)
-		delete(hidden, have)
-	}
-	return newSet(s.generation+1, every, hidden), out, changed
+	return out
 }
 
-// link gives every added form the resource it is a form of, which must be in the set, and puts the stored forms first.
-func (s *Set) link(added []*Served) error {
-	for _, a := range added {
-		if a.Resource.Stored == nil {
-			continue
-		}
-		i := slices.IndexFunc(s.every, func(b *Served) bool { return b.Resource == a.Resource.Stored.Resource })
-		if i < 0 {
-			return fmt.Errorf("kind %s (%s): the resource it is a form of is not served", a.Resource.Names.Kind, a.Resource.APIVersion())
-		}
-		b := s.every[i]
-		a.base, a.stale, a.ownership, a.records = b, b.stale, b.ownership, b.records
+// setEdit is the next set while it is being made.
+type setEdit struct {
+	next     Set
+	named    *shardedEdit[meta.GroupVersionResource, member]
+	kinds    *shardedEdit[meta.GroupVersionKind, *Served]
+	families *shardedEdit[string, *family]
+	words    *shardedEdit[claim, meta.GroupResource]
+	copied   bool // next.groups is the edit's own
+	groups   map[*Group]bool
+	versions map[*Version]bool
+}
+
+func (s *Set) edit() *setEdit {
+	return &setEdit{
+		next:  Set{generation: s.generation + 1, groups: s.groups},
+		named: s.named.edit(), kinds: s.kinds.edit(), families: s.families.edit(), words: s.words.edit(),
+		groups: map[*Group]bool{}, versions: map[*Version]bool{},
 	}
-	slices.SortStableFunc(added, func(a, b *Served) int { return cmp.Compare(boolInt(a.base != nil), boolInt(b.base != nil)) })
-	return nil
+}
+
+// done returns the set. The edit must not be used afterwards.
+func (e *setEdit) done() *Set {
+	next := e.next
+	next.named, next.kinds, next.families, next.words = e.named.next, e.kinds.next, e.families.next, e.words.next
+	return &next
+}
+
+// clash says which word of a kind is taken, "" if none. Words are claimed inside a group version; the place in the store
+// is claimed in the whole server, or two kinds would read each other's objects.
+func (e *setEdit) clash(r *Compiled) string {
+	if _, taken := e.named.get(r.GroupVersionResource()); taken {
+		return fmt.Sprintf("%s is served already", r.GroupResource())
+	}
+	if r.Virtual == nil {
+		if f, taken := e.families.get(r.StorageName); taken && f.base.Kind != r.base() {
+			a := f.base.Kind
+			return fmt.Sprintf("storage name %q belongs to %s (%s); to serve another form of the same objects use Kind.Also", r.StorageName, a.GroupResource(), a.APIVersion())
+		}
+	}
+	taken := func(what string, w claim) string {
+		by, ok := e.words.get(w)
+		if !ok {
+			return ""
+		}
+		return fmt.Sprintf("%s %q is taken by %s", what, w.text, by)
+	}
+	for _, w := range r.words() {
+		what := w.as
+		if w.as == "kind" && w.text == r.Names.ListKind {
+			what = "list kind"
+		}
+		why := taken(what, w)
+		if w.as == "short name" && why == "" {
+			why = taken(what, claim{w.in, "singular", w.text})
+			if have, ok := e.named.get(meta.GroupVersionResource{Group: r.Group, Version: r.Version, Resource: w.text}); ok && why == "" {
+				why = fmt.Sprintf("%s %q is taken by %s", what, w.text, have.Kind.GroupResource())
+			}
+		}
+		if why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+// add puts a kind into the set. Forms come after the stored form.
+func (e *setEdit) add(one *Served, hidden bool) {
+	r := one.Kind
+	e.named.set(r.GroupVersionResource(), member{one, hidden})
+	e.kinds.set(r.GroupVersionKind(), one)
+	for _, w := range r.words() {
+		e.words.set(w, r.GroupResource())
+	}
+	if r.Virtual == nil {
+		f := &family{base: one.stored()}
+		if have, ok := e.families.get(r.StorageName); ok {
+			f.forms = have.forms
+		}
+		f.forms = append(slices.Clip(f.forms), one)
+		e.families.set(r.StorageName, f)
+	}
+	if !hidden {
+		e.show(one)
+	}
+}
+
+// drop takes a kind out of the set. Its stored form goes last.
+func (e *setEdit) drop(one *Served) {
+	r := one.Kind
+	e.unshow(one)
+	e.named.delete(r.GroupVersionResource())
+	e.kinds.delete(r.GroupVersionKind())
+	for _, w := range r.words() {
+		e.words.delete(w)
+	}
+	f, ok := e.families.get(r.StorageName)
+	if !ok || r.Virtual != nil {
+		return
+	}
+	forms := slices.DeleteFunc(slices.Clone(f.forms), func(o *Served) bool { return o == one })
+	if len(forms) == 0 {
+		e.families.delete(r.StorageName)
+		return
+	}
+	e.families.set(r.StorageName, &family{f.base, forms})
+}
+
+// hide keeps a kind that clients can no longer ask for.
+func (e *setEdit) hide(one *Served) {
+	e.unshow(one)
+	e.named.set(one.Kind.GroupVersionResource(), member{one, true})
+}
+
+// visible tells whether clients can ask for any form of a family.
+func (e *setEdit) visible(f *family) bool {
+	return slices.ContainsFunc(f.forms, func(one *Served) bool {
+		m, _ := e.named.get(one.Kind.GroupVersionResource())
+		return !m.hidden
+	})
+}
+
+// show makes a kind one that clients can ask for.
+func (e *setEdit) show(one *Served) {
+	r := one.Kind
+	e.ownGroups()
+	g, found := findGroup(e.next.groups, r.Group)
+	if !found {
+		e.next.groups = slices.Insert(e.next.groups, g, &Group{Name: r.Group})
+	}
+	group := e.ownGroup(g)
+	v, found := findVersion(group.Versions, r.Version)
+	if !found {
+		group.Versions = slices.Insert(group.Versions, v, &Version{Group: r.Group, Version: r.Version})
+	}
+	version := e.ownVersion(group, v)
+	k, _ := findKind(version.Kinds, r.Names.Plural)
+	version.Kinds = slices.Insert(version.Kinds, k, one)
+}
+
+// unshow undoes show.
+func (e *setEdit) unshow(one *Served) {
+	r := one.Kind
+	g, found := findGroup(e.next.groups, r.Group)
+	if !found {
+		return
+	}
+	v, found := findVersion(e.next.groups[g].Versions, r.Version)
+	if !found {
+		return
+	}
+	k, found := findKind(e.next.groups[g].Versions[v].Kinds, r.Names.Plural)
+	if !found {
+		return
+	}
+	e.ownGroups()
+	group := e.ownGroup(g)
+	version := e.ownVersion(group, v)
+	version.Kinds = slices.Delete(version.Kinds, k, k+1)
+	if len(version.Kinds) == 0 {
+		group.Versions = slices.Delete(group.Versions, v, v+1)
+	}
+	if len(group.Versions) == 0 {
+		e.next.groups = slices.Delete(e.next.groups, g, g+1)
+	}
+}
+
+func (e *setEdit) ownGroups() {
+	if !e.copied {
+		e.copied, e.next.groups = true, slices.Clone(e.next.groups)
+	}
+}
+
+func (e *setEdit) ownGroup(i int) *Group {
+	g := e.next.groups[i]
+	if !e.groups[g] {
+		g = &Group{g.Name, slices.Clone(g.Versions)}
+		e.next.groups[i], e.groups[g] = g, true
+	}
+	return g
+}
+
+func (e *setEdit) ownVersion(g *Group, i int) *Version {
+	v := g.Versions[i]
+	if !e.versions[v] {
+		v = &Version{v.Group, v.Version, slices.Clone(v.Kinds)}
+		g.Versions[i], e.versions[v] = v, true
+	}
+	return v
+}
+
+func findGroup(groups []*Group, name string) (int, bool) {
+	return slices.BinarySearchFunc(groups, name, func(g *Group, name string) int { return strings.Compare(g.Name, name) })
+}
+
+func findVersion(versions []*Version, name string) (int, bool) {
+	return slices.BinarySearchFunc(versions, name, func(v *Version, name string) int { return meta.CompareVersions(v.Version, name) })
+}
+
+func findKind(kinds []*Served, plural string) (int, bool) {
+	return slices.BinarySearchFunc(kinds, plural, func(s *Served, plural string) int { return strings.Compare(s.Kind.Names.Plural, plural) })
 }
 
 func boolInt(b bool) int {
@@ -245,38 +384,6 @@ func boolInt(b bool) int {
 		return 1
 	}
 	return 0
-}
-
-// clash says which word of b is taken by a, "" if none. Words are claimed inside a group version; the place in the store
-// is claimed in the whole server, or two kinds would read each other's objects.
-func clash(a, b *Resource) string {
-	if a.GroupVersionResource() == b.GroupVersionResource() {
-		return fmt.Sprintf("%s is served already", a.GroupResource())
-	}
-	if a.Virtual == nil && b.Virtual == nil && a.StorageName == b.StorageName && a.base() != b.base() {
-		return fmt.Sprintf("storage name %q belongs to %s (%s); to serve another form of the same objects use Kind.Also", b.StorageName, a.GroupResource(), a.APIVersion())
-	}
-	if a.Group != b.Group || a.Version != b.Version {
-		return ""
-	}
-	type word struct{ what, have, want string }
-	for _, w := range []word{
-		{"kind", a.Names.Kind, b.Names.Kind},
-		{"singular", a.Names.Singular, b.Names.Singular},
-		{"list kind", a.Names.ListKind, b.Names.ListKind},
-		{"kind", a.Names.ListKind, b.Names.Kind},
-		{"list kind", a.Names.Kind, b.Names.ListKind},
-	} {
-		if w.have == w.want {
-			return fmt.Sprintf("%s %q is taken by %s", w.what, w.want, a.GroupResource())
-		}
-	}
-	for _, s := range b.Names.ShortNames {
-		if slices.Contains(a.Names.ShortNames, s) || s == a.Names.Plural || s == a.Names.Singular {
-			return fmt.Sprintf("short name %q is taken by %s", s, a.GroupResource())
-		}
-	}
-	return ""
 }
 
 // staleKeys remembers the objects whose stored bytes differ from their live form because they were written under an

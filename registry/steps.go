@@ -12,6 +12,7 @@ import (
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
 	"github.com/kindwright/kindwright/storage"
+	"github.com/kindwright/kindwright/watch"
 )
 
 // read loads the stored object that the URL names.
@@ -37,7 +38,7 @@ func read(ctx context.Context, w *write) error {
 	if w.storedTree, err = treeOf(old); err != nil {
 		return err
 	}
-	if w.oldTree, err = w.resource().fromStored(w.storedTree); err != nil {
+	if w.oldTree, err = w.resource().FromStored(ctx, w.storedTree); err != nil {
 		return err
 	}
 	if v := w.view(); v != nil {
@@ -129,7 +130,7 @@ func (w *write) settle(ctx context.Context) error {
 }
 
 // settled does it for an object of r, of which old is stored.
-func (w *write) settled(ctx context.Context, r *Resource, object, old Tree) (Tree, error) {
+func (w *write) settled(ctx context.Context, r *Compiled, object, old Tree) (Tree, error) {
 	canonical, problems := r.Schema.Canonical(object)
 	t := r.Schema.Default(withoutEmptyMetadata(canonical))
 	if len(problems) > 0 {
@@ -152,7 +153,7 @@ func (w *write) settled(ctx context.Context, r *Resource, object, old Tree) (Tre
 
 // blocking returns what an object with values of a wrong type is refused for. An update is not refused for values that
 // were wrong before (KEP-4008), unless hooks are promised an object of the right shape.
-func blocking(r *Resource, t, old Tree, problems []status.FieldError) []status.FieldError {
+func blocking(r *Compiled, t, old Tree, problems []status.FieldError) []status.FieldError {
 	typed := r.Hooks.Default != nil || r.Hooks.Validate != nil || r.Hooks.ValidateUpdate != nil
 	if typed || old == nil {
 		return everyProblem(r, t, problems)
@@ -161,7 +162,7 @@ func blocking(r *Resource, t, old Tree, problems []status.FieldError) []status.F
 }
 
 // everyProblem joins the type errors of an object with what else its schema finds wrong, each field once.
-func everyProblem(r *Resource, t Tree, problems []status.FieldError) []status.FieldError {
+func everyProblem(r *Compiled, t Tree, problems []status.FieldError) []status.FieldError {
 	seen := map[string]bool{}
 	for _, p := range problems {
 		seen[p.Field] = true
@@ -176,13 +177,13 @@ func everyProblem(r *Resource, t Tree, problems []status.FieldError) []status.Fi
 }
 
 // reset takes back what the requester may not change on this path.
-func reset(_ context.Context, w *write) error {
+func reset(ctx context.Context, w *write) error {
 	switch {
-	case w.sub != nil && !w.sub.exchangesKind():
+	case w.sub != nil && w.sub.merge == nil:
 	case w.sub != nil:
 		sent := w.object
 		var err error
-		if w.object, err = w.sub.merged(tree.Without(w.oldTree, "metadata", "resourceVersion"), sent); err != nil {
+		if w.object, err = w.sub.merge(ctx, tree.Without(w.oldTree, "metadata", "resourceVersion"), sent); err != nil {
 			return err
 		}
 		if w.applying { // it has worked out who owns what already
@@ -199,7 +200,7 @@ func gate(ctx context.Context, w *write) error {
 	if !w.creating() || w.resource().ClusterScoped || w.engine.cfg.Gate == nil {
 		return nil
 	}
-	checks, err := w.engine.cfg.Gate.AdmitCreate(ctx, w.engine, w.resource(), w.target.Namespace, tree.Text(w.object, "metadata", "name"))
+	checks, err := w.engine.cfg.Gate.AdmitCreate(ctx, w.engine, w.resource().Resource, w.target.Namespace, tree.Text(w.object, "metadata", "name"))
 	if err != nil {
 		return err
 	}
@@ -303,7 +304,7 @@ func (w *write) validateStored(ctx context.Context, f *status.Fields) {
 	if r.Stored == nil {
 		return
 	}
-	stored := r.Stored.Resource
+	stored := r.base()
 	if w.creating() {
 		f.Add(stored.Schema.Validate(w.storedObject)...)
 	} else {
@@ -350,7 +351,7 @@ func skipUnchanged(_ context.Context, w *write) error {
 
 // store commits operations with their companions and waits until every read shows them.
 func (e *Engine) store(ctx context.Context, s *Served, ops []storage.Op, c Change) (storage.Revision, error) {
-	if companions := s.Resource.base().Writes.Companions; companions != nil {
+	if companions := s.Kind.base().Writes.Companions; companions != nil {
 		more, err := companions(c)
 		if err != nil {
 			return 0, err
@@ -361,7 +362,10 @@ func (e *Engine) store(ctx context.Context, s *Served, ops []storage.Op, c Chang
 	if err != nil {
 		return 0, err
 	}
-	return rev, s.Cache.WaitFor(ctx, rev)
+	if err := s.Cache.WaitFor(ctx, rev); !errors.Is(err, watch.ErrGone) {
+		return rev, err
+	}
+	return rev, nil // the kind is served no more, but the write was committed
 }
 
 // commitError tells what a failed commit means for this write.
@@ -386,7 +390,7 @@ func (e *Engine) commitError(ctx context.Context, w *write, err error) error {
 // catchUp waits until the live view shows what made a commit fail, so that the next try does not read the same again.
 func (e *Engine) catchUp(ctx context.Context, s *Served) error {
 	if err := s.Cache.Fresh(ctx); err != nil {
-		return e.readError(s.Resource, "update", err)
+		return e.readError(s.Kind, "update", err)
 	}
 	return nil
 }

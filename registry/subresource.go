@@ -1,7 +1,10 @@
 package registry
 
 import (
+	"context"
 	"fmt"
+	"io"
+	"maps"
 	"slices"
 
 	"github.com/kindwright/kindwright/internal/tree"
@@ -12,8 +15,9 @@ import (
 // View, Query, Action, Stream, rest.Connect, or a Subresource. Several endpoints of one name are one subresource,
 // where each brings verbs of its own.
 type Endpoint interface {
-	// Describe returns the subresource for the objects of a resource, or says why these cannot have it.
-	Describe(of *Resource) (Subresource, error)
+	// Describe returns the subresource for the objects of a resource, or says why these cannot have it. types reads Go types
+	// as those of the resource were read.
+	Describe(of *Resource, types *Types) (Subresource, error)
 }
 
 // Subresource is a path below one object that shows or changes a part of it (PATH-15). It is authorized on its own, as
@@ -33,21 +37,46 @@ type Subresource struct {
 	// through this subresource (SSA-31). None means all fields.
 	Fields [][]string
 
-	view       *view
-	query      *query
-	actions    map[string]*action // by verb
-	stream     *stream
-	connection *connection
+	// View, if not nil, has get, update and patch exchange another document than the kind's; Merge is unused then. Fields then
+	// names what the document changes.
+	View *Part
 
-	// mergeForm is Merge for another served form than that which Merge knows.
-	mergeForm func(old, sent Tree) (Tree, error)
+	// Handlers are what else verbs do, by verb: an action, a query, a stream, or a connection.
+	Handlers map[string]*Handler
+}
 
-	// stored says that the subresource belongs to the stored form of the objects, and is reached through another one.
-	stored bool
+// Part is a part of an object as a document of its own: a View without Go types.
+type Part struct {
+	Document *Resource // what documents look like; they have metadata
+	Get      func(ctx context.Context, object Tree) (Tree, error)
+	Merge    func(ctx context.Context, object, document Tree) (Tree, error) // nil makes the part read-only
+
+	// Replicas is set where the document is a Scale: the path of the field of the object that is spec.replicas of the document.
+	Replicas []string
+}
+
+// Handler is what a verb of a subresource does: an Action, Query, Stream or Connection without Go types. It has one of Run, Open
+// and Connect.
+type Handler struct {
+	Body    *Resource // the document that is sent; nil: none
+	Options *Resource // the parameters of the query; nil: none. Only version, kind and schema of it count
+	Answer  *Resource // the document that is answered; nil: none
+
+	// Run answers with a document. It is given what is sent: the body where there is one, else the options.
+	Run func(ctx context.Context, call *Call[Tree], sent Tree) (Tree, error)
+
+	// Open begins a stream of bytes, of MediaType.
+	Open      func(ctx context.Context, call *Call[Tree], options Tree) (io.ReadCloser, error)
+	MediaType string
+
+	// Connect returns what serves a connection. It, and Transport, mean something to package rest alone.
+	Connect   func(call *Call[Tree], options Tree) (any, error)
+	Transport any
+	Paths     bool // URLs may go on below the subresource
 }
 
 // Describe returns the subresource itself.
-func (s Subresource) Describe(*Resource) (Subresource, error) { return s, nil }
+func (s Subresource) Describe(*Resource, *Types) (Subresource, error) { return s, nil }
 
 // Subresource returns the subresource of that name.
 func (r *Resource) Subresource(name string) (*Subresource, bool) {
@@ -82,57 +111,14 @@ var statusMetadata = [...]string{"annotations", "finalizers", "labels", "ownerRe
 // without one.
 func ResetStatus(old, sent Tree) Tree { return tree.Keep(sent, old, "status") }
 
-// Document describes what a verb of the subresource takes: nil where that is the kind itself, and where it takes nothing.
-func (s *Subresource) Document(verb string) *Resource {
-	switch {
-	case s.actions[verb] != nil:
-		return s.actions[verb].body
-	case s.view != nil && verb != "create":
-		return s.view.document
-	}
-	return nil
-}
-
-// Answer describes what a verb of the subresource answers: nil where that is the kind itself, and where it is no object.
-func (s *Subresource) Answer(verb string) *Resource {
-	switch {
-	case s.actions[verb] != nil:
-		return s.actions[verb].answer
-	case s.query != nil && verb == "get":
-		return s.query.answer
-	case s.view != nil:
-		return s.view.document
-	}
-	return nil
-}
-
-// GroupVersionKind returns the kind that discovery names for the subresource of a resource (DISC-06).
-func (s *Subresource) GroupVersionKind(of *Resource) meta.GroupVersionKind {
-	switch {
-	case s.view != nil:
-		return s.view.document.GroupVersionKind()
-	case s.actions["create"] != nil:
-		return s.actions["create"].body.GroupVersionKind()
-	case s.actions["update"] != nil:
-		return s.actions["update"].body.GroupVersionKind()
-	case s.query != nil:
-		return s.query.answer.GroupVersionKind()
-	case s.connection != nil && s.connection.options.kind.Kind != "":
-		return s.connection.options.kind
-	}
-	return of.GroupVersionKind()
-}
-
 // describeEndpoints makes the subresources of a resource: endpoints of one name are joined.
-func describeEndpoints(of *Resource, endpoints []Endpoint, read *reading) ([]Subresource, error) {
-	of.reading = read
-	defer func() { of.reading = nil }()
+func describeEndpoints(of *Resource, endpoints []Endpoint, types *Types) ([]Subresource, error) {
 	var out []Subresource
 	for i, e := range endpoints {
 		if e == nil {
 			return nil, fmt.Errorf("subresource %d is nil", i)
 		}
-		s, err := e.Describe(of)
+		s, err := e.Describe(of, types)
 		if err != nil {
 			return nil, err
 		}
@@ -155,7 +141,7 @@ func joined(a, b Subresource) (Subresource, error) {
 			return a, fmt.Errorf("subresource %q is given twice: two endpoints want the verb %s", a.Name, verb)
 		}
 	}
-	if a.connection != nil || b.connection != nil || a.exchangesKind() && b.view != nil || b.exchangesKind() && a.view != nil {
+	if a.connects() || b.connects() || a.Merge != nil && b.View != nil || b.Merge != nil && a.View != nil {
 		return a, fmt.Errorf("subresource %q is given twice, by endpoints that cannot be joined", a.Name)
 	}
 	a.Verbs = append(slices.Clone(a.Verbs), b.Verbs...)
@@ -163,55 +149,24 @@ func joined(a, b Subresource) (Subresource, error) {
 	if b.Merge != nil {
 		a.Merge, a.Fields = b.Merge, b.Fields
 	}
-	if b.view != nil {
-		a.view, a.Fields = b.view, b.Fields
+	if b.View != nil {
+		a.View, a.Fields = b.View, b.Fields
 	}
-	if b.query != nil {
-		a.query = b.query
-	}
-	if b.stream != nil {
-		a.stream = b.stream
-	}
-	actions := map[string]*action{}
-	for _, from := range []map[string]*action{a.actions, b.actions} {
-		for verb, act := range from {
-			actions[verb] = act
-		}
-	}
-	if len(actions) > 0 {
-		a.actions = actions
-	}
+	handlers := map[string]*Handler{}
+	maps.Copy(handlers, a.Handlers)
+	maps.Copy(handlers, b.Handlers)
+	a.Handlers = handlers
 	return a, nil
 }
 
-// exchangesKind tells whether the subresource is written with objects of the kind itself.
-func (s *Subresource) exchangesKind() bool { return s.Merge != nil || s.mergeForm != nil }
-
-// readsKind tells whether a get shows the object itself, or the view of it.
-func (s *Subresource) readsObject() bool {
-	return s.query == nil && s.stream == nil && s.connection == nil
-}
-
-// inherited is a subresource of stored objects as it is reached through another form of them, r.
-func (s Subresource) inherited(r *Resource) Subresource {
-	if !s.exchangesKind() {
-		s.stored = true
-		return s
-	}
-	merge := s.Merge
-	s.Merge, s.Fields = nil, nil
-	s.mergeForm = func(old, sent Tree) (Tree, error) {
-		storedOld, err := r.toStored(old)
-		if err != nil {
-			return nil, err
+// connects tells whether the subresource is one that clients connect to.
+func (s *Subresource) connects() bool {
+	for _, h := range s.Handlers {
+		if h.Connect != nil {
+			return true
 		}
-		storedSent, err := r.toStored(sent)
-		if err != nil {
-			return nil, err
-		}
-		return r.fromStored(merge(storedOld, storedSent))
 	}
-	return s
+	return false
 }
 
 // subresourceProblem finds a subresource that could not be served, or that would hide another path.
@@ -239,14 +194,14 @@ func (s *Subresource) verbProblem() string {
 		return "has no verbs"
 	}
 	for _, v := range s.Verbs {
-		switch {
-		case s.connection != nil:
-			if !slices.Contains([]string{"get", "create", "update", "patch", "delete"}, v) {
-				return fmt.Sprintf("cannot serve the verb %q", v)
+		switch h := s.Handlers[v]; {
+		case h != nil:
+			if why := h.problem(v); why != "" {
+				return why
 			}
-		case s.actions[v] != nil, v == "get":
+		case v == "get":
 		case v == "update" || v == "patch":
-			if s.view == nil && !s.exchangesKind() {
+			if s.View == nil && s.Merge == nil {
 				return "can be written but has no Merge"
 			}
 		default:
@@ -256,20 +211,22 @@ func (s *Subresource) verbProblem() string {
 	return ""
 }
 
-// inherit gives a form the subresources of the stored objects that it has none of its own for. A status is a field of the kind,
-// which a form has or has not.
-func (r *Resource) inherit(stored *Resource) {
-	for _, s := range stored.Subresources {
-		if _, own := r.Subresource(s.Name); !own && s.Name != "status" {
-			r.Subresources = append(r.Subresources, s.inherited(r))
-		}
+// problem says why a handler cannot serve a verb.
+func (h *Handler) problem(verb string) string {
+	verbs := []string{"get"}
+	switch {
+	case h.Connect != nil:
+		verbs = []string{"get", "create", "update", "patch", "delete"}
+	case h.Run != nil && h.Body != nil:
+		verbs = []string{"create", "update"}
 	}
-}
-
-// merged is what is stored when sent comes in through a subresource that exchanges the kind itself.
-func (s *Subresource) merged(old, sent Tree) (Tree, error) {
-	if s.mergeForm != nil {
-		return s.mergeForm(old, sent)
+	switch {
+	case !slices.Contains(verbs, verb):
+		return fmt.Sprintf("cannot serve the verb %q", verb)
+	case h.Run == nil && h.Open == nil && h.Connect == nil:
+		return fmt.Sprintf("has a handler of the verb %q that does nothing", verb)
+	case h.Run != nil && h.Answer == nil:
+		return fmt.Sprintf("does not say what the verb %q answers", verb)
 	}
-	return s.Merge(old, sent), nil
+	return ""
 }

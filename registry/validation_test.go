@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright/internal/json"
-	"github.com/kindwright/kindwright/internal/patch"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/openapi"
 	"github.com/kindwright/kindwright/registry"
@@ -135,7 +134,7 @@ func TestQUERY_23_EveryWayOfWriting(t *testing.T) {
 	const body = `{"apiVersion":"example.dev/v1","kind":"Widget","metadata":{"name":"x","nam":1},"spec":{"size":1,"size":2,"colour":"red","note":"a","note":"b","also":{}}}`
 	all := []string{`duplicate field "spec.size"`, `duplicate field "spec.note"`, `unknown field "metadata.nam"`, `unknown field "spec.also"`, `unknown field "spec.colour"`}
 	unknown := []string{`unknown field "spec.also"`, `unknown field "spec.colour"`}
-	patching := func(kind patch.Type, text string) func(context.Context, *registry.Engine, registry.WriteOptions) (*registry.Result, error) {
+	patching := func(kind registry.PatchType, text string) func(context.Context, *registry.Engine, registry.WriteOptions) (*registry.Result, error) {
 		return func(ctx context.Context, e *registry.Engine, o registry.WriteOptions) (*registry.Result, error) {
 			return e.Patch(ctx, named("x"), registry.PatchRequest{Type: kind, Body: []byte(text)}, o)
 		}
@@ -158,10 +157,10 @@ func TestQUERY_23_EveryWayOfWriting(t *testing.T) {
 			return e.Update(ctx, target, []byte(body), o)
 		}, false, all, meta.ReasonBadRequest},
 		"merge patch": {
-			patching(patch.MergePatch, `{"spec":{"size":1,"size":2,"colour":"red","also":{"x":1}}}`), false,
+			patching(registry.MergePatch, `{"spec":{"size":1,"size":2,"colour":"red","also":{"x":1}}}`), false,
 			append([]string{`duplicate field "spec.size"`}, unknown...), meta.ReasonInvalid,
 		},
-		"JSON patch": {patching(patch.JSONPatch, `[{"op":"add","path":"/spec/colour","value":"red"},{"op":"add","path":"/spec/also","value":{"a":1}}]`), false, unknown, meta.ReasonInvalid},
+		"JSON patch": {patching(registry.JSONPatch, `[{"op":"add","path":"/spec/colour","value":"red"},{"op":"add","path":"/spec/also","value":{"a":1}}]`), false, unknown, meta.ReasonInvalid},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := start(t, memory.New(), nil, widgets())

@@ -12,14 +12,11 @@ import (
 // Create stores a new object. body is its JSON; the name comes from there, or is generated (CREATE-01, NAME-06). For a
 // virtual resource it runs the operation and the result is its answer (MODEL-21); for a subresource that is an action, the
 // action (PATH-21).
-func (e *Engine) Create(ctx context.Context, t Target, body []byte, o WriteOptions) (*Result, error) {
-	ctx = withObjects(ctx, e)
-	served, sub, err := e.lookup(t)
-	if err != nil {
-		return nil, err
-	}
-	r := served.Resource
-	if sub != nil && sub.actions["create"] != nil {
+func (at *Resolved) Create(ctx context.Context, body []byte, o WriteOptions) (*Result, error) {
+	ctx = withObjects(ctx, at.engine)
+	e, served, sub, t := at.engine, at.acts, at.Subresource, at.Target
+	r := served.Kind
+	if sub != nil && sub.Acts("create") {
 		return e.actOn(ctx, served, sub, t, "create", body, o)
 	}
 	if sub != nil || t.Name != "" {
@@ -40,14 +37,14 @@ func (e *Engine) Create(ctx context.Context, t Target, body []byte, o WriteOptio
 
 // Update replaces an object by body (UPDATE-01). Where the kind allows it, an absent object is
 // created (UPDATE-10).
-func (e *Engine) Update(ctx context.Context, t Target, body []byte, o WriteOptions) (*Result, error) {
-	ctx = withObjects(ctx, e)
-	base, err := e.writeTo(ctx, t, "update", o)
+func (at *Resolved) Update(ctx context.Context, body []byte, o WriteOptions) (*Result, error) {
+	ctx = withObjects(ctx, at.engine)
+	base, err := at.writeTo(ctx, "update", o)
 	if err != nil {
 		return nil, err
 	}
-	if base.sub != nil && base.sub.actions["update"] != nil {
-		return e.actOn(ctx, base.served, base.sub, t, "update", body, o)
+	if base.sub != nil && base.sub.Acts("update") {
+		return at.engine.actOn(ctx, base.served, base.sub, at.Target, "update", body, o)
 	}
 	base.mayCreate = base.resource().Writes.CreateOnUpdate && base.sub == nil
 	base.compute = func(w *write) (Tree, error) {
@@ -64,16 +61,16 @@ func (e *Engine) Update(ctx context.Context, t Target, body []byte, o WriteOptio
 // Patch changes an object by a patch, which is applied to the newest state until the store accepts the outcome: writers of
 // different fields never see a conflict (PATCH-16). A resourceVersion in the patch makes it conditional (PATCH-04). A
 // server-side apply creates an object that is absent (PATCH-02).
-func (e *Engine) Patch(ctx context.Context, t Target, p PatchRequest, o WriteOptions) (*Result, error) {
-	ctx = withObjects(ctx, e)
-	base, err := e.writeTo(ctx, t, "patch", o)
+func (at *Resolved) Patch(ctx context.Context, p PatchRequest, o WriteOptions) (*Result, error) {
+	ctx = withObjects(ctx, at.engine)
+	base, err := at.writeTo(ctx, "patch", o)
 	if err != nil {
 		return nil, err
 	}
 	if err := takes(base.patches(), p.Type); err != nil {
 		return nil, err
 	}
-	base.patching, base.applying = true, p.Type == patch.ApplyPatch
+	base.patching, base.applying = true, p.Type == ApplyPatch
 	base.mayCreate = base.applying && base.sub == nil
 	base.compute = func(w *write) (Tree, error) {
 		if w.creating() && w.opts.MayCreate != nil {
@@ -83,11 +80,11 @@ func (e *Engine) Patch(ctx context.Context, t Target, p PatchRequest, o WriteOpt
 		}
 		o := patch.Options{Kind: w.kind().GroupKind(), Name: w.target.Name, Duplicates: w.duplicate}
 		switch p.Type {
-		case patch.ApplyPatch:
+		case ApplyPatch:
 			return w.apply(ctx, p.Body)
-		case patch.JSONPatch:
+		case JSONPatch:
 			return patch.JSON(w.oldTree, p.Body, o)
-		case patch.StrategicMergePatch:
+		case StrategicMergePatch:
 			return patch.Strategic(w.oldTree, p.Body, w.kind().Schema, o)
 		}
 		return patch.Merge(w.oldTree, p.Body, o)
@@ -96,12 +93,9 @@ func (e *Engine) Patch(ctx context.Context, t Target, p PatchRequest, o WriteOpt
 }
 
 // writeTo prepares a write to a named object or subresource.
-func (e *Engine) writeTo(ctx context.Context, t Target, verb string, o WriteOptions) (*write, error) {
-	served, sub, err := e.lookup(t)
-	if err != nil {
-		return nil, err
-	}
-	r := served.Resource
+func (at *Resolved) writeTo(ctx context.Context, verb string, o WriteOptions) (*write, error) {
+	served, sub, t := at.acts, at.Subresource, at.Target
+	r := served.Kind
 	allowed := r.Verbs()
 	if sub != nil {
 		allowed = sub.Verbs
@@ -109,7 +103,7 @@ func (e *Engine) writeTo(ctx context.Context, t Target, verb string, o WriteOpti
 	if t.Name == "" || !slices.Contains(allowed, verb) {
 		return nil, status.MethodNotAllowed(r.GroupResource(), verb)
 	}
-	w := &write{engine: e, served: served, sub: sub, target: t, opts: o, mayUpdate: true, attempt: new(int)}
+	w := &write{engine: at.engine, served: served, sub: sub, target: t, opts: o, mayUpdate: true, attempt: new(int)}
 	w.user, _ = authn.UserFrom(ctx)
 	return w, nil
 }
@@ -125,5 +119,5 @@ func (w *write) operate(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return documentResult(r, answer, true)
+	return documentResult(r.GroupVersionKind(), answer, true)
 }

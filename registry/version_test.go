@@ -428,7 +428,7 @@ func TestVersionsComeAndGoWhileTheServerRuns(t *testing.T) {
 		require.Len(t, e.Set().All(), 1)
 		count := 0
 		for s := range e.Set().Stored() {
-			require.Equal(t, stored, s.Resource, "what looks after all objects still finds them")
+			require.Equal(t, stored.GroupVersionResource(), s.Resource.GroupVersionResource(), "what looks after all objects still finds them")
 			count++
 		}
 		require.Equal(t, 1, count)
@@ -642,15 +642,16 @@ func TestVER_15_FormsByHand(t *testing.T) {
 		return s
 	}
 	stored := &registry.Resource{Group: "hand.example.dev", Version: "v1", Names: registry.Names{Plural: "gears", Kind: "Gear"}, Schema: schema("teeth")}
-	move := func(from, to string) func(registry.Tree) (registry.Tree, error) {
-		return func(t registry.Tree) (registry.Tree, error) {
+	move := func(from, to string) func(context.Context, []registry.Tree) ([]registry.Tree, error) {
+		return func(_ context.Context, objects []registry.Tree) ([]registry.Tree, error) {
+			t := objects[0]
 			switch at(t, "spec", "extra") {
 			case "nil":
-				return nil, nil
+				return []registry.Tree{nil}, nil
 			case "panic":
 				panic("boom")
 			}
-			return registry.Tree{"spec": map[string]any{to: at(t, "spec", from), "extra": at(t, "spec", "extra"), "unknown": "junk"}, "metadata": "nonsense", "kind": int64(7)}, nil
+			return []registry.Tree{{"spec": map[string]any{to: at(t, "spec", from), "extra": at(t, "spec", "extra"), "unknown": "junk"}, "metadata": "nonsense", "kind": int64(7)}}, nil
 		}
 	}
 	old := &registry.Resource{

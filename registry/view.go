@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/kindwright/kindwright/apply"
-	"github.com/kindwright/kindwright/internal/patch"
 	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
@@ -37,7 +36,7 @@ type View[T, D any] struct {
 }
 
 // Describe makes the view a Subresource.
-func (v View[T, D]) Describe(of *Resource) (Subresource, error) {
+func (v View[T, D]) Describe(of *Resource, types *Types) (Subresource, error) {
 	fail := func(err error) (Subresource, error) {
 		return Subresource{}, fmt.Errorf("subresource %q: %w", v.Name, err)
 	}
@@ -47,17 +46,17 @@ func (v View[T, D]) Describe(of *Resource) (Subresource, error) {
 	if v.Get == nil {
 		return fail(errNoFunction("Get"))
 	}
-	document, err := describeDocument[D](v.Kind, of)
+	document, err := describeDocument[D](v.Kind, of, types)
 	if err != nil {
 		return fail(err)
 	}
 	if !document.hasMetadata() {
-		return fail(fmt.Errorf("the documents of a view need metadata: embed meta.ObjectMeta in Go type %s", document.structure))
+		return fail(fmt.Errorf("the documents of a view need metadata: embed meta.ObjectMeta in Go type %s", document.Type))
 	}
 	document.Hooks = Kind[D]{Default: v.Default, Validate: v.Validate}.hooks()
-	out := Subresource{Name: v.Name, Verbs: []string{"get"}, Fields: v.Fields, view: &view{document: document, get: viewer(v.Get)}}
+	out := Subresource{Name: v.Name, Verbs: []string{"get"}, Fields: v.Fields, View: &Part{Document: document, Get: viewer(v.Get)}}
 	if v.Merge != nil {
-		out.Verbs, out.view.merge = []string{"get", "patch", "update"}, merger(v.Merge)
+		out.Verbs, out.View.Merge = []string{"get", "patch", "update"}, merger(v.Merge)
 	}
 	return out, nil
 }
@@ -96,18 +95,17 @@ func merger[T, D any](merge func(context.Context, *T, *D) error) func(context.Co
 	}
 }
 
-// view is a part of an object as a document of its own.
+// view is a Part as the engine works with it.
 type view struct {
-	document *Resource
-	get      func(ctx context.Context, object Tree) (Tree, error)
-	merge    func(ctx context.Context, object, document Tree) (Tree, error) // nil: it is read-only
-	scale    *scale                                                         // what else a Scale needs
+	*Part
+	document *Compiled
+	owners   *apply.Fields // of the fields of a Scale; nil for other documents
 }
 
 // patches are the kinds of patches that the document takes.
-func (v *view) patches() []patch.Type {
+func (v *view) patches() []PatchType {
 	types := v.document.Patches()
-	if v.scale == nil {
+	if v.owners == nil {
 		types = types[1:] // all but apply, which is the first
 	}
 	return types
@@ -118,12 +116,12 @@ var viewMetadata = [...]string{"name", "namespace", "uid", "resourceVersion", "c
 
 // look returns the document that a view shows of an object, both in the form of s.
 func (e *Engine) look(ctx context.Context, s *Served, v *view, object Tree) (Tree, error) {
-	doc, err := v.get(ctx, object)
+	doc, err := v.Get(ctx, object)
 	if err != nil {
 		return nil, err
 	}
-	if v.scale != nil {
-		owners, err := apply.ToScale(tree.List(object, "metadata", "managedFields"), e.replicas(s))
+	if v.owners != nil {
+		owners, err := apply.ToScale(tree.List(object, "metadata", "managedFields"), s.ownership.rules.Load().replicas)
 		if err != nil {
 			owners = nil // they cannot be read, which is no reason to hide the rest
 		}
@@ -135,7 +133,7 @@ func (e *Engine) look(ctx context.Context, s *Served, v *view, object Tree) (Tre
 	doc = tree.With(tree.With(doc, v.document.APIVersion(), "apiVersion"), v.document.Names.Kind, "kind")
 	canonical, problems := v.document.Schema.Canonical(doc)
 	if len(problems) > 0 {
-		return nil, status.Internal(fmt.Errorf("the document made of %s is none of its kind: %s", s.Resource.GroupResource(), problems[0].Message()))
+		return nil, status.Internal(fmt.Errorf("the document made of %s is none of its kind: %s", s.Kind.GroupResource(), problems[0].Message()))
 	}
 	return canonical, nil
 }
@@ -146,7 +144,7 @@ func (e *Engine) viewed(ctx context.Context, s *Served, v *view, entry *watch.En
 	if err != nil {
 		return nil, err
 	}
-	if object, err = s.Resource.fromStored(object); err != nil {
+	if object, err = s.Kind.FromStored(ctx, object); err != nil {
 		return nil, err
 	}
 	doc, err := e.look(ctx, s, v, object)
@@ -191,7 +189,7 @@ func (w *write) view() *view {
 // manageView notes who owns what after the write. It counts from what the requester sent (design rule 20), so the document is
 // merged as it is now, before admission has seen it.
 func (w *write) manageView(ctx context.Context, v *view) error {
-	if v.scale != nil {
+	if v.owners != nil {
 		return w.manageScale(v)
 	}
 	object, err := w.mergedObject(ctx, v)
@@ -200,7 +198,7 @@ func (w *write) manageView(ctx context.Context, v *view) error {
 	}
 	r := w.ownershipRequest(object)
 	r.Live = w.looking.parent
-	owned, err := w.served.ownership.fields.Load().Update(r)
+	owned, err := w.served.ownership.rules.Load().fields.Update(r)
 	if owned == nil {
 		return err
 	}
@@ -225,7 +223,7 @@ func mergeView(ctx context.Context, w *write) error {
 	if errs := f.Errors(); len(errs) > 0 {
 		return status.Invalid(v.document.GroupKind(), w.name(), errs)
 	}
-	if v.scale != nil {
+	if v.owners != nil {
 		w.scaleOwners()
 	}
 	object, err := w.mergedObject(ctx, v)
@@ -240,7 +238,7 @@ func mergeView(ctx context.Context, w *write) error {
 // mergedObject is the object with the document in it, in canonical form and with its defaults.
 func (w *write) mergedObject(ctx context.Context, v *view) (Tree, error) {
 	parent := w.looking.parent
-	object, err := v.merge(ctx, tree.Without(parent, "metadata", "resourceVersion"), w.object)
+	object, err := v.Merge(ctx, tree.Without(parent, "metadata", "resourceVersion"), w.object)
 	if err != nil {
 		return nil, err
 	}
@@ -266,7 +264,7 @@ func (e *Engine) shownAs(ctx context.Context, s *Served, v *view, r *Result) (*R
 }
 
 // patches are the kinds of patches that can be sent to what is written to.
-func (w *write) patches() []patch.Type {
+func (w *write) patches() []PatchType {
 	if v := w.view(); v != nil {
 		return v.patches()
 	}

@@ -34,7 +34,7 @@ type Result struct {
 type write struct {
 	engine *Engine
 	served *Served
-	sub    *Subresource // nil on the main path
+	sub    *CompiledSubresource // nil on the main path
 	target Target
 	opts   WriteOptions
 	user   authn.User
@@ -59,7 +59,8 @@ type write struct {
 	storedTree, storedObject Tree // oldTree and object in the stored form
 
 	looking *looking // set where the subresource is a view
-	action  *action  // set where it is an action
+	action  *handler // set where it is an action
+	verb    string   // of the action
 
 	complaints []string // unknown and repeated fields
 	unowned    error    // why it could not be worked out who owns what; mostly, that the object is invalid
@@ -71,10 +72,10 @@ type write struct {
 // errRace reports that the store no longer holds what this try was computed from.
 var errRace = errors.New("lost a race with another write")
 
-func (w *write) resource() *Resource { return w.served.Resource }
+func (w *write) resource() *Compiled { return w.served.Kind }
 
 // kind describes what object holds at this moment: an object of the resource, or a document of the subresource.
-func (w *write) kind() *Resource {
+func (w *write) kind() *Compiled {
 	switch {
 	case w.action != nil:
 		return w.action.body
@@ -87,7 +88,7 @@ func (w *write) kind() *Resource {
 func (w *write) creating() bool { return w.old == nil }
 
 func (w *write) operation() admission.Operation {
-	if w.creating() && (w.action == nil || w.action.verb == "create") {
+	if w.creating() && (w.action == nil || w.verb == "create") {
 		return admission.Create
 	}
 	return admission.Update
@@ -107,33 +108,10 @@ func (w *write) conflict(why string) error {
 	return status.Conflict(w.resource().GroupResource(), w.name(), why)
 }
 
-// lookup finds what a target names in the present set. Requests for what does not exist are answered here for every verb.
-func (e *Engine) lookup(t Target) (*Served, *Subresource, error) {
-	served, ok := e.set.Load().named[t.Resource]
-	if !ok {
-		return nil, nil, status.NotFound(t.Resource.GroupResource(), t.Name)
-	}
-	r := served.Resource
-	if r.ClusterScoped && t.Namespace != "" {
-		return nil, nil, status.NotFound(r.GroupResource(), t.Name) // NAME-05, P1
-	}
-	if t.Subresource == "" {
-		return served, nil, nil
-	}
-	sub, ok := r.Subresource(t.Subresource)
-	if !ok || t.Name == "" {
-		return nil, nil, status.NotFound(r.GroupResource(), t.Name)
-	}
-	if sub.stored {
-		served = served.base
-	}
-	return served, sub, nil
-}
-
 // current reads the newest state of an object: what any write acknowledged before this call has stored.
 func (e *Engine) current(ctx context.Context, s *Served, key string) (*watch.Entry, error) {
 	if err := s.Cache.Fresh(ctx); err != nil {
-		return nil, e.readError(s.Resource, "get", err)
+		return nil, e.readError(s.Kind, "get", err)
 	}
 	entry, ok := s.Cache.Get(key)
 	if !ok {

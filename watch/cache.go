@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -99,6 +100,8 @@ type Cache struct {
 
 	done chan struct{} // closed when err is set
 
+	next atomic.Pointer[Cache] // what has taken the place of this one; nil while nothing has
+
 	mu     sync.RWMutex     // taken after the dispatcher's, guards everything below
 	err    error            // why the cache has stopped; nil while it is fed
 	listed storage.Revision // of the list that the cache started from
@@ -132,6 +135,7 @@ func newCache(d *Dispatcher, config Config) *Cache {
 
 // Get returns the newest entry of a storage key. It does not allocate.
 func (c *Cache) Get(key string) (*Entry, bool) {
+	c = c.present()
 	c.mu.RLock()
 	entry, ok := c.get(key)
 	c.mu.RUnlock()
@@ -140,6 +144,7 @@ func (c *Cache) Get(key string) (*Entry, bool) {
 
 // Len returns the number of objects.
 func (c *Cache) Len() int {
+	c = c.present()
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.tree.Len()
@@ -153,6 +158,7 @@ func (c *Cache) Done() <-chan struct{} { return c.done }
 // [ErrEnded] if the dispatcher ended, or a *[DecodeError] if a record could not be decoded. A
 // DecodeError stops only this kind: repair the record, then remove and add the kind.
 func (c *Cache) Err() error {
+	c = c.present()
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.err
@@ -160,6 +166,7 @@ func (c *Cache) Err() error {
 
 // Revision returns the revision up to which the cache is complete.
 func (c *Cache) Revision() storage.Revision {
+	c = c.present()
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.head()
@@ -188,6 +195,9 @@ func (c *Cache) acknowledged() storage.Revision {
 // WaitFor blocks until a revision is published, so that every cache has it. The error is the
 // context's, or the reason why the cache will never reach the revision (see [Cache.Err]).
 func (c *Cache) WaitFor(ctx context.Context, revision storage.Revision) error {
+	if next := c.present(); next != c {
+		return next.WaitFor(ctx, revision)
+	}
 	c.mu.RLock()
 	have, err := c.acknowledged(), c.err
 	c.mu.RUnlock()
@@ -203,10 +213,13 @@ func (c *Cache) WaitFor(ctx context.Context, revision storage.Revision) error {
 	// The kind may have stopped before a revision that the others have reached.
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	if c.acknowledged() < revision {
-		return c.err
+	switch {
+	case c.acknowledged() >= revision:
+		return nil
+	case c.next.Load() != nil:
+		return c.present().WaitFor(ctx, revision) // it took the place of this one meanwhile
 	}
-	return nil
+	return c.err
 }
 
 // Fresh blocks until the cache has reached the store's current revision. Reads after it see every
@@ -223,6 +236,7 @@ func (c *Cache) Fresh(ctx context.Context) error {
 // Snapshot returns the current state. It takes about a microsecond, whatever the size. The first
 // change after it copies a few tree nodes.
 func (c *Cache) Snapshot() *Snapshot {
+	c = c.present()
 	c.mu.RLock()
 	s := c.snapshot(c.head())
 	c.mu.RUnlock()
@@ -253,6 +267,7 @@ func (c *Cache) snapshot(revision storage.Revision) *Snapshot {
 // Errors are storage.ErrCompacted, storage.ErrFutureRevision and others from the store, the
 // context's, and those of [Cache.Err].
 func (c *Cache) SnapshotAt(ctx context.Context, revision storage.Revision) (*Snapshot, error) {
+	c = c.present()
 	if s, err := c.held(revision); s != nil || err != nil {
 		return s, err
 	}

@@ -34,9 +34,10 @@ type Dispatcher struct {
 
 	mu      sync.Mutex // taken before a cache's lock; guards everything below, and is held while a batch is applied
 	caches  map[string]*Cache
-	state   error            // why the view is not live; nil if it is
-	target  storage.Revision // the view is live again once this is published
-	live    chan struct{}    // closed when the view has been live once, or never will be
+	shadows map[string]*Cache // each is about to replace a cache
+	state   error             // why the view is not live; nil if it is
+	target  storage.Revision  // the view is live again once this is published
+	live    chan struct{}     // closed when the view has been live once, or never will be
 	running bool
 	ended   bool
 	woken   []*Cursor // reused
@@ -56,10 +57,11 @@ func WithLogger(l logr.Logger) Option {
 // NewDispatcher returns a dispatcher over a store. It does nothing until [Dispatcher.Run].
 func NewDispatcher(store *storage.Store, opts ...Option) *Dispatcher {
 	d := &Dispatcher{
-		store:  store,
-		caches: make(map[string]*Cache),
-		state:  errNotStarted,
-		live:   make(chan struct{}),
+		store:   store,
+		caches:  make(map[string]*Cache),
+		shadows: make(map[string]*Cache),
+		state:   errNotStarted,
+		live:    make(chan struct{}),
 	}
 	for _, o := range opts {
 		if o != nil {
@@ -97,6 +99,14 @@ func (d *Dispatcher) Add(ctx context.Context, config Config) (*Cache, error) {
 	if err := d.register(c); err != nil {
 		return nil, err
 	}
+	if err := d.fillNew(ctx, c); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// fillNew lists the kind of a cache that is registered, and makes the cache live.
+func (d *Dispatcher) fillNew(ctx context.Context, c *Cache) error {
 	for {
 		// The kind is registered, so from here on every batch above the published revision is
 		// noted. The list is at that revision or above, so there is no gap between the two.
@@ -112,9 +122,8 @@ func (d *Dispatcher) Add(ctx context.Context, config Config) (*Cache, error) {
 		}
 		if err != nil {
 			d.unregister(c)
-			return nil, err
 		}
-		return c, nil
+		return err
 	}
 }
 
@@ -139,7 +148,7 @@ func (d *Dispatcher) admit(c *Cache, l *listing) (again bool, err error) {
 	switch {
 	case d.ended:
 		return false, ErrEnded
-	case d.caches[c.prefix] != c:
+	case !d.feeds(c):
 		return false, ErrGone
 	case l.revision < c.loading.least:
 		return true, nil
@@ -158,8 +167,10 @@ func (d *Dispatcher) admit(c *Cache, l *listing) (again bool, err error) {
 func (d *Dispatcher) unregister(c *Cache) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.caches[c.prefix] == c {
-		delete(d.caches, c.prefix)
+	for _, of := range []map[string]*Cache{d.caches, d.shadows} {
+		if of[c.prefix] == c {
+			delete(of, c.prefix)
+		}
 	}
 }
 
@@ -225,10 +236,11 @@ func (d *Dispatcher) end() {
 	d.ended = true
 	d.enliven() // release AwaitLive
 	d.state = ErrEnded
-	for prefix, c := range d.caches {
-		delete(d.caches, prefix)
+	for c := range d.all {
 		c.stop(ErrEnded)
 	}
+	clear(d.caches)
+	clear(d.shadows)
 }
 
 // report records for Ready that the view is not live.
@@ -299,12 +311,12 @@ func (d *Dispatcher) AwaitLive(ctx context.Context) error {
 }
 
 func (d *Dispatcher) beginning(revision storage.Revision) storage.Revision {
-	for _, c := range d.caches {
+	for c := range d.all {
 		if c.loading == nil {
 			revision = min(revision, c.Revision())
 		}
 	}
-	for _, c := range d.caches {
+	for c := range d.all {
 		if c.loading != nil {
 			c.loading.least = revision
 		}
@@ -337,11 +349,10 @@ func (d *Dispatcher) apply(batch *storage.Batch) {
 		if !ok || touchedBefore(batch.Changes[:i], prefix) {
 			continue
 		}
-		if c.loading != nil {
-			c.loading.note(c, batch)
-			continue
+		d.feed(c, batch)
+		if shadow := d.shadows[prefix]; shadow != nil {
+			d.feed(shadow, batch)
 		}
-		d.woken = c.apply(batch, d.woken)
 	}
 }
 

@@ -40,12 +40,12 @@ func (d *Dispatcher) resync(ctx context.Context) error {
 func (d *Dispatcher) outdated(revision storage.Revision) *Cache {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, c := range d.caches {
+	for c := range d.all {
 		if c.loading == nil && c.isBelow(revision) {
 			return c
 		}
 	}
-	for _, c := range d.caches {
+	for c := range d.all {
 		if c.loading != nil {
 			c.loading.least = max(c.loading.least, revision)
 		}

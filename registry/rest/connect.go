@@ -50,7 +50,7 @@ type Connect[T, O any] struct {
 }
 
 // Describe makes it a Subresource.
-func (c Connect[T, O]) Describe(of *registry.Resource) (registry.Subresource, error) {
+func (c Connect[T, O]) Describe(of *registry.Resource, types *registry.Types) (registry.Subresource, error) {
 	fail := func(format string, args ...any) (registry.Subresource, error) {
 		return registry.Subresource{}, fmt.Errorf("subresource %q: "+format, append([]any{c.Name}, args...)...)
 	}
@@ -79,7 +79,7 @@ func (c Connect[T, O]) Describe(of *registry.Resource) (registry.Subresource, er
 		Handler: func(call *registry.Call[T], options *O) any {
 			return handler(func(w http.ResponseWriter, r *http.Request) error { return c.Serve(w, r, call, options) })
 		},
-	}.Describe(of)
+	}.Describe(of, types)
 }
 
 var connectVerbs = map[string]string{
@@ -131,7 +131,8 @@ func (t *transport) checkOrigin(r *http.Request) error {
 
 // connect serves a connection to a subresource.
 func (c *call) connect() error {
-	settings, ok := c.sub.Transport().(*transport)
+	asked, _ := c.sub.Transport()
+	settings, ok := asked.(*transport)
 	if !ok {
 		return status.Internal(fmt.Errorf("subresource %q was not made by rest.Connect", c.sub.Name))
 	}
@@ -144,7 +145,7 @@ func (c *call) connect() error {
 	defer c.connected.leave()
 	ctx, release := c.untilDraining()
 	defer release()
-	made, err := c.engine.Connect(ctx, c.target, c.info.Verb, c.info.Query.Raw, c.info.Below)
+	made, err := c.at.Connect(ctx, c.info.Verb, c.info.Query.Raw, c.info.Below)
 	if err != nil {
 		return c.refuseConnection(err)
 	}

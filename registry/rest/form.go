@@ -77,7 +77,7 @@ func (c *call) renderer(form negotiate.Result) renderer {
 	switch {
 	case form.MediaType == negotiate.Protobuf && form.As == negotiate.Object:
 		return &protobufs{
-			proto: &c.proto, descriptor: r.Protobuf, apiVersion: r.APIVersion(), kind: r.Names.Kind, listKind: r.Names.ListKind,
+			proto: &c.proto, descriptor: r.Messages(), apiVersion: r.APIVersion(), kind: r.Names.Kind, listKind: r.Names.ListKind,
 			text: &whole{source: from, lines: lines{r.Names.Kind, r.APIVersion()}},
 		}
 	case form.MediaType == negotiate.Protobuf:

@@ -91,7 +91,8 @@ type call struct {
 	info   *request.Info
 	served *registry.Served
 	target registry.Target
-	sub    *registry.Subresource // nil for objects themselves, and collections
+	at     *registry.Resolved
+	sub    *registry.CompiledSubresource // nil for objects themselves, and collections
 }
 
 // ServeHTTP answers one request for a resource.
@@ -119,10 +120,19 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) error {
 	if err := c.subresource(); err != nil {
 		return err
 	}
+	target := c.target
+	switch info.Verb {
+	case request.VerbList, request.VerbWatch, request.VerbDeleteCollection:
+		target.Name = "" // authorization saw one that comes from a selector
+	}
+	var err error
+	if c.at, err = h.engine.ResolveIn(served, target); err != nil {
+		return err
+	}
 	if d := served.Resource.Deprecated; d != nil && h.opts.Deprecated(d) {
 		registry.Warn(r.Context(), served.Resource.Warning())
 	}
-	err := c.answer()
+	err = c.answer()
 	if status.IsMethodNotAllowed(err) && err != nil {
 		w.Header().Set("Allow", c.methods())
 	}
@@ -197,17 +207,10 @@ func causeText(err error) string {
 	return ""
 }
 
-// collection returns the target of a list or a watch: the name that authorization saw came from a selector.
-func (c *call) collection() registry.Target {
-	t := c.target
-	t.Name = ""
-	return t
-}
-
 // offer says in which forms an answer about stored objects can be given.
 func (c *call) offer() negotiate.Offer {
 	r := c.shown()
-	return negotiate.Offer{GroupDomain: c.engine.GroupDomain(), Table: !r.NoTable, Metadata: true, Protobuf: r.Protobuf != nil}
+	return negotiate.Offer{GroupDomain: c.engine.GroupDomain(), Table: !r.NoTable, Metadata: true, Protobuf: r.Messages() != nil}
 }
 
 // readRequest translates the query of a read.

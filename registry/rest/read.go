@@ -34,11 +34,11 @@ func (c *call) get() error {
 	if err != nil {
 		return err
 	}
-	entry, err := c.engine.Get(c.r.Context(), c.target, lr)
+	entry, err := c.at.Get(c.r.Context(), lr)
 	if err != nil {
 		return err
 	}
-	if c.shown() != c.served.Resource {
+	if c.shown() != c.served.Kind {
 		return c.answerObject(form, http.StatusOK, entry) // of the moment: there is nothing to be kept for others
 	}
 	return c.answerRead(form, entry)
@@ -59,7 +59,7 @@ func (c *call) list() error {
 	if err != nil {
 		return err
 	}
-	l, err := c.engine.List(c.r.Context(), c.collection(), lr)
+	l, err := c.at.List(c.r.Context(), lr)
 	if err != nil {
 		return err
 	}

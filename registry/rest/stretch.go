@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 	"net/http"
@@ -39,6 +40,7 @@ func endsStretch(key string) bool {
 
 // stretches writes one list in stretches.
 type stretches struct {
+	ctx context.Context // of the request, for conversions
 	*listWriter
 	renderer
 	list   *registry.List
@@ -61,7 +63,7 @@ func (c *call) stretches(w *listWriter, form negotiate.Result, f renderer, l *re
 	if form.MediaType != negotiate.JSON || form.Pretty || form.Unmanaged || c.r.Method == http.MethodHead {
 		return nil
 	}
-	s := &stretches{listWriter: w, renderer: f, list: l, output: c.opts.Output, packed: c.opts.Output.Packs(c.r, alwaysPacked), least: shortestRow}
+	s := &stretches{ctx: c.r.Context(), listWriter: w, renderer: f, list: l, output: c.opts.Output, packed: c.opts.Output.Packs(c.r, alwaysPacked), least: shortestRow}
 	switch f := f.(type) {
 	case *whole:
 		s.shape = registry.PackedStretch
@@ -251,7 +253,7 @@ func (s *stretches) render() ([]byte, error) {
 		shown := e
 		var err error
 		if !s.alike {
-			if shown, err = s.list.Served.ShowOnce(e); err != nil {
+			if shown, err = s.list.Served.ShowOnce(s.ctx, e); err != nil {
 				return nil, err
 			}
 		}

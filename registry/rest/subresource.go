@@ -20,8 +20,11 @@ func (c *call) subresource() error {
 	if c.info.Subresource == "" {
 		return nil
 	}
-	sub, ok := c.served.Resource.Subresource(c.info.Subresource)
-	if !ok || c.info.Below != "" && !sub.TakesPaths() {
+	sub, ok := c.served.Kind.Endpoint(c.info.Subresource)
+	if !ok {
+		return NotServed()
+	}
+	if _, paths := sub.Transport(); c.info.Below != "" && !paths {
 		return NotServed()
 	}
 	c.sub = sub
@@ -29,23 +32,23 @@ func (c *call) subresource() error {
 }
 
 // shown describes the documents of the answer: objects of the resource, or what the subresource shows instead.
-func (c *call) shown() *registry.Resource {
+func (c *call) shown() *registry.Compiled {
 	if c.sub != nil {
 		if d := c.sub.Answer(c.info.Verb); d != nil {
 			return d
 		}
 	}
-	return c.served.Resource
+	return c.served.Kind
 }
 
 // taken describes the documents that are sent.
-func (c *call) taken() *registry.Resource {
+func (c *call) taken() *registry.Compiled {
 	if c.sub != nil {
 		if d := c.sub.Document(c.info.Verb); d != nil {
 			return d
 		}
 	}
-	return c.served.Resource
+	return c.served.Kind
 }
 
 // ask answers a question about an object.
@@ -54,7 +57,7 @@ func (c *call) ask() error {
 	if err != nil {
 		return err
 	}
-	result, err := c.engine.Ask(c.r.Context(), c.target, c.info.Query.Raw)
+	result, err := c.at.Ask(c.r.Context(), c.info.Query.Raw)
 	if err != nil {
 		return err
 	}
@@ -68,7 +71,7 @@ func (c *call) act(do func(body []byte) (*registry.Result, error)) error {
 	if err != nil {
 		return err
 	}
-	body, err := c.body(c.taken().Protobuf)
+	body, err := c.body(c.taken().Messages())
 	if err != nil {
 		return err
 	}
@@ -85,11 +88,11 @@ func (c *call) act(do func(body []byte) (*registry.Result, error)) error {
 
 // documentOffer is what documents can be answered as that are no stored objects.
 func (c *call) documentOffer() negotiate.Offer {
-	return negotiate.Offer{GroupDomain: c.engine.GroupDomain(), Protobuf: c.shown().Protobuf != nil}
+	return negotiate.Offer{GroupDomain: c.engine.GroupDomain(), Protobuf: c.shown().Messages() != nil}
 }
 
 func (c *call) answerDocument(form negotiate.Result, code int, result *registry.Result) error {
-	d := c.shown().Protobuf
+	d := c.shown().Messages()
 	if result.Kind == (meta.GroupVersionKind{Version: "v1", Kind: "Status"}) {
 		d = c.proto.status()
 	}
@@ -103,7 +106,7 @@ func (c *call) stream() error {
 	}
 	ctx, release := c.untilDraining()
 	defer release()
-	source, err := c.engine.Open(ctx, c.target, c.info.Query.Raw)
+	source, err := c.at.Open(ctx, c.info.Query.Raw)
 	if err != nil {
 		return err
 	}

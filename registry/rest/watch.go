@@ -40,7 +40,7 @@ func (c *call) watch() error {
 	if err != nil {
 		return err
 	}
-	cursor, err := c.engine.Follow(c.r.Context(), c.collection(), wr)
+	cursor, err := c.at.Follow(c.r.Context(), wr)
 	if err != nil {
 		return c.refuseWatch(form, err)
 	}
@@ -272,7 +272,7 @@ func (s *stream) append(event *watch.Event) error {
 	}
 	shown := *event
 	var err error
-	if shown.Entry, err = s.served.Show(event.Entry); err != nil {
+	if shown.Entry, err = s.served.Show(s.ctx, event.Entry); err != nil {
 		return err
 	}
 	if f, ok := s.render.(*whole); ok { // the common case, in which nothing has to be allocated

@@ -26,15 +26,15 @@ func (c *call) create() error {
 	}
 	if c.sub != nil {
 		return c.act(func(body []byte) (*registry.Result, error) {
-			return c.engine.Create(c.r.Context(), c.target, body, c.writeOptions())
+			return c.at.Create(c.r.Context(), body, c.writeOptions())
 		})
 	}
 	return c.write(http.StatusOK, func(ctx context.Context) (*registry.Result, error) {
-		body, err := c.body(c.served.Resource.Protobuf)
+		body, err := c.body(c.served.Kind.Messages())
 		if err != nil {
 			return nil, err
 		}
-		return c.engine.Create(ctx, c.target, body, c.writeOptions())
+		return c.at.Create(ctx, body, c.writeOptions())
 	})
 }
 
@@ -44,15 +44,15 @@ func (c *call) update() error {
 	}
 	if c.sub != nil && c.sub.Acts(c.info.Verb) {
 		return c.act(func(body []byte) (*registry.Result, error) {
-			return c.engine.Update(c.r.Context(), c.target, body, c.writeOptions())
+			return c.at.Update(c.r.Context(), body, c.writeOptions())
 		})
 	}
 	return c.write(http.StatusOK, func(ctx context.Context) (*registry.Result, error) {
-		body, err := c.body(c.taken().Protobuf)
+		body, err := c.body(c.taken().Messages())
 		if err != nil {
 			return nil, err
 		}
-		return c.engine.Update(ctx, c.target, body, c.writeOptions())
+		return c.at.Update(ctx, body, c.writeOptions())
 	})
 }
 
@@ -60,9 +60,9 @@ func (c *call) patch() error {
 	if err := c.info.Query.ValidatePatch(); err != nil {
 		return err
 	}
-	types := c.served.Resource.Patches()
+	types := c.served.Kind.Patches()
 	if c.sub != nil {
-		types = c.sub.Patches(c.served.Resource)
+		types = c.sub.Patches(c.served.Kind)
 	}
 	if len(types) == 0 {
 		return status.MethodNotAllowed(c.served.Resource.GroupResource(), c.info.Verb)
@@ -71,25 +71,25 @@ func (c *call) patch() error {
 	if err != nil {
 		return err
 	}
-	if c.info.Query.Force != nil && kind != patch.ApplyPatch { // SSA-30
+	if c.info.Query.Force != nil && kind != registry.ApplyPatch { // SSA-30
 		return status.Invalid(meta.GroupKind{Group: "meta." + c.engine.GroupDomain(), Kind: "PatchOptions"}, "", []status.FieldError{
 			{Type: meta.CauseFieldValueForbidden, Field: "force", Detail: "may not be specified for non-apply patch"},
 		})
 	}
-	if c.info.Query.FieldManager == "" && kind == patch.ApplyPatch { // SSA-02
+	if c.info.Query.FieldManager == "" && kind == registry.ApplyPatch { // SSA-02
 		return status.Invalid(meta.GroupKind{Group: "meta." + c.engine.GroupDomain(), Kind: "PatchOptions"}, "", []status.FieldError{
 			{Type: meta.CauseFieldValueRequired, Field: "fieldManager", Detail: "is required for apply patch"},
 		})
 	}
 	return c.write(http.StatusOK, func(ctx context.Context) (*registry.Result, error) {
 		body, err := negotiate.ReadRaw(c.w, c.r, negotiate.MaxBodyBytes)
-		if err == nil && kind == patch.ApplyPatch {
+		if err == nil && kind == registry.ApplyPatch {
 			body, err = appliedJSON(body)
 		}
 		if err != nil {
 			return nil, err
 		}
-		return c.engine.Patch(ctx, c.target, registry.PatchRequest{Type: kind, Body: body}, c.writeOptions())
+		return c.at.Patch(ctx, registry.PatchRequest{Type: kind, Body: body}, c.writeOptions())
 	})
 }
 
@@ -131,9 +131,9 @@ func (c *call) write(code int, do func(context.Context) (*registry.Result, error
 
 // answerDraft sends what a dry run would have created, in the form that was asked for. It has no version.
 func (c *call) answerDraft(form negotiate.Result, code int, document []byte) error {
-	r := c.served.Resource
+	r := c.served.Kind
 	if form.As == negotiate.Object {
-		return c.document(form, code, r.Protobuf, r.APIVersion(), r.Names.Kind, document)
+		return c.document(form, code, r.Messages(), r.APIVersion(), r.Names.Kind, document)
 	}
 	if form.MediaType == negotiate.Protobuf {
 		form.MediaType = negotiate.JSON // whose versions can be taken out again
@@ -214,7 +214,7 @@ func (c *call) delete() error {
 	if err != nil {
 		return err
 	}
-	result, err := c.engine.Delete(c.r.Context(), c.target, o)
+	result, err := c.at.Delete(c.r.Context(), o)
 	if err != nil {
 		return err
 	}
@@ -252,7 +252,7 @@ func (c *call) deleteCollection() error {
 	if err != nil {
 		return err
 	}
-	if _, err := c.engine.DeleteCollection(c.r.Context(), c.collection(), lr, o); err != nil {
+	if _, err := c.at.DeleteCollection(c.r.Context(), lr, o); err != nil {
 		return err
 	}
 	r := c.served.Resource

@@ -1,0 +1,44 @@
+package registry
+
+import (
+	"github.com/kindwright/kindwright/apply"
+	"github.com/kindwright/kindwright/internal/tree"
+)
+
+// manageScale notes in the Scale who owns its fields. Of an object whose fields have owners, but whose replicas have none, the
+// writer who changes them becomes the first.
+func (w *write) manageScale(v *view) error {
+	request := w.ownershipRequest(w.object)
+	request.APIVersion = apply.ScaleVersion
+	if len(tree.List(w.oldTree, "metadata", "managedFields")) == 0 {
+		changed := !tree.SameScalar(tree.At(w.oldTree, "spec", "replicas"), tree.At(w.object, "spec", "replicas"))
+		if !changed || len(tree.List(w.looking.parent, "metadata", "managedFields")) == 0 {
+			return nil
+		}
+		request.Live = nil
+	}
+	t, err := v.owners.Update(request)
+	if t == nil {
+		return err
+	}
+	w.unowned = err
+	w.object = t
+	return nil
+}
+
+// scaleOwners works out from the owners of a Scale those of the object.
+func (w *write) scaleOwners() {
+	of := tree.List(w.looking.parent, "metadata", "managedFields")
+	owners, err := apply.FromScale(of, tree.List(w.object, "metadata", "managedFields"), w.resource().APIVersion(), w.served.ownership.rules.Load().replicas)
+	if err != nil {
+		w.unowned, owners = err, of
+	}
+	w.looking.owners = owners
+}
+
+// applyScale computes what a server-side apply makes of a Scale.
+func (w *write) applyScale(v *view, config Tree) (Tree, error) {
+	request := w.ownershipRequest(config)
+	request.APIVersion = apply.ScaleVersion
+	return v.owners.Apply(request)
+}

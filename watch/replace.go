@@ -1,0 +1,103 @@
+package watch
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/kindwright/kindwright/storage"
+)
+
+// A Replacement is a live view that is to take the place of another one of the same storage name. Until then the dispatcher
+// feeds both. Exactly one of Swap and Cancel is called.
+type Replacement struct {
+	dispatcher *Dispatcher
+	cache      *Cache
+}
+
+// Replace lists a kind that is there already once more, as another Config describes it. Errors are those of [Dispatcher.Add];
+// one replacement of a kind can be under way at a time.
+func (d *Dispatcher) Replace(ctx context.Context, config Config) (*Replacement, error) {
+	if err := config.check(); err != nil {
+		return nil, err
+	}
+	c := newCache(d, config)
+	if err := d.registerShadow(c); err != nil {
+		return nil, err
+	}
+	if err := d.fillNew(ctx, c); err != nil {
+		return nil, err
+	}
+	return &Replacement{d, c}, nil
+}
+
+func (d *Dispatcher) registerShadow(c *Cache) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.ended {
+		return ErrEnded
+	}
+	if d.shadows[c.prefix] != nil {
+		return fmt.Errorf("watch: %q is being replaced already", c.config.StorageName)
+	}
+	d.shadows[c.prefix] = c
+	return nil
+}
+
+// Cache returns the new live view.
+func (r *Replacement) Cache() *Cache { return r.cache }
+
+// Swap puts the new live view in the place of the old one. Cursors of the old one end with [ErrGone]; all else that is asked of
+// it is answered by the new one, so that whoever still has the old one reads the present.
+func (r *Replacement) Swap() {
+	d := r.dispatcher
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	c := r.cache
+	if d.shadows[c.prefix] != c {
+		return // the dispatcher has ended
+	}
+	delete(d.shadows, c.prefix)
+	old := d.caches[c.prefix]
+	d.caches[c.prefix] = c
+	if old != nil {
+		old.next.Store(c)
+		old.stop(ErrGone)
+	}
+}
+
+// Cancel drops the new live view.
+func (r *Replacement) Cancel() { r.dispatcher.unregister(r.cache) }
+
+// present returns the live view that has taken the place of this one; mostly, this one.
+func (c *Cache) present() *Cache {
+	for {
+		next := c.next.Load()
+		if next == nil {
+			return c
+		}
+		c = next
+	}
+}
+
+// all walks every cache that is fed. The caller holds the lock.
+func (d *Dispatcher) all(yield func(*Cache) bool) {
+	for _, of := range []map[string]*Cache{d.caches, d.shadows} {
+		for _, c := range of {
+			if !yield(c) {
+				return
+			}
+		}
+	}
+}
+
+// feeds tells whether a cache is one of the dispatcher's. The caller holds the lock.
+func (d *Dispatcher) feeds(c *Cache) bool { return d.caches[c.prefix] == c || d.shadows[c.prefix] == c }
+
+// feed shows a batch to a cache. The caller holds the lock.
+func (d *Dispatcher) feed(c *Cache, batch *storage.Batch) {
+	if c.loading != nil {
+		c.loading.note(c, batch)
+		return
+	}
+	d.woken = c.apply(batch, d.woken)
+}
