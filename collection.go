@@ -50,12 +50,12 @@ func (s *Server) buildAdmission() (*admission.Chain, error) {
 
 // resourceOf finds what is served of a kind.
 func (s *Server) resourceOf(kind meta.GroupVersionKind) (resource meta.GroupVersionResource, namespaced, ok bool) {
-	for _, served := range s.engine.Set().All() {
-		if r := served.Resource; r.GroupVersionKind() == kind {
-			return r.GroupVersionResource(), !r.ClusterScoped, true
-		}
+	set := s.engine.Set()
+	served, ok := set.ForKind(kind)
+	if !ok || !set.Visible(served) {
+		return meta.GroupVersionResource{}, false, false
 	}
-	return meta.GroupVersionResource{}, false, false
+	return served.Resource.GroupVersionResource(), !served.Resource.ClusterScoped, true
 }
 
 // buildCollector makes the garbage collector and lets it see what the engine shows.

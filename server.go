@@ -271,7 +271,7 @@ func (s *Server) dispatch() http.Handler {
 			s.health.Serve(w, r, info.Path)
 		case !info.IsResource:
 			documents.ServeHTTP(w, r)
-		case h.Fallback != nil && !s.servesGroup(info.Group):
+		case h.Fallback != nil && !s.engine.Set().ServesGroup(info.Group):
 			h.Fallback.ServeHTTP(w, r)
 		default:
 			s.resources.ServeHTTP(w, r)
@@ -284,15 +284,6 @@ func (s *Server) output() *negotiate.Output {
 	return &negotiate.Output{Compress: from >= 0 && s.cfg.gates.Enabled(feature.ResponseCompression), Threshold: max(from, 0)}
 }
 
-func (s *Server) servesGroup(group string) bool {
-	for _, served := range s.engine.Set().All() {
-		if served.Resource.Group == group {
-			return true
-		}
-	}
-	return false
-}
-
 // ServeHTTP answers one request. Before the server has started and after it has ended the answer is 503 with Retry-After.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
@@ -301,7 +292,14 @@ func (s *Server) Engine() *registry.Engine { return s.engine }
 
 // Install adds kinds to a started server. They appear all at once when their objects are loaded.
 func (s *Server) Install(ctx context.Context, definitions ...registry.Definition) error {
-	if err := given("Install", "definition", definitions); err != nil {
+	return s.Change(ctx, nil, definitions...)
+}
+
+// Change takes kinds away from a started server and adds others, in one step. What is in both lists is replaced: requests that
+// are under way end with the kind they began with, nobody is told meanwhile that there is none, and watches go on from where they
+// were. An entry of remove without a version is about all versions. On an error nothing has changed; see registry.Engine.Change.
+func (s *Server) Change(ctx context.Context, remove []meta.GroupVersionResource, definitions ...registry.Definition) error {
+	if err := given("Change", "definition", definitions); err != nil {
 		return fmt.Errorf("kindwright: %w", err)
 	}
 	parts, err := define(definitions, s.env(s.engine.GroupDomain()))
@@ -312,7 +310,7 @@ func (s *Server) Install(ctx context.Context, definitions ...registry.Definition
 	if b.Gate != nil || len(b.Hooks) > 0 {
 		return errors.New("kindwright: a definition with hooks or a gate can only be given to New")
 	}
-	if err := s.engine.Install(ctx, b.Resources...); err != nil {
+	if err := s.engine.Change(ctx, remove, b.Resources); err != nil {
 		return fmt.Errorf("kindwright: %w", err)
 	}
 	return nil

@@ -36,7 +36,7 @@ func TestAKindIsReplaced(t *testing.T) {
 		e := start(t, b, nil, widgets())
 		create(t, e, "x")
 		before, _ := e.Set().Lookup(widgetResource)
-		cursor, _, err := e.Watch(t.Context(), inA, registry.WatchRequest{})
+		cursor, err := e.Follow(t.Context(), inA, registry.WatchRequest{})
 		require.NoError(t, err)
 		defer cursor.Close()
 		kind := widgets()
@@ -102,7 +102,7 @@ func TestAReplacementWithAnotherSchemaShowsWhatIsStored(t *testing.T) {
 		require.NoError(t, err)
 		require.Contains(t, string(entry.AppendJSON(nil)), `"size":9`)
 
-		cursor, _, err := e.Watch(t.Context(), inA, registry.WatchRequest{After: at})
+		cursor, err := e.Follow(t.Context(), inA, registry.WatchRequest{After: at})
 		require.NoError(t, err, "watches go on from where they were")
 		defer cursor.Close()
 		events, err := cursor.Next(t.Context(), nil)
@@ -178,7 +178,8 @@ func TestKindsChangeUnderLoad(t *testing.T) {
 	want := map[string]string{}
 	list, err := e.List(t.Context(), inA, registry.ListRequest{})
 	require.NoError(t, err)
-	for entry := range list.Items {
+	for entry, err := range list.Items {
+		require.NoError(t, err)
 		want[entry.Facts().Name] = size(t, entry)
 	}
 	for i := range watchers {
@@ -255,7 +256,7 @@ func (i *informer) watch(ctx context.Context, t *testing.T, e *registry.Engine) 
 	if err != nil {
 		return err
 	}
-	cursor, err := at.Watch(context.Background(), registry.WatchRequest{After: i.at})
+	cursor, err := at.Follow(context.Background(), registry.WatchRequest{After: i.at})
 	if errors.Is(err, watch.ErrGone) || status.IsNotFound(err) {
 		return nil // it was replaced in this moment
 	}
@@ -298,7 +299,7 @@ func (i *informer) note(t *testing.T, event watch.Event) {
 func (i *informer) until(t *testing.T, e *registry.Engine, rev storage.Revision) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	cursor, _, err := e.Watch(ctx, inA, registry.WatchRequest{After: i.at})
+	cursor, err := e.Follow(ctx, inA, registry.WatchRequest{After: i.at})
 	require.NoError(t, err)
 	defer cursor.Close()
 	_, err = e.Create(ctx, inA, body("last", 1, ""), registry.WriteOptions{})

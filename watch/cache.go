@@ -100,7 +100,8 @@ type Cache struct {
 
 	done chan struct{} // closed when err is set
 
-	next atomic.Pointer[Cache] // what has taken the place of this one; nil while nothing has
+	shadow atomic.Bool // it is about to take the place of another one, and observers are told by that
+	next   atomic.Pointer[Cache] // what has taken the place of this one; nil while nothing has
 
 	mu     sync.RWMutex     // taken after the dispatcher's, guards everything below
 	err    error            // why the cache has stopped; nil while it is fed
@@ -342,11 +343,8 @@ func (c *Cache) applyChange(ch *decoded, woken []*Cursor) []*Cursor {
 	if prev == nil && ch.entry == nil {
 		return woken
 	}
-	if o := c.dispatcher.observer; o != nil {
-		o.Changed(prev, ch.entry)
-	}
-	for _, o := range c.dispatcher.observations()[c.prefix] {
-		o.changed(prev, ch.entry)
+	if !c.shadow.Load() {
+		c.dispatcher.tellChange(c.prefix, prev, ch.entry)
 	}
 	event := change{revision: ch.revision, prev: prev, next: ch.entry, at: ch.at}
 	c.log.append(event)
@@ -383,6 +381,9 @@ func (c *Cache) stop(err error) {
 	c.last = c.head()
 	c.err = err
 	close(c.done)
+	if c.shadow.Load() || c.next.Load() != nil {
+		return // observers are told by the other one
+	}
 	for _, o := range c.dispatcher.observations()[c.prefix] {
 		o.drop(err)
 	}
@@ -415,8 +416,16 @@ func (c *Cache) fill(l *listing) {
 	c.shared = nil
 	c.log.reset(l.revision)
 	c.pins.trim(c.copied)
+	c.tellFilled()
+}
+
+// tellFilled tells observers of all that there is. The caller holds the lock.
+func (c *Cache) tellFilled() {
+	if c.shadow.Load() {
+		return
+	}
 	if o := c.dispatcher.observer; o != nil {
-		o.Filled(c.prefix, l.values())
+		o.Filled(c.prefix, slices.Values(c.entries()))
 	}
 	for _, o := range c.dispatcher.observations()[c.prefix] {
 		o.tell(c.entries())

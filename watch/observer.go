@@ -29,14 +29,13 @@ func WithObserver(o Observer) Option {
 	return func(d *Dispatcher) { d.observer = o }
 }
 
-// values yields the entries of a listing.
-func (l *listing) values() iter.Seq[*Entry] {
-	return func(yield func(*Entry) bool) {
-		for _, entry := range l.tree.Ascend("") {
-			if !yield(entry) {
-				return
-			}
-		}
+// tellChange tells the observers of a kind what changed.
+func (d *Dispatcher) tellChange(prefix string, prev, next *Entry) {
+	if o := d.observer; o != nil {
+		o.Changed(prev, next)
+	}
+	for _, o := range d.observations()[prefix] {
+		o.changed(prev, next)
 	}
 }
 

@@ -21,6 +21,7 @@ func (d *Dispatcher) Replace(ctx context.Context, config Config) (*Replacement, 
 		return nil, err
 	}
 	c := newCache(d, config)
+	c.shadow.Store(true)
 	if err := d.registerShadow(c); err != nil {
 		return nil, err
 	}
@@ -62,6 +63,13 @@ func (r *Replacement) Swap() {
 	if old != nil {
 		old.next.Store(c)
 		old.stop(ErrGone)
+	}
+	c.shadow.Store(false)
+	c.mu.RLock()
+	c.tellFilled()
+	c.mu.RUnlock()
+	for _, o := range d.observations()[c.prefix] {
+		o.await()
 	}
 }
 
