@@ -480,7 +480,7 @@ func TestNewFindsWhatIsNil(t *testing.T) {
 	require.ErrorContains(t, err, "Serve: definition 0 is nil")
 	require.ErrorContains(t, err, "Authenticate: authenticator 1 is nil")
 	require.ErrorContains(t, err, "Authorize: authorizer 0 is nil")
-	require.ErrorContains(t, run(t).Install(t.Context(), nil), "Install: definition 0 is nil")
+	require.ErrorContains(t, run(t).Install(t.Context(), nil), "definition 0 is nil")
 }
 
 func TestTwoServersShareNothing(t *testing.T) {
