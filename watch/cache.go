@@ -100,7 +100,7 @@ type Cache struct {
 
 	done chan struct{} // closed when err is set
 
-	shadow atomic.Bool // it is about to take the place of another one, and observers are told by that
+	shadow atomic.Bool           // it is about to take the place of another one, and observers are told by that
 	next   atomic.Pointer[Cache] // what has taken the place of this one; nil while nothing has
 
 	mu     sync.RWMutex     // taken after the dispatcher's, guards everything below
