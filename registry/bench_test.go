@@ -190,3 +190,27 @@ func BenchmarkWrites(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkFirstPageOfThePast is the first page of 200,000 objects as they were before the latest change. Only the store has
+// that state.
+func BenchmarkFirstPageOfThePast(b *testing.B) {
+	db := memory.New()
+	defer func() { require.NoError(b, db.Close()) }()
+	e := startBench(b, db)
+	for i := range 200_000 {
+		_, err := e.Create(b.Context(), inA, fmt.Appendf(nil, `{"metadata":{"name":"w%06d"},"spec":{"size":1}}`, i), registry.WriteOptions{})
+		require.NoError(b, err)
+	}
+	now, err := e.List(b.Context(), inA, registry.ListRequest{}) // without a limit, so that nothing is pinned
+	require.NoError(b, err)
+	_, err = e.Delete(b.Context(), named("w100000"), registry.DeleteOptions{})
+	require.NoError(b, err)
+	then := registry.ListRequest{Limit: 500, Version: now.Revision, Match: registry.Exact}
+	b.ReportAllocs()
+	for b.Loop() {
+		l, err := e.List(b.Context(), inA, then)
+		require.NoError(b, err)
+		require.NotNil(b, l.Remaining)
+		require.EqualValues(b, 199_500, *l.Remaining)
+	}
+}

@@ -234,6 +234,15 @@ func (s selection) first(n int64, key string) iter.Seq[*watch.Entry] {
 	}
 }
 
+// left is how many objects come after a storage key. It is -1 when counting would mean to look at each of them: a selector
+// decides (COLL-10), or the state is so old that nobody remembers what has changed since.
+func (s selection) left(key string) int64 {
+	if !s.filter.Labels.Empty() || !s.filter.Fields.Empty() {
+		return -1
+	}
+	return int64(s.snap.Count(s.filter.KeyPrefix(s.storageName), key))
+}
+
 // heldOfStore is how many objects of a chunk are held when only the store has its state: each is a copy of its own. A larger
 // chunk is walked twice, lest the limit that a client names be the size of our memory.
 const heldOfStore = 500
@@ -241,20 +250,14 @@ const heldOfStore = 500
 // chunk takes the next limit objects of a selection, and makes the token for those after them (PAGE-02, PAGE-10).
 func (e *Engine) chunk(ctx context.Context, out *List, found selection, scope chunkScope, from position, limit int64) (*List, error) {
 	var items []*watch.Entry
-	prefix := found.filter.KeyPrefix(found.storageName)
-	stored := found.snap.Count(prefix, "") < 0 // only the store has this state
-	plain := found.filter.Labels.Empty() && found.filter.Fields.Empty()
-	count := plain && stored && from.left == 0 // once for all chunks
-	taken, left, last := int64(0), int64(0), ""
+	taken, more, last := int64(0), false, ""
 	for entry := range found.after(from.after) {
 		if taken == limit {
-			if left++; !count {
-				break
-			}
-			continue
+			more = true
+			break
 		}
 		taken, last = taken+1, entry.Key()
-		if !stored || taken <= heldOfStore {
+		if !found.snap.Stored() || taken <= heldOfStore {
 			items = append(items, entry)
 		}
 	}
@@ -269,18 +272,16 @@ func (e *Engine) chunk(ctx context.Context, out *List, found selection, scope ch
 	} else {
 		out.show(ctx, slices.Values(items), found.snap.Err)
 	}
-	if left == 0 {
+	if !more {
 		return out, nil
 	}
 	out.Served.Cache.Pin(found.snap)
-	if plain && !count {
-		if left = int64(found.snap.Count(prefix, last)); left < 0 {
-			left = from.left - taken
-		}
+	next := position{revision: found.snap.Revision(), after: last, left: found.left(last)}
+	if next.left < 0 {
+		next.left = max(from.left-taken, 0) // what the chunk before knew
 	}
-	next := position{revision: found.snap.Revision(), after: last}
-	if plain {
-		out.Remaining, next.left = &left, left
+	if next.left > 0 {
+		out.Remaining = &next.left
 	}
 	token, err := e.tokens.seal(scope, next)
 	if err != nil {

@@ -21,7 +21,7 @@ type position struct {
 	revision storage.Revision
 	after    string // storage key of the last object of the chunk before
 	newest   bool   // the state is whatever is newest: a list whose own state is gone goes on inconsistently
-	left     int64  // how many objects follow in the state of revision, for lists that cannot ask the live view; 0 when unknown
+	left     int64  // how many objects follow in the state of revision, for chunks that cannot count them; 0 when unknown
 }
 
 // chunkScope is what a token is bound to: it opens nothing else (PAGE-09).

@@ -119,6 +119,24 @@ func TestSnapshotStaysAsItWas(t *testing.T) {
 	})
 }
 
+// What the cache has forgotten is not counted: that would mean to read all of it.
+func TestACountOfTheDistantPastIsUnknown(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, func(c *watch.Config) { c.LogBytes = 4000 })
+		w.put(widget{Namespace: "a", Name: "first"})
+		w.settle()
+		then := w.cache.Revision()
+		for i := range 200 {
+			w.put(widget{Namespace: "a", Name: fmt.Sprintf("n%03d", i)})
+		}
+		w.settle()
+		s, err := w.cache.SnapshotAt(t.Context(), then)
+		require.NoError(t, err)
+		require.Equal(t, -1, s.Count("", ""))
+		require.Equal(t, []string{"a/first"}, names(s, "", ""))
+	})
+}
+
 func TestLIST_29_SnapshotAtIsExact(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -148,7 +166,12 @@ func TestLIST_29_SnapshotAtIsExact(t *testing.T) {
 			require.Empty(t, names(s, inB, storage.ObjectKey("widgets", "c", "")))
 			require.Empty(t, names(s, "/r/other/", ""))
 			if i < len(revisions)-1 {
-				require.Equal(t, -1, s.Len(""), "an older revision is read from the store")
+				require.True(t, s.Stored(), "an older revision is read from the store")
+			}
+			for _, prefix := range []string{"", inB, "/r/other/"} {
+				for _, after := range []string{"", storage.ObjectKey("widgets", "a", "n30"), storage.ObjectKey("widgets", "b", "n07"), inB} {
+					require.Equal(t, len(names(s, prefix, after)), s.Count(prefix, after), "and counted all the same: %q after %q", prefix, after)
+				}
 			}
 		}
 
@@ -160,6 +183,7 @@ func TestLIST_29_SnapshotAtIsExact(t *testing.T) {
 		require.ErrorIs(t, err, storage.ErrFutureRevision)
 		old, err := w.cache.SnapshotAt(t.Context(), revisions[0])
 		require.NoError(t, err)
+		require.Equal(t, 1, old.Count("", ""))
 		w.compact(revisions[30])
 		_, err = w.cache.SnapshotAt(t.Context(), revisions[29])
 		require.ErrorIs(t, err, storage.ErrCompacted)

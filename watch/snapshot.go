@@ -96,22 +96,53 @@ func (s *Snapshot) Err() error { return s.err }
 // Len returns the number of objects whose storage keys begin with prefix; see [Snapshot.Count].
 func (s *Snapshot) Len(prefix string) int { return s.Count(prefix, "") }
 
+// Stored reports whether the snapshot reads the store, so that each walk decodes what it yields.
+func (s *Snapshot) Stored() bool { return s.tree == nil }
+
 // Count returns how many objects Ascend(prefix, after) would yield, without visiting them. It is -1
-// if the snapshot reads the store, because the number is unknown.
+// if the number is unknown: the snapshot reads the store, and the log does not reach back to its
+// revision.
 func (s *Snapshot) Count(prefix, after string) int {
 	if s.tree == nil {
-		return -1
+		return s.cache.countAt(s.revision, prefix, after)
 	}
-	end := s.tree.Len()
+	return count(s.tree, prefix, after)
+}
+
+// count is how many keys of a tree begin with prefix and come after the key after.
+func count(tree *ordered.Map[*Entry], prefix, after string) int {
+	end := tree.Len()
 	if next, ok := afterPrefix(prefix); ok {
-		end = s.tree.Rank(next)
+		end = tree.Rank(next)
 	}
 	start := prefix
 	if after >= prefix && after != "" {
 		start = after + "\x00"
 	}
-	return max(0, end-s.tree.Rank(start))
+	return max(0, end-tree.Rank(start))
 }
+
+// countAt counts what there was at a revision: what there is now, less what the log says was created
+// since, plus what was deleted. It returns -1 if the log does not reach back to the revision.
+func (c *Cache) countAt(revision storage.Revision, prefix, after string) int {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if c.err != nil || revision < c.log.floor {
+		return -1
+	}
+	n := count(c.tree, prefix, after)
+	for _, ch := range c.log.after(revision) {
+		switch {
+		case ch.prev == nil && among(ch.next.key, prefix, after):
+			n--
+		case ch.next == nil && among(ch.prev.key, prefix, after):
+			n++
+		}
+	}
+	return n
+}
+
+func among(key, prefix, after string) bool { return key > after && strings.HasPrefix(key, prefix) }
 
 // afterPrefix returns the smallest string greater than every string with the prefix; ok is false if
 // there is none.
