@@ -1,12 +1,14 @@
 package kindwright_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -69,6 +71,39 @@ func BenchmarkGet(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// until is a ResponseWriter that costs nothing and ends a stream after so many events.
+type until struct {
+	discard
+	events int
+	end    context.CancelFunc
+}
+
+func (u *until) Write(p []byte) (int, error) {
+	if u.events -= bytes.Count(p, []byte{'\n'}); u.events <= 0 {
+		u.end()
+	}
+	return len(p), nil
+}
+
+func (u *until) Flush()                           {}
+func (u *until) SetReadDeadline(time.Time) error  { return nil }
+func (u *until) SetWriteDeadline(time.Time) error { return nil }
+
+// BenchmarkWatch10000 is a watch that begins with 10,000 objects of 1 KiB, through the whole chain, without the network.
+func BenchmarkWatch10000(b *testing.B) {
+	srv := benchServer(b, 10_000)
+	b.ReportAllocs()
+	for b.Loop() {
+		ctx, end := context.WithCancel(b.Context())
+		w := &until{discard: discard{header: http.Header{}}, events: 10_000, end: end}
+		srv.ServeHTTP(w, request("GET", gadgetPath+"?watch=1", "").WithContext(ctx))
+		if w.code != 200 || w.events > 0 {
+			b.Fatal(w.code, w.events)
+		}
+		end()
 	}
 }
 

@@ -83,7 +83,7 @@ func (s *Server) withAuditID(next http.Handler) http.Handler {
 		res := &response{ResponseWriter: w, common: [...]string{id, "no-cache, private", "nosniff"}, last: r.ProtoMajor == 1 && len(r.Header["Upgrade"]) > 0}
 		h, v := w.Header(), res.common[:]
 		h["Audit-Id"], h["Cache-Control"], h["X-Content-Type-Options"] = v[0:1:1], v[1:2:2], v[2:3:3]
-		x := res.exchange.Begin(r.Context(), id, r.Method, time.Now())
+		x := res.exchange.Begin(r, id, time.Now())
 		returned := false
 		defer func() {
 			res.finish(returned)
@@ -172,7 +172,10 @@ func (s *Server) withParsing(next http.Handler) http.Handler {
 			negotiate.WriteError(w, r, err)
 			return
 		}
-		request.ExchangeFrom(r.Context()).SetInfo(info)
+		x := request.ExchangeFrom(r.Context())
+		x.SetInfo(info)
+		s.resources.Find(x)
+		s.enter(x)
 		next.ServeHTTP(w, r)
 	})
 }
@@ -198,28 +201,17 @@ func isHealth(info *request.Info) bool {
 	return !info.IsResource && len(info.Segments) > 0 && slices.Contains([]string{"healthz", "livez", "readyz"}, info.Segments[0])
 }
 
-// streams tells whether a request to a subresource may take as long as it likes.
-func (s *Server) streams(info *request.Info) bool {
-	served, ok := s.engine.Set().Lookup(meta.GroupVersionResource{Group: info.Group, Version: info.Version, Resource: info.Resource})
-	if !ok {
-		return false
-	}
-	sub, ok := served.Kind.Endpoint(info.Subresource)
-	return ok && sub.Streams(info.Verb)
-}
-
 // withDeadline bounds every request by the server's time-out, the client's, and for writes one more (QUERY-22). Of a stream
 // it bounds what stands before the handler (Z10): who is asking, and may they. Dispatch lifts that limit.
 func (s *Server) withDeadline(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		info := request.From(r.Context())
-		limit, stream := s.cfg.http.RequestTimeout, false
+		x := request.ExchangeFrom(r.Context())
+		info, stream := x.Info(), streams(x)
+		limit := s.cfg.http.RequestTimeout
 		switch {
 		case info.Verb == request.VerbWatch:
 			defer s.farewell.enter()()
-			stream = true
-		case info.Subresource != "" && s.streams(info):
-			stream = true
+		case stream:
 		case info.IsResource && info.Verb != request.VerbGet && info.Verb != request.VerbList && info.Verb != request.VerbDeleteCollection:
 			limit = min(limit, writeTimeout)
 		}
@@ -229,7 +221,6 @@ func (s *Server) withDeadline(next http.Handler) http.Handler {
 		if t := info.Query.TimeoutSeconds; t != nil && !stream {
 			limit = min(limit, time.Duration(*t)*time.Second)
 		}
-		x := request.ExchangeFrom(r.Context())
 		defer x.End()
 		if ctx := x.Bound(r.Context(), time.Now().Add(limit), stream); ctx != r.Context() {
 			r = r.WithContext(ctx)
@@ -270,7 +261,7 @@ func (s *Server) authenticate(next http.Handler) http.Handler {
 	put := func(ctx context.Context, u authn.User) context.Context {
 		return request.ExchangeFrom(ctx).SetUser(ctx, u)
 	}
-	return authn.Middleware(s.authenticator, authn.WithLogger(s.cfg.log), authn.WithRefusal(refuse), authn.WithContext(put))(next)
+	return authn.Middleware(s.meters.timedAuthenticator(s.authenticator), authn.WithLogger(s.cfg.log), authn.WithRefusal(refuse), authn.WithContext(put))(next)
 }
 
 func (s *Server) authorize(next http.Handler) http.Handler {
@@ -279,7 +270,7 @@ func (s *Server) authorize(next http.Handler) http.Handler {
 	told := func(r *http.Request, _ authz.Attributes, d authz.Decision, reason string) {
 		request.ExchangeFrom(r.Context()).SetDecision(d, reason)
 	}
-	return authz.Middleware(s.authorizer, attributes, authz.WithLogger(s.cfg.log), authz.WithRefusal(refuse), authz.WithDecision(told))(next)
+	return authz.Middleware(s.meters.timedAuthorizer(s.authorizer), attributes, authz.WithLogger(s.cfg.log), authz.WithRefusal(refuse), authz.WithDecision(told))(next)
 }
 
 // attributesOf says what a parsed request is about to do; the middleware adds the user.

@@ -1,22 +1,31 @@
 package kindwright
 
 import (
+	"bytes"
 	"log"
 	"strings"
 
 	"github.com/go-logr/logr"
+
+	"github.com/kindwright/kindwright/internal/metrics"
 )
 
 // connectionLog leads what net/http has to say about connections to the server's logger. Most of it is the noise of
 // clients that go away in the middle of a handshake.
 func (s *Server) connectionLog() *log.Logger { //nolint:forbidigo // the type net/http asks for; what it says goes to the caller's logr.Logger
-	return log.New(lineLogger{s.cfg.log.V(1)}, "", 0) //nolint:forbidigo // likewise
+	return log.New(lineLogger{s.cfg.log.V(1), s.meters.requests.HandshakeErrors()}, "", 0) //nolint:forbidigo // likewise
 }
 
-type lineLogger struct{ to logr.Logger }
+type lineLogger struct {
+	to         logr.Logger
+	handshakes *metrics.Counter
+}
 
 // Write logs one line.
 func (l lineLogger) Write(p []byte) (int, error) {
+	if bytes.Contains(p, []byte("TLS handshake error")) {
+		l.handshakes.Inc()
+	}
 	l.to.Info("connection", "message", strings.TrimSpace(string(p)))
 	return len(p), nil
 }

@@ -56,6 +56,8 @@ func (s *Server) Fork(store func(at storage.Revision) (storage.Backend, error), 
 
 // buildFrom makes the parts of a fork.
 func (s *Server) buildFrom(from *Server, store func(at storage.Revision) (storage.Backend, error)) error {
+	s.meters = newMeters(s.versionInfo(), s.storeSize)
+	s.reports = append(s.reports, s.count)
 	if err := s.buildAccess(); err != nil {
 		return err
 	}
@@ -87,11 +89,12 @@ func (s *Server) buildFrom(from *Server, store func(at storage.Revision) (storag
 			s.collector.TakeOver(from.collector)
 		}
 		s.backend = b
-		return storage.New(b), nil
+		return storage.New(b, storage.WithObserver(s.meters.observeStore)), nil
 	})
 	if err != nil {
 		return err
 	}
+	s.collectState()
 	if err := s.buildHealth(); err != nil {
 		return err
 	}

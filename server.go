@@ -44,6 +44,7 @@ type Server struct {
 	bundle        registry.Bundle   // of all parts
 	forked        bool              // the engine has been filled already
 	parser        *request.Parser
+	meters        *meters
 	authenticator authn.Authenticator
 	authorizer    authz.Authorizer
 	bindings      []*binding // of authenticators, authorizers and plugins that have to know objects
@@ -102,6 +103,8 @@ func absent(b storage.Backend) bool {
 
 // build makes the parts of the server from its configuration.
 func (s *Server) build() error {
+	s.meters = newMeters(s.versionInfo(), s.storeSize)
+	s.reports = append(s.reports, s.count)
 	if err := s.buildAccess(); err != nil {
 		return err
 	}
@@ -118,7 +121,7 @@ func (s *Server) build() error {
 	}
 	s.bundle = join(s.parts)
 	engine := s.cfg.engine()
-	engine.Store, engine.GroupDomain = storage.New(s.backend), domain
+	engine.Store, engine.GroupDomain = storage.New(s.backend, storage.WithObserver(s.meters.observeStore)), domain
 	if engine.Serves, err = s.cfg.selection(s.bundle.Resources); err != nil {
 		return err
 	}
@@ -130,6 +133,7 @@ func (s *Server) build() error {
 	if err := s.engine.Validate(s.bundle.Resources...); err != nil {
 		return err
 	}
+	s.collectState()
 	if err := s.buildHealth(); err != nil {
 		return err
 	}
@@ -207,7 +211,7 @@ func (s *Server) buildAccess() error {
 
 // buildHealth registers the checks that every server has and those it was given.
 func (s *Server) buildHealth() error {
-	s.health = health.New(health.WithLogger(s.cfg.log), health.WithLivezGrace(s.cfg.http.LivezGrace))
+	s.health = health.New(health.WithLogger(s.cfg.log), health.WithLivezGrace(s.cfg.http.LivezGrace), health.WithObserver(s.meters.observeCheck))
 	problems := []error{
 		s.health.Add(health.Health|health.Ready, health.Check{Name: "etcd", Check: s.checkStore}), // the name is Kubernetes' (READ-35)
 		s.health.Add(health.Ready, health.Check{Name: "informer-sync", Check: func(context.Context) error { return s.engine.Ready() }}),
@@ -259,19 +263,22 @@ func (s *Server) dispatch() http.Handler {
 		GroupDomain: s.engine.GroupDomain(),
 		PathPrefix:  h.PathPrefix,
 		Version:     s.versionInfo(),
-		Paths:       []string{"/healthz", "/livez", "/readyz"},
+		Paths:       []string{"/healthz", "/livez", "/metrics", "/readyz"},
 		Output:      output,
 		Logger:      s.cfg.log,
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		info := request.From(r.Context())
-		request.ExchangeFrom(r.Context()).Unbound()
+		x := request.ExchangeFrom(r.Context())
+		x.Unbound()
+		info := x.Info()
 		switch {
 		case isHealth(info):
 			s.health.Serve(w, r, info.Path)
+		case isMetrics(info):
+			s.serveMetrics(w, r)
 		case !info.IsResource:
 			documents.ServeHTTP(w, r)
-		case h.Fallback != nil && !s.engine.Set().ServesGroup(info.Group):
+		case h.Fallback != nil && x.Kind == nil && !s.engine.Set().ServesGroup(info.Group):
 			h.Fallback.ServeHTTP(w, r)
 		default:
 			s.resources.ServeHTTP(w, r)

@@ -156,6 +156,7 @@ func (r *Registry) report(prober context.Context, endpoint int, p *probe, err er
 	if errors.Is(err, errNoAnswer) && prober.Err() != nil {
 		return
 	}
+	r.told(p.Name, endpoints[endpoint].name, err == nil)
 	reason := ""
 	if err != nil {
 		reason = err.Error()

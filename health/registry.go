@@ -48,12 +48,20 @@ func WithTimeout(d time.Duration) Option {
 // /livez. The default is 0. Source: HEALTH-03.
 func WithLivezGrace(d time.Duration) Option { return func(r *Registry) { r.grace = d } }
 
+// WithObserver sets a function that is called with each result of a check that a probe has seen:
+// the name of the check and that of the endpoint. It must allow concurrent calls. By default,
+// nobody is told.
+func WithObserver(told func(check, endpoint string, passed bool)) Option {
+	return func(r *Registry) { r.told = told }
+}
+
 // Registry holds and serves the checks of one server; see [Registry.Handler]. Its methods are safe
 // for concurrent use.
 type Registry struct {
 	log     logr.Logger
 	timeout time.Duration
 	grace   time.Duration
+	told    func(check, endpoint string, passed bool)
 
 	stopping atomic.Bool
 	started  atomic.Pointer[time.Time] // nil until Start
@@ -66,7 +74,7 @@ type Registry struct {
 // New returns a registry with the checks "ping" and "log" on every endpoint and "shutdown" on
 // /readyz.
 func New(opts ...Option) *Registry {
-	r := &Registry{log: logr.Discard(), timeout: DefaultTimeout}
+	r := &Registry{log: logr.Discard(), timeout: DefaultTimeout, told: func(string, string, bool) {}}
 	for _, o := range opts {
 		o(r)
 	}

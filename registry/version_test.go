@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -592,7 +593,7 @@ func TestMigrationOfSchemasIsForThoseWhoAsk(t *testing.T) {
 
 // collected returns a context that warnings can be given to, and what they are.
 func collected(ctx context.Context) (context.Context, func() []string) {
-	x := new(request.Exchange).Begin(ctx, "", "", time.Time{})
+	x := new(request.Exchange).Begin(new(http.Request).WithContext(ctx), "", time.Time{})
 	return x, x.Warnings().Texts
 }
 

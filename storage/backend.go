@@ -108,6 +108,12 @@ type Resident interface {
 	Resident() bool
 }
 
+// Sized is implemented by backends that know how much space they take. Size returns it in bytes; ok
+// is false if it is unknown. Find it with [As].
+type Sized interface {
+	Size() (bytes int64, ok bool)
+}
+
 // Unwrapper is implemented by wrappers around a backend, so that [As] finds the optional interfaces
 // of the wrapped one.
 type Unwrapper interface {

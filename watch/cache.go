@@ -114,9 +114,10 @@ type Cache struct {
 	epoch  int // counts how often the log was lost
 
 	// shared is a copy of tree for the next snapshot. It is nil after tree has changed.
-	shared *ordered.Map[*Entry]
-	copied uint64 // upper bound of the nodes that tree has copied on write since the start
-	pins   pins
+	shared   *ordered.Map[*Entry]
+	copied   uint64 // upper bound of the nodes that tree has copied on write since the start
+	received uint64 // changes that were applied
+	pins     pins
 }
 
 func newCache(d *Dispatcher, config Config) *Cache {
@@ -334,6 +335,7 @@ func (c *Cache) apply(batch *storage.Batch, woken []*Cursor) []*Cursor {
 		woken = c.applyChange(&changes[i], woken)
 	}
 	c.last = batch.Revision
+	c.received += uint64(len(changes))
 	c.pins.trim(c.copied)
 	return woken
 }

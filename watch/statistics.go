@@ -2,10 +2,13 @@ package watch
 
 import "github.com/kindwright/kindwright/storage"
 
-// Statistics describes what a cache keeps for its watchers, apart from the objects themselves.
+// Statistics describes how large a cache is and what it keeps for its watchers.
 type Statistics struct {
-	Watchers int // open cursors
-	Changes  int // in the log
+	Objects  int
+	Revision storage.Revision // that the cache has reached
+	Received uint64           // changes applied since the cache was made
+	Watchers int              // open cursors
+	Changes  int              // in the log
 
 	// LogBytes is the approximate memory that only the log keeps alive: at most [Config].LogBytes,
 	// or the newest change.
@@ -20,5 +23,5 @@ type Statistics struct {
 func (c *Cache) Statistics() Statistics {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return Statistics{Watchers: c.roster.count, Changes: len(c.log.changes), LogBytes: c.log.bytes, Floor: c.log.floor}
+	return Statistics{Objects: c.tree.Len(), Revision: c.head(), Received: c.received, Watchers: c.roster.count, Changes: len(c.log.changes), LogBytes: c.log.bytes, Floor: c.log.floor}
 }

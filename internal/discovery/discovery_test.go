@@ -76,7 +76,7 @@ func ask(t testing.TB, h *Handler, target string, headers ...string) *httptest.R
 	info, err := request.NewParser(h.PathPrefix, h.GroupDomain).Parse(r)
 	require.NoError(t, err)
 	w := httptest.NewRecorder()
-	x := new(request.Exchange).Begin(r.Context(), "", r.Method, time.Now())
+	x := new(request.Exchange).Begin(r, "", time.Now())
 	x.SetInfo(info)
 	h.ServeHTTP(w, r.WithContext(x))
 	return w

@@ -28,7 +28,7 @@ func Example() {
 			return
 		}
 		w := httptest.NewRecorder()
-		x := new(request.Exchange).Begin(r.Context(), "", r.Method, time.Now())
+		x := new(request.Exchange).Begin(r, "", time.Now())
 		x.SetInfo(info)
 		h.ServeHTTP(w, r.WithContext(x))
 		fmt.Println(w.Header().Get("Content-Type"))

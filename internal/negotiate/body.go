@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kindwright/kindwright/internal/request"
 	"github.com/kindwright/kindwright/internal/yaml"
 	"github.com/kindwright/kindwright/status"
 )
@@ -134,6 +135,9 @@ func ReadRaw(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error
 	release()
 	switch {
 	case err == nil:
+		if x := request.ExchangeFrom(ctx); x != nil {
+			x.Sent = data
+		}
 		return data, nil
 	case ctx.Err() != nil:
 		return nil, status.From(ctx.Err())

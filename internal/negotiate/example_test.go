@@ -15,7 +15,7 @@ import (
 func Example() {
 	out := &negotiate.Output{Compress: true, Threshold: 128 << 10}
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		x := new(request.Exchange).Begin(r.Context(), "", r.Method, time.Now())
+		x := new(request.Exchange).Begin(r, "", time.Now())
 		r = r.WithContext(x)
 		form, err := negotiate.Negotiate(r, negotiate.Offer{Table: true})
 		if err != nil {

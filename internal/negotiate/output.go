@@ -52,6 +52,9 @@ type Output struct {
 // Write does not retain it. The error is a *status.Error if nothing was sent, and otherwise the
 // error of the connection.
 func (o *Output) Write(w http.ResponseWriter, r *http.Request, form Result, code int, document []byte) error {
+	if x := request.ExchangeFrom(r.Context()); x != nil {
+		x.Answered = document
+	}
 	a := o.Start(w, r, form, code)
 	defer a.Abort()
 	if form.MediaType != YAML && !form.Pretty {

@@ -493,5 +493,5 @@ func TestERR_27_ErrorsCarryWarningsToo(t *testing.T) {
 
 // exchanged returns the context of a request.
 func exchanged(ctx context.Context) *request.Exchange {
-	return new(request.Exchange).Begin(ctx, "", http.MethodGet, time.Time{})
+	return new(request.Exchange).Begin(new(http.Request).WithContext(ctx), "", time.Time{})
 }

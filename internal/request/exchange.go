@@ -3,12 +3,14 @@ package request
 import (
 	"context"
 	"maps"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/authz"
+	"github.com/kindwright/kindwright/internal/metrics/apiserver"
 )
 
 // Exchange is one request and its answer. The first link of a server's chain makes it, the links after it fill it in,
@@ -22,6 +24,9 @@ type Exchange struct {
 	// registry/rest knows its type.
 	Kind any
 
+	// Meter counts the request; nil if nobody counts.
+	Meter *apiserver.Served
+
 	// Sent is the body of the request, if it was read as a whole. Answered is the document of the answer, if it was
 	// written as a whole. Nobody may change them.
 	Sent, Answered []byte
@@ -32,7 +37,7 @@ type Exchange struct {
 	start time.Time
 
 	facts    atomic.Uint32 // the facts below that have been set
-	method   string
+	received *http.Request
 	info     *Info
 	user     authn.User
 	decision authz.Decision
@@ -53,10 +58,9 @@ const (
 	hasDecision
 )
 
-// Begin makes x the context of a request, within the one it came with, and returns it. The method is that of the request
-// as it was received.
-func (x *Exchange) Begin(around context.Context, id, method string, start time.Time) *Exchange {
-	x.own.Context, x.id, x.method, x.start = around, id, method, start
+// Begin makes x the context of a request, within the one it came with, and returns it.
+func (x *Exchange) Begin(r *http.Request, id string, start time.Time) *Exchange {
+	x.own.Context, x.id, x.received, x.start = r.Context(), id, r, start
 	return x
 }
 
@@ -137,8 +141,8 @@ func (x *Exchange) ID() string {
 	return x.id
 }
 
-// Method is the method of the request as it was received, which may be any word.
-func (x *Exchange) Method() string { return x.method }
+// Received is the request as it came in. It still has the credentials.
+func (x *Exchange) Received() *http.Request { return x.received }
 
 // Start is when the request came in.
 func (x *Exchange) Start() time.Time { return x.start }

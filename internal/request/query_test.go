@@ -276,7 +276,7 @@ func TestRequestsThatNeverWereOnAWire(t *testing.T) {
 	require.Equal(t, "a:b", info.Name)
 
 	require.Nil(t, request.From(r.Context()))
-	x := new(request.Exchange).Begin(r.Context(), "", r.Method, time.Now())
+	x := new(request.Exchange).Begin(r, "", time.Now())
 	require.Nil(t, request.From(x))
 	x.SetInfo(info)
 	require.Same(t, info, request.From(x))

@@ -56,7 +56,7 @@ func TestWarningsWithoutACollection(t *testing.T) {
 }
 
 func TestWarningsAreConcurrent(t *testing.T) {
-	x := new(Exchange).Begin(t.Context(), "", "GET", time.Time{})
+	x := new(Exchange).Begin(new(http.Request).WithContext(t.Context()), "", time.Time{})
 	ctx, w := context.WithValue(x, "key", "value"), x.Warnings() //nolint:staticcheck // any key will do
 	var group sync.WaitGroup
 	for i := range 8 {

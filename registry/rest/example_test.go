@@ -51,9 +51,11 @@ func Example() {
 		return
 	}
 	w := httptest.NewRecorder()
-	x := new(request.Exchange).Begin(r.Context(), "", r.Method, time.Now())
+	h := rest.New(e, rest.Options{})
+	x := new(request.Exchange).Begin(r, "", time.Now())
 	x.SetInfo(info)
-	rest.New(e, rest.Options{}).ServeHTTP(w, r.WithContext(x))
+	h.Find(x)
+	h.ServeHTTP(w, r.WithContext(x))
 	fmt.Println(w.Code, w.Body)
 	// Output: 404 {"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"lamps.home.example.com \"desk\" not found","reason":"NotFound","details":{"name":"desk","group":"home.example.com","kind":"lamps"},"code":404}
 }

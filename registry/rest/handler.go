@@ -95,7 +95,38 @@ type call struct {
 	sub    *registry.CompiledSubresource // nil for objects themselves, and collections
 }
 
-// ServeHTTP answers one request for a resource.
+// Find sets the kind that a parsed request is for. It is looked up once: the request ends with the kind that it began
+// with, whatever is installed or removed meanwhile.
+func (h *Handler) Find(x *request.Exchange) {
+	info := x.Info()
+	if !info.IsResource {
+		return
+	}
+	if served, ok := h.engine.Set().Lookup(meta.GroupVersionResource{Group: info.Group, Version: info.Version, Resource: info.Resource}); ok {
+		x.Kind = served
+	}
+}
+
+// Kind returns the kind that Find found, nil for none.
+func Kind(x *request.Exchange) *registry.Served {
+	served, _ := x.Kind.(*registry.Served)
+	return served
+}
+
+// Subresource returns the subresource that a request is for, nil for none.
+func Subresource(x *request.Exchange) *registry.CompiledSubresource {
+	served, name := Kind(x), x.Info().Subresource
+	if served == nil || name == "" {
+		return nil
+	}
+	sub, ok := served.Kind.Endpoint(name)
+	if !ok {
+		return nil
+	}
+	return sub
+}
+
+// ServeHTTP answers one request for a resource that Find has seen.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err := h.serve(w, r); err != nil {
 		h.fail(w, r, err)
@@ -103,15 +134,16 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request) error {
-	info := request.From(r.Context())
+	x := request.ExchangeFrom(r.Context())
+	info := x.Info()
 	if info == nil || !info.IsResource {
 		return status.Internal(errors.New("rest: the request was not parsed as one for a resource"))
 	}
-	gvr := meta.GroupVersionResource{Group: info.Group, Version: info.Version, Resource: info.Resource}
-	served, ok := h.engine.Set().Lookup(gvr)
-	if !ok {
+	served := Kind(x)
+	if served == nil {
 		return NotServed()
 	}
+	gvr := served.Resource.GroupVersionResource()
 	c := &call{Handler: h, w: w, r: r, info: info, served: served}
 	c.target = registry.Target{Resource: gvr, Subresource: info.Subresource, Namespace: info.Namespace, Name: info.Name}
 	if err := c.checkScope(); err != nil {

@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/internal/metrics/apiserver"
 	"github.com/kindwright/kindwright/internal/negotiate"
+	"github.com/kindwright/kindwright/internal/request"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
@@ -116,6 +118,7 @@ type stream struct {
 	form   negotiate.Result
 	cursor *watch.Cursor
 	render renderer
+	meter  *apiserver.Served // nil if nobody counts the events
 
 	bookmarks bool // the client wants them
 	markEnd   bool // the bookmark that follows the initial events carries the annotation
@@ -137,6 +140,7 @@ func (c *call) newStream(form negotiate.Result, cursor *watch.Cursor, wr registr
 	s := &stream{call: c, form: form, cursor: cursor, bookmarks: q.AllowWatchBookmarks, at: wr.After}
 	s.markEnd = wr.Initial || wr.After == 0 && !wr.SkipInitial // a legacy start with bookmarks allowed gets the mark too
 	s.render = c.renderer(form)
+	s.meter = request.ExchangeFrom(c.r.Context()).Meter
 	s.ctx, s.cancel = context.WithCancelCause(c.r.Context())
 	s.stops[0] = context.AfterFunc(c.opts.Draining, func() { s.cancel(errDraining) })
 	s.stops[1] = context.AfterFunc(c.served.Ended(), func() { s.cancel(errNotServed) })
@@ -276,7 +280,9 @@ func (s *stream) append(event *watch.Event) error {
 		return err
 	}
 	if f, ok := s.render.(*whole); ok { // the common case, in which nothing has to be allocated
+		begin := len(s.buf)
 		s.buf = f.appendEvent(s.buf, &shown)
+		s.count(begin)
 		return nil
 	}
 	return s.frame(event.Type, func(dst []byte) ([]byte, error) { return s.render.event(dst, &shown) })
@@ -296,8 +302,17 @@ func (s *stream) frame(kind meta.EventType, object func([]byte) ([]byte, error))
 	if err != nil {
 		return status.Internal(err)
 	}
+	begin := len(s.buf)
 	s.buf = out
+	s.count(begin)
 	return nil
+}
+
+// count counts the event that begins here in the buffer.
+func (s *stream) count(begin int) {
+	if s.meter != nil {
+		s.meter.Event(len(s.buf) - begin)
+	}
 }
 
 // flush writes what was gathered, as far as it makes full pieces; push writes all of it and sends it on its way.

@@ -17,12 +17,19 @@ type Statistics struct {
 // time, also after Close.
 func (db *DB) Statistics() Statistics {
 	s := Statistics{Commits: db.commits.Load(), Syncs: db.syncs.Load()}
-	if info, err := db.file.Stat(); err == nil {
-		s.FileBytes = info.Size()
-	}
+	s.FileBytes, _ = db.Size()
 	db.mu.RLock()
 	defer db.mu.RUnlock()
 	s.Revision, s.Compacted = db.current, db.compacted
 	s.Keys, s.Records = db.index.keys.Len(), db.index.versions
 	return s
+}
+
+// Size returns the size of the file.
+func (db *DB) Size() (bytes int64, ok bool) {
+	info, err := db.file.Stat()
+	if err != nil {
+		return 0, false
+	}
+	return info.Size(), true
 }

@@ -1,0 +1,326 @@
+package kindwright
+
+import (
+	"context"
+	"io"
+	"iter"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/kindwright/kindwright/authn"
+	"github.com/kindwright/kindwright/authz"
+	"github.com/kindwright/kindwright/internal/discovery"
+	internal "github.com/kindwright/kindwright/internal/metrics"
+	"github.com/kindwright/kindwright/internal/metrics/apiserver"
+	"github.com/kindwright/kindwright/internal/negotiate"
+	"github.com/kindwright/kindwright/internal/request"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/metrics"
+	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/registry/rest"
+	"github.com/kindwright/kindwright/status"
+	"github.com/kindwright/kindwright/storage"
+)
+
+// Families returns what the server counts at this moment. /metrics answers with the same in Prometheus' text form. A
+// program that uses Prometheus' client library hands the server to metrics/clientgolang instead.
+func (s *Server) Families() iter.Seq[metrics.Family] { return s.meters.registry.Families() }
+
+var _ metrics.Source = (*Server)(nil)
+
+// meters counts what a server does. Every series belongs to something that the server serves: what a client writes into
+// a request becomes no label.
+type meters struct {
+	registry   internal.Registry
+	requests   *apiserver.Requests
+	access     *apiserver.Access
+	admission  *apiserver.Admission
+	health     *apiserver.Health
+	operations map[string]*apiserver.StorageOperation // of the store, by Observation.Op
+	paths      map[string]*apiserver.Served           // outside of the API
+	kinds      sync.Map                               // *registry.Served to *kindMeters; those that were asked for
+}
+
+// kindMeters count the requests for one kind.
+type kindMeters struct {
+	own          *apiserver.Served
+	subresources map[string]*apiserver.Served
+}
+
+// meteredPaths are the paths outside of the API that have series of their own. All others have one together.
+var meteredPaths = [...]string{"/healthz", "/livez", "/readyz", "/metrics", "/version", "/api", "/apis", "/openapi/v2", "/openapi/v3"}
+
+// newMeters registers what does not need the engine.
+func newMeters(version discovery.VersionInfo, size func() (int64, bool)) *meters {
+	m := &meters{operations: map[string]*apiserver.StorageOperation{}, paths: map[string]*apiserver.Served{}}
+	r := &m.registry
+	m.requests, m.access = apiserver.NewRequests(r), apiserver.NewAccess(r)
+	m.admission, m.health = apiserver.NewAdmission(r), apiserver.NewHealth(r)
+	for _, p := range meteredPaths {
+		m.paths[p] = m.requests.Serve(apiserver.Resource{Subresource: p})
+	}
+	store := apiserver.NewStorage(r, size)
+	for _, op := range []string{"get", "list", "commit", "watch", "revision", "compact"} {
+		m.operations[op] = store.Operation(op)
+	}
+	apiserver.CollectBuild(r, apiserver.Build{
+		Major: version.Major, Minor: version.Minor, GitVersion: version.GitVersion,
+		GitCommit: version.GitCommit, GitTreeState: version.GitTreeState, BuildDate: version.BuildDate,
+	})
+	internal.CollectRuntime(r)
+	internal.CollectProcess(r, os.DirFS("/proc"))
+	return m
+}
+
+// storeSize is the size of the store in bytes, if it knows.
+func (s *Server) storeSize() (int64, bool) {
+	sized, ok := storage.As[storage.Sized](s.backend)
+	if !ok {
+		return 0, false
+	}
+	return sized.Size()
+}
+
+// observeStore counts a call of the store.
+func (m *meters) observeStore(o storage.Observation) {
+	if op := m.operations[o.Op]; op != nil {
+		op.Observe(o.Took, o.Err)
+	}
+}
+
+// observeCheck counts a result of a health check.
+func (m *meters) observeCheck(name, endpoint string, passed bool) {
+	m.health.Check(name, endpoint).Observe(passed)
+}
+
+// collect registers what a scrape reads from the engine.
+func (s *Server) collectState() {
+	r := &s.meters.registry
+	apiserver.CollectStored(r, func() iter.Seq[apiserver.Stored] { return stored(s.engine.Set()) })
+	apiserver.CollectMigrations(r, func() iter.Seq[apiserver.Migration] {
+		return func(yield func(apiserver.Migration) bool) {
+			for _, m := range s.engine.Migrations() {
+				if !yield(apiserver.Migration{Group: m.Resource.Group, Resource: m.Resource.Resource, Done: m.Done, Left: m.Left, Kept: m.Kept}) {
+					return
+				}
+			}
+		}
+	})
+	if s.collector == nil {
+		return
+	}
+	apiserver.CollectGarbage(r, func() apiserver.Garbage {
+		g := s.collector.Stats()
+		return apiserver.Garbage{
+			Reads: g.Reads, Deletes: g.Deletes, Stripped: g.Stripped, Released: g.Released, Retries: g.Retries, Unserved: g.Unserved,
+			References: g.Owned, Waiting: g.Unsettled,
+		}
+	})
+}
+
+// stored is the state of the live views of a set.
+func stored(set *registry.Set) iter.Seq[apiserver.Stored] {
+	return func(yield func(apiserver.Stored) bool) {
+		for served := range set.Stored() {
+			now := served.Cache.Statistics()
+			one := apiserver.Stored{
+				Group: served.Resource.Group, Resource: served.Resource.Names.Plural, Objects: now.Objects, Revision: uint64(now.Revision),
+				Received: now.Received, Watchers: now.Watchers, Changes: now.Changes, LogBytes: now.LogBytes,
+			}
+			if !yield(one) {
+				return
+			}
+		}
+	}
+}
+
+// enter begins to count a request that has been parsed.
+func (s *Server) enter(x *request.Exchange) {
+	x.Meter = s.meterOf(x)
+	s.gauge(x).Add(1)
+}
+
+// count counts a request that has ended. It is a report.
+func (s *Server) count(x *request.Exchange) {
+	if x.Meter == nil { // it was not parsed
+		x.Meter = s.meters.requests.Unserved()
+	} else {
+		s.gauge(x).Add(-1)
+	}
+	call := callOf(x)
+	code := x.Code()
+	x.Meter.Observe(call, apiserver.Outcome{Code: code, Duration: time.Since(x.Start()), Sent: x.Bytes(), Received: int64(len(x.Sent))})
+	switch code {
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		x.Meter.Terminated(call, code)
+	}
+	if x.Aborted() {
+		x.Meter.Aborted(call)
+	}
+}
+
+// gauge is that of requests like this one that are being served.
+func (s *Server) gauge(x *request.Exchange) *internal.Gauge {
+	if streams(x) {
+		return x.Meter.LongRunning(callOf(x))
+	}
+	method := x.Received().Method
+	return s.meters.requests.Inflight(method != http.MethodGet && method != http.MethodHead)
+}
+
+// callOf reduces a request to what is counted.
+func callOf(x *request.Exchange) apiserver.Call {
+	r := x.Received()
+	target := apiserver.Target{Method: r.Method}
+	if target.Method == "" {
+		target.Method = http.MethodGet
+	}
+	if info := x.Info(); info != nil {
+		target.Resource, target.Collection, target.Namespace = info.IsResource, info.IsCollection(), info.Namespace
+		target.Watch, target.DryRun = info.Verb == request.VerbWatch, info.Query.DryRun
+		target.Connect = info.Subresource != "" && connects(x)
+		target.Apply = info.Verb == request.VerbPatch && strings.HasPrefix(r.Header.Get("Content-Type"), "application/apply-patch+yaml")
+	}
+	return target.Call()
+}
+
+// connects tells whether a request is for a subresource that clients connect to.
+func connects(x *request.Exchange) bool {
+	sub := rest.Subresource(x)
+	return sub != nil && sub.Connects()
+}
+
+// streams tells whether a request may take as long as it likes.
+func streams(x *request.Exchange) bool {
+	info := x.Info()
+	if info.Verb == request.VerbWatch {
+		return true
+	}
+	if info.Subresource == "" {
+		return false
+	}
+	sub := rest.Subresource(x)
+	return sub != nil && sub.Streams(info.Verb)
+}
+
+// meterOf finds what counts a request.
+func (s *Server) meterOf(x *request.Exchange) *apiserver.Served {
+	m, info := s.meters, x.Info()
+	if !info.IsResource {
+		if path := m.paths[info.Path]; path != nil {
+			return path
+		}
+		return m.requests.Unserved()
+	}
+	kind := rest.Kind(x)
+	if kind == nil {
+		return m.requests.Unserved()
+	}
+	k := s.kindMeters(kind)
+	if info.Subresource == "" {
+		return k.own
+	}
+	if sub := k.subresources[info.Subresource]; sub != nil {
+		return sub
+	}
+	return m.requests.Unserved()
+}
+
+// kindMeters finds or makes what counts the requests for a kind.
+func (s *Server) kindMeters(kind *registry.Served) *kindMeters {
+	if k, ok := s.meters.kinds.Load(kind); ok {
+		return k.(*kindMeters) //nolint:forcetypeassert // nothing else is stored
+	}
+	at := apiserver.Resource{Group: kind.Resource.Group, Version: kind.Resource.Version, Resource: kind.Resource.Names.Plural}
+	fresh := &kindMeters{own: s.meters.requests.Serve(at), subresources: map[string]*apiserver.Served{}}
+	for _, sub := range kind.Kind.Endpoints() {
+		at.Subresource = sub.Name
+		fresh.subresources[sub.Name] = s.meters.requests.Serve(at)
+	}
+	if k, raced := s.meters.kinds.LoadOrStore(kind, fresh); raced {
+		fresh.release()
+		return k.(*kindMeters) //nolint:forcetypeassert // likewise
+	}
+	context.AfterFunc(kind.Ended(), func() { s.forget(kind, fresh) })
+	return fresh
+}
+
+// forget takes the series of a kind away that is no longer served, unless another one has taken its place.
+func (s *Server) forget(kind *registry.Served, k *kindMeters) {
+	if now, ok := s.engine.Set().Lookup(kind.Resource.GroupVersionResource()); ok && now != kind {
+		s.kindMeters(now)
+	}
+	s.meters.kinds.Delete(kind)
+	k.release()
+}
+
+func (k *kindMeters) release() {
+	k.own.Release()
+	for _, sub := range k.subresources {
+		sub.Release()
+	}
+}
+
+// timedAuthenticator counts what an authenticator finds out, and how long that takes.
+func (m *meters) timedAuthenticator(a authn.Authenticator) authn.Authenticator {
+	return authn.Func(func(r *http.Request) (authn.User, bool, error) {
+		start := time.Now()
+		how := apiserver.AuthenticationFailed // also when it panics
+		var user authn.User
+		defer func() { m.access.Authentication(how, user.Name, time.Since(start)) }()
+		u, ok, err := a.Authenticate(r)
+		switch {
+		case err != nil:
+		case !ok:
+			how = apiserver.Unauthenticated
+		default:
+			how, user = apiserver.Authenticated, u
+		}
+		return u, ok, err
+	})
+}
+
+// timedAuthorizer counts what an authorizer decides, and how long that takes.
+func (m *meters) timedAuthorizer(z authz.Authorizer) authz.Authorizer {
+	return authz.Func(func(ctx context.Context, a authz.Attributes) (authz.Decision, string, error) {
+		start := time.Now()
+		how := apiserver.AuthorizationFailed // also when it panics
+		defer func() { m.access.Authorization(how, time.Since(start)) }()
+		d, reason, err := z.Authorize(ctx, a)
+		switch {
+		case err != nil:
+		case d == authz.Allow:
+			how = apiserver.Allowed
+		case d == authz.Deny:
+			how = apiserver.Denied
+		case d == authz.NoOpinion:
+			how = apiserver.NoOpinion
+		}
+		return d, reason, err
+	})
+}
+
+// serveMetrics answers a scrape.
+func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		negotiate.WriteError(w, r, status.MethodNotAllowed(meta.GroupResource{}, r.Method))
+		return
+	}
+	w.Header().Set("Content-Type", internal.ContentType)
+	w.WriteHeader(http.StatusOK)
+	var to io.Writer = w
+	if r.Method == http.MethodHead {
+		to = io.Discard
+	}
+	_ = internal.Write(to, s.Families()) // nobody is left to tell
+}
+
+// isMetrics tells whether a request is a scrape.
+func isMetrics(info *request.Info) bool {
+	return !info.IsResource && slices.Equal(info.Segments, []string{"metrics"})
+}
