@@ -22,11 +22,6 @@ type renderer interface {
 	object(dst []byte, e *watch.Entry) ([]byte, error)
 	event(dst []byte, e *watch.Event) ([]byte, error)
 
-	// head, item and tail append a list.
-	head(dst []byte, l *registry.List) ([]byte, error)
-	item(dst []byte, e *watch.Entry) ([]byte, error)
-	tail(dst []byte, l *registry.List) ([]byte, error)
-
 	// bookmark appends an object with nothing but its version; end says that it follows the initial events (WATCH-05,
 	// WLIST-06).
 	bookmark(dst []byte, rev storage.Revision, end bool) ([]byte, error)
@@ -34,6 +29,21 @@ type renderer interface {
 	// frame wraps the object of an event, of which it is given what appends it.
 	frame(dst []byte, kind meta.EventType, object func([]byte) ([]byte, error)) ([]byte, error)
 }
+
+// itemRenderer is a renderer whose lists are written object by object.
+type itemRenderer interface {
+	renderer
+
+	head(dst []byte, l *registry.List) ([]byte, error)
+	item(dst []byte, e *watch.Entry) ([]byte, error)
+	tail(dst []byte, l *registry.List) ([]byte, error)
+}
+
+var (
+	_ itemRenderer = (*whole)(nil)
+	_ itemRenderer = (*partials)(nil)
+	_ itemRenderer = (*tables)(nil)
+)
 
 // initialEventsEnd is the annotation of the bookmark after the initial events (WLIST-06).
 const initialEventsEnd = "k8s.io/initial-events-end"

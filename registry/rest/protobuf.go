@@ -3,7 +3,6 @@ package rest
 import (
 	"errors"
 	"fmt"
-	"io"
 	"reflect"
 	"sync"
 
@@ -74,18 +73,9 @@ func (f *protobufs) frame(dst []byte, event meta.EventType, object func([]byte) 
 	return f.descriptor.AppendEvent(dst, event, f.apiVersion, f.kind, f.scratch)
 }
 
-// head, item and tail are not called: a list goes through writeTo.
-func (f *protobufs) head(dst []byte, _ *registry.List) ([]byte, error) { return dst, errNotStreamed }
-
-func (f *protobufs) item(dst []byte, _ *watch.Entry) ([]byte, error) { return dst, errNotStreamed }
-
-func (f *protobufs) tail(dst []byte, _ *registry.List) ([]byte, error) { return dst, errNotStreamed }
-
-var errNotStreamed = errors.New("rest: lists in protobuf begin with their length")
-
-// writeTo writes a list. Its items are walked over once, or twice where there are too many to be held.
-func (f *protobufs) writeTo(w io.Writer, l *registry.List) error {
-	return f.descriptor.WriteList(w, protobuf.List{
+// writeList writes a list. Its items are walked over once, or twice where there are too many to be held.
+func (f *protobufs) writeList(w *listWriter, l *registry.List) error {
+	return listError(f.descriptor.WriteList(w, protobuf.List{
 		APIVersion: f.apiVersion, Kind: f.listKind, Metadata: listMeta(l),
 		Items: func(yield func([]byte, error) bool) {
 			for entry, err := range l.Items {
@@ -97,7 +87,7 @@ func (f *protobufs) writeTo(w io.Writer, l *registry.List) error {
 				}
 			}
 		},
-	})
+	}))
 }
 
 // document sends a JSON document that is not a stored object, in the form that was agreed on.

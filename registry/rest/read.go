@@ -72,7 +72,7 @@ func (c *call) answerList(form negotiate.Result, l *registry.List) error {
 	connection := http.NewResponseController(c.w)
 	answer := c.opts.Output.Start(c.w, c.r, form, http.StatusOK)
 	defer answer.Abort()
-	err := c.writeList(&listWriter{answer: answer, connection: connection}, form, l)
+	err := c.listForm(form, l).writeList(&listWriter{answer: answer, connection: connection}, l)
 	if err == nil {
 		err = answer.Close()
 	}
@@ -103,14 +103,32 @@ func (c *call) giveBack(connection *http.ResponseController) {
 // for lists of any length; this one ends clients that do not read.
 const listProgress = 30 * time.Second
 
-func (c *call) writeList(w *listWriter, form negotiate.Result, l *registry.List) error {
+// A listForm writes a whole list. There are three: protobuf begins with its length, stretches are kept for the next
+// reader, and everything else is written object by object.
+type listForm interface {
+	writeList(w *listWriter, l *registry.List) error
+}
+
+// listForm chooses how a list is written.
+func (c *call) listForm(form negotiate.Result, l *registry.List) listForm {
 	f := c.renderer(form)
-	if s := c.stretches(w, form, f, l); s != nil {
-		return s.send()
-	}
 	if f, ok := f.(*protobufs); ok {
-		return listError(f.writeTo(w, l))
+		return f
 	}
+	items := f.(itemRenderer) //nolint:forcetypeassert // all others are, see their declarations
+	if f, ok := f.(keeper); ok && c.keeps(form) {
+		packed := c.opts.Output.Packs(c.r, alwaysPacked)
+		if k, ok := f.keep(packed, l.Served.Resource.Stored != nil); ok {
+			return &stretches{ctx: c.r.Context(), itemRenderer: items, keeping: k, output: c.opts.Output, packed: packed}
+		}
+	}
+	return each{items}
+}
+
+// each writes a list object by object.
+type each struct{ itemRenderer }
+
+func (f each) writeList(w *listWriter, l *registry.List) error {
 	buf, err := f.head(make([]byte, 0, pieceBytes+4<<10), l)
 	if err != nil {
 		return status.Internal(err)

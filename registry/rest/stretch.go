@@ -38,74 +38,80 @@ func endsStretch(key string) bool {
 	return h&stretchMask == 0
 }
 
+// keeper is a form in which some lists are worth keeping in stretches.
+type keeper interface {
+	// keep says how. packed is whether the answer is compressed, converted whether the objects are stored in another form.
+	// ok is false if stretches would be no gain: objects that are stored as they are sent are only copied, and the rows of
+	// some tables change with time.
+	keep(packed, converted bool) (k keeping, ok bool)
+}
+
+// keeping is how stretches are kept.
+type keeping struct {
+	shape registry.Shape // of a stretch as it is sent
+	about string         // what is written beside what the objects hold
+	least int            // bytes in a row
+	alike bool           // what is written of an object is the same in every form
+
+	object func(dst []byte, e *watch.Entry) ([]byte, error) // appends one
+	ages   func([]*watch.Entry) string                      // what changes although the objects do not; nil for nothing
+}
+
+func (f *whole) keep(packed, converted bool) (keeping, bool) {
+	k := keeping{shape: registry.PackedStretch, least: shortestRow, object: f.object}
+	if !packed {
+		k.shape = registry.StretchObjects
+	}
+	return k, packed || converted
+}
+
+func (f *partials) keep(packed, _ bool) (keeping, bool) {
+	return keeping{shape: rowShape(packed), about: f.apiVersion, least: shortestRow, alike: true, object: f.object}, true
+}
+
+func (f *tables) keep(packed, _ bool) (keeping, bool) {
+	k := keeping{shape: rowShape(packed), about: "Table " + string(f.Include()) + " " + f.apiVersion, least: shortestRow, object: f.soleRow, ages: f.ages}
+	if f.Include() == meta.IncludeNone {
+		k.least = shortestCells
+	}
+	return k, f.Lasting() && f.Include() != meta.IncludeObject
+}
+
+func rowShape(packed bool) registry.Shape {
+	if packed {
+		return registry.PackedRows
+	}
+	return registry.Rows
+}
+
+// keeps tells whether an answer may be kept at all: it is whole, and others ask for the same.
+func (c *call) keeps(form negotiate.Result) bool {
+	return form.MediaType == negotiate.JSON && !form.Pretty && !form.Unmanaged && c.r.Method != http.MethodHead
+}
+
 // stretches writes one list in stretches.
 type stretches struct {
 	ctx context.Context // of the request, for conversions
-	*listWriter
-	renderer
-	list   *registry.List
-	shape  registry.Shape // of a stretch as it is sent
-	about  string         // what the renderer writes beside what the objects hold
+	itemRenderer
+	keeping
 	output *negotiate.Output
 	packed bool
-	least  int  // bytes in a row
-	alike  bool // what is written of an object is the same in every form
 
+	*listWriter
+	list    *registry.List
 	objects []*watch.Entry // of the stretch that is being gathered
 	rest    []byte         // text that does not fill a piece yet
 	begun   bool           // the head has been sent
 	later   bool           // and a stretch
 }
 
-// stretches returns a writer for a list that is worth it, nil for any other: plain objects are only copied, and the
-// rows of some tables change with time.
-func (c *call) stretches(w *listWriter, form negotiate.Result, f renderer, l *registry.List) *stretches {
-	if form.MediaType != negotiate.JSON || form.Pretty || form.Unmanaged || c.r.Method == http.MethodHead {
-		return nil
-	}
-	s := &stretches{ctx: c.r.Context(), listWriter: w, renderer: f, list: l, output: c.opts.Output, packed: c.opts.Output.Packs(c.r, alwaysPacked), least: shortestRow}
-	switch f := f.(type) {
-	case *whole:
-		s.shape = registry.PackedStretch
-		if s.packed {
-			return s
-		}
-		if l.Served.Resource.Stored != nil { // they are not copied, but converted
-			s.shape = registry.StretchObjects
-			return s
-		}
-	case *partials:
-		s.alike = true
-		s.shape, s.about = registry.Rows, f.apiVersion
-		if s.packed {
-			s.shape = registry.PackedRows
-		}
-		return s
-	case *tables:
-		if !f.Lasting() || f.Include() == meta.IncludeObject {
-			return nil
-		}
-		s.renderer, s.shape, s.about = rows{f}, registry.Rows, "Table "+string(f.Include())+" "+f.apiVersion
-		if s.packed {
-			s.shape = registry.PackedRows
-		}
-		if f.Include() == meta.IncludeNone {
-			s.least = shortestCells
-		}
-		return s
-	}
-	return nil
-}
-
-// rows writes the objects of a stretch as rows of a table.
-type rows struct{ *tables }
-
-func (f rows) object(dst []byte, e *watch.Entry) ([]byte, error) {
+// soleRow appends the row of an object.
+func (f *tables) soleRow(dst []byte, e *watch.Entry) ([]byte, error) {
 	return f.AppendSoleRow(dst, f.text(e, e.Revision()))
 }
 
 // ages is what the rows say of the ages of objects, which changes while they do not.
-func (f rows) ages(objects []*watch.Entry) string {
+func (f *tables) ages(objects []*watch.Entry) string {
 	var ages []byte
 	for _, e := range objects {
 		ages = f.AppendAge(ages, e.Facts().Created)
@@ -123,8 +129,8 @@ const (
 // alwaysPacked is longer than any threshold of compression.
 const alwaysPacked = 1<<31 - 1
 
-// send sends the list.
-func (s *stretches) send() error {
+func (s *stretches) writeList(w *listWriter, l *registry.List) error {
+	s.listWriter, s.list = w, l
 	for entry, err := range s.list.Stored {
 		if err != nil {
 			return listError(err)
@@ -211,8 +217,8 @@ func (s *stretches) flush() error {
 	}
 	defer func() { s.objects, s.later = s.objects[:0], true }()
 	about := s.about
-	if f, ok := s.renderer.(rows); ok {
-		about += f.ages(s.objects)
+	if s.ages != nil {
+		about += s.ages(s.objects)
 	}
 	if s.later {
 		about += "," // what stands between two objects stands at the front of the second's stretch
@@ -257,7 +263,7 @@ func (s *stretches) render() ([]byte, error) {
 				return nil, err
 			}
 		}
-		if text, err = s.object(text, shown); err != nil {
+		if text, err = s.keeping.object(text, shown); err != nil {
 			return nil, status.Internal(fmt.Errorf("write %s: %w", e.Key(), err))
 		}
 	}
