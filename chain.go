@@ -76,11 +76,12 @@ const maxAuditID = 64
 func (s *Server) withAuditID(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		deepen(len(r.Method))
+		res := &response{ResponseWriter: w, last: r.ProtoMajor == 1 && len(r.Header["Upgrade"]) > 0}
 		id := r.Header.Get("Audit-Id")
 		if id == "" || len(id) > maxAuditID || !isToken(id) {
-			id = s.newID()
+			id = s.newID(&res.random)
 		}
-		res := &response{ResponseWriter: w, common: [...]string{id, "no-cache, private", "nosniff"}, last: r.ProtoMajor == 1 && len(r.Header["Upgrade"]) > 0}
+		res.common = [...]string{id, "no-cache, private", "nosniff"}
 		h, v := w.Header(), res.common[:]
 		h["Audit-Id"], h["Cache-Control"], h["X-Content-Type-Options"] = v[0:1:1], v[1:2:2], v[2:3:3]
 		x := res.exchange.Begin(r, id, time.Now())
@@ -121,12 +122,14 @@ func deepen(n int) byte {
 	return room[uint(n)%uint(len(room))]
 }
 
-func (s *Server) newID() string {
-	b := make([]byte, 16, 48)
-	if _, err := s.random.Read(b); err != nil {
+// newID makes an id, in room for it.
+func (s *Server) newID(room *[48]byte) string {
+	from, to := room[:16], room[16:]
+	if _, err := s.random.Read(from); err != nil {
 		return "unknown"
 	}
-	return string(hex.AppendEncode(b, b)[16:])
+	hex.Encode(to, from)
+	return string(to)
 }
 
 func isToken(s string) bool {
@@ -164,16 +167,14 @@ func (s *Server) withRecovery(next http.Handler) http.Handler {
 
 func (s *Server) withParsing(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		info, err := s.parser.Parse(r)
-		if err != nil {
+		x := request.ExchangeFrom(r.Context())
+		if err := x.Parse(s.parser, r); err != nil {
 			if status.ReasonOf(err) == meta.ReasonMethodNotAllowed {
 				w.Header().Set("Allow", request.AllowedMethods)
 			}
 			negotiate.WriteError(w, r, err)
 			return
 		}
-		x := request.ExchangeFrom(r.Context())
-		x.SetInfo(info)
 		s.resources.Find(x)
 		s.enter(x)
 		next.ServeHTTP(w, r)

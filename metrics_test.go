@@ -259,6 +259,22 @@ func TestAKindThatGoesTakesItsSeriesAlong(t *testing.T) {
 	}
 }
 
+func TestAKindThatIsReplacedGoesOnCounting(t *testing.T) {
+	srv := quietServer(t)
+	ask := func() { send(srv, request("GET", gadgetPath, "")) }
+	ask()
+	changed := gadgets()
+	changed.Doc = "Another one."
+	for range 10 {
+		require.NoError(t, srv.Change(t.Context(), []meta.GroupVersionResource{{Group: "example.dev", Version: "v1", Resource: "gadgets"}}, changed))
+	}
+	ask()
+	require.Eventually(t, func() bool {
+		return slices.Contains(counted(t, srv, "apiserver_request_total"),
+			`apiserver_request_total{verb="LIST",dry_run="",group="example.dev",version="v1",resource="gadgets",subresource="",scope="namespace",component="apiserver",code="200"} 2`)
+	}, 10*time.Second, time.Millisecond)
+}
+
 func TestAScrapeWhileTheServerStartsAndStops(t *testing.T) {
 	db := memory.New()
 	defer func() { require.NoError(t, db.Close()) }()

@@ -18,6 +18,7 @@ type response struct {
 	last     bool      // the connection ends with the answer, unless it changes the protocol
 	hijacked bool      // somebody has taken the connection over
 	common   [3]string // the values of the headers that every answer has
+	random   [48]byte  // room to make an id in
 }
 
 // begin notes the beginning of an answer.

@@ -39,6 +39,7 @@ type Exchange struct {
 	facts    atomic.Uint32 // the facts below that have been set
 	received *http.Request
 	info     *Info
+	room     Info // for info, so that it needs no memory of its own
 	user     authn.User
 	decision authz.Decision
 	reason   string
@@ -146,6 +147,15 @@ func (x *Exchange) Received() *http.Request { return x.received }
 
 // Start is when the request came in.
 func (x *Exchange) Start() time.Time { return x.start }
+
+// Parse sets what the request asks for. See [Parser.Parse] for its errors, after which nothing is set.
+func (x *Exchange) Parse(p *Parser, r *http.Request) error {
+	info, err := p.parse(&x.room, r)
+	if err == nil {
+		x.SetInfo(info)
+	}
+	return err
+}
 
 // SetInfo sets what the request asks for.
 func (x *Exchange) SetInfo(info *Info) {

@@ -52,6 +52,11 @@ func Parse(r *http.Request, prefix string) (*Info, error) {
 //
 // The target may be in origin form or in absolute form, which give the same Info; "*" and authority forms are refused.
 func (p *Parser) Parse(r *http.Request) (*Info, error) {
+	return p.parse(new(Info), r)
+}
+
+// parse is Parse into an Info that the caller has.
+func (p *Parser) parse(info *Info, r *http.Request) (*Info, error) {
 	method := r.Method
 	if method == "" {
 		method = http.MethodGet // what net/http means by it, for requests that never were on a wire
@@ -59,7 +64,7 @@ func (p *Parser) Parse(r *http.Request) (*Info, error) {
 	if !allowed(method) {
 		return nil, status.MethodNotAllowed(meta.GroupResource{}, method)
 	}
-	info := &Info{Query: Query{groupDomain: p.groupDomain}}
+	info.Query.groupDomain = p.groupDomain
 	segments, slash, err := splitPath(r.URL, info.room[:0])
 	if err != nil {
 		return nil, err
