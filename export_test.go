@@ -36,3 +36,8 @@ func (s *Server) MeterOnce(t testing.TB, r *http.Request) func() {
 		x.Meter = nil
 	}
 }
+
+// OnBodies adds a function that is told what was sent and answered, as far as it is at hand.
+func (s *Server) OnBodies(told func(sent, answered []byte)) {
+	s.reports = append(s.reports, func(x *request.Exchange) { told(x.Sent, x.Answer()) })
+}

@@ -252,6 +252,23 @@ func TestAWatchThatMeetsTheEndOfTheServerIsReported(t *testing.T) {
 	require.Equal(t, []int{503, 200, 503}, codes)
 }
 
+func TestTheBodiesOfARequestAreAtHand(t *testing.T) {
+	srv := quietServer(t)
+	var sent, answered string
+	srv.OnBodies(func(s, a []byte) { sent, answered = string(s), string(a) })
+	const body = `{"metadata":{"name":"a"}}`
+	require.Equal(t, 201, send(srv, request("POST", gadgetPath, body)).code)
+	require.Equal(t, body, sent)
+	require.Contains(t, answered, `"name":"a"`)
+	require.Contains(t, answered, `"resourceVersion"`)
+	require.Equal(t, 409, send(srv, request("POST", gadgetPath, body)).code)
+	require.Equal(t, body, sent)
+	require.Contains(t, answered, `"reason":"AlreadyExists"`)
+	require.Equal(t, 200, send(srv, request("GET", gadgetPath+"/a", "")).code)
+	require.Empty(t, sent)
+	require.Contains(t, answered, `"name":"a"`, "an object that writes itself")
+}
+
 // A middleware reads what is known, before and after the answer, and from where it should not.
 func TestMiddlewareReadsTheRequest(t *testing.T) {
 	var before, after kindwright.Request

@@ -53,7 +53,7 @@ type Output struct {
 // error of the connection.
 func (o *Output) Write(w http.ResponseWriter, r *http.Request, form Result, code int, document []byte) error {
 	if x := request.ExchangeFrom(r.Context()); x != nil {
-		x.Answered = document
+		x.Document, x.Object = document, nil
 	}
 	a := o.Start(w, r, form, code)
 	defer a.Abort()
@@ -75,6 +75,9 @@ func (o *Output) WriteObject(w http.ResponseWriter, r *http.Request, form Result
 		return false, nil
 	case o.Packs(r, size):
 		return false, nil
+	}
+	if x := request.ExchangeFrom(r.Context()); x != nil {
+		x.Object = object
 	}
 	o.begin(w, r, form, http.StatusOK, size)
 	if r.Method == http.MethodHead {

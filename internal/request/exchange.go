@@ -1,7 +1,9 @@
 package request
 
 import (
+	"bytes"
 	"context"
+	"io"
 	"maps"
 	"net/http"
 	"sync"
@@ -27,9 +29,13 @@ type Exchange struct {
 	// Meter counts the request; nil if nobody counts.
 	Meter *apiserver.Served
 
-	// Sent is the body of the request, if it was read as a whole. Answered is the document of the answer, if it was
-	// written as a whole. Nobody may change them.
-	Sent, Answered []byte
+	// Sent is the body of the request, if it was read as a whole. Nobody may change it.
+	Sent []byte
+
+	// Document is the answer, if it was written as a whole, or Object what wrote itself as the answer. Both are empty for
+	// lists, for streams and for what is kept in compressed form. Nobody may change the document.
+	Document []byte
+	Object   io.WriterTo
 
 	own   bounded
 	other *bounded // bounds the request where somebody has put a context around the exchange
@@ -222,6 +228,16 @@ func (x *Exchange) Wrote(bytes int64) { x.bytes.Add(bytes) }
 // Bytes is how many bytes of the answer's body have been handed to the connection; of a connection that changed its
 // protocol, all bytes since.
 func (x *Exchange) Bytes() int64 { return x.bytes.Load() }
+
+// Answer returns the body of the answer if it is at hand, before compression.
+func (x *Exchange) Answer() []byte {
+	if x.Object == nil {
+		return x.Document
+	}
+	var b bytes.Buffer
+	_, _ = x.Object.WriteTo(&b) // which does not fail
+	return b.Bytes()
+}
 
 // Abort notes that the connection was broken off, so that the client has no answer, or a part of one.
 func (x *Exchange) Abort() { x.aborted.Store(true) }
