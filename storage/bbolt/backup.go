@@ -59,7 +59,7 @@ func (db *DB) backup(ctx context.Context, path string) (storage.Revision, error)
 // backupRecords is how many records are copied in one transaction.
 const backupRecords = 1000
 
-// living returns the places of the current records, in the order of the log, and the state of an
+// living returns the positions of the current records, in the order of the log, and the state of an
 // empty copy.
 func (db *DB) living(ctx context.Context) (state, []place, error) {
 	s := state{copied: true}

@@ -57,7 +57,7 @@ func TestBackupOfEmptyStore(t *testing.T) {
 	require.NoError(t, restored.Close())
 }
 
-// turning is a context that does something each time it is asked.
+// turning is a context that runs a function each time it is asked.
 type turning struct {
 	context.Context
 	turn func() error
@@ -65,7 +65,7 @@ type turning struct {
 
 func (c turning) Err() error { return c.turn() }
 
-// Compaction overtakes a backup once, which then begins again.
+// If compaction overtakes a backup, the backup starts again.
 func TestBackupBesideCompaction(t *testing.T) {
 	dir := t.TempDir()
 	db := open(t, filepath.Join(dir, "store.db"), withoutSync)

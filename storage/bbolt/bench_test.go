@@ -144,7 +144,7 @@ func BenchmarkWatch(b *testing.B) {
 	}
 }
 
-// Open verifies 100,000 records of 1 KiB; Close is in it too.
+// Open verifies 100,000 records of 1 KiB. The figure includes Close.
 func BenchmarkOpen100k(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "store.db")
 	db := open(b, path)

@@ -27,16 +27,16 @@ func (db *DB) Check(ctx context.Context) error {
 		}
 		return c.readFile(im)
 	})
-	// Compare with the index after the transaction has ended: a wait for its lock could be a
-	// deadlock, through a writer that must remap.
+	// Compare with the index after the transaction has ended. Waiting for its lock inside the
+	// transaction could deadlock with a writer that must remap.
 	if err == nil {
 		err = db.damage(c.compareIndex(db))
 	}
 	return err
 }
 
-// imageOf is the file as the transaction sees it. The meta pages are not read:
-// they go on changing.
+// imageOf is the file as the transaction sees it. It does not read the meta pages, because they
+// continue to change.
 func (db *DB) imageOf(r *reading) (*image, error) {
 	info, err := db.file.Stat()
 	if err != nil {
@@ -60,7 +60,7 @@ type check struct {
 type checked struct {
 	position
 	key   uint64 // its hash
-	known bool   // to the index
+	known bool   // the index knows it
 }
 
 func (c *check) readFile(im *image) error {
@@ -109,8 +109,8 @@ func (c *check) compareIndex(db *DB) error {
 	return nil
 }
 
-// compareKeys looks at some keys of the index, from one on, and returns where to go
-// on if there are more.
+// compareKeys compares some keys of the index, starting at one, and returns the next key if there
+// are more.
 func (c *check) compareKeys(x *index, from string) (next string, more bool, err error) {
 	const keys = 1024
 	n := 0
@@ -132,7 +132,7 @@ func (c *check) compareKeys(x *index, from string) (next string, more bool, err 
 
 func (c *check) find(key string, p position) error {
 	if p.rev > c.current {
-		return nil // it came later
+		return nil // it was written later
 	}
 	i, ok := slices.BinarySearchFunc(c.records, p, func(r checked, p position) int { return r.compare(p) })
 	if !ok || c.records[i].key != maphash.String(c.seed, key) {

@@ -22,7 +22,7 @@ func (db *DB) Commit(ctx context.Context, ops []storage.Op) (storage.Revision, e
 	if err := db.checkOps(ops); err != nil {
 		return 0, err
 	}
-	// The caller may use its slice again while the writer is still at it.
+	// The caller may use its slice again while the writer is still working.
 	r := &request{ops: slices.Clone(ops), done: make(chan struct{})}
 	if err := db.queue.push(r); err != nil {
 		return 0, err
@@ -36,7 +36,7 @@ func (db *DB) Commit(ctx context.Context, ops []storage.Op) (storage.Revision, e
 		return 0, ctx.Err()
 	}
 	select {
-	case <-r.done: // it was just answered
+	case <-r.done: // the answer has just arrived
 		return r.revision, r.err
 	default:
 		return 0, errors.Join(storage.ErrUnknownOutcome, ctx.Err())

@@ -24,7 +24,7 @@ func logged(t testing.TB, db *DB) int {
 	return n
 }
 
-// swept waits until what was compacted has left the file.
+// swept waits until compaction has removed its records from the file.
 func swept(t testing.TB, db *DB, want int) {
 	t.Helper()
 	require.Eventually(t, func() bool { return logged(t, db) == want }, patience, tick)
@@ -34,7 +34,7 @@ func TestCompactionRemovesRecords(t *testing.T) {
 	ctx := t.Context()
 	db := openFast(t)
 	for round := range 5 {
-		for i := range 300 { // more than one transaction removes
+		for i := range 300 { // more than one transaction can remove
 			put(t, db, widget(i), fmt.Sprint(round))
 		}
 	}
@@ -57,8 +57,8 @@ func TestCompactionRemovesRecords(t *testing.T) {
 	require.NoError(t, db.Close())
 }
 
-// Pages that compaction frees are used again: a store that is written over and over
-// does not grow.
+// Pages that compaction frees are reused, so a store that is overwritten again and again does not
+// grow.
 func TestCompactionFreesPages(t *testing.T) {
 	db := openFast(t)
 	round := func() {
@@ -77,7 +77,7 @@ func TestCompactionFreesPages(t *testing.T) {
 	require.NoError(t, db.Close())
 }
 
-// A process that stops in the middle of the removal goes on with it.
+// If a process stops in the middle of the removal, the next one continues it.
 func TestCompactionGoesOnAfterRestart(t *testing.T) {
 	db, s := openSeam(t)
 	for range 3 {
@@ -86,7 +86,7 @@ func TestCompactionGoesOnAfterRestart(t *testing.T) {
 	h := s.hold()
 	compacted := make(chan error)
 	go func() { compacted <- db.Compact(t.Context(), db.Statistics().Revision) }()
-	<-h.waiting // the transaction that says so
+	<-h.waiting // the transaction that stores the compacted revision
 	h.pass <- struct{}{}
 	require.NoError(t, <-compacted)
 	<-h.waiting // the first that removes records
@@ -107,8 +107,8 @@ func TestCompactionGoesOnAfterRestart(t *testing.T) {
 	require.NoError(t, again.Close())
 }
 
-// Commits go on beside the removal of many records: a transaction does a bounded part
-// of it, and takes along the commits that wait.
+// Commits continue while many records are removed: a transaction does a limited part of the removal
+// and includes the waiting commits.
 func TestCommitsGoOnBesideCompaction(t *testing.T) {
 	ctx := t.Context()
 	db, s := openSeam(t)
@@ -118,7 +118,7 @@ func TestCommitsGoOnBesideCompaction(t *testing.T) {
 	h := s.hold()
 	compacted := make(chan error)
 	go func() { compacted <- db.Compact(ctx, db.Statistics().Revision) }()
-	<-h.waiting // the transaction that says so
+	<-h.waiting // the transaction that stores the compacted revision
 	waiting := enqueue(ctx, t, db, 0, storage.Put(storage.SysKey("beside"), nil, storage.Any))
 	var states []state
 	s.onCommit(func(really commitFunc, tx *bolt.Tx) error {
@@ -143,8 +143,8 @@ func TestCommitsGoOnBesideCompaction(t *testing.T) {
 	require.GreaterOrEqual(t, len(states), keys/removals)
 }
 
-// Reads, watches and checks beside commits and compaction, for the race detector and
-// for invariant 3: what the index has, the file has.
+// Reads, watches and checks run beside commits and compaction. This is for the race detector and
+// for invariant 3: the file has every version in the index.
 func TestReadersBesideCompaction(t *testing.T) {
 	db := openFast(t, WithRecentBytes(1)) // watches read the file
 	ctx := t.Context()
@@ -202,8 +202,7 @@ func TestReadersBesideCompaction(t *testing.T) {
 	require.NoError(t, db.Close())
 }
 
-// STORE-05: history outlives a restart, and Retain compacts nothing in its first
-// window.
+// STORE-05: history survives a restart, and Retain compacts nothing in its first window.
 func TestSTORE_05_HistoryOutlivesRestart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	db := open(t, path)

@@ -8,10 +8,10 @@ type contents struct {
 	state state
 	index index
 
-	// byKey finds entries while the log is read, in revision order, faster than
-	// the ordered index does.
+	// byKey finds entries while the log is read in revision order. It is faster than the ordered
+	// index.
 	byKey   map[string]*entry
-	counted state // what the log adds up to
+	counted state // the totals of the log
 	reached position
 }
 
@@ -25,8 +25,8 @@ func readContents(im *image) (*contents, error) {
 	return c, c.compare()
 }
 
-// walkStore reads the buckets of a store: first its state, then each record of
-// its log in order. The record's slices are valid during the call only.
+// walkStore reads the buckets of a store: first its state, then each record of its log in order.
+// The record's slices are valid only during the call.
 func (im *image) walkStore(begin func(state) error, visit func(record) error) error {
 	buckets := map[string][]byte{}
 	err := im.walk(im.root, nil, nil, maxDepth, func(key, value []byte, flags uint32) error {
@@ -76,7 +76,7 @@ func (im *image) readState(bucket []byte) (state, error) {
 	if err != nil {
 		return state{}, err
 	}
-	// The format comes first: a newer one may mean anything by the rest.
+	// Check the format first: in a newer one, the rest may mean anything.
 	if err := checkFormat(values[formatKey]); err != nil {
 		return state{}, err
 	}
@@ -93,8 +93,7 @@ func (c *contents) replay(r record) error {
 	v := version{r.pos, r.deleted}
 	e := c.byKey[string(r.key)]
 	if e == nil {
-		// What came before it was compacted; above the compacted revision nothing
-		// is missing.
+		// The previous record was compacted. Above the compacted revision none is missing.
 		if r.prev.rev != 0 && r.pos.rev > c.state.compacted || r.prev.rev == 0 && r.deleted {
 			return damaged("record %v follows record %v, which is missing", r.pos, r.prev)
 		}

@@ -14,13 +14,13 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// transition is what one transaction did to the file.
+// transition is the change that one transaction made to the file.
 type transition struct{ before, after []byte }
 
-// A machine that stops during a transaction leaves, before the first sync, any part
-// of its data pages in any sectors; after it all of them; after the second sync the
-// meta page too. Whatever it leaves is the store before the transaction or the
-// store after it, and after it only with the meta page.
+// A machine that stops during a transaction leaves, before the first sync, any part of its data
+// pages in any sectors. After the first sync it leaves all of them, and after the second the meta
+// page too. Whatever is left is the store before the transaction or after it, and after it only
+// with the meta page.
 func TestCrashDuringTransaction(t *testing.T) {
 	db, s := openSeam(t)
 	write(t, db, 1, 40)
@@ -48,7 +48,7 @@ func TestCrashDuringTransaction(t *testing.T) {
 		require.NoError(t, err)
 		require.NotEqual(t, wantState, after)
 	}
-	// And for good: open some of them.
+	// Open some of them with bbolt too.
 	for _, c := range transitions[:10] {
 		again := open(t, placeFile(t, c.crash(random, 0.5)))
 		write(t, again, 3, 5)
@@ -57,8 +57,7 @@ func TestCrashDuringTransaction(t *testing.T) {
 	}
 }
 
-// crash is the file with a share of the sectors that the transaction changed, and
-// the old meta pages.
+// crash is the file with some of the sectors that the transaction changed, and the old meta pages.
 func (c transition) crash(random *rand.Rand, share float64) []byte {
 	const sector = 512
 	meta := 2 * os.Getpagesize()
@@ -74,8 +73,8 @@ func (c transition) crash(random *rand.Rand, share float64) []byte {
 	return left
 }
 
-// What is acknowledged when the machine stops is in the file: the file as it is
-// between two transactions, while writers go on, has everything answered so far.
+// Every acknowledged commit is in the file when the machine stops. The file as it is between two
+// transactions, while writers continue, has every commit acknowledged so far.
 func TestCrashWhileWriting(t *testing.T) {
 	db, s := openSeam(t)
 	images := make(chan []byte, 1)

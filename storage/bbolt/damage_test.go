@@ -17,8 +17,8 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// harmlessOrRefused opens damaged bytes: either the store is refused, or it tells
-// its story to the last byte.
+// harmlessOrRefused opens damaged bytes. Either Open rejects the store, or everything in it reads
+// as it was written.
 func harmlessOrRefused(t testing.TB, data []byte, want story, what string) (harmless bool) {
 	t.Helper()
 	path := placeFile(t, data)
@@ -62,7 +62,7 @@ func TestD8_FlippedBit(t *testing.T) {
 // rawRecord is a record as it lies in a file.
 type rawRecord struct{ key, value string }
 
-// readRaw is what a file holds, or why it is refused, without opening it.
+// readRaw returns the contents of a file without opening it, or the reason for rejecting it.
 func readRaw(data []byte) (s state, all []rawRecord, err error) {
 	im, err := newImage(bytes.NewReader(data), int64(len(data)))
 	if err != nil {
@@ -129,8 +129,7 @@ func TestD8_ZeroedPage(t *testing.T) {
 	require.Greater(t, harmed, 5)
 }
 
-// A disk that loses a write without saying so leaves an older page in its place,
-// sound in itself.
+// A disk that silently loses a write leaves an older page in its place. That page is intact.
 func TestD8_LostWrite(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	db := open(t, path)
@@ -161,7 +160,7 @@ func TestD8_LostWrite(t *testing.T) {
 	require.Positive(t, harmed)
 }
 
-// A meta page that went bad must not take the store back by a transaction.
+// A damaged meta page must not take the store back by a transaction.
 func TestD8_MetaPage(t *testing.T) {
 	path, data, _ := written(t, 5)
 	page := os.Getpagesize()
@@ -195,7 +194,7 @@ func TestD8_WrongFile(t *testing.T) {
 	}
 }
 
-// foreignFile is some other program's bbolt file.
+// foreignFile is another program's bbolt file.
 func foreignFile(t testing.TB, bucket string) []byte {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "other.db")
@@ -210,7 +209,7 @@ func foreignFile(t testing.TB, bucket string) []byte {
 	return readFile(t, path)
 }
 
-// edit changes a closed store with bbolt itself, so that every page is sound.
+// edit changes a closed store with bbolt itself, so every page stays intact.
 func edit(t testing.TB, data []byte, change func(log, meta *bolt.Bucket)) []byte {
 	t.Helper()
 	path := placeFile(t, data)
@@ -247,7 +246,7 @@ func TestD8_OlderFormat(t *testing.T) {
 	refused(t, path, err, ErrOlderFormat)
 }
 
-// Damage behind sound pages: what only our own bookkeeping can notice.
+// Damage on intact pages, which only our own bookkeeping can detect.
 func TestD8_LogDoesNotAddUp(t *testing.T) {
 	_, data, _ := written(t, 60)
 	first := func(log *bolt.Bucket) (k, v []byte) {
@@ -317,8 +316,8 @@ func TestD8_LogDoesNotAddUp(t *testing.T) {
 	}
 }
 
-// rewrite changes the records of a closed store and makes the sums right again, as a
-// mistake in the program would.
+// rewrite changes the records of a closed store and corrects the checksums, as a bug in the program
+// would.
 func rewrite(t testing.TB, data []byte, change func(all []record) []record) []byte {
 	t.Helper()
 	return edit(t, data, func(log, meta *bolt.Bucket) {
@@ -343,7 +342,7 @@ func rewrite(t testing.TB, data []byte, change func(all []record) []record) []by
 	})
 }
 
-// What adds up must make sense, too: each record names the one before it.
+// Matching totals are not enough: each record must name the one before it.
 func TestD8_BrokenChain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	db := open(t, path)
@@ -389,7 +388,7 @@ func TestD8_BrokenChain(t *testing.T) {
 	}
 }
 
-// Check compares the file with what is in memory.
+// Check compares the file with the state in memory.
 func TestCheckKnowsTheIndex(t *testing.T) {
 	db := openFast(t)
 	put(t, db, widget(1), "one")
@@ -414,7 +413,7 @@ func TestCheckKnowsTheIndex(t *testing.T) {
 	require.ErrorIs(t, db.Check(t.Context()), storage.ErrClosed)
 }
 
-// Damage while the store is open, in the file that is mapped.
+// The mapped file is damaged while the store is open.
 func TestD8_DamagedWhileOpen(t *testing.T) {
 	ctx := context.Background()
 	path := filepath.Join(t.TempDir(), "store.db")
@@ -448,7 +447,7 @@ func TestD8_DamagedWhileOpen(t *testing.T) {
 	refused(t, path, err, ErrDamaged)
 }
 
-// damage flips a bit of a text in the file.
+// damage flips one bit of a text in the file.
 func damage(t testing.TB, path, text string) {
 	t.Helper()
 	data := readFile(t, path)
@@ -456,7 +455,7 @@ func damage(t testing.TB, path, text string) {
 	require.Positive(t, at)
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	require.NoError(t, err)
-	for at >= 0 && at < len(data) { // copies on pages that are free too
+	for at >= 0 && at < len(data) { // free pages may have copies too
 		_, err = f.WriteAt([]byte{data[at] ^ 1}, int64(at))
 		require.NoError(t, err)
 		next := bytes.Index(data[at+1:], []byte(text))

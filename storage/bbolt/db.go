@@ -37,7 +37,7 @@ type DB struct {
 	file   *os.File
 	bolt   *bolt.DB
 	disk   disk
-	queue  queue // what the writer is to do
+	queue  queue // the work of the writer
 
 	done   chan struct{}         // closed by Close: wakes watches
 	failed atomic.Pointer[error] // why commits are refused for good
@@ -190,8 +190,8 @@ func (db *DB) Revision(ctx context.Context) (storage.Revision, error) {
 	return rev, err
 }
 
-// read runs find with mu held for reading and then fetch in a transaction that
-// has all records found (invariant 3). An error of find ends it.
+// read runs find with mu held for reading. Then it runs fetch in a transaction that has all records
+// found (invariant 3). An error of find ends it.
 func (db *DB) read(find func() error, fetch func(*reading) error) error {
 	err := guard(func() error {
 		tx, err := db.beginRead(find)
@@ -240,13 +240,13 @@ func (db *DB) look(find func() error) error {
 	return find()
 }
 
-// reading is a transaction that reads records. What it returns is copied.
+// reading is a transaction that reads records. It returns copies.
 type reading struct {
 	tx     *bolt.Tx
 	cursor *bolt.Cursor
 	at     [positionBytes]byte
 
-	touched int // about how many bytes of the map it has looked at
+	touched int // about how many bytes of the map it has read
 }
 
 func newReading(tx *bolt.Tx) (*reading, error) {
@@ -278,8 +278,8 @@ func parseNext(k, v []byte) (record, bool, error) {
 	return rec, err == nil, err
 }
 
-// record returns the record at a position, which must be of the key. Its slices
-// belong to the transaction.
+// record returns the record at a position, which must belong to the key. Its slices belong to the
+// transaction.
 func (r *reading) record(at position, key string) (record, error) {
 	rec, ok, err := r.seek(at)
 	if err != nil {
@@ -291,7 +291,7 @@ func (r *reading) record(at position, key string) (record, error) {
 	return rec, nil
 }
 
-// value returns the value that a key was given at a position.
+// value returns the value of a key that was written at a position.
 func (r *reading) value(at position, key string) ([]byte, error) {
 	rec, err := r.record(at, key)
 	return clone(rec.value), err

@@ -32,7 +32,8 @@ func TestNothingIsAcknowledgedBeforeItsSync(t *testing.T) {
 	for w := range 16 {
 		running.Go(func() {
 			for i := range 50 {
-				// Of two writers of a key one is refused; that is news of a commit, too.
+				// One of two writers of a key is rejected. The rejection waits for a sync too,
+				// because it reveals the other commit.
 				known, _ := db.Get(ctx, widget(w/2))
 				rev, err := db.Commit(ctx, []storage.Op{storage.Put(widget(w/2), fmt.Append(nil, i), storage.Expect(known.Revision))})
 				var conflict *storage.ConflictError
@@ -82,8 +83,7 @@ func TestNothingIsVisibleBeforeItsSync(t *testing.T) {
 	require.NoError(t, db.Close())
 }
 
-// A conflict, or a check that holds, is an answer about commits of others: it waits
-// for their sync.
+// A conflict, or a successful check, reveals other commits. So the answer waits for their sync.
 func TestAnswersAboutGroupWaitForItsSync(t *testing.T) {
 	ctx := t.Context()
 	db, s := openSeam(t)
@@ -178,7 +178,7 @@ func TestCloseAnswersWhatIsUnderWay(t *testing.T) {
 	require.NoError(t, again.Close())
 }
 
-// What could not be read back is not written, also for callers without a Store.
+// A record that could not be read back is never written, even for callers without a Store.
 func TestCommitRefusesWhatBreaksTheFile(t *testing.T) {
 	db := openFast(t, WithLimits(storage.Limits{MaxValueBytes: 100, MaxOps: 20}))
 	start := db.Statistics().Revision
@@ -206,13 +206,13 @@ func TestCommitRefusesWhatBreaksTheFile(t *testing.T) {
 	require.NoError(t, open(t, db.path).Close())
 }
 
-// failure is a way in which a transaction can fail.
+// failure is one way for a transaction to fail.
 type failure struct {
 	begin  func(really beginFunc) (*bolt.Tx, error)
 	commit func(really commitFunc, tx *bolt.Tx) error
 
-	unknown bool // it may be on disk, as far as the store can know
-	written bool // it is
+	unknown bool // the store cannot know whether it is on disk
+	written bool // it is on disk
 }
 
 var failures = map[string]failure{
@@ -260,8 +260,8 @@ func (f failure) install(s *seam) {
 	}
 }
 
-// Rule 3: a failed sync fails its group and all that depend on it, publishes
-// nothing, and nothing is acknowledged any more.
+// Rule 3: a failed sync fails its group and all commits that depend on it and publishes nothing.
+// After it, nothing is acknowledged.
 func TestFailedTransactionEndsCommits(t *testing.T) {
 	for name, f := range failures {
 		t.Run(name, func(t *testing.T) {
@@ -300,7 +300,7 @@ func TestFailedTransactionEndsCommits(t *testing.T) {
 			require.ErrorIs(t, db.Compact(ctx, good.rev), storage.ErrClosed)
 			require.ErrorContains(t, db.Healthy(), errDisk.Error())
 
-			published := tell(t, db) // reads go on
+			published := tell(t, db) // reads continue
 			require.Equal(t, good.rev, published.current)
 			require.Equal(t, []string{"goes well", "before"}, []string{string(published.now[0].Value), string(published.now[1].Value)})
 			require.NoError(t, db.Close())
@@ -319,15 +319,15 @@ func reopenAfterFailure(t *testing.T, path string, f failure, published story) {
 	} else {
 		same(t, published, found, "reopened")
 	}
-	// The group issued one revision after the published one; nobody may get it now.
+	// The group issued the revision after the published one. No later commit may use it.
 	next := put(t, again, widget(3), "x")
 	require.Greater(t, next, published.current+1)
 	require.Greater(t, next, found.current)
 	require.NoError(t, again.Close())
 }
 
-// A store whose sessions all fail in their first commit issues a new revision each
-// time, although the file never gets further.
+// If every session of a store fails in its first commit, each session issues new revisions,
+// although no commit reaches the file.
 func TestRevisionsAreNotReusedAfterFailures(t *testing.T) {
 	db, s := openSeam(t)
 	put(t, db, widget(0), "x")
@@ -349,7 +349,7 @@ func TestRevisionsAreNotReusedAfterFailures(t *testing.T) {
 	require.NoError(t, db.Close())
 }
 
-// Reservations never run out within a session.
+// A session never runs out of reserved revisions.
 func TestRevisionsStayWithinReservation(t *testing.T) {
 	db, s := openSeam(t)
 	durable := db.Statistics().Revision + reservation
@@ -376,7 +376,7 @@ func TestRevisionsStayWithinReservation(t *testing.T) {
 	require.NoError(t, db.Close())
 }
 
-// An Open that cannot begin its session leaves nothing behind.
+// If Open cannot start its session, it leaves nothing behind.
 func TestOpenFailsWhenDiskDoes(t *testing.T) {
 	for name, f := range failures {
 		t.Run(name, func(t *testing.T) {

@@ -23,9 +23,8 @@ var (
 	ErrUnsafeFile = errors.New("the path is not a regular file")
 )
 
-// FileError is an error about the store's file. It wraps one of ErrInUse,
-// ErrDamaged, ErrNewerFormat, ErrOlderFormat, ErrForeign, ErrUnsafeFile, or the
-// error of the operating system.
+// FileError is an error about the store's file. It wraps one of ErrInUse, ErrDamaged,
+// ErrNewerFormat, ErrOlderFormat, ErrForeign, ErrUnsafeFile, or the error of the operating system.
 type FileError struct {
 	Path   string
 	Err    error  // what is wrong
@@ -44,7 +43,7 @@ func (e *FileError) Error() string {
 // Unwrap returns the problem.
 func (e *FileError) Unwrap() error { return e.Err }
 
-// fileError names the file in an error about it, once.
+// fileError adds the file's name to an error about it, once.
 func fileError(path string, err error) error {
 	var named *FileError
 	if errors.As(err, &named) {

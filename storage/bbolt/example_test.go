@@ -10,8 +10,8 @@ import (
 	"github.com/kindwright/kindwright/storage/bbolt"
 )
 
-// What is committed is there when the file is opened again, and so is its history:
-// a watch goes on where it was.
+// Commits and their history survive: when the file is opened again, a watch continues where it
+// stopped.
 func Example() {
 	dir, err := os.MkdirTemp("", "example")
 	if err != nil {
@@ -55,8 +55,7 @@ func Example() {
 	// since the first: green, before that red
 }
 
-// A backup is a store. Opened, it continues far above the revisions of the one it
-// was made from.
+// A backup is a store. When opened, it continues far above the revisions of the original.
 func ExampleDB_Backup() {
 	dir, err := os.MkdirTemp("", "example")
 	if err != nil {

@@ -19,31 +19,30 @@ import (
 )
 
 const (
-	// lockWait is how long Open waits for another holder of the file to go, which
-	// lets a restart overlap a little.
+	// lockWait is how long Open waits for another holder of the file, so that the two processes of
+	// a restart may overlap a little.
 	lockWait  = 1500 * time.Millisecond
 	lockRetry = 20 * time.Millisecond
 	fileMode  = 0o600
-	// growBytes is by how much the file grows at once; each time costs a sync.
+	// growBytes is the step in which the file grows. Each step costs a sync.
 	growBytes = 1 << 20
 )
 
-// mapBytes is how much address space is reserved for the map of the file, so that
-// growing within it remaps nothing: remapping waits for all readers, and new
-// readers wait for it. It costs no memory. On 32 bits the address space is what
-// is scarce.
+// mapBytes is the address space reserved for the map of the file. As long as the file fits, growing
+// it remaps nothing. A remap waits for all readers, and new readers wait for it. The reservation
+// costs no memory. On 32-bit systems address space is scarce.
 const mapBytes = 1 << (28 + 6*(bits.UintSize/64))
 
-// opened is a file that is ours: locked, proven, and in the hands of bbolt.
+// opened is a file that we have locked and verified and that bbolt has open.
 type opened struct {
 	file     *os.File
 	bolt     *bolt.DB
 	contents *contents
 }
 
-// openFile opens the file, making it if there is none.
+// openFile opens the file, or creates it if there is none.
 func openFile(path string, o *options) (*opened, error) {
-	// A file can come or go between two looks, if others do the same; a few
+	// Another process that does the same can create or remove the file between two steps. A few
 	// rounds settle it.
 	const rounds = 5
 	var err error
@@ -74,8 +73,8 @@ func openFile(path string, o *options) (*opened, error) {
 // errReplaced: another file took the path while this one was opened.
 var errReplaced = errors.New("other processes keep replacing the file")
 
-// openRegular opens an existing file and refuses everything that is not plainly
-// the file at this path.
+// openRegular opens an existing file. It rejects everything that is not clearly the regular file at
+// this path.
 func openRegular(path string) (*os.File, error) {
 	before, err := os.Lstat(path)
 	if err != nil {
@@ -88,7 +87,7 @@ func openRegular(path string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A link that took its place in between leads to another file.
+	// A link that replaced the file in between leads to another file.
 	if after, err := f.Stat(); err != nil || !os.SameFile(before, after) {
 		return nil, errors.Join(errReplaced, err, f.Close())
 	}
@@ -105,12 +104,12 @@ func kindOf(m fs.FileMode) string {
 	return "device, pipe or socket"
 }
 
-// openLocked locks the file, proves it, and only then lets bbolt map it. It
-// closes f unless it succeeds, and until then has changed nothing.
+// openLocked locks the file and verifies it before bbolt maps it. It closes f unless it succeeds,
+// and until then it changes nothing.
 func openLocked(f *os.File, path string, o *options) (op *opened, err error) {
 	defer func() {
 		if err != nil {
-			// Twice is harmless: bbolt closes its file when it fails to open.
+			// A second close is harmless: bbolt closes its file when it fails to open.
 			_ = unlock(f)
 			_ = f.Close()
 		}
@@ -141,8 +140,8 @@ func openLocked(f *os.File, path string, o *options) (op *opened, err error) {
 	return &opened{file: f, bolt: b, contents: c}, nil
 }
 
-// readUnlocked reads the contents. Where lock does nothing somebody may be
-// writing meanwhile; then the meta pages change, and what was read means nothing.
+// readUnlocked reads the contents. On systems where lock does nothing, another process may be
+// writing at the same time. Then the meta pages change, and the contents mean nothing.
 func readUnlocked(f *os.File, size int64) (*contents, error) {
 	im, err := newImage(f, size)
 	if err != nil {
@@ -158,12 +157,11 @@ func readUnlocked(f *os.File, size int64) (*contents, error) {
 	return nil, err
 }
 
-// openBolt has bbolt map a file that is open.
+// openBolt lets bbolt map a file that is open.
 //
-// The list of free pages is not written to the file (NoFreelistSync): after
-// compaction it is long, and would be sorted and written anew in every
-// transaction; what it saves is a look at each page when opening. It also is one
-// thing less that damage could turn against pages in use.
+// The list of free pages is not written to the file (NoFreelistSync). After a compaction it is
+// long, and every transaction would sort and write it again. It would only save reading each page
+// at Open. Without it, damage has one thing less to turn against pages in use.
 func openBolt(f *os.File, mapBytes int) (b *bolt.DB, err error) {
 	o := &bolt.Options{
 		Timeout:         lockWait,
@@ -174,7 +172,7 @@ func openBolt(f *os.File, mapBytes int) (b *bolt.DB, err error) {
 		OpenFile:        func(string, int, os.FileMode) (*os.File, error) { return f, nil },
 	}
 	if runtime.GOOS == "windows" {
-		o.InitialMmapSize = 0 // there the file would be made that large
+		o.InitialMmapSize = 0 // on those systems the file would be made that large
 	}
 	err = guard(func() (err error) {
 		b, err = bolt.Open(f.Name(), fileMode, o)
@@ -199,8 +197,8 @@ func createFile(path string, o *options) error {
 	return makeFile(path, s, func(*bolt.DB) error { return nil })
 }
 
-// makeFile makes a store with a state at path, after fill has put its records into
-// the log. If path exists the error is fs.ErrExist.
+// makeFile makes a store with a state at path, after fill has put its records into the log. The
+// error is fs.ErrExist if path exists.
 func makeFile(path string, s state, fill func(*bolt.DB) error) (err error) {
 	dir, name := filepath.Split(path)
 	if name == "" {
@@ -219,7 +217,7 @@ func makeFile(path string, s state, fill func(*bolt.DB) error) (err error) {
 	if err != nil {
 		return errors.Join(err, ignore(f.Close(), fs.ErrClosed))
 	}
-	b.NoSync = true // nobody sees the file before it is synced as a whole
+	b.NoSync = true // no other process sees the file before all of it is synced
 	err = guard(func() error {
 		return errors.Join(b.Update(func(tx *bolt.Tx) error { return initialize(tx, &s) }), fill(b))
 	})
@@ -232,7 +230,7 @@ func makeFile(path string, s state, fill func(*bolt.DB) error) (err error) {
 	return publishFile(temp, path)
 }
 
-// initialize makes the buckets and writes what never changes.
+// initialize makes the buckets and writes the parts that never change.
 func initialize(tx *bolt.Tx, s *state) error {
 	if _, err := tx.CreateBucket([]byte(logBucket)); err != nil {
 		return err
@@ -247,13 +245,12 @@ func initialize(tx *bolt.Tx, s *state) error {
 	return m.Put([]byte(stateKey), s.encode())
 }
 
-// publishFile gives a finished file its name, which must be free, and makes the
-// name durable.
+// publishFile gives a finished file its name, which must be free, and makes the name durable.
 func publishFile(temp, path string) error {
 	err := os.Link(temp, path)
 	if err != nil && !errors.Is(err, fs.ErrExist) {
-		// A file system without links. Renaming would replace a file that appeared
-		// just now; the look before leaves little room for that.
+		// This file system has no hard links. Renaming would replace a file that has just appeared;
+		// the check before it leaves little time for that.
 		if _, there := os.Lstat(path); !errors.Is(there, fs.ErrNotExist) {
 			return fs.ErrExist
 		}
@@ -267,7 +264,7 @@ func publishFile(temp, path string) error {
 
 func syncDir(dir string) error {
 	if runtime.GOOS == "windows" {
-		return nil // directories cannot be synced, nor need to be
+		return nil // directories cannot be synced and need not be
 	}
 	d, err := os.Open(dir)
 	if err != nil {
@@ -275,7 +272,7 @@ func syncDir(dir string) error {
 	}
 	err = d.Sync()
 	if errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) {
-		err = nil // this file system has nothing to sync in a directory
+		err = nil // this file system does not sync directories
 	}
 	return errors.Join(err, d.Close())
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// actVariable makes the test binary play another process instead of testing.
+// actVariable makes the test binary act as another process instead of testing.
 const actVariable = "KINDWRIGHT_BBOLT_ACT"
 
 func TestMain(m *testing.M) {
@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 }
 
 var acts = map[string]func(path string) error{
-	// hold opens the store, says so, and waits until its standard input ends.
+	// hold opens the store, reports that, and waits until its standard input ends.
 	"hold": func(path string) error {
 		db, err := Open(path)
 		if err != nil {
@@ -45,7 +45,7 @@ var acts = map[string]func(path string) error{
 		_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
 		return db.Close()
 	},
-	// write commits until it is killed, and tells what was acknowledged.
+	// write commits until it is killed, and reports each acknowledged commit.
 	"write": func(path string) error {
 		db, err := Open(path)
 		if err != nil {
@@ -115,7 +115,7 @@ func TestD7_TwiceInOneProcess(t *testing.T) {
 	require.NoError(t, open(t, path).Close())
 }
 
-// Whoever comes while another leaves gets the file in time.
+// A process that opens the file while another is leaving gets it in time.
 func TestOpenWaitsForAnotherToClose(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	db := open(t, path)
@@ -165,8 +165,8 @@ func TestOpenRelativePath(t *testing.T) {
 	require.NoError(t, open(t, "./store.db").Close())
 }
 
-// STORE-03: a store without a past begins above anything that another under its name
-// may have issued.
+// STORE-03: a store without its past starts above any revision that an earlier store of the same
+// name may have issued.
 func TestSTORE_03_NewStoreBeginsAtTheTime(t *testing.T) {
 	now := time.Date(2030, 1, 2, 3, 4, 5, 678_901_234, time.UTC)
 	db := openFast(t, WithNow(func() time.Time { return now }), nil)
@@ -179,7 +179,7 @@ func TestSTORE_03_NewStoreBeginsAtTheTime(t *testing.T) {
 	require.NoError(t, db.Close())
 }
 
-// Processes that start together on a fresh path get one store, made once.
+// Processes that start together on a new path get one store, created once.
 func TestOpenTogether(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "store.db")
@@ -211,7 +211,7 @@ func TestOpenTogether(t *testing.T) {
 	require.Len(t, entries, 1)
 }
 
-// A new file never takes a name that somebody has, with hard links or without.
+// A new file never replaces an existing one, with hard links or without.
 func TestPublishFileTakesNoName(t *testing.T) {
 	dir := t.TempDir()
 	temp, path := filepath.Join(dir, "temp"), filepath.Join(dir, "path")
@@ -226,7 +226,7 @@ func TestPublishFileTakesNoName(t *testing.T) {
 	require.ErrorIs(t, publishFile(missing, filepath.Join(dir, "free")), fs.ErrNotExist)
 }
 
-// Where the address space is limited, the file is mapped as large as it is.
+// Where address space is limited, the map has the size of the file.
 func TestOpenWithoutAddressSpace(t *testing.T) {
 	db := openFast(t, func(o *options) { o.mapBytes = 1 << (bits.UintSize - 17) })
 	require.NoError(t, db.Healthy())
@@ -235,8 +235,7 @@ func TestOpenWithoutAddressSpace(t *testing.T) {
 	require.NoError(t, db.Close())
 }
 
-// D8: a program that stops at any moment, here by SIGKILL, loses nothing it was
-// told is safe.
+// D8: a program that stops at any moment, here by SIGKILL, loses no acknowledged commit.
 func TestKilledWriter(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	for round := range 3 {

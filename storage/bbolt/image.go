@@ -33,9 +33,9 @@ type image struct {
 	root     pageID // of the tree of buckets
 	seen     []uint64
 
-	window []byte // what was read last
-	offset int64  // where window begins
-	ahead  int64  // how much to read next time, if that goes on where window ends
+	window []byte // the bytes read last
+	offset int64  // where window starts
+	ahead  int64  // how much to read next if the read continues where window ends
 }
 
 type pageID uint64
@@ -63,9 +63,8 @@ func damaged(text string, args ...any) error {
 	return fmt.Errorf("%w: "+text, append([]any{ErrDamaged}, args...)...)
 }
 
-// newImage reads the meta pages of a file. Both must be sound: the lower
-// transaction is useless, but if the higher one is damaged, going back by one
-// would silently forget what was acknowledged with it.
+// newImage reads the meta pages of a file. Both must be intact. The lower transaction is useless,
+// but if the higher one is damaged, going back by one would silently lose its acknowledged commits.
 func newImage(file io.ReaderAt, size int64) (*image, error) {
 	if size == 0 {
 		return nil, damaged("it is empty")
@@ -142,14 +141,14 @@ func (im *image) choose(a, b meta) error {
 	return nil
 }
 
-// begin makes the image ready to walk from a root.
+// begin prepares the image for a walk from a root.
 func (im *image) begin(root, pages pageID) {
 	im.root, im.pages = root, pages
 	im.seen = make([]uint64, pages/64+1)
 }
 
-// read returns n bytes of the file, valid until the next read. Going on where the
-// last read ended reads ever more at once; everything else reads little.
+// read returns n bytes of the file, valid until the next read. A read that continues where the last
+// one ended reads more and more at once; any other reads little.
 func (im *image) read(at, n int64) ([]byte, error) {
 	if end := im.offset + int64(len(im.window)); at < im.offset || at+n > end {
 		if at >= im.offset && at <= end+im.pageSize {
@@ -176,8 +175,7 @@ func (im *image) read(at, n int64) ([]byte, error) {
 	return im.window[at-im.offset:][:n:n], nil
 }
 
-// page reads a page with its overflow and requires that it is met for the first
-// time.
+// page reads a page with its overflow and requires that the walk has not met it before.
 func (im *image) page(id pageID) (node, error) {
 	if id < 2 || id >= im.pages {
 		return node{}, damaged("page %d does not exist, there are %d", id, im.pages)
@@ -213,7 +211,7 @@ func (im *image) page(id pageID) (node, error) {
 	return n, nil
 }
 
-// node is a page whose elements are known to lie where they should.
+// node is a page whose elements are known to be in their places.
 type node struct {
 	id    pageID // 0: inline in its bucket's parent
 	leaf  bool
@@ -221,8 +219,8 @@ type node struct {
 	data  []byte
 }
 
-// parseNode checks a page's type and the place of each element, which bbolt packs
-// without gaps, and returns how many bytes they take.
+// parseNode checks a page's type and the place of each element, and returns how many bytes they
+// take. bbolt packs elements without gaps.
 func parseNode(data []byte, id pageID) (n node, used int, err error) {
 	n = node{id: id, count: int(binary.NativeEndian.Uint16(data[10:])), data: data}
 	switch kind := binary.NativeEndian.Uint16(data[8:]); kind {
@@ -251,8 +249,8 @@ func parseNode(data []byte, id pageID) (n node, used int, err error) {
 
 func (n node) element(i int) []byte { return n.data[pageHeader+i*elementBytes:] }
 
-// extent is where element i says its data is, from itself, and how long key and
-// value are.
+// extent returns the offset of element i's data from the element itself, and the length of its key
+// and value.
 func (n node) extent(i int) (pos, key, value uint64) {
 	e := n.element(i)
 	small := func(at int) uint64 { return uint64(binary.NativeEndian.Uint32(e[at:])) }
@@ -278,12 +276,10 @@ func (n node) flags(i int) uint32 { return binary.NativeEndian.Uint32(n.element(
 // child of a branch's element.
 func (n node) child(i int) pageID { return pageID(binary.NativeEndian.Uint64(n.element(i)[8:])) }
 
-// visitor is given each element of a bucket in order. The slices are valid during
-// the call only.
+// visitor receives each element of a bucket in order. The slices are valid only during the call.
 type visitor func(key, value []byte, flags uint32) error
 
-// walkBucket visits the elements of a bucket that is the value of an element of
-// the root.
+// walkBucket visits the elements of a bucket that is the value of an element of the root.
 func (im *image) walkBucket(value []byte, visit visitor) error {
 	if len(value) < bucketHeader {
 		return damaged("a bucket has %d bytes", len(value))
@@ -315,8 +311,8 @@ func (im *image) walkBucket(value []byte, visit visitor) error {
 	return n.visit(nil, nil, visit)
 }
 
-// walk visits the elements below a page. The first key must be first, if that is
-// not nil, and all keys below end, if that is not nil.
+// walk visits the elements below a page. Unless they are nil, first must be the first key, and all
+// keys must be below end.
 func (im *image) walk(id pageID, first, end []byte, depth int, visit visitor) error {
 	if depth == 0 {
 		return damaged("page %d lies too deep", id)
@@ -332,7 +328,7 @@ func (im *image) walk(id pageID, first, end []byte, depth int, visit visitor) er
 		key   []byte
 		child pageID
 	}
-	// Copied: the children are read into the same window.
+	// Copy them: the children are read into the same window.
 	branches := make([]branch, 0, n.count)
 	if err := n.checkKeys(first, end); err != nil {
 		return err

@@ -13,9 +13,9 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// The reader demands what bbolt writes, to the byte. So it must accept everything
-// that bbolt ever writes: here histories that grow, shrink and rebalance trees of
-// several levels, with small pages and large values.
+// The reader requires the exact bytes that bbolt writes. So it must accept everything that bbolt
+// ever writes. Here histories grow, shrink and rebalance trees of several levels, with small pages
+// and large values.
 func TestImageAcceptsWhatBboltWrites(t *testing.T) {
 	for _, pageSize := range []int{1 << 10, 4 << 10} {
 		random := rand.New(rand.NewPCG(uint64(pageSize), 1))
@@ -34,7 +34,7 @@ func TestImageAcceptsWhatBboltWrites(t *testing.T) {
 	}
 }
 
-// anyTransaction appends some elements and deletes some; in some rounds many.
+// anyTransaction appends some elements and deletes some. In some rounds it deletes many.
 func anyTransaction(tx *bolt.Tx, random *rand.Rand, model map[position]int, next *position, round int) error {
 	log, err := tx.CreateBucketIfNotExists([]byte(logBucket))
 	if err != nil {
@@ -71,7 +71,7 @@ func anyTransaction(tx *bolt.Tx, random *rand.Rand, model map[position]int, next
 	return nil
 }
 
-// countImage walks a file as it is on disk and counts the elements of its log.
+// countImage walks a file on disk and counts the elements of its log.
 func countImage(t testing.TB, path string) int {
 	t.Helper()
 	data := readFile(t, path)
@@ -86,7 +86,7 @@ func countImage(t testing.TB, path string) int {
 	return n
 }
 
-// mend makes the checksums of the meta pages right again.
+// mend corrects the checksums of the meta pages.
 func mend(data []byte) {
 	for _, meta := range [][]byte{data[pageHeader:], data[os.Getpagesize()+pageHeader:]} {
 		sum := fnv.New64a()
@@ -95,12 +95,12 @@ func mend(data []byte) {
 	}
 }
 
-// What does no harm to a reader, but would send bbolt astray when it writes, or is
-// nothing that bbolt leaves behind.
+// Changes that do not harm a reader, but that would mislead bbolt when it writes, or that bbolt
+// never leaves behind.
 func TestD8_SoundToRead(t *testing.T) {
 	var data []byte
 	var branch, leaf pageID
-	for ok := false; !ok; { // where bbolt puts its pages is left to chance
+	for ok := false; !ok; { // bbolt chooses the places of its pages at random
 		_, data, _ = written(t, 60)
 		branch, _ = findPage(t, data, branchPage, false)
 		leaf, ok = findPage(t, data, leafPage, true)
@@ -173,8 +173,8 @@ func TestD8_SoundToRead(t *testing.T) {
 	}
 }
 
-// findPage is a page of a kind that is in use and, if so asked, lies before one that
-// is not; false if there is none.
+// findPage returns a page of a kind that is in use. If asked, it returns one that lies before a
+// page not in use. The result is false if there is none.
 func findPage(t testing.TB, data []byte, kind uint16, beforeFree bool) (pageID, bool) {
 	t.Helper()
 	im, err := newImage(bytes.NewReader(data), int64(len(data)))
@@ -202,8 +202,8 @@ func TestImageMeetsNoPageTwice(t *testing.T) {
 	require.ErrorContains(t, err, "two places")
 }
 
-// Nothing that lies in a file makes the reader panic, loop, or read beyond it. The
-// meta pages' checksums are made right again, since most changes would end there.
+// No contents of a file make the reader panic, loop, or read beyond the file. The checksums of the
+// meta pages are corrected, since most changes would end there.
 func FuzzImage(f *testing.F) {
 	_, original, _ := written(f, 12)
 	original = original[:usedBytes(f, original)]

@@ -13,18 +13,17 @@ type version struct {
 	deleted bool
 }
 
-// entry is all versions of one key that are kept; at least one.
+// entry is all retained versions of one key; at least one.
 type entry struct {
 	key    string
 	newest version
 	older  []version // oldest first; mostly empty
 }
 
-// at is the version that a read at a revision sees; false if the key did not
-// exist then.
+// at returns the version that a read at a revision sees. It is false if the key did not exist then.
 func (e *entry) at(rev storage.Revision) (version, bool) {
 	if e.newest.rev <= rev {
-		return e.newest, !e.newest.deleted // the usual read is a read of now
+		return e.newest, !e.newest.deleted // most reads are of the current revision
 	}
 	i := sort.Search(len(e.older), func(i int) bool { return e.older[i].rev > rev })
 	if i == 0 {
@@ -33,30 +32,30 @@ func (e *entry) at(rev storage.Revision) (version, bool) {
 	return e.older[i-1], !e.older[i-1].deleted
 }
 
-// superseded is a version that reads at or above a revision do not see: it was
-// replaced there, or is itself the deletion that happened there.
+// superseded is a version that reads at or above a revision do not see: it was replaced there, or
+// it is itself the deletion at that revision.
 type superseded struct {
 	by    storage.Revision
 	entry *entry
 	position
 }
 
-// index knows every record of the log by key, and which of them compaction may
-// remove. It belongs to the writer; others read it under DB.mu.
+// index knows every record of the log by key, and which of them compaction may remove. It belongs
+// to the writer; others read it with DB.mu held.
 type index struct {
 	keys     *ordered.Map[*entry]
 	versions int // of all entries
 
-	// garbage is every version that will be removed once its revision `by` is
-	// compacted, in the order of `by`, from first on. A key's versions are in it
-	// oldest first. So compaction takes them from the front and never searches.
+	// garbage is every version that will be removed once its revision `by` is compacted. It is
+	// ordered by `by`, and starts at first. A key's versions are in it oldest first. So compaction
+	// takes them from the front and never searches.
 	garbage []superseded
 	first   int
 }
 
 func newIndex() index { return index{keys: ordered.New[*entry]()} }
 
-// newest is the newest version of a key; false if it has no record now.
+// newest returns the newest version of a key. It is false if the key has no record now.
 func (x *index) newest(key string) (version, bool) {
 	e, ok := x.keys.Get(key)
 	if !ok || e.newest.deleted {
@@ -82,7 +81,7 @@ func (x *index) insert(e *entry) {
 }
 
 func (x *index) replace(e *entry, v version) {
-	if !e.newest.deleted { // a deletion is already in there
+	if !e.newest.deleted { // a deletion is in it already
 		x.garbage = append(x.garbage, superseded{v.rev, e, e.newest.position})
 	}
 	e.older = append(e.older, e.newest)
@@ -102,8 +101,8 @@ func (x *index) due(compacted storage.Revision) bool {
 	return x.first < len(x.garbage) && x.garbage[x.first].by <= compacted
 }
 
-// take removes up to limit versions that nobody may read any more and appends
-// their positions to dst.
+// take removes up to limit versions that no read can see any more, and appends their positions to
+// dst.
 func (x *index) take(compacted storage.Revision, limit int, dst []position) []position {
 	for ; limit > 0 && x.due(compacted); limit-- {
 		g := &x.garbage[x.first]

@@ -8,15 +8,14 @@ import (
 )
 
 const (
-	// pageRecords is the largest page; to find its records holds the lock for about
-	// a millisecond.
+	// pageRecords limits a page. Finding its records holds the lock for about a millisecond.
 	pageRecords = 10_000
-	// pageBytes is after how many bytes of values a page ends early.
+	// pageBytes is the number of bytes of values after which a page ends early.
 	pageBytes = 16 << 20
 )
 
-// List returns a page of the records at a revision: at most 10,000, and fewer when
-// their values exceed 16 MiB.
+// List returns a page of the records at a revision: at most 10,000, and fewer if their values
+// exceed 16 MiB.
 func (db *DB) List(ctx context.Context, r storage.ListRequest) (storage.Page, error) {
 	if err := ctx.Err(); err != nil {
 		return storage.Page{}, err
@@ -40,8 +39,7 @@ func (db *DB) List(ctx context.Context, r storage.ListRequest) (storage.Page, er
 	return page, nil
 }
 
-// listable is the revision that a list at a revision, or at 0 for now, is at. It
-// needs db.mu.
+// listable returns the revision to list; at 0 it is the current one. The caller holds db.mu.
 func (db *DB) listable(at storage.Revision) (storage.Revision, error) {
 	switch {
 	case at == 0:
@@ -54,13 +52,13 @@ func (db *DB) listable(at storage.Revision) (storage.Revision, error) {
 	return at, nil
 }
 
-// place is where a key's record lies.
+// place is the position of a key's record.
 type place struct {
 	key string
 	at  position
 }
 
-// find is the first records of a list at a revision, and whether there are more.
+// find returns the places of the first records of a list at a revision, and whether there are more.
 func (x *index) find(r storage.ListRequest, rev storage.Revision, limit int) (found []place, more bool) {
 	begin := x.keys.Ascend(r.Prefix)
 	if r.After != "" {
@@ -82,8 +80,7 @@ func (x *index) find(r storage.ListRequest, rev storage.Revision, limit int) (fo
 	return found, false
 }
 
-// records reads the records at places, as many as fit into a number of bytes and
-// at least one.
+// records reads the records at places, as many as fit into a number of bytes, but at least one.
 func (r *reading) records(found []place, bytes int) ([]storage.Record, error) {
 	records := make([]storage.Record, 0, len(found))
 	for _, p := range found {

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// lock does nothing: elsewhere a file cannot be locked twice through one handle,
-// and bbolt must do it. Until it does, the file may be read while another process
-// writes it; Open tells that from damage (see readUnlocked).
+// lock does nothing. On these systems a file cannot be locked twice through one handle, and bbolt
+// must lock it. Until it does, another process may write the file while we read it. Open can tell
+// that from damage (see readUnlocked).
 func lock(*os.File, time.Duration) error { return nil }
 
 func unlock(*os.File) error { return nil }

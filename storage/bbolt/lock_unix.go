@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// lock takes the file for this opening alone, before a byte of it is read. It is
-// the lock that bbolt takes, on the same open file; bbolt then has it already.
+// lock takes the file exclusively before a byte of it is read. It is the lock that bbolt uses, on
+// the same open file, so bbolt has it already.
 func lock(f *os.File, wait time.Duration) error {
 	for end := time.Now().Add(wait); ; time.Sleep(lockRetry) {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
@@ -27,8 +27,7 @@ func lock(f *os.File, wait time.Duration) error {
 	}
 }
 
-// unlock gives the file back although it may stay mapped, which would keep the
-// lock after closing.
+// unlock releases the file even if it stays mapped. The map would keep the lock after closing.
 func unlock(f *os.File) error {
 	return os.NewSyscallError("flock", syscall.Flock(int(f.Fd()), syscall.LOCK_UN))
 }

@@ -17,15 +17,14 @@ type options struct {
 	mapBytes    int
 }
 
-// WithNow takes the time from now instead of time.Now: the times of batches and
-// the revision at which a new store begins. It must be safe for concurrent use.
+// WithNow replaces time.Now with now, for the times of batches and for the revision at which a new
+// store starts. It must be safe for concurrent use.
 func WithNow(now func() time.Time) Option {
 	return func(o *options) { o.now = now }
 }
 
-// WithRecentBytes sets how many bytes of the newest changes, counted with their
-// previous records, are kept in memory for watches; older ones are read from the
-// file. The default, also for n <= 0, is 4 MiB.
+// WithRecentBytes sets how many bytes of the newest changes, with their previous records, stay in
+// memory for watches. Older ones are read from the file. The default, also for n <= 0, is 4 MiB.
 func WithRecentBytes(n int) Option {
 	return func(o *options) {
 		if n > 0 {
@@ -34,9 +33,9 @@ func WithRecentBytes(n int) Option {
 	}
 }
 
-// WithLimits declares other limits than values of 4 MiB and 128 operations in a
-// commit. A field that is not above 0 keeps its default. No value can have more
-// than 1 GiB and no commit more than 4096 operations; larger limits are lowered.
+// WithLimits sets other limits than the default of 4 MiB per value and 128 operations per commit. A
+// field that is not above 0 keeps its default. Limits above 1 GiB per value or 4096 operations per
+// commit are lowered to these.
 func WithLimits(l storage.Limits) Option {
 	return func(o *options) {
 		if l.MaxValueBytes > 0 {

@@ -25,7 +25,7 @@ func (r *request) finish(rev storage.Revision, err error) {
 	close(r.done)
 }
 
-// bytes is what the request adds to a group.
+// bytes is the size that the request adds to a group.
 func (r *request) bytes() int {
 	n := 0
 	for i := range r.ops {
@@ -34,20 +34,20 @@ func (r *request) bytes() int {
 	return n
 }
 
-// What one group of requests may have. It bounds the memory and time of a
-// transaction, not the throughput: at these sizes the sync no longer matters.
+// Limits of one group of requests. They limit the memory and time of a transaction, not the
+// throughput: at these sizes the sync no longer matters.
 const (
 	groupRequests = 1024 // at most reservation
 	groupBytes    = 16 << 20
 )
 
-// queue holds the calls that wait for the writer, in the order of arrival.
+// queue holds the waiting calls in the order of arrival.
 type queue struct {
-	work chan struct{} // capacity 1: look again
+	work chan struct{} // capacity 1: there may be work
 
 	mu      sync.Mutex // guards everything below
 	waiting []*request
-	refused error // no request is accepted any more
+	refused error // if set, no request is accepted
 	stopped bool
 }
 
@@ -79,7 +79,7 @@ func (q *queue) withdraw(r *request) bool {
 	return r.withdrawn
 }
 
-// take returns the next group, reusing dst; empty when nothing waits.
+// take returns the next group, reusing dst. The group is empty if no request waits.
 func (q *queue) take(dst []*request) []*request {
 	q.mu.Lock()
 	defer q.mu.Unlock()

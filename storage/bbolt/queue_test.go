@@ -8,7 +8,7 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// A group is bounded by requests and by bytes, and nobody is overtaken.
+// Requests and bytes limit a group, and no request overtakes another.
 func TestQueueGroups(t *testing.T) {
 	var q queue
 	q.init()

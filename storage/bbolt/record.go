@@ -12,15 +12,15 @@ import (
 // castagnoli is the polynomial that processors compute in hardware.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// position is where a record lies in the log: the revision of its commit and
-// which of the commit's changes it is. Revision 0 is no position.
+// position is the place of a record in the log: the revision of its commit and the number of the
+// change within the commit. Revision 0 is not a valid position.
 type position struct {
 	rev storage.Revision
 	op  uint16
 }
 
-// positionBytes is the length of a key in the log bucket: revision and op, big
-// endian, so that byte order is the order of commits.
+// positionBytes is the length of a key in the log bucket: revision and op, big endian, so that byte
+// order is commit order.
 const positionBytes = 8 + 2
 
 func (p position) appendTo(dst []byte) []byte {
@@ -82,19 +82,19 @@ func (r *record) appendTo(dst []byte) ([]byte, uint32) {
 	dst = append(dst, r.key...)
 	dst = append(dst, r.value...)
 	end := len(dst)
-	dst = r.pos.appendTo(dst) // for a moment: a buffer of its own would be allocated
+	dst = r.pos.appendTo(dst) // temporary: a buffer of its own would be allocated
 	sum := recordChecksum(dst[end:], dst[start:end])
 	binary.BigEndian.PutUint32(dst[start:], sum)
 	return dst[:end], sum
 }
 
-// recordChecksum is that of a record under its key in the log.
+// recordChecksum returns the checksum of a record under its key in the log.
 func recordChecksum(at, data []byte) uint32 {
 	return crc32.Update(crc32.Checksum(at, castagnoli), castagnoli, data[4:])
 }
 
-// parseRecord reads what lies in the log under a key. The record's key and value
-// are parts of data. The error says what is wrong without naming the file.
+// parseRecord decodes the value of a key of the log. The record's key and value are slices of data.
+// The error says what is wrong without naming the file.
 func parseRecord(at, data []byte) (record, error) {
 	pos, ok := parsePosition(at)
 	if !ok {
@@ -125,9 +125,9 @@ func parseRecord(at, data []byte) (record, error) {
 	}, nil
 }
 
-// fingerprint is the record's share in [state].sum. The checksum already depends
-// on everything in the record; the rest spreads its 32 bits over 64, so that the
-// sum of many does not cancel.
+// fingerprint is the record's share in [state].sum. The checksum already depends on everything in
+// the record. The rest spreads its 32 bits over 64, so that errors do not cancel in the sum of
+// many.
 func fingerprint(pos position, checksum uint32) uint64 {
 	x := uint64(checksum)<<16 + uint64(pos.op) + uint64(pos.rev)*0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -135,8 +135,8 @@ func fingerprint(pos position, checksum uint32) uint64 {
 	return x ^ x>>31
 }
 
-// clone copies bytes out of the mapped file. Empty is nil: backends do not
-// distinguish them, and so a watch gives the same from memory and from the file.
+// clone copies bytes out of the mapped file. Empty becomes nil: backends do not distinguish the
+// two, so a watch returns the same from memory and from the file.
 func clone(b []byte) []byte {
 	if len(b) == 0 {
 		return nil

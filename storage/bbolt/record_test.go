@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// These bytes are in files out there.
+// Existing files contain these bytes.
 func TestFormatIsStable(t *testing.T) {
 	r := record{
 		pos: position{0x0102030405060708, 9}, prev: position{0x0102030405060700, 1},
@@ -25,7 +25,7 @@ func TestFormatIsStable(t *testing.T) {
 	require.Equal(t, "6b696e6477726967687400000001fa654ca1", hex.EncodeToString(formatRecord(1)))
 }
 
-// Records whose checksum is right, but which this version cannot have written.
+// Records with a correct checksum that this version cannot have written.
 func TestParseRecordRefuses(t *testing.T) {
 	r := record{pos: position{7, 1}, key: []byte("/sys/key/"), value: []byte("value")}
 	at := r.pos.appendTo(nil)
@@ -48,7 +48,7 @@ func TestParseRecordRefuses(t *testing.T) {
 	}
 }
 
-// changed is a record with another byte and the checksum for it.
+// changed is a record with one byte replaced and a matching checksum.
 func changed(at, data []byte, i int, b byte) []byte {
 	data = bytes.Clone(data)
 	data[i] = b

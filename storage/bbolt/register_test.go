@@ -18,7 +18,7 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// A call that a client made and what it was told.
+// A call of a client and its answer.
 type call struct {
 	client        int
 	key           string
@@ -28,10 +28,10 @@ type call struct {
 	revision      storage.Revision // read, committed or, after a conflict, found
 	value         string           // read
 	conflict      bool
-	unknown, gone bool // refused for good, or nobody knows
+	unknown, gone bool // unknown: the outcome is open; gone: refused for good
 }
 
-// calls records what clients of a store do, across openings.
+// calls records the clients' calls to a store, across openings.
 type calls struct {
 	start time.Time
 	mu    sync.Mutex
@@ -89,9 +89,9 @@ func (l *calls) clients(db *DB, session, each int) {
 	running.Wait()
 }
 
-// settle finds out what became of the calls of unknown outcome, from the history
-// that the file has in the end: one that is in it happened at its revision, at any
-// time since it began; one that is not never did, and leaves the story.
+// settle decides the calls with an unknown outcome from the history in the final file. A call that
+// is in it happened at its revision, at any time since it started. A call that is not in it never
+// happened and leaves the record.
 func (l *calls) settle(t testing.TB, history []storage.Batch) []linear.Operation[call] {
 	t.Helper()
 	happened := map[string]storage.Revision{}
@@ -147,8 +147,8 @@ func linearizable(ops []linear.Operation[call]) bool {
 	return true
 }
 
-// Rule 3, STORE-04: with a disk that is slow at random and then fails, and over the
-// restart that follows, some order of the calls explains every answer.
+// Rule 3, STORE-04: the disk is slow at random and then fails, and a restart follows. Some order of
+// the calls explains every answer.
 func TestSTORE_04_LinearizableOnBadDisk(t *testing.T) {
 	for _, written := range []bool{false, true} {
 		t.Run(fmt.Sprintf("failing commits on disk: %t", written), func(t *testing.T) {
@@ -160,7 +160,7 @@ func TestSTORE_04_LinearizableOnBadDisk(t *testing.T) {
 				var left atomic.Int64
 				left.Store(20 + random.Int64N(20))
 				s.onCommit(func(really commitFunc, tx *bolt.Tx) error {
-					time.Sleep(time.Duration(random.IntN(400)) * time.Microsecond) // the disk's time
+					time.Sleep(time.Duration(random.IntN(400)) * time.Microsecond) // the latency of the disk
 					switch {
 					case left.Add(-1) >= 0:
 						return really(tx)
@@ -183,7 +183,7 @@ func TestSTORE_04_LinearizableOnBadDisk(t *testing.T) {
 			ops := l.settle(t, history)
 			require.True(t, linearizable(ops), "%+v", ops)
 
-			// The model can tell: a read of what was never written has no place.
+			// The model detects errors: a read of a value that was never written fits nowhere.
 			c := call{key: widget(0), revision: begin + 1, value: "never", begun: 0, ended: 1 << 62}
 			require.False(t, linearizable(append(ops, linear.Operation[call]{Call: c, End: c.ended})))
 		})

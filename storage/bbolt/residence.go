@@ -6,10 +6,10 @@ import bolt "go.etcd.io/bbolt"
 // whole history that is the entire file. They are copies of the system's cache, so they are
 // released from time to time. The next read finds them in that cache.
 const (
-	// residentBytes is about how much of the file is looked at between two times.
+	// residentBytes is how many bytes of the file are read between two releases, roughly.
 	residentBytes = 8 << 20
-	// pageTouch is about what one page that is looked at brings along. The system
-	// maps some of its neighbours, which are often the next.
+	// pageTouch is about how many bytes a read of one page maps. The system also maps some of its
+	// neighbours, which are often the next to be read.
 	pageTouch = 16 << 10
 )
 
@@ -20,6 +20,6 @@ func (db *DB) touch(tx *bolt.Tx, bytes int) {
 	if db.touched.Add(int64(bytes)) < residentBytes {
 		return
 	}
-	db.touched.Store(0) // what is forgotten here by two at once is little
+	db.touched.Store(0) // two concurrent calls lose little of the count
 	release(db.bolt.Info().Data, tx.Size())
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// resident is how much of a file's map the process has in memory.
+// resident returns how much of a file's map the process has in memory.
 func resident(t *testing.T, path string) (bytes int) {
 	t.Helper()
 	f, err := os.Open("/proc/self/smaps")
@@ -38,8 +38,8 @@ func resident(t *testing.T, path string) (bytes int) {
 	return bytes
 }
 
-// Neither a load, nor a read of everything, nor to open the file leaves more of its map in memory
-// than a fixed part.
+// Loading, reading everything and opening the file leave no more than a fixed part of its map in
+// memory.
 func TestMapOfTheFileIsGivenBack(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "db")
 	db := open(t, path, withoutSync, WithRecentBytes(1))

@@ -6,17 +6,17 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// ring is the newest batches, as many as a budget of bytes allows, so that
-// watches that keep up never read the file.
+// ring holds the newest batches, as many as fit into a number of bytes, so watches that keep up
+// never read the file.
 type ring struct {
 	budget  int
-	after   storage.Revision // every batch after it is here
+	after   storage.Revision // every later batch is here
 	bytes   int
 	batches []storage.Batch // from first on, ascending
 	first   int
 }
 
-// batchOverhead is what a batch and one change cost beside their bytes, roughly.
+// batchOverhead is roughly the memory of a batch and one change beside their bytes.
 const batchOverhead = 200
 
 func batchBytes(b storage.Batch) int {
@@ -31,8 +31,8 @@ func batchBytes(b storage.Batch) int {
 	return n
 }
 
-// push adds the next batch and drops the oldest ones beyond the budget. One larger
-// than the whole budget is dropped at once.
+// push adds the next batch and drops the oldest ones beyond the budget. It drops a batch larger
+// than the whole budget at once.
 func (r *ring) push(b storage.Batch) {
 	r.batches = append(r.batches, b)
 	r.bytes += batchBytes(b)
@@ -50,8 +50,8 @@ func (r *ring) push(b storage.Batch) {
 	}
 }
 
-// since is the batches after a revision; false if some are no longer here. The
-// slice is valid while the ring does not change.
+// since returns the batches after a revision, or false if some are gone. The slice is valid until
+// the ring changes.
 func (r *ring) since(after storage.Revision) ([]storage.Batch, bool) {
 	if after < r.after {
 		return nil, false

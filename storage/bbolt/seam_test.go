@@ -14,7 +14,7 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// How long a test waits for what must come, and how often it looks.
+// How long a test waits for an event, and how often it checks.
 const (
 	patience = time.Minute
 	tick     = time.Millisecond
@@ -27,8 +27,7 @@ type (
 	commitFunc func(*bolt.Tx) error
 )
 
-// seam lies between a store and bbolt. What a test puts there may delay, fail and
-// crash, or call the real thing.
+// seam is between a store and bbolt. A test can make it delay, fail, crash, or call the real disk.
 type seam struct {
 	begin  atomic.Pointer[func(really beginFunc, writable bool) (*bolt.Tx, error)]
 	commit atomic.Pointer[func(really commitFunc, tx *bolt.Tx) error]
@@ -59,7 +58,7 @@ func (s *seam) onBegin(f func(really beginFunc, writable bool) (*bolt.Tx, error)
 
 func (s *seam) onCommit(f func(really commitFunc, tx *bolt.Tx) error) { s.commit.Store(&f) }
 
-// heal puts the real thing back.
+// heal restores the real disk.
 func (s *seam) heal() {
 	s.begin.Store(nil)
 	s.commit.Store(nil)
@@ -68,7 +67,7 @@ func (s *seam) heal() {
 // held are syncs that wait for the test.
 type held struct {
 	waiting chan struct{} // a sync has arrived
-	pass    chan struct{} // it may go on
+	pass    chan struct{} // it may continue
 }
 
 func (s *seam) hold() held {
@@ -81,7 +80,7 @@ func (s *seam) hold() held {
 	return h
 }
 
-// openSeam opens a fresh store with a seam.
+// openSeam opens a new store with a seam.
 func openSeam(t testing.TB, opts ...Option) (*DB, *seam) {
 	t.Helper()
 	s := &seam{}
@@ -97,7 +96,7 @@ func stateIn(tx *bolt.Tx) state {
 	return s
 }
 
-// outcome is what a call in another goroutine was answered.
+// outcome is the answer to a call in another goroutine.
 type outcome struct {
 	rev storage.Revision
 	err error
@@ -112,7 +111,7 @@ func commitLater(ctx context.Context, db *DB, ops ...storage.Op) <-chan outcome 
 	return answer
 }
 
-// enqueue has a commit wait in the queue, behind the n that wait already.
+// enqueue adds a commit to the queue, behind the n that wait already.
 func enqueue(ctx context.Context, t testing.TB, db *DB, n int, ops ...storage.Op) <-chan outcome {
 	t.Helper()
 	answer := commitLater(ctx, db, ops...)

@@ -8,8 +8,8 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// The file has two buckets. The log holds the records; meta holds the format,
-// which every future version must be able to read, and the state.
+// The file has two buckets. The log holds the records. The other one, meta, holds the format, which
+// every future version must be able to read, and the state.
 const (
 	logBucket  = "log"
 	metaBucket = "meta"
@@ -17,13 +17,13 @@ const (
 	stateKey   = "state"
 )
 
-// format is the number of the format that this package writes and reads. Format 1 had keys without
-// the byte that ends a name (see storage.ObjectKey); what it holds would be found by lists and
-// missed by everything else.
+// format is the number of the format that this package writes and reads. In format 1, keys lacked
+// the byte that ends a name (see storage.ObjectKey), so lists would find its records and all other
+// reads would miss them.
 const format = 2
 
-// formatMagic begins the format record, so that somebody else's bbolt file with
-// the same bucket names is not taken for ours.
+// formatMagic starts the format record. It tells our file from another program's bbolt file with
+// the same bucket names.
 const formatMagic = "kindwright"
 
 // formatRecord is magic, number, and CRC-32C of both.
@@ -32,7 +32,7 @@ func formatRecord(number uint32) []byte {
 	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
-// checkFormat says whether a file with this format record is ours to read.
+// checkFormat returns an error unless this package can read a file with this format record.
 func checkFormat(data []byte) error {
 	const sumAt = len(formatMagic) + 4
 	if len(data) < sumAt+4 || string(data[:len(formatMagic)]) != formatMagic {
@@ -52,19 +52,17 @@ func checkFormat(data []byte) error {
 	return nil
 }
 
-// state is what the file says about itself. It is rewritten in every
-// transaction, so it always describes the log beside it.
+// state describes the file. Every transaction rewrites it, so it always matches the log.
 type state struct {
 	id       [16]byte         // chosen at random when the file was made
 	copied   bool             // a backup that was never opened: revisions were issued that it does not know
 	last     storage.Revision // of the newest commit
-	reserved storage.Revision // nobody was ever told a revision above it, nor will be before it is raised
-	// compacted: reads below fail, and at or below only each key's newest record
-	// is needed.
+	reserved storage.Revision // no revision above it was ever issued, nor will be until it is raised
+	// compacted: reads below it fail. At or below it, only each key's newest record is needed.
 	compacted storage.Revision
 
-	// What the log must add up to. A record that vanished, came back or changed
-	// shows, even where every page and every remaining record is sound.
+	// The totals of the log. They detect a record that vanished, came back or changed, even if
+	// every page and every remaining record is intact.
 	records uint64
 	sum     uint64 // of all fingerprints, modulo 2^64
 }
@@ -79,7 +77,7 @@ func (s *state) remove(pos position, checksum uint32) {
 	s.sum -= fingerprint(pos, checksum)
 }
 
-// matches requires that the log adds up to what the state says.
+// matches requires that the totals of the log are those of the state.
 func (s *state) matches(counted state) error {
 	if counted.records != s.records || counted.sum != s.sum {
 		return damaged("the log has %d records with sum %016x, it should have %d with sum %016x",
@@ -90,7 +88,7 @@ func (s *state) matches(counted state) error {
 
 const stateBytes = 4 + 1 + 16 + 5*8
 
-// encode is CRC-32C of the rest, flags, id and the numbers in the order of the
+// encode returns the CRC-32C of the rest, then flags, id and the numbers in the order of the
 // fields.
 func (s *state) encode() []byte {
 	b := make([]byte, 4, stateBytes)
@@ -131,19 +129,17 @@ func parseState(b []byte) (state, error) {
 }
 
 const (
-	// reservation is how many revisions a session may issue before it raises
-	// state.reserved, which every transaction does; so it bounds a group of
-	// commits, too.
+	// reservation is how many revisions a session may issue before it raises state.reserved. Every
+	// transaction raises it, so reservation also limits a group of commits.
 	reservation = 4096
-	// restoreJump is more revisions than a store issues between two backups, for
-	// the case that the clock is wrong.
+	// restoreJump is more revisions than a store issues between two backups, in case the clock is
+	// wrong.
 	restoreJump = 1 << 40
 )
 
-// begin takes the state through the start of a session and returns the first
-// revision that it may issue, which nobody was told before: not by the commits
-// that are in the file, nor by one whose fate was open when the last session
-// ended, nor, for a backup, by the store it was made from.
+// begin takes the state through the start of a session and returns the first revision that it may
+// issue. No earlier session issued that revision: not for the commits in the file, not for a commit
+// whose outcome was open when the last session ended, and, for a backup, not in the original store.
 func (s *state) begin(nowMicros int64) storage.Revision {
 	if s.copied {
 		s.copied = false

@@ -4,17 +4,17 @@ import "github.com/kindwright/kindwright/storage"
 
 // Statistics describes the contents of a store and its work since it was opened.
 type Statistics struct {
-	Revision  storage.Revision // the current one
-	Compacted storage.Revision // the oldest that can be read
-	Keys      int              // with deleted ones whose history is kept
-	Records   int              // of all keys and revisions that are kept
+	Revision  storage.Revision // the current revision
+	Compacted storage.Revision // the oldest revision that can be read
+	Keys      int              // including deleted ones with retained history
+	Records   int              // of all retained keys and revisions
 	FileBytes int64
-	Commits   uint64 // that changed something
+	Commits   uint64 // commits that changed something
 	Syncs     uint64 // transactions; Commits/Syncs is how many commits share a sync
 }
 
-// Statistics returns the current numbers. It is cheap and may be called at any
-// time, also after Close.
+// Statistics returns the current numbers. It is cheap and may be called at any time, even after
+// Close.
 func (db *DB) Statistics() Statistics {
 	s := Statistics{Commits: db.commits.Load(), Syncs: db.syncs.Load()}
 	s.FileBytes, _ = db.Size()

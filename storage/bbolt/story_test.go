@@ -18,7 +18,7 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// A story is what a store must tell: everything that can be read from it.
+// A story is everything that can be read from a store.
 type story struct {
 	current, compacted storage.Revision
 	first              []storage.Record // at compacted
@@ -48,10 +48,10 @@ func tell(t testing.TB, db *DB) story {
 	return s
 }
 
-// same requires that a store tells the same story again.
+// same requires that a store still returns the same story.
 func same(t testing.TB, want, got story, what string) {
 	t.Helper()
-	// Without the values, which would fill the screen.
+	// Leave out the values, which would fill the screen.
 	require.Equal(t, [2]storage.Revision{want.current, want.compacted}, [2]storage.Revision{got.current, got.compacted}, what)
 	require.Len(t, got.batches, len(want.batches), what)
 	require.True(t, reflect.DeepEqual(want, got), "another story: %s", what)
@@ -76,8 +76,8 @@ func widget(i int) string {
 	return storage.ObjectKey("example.dev/widgets", "team", fmt.Sprintf("w%d", i))
 }
 
-// write makes commits of all kinds: of several keys, empty values, values over
-// several pages, deletions; and compacts now and then.
+// write makes commits of all kinds: several keys, empty values, values of several pages, deletions.
+// Now and then it compacts.
 func write(t testing.TB, db *DB, seed uint64, commits int) {
 	t.Helper()
 	ctx := context.Background()
@@ -129,8 +129,7 @@ func readFile(t testing.TB, path string) []byte {
 	return data
 }
 
-// place puts bytes at a new path, as a crashed machine or a careless copy leaves
-// them.
+// place writes bytes to a new path, like a crashed machine or a careless copy.
 func placeFile(t testing.TB, data []byte) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "store.db")
@@ -138,8 +137,8 @@ func placeFile(t testing.TB, data []byte) string {
 	return path
 }
 
-// refused requires that a file is refused for one of the reasons, by an error that
-// names it and says what to do, and that nothing was touched.
+// refused requires that Open rejects a file for one of the reasons. The error names the file and
+// says what to do, and nothing was touched.
 func refused(t testing.TB, path string, err error, reasons ...error) {
 	t.Helper()
 	var named *FileError
@@ -151,8 +150,8 @@ func refused(t testing.TB, path string, err error, reasons ...error) {
 	require.True(t, slices.ContainsFunc(reasons, func(r error) bool { return errors.Is(err, r) }), "%v is none of %v", err, reasons)
 }
 
-// inert calls Open and requires that, if it fails, file and directory are as they
-// were, to the byte and the nanosecond.
+// inert calls Open. If that fails, file and directory must be unchanged, to the byte and the
+// nanosecond.
 func openInert(t testing.TB, path string) (*DB, error) {
 	t.Helper()
 	before, beforeInfo, beforeDir := look(t, path)

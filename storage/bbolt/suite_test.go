@@ -39,12 +39,12 @@ func TestBackend(t *testing.T) {
 		},
 		Reopen: func(t testing.TB, b storage.Backend) storage.Backend { return reopen(t, b) },
 		Seeds:  *seeds,
-		Steps:  cmp.Or(*steps, 1000), // each waits for the disk
+		Steps:  cmp.Or(*steps, 1000), // each step waits for the disk
 	})
 }
 
-// The same with nothing kept in memory for watches, and without syncs, which make
-// no difference to a process that goes on.
+// The same suite with no changes in memory for watches, and without syncs, which make no difference
+// to a process that continues.
 func TestBackendReadingTheFile(t *testing.T) {
 	storagetest.Run(t, storagetest.Harness{
 		Open: func(t testing.TB) storage.Backend { return openFast(t, WithRecentBytes(1)) },

@@ -23,14 +23,13 @@ type watch struct {
 	prefix  string
 	told    storage.Revision
 	reached storage.Revision
-	ready   []storage.Batch // found, not yet given; reused
+	ready   []storage.Batch // found, not yet yielded; reused
 }
 
 const (
-	// watchStep is how many recent batches a watch looks at before a writer gets
-	// the lock.
+	// watchStep is how many recent batches a watch reads before a writer gets the lock.
 	watchStep = 256
-	// historyRecords and historyBytes bound what is read from the file at once.
+	// historyRecords and historyBytes limit one read from the file.
 	historyRecords = 1024
 	historyBytes   = 1 << 20
 )
@@ -56,7 +55,7 @@ func (db *DB) Watch(ctx context.Context, prefix string, after storage.Revision) 
 	}
 }
 
-// begin refuses a watch that starts outside of the history.
+// begin rejects a watch that starts outside the history.
 func (w *watch) begin(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -73,7 +72,7 @@ func (w *watch) begin(ctx context.Context) error {
 	})
 }
 
-// find fills ready with at least one batch, or returns why there will be none.
+// find fills ready with at least one batch, or returns the error that ends the watch.
 func (w *watch) find(ctx context.Context) error {
 	clear(w.ready)
 	w.ready = w.ready[:0]
@@ -96,8 +95,8 @@ func (w *watch) find(ctx context.Context) error {
 	}
 }
 
-// walk goes on by one step. Having reached current and told so, it returns the
-// channel that is closed by the next news.
+// walk advances by one step. If it has reached current and reported that, it returns the channel
+// that is closed by the next news.
 func (w *watch) walk() (news <-chan struct{}, err error) {
 	news, recent, err := w.walkRecent()
 	if err != nil || recent {
@@ -106,7 +105,7 @@ func (w *watch) walk() (news <-chan struct{}, err error) {
 	return nil, w.walkFile()
 }
 
-// walkRecent walks in memory; recent is false if reached is no longer there.
+// walkRecent walks in memory. recent is false if reached is no longer there.
 func (w *watch) walkRecent() (news <-chan struct{}, recent bool, err error) {
 	db := w.db
 	db.mu.RLock()
@@ -157,9 +156,8 @@ func (w *watch) walkFile() error {
 	return err
 }
 
-// history reads the commits below prefix after one revision and up to another, or
-// the first of them, and returns them and how far it came. The transaction must
-// have everything in between.
+// history returns the commits below prefix after one revision up to another, or the first of them,
+// and how far it read. The transaction must have all of them.
 func (r *reading) history(prefix string, after, end storage.Revision, dst []storage.Batch) (storage.Revision, []storage.Batch, error) {
 	previous, err := newReading(r.tx) // r itself must not move
 	if err != nil {
@@ -195,7 +193,7 @@ func (r *reading) history(prefix string, after, end storage.Revision, dst []stor
 	return end, dst, nil
 }
 
-// change is a record as a watch sees it, with what it replaced.
+// change is a record as a watch sees it, with the record that it replaced.
 func (r *reading) change(rec *record) (storage.Change, error) {
 	c := storage.Change{Key: string(rec.key), Value: clone(rec.value), Deleted: rec.deleted, Revision: rec.pos.rev}
 	if rec.prev.rev == 0 {

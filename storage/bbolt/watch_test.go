@@ -10,8 +10,8 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// A watch that falls out of memory goes on in the file and back, at exact revisions,
-// and no matter how small the memory is.
+// A watch that falls out of memory continues in the file and returns to memory, at exact revisions
+// and however small the memory is.
 func TestWatchSwitchesBetweenMemoryAndFile(t *testing.T) {
 	for _, recent := range []int{1, 1000, 20_000, 1 << 20} {
 		t.Run(fmt.Sprintf("%d bytes recent", recent), func(t *testing.T) {
@@ -76,8 +76,8 @@ func TestWatchOfLargeValues(t *testing.T) {
 	require.NoError(t, db.Close())
 }
 
-// A slow reader of the file is overtaken by compaction and told so, having got a
-// prefix of the history without a hole.
+// When compaction overtakes a slow reader of the file, the reader receives an error. Before that it
+// received a prefix of the history without a gap.
 func TestWatchOvertakenByCompaction(t *testing.T) {
 	db := openFast(t, WithRecentBytes(1))
 	start := db.Statistics().Revision
@@ -100,7 +100,7 @@ func TestWatchOvertakenByCompaction(t *testing.T) {
 	require.NoError(t, db.Close())
 }
 
-// What watches read from memory keeps to its budget.
+// The memory for watches keeps to its budget.
 func TestRingBudget(t *testing.T) {
 	r := ring{budget: 5000, after: 1}
 	for i := range 100 {

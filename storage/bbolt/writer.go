@@ -31,52 +31,52 @@ import (
 type writer struct {
 	db    *DB
 	state state            // what the file says now
-	last  storage.Revision // the newest that a commit has, durable or planned
-	next  storage.Revision // the first that was not issued yet
+	last  storage.Revision // the newest revision of a commit, durable or planned
+	next  storage.Revision // the first revision not yet issued
 
 	group   []*request
-	results []result       // one for each of group
+	results []result       // one for each request of group
 	changes []change       // of the group, in order
 	pending map[string]int // the group's newest change of each key
 	compact storage.Revision
-	doomed  []position // left the index, to be removed from the file
+	doomed  []position // removed from the index, not yet from the file
 	records []byte     // the encoded changes
 	nanos   int64      // when the group was made
 }
 
 const (
-	// removals is how many records a transaction removes at most. Each may lie on
-	// a page of its own that must be written: 2 MiB, a few milliseconds.
+	// removals is how many records a transaction removes at most. Each may be on its own page that
+	// must be written: 2 MiB, a few milliseconds.
 	removals = 512
-	// keepBytes is how large a buffer stays for the next group.
+	// keepBytes is the size up to which a buffer is kept for the next group.
 	keepBytes = 4 << 20
 )
 
-// result is what a request will be told.
+// result is the answer to a request.
 type result struct {
 	revision storage.Revision
 	err      error
 	from, to int // its changes
 }
 
-// change is one change of a commit in the making.
+// change is one change of a planned commit.
 type change struct {
 	key       string
 	value     []byte
 	version   version
 	prev      version // revision 0: it creates the key
 	prevValue []byte
-	prevKnown bool   // prevValue is that of a change in the same group
+	prevKnown bool   // prevValue is from a change in the same group
 	sum       uint32 // of the record
 	end       int    // where the record ends in writer.records
 }
 
-// begin starts a session: revisions go on where nobody was before.
+// begin starts a session: revisions continue above all earlier ones.
 func (w *writer) begin() error {
 	w.next = w.state.begin(w.db.now().UnixMicro())
 	w.last = w.state.last
 	_, err := w.transact(func(tx *bolt.Tx) error {
-		w.db.touch(tx, residentBytes) // to open the file was to look at all of it
+		w.db.touch(tx, residentBytes) // Open has read all of it
 		return putState(tx, &w.state)
 	})
 	return err
@@ -85,7 +85,7 @@ func (w *writer) begin() error {
 func (w *writer) run() {
 	for !w.db.queue.isStopped() {
 		w.group = w.db.queue.take(w.group)
-		// Also beside commits: where they never pause there is no better time.
+		// Also while commits run: if they never pause, there is no better time.
 		removing := w.collect()
 		if len(w.group) > 0 || removing {
 			w.step()
@@ -95,9 +95,8 @@ func (w *writer) run() {
 	}
 }
 
-// collect takes compacted versions out of the index, and reports whether there is
-// anything to remove from the file. (Only the writer changes these fields of db, so
-// it reads them without the lock.)
+// collect takes compacted versions out of the index, and reports whether the file has anything to
+// remove. Only the writer changes these fields of db, so it reads them without the lock.
 func (w *writer) collect() bool {
 	db := w.db
 	if db.failed.Load() != nil {
@@ -131,7 +130,7 @@ func (w *writer) step() {
 	clear(w.pending)
 }
 
-// plan decides about each request of the group.
+// plan decides each request of the group.
 func (w *writer) plan() {
 	w.results, w.changes, w.compact = w.results[:0], w.changes[:0], 0
 	for _, r := range w.group {
@@ -161,8 +160,8 @@ func (w *writer) planCommit(ops []storage.Op) result {
 	return result{revision: w.last, from: from, to: len(w.changes)}
 }
 
-// newest is a key's newest version as the next commit must see it; revision 0 if
-// the key does not exist.
+// newest returns a key's newest version as the next commit must see it. It has revision 0 if the
+// key does not exist.
 func (w *writer) newest(key string) version {
 	if i, ok := w.pending[key]; ok {
 		if v := w.changes[i].version; !v.deleted {
@@ -182,7 +181,7 @@ func (w *writer) planChange(op *storage.Op, nth uint16) {
 	c.version = version{position{w.next, nth}, op.Type == storage.OpDelete}
 	switch {
 	case !c.version.deleted:
-		if len(op.Value) > 0 { // nil and empty are one
+		if len(op.Value) > 0 { // nil and empty are equal
 			c.value = op.Value
 		}
 	case c.prev.rev == 0:
@@ -195,8 +194,7 @@ func (w *writer) planChange(op *storage.Op, nth uint16) {
 	w.changes = append(w.changes, c)
 }
 
-// write makes the group durable. If it fails, unknown says whether the group may
-// be on disk nevertheless.
+// write makes the group durable. If it fails, unknown says whether the group may still be on disk.
 func (w *writer) write() (unknown bool, err error) {
 	next := w.state
 	next.last = w.last
@@ -219,7 +217,7 @@ func (w *writer) write() (unknown bool, err error) {
 		if err := w.removeRecords(log, &next); err != nil {
 			return err
 		}
-		// What is written is looked at by the next who writes beside it.
+		// The next writer beside these pages will read them.
 		w.db.touch(tx, r.touched+len(w.records)+(1+len(w.doomed))*pageTouch)
 		return putState(tx, &next)
 	})
@@ -234,7 +232,7 @@ func (w *writer) write() (unknown bool, err error) {
 	return false, nil
 }
 
-// readPrevious finds what the changes replace, for watches.
+// readPrevious finds the records that the changes replace, for watches.
 func (w *writer) readPrevious(r *reading) error {
 	for i := range w.changes {
 		c := &w.changes[i]
@@ -258,8 +256,8 @@ func (w *writer) putRecords(log *bolt.Bucket, s *state) error {
 		c.end = len(w.records)
 		s.add(r.pos, c.sum)
 	}
-	// bbolt keeps the slices until its commit, so they are cut from the buffer
-	// when it has grown for the last time.
+	// bbolt keeps the slices until its commit, so they are cut from the buffer when it has its
+	// final size.
 	var key [positionBytes]byte
 	start := 0
 	for i := range w.changes {
@@ -296,8 +294,8 @@ func putState(tx *bolt.Tx, s *state) error {
 	return m.Put([]byte(stateKey), s.encode())
 }
 
-// transact runs fill in a transaction and commits it. unknown says that the commit
-// had begun when it failed.
+// transact runs fill in a transaction and commits it. unknown says that it failed after the commit
+// had started.
 func (w *writer) transact(fill func(*bolt.Tx) error) (unknown bool, err error) {
 	var tx *bolt.Tx
 	err = guard(func() (err error) {
@@ -314,10 +312,10 @@ func (w *writer) transact(fill func(*bolt.Tx) error) (unknown bool, err error) {
 		w.db.syncs.Add(1)
 		return false, nil
 	}
-	// What crashed within bbolt may hold its locks.
+	// A crash within bbolt may have left its locks held.
 	crashed := tx == nil && errors.Is(err, errFault)
 	if tx != nil {
-		rollback := guard(tx.Rollback) // a commit that failed has done it
+		rollback := guard(tx.Rollback) // a failed commit has rolled back already
 		crashed = rollback != nil && !errors.Is(rollback, berrors.ErrTxClosed)
 	}
 	if crashed {
@@ -352,7 +350,7 @@ func (w *writer) batches() []storage.Batch {
 	if len(w.changes) == 0 {
 		return nil
 	}
-	at := time.Unix(0, w.nanos) // as a watch will read it from the file
+	at := time.Unix(0, w.nanos) // the time that a watch will read from the file
 	batches := make([]storage.Batch, 0, len(w.results))
 	for _, r := range w.results {
 		if r.from < r.to {
@@ -362,7 +360,7 @@ func (w *writer) batches() []storage.Batch {
 	return batches
 }
 
-// watched is a commit's changes in the form for watches.
+// watched returns a commit's changes in the form for watches.
 func watched(changes []change) []storage.Change {
 	out := make([]storage.Change, len(changes))
 	for i := range changes {
@@ -375,7 +373,7 @@ func watched(changes []change) []storage.Change {
 	return out
 }
 
-// answerFailure tells the group that it failed, after nobody can commit any more.
+// answerFailure tells the group that it failed, after the store refuses commits.
 func (w *writer) answerFailure(unknown bool, cause error) {
 	w.db.fail(cause)
 	refused := w.db.Healthy()
