@@ -37,7 +37,7 @@ func filled(b *testing.B, n int) (*memory.DB, []string) {
 	return db, keys
 }
 
-// commits replaces keys round and round, compacting as a server would.
+// commits replaces keys in turn and compacts as a server would.
 func commits(b *testing.B, s storage.Backend, keys []string) {
 	value := make([]byte, 1024)
 	ops := make([]storage.Op, 1)
@@ -129,7 +129,7 @@ func BenchmarkGet(b *testing.B) {
 	}
 }
 
-// A page costs what is on it, wherever it begins and whatever is around it.
+// A page costs only what is on it, wherever it starts and whatever surrounds it.
 func BenchmarkListPage(b *testing.B) {
 	for _, n := range []int{1_000, 100_000} {
 		for _, limit := range []int{1, 500} {
@@ -147,7 +147,7 @@ func BenchmarkListPage(b *testing.B) {
 	}
 }
 
-// BenchmarkWatchHistory is the cost of one batch out of history.
+// BenchmarkWatchHistory measures one batch from history.
 func BenchmarkWatchHistory(b *testing.B) {
 	db, keys := filled(b, 1_000)
 	start, err := db.Revision(b.Context())
@@ -175,8 +175,8 @@ func BenchmarkWatchHistory(b *testing.B) {
 	stop()
 }
 
-// BenchmarkWatchDelivery is a commit with its delivery to watchers that wake for
-// it, beside many that do not.
+// BenchmarkWatchDelivery measures a commit with its delivery to watchers that wake for it, beside
+// many that do not.
 func BenchmarkWatchDelivery(b *testing.B) {
 	for _, c := range []struct{ concerned, others int }{{0, 0}, {1, 0}, {1, 10_000}, {100, 0}, {1_000, 0}} {
 		b.Run(fmt.Sprintf("%d concerned, %d others", c.concerned, c.others), func(b *testing.B) {

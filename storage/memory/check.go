@@ -8,8 +8,8 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// Check verifies the invariants of [DB] and returns the first that does not
-// hold. It holds commits up for as long as it takes to look at everything.
+// Check verifies the invariants of [DB] and returns an error for the first that does not hold. It
+// blocks commits while it reads everything.
 func (db *DB) Check(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -54,8 +54,8 @@ func (db *DB) checkKeys() (versions int, err error) {
 	return versions, nil
 }
 
-// checkLog wants each retained commit's changes in the keys' histories, and
-// nothing else there.
+// checkLog requires that the keys' histories contain each retained commit's changes, and nothing
+// else.
 func (db *DB) checkLog(versions int) error {
 	last := db.compacted
 	for _, b := range db.log.batches[db.log.after(db.compacted):] {
@@ -80,7 +80,7 @@ func (db *DB) checkLog(versions int) error {
 	return nil
 }
 
-// checkWatchers wants every parked watch to have missed nothing.
+// checkWatchers requires that no parked watch has missed a change.
 func (db *DB) checkWatchers() error {
 	parked := 0
 	for p, list := range db.watchers.at {

@@ -28,8 +28,8 @@ type DB struct {
 	limits storage.Limits
 	done   chan struct{} // closed by Close
 
-	// asked is the highest revision that Revision has answered: watches owe their
-	// readers at least that. Stored with mu held, for reading or writing.
+	// asked is the highest revision that Revision has returned. Every watch must reach it. It is
+	// stored with mu held, for reading or writing.
 	asked atomic.Uint64
 
 	mu        sync.RWMutex // guards everything below
@@ -51,20 +51,20 @@ var (
 // Option adjusts a [DB]. A nil Option is ignored.
 type Option func(*DB)
 
-// WithNow takes the time from now instead of time.Now: the first revision and
-// the times of batches. It must be safe for concurrent use.
+// WithNow replaces time.Now with now, for the first revision and the times of batches. It must be
+// safe for concurrent use.
 func WithNow(now func() time.Time) Option {
 	return func(db *DB) { db.now = now }
 }
 
-// WithFirstRevision begins at revision r instead of the current time in
-// microseconds; the first commit is r+1. 0 means the default.
+// WithFirstRevision starts at revision r instead of the current time in microseconds. The first
+// commit is r+1. 0 means the default.
 func WithFirstRevision(r storage.Revision) Option {
 	return func(db *DB) { db.current = r }
 }
 
-// WithLimits declares other limits than values of 4 MiB and 128 operations in a
-// commit. Both must be above 0; a field that is not keeps its default.
+// WithLimits sets other limits than the default of 4 MiB per value and 128 operations per commit. A
+// field that is not above 0 keeps its default.
 func WithLimits(l storage.Limits) Option {
 	return func(db *DB) {
 		if l.MaxValueBytes > 0 {
@@ -76,7 +76,7 @@ func WithLimits(l storage.Limits) Option {
 	}
 }
 
-// New makes an empty store. It starts no goroutine; Close ends its watches.
+// New returns an empty store. It starts no goroutine. Close ends its watches.
 func New(opts ...Option) *DB {
 	db := &DB{
 		now:    time.Now,
@@ -97,10 +97,10 @@ func New(opts ...Option) *DB {
 	return db
 }
 
-// Resident is true: a record's value is the very one that was committed.
+// Resident returns true: a record's value is the committed slice itself.
 func (db *DB) Resident() bool { return true }
 
-// Limits are those of WithLimits.
+// Limits returns the limits set with WithLimits.
 func (db *DB) Limits() storage.Limits { return db.limits }
 
 // Get returns the newest record of a key.
@@ -120,15 +120,14 @@ func (db *DB) Get(ctx context.Context, key string) (storage.Record, error) {
 	return storage.Record{}, storage.ErrNotFound
 }
 
-// Revision returns the current revision, and has the watches that are idle at
-// an older one report progress.
+// Revision returns the current revision, and makes idle watches at an older one report progress.
 func (db *DB) Revision(ctx context.Context) (storage.Revision, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
 	db.mu.RLock()
 	current, closed, behind := db.current, db.closed, db.watchers.behind
-	// Plain order suffices: current cannot move while anybody holds the lock.
+	// A plain comparison is enough: current cannot move while anybody holds the lock.
 	db.asked.Store(uint64(current))
 	db.mu.RUnlock()
 	if closed {
@@ -152,7 +151,7 @@ func (db *DB) Commit(ctx context.Context, ops []storage.Op) (storage.Revision, e
 	if db.closed {
 		return 0, storage.ErrClosed
 	}
-	var few [8]*history // keeps the usual commit from allocating
+	var few [8]*history // most commits then allocate nothing
 	histories := few[:0]
 	for i := range ops {
 		h, _ := db.keys.Get(ops[i].Key)
@@ -170,16 +169,16 @@ func (db *DB) Commit(ctx context.Context, ops []storage.Op) (storage.Revision, e
 	if len(changes) == 0 {
 		return db.current, nil
 	}
-	// The watchers are woken before current moves: what they have been given
-	// reaches up to the revision before this one.
+	// Wake the watchers before current moves: they have received everything up to the previous
+	// revision.
 	db.watchers.wake(changes)
 	db.current++
 	db.log.append(storage.Batch{Revision: db.current, Changes: changes, Time: db.now()})
 	return db.current, nil
 }
 
-// apply writes one operation's version, whose expectation holds, to the key's
-// history, nil if it has none yet.
+// apply adds one operation's version to the key's history, which is nil if there is none yet. The
+// operation's expectation holds.
 func (db *DB) apply(op *storage.Op, h *history, rev storage.Revision) (storage.Change, bool) {
 	prev := h.newest().record
 	if op.Type == storage.OpCheck || op.Type == storage.OpDelete && prev == nil {
@@ -202,8 +201,8 @@ func (db *DB) apply(op *storage.Op, h *history, rev storage.Revision) (storage.C
 // trimStep is how many commits are trimmed before others get the lock.
 const trimStep = 1024
 
-// Compact makes everything older than at unreachable, then frees it in steps
-// between which commits and reads go on.
+// Compact makes everything older than at unreachable. Then it frees it in steps, between which
+// commits and reads continue.
 func (db *DB) Compact(ctx context.Context, at storage.Revision) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -224,8 +223,8 @@ func (db *DB) Compact(ctx context.Context, at storage.Revision) error {
 	return nil
 }
 
-// trim frees at most trimStep commits at or below compacted, and reports whether
-// there may be more. Only keys that such a commit changed have anything to lose.
+// trim frees at most trimStep commits at or below compacted, and reports whether there may be more.
+// Only keys that such a commit changed can have versions to free.
 func (db *DB) trim() (more bool) {
 	n := min(db.log.after(db.compacted), trimStep)
 	for _, b := range db.log.batches[:n] {
@@ -241,7 +240,7 @@ func (db *DB) trim() (more bool) {
 	return n == trimStep
 }
 
-// Close ends all watches and forgets everything.
+// Close ends all watches and frees the data.
 func (db *DB) Close() error {
 	db.mu.Lock()
 	if db.closed {

@@ -75,8 +75,8 @@ func TestCompactionFreesWhatCannotBeRead(t *testing.T) {
 	}
 }
 
-// interrupt is a context that does something the n-th time somebody asks
-// whether it has ended: between two steps, when no lock is held.
+// interrupt is a context that runs a function the n-th time that somebody asks whether it has
+// ended. That is between two steps, when no lock is held.
 type interrupt struct {
 	context.Context
 	asked, at int
@@ -131,7 +131,7 @@ func TestAListOfNowBeginsAgainWhenItsNowIsCompacted(t *testing.T) {
 	require.Len(t, p.Records, 1)
 }
 
-// Check has to notice each way in which the invariants can break.
+// Check must detect each way to break the invariants.
 func TestCheckNoticesDamage(t *testing.T) {
 	for name, damage := range map[string]func(db *DB, w *watcher){
 		"compacted above current":       func(db *DB, _ *watcher) { db.compacted = db.current + 1 },

@@ -1,14 +1,13 @@
-// Package memory keeps a store in the process: the second, readable definition
-// of the contract in package storage, and a fast backend for tests and for
-// servers whose objects may go when they stop.
+// Package memory keeps a store in the process. It is the second, readable definition of the
+// contract in package storage. It is also a fast backend for tests and for servers whose objects
+// may be lost when they stop.
 //
-// It keeps every commit since the last compaction, so somebody must call
-// [storage.Store.Retain] or Compact where much is written. Nothing survives the
-// process: a store begins at the current time in microseconds, above anything an
-// earlier one issued as long as that made fewer than a million commits a second.
-// For objects that must survive read storage/bbolt next.
+// It keeps every commit since the last compaction. If there are many writes, somebody must call
+// [storage.Store.Retain] or Compact. Nothing survives the process. A store starts at the current
+// time in microseconds. That is above any revision of an earlier store, unless that one made more
+// than a million commits a second. For objects that must survive, read storage/bbolt next.
 //
-// The state is small enough to hold in the head (see [DB]): an ordered map from
-// each key to its versions, a log of commits, and the two revisions between
-// which both are complete. Lists look versions up, watches walk the log.
+// The state is small (see [DB]): an ordered map from each key to its versions, a log of commits,
+// and the two revisions between which both are complete. Lists look versions up, and watches walk
+// the log.
 package memory

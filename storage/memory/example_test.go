@@ -9,8 +9,8 @@ import (
 	"github.com/kindwright/kindwright/storage/memory"
 )
 
-// A store begins at the current time in microseconds, so that revisions issued
-// before a restart are all in its past.
+// A store starts at the current time in microseconds, so all revisions issued before a restart are
+// older.
 func ExampleWithNow() {
 	now := func() time.Time { return time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC) }
 	db := memory.New(memory.WithNow(now))
@@ -20,7 +20,7 @@ func ExampleWithNow() {
 	// 1893553445000001 <nil>
 }
 
-// Everything since the last compaction can be listed as it was.
+// Every state since the last compaction can be listed.
 func ExampleDB_List() {
 	ctx := context.Background()
 	db := memory.New(memory.WithFirstRevision(100))
@@ -45,7 +45,7 @@ func ExampleDB_List() {
 	// 104: revision has not been reached yet
 }
 
-// Two tests begin with the same state and do not see each other.
+// Two tests start with the same state and do not see each other's changes.
 func ExampleDB_Fork() {
 	ctx := context.Background()
 	db := memory.New()

@@ -8,15 +8,13 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// Fork returns a store that is what this one is now, with its revision and its
-// history: lists at older revisions and watches from them go on there. From then
-// on the two have nothing to do with each other; either may be closed, forked
-// again, or used in another synctest bubble than the other. Options change what
-// the fork does not take over: the clock and the limits; WithFirstRevision means
-// nothing here.
+// Fork returns a store with the same contents, revision and history: lists at older revisions and
+// watches from them continue there. From then on the two are independent. Either may be closed,
+// forked again, or used in another synctest bubble than the other. Options set the clock and the
+// limits, which the fork does not inherit. WithFirstRevision has no effect.
 //
-// It takes microseconds however much is stored: everything is shared until one of
-// the two changes it. It fails with [storage.ErrClosed].
+// Fork takes microseconds however much is stored, because everything is shared until one of the two
+// changes it. It fails with [storage.ErrClosed].
 func (db *DB) Fork(opts ...Option) (*DB, error) {
 	f := &DB{now: db.now, limits: db.limits, done: make(chan struct{})}
 	for _, o := range opts {
@@ -36,7 +34,7 @@ func (db *DB) Fork(opts ...Option) (*DB, error) {
 	return f, nil
 }
 
-// own returns a history of a key, nil if it has none, that may be changed.
+// own returns a history of a key that may be changed, or nil if the key has none.
 func (db *DB) own(key string, h *history) *history {
 	if h == nil || h.newest().revision > db.shared {
 		return h
@@ -46,10 +44,9 @@ func (db *DB) own(key string, h *history) *history {
 	return h
 }
 
-// CopyOf returns a store in memory with what another one holds at a revision; 0
-// means now. It has that revision too, and no history before it: older lists and
-// watches get [storage.ErrCompacted]. The records are shared and not copied.
-// Errors are those of from.List.
+// CopyOf returns a store in memory with the contents of another one at a revision; 0 means now. It
+// starts at that revision without earlier history: older lists and watches get
+// [storage.ErrCompacted]. The records are shared and not copied. The errors are those of from.List.
 func CopyOf(ctx context.Context, from storage.Backend, at storage.Revision, opts ...Option) (*DB, error) {
 	keys := ordered.New[*history]()
 	r := storage.ListRequest{At: at, Limit: copyPage}

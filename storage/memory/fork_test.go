@@ -36,7 +36,7 @@ func stateOf(t testing.TB, db storage.Backend, at storage.Revision) state {
 	}
 }
 
-// branch is a store of a family, and what it should be: its states by revision.
+// branch is a store of a family with its expected contents: its states by revision.
 type branch struct {
 	db        *DB
 	states    map[storage.Revision]state
@@ -70,7 +70,7 @@ func (b *branch) commit(t testing.TB, ops ...storage.Op) {
 	require.Equal(t, b.current, rev)
 }
 
-// check compares everything that can be read, now and in the past.
+// check compares everything that can be read, at all revisions.
 func (b *branch) check(t testing.TB) {
 	t.Helper()
 	require.NoError(t, b.db.Check(context.Background()))
@@ -103,8 +103,8 @@ func (b *branch) check(t testing.TB) {
 	}
 }
 
-// TestForksGoTheirOwnWays lets a family of stores write, delete, compact, fork and close at random,
-// and compares each with what it should be.
+// TestForksGoTheirOwnWays makes a family of stores write, delete, compact, fork and close at
+// random, and compares each with its expected contents.
 func TestForksGoTheirOwnWays(t *testing.T) {
 	for seed := range uint64(30) {
 		random := rand.New(rand.NewPCG(seed, 1))
@@ -155,8 +155,8 @@ func TestAForkOfAClosedStoreIsRefused(t *testing.T) {
 	require.ErrorIs(t, err, storage.ErrClosed)
 }
 
-// A store that was made outside may be forked inside a bubble while others write to it: nothing
-// that the two share can block the bubble or belongs to it.
+// A store that was made outside a bubble may be forked inside one while others write to it. The two
+// share nothing that can block the bubble or that belongs to it.
 func TestAForkLivesInTheBubbleItWasMadeIn(t *testing.T) {
 	parent := New()
 	stop := make(chan struct{})
@@ -217,7 +217,7 @@ func TestACopyHoldsWhatWasThereAtARevision(t *testing.T) {
 	require.ErrorIs(t, err, storage.ErrFutureRevision)
 }
 
-// BenchmarkFork is what a copy of ten thousand keys costs, and the first write to it.
+// BenchmarkFork measures a copy of ten thousand keys, and the first write to it.
 func BenchmarkFork(b *testing.B) {
 	db := New()
 	for i := range 10_000 {

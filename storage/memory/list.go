@@ -9,17 +9,17 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// listStep is how many keys are visited before others get the lock: a page must
-// not stop all commits while it walks over a hundred thousand deleted keys.
+// listStep is how many keys are visited before others get the lock. A page must not block all
+// commits while it walks over a hundred thousand deleted keys.
 const listStep = 4096
 
-// List returns one page. It visits the keys of the page, and those in between
-// that do not exist at the revision listed.
+// List returns one page. It visits the keys of the page, and the keys between them that do not
+// exist at the listed revision.
 func (db *DB) List(ctx context.Context, r storage.ListRequest) (storage.Page, error) {
 	for {
 		page, err := db.list(ctx, r)
 		if r.At == 0 && errors.Is(err, storage.ErrCompacted) {
-			continue // now was compacted away between two steps; there is a newer now
+			continue // the revision was compacted between two steps; list at a newer one
 		}
 		return page, err
 	}
@@ -44,7 +44,7 @@ func (db *DB) list(ctx context.Context, r storage.ListRequest) (storage.Page, er
 	}
 }
 
-// readable settles the revision of a list, or says why it cannot be read.
+// readable returns the revision of a list, or the error why it cannot be read.
 func (db *DB) readable(r *storage.ListRequest) error {
 	switch {
 	case db.closed:
@@ -62,7 +62,7 @@ func (db *DB) readable(r *storage.ListRequest) error {
 // listing is a page being made.
 type listing struct {
 	request storage.ListRequest
-	after   string // the last key visited, or where to begin
+	after   string // the last key visited, or where to start
 	records []storage.Record
 	more    bool
 }

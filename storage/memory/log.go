@@ -7,8 +7,8 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// changeLog is the commits in the order of their revisions. A batch in it is
-// never changed; watches hand it out as it is.
+// changeLog holds the commits in the order of their revisions. A batch in it never changes, and
+// watches return it as it is.
 type changeLog struct {
 	batches []storage.Batch
 	lent    bool // others read the batches in this array
@@ -21,14 +21,14 @@ func (l *changeLog) append(b storage.Batch) {
 	l.batches = append(l.batches, b)
 }
 
-// fork returns a log of the same commits. The two share an array, behind whose
-// end the older one goes on, until each has grown out of it.
+// fork returns a log of the same commits. The two share an array, until each has grown out of it.
+// The older log appends behind the shared part.
 func (l *changeLog) fork() changeLog {
 	l.lent = true
 	return changeLog{batches: slices.Clip(l.batches), lent: true}
 }
 
-// after is the index of the first commit with a revision greater than rev.
+// after returns the index of the first commit with a revision greater than rev.
 func (l *changeLog) after(rev storage.Revision) int {
 	n := len(l.batches)
 	if n == 0 || l.batches[n-1].Revision <= rev {
@@ -37,8 +37,8 @@ func (l *changeLog) after(rev storage.Revision) int {
 	return sort.Search(n, func(i int) bool { return l.batches[i].Revision > rev })
 }
 
-// drop forgets the first n commits. The slice moves on within its array, which
-// append replaces by one of the size that is left when it is used up.
+// drop removes the first n commits. The slice moves forward within its array. When the array is
+// used up, append replaces it by one for the remaining commits.
 func (l *changeLog) drop(n int) {
 	if !l.lent {
 		clear(l.batches[:n])

@@ -12,16 +12,16 @@ import (
 	"github.com/kindwright/kindwright/storage/storagetest"
 )
 
-// seeds lengthens the random histories: go test ./storage/memory -seeds=20.
+// seeds makes the random histories longer: go test ./storage/memory -seeds=20.
 var seeds = flag.Int("seeds", 0, "random histories per suite; 0 is the suite's default")
 
-// The three suites are the contract times who claims to keep it: the backend
-// itself, the portable type over it, and a tenant's view of it.
+// The three suites apply the contract to everything that claims to keep it: the backend itself, the
+// portable type over it, and a tenant's view of it.
 
 func TestBackend(t *testing.T) {
 	storagetest.Run(t, storagetest.Harness{
 		Open: func(testing.TB) storage.Backend { return memory.New() },
-		// No Reopen: memory does not survive Close, that is what it is.
+		// No Reopen: memory does not survive Close by design.
 		Seeds: *seeds,
 	})
 }
@@ -34,9 +34,8 @@ func TestStore(t *testing.T) {
 	})
 }
 
-// A tenant's view keeps the contract among the writes of others, under a Store
-// as a server would have it. Closing it leaves the shared backend alone, so the
-// tenant can be opened again.
+// A tenant's view keeps the contract while others write, below a Store as in a server. Closing the
+// view leaves the shared backend open, so the tenant can be opened again.
 func TestPrefix(t *testing.T) {
 	open := func(shared storage.Backend) storage.Backend { return storage.New(storage.Prefix(shared, "tenant")) }
 	storagetest.Run(t, storagetest.Harness{
@@ -56,7 +55,7 @@ func TestPrefix(t *testing.T) {
 	})
 }
 
-// writeAsNeighbour fills the space of tenants whose names are close.
+// writeAsNeighbour fills the space of tenants with similar names.
 func writeAsNeighbour(t testing.TB, shared storage.Backend) {
 	for _, name := range []string{"tenan", "tenant-a", "", "Tenant"} {
 		_, err := storage.Prefix(shared, name).Commit(context.Background(), []storage.Op{
@@ -67,7 +66,7 @@ func writeAsNeighbour(t testing.TB, shared storage.Backend) {
 	}
 }
 
-// A fork is a store like any other, whatever becomes of the store that it was made of.
+// A fork is a store like any other, whatever happens to the original.
 func TestForkedBackend(t *testing.T) {
 	storagetest.Run(t, storagetest.Harness{
 		Open: func(t testing.TB) storage.Backend {
@@ -83,7 +82,7 @@ func TestForkedBackend(t *testing.T) {
 			require.NoError(t, parent.Close())
 			return db
 		},
-		// No Reopen: memory does not survive Close, that is what it is.
+		// No Reopen: memory does not survive Close by design.
 		Seeds: *seeds,
 	})
 }

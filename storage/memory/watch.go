@@ -22,7 +22,7 @@ import (
 // overtake it. It only owes its reader the news, which are due when somebody has
 // asked for the revision (asked > told).
 
-// watchStep is how many commits a watch looks at before others get the lock.
+// watchStep is how many commits a watch reads before others get the lock.
 const watchStep = 512
 
 // watcher is one running watch.
@@ -30,18 +30,18 @@ type watcher struct {
 	db     *DB
 	prefix string
 	wake   chan struct{}    // capacity 1: somebody unparked it
-	told   storage.Revision // of its goroutine alone, as is ready
-	ready  []storage.Batch  // found, not yet given; reused
+	told   storage.Revision // used only by its goroutine, like ready
+	ready  []storage.Batch  // found, not yet yielded; reused
 
-	// Guarded by db.mu: while parked for writing, else its goroutine's under a
-	// read lock.
+	// Guarded by db.mu. A parked watcher's fields need the lock for writing; otherwise its
+	// goroutine changes them under a read lock.
 	reached storage.Revision
 	parked  bool
 	slot    int // its place in the index
 }
 
-// Watch yields the changes below prefix after a revision; see [storage.Backend].
-// Wake-ups cost a commit nothing for watchers of other prefixes.
+// Watch yields the changes below prefix after a revision; see [storage.Backend]. Watchers of other
+// prefixes cost a commit nothing.
 func (db *DB) Watch(ctx context.Context, prefix string, after storage.Revision) iter.Seq2[storage.Batch, error] {
 	return func(yield func(storage.Batch, error) bool) {
 		w, err := db.subscribe(ctx, prefix, after)
@@ -69,8 +69,8 @@ func (db *DB) Watch(ctx context.Context, prefix string, after storage.Revision) 
 	}
 }
 
-// subscribe registers a watch. Whatever the store is at now counts as asked for:
-// a watch that begins behind it reports progress when it has caught up.
+// subscribe registers a watch. The store's current revision counts as asked for, so a watch that
+// starts behind it reports progress when it has caught up.
 func (db *DB) subscribe(ctx context.Context, prefix string, after storage.Revision) (*watcher, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -97,7 +97,7 @@ func (w *watcher) release() {
 	w.db.watchers.remove(w)
 }
 
-// next fills ready with at least one batch, or returns why there will be none.
+// next fills ready with at least one batch, or returns the error that ends the watch.
 func (w *watcher) next(ctx context.Context) error {
 	clear(w.ready)
 	w.ready = w.ready[:0]
@@ -120,7 +120,7 @@ func (w *watcher) next(ctx context.Context) error {
 	}
 }
 
-// walk looks at the next commits of the log and reports whether there are more.
+// walk reads the next commits of the log and reports whether there are more.
 func (w *watcher) walk() (more bool, err error) {
 	db := w.db
 	db.mu.RLock()
@@ -148,8 +148,8 @@ func (w *watcher) walk() (more bool, err error) {
 	return false, nil
 }
 
-// park puts the watch to sleep, unless something has happened since the walk or
-// the reader is owed progress.
+// park lets the watch sleep, unless something has happened since the walk or the reader is due
+// progress.
 func (w *watcher) park() (parked bool) {
 	db := w.db
 	db.mu.Lock()

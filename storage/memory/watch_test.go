@@ -12,7 +12,7 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// reader runs a watch in the bubble and keeps what it gives.
+// reader runs a watch in the bubble and stores what it yields.
 type reader struct {
 	batches []storage.Batch
 	end     error
@@ -157,7 +157,7 @@ func TestLongHistoryIsReadInSteps(t *testing.T) {
 	require.Equal(t, 3*watchStep+2, n)
 }
 
-// The next tests walk and park by hand, to be at the one moment that matters.
+// The next tests walk and park by hand, to hit one particular moment.
 
 func subscribed(t *testing.T, db *DB, prefix string) *watcher {
 	w, err := db.subscribe(t.Context(), prefix, db.current)
@@ -209,7 +209,7 @@ func TestAWatchThatBeginsBehindIsToldAtOnce(t *testing.T) {
 	})
 }
 
-// Rule 4: an idle kind, many foreign writes, compaction; no watch ends.
+// Rule 4: one kind is idle, others write a lot, and compaction runs. No watch ends.
 func TestRule4_CompactionDoesNotOvertakeASleepingWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := New()

@@ -8,18 +8,18 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// progressEvery is how long an idle watch stays behind the store at most when
-// nobody asks for the revision.
+// progressEvery is the longest time that an idle watch stays behind the store when nobody asks for
+// the revision.
 const progressEvery = time.Second
 
-// watchers is the index of running watches by prefix: a commit finds those it
-// concerns by looking up each prefix of its keys, without looking at the others.
-// Everything in it is guarded by the DB's lock, held for writing.
+// watchers is the index of running watches by prefix. A commit finds the watches that it concerns
+// by looking up each prefix of its keys, and does not visit the others. All of it is guarded by the
+// DB's lock, held for writing.
 type watchers struct {
 	db     *DB
 	at     map[string][]*watcher // by prefix, cut after its last slash
 	parked int
-	behind bool // some parked watch may have told its reader less than current
+	behind bool // some parked watch may have reported less than current
 
 	timer  *time.Timer    // runs while behind
 	timers sync.WaitGroup // its goroutine; Close waits for it
@@ -30,8 +30,8 @@ func (ws *watchers) init(db *DB) {
 	ws.at = make(map[string][]*watcher)
 }
 
-// place is where a watch is found. Prefixes end in a slash; one that does not is
-// filed under the part that does, and wakes a little too often.
+// place returns the index key of a watch. Prefixes end in a slash. A prefix that does not is filed
+// under the part up to its last slash, and its watch wakes a little too often.
 func place(prefix string) string { return prefix[:strings.LastIndexByte(prefix, '/')+1] }
 
 func (ws *watchers) add(w *watcher) {
@@ -58,7 +58,7 @@ func (ws *watchers) remove(w *watcher) {
 	ws.at[p] = list[:last]
 }
 
-// park takes a watch that has reached current.
+// park adds a watch that has reached current.
 func (ws *watchers) park(w *watcher) {
 	w.parked = true
 	ws.parked++
@@ -67,8 +67,8 @@ func (ws *watchers) park(w *watcher) {
 	}
 }
 
-// wake unparks the watches that a commit about to be published concerns. They go
-// on from the revision before it.
+// wake unparks the watches that a commit about to be published concerns. They continue from the
+// revision before it.
 func (ws *watchers) wake(changes []storage.Change) {
 	if ws.parked == 0 {
 		return
@@ -93,7 +93,7 @@ func (ws *watchers) wakeAt(place string) {
 	}
 }
 
-// wakeAll unparks every watch, so that those behind report progress.
+// wakeAll unparks every watch, so that watches that are behind report progress.
 func (ws *watchers) wakeAll() {
 	for _, list := range ws.at {
 		for _, w := range list {
@@ -110,10 +110,10 @@ func (ws *watchers) unpark(w *watcher) {
 	w.parked = false
 	ws.parked--
 	w.reached = ws.db.current
-	w.wake <- struct{}{} // never blocks: it has read its last wake-up before it parked again
+	w.wake <- struct{}{} // never blocks: it read its last wake-up before it parked again
 }
 
-// fallBehind notes that progress is due, at the latest when the timer fires.
+// fallBehind records that progress is due, at the latest when the timer fires.
 func (ws *watchers) fallBehind() {
 	ws.behind = true
 	if ws.timer == nil {
@@ -132,7 +132,7 @@ func (ws *watchers) tick() {
 	ws.wakeAll()
 }
 
-// close stops the timer; one that fires already is waited for by Close.
+// close stops the timer. If the timer fires already, Close waits for it.
 func (ws *watchers) close() {
 	if ws.timer != nil && ws.timer.Stop() {
 		ws.timers.Done()

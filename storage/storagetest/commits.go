@@ -9,7 +9,7 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// widget and gadget are keys of two resources: a commit may change one of each.
+// widget and gadget return keys of two resources: a commit may change one of each.
 func widget(name string) string { return storage.ObjectKey("widgets", "team", name) }
 func gadget(name string) string { return storage.ObjectKey("gadgets", "team", name) }
 func sys(name string) string    { return storage.SysKey("test", name) }
@@ -199,8 +199,8 @@ func mostOperations(s *scene) {
 	require.Len(s, batches[0].Changes, len(ops))
 }
 
-// mostBytes bounds what the suite writes as one value where a backend's limit is
-// larger than any object.
+// mostBytes limits the largest value that the suite writes, for backends whose limit is larger than
+// any object.
 const mostBytes = 4 << 20
 
 func largeValues(s *scene) {

@@ -22,8 +22,8 @@ func compactionCases() []testCase {
 	}
 }
 
-// story writes a few keys over and over and returns the revisions, the first
-// being that before the first commit.
+// story writes a few keys again and again and returns the revisions. The first one is that before
+// the first commit.
 func story(s *scene, commits int) []storage.Revision {
 	revisions := []storage.Revision{s.current()}
 	for i := range commits {
@@ -154,7 +154,7 @@ func compactBetweenPages(s *scene) {
 
 func compactOvertakes(s *scene) {
 	start := s.current()
-	f := s.follow("", start) // it offers its first batch and waits there
+	f := s.follow("", start) // it yields its first batch and waits there
 	want := []storage.Revision{s.put(widget("a"), "x")}
 	require.Equal(s, want[0], f.next().Revision)
 	for i := range 1000 {

@@ -23,8 +23,8 @@ func concurrencyCases() []testCase {
 	}
 }
 
-// write runs writers that each make a number of commits, and returns what was
-// acknowledged: the revision and the operations of each commit.
+// write runs writers that each make a number of commits. It returns the acknowledged commits: the
+// revision and the operations of each.
 func (s *scene) write(writers, each int, ops func(writer, i int) []storage.Op) map[storage.Revision][]storage.Op {
 	var lock sync.Mutex
 	acknowledged := map[storage.Revision][]storage.Op{}
@@ -99,7 +99,7 @@ func watchUnderWriters(s *scene) {
 			return []storage.Op{storage.Put(widget(fmt.Sprint(i%5)), fmt.Appendf(nil, "%d/%d", w, i), storage.Any)}
 		})
 	})
-	// Read while the writers write, as far as that is known from here.
+	// Read while the writers write, as far as this goroutine can tell.
 	var got []storage.Batch
 	for len(got) < 100 {
 		if b := live.next(); !b.Progress {
@@ -134,7 +134,7 @@ func progressUnderWriters(s *scene) {
 	s.running.Go(func() {
 		defer close(done)
 		acknowledged = s.write(4, 60, func(w, i int) []storage.Op {
-			key := gadget(fmt.Sprint(w)) // mostly foreign, so that there is much progress
+			key := gadget(fmt.Sprint(w)) // mostly other keys than the watch's, for much progress
 			if (i+w)%10 == 0 {
 				key = widget(fmt.Sprint(w))
 			}
@@ -201,7 +201,7 @@ func readsUnderCompaction(s *scene) {
 			continue
 		}
 		n++
-		require.NoError(s, s.Compact(s.ctx, b.Revision-1)) // never beyond what the watch has told
+		require.NoError(s, s.Compact(s.ctx, b.Revision-1)) // never beyond what the watch has reported
 		_, _, err := listAll(s.ctx, s.Backend, "", b.Revision, 2)
 		require.NoError(s, err)
 		_, err = s.List(s.ctx, storage.ListRequest{Limit: 2})
@@ -210,8 +210,8 @@ func readsUnderCompaction(s *scene) {
 	<-done
 }
 
-// linearizable records what concurrent clients did and saw, and checks
-// key by key that some order explains it.
+// linearizable records the calls of concurrent clients and checks for each key that some order
+// explains the answers.
 func linearizable(s *scene) {
 	const clients, each, keys = 6, 120, 4
 	log := newRegisterLog()

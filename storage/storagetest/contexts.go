@@ -49,7 +49,7 @@ func endedContext(s *scene) {
 func watchEndsAsleep(s *scene) {
 	rev := s.put(widget("a"), "x")
 	f := s.follow(storage.ResourcePrefix("none"), rev-1)
-	f.until(rev) // it has told everything and sleeps, or is about to
+	f.until(rev) // it has yielded everything and sleeps, or soon will
 	f.cancel()
 	require.ErrorIs(s, f.ended(), context.Canceled)
 
@@ -81,8 +81,8 @@ func watchEndsInHistory(s *scene) {
 	require.Less(s, n, commits, "the watch noticed before it had given everything")
 }
 
-// cancelledCommits writes three keys at a time under contexts that end at any
-// moment. Readers look all the while for a commit that happened by half.
+// cancelledCommits writes three keys at a time under contexts that end at any moment. Meanwhile
+// readers check that no commit ever shows only in part.
 func cancelledCommits(s *scene) {
 	start := s.current()
 	keys := []string{widget("a"), gadget("a"), sys("a")}

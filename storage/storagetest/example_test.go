@@ -8,8 +8,8 @@ import (
 	"github.com/kindwright/kindwright/storage/storagetest"
 )
 
-// TestView is what the test of a backend looks like; a tenant's view of a shared
-// backend is the one under test here.
+// TestView shows a typical test of a backend. Here the backend under test is a tenant's view of a
+// shared one.
 func TestView(t *testing.T) {
 	storagetest.Run(t, storagetest.Harness{
 		Open: func(t testing.TB) storage.Backend {
@@ -29,7 +29,7 @@ func TestView(t *testing.T) {
 	})
 }
 
-// Every test of a backend can end with a look at everything it tells.
+// Every test of a backend can end with a check of everything that the backend reports.
 func Example() {
 	test := func(t *testing.T) {
 		db := memory.New()

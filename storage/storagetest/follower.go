@@ -9,9 +9,8 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// follower runs a watch in a goroutine of its own, as a server does, so that it
-// sleeps and wakes while the case goes on. Its methods belong to the case's
-// goroutine.
+// follower runs a watch in its own goroutine, as a server does, so it sleeps and wakes while the
+// case continues. Its methods belong to the case's goroutine.
 type follower struct {
 	scene   *scene
 	order   watchOrder
@@ -39,7 +38,7 @@ func (f *follower) run(ctx context.Context, watch func(func(storage.Batch, error
 	for batch, err := range watch {
 		if err != nil {
 			f.end = err
-			continue // it must end by itself now
+			continue // it must end without help now
 		}
 		if f.end != nil {
 			f.scene.Errorf("watch %q went on after its error", f.order.prefix)
@@ -47,7 +46,7 @@ func (f *follower) run(ctx context.Context, watch func(func(storage.Batch, error
 		}
 		select {
 		case f.batches <- batch:
-		case <-ctx.Done(): // the case reads no more; the watch must notice too
+		case <-ctx.Done(): // the case has stopped reading; the watch must notice too
 		}
 	}
 }
@@ -56,18 +55,18 @@ func (f *follower) run(ctx context.Context, watch func(func(storage.Batch, error
 func (f *follower) next() storage.Batch {
 	f.scene.Helper()
 	batch, ok := f.receive()
-	if !ok { // only now may f.end be read
+	if !ok { // f.end may only be read now
 		f.scene.Fatalf("watch %q ended having reached %d: %v", f.order.prefix, f.order.told, f.end)
 	}
 	require.NoError(f.scene, f.order.accept(batch))
 	return batch
 }
 
-// until reads until the watch has reached rev, which somebody must have been
-// told by Revision, and returns the batches without progress.
+// until reads until the watch has reached rev, a revision that Revision must have returned before.
+// It returns the batches without progress.
 func (f *follower) until(rev storage.Revision) []storage.Batch {
 	f.scene.Helper()
-	f.scene.current() // what it answers, watches owe
+	f.scene.current() // watches must reach its answer
 	var batches []storage.Batch
 	for f.order.told < rev {
 		if batch := f.next(); !batch.Progress {
@@ -77,8 +76,7 @@ func (f *follower) until(rev storage.Revision) []storage.Batch {
 	return batches
 }
 
-// ended waits for the end, letting pass what was under way, and returns the
-// watch's error.
+// ended waits for the end, skipping batches that were under way, and returns the watch's error.
 func (f *follower) ended() error {
 	f.scene.Helper()
 	for batch, ok := f.receive(); ok; batch, ok = f.receive() {
@@ -88,8 +86,8 @@ func (f *follower) ended() error {
 	return f.end
 }
 
-// receive waits for what the watch gives. The scene's context ends a watch that
-// has nothing to give; one that ignores it fails the test here.
+// receive waits for the next batch of the watch. The scene's context ends a watch that yields
+// nothing. A watch that ignores the context fails the test here.
 func (f *follower) receive() (batch storage.Batch, ok bool) {
 	f.scene.Helper()
 	late := time.NewTimer(2 * f.scene.timeout)

@@ -23,8 +23,7 @@ type Harness struct {
 	// a sub-test repeats a single one.
 	Seeds int
 
-	// Steps is the length of a random history; 0 means 10,000, or 1,000 with
-	// -short.
+	// Steps is the length of a random history. 0 means 10,000, or 1,000 with -short.
 	Steps int
 
 	// timeout limits one case, so that a backend that loses a wake-up fails
@@ -40,8 +39,8 @@ func Run(t *testing.T, h Harness) {
 	}
 }
 
-// cases are all that Run runs, in its order: from what a reader wants to know
-// first to what takes longest.
+// cases are all cases of Run, in its order: first what a reader wants to know first, last what
+// takes longest.
 func (h Harness) cases() []testCase {
 	var all []testCase
 	all = append(all, commitCases()...)

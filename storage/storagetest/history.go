@@ -19,7 +19,7 @@ const (
 	shortSteps   = 1_000
 )
 
-// historyCases are the random histories, one case per seed.
+// historyCases returns the random histories, one case per seed.
 func (h Harness) historyCases() []testCase {
 	seeds, steps := h.Seeds, h.Steps
 	if seeds <= 0 {
@@ -40,8 +40,8 @@ func (h Harness) historyCases() []testCase {
 	return cases
 }
 
-// history is one random run: each step asks the backend and the model the same
-// and compares. It is a function of its seed and the backend's revisions.
+// history is one random run. Each step calls the backend and the model and compares the answers. It
+// is a function of its seed and the backend's revisions.
 type history struct {
 	*scene
 	seed    uint64
@@ -50,23 +50,22 @@ type history struct {
 	keys    []string
 	watches []*randomWatch
 	step    int
-	tail    []string // the last steps, for who has to find out
+	tail    []string // the last steps, printed after a failure
 }
 
-// randomWatch is a watch that lives through some steps of the history and reads
-// on now and then.
+// randomWatch is a watch that runs for some steps of the history and reads on now and then.
 type randomWatch struct {
 	order watchOrder
 	next  func() (storage.Batch, error, bool)
 	stop  func()
 }
 
-// historyTail is how many steps a failure shows.
+// historyTail is the number of steps that a failure prints.
 const historyTail = 50
 
 func newHistory(s *scene, seed uint64) *history {
 	first := s.current()
-	require.NoError(s, s.Compact(s.ctx, first)) // a shared store may have a past
+	require.NoError(s, s.Compact(s.ctx, first)) // a shared store may have older commits
 	h := &history{
 		scene:  s,
 		seed:   seed,
@@ -127,7 +126,7 @@ func (h *history) anyStep() {
 	}
 }
 
-// note writes a step down before it is made.
+// note records a step before it is made.
 func (h *history) note(format string, args ...any) {
 	if len(h.tail) == historyTail {
 		h.tail = append(h.tail[:0], h.tail[1:]...)
@@ -150,7 +149,7 @@ func (h *history) must(err error) {
 
 func (h *history) anyKey() string { return h.keys[h.random.IntN(len(h.keys))] }
 
-// anyPrefix is everything, or some whole segments of some key.
+// anyPrefix returns the empty prefix or some whole segments of some key.
 func (h *history) anyPrefix() string {
 	key := h.anyKey()
 	ends := []int{0}
@@ -162,7 +161,7 @@ func (h *history) anyPrefix() string {
 	return key[:ends[h.random.IntN(len(ends))]]
 }
 
-// anyRevision is one around the retained history, mostly within.
+// anyRevision returns a revision near the retained history, mostly within it.
 func (h *history) anyRevision() storage.Revision {
 	switch h.random.IntN(20) {
 	case 0:
@@ -173,7 +172,7 @@ func (h *history) anyRevision() storage.Revision {
 	return h.model.compacted + storage.Revision(h.random.Uint64N(uint64(h.model.current-h.model.compacted)+1))
 }
 
-// outside is how a read at a revision must fail; nil if it must not.
+// outside returns the error with which a read at a revision must fail, or nil if it must succeed.
 func (h *history) outside(rev storage.Revision) error {
 	switch {
 	case rev < h.model.compacted:
@@ -194,7 +193,7 @@ func (h *history) anyValue() []byte {
 	return fmt.Append(nil, h.step)
 }
 
-// anyExpect is what a client could expect of a key: often right, sometimes not.
+// anyExpect returns an expectation that a client could have of a key: often right, sometimes wrong.
 func (h *history) anyExpect(key string, t storage.OpType) storage.Expect {
 	actual := storage.Expect(h.model.revisionOf(key))
 	e := actual
@@ -206,7 +205,7 @@ func (h *history) anyExpect(key string, t storage.OpType) storage.Expect {
 	case 2, 3, 4:
 		e = storage.Any
 	}
-	// What makes no sense is refused by Store and never reaches a backend.
+	// Store rejects senseless expectations, so they never reach a backend.
 	if t == storage.OpDelete && e == storage.Absent {
 		e = storage.Any
 	}
@@ -216,8 +215,7 @@ func (h *history) anyExpect(key string, t storage.OpType) storage.Expect {
 	return e
 }
 
-// anyOps is a commit as Store lets it through: distinct keys, at most one change
-// per resource.
+// anyOps returns a commit that Store accepts: distinct keys, at most one change per resource.
 func (h *history) anyOps() []storage.Op {
 	n := 1
 	if h.random.IntN(3) == 0 {
@@ -239,7 +237,7 @@ func (h *history) anyOps() []storage.Op {
 		op.Expect = h.anyExpect(op.Key, op.Type)
 		storageName, _, _, object := storage.SplitObjectKey(op.Key)
 		if keys[op.Key] || op.Type != storage.OpCheck && object && resources[storageName] {
-			n-- // leave it out, so that this ends
+			n-- // skip it, so that this loop ends
 			continue
 		}
 		keys[op.Key] = true
@@ -377,7 +375,7 @@ func (h *history) anyReopen() {
 	}
 }
 
-// endsWithClose requires that a watch of a closed backend ends, and for that.
+// endsWithClose requires that a watch of a closed backend ends with ErrClosed.
 func (h *history) endsWithClose(w *randomWatch) {
 	h.Helper()
 	defer w.stop()
@@ -397,10 +395,10 @@ func (h *history) endsWithClose(w *randomWatch) {
 	}
 }
 
-// mostRandomWatches run at once.
+// mostRandomWatches is how many watches run at once at most.
 const mostRandomWatches = 6
 
-// anyRunningWatch begins a watch, ends one, or reads on in one.
+// anyRunningWatch starts a watch, ends one, or reads on in one.
 func (h *history) anyRunningWatch() {
 	n := len(h.watches)
 	switch h.random.IntN(4) {
@@ -427,11 +425,11 @@ func (h *history) anyRunningWatch() {
 	}
 }
 
-// readOn takes some batches of a running watch, as far as there must be any.
+// readOn reads some batches of a running watch, as many as it must have.
 func (h *history) readOn(i, batches int) {
 	w := h.watches[i]
 	h.note("read on in watch %q after %d", w.order.prefix, w.order.told)
-	h.current() // what it answers, watches owe
+	h.current() // watches must reach its answer
 	for range batches {
 		if w.order.told >= h.model.current {
 			return
@@ -449,8 +447,7 @@ func (h *history) readOn(i, batches int) {
 	}
 }
 
-// took requires that a batch is the next one of a running watch, or progress
-// that passes over nothing.
+// took requires that a batch is the next one of a running watch, or progress that skips no change.
 func (h *history) took(w *randomWatch, batch storage.Batch) {
 	h.Helper()
 	want := h.model.watch(w.order.prefix, w.order.told)

@@ -38,7 +38,7 @@ func checkWithin(t testing.TB, b storage.Backend, timeout time.Duration) {
 	}
 }
 
-// sampledRevisions is at how many revisions replayed history is compared.
+// sampledRevisions is the number of revisions at which the replayed history is compared.
 const sampledRevisions = 8
 
 func checkInvariants(ctx context.Context, b storage.Backend) error {
@@ -84,7 +84,7 @@ func checkInvariants(ctx context.Context, b storage.Backend) error {
 	return nil
 }
 
-// checkNewest compares the ways to read what is now.
+// checkNewest compares the ways to read the current state.
 func checkNewest(ctx context.Context, b storage.Backend, head storage.Revision) (state, error) {
 	newest, err := stateAt(ctx, b, head)
 	if err != nil {
@@ -112,7 +112,7 @@ func checkNewest(ctx context.Context, b storage.Backend, head storage.Revision) 
 	return newest, nil
 }
 
-// compactedRevision finds the oldest revision that can be listed, by halving.
+// compactedRevision finds the oldest revision that can be listed, by bisection.
 func compactedRevision(ctx context.Context, b storage.Backend, head storage.Revision) (storage.Revision, error) {
 	listable := func(at storage.Revision) (bool, error) {
 		_, err := b.List(ctx, storage.ListRequest{At: at, Limit: 1})
@@ -124,7 +124,7 @@ func compactedRevision(ctx context.Context, b storage.Backend, head storage.Revi
 	if ok, err := listable(head); err != nil || !ok {
 		return 0, fmt.Errorf("the current revision %d cannot be listed (%w)", head, cmp.Or(err, storage.ErrCompacted))
 	}
-	below, oldest := storage.Revision(0), head // 0 stands for now and is never asked
+	below, oldest := storage.Revision(0), head // 0 means now and is never requested
 	for below+1 < oldest {
 		middle := below + (oldest-below)/2
 		ok, err := listable(middle)
@@ -140,7 +140,7 @@ func compactedRevision(ctx context.Context, b storage.Backend, head storage.Revi
 	return oldest, nil
 }
 
-// state is what all keys are at one revision.
+// state holds the records of all keys at one revision.
 type state map[string]storage.Record
 
 func newState(records []storage.Record) state {
@@ -156,8 +156,7 @@ func stateAt(ctx context.Context, b storage.Backend, at storage.Revision) (state
 	return newState(records), err
 }
 
-// apply takes the state through one batch and requires that each change
-// continues what was there.
+// apply advances the state by one batch and requires that each change fits the record before it.
 func (s state) apply(b storage.Batch) error {
 	for _, c := range b.Changes {
 		was, existed := s[c.Key]

@@ -23,8 +23,8 @@ func listCases() []testCase {
 	}
 }
 
-// strangeKeys are keys that a careless store confuses: by case, by order, by
-// separators, by bytes that are no text, by being the start of one another.
+// strangeKeys are keys that a careless store confuses: by case, order or separators, by bytes that
+// are not text, or because one is the start of another.
 func strangeKeys() []string {
 	var keys []string
 	for _, storageName := range []string{"widgets", "widgetsets", "Widgets", "apps", "apps/deployments", "example.dev/widgets"} {
@@ -63,7 +63,7 @@ func strangePrefixes(keys []string) []string {
 	return prefixes
 }
 
-// withPrefix filters the plain way.
+// withPrefix filters in the simplest way.
 func withPrefix(keys []string, prefix string) []string {
 	some := []string{}
 	for _, key := range keys {
@@ -82,7 +82,7 @@ func keysOf(records []storage.Record) []string {
 	return keys
 }
 
-// putStrange writes the strange keys in an order that is not theirs.
+// putStrange writes the strange keys in another order than their own.
 func putStrange(s *scene) (keys []string, last storage.Revision) {
 	keys = strangeKeys()
 	for i := range keys {

@@ -8,8 +8,8 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// model is the contract at its dumbest: every version of every key, for ever,
-// and every question answered by looking at all of them.
+// model is the simplest form of the contract. It keeps every version of every key forever and
+// answers every question by looking at all of them.
 type model struct {
 	current   storage.Revision
 	compacted storage.Revision
@@ -26,7 +26,7 @@ func newModel(first storage.Revision) *model {
 	return &model{current: first, compacted: first, versions: map[string][]storage.Change{}}
 }
 
-// at is the record of a key at a revision, nil if there is none.
+// at returns the record of a key at a revision, or nil if there is none.
 func (m *model) at(key string, rev storage.Revision) *storage.Record {
 	var found *storage.Record
 	for _, c := range m.versions[key] {
@@ -47,7 +47,7 @@ func (m *model) revisionOf(key string) storage.Revision {
 	return 0
 }
 
-// conflict is how a commit must be refused; nil if it must succeed.
+// conflict returns the error with which a commit must be rejected, or nil if it must succeed.
 func (m *model) conflict(ops []storage.Op) *storage.ConflictError {
 	for _, op := range ops {
 		if actual := m.revisionOf(op.Key); !op.Expect.Holds(actual) {
@@ -57,7 +57,7 @@ func (m *model) conflict(ops []storage.Op) *storage.ConflictError {
 	return nil
 }
 
-// changes is what a commit does, without a revision.
+// changes returns the changes of a commit, without a revision.
 func (m *model) changes(ops []storage.Op) []storage.Change {
 	var changes []storage.Change
 	for _, op := range ops {
@@ -72,7 +72,7 @@ func (m *model) changes(ops []storage.Op) []storage.Change {
 	return changes
 }
 
-// commit takes over changes at the revision that the backend gave them.
+// commit applies changes at the revision that the backend assigned.
 func (m *model) commit(rev storage.Revision, changes []storage.Change) {
 	for i := range changes {
 		changes[i].Revision = rev
@@ -82,7 +82,7 @@ func (m *model) commit(rev storage.Revision, changes []storage.Change) {
 	m.current = rev
 }
 
-// list is everything below a prefix and after a key at a revision.
+// list returns everything below a prefix and after a key at a revision.
 func (m *model) list(prefix, after string, at storage.Revision) []storage.Record {
 	var records []storage.Record
 	for key := range m.versions {
@@ -96,8 +96,7 @@ func (m *model) list(prefix, after string, at storage.Revision) []storage.Record
 	return records
 }
 
-// watch is every commit after a revision with its changes below a prefix, where
-// there are any.
+// watch returns the commits after a revision that changed keys below a prefix, with those changes.
 func (m *model) watch(prefix string, after storage.Revision) []modelCommit {
 	var commits []modelCommit
 	first, _ := slices.BinarySearchFunc(m.commits, after+1, func(c modelCommit, rev storage.Revision) int {

@@ -297,7 +297,7 @@ func concurrencyFaults() []fault {
 }
 
 func reopeningFaults() []fault {
-	// A healthy store that survives: a view is reopened by making it again.
+	// A healthy store whose data survives: making a view again reopens it.
 	open := func(testing.TB) storage.Backend { return storage.Prefix(memory.New(), "here") }
 	again := func(b storage.Backend) storage.Backend {
 		_ = b.Close()

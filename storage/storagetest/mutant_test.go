@@ -17,8 +17,8 @@ import (
 	"github.com/kindwright/kindwright/storage/memory"
 )
 
-// mutant is a backend with one fault: the calls that are set replace those of
-// the healthy backend beneath.
+// mutant is a backend with one fault: the calls that are set replace those of the healthy backend
+// below.
 type mutant struct {
 	storage.Backend
 	get      func(ctx context.Context, key string) (storage.Record, error)
@@ -79,14 +79,14 @@ func (m *mutant) Close() error {
 	return m.Backend.Close()
 }
 
-// fault describes a mutant and the cases that must notice it.
+// fault describes a mutant and the cases that must detect it.
 type fault struct {
 	name     string
 	caughtBy []string
 	harness  func() Harness
 }
 
-// in breaks each fresh backend the same way.
+// in breaks each new backend in the same way.
 func in(breakIt func(m *mutant)) func() Harness {
 	return func() Harness {
 		return Harness{Open: func(testing.TB) storage.Backend {
@@ -97,7 +97,7 @@ func in(breakIt func(m *mutant)) func() Harness {
 	}
 }
 
-// withCommit breaks the operations on their way.
+// withCommit changes the operations before they reach the backend.
 func withCommit(alter func(ops []storage.Op) []storage.Op) func() Harness {
 	return in(func(m *mutant) {
 		m.commit = func(ctx context.Context, ops []storage.Op) (storage.Revision, error) {
@@ -106,7 +106,7 @@ func withCommit(alter func(ops []storage.Op) []storage.Op) func() Harness {
 	})
 }
 
-// withBatches breaks what watches give; alter is made anew for each range.
+// withBatches changes the batches of watches. Each range gets a new alter.
 func withBatches(alter func() func(storage.Batch) []storage.Batch) func() Harness {
 	return in(func(m *mutant) {
 		m.watch = func(ctx context.Context, prefix string, after storage.Revision) iter.Seq2[storage.Batch, error] {
@@ -128,7 +128,7 @@ func withBatches(alter func() func(storage.Batch) []storage.Batch) func() Harnes
 	})
 }
 
-// withList breaks a list's request before and its answer after the call.
+// withList changes a list's request before the call and its answer after it.
 func withList(before func(m *mutant, r *storage.ListRequest), after func(r storage.ListRequest, p *storage.Page)) func() Harness {
 	return in(func(m *mutant) {
 		m.list = func(ctx context.Context, r storage.ListRequest) (storage.Page, error) {
@@ -170,7 +170,7 @@ func TestEveryFaultIsCaughtAndEveryCaseCatchesOne(t *testing.T) {
 	require.Empty(t, idle, "cases of which no fault shows that they can fail")
 }
 
-// The recorder itself must not fail what is healthy.
+// The recorder itself must not fail a healthy backend.
 func TestRecorderPassesAHealthyBackend(t *testing.T) {
 	healthy := in(func(*mutant) {})()
 	healthy.Seeds, healthy.Steps = 1, 1000
@@ -297,7 +297,7 @@ func oneByOne(m *mutant) {
 			if rev, err = m.Backend.Commit(ctx, ops[i:i+1]); err != nil {
 				return 0, err
 			}
-			time.Sleep(50 * time.Microsecond) // whoever looks now sees half of it
+			time.Sleep(50 * time.Microsecond) // a reader at this moment sees half of it
 		}
 		return rev, nil
 	}
@@ -492,7 +492,7 @@ func watchFaults() []fault {
 	)
 }
 
-// batchFaults break what watches give.
+// batchFaults change the batches of watches.
 func batchFaults() []fault {
 	same := func(b storage.Batch) []storage.Batch { return []storage.Batch{b} }
 	always := func(alter func(storage.Batch) []storage.Batch) func() func(storage.Batch) []storage.Batch {
@@ -577,7 +577,7 @@ func compactionEndsWatches(m *mutant) {
 	}
 }
 
-// buffered gives each watch a buffer of ten batches and drops what exceeds it.
+// buffered gives each watch a buffer of ten batches and drops the rest.
 func buffered(m *mutant) {
 	m.watch = func(ctx context.Context, prefix string, after storage.Revision) iter.Seq2[storage.Batch, error] {
 		return func(yield func(storage.Batch, error) bool) {

@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// recorder stands in for a test, so that a case can fail without failing the
-// test that looks on.
+// recorder stands in for a test, so that a case can fail without failing the test that runs it.
 type recorder struct {
 	testing.TB
 	mu       sync.Mutex
@@ -19,7 +18,7 @@ type recorder struct {
 	cleanups []func()
 }
 
-// record runs f as a test of its own would run.
+// record runs f as a separate test would run.
 func record(t testing.TB, f func(t testing.TB)) *recorder {
 	r := &recorder{TB: t}
 	done := make(chan struct{})

@@ -13,7 +13,7 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// registerCall is what a client does with one key.
+// registerCall is a call of a client for one key.
 type registerCall string
 
 const (
@@ -29,19 +29,19 @@ type registerInput struct {
 	expect storage.Expect
 }
 
-// registerOutput is what came of it: the revision of the record read, the
-// commit's, or, after a conflict, the one found; 0 is absent.
+// registerOutput is the result of a call. The revision is that of the record read, the commit's,
+// or, after a conflict, the one found; 0 means absent.
 type registerOutput struct {
 	conflict bool
 	revision storage.Revision
 	value    string // of a get
 }
 
-// register is one key as the model sees it.
+// register is the model of one key.
 type register struct {
 	revision storage.Revision // 0: absent
 	value    string
-	newest   storage.Revision // of any change so far, deletions included
+	newest   storage.Revision // the newest change so far, deletions included
 }
 
 // registerStep is a call of a client together with its result.
@@ -64,7 +64,7 @@ func (r register) step(c registerStep) (next register, possible bool) {
 		return r, false
 	}
 	if in.call == registerDelete && r.revision == 0 {
-		return r, true // no change; the revision is the store's current one
+		return r, true // nothing changes; the revision is the store's current one
 	}
 	next = register{newest: out.revision}
 	if in.call == registerPut {
@@ -73,7 +73,7 @@ func (r register) step(c registerStep) (next register, possible bool) {
 	return next, out.revision > r.newest
 }
 
-// registerLog is what concurrent clients did, with real times.
+// registerLog records the calls of concurrent clients, with real times.
 type registerLog struct {
 	begin time.Time
 	mu    sync.Mutex
@@ -84,8 +84,7 @@ func newRegisterLog() *registerLog {
 	return &registerLog{begin: time.Now(), ops: map[string][]linear.Operation[registerStep]{}}
 }
 
-// do makes the call and records it. The error is one that a healthy backend
-// never gives here.
+// do makes the call and records it. It returns an error that a healthy backend never returns here.
 func (l *registerLog) do(ctx context.Context, b storage.Backend, client int, in registerInput) (registerOutput, error) {
 	begin := time.Since(l.begin).Nanoseconds()
 	out, err := in.do(ctx, b)
@@ -122,7 +121,7 @@ func (in registerInput) do(ctx context.Context, b storage.Backend) (registerOutp
 	return registerOutput{revision: rev}, err
 }
 
-// verify fails the test when no order of the calls explains their answers.
+// verify fails the test if no order of the calls explains their answers.
 func (l *registerLog) verify(t testing.TB) {
 	t.Helper()
 	step := func(r register, c registerStep) (register, bool) { return r.step(c) }

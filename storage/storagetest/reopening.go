@@ -48,7 +48,7 @@ func reopenNeverReuses(s *scene) {
 			last = next
 		}
 		if i%2 == 1 {
-			require.NoError(s, s.Compact(s.ctx, last)) // now nothing of the newest commit is kept but its number
+			require.NoError(s, s.Compact(s.ctx, last)) // now only the revision of the newest commit is left of it
 		}
 		s.reopen()
 		require.GreaterOrEqual(s, s.current(), last)

@@ -7,7 +7,7 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// sameBatches says how two watches of the same commits differ.
+// sameBatches returns how two watches of the same commits differ.
 func sameBatches(want, got []storage.Batch) error {
 	if len(want) != len(got) {
 		return fmt.Errorf("%d batches, want %d", len(got), len(want))
@@ -24,7 +24,7 @@ func sameBatches(want, got []storage.Batch) error {
 	return nil
 }
 
-// sameChanges compares the changes of a batch, in whatever order.
+// sameChanges compares the changes of a batch, in any order.
 func sameChanges(want, got []storage.Change) error {
 	if len(want) != len(got) {
 		return fmt.Errorf("%d changes, want %d", len(got), len(want))
@@ -59,7 +59,7 @@ func sameChange(want, got storage.Change) error {
 		storage.Record{Key: want.Key, Value: want.Value, Revision: want.Revision})
 }
 
-// sameRecord says how two records differ; empty and nil values do not.
+// sameRecord returns how two records differ. Empty and nil values are equal.
 func sameRecord(a, b storage.Record) error {
 	switch {
 	case a.Key != b.Key:

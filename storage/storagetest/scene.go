@@ -14,7 +14,7 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// testCase is one behaviour with a sentence for a name.
+// testCase is one behaviour, named by a sentence.
 type testCase struct {
 	name string
 	run  func(s *scene)
@@ -23,7 +23,7 @@ type testCase struct {
 // defaultTimeout is far longer than any case takes on a slow disk.
 const defaultTimeout = 2 * time.Minute
 
-// try runs the case on a fresh backend and looks at what it leaves behind.
+// try runs the case on a new backend and checks what it leaves behind.
 func (c testCase) try(t testing.TB, h Harness) {
 	before := leak.Running()
 	timeout := h.timeout
@@ -46,9 +46,9 @@ func (c testCase) try(t testing.TB, h Harness) {
 	}
 }
 
-// scene is what a case plays on: a backend, and the short ways to use it that
-// make a case read as a story. Its methods fail the test when something goes
-// wrong; only those named so may be used in other goroutines.
+// scene is the world of a case: a backend, and short helpers that make a case read as a story. Its
+// methods fail the test if something goes wrong. Only methods whose comments say so may be used in
+// other goroutines.
 type scene struct {
 	testing.TB
 	storage.Backend
@@ -61,7 +61,7 @@ type scene struct {
 	closed    bool           // the case closed the backend itself
 }
 
-// leave releases what the scene holds, after success and after failure.
+// leave releases the resources of the scene, after success and after failure.
 func (s *scene) leave() {
 	s.cancel()
 	s.stopFollowers()
@@ -105,7 +105,7 @@ func (s *scene) delete(key string) storage.Revision {
 	return s.commit(storage.Delete(key, storage.Any))
 }
 
-// conflict makes a commit that must be refused, for the reason given.
+// conflict makes a commit that must be rejected, for the given reason.
 func (s *scene) conflict(want storage.ConflictError, ops ...storage.Op) {
 	s.Helper()
 	_, err := s.Commit(s.ctx, ops)
@@ -138,8 +138,8 @@ func (s *scene) absent(key string) {
 	require.ErrorIs(s, err, storage.ErrNotFound, "get %q", key)
 }
 
-// wholeList lists everything below a prefix at a revision (0 is now), in pages,
-// and requires what holds for every list.
+// wholeList lists everything below a prefix at a revision (0 is now), in pages, and checks what
+// holds for every list.
 func (s *scene) wholeList(prefix string, at storage.Revision, limit int) []storage.Record {
 	s.Helper()
 	records, _, err := listAll(s.ctx, s.Backend, prefix, at, limit)
@@ -147,7 +147,7 @@ func (s *scene) wholeList(prefix string, at storage.Revision, limit int) []stora
 	return records
 }
 
-// listAll joins the pages of a list and returns the revision that was listed.
+// listAll joins the pages of a list and returns the listed revision.
 func listAll(ctx context.Context, b storage.Backend, prefix string, at storage.Revision, limit int) ([]storage.Record, storage.Revision, error) {
 	var all []storage.Record
 	r := storage.ListRequest{Prefix: prefix, At: at, Limit: limit}
@@ -167,7 +167,7 @@ func listAll(ctx context.Context, b storage.Backend, prefix string, at storage.R
 	}
 }
 
-// checkPage requires what holds for every page.
+// checkPage checks what holds for every page.
 func checkPage(r storage.ListRequest, p storage.Page) error {
 	switch {
 	case p.Revision == 0 || r.At != 0 && p.Revision != r.At:
@@ -192,8 +192,8 @@ func checkPage(r storage.ListRequest, p storage.Page) error {
 	return nil
 }
 
-// collect reads a watch from after until it has reached to, and returns its
-// batches without progress.
+// collect reads a watch from after until it has reached to, and returns its batches without
+// progress.
 func (s *scene) collect(prefix string, after, to storage.Revision) []storage.Batch {
 	s.Helper()
 	batches, err := collect(s.ctx, s.Backend, prefix, after, to)
@@ -205,7 +205,7 @@ func collect(ctx context.Context, b storage.Backend, prefix string, after, to st
 	if after >= to {
 		return nil, nil
 	}
-	if _, err := b.Revision(ctx); err != nil { // what it answers, watches owe
+	if _, err := b.Revision(ctx); err != nil { // watches must reach its answer
 		return nil, err
 	}
 	var batches []storage.Batch
@@ -227,7 +227,7 @@ func collect(ctx context.Context, b storage.Backend, prefix string, after, to st
 	return batches, fmt.Errorf("watch %q after %d ended without an error", prefix, after)
 }
 
-// change requires that a watch from after until to has a single change.
+// change requires that a watch has a single change between after and until.
 func (s *scene) change(prefix string, after, to storage.Revision) storage.Change {
 	s.Helper()
 	batches := s.collect(prefix, after, to)
@@ -236,7 +236,7 @@ func (s *scene) change(prefix string, after, to storage.Revision) storage.Change
 	return batches[0].Changes[0]
 }
 
-// watchFails requires that a watch has nothing but an error to give.
+// watchFails requires that a watch yields only an error.
 func (s *scene) watchFails(prefix string, after storage.Revision, want error) {
 	s.Helper()
 	pairs := 0
@@ -247,20 +247,20 @@ func (s *scene) watchFails(prefix string, after storage.Revision, want error) {
 	require.Equal(s, 1, pairs, "pairs of a failing watch")
 }
 
-// listFails requires the error of a list.
+// listFails requires an error from a list.
 func (s *scene) listFails(prefix string, at storage.Revision, want error) {
 	s.Helper()
 	_, err := s.List(s.ctx, storage.ListRequest{Prefix: prefix, At: at, Limit: 10})
 	require.ErrorIs(s, err, want, "list %q at %d", prefix, at)
 }
 
-// watchOrder is what a watch's reader knows and may therefore expect.
+// watchOrder is what the reader of a watch knows and may therefore expect.
 type watchOrder struct {
 	prefix string
 	told   storage.Revision
 }
 
-// accept takes the next batch or says which promise it breaks.
+// accept takes the next batch, or returns the promise that the batch breaks.
 func (o *watchOrder) accept(b storage.Batch) error {
 	told := o.told
 	o.told = b.Revision
@@ -303,7 +303,7 @@ func (o *watchOrder) acceptChange(rev storage.Revision, c storage.Change) error 
 	return nil
 }
 
-// describe is a commit in a line.
+// describe returns a commit as one line.
 func describe(ops []storage.Op) string {
 	var text []string
 	for _, op := range ops {

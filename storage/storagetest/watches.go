@@ -158,7 +158,7 @@ func watchBeginsBehind(s *scene) {
 	last := s.put(gadget("foreign"), "x")
 	require.Equal(s, last, s.current())
 	f := s.follow(storage.ResourcePrefix("widgets"), start)
-	for f.order.told < last { // without asking again
+	for f.order.told < last { // without calling Revision again
 		f.next()
 	}
 	idle := s.follow(storage.ResourcePrefix("none"), start)
@@ -201,14 +201,14 @@ func watchBreak(s *scene) {
 			require.NoError(s, err)
 			break
 		}
-		s.Watch(s.ctx, "", start) // never ranged over: nothing to release
+		s.Watch(s.ctx, "", start) // never ranged over, so there is nothing to release
 		next, stop := iter.Pull2(s.Watch(s.ctx, "", start))
 		_, err, ok := next()
 		require.True(s, ok)
 		require.NoError(s, err)
 		stop()
 	}
-	// The suite looks for what is left when the case has ended, the context not.
+	// The suite looks for leftovers after the case has ended, when the context is still alive.
 }
 
 func watchSlow(s *scene) {
@@ -216,7 +216,7 @@ func watchSlow(s *scene) {
 	next, stop := iter.Pull2(s.Watch(s.ctx, "", start))
 	defer stop()
 	first := s.put(widget("a"), "0")
-	b, err, _ := next() // from here on the slow reader's watch is in the middle of a batch
+	b, err, _ := next() // from here on, the slow reader's watch is in the middle of a batch
 	require.NoError(s, err)
 	require.Equal(s, first, b.Revision)
 
