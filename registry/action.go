@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"reflect"
 
-	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/meta"
@@ -78,32 +77,32 @@ func (a Action[T, D, A]) Describe(of *Resource, types *Types) (Subresource, erro
 	return Subresource{Name: a.Name, Verbs: []string{a.Verb}, Handlers: map[string]*Handler{a.Verb: {Body: body, Answer: answer, Run: run}}}, nil
 }
 
-// actOn runs an action on the document that was sent.
-func (e *Engine) actOn(ctx context.Context, served *Served, sub *CompiledSubresource, t Target, verb string, body []byte, o WriteOptions) (*Result, error) {
-	in, err := e.invoke(ctx, served, t)
+// act runs an action on the document that was sent.
+func (at *Resolved) act(ctx context.Context, verb string, body []byte, o WriteOptions) (*Result, error) {
+	call, err := at.engine.invoke(ctx, at.acts, at.Target)
 	if err != nil {
 		return nil, err
 	}
 	if len(body) == 0 {
 		body = []byte("{}") // the URL says what is asked for
 	}
-	w := &write{engine: e, served: served, sub: sub, target: t, opts: o, action: sub.handlers[verb], verb: verb}
-	w.user, _ = authn.UserFrom(ctx)
-	w.compute = func(w *write) (Tree, error) { return w.decodeBody(body) }
-	if err := w.accept(ctx); err != nil {
+	in := at.intent(ctx, verb, body, o)
+	in.handler = at.Subresource.handlers[verb]
+	w := in.try()
+	if err := run(ctx, documentSteps, w); err != nil {
 		return nil, err
 	}
-	in.DryRun = o.DryRun
-	answer, err := w.action.Run(ctx, in, w.object)
+	call.DryRun = o.DryRun
+	answer, err := in.handler.Run(ctx, call, w.sent.new)
 	if err != nil {
 		return nil, status.From(err)
 	}
-	as := w.action.answer.GroupVersionKind()
+	as := in.handler.answer.GroupVersionKind()
 	if answer == nil {
 		as = meta.GroupVersionKind{Version: "v1", Kind: "Status"}
 		answer = Tree{"metadata": map[string]any{}, "status": meta.StatusSuccess}
 	}
-	return documentResult(as, answer, verb == "create")
+	return documentResult(as, answer, verb == verbCreate)
 }
 
 // documentResult is an answer that is not stored. Its kind is that which was promised, unless it says that it is a Status.
@@ -114,31 +113,4 @@ func documentResult(as meta.GroupVersionKind, answer Tree, created bool) (*Resul
 		return nil, status.Internal(err)
 	}
 	return &Result{Document: out, Created: created, Kind: as}, nil
-}
-
-// accept takes a document that is acted upon and not stored through the steps that make sense for it: its kind and place are
-// checked, its fields pruned, defaulted, admitted and validated.
-func (w *write) accept(ctx context.Context) error {
-	t, err := w.compute(w)
-	if err != nil {
-		return err
-	}
-	w.object = t
-	if err := w.identifyDocument(); err != nil {
-		return err
-	}
-	for _, s := range []func(context.Context, *write) error{conform, mutate} {
-		if err := s(ctx, w); err != nil {
-			return err
-		}
-	}
-	r, f := w.kind(), &status.Fields{}
-	f.Add(r.Schema.Validate(w.object)...)
-	if r.Hooks.Validate != nil {
-		r.Hooks.Validate(ctx, w.object, f)
-	}
-	if errs := f.Errors(); len(errs) > 0 {
-		return status.Invalid(r.GroupKind(), w.name(), errs)
-	}
-	return admitFinal(ctx, w)
 }

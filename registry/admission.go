@@ -14,49 +14,71 @@ import (
 	"github.com/kindwright/kindwright/watch"
 )
 
+// admissible is what plugins are asked about: a write, a deletion or a connection.
+type admissible interface {
+	// admissionTarget is what they are told before it is known which of them handle it.
+	admissionTarget() admission.Target
+
+	// admission is what those see that do.
+	admission() *admission.Request
+}
+
+// mutate asks the mutating plugins. It returns what they make of the object, and whether that is another one.
+func (e *Engine) mutate(ctx context.Context, a admissible) (t Tree, changed bool, err error) {
+	if !e.cfg.Admission.Mutates(a.admissionTarget()) {
+		return nil, false, nil
+	}
+	return e.cfg.Admission.Mutate(ctx, a.admission())
+}
+
+// admit asks the validating plugins.
+func (e *Engine) admit(ctx context.Context, a admissible) error {
+	if !e.cfg.Admission.Validates(a.admissionTarget()) {
+		return nil
+	}
+	return e.cfg.Admission.Validate(ctx, a.admission())
+}
+
 // admissionTarget is what plugins are told of a request before it is known which of them handle it.
 func admissionTarget(t Target, op admission.Operation, name string) admission.Target {
-	return admission.Target{Operation: op, Resource: t.Resource, Subresource: t.Subresource, Namespace: admissionNamespace(t, name)}
-}
-
-// admissionNamespace is the namespace that plugins see. That of a Namespace is its own name.
-func admissionNamespace(t Target, name string) string {
+	namespace := t.Namespace
 	if t.Resource.Group == "" && t.Resource.Resource == "namespaces" {
-		return name
+		namespace = name // that of a Namespace is itself
 	}
-	return t.Namespace
+	return admission.Target{Operation: op, Resource: t.Resource, Subresource: t.Subresource, Namespace: namespace}
 }
 
-// admission returns the request that plugins see of a write to a target. The caller adds the objects,
-// the options and the user.
-func (e *Engine) admission(t Target, op admission.Operation, kind meta.GroupVersionKind, name string) *admission.Request {
-	return &admission.Request{
-		Operation: op,
-		Kind:      kind, Resource: t.Resource, Subresource: t.Subresource,
-		RequestKind: kind, RequestResource: t.Resource, RequestSubresource: t.Subresource,
-		Namespace: admissionNamespace(t, name), Name: name,
-		Server: admissionServer{e},
-	}
+// admission completes what plugins see of an operation: the caller says the kind, the name, the objects, the
+// options and the user.
+func (e *Engine) admission(t admission.Target, r admission.Request) *admission.Request {
+	r.Operation, r.Namespace, r.Server = t.Operation, t.Namespace, admissionServer{e}
+	r.Resource, r.Subresource = t.Resource, t.Subresource
+	r.RequestKind, r.RequestResource, r.RequestSubresource = r.Kind, t.Resource, t.Subresource
+	return &r
 }
 
 func (w *write) admissionTarget() admission.Target {
 	return admissionTarget(w.target, w.operation(), w.name())
 }
 
+// admission shows plugins what the requester writes: for a view, the document.
 func (w *write) admission() *admission.Request {
-	r := w.engine.admission(w.target, w.operation(), w.kind().GroupVersionKind(), w.name())
-	r.Object, r.OldObject, r.User, r.DryRun = w.object, w.oldTree, w.user, w.opts.DryRun
-	if w.looking != nil && w.looking.merged { // those who admit see documents all the way
-		kind := w.sub.view.document.GroupVersionKind()
-		r.Kind, r.RequestKind, r.Object, r.OldObject = kind, kind, w.looking.new, w.looking.old
-	}
-	validation := string(w.opts.FieldValidation)
-	if r.Operation == admission.Create {
-		r.Options = meta.CreateOptions{TypeMeta: w.engine.optionsKind("CreateOptions"), DryRun: dryRun(w.opts.DryRun), FieldManager: w.opts.FieldManager, FieldValidation: validation}
+	var options any
+	if w.operation() == admission.Create {
+		options = meta.CreateOptions{
+			TypeMeta: w.engine.optionsKind("CreateOptions"), DryRun: dryRun(w.opts.DryRun),
+			FieldManager: w.opts.FieldManager, FieldValidation: string(w.opts.FieldValidation),
+		}
 	} else {
-		r.Options = meta.UpdateOptions{TypeMeta: w.engine.optionsKind("UpdateOptions"), DryRun: dryRun(w.opts.DryRun), FieldManager: w.opts.FieldManager, FieldValidation: validation}
+		options = meta.UpdateOptions{
+			TypeMeta: w.engine.optionsKind("UpdateOptions"), DryRun: dryRun(w.opts.DryRun),
+			FieldManager: w.opts.FieldManager, FieldValidation: string(w.opts.FieldValidation),
+		}
 	}
-	return r
+	return w.engine.admission(w.admissionTarget(), admission.Request{
+		Kind: w.sent.kind.GroupVersionKind(), Name: w.name(), Object: w.sent.new, OldObject: w.sent.old,
+		Options: options, User: w.user, DryRun: w.opts.DryRun,
+	})
 }
 
 // optionsKind is the kind of the options of a request (ADM-15).

@@ -14,37 +14,37 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// settleStored works out what is stored when w.object is written. A form changes in the stored object what it changes in the
+// settleStored works out what is stored when w.object.new is written. A form changes in the stored object what it changes in the
 // form, as a typed hook does (design rule 7): what the form cannot say stays. What the stored form cannot say is refused.
 func (w *write) settleStored(ctx context.Context) error {
 	r := w.resource()
 	switch {
 	case r.Stored == nil:
-		w.storedObject = w.object
+		w.stored.new = w.object.new
 		return nil
-	case w.old != nil && json.Equal(w.object, w.oldTree):
-		w.storedObject = w.storedTree
+	case w.entry != nil && json.Equal(w.object.new, w.object.old):
+		w.stored.new = w.stored.old
 		return nil
 	}
 	stored := r.base()
-	next, err := r.ToStored(ctx, w.object)
+	next, err := r.ToStored(ctx, w.object.new)
 	if err != nil {
 		return err
 	}
-	if w.old != nil {
-		before, err := r.ToStored(ctx, w.oldTree)
+	if w.entry != nil {
+		before, err := r.ToStored(ctx, w.object.old)
 		if err != nil {
 			return err
 		}
-		next = carry(stored.Schema, w.storedTree, before, next)
+		next = carry(stored.Schema, w.stored.old, before, next)
 	}
-	next = stored.Schema.Default(tree.With(next, w.object["metadata"], "metadata"))
+	next = stored.Schema.Default(tree.With(next, w.object.new["metadata"], "metadata"))
 	back, err := r.FromStored(ctx, next)
 	if err != nil {
 		return err
 	}
 	c := comparison{}
-	c.object(tree.Without(w.object, "metadata"), tree.Without(back, "metadata"), "")
+	c.object(tree.Without(w.object.new, "metadata"), tree.Without(back, "metadata"), "")
 	if c.lost != "" {
 		return status.Invalid(r.GroupKind(), w.name(), []status.FieldError{{
 			Type: meta.CauseFieldValueForbidden, Field: c.lost,
@@ -54,7 +54,7 @@ func (w *write) settleStored(ctx context.Context) error {
 	if c.changed != "" {
 		Warn(ctx, fmt.Sprintf("%s is kept as another value, because objects are stored as %s", c.changed, stored.APIVersion()))
 	}
-	w.storedObject = next
+	w.stored.new = next
 	return nil
 }
 

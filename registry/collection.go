@@ -24,16 +24,38 @@ func (at *Resolved) DeleteCollection(ctx context.Context, lr ListRequest, o Dele
 	if err := at.collection("deletecollection"); err != nil {
 		return 0, err
 	}
-	found, err := at.List(ctx, lr)
-	if err != nil {
-		return 0, err
+	c := &collectionDelete{Resolved: at, request: lr, options: o}
+	if err := run(ctx, collectionSteps, c); err != nil {
+		return c.done, err
 	}
-	c := &collectionDelete{Resolved: at, options: o}
+	return c.done, c.err
+}
+
+// collectionDelete is the state of one DeleteCollection.
+type collectionDelete struct {
+	*Resolved
+	request ListRequest
+	options DeleteOptions
+	found   *List
+
+	mu   sync.Mutex
+	done int
+	err  error // the first
+}
+
+func (c *collectionDelete) ended() bool { return false }
+
+func listDeleted(ctx context.Context, c *collectionDelete) (err error) {
+	c.found, err = c.List(ctx, c.request)
+	return err
+}
+
+func deleteEach(ctx context.Context, c *collectionDelete) error {
 	var running sync.WaitGroup
 	entries := make(chan *watch.Entry)
 	n := 0
 	var walk error
-	for entry, err := range found.Stored {
+	for entry, err := range c.found.Stored {
 		if err != nil {
 			walk = err
 			break
@@ -57,19 +79,9 @@ func (at *Resolved) DeleteCollection(ctx context.Context, lr ListRequest, o Dele
 	close(entries)
 	running.Wait()
 	if c.err == nil && walk != nil {
-		c.err = at.engine.readError(found.Served.Kind, "deletecollection", walk)
+		return c.engine.readError(c.found.Served.Kind, "deletecollection", walk)
 	}
-	return c.done, c.err
-}
-
-// collectionDelete is the state of one DeleteCollection.
-type collectionDelete struct {
-	*Resolved
-	options DeleteOptions
-
-	mu   sync.Mutex
-	done int
-	err  error // the first
+	return nil
 }
 
 func (c *collectionDelete) failed() bool {

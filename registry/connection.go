@@ -58,49 +58,72 @@ func (c Connection[T, O]) Describe(of *Resource, _ *Types) (Subresource, error) 
 // subresource.
 func (at *Resolved) Connect(ctx context.Context, verb string, parameters url.Values, path string) (any, error) {
 	ctx = withObjects(ctx, at.engine)
-	e, served, sub, t := at.engine, at.acts, at.Subresource, at.Target
 	if err := at.offers(verb); err != nil {
 		return nil, err
 	}
-	connection := sub.handlers[verb]
-	if connection == nil || connection.Connect == nil {
-		return nil, status.MethodNotAllowed(served.Kind.GroupResource(), verb)
+	handler := at.Subresource.handlers[verb]
+	if handler == nil || handler.Connect == nil {
+		return nil, status.MethodNotAllowed(at.acts.Kind.GroupResource(), verb)
 	}
-	sent, err := connection.options.read(parameters, t.Name)
-	if err != nil {
+	c := &connecting{Resolved: at, handler: handler, parameters: parameters, path: path}
+	c.user, _ = authn.UserFrom(ctx)
+	if err := run(ctx, connectSteps, c); err != nil {
 		return nil, err
 	}
-	in, err := e.invoke(ctx, served, t)
-	if err != nil {
-		return nil, err
-	}
-	in.Path = path
-	if sent, err = e.admitConnection(ctx, connection, t, sent); err != nil {
-		return nil, err
-	}
-	return connection.Connect(in, sent)
+	return c.result, nil
 }
 
-// admitConnection asks admission about the options of a connection.
-func (e *Engine) admitConnection(ctx context.Context, c *handler, t Target, sent Tree) (Tree, error) {
-	chain, target := e.cfg.Admission, admissionTarget(t, admission.Connect, t.Name)
-	mutates, validates := chain.Mutates(target), chain.Validates(target)
-	if !mutates && !validates {
-		return sent, nil
+// connecting is a connection while it is prepared.
+type connecting struct {
+	*Resolved
+	handler    *handler
+	parameters url.Values
+	path       string
+	user       authn.User
+
+	options Tree
+	call    *Call[Tree]
+	result  any
+}
+
+func (c *connecting) ended() bool { return c.result != nil }
+
+func (c *connecting) admissionTarget() admission.Target {
+	return admissionTarget(c.Target, admission.Connect, c.Target.Name)
+}
+
+// admission shows plugins the options as the object of the operation.
+func (c *connecting) admission() *admission.Request {
+	return c.engine.admission(c.admissionTarget(), admission.Request{
+		Kind: c.handler.options.kind, Name: c.Target.Name, Object: c.options, User: c.user,
+	})
+}
+
+func readOptions(ctx context.Context, c *connecting) (err error) {
+	c.options, err = c.handler.options.read(ctx, c.parameters, c.Target.Name)
+	return err
+}
+
+func readConnected(ctx context.Context, c *connecting) (err error) {
+	if c.call, err = c.engine.invoke(ctx, c.acts, c.Target); err == nil {
+		c.call.Path = c.path
 	}
-	request := e.admission(t, admission.Connect, c.options.kind, t.Name)
-	request.Object = sent
-	request.User, _ = authn.UserFrom(ctx)
-	object, changed, err := chain.Mutate(ctx, request)
-	if err != nil {
-		return nil, err
+	return err
+}
+
+func mutateOptions(ctx context.Context, c *connecting) error {
+	t, changed, err := c.engine.mutate(ctx, c)
+	if err != nil || !changed {
+		return err
 	}
-	if changed {
-		object, _ = c.options.schema.Prune(object)
-		if object, err = c.options.settle(object, t.Name); err != nil {
-			return nil, err
-		}
-	}
-	request.Object = object
-	return object, chain.Validate(ctx, request)
+	t, _ = c.handler.options.schema.Prune(t)
+	c.options, err = c.handler.options.settle(ctx, t, c.Target.Name)
+	return err
+}
+
+func admitOptions(ctx context.Context, c *connecting) error { return c.engine.admit(ctx, c) }
+
+func connect(_ context.Context, c *connecting) (err error) {
+	c.result, err = c.handler.Connect(c.call, c.options)
+	return err
 }

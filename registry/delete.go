@@ -84,12 +84,17 @@ func (at *Resolved) Delete(ctx context.Context, o DeleteOptions) (*Result, error
 
 // deleteFrom is Delete for a resource that has been found, and that need not be served yet.
 func (e *Engine) deleteFrom(ctx context.Context, served *Served, t Target, o DeleteOptions) (*Result, error) {
-	key := storage.ObjectKey(served.Kind.StorageName, t.Namespace, t.Name)
-	o = o.normal()
+	base := deletion{
+		engine: e, served: served, target: t, opts: o.normal(),
+		key: storage.ObjectKey(served.Kind.StorageName, t.Namespace, t.Name),
+	}
+	base.user, _ = authn.UserFrom(ctx)
+	steps := deleteSteps
 	for range maxTries {
-		result, err := e.deleteOnce(ctx, served, t, key, o)
+		d := base
+		err := run(ctx, steps, &d)
 		if !errors.Is(err, errRace) {
-			return served.shown(ctx, result, err)
+			return served.shown(ctx, d.result, err)
 		}
 		if err := e.catchUp(ctx, served); err != nil {
 			return nil, err
@@ -98,41 +103,108 @@ func (e *Engine) deleteFrom(ctx context.Context, served *Served, t Target, o Del
 	return nil, status.Conflict(served.Kind.GroupResource(), t.Name, "it is being changed too often; please try again")
 }
 
-func (e *Engine) deleteOnce(ctx context.Context, s *Served, t Target, key string, o DeleteOptions) (*Result, error) {
-	r := s.Kind
-	stored := r.base()
-	old, err := e.current(ctx, s, key)
-	if err != nil {
-		return nil, err
+// deletion is one try to delete an object, or to end one whose time is over.
+type deletion struct {
+	engine *Engine
+	served *Served
+	target Target // empty where it is nobody's request
+	opts   DeleteOptions
+	user   authn.User
+	key    string
+	due    storage.Revision // the state whose time is over, where it is nobody's request
+
+	entry     *watch.Entry // what is stored
+	old, next Tree         // the object in its stored form, and what it is to become
+	shown     Tree         // old in the form of the request
+
+	result *Result // set by the step that ends the walk
+}
+
+func (d *deletion) ended() bool { return d.result != nil }
+
+// stored is the kind in which the object is stored.
+func (d *deletion) stored() *Compiled { return d.served.Kind.base() }
+
+func (d *deletion) admissionTarget() admission.Target {
+	return admissionTarget(d.target, admission.Delete, d.target.Name)
+}
+
+func (d *deletion) admission() *admission.Request {
+	return d.engine.admission(d.admissionTarget(), admission.Request{
+		Kind: d.served.Kind.GroupVersionKind(), Name: d.target.Name, OldObject: d.shown,
+		Options: d.opts.document(d.engine.optionsKind("DeleteOptions")), User: d.user, DryRun: d.opts.DryRun,
+	})
+}
+
+func readDeleted(ctx context.Context, d *deletion) (err error) {
+	if d.entry, err = d.engine.current(ctx, d.served, d.key); err != nil {
+		return err
 	}
-	if old == nil || o.selected != "" && o.selected != old.UID() {
-		return nil, status.NotFound(r.GroupResource(), t.Name)
+	if d.entry == nil || d.opts.selected != "" && d.opts.selected != d.entry.UID() {
+		return status.NotFound(d.served.Kind.GroupResource(), d.target.Name)
 	}
-	if err := o.preconditions(r, t.Name, old); err != nil {
-		return nil, err
+	return nil
+}
+
+func checkPreconditions(_ context.Context, d *deletion) (err error) {
+	if err := d.opts.preconditions(d.served.Kind, d.target.Name, d.entry); err != nil {
+		return err
 	}
-	tree, err := treeOf(old)
-	if err != nil {
-		return nil, err
+	d.old, err = treeOf(d.entry)
+	return err
+}
+
+// skipEnding leaves an object alone that is about to end, which this request does not make sooner.
+func skipEnding(_ context.Context, d *deletion) error {
+	if d.stored().patient(d.old, d.opts) {
+		d.result = &Result{Entry: d.entry}
 	}
-	if stored.patient(tree, o) {
-		return &Result{Entry: old}, nil // it is about to end, and this request does not make that sooner (META-15)
+	return nil
+}
+
+// askBeforeDelete asks the kind. A form without a rule of its own has that of what is stored.
+func askBeforeDelete(ctx context.Context, d *deletion) (err error) {
+	if d.shown, err = d.served.Kind.FromStored(ctx, d.old); err != nil {
+		return err
 	}
-	inForm, err := r.FromStored(ctx, tree)
-	if err != nil {
-		return nil, err
+	defer d.guard(&err)
+	switch {
+	case d.served.Kind.Hooks.BeforeDelete != nil:
+		return d.served.Kind.Hooks.BeforeDelete(ctx, d.shown)
+	case d.stored().Hooks.BeforeDelete != nil:
+		return d.stored().Hooks.BeforeDelete(ctx, d.old)
 	}
-	if err := e.admitDelete(ctx, r, t, inForm, tree, o); err != nil {
-		return nil, err
+	return nil
+}
+
+// guard makes an error of a panic in a rule: the end of a namespace and a delete of a collection walk the list where nobody
+// else would catch it (ERR-25).
+func (d *deletion) guard(err *error) {
+	if v := recover(); v != nil {
+		d.engine.cfg.Logger.Error(fmt.Errorf("panic: %v", v), "a rule about deletion failed",
+			"resource", d.served.Kind.GroupResource().String(), "stack", string(debug.Stack()))
+		*err = status.Internal(errors.New("a rule about deletion panicked"))
 	}
-	next, err := e.marked(stored, tree, stored.withPolicy(tree, o.Propagation), o.GracePeriod)
-	if err != nil {
-		return nil, err
+}
+
+func mutateDeletion(ctx context.Context, d *deletion) error {
+	_, _, err := d.engine.mutate(ctx, d)
+	return err
+}
+
+func admitDeletion(ctx context.Context, d *deletion) error { return d.engine.admit(ctx, d) }
+
+// markDeleted works out what the object is to become.
+func markDeleted(_ context.Context, d *deletion) (err error) {
+	d.next, err = d.engine.marked(d.stored(), d.old, d.stored().withPolicy(d.old, d.opts.Propagation), d.opts.GracePeriod)
+	return err
+}
+
+func commitDeletion(ctx context.Context, d *deletion) error {
+	if !d.stored().held(d.next) {
+		return removeDeleted(ctx, d)
 	}
-	if !stored.held(next) {
-		return e.removeNow(ctx, s, key, old, tree, o)
-	}
-	return e.mark(ctx, s, key, old, tree, next, o)
+	return d.mark(ctx)
 }
 
 // preconditions compares what the requester insists on (DEL-11, W9).
@@ -147,38 +219,6 @@ func (o DeleteOptions) preconditions(r *Compiled, name string, old *watch.Entry)
 		return status.Conflict(r.GroupResource(), name, fmt.Sprintf("Precondition failed: ResourceVersion in precondition: %s, ResourceVersion in object meta: %s", o.ResourceVersion, old.Revision()))
 	}
 	return nil
-}
-
-func (e *Engine) admitDelete(ctx context.Context, r *Compiled, t Target, old, stored Tree, o DeleteOptions) (err error) {
-	defer func() {
-		if v := recover(); v != nil { // also called by the end of a namespace, where nobody else would catch it (ERR-25)
-			e.cfg.Logger.Error(fmt.Errorf("panic: %v", v), "a rule about deletion failed", "resource", r.GroupResource().String(), "stack", string(debug.Stack()))
-			err = status.Internal(errors.New("a rule about deletion panicked"))
-		}
-	}()
-	switch base := r.base(); {
-	case r.Hooks.BeforeDelete != nil:
-		err = r.Hooks.BeforeDelete(ctx, old)
-	case base.Hooks.BeforeDelete != nil: // a form without a rule of its own has that of what is stored
-		err = base.Hooks.BeforeDelete(ctx, stored)
-	}
-	if err != nil {
-		return err
-	}
-	chain, target := e.cfg.Admission, admissionTarget(t, admission.Delete, t.Name)
-	mutates, validates := chain.Mutates(target), chain.Validates(target)
-	if !mutates && !validates {
-		return nil
-	}
-	request := e.admission(t, admission.Delete, r.GroupVersionKind(), t.Name)
-	request.OldObject, request.DryRun, request.Options = old, o.DryRun, o.document(e.optionsKind("DeleteOptions"))
-	request.User, _ = authn.UserFrom(ctx)
-	if mutates {
-		if _, _, err := chain.Mutate(ctx, request); err != nil {
-			return err
-		}
-	}
-	return chain.Validate(ctx, request)
 }
 
 // document is the options as admission sees them (ADM-15).
@@ -237,45 +277,45 @@ func (r *Compiled) withPolicy(t Tree, p meta.DeletionPropagation) Tree {
 	return t
 }
 
-func (e *Engine) removeNow(ctx context.Context, s *Served, key string, old *watch.Entry, tree Tree, o DeleteOptions) (*Result, error) {
-	if o.DryRun {
-		return &Result{Entry: old, Removed: true}, nil
+// removeDeleted takes the object out of the store, unless it has changed.
+func removeDeleted(ctx context.Context, d *deletion) error {
+	if !d.opts.DryRun {
+		op := storage.Delete(d.key, storage.Expect(d.entry.Revision()))
+		if _, err := d.engine.store(ctx, d.served, []storage.Op{op}, Change{Old: d.old}); err != nil {
+			return d.engine.deleteError(d.served.Kind, err)
+		}
 	}
-	expect := storage.Expect(old.Revision())
-	_, err := e.store(ctx, s, []storage.Op{storage.Delete(key, expect)}, Change{Old: tree})
-	if err != nil {
-		return nil, e.deleteError(s.Kind, err)
-	}
-	return &Result{Entry: old, Removed: true}, nil
+	d.result = &Result{Entry: d.entry, Removed: true}
+	return nil
 }
 
 // mark stores that deletion was asked for. A second request changes nothing unless it brings another policy, or an earlier
 // end.
-func (e *Engine) mark(ctx context.Context, s *Served, key string, old *watch.Entry, tree, next Tree, o DeleteOptions) (*Result, error) {
-	r := s.Kind.base()
-	encoded, err := encode(next, old.Length()+256)
+func (d *deletion) mark(ctx context.Context) error {
+	encoded, err := encode(d.next, d.entry.Length()+256)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	before, err := encode(tree, old.Length()+256)
+	before, err := encode(d.old, d.entry.Length()+256)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if string(encoded) == string(before) {
-		return &Result{Entry: old}, nil
+		d.result = &Result{Entry: d.entry}
+		return nil
 	}
-	rev := old.Revision()
-	if !o.DryRun {
-		op := storage.Put(key, e.value(r, encoded), storage.Expect(rev))
-		if rev, err = e.store(ctx, s, []storage.Op{op}, Change{Old: tree, New: next}); err != nil {
-			return nil, e.deleteError(r, err)
+	rev := d.entry.Revision()
+	if !d.opts.DryRun {
+		op := storage.Put(d.key, d.engine.value(d.stored(), encoded), storage.Expect(rev))
+		if rev, err = d.engine.store(ctx, d.served, []storage.Op{op}, Change{Old: d.old, New: d.next}); err != nil {
+			return d.engine.deleteError(d.stored(), err)
 		}
 	}
-	entry, err := r.newEntry(key, rev, encoded)
-	if err != nil {
-		return nil, err
+	entry, err := d.stored().newEntry(d.key, rev, encoded)
+	if err == nil {
+		d.result = &Result{Entry: entry}
 	}
-	return &Result{Entry: entry}, nil
+	return err
 }
 
 func (e *Engine) deleteError(r *Compiled, err error) error {

@@ -3,7 +3,6 @@ package registry
 import (
 	"container/heap"
 	"context"
-	"errors"
 	"sync"
 	"time"
 
@@ -110,23 +109,15 @@ func (e *Engine) sweep(ctx context.Context, s *Served) {
 	}
 }
 
-// expire removes one object if it is still in the state that has expired. Objects that wait for finalizers stay.
-func (e *Engine) expire(ctx context.Context, s *Served, d deadline) error {
-	if err := s.Cache.Fresh(ctx); err != nil {
-		return err
+// expire removes one object if it is still in the state that has expired.
+func (e *Engine) expire(ctx context.Context, s *Served, due deadline) error {
+	return e.endDue(ctx, expirySteps, s, due)
+}
+
+// skipHeld leaves an object alone that waits for finalizers.
+func skipHeld(_ context.Context, d *deletion) error {
+	if d.served.Kind.held(d.old) {
+		d.result = &Result{Entry: d.entry}
 	}
-	entry, ok := s.Cache.Get(d.key)
-	if !ok || entry.Revision() != d.rev {
-		return nil
-	}
-	tree, err := treeOf(entry)
-	if err != nil || s.Kind.held(tree) {
-		return err
-	}
-	_, err = e.store(ctx, s, []storage.Op{storage.Delete(d.key, storage.Expect(d.rev))}, Change{Old: tree})
-	var lost *storage.ConflictError
-	if errors.As(err, &lost) {
-		return nil // renewed in this moment
-	}
-	return err
+	return nil
 }

@@ -189,28 +189,37 @@ func (x *endings) end(ctx context.Context) {
 	}
 }
 
-// endOne removes one object if it is still in the state whose time is over, or notes that it is over where finalizers hold
-// the object. Admission was asked when the deletion began.
-func (e *Engine) endOne(ctx context.Context, s *Served, d deadline) error {
-	entry, err := e.current(ctx, s, d.key)
-	if err != nil || entry == nil || entry.Revision() != d.rev {
-		return err // another state has another deadline
-	}
-	old, err := treeOf(entry)
-	if err != nil {
-		return err
-	}
-	stored := s.Kind.base()
-	next := tree.With(old, int64(0), "metadata", "deletionGracePeriodSeconds")
-	if stored.held(next) {
-		_, err = e.mark(ctx, s, d.key, entry, old, next, DeleteOptions{})
-	} else {
-		_, err = e.removeNow(ctx, s, d.key, entry, old, DeleteOptions{})
-	}
+// endOne ends one object whose time is over.
+func (e *Engine) endOne(ctx context.Context, s *Served, due deadline) error {
+	return e.endDue(ctx, graceSteps, s, due)
+}
+
+// endDue walks a list that is nobody's request. An object that was changed in this moment has another deadline, of which its
+// watcher hears.
+func (e *Engine) endDue(ctx context.Context, steps []step[*deletion], s *Served, due deadline) error {
+	err := run(ctx, steps, &deletion{engine: e, served: s, key: due.key, due: due.rev})
 	if errors.Is(err, errRace) {
-		return nil // it was changed in this moment, which the watch sees
+		return nil
 	}
 	return err
+}
+
+// readDue reads the object, if it is still in the state whose time is over.
+func readDue(ctx context.Context, d *deletion) (err error) {
+	if d.entry, err = d.engine.current(ctx, d.served, d.key); err != nil {
+		return err
+	}
+	if d.entry == nil || d.entry.Revision() != d.due {
+		d.result = &Result{Entry: d.entry}
+		return nil
+	}
+	d.old, err = treeOf(d.entry)
+	return err
+}
+
+func markOver(_ context.Context, d *deletion) error {
+	d.next = tree.With(d.old, int64(0), "metadata", "deletionGracePeriodSeconds")
+	return nil
 }
 
 // follow starts what removes objects of a resource when their time is over.

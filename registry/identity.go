@@ -12,8 +12,8 @@ import (
 
 // identify makes the object say what the URL says, or refuses it where they differ, and gives the fields that belong to
 // the server their stored values.
-func identify(_ context.Context, w *write) error {
-	if err := w.identifyDocument(); err != nil {
+func identify(ctx context.Context, w *write) error {
+	if err := identifyDocument(ctx, w); err != nil {
 		return err
 	}
 	if w.creating() {
@@ -23,14 +23,14 @@ func identify(_ context.Context, w *write) error {
 }
 
 // identifyDocument does what is the same for objects and for documents that are not stored: kind, namespace and name.
-func (w *write) identifyDocument() error {
+func identifyDocument(_ context.Context, w *write) error {
 	if err := w.identifyKind(); err != nil {
 		return err
 	}
-	if m, ok := w.object["metadata"]; ok && m != nil {
+	if m, ok := w.sent.new["metadata"]; ok && m != nil {
 		if _, isMap := m.(map[string]any); !isMap {
-			if w.patching { // PATCH-15: the patch, not the document, is what the client sent
-				return status.Invalid(w.kind().GroupKind(), w.target.Name, []status.FieldError{
+			if w.patching() { // PATCH-15: the patch, not the document, is what the client sent
+				return status.Invalid(w.sent.kind.GroupKind(), w.target.Name, []status.FieldError{
 					{Type: meta.CauseFieldValueInvalid, Field: "patch", Value: m, Detail: "it makes of metadata something that is not an object"},
 				})
 			}
@@ -42,10 +42,10 @@ func (w *write) identifyDocument() error {
 
 // identifyKind fills apiVersion and kind in, and refuses a body of another kind (CREATE-04, P8).
 func (w *write) identifyKind() error {
-	r := w.kind()
-	version, kind := w.object["apiVersion"], w.object["kind"]
+	r := w.sent.kind
+	version, kind := w.sent.new["apiVersion"], w.sent.new["kind"]
 	if (version == nil || version == "" || version == r.APIVersion()) && (kind == nil || kind == "" || kind == r.Names.Kind) {
-		w.object = tree.With(tree.With(w.object, r.APIVersion(), "apiVersion"), r.Names.Kind, "kind")
+		w.sent.new = tree.With(tree.With(w.sent.new, r.APIVersion(), "apiVersion"), r.Names.Kind, "kind")
 		return nil
 	}
 	return status.BadRequest("the object provided is kind %s of %s, but %s takes kind %s of %s",
@@ -76,8 +76,8 @@ func word(v any) string {
 
 // identifyName compares name and namespace with the URL (NS-04, NAME-13, P7).
 func (w *write) identifyName() error {
-	id := identity(w.object)
-	if w.action != nil {
+	id := identity(w.sent.new)
+	if w.handler != nil {
 		return w.identifyAction(id)
 	}
 	if w.resource().ClusterScoped {
@@ -88,7 +88,7 @@ func (w *write) identifyName() error {
 		if id.Namespace != "" && id.Namespace != w.target.Namespace {
 			return status.BadRequest("the namespace of the provided object does not match the namespace sent on the request (%s, %q)", word(id.Namespace), w.target.Namespace)
 		}
-		w.object = tree.With(w.object, w.target.Namespace, "metadata", "namespace")
+		w.sent.new = tree.With(w.sent.new, w.target.Namespace, "metadata", "namespace")
 	}
 	if w.target.Name == "" {
 		return nil
@@ -111,12 +111,12 @@ func (w *write) identifyAction(id meta.Key) error {
 	if id.Namespace != "" && id.Namespace != w.target.Namespace {
 		return status.BadRequest("the namespace of the provided object does not match the namespace sent on the request (%s, %q)", word(id.Namespace), w.target.Namespace)
 	}
-	if !w.kind().hasMetadata() {
+	if !w.sent.kind.hasMetadata() {
 		return nil
 	}
-	w.object = tree.With(w.object, w.target.Name, "metadata", "name")
+	w.sent.new = tree.With(w.sent.new, w.target.Name, "metadata", "name")
 	if w.target.Namespace != "" {
-		w.object = tree.With(w.object, w.target.Namespace, "metadata", "namespace")
+		w.sent.new = tree.With(w.sent.new, w.target.Namespace, "metadata", "namespace")
 	}
 	return nil
 }
@@ -124,7 +124,7 @@ func (w *write) identifyAction(id meta.Key) error {
 // identifyNew removes what a new object cannot have been given.
 func (w *write) identifyNew() error {
 	// An apply that says "0" asks for any version, which is also none (PATCH-02).
-	if rv := tree.At(w.object, "metadata", "resourceVersion"); rv != nil && rv != "" && !(w.applying && rv == "0") {
+	if rv := tree.At(w.sent.new, "metadata", "resourceVersion"); rv != nil && rv != "" && !(w.verb == verbApply && rv == "0") {
 		switch {
 		case w.target.Name != "":
 			return w.notFound() // a PUT that insists on a version of an object that is absent
@@ -132,22 +132,22 @@ func (w *write) identifyNew() error {
 			return status.BadRequest("resourceVersion should not be set on objects to be created") // META-18
 		}
 	}
-	if uid := tree.Text(w.object, "metadata", "uid"); uid != "" && w.target.Name != "" && !w.applying {
+	if uid := tree.Text(w.sent.new, "metadata", "uid"); uid != "" && w.target.Name != "" && w.verb != verbApply {
 		// A replacement of one life of an object must not begin another (UPDATE-05).
 		return w.conflict(fmt.Sprintf("Precondition failed: UID in precondition: %s, UID in object meta: ", cut(uid)))
 	}
-	t := tree.WithMetadata(tree.Without(w.object, "metadata", "resourceVersion"), nil, meta.MetadataFields(meta.SetByServer)...)
-	w.object = tree.With(t, tree.Map(t, "metadata"), "metadata")
+	t := tree.WithMetadata(tree.Without(w.sent.new, "metadata", "resourceVersion"), nil, meta.MetadataFields(meta.SetByServer)...)
+	w.sent.new = tree.With(t, tree.Map(t, "metadata"), "metadata")
 	return nil
 }
 
 // identifyStored checks the preconditions that the body carries and puts the server's fields back.
 func (w *write) identifyStored() error {
-	switch uid := tree.At(w.object, "metadata", "uid").(type) {
+	switch uid := tree.At(w.sent.new, "metadata", "uid").(type) {
 	case nil:
 	case string:
-		if uid != "" && uid != string(w.old.Facts().UID) {
-			return w.conflict(fmt.Sprintf("Precondition failed: UID in precondition: %s, UID in object meta: %s", cut(uid), w.old.Facts().UID))
+		if uid != "" && uid != string(w.entry.Facts().UID) {
+			return w.conflict(fmt.Sprintf("Precondition failed: UID in precondition: %s, UID in object meta: %s", cut(uid), w.entry.Facts().UID))
 		}
 	default:
 		return status.BadRequest("metadata.uid must be a string")
@@ -155,17 +155,17 @@ func (w *write) identifyStored() error {
 	if err := w.checkVersion(); err != nil {
 		return err
 	}
-	w.object = tree.WithMetadata(w.object, tree.Map(w.oldTree, "metadata"), meta.MetadataFields(meta.KeptOnUpdate)...)
+	w.sent.new = tree.WithMetadata(w.sent.new, tree.Map(w.sent.old, "metadata"), meta.MetadataFields(meta.KeptOnUpdate)...)
 	return nil
 }
 
 // checkVersion compares the resourceVersion in the body with the stored one (UPDATE-02, UPDATE-08, PATCH-04).
 func (w *write) checkVersion() error {
-	v := tree.At(w.object, "metadata", "resourceVersion")
+	v := tree.At(w.sent.new, "metadata", "resourceVersion")
 	sent, ok := v.(string)
 	switch {
 	case v == nil || ok && sent == "" || ok && sent == "0":
-		if w.kind().Writes.RequireVersion && !w.patching {
+		if w.sent.kind.Writes.RequireVersion && !w.patching() {
 			return status.Invalid(w.resource().GroupKind(), w.name(), []status.FieldError{
 				{Type: meta.CauseFieldValueInvalid, Field: "metadata.resourceVersion", Value: 0, Detail: "must be specified for an update"},
 			})
@@ -178,7 +178,7 @@ func (w *write) checkVersion() error {
 	if err != nil {
 		return status.BadRequest("invalid resource version in metadata.resourceVersion: %v", err)
 	}
-	if rev != w.old.Revision() {
+	if rev != w.entry.Revision() {
 		return w.conflict("the object has been modified; please apply your changes to the latest version and try again")
 	}
 	return nil

@@ -31,16 +31,16 @@ func generateName(ctx context.Context, w *write) error {
 	if !w.creating() {
 		return nil
 	}
-	name := tree.Text(w.object, "metadata", "name")
-	if prefix := tree.Text(w.object, "metadata", "generateName"); name == "" && prefix != "" {
+	name := tree.Text(w.object.new, "metadata", "name")
+	if prefix := tree.Text(w.object.new, "metadata", "generateName"); name == "" && prefix != "" {
 		suffix, err := randomText(w.engine.cfg.Rand, suffixLength)
 		if err != nil {
 			return status.Internal(fmt.Errorf("make a name: %w", err))
 		}
-		*w.attempt++
+		w.attempts++
 		w.generated = true
 		name = strings.ToValidUTF8(prefix[:min(len(prefix), maxGeneratedBase)], "") + suffix
-		w.object = tree.With(w.object, name, "metadata", "name")
+		w.object.new = tree.With(w.object.new, name, "metadata", "name")
 	}
 	if name == "" {
 		return status.Invalid(w.resource().GroupKind(), "", []status.FieldError{
@@ -52,14 +52,14 @@ func generateName(ctx context.Context, w *write) error {
 	}
 	w.key = storage.ObjectKey(w.resource().StorageName, w.target.Namespace, name)
 	if w.generated && w.resource().Hooks.Default != nil {
-		return w.settle(ctx) // some defaults are made of the name
+		return w.settle(ctx, w.object) // some defaults are made of the name
 	}
 	return nil
 }
 
 // nameTaken answers a collision of a generated name: another try, until there have been enough (NAME-09).
 func (w *write) nameTaken() error {
-	if *w.attempt < maxNameAttempts {
+	if w.attempts < maxNameAttempts {
 		return errRace
 	}
 	err := status.AlreadyExists(w.resource().GroupResource(), w.name())
@@ -111,9 +111,9 @@ func stampMetadata(ctx context.Context, w *write) error {
 		return err
 	}
 	if !w.resource().Writes.NoGeneration && w.desiredStateChanged() {
-		w.object = tree.With(w.object, generation(w.oldTree)+1, "metadata", "generation") // META-12
+		w.object.new = tree.With(w.object.new, generation(w.object.old)+1, "metadata", "generation") // META-12
 	}
-	w.remove = deleting(w.object) && !w.resource().held(w.object) // META-13
+	w.remove = deleting(w.object.new) && !w.resource().held(w.object.new) // META-13
 	return nil
 }
 
@@ -122,7 +122,7 @@ func (w *write) complete(ctx context.Context) error {
 	if w.resource().Hooks.Complete == nil {
 		return nil
 	}
-	t, err := w.resource().Hooks.Complete(ctx, w.object, w.oldTree)
+	t, err := w.resource().Hooks.Complete(ctx, w.object.new, w.object.old)
 	if err != nil {
 		return status.From(err)
 	}
@@ -130,7 +130,7 @@ func (w *write) complete(ctx context.Context) error {
 	if len(problems) > 0 {
 		return status.Internal(fmt.Errorf("the Complete hook of %s made an object its schema refuses: %s", w.resource().GroupResource(), problems[0].Message()))
 	}
-	w.object = canonical
+	w.object.new = canonical
 	return nil
 }
 
@@ -164,7 +164,7 @@ func (w *write) stampNew() error {
 	} else {
 		stamps["generation"] = int64(1)
 	}
-	w.object = tree.WithMetadata(w.object, stamps, names...)
+	w.object.new = tree.WithMetadata(w.object.new, stamps, names...)
 	return nil
 }
 
@@ -181,18 +181,18 @@ func generation(t Tree) int64 {
 // desiredStateChanged tells whether anything changed that clients ask for: everything but metadata, and status where that
 // is a subresource.
 func (w *write) desiredStateChanged() bool {
-	if w.resource().Writes.CountAnnotations && w.target.Subresource == "" && !json.Equal(tree.At(w.object, "metadata", "annotations"), tree.At(w.oldTree, "metadata", "annotations")) {
+	if w.resource().Writes.CountAnnotations && w.target.Subresource == "" && !json.Equal(tree.At(w.object.new, "metadata", "annotations"), tree.At(w.object.old, "metadata", "annotations")) {
 		return true
 	}
 	_, hasStatus := w.resource().Subresource("status")
 	skip := func(name string) bool { return name == "metadata" || name == "status" && hasStatus }
-	for name := range w.oldTree {
-		if _, still := w.object[name]; !still && !skip(name) {
+	for name := range w.object.old {
+		if _, still := w.object.new[name]; !still && !skip(name) {
 			return true
 		}
 	}
-	for name, v := range w.object {
-		if old, had := w.oldTree[name]; !skip(name) && (!had || !json.Equal(v, old)) {
+	for name, v := range w.object.new {
+		if old, had := w.object.old[name]; !skip(name) && (!had || !json.Equal(v, old)) {
 			return true
 		}
 	}
@@ -201,7 +201,7 @@ func (w *write) desiredStateChanged() bool {
 
 // dropRepeatedOwners removes owner references that are listed twice, with a warning (META-14).
 func (w *write) dropRepeatedOwners(ctx context.Context) {
-	refs := tree.List(w.object, "metadata", "ownerReferences")
+	refs := tree.List(w.object.new, "metadata", "ownerReferences")
 	if len(refs) < 2 || len(refs) > maxFinalizers {
 		return // more than that is refused in a moment; comparing them all first would be work for nothing
 	}
@@ -217,7 +217,7 @@ func (w *write) dropRepeatedOwners(ctx context.Context) {
 	}
 	if len(kept) < len(refs) {
 		Warn(ctx, ".metadata.ownerReferences contains duplicate entries; the server removed them")
-		w.object = tree.With(w.object, kept, "metadata", "ownerReferences")
+		w.object.new = tree.With(w.object.new, kept, "metadata", "ownerReferences")
 	}
 }
 
@@ -231,19 +231,19 @@ func (w *write) nameProblem(name string) string {
 // metadataProblems checks what is the same for every kind (NAME-11, META-13 to META-16, B16).
 func (w *write) metadataProblems() []status.FieldError {
 	f := &status.Fields{}
-	name := tree.Text(w.object, "metadata", "name")
+	name := tree.Text(w.object.new, "metadata", "name")
 	if why := w.nameProblem(name); why != "" {
 		f.At("metadata", "name").Invalid(cut(name), why)
 	}
-	if ns := tree.Text(w.object, "metadata", "namespace"); !w.resource().ClusterScoped {
+	if ns := tree.Text(w.object.new, "metadata", "namespace"); !w.resource().ClusterScoped {
 		if why := meta.CheckDNSLabel(ns); why != "" {
 			f.At("metadata", "namespace").Invalid(cut(ns), why)
 		}
 	}
-	checkLabels(f, tree.Map(w.object, "metadata", "labels"))
-	checkAnnotations(f, tree.Map(w.object, "metadata", "annotations"))
+	checkLabels(f, tree.Map(w.object.new, "metadata", "labels"))
+	checkAnnotations(f, tree.Map(w.object.new, "metadata", "annotations"))
 	w.checkFinalizers(f)
-	checkOwners(f, tree.List(w.object, "metadata", "ownerReferences"))
+	checkOwners(f, tree.List(w.object.new, "metadata", "ownerReferences"))
 	return f.Errors()
 }
 
@@ -296,7 +296,7 @@ func checkAnnotations(f *status.Fields, annotations map[string]any) {
 }
 
 func (w *write) checkFinalizers(f *status.Fields) {
-	now := finalizers(w.object)
+	now := finalizers(w.object.new)
 	if len(now) > maxFinalizers {
 		f.At("metadata", "finalizers").TooMany(len(now), maxFinalizers)
 		return
@@ -309,10 +309,10 @@ func (w *write) checkFinalizers(f *status.Fields) {
 	if slices.Contains(now, FinalizerOrphan) && slices.Contains(now, FinalizerForeground) {
 		f.At("metadata", "finalizers").Invalid(now, "finalizers orphan and foregroundDeletion exclude each other")
 	}
-	if w.creating() || !deleting(w.oldTree) {
+	if w.creating() || !deleting(w.object.old) {
 		return
 	}
-	before := finalizers(w.oldTree)
+	before := finalizers(w.object.old)
 	added := slices.DeleteFunc(slices.Clone(now), func(n string) bool { return slices.Contains(before, n) })
 	if len(added) > 0 {
 		f.At("metadata", "finalizers").Forbidden(fmt.Sprintf("no new finalizers can be added if the object is being deleted, found new finalizers %q", added))

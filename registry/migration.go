@@ -226,37 +226,69 @@ func (m *migrations) yield(ctx context.Context) {
 // rewrite stores one object as it is shown. It is a commit like any other: the object gets a new version and watchers see it
 // change, as after a PUT of what a GET returned. Who changed the object meanwhile has migrated it.
 func (e *Engine) rewrite(ctx context.Context, s *Served, key string) (written bool, err error) {
-	rec, err := e.cfg.Store.Get(ctx, key)
+	w := &rewriting{engine: e, served: s, key: key}
+	err = run(ctx, migrationSteps, w)
+	return w.written, err
+}
+
+// rewriting is one record that is migrated.
+type rewriting struct {
+	engine *Engine
+	served *Served
+	key    string
+
+	revision storage.Revision
+	have     record
+	object   Tree
+
+	written bool
+	passed  bool // there is nothing to do, or not now
+}
+
+func (w *rewriting) ended() bool { return w.passed }
+
+func readRecord(ctx context.Context, w *rewriting) error {
+	rec, err := w.engine.cfg.Store.Get(ctx, w.key)
 	if errors.Is(err, storage.ErrNotFound) {
-		return false, nil
+		w.passed = true
+		return nil
 	}
 	if err != nil {
-		return false, err
+		return err
 	}
-	have, err := parseRecord(rec.Value)
-	if err != nil || have.fingerprint == s.Kind.fingerprint {
-		return false, err
-	}
-	object, stale, err := s.modernise(ctx, have.object)
-	if err != nil || !e.due(*stale) {
-		return false, err
-	}
-	t, err := decodeObject(object)
+	w.revision = rec.Revision
+	w.have, err = parseRecord(rec.Value)
+	w.passed = err == nil && w.have.fingerprint == w.served.Kind.fingerprint
+	return err
+}
+
+func moderniseRecord(ctx context.Context, w *rewriting) error {
+	object, stale, err := w.served.modernise(ctx, w.have.object)
 	if err != nil {
-		return false, err
+		return err
 	}
-	have.fingerprint, have.object = s.Kind.fingerprint, object // and when it was written, which is what its life counts from
-	_, err = e.store(ctx, s, []storage.Op{storage.Put(key, have.encode(), storage.Expect(rec.Revision))}, Change{Old: t, New: t})
+	if w.passed = !w.engine.due(*stale); w.passed {
+		return nil
+	}
+	w.have.fingerprint, w.have.object = w.served.Kind.fingerprint, object // and when it was written, which is what its life counts from
+	w.object, err = decodeObject(object)
+	return err
+}
+
+func commitRecord(ctx context.Context, w *rewriting) error {
+	op := storage.Put(w.key, w.have.encode(), storage.Expect(w.revision))
+	_, err := w.engine.store(ctx, w.served, []storage.Op{op}, Change{Old: w.object, New: w.object})
 	var lost *storage.ConflictError
 	switch {
 	case errors.As(err, &lost):
-		return false, nil
+		return nil
 	case errors.Is(err, storage.ErrTooLarge), errors.Is(err, storage.ErrUnknownOutcome):
-		e.cfg.Logger.Error(err, "an object stays stored as it is for now", "resource", s.Kind.GroupResource().String(), "key", key)
-		e.migrations.change(s.Kind, func(st *MigrationStatus) { st.Kept++ })
-		return false, nil // and the others go on
+		w.engine.cfg.Logger.Error(err, "an object stays stored as it is for now", "resource", w.served.Kind.GroupResource().String(), "key", w.key)
+		w.engine.migrations.change(w.served.Kind, func(st *MigrationStatus) { st.Kept++ })
+		return nil // and the others go on
 	}
-	return err == nil, err
+	w.written = err == nil
+	return err
 }
 
 // migrationRecord is what the store keeps of a migration that has ended, in JSON.

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"context"
 	"fmt"
 	"net/url"
 	"reflect"
@@ -69,7 +70,7 @@ func isParameter(s *openapi.Schema) bool {
 
 // read makes a tree of the parameters of a query. The error is 400 for a value that is none of its type, and 422 for one that
 // the rules of the struct refuse.
-func (o *options) read(query url.Values, name string) (Tree, error) {
+func (o *options) read(ctx context.Context, query url.Values, name string) (Tree, error) {
 	t := Tree{"apiVersion": meta.GroupVersion{Group: o.kind.Group, Version: o.kind.Version}.String(), "kind": o.kind.Kind}
 	for _, p := range o.parameters {
 		if len(query[p.Name]) == 0 {
@@ -81,15 +82,15 @@ func (o *options) read(query url.Values, name string) (Tree, error) {
 		}
 		t[p.Name] = v
 	}
-	return o.settle(t, name)
+	return o.settle(ctx, t, name)
 }
 
 // settle defaults and validates options.
-func (o *options) settle(t Tree, name string) (Tree, error) {
+func (o *options) settle(ctx context.Context, t Tree, name string) (Tree, error) {
 	canonical, problems := o.schema.Canonical(t)
 	t = o.schema.Default(canonical)
 	if len(problems) == 0 {
-		problems = o.schema.Validate(t)
+		problems = rules{schema: o.schema}.problems(ctx, t, nil)
 	}
 	if len(problems) > 0 {
 		return nil, status.Invalid(meta.GroupKind{Group: o.kind.Group, Kind: o.kind.Kind}, name, problems)

@@ -83,66 +83,62 @@ func paths(fields [][]string) []apply.Path {
 	return out
 }
 
-func (w *write) ownershipRequest(t Tree) apply.Request {
+func (w *write) ownershipRequest(live, next Tree) apply.Request {
 	return apply.Request{
-		Live: w.oldTree, New: t,
+		Live: live, New: next,
 		Manager: w.opts.FieldManager, APIVersion: w.resource().APIVersion(), Subresource: w.target.Subresource,
 		Time: meta.NewTime(w.engine.cfg.Now()), Force: w.opts.Force,
 	}
 }
 
-// manage notes who owns the fields that a create, an update or a patch wrote (SSA-12). An apply has done so when it merged.
+// manage notes who owns the fields that a create, an update or a patch wrote (SSA-12).
 // It comes after reset, so that nobody owns what the path cannot change, and before admission, so that nothing which that
 // adds counts as sent by the requester (design rule 20).
 func manage(ctx context.Context, w *write) error {
-	if w.applying {
-		return nil
-	}
 	if v := w.view(); v != nil {
 		return w.manageView(ctx, v)
 	}
-	t, err := w.served.ownership.rules.Load().fields.Update(w.ownershipRequest(w.object))
+	t, err := w.served.ownership.rules.Load().fields.Update(w.ownershipRequest(w.sent.old, w.sent.new))
 	if t == nil {
 		return err
 	}
 	w.unowned = err // the write goes on without: who owns what is of less worth than what is there
-	w.object = t
+	w.sent.new = t
 	return nil
 }
 
-// apply computes what a server-side apply makes of the stored object (PATCH-02). The configuration is pruned first, with
-// the complaints that the mode of field validation asks for, and never defaulted: what is in it is what the manager owns.
-func (w *write) apply(ctx context.Context, body []byte) (Tree, error) {
-	config, err := w.decodeBody(body)
-	if err != nil {
-		return nil, err
+// configure reads the configuration that was applied. It is pruned, with the complaints that the mode of
+// field validation asks for, and never defaulted: what is in it is what the manager owns.
+func configure(ctx context.Context, w *write) error {
+	if err := w.checkApplied(w.sent.new); err != nil {
+		return err
 	}
-	if err := w.checkApplied(config); err != nil {
-		return nil, err
+	if err := prune(ctx, w); err != nil {
+		return err
 	}
-	r := w.kind()
-	pruned, unknown := r.Schema.Prune(config)
-	for _, path := range unknown {
-		w.complain("unknown", path)
-	}
-	if err := w.answerComplaints(ctx); err != nil {
-		return nil, err
-	}
-	w.complaints = nil // said once
-	canonical, problems := r.Schema.Canonical(pruned)
+	canonical, problems := w.sent.kind.Schema.Canonical(w.sent.new)
 	if len(problems) > 0 {
-		return nil, status.Invalid(r.GroupKind(), w.name(), problems)
+		return status.Invalid(w.sent.kind.GroupKind(), w.name(), problems)
 	}
+	w.sent.new = canonical
+	return nil
+}
+
+// merge puts an applied configuration into what is stored, and notes who owns what then (PATCH-02).
+func merge(_ context.Context, w *write) (err error) {
 	if v := w.view(); v != nil {
-		return w.applyScale(v, canonical)
+		w.sent.new, err = w.applyScale(v, w.sent.new)
+		return err
 	}
 	// Nobody owns an empty map of metadata, as it is not there; else the next apply would differ from what is stored.
-	return w.served.ownership.rules.Load().fields.Apply(w.ownershipRequest(withoutEmptyMetadata(canonical)))
+	config := withoutEmptyMetadata(w.sent.new)
+	w.sent.new, err = w.served.ownership.rules.Load().fields.Apply(w.ownershipRequest(w.sent.old, config))
+	return err
 }
 
 // checkApplied refuses a configuration that does not say what it is, or says something else than the URL (SSA-27).
 func (w *write) checkApplied(config Tree) error {
-	r := w.kind()
+	r := w.sent.kind
 	if tree.Text(config, "apiVersion") != r.APIVersion() || tree.Text(config, "kind") != r.Names.Kind {
 		return status.BadRequest("an applied configuration must have apiVersion %q and kind %q, not %s and %s",
 			r.APIVersion(), r.Names.Kind, word(config["apiVersion"]), word(config["kind"]))
@@ -164,9 +160,9 @@ func (w *write) checkApplied(config Tree) error {
 
 // keepOwnership takes back what admission made of the managed fields if it cannot be read any more (SSA-29).
 func (w *write) keepOwnership(ctx context.Context, sent Tree) {
-	if err := apply.Check(w.object); err != nil {
+	if err := apply.Check(w.sent.new); err != nil {
 		Warn(ctx, ".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated mutating admission controller; please fix your requests: "+err.Error())
-		w.object = tree.Keep(w.object, sent, "metadata", "managedFields")
+		w.sent.new = tree.Keep(w.sent.new, sent, "metadata", "managedFields")
 	}
 }
 
@@ -179,7 +175,7 @@ const (
 // ownershipProblems checks what clients can write into managedFields: their names come back in messages to others (B15).
 func (w *write) ownershipProblems() []status.FieldError {
 	f := &status.Fields{}
-	for i, item := range tree.List(w.object, "metadata", "managedFields") {
+	for i, item := range tree.List(w.sent.new, "metadata", "managedFields") {
 		entry, _ := item.(map[string]any)
 		at := f.At("metadata", "managedFields").Index(i)
 		manager, subresource := tree.Text(entry, "manager"), tree.Text(entry, "subresource")
@@ -202,22 +198,22 @@ func (w *write) ownershipProblems() []status.FieldError {
 // disown takes the managed fields from an object that the store finds too large with them. It reports false where there is
 // nothing to take.
 func (w *write) disown() bool {
-	t := tree.Without(w.storedObject, "metadata", "managedFields")
+	t := tree.Without(w.stored.new, "metadata", "managedFields")
 	encoded, err := encode(t, len(w.encoded))
 	if err != nil || len(encoded) == len(w.encoded) {
 		return false
 	}
-	w.storedObject, w.encoded = t, encoded
+	w.stored.new, w.encoded = t, encoded
 	return true
 }
 
 // sameButTimes tells whether storing an object would change nothing but times in its managed fields, which is no change
 // (SSA-28, design rule 8).
 func (w *write) sameButTimes() bool {
-	if tree.At(w.storedObject, "metadata", "managedFields") == nil {
+	if tree.At(w.stored.new, "metadata", "managedFields") == nil {
 		return false
 	}
-	a, b := w.storedTree, w.storedObject
+	a, b := w.stored.old, w.stored.new
 	if !tree.SameScalar(tree.At(a, "metadata", "resourceVersion"), tree.At(b, "metadata", "resourceVersion")) {
 		a, b = tree.Without(a, "metadata", "resourceVersion"), tree.Without(b, "metadata", "resourceVersion")
 	}

@@ -85,7 +85,7 @@ func (at *Resolved) Ask(ctx context.Context, parameters url.Values) (*Result, er
 	if !sub.Asks() {
 		return nil, status.MethodNotAllowed(served.Kind.GroupResource(), "get")
 	}
-	sent, err := query.options.read(parameters, t.Name)
+	sent, err := query.options.read(ctx, parameters, t.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -190,7 +190,7 @@ func (at *Resolved) Open(ctx context.Context, parameters url.Values) (io.ReadClo
 	if !sub.Streams("get") {
 		return nil, status.MethodNotAllowed(served.Kind.GroupResource(), "get")
 	}
-	sent, err := stream.options.read(parameters, t.Name)
+	sent, err := stream.options.read(ctx, parameters, t.Name)
 	if err != nil {
 		return nil, err
 	}

@@ -8,11 +8,11 @@ import (
 // manageScale notes in the Scale who owns its fields. Of an object whose fields have owners, but whose replicas have none, the
 // writer who changes them becomes the first.
 func (w *write) manageScale(v *view) error {
-	request := w.ownershipRequest(w.object)
+	request := w.ownershipRequest(w.sent.old, w.sent.new)
 	request.APIVersion = apply.ScaleVersion
-	if len(tree.List(w.oldTree, "metadata", "managedFields")) == 0 {
-		changed := !tree.SameScalar(tree.At(w.oldTree, "spec", "replicas"), tree.At(w.object, "spec", "replicas"))
-		if !changed || len(tree.List(w.looking.parent, "metadata", "managedFields")) == 0 {
+	if len(tree.List(w.sent.old, "metadata", "managedFields")) == 0 {
+		changed := !tree.SameScalar(tree.At(w.sent.old, "spec", "replicas"), tree.At(w.sent.new, "spec", "replicas"))
+		if !changed || len(tree.List(w.object.old, "metadata", "managedFields")) == 0 {
 			return nil
 		}
 		request.Live = nil
@@ -22,23 +22,23 @@ func (w *write) manageScale(v *view) error {
 		return err
 	}
 	w.unowned = err
-	w.object = t
+	w.sent.new = t
 	return nil
 }
 
 // scaleOwners works out from the owners of a Scale those of the object.
 func (w *write) scaleOwners() {
-	of := tree.List(w.looking.parent, "metadata", "managedFields")
-	owners, err := apply.FromScale(of, tree.List(w.object, "metadata", "managedFields"), w.resource().APIVersion(), w.served.ownership.rules.Load().replicas)
+	of := tree.List(w.object.old, "metadata", "managedFields")
+	owners, err := apply.FromScale(of, tree.List(w.sent.new, "metadata", "managedFields"), w.resource().APIVersion(), w.served.ownership.rules.Load().replicas)
 	if err != nil {
 		w.unowned, owners = err, of
 	}
-	w.looking.owners = owners
+	w.owners = owners
 }
 
 // applyScale computes what a server-side apply makes of a Scale.
 func (w *write) applyScale(v *view, config Tree) (Tree, error) {
-	request := w.ownershipRequest(config)
+	request := w.ownershipRequest(w.sent.old, config)
 	request.APIVersion = apply.ScaleVersion
 	return v.owners.Apply(request)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/internal/patch"
 	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
@@ -15,52 +16,70 @@ import (
 	"github.com/kindwright/kindwright/watch"
 )
 
-// read loads the stored object that the URL names.
+// read loads the stored object that the URL names, and the document that a view shows of it.
 func read(ctx context.Context, w *write) error {
 	if w.target.Name == "" {
 		return nil // a POST: the name is in the body, and only the commit can tell whether it is free
 	}
 	w.key = storage.ObjectKey(w.resource().StorageName, w.target.Namespace, w.target.Name)
-	old, err := w.engine.current(ctx, w.served, w.key)
+	entry, err := w.engine.current(ctx, w.served, w.key)
 	if err != nil {
 		return err
 	}
-	if old == nil {
+	if entry == nil {
 		if !w.mayCreate {
 			return w.notFound()
 		}
 		return nil
 	}
 	if !w.mayUpdate {
-		return w.alreadyExists(old.Facts().Deleted != nil)
+		return w.alreadyExists(entry.Facts().Deleted != nil)
 	}
-	w.old = old
-	if w.storedTree, err = treeOf(old); err != nil {
+	w.entry = entry
+	if w.stored.old, err = treeOf(entry); err != nil {
 		return err
 	}
-	if w.oldTree, err = w.resource().FromStored(ctx, w.storedTree); err != nil {
+	if w.object.old, err = w.resource().FromStored(ctx, w.stored.old); err != nil {
 		return err
 	}
 	if v := w.view(); v != nil {
-		return w.lookAt(ctx, v)
+		w.sent.old, err = w.engine.look(ctx, w.served, v, w.object.old)
 	}
-	return nil
+	return err
 }
 
-func compute(_ context.Context, w *write) error {
-	t, err := w.compute(w)
-	if err != nil {
-		return err
+// compute makes what the requester wants of the body and, for a patch, of what is stored.
+func compute(ctx context.Context, w *write) (err error) {
+	if w.creating() && w.allowCreate != nil {
+		if err := w.allowCreate(ctx); err != nil {
+			return err
+		}
 	}
-	w.object = t
-	return nil
+	if w.verb == verbPatch {
+		w.sent.new, err = w.patched()
+	} else {
+		w.sent.new, err = w.decodeBody(w.body)
+	}
+	return err
+}
+
+// patched applies a patch to what is stored.
+func (w *write) patched() (Tree, error) {
+	o := patch.Options{Kind: w.sent.kind.GroupKind(), Name: w.target.Name, Duplicates: w.duplicate}
+	switch w.patch {
+	case JSONPatch:
+		return patch.JSON(w.sent.old, w.body, o)
+	case StrategicMergePatch:
+		return patch.Strategic(w.sent.old, w.body, w.sent.kind.Schema, o)
+	}
+	return patch.Merge(w.sent.old, w.body, o)
 }
 
 // decodeBody reads the object a client sent. Fields given twice are complaints that the mode of field validation
 // decides about; the last one counts everywhere, so admission sees what is stored (B6).
 func (w *write) decodeBody(body []byte) (Tree, error) {
 	if len(bytes.TrimSpace(body)) == 0 {
-		return nil, status.BadRequest("the body of the request is empty; a %s is expected", w.kind().Names.Kind)
+		return nil, status.BadRequest("the body of the request is empty; a %s is expected", w.sent.kind.Names.Kind)
 	}
 	v, err := json.DecodeTree(body, json.TreeOptions{Duplicates: w.duplicate})
 	if err != nil {
@@ -68,7 +87,7 @@ func (w *write) decodeBody(body []byte) (Tree, error) {
 	}
 	t, ok := v.(map[string]any)
 	if !ok {
-		return nil, status.BadRequest("the body of the request is not a JSON object; a %s is expected", w.kind().Names.Kind)
+		return nil, status.BadRequest("the body of the request is not a JSON object; a %s is expected", w.sent.kind.Names.Kind)
 	}
 	return t, nil
 }
@@ -86,28 +105,35 @@ func (w *write) complain(what, path string) {
 
 // conform reports and drops what the schema does not know, puts values in canonical form and fills defaults in.
 func conform(ctx context.Context, w *write) error {
-	pruned, unknown := w.kind().Schema.Prune(w.object)
+	if err := prune(ctx, w); err != nil {
+		return err
+	}
+	return w.settle(ctx, w.sent)
+}
+
+// prune reports and drops what the schema does not know.
+func prune(ctx context.Context, w *write) error {
+	pruned, unknown := w.sent.kind.Schema.Prune(w.sent.new)
 	for _, path := range unknown {
 		w.complain("unknown", path)
 	}
-	if err := w.answerComplaints(ctx); err != nil {
-		return err
-	}
-	w.object = pruned
-	return w.settle(ctx)
+	w.sent.new = pruned
+	return w.answerComplaints(ctx)
 }
 
+// answerComplaints says once what is wrong with what was sent, in the way that the requester asked for.
 func (w *write) answerComplaints(ctx context.Context) error {
 	if len(w.complaints) == 0 {
 		return nil
 	}
 	switch w.opts.FieldValidation {
 	case FieldValidationIgnore:
+		w.complaints = nil
 		return nil
 	case FieldValidationStrict:
 		text := "strict decoding error: " + strings.Join(w.complaints, ", ")
-		if w.patching && !w.applying { // an apply is a document, as a create and an update are
-			return status.Invalid(w.kind().GroupKind(), w.name(), []status.FieldError{
+		if w.verb == verbPatch { // an apply is a document, as a create and an update are
+			return status.Invalid(w.sent.kind.GroupKind(), w.name(), []status.FieldError{
 				{Type: meta.CauseFieldValueInvalid, Field: "patch", Value: "…", Detail: text},
 			})
 		}
@@ -116,25 +142,27 @@ func (w *write) answerComplaints(ctx context.Context) error {
 	for _, c := range w.complaints {
 		Warn(ctx, c)
 	}
+	w.complaints = nil
 	return nil
 }
 
-// settle brings w.object into canonical form with all defaults. A value of the wrong type ends the request here, with
+// settle brings a part into canonical form with all defaults. A value of the wrong type ends the request here, with
 // everything else the schema has to say: hooks are promised an object of the right shape.
-func (w *write) settle(ctx context.Context) error {
-	t, err := w.settled(ctx, w.kind(), w.object, w.oldTree)
+func (w *write) settle(ctx context.Context, p *part) error {
+	t, err := w.settled(ctx, p)
 	if err == nil {
-		w.object = t
+		p.new = t
 	}
 	return err
 }
 
-// settled does it for an object of r, of which old is stored.
-func (w *write) settled(ctx context.Context, r *Compiled, object, old Tree) (Tree, error) {
-	canonical, problems := r.Schema.Canonical(object)
+// settled returns what settle makes of a part.
+func (w *write) settled(ctx context.Context, p *part) (Tree, error) {
+	r := p.kind
+	canonical, problems := r.Schema.Canonical(p.new)
 	t := r.Schema.Default(withoutEmptyMetadata(canonical))
 	if len(problems) > 0 {
-		if problems = blocking(r, t, old, problems); len(problems) > 0 {
+		if problems = r.rules().blocking(ctx, t, p.old, problems); len(problems) > 0 {
 			return nil, status.Invalid(r.GroupKind(), w.name(), problems)
 		}
 	}
@@ -151,46 +179,21 @@ func (w *write) settled(ctx context.Context, r *Compiled, object, old Tree) (Tre
 	return r.Schema.Default(t), nil // of what the hook added: the next write would fill it in, and a replacement change something
 }
 
-// blocking returns what an object with values of a wrong type is refused for. An update is not refused for values that
-// were wrong before (KEP-4008), unless hooks are promised an object of the right shape.
-func blocking(r *Compiled, t, old Tree, problems []status.FieldError) []status.FieldError {
-	typed := r.Hooks.Default != nil || r.Hooks.Validate != nil || r.Hooks.ValidateUpdate != nil
-	if typed || old == nil {
-		return everyProblem(r, t, problems)
-	}
-	return r.Schema.ValidateUpdate(t, old)
-}
-
-// everyProblem joins the type errors of an object with what else its schema finds wrong, each field once.
-func everyProblem(r *Compiled, t Tree, problems []status.FieldError) []status.FieldError {
-	seen := map[string]bool{}
-	for _, p := range problems {
-		seen[p.Field] = true
-	}
-	for _, p := range r.Schema.Validate(t) {
-		if !seen[p.Field] {
-			seen[p.Field] = true
-			problems = append(problems, p)
-		}
-	}
-	return problems
-}
-
 // reset takes back what the requester may not change on this path.
 func reset(ctx context.Context, w *write) error {
 	switch {
 	case w.sub != nil && w.sub.merge == nil:
 	case w.sub != nil:
-		sent := w.object
+		sent := w.sent.new
 		var err error
-		if w.object, err = w.sub.merge(ctx, tree.Without(w.oldTree, "metadata", "resourceVersion"), sent); err != nil {
+		if w.sent.new, err = w.sub.merge(ctx, tree.Without(w.sent.old, "metadata", "resourceVersion"), sent); err != nil {
 			return err
 		}
-		if w.applying { // it has worked out who owns what already
-			w.object = tree.Keep(w.object, sent, "metadata", "managedFields")
+		if w.verb == verbApply { // it has worked out who owns what already
+			w.sent.new = tree.Keep(w.sent.new, sent, "metadata", "managedFields")
 		}
 	case w.resource().Reset != nil:
-		w.object = w.resource().Reset(w.oldTree, w.object)
+		w.sent.new = w.resource().Reset(w.sent.old, w.sent.new)
 	}
 	return nil
 }
@@ -200,7 +203,7 @@ func gate(ctx context.Context, w *write) error {
 	if !w.creating() || w.resource().ClusterScoped || w.engine.cfg.Gate == nil {
 		return nil
 	}
-	checks, err := w.engine.cfg.Gate.AdmitCreate(ctx, w.engine, w.resource().Resource, w.target.Namespace, tree.Text(w.object, "metadata", "name"))
+	checks, err := w.engine.cfg.Gate.AdmitCreate(ctx, w.engine, w.resource().Resource, w.target.Namespace, tree.Text(w.sent.new, "metadata", "name"))
 	if err != nil {
 		return err
 	}
@@ -208,42 +211,39 @@ func gate(ctx context.Context, w *write) error {
 	return nil
 }
 
+// mutate asks the mutating plugins.
 func mutate(ctx context.Context, w *write) error {
-	chain := w.engine.cfg.Admission
-	if !chain.Mutates(w.admissionTarget()) {
-		return nil
-	}
-	sent := w.object
-	t, changed, err := chain.Mutate(ctx, w.admission())
+	sent := w.sent.new
+	t, changed, err := w.engine.mutate(ctx, w)
 	if err != nil || !changed {
 		return err
 	}
 	if path := changedIdentity(sent, t, w.creating()); path != "" { // X5
 		return status.Internal(fmt.Errorf("an admission plugin changed %s of %s", path, w.resource().GroupResource()))
 	}
-	w.object, _ = w.kind().Schema.Prune(t)
+	w.sent.new, _ = w.sent.kind.Schema.Prune(t)
 	w.keepOwnership(ctx, sent)
 	if err := w.confine(ctx, sent); err != nil {
 		return err
 	}
-	return w.settle(ctx)
+	return w.settle(ctx, w.sent)
 }
 
 // confine takes back what nobody may change on this path, admission neither: the fields of the server, and those that
 // belong to other endpoints (CREATE-06).
 func (w *write) confine(ctx context.Context, sent Tree) error {
 	for _, field := range meta.MetadataFields(meta.SetByServer) {
-		w.object = tree.Keep(w.object, sent, "metadata", field)
+		w.sent.new = tree.Keep(w.sent.new, sent, "metadata", field)
 	}
-	w.object = tree.Keep(w.object, sent, "metadata", "resourceVersion")
+	w.sent.new = tree.Keep(w.sent.new, sent, "metadata", "resourceVersion")
 	if !w.creating() {
-		w.object = tree.Keep(w.object, sent, "metadata", "generateName")
+		w.sent.new = tree.Keep(w.sent.new, sent, "metadata", "generateName")
 	}
-	owned := w.object
+	owned := w.sent.new
 	if err := reset(ctx, w); err != nil {
 		return err
 	}
-	w.object = tree.Keep(w.object, owned, "metadata", "managedFields")
+	w.sent.new = tree.Keep(w.sent.new, owned, "metadata", "managedFields")
 	return nil
 }
 
@@ -261,32 +261,23 @@ func changedIdentity(a, b Tree, creating bool) string {
 	return ""
 }
 
+// convert works out what is stored.
+func convert(ctx context.Context, w *write) error { return w.settleStored(ctx) }
+
 // validate collects everything that is wrong with the object and refuses it with all of it. What breaks a rule of the
 // schema and did so before does not count (KEP-4008).
 func validate(ctx context.Context, w *write) error {
-	r := w.resource()
-	if err := w.settleStored(ctx); err != nil {
-		return err
-	}
 	f := &status.Fields{}
 	f.Add(w.metadataProblems()...)
 	f.Add(w.ownershipProblems()...)
 	if through := w.target.Subresource; through != SubresourceFrom(ctx) {
 		ctx = context.WithValue(ctx, subresourceKey{}, through)
 	}
-	if w.creating() {
-		f.Add(r.Schema.Validate(w.object)...)
-	} else {
-		f.Add(r.Schema.ValidateUpdate(w.object, w.oldTree)...)
-	}
-	if r.Hooks.Validate != nil {
-		r.Hooks.Validate(ctx, w.object, f)
-	}
-	if r.Hooks.ValidateUpdate != nil && !w.creating() {
-		r.Hooks.ValidateUpdate(ctx, w.object, w.oldTree, f)
-	}
-	if f.Len() == 0 {
-		w.validateStored(ctx, f)
+	r := w.object.kind
+	own := r.rules()
+	own.check(ctx, f, w.object.new, w.object.old)
+	if r.Stored != nil && f.Len() == 0 { // the stored form has the last word about what another one makes of it
+		r.base().rules().behind(own).check(ctx, f, w.stored.new, w.stored.old)
 	}
 	if errs := f.Errors(); len(errs) > 0 {
 		return status.Invalid(r.GroupKind(), w.name(), errs)
@@ -297,54 +288,37 @@ func validate(ctx context.Context, w *write) error {
 	return nil
 }
 
-// validateStored asks the stored form about what another form makes of it: its schema, and its rules where the other form has
-// none of its own.
-func (w *write) validateStored(ctx context.Context, f *status.Fields) {
-	r := w.resource()
-	if r.Stored == nil {
-		return
+// validateDocument does what validate does, for a document that is acted upon.
+func validateDocument(ctx context.Context, w *write) error {
+	f := &status.Fields{}
+	w.sent.kind.rules().check(ctx, f, w.sent.new, nil)
+	if errs := f.Errors(); len(errs) > 0 {
+		return status.Invalid(w.sent.kind.GroupKind(), w.name(), errs)
 	}
-	stored := r.base()
-	if w.creating() {
-		f.Add(stored.Schema.Validate(w.storedObject)...)
-	} else {
-		f.Add(stored.Schema.ValidateUpdate(w.storedObject, w.storedTree)...)
-	}
-	if f.Len() > 0 {
-		return
-	}
-	if r.Hooks.Validate == nil && stored.Hooks.Validate != nil {
-		stored.Hooks.Validate(ctx, w.storedObject, f)
-	}
-	if r.Hooks.ValidateUpdate == nil && stored.Hooks.ValidateUpdate != nil && !w.creating() {
-		stored.Hooks.ValidateUpdate(ctx, w.storedObject, w.storedTree, f)
-	}
+	return nil
 }
 
-func admitFinal(ctx context.Context, w *write) error {
-	if !w.engine.cfg.Admission.Validates(w.admissionTarget()) {
-		return nil
-	}
-	return w.engine.cfg.Admission.Validate(ctx, w.admission())
-}
+// admit asks the validating plugins. They see what the requester writes, with all that was made of it: for a view, that is
+// the document.
+func admit(ctx context.Context, w *write) error { return w.engine.admit(ctx, w) }
 
 // skipUnchanged ends a write that would store what is stored: same version, no event (UPDATE-09). An object stored under
 // an earlier schema is written even so, which is how a plain get and replace migrates it (design rule 9).
 func skipUnchanged(_ context.Context, w *write) error {
 	size := someObject
-	if w.old != nil {
-		size = w.old.Length() + 256
+	if w.entry != nil {
+		size = w.entry.Length() + 256
 	}
-	encoded, err := encode(w.storedObject, size)
+	encoded, err := encode(w.stored.new, size)
 	if err != nil {
 		return err
 	}
 	w.encoded = encoded
-	if w.creating() || w.remove || w.served.stale.has(w.key, w.old.Revision()) {
+	if w.creating() || w.remove || w.served.stale.has(w.key, w.entry.Revision()) {
 		return nil
 	}
-	if w.old.IsBare(encoded) || w.sameButTimes() {
-		w.result = &Result{Entry: w.old}
+	if w.entry.IsBare(encoded) || w.sameButTimes() {
+		w.result = &Result{Entry: w.entry}
 	}
 	return nil
 }

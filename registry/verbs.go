@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/kindwright/kindwright/authn"
-	"github.com/kindwright/kindwright/internal/patch"
 	"github.com/kindwright/kindwright/status"
 )
 
@@ -14,48 +13,37 @@ import (
 // action (PATH-21).
 func (at *Resolved) Create(ctx context.Context, body []byte, o WriteOptions) (*Result, error) {
 	ctx = withObjects(ctx, at.engine)
-	e, served, sub, t := at.engine, at.acts, at.Subresource, at.Target
-	r := served.Kind
-	if sub != nil && sub.Acts("create") {
-		return e.actOn(ctx, served, sub, t, "create", body, o)
+	r := at.acts.Kind
+	if at.Subresource != nil && at.Subresource.Acts(verbCreate) {
+		return at.act(ctx, verbCreate, body, o)
 	}
-	if sub != nil || t.Name != "" {
-		return nil, status.MethodNotAllowed(r.GroupResource(), "create")
+	if at.Subresource != nil || at.Target.Name != "" {
+		return nil, status.MethodNotAllowed(r.GroupResource(), verbCreate)
 	}
-	if !r.ClusterScoped && t.Namespace == "" {
-		return nil, status.MethodNotAllowed(r.GroupResource(), "create") // P1: never an object without a namespace
+	if !r.ClusterScoped && at.Target.Namespace == "" {
+		return nil, status.MethodNotAllowed(r.GroupResource(), verbCreate) // P1: never an object without a namespace
 	}
-	attempts := 0
-	base := write{engine: e, served: served, target: t, opts: o, mayCreate: true, attempt: &attempts}
-	base.user, _ = authn.UserFrom(ctx)
-	base.compute = func(w *write) (Tree, error) { return w.decodeBody(body) }
-	if r.Virtual != nil {
-		return base.operate(ctx)
+	in := at.intent(ctx, verbCreate, body, o)
+	if in.mayCreate = true; r.Virtual != nil {
+		return in.operate(ctx)
 	}
-	return walk(ctx, func() *write { w := base; return &w })
+	return in.walk(ctx)
 }
 
 // Update replaces an object by body (UPDATE-01). Where the kind allows it, an absent object is
 // created (UPDATE-10).
 func (at *Resolved) Update(ctx context.Context, body []byte, o WriteOptions) (*Result, error) {
 	ctx = withObjects(ctx, at.engine)
-	base, err := at.writeTo(ctx, "update", o)
-	if err != nil {
+	if err := at.writable(verbUpdate); err != nil {
 		return nil, err
 	}
-	if base.sub != nil && base.sub.Acts("update") {
-		return at.engine.actOn(ctx, base.served, base.sub, at.Target, "update", body, o)
+	if at.Subresource != nil && at.Subresource.Acts(verbUpdate) {
+		return at.act(ctx, verbUpdate, body, o)
 	}
-	base.mayCreate = base.resource().Writes.CreateOnUpdate && base.sub == nil
-	base.compute = func(w *write) (Tree, error) {
-		if w.creating() && o.MayCreate != nil {
-			if err := o.MayCreate(ctx); err != nil {
-				return nil, err
-			}
-		}
-		return w.decodeBody(body)
-	}
-	return walk(ctx, func() *write { w := *base; return &w })
+	in := at.intent(ctx, verbUpdate, body, o)
+	in.mayUpdate = true
+	in.mayCreate, in.allowCreate = in.resource().Writes.CreateOnUpdate && in.sub == nil, o.MayCreate
+	return in.walk(ctx)
 }
 
 // Patch changes an object by a patch, which is applied to the newest state until the store accepts the outcome: writers of
@@ -63,61 +51,48 @@ func (at *Resolved) Update(ctx context.Context, body []byte, o WriteOptions) (*R
 // server-side apply creates an object that is absent (PATCH-02).
 func (at *Resolved) Patch(ctx context.Context, p PatchRequest, o WriteOptions) (*Result, error) {
 	ctx = withObjects(ctx, at.engine)
-	base, err := at.writeTo(ctx, "patch", o)
+	if err := at.writable(verbPatch); err != nil {
+		return nil, err
+	}
+	in := at.intent(ctx, verbPatch, p.Body, o)
+	if err := takes(in.patches(), p.Type); err != nil {
+		return nil, err
+	}
+	in.mayUpdate, in.patch = true, p.Type
+	if p.Type == ApplyPatch {
+		in.verb, in.mayCreate, in.allowCreate = verbApply, in.sub == nil, o.MayCreate
+	}
+	return in.walk(ctx)
+}
+
+// writable refuses a verb that a named object or subresource does not take.
+func (at *Resolved) writable(verb string) error {
+	allowed := at.acts.Kind.Verbs()
+	if at.Subresource != nil {
+		allowed = at.Subresource.Verbs
+	}
+	if at.Target.Name == "" || !slices.Contains(allowed, verb) {
+		return status.MethodNotAllowed(at.acts.Kind.GroupResource(), verb)
+	}
+	return nil
+}
+
+// intent is what a request wants written to the target.
+func (at *Resolved) intent(ctx context.Context, verb string, body []byte, o WriteOptions) *intent {
+	in := &intent{engine: at.engine, served: at.acts, sub: at.Subresource, target: at.Target, opts: o, verb: verb, body: body}
+	in.user, _ = authn.UserFrom(ctx)
+	return in
+}
+
+// operate runs a virtual resource's operation on the document that was sent.
+func (in *intent) operate(ctx context.Context) (*Result, error) {
+	w := in.try()
+	if err := run(ctx, documentSteps, w); err != nil {
+		return nil, err
+	}
+	answer, err := in.resource().Virtual(ctx, w.sent.new)
 	if err != nil {
 		return nil, err
 	}
-	if err := takes(base.patches(), p.Type); err != nil {
-		return nil, err
-	}
-	base.patching, base.applying = true, p.Type == ApplyPatch
-	base.mayCreate = base.applying && base.sub == nil
-	base.compute = func(w *write) (Tree, error) {
-		if w.creating() && w.opts.MayCreate != nil {
-			if err := w.opts.MayCreate(ctx); err != nil {
-				return nil, err
-			}
-		}
-		o := patch.Options{Kind: w.kind().GroupKind(), Name: w.target.Name, Duplicates: w.duplicate}
-		switch p.Type {
-		case ApplyPatch:
-			return w.apply(ctx, p.Body)
-		case JSONPatch:
-			return patch.JSON(w.oldTree, p.Body, o)
-		case StrategicMergePatch:
-			return patch.Strategic(w.oldTree, p.Body, w.kind().Schema, o)
-		}
-		return patch.Merge(w.oldTree, p.Body, o)
-	}
-	return walk(ctx, func() *write { w := *base; return &w })
-}
-
-// writeTo prepares a write to a named object or subresource.
-func (at *Resolved) writeTo(ctx context.Context, verb string, o WriteOptions) (*write, error) {
-	served, sub, t := at.acts, at.Subresource, at.Target
-	r := served.Kind
-	allowed := r.Verbs()
-	if sub != nil {
-		allowed = sub.Verbs
-	}
-	if t.Name == "" || !slices.Contains(allowed, verb) {
-		return nil, status.MethodNotAllowed(r.GroupResource(), verb)
-	}
-	w := &write{engine: at.engine, served: served, sub: sub, target: t, opts: o, mayUpdate: true, attempt: new(int)}
-	w.user, _ = authn.UserFrom(ctx)
-	return w, nil
-}
-
-// operate runs a virtual resource's operation on the body. The document walks the steps that make sense for something that
-// is not stored: its kind and namespace are checked, its fields are pruned, defaulted and validated.
-func (w *write) operate(ctx context.Context) (*Result, error) {
-	if err := w.accept(ctx); err != nil {
-		return nil, err
-	}
-	r := w.resource()
-	answer, err := r.Virtual(ctx, w.object)
-	if err != nil {
-		return nil, err
-	}
-	return documentResult(r.GroupVersionKind(), answer, true)
+	return documentResult(in.resource().GroupVersionKind(), answer, true)
 }

@@ -162,28 +162,12 @@ func (e *Engine) viewed(ctx context.Context, s *Served, v *view, entry *watch.En
 	return out, nil
 }
 
-// looking is the state of a write through a view. Until its document is merged, object and oldTree of the write are documents.
-type looking struct {
-	parent   Tree  // the object as it is stored, in the form of the request
-	old, new Tree  // the documents: of what is stored, and of what is to be stored
-	owners   []any // managedFields of the object after the write
-	merged   bool
-}
-
-// lookAt turns a write to an object into one to the document that a view shows of it.
-func (w *write) lookAt(ctx context.Context, v *view) (err error) {
-	w.looking = &looking{parent: w.oldTree}
-	w.oldTree, err = w.engine.look(ctx, w.served, v, w.oldTree)
-	w.looking.old = w.oldTree
-	return err
-}
-
 // view returns the view that the write goes through, nil on the main path.
-func (w *write) view() *view {
-	if w.sub == nil {
+func (in *intent) view() *view {
+	if in.sub == nil {
 		return nil
 	}
-	return w.sub.view
+	return in.sub.view
 }
 
 // manageView notes who owns what after the write. It counts from what the requester sent (design rule 20), so the document is
@@ -196,32 +180,26 @@ func (w *write) manageView(ctx context.Context, v *view) error {
 	if err != nil {
 		return err
 	}
-	r := w.ownershipRequest(object)
-	r.Live = w.looking.parent
-	owned, err := w.served.ownership.rules.Load().fields.Update(r)
+	owned, err := w.served.ownership.rules.Load().fields.Update(w.ownershipRequest(w.object.old, object))
 	if owned == nil {
 		return err
 	}
 	w.unowned = err
-	w.looking.owners = tree.List(owned, "metadata", "managedFields")
+	w.owners = tree.List(owned, "metadata", "managedFields")
 	return nil
 }
 
-// mergeView puts the document into the object, which takes its place for the rest of the way: the rules of the kind are
-// the same on every path. What is wrong with the document itself is said first.
+// mergeView begins the second half of a write through a view: the object, with the document in it. The rules of the kind
+// are the same on every path. What is wrong with the document itself is said first.
 func mergeView(ctx context.Context, w *write) error {
 	v := w.view()
 	if v == nil {
 		return nil
 	}
-	w.looking.new = w.object
 	f := &status.Fields{}
-	f.Add(v.document.Schema.ValidateUpdate(w.object, w.oldTree)...)
-	if v.document.Hooks.Validate != nil {
-		v.document.Hooks.Validate(ctx, w.object, f)
-	}
+	w.sent.kind.rules().check(ctx, f, w.sent.new, w.sent.old)
 	if errs := f.Errors(); len(errs) > 0 {
-		return status.Invalid(v.document.GroupKind(), w.name(), errs)
+		return status.Invalid(w.sent.kind.GroupKind(), w.name(), errs)
 	}
 	if v.owners != nil {
 		w.scaleOwners()
@@ -230,21 +208,20 @@ func mergeView(ctx context.Context, w *write) error {
 	if err != nil {
 		return err
 	}
-	w.looking.merged = true
-	w.object, w.oldTree = withOwners(object, w.looking.owners), w.looking.parent
+	w.object.new = withOwners(object, w.owners)
 	return nil
 }
 
 // mergedObject is the object with the document in it, in canonical form and with its defaults.
 func (w *write) mergedObject(ctx context.Context, v *view) (Tree, error) {
-	parent := w.looking.parent
-	object, err := v.Merge(ctx, tree.Without(parent, "metadata", "resourceVersion"), w.object)
+	old := w.object.old
+	object, err := v.Merge(ctx, tree.Without(old, "metadata", "resourceVersion"), w.sent.new)
 	if err != nil {
 		return nil, err
 	}
-	object = tree.With(object, parent["metadata"], "metadata")
-	object = tree.With(tree.With(object, parent["apiVersion"], "apiVersion"), parent["kind"], "kind")
-	return w.settled(ctx, w.resource(), object, parent)
+	object = tree.With(object, old["metadata"], "metadata")
+	object = tree.With(tree.With(object, old["apiVersion"], "apiVersion"), old["kind"], "kind")
+	return w.settled(ctx, &part{kind: w.object.kind, old: old, new: object})
 }
 
 // withOwners returns an object with managedFields, or without where there are none.
@@ -264,9 +241,9 @@ func (e *Engine) shownAs(ctx context.Context, s *Served, v *view, r *Result) (*R
 }
 
 // patches are the kinds of patches that can be sent to what is written to.
-func (w *write) patches() []PatchType {
-	if v := w.view(); v != nil {
+func (in *intent) patches() []PatchType {
+	if v := in.view(); v != nil {
 		return v.patches()
 	}
-	return w.resource().Patches()
+	return in.resource().Patches()
 }

@@ -29,39 +29,59 @@ type Result struct {
 	Kind meta.GroupVersionKind
 }
 
-// write is the state of one write while it walks the step list. It belongs to one request, and to one try of it: after
-// a lost race a fresh one starts from the read.
+// The verbs of writes that walk a list of steps.
+const (
+	verbCreate = "create"
+	verbUpdate = "update"
+	verbPatch  = "patch"
+	verbApply  = "apply"
+)
+
+// intent is what a request wants written. It is the same for all tries of the request.
+type intent struct {
+	engine  *Engine
+	served  *Served
+	sub     *CompiledSubresource // nil on the main path
+	handler *handler             // of the subresource, where that acts on a document
+	target  Target
+	opts    WriteOptions
+	user    authn.User
+	verb    string
+
+	body  []byte
+	patch PatchType // how the body changes what is stored, for the verb patch
+
+	mayCreate, mayUpdate bool                        // what the request may do to the store
+	allowCreate          func(context.Context) error // asked before an object is created; may be nil
+
+	attempts int // generated names tried so far
+}
+
+// part is a tree that a write reads and replaces.
+type part struct {
+	kind     *Compiled
+	old, new Tree // old is nil where there is nothing yet
+}
+
+// write is one try to do what a request wants, while it walks the list of steps. After a lost race
+// another one starts from the read.
 type write struct {
-	engine *Engine
-	served *Served
-	sub    *CompiledSubresource // nil on the main path
-	target Target
-	opts   WriteOptions
-	user   authn.User
+	*intent
 
-	// compute returns the object that the requester wants, given the stored one with its resourceVersion (nil when
-	// absent). It runs in the step of that name, so patches are computed anew for each try.
-	compute func(w *write) (Tree, error)
-
-	mayCreate, mayUpdate bool // what this call may do to the store
-	patching             bool // compute applies a patch
-	applying             bool // that patch is a server-side apply
-	attempt              *int // generated names tried so far, over all tries
+	// sent is what the requester writes: the object, or a document of the subresource. object is what is
+	// to be stored, in the form of the request. They are one and the same but for a view, whose document is put
+	// into the object, and for a document that is acted upon, which has no object. stored is the object
+	// in the form that it is stored in. Both forms have the resourceVersion in what is old.
+	sent, object *part
+	stored       part
 
 	key     string
-	old     *watch.Entry // what is stored, nil when absent
-	oldTree Tree         // the same, decoded, with resourceVersion, in the form of the request
-	object  Tree         // what is to be stored, in the form of the request
-	encoded []byte       // canonical JSON of object in its stored form
+	entry   *watch.Entry // what is stored, nil when absent
+	encoded []byte       // canonical JSON of stored.new
 	checks  []storage.Op // must hold at the commit (design rule 2)
-	remove  bool         // object's last finalizer went: it is removed instead of stored
+	remove  bool         // the last finalizer went: the object is removed instead of stored
 
-	storedTree, storedObject Tree // oldTree and object in the stored form
-
-	looking *looking // set where the subresource is a view
-	action  *handler // set where it is an action
-	verb    string   // of the action
-
+	owners     []any    // managedFields of the object after a write through a view
 	complaints []string // unknown and repeated fields
 	unowned    error    // why it could not be worked out who owns what; mostly, that the object is invalid
 	generated  bool     // the name is of the server's making
@@ -69,26 +89,35 @@ type write struct {
 	result *Result // set by the step that ends the walk
 }
 
+// try begins a try.
+func (in *intent) try() *write {
+	w := &write{intent: in, sent: &part{kind: in.served.Kind}}
+	switch {
+	case in.handler != nil:
+		w.sent.kind = in.handler.body
+	case in.view() != nil:
+		w.sent.kind = in.sub.view.document
+		w.object = &part{kind: in.served.Kind}
+	default:
+		w.object = w.sent
+	}
+	return w
+}
+
 // errRace reports that the store no longer holds what this try was computed from.
 var errRace = errors.New("lost a race with another write")
 
-func (w *write) resource() *Compiled { return w.served.Kind }
+func (in *intent) resource() *Compiled { return in.served.Kind }
 
-// kind describes what object holds at this moment: an object of the resource, or a document of the subresource.
-func (w *write) kind() *Compiled {
-	switch {
-	case w.action != nil:
-		return w.action.body
-	case w.looking != nil && !w.looking.merged:
-		return w.sub.view.document
-	}
-	return w.resource()
-}
+// patching tells whether the requester sent changes, and not the whole object.
+func (in *intent) patching() bool { return in.verb == verbPatch || in.verb == verbApply }
 
-func (w *write) creating() bool { return w.old == nil }
+func (w *write) creating() bool { return w.entry == nil }
+
+func (w *write) ended() bool { return w.result != nil }
 
 func (w *write) operation() admission.Operation {
-	if w.creating() && (w.action == nil || w.verb == "create") {
+	if w.creating() && (w.handler == nil || w.verb == verbCreate) {
 		return admission.Create
 	}
 	return admission.Update
@@ -99,7 +128,7 @@ func (w *write) name() string {
 	if w.target.Name != "" {
 		return w.target.Name
 	}
-	return tree.Text(w.object, "metadata", "name")
+	return tree.Text(w.sent.new, "metadata", "name")
 }
 
 func (w *write) notFound() error { return status.NotFound(w.resource().GroupResource(), w.target.Name) }
