@@ -217,6 +217,33 @@ func TestRightsAreWhatTheyAreWhileManyAsk(t *testing.T) {
 	asking.Wait()
 }
 
+// What an authorizer goes by may be replaced under it: nobody is refused meanwhile, and revocations count from then on.
+func TestRightsStayWhileTheirKindIsReplaced(t *testing.T) {
+	s := started(t, kindwright.Authenticate(authn.Func(func(r *http.Request) (authn.User, bool, error) {
+		token, ok, err := authn.BearerToken(r)
+		return authn.User{Name: token}, ok, err
+	})), kindwright.Authorize(byPass{}))
+	give(t, s, "ann")
+	ctx, stop := context.WithCancel(t.Context())
+	var asking sync.WaitGroup
+	var refused atomic.Int32
+	asking.Go(func() {
+		for ctx.Err() == nil {
+			if asks(s, "ann", "GET", passPath+"/ann", "").Code != http.StatusOK {
+				refused.Add(1)
+			}
+		}
+	})
+	for range 30 {
+		require.NoError(t, s.Change(t.Context(), []meta.GroupVersionResource{passes}, passKind()))
+	}
+	stop()
+	asking.Wait()
+	require.Zero(t, refused.Load())
+	take(t, s, "ann")
+	require.Equal(t, http.StatusForbidden, asks(s, "ann", "GET", passPath, "").Code)
+}
+
 // While an authorizer does not know what changed, nothing is allowed and the server is not ready; that passes.
 func TestABoundAuthorizerIsClosedWhileItsObserverFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

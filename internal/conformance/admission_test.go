@@ -19,17 +19,21 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// seeing is a plugin whose two sides keep the last request that each saw to motors or namespaces.
+// seeing is a plugin whose two sides keep the last request of ann's that each saw to motors or namespaces.
 func seeing(mutated, validated **admission.Request) admission.Plugin {
 	return admission.Plugin{
 		Name:  "see",
 		Rules: []admission.Rule{{Groups: []string{"drive.example.com"}}, {Groups: []string{""}, Resources: []string{"namespaces", "namespaces/*"}}},
 		Mutator: admission.MutatorFunc(func(_ context.Context, r *admission.Request) (map[string]any, error) {
-			*mutated = r
+			if r.User.Name == "ann" {
+				*mutated = r
+			}
 			return admission.Allowed(r)
 		}),
 		Validator: admission.ValidatorFunc(func(_ context.Context, r *admission.Request) error {
-			*validated = r
+			if r.User.Name == "ann" {
+				*validated = r
+			}
 			return nil
 		}),
 	}
