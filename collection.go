@@ -45,7 +45,8 @@ func (s *Server) buildAdmission() (*admission.Chain, error) {
 	if err == nil && s.cfg.access.CheckPlugins {
 		chain = chain.Checked()
 	}
-	return chain, err
+	s.meters.observePlugins(plugins)
+	return chain.Observed(s.meters.observePlugin), err
 }
 
 // resourceOf finds what is served of a kind.

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/authz"
 	"github.com/kindwright/kindwright/internal/discovery"
@@ -40,6 +41,7 @@ type meters struct {
 	access     *apiserver.Access
 	admission  *apiserver.Admission
 	health     *apiserver.Health
+	plugins    map[string]*apiserver.Phases           // by name; "" for all together
 	operations map[string]*apiserver.StorageOperation // of the store, by Observation.Op
 	paths      map[string]*apiserver.Served           // outside of the API
 	kinds      sync.Map                               // *registry.Served to *kindMeters; those that were asked for
@@ -56,7 +58,7 @@ var meteredPaths = [...]string{"/healthz", "/livez", "/readyz", "/metrics", "/ve
 
 // newMeters registers what does not need the engine.
 func newMeters(version discovery.VersionInfo, size func() (int64, bool)) *meters {
-	m := &meters{operations: map[string]*apiserver.StorageOperation{}, paths: map[string]*apiserver.Served{}}
+	m := &meters{operations: map[string]*apiserver.StorageOperation{}, paths: map[string]*apiserver.Served{}, plugins: map[string]*apiserver.Phases{}}
 	r := &m.registry
 	m.requests, m.access = apiserver.NewRequests(r), apiserver.NewAccess(r)
 	m.admission, m.health = apiserver.NewAdmission(r), apiserver.NewHealth(r)
@@ -90,6 +92,34 @@ func (m *meters) observeStore(o storage.Observation) {
 	if op := m.operations[o.Op]; op != nil {
 		op.Observe(o.Took, o.Err)
 	}
+}
+
+// observePlugins makes the series of the plugins that a server has.
+func (m *meters) observePlugins(plugins []admission.Plugin) {
+	m.plugins[""] = m.admission.Steps()
+	for _, p := range plugins {
+		m.plugins[p.Name] = m.admission.Plugin(p.Name)
+	}
+}
+
+// observePlugin counts a call of a plugin.
+func (m *meters) observePlugin(o admission.Observation) {
+	step := apiserver.Admit
+	if o.Validating {
+		step = apiserver.Validate
+	}
+	var op apiserver.Operation
+	switch o.Operation {
+	case admission.Create:
+		op = apiserver.Create
+	case admission.Update:
+		op = apiserver.Update
+	case admission.Delete:
+		op = apiserver.Deletion
+	case admission.Connect:
+		op = apiserver.Connecting
+	}
+	m.plugins[o.Plugin].Observe(step, op, o.Rejected, o.Took)
 }
 
 // observeCheck counts a result of a health check.

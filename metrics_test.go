@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright"
+	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/authz"
 	"github.com/kindwright/kindwright/internal/metrics"
 	"github.com/kindwright/kindwright/kinds"
@@ -137,6 +138,24 @@ func TestMetricsOfAWatch(t *testing.T) {
 	r.next()
 	require.Contains(t, counted(t, r.server, "apiserver_longrunning"), open+"0")
 	require.Contains(t, counted(t, r.server, "kindwright_watch_watchers"), `kindwright_watch_watchers{group="example.dev",resource="gadgets"} 0`)
+}
+
+func TestMetricsOfPlugins(t *testing.T) {
+	allow := admission.ValidatorFunc(func(_ context.Context, r *admission.Request) error {
+		if r.Name == "bad" {
+			return admission.Denied(r, "it is bad")
+		}
+		return nil
+	})
+	h := run(t, kindwright.Admit(admission.Plugin{
+		Name: "judge", Validator: allow, Handles: func(t admission.Target) bool { return t.Resource.Resource == "gadgets" },
+	}))
+	for name, code := range map[string]int{"good": 201, "bad": 403} {
+		require.Equal(t, code, send(h.Server, request("POST", gadgetPath, `{"metadata":{"name":"`+name+`"}}`)).code)
+		refused := fmt.Sprintf(`type="validate",operation="CREATE",rejected="%t"} 1`, name == "bad")
+		require.Contains(t, counted(t, h.Server, "apiserver_admission"), `apiserver_admission_controller_admission_duration_seconds_count{name="judge",`+refused)
+		require.Contains(t, counted(t, h.Server, "apiserver_admission"), `apiserver_admission_step_admission_duration_seconds_count{`+refused)
+	}
 }
 
 func TestMetricsAreAuthorizedAndText(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"runtime/debug"
+	"time"
 
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/status"
@@ -16,6 +17,16 @@ import (
 type Chain struct {
 	mutators, validators []member
 	checked              bool
+	observer             func(Observation)
+}
+
+// Observation is how long one plugin took, or all plugins of a chain that handle a write together.
+type Observation struct {
+	Plugin     string // empty for all of them together
+	Validating bool   // the second pass; the first mutates
+	Operation  Operation
+	Rejected   bool
+	Took       time.Duration
 }
 
 // member is a plugin in a chain.
@@ -83,6 +94,33 @@ func (c *Chain) Checked() *Chain {
 	return &out
 }
 
+// Observed returns a chain that tells o how long its plugins take. o must allow concurrent calls and
+// must not wait. It is not told of plugins that do not handle a write, nor of those that panic.
+func (c *Chain) Observed(o func(Observation)) *Chain {
+	if c == nil {
+		return nil
+	}
+	out := *c
+	out.observer = o
+	return &out
+}
+
+// begin returns the time if anybody wants to know.
+func (c *Chain) begin() (start time.Time) {
+	if c.observer != nil {
+		start = time.Now()
+	}
+	return start
+}
+
+// end tells how long something took.
+func (c *Chain) end(o Observation, err error, start time.Time) {
+	if c.observer != nil {
+		o.Rejected, o.Took = err != nil, time.Since(start)
+		c.observer(o)
+	}
+}
+
 // Mutates tells whether any mutator handles a write. Where none does, no Request need be made.
 func (c *Chain) Mutates(t Target) bool { return c != nil && anyHandles(c.mutators, &t) }
 
@@ -121,10 +159,12 @@ func (c *Chain) Mutate(ctx context.Context, r *Request) (object map[string]any, 
 	if c == nil {
 		return r.Object, false, nil
 	}
+	start := c.begin()
+	defer func() { c.end(Observation{Operation: r.Operation}, err, start) }()
 	now, t := *r, r.Target() // the caller's request keeps its object
 	for i := range c.mutators {
 		m := &c.mutators[i]
-		made, err := m.mutate(ctx, &now, &t, c.checked)
+		made, err := m.mutate(ctx, &now, &t, c)
 		if err != nil {
 			return nil, false, err
 		}
@@ -141,13 +181,15 @@ func (c *Chain) Mutate(ctx context.Context, r *Request) (object map[string]any, 
 
 // Validate runs the validators that handle a write. The first error ends it, and so does the end of
 // ctx. A panic in a plugin is an error (X12).
-func (c *Chain) Validate(ctx context.Context, r *Request) error {
+func (c *Chain) Validate(ctx context.Context, r *Request) (err error) {
 	if c == nil {
 		return nil
 	}
+	start := c.begin()
+	defer func() { c.end(Observation{Operation: r.Operation, Validating: true}, err, start) }()
 	t := r.Target()
 	for i := range c.validators {
-		if err := c.validators[i].validate(ctx, r, &t, c.checked); err != nil {
+		if err := c.validators[i].validate(ctx, r, &t, c); err != nil {
 			return err
 		}
 	}
@@ -156,30 +198,36 @@ func (c *Chain) Validate(ctx context.Context, r *Request) error {
 
 // mutate asks one plugin for the object to go on with. The plugin's request is a copy, so that what it
 // does to its fields stays there.
-func (m *member) mutate(ctx context.Context, r *Request, t *Target, checked bool) (object map[string]any, err error) {
+func (m *member) mutate(ctx context.Context, r *Request, t *Target, c *Chain) (object map[string]any, err error) {
 	defer m.recovered(&err)
 	if !m.handles(t) {
 		return r.Object, nil
 	}
 	own := *r
-	if checked {
+	if c.checked {
 		defer m.watch(r, &err)()
 	}
+	start := c.begin()
 	object, err = m.Mutator.Mutate(ctx, &own)
-	return object, m.named(ctx, err)
+	err = m.named(ctx, err)
+	c.end(Observation{Plugin: m.Name, Operation: r.Operation}, err, start)
+	return object, err
 }
 
 // validate asks one plugin.
-func (m *member) validate(ctx context.Context, r *Request, t *Target, checked bool) (err error) {
+func (m *member) validate(ctx context.Context, r *Request, t *Target, c *Chain) (err error) {
 	defer m.recovered(&err)
 	if !m.handles(t) {
 		return nil
 	}
 	own := *r
-	if checked {
+	if c.checked {
 		defer m.watch(r, &err)()
 	}
-	return m.named(ctx, m.Validator.Validate(ctx, &own))
+	start := c.begin()
+	err = m.named(ctx, m.Validator.Validate(ctx, &own))
+	c.end(Observation{Plugin: m.Name, Operation: r.Operation, Validating: true}, err, start)
+	return err
 }
 
 // result checks what a mutator returned in place of an object.

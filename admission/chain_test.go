@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -282,4 +283,31 @@ func BenchmarkIdlePlugin(b *testing.B) {
 			b.Fatal("it handles the write")
 		}
 	}
+}
+
+func TestAnObserverHearsOfThePluginsThatHandleAWrite(t *testing.T) {
+	refuse := admission.ValidatorFunc(func(context.Context, *admission.Request) error { return errors.New("no") })
+	keep := admission.MutatorFunc(func(_ context.Context, r *admission.Request) (map[string]any, error) { return r.Object, nil })
+	never := func(admission.Target) bool { return false }
+	plain, err := admission.NewChain(
+		admission.Plugin{Name: "keep", Mutator: keep}, admission.Plugin{Name: "refuse", Validator: refuse},
+		admission.Plugin{Name: "idle", Mutator: keep, Validator: refuse, Handles: never})
+	require.NoError(t, err)
+	var heard []admission.Observation
+	chain := plain.Observed(func(o admission.Observation) {
+		require.GreaterOrEqual(t, o.Took, time.Duration(0))
+		o.Took = 0
+		heard = append(heard, o)
+	})
+	r := &admission.Request{Operation: admission.Create, Object: map[string]any{}}
+	_, _, err = chain.Mutate(t.Context(), r)
+	require.NoError(t, err)
+	require.Error(t, chain.Validate(t.Context(), r))
+	require.Equal(t, []admission.Observation{
+		{Plugin: "keep", Operation: admission.Create},
+		{Operation: admission.Create},
+		{Plugin: "refuse", Validating: true, Operation: admission.Create, Rejected: true},
+		{Validating: true, Operation: admission.Create, Rejected: true},
+	}, heard)
+	require.Nil(t, (*admission.Chain)(nil).Observed(nil))
 }
