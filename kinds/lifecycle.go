@@ -8,6 +8,7 @@ import (
 	"iter"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/kindwright/kindwright/authn"
@@ -221,8 +222,12 @@ func contents(set *registry.Set) []*registry.Served {
 			out = append(out, served)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b *registry.Served) int {
-		return cmp.Compare(a.Resource.Deletion.Turn, b.Resource.Deletion.Turn)
+	slices.SortFunc(out, func(a, b *registry.Served) int { // of one turn by name, so that every server does it alike
+		return cmp.Or(
+			cmp.Compare(a.Resource.Deletion.Turn, b.Resource.Deletion.Turn),
+			strings.Compare(a.Resource.Group, b.Resource.Group),
+			strings.Compare(a.Resource.Names.Plural, b.Resource.Names.Plural),
+		)
 	})
 	return out
 }

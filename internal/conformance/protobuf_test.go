@@ -231,7 +231,7 @@ func TestPATH_19_BadProtobuf(t *testing.T) {
 			return s.do("POST", namespacePath, body, "Content-Type", asProtobuf)
 		}
 		post("").refused(400, "BadRequest", "")
-		post(`{"metadata":{"name":"team"}}`).refused(400, "BadRequest", "JSON or YAML was sent")
+		post(`{"metadata":{"name":"team"}}`).refused(400, "BadRequest", "the body is JSON or YAML")
 		post("k8s").refused(400, "BadRequest", "")
 		const tail = 4 // two empty fields, which nobody needs
 		for i := 1; i < len(good)-tail; i++ {
