@@ -11,22 +11,22 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// Courier brings parcels, or says why it cannot at the moment.
+// Courier delivers parcels, or returns why it cannot at the moment.
 type Courier interface {
 	Deliver(ctx context.Context, id meta.UID, to string) error
 	Cancel(ctx context.Context, id meta.UID) error
 }
 
-// Controller has a courier deliver what Deliveries ask for. A courier that fails is asked again, after pauses that double
-// from First to Most, each a second at least. How far that has come is in the status of the delivery, so that another
-// controller can go on with it.
+// Controller makes a courier deliver what Deliveries ask for. If the courier fails, the controller
+// tries again. The delay doubles from First to Most, each a second at least. The status of the
+// delivery holds the progress, so another controller can continue.
 type Controller struct {
 	Deliveries  *client.Client[Delivery]
 	Courier     Courier
 	First, Most time.Duration
 }
 
-// Run works until ctx ends, or the deliveries can no longer be followed.
+// Run works until ctx ends or it can no longer watch the deliveries.
 func (c *Controller) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	changed, ended := make(chan meta.Key), make(chan error, 1)
@@ -50,8 +50,8 @@ func (c *Controller) Run(ctx context.Context) error {
 	}
 }
 
-// follow tells which deliveries have changed. It remembers nothing, so that a Reset needs no care: everything there is
-// will be told again.
+// follow reports which deliveries have changed. It keeps no state, so a Reset needs no special
+// care: every delivery will be reported again.
 func (c *Controller) follow(ctx context.Context, changed chan<- meta.Key) error {
 	for event, err := range c.Deliveries.Watch(ctx, client.Selection{}) {
 		if err != nil {
@@ -68,7 +68,7 @@ func (c *Controller) follow(ctx context.Context, changed chan<- meta.Key) error 
 	return nil
 }
 
-// reconcileDue sees to the deliveries whose time has come, and returns when it is time again.
+// reconcileDue reconciles the deliveries that are due, and returns when the next one is.
 func (c *Controller) reconcileDue(ctx context.Context, due map[meta.Key]time.Time) time.Duration {
 	next := c.Most
 	for key, at := range due {
@@ -78,7 +78,7 @@ func (c *Controller) reconcileDue(ctx context.Context, due map[meta.Key]time.Tim
 		}
 		delete(due, key)
 		wait, err := c.reconcile(ctx, key)
-		if err != nil { // the server could not be asked, or somebody was faster
+		if err != nil { // the request failed, or another writer was faster
 			wait = c.First
 		}
 		if wait > 0 {
@@ -89,8 +89,8 @@ func (c *Controller) reconcileDue(ctx context.Context, due map[meta.Key]time.Tim
 	return next
 }
 
-// reconcile brings one delivery closer to what it should be, and returns after what time it wants to be called again; 0
-// for when something changes.
+// reconcile brings one delivery closer to its goal. It returns the delay until its next call, or 0
+// to wait for a change.
 func (c *Controller) reconcile(ctx context.Context, key meta.Key) (time.Duration, error) {
 	d, err := c.Deliveries.Get(ctx, key)
 	switch {
@@ -105,7 +105,7 @@ func (c *Controller) reconcile(ctx context.Context, key meta.Key) (time.Duration
 	case !slices.Contains(d.Finalizers, finalizer):
 		d.Finalizers = append(d.Finalizers, finalizer)
 		_, err := c.Deliveries.Update(ctx, d)
-		return 0, err // the update is a change, which leads back here
+		return 0, err // the update is a change, so reconcile runs again
 	}
 	if wait := time.Until(d.Status.LastAttempt.Add(c.pause(d.Status.Attempts))); wait > 0 {
 		return wait, nil
@@ -119,7 +119,7 @@ func (c *Controller) reconcile(ctx context.Context, key meta.Key) (time.Duration
 	return 0, err
 }
 
-// pause is the time between an attempt and the next.
+// pause returns the delay between an attempt and the next.
 func (c *Controller) pause(attempts int32) time.Duration {
 	pause := c.First
 	for range attempts - 1 {
@@ -128,7 +128,7 @@ func (c *Controller) pause(attempts int32) time.Duration {
 	return pause
 }
 
-// cancel lets a deleted delivery go, once the courier knows.
+// cancel releases a deleted delivery once the courier knows.
 func (c *Controller) cancel(ctx context.Context, d *Delivery) error {
 	i := slices.Index(d.Finalizers, finalizer)
 	if i < 0 {

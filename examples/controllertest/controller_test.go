@@ -19,8 +19,8 @@ import (
 	"github.com/kindwright/kindwright/storage/memory"
 )
 
-// van is a courier that is on strike until a given time. The controller calls it from one goroutine, and the test reads
-// it while that is idle.
+// van is a courier that is on strike until a given time. The controller calls it from one
+// goroutine, and the test reads it while that goroutine is idle.
 type van struct {
 	until     time.Time
 	asked     []time.Time
@@ -42,7 +42,8 @@ func (v *van) Cancel(_ context.Context, id meta.UID) error {
 	return nil
 }
 
-// inBubble runs a test with a server and a controller, in time that passes only when everybody waits.
+// inBubble runs a test with a server and a controller. Time passes only while every goroutine
+// waits.
 func inBubble(t *testing.T, test func(t *testing.T, deliveries *client.Client[Delivery], v *van)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -128,13 +129,13 @@ func TestAnotherControllerGoesOnWhereTheFirstStopped(t *testing.T) {
 	})
 }
 
-// Each fault meets a fork of the same server, which has been made once and has the parcel already.
+// Each fault applies to a fork of the same server, which was made once and has the parcel already.
 func TestWhateverGoesWrongAParcelArrives(t *testing.T) {
 	parent := apitest.New(t, Deliveries)
 	parent.Load(os.DirFS("testdata"))
 	for name, c := range map[string]struct {
 		fault   apitest.Fault
-		brought int // how often: a courier has to know a parcel that it has brought before
+		brought int // how often: a courier must recognize a parcel that it has brought before
 	}{
 		"somebody else was faster":      {apitest.Fault{Verb: "update", Times: 3, Effect: apitest.Answer(409)}, 1},
 		"the server is busy":            {apitest.Fault{Verb: "update", Times: 2, Effect: apitest.RetryAfter(429, 60)}, 1},
@@ -157,7 +158,7 @@ func TestWhateverGoesWrongAParcelArrives(t *testing.T) {
 					}
 					return nil
 				})
-				time.Sleep(100 * time.Hour) // nor does it come again later
+				time.Sleep(100 * time.Hour) // and it does not come later either
 				require.Len(t, v.brought, c.brought)
 			})
 		})

@@ -14,12 +14,12 @@ type Delivery struct {
 	Status DeliveryStatus `json:"status,omitzero"`
 }
 
-// DeliverySpec is what should happen.
+// DeliverySpec says what should happen.
 type DeliverySpec struct {
 	To string `json:"to" minLength:"1" column:"To" doc:"Where the parcel should go."`
 }
 
-// DeliveryStatus is what has happened.
+// DeliveryStatus says what has happened.
 type DeliveryStatus struct {
 	Phase       string    `json:"phase,omitempty" enum:"Waiting,Delivered" column:"Phase" doc:"Whether the parcel has arrived."`
 	Attempts    int32     `json:"attempts,omitempty" column:"Attempts" doc:"How often the courier was asked."`
@@ -33,8 +33,8 @@ const (
 	delivered = "Delivered"
 )
 
-// finalizer keeps a delivery until the courier knows that it is off.
+// finalizer keeps a deleted delivery until the courier knows.
 const finalizer = "parcels.example.com/courier"
 
-// Deliveries is what a server serves and the controller reads.
+// Deliveries is the kind that a server serves and the controller reads.
 var Deliveries = registry.Kind[Delivery]{Group: "parcels.example.com", Version: "v1", Plural: "deliveries"}

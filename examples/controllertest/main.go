@@ -1,10 +1,11 @@
-// Command controllertest is a controller and its test. The controller has a courier deliver parcels, and asks again for
-// hours when that fails; the test, controller_test.go, runs it against a real API server and lets those hours pass at once.
+// Command controllertest is a controller and its test. The controller makes a courier deliver
+// parcels, and retries for hours when that fails. The test, controller_test.go, runs it against a
+// real API server and lets those hours pass at once.
 //
 //	go test ./examples/controllertest
 //	go run ./examples/controllertest
 //
-// The program shows the controller at work, with a server in memory and pauses of seconds.
+// The program shows the controller at work, with a server in memory and delays of seconds.
 package main
 
 import (
@@ -35,7 +36,7 @@ func main() {
 	}
 }
 
-// run has one parcel delivered and tells how it goes.
+// run delivers one parcel and reports the progress.
 func run(ctx context.Context, out io.Writer) (err error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -57,7 +58,7 @@ func run(ctx context.Context, out io.Writer) (err error) {
 	deliveries := client.For(&http.Client{Transport: transport}, Deliveries)
 	controller := &Controller{Deliveries: deliveries, Courier: &lazy{failures: 2}, First: time.Second, Most: time.Minute}
 	var running sync.WaitGroup
-	running.Go(func() { _ = controller.Run(ctx) }) // it ends with ctx, and that is all there is to tell
+	running.Go(func() { _ = controller.Run(ctx) }) // it ends with ctx, and its error says no more
 	defer func() { stop(); running.Wait(); srv.Wait(); transport.Close() }()
 
 	d, err := deliveries.Create(ctx, &Delivery{ObjectMeta: meta.Named("default", "parcel"), Spec: DeliverySpec{To: "the harbour"}})
@@ -83,7 +84,7 @@ func run(ctx context.Context, out io.Writer) (err error) {
 	return nil
 }
 
-// lazy is a courier that has to be asked a few times.
+// lazy is a courier that fails a few times.
 type lazy struct{ failures int }
 
 // Deliver fails a few times. The controller calls it from one goroutine.

@@ -1,5 +1,5 @@
-// Command embed is a service with routes, users and a listener of its own that also offers a resource API, below /shop/.
-// The API is a handler like any other; everything around it stays the host's.
+// Command embed is a service with its own routes, users and listener that also offers a resource
+// API, below /shop/. The API is an ordinary handler. Everything around it stays the host's.
 //
 //	go run ./examples/embed
 //	curl localhost:8080/hello
@@ -59,18 +59,19 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	// The host's limits are for its own answers: the API lifts them from its streams, so that a watch is not cut.
+	// The host's timeouts are for its own answers. The API lifts them from its streams, so they do
+	// not cut watches.
 	server := &http.Server{Handler: routes(api, inProcess), ReadHeaderTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second}
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
 	_, err = fmt.Fprintf(out, "Serving on http://%s. Try:\n\n  curl -u ann:apple http://%[1]s%s/apis/shop.example.com/v1/namespaces/red/orders\n\n", listener.Addr(), prefix)
 	if err != nil {
-		stop() // nobody would know where
+		stop() // nobody would know the address
 	}
 	select {
 	case err := <-failed:
 		return err
-	case <-ctx.Done(): // and with it end the watches, in order
+	case <-ctx.Done(): // the watches end with it, in order
 	}
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()

@@ -16,7 +16,7 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// start runs the program and returns where it serves, and what stops it.
+// start runs the program and returns its address and a function that stops it.
 func start(t *testing.T) (host string, stop func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

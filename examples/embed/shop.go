@@ -16,7 +16,7 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// Order is what the shop keeps, as a resource: whatever speaks to Kubernetes can list and watch it.
+// Order is what the shop stores, as a resource. Every Kubernetes client can list and watch it.
 type Order struct {
 	meta.TypeMeta   `json:",inline"`
 	meta.ObjectMeta `json:"metadata"`
@@ -24,16 +24,16 @@ type Order struct {
 	Spec OrderSpec `json:"spec"`
 }
 
-// OrderSpec is what was ordered.
+// OrderSpec says what was ordered.
 type OrderSpec struct {
 	Article string `json:"article" minLength:"1" column:"Article" doc:"What was ordered."`
 	Count   int32  `json:"count,omitempty" minimum:"1" default:"1" column:"Count" doc:"How many of it."`
 }
 
-// orders is given to the server, which serves it, and to clients, which read it.
+// orders describes the kind: the server serves it, and clients read it.
 var orders = registry.Kind[Order]{Group: "shop.example.com", Version: "v1", Plural: "orders"}
 
-// prefix is the path below which the API is mounted.
+// prefix is the path of the API.
 const prefix = "/shop"
 
 // newAPI makes the resource API. It starts nothing.
@@ -49,7 +49,7 @@ func newAPI(store storage.Backend) (*kindwright.Server, error) {
 // account is a user of the service.
 type account struct{ password, team string }
 
-// lookUp finds an account; a real service asks its database.
+// lookUp finds an account. A real service asks its database.
 func lookUp(name string) (account, bool) {
 	switch name {
 	case "ann":
@@ -60,7 +60,7 @@ func lookUp(name string) (account, bool) {
 	return account{}, false
 }
 
-// login is the service's own way of knowing its users. The API has no other.
+// login authenticates the users of the service. The API has no other authentication.
 func login(r *http.Request) (authn.User, bool, error) {
 	name, password, given := r.BasicAuth()
 	if !given {
@@ -73,14 +73,15 @@ func login(r *http.Request) (authn.User, bool, error) {
 	return authn.User{Name: name, Groups: []string{a.team}}, true, nil
 }
 
-// inside marks requests of the service's own in their context, where nothing that comes over a wire can put it.
+// inside marks the service's own requests in their context. Nothing that comes over a wire can set
+// a context value.
 type inside struct{}
 
 func fromInside(r *http.Request) (authn.User, bool, error) {
 	return authn.User{Name: "service", Groups: []string{authn.GroupMasters}}, r.Context().Value(inside{}) != nil, nil
 }
 
-// teamsOnly lets users do everything in the namespace of their team, and read the API's documents.
+// teamsOnly lets users do everything in their team's namespace, and read the API's documents.
 func teamsOnly(_ context.Context, a authz.Attributes) (authz.Decision, string, error) {
 	switch {
 	case a.ResourceRequest && a.Namespace != "" && a.User.In(a.Namespace):
@@ -91,12 +92,12 @@ func teamsOnly(_ context.Context, a authz.Attributes) (authz.Decision, string, e
 	return authz.NoOpinion, "the namespace is another team's", nil
 }
 
-// routes puts the API among the routes of the service.
+// routes adds the API to the routes of the service.
 func routes(api http.Handler, inProcess *client.Transport) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle(prefix+"/", api)
 	mux.HandleFunc("GET /hello", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "Hello.\n") })
-	// The service's own code uses the API as everybody else does, without a connection in between.
+	// The service's own code uses the API like every client, but without a connection.
 	c := client.For(&http.Client{Transport: inProcess}, orders, client.At(client.InProcessURL+prefix))
 	mux.HandleFunc("GET /total", func(w http.ResponseWriter, r *http.Request) {
 		total := 0
@@ -117,7 +118,7 @@ func routes(api http.Handler, inProcess *client.Transport) http.Handler {
 	return mux
 }
 
-// own makes a request one of the service's own.
+// own marks a request as the service's own.
 func own(api http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		api.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), inside{}, true)))

@@ -18,15 +18,16 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// An address or a port that is taken has a record of its own in the store, which names the service. It is committed together with
-// the service, so that two services never have the same one, on however many servers.
+// A record in the store represents each address or port in use and names its service. It is
+// committed together with the service. So two services never have the same one, on any number of
+// servers.
 func addressKey(ip string) string { return storage.SysKey("service-address", ip) }
 
 func portKey(protocol corev1.Protocol, port int32) string {
 	return storage.SysKey("node-port", string(protocol)+"-"+strconv.Itoa(int(port)))
 }
 
-// takenBy returns what a service has taken, with its name.
+// takenBy returns the addresses and ports of a service, with its name.
 func takenBy(s *corev1.Service) map[string]string {
 	out := map[string]string{}
 	if s == nil {
@@ -49,7 +50,7 @@ func takenBy(s *corev1.Service) map[string]string {
 	return out
 }
 
-// addressChanges are the operations on those records that go with a change of a service.
+// addressChanges returns the operations on those records for a change of a service.
 func addressChanges(change registry.Change) ([]storage.Op, error) {
 	before, after := map[string]string{}, map[string]string{}
 	for _, side := range []struct {
@@ -79,7 +80,7 @@ func addressChanges(change registry.Change) ([]storage.Op, error) {
 	return ops, nil
 }
 
-// owner tells which service has taken something, "" if none.
+// owner returns the service that holds an address or port, or "" if none does.
 func (c *cluster) owner(ctx context.Context, key string) (string, error) {
 	e := c.engine.Load()
 	if e == nil {
@@ -92,8 +93,8 @@ func (c *cluster) owner(ctx context.Context, key string) (string, error) {
 	return string(rec.Value), err
 }
 
-// completeService gives a service its address and the ports on nodes that it needs, and lets go of those that it does not need
-// any more.
+// completeService gives a service its address and the node ports that it needs, and releases those
+// that it no longer needs.
 func (c *cluster) completeService(ctx context.Context, s, old *corev1.Service) error {
 	if old != nil {
 		inherit(s, old)
@@ -115,7 +116,7 @@ func (c *cluster) completeService(ctx context.Context, s, old *corev1.Service) e
 	return nil
 }
 
-// inherit keeps what a service has, where an update leaves it out.
+// inherit keeps the values of a service that an update leaves out.
 func inherit(s, old *corev1.Service) {
 	if s.Spec.Type == corev1.ServiceTypeExternalName {
 		return
@@ -146,7 +147,7 @@ func portTaken(ports []corev1.ServicePort, q corev1.ServicePort) bool {
 	return false
 }
 
-// release lets go of what a service cannot have that is a name alone.
+// release drops what an ExternalName service cannot have.
 func release(s, old *corev1.Service) {
 	if old == nil || old.Spec.Type == corev1.ServiceTypeExternalName {
 		return
@@ -157,7 +158,7 @@ func release(s, old *corev1.Service) {
 	s.Spec.IPFamilies, s.Spec.IPFamilyPolicy = nil, nil
 }
 
-// takeAddress sees to the address, and to what is said about its family.
+// takeAddress assigns the address and the address family.
 func (c *cluster) takeAddress(ctx context.Context, s *corev1.Service, f *status.Fields) error {
 	spec := &s.Spec
 	if spec.ClusterIP == "" && len(spec.ClusterIPs) > 0 {
@@ -179,7 +180,7 @@ func (c *cluster) takeAddress(ctx context.Context, s *corev1.Service, f *status.
 	}
 	ip, err := netip.ParseAddr(spec.ClusterIP)
 	if err != nil {
-		return nil //nolint:nilerr // validation says it
+		return nil //nolint:nilerr // validation reports it
 	}
 	if !c.ServiceRange.Contains(ip) {
 		f.At("spec", "clusterIPs").Invalid(spec.ClusterIPs, fmt.Sprintf("failed to allocate IP %s: the provided IP (%s) is not in the valid range. The range of valid IPs is %s", ip, ip, c.ServiceRange))
@@ -192,7 +193,7 @@ func (c *cluster) takeAddress(ctx context.Context, s *corev1.Service, f *status.
 	return err
 }
 
-// sayFamily fills in which family of addresses it is. There is one range, and so one family.
+// sayFamily fills in the address family. There is one range, and so one family.
 func (c *cluster) sayFamily(spec *corev1.ServiceSpec) {
 	point(&spec.IPFamilyPolicy, corev1.IPFamilyPolicySingleStack)
 	if len(spec.IPFamilies) > 0 {
@@ -204,11 +205,11 @@ func (c *cluster) sayFamily(spec *corev1.ServiceSpec) {
 	}
 }
 
-// tries is how many addresses or ports are looked at one by one before all that are taken are counted.
+// tries is how many addresses or ports are tried one by one before all used ones are counted.
 const tries = 32
 
-// freeAddress finds an address that nobody has. Where the search begins depends on the seed, so that searches at the same moment
-// seldom find the same.
+// freeAddress finds an unused address. The seed decides where the search begins, so that
+// simultaneous searches seldom find the same one.
 func (c *cluster) freeAddress(ctx context.Context, seed string) (string, error) {
 	width := c.ServiceRange.Addr().BitLen() - c.ServiceRange.Bits()
 	count := uint64(1)<<min(width, 62) - 2 // without the first, which names the range, and the last; the second is the server's own
@@ -222,7 +223,7 @@ func (c *cluster) freeAddress(ctx context.Context, seed string) (string, error) 
 	return nth(c.ServiceRange, uint64(found)+2).String(), nil
 }
 
-// nth returns an address of a range by its number.
+// nth returns the address with a number in a range.
 func nth(p netip.Prefix, i uint64) netip.Addr {
 	base := p.Masked().Addr()
 	sum := new(big.Int).Add(new(big.Int).SetBytes(base.AsSlice()), new(big.Int).SetUint64(i))
@@ -231,7 +232,7 @@ func nth(p netip.Prefix, i uint64) netip.Addr {
 	return a
 }
 
-// free finds a number below count whose key has no record, -1 if all have.
+// free finds a number below count whose key has no record, or -1 if all have one.
 func (c *cluster) free(ctx context.Context, seed string, count uint64, key func(uint64) string) (int64, error) {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(seed)) // it cannot fail
@@ -243,7 +244,7 @@ func (c *cluster) free(ctx context.Context, seed string, count uint64, key func(
 			return int64(n), err
 		}
 	}
-	// A crowded range: every number is looked at, as far as that is bounded.
+	// The range is crowded: try every number, up to a limit.
 	for i := uint64(tries); i < min(count, 1<<16); i++ {
 		n := (start + i) % count
 		owner, err := c.owner(ctx, key(n))
@@ -254,19 +255,19 @@ func (c *cluster) free(ctx context.Context, seed string, count uint64, key func(
 	return -1, nil
 }
 
-// needsPorts tells whether a service has ports on nodes.
+// needsPorts reports whether a service has node ports.
 func needsPorts(s *corev1.ServiceSpec) bool {
 	return s.Type == corev1.ServiceTypeNodePort ||
 		s.Type == corev1.ServiceTypeLoadBalancer && (s.AllocateLoadBalancerNodePorts == nil || *s.AllocateLoadBalancerNodePorts)
 }
 
-// takePorts sees to the ports on nodes.
+// takePorts assigns the node ports.
 func (c *cluster) takePorts(ctx context.Context, s *corev1.Service, f *status.Fields) error {
 	me, mine := s.Namespace+"/"+s.Name, map[string]bool{}
 	for i := range s.Spec.Ports {
 		p := &s.Spec.Ports[i]
 		if s.Spec.Type == corev1.ServiceTypeClusterIP {
-			continue // validation refuses ports that nobody listens on
+			continue // validation rejects it
 		}
 		if p.NodePort == 0 {
 			continue
@@ -303,7 +304,8 @@ func (c *cluster) takePorts(ctx context.Context, s *corev1.Service, f *status.Fi
 	return nil
 }
 
-// freePort finds a port for one of the ports of a service: the same for two protocols of one port, where that is free.
+// freePort finds a node port for one of a service's ports. Two protocols of one port get the same
+// one if it is free.
 func (c *cluster) freePort(ctx context.Context, s *corev1.Service, i int, mine map[string]bool) (int32, error) {
 	p := s.Spec.Ports[i]
 	for _, q := range s.Spec.Ports[:i] {

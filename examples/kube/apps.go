@@ -12,7 +12,7 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// podContainers is where those who make pods keep the containers.
+// podContainers is the path of the containers in a pod template.
 const podContainers = "spec.template.spec.containers"
 
 // apps are the kinds of the group of that name.
@@ -90,7 +90,7 @@ func readyColumn() openapi.Column {
 	}, "status.readyReplicas", "spec.replicas")
 }
 
-// controllerName names the owner that is in control.
+// controllerName returns the name of the controlling owner.
 func controllerName(v []any) any {
 	for _, o := range list(v[0]) {
 		if at(o, "controller") != true {

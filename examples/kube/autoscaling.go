@@ -13,7 +13,7 @@ import (
 	"github.com/kindwright/kindwright/registry"
 )
 
-// autoscaling is HorizontalPodAutoscaler, stored as v2 and served as v1 as well.
+// autoscaling is HorizontalPodAutoscaler, stored as v2 and also served as v1.
 func autoscaling(c *cluster) []registry.Definition {
 	names := []string{"hpa"}
 	still := registry.WriteRules{NoGeneration: true}
@@ -72,7 +72,7 @@ func percent(v any, otherwise string) string {
 	return word(v) + "%"
 }
 
-// metricTargets shows the first two of what is measured.
+// metricTargets shows the first two metrics.
 func metricTargets(v []any) any {
 	specs, statuses := list(v[0]), list(v[1])
 	if len(specs) == 0 {
@@ -92,7 +92,7 @@ func metricTargets(v []any) any {
 	return strings.Join(out, ", ")
 }
 
-// metricTarget shows what one metric is and what it should be.
+// metricTarget shows the current and the desired value of one metric.
 func metricTarget(spec, state any) string {
 	source := map[string]string{"External": "external", "Pods": "pods", "Object": "object", "Resource": "resource", "ContainerResource": "containerResource"}[word(at(spec, "type"))]
 	if source == "" {
@@ -119,7 +119,7 @@ func metricTarget(spec, state any) string {
 	return name + is + "/" + word(at(target, value)) + suffix
 }
 
-// autoscalerToV2 puts the one metric that v1 knows where v2 has it.
+// autoscalerToV2 moves the one metric of v1 to its place in v2.
 func autoscalerToV2(a *autoscalingv1.HorizontalPodAutoscaler) (*autoscalingv2.HorizontalPodAutoscaler, error) {
 	out := &autoscalingv2.HorizontalPodAutoscaler{
 		TypeMeta: a.TypeMeta, ObjectMeta: a.ObjectMeta,
@@ -143,7 +143,7 @@ func autoscalerToV2(a *autoscalingv1.HorizontalPodAutoscaler) (*autoscalingv2.Ho
 	return out, nil
 }
 
-// autoscalerToV1 shows what v1 can show.
+// autoscalerToV1 converts what v1 can express.
 func autoscalerToV1(a *autoscalingv2.HorizontalPodAutoscaler) (*autoscalingv1.HorizontalPodAutoscaler, error) {
 	out := &autoscalingv1.HorizontalPodAutoscaler{
 		TypeMeta: a.TypeMeta, ObjectMeta: a.ObjectMeta,
@@ -168,7 +168,7 @@ func autoscalerToV1(a *autoscalingv2.HorizontalPodAutoscaler) (*autoscalingv1.Ho
 	return out, nil
 }
 
-// cpuUse is the metric that v1 knows.
+// cpuUse is the metric that v1 has.
 func cpuUse(percent *int32) autoscalingv2.MetricSpec {
 	return autoscalingv2.MetricSpec{Type: autoscalingv2.ResourceMetricSourceType, Resource: &autoscalingv2.ResourceMetricSource{
 		Name: corev1.ResourceCPU, Target: autoscalingv2.MetricTarget{Type: autoscalingv2.UtilizationMetricType, AverageUtilization: percent},

@@ -15,12 +15,12 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// checked makes a rule of registry.Kind of one without a context.
+// checked turns a rule without a context into a rule of registry.Kind.
 func checked[T any](check func(*T, *status.Fields)) func(context.Context, *T, *status.Fields) {
 	return func(_ context.Context, obj *T, f *status.Fields) { check(obj, f) }
 }
 
-// oneOf reports a value that is none of those allowed.
+// oneOf reports a value that is not allowed.
 func oneOf[S ~string](at status.Field, value S, allowed ...S) bool {
 	if slices.Contains(allowed, value) {
 		return true
@@ -40,14 +40,14 @@ func notNegative[N ~int32 | ~int64](at status.Field, n *N) {
 	}
 }
 
-// isPort reports a number that no port has.
+// isPort reports a number that is not a valid port.
 func isPort(at status.Field, n int32) {
 	if n < 1 || n > 65535 {
 		at.Invalid(n, "must be between 1 and 65535, inclusive")
 	}
 }
 
-// isPortOrName reports what is neither the number nor the name of a port.
+// isPortOrName reports a value that is neither a port number nor a port name.
 func isPortOrName(at status.Field, p intstr.IntOrString) {
 	if p.Type == intstr.Int {
 		isPort(at, p.IntVal)
@@ -71,7 +71,7 @@ func portName(s string) string {
 	return ""
 }
 
-// isLabel reports a text that cannot be a DNS label.
+// isLabel reports a text that is not a DNS label.
 func isLabel(at status.Field, s string) {
 	if s == "" {
 		at.Required("")
@@ -89,7 +89,7 @@ func isSubdomain(at status.Field, s string) {
 	}
 }
 
-// unique reports names that come twice.
+// unique reports duplicate names.
 type unique map[string]bool
 
 func (u unique) check(at status.Field, name string) {
@@ -99,7 +99,7 @@ func (u unique) check(at status.Field, name string) {
 	u[name] = true
 }
 
-// checkSelector reports what is wrong with a selector.
+// checkSelector reports errors in a selector.
 func checkSelector(at status.Field, s *metav1.LabelSelector) {
 	if s == nil {
 		return
@@ -142,7 +142,7 @@ func checkLabels(at status.Field, all map[string]string) {
 	}
 }
 
-// matches sees that the pods of a template belong to what makes them.
+// matches requires that a selector matches the labels of its pod template.
 func matches(spec status.Field, s *metav1.LabelSelector, of map[string]string, emptyIsWrong bool) {
 	at := spec.Child("selector")
 	switch {
@@ -161,14 +161,14 @@ func matches(spec status.Field, s *metav1.LabelSelector, of map[string]string, e
 	}
 }
 
-// same reports a field that cannot change.
+// same reports a change of an immutable field.
 func same(at status.Field, equal bool, v any) {
 	if !equal {
 		at.Invalid(v, "field is immutable")
 	}
 }
 
-// percentOrCount is a share of something or a number: the number itself, and whether it is wrong.
+// percentOrCount reads a percentage or a number. It returns the number, and whether it is wrong.
 func percentOrCount(at status.Field, v *intstr.IntOrString) {
 	if v == nil {
 		return
@@ -187,7 +187,7 @@ func percentOrCount(at status.Field, v *intstr.IntOrString) {
 	}
 }
 
-// isZero tells of an amount that is none.
+// isZero reports whether a quantity is zero.
 func isZero(v *intstr.IntOrString) bool {
 	return v != nil && (v.Type == intstr.Int && v.IntVal == 0 || v.Type == intstr.String && strings.TrimLeft(v.StrVal, "0") == "%")
 }

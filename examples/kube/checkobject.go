@@ -21,7 +21,7 @@ import (
 
 func checkConfigMap(m *corev1.ConfigMap, f *status.Fields) { checkData(f, m.Data, m.BinaryData) }
 
-// sealed reports changes of what is said not to change.
+// sealed reports changes of an object that is marked as immutable.
 func sealed(f *status.Fields, was, is *bool, equal map[string]bool) {
 	if was == nil || !*was {
 		return
@@ -425,7 +425,7 @@ func checkPeers(peers []networkingv1.NetworkPolicyPeer, ports []networkingv1.Net
 	}
 }
 
-// checkRules reports rules of roles that allow nothing that can be.
+// checkRules reports rules of roles that are incomplete or contradict themselves.
 func checkRules(rules []rbacv1.PolicyRule, f *status.Fields, everywhere bool) {
 	for i, r := range rules {
 		one := f.At("rules").Index(i)
@@ -450,7 +450,7 @@ func checkRules(rules []rbacv1.PolicyRule, f *status.Fields, everywhere bool) {
 	}
 }
 
-// checkBinding reports who cannot be given what.
+// checkBinding reports invalid subjects and role references of a binding.
 func checkBinding(ref rbacv1.RoleRef, subjects []rbacv1.Subject, f *status.Fields, everywhere bool) {
 	if ref.APIGroup != rbacv1.GroupName {
 		f.At("roleRef", "apiGroup").NotSupported(ref.APIGroup, rbacv1.GroupName)
@@ -486,7 +486,7 @@ func checkBinding(ref rbacv1.RoleRef, subjects []rbacv1.Subject, f *status.Field
 	}
 }
 
-// checkRoleRef sees that a binding goes on giving the same role.
+// checkRoleRef requires that a binding keeps its role.
 func checkRoleRef(ref, old rbacv1.RoleRef, f *status.Fields) {
 	if ref != old {
 		f.At("roleRef").Invalid(ref, "cannot change roleRef")
@@ -518,7 +518,7 @@ func checkStorageClassUpdate(c, old *storagev1.StorageClass, f *status.Fields) {
 	same(f.At("volumeBindingMode"), reflect.DeepEqual(c.VolumeBindingMode, old.VolumeBindingMode), c.VolumeBindingMode)
 }
 
-// Names and priorities that begin here are the system's.
+// Names and priorities from here on belong to the system.
 const (
 	systemPrefix   = "system-"
 	highestOfUsers = 1000000000

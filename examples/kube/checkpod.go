@@ -15,7 +15,7 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// checkPod reports what is wrong with a pod.
+// checkPod reports errors in a pod.
 func (c *cluster) checkPod(p *corev1.Pod, f *status.Fields) {
 	c.checkPodSpec(&p.Spec, f.At("spec"))
 	if p.Spec.NodeName != "" && len(p.Spec.SchedulingGates) > 0 {
@@ -23,13 +23,13 @@ func (c *cluster) checkPod(p *corev1.Pod, f *status.Fields) {
 	}
 }
 
-// checkTemplate reports what is wrong with the pods of a template.
+// checkTemplate reports errors in a pod template.
 func (c *cluster) checkTemplate(t *corev1.PodTemplateSpec, at status.Field) {
 	checkLabels(at.Child("metadata").Child("labels"), t.Labels)
 	c.checkPodSpec(&t.Spec, at.Child("spec"))
 }
 
-// checkPodSpec reports what is wrong with what a pod should be.
+// checkPodSpec reports errors in a pod's spec.
 func (c *cluster) checkPodSpec(s *corev1.PodSpec, at status.Field) {
 	volumes := checkVolumes(s.Volumes, at.Child("volumes"))
 	names := unique{}
@@ -50,7 +50,7 @@ func (c *cluster) checkPodSpec(s *corev1.PodSpec, at status.Field) {
 	oneOf(at.Child("restartPolicy"), s.RestartPolicy, corev1.RestartPolicyAlways, corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever)
 	oneOf(at.Child("dnsPolicy"), s.DNSPolicy, corev1.DNSClusterFirstWithHostNet, corev1.DNSClusterFirst, corev1.DNSDefault, corev1.DNSNone)
 	if t := s.TerminationGracePeriodSeconds; t != nil && *t < 0 {
-		one := int64(1) // a pod is given a second then
+		one := int64(1) // a pod then gets one second
 		s.TerminationGracePeriodSeconds = &one
 	}
 	if d := s.ActiveDeadlineSeconds; d != nil && (*d < 1 || *d > 1<<31-1) {
@@ -93,7 +93,7 @@ func (c *cluster) checkPodSpec(s *corev1.PodSpec, at status.Field) {
 	}
 }
 
-// checkInit reports what a container that runs before the others cannot have.
+// checkInit reports fields that an init container cannot have.
 func checkInit(c *corev1.Container, at status.Field) {
 	if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
 		return
@@ -109,7 +109,7 @@ func checkInit(c *corev1.Container, at status.Field) {
 	forbid("startupProbe", c.StartupProbe != nil)
 }
 
-// checkVolumes returns the names of the volumes.
+// checkVolumes checks the volumes and returns their names.
 func checkVolumes(volumes []corev1.Volume, at status.Field) map[string]bool {
 	names := unique{}
 	for i := range volumes {
@@ -131,8 +131,8 @@ func checkVolumes(volumes []corev1.Volume, at status.Field) map[string]bool {
 	return names
 }
 
-// atMostOne reports all sources of a volume but one, which is the empty directory if that is among them. It returns how many
-// there are.
+// atMostOne reports all sources of a volume but one. That one is the empty directory if it is among
+// them. It returns the number of sources.
 func atMostOne(sources reflect.Value, at status.Field) int {
 	var names []string
 	for i := range sources.NumField() {
@@ -150,7 +150,7 @@ func atMostOne(sources reflect.Value, at status.Field) int {
 	return len(names)
 }
 
-// checkContainer reports what is wrong with a container.
+// checkContainer reports errors in a container.
 func (c *cluster) checkContainer(k *corev1.Container, at status.Field, volumes map[string]bool) {
 	isLabel(at.Child("name"), k.Name)
 	if strings.TrimSpace(k.Image) == "" {
@@ -193,7 +193,7 @@ func checkPorts(ports []corev1.ContainerPort, at status.Field) {
 	}
 }
 
-// fieldPaths are the fields of a pod that a variable can hold.
+// fieldPaths are the fields of a pod that a variable can refer to.
 var fieldPaths = regexp.MustCompile(`^(metadata\.(name|namespace|uid|(labels|annotations)\['[^']+'\])|spec\.(nodeName|serviceAccountName)|status\.(hostIP|hostIPs|podIP|podIPs))$`)
 
 func checkEnv(env []corev1.EnvVar, at status.Field) {
@@ -251,7 +251,7 @@ func checkMounts(mounts []corev1.VolumeMount, at status.Field, volumes map[strin
 	}
 }
 
-// checkResources reports amounts that cannot be.
+// checkResources reports invalid quantities.
 func checkResources(r *corev1.ResourceRequirements, at status.Field) {
 	positive := func(at status.Field, list corev1.ResourceList) {
 		for _, name := range sortedAmounts(list) {

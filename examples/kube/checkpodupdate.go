@@ -13,10 +13,11 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// checkPodUpdate sees that a pod stays what it is. What may change in it depends on the path.
+// checkPodUpdate reports changes of immutable fields of a pod. The path decides which fields may
+// change.
 func checkPodUpdate(ctx context.Context, p, old *corev1.Pod, f *status.Fields) {
 	if ctx.Value(binding{}) != nil {
-		return // its node, and nothing else, was set
+		return // only its node was set
 	}
 	switch registry.SubresourceFrom(ctx) {
 	case "":
@@ -28,7 +29,8 @@ func checkPodUpdate(ctx context.Context, p, old *corev1.Pod, f *status.Fields) {
 	}
 }
 
-// checkPodReplaced reports what cannot change in a pod: nearly everything that it should be.
+// checkPodReplaced reports changes of a pod that the main path does not allow. Nearly all of the
+// spec is immutable there.
 func checkPodReplaced(p, old *corev1.PodSpec, f *status.Fields) {
 	before, now := old.DeepCopy(), p.DeepCopy()
 	if len(before.Containers) != len(now.Containers) {
@@ -62,8 +64,8 @@ func checkPodReplaced(p, old *corev1.PodSpec, f *status.Fields) {
 	}
 }
 
-// checkPodResized reports what cannot be resized: all but processors and memory, and these not so that the pod is served before
-// others, or after them.
+// checkPodResized reports changes that a resize cannot make. Only processors and memory may change,
+// and the quality of service must stay the same.
 func checkPodResized(p, old *corev1.Pod, f *status.Fields) {
 	spec, before, now := f.At("spec"), old.Spec.DeepCopy(), p.Spec.DeepCopy()
 	if class := qualityOf(old); class != qualityOf(p) {
@@ -86,7 +88,7 @@ func checkPodResized(p, old *corev1.Pod, f *status.Fields) {
 	}
 }
 
-// resizeOf reports amounts that are no longer said, and makes those equal that may change.
+// resizeOf reports quantities that are missing now, and equates those that may change.
 func resizeOf(now, before *corev1.ResourceRequirements, at status.Field) {
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
 		now.Limits = sizeKept(now.Limits, before.Limits, name, at, "limits")
@@ -115,7 +117,8 @@ func sizeKept(now, before corev1.ResourceList, name corev1.ResourceName, at stat
 	return out
 }
 
-// checkEphemeral reports containers for debugging that cannot be, and that those of before are gone or others.
+// checkEphemeral reports invalid debugging containers, and earlier ones that are missing or
+// changed.
 func checkEphemeral(p, old *corev1.PodSpec, f *status.Fields) {
 	all, now := f.At("spec", "ephemeralContainers"), map[string]*corev1.EphemeralContainer{}
 	names, running := unique{}, map[string]bool{}

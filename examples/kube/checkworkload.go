@@ -17,7 +17,7 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// alwaysRestarted reports pods that are not started again, of those who keep pods running.
+// alwaysRestarted reports pods that are not restarted, in workloads that keep pods running.
 func alwaysRestarted(s *corev1.PodSpec, at status.Field) {
 	switch s.RestartPolicy {
 	case corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever:
@@ -120,7 +120,8 @@ func (c *cluster) checkStatefulSet(s *appsv1.StatefulSet, f *status.Fields) {
 	alwaysRestarted(&s.Spec.Template.Spec, spec.Child("template").Child("spec"))
 }
 
-// withClaims is the template with the volumes that every pod gets for its claims: one of a claim's name, unless there is another.
+// withClaims returns the template with a volume for each claim. The volume has the claim's name,
+// unless the template has one of that name.
 func withClaims(s *appsv1.StatefulSet) *corev1.PodTemplateSpec {
 	t := s.Spec.Template
 	t.Spec.Volumes = slices.Clone(t.Spec.Volumes)
@@ -180,7 +181,7 @@ func (c *cluster) checkJob(j *batchv1.Job, f *status.Fields) {
 	}
 }
 
-// checkJobSpec reports what is wrong with a job, those of cron jobs included.
+// checkJobSpec reports errors in a job, including the jobs of cron jobs.
 func (c *cluster) checkJobSpec(s *batchv1.JobSpec, spec status.Field) {
 	notNegative(spec.Child("parallelism"), s.Parallelism)
 	notNegative(spec.Child("completions"), s.Completions)
@@ -225,7 +226,8 @@ func (c *cluster) checkCronJob(j *batchv1.CronJob, f *status.Fields) {
 	c.checkJobSpec(&j.Spec.JobTemplate.Spec, spec.Child("jobTemplate").Child("spec"))
 }
 
-// scheduleProblem says what is wrong with a schedule: five fields, or one of the words that stand for some.
+// scheduleProblem returns what is wrong with a schedule. A schedule has five fields, or is a word
+// such as @daily.
 func scheduleProblem(s string) string {
 	if word, is := strings.CutPrefix(s, "@"); is {
 		for _, known := range []string{"yearly", "annually", "monthly", "weekly", "daily", "midnight", "hourly"} {
@@ -253,10 +255,11 @@ func scheduleProblem(s string) string {
 	return ""
 }
 
-// names of months and days in schedules.
+// Names of months and days in schedules.
 const scheduleNames = "jan feb mar apr may jun jul aug sep oct nov dec sun mon tue wed thu fri sat"
 
-// scheduleField tells whether a part of a schedule is a number, a range or all, perhaps with a step.
+// scheduleField reports whether a part of a schedule is a number, a range or a star, perhaps with a
+// step.
 func scheduleField(part string, low, high int) bool {
 	part, step, stepped := strings.Cut(part, "/")
 	var n int
@@ -312,7 +315,7 @@ func checkBudget(b *policyv1.PodDisruptionBudget, f *status.Fields) {
 	checkSelector(spec.Child("selector"), b.Spec.Selector)
 }
 
-// checkData reports names of entries that no file could have, and names that come twice.
+// checkData reports entry names that no file could have, and duplicate names.
 func checkData(f *status.Fields, data map[string]string, bytes map[string][]byte) {
 	for _, name := range sortedNames(data) {
 		if why := entryName(name); why != "" {

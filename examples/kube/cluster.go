@@ -20,7 +20,7 @@ import (
 
 func unlessFalse(_ time.Time, v []any) any { return v[0] != false }
 
-// admission are the kinds of admissionregistration.k8s.io. They are kept; what they ask for is not done.
+// admission are the kinds of admissionregistration.k8s.io. They are stored and have no effect.
 func admission(c *cluster) []registry.Definition {
 	const group = "admissionregistration.k8s.io"
 	extensions := []string{"api-extensions"}
@@ -79,7 +79,7 @@ func paramName(v []any) any {
 	return "<unset>"
 }
 
-// certificates are requests for certificates.
+// certificates are the kinds for certificate requests.
 func certificates(c *cluster) []registry.Definition {
 	return []registry.Definition{
 		kind[certificatesv1.CertificateSigningRequest]{
@@ -111,7 +111,7 @@ func certificates(c *cluster) []registry.Definition {
 	}
 }
 
-// approval is the path through which a request is approved or denied: it owns the conditions.
+// approval is the path that approves or denies a request. It owns the conditions.
 func approval() registry.Subresource {
 	return registry.Subresource{
 		Name: "approval", Verbs: []string{"get", "patch", "update"}, Fields: [][]string{{"status", "conditions"}},
@@ -152,7 +152,7 @@ func requestState(v []any) any {
 	return state
 }
 
-// scheduling are classes of priority and of what runs containers.
+// scheduling are priority classes and runtime classes.
 func scheduling(c *cluster) []registry.Definition {
 	return []registry.Definition{
 		kind[schedulingv1.PriorityClass]{cluster: c, Kind: registry.Kind[schedulingv1.PriorityClass]{
@@ -173,7 +173,8 @@ func scheduling(c *cluster) []registry.Definition {
 	}
 }
 
-// flowcontrol are the kinds of flowcontrol.apiserver.k8s.io. They are kept; requests are not queued by them.
+// flowcontrol are the kinds of flowcontrol.apiserver.k8s.io. They are stored and do not queue
+// requests.
 func flowcontrol(c *cluster) []registry.Definition {
 	const group = "flowcontrol.apiserver.k8s.io"
 	return []registry.Definition{
@@ -203,7 +204,7 @@ func flowcontrol(c *cluster) []registry.Definition {
 	}
 }
 
-// limited shows a number of a level whose requests wait.
+// limited shows a number of a priority level whose requests wait.
 func limited(name, path, doc string) openapi.Column {
 	return made(name, doc, func(v []any) any {
 		if v[0] == nil {

@@ -86,7 +86,7 @@ func TestServicesHaveAddressesOfTheirOwn(t *testing.T) {
 	s.must(t, 200, "PUT", servicesPath+"/same", `{"metadata":{"name":"same"},"spec":{"ports":[{"port":81}]}}`)
 	require.Equal(t, ip, at(s.must(t, 200, "GET", servicesPath+"/same", ""), "spec", "clusterIP"), "an update without an address keeps it")
 
-	// A name alone needs no address; what it had is free again.
+	// A service that is only a name needs no address. Its earlier address is free again.
 	s.must(t, 200, "PATCH", servicesPath+"/same", `{"spec":{"type":"ExternalName","externalName":"example.dev"}}`, "Content-Type", merge)
 	require.Nil(t, at(s.must(t, 200, "GET", servicesPath+"/same", ""), "spec", "clusterIP"))
 	s.must(t, 201, "POST", servicesPath, strings.Replace(body, "same", "heir", 1))
@@ -151,7 +151,7 @@ func TestEvictionsKeepToBudgets(t *testing.T) {
 	s.must(t, 200, "PATCH", podsPath+"/b/status", `{"status":{"phase":"Running"}}`, "Content-Type", merge)
 	no := s.must(t, 429, "POST", podsPath+"/a/eviction", fmt.Sprintf(evict, "a"))
 	require.Equal(t, "DisruptionBudget", at(list(at(no, "details", "causes"))[0], "reason"))
-	s.must(t, 201, "POST", podsPath+"/c/eviction", fmt.Sprintf(evict, "c")) // nobody counts on a pod that does not run
+	s.must(t, 201, "POST", podsPath+"/c/eviction", fmt.Sprintf(evict, "c")) // no budget counts a pod that does not run
 
 	s.must(t, 200, "PATCH", budgets+"/web/status", `{"status":{"observedGeneration":1,"disruptionsAllowed":1,"currentHealthy":2,"desiredHealthy":1,"expectedPods":2}}`, "Content-Type", merge)
 	s.must(t, 201, "POST", podsPath+"/a/eviction?dryRun=All", fmt.Sprintf(evict, "a"))
@@ -279,7 +279,8 @@ func TestTokensOfServiceAccounts(t *testing.T) {
 	require.EqualValues(t, ends.Unix(), claims["exp"])
 }
 
-// What a Deployment's annotations say is wanted of its controller, so they count, unless they come with the status.
+// The annotations of a Deployment are instructions to its controller. So a change of them increases
+// the generation, unless it comes with the status.
 func TestMETA_12_AnnotationsOfDeploymentsCount(t *testing.T) {
 	s := serve(t, Options{})
 	const deployments = "/apis/apps/v1/namespaces/default/deployments"
@@ -299,7 +300,7 @@ func TestMETA_12_AnnotationsOfDeploymentsCount(t *testing.T) {
 	}
 }
 
-// Pods of a StatefulSet have a volume for each claim, which its containers mount.
+// Pods of a StatefulSet have a volume for each claim, and their containers mount it.
 func TestStatefulSetsMountTheirClaims(t *testing.T) {
 	s := serve(t, Options{})
 	const sets = "/apis/apps/v1/namespaces/default/statefulsets"

@@ -10,7 +10,8 @@ import (
 	"github.com/kindwright/kindwright/openapi"
 )
 
-// columns are those that a kind has between its name and its age, which come by themselves.
+// columns returns a table with the name first and the age after the given columns. Wide columns
+// follow the age.
 func columns(between ...openapi.Column) []openapi.Column {
 	out := []openapi.Column{named()}
 	out = append(out, between...)
@@ -35,7 +36,7 @@ func text(name, path, doc string) openapi.Column {
 	return openapi.Column{Name: name, Type: "string", Description: doc, Paths: split(path), Cell: func(_ time.Time, v []any) any { return word(v[0]) }}
 }
 
-// or is text that says something else where there is none.
+// or is text with another value for an absent field.
 func or(name, path, otherwise, doc string) openapi.Column {
 	return made(name, doc, func(v []any) any {
 		if s := word(v[0]); s != "" {
@@ -45,27 +46,27 @@ func or(name, path, otherwise, doc string) openapi.Column {
 	}, path)
 }
 
-// whole shows a whole number, 0 where there is none.
+// whole shows a whole number, or 0 if it is absent.
 func whole(name, path, doc string) openapi.Column {
 	return openapi.Column{Name: name, Type: "integer", Description: doc, Paths: split(path), Cell: func(_ time.Time, v []any) any { return number(v[0]) }}
 }
 
-// truthful shows whether something is so.
+// truthful shows a boolean.
 func truthful(name, path, doc string) openapi.Column {
 	return openapi.Column{Name: name, Type: "boolean", Description: doc, Paths: split(path), Cell: func(_ time.Time, v []any) any { return v[0] == true }}
 }
 
-// counted shows how many items a list or a map has.
+// counted shows the number of items of a list or map.
 func counted(name, path, doc string) openapi.Column {
 	return openapi.Column{Name: name, Type: "integer", Description: doc, Paths: split(path), Cell: func(_ time.Time, v []any) any { return size(v[0]) }}
 }
 
-// made shows what a function makes of the values at some paths.
+// made shows the result of a function of the values at some paths.
 func made(name, doc string, cell func(v []any) any, paths ...string) openapi.Column {
 	return openapi.Column{Name: name, Type: "string", Description: doc, Paths: split(paths...), Cell: func(_ time.Time, v []any) any { return cell(v) }}
 }
 
-// timed is made with the time that ages are counted from.
+// timed is made with the current time, from which ages are counted.
 func timed(name, doc string, cell func(now time.Time, v []any) any, paths ...string) openapi.Column {
 	return openapi.Column{Name: name, Type: "string", Description: doc, Paths: split(paths...), Cell: cell}
 }
@@ -84,7 +85,7 @@ func split(paths ...string) [][]string {
 	return out
 }
 
-// at returns what lies below a value, nil if there is nothing.
+// at returns the value at a path below another, or nil if there is none.
 func at(v any, path ...string) any {
 	for _, name := range path {
 		m, _ := v.(map[string]any)
@@ -93,7 +94,7 @@ func at(v any, path ...string) any {
 	return v
 }
 
-// word returns a value as text: numbers and truth values as JSON writes them, anything else as nothing.
+// word returns a value as text. Numbers and booleans look as in JSON; other types return "".
 func word(v any) string {
 	switch v := v.(type) {
 	case string:
@@ -128,7 +129,7 @@ func size(v any) int64 {
 	return 0
 }
 
-// words are the texts of a list, or what lies below its items.
+// words returns the texts of a list, or the texts at a path of its items.
 func words(v any, path ...string) []string {
 	out := []string{}
 	for _, item := range list(v) {
@@ -137,7 +138,7 @@ func words(v any, path ...string) []string {
 	return out
 }
 
-// since tells how long ago a time was.
+// since returns how long ago a time was.
 func since(now time.Time, v any) string {
 	t, err := time.Parse(time.RFC3339, word(v))
 	if err != nil {
@@ -146,7 +147,7 @@ func since(now time.Time, v any) string {
 	return table.Age(now.Sub(t))
 }
 
-// few joins the first of many and says how many more there are.
+// few joins the first items of a long list and adds the number of the others.
 func few(all []string, most int) string {
 	if len(all) <= most {
 		return strings.Join(all, ",")
@@ -154,7 +155,7 @@ func few(all []string, most int) string {
 	return fmt.Sprintf("%s + %d more...", strings.Join(all[:most], ","), len(all)-most)
 }
 
-// condition returns the condition of a type, nil if there is none.
+// condition returns the condition of a type, or nil if there is none.
 func condition(conditions any, kind string) any {
 	for _, c := range list(conditions) {
 		if at(c, "type") == kind {

@@ -14,7 +14,7 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// core are the kinds of the core group that are about neither pods, services nor volumes.
+// core are the kinds of the core group except pods, services and volumes.
 func core(c *cluster) []registry.Definition {
 	return []registry.Definition{
 		kind[corev1.ConfigMap]{
@@ -90,7 +90,7 @@ func core(c *cluster) []registry.Definition {
 	}
 }
 
-// truth makes a selectable field of a boolean that is absent when it is false.
+// truth turns a boolean into a selectable field that is absent when it is false.
 func truth(path ...string) func(registry.Tree) string {
 	return func(t registry.Tree) string {
 		if at(t, path...) == true {
@@ -100,7 +100,7 @@ func truth(path ...string) func(registry.Tree) string {
 	}
 }
 
-// quotaText lists what is used of what there is, of limits or of anything else.
+// quotaText lists the used and the total amounts, either of limits or of everything else.
 func quotaText(v []any, limits bool) string {
 	used, hard := v[0], v[1]
 	all, _ := hard.(map[string]any)

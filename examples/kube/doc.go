@@ -1,14 +1,14 @@
-// Package kube serves Kubernetes' own kinds: the types of k8s.io/api, as they are, from the tags in their source. Nothing is
-// generated and nothing of k8s.io/apiserver is linked.
+// Package kube serves Kubernetes' own kinds. It uses the types of k8s.io/api unchanged, with the
+// tags in their source. It generates no code and links nothing of k8s.io/apiserver.
 //
 //	Kinds          every stable group but those of custom resources and aggregation
 //	kube-apiserver a program that takes the flags of the original and can stand in for it
 //	etcd           a program that stands in for etcd where a test wants to start one
 //
-// What makes a kind more than its type is told here, one file for each area: scope and names, subresources, the columns of
-// tables, the fields that selectors know, what is filled in and what is refused. Whoever serves a kind of their own finds
-// in [Kinds] what there is to say about one.
+// Each area has a file that describes what a kind has beyond its type: scope and names,
+// subresources, table columns, selectable fields, defaults and validation. [Kinds] shows, for
+// authors of their own kinds, everything that can be said about a kind.
 //
-// What the package is not for: it runs no controllers, no scheduler and no kubelet. A Deployment gets no pods, a pod never
-// runs, and what would have to ask a kubelet answers that there is none.
+// The package runs no controllers, no scheduler and no kubelet. A Deployment gets no pods, and a
+// pod never runs. Requests that need a kubelet report that there is none.
 package kube

@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// fillEmpty makes lists and maps that JSON would write as null ones that are there and empty: the types of Kubernetes have some
-// that are always written, and whose schema says that they are required, though nobody has to send them.
+// fillEmpty turns lists and maps that JSON would write as null into empty ones. Some fields of
+// Kubernetes' types are always written, and their schema says that they are required, though no
+// client has to send them.
 func fillEmpty(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -40,7 +41,7 @@ func fillEmpty(v reflect.Value) {
 	}
 }
 
-// holdsStructs tells of types whose values may have fields.
+// holdsStructs reports whether values of a type may contain structs.
 func holdsStructs(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Struct:
@@ -51,7 +52,7 @@ func holdsStructs(t reflect.Type) bool {
 	return false
 }
 
-// always tells of a list or a map that JSON writes whatever is in it.
+// always reports whether JSON always writes a list or map field.
 func always(f reflect.StructField) bool {
 	if k := f.Type.Kind(); k != reflect.Slice && k != reflect.Map || f.Type.Elem().Kind() == reflect.Uint8 {
 		return false

@@ -17,8 +17,9 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// enumerations are the types of which kube-apiserver takes these values alone, wherever they stand but in a status, and which no
-// rule of a kind speaks of. Schemas list the values of more types, without insisting.
+// enumerations are the types for which kube-apiserver accepts only these values, everywhere except
+// in a status, and that no rule of a kind checks. Schemas list the values of more types without
+// enforcing them.
 type enumerations map[reflect.Type][]string
 
 func allow[S ~string](e enumerations, values ...S) {
@@ -70,7 +71,8 @@ func newEnumerations() enumerations {
 	return e
 }
 
-// check reports what stands in an object, below its fields but metadata and status, and is no value of its type.
+// check reports values of an object that their type does not have, below all fields but metadata
+// and status.
 func (e enumerations) check(object reflect.Value, f *status.Fields) {
 	for i := range object.NumField() {
 		if name := jsonName(object.Type().Field(i)); name != "" && name != "metadata" && name != "status" {
@@ -108,7 +110,8 @@ func (e enumerations) walk(v reflect.Value, at status.Field) {
 	}
 }
 
-// jsonName is empty for a field whose own fields stand in its place, and for one that is not shown.
+// jsonName returns a field's name in JSON. It is empty for an inlined field, and for one that JSON
+// omits.
 func jsonName(f reflect.StructField) string {
 	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 	return strings.TrimPrefix(name, "-")

@@ -15,7 +15,7 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// eviction deletes a pod if those who look after it can do without it.
+// eviction deletes a pod if its disruption budget allows it.
 func (c *cluster) eviction() registry.Endpoint {
 	return registry.Action[corev1.Pod, policyv1.Eviction, meta.Status]{
 		Name: "eviction", Kind: meta.GroupVersionKind{Group: "policy", Version: "v1", Kind: "Eviction"},
@@ -38,7 +38,7 @@ func (c *cluster) eviction() registry.Endpoint {
 	}
 }
 
-// deletion reads what an eviction says about the deletion.
+// deletion reads the delete options of an eviction.
 func deletion(o *metav1.DeleteOptions) (registry.DeleteOptions, error) {
 	out := registry.DeleteOptions{}
 	if o == nil {
@@ -54,12 +54,12 @@ func deletion(o *metav1.DeleteOptions) (registry.DeleteOptions, error) {
 	return out, nil
 }
 
-// goesAnyway tells of pods that nobody counts on.
+// goesAnyway reports whether no budget counts the pod.
 func goesAnyway(p *corev1.Pod) bool {
 	return p.DeletionTimestamp != nil || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodPending
 }
 
-// spare takes one disruption from the budget that the pod is in, or says that there is none.
+// spare takes one disruption from the pod's budget, or returns an error if none is left.
 func (c *cluster) spare(ctx context.Context, p *corev1.Pod, dry bool) error {
 	budget, err := budgetOf(ctx, p)
 	if err != nil || budget == nil {
@@ -84,7 +84,7 @@ func (c *cluster) spare(ctx context.Context, p *corev1.Pod, dry bool) error {
 	return err
 }
 
-// budgetOf finds the budget that a pod is in, nil if there is none.
+// budgetOf finds the budget of a pod, or nil if there is none.
 func budgetOf(ctx context.Context, p *corev1.Pod) (*policyv1.PodDisruptionBudget, error) {
 	var found *policyv1.PodDisruptionBudget
 	for b, err := range registry.For[policyv1.PodDisruptionBudget](ctx).List(ctx, p.Namespace, registry.ListRequest{}) {

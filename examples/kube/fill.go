@@ -4,7 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// set gives a field a value that has none.
+// set gives a field a value if it has none.
 func set[T comparable](field *T, value T) {
 	var none T
 	if *field == none {
@@ -12,14 +12,14 @@ func set[T comparable](field *T, value T) {
 	}
 }
 
-// point makes an optional field one that is there.
+// point sets an optional field if it is absent.
 func point[T any](field **T, value T) {
 	if *field == nil {
 		*field = &value
 	}
 }
 
-// fillPod completes a pod: more than what a template of pods is completed with.
+// fillPod applies a pod's defaults: those of a pod template and a few more.
 func fillPod(p *corev1.Pod) {
 	fillPodSpec(&p.Spec)
 	point(&p.Spec.EnableServiceLinks, corev1.DefaultEnableServiceLinks)
@@ -36,7 +36,7 @@ func fillPod(p *corev1.Pod) {
 	}
 }
 
-// fillPodSpec completes the pods of a template, and pods themselves.
+// fillPodSpec applies the defaults that pods and pod templates share.
 func fillPodSpec(s *corev1.PodSpec) {
 	set(&s.RestartPolicy, corev1.RestartPolicyAlways)
 	set(&s.DNSPolicy, corev1.DNSClusterFirst)
@@ -61,7 +61,7 @@ func fillPodSpec(s *corev1.PodSpec) {
 	}
 }
 
-// fillContainer completes a container.
+// fillContainer applies a container's defaults.
 func fillContainer(c *corev1.Container) {
 	if c.ImagePullPolicy == "" {
 		c.ImagePullPolicy = corev1.PullIfNotPresent
@@ -91,7 +91,8 @@ func fillContainer(c *corev1.Container) {
 	}
 }
 
-// newest tells of an image that names no version but the newest: such an image is looked for each time.
+// newest reports whether an image has no tag and no digest, or the tag latest. Such an image is
+// pulled every time.
 func newest(image string) bool {
 	for i := len(image) - 1; i >= 0; i-- {
 		switch image[i] {
@@ -106,7 +107,7 @@ func newest(image string) bool {
 	return true
 }
 
-// fillRequests requests what is a limit.
+// fillRequests sets missing requests to the limits.
 func fillRequests(r *corev1.ResourceRequirements) {
 	for name, limit := range r.Limits {
 		if _, asked := r.Requests[name]; !asked {
@@ -139,7 +140,7 @@ func fillHTTP(g *corev1.HTTPGetAction) {
 	set(&g.Scheme, corev1.URISchemeHTTP)
 }
 
-// fillVolume completes a volume. One that says nothing is an empty directory.
+// fillVolume applies a volume's defaults. A volume without a source is an empty directory.
 func fillVolume(v *corev1.Volume) {
 	source := &v.VolumeSource
 	if *source == (corev1.VolumeSource{}) {
@@ -202,7 +203,7 @@ func fillDownward(files []corev1.DownwardAPIVolumeFile) {
 	}
 }
 
-// fillClaimSpec completes a claim to a volume.
+// fillClaimSpec applies the defaults of a volume claim.
 func fillClaimSpec(s *corev1.PersistentVolumeClaimSpec) {
 	point(&s.VolumeMode, corev1.PersistentVolumeFilesystem)
 	switch {

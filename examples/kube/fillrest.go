@@ -24,7 +24,7 @@ func fillSecret(s *corev1.Secret) {
 		}
 		s.Data[name] = []byte(text)
 	}
-	s.StringData = nil // it is for writing alone
+	s.StringData = nil // it is write-only
 }
 
 func fillVolumeObject(v *corev1.PersistentVolume) {
@@ -70,8 +70,8 @@ func fillSlice(s *discoveryv1.EndpointSlice) {
 	}
 }
 
-// fillLimitRange fills in what one limit says about another: what is the most is what is given, and what is given is what is
-// asked for.
+// fillLimitRange derives missing values: the default limit from the maximum, and the default
+// request from the default limit or the minimum.
 func fillLimitRange(r *corev1.LimitRange) {
 	for i := range r.Spec.Limits {
 		l := &r.Spec.Limits[i]
@@ -245,7 +245,7 @@ func fillWebhook(failure **admissionv1.FailurePolicyType, match **admissionv1.Ma
 	}
 }
 
-// fillMatch completes the resources that an admission policy is about.
+// fillMatch applies the defaults of the resources that an admission policy matches.
 func fillMatch(m *admissionv1.MatchResources) {
 	if m == nil {
 		return
@@ -292,7 +292,7 @@ func fillTolerations(all []resourcev1.DeviceToleration) {
 	}
 }
 
-// qualityOf tells how sure the containers of a pod can be of what they ask for.
+// qualityOf returns the quality of service of a pod.
 func qualityOf(p *corev1.Pod) corev1.PodQOSClass {
 	names := []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
 	var sizes []corev1.ResourceRequirements
@@ -300,7 +300,7 @@ func qualityOf(p *corev1.Pod) corev1.PodQOSClass {
 		sizes = append(sizes, c.Resources)
 	}
 	if r := p.Spec.Resources; r != nil && len(r.Requests)+len(r.Limits) > 0 {
-		sizes = []corev1.ResourceRequirements{*r} // what the pod as a whole asks for counts alone
+		sizes = []corev1.ResourceRequirements{*r} // the resources of the pod as a whole replace those of its containers
 	}
 	asks, guaranteed := false, true
 	for _, r := range sizes {

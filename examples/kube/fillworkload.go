@@ -70,7 +70,7 @@ func fillStatefulSet(s *appsv1.StatefulSet) {
 	}
 }
 
-// templateGeneration is the annotation that says how often the template of a daemon set has changed.
+// templateGeneration is the annotation that counts the changes of a daemon set's template.
 const templateGeneration = "deprecated.daemonset.template.generation"
 
 func fillDaemonSet(d *appsv1.DaemonSet) {
@@ -108,7 +108,7 @@ func fillJob(j *batchv1.Job) {
 	point(&s.PodReplacementPolicy, batchv1.TerminatingOrFailed)
 }
 
-// fillJobSpec completes what the jobs of a cron job are completed with as well.
+// fillJobSpec applies the defaults of a job, also for the jobs of cron jobs.
 func fillJobSpec(s *batchv1.JobSpec) {
 	fillPodSpec(&s.Template.Spec)
 	if s.PodFailurePolicy == nil {
@@ -145,7 +145,7 @@ func fillAutoscaler(a *autoscalingv2.HorizontalPodAutoscaler) {
 	}
 }
 
-// fillRules takes from the usual rules what is not said.
+// fillRules fills in missing fields from the usual rules.
 func fillRules(said *autoscalingv2.HPAScalingRules, usual autoscalingv2.HPAScalingRules) *autoscalingv2.HPAScalingRules {
 	if said == nil {
 		return &usual

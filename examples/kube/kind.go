@@ -12,33 +12,35 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// A kind is one of Kubernetes' types with what its tags do not tell.
+// A kind is one of Kubernetes' types with what its tags cannot express.
 type kind[T any] struct {
 	registry.Kind[T]
 	cluster *cluster
 
-	// fields can be named by selectors, beside the name and the namespace; computed has the values of those that are not simply
-	// somewhere in the object.
+	// fields can be used in selectors, beside the name and the namespace. computed holds those
+	// whose value is not simply a field of the object.
 	fields   []string
 	computed map[string]func(registry.Tree) string
 
-	// fill completes an object. It runs on every write, so what it fills in must stay as it is when it runs again. asked does
-	// so for what depends on who is asking.
+	// fill applies defaults. It runs on every write, so it must not change its own result. asked
+	// does the same for values that depend on the user.
 	fill  func(*T)
 	asked func(context.Context, *T)
 
-	// keep runs before an object is stored through its main path: it takes back what this path may not change. old is nil
-	// when the object is new. Kinds with a status have that taken back as well.
+	// keep runs before an object is stored through its main path, and reverts changes that this
+	// path does not allow. old is nil for a new object. For kinds with a status, the status is
+	// reverted too.
 	keep func(obj, old *T)
 
-	// statusKeeps are the metadata that do not change along with the status; all others do.
+	// statusKeeps are the metadata that a write of the status does not change. It changes all
+	// others.
 	statusKeeps []string
 
-	// statusAtBirth stores the status of a new object as it is sent.
+	// statusAtBirth stores the status of a new object as it was sent.
 	statusAtBirth bool
 
-	// complete decides what is the server's to decide, once an object has its uid. old is nil for a new object. It is called for
-	// objects written as T alone, and must change nothing that it has changed before.
+	// complete sets the values that the server chooses, once an object has its uid. old is nil for
+	// a new object. It runs only for objects written as T, and must not change its own result.
 	complete func(ctx context.Context, obj, old *T) error
 }
 
@@ -63,17 +65,17 @@ func (k kind[T]) Define(env registry.Env) (registry.Bundle, error) {
 	return b, nil
 }
 
-// everyMetadata are the fields of metadata that a client may change.
+// everyMetadata are the metadata fields that a client may change.
 func everyMetadata() []string {
 	return []string{"labels", "annotations", "finalizers", "ownerReferences"}
 }
 
-// takenWithStatus are the metadata that change along with the status, which are all but a few.
+// takenWithStatus returns the metadata that a write of the status may change: all but a few.
 func takenWithStatus(but []string) []string {
 	return slices.DeleteFunc(everyMetadata(), func(field string) bool { return slices.Contains(but, field) })
 }
 
-// finish adds to a description what registry.Kind has no words for.
+// finish adds to a resource what registry.Kind cannot express.
 func (k kind[T]) finish(r *registry.Resource) error {
 	r.Selectable, r.Computed = k.fields, k.computed
 	r.Hooks.Default = k.settle
@@ -88,7 +90,7 @@ func (k kind[T]) finish(r *registry.Resource) error {
 	return nil
 }
 
-// decode reads an object as a Go type.
+// decode decodes an object into a Go type.
 func decode[T any](t registry.Tree) (*T, error) {
 	obj := new(T)
 	if err := json.FromTree(t, obj); err != nil {
@@ -97,9 +99,9 @@ func decode[T any](t registry.Tree) (*T, error) {
 	return obj, nil
 }
 
-// settle makes an object what a client sees that reads it into T and writes it again: types of Kubernetes write some fields
-// that say nothing, such as the resources of a container, and every client with such types sends them back. An object that
-// has them from the beginning stays the same when it comes back.
+// settle decodes an object into T and encodes it again. Kubernetes' types write some empty fields,
+// such as the resources of a container, and every typed client sends them back. An object that has
+// them from the beginning does not change when it comes back.
 func (k kind[T]) settle(ctx context.Context, t registry.Tree) (registry.Tree, error) {
 	obj, err := decode[T](t)
 	if err != nil {
@@ -118,7 +120,8 @@ func (k kind[T]) settle(ctx context.Context, t registry.Tree) (registry.Tree, er
 	return withMetadata(out, t), nil
 }
 
-// reset joins keep to what the kind takes back anyway. A new object has the status that says nothing.
+// reset combines keep with the fields that the kind reverts anyway. A new object gets an empty
+// status.
 func (k kind[T]) reset(status func(old, sent registry.Tree) registry.Tree, none any) func(old, sent registry.Tree) registry.Tree {
 	return func(old, sent registry.Tree) registry.Tree {
 		if status != nil {
@@ -135,7 +138,7 @@ func (k kind[T]) reset(status func(old, sent registry.Tree) registry.Tree, none 
 		}
 		obj, before := new(T), (*T)(nil)
 		if json.FromTree(sent, obj) != nil {
-			return sent // which validation refuses
+			return sent // validation rejects it
 		}
 		if old != nil {
 			before = new(T)
@@ -174,7 +177,7 @@ func (k kind[T]) completed(ctx context.Context, t, old registry.Tree) (registry.
 	return withMetadata(out, t), nil
 }
 
-// withoutNull returns a tree without what is null, which stands for what is not there.
+// withoutNull returns a tree without its null values, which mean absent.
 func withoutNull(t map[string]any) map[string]any {
 	out := make(map[string]any, len(t))
 	for name, v := range t {
@@ -200,7 +203,7 @@ func withoutNull(t map[string]any) map[string]any {
 	return out
 }
 
-// treeOf writes an object of a Go type as a tree.
+// treeOf encodes an object of a Go type as a tree.
 func treeOf(obj any) (registry.Tree, error) {
 	fillEmpty(reflect.ValueOf(obj))
 	v, err := json.TreeOf(obj)
@@ -214,7 +217,8 @@ func treeOf(obj any) (registry.Tree, error) {
 	return t, nil
 }
 
-// withMetadata returns t with the metadata of another tree, which is the library's business, but for what kinds put there.
+// withMetadata returns t with the metadata of another tree. The library manages metadata, except
+// for what kinds set there.
 func withMetadata(t, of registry.Tree) registry.Tree {
 	out := maps.Clone(t)
 	before, _ := of["metadata"].(map[string]any)

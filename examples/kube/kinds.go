@@ -13,40 +13,42 @@ import (
 	"github.com/kindwright/kindwright/examples/kube/overlay"
 )
 
-// Options say how the kinds are served. The zero value is what a test cluster wants.
+// Options sets how the kinds are served. The zero value suits a test cluster.
 type Options struct {
-	// ServiceRange is where services get their addresses from. Default 10.0.0.0/24.
+	// ServiceRange is the range of service addresses. Default 10.0.0.0/24.
 	ServiceRange netip.Prefix
 
-	// NodePorts are the ports, the first and the last, that services are given on nodes. Default 30000 to 32767.
+	// NodePorts are the first and the last port that services may use on nodes. Default 30000 to
+	// 32767.
 	NodePorts [2]int32
 
-	// Endpoint is where the server itself is reached from inside the cluster. Unless it is set, the service `kubernetes` has no
-	// endpoints.
+	// Endpoint is the server's own address inside the cluster. Unless it is set, the service
+	// `kubernetes` has no endpoints.
 	Endpoint netip.AddrPort
 
-	// Tokens says how tokens for service accounts are made. Without it there are none.
+	// Tokens sets how tokens for service accounts are made. Without it there are no tokens.
 	Tokens *Tokens
 
-	// Without names admission plugins of kube-apiserver whose work is not done. Of the others, see [Plugins], it is.
+	// Without names admission plugins of kube-apiserver to disable. [Plugins] lists those that are
+	// enabled otherwise.
 	Without []string
 
-	// Unprivileged refuses containers that are privileged.
+	// Unprivileged rejects privileged containers.
 	Unprivileged bool
 
-	// ControlPlane are options of the kinds that are the library's own: namespaces, events, leases and reviews.
+	// ControlPlane are options for the library's own kinds: namespaces, events, leases and reviews.
 	ControlPlane []kinds.ControlPlaneOption
 }
 
-// Plugins returns the names of the admission plugins of kube-apiserver whose work is done. It is a part of the kinds here, so
-// that there is nothing to be set up.
+// Plugins returns the names of the admission plugins of kube-apiserver whose work is done here. The
+// kinds do it themselves, so there is nothing to set up.
 func Plugins() []string {
 	return []string{"DefaultIngressClass", "DefaultStorageClass", "DefaultTolerationSeconds", "NamespaceLifecycle", "Priority", "StorageObjectInUseProtection", "TaintNodesByCondition"}
 }
 
-// Kinds returns every stable kind of k8s.io/api, with what goes with them: the objects that a cluster has from its start, and
-// the addresses of services. The groups apiextensions.k8s.io and apiregistration.k8s.io are not among them, nor are component
-// statuses, which nobody reports any more.
+// Kinds returns every stable kind of k8s.io/api with its surroundings: the objects that a cluster
+// has from its start, and the addresses of services. It leaves out the groups apiextensions.k8s.io
+// and apiregistration.k8s.io, and component statuses, which nothing reports any more.
 func Kinds(o Options) registry.Definition { return definition{o} }
 
 type definition struct{ Options }
@@ -85,17 +87,17 @@ func (d definition) Define(env registry.Env) (registry.Bundle, error) {
 	return out, nil
 }
 
-// cluster is what the kinds of one server share.
+// cluster is the state that the kinds of one server share.
 type cluster struct {
 	Options
 	overlay      *openapi.Overlay
 	enumerations enumerations
 
-	// engine is there once the server has started, which is before anything is written.
+	// engine is set once the server has started, which is before any write.
 	engine atomic.Pointer[registry.Engine]
 }
 
-// check fills in what the options leave out.
+// check applies the defaults of the options.
 func (c *cluster) check() error {
 	if c.ServiceRange == (netip.Prefix{}) {
 		c.ServiceRange = netip.MustParsePrefix("10.0.0.0/24")
@@ -112,10 +114,10 @@ func (c *cluster) check() error {
 	return nil
 }
 
-// without tells whether the work of an admission plugin is not wanted.
+// without reports whether an admission plugin is disabled.
 func (c *cluster) without(plugin string) bool { return slices.Contains(c.Without, plugin) }
 
-// hooks are what is done when the server starts.
+// hooks run when the server starts.
 func (c *cluster) hooks() []registry.Hook {
 	return []registry.Hook{
 		{Name: "bootstrap-objects", Start: c.createBootstrap},

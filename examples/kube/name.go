@@ -2,7 +2,7 @@ package kube
 
 import "github.com/kindwright/kindwright/meta"
 
-// cronJobName leaves room for what the names of the jobs end in.
+// cronJobName leaves room for the suffix of the jobs' names.
 func cronJobName(name string) string {
 	if why := meta.CheckDNSSubdomain(name); why != "" {
 		return why

@@ -54,7 +54,7 @@ func networking(c *cluster) []registry.Definition {
 	}
 }
 
-// defaultedName is the name of a class, and says so if it is the one that is taken by default.
+// defaultedName returns the name of a class, marked if it is the default.
 func defaultedName(annotations ...string) openapi.Column {
 	c := made("Name", "The name of the object.", func(v []any) any {
 		for _, a := range annotations {

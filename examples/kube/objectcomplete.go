@@ -19,7 +19,7 @@ import (
 	"github.com/kindwright/kindwright/registry"
 )
 
-// protect keeps an object that is in use until a controller says that it is not.
+// protect keeps an object in use until a controller releases it.
 func (c *cluster) protect(m *metav1.ObjectMeta, isNew bool, finalizer string) {
 	if isNew && !c.without("StorageObjectInUseProtection") && !slices.Contains(m.Finalizers, finalizer) {
 		m.Finalizers = append(m.Finalizers, finalizer)
@@ -87,7 +87,7 @@ func (c *cluster) completeIngress(ctx context.Context, i, old *networkingv1.Ingr
 	return nil
 }
 
-// completeNode taints a new node: nothing runs there until its kubelet says that it is ready.
+// completeNode taints a new node: no pod runs there until its kubelet reports that it is ready.
 func (c *cluster) completeNode(_ context.Context, n, old *corev1.Node) error {
 	if old != nil || c.without("TaintNodesByCondition") {
 		return nil
@@ -105,7 +105,7 @@ func (c *cluster) completeDaemonSet(_ context.Context, d, old *appsv1.DaemonSet)
 	if old != nil {
 		before, err := strconv.ParseInt(old.Annotations[templateGeneration], 10, 64)
 		if err != nil {
-			before = 1 // somebody has taken it away
+			before = 1 // a client has removed it
 		}
 		count = before
 		if !reflect.DeepEqual(d.Spec.Template, old.Spec.Template) {
@@ -120,7 +120,7 @@ func (c *cluster) completeDaemonSet(_ context.Context, d, old *appsv1.DaemonSet)
 	return nil
 }
 
-// completeJob gives a new job a selector of its own, which its uid makes it, unless it is said to have one.
+// completeJob gives a new job a selector made of its uid, unless the job brings its own.
 func (c *cluster) completeJob(_ context.Context, j, old *batchv1.Job) error {
 	if old != nil || j.Spec.ManualSelector != nil && *j.Spec.ManualSelector {
 		return nil
@@ -156,7 +156,7 @@ func (c *cluster) completeJob(_ context.Context, j, old *batchv1.Job) error {
 	return nil
 }
 
-// askFor writes down who asks for a certificate, whatever the request says about that.
+// askFor records the user who requests a certificate, whatever the request says.
 func askFor(ctx context.Context, r *certificatesv1.CertificateSigningRequest) {
 	user, ok := authn.UserFrom(ctx)
 	if !ok {

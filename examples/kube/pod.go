@@ -11,10 +11,10 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// workloads is when those go that run in a namespace which ends: before what they run with.
+// workloads is the Turn of kinds that run in a namespace: they go before the objects that they use.
 const workloads = -1
 
-// pods are pods, what pods are made from, and what makes pods in the core group.
+// pods are pods, pod templates, and the core group's kinds that make pods.
 func pods(c *cluster) []registry.Definition {
 	return []registry.Definition{
 		kind[corev1.Pod]{
@@ -64,7 +64,7 @@ func pods(c *cluster) []registry.Definition {
 	}
 }
 
-// numeral makes a selectable field of a number that is absent when it is zero.
+// numeral turns a number into a selectable field that is absent when it is zero.
 func numeral(path ...string) func(registry.Tree) string {
 	return func(t registry.Tree) string {
 		if text := word(at(t, path...)); text != "" {
@@ -87,7 +87,7 @@ func containerColumns(path string) []openapi.Column {
 	}
 }
 
-// templateColumns are what wide tables show of the pods that something makes.
+// templateColumns are the columns of wide tables about the pods of a template.
 func templateColumns(path string, more ...openapi.Column) []openapi.Column {
 	out := append(containerColumns(path), more...)
 	for i := range out {

@@ -8,7 +8,7 @@ import (
 	"github.com/kindwright/kindwright/openapi"
 )
 
-// podPaths are what the columns of pods are made from, in the order in which lookAt takes them.
+// podPaths are the sources of the columns of pods, in the order of lookAt.
 var podPaths = [...]string{
 	"spec.containers", "spec.initContainers", "status.phase", "status.reason", "status.conditions",
 	"status.initContainerStatuses", "status.containerStatuses", "metadata.deletionTimestamp",
@@ -55,14 +55,15 @@ func gates(v []any) any {
 	return fmt.Sprintf("%d/%d", met, len(all))
 }
 
-// podState is what people are told about a pod.
+// podState is the state of a pod as its columns show it.
 type podState struct {
 	ready, containers, restarts int64
 	lastRestart                 time.Time
 	reason                      string
 }
 
-// lookAt sums up the values at podPaths. Where the containers that initialise a pod are not done, they are what matters.
+// lookAt computes the state from the values at podPaths. If the init containers are not done, they
+// decide the state.
 func lookAt(v []any) podState {
 	containers, inits, conditions := list(v[0]), list(v[1]), v[4]
 	p := podState{containers: int64(len(containers)), reason: word(v[2])}
@@ -104,8 +105,8 @@ func (p *podState) restarted(status any) {
 	}
 }
 
-// initialise goes through the containers that run before the others, up to the first that is not done, and tells whether there
-// is one.
+// initialise goes through the init containers up to the first that is not done, and reports whether
+// there is one.
 func (p *podState) initialise(statuses []any, total int, sidecars map[string]bool, ofSidecars *podState) bool {
 	for i, s := range statuses {
 		p.restarted(s)
@@ -134,7 +135,7 @@ func (p *podState) initialise(statuses []any, total int, sidecars map[string]boo
 	return false
 }
 
-// run goes through the containers of the pod. The first one that has something to say is heard.
+// run goes through the containers of the pod. The first one with a reason decides.
 func (p *podState) run(statuses []any, podReady bool) {
 	running, failed := false, ""
 	for i := len(statuses) - 1; i >= 0; i-- {
@@ -167,7 +168,7 @@ func (p *podState) run(statuses []any, podReady bool) {
 	}
 }
 
-// endReason says how a container ended.
+// endReason returns why a container ended.
 func endReason(ended any) string {
 	if reason := word(at(ended, "reason")); reason != "" {
 		return reason

@@ -19,8 +19,8 @@ var (
 	priorityClassResource = meta.GroupVersionResource{Group: "scheduling.k8s.io", Version: "v1", Resource: "priorityclasses"}
 )
 
-// completePod gives a new pod what every pod has that is to be scheduled: a priority, time to stay on a node that is in trouble,
-// and the state in which pods begin.
+// completePod gives a new pod what the scheduler needs: a priority, tolerations for nodes in
+// trouble, and the initial phase.
 func (c *cluster) completePod(ctx context.Context, p, old *corev1.Pod) error {
 	if old != nil {
 		if old.Spec.NodeName == "" && p.Spec.NodeName != "" {
@@ -46,7 +46,7 @@ func (c *cluster) completePod(ctx context.Context, p, old *corev1.Pod) error {
 	return nil
 }
 
-// scheduled notes that a pod has got its node.
+// scheduled records that a pod has its node.
 func (c *cluster) scheduled(p *corev1.Pod) {
 	done := corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(c.now())}
 	i := slices.IndexFunc(p.Status.Conditions, func(one corev1.PodCondition) bool { return one.Type == corev1.PodScheduled })
@@ -65,7 +65,8 @@ func (c *cluster) now() time.Time {
 	return time.Now()
 }
 
-// staysFor is how long a pod stays on a node that is not ready or cannot be reached, unless it says something itself.
+// staysFor is how long a pod stays on a node that is not ready or unreachable, unless the pod has
+// its own value.
 const staysFor = int64(300)
 
 // tolerate lets a pod stay on a node in trouble for a while.
@@ -81,7 +82,7 @@ func tolerate(s *corev1.PodSpec) {
 	}
 }
 
-// priorityClass is the class that a pod names, or the one for those that name none.
+// priorityClass returns the class that a pod names, or the default class.
 func priorityClass(ctx context.Context, p *corev1.Pod) (*schedulingv1.PriorityClass, error) {
 	classes := registry.For[schedulingv1.PriorityClass](ctx)
 	if name := p.Spec.PriorityClassName; name != "" {

@@ -6,11 +6,11 @@ import (
 	"github.com/kindwright/kindwright/registry"
 )
 
-// answered is for kinds whose deletion is answered with what is gone.
+// answered is for kinds whose deletion returns the deleted object.
 func answered() registry.Deletion { return registry.Deletion{AnswerObject: true} }
 
-// podGrace is how long a pod is given to end: at once, if it is nowhere or has ended, else as long as the request says, or the
-// pod.
+// podGrace returns the grace period of a pod. It is 0 if the pod has no node or has ended.
+// Otherwise the request decides, or else the pod.
 func podGrace(p *corev1.Pod, asked *int64) int64 {
 	if p.Spec.NodeName == "" || p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded {
 		return 0

@@ -39,7 +39,8 @@ func podEndpoints(c *cluster) []registry.Endpoint {
 	}
 }
 
-// openLog answers with the log of a container: nothing as long as the pod has no node, after which there is nobody to ask.
+// openLog returns the log of a container. It is empty as long as the pod has no node; after that
+// there is no kubelet to ask.
 func openLog(_ context.Context, call *registry.Call[corev1.Pod], o *corev1.PodLogOptions) (io.ReadCloser, error) {
 	if err := oneContainer(call.Object, o.Container); err != nil {
 		return nil, err
@@ -50,7 +51,8 @@ func openLog(_ context.Context, call *registry.Call[corev1.Pod], o *corev1.PodLo
 	return nil, noKubelet(call.Object, "the log of")
 }
 
-// oneContainer refuses a name that no container has, and none where there are several.
+// oneContainer rejects a name that no container has, and an empty name if there are several
+// containers.
 func oneContainer(p *corev1.Pod, name string) error {
 	var names []string
 	for _, all := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
@@ -68,7 +70,7 @@ func oneContainer(p *corev1.Pod, name string) error {
 	return nil
 }
 
-// portOptions are PodPortForwardOptions: their ports are numbers, which a query of texts can hold as well.
+// portOptions are PodPortForwardOptions. Their ports are numbers; a query holds them as text.
 type portOptions struct {
 	meta.TypeMeta `json:",inline"`
 
@@ -83,7 +85,7 @@ func everyMethod() []string {
 	return []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
 }
 
-// refuse answers those who want to connect to a pod, or to the container that their options name.
+// refuse rejects connections to a pod, or to the container that the options name.
 func refuse[O any](what string, container func(*O) string) func(http.ResponseWriter, *http.Request, *registry.Call[corev1.Pod], *O) error {
 	return func(_ http.ResponseWriter, _ *http.Request, call *registry.Call[corev1.Pod], o *O) error {
 		if container != nil {
@@ -95,7 +97,8 @@ func refuse[O any](what string, container func(*O) string) func(http.ResponseWri
 	}
 }
 
-// noKubelet says that a pod does not run, and why: nobody has given it a node, or there is nobody on that node.
+// noKubelet says that a pod does not run, and why: it has no node, or there is no kubelet on its
+// node.
 func noKubelet(p *corev1.Pod, what string) error {
 	if p.Spec.NodeName == "" {
 		return status.BadRequest("pod %s does not have a host assigned", p.Name)
@@ -103,14 +106,14 @@ func noKubelet(p *corev1.Pod, what string) error {
 	return status.ServiceUnavailable(fmt.Sprintf("%s pod %s cannot be reached: this server has no kubelets, and nothing runs on node %s", what, p.Name, p.Spec.NodeName))
 }
 
-// unreachable answers those who want to be connected to a node or to a service.
+// unreachable rejects connections to a node or to a service.
 func unreachable[T, O any](what string) func(http.ResponseWriter, *http.Request, *registry.Call[T], *O) error {
 	return func(_ http.ResponseWriter, _ *http.Request, call *registry.Call[T], _ *O) error {
 		return status.ServiceUnavailable(fmt.Sprintf("%s %s cannot be reached: this server connects to nothing", what, call.Target.Name))
 	}
 }
 
-// mergeEphemeral takes the containers for debugging alone.
+// mergeEphemeral takes only the debugging containers.
 func mergeEphemeral(old, sent registry.Tree) registry.Tree {
 	out, spec := maps.Clone(old), map[string]any{}
 	if before, ok := old["spec"].(map[string]any); ok {
@@ -124,7 +127,7 @@ func mergeEphemeral(old, sent registry.Tree) registry.Tree {
 	return out
 }
 
-// mergeResize takes the resources of containers, and how they are changed, alone.
+// mergeResize takes only the containers' resources and their resize policies.
 func mergeResize(old, sent registry.Tree) registry.Tree {
 	out, spec := maps.Clone(old), map[string]any{}
 	if before, ok := old["spec"].(map[string]any); ok {
@@ -142,7 +145,7 @@ func mergeResize(old, sent registry.Tree) registry.Tree {
 	return out
 }
 
-// resized are containers with the resources that those of the same name have among others.
+// resized returns containers with the resources of the containers of the same name in another list.
 func resized(containers, sent []any) []any {
 	out := make([]any, len(containers))
 	for i, c := range containers {
@@ -163,10 +166,10 @@ func resized(containers, sent []any) []any {
 	return out
 }
 
-// binding marks the context of the one write that may give a pod its node.
+// binding marks the context of the one write that may set a pod's node.
 type binding struct{}
 
-// bind gives a pod its node, as a scheduler decides it.
+// bind assigns a pod to the node that a scheduler chose.
 func bind(ctx context.Context, namespace, name string, b *corev1.Binding, dry bool) error {
 	f := &status.Fields{}
 	if b.Target.Kind != "" && b.Target.Kind != "Node" {
@@ -190,7 +193,7 @@ func bind(ctx context.Context, namespace, name string, b *corev1.Binding, dry bo
 	return err
 }
 
-// unbindable says why a pod cannot be given a node, "" if it can.
+// unbindable returns why a pod cannot be assigned to a node, or "" if it can.
 func unbindable(p *corev1.Pod, b *corev1.Binding) string {
 	switch {
 	case p.DeletionTimestamp != nil:

@@ -6,8 +6,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What may change in a pod depends on the path: sizes through resize, containers for debugging through ephemeralcontainers, and
-// neither on the main path. Codes and fields are those of kube-apiserver 1.36.3.
+// The path decides what may change in a pod: sizes through resize, debugging containers through
+// ephemeralcontainers, and neither on the main path. Codes and fields are those of kube-apiserver
+// 1.36.3.
 func TestUPDATE_11_WhatChangesInAPodDependsOnThePath(t *testing.T) {
 	s := serve(t, Options{})
 	s.must(t, 201, "POST", podsPath, `{"metadata":{"name":"p"},"spec":{"initContainers":[{"name":"s","image":"x","resources":{"requests":{"cpu":"1"}}}],

@@ -13,7 +13,7 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// policy is how many pods may be away.
+// policy are the kinds that limit how many pods may be unavailable.
 func policy(c *cluster) []registry.Definition {
 	return []registry.Definition{
 		kind[policyv1.PodDisruptionBudget]{cluster: c, Kind: registry.Kind[policyv1.PodDisruptionBudget]{
@@ -29,7 +29,7 @@ func policy(c *cluster) []registry.Definition {
 	}
 }
 
-// rbac are roles and who has them.
+// rbac are roles and their bindings.
 func rbac(c *cluster) []registry.Definition {
 	const group = "rbac.authorization.k8s.io"
 	still := registry.WriteRules{NoGeneration: true, CreateOnUpdate: true}

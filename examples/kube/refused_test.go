@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// refusal is what is told of an object that is refused: the code, and each cause with its field.
+// refusal is the error for a rejected object: the code, and each cause with its field.
 func refusal(code int, answer map[string]any) []string {
 	out := []string{fmt.Sprintf("%d %s", code, word(answer["reason"]))}
 	for _, c := range list(at(answer, "details", "causes")) {
@@ -21,7 +21,7 @@ func refusal(code int, answer map[string]any) []string {
 	return slices.Compact(out)
 }
 
-// What is refused is refused with the code and for the fields that kube-apiserver names.
+// Invalid objects are rejected with the same code and for the same fields as in kube-apiserver.
 func TestCREATE_RefusesWhatKubernetesRefuses(t *testing.T) {
 	s := serve(t, Options{})
 	all := manifests(t, s, "testdata/refused.yaml")

@@ -4,7 +4,7 @@ import (
 	"github.com/kindwright/kindwright/registry"
 )
 
-// scaled is the subresource scale of what makes pods: the selector is a structure, or a map of labels.
+// scaled is the subresource scale of workloads. Their selector is a structure or a map of labels.
 func scaled(selector func(v any) string) registry.Endpoint {
 	return registry.ScaleSubresource{
 		SpecReplicasPath: ".spec.replicas", StatusReplicasPath: ".status.replicas",

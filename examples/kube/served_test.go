@@ -18,7 +18,7 @@ const servedHead = `# What kube-apiserver 1.36 serves of the stable groups: reso
 # a priority above 0 after a colon. make served PEER=... writes it.
 `
 
-// known are the differences that are meant, each with its reason.
+// known are the intended differences, each with its reason.
 func known() map[string]string {
 	return map[string]string{
 		"missing: apiextensions.k8s.io/v1 customresourcedefinitions": "kinds that are defined at run time come later",

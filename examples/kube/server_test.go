@@ -25,13 +25,13 @@ var (
 	peerToken = flag.String("peer-token", "", "bearer token of a member of system:masters there")
 )
 
-// a target is a server that tests talk to.
+// A target is a server that tests talk to.
 type target struct {
 	url, token string
 	http       *http.Client
 }
 
-// serve starts a server of all kinds on a free port; it ends with the test.
+// serve starts a server of all kinds on a free port. It stops with the test.
 func serve(t testing.TB, o Options) *target {
 	t.Helper()
 	db := memory.New()
@@ -50,7 +50,7 @@ func serve(t testing.TB, o Options) *target {
 	return &target{url: listening.URL, http: listening.Client()}
 }
 
-// thePeer is the kube-apiserver of the command line, nil if there is none.
+// thePeer is the kube-apiserver of the command line, or nil if there is none.
 func thePeer() *target {
 	if *peer == "" {
 		return nil
@@ -62,7 +62,7 @@ func thePeer() *target {
 // config is for clients of client-go.
 func (s *target) config() *rest.Config { return &rest.Config{Host: s.url, QPS: -1} }
 
-// do makes one request and returns the code and what was answered.
+// do makes one request and returns the code and the body.
 func (s *target) do(t testing.TB, method, path, body string, headers ...string) (int, map[string]any) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, s.url+path, strings.NewReader(body))
@@ -84,7 +84,7 @@ func (s *target) do(t testing.TB, method, path, body string, headers ...string) 
 	return answer.StatusCode, out
 }
 
-// must is do with a code that is expected.
+// must is do with an expected code.
 func (s *target) must(t testing.TB, code int, method, path, body string, headers ...string) map[string]any {
 	t.Helper()
 	got, out := s.do(t, method, path, body, headers...)
@@ -92,7 +92,7 @@ func (s *target) must(t testing.TB, code int, method, path, body string, headers
 	return out
 }
 
-// administrator takes everybody for a member of system:masters.
+// administrator treats every client as a member of system:masters.
 type administrator struct{}
 
 // Authenticate makes it an authn.Authenticator.

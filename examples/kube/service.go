@@ -14,7 +14,7 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// services are services and the slices of endpoints behind them.
+// services are services and endpoint slices.
 func services(c *cluster) []registry.Definition {
 	return []registry.Definition{
 		kind[corev1.Service]{
@@ -82,7 +82,7 @@ func externalIP(v []any) any {
 	return "<unknown>"
 }
 
-// balancers are the addresses or names of load balancers, each once.
+// balancers returns the addresses or names of load balancers, each once.
 func balancers(ingress any) []string {
 	var out []string
 	for _, i := range list(ingress) {

@@ -24,11 +24,11 @@ import (
 type bootstrap struct {
 	resource meta.GroupVersionResource
 	object   metav1.Object
-	current  bool // it is made anew when it says something else than now
+	current  bool // rewritten when the content has changed
 }
 
-// createBootstrap makes what every cluster has from its start, all at once: the store commits them together. What is there stays
-// as it is, but for what tells where the server is.
+// createBootstrap creates the objects that every cluster has from its start, in one commit.
+// Existing objects stay as they are, except those that contain the server's address.
 func (c *cluster) createBootstrap(ctx context.Context, e *registry.Engine) error {
 	c.engine.Store(e)
 	ctx = authn.WithUser(ctx, authn.User{Name: "system:apiserver", Groups: []string{authn.GroupMasters, authn.GroupAuthenticated}})
@@ -47,7 +47,7 @@ func (c *cluster) createBootstrap(ctx context.Context, e *registry.Engine) error
 	return nil
 }
 
-// make makes one object, unless it is there. A kind that is not served has none.
+// make creates one object unless it exists. It skips kinds that are not served.
 func (b bootstrap) make(ctx context.Context, e *registry.Engine) error {
 	if _, served := e.Set().Lookup(b.resource); !served {
 		return nil
@@ -69,7 +69,7 @@ func (b bootstrap) make(ctx context.Context, e *registry.Engine) error {
 	return err
 }
 
-// bootstrap are the objects.
+// bootstrap returns the objects.
 func (c *cluster) bootstrap() []bootstrap {
 	out := append(c.ownService(), roles()...)
 	for _, p := range []struct {
@@ -84,7 +84,7 @@ func (c *cluster) bootstrap() []bootstrap {
 	return out
 }
 
-// ownService is how those inside the cluster find the server.
+// ownService tells clients inside the cluster where the server is.
 func (c *cluster) ownService() []bootstrap {
 	const name, namespace = "kubernetes", "default"
 	services := meta.GroupVersionResource{Version: "v1", Resource: "services"}
@@ -130,7 +130,7 @@ func (c *cluster) ownService() []bootstrap {
 	})
 }
 
-// roles are those that users are given, and what everybody may find out.
+// roles are the default roles, and the bindings that let everybody read the server's documents.
 func roles() []bootstrap {
 	const group = "rbac.authorization.k8s.io"
 	role := meta.GroupVersionResource{Group: group, Version: "v1", Resource: "clusterroles"}

@@ -12,8 +12,8 @@ import (
 	"github.com/kindwright/kindwright/internal/yaml"
 )
 
-// What may change of an object's metadata along with its status is what may in kube-apiserver, for every kind that has one. The
-// file is written by `make stored`.
+// A write of the status changes the same metadata as in kube-apiserver, for every kind with a
+// status. `make stored` writes the file.
 func TestUPDATE_11_MetadataThatChangeWithTheStatus(t *testing.T) {
 	const file = "testdata/statusmetadata.json"
 	if *updateStored {
@@ -29,12 +29,12 @@ func TestUPDATE_11_MetadataThatChangeWithTheStatus(t *testing.T) {
 		delete(want, own) // not served here
 	}
 	got := statusMetadata(t, serve(t, Options{}))
-	delete(got, "storage.k8s.io/v1/CSINode") // a release of k8s.io/api later than the peer has that one
+	delete(got, "storage.k8s.io/v1/CSINode") // the release of k8s.io/api is newer than the peer
 	require.Equal(t, want, got)
 }
 
-// statusMetadata makes an object of each kind that has a status, sends it to that path with other metadata, and returns which
-// of them are kept.
+// statusMetadata creates an object of each kind with a status, writes its status with other
+// metadata, and returns which of them are kept.
 func statusMetadata(t *testing.T, s *target) map[string][]string {
 	data, err := os.ReadFile("testdata/objects.yaml")
 	require.NoError(t, err)

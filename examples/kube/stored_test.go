@@ -14,7 +14,7 @@ import (
 
 var updateStored = flag.Bool("update-stored", false, "rewrite testdata/stored.json and refused.json from what the peer answers")
 
-// a manifest is an object of a file, and where it is sent.
+// A manifest is an object of a file, with the path it is sent to.
 type manifest struct {
 	name string // such as v1/Pod/small
 	path string // of the collection
@@ -54,7 +54,8 @@ func manifests(t *testing.T, s *target, file string) []manifest {
 	return out
 }
 
-// still takes out of an object what is different each time. Who owns what is compared elsewhere, against the same rules.
+// still removes values that differ each time. Managed fields are compared elsewhere, against the
+// same rules.
 func still(object map[string]any) map[string]any {
 	m, _ := object["metadata"].(map[string]any)
 	for _, field := range []string{"uid", "resourceVersion", "creationTimestamp", "managedFields", "selfLink"} {
@@ -64,7 +65,7 @@ func still(object map[string]any) map[string]any {
 	return masked
 }
 
-// maskTimes replaces times and uids that the server chooses, and takes out lists that are null, or empty.
+// maskTimes replaces times and uids that the server chooses, and removes null and empty lists.
 func maskTimes(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -101,7 +102,8 @@ func chosen(m manifest, object map[string]any) {
 	spec["clusterIP"], spec["clusterIPs"] = "(chosen)", []any{"(chosen)"}
 }
 
-// What is stored is what kube-apiserver stores: the same defaults, and nothing that it does not have.
+// Objects are stored as kube-apiserver stores them: with the same defaults and without extra
+// fields.
 func TestCREATE_StoresWhatKubernetesStores(t *testing.T) {
 	s := serve(t, Options{})
 	all := manifests(t, s, "testdata/objects.yaml")

@@ -23,10 +23,10 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// Tokens says how tokens for service accounts are made.
+// Tokens sets how tokens for service accounts are made.
 type Tokens struct {
-	Issuer    string   // who the tokens are from, a URL
-	Audiences []string // whom they are for, unless a request says; default: the issuer
+	Issuer    string   // the issuer of the tokens, a URL
+	Audiences []string // the audiences, unless a request names others; default: the issuer
 	Key       crypto.Signer
 }
 
@@ -44,7 +44,7 @@ func (c *cluster) tokens() registry.Endpoint {
 		Default: func(_ context.Context, r *authenticationv1.TokenRequest) {
 			point(&r.Spec.ExpirationSeconds, int64(usualLifetime))
 			fillEmpty(reflect.ValueOf(r))
-			if r.Status.ExpirationTimestamp.IsZero() { // null, from clients with Go types; it is only ever told
+			if r.Status.ExpirationTimestamp.IsZero() { // null, from typed clients; only the server sets it
 				r.Status.ExpirationTimestamp = metav1.NewTime(time.Unix(0, 0))
 			}
 		},
@@ -78,7 +78,7 @@ func (c *cluster) tokens() registry.Endpoint {
 	}
 }
 
-// sign makes a JSON Web Token (RFC 7519) with the claims that Kubernetes puts into those of service accounts.
+// sign makes a JSON Web Token (RFC 7519) with Kubernetes' claims for service accounts.
 func (t *Tokens) sign(account *corev1.ServiceAccount, audiences []string, now, ends time.Time) (string, error) {
 	algorithm := "RS256"
 	if k, ok := t.Key.Public().(*ecdsa.PublicKey); ok {
@@ -118,7 +118,8 @@ func (t *Tokens) sign(account *corev1.ServiceAccount, audiences []string, now, e
 	return signed + "." + base64.RawURLEncoding.EncodeToString(signature), nil
 }
 
-// signature signs as RFC 7518 has it: an elliptic signature is its two numbers, one after the other.
+// signature signs as RFC 7518 says: an elliptic-curve signature is its two numbers, one after the
+// other.
 func signature(key crypto.Signer, digest []byte) ([]byte, error) {
 	k, ok := key.(*ecdsa.PrivateKey)
 	if !ok {

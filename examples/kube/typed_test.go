@@ -22,13 +22,13 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// The media types that typed clients speak.
+// The media types that typed clients use.
 const (
 	inJSON     = "application/json"
 	inProtobuf = "application/vnd.kubernetes.protobuf"
 )
 
-// typedClient is one for objects of any group, as typed clients are: it sends and reads the Go types.
+// typedClient is a client for objects of any group that sends and reads the Go types.
 func typedClient(t *testing.T, s *target, media string) *rest.RESTClient {
 	t.Helper()
 	c := s.config()
@@ -40,8 +40,8 @@ func typedClient(t *testing.T, s *target, media string) *rest.RESTClient {
 	return out
 }
 
-// Every resource is created, read, listed, watched, updated, patched in each way, applied and deleted by clients with
-// Kubernetes' own types, in JSON and in protobuf; both see the same.
+// Clients with Kubernetes' own types create, read, list, watch, update, patch in each way, apply
+// and delete every resource, in JSON and in protobuf. Both see the same.
 func TestTypedClientsOfEveryResource(t *testing.T) {
 	for _, media := range []string{inJSON, inProtobuf} {
 		t.Run(strings.TrimPrefix(media, "application/"), func(t *testing.T) {
@@ -137,7 +137,8 @@ func everyVerb(t *testing.T, c, other *rest.RESTClient, m manifest) {
 	require.Equal(t, access(made).GetUID(), access(event.Object).GetUID())
 }
 
-// normal is an object without its kind, which JSON has and protobuf has elsewhere, or for what is inside of it, nowhere.
+// normal returns an object without its kind: JSON includes it, protobuf has it elsewhere or, for
+// nested objects, nowhere.
 func normal(o runtime.Object) runtime.Object {
 	out := o.DeepCopyObject()
 	reflect.ValueOf(out).Elem().FieldByName("TypeMeta").SetZero()

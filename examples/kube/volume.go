@@ -12,7 +12,7 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// volumes are persistent volumes and the claims to them.
+// volumes are persistent volumes and their claims.
 func volumes(c *cluster) []registry.Definition {
 	return []registry.Definition{
 		kind[corev1.PersistentVolume]{cluster: c, Kind: registry.Kind[corev1.PersistentVolume]{
@@ -92,7 +92,7 @@ func claimName(v []any) any {
 	return word(at(v[0], "namespace")) + "/" + word(at(v[0], "name"))
 }
 
-// modesText abbreviates access modes, in the order in which they have always been shown.
+// modesText abbreviates access modes in kubectl's order.
 func modesText(v any) string {
 	have, out := words(v), []string{}
 	for _, m := range [][2]string{{"ReadWriteOnce", "RWO"}, {"ReadOnlyMany", "ROX"}, {"ReadWriteMany", "RWX"}, {"ReadWriteOncePod", "RWOP"}} {

@@ -26,7 +26,7 @@ const (
 	zonesPath   = "/apis/example.dev/v1/zones"
 )
 
-// kubeconfig is what the tests look at in the file of that name.
+// kubeconfig is the part of a kubeconfig that the tests read.
 type kubeconfig struct {
 	Kind           string
 	CurrentContext string `json:"current-context"`
@@ -102,14 +102,15 @@ func (c *client) with(token string) *client {
 	return &client{url: c.url, token: token, http: c.http}
 }
 
-// answer is what a server said.
+// answer is the response of a server.
 type answer struct {
 	code   int
 	header http.Header
 	body   []byte
 }
 
-// send makes one request; headers are pairs of name and value. An error means that nobody knows what became of it.
+// send makes one request; headers are pairs of name and value. After an error the outcome is
+// unknown.
 func (c *client) send(ctx context.Context, method, path string, body []byte, headers ...string) (*answer, error) {
 	res, err := c.open(ctx, method, path, body, headers...)
 	if err != nil {
@@ -120,7 +121,8 @@ func (c *client) send(ctx context.Context, method, path string, body []byte, hea
 	return &answer{res.StatusCode, res.Header, data}, err
 }
 
-// ask makes one request to a server that may end meanwhile. Nil means that nobody knows what became of the request.
+// ask makes one request to a server that may end meanwhile. After a nil answer the outcome is
+// unknown.
 func (c *client) ask(method, path string, body []byte, headers ...string) *answer {
 	a, err := c.send(context.Background(), method, path, body, headers...)
 	if err != nil {
@@ -147,8 +149,8 @@ func (c *client) open(ctx context.Context, method, path string, body []byte, hea
 	return c.http.Do(req)
 }
 
-// patience is how long anything may take that a test waits for. It is far beyond what it does take: its end means that
-// nothing happens any more.
+// patience is how long a test waits for anything. It is far longer than anything takes. When it is
+// over, nothing will happen any more.
 const patience = time.Minute
 
 // do makes one request that is expected to be answered.
@@ -176,7 +178,7 @@ func (c *client) create(t testing.TB, path, body string) {
 	require.Equal(t, http.StatusCreated, a.code, "%s", a.body)
 }
 
-// status reads an answer that must be a Status.
+// status decodes an answer that must be a Status.
 func (a *answer) status(t testing.TB) meta.Status {
 	t.Helper()
 	var s meta.Status
@@ -191,7 +193,7 @@ func widget(name string) string {
 	return `{"apiVersion":"example.dev/v1","kind":"Widget","metadata":{"name":"` + name + `"},"spec":{"size":7}}`
 }
 
-// object is the part of any object that most tests look at.
+// object is the part of any object that most tests read.
 type object struct {
 	Metadata meta.ObjectMeta `json:"metadata"`
 }

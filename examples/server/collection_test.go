@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// gadgetOf is a Gadget that a Widget owns.
+// gadgetOf returns a Gadget that a Widget owns.
 func gadgetOf(name string, owner *object) string {
 	return fmt.Sprintf(`{"metadata":{"name":%q,"ownerReferences":[{"apiVersion":"example.dev/v1","kind":"Widget","name":%q,"uid":%q,"blockOwnerDeletion":true}]}}`,
 		name, owner.Metadata.Name, owner.Metadata.UID)
@@ -32,7 +32,7 @@ func TestGC_01_TheCollectorCanBeTurnedOff(t *testing.T) {
 			require.Eventually(t, func() bool { return kube.names(t, widgetsPath) == "" }, patience, 10*time.Millisecond)
 			assert.Empty(t, kube.names(t, gadgetsPath))
 		} else {
-			time.Sleep(50 * time.Millisecond) // long enough to see a collector at work
+			time.Sleep(50 * time.Millisecond) // long enough for a collector to act
 			assert.Equal(t, "owner", kube.names(t, widgetsPath))
 			assert.Equal(t, "owned", kube.names(t, gadgetsPath))
 		}
@@ -40,7 +40,8 @@ func TestGC_01_TheCollectorCanBeTurnedOff(t *testing.T) {
 	}
 }
 
-// A server that is killed leaves objects half-way; the next one goes on with them, until nothing is left to do.
+// A server that is killed leaves objects half deleted. The next one continues until no work is
+// left.
 func TestGC_02_GC_03_AcrossKills(t *testing.T) {
 	dir, address := t.TempDir(), freeAddress(t)
 	launched := func() (*process, *client) {

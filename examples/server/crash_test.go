@@ -19,10 +19,10 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// How the crash test is set up by the environment; see `make crash`.
+// Environment variables that set up the crash test; see `make crash`.
 const (
 	killsVariable = "KINDWRIGHT_KILLS" // how often the server is killed
-	seedVariable  = "KINDWRIGHT_SEED"  // what the clients do and when the server is killed; the interleaving stays its own
+	seedVariable  = "KINDWRIGHT_SEED"  // the clients' actions and the times of the kills; the interleaving still varies
 	defaultKills  = 3
 )
 
@@ -42,7 +42,7 @@ type marked struct {
 	} `json:"spec"`
 }
 
-// state reads a widget. Its padding must be as long as its mark says.
+// state decodes a widget. Its padding must be as long as its mark says.
 func (m *marked) state() (state, error) {
 	version, err := strconv.ParseUint(m.Metadata.ResourceVersion, 10, 64)
 	if err != nil {
@@ -54,7 +54,7 @@ func (m *marked) state() (state, error) {
 	return state{mark: m.Spec.Notes.Mark, uid: string(m.Metadata.UID), side: m.Metadata.Labels["side"], version: version}, nil
 }
 
-// gate lets clients through while the server is there.
+// gate lets clients through while the server is running.
 type gate struct {
 	mu      sync.Mutex
 	changed *sync.Cond
@@ -69,7 +69,7 @@ func newGate() *gate {
 	return g
 }
 
-// pass waits until the gate is open. It reports false when the test is over.
+// pass waits until the gate is open. It returns false when the test is over.
 func (g *gate) pass() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -89,7 +89,7 @@ func (g *gate) set(open, closing bool) {
 	g.changed.Broadcast()
 }
 
-// assembled waits until n clients stand before the closed gate, so nobody is on the way any more.
+// assembled waits until n clients wait at the closed gate, so no request is under way.
 func (g *gate) assembled(n int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -98,7 +98,7 @@ func (g *gate) assembled(n int) {
 	}
 }
 
-// writer changes its own objects as fast as the server lets it, and notes what it was told.
+// writer changes its own objects as fast as the server allows, and records the answers.
 type writer struct {
 	name    string
 	kube    *client
@@ -109,7 +109,8 @@ type writer struct {
 	objects map[string]state // what it knows; an object that is missing here must be read first
 }
 
-// run writes until the gate closes for good. An answer that cannot be right ends it with an error.
+// run writes until the gate closes for good. An answer that cannot be correct ends it with an
+// error.
 func (w *writer) run() error {
 	for w.gate.pass() {
 		object := fmt.Sprintf("%s-%d", w.name, w.rand.IntN(objectsPerWriter))
@@ -127,7 +128,7 @@ func (w *writer) run() error {
 	return nil
 }
 
-// read finds out in which state an object is after an attempt whose outcome is unknown.
+// read finds out the state of an object after an attempt with an unknown outcome.
 func (w *writer) read(object string) error {
 	res := w.kube.ask(http.MethodGet, widgetsPath+"/"+object, nil)
 	switch {
@@ -237,7 +238,7 @@ func (w *writer) delete(a *attempt) error {
 	return nil
 }
 
-// follower watches from where it was each time the server is back.
+// follower resumes its watch each time the server is back.
 type follower struct {
 	kube *client
 	path string // with its selector
@@ -245,7 +246,7 @@ type follower struct {
 
 	mu      sync.Mutex
 	changed *sync.Cond
-	at      uint64 // the newest version it was told of, by an event or a bookmark
+	at      uint64 // the newest version it received, by an event or a bookmark
 	events  []event
 	streams int
 	err     error
@@ -257,7 +258,7 @@ func newFollower(kube *client, path string, g *gate, from uint64) *follower {
 	return f
 }
 
-// run follows until the gate closes for good. What no watch may see ends it with an error.
+// run follows until the gate closes for good. An event that no watch may see ends it with an error.
 func (f *follower) run() error {
 	for f.gate.pass() {
 		if err := f.follow(); err != nil {
@@ -330,7 +331,7 @@ func (f *follower) take(verb string, data []byte) error {
 	return err
 }
 
-// seen waits until the follower has come to a version, and returns all its events up to there.
+// seen waits until the follower has reached a version, and returns all its events up to it.
 func (f *follower) seen(version uint64) ([]event, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -366,7 +367,7 @@ func (c *crash) launch() *process {
 	return launch(c, "--data-dir="+c.dir, "--listen="+c.address)
 }
 
-// list reads all widgets in chunks of a size, 0 for one chunk, beginning with a token.
+// list reads all widgets in chunks of a size, 0 for one chunk, starting with a token.
 func (c *crash) list(limit int, token string) *listed {
 	c.Helper()
 	l := &listed{}
@@ -402,7 +403,7 @@ func (c *crash) fine(problems []string, events []event) {
 	}
 }
 
-// start begins with a fresh server, its clients waiting before closed gates.
+// start starts a new server, with its clients waiting at closed gates.
 func (c *crash) start(seed uint64) {
 	c.server = c.launch()
 	c.server.serving(c)
@@ -442,7 +443,7 @@ func (c *crash) report(err error) {
 	}
 }
 
-// await waits for an event of the test's own, unless a client fails first.
+// await waits for an event of the test itself, unless a client fails first.
 func (c *crash) await(what <-chan struct{}) {
 	c.Helper()
 	select {
@@ -454,7 +455,8 @@ func (c *crash) await(what <-chan struct{}) {
 	}
 }
 
-// strike kills the server among writes, perhaps another one before it serves, and starts it again. Writers stay outside.
+// strike kills the server during writes. It may kill the next one before that serves. Then it
+// starts the server again, and writers stay outside.
 func (c *crash) strike() {
 	time.Sleep(time.Duration(c.rand.IntN(3000)) * time.Microsecond) // not always just after an acknowledgement
 	require.NoError(c, c.server.cmd.Process.Kill())
@@ -475,14 +477,15 @@ func (c *crash) strike() {
 	c.watching.set(true, false)
 }
 
-// audit compares what the server has after a restart with what its clients know. begun is the first chunk of a list that
-// was begun before.
+// audit compares the contents of the server after a restart with what its clients know. begun is
+// the first chunk of a list that started before.
 func (c *crash) audit(begun *listed) {
 	c.Helper()
 	whole := c.list(0, "")
 	c.fine(c.journal.checkList(c.states(whole.Items)), nil)
 
-	// The watches are compared at a version that they cannot come to without having seen everything before it.
+	// The watches are compared at a version that they can only reach after they have seen
+	// everything before it.
 	object := "sentinel-0"
 	require.NoError(c, c.sentinel.read(object))
 	now := c.sentinel.objects[object]
@@ -517,7 +520,7 @@ func (c *crash) audit(begun *listed) {
 	require.Equal(c, replay(events, c.version(begun)), c.states(items), "the list that was begun before the kill and ended after it")
 }
 
-// summary counts what the run has proved something about.
+// summary counts the cases that the run has covered.
 func (c *crash) summary(kills int) string {
 	c.all.mu.Lock()
 	defer c.all.mu.Unlock()
@@ -540,7 +543,7 @@ func (c *crash) summary(kills int) string {
 		kills+c.early, c.early, c.journal.acks, open, happened, len(c.all.events), c.all.streams)
 }
 
-// fromEnvironment reads a number that somebody may have set.
+// fromEnvironment reads a number that may be set in the environment.
 func fromEnvironment(t *testing.T, name string, otherwise uint64) uint64 {
 	t.Helper()
 	text, ok := os.LookupEnv(name)
@@ -552,8 +555,9 @@ func fromEnvironment(t *testing.T, name string, otherwise uint64) uint64 {
 	return n
 }
 
-// The server is killed again and again while clients write, and started again on the same files and port. Kills prove
-// nothing about a loss of power, since the system keeps what was written; that is for the tests of storage/bbolt.
+// The test kills the server again and again while clients write, and starts it again on the same
+// files and port. Kills say nothing about power loss, since the system keeps what was written. The
+// tests of storage/bbolt cover that.
 func TestSTORE_KilledServerKeepsItsWord(t *testing.T) {
 	kills := int(fromEnvironment(t, killsVariable, defaultKills))
 	seed := fromEnvironment(t, seedVariable, rand.Uint64())

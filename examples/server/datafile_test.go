@@ -15,7 +15,7 @@ import (
 
 const dataFile = "kindwright.db"
 
-// stopped makes a data directory with a few objects in it and returns it after the server has ended.
+// stopped makes a data directory with a few objects and returns it after the server has ended.
 func stopped(t *testing.T) string {
 	t.Helper()
 	s := serveIn(t, t.TempDir())
@@ -23,7 +23,7 @@ func stopped(t *testing.T) string {
 	for _, name := range []string{"one", "marked", "three"} {
 		kube.create(t, widgetsPath, widget(name))
 	}
-	kube.http.CloseIdleConnections() // or the server gives us a second to do so
+	kube.http.CloseIdleConnections() // otherwise the server waits a second for them
 	require.Equal(t, 0, s.stop())
 	return s.dir
 }
@@ -50,8 +50,8 @@ func TestD7_SecondServerOnTheSameDataDirectory(t *testing.T) {
 	assert.Equal(t, "after before", admin(t, serveIn(t, s.dir).kubeconfig).names(t, widgetsPath))
 }
 
-// newerFormat makes the format record of a data file one of a format that does not exist yet. The file can have the
-// record in several places, of which one is in use.
+// newerFormat changes the format record of a data file to a format that does not exist yet. The
+// file can contain the record in several places, one of which is in use.
 func newerFormat(t *testing.T, data []byte) []byte {
 	t.Helper()
 	const magic = "kindwright"
@@ -122,7 +122,7 @@ func TestD9_DataFileThatIsALinkIsRefused(t *testing.T) {
 	assert.Contains(t, r.errOut, "regular file")
 }
 
-// What is moved away is a whole store: it is served again where it comes back.
+// A data file that was moved away is a whole store: it can be served again when it is moved back.
 func TestDataFileCanBeMovedAwayAndBack(t *testing.T) {
 	dir := stopped(t)
 	path := filepath.Join(dir, dataFile)

@@ -19,8 +19,8 @@ import (
 // directory is the data directory: the store, and the certificates that let a kubeconfig outlive a restart.
 type directory struct{ path string }
 
-// openDirectory makes the directory if it is absent, readable by its owner alone (D9), and makes sure that it can be
-// written to.
+// openDirectory makes the directory if it is absent, readable by its owner only (D9), and checks
+// that it is writable.
 func openDirectory(path string) (*directory, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, fmt.Errorf("--data-dir: %w", err)
@@ -35,7 +35,7 @@ func openDirectory(path string) (*directory, error) {
 
 func (d *directory) file(name string) string { return filepath.Join(d.path, name) }
 
-// identity is who the server is to its clients, and who its administrator is to the server.
+// identity holds the server's certificate and the administrator's.
 type identity struct {
 	serving  tls.Certificate
 	caPEM    []byte
@@ -43,10 +43,10 @@ type identity struct {
 	adminPEM selfsigned.Pair
 }
 
-// renewBefore is how long before its end an identity is made anew.
+// renewBefore is how long before its expiry an identity is renewed.
 const renewBefore = 7 * 24 * time.Hour
 
-// identity returns the identity in the directory, or makes one that is good for host.
+// identity returns the identity in the directory, or creates one that is valid for host.
 func (d *directory) identity(host string) (*identity, error) {
 	id, err := d.loadIdentity()
 	if err == nil && id.goodFor(host, time.Now()) {
@@ -105,8 +105,8 @@ func (d *directory) makeIdentity(host string) error {
 	if err != nil {
 		return err
 	}
-	// An identity without ca.crt is none. It goes first and comes last, so that a server killed in between leaves none
-	// rather than a mixture of an old and a new one.
+	// An identity without ca.crt does not count. So ca.crt is removed first and written last. A
+	// server that is killed in between leaves no identity, never a mixture of an old and a new one.
 	if err := os.Remove(d.file("ca.crt")); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
@@ -123,7 +123,7 @@ func (d *directory) makeIdentity(host string) error {
 	return nil
 }
 
-// writeFile replaces a file as a whole, readable by its owner alone: no reader sees half of it.
+// writeFile replaces a file atomically, readable by its owner only. No reader sees half of it.
 func writeFile(path string, data []byte) error {
 	tmp, err := os.CreateTemp(filepath.Dir(path), ".new-*") // 0600
 	if err != nil {
@@ -171,7 +171,8 @@ users:
 	return nil
 }
 
-// reachable returns an address that a client on this machine can dial: a server on all interfaces is reached on loop-back.
+// reachable returns an address that a client on this machine can dial. For a server on all
+// interfaces that is loopback.
 func reachable(addr net.Addr) string {
 	host, port, err := net.SplitHostPort(addr.String())
 	if err != nil {

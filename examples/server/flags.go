@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// flags are the command line of the server.
+// flags holds the command line of the server.
 type flags struct {
 	listen        string
 	dataDir       string
@@ -62,10 +62,10 @@ func parseFlags(args []string, out io.Writer) (*flags, error) {
 // texts is a flag that may be given several times.
 type texts []string
 
-// String joins what was given.
+// String joins the values.
 func (t *texts) String() string { return strings.Join(*t, ",") }
 
-// Set adds what was given.
+// Set adds a value.
 func (t *texts) Set(text string) error { *t = append(*t, text); return nil }
 
 func (f *flags) check() error {

@@ -89,7 +89,8 @@ func TestUnreadableCredentialFilesLeaveNothingBehind(t *testing.T) {
 	}
 }
 
-// The tests may run as root, whom no right of a directory stops; a path below a file stops everybody.
+// The tests may run as root, and no directory permission stops root. A path below a file stops
+// everybody.
 func TestUnwritableDataDirectoryIsNamed(t *testing.T) {
 	parent := t.TempDir()
 	file := writeTo(t, parent, "file", "somebody's")

@@ -10,19 +10,19 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// The outcomes of an attempt. A write that was refused cannot happen in these tests.
+// The outcomes of an attempt. In these tests no write can be rejected.
 const (
 	unknown      = "unknown" // no answer came, or none yet
 	acknowledged = "acknowledged"
 )
 
-// attempt is one request of a client, with what came of it. A read counts too: what was seen must stay so.
+// attempt is one request of a client with its outcome. A read counts too: what it saw must stay.
 type attempt struct {
 	verb    string // create, replace, patch, delete, read
 	object  string
 	mark    string // unique to this attempt, part of the object it writes; for a read, what was found, "" for nothing
 	base    uint64 // the version that it replaces or deletes, 0 for any
-	floor   uint64 // the highest version that anybody had heard of when it was sent
+	floor   uint64 // the highest version that any client knew when it was sent
 	outcome string
 	version uint64 // of what was written or read, once acknowledged
 	uid     string // of what is deleted
@@ -32,8 +32,8 @@ func (a *attempt) String() string {
 	return fmt.Sprintf("%s %s mark=%q base=%d floor=%d: %s version=%d uid=%s", a.verb, a.object, a.mark, a.base, a.floor, a.outcome, a.version, a.uid)
 }
 
-// journal is what clients know: every attempt, in the order in which they were sent. An object has one writer, so the
-// attempts at it are one after the other.
+// journal is what clients know: every attempt, in the order of sending. An object has one writer,
+// so the attempts to write it follow one another.
 type journal struct {
 	mu       sync.Mutex
 	attempts []*attempt
@@ -47,7 +47,7 @@ func newJournal() *journal {
 	return &journal{objects: map[string][]*attempt{}, alarms: map[int]chan struct{}{}}
 }
 
-// begin notes an attempt that is about to be sent.
+// begin records an attempt that is about to be sent.
 func (j *journal) begin(a *attempt) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -56,7 +56,7 @@ func (j *journal) begin(a *attempt) {
 	j.objects[a.object] = append(j.objects[a.object], a)
 }
 
-// acknowledge notes that an attempt was answered. Deletions are answered without a version.
+// acknowledge records that an attempt was answered. Answers to deletions have no version.
 func (j *journal) acknowledge(a *attempt, version uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -81,14 +81,14 @@ func (j *journal) after(n int) <-chan struct{} {
 	return alarm
 }
 
-// state is an object at some moment; the zero state is an object that is not there.
+// state is an object at some moment. The zero state is an absent object.
 type state struct {
 	mark, uid, side string
-	version         uint64 // 0 in an expectation: not known
+	version         uint64 // 0 in an expectation: unknown
 }
 
-// expected returns the states in which an object can be, by what its writer was told: that after the last answer, or
-// after any attempt since whose outcome is unknown.
+// expected returns the possible states of an object, from its writer's view: the one after the last
+// answer, or after any later attempt with an unknown outcome.
 func (j *journal) expected(object string) []state {
 	states := []state{{}}
 	for _, a := range j.objects[object] {
@@ -102,8 +102,8 @@ func (j *journal) expected(object string) []state {
 	return states
 }
 
-// checkList compares a list with the journal: every acknowledged write is there, or was superseded. It is called while
-// nobody writes.
+// checkList compares a list with the journal: every acknowledged write is in it, or was superseded.
+// The caller makes sure that no client writes.
 func (j *journal) checkList(listed map[string]state) []string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -153,9 +153,9 @@ func replay(events []event, upTo uint64) map[string]state {
 	return objects
 }
 
-// checkHistory compares all the events that a watch saw with the journal: each object's chain of versions is whole, every
-// acknowledged write is one event at its version, and every event is one write. The watch has seen everything that was
-// acknowledged.
+// checkHistory compares all events that a watch saw with the journal. Each object's chain of
+// versions is whole, every acknowledged write is one event at its version, and every event is one
+// write. The watch has seen everything that was acknowledged.
 func (j *journal) checkHistory(events []event) []string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -230,7 +230,7 @@ func (h *reading) read(e event) {
 	h.objects[e.object] = e.state
 }
 
-// cause finds the attempt that an event comes from.
+// cause finds the attempt behind an event.
 func (h *reading) cause(e event, before state) *attempt {
 	if e.verb != "DELETED" {
 		if a := h.writes[e.state.mark]; a != nil && a.object == e.object {
@@ -241,13 +241,13 @@ func (h *reading) cause(e event, before state) *attempt {
 	var last *attempt
 	for _, a := range h.journal.objects[e.object] {
 		if a.verb == "delete" && a.uid == before.uid && a.base == before.version {
-			last = a // after earlier ones the object was found to be still there
+			last = a // after earlier attempts the object still existed
 		}
 	}
 	return last
 }
 
-// story tells everything about the objects that problems name.
+// story prints everything about the objects that problems name.
 func (j *journal) story(problems []string, events []event) string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -269,8 +269,9 @@ func (j *journal) story(problems []string, events []event) string {
 	return b.String()
 }
 
-// selected returns the events that a watch of one side sees, made of those that a watch of everything saw: an object that
-// comes to the side is added, one that leaves it is deleted in the last state that was on it.
+// selected computes the events of a watch of one side from those of a watch of everything. An
+// object that comes to the side is added. One that leaves it is deleted, in the last state that was
+// on it.
 func selected(events []event, side string) []event {
 	var out []event
 	before := map[string]state{}
@@ -297,7 +298,7 @@ func selected(events []event, side string) []event {
 	return out
 }
 
-// life is a journal of one object's life, the events that belong to it, and the list at its end.
+// life is a journal of one object's life, its events, and the list at the end.
 func life() (*journal, []event, map[string]state) {
 	j := newJournal()
 	for _, a := range []*attempt{

@@ -18,7 +18,7 @@ type Widget struct {
 	Status WidgetStatus `json:"status,omitzero" doc:"What the widget is, as its controller last saw it."`
 }
 
-// WidgetSpec is what a widget should be.
+// WidgetSpec is the desired state of a widget.
 type WidgetSpec struct {
 	Size     int32             `json:"size" minimum:"1" maximum:"1000" column:"Size" doc:"How large the widget is, from 1 to 1000."`
 	Color    string            `json:"color,omitempty" enum:"red,green,blue" default:"blue" column:"Color" doc:"The paint."`
@@ -35,7 +35,7 @@ type WidgetPart struct {
 	Tags  []string `json:"tags,omitempty" list:"set" doc:"Marks of the part."`
 }
 
-// WidgetStatus is what a widget is.
+// WidgetStatus is the observed state of a widget.
 type WidgetStatus struct {
 	Phase              string            `json:"phase,omitempty" column:"Phase" doc:"One word for where the widget is in its life."`
 	Replicas           int32             `json:"replicas,omitempty" doc:"How many of it there are."`
@@ -44,7 +44,7 @@ type WidgetStatus struct {
 	Conditions         []WidgetCondition `json:"conditions,omitempty" list:"map,key=type" doc:"What can be said about it in more detail."`
 }
 
-// WidgetCondition says one thing about a widget.
+// WidgetCondition is one condition of a widget.
 type WidgetCondition struct {
 	Type               string    `json:"type" minLength:"1" doc:"What is said, such as Ready."`
 	Status             string    `json:"status" enum:"True,False,Unknown" doc:"Whether it is so."`
@@ -63,7 +63,7 @@ type Gadget struct {
 	Immutable bool              `json:"immutable,omitempty" doc:"Once true, the data cannot change any more."`
 }
 
-// Zone is a place outside of all namespaces.
+// Zone is a place outside all namespaces.
 type Zone struct {
 	meta.TypeMeta   `json:",inline"`
 	meta.ObjectMeta `json:"metadata,omitzero"`
@@ -71,7 +71,7 @@ type Zone struct {
 	Spec ZoneSpec `json:"spec" doc:"What the zone is."`
 }
 
-// ZoneSpec is what a zone is.
+// ZoneSpec describes a zone.
 type ZoneSpec struct {
 	Region string `json:"region" minLength:"1" column:"Region" doc:"The region the zone belongs to."`
 }
@@ -103,7 +103,8 @@ func definitions() []registry.Definition {
 	}
 }
 
-// keepSealed refuses to change the data of a gadget that is immutable, or to make it mutable again.
+// keepSealed rejects changes to the data of an immutable gadget, and rejects making it mutable
+// again.
 func keepSealed(_ context.Context, g, old *Gadget, f *status.Fields) {
 	if !old.Immutable {
 		return

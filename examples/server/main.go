@@ -30,7 +30,7 @@ import (
 
 // The exit codes of the server.
 const (
-	exitFailure = 1 // it could not start, or could not go on
+	exitFailure = 1 // it could not start, or had to stop
 	exitUsage   = 2 // the command line is wrong
 )
 
@@ -58,7 +58,7 @@ func command(ctx context.Context, args []string, out, errOut io.Writer) int {
 }
 
 func serve(ctx context.Context, f *flags, out, errOut io.Writer) (err error) {
-	given, err := readCredentials(f) // before anything is made: a wrong flag leaves nothing behind
+	given, err := readCredentials(f) // before anything is created: a wrong flag leaves nothing behind
 	if err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func serve(ctx context.Context, f *flags, out, errOut io.Writer) (err error) {
 	return errors.Join(err, unannounced)
 }
 
-// announce writes the kubeconfig and says how to use it.
+// announce writes the kubeconfig and prints how to use it.
 func announce(f *flags, id *identity, addr net.Addr, out io.Writer) error {
 	if err := id.writeKubeconfig(f.kubeconfig, addr); err != nil {
 		return err
@@ -132,7 +132,7 @@ func openStorage(f *flags, dir *directory) (storage.Backend, error) {
 	return bbolt.Open(dir.file("kindwright.db"))
 }
 
-// credentials are what the flags say about who may be a client.
+// credentials are the clients that the flags allow.
 type credentials struct {
 	authorities *x509.CertPool
 	tokens      *token.File // nil when there are none
@@ -160,7 +160,8 @@ func readCredentials(f *flags) (*credentials, error) {
 	return c, nil
 }
 
-// authenticators accepts client certificates of the server's own authority and of the given ones, and the given tokens.
+// authenticators accepts client certificates from the server's own authority and the given ones,
+// and the given tokens.
 func (c *credentials) authenticators(own *x509.Certificate) ([]authn.Authenticator, error) {
 	c.authorities.AddCert(own)
 	certificates, err := certs.New(c.authorities)
@@ -174,7 +175,7 @@ func (c *credentials) authenticators(own *x509.Certificate) ([]authn.Authenticat
 	return out, nil
 }
 
-// authorizers makes the modes of the command line.
+// authorizers returns the authorizers for the modes on the command line.
 func authorizers(modes []string) []authz.Authorizer {
 	var out []authz.Authorizer
 	for _, mode := range modes {
@@ -188,7 +189,8 @@ func authorizers(modes []string) []authz.Authorizer {
 	return out
 }
 
-// knownCallers allows everything to callers who proved who they are: allowing everything is never meant for the others.
+// knownCallers allows everything to authenticated callers. Allowing everything is never meant for
+// anonymous ones.
 type knownCallers struct{}
 
 // Authorize has no opinion about anonymous callers.

@@ -20,7 +20,8 @@ import (
 	"github.com/kindwright/kindwright/internal/leak"
 )
 
-// asServer in the environment makes the test binary be the server: the tests that kill it need a process of its own.
+// asServer in the environment makes the test binary act as the server. Tests that kill the server
+// need a separate process.
 const asServer = "KINDWRIGHT_TEST_AS_SERVER"
 
 func TestMain(m *testing.M) {
@@ -30,8 +31,8 @@ func TestMain(m *testing.M) {
 	leak.Main(m)
 }
 
-// beServer runs the server with the arguments of this process. Whoever started it holds the other end of its standard
-// input: when they are gone, so is the server.
+// beServer runs the server with the arguments of this process. The parent process holds the other
+// end of its standard input. When the parent is gone, so is the server.
 func beServer() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -42,10 +43,10 @@ func beServer() int {
 	return command(ctx, os.Args[1:], os.Stdout, os.Stderr)
 }
 
-// announcement ends what the server prints once it serves.
+// announcement ends the output of a server that has started to serve.
 const announcement = "api-resources\n\n"
 
-// printed collects what a server prints and tells when it has announced itself.
+// printed collects a server's output and reports when the server has announced itself.
 type printed struct {
 	mu        sync.Mutex
 	text      bytes.Buffer
@@ -83,7 +84,8 @@ type server struct {
 	code       int // once ended
 }
 
-// serveIn runs a server on a data directory and a free port, and waits until it serves. It is stopped with the test.
+// serveIn runs a server on a data directory and a free port, and waits until it serves. The server
+// stops with the test.
 func serveIn(t *testing.T, dir string, args ...string) *server {
 	t.Helper()
 	s := &server{dir: dir, kubeconfig: filepath.Join(dir, "kubeconfig"), out: newPrinted(), errOut: newPrinted(), ended: make(chan struct{})}
@@ -109,7 +111,7 @@ func (s *server) stop() int {
 	return s.code
 }
 
-// refusal is how a server that does not start ends.
+// refusal is the end of a server that does not start.
 type refusal struct {
 	code        int
 	out, errOut string
@@ -124,7 +126,7 @@ func refused(t *testing.T, args ...string) refusal {
 	go func() {
 		select {
 		case <-out.announced:
-			cancel() // or the test would wait for ever
+			cancel() // otherwise the test would wait forever
 		case <-ctx.Done():
 		}
 	}()
@@ -132,8 +134,8 @@ func refused(t *testing.T, args ...string) refusal {
 	return refusal{code, out.String(), errOut.String()}
 }
 
-// freeAddress returns an address on which nobody listened a moment ago. It is below the ports that systems give to
-// outgoing connections, so that none of those takes it while a server restarts.
+// freeAddress returns an address that was free a moment ago. It is below the ports that systems use
+// for outgoing connections, so none of those takes it while a server restarts.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	for port := 20000 + os.Getpid()%10000; port < 32000; port++ {
@@ -147,7 +149,8 @@ func freeAddress(t *testing.T) string {
 	return ""
 }
 
-// tree returns every file and directory below dir with its rights and what stands for its content.
+// tree returns every file and directory below dir, with its permissions and a digest of its
+// contents.
 func tree(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -174,7 +177,7 @@ func tree(t *testing.T, dir string) map[string]string {
 	return found
 }
 
-// writeTo writes a file below a directory of the test's own and returns its path.
+// writeTo writes a file below a temporary directory of the test and returns its path.
 func writeTo(t *testing.T, dir, name, content string) string {
 	t.Helper()
 	path := filepath.Join(dir, name)

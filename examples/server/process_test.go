@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// process is a server in a process of its own, which can be killed.
+// process is a server in a separate process, which can be killed.
 type process struct {
 	cmd    *exec.Cmd
-	stdin  io.Closer // the process ends when it is closed, also by our own death
+	stdin  io.Closer // the process ends when this is closed, even by our own death
 	out    *printed
 	errOut *printed
 	ended  chan struct{}
@@ -37,7 +37,7 @@ func launchProgram(t testing.TB, program string, args ...string) *process {
 	require.NoError(t, p.cmd.Start())
 	go func() {
 		defer close(p.ended)
-		_ = p.cmd.Wait() // how it ended is in ProcessState
+		_ = p.cmd.Wait() // ProcessState holds the result
 	}()
 	t.Cleanup(p.kill)
 	return p
@@ -53,9 +53,9 @@ func (p *process) serving(t testing.TB) {
 	}
 }
 
-// kill ends the process as kill -9 does, and returns when it is gone.
+// kill ends the process like kill -9, and returns when it is gone.
 func (p *process) kill() {
-	_ = p.cmd.Process.Kill() // it may be gone already
+	_ = p.cmd.Process.Kill() // it may have ended already
 	<-p.ended
 }
 

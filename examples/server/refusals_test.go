@@ -12,7 +12,7 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// bad is a request that must be refused with a Status.
+// bad is a request that must be rejected with a Status.
 type bad struct {
 	method, path, body string
 	headers            []string

@@ -22,13 +22,14 @@ import (
 	"github.com/kindwright/kindwright/storage/bbolt"
 )
 
-// programVariable names a built server for BenchmarkStart to start instead of the test binary; see scripts/measure.sh.
+// programVariable names a server binary that BenchmarkStart starts instead of the test binary; see
+// scripts/measure.sh.
 const programVariable = "KINDWRIGHT_SERVER"
 
-// idleFor is how long a server has had nothing to do when its memory is looked at.
+// idleFor is how long a server is idle before its memory is measured.
 const idleFor = 5 * time.Second
 
-// fill makes a data directory with a number of widgets of 1 KiB, as they are stored.
+// fill makes a data directory with a number of stored widgets of 1 KiB.
 func fill(b *testing.B, objects int) string {
 	b.Helper()
 	dir := b.TempDir()
@@ -64,7 +65,7 @@ func fill(b *testing.B, objects int) string {
 	return dir
 }
 
-// resident returns how much memory a process occupies, in MiB.
+// resident returns the memory of a process in MiB.
 func resident(b *testing.B, p *process) float64 {
 	b.Helper()
 	out, err := exec.Command("ps", "-o", "rss=", "-p", strconv.Itoa(p.cmd.Process.Pid)).Output()
@@ -74,7 +75,7 @@ func resident(b *testing.B, p *process) float64 {
 	return kib / 1024
 }
 
-// BenchmarkStart measures the time from exec until the server serves, and the memory that it then occupies.
+// BenchmarkStart measures the time from exec until the server serves, and its memory then.
 func BenchmarkStart(b *testing.B) {
 	program := os.Getenv(programVariable)
 	if program == "" {

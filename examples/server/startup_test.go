@@ -59,7 +59,7 @@ func TestKubeconfigIsWrittenWhereAsked(t *testing.T) {
 	assert.Equal(t, os.FileMode(0o600), info.Mode())
 }
 
-// A kubeconfig that was readable by others would stay so if it were written in place.
+// A kubeconfig that others can read would stay readable if it were written in place.
 func TestD9_KubeconfigReplacesOneThatOthersCouldRead(t *testing.T) {
 	dir := t.TempDir()
 	path := writeTo(t, dir, "kubeconfig", "of before")
@@ -74,7 +74,7 @@ func TestD9_KubeconfigReplacesOneThatOthersCouldRead(t *testing.T) {
 func TestRestartKeepsTheKubeconfigAndTheObjects(t *testing.T) {
 	dir, address := t.TempDir(), freeAddress(t)
 	first := serveIn(t, dir, "--listen="+address)
-	kube := admin(t, first.kubeconfig) // holds the credentials of the first start
+	kube := admin(t, first.kubeconfig) // uses the credentials of the first start
 	kube.create(t, widgetsPath, widget("kept"))
 	kube.create(t, zonesPath, `{"apiVersion":"example.dev/v1","kind":"Zone","metadata":{"name":"north"},"spec":{"region":"far"}}`)
 	var before, after json.RawMessage
@@ -106,12 +106,12 @@ func TestMemoryStorageForgets(t *testing.T) {
 	assert.NoFileExists(t, filepath.Join(dir, "kindwright.db"))
 
 	serveIn(t, dir, "--listen="+address, "--storage=memory")
-	kube.get(t, widgetsPath, &after) // with the credentials of before
+	kube.get(t, widgetsPath, &after) // with the earlier credentials
 	assert.Empty(t, after.Items)
 	assert.Greater(t, after.Metadata.ResourceVersion, before.Metadata.ResourceVersion, "no version is issued twice (rule 5)")
 }
 
-// The authority's key is not kept, so a server that answers to a new name needs a new authority too.
+// The authority's key is not stored, so a server with a new name needs a new authority too.
 func TestNewHostNameGetsAnIdentityThatFits(t *testing.T) {
 	dir := t.TempDir()
 	assert.Equal(t, 0, serveIn(t, dir).stop())
@@ -131,7 +131,8 @@ func TestNewHostNameGetsAnIdentityThatFits(t *testing.T) {
 	assert.Equal(t, string(after), string(kept))
 }
 
-// The files of an identity are written one after the other; a server that was killed in between left some of each.
+// The files of an identity are written one after the other. A server that was killed in between
+// left some of each.
 func TestInterruptedIdentityIsMadeAnew(t *testing.T) {
 	for _, missing := range []string{"ca.crt", "admin.crt", "admin.key", "server.crt", "server.key"} {
 		t.Run(missing, func(t *testing.T) {
@@ -156,7 +157,7 @@ func TestDamagedIdentityIsNamed(t *testing.T) {
 			assert.Contains(t, r.errOut, dir)
 			assert.Contains(t, r.errOut, "remove")
 			after := tree(t, dir)
-			delete(before, dataFile) // it was opened and closed, in vain
+			delete(before, dataFile) // a failed start opened and closed it
 			delete(after, dataFile)
 			assert.Equal(t, before, after)
 		})
@@ -176,7 +177,7 @@ func TestOPS_02_OpenWatchEndsWellWhenTheServerStops(t *testing.T) {
 		err := events.Decode(&event)
 		return event.Type, err
 	}
-	for _, want := range []string{"ADDED", "BOOKMARK"} { // the second ends the initial events
+	for _, want := range []string{"ADDED", "BOOKMARK"} { // the bookmark ends the initial events
 		got, err := next()
 		require.NoError(t, err)
 		require.Equal(t, want, got)

@@ -13,7 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The umask is the process's: no test beside this one may make files meanwhile, so none of this package is parallel.
+// The umask belongs to the process. No test may create files while this one runs, so no test of
+// this package is parallel.
 func TestD9_FilesBelongToTheirOwnerAlone(t *testing.T) {
 	parent := t.TempDir()
 	dir := filepath.Join(parent, "outer", "data")

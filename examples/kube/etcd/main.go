@@ -39,7 +39,7 @@ type options struct {
 	version bool
 }
 
-// parse reads the command line. What means something to an etcd alone is accepted.
+// parse reads the command line. It accepts flags that mean something only to a real etcd.
 func parse(args []string) (*options, *pflag.FlagSet, error) {
 	o := &options{}
 	f := pflag.NewFlagSet("etcd", pflag.ContinueOnError)
@@ -147,7 +147,8 @@ func (o *options) listeners(ctx context.Context) (out []net.Listener, err error)
 	return out, nil
 }
 
-// handler answers what those ask who start an etcd, and the kube-apiserver that stands in beside it.
+// handler answers the requests of programs that start an etcd, and those of the kube-apiserver
+// stand-in.
 func handler(dir string) http.Handler {
 	mux := http.NewServeMux()
 	answer := func(path string, body any) {

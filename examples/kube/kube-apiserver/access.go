@@ -14,7 +14,7 @@ import (
 	"github.com/kindwright/kindwright/authz"
 )
 
-// access makes what the flags say about who callers are and what they may do.
+// access builds authentication and authorization from the flags.
 func (o *options) access() ([]kindwright.Option, error) {
 	var who []authn.Authenticator
 	if o.clientCAFile != "" {
@@ -49,7 +49,7 @@ func (o *options) access() ([]kindwright.Option, error) {
 	}, nil
 }
 
-// authorizers makes the modes of the command line.
+// authorizers returns the authorizers for the modes on the command line.
 func (o *options) authorizers() []authz.Authorizer {
 	var out []authz.Authorizer
 	for _, mode := range o.modes {
@@ -65,8 +65,8 @@ func (o *options) authorizers() []authz.Authorizer {
 	return out
 }
 
-// known allows something to callers who proved who they are: everything, or what everybody may find out about the server and
-// about themselves. It has no opinion about anything else.
+// known allows something to authenticated callers: everything, or only the server's documents and
+// reviews of themselves. It has no opinion about other requests.
 type known struct{ everything bool }
 
 // Authorize makes it an authz.Authorizer.
@@ -80,7 +80,7 @@ func (k known) Authorize(_ context.Context, a authz.Attributes) (authz.Decision,
 	return authz.NoOpinion, "", nil
 }
 
-// isDiscovery tells of requests for documents about the server.
+// isDiscovery reports whether a request reads documents about the server.
 func isDiscovery(a authz.Attributes) bool {
 	if a.Resource != "" || a.Verb != "get" {
 		return false
@@ -93,7 +93,7 @@ func isDiscovery(a authz.Attributes) bool {
 	return false
 }
 
-// isSelfReview tells of questions that callers ask about themselves.
+// isSelfReview reports whether callers ask about themselves.
 func isSelfReview(a authz.Attributes) bool {
 	if a.Verb != "create" || a.Subresource != "" {
 		return false

@@ -10,8 +10,9 @@ import (
 	"github.com/kindwright/kindwright/internal/selfsigned"
 )
 
-// certificate returns what the server shows to clients: the files that flags name, those in --cert-dir, or a pair that is
-// made and, where there is a --cert-dir, left there for those who want to trust it.
+// certificate returns the server's certificate. It comes from the files that flags name, or from
+// --cert-dir. Otherwise the program makes a pair and, if there is a --cert-dir, stores it there for
+// clients that want to trust it.
 func (o *options) certificate() (tls.Certificate, error) {
 	if o.tlsCertFile != "" {
 		pair, err := tls.LoadX509KeyPair(o.tlsCertFile, o.tlsKeyFile)

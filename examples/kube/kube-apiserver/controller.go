@@ -12,11 +12,11 @@ const (
 	garbageCollector    = "garbage-collector"
 )
 
-// runs tells whether a controller is wanted. None is by default: nothing of the kind runs in a kube-apiserver, and tests that
-// are written for one take off themselves what the controllers would.
+// runs reports whether a controller is enabled. By default none is: a kube-apiserver runs no
+// controllers, and tests written for one do their work themselves.
 func (o *options) runs(controller string) bool { return slices.Contains(o.controllers, controller) }
 
-// checkControllers refuses names that nothing here has.
+// checkControllers rejects unknown names.
 func (o *options) checkControllers() (problems []error) {
 	for _, name := range o.controllers {
 		if name != namespaceController && name != garbageCollector {

@@ -14,10 +14,10 @@ import (
 	"github.com/kindwright/kindwright/internal/json"
 )
 
-// defaultDataDir is where objects are when no flag says so.
+// defaultDataDir is the data directory if no flag sets one.
 const defaultDataDir = "kube-apiserver-data"
 
-// checkPrefix accepts what a file can be named after.
+// checkPrefix accepts a prefix that can become a file name.
 func checkPrefix(prefix string) error {
 	name := fileName(prefix)
 	if name == "" {
@@ -39,8 +39,8 @@ func checkPrefix(prefix string) error {
 	return nil
 }
 
-// fileName is what the objects below a prefix are kept in: no two prefixes share a name, unless they differ in slashes at
-// their ends alone, which etcd's do not tell apart either.
+// fileName returns the file of the objects below a prefix. Different prefixes have different files,
+// unless they differ only in slashes at their ends. etcd does not distinguish those either.
 func fileName(prefix string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(strings.Trim(prefix, "/"), "%", "%25"), "/", "%2F")
 }
@@ -63,13 +63,13 @@ func (o *options) dataFile(ctx context.Context) (string, error) {
 	return filepath.Join(dir, fileName(o.etcdPrefix)+".db"), nil
 }
 
-// The bounds on asking the stand-in for etcd.
+// Limits for requests to the etcd stand-in.
 const (
 	askTimeout = 5 * time.Second
 	maxAnswer  = 64 << 10
 )
 
-// findDirectory asks the stand-ins for etcd, in order, where they keep their data.
+// findDirectory asks the etcd stand-ins, in order, for their data directory.
 func findDirectory(ctx context.Context, servers []string) (string, error) {
 	var problems []error
 	for _, server := range servers {

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// inert is the value of a flag of the original that means nothing here. It is still checked: a command line that the
-// original would refuse is refused.
+// inert is the value of a flag of the original that has no effect here. It is checked all the same:
+// a command line that the original would reject is rejected.
 type inert struct {
 	kind string
 	text string
@@ -41,7 +41,7 @@ func (v *inert) Set(s string) (err error) {
 // String returns the value.
 func (v *inert) String() string { return v.text }
 
-// Type names what the values are.
+// Type names the type of the value.
 func (v *inert) Type() string {
 	switch v.kind {
 	case "bool", "":
@@ -52,7 +52,8 @@ func (v *inert) Type() string {
 	return v.kind
 }
 
-// inertFlags are the flags of kube-apiserver 1.36 that mean nothing here, by what their values are.
+// inertFlags are the flags of kube-apiserver 1.36 that have no effect here, by the type of their
+// value.
 func inertFlags() map[string]string {
 	return map[string]string{
 		"bool": `aggregator-reject-forwarding-redirect audit-log-batch-throttle-enable audit-log-compress audit-log-truncate-enabled
@@ -88,7 +89,7 @@ func inertFlags() map[string]string {
 	}
 }
 
-// addInert adds the flags that mean nothing here.
+// addInert adds the flags that have no effect here.
 func (o *options) addInert(f *pflag.FlagSet) {
 	for kind, names := range inertFlags() {
 		for name := range strings.FieldsSeq(names) {

@@ -101,7 +101,7 @@ func (o *options) serve(ctx context.Context, errOut io.Writer) (err error) {
 	)
 }
 
-// kinds are the kinds that are served, as the flags say.
+// kinds returns the served kinds, as the flags set them.
 func (o *options) kinds(tokens *kube.Tokens) registry.Definition {
 	own := []kinds.ControlPlaneOption{kinds.EventTTL(o.eventTTL)}
 	if !o.runs(namespaceController) {

@@ -49,8 +49,8 @@ type server struct {
 
 var serving = regexp.MustCompile(`serving on (https://\S+),`)
 
-// run starts the program and waits until it serves; it ends with the test unless stop was called. A bearer token of a member of
-// system:masters is "master", one of nobody special "user".
+// run starts the program and waits until it serves. It stops with the test unless stop was called.
+// The bearer token "master" belongs to a member of system:masters, and "user" to an ordinary user.
 func run(t *testing.T, args ...string) *server {
 	t.Helper()
 	tokens := filepath.Join(t.TempDir(), "tokens.csv")
@@ -96,7 +96,7 @@ func (s *server) do(t *testing.T, token, method, path, body string) (int, map[st
 	return answer.StatusCode, out
 }
 
-// refused runs the program with a command line that it does not take.
+// refused runs the program with a command line that it rejects.
 func refused(t *testing.T, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -141,7 +141,7 @@ func TestFLAG_WithoutNamespaceLifecycleAnyNamespaceWillDo(t *testing.T) {
 	require.Equal(t, 422, code, "%v", refusal)
 }
 
-// A lone kube-apiserver ends no namespaces and collects no garbage, and tests are written for it.
+// A lone kube-apiserver ends no namespaces and collects no garbage, and tests rely on that.
 func TestFLAG_ControllersRunWhereTheyAreWanted(t *testing.T) {
 	const maps = "/api/v1/namespaces/default/configmaps"
 	leave := func(s *server) {
@@ -177,7 +177,7 @@ func TestFLAG_ControllersRunWhereTheyAreWanted(t *testing.T) {
 	}
 }
 
-// Who is inside the cluster finds the server by its service.
+// Clients inside the cluster find the server by its service.
 func TestFLAG_AdvertisedAddress(t *testing.T) {
 	port, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -190,7 +190,7 @@ func TestFLAG_AdvertisedAddress(t *testing.T) {
 	require.Contains(t, fmt.Sprint(ends["subsets"]), fmt.Sprint(number))
 }
 
-// The same prefix again is a restart on the same data, another one is another store.
+// The same prefix is a restart on the same data; another prefix is another store.
 func TestFLAG_PrefixesNameStores(t *testing.T) {
 	dir := t.TempDir()
 	etcd := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -56,11 +56,12 @@ type options struct {
 	audiences       []string
 	verbosity       int
 	version         bool
-	withoutEffect   []string // flags that were given and mean nothing here
+	withoutEffect   []string // flags that were given and have no effect here
 	withoutEffectOf []string // values of other flags, with the flag, likewise
 }
 
-// flags returns the flags of the program. Those of the original that mean nothing here report that they were given.
+// flags returns the flags of the program. Those of the original that have no effect here record
+// that they were given.
 func (o *options) flags() *pflag.FlagSet {
 	f := pflag.NewFlagSet("kube-apiserver", pflag.ContinueOnError)
 	f.SortFlags, f.Usage = true, func() {}
@@ -101,7 +102,7 @@ func (o *options) flags() *pflag.FlagSet {
 	return f
 }
 
-// parse reads the command line. Every error names the flag, and all that is wrong is told at once.
+// parse reads the command line. Every error names the flag, and all errors are reported at once.
 func parse(args []string) (*options, error) {
 	o := &options{}
 	f := o.flags()
@@ -124,7 +125,7 @@ func parse(args []string) (*options, error) {
 	return o, o.check(f)
 }
 
-// usage lists the flags, those that mean something first.
+// usage lists the flags, first those that have an effect.
 func usage() string {
 	o := &options{}
 	all := o.flags()
@@ -140,7 +141,7 @@ func usage() string {
 		"\nFlags that are accepted and have no effect:\n\n" + rest.FlagUsagesWrapped(120)
 }
 
-// check refuses values that make no sense, and flags that contradict each other.
+// check rejects invalid values, and flags that contradict each other.
 func (o *options) check(f *pflag.FlagSet) error {
 	var problems []error
 	refuse := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
@@ -214,7 +215,7 @@ func (o *options) checkRanges() (problems []error) {
 	return problems
 }
 
-// checkModes knows the ways of deciding what callers may do.
+// checkModes rejects unknown authorization modes.
 func (o *options) checkModes(f *pflag.FlagSet) (problems []error) {
 	if f.Changed("authorization-mode") && f.Changed("authorization-config") {
 		problems = append(problems, errors.New("--authorization-mode and --authorization-config contradict each other"))
@@ -250,8 +251,8 @@ func (o *options) settings() []kindwright.Option {
 	}
 }
 
-// endpoint is where the server is reached from inside the cluster: nowhere, as long as no port is chosen, or if only this machine
-// reaches it.
+// endpoint returns the server's address inside the cluster. There is none as long as no port is
+// chosen, or if only this machine can reach the server.
 func (o *options) endpoint() netip.AddrPort {
 	ip := o.advertise
 	if ip == nil {
@@ -264,7 +265,7 @@ func (o *options) endpoint() netip.AddrPort {
 	return netip.AddrPortFrom(a, uint16(o.securePort))
 }
 
-// warnings say what of the command line has no effect.
+// warnings lists the parts of the command line that have no effect.
 func (o *options) warnings() []string {
 	var out []string
 	for _, name := range o.withoutEffect {
@@ -280,7 +281,7 @@ func (o *options) warnings() []string {
 	return out
 }
 
-// roles tells whether a mode is given that looks at roles.
+// roles reports whether a mode is given that uses roles.
 func (o *options) roles() bool {
 	return slices.Contains(o.modes, "RBAC") || slices.Contains(o.modes, "Node")
 }

@@ -17,7 +17,7 @@ const pluginNames = `AlwaysAdmit AlwaysDeny AlwaysPullImages CertificateApproval
 	PodTopologyLabels Priority ResourceQuota RuntimeClass ServiceAccount StorageObjectInUseProtection TaintNodesByCondition
 	ValidatingAdmissionPolicy ValidatingAdmissionWebhook`
 
-// checkPlugins refuses names that nobody knows, and plugins that are both wanted and not.
+// checkPlugins rejects unknown names, and plugins that are both enabled and disabled.
 func (o *options) checkPlugins() (problems []error) {
 	known := strings.Fields(pluginNames)
 	for _, l := range []struct {

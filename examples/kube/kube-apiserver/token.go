@@ -11,7 +11,7 @@ import (
 	"github.com/kindwright/kindwright/examples/kube"
 )
 
-// tokens says how tokens for service accounts are made; nil if no flag does.
+// tokens returns how tokens for service accounts are made, or nil if no flag says so.
 func (o *options) tokens() (*kube.Tokens, error) {
 	if o.signingKeyFile == "" {
 		return nil, nil

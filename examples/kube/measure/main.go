@@ -30,14 +30,14 @@ func main() {
 	}
 }
 
-// A result is what one run cost.
+// A result is the cost of one run.
 type result struct {
 	ready     time.Duration // from the start of kube-apiserver to the first good answer of /readyz
 	both      time.Duration // the same from the start of etcd
-	idle      int64         // bytes of both programs, when nobody has asked anything yet
+	idle      int64         // bytes of both programs, before the first request
 	documents time.Duration // to read all of discovery and of OpenAPI
 	read      int64         // bytes of both, right after that
-	settled   int64         // bytes of both, when nobody has asked for a while
+	settled   int64         // bytes of both, after a while without requests
 }
 
 // command measures what the command line names.
@@ -83,7 +83,7 @@ func row(r result) string {
 	return "| " + strings.Join([]string{ms(r.ready), ms(r.both), mib(r.idle), ms(r.documents), mib(r.read), mib(r.settled)}, " | ") + " |"
 }
 
-// median takes each number's own.
+// median takes the median of each number separately.
 func median(all []result) result {
 	return result{
 		ready:     middle(all, func(r result) time.Duration { return r.ready }),

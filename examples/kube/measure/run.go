@@ -70,7 +70,7 @@ func run(ctx context.Context, assets string, idle, settle time.Duration) (r resu
 	return r, measure(ctx, c, []*process{etcd, server}, idle, settle, &r)
 }
 
-// measure looks at servers that are ready.
+// measure measures servers that are ready.
 func measure(ctx context.Context, c *client, programs []*process, idle, settle time.Duration, r *result) error {
 	for _, step := range []struct {
 		wait   time.Duration
@@ -112,7 +112,7 @@ func files(dir string) error {
 	)
 }
 
-// freePorts are three ports that nobody listens on now.
+// freePorts returns three ports that are free now.
 func freePorts(ctx context.Context) (out [3]string, err error) {
 	for i := range out {
 		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
@@ -128,7 +128,7 @@ func freePorts(ctx context.Context) (out [3]string, err error) {
 // A process is a running program.
 type process struct{ command *exec.Cmd }
 
-// start runs a program; what it says is in a file of the directory.
+// start runs a program with its output in a file of the directory.
 func start(ctx context.Context, dir, path string, args ...string) (*process, error) {
 	log, err := os.Create(filepath.Join(dir, filepath.Base(path)+".log"))
 	if err != nil {
@@ -154,7 +154,7 @@ func (p *process) stop() error {
 	return nil
 }
 
-// resident is the memory that a program has now, in bytes.
+// resident returns a program's memory in bytes.
 func resident(pid int) (int64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -198,7 +198,7 @@ func (c *client) get(ctx context.Context, path, accept string) ([]byte, error) {
 	return body, err
 }
 
-// await asks until the answer is 200.
+// await repeats a request until the answer is 200.
 func await(ctx context.Context, c *client, path string) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -215,7 +215,8 @@ func await(ctx context.Context, c *client, path string) error {
 	}
 }
 
-// readAll reads discovery, and OpenAPI in both versions: what clients that begin by looking around read, and more.
+// readAll reads discovery, and OpenAPI in both versions: everything that a client reads at its
+// start, and more.
 func readAll(ctx context.Context, c *client) error {
 	const aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 	for _, d := range [][2]string{{"/api", aggregated}, {"/apis", aggregated}, {"/openapi/v2", "application/json"}, {"/openapi/v2", "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"}} {

@@ -15,7 +15,7 @@ import (
 // tags are those of one field or type.
 type tags map[string]string
 
-// generator collects what the published schemas say and Go types do not.
+// generator collects what the published schemas say and the Go types do not.
 type generator struct {
 	published map[string]*schema
 	keys      map[string]bool            // fields that are keys of lists
@@ -134,8 +134,8 @@ func (g *generator) field(m member, p *schema, required bool) tags {
 	return said
 }
 
-// need says whether a field should be there. Nobody insists on that but for the keys of lists, without which nothing merges:
-// they are there, or have a default.
+// need returns whether a field is required. Only list keys are enforced, because nothing merges
+// without them: they are required or have a default.
 func (g *generator) need(m member, p *schema, required bool, said tags) {
 	options := m.field.Tag.Get("json")
 	omitted := strings.Contains(options, ",omitempty") || strings.Contains(options, ",omitzero")
