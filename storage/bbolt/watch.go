@@ -8,16 +8,16 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// A watch walks the commits in its reader's goroutine: the recent ones in memory,
-// older ones in the file, in steps that hold no lock and no transaction while the
-// reader has the floor. Three positions make that exact:
+// A watch walks the commits in its reader's goroutine: the recent ones in memory, older ones in the
+// file. It holds no lock and no transaction while the reader's code runs. Three positions make it
+// exact:
 //
 //	told     what the reader knows: the revision of the last batch or progress
-//	reached  where the walk is: everything matching up to here has been given
+//	reached  where the walk is: all matches up to here have been yielded
 //	current  where the store is
 //
-// told <= reached <= current. With reached == current > told it reports progress;
-// with all three equal it sleeps until the store moves.
+// told <= reached <= current. If reached == current > told, it reports progress. If all three are
+// equal, it sleeps until the store moves.
 type watch struct {
 	db      *DB
 	prefix  string

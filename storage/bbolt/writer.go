@@ -12,22 +12,22 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// writer is the one goroutine that writes. It takes what waits in the queue as a
-// group and for each group
+// writer is the one goroutine that writes. It takes the waiting requests as a group. For each group,
+// it
 //
-//  1. decides, in order, which commits' expectations hold, against what is
-//     published and what the group will have written before (plan);
-//  2. writes all their records in one bbolt transaction, with the state, and with
-//     the removal of some compacted records (write); its commit is the sync;
+//  1. decides, in order, which commits' expectations hold, against the published state and the
+//     earlier commits of the group (plan);
+//  2. writes all their records in one bbolt transaction, together with the state and the removal of
+//     some compacted records (write); the commit of the transaction is the sync;
 //  3. makes them visible under DB.mu, in the order of revisions (publish);
 //  4. answers.
 //
-// Everything in a group is answered after its sync, refusals too: a conflict with
-// a commit of the same group must not be told if that commit then fails.
+// All requests of a group are answered after its sync, even rejected ones. A conflict with a commit
+// of the same group must not be reported if that commit then fails.
 //
-// If a step fails nothing is published, and the queue is closed for good: a
-// failed sync leaves it open what is on disk, and the next sync that succeeds
-// says nothing about pages that the failed one dropped.
+// If a step fails, nothing is published and the queue is closed for good. A failed sync leaves open
+// what is on disk, and a later successful sync says nothing about the pages that the failed one
+// dropped.
 type writer struct {
 	db    *DB
 	state state            // what the file says now
@@ -217,7 +217,7 @@ func (w *writer) write() (unknown bool, err error) {
 		if err := w.removeRecords(log, &next); err != nil {
 			return err
 		}
-		// The next writer beside these pages will read them.
+		// The next write beside these records reads their pages.
 		w.db.touch(tx, r.touched+len(w.records)+(1+len(w.doomed))*pageTouch)
 		return putState(tx, &next)
 	})

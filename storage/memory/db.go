@@ -12,17 +12,17 @@ import (
 
 // DB is a [storage.Backend] in memory. Make it with [New].
 //
-// One lock guards everything. Invariants while it is held, verified by [DB.Check]:
+// One lock guards everything. [DB.Check] verifies these invariants, which hold under the lock:
 //
-//  1. compacted <= current, and current is the revision of the newest commit, or
-//     the first revision when there is none.
-//  2. log holds every commit above compacted, in order (and perhaps some older
-//     ones that trim has not reached).
-//  3. keys holds for every key its newest version at or below compacted, unless
-//     that is a deletion, and every version above; no key without versions.
-//  4. A parked watcher has been given every matching change up to current.
-//  5. A history without a version above shared may belong to other DBs as well and
-//     is never changed: it is replaced by a copy. See [DB.Fork].
+//  1. compacted <= current, and current is the revision of the newest commit, or the first revision
+//     if there is none.
+//  2. log holds every commit above compacted, in order, and perhaps some older ones that trim has
+//     not reached.
+//  3. keys holds each key's newest version at or below compacted, unless that is a deletion, and
+//     every version above. There is no key without versions.
+//  4. A parked watcher has received every matching change up to current.
+//  5. A history without a version above shared may belong to other DBs too. It is never changed, but
+//     replaced by a copy. See [DB.Fork].
 type DB struct {
 	now    func() time.Time
 	limits storage.Limits

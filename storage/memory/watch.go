@@ -7,20 +7,18 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// A watch walks the log in its reader's goroutine. Having read all of it, it
-// parks: it leaves its needs in the index of watchers and sleeps until a commit
-// with a matching change, or a demand for progress, wakes it. Three positions
-// make that exact:
+// A watch walks the log in its reader's goroutine. When it has read all of it, it parks: it enters
+// itself in the index of watchers and sleeps until a commit with a matching change, or a request for
+// progress, wakes it. Three positions make it exact:
 //
 //	told     what the reader knows: the revision of the last batch or progress
-//	reached  where the walk is: everything matching up to here has been given
+//	reached  where the walk is: all matches up to here have been yielded
 //	current  where the store is
 //
-// told <= reached <= current. A parked watch needs no position of its own: it
-// has reached current, however far that moves, until something matches
-// (invariant 4). So foreign writes cost it nothing, and compaction cannot
-// overtake it. It only owes its reader the news, which are due when somebody has
-// asked for the revision (asked > told).
+// told <= reached <= current. A parked watch needs no position of its own: it has reached current,
+// however far that moves, until a change matches (invariant 4). So writes to other keys cost it
+// nothing, and compaction cannot overtake it. It only has to report progress to its reader once
+// somebody has asked for the revision (asked > told).
 
 // watchStep is how many commits a watch reads before others get the lock.
 const watchStep = 512

@@ -48,7 +48,7 @@ func reopenNeverReuses(s *scene) {
 			last = next
 		}
 		if i%2 == 1 {
-			require.NoError(s, s.Compact(s.ctx, last)) // now only the revision of the newest commit is left of it
+			require.NoError(s, s.Compact(s.ctx, last)) // of the newest commit only the revision is left
 		}
 		s.reopen()
 		require.GreaterOrEqual(s, s.current(), last)
