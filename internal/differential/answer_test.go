@@ -14,8 +14,8 @@ import (
 	"github.com/kindwright/kindwright/internal/yaml"
 )
 
-// answer turns a reply into what can be compared: code, headers, body and events, with this side's words for things replaced
-// by the order in which they were seen.
+// answer turns a reply into a comparable form: code, headers, body and events. Values that are
+// particular to this side are replaced by the order in which they were seen.
 func (s *side) answer(a *ask, r *reply) map[string]any {
 	out := map[string]any{"code": strconv.Itoa(r.code), "header": s.headers(r)}
 	switch contentType, _, _ := strings.Cut(r.header.Get("Content-Type"), ";"); {
@@ -41,7 +41,7 @@ func (s *side) answer(a *ask, r *reply) map[string]any {
 	return out
 }
 
-// headers are those that clients act on.
+// headers are the headers that clients act on.
 func (s *side) headers(r *reply) map[string]any {
 	out := map[string]any{}
 	for _, name := range []string{"Content-Type", "Warning", "Retry-After", "Allow", "Location"} {
@@ -69,7 +69,8 @@ func (s *side) document(a *ask, data []byte) any {
 	return s.normal(a, v, nil)
 }
 
-// events are the frames of a watch. Bookmarks come when a server likes, but for the one that ends the initial events.
+// events are the frames of a watch. A server may send bookmarks at any time, so only the one that
+// ends the initial events counts.
 func (s *side) events(a *ask, data []byte) any {
 	out := []any{}
 	for line := range bytes.Lines(data) {
@@ -91,7 +92,7 @@ func (s *side) events(a *ask, data []byte) any {
 	return out
 }
 
-// at returns what a document has at a path, nil if nothing.
+// at returns the value at a path of a document, or nil if there is none.
 func at(v any, path ...string) any {
 	for _, p := range path {
 		m, _ := v.(map[string]any)
@@ -105,7 +106,7 @@ func text(v any, path ...string) string {
 	return s
 }
 
-// learn notes the versions, uids, names and tokens in a document that were not seen before.
+// learn records the versions, uids, names and tokens in a document that were not seen before.
 func (s *side) learn(a *ask, v any) {
 	switch v := v.(type) {
 	case []any:
@@ -147,7 +148,7 @@ func (s *side) learnMetadata(a *ask, v, m map[string]any) {
 	}
 }
 
-// isList tells whether a document is a list, whose version is that of the collection.
+// isList reports whether a document is a list. Its version is that of the collection.
 func isList(v map[string]any) bool {
 	kind := text(v, "kind")
 	_, items := v["items"]
@@ -157,11 +158,11 @@ func isList(v map[string]any) bool {
 var (
 	timePattern = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
 	uidPattern  = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
-	madePattern = regexp.MustCompile(`(g\d\d\d-(?:x\.|x|BAD|_|y*)?)[bcdfghjklmnpqrstvwxz2456789]{5}\b`) // a name of which only an error tells
+	madePattern = regexp.MustCompile(`(g\d\d\d-(?:x\.|x|BAD|_|y*)?)[bcdfghjklmnpqrstvwxz2456789]{5}\b`) // a name that only an error shows
 	numbers     = regexp.MustCompile(`\d+`)
 )
 
-// text is a string without what only this side would say.
+// text returns a string without values that only this side has.
 func (s *side) text(v string) string {
 	for i, name := range s.names {
 		v = strings.ReplaceAll(v, name, fmt.Sprintf("⟦name %d⟧", i))
@@ -178,7 +179,7 @@ func (s *side) place(what string, i int) string {
 	return fmt.Sprintf("⟦%s %d⟧", what, i)
 }
 
-// normal returns a document as it is compared.
+// normal returns a document in its comparable form.
 func (s *side) normal(a *ask, v any, path []string) any {
 	switch v := v.(type) {
 	case []any:
@@ -190,7 +191,7 @@ func (s *side) normal(a *ask, v any, path []string) any {
 			return causes(out)
 		}
 		if len(path) > 0 && path[len(path)-1] == "managedFields" {
-			slices.SortFunc(out, func(a, b any) int { return strings.Compare(owner(a), owner(b)) }) // by second in the answer
+			slices.SortFunc(out, func(a, b any) int { return strings.Compare(owner(a), owner(b)) }) // answers order them by second
 		}
 		return out
 	case map[string]any:
@@ -212,7 +213,8 @@ func (s *side) normal(a *ask, v any, path []string) any {
 	}
 }
 
-// causes are compared as a set of types and fields: one fault may be explained in several sentences, in any order.
+// causes are compared as a set of types and fields. A server may explain one fault in several
+// sentences, in any order.
 func causes(all []any) []any {
 	slices.SortStableFunc(all, func(a, b any) int {
 		return strings.Compare(text(a, "field")+text(a, "reason"), text(b, "field")+text(b, "reason"))
@@ -222,7 +224,7 @@ func causes(all []any) []any {
 	})
 }
 
-// owner is what identifies an entry of managedFields.
+// owner identifies an entry of managedFields.
 func owner(v any) string {
 	return strings.Join([]string{text(v, "manager"), text(v, "operation"), text(v, "subresource"), text(v, "apiVersion")}, "\x00")
 }
@@ -246,7 +248,8 @@ func (s *side) leaf(v string, path []string) string {
 	return s.text(v)
 }
 
-// version is the place of an object's version in the order in which versions were seen, and the one it comes after.
+// version returns the position of an object's version in the order of versions, and the version
+// before it.
 func (s *side) version(v string) string {
 	n, err := strconv.ParseUint(v, 10, 64)
 	i := slices.Index(s.versions, n)
@@ -256,7 +259,7 @@ func (s *side) version(v string) string {
 	return fmt.Sprintf("⟦version %d⟧ after %s", i, s.before(n))
 }
 
-// before names the newest known version that is older than n.
+// before returns the newest known version that is older than n.
 func (s *side) before(n uint64) string {
 	best := -1
 	for i, v := range s.versions {
@@ -267,7 +270,8 @@ func (s *side) before(n uint64) string {
 	return s.place("version", best)
 }
 
-// normalList says of a list's version which objects' versions it includes; two right servers need not agree on more.
+// normalList replaces a list's version by the objects' versions that it includes. Two correct
+// servers need not agree on more.
 func (s *side) normalList(a *ask, v, m map[string]any) {
 	rv := text(v, "metadata", "resourceVersion")
 	if n, err := strconv.ParseUint(rv, 10, 64); err == nil && n > 0 && m != nil {
@@ -281,8 +285,8 @@ func (s *side) normalList(a *ask, v, m map[string]any) {
 // difference is one place in which two answers differ.
 type difference struct {
 	path    string // such as body.metadata.labels.app
-	a, b    any    // nil where there is nothing
-	message bool   // of an error: prose
+	a, b    any    // nil if absent
+	message bool   // the text of an error message
 }
 
 func (d difference) String() string {
@@ -310,7 +314,7 @@ func commonPrefix(a, b string) string {
 	return a[:n]
 }
 
-// differences compares two documents; the places are in order.
+// differences compares two documents and returns the paths in order.
 func differences(path string, a, b any) []difference {
 	switch x := a.(type) {
 	case map[string]any:

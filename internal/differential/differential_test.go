@@ -30,7 +30,8 @@ var (
 	episode   = flag.Uint64("episode", 0, "run this episode alone, and show its requests")
 )
 
-// perEpisode is how many requests share a namespace: fewer changes than a kube-apiserver keeps in memory for watches.
+// perEpisode is the number of requests that share a namespace. It is smaller than the number of
+// changes that a kube-apiserver keeps in memory for watches.
 const perEpisode = 60
 
 // exchange is a request with both answers.
@@ -49,8 +50,8 @@ type run struct {
 	compared  int
 	tolerated map[string]int
 	left      map[string]*group
-	messages  map[string]*group // of errors: prose that no requirement fixes
-	kinds     map[string]int    // what was asked, with the code that ours gave
+	messages  map[string]*group // of errors, whose text no requirement fixes
+	kinds     map[string]int    // the kinds of requests, with the code of our answer
 }
 
 // group is differences of one shape.
@@ -77,14 +78,14 @@ func (r *run) both(a *ask) *exchange {
 	return &exchange{ask: a, a: r.a.answer(a, replies[0]), b: r.b.answer(a, replies[1])}
 }
 
-// some runs as many requests.
+// some runs a number of requests.
 func (r *run) some(n int) {
 	for e := uint64(1); r.compared < n; e++ {
 		r.episode(e, min(perEpisode, n-r.compared))
 	}
 }
 
-// episode runs the requests of one, until the two servers no longer have the same state.
+// episode runs the requests of one episode, until the two servers no longer have the same state.
 func (r *run) episode(number uint64, n int) {
 	namespace := fmt.Sprintf("differential-%d-%d-%x", r.seed, number, time.Now().UnixNano()) // the peer may remember other runs
 	r.a.begin(namespace)
@@ -111,7 +112,8 @@ func (r *run) episode(number uint64, n int) {
 	}
 }
 
-// compare sorts the differences of an exchange, and tells whether the servers' states are still the same.
+// compare classifies the differences of an exchange, and reports whether the servers still have the
+// same state.
 func (r *run) compare(x *exchange, where string) bool {
 	same := true
 	for _, d := range x.differences() {
@@ -125,7 +127,7 @@ func (r *run) compare(x *exchange, where string) bool {
 		if d.message {
 			into = r.messages
 		}
-		// Prose differs in words; everything else where and how.
+		// Messages are grouped by their words, everything else by path and kind of difference.
 		key := fmt.Sprintf("%s: %s", x.ask.does, d.path)
 		if d.path == "answer" {
 			key += fmt.Sprintf(" %v, %v", d.a.(outcome), d.b.(outcome))
@@ -140,7 +142,7 @@ func (r *run) compare(x *exchange, where string) bool {
 		len(r.a.tokens) == len(r.b.tokens) && len(r.a.lists) == len(r.b.lists)
 }
 
-// outcome is how a request ended, in short.
+// outcome returns the result of a request in short form.
 type outcome struct{ code, reason, message string }
 
 func (o outcome) String() string { return o.code + " " + o.reason }
@@ -156,7 +158,7 @@ func outcomeOf(answer map[string]any) outcome {
 	return o
 }
 
-// differences of the two answers. Where the outcome differs, that is the only one.
+// differences returns those of the two answers. If the outcome differs, it is the only difference.
 func (x *exchange) differences() []difference {
 	a, b := outcomeOf(x.a), outcomeOf(x.b)
 	if a.code != b.code || a.reason != b.reason {
@@ -165,13 +167,13 @@ func (x *exchange) differences() []difference {
 	return differences("", x.a, x.b)
 }
 
-// harmless tells that the request changed nothing on either server.
+// harmless reports whether the request changed nothing on either server.
 func (x *exchange) harmless() bool {
 	a, b := x.a["code"].(string), x.b["code"].(string)
 	return x.ask.method == "GET" || x.ask.method == "HEAD" || a >= "400" && b >= "400"
 }
 
-// report writes what was found.
+// report prints the findings.
 func (r *run) report() {
 	var out strings.Builder
 	fmt.Fprintf(&out, "%s and %s: %d requests compared, seed %d\n", r.a.name, r.b.name, r.compared, r.seed)
@@ -197,7 +199,7 @@ func ours(t *testing.T, name string, middleware func(http.Handler) http.Handler)
 	return &side{name: name, base: serve(t, memory.New(), middleware), client: client()}
 }
 
-// client sends what it is told, and follows nothing.
+// client sends requests as they are, and follows no redirects.
 func client() *http.Client {
 	return &http.Client{
 		Transport:     &http.Transport{DisableCompression: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, //nolint:gosec // a test server on this machine
@@ -234,7 +236,7 @@ func TestServersAnswerAlike(t *testing.T) {
 	}
 }
 
-// pair is our server, and the peer or ours over another backend.
+// pair returns our server, and either the peer or our server over another backend.
 func pair(t *testing.T) (a, b *side) {
 	if *peer != "" {
 		return ours(t, "memory", nil), &side{name: "peer", base: strings.TrimSuffix(*peer, "/"), token: *peerToken, client: client()}
@@ -242,7 +244,7 @@ func pair(t *testing.T) (a, b *side) {
 	return ours(t, "memory", nil), ours(t, "bbolt", nil)
 }
 
-// end says what was found, and fails if something was.
+// end prints the findings, and fails the test if there are any.
 func (r *run) end() {
 	if testing.Verbose() || len(r.left) > 0 {
 		r.report()
@@ -250,7 +252,7 @@ func (r *run) end() {
 	require.Empty(r.t, slices.Collect(maps.Keys(r.left)), "differences that no rule explains")
 }
 
-// TestAFaultIsReported puts a server in the peer's place that does one thing wrong.
+// TestAFaultIsReported replaces the peer by a server with one fault.
 func TestAFaultIsReported(t *testing.T) {
 	for name, f := range map[string]struct {
 		spoil func(r *http.Request, code *int, body []byte) []byte

@@ -8,14 +8,16 @@ import (
 	"strings"
 )
 
-// A generator makes the requests of one episode. It looks at nothing but its random numbers and how much has been seen.
+// A generator makes the requests of one episode. It depends only on its random numbers and on how
+// many values have been seen.
 type generator struct {
 	*rand.Rand
-	seen *side // either of the two: they have seen the same number of things
+	seen *side // either side: both have seen the same number of values
 	made int   // objects with generated names
 	cm   bool  // this request is about config maps
 
-	// faulty is set once this request has something that a server may refuse: where there are two, either may be named first.
+	// faulty is set once this request has a fault that a server may reject. If there were two, each
+	// server could name another one first.
 	faulty bool
 }
 
@@ -23,13 +25,13 @@ func newGenerator(seed, episode uint64, seen *side) *generator {
 	return &generator{Rand: rand.New(rand.NewPCG(seed, episode)), seen: seen}
 }
 
-// of picks one.
+// of returns one of its arguments.
 func of[T any](g *generator, choices ...T) T { return choices[g.IntN(len(choices))] }
 
-// in is true once in n times.
+// in returns true once in n times.
 func (g *generator) in(n int) bool { return g.IntN(n) == 0 }
 
-// fault is in, at most once in a request.
+// fault is like in, but true at most once in a request.
 func (g *generator) fault(n int) bool {
 	if g.faulty || !g.in(n) {
 		return false
@@ -38,7 +40,7 @@ func (g *generator) fault(n int) bool {
 	return true
 }
 
-// value is one of good, rarely one of bad.
+// value returns one of good, or rarely one of bad.
 func value[T any](g *generator, n int, good, bad []T) T {
 	if g.fault(n) {
 		return of(g, bad...)
@@ -46,7 +48,7 @@ func value[T any](g *generator, n int, good, bad []T) T {
 	return of(g, good...)
 }
 
-// object is a JSON object being written.
+// object is a JSON object under construction.
 type object = map[string]any
 
 // next makes a request.
@@ -104,7 +106,8 @@ func (g *generator) collection() string {
 	return g.root() + "/namespaces/⟦namespace⟧/" + g.resource()
 }
 
-// name is one of a few, so that requests meet; rarely one that the server made up, or a bad one.
+// name returns one of a few names, so that requests meet. Rarely it is one that the server
+// generated, or a bad one.
 func (g *generator) name() string {
 	switch {
 	case g.in(20) && len(g.seen.names) > 0:
@@ -136,7 +139,7 @@ func (g *generator) kind() (apiVersion, kind string) {
 	return gadgetGroup + "/v1", "Gadget"
 }
 
-// metadata is what clients send, with a fault now and then.
+// metadata returns metadata as clients send it, now and then with a fault.
 func (g *generator) metadata() object {
 	m := object{}
 	if g.in(2) {
@@ -162,7 +165,7 @@ func (g *generator) labels() object {
 	return l
 }
 
-// spoil puts something into metadata that a server refuses, replaces or ignores.
+// spoil adds a field to metadata that a server rejects, replaces or ignores.
 func (g *generator) spoil(m object) {
 	switch g.IntN(14) {
 	case 0:
@@ -210,7 +213,7 @@ func (g *generator) uid() string {
 	return fmt.Sprintf("⟦uid %d⟧", g.IntN(len(g.seen.uids)))
 }
 
-// content fills an object with what its kind has, with a fault now and then.
+// content fills an object with the fields of its kind, now and then with a fault.
 func (g *generator) content(o object) {
 	if g.cm {
 		o["data"] = g.data()
@@ -277,7 +280,7 @@ func (g *generator) ports() []object {
 	return out
 }
 
-// whole is a complete object; named says what it is called.
+// whole returns a complete object with a name.
 func (g *generator) whole(name string) object {
 	m := g.metadata()
 	m["name"] = name
@@ -299,7 +302,7 @@ func (g *generator) whole(name string) object {
 	return o
 }
 
-// written is the object as text, sometimes with what only text can have.
+// written returns the object as text, sometimes with features that only text can have.
 func (g *generator) written(o object) string {
 	data, err := json.Marshal(o)
 	if err != nil {
@@ -325,7 +328,7 @@ func (g *generator) written(o object) string {
 	}
 }
 
-// options are the query of a write.
+// options returns the query of a write.
 func (g *generator) options(a *ask) *ask {
 	if g.in(6) {
 		a.query = append(a.query, [2]string{"fieldValidation", value(g, 6, []string{"Strict", "Strict", "Warn", "Ignore", ""}, []string{"Bad", "strict"})})
@@ -461,7 +464,7 @@ func (g *generator) update() *ask {
 	return g.options(a)
 }
 
-// newest is the version of an object as it was last seen.
+// newest returns the version of an object that was seen last.
 func (g *generator) newest(name string) string {
 	v, err := decode([]byte(g.seen.bodies[name]))
 	if err != nil {
@@ -692,7 +695,7 @@ func (g *generator) watch() *ask {
 	return a
 }
 
-// other is what no client of the API sends on purpose.
+// other returns a request that no API client sends on purpose.
 func (g *generator) other() *ask {
 	a := g.one("other", of(g, "OPTIONS", "POST", "GET", "PUT", "DELETE", "HEAD", "PATCH", "TRACE", "NONSENSE"))
 	c := g.collection()

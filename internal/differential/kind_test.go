@@ -17,7 +17,8 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// ConfigMap has the shape of Kubernetes' kind of that name, which every kube-apiserver serves: a compiled-in kind.
+// ConfigMap has the shape of Kubernetes' kind of that name, which is compiled into every
+// kube-apiserver.
 type ConfigMap struct {
 	meta.TypeMeta   `json:",inline"`
 	meta.ObjectMeta `json:"metadata,omitzero"`
@@ -34,7 +35,7 @@ type Gadget struct {
 	Status *GadgetStatus `json:"status,omitempty"`
 }
 
-// GadgetSpec has a required field, defaults, a bound and a list that merges by key.
+// GadgetSpec has a required field, defaults, a limit and a list that merges by key.
 type GadgetSpec struct {
 	Seq    string       `json:"seq"`
 	Alpha  string       `json:"alpha,omitempty"`
@@ -51,7 +52,7 @@ type GadgetPort struct {
 	Protocol string `json:"protocol,omitempty" default:"TCP"`
 }
 
-// GadgetStatus is the other half of a gadget, behind its subresource.
+// GadgetStatus is the status of a gadget, behind its subresource.
 type GadgetStatus struct {
 	Phase string `json:"phase,omitempty"`
 }
@@ -77,7 +78,7 @@ func definitions() []registry.Definition {
 	}
 }
 
-// runTime is a kind that refuses what run-time types refuse (PATCH-10).
+// runTime is a kind that rejects what custom resources reject (PATCH-10).
 type runTime struct{ registry.Kind[Gadget] }
 
 // Define implements registry.Definition.
@@ -89,7 +90,8 @@ func (k runTime) Define(env registry.Env) (registry.Bundle, error) {
 	return b, err
 }
 
-// serve starts a server of ours over a store, behind the middleware if there is one, and returns its address.
+// serve starts our server over a store, behind the middleware if there is one, and returns its
+// address.
 func serve(t *testing.T, backend storage.Backend, middleware func(http.Handler) http.Handler) string {
 	t.Helper()
 	master := authn.Func(func(*http.Request) (authn.User, bool, error) {

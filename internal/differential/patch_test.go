@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// patch makes a JSON patch, a merge patch or a strategic merge patch.
+// patch returns a JSON patch, a merge patch or a strategic merge patch.
 func (g *generator) patch() *ask {
 	a := g.one("patch", "PATCH")
 	switch g.IntN(3) {
@@ -80,7 +80,7 @@ func (g *generator) jsonPatch() string {
 	return string(data)
 }
 
-// change is an object with some of its fields, as merge patches are.
+// change returns an object with some of its fields, as in a merge patch.
 func (g *generator) change(name string) object {
 	o := object{}
 	if g.in(2) {
@@ -154,7 +154,7 @@ func (g *generator) strategicPatch(name string) string {
 	return g.written(o)
 }
 
-// apply makes a server-side apply.
+// apply returns a server-side apply.
 func (g *generator) apply() *ask {
 	a := g.one("apply", "PATCH")
 	name := a.object[strings.IndexByte(a.object, '/')+1:]

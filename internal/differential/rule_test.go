@@ -6,19 +6,20 @@ import (
 	"strings"
 )
 
-// A rule is a difference that is meant: our requirements, or the nature of the peer, say so.
+// A rule is an intended difference. Our requirements, or the nature of the peer, are the reason.
 type rule struct {
 	id     string // of the requirement
 	reason string
 	holds  func(x *exchange, d difference) bool
 }
 
-// stored tells that the difference is in what is stored, so that an episode cannot go on.
+// stored marks a difference in the stored state, so that an episode cannot continue.
 func (r rule) stored() bool {
 	return slices.Contains([]string{"CREATE-01", "META-02", "META-06", "META-12", "DEL-09", "SSA-01"}, r.id)
 }
 
-// outcomes makes a rule about how requests ended; the peer's is a code, or a code and a reason.
+// outcomes returns a rule about the outcome of requests. The peer's is a code, or a code and a
+// reason.
 func outcomes(ours, peer string, also ...func(x *exchange, a, b outcome) bool) func(*exchange, difference) bool {
 	return func(x *exchange, d difference) bool {
 		a, ok := d.a.(outcome)
@@ -48,7 +49,7 @@ func peerSays(part string) func(*exchange, outcome, outcome) bool {
 	return func(_ *exchange, _, b outcome) bool { return strings.Contains(b.message, part) }
 }
 
-// about makes a rule hold only for some requests.
+// about limits a rule to some requests.
 func about(is func(a *ask) bool, holds func(*exchange, difference) bool) func(*exchange, difference) bool {
 	return func(x *exchange, d difference) bool { return is(x.ask) && holds(x, d) }
 }
@@ -61,7 +62,7 @@ func creationTime(_ *exchange, _, b outcome) bool {
 
 func otherCode(_ *exchange, a, b outcome) bool { return a.code != b.code }
 
-// rules are asked in this order; the first that holds is counted.
+// rules are tried in this order, and the first that matches is counted.
 func rules() []rule {
 	return []rule{
 		{"COLL-07", "a list without another chunk may have no continue, or an empty one", func(_ *exchange, d difference) bool {

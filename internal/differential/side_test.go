@@ -13,8 +13,9 @@ import (
 	"time"
 )
 
-// A side is one of the two servers, and what it called the things that both have: the n-th version, uid, generated name or
-// token that was seen. A request is written with the numbers and sent to each side with its own words.
+// A side is one of the two servers, with its values for the things that both have: the n-th
+// version, uid, generated name or token that was seen. A request contains the numbers, and each
+// side receives it with its own values.
 type side struct {
 	name   string
 	base   string
@@ -25,22 +26,22 @@ type side struct {
 	versions  []uint64 // of objects, in the order they were seen
 	lists     []string // versions of lists
 	uids      []string
-	names     []string // that the server made up
+	names     []string // that the server generated
 	tokens    []string
-	from      []*ask            // what the tokens were got with
+	from      []*ask            // the requests that returned the tokens
 	bodies    map[string]string // the newest body of each object, by collection and name
 }
 
-// begin forgets what was seen: a new episode.
+// begin clears what was seen, for a new episode.
 func (s *side) begin(namespace string) {
 	s.namespace = namespace
 	s.versions, s.lists, s.uids, s.names, s.tokens, s.from = nil, nil, nil, nil, nil, nil
 	s.bodies = map[string]string{}
 }
 
-// ask is a request as both sides get it. Words such as ⟦version 3⟧ stand for what the side called that.
+// ask is a request for both sides. Words such as ⟦version 3⟧ stand for a side's own value.
 type ask struct {
-	does    string // what the generator had in mind, for reports
+	does    string // the intention of the generator, for reports
 	method  string
 	path    string
 	query   [][2]string
@@ -48,7 +49,7 @@ type ask struct {
 	body    string
 	object  string // collection/name that the answer is the new body of, if it is one
 	watch   bool
-	settle  bool   // ask for a consistent read first: what follows may come from a cache
+	settle  bool   // ask for a consistent read first: the next answer may come from a cache
 	exactly string // the version that a list must carry
 }
 
@@ -63,7 +64,7 @@ func cut(s string, n int) string {
 	return s[:n] + "…"
 }
 
-// target is the path with the query.
+// target returns the path with the query.
 func (a *ask) target(word func(string) string) string {
 	out := word(a.path)
 	for i, q := range a.query {
@@ -72,7 +73,7 @@ func (a *ask) target(word func(string) string) string {
 	return out
 }
 
-// get returns the value of a parameter, "" if there is none.
+// get returns the value of a parameter, or "" if it is absent.
 func (a *ask) get(name string) string {
 	for _, q := range a.query {
 		if q[0] == name {
@@ -93,7 +94,7 @@ func (a *ask) head(name string) string {
 
 var wordPattern = regexp.MustCompile(`⟦([a-z]+) ?([^⟧]*)⟧`)
 
-// words puts in what this side called things.
+// words replaces the numbers by this side's values.
 func (s *side) words(text string) string {
 	return wordPattern.ReplaceAllStringFunc(text, func(word string) string {
 		m := wordPattern.FindStringSubmatch(word)
@@ -120,7 +121,7 @@ func (s *side) words(text string) string {
 	})
 }
 
-// reply is an answer as it came.
+// reply is an unchanged answer.
 type reply struct {
 	code   int
 	header http.Header

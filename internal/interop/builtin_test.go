@@ -16,7 +16,8 @@ import (
 	"github.com/kindwright/kindwright/registry"
 )
 
-// serveKubernetesKinds serves kinds made of Kubernetes' own types, whose tags kubectl and other clients know by heart.
+// serveKubernetesKinds serves kinds made of Kubernetes' own types. kubectl and other clients have
+// their tags compiled in.
 func serveKubernetesKinds(t *testing.T) *server {
 	t.Helper()
 	return serveKinds(

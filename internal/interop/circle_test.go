@@ -30,7 +30,8 @@ spec:
             not: {required: [other]}
 `
 
-// A kind whose type contains itself is served like any other: written, merged, owned, explained.
+// A kind whose type contains itself is served like any other: clients can write, merge, own and
+// explain it.
 func TestOAPI_04_AKindThatContainsItself(t *testing.T) {
 	k := newKubectl(t, serveKinds(t, registry.Kind[apiextensionsv1.CustomResourceDefinition]{
 		Group: "apiextensions.k8s.io", Version: "v1", Plural: "customresourcedefinitions", ShortNames: []string{"crd"}, ClusterScoped: true,

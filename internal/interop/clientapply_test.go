@@ -35,7 +35,7 @@ import (
 
 var widgetsV1 = schema.GroupVersionResource{Group: "example.dev", Version: "v1", Resource: "widgets"}
 
-// widgetOf is the configuration of the widget w in the namespace default: what YAML says beside the name.
+// widgetOf returns the configuration of the widget w in the namespace default, with the given YAML.
 func widgetOf(t *testing.T, text string) *unstructured.Unstructured {
 	t.Helper()
 	u := &unstructured.Unstructured{}
@@ -49,7 +49,7 @@ func widgetOf(t *testing.T, text string) *unstructured.Unstructured {
 	return u
 }
 
-// requireConflict requires that an apply has conflicts, one for each field, with a manager.
+// requireConflict requires that an apply fails with one conflict per field, each with its manager.
 func requireConflict(t *testing.T, err error, manager string, fields ...string) {
 	t.Helper()
 	require.True(t, apierrors.IsConflict(err), "%v", err)
@@ -91,7 +91,7 @@ func TestSSA_TypedApply(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "two", *lease.Spec.HolderIdentity)
 
-		// Extract, change and apply, as a controller does that holds no configuration.
+		// Extract, change and apply, as a controller does that stores no configuration.
 		lease, err = leases.Get(t.Context(), "l", metav1.GetOptions{})
 		require.NoError(t, err)
 		extracted, err = coordinationac.ExtractLease(lease, "one")
@@ -262,7 +262,7 @@ func TestSSA_DryThenForced(t *testing.T) {
 	})
 }
 
-// ownedSpec tells of each entry of managedFields which leaves of the spec it owns.
+// ownedSpec returns the leaves of the spec that each entry of managedFields owns.
 func ownedSpec(t *testing.T, u *unstructured.Unstructured) (out []string) {
 	t.Helper()
 	for _, e := range u.GetManagedFields() {
@@ -279,7 +279,8 @@ func ownedSpec(t *testing.T, u *unstructured.Unstructured) (out []string) {
 	return out
 }
 
-// sameBut requires that two objects are the same but for fields of their metadata and the times of their managers.
+// sameBut requires that two objects are equal except for some metadata fields and the times of
+// their managers.
 func sameBut(t *testing.T, a, b *unstructured.Unstructured, fields ...string) {
 	t.Helper()
 	a, b = a.DeepCopy(), b.DeepCopy()
@@ -368,7 +369,7 @@ func fieldSet(t *testing.T, e metav1.ManagedFieldsEntry) *fieldpath.Set {
 	return set
 }
 
-// ownerOfLabel is the only manager that owns a label.
+// ownerOfLabel returns the only manager that owns a label.
 func ownerOfLabel(t *testing.T, entries []metav1.ManagedFieldsEntry, label string) (out string) {
 	t.Helper()
 	path := fieldpath.MakePathOrDie("metadata", "labels", label)
@@ -382,7 +383,7 @@ func ownerOfLabel(t *testing.T, entries []metav1.ManagedFieldsEntry, label strin
 	return out
 }
 
-// warnings keeps what a server warns of.
+// warnings collects the warnings of a server.
 type warnings struct{ texts []string }
 
 // HandleWarningHeader makes it a rest.WarningHandler.
@@ -470,7 +471,7 @@ func TestQUERY_23_FieldValidationOfClients(t *testing.T) {
 	})
 }
 
-// publishedTypes is a type converter made of the OpenAPI v3 documents that a server publishes.
+// publishedTypes is a type converter built from the OpenAPI v3 documents that a server publishes.
 func publishedTypes(t *testing.T, s *server) managedfields.TypeConverter {
 	t.Helper()
 	client, err := discovery.NewDiscoveryClientForConfig(s.Config)
@@ -557,15 +558,16 @@ func requireSameEntries(t *testing.T, want runtime.Object, got *unstructured.Uns
 	require.Equal(t, asJSON(t, w), asJSON(t, timeless(got.DeepCopy().GetManagedFields())))
 }
 
-// anyScheme converts and makes objects for kube-apiserver's field manager, which has one version to do with.
+// anyScheme converts and creates objects for kube-apiserver's field manager, which here handles one
+// version.
 type anyScheme struct{ widgetScheme }
 
-// ConvertToVersion returns the object: it is in the version.
+// ConvertToVersion returns the object, which is in the version already.
 func (anyScheme) ConvertToVersion(in runtime.Object, _ runtime.GroupVersioner) (runtime.Object, error) {
 	return in, nil
 }
 
-// New makes an empty object.
+// New returns an empty object.
 func (anyScheme) New(kind schema.GroupVersionKind) (runtime.Object, error) {
 	out := &unstructured.Unstructured{}
 	out.SetGroupVersionKind(kind)

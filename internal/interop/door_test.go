@@ -8,19 +8,20 @@ import (
 	"sync"
 )
 
-// request is what a server was asked.
+// request is one request that a server received.
 type request struct {
 	method, path        string
 	query               url.Values
 	accept, contentType string
-	code                int // of the answer; 0 when there was none
+	code                int // of the answer; 0 if there was none
 }
 
 func (r *request) watches() bool {
 	return r.query.Get("watch") == "1" || r.query.Get("watch") == "true"
 }
 
-// initial tells whether a request asks for the whole of a collection: by LIST, or by a watch that begins with what there is.
+// initial reports whether a request asks for a whole collection: by LIST, or by a watch with
+// initial events.
 func (r *request) initial() bool {
 	if r.watches() {
 		rv := r.query.Get("resourceVersion")
@@ -29,15 +30,15 @@ func (r *request) initial() bool {
 	return r.method == http.MethodGet
 }
 
-// door is what stands between clients and a server, on the side of the clients: it keeps a record of all requests, repeated
-// ones too, can break watches off, and can hold new ones back.
+// door sits between clients and a server, on the clients' side. It records all requests, including
+// retries. It can break watches and delay new ones.
 type door struct {
 	mu       sync.Mutex
 	requests []*request
 	answers  []*request           // those answered with 200, in the order of the answers
 	streams  map[*stream]struct{} // watches being answered
-	closed   string               // the path of which watches are held back; "*" is any
-	opened   chan struct{}        // closed when they may go on; nil when none are held back
+	closed   string               // the path of delayed watches; "*" is any
+	opened   chan struct{}        // closed when they may continue; nil if none are delayed
 }
 
 // wrap puts the door in front of a transport.
@@ -75,7 +76,7 @@ func (d *door) note(in *request) {
 	d.requests = append(d.requests, in)
 }
 
-// answered lets a request through and notes how it was answered.
+// answered forwards a request and records its answer.
 func (d *door) answered(in *request, next http.RoundTripper, r *http.Request) (*http.Response, error) {
 	answer, err := next.RoundTrip(r)
 	if err == nil {
@@ -89,7 +90,7 @@ func (d *door) answered(in *request, next http.RoundTripper, r *http.Request) (*
 	return answer, err
 }
 
-// wait holds a watch back for as long as the door is shut.
+// wait delays a watch while the door is shut.
 func (d *door) wait(ctx context.Context, in *request) error {
 	d.mu.Lock()
 	opened := d.opened
@@ -115,8 +116,8 @@ func (d *door) enter(s *stream) {
 	d.streams[s] = struct{}{}
 }
 
-// shut breaks the watches of a path off, without a last word, and holds new ones back until the returned function is called.
-// The path "*" means all.
+// shut breaks the watches of a path abruptly, and delays new ones until the returned function is
+// called. The path "*" means all.
 func (d *door) shut(path string) (open func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -139,7 +140,7 @@ func (d *door) shut(path string) (open func()) {
 // seen returns the requests that match.
 func (d *door) seen(match func(*request) bool) []request { return d.since(0, match) }
 
-// since returns those requests that match, leaving out the first ones.
+// since returns the matching requests, without looking at the first ones.
 func (d *door) since(first int, match func(*request) bool) (out []request) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -151,7 +152,7 @@ func (d *door) since(first int, match func(*request) bool) (out []request) {
 	return out
 }
 
-// asked returns how many requests there were.
+// asked returns the number of requests.
 func (d *door) asked() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -167,7 +168,7 @@ type stream struct {
 	broken bool // guarded by door.mu
 }
 
-// Read reads on. A stream that was broken off ends as if the connection were gone: what was on its way is lost.
+// Read reads on. A broken stream ends as if the connection were gone, and data under way is lost.
 func (s *stream) Read(p []byte) (int, error) {
 	n, err := s.ReadCloser.Read(p)
 	s.door.mu.Lock()
@@ -198,7 +199,8 @@ func (d *door) granted() int {
 	return len(d.answers)
 }
 
-// grants returns the requests that were answered with 200, in the order of the answers, leaving out the first ones.
+// grants returns the requests that were answered with 200, in the order of the answers, except the
+// first n.
 func (d *door) grants(first int) (out []request) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -208,7 +210,7 @@ func (d *door) grants(first int) (out []request) {
 	return out
 }
 
-// handle puts the door on the side of the server, for clients that are other programs.
+// handle puts the door on the server's side, for clients in other programs.
 func (d *door) handle(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		in := &request{method: r.Method, path: r.URL.Path, query: r.URL.Query(), accept: r.Header.Get("Accept"), contentType: r.Header.Get("Content-Type")}
@@ -227,7 +229,7 @@ func (d *door) handle(next http.Handler) http.Handler {
 	})
 }
 
-// seen tells a door how a request was answered.
+// seen records the answer to a request for a door.
 type seen struct {
 	http.ResponseWriter
 	door    *door

@@ -15,7 +15,7 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// elect is stand for a candidate of our own.
+// elect is stand for a candidate of our own package.
 func elect(t *testing.T, s *server, name string) *candidate {
 	t.Helper()
 	h, err := rest.HTTPClientFor(s.Config)

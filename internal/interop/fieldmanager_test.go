@@ -52,15 +52,15 @@ func (w fieldWrite) String() string {
 	return fmt.Sprint(string(text), err)
 }
 
-// fieldManagers are the ownership rules of widgets twice: ours, and those of kube-apiserver.
+// fieldManagers are the ownership rules of widgets twice: ours, and kube-apiserver's.
 type fieldManagers struct {
 	schemas map[string]*openapi.Schema
 	ours    *apply.Fields
 	theirs  map[string]*managedfields.FieldManager // by version and subresource
 }
 
-// TestFieldManagerScenarios plays the scenarios of package apply to kube-apiserver's field manager too: the objects, the
-// owners and the conflicts must be the same after every step.
+// TestFieldManagerScenarios plays the scenarios of package apply to kube-apiserver's field manager
+// too. Objects, owners and conflicts must be the same after every step.
 func TestFieldManagerScenarios(t *testing.T) {
 	m := newFieldManagers(t)
 	files, err := filepath.Glob("../../apply/testdata/scenarios/*.yaml")
@@ -86,7 +86,7 @@ func TestFieldManagerScenarios(t *testing.T) {
 	}
 }
 
-// differs says why a scenario must end otherwise than with kube-apiserver.
+// differs says why a scenario must end in another way than with kube-apiserver.
 func differs(name string) string {
 	return map[string]string{
 		"what else a reset changes belongs to who asked for it": "SSA-15: kube-apiserver stops tracking the object",
@@ -94,7 +94,7 @@ func differs(name string) string {
 	}[name]
 }
 
-// TestFieldManagerRandomly does random writes by several managers with both.
+// TestFieldManagerRandomly makes random writes by several managers with both.
 func TestFieldManagerRandomly(t *testing.T) {
 	m := newFieldManagers(t)
 	for seed := range uint64(150) {
@@ -109,7 +109,7 @@ func TestFieldManagerRandomly(t *testing.T) {
 	}
 }
 
-// random makes up a write.
+// random returns a random write.
 func (m *fieldManagers) random(r *rand.Rand) fieldWrite {
 	manager := string(rune('a' + r.IntN(5)))
 	w := fieldWrite{Version: []string{"v1", "v1", "v2"}[r.IntN(3)]}
@@ -131,8 +131,8 @@ func (m *fieldManagers) random(r *rand.Rand) fieldWrite {
 	return w
 }
 
-// randomValue makes up a small value that a schema allows. Few values are there to choose from, so that managers often
-// agree and often do not.
+// randomValue returns a small random value that a schema allows. It chooses from few values, so
+// that managers often agree and often do not.
 func randomValue(r *rand.Rand, s *openapi.Schema, depth int) any {
 	word := func() string { return string(rune('a' + r.IntN(3))) }
 	switch s.Type {
@@ -177,7 +177,7 @@ func randomObject(r *rand.Rand, s *openapi.Schema, depth int) map[string]any {
 	return out
 }
 
-// sameItem tells whether two items of a list are one by its rules.
+// sameItem reports whether two items of a list are the same by its merge rules.
 func sameItem(s *openapi.Schema, a, b any) bool {
 	if s.ListType == openapi.ListSet {
 		return a == b
@@ -199,7 +199,7 @@ func sameItem(s *openapi.Schema, a, b any) bool {
 	return true
 }
 
-// play does the writes with both and compares what comes of each.
+// play makes the writes with both and compares the results.
 func (m *fieldManagers) play(t *testing.T, steps []fieldWrite) {
 	t.Helper()
 	var live map[string]any
@@ -230,7 +230,7 @@ func (m *fieldManagers) play(t *testing.T, steps []fieldWrite) {
 	}
 }
 
-// sent is what the client sends.
+// sent returns the object that the client sends.
 func (m *fieldManagers) sent(w fieldWrite, live map[string]any) map[string]any {
 	if w.Apply != "" {
 		return widgetTree(w.version(), exactNumbers(w.Config))
@@ -250,7 +250,7 @@ func (m *fieldManagers) sent(w fieldWrite, live map[string]any) map[string]any {
 	return out
 }
 
-// settled is an object as it comes from merging, before defaults: without the nulls that it leaves, and with a uid.
+// settled returns an object as merging leaves it, before defaults: without nulls, and with a uid.
 func (m *fieldManagers) settled(t *testing.T, version string, tree map[string]any) map[string]any {
 	out, problems := m.schemas[version].Canonical(tree)
 	require.Empty(t, problems)
@@ -306,7 +306,7 @@ func (m *fieldManagers) writeTheirs(t *testing.T, w fieldWrite, live, sent map[s
 		return nil, inOrder(conflicts)
 	}
 	tree := out.(*unstructured.Unstructured).Object
-	// The strategies take back what the endpoint does not reach, after the field manager.
+	// After the field manager, the strategies revert fields that the endpoint does not reach.
 	if w.Sub == "status" {
 		state := tree["status"]
 		entries := managedOf(tree)
@@ -321,7 +321,7 @@ func (m *fieldManagers) writeTheirs(t *testing.T, w fieldWrite, live, sent map[s
 	return m.settled(t, w.version(), tree), nil
 }
 
-// inOrder sorts conflicts, and the lines of the message that tells of them.
+// inOrder sorts conflicts, and the lines of the conflict message.
 func inOrder(conflicts []string) []string {
 	for i, c := range conflicts {
 		lines := strings.Split(c, "\n")
@@ -332,7 +332,7 @@ func inOrder(conflicts []string) []string {
 	return conflicts
 }
 
-// fieldOwners returns what each entry of managedFields says, without its time.
+// fieldOwners returns the content of each entry of managedFields, without its time.
 func fieldOwners(t *testing.T, tree map[string]any) map[string]string {
 	out := map[string]string{}
 	for _, e := range managedOf(tree) {
@@ -418,7 +418,8 @@ func objectMetaModel(t *testing.T) *spec.Schema {
 	return &s
 }
 
-// widgetScheme converts and makes widgets for kube-apiserver's field manager. Defaults come afterwards, with ours.
+// widgetScheme converts and creates widgets for kube-apiserver's field manager. Defaults are
+// applied afterwards, with our code.
 type widgetScheme struct{}
 
 func (widgetScheme) Convert(_, _, _ any) error { return errors.New("not asked for") }
@@ -459,8 +460,8 @@ func inVersion(tree map[string]any, version string) map[string]any {
 	return out
 }
 
-// withoutEmpty drops null, empty maps and empty lists: where a manager gives up the last thing in one that is owned for
-// itself, kube-apiserver leaves null or nothing, and we leave it empty.
+// withoutEmpty drops null, empty maps and empty lists. When a manager gives up the last member of a
+// map or list that is itself owned, kube-apiserver leaves null or nothing, and we leave it empty.
 func withoutEmpty(v any) any {
 	switch v := v.(type) {
 	case map[string]any:

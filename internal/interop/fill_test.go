@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/randfill"
 )
 
-// texts are what a marshaller might trip over.
+// texts are strings that might break a marshaller.
 var texts = []string{
 	"", "a", "app", "näme", "日本", "😀", "<&>", "\"quoted\"", "back\\slash", "line\nbreak\ttab", "\u2028\u2029", "\x00\x01\x7f",
 	strings.Repeat("x", 126), strings.Repeat("x", 127), strings.Repeat("x", 128), strings.Repeat("y", 300), strings.Repeat("ü", 9000),
@@ -34,7 +34,7 @@ func filler(seed int64) *randfill.Filler {
 		func(s *string, c randfill.Continue) { *s = text(c) },
 		func(l *metav1.ListMeta, c randfill.Continue) {
 			c.FillNoCustom(l)
-			l.ShardInfo = nil // of sharded lists, which we do not serve
+			l.ShardInfo = nil // for sharded lists, which we do not serve
 		},
 		func(s *corev1.NamespaceSpec, c randfill.Continue) { // never empty: the server fills it in
 			s.Finalizers = []corev1.FinalizerName{corev1.FinalizerKubernetes, corev1.FinalizerName(text(c))}
@@ -60,7 +60,8 @@ func filler(seed int64) *randfill.Filler {
 	)
 }
 
-// random fills a new value of a type. What JSON cannot tell apart is made equal: the value is read back from its JSON.
+// random returns a random value of a type. It is read back from its JSON, so that values that JSON
+// cannot distinguish become equal.
 func random(t reflect.Type, seed int64) (value any, text []byte, err error) {
 	v := reflect.New(t).Interface()
 	filler(seed).Fill(v)
@@ -79,7 +80,7 @@ func viaJSON(t reflect.Type, v any) (value any, text []byte, err error) {
 	return out, text, err
 }
 
-// plainJSON is JSON without escapes for HTML, which would end up in raw JSON.
+// plainJSON returns JSON without HTML escapes, which would otherwise end up in raw JSON.
 func plainJSON(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -68,7 +68,7 @@ data: {revision: "{{ .Release.Revision }}"}
 	"templates/NOTES.txt": "Size {{ .Values.size }}.\n",
 }
 
-// helm is Helm's library with a server.
+// helm is Helm's library connected to a server.
 type helm struct {
 	t      *testing.T
 	config *action.Configuration
@@ -252,7 +252,7 @@ func releaseLife(t *testing.T, h *helm, atServer bool) {
 	require.Nil(t, h.object("gadgets", "r-data"))
 }
 
-// releaseConflicts upgrades what another has changed.
+// releaseConflicts upgrades a release after another manager has changed it.
 func releaseConflicts(t *testing.T, h *helm) {
 	h.install(true)
 	widgets := h.client.Resource(widgetsV1).Namespace("default")
@@ -269,7 +269,8 @@ func releaseConflicts(t *testing.T, h *helm) {
 	h.requireSpec(`{"size":6,"color":"red","replicas":1,"parts":[{"name":"wheel","count":4}],"notes":{}}`)
 }
 
-// releaseWaits upgrades a widget that has a controller: the upgrade ends when the controller has seen to it.
+// releaseWaits upgrades a widget that has a controller. The upgrade ends when the controller has
+// handled it.
 func releaseWaits(t *testing.T, h *helm, s *server) {
 	h.install(true)
 	widgets := h.client.Resource(widgetsV1).Namespace("default")

@@ -28,7 +28,7 @@ import (
 	watchtools "k8s.io/client-go/tools/watch"
 )
 
-// counted counts what an informer tells its handler.
+// counted counts the calls of an informer to its handler.
 type counted struct{ added, updated, deleted atomic.Int64 }
 
 func count(t *testing.T, informer cache.SharedIndexInformer) *counted {
@@ -48,7 +48,7 @@ func (c *counted) are(added, updated, deleted int64) func() bool {
 	}
 }
 
-// streamed tells that informers were filled by one watch each and nobody fell back on LIST.
+// streamed requires that one watch filled each informer and that none fell back to LIST.
 func streamed(t *testing.T, s *server, path string) {
 	t.Helper()
 	require.Empty(t, s.seen(func(r *request) bool { return r.path == path && r.method == "GET" && !r.watches() }), "a LIST")
@@ -158,7 +158,7 @@ func TestTABLE_10_MetadataClientAndInformer(t *testing.T) {
 	})
 }
 
-// fill makes gadgets g-0000, g-0001 and so on.
+// fill creates gadgets g-0000, g-0001 and so on.
 func fill(t *testing.T, client dynamic.ResourceInterface, total int) {
 	t.Helper()
 	var group errgroup.Group
@@ -172,7 +172,7 @@ func fill(t *testing.T, client dynamic.ResourceInterface, total int) {
 	require.NoError(t, group.Wait())
 }
 
-// newGadget is a gadget with nothing in it.
+// newGadget returns an empty gadget.
 func newGadget(name string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.dev/v1", "kind": "Gadget", "metadata": map[string]any{"name": name}}}
 }
@@ -214,7 +214,7 @@ func TestWATCH_27_InformerStartsOverAfter410(t *testing.T) {
 	})
 }
 
-// Rule 16: whoever asks for changes since an expired version is told inside the stream, and ends.
+// Rule 16: a watch from an expired version receives the error inside the stream, and ends.
 func TestRule16_RetryWatcherEndsFromAnExpiredVersion(t *testing.T) {
 	each(t, func(t *testing.T, s *server) {
 		client, err := dynamic.NewForConfig(s.Config)

@@ -32,14 +32,14 @@ type inProcess struct {
 	kinds  []registry.Definition
 	tokens *token.File
 	server *apitest.Server
-	door   *door // on the server's side; nil when it is on that of the clients
+	door   *door // on the server's side; nil if it is on the clients'
 
-	admin, nobody atomic.Pointer[http.Client] // of the present server; nil while it is stopped
+	admin, nobody atomic.Pointer[http.Client] // of the running server; nil while it is stopped
 }
 
 func serveInProcess(t *testing.T) *server { return serveKinds(t) }
 
-// serveKinds serves further kinds beside those that every server has.
+// serveKinds serves more kinds beside those that every server has.
 func serveKinds(t *testing.T, more ...registry.Definition) *server {
 	t.Helper()
 	dir := t.TempDir()
@@ -74,7 +74,7 @@ func serveKinds(t *testing.T, more ...registry.Definition) *server {
 	return s
 }
 
-// kubeconfig writes a file that leads another program to the server.
+// kubeconfig writes a file with which another program can reach the server.
 func (p *inProcess) kubeconfig(t *testing.T, dir string) string {
 	t.Helper()
 	e := p.server.ListenTLS()
@@ -87,7 +87,7 @@ func (p *inProcess) kubeconfig(t *testing.T, dir string) string {
 		e.URL, text(e.CA), text(cert), text(key)))
 }
 
-// reaching sends requests to the present server.
+// reaching sends requests to the running server.
 func reaching(c *atomic.Pointer[http.Client]) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		if present := c.Load(); present != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// The kinds of examples/server, for servers in this process: a program's kinds are its own, and nobody can import them.
+// The kinds of examples/server, for servers in this process. A program's kinds cannot be imported.
 type widget struct {
 	meta.TypeMeta   `json:",inline"`
 	meta.ObjectMeta `json:"metadata,omitzero"`

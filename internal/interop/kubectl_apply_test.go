@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// kubectl's apply and what belongs to it.
+// kubectl's apply and related commands.
 func TestKubectlApply(t *testing.T) {
 	for target, serve := range targets() {
 		for name, test := range map[string]func(*kubectl){
@@ -22,7 +22,8 @@ func TestKubectlApply(t *testing.T) {
 	}
 }
 
-// exits runs kubectl, which must end with a code and print lines that match regular expressions.
+// exits runs kubectl, which must end with an exit code and print lines that match regular
+// expressions.
 func (k *kubectl) exits(code int, command string, lines ...string) {
 	k.t.Helper()
 	var out buffer
@@ -30,19 +31,19 @@ func (k *kubectl) exits(code int, command string, lines ...string) {
 	k.prints(out.String(), lines...)
 }
 
-// changed is a file of the widget alpha with some lines replaced.
+// changed returns a file of the widget alpha with some lines replaced.
 func (k *kubectl) changed(name string, replace ...string) string {
 	k.t.Helper()
 	return k.file(name, strings.NewReplacer(replace...).Replace(alpha))
 }
 
-// version is the resourceVersion of an object.
+// version returns the resourceVersion of an object.
 func (k *kubectl) version(object string) string {
 	k.t.Helper()
 	return k.run("get", object, "-o", "jsonpath={.metadata.resourceVersion}")
 }
 
-// owners are the entries of managedFields, as "manager operation subresource" in a line each.
+// owners returns the entries of managedFields, one per line as "manager operation subresource".
 func (k *kubectl) owners(object string) string {
 	k.t.Helper()
 	return k.run("get", object, "-o", `jsonpath={range .metadata.managedFields[*]}{.manager} {.operation} {.subresource}{"\n"}{end}`)
@@ -83,7 +84,7 @@ func applyFromClient(k *kubectl) {
 	k.shows("get ns hall -o jsonpath={.metadata.labels}", `^\{"kubernetes\.io/metadata\.name":"hall"\}$`)
 }
 
-// two2 creates what apply then finds without its annotation.
+// two2 creates an object that apply then finds without its annotation.
 func (k *kubectl) two2() {
 	k.t.Helper()
 	k.shows("create -f "+k.file("beta.json", beta), `beta created$`)
@@ -138,7 +139,7 @@ func applyAtServer(k *kubectl) {
 	k.shows("get lease l -o yaml --show-managed-fields", `f:holderIdentity`, `f:renewTime`)
 }
 
-// migrate goes from one kind of apply to the other, and back.
+// migrate changes from one kind of apply to the other, and back.
 func migrate(k *kubectl) {
 	k.shows("apply -f "+k.changed("w.yaml"), `created$`)
 	require.Equal(k.t, "kubectl-client-side-apply Update \n", k.owners("widget/alpha"))
@@ -183,7 +184,7 @@ func lastApplied(k *kubectl) {
 	k.shows("apply view-last-applied widget beta", `^  size: 7$`)
 }
 
-// prune deletes what was applied once and is not there any more.
+// prune deletes objects that were applied once and are no longer in the files.
 func prune(k *kubectl) {
 	zone := "apiVersion: example.dev/v1\nkind: Zone\nmetadata: {name: north, labels: {app: shop}}\nspec: {region: far}\n"
 	both := k.file("both.yaml", alpha+"---\n"+zone+"---\n"+strings.Replace(alpha, "alpha", "gamma", 1))
@@ -219,7 +220,7 @@ func diff(k *kubectl) {
 	k.exits(1, "diff --prune --prune-allowlist=example.dev/v1/Widget -l app=shop -f "+k.file("g.yaml", strings.Replace(alpha, "alpha", "gamma", 1)), `^\+  name: gamma$`, `^-  name: alpha$`)
 }
 
-// validate meets what is not in a schema, and what is there twice.
+// validate tests unknown and duplicate fields.
 func validate(k *kubectl) {
 	typos := func(name string) string {
 		return k.file(name+".yaml", strings.NewReplacer("owner", "ownr", "  notes:", "  parts: [{name: p, weight: 1}]\n  notes:", "alpha", name).Replace(alpha))
@@ -315,7 +316,7 @@ func dryRun(k *kubectl) {
 	require.Equal(k.t, version, k.run("get", "widgets", "-o", "jsonpath={.metadata.resourceVersion}{.items[*].metadata.resourceVersion}"))
 }
 
-// fieldManagersOfCommands sees who every command says it is.
+// fieldManagersOfCommands checks the field manager that each command reports.
 func fieldManagersOfCommands(k *kubectl) {
 	k.shows("create -f "+k.changed("w.yaml"), `created$`)
 	require.Equal(k.t, "kubectl-create Update \n", k.owners("widget/alpha"))
@@ -344,7 +345,7 @@ func fieldManagersOfCommands(k *kubectl) {
 	require.Equal(k.t, "late Apply \nbefore-first-apply Update \n", k.owners("widget/alpha"))
 }
 
-// explain goes down to the leaves, by both versions of the document.
+// explain descends to the leaves, in both versions of the document.
 func explain(k *kubectl) {
 	k.shows("explain widget --api-version=example.dev/v1", `^GROUP: +example\.dev$`, `^VERSION: +v1$`, `^KIND: +Widget$`, `^ +spec.<Object> -required-$`, `^    What the widget should be\.$`)
 	k.fails("explain widget --api-version=example.dev/v9", `example\.dev/v9`)
@@ -373,7 +374,7 @@ func explain(k *kubectl) {
 	k.leaves("widgets", "gadgets", "zones", "namespaces", "leases", "events")
 }
 
-// leaves explains every field of some resources: each has a description.
+// leaves explains every field of some resources. Each must have a description.
 func (k *kubectl) leaves(resources ...string) {
 	k.t.Helper()
 	line := regexp.MustCompile(`^( +)(\S+)\t<([^>]*)>`)

@@ -11,7 +11,8 @@ import (
 	"github.com/kindwright/kindwright/registry"
 )
 
-// owned makes two gadgets that a widget owns, x and y with its name in front.
+// owned creates two gadgets that a widget owns. Their names are x and y, prefixed with the
+// widget's.
 func (k *kubectl) owned(widget string) {
 	k.t.Helper()
 	uid := k.run("get", "widget", widget, "-o", "jsonpath={.metadata.uid}")
@@ -64,7 +65,7 @@ func cascades(k *kubectl) {
 	k.fails("delete widget beta --cascade=sideways", `invalid cascade value`)
 }
 
-// hurries deletes what ends at once anyway, in all the ways that ask for it to end soon.
+// hurries deletes objects without a grace period, with every flag that shortens one.
 func hurries(k *kubectl) {
 	for flags, says := range map[string]string{
 		"--grace-period=30":         `"alpha" deleted`,
@@ -95,7 +96,7 @@ func hurries(k *kubectl) {
 	k.fails("delete widget alpha --force --grace-period=7", `--force and --grace-period greater than 0 cannot be specified together`)
 }
 
-// ship is a kind whose objects take their time to end.
+// ship is a kind with a grace period.
 type ship struct {
 	meta.TypeMeta   `json:",inline"`
 	meta.ObjectMeta `json:"metadata,omitzero"`

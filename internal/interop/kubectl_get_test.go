@@ -13,7 +13,7 @@ const (
 	tableOfAll       = "as=Table"
 )
 
-// five makes widgets a to e, the first ones the largest, and one in another namespace.
+// five creates widgets a to e, the first ones the largest, and one in another namespace.
 func (k *kubectl) five() {
 	k.t.Helper()
 	var all strings.Builder
@@ -122,7 +122,7 @@ func forms(k *kubectl) {
 	k.shows("get widget a -o yaml --show-managed-fields=false", `!managedFields`)
 }
 
-// running is a kubectl that goes on.
+// running is a kubectl that keeps running.
 type running struct {
 	k     *kubectl
 	out   buffer
@@ -146,7 +146,7 @@ func (k *kubectl) begin(path string, args ...string) *running {
 	return r
 }
 
-// prints waits until it has printed what matches a regular expression.
+// prints waits until its output matches a regular expression.
 func (r *running) prints(what string) {
 	r.k.t.Helper()
 	match := regexp.MustCompile(what)
@@ -159,7 +159,7 @@ func (r *running) end() int {
 	return <-r.ended
 }
 
-// watchForms follows widgets in the forms that get -w has.
+// watchForms follows widgets in every form of get -w.
 func watchForms(k *kubectl) {
 	k.two()
 	const gone = `(?s)gamma.*beta` // what comes last

@@ -26,7 +26,7 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// scaling sets replicas in the ways that kubectl has.
+// scaling sets replicas in every way that kubectl has.
 func scaling(k *kubectl) {
 	k.two()
 	k.shows("scale widget alpha --replicas=3", `^widget\.example\.dev/alpha scaled$`)
@@ -63,13 +63,13 @@ func scaling(k *kubectl) {
 	k.shows("auth can-i update widgets --subresource=scale", `^yes$`)
 }
 
-// Inspection asks for a crate to be looked into, and Report tells of it.
+// Inspection asks for an inspection of a crate, and Report is the result.
 type Inspection struct {
 	meta.TypeMeta `json:",inline"`
 	Reason        string `json:"reason" minLength:"3" doc:"Why."`
 }
 
-// Report is what was found.
+// Report is the result of an inspection.
 type Report struct {
 	meta.TypeMeta `json:",inline"`
 	Crate         string `json:"crate"`
@@ -87,24 +87,24 @@ type crateSpec struct {
 	Weight int64 `json:"weight"`
 }
 
-// weighing is how a weight is asked for.
+// weighing are the options of a weight query.
 type weighing struct {
 	Factor int64 `json:"factor,omitempty" default:"1" minimum:"1" maximum:"10"`
 }
 
-// shortening is how much of a log is wanted.
+// shortening are the options that limit a log.
 type shortening struct {
 	Lines int64 `json:"lines,omitempty" default:"1" minimum:"1" maximum:"10"`
 }
 
-// eviction is that of policy/v1, which clients send wherever something can be evicted.
+// eviction is the Eviction of policy/v1, which clients send for everything that can be evicted.
 type eviction struct {
 	meta.TypeMeta   `json:",inline"`
 	meta.ObjectMeta `json:"metadata,omitzero"`
 	DeleteOptions   *meta.DeleteOptions `json:"deleteOptions,omitempty"`
 }
 
-// crates has subresources of all sorts.
+// crates has subresources of all kinds.
 func crates() registry.Definition {
 	return registry.Kind[crate]{Group: "example.dev", Version: "v1", Plural: "crates", Name: "Crate", Subresources: []registry.Endpoint{
 		registry.Query[crate, weighing, Report]{Name: "report", Run: func(_ context.Context, call *registry.Call[crate], o *weighing) (*Report, error) {
@@ -128,7 +128,7 @@ func crates() registry.Definition {
 	}}
 }
 
-// evict deletes a crate unless it is too heavy to be moved now.
+// evict deletes a crate unless it is too heavy to move.
 func evict(ctx context.Context, call *registry.Call[crate], e *eviction) (*meta.Status, error) {
 	if call.Object.Spec.Weight > 100 {
 		return nil, status.TooManyRequests("it is too heavy", 1)
@@ -143,7 +143,7 @@ func evict(ctx context.Context, call *registry.Call[crate], e *eviction) (*meta.
 	return nil, err
 }
 
-// lock answers like any handler.
+// lock is an ordinary HTTP handler.
 func lock(w http.ResponseWriter, r *http.Request, call *registry.Call[crate], _ *registry.NoOptions) error {
 	_, err := fmt.Fprintf(w, "%s the lock of %s\n", r.Method, call.Object.Name)
 	return err

@@ -16,7 +16,7 @@ import (
 	kubectlcmd "k8s.io/kubectl/pkg/cmd"
 )
 
-// kubectl runs kubectl's own code in this process, with a kubeconfig file and a directory of its own.
+// kubectl runs kubectl's own code in this process, with its own kubeconfig file and directory.
 type kubectl struct {
 	t *testing.T
 	*server
@@ -51,13 +51,13 @@ func (b *buffer) String() string {
 	return b.b.String()
 }
 
-// exit is how kubectl ends when something is wrong.
+// exit is kubectl's exit after an error.
 type exit struct {
 	message string
 	code    int
 }
 
-// start runs kubectl and writes to out what it prints. It returns the exit code.
+// start runs kubectl and writes its output to out. It returns the exit code.
 func (k *kubectl) start(out io.Writer, args ...string) (code int) {
 	args = append([]string{"--kubeconfig", k.kubeconfig, "--cache-dir", filepath.Join(k.dir, "cache"), "--request-timeout=60s"}, args...)
 	if *realKubectl != "" {
@@ -89,7 +89,7 @@ func (k *kubectl) start(out io.Writer, args ...string) (code int) {
 	return 0
 }
 
-// run runs kubectl, which must end well.
+// run runs kubectl, which must succeed.
 func (k *kubectl) run(args ...string) string {
 	k.t.Helper()
 	var out buffer
@@ -97,7 +97,7 @@ func (k *kubectl) run(args ...string) string {
 	return out.String()
 }
 
-// shows runs kubectl, which must end well and print lines that match regular expressions.
+// shows runs kubectl, which must succeed and print lines that match regular expressions.
 func (k *kubectl) shows(command string, lines ...string) {
 	k.t.Helper()
 	k.prints(k.run(strings.Fields(command)...), lines...)
@@ -114,7 +114,7 @@ func (k *kubectl) prints(out string, lines ...string) {
 	}
 }
 
-// fails runs kubectl, which must end with an error and say why.
+// fails runs kubectl, which must fail with a matching error.
 func (k *kubectl) fails(command string, lines ...string) {
 	k.t.Helper()
 	var out buffer
@@ -307,7 +307,7 @@ reportingInstance: tests-1
 	k.shows("describe widget alpha", `^Events:$`, `Warning +Broke .*tests +It broke\.`)
 }
 
-// rawLeases speaks of leases without a command that knows them.
+// rawLeases uses leases, for which kubectl has no command.
 func rawLeases(k *kubectl) {
 	const path = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 	body := k.file("lease.json", `{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"l"},"spec":{"holderIdentity":"me","leaseDurationSeconds":15}}`)
@@ -319,7 +319,7 @@ func rawLeases(k *kubectl) {
 	k.shows("get leases", `No resources found`)
 }
 
-// reviews asks what a review asks, from a file.
+// reviews sends reviews from a file.
 func reviews(k *kubectl) {
 	k.shows("create -o yaml -f "+k.file("who.yaml", "apiVersion: authentication.k8s.io/v1\nkind: SelfSubjectReview\n"), `^    username: admin$`, `^    - system:masters$`)
 	k.shows("create -o jsonpath={.status.allowed} -f "+k.file("may.yaml", `apiVersion: authorization.k8s.io/v1
@@ -328,7 +328,7 @@ spec: {user: ann, resourceAttributes: {group: example.dev, resource: widgets, ve
 `), `^false$`)
 }
 
-// followEvents sees events come.
+// followEvents watches events arrive.
 func followEvents(k *kubectl) {
 	k.two()
 	event := func(name, reason, kind string) {

@@ -8,7 +8,7 @@ import (
 
 const ready = `{"status":{"phase":"Ready","conditions":[{"type":"Ready","status":"True"}]}}`
 
-// waitFor waits for what happens later, and for what has happened already.
+// waitFor waits for conditions that become true later, and for some that are true already.
 func waitFor(k *kubectl) {
 	for _, c := range []struct{ condition, change string }{
 		{"condition=Ready", `patch widget alpha --subresource=status --type=merge -p ` + ready},
@@ -46,7 +46,8 @@ func waitFor(k *kubectl) {
 	k.shows("wait widgets -l tier=back --for=condition=Ready --timeout=10s", `!alpha`, `beta condition met`)
 }
 
-// waitInVain waits for what does not happen: kubectl says so and ends with code 1.
+// waitInVain waits for a condition that never becomes true: kubectl reports it and exits with code
+// 1.
 func waitInVain(k *kubectl) {
 	k.two()
 	in := func(want string, args string) {
@@ -65,7 +66,7 @@ func waitInVain(k *kubectl) {
 	k.shows("get widgets", `^alpha +3 `, `^beta +7 `)
 }
 
-// terminating deletes a namespace in which a finalizer holds something.
+// terminating deletes a namespace in which a finalizer holds an object.
 func terminating(k *kubectl) {
 	k.shows("create ns hall", `namespace/hall created`)
 	held := strings.Replace(alpha, "name: alpha", "name: alpha\n  finalizers: [example.dev/hold]", 1)

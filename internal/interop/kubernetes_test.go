@@ -18,7 +18,7 @@ import (
 	"github.com/kindwright/kindwright/openapi"
 )
 
-// kubernetesTypes are the Go types of all objects of k8s.io/api, by what they are called.
+// kubernetesTypes returns the Go types of all objects of k8s.io/api, by name.
 func kubernetesTypes() map[string]reflect.Type {
 	types := map[string]reflect.Type{}
 	for gvk, typ := range scheme.Scheme.AllKnownTypes() {
@@ -75,7 +75,8 @@ func requireReadAsKubernetesDoes(t *testing.T, name string, typ reflect.Type, d 
 	requireSame(t, want, got)
 }
 
-// withUnknownFields puts fields of every wire type, of numbers that no type has, around those of a message.
+// withUnknownFields adds fields of every wire type around those of a message, with numbers that no
+// type uses.
 func withUnknownFields(data []byte, seed int64) []byte {
 	random := rand.New(rand.NewPCG(uint64(seed), 7))
 	var out []byte
@@ -136,7 +137,7 @@ func TestPROTO_EmptyMessagesOfAllKubernetesTypes(t *testing.T) {
 	}
 }
 
-// empty makes every pointer, list and map of a struct one that is there and has nothing in it, some levels deep.
+// empty sets every pointer, list and map of a struct to an empty value, some levels deep.
 func empty(v reflect.Value, depth int) {
 	if depth == 0 || !v.CanSet() {
 		return
@@ -161,7 +162,7 @@ func empty(v reflect.Value, depth int) {
 	}
 }
 
-// storedAs is what a server keeps of an object.
+// storedAs returns an object as a server stores it.
 func storedAs(t *testing.T, s *openapi.Schema, sent []byte) []byte {
 	t.Helper()
 	tree, err := kwjson.DecodeTree(sent, kwjson.TreeOptions{})
@@ -173,7 +174,7 @@ func storedAs(t *testing.T, s *openapi.Schema, sent []byte) []byte {
 	return kept
 }
 
-// sentBy is what a client makes of an object that it read: escapes for HTML included.
+// sentBy returns an object as a client encodes it after reading it, including HTML escapes.
 func sentBy(t *testing.T, typ reflect.Type, kept []byte) []byte {
 	t.Helper()
 	client := reflect.New(typ).Interface()
@@ -242,7 +243,7 @@ func TestPROTO_DamagedMessagesOfAllKubernetesTypes(t *testing.T) {
 	require.Greater(t, refused, 500)
 }
 
-// damaged cuts a message, changes a byte, doubles a part, or announces 2 GB.
+// damaged cuts a message, changes a byte, duplicates a part, or announces 2 GB.
 func damaged(random *rand.Rand, whole []byte) []byte {
 	data := slices.Clone(whole)
 	at := random.IntN(len(data))

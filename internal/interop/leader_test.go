@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// candidate takes part in an election until it is told to stop. led is closed once it leads.
+// candidate takes part in an election until it is stopped. led is closed once it leads.
 type candidate struct {
 	led  chan struct{}
 	stop func()

@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 )
 
-// eventually repeats a question until the answer is yes. In a bubble that takes no time.
+// eventually repeats a check until it succeeds. In a bubble that takes no real time.
 func eventually(t *testing.T, what string, yes func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !yes(); time.Sleep(often) {
@@ -47,7 +47,7 @@ func (l *lives) widget(name string) *Widget {
 	return w
 }
 
-// owned makes a gadget with owners as somebody writes them who knows better.
+// owned creates a gadget with hand-written owner references.
 func (l *lives) owned(namespace, name string, owners ...metav1.OwnerReference) *Gadget {
 	l.t.Helper()
 	g := &Gadget{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, OwnerReferences: owners, Labels: map[string]string{"made": "here"}}}

@@ -34,13 +34,13 @@ type Widget struct {
 	Status            WidgetStatus `json:"status,omitempty"`
 }
 
-// WidgetSpec is what a widget should be.
+// WidgetSpec is the desired state of a widget.
 type WidgetSpec struct {
 	Size  int32  `json:"size"`
 	Color string `json:"color,omitempty"`
 }
 
-// WidgetStatus is what a widget is.
+// WidgetStatus is the observed state of a widget.
 type WidgetStatus struct {
 	Phase              string `json:"phase,omitempty"`
 	ObservedGeneration int64  `json:"observedGeneration,omitempty"`
@@ -53,7 +53,7 @@ type WidgetList struct {
 	Items           []Widget `json:"items"`
 }
 
-// Gadget is what the controller makes for a widget.
+// Gadget is the object that the controller creates for a widget.
 type Gadget struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -67,7 +67,7 @@ type GadgetList struct {
 	Items           []Gadget `json:"items"`
 }
 
-// clone copies by way of JSON, where others generate code.
+// clone copies through JSON, where controllers usually generate code.
 func clone[T any](in *T) *T {
 	text, err := json.Marshal(in)
 	if err != nil {
@@ -103,7 +103,8 @@ func newScheme(t *testing.T) *runtime.Scheme {
 	return scheme
 }
 
-// reconciler gives every widget a finalizer, a gadget and a status, and takes the gadget away before the widget goes.
+// reconciler gives every widget a finalizer, a gadget and a status, and deletes the gadget before
+// the widget goes.
 type reconciler struct {
 	client.Client
 	scheme *runtime.Scheme
@@ -184,7 +185,7 @@ func manage(t *testing.T, s *server, leaders bool) (manager.Manager, *reconciler
 	return m, r
 }
 
-// run starts a manager and returns what stops it and waits for its end.
+// run starts a manager and returns a function that stops it and waits for its end.
 func run(t *testing.T, m manager.Manager) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

@@ -138,7 +138,7 @@ func TestTABLE_10_ControllerWatchesMetadata(t *testing.T) {
 	})
 }
 
-// awaitName waits for a name among those that come.
+// awaitName waits for a name among those that arrive.
 func awaitName(t *testing.T, names <-chan string, want string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -21,7 +21,7 @@ import (
 	"github.com/kindwright/kindwright/storage/bbolt"
 )
 
-// program is examples/server in a process of its own, on bbolt.
+// program is examples/server in a separate process, on bbolt.
 type program struct {
 	dir, tokens string
 	address     string // once it is known; clients come back to the same port
@@ -52,9 +52,10 @@ func serveProgram(t *testing.T) *server {
 	return s
 }
 
-// refusals is after how many refused connections the next ones wait for the server instead. client-go waits twice as long
-// after each refusal, up to half a minute, until there was none for two minutes: nobody restarts a server 20 times within
-// one, on a machine so busy that it takes a second to come back, save for a test.
+// refusals is the number of refused connections after which further ones wait for the server.
+// client-go doubles its delay after each refusal, up to half a minute, until there was none for two
+// minutes. Only a test restarts a server 20 times within a minute, on a machine so busy that a
+// restart takes a second.
 const refusals = 10
 
 // dial connects to the server.
@@ -81,7 +82,7 @@ func (p *program) start(t *testing.T) {
 	require.NoError(t, p.process.Start())
 	go func(process *exec.Cmd, ended chan struct{}) {
 		defer close(ended)
-		_ = process.Wait() // how it ended is in ProcessState
+		_ = process.Wait() // ProcessState holds the result
 	}(p.process, p.ended)
 	require.Eventually(t, func() bool { return strings.Contains(p.out.String(), "Serving on https://") || p.gone() }, patience, often)
 	require.False(t, p.gone(), "the server ended:\n%s", p.out)
@@ -103,7 +104,7 @@ func (p *program) stop(t *testing.T) {
 	require.Zero(t, p.process.ProcessState.ExitCode(), "the server ended badly:\n%s", p.out)
 }
 
-// kill ends the process whatever it does. It may be gone already.
+// kill ends the process in any state. It may have ended already.
 func (p *program) kill() {
 	_ = p.process.Process.Kill()
 	<-p.ended

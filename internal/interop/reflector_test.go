@@ -13,10 +13,10 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// collection is what a reflector reads.
+// collection is the source of a reflector.
 type collection struct {
 	client dynamic.ResourceInterface
-	listed bool // by LIST and WATCH, as clients do that cannot have a list streamed to them
+	listed bool // by LIST and WATCH, for clients without streaming lists
 }
 
 // ListWithContext lists it.
@@ -39,10 +39,10 @@ func (c collection) Watch(o metav1.ListOptions) (watch.Interface, error) {
 	return c.WatchWithContext(context.Background(), o)
 }
 
-// IsWatchListSemanticsUnSupported is how a reflector finds out what it may ask for.
+// IsWatchListSemanticsUnSupported tells a reflector whether it can use a streaming list.
 func (c collection) IsWatchListSemanticsUnSupported() bool { return c.listed }
 
-// mirrors tells whether a store holds what the server has, at the same versions.
+// mirrors reports whether a store has the same objects as the server, at the same versions.
 func mirrors(t *testing.T, client dynamic.ResourceInterface, store cache.Store) func() bool {
 	return func() bool {
 		list, err := client.List(t.Context(), metav1.ListOptions{})
@@ -108,8 +108,8 @@ func reflect410(t *testing.T, s *server, listed bool) {
 	startedBy(t, s, before, listed, (total+page-1)/page)
 }
 
-// startedBy sees that a collection was read as a whole once since a number of requests: by LIST in so many pages, or by one
-// watch.
+// startedBy requires that a collection was read once as a whole since a number of requests: by LIST
+// in a number of pages, or by one watch.
 func startedBy(t *testing.T, s *server, since int, listed bool, pages int) {
 	t.Helper()
 	reflects := func(r *request) bool {

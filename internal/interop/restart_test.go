@@ -23,10 +23,10 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// restarts is how often the server of a test goes away and comes back.
+// restarts is how often a test restarts its server.
 const restarts = 20
 
-// followers are informers of every sort of client, and what they were told.
+// followers are informers of every kind of client, with the events that they received.
 type followers struct {
 	widgets, spaces, partial *counted
 	stores                   map[string]cache.Store
@@ -65,7 +65,7 @@ func follow(t *testing.T, cfg *rest.Config) *followers {
 // followed are the collections that followers follow.
 var followed = []string{"/apis/example.dev/v1/widgets", "/api/v1/namespaces", "/apis/example.dev/v1/gadgets"}
 
-// neverStartedOver sees that every collection was read as a whole once, at the beginning.
+// neverStartedOver requires that every collection was read as a whole only once, at the beginning.
 func neverStartedOver(t *testing.T, s *server) {
 	t.Helper()
 	for _, path := range followed {
@@ -74,8 +74,8 @@ func neverStartedOver(t *testing.T, s *server) {
 	}
 }
 
-// restart stops the server, starts it again and waits until somebody has come back for every collection: to go on, or to
-// start over.
+// restart restarts the server and waits until a client has returned for every collection, to resume
+// or to start over.
 func restart(t *testing.T, s *server) {
 	t.Helper()
 	s.stop(t)
@@ -92,7 +92,7 @@ func restart(t *testing.T, s *server) {
 	}, 3*time.Minute, often)
 }
 
-// outlive restarts the server again and again. before is called before each time.
+// outlive restarts the server again and again. It calls before each time.
 func outlive(t *testing.T, s *server, before func()) {
 	t.Helper()
 	for range restarts {
@@ -155,7 +155,8 @@ func TestRule18_BusyInformersOutliveRestarts(t *testing.T) {
 	}
 }
 
-// toil makes widgets and gadgets, and deletes every other one, until ctx ends. It does not mind when there is no server.
+// toil creates widgets and gadgets, and deletes every other one, until ctx ends. It ignores errors
+// while there is no server.
 func toil(ctx context.Context, client dynamic.Interface, prefix string) {
 	for i := 0; ctx.Err() == nil; i++ {
 		name := fmt.Sprintf("%s-%d", prefix, i)
@@ -177,7 +178,7 @@ func toil(ctx context.Context, client dynamic.Interface, prefix string) {
 	}
 }
 
-// same tells whether a store holds what a list has, at the same versions.
+// same reports whether a store has the objects of a list, at the same versions.
 func same(list *unstructured.UnstructuredList, store cache.Store) bool {
 	have := map[string]string{}
 	for _, o := range store.List() {

@@ -23,7 +23,7 @@ func newRuntimeClient(t *testing.T, s *server) client.Client {
 
 var widgetKey = client.ObjectKey{Namespace: "default", Name: "w"}
 
-// managersOf tells of each entry of managedFields who it is of.
+// managersOf returns the manager of each entry of managedFields.
 func managersOf(o client.Object) (out []string) {
 	for _, e := range o.GetManagedFields() {
 		out = append(out, fmt.Sprintf("%s %s %s", e.Manager, e.Operation, e.Subresource))

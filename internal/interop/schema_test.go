@@ -24,7 +24,7 @@ import (
 	"github.com/kindwright/kindwright/openapi"
 )
 
-// objects of each type that are compared.
+// objects is the number of objects of each type that are compared.
 const objects = 5
 
 // objectFiller fills the types that only larger objects have.

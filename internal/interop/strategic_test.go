@@ -106,7 +106,7 @@ func distinct(random *rand.Rand, n int, item func(string) any) []any {
 	return out
 }
 
-// randomPatch is a patch whose directives may or may not fit the object.
+// randomPatch returns a patch whose directives may or may not fit the object.
 func randomPatch(random *rand.Rand) []byte {
 	word := func() string { return string(rune('a' + random.IntN(5))) }
 	named := func() map[string]any { return map[string]any{"name": word()} }

@@ -54,7 +54,8 @@ func TestOAPI_01_ProtobufIsTheMessageOfTheJSON(t *testing.T) {
 	})
 }
 
-// requireSameLines shows the first line that differs: the whole would fill the screen many times.
+// requireSameLines shows only the first line that differs, because the whole text would fill many
+// screens.
 func requireSameLines(t *testing.T, want, got string) {
 	t.Helper()
 	w, g := strings.Split(want, "\n"), strings.Split(got, "\n")
@@ -64,7 +65,7 @@ func requireSameLines(t *testing.T, want, got string) {
 	require.Len(t, g, len(w))
 }
 
-// unknownFields finds what a message holds beyond its type.
+// unknownFields finds fields of a message that its type does not have.
 func unknownFields(m protoreflect.Message) (found []byte) {
 	found = append(found, m.GetUnknown()...)
 	m.Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
@@ -83,7 +84,7 @@ func unknownFields(m protoreflect.Message) (found []byte) {
 	return found
 }
 
-// plainAny writes values of any kind in one way: gnostic writes YAML, we write JSON.
+// plainAny writes values of any kind in one form: gnostic writes YAML, we write JSON.
 func plainAny(t *testing.T, m protoreflect.Message) {
 	if value, ok := m.Interface().(*openapi_v2.Any); ok {
 		text, err := yaml.YAMLToJSON([]byte(value.Yaml))

@@ -18,13 +18,14 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// patience bounds every wait for something that happens at once on an idle machine.
+// patience limits every wait for something that happens at once on an idle machine.
 const patience = 60 * time.Second
 
-// often is how often a condition is looked at.
+// often is the interval between two checks of a condition.
 const often = 10 * time.Millisecond
 
-// programVariable in the environment names the binary of examples/server. Unless it is set, the tests build it.
+// programVariable in the environment names the binary of examples/server. Otherwise the tests build
+// it.
 const programVariable = "KINDWRIGHT_EXAMPLE_SERVER"
 
 func TestMain(m *testing.M) {
@@ -41,7 +42,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// prepare builds the server and arranges what clients' code keeps for a whole process.
+// prepare builds the server and sets up state that the clients' code keeps for a whole process.
 func prepare(dir string) error {
 	ctrl.SetLogger(logr.Discard())
 	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1] // the other sleeps by a clock that bubbles do not share
@@ -65,9 +66,9 @@ func prepare(dir string) error {
 	return os.Setenv(programVariable, program)
 }
 
-// server is a running server, and what clients need to reach it. Nothing about media types is set: clients send what they
-// send by default. Its administrator is "admin", a member of system:masters; the bearer token "ann-token" is that of ann,
-// who may do nothing.
+// server is a running server, with what clients need to reach it. It sets no media types, so
+// clients send their defaults. Its administrator is "admin", a member of system:masters. The bearer
+// token "ann-token" belongs to ann, who has no permissions.
 type server struct {
 	*rest.Config // of the administrator
 	*door
@@ -79,9 +80,9 @@ type server struct {
 	reach func(*rest.Config) *rest.Config
 }
 
-// life is what can happen to a server.
+// life controls the life of a server.
 type life interface {
-	// stop ends the server in order and returns when it has ended.
+	// stop stops the server in order and returns when it has ended.
 	stop(t *testing.T)
 
 	// start starts it again, in the same place with the same objects.
@@ -93,7 +94,7 @@ type life interface {
 
 const tokens = "ann-token,ann,u-1,\n"
 
-// forget makes the server forget all that has happened so far, as time does. It is away meanwhile.
+// forget makes the server lose its history, as if time had passed. The server is down meanwhile.
 func (s *server) forget(t *testing.T) {
 	t.Helper()
 	s.stop(t)
@@ -105,7 +106,7 @@ func (s *server) forget(t *testing.T) {
 	s.start(t)
 }
 
-// targets are the sorts of servers that clients meet.
+// targets are the kinds of servers under test.
 func targets() map[string]func(*testing.T) *server {
 	if *realKubectl != "" { // whose requests only the server sees
 		return map[string]func(*testing.T) *server{"apitest": serveInProcess}
@@ -113,7 +114,7 @@ func targets() map[string]func(*testing.T) *server {
 	return map[string]func(*testing.T) *server{"apitest": serveInProcess, "examples-server": serveProgram}
 }
 
-// each runs a test against every sort of server.
+// each runs a test against every kind of server.
 func each(t *testing.T, test func(t *testing.T, s *server)) {
 	t.Parallel()
 	for name, serve := range targets() {

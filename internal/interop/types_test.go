@@ -29,10 +29,10 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// rounds is how many random objects of each type are compared.
+// rounds is the number of random objects of each type that are compared.
 const rounds = 200
 
-// pairs are types of ours and those of Kubernetes that they mirror.
+// pairs are our types and the types of Kubernetes that they mirror.
 var pairs = []mirror{
 	pair[meta.TypeMeta, metav1.TypeMeta]("TypeMeta"),
 	pair[meta.ObjectMeta, metav1.ObjectMeta]("ObjectMeta"),
@@ -188,7 +188,7 @@ func TestPROTO_AnswersAreThoseOfKubernetes(t *testing.T) {
 	})
 }
 
-// requireSameInJSON sees that a client of JSON is told what an object that came in protobuf says.
+// requireSameInJSON requires that JSON clients receive the same content as an object in protobuf.
 func requireSameInJSON(t *testing.T, client rest.Interface, path string, decoded runtime.Object, gvk schema.GroupVersionKind) {
 	t.Helper()
 	text, err := client.Get().AbsPath(path).Do(t.Context()).Raw()

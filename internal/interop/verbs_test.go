@@ -50,7 +50,7 @@ type object interface {
 	metav1.Object
 }
 
-// verbs is what clients of client-go have in common.
+// verbs is the interface that the clients of client-go share.
 type verbs[T object, L runtime.Object] interface {
 	Create(context.Context, T, metav1.CreateOptions) (T, error)
 	Get(context.Context, string, metav1.GetOptions) (T, error)
@@ -80,8 +80,8 @@ func (p plain) Delete(ctx context.Context, name string, opts metav1.DeleteOption
 	return p.ResourceInterface.Delete(ctx, name, opts)
 }
 
-// exercise walks an object through every verb: it is made, read, listed, changed in three ways and deleted, while a watch
-// looks on. obj is made under the names x, y and z.
+// exercise uses every verb on an object while a watch runs: create, get, list, three kinds of
+// change, delete. It creates obj under the names x, y and z.
 func exercise[T object, L runtime.Object](t *testing.T, client verbs[T, L], make func(name string) T) {
 	ctx := t.Context()
 	before, err := client.List(ctx, metav1.ListOptions{LabelSelector: "walk=on"})

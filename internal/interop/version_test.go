@@ -23,7 +23,8 @@ import (
 	"github.com/kindwright/kindwright/registry"
 )
 
-// The shirts of the server: stored as v1, served as v1beta1 too, where a shirt has one line of text for what it is like.
+// The kind shirts is stored as v1 and also served as v1beta1. There, one line of text describes a
+// shirt.
 type shirt struct {
 	meta.TypeMeta   `json:",inline"`
 	meta.ObjectMeta `json:"metadata,omitzero"`
@@ -224,7 +225,7 @@ func TestVER_ClientsOfBothVersionsAtOnce(t *testing.T) {
 	require.Equal(t, list.GetResourceVersion(), rest.GetResourceVersion())
 }
 
-// look is what a shirt of either version looks like.
+// look returns the description of a shirt of either version.
 func look(u *unstructured.Unstructured) string {
 	spec := u.Object["spec"].(map[string]any)
 	if u.GetAPIVersion() == "example.dev/v1beta1" {

@@ -6,14 +6,14 @@ import (
 	"io"
 )
 
-// fault is a wire that does something wrong to one event of each watch of one question.
+// fault is a wire that damages one event of each watch of one question.
 type fault struct {
 	question int
 	at       int // which event, from 0
 	spoil    func(event, next []byte) [][]byte
 }
 
-// body is a stream as the wire brings it.
+// body is a stream as the wire delivers it.
 func (f *fault) body(w *watcher, r io.Reader) io.Reader {
 	if f == nil || w.number != f.question {
 		return r
@@ -21,7 +21,7 @@ func (f *fault) body(w *watcher, r io.Reader) io.Reader {
 	return &wire{fault: f, from: bufio.NewReader(r)}
 }
 
-// wire hands on line by line.
+// wire forwards line by line.
 type wire struct {
 	*fault
 	from  *bufio.Reader
@@ -51,7 +51,7 @@ func (w *wire) Read(p []byte) (int, error) {
 	return w.ready.Read(p)
 }
 
-// event reads the next event, with any bookmarks before it put straight through.
+// event reads the next event. It forwards any bookmarks before it.
 func (w *wire) event() ([]byte, error) {
 	for {
 		line, err := w.from.ReadBytes('\n')

@@ -27,7 +27,7 @@ import (
 	"github.com/kindwright/kindwright/watch/watchtest"
 )
 
-// Boat is what is written and watched.
+// Boat is the kind that is written and watched.
 type Boat struct {
 	meta.TypeMeta   `json:",inline"`
 	meta.ObjectMeta `json:"metadata,omitzero"`
@@ -36,14 +36,14 @@ type Boat struct {
 	Status BoatStatus `json:"status,omitzero" doc:"What it is."`
 }
 
-// BoatSpec is what a boat should be.
+// BoatSpec is the desired state of a boat.
 type BoatSpec struct {
 	Owner   string `json:"owner,omitempty" selectable:"" doc:"Who sails it."`
 	Size    int32  `json:"size,omitempty" column:"Size" doc:"How long it is."`
 	Padding string `json:"padding,omitempty" doc:"Anything."`
 }
 
-// BoatStatus is what a boat is.
+// BoatStatus is the observed state of a boat.
 type BoatStatus struct {
 	Phase string `json:"phase,omitempty" doc:"One word."`
 }
@@ -54,30 +54,30 @@ const (
 	collection  = "boats"
 )
 
-// plan is what a run is like.
+// plan holds the parameters of a run.
 type plan struct {
 	seed     uint64
 	events   int64 // to be delivered
 	bbolt    bool
 	restarts int
 	window   time.Duration // of history
-	logBytes int           // of the log in memory: what is older comes from the store
+	logBytes int           // of the log in memory: older events come from the store
 	fault    *fault
 	watchers int // of each question
 	writers  int
 }
 
-// host is the server, which comes and goes.
+// host is a server that is restarted now and then.
 type host struct {
 	t     *testing.T
 	plan  plan
 	truth *truth
 	path  string // of the store's file
 
-	acknowledged atomic.Uint64 // the newest revision that a writer was told
+	acknowledged atomic.Uint64 // the newest revision that a writer received
 
-	// gate is held for writing while the server restarts. Writers hold it for reading, so that the outcome of every write
-	// is known; watchers do not.
+	// gate is held for writing while the server restarts. Writers hold it for reading, so the
+	// outcome of every write is known. Watchers do not hold it.
 	gate   sync.RWMutex
 	server *apitest.Server
 	tls    *http.Client
@@ -92,7 +92,7 @@ func newHost(t *testing.T, p plan, problem func(error)) *host {
 	return h
 }
 
-// open starts a server over what is stored.
+// open starts a server over the stored data.
 func (h *host) open() {
 	if h.plan.bbolt {
 		db, err := bbolt.Open(h.path, bbolt.WithRecentBytes(h.plan.logBytes)) // so that watches read the file as well
@@ -102,7 +102,7 @@ func (h *host) open() {
 		h.truth.Backend = memory.New()
 	}
 	if h.truth.gone() == 0 {
-		h.truth.compacted.Store(uint64(h.truth.current())) // there is nothing before a new store
+		h.truth.compacted.Store(uint64(h.truth.current())) // a new store has no history
 	}
 	h.server = apitest.Config{
 		Backend: h.truth,
@@ -122,7 +122,7 @@ func (h *host) open() {
 	}}
 }
 
-// shut ends the server, and with it its watches.
+// shut stops the server, and its watches with it.
 func (h *host) shut() {
 	h.server.Close()
 	h.tls.CloseIdleConnections()
@@ -140,7 +140,8 @@ func (h *host) close() {
 	}
 }
 
-// restart ends the server and starts another over the same store; bbolt's file is closed and opened.
+// restart stops the server and starts another over the same store. bbolt's file is closed and
+// opened.
 func (h *host) restart() {
 	h.gate.Lock()
 	defer h.gate.Unlock()
@@ -148,7 +149,7 @@ func (h *host) restart() {
 	h.open()
 }
 
-// connection returns a client of the server that runs now, waiting for one that starts.
+// connection returns a client of the running server. It waits for a server that is starting.
 func (h *host) connection(http2 bool) (*http.Client, string) {
 	h.gate.RLock()
 	defer h.gate.RUnlock()
@@ -158,7 +159,7 @@ func (h *host) connection(http2 bool) (*http.Client, string) {
 	return h.server.Client(), h.server.URL
 }
 
-// current is the store's revision, asked for while there is a store.
+// current returns the store's revision, while there is a store.
 func (h *host) current() storage.Revision {
 	h.gate.RLock()
 	defer h.gate.RUnlock()
@@ -191,7 +192,7 @@ func (h *host) write(ctx context.Context, method, path, contentType, body string
 	return res.StatusCode, err
 }
 
-// acknowledge notes the version in an answer: from then on every read shows it.
+// acknowledge records the version in an answer. From then on every read shows that version.
 func (h *host) acknowledge(answer []byte) {
 	_, rest, _ := bytes.Cut(answer, []byte(`"resourceVersion":"`))
 	text, _, _ := bytes.Cut(rest, []byte(`"`))

@@ -2,5 +2,5 @@
 
 package soak
 
-// defaultEvents is how many events a run delivers.
+// defaultEvents is the number of events that a run delivers.
 const defaultEvents = 1_000_000

@@ -12,7 +12,7 @@ import (
 	"github.com/kindwright/kindwright/watch/watchtest"
 )
 
-// question is what a watcher asks for and, written without any of the server's code, what that means.
+// question is a request of a watcher, with its meaning written without any of the server's code.
 type question struct {
 	name           string
 	namespace      string
@@ -20,12 +20,12 @@ type question struct {
 	form           form
 	match          func(f watch.Facts) bool
 
-	// last is the namespace, the name, the labels and the owner of an object that the question matches. It is written at
-	// the end of a run; a watcher that has seen it is done.
+	// last is the namespace, the name, the labels and the owner of an object that the question
+	// matches. It is written at the end of a run. A watcher that has seen it is done.
 	last [4]string
 }
 
-// form is how objects are shown.
+// form is a representation of objects.
 type form struct {
 	accept string
 	parse  func(line []byte, first bool) (watchtest.Event, error)
@@ -99,13 +99,13 @@ func questions() []question {
 	}
 }
 
-// document is the JSON of a state with its version.
+// document returns the JSON of a state with its version.
 func document(e *watch.Entry, revision storage.Revision) []byte {
 	body := e.Body()
 	return bytes.Join([][]byte{body.Prefix, body.Suffix}, []byte(`"resourceVersion":"`+strconv.FormatUint(uint64(revision), 10)+`",`))
 }
 
-// state is what the shorter forms show of an object.
+// state returns what the shorter forms show of an object.
 type state struct {
 	Metadata json.RawMessage `json:"metadata"`
 	Spec     struct {
@@ -121,7 +121,7 @@ func showPartial(dst []byte, e *watch.Entry, revision storage.Revision) []byte {
 	return fmt.Appendf(dst, `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":%s}`, s.Metadata)
 }
 
-// showRow is the object of a row with one of its cells.
+// showRow returns the object of a row with one of its cells.
 func showRow(dst []byte, e *watch.Entry, revision storage.Revision) []byte {
 	var s state
 	if err := json.Unmarshal(document(e, revision), &s); err != nil {
@@ -130,7 +130,8 @@ func showRow(dst []byte, e *watch.Entry, revision storage.Revision) []byte {
 	return fmt.Appendf(dst, `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":%s,"size":%d}`, s.Metadata, s.Spec.Size)
 }
 
-// parseRow reads an event whose object is a Table of one row. Only the first one says what the columns are (WATCH-33).
+// parseRow decodes an event whose object is a Table of one row. Only the first event describes the
+// columns (WATCH-33).
 func parseRow(line []byte, first bool) (watchtest.Event, error) {
 	var frame struct {
 		Type   meta.EventType

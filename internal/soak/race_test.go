@@ -2,5 +2,6 @@
 
 package soak
 
-// defaultEvents is how many events a run delivers; the race detector slows everything down about tenfold.
+// defaultEvents is the number of events that a run delivers. The race detector makes everything
+// about ten times slower.
 const defaultEvents = 40_000

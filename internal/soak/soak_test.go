@@ -23,7 +23,7 @@ var (
 
 type counter = atomic.Int64
 
-// counts say what a run has seen, by name.
+// counts are the events of a run, by name.
 type counts struct {
 	resumed, below, above, fresh counter // how watches began
 	ended, expired, tooLarge     counter // and how
@@ -40,7 +40,7 @@ func (c *counts) all() map[string]*counter {
 	}
 }
 
-// seen reports whether all has been counted that a run with these restarts should see.
+// seen reports whether a run with these restarts has counted everything that it should see.
 func (c *counts) seen(restarts int) bool {
 	for name, n := range c.all() {
 		if n.Load() == 0 && (name != "restarts" || restarts > 0) {
@@ -58,20 +58,20 @@ func (c *counts) String() string {
 	return out
 }
 
-// run is one soak.
+// run is one run of the soak test.
 type run struct {
 	plan
 	host      *host
 	counts    counts
 	delivered atomic.Int64
-	open      context.Context // ends when no more is written but the last objects
+	open      context.Context // ends when only the last objects remain to be written
 	cancel    context.CancelCauseFunc
 }
 
-// closing reports that no more is written but the last objects.
+// closing reports whether only the last objects remain to be written.
 func (s *run) closing() bool { return s.open.Err() != nil }
 
-// soak runs until enough events were delivered and checked, and returns the first thing that was wrong.
+// soak runs until enough events were delivered and checked, and returns the first error.
 func soak(t *testing.T, p plan) (*run, error) {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -137,14 +137,15 @@ func (s *run) conduct(ctx context.Context) error {
 	return nil
 }
 
-// last writes the objects by which watchers know that the run is over.
+// last writes the objects that tell watchers the run is over.
 func (s *run) last(ctx context.Context) error {
 	for i, q := range questions() {
 		namespace, name, labels, owner := q.last[0], q.last[1], q.last[2], q.last[3]
 		one := boats(namespace) + "/" + name
 		body := fmt.Sprintf(`{"apiVersion":"%s/v1","kind":"Boat","metadata":{"name":%q,"labels":%s,"annotations":{"last":"%d"}},"spec":{"owner":%q}}`,
 			group, name, labels, i, owner)
-		// Whatever was there goes first: an object that is being deleted would vanish with its finalizers.
+		// Delete any earlier object first: one that is being deleted would vanish with its
+		// finalizers.
 		for _, step := range []struct{ method, path, kind, body string }{
 			{http.MethodDelete, one, "", ""},
 			{http.MethodPatch, one, mergeType, `{"metadata":{"finalizers":null}}`},
@@ -193,7 +194,7 @@ func TestSoak(t *testing.T) {
 	}
 }
 
-// A wire that spoils one event of a watch does not go unnoticed.
+// A wire that damages one event of a watch is detected.
 func TestFaultsAreReported(t *testing.T) {
 	for name, spoil := range map[string]func(event, next []byte) [][]byte{
 		"drops":   func(_, next []byte) [][]byte { return [][]byte{next} },

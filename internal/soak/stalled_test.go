@@ -31,7 +31,7 @@ type crowd struct {
 	truth   *truth
 	server  *apitest.Server
 	streams []*bufio.Reader
-	from    *watchtest.Recording // what every watcher asked for
+	from    *watchtest.Recording // the request of every watcher
 }
 
 const crowdLog = 128 << 10
@@ -68,7 +68,7 @@ func (c *crowd) open() *bufio.Reader {
 	return bufio.NewReader(res.Body)
 }
 
-// write makes n changes of 8 KiB: more of them than a socket holds.
+// write makes n changes of 8 KiB, more than a socket holds.
 func (c *crowd) write(n int) {
 	for i := range n {
 		body := fmt.Sprintf(`{"apiVersion":"%s/v1","kind":"Boat","metadata":{"name":"n%d"},"spec":{"size":%d,"padding":%q}}`,
@@ -87,7 +87,8 @@ func (c *crowd) write(n int) {
 	}
 }
 
-// record reads what a stream still says, up to n events, and what it ended with: nil when there were as many.
+// record reads the rest of a stream, up to n events, and returns the error that ended it, or nil if
+// there were n.
 func (c *crowd) record(stream *bufio.Reader, r *watchtest.Recording, n int) (last watchtest.Event, err error) {
 	for range n {
 		line, err := stream.ReadBytes('\n')
@@ -104,8 +105,9 @@ func (c *crowd) record(stream *bufio.Reader, r *watchtest.Recording, n int) (las
 	return last, nil
 }
 
-// Nine hundred who read get everything, while a hundred do not read at all; these cost what their sockets hold, lose their
-// streams when the server can write no more, and find the rest when they come back.
+// Nine hundred watchers read and receive everything. A hundred do not read at all. These cost only
+// what their sockets hold, lose their streams when the server can write no more, and catch up when
+// they return.
 func TestWATCH_31_StalledBesideLive(t *testing.T) {
 	const live, stalled, writes = 900, 100, 80
 	synctest.Test(t, func(t *testing.T) {
@@ -161,7 +163,7 @@ func TestWATCH_31_StalledBesideLive(t *testing.T) {
 	})
 }
 
-// One that does not read until its changes are gone is told so.
+// A watcher that does not read until its changes are gone is told so.
 func TestWATCH_16_31_StalledUntilHistoryIsGone(t *testing.T) {
 	const stalled, writes = 100, 80
 	synctest.Test(t, func(t *testing.T) {
@@ -184,8 +186,9 @@ func TestWATCH_16_31_StalledUntilHistoryIsGone(t *testing.T) {
 	})
 }
 
-// A slow reader of many initial events gets all of them, whole, while every write takes longer than the time between two
-// bookmarks; and a watch that ends meanwhile ends with a whole line (WLIST-02, WLIST-03, WATCH-20, design rule 17).
+// A slow reader of many initial events receives all of them, whole, while every write takes longer
+// than the time between two bookmarks. A watch that ends meanwhile ends with a whole line
+// (WLIST-02, WLIST-03, WATCH-20, design rule 17).
 func TestWLIST_03_SlowInitialEvents(t *testing.T) {
 	const writes = 80
 	for _, query := range []string{"&allowWatchBookmarks=true", "&allowWatchBookmarks=true&timeoutSeconds=1", "&timeoutSeconds=1"} {

@@ -15,29 +15,29 @@ import (
 	"github.com/kindwright/kindwright/watch/watchtest"
 )
 
-// truth is a store that notes what is committed to it. The account survives the server, and the store it stands before is
-// exchanged when that is opened again.
+// truth is a store that records its commits. The record survives the server. The store behind it is
+// replaced when that is opened again.
 type truth struct {
 	storage.Backend
 	history *watchtest.History
 
-	// settling is held for reading while a commit or a compaction is under way, until it is noted.
+	// settling is held for reading during a commit or a compaction, until it is recorded.
 	settling  sync.RWMutex
 	compacted atomic.Uint64
 	problem   func(error)
 }
 
-// settle returns when everything that was committed is noted.
+// settle returns when every commit so far is recorded.
 func (b *truth) settle() {
 	b.settling.Lock()
 	defer b.settling.Unlock()
 }
 
-// Commit commits, and notes what it did to boats.
+// Commit commits, and records the changes of boats.
 func (b *truth) Commit(ctx context.Context, ops []storage.Op) (storage.Revision, error) {
 	b.settling.RLock()
 	defer b.settling.RUnlock()
-	// Whoever gives up on a commit leaves its outcome unknown, also to this account.
+	// If a caller gave up on a commit, its outcome would be unknown to this record too.
 	revision, err := b.Backend.Commit(context.WithoutCancel(ctx), ops)
 	if err != nil {
 		if errors.Is(err, storage.ErrUnknownOutcome) {
@@ -63,7 +63,7 @@ func (b *truth) Commit(ctx context.Context, ops []storage.Op) (storage.Revision,
 	return revision, nil
 }
 
-// Compact compacts, and notes how far.
+// Compact compacts, and records the revision.
 func (b *truth) Compact(ctx context.Context, at storage.Revision) error {
 	b.settling.RLock()
 	defer b.settling.RUnlock()
@@ -74,13 +74,13 @@ func (b *truth) Compact(ctx context.Context, at storage.Revision) error {
 	return err
 }
 
-// Unwrap leads to the store's own extras.
+// Unwrap gives access to the store's optional interfaces.
 func (b *truth) Unwrap() storage.Backend { return b.Backend }
 
-// gone is how far history is compacted.
+// gone returns the compacted revision.
 func (b *truth) gone() storage.Revision { return storage.Revision(b.compacted.Load()) }
 
-// current is the store's revision.
+// current returns the store's revision.
 func (b *truth) current() storage.Revision {
 	revision, err := b.Revision(context.Background())
 	if err != nil && !errors.Is(err, storage.ErrClosed) {
@@ -89,10 +89,10 @@ func (b *truth) current() storage.Revision {
 	return revision
 }
 
-// recordHeader is what stands before the JSON in a stored value.
+// recordHeader is the prefix of the JSON in a stored value.
 const recordHeader = 9
 
-// entryOf reads a stored boat, without any code of the server's.
+// entryOf decodes a stored boat, without any code of the server.
 func entryOf(key string, value []byte, revision storage.Revision) (*watch.Entry, error) {
 	var stored struct {
 		Metadata struct {

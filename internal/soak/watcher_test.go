@@ -20,8 +20,8 @@ import (
 	"github.com/kindwright/kindwright/watch/watchtest"
 )
 
-// watcher is one client. It watches, is slow, goes away and comes back, begins again after a 410, and has each of its
-// watches checked.
+// watcher is one client. It watches, reads slowly, disconnects and returns, and starts again after
+// a 410. Each of its watches is checked.
 type watcher struct {
 	*run
 	question
@@ -37,13 +37,13 @@ type session struct {
 	*watcher
 	recording *watchtest.Recording
 	query     url.Values
-	before    storage.Revision // the store's, before the request
+	before    storage.Revision // the store's revision before the request
 	http2     bool
 	start     *counter // counted once the server has answered
 	lines     int
 
-	// mayPass is set when the watch can begin beyond what is still to come: it must not outlive the closing of the run, or
-	// it would wait for the last object in vain.
+	// mayPass is set if the watch can start after all remaining events. Such a watch must not
+	// outlive the closing of the run, or it would wait in vain for the last object.
 	mayPass bool
 }
 
@@ -61,7 +61,7 @@ func (w *watcher) watch(ctx context.Context) error {
 	return nil
 }
 
-// plan decides how the next watch begins.
+// plan decides how the next watch starts.
 func (w *watcher) plan() *session {
 	s := &session{watcher: w, query: url.Values{"watch": {"1"}}, http2: w.random.IntN(5) == 0, before: w.host.current()}
 	s.recording = &watchtest.Recording{
@@ -98,13 +98,14 @@ func (w *watcher) plan() *session {
 func (s *session) after(revision storage.Revision, c *counter) {
 	s.recording.From, s.start = revision, c
 	s.query.Set("resourceVersion", revision.String())
-	if s.random.IntN(10) == 0 { // which says the same
+	if s.random.IntN(10) == 0 { // which means the same
 		s.query.Set("sendInitialEvents", "false")
 		s.query.Set("resourceVersionMatch", "NotOlderThan")
 	}
 }
 
-// near watches after a version that is about the newest: one that was no event's, or is still to come.
+// near watches after a version close to the newest one: one that is not an event's, or a future
+// one.
 func (s *session) near() {
 	s.mayPass = true
 	switch n := s.random.IntN(200); {
@@ -117,7 +118,7 @@ func (s *session) near() {
 	}
 }
 
-// fresh watches from what is newest, in each of the ways there are.
+// fresh watches from the newest state, in each possible way.
 func (s *session) fresh() {
 	r := s.recording
 	r.Initial, r.Unmarked = true, r.NoBookmarks
@@ -128,7 +129,7 @@ func (s *session) fresh() {
 	}
 	switch n {
 	case 0: // the legacy way (WATCH-06)
-	case 1: // of any age (WATCH-07); what a writer was told is there in any case (design rule 4)
+	case 1: // of any age (WATCH-07); every version that a writer received exists (design rule 4)
 		r.From = storage.Revision(s.host.acknowledged.Load())
 		s.query.Set("resourceVersion", "0")
 	case 2: // WLIST-04
@@ -138,14 +139,15 @@ func (s *session) fresh() {
 		s.query.Set("sendInitialEvents", "true")
 		s.query.Set("resourceVersionMatch", "NotOlderThan")
 		s.query.Set("resourceVersion", s.before.String())
-	case 4: // no state at all (WLIST-07)
+	case 4: // no initial state (WLIST-07)
 		r.Initial, r.Unmarked, s.mayPass = false, false, true
 		s.query.Set("sendInitialEvents", "false")
 		s.query.Set("resourceVersionMatch", "NotOlderThan")
 	}
 }
 
-// run watches until the watcher goes away, the server ends it or the run is over, and checks what was told.
+// run watches until the watcher disconnects, the server ends the watch or the run is over. Then it
+// checks what was delivered.
 func (s *session) run(ctx context.Context) (done bool, err error) {
 	if s.mayPass {
 		ctx = s.open
@@ -160,7 +162,7 @@ func (s *session) run(ctx context.Context) (done bool, err error) {
 	r.Header.Set("Accept", s.form.accept)
 	res, err := client.Do(r)
 	if err != nil {
-		return false, nil // the server has gone; another one comes
+		return false, nil // the server is gone; another one will come
 	}
 	defer res.Body.Close()
 	switch res.StatusCode {
@@ -180,7 +182,7 @@ func (s *session) run(ctx context.Context) (done bool, err error) {
 	return done, s.check()
 }
 
-// read notes events until something ends it.
+// read records events until something ends it.
 func (s *session) read(ctx context.Context, from *bufio.Reader) (done bool, err error) {
 	life, stallAt := 20+s.random.IntN(2000), -1
 	if s.fault != nil && s.number == s.fault.question {
@@ -196,7 +198,7 @@ func (s *session) read(ctx context.Context, from *bufio.Reader) (done bool, err 
 		line, err := from.ReadBytes('\n')
 		if err != nil {
 			s.counts.ended.Add(1)
-			return false, nil //nolint:nilerr // the end, in order or not: a part of a line is none
+			return false, nil //nolint:nilerr // the end, in order or not; a partial line does not count
 		}
 		event, err := s.form.parse(line, s.lines == 0)
 		if err != nil {
@@ -218,7 +220,8 @@ func (s *session) read(ctx context.Context, from *bufio.Reader) (done bool, err 
 	return false, nil
 }
 
-// stall does not read for a while: a short one, or until history has passed what was read.
+// stall stops reading for a while: a short one, or until the history has been compacted past the
+// last event.
 func (s *session) stall(ctx context.Context) {
 	if !s.idler {
 		time.Sleep(time.Duration(s.random.IntN(20)) * time.Millisecond)
@@ -230,7 +233,7 @@ func (s *session) stall(ctx context.Context) {
 	s.counts.stalled.Add(1)
 }
 
-// fail notes the ERROR event that ended the watch.
+// fail records the ERROR event that ended the watch.
 func (s *session) fail(event watchtest.Event) error {
 	var st meta.Status
 	if err := json.Unmarshal(event.Object, &st); err != nil {
@@ -251,7 +254,7 @@ func (s *session) fail(event watchtest.Event) error {
 	return errors.New("the watch ended with " + strconv.Quote(st.Message))
 }
 
-// check compares what was told with what happened. What is right counts as delivered.
+// check compares the delivered events with the commits. Correct events count as delivered.
 func (s *session) check() error {
 	s.host.truth.settle()
 	if err := s.host.truth.history.Check(s.recording, 0); err != nil {
@@ -263,7 +266,7 @@ func (s *session) check() error {
 	}
 	s.delivered.Add(int64(s.lines))
 	if s.told = s.recording.Told(); s.told > s.host.current() {
-		s.told = 0 // it waited for something that has not happened
+		s.told = 0 // it waited for a version that does not exist yet
 	}
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// namespaces are where boats are. The last one is deleted and created again all the time.
+// namespaces are the namespaces of boats. The last one is deleted and created again all the time.
 var namespaces = []string{"a", "b", "b-b", "passing"}
 
 const passing = "passing"
@@ -27,7 +27,7 @@ func boats(namespace string) string {
 	return "/apis/" + group + "/v1/namespaces/" + namespace + "/" + collection
 }
 
-// writer makes random changes of every sort.
+// writer makes random changes of every kind.
 type writer struct {
 	*run
 	random *rand.Rand
@@ -35,7 +35,7 @@ type writer struct {
 
 func pick[T any](random *rand.Rand, from ...T) T { return from[random.IntN(len(from))] }
 
-// labels are those that the watchers ask for, and one that nobody does.
+// labels are those that the watchers select, and one that none selects.
 func (w *writer) labels() string {
 	var out []string
 	if app := pick(w.random, "", "x", "y", "z"); app != "" {
@@ -70,7 +70,7 @@ func (w *writer) all(ctx context.Context, number int) error {
 	return nil
 }
 
-// write makes one change, or tries to.
+// write tries to make one change.
 func (w *writer) write(ctx context.Context) error {
 	in, name := namespaces[min(w.random.IntN(9)/2, 3)], fmt.Sprint("n", w.random.IntN(30))
 	one := boats(in) + "/" + name
@@ -82,7 +82,7 @@ func (w *writer) write(ctx context.Context) error {
 	case n < 50:
 		code, err = w.host.write(ctx, http.MethodPut, one, jsonType, w.body(name, ""))
 	case n < 70:
-		// The merge makes "app" absent where labels does not name it.
+		// The merge removes "app" if labels does not name it.
 		labels := strings.Replace(w.labels(), `{`, `{"app":null,"tier":null,`, 1)
 		code, err = w.host.write(ctx, http.MethodPatch, one, mergeType, fmt.Sprintf(`{"metadata":{"labels":%s}}`, last(labels)))
 	case n < 75:
@@ -106,7 +106,7 @@ func (w *writer) write(ctx context.Context) error {
 	return err
 }
 
-// last leaves of doubled members of a flat object the last.
+// last keeps the last of duplicate members of a flat object.
 func last(object string) string {
 	seen, out := map[string]bool{}, []string{}
 	for _, member := range slices.Backward(strings.Split(strings.Trim(object, "{}"), ",")) {
@@ -118,7 +118,7 @@ func last(object string) string {
 	return "{" + strings.Join(out, ",") + "}"
 }
 
-// pass deletes a namespace with all that is in it, again and again (WATCH-15).
+// pass deletes a namespace with its content, again and again (WATCH-15).
 func (w *writer) pass(ctx context.Context) error {
 	for !w.closing() && ctx.Err() == nil {
 		if w.random.IntN(200) > 0 {
@@ -133,7 +133,7 @@ func (w *writer) pass(ctx context.Context) error {
 		}
 		w.counts.namespaces.Add(1)
 		for code = 409; code == 409; {
-			// What waits for its finalizer is let go.
+			// Remove the finalizers of objects that wait for them.
 			if err := w.release(ctx); err != nil {
 				return err
 			}
