@@ -11,6 +11,7 @@ import (
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/authz"
 	"github.com/kindwright/kindwright/health"
+	"github.com/kindwright/kindwright/internal/engine"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
@@ -25,7 +26,7 @@ type binding struct {
 	name   string // of the readiness check
 	wanted []wanted
 	bound  bool // Bind has returned
-	kept   []*registry.Observation
+	kept   []*engine.Observation
 }
 
 // wanted is a call of Binding.Observe.

@@ -5,9 +5,9 @@ import (
 
 	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/admission/ownerref"
+	"github.com/kindwright/kindwright/internal/engine"
 	"github.com/kindwright/kindwright/internal/gc"
 	"github.com/kindwright/kindwright/meta"
-	"github.com/kindwright/kindwright/registry"
 )
 
 // CollectorStats counts what the garbage collector of a server has done.
@@ -60,7 +60,7 @@ func (s *Server) resourceOf(kind meta.GroupVersionKind) (resource meta.GroupVers
 }
 
 // buildCollector makes the garbage collector and lets it see what the engine shows.
-func (s *Server) buildCollector(engine *registry.Config) {
+func (s *Server) buildCollector(engine *engine.Config) {
 	if !s.cfg.housekeeping.NoGarbageCollection {
 		s.collector = gc.New()
 		engine.Observer = s.collector

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/kindwright/kindwright/internal/discovery"
+	"github.com/kindwright/kindwright/internal/engine"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/openapi"
 	"github.com/kindwright/kindwright/registry"
@@ -49,7 +50,7 @@ type described struct {
 }
 
 // groupsOf sorts the resources of a set by group and version, the core group first.
-func groupsOf(set *registry.Set) []discovery.Group {
+func groupsOf(set *engine.Set) []discovery.Group {
 	var groups []discovery.Group
 	for _, served := range set.All() { // ordered by group, version and name
 		r := served.Resource
@@ -66,7 +67,7 @@ func groupsOf(set *registry.Set) []discovery.Group {
 	return groups
 }
 
-func resourceOf(r *registry.Compiled) discovery.Resource {
+func resourceOf(r *engine.Kind) discovery.Resource {
 	out := discovery.Resource{
 		GVK: r.GroupVersionKind(), Plural: r.Names.Plural, Singular: r.Names.Singular, Namespaced: !r.ClusterScoped,
 		Verbs: r.Verbs(), ShortNames: r.Names.ShortNames, Categories: r.Names.Categories,
@@ -86,7 +87,7 @@ func resourceOf(r *registry.Compiled) discovery.Resource {
 }
 
 // openapiOf describes one group version.
-func openapiOf(set *registry.Set, group, version string) openapi.Document {
+func openapiOf(set *engine.Set, group, version string) openapi.Document {
 	doc := openapi.Document{Group: group, Version: version}
 	for _, served := range set.All() {
 		r := served.Kind
@@ -114,7 +115,7 @@ func openapiOf(set *registry.Set, group, version string) openapi.Document {
 }
 
 // openapiBelow describes one subresource of a resource.
-func openapiBelow(r *registry.Compiled, sub *registry.CompiledSubresource) openapi.SubresourceDoc {
+func openapiBelow(r *engine.Kind, sub *engine.Subresource) openapi.SubresourceDoc {
 	doc := openapi.SubresourceDoc{Name: sub.Name, Verbs: sub.Verbs, Details: map[string]openapi.VerbDoc{}}
 	for _, p := range sub.Patches(r) {
 		if p != registry.StrategicMergePatch || r.Messages() != nil {
@@ -138,7 +139,7 @@ func openapiBelow(r *registry.Compiled, sub *registry.CompiledSubresource) opena
 }
 
 // documentOf describes what a subresource exchanges; nil stands for the kind itself.
-func documentOf(r *registry.Compiled) *openapi.DocumentDoc {
+func documentOf(r *engine.Kind) *openapi.DocumentDoc {
 	if r == nil {
 		return nil
 	}

@@ -193,7 +193,7 @@ func (s *Server) Features() []Feature {
 func (s *Server) Migrations() []registry.MigrationStatus { return s.engine.Migrations() }
 
 // RemoveVersions stops serving versions of kinds; their watches end. Objects stay in the store and are served in other
-// versions of theirs; see registry.Engine.RemoveVersions.
+// versions of theirs; see engine.Engine.RemoveVersions.
 func (s *Server) RemoveVersions(versions ...meta.GroupVersionResource) {
 	s.engine.RemoveVersions(versions...)
 }

@@ -15,13 +15,13 @@ import (
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/authz"
 	"github.com/kindwright/kindwright/internal/discovery"
+	"github.com/kindwright/kindwright/internal/engine"
 	internal "github.com/kindwright/kindwright/internal/metrics"
 	"github.com/kindwright/kindwright/internal/metrics/apiserver"
 	"github.com/kindwright/kindwright/internal/negotiate"
 	"github.com/kindwright/kindwright/internal/request"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/metrics"
-	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/registry/rest"
 	"github.com/kindwright/kindwright/status"
 	"github.com/kindwright/kindwright/storage"
@@ -44,7 +44,7 @@ type meters struct {
 	plugins    map[string]*apiserver.Phases           // by name; "" for all together
 	operations map[string]*apiserver.StorageOperation // of the store, by Observation.Op
 	paths      map[string]*apiserver.Served           // outside of the API
-	kinds      sync.Map                               // *registry.Served to *kindMeters; those that were asked for
+	kinds      sync.Map                               // *engine.Served to *kindMeters; those that were asked for
 }
 
 // kindMeters count the requests for one kind.
@@ -153,7 +153,7 @@ func (s *Server) collectState() {
 }
 
 // stored is the state of the live views of a set.
-func stored(set *registry.Set) iter.Seq[apiserver.Stored] {
+func stored(set *engine.Set) iter.Seq[apiserver.Stored] {
 	return func(yield func(apiserver.Stored) bool) {
 		for served := range set.Stored() {
 			now := served.Cache.Statistics()
@@ -261,7 +261,7 @@ func (s *Server) meterOf(x *request.Exchange) *apiserver.Served {
 }
 
 // kindMeters finds or makes what counts the requests for a kind.
-func (s *Server) kindMeters(kind *registry.Served) *kindMeters {
+func (s *Server) kindMeters(kind *engine.Served) *kindMeters {
 	if k, ok := s.meters.kinds.Load(kind); ok {
 		return k.(*kindMeters) //nolint:forcetypeassert // nothing else is stored
 	}
@@ -280,7 +280,7 @@ func (s *Server) kindMeters(kind *registry.Served) *kindMeters {
 }
 
 // forget takes the series of a kind away that is no longer served, unless another one has taken its place.
-func (s *Server) forget(kind *registry.Served, k *kindMeters) {
+func (s *Server) forget(kind *engine.Served, k *kindMeters) {
 	if now, ok := s.engine.Set().Lookup(kind.Resource.GroupVersionResource()); ok && now != kind {
 		s.kindMeters(now)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/authz"
 	"github.com/kindwright/kindwright/health"
+	"github.com/kindwright/kindwright/internal/engine"
 	"github.com/kindwright/kindwright/internal/feature"
 	"github.com/kindwright/kindwright/registry"
 )
@@ -78,8 +79,8 @@ func defaults() *config {
 }
 
 // engine is what the options say about the engine.
-func (c *config) engine() registry.Config {
-	return registry.Config{
+func (c *config) engine() engine.Config {
+	return engine.Config{
 		GroupDomain:      c.kubernetes.GroupDomain,
 		ResetByEmptyList: c.kubernetes.ResetByEmptyList,
 		History:          c.watches.History,

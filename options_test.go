@@ -14,6 +14,7 @@ import (
 
 	"github.com/kindwright/kindwright"
 	"github.com/kindwright/kindwright/health"
+	"github.com/kindwright/kindwright/internal/engine"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/storage/memory"
@@ -105,7 +106,7 @@ func TestGZIP_01_03_CompressionIsNegotiatedAndCanBeTurnedOff(t *testing.T) {
 type hooked struct{ proceed chan struct{} }
 
 func (d hooked) Define(registry.Env) (registry.Bundle, error) {
-	return registry.Bundle{Hooks: []registry.Hook{{Name: "slow", Start: func(ctx context.Context, _ *registry.Engine) error {
+	return registry.Bundle{Hooks: []registry.Hook{{Name: "slow", Start: func(ctx context.Context, _ registry.Objects) error {
 		select {
 		case <-d.proceed:
 			return nil
@@ -152,7 +153,7 @@ func TestREAD_39_WatchLogBytesBoundMemoryAndNotHistory(t *testing.T) {
 		code, _ = h.do("POST", gadgetPath, `{"metadata":{"name":"`+name+`"}}`)
 		require.Equal(t, 201, code)
 	}
-	served, ok := h.Engine().Set().Lookup(meta.GroupVersionResource{Group: "example.dev", Version: "v1", Resource: "gadgets"})
+	served, ok := h.Engine().(*engine.Engine).Set().Lookup(meta.GroupVersionResource{Group: "example.dev", Version: "v1", Resource: "gadgets"})
 	require.True(t, ok)
 	require.Equal(t, 1, served.Cache.Statistics().Changes, "the newest alone")
 	next := h.stream(gadgetPath + "?watch=1&resourceVersion=" + field(first, "metadata", "resourceVersion").(string))

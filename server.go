@@ -14,6 +14,7 @@ import (
 	"github.com/kindwright/kindwright/authz"
 	"github.com/kindwright/kindwright/health"
 	"github.com/kindwright/kindwright/internal/discovery"
+	"github.com/kindwright/kindwright/internal/engine"
 	"github.com/kindwright/kindwright/internal/feature"
 	"github.com/kindwright/kindwright/internal/gc"
 	"github.com/kindwright/kindwright/internal/negotiate"
@@ -38,7 +39,7 @@ type Server struct {
 	cfg           *config
 	backend       storage.Backend
 	random        io.Reader
-	engine        *registry.Engine
+	engine        *engine.Engine
 	collector     *gc.Collector     // nil without garbage collection
 	parts         []registry.Bundle // of the definitions
 	bundle        registry.Bundle   // of all parts
@@ -120,14 +121,14 @@ func (s *Server) build() error {
 		return err
 	}
 	s.bundle = join(s.parts)
-	engine := s.cfg.engine()
-	engine.Store, engine.GroupDomain = storage.New(s.backend, storage.WithObserver(s.meters.observeStore)), domain
-	if engine.Serves, err = s.cfg.selection(s.bundle.Resources); err != nil {
+	cfg := s.cfg.engine()
+	cfg.Store, cfg.GroupDomain = storage.New(s.backend, storage.WithObserver(s.meters.observeStore)), domain
+	if cfg.Serves, err = s.cfg.selection(s.bundle.Resources); err != nil {
 		return err
 	}
-	engine.Admission, engine.Authorizer, engine.Gate, engine.Logger = chain, s.authorizer, s.bundle.Gate, s.cfg.log
-	s.buildCollector(&engine)
-	if s.engine, err = registry.New(engine); err != nil {
+	cfg.Admission, cfg.Authorizer, cfg.Gate, cfg.Logger = chain, s.authorizer, s.bundle.Gate, s.cfg.log
+	s.buildCollector(&cfg)
+	if s.engine, err = engine.New(cfg); err != nil {
 		return err
 	}
 	if err := s.engine.Validate(s.bundle.Resources...); err != nil {
@@ -295,7 +296,7 @@ func (s *Server) output() *negotiate.Output {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
 // Engine gives in-process access to the objects of a started server: the same steps as over HTTP, without authorization.
-func (s *Server) Engine() *registry.Engine { return s.engine }
+func (s *Server) Engine() registry.Objects { return s.engine }
 
 // Install adds kinds to a started server. They appear all at once when their objects are loaded.
 func (s *Server) Install(ctx context.Context, definitions ...registry.Definition) error {
@@ -304,7 +305,7 @@ func (s *Server) Install(ctx context.Context, definitions ...registry.Definition
 
 // Change takes kinds away from a started server and adds others, in one step. What is in both lists is replaced: requests that
 // are under way end with the kind they began with, nobody is told meanwhile that there is none, and watches go on from where they
-// were. An entry of remove without a version is about all versions. On an error nothing has changed; see registry.Engine.Change.
+// were. An entry of remove without a version is about all versions. On an error nothing has changed; see engine.Engine.Change.
 func (s *Server) Change(ctx context.Context, remove []meta.GroupVersionResource, definitions ...registry.Definition) error {
 	if err := given("Change", "definition", definitions); err != nil {
 		return fmt.Errorf("kindwright: %w", err)

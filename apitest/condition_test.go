@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/kindwright/kindwright/internal/engine"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,7 +26,7 @@ func ready(w *Widget) error {
 
 // watchers is how many watches of widgets there are.
 func watchers(srv *apitest.Server) (n int) {
-	for served := range srv.API.Engine().Set().Stored() {
+	for served := range srv.API.Engine().(*engine.Engine).Set().Stored() {
 		if served.Resource.Names.Plural == Widgets.Plural {
 			n = served.Cache.Statistics().Watchers
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/kindwright/kindwright/internal/engine"
 	"io/fs"
 	"path"
 	"slices"
@@ -173,7 +174,7 @@ func (s *Server) fixtures(document []byte) ([]fixture, error) {
 func (s *Server) resourceOf(object map[string]any) (*registry.Resource, error) {
 	apiVersion, _ := object["apiVersion"].(string)
 	kind, _ := object["kind"].(string)
-	for _, served := range s.API.Engine().Set().All() {
+	for _, served := range s.API.Engine().(*engine.Engine).Set().All() {
 		if r := served.Resource; r.Names.Kind == kind && r.APIVersion() == apiVersion {
 			return r, nil
 		}
@@ -260,7 +261,7 @@ func (s *Server) adopt(metadata map[string]any, namespace string) error {
 func (s *Server) Dump() string {
 	var b strings.Builder
 	seen := map[string]bool{}
-	for _, served := range s.API.Engine().Set().All() {
+	for _, served := range s.API.Engine().(*engine.Engine).Set().All() {
 		if served.Cache == nil || seen[served.Resource.StorageName] {
 			continue
 		}

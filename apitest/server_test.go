@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"context"
 	"fmt"
+	"github.com/kindwright/kindwright/internal/engine"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -61,7 +62,7 @@ func TestAServerIsRunningWithEverythingAControlPlaneHas(t *testing.T) {
 	ns, err := namespaces.Get(t.Context(), meta.Key{Name: "default"})
 	require.NoError(t, err)
 	require.Equal(t, kinds.NamespaceActive, ns.Status.Phase)
-	require.NoError(t, srv.API.Engine().Ready())
+	require.NoError(t, srv.API.Engine().(*engine.Engine).Ready())
 }
 
 func TestTheTransportServesAnyClient(t *testing.T) {
@@ -179,7 +180,7 @@ func TestAfterItsEndAServerAnswersNobody(t *testing.T) {
 		_, err := client.For(h, Widgets).Get(t.Context(), widget("a").Key())
 		require.ErrorIs(t, err, client.ErrTransportClosed)
 	}
-	_, err := srv.API.Engine().Store().Revision(t.Context())
+	_, err := srv.API.Engine().(*engine.Engine).Store().Revision(t.Context())
 	require.ErrorIs(t, err, storage.ErrClosed, "its store is closed too")
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/kindwright/kindwright/internal/engine"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
@@ -38,7 +39,7 @@ var (
 
 // left returns the keys of everything that the store has in namespaces whose names begin with a prefix, and of the
 // namespaces that it takes for gone and not yet empty.
-func left(t *testing.T, e *registry.Engine, prefix string) []string {
+func left(t *testing.T, e *engine.Engine, prefix string) []string {
 	t.Helper()
 	var out []string
 	for _, root := range []string{"/r/", storage.SysKey("namespace-gone")} {
@@ -60,22 +61,22 @@ func left(t *testing.T, e *registry.Engine, prefix string) []string {
 }
 
 // creations are the ways to create something in a namespace.
-var creations = []func(ctx context.Context, e *registry.Engine, namespace, name string) error{
-	func(ctx context.Context, e *registry.Engine, namespace, name string) error {
+var creations = []func(ctx context.Context, e *engine.Engine, namespace, name string) error{
+	func(ctx context.Context, e *engine.Engine, namespace, name string) error {
 		return makeNote(ctx, e, namespace, name)
 	},
-	func(ctx context.Context, e *registry.Engine, namespace, name string) error { // a PUT creates
+	func(ctx context.Context, e *engine.Engine, namespace, name string) error { // a PUT creates
 		target := registry.Target{Resource: leaseType, Namespace: namespace, Name: name}
 		_, err := e.Update(ctx, target, fmt.Appendf(nil, `{"metadata":{"name":%q}}`, name), registry.WriteOptions{})
 		return err
 	},
-	func(ctx context.Context, e *registry.Engine, namespace, name string) error { // an apply creates
+	func(ctx context.Context, e *engine.Engine, namespace, name string) error { // an apply creates
 		target := registry.Target{Resource: noteType, Namespace: namespace, Name: "applied-" + name}
 		body := fmt.Appendf(nil, `{"apiVersion":"example.dev/v1","kind":"Note","metadata":{"name":%q},"text":"x"}`, target.Name)
 		_, err := e.Patch(ctx, target, registry.PatchRequest{Type: registry.ApplyPatch, Body: body}, registry.WriteOptions{FieldManager: "me"})
 		return err
 	},
-	func(ctx context.Context, e *registry.Engine, namespace, name string) error {
+	func(ctx context.Context, e *engine.Engine, namespace, name string) error {
 		body := fmt.Appendf(nil, `{"metadata":{"name":%q},"eventTime":"2024-05-01T10:00:00.000001Z","action":"a","reason":"r","type":"Normal","reportingController":"c","reportingInstance":"i"}`, name)
 		_, err := e.Create(ctx, registry.Target{Resource: eventType, Namespace: namespace}, body, registry.WriteOptions{})
 		return err
@@ -331,7 +332,7 @@ func (w *world) end(namespace string) {
 type history struct {
 	*world
 	t *testing.T
-	e *registry.Engine
+	e *engine.Engine
 	r *rand.Rand
 }
 

@@ -3,6 +3,7 @@ package kinds_test
 import (
 	"encoding/json"
 	"fmt"
+	"github.com/kindwright/kindwright/internal/engine"
 	"net/url"
 	"strings"
 	"testing"
@@ -556,8 +557,8 @@ func expire(t *testing.T, b storage.Backend, ttl time.Duration, options []kinds.
 	h.must(201, "POST", eventsPath, renamed(t, newEvent, "idle"))
 	h.must(201, "POST", coreEventsPath, renamed(t, coreEvent, "busy"))
 	events := registry.Target{Resource: meta.GroupVersionResource{Version: "v1", Resource: "events"}}
-	served, _ := h.Engine().Set().Lookup(events.Resource)
-	c, err := h.Engine().Follow(t.Context(), events, registry.WatchRequest{SkipInitial: true})
+	served, _ := h.Engine().(*engine.Engine).Set().Lookup(events.Resource)
+	c, err := h.Engine().(*engine.Engine).Follow(t.Context(), events, registry.WatchRequest{SkipInitial: true})
 	require.NoError(t, err)
 	defer c.Close()
 	expect := func(kind meta.EventType, name string) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"github.com/kindwright/kindwright/internal/engine"
 	"time"
 
 	"github.com/kindwright/kindwright"
@@ -29,7 +30,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	for _, served := range srv.Engine().Set().All() {
+	for _, served := range srv.Engine().(*engine.Engine).Set().All() {
 		fmt.Println(served.Resource.APIVersion(), served.Resource.Names.Kind)
 	}
 	// Output:

@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/kindwright/kindwright/authn"
+	"github.com/kindwright/kindwright/internal/engine"
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
@@ -24,10 +25,10 @@ import (
 var controllerUser = authn.User{Name: "system:namespace-controller", Groups: []string{authn.GroupMasters, authn.GroupAuthenticated}}
 
 // createInitial makes the namespaces that every server has.
-func (n *namespaces) createInitial(ctx context.Context, e *registry.Engine) error {
+func (n *namespaces) createInitial(ctx context.Context, o registry.Objects) error {
 	ctx = authn.WithUser(ctx, controllerUser)
 	for _, name := range n.initial {
-		_, err := registry.From[Namespace](e).Create(ctx, &Namespace{ObjectMeta: meta.Named("", name)})
+		_, err := registry.From[Namespace](o).Create(ctx, &Namespace{ObjectMeta: meta.Named("", name)})
 		if err != nil && !status.IsAlreadyExists(err) {
 			return fmt.Errorf("create namespace %q: %w", name, err)
 		}
@@ -42,7 +43,8 @@ const maxDraining = 8
 // terminate empties and removes namespaces that are being deleted, until ctx ends, and deletes what those have left that went
 // by another way. It follows the namespaces by a watch; one that was ending when the server stopped is taken up again at the
 // start.
-func (n *namespaces) terminate(ctx context.Context, e *registry.Engine) {
+func (n *namespaces) terminate(ctx context.Context, o registry.Objects) {
+	e := o.(*engine.Engine) //nolint:forcetypeassert // what a server gives to hooks; this one needs more of it than users do
 	ctx = authn.WithUser(ctx, controllerUser)
 	t := &terminator{engine: e, unchecked: n.unchecked, slots: make(chan struct{}, maxDraining), busy: map[string]*errand{}}
 	defer t.workers.Wait()
@@ -66,7 +68,7 @@ func (n *namespaces) terminate(ctx context.Context, e *registry.Engine) {
 
 // terminator is the state of terminate.
 type terminator struct {
-	engine    *registry.Engine
+	engine    *engine.Engine
 	unchecked bool // objects may be created where no namespace is
 	slots     chan struct{}
 	workers   sync.WaitGroup
@@ -196,7 +198,7 @@ var errSuccessor = errors.New("another namespace has the name")
 
 // drain deletes the objects in the namespace, kinds of a lower turn first, and tells what is still there: objects that
 // finalizers or a grace period hold.
-func (t *terminator) drain(ctx context.Context, ns *watch.Entry, set *registry.Set) *round {
+func (t *terminator) drain(ctx context.Context, ns *watch.Entry, set *engine.Set) *round {
 	found := newRound()
 	select {
 	case t.slots <- struct{}{}:
@@ -215,14 +217,14 @@ func (t *terminator) drain(ctx context.Context, ns *watch.Entry, set *registry.S
 }
 
 // contents returns the resources whose objects are in namespaces, each once, in the order in which they go.
-func contents(set *registry.Set) []*registry.Served {
-	var out []*registry.Served
+func contents(set *engine.Set) []*engine.Served {
+	var out []*engine.Served
 	for served := range set.Stored() { // also those of which clients see another form alone
 		if !served.Resource.ClusterScoped {
 			out = append(out, served)
 		}
 	}
-	slices.SortFunc(out, func(a, b *registry.Served) int { // of one turn by name, so that every server does it alike
+	slices.SortFunc(out, func(a, b *engine.Served) int { // of one turn by name, so that every server does it alike
 		return cmp.Or(
 			cmp.Compare(a.Resource.Deletion.Turn, b.Resource.Deletion.Turn),
 			strings.Compare(a.Resource.Group, b.Resource.Group),

@@ -13,6 +13,7 @@ import (
 
 	"github.com/kindwright/kindwright"
 	"github.com/kindwright/kindwright/admission"
+	"github.com/kindwright/kindwright/internal/engine"
 	"github.com/kindwright/kindwright/kinds"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
@@ -36,7 +37,7 @@ var (
 )
 
 // start runs a server with namespaces and notes, and ends it with the returned function.
-func start(t *testing.T, b storage.Backend, opts ...kindwright.Option) (*registry.Engine, func()) {
+func start(t *testing.T, b storage.Backend, opts ...kindwright.Option) (*engine.Engine, func()) {
 	t.Helper()
 	srv, err := kindwright.New(b, append(opts, kindwright.Serve(notes, kinds.ControlPlane()))...)
 	require.NoError(t, err)
@@ -44,22 +45,22 @@ func start(t *testing.T, b storage.Backend, opts ...kindwright.Option) (*registr
 	require.NoError(t, srv.Start(ctx))
 	stop := sync.OnceFunc(func() { cancel(); srv.Wait() })
 	t.Cleanup(stop)
-	return srv.Engine(), stop
+	return srv.Engine().(*engine.Engine), stop
 }
 
-func makeNamespace(t *testing.T, e *registry.Engine, name string) {
+func makeNamespace(t *testing.T, e *engine.Engine, name string) {
 	t.Helper()
 	_, err := e.Create(t.Context(), registry.Target{Resource: namespaces}, fmt.Appendf(nil, `{"metadata":{"name":%q}}`, name), registry.WriteOptions{})
 	require.NoError(t, err)
 }
 
-func makeNote(ctx context.Context, e *registry.Engine, namespace, name string) error {
+func makeNote(ctx context.Context, e *engine.Engine, namespace, name string) error {
 	_, err := e.Create(ctx, registry.Target{Resource: noteType, Namespace: namespace}, fmt.Appendf(nil, `{"metadata":{"name":%q}}`, name), registry.WriteOptions{})
 	return err
 }
 
 // gone waits until a namespace is gone.
-func gone(t *testing.T, e *registry.Engine, name string) {
+func gone(t *testing.T, e *engine.Engine, name string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

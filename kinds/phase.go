@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/kindwright/kindwright/authn"
+	"github.com/kindwright/kindwright/internal/engine"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
@@ -51,14 +52,14 @@ type phaseGate struct {
 }
 
 // AdmitCreate looks the phase of the namespace up and makes the creation depend on it.
-func (g phaseGate) AdmitCreate(ctx context.Context, e *registry.Engine, r *registry.Resource, namespace, name string) ([]storage.Op, error) {
+func (g phaseGate) AdmitCreate(ctx context.Context, store *storage.Store, r *registry.Resource, namespace, name string) ([]storage.Op, error) {
 	if g.open {
 		return nil, nil
 	}
 	if meta.CheckDNSLabel(namespace) != "" {
 		return nil, status.NotFound(namespaceResource.GroupResource(), namespace) // no key can be made of every text
 	}
-	rec, err := e.Store().Get(ctx, phaseKey(namespace))
+	rec, err := store.Get(ctx, phaseKey(namespace))
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
 		return nil, status.NotFound(namespaceResource.GroupResource(), namespace)
@@ -73,7 +74,7 @@ func (g phaseGate) AdmitCreate(ctx context.Context, e *registry.Engine, r *regis
 }
 
 // Loaded deletes what kinds that come have left in namespaces that went without them.
-func (phaseGate) Loaded(ctx context.Context, e *registry.Engine, added []*registry.Served) {
+func (phaseGate) Loaded(ctx context.Context, e *engine.Engine, added []*engine.Served) {
 	ctx = authn.WithUser(ctx, controllerUser)
 	err := eachGrave(ctx, e.Store(), func(namespace string, rev storage.Revision) {
 		for _, s := range added {

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"reflect"
 
-	"github.com/kindwright/kindwright/internal/json"
-	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
 )
@@ -75,42 +73,4 @@ func (a Action[T, D, A]) Describe(of *Resource, types *Types) (Subresource, erro
 		return encodeTyped(out)
 	}
 	return Subresource{Name: a.Name, Verbs: []string{a.Verb}, Handlers: map[string]*Handler{a.Verb: {Body: body, Answer: answer, Run: run}}}, nil
-}
-
-// act runs an action on the document that was sent.
-func (at *Resolved) act(ctx context.Context, verb string, body []byte, o WriteOptions) (*Result, error) {
-	call, err := at.engine.invoke(ctx, at.acts, at.Target)
-	if err != nil {
-		return nil, err
-	}
-	if len(body) == 0 {
-		body = []byte("{}") // the URL says what is asked for
-	}
-	in := at.intent(ctx, verb, body, o)
-	in.handler = at.Subresource.handlers[verb]
-	w := in.try()
-	if err := run(ctx, documentSteps, w); err != nil {
-		return nil, err
-	}
-	call.DryRun = o.DryRun
-	answer, err := in.handler.Run(ctx, call, w.sent.new)
-	if err != nil {
-		return nil, status.From(err)
-	}
-	as := in.handler.answer.GroupVersionKind()
-	if answer == nil {
-		as = meta.GroupVersionKind{Version: "v1", Kind: "Status"}
-		answer = Tree{"metadata": map[string]any{}, "status": meta.StatusSuccess}
-	}
-	return documentResult(as, answer, verb == verbCreate)
-}
-
-// documentResult is an answer that is not stored. Its kind is that which was promised, unless it says that it is a Status.
-func documentResult(as meta.GroupVersionKind, answer Tree, created bool) (*Result, error) {
-	answer = tree.With(tree.With(answer, as.GroupVersion().String(), "apiVersion"), as.Kind, "kind")
-	out, err := json.AppendTree(nil, answer)
-	if err != nil {
-		return nil, status.Internal(err)
-	}
-	return &Result{Document: out, Created: created, Kind: as}, nil
 }

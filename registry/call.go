@@ -4,33 +4,28 @@ import (
 	"context"
 	"fmt"
 	"reflect"
-	"slices"
 
+	"github.com/kindwright/kindwright/internal/hookcontext"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/openapi"
 	"github.com/kindwright/kindwright/status"
-	"github.com/kindwright/kindwright/storage"
 )
 
 // Call is one request to a subresource, as its handler sees it. It has been authorized as its verb on resource/subresource, and
 // admitted. authn.UserFrom(ctx) says who is asking, and Warn(ctx, …) adds a warning to the answer.
 type Call[T any] struct {
-	Engine *Engine // for what is to be read, changed or deleted
-	Target Target  // the object, with the subresource
-	Object *T      // the object as it is stored now; the handler's own copy
-	DryRun bool    // nothing may be changed
-	Path   string  // what the URL has below the subresource, where that is declared: "", or a path that begins with "/"
+	Objects Objects // for what is to be read, changed or deleted
+	Target  Target  // the object, with the subresource
+	Object  *T      // the object as it is stored now; the handler's own copy
+	DryRun  bool    // nothing may be changed
+	Path    string  // what the URL has below the subresource, where that is declared: "", or a path that begins with "/"
 }
-
-// subresourceKey is where the context of a rule has the subresource that is written through.
-type subresourceKey struct{}
 
 // SubresourceFrom returns the subresource through which an object is written, for the rules that are asked about the write
 // (Validate and ValidateUpdate): "" is the object itself. Pods, for example, take other resources for their containers through
 // `resize` alone.
 func SubresourceFrom(ctx context.Context) string {
-	name, _ := ctx.Value(subresourceKey{}).(string)
-	return name
+	return hookcontext.Subresource(ctx)
 }
 
 func callOf[T any](in *Call[Tree]) (*Call[T], error) {
@@ -38,34 +33,7 @@ func callOf[T any](in *Call[Tree]) (*Call[T], error) {
 	if err != nil {
 		return nil, status.Internal(fmt.Errorf("read %s as its Go type: %w", in.Target.Resource.GroupResource(), err))
 	}
-	return &Call[T]{Engine: in.Engine, Target: in.Target, Object: object, DryRun: in.DryRun, Path: in.Path}, nil
-}
-
-// invoke prepares a call: it reads the object, as new as any write that was acknowledged.
-func (e *Engine) invoke(ctx context.Context, served *Served, t Target) (*Call[Tree], error) {
-	entry, err := e.current(ctx, served, storage.ObjectKey(served.Kind.StorageName, t.Namespace, t.Name))
-	if err != nil {
-		return nil, err
-	}
-	if entry == nil {
-		return nil, status.NotFound(served.Kind.GroupResource(), t.Name)
-	}
-	object, err := treeOf(entry)
-	if err != nil {
-		return nil, err
-	}
-	if object, err = served.Kind.FromStored(ctx, object); err != nil {
-		return nil, err
-	}
-	return &Call[Tree]{Engine: e, Target: t, Object: &object}, nil
-}
-
-// offers checks that the target is a subresource with the verb.
-func (at *Resolved) offers(verb string) error {
-	if at.Subresource == nil || !slices.Contains(at.Subresource.Verbs, verb) {
-		return status.MethodNotAllowed(at.Served.Kind.GroupResource(), verb)
-	}
-	return nil
+	return &Call[T]{Objects: in.Objects, Target: in.Target, Object: object, DryRun: in.DryRun, Path: in.Path}, nil
 }
 
 // checkObject refuses an endpoint for objects of another Go type than its handlers take.
@@ -118,10 +86,4 @@ func framedIfAny(columns []openapi.Column) []openapi.Column {
 		return nil
 	}
 	return framed(columns)
-}
-
-// hasMetadata tells whether documents have the metadata of objects.
-func (r *Resource) hasMetadata() bool {
-	_, ok := r.Schema.Lookup("metadata", "uid")
-	return ok
 }

@@ -1,6 +1,8 @@
 package registry
 
-import "github.com/kindwright/kindwright/client"
+import (
+	"github.com/kindwright/kindwright/client"
+)
 
 // ClientResource makes a Kind all that a client needs to know of it: client.For(httpClient, Widgets).
 func (k Kind[T]) ClientResource() client.Resource[T] {

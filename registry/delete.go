@@ -1,19 +1,11 @@
 package registry
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"runtime/debug"
-	"slices"
 
-	"github.com/kindwright/kindwright/admission"
-	"github.com/kindwright/kindwright/authn"
-	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
 	"github.com/kindwright/kindwright/storage"
-	"github.com/kindwright/kindwright/watch"
 )
 
 // The finalizers that deletion policies leave for a garbage collector (DEL-10).
@@ -31,8 +23,8 @@ type DeleteOptions struct {
 	Propagation     meta.DeletionPropagation
 	GracePeriod     *int64 // seconds; negative counts as 1; kinds without graceful deletion ignore it (DEL-08)
 
-	selected meta.UID // "" or the uid of the object that is meant: another one of its name is not found
-	unmet    string   // a precondition that no object meets
+	// Unmet is set by Require where a precondition is one that no object meets: what is wrong with it.
+	Unmet string
 }
 
 // Require adds the preconditions of a request; nil adds none. An empty uid, an empty version and version 0 are those of an object
@@ -44,14 +36,14 @@ func (o *DeleteOptions) Require(p *meta.Preconditions) error {
 	}
 	if p.UID != nil {
 		if o.UID = *p.UID; o.UID == "" {
-			o.unmet = "UID in precondition: it is empty"
+			o.Unmet = "UID in precondition: it is empty"
 		}
 	}
 	if p.ResourceVersion == nil {
 		return nil
 	}
 	if v := *p.ResourceVersion; v == "" || v == "0" {
-		o.unmet = fmt.Sprintf("ResourceVersion in precondition: %q is none that an object can have", v)
+		o.Unmet = fmt.Sprintf("ResourceVersion in precondition: %q is none that an object can have", v)
 		return nil
 	}
 	version, err := storage.ParseRevision(*p.ResourceVersion)
@@ -60,268 +52,4 @@ func (o *DeleteOptions) Require(p *meta.Preconditions) error {
 	}
 	o.ResourceVersion = version
 	return nil
-}
-
-// normal returns the options with a negative grace period, which counts as one second (DEL-13).
-func (o DeleteOptions) normal() DeleteOptions {
-	if o.GracePeriod != nil && *o.GracePeriod < 0 {
-		one := int64(1)
-		o.GracePeriod = &one
-	}
-	return o
-}
-
-// Delete removes an object, or marks it for deletion where finalizers or its kind hold it (DEL-09). Result.Removed tells
-// which.
-func (at *Resolved) Delete(ctx context.Context, o DeleteOptions) (*Result, error) {
-	ctx = withObjects(ctx, at.engine)
-	served, t := at.Served, at.Target
-	if at.Subresource != nil || served.Kind.Virtual != nil || t.Name == "" {
-		return nil, status.MethodNotAllowed(served.Kind.GroupResource(), "delete")
-	}
-	return at.engine.deleteFrom(ctx, served, t, o)
-}
-
-// deleteFrom is Delete for a resource that has been found, and that need not be served yet.
-func (e *Engine) deleteFrom(ctx context.Context, served *Served, t Target, o DeleteOptions) (*Result, error) {
-	base := deletion{
-		engine: e, served: served, target: t, opts: o.normal(),
-		key: storage.ObjectKey(served.Kind.StorageName, t.Namespace, t.Name),
-	}
-	base.user, _ = authn.UserFrom(ctx)
-	steps := deleteSteps
-	for range maxTries {
-		d := base
-		err := run(ctx, steps, &d)
-		if !errors.Is(err, errRace) {
-			return served.shown(ctx, d.result, err)
-		}
-		if err := e.catchUp(ctx, served); err != nil {
-			return nil, err
-		}
-	}
-	return nil, status.Conflict(served.Kind.GroupResource(), t.Name, "it is being changed too often; please try again")
-}
-
-// deletion is one try to delete an object, or to end one whose time is over.
-type deletion struct {
-	engine *Engine
-	served *Served
-	target Target // empty where it is nobody's request
-	opts   DeleteOptions
-	user   authn.User
-	key    string
-	due    storage.Revision // the state whose time is over, where it is nobody's request
-
-	entry     *watch.Entry // what is stored
-	old, next Tree         // the object in its stored form, and what it is to become
-	shown     Tree         // old in the form of the request
-
-	result *Result // set by the step that ends the walk
-}
-
-func (d *deletion) ended() bool { return d.result != nil }
-
-// stored is the kind in which the object is stored.
-func (d *deletion) stored() *Compiled { return d.served.Kind.base() }
-
-func (d *deletion) admissionTarget() admission.Target {
-	return admissionTarget(d.target, admission.Delete, d.target.Name)
-}
-
-func (d *deletion) admission() *admission.Request {
-	return d.engine.admission(d.admissionTarget(), admission.Request{
-		Kind: d.served.Kind.GroupVersionKind(), Name: d.target.Name, OldObject: d.shown,
-		Options: d.opts.document(d.engine.optionsKind("DeleteOptions")), User: d.user, DryRun: d.opts.DryRun,
-	})
-}
-
-func readDeleted(ctx context.Context, d *deletion) (err error) {
-	if d.entry, err = d.engine.current(ctx, d.served, d.key); err != nil {
-		return err
-	}
-	if d.entry == nil || d.opts.selected != "" && d.opts.selected != d.entry.UID() {
-		return status.NotFound(d.served.Kind.GroupResource(), d.target.Name)
-	}
-	return nil
-}
-
-func checkPreconditions(_ context.Context, d *deletion) (err error) {
-	if err := d.opts.preconditions(d.served.Kind, d.target.Name, d.entry); err != nil {
-		return err
-	}
-	d.old, err = treeOf(d.entry)
-	return err
-}
-
-// skipEnding leaves an object alone that is about to end, which this request does not make sooner.
-func skipEnding(_ context.Context, d *deletion) error {
-	if d.stored().patient(d.old, d.opts) {
-		d.result = &Result{Entry: d.entry}
-	}
-	return nil
-}
-
-// askBeforeDelete asks the kind. A form without a rule of its own has that of what is stored.
-func askBeforeDelete(ctx context.Context, d *deletion) (err error) {
-	if d.shown, err = d.served.Kind.FromStored(ctx, d.old); err != nil {
-		return err
-	}
-	defer d.guard(&err)
-	switch {
-	case d.served.Kind.Hooks.BeforeDelete != nil:
-		return d.served.Kind.Hooks.BeforeDelete(ctx, d.shown)
-	case d.stored().Hooks.BeforeDelete != nil:
-		return d.stored().Hooks.BeforeDelete(ctx, d.old)
-	}
-	return nil
-}
-
-// guard makes an error of a panic in a rule: the end of a namespace and a delete of a collection walk the list where nobody
-// else would catch it (ERR-25).
-func (d *deletion) guard(err *error) {
-	if v := recover(); v != nil {
-		d.engine.cfg.Logger.Error(fmt.Errorf("panic: %v", v), "a rule about deletion failed",
-			"resource", d.served.Kind.GroupResource().String(), "stack", string(debug.Stack()))
-		*err = status.Internal(errors.New("a rule about deletion panicked"))
-	}
-}
-
-func mutateDeletion(ctx context.Context, d *deletion) error {
-	_, _, err := d.engine.mutate(ctx, d)
-	return err
-}
-
-func admitDeletion(ctx context.Context, d *deletion) error { return d.engine.admit(ctx, d) }
-
-// markDeleted works out what the object is to become.
-func markDeleted(_ context.Context, d *deletion) (err error) {
-	d.next, err = d.engine.marked(d.stored(), d.old, d.stored().withPolicy(d.old, d.opts.Propagation), d.opts.GracePeriod)
-	return err
-}
-
-func commitDeletion(ctx context.Context, d *deletion) error {
-	if !d.stored().held(d.next) {
-		return removeDeleted(ctx, d)
-	}
-	return d.mark(ctx)
-}
-
-// preconditions compares what the requester insists on (DEL-11, W9).
-func (o DeleteOptions) preconditions(r *Compiled, name string, old *watch.Entry) error {
-	if o.unmet != "" {
-		return status.Conflict(r.GroupResource(), name, "Precondition failed: "+o.unmet)
-	}
-	if o.UID != "" && o.UID != old.Facts().UID {
-		return status.Conflict(r.GroupResource(), name, fmt.Sprintf("Precondition failed: UID in precondition: %s, UID in object meta: %s", cut(string(o.UID)), old.Facts().UID))
-	}
-	if o.ResourceVersion != 0 && o.ResourceVersion != old.Revision() {
-		return status.Conflict(r.GroupResource(), name, fmt.Sprintf("Precondition failed: ResourceVersion in precondition: %s, ResourceVersion in object meta: %s", o.ResourceVersion, old.Revision()))
-	}
-	return nil
-}
-
-// document is the options as admission sees them (ADM-15).
-func (o DeleteOptions) document(kind meta.TypeMeta) meta.DeleteOptions {
-	out := meta.DeleteOptions{TypeMeta: kind, DryRun: dryRun(o.DryRun), GracePeriodSeconds: o.GracePeriod}
-	if o.Propagation != "" {
-		out.PropagationPolicy = &o.Propagation
-	}
-	if o.UID != "" || o.ResourceVersion != 0 {
-		out.Preconditions = &meta.Preconditions{}
-	}
-	if o.UID != "" {
-		out.Preconditions.UID = &o.UID
-	}
-	if o.ResourceVersion != 0 {
-		version := o.ResourceVersion.String()
-		out.Preconditions.ResourceVersion = &version
-	}
-	return out
-}
-
-// withPolicy puts the finalizer of a deletion policy on an object. An explicit policy replaces the finalizer of another;
-// without one the object's own finalizers stand, and without those the kind's policy counts (DEL-10).
-func (r *Compiled) withPolicy(t Tree, p meta.DeletionPropagation) Tree {
-	if r.Deletion.NoDependents {
-		return t
-	}
-	if p == "" {
-		now := finalizers(t)
-		if slices.Contains(now, FinalizerOrphan) || slices.Contains(now, FinalizerForeground) {
-			return t
-		}
-		p = r.Deletion.Policy
-	}
-	if p == "" {
-		return t
-	}
-	var want string
-	switch p {
-	case meta.DeletePropagationOrphan:
-		want = FinalizerOrphan
-	case meta.DeletePropagationForeground:
-		want = FinalizerForeground
-	}
-	kept := slices.DeleteFunc(slices.Clone(tree.List(t, "metadata", "finalizers")), func(v any) bool {
-		return (v == FinalizerOrphan || v == FinalizerForeground) && v != want
-	})
-	if len(kept) == 0 {
-		t = tree.Without(t, "metadata", "finalizers")
-	} else {
-		t = tree.With(t, kept, "metadata", "finalizers")
-	}
-	if want != "" {
-		t = withFinalizer(t, want)
-	}
-	return t
-}
-
-// removeDeleted takes the object out of the store, unless it has changed.
-func removeDeleted(ctx context.Context, d *deletion) error {
-	if !d.opts.DryRun {
-		op := storage.Delete(d.key, storage.Expect(d.entry.Revision()))
-		if _, err := d.engine.store(ctx, d.served, []storage.Op{op}, Change{Old: d.old}); err != nil {
-			return d.engine.deleteError(d.served.Kind, err)
-		}
-	}
-	d.result = &Result{Entry: d.entry, Removed: true}
-	return nil
-}
-
-// mark stores that deletion was asked for. A second request changes nothing unless it brings another policy, or an earlier
-// end.
-func (d *deletion) mark(ctx context.Context) error {
-	encoded, err := encode(d.next, d.entry.Length()+256)
-	if err != nil {
-		return err
-	}
-	before, err := encode(d.old, d.entry.Length()+256)
-	if err != nil {
-		return err
-	}
-	if string(encoded) == string(before) {
-		d.result = &Result{Entry: d.entry}
-		return nil
-	}
-	rev := d.entry.Revision()
-	if !d.opts.DryRun {
-		op := storage.Put(d.key, d.engine.value(d.stored(), encoded), storage.Expect(rev))
-		if rev, err = d.engine.store(ctx, d.served, []storage.Op{op}, Change{Old: d.old, New: d.next}); err != nil {
-			return d.engine.deleteError(d.stored(), err)
-		}
-	}
-	entry, err := d.stored().newEntry(d.key, rev, encoded)
-	if err == nil {
-		d.result = &Result{Entry: entry}
-	}
-	return err
-}
-
-func (e *Engine) deleteError(r *Compiled, err error) error {
-	var lost *storage.ConflictError
-	if errors.As(err, &lost) {
-		return errRace
-	}
-	return e.writeError(r, err)
 }

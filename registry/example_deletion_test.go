@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/kindwright/kindwright/internal/engine"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/storage"
 	"github.com/kindwright/kindwright/storage/memory"
@@ -33,7 +34,7 @@ func ExampleDeletion() {
 	db := memory.New()
 	defer func() { _ = db.Close() }()
 	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	e, err := registry.New(registry.Config{Store: storage.New(db), Now: func() time.Time { return noon }})
+	e, err := engine.New(engine.Config{Store: storage.New(db), Now: func() time.Time { return noon }})
 	if err != nil {
 		fmt.Println(err)
 		return

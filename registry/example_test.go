@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/kindwright/kindwright/admission"
+	"github.com/kindwright/kindwright/internal/engine"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
@@ -32,7 +33,7 @@ func Example() {
 	}
 	db := memory.New()
 	defer func() { _ = db.Close() }()
-	e, err := registry.New(registry.Config{Store: storage.New(db)})
+	e, err := engine.New(engine.Config{Store: storage.New(db)})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -7,7 +7,6 @@ import (
 	"reflect"
 	"runtime/debug"
 	"slices"
-	"strings"
 
 	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/status"
@@ -205,14 +204,9 @@ func (r *Resource) ToStored(ctx context.Context, t Tree) (Tree, error) {
 
 // unconverted says which object a conversion failed for. Why, only the log tells.
 func (r *Resource) unconverted(t Tree, what string, cause error) error {
-	name := nameOf(t)
+	name := tree.NameOf(t)
 	return status.Internal(fmt.Errorf("%s %q %s: %w", r.GroupResource(), name, what, cause)).
-		WithMessage(fmt.Sprintf("Internal error occurred: %s %q %s; the server's log has the cause", r.GroupResource(), cut(name), what))
-}
-
-// nameOf is what people call an object: its namespace, if it has one, and its name.
-func nameOf(t Tree) string {
-	return strings.TrimPrefix(tree.Text(t, "metadata", "namespace")+"/"+tree.Text(t, "metadata", "name"), "/")
+		WithMessage(fmt.Sprintf("Internal error occurred: %s %q %s; the server's log has the cause", r.GroupResource(), tree.Cut(name), what))
 }
 
 // base returns the stored form of a resource: itself, unless it is another form.

@@ -7,6 +7,7 @@ import (
 	"reflect"
 
 	"github.com/kindwright/kindwright/authn"
+	"github.com/kindwright/kindwright/internal/hookcontext"
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/meta"
@@ -37,7 +38,7 @@ type Front[T any] struct {
 //
 //	room, err := registry.For[Room](ctx).Get(ctx, booking.Namespace, booking.Spec.Room)
 func For[T any](ctx context.Context) Front[T] {
-	o, ok := ctx.Value(objectsKey{}).(Objects)
+	o, ok := hookcontext.Objects(ctx).(Objects)
 	if !ok {
 		return Front[T]{wrong: errNoObjects}
 	}
@@ -241,10 +242,11 @@ func (f Front[T]) Modify(ctx context.Context, namespace, name string, change fun
 
 // modify is one try of Modify.
 func (f *Front[T]) modify(ctx context.Context, t Target, entry *watch.Entry, change func(obj *T) error) (*T, error) {
-	object, err := treeOf(entry)
+	v, err := json.DecodeTree(entry.AppendJSON(make([]byte, 0, entry.Length())), json.TreeOptions{})
 	if err != nil {
 		return nil, err
 	}
+	object, _ := v.(map[string]any)
 	obj, err := decodeTyped[T](object)
 	if err != nil {
 		return nil, err

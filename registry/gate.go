@@ -12,9 +12,5 @@ type NamespaceGate interface {
 	// AdmitCreate returns nil and the checks that must hold when the creation is committed, or an error for the client:
 	// 404 for a namespace that does not exist, 403 with cause NamespaceTerminating for one that is ending. A creation
 	// whose checks fail at the commit asks again (design rule 2).
-	AdmitCreate(ctx context.Context, e *Engine, r *Resource, namespace, name string) ([]storage.Op, error)
-
-	// Loaded is told of resources whose objects have been loaded and which are about to be served. Some of these objects may
-	// be left from namespaces that went while their kind was not served; Engine.Sweep deletes them before anybody sees them.
-	Loaded(ctx context.Context, e *Engine, added []*Served)
+	AdmitCreate(ctx context.Context, store *storage.Store, r *Resource, namespace, name string) ([]storage.Op, error)
 }

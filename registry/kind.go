@@ -370,8 +370,8 @@ type Bundle struct {
 // its context ends; it is started after Start has succeeded and is joined when the server stops.
 type Hook struct {
 	Name  string
-	Start func(ctx context.Context, e *Engine) error
-	Run   func(ctx context.Context, e *Engine)
+	Start func(ctx context.Context, o Objects) error
+	Run   func(ctx context.Context, o Objects)
 }
 
 var (

@@ -46,16 +46,6 @@ type Objects interface {
 	ResourcesOf(t reflect.Type) []meta.GroupVersionResource
 }
 
-var _ Objects = (*Engine)(nil)
-
-// objectsKey is where the context of a hook has the objects of its server.
-type objectsKey struct{}
-
-// withObjects prepares the context of a request for hooks that look at other objects.
-func withObjects(ctx context.Context, o Objects) context.Context {
-	return context.WithValue(ctx, objectsKey{}, o)
-}
-
 // serverUser is who writes with AsSystem.
 var serverUser = authn.User{Name: "system:apiserver", Groups: []string{authn.GroupMasters, authn.GroupAuthenticated}}
 
@@ -73,25 +63,3 @@ func resourceOf(o Objects, t reflect.Type) (meta.GroupVersionResource, error) {
 
 // errNoObjects is what a Front of For answers outside a server.
 var errNoObjects = errors.New("registry: the context is not that of a hook, an admission plugin or a subresource; use From")
-
-// typeIndex has the resources of Go types in one set.
-type typeIndex struct {
-	set *Set
-	of  map[reflect.Type][]meta.GroupVersionResource
-}
-
-// ResourcesOf returns the resources whose objects have a Go type, also those that clients cannot ask
-// for.
-func (e *Engine) ResourcesOf(t reflect.Type) []meta.GroupVersionResource {
-	set, index := e.set.Load(), e.types.Load()
-	if index == nil || index.set != set {
-		index = &typeIndex{set: set, of: map[reflect.Type][]meta.GroupVersionResource{}}
-		for name, served := range set.named.all() {
-			if t := served.Resource.Type; t != nil {
-				index.of[t] = append(index.of[t], name)
-			}
-		}
-		e.types.Store(index)
-	}
-	return index.of[t]
-}

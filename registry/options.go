@@ -1,26 +1,12 @@
 package registry
 
 import (
-	"context"
 	"fmt"
-	"net/url"
 	"reflect"
-	"slices"
-	"strings"
-	"unicode/utf8"
 
-	"github.com/kindwright/kindwright/internal/request"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/openapi"
-	"github.com/kindwright/kindwright/status"
 )
-
-// options are the parameters that the query of a subresource's URL can have.
-type options struct {
-	kind       meta.GroupVersionKind
-	schema     *openapi.Schema
-	parameters []openapi.Property // without apiVersion and kind
-}
 
 // describeOptions reads the parameters from the fields of a Go struct.
 func describeOptions[O any](kind meta.GroupVersionKind, of *Resource) (*Resource, error) {
@@ -44,20 +30,6 @@ func describeOptions[O any](kind meta.GroupVersionKind, of *Resource) (*Resource
 // isEnvelope tells whether a field says what the document is.
 func isEnvelope(name string) bool { return name == "apiVersion" || name == "kind" }
 
-// compileOptions prepares parameters; nil where there are none.
-func compileOptions(r *Resource) *options {
-	if r == nil {
-		return nil
-	}
-	out := &options{kind: r.GroupVersionKind(), schema: r.Schema}
-	for _, p := range r.Schema.Properties {
-		if !isEnvelope(p.Name) {
-			out.parameters = append(out.parameters, p)
-		}
-	}
-	return out
-}
-
 func isParameter(s *openapi.Schema) bool {
 	switch s.Type {
 	case openapi.String, openapi.Boolean, openapi.Integer:
@@ -66,70 +38,4 @@ func isParameter(s *openapi.Schema) bool {
 		return s.Items != nil && s.Items.Type == openapi.String
 	}
 	return false
-}
-
-// read makes a tree of the parameters of a query. The error is 400 for a value that is none of its type, and 422 for one that
-// the rules of the struct refuse.
-func (o *options) read(ctx context.Context, query url.Values, name string) (Tree, error) {
-	t := Tree{"apiVersion": meta.GroupVersion{Group: o.kind.Group, Version: o.kind.Version}.String(), "kind": o.kind.Kind}
-	for _, p := range o.parameters {
-		if len(query[p.Name]) == 0 {
-			continue
-		}
-		v, err := parameterValue(p, query)
-		if err != nil {
-			return nil, err
-		}
-		t[p.Name] = v
-	}
-	return o.settle(ctx, t, name)
-}
-
-// settle defaults and validates options.
-func (o *options) settle(ctx context.Context, t Tree, name string) (Tree, error) {
-	canonical, problems := o.schema.Canonical(t)
-	t = o.schema.Default(canonical)
-	if len(problems) == 0 {
-		problems = rules{schema: o.schema}.problems(ctx, t, nil)
-	}
-	if len(problems) > 0 {
-		return nil, status.Invalid(meta.GroupKind{Group: o.kind.Group, Kind: o.kind.Kind}, name, problems)
-	}
-	return t, nil
-}
-
-// parameterValue reads one parameter that the query has.
-func parameterValue(p openapi.Property, query url.Values) (any, error) {
-	values := query[p.Name]
-	if slices.ContainsFunc(values, func(v string) bool { return !utf8.ValidString(v) }) {
-		return nil, status.BadRequest("query parameter %q is not UTF-8", p.Name)
-	}
-	if p.Schema.Type == openapi.Array {
-		list := make([]any, len(values))
-		for i, v := range values {
-			list[i] = v
-		}
-		return list, nil
-	}
-	v, err := request.Single(query, p.Name)
-	if err != nil {
-		return nil, err
-	}
-	switch p.Schema.Type {
-	case openapi.Boolean:
-		return request.Boolean(*v), nil
-	case openapi.Integer:
-		return request.Integer(p.Name, *v)
-	}
-	return *v, nil
-}
-
-// Parameters describes the parameters that a verb of the subresource takes in the query, beside those that every request may
-// have, in the order of their names.
-func (s *CompiledSubresource) Parameters(verb string) []openapi.Property {
-	h := s.handlers[verb]
-	if h == nil || h.options == nil {
-		return nil
-	}
-	return slices.SortedFunc(slices.Values(h.options.parameters), func(a, b openapi.Property) int { return strings.Compare(a.Name, b.Name) })
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/url"
 
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
@@ -72,32 +71,6 @@ func callWith[T, O any](in *Call[Tree], sent Tree) (*Call[T], *O, error) {
 		return nil, nil, status.Internal(err)
 	}
 	return call, o, nil
-}
-
-// Ask answers the question that a subresource is about an object. parameters are those of the query of the URL.
-func (at *Resolved) Ask(ctx context.Context, parameters url.Values) (*Result, error) {
-	ctx = withObjects(ctx, at.engine)
-	e, served, sub, t := at.engine, at.acts, at.Subresource, at.Target
-	if err := at.offers("get"); err != nil {
-		return nil, err
-	}
-	query := sub.handlers["get"]
-	if !sub.Asks() {
-		return nil, status.MethodNotAllowed(served.Kind.GroupResource(), "get")
-	}
-	sent, err := query.options.read(ctx, parameters, t.Name)
-	if err != nil {
-		return nil, err
-	}
-	in, err := e.invoke(ctx, served, t)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := query.Run(ctx, in, sent)
-	if err != nil {
-		return nil, status.From(err)
-	}
-	return documentResult(query.answer.GroupVersionKind(), answer, false)
 }
 
 // Stream is a subresource whose GET answers with text, or other bytes, rather than a document: the log of a pod (MODEL-08). The
@@ -177,33 +150,4 @@ func (w *writing) Close() error {
 	err := w.PipeReader.Close()
 	<-w.done
 	return err
-}
-
-// Open begins the stream of a subresource. The caller closes it.
-func (at *Resolved) Open(ctx context.Context, parameters url.Values) (io.ReadCloser, error) {
-	ctx = withObjects(ctx, at.engine)
-	e, served, sub, t := at.engine, at.acts, at.Subresource, at.Target
-	if err := at.offers("get"); err != nil {
-		return nil, err
-	}
-	stream := sub.handlers["get"]
-	if !sub.Streams("get") {
-		return nil, status.MethodNotAllowed(served.Kind.GroupResource(), "get")
-	}
-	sent, err := stream.options.read(ctx, parameters, t.Name)
-	if err != nil {
-		return nil, err
-	}
-	in, err := e.invoke(ctx, served, t)
-	if err != nil {
-		return nil, err
-	}
-	out, err := stream.Open(ctx, in, sent)
-	switch {
-	case err != nil:
-		return nil, status.From(err)
-	case out == nil:
-		return nil, status.Internal(fmt.Errorf("subresource %q opened nothing", sub.Name))
-	}
-	return out, nil
 }

@@ -222,6 +222,12 @@ func (r *Resource) Patches() []PatchType {
 	return types
 }
 
+// Completed returns a copy with every default filled in, or says what cannot be served, naming the resource and the field.
+func (r *Resource) Completed() (*Resource, error) {
+	own := *r
+	return &own, own.complete()
+}
+
 // complete fills the defaults in, in a value that nobody else has yet, and refuses what cannot be served, naming the resource and the field.
 func (r *Resource) complete() error {
 	n := &r.Names

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/url"
 
+	"github.com/kindwright/kindwright/internal/engine"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
@@ -77,7 +78,7 @@ func Example_subresources() {
 			},
 		},
 	}
-	engine, err := registry.New(registry.Config{Store: storage.New(memory.New())})
+	engine, err := engine.New(engine.Config{Store: storage.New(memory.New())})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -1,40 +1,5 @@
 package registry
 
-import (
-	"slices"
-
-	"github.com/kindwright/kindwright/internal/tree"
-	"github.com/kindwright/kindwright/meta"
-)
-
 // Tree is an object in its decoded form: map[string]any, []any, string, bool, nil, int64 and float64, nothing else.
 // A tree that was handed on is never changed: whoever wants another one makes a copy of what differs.
 type Tree = map[string]any
-
-// finalizers returns metadata.finalizers.
-func finalizers(t Tree) []string {
-	var out []string
-	for _, v := range tree.List(t, "metadata", "finalizers") {
-		if s, ok := v.(string); ok {
-			out = append(out, s)
-		}
-	}
-	return out
-}
-
-// withFinalizer returns t with the finalizer name added, t itself if it is there.
-func withFinalizer(t Tree, name string) Tree {
-	if slices.Contains(finalizers(t), name) {
-		return t
-	}
-	old := tree.List(t, "metadata", "finalizers")
-	return tree.With(t, append(slices.Clone(old), name), "metadata", "finalizers")
-}
-
-// deleting tells whether the object is marked for deletion.
-func deleting(t Tree) bool { return tree.Text(t, "metadata", "deletionTimestamp") != "" }
-
-// identity returns the object's namespace and name.
-func identity(t Tree) meta.Key {
-	return meta.Key{Namespace: tree.Text(t, "metadata", "namespace"), Name: tree.Text(t, "metadata", "name")}
-}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/kindwright/kindwright/internal/engine"
 	"github.com/kindwright/kindwright/kinds"
 	"github.com/kindwright/kindwright/openapi"
 	"github.com/kindwright/kindwright/registry"
@@ -94,7 +95,7 @@ type cluster struct {
 	enumerations enumerations
 
 	// engine is set once the server has started, which is before any write.
-	engine atomic.Pointer[registry.Engine]
+	engine atomic.Pointer[engine.Engine]
 }
 
 // check applies the defaults of the options.

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/kindwright/kindwright/authn"
+	"github.com/kindwright/kindwright/internal/engine"
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
@@ -29,7 +30,8 @@ type bootstrap struct {
 
 // createBootstrap creates the objects that every cluster has from its start, in one commit.
 // Existing objects stay as they are, except those that contain the server's address.
-func (c *cluster) createBootstrap(ctx context.Context, e *registry.Engine) error {
+func (c *cluster) createBootstrap(ctx context.Context, o registry.Objects) error {
+	e := o.(*engine.Engine) //nolint:forcetypeassert // a server gives its engine to hooks; this program needs more of it than most
 	c.engine.Store(e)
 	ctx = authn.WithUser(ctx, authn.User{Name: "system:apiserver", Groups: []string{authn.GroupMasters, authn.GroupAuthenticated}})
 	all := c.bootstrap()
@@ -48,10 +50,7 @@ func (c *cluster) createBootstrap(ctx context.Context, e *registry.Engine) error
 }
 
 // make creates one object unless it exists. It skips kinds that are not served.
-func (b bootstrap) make(ctx context.Context, e *registry.Engine) error {
-	if _, served := e.Set().Lookup(b.resource); !served {
-		return nil
-	}
+func (b bootstrap) make(ctx context.Context, e registry.Objects) error {
 	body, err := json.Marshal(b.object)
 	if err != nil {
 		return err
@@ -63,7 +62,7 @@ func (b bootstrap) make(ctx context.Context, e *registry.Engine) error {
 		t.Name = b.object.GetName()
 		_, err = e.Update(ctx, t, body, o)
 	}
-	if status.IsAlreadyExists(err) {
+	if status.IsAlreadyExists(err) || status.IsNotFound(err) { // NotFound: its kind is not served
 		return nil
 	}
 	return err

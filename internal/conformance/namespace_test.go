@@ -404,7 +404,7 @@ func TestNS_02_KindsThatAreAwayWhenANamespaceEnds(t *testing.T) {
 			s.create(path, `{"metadata":{"name":"free"}}`)
 			s.create(path, `{"metadata":{"name":"held","finalizers":["example.dev/hold"]}}`)
 		}
-		s.api.Engine().Remove(meta.GroupResource{Group: group, Resource: "lates"})
+		s.api.Remove(meta.GroupResource{Group: group, Resource: "lates"})
 		s.delete(namespacePath + "/team")
 		s.delete(namespacePath + "/gone")
 		synctest.Wait()
@@ -421,14 +421,14 @@ func TestNS_02_KindsThatAreAwayWhenANamespaceEnds(t *testing.T) {
 		s.create(team, `{"metadata":{"name":"free"}}`) // the name is free
 		s.patch(team+"/held", `{"metadata":{"finalizers":null}}`)
 		s.patch("/apis/shop.example.com/v1/namespaces/gone/lates/held", `{"metadata":{"finalizers":null}}`)
-		s.api.Engine().Remove(meta.GroupResource{Group: group, Resource: "lates"})
+		s.api.Remove(meta.GroupResource{Group: group, Resource: "lates"})
 		require.NoError(t, s.api.Install(ctx, lates))
 		synctest.Wait()
 		require.ElementsMatch(t, []string{"other/free", "other/held", "team/free"}, s.get(all).names())
 		require.Equal(t, []string{"team/new"}, s.get("/apis/shop.example.com/v1/widgets").names())
 		// A kind that comes while a namespace is ending goes with it.
 		s.create("/apis/shop.example.com/v1/namespaces/team/widgets", `{"metadata":{"name":"held","finalizers":["example.dev/hold"]}}`)
-		s.api.Engine().Remove(meta.GroupResource{Group: group, Resource: "lates"})
+		s.api.Remove(meta.GroupResource{Group: group, Resource: "lates"})
 		s.delete(namespacePath + "/team")
 		synctest.Wait()
 		require.NoError(t, s.api.Install(ctx, lates))

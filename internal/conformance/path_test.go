@@ -328,7 +328,7 @@ func TestPATH_21_ActionsOnASubresource(t *testing.T) {
 			}
 			of := call.Target
 			of.Subresource = ""
-			_, err := call.Engine.Delete(ctx, of, registry.DeleteOptions{DryRun: call.DryRun})
+			_, err := call.Objects.Delete(ctx, of, registry.DeleteOptions{DryRun: call.DryRun})
 			return nil, err
 		},
 	}}

@@ -266,7 +266,7 @@ func TestUPDATE_12_SSA_31_OwnersOfReplicas(t *testing.T) {
 func TestUPDATE_12_VersionsThatAreSwitchedOff(t *testing.T) {
 	onFleets(t, func(t *testing.T, s *server) {
 		s.do("POST", fleet2Path+"?fieldManager=two", `{"metadata":{"name":"a"},"spec":{"count":3,"port":"kiel"}}`).is(201)
-		s.api.Engine().RemoveVersions(meta.GroupVersionResource{Group: group, Version: "v2", Resource: "fleets"})
+		s.api.RemoveVersions(meta.GroupVersionResource{Group: group, Version: "v2", Resource: "fleets"})
 		s.get(fleet2Path + "/a").is(404)
 		s.do("PUT", fleetPath+"/a/scale?fieldManager=hpa", scaleJSON(5)).is(200)
 		require.ElementsMatch(t, []string{"two Update: spec/. spec/port", "hpa Update/scale: spec/size"}, owners(s.get(fleetPath+"/a")))

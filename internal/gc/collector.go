@@ -15,6 +15,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/kindwright/kindwright/authn"
+	"github.com/kindwright/kindwright/internal/engine"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/watch"
@@ -247,7 +248,7 @@ func (c *Collector) signal() {
 }
 
 // Run looks at what there is to look at until ctx ends, and returns when nothing is being looked at any more.
-func (c *Collector) Run(ctx context.Context, e *registry.Engine) {
+func (c *Collector) Run(ctx context.Context, e *engine.Engine) {
 	var workers sync.WaitGroup
 	defer workers.Wait()
 	s := &session{Collector: c, engine: e, log: e.Logger().WithName("garbage-collector")}
@@ -375,7 +376,7 @@ func (m *departed) add(uid meta.UID) {
 // session is a collector at work.
 type session struct {
 	*Collector
-	engine *registry.Engine
+	engine *engine.Engine
 	log    logr.Logger
 
 	kinds atomic.Pointer[kinds]

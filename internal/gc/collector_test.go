@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright/admission"
+	"github.com/kindwright/kindwright/internal/engine"
 	"github.com/kindwright/kindwright/internal/leak"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
@@ -69,7 +70,7 @@ func TestRule23_AWithdrawnKindSaysNothing(t *testing.T) {
 // A reference that is changed is another one, also where its uid stays: what it says now counts, without a restart.
 func TestRule23_AReferenceChangesAndItsUIDStays(t *testing.T) {
 	bubble(t, func(t *testing.T, db storage.Backend) {
-		w := newWorldWith(t, db, registry.Config{Logger: quiet()}, kind(t, "aaa"), kind(t, "bbb"), kind(t, "ZONE"))
+		w := newWorldWith(t, db, engine.Config{Logger: quiet()}, kind(t, "aaa"), kind(t, "bbb"), kind(t, "ZONE"))
 		owner, other := w.make("aaas/x/owner"), w.make("aaas/x/other")
 		misnamed, unserved, elsewhere := ref(owner), ref(owner), ref(owner)
 		misnamed.Name, unserved.Kind, elsewhere.Kind = "another", "Ccc", "Bbb"
@@ -123,7 +124,7 @@ func TestRule23_AFinalizerWaitsForEveryKind(t *testing.T) {
 		t.Run(string(policy), func(t *testing.T) {
 			bubble(t, func(t *testing.T, db storage.Backend) {
 				b := kind(t, "bbb")
-				w := newWorldWith(t, db, registry.Config{Logger: quiet()}, kind(t, "aaa"), b)
+				w := newWorldWith(t, db, engine.Config{Logger: quiet()}, kind(t, "aaa"), b)
 				owner, other := w.make("aaas/x/owner"), w.make("aaas/x/other")
 				seen := w.make("bbbs/x/seen", blockingRef(other))
 
@@ -402,7 +403,7 @@ func TestGC_01_WhatIsRefusedIsTriedAgain(t *testing.T) {
 				return nil
 			}
 		})
-		w := newWorldWith(t, db, registry.Config{Admission: chain, Logger: quiet()}, kind(t, "aaa"), kind(t, "bbb"), lit, panics)
+		w := newWorldWith(t, db, engine.Config{Admission: chain, Logger: quiet()}, kind(t, "aaa"), kind(t, "bbb"), lit, panics)
 		owner := w.make("aaas/x/owner")
 		for _, plural := range []string{"bbbs", "cccs", "ddds"} {
 			w.make(plural+"/x/part", blockingRef(owner))
@@ -502,7 +503,7 @@ func TestGC_AcrossRestarts(t *testing.T) {
 		resources := []*registry.Resource{kind(t, "aaa"), kind(t, "bbb"), kind(t, "ccc")}
 		db, err := bbolt.Open(path)
 		require.NoError(t, err)
-		w := newWorldWith(t, db, registry.Config{Logger: quiet()}, resources...)
+		w := newWorldWith(t, db, engine.Config{Logger: quiet()}, resources...)
 		root := w.make("aaas/x/root")
 		for i := range 10 {
 			child := w.make(fmt.Sprintf("bbbs/x/c%d", i), blockingRef(root))
@@ -517,7 +518,7 @@ func TestGC_AcrossRestarts(t *testing.T) {
 			if restarts > 0 {
 				db, err = bbolt.Open(path)
 				require.NoError(t, err)
-				w = newWorldWith(t, db, registry.Config{Logger: quiet()}, resources...)
+				w = newWorldWith(t, db, engine.Config{Logger: quiet()}, resources...)
 				commits = w.backend.commits.Load()
 			}
 			// A few commits later, or when nothing is left to do, it is stopped.
@@ -560,7 +561,7 @@ func TestGC_AFork(t *testing.T) {
 		f := &world{t: t, collector: New()}
 		its := memory.New()
 		var err error
-		f.engine, err = w.engine.Fork(registry.Config{Observer: f.collector}, func(storage.Revision) (*storage.Store, error) {
+		f.engine, err = w.engine.Fork(engine.Config{Observer: f.collector}, func(storage.Revision) (*storage.Store, error) {
 			f.collector.TakeOver(w.collector)
 			require.NoError(t, its.Close())
 			its, err = db.Fork()
@@ -596,7 +597,7 @@ func TestGC_WhatWentUnseen(t *testing.T) {
 	bubble(t, func(t *testing.T, db storage.Backend) {
 		held := &holding{Backend: db}
 		a, b := kind(t, "aaa"), kind(t, "bbb")
-		w := newWorldWith(t, held, registry.Config{Logger: quiet()}, a, b)
+		w := newWorldWith(t, held, engine.Config{Logger: quiet()}, a, b)
 		remove := func(r *registry.Resource, name string) {
 			_, err := db.Commit(t.Context(), []storage.Op{storage.Delete(storage.ObjectKey(r.StorageName, "x", name), storage.Any)})
 			require.NoError(t, err)

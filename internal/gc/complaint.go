@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/kindwright/kindwright/internal/engine"
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
@@ -15,7 +16,7 @@ const maxNamespaces = 1000
 
 // liesElsewhere tells whether the owner that a reference means is in some other namespace than that of the dependent. It is
 // only for a message, and asked once for each owner that is absent.
-func (s *session) liesElsewhere(served *registry.Served, ref meta.OwnerReference) bool {
+func (s *session) liesElsewhere(served *engine.Served, ref meta.OwnerReference) bool {
 	if !s.missing(ref.UID) {
 		return false
 	}

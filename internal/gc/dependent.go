@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/kindwright/kindwright/internal/engine"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/storage"
@@ -83,7 +84,7 @@ func (s *session) weigh(ctx context.Context, o *object, ref meta.OwnerReference)
 
 // weighOtherVersions looks for an owner whose version is not served in those that are. Where it is, it is; otherwise it may be
 // of a kind that is not served.
-func (s *session) weighOtherVersions(ctx context.Context, o *object, ref meta.OwnerReference, versions []*registry.Served) (verdict, *object, error) {
+func (s *session) weighOtherVersions(ctx context.Context, o *object, ref meta.OwnerReference, versions []*engine.Served) (verdict, *object, error) {
 	for _, served := range versions {
 		v, owner, err := s.weighIn(ctx, o, ref, served)
 		if err != nil || v == solid {
@@ -93,7 +94,7 @@ func (s *session) weighOtherVersions(ctx context.Context, o *object, ref meta.Ow
 	return solid, nil, fmt.Errorf("%w: %s of %s", errUnserved, ref.Kind, ref.APIVersion)
 }
 
-func (s *session) weighIn(ctx context.Context, o *object, ref meta.OwnerReference, served *registry.Served) (verdict, *object, error) {
+func (s *session) weighIn(ctx context.Context, o *object, ref meta.OwnerReference, served *engine.Served) (verdict, *object, error) {
 	r, namespace := served.Resource, ""
 	if !r.ClusterScoped {
 		if namespace = o.entry.Facts().Namespace; namespace == "" {

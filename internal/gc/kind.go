@@ -6,17 +6,17 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/kindwright/kindwright/internal/engine"
 	"github.com/kindwright/kindwright/meta"
-	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/storage"
 )
 
 // kinds is a set of resources as the collector looks things up in it.
 type kinds struct {
 	generation uint64
-	stored     map[string]*registry.Served                // the stored forms, by storage name
-	named      map[meta.GroupVersionKind]*registry.Served // every form that is served, and the stored ones
-	versions   map[meta.GroupKind][]*registry.Served      // likewise, by kind
+	stored     map[string]*engine.Served                // the stored forms, by storage name
+	named      map[meta.GroupVersionKind]*engine.Served // every form that is served, and the stored ones
+	versions   map[meta.GroupKind][]*engine.Served      // likewise, by kind
 
 	// strangers are storage names below which there is something although nothing of the kind is served. They are looked for
 	// once: what is not served does not change.
@@ -32,10 +32,10 @@ func (s *session) present() *kinds {
 		return k
 	}
 	k := &kinds{
-		generation: set.Generation(), stored: map[string]*registry.Served{},
-		named: map[meta.GroupVersionKind]*registry.Served{}, versions: map[meta.GroupKind][]*registry.Served{},
+		generation: set.Generation(), stored: map[string]*engine.Served{},
+		named: map[meta.GroupVersionKind]*engine.Served{}, versions: map[meta.GroupKind][]*engine.Served{},
 	}
-	name := func(served *registry.Served) {
+	name := func(served *engine.Served) {
 		r := served.Resource
 		if _, known := k.named[r.GroupVersionKind()]; known || served.Cache == nil {
 			return // where nothing is stored, nothing can own anything

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/kindwright/kindwright/internal/engine"
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
@@ -18,7 +19,7 @@ const manager = "garbage-collector"
 
 // object is an object as it was read, with what matters of its metadata.
 type object struct {
-	served     *registry.Served
+	served     *engine.Served
 	entry      *watch.Entry
 	owners     []meta.OwnerReference
 	finalizers []string
@@ -59,7 +60,7 @@ func (s *session) read(ctx context.Context, key string) (*object, error) {
 
 // readFrom reads an object from a live view that has everything any write has stored. It does not ask by way of the set of
 // resources: an owner must not be taken for gone because its kind has just been.
-func (s *session) readFrom(ctx context.Context, served *registry.Served, key string) (*object, error) {
+func (s *session) readFrom(ctx context.Context, served *engine.Served, key string) (*object, error) {
 	s.reads.Add(1)
 	if err := served.Cache.Fresh(ctx); err != nil {
 		return nil, err

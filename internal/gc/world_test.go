@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright/authn"
+	"github.com/kindwright/kindwright/internal/engine"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/storage"
@@ -92,21 +93,21 @@ func (c *counted) Commit(ctx context.Context, ops []storage.Op) (storage.Revisio
 type world struct {
 	t         testing.TB
 	backend   *counted
-	engine    *registry.Engine
+	engine    *engine.Engine
 	collector *Collector
 	stop      func()
 }
 
 // newWorld starts an engine over a store, with these kinds; it ends with the test, or with stop.
 func newWorld(t testing.TB, under storage.Backend, resources ...*registry.Resource) *world {
-	return newWorldWith(t, under, registry.Config{}, resources...)
+	return newWorldWith(t, under, engine.Config{}, resources...)
 }
 
-func newWorldWith(t testing.TB, under storage.Backend, cfg registry.Config, resources ...*registry.Resource) *world {
+func newWorldWith(t testing.TB, under storage.Backend, cfg engine.Config, resources ...*registry.Resource) *world {
 	w := &world{t: t, backend: &counted{Backend: under}, collector: New()}
 	cfg.Store, cfg.Observer = storage.New(w.backend), w.collector
 	var err error
-	w.engine, err = registry.New(cfg)
+	w.engine, err = engine.New(cfg)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	require.NoError(t, w.engine.Start(ctx))

@@ -139,7 +139,7 @@ func evict(ctx context.Context, call *registry.Call[crate], e *eviction) (*meta.
 	if d := e.DeleteOptions; d != nil && d.Preconditions != nil && d.Preconditions.UID != nil {
 		o.UID = *d.Preconditions.UID
 	}
-	_, err := call.Engine.Delete(ctx, of, o)
+	_, err := call.Objects.Delete(ctx, of, o)
 	return nil, err
 }
 

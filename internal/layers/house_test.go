@@ -32,6 +32,7 @@ var house = [...][]room{
 		{path: "internal/ordered", why: "door: the ordered copy-on-write map"},
 		{path: "internal/protowire", why: "door: protobuf's wire format"},
 		{path: "internal/metrics", std: true, why: "counters, gauges, histograms and their text form"},
+		{path: "internal/hookcontext", std: true, why: "what the context of a hook has"},
 		{path: "internal/selfsigned", std: true, why: "certificates for first steps, where nobody gave one"},
 		{path: "internal/leak", std: true, tests: true, why: "goroutines that a test left behind"},
 		{path: "internal/linear", std: true, tests: true, why: "whether a history of concurrent calls is linearizable"},
@@ -71,7 +72,8 @@ var house = [...][]room{
 		{path: "watch/watchtest", tests: true, why: "helpers for tests of watches"},
 	},
 	5: {
-		{path: "registry", why: "the engine: kinds, the verbs as Go methods, the list of steps"},
+		{path: "registry", why: "what users write: kinds, resources, forms, endpoints, definitions; the face of the engine, and Go structs in front of it"},
+		{path: "internal/engine", why: "the engine: compiled kinds, the resource set and its changes, the lists of steps"},
 	},
 	6: {
 		{path: "registry/rest", why: "the engine's HTTP handlers"},
@@ -107,12 +109,14 @@ var sameFloor = []edge{
 	{"internal/request", "authz", "the exchange of a request carries the authorizer's decision"},
 	{"internal/negotiate", "internal/protobuf", "errors are written in what the client accepts, protobuf among it"},
 	{"admission/*", "admission", "a plugin implements the chain's interface"},
+	{"internal/engine", "registry", "the engine compiles what is described there"},
 }
 
 // never lists the imports that the floors would allow and the design does not.
 // The right side is a package of ours, or of the standard library.
 var never = []edge{
 	{"registry", "net/http", "the engine does not know HTTP; its handlers are in registry/rest"},
+	{"internal/engine", "net/http", "the engine does not know HTTP; its handlers are in registry/rest"},
 	{"storage/*", "meta", "storage knows bytes, keys and revisions, not objects"},
 	{"storage/*", "status", "storage returns facts; the ring in status turns them into API errors"},
 	{"storage/*", "internal/json", "storage does not look into values"},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/kindwright/kindwright/internal/engine"
 	"hash/fnv"
 	"io"
 	"net/http"
@@ -52,7 +53,7 @@ func newCrowd(t *testing.T, watchers int, history time.Duration) *crowd {
 }
 
 func (c *crowd) statistics() watch.Statistics {
-	served, ok := c.server.API.Engine().Set().Lookup(meta.GroupVersionResource{Group: group, Version: "v1", Resource: collection})
+	served, ok := c.server.API.Engine().(*engine.Engine).Set().Lookup(meta.GroupVersionResource{Group: group, Version: "v1", Resource: collection})
 	require.True(c.t, ok)
 	return served.Cache.Statistics()
 }

@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"time"
 
+	"github.com/kindwright/kindwright/internal/engine"
 	"github.com/kindwright/kindwright/internal/request"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
@@ -23,7 +24,7 @@ type lamp struct {
 func Example() {
 	db := memory.New()
 	defer func() { _ = db.Close() }()
-	e, err := registry.New(registry.Config{Store: storage.New(db)})
+	e, err := engine.New(engine.Config{Store: storage.New(db)})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -5,11 +5,11 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/kindwright/kindwright/internal/engine"
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/negotiate"
 	"github.com/kindwright/kindwright/internal/table"
 	"github.com/kindwright/kindwright/meta"
-	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
 	"github.com/kindwright/kindwright/storage"
 	"github.com/kindwright/kindwright/watch"
@@ -34,9 +34,9 @@ type renderer interface {
 type itemRenderer interface {
 	renderer
 
-	head(dst []byte, l *registry.List) ([]byte, error)
+	head(dst []byte, l *engine.Listed) ([]byte, error)
 	item(dst []byte, e *watch.Entry) ([]byte, error)
-	tail(dst []byte, l *registry.List) ([]byte, error)
+	tail(dst []byte, l *engine.Listed) ([]byte, error)
 }
 
 var (
@@ -110,7 +110,7 @@ func (c *call) renderer(form negotiate.Result) renderer {
 }
 
 // listMeta is the metadata of a list in any form.
-func listMeta(l *registry.List) meta.ListMeta {
+func listMeta(l *engine.Listed) meta.ListMeta {
 	return meta.ListMeta{ResourceVersion: l.Revision.String(), Continue: l.Continue, RemainingItemCount: l.Remaining}
 }
 
@@ -152,7 +152,7 @@ func (f *whole) appendEvent(dst []byte, e *watch.Event) []byte {
 	return append(dst, "}\n"...)
 }
 
-func (f *whole) head(dst []byte, l *registry.List) ([]byte, error) {
+func (f *whole) head(dst []byte, l *engine.Listed) ([]byte, error) {
 	return appendListHead(dst, f.listKind, f.apiVersion, listMeta(l)), nil
 }
 
@@ -164,7 +164,7 @@ func (f *whole) item(dst []byte, e *watch.Entry) ([]byte, error) {
 	return f.json(dst, e, e.Revision()), nil
 }
 
-func (f *whole) tail(dst []byte, _ *registry.List) ([]byte, error) {
+func (f *whole) tail(dst []byte, _ *engine.Listed) ([]byte, error) {
 	return append(dst, "]}\n"...), nil
 }
 
@@ -189,7 +189,7 @@ func (f *partials) event(dst []byte, e *watch.Event) ([]byte, error) {
 	return f.AppendObject(dst, f.text(e.Entry, e.Revision))
 }
 
-func (f *partials) head(dst []byte, _ *registry.List) ([]byte, error) {
+func (f *partials) head(dst []byte, _ *engine.Listed) ([]byte, error) {
 	return f.AppendHead(dst), nil
 }
 
@@ -197,7 +197,7 @@ func (f *partials) item(dst []byte, e *watch.Entry) ([]byte, error) {
 	return f.AppendItem(dst, f.text(e, e.Revision()))
 }
 
-func (f *partials) tail(dst []byte, l *registry.List) ([]byte, error) {
+func (f *partials) tail(dst []byte, l *engine.Listed) ([]byte, error) {
 	return f.AppendTail(dst, listMeta(l))
 }
 
@@ -228,13 +228,13 @@ func (f *tables) event(dst []byte, e *watch.Event) ([]byte, error) {
 	return dst, err
 }
 
-func (f *tables) head(dst []byte, _ *registry.List) ([]byte, error) { return f.AppendHead(dst), nil }
+func (f *tables) head(dst []byte, _ *engine.Listed) ([]byte, error) { return f.AppendHead(dst), nil }
 
 func (f *tables) item(dst []byte, e *watch.Entry) ([]byte, error) {
 	return f.AppendRow(dst, f.text(e, e.Revision()))
 }
 
-func (f *tables) tail(dst []byte, l *registry.List) ([]byte, error) {
+func (f *tables) tail(dst []byte, l *engine.Listed) ([]byte, error) {
 	return f.AppendTail(dst, listMeta(l))
 }
 
@@ -257,14 +257,14 @@ func (c *call) answerRead(form negotiate.Result, entry *watch.Entry) error {
 	plain := form
 	plain.Name = "" // of the media type, in the header alone
 	var body []byte
-	packed, size := registry.Packed, entry.Length()
+	packed, size := engine.Packed, entry.Length()
 	switch {
 	case plain == negotiate.Result{MediaType: negotiate.Protobuf}:
-		message, err := c.served.Shape(entry, registry.Message, func() ([]byte, error) { return c.written(form, entry) })
+		message, err := c.served.Shape(entry, engine.Message, func() ([]byte, error) { return c.written(form, entry) })
 		if err != nil {
 			return err
 		}
-		body, packed, size = message, registry.PackedMessage, len(message)
+		body, packed, size = message, engine.PackedMessage, len(message)
 	case plain != negotiate.Result{MediaType: negotiate.JSON}:
 		return c.answerObject(form, http.StatusOK, entry)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/kindwright/kindwright/authn"
+	"github.com/kindwright/kindwright/internal/engine"
 	"github.com/kindwright/kindwright/internal/negotiate"
 	"github.com/kindwright/kindwright/internal/request"
 	"github.com/kindwright/kindwright/meta"
@@ -53,7 +54,7 @@ type Options struct {
 
 // Handler serves the resources of an engine. It is safe for concurrent use.
 type Handler struct {
-	engine *registry.Engine
+	engine *engine.Engine
 	opts   Options
 	proto  messages
 
@@ -61,7 +62,7 @@ type Handler struct {
 }
 
 // New returns a handler for the resources of e, whatever they are at the time of a request.
-func New(e *registry.Engine, o Options) *Handler {
+func New(e *engine.Engine, o Options) *Handler {
 	if o.Output == nil {
 		o.Output = &negotiate.Output{}
 	}
@@ -89,10 +90,10 @@ type call struct {
 	w      http.ResponseWriter
 	r      *http.Request
 	info   *request.Info
-	served *registry.Served
+	served *engine.Served
 	target registry.Target
-	at     *registry.Resolved
-	sub    *registry.CompiledSubresource // nil for objects themselves, and collections
+	at     *engine.Resolved
+	sub    *engine.Subresource // nil for objects themselves, and collections
 }
 
 // Find sets the kind that a parsed request is for. It is looked up once: the request ends with the kind that it began
@@ -108,13 +109,13 @@ func (h *Handler) Find(x *request.Exchange) {
 }
 
 // Kind returns the kind that Find found, nil for none.
-func Kind(x *request.Exchange) *registry.Served {
-	served, _ := x.Kind.(*registry.Served)
+func Kind(x *request.Exchange) *engine.Served {
+	served, _ := x.Kind.(*engine.Served)
 	return served
 }
 
 // Subresource returns the subresource that a request is for, nil for none.
-func Subresource(x *request.Exchange) *registry.CompiledSubresource {
+func Subresource(x *request.Exchange) *engine.Subresource {
 	served, name := Kind(x), x.Info().Subresource
 	if served == nil || name == "" {
 		return nil

@@ -6,11 +6,11 @@ import (
 	"reflect"
 	"sync"
 
+	"github.com/kindwright/kindwright/internal/engine"
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/negotiate"
 	"github.com/kindwright/kindwright/internal/protobuf"
 	"github.com/kindwright/kindwright/meta"
-	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
 	"github.com/kindwright/kindwright/storage"
 	"github.com/kindwright/kindwright/watch"
@@ -74,7 +74,7 @@ func (f *protobufs) frame(dst []byte, event meta.EventType, object func([]byte) 
 }
 
 // writeList writes a list. Its items are walked over once, or twice where there are too many to be held.
-func (f *protobufs) writeList(w *listWriter, l *registry.List) error {
+func (f *protobufs) writeList(w *listWriter, l *engine.Listed) error {
 	return listError(f.descriptor.WriteList(w, protobuf.List{
 		APIVersion: f.apiVersion, Kind: f.listKind, Metadata: listMeta(l),
 		Items: func(yield func([]byte, error) bool) {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/kindwright/kindwright/internal/engine"
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/negotiate"
 	"github.com/kindwright/kindwright/internal/request"
@@ -68,7 +69,7 @@ func (c *call) list() error {
 
 // answerList streams a list: what is held in memory does not grow with it (LIM-15). What goes wrong after the first bytes
 // have left can only be told by breaking the connection off.
-func (c *call) answerList(form negotiate.Result, l *registry.List) error {
+func (c *call) answerList(form negotiate.Result, l *engine.Listed) error {
 	connection := http.NewResponseController(c.w)
 	answer := c.opts.Output.Start(c.w, c.r, form, http.StatusOK)
 	defer answer.Abort()
@@ -106,11 +107,11 @@ const listProgress = 30 * time.Second
 // A listForm writes a whole list. There are three: protobuf begins with its length, stretches are kept for the next
 // reader, and everything else is written object by object.
 type listForm interface {
-	writeList(w *listWriter, l *registry.List) error
+	writeList(w *listWriter, l *engine.Listed) error
 }
 
 // listForm chooses how a list is written.
-func (c *call) listForm(form negotiate.Result, l *registry.List) listForm {
+func (c *call) listForm(form negotiate.Result, l *engine.Listed) listForm {
 	f := c.renderer(form)
 	if f, ok := f.(*protobufs); ok {
 		return f
@@ -128,7 +129,7 @@ func (c *call) listForm(form negotiate.Result, l *registry.List) listForm {
 // each writes a list object by object.
 type each struct{ itemRenderer }
 
-func (f each) writeList(w *listWriter, l *registry.List) error {
+func (f each) writeList(w *listWriter, l *engine.Listed) error {
 	buf, err := f.head(make([]byte, 0, pieceBytes+4<<10), l)
 	if err != nil {
 		return status.Internal(err)

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/kindwright/kindwright/internal/engine"
 	"github.com/kindwright/kindwright/internal/negotiate"
 	"github.com/kindwright/kindwright/meta"
-	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
 	"github.com/kindwright/kindwright/watch"
 )
@@ -48,19 +48,19 @@ type keeper interface {
 
 // keeping is how stretches are kept.
 type keeping struct {
-	shape registry.Shape // of a stretch as it is sent
-	about string         // what is written beside what the objects hold
-	least int            // bytes in a row
-	alike bool           // what is written of an object is the same in every form
+	shape engine.Shape // of a stretch as it is sent
+	about string       // what is written beside what the objects hold
+	least int          // bytes in a row
+	alike bool         // what is written of an object is the same in every form
 
 	object func(dst []byte, e *watch.Entry) ([]byte, error) // appends one
 	ages   func([]*watch.Entry) string                      // what changes although the objects do not; nil for nothing
 }
 
 func (f *whole) keep(packed, converted bool) (keeping, bool) {
-	k := keeping{shape: registry.PackedStretch, least: shortestRow, object: f.object}
+	k := keeping{shape: engine.PackedStretch, least: shortestRow, object: f.object}
 	if !packed {
-		k.shape = registry.StretchObjects
+		k.shape = engine.StretchObjects
 	}
 	return k, packed || converted
 }
@@ -77,11 +77,11 @@ func (f *tables) keep(packed, _ bool) (keeping, bool) {
 	return k, f.Lasting() && f.Include() != meta.IncludeObject
 }
 
-func rowShape(packed bool) registry.Shape {
+func rowShape(packed bool) engine.Shape {
 	if packed {
-		return registry.PackedRows
+		return engine.PackedRows
 	}
-	return registry.Rows
+	return engine.Rows
 }
 
 // keeps tells whether an answer may be kept at all: it is whole, and others ask for the same.
@@ -98,7 +98,7 @@ type stretches struct {
 	packed bool
 
 	*listWriter
-	list    *registry.List
+	list    *engine.Listed
 	objects []*watch.Entry // of the stretch that is being gathered
 	rest    []byte         // text that does not fill a piece yet
 	begun   bool           // the head has been sent
@@ -129,7 +129,7 @@ const (
 // alwaysPacked is longer than any threshold of compression.
 const alwaysPacked = 1<<31 - 1
 
-func (s *stretches) writeList(w *listWriter, l *registry.List) error {
+func (s *stretches) writeList(w *listWriter, l *engine.Listed) error {
 	s.listWriter, s.list = w, l
 	for entry, err := range s.list.Stored {
 		if err != nil {
@@ -166,7 +166,7 @@ func (s *stretches) begin() error {
 	if s.packed {
 		least := len(head)
 		for _, e := range s.objects {
-			if s.shape == registry.PackedRows || s.list.Served.Resource.Stored != nil {
+			if s.shape == engine.PackedRows || s.list.Served.Resource.Stored != nil {
 				least += s.least
 			} else {
 				least += e.Length()
@@ -223,7 +223,7 @@ func (s *stretches) flush() error {
 	if s.later {
 		about += "," // what stands between two objects stands at the front of the second's stretch
 	}
-	if !s.packed && s.shape == registry.PackedStretch {
+	if !s.packed && s.shape == engine.PackedStretch {
 		text, err := s.render()
 		if err != nil {
 			return err

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kindwright/kindwright/internal/engine"
 	"github.com/kindwright/kindwright/internal/negotiate"
 	"github.com/kindwright/kindwright/internal/request"
 	"github.com/kindwright/kindwright/meta"
@@ -32,7 +33,7 @@ func (c *call) subresource() error {
 }
 
 // shown describes the documents of the answer: objects of the resource, or what the subresource shows instead.
-func (c *call) shown() *registry.Compiled {
+func (c *call) shown() *engine.Kind {
 	if c.sub != nil {
 		if d := c.sub.Answer(c.info.Verb); d != nil {
 			return d
@@ -42,7 +43,7 @@ func (c *call) shown() *registry.Compiled {
 }
 
 // taken describes the documents that are sent.
-func (c *call) taken() *registry.Compiled {
+func (c *call) taken() *engine.Kind {
 	if c.sub != nil {
 		if d := c.sub.Document(c.info.Verb); d != nil {
 			return d

@@ -1,0 +1,175 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"iter"
+
+	"github.com/kindwright/kindwright/admission"
+	"github.com/kindwright/kindwright/authz"
+	"github.com/kindwright/kindwright/internal/tree"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/status"
+	"github.com/kindwright/kindwright/storage"
+	"github.com/kindwright/kindwright/watch"
+)
+
+// admissible is what plugins are asked about: a write, a deletion or a connection.
+type admissible interface {
+	// admissionTarget is what they are told before it is known which of them handle it.
+	admissionTarget() admission.Target
+
+	// admission is what those see that do.
+	admission() *admission.Request
+}
+
+// mutate asks the mutating plugins. It returns what they make of the object, and whether that is another one.
+func (e *Engine) mutate(ctx context.Context, a admissible) (t registry.Tree, changed bool, err error) {
+	if !e.cfg.Admission.Mutates(a.admissionTarget()) {
+		return nil, false, nil
+	}
+	return e.cfg.Admission.Mutate(ctx, a.admission())
+}
+
+// admit asks the validating plugins.
+func (e *Engine) admit(ctx context.Context, a admissible) error {
+	if !e.cfg.Admission.Validates(a.admissionTarget()) {
+		return nil
+	}
+	return e.cfg.Admission.Validate(ctx, a.admission())
+}
+
+// admissionTarget is what plugins are told of a request before it is known which of them handle it.
+func admissionTarget(t registry.Target, op admission.Operation, name string) admission.Target {
+	namespace := t.Namespace
+	if t.Resource.Group == "" && t.Resource.Resource == "namespaces" {
+		namespace = name // that of a Namespace is itself
+	}
+	return admission.Target{Operation: op, Resource: t.Resource, Subresource: t.Subresource, Namespace: namespace}
+}
+
+// admission completes what plugins see of an operation: the caller says the kind, the name, the objects, the
+// options and the user.
+func (e *Engine) admission(t admission.Target, r admission.Request) *admission.Request {
+	r.Operation, r.Namespace, r.Server = t.Operation, t.Namespace, admissionServer{e}
+	r.Resource, r.Subresource = t.Resource, t.Subresource
+	r.RequestKind, r.RequestResource, r.RequestSubresource = r.Kind, t.Resource, t.Subresource
+	return &r
+}
+
+func (w *write) admissionTarget() admission.Target {
+	return admissionTarget(w.target, w.operation(), w.name())
+}
+
+// admission shows plugins what the requester writes: for a view, the document.
+func (w *write) admission() *admission.Request {
+	var options any
+	if w.operation() == admission.Create {
+		options = meta.CreateOptions{
+			TypeMeta: w.engine.optionsKind("CreateOptions"), DryRun: dryRun(w.opts.DryRun),
+			FieldManager: w.opts.FieldManager, FieldValidation: string(w.opts.FieldValidation),
+		}
+	} else {
+		options = meta.UpdateOptions{
+			TypeMeta: w.engine.optionsKind("UpdateOptions"), DryRun: dryRun(w.opts.DryRun),
+			FieldManager: w.opts.FieldManager, FieldValidation: string(w.opts.FieldValidation),
+		}
+	}
+	return w.engine.admission(w.admissionTarget(), admission.Request{
+		Kind: w.sent.kind.GroupVersionKind(), Name: w.name(), Object: w.sent.new, OldObject: w.sent.old,
+		Options: options, User: w.user, DryRun: w.opts.DryRun,
+	})
+}
+
+// optionsKind is the kind of the options of a request (ADM-15).
+func (e *Engine) optionsKind(kind string) meta.TypeMeta {
+	return meta.TypeMeta{APIVersion: "meta." + e.cfg.GroupDomain + "/v1", Kind: kind}
+}
+
+func dryRun(on bool) []string {
+	if on {
+		return []string{"All"}
+	}
+	return nil
+}
+
+// admissionServer answers what plugins ask about other objects.
+type admissionServer struct{ e *Engine }
+
+var _ admission.Server = admissionServer{}
+
+func (s admissionServer) Authorizer() authz.Authorizer { return s.e.cfg.Authorizer }
+
+func (s admissionServer) Convert(ctx context.Context, object map[string]any, to meta.GroupVersionKind) (map[string]any, error) {
+	if tree.Text(object, "apiVersion") == to.GroupVersion().String() && tree.Text(object, "kind") == to.Kind {
+		return object, nil
+	}
+	gv, err := meta.ParseGroupVersion(tree.Text(object, "apiVersion"))
+	if err != nil {
+		return nil, status.Internal(fmt.Errorf("convert to %s: %w", to, err))
+	}
+	set := s.e.Set()
+	from, ok := set.ForKind(gv.WithKind(tree.Text(object, "kind")))
+	into, known := set.ForKind(to)
+	if !ok || !known {
+		return nil, status.Internal(fmt.Errorf("convert %s to %s: both have to be served", gv.WithKind(tree.Text(object, "kind")), to))
+	}
+	return from.Kind.convert(ctx, object, into.Kind)
+}
+
+// read returns the newest entry of an object.
+func (s admissionServer) read(ctx context.Context, of meta.GroupVersionResource, namespace, name string) (*Served, *watch.Entry, error) {
+	at, err := s.e.Resolve(registry.Target{Resource: of, Namespace: namespace, Name: name})
+	if err != nil {
+		return nil, nil, err
+	}
+	served := at.Served
+	if served.Resource.Virtual != nil {
+		return nil, nil, status.MethodNotAllowed(of.GroupResource(), "get")
+	}
+	entry, err := s.e.current(ctx, served, storage.ObjectKey(served.Resource.StorageName, namespace, name))
+	if err == nil && entry == nil {
+		err = status.NotFound(of.GroupResource(), name)
+	}
+	return served, entry, err
+}
+
+func (s admissionServer) Get(ctx context.Context, of meta.GroupVersionResource, namespace, name string) (map[string]any, error) {
+	served, entry, err := s.read(ctx, of, namespace, name)
+	if err != nil {
+		return nil, err
+	}
+	object, err := treeOf(entry)
+	if err != nil {
+		return nil, err
+	}
+	return served.Kind.FromStored(ctx, object)
+}
+
+func (s admissionServer) Labels(ctx context.Context, of meta.GroupVersionResource, namespace, name string) (meta.LabelSet, error) {
+	_, entry, err := s.read(ctx, of, namespace, name)
+	if err != nil {
+		return nil, err
+	}
+	return entry.Facts().Labels, nil
+}
+
+func (s admissionServer) List(ctx context.Context, of meta.GroupVersionResource, namespace string) iter.Seq2[map[string]any, error] {
+	return func(yield func(map[string]any, error) bool) {
+		list, err := s.e.List(ctx, registry.Target{Resource: of, Namespace: namespace}, registry.ListRequest{})
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		for entry, err := range list.Items {
+			var object registry.Tree
+			if err == nil {
+				object, err = treeOf(entry)
+			}
+			if !yield(object, err) || err != nil {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,364 @@
+package engine_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kindwright/kindwright/internal/engine"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/status"
+	"github.com/kindwright/kindwright/storage"
+	"github.com/kindwright/kindwright/storage/memory"
+	"github.com/kindwright/kindwright/watch"
+)
+
+// describe returns the description of a definition with one resource.
+func describe(t testing.TB, k registry.Kind[widget]) *registry.Resource {
+	t.Helper()
+	r, err := k.Resource()
+	require.NoError(t, err)
+	return r
+}
+
+func TestAKindIsReplaced(t *testing.T) {
+	backends(t, func(t *testing.T, b storage.Backend) {
+		strict := false
+		e := start(t, b, nil, widgets())
+		create(t, e, "x")
+		before, _ := e.Set().Lookup(widgetResource)
+		cursor, err := e.Follow(t.Context(), inA, registry.WatchRequest{})
+		require.NoError(t, err)
+		defer cursor.Close()
+		kind := widgets()
+		kind.Doc = "another description"
+		kind.Validate = func(context.Context, *widget, *status.Fields) { strict = true }
+		next := describe(t, kind)
+
+		require.ErrorContains(t, e.Install(t.Context(), next), "is served already")
+		require.NoError(t, e.Change(t.Context(), []meta.GroupVersionResource{widgetResource}, []*registry.Resource{next}))
+		after, ok := e.Set().Lookup(widgetResource)
+		require.True(t, ok)
+		require.Equal(t, "another description", after.Resource.Description)
+		require.Same(t, before.Cache, after.Cache, "what is stored is shown as before")
+		require.Error(t, before.Ended().Err(), "its streams end, to go on with the new kind")
+		require.NoError(t, after.Ended().Err())
+
+		_, err = e.Create(t.Context(), inA, body("y", 1, ""), registry.WriteOptions{})
+		require.NoError(t, err)
+		require.True(t, strict, "the rules are the new ones")
+		entry, err := e.Get(t.Context(), named("x"), registry.ListRequest{})
+		require.NoError(t, err)
+		require.NotNil(t, entry)
+	})
+}
+
+// gadget is a widget with another schema.
+type gadget struct {
+	meta.TypeMeta   `json:",inline"`
+	meta.ObjectMeta `json:"metadata,omitzero"`
+	Spec            gadgetSpec   `json:"spec"`
+	Status          widgetStatus `json:"status,omitzero"`
+}
+
+type gadgetSpec struct {
+	Size   int    `json:"size"`
+	Colour string `json:"colour,omitempty" default:"blue" selectable:""`
+}
+
+func TestAReplacementWithAnotherSchemaShowsWhatIsStored(t *testing.T) {
+	backends(t, func(t *testing.T, b storage.Backend) {
+		e := start(t, b, nil, widgets())
+		create(t, e, "x")
+		old, _ := e.Set().Lookup(widgetResource)
+		began, err := e.Resolve(named("x"))
+		require.NoError(t, err)
+		at := old.Cache.Revision()
+		next, err := registry.Kind[gadget]{Group: "example.dev", Version: "v1", Plural: "widgets", Name: "Widget"}.Resource()
+		require.NoError(t, err)
+		require.NoError(t, e.Change(t.Context(), []meta.GroupVersionResource{widgetResource}, []*registry.Resource{next}))
+
+		entry, err := e.Get(t.Context(), named("x"), registry.ListRequest{})
+		require.NoError(t, err)
+		require.Contains(t, string(entry.AppendJSON(nil)), `"colour":"blue"`, "what the new schema fills in")
+		blue, err := meta.ParseFieldSelector("spec.colour=blue")
+		require.NoError(t, err)
+		list, err := e.List(t.Context(), inA, registry.ListRequest{Fields: blue})
+		require.NoError(t, err)
+		require.Equal(t, 1, count(list))
+
+		_, err = began.Patch(t.Context(), registry.PatchRequest{Type: registry.MergePatch, Body: []byte(`{"spec":{"size":9}}`)}, registry.WriteOptions{})
+		require.NoError(t, err, "a request that is under way ends with the kind that it began with")
+		entry, err = e.Get(t.Context(), named("x"), registry.ListRequest{})
+		require.NoError(t, err)
+		require.Contains(t, string(entry.AppendJSON(nil)), `"size":9`)
+
+		cursor, err := e.Follow(t.Context(), inA, registry.WatchRequest{After: at})
+		require.NoError(t, err, "watches go on from where they were")
+		defer cursor.Close()
+		events, err := cursor.Next(t.Context(), nil)
+		require.NoError(t, err)
+		require.Equal(t, meta.Modified, events[0].Type)
+	})
+}
+
+func count(l *registry.List) int {
+	n := 0
+	for range l.Items {
+		n++
+	}
+	return n
+}
+
+func TestAReplacementThatCannotBeIsRefused(t *testing.T) {
+	e := start(t, memory.New(), nil, widgets())
+	create(t, e, "x")
+	generation := e.Set().Generation()
+	for want, change := range map[string]func(*registry.Kind[widget]){
+		"another scope":        func(k *registry.Kind[widget]) { k.ClusterScoped = true },
+		"storage name":         func(k *registry.Kind[widget]) { k.StorageName = "elsewhere" },
+		"are stored as":        func(k *registry.Kind[widget]) { k.Name = "Gizmo" },
+		"means something else": func(k *registry.Kind[widget]) { k.Plural, k.StorageName = "status", "example.dev/widgets" },
+	} {
+		kind := widgets()
+		change(&kind)
+		r, err := kind.Resource()
+		if err == nil {
+			err = e.Change(t.Context(), []meta.GroupVersionResource{widgetResource}, []*registry.Resource{r})
+		}
+		require.ErrorContains(t, err, want)
+		require.Equal(t, generation, e.Set().Generation(), "nothing has changed")
+	}
+	_, err := e.Get(t.Context(), named("x"), registry.ListRequest{})
+	require.NoError(t, err)
+}
+
+var long = flag.Duration("long", 0, "how long the model of changing kinds runs; 0 for a short time with few clients")
+
+// Kinds are replaced, come and go under writers, readers and watchers. The widgets are there all the time: no request about them
+// fails, and every watcher that goes on from where it was ends up with what there is.
+func TestKindsChangeUnderLoad(t *testing.T) {
+	clients, lasts := 3, 500*time.Millisecond
+	if *long > 0 {
+		clients, lasts = 50, *long
+	}
+	e := start(t, memory.New(), nil, widgets())
+	ctx, stop := context.WithTimeout(t.Context(), lasts)
+	defer stop()
+	var running sync.WaitGroup
+	for n := range clients {
+		running.Go(func() { writeUntil(ctx, t, e, fmt.Sprintf("w%d", n)) })
+		running.Go(func() {
+			for ctx.Err() == nil {
+				if _, err := e.List(context.Background(), inA, registry.ListRequest{}); err != nil {
+					t.Errorf("list: %v", err)
+					return
+				}
+			}
+		})
+	}
+	watchers := make([]informer, 2*clients)
+	for i := range watchers {
+		running.Go(func() { watchers[i].follow(ctx, t, e) })
+	}
+	changes := 0
+	for ; ctx.Err() == nil; changes++ {
+		changeOnce(t, e, changes)
+	}
+	running.Wait()
+	want := map[string]string{}
+	list, err := e.List(t.Context(), inA, registry.ListRequest{})
+	require.NoError(t, err)
+	for entry, err := range list.Items {
+		require.NoError(t, err)
+		want[entry.Facts().Name] = size(t, entry)
+	}
+	for i := range watchers {
+		watchers[i].until(t, e, list.Revision)
+		require.Equal(t, want, watchers[i].seen)
+		require.Zero(t, watchers[i].relists)
+	}
+	require.Greater(t, changes, 1)
+}
+
+// changeOnce replaces the widgets, by a kind of another schema now and then, and lets another kind come or go.
+func changeOnce(t *testing.T, e *engine.Engine, n int) {
+	var next *registry.Resource
+	var err error
+	if n%3 == 0 {
+		next, err = registry.Kind[gadget]{Group: "example.dev", Version: "v1", Plural: "widgets", Name: "Widget", Doc: fmt.Sprint(n)}.Resource()
+	} else {
+		kind := widgets()
+		kind.Doc = fmt.Sprint(n)
+		next, err = kind.Resource()
+	}
+	if err == nil {
+		err = e.Change(context.Background(), []meta.GroupVersionResource{widgetResource}, []*registry.Resource{next})
+	}
+	if err == nil && n%2 == 0 {
+		err = e.Install(context.Background(), describe(t, zones()))
+	} else {
+		e.Remove(zoneResource.GroupResource())
+	}
+	if err != nil {
+		t.Errorf("change %d: %v", n, err)
+	}
+	time.Sleep(time.Millisecond)
+}
+
+func writeUntil(ctx context.Context, t *testing.T, e *engine.Engine, name string) {
+	for n := 0; ctx.Err() == nil; n++ {
+		var err error
+		switch n % 4 {
+		case 0:
+			_, err = e.Create(context.Background(), inA, body(name, n%1000+1, ""), registry.WriteOptions{})
+		case 3:
+			_, err = e.Delete(context.Background(), named(name), registry.DeleteOptions{})
+		default:
+			_, err = merge(context.Background(), e, named(name), fmt.Sprintf(`{"spec":{"size":%d}}`, rand.IntN(1000)+1)) //nolint:gosec // any number
+		}
+		if err != nil {
+			t.Errorf("write %d of %s: %v", n, name, err)
+			return
+		}
+	}
+}
+
+// informer keeps what a watch tells, and goes on from its last version when it ends.
+type informer struct {
+	at      storage.Revision
+	seen    map[string]string
+	relists int
+}
+
+func (i *informer) follow(ctx context.Context, t *testing.T, e *engine.Engine) {
+	i.seen = map[string]string{}
+	for ctx.Err() == nil {
+		if err := i.watch(ctx, t, e); err != nil {
+			t.Errorf("watch from %d: %v", i.at, err)
+			return
+		}
+	}
+}
+
+// watch follows until the kind is replaced or ctx ends.
+func (i *informer) watch(ctx context.Context, t *testing.T, e *engine.Engine) error {
+	at, err := e.Resolve(inA)
+	if err != nil {
+		return err
+	}
+	cursor, err := at.Follow(context.Background(), registry.WatchRequest{After: i.at})
+	if errors.Is(err, watch.ErrGone) || status.IsNotFound(err) {
+		return nil // it was replaced in this moment
+	}
+	if err != nil {
+		return err
+	}
+	defer cursor.Close()
+	ctx, cancel := context.WithCancel(ctx)
+	defer context.AfterFunc(at.Served.Ended(), cancel)()
+	defer cancel()
+	for {
+		events, err := cursor.Next(ctx, nil)
+		for _, event := range events {
+			i.note(t, event)
+		}
+		switch {
+		case err == nil:
+		case registry.Expired(err):
+			i.relists++
+			return err
+		case ctx.Err() != nil, errors.Is(err, watch.ErrGone):
+			return nil
+		default:
+			return err
+		}
+	}
+}
+
+func (i *informer) note(t *testing.T, event watch.Event) {
+	i.at = max(i.at, event.Revision)
+	switch event.Type {
+	case meta.Added, meta.Modified:
+		i.seen[event.Entry.Facts().Name] = size(t, event.Entry)
+	case meta.Deleted:
+		delete(i.seen, event.Entry.Facts().Name)
+	}
+}
+
+// until follows as far as a revision.
+func (i *informer) until(t *testing.T, e *engine.Engine, rev storage.Revision) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	cursor, err := e.Follow(ctx, inA, registry.WatchRequest{After: i.at})
+	require.NoError(t, err)
+	defer cursor.Close()
+	_, err = e.Create(ctx, inA, body("last", 1, ""), registry.WriteOptions{})
+	if status.IsAlreadyExists(err) {
+		_, err = merge(ctx, e, named("last"), fmt.Sprintf(`{"metadata":{"labels":{"n":"%d"}}}`, rand.IntN(1<<30))) //nolint:gosec // any number
+	}
+	require.NoError(t, err)
+	for i.at <= rev {
+		events, err := cursor.Next(ctx, nil)
+		require.NoError(t, err)
+		for _, event := range events {
+			if event.Revision <= rev {
+				i.note(t, event)
+			} else {
+				i.at = event.Revision
+			}
+		}
+	}
+}
+
+func size(t *testing.T, entry *watch.Entry) string {
+	var object struct {
+		Spec struct{ Size int }
+	}
+	if err := json.Unmarshal(entry.AppendJSON(nil), &object); err != nil {
+		t.Error(err)
+	}
+	return fmt.Sprint(object.Spec.Size)
+}
+
+// BenchmarkInstall is one more kind on a server that has some already.
+func BenchmarkInstall(b *testing.B) {
+	for _, have := range []int{100, 1_000, 10_000} {
+		b.Run(fmt.Sprint(have), func(b *testing.B) {
+			e, err := engine.New(engine.Config{Store: storage.New(memory.New())})
+			require.NoError(b, err)
+			ctx, cancel := context.WithCancel(context.Background())
+			defer func() { cancel(); e.Wait() }()
+			require.NoError(b, e.Start(ctx))
+			base := describe(b, widgets())
+			made := atomic.Int64{}
+			one := func() *registry.Resource {
+				n := made.Add(1)
+				r := *base
+				r.Group = fmt.Sprintf("g%d.example.dev", n%100)
+				r.Names = registry.Names{Plural: fmt.Sprintf("widgets%d", n), Kind: fmt.Sprintf("Widget%d", n), Singular: fmt.Sprintf("widget%d", n)}
+				r.StorageName = ""
+				return &r
+			}
+			all := make([]*registry.Resource, have)
+			for i := range all {
+				all[i] = one()
+			}
+			require.NoError(b, e.Install(ctx, all...))
+			b.ReportAllocs()
+			for b.Loop() {
+				require.NoError(b, e.Install(ctx, one()))
+			}
+		})
+	}
+}

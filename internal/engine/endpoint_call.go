@@ -1,0 +1,43 @@
+package engine
+
+import (
+	"context"
+	"slices"
+
+	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/status"
+	"github.com/kindwright/kindwright/storage"
+)
+
+// invoke prepares a call: it reads the object, as new as any write that was acknowledged.
+func (e *Engine) invoke(ctx context.Context, served *Served, t registry.Target) (*registry.Call[registry.Tree], error) {
+	entry, err := e.current(ctx, served, storage.ObjectKey(served.Kind.StorageName, t.Namespace, t.Name))
+	if err != nil {
+		return nil, err
+	}
+	if entry == nil {
+		return nil, status.NotFound(served.Kind.GroupResource(), t.Name)
+	}
+	object, err := treeOf(entry)
+	if err != nil {
+		return nil, err
+	}
+	if object, err = served.Kind.FromStored(ctx, object); err != nil {
+		return nil, err
+	}
+	return &registry.Call[registry.Tree]{Objects: e, Target: t, Object: &object}, nil
+}
+
+// offers checks that the target is a subresource with the verb.
+func (at *Resolved) offers(verb string) error {
+	if at.Subresource == nil || !slices.Contains(at.Subresource.Verbs, verb) {
+		return status.MethodNotAllowed(at.Served.Kind.GroupResource(), verb)
+	}
+	return nil
+}
+
+// hasMetadata tells whether documents have the metadata of objects.
+func hasMetadata(r *registry.Resource) bool {
+	_, ok := r.Schema.Lookup("metadata", "uid")
+	return ok
+}

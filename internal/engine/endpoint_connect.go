@@ -1,0 +1,87 @@
+package engine
+
+import (
+	"context"
+	"net/url"
+
+	"github.com/kindwright/kindwright/admission"
+	"github.com/kindwright/kindwright/authn"
+	"github.com/kindwright/kindwright/internal/hookcontext"
+	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/status"
+)
+
+// Connect prepares a connection to a subresource: the object is there, the options are read from the query, and admission has
+// seen them, as operation CONNECT. It returns what the subresource's Handler made of them. path is what the URL has below the
+// subresource.
+func (at *Resolved) Connect(ctx context.Context, verb string, parameters url.Values, path string) (any, error) {
+	ctx = hookcontext.WithObjects(ctx, at.engine)
+	if err := at.offers(verb); err != nil {
+		return nil, err
+	}
+	handler := at.Subresource.handlers[verb]
+	if handler == nil || handler.Connect == nil {
+		return nil, status.MethodNotAllowed(at.acts.Kind.GroupResource(), verb)
+	}
+	c := &connecting{Resolved: at, handler: handler, parameters: parameters, path: path}
+	c.user, _ = authn.UserFrom(ctx)
+	if err := run(ctx, connectSteps, c); err != nil {
+		return nil, err
+	}
+	return c.result, nil
+}
+
+// connecting is a connection while it is prepared.
+type connecting struct {
+	*Resolved
+	handler    *handler
+	parameters url.Values
+	path       string
+	user       authn.User
+
+	options registry.Tree
+	call    *registry.Call[registry.Tree]
+	result  any
+}
+
+func (c *connecting) ended() bool { return c.result != nil }
+
+func (c *connecting) admissionTarget() admission.Target {
+	return admissionTarget(c.Target, admission.Connect, c.Target.Name)
+}
+
+// admission shows plugins the options as the object of the operation.
+func (c *connecting) admission() *admission.Request {
+	return c.engine.admission(c.admissionTarget(), admission.Request{
+		Kind: c.handler.options.kind, Name: c.Target.Name, Object: c.options, User: c.user,
+	})
+}
+
+func readOptions(ctx context.Context, c *connecting) (err error) {
+	c.options, err = c.handler.options.read(ctx, c.parameters, c.Target.Name)
+	return err
+}
+
+func readConnected(ctx context.Context, c *connecting) (err error) {
+	if c.call, err = c.engine.invoke(ctx, c.acts, c.Target); err == nil {
+		c.call.Path = c.path
+	}
+	return err
+}
+
+func mutateOptions(ctx context.Context, c *connecting) error {
+	t, changed, err := c.engine.mutate(ctx, c)
+	if err != nil || !changed {
+		return err
+	}
+	t, _ = c.handler.options.schema.Prune(t)
+	c.options, err = c.handler.options.settle(ctx, t, c.Target.Name)
+	return err
+}
+
+func admitOptions(ctx context.Context, c *connecting) error { return c.engine.admit(ctx, c) }
+
+func connect(_ context.Context, c *connecting) (err error) {
+	c.result, err = c.handler.Connect(c.call, c.options)
+	return err
+}

@@ -1,0 +1,67 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/url"
+
+	"github.com/kindwright/kindwright/internal/hookcontext"
+	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/status"
+)
+
+// Ask answers the question that a subresource is about an object. parameters are those of the query of the URL.
+func (at *Resolved) Ask(ctx context.Context, parameters url.Values) (*registry.Result, error) {
+	ctx = hookcontext.WithObjects(ctx, at.engine)
+	e, served, sub, t := at.engine, at.acts, at.Subresource, at.Target
+	if err := at.offers("get"); err != nil {
+		return nil, err
+	}
+	query := sub.handlers["get"]
+	if !sub.Asks() {
+		return nil, status.MethodNotAllowed(served.Kind.GroupResource(), "get")
+	}
+	sent, err := query.options.read(ctx, parameters, t.Name)
+	if err != nil {
+		return nil, err
+	}
+	in, err := e.invoke(ctx, served, t)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := query.Run(ctx, in, sent)
+	if err != nil {
+		return nil, status.From(err)
+	}
+	return documentResult(query.answer.GroupVersionKind(), answer, false)
+}
+
+// Open begins the stream of a subresource. The caller closes it.
+func (at *Resolved) Open(ctx context.Context, parameters url.Values) (io.ReadCloser, error) {
+	ctx = hookcontext.WithObjects(ctx, at.engine)
+	e, served, sub, t := at.engine, at.acts, at.Subresource, at.Target
+	if err := at.offers("get"); err != nil {
+		return nil, err
+	}
+	stream := sub.handlers["get"]
+	if !sub.Streams("get") {
+		return nil, status.MethodNotAllowed(served.Kind.GroupResource(), "get")
+	}
+	sent, err := stream.options.read(ctx, parameters, t.Name)
+	if err != nil {
+		return nil, err
+	}
+	in, err := e.invoke(ctx, served, t)
+	if err != nil {
+		return nil, err
+	}
+	out, err := stream.Open(ctx, in, sent)
+	switch {
+	case err != nil:
+		return nil, status.From(err)
+	case out == nil:
+		return nil, status.Internal(fmt.Errorf("subresource %q opened nothing", sub.Name))
+	}
+	return out, nil
+}

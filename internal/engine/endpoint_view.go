@@ -1,0 +1,165 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/kindwright/kindwright/apply"
+	"github.com/kindwright/kindwright/internal/tree"
+	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/status"
+	"github.com/kindwright/kindwright/watch"
+)
+
+// view is a Part as the engine works with it.
+type view struct {
+	*registry.Part
+	document *Kind
+	owners   *apply.Fields // of the fields of a Scale; nil for other documents
+}
+
+// patches are the kinds of patches that the document takes.
+func (v *view) patches() []registry.PatchType {
+	types := v.document.Patches()
+	if v.owners == nil {
+		types = types[1:] // all but apply, which is the first
+	}
+	return types
+}
+
+// viewMetadata are the members of an object's metadata that its views have too.
+var viewMetadata = [...]string{"name", "namespace", "uid", "resourceVersion", "creationTimestamp"}
+
+// look returns the document that a view shows of an object, both in the form of s.
+func (e *Engine) look(ctx context.Context, s *Served, v *view, object registry.Tree) (registry.Tree, error) {
+	doc, err := v.Get(ctx, object)
+	if err != nil {
+		return nil, err
+	}
+	if v.owners != nil {
+		owners, err := apply.ToScale(tree.List(object, "metadata", "managedFields"), s.ownership.rules.Load().replicas)
+		if err != nil {
+			owners = nil // they cannot be read, which is no reason to hide the rest
+		}
+		doc = withOwners(doc, owners)
+	}
+	from := object["metadata"]
+	metadata, _ := from.(map[string]any)
+	doc = tree.WithMetadata(doc, metadata, viewMetadata[:]...)
+	doc = tree.With(tree.With(doc, v.document.APIVersion(), "apiVersion"), v.document.Names.Kind, "kind")
+	canonical, problems := v.document.Schema.Canonical(doc)
+	if len(problems) > 0 {
+		return nil, status.Internal(fmt.Errorf("the document made of %s is none of its kind: %s", s.Kind.GroupResource(), problems[0].Message()))
+	}
+	return canonical, nil
+}
+
+// viewed returns the document that a view shows of a stored object, as an entry. It is of the moment: nobody keeps it.
+func (e *Engine) viewed(ctx context.Context, s *Served, v *view, entry *watch.Entry) (*watch.Entry, error) {
+	object, err := treeOf(entry)
+	if err != nil {
+		return nil, err
+	}
+	if object, err = s.Kind.FromStored(ctx, object); err != nil {
+		return nil, err
+	}
+	doc, err := e.look(ctx, s, v, object)
+	if err != nil {
+		return nil, err
+	}
+	encoded, err := encode(doc, someObject)
+	if err != nil {
+		return nil, err
+	}
+	out, err := v.document.newEntry(entry.Key(), entry.Revision(), encoded)
+	if err != nil {
+		return nil, status.Internal(err)
+	}
+	return out, nil
+}
+
+// view returns the view that the write goes through, nil on the main path.
+func (in *intent) view() *view {
+	if in.sub == nil {
+		return nil
+	}
+	return in.sub.view
+}
+
+// manageView notes who owns what after the write. It counts from what the requester sent (design rule 20), so the document is
+// merged as it is now, before admission has seen it.
+func (w *write) manageView(ctx context.Context, v *view) error {
+	if v.owners != nil {
+		return w.manageScale(v)
+	}
+	object, err := w.mergedObject(ctx, v)
+	if err != nil {
+		return err
+	}
+	owned, err := w.served.ownership.rules.Load().fields.Update(w.ownershipRequest(w.object.old, object))
+	if owned == nil {
+		return err
+	}
+	w.unowned = err
+	w.owners = tree.List(owned, "metadata", "managedFields")
+	return nil
+}
+
+// mergeView begins the second half of a write through a view: the object, with the document in it. The rules of the kind
+// are the same on every path. What is wrong with the document itself is said first.
+func mergeView(ctx context.Context, w *write) error {
+	v := w.view()
+	if v == nil {
+		return nil
+	}
+	f := &status.Fields{}
+	w.sent.kind.rules().check(ctx, f, w.sent.new, w.sent.old)
+	if errs := f.Errors(); len(errs) > 0 {
+		return status.Invalid(w.sent.kind.GroupKind(), w.name(), errs)
+	}
+	if v.owners != nil {
+		w.scaleOwners()
+	}
+	object, err := w.mergedObject(ctx, v)
+	if err != nil {
+		return err
+	}
+	w.object.new = withOwners(object, w.owners)
+	return nil
+}
+
+// mergedObject is the object with the document in it, in canonical form and with its defaults.
+func (w *write) mergedObject(ctx context.Context, v *view) (registry.Tree, error) {
+	old := w.object.old
+	object, err := v.Merge(ctx, tree.Without(old, "metadata", "resourceVersion"), w.sent.new)
+	if err != nil {
+		return nil, err
+	}
+	object = tree.With(object, old["metadata"], "metadata")
+	object = tree.With(tree.With(object, old["apiVersion"], "apiVersion"), old["kind"], "kind")
+	return w.settled(ctx, &part{kind: w.object.kind, old: old, new: object})
+}
+
+// withOwners returns an object with managedFields, or without where there are none.
+func withOwners(t registry.Tree, owners []any) registry.Tree {
+	if len(owners) == 0 {
+		return tree.Without(t, "metadata", "managedFields")
+	}
+	return tree.With(t, owners, "metadata", "managedFields")
+}
+
+// shownAs makes the result of a write through a view the document that it shows.
+func (e *Engine) shownAs(ctx context.Context, s *Served, v *view, r *registry.Result) (*registry.Result, error) {
+	out := *r
+	var err error
+	out.Entry, err = e.viewed(ctx, s, v, r.Entry)
+	return &out, err
+}
+
+// patches are the kinds of patches that can be sent to what is written to.
+func (in *intent) patches() []registry.PatchType {
+	if v := in.view(); v != nil {
+		return v.patches()
+	}
+	return in.resource().Patches()
+}

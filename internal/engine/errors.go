@@ -1,0 +1,50 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/kindwright/kindwright/status"
+	"github.com/kindwright/kindwright/storage"
+	"github.com/kindwright/kindwright/watch"
+)
+
+// storeRetryAfter is how many seconds a client should wait after the store could not be reached (STORE-08).
+const storeRetryAfter = 2
+
+// readError turns a failed read of the store into what a client may know.
+func (e *Engine) readError(r *Kind, verb string, err error) error {
+	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return err
+	case errors.Is(err, storage.ErrCompacted):
+		return status.Expired("the requested resourceVersion is no longer retained")
+	case errors.Is(err, watch.ErrGone):
+		return status.NotFound(r.GroupResource(), "").WithMessage("the server no longer serves " + r.GroupResource().String())
+	case errors.Is(err, watch.ErrEnded):
+		return status.ServiceUnavailable("the server is shutting down").WithRetryAfter(1)
+	}
+	e.cfg.Logger.Error(err, "the store could not be read", "resource", r.GroupResource().String(), "verb", verb)
+	return status.ServerTimeout(r.GroupResource(), verb, storeRetryAfter)
+}
+
+// writeError turns a failed commit into what a client may know. An outcome that is unknown is said to be unknown: the
+// client must look before it tries again.
+func (e *Engine) writeError(r *Kind, err error) error {
+	var known *status.Error
+	switch {
+	case errors.As(err, &known):
+		return known
+	case errors.Is(err, storage.ErrTooLarge):
+		limit := e.cfg.Store.Limits().MaxValueBytes
+		return status.TooLarge(int64(limit))
+	case errors.Is(err, storage.ErrUnknownOutcome):
+		e.cfg.Logger.Error(err, "it is unknown whether a write was stored", "resource", r.GroupResource().String())
+		return status.Timeout(fmt.Sprintf("it is unknown whether the write to %s was stored; read the object before trying again", r.GroupResource()), storeRetryAfter)
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return err
+	}
+	e.cfg.Logger.Error(err, "the store refused a write", "resource", r.GroupResource().String())
+	return status.ServerTimeout(r.GroupResource(), "write", storeRetryAfter)
+}

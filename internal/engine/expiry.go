@@ -1,0 +1,124 @@
+package engine
+
+import (
+	"container/heap"
+	"context"
+	"sync"
+	"time"
+
+	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/storage"
+)
+
+// expiry removes the objects of one resource when their time to live has passed since they were last written (EVT-02,
+// STORE-06). It knows the deadline of every record it was told of; one that was overwritten meanwhile is passed over, so an
+// update renews (design rule 23).
+type expiry struct {
+	ttl time.Duration
+
+	mu    sync.Mutex
+	queue deadlines
+	wake  chan struct{} // holds a token when the earliest deadline has changed
+}
+
+func newExpiry(ttl time.Duration) *expiry {
+	return &expiry{ttl: ttl, wake: make(chan struct{}, 1)}
+}
+
+// deadline says when one state of an object ends.
+type deadline struct {
+	at  time.Time
+	key string
+	rev storage.Revision
+}
+
+// deadlines is a heap, the earliest on top.
+type deadlines []deadline
+
+func (d deadlines) Len() int           { return len(d) }
+func (d deadlines) Less(i, j int) bool { return d[i].at.Before(d[j].at) }
+func (d deadlines) Swap(i, j int)      { d[i], d[j] = d[j], d[i] }
+
+// Push adds a deadline; package heap calls it.
+func (d *deadlines) Push(x any) { *d = append(*d, x.(deadline)) }
+
+// Pop takes the last deadline; package heap calls it.
+func (d *deadlines) Pop() any {
+	old := *d
+	last := old[len(old)-1]
+	*d = old[:len(old)-1]
+	return last
+}
+
+// note tells of a record and when it was written. It is called for every state of every object, and never blocks.
+func (x *expiry) note(key string, rev storage.Revision, written time.Time) {
+	if x == nil {
+		return
+	}
+	x.mu.Lock()
+	heap.Push(&x.queue, deadline{written.Add(x.ttl), key, rev})
+	first := x.queue[0].rev == rev
+	x.mu.Unlock()
+	if first {
+		select {
+		case x.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// due takes the deadlines that have passed, and says how long it is to the next; none when there is no next.
+func (x *expiry) due(now time.Time) (passed []deadline, next time.Duration, any bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for len(x.queue) > 0 {
+		if wait := x.queue[0].at.Sub(now); wait > 0 {
+			return passed, wait, true
+		}
+		passed = append(passed, heap.Pop(&x.queue).(deadline))
+	}
+	return passed, 0, false
+}
+
+// expiryRetry is how long a removal that the store refused waits before it is tried again.
+const expiryRetry = time.Second
+
+// sweep removes what has expired until ctx ends or the resource is no longer served.
+func (e *Engine) sweep(ctx context.Context, s *Served) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.Cache.Done():
+			return
+		case <-s.expiry.wake:
+		case <-timer.C:
+		}
+		passed, next, any := s.expiry.due(time.Now())
+		for _, d := range passed {
+			if err := e.expire(ctx, s, d); err != nil && ctx.Err() == nil {
+				e.cfg.Logger.Error(err, "an expired object could not be removed; trying again", "resource", s.Kind.GroupResource().String())
+				s.expiry.note(d.key, d.rev, time.Now().Add(expiryRetry-s.expiry.ttl))
+				next, any = expiryRetry, true
+			}
+		}
+		if any {
+			timer.Reset(next)
+		}
+	}
+}
+
+// expire removes one object if it is still in the state that has expired.
+func (e *Engine) expire(ctx context.Context, s *Served, due deadline) error {
+	return e.endDue(ctx, expirySteps, s, due)
+}
+
+// skipHeld leaves an object alone that waits for finalizers.
+func skipHeld(_ context.Context, d *deletion) error {
+	if d.served.Kind.held(d.old) {
+		d.result = &registry.Result{Entry: d.entry}
+	}
+	return nil
+}

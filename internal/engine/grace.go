@@ -1,0 +1,211 @@
+package engine
+
+import (
+	"container/heap"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/kindwright/kindwright/internal/tree"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/status"
+	"github.com/kindwright/kindwright/watch"
+)
+
+// graceful returns the seconds that an object of a kind with graceful deletion was given to end; 0 when it has no time left,
+// or was given none.
+func (r *Kind) graceful(t registry.Tree) int64 {
+	if r.Deletion.Grace == nil {
+		return 0
+	}
+	seconds, _ := tree.At(t, "metadata", "deletionGracePeriodSeconds").(int64)
+	return seconds
+}
+
+// patient tells whether an object is being deleted gracefully already, and the request does not make its time shorter. Then
+// the request changes nothing: not the policy either.
+func (r *Kind) patient(t registry.Tree, o registry.DeleteOptions) bool {
+	left := r.graceful(t)
+	return left > 0 && deleting(t) && (o.GracePeriod == nil || *o.GracePeriod >= left)
+}
+
+// marked returns an object as one whose deletion was asked for: next is what is to become of old otherwise.
+func (e *Engine) marked(r *Kind, old, next registry.Tree, asked *int64) (registry.Tree, error) {
+	if deleting(old) {
+		if r.graceful(old) == 0 {
+			return next, nil
+		}
+		return shortened(next, *asked)
+	}
+	seconds := int64(0)
+	if r.Deletion.Grace != nil {
+		if seconds = r.Deletion.Grace(old, asked); seconds < 0 {
+			seconds = 1
+		}
+	}
+	if seconds == 0 && r.Deletion.Mark == nil && !r.held(next) {
+		return next, nil // it goes at once, and nobody will see the mark
+	}
+	end := e.cfg.Now().Add(time.Duration(min(seconds, maxGrace)) * time.Second)
+	next = tree.With(next, stamp(end), "metadata", "deletionTimestamp")
+	next = tree.With(next, min(seconds, maxGrace), "metadata", "deletionGracePeriodSeconds")
+	if !r.Writes.NoGeneration {
+		next = tree.With(next, generation(next)+1, "metadata", "generation") // META-12
+	}
+	if r.Deletion.Mark != nil {
+		next = r.Deletion.Mark(next)
+	}
+	return next, nil
+}
+
+// maxGrace is about 68 years: more would leave what a time stamp can say.
+const maxGrace = 1<<31 - 1
+
+// shortened moves the end of an object that is being deleted gracefully forward.
+func shortened(t registry.Tree, seconds int64) (registry.Tree, error) {
+	end, err := time.Parse(time.RFC3339, tree.Text(t, "metadata", "deletionTimestamp"))
+	if err != nil {
+		return nil, status.Internal(err)
+	}
+	before, _ := tree.At(t, "metadata", "deletionGracePeriodSeconds").(int64)
+	end = end.Add(time.Duration(seconds-before) * time.Second)
+	return tree.With(tree.With(t, stamp(end), "metadata", "deletionTimestamp"), seconds, "metadata", "deletionGracePeriodSeconds"), nil
+}
+
+// endings is what endGrace knows of the objects of one resource that are being deleted gracefully.
+type endings struct {
+	engine *Engine
+	served *Served
+	queue  deadlines
+}
+
+// endGrace removes the objects of a resource whose time to end is over, until ctx ends or the resource is no longer served. It
+// follows them by a watch, so what was ending when the server stopped goes on where it was.
+func (e *Engine) endGrace(ctx context.Context, s *Served) {
+	for ctx.Err() == nil && s.Cache.Err() == nil {
+		x := &endings{engine: e, served: s}
+		if err := x.follow(ctx); err != nil && ctx.Err() == nil && s.Cache.Err() == nil {
+			e.cfg.Logger.Error(err, "objects that are ending cannot be followed; starting over", "resource", s.Kind.GroupResource().String())
+			pause(ctx, expiryRetry)
+		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+func (x *endings) follow(ctx context.Context) error {
+	cursor, err := x.served.Cache.WatchFromSnapshot(x.served.Cache.Snapshot(), watch.Filter{})
+	if err != nil {
+		return err
+	}
+	defer cursor.Close()
+	var events []watch.Event
+	for {
+		events, err = x.next(ctx, cursor, events[:0])
+		if err != nil && (ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded)) {
+			return err
+		}
+		for _, event := range events {
+			if event.Type == meta.Added || event.Type == meta.Modified {
+				x.note(event.Entry)
+			}
+		}
+		x.end(ctx)
+	}
+}
+
+// next waits for events, but no longer than until the next object is to end.
+func (x *endings) next(ctx context.Context, cursor *watch.Cursor, events []watch.Event) ([]watch.Event, error) {
+	if len(x.queue) > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, x.queue[0].at)
+		defer cancel()
+	}
+	return cursor.Next(ctx, events)
+}
+
+// note reads when an object ends. That is counted from now on, and not longer than it was given: the clock of the stamps may
+// be another one than that of this process.
+func (x *endings) note(entry *watch.Entry) {
+	if !entry.Deleting() {
+		return
+	}
+	t, err := treeOf(entry)
+	if err != nil {
+		x.engine.cfg.Logger.Error(err, "the end of an object cannot be read", "key", entry.Key())
+		return
+	}
+	given := x.served.Kind.base().graceful(t)
+	if given == 0 {
+		return
+	}
+	left := min(max(entry.Facts().Deleted.Sub(x.engine.cfg.Now()), 0), time.Duration(given)*time.Second)
+	heap.Push(&x.queue, deadline{time.Now().Add(left), entry.Key(), entry.Revision()})
+}
+
+// end ends the objects whose time is over.
+func (x *endings) end(ctx context.Context) {
+	for now := time.Now(); len(x.queue) > 0 && !x.queue[0].at.After(now); {
+		d := heap.Pop(&x.queue).(deadline)
+		if err := x.engine.endOne(ctx, x.served, d); err != nil && ctx.Err() == nil {
+			x.engine.cfg.Logger.Error(err, "an object whose time is over could not be removed; trying again", "resource", x.served.Kind.GroupResource().String())
+			d.at = now.Add(expiryRetry)
+			heap.Push(&x.queue, d)
+		}
+	}
+}
+
+// endOne ends one object whose time is over.
+func (e *Engine) endOne(ctx context.Context, s *Served, due deadline) error {
+	return e.endDue(ctx, graceSteps, s, due)
+}
+
+// endDue walks a list that is nobody's request. An object that was changed in this moment has another deadline, of which its
+// watcher hears.
+func (e *Engine) endDue(ctx context.Context, steps []step[*deletion], s *Served, due deadline) error {
+	err := run(ctx, steps, &deletion{engine: e, served: s, key: due.key, due: due.rev})
+	if errors.Is(err, errRace) {
+		return nil
+	}
+	return err
+}
+
+// readDue reads the object, if it is still in the state whose time is over.
+func readDue(ctx context.Context, d *deletion) (err error) {
+	if d.entry, err = d.engine.current(ctx, d.served, d.key); err != nil {
+		return err
+	}
+	if d.entry == nil || d.entry.Revision() != d.due {
+		d.result = &registry.Result{Entry: d.entry}
+		return nil
+	}
+	d.old, err = treeOf(d.entry)
+	return err
+}
+
+func markOver(_ context.Context, d *deletion) error {
+	d.next = tree.With(d.old, int64(0), "metadata", "deletionGracePeriodSeconds")
+	return nil
+}
+
+// follow starts what removes objects of a resource when their time is over.
+func (e *Engine) follow(ctx context.Context, s *Served) {
+	if s.base != nil {
+		return
+	}
+	ctx, s.unlead = context.WithCancel(ctx)
+	if s.expiry != nil {
+		e.running.Go(func() { e.sweep(ctx, s) })
+	}
+	if d := s.Kind.Deletion; d.Grace != nil && d.Expire {
+		e.running.Go(func() { e.endGrace(ctx, s) })
+	}
+}

@@ -1,0 +1,185 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/kindwright/kindwright/internal/tree"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/status"
+	"github.com/kindwright/kindwright/storage"
+)
+
+// identify makes the object say what the URL says, or refuses it where they differ, and gives the fields that belong to
+// the server their stored values.
+func identify(ctx context.Context, w *write) error {
+	if err := identifyDocument(ctx, w); err != nil {
+		return err
+	}
+	if w.creating() {
+		return w.identifyNew()
+	}
+	return w.identifyStored()
+}
+
+// identifyDocument does what is the same for objects and for documents that are not stored: kind, namespace and name.
+func identifyDocument(_ context.Context, w *write) error {
+	if err := w.identifyKind(); err != nil {
+		return err
+	}
+	if m, ok := w.sent.new["metadata"]; ok && m != nil {
+		if _, isMap := m.(map[string]any); !isMap {
+			if w.patching() { // PATCH-15: the patch, not the document, is what the client sent
+				return status.Invalid(w.sent.kind.GroupKind(), w.target.Name, []status.FieldError{
+					{Type: meta.CauseFieldValueInvalid, Field: "patch", Value: m, Detail: "it makes of metadata something that is not an object"},
+				})
+			}
+			return status.BadRequest("metadata must be an object")
+		}
+	}
+	return w.identifyName()
+}
+
+// identifyKind fills apiVersion and kind in, and refuses a body of another kind (CREATE-04, P8).
+func (w *write) identifyKind() error {
+	r := w.sent.kind
+	version, kind := w.sent.new["apiVersion"], w.sent.new["kind"]
+	if (version == nil || version == "" || version == r.APIVersion()) && (kind == nil || kind == "" || kind == r.Names.Kind) {
+		w.sent.new = tree.With(tree.With(w.sent.new, r.APIVersion(), "apiVersion"), r.Names.Kind, "kind")
+		return nil
+	}
+	return status.BadRequest("the object provided is kind %s of %s, but %s takes kind %s of %s",
+		word(kind), word(version), w.place(), r.Names.Kind, r.APIVersion())
+}
+
+// place names what was written to, in a message.
+func (w *write) place() string {
+	if w.target.Subresource == "" {
+		return w.resource().GroupResource().String()
+	}
+	return w.resource().GroupResource().String() + "/" + w.target.Subresource
+}
+
+// word shows a value of the body in a message, cut to a sensible length.
+func word(v any) string {
+	s, ok := v.(string)
+	switch {
+	case v == nil || s == "" && ok:
+		return "(none)"
+	case !ok:
+		return "(not a string)"
+	case len(s) > 100:
+		return fmt.Sprintf("%q…", s[:100])
+	}
+	return fmt.Sprintf("%q", s)
+}
+
+// identifyName compares name and namespace with the URL (NS-04, NAME-13, P7).
+func (w *write) identifyName() error {
+	id := identity(w.sent.new)
+	if w.handler != nil {
+		return w.identifyAction(id)
+	}
+	if w.resource().ClusterScoped {
+		if id.Namespace != "" {
+			return status.BadRequest("metadata.namespace is %s, but %s do not live in namespaces", word(id.Namespace), w.resource().GroupResource())
+		}
+	} else {
+		if id.Namespace != "" && id.Namespace != w.target.Namespace {
+			return status.BadRequest("the namespace of the provided object does not match the namespace sent on the request (%s, %q)", word(id.Namespace), w.target.Namespace)
+		}
+		w.sent.new = tree.With(w.sent.new, w.target.Namespace, "metadata", "namespace")
+	}
+	if w.target.Name == "" {
+		return nil
+	}
+	switch id.Name {
+	case w.target.Name:
+	case "":
+		return status.BadRequest("name must be provided: metadata.name is empty, the URL says %q", w.target.Name)
+	default:
+		return status.BadRequest("the name of the object (%s) does not match the name on the URL (%q)", word(id.Name), w.target.Name)
+	}
+	return nil
+}
+
+// identifyAction does so for a document that is acted upon. What it does not say, the URL says.
+func (w *write) identifyAction(id meta.Key) error {
+	if id.Name != "" && id.Name != w.target.Name {
+		return status.BadRequest("the name of the object (%s) does not match the name on the URL (%q)", word(id.Name), w.target.Name)
+	}
+	if id.Namespace != "" && id.Namespace != w.target.Namespace {
+		return status.BadRequest("the namespace of the provided object does not match the namespace sent on the request (%s, %q)", word(id.Namespace), w.target.Namespace)
+	}
+	if !hasMetadata(w.sent.kind.Resource) {
+		return nil
+	}
+	w.sent.new = tree.With(w.sent.new, w.target.Name, "metadata", "name")
+	if w.target.Namespace != "" {
+		w.sent.new = tree.With(w.sent.new, w.target.Namespace, "metadata", "namespace")
+	}
+	return nil
+}
+
+// identifyNew removes what a new object cannot have been given.
+func (w *write) identifyNew() error {
+	// An apply that says "0" asks for any version, which is also none (PATCH-02).
+	if rv := tree.At(w.sent.new, "metadata", "resourceVersion"); rv != nil && rv != "" && !(w.verb == verbApply && rv == "0") {
+		switch {
+		case w.target.Name != "":
+			return w.notFound() // a PUT that insists on a version of an object that is absent
+		case !w.opts.DryRun: // Kubernetes looks when it stores; clients try out copies of what they have read
+			return status.BadRequest("resourceVersion should not be set on objects to be created") // META-18
+		}
+	}
+	if uid := tree.Text(w.sent.new, "metadata", "uid"); uid != "" && w.target.Name != "" && w.verb != verbApply {
+		// A replacement of one life of an object must not begin another (UPDATE-05).
+		return w.conflict(fmt.Sprintf("Precondition failed: UID in precondition: %s, UID in object meta: ", tree.Cut(uid)))
+	}
+	t := tree.WithMetadata(tree.Without(w.sent.new, "metadata", "resourceVersion"), nil, meta.MetadataFields(meta.SetByServer)...)
+	w.sent.new = tree.With(t, tree.Map(t, "metadata"), "metadata")
+	return nil
+}
+
+// identifyStored checks the preconditions that the body carries and puts the server's fields back.
+func (w *write) identifyStored() error {
+	switch uid := tree.At(w.sent.new, "metadata", "uid").(type) {
+	case nil:
+	case string:
+		if uid != "" && uid != string(w.entry.Facts().UID) {
+			return w.conflict(fmt.Sprintf("Precondition failed: UID in precondition: %s, UID in object meta: %s", tree.Cut(uid), w.entry.Facts().UID))
+		}
+	default:
+		return status.BadRequest("metadata.uid must be a string")
+	}
+	if err := w.checkVersion(); err != nil {
+		return err
+	}
+	w.sent.new = tree.WithMetadata(w.sent.new, tree.Map(w.sent.old, "metadata"), meta.MetadataFields(meta.KeptOnUpdate)...)
+	return nil
+}
+
+// checkVersion compares the resourceVersion in the body with the stored one (UPDATE-02, UPDATE-08, PATCH-04).
+func (w *write) checkVersion() error {
+	v := tree.At(w.sent.new, "metadata", "resourceVersion")
+	sent, ok := v.(string)
+	switch {
+	case v == nil || ok && sent == "" || ok && sent == "0":
+		if w.sent.kind.Writes.RequireVersion && !w.patching() {
+			return status.Invalid(w.resource().GroupKind(), w.name(), []status.FieldError{
+				{Type: meta.CauseFieldValueInvalid, Field: "metadata.resourceVersion", Value: 0, Detail: "must be specified for an update"},
+			})
+		}
+		return nil
+	case !ok:
+		return status.BadRequest("metadata.resourceVersion must be a string")
+	}
+	rev, err := storage.ParseRevision(sent)
+	if err != nil {
+		return status.BadRequest("invalid resource version in metadata.resourceVersion: %v", err)
+	}
+	if rev != w.entry.Revision() {
+		return w.conflict("the object has been modified; please apply your changes to the latest version and try again")
+	}
+	return nil
+}

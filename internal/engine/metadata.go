@@ -1,0 +1,341 @@
+package engine
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/internal/tree"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/status"
+	"github.com/kindwright/kindwright/storage"
+)
+
+const (
+	suffixLetters    = "bcdfghjklmnpqrstvwxz2456789" // no vowels, no look-alikes (NAME-08)
+	suffixLength     = 5
+	maxGeneratedBase = 63 - suffixLength
+	maxNameAttempts  = 8 // NAME-09
+
+	maxFinalizers = 1000 // and owner references; far above any use, low enough to bound the cost of a write (B16)
+)
+
+// generateName gives a new object its name where the client left that to the server.
+func generateName(ctx context.Context, w *write) error {
+	if !w.creating() {
+		return nil
+	}
+	name := tree.Text(w.object.new, "metadata", "name")
+	if prefix := tree.Text(w.object.new, "metadata", "generateName"); name == "" && prefix != "" {
+		suffix, err := randomText(w.engine.cfg.Rand, suffixLength)
+		if err != nil {
+			return status.Internal(fmt.Errorf("make a name: %w", err))
+		}
+		w.attempts++
+		w.generated = true
+		name = strings.ToValidUTF8(prefix[:min(len(prefix), maxGeneratedBase)], "") + suffix
+		w.object.new = tree.With(w.object.new, name, "metadata", "name")
+	}
+	if name == "" {
+		return status.Invalid(w.resource().GroupKind(), "", []status.FieldError{
+			{Type: meta.CauseFieldValueRequired, Field: "metadata.name", Detail: "name or generateName is required"},
+		}) // NAME-10
+	}
+	if why := w.nameProblem(name); why != "" {
+		return nil // no key can be made of it; the validation step says what is wrong, with everything else
+	}
+	w.key = storage.ObjectKey(w.resource().StorageName, w.target.Namespace, name)
+	if w.generated && w.resource().Hooks.Default != nil {
+		return w.settle(ctx, w.object) // some defaults are made of the name
+	}
+	return nil
+}
+
+// nameTaken answers a collision of a generated name: another try, until there have been enough (NAME-09).
+func (w *write) nameTaken() error {
+	if w.attempts < maxNameAttempts {
+		return errRace
+	}
+	err := status.AlreadyExists(w.resource().GroupResource(), w.name())
+	return err.WithMessage(err.Error() + ": the server was not able to generate a unique name for the object").WithRetryAfter(1)
+}
+
+// randomText returns n characters of suffixLetters, each equally likely.
+func randomText(r io.Reader, n int) (string, error) {
+	const fair = 256 / len(suffixLetters) * len(suffixLetters) // bytes from here on would favour the first letters
+	out := make([]byte, 0, n)
+	var b [1]byte
+	for len(out) < n {
+		if _, err := io.ReadFull(r, b[:]); err != nil {
+			return "", err
+		}
+		if int(b[0]) < fair {
+			out = append(out, suffixLetters[int(b[0])%len(suffixLetters)])
+		}
+	}
+	return string(out), nil
+}
+
+// newUID returns a random UUID, version 4 (META-07, RFC 9562).
+func newUID(r io.Reader) (string, error) {
+	var b [16]byte
+	if _, err := io.ReadFull(r, b[:]); err != nil {
+		return "", err
+	}
+	b[6] = b[6]&0x0f | 0x40
+	b[8] = b[8]&0x3f | 0x80
+	h := hex.EncodeToString(b[:])
+	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:], nil
+}
+
+// stamp formats a time as metadata does: RFC 3339, seconds, UTC (META-05).
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// stampMetadata sets what only the server sets: identity and birth of a new object, the generation of a changed one, and
+// the end of one whose last finalizer has gone.
+func stampMetadata(ctx context.Context, w *write) error {
+	w.dropRepeatedOwners(ctx)
+	if w.creating() {
+		if err := w.stampNew(); err != nil {
+			return err
+		}
+		return w.complete(ctx)
+	}
+	if err := w.complete(ctx); err != nil {
+		return err
+	}
+	if !w.resource().Writes.NoGeneration && w.desiredStateChanged() {
+		w.object.new = tree.With(w.object.new, generation(w.object.old)+1, "metadata", "generation") // META-12
+	}
+	w.remove = deleting(w.object.new) && !w.resource().held(w.object.new) // META-13
+	return nil
+}
+
+// complete lets the kind decide what is the server's to decide.
+func (w *write) complete(ctx context.Context) error {
+	if w.resource().Hooks.Complete == nil {
+		return nil
+	}
+	t, err := w.resource().Hooks.Complete(ctx, w.object.new, w.object.old)
+	if err != nil {
+		return status.From(err)
+	}
+	canonical, problems := w.resource().Schema.Canonical(t)
+	if len(problems) > 0 {
+		return status.Internal(fmt.Errorf("the Complete hook of %s made an object its schema refuses: %s", w.resource().GroupResource(), problems[0].Message()))
+	}
+	w.object.new = canonical
+	return nil
+}
+
+// withoutEmptyMetadata drops maps and lists of metadata that hold nothing. There, unlike elsewhere, empty is absent: clients
+// that decode metadata into a struct never send them back.
+func withoutEmptyMetadata(t registry.Tree) registry.Tree {
+	for _, field := range [...]string{"labels", "annotations", "finalizers", "ownerReferences"} {
+		switch v := tree.At(t, "metadata", field).(type) {
+		case map[string]any:
+			if v != nil && len(v) == 0 {
+				t = tree.Without(t, "metadata", field)
+			}
+		case []any:
+			if v != nil && len(v) == 0 {
+				t = tree.Without(t, "metadata", field)
+			}
+		}
+	}
+	return t
+}
+
+func (w *write) stampNew() error {
+	uid, err := newUID(w.engine.cfg.Rand)
+	if err != nil {
+		return status.Internal(fmt.Errorf("make a uid: %w", err))
+	}
+	stamps := map[string]any{"uid": uid, "creationTimestamp": stamp(w.engine.cfg.Now())}
+	names := []string{"uid", "creationTimestamp", "generation"}
+	if w.resource().Writes.NoGeneration {
+		names = names[:2]
+	} else {
+		stamps["generation"] = int64(1)
+	}
+	w.object.new = tree.WithMetadata(w.object.new, stamps, names...)
+	return nil
+}
+
+// held tells whether an object that is marked for deletion must stay for now.
+func (r *Kind) held(t registry.Tree) bool {
+	return len(finalizers(t)) > 0 || r.graceful(t) > 0 || r.Deletion.Held != nil && r.Deletion.Held(t)
+}
+
+func generation(t registry.Tree) int64 {
+	g, _ := tree.At(t, "metadata", "generation").(int64)
+	return g
+}
+
+// desiredStateChanged tells whether anything changed that clients ask for: everything but metadata, and status where that
+// is a subresource.
+func (w *write) desiredStateChanged() bool {
+	if w.resource().Writes.CountAnnotations && w.target.Subresource == "" && !json.Equal(tree.At(w.object.new, "metadata", "annotations"), tree.At(w.object.old, "metadata", "annotations")) {
+		return true
+	}
+	_, hasStatus := w.resource().Subresource("status")
+	skip := func(name string) bool { return name == "metadata" || name == "status" && hasStatus }
+	for name := range w.object.old {
+		if _, still := w.object.new[name]; !still && !skip(name) {
+			return true
+		}
+	}
+	for name, v := range w.object.new {
+		if old, had := w.object.old[name]; !skip(name) && (!had || !json.Equal(v, old)) {
+			return true
+		}
+	}
+	return false
+}
+
+// dropRepeatedOwners removes owner references that are listed twice, with a warning (META-14).
+func (w *write) dropRepeatedOwners(ctx context.Context) {
+	refs := tree.List(w.object.new, "metadata", "ownerReferences")
+	if len(refs) < 2 || len(refs) > maxFinalizers {
+		return // more than that is refused in a moment; comparing them all first would be work for nothing
+	}
+	kept := make([]any, 0, len(refs))
+	byUID := map[any][]any{}
+	for _, ref := range refs {
+		uid := tree.At(registry.Tree{"ref": ref}, "ref", "uid")
+		if slices.ContainsFunc(byUID[uid], func(have any) bool { return json.Equal(have, ref) }) {
+			continue
+		}
+		byUID[uid] = append(byUID[uid], ref)
+		kept = append(kept, ref)
+	}
+	if len(kept) < len(refs) {
+		registry.Warn(ctx, ".metadata.ownerReferences contains duplicate entries; the server removed them")
+		w.object.new = tree.With(w.object.new, kept, "metadata", "ownerReferences")
+	}
+}
+
+func (w *write) nameProblem(name string) string {
+	if why := meta.CheckPathSegment(name); why != "" {
+		return why
+	}
+	return w.resource().NameRule(name)
+}
+
+// metadataProblems checks what is the same for every kind (NAME-11, META-13 to META-16, B16).
+func (w *write) metadataProblems() []status.FieldError {
+	f := &status.Fields{}
+	name := tree.Text(w.object.new, "metadata", "name")
+	if why := w.nameProblem(name); why != "" {
+		f.At("metadata", "name").Invalid(tree.Cut(name), why)
+	}
+	if ns := tree.Text(w.object.new, "metadata", "namespace"); !w.resource().ClusterScoped {
+		if why := meta.CheckDNSLabel(ns); why != "" {
+			f.At("metadata", "namespace").Invalid(tree.Cut(ns), why)
+		}
+	}
+	checkLabels(f, tree.Map(w.object.new, "metadata", "labels"))
+	checkAnnotations(f, tree.Map(w.object.new, "metadata", "annotations"))
+	w.checkFinalizers(f)
+	checkOwners(f, tree.List(w.object.new, "metadata", "ownerReferences"))
+	return f.Errors()
+}
+
+// maxListedProblems bounds how many members of one map are complained about one by one.
+const maxListedProblems = 20
+
+func checkLabels(f *status.Fields, labels map[string]any) {
+	if len(labels) > maxFinalizers {
+		f.At("metadata", "labels").TooMany(len(labels), maxFinalizers)
+		return
+	}
+	problems := 0
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		value, _ := labels[key].(string)
+		if why := meta.CheckLabelKey(key); why != "" {
+			f.At("metadata", "labels").Invalid(tree.Cut(key), why)
+			problems++
+		}
+		if why := meta.CheckLabelValue(value); why != "" {
+			f.At("metadata", "labels").Invalid(tree.Cut(value), why)
+			problems++
+		}
+		if problems >= maxListedProblems {
+			return
+		}
+	}
+}
+
+func checkAnnotations(f *status.Fields, annotations map[string]any) {
+	total, problems := 0, 0
+	for _, key := range slices.Sorted(maps.Keys(annotations)) {
+		value, _ := annotations[key].(string)
+		total += len(key) + len(value)
+		if why := meta.CheckAnnotationKey(key); why != "" && problems < maxListedProblems {
+			f.At("metadata", "annotations").Invalid(tree.Cut(key), why)
+			problems++
+		}
+	}
+	if total > meta.MaxAnnotationBytes {
+		f.At("metadata", "annotations").TooLong(meta.MaxAnnotationBytes)
+	}
+}
+
+func (w *write) checkFinalizers(f *status.Fields) {
+	now := finalizers(w.object.new)
+	if len(now) > maxFinalizers {
+		f.At("metadata", "finalizers").TooMany(len(now), maxFinalizers)
+		return
+	}
+	for i, name := range now {
+		if why := meta.CheckQualifiedName(name); why != "" {
+			f.At("metadata", "finalizers").Index(i).Invalid(tree.Cut(name), why)
+		}
+	}
+	if slices.Contains(now, registry.FinalizerOrphan) && slices.Contains(now, registry.FinalizerForeground) {
+		f.At("metadata", "finalizers").Invalid(now, "finalizers orphan and foregroundDeletion exclude each other")
+	}
+	if w.creating() || !deleting(w.object.old) {
+		return
+	}
+	before := finalizers(w.object.old)
+	added := slices.DeleteFunc(slices.Clone(now), func(n string) bool { return slices.Contains(before, n) })
+	if len(added) > 0 {
+		f.At("metadata", "finalizers").Forbidden(fmt.Sprintf("no new finalizers can be added if the object is being deleted, found new finalizers %q", added))
+	}
+}
+
+func checkOwners(f *status.Fields, refs []any) {
+	if len(refs) > maxFinalizers {
+		f.At("metadata", "ownerReferences").TooMany(len(refs), maxFinalizers)
+		return
+	}
+	controllers := 0
+	for i, v := range refs {
+		ref, _ := v.(map[string]any)
+		p := f.At("metadata", "ownerReferences").Index(i)
+		for _, field := range []string{"apiVersion", "kind", "name", "uid"} {
+			if s, _ := ref[field].(string); s == "" {
+				p.Child(field).Required(field + " must not be empty")
+			}
+		}
+		if gv, err := meta.ParseGroupVersion(tree.Text(ref, "apiVersion")); err != nil {
+			p.Child("apiVersion").Invalid(tree.Cut(tree.Text(ref, "apiVersion")), "must be a version, or group/version")
+		} else if gv.Group == "" && gv.Version == "v1" && ref["kind"] == "Event" {
+			p.Invalid("Event", "an Event may not own anything")
+		}
+		if ref["controller"] == true {
+			controllers++
+		}
+	}
+	if controllers > 1 {
+		f.At("metadata", "ownerReferences").Invalid(controllers, "only one reference can have controller set to true")
+	}
+}

@@ -1,0 +1,291 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/storage"
+	"github.com/kindwright/kindwright/watch"
+)
+
+// migrations is the work of an engine's migration.
+type migrations struct {
+	wake chan struct{} // holds a token when there may be something to do
+
+	// busy counts writes of clients that are under way: migration waits for a while when there are some.
+	busy atomic.Int64
+
+	mu    sync.Mutex
+	known map[string]*registry.MigrationStatus // by storage name
+}
+
+func newMigrations() *migrations {
+	return &migrations{wake: make(chan struct{}, 1), known: map[string]*registry.MigrationStatus{}}
+}
+
+// look makes the migration look for work.
+func (m *migrations) look() {
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+}
+
+// change changes the status of one resource.
+func (m *migrations) change(r *Kind, f func(*registry.MigrationStatus)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	st, ok := m.known[r.StorageName]
+	if !ok {
+		st = &registry.MigrationStatus{Resource: r.GroupResource(), Version: r.APIVersion()}
+		m.known[r.StorageName] = st
+	}
+	f(st)
+}
+
+// kept is how many objects of a resource are known to stay as they are.
+func (m *migrations) kept(r *Kind) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if st, ok := m.known[r.StorageName]; ok {
+		return st.Kept
+	}
+	return 0
+}
+
+// Migrations returns how far the migrations are of resources that had something to migrate since the engine has started,
+// ordered by resource.
+func (e *Engine) Migrations() []registry.MigrationStatus {
+	e.migrations.mu.Lock()
+	defer e.migrations.mu.Unlock()
+	out := make([]registry.MigrationStatus, 0, len(e.migrations.known))
+	for _, st := range e.migrations.known {
+		out = append(out, *st)
+	}
+	slices.SortFunc(out, func(a, b registry.MigrationStatus) int {
+		return strings.Compare(a.Resource.String(), b.Resource.String())
+	})
+	return out
+}
+
+// migrate writes objects anew that are stored in another form than the present one, until ctx ends. It starts again with what
+// is left after a restart: what is left is what the records themselves say.
+func (e *Engine) migrate(ctx context.Context) {
+	var again <-chan time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-e.migrations.wake:
+		case <-again:
+		}
+		again = nil
+		for s := range e.set.Load().Stored() {
+			err := e.migrateResource(ctx, s)
+			if err == nil || ctx.Err() != nil || errors.Is(err, watch.ErrGone) {
+				continue
+			}
+			e.cfg.Logger.Error(err, "a migration has stopped; it goes on in a while", "resource", s.Kind.GroupResource().String())
+			again = time.After(migrationPause)
+		}
+	}
+}
+
+// migrationPause is how long a migration waits after the store has failed it.
+const migrationPause = 10 * time.Second
+
+// due tells whether a record is to be written anew.
+func (e *Engine) due(s staleRecord) bool {
+	switch e.cfg.Migration {
+	case registry.MigrateNothing:
+		return false
+	case registry.MigrateSchemas:
+		return !s.lossy
+	}
+	return s.foreign && !s.lossy
+}
+
+// keeps tells whether a record would be written anew if nothing were lost by it.
+func (e *Engine) keeps(s staleRecord) bool {
+	return s.lossy && (s.foreign || e.cfg.Migration == registry.MigrateSchemas)
+}
+
+// migrateResource migrates what one resource has to migrate.
+func (e *Engine) migrateResource(ctx context.Context, s *Served) error {
+	if e.cfg.Migration == registry.MigrateNothing {
+		return nil
+	}
+	keys, kept := s.stale.choose(e.due), s.stale.choose(e.keeps)
+	if len(keys) == 0 && len(kept) == e.migrations.kept(s.Kind) {
+		return nil // there is nothing to do, and nothing that was not said
+	}
+	m, log := e.migrations, e.cfg.Logger.WithValues("resource", s.Kind.GroupResource().String(), "version", s.Kind.APIVersion())
+	m.change(s.Kind, func(st *registry.MigrationStatus) {
+		st.Left, st.Kept, st.Started, st.Ended = len(keys), len(kept), e.cfg.Now(), time.Time{}
+	})
+	log.Info("objects that were stored in another form are written anew", "objects", len(keys), "kept", len(kept))
+	if err := e.rewriteAll(ctx, s, keys); err != nil {
+		return err
+	}
+	for _, key := range kept[:min(len(kept), maxListedProblems)] {
+		log.Info("an object stays stored as it is, because something of it has no place in the present form", "key", key)
+	}
+	ended := e.cfg.Now()
+	m.change(s.Kind, func(st *registry.MigrationStatus) { st.Left, st.Ended = 0, ended })
+	if m.kept(s.Kind) > 0 {
+		return nil
+	}
+	log.Info("all objects are stored in the present form")
+	return e.recordMigration(ctx, s.Kind, ended)
+}
+
+// migrators is how many objects are written at once: more than one, as a store that has to wait for its disk lets several
+// commits wait for the same write.
+const migrators = 16
+
+// rewriteAll writes the objects of keys anew.
+func (e *Engine) rewriteAll(ctx context.Context, s *Served, keys []string) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var next atomic.Int64
+	var running sync.WaitGroup
+	for range min(migrators, len(keys)) {
+		running.Go(func() {
+			for ctx.Err() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= len(keys) {
+					return
+				}
+				e.migrations.yield(ctx)
+				written, err := e.rewrite(ctx, s, keys[i])
+				if err != nil {
+					cancel(err)
+					return
+				}
+				e.migrations.change(s.Kind, func(st *registry.MigrationStatus) {
+					st.Left--
+					st.Done += boolInt(written)
+				})
+			}
+		})
+	}
+	running.Wait()
+	return context.Cause(ctx)
+}
+
+const (
+	yieldStep = time.Millisecond
+	yieldMost = 5 // steps: clients that never stop writing must not keep a migration from its end
+)
+
+// yield lets clients go first.
+func (m *migrations) yield(ctx context.Context) {
+	for range yieldMost {
+		if m.busy.Load() == 0 || ctx.Err() != nil {
+			return
+		}
+		time.Sleep(yieldStep)
+	}
+}
+
+// rewrite stores one object as it is shown. It is a commit like any other: the object gets a new version and watchers see it
+// change, as after a PUT of what a GET returned. Who changed the object meanwhile has migrated it.
+func (e *Engine) rewrite(ctx context.Context, s *Served, key string) (written bool, err error) {
+	w := &rewriting{engine: e, served: s, key: key}
+	err = run(ctx, migrationSteps, w)
+	return w.written, err
+}
+
+// rewriting is one record that is migrated.
+type rewriting struct {
+	engine *Engine
+	served *Served
+	key    string
+
+	revision storage.Revision
+	have     record
+	object   registry.Tree
+
+	written bool
+	passed  bool // there is nothing to do, or not now
+}
+
+func (w *rewriting) ended() bool { return w.passed }
+
+func readRecord(ctx context.Context, w *rewriting) error {
+	rec, err := w.engine.cfg.Store.Get(ctx, w.key)
+	if errors.Is(err, storage.ErrNotFound) {
+		w.passed = true
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	w.revision = rec.Revision
+	w.have, err = parseRecord(rec.Value)
+	w.passed = err == nil && w.have.fingerprint == w.served.Kind.fingerprint
+	return err
+}
+
+func moderniseRecord(ctx context.Context, w *rewriting) error {
+	object, stale, err := w.served.modernise(ctx, w.have.object)
+	if err != nil {
+		return err
+	}
+	if w.passed = !w.engine.due(*stale); w.passed {
+		return nil
+	}
+	w.have.fingerprint, w.have.object = w.served.Kind.fingerprint, object // and when it was written, which is what its life counts from
+	w.object, err = decodeObject(object)
+	return err
+}
+
+func commitRecord(ctx context.Context, w *rewriting) error {
+	op := storage.Put(w.key, w.have.encode(), storage.Expect(w.revision))
+	_, err := w.engine.store(ctx, w.served, []storage.Op{op}, registry.Change{Old: w.object, New: w.object})
+	var lost *storage.ConflictError
+	switch {
+	case errors.As(err, &lost):
+		return nil
+	case errors.Is(err, storage.ErrTooLarge), errors.Is(err, storage.ErrUnknownOutcome):
+		w.engine.cfg.Logger.Error(err, "an object stays stored as it is for now", "resource", w.served.Kind.GroupResource().String(), "key", w.key)
+		w.engine.migrations.change(w.served.Kind, func(st *registry.MigrationStatus) { st.Kept++ })
+		return nil // and the others go on
+	}
+	w.written = err == nil
+	return err
+}
+
+// migrationRecord is what the store keeps of a migration that has ended, in JSON.
+type migrationRecord struct {
+	APIVersion string    `json:"apiVersion"` // all objects are stored in this version
+	Kind       string    `json:"kind"`
+	Ended      time.Time `json:"ended"`
+}
+
+// recordMigration notes in the store that all objects of a resource are stored in the present version.
+func (e *Engine) recordMigration(ctx context.Context, r *Kind, ended time.Time) error {
+	value, err := json.Marshal(migrationRecord{r.APIVersion(), r.Names.Kind, ended.UTC()})
+	if err != nil {
+		return err
+	}
+	key, expect := storage.SysKey("migration", r.StorageName), storage.Absent
+	switch rec, err := e.cfg.Store.Get(ctx, key); {
+	case err == nil:
+		expect = storage.Expect(rec.Revision)
+	case !errors.Is(err, storage.ErrNotFound):
+		return err
+	}
+	var lost *storage.ConflictError
+	if _, err := e.cfg.Store.Commit(ctx, []storage.Op{storage.Put(key, value, expect)}); err != nil && !errors.As(err, &lost) {
+		return err
+	}
+	return nil
+}

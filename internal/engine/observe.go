@@ -1,0 +1,68 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/watch"
+)
+
+// Observation is an observer's place at an engine.
+type Observation struct {
+	of       meta.GroupResource
+	observer watch.Observer
+	at       atomic.Pointer[watch.Observation] // nil before the resource is installed
+}
+
+// Observe has an observer told of the objects of a resource, in the form that they are stored in, from
+// when the resource is installed until the engine ends. A change is told before the write that made it
+// is answered; see watch.Observation.
+func (e *Engine) Observe(of meta.GroupResource, o watch.Observer) (*Observation, error) {
+	e.changes.Lock()
+	defer e.changes.Unlock()
+	one := &Observation{of: of, observer: o}
+	e.observations = append(e.observations, one)
+	for s := range e.Set().Stored() {
+		if err := e.observe(s, one); err != nil {
+			return nil, err
+		}
+	}
+	return one, nil
+}
+
+// Err returns nil when the observer knows everything that is visible; see watch.Observation.Err.
+func (o *Observation) Err() error {
+	at := o.at.Load()
+	if at == nil {
+		return fmt.Errorf("%s: the server does not have this resource", o.of)
+	}
+	if err := at.Err(); err != nil {
+		return fmt.Errorf("%s: %w", o.of, err)
+	}
+	return nil
+}
+
+// observe begins to tell an observer, if a resource is the one that it wants. The caller holds changes.
+func (e *Engine) observe(s *Served, o *Observation) error {
+	if s.Resource.GroupResource() != o.of || o.at.Load() != nil {
+		return nil
+	}
+	at, err := e.dispatcher.Observe(s.Resource.StorageName, o.observer)
+	if err != nil {
+		return fmt.Errorf("observe %s: %w", o.of, err)
+	}
+	o.at.Store(at)
+	if e.lifetime != nil {
+		e.tell(e.lifetime, o)
+	}
+	return nil
+}
+
+// tell runs an observation until ctx ends.
+func (e *Engine) tell(ctx context.Context, o *Observation) {
+	if at := o.at.Load(); at != nil {
+		e.running.Go(func() { at.Run(ctx) })
+	}
+}

@@ -1,0 +1,234 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"unicode"
+
+	"github.com/kindwright/kindwright/apply"
+	"github.com/kindwright/kindwright/internal/tree"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/status"
+)
+
+// ownership holds the rules of who owns which fields of stored objects. It is shared by all forms in which these are served,
+// and its rules are made anew when a form comes or goes.
+type ownership struct {
+	rules atomic.Pointer[ownershipRules]
+}
+
+// ownershipRules are the rules of one moment.
+type ownershipRules struct {
+	fields   *apply.Fields
+	replicas map[string]apply.Path // where a version has what its Scale calls spec.replicas; nil for versions without a scale of their own
+}
+
+// applyOptions are the rules of ownership that a server's author chose.
+func (c *Config) applyOptions() []apply.Option {
+	if c.ResetByEmptyList {
+		return []apply.Option{apply.ResetByEmptyList()}
+	}
+	return nil
+}
+
+// rulesOf makes the rules for a stored kind of its forms.
+func rulesOf(forms []*Kind, options []apply.Option) (*ownershipRules, error) {
+	byVersion := make(map[string]*Kind, len(forms))
+	versions := make([]apply.Version, 0, len(forms))
+	out := &ownershipRules{replicas: make(map[string]apply.Path, len(forms))}
+	for _, r := range forms {
+		byVersion[r.APIVersion()] = r
+		versions = append(versions, apply.Version{APIVersion: r.APIVersion(), Schema: r.Schema, Reach: r.reach()})
+		var path apply.Path
+		if sub, ok := r.Endpoint("scale"); ok && !sub.stored && sub.view != nil && sub.view.owners != nil {
+			path = sub.view.Replicas
+		}
+		out.replicas[r.APIVersion()] = path
+	}
+	var err error
+	out.fields, err = apply.New(versions, func(t map[string]any, version string) (map[string]any, error) {
+		from, to := byVersion[tree.Text(t, "apiVersion")], byVersion[version]
+		if from == nil || to == nil {
+			return nil, fmt.Errorf("there is no conversion from %q to %q", tree.Text(t, "apiVersion"), version)
+		}
+		ctx := context.Background() // managed fields are worked out within a write, which has its own limits
+		stored, err := from.ToStored(ctx, t)
+		if err != nil {
+			return nil, err
+		}
+		return to.FromStored(ctx, stored)
+	}, options...)
+	return out, err
+}
+
+// reach says which fields can be owned through which path (SSA-31).
+func (r *Kind) reach() map[string]apply.Reach {
+	out := map[string]apply.Reach{"": {Except: paths(r.ResetFields)}}
+	for _, s := range r.subresources {
+		if !s.stored {
+			out[s.Name] = apply.Reach{Only: paths(s.Fields)}
+		}
+	}
+	return out
+}
+
+func paths(fields [][]string) []apply.Path {
+	out := make([]apply.Path, len(fields))
+	for i, f := range fields {
+		out[i] = f
+	}
+	return out
+}
+
+func (w *write) ownershipRequest(live, next registry.Tree) apply.Request {
+	return apply.Request{
+		Live: live, New: next,
+		Manager: w.opts.FieldManager, APIVersion: w.resource().APIVersion(), Subresource: w.target.Subresource,
+		Time: meta.NewTime(w.engine.cfg.Now()), Force: w.opts.Force,
+	}
+}
+
+// manage notes who owns the fields that a create, an update or a patch wrote (SSA-12).
+// It comes after reset, so that nobody owns what the path cannot change, and before admission, so that nothing which that
+// adds counts as sent by the requester (design rule 20).
+func manage(ctx context.Context, w *write) error {
+	if v := w.view(); v != nil {
+		return w.manageView(ctx, v)
+	}
+	t, err := w.served.ownership.rules.Load().fields.Update(w.ownershipRequest(w.sent.old, w.sent.new))
+	if t == nil {
+		return err
+	}
+	w.unowned = err // the write goes on without: who owns what is of less worth than what is there
+	w.sent.new = t
+	return nil
+}
+
+// configure reads the configuration that was applied. It is pruned, with the complaints that the mode of
+// field validation asks for, and never defaulted: what is in it is what the manager owns.
+func configure(ctx context.Context, w *write) error {
+	if err := w.checkApplied(w.sent.new); err != nil {
+		return err
+	}
+	if err := prune(ctx, w); err != nil {
+		return err
+	}
+	canonical, problems := w.sent.kind.Schema.Canonical(w.sent.new)
+	if len(problems) > 0 {
+		return status.Invalid(w.sent.kind.GroupKind(), w.name(), problems)
+	}
+	w.sent.new = canonical
+	return nil
+}
+
+// merge puts an applied configuration into what is stored, and notes who owns what then (PATCH-02).
+func merge(_ context.Context, w *write) (err error) {
+	if v := w.view(); v != nil {
+		w.sent.new, err = w.applyScale(v, w.sent.new)
+		return err
+	}
+	// Nobody owns an empty map of metadata, as it is not there; else the next apply would differ from what is stored.
+	config := withoutEmptyMetadata(w.sent.new)
+	w.sent.new, err = w.served.ownership.rules.Load().fields.Apply(w.ownershipRequest(w.sent.old, config))
+	return err
+}
+
+// checkApplied refuses a configuration that does not say what it is, or says something else than the URL (SSA-27).
+func (w *write) checkApplied(config registry.Tree) error {
+	r := w.sent.kind
+	if tree.Text(config, "apiVersion") != r.APIVersion() || tree.Text(config, "kind") != r.Names.Kind {
+		return status.BadRequest("an applied configuration must have apiVersion %q and kind %q, not %s and %s",
+			r.APIVersion(), r.Names.Kind, word(config["apiVersion"]), word(config["kind"]))
+	}
+	if tree.At(config, "metadata", "managedFields") != nil {
+		return status.BadRequest("metadata.managedFields must be nil")
+	}
+	if !w.creating() {
+		return nil
+	}
+	if uid := tree.Text(config, "metadata", "uid"); uid != "" {
+		return w.conflict(fmt.Sprintf("uid mismatch: the provided object specified uid %s, and no existing object was found", tree.Cut(uid)))
+	}
+	if version := tree.Text(config, "metadata", "resourceVersion"); version != "" && version != "0" {
+		return w.conflict(fmt.Sprintf("the provided object specified resourceVersion %s, and no existing object was found", tree.Cut(version)))
+	}
+	return nil
+}
+
+// keepOwnership takes back what admission made of the managed fields if it cannot be read any more (SSA-29).
+func (w *write) keepOwnership(ctx context.Context, sent registry.Tree) {
+	if err := apply.Check(w.sent.new); err != nil {
+		registry.Warn(ctx, ".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated mutating admission controller; please fix your requests: "+err.Error())
+		w.sent.new = tree.Keep(w.sent.new, sent, "metadata", "managedFields")
+	}
+}
+
+// The longest names in an entry of managedFields, in bytes.
+const (
+	maxManagerBytes     = 128
+	maxSubresourceBytes = 256
+)
+
+// ownershipProblems checks what clients can write into managedFields: their names come back in messages to others (B15).
+func (w *write) ownershipProblems() []status.FieldError {
+	f := &status.Fields{}
+	for i, item := range tree.List(w.sent.new, "metadata", "managedFields") {
+		entry, _ := item.(map[string]any)
+		at := f.At("metadata", "managedFields").Index(i)
+		manager, subresource := tree.Text(entry, "manager"), tree.Text(entry, "subresource")
+		switch {
+		case len(manager) > maxManagerBytes:
+			at.Child("manager").TooLong(maxManagerBytes)
+		case strings.ContainsFunc(manager, func(r rune) bool { return !unicode.IsPrint(r) }):
+			at.Child("manager").Invalid(manager, "should only contain printable characters")
+		}
+		if len(subresource) > maxSubresourceBytes {
+			at.Child("subresource").TooLong(maxSubresourceBytes)
+		}
+		if f.Len() >= maxListedProblems {
+			break
+		}
+	}
+	return f.Errors()
+}
+
+// disown takes the managed fields from an object that the store finds too large with them. It reports false where there is
+// nothing to take.
+func (w *write) disown() bool {
+	t := tree.Without(w.stored.new, "metadata", "managedFields")
+	encoded, err := encode(t, len(w.encoded))
+	if err != nil || len(encoded) == len(w.encoded) {
+		return false
+	}
+	w.stored.new, w.encoded = t, encoded
+	return true
+}
+
+// sameButTimes tells whether storing an object would change nothing but times in its managed fields, which is no change
+// (SSA-28, design rule 8).
+func (w *write) sameButTimes() bool {
+	if tree.At(w.stored.new, "metadata", "managedFields") == nil {
+		return false
+	}
+	a, b := w.stored.old, w.stored.new
+	if !tree.SameScalar(tree.At(a, "metadata", "resourceVersion"), tree.At(b, "metadata", "resourceVersion")) {
+		a, b = tree.Without(a, "metadata", "resourceVersion"), tree.Without(b, "metadata", "resourceVersion")
+	}
+	return apply.EqualButTimes(a, b)
+}
+
+// takes tells whether a kind of patch is one of those that can be sent; if not, the error lists them.
+func takes(types []registry.PatchType, t registry.PatchType) error {
+	if slices.Contains(types, t) {
+		return nil
+	}
+	names := make([]string, len(types))
+	for i, t := range types {
+		names[i] = string(t)
+	}
+	return status.UnsupportedMediaType(names)
+}

@@ -1,0 +1,234 @@
+package engine
+
+import (
+	"context"
+	"errors"
+
+	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/storage"
+)
+
+// step is one station on the way of a write. It either changes the state that it is given or ends the
+// walk: with an error, or by setting the result.
+type step[S state] struct {
+	name string
+	why  string // for readers of the list
+	run  func(context.Context, S) error
+}
+
+// state is what walks a list of steps.
+type state interface{ ended() bool }
+
+// run walks a list until a step ends it.
+func run[S state](ctx context.Context, steps []step[S], s S) error {
+	for i := range steps {
+		if err := steps[i].run(ctx, s); err != nil {
+			return err
+		}
+		if s.ended() {
+			return nil
+		}
+	}
+	return nil
+}
+
+// writeSteps is what a create, an update and a patch walk, in this order (design rule 20). When the commit
+// finds that another write was faster, the walk starts again from the top with a fresh write.
+var writeSteps = []step[*write]{
+	{"read", "the stored object, or that there is none; for a view, the document that it shows", read},
+	{"compute", "what the requester wants: the decoded body, or what is stored with the patch applied", compute},
+	{"identity", "kind, name and namespace agree with the URL; the fields of the system are the system's", identify},
+	{"conform", "unknown fields are reported and dropped, values are canonical, defaults are filled in", conform},
+	{"reset", "fields that this path may not change are as stored", reset},
+	{"manage", "who owns which fields, counted from what the requester sent (SSA-12)", manage},
+	{"namespace", "of a new object: it exists and is not ending, now and at the commit", gate},
+	{"mutate", "mutating plugins; nothing that they add counts as sent by the requester", mutate},
+	{"view", "a document that shows a part of the object is put into the object", mergeView},
+	{"name", "of a new object: after the plugins, which may have set it (ADM-08)", generateName},
+	{"metadata", "uid, times, generation, and the end of an object whose last finalizer went", stampMetadata},
+	{"convert", "what is stored of an object that came in another version", convert},
+	{"validate", "metadata, schema and the rules of the kind: every error at once", validate},
+	{"admit", "validating plugins see exactly what will be stored", admit},
+	{"unchanged", "a write that changes nothing is not written (UPDATE-09)", skipUnchanged},
+	{"commit", "the store decides; a write that is answered is durable and visible to every read", commit},
+}
+
+// applySteps is what a server-side apply walks. It differs where the configuration is merged: that
+// decides who owns what, so there is nothing left to manage.
+var applySteps = []step[*write]{
+	{"read", "the stored object, or that there is none; for a view, the document that it shows", read},
+	{"compute", "the configuration is decoded", compute},
+	{"configuration", "it says what it is, and has no unknown fields; it is never defaulted", configure},
+	{"merge", "into what is stored, with the owners of its fields; conflicts end the walk (PATCH-02)", merge},
+	{"identity", "as for the other writes, from here on", identify},
+	{"conform", "values are canonical, defaults are filled in", conform},
+	{"reset", "fields that this path may not change are as stored", reset},
+	{"namespace", "of a new object: it exists and is not ending, now and at the commit", gate},
+	{"mutate", "mutating plugins; nothing that they add is part of the configuration", mutate},
+	{"view", "a Scale is put into the object", mergeView},
+	{"name", "of a new object", generateName},
+	{"metadata", "uid, times, generation, and the end of an object whose last finalizer went", stampMetadata},
+	{"convert", "what is stored of an object that came in another version", convert},
+	{"validate", "metadata, schema and the rules of the kind: every error at once", validate},
+	{"admit", "validating plugins see exactly what will be stored", admit},
+	{"unchanged", "an apply that changes nothing is not written (SSA-28)", skipUnchanged},
+	{"commit", "the store decides", commit},
+}
+
+// documentSteps is what a document walks that is acted upon and not stored: that of a virtual kind or of an
+// action. What happens with it then is the kind's to say.
+var documentSteps = []step[*write]{
+	{"compute", "the decoded body", compute},
+	{"identity", "kind, name and namespace agree with the URL", identifyDocument},
+	{"conform", "unknown fields are reported and dropped, values are canonical, defaults are filled in", conform},
+	{"mutate", "mutating plugins", mutate},
+	{"validate", "schema and the rules of the document", validateDocument},
+	{"admit", "validating plugins see exactly what will be acted upon", admit},
+}
+
+// connectSteps is what the options of a connection walk.
+var connectSteps = []step[*connecting]{
+	{"options", "read from the query, defaulted and validated", readOptions},
+	{"object", "it is there", readConnected},
+	{"mutate", "mutating plugins see the options; what they change is defaulted and validated again", mutateOptions},
+	{"admit", "validating plugins", admitOptions},
+	{"connect", "the handler of the kind", connect},
+}
+
+// deleteSteps is what a delete walks, and each object of a delete of a collection, of a namespace that ends
+// and of the collector. After a lost race it starts again from the top.
+var deleteSteps = []step[*deletion]{
+	{"read", "the object that is meant, or that there is none", readDeleted},
+	{"preconditions", "uid and version are those that the requester insists on (DEL-11)", checkPreconditions},
+	{"waiting", "an object that is ending, no later than is asked for now, stays as it is (META-15)", skipEnding},
+	{"rules", "those of the kind", askBeforeDelete},
+	{"mutate", "mutating plugins are asked, and have nothing to change", mutateDeletion},
+	{"admit", "validating plugins", admitDeletion},
+	{"mark", "the finalizer of the policy, and when the object is to end", markDeleted},
+	{"commit", "it is removed, or stays marked where finalizers or its kind hold it (DEL-09)", commitDeletion},
+}
+
+// collectionSteps is what a delete of a collection walks.
+var collectionSteps = []step[*collectionDelete]{
+	{"list", "the objects that are selected, at one version", listDeleted},
+	{"delete", "each walks the list of a delete; the first that cannot be deleted ends it (DEL-15)", deleteEach},
+}
+
+// graceSteps is what happens to an object whose time to end is over. Plugins were asked when it was deleted.
+var graceSteps = []step[*deletion]{
+	{"due", "it is in the state whose time is over: another one has another time", readDue},
+	{"over", "it has no time left", markOver},
+	{"commit", "it is removed, or waits for finalizers alone", commitDeletion},
+}
+
+// expirySteps is what happens to an object whose time to live is over. It is nobody's request, so nobody is
+// asked.
+var expirySteps = []step[*deletion]{
+	{"due", "it has not been renewed", readDue},
+	{"held", "what waits for finalizers stays", skipHeld},
+	{"remove", "the store checks once more that it has not been renewed", removeDeleted},
+}
+
+// migrationSteps is what happens to a record that was stored under another schema or in another version. The
+// object stays the same, so nobody is asked.
+var migrationSteps = []step[*rewriting]{
+	{"read", "the record as it is stored; one that was written meanwhile is passed over", readRecord},
+	{"modernise", "the object in the present form, with present defaults; what would lose by it stays", moderniseRecord},
+	{"commit", "the store checks that nobody was faster", commitRecord},
+}
+
+// maxTries bounds how often one write starts again after lost races, so that a hot object cannot hold a request for ever;
+// the request's deadline usually ends it first.
+const maxTries = 200
+
+// walk runs the steps for a write, again after each lost race.
+func (in *intent) walk(ctx context.Context) (*registry.Result, error) {
+	steps := writeSteps
+	if in.verb == verbApply {
+		steps = applySteps
+	}
+	busy := &in.engine.migrations.busy
+	busy.Add(1)
+	defer busy.Add(-1)
+	for range maxTries {
+		w := in.try()
+		err := run(ctx, steps, w)
+		if errors.Is(err, errRace) {
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if v := in.view(); v != nil {
+			return in.engine.shownAs(ctx, in.served, v, w.result)
+		}
+		return in.served.shown(ctx, w.result, nil)
+	}
+	return nil, in.try().conflict("it is being changed too often; please try again")
+}
+
+// commit stores the object, or removes it when its last finalizer went.
+func commit(ctx context.Context, w *write) error {
+	change := registry.Change{Old: w.stored.old, New: w.stored.new}
+	var op storage.Op
+	expect := storage.Absent
+	if w.entry != nil {
+		expect = storage.Expect(w.entry.Revision())
+	}
+	if w.remove {
+		change.New = nil
+		op = storage.Delete(w.key, expect)
+	} else {
+		op = storage.Put(w.key, w.engine.value(w.resource().base(), w.encoded), expect)
+	}
+	if w.opts.DryRun {
+		return w.pretend(ctx)
+	}
+	rev, err := w.engine.store(ctx, w.served, append(w.checks, op), change)
+	if errors.Is(err, storage.ErrTooLarge) && !w.remove && w.disown() {
+		return commit(ctx, w) // who owns what is of less worth than what is there
+	}
+	if err != nil {
+		return w.engine.commitError(ctx, w, err)
+	}
+	return w.finish(rev)
+}
+
+// finish makes the result of a committed write. It is made of what was committed, not of what the cache holds by now, which
+// is mostly the same.
+func (w *write) finish(rev storage.Revision) error {
+	if entry, ok := w.served.Cache.Get(w.key); ok && entry.Revision() == rev && !w.opts.DryRun && !w.remove {
+		w.result = &registry.Result{Entry: entry, Created: w.creating()}
+		return nil
+	}
+	entry, err := w.resource().base().newEntry(w.key, rev, w.encoded)
+	if err != nil {
+		return err
+	}
+	w.result = &registry.Result{Entry: entry, Created: w.creating(), Removed: w.remove}
+	return nil
+}
+
+// pretend makes the result of a dry run. The object has the version that is stored; a new object has none.
+func (w *write) pretend(ctx context.Context) error {
+	if w.creating() {
+		existing, err := w.engine.current(ctx, w.served, w.key)
+		if err != nil {
+			return err
+		}
+		if existing != nil { // DRY-06
+			return w.alreadyExists(existing.Facts().Deleted != nil)
+		}
+		shown, err := w.resource().FromStored(ctx, w.stored.new)
+		if err != nil {
+			return err
+		}
+		document, err := encode(shown, someObject)
+		w.result = &registry.Result{Document: document, Created: true}
+		return err
+	}
+	return w.finish(w.entry.Revision())
+}

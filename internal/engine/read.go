@@ -1,0 +1,360 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/kindwright/kindwright/internal/hookcontext"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/status"
+	"github.com/kindwright/kindwright/storage"
+	"github.com/kindwright/kindwright/watch"
+)
+
+// futureWait is how long a read waits for a version that nobody has issued yet (GET-06, WATCH-19).
+const futureWait = 3 * time.Second
+
+// Get reads one object, or the object behind a subresource. The version works as in GET-02 to GET-06: the zero request is
+// the newest state.
+func (at *Resolved) Get(ctx context.Context, lr registry.ListRequest) (*watch.Entry, error) {
+	e, served, sub, t := at.engine, at.acts, at.Subresource, at.Target
+	r := served.Kind
+	if r.Virtual != nil || t.Name == "" || sub != nil && (!slices.Contains(sub.Verbs, "get") || !sub.readsObject()) {
+		return nil, status.MethodNotAllowed(r.GroupResource(), "get")
+	}
+	if err := e.reach(ctx, served, lr); err != nil {
+		return nil, err
+	}
+	entry, ok := served.Cache.Get(storage.ObjectKey(r.StorageName, t.Namespace, t.Name))
+	if !ok {
+		return nil, status.NotFound(r.GroupResource(), t.Name)
+	}
+	if sub != nil && sub.view != nil {
+		return e.viewed(hookcontext.WithObjects(ctx, e), served, sub.view, entry)
+	}
+	return served.Show(ctx, entry)
+}
+
+// reach waits until the live view is as new as a read asks for.
+func (e *Engine) reach(ctx context.Context, s *Served, lr registry.ListRequest) error {
+	switch {
+	case lr.AnyState:
+		if err := s.Cache.Err(); err != nil { // a view that has stopped must not pass for one that is merely late
+			return e.readError(s.Kind, "read", err)
+		}
+		return nil
+	case lr.Match == registry.MostRecent:
+		if err := s.Cache.Fresh(ctx); err != nil {
+			return e.readError(s.Kind, "read", err)
+		}
+		return nil
+	}
+	return e.waitFor(ctx, s, lr.Version)
+}
+
+// waitFor waits a short while for a version, then says that it is from the future (LIST-34).
+func (e *Engine) waitFor(ctx context.Context, s *Served, rev storage.Revision) error {
+	wait, cancel := context.WithTimeout(ctx, futureWait)
+	defer cancel()
+	err := s.Cache.WaitFor(wait, rev)
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return status.TooLargeResourceVersion(uint64(rev), uint64(s.Cache.Snapshot().Revision()), 1)
+	}
+	return e.readError(s.Kind, "read", err)
+}
+
+// Listed is a List with what was found to make it.
+type Listed struct {
+	registry.List
+	Served *Served // what is listed
+
+	// Stored are the same objects in the form they are stored in, which costs nothing to make.
+	Stored iter.Seq2[*watch.Entry, error]
+}
+
+// List reads a collection.
+func (at *Resolved) List(ctx context.Context, lr registry.ListRequest) (*Listed, error) {
+	e, served, t := at.engine, at.Served, at.Target
+	if err := at.collection("list"); err != nil {
+		return nil, err
+	}
+	filter, err := served.filter(t, lr.Labels, lr.Fields)
+	if err != nil {
+		return nil, err
+	}
+	scope := chunkScope{
+		resource: served.Kind.GroupResource().String(), storageName: served.Kind.StorageName,
+		namespace: t.Namespace, labels: lr.Labels.String(), fields: filter.Fields.String(), // of the stored form: the version may change (PAGE-09)
+	}
+	snap, from, err := e.snapshot(ctx, served, scope, lr)
+	if err != nil {
+		return nil, err
+	}
+	found := selection{snap: snap, filter: filter, storageName: served.Kind.StorageName}
+	out := &Listed{List: registry.List{Revision: snap.Revision()}, Served: served}
+	if lr.Limit <= 0 {
+		if err := served.broken.among(found, from.after, ""); err != nil {
+			return nil, err
+		}
+		out.show(ctx, found.after(from.after), snap.Err)
+		return out, nil
+	}
+	return e.chunk(ctx, out, found, scope, from, lr.Limit)
+}
+
+// show makes stored entries the items of the list, in the form that is served. after tells what ended
+// the walk early.
+func (l *Listed) show(ctx context.Context, entries iter.Seq[*watch.Entry], after func() error) {
+	l.Stored = func(yield func(*watch.Entry, error) bool) {
+		for entry := range entries {
+			if !yield(entry, nil) {
+				return
+			}
+		}
+		if err := after(); err != nil {
+			yield(nil, err)
+		}
+	}
+	l.Items = l.Stored
+	if l.Served.Kind.Stored == nil {
+		return
+	}
+	l.Items = func(yield func(*watch.Entry, error) bool) {
+		for entry, err := range l.Stored {
+			if err == nil {
+				entry, err = l.Served.Show(ctx, entry)
+			}
+			if !yield(entry, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// collection refuses what is no collection of stored objects.
+func (at *Resolved) collection(verb string) error {
+	if at.Served.Kind.Virtual != nil || at.Target.Name != "" || at.Target.Subresource != "" {
+		return status.MethodNotAllowed(at.Served.Kind.GroupResource(), verb)
+	}
+	return nil
+}
+
+// snapshot finds the state a list is about, and where in it the list starts.
+func (e *Engine) snapshot(ctx context.Context, s *Served, scope chunkScope, lr registry.ListRequest) (*watch.Snapshot, position, error) {
+	if lr.Continue != "" {
+		return e.resume(ctx, s, scope, lr.Continue)
+	}
+	if err := e.reach(ctx, s, lr); err != nil {
+		return nil, position{}, err
+	}
+	if lr.Match != registry.Exact || lr.AnyState {
+		return s.Cache.Snapshot(), position{}, nil
+	}
+	snap, err := s.Cache.SnapshotAt(ctx, lr.Version)
+	if err != nil {
+		return nil, position{}, e.readError(s.Kind, "list", err)
+	}
+	return snap, position{}, nil
+}
+
+// resume continues a chunked list at the version its token names, or at the newest when the token says so.
+func (e *Engine) resume(ctx context.Context, s *Served, scope chunkScope, token string) (*watch.Snapshot, position, error) {
+	from, err := e.tokens.open(ctx, scope, token)
+	if err != nil {
+		return nil, position{}, err
+	}
+	if from.newest {
+		if err := e.reach(ctx, s, registry.ListRequest{}); err != nil {
+			return nil, position{}, err
+		}
+		return s.Cache.Snapshot(), from, nil
+	}
+	snap, err := s.Cache.SnapshotAt(ctx, from.revision)
+	switch {
+	case errors.Is(err, storage.ErrCompacted):
+		return nil, position{}, e.tokens.expired(scope, from)
+	case err != nil:
+		return nil, position{}, e.readError(s.Kind, "list", err)
+	}
+	return snap, from, nil
+}
+
+// filter makes the filter of a list or a watch; fields that the kind does not declare are refused (QUERY-20).
+func (s *Served) filter(t registry.Target, labels meta.Selector, fields meta.FieldSelector) (watch.Filter, error) {
+	known := append([]string{"metadata.name", "metadata.namespace"}, s.Kind.Selectable...)
+	if err := fields.Check(known...); err != nil {
+		return watch.Filter{}, status.BadRequest("%v", err)
+	}
+	fields, err := s.storedFields(fields)
+	return watch.Filter{Namespace: t.Namespace, Labels: labels, Fields: fields}, err
+}
+
+// selection is the objects of a snapshot that a filter asks for.
+type selection struct {
+	snap        *watch.Snapshot
+	filter      watch.Filter
+	storageName string
+}
+
+// after walks the selection behind a storage key, "" for all of it.
+func (s selection) after(key string) iter.Seq[*watch.Entry] {
+	walk := s.snap.Ascend(s.filter.KeyPrefix(s.storageName), key)
+	if s.filter.Whole() {
+		return walk
+	}
+	return func(yield func(*watch.Entry) bool) {
+		for entry := range walk {
+			if s.filter.Matches(entry) && !yield(entry) {
+				return
+			}
+		}
+	}
+}
+
+// first walks the first n of what after would.
+func (s selection) first(n int64, key string) iter.Seq[*watch.Entry] {
+	return func(yield func(*watch.Entry) bool) {
+		left := n
+		for entry := range s.after(key) {
+			if left--; !yield(entry) || left == 0 {
+				return
+			}
+		}
+	}
+}
+
+// left is how many objects come after a storage key. It is -1 when counting would mean to look at each of them: a selector
+// decides (COLL-10), or the state is so old that nobody remembers what has changed since.
+func (s selection) left(key string) int64 {
+	if !s.filter.Labels.Empty() || !s.filter.Fields.Empty() {
+		return -1
+	}
+	return int64(s.snap.Count(s.filter.KeyPrefix(s.storageName), key))
+}
+
+// heldOfStore is how many objects of a chunk are held when only the store has its state: each is a copy of its own. A larger
+// chunk is walked twice, lest the limit that a client names be the size of our memory.
+const heldOfStore = 500
+
+// chunk takes the next limit objects of a selection, and makes the token for those after them (PAGE-02, PAGE-10).
+func (e *Engine) chunk(ctx context.Context, out *Listed, found selection, scope chunkScope, from position, limit int64) (*Listed, error) {
+	var items []*watch.Entry
+	taken, more, last := int64(0), false, ""
+	for entry := range found.after(from.after) {
+		if taken == limit {
+			more = true
+			break
+		}
+		taken, last = taken+1, entry.Key()
+		if !found.snap.Stored() || taken <= heldOfStore {
+			items = append(items, entry)
+		}
+	}
+	if err := found.snap.Err(); err != nil {
+		return nil, e.readError(out.Served.Kind, "list", err)
+	}
+	if err := out.Served.broken.among(found, from.after, last); err != nil {
+		return nil, err
+	}
+	if taken > int64(len(items)) {
+		out.show(ctx, found.first(taken, from.after), found.snap.Err)
+	} else {
+		out.show(ctx, slices.Values(items), found.snap.Err)
+	}
+	if !more {
+		return out, nil
+	}
+	out.Served.Cache.Pin(found.snap)
+	next := position{revision: found.snap.Revision(), after: last, left: found.left(last)}
+	if next.left < 0 {
+		next.left = max(from.left-taken, 0) // what the chunk before knew
+	}
+	if next.left > 0 {
+		out.Remaining = &next.left
+	}
+	token, err := e.tokens.seal(scope, next)
+	if err != nil {
+		return nil, status.Internal(err)
+	}
+	out.Continue = token
+	return out, nil
+}
+
+// Watch follows the changes of a collection until the caller breaks or an error ends it, the context's
+// among others.
+func (at *Resolved) Watch(ctx context.Context, wr registry.WatchRequest) iter.Seq2[watch.Event, error] {
+	return func(yield func(watch.Event, error) bool) {
+		cursor, err := at.Follow(ctx, wr)
+		if err != nil {
+			yield(watch.Event{}, err)
+			return
+		}
+		defer cursor.Close()
+		var events []watch.Event
+		for err == nil {
+			if events, err = cursor.Next(ctx, events[:0]); err != nil {
+				break
+			}
+			for _, event := range events {
+				if event.Entry != nil {
+					if event.Entry, err = at.Served.ShowOnce(ctx, event.Entry); err != nil {
+						break
+					}
+				}
+				if !yield(event, nil) {
+					return
+				}
+			}
+		}
+		yield(watch.Event{}, err)
+	}
+}
+
+// Follow is Watch for a caller that reads many events at a time, in the stored form: Served.Show shows
+// them as clients see them. The cursor must be closed.
+func (at *Resolved) Follow(ctx context.Context, wr registry.WatchRequest) (*watch.Cursor, error) {
+	e, served := at.engine, at.Served
+	if err := at.collection("watch"); err != nil {
+		return nil, err
+	}
+	filter, err := served.filter(at.Target, wr.Labels, wr.Fields)
+	if err != nil {
+		return nil, err
+	}
+	if wr.After == 0 && wr.SkipInitial {
+		if err := e.reach(ctx, served, registry.ListRequest{AnyState: wr.AnyState}); err != nil {
+			return nil, err
+		}
+		wr.After = served.Cache.Snapshot().Revision()
+	}
+	if wr.After == 0 || wr.Initial {
+		lr := registry.ListRequest{AnyState: wr.AnyState, Version: wr.After}
+		if wr.After != 0 {
+			lr.Match = registry.NotOlderThan
+		}
+		if err := e.reach(ctx, served, lr); err != nil {
+			return nil, err
+		}
+		cursor, err := served.Cache.WatchFromSnapshot(served.Cache.Snapshot(), filter)
+		return cursor, e.watchError(served, err)
+	}
+	if err := e.waitFor(ctx, served, wr.After); err != nil {
+		return nil, err
+	}
+	cursor, err := served.Cache.Watch(ctx, watch.WatchRequest{Filter: filter, After: wr.After})
+	return cursor, e.watchError(served, err)
+}
+
+func (e *Engine) watchError(s *Served, err error) error {
+	if err == nil {
+		return nil
+	}
+	return e.readError(s.Kind, "watch", err)
+}

@@ -1,0 +1,205 @@
+package engine
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/internal/tree"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/storage"
+	"github.com/kindwright/kindwright/watch"
+)
+
+// The value of a stored object is an envelope of the engine's own around the canonical JSON:
+//
+//	byte 0       format: 1, or 2 for kinds with a time to live
+//	bytes 1-8    fingerprint of the schema the object was written under, big endian (design rule 9)
+//	bytes 9-16   format 2 alone: when the object was written, Unix seconds, big endian
+//	rest         the object, canonical JSON in its storage version, without metadata.resourceVersion
+const (
+	plainRecord   = 1
+	timedRecord   = 2
+	recordHeader  = 9
+	recordTimeLen = 8
+)
+
+// record is what such a value says.
+type record struct {
+	fingerprint uint64
+	written     time.Time // zero in format 1
+	object      []byte    // shares memory with the value
+}
+
+// encode wraps the object for the store.
+func (r record) encode() []byte {
+	out := make([]byte, recordHeader, recordHeader+recordTimeLen+len(r.object))
+	out[0] = plainRecord
+	binary.BigEndian.PutUint64(out[1:], r.fingerprint)
+	if !r.written.IsZero() {
+		out[0] = timedRecord
+		out = binary.BigEndian.AppendUint64(out, uint64(r.written.Unix()))
+	}
+	return append(out, r.object...)
+}
+
+// parseRecord undoes encode.
+func parseRecord(value []byte) (record, error) {
+	if len(value) < recordHeader {
+		return record{}, errors.New("the record is shorter than its header")
+	}
+	r := record{fingerprint: binary.BigEndian.Uint64(value[1:]), object: value[recordHeader:]}
+	switch value[0] {
+	case plainRecord:
+		return r, nil
+	case timedRecord:
+		if len(r.object) < recordTimeLen {
+			return record{}, errors.New("the record is shorter than its header")
+		}
+		r.written = time.Unix(int64(binary.BigEndian.Uint64(r.object)), 0)
+		r.object = r.object[recordTimeLen:]
+		return r, nil
+	}
+	return record{}, fmt.Errorf("the record has format %d, this program knows formats 1 and 2", value[0])
+}
+
+// value makes the record of an object that is written now.
+func (e *Engine) value(r *Kind, object []byte) []byte {
+	rec := record{fingerprint: r.fingerprint, object: object}
+	if r.Writes.TTL > 0 {
+		rec.written = time.Now() // the clock that expiry is measured with; Config.Now is for stamps alone
+	}
+	return rec.encode()
+}
+
+// newEntry makes the live form of an object from its canonical JSON, which it keeps.
+func (r *Kind) newEntry(key string, rev storage.Revision, object []byte) (*watch.Entry, error) {
+	body, facts, err := r.scan(object)
+	if err != nil {
+		return nil, err
+	}
+	return watch.NewEntry(key, rev, body, facts), nil
+}
+
+// Draft makes an entry of the object that a dry run would have created, so that it can be shown in every form (DRY-03). Its
+// key and version mean nothing.
+func (s *Served) Draft(document []byte) (*watch.Entry, error) {
+	return s.Kind.newEntry("", 1, document)
+}
+
+// scan reads what an entry knows of an object from its canonical JSON. The texts are parts of it.
+func (r *Kind) scan(object []byte) (watch.Body, watch.Facts, error) {
+	m, fields, err := json.ScanObject(object, r.selected)
+	if err != nil {
+		return watch.Body{}, watch.Facts{}, err
+	}
+	if r.selected == nil {
+		if fields, err = r.selectableValues(object); err != nil {
+			return watch.Body{}, watch.Facts{}, err
+		}
+	}
+	facts := watch.Facts{
+		Namespace: m.Namespace, Name: m.Name, UID: meta.UID(m.UID), Labels: labelSet(m.Labels), Fields: fields,
+		Owners: owners(m.Owners), Created: m.Created,
+	}
+	if !m.Deleted.IsZero() {
+		deleted := m.Deleted // and not the rest of m
+		facts.Deleted = &deleted
+	}
+	return bodyOf(object, &m), facts, nil
+}
+
+// bodyOf is an object's canonical JSON in parts.
+func bodyOf(object []byte, m *json.Metadata) watch.Body {
+	return watch.Body{Prefix: object[:m.Splice], Suffix: object[m.Splice:], Managed: watch.Managed(m.Managed)}
+}
+
+func labelSet(pairs []json.Pair) meta.LabelSet {
+	if len(pairs) == 0 {
+		return nil
+	}
+	set := make(meta.LabelSet, len(pairs))
+	for i, p := range pairs {
+		set[i] = meta.Label{Key: p.Key, Value: p.Value}
+	}
+	return set
+}
+
+func owners(uids []string) []meta.UID {
+	if len(uids) == 0 {
+		return nil
+	}
+	out := make([]meta.UID, len(uids))
+	for i, uid := range uids {
+		out[i] = meta.UID(uid)
+	}
+	return out
+}
+
+// selectedPaths returns where the fields lie that this kind lets clients select by, for a scan of the bytes; nil if there are
+// none, and if some of them take more than that.
+func (r *Kind) selectedPaths() *json.Paths {
+	if len(r.Selectable) == 0 || len(r.Computed) > 0 {
+		return nil
+	}
+	paths := make([][]string, len(r.Selectable))
+	for i, field := range r.Selectable {
+		paths[i] = strings.Split(field, ".")
+		if paths[i][0] == "metadata" {
+			return nil
+		}
+	}
+	return json.NewPaths(paths...)
+}
+
+// selectableValues reads the fields that this kind lets clients select by from the decoded object.
+func (r *Kind) selectableValues(object []byte) ([]string, error) {
+	if len(r.Selectable) == 0 {
+		return nil, nil
+	}
+	t, err := decodeObject(object)
+	if err != nil {
+		return nil, err
+	}
+	values := make([]string, len(r.Selectable))
+	for i, path := range r.Selectable {
+		if compute, ok := r.Computed[path]; ok {
+			values[i] = compute(t)
+			continue
+		}
+		values[i] = selectableValue(t, path)
+	}
+	return values, nil
+}
+
+// decodeObject reads canonical JSON of the engine's own making.
+func decodeObject(object []byte) (registry.Tree, error) {
+	v, err := json.DecodeTree(object, json.TreeOptions{})
+	if err != nil {
+		return nil, err
+	}
+	t, ok := v.(map[string]any)
+	if !ok {
+		return nil, errors.New("the record is not a JSON object")
+	}
+	return t, nil
+}
+
+// selectableValue returns the text of a field for selectors: "" when it is absent. Selectable fields are strings, whole
+// numbers and booleans; the schema sees to that.
+func selectableValue(t registry.Tree, path string) string {
+	switch v := tree.At(t, strings.Split(path, ".")...).(type) {
+	case string:
+		return v
+	case int64:
+		return strconv.FormatInt(v, 10)
+	case bool:
+		return strconv.FormatBool(v)
+	}
+	return ""
+}

@@ -1,0 +1,156 @@
+package engine
+
+import (
+	"context"
+	"io"
+	"iter"
+	"net/url"
+
+	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/status"
+	"github.com/kindwright/kindwright/watch"
+)
+
+// Resolved is a target that was found: the kind that a request begins with is the one that it ends with, whatever comes, goes or
+// is replaced meanwhile. Its methods are the verbs of an Engine.
+type Resolved struct {
+	Target      registry.Target
+	Served      *Served
+	Subresource *Subresource // nil for objects themselves, and collections
+
+	engine *Engine
+	acts   *Served // whose objects a verb reads and changes: Served, or the stored form where the subresource belongs to that
+}
+
+// Resolve finds what a target names in the present set, which is looked at once. Requests for what does not exist are answered
+// here for every verb.
+func (e *Engine) Resolve(t registry.Target) (*Resolved, error) {
+	served, ok := e.set.Load().named.get(t.Resource)
+	if !ok {
+		return nil, status.NotFound(t.Resource.GroupResource(), t.Name)
+	}
+	return e.ResolveIn(served.Served, t)
+}
+
+// ResolveIn is Resolve for a kind that has been looked up.
+func (e *Engine) ResolveIn(served *Served, t registry.Target) (*Resolved, error) {
+	r := served.Kind
+	if r.ClusterScoped && t.Namespace != "" {
+		return nil, status.NotFound(r.GroupResource(), t.Name) // NAME-05, P1
+	}
+	at := &Resolved{Target: t, Served: served, engine: e, acts: served}
+	if t.Subresource == "" {
+		return at, nil
+	}
+	sub, ok := r.Endpoint(t.Subresource)
+	if !ok || t.Name == "" {
+		return nil, status.NotFound(r.GroupResource(), t.Name)
+	}
+	if at.Subresource = sub; sub.stored {
+		at.acts = served.base
+	}
+	return at, nil
+}
+
+// Get is Resolved.Get.
+func (e *Engine) Get(ctx context.Context, t registry.Target, lr registry.ListRequest) (*watch.Entry, error) {
+	at, err := e.Resolve(t)
+	if err != nil {
+		return nil, err
+	}
+	return at.Get(ctx, lr)
+}
+
+// List is Resolved.List.
+func (e *Engine) List(ctx context.Context, t registry.Target, lr registry.ListRequest) (*registry.List, error) {
+	at, err := e.Resolve(t)
+	if err != nil {
+		return nil, err
+	}
+	l, err := at.List(ctx, lr)
+	if err != nil {
+		return nil, err
+	}
+	return &l.List, nil
+}
+
+// Watch is Resolved.Watch.
+func (e *Engine) Watch(ctx context.Context, t registry.Target, wr registry.WatchRequest) iter.Seq2[watch.Event, error] {
+	at, err := e.Resolve(t)
+	if err != nil {
+		return func(yield func(watch.Event, error) bool) { yield(watch.Event{}, err) }
+	}
+	return at.Watch(ctx, wr)
+}
+
+// Follow is Resolved.Follow.
+func (e *Engine) Follow(ctx context.Context, t registry.Target, wr registry.WatchRequest) (*watch.Cursor, error) {
+	at, err := e.Resolve(t)
+	if err != nil {
+		return nil, err
+	}
+	return at.Follow(ctx, wr)
+}
+
+// Create is Resolved.Create.
+func (e *Engine) Create(ctx context.Context, t registry.Target, body []byte, o registry.WriteOptions) (*registry.Result, error) {
+	at, err := e.Resolve(t)
+	if err != nil {
+		return nil, err
+	}
+	return at.Create(ctx, body, o)
+}
+
+// Update is Resolved.Update.
+func (e *Engine) Update(ctx context.Context, t registry.Target, body []byte, o registry.WriteOptions) (*registry.Result, error) {
+	at, err := e.Resolve(t)
+	if err != nil {
+		return nil, err
+	}
+	return at.Update(ctx, body, o)
+}
+
+// Patch is Resolved.Patch.
+func (e *Engine) Patch(ctx context.Context, t registry.Target, p registry.PatchRequest, o registry.WriteOptions) (*registry.Result, error) {
+	at, err := e.Resolve(t)
+	if err != nil {
+		return nil, err
+	}
+	return at.Patch(ctx, p, o)
+}
+
+// Delete is Resolved.Delete.
+func (e *Engine) Delete(ctx context.Context, t registry.Target, o registry.DeleteOptions) (*registry.Result, error) {
+	at, err := e.Resolve(t)
+	if err != nil {
+		return nil, err
+	}
+	return at.Delete(ctx, o)
+}
+
+// DeleteCollection is Resolved.DeleteCollection.
+func (e *Engine) DeleteCollection(ctx context.Context, t registry.Target, lr registry.ListRequest, o registry.DeleteOptions) (int, error) {
+	at, err := e.Resolve(t)
+	if err != nil {
+		return 0, err
+	}
+	return at.DeleteCollection(ctx, lr, o)
+}
+
+// Ask is Resolved.Ask.
+func (e *Engine) Ask(ctx context.Context, t registry.Target, parameters url.Values) (*registry.Result, error) {
+	at, err := e.Resolve(t)
+	if err != nil {
+		return nil, err
+	}
+	return at.Ask(ctx, parameters)
+}
+
+// Open is Resolved.Open.
+func (e *Engine) Open(ctx context.Context, t registry.Target, parameters url.Values) (io.ReadCloser, error) {
+	at, err := e.Resolve(t)
+	if err != nil {
+		return nil, err
+	}
+	return at.Open(ctx, parameters)
+}

@@ -1,0 +1,441 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/storage"
+	"github.com/kindwright/kindwright/watch"
+)
+
+// Served is one resource as part of a running server: its description and its live view. Cache is nil for virtual
+// resources.
+type Served struct {
+	Resource *registry.Resource // the description, with every default filled in
+	Kind     *Kind              // what was made of it
+	Cache    *watch.Cache
+
+	expiry *expiry // nil for resources whose objects live until they are deleted
+
+	base      *Served    // the stored form; nil when this is it
+	stale     *staleKeys // shared by all forms
+	ownership *ownership // likewise
+	shelf     *shelf     // what was made of its objects
+	records   *records   // shared by all forms: what stored records can be read as
+	broken    *broken    // objects that have no form here
+
+	present context.Context // done once clients can no longer ask for it
+	leave   context.CancelFunc
+	unlead  context.CancelFunc // ends the work of follow; set by it
+}
+
+// newServed makes the running part of a kind. base is the stored form, nil if this is it.
+func (e *Engine) newServed(r *Kind, base *Served) *Served {
+	s := &Served{Resource: r.Resource, Kind: r, base: base, shelf: &shelf{e.shapes}, broken: &broken{}}
+	s.present, s.leave = context.WithCancel(context.Background())
+	if base == nil {
+		s.stale, s.ownership, s.records = &staleKeys{}, &ownership{}, &records{}
+		return s
+	}
+	s.stale, s.ownership, s.records = base.stale, base.ownership, base.records
+	return s
+}
+
+// Ended returns a context that is done once clients can no longer ask for the resource as it is: it has gone, or was replaced.
+// Their streams of it end.
+func (s *Served) Ended() context.Context { return s.present }
+
+// stored returns the stored form.
+func (s *Served) stored() *Served {
+	if s.base != nil {
+		return s.base
+	}
+	return s
+}
+
+// Set is the resources of a server at one moment: an immutable snapshot. A request takes one and uses it throughout,
+// so that dispatch, discovery and documentation agree with each other (DISC-09).
+//
+// Besides what clients can ask for, it holds what is only kept: a stored form whose version is not served while others are,
+// and forms that records may have been written in. The engine's own work goes on with those, and the Go API reaches them.
+//
+// A change of the set costs what the changed kinds cost, however many there are: the next set shares the rest.
+type Set struct {
+	generation uint64
+	groups     []*Group // of what clients can ask for, by name
+	named      shardedMap[meta.GroupVersionResource, member]
+	kinds      shardedMap[meta.GroupVersionKind, *Served] // every one
+	families   shardedMap[string, *family]                // by storage name
+	words      shardedMap[claim, meta.GroupResource]      // and who claims them
+}
+
+// member is a kind of a set.
+type member struct {
+	*Served
+	hidden bool // clients cannot ask for it
+}
+
+// family is a stored kind in all its forms.
+type family struct {
+	base  *Served
+	forms []*Served // base among them
+}
+
+// Group is what clients can ask for of one group. While nothing of the group changes it is the same value in every set.
+type Group struct {
+	Name     string
+	Versions []*Version // the preferred one first (VER-18)
+}
+
+// Version is what clients can ask for of one version of a group. While nothing of it changes it is the same value in every set.
+type Version struct {
+	Group, Version string
+	Kinds          []*Served // by plural name
+}
+
+// Generation counts the changes of the server's set; it tells caches of derived documents when to start again.
+func (s *Set) Generation() uint64 { return s.generation }
+
+// Lookup returns the resource that URLs call by these words.
+func (s *Set) Lookup(r meta.GroupVersionResource) (*Served, bool) {
+	m, ok := s.named.get(r)
+	if !ok || m.hidden {
+		return nil, false
+	}
+	return m.Served, true
+}
+
+// ForKind returns the resource of a kind. It may be one that clients cannot ask for; see Visible.
+func (s *Set) ForKind(kind meta.GroupVersionKind) (*Served, bool) { return s.kinds.get(kind) }
+
+// Visible tells whether clients can ask for a resource of the set.
+func (s *Set) Visible(one *Served) bool {
+	m, ok := s.named.get(one.Kind.GroupVersionResource())
+	return ok && !m.hidden && m.Served == one
+}
+
+// Groups returns what clients can ask for, by group. The slice must not be changed.
+func (s *Set) Groups() []*Group { return s.groups }
+
+// ServesGroup tells whether clients can ask for anything of a group.
+func (s *Set) ServesGroup(name string) bool {
+	_, ok := findGroup(s.groups, name)
+	return ok
+}
+
+// All returns the resources that clients can ask for, ordered by group, version (VER-18) and plural name.
+func (s *Set) All() []*Served {
+	var all []*Served
+	for _, g := range s.groups {
+		for _, v := range g.Versions {
+			all = append(all, v.Kinds...)
+		}
+	}
+	return all
+}
+
+// Stored returns the resources that have objects, each once and in its stored form, whether clients can ask for that form
+// or for others alone, in no order. This is what has to be walked to find all objects there are.
+func (s *Set) Stored() iter.Seq[*Served] {
+	return func(yield func(*Served) bool) {
+		for _, f := range s.families.all() {
+			if !yield(f.base) {
+				return
+			}
+		}
+	}
+}
+
+// StoredAs returns the stored form of the objects that are kept under a storage name.
+func (s *Set) StoredAs(storageName string) (*Served, bool) {
+	f, ok := s.families.get(storageName)
+	if !ok {
+		return nil, false
+	}
+	return f.base, true
+}
+
+// claim is a name that a kind claims for itself inside its group version.
+type claim struct {
+	in   meta.GroupVersion
+	as   string // "kind", "singular" or "short name"
+	text string
+}
+
+// words returns what a kind claims. Lists are kinds too.
+func (r *Kind) words() []claim {
+	in := meta.GroupVersion{Group: r.Group, Version: r.Version}
+	out := []claim{{in, "kind", r.Names.Kind}, {in, "kind", r.Names.ListKind}, {in, "singular", r.Names.Singular}}
+	for _, s := range r.Names.ShortNames {
+		out = append(out, claim{in, "short name", s})
+	}
+	return out
+}
+
+// setEdit is the next set while it is being made.
+type setEdit struct {
+	next     Set
+	named    *shardedEdit[meta.GroupVersionResource, member]
+	kinds    *shardedEdit[meta.GroupVersionKind, *Served]
+	families *shardedEdit[string, *family]
+	words    *shardedEdit[claim, meta.GroupResource]
+	copied   bool // next.groups is the edit's own
+	groups   map[*Group]bool
+	versions map[*Version]bool
+}
+
+func (s *Set) edit() *setEdit {
+	return &setEdit{
+		next:  Set{generation: s.generation + 1, groups: s.groups},
+		named: s.named.edit(), kinds: s.kinds.edit(), families: s.families.edit(), words: s.words.edit(),
+		groups: map[*Group]bool{}, versions: map[*Version]bool{},
+	}
+}
+
+// done returns the set. The edit must not be used afterwards.
+func (e *setEdit) done() *Set {
+	next := e.next
+	next.named, next.kinds, next.families, next.words = e.named.next, e.kinds.next, e.families.next, e.words.next
+	return &next
+}
+
+// clash says which word of a kind is taken, "" if none. Words are claimed inside a group version; the place in the store
+// is claimed in the whole server, or two kinds would read each other's objects.
+func (e *setEdit) clash(r *Kind) string {
+	if _, taken := e.named.get(r.GroupVersionResource()); taken {
+		return fmt.Sprintf("%s is served already", r.GroupResource())
+	}
+	if r.Virtual == nil {
+		if f, taken := e.families.get(r.StorageName); taken && f.base.Kind != r.base() {
+			a := f.base.Kind
+			return fmt.Sprintf("storage name %q belongs to %s (%s); to serve another form of the same objects use Kind.Also", r.StorageName, a.GroupResource(), a.APIVersion())
+		}
+	}
+	taken := func(what string, w claim) string {
+		by, ok := e.words.get(w)
+		if !ok {
+			return ""
+		}
+		return fmt.Sprintf("%s %q is taken by %s", what, w.text, by)
+	}
+	for _, w := range r.words() {
+		what := w.as
+		if w.as == "kind" && w.text == r.Names.ListKind {
+			what = "list kind"
+		}
+		why := taken(what, w)
+		if w.as == "short name" && why == "" {
+			why = taken(what, claim{w.in, "singular", w.text})
+			if have, ok := e.named.get(meta.GroupVersionResource{Group: r.Group, Version: r.Version, Resource: w.text}); ok && why == "" {
+				why = fmt.Sprintf("%s %q is taken by %s", what, w.text, have.Kind.GroupResource())
+			}
+		}
+		if why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+// add puts a kind into the set. Forms come after the stored form.
+func (e *setEdit) add(one *Served, hidden bool) {
+	r := one.Kind
+	e.named.set(r.GroupVersionResource(), member{one, hidden})
+	e.kinds.set(r.GroupVersionKind(), one)
+	for _, w := range r.words() {
+		e.words.set(w, r.GroupResource())
+	}
+	if r.Virtual == nil {
+		f := &family{base: one.stored()}
+		if have, ok := e.families.get(r.StorageName); ok {
+			f.forms = have.forms
+		}
+		f.forms = append(slices.Clip(f.forms), one)
+		e.families.set(r.StorageName, f)
+	}
+	if !hidden {
+		e.show(one)
+	}
+}
+
+// drop takes a kind out of the set. Its stored form goes last.
+func (e *setEdit) drop(one *Served) {
+	r := one.Kind
+	e.unshow(one)
+	e.named.delete(r.GroupVersionResource())
+	e.kinds.delete(r.GroupVersionKind())
+	for _, w := range r.words() {
+		e.words.delete(w)
+	}
+	f, ok := e.families.get(r.StorageName)
+	if !ok || r.Virtual != nil {
+		return
+	}
+	forms := slices.DeleteFunc(slices.Clone(f.forms), func(o *Served) bool { return o == one })
+	if len(forms) == 0 {
+		e.families.delete(r.StorageName)
+		return
+	}
+	e.families.set(r.StorageName, &family{f.base, forms})
+}
+
+// hide keeps a kind that clients can no longer ask for.
+func (e *setEdit) hide(one *Served) {
+	e.unshow(one)
+	e.named.set(one.Kind.GroupVersionResource(), member{one, true})
+}
+
+// visible tells whether clients can ask for any form of a family.
+func (e *setEdit) visible(f *family) bool {
+	return slices.ContainsFunc(f.forms, func(one *Served) bool {
+		m, _ := e.named.get(one.Kind.GroupVersionResource())
+		return !m.hidden
+	})
+}
+
+// show makes a kind one that clients can ask for.
+func (e *setEdit) show(one *Served) {
+	r := one.Kind
+	e.ownGroups()
+	g, found := findGroup(e.next.groups, r.Group)
+	if !found {
+		e.next.groups = slices.Insert(e.next.groups, g, &Group{Name: r.Group})
+	}
+	group := e.ownGroup(g)
+	v, found := findVersion(group.Versions, r.Version)
+	if !found {
+		group.Versions = slices.Insert(group.Versions, v, &Version{Group: r.Group, Version: r.Version})
+	}
+	version := e.ownVersion(group, v)
+	k, _ := findKind(version.Kinds, r.Names.Plural)
+	version.Kinds = slices.Insert(version.Kinds, k, one)
+}
+
+// unshow undoes show.
+func (e *setEdit) unshow(one *Served) {
+	r := one.Kind
+	g, found := findGroup(e.next.groups, r.Group)
+	if !found {
+		return
+	}
+	v, found := findVersion(e.next.groups[g].Versions, r.Version)
+	if !found {
+		return
+	}
+	k, found := findKind(e.next.groups[g].Versions[v].Kinds, r.Names.Plural)
+	if !found {
+		return
+	}
+	e.ownGroups()
+	group := e.ownGroup(g)
+	version := e.ownVersion(group, v)
+	version.Kinds = slices.Delete(version.Kinds, k, k+1)
+	if len(version.Kinds) == 0 {
+		group.Versions = slices.Delete(group.Versions, v, v+1)
+	}
+	if len(group.Versions) == 0 {
+		e.next.groups = slices.Delete(e.next.groups, g, g+1)
+	}
+}
+
+func (e *setEdit) ownGroups() {
+	if !e.copied {
+		e.copied, e.next.groups = true, slices.Clone(e.next.groups)
+	}
+}
+
+func (e *setEdit) ownGroup(i int) *Group {
+	g := e.next.groups[i]
+	if !e.groups[g] {
+		g = &Group{g.Name, slices.Clone(g.Versions)}
+		e.next.groups[i], e.groups[g] = g, true
+	}
+	return g
+}
+
+func (e *setEdit) ownVersion(g *Group, i int) *Version {
+	v := g.Versions[i]
+	if !e.versions[v] {
+		v = &Version{v.Group, v.Version, slices.Clone(v.Kinds)}
+		g.Versions[i], e.versions[v] = v, true
+	}
+	return v
+}
+
+func findGroup(groups []*Group, name string) (int, bool) {
+	return slices.BinarySearchFunc(groups, name, func(g *Group, name string) int { return strings.Compare(g.Name, name) })
+}
+
+func findVersion(versions []*Version, name string) (int, bool) {
+	return slices.BinarySearchFunc(versions, name, func(v *Version, name string) int { return meta.CompareVersions(v.Version, name) })
+}
+
+func findKind(kinds []*Served, plural string) (int, bool) {
+	return slices.BinarySearchFunc(kinds, plural, func(s *Served, plural string) int { return strings.Compare(s.Kind.Names.Plural, plural) })
+}
+
+func boolInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// staleKeys remembers the objects whose stored bytes differ from their live form because they were written under an
+// earlier schema or in another version: a write that changes nothing in the live form must still reach the store (design rule
+// 9), and a migration writes them anew.
+type staleKeys struct {
+	mu   sync.Mutex
+	keys map[string]staleRecord
+}
+
+// staleRecord is one of them: how far it is from what would be written now.
+type staleRecord struct {
+	rev     storage.Revision
+	foreign bool // it was written in another version
+	lossy   bool // the live form lacks something of it
+}
+
+// note tells of a record; s is nil for one that is as it should be.
+func (k *staleKeys) note(key string, rev storage.Revision, s *staleRecord) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if at, known := k.keys[key]; known && at.rev > rev {
+		return // a previous state, read again for the sake of a watch
+	}
+	if s == nil {
+		delete(k.keys, key)
+		return
+	}
+	if k.keys == nil {
+		k.keys = map[string]staleRecord{}
+	}
+	k.keys[key] = staleRecord{rev, s.foreign, s.lossy}
+}
+
+func (k *staleKeys) has(key string, rev storage.Revision) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	at, ok := k.keys[key]
+	return ok && at.rev == rev
+}
+
+// choose returns the keys of records, in order.
+func (k *staleKeys) choose(which func(staleRecord) bool) []string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var keys []string
+	for key, s := range k.keys {
+		if which(s) {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}

@@ -1,0 +1,123 @@
+package engine_test
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kindwright/kindwright/internal/engine"
+	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/storage"
+	"github.com/kindwright/kindwright/storage/memory"
+	"github.com/kindwright/kindwright/watch"
+)
+
+// shelves starts an engine with two kinds and returns what they are served as.
+func shelves(t *testing.T) (e *engine.Engine, widgets, olds *engine.Served) {
+	t.Helper()
+	e = start(t, memory.New(), nil, twoForms())
+	widgets, ok := e.Set().Lookup(widgetResource)
+	require.True(t, ok)
+	olds, ok = e.Set().Lookup(oldResource)
+	require.True(t, ok)
+	return e, widgets, olds
+}
+
+func TestREAD_02_AShapeIsKeptFromItsSecondUse(t *testing.T) {
+	e, served, olds := shelves(t)
+	built := 0
+	ask := func(s *engine.Served, key string, rev storage.Revision, shape engine.Shape) string {
+		entry := watch.NewEntry(key, rev, watch.Body{Prefix: []byte(`{"metadata":{`), Suffix: []byte(`"name":"x"}}`)}, watch.Facts{})
+		b, err := s.Shape(entry, shape, func() ([]byte, error) {
+			built++
+			return fmt.Appendf(nil, "%s %d %d %v", key, rev, shape, s == served), nil
+		})
+		require.NoError(t, err)
+		return string(b)
+	}
+	require.Zero(t, e.ShapeStatistics().Shapes)
+	for use, want := range []int{1, 2, 2, 2} {
+		require.Equal(t, "/a 7 1 true", ask(served, "/a", 7, engine.Packed))
+		require.Equal(t, want, built, "use %d", use)
+	}
+	require.Equal(t, 1, e.ShapeStatistics().Shapes)
+	for range 3 { // none is taken for another
+		require.Equal(t, "/a 7 2 true", ask(served, "/a", 7, engine.Message))
+		require.Equal(t, "/a 8 1 true", ask(served, "/a", 8, engine.Packed))
+		require.Equal(t, "/b 7 1 true", ask(served, "/b", 7, engine.Packed))
+		require.Equal(t, "/a 7 1 false", ask(olds, "/a", 7, engine.Packed))
+	}
+	require.Equal(t, 2+4*2, built)
+	require.Equal(t, 5, e.ShapeStatistics().Shapes)
+
+	for range 3 { // what cannot be made is not kept
+		_, err := served.Shape(watch.NewEntry("/c", 9, watch.Body{}, watch.Facts{}), engine.Packed, func() ([]byte, error) { return nil, fmt.Errorf("no") })
+		require.EqualError(t, err, "no")
+	}
+	require.Equal(t, 5, e.ShapeStatistics().Shapes)
+}
+
+// Whatever is asked for, and however often, all shapes together stay within their budget; what is used stays.
+func TestREAD_02_ShapesStayWithinTheirBudget(t *testing.T) {
+	e, served, olds := shelves(t)
+	rnd := rand.New(rand.NewPCG(1, 2))
+	filler := bytes.Repeat([]byte{'x'}, 64<<10)
+	ask := func(s *engine.Served, key string, shape engine.Shape, size int) (built bool) {
+		entry := watch.NewEntry(key, 7, watch.Body{}, watch.Facts{})
+		b, err := s.Shape(entry, shape, func() ([]byte, error) { built = true; return filler[:size:size], nil })
+		require.NoError(t, err)
+		require.Len(t, b, size)
+		return built
+	}
+	ask(served, "hot", engine.Packed, 100)
+	ask(served, "hot", engine.Packed, 100)
+	most := 0
+	for i := range 20_000 {
+		s, size := served, 1+rnd.IntN(len(filler))
+		if i%2 == 0 {
+			s = olds
+		}
+		key, shape := fmt.Sprint("/", i/6), engine.Shape(1+i%3)
+		ask(s, key, shape, size)
+		ask(s, key, shape, size)
+		if i%50 == 0 {
+			require.False(t, ask(served, "hot", engine.Packed, 100), "what is in use stays")
+		}
+		now := e.ShapeStatistics()
+		require.LessOrEqual(t, now.Bytes, now.Budget)
+		require.GreaterOrEqual(t, now.Bytes, now.Shapes*100)
+		most = max(most, now.Bytes)
+	}
+	require.Greater(t, most, e.ShapeStatistics().Budget*9/10)
+
+	huge := make([]byte, e.ShapeStatistics().Budget+1)
+	kept := e.ShapeStatistics().Shapes
+	for range 3 {
+		_, err := served.Shape(watch.NewEntry("/huge", 7, watch.Body{}, watch.Facts{}), engine.Packed, func() ([]byte, error) { return huge, nil })
+		require.NoError(t, err)
+	}
+	require.Equal(t, kept, e.ShapeStatistics().Shapes, "what is larger than the budget pushes nothing out")
+}
+
+// Conversions count towards the same budget as all else.
+func TestVER_15_ConvertedObjectsAreKeptAsShapes(t *testing.T) {
+	e, _, olds := shelves(t)
+	create(t, e, "x")
+	target := registry.Target{Resource: oldResource, Namespace: "a", Name: "x"}
+	var entries []*watch.Entry
+	for range 4 {
+		entry, err := e.Get(t.Context(), target, registry.ListRequest{})
+		require.NoError(t, err)
+		entries = append(entries, entry)
+	}
+	require.NotSame(t, entries[0], entries[1])
+	require.Same(t, entries[1], entries[2])
+	require.Same(t, entries[1], entries[3])
+	now := e.ShapeStatistics()
+	require.Equal(t, 1, now.Shapes)
+	require.Greater(t, now.Bytes, entries[1].Size())
+	require.Equal(t, oldResource.Resource, olds.Resource.Names.Plural)
+}

@@ -1,0 +1,380 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/kindwright/kindwright/internal/hookcontext"
+	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/internal/patch"
+	"github.com/kindwright/kindwright/internal/tree"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/status"
+	"github.com/kindwright/kindwright/storage"
+	"github.com/kindwright/kindwright/watch"
+)
+
+// read loads the stored object that the URL names, and the document that a view shows of it.
+func read(ctx context.Context, w *write) error {
+	if w.target.Name == "" {
+		return nil // a POST: the name is in the body, and only the commit can tell whether it is free
+	}
+	w.key = storage.ObjectKey(w.resource().StorageName, w.target.Namespace, w.target.Name)
+	entry, err := w.engine.current(ctx, w.served, w.key)
+	if err != nil {
+		return err
+	}
+	if entry == nil {
+		if !w.mayCreate {
+			return w.notFound()
+		}
+		return nil
+	}
+	if !w.mayUpdate {
+		return w.alreadyExists(entry.Facts().Deleted != nil)
+	}
+	w.entry = entry
+	if w.stored.old, err = treeOf(entry); err != nil {
+		return err
+	}
+	if w.object.old, err = w.resource().FromStored(ctx, w.stored.old); err != nil {
+		return err
+	}
+	if v := w.view(); v != nil {
+		w.sent.old, err = w.engine.look(ctx, w.served, v, w.object.old)
+	}
+	return err
+}
+
+// compute makes what the requester wants of the body and, for a patch, of what is stored.
+func compute(ctx context.Context, w *write) (err error) {
+	if w.creating() && w.allowCreate != nil {
+		if err := w.allowCreate(ctx); err != nil {
+			return err
+		}
+	}
+	if w.verb == verbPatch {
+		w.sent.new, err = w.patched()
+	} else {
+		w.sent.new, err = w.decodeBody(w.body)
+	}
+	return err
+}
+
+// patched applies a patch to what is stored.
+func (w *write) patched() (registry.Tree, error) {
+	o := patch.Options{Kind: w.sent.kind.GroupKind(), Name: w.target.Name, Duplicates: w.duplicate}
+	switch w.patch {
+	case registry.JSONPatch:
+		return patch.JSON(w.sent.old, w.body, o)
+	case registry.StrategicMergePatch:
+		return patch.Strategic(w.sent.old, w.body, w.sent.kind.Schema, o)
+	}
+	return patch.Merge(w.sent.old, w.body, o)
+}
+
+// decodeBody reads the object a client sent. Fields given twice are complaints that the mode of field validation
+// decides about; the last one counts everywhere, so admission sees what is stored (B6).
+func (w *write) decodeBody(body []byte) (registry.Tree, error) {
+	if len(bytes.TrimSpace(body)) == 0 {
+		return nil, status.BadRequest("the body of the request is empty; a %s is expected", w.sent.kind.Names.Kind)
+	}
+	v, err := json.DecodeTree(body, json.TreeOptions{Duplicates: w.duplicate})
+	if err != nil {
+		return nil, status.BadRequest("the body of the request cannot be read: %v", err)
+	}
+	t, ok := v.(map[string]any)
+	if !ok {
+		return nil, status.BadRequest("the body of the request is not a JSON object; a %s is expected", w.sent.kind.Names.Kind)
+	}
+	return t, nil
+}
+
+// maxComplaints bounds the text about unknown and repeated fields of one request.
+const maxComplaints = 100
+
+func (w *write) duplicate(path string) { w.complain("duplicate", path) }
+
+func (w *write) complain(what, path string) {
+	if len(w.complaints) < maxComplaints {
+		w.complaints = append(w.complaints, fmt.Sprintf("%s field %q", what, path))
+	}
+}
+
+// conform reports and drops what the schema does not know, puts values in canonical form and fills defaults in.
+func conform(ctx context.Context, w *write) error {
+	if err := prune(ctx, w); err != nil {
+		return err
+	}
+	return w.settle(ctx, w.sent)
+}
+
+// prune reports and drops what the schema does not know.
+func prune(ctx context.Context, w *write) error {
+	pruned, unknown := w.sent.kind.Schema.Prune(w.sent.new)
+	for _, path := range unknown {
+		w.complain("unknown", path)
+	}
+	w.sent.new = pruned
+	return w.answerComplaints(ctx)
+}
+
+// answerComplaints says once what is wrong with what was sent, in the way that the requester asked for.
+func (w *write) answerComplaints(ctx context.Context) error {
+	if len(w.complaints) == 0 {
+		return nil
+	}
+	switch w.opts.FieldValidation {
+	case registry.FieldValidationIgnore:
+		w.complaints = nil
+		return nil
+	case registry.FieldValidationStrict:
+		text := "strict decoding error: " + strings.Join(w.complaints, ", ")
+		if w.verb == verbPatch { // an apply is a document, as a create and an update are
+			return status.Invalid(w.sent.kind.GroupKind(), w.name(), []status.FieldError{
+				{Type: meta.CauseFieldValueInvalid, Field: "patch", Value: "…", Detail: text},
+			})
+		}
+		return status.BadRequest("%s", text)
+	}
+	for _, c := range w.complaints {
+		registry.Warn(ctx, c)
+	}
+	w.complaints = nil
+	return nil
+}
+
+// settle brings a part into canonical form with all defaults. A value of the wrong type ends the request here, with
+// everything else the schema has to say: hooks are promised an object of the right shape.
+func (w *write) settle(ctx context.Context, p *part) error {
+	t, err := w.settled(ctx, p)
+	if err == nil {
+		p.new = t
+	}
+	return err
+}
+
+// settled returns what settle makes of a part.
+func (w *write) settled(ctx context.Context, p *part) (registry.Tree, error) {
+	r := p.kind
+	canonical, problems := r.Schema.Canonical(p.new)
+	t := r.Schema.Default(withoutEmptyMetadata(canonical))
+	if len(problems) > 0 {
+		if problems = r.rules().blocking(ctx, t, p.old, problems); len(problems) > 0 {
+			return nil, status.Invalid(r.GroupKind(), w.name(), problems)
+		}
+	}
+	if r.Hooks.Default == nil {
+		return t, nil
+	}
+	t, err := r.Hooks.Default(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	if t, problems = r.Schema.Canonical(t); len(problems) > 0 {
+		return nil, status.Internal(fmt.Errorf("the Default hook of %s made an object its schema refuses: %s", r.GroupResource(), problems[0].Message()))
+	}
+	return r.Schema.Default(t), nil // of what the hook added: the next write would fill it in, and a replacement change something
+}
+
+// reset takes back what the requester may not change on this path.
+func reset(ctx context.Context, w *write) error {
+	switch {
+	case w.sub != nil && w.sub.merge == nil:
+	case w.sub != nil:
+		sent := w.sent.new
+		var err error
+		if w.sent.new, err = w.sub.merge(ctx, tree.Without(w.sent.old, "metadata", "resourceVersion"), sent); err != nil {
+			return err
+		}
+		if w.verb == verbApply { // it has worked out who owns what already
+			w.sent.new = tree.Keep(w.sent.new, sent, "metadata", "managedFields")
+		}
+	case w.resource().Reset != nil:
+		w.sent.new = w.resource().Reset(w.sent.old, w.sent.new)
+	}
+	return nil
+}
+
+// gate asks whether the namespace takes new objects, and notes what must still hold when the object is committed.
+func gate(ctx context.Context, w *write) error {
+	if !w.creating() || w.resource().ClusterScoped || w.engine.cfg.Gate == nil {
+		return nil
+	}
+	checks, err := w.engine.cfg.Gate.AdmitCreate(ctx, w.engine.cfg.Store, w.resource().Resource, w.target.Namespace, tree.Text(w.sent.new, "metadata", "name"))
+	if err != nil {
+		return err
+	}
+	w.checks = checks
+	return nil
+}
+
+// mutate asks the mutating plugins.
+func mutate(ctx context.Context, w *write) error {
+	sent := w.sent.new
+	t, changed, err := w.engine.mutate(ctx, w)
+	if err != nil || !changed {
+		return err
+	}
+	if path := changedIdentity(sent, t, w.creating()); path != "" { // X5
+		return status.Internal(fmt.Errorf("an admission plugin changed %s of %s", path, w.resource().GroupResource()))
+	}
+	w.sent.new, _ = w.sent.kind.Schema.Prune(t)
+	w.keepOwnership(ctx, sent)
+	if err := w.confine(ctx, sent); err != nil {
+		return err
+	}
+	return w.settle(ctx, w.sent)
+}
+
+// confine takes back what nobody may change on this path, admission neither: the fields of the server, and those that
+// belong to other endpoints (CREATE-06).
+func (w *write) confine(ctx context.Context, sent registry.Tree) error {
+	for _, field := range meta.MetadataFields(meta.SetByServer) {
+		w.sent.new = tree.Keep(w.sent.new, sent, "metadata", field)
+	}
+	w.sent.new = tree.Keep(w.sent.new, sent, "metadata", "resourceVersion")
+	if !w.creating() {
+		w.sent.new = tree.Keep(w.sent.new, sent, "metadata", "generateName")
+	}
+	owned := w.sent.new
+	if err := reset(ctx, w); err != nil {
+		return err
+	}
+	w.sent.new = tree.Keep(w.sent.new, owned, "metadata", "managedFields")
+	return nil
+}
+
+// changedIdentity names the first part of an object's identity in which two trees differ.
+func changedIdentity(a, b registry.Tree, creating bool) string {
+	paths := [][]string{{"apiVersion"}, {"kind"}, {"metadata", "namespace"}, {"metadata", "uid"}}
+	if !creating || tree.Text(a, "metadata", "name") != "" {
+		paths = append(paths, []string{"metadata", "name"})
+	}
+	for _, p := range paths {
+		if tree.Text(a, p...) != tree.Text(b, p...) {
+			return strings.Join(p, ".")
+		}
+	}
+	return ""
+}
+
+// convert works out what is stored.
+func convert(ctx context.Context, w *write) error { return w.settleStored(ctx) }
+
+// validate collects everything that is wrong with the object and refuses it with all of it. What breaks a rule of the
+// schema and did so before does not count (KEP-4008).
+func validate(ctx context.Context, w *write) error {
+	f := &status.Fields{}
+	f.Add(w.metadataProblems()...)
+	f.Add(w.ownershipProblems()...)
+	if through := w.target.Subresource; through != registry.SubresourceFrom(ctx) {
+		ctx = hookcontext.WithSubresource(ctx, through)
+	}
+	r := w.object.kind
+	own := r.rules()
+	own.check(ctx, f, w.object.new, w.object.old)
+	if r.Stored != nil && f.Len() == 0 { // the stored form has the last word about what another one makes of it
+		r.base().rules().behind(own).check(ctx, f, w.stored.new, w.stored.old)
+	}
+	if errs := f.Errors(); len(errs) > 0 {
+		return status.Invalid(r.GroupKind(), w.name(), errs)
+	}
+	if w.unowned != nil {
+		w.engine.cfg.Logger.Error(w.unowned, "managed fields could not be worked out", "resource", r.GroupResource().String(), "name", w.name())
+	}
+	return nil
+}
+
+// validateDocument does what validate does, for a document that is acted upon.
+func validateDocument(ctx context.Context, w *write) error {
+	f := &status.Fields{}
+	w.sent.kind.rules().check(ctx, f, w.sent.new, nil)
+	if errs := f.Errors(); len(errs) > 0 {
+		return status.Invalid(w.sent.kind.GroupKind(), w.name(), errs)
+	}
+	return nil
+}
+
+// admit asks the validating plugins. They see what the requester writes, with all that was made of it: for a view, that is
+// the document.
+func admit(ctx context.Context, w *write) error { return w.engine.admit(ctx, w) }
+
+// skipUnchanged ends a write that would store what is stored: same version, no event (UPDATE-09). An object stored under
+// an earlier schema is written even so, which is how a plain get and replace migrates it (design rule 9).
+func skipUnchanged(_ context.Context, w *write) error {
+	size := someObject
+	if w.entry != nil {
+		size = w.entry.Length() + 256
+	}
+	encoded, err := encode(w.stored.new, size)
+	if err != nil {
+		return err
+	}
+	w.encoded = encoded
+	if w.creating() || w.remove || w.served.stale.has(w.key, w.entry.Revision()) {
+		return nil
+	}
+	if w.entry.IsBare(encoded) || w.sameButTimes() {
+		w.result = &registry.Result{Entry: w.entry}
+	}
+	return nil
+}
+
+// store commits operations with their companions and waits until every read shows them.
+func (e *Engine) store(ctx context.Context, s *Served, ops []storage.Op, c registry.Change) (storage.Revision, error) {
+	if companions := s.Kind.base().Writes.Companions; companions != nil {
+		more, err := companions(c)
+		if err != nil {
+			return 0, err
+		}
+		ops = append(ops, more...)
+	}
+	rev, err := e.cfg.Store.Commit(ctx, ops)
+	if err != nil {
+		return 0, err
+	}
+	if err := s.Cache.WaitFor(ctx, rev); !errors.Is(err, watch.ErrGone) {
+		return rev, err
+	}
+	return rev, nil // the kind is served no more, but the write was committed
+}
+
+// commitError tells what a failed commit means for this write.
+func (e *Engine) commitError(ctx context.Context, w *write, err error) error {
+	var lost *storage.ConflictError
+	if !errors.As(err, &lost) {
+		return e.writeError(w.resource(), err)
+	}
+	if waitErr := e.catchUp(ctx, w.served); waitErr != nil {
+		return waitErr
+	}
+	if lost.Key != w.key || !w.creating() || w.target.Name != "" {
+		return errRace
+	}
+	if w.generated {
+		return w.nameTaken()
+	}
+	existing, ok := w.served.Cache.Get(w.key)
+	return w.alreadyExists(ok && existing.Facts().Deleted != nil)
+}
+
+// catchUp waits until the live view shows what made a commit fail, so that the next try does not read the same again.
+func (e *Engine) catchUp(ctx context.Context, s *Served) error {
+	if err := s.Cache.Fresh(ctx); err != nil {
+		return e.readError(s.Kind, "update", err)
+	}
+	return nil
+}
+
+func (w *write) alreadyExists(ending bool) error {
+	err := status.AlreadyExists(w.resource().GroupResource(), w.name())
+	if ending { // NAME-12
+		return err.WithMessage("object is being deleted: " + err.Error())
+	}
+	return err
+}

@@ -1,0 +1,159 @@
+package engine
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/status"
+	"github.com/kindwright/kindwright/storage"
+)
+
+// position is where a chunked list goes on: after this key, in the state of this revision.
+type position struct {
+	revision storage.Revision
+	after    string // storage key of the last object of the chunk before
+	newest   bool   // the state is whatever is newest: a list whose own state is gone goes on inconsistently
+	left     int64  // how many objects follow in the state of revision, for chunks that cannot count them; 0 when unknown
+}
+
+// chunkScope is what a token is bound to: it opens nothing else (PAGE-09).
+type chunkScope struct {
+	resource, namespace, labels, fields string
+
+	storageName string // of the resource's keys, which tokens leave out
+}
+
+// continueToken is the wire form of a position, base64url of its JSON followed by a MAC over it and the scope (PAGE-08,
+// design rule 15).
+type continueToken struct {
+	Version  string `json:"v"`
+	Revision int64  `json:"rv"`    // -1: the newest
+	Start    string `json:"start"` // namespace, "/", name and a NUL
+	Left     int64  `json:"n,omitzero"`
+	Key      string `json:"k"` // id of the key the MAC is made with
+	MAC      string `json:"m,omitempty"`
+}
+
+// tokenSigner makes and opens continue tokens. Its key lives in the store, so that tokens survive a restart and are
+// understood by every process on the same store.
+type tokenSigner struct {
+	store  *storage.Store
+	rand   io.Reader
+	domain string
+
+	id  string
+	key []byte
+}
+
+const (
+	tokenKeyBytes  = 32
+	maxTokenLength = 4096
+)
+
+var tokenKeyPath = [...]string{"token-key", "current"}
+
+// load reads the key, or makes one for a store that has none. Two processes that start at once agree on the first.
+func (s *tokenSigner) load(ctx context.Context) error {
+	at := storage.SysKey(tokenKeyPath[:]...)
+	rec, err := s.store.Get(ctx, at)
+	if errors.Is(err, storage.ErrNotFound) {
+		fresh := make([]byte, tokenKeyBytes)
+		if _, err := io.ReadFull(s.rand, fresh); err != nil {
+			return err
+		}
+		var lost *storage.ConflictError
+		if _, err := s.store.Commit(ctx, []storage.Op{storage.Put(at, fresh, storage.Absent)}); err != nil && !errors.As(err, &lost) {
+			return err
+		}
+		rec, err = s.store.Get(ctx, at)
+		if err != nil {
+			return err
+		}
+	} else if err != nil {
+		return err
+	}
+	if len(rec.Value) != tokenKeyBytes {
+		return fmt.Errorf("the stored key at %s has %d bytes, %d are needed", at, len(rec.Value), tokenKeyBytes)
+	}
+	sum := sha256.Sum256(rec.Value)
+	s.key, s.id = rec.Value, hex.EncodeToString(sum[:4])
+	return nil
+}
+
+func (s *tokenSigner) mac(scope chunkScope, t continueToken) string {
+	h := hmac.New(sha256.New, s.key)
+	for _, part := range []string{t.Version, scope.resource, scope.namespace, scope.labels, scope.fields, t.Start, fmt.Sprint(t.Revision), fmt.Sprint(t.Left)} {
+		_, _ = fmt.Fprintf(h, "%d:%s;", len(part), part) // lengths keep neighbouring parts apart
+	}
+	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:16])
+}
+
+func (s *tokenSigner) version() string { return "meta." + s.domain + "/v1" }
+
+func (s *tokenSigner) seal(scope chunkScope, p position) (string, error) {
+	_, namespace, name, _ := storage.SplitObjectKey(p.after)
+	t := continueToken{Version: s.version(), Revision: int64(p.revision), Start: namespace + "/" + name + "\x00", Left: p.left, Key: s.id}
+	if p.newest {
+		t.Revision, t.Left = -1, 0
+	}
+	t.MAC = s.mac(scope, t)
+	out, err := json.Marshal(t)
+	if err != nil {
+		return "", err
+	}
+	return base64.RawURLEncoding.EncodeToString(out), nil
+}
+
+func badToken(why string) error { return status.BadRequest("invalid continue token: %s", why) }
+
+func (s *tokenSigner) open(_ context.Context, scope chunkScope, token string) (position, error) {
+	if len(token) > maxTokenLength {
+		return position{}, badToken("it is too long")
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(token)
+	if err != nil {
+		return position{}, badToken("it is not base64url")
+	}
+	var t continueToken
+	if err := json.Unmarshal(raw, &t); err != nil {
+		return position{}, badToken("it cannot be read")
+	}
+	start, terminated := strings.CutSuffix(t.Start, "\x00")
+	namespace, name, _ := strings.Cut(start, "/")
+	switch {
+	case t.Version != s.version():
+		return position{}, badToken("it is of another version")
+	case t.Revision == 0 || t.Revision < -1 || !terminated || name == "" || t.Key == "" || t.MAC == "":
+		return position{}, badToken("it is incomplete") // one without a key is not an old one of ours
+	case t.Key != s.id:
+		return position{}, status.Expired("the continue token was made with a key that is no longer known; start the list again")
+	}
+	if !hmac.Equal([]byte(t.MAC), []byte(s.mac(scope, t))) {
+		return position{}, badToken("it was not made for this list")
+	}
+	p := position{after: storage.ObjectKey(scope.storageName, namespace, name), newest: t.Revision == -1}
+	if !p.newest {
+		p.revision, p.left = storage.Revision(t.Revision), t.Left
+	}
+	return p, nil
+}
+
+// expired is the 410 for a token whose state is gone. It carries a token that goes on at the newest state, for clients
+// that would rather have an inconsistent list than start again (PAGE-08).
+func (s *tokenSigner) expired(scope chunkScope, p position) error {
+	fresh, err := s.seal(scope, position{after: p.after, newest: true})
+	if err != nil {
+		return status.Internal(err)
+	}
+	return status.Expired("the state that this chunked list began with is no longer retained. Start the list again without " +
+		"continue, or go on with the token in metadata.continue of this answer, whose objects are of a later state").
+		WithContinue(fresh)
+}

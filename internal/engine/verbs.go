@@ -1,0 +1,100 @@
+package engine
+
+import (
+	"context"
+	"slices"
+
+	"github.com/kindwright/kindwright/authn"
+	"github.com/kindwright/kindwright/internal/hookcontext"
+	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/status"
+)
+
+// Create stores a new object. body is its JSON; the name comes from there, or is generated (CREATE-01, NAME-06). For a
+// virtual resource it runs the operation and the result is its answer (MODEL-21); for a subresource that is an action, the
+// action (PATH-21).
+func (at *Resolved) Create(ctx context.Context, body []byte, o registry.WriteOptions) (*registry.Result, error) {
+	ctx = hookcontext.WithObjects(ctx, at.engine)
+	r := at.acts.Kind
+	if at.Subresource != nil && at.Subresource.Acts(verbCreate) {
+		return at.act(ctx, verbCreate, body, o)
+	}
+	if at.Subresource != nil || at.Target.Name != "" {
+		return nil, status.MethodNotAllowed(r.GroupResource(), verbCreate)
+	}
+	if !r.ClusterScoped && at.Target.Namespace == "" {
+		return nil, status.MethodNotAllowed(r.GroupResource(), verbCreate) // P1: never an object without a namespace
+	}
+	in := at.intent(ctx, verbCreate, body, o)
+	if in.mayCreate = true; r.Virtual != nil {
+		return in.operate(ctx)
+	}
+	return in.walk(ctx)
+}
+
+// Update replaces an object by body (UPDATE-01). Where the kind allows it, an absent object is
+// created (UPDATE-10).
+func (at *Resolved) Update(ctx context.Context, body []byte, o registry.WriteOptions) (*registry.Result, error) {
+	ctx = hookcontext.WithObjects(ctx, at.engine)
+	if err := at.writable(verbUpdate); err != nil {
+		return nil, err
+	}
+	if at.Subresource != nil && at.Subresource.Acts(verbUpdate) {
+		return at.act(ctx, verbUpdate, body, o)
+	}
+	in := at.intent(ctx, verbUpdate, body, o)
+	in.mayUpdate = true
+	in.mayCreate, in.allowCreate = in.resource().Writes.CreateOnUpdate && in.sub == nil, o.MayCreate
+	return in.walk(ctx)
+}
+
+// Patch changes an object by a patch, which is applied to the newest state until the store accepts the outcome: writers of
+// different fields never see a conflict (PATCH-16). A resourceVersion in the patch makes it conditional (PATCH-04). A
+// server-side apply creates an object that is absent (PATCH-02).
+func (at *Resolved) Patch(ctx context.Context, p registry.PatchRequest, o registry.WriteOptions) (*registry.Result, error) {
+	ctx = hookcontext.WithObjects(ctx, at.engine)
+	if err := at.writable(verbPatch); err != nil {
+		return nil, err
+	}
+	in := at.intent(ctx, verbPatch, p.Body, o)
+	if err := takes(in.patches(), p.Type); err != nil {
+		return nil, err
+	}
+	in.mayUpdate, in.patch = true, p.Type
+	if p.Type == registry.ApplyPatch {
+		in.verb, in.mayCreate, in.allowCreate = verbApply, in.sub == nil, o.MayCreate
+	}
+	return in.walk(ctx)
+}
+
+// writable refuses a verb that a named object or subresource does not take.
+func (at *Resolved) writable(verb string) error {
+	allowed := at.acts.Kind.Verbs()
+	if at.Subresource != nil {
+		allowed = at.Subresource.Verbs
+	}
+	if at.Target.Name == "" || !slices.Contains(allowed, verb) {
+		return status.MethodNotAllowed(at.acts.Kind.GroupResource(), verb)
+	}
+	return nil
+}
+
+// intent is what a request wants written to the target.
+func (at *Resolved) intent(ctx context.Context, verb string, body []byte, o registry.WriteOptions) *intent {
+	in := &intent{engine: at.engine, served: at.acts, sub: at.Subresource, target: at.Target, opts: o, verb: verb, body: body}
+	in.user, _ = authn.UserFrom(ctx)
+	return in
+}
+
+// operate runs a virtual resource's operation on the document that was sent.
+func (in *intent) operate(ctx context.Context) (*registry.Result, error) {
+	w := in.try()
+	if err := run(ctx, documentSteps, w); err != nil {
+		return nil, err
+	}
+	answer, err := in.resource().Virtual(ctx, w.sent.new)
+	if err != nil {
+		return nil, err
+	}
+	return documentResult(in.resource().GroupVersionKind(), answer, true)
+}

@@ -1,0 +1,19 @@
+package tree
+
+import "strings"
+
+// maxShown bounds a client's value in a message.
+const maxShown = 300
+
+// Cut shortens a value for an error message.
+func Cut(s string) string {
+	if len(s) > maxShown {
+		return s[:maxShown] + "…"
+	}
+	return s
+}
+
+// NameOf is what people call an object: its namespace, if it has one, and its name.
+func NameOf(t map[string]any) string {
+	return strings.TrimPrefix(Text(t, "metadata", "namespace")+"/"+Text(t, "metadata", "name"), "/")
+}
