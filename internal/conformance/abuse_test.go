@@ -12,7 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// ask sends a request to the server without a connection, and returns how many bytes were allocated for it.
+// ask sends a request to the server without a connection, and returns the number of bytes that were
+// allocated for it.
 func (s *server) ask(method, target string, headers ...string) (a *answer, allocated uint64) {
 	s.t.Helper()
 	r := httptest.NewRequest(method, "/", nil)
@@ -33,7 +34,8 @@ func (s *server) ask(method, target string, headers ...string) (a *answer, alloc
 	return a, after.TotalAlloc - before.TotalAlloc
 }
 
-// abuse is a request that asks for more than its share: what it says, and how it is refused, 200 if it is not.
+// abuse is a request that asks for more than its share, with its expected code; 200 if it is
+// allowed.
 type abuse struct {
 	query   string
 	headers []string
@@ -41,7 +43,7 @@ type abuse struct {
 	text    string // a part of the message
 }
 
-// size is how much the client has spent.
+// size is the number of bytes that the client has spent.
 func (a *abuse) size() int {
 	n := len(a.query)
 	for _, h := range a.headers {
@@ -50,8 +52,8 @@ func (a *abuse) size() int {
 	return n
 }
 
-// refusals sends abuses to a server with some objects. What an answer costs is bounded by what its request has cost, and no
-// refusal sends back what was sent.
+// refusals sends abuses to a server with some objects. The cost of an answer must be bounded by
+// that of its request, and no error may send back what the client sent.
 func refusals(t *testing.T, path string, abuses map[string]abuse) {
 	t.Helper()
 	onEach(t, func(t *testing.T, s *server) {

@@ -19,7 +19,8 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// seeing is a plugin whose two sides keep the last request of ann's that each saw to motors or namespaces.
+// seeing is a plugin whose two sides keep the last request of the user ann for motors or namespaces
+// that each saw.
 func seeing(mutated, validated **admission.Request) admission.Plugin {
 	return admission.Plugin{
 		Name:  "see",

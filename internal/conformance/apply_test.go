@@ -35,8 +35,8 @@ func (s *server) applyTo(path, query, manager, body string) *answer {
 	return s.change(path+"?fieldManager="+manager+query, applyType, body)
 }
 
-// owners returns who owns what, as "manager Operation[/subresource]: place place …" for each entry in their order; the places
-// are those without others below them, and ".": an item or member itself.
+// owners returns the entries of managedFields in their order, as "manager Operation[/subresource]:
+// path path …". The paths are the leaves, and "." is an item or member itself.
 func owners(a *answer) []string {
 	a.t.Helper()
 	a.is(a.code)

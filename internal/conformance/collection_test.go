@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A served is one resource that discovery says can be listed.
+// A served is one resource that can be listed, according to discovery.
 type served struct{ path, apiVersion, kind string }
 
 // served returns all of them.
@@ -35,7 +35,7 @@ func (s *server) served() []served {
 	return all
 }
 
-// populate creates something of every kind of these tests, in two namespaces.
+// populate creates an object of every kind of these tests, in two namespaces.
 func (s *server) populate() {
 	s.t.Helper()
 	s.namespace("other")

@@ -18,7 +18,7 @@ import (
 
 const slatesPath = "/apis/shop.example.com/v1/slates"
 
-// ref is an owner reference to an object as it was answered; more is put into it.
+// ref returns an owner reference to an object that the server returned, with more members.
 func ref(owner *answer, more ...string) string {
 	fields := append([]string{
 		fmt.Sprintf(`"apiVersion":%q`, owner.text("apiVersion")), fmt.Sprintf(`"kind":%q`, owner.text("kind")),
@@ -29,13 +29,14 @@ func ref(owner *answer, more ...string) string {
 
 const blocks = `"blockOwnerDeletion":true`
 
-// owned creates an object with owners in the collection at path; metadata is further metadata, such as `,"finalizers":["x.y/z"]`.
+// owned creates an object with owners in the collection at path. metadata is more metadata, such as
+// `,"finalizers":["x.y/z"]`.
 func (s *server) owned(path, name, metadata string, refs ...string) *answer {
 	s.t.Helper()
 	return s.create(path, fmt.Sprintf(`{"metadata":{"name":%q,"ownerReferences":[%s]%s}}`, name, strings.Join(refs, ","), metadata))
 }
 
-// gone requires that an object is gone when everybody has come to rest.
+// gone requires that an object is gone once the server is idle.
 func (s *server) gone(paths ...string) {
 	s.t.Helper()
 	s.settle()
@@ -44,7 +45,7 @@ func (s *server) gone(paths ...string) {
 	}
 }
 
-// settle waits until the collector has done what it can do at once.
+// settle waits until the collector has no immediate work left.
 func (s *server) settle() {
 	s.t.Helper()
 	synctest.Wait()
@@ -57,7 +58,7 @@ func (s *server) deleteWith(path, policy string) *answer {
 	return s.do("DELETE", path, `{"propagationPolicy":"`+policy+`"}`).is(200)
 }
 
-// ownersOf returns the names of the owners that an object refers to.
+// ownersOf returns the names of the owners that an object references.
 func ownersOf(a *answer) []string {
 	out := []string{}
 	refs, _ := a.at("metadata", "ownerReferences").([]any)
@@ -225,7 +226,7 @@ func TestGC_04_AnOwnerInAnotherNamespaceIsAbsent(t *testing.T) {
 	})
 }
 
-// uids returns the uids of the owners that an object refers to.
+// uids returns the uids of the owners that an object references.
 func uids(a *answer) []string {
 	out := []string{}
 	refs, _ := a.at("metadata", "ownerReferences").([]any)

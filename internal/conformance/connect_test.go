@@ -23,7 +23,7 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// Post is connected to.
+// Post is a kind with connections.
 type Post struct {
 	meta.TypeMeta   `json:",inline"`
 	meta.ObjectMeta `json:"metadata"`
@@ -31,7 +31,7 @@ type Post struct {
 	Greeting string `json:"greeting,omitempty"`
 }
 
-// TalkOptions are the options of those who connect.
+// TalkOptions are the options of a connection.
 type TalkOptions struct {
 	meta.TypeMeta `json:",inline"`
 
@@ -50,7 +50,7 @@ func posts() registry.Kind[Post] {
 	}}
 }
 
-// talk greets, and repeats what it hears line by line.
+// talk sends a greeting, then repeats its input line by line.
 func talk(w http.ResponseWriter, r *http.Request, call *registry.Call[Post], o *TalkOptions) error {
 	switch o.Mode {
 	case "panicearly":
@@ -108,7 +108,7 @@ func socket(w http.ResponseWriter, r *http.Request, call *registry.Call[Post], _
 	}
 }
 
-// relay tells what it is asked.
+// relay reports the request that it received.
 func relay(w http.ResponseWriter, r *http.Request, call *registry.Call[Post], _ *registry.NoOptions) error {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -136,20 +136,20 @@ func onPosts(t *testing.T, test func(t *testing.T, s *server), opts ...kindwrigh
 	}, append(opts, kindwright.Serve(posts()))...)
 }
 
-// phone is a connection of its own, on which bytes are sent as they are.
+// phone is a separate connection on which bytes are sent as they are.
 type phone struct {
 	t *testing.T
 	net.Conn
 	r *bufio.Reader
 }
 
-// call opens a connection and sends a request; lines of the header follow the first.
+// call opens a connection and sends a request. More header lines follow the first line.
 func (s *server) call(first string, lines ...string) *phone {
 	s.t.Helper()
 	return s.callAs("X-User: admin\r\nX-Groups: system:masters", first, lines...)
 }
 
-// callAs is call with the lines that say who calls.
+// callAs is call with header lines that name the user.
 func (s *server) callAs(who, first string, lines ...string) *phone {
 	s.t.Helper()
 	conn, err := s.client.DialContext(s.t.Context(), "", "")
@@ -399,7 +399,7 @@ func (s *server) dialSocket(lines ...string) *phone {
 	return p
 }
 
-// send sends a frame, masked as those of clients are. first is its first byte.
+// send sends a masked frame, as clients do. first is its first byte.
 func (p *phone) send(first byte, payload string) {
 	p.t.Helper()
 	p.say(masked(first, payload))

@@ -21,7 +21,7 @@ import (
 
 const cratePath = "/apis/shop.example.com/v1/namespaces/default/crates"
 
-// Crate has one field of every sort that defaults, merges, or is checked in its own way.
+// Crate has one field of every kind that is defaulted, merged, or checked in its own way.
 type Crate struct {
 	meta.TypeMeta   `json:",inline"`
 	meta.ObjectMeta `json:"metadata"`
@@ -30,7 +30,7 @@ type Crate struct {
 	Status CrateStatus `json:"status,omitzero"`
 }
 
-// CrateSpec is what a crate should be.
+// CrateSpec is the desired state of a crate.
 type CrateSpec struct {
 	Color    string            `json:"color,omitempty" default:"blue" enum:"red,green,blue"`
 	Size     int32             `json:"size,omitempty" minimum:"1" maximum:"1000"`
@@ -62,13 +62,13 @@ type Port struct {
 	Name     string `json:"name,omitempty"`
 }
 
-// CrateStatus is what a crate is.
+// CrateStatus is the observed state of a crate.
 type CrateStatus struct {
 	Phase      string      `json:"phase,omitempty"`
 	Conditions []Condition `json:"conditions,omitempty" list:"map,key=type"`
 }
 
-// Condition is one thing that is so or not.
+// Condition is one condition of a crate.
 type Condition struct {
 	Type   string `json:"type"`
 	Status string `json:"status,omitempty"`
@@ -93,8 +93,8 @@ func (s *server) crate(name, spec string) *answer {
 	return s.create(cratePath, crateJSON(name, spec))
 }
 
-// untouched requires that what is sent meanwhile changes nothing: neither what the collection has, nor the version that the
-// store has reached.
+// untouched requires that the requests in between change nothing: neither the collection nor the
+// revision of the store.
 func (s *server) untouched(path string, meanwhile func()) {
 	s.t.Helper()
 	before := s.get(path).is(200)
@@ -102,7 +102,7 @@ func (s *server) untouched(path string, meanwhile func()) {
 	require.Equal(s.t, string(before.body), string(s.get(path).is(200).body), "%s is not what it was", path)
 }
 
-// send requires that a write is refused and has changed nothing in its collection.
+// send requires that a write is rejected and changes nothing in its collection.
 func (s *server) refuses(method, path, body, contentType string, code int, reason, text string) *answer {
 	s.t.Helper()
 	collection, _, _ := strings.Cut(path, "?")

@@ -23,7 +23,7 @@ const (
 	lampPath   = "/apis/shop.example.com/v1/namespaces/default/lamps"
 )
 
-// Kettle has as long to end as it says, and is removed by somebody who has emptied it.
+// Kettle sets its own grace period. A client that has emptied it removes it.
 type Kettle struct {
 	meta.TypeMeta   `json:",inline"`
 	meta.ObjectMeta `json:"metadata"`
@@ -50,7 +50,8 @@ func kettles() registry.Kind[Kettle] {
 	}
 }
 
-// Lamp has ten seconds to end, and then the server removes it; what it owns is orphaned. Some may not be deleted.
+// Lamp has a grace period of ten seconds, after which the server removes it. Its dependents are
+// orphaned. Some lamps may not be deleted.
 type Lamp struct {
 	meta.TypeMeta   `json:",inline"`
 	meta.ObjectMeta `json:"metadata"`
@@ -71,10 +72,10 @@ func lamps() registry.Kind[Lamp] {
 	}
 }
 
-// graceful are the kinds of these tests that have graceful deletion.
+// graceful are the kinds of these tests with graceful deletion.
 func graceful() kindwright.Option { return kindwright.Serve(kettles(), lamps()) }
 
-// seconds returns how long after now an object is to be gone.
+// seconds returns how long from now an object will be removed.
 func seconds(t *testing.T, a *answer) int {
 	t.Helper()
 	end, err := time.Parse(time.RFC3339, a.text("metadata", "deletionTimestamp"))

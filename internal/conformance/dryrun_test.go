@@ -17,10 +17,10 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// request is one write, by the parts of HTTP.
+// request is one write as parts of HTTP.
 type request struct{ method, path, contentType, body string }
 
-// with returns the request with another parameter in its query.
+// with returns the request with one more query parameter.
 func (r request) with(parameter string) request {
 	if strings.Contains(r.path, "?") {
 		r.path += "&" + parameter
@@ -35,7 +35,7 @@ func (s *server) ask1(r request, headers ...string) *answer {
 	return s.do(r.method, r.path, r.body, append([]string{"Content-Type", r.contentType}, headers...)...)
 }
 
-// everyWrite is a change of the crates a (there) and b (not there) in every way there is.
+// everyWrite returns every kind of write to the crates a (present) and b (absent).
 func everyWrite() map[string]request {
 	a := cratePath + "/a"
 	status := `{"apiVersion":"shop.example.com/v1","kind":"Crate","metadata":{"name":"a"},"status":{"phase":"x"}}`
@@ -66,7 +66,8 @@ func writesFor(t *testing.T) map[string]request {
 	return all
 }
 
-// shape is what two answers must agree on: not what the server makes up for each write anew.
+// shape returns what two answers must have in common: everything but values that the server
+// generates for each write.
 func shape(a *answer) string {
 	var doc map[string]any
 	_ = json.Unmarshal(a.body, &doc)

@@ -29,7 +29,8 @@ const (
 	coreEventPath = "/api/v1/namespaces/default/events"
 )
 
-// eventJSON is an event that obeys every rule of new ones, with the members of changes: null takes a member out.
+// eventJSON returns an event that obeys every rule for new events, with the members of changes.
+// null removes a member.
 func eventJSON(t *testing.T, name, changes string) string {
 	t.Helper()
 	return merged(t, `{"metadata":{"name":"`+name+`"},"eventTime":"2024-05-01T10:00:00.123456Z","action":"Pulling","reason":"Pulled",
@@ -37,7 +38,7 @@ func eventJSON(t *testing.T, name, changes string) string {
 		"regarding":{"kind":"Pod","namespace":"default","name":"web","uid":"u1","apiVersion":"v1","resourceVersion":"7","fieldPath":"spec.containers{web}"}}`, changes)
 }
 
-// coreEventJSON is an event as recorders of old send it.
+// coreEventJSON returns an event as older recorders send it.
 func coreEventJSON(t *testing.T, name, changes string) string {
 	t.Helper()
 	return merged(t, `{"metadata":{"name":"`+name+`"},"involvedObject":{"kind":"Pod","namespace":"default","name":"web"},"reason":"Started",
@@ -63,7 +64,8 @@ func (s *server) event(name, changes string) *answer {
 	return s.create(eventPath, eventJSON(s.t, name, changes))
 }
 
-// refusesEvent requires that an event is refused for one field, on its creation and where a PUT would create it.
+// refusesEvent requires that an event is rejected because of one field, on its creation and on a
+// PUT that would create it.
 func (s *server) refusesEvent(changes, cause, field string) {
 	s.t.Helper()
 	body := eventJSON(s.t, "bad", changes)
@@ -312,7 +314,8 @@ func TestEVT_17_SeriesCount(t *testing.T) {
 	})
 }
 
-// deprecated tests a field of the older form (EVT-18 to EVT-21): it is kept, and it is the field of that form.
+// deprecated tests a field of the older form (EVT-18 to EVT-21): it is stored, and it is the field
+// of that form.
 func deprecated(t *testing.T, field, core, value string) {
 	t.Helper()
 	onEach(t, func(t *testing.T, s *server) {
@@ -356,7 +359,7 @@ func TestEVT_22_EventList(t *testing.T) {
 	})
 }
 
-// anonymously requires that a request without credentials is refused.
+// anonymously requires that a request without credentials is rejected.
 func (s *server) anonymously(method, path, body string) {
 	s.t.Helper()
 	s.do(method, path, body, "X-User", "", "X-Groups", "").refused(401, "Unauthorized", "Unauthorized")
@@ -589,7 +592,7 @@ func (s *server) events(of client.Kind[kinds.Event]) *client.Client[kinds.Event]
 	return client.For(httpClient(s), of, client.At("http://server"))
 }
 
-// httpClient reaches a server as a member of system:masters.
+// httpClient sends requests to a server as a member of system:masters.
 func httpClient(s *server) *http.Client { return &http.Client{Transport: asAdmin{s.client}} }
 
 type asAdmin struct{ http.RoundTripper }
@@ -632,7 +635,7 @@ func TestEVT_33_LastObservedTime(t *testing.T) {
 	})
 }
 
-// strictly is onEach with the event rules of Kubernetes.
+// strictly is onEach with Kubernetes' rules for events.
 func strictly(t *testing.T, test func(t *testing.T, s *server)) {
 	t.Helper()
 	onEachBackend(t, func(t *testing.T, open func() storage.Backend) {
@@ -755,7 +758,7 @@ func TestEVT_36_EveryVerbOfTheCoreGroup(t *testing.T) {
 	})
 }
 
-// refusedUnless requires that a parameter that only an apply takes is refused elsewhere.
+// refusedUnless requires that a parameter of apply is rejected elsewhere.
 func (a *answer) refusedUnless(ok bool) {
 	a.t.Helper()
 	if ok {

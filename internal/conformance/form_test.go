@@ -21,7 +21,7 @@ const (
 	partialsV = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 )
 
-// gunzip decompresses a body, to its checksum.
+// gunzip decompresses a body and checks its checksum.
 func gunzip(t *testing.T, body []byte) []byte {
 	t.Helper()
 	r, err := gzip.NewReader(bytes.NewReader(body))
@@ -39,7 +39,7 @@ func (s *server) fill() {
 	}
 }
 
-// zipped tells whether an answer is compressed, and that its headers agree with its body.
+// zipped reports whether an answer is compressed, and requires that its headers match its body.
 func zipped(t *testing.T, a *answer) bool {
 	t.Helper()
 	magic := bytes.HasPrefix(a.body, []byte{0x1f, 0x8b})
@@ -156,7 +156,7 @@ func TestAnswersAsYAML(t *testing.T) {
 	})
 }
 
-// refused406 requires the answer to a request whose Accept header nothing satisfies.
+// refused406 requires the answer to an Accept header that the server cannot satisfy.
 func (a *answer) refused406(t *testing.T) {
 	t.Helper()
 	a.is(406)

@@ -150,7 +150,7 @@ func TestGET_07_W1_AMalformedVersionIs400(t *testing.T) {
 	})
 }
 
-// malformedVersions are texts that no server has issued, in the form of a query.
+// malformedVersions are texts that no server has issued, encoded for a query.
 var malformedVersions = []string{
 	"abc", "-1", "01", "00", "18446744073709551616", "0x10", "%2B5", "%205", "5%20", "1e3", "5,6", "5.0", "1_000", "%D9%A5", "%EF%BC%95", "null", "%00",
 	strings.Repeat("9", 100_000),

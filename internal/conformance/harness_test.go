@@ -26,8 +26,9 @@ import (
 	"github.com/kindwright/kindwright/storage/memory"
 )
 
-// onEach runs a test on a new server over each backend, as the subtests "memory" and "bbolt", each in a bubble of its own:
-// time is virtual, and passes only while everybody waits. The options are added to those that every server here has.
+// onEach runs a test on a new server over each backend, as the subtests "memory" and "bbolt", each
+// in its own bubble: time is virtual, and passes only while every goroutine waits. The options are
+// added to those of every server here.
 func onEach(t *testing.T, test func(t *testing.T, s *server), opts ...kindwright.Option) {
 	t.Helper()
 	onEachBackend(t, func(t *testing.T, open func() storage.Backend) {
@@ -36,8 +37,8 @@ func onEach(t *testing.T, test func(t *testing.T, s *server), opts ...kindwright
 	})
 }
 
-// onEachBackend is onEach for tests that start their servers themselves. open opens the same store again after it was
-// closed; where that is not possible, in memory, the store is not closed in between.
+// onEachBackend is onEach for tests that start their servers themselves. open opens the same store
+// again after it was closed. In memory that is not possible, so the store is not closed in between.
 func onEachBackend(t *testing.T, test func(t *testing.T, open func() storage.Backend)) {
 	t.Helper()
 	t.Run("memory", func(t *testing.T) {
@@ -58,14 +59,14 @@ func onEachBackend(t *testing.T, test func(t *testing.T, open func() storage.Bac
 	})
 }
 
-// lasting is a store in memory that survives the end of a server, as a file does.
+// lasting is a store in memory that survives its server, as a file does.
 type lasting struct{ storage.Backend }
 
 func (l lasting) Unwrap() storage.Backend { return l.Backend }
 
 func (lasting) Close() error { return nil }
 
-// server is a server under test behind net/http, reached over connections in memory.
+// server is a server under test behind net/http, with connections in memory.
 type server struct {
 	t       *testing.T
 	api     *kindwright.Server
@@ -74,7 +75,7 @@ type server struct {
 	stop    func()
 }
 
-// start starts a server over the store; it ends with the test, or with stop before that.
+// start starts a server over the store. It stops with the test, or earlier with stop.
 func start(t *testing.T, open func() storage.Backend, opts ...kindwright.Option) *server {
 	t.Helper()
 	return startWith(t, open, nil, opts...)
@@ -91,7 +92,8 @@ func startWith(t *testing.T, open func() storage.Backend, of []kinds.ControlPlan
 	}
 	api, err := kindwright.New(backend, append(base, opts...)...)
 	require.NoError(t, err)
-	// Not the test's context: who watches the server to its last moment must not lose it first.
+	// Do not use the test's context: a client that watches the server until it stops must not lose
+	// it first.
 	ctx, cancel := context.WithCancel(context.Background())
 	require.NoError(t, api.Start(ctx))
 	l := &listener{conns: make(chan net.Conn), closed: make(chan struct{})}
@@ -115,7 +117,7 @@ func startWith(t *testing.T, open func() storage.Backend, of []kinds.ControlPlan
 	return s
 }
 
-// startInMemory starts a server over a store of its own, for a test that needs another one beside its first.
+// startInMemory starts a server with its own store, for a test that needs a second server.
 func startInMemory(t *testing.T, opts ...kindwright.Option) *server {
 	t.Helper()
 	return start(t, func() storage.Backend { return memory.New() }, opts...)
@@ -158,17 +160,19 @@ type pipeAddr struct{}
 func (pipeAddr) Network() string { return "pipe" }
 func (pipeAddr) String() string  { return "pipe" }
 
-// byHeader names the user of the header X-User, with the groups of X-Groups.
+// byHeader authenticates the user in the header X-User, with the groups in X-Groups.
 var byHeader = authn.Func(func(r *http.Request) (authn.User, bool, error) {
 	name := r.Header.Get("X-User")
 	return authn.User{Name: name, Groups: strings.Fields(r.Header.Get("X-Groups"))}, name != "", nil
 })
 
-// send sends a request as a member of system:masters unless the headers say otherwise, and returns the answer with its body
-// unread. Headers are pairs; an empty value takes a header out. Bodies are JSON unless Content-Type says otherwise.
+// send sends a request as a member of system:masters unless the headers say otherwise, and returns
+// the answer with its body unread. Headers are pairs; an empty value removes a header. Bodies are
+// JSON unless Content-Type says otherwise.
 func (s *server) send(method, path, body string, headers ...string) *http.Response {
 	s.t.Helper()
-	// Paths and queries go out as they are written here: tests of bad input need ones that clients would tidy.
+	// Send paths and queries as they are written: tests of bad input need some that clients would
+	// clean.
 	r, err := http.NewRequestWithContext(s.t.Context(), method, "http://server/", strings.NewReader(body))
 	require.NoError(s.t, err)
 	target, query, _ := strings.Cut(path, "?")
@@ -189,7 +193,7 @@ func (s *server) send(method, path, body string, headers ...string) *http.Respon
 	return res
 }
 
-// do sends a request and reads its answer.
+// do sends a request and reads the answer.
 func (s *server) do(method, path, body string, headers ...string) *answer {
 	s.t.Helper()
 	res := s.send(method, path, body, headers...)
@@ -206,7 +210,7 @@ func (s *server) get(path string, headers ...string) *answer {
 	return s.do("GET", path, "", headers...)
 }
 
-// create creates an object from its JSON, in the collection at path.
+// create creates an object from JSON, in the collection at path.
 func (s *server) create(path, body string) *answer {
 	s.t.Helper()
 	return s.do("POST", path, body).is(201)
@@ -218,7 +222,7 @@ func (s *server) widget(name, labels string) *answer {
 	return s.create(widgetPath, widgetJSON(name, labels, "red", 1))
 }
 
-// widgets creates as many widgets, called w000, w001 and so on.
+// widgets creates a number of widgets, named w000, w001 and so on.
 func (s *server) widgets(n int) {
 	s.t.Helper()
 	for i := range n {
@@ -232,7 +236,7 @@ func (s *server) namespace(name string) *answer {
 	return s.create("/api/v1/namespaces", `{"metadata":{"name":"`+name+`"}}`)
 }
 
-// patch changes an object by a merge patch.
+// patch changes an object with a merge patch.
 func (s *server) patch(path, body string) *answer {
 	s.t.Helper()
 	return s.do("PATCH", path, body, "Content-Type", "application/merge-patch+json").is(200)
@@ -243,7 +247,8 @@ func (s *server) delete(path string) *answer {
 	return s.do("DELETE", path, "").is(200)
 }
 
-// compact makes the store forget its history up to now, as if it had grown old. What the server holds in memory stays.
+// compact makes the store drop its history up to now, as if it had grown old. The server's memory
+// stays.
 func (s *server) compact() {
 	s.t.Helper()
 	ctx := context.Background()
@@ -252,8 +257,8 @@ func (s *server) compact() {
 	require.NoError(s.t, s.backend.Compact(ctx, rev))
 }
 
-// age lets time pass until all history from before now is gone, from the store and from the server's memory. The newest
-// state of before stays known, so there is one more write.
+// age lets time pass until all earlier history is gone, from the store and from the server's
+// memory. The newest state would stay known, so age makes one more write.
 func (s *server) age() {
 	s.t.Helper()
 	time.Sleep(historyForTests + time.Second)
@@ -264,7 +269,7 @@ func (s *server) age() {
 // historyForTests is more than servers retain by default.
 const historyForTests = 6 * time.Minute
 
-// answer is what came back.
+// answer is a response.
 type answer struct {
 	t      *testing.T
 	asked  string
@@ -286,7 +291,7 @@ func (a *answer) is(code int) *answer {
 	return a
 }
 
-// refused requires an error with a Status of this code and reason, whose message contains text.
+// refused requires an error with a Status of this code and reason whose message contains text.
 func (a *answer) refused(code int, reason, text string) *answer {
 	a.t.Helper()
 	a.is(code)
@@ -299,7 +304,7 @@ func (a *answer) refused(code int, reason, text string) *answer {
 	return a
 }
 
-// because requires one of the causes of a refusal; text is a part of its message.
+// because requires that one of the causes of an error has text in its message.
 func (a *answer) because(reason, field, text string) *answer {
 	a.t.Helper()
 	causes, _ := a.at("details", "causes").([]any)
@@ -313,16 +318,16 @@ func (a *answer) because(reason, field, text string) *answer {
 	return a
 }
 
-// at returns what the document has at a path, nil if nothing.
+// at returns the value at a path of the document, or nil if there is none.
 func (a *answer) at(path ...string) any { return at(a.doc, path...) }
 
-// text is at for strings, "" when there is none.
+// text is at for strings. It returns "" if there is none.
 func (a *answer) text(path ...string) string {
 	s, _ := a.at(path...).(string)
 	return s
 }
 
-// version is metadata.resourceVersion.
+// version returns metadata.resourceVersion.
 func (a *answer) version() string {
 	a.t.Helper()
 	v := a.text("metadata", "resourceVersion")
@@ -330,10 +335,10 @@ func (a *answer) version() string {
 	return v
 }
 
-// next is metadata.continue.
+// next returns metadata.continue.
 func (a *answer) next() string { return a.text("metadata", "continue") }
 
-// items returns the items of a list; that it is one is required.
+// items returns the items of a list, and requires that it is one.
 func (a *answer) items() []any {
 	a.t.Helper()
 	a.is(200)
@@ -342,7 +347,8 @@ func (a *answer) items() []any {
 	return items
 }
 
-// names returns the names of the items of a list, with namespace and slash where that is not default.
+// names returns the names of the items of a list. A namespace other than default comes first, with
+// a slash.
 func (a *answer) names() []string {
 	a.t.Helper()
 	names := []string{}
@@ -356,7 +362,7 @@ func (a *answer) names() []string {
 	return names
 }
 
-// at returns what a decoded document has at a path, nil if nothing.
+// at returns the value at a path of a decoded document, or nil if there is none.
 func at(v any, path ...string) any {
 	for _, p := range path {
 		m, _ := v.(map[string]any)
@@ -365,14 +371,15 @@ func at(v any, path ...string) any {
 	return v
 }
 
-// stream is a watch being read. Its events are read as they come, whether or not the test asks for them.
+// stream is a running watch. Its events are read as they arrive, whether or not the test asks for
+// them.
 type stream struct {
 	t      *testing.T
 	res    *http.Response
 	events chan string
 }
 
-// watch begins a watch; the path has its parameters. That it begins well is required.
+// watch starts a watch, which must succeed. The path has its parameters.
 func (s *server) watch(path string, headers ...string) *stream {
 	s.t.Helper()
 	res := s.send("GET", path, "", headers...)
@@ -402,7 +409,7 @@ func (w *stream) close() { _ = w.res.Body.Close() }
 type event struct {
 	kind   string         // its type
 	object map[string]any // its object
-	fields int            // how many members the frame has
+	fields int            // the number of members of the frame
 	line   string
 }
 
@@ -412,10 +419,10 @@ func (e *event) name() string { s, _ := e.at("metadata", "name").(string); retur
 
 func (e *event) version() string { s, _ := e.at("metadata", "resourceVersion").(string); return s }
 
-// eventTimeout is how long, in virtual time, an event may take that is waited for.
+// eventTimeout is how long, in virtual time, a test waits for an event.
 const eventTimeout = 10 * time.Second
 
-// next returns the next event, which is required.
+// next returns the next event, which must come.
 func (w *stream) next() *event {
 	w.t.Helper()
 	select {
@@ -439,7 +446,7 @@ func (w *stream) parse(line string) *event {
 	return e
 }
 
-// expect requires the next event to be of a type and about an object.
+// expect requires that the next event has a type and is about an object.
 func (w *stream) expect(kind, name string) *event {
 	w.t.Helper()
 	e := w.next()
@@ -448,7 +455,7 @@ func (w *stream) expect(kind, name string) *event {
 	return e
 }
 
-// change returns the next event that is no bookmark.
+// change returns the next event that is not a bookmark.
 func (w *stream) change() *event {
 	w.t.Helper()
 	for {
@@ -458,7 +465,7 @@ func (w *stream) change() *event {
 	}
 }
 
-// quiet requires that nothing is sent for a time, and that the watch goes on.
+// quiet requires that the watch continues and sends nothing for a time.
 func (w *stream) quiet(d time.Duration) {
 	w.t.Helper()
 	select {

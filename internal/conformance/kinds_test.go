@@ -8,7 +8,8 @@ import (
 	"github.com/kindwright/kindwright/registry"
 )
 
-// Where the kinds of these tests are, in the namespace default for those that have one, and without for all.
+// The collections of these tests' kinds: in the namespace default for namespaced kinds, and in all
+// namespaces.
 const (
 	group       = "shop.example.com"
 	widgetPath  = "/apis/shop.example.com/v1/namespaces/default/widgets"
@@ -28,14 +29,14 @@ type Widget struct {
 	Status WidgetStatus `json:"status,omitzero"`
 }
 
-// WidgetSpec is what a widget should be.
+// WidgetSpec is the desired state of a widget.
 type WidgetSpec struct {
 	Color string `json:"color,omitempty" selectable:"" column:"Color" doc:"what it looks like" enum:"red,green,blue"`
 	Size  int32  `json:"size,omitempty" column:"Size,priority=1"`
 	Text  string `json:"text,omitempty"`
 }
 
-// WidgetStatus is what a widget is.
+// WidgetStatus is the observed state of a widget.
 type WidgetStatus struct {
 	Phase string `json:"phase,omitempty" selectable:"" column:"Phase"`
 }
@@ -67,7 +68,7 @@ func zones() registry.Kind[Zone] {
 	return registry.Kind[Zone]{Group: group, Version: "v1", Plural: "zones", ClusterScoped: true}
 }
 
-// Gauge is served in two versions: v1, which is stored, has a level; v2 calls it depth.
+// Gauge is served in two versions. v1, which is stored, has a level; v2 calls it depth.
 type Gauge struct {
 	meta.TypeMeta   `json:",inline"`
 	meta.ObjectMeta `json:"metadata"`

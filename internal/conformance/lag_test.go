@@ -15,8 +15,9 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// lag is a store that tells of its changes late: while it is held, watches yield nothing. It answers questions as ever. A
-// server over it is what another process on a shared store can be: behind, without knowing.
+// lag is a store that delays its changes: while it is held, watches yield nothing, and reads work
+// as always. A server over it is like one process of several on a shared store: behind, without
+// knowing it.
 type lag struct {
 	storage.Backend
 
@@ -63,10 +64,11 @@ func (l *lag) Watch(ctx context.Context, prefix string, after storage.Revision) 
 	}
 }
 
-// lagTime is for how long a server stays behind in the tests that wait for it.
+// lagTime is how long a server stays behind in tests that wait for it.
 const lagTime = time.Second
 
-// onPair runs a test on two servers over one store, of which behind does not hear of changes while lag is held.
+// onPair runs a test on two servers over one store. behind does not receive changes while lag is
+// held.
 func onPair(t *testing.T, test func(t *testing.T, ahead, behind *server, l *lag), opts ...kindwright.Option) {
 	t.Helper()
 	onEachBackend(t, func(t *testing.T, open func() storage.Backend) {
@@ -79,7 +81,8 @@ func onPair(t *testing.T, test func(t *testing.T, ahead, behind *server, l *lag)
 	})
 }
 
-// during releases a held store after lagTime, asks meanwhile, and returns for how long the answer was waited for.
+// during runs a request while a store is held, releases the store after lagTime, and returns how
+// long the answer took.
 func (l *lag) during(ask func()) time.Duration {
 	timer := time.AfterFunc(lagTime, l.release)
 	begin := time.Now()
@@ -92,7 +95,7 @@ func (l *lag) during(ask func()) time.Duration {
 	return waited
 }
 
-// counting counts the questions a store is asked.
+// counting counts the calls to a store.
 type counting struct {
 	storage.Backend
 	gets, lists, revisions atomic.Int64
@@ -115,10 +118,10 @@ func (c *counting) Revision(ctx context.Context) (storage.Revision, error) {
 	return c.Backend.Revision(ctx)
 }
 
-// asked is how often the store was asked anything.
+// asked returns the number of calls to the store.
 func (c *counting) asked() int64 { return c.gets.Load() + c.lists.Load() + c.revisions.Load() }
 
-// number makes a version something to compare, which only tests and servers may do.
+// number turns a version into a number, which only tests and servers may do.
 func number(t *testing.T, version string) uint64 {
 	t.Helper()
 	n, err := strconv.ParseUint(version, 10, 64)
@@ -126,11 +129,11 @@ func number(t *testing.T, version string) uint64 {
 	return n
 }
 
-// future is a version that nobody has issued yet.
+// future returns a version that no server has issued yet.
 func future(t *testing.T, version string) string {
 	t.Helper()
 	return text(number(t, version) + 1_000_000_000)
 }
 
-// text is the version that is a number.
+// text returns the version with a number.
 func text(n uint64) string { return strconv.FormatUint(n, 10) }

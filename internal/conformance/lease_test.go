@@ -54,7 +54,8 @@ func TestLEASE_01_Leases(t *testing.T) {
 	})
 }
 
-// elector is one of the processes of LEASE-02. It knows the lease and its own clock, which may be wrong.
+// elector is one of the processes of LEASE-02. It knows the lease and its own clock, which may be
+// wrong.
 type elector struct {
 	*server
 	name   string
@@ -66,7 +67,7 @@ type elector struct {
 
 const leaseSeconds = 15
 
-// try looks at the lease once, and acquires or renews it if that is due.
+// try reads the lease once, and acquires or renews it if that is due.
 func (e *elector) try() {
 	e.t.Helper()
 	e.leads = false

@@ -20,10 +20,11 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// The rows of the table of list semantics are of few kinds. Each of the following functions holds a server to one of them,
-// for the query of a row; %s in a query stands for a version.
+// The rows of the table of list semantics fall into a few groups. Each of the following functions
+// checks a server for one group, with the query of a row; %s in a query stands for a version.
 
-// walk lists a collection to its end, page by page if the query has a limit, and returns the names and the pages.
+// walk lists a whole collection, page by page if the query has a limit, and returns the names and
+// the pages.
 func (s *server) walk(path, query string) (names []string, pages []*answer) {
 	s.t.Helper()
 	rest := ""
@@ -43,7 +44,7 @@ func (s *server) walk(path, query string) (names []string, pages []*answer) {
 	}
 }
 
-// mostRecent: a list sees every write that was answered before, on whatever server.
+// mostRecent: a list shows every write that was answered before, by any server.
 func mostRecent(t *testing.T, query string) {
 	t.Helper()
 	onPair(t, func(t *testing.T, ahead, behind *server, l *lag) {
@@ -62,7 +63,7 @@ func mostRecent(t *testing.T, query string) {
 	})
 }
 
-// anyVersion: a list waits for nothing, and when nothing is behind it is the newest.
+// anyVersion: a list waits for nothing. If no cache is behind, it is the newest.
 func anyVersion(t *testing.T, query string) {
 	t.Helper()
 	onPair(t, func(t *testing.T, ahead, behind *server, l *lag) {
@@ -80,7 +81,8 @@ func anyVersion(t *testing.T, query string) {
 	})
 }
 
-// notOlderThan: the list's version is at least the given one, which is waited for, and history plays no part.
+// notOlderThan: the list waits until its version is at least the given one. History does not
+// matter.
 func notOlderThan(t *testing.T, query string) {
 	t.Helper()
 	onPair(t, func(t *testing.T, ahead, behind *server, l *lag) {
@@ -110,7 +112,8 @@ func notOlderThan(t *testing.T, query string) {
 	})
 }
 
-// exactly: the list shows the state of the given version and says so, for as long as the server has it.
+// exactly: the list shows the state of the given version and reports that version, as long as the
+// server has it.
 func exactly(t *testing.T, query string) {
 	t.Helper()
 	onEach(t, func(t *testing.T, s *server) {
@@ -153,7 +156,7 @@ func exactly(t *testing.T, query string) {
 	})
 }
 
-// refusedRow: the combination is an error, for all these causes.
+// refusedRow: the combination is an error, with all these causes.
 func refusedRow(t *testing.T, query string, causes ...cause) {
 	t.Helper()
 	onEach(t, func(t *testing.T, s *server) {
@@ -174,7 +177,7 @@ func refusedRow(t *testing.T, query string, causes ...cause) {
 	})
 }
 
-// cause is one reason of a refusal, as LIST-35 words it.
+// cause is one reason of an error, in the words of LIST-35.
 type cause struct{ reason, text string }
 
 var (
@@ -184,7 +187,7 @@ var (
 	notForLists  = cause{"FieldValueForbidden", "Forbidden: sendInitialEvents is forbidden for list"}
 )
 
-// unsupported is the cause that a value is none of the known ones.
+// unsupported is the cause for an unknown value.
 func unsupported(value string) cause {
 	return cause{"FieldValueNotSupported", `Unsupported value: "` + value + `": supported values: "Exact", "NotOlderThan", ""`}
 }
@@ -229,7 +232,7 @@ func TestLIST_08_AContinueTokenWithVersion0IsExact(t *testing.T) {
 	continued(t, "limit=2&resourceVersion=0&continue=%s")
 }
 
-// continued: a token shows what follows in the state of the first page.
+// continued: a token continues in the state of the first page.
 func continued(t *testing.T, query string) {
 	t.Helper()
 	onEach(t, func(t *testing.T, s *server) {
@@ -514,7 +517,7 @@ func TestLIST_36_ASelectorForANameIsAuthorizedWithTheName(t *testing.T) {
 	}, kindwright.Authorize(onlyA))
 }
 
-// asks is do for goroutines beside that of the test: what is wrong is reported, and nil returned.
+// asks is do for other goroutines than the test's: it reports errors and returns nil.
 func (s *server) asks(code int, method, path, body string, headers ...string) *answer {
 	r, err := http.NewRequestWithContext(s.t.Context(), method, "http://server"+path, strings.NewReader(body))
 	if err != nil {
@@ -589,7 +592,7 @@ func TestLIST_27_ListsAreLinearizable(t *testing.T) {
 	onPair(t, func(t *testing.T, ahead, behind *server, _ *lag) {
 		ahead.create(widgetPath, widgetJSON("r", "", "red", 0))
 		servers := []*server{ahead, behind}
-		// apply carries an operation out on a server and returns what was read; false when it failed.
+		// apply runs an operation on a server and returns the value read, or false if it failed.
 		apply := func(s *server, op operation, n int) (any, bool) {
 			if op.write {
 				return nil, s.asks(200, "PATCH", widgetPath+"/r", fmt.Sprintf(`{"spec":{"size":%d}}`, op.value), "Content-Type", "application/merge-patch+json") != nil

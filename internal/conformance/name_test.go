@@ -132,7 +132,7 @@ func TestNAME_06_NAME_07_NAME_08_META_02_GeneratedNames(t *testing.T) {
 	})
 }
 
-// sameSuffix makes the same bytes for ever, so that each generated name is the same.
+// sameSuffix always returns the same bytes, so that every generated name is the same.
 type sameSuffix struct{}
 
 func (sameSuffix) Read(p []byte) (int, error) { return copy(p, bytes.Repeat([]byte{7}, len(p))), nil }
@@ -230,7 +230,7 @@ func TestNAME_13_P7_TheNameOfTheBodyAndOfTheURL(t *testing.T) {
 	})
 }
 
-// ruled is a kind with a rule of its own for names.
+// ruled is a kind with its own rule for names.
 func ruled(plural, kind string, rule func(string) string) registry.Kind[Zone] {
 	return registry.Kind[Zone]{Group: group, Version: "v1", Plural: plural, Name: kind, NameRule: rule}
 }

@@ -23,7 +23,7 @@ import (
 
 const namespacePath = "/api/v1/namespaces"
 
-// Late is a kind that is served only after the server has started.
+// Late is a kind that is served only some time after the server has started.
 type Late struct {
 	meta.TypeMeta   `json:",inline"`
 	meta.ObjectMeta `json:"metadata"`
@@ -210,7 +210,8 @@ func TestNS_08_NamesAndProtectedNamespaces(t *testing.T) {
 	})
 }
 
-// conditions returns the conditions of the namespace team, "reason: message" by "type status"; each is given once and has a time.
+// conditions returns the conditions of the namespace team, "reason: message" by "type status". Each
+// must occur once and have a time.
 func (s *server) conditions() map[string]string {
 	s.t.Helper()
 	synctest.Wait()
@@ -262,7 +263,7 @@ func TestNS_09_ConditionsSayWhatIsInTheWay(t *testing.T) {
 	})
 }
 
-// transition is when a condition of the namespace team last changed.
+// transition returns when a condition of the namespace team last changed.
 func (s *server) transition(kind string) any {
 	s.t.Helper()
 	list, _ := s.get(namespacePath+"/team").at("status", "conditions").([]any)
@@ -307,7 +308,7 @@ func TestNS_09_WhatCannotBeDeleted(t *testing.T) {
 	}, kindwright.Admit(refuse))
 }
 
-// Workload is the Go type of kinds of which only the end matters.
+// Workload is the Go type of kinds of which only the deletion matters.
 type Workload struct {
 	meta.TypeMeta   `json:",inline"`
 	meta.ObjectMeta `json:"metadata"`

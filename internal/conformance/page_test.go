@@ -98,7 +98,7 @@ func sealToken(v any) string {
 	return base64.RawURLEncoding.EncodeToString(raw)
 }
 
-// with returns a token with some members replaced; nil takes one out.
+// with returns a token with some members replaced; nil removes one.
 func with(t *testing.T, token string, pairs ...any) string {
 	t.Helper()
 	doc := openToken(t, token)

@@ -23,7 +23,7 @@ const (
 	applyType     = "application/apply-patch+yaml"
 )
 
-// bare is a kind that is known by a document alone, not by a Go type.
+// bare is a kind that is described by a document only, without a Go type.
 type bare struct{ document string }
 
 const barePath = "/apis/shop.example.com/v1/namespaces/default/bares"

@@ -185,7 +185,7 @@ func TestPATH_15_TheVerbsOfASubresource(t *testing.T) {
 	}, kindwright.Serve(kind))
 }
 
-// calls records what authorization was asked.
+// calls records the requests to the authorizer.
 type calls struct {
 	mu   sync.Mutex
 	list []string
@@ -205,7 +205,8 @@ func (c *calls) take() []string {
 	return list
 }
 
-// observed runs a test on servers that record what authorization and admission are asked for the user bob.
+// observed runs a test on servers that record the requests of the user bob to authorization and
+// admission.
 func observed(t *testing.T, test func(t *testing.T, bob func(method, path, body string, headers ...string) *answer, asked, admitted *calls)) {
 	t.Helper()
 	var asked, admitted calls

@@ -26,7 +26,7 @@ const (
 	typed      = asProtobuf + ",application/json" // what client-go's typed clients accept
 )
 
-// described is how a Go type is written as protobuf.
+// described describes how a Go type is encoded as protobuf.
 func described[T any](t *testing.T) *protobuf.Descriptor {
 	t.Helper()
 	d, ok, err := protobuf.Describe(reflect.TypeFor[T]())
@@ -35,7 +35,7 @@ func described[T any](t *testing.T) *protobuf.Descriptor {
 	return d
 }
 
-// encoded is the document of an object, from its JSON.
+// encoded returns the document of an object, from its JSON.
 func encoded[T any](t *testing.T, apiVersion, kind, object string) string {
 	t.Helper()
 	out, err := described[T](t).AppendObject(nil, apiVersion, kind, []byte(object))
@@ -136,7 +136,8 @@ func TestPATH_19_ErrorsInProtobuf(t *testing.T) {
 	}, kindwright.Access{NoAnonymous: true}, kindwright.Authorize(authz.AlwaysDeny()))
 }
 
-// frames reads a stream of length-prefixed frames; next returns the type of an event and its object's document.
+// frames reads a stream of length-prefixed frames. next returns the type of an event and its
+// object's document.
 func (s *server) frames(path, accept string) (next func() (kind string, document []byte)) {
 	s.t.Helper()
 	res := s.send("GET", path, "", "Accept", accept)

@@ -114,7 +114,7 @@ func TestQUERY_09_LabelSelectorsFilterListWatchAndDeleteCollection(t *testing.T)
 	selects(t, "labelSelector="+url.QueryEscape("color=blue"))
 }
 
-// selects: the query selects the blue widgets among others, for every verb that selects.
+// selects requires that the query selects the blue widgets, for every verb that selects.
 func selects(t *testing.T, query string) {
 	t.Helper()
 	onEach(t, func(t *testing.T, s *server) {
@@ -178,7 +178,7 @@ func TestQUERY_10_TimeoutSecondsBoundsListWatchAndDeleteCollection(t *testing.T)
 	})
 }
 
-// isPretty tells whether a JSON body is indented.
+// isPretty reports whether a JSON body is indented.
 func isPretty(body []byte) bool { return strings.HasPrefix(string(body), "{\n  \"") }
 
 func TestQUERY_11_PrettyPrintsAllAnswers(t *testing.T) {

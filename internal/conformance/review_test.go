@@ -158,7 +158,7 @@ func TestREVIEW_06_TokenReview(t *testing.T) {
 	}, kindwright.Authenticate(bySecret), kindwright.Authorize(houseRules))
 }
 
-// bySecret knows two tokens, one of them for a shop alone.
+// bySecret knows two tokens, one of them only for a shop.
 var bySecret = authn.Func(func(r *http.Request) (authn.User, bool, error) {
 	token, ok, err := authn.BearerToken(r)
 	switch {

@@ -13,13 +13,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// rows is how many requirements each area has that this package answers for.
+// rows is the number of requirements in each area that this package covers.
 var rows = map[string]int{
 	"GET": 8, "LIST": 36, "PAGE": 10, "COLL": 15, "QUERY": 23, "GZIP": 5, "WATCH": 35, "WLIST": 9, "TABLE": 11, "EVT": 37,
 	"CREATE": 7, "UPDATE": 12, "PATH": 27, "PATCH": 17, "SSA": 31, "DRY": 8, "NAME": 13, "NS": 9, "LEASE": 2, "META": 15, "OAPI": 5, "DEL": 15, "GC": 5, "VER": 18,
 }
 
-// elsewhere are the requirements whose test is in another package, by its directory.
+// elsewhere are the requirements that a test in another package covers, by its directory.
 var elsewhere = map[string]string{
 	"LIST-24": "client", // what a client sends, and that it bears a server that ignores it
 	"LIST-31": "client", // what a client does about 410
@@ -29,14 +29,15 @@ var elsewhere = map[string]string{
 	"UPDATE-04": "client", // what a client does not know stays
 }
 
-// later are the requirements of these areas whose subject is not there yet, and the one that asks for nothing.
+// later are the requirements of these areas whose subject does not exist yet, and one that requires
+// nothing.
 var later = map[string]string{
 	"VER-11": "versions of configuration kinds: package config",
 	"VER-12": "versions of the libraries of expressions: package cel",
 	"VER-14": "the document gives no criteria",
 }
 
-// others are the requirements that this package answers for one by one, of areas that it does not answer for as a whole.
+// others are single requirements of other areas that this package covers.
 var others = []string{"MODEL-06", "MODEL-07", "MODEL-08", "MODEL-09", "MODEL-21", "MODEL-22", "MODEL-23", "ADM-06", "ADM-10"}
 
 // A test is named after what it proves, so that whoever reads a requirement finds its test, and a row that lost its test is
@@ -68,8 +69,8 @@ func TestTheOtherRowsHaveTests(t *testing.T) {
 	}
 }
 
-// rowsNamedIn returns the requirements that names of tests, and of subtests given as text, begin with in a directory of the
-// repository.
+// rowsNamedIn returns the requirements with which names of tests, and of subtests given as text,
+// start in a directory of the repository.
 func rowsNamedIn(t *testing.T, dir string) map[string]bool {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("..", "..", dir, "*_test.go"))

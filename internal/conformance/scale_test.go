@@ -15,7 +15,8 @@ import (
 	"github.com/kindwright/kindwright/registry"
 )
 
-// Fleet is scaled. v1, which is stored, calls its replicas size; v2 calls them count, and has a scale of its own; v3 has none.
+// Fleet can be scaled. v1, which is stored, calls its replicas size. v2 calls them count and has
+// its own scale. v3 has none.
 type Fleet struct {
 	meta.TypeMeta   `json:",inline"`
 	meta.ObjectMeta `json:"metadata"`
@@ -24,19 +25,19 @@ type Fleet struct {
 	Status FleetStatus `json:"status,omitzero"`
 }
 
-// FleetSpec is what a fleet should be.
+// FleetSpec is the desired state of a fleet.
 type FleetSpec struct {
 	Size *int32 `json:"size,omitempty" maximum:"100"`
 	Port string `json:"port,omitempty"`
 }
 
-// FleetStatus is what a fleet is.
+// FleetStatus is the observed state of a fleet.
 type FleetStatus struct {
 	Size  int32  `json:"size,omitempty"`
 	Ships string `json:"ships,omitempty"`
 }
 
-// FleetV2 is the second version of Fleet, and with another version in its name the third.
+// FleetV2 is the second version of Fleet, and also the third.
 type FleetV2 struct {
 	meta.TypeMeta   `json:",inline"`
 	meta.ObjectMeta `json:"metadata"`
@@ -45,13 +46,13 @@ type FleetV2 struct {
 	Status FleetStatusV2 `json:"status,omitzero"`
 }
 
-// FleetSpecV2 is what a fleet should be.
+// FleetSpecV2 is the desired state of a fleet.
 type FleetSpecV2 struct {
 	Count *int32 `json:"count,omitempty"`
 	Port  string `json:"port,omitempty"`
 }
 
-// FleetStatusV2 is what a fleet is.
+// FleetStatusV2 is the observed state of a fleet.
 type FleetStatusV2 struct {
 	Count int32 `json:"count,omitempty"`
 }

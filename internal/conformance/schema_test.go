@@ -156,7 +156,7 @@ func TestOAPI_01_OAPI_02_OAPI_03_OAPI_04_OAPI_05_OneSchema(t *testing.T) {
 
 func list(v any) []any { l, _ := v.([]any); return l }
 
-// resolve follows the reference of a schema, alone or as the one part of allOf.
+// resolve follows the reference of a schema, alone or as the only part of allOf.
 func resolve(t *testing.T, doc *answer, v any) map[string]any {
 	t.Helper()
 	m, _ := v.(map[string]any)
@@ -170,7 +170,8 @@ func resolve(t *testing.T, doc *answer, v any) map[string]any {
 	return m
 }
 
-// Gadget is what a kind was, and newGadget what it has become: with a default more and a field less.
+// Gadget is the old form of a kind, and newGadget its new form: with one more default and one field
+// less.
 type Gadget struct {
 	meta.TypeMeta   `json:",inline"`
 	meta.ObjectMeta `json:"metadata"`

@@ -73,7 +73,8 @@ func TestLIST_01_StretchesBeginAndContinueLists(t *testing.T) {
 	})
 }
 
-// sameInEveryShape compares a list, compressed, as metadata and as a table, with the plain one of the same version.
+// sameInEveryShape compares a list, compressed, as metadata and as a table, with the plain one of
+// the same version.
 func (s *server) sameInEveryShape(t *testing.T, path string) {
 	t.Helper()
 	plain := s.get(path).is(200)

@@ -19,7 +19,7 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// Desk has a subresource of every sort.
+// Desk has a subresource of every kind.
 type Desk struct {
 	meta.TypeMeta   `json:",inline"`
 	meta.ObjectMeta `json:"metadata"`
@@ -28,7 +28,7 @@ type Desk struct {
 	Status DeskStatus `json:"status,omitzero"`
 }
 
-// DeskSpec is what a desk should be.
+// DeskSpec is the desired state of a desk.
 type DeskSpec struct {
 	Replicas int32             `json:"replicas,omitempty"`
 	Color    string            `json:"color,omitempty" maxLength:"10"`
@@ -36,7 +36,7 @@ type DeskSpec struct {
 	Other    string            `json:"other,omitempty"`
 }
 
-// DeskStatus is what a desk is.
+// DeskStatus is the observed state of a desk.
 type DeskStatus struct {
 	Replicas int32  `json:"replicas,omitempty"`
 	Phase    string `json:"phase,omitempty"`
@@ -466,7 +466,7 @@ func TestADM_06_ADM_10_SubresourcesAreAdmitted(t *testing.T) {
 	}, kindwright.Admit(plugin))
 }
 
-// Slip asks for something that is no object and has no name.
+// Slip is the body of an action. It is not an object and has no name.
 type Slip struct {
 	meta.TypeMeta `json:",inline"`
 
@@ -545,7 +545,7 @@ type Bell struct {
 	Times int32 `json:"times,omitempty" default:"1" minimum:"1" maximum:"9"`
 }
 
-// Peal is what is heard then.
+// Peal is the answer.
 type Peal struct {
 	meta.TypeMeta   `json:",inline"`
 	meta.ObjectMeta `json:"metadata,omitzero"`

@@ -125,7 +125,7 @@ func TestTABLE_06_KindsWithoutTables(t *testing.T) {
 	})
 }
 
-// Tally has columns that are no single field.
+// Tally has columns that do not show a single field.
 type Tally struct {
 	meta.TypeMeta   `json:",inline"`
 	meta.ObjectMeta `json:"metadata"`

@@ -12,7 +12,7 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// withoutManaged takes the managed fields out of every object in a document and counts them.
+// withoutManaged removes the managed fields from every object of a document and counts them.
 func withoutManaged(v any) (n int) {
 	switch v := v.(type) {
 	case map[string]any:

@@ -18,7 +18,7 @@ import (
 
 const mergeType = "application/merge-patch+json"
 
-// versioned is a kind of crates that are only replaced by who says which version they saw.
+// versioned are crates that can only be replaced by clients that send the version they read.
 func versioned() registry.Kind[Crate] {
 	k := crates()
 	k.Plural, k.Name, k.Writes = "cratesets", "CrateSet", registry.WriteRules{RequireVersion: true}

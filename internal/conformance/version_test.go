@@ -24,7 +24,7 @@ import (
 	"github.com/kindwright/kindwright/storage/memory"
 )
 
-// Where the motors are, in each of their versions.
+// The collections of motors, in each of their versions.
 const (
 	motorPath  = "/apis/drive.example.com/v1/namespaces/default/motors"
 	motorBeta  = "/apis/drive.example.com/v1beta1/namespaces/default/motors"
@@ -52,13 +52,13 @@ type MotorStatus struct {
 	Count int32  `json:"count,omitempty"`
 }
 
-// Horn is what the action of that name is asked.
+// Horn is the body of the action of that name.
 type Horn struct {
 	meta.TypeMeta `json:",inline"`
 	Tone          string `json:"tone"`
 }
 
-// OldMotor is v1beta1 of it, and v1alpha1 as well.
+// OldMotor is Motor in v1beta1, and in v1alpha1 as well.
 type OldMotor struct {
 	meta.TypeMeta   `json:",inline"`
 	meta.ObjectMeta `json:"metadata"`
@@ -89,7 +89,7 @@ func oldMotors(version string) registry.Kind[OldMotor] {
 	return registry.Kind[OldMotor]{Group: "drive.example.com", Version: version, Plural: "motors", Name: "Motor"}
 }
 
-// motors serves v1, a deprecated v1beta1, and v1alpha1 for those who ask for it.
+// motors serves v1, a deprecated v1beta1, and v1alpha1 for servers that enable it.
 func motors() registry.Kind[Motor] {
 	fields := map[string]string{"drink": "spec.fuel"}
 	beta, alpha := oldMotors("v1beta1"), oldMotors("v1alpha1")
@@ -107,7 +107,7 @@ func motors() registry.Kind[Motor] {
 	}
 }
 
-// lawnmowers are a kind of the same group that is in alpha and beta alone.
+// lawnmowers are a kind of the same group that has only alpha and beta versions.
 func lawnmowers(version string) registry.Kind[OldMotor] {
 	return registry.Kind[OldMotor]{Group: "drive.example.com", Version: version, Plural: "lawnmowers", Name: "Lawnmower", StorageName: "lawnmowers/" + version}
 }
@@ -214,7 +214,7 @@ func TestVER_07_AVersionIsDisabled(t *testing.T) {
 	})
 }
 
-// aggregated asks for all of discovery in one document.
+// aggregated requests all of discovery in one document.
 const aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 // The version that is stored can be disabled like any other: the objects stay, and are served in the others.

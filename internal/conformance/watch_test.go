@@ -20,14 +20,14 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// now is the version of the widgets at this moment.
+// now returns the current version of the widgets.
 func (s *server) now() string {
 	s.t.Helper()
 	return s.get(widgetsPath + "?limit=1").version()
 }
 
-// forget lets all history of widgets from before now pass out of the store, and out of the server's memory, which lets
-// old changes go when new ones come.
+// forget lets all earlier history of widgets leave the store and the server's memory. The server
+// drops old changes when new ones arrive.
 func (s *server) forget() {
 	s.t.Helper()
 	s.age()
@@ -36,7 +36,7 @@ func (s *server) forget() {
 	time.Sleep(historyForTests)
 }
 
-// failed requires the next event to be an ERROR with a Status, and the stream to end after it.
+// failed requires that the next event is an ERROR with a Status, and that the stream ends after it.
 func (w *stream) failed(code int, reason, text string) *event {
 	w.t.Helper()
 	e := w.next()

@@ -11,7 +11,7 @@ import (
 
 const streamed = "?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
 
-// endMark requires the next event to be the bookmark that ends the initial events.
+// endMark requires that the next event is the bookmark that ends the initial events.
 func (w *stream) endMark() *event {
 	w.t.Helper()
 	e := w.next()
