@@ -17,67 +17,59 @@ import (
 // or below its Prefix. Keys can be longer than [MaxKeyBytes] if wrappers extend them, but not
 // longer than twice that.
 type Backend interface {
-	// Get returns the newest record of a key. It is linearizable: it sees every
-	// commit acknowledged before the call. Errors: ErrNotFound, ErrClosed, the
-	// context's, or the medium's.
+	// Get returns the newest record of a key. It is linearizable: it sees every commit acknowledged
+	// before the call. Errors: ErrNotFound, ErrClosed, the context's, or the medium's.
 	Get(ctx context.Context, key string) (Record, error)
 
-	// List returns one page, exact at r.At, or linearizable and now when r.At
-	// is 0. It holds nothing open between pages. Errors: ErrCompacted when r.At
-	// is below the compacted revision, ErrFutureRevision when it is above the
-	// current one, ErrClosed, the context's, or the medium's.
+	// List returns one page. The page is exact at r.At, or linearizable and current if r.At is 0.
+	// List holds nothing open between pages. Errors: ErrCompacted if r.At is below the compacted
+	// revision, ErrFutureRevision if it is above the current one, ErrClosed, the context's, or the
+	// medium's.
 	List(ctx context.Context, r ListRequest) (Page, error)
 
-	// Commit makes all operations happen at one new revision, or none. It
-	// returns after the commit is durable (memory: visible), and then every
-	// later call sees it. A commit that changes nothing (only checks, or
-	// deletes of absent keys) takes no revision and returns the current one.
+	// Commit applies all operations at one new revision, or none. It returns when the commit is
+	// durable (memory: visible), and every later call sees it. A commit that changes nothing (only
+	// checks, or deletes of absent keys) takes no revision and returns the current one.
 	//
-	// Any error means that nothing was and nothing will be committed, except one
-	// that errors.Is ErrUnknownOutcome. Errors: *ConflictError, ErrUnknownOutcome
-	// (also when ctx ends while the commit is under way; it then wraps the
-	// context's error as well), ErrClosed, the context's, or the medium's.
+	// After an error nothing was and nothing will be committed, unless the error is
+	// ErrUnknownOutcome. Errors: *ConflictError, ErrUnknownOutcome (also if ctx ends during the
+	// commit; it then wraps the context's error too), ErrClosed, the context's, or the medium's.
 	Commit(ctx context.Context, ops []Op) (Revision, error)
 
-	// Watch yields every change below prefix with a revision greater than after:
-	// once each, in the order of revisions, one batch per revision, first from
-	// history and then as commits happen. Nothing happens before the sequence is
-	// ranged over; each range starts again at after; breaking out of it releases
-	// everything.
+	// Watch yields every change below prefix with a revision greater than after: once each, in the
+	// order of revisions, one batch per revision, first from history and then as commits happen.
+	// Nothing happens until the caller ranges over the sequence. Each range starts again at after.
+	// Breaking out of it releases everything.
 	//
-	// The sequence never ends without saying why: its last pair is the only one
-	// with a non-nil error. That is ErrCompacted when changes after the position
-	// reached are gone (after itself may be the compacted revision, not less),
-	// ErrFutureRevision when after is above the current revision, ErrClosed, the
-	// context's error, or the medium's. It never skips a change instead.
+	// The sequence never ends without an error: its last pair, and only that one, has a non-nil
+	// error. The error is ErrCompacted if changes after the reached position are gone (after may be
+	// the compacted revision, but not less), ErrFutureRevision if after is above the current
+	// revision, ErrClosed, the context's error, or the medium's. Watch never skips a change.
 	//
-	// A watch does not stay behind: once Revision has answered R, a running
-	// watch soon yields a batch with a revision of at least R, and where no
-	// change matches, that batch is Progress. No change at or below a progress
-	// revision follows it.
+	// A watch does not stay behind. Once Revision has returned R, a running watch soon yields a
+	// batch with a revision of at least R. If no change matches, that batch is Progress. No change
+	// at or below a progress revision follows it.
 	Watch(ctx context.Context, prefix string, after Revision) iter.Seq2[Batch, error]
 
-	// Revision returns the current revision, linearizably: at least that of every
-	// commit acknowledged before the call. It is never 0. Errors: ErrClosed, the
-	// context's, or the medium's.
+	// Revision returns the current revision, linearizably: at least that of every commit
+	// acknowledged before the call. It is never 0. Errors: ErrClosed, the context's, or the
+	// medium's.
 	Revision(ctx context.Context) (Revision, error)
 
-	// Compact forgets history: afterwards lists at, and watches after, revisions
-	// below at fail with ErrCompacted, while at itself and everything newer stay
-	// exact. Each key's newest record at or below at is kept, so every change
-	// after at still has its Prev. Compacting at or below what is compacted
-	// already does nothing. Errors: ErrFutureRevision when at is above the
-	// current revision, ErrClosed, the context's, or the medium's.
+	// Compact drops history. Afterwards lists at, and watches after, revisions below at fail with
+	// ErrCompacted, while at itself and everything newer stay exact. Each key's newest record at or
+	// below at is kept, so every change after at still has its Prev. Compacting at or below the
+	// compacted revision does nothing. Errors: ErrFutureRevision if at is above the current
+	// revision, ErrClosed, the context's, or the medium's.
 	Compact(ctx context.Context, at Revision) error
 
-	// Limits returns the bounds of one commit. They are constant and positive.
+	// Limits returns the limits of one commit. They are constant and positive.
 	Limits() Limits
 
-	// Close ends the backend: running watches end with ErrClosed, running calls
-	// finish or fail with ErrClosed (a commit whose fate is open with
-	// ErrUnknownOutcome), later calls fail with ErrClosed. It returns when no
-	// goroutine of the backend's own runs any more; readers of watches are not
-	// waited for. Closing again returns nil.
+	// Close ends the backend. Running watches end with ErrClosed. Running calls finish or fail with
+	// ErrClosed; a commit with an open outcome fails with ErrUnknownOutcome. Later calls fail with
+	// ErrClosed. Close returns when no goroutine of the backend runs any more. It does not wait for
+	// readers of watches. Closing again returns nil.
 	Close() error
 }
 
@@ -120,8 +112,8 @@ type Unwrapper interface {
 	Unwrap() Backend
 }
 
-// As finds the first backend in the chain of wrappers, beginning with b itself,
-// that implements the optional interface T, for example [Checker].
+// As finds the first backend in the chain of wrappers, starting with b itself, that implements the
+// optional interface T, for example [Checker].
 func As[T any](b Backend) (T, bool) {
 	for b != nil {
 		if t, ok := b.(T); ok {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// The facts a storage call can end with. They are compared with errors.Is; the
-// [Error] that Store returns carries operation, key and revision around them.
+// The facts that a storage call can end with. Compare them with errors.Is. The [Error] that Store
+// returns adds operation, key and revision.
 var (
 	// ErrNotFound means that the key does not exist.
 	ErrNotFound = errors.New("key not found")

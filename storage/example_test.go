@@ -9,7 +9,7 @@ import (
 	"github.com/kindwright/kindwright/storage/memory"
 )
 
-// Create if absent, compare and swap, and what a lost race looks like.
+// Create if absent, compare and swap, and a lost race.
 func ExampleStore_Commit() {
 	ctx := context.Background()
 	store := storage.New(memory.New(memory.WithFirstRevision(100)))
@@ -30,7 +30,7 @@ func ExampleStore_Commit() {
 	// true 102
 }
 
-// The names that the store has objects of, whether anybody serves them or not.
+// The names under which the store has objects, whether they are served or not.
 func ExampleStore_StorageNames() {
 	ctx := context.Background()
 	store := storage.New(memory.New())
@@ -51,8 +51,8 @@ func ExampleStore_StorageNames() {
 	// widgets <nil>
 }
 
-// A check makes a commit depend on a key it does not write: no widget is created
-// in a namespace that is going away.
+// A check makes a commit depend on a key that it does not write: no widget is created in a
+// terminating namespace.
 func ExampleCheck() {
 	ctx := context.Background()
 	store := storage.New(memory.New(memory.WithFirstRevision(100)))
@@ -101,7 +101,7 @@ func ExampleStore_List() {
 	// default clamp
 }
 
-// A watch gives every change after a revision, first from history.
+// A watch yields every change after a revision, first from history.
 func ExampleStore_Watch() {
 	ctx := context.Background()
 	store := storage.New(memory.New(memory.WithFirstRevision(100)))
@@ -118,7 +118,7 @@ func ExampleStore_Watch() {
 		for _, change := range batch.Changes {
 			fmt.Printf("%d: %q becomes %q, deleted: %v\n", batch.Revision, change.Prev.Value, change.Value, change.Deleted)
 			if change.Deleted {
-				return // breaking off releases everything
+				return // breaking out releases everything
 			}
 		}
 	}
@@ -142,7 +142,7 @@ func ExamplePrefix() {
 	// storage: get "/r/widgets/default/hinge\x01/": key not found
 }
 
-// Extras of a backend are found through whatever wraps it.
+// Optional interfaces of a backend are found through its wrappers.
 func ExampleAs() {
 	store := storage.New(storage.Prefix(memory.New(), "acme"))
 	if checker, ok := storage.As[storage.Checker](store); ok {

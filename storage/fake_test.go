@@ -8,12 +8,12 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// fake is a backend that answers everything with one error, or fails the test
-// when it is reached although it should not be.
+// fake is a backend that answers every call with one error, or fails the test if it is called at
+// all.
 type fake struct {
 	t       testing.TB
 	err     error
-	batches []storage.Batch // given before err
+	batches []storage.Batch // yielded before err
 	closed  int
 }
 

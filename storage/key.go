@@ -5,44 +5,42 @@ import (
 	"strings"
 )
 
-// MaxKeyBytes is the longest key and prefix that Store accepts. Names and
-// namespaces of Kubernetes objects stay far below it.
+// MaxKeyBytes is the longest key and prefix that Store accepts. Names and namespaces of Kubernetes
+// objects stay far below it.
 const MaxKeyBytes = 2048
 
 // ObjectRoot is the prefix of all objects: every key that [ObjectKey] makes begins with it.
 const ObjectRoot = "/r/"
 
 const (
-	systemRoot = "/sys/" // what is never served: format, cluster id, token keys
+	systemRoot = "/sys/" // records that are never served: format, cluster id, token keys
 	tenantRoot = "/t/"   // tenants of Prefix; never seen above it
 )
 
-// ResourcePrefix is the prefix of all objects of one resource:
-// "/r/<storage name>/". The storage name is one segment of the key: a slash in
-// it is escaped (see [ObjectKey]), so the prefix of "apps" does not reach into
-// "apps/deployments", nor that of "widgets" into "widgetsets" (rule 24).
+// ResourcePrefix is the prefix of all objects of one resource: "/r/<storage name>/". The storage
+// name is one segment of the key, and a slash in it is escaped (see [ObjectKey]). So the prefix of
+// "apps" does not reach into "apps/deployments", nor that of "widgets" into "widgetsets" (rule 24).
 func ResourcePrefix(storageName string) string {
 	return join(ObjectRoot, "", storageName)
 }
 
-// NamespacePrefix is the prefix of a resource's objects in one namespace:
-// "/r/<storage name>/<namespace>/". The prefix of "team" does not reach into
-// "team-a". With an empty namespace it holds the cluster-scoped objects.
+// NamespacePrefix is the prefix of a resource's objects in one namespace: "/r/<storage
+// name>/<namespace>/". The prefix of "team" does not reach into "team-a". An empty namespace stands
+// for cluster-scoped objects.
 func NamespacePrefix(storageName, namespace string) string {
 	return join(ObjectRoot, "", storageName, namespace)
 }
 
-// nameEnd follows the name in an object key. It is less than every byte of a
-// name, so that keys are ordered as names are: "web" before "web-1". The slash
-// alone would turn these two around, being greater than "-" and ".".
+// nameEnd follows the name in an object key. It is less than every byte of a name, so keys have the
+// order of names: "web" before "web-1". The slash alone would reverse these two, because it is
+// greater than "-" and ".".
 const nameEnd = "\x01"
 
-// ObjectKey is the key of one object:
-// "/r/<storage name>/<namespace>/<name>\x01/", where the namespace of a
-// cluster-scoped object is empty. Within a segment "/" is written "%2F" and "%"
-// is written "%25", so that different triples always have different keys and no
-// name reaches beyond its place. An object's own names contain neither; a storage
-// name such as "example.dev/widgets" does.
+// ObjectKey returns the key of one object: "/r/<storage name>/<namespace>/<name>\x01/". The
+// namespace of a cluster-scoped object is empty. Within a segment "/" is written "%2F" and "%" is
+// written "%25". So different triples always have different keys, and no name reaches beyond its
+// segment. An object's own names contain neither; a storage name such as "example.dev/widgets"
+// does.
 func ObjectKey(storageName, namespace, name string) string {
 	return join(ObjectRoot, nameEnd, storageName, namespace, name)
 }
@@ -69,21 +67,20 @@ func SplitObjectKey(key string) (storageName, namespace, name string, ok bool) {
 	return storageName, namespace, name, true
 }
 
-// SysKey is the key of a record that is never served: "/sys/<part>/<part>/",
-// with the escapes of [ObjectKey]. Prefixes of such keys are made with it too.
+// SysKey returns the key of a record that is never served: "/sys/<part>/<part>/", with the escapes
+// of [ObjectKey]. It also makes the prefixes of such keys.
 func SysKey(parts ...string) string {
 	return join(systemRoot, "", parts...)
 }
 
-// tenantPrefix is the prefix under which [Prefix] keeps a tenant's keys, without
-// the final slash: every key begins with one.
+// tenantPrefix returns the prefix under which [Prefix] stores a tenant's keys, without the final
+// slash, since every key starts with one.
 func tenantPrefix(tenant string) string {
 	return strings.TrimSuffix(join(tenantRoot, "", tenant), "/")
 }
 
-// join ends each segment with a slash and escapes the slashes within; end goes
-// before the last slash. Keys are made for every request, so it allocates the
-// result and nothing else.
+// join ends each segment with a slash and escapes the slashes inside. end goes before the last
+// slash. Keys are made for every request, so join allocates only the result.
 func join(root, end string, segments ...string) string {
 	n := len(root) + len(end)
 	for _, s := range segments {
@@ -116,7 +113,7 @@ func join(root, end string, segments ...string) string {
 	return b.String()
 }
 
-// unescape reverses the escapes of join and refuses what join does not write.
+// unescape reverses the escapes of join and rejects texts that join does not write.
 func unescape(s string) (string, bool) {
 	if strings.IndexByte(s, '%') < 0 {
 		return s, true
@@ -151,9 +148,9 @@ func ResourcePrefixOf(key string) string {
 	return key[:len(ObjectRoot)+strings.IndexByte(rest, '/')+1]
 }
 
-// checkKey applies the grammar of keys: an object key of three segments, of
-// which only the namespace may be empty, or a system key of one or more
-// non-empty ones; no zero byte, at most MaxKeyBytes.
+// checkKey applies the grammar of keys: an object key of three segments, of which only the
+// namespace may be empty, or a system key of one or more non-empty segments. It allows no zero byte
+// and at most MaxKeyBytes.
 func checkKey(key string) error {
 	if err := checkBytes("key", key); err != nil {
 		return err
@@ -188,8 +185,8 @@ func checkPrefix(prefix string) error {
 	return nil
 }
 
-// checkBytes bounds a key or prefix and keeps the zero byte free, which backends
-// may use as a separator.
+// checkBytes limits the length of a key or prefix and rejects the zero byte, which backends may use
+// as a separator.
 func checkBytes(what, s string) error {
 	if len(s) > MaxKeyBytes {
 		return fmt.Errorf("%w: %s of %d bytes, the limit is %d", ErrInvalid, what, len(s), MaxKeyBytes)

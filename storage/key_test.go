@@ -24,7 +24,7 @@ func TestKeysHaveTheirDocumentedForm(t *testing.T) {
 	require.Equal(t, "/sys/phase/a%2Fb/", storage.SysKey("phase", "a/b"))
 }
 
-// Rule 24: no name is the start of another.
+// Rule 24: no key is the prefix of another.
 func TestRule24_PrefixesEndInADelimiterThatNoNameContains(t *testing.T) {
 	for _, c := range []struct{ prefix, stranger string }{
 		{storage.NamespacePrefix("widgets", "team"), storage.ObjectKey("widgets", "team-a", "x")},
@@ -106,7 +106,7 @@ func TestStoreRefusesKeysOutsideTheGrammar(t *testing.T) {
 	}
 }
 
-// D10: a prefix ends with a slash, whoever asks.
+// D10: every prefix ends with a slash.
 func TestD10_StoreRefusesPrefixesThatEndWithinASegment(t *testing.T) {
 	s := storage.New(&fake{t: t})
 	for _, prefix := range []string{"/r", "/r/widgets", "r/", "widgets", "/r/widgets/team", "\x00", "/\x00/", "/" + strings.Repeat("x", storage.MaxKeyBytes) + "/"} {

@@ -11,8 +11,8 @@ type OpType uint8
 // The operations of a commit. The zero OpType is invalid.
 const (
 	OpPut    OpType = iota + 1 // write the key
-	OpDelete                   // end the key
-	OpCheck                    // require something of the key and leave it alone
+	OpDelete                   // delete the key
+	OpCheck                    // require something of the key and do not change it
 )
 
 // String returns the operation's name in lower case.
@@ -61,7 +61,7 @@ func (e Expect) Holds(actual Revision) bool {
 type Op struct {
 	Type   OpType
 	Key    string
-	Value  []byte // of a put; the slice is handed over and must not change any more
+	Value  []byte // of a put; the store keeps the slice, so it must not change any more
 	Expect Expect
 }
 

@@ -21,7 +21,7 @@ func Prefix(b Backend, tenant string) Backend {
 	return &view{backend: b, tenant: tenantPrefix(tenant), life: life, end: end}
 }
 
-// view is one tenant's part of a backend.
+// view is a backend that shows one tenant's keys.
 type view struct {
 	backend Backend
 	tenant  string // "/t/<tenant>", put before every key
@@ -89,8 +89,8 @@ func (v *view) Watch(ctx context.Context, prefix string, after Revision) iter.Se
 			yield(Batch{}, ErrClosed)
 			return
 		}
-		// The watch beneath knows nothing of the view; closing the view reaches it
-		// as the end of its context.
+		// The inner watch does not know the view. Closing the view ends the context of the inner
+		// watch.
 		inner, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(v.life, cancel)()
@@ -110,8 +110,8 @@ func (v *view) Watch(ctx context.Context, prefix string, after Revision) iter.Se
 	}
 }
 
-// changes are the same changes under the tenant's keys. They are copied: the
-// backend's are shared with other watchers.
+// changes returns the same changes with the tenant's keys. It copies them, because the backend
+// shares its slice with other watchers.
 func (v *view) changes(inner []Change) []Change {
 	if len(inner) == 0 {
 		return nil
@@ -152,8 +152,8 @@ func (v *view) isClosed() bool {
 	return v.life.Err() != nil
 }
 
-// inner is where the view keeps what lies below a prefix. Everything is
-// everything of this tenant, and no more: the prefix ends in a slash.
+// inner returns the prefix in b for a prefix of the view. For the empty prefix it returns that of
+// all the tenant's keys, and no others: it ends in a slash.
 func (v *view) inner(prefix string) string {
 	if prefix == "" {
 		return v.tenant + "/"
@@ -161,5 +161,5 @@ func (v *view) inner(prefix string) string {
 	return v.tenant + prefix
 }
 
-// outer is the key as the tenant knows it.
+// outer returns the key as the tenant knows it.
 func (v *view) outer(key string) string { return strings.TrimPrefix(key, v.tenant) }

@@ -9,7 +9,7 @@ import (
 	"github.com/kindwright/kindwright/storage/memory"
 )
 
-// keysIn is every key of a backend.
+// keysIn returns every key of a backend.
 func keysIn(t *testing.T, b storage.Backend) []string {
 	p, err := b.List(t.Context(), storage.ListRequest{Limit: 1000})
 	require.NoError(t, err)
@@ -20,7 +20,7 @@ func keysIn(t *testing.T, b storage.Backend) []string {
 	return keys
 }
 
-// D10: the prefix of one is the start of another's, and there are keys beside.
+// D10: one tenant's name is the start of another's, and there are other keys beside them.
 func TestD10_TenantsSeeTheirOwnKeysOnly(t *testing.T) {
 	shared := memory.New()
 	start, err := shared.Revision(t.Context())

@@ -48,11 +48,11 @@ type Change struct {
 	Prev     *Record  // the previous record; nil if the change created the key
 }
 
-// Batch is one step of a watch: either all changes of one commit below the
-// watched prefix, or progress.
+// Batch is one step of a watch: either all changes of one commit below the watched prefix, or
+// progress.
 //
-// Changes is shared with other watchers: read it, never write to it. The order
-// of changes within a batch is not specified; a key occurs once.
+// Changes is shared with other watchers: read it, never write to it. The order of changes within a
+// batch is not specified. A key occurs once.
 type Batch struct {
 	Revision Revision  // of the commit; with Progress, the revision that the watch has reached
 	Changes  []Change  // empty with Progress, never empty without

@@ -54,14 +54,14 @@ func (s *Store) retainOnce(ctx context.Context, seen *retained, window time.Dura
 	return nil
 }
 
-// sample says: at this time the store was at this revision.
+// sample records the store's revision at a time.
 type sample struct {
 	at       time.Time
 	revision Revision
 }
 
-// retained holds samples in order of time, one per revision: an idle store
-// adds none, so it stays within window/every.
+// retained holds samples in the order of time, one per revision. An idle store adds none, so there
+// are never more than window/every.
 type retained []sample
 
 func (r *retained) add(s sample) {
@@ -71,8 +71,8 @@ func (r *retained) add(s sample) {
 	*r = append(*r, s)
 }
 
-// due is the newest revision noted no later than cutoff, and how many samples
-// that settles.
+// due returns the newest revision recorded no later than cutoff, and the number of samples up to
+// it.
 func (r retained) due(cutoff time.Time) (Revision, int) {
 	n := 0
 	var rev Revision
@@ -83,5 +83,5 @@ func (r retained) due(cutoff time.Time) (Revision, int) {
 	return rev, n
 }
 
-// drop forgets the first n samples.
+// drop removes the first n samples.
 func (r *retained) drop(n int) { *r = append((*r)[:0], (*r)[n:]...) }

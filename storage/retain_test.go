@@ -17,7 +17,7 @@ import (
 
 const window, every = 5 * time.Minute, 10 * time.Second
 
-// retaining runs Retain in the bubble until the test's part is over.
+// retaining runs Retain in the bubble until this part of the test is over.
 func retaining(t *testing.T, s *storage.Store, part func()) error {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
@@ -41,7 +41,7 @@ func readable(t *testing.T, s *storage.Store, rev storage.Revision) bool {
 	return err == nil
 }
 
-// STORE-05: history of the window is kept, and little more.
+// STORE-05: history of the window is retained, and little more.
 func TestSTORE_05_RetainKeepsTheWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storage.New(memory.New())
@@ -58,7 +58,7 @@ func TestSTORE_05_RetainKeepsTheWindow(t *testing.T) {
 				synctest.Wait()
 				now := time.Now()
 				for i := gone; i < len(commits); i++ {
-					// A revision is of use until the next commit replaces it.
+					// A revision is useful until the next commit replaces it.
 					until := now
 					if i+1 < len(commits) {
 						until = commits[i+1].at
@@ -84,7 +84,7 @@ func TestRetainCompactsNothingInTheFirstWindowAfterAStart(t *testing.T) {
 		s := storage.New(memory.New())
 		old := put(t, s)
 		put(t, s)
-		time.Sleep(24 * time.Hour) // however old it is: Retain saw none of it
+		time.Sleep(24 * time.Hour) // the age does not matter: Retain saw none of it
 		require.NoError(t, retaining(t, s, func() {
 			time.Sleep(window - time.Second)
 			synctest.Wait()
@@ -96,7 +96,7 @@ func TestRetainCompactsNothingInTheFirstWindowAfterAStart(t *testing.T) {
 	})
 }
 
-// counting counts the calls Retain makes and fails some of them.
+// counting counts the calls of Retain and fails some of them.
 type counting struct {
 	storage.Backend
 	compactions []storage.Revision

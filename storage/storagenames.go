@@ -30,7 +30,7 @@ func (s *Store) StorageNames(ctx context.Context) iter.Seq2[string, error] {
 			if !yield(name, nil) {
 				return
 			}
-			request.After = ResourcePrefix(name) + "\xff" // behind every object of the name
+			request.After = ResourcePrefix(name) + "\xff" // after every object of the name
 		}
 	}
 }

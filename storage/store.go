@@ -174,8 +174,8 @@ func (s *Store) Close() error {
 	return err
 }
 
-// wrap puts operation, key and revision around a fact. What already is an *Error
-// (a Store over a Store) stays as it is: an error is wrapped exactly once.
+// wrap adds operation, key and revision to a fact. An *Error (of a Store over a Store) stays as it
+// is: an error is wrapped exactly once.
 func wrap(op, key string, rev Revision, err error) error {
 	if err == nil {
 		return nil
@@ -185,7 +185,7 @@ func wrap(op, key string, rev Revision, err error) error {
 		return err
 	}
 	if len(key) > MaxKeyBytes {
-		key = "" // refused for its length: do not repeat it
+		key = "" // rejected for its length: do not repeat it
 	}
 	return &Error{Op: op, Key: key, Revision: rev, Err: err}
 }

@@ -1,15 +1,16 @@
-// Package controllers has controllers as people write them with controller-runtime, each about one habit of controllers:
+// Package controllers has typical controllers for controller-runtime. Each shows one pattern:
 //
-//	BucketReconciler       a finalizer, and something outside that is made and taken away, with retries
-//	SiteReconciler         objects that it owns, mended when somebody changes them, collected with their owner
+//	BucketReconciler       a finalizer, and an external resource that is created and deleted, with retries
+//	SiteReconciler         owned objects, repaired when somebody changes them, collected with their owner
 //	CertificateReconciler  conditions, observed generations, events, and work that is due after weeks
-//	FleetReconciler        replicas, and Autoscaler, which sets them by a metric through the scale subresource
-//	RouteReconciler        server-side apply to an object that it shares with others
-//	PlacementReconciler    a server that refuses: for a while, which it waits for, or for good, which it reports
+//	FleetReconciler        replicas, and Autoscaler, which sets them from a metric through the scale subresource
+//	RouteReconciler        server-side apply to a shared object
+//	PlacementReconciler    rejected requests: temporary ones, which it retries, and permanent ones, which it reports
 //
-// The tests run every one of them, unchanged, against package apitest over function calls, over TLS, and inside a bubble of
-// testing/synctest, where hours of back-off take no time; and, by hand, against kube-apiserver and etcd as envtest starts them
-// (make controllers-envtest).
+// The tests run each of them, unchanged, against package apitest over function calls, over TLS, and
+// in a bubble of testing/synctest, where hours of back-off take no time. By hand they also run
+// against kube-apiserver and etcd, started by envtest (make controllers-envtest).
 //
-// Package interop, the neighbour above, has the same clients against servers with everything that can go wrong in between.
+// Package interop, one directory up, runs the same clients against servers while connections fail
+// and servers restart.
 package controllers

@@ -1,3 +1,3 @@
-// Package standin holds tests of the programs of examples/kube in the places of kube-apiserver and etcd: envtest starts them,
-// and Kubernetes' own clients work with what they serve.
+// Package standin tests the programs of examples/kube in the places of kube-apiserver and etcd.
+// envtest starts them, and Kubernetes' own clients use them.
 package standin
