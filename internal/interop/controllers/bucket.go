@@ -10,16 +10,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 )
 
-// BucketFinalizer keeps a bucket until the provider has let go of it.
+// BucketFinalizer keeps a bucket until the provider has released it.
 const BucketFinalizer = "shop.example.com/provider"
 
-// Provider has buckets. Both of its methods do nothing when there is nothing to do, so that they can be tried again.
+// Provider stores buckets. Both of its methods do nothing if there is nothing to do, so they can be
+// retried.
 type Provider interface {
 	Make(ctx context.Context, id types.UID, region string) (address string, err error)
 	Remove(ctx context.Context, id types.UID) error
 }
 
-// BucketReconciler has a provider make a bucket for each Bucket, and remove it before the Bucket goes.
+// BucketReconciler makes a provider create a bucket for each Bucket, and remove it before the
+// Bucket goes.
 type BucketReconciler struct {
 	client.Client
 	Provider Provider
@@ -30,7 +32,8 @@ func (r *BucketReconciler) SetUp(m ctrl.Manager, o controller.Options) error {
 	return ctrl.NewControllerManagedBy(m).For(&Bucket{}).WithOptions(o).Complete(r)
 }
 
-// Reconcile makes what is wanted and removes what is not. The finalizer is there before anything is made.
+// Reconcile creates wanted buckets and removes the others. It adds the finalizer before it creates
+// anything.
 func (r *BucketReconciler) Reconcile(ctx context.Context, q ctrl.Request) (ctrl.Result, error) {
 	var b Bucket
 	if err := r.Get(ctx, q.NamespacedName, &b); err != nil {

@@ -16,13 +16,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// cloud is a provider that refuses to remove anything until some time.
+// cloud is a provider that refuses removals until a given time.
 type cloud struct {
 	mu      sync.Mutex
 	buckets map[types.UID]string
 	made    int
 	until   time.Time
-	asked   []time.Time // to remove
+	asked   []time.Time // times of removals
 }
 
 func (c *cloud) Make(_ context.Context, id types.UID, region string) (string, error) {
@@ -62,7 +62,7 @@ func (c *cloud) close(d time.Duration) {
 	c.until = time.Now().Add(d)
 }
 
-// pauses returns the pauses between attempts to remove.
+// pauses returns the delays between attempts to remove.
 func (c *cloud) pauses() (out []time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

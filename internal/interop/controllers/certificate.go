@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 )
 
-// ReadyCondition is the type of the condition that tells whether all is as it should be.
+// ReadyCondition is the type of the condition that is true when everything is in its desired state.
 const ReadyCondition = "Ready"
 
 // Issuer makes certificates.
@@ -25,19 +25,19 @@ type Issuer interface {
 	Issue(ctx context.Context, host string) (serial int64, err error)
 }
 
-// CertificateReconciler has certificates made, again when two thirds of their life are over.
+// CertificateReconciler issues certificates, and renews them after two thirds of their lifetime.
 type CertificateReconciler struct {
 	client.Client
 	Issuer   Issuer
 	Recorder events.EventRecorder
 }
 
-// SetUp adds the controller to a manager. What it writes into a status does not concern it.
+// SetUp adds the controller to a manager. It ignores its own changes of a status.
 func (r *CertificateReconciler) SetUp(m ctrl.Manager, o controller.Options) error {
 	return ctrl.NewControllerManagedBy(m).For(&Certificate{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).WithOptions(o).Complete(r)
 }
 
-// Reconcile issues a certificate when its time has come or its spec has changed.
+// Reconcile issues a certificate if it is due or its spec has changed.
 func (r *CertificateReconciler) Reconcile(ctx context.Context, q ctrl.Request) (ctrl.Result, error) {
 	var c Certificate
 	if err := r.Get(ctx, q.NamespacedName, &c); err != nil || !c.DeletionTimestamp.IsZero() {
@@ -60,7 +60,8 @@ func (r *CertificateReconciler) Reconcile(ctx context.Context, q ctrl.Request) (
 	return ctrl.Result{RequeueAfter: c.Spec.Lifetime.Duration * 2 / 3}, nil
 }
 
-// report writes the status. Others write conditions of their own into it, so it is read anew as often as they do.
+// report writes the status. Others write their own conditions into it, so report reads it again
+// after each conflict.
 func (r *CertificateReconciler) report(ctx context.Context, c *Certificate, serial int64, problem error) error {
 	condition := metav1.Condition{
 		Type: ReadyCondition, Status: metav1.ConditionTrue, ObservedGeneration: c.Generation,
@@ -77,12 +78,13 @@ func (r *CertificateReconciler) report(ctx context.Context, c *Certificate, seri
 		}
 		err := r.Status().Update(ctx, c)
 		if err != nil {
-			// What is cached is what has just proved to be too old, or is older still: the next try may well find it newer.
+			// The cache has the version that has just proved too old, or an older one. The next try
+			// may well find a newer one.
 			if read := r.Get(ctx, client.ObjectKeyFromObject(c), c); read != nil {
 				return client.IgnoreNotFound(read)
 			}
 			if c.Generation != generation {
-				return nil // it is about another spec now, whose turn comes
+				return nil // the spec has changed; its own reconcile follows
 			}
 		}
 		return err

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// office issues certificates, when it is open.
+// office issues certificates while it is open.
 type office struct {
 	mu     sync.Mutex
 	issued int64
@@ -41,7 +41,7 @@ func (o *office) close(d time.Duration) {
 	o.until = time.Now().Add(d)
 }
 
-// said returns how often an event was said of a certificate.
+// said returns how often an event was recorded for a certificate.
 func (p *place) said(c *Certificate, reason string) (times int) {
 	p.t.Helper()
 	var all corev1.EventList

@@ -40,7 +40,7 @@ import (
 
 var assets = flag.String("assets", "", "a directory with kube-apiserver and etcd: run the controllers against those, too")
 
-// spent is what each scenario took, by the clock of the wall, in each place.
+// spent is the real time of each scenario in each place.
 var spent struct {
 	sync.Mutex
 	by map[string]map[string]time.Duration
@@ -50,8 +50,9 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	ctrl.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard()) // recorders complain of events that come after the end of a test
-	// The last of the handlers of errors sleeps while errors come fast, by a time that it keeps for the whole process. The
-	// clock of a bubble begins in the year 2000: there it sleeps for decades, and whoever met an error with it.
+	// The last error handler sleeps when errors come fast. It remembers the time of the last error
+	// for the whole process. A bubble's clock begins in the year 2000, so there it would sleep for
+	// decades, together with the goroutine that met the error.
 	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1]
 	spent.by = map[string]map[string]time.Duration{}
 	code := m.Run()
@@ -61,7 +62,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// tell returns what the scenarios took, as a table.
+// tell returns the times of the scenarios as a table.
 func tell() string {
 	var out strings.Builder
 	row := func(name string, cell func(place string) string) {
@@ -93,23 +94,25 @@ func spend(scenario, place string, since time.Time) {
 	spent.by[scenario][place] += time.Since(since)
 }
 
-// place is where a scenario takes place: a server, and the time that passes there.
+// place is the environment of a scenario: a server, and the way in which time passes.
 type place struct {
 	t             *testing.T
 	scheme        *runtime.Scheme
 	config        *rest.Config
-	client.Client // of the test: it asks the server each time
+	client.Client // of the test: it always asks the server
 
-	// hour is what controllers take for an hour. Where time is real it is a moment.
+	// hour is the controllers' hour. With real time it is a moment.
 	hour time.Duration
 
-	// virtual tells that time passes only while everybody waits, so that what happens at what time is exact.
+	// virtual says that time passes only while every goroutine waits, so the time of each event is
+	// exact.
 	virtual bool
 
-	// whole tells that somebody collects garbage and ends namespaces. Nobody does beside a lone kube-apiserver.
+	// whole says that garbage is collected and namespaces end. With a lone kube-apiserver they do
+	// not.
 	whole bool
 
-	namespace string // for the scenario alone
+	namespace string // for this scenario only
 	counts    *tally
 }
 
@@ -155,13 +158,13 @@ func everywhere(t *testing.T, scenario string, test func(t *testing.T, p *place)
 	})
 }
 
-// inProcess starts a server and returns how client-go reaches it.
+// inProcess starts a server and returns client-go's configuration for it.
 func inProcess(t *testing.T) *rest.Config {
 	srv := apitest.New(t, definitions()...)
 	return &rest.Config{Host: srv.URL, Transport: srv.Transport()}
 }
 
-// definitions are the kinds of the server, made from the types of the controllers.
+// definitions are the kinds of the server, from the types of the controllers.
 func definitions() []registry.Definition {
 	group, version := GroupVersion.Group, GroupVersion.Version
 	return []registry.Definition{
@@ -221,7 +224,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 // RoundTrip makes it an http.RoundTripper.
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// meta is the name of an object of the scenario.
+// meta returns the metadata of an object of the scenario.
 func (p *place) meta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: p.namespace, Name: name}
 }
@@ -239,8 +242,8 @@ func (p *place) until(what string, happened func() bool) {
 	}
 }
 
-// rest lets everything happen that is going to happen at once. Where that cannot be known, it gives it a moment, which is
-// for tests that something does not happen.
+// rest waits until all immediate work is done. Where that cannot be known, it waits a moment. Tests
+// that something does not happen use it.
 func (p *place) rest() {
 	if p.virtual {
 		synctest.Wait()
@@ -249,7 +252,7 @@ func (p *place) rest() {
 	time.Sleep(50 * time.Millisecond)
 }
 
-// get reads an object, and tells whether it is there.
+// get reads an object, and reports whether it exists.
 func (p *place) get(o client.Object) bool {
 	p.t.Helper()
 	err := p.Get(p.t.Context(), client.ObjectKeyFromObject(o), o)
@@ -263,12 +266,13 @@ func (p *place) gone(o client.Object) {
 	p.until(fmt.Sprintf("%T %s goes", o, o.GetName()), func() bool { return !p.get(o) })
 }
 
-// options are those of every controller. Its patience grows from a minute to six hours.
+// options are those of every controller. The delay between retries grows from a minute to six
+// hours.
 func (p *place) options() controller.Options {
 	return controller.Options{RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](p.hour/60, 6*p.hour)}
 }
 
-// manager returns a manager that set up, the setting up of controllers, has got. It is not started.
+// manager returns a manager with the controllers that setUp adds. It is not started.
 func (p *place) manager(o manager.Options, setUp func(m ctrl.Manager) error) ctrl.Manager {
 	p.t.Helper()
 	again := true
@@ -279,8 +283,8 @@ func (p *place) manager(o manager.Options, setUp func(m ctrl.Manager) error) ctr
 	return m
 }
 
-// run starts controllers, which end before the server does. Nothing but events tells them of changes: they look at everything
-// again so rarely that it helps nobody.
+// run starts controllers, which end before the server does. They learn of changes only by events:
+// their resynchronisation is too rare to help.
 func (p *place) run(setUp func(m ctrl.Manager) error) ctrl.Manager {
 	p.t.Helper()
 	rarely := 100_000 * p.hour
@@ -289,7 +293,7 @@ func (p *place) run(setUp func(m ctrl.Manager) error) ctrl.Manager {
 	return m
 }
 
-// start starts a manager, and returns what stops it and tells how it ended.
+// start starts a manager, and returns a function that stops it and returns its error.
 func (p *place) start(m ctrl.Manager) (stop func() error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -301,8 +305,8 @@ func (p *place) start(m ctrl.Manager) (stop func() error) {
 	p.t.Cleanup(func() {
 		_ = stop()
 		if p.virtual {
-			// A manager's last words are events, which others send. They must get through: a client that waits to try again when
-			// a bubble ends waits for ever.
+			// After a manager has ended, its recorder still sends events. They must get through: a
+			// client that waits for a retry when a bubble ends waits forever.
 			synctest.Wait()
 		}
 	})

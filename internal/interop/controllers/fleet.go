@@ -15,7 +15,7 @@ import (
 // FleetLabel names the fleet of a ship.
 const FleetLabel = "shop.example.com/fleet"
 
-// FleetReconciler lets one ship at a time into or out of each fleet, until there are as many as there should be.
+// FleetReconciler adds or removes one ship of a fleet at a time, until the number is right.
 type FleetReconciler struct {
 	client.Client
 	Pause time.Duration // between two ships
@@ -26,7 +26,7 @@ func (r *FleetReconciler) SetUp(m ctrl.Manager, o controller.Options) error {
 	return ctrl.NewControllerManagedBy(m).For(&Fleet{}).WithOptions(o).Complete(r)
 }
 
-// Reconcile moves the number of ships by one, with a patch of the status.
+// Reconcile changes the number of ships by one, with a patch of the status.
 func (r *FleetReconciler) Reconcile(ctx context.Context, q ctrl.Request) (ctrl.Result, error) {
 	var f Fleet
 	if err := r.Get(ctx, q.NamespacedName, &f); err != nil || !f.DeletionTimestamp.IsZero() {
@@ -43,7 +43,7 @@ func (r *FleetReconciler) Reconcile(ctx context.Context, q ctrl.Request) (ctrl.R
 	if f.Status == before.Status {
 		return ctrl.Result{}, nil
 	}
-	// A cache that is behind must not let the same ship in twice.
+	// A cache that is behind must not count the same ship twice.
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := r.Status().Patch(ctx, &f, patch); err != nil {
 		return ctrl.Result{}, err
@@ -51,26 +51,26 @@ func (r *FleetReconciler) Reconcile(ctx context.Context, q ctrl.Request) (ctrl.R
 	return ctrl.Result{RequeueAfter: r.Pause}, nil
 }
 
-// Metric tells how much there is to do.
+// Metric returns the present load.
 type Metric interface {
 	Load(ctx context.Context, fleet types.NamespacedName) (float64, error)
 }
 
-// Autoscaler sets the replicas of fleets by how much there is to do. It knows nothing of fleets but that they have a scale.
+// Autoscaler sets the replicas of fleets by their load. It knows only that fleets have a scale.
 type Autoscaler struct {
 	client.Client
 	Metric   Metric
-	PerShip  float64       // how much one ship does
+	PerShip  float64       // load that one ship can carry
 	Least    int32         // of ships
 	Most     int32         // of ships
-	Interval time.Duration // between two looks
-	Calm     time.Duration // how long less must do before there are fewer
+	Interval time.Duration // between two reads of the metric
+	Calm     time.Duration // how long the load must be lower before the fleet shrinks
 
 	mu     sync.Mutex
 	advice map[types.NamespacedName][]advice // of the last Calm, the oldest first
 }
 
-// advice is what a look at the metric said.
+// advice is the result of one read of the metric.
 type advice struct {
 	at       time.Time
 	replicas int32
@@ -81,7 +81,7 @@ func (a *Autoscaler) SetUp(m ctrl.Manager, o controller.Options) error {
 	return ctrl.NewControllerManagedBy(m).Named("autoscaler").For(&Fleet{}).WithOptions(o).Complete(a)
 }
 
-// Reconcile looks at a fleet, and again after the interval.
+// Reconcile reads the load of a fleet, and again after the interval.
 func (a *Autoscaler) Reconcile(ctx context.Context, q ctrl.Request) (ctrl.Result, error) {
 	var f Fleet
 	f.Namespace, f.Name = q.Namespace, q.Name
@@ -103,7 +103,7 @@ func (a *Autoscaler) Reconcile(ctx context.Context, q ctrl.Request) (ctrl.Result
 	return ctrl.Result{RequeueAfter: a.Interval}, nil
 }
 
-// steady returns the most that was advised of late, so that a short calm sends nobody home.
+// steady returns the highest recent advice, so a short calm does not shrink the fleet.
 func (a *Autoscaler) steady(fleet types.NamespacedName, now int32) int32 {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// gauge shows what a test wants it to.
+// gauge is a metric that a test sets.
 type gauge struct {
 	mu   sync.Mutex
 	load float64

@@ -20,9 +20,9 @@ import (
 	"github.com/kindwright/kindwright/apitest"
 )
 
-// TestInformersComeThroughFaults has client-go's informers follow a server through everything that apitest can do to a watch,
-// in JSON and in protobuf. The server is made outside, once, and forked in each bubble; two virtual days later the informers
-// know what the server knows.
+// TestInformersComeThroughFaults makes client-go's informers follow a server through everything
+// that apitest can do to a watch, in JSON and in protobuf. The server is made outside, once, and
+// forked in each bubble. Two virtual days later the informers know what the server knows.
 func TestInformersComeThroughFaults(t *testing.T) {
 	parent := apitest.New(t, definitions()...)
 	pages := func(srv *apitest.Server, contentType string) *kubernetes.Clientset {
@@ -113,7 +113,7 @@ func TestInformersComeThroughFaults(t *testing.T) {
 	}
 }
 
-// insist tries until it works.
+// insist retries until a call succeeds.
 func insist(t *testing.T, try func() error) {
 	var err error
 	for range 1000 {

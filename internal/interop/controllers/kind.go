@@ -11,7 +11,7 @@ import (
 // GroupVersion is that of all kinds here.
 var GroupVersion = schema.GroupVersion{Group: "shop.example.com", Version: "v1"}
 
-// Bucket is room at a provider of storage, which knows nothing of this API.
+// Bucket is space at a storage provider that does not know this API.
 type Bucket struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -20,17 +20,17 @@ type Bucket struct {
 	Status BucketStatus `json:"status,omitzero"`
 }
 
-// BucketSpec is what should be there.
+// BucketSpec is the desired state of a bucket.
 type BucketSpec struct {
 	Region string `json:"region" minLength:"1"`
 }
 
-// BucketStatus is what is there.
+// BucketStatus is the observed state of a bucket.
 type BucketStatus struct {
 	Address string `json:"address,omitempty"`
 }
 
-// Site is a set of pages, each in a config map of its own.
+// Site is a set of pages, each in its own config map.
 type Site struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -39,18 +39,18 @@ type Site struct {
 	Status SiteStatus `json:"status,omitzero"`
 }
 
-// SiteSpec has the text of each page by its name.
+// SiteSpec has the text of each page by name.
 type SiteSpec struct {
 	Pages map[string]string `json:"pages,omitempty"`
 }
 
-// SiteStatus tells how much of the site is there.
+// SiteStatus says how much of the site exists.
 type SiteStatus struct {
 	Pages              int32 `json:"pages,omitempty"`
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }
 
-// Certificate asks for a certificate that never runs out.
+// Certificate asks for a certificate that is always valid.
 type Certificate struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -59,13 +59,14 @@ type Certificate struct {
 	Status CertificateStatus `json:"status,omitzero"`
 }
 
-// CertificateSpec is what should be certified, and for how long each time.
+// CertificateSpec says what to certify, and for how long each time.
 type CertificateSpec struct {
 	Host     string          `json:"host" minLength:"1"`
 	Lifetime metav1.Duration `json:"lifetime"`
 }
 
-// CertificateStatus is what is certified. NotAfter is precise to the microsecond, for lifetimes in tests are short.
+// CertificateStatus is the current certificate. NotAfter has microseconds, because lifetimes in
+// tests are short.
 type CertificateStatus struct {
 	Serial     int64              `json:"serial,omitempty"`
 	NotAfter   metav1.MicroTime   `json:"notAfter,omitzero"`
@@ -81,12 +82,12 @@ type Fleet struct {
 	Status FleetStatus `json:"status,omitzero"`
 }
 
-// FleetSpec is how many there should be.
+// FleetSpec is the desired number of ships.
 type FleetSpec struct {
 	Replicas int32 `json:"replicas" minimum:"0" maximum:"100"`
 }
 
-// FleetStatus is how many there are, and how to find them.
+// FleetStatus is the actual number of ships, with their selector.
 type FleetStatus struct {
 	Replicas int32  `json:"replicas"`
 	Selector string `json:"selector,omitempty"`
@@ -101,18 +102,18 @@ type Route struct {
 	Status RouteStatus `json:"status,omitzero"`
 }
 
-// RouteSpec is what leads where.
+// RouteSpec is a host and its fleet.
 type RouteSpec struct {
 	Host  string `json:"host" minLength:"1"`
 	Fleet string `json:"fleet" minLength:"1"`
 }
 
-// RouteStatus tells whether the host is this route's.
+// RouteStatus says whether this route has the host.
 type RouteStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty" list:"map,key=type"`
 }
 
-// Placement wants a fleet in some namespace, which may not be there yet.
+// Placement wants a fleet in some namespace, which may not exist yet.
 type Placement struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -121,13 +122,13 @@ type Placement struct {
 	Status PlacementStatus `json:"status,omitzero"`
 }
 
-// PlacementSpec is the fleet to be made.
+// PlacementSpec is the fleet to create.
 type PlacementSpec struct {
 	Target   string `json:"target" minLength:"1"`
 	Replicas int32  `json:"replicas"`
 }
 
-// PlacementStatus tells whether it was made.
+// PlacementStatus says whether the fleet was created.
 type PlacementStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty" list:"map,key=type"`
 }
@@ -151,7 +152,8 @@ func AddToScheme(s *runtime.Scheme) error {
 	return nil
 }
 
-// clone copies by way of JSON, where others generate code. The types here can all be written and read.
+// clone copies through JSON, where controllers usually generate code. All types here can be encoded
+// and decoded.
 func clone[T any](in *T) *T {
 	text, err := json.Marshal(in)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// watchman notes who leads, and fails when two do.
+// watchman records who leads, and fails if two lead at once.
 type watchman struct {
 	t       *testing.T
 	mu      sync.Mutex
@@ -46,7 +46,7 @@ func (w *watchman) led() int {
 	return len(w.leaders)
 }
 
-// duty is what only a leader does.
+// duty is the work of a leader.
 type duty struct {
 	name string
 	*watchman
@@ -68,8 +68,8 @@ type officer struct {
 	lost *atomic.Bool // its connections fail
 }
 
-// officer starts a manager that works when it leads. Its lease is of an hour in virtual time, and the shortest there is
-// otherwise.
+// officer starts a manager that works while it leads. Its lease is an hour of virtual time, or the
+// shortest possible one with real time.
 func (p *place) officer(name string, w *watchman) *officer {
 	p.t.Helper()
 	o := &officer{cloud: &cloud{}, lost: &atomic.Bool{}}

@@ -14,11 +14,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// PlacedCondition is the type of the condition that tells whether the fleet was made.
+// PlacedCondition is the type of the condition that is true when the fleet was created.
 const PlacedCondition = "Placed"
 
-// PlacementReconciler makes fleets in other namespaces, where nobody can be the owner of anything of ours. It tries again,
-// later each time, while the namespace is missing or on its way out; what is invalid it tries once.
+// PlacementReconciler creates fleets in other namespaces, where our objects cannot be owners. While
+// the namespace is missing or terminating, it retries with growing delays. It tries an invalid
+// fleet only once.
 type PlacementReconciler struct{ client.Client }
 
 // SetUp adds the controller to a manager.
@@ -26,7 +27,7 @@ func (r *PlacementReconciler) SetUp(m ctrl.Manager, o controller.Options) error 
 	return ctrl.NewControllerManagedBy(m).For(&Placement{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).WithOptions(o).Complete(r)
 }
 
-// Reconcile makes the fleet unless it is there.
+// Reconcile creates the fleet unless it exists.
 func (r *PlacementReconciler) Reconcile(ctx context.Context, q ctrl.Request) (ctrl.Result, error) {
 	var p Placement
 	if err := r.Get(ctx, q.NamespacedName, &p); err != nil || !p.DeletionTimestamp.IsZero() {

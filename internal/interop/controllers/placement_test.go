@@ -11,7 +11,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// refused waits until a placement knows why it cannot be.
+// refused waits until a placement reports why it failed.
 func (p *place) refused(o *Placement, why metav1.StatusReason) *metav1.Condition {
 	p.t.Helper()
 	var condition *metav1.Condition

@@ -17,7 +17,7 @@ import (
 	"github.com/kindwright/kindwright/apitest"
 )
 
-// What a test with client-go needs: a server, and a configuration that leads to it.
+// A test with client-go needs a server, and a configuration for it.
 func TestRecipeForClientGo(t *testing.T) {
 	srv := apitest.New(t, definitions()...)
 	clients, err := kubernetes.NewForConfig(&rest.Config{Host: srv.URL, Transport: srv.Transport()})

@@ -16,20 +16,21 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// RouteTable is the config map, one in each namespace, that has the fleet of every host.
+// RouteTable is the config map, one in each namespace, with the fleet of every host.
 const RouteTable = "routes"
 
-// RouteFinalizer keeps a route until its host is out of the table.
+// RouteFinalizer keeps a route until its host is removed from the table.
 const RouteFinalizer = "shop.example.com/route"
 
-// AcceptedCondition is the type of the condition that tells whether a host is a route's.
+// AcceptedCondition is the type of the condition that is true when the route has its host.
 const AcceptedCondition = "Accepted"
 
-// RouteReconciler applies each route's host to the table of its namespace, as a field manager of the route's own: the first
-// route that claims a host has it, and whatever others keep in the table is theirs.
+// RouteReconciler applies each route's host to the table of its namespace. Each route has its own
+// field manager. The first route that claims a host has it, and other entries of the table stay.
 type RouteReconciler struct{ client.Client }
 
-// SetUp adds the controller to a manager. Whenever the table changes every route of the namespace has another chance.
+// SetUp adds the controller to a manager. Every change of the table gives all routes of the
+// namespace another chance.
 func (r *RouteReconciler) SetUp(m ctrl.Manager, o controller.Options) error {
 	all := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, table client.Object) (out []reconcile.Request) {
 		var routes list[Route]
@@ -44,7 +45,7 @@ func (r *RouteReconciler) SetUp(m ctrl.Manager, o controller.Options) error {
 	return ctrl.NewControllerManagedBy(m).For(&Route{}).Watches(&corev1.ConfigMap{}, all).WithOptions(o).Complete(r)
 }
 
-// Reconcile applies what a route says, or that it says nothing any more.
+// Reconcile applies the route's entry, or an empty configuration if it has none any more.
 func (r *RouteReconciler) Reconcile(ctx context.Context, q ctrl.Request) (ctrl.Result, error) {
 	var route Route
 	if err := r.Get(ctx, q.NamespacedName, &route); err != nil {
@@ -72,7 +73,7 @@ func (r *RouteReconciler) Reconcile(ctx context.Context, q ctrl.Request) (ctrl.R
 	return ctrl.Result{}, r.Status().Update(ctx, &route)
 }
 
-// leave gives the host up: what a manager applied before and does not apply now is gone.
+// leave gives up the host: apply removes what the manager applied before and leaves out now.
 func (r *RouteReconciler) leave(ctx context.Context, route *Route) error {
 	if !controllerutil.ContainsFinalizer(route, RouteFinalizer) {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// accepted waits until a route knows whether its host is its own.
+// accepted waits until a route reports whether it has its host.
 func (p *place) accepted(r *Route, is metav1.ConditionStatus) *metav1.Condition {
 	p.t.Helper()
 	p.until("the route knows", func() bool {
@@ -51,7 +51,7 @@ func TestApply(t *testing.T) {
 		require.Equal(t, map[string]string{"static.example.com": "files", "a.example.com": "a", "b.example.com": "b"}, table())
 
 		require.NoError(t, p.Delete(t.Context(), a))
-		p.accepted(late, metav1.ConditionTrue) // nothing has told it but the table
+		p.accepted(late, metav1.ConditionTrue) // only the table has told it
 		p.gone(a)
 		require.Equal(t, map[string]string{"static.example.com": "files", "a.example.com": "late", "b.example.com": "b"}, table())
 

@@ -15,8 +15,8 @@ import (
 // SiteLabel names the site that a page belongs to.
 const SiteLabel = "shop.example.com/site"
 
-// SiteReconciler keeps a config map for each page of a site, as the site says. It does nothing when a site goes: the pages
-// have it for an owner.
+// SiteReconciler keeps a config map for each page of a site. It does nothing when a site is
+// deleted, because the site owns the pages.
 type SiteReconciler struct {
 	client.Client
 	live client.Reader // past the cache
@@ -28,7 +28,8 @@ func (r *SiteReconciler) SetUp(m ctrl.Manager, o controller.Options) error {
 	return ctrl.NewControllerManagedBy(m).For(&Site{}).Owns(&corev1.ConfigMap{}).WithOptions(o).Complete(r)
 }
 
-// Reconcile makes the pages that are missing, mends those that somebody changed, and deletes those that are no more.
+// Reconcile creates missing pages, repairs changed ones, and deletes those that are no longer in
+// the spec.
 func (r *SiteReconciler) Reconcile(ctx context.Context, q ctrl.Request) (ctrl.Result, error) {
 	var s Site
 	if err := r.Get(ctx, q.NamespacedName, &s); err != nil || !s.DeletionTimestamp.IsZero() {
@@ -65,8 +66,8 @@ func (r *SiteReconciler) write(ctx context.Context, s *Site, name, text string) 
 	return err
 }
 
-// stillThere looks at a site past the cache before a page is adopted: whoever adopts the orphans of a site that is going hands
-// them to the collector.
+// stillThere reads a site past the cache before a page is adopted. If a site that is being deleted
+// adopted orphans, the collector would delete them.
 func (r *SiteReconciler) stillThere(ctx context.Context, s *Site) error {
 	var now Site
 	if err := r.live.Get(ctx, client.ObjectKeyFromObject(s), &now); err != nil {

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 )
 
-// pages returns the text of each page of a site that there is.
+// pages returns the text of each existing page of a site.
 func (p *place) pages(site string) map[string]string {
 	p.t.Helper()
 	var all corev1.ConfigMapList
@@ -23,7 +23,7 @@ func (p *place) pages(site string) map[string]string {
 	return out
 }
 
-// shows waits until a site is as it should be, and says so.
+// shows waits until a site has its desired state, and reports it.
 func (p *place) shows(s *Site, pages map[string]string) {
 	p.t.Helper()
 	p.until("the site is there", func() bool {

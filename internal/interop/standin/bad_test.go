@@ -18,13 +18,13 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// magic begins every message of Kubernetes.
+// magic is the prefix of every protobuf message of Kubernetes.
 const magic = "k8s\x00"
 
-// announced is a field of a message that says it is 2 GB long, and is not.
+// announced is a field of a message that claims to be 2 GB long.
 const announced = "\x0a\xff\xff\xff\xff\x07"
 
-// enveloped is a message in the form that Kubernetes sends them.
+// enveloped returns a message in Kubernetes' envelope.
 func enveloped(t *testing.T, apiVersion, kind string, raw []byte) []byte {
 	t.Helper()
 	u := runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: apiVersion, Kind: kind}, Raw: raw}

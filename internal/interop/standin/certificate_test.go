@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// selfSigned is a key and a certificate for it, in PEM.
+// selfSigned returns a key and a certificate for it, in PEM.
 func selfSigned(t *testing.T) (key, certificate string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

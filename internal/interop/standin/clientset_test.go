@@ -27,7 +27,8 @@ import (
 	"k8s.io/client-go/tools/record"
 )
 
-// typed is the client of one resource in a set of typed clients. Which type it has depends on the resource.
+// typed is the client of one resource in a set of typed clients. Its Go type depends on the
+// resource.
 type typed struct {
 	t *testing.T
 	v reflect.Value
@@ -54,7 +55,7 @@ func (c typed) call(method string, args ...any) any {
 
 func (c typed) has(method string) bool { return c.v.MethodByName(method).IsValid() }
 
-// typedClients are the clients of all kinds of a set, by group, version and kind.
+// typedClients returns the clients of all kinds of a set, by group, version and kind.
 func typedClients(t *testing.T, set kubernetes.Interface) map[schema.GroupVersionKind]typed {
 	out := map[schema.GroupVersionKind]typed{}
 	all := reflect.ValueOf(set)
