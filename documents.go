@@ -2,69 +2,69 @@ package kindwright
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	"github.com/kindwright/kindwright/internal/discovery"
 	"github.com/kindwright/kindwright/internal/engine"
-	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/internal/negotiate"
 	"github.com/kindwright/kindwright/openapi"
 	"github.com/kindwright/kindwright/registry"
 )
 
-// documents describes the present set of resources for discovery and OpenAPI.
-func (s *Server) documents() (generation uint64, groups []discovery.Group, schemas discovery.Schemas) {
+// describe returns the handler of discovery and OpenAPI of what the server serves at the moment.
+func (s *Server) describe(output *negotiate.Output) *discovery.Handler {
+	return &discovery.Handler{
+		Generation:  func() uint64 { return s.engine.Set().Generation() },
+		Content:     s.content,
+		GroupDomain: s.engine.GroupDomain(),
+		PathPrefix:  s.cfg.http.PathPrefix,
+		Version:     s.versionInfo(),
+		Paths:       []string{"/healthz", "/livez", "/metrics", "/readyz"},
+		Output:      output,
+		Logger:      s.cfg.log,
+	}
+}
+
+// content lists the present set of resources by group version. Nothing is made of them before a
+// document is asked for. A version that has not changed is the same value in the next set, so its
+// documents stay.
+func (s *Server) content() discovery.Content {
 	set := s.engine.Set()
-	d := s.described.Load()
-	if d == nil || d.generation != set.Generation() {
-		d = &described{set.Generation(), groupsOf(set)}
-		s.described.Store(d)
+	out := discovery.Content{Generation: set.Generation(), Groups: make([]discovery.Group, 0, len(set.Groups()))}
+	for _, g := range set.Groups() {
+		group := discovery.Group{Name: g.Name, Versions: make([]discovery.Version, 0, len(g.Versions))}
+		for _, v := range g.Versions {
+			group.Versions = append(group.Versions, discovery.Version{
+				Name:      v.Version,
+				Identity:  v,
+				Resources: func() []discovery.Resource { return resourcesOf(v) },
+				Schema:    func() ([]byte, error) { return openapiOf(v).JSON() },
+			})
+		}
+		out.Groups = append(out.Groups, group)
 	}
-	return d.generation, d.groups, discovery.Schemas{
-		V3: func(group, version string) ([]byte, error) {
-			doc := openapiOf(set, group, version)
-			if len(doc.Kinds) == 0 {
-				return nil, fmt.Errorf("no resources in %s", meta.GroupVersion{Group: group, Version: version})
+	out.Swagger = func(protobuf bool) ([]byte, error) {
+		swagger := openapi.Swagger{Version: s.cfg.kubernetes.Version.GitVersion}
+		for _, g := range set.Groups() {
+			for _, v := range g.Versions {
+				swagger.Documents = append(swagger.Documents, openapiOf(v))
 			}
-			return doc.JSON()
-		},
-		V2: func(protobuf bool) ([]byte, error) {
-			swagger := openapi.Swagger{Version: s.cfg.kubernetes.Version.GitVersion}
-			for _, g := range d.groups {
-				for _, v := range g.Versions {
-					swagger.Documents = append(swagger.Documents, openapiOf(set, g.Name, v.Name))
-				}
-			}
-			if protobuf {
-				return swagger.Protobuf()
-			}
-			return swagger.JSON()
-		},
+		}
+		if protobuf {
+			return swagger.Protobuf()
+		}
+		return swagger.JSON()
 	}
+	return out
 }
 
-// described is what discovery says of one generation of the set.
-type described struct {
-	generation uint64
-	groups     []discovery.Group
-}
-
-// groupsOf sorts the resources of a set by group and version, the core group first.
-func groupsOf(set *engine.Set) []discovery.Group {
-	var groups []discovery.Group
-	for _, served := range set.All() { // ordered by group, version and name
-		r := served.Resource
-		if len(groups) == 0 || groups[len(groups)-1].Name != r.Group {
-			groups = append(groups, discovery.Group{Name: r.Group})
-		}
-		g := &groups[len(groups)-1]
-		if len(g.Versions) == 0 || g.Versions[len(g.Versions)-1].Name != r.Version {
-			g.Versions = append(g.Versions, discovery.Version{Name: r.Version})
-		}
-		v := &g.Versions[len(g.Versions)-1]
-		v.Resources = append(v.Resources, resourceOf(served.Kind))
+// resourcesOf describes the resources of a group version for discovery.
+func resourcesOf(v *engine.Version) []discovery.Resource {
+	out := make([]discovery.Resource, len(v.Kinds))
+	for i, served := range v.Kinds {
+		out[i] = resourceOf(served.Kind)
 	}
-	return groups
+	return out
 }
 
 func resourceOf(r *engine.Kind) discovery.Resource {
@@ -87,13 +87,10 @@ func resourceOf(r *engine.Kind) discovery.Resource {
 }
 
 // openapiOf describes one group version.
-func openapiOf(set *engine.Set, group, version string) openapi.Document {
-	doc := openapi.Document{Group: group, Version: version}
-	for _, served := range set.All() {
+func openapiOf(v *engine.Version) openapi.Document {
+	doc := openapi.Document{Group: v.Group, Version: v.Version}
+	for _, served := range v.Kinds {
 		r := served.Kind
-		if r.Group != group || r.Version != version {
-			continue
-		}
 		kind := openapi.KindDoc{
 			Kind: r.Names.Kind, ListKind: r.Names.ListKind, Plural: r.Names.Plural, Namespaced: !r.ClusterScoped,
 			Verbs: r.Verbs(), Schema: r.Schema, Description: r.Description,

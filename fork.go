@@ -101,7 +101,6 @@ func (s *Server) buildFrom(from *Server, store func(at storage.Revision) (storag
 	if err := s.connect(); err != nil {
 		return err
 	}
-	s.described.Store(from.described.Load())
 	s.handler, err = s.assemble(s.dispatch())
 	return err
 }

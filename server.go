@@ -54,7 +54,7 @@ type Server struct {
 	handler       http.Handler
 	reports       []func(*request.Exchange) // told of every exchange that has ended, in this order
 	resources     *rest.Handler
-	described     atomic.Pointer[described]
+	documents     *discovery.Handler
 
 	phase    atomic.Int32
 	draining context.Context // done when watches should end
@@ -259,15 +259,7 @@ func (s *Server) dispatch() http.Handler {
 		NoStreamingLists: !s.cfg.gates.Enabled(feature.WatchList),
 		Deprecated:       func(d *registry.Deprecation) bool { return s.cfg.gates.Release().Reached(d.Since) },
 	})
-	documents := &discovery.Handler{
-		Source:      s.documents,
-		GroupDomain: s.engine.GroupDomain(),
-		PathPrefix:  h.PathPrefix,
-		Version:     s.versionInfo(),
-		Paths:       []string{"/healthz", "/livez", "/metrics", "/readyz"},
-		Output:      output,
-		Logger:      s.cfg.log,
-	}
+	s.documents = s.describe(output)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := request.ExchangeFrom(r.Context())
 		x.Unbound()
@@ -278,7 +270,7 @@ func (s *Server) dispatch() http.Handler {
 		case isMetrics(info):
 			s.serveMetrics(w, r)
 		case !info.IsResource:
-			documents.ServeHTTP(w, r)
+			s.documents.ServeHTTP(w, r)
 		case h.Fallback != nil && x.Kind == nil && !s.engine.Set().ServesGroup(info.Group):
 			h.Fallback.ServeHTTP(w, r)
 		default:
@@ -350,6 +342,7 @@ func (s *Server) start(ctx context.Context) error {
 		if !s.resources.Wait(drainTimeout) {
 			s.cfg.log.Error(nil, "handlers of connections have not returned although their connections are closed")
 		}
+		s.documents.Close()
 		s.engine.Wait()
 		s.health.Wait()
 	})

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -38,16 +39,36 @@ func shop() []Group {
 		}
 	}
 	return []Group{
-		{Versions: []Version{{Name: "v1", Resources: []Resource{{GVK: gvk("", "v1", "Namespace"), Plural: "namespaces", Singular: "namespace", Verbs: crud}}}}},
+		{Versions: []Version{{Name: "v1", Resources: of(Resource{GVK: gvk("", "v1", "Namespace"), Plural: "namespaces", Singular: "namespace", Verbs: crud})}}},
 		{Name: "example.dev", Versions: []Version{
-			{Name: "v1alpha1", Resources: []Resource{widgets("v1alpha1")}},
+			{Name: "v1alpha1", Resources: of(widgets("v1alpha1"))},
 			{Name: "v1beta2", Stale: true},
-			{Name: "v1", Resources: []Resource{{GVK: gvk("example.dev", "v1", "Zone"), Plural: "zones", Singular: "zone"}, widgets("v1")}},
+			{Name: "v1", Resources: of(Resource{GVK: gvk("example.dev", "v1", "Zone"), Plural: "zones", Singular: "zone"}, widgets("v1"))},
 			{Name: "v2beta1"},
 			{Name: "v10"},
 		}},
 		{Name: "another.dev", Versions: []Version{{Name: "v1"}}},
 	}
+}
+
+func of(resources ...Resource) func() []Resource {
+	return func() []Resource { return resources }
+}
+
+// documented gives every version an OpenAPI document.
+func documented(groups []Group, schema func(group, version string) ([]byte, error)) []Group {
+	for _, g := range groups {
+		for i := range g.Versions {
+			v := &g.Versions[i]
+			v.Schema = func() ([]byte, error) { return schema(g.Name, v.Name) }
+		}
+	}
+	return groups
+}
+
+// serveContent makes a handler describe what a function returns.
+func serveContent(h *Handler, content func() Content) {
+	h.Generation, h.Content = func() uint64 { return content().Generation }, content
 }
 
 func documents(group, version string) ([]byte, error) {
@@ -58,10 +79,9 @@ func documents(group, version string) ([]byte, error) {
 }
 
 func handler() *Handler {
-	return &Handler{
-		Source: func() (uint64, []Group, Schemas) { return 1, shop(), Schemas{V3: documents} },
-		Now:    func() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) },
-	}
+	h := &Handler{Now: func() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) }}
+	serveContent(h, func() Content { return Content{Generation: 1, Groups: documented(shop(), documents)} })
+	return h
 }
 
 // ask sends a request the way the server does: parsed first. headers are name, value, name, value,
@@ -98,7 +118,7 @@ func TestDISC_01_CoreVersions(t *testing.T) {
 	require.Equal(t, "application/json", w.Header().Get("Content-Type"))
 
 	h = handler()
-	h.Source = func() (uint64, []Group, Schemas) { return 1, nil, Schemas{} }
+	serveContent(h, func() Content { return Content{Generation: 1} })
 	require.JSONEq(t, `{"kind":"APIVersions","versions":[],"serverAddressByClientCIDRs":[]}`, ask(t, h, "GET /api").Body.String(), "without a core group")
 }
 
@@ -245,7 +265,7 @@ func TestDISC_08_EntityTags(t *testing.T) {
 func TestDISC_09_TypesComeAndGo(t *testing.T) {
 	h := handler()
 	generation, groups := uint64(1), shop()
-	h.Source = func() (uint64, []Group, Schemas) { return generation, groups, Schemas{V3: documents} }
+	serveContent(h, func() Content { return Content{Generation: generation, Groups: documented(groups, documents)} })
 	before := ask(t, h, "GET /apis", "Accept", clientGo).Header().Get("Etag")
 	paths := []string{"/apis", "/", "/openapi/v3"}
 	for _, path := range paths {
@@ -269,12 +289,12 @@ func TestDocumentsAreBuiltOncePerGeneration(t *testing.T) {
 	var built atomic.Int32
 	var generation atomic.Uint64
 	h := handler()
-	h.Source = func() (uint64, []Group, Schemas) {
-		return generation.Load(), shop(), Schemas{V3: func(group, version string) ([]byte, error) {
+	serveContent(h, func() Content {
+		return Content{Generation: generation.Load(), Groups: documented(shop(), func(group, version string) ([]byte, error) {
 			built.Add(1)
 			return documents(group, version)
-		}}
-	}
+		})}
+	})
 	for want := range int32(3) {
 		generation.Add(1)
 		require.Equal(t, http.StatusOK, ask(t, h, "GET /apis").Code)
@@ -292,6 +312,50 @@ func TestDocumentsAreBuiltOncePerGeneration(t *testing.T) {
 		group.Wait()
 		require.Equal(t, (want+1)*7, built.Load())
 	}
+}
+
+// A change of one group version leaves the documents of the others as they are.
+func TestDocumentsOfUnchangedVersionsStay(t *testing.T) {
+	built := map[string]int{}
+	generation, changed := uint64(1), "first"
+	h := handler()
+	serveContent(h, func() Content {
+		groups := documented(shop(), func(group, version string) ([]byte, error) {
+			built[group+"/"+version]++
+			return documents(group, version)
+		})
+		for _, g := range groups {
+			for i := range g.Versions {
+				v := &g.Versions[i]
+				v.Identity = g.Name + "/" + v.Name
+				if v.Identity == "example.dev/v1" {
+					v.Identity = changed
+				}
+				resources := v.resources()
+				v.Resources = func() []Resource {
+					built["resources of "+g.Name+"/"+v.Name]++
+					return resources
+				}
+			}
+		}
+		return Content{Generation: generation, Groups: groups}
+	})
+	askAll := func() {
+		for _, path := range []string{"/openapi/v3", "/apis", "/api/v1", "/apis/example.dev/v1", "/apis/example.dev/v10"} {
+			require.Equal(t, http.StatusOK, ask(t, h, "GET "+path, "Accept", "application/json").Code, path)
+			require.Equal(t, http.StatusOK, ask(t, h, "GET /apis", "Accept", clientGo).Code)
+		}
+	}
+	askAll()
+	askAll()
+	once := maps.Clone(built)
+	require.Equal(t, 1, once["example.dev/v1"])
+	require.Equal(t, 2, once["resources of example.dev/v1"], "plain and aggregated")
+	generation, changed = 2, "second"
+	askAll()
+	once["example.dev/v1"] = 2
+	once["resources of example.dev/v1"] = 4
+	require.Equal(t, once, built)
 }
 
 func TestDISC_10_Version(t *testing.T) {
@@ -377,8 +441,7 @@ func TestFailures(t *testing.T) {
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/api", nil))
 	require.Equal(t, http.StatusInternalServerError, w.Code, "nobody parsed the request")
 
-	h.Source = func() (uint64, []Group, Schemas) {
-		return 1, []Group{{Name: "\xff"}}, Schemas{V3: documents}
-	}
-	require.Equal(t, http.StatusInternalServerError, ask(t, h, "GET /api").Code)
+	serveContent(h, func() Content { return Content{Generation: 1, Groups: []Group{{Name: "\xff"}}} })
+	require.Equal(t, http.StatusInternalServerError, ask(t, h, "GET /apis").Code)
+	require.Equal(t, http.StatusOK, ask(t, h, "GET /api").Code, "it concerns one document")
 }

@@ -9,7 +9,6 @@ import (
 	"sync"
 
 	"github.com/kindwright/kindwright/internal/json"
-	"github.com/kindwright/kindwright/internal/negotiate"
 	"github.com/kindwright/kindwright/meta"
 )
 
@@ -32,77 +31,122 @@ func encode(v any) (*document, error) {
 	return newDocument(body), nil
 }
 
-// Schemas builds the OpenAPI documents of one generation. Each one is built at most once, on its
-// first request. A nil function means that there are no such documents.
-type Schemas struct {
-	V3 func(group, version string) ([]byte, error) // the document of a group version
-	V2 func(protobuf bool) ([]byte, error)         // the document of everything, as JSON or protobuf
-}
-
-// catalog holds all documents of one generation. It is immutable, except for documents that are
+// catalog holds the documents of one generation. It is immutable, except for documents that are
 // built on their first request.
 type catalog struct {
 	generation uint64
-	plain      map[string]*document                 // by path
-	aggregated map[string]*document                 // by path: /api and /apis
-	schemas    map[string]func() (*document, error) // OpenAPI, by name: api/v1, apis/example.dev/v1
-	index      func() (*document, error)            // of the OpenAPI documents
-	swagger    func(negotiate.MediaType) (*document, error)
+	groups     []Group                      // as they are listed
+	byName     map[string]*Group            // the same, without the core group
+	versions   map[string]*versionDocuments // by documentName
+	pages      map[string]page              // by path: those that concern all groups
+	index      func() (*document, error)    // of the OpenAPI documents; nil if there are none
+	swagger    map[bool]*swagger            // as JSON (false) and as protobuf (true); empty if there is none
 }
 
-// build returns the documents of a set of groups.
-func (h *Handler) build(generation uint64, groups []Group, docs Schemas) (*catalog, error) {
-	c := &catalog{generation: generation, plain: map[string]*document{}, aggregated: map[string]*document{}, schemas: map[string]func() (*document, error){}}
-	groups = sorted(groups)
-	core, named := split(groups)
-	plain := map[string]any{
-		"/version": h.Version,
-		"/api":     meta.APIVersions{TypeMeta: meta.TypeMeta{Kind: "APIVersions"}, Versions: versionNames(core), ServerAddressByClientCIDRs: h.addresses()},
-		"/apis":    meta.APIGroupList{TypeMeta: meta.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: apiGroups(named)},
+// page is a document of discovery. Some also have an aggregated form.
+type page struct {
+	plain, aggregated func() (*document, error)
+}
+
+// versionDocuments are the documents of one group version. They pass from one generation to the
+// next while the version does not change.
+type versionDocuments struct {
+	identity   any
+	resources  func() (*document, error)
+	aggregated func() (*document, error) // its part of aggregated discovery
+	schema     func() (*document, error) // nil if there is no OpenAPI document
+}
+
+// build returns the documents of a generation. It takes over those of unchanged group versions from
+// the previous catalog, which may be nil.
+func (h *Handler) build(content Content, previous *catalog) *catalog {
+	c := &catalog{
+		generation: content.Generation, groups: sorted(content.Groups), byName: map[string]*Group{},
+		versions: map[string]*versionDocuments{}, swagger: map[bool]*swagger{},
 	}
-	for _, g := range groups {
+	published := false
+	for i := range c.groups {
+		g := &c.groups[i]
 		if g.Name != "" {
-			one := apiGroup(g)
-			one.TypeMeta = meta.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}
-			plain["/apis/"+g.Name] = one
+			c.byName[g.Name] = g
 		}
 		for _, v := range g.Versions {
 			name := documentName(g.Name, v.Name)
-			plain["/"+name] = resourceList(g.Name, v)
-			if docs.V3 != nil {
-				c.schemas[name] = once(func() ([]byte, error) { return docs.V3(g.Name, v.Name) })
+			c.versions[name] = previous.unchanged(name, v)
+			if c.versions[name] == nil {
+				c.versions[name] = h.describe(g.Name, v)
 			}
+			published = published || v.Schema != nil
 		}
 	}
-	if docs.V2 != nil {
-		inJSON := once(func() ([]byte, error) { return docs.V2(false) })
-		inProtobuf := once(func() ([]byte, error) { return docs.V2(true) })
-		c.swagger = func(form negotiate.MediaType) (*document, error) {
-			if form == negotiate.Swagger {
-				return inProtobuf()
-			}
-			return inJSON()
+	if content.Swagger != nil {
+		for _, protobuf := range []bool{false, true} {
+			c.swagger[protobuf] = &swagger{build: func() ([]byte, error) { return content.Swagger(protobuf) }, keep: h.keep()}
 		}
 	}
-	plain["/"] = h.rootPaths(plain, c)
-	for path, v := range plain {
-		d, err := encode(v)
-		if err != nil {
-			return nil, err
-		}
-		c.plain[path] = d
+	core, named := split(c.groups)
+	c.pages = map[string]page{
+		"/version": {plain: encoded(func() any { return h.Version })},
+		"/api": {encoded(func() any {
+			return meta.APIVersions{TypeMeta: meta.TypeMeta{Kind: "APIVersions"}, Versions: versionNames(core), ServerAddressByClientCIDRs: h.addresses()}
+		}), h.aggregate(c, core)},
+		"/apis": {encoded(func() any {
+			return meta.APIGroupList{TypeMeta: meta.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: apiGroups(named)}
+		}), h.aggregate(c, named)},
+		"/": {plain: encoded(func() any { return h.rootPaths(c) })},
 	}
-	for path, groups := range map[string][]Group{"/api": core, "/apis": named} {
-		d, err := encode(h.aggregate(groups))
-		if err != nil {
-			return nil, err
-		}
-		c.aggregated[path] = d
+	if published {
+		c.index = once(func() ([]byte, error) { return h.buildIndex(c.versions) })
 	}
-	if docs.V3 != nil {
-		c.index = sync.OnceValues(func() (*document, error) { return h.buildIndex(c.schemas) })
+	return c
+}
+
+// unchanged returns the documents of a version if they are those of the same contents, or else nil.
+func (c *catalog) unchanged(name string, v Version) *versionDocuments {
+	if c == nil || v.Identity == nil {
+		return nil
 	}
-	return c, nil
+	if have := c.versions[name]; have != nil && have.identity == v.Identity {
+		return have
+	}
+	return nil
+}
+
+// describe returns the documents of a version. None of them is built yet.
+func (h *Handler) describe(group string, v Version) *versionDocuments {
+	d := &versionDocuments{
+		identity:   v.Identity,
+		resources:  encoded(func() any { return resourceList(group, v.Name, v.resources()) }),
+		aggregated: encoded(func() any { return aggregateVersion(v) }),
+	}
+	if v.Schema != nil {
+		d.schema = once(v.Schema)
+	}
+	return d
+}
+
+// page returns the document of discovery at a path, with its aggregated form if it has one.
+func (c *catalog) page(path string) (page, bool) {
+	if p, ok := c.pages[path]; ok {
+		return p, true
+	}
+	name := strings.TrimPrefix(path, "/")
+	if v, ok := c.versions[name]; ok {
+		return page{plain: v.resources}, true
+	}
+	if name, ok := strings.CutPrefix(path, "/apis/"); ok && c.byName[name] != nil {
+		return page{plain: func() (*document, error) { // small enough to be written for each request
+			one := apiGroup(*c.byName[name])
+			one.TypeMeta = meta.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}
+			return encode(one)
+		}}, true
+	}
+	return page{}, false
+}
+
+// encoded returns a function that builds a document of a value on the first call.
+func encoded(value func() any) func() (*document, error) {
+	return once(func() ([]byte, error) { return json.Marshal(value()) })
 }
 
 // once returns a function that builds a document on the first call.
@@ -125,18 +169,13 @@ func documentName(group, version string) string {
 	return "apis/" + group + "/" + version
 }
 
-// sorted returns the groups with versions and resources in the order of their listing. Groups keep
-// their order.
+// sorted returns the groups with their versions in the order of their listing. Groups keep their
+// order.
 func sorted(groups []Group) []Group {
 	groups = slices.Clone(groups)
 	for i := range groups {
 		versions := slices.Clone(groups[i].Versions)
 		slices.SortStableFunc(versions, func(a, b Version) int { return meta.CompareVersions(a.Name, b.Name) })
-		for j := range versions {
-			resources := slices.Clone(versions[j].Resources)
-			slices.SortStableFunc(resources, func(a, b Resource) int { return strings.Compare(a.Plural, b.Plural) })
-			versions[j].Resources = resources
-		}
 		groups[i].Versions = versions
 	}
 	return groups
@@ -172,19 +211,26 @@ func (h *Handler) addresses() []meta.ServerAddressByClientCIDR {
 }
 
 // rootPaths lists the paths of the server, below its prefix.
-func (h *Handler) rootPaths(plain map[string]any, c *catalog) meta.RootPaths {
+func (h *Handler) rootPaths(c *catalog) meta.RootPaths {
 	paths := slices.Clone(h.Paths)
-	for path := range plain {
+	for path := range c.pages {
 		paths = append(paths, path)
 	}
-	if c.swagger != nil {
+	paths = slices.DeleteFunc(paths, func(path string) bool { return path == "/" })
+	for name := range c.byName {
+		paths = append(paths, "/apis/"+name)
+	}
+	if len(c.swagger) > 0 {
 		paths = append(paths, swaggerPath)
 	}
-	if len(c.schemas) > 0 {
+	if c.index != nil {
 		paths = append(paths, schemaRoot)
 	}
-	for name := range c.schemas {
-		paths = append(paths, schemaRoot+"/"+name)
+	for name, v := range c.versions {
+		paths = append(paths, "/"+name)
+		if v.schema != nil {
+			paths = append(paths, schemaRoot+"/"+name)
+		}
 	}
 	for i := range paths {
 		paths[i] = h.prefix() + paths[i]
@@ -199,23 +245,22 @@ const swaggerPath = "/openapi/v2"
 // schemaRoot is the path of the index of OpenAPI v3 documents.
 const schemaRoot = "/openapi/v3"
 
-// buildIndex lists the OpenAPI documents with their hashes, so it builds all of them. It omits a
-// document that cannot be built, because that concerns only one group.
-func (h *Handler) buildIndex(schemas map[string]func() (*document, error)) (*document, error) {
+// buildIndex lists the OpenAPI documents with their hashes, so it builds those that do not exist
+// yet. It omits a document that cannot be built, because that concerns only one group.
+func (h *Handler) buildIndex(versions map[string]*versionDocuments) ([]byte, error) {
 	paths := map[string]any{}
-	for name, schema := range schemas {
-		d, err := schema()
+	for name, v := range versions {
+		if v.schema == nil {
+			continue
+		}
+		d, err := v.schema()
 		if err != nil {
 			h.Logger.Error(err, "an OpenAPI document cannot be built", "document", name)
 			continue
 		}
 		paths[name] = map[string]any{"serverRelativeURL": h.schemaURL(name, d)}
 	}
-	body, err := json.AppendTree(nil, map[string]any{"paths": paths})
-	if err != nil {
-		return nil, err
-	}
-	return newDocument(body), nil
+	return json.AppendTree(nil, map[string]any{"paths": paths})
 }
 
 // schemaURL returns the address of the current version of an OpenAPI document. The content at that

@@ -13,11 +13,14 @@ import (
 
 // A server with one kind, asked for its resources and for everything at once.
 func Example() {
-	groups := []discovery.Group{{Name: "example.dev", Versions: []discovery.Version{{Name: "v1", Resources: []discovery.Resource{{
-		GVK: meta.GroupVersionKind{Group: "example.dev", Version: "v1", Kind: "Widget"}, Plural: "widgets", Singular: "widget", Namespaced: true, Verbs: []string{"get", "list"},
-	}}}}}}
+	groups := []discovery.Group{{Name: "example.dev", Versions: []discovery.Version{{Name: "v1", Resources: func() []discovery.Resource {
+		return []discovery.Resource{{
+			GVK: meta.GroupVersionKind{Group: "example.dev", Version: "v1", Kind: "Widget"}, Plural: "widgets", Singular: "widget", Namespaced: true, Verbs: []string{"get", "list"},
+		}}
+	}}}}}
 	h := &discovery.Handler{
-		Source: func() (uint64, []discovery.Group, discovery.Schemas) { return 1, groups, discovery.Schemas{} },
+		Generation: func() uint64 { return 1 },
+		Content:    func() discovery.Content { return discovery.Content{Generation: 1, Groups: groups} },
 	}
 	ask := func(path, accept string) {
 		r := httptest.NewRequest(http.MethodGet, path, nil)

@@ -3,6 +3,8 @@ package discovery
 import (
 	"crypto/sha256"
 	"encoding/base64"
+	"slices"
+	"strings"
 
 	"github.com/kindwright/kindwright/meta"
 )
@@ -15,12 +17,31 @@ type Group struct {
 
 // Version is one version of a group.
 type Version struct {
-	Name      string
-	Resources []Resource // in any order: they are listed by name
+	Name string
+
+	// Resources returns the resources in any order: they are listed by name. Nil means none.
+	Resources func() []Resource
+
+	// Schema builds the OpenAPI v3 document. Nil means that there is none.
+	Schema func() ([]byte, error)
+
+	// Identity is equal in two generations only if nothing of the version differs. Documents of
+	// versions without an identity are built again in each generation.
+	Identity any
 
 	// Stale means that the resources may be outdated because an aggregated server could not be
 	// reached.
 	Stale bool
+}
+
+// resources returns the resources in the order of their listing.
+func (v Version) resources() []Resource {
+	if v.Resources == nil {
+		return nil
+	}
+	out := slices.Clone(v.Resources())
+	slices.SortStableFunc(out, func(a, b Resource) int { return strings.Compare(a.Plural, b.Plural) })
+	return out
 }
 
 // Resource is one resource of a version (DISC-05).

@@ -32,12 +32,16 @@ import (
 // Other paths are 404, and methods other than GET and HEAD are 405. A request must carry its
 // [request.Info].
 //
-// Documents change only with the generation of the source, so they all change at once (DISC-09).
+// Documents change only with the generation, so they all change at once (DISC-09). Each document is
+// built on its first request. Those of a group version stay until that version changes; the OpenAPI
+// v2 document, which is large, is dropped when nobody has asked for it for some time.
 type Handler struct {
-	// Source returns the current groups and the builders of their OpenAPI documents. It is called
-	// for each request and must be cheap. The generation must increase whenever the rest changes.
-	// The results must not be modified afterwards.
-	Source func() (generation uint64, groups []Group, schemas Schemas)
+	// Generation returns the current generation. It is called for each request and must be cheap.
+	Generation func() uint64
+
+	// Content returns what the server serves now, which is of the current generation or of a later
+	// one. It is called on the first request after a change.
+	Content func() Content
 
 	// GroupDomain ends the name of the group apidiscovery. Empty means
 	// [request.DefaultGroupDomain].
@@ -62,6 +66,10 @@ type Handler struct {
 	// Now returns the time. Nil means time.Now.
 	Now func() time.Time
 
+	// Keep is how long the OpenAPI v2 document is kept after the last request for it. Zero means
+	// five minutes.
+	Keep time.Duration
+
 	// Logger receives the names of OpenAPI documents that cannot be built.
 	Logger logr.Logger
 
@@ -70,24 +78,36 @@ type Handler struct {
 	current     atomic.Pointer[catalog] // of the newest generation seen
 }
 
+// Content is what discovery and OpenAPI describe. It must not be modified once it was given away.
+type Content struct {
+	Generation uint64 // increases with every change
+	Groups     []Group
+
+	// Swagger builds the OpenAPI v2 document of everything, as JSON or as protobuf. Nil means that
+	// there is none.
+	Swagger func(protobuf bool) ([]byte, error)
+}
+
 // catalog returns the documents of the current generation, or of a later one that exists by now.
-func (h *Handler) catalog() (*catalog, error) {
-	generation, groups, schemas := h.Source()
+func (h *Handler) catalog() *catalog {
+	generation := h.Generation()
 	if c := h.current.Load(); c != nil && c.generation >= generation {
-		return c, nil
+		return c
 	}
 	h.building.Lock()
 	defer h.building.Unlock()
-	if c := h.current.Load(); c != nil && c.generation >= generation {
-		return c, nil
+	previous := h.current.Load()
+	if previous != nil && previous.generation >= generation {
+		return previous
 	}
-	c, err := h.build(generation, groups, schemas)
-	if err != nil {
-		return nil, err
-	}
+	c := h.build(h.Content(), previous)
 	h.current.Store(c)
-	return c, nil
+	previous.retire()
+	return c
 }
+
+// Close drops what is kept for a limited time. Requests are still answered.
+func (h *Handler) Close() { h.current.Load().retire() }
 
 // ServeHTTP answers one request.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -102,11 +122,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) error {
 	if info == nil {
 		return status.Internal(errors.New("discovery was asked without a parsed request"))
 	}
-	c, err := h.catalog()
-	if err != nil {
-		return status.Internal(err)
-	}
-	answer := h.answer(c, info.Path)
+	answer := h.answer(h.catalog(), info.Path)
 	if answer == nil {
 		return status.NotFound(meta.GroupResource{}, "")
 	}
@@ -119,47 +135,53 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) error {
 
 // answer returns the function that handles a path, or nil.
 func (h *Handler) answer(c *catalog, path string) func(http.ResponseWriter, *http.Request) error {
-	if d, ok := c.plain[path]; ok {
-		return func(w http.ResponseWriter, r *http.Request) error {
-			return h.writeDiscovery(w, r, d, c.aggregated[path])
-		}
+	if p, ok := c.page(path); ok {
+		return func(w http.ResponseWriter, r *http.Request) error { return h.writeDiscovery(w, r, p) }
 	}
-	if path == swaggerPath && c.swagger != nil {
+	if path == swaggerPath && len(c.swagger) > 0 {
 		return func(w http.ResponseWriter, r *http.Request) error { return h.writeSwagger(w, r, c.swagger) }
 	}
 	if path == schemaRoot && c.index != nil {
 		return func(w http.ResponseWriter, r *http.Request) error { return h.writeIndex(w, r, c.index) }
 	}
-	name, _ := strings.CutPrefix(path, schemaRoot+"/")
-	if schema, ok := c.schemas[name]; ok && path != name {
-		return func(w http.ResponseWriter, r *http.Request) error { return h.writeSchema(w, r, name, schema) }
+	name, ok := strings.CutPrefix(path, schemaRoot+"/")
+	if v := c.versions[name]; ok && v != nil && v.schema != nil {
+		return func(w http.ResponseWriter, r *http.Request) error { return h.writeSchema(w, r, name, v.schema) }
 	}
 	return nil
 }
 
 // writeDiscovery sends the aggregated document if there is one and the client accepts it, or else
 // the plain one.
-func (h *Handler) writeDiscovery(w http.ResponseWriter, r *http.Request, plain, aggregated *document) error {
-	form, err := negotiate.Negotiate(r, negotiate.Offer{GroupDomain: h.GroupDomain, Discovery: aggregated != nil})
+func (h *Handler) writeDiscovery(w http.ResponseWriter, r *http.Request, p page) error {
+	form, err := negotiate.Negotiate(r, negotiate.Offer{GroupDomain: h.GroupDomain, Discovery: p.aggregated != nil})
 	if err != nil {
 		return err
 	}
-	d := plain
+	get := p.plain
 	if form.As == negotiate.APIGroupDiscoveryList {
-		d = aggregated
+		get = p.aggregated
 		w.Header().Set("Cache-Control", "public") // the same for everyone; the entity tag detects changes
+	}
+	d, err := get()
+	if err != nil {
+		return status.Internal(err)
 	}
 	return h.write(w, r, form, d)
 }
 
 // writeSwagger sends the OpenAPI v2 document. It is the same for all authorized clients; the entity
 // tag detects changes.
-func (h *Handler) writeSwagger(w http.ResponseWriter, r *http.Request, swagger func(negotiate.MediaType) (*document, error)) error {
+func (h *Handler) writeSwagger(w http.ResponseWriter, r *http.Request, forms map[bool]*swagger) error {
 	form, err := negotiate.Negotiate(r, negotiate.Offer{JSONOnly: true, Swagger: true})
 	if err != nil {
 		return err
 	}
-	d, err := swagger(form.MediaType)
+	doc := forms[form.MediaType == negotiate.Swagger]
+	if hash := doc.known(); hash != "" && matches(r.Header["If-None-Match"], entityTag(form, hash)) {
+		return h.write(w, r, form, &document{hash: hash}) // without its body, which may have been dropped
+	}
+	d, err := doc.document()
 	if err != nil {
 		return status.Internal(err)
 	}
@@ -207,7 +229,7 @@ func (h *Handler) writeSchema(w http.ResponseWriter, r *http.Request, name strin
 
 // write answers with a document, or tells the client that it has it already (DISC-08).
 func (h *Handler) write(w http.ResponseWriter, r *http.Request, form negotiate.Result, d *document) error {
-	tag := entityTag(form, d)
+	tag := entityTag(form, d.hash)
 	w.Header().Set("Etag", tag)
 	w.Header().Add("Vary", "Accept")
 	if matches(r.Header["If-None-Match"], tag) {
@@ -225,8 +247,8 @@ func (h *Handler) write(w http.ResponseWriter, r *http.Request, form negotiate.R
 	return nil // the client is gone
 }
 
-// entityTag names the document and the form it is written in.
-func entityTag(form negotiate.Result, d *document) string {
+// entityTag names the document with a hash and the form it is written in.
+func entityTag(form negotiate.Result, hash string) string {
 	suffix := ""
 	switch {
 	case form.MediaType == negotiate.YAML:
@@ -234,7 +256,7 @@ func entityTag(form negotiate.Result, d *document) string {
 	case form.Pretty:
 		suffix = "-pretty"
 	}
-	return `"` + d.hash + suffix + `"`
+	return `"` + hash + suffix + `"`
 }
 
 // matches reports whether an If-None-Match header names a tag, by the weak comparison of RFC 9110,
@@ -258,6 +280,13 @@ func (h *Handler) domain() string {
 		return request.DefaultGroupDomain
 	}
 	return h.GroupDomain
+}
+
+func (h *Handler) keep() time.Duration {
+	if h.Keep == 0 {
+		return 5 * time.Minute
+	}
+	return h.Keep
 }
 
 func (h *Handler) now() time.Time {

@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/go-logr/logr/funcr"
 	"github.com/stretchr/testify/require"
@@ -97,7 +99,7 @@ func TestOAPI_DocumentThatCannotBeBuilt(t *testing.T) {
 
 func TestOAPI_WithoutDocuments(t *testing.T) {
 	h := handler()
-	h.Source = func() (uint64, []Group, Schemas) { return 1, shop(), Schemas{} }
+	serveContent(h, func() Content { return Content{Generation: 1, Groups: shop()} })
 	require.Equal(t, http.StatusNotFound, ask(t, h, "GET /openapi/v3").Code)
 	require.Equal(t, http.StatusNotFound, ask(t, h, "GET /openapi/v3/api/v1").Code)
 	require.NotContains(t, ask(t, h, "GET /").Body.String(), "openapi")
@@ -115,16 +117,16 @@ func TestOAPI_01_OneDocumentInTwoForms(t *testing.T) {
 	built := map[bool]int{}
 	generation := uint64(1)
 	h := handler()
-	h.Source = func() (uint64, []Group, Schemas) {
+	serveContent(h, func() Content {
 		n := generation
-		return n, shop(), Schemas{V3: documents, V2: func(protobuf bool) ([]byte, error) {
+		return Content{Generation: n, Groups: documented(shop(), documents), Swagger: func(protobuf bool) ([]byte, error) {
 			built[protobuf]++
 			if protobuf {
 				return []byte{0x0a, 0x03, '2', '.', byte('0' + n)}, nil
 			}
 			return []byte(`{"swagger":"2.0"}`), nil
 		}}
-	}
+	})
 	require.Contains(t, ask(t, h, "GET /").Body.String(), `"/openapi/v2"`)
 	require.Empty(t, built, "documents wait until they are asked for")
 	tags := map[string]string{}
@@ -160,10 +162,47 @@ func TestOAPI_01_OneDocumentInTwoForms(t *testing.T) {
 	require.Equal(t, "2.2", string(w.Body.Bytes()[2:]))
 
 	require.Equal(t, http.StatusNotFound, ask(t, handler(), "GET /openapi/v2").Code, "where there is none")
-	h.Source = func() (uint64, []Group, Schemas) {
-		return 3, shop(), Schemas{V2: func(bool) ([]byte, error) { return nil, errors.New("secret trouble") }}
-	}
+	serveContent(h, func() Content {
+		return Content{Generation: 3, Groups: shop(), Swagger: func(bool) ([]byte, error) { return nil, errors.New("secret trouble") }}
+	})
 	w = ask(t, h, "GET /openapi/v2")
 	require.Equal(t, http.StatusInternalServerError, w.Code)
 	require.NotContains(t, w.Body.String(), "secret trouble")
+}
+
+func TestOAPI_01_IsDroppedWhenIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		built, generation := 0, uint64(1)
+		h := handler()
+		h.Keep = time.Minute
+		serveContent(h, func() Content {
+			return Content{Generation: generation, Swagger: func(bool) ([]byte, error) {
+				built++
+				return []byte(`{"swagger":"2.0"}`), nil
+			}}
+		})
+		tag := ask(t, h, "GET /openapi/v2").Header().Get("Etag")
+		time.Sleep(40 * time.Second)
+		require.Equal(t, http.StatusOK, ask(t, h, "GET /openapi/v2").Code)
+		time.Sleep(40 * time.Second)
+		require.Equal(t, http.StatusOK, ask(t, h, "GET /openapi/v2").Code)
+		require.Equal(t, 1, built, "each request keeps it")
+
+		time.Sleep(61 * time.Second)
+		require.Nil(t, h.current.Load().swagger[false].body)
+		require.Equal(t, http.StatusNotModified, ask(t, h, "GET /openapi/v2", "If-None-Match", tag).Code)
+		require.Equal(t, 1, built, "its hash stays")
+		require.Equal(t, tag, ask(t, h, "GET /openapi/v2").Header().Get("Etag"))
+		require.Equal(t, 2, built)
+
+		old := h.current.Load()
+		generation = 2
+		require.Equal(t, http.StatusOK, ask(t, h, "GET /api").Code)
+		require.Nil(t, old.swagger[false].body, "that of an earlier generation goes at once")
+		require.Equal(t, http.StatusOK, ask(t, h, "GET /openapi/v2").Code)
+		h.Close()
+		require.Nil(t, h.current.Load().swagger[false].body)
+		require.Equal(t, http.StatusOK, ask(t, h, "GET /openapi/v2").Code, "it is still served")
+		require.Nil(t, h.current.Load().swagger[false].body)
+	})
 }

@@ -24,10 +24,10 @@ func apiGroup(g Group) meta.APIGroup {
 }
 
 // resourceList is the resources of a version (DISC-04), each followed by its subresources.
-func resourceList(group string, v Version) meta.APIResourceList {
-	gv := meta.GroupVersion{Group: group, Version: v.Name}
+func resourceList(group, version string, resources []Resource) meta.APIResourceList {
+	gv := meta.GroupVersion{Group: group, Version: version}
 	list := meta.APIResourceList{TypeMeta: meta.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: gv.String(), APIResources: []meta.APIResource{}}
-	for _, r := range v.Resources {
+	for _, r := range resources {
 		entry := apiResource(gv, r.Plural, r.GVK, r.Verbs)
 		entry.SingularName, entry.Namespaced = r.Singular, r.Namespaced
 		entry.ShortNames, entry.Categories, entry.StorageVersionHash = r.ShortNames, r.Categories, r.StorageHash
