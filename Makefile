@@ -5,7 +5,7 @@ MODULES := $(shell awk '{ sub(/\#.*/, "") } NF { print $$1 }' allmodules)
 LONG = $(shell grep -l 'flag.Int."seeds"' storage/*/*_test.go | xargs -n1 dirname | sort -u | sed 's,^,./,')
 
 .DEFAULT_GOAL := help
-.PHONY: help test check lint fmt vet bench bench-run walks bench-peer bench-kube fuzz long differential apply-long crash kubectl-check controllers-envtest controller-runtime measure tools
+.PHONY: help test check lint fmt vet bench bench-run kinds-scale kinds-churn walks bench-peer bench-kube fuzz long differential apply-long crash kubectl-check controllers-envtest controller-runtime measure tools
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,6 +28,9 @@ bench: ## the benchmarks in the packages; BENCH=regexp, PKG=./watch
 bench-run: ## what the server costs beside a bare net/http server; RUN=regexp, ARGS=flags of bench
 	go -C bench run . -run '$(or $(RUN),.)' $(ARGS)
 
+kinds-scale: ## what kinds cost: 1,000 installed one at a time, one more at 10,000, memory, documents; ARGS=flags
+	go -C bench run ./kinds $(ARGS)
+
 walks: ## how many functions, files and packages run for a request of each kind
 	scripts/walks.sh
 
@@ -47,6 +50,9 @@ long: ## random histories of the storage backends on 20 seeds, and of namespaces
 
 soak: ## watches under everything that can go wrong, each event checked; EVENTS=5000000, SEED= of a run to repeat
 	go test -count=1 -timeout 4h -v ./internal/soak -run Soak -events=$(or $(EVENTS),5000000) -seed=$(or $(SEED),0)
+
+kinds-churn: ## kinds come, go and are replaced under 50 writers, 50 readers and 100 informers; DURATION=1m, RACE=-race
+	go test -count=1 -timeout 1h $(RACE) -v ./internal/soak -run KindsChurn -duration=$(or $(DURATION),1m)
 
 differential: ## the same random requests to ours and to PEER=url of a kube-apiserver; PEER_TOKEN=, SEED=, N=requests
 	go test -count=1 -timeout 4h -v ./internal/differential -run ServersAnswerAlike -peer='$(or $(PEER),$(error PEER=https://… is missing))' \

@@ -1,7 +1,6 @@
 package discovery
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 	"sync"
@@ -19,7 +18,7 @@ type aggregated struct {
 type aggregatedGroup struct {
 	meta.TypeMeta
 	meta.ObjectMeta `json:"metadata"`
-	Versions        []json.RawMessage `json:"versions,omitempty"`
+	Versions        []meta.RawJSON `json:"versions,omitempty"`
 }
 
 // aggregate returns a function that builds the document of all groups with their contents (DISC-07).

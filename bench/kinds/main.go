@@ -1,0 +1,252 @@
+// Command kinds shows what kinds cost a server that is running: to install them one at a time, to
+// install one more where there are many, to hold them, and to describe them.
+//
+//	make kinds-scale
+//
+// Every kind has a schema, a group version and a table of its own, as kinds from custom resource
+// definitions have; -shared lets a hundred kinds share a group. Times are of the processor, of all
+// threads of this process, garbage collection included. Memory is the heap after a collection, less
+// what it was without the kinds, divided by their number.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"runtime"
+	"syscall"
+	"time"
+
+	"github.com/kindwright/kindwright"
+	"github.com/kindwright/kindwright/authz"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/storage/memory"
+)
+
+func main() {
+	one := flag.Int("one", 1_000, "how many kinds to install one at a time")
+	all := flag.Int("all", 10_000, "how many kinds there are before one more is installed, and for OpenAPI v2")
+	shared := flag.Int("shared", 1, "how many kinds share a group version")
+	flag.Parse()
+	if err := measure(*one, *all, *shared); err != nil {
+		fmt.Fprintln(os.Stderr, "kinds:", err)
+		os.Exit(1)
+	}
+}
+
+// measured is a server whose kinds are counted.
+type measured struct {
+	*kindwright.Server
+	shared, made int
+	before       float64 // bytes of heap without kinds
+}
+
+func measure(one, all, shared int) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	server, err := kindwright.New(memory.New(), kindwright.Authorize(authz.AlwaysAllow()))
+	if err != nil {
+		cancel()
+		return err
+	}
+	defer server.Wait()
+	defer cancel()
+	if err := server.Start(ctx); err != nil {
+		return err
+	}
+	m := &measured{Server: server, shared: shared}
+	if err := m.get("/apis", "/openapi/v2"); err != nil {
+		return err
+	}
+	m.before = heap()
+	for _, step := range []func() error{
+		func() error { return m.oneAtATime(ctx, one) },
+		func() error { return m.oneMore(ctx, all) },
+		m.describe,
+	} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// oneAtATime installs kinds with the schemas of their own.
+func (m *measured) oneAtATime(ctx context.Context, n int) error {
+	began := processor()
+	var hundred []time.Duration
+	at := began
+	for i := range n {
+		if err := m.Install(ctx, m.next()); err != nil {
+			return err
+		}
+		if i%100 == 99 {
+			now := processor()
+			hundred, at = append(hundred, now-at), now
+		}
+	}
+	fmt.Printf("%d kinds one at a time, schemas included  %8.2f s", n, (processor() - began).Seconds())
+	if len(hundred) > 1 {
+		first, last := hundred[0], hundred[len(hundred)-1]
+		fmt.Printf("   last 100 / first 100: %.2f", last.Seconds()/first.Seconds())
+	}
+	fmt.Println()
+	m.memory("a kind without documents")
+	return m.documents(n)
+}
+
+// documents fetches what a client fetches that wants to know all kinds, but not OpenAPI v2.
+func (m *measured) documents(n int) error {
+	began := processor()
+	if err := m.get("/apis"); err != nil {
+		return err
+	}
+	fmt.Printf("discovery of %d kinds                      %8.2f ms\n", n, 1e3*(processor()-began).Seconds())
+	began = processor()
+	if err := m.get("/openapi/v3"); err != nil {
+		return err
+	}
+	fmt.Printf("OpenAPI v3 of %d kinds                     %8.2f s\n", n, (processor() - began).Seconds())
+	m.memory("a kind with discovery and OpenAPI v3")
+	if err := m.Install(context.Background(), m.next()); err != nil {
+		return err
+	}
+	began = processor()
+	if err := m.get("/apis", "/openapi/v3"); err != nil {
+		return err
+	}
+	fmt.Printf("both again after one more kind              %8.2f ms\n", 1e3*(processor()-began).Seconds())
+	return nil
+}
+
+// oneMore installs kinds until there are enough, and then measures what a further one costs.
+func (m *measured) oneMore(ctx context.Context, n int) error {
+	var definitions []registry.Definition
+	for m.made < n {
+		definitions = append(definitions, m.next())
+	}
+	began := processor()
+	if err := m.Install(ctx, definitions...); err != nil {
+		return err
+	}
+	fmt.Printf("%d kinds at once                          %8.2f s\n", len(definitions), (processor() - began).Seconds())
+	const more = 100
+	described := make([]registry.Definition, more)
+	for i := range described {
+		described[i] = m.next()
+	}
+	runtime.GC() // what was there before is not charged to what comes
+	began = processor()
+	for _, d := range described {
+		if err := m.Install(ctx, d); err != nil {
+			return err
+		}
+	}
+	fmt.Printf("one more at %d, schema included           %8.2f ms\n", n, 1e3*(processor()-began).Seconds()/more)
+	return nil
+}
+
+// describe measures OpenAPI v2, and that it is freed.
+func (m *measured) describe() error {
+	for _, accept := range []string{"application/json", "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"} {
+		runtime.GC()
+		began := processor()
+		size, err := m.fetch("/openapi/v2", accept)
+		if err != nil {
+			return err
+		}
+		fmt.Printf("OpenAPI v2 of %d kinds, %4.0f MB            %8.2f s\n", m.made, float64(size)/1e6, (processor() - began).Seconds())
+	}
+	return nil
+}
+
+func (m *measured) memory(what string) {
+	fmt.Printf("%-43s %8.1f KiB\n", what, (heap()-m.before)/float64(m.made)/1024)
+}
+
+// next describes a kind that there is not yet.
+func (m *measured) next() registry.Definition {
+	m.made++
+	return registry.Kind[Machine]{
+		Group: fmt.Sprintf("g%d.example.dev", m.made/m.shared), Version: "v1",
+		Name: fmt.Sprintf("Machine%d", m.made), Plural: fmt.Sprintf("machines%d", m.made),
+	}
+}
+
+// Machine is a kind of a common size.
+type Machine struct {
+	meta.TypeMeta   `json:",inline"`
+	meta.ObjectMeta `json:"metadata,omitzero"`
+	Spec            MachineSpec   `json:"spec"`
+	Status          MachineStatus `json:"status,omitzero"`
+}
+
+// MachineSpec is what a user asks of a Machine.
+type MachineSpec struct {
+	Size     int32             `json:"size" minimum:"1" maximum:"100" doc:"How large it is."`
+	Image    string            `json:"image" maxLength:"200" doc:"What it runs."`
+	Policy   string            `json:"policy,omitempty" enum:"Always,Never" default:"Always"`
+	Labels   map[string]string `json:"labels,omitempty"`
+	Ports    []Port            `json:"ports,omitempty" list:"map,key=name"`
+	Replicas int32             `json:"replicas,omitempty" default:"1"`
+}
+
+// Port is one of a Machine.
+type Port struct {
+	Name   string `json:"name" pattern:"^[a-z]+$"`
+	Number int32  `json:"number" minimum:"1" maximum:"65535"`
+}
+
+// MachineStatus is what is known of a Machine.
+type MachineStatus struct {
+	Ready      int32       `json:"ready,omitempty"`
+	Conditions []Condition `json:"conditions,omitempty" list:"map,key=type"`
+}
+
+// Condition is one of a Machine.
+type Condition struct {
+	Type    string `json:"type"`
+	Status  string `json:"status" enum:"True,False,Unknown"`
+	Message string `json:"message,omitempty"`
+}
+
+// get asks for documents as client-go does.
+func (m *measured) get(paths ...string) error {
+	for _, path := range paths {
+		if _, err := m.fetch(path, "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *measured) fetch(path, accept string) (int, error) {
+	r := httptest.NewRequest(http.MethodGet, path, nil)
+	r.Header.Set("Accept", accept)
+	w := httptest.NewRecorder()
+	m.ServeHTTP(w, r)
+	if w.Code != http.StatusOK {
+		return 0, fmt.Errorf("%s: %d %s", path, w.Code, w.Body)
+	}
+	return w.Body.Len(), nil
+}
+
+func heap() float64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return float64(m.HeapAlloc)
+}
+
+// processor returns the time that this process has spent computing.
+func processor() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		panic(err) // there is no other way to fail than a bad argument
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

@@ -1,0 +1,395 @@
+package soak
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kindwright/kindwright"
+	"github.com/kindwright/kindwright/authz"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/storage/memory"
+)
+
+var duration = flag.Duration("duration", 0, "how long kinds come, go and are replaced under 50 writers, 50 readers and 100 informers; 0 for a second and few clients")
+
+// Trawler is a Boat one release later.
+type Trawler struct {
+	meta.TypeMeta   `json:",inline"`
+	meta.ObjectMeta `json:"metadata,omitzero"`
+
+	Spec   TrawlerSpec `json:"spec"`
+	Status BoatStatus  `json:"status,omitzero"`
+}
+
+// TrawlerSpec is what a trawler should be.
+type TrawlerSpec struct {
+	Owner string `json:"owner,omitempty" selectable:""`
+	Size  int32  `json:"size,omitempty"`
+	Net   string `json:"net,omitempty" default:"wide"`
+}
+
+// The kinds of the model differ in what happens to them.
+const (
+	same      = "sames"    // replaced by a kind that shows the same
+	other     = "others"   // replaced by a kind that shows something else
+	passingBy = "passings" // installed, replaced and removed
+)
+
+func churned() []string { return []string{same, other, passingBy} }
+
+// definition describes one of the kinds, with a field more if later is set.
+func definition(plural string, later bool, doc int) registry.Definition {
+	name := strings.ToUpper(plural[:1]) + plural[1:len(plural)-1]
+	if later {
+		return registry.Kind[Trawler]{Group: group, Version: "v1", Plural: plural, Name: name, Doc: fmt.Sprint(doc)}
+	}
+	return registry.Kind[Boat]{Group: group, Version: "v1", Plural: plural, Name: name, Doc: fmt.Sprint(doc)}
+}
+
+func kindPath(plural string) string {
+	return "/apis/" + group + "/v1/namespaces/a/" + plural
+}
+
+// churn is one run of the model.
+type churn struct {
+	server *kindwright.Server
+	url    string
+	client *http.Client
+
+	mu       sync.Mutex
+	problems []string
+	expected map[string]map[string]int // what writers have been told is there, by kind and name
+}
+
+// Kinds come, go and are replaced under load. No request to a kind that is there fails. Each informer ends with what
+// a list shows, and lists again only where its kind was removed or shows something else.
+func TestKindsChurn(t *testing.T) {
+	clients, lasts := 4, time.Second
+	if *duration > 0 {
+		clients, lasts = 50, *duration
+	}
+	c := newChurn(t)
+	ctx, stop := context.WithTimeout(t.Context(), lasts)
+	defer stop()
+	var working, following sync.WaitGroup
+	for n := range clients {
+		working.Go(func() { c.write(ctx, fmt.Sprintf("w%d", n)) })
+		working.Go(func() { c.read(ctx) })
+	}
+	informers := make([]*informer, 2*clients)
+	for n := range informers {
+		informers[n] = &informer{churn: c, plural: churned()[n%len(churned())]}
+		following.Go(func() { informers[n].run(t.Context()) })
+	}
+	changes := c.change(ctx)
+	working.Wait()
+	for _, plural := range churned() {
+		code, answer := c.do(http.MethodPost, kindPath(plural), `{"metadata":{"name":"last"},"spec":{"size":1}}`)
+		require.Equal(t, 201, code, "%s", answer)
+	}
+	following.Wait()
+	require.Empty(t, c.problems)
+	require.Positive(t, changes)
+	c.compare(t, informers)
+	t.Logf("%d changes", changes)
+}
+
+func newChurn(t *testing.T) *churn {
+	t.Helper()
+	c := &churn{client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 300}}, expected: map[string]map[string]int{}}
+	var definitions []registry.Definition
+	for _, plural := range churned() {
+		c.expected[plural] = map[string]int{}
+		definitions = append(definitions, definition(plural, false, 0))
+	}
+	var err error
+	c.server, err = kindwright.New(memory.New(), kindwright.Serve(definitions...), kindwright.Authorize(authz.AlwaysAllow()))
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	require.NoError(t, c.server.Start(ctx))
+	s := httptest.NewServer(c.server)
+	c.url = s.URL
+	t.Cleanup(func() {
+		cancel()
+		s.Close()
+		c.client.CloseIdleConnections()
+		c.server.Wait()
+	})
+	return c
+}
+
+// change changes kinds until ctx ends, and leaves all of them in place.
+func (c *churn) change(ctx context.Context) (changes int) {
+	there := true
+	for ; ctx.Err() == nil; changes++ {
+		plural := churned()[rand.IntN(3)]
+		remove := []meta.GroupVersionResource{{Group: group, Version: "v1", Resource: plural}}
+		var add []registry.Definition
+		if plural != passingBy || !there || rand.IntN(2) == 0 {
+			add = append(add, definition(plural, plural != same && rand.IntN(2) == 0, changes))
+		}
+		if err := c.server.Change(context.Background(), remove, add...); err != nil {
+			c.problem("change of %s: %v", plural, err)
+			return changes
+		}
+		if plural == passingBy {
+			there = len(add) > 0
+		}
+		time.Sleep(time.Duration(rand.IntN(10)) * time.Millisecond)
+	}
+	if !there {
+		if err := c.server.Install(context.Background(), definition(passingBy, false, changes)); err != nil {
+			c.problem("install: %v", err)
+		}
+	}
+	return changes
+}
+
+// write creates, changes and deletes an object of its own in each kind.
+func (c *churn) write(ctx context.Context, name string) {
+	sizes := map[string]int{}
+	for n := 1; ctx.Err() == nil; n++ {
+		plural := churned()[rand.IntN(3)]
+		method, path, body, want := http.MethodPost, kindPath(plural), fmt.Sprintf(`{"metadata":{"name":%q},"spec":{"size":%d}}`, name, n), 201
+		switch size := sizes[plural]; {
+		case size > 0 && rand.IntN(3) == 0:
+			method, path, body, want = http.MethodDelete, path+"/"+name, "", 200
+		case size > 0:
+			method, path, body, want = http.MethodPatch, path+"/"+name, fmt.Sprintf(`{"spec":{"size":%d}}`, n), 200
+		}
+		code, answer := c.do(method, path, body)
+		switch {
+		case code == want && method == http.MethodDelete:
+			sizes[plural] = 0
+		case code == want:
+			sizes[plural] = n
+		case code != 404 || plural != passingBy:
+			c.problem("%s %s: %d %s", method, path, code, answer)
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for plural, size := range sizes {
+		if size > 0 {
+			c.expected[plural][name] = size
+		}
+	}
+}
+
+func (c *churn) read(ctx context.Context) {
+	for ctx.Err() == nil {
+		plural := churned()[rand.IntN(3)]
+		path := []string{kindPath(plural), "/apis/" + group + "/v1/" + plural + "?limit=2", "/apis/" + group + "/v1", "/openapi/v3/apis/" + group + "/v1"}[rand.IntN(4)]
+		if code, answer := c.do(http.MethodGet, path, ""); code != 200 && (code != 404 || plural != passingBy) {
+			c.problem("GET %s: %d %s", path, code, answer)
+		}
+	}
+}
+
+// do sends a request and returns code and body of the answer; code 0 if there is none.
+func (c *churn) do(method, path, body string) (int, []byte) {
+	r, err := http.NewRequestWithContext(context.Background(), method, c.url+path, strings.NewReader(body))
+	if err != nil {
+		return 0, []byte(err.Error())
+	}
+	r.Header.Set("Content-Type", "application/json")
+	if method == http.MethodPatch {
+		r.Header.Set("Content-Type", "application/merge-patch+json")
+	}
+	w, err := c.client.Do(r)
+	if err != nil {
+		return 0, []byte(err.Error())
+	}
+	defer func() { _ = w.Body.Close() }() // it was read
+	answer, err := io.ReadAll(w.Body)
+	if err != nil {
+		return 0, []byte(err.Error())
+	}
+	return w.StatusCode, answer
+}
+
+func (c *churn) problem(format string, args ...any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.problems) < 20 {
+		c.problems = append(c.problems, fmt.Sprintf(format, args...))
+	}
+}
+
+// compare checks informers against lists, and lists against what writers were told.
+func (c *churn) compare(t *testing.T, informers []*informer) {
+	t.Helper()
+	for _, plural := range churned() {
+		fresh := &informer{churn: c, plural: plural}
+		require.Equal(t, 200, fresh.list())
+		sizes := map[string]int{}
+		for name, o := range fresh.seen {
+			sizes[name] = o.Spec.Size
+		}
+		c.expected[plural]["last"] = 1
+		require.Equal(t, c.expected[plural], sizes, plural)
+		for _, i := range informers {
+			if i.plural != plural {
+				continue
+			}
+			require.Equal(t, fresh.seen, i.seen, plural)
+			if plural == same {
+				require.Equal(t, 1, i.lists, "nothing has changed that is shown")
+			}
+		}
+	}
+}
+
+// boat is what informers compare of an object.
+type boat struct {
+	Metadata struct {
+		Name, ResourceVersion, UID string
+		Generation                 int
+	}
+	Spec struct{ Size int }
+}
+
+// informer keeps what a list and watches tell. It goes on from the version it has when a watch ends.
+type informer struct {
+	*churn
+	plural string
+	seen   map[string]boat
+	at     string
+	lists  int
+}
+
+var errExpired = errors.New("the version is too old")
+
+// run follows the kind until it sees the object that is written last.
+func (i *informer) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		if i.at == "" {
+			if code := i.list(); code != 200 {
+				i.absent("list", code)
+				continue
+			}
+		}
+		if _, last := i.seen["last"]; last {
+			return
+		}
+		if err := i.watch(ctx); errors.Is(err, errExpired) {
+			i.at = ""
+		} else if err != nil {
+			i.problem("watch of %s from %s: %v", i.plural, i.at, err)
+			return
+		}
+	}
+}
+
+// absent waits while the kind is not there.
+func (i *informer) absent(what string, code int) {
+	if code != 404 || i.plural != passingBy {
+		i.problem("%s of %s: %d", what, i.plural, code)
+	}
+	time.Sleep(time.Millisecond)
+}
+
+func (i *informer) list() int {
+	code, answer := i.do(http.MethodGet, kindPath(i.plural), "")
+	if code != 200 {
+		return code
+	}
+	var list struct {
+		Metadata struct{ ResourceVersion string }
+		Items    []boat
+	}
+	if err := json.Unmarshal(answer, &list); err != nil {
+		i.problem("list of %s: %v", i.plural, err)
+	}
+	i.lists++
+	i.at, i.seen = list.Metadata.ResourceVersion, map[string]boat{}
+	for _, o := range list.Items {
+		i.seen[o.Metadata.Name] = o
+	}
+	return code
+}
+
+// watch follows until the stream ends or the last object is seen.
+func (i *informer) watch(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, i.url+kindPath(i.plural)+"?watch=1&allowWatchBookmarks=true&resourceVersion="+i.at, nil)
+	if err != nil {
+		return err
+	}
+	w, err := i.client.Do(r)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = w.Body.Close() }() // nothing to lose
+	switch {
+	case w.StatusCode == http.StatusGone:
+		return errExpired
+	case w.StatusCode != http.StatusOK:
+		i.absent("watch", w.StatusCode)
+		return nil
+	}
+	lines := bufio.NewReader(w.Body)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if errors.Is(err, io.EOF) && len(line) == 0 {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := i.note(line); err != nil {
+			return err
+		}
+		if _, last := i.seen["last"]; last {
+			return nil
+		}
+	}
+}
+
+func (i *informer) note(line []byte) error {
+	var event struct {
+		Type   string
+		Object struct {
+			boat
+			Code int
+		}
+	}
+	if err := json.Unmarshal(line, &event); err != nil {
+		return err
+	}
+	o := event.Object.boat
+	have, known := i.seen[o.Metadata.Name]
+	switch event.Type {
+	case "ADDED", "MODIFIED":
+		if known != (event.Type == "MODIFIED") {
+			return fmt.Errorf("%s of %s: known %t as %v", event.Type, o.Metadata.Name, known, have)
+		}
+		i.seen[o.Metadata.Name] = o
+	case "DELETED":
+		delete(i.seen, o.Metadata.Name)
+	case "BOOKMARK":
+	case "ERROR":
+		if event.Object.Code == http.StatusGone {
+			return errExpired
+		}
+		return fmt.Errorf("%s", line)
+	}
+	i.at = o.Metadata.ResourceVersion
+	return nil
+}
