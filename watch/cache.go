@@ -160,10 +160,13 @@ func (c *Cache) Done() <-chan struct{} { return c.done }
 // [ErrEnded] if the dispatcher ended, or a *[DecodeError] if a record could not be decoded. A
 // DecodeError stops only this kind: repair the record, then remove and add the kind.
 func (c *Cache) Err() error {
-	c = c.present()
 	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.err
+	err := c.err
+	c.mu.RUnlock()
+	if next := c.present(); next != c { // it may have taken the place of this one just now
+		return next.Err()
+	}
+	return err
 }
 
 // Revision returns the revision up to which the cache is complete.
@@ -207,6 +210,9 @@ func (c *Cache) WaitFor(ctx context.Context, revision storage.Revision) error {
 		return nil
 	}
 	if err != nil {
+		if next := c.present(); next != c { // it took the place of this one just now
+			return next.WaitFor(ctx, revision)
+		}
 		return err
 	}
 	if err := c.dispatcher.wait(ctx, revision, c.done); err != nil {

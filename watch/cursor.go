@@ -64,8 +64,7 @@ type initial struct {
 // Watch starts a watch after a revision. It fails only with the errors of [Cache.Err]; the first
 // Next reports a revision that is too old. The caller must close the cursor.
 func (c *Cache) Watch(_ context.Context, request WatchRequest) (*Cursor, error) {
-	c = c.present()
-	c.mu.Lock()
+	c = c.lockPresent()
 	defer c.mu.Unlock()
 	after := request.After
 	if after == 0 {
@@ -79,16 +78,15 @@ func (c *Cache) Watch(_ context.Context, request WatchRequest) (*Cursor, error) 
 // (rule 17). It walks the snapshot as events are read. Errors are those of Watch. The caller must
 // close the cursor.
 func (c *Cache) WatchFromSnapshot(snapshot *Snapshot, filter Filter) (*Cursor, error) {
-	if next := c.present(); next != c {
-		if c = next; snapshot.cache.present() == c {
-			snapshot = c.Snapshot() // of what has taken the place since: it is newer
-		}
+	c = c.lockPresent()
+	defer c.mu.Unlock()
+	if snapshot.cache != c && snapshot.cache.present() == c {
+		c.share()
+		snapshot = c.snapshot(c.head()) // of what has taken the place since: it is newer
 	}
 	if snapshot.cache != c {
 		return nil, fmt.Errorf("watch: the snapshot of %s is not one of %s", snapshot.cache.config.StorageName, c.config.StorageName)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	cursor, err := c.newCursor(filter, snapshot.revision)
 	if err != nil {
 		return nil, err

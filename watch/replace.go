@@ -87,6 +87,19 @@ func (c *Cache) present() *Cache {
 	}
 }
 
+// lockPresent returns what present does, locked. A swap that begins meanwhile waits for the lock before
+// it stops the cache, so the cache is live until it is unlocked.
+func (c *Cache) lockPresent() *Cache {
+	for {
+		c = c.present()
+		c.mu.Lock()
+		if c.next.Load() == nil {
+			return c
+		}
+		c.mu.Unlock()
+	}
+}
+
 // all walks every cache that is fed. The caller holds the lock.
 func (d *Dispatcher) all(yield func(*Cache) bool) {
 	for _, of := range []map[string]*Cache{d.caches, d.shadows} {
