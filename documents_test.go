@@ -190,3 +190,19 @@ func TestOAPI_05_ChangeASchemaAndAllFollow(t *testing.T) {
 		require.Len(t, field(made, "spec", "bulbs"), c.bulbs, "apply")
 	}
 }
+
+// A change of one group version leaves the documents of the others, and is seen in its own.
+func TestDocumentsFollowAChangeOfTheirGroupVersion(t *testing.T) {
+	h := run(t, kindwright.Serve(lamps[lamp]()))
+	tag := func(path string) string { return h.request("GET", path, "").Header.Get("Etag") }
+	const own, other = "/openapi/v3/apis/example.dev/v1", "/openapi/v3/api/v1"
+	all, before, beside := tag("/openapi/v2"), tag(own), tag(other)
+	lampName := meta.GroupVersionResource{Group: "example.dev", Version: "v1", Resource: "lamps"}
+	require.NoError(t, h.Change(t.Context(), []meta.GroupVersionResource{lampName}, lamps[brightLamp]()))
+	require.NotEqual(t, before, tag(own))
+	require.NotEqual(t, all, tag("/openapi/v2"))
+	require.Equal(t, beside, tag(other))
+	require.NoError(t, h.Change(t.Context(), []meta.GroupVersionResource{lampName}, lamps[lamp]()))
+	require.Equal(t, before, tag(own))
+	require.Equal(t, all, tag("/openapi/v2"))
+}

@@ -2,6 +2,7 @@ package openapi
 
 import (
 	"reflect"
+	"sync"
 
 	"github.com/kindwright/kindwright/meta"
 )
@@ -13,26 +14,33 @@ type sharedSchema struct {
 	kinds  []meta.GroupVersionKind
 }
 
-// sharedSchemas returns the schemas that the operations of all kinds refer to.
-func sharedSchemas() []sharedSchema {
+// shared is what every document needs. It is never changed.
+type shared struct {
+	schemas       []sharedSchema // those that the operations of all kinds refer to
+	listMeta      *Schema
+	deleteOptions *Schema
+}
+
+// sharedOnce makes the shared schemas on the first call: reading them from their Go types costs more
+// than the rest of a document.
+var sharedOnce = sync.OnceValue(func() *shared {
 	v1 := func(kind string) []meta.GroupVersionKind { return []meta.GroupVersionKind{{Version: "v1", Kind: kind}} }
-	return []sharedSchema{
+	list := listMeta()
+	return &shared{listMeta: list, deleteOptions: fromMeta[meta.DeleteOptions]("What may be said of a deletion."), schemas: []sharedSchema{
 		{objectMetaComponent, ObjectMeta(), nil},
-		{metaPackage + "ListMeta", listMeta(), nil},
+		{metaPackage + "ListMeta", list, nil},
 		{metaPackage + "Status", fromMeta[meta.Status]("The answer to a request that does not return an object."), v1("Status")},
 		{metaPackage + "APIResourceList", fromMeta[meta.APIResourceList]("The resources of one group version."), v1("APIResourceList")},
 		{metaPackage + "WatchEvent", fromMeta[meta.WatchEvent]("One event of a watch."), v1("WatchEvent")},
 		{metaPackage + "Patch", &Schema{Type: Object, Description: "A change in the format that the content type names."}, nil},
-	}
-}
+	}}
+})
 
 func listMeta() *Schema {
 	s := *fromMeta[meta.ListMeta]("Metadata of a list.")
 	s.Component = metaPackage + "ListMeta"
 	return &s
 }
-
-func deleteOptions() *Schema { return fromMeta[meta.DeleteOptions]("What may be said of a deletion.") }
 
 // fromMeta makes the schema of a type of package meta. These types do not have tags of this
 // package, so only fields with an explicit tag are required.

@@ -92,9 +92,12 @@ func (d Document) JSON() ([]byte, error) {
 
 // newPublisher returns a publisher that already contains the schemas shared by all kinds.
 func newPublisher(docs ...Document) *publisher {
-	p := &publisher{schemas: map[string]any{}, paths: map[string]any{}, kinds: map[string]meta.GroupVersionKind{}}
-	for _, shared := range sharedSchemas() {
-		p.component(shared.name, shared.schema, shared.kinds...)
+	p := &publisher{
+		schemas: map[string]any{}, paths: map[string]any{}, kinds: map[string]meta.GroupVersionKind{}, shared: sharedOnce(),
+		parameters: map[string]any{}, encode: func(tree map[string]any) any { return tree },
+	}
+	for _, s := range p.shared.schemas {
+		p.component(s.name, s.schema, s.kinds...)
 	}
 	// List each group version once: clients reject a document in which two schemas claim the same
 	// kind.
@@ -104,7 +107,7 @@ func newPublisher(docs ...Document) *publisher {
 			kinds = append(kinds, gvk)
 		}
 	}
-	p.component(metaPackage+"DeleteOptions", deleteOptions(), kinds...)
+	p.component(metaPackage+"DeleteOptions", p.shared.deleteOptions, kinds...)
 	return p
 }
 
@@ -187,6 +190,13 @@ type publisher struct {
 	paths   map[string]any
 	// kinds maps the names of schemas of whole objects to their kinds.
 	kinds map[string]meta.GroupVersionKind
+
+	shared     *shared
+	parameters map[string]any           // rendered, by name
+	encode     func(map[string]any) any // of a parameter, if it is to be rendered further than as a tree
+
+	// noFieldValidation omits the parameter fieldValidation from patches.
+	noFieldValidation bool
 }
 
 const gvkKey = "x-kubernetes-group-version-kind"
@@ -233,7 +243,7 @@ func (p *publisher) kind(k KindDoc) error {
 		if prefix, ok := strings.CutSuffix(name, gvk.Kind); ok {
 			listName = prefix + list.Kind
 		}
-		r.list = p.component(listName, listSchema(k.Kind, r.object), list)
+		r.list = p.component(listName, p.listSchema(k.Kind, r.object), list)
 	}
 	r.collection()
 	r.item()
@@ -246,14 +256,14 @@ func (p *publisher) kind(k KindDoc) error {
 }
 
 // listSchema returns the schema of a list whose items are published as object.
-func listSchema(kind string, object map[string]any) *Schema {
+func (p *publisher) listSchema(kind string, object map[string]any) *Schema {
 	name, _ := object["$ref"].(string)
 	return &Schema{
 		Type:        Object,
 		Description: "A list of " + kind + ".",
 		Required:    []string{"items"},
 		Properties: append(typeMeta(),
-			Property{"metadata", listMeta()},
+			Property{"metadata", p.shared.listMeta},
 			Property{"items", &Schema{Type: Array, Description: "The objects.", Items: &Schema{Component: strings.TrimPrefix(name, "#/components/schemas/")}}}),
 	}
 }

@@ -98,25 +98,38 @@ func (m *message) named(number int32, tree map[string]any, value func(any) messa
 
 // extensions adds the members whose names begin with x-.
 func (m *message) extensions(number int32, tree map[string]any) {
-	for _, name := range slices.Sorted(maps.Keys(tree)) {
+	var names []string
+	for name := range tree {
 		if strings.HasPrefix(name, "x-") {
-			var entry message
-			entry.text(1, name)
-			entry.any(2, tree[name])
-			m.message(number, entry)
+			names = append(names, name)
 		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		var entry message
+		entry.text(1, name)
+		entry.any(2, tree[name])
+		m.message(number, entry)
 	}
 }
 
-func documentMessage(tree map[string]any) message {
-	var m, info, paths, definitions message
-	m.text(1, tree["swagger"])
-	info.text(1, object(tree["info"])["title"])
-	info.text(2, object(tree["info"])["version"])
+func documentMessage(about map[string]any, d *draft) message {
+	var info, definitions message
+	info.text(1, about["title"])
+	info.text(2, about["version"])
+	paths := make(message, 0, d.size)
+	var entry message
+	for _, path := range d.paths {
+		entry = entry[:0]
+		entry.text(1, path.name)
+		entry.message(2, path.body)
+		paths.message(2, entry)
+	}
+	definitions.named(1, d.schemas, func(v any) message { return schemaMessage(swaggerSchema(object(v))) })
+	m := make(message, 0, len(paths)+len(definitions)+len(info)+100)
+	m.text(1, "2.0")
 	m.message(2, info)
-	paths.named(2, object(tree["paths"]), func(v any) message { return pathMessage(object(v)) })
 	m.message(8, paths)
-	definitions.named(1, object(tree["definitions"]), func(v any) message { return schemaMessage(object(v)) })
 	m.message(9, definitions)
 	return m
 }
@@ -164,28 +177,35 @@ func responseMessage(tree map[string]any) (m message) {
 	return m
 }
 
-// parameters adds a list of parameters. Each is wrapped in a message that selects its kind.
+// parameters adds a list of parameters, of which some are encoded already.
 func (m *message) parameters(number int32, v any) {
 	list, _ := v.([]any)
 	for _, item := range list {
-		tree := object(item)
-		var parameter, inner message
-		switch tree["in"] {
-		case "body":
-			inner.text(2, tree["name"])
-			inner.text(3, tree["in"])
-			inner.flag(4, tree["required"])
-			inner.message(5, schemaMessage(object(tree["schema"])))
-			parameter.message(1, inner)
-		case "path":
-			parameter.message(2, plainParameter(4, tree, 5, 19))
-		default:
-			parameter.message(2, plainParameter(3, tree, 6, 20))
+		encoded, ok := item.(message)
+		if !ok {
+			encoded = parameterMessage(object(item))
 		}
-		var choice message
-		choice.message(1, parameter)
-		m.message(number, choice)
+		m.message(number, encoded)
 	}
+}
+
+// parameterMessage returns a parameter, wrapped in a message that selects its kind.
+func parameterMessage(tree map[string]any) (choice message) {
+	var parameter, inner message
+	switch tree["in"] {
+	case "body":
+		inner.text(2, tree["name"])
+		inner.text(3, tree["in"])
+		inner.flag(4, tree["required"])
+		inner.message(5, schemaMessage(object(tree["schema"])))
+		parameter.message(1, inner)
+	case "path":
+		parameter.message(2, plainParameter(4, tree, 5, 19))
+	default:
+		parameter.message(2, plainParameter(3, tree, 6, 20))
+	}
+	choice.message(1, parameter)
+	return choice
 }
 
 // plainParameter returns a path or query parameter. The two messages differ in some field numbers.

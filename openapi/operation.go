@@ -300,7 +300,7 @@ func (p *publisher) add(path string, parameters []string, o operation) {
 	if !ok {
 		item = map[string]any{}
 		if len(parameters) > 0 {
-			item["parameters"] = parameterTrees(parameters)
+			item["parameters"] = p.parameterTrees(parameters)
 		}
 		p.paths[path] = item
 	}
@@ -319,7 +319,10 @@ func (p *publisher) operation(o operation) map[string]any {
 		"operationId": o.id,
 		"tags":        []any{strings.ReplaceAll(group, ".", "_") + "_" + p.doc.Version},
 	}
-	if parameters := append(parameterTrees(o.parameters), p.propertyTrees(o.more)...); len(parameters) > 0 {
+	if o.method == "patch" && p.noFieldValidation {
+		o.parameters = slices.DeleteFunc(slices.Clone(o.parameters), func(name string) bool { return name == "fieldValidation" })
+	}
+	if parameters := append(p.parameterTrees(o.parameters), p.propertyTrees(o.more)...); len(parameters) > 0 {
 		out["parameters"] = parameters
 	}
 	if o.action != "" {

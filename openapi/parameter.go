@@ -52,20 +52,30 @@ var (
 )
 
 // parameterTrees renders the parameters in full. kubectl does not resolve references to parameters.
-func parameterTrees(names []string) []any {
+// All operations share what is rendered of a parameter.
+func (p *publisher) parameterTrees(names []string) []any {
 	out := make([]any, 0, len(names))
 	for _, name := range names {
-		p := parameters[name]
-		tree := map[string]any{
-			"name": name, "in": p.in, "description": p.description,
-			"schema": map[string]any{"type": p.kind},
+		rendered, ok := p.parameters[name]
+		if !ok {
+			rendered = p.encode(parameterTree(name))
+			p.parameters[name] = rendered
 		}
-		if p.in == "path" {
-			tree["required"] = true
-		}
-		out = append(out, tree)
+		out = append(out, rendered)
 	}
 	return out
+}
+
+func parameterTree(name string) map[string]any {
+	p := parameters[name]
+	tree := map[string]any{
+		"name": name, "in": p.in, "description": p.description,
+		"schema": map[string]any{"type": p.kind},
+	}
+	if p.in == "path" {
+		tree["required"] = true
+	}
+	return tree
 }
 
 // propertyTrees renders query parameters that are described as schema properties.

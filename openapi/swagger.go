@@ -2,6 +2,7 @@ package openapi
 
 import (
 	"cmp"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -24,70 +25,112 @@ type Swagger struct {
 
 // JSON returns the document as JSON. It is deterministic: equal documents give equal bytes.
 func (s Swagger) JSON() ([]byte, error) {
-	tree, err := s.tree()
+	d, err := s.draft(func(dst []byte, path map[string]any) ([]byte, error) { return json.AppendTree(dst, path) }, func(parameter map[string]any) (any, error) {
+		raw, err := json.AppendTree(nil, parameter)
+		return json.Raw(raw), err
+	})
 	if err != nil {
 		return nil, err
 	}
-	return json.AppendTree(nil, tree)
+	var definitions []byte
+	for i, name := range slices.Sorted(maps.Keys(d.schemas)) {
+		if i > 0 {
+			definitions = append(definitions, ',')
+		}
+		definitions = append(json.AppendString(definitions, name), ':')
+		if definitions, err = json.AppendTree(definitions, swaggerSchema(object(d.schemas[name]))); err != nil {
+			return nil, err
+		}
+	}
+	info, err := json.AppendTree(nil, s.info())
+	if err != nil {
+		return nil, err
+	}
+	out := make([]byte, 0, len(definitions)+len(info)+d.size+100)
+	out = append(append(out, `{"definitions":{`...), definitions...)
+	out = append(append(out, `},"info":`...), info...)
+	out = append(out, `,"paths":{`...)
+	for i, path := range d.paths {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(json.AppendString(out, path.name), ':')
+		out = append(out, path.body...)
+	}
+	return append(out, `},"swagger":"2.0"}`...), nil
 }
 
 // Protobuf returns the document as the gnostic message openapi.v2.Document. client-go only requests
 // this form.
 func (s Swagger) Protobuf() ([]byte, error) {
-	tree, err := s.tree()
+	d, err := s.draft(func(dst []byte, path map[string]any) ([]byte, error) { return append(dst, pathMessage(path)...), nil },
+		func(parameter map[string]any) (any, error) { return parameterMessage(parameter), nil })
 	if err != nil {
 		return nil, err
 	}
-	return documentMessage(tree), nil
+	return documentMessage(s.info(), d), nil
 }
 
-// tree converts the v3 documents instead of rendering the schemas again, so that v2 and v3 agree on
+func (s Swagger) info() map[string]any {
+	return map[string]any{"title": cmp.Or(s.Title, "kindwright"), "version": cmp.Or(s.Version, "unversioned")}
+}
+
+// draft is a document whose paths are encoded. They are its larger part, so no tree of them all is
+// ever held.
+type draft struct {
+	schemas map[string]any // of v3
+	paths   []draftPath    // sorted by name
+	size    int            // of all paths, with some space for what goes between them
+}
+
+type draftPath struct {
+	name string
+	body []byte
+}
+
+// draft converts the v3 documents instead of rendering the schemas again, so that v2 and v3 agree on
 // everything that both can express.
-func (s Swagger) tree() (map[string]any, error) {
+func (s Swagger) draft(encode func(dst []byte, path map[string]any) ([]byte, error), parameter func(map[string]any) (any, error)) (*draft, error) {
 	p := newPublisher(s.Documents...)
-	for _, d := range s.Documents {
-		if err := p.publish(d); err != nil {
+	p.noFieldValidation = !s.definesKinds()
+	var failed error
+	p.encode = func(tree map[string]any) any {
+		encoded, err := parameter(swaggerParameter(tree))
+		failed = errors.Join(failed, err)
+		return encoded
+	}
+	d := &draft{schemas: p.schemas}
+	usual := 0 // size of a document's paths
+	for _, doc := range s.Documents {
+		if err := p.publish(doc); err != nil {
 			return nil, err
 		}
+		buf := make([]byte, 0, usual)
+		for name, item := range p.paths {
+			from := len(buf)
+			var err error
+			if buf, err = encode(buf, swaggerPath(object(item))); err != nil {
+				return nil, err
+			}
+			d.paths = append(d.paths, draftPath{name, buf[from:len(buf):len(buf)]})
+			d.size += len(name) + len(buf) - from + 16
+		}
+		usual = len(buf)
+		clear(p.paths)
 	}
-	if !s.definesKinds() {
-		dropFieldValidation(p.paths)
-	}
-	paths, definitions := make(map[string]any, len(p.paths)), make(map[string]any, len(p.schemas))
-	for path, item := range p.paths {
-		paths[path] = swaggerPath(object(item))
-	}
-	for name, schema := range p.schemas {
-		definitions[name] = swaggerSchema(object(schema))
-	}
-	return map[string]any{
-		"swagger":     "2.0",
-		"info":        map[string]any{"title": cmp.Or(s.Title, "kindwright"), "version": cmp.Or(s.Version, "unversioned")},
-		"paths":       paths,
-		"definitions": definitions,
-	}, nil
+	slices.SortFunc(d.paths, func(a, b draftPath) int { return strings.Compare(a.name, b.name) })
+	return d, failed
 }
 
-// definesKinds reports whether the server serves CustomResourceDefinition.
+// definesKinds reports whether the server serves CustomResourceDefinition. If it does not, patches
+// do not have the parameter fieldValidation. For kinds with a patch operation, kubectl reads v3
+// instead. For a kind without one, such as a review, kubectl looks at the patch of namespaces in this
+// document. If that patch has the parameter, kubectl lists the custom resource definitions and fails
+// if it cannot. Without the parameter, kubectl validates the object itself against the schema.
 func (s Swagger) definesKinds() bool {
 	return slices.ContainsFunc(s.Documents, func(d Document) bool {
 		return slices.ContainsFunc(d.Kinds, func(k KindDoc) bool { return k.Kind == "CustomResourceDefinition" })
 	})
-}
-
-// dropFieldValidation removes the fieldValidation parameter from all patches. It is used if the
-// server does not serve CustomResourceDefinition. For kinds with a patch operation, kubectl reads
-// v3 instead. For a kind without one, such as a review, kubectl looks at the patch of namespaces in
-// this document. If that patch has the parameter, kubectl lists the custom resource definitions and
-// fails if it cannot. Without the parameter, kubectl validates the object itself against the
-// schema.
-func dropFieldValidation(paths map[string]any) {
-	for _, item := range paths {
-		patch := object(object(item)["patch"])
-		if list, _ := patch["parameters"].([]any); list != nil {
-			patch["parameters"] = slices.DeleteFunc(list, func(p any) bool { return object(p)["name"] == "fieldValidation" })
-		}
-	}
 }
 
 func object(v any) map[string]any {
@@ -108,19 +151,26 @@ func swaggerPath(item map[string]any) map[string]any {
 }
 
 // swaggerParameters moves the schema of each parameter into the parameter itself, where v2 expects
-// it.
+// it. Parameters that are encoded already stay as they are.
 func swaggerParameters(v any) []any {
 	list, _ := v.([]any)
 	out := make([]any, 0, len(list)+1)
 	for _, item := range list {
-		parameter := maps.Clone(object(item))
-		schema := object(parameter["schema"])
-		delete(parameter, "schema")
-		maps.Copy(parameter, schema)
-		parameter["uniqueItems"] = true
-		out = append(out, parameter)
+		if tree, ok := item.(map[string]any); ok {
+			item = swaggerParameter(tree)
+		}
+		out = append(out, item)
 	}
 	return out
+}
+
+func swaggerParameter(tree map[string]any) map[string]any {
+	parameter := maps.Clone(tree)
+	schema := object(parameter["schema"])
+	delete(parameter, "schema")
+	maps.Copy(parameter, schema)
+	parameter["uniqueItems"] = true
+	return parameter
 }
 
 // swaggerOperation converts an operation. In v2 the body is a parameter, and media types belong to
@@ -158,9 +208,12 @@ func swaggerOperation(operation map[string]any) map[string]any {
 // type.
 func mediaTypes(body map[string]any) (types []any, schema map[string]any) {
 	content := object(body["content"])
-	for _, name := range slices.Sorted(maps.Keys(content)) {
+	names := slices.Sorted(maps.Keys(content))
+	for _, name := range names {
 		types = append(types, name)
-		schema = swaggerSchema(object(object(content[name])["schema"]))
+	}
+	if len(names) > 0 {
+		schema = swaggerSchema(object(object(content[names[0]])["schema"]))
 	}
 	return types, schema
 }

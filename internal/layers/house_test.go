@@ -169,6 +169,7 @@ var state = map[string]string{
 	"internal/json.buffers":  "a pool of scratch buffers; nothing in it outlives a call",
 	"internal/json.decoders": "a pool of decoders, reset before each use",
 	"internal/json.encoders": "a pool of encoders, reset before each use",
+	"openapi.sharedOnce":     "made of the types of package meta on first use, the same in every process",
 }
 
 // place finds the room for the package in dir: the exact entry before a pattern.
