@@ -223,7 +223,7 @@ func (s *Server) withDeadline(next http.Handler) http.Handler {
 			limit = min(limit, time.Duration(*t)*time.Second)
 		}
 		defer x.End()
-		if ctx := x.Bound(r.Context(), time.Now().Add(limit), stream); ctx != r.Context() {
+		if ctx := x.Bound(r.Context(), x.Start().Add(limit), stream); ctx != r.Context() {
 			r = r.WithContext(ctx)
 		}
 		next.ServeHTTP(w, r)

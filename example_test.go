@@ -119,3 +119,36 @@ func ExampleBefore() {
 	fmt.Println(strings.Join(srv.Chain(), " → "))
 	// Output: audit-id → recover → parse → ready → deadline → authenticate → authorize → body
 }
+
+// Middleware reads what a request is from its context. Here it stands in front of the whole chain but the first link, so it
+// sees the requests that are refused, too.
+func ExampleRequestFrom() {
+	db := memory.New()
+	defer func() { _ = db.Close() }()
+	books := registry.Kind[Book]{Group: "library.example.com", Version: "v1", Plural: "books", ClusterScoped: true}
+	srv, err := kindwright.New(db, kindwright.Serve(books), kindwright.Authorize(authz.AlwaysAllow()),
+		kindwright.Before("recover", func(next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				next.ServeHTTP(w, r)
+				x := kindwright.RequestFrom(r.Context())
+				fmt.Println(x.User.Name, x.Verb, x.Resource, x.Name, x.Code)
+			})
+		}))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	defer srv.Wait()
+	defer stop()
+	if err := srv.Start(ctx); err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, path := range []string{"/apis/library.example.com/v1/books", "/apis/library.example.com/v1/books/emma"} {
+		srv.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, path, nil))
+	}
+	// Output:
+	// system:anonymous list books  200
+	// system:anonymous get books emma 404
+}

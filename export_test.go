@@ -25,6 +25,7 @@ func (s *Server) MeterOnce(t testing.TB, r *http.Request) func() {
 	x := new(request.Exchange).Begin(r, "", time.Now())
 	x.SetInfo(info)
 	s.resources.Find(x)
+	r = r.WithContext(x)
 	who := s.meters.timedAuthenticator(authn.Func(func(*http.Request) (authn.User, bool, error) { return authn.User{Name: "a"}, true, nil }))
 	may := s.meters.timedAuthorizer(authz.AlwaysAllow())
 	return func() {
