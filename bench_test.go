@@ -92,7 +92,8 @@ func (u *until) Flush()                           {}
 func (u *until) SetReadDeadline(time.Time) error  { return nil }
 func (u *until) SetWriteDeadline(time.Time) error { return nil }
 
-// BenchmarkWatch10000 is a watch that begins with 10,000 objects of 1 KiB, through the whole chain, without the network.
+// BenchmarkWatch10000 is a watch that begins with 10,000 objects of 1 KiB, through the whole chain,
+// without the network.
 func BenchmarkWatch10000(b *testing.B) {
 	srv := benchServer(b, 10_000)
 	b.ReportAllocs()
@@ -107,7 +108,8 @@ func BenchmarkWatch10000(b *testing.B) {
 	}
 }
 
-// BenchmarkList10000 is a list of 10,000 objects of 1 KiB through the whole chain, without the network.
+// BenchmarkList10000 is a list of 10,000 objects of 1 KiB through the whole chain, without the
+// network.
 func BenchmarkList10000(b *testing.B) {
 	srv := benchServer(b, 10_000)
 	for _, form := range []struct{ name, accept, encoding string }{

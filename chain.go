@@ -41,8 +41,8 @@ func (s *Server) links() []link {
 	}
 }
 
-// Chain returns the names of the links that every request passes, outermost first; the last one is followed by the
-// dispatch to handlers. Before takes such a name.
+// Chain returns the names of the links that every request passes, outermost first; the last one is
+// followed by the dispatch to handlers. Before takes such a name.
 func (s *Server) Chain() []string {
 	var names []string
 	for _, l := range s.links() {
@@ -71,8 +71,9 @@ func (s *Server) assemble(last http.Handler) (http.Handler, error) {
 // maxAuditID bounds an id that the client brings.
 const maxAuditID = 64
 
-// withAuditID makes the exchange, gives the request its id, the client's own if it brings a sensible one (AUD-33), and
-// sets the headers that every answer has. When the request has ended, it reports the exchange, whatever the end was.
+// withAuditID makes the exchange, gives the request its id, the client's own if it brings a
+// sensible one (AUD-33), and sets the headers that every answer has. When the request has ended, it
+// reports the exchange, whatever the end was.
 func (s *Server) withAuditID(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		deepen(len(r.Method))
@@ -95,8 +96,8 @@ func (s *Server) withAuditID(next http.Handler) http.Handler {
 	})
 }
 
-// report tells everybody who wants to know about an exchange that has ended. The answer is on its way: whoever fails
-// here fails alone.
+// report tells everybody who wants to know about an exchange that has ended. The answer is on its
+// way: whoever fails here fails alone.
 func (s *Server) report(x *request.Exchange) {
 	for _, to := range s.reports {
 		s.reportTo(to, x)
@@ -141,8 +142,8 @@ func isToken(s string) bool {
 	return true
 }
 
-// withRecovery turns a panic into a 500 (ERR-25). Where the answer has begun, only breaking the connection off can keep the
-// client from taking a part for the whole.
+// withRecovery turns a panic into a 500 (ERR-25). Where the answer has begun, only breaking the
+// connection off can keep the client from taking a part for the whole.
 func (s *Server) withRecovery(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
@@ -181,7 +182,8 @@ func (s *Server) withParsing(next http.Handler) http.Handler {
 	})
 }
 
-// retryWhenReady is how many seconds clients wait before they ask a server again that is starting or stopping.
+// retryWhenReady is how many seconds clients wait before they ask a server again that is starting
+// or stopping.
 const retryWhenReady = 1
 
 func (s *Server) whenReady(next http.Handler) http.Handler {
@@ -202,8 +204,9 @@ func isHealth(info *request.Info) bool {
 	return !info.IsResource && len(info.Segments) > 0 && slices.Contains([]string{"healthz", "livez", "readyz"}, info.Segments[0])
 }
 
-// withDeadline bounds every request by the server's time-out, the client's, and for writes one more (QUERY-22). Of a stream
-// it bounds what stands before the handler (Z10): who is asking, and may they. Dispatch lifts that limit.
+// withDeadline bounds every request by the server's time-out, the client's, and for writes one more
+// (QUERY-22). Of a stream it bounds what stands before the handler (Z10): who is asking, and may
+// they. Dispatch lifts that limit.
 func (s *Server) withDeadline(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := request.ExchangeFrom(r.Context())
@@ -230,8 +233,9 @@ func (s *Server) withDeadline(next http.Handler) http.Handler {
 	})
 }
 
-// withoutBody gets rid of a body that nobody is going to read, before the answer begins: net/http reads it to its end first,
-// however long that takes to come, and the handler has no say in it any more (B4, H4).
+// withoutBody gets rid of a body that nobody is going to read, before the answer begins: net/http
+// reads it to its end first, however long that takes to come, and the handler has no say in it any
+// more (B4, H4).
 func withoutBody(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info := request.From(r.Context())

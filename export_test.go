@@ -10,13 +10,14 @@ import (
 	"github.com/kindwright/kindwright/internal/request"
 )
 
-// OnReport adds a function that is told of each request that has ended, and whether its connection was broken off.
+// OnReport adds a function that is told of each request that has ended, and whether its connection
+// was broken off.
 func (s *Server) OnReport(told func(r Request, aborted bool)) {
 	s.reports = append(s.reports, func(x *request.Exchange) { told(RequestFrom(x), x.Aborted()) })
 }
 
-// MeterOnce returns a function that counts a request as the chain does: the attempts to find out who asks and what they
-// may do, the beginning and the end. Those that are counted do nothing.
+// MeterOnce returns a function that counts a request as the chain does: the attempts to find out
+// who asks and what they may do, the beginning and the end. Those that are counted do nothing.
 func (s *Server) MeterOnce(t testing.TB, r *http.Request) func() {
 	info, err := s.parser.Parse(r)
 	if err != nil {

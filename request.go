@@ -9,21 +9,24 @@ import (
 	"github.com/kindwright/kindwright/internal/request"
 )
 
-// Request is what a server knows about one request. RequestFrom makes it; it is a copy that may be kept and handed on.
-// Fields of what is not known yet are empty: a middleware in front of "authenticate" sees no user.
+// Request is what a server knows about one request. RequestFrom makes it; it is a copy that may be
+// kept and handed on. Fields of what is not known yet are empty: a middleware in front of
+// "authenticate" sees no user.
 type Request struct {
 	ID    string    // the audit id, which the client gets too
 	Start time.Time // when the request came in
 
-	// Verb is what is asked for: get, list, watch, create, update, patch, delete or deletecollection of a resource, or the
-	// method in lower case for any other path. It is empty for a request that could not be parsed.
+	// Verb is what is asked for: get, list, watch, create, update, patch, delete or
+	// deletecollection of a resource, or the method in lower case for any other path. It is empty
+	// for a request that could not be parsed.
 	Verb string
 
 	// Path is the decoded path, without the prefix that the server is mounted below.
 	Path string
 
-	// Group, Version, Resource and Subresource name what is asked for; they are empty for paths that are not resources.
-	// They come from the client: whether such a resource is served is another question.
+	// Group, Version, Resource and Subresource name what is asked for; they are empty for paths
+	// that are not resources. They come from the client: whether such a resource is served is
+	// another question.
 	Group, Version, Resource, Subresource string
 
 	Namespace string // empty for cluster-scoped resources and across all namespaces
@@ -33,17 +36,20 @@ type Request struct {
 	Decision authz.Decision // what the authorizer said; NoOpinion before it was asked
 	Reason   string         // and why
 
-	// Code is the HTTP status of the answer: 0 before the answer has begun, and if the connection was lost before that.
+	// Code is the HTTP status of the answer: 0 before the answer has begun, and if the connection
+	// was lost before that.
 	Code int
 
-	// Bytes is how much of the answer's body has been sent; of a connection that changed its protocol, how much since.
+	// Bytes is how much of the answer's body has been sent; of a connection that changed its
+	// protocol, how much since.
 	Bytes int64
 }
 
-// RequestFrom returns what is known at this moment about the request that a context belongs to. Middleware, hooks and
-// subresources may call it at any time, in any goroutine, also after the request has ended. Middleware that asks after the
-// handler behind it has returned sees the code and the size of the answer. For a context without a request, such as that
-// of a call in process, everything is empty.
+// RequestFrom returns what is known at this moment about the request that a context belongs to.
+// Middleware, hooks and subresources may call it at any time, in any goroutine, also after the
+// request has ended. Middleware that asks after the handler behind it has returned sees the code
+// and the size of the answer. For a context without a request, such as that of a call in process,
+// everything is empty.
 func RequestFrom(ctx context.Context) Request {
 	x := request.ExchangeFrom(ctx)
 	if x == nil {

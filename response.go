@@ -11,7 +11,8 @@ import (
 	"github.com/kindwright/kindwright/internal/request"
 )
 
-// response tells the exchange how the request was answered. It is the one wrapper around the connection's own writer.
+// response tells the exchange how the request was answered. It is the one wrapper around the
+// connection's own writer.
 type response struct {
 	http.ResponseWriter
 	exchange request.Exchange
@@ -23,8 +24,9 @@ type response struct {
 
 // begin notes the beginning of an answer.
 //
-// The connection ends with an answer that does not change the protocol although the client asked for that. What the
-// client sends next may be meant for the other protocol, and a proxy on the way may think that its client speaks that (H11).
+// The connection ends with an answer that does not change the protocol although the client asked
+// for that. What the client sends next may be meant for the other protocol, and a proxy on the way
+// may think that its client speaks that (H11).
 func (w *response) begin(code int) {
 	if w.exchange.Code() != 0 {
 		return
@@ -45,7 +47,8 @@ func (w *response) finish(returned bool) {
 	}
 }
 
-// WriteHeader notes the beginning of the answer. Codes of the 100s announce another, but for the change of the protocol.
+// WriteHeader notes the beginning of the answer. Codes of the 100s announce another, but for the
+// change of the protocol.
 func (w *response) WriteHeader(code int) {
 	if code >= http.StatusOK || code == http.StatusSwitchingProtocols {
 		w.begin(code)

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// bounded is a context with a deadline. Its timer is made when somebody first waits for it. Most reads never do, and a
-// timer costs more than finding the object.
+// bounded is a context with a deadline. Its timer is made when somebody first waits for it. Most
+// reads never do, and a timer costs more than finding the object.
 //
 // Before bound is called, it is the context around it.
 type bounded struct {
@@ -55,7 +55,8 @@ func (c *bounded) Deadline() (time.Time, bool) {
 	return c.at, true
 }
 
-// Done returns a channel that is closed at the deadline, when the request ends, and when its handler has returned.
+// Done returns a channel that is closed at the deadline, when the request ends, and when its
+// handler has returned.
 func (c *bounded) Done() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -71,7 +72,8 @@ func (c *bounded) Done() <-chan struct{} {
 // wait makes the context with the timer.
 func (c *bounded) wait() {
 	if c.stream {
-		// The timer of package context cannot be stopped without ending the context, so this one is our own.
+		// The timer of package context cannot be stopped without ending the context, so this one is
+		// our own.
 		c.timed, c.cancel = context.WithCancelCause(c.Context)
 		if !c.lifted {
 			late := time.AfterFunc(time.Until(c.at), func() { c.cancel(context.DeadlineExceeded) })

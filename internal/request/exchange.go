@@ -15,15 +15,16 @@ import (
 	"github.com/kindwright/kindwright/internal/metrics/apiserver"
 )
 
-// Exchange is one request and its answer. The first link of a server's chain makes it, the links after it fill it in,
-// and the first link reports it when the request has ended. It is the context of the request, so that a request needs
-// one context for everything that is known about it.
+// Exchange is one request and its answer. The first link of a server's chain makes it, the links
+// after it fill it in, and the first link reports it when the request has ended. It is the context
+// of the request, so that a request needs one context for everything that is known about it.
 //
-// A fact is set once and does not change afterwards: methods that read are safe in any goroutine, at any time. Methods
-// that set, and the exported fields, belong to the goroutine that serves the request.
+// A fact is set once and does not change afterwards: methods that read are safe in any goroutine,
+// at any time. Methods that set, and the exported fields, belong to the goroutine that serves the
+// request.
 type Exchange struct {
-	// Kind is the served kind that the request began with, nil for a request that is not for a served resource. Package
-	// registry/rest knows its type.
+	// Kind is the served kind that the request began with, nil for a request that is not for a
+	// served resource. Package registry/rest knows its type.
 	Kind any
 
 	// Meter counts the request; nil if nobody counts.
@@ -32,8 +33,9 @@ type Exchange struct {
 	// Sent is the body of the request, if it was read as a whole. Nobody may change it.
 	Sent []byte
 
-	// Document is the answer, if it was written as a whole, or Object what wrote itself as the answer. Both are empty for
-	// lists, for streams and for what is kept in compressed form. Nobody may change the document.
+	// Document is the answer, if it was written as a whole, or Object what wrote itself as the
+	// answer. Both are empty for lists, for streams and for what is kept in compressed form. Nobody
+	// may change the document.
 	Document []byte
 	Object   io.WriterTo
 
@@ -110,8 +112,9 @@ func (x *Exchange) Done() <-chan struct{} { return x.own.Done() }
 // Err says why the request should end, nil before.
 func (x *Exchange) Err() error { return x.own.Err() }
 
-// Bound gives the request a deadline and returns the context that has it: ctx itself, if it is the exchange. The deadline
-// of a stream bounds only what comes before its handler, which is when Unbound lifts it.
+// Bound gives the request a deadline and returns the context that has it: ctx itself, if it is the
+// exchange. The deadline of a stream bounds only what comes before its handler, which is when
+// Unbound lifts it.
 func (x *Exchange) Bound(ctx context.Context, at time.Time, stream bool) context.Context {
 	b := &x.own
 	if ctx != context.Context(x) {
@@ -154,7 +157,8 @@ func (x *Exchange) Received() *http.Request { return x.received }
 // Start is when the request came in.
 func (x *Exchange) Start() time.Time { return x.start }
 
-// Parse sets what the request asks for. See [Parser.Parse] for its errors, after which nothing is set.
+// Parse sets what the request asks for. See [Parser.Parse] for its errors, after which nothing is
+// set.
 func (x *Exchange) Parse(p *Parser, r *http.Request) error {
 	info, err := p.parse(&x.room, r)
 	if err == nil {
@@ -219,14 +223,15 @@ func (x *Exchange) Decision() (authz.Decision, string) {
 // SetCode notes that the answer has begun. Only the first code counts.
 func (x *Exchange) SetCode(code int) { x.code.CompareAndSwap(0, int32(code)) } //nolint:gosec // three digits
 
-// Code is the code of the answer, 0 before it has begun, and if the connection was lost before that.
+// Code is the code of the answer, 0 before it has begun, and if the connection was lost before
+// that.
 func (x *Exchange) Code() int { return int(x.code.Load()) }
 
 // Wrote notes that bytes of the answer have been handed to the connection.
 func (x *Exchange) Wrote(bytes int64) { x.bytes.Add(bytes) }
 
-// Bytes is how many bytes of the answer's body have been handed to the connection; of a connection that changed its
-// protocol, all bytes since.
+// Bytes is how many bytes of the answer's body have been handed to the connection; of a connection
+// that changed its protocol, all bytes since.
 func (x *Exchange) Bytes() int64 { return x.bytes.Load() }
 
 // Answer returns the body of the answer if it is at hand, before compression.
@@ -239,7 +244,8 @@ func (x *Exchange) Answer() []byte {
 	return b.Bytes()
 }
 
-// Abort notes that the connection was broken off, so that the client has no answer, or a part of one.
+// Abort notes that the connection was broken off, so that the client has no answer, or a part of
+// one.
 func (x *Exchange) Abort() { x.aborted.Store(true) }
 
 // Aborted tells whether the connection was broken off.
@@ -259,7 +265,8 @@ type annotations struct {
 	list map[string]string
 }
 
-// Annotate adds an annotation for the audit log. The first value of a key counts, and a nil exchange drops it.
+// Annotate adds an annotation for the audit log. The first value of a key counts, and a nil
+// exchange drops it.
 func (x *Exchange) Annotate(key, value string) {
 	if x == nil {
 		return

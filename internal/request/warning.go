@@ -27,8 +27,8 @@ type Warnings struct {
 	truncated bool // maxWarnings was exceeded; every text is truncated
 }
 
-// Warn adds a warning to the response for the request of ctx. It has no effect once the response has
-// started.
+// Warn adds a warning to the response for the request of ctx. It has no effect once the response
+// has started.
 func Warn(ctx context.Context, text string) { ExchangeFrom(ctx).Warnings().Add(text) }
 
 // Add adds a text unless it is empty or a duplicate. It replaces line breaks and other control
