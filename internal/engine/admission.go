@@ -15,16 +15,17 @@ import (
 	"github.com/kindwright/kindwright/watch"
 )
 
-// admissible is what plugins are asked about: a write, a deletion or a connection.
+// admissible is an operation that plugins are asked about: a write, a deletion or a connection.
 type admissible interface {
-	// admissionTarget is what they are told before it is known which of them handle it.
+	// admissionTarget describes the operation before the plugins that handle it are known.
 	admissionTarget() admission.Target
 
-	// admission is what those see that do.
+	// admission describes the operation to the plugins that handle it.
 	admission() *admission.Request
 }
 
-// mutate asks the mutating plugins. It returns what they make of the object, and whether that is another one.
+// mutate asks the mutating plugins. It returns the object that they produce and reports whether it
+// differs from the one sent.
 func (e *Engine) mutate(ctx context.Context, a admissible) (t registry.Tree, changed bool, err error) {
 	if !e.cfg.Admission.Mutates(a.admissionTarget()) {
 		return nil, false, nil
@@ -40,17 +41,17 @@ func (e *Engine) admit(ctx context.Context, a admissible) error {
 	return e.cfg.Admission.Validate(ctx, a.admission())
 }
 
-// admissionTarget is what plugins are told of a request before it is known which of them handle it.
+// admissionTarget describes a request before the plugins that handle it are known.
 func admissionTarget(t registry.Target, op admission.Operation, name string) admission.Target {
 	namespace := t.Namespace
 	if t.Resource.Group == "" && t.Resource.Resource == "namespaces" {
-		namespace = name // that of a Namespace is itself
+		namespace = name // the namespace of a Namespace is itself
 	}
 	return admission.Target{Operation: op, Resource: t.Resource, Subresource: t.Subresource, Namespace: namespace}
 }
 
-// admission completes what plugins see of an operation: the caller says the kind, the name, the objects, the
-// options and the user.
+// admission completes the description of an operation for plugins. The caller fills in the kind,
+// the name, the objects, the options and the user.
 func (e *Engine) admission(t admission.Target, r admission.Request) *admission.Request {
 	r.Operation, r.Namespace, r.Server = t.Operation, t.Namespace, admissionServer{e}
 	r.Resource, r.Subresource = t.Resource, t.Subresource
@@ -62,7 +63,7 @@ func (w *write) admissionTarget() admission.Target {
 	return admissionTarget(w.target, w.operation(), w.name())
 }
 
-// admission shows plugins what the requester writes: for a view, the document.
+// admission shows plugins what the requester writes. For a view, that is the document.
 func (w *write) admission() *admission.Request {
 	var options any
 	if w.operation() == admission.Create {
@@ -82,7 +83,7 @@ func (w *write) admission() *admission.Request {
 	})
 }
 
-// optionsKind is the kind of the options of a request (ADM-15).
+// optionsKind returns the apiVersion and kind of a request's options (ADM-15).
 func (e *Engine) optionsKind(kind string) meta.TypeMeta {
 	return meta.TypeMeta{APIVersion: "meta." + e.cfg.GroupDomain + "/v1", Kind: kind}
 }
@@ -94,7 +95,7 @@ func dryRun(on bool) []string {
 	return nil
 }
 
-// admissionServer answers what plugins ask about other objects.
+// admissionServer answers the questions that plugins ask about other objects.
 type admissionServer struct{ e *Engine }
 
 var _ admission.Server = admissionServer{}

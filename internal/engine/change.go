@@ -11,14 +11,15 @@ import (
 	"github.com/kindwright/kindwright/watch"
 )
 
-// Install adds resources to a started engine: their objects are loaded, then all of them appear at once. On an error
-// none of them does. One that is kept although clients cannot ask for it is served again.
+// Install adds resources to a started engine. It loads their objects, and then all the resources
+// appear at once. On an error none of them appears. A resource that the engine keeps although
+// clients cannot ask for it is served again.
 func (e *Engine) Install(ctx context.Context, resources ...*registry.Resource) error {
 	return e.Change(ctx, nil, resources)
 }
 
-// Remove takes resources out of a started engine; their watches end. What is stored stays stored, and is served again
-// when the resource is installed again. Unknown names are ignored.
+// Remove takes resources out of a started engine and ends their watches. Stored objects stay in the
+// store and are served again when the resource is installed again. Unknown names are ignored.
 func (e *Engine) Remove(gone ...meta.GroupResource) {
 	remove := make([]meta.GroupVersionResource, len(gone))
 	for i, g := range gone {
@@ -27,26 +28,31 @@ func (e *Engine) Remove(gone ...meta.GroupResource) {
 	e.RemoveVersions(remove...)
 }
 
-// RemoveVersions stops serving versions of resources: clients get 404, their watches end, and discovery no longer names
-// them. The objects stay where they are. While another version of the same objects is served, what is stored in a removed
-// version is still read and written through that one, and still ends with its namespace; a resource whose last version is
-// removed is removed as by Remove. Unknown names are ignored.
+// RemoveVersions stops serving versions of resources. Clients get 404, their watches end, and
+// discovery no longer lists the versions. The objects stay in the store.
+//
+// While another version of the same objects is served, objects stored in a removed version are
+// still read and written through that one, and are still deleted with their namespace. Removing the
+// last version of a resource removes the resource, as Remove does. Unknown names are ignored.
 //
 // A version is served again when its description is given to Install again.
 func (e *Engine) RemoveVersions(gone ...meta.GroupVersionResource) {
 	if err := e.Change(context.Background(), gone, nil); err != nil && e.started.Load() {
-		e.cfg.Logger.Error(err, "resources could not be removed") // what is left is a part of what worked before
+		e.cfg.Logger.Error(err, "resources could not be removed") // unexpected: a part of what was valid before is valid, too
 	}
 }
 
-// Change makes resources come, go and change in one step: what serves requests, discovery and the rules of who owns fields are
-// swapped at once. On an error nothing has changed.
+// Change adds, removes and replaces resources in one step. Request routing, discovery and the rules
+// of field ownership change at once. On an error nothing has changed.
 //
-// A resource that is in both lists is replaced. Requests that are under way end with the one they began with, and nobody is told
-// meanwhile that there is none. Watches end in order, and go on from the version they were at. A replacement has the scope, the
-// storage name and the stored version of what it replaces; further forms of a stored kind go along with it.
+// A resource in both lists is replaced. Requests in progress finish with the resource they began
+// with, and no request finds it missing in between. Watches end in an orderly way, and clients
+// resume from the version they had reached. A replacement has the same scope, storage name and
+// stored version as the resource it replaces. The other forms of a stored kind are replaced with
+// it.
 //
-// An entry of remove without a version is about all versions; see Remove and RemoveVersions. Unknown names are ignored.
+// An entry of remove without a version covers all versions; see Remove and RemoveVersions. Unknown
+// names are ignored.
 func (e *Engine) Change(ctx context.Context, remove []meta.GroupVersionResource, add []*registry.Resource) error {
 	e.changes.Lock()
 	defer e.changes.Unlock()
@@ -69,25 +75,26 @@ func (e *Engine) Change(ctx context.Context, remove []meta.GroupVersionResource,
 	return nil
 }
 
-// Validate checks resources as Install would, without serving them: an error names the kind and what is wrong with it.
+// Validate checks resources as Install would, without serving them. An error names the kind and the
+// problem.
 func (e *Engine) Validate(resources ...*registry.Resource) error {
 	return e.newChange().plan(nil, resources)
 }
 
-// change is one call of Change on its way.
+// change is one call of Change in progress.
 type change struct {
 	engine *Engine
 	from   *Set
 	edit   *setEdit
 
 	added    []*Served           // stored forms before their other forms
-	replaces map[*Served]*Served // what was served in the place of one that is added
-	leaving  []*Served           // what clients can no longer ask for as it is
-	gone     []*Served           // those of leaving of which nothing is kept
+	replaces map[*Served]*Served // the served resource that an added one replaces
+	leaving  []*Served           // resources that clients can no longer ask for as they are
+	gone     []*Served           // those of leaving that are not kept at all
 	rules    map[*Served]*ownershipRules
-	touched  map[string]bool // storage names of the kinds of which a form comes or goes
+	touched  map[string]bool // storage names of the kinds that gain or lose a form
 	swaps    []*watch.Replacement
-	loaded   []string // storage names of the caches that are new
+	loaded   []string // storage names of the new caches
 	fresh    []*Served
 }
 
@@ -96,14 +103,14 @@ func (e *Engine) newChange() *change {
 	return &change{engine: e, from: from, edit: from.edit(), replaces: map[*Served]*Served{}, touched: map[string]bool{}}
 }
 
-// description is one that is about to be served.
+// description describes a resource that is about to be served.
 type description struct {
 	*registry.Resource
-	have   *Served // what it replaces
+	have   *Served // the resource it replaces
 	hidden bool
 }
 
-// plan works out the next set, without any effect.
+// plan computes the next set. It has no side effects.
 func (c *change) plan(remove []meta.GroupVersionResource, add []*registry.Resource) error {
 	going := c.going(remove)
 	coming, err := c.coming(going, add)
@@ -125,7 +132,7 @@ func (c *change) plan(remove []meta.GroupVersionResource, add []*registry.Resour
 	return c.own()
 }
 
-// going finds what is to be taken away, and whether that is of all versions.
+// going finds the resources to remove. A value is true where all versions are to be removed.
 func (c *change) going(remove []meta.GroupVersionResource) map[*Served]bool {
 	out := map[*Served]bool{}
 	for _, name := range remove {
@@ -145,8 +152,8 @@ func (c *change) going(remove []meta.GroupVersionResource) map[*Served]bool {
 	return out
 }
 
-// coming lists what is to be compiled: what was given, and the other forms of stored kinds that are replaced. Stored forms come
-// first.
+// coming lists the descriptions to compile: those given, and the other forms of the stored kinds
+// that are replaced. Stored forms come first.
 func (c *change) coming(going map[*Served]bool, add []*registry.Resource) ([]description, error) {
 	var out []description
 	given := map[meta.GroupVersionResource]bool{}
@@ -233,7 +240,7 @@ func (c *change) compile(coming []description) error {
 	return nil
 }
 
-// irreplaceable says why a kind cannot take the place of r, "" if it can.
+// irreplaceable returns the reason why a kind cannot replace r, or "" if it can.
 func (r *Kind) irreplaceable(by *Kind) string {
 	switch {
 	case r.ClusterScoped != by.ClusterScoped:
@@ -248,7 +255,8 @@ func (r *Kind) irreplaceable(by *Kind) string {
 	return ""
 }
 
-// withdraw takes away what goes. A version of a kind is kept as long as another one is served.
+// withdraw removes the resources in going. A version of a kind is kept while another version is
+// served.
 func (c *change) withdraw(going map[*Served]bool) {
 	drop := func(one *Served) {
 		c.leaving, c.gone = append(c.leaving, one), append(c.gone, one)
@@ -275,7 +283,7 @@ func (c *change) withdraw(going map[*Served]bool) {
 	}
 }
 
-// own makes the rules of ownership for the kinds of which a form comes or goes.
+// own computes the ownership rules of the kinds that gain or lose a form.
 func (c *change) own() error {
 	c.rules = make(map[*Served]*ownershipRules, len(c.touched))
 	for name := range c.touched {
@@ -283,7 +291,7 @@ func (c *change) own() error {
 		if !ok {
 			continue
 		}
-		forms := make([]*Kind, len(f.forms)) // also what is hidden: an owner is not forgotten while a version is switched off
+		forms := make([]*Kind, len(f.forms)) // hidden forms too: ownership survives while a version is switched off
 		for i, one := range f.forms {
 			forms[i] = one.Kind
 		}
@@ -296,7 +304,8 @@ func (c *change) own() error {
 	return nil
 }
 
-// load gives what is added its live view: that of the kind that it replaces where this shows the same, else a new one.
+// load gives each added resource its live view. It keeps the view of the replaced kind where that
+// shows the same objects, and creates a new one otherwise.
 func (c *change) load(ctx context.Context) error {
 	for _, one := range c.added {
 		if one.base == nil && one.Kind.Virtual == nil {
@@ -317,7 +326,7 @@ func (c *change) load(ctx context.Context) error {
 	return nil
 }
 
-// inherit hands on what is known of the records of a kind that is replaced.
+// inherit hands a replacement what is known about the records of the kind it replaces.
 func (c *change) inherit(one *Served) {
 	have := c.replaces[one]
 	if have == nil {
@@ -334,8 +343,8 @@ func (c *change) inherit(one *Served) {
 	}
 }
 
-// showsAs tells whether the live view of a kind is that of another one too: the records mean the same, and the same is known of
-// each.
+// showsAs reports whether two kinds can share a live view: records mean the same in both, and both
+// know the same facts about them.
 func (r *Kind) showsAs(by *Kind) bool {
 	return r.fingerprint == by.fingerprint && slices.Equal(r.Selectable, by.Selectable) && len(r.Computed) == 0 && len(by.Computed) == 0 &&
 		r.Writes.TTL == by.Writes.TTL
@@ -375,7 +384,7 @@ func (c *change) loadOne(ctx context.Context, one *Served) error {
 	return err
 }
 
-// abandon takes back what load has begun.
+// abandon undoes what load has begun.
 func (c *change) abandon() {
 	for _, swap := range c.swaps {
 		swap.Cancel()
@@ -426,9 +435,10 @@ func (e *Engine) cacheConfig(s *Served) watch.Config {
 	}
 }
 
-// Loader is a gate that looks at what comes.
+// Loader is a gate that inspects resources before they are served.
 type Loader interface {
-	// Loaded is told of resources whose objects have been loaded and which are about to be served. Some of these objects may
-	// be left from namespaces that went while their kind was not served; Engine.Sweep deletes them before anybody sees them.
+	// Loaded receives the resources whose objects have been loaded and which are about to be
+	// served. Some of these objects may remain from namespaces that were deleted while the kind was
+	// not served. Engine.Sweep deletes them before a client sees them.
 	Loaded(ctx context.Context, e *Engine, added []*Served)
 }

@@ -13,14 +13,17 @@ import (
 )
 
 const (
-	oneByOne = 100 // objects of a collection that are deleted one after the other
-	deleters = 8   // how many of the others are deleted at the same time: who write together share a sync of the store
+	oneByOne = 100 // how many objects of a collection are deleted one after the other
+	deleters = 8   // how many of the others are deleted concurrently: writes that overlap share a sync of the store
 )
 
-// DeleteCollection deletes every object that the request selects, as if each were deleted alone: what is gone already is
-// passed over, what cannot be deleted ends the call with its error (DEL-15). It returns how many were deleted or marked. The
-// objects are taken in their order; of large collections several are deleted at the same time, so that when one cannot be, a
-// few that come after it may be gone.
+// DeleteCollection deletes every object that the request selects, as if each were deleted alone. It
+// skips objects that are already gone. The first object that cannot be deleted ends the call with
+// its error (DEL-15). DeleteCollection returns the number of objects deleted or marked for
+// deletion.
+//
+// The objects are processed in their order. In large collections several are deleted at the same
+// time, so a few objects after one that fails may also be gone.
 func (at *Resolved) DeleteCollection(ctx context.Context, lr registry.ListRequest, o registry.DeleteOptions) (int, error) {
 	if err := at.collection("deletecollection"); err != nil {
 		return 0, err
@@ -41,7 +44,7 @@ type collectionDelete struct {
 
 	mu   sync.Mutex
 	done int
-	err  error // the first
+	err  error // the first error
 }
 
 func (c *collectionDelete) ended() bool { return false }
@@ -91,7 +94,8 @@ func (c *collectionDelete) failed() bool {
 	return c.err != nil
 }
 
-// one deletes one object, unless another could not be deleted. It may run where nobody else would catch a panic (ERR-25).
+// one deletes one object, unless deleting another has failed. It may run in a goroutine where
+// nothing else recovers from a panic (ERR-25).
 func (c *collectionDelete) one(ctx context.Context, entry *watch.Entry) {
 	if c.failed() {
 		return
@@ -116,6 +120,6 @@ func (c *collectionDelete) delete(ctx context.Context, entry *watch.Entry) (err 
 		}
 	}()
 	facts := entry.Facts()
-	_, err = c.engine.deleteFrom(ctx, c.Served, registry.Target{Resource: c.Target.Resource, Namespace: facts.Namespace, Name: facts.Name}, c.options, facts.UID) // a successor of the same name was never selected
+	_, err = c.engine.deleteFrom(ctx, c.Served, registry.Target{Resource: c.Target.Resource, Namespace: facts.Namespace, Name: facts.Name}, c.options, facts.UID) // the request did not select a successor of the same name
 	return err
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/kindwright/kindwright/watch"
 )
 
-// normal returns the options with a negative grace period, which counts as one second (DEL-13).
+// normal returns the options with a negative grace period replaced by one second (DEL-13).
 func normal(o registry.DeleteOptions) registry.DeleteOptions {
 	if o.GracePeriod != nil && *o.GracePeriod < 0 {
 		one := int64(1)
@@ -27,8 +27,8 @@ func normal(o registry.DeleteOptions) registry.DeleteOptions {
 	return o
 }
 
-// Delete removes an object, or marks it for deletion where finalizers or its kind hold it (DEL-09). Result.Removed tells
-// which.
+// Delete removes an object, or marks it for deletion if finalizers or its kind hold it (DEL-09).
+// Result.Removed reports which of the two happened.
 func (at *Resolved) Delete(ctx context.Context, o registry.DeleteOptions) (*registry.Result, error) {
 	ctx = hookcontext.WithObjects(ctx, at.engine)
 	served, t := at.Served, at.Target
@@ -38,7 +38,7 @@ func (at *Resolved) Delete(ctx context.Context, o registry.DeleteOptions) (*regi
 	return at.engine.deleteFrom(ctx, served, t, o, "")
 }
 
-// deleteFrom is Delete for a resource that has been found, and that need not be served yet.
+// deleteFrom is Delete for a resource that has been looked up. The resource need not be served yet.
 func (e *Engine) deleteFrom(ctx context.Context, served *Served, t registry.Target, o registry.DeleteOptions, selected meta.UID) (*registry.Result, error) {
 	base := deletion{
 		engine: e, served: served, target: t, selected: selected, opts: normal(o),
@@ -59,20 +59,21 @@ func (e *Engine) deleteFrom(ctx context.Context, served *Served, t registry.Targ
 	return nil, status.Conflict(served.Kind.GroupResource(), t.Name, "it is being changed too often; please try again")
 }
 
-// deletion is one try to delete an object, or to end one whose time is over.
+// deletion is one attempt to delete an object, or to remove one whose grace period or time to live
+// is over.
 type deletion struct {
 	engine   *Engine
 	served   *Served
-	target   registry.Target // empty where it is nobody's request
+	target   registry.Target // empty without a request
 	opts     registry.DeleteOptions
-	selected meta.UID // "" or the uid of the object that is meant: another one of its name is not found
+	selected meta.UID // if not "", the required uid: an object of that name with another uid is not found
 	user     authn.User
 	key      string
-	due      storage.Revision // the state whose time is over, where it is nobody's request
+	due      storage.Revision // without a request: the state whose time is over
 
-	entry     *watch.Entry  // what is stored
-	old, next registry.Tree // the object in its stored form, and what it is to become
-	shown     registry.Tree // old in the form of the request
+	entry     *watch.Entry  // the stored entry
+	old, next registry.Tree // the object in its stored form, before and after
+	shown     registry.Tree // old, in the form of the request
 
 	result *registry.Result // set by the step that ends the walk
 }
@@ -111,7 +112,8 @@ func checkPreconditions(_ context.Context, d *deletion) (err error) {
 	return err
 }
 
-// skipEnding leaves an object alone that is about to end, which this request does not make sooner.
+// skipEnding leaves an object alone if it is being deleted gracefully and this request does not
+// shorten its grace period.
 func skipEnding(_ context.Context, d *deletion) error {
 	if d.stored().patient(d.old, d.opts) {
 		d.result = &registry.Result{Entry: d.entry}
@@ -119,7 +121,8 @@ func skipEnding(_ context.Context, d *deletion) error {
 	return nil
 }
 
-// askBeforeDelete asks the kind. A form without a rule of its own has that of what is stored.
+// askBeforeDelete runs the kind's rule. A form without a rule of its own uses that of the stored
+// form.
 func askBeforeDelete(ctx context.Context, d *deletion) (err error) {
 	if d.shown, err = d.served.Kind.FromStored(ctx, d.old); err != nil {
 		return err
@@ -134,8 +137,8 @@ func askBeforeDelete(ctx context.Context, d *deletion) (err error) {
 	return nil
 }
 
-// guard makes an error of a panic in a rule: the end of a namespace and a delete of a collection walk the list where nobody
-// else would catch it (ERR-25).
+// guard turns a panic in a rule into an error. Namespace deletion and DeleteCollection run the
+// steps where nothing else recovers from it (ERR-25).
 func (d *deletion) guard(err *error) {
 	if v := recover(); v != nil {
 		d.engine.cfg.Logger.Error(fmt.Errorf("panic: %v", v), "a rule about deletion failed",
@@ -151,7 +154,7 @@ func mutateDeletion(ctx context.Context, d *deletion) error {
 
 func admitDeletion(ctx context.Context, d *deletion) error { return d.engine.admit(ctx, d) }
 
-// markDeleted works out what the object is to become.
+// markDeleted computes the object after the request.
 func markDeleted(_ context.Context, d *deletion) (err error) {
 	d.next, err = d.engine.marked(d.stored(), d.old, d.stored().withPolicy(d.old, d.opts.Propagation), d.opts.GracePeriod)
 	return err
@@ -164,7 +167,7 @@ func commitDeletion(ctx context.Context, d *deletion) error {
 	return d.mark(ctx)
 }
 
-// preconditions compares what the requester insists on (DEL-11, W9).
+// preconditions checks the preconditions of the request (DEL-11, W9).
 func preconditions(o registry.DeleteOptions, r *Kind, name string, old *watch.Entry) error {
 	if o.Unmet != "" {
 		return status.Conflict(r.GroupResource(), name, "Precondition failed: "+o.Unmet)
@@ -178,7 +181,7 @@ func preconditions(o registry.DeleteOptions, r *Kind, name string, old *watch.En
 	return nil
 }
 
-// document is the options as admission sees them (ADM-15).
+// optionsDocument returns the options as admission sees them (ADM-15).
 func optionsDocument(o registry.DeleteOptions, kind meta.TypeMeta) meta.DeleteOptions {
 	out := meta.DeleteOptions{TypeMeta: kind, DryRun: dryRun(o.DryRun), GracePeriodSeconds: o.GracePeriod}
 	if o.Propagation != "" {
@@ -197,8 +200,9 @@ func optionsDocument(o registry.DeleteOptions, kind meta.TypeMeta) meta.DeleteOp
 	return out
 }
 
-// withPolicy puts the finalizer of a deletion policy on an object. An explicit policy replaces the finalizer of another;
-// without one the object's own finalizers stand, and without those the kind's policy counts (DEL-10).
+// withPolicy adds the finalizer of a deletion policy to an object. An explicit policy replaces the
+// finalizer of another policy. Without one, the policy finalizers of the object stand; if it has
+// none, the kind's policy applies (DEL-10).
 func (r *Kind) withPolicy(t registry.Tree, p meta.DeletionPropagation) registry.Tree {
 	if r.Deletion.NoDependents {
 		return t
@@ -234,7 +238,7 @@ func (r *Kind) withPolicy(t registry.Tree, p meta.DeletionPropagation) registry.
 	return t
 }
 
-// removeDeleted takes the object out of the store, unless it has changed.
+// removeDeleted removes the object from the store, unless it has changed.
 func removeDeleted(ctx context.Context, d *deletion) error {
 	if !d.opts.DryRun {
 		op := storage.Delete(d.key, storage.Expect(d.entry.Revision()))
@@ -246,8 +250,8 @@ func removeDeleted(ctx context.Context, d *deletion) error {
 	return nil
 }
 
-// mark stores that deletion was asked for. A second request changes nothing unless it brings another policy, or an earlier
-// end.
+// mark stores that deletion was requested. A second request changes nothing unless it brings
+// another policy or an earlier end.
 func (d *deletion) mark(ctx context.Context) error {
 	encoded, err := encode(d.next, d.entry.Length()+256)
 	if err != nil {

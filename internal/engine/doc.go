@@ -1,9 +1,10 @@
-// Package engine serves the kinds that package registry describes: what reading and writing their objects means.
+// Package engine serves the kinds that package registry describes. It defines what reading and
+// writing their objects means.
 //
-// The engine compiles each description into a Kind, which it never changes, and puts it into the Set, an immutable snapshot
-// that is swapped as a whole (Engine.Change). Resolve finds what a request names; the verbs are methods of the result. The steps
-// of each write stand in pipeline.go.
+// The engine compiles each description into a Kind, which never changes. Kinds are collected in a
+// Set, an immutable snapshot that Engine.Change replaces as a whole. Resolve finds the target of a
+// request; the verbs are methods of the result. pipeline.go lists the steps of each write.
 //
-// It knows no HTTP: registry/rest has the handlers. Users of the library see it as registry.Objects. Read set.go first, then
-// change.go and pipeline.go.
+// The engine does not know HTTP: registry/rest has the handlers. Users of the library see it as
+// registry.Objects. Read set.go first, then change.go and pipeline.go.
 package engine

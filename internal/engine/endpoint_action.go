@@ -17,7 +17,7 @@ func (at *Resolved) act(ctx context.Context, verb string, body []byte, o registr
 		return nil, err
 	}
 	if len(body) == 0 {
-		body = []byte("{}") // the URL says what is asked for
+		body = []byte("{}") // the URL alone names the action
 	}
 	in := at.intent(ctx, verb, body, o)
 	in.handler = at.Subresource.handlers[verb]
@@ -38,7 +38,8 @@ func (at *Resolved) act(ctx context.Context, verb string, body []byte, o registr
 	return documentResult(as, answer, verb == verbCreate)
 }
 
-// documentResult is an answer that is not stored. Its kind is that which was promised, unless it says that it is a Status.
+// documentResult returns an answer that is not stored. Its kind is the promised one, unless the
+// answer says that it is a Status.
 func documentResult(as meta.GroupVersionKind, answer registry.Tree, created bool) (*registry.Result, error) {
 	answer = tree.With(tree.With(answer, as.GroupVersion().String(), "apiVersion"), as.Kind, "kind")
 	out, err := json.AppendTree(nil, answer)

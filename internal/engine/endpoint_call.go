@@ -9,7 +9,7 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// invoke prepares a call: it reads the object, as new as any write that was acknowledged.
+// invoke prepares a call. It reads the object, including every write acknowledged before.
 func (e *Engine) invoke(ctx context.Context, served *Served, t registry.Target) (*registry.Call[registry.Tree], error) {
 	entry, err := e.current(ctx, served, storage.ObjectKey(served.Kind.StorageName, t.Namespace, t.Name))
 	if err != nil {
@@ -36,7 +36,7 @@ func (at *Resolved) offers(verb string) error {
 	return nil
 }
 
-// hasMetadata tells whether documents have the metadata of objects.
+// hasMetadata reports whether documents of the resource have object metadata.
 func hasMetadata(r *registry.Resource) bool {
 	_, ok := r.Schema.Lookup("metadata", "uid")
 	return ok

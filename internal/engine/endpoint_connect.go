@@ -11,9 +11,9 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// Connect prepares a connection to a subresource: the object is there, the options are read from the query, and admission has
-// seen them, as operation CONNECT. It returns what the subresource's Handler made of them. path is what the URL has below the
-// subresource.
+// Connect prepares a connection to a subresource and returns what the subresource's Handler makes
+// of it. It reads the options from the query, reads the object, which must exist, and has admission
+// check the options as operation CONNECT. path is the part of the URL below the subresource.
 func (at *Resolved) Connect(ctx context.Context, verb string, parameters url.Values, path string) (any, error) {
 	ctx = hookcontext.WithObjects(ctx, at.engine)
 	if err := at.offers(verb); err != nil {
@@ -31,7 +31,7 @@ func (at *Resolved) Connect(ctx context.Context, verb string, parameters url.Val
 	return c.result, nil
 }
 
-// connecting is a connection while it is prepared.
+// connecting is a connection in preparation.
 type connecting struct {
 	*Resolved
 	handler    *handler

@@ -11,7 +11,8 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// Ask answers the question that a subresource is about an object. parameters are those of the query of the URL.
+// Ask runs a subresource that answers a question about an object. parameters come from the URL's
+// query.
 func (at *Resolved) Ask(ctx context.Context, parameters url.Values) (*registry.Result, error) {
 	ctx = hookcontext.WithObjects(ctx, at.engine)
 	e, served, sub, t := at.engine, at.acts, at.Subresource, at.Target
@@ -37,7 +38,7 @@ func (at *Resolved) Ask(ctx context.Context, parameters url.Values) (*registry.R
 	return documentResult(query.answer.GroupVersionKind(), answer, false)
 }
 
-// Open begins the stream of a subresource. The caller closes it.
+// Open opens the stream of a subresource. The caller closes it.
 func (at *Resolved) Open(ctx context.Context, parameters url.Values) (io.ReadCloser, error) {
 	ctx = hookcontext.WithObjects(ctx, at.engine)
 	e, served, sub, t := at.engine, at.acts, at.Subresource, at.Target

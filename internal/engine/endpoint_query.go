@@ -14,14 +14,14 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// options are the parameters that the query of a subresource's URL can have.
+// options describes the parameters that the query of a subresource's URL can have.
 type options struct {
 	kind       meta.GroupVersionKind
 	schema     *openapi.Schema
 	parameters []openapi.Property // without apiVersion and kind
 }
 
-// compileOptions prepares parameters; nil where there are none.
+// compileOptions prepares parameters. It returns nil if there are none.
 func compileOptions(r *registry.Resource) *options {
 	if r == nil {
 		return nil
@@ -35,8 +35,8 @@ func compileOptions(r *registry.Resource) *options {
 	return out
 }
 
-// read makes a tree of the parameters of a query. The error is 400 for a value that is none of its type, and 422 for one that
-// the rules of the struct refuse.
+// read makes a tree of the parameters in a query. It returns 400 for a value of the wrong type, and
+// 422 for a value that the rules of the struct reject.
 func (o *options) read(ctx context.Context, query url.Values, name string) (registry.Tree, error) {
 	t := registry.Tree{"apiVersion": meta.GroupVersion{Group: o.kind.Group, Version: o.kind.Version}.String(), "kind": o.kind.Kind}
 	for _, p := range o.parameters {
@@ -65,7 +65,7 @@ func (o *options) settle(ctx context.Context, t registry.Tree, name string) (reg
 	return t, nil
 }
 
-// parameterValue reads one parameter that the query has.
+// parameterValue reads one parameter that is present in the query.
 func parameterValue(p openapi.Property, query url.Values) (any, error) {
 	values := query[p.Name]
 	if slices.ContainsFunc(values, func(v string) bool { return !utf8.ValidString(v) }) {
@@ -91,8 +91,8 @@ func parameterValue(p openapi.Property, query url.Values) (any, error) {
 	return *v, nil
 }
 
-// Parameters describes the parameters that a verb of the subresource takes in the query, beside those that every request may
-// have, in the order of their names.
+// Parameters describes the query parameters of a verb of the subresource, ordered by name. It omits
+// those that every request may have.
 func (s *Subresource) Parameters(verb string) []openapi.Property {
 	h := s.handlers[verb]
 	if h == nil || h.options == nil {

@@ -11,26 +11,26 @@ import (
 	"github.com/kindwright/kindwright/watch"
 )
 
-// view is a Part as the engine works with it.
+// view is a compiled Part.
 type view struct {
 	*registry.Part
 	document *Kind
-	owners   *apply.Fields // of the fields of a Scale; nil for other documents
+	owners   *apply.Fields // owners of the fields of a Scale; nil for other documents
 }
 
-// patches are the kinds of patches that the document takes.
+// patches returns the patch types that the document accepts.
 func (v *view) patches() []registry.PatchType {
 	types := v.document.Patches()
 	if v.owners == nil {
-		types = types[1:] // all but apply, which is the first
+		types = types[1:] // without apply, which is the first
 	}
 	return types
 }
 
-// viewMetadata are the members of an object's metadata that its views have too.
+// viewMetadata lists the members of an object's metadata that its views share.
 var viewMetadata = [...]string{"name", "namespace", "uid", "resourceVersion", "creationTimestamp"}
 
-// look returns the document that a view shows of an object, both in the form of s.
+// look returns the document that a view shows of an object. Both have the form of s.
 func (e *Engine) look(ctx context.Context, s *Served, v *view, object registry.Tree) (registry.Tree, error) {
 	doc, err := v.Get(ctx, object)
 	if err != nil {
@@ -39,7 +39,7 @@ func (e *Engine) look(ctx context.Context, s *Served, v *view, object registry.T
 	if v.owners != nil {
 		owners, err := apply.ToScale(tree.List(object, "metadata", "managedFields"), s.ownership.rules.Load().replicas)
 		if err != nil {
-			owners = nil // they cannot be read, which is no reason to hide the rest
+			owners = nil // unreadable managed fields do not hide the rest
 		}
 		doc = withOwners(doc, owners)
 	}
@@ -54,7 +54,8 @@ func (e *Engine) look(ctx context.Context, s *Served, v *view, object registry.T
 	return canonical, nil
 }
 
-// viewed returns the document that a view shows of a stored object, as an entry. It is of the moment: nobody keeps it.
+// viewed returns the document that a view shows of a stored object, as an entry. It computes the
+// entry anew on each call; nothing caches it.
 func (e *Engine) viewed(ctx context.Context, s *Served, v *view, entry *watch.Entry) (*watch.Entry, error) {
 	object, err := treeOf(entry)
 	if err != nil {
@@ -78,7 +79,7 @@ func (e *Engine) viewed(ctx context.Context, s *Served, v *view, entry *watch.En
 	return out, nil
 }
 
-// view returns the view that the write goes through, nil on the main path.
+// view returns the view that the write goes through, or nil on the main path.
 func (in *intent) view() *view {
 	if in.sub == nil {
 		return nil
@@ -86,8 +87,8 @@ func (in *intent) view() *view {
 	return in.sub.view
 }
 
-// manageView notes who owns what after the write. It counts from what the requester sent (design rule 20), so the document is
-// merged as it is now, before admission has seen it.
+// manageView records who owns which fields after the write. Only what the requester sent counts
+// (design rule 20), so it merges the document now, before admission has seen it.
 func (w *write) manageView(ctx context.Context, v *view) error {
 	if v.owners != nil {
 		return w.manageScale(v)
@@ -105,8 +106,9 @@ func (w *write) manageView(ctx context.Context, v *view) error {
 	return nil
 }
 
-// mergeView begins the second half of a write through a view: the object, with the document in it. The rules of the kind
-// are the same on every path. What is wrong with the document itself is said first.
+// mergeView begins the second half of a write through a view: it puts the document into the object.
+// The object is then subject to the same rules on every path. Problems of the document itself are
+// reported first.
 func mergeView(ctx context.Context, w *write) error {
 	v := w.view()
 	if v == nil {
@@ -128,7 +130,8 @@ func mergeView(ctx context.Context, w *write) error {
 	return nil
 }
 
-// mergedObject is the object with the document in it, in canonical form and with its defaults.
+// mergedObject returns the object with the document merged in, in canonical form and with its
+// defaults.
 func (w *write) mergedObject(ctx context.Context, v *view) (registry.Tree, error) {
 	old := w.object.old
 	object, err := v.Merge(ctx, tree.Without(old, "metadata", "resourceVersion"), w.sent.new)
@@ -140,7 +143,7 @@ func (w *write) mergedObject(ctx context.Context, v *view) (registry.Tree, error
 	return w.settled(ctx, &part{kind: w.object.kind, old: old, new: object})
 }
 
-// withOwners returns an object with managedFields, or without where there are none.
+// withOwners returns an object with these managedFields, or without the field if there are none.
 func withOwners(t registry.Tree, owners []any) registry.Tree {
 	if len(owners) == 0 {
 		return tree.Without(t, "metadata", "managedFields")
@@ -148,7 +151,7 @@ func withOwners(t registry.Tree, owners []any) registry.Tree {
 	return tree.With(t, owners, "metadata", "managedFields")
 }
 
-// shownAs makes the result of a write through a view the document that it shows.
+// shownAs replaces the result of a write through a view by the document that the view shows.
 func (e *Engine) shownAs(ctx context.Context, s *Served, v *view, r *registry.Result) (*registry.Result, error) {
 	out := *r
 	var err error
@@ -156,7 +159,7 @@ func (e *Engine) shownAs(ctx context.Context, s *Served, v *view, r *registry.Re
 	return &out, err
 }
 
-// patches are the kinds of patches that can be sent to what is written to.
+// patches returns the patch types that the target of the write accepts.
 func (in *intent) patches() []registry.PatchType {
 	if v := in.view(); v != nil {
 		return v.patches()

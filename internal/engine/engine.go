@@ -20,37 +20,41 @@ import (
 	"github.com/kindwright/kindwright/watch"
 )
 
-// Config is what an Engine works with. Only Store is required.
+// Config configures an Engine. Only Store is required.
 type Config struct {
 	Store       *storage.Store
 	GroupDomain string // the domain of the system's own groups; default "k8s.io" (MODEL-03)
 	Admission   *admission.Chain
-	Authorizer  authz.Authorizer       // for plugins that ask what a user may do; default: nobody may do anything
+	Authorizer  authz.Authorizer       // for plugins that check a user's permissions; default: denies everything
 	Gate        registry.NamespaceGate // nil: no namespace objects, every namespace exists
 	Logger      logr.Logger
 
-	// History is how long watches and continue tokens may look back (LIM-01, LIM-02). Default 5 minutes.
+	// History is how long watches and continue tokens may look back (LIM-01, LIM-02). Default 5
+	// minutes.
 	History time.Duration
 
-	// LogBytes is how much of each resource's changes is kept in memory for watches; see watch.Config.
+	// LogBytes limits the memory that keeps the changes of each resource for watches; see
+	// watch.Config.
 	LogBytes int
 
-	// ResetByEmptyList makes an update with an empty managedFields list reset who owns what, as kube-apiserver does (READ-03). By
-	// default only a list with one empty entry does.
+	// ResetByEmptyList lets an update with an empty managedFields list reset the owners of all
+	// fields, as kube-apiserver does (READ-03). By default only a list with one empty entry does.
 	ResetByEmptyList bool
 
-	// Serves says which resources clients can ask for (VER-06); what it excludes is kept, as with Resource.Unserved. Nil serves
-	// what is not optional. It is asked when a resource is installed.
+	// Serves selects the resources that clients can ask for (VER-06). A resource that it excludes
+	// is kept, as with Resource.Unserved. Nil serves every resource that is not optional. It is
+	// called when a resource is installed.
 	Serves func(*registry.Resource) bool
 
-	// Migration says which objects are written anew after their stored form has changed.
+	// Migration selects the objects that are rewritten after their stored form has changed.
 	Migration registry.Migration
 
-	// Observer, if not nil, is told of every object that the live views show, such as a garbage collector.
+	// Observer, if not nil, receives every object that the live views show. A garbage collector is
+	// an example.
 	Observer watch.Observer
 
-	Now  func() time.Time // time stamps of objects; default time.Now
-	Rand io.Reader        // uids, generated names, keys; default crypto/rand
+	Now  func() time.Time // for time stamps of objects; default time.Now
+	Rand io.Reader        // for uids, generated names and keys; default crypto/rand
 }
 
 // Engine serves the resources of one Set over one store. All methods are safe for concurrent use.
@@ -62,9 +66,9 @@ type Engine struct {
 	types      atomic.Pointer[typeIndex]
 	shapes     *shapes
 	renewal    renewal
-	texts      *watch.Texts // nil where the store holds the objects in memory as they are
+	texts      *watch.Texts // nil if the store itself keeps the objects in memory
 	migrations *migrations
-	messages   *protobuf.Types // of all kinds, so that a Go type which occurs in many is described once
+	messages   *protobuf.Types // shared by all kinds, so that a Go type used by many is described once
 
 	changes      sync.Mutex // serialises Install, Remove and Observe; never held while serving
 	observations []*Observation
@@ -72,7 +76,7 @@ type Engine struct {
 	running sync.WaitGroup
 	started atomic.Bool
 
-	// lifetime is the context of Start: what is installed later works as long.
+	// lifetime is the context of Start. The work of resources installed later ends with it, too.
 	lifetime context.Context
 }
 
@@ -90,7 +94,7 @@ func New(cfg Config) (*Engine, error) {
 	return e, nil
 }
 
-// complete checks what was given and fills in the rest.
+// complete checks the configuration and fills in defaults.
 func (cfg *Config) complete() error {
 	if cfg.GroupDomain == "" {
 		cfg.GroupDomain = "k8s.io"
@@ -119,7 +123,7 @@ func (cfg *Config) complete() error {
 	return nil
 }
 
-// attach gives the engine its store and what follows it.
+// attach connects the engine with its store and the dispatcher that follows the store.
 func (e *Engine) attach(store *storage.Store, d *watch.Dispatcher) {
 	e.cfg.Store, e.dispatcher = store, d
 	e.tokens = &tokenSigner{store: store, rand: e.cfg.Rand, domain: e.cfg.GroupDomain}
@@ -131,7 +135,7 @@ func (e *Engine) attach(store *storage.Store, d *watch.Dispatcher) {
 // GroupDomain returns the domain of the system's own groups.
 func (e *Engine) GroupDomain() string { return e.cfg.GroupDomain }
 
-// Now returns the engine's time.
+// Now returns the time of the engine's clock.
 func (e *Engine) Now() time.Time { return e.cfg.Now() }
 
 // Set returns the resources being served at this moment.
@@ -140,11 +144,11 @@ func (e *Engine) Set() *Set { return e.set.Load() }
 // Logger returns the engine's logger.
 func (e *Engine) Logger() logr.Logger { return e.cfg.Logger }
 
-// Store returns the store the engine works on.
+// Store returns the engine's store.
 func (e *Engine) Store() *storage.Store { return e.cfg.Store }
 
-// Start begins following the store and keeping its history within the window, until ctx ends; Wait then returns. It
-// fails when the store cannot be read.
+// Start follows the store and trims its history to the configured window until ctx ends; Wait then
+// returns. It returns an error if the store cannot be read.
 func (e *Engine) Start(ctx context.Context) error {
 	if !e.started.CompareAndSwap(false, true) {
 		return errors.New("registry: the engine was started before")
@@ -169,17 +173,17 @@ func (e *Engine) Start(ctx context.Context) error {
 			e.cfg.Logger.Error(err, "history is no longer trimmed")
 		}
 	})
-	for s := range e.Set().Stored() { // of a fork; of others nothing is served yet
+	for s := range e.Set().Stored() { // only a fork serves resources already
 		e.follow(ctx, s)
 	}
 	e.running.Go(func() { e.migrate(ctx) })
-	return e.dispatcher.AwaitLive(ctx) // an engine that has started is ready
+	return e.dispatcher.AwaitLive(ctx) // a started engine is ready
 }
 
 // Wait blocks until everything that Start began has ended.
 func (e *Engine) Wait() { e.running.Wait() }
 
-// Ready says why the engine cannot serve consistent answers, nil when it can.
+// Ready returns the reason why the engine cannot serve consistent answers, or nil if it can.
 func (e *Engine) Ready() error {
 	if !e.started.Load() {
 		return errors.New("not started")

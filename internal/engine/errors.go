@@ -10,10 +10,11 @@ import (
 	"github.com/kindwright/kindwright/watch"
 )
 
-// storeRetryAfter is how many seconds a client should wait after the store could not be reached (STORE-08).
+// storeRetryAfter is the number of seconds that a client should wait after the store could not be
+// reached (STORE-08).
 const storeRetryAfter = 2
 
-// readError turns a failed read of the store into what a client may know.
+// readError converts a failed read of the store into an error for the client.
 func (e *Engine) readError(r *Kind, verb string, err error) error {
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
@@ -29,8 +30,8 @@ func (e *Engine) readError(r *Kind, verb string, err error) error {
 	return status.ServerTimeout(r.GroupResource(), verb, storeRetryAfter)
 }
 
-// writeError turns a failed commit into what a client may know. An outcome that is unknown is said to be unknown: the
-// client must look before it tries again.
+// writeError converts a failed commit into an error for the client. It says so when the outcome is
+// unknown: the client must then read before it retries.
 func (e *Engine) writeError(r *Kind, err error) error {
 	var known *status.Error
 	switch {

@@ -10,9 +10,9 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// expiry removes the objects of one resource when their time to live has passed since they were last written (EVT-02,
-// STORE-06). It knows the deadline of every record it was told of; one that was overwritten meanwhile is passed over, so an
-// update renews (design rule 23).
+// expiry removes the objects of one resource when their time to live has passed since they were
+// last written (EVT-02, STORE-06). It knows the deadline of every record it was told of; one that
+// was overwritten meanwhile is passed over, so an update renews (design rule 23).
 type expiry struct {
 	ttl time.Duration
 
@@ -50,7 +50,8 @@ func (d *deadlines) Pop() any {
 	return last
 }
 
-// note tells of a record and when it was written. It is called for every state of every object, and never blocks.
+// note tells of a record and when it was written. It is called for every state of every object, and
+// never blocks.
 func (x *expiry) note(key string, rev storage.Revision, written time.Time) {
 	if x == nil {
 		return
@@ -67,7 +68,8 @@ func (x *expiry) note(key string, rev storage.Revision, written time.Time) {
 	}
 }
 
-// due takes the deadlines that have passed, and says how long it is to the next; none when there is no next.
+// due takes the deadlines that have passed, and says how long it is to the next; none when there is
+// no next.
 func (x *expiry) due(now time.Time) (passed []deadline, next time.Duration, any bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

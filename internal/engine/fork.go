@@ -11,13 +11,14 @@ import (
 	"github.com/kindwright/kindwright/watch"
 )
 
-// Fork returns an engine that goes on from where this one is, with the same resources and a copy of their live views, over
-// another store; see [watch.ForkRequest] for what that must hold. It is to be started as one that New made. The
-// configuration is the fork's own but for the store and the domain of groups, which are not looked at.
+// Fork returns an engine that goes on from where this one is, with the same resources and a copy of
+// their live views, over another store; see [watch.ForkRequest] for what that must hold. It is to
+// be started as one that New made. The configuration is the fork's own but for the store and the
+// domain of groups, which are not looked at.
 //
-// Nothing is read from the store and nothing decoded: it takes microseconds, and what takes memory is shared until one of
-// the two changes it. Continue tokens of either open in the other, as long as both have the state they name. It fails when
-// this engine has not started or has ended.
+// Nothing is read from the store and nothing decoded: it takes microseconds, and what takes memory
+// is shared until one of the two changes it. Continue tokens of either open in the other, as long
+// as both have the state they name. It fails when this engine has not started or has ended.
 func (e *Engine) Fork(cfg Config, store func(at storage.Revision) (*storage.Store, error)) (*Engine, error) {
 	cfg.GroupDomain = e.cfg.GroupDomain
 	if err := cfg.complete(); err != nil {
@@ -59,7 +60,8 @@ func (e *Engine) Fork(cfg Config, store func(at storage.Revision) (*storage.Stor
 	return f, nil
 }
 
-// fork copies a set for another engine, and says which of the resources is which. Their state is still to be copied.
+// fork copies a set for another engine, and says which of the resources is which. Their state is
+// still to be copied.
 func (s *Set) fork(shapes *shapes) (*Set, map[*Served]*Served) {
 	copies := map[*Served]*Served{}
 	empty := &Set{generation: s.generation - 1, words: s.words}
@@ -93,7 +95,8 @@ func (s *Set) fork(shapes *shapes) (*Set, map[*Served]*Served) {
 	return next.done(), copies
 }
 
-// take copies what is remembered of the objects of a resource. All forms of a stored one share that.
+// take copies what is remembered of the objects of a resource. All forms of a stored one share
+// that.
 func (s *Served) take(from *Served) {
 	if s.base != nil {
 		return
@@ -107,8 +110,9 @@ func (s *Served) take(from *Served) {
 	}
 }
 
-// deadlines copies the queue for a fork. A fork in a synctest bubble begins with a clock of its own: where that is behind
-// the newest state of any object, the time that objects have left to live begins to pass with the fork.
+// deadlines copies the queue for a fork. A fork in a synctest bubble begins with a clock of its
+// own: where that is behind the newest state of any object, the time that objects have left to live
+// begins to pass with the fork.
 func (x *expiry) deadlines(now time.Time) deadlines {
 	x.mu.Lock()
 	defer x.mu.Unlock()

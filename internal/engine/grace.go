@@ -13,8 +13,8 @@ import (
 	"github.com/kindwright/kindwright/watch"
 )
 
-// graceful returns the seconds that an object of a kind with graceful deletion was given to end; 0 when it has no time left,
-// or was given none.
+// graceful returns the seconds that an object of a kind with graceful deletion was given to end; 0
+// when it has no time left, or was given none.
 func (r *Kind) graceful(t registry.Tree) int64 {
 	if r.Deletion.Grace == nil {
 		return 0
@@ -23,14 +23,15 @@ func (r *Kind) graceful(t registry.Tree) int64 {
 	return seconds
 }
 
-// patient tells whether an object is being deleted gracefully already, and the request does not make its time shorter. Then
-// the request changes nothing: not the policy either.
+// patient tells whether an object is being deleted gracefully already, and the request does not
+// make its time shorter. Then the request changes nothing: not the policy either.
 func (r *Kind) patient(t registry.Tree, o registry.DeleteOptions) bool {
 	left := r.graceful(t)
 	return left > 0 && deleting(t) && (o.GracePeriod == nil || *o.GracePeriod >= left)
 }
 
-// marked returns an object as one whose deletion was asked for: next is what is to become of old otherwise.
+// marked returns an object as one whose deletion was asked for: next is what is to become of old
+// otherwise.
 func (e *Engine) marked(r *Kind, old, next registry.Tree, asked *int64) (registry.Tree, error) {
 	if deleting(old) {
 		if r.graceful(old) == 0 {
@@ -80,8 +81,9 @@ type endings struct {
 	queue  deadlines
 }
 
-// endGrace removes the objects of a resource whose time to end is over, until ctx ends or the resource is no longer served. It
-// follows them by a watch, so what was ending when the server stopped goes on where it was.
+// endGrace removes the objects of a resource whose time to end is over, until ctx ends or the
+// resource is no longer served. It follows them by a watch, so what was ending when the server
+// stopped goes on where it was.
 func (e *Engine) endGrace(ctx context.Context, s *Served) {
 	for ctx.Err() == nil && s.Cache.Err() == nil {
 		x := &endings{engine: e, served: s}
@@ -132,8 +134,8 @@ func (x *endings) next(ctx context.Context, cursor *watch.Cursor, events []watch
 	return cursor.Next(ctx, events)
 }
 
-// note reads when an object ends. That is counted from now on, and not longer than it was given: the clock of the stamps may
-// be another one than that of this process.
+// note reads when an object ends. That is counted from now on, and not longer than it was given:
+// the clock of the stamps may be another one than that of this process.
 func (x *endings) note(entry *watch.Entry) {
 	if !entry.Deleting() {
 		return
@@ -168,8 +170,8 @@ func (e *Engine) endOne(ctx context.Context, s *Served, due deadline) error {
 	return e.endDue(ctx, graceSteps, s, due)
 }
 
-// endDue walks a list that is nobody's request. An object that was changed in this moment has another deadline, of which its
-// watcher hears.
+// endDue walks a list that is nobody's request. An object that was changed in this moment has
+// another deadline, of which its watcher hears.
 func (e *Engine) endDue(ctx context.Context, steps []step[*deletion], s *Served, due deadline) error {
 	err := run(ctx, steps, &deletion{engine: e, served: s, key: due.key, due: due.rev})
 	if errors.Is(err, errRace) {

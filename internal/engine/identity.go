@@ -10,8 +10,8 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// identify makes the object say what the URL says, or refuses it where they differ, and gives the fields that belong to
-// the server their stored values.
+// identify makes the object say what the URL says, or refuses it where they differ, and gives the
+// fields that belong to the server their stored values.
 func identify(ctx context.Context, w *write) error {
 	if err := identifyDocument(ctx, w); err != nil {
 		return err
@@ -22,7 +22,8 @@ func identify(ctx context.Context, w *write) error {
 	return w.identifyStored()
 }
 
-// identifyDocument does what is the same for objects and for documents that are not stored: kind, namespace and name.
+// identifyDocument does what is the same for objects and for documents that are not stored: kind,
+// namespace and name.
 func identifyDocument(_ context.Context, w *write) error {
 	if err := w.identifyKind(); err != nil {
 		return err
@@ -159,7 +160,8 @@ func (w *write) identifyStored() error {
 	return nil
 }
 
-// checkVersion compares the resourceVersion in the body with the stored one (UPDATE-02, UPDATE-08, PATCH-04).
+// checkVersion compares the resourceVersion in the body with the stored one (UPDATE-02, UPDATE-08,
+// PATCH-04).
 func (w *write) checkVersion() error {
 	v := tree.At(w.sent.new, "metadata", "resourceVersion")
 	sent, ok := v.(string)

@@ -14,8 +14,9 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// Kind is a kind as the engine works with it: a copy of its description with every default filled in, and what was made of
-// it once for all requests. It is never changed, so engines share it with their forks.
+// Kind is a kind as the engine works with it: a copy of its description with every default filled
+// in, and what was made of it once for all requests. It is never changed, so engines share it with
+// their forks.
 type Kind struct {
 	*registry.Resource // our own copy
 
@@ -27,8 +28,8 @@ type Kind struct {
 	subresources []*Subresource
 }
 
-// compile makes a kind of a description, which it only reads. stored is the kind whose objects a further form shows, nil for
-// a kind that is stored in the described form.
+// compile makes a kind of a description, which it only reads. stored is the kind whose objects a
+// further form shows, nil for a kind that is stored in the described form.
 func (e *Engine) compile(description *registry.Resource, stored *Kind) (*Kind, error) {
 	own := *description
 	if own.Stored != nil {
@@ -85,7 +86,8 @@ func (e *Engine) compileSubresources(r *Kind, described []registry.Subresource) 
 // base returns the stored form of the kind.
 func (r *Kind) base() *Kind { return r.stored }
 
-// convert returns an object of r in another form of the same objects, as a request for that one would show it.
+// convert returns an object of r in another form of the same objects, as a request for that one
+// would show it.
 func (r *Kind) convert(ctx context.Context, t registry.Tree, to *Kind) (registry.Tree, error) {
 	if r.base() != to.base() {
 		return nil, status.Internal(fmt.Errorf("%s and %s are not forms of the same objects", r.GroupVersionKind(), to.GroupVersionKind()))
@@ -100,7 +102,8 @@ func (r *Kind) convert(ctx context.Context, t registry.Tree, to *Kind) (registry
 	return to.FromStored(ctx, to.base().Schema.Default(stored))
 }
 
-// describedBy tells whether a description is of what the kind is: the same resource, stored in the same place and the same shape.
+// describedBy tells whether a description is of what the kind is: the same resource, stored in the
+// same place and the same shape.
 func (r *Kind) describedBy(d *registry.Resource) bool {
 	return r.GroupVersionResource() == d.GroupVersionResource() && d.Schema != nil && d.Schema.Fingerprint() == r.Schema.Fingerprint()
 }
@@ -124,8 +127,8 @@ func (r *Kind) Endpoint(name string) (*Subresource, bool) {
 	return nil, false
 }
 
-// inherit gives a form the subresources of the stored objects that it has none of its own for. A status is a field of the kind,
-// which a form has or has not.
+// inherit gives a form the subresources of the stored objects that it has none of its own for. A
+// status is a field of the kind, which a form has or has not.
 func (r *Kind) inherit(stored *Kind) {
 	for _, s := range stored.subresources {
 		if _, own := r.Endpoint(s.Name); !own && s.Name != "status" {
@@ -140,10 +143,12 @@ type Subresource struct {
 	view     *view               // nil: the object itself is exchanged
 	handlers map[string]*handler // by verb
 
-	// merge is what is stored when sent comes in; nil where the subresource does not exchange the kind.
+	// merge is what is stored when sent comes in; nil where the subresource does not exchange the
+	// kind.
 	merge func(ctx context.Context, old, sent registry.Tree) (registry.Tree, error)
 
-	// stored says that the subresource belongs to the stored form of the objects, and is reached through another one.
+	// stored says that the subresource belongs to the stored form of the objects, and is reached
+	// through another one.
 	stored bool
 }
 
@@ -228,7 +233,8 @@ func (s *Subresource) inherited(r *Kind) *Subresource {
 	return &out
 }
 
-// Document describes what a verb of the subresource takes: nil where that is the kind itself, and where it takes nothing.
+// Document describes what a verb of the subresource takes: nil where that is the kind itself, and
+// where it takes nothing.
 func (s *Subresource) Document(verb string) *Kind {
 	switch h := s.handlers[verb]; {
 	case h != nil:
@@ -239,7 +245,8 @@ func (s *Subresource) Document(verb string) *Kind {
 	return nil
 }
 
-// Answer describes what a verb of the subresource answers: nil where that is the kind itself, and where it is no object.
+// Answer describes what a verb of the subresource answers: nil where that is the kind itself, and
+// where it is no object.
 func (s *Subresource) Answer(verb string) *Kind {
 	switch h := s.handlers[verb]; {
 	case h != nil && h.Run != nil:
@@ -250,7 +257,8 @@ func (s *Subresource) Answer(verb string) *Kind {
 	return nil
 }
 
-// GroupVersionKind returns the kind that discovery names for the subresource of a resource (DISC-06).
+// GroupVersionKind returns the kind that discovery names for the subresource of a resource
+// (DISC-06).
 func (s *Subresource) GroupVersionKind(of *Kind) meta.GroupVersionKind {
 	if s.view != nil {
 		return s.view.document.GroupVersionKind()
@@ -294,7 +302,8 @@ func (s *Subresource) Connects() bool {
 	return false
 }
 
-// Transport returns what a connection asks of requests, nil for other subresources, and whether URLs may go on below it.
+// Transport returns what a connection asks of requests, nil for other subresources, and whether
+// URLs may go on below it.
 func (s *Subresource) Transport() (transport any, paths bool) {
 	for _, h := range s.handlers {
 		if h.Connect != nil {

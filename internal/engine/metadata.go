@@ -58,7 +58,8 @@ func generateName(ctx context.Context, w *write) error {
 	return nil
 }
 
-// nameTaken answers a collision of a generated name: another try, until there have been enough (NAME-09).
+// nameTaken answers a collision of a generated name: another try, until there have been enough
+// (NAME-09).
 func (w *write) nameTaken() error {
 	if w.attempts < maxNameAttempts {
 		return errRace
@@ -98,8 +99,8 @@ func newUID(r io.Reader) (string, error) {
 // stamp formats a time as metadata does: RFC 3339, seconds, UTC (META-05).
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// stampMetadata sets what only the server sets: identity and birth of a new object, the generation of a changed one, and
-// the end of one whose last finalizer has gone.
+// stampMetadata sets what only the server sets: identity and birth of a new object, the generation
+// of a changed one, and the end of one whose last finalizer has gone.
 func stampMetadata(ctx context.Context, w *write) error {
 	w.dropRepeatedOwners(ctx)
 	if w.creating() {
@@ -135,8 +136,8 @@ func (w *write) complete(ctx context.Context) error {
 	return nil
 }
 
-// withoutEmptyMetadata drops maps and lists of metadata that hold nothing. There, unlike elsewhere, empty is absent: clients
-// that decode metadata into a struct never send them back.
+// withoutEmptyMetadata drops maps and lists of metadata that hold nothing. There, unlike elsewhere,
+// empty is absent: clients that decode metadata into a struct never send them back.
 func withoutEmptyMetadata(t registry.Tree) registry.Tree {
 	for _, field := range [...]string{"labels", "annotations", "finalizers", "ownerReferences"} {
 		switch v := tree.At(t, "metadata", field).(type) {
@@ -179,8 +180,8 @@ func generation(t registry.Tree) int64 {
 	return g
 }
 
-// desiredStateChanged tells whether anything changed that clients ask for: everything but metadata, and status where that
-// is a subresource.
+// desiredStateChanged tells whether anything changed that clients ask for: everything but metadata,
+// and status where that is a subresource.
 func (w *write) desiredStateChanged() bool {
 	if w.resource().Writes.CountAnnotations && w.target.Subresource == "" && !json.Equal(tree.At(w.object.new, "metadata", "annotations"), tree.At(w.object.old, "metadata", "annotations")) {
 		return true

@@ -19,7 +19,8 @@ import (
 type migrations struct {
 	wake chan struct{} // holds a token when there may be something to do
 
-	// busy counts writes of clients that are under way: migration waits for a while when there are some.
+	// busy counts writes of clients that are under way: migration waits for a while when there are
+	// some.
 	busy atomic.Int64
 
 	mu    sync.Mutex
@@ -60,8 +61,8 @@ func (m *migrations) kept(r *Kind) int {
 	return 0
 }
 
-// Migrations returns how far the migrations are of resources that had something to migrate since the engine has started,
-// ordered by resource.
+// Migrations returns how far the migrations are of resources that had something to migrate since
+// the engine has started, ordered by resource.
 func (e *Engine) Migrations() []registry.MigrationStatus {
 	e.migrations.mu.Lock()
 	defer e.migrations.mu.Unlock()
@@ -75,8 +76,9 @@ func (e *Engine) Migrations() []registry.MigrationStatus {
 	return out
 }
 
-// migrate writes objects anew that are stored in another form than the present one, until ctx ends. It starts again with what
-// is left after a restart: what is left is what the records themselves say.
+// migrate writes objects anew that are stored in another form than the present one, until ctx ends.
+// It starts again with what is left after a restart: what is left is what the records themselves
+// say.
 func (e *Engine) migrate(ctx context.Context) {
 	var again <-chan time.Time
 	for {
@@ -146,8 +148,8 @@ func (e *Engine) migrateResource(ctx context.Context, s *Served) error {
 	return e.recordMigration(ctx, s.Kind, ended)
 }
 
-// migrators is how many objects are written at once: more than one, as a store that has to wait for its disk lets several
-// commits wait for the same write.
+// migrators is how many objects are written at once: more than one, as a store that has to wait for
+// its disk lets several commits wait for the same write.
 const migrators = 16
 
 // rewriteAll writes the objects of keys anew.
@@ -195,8 +197,9 @@ func (m *migrations) yield(ctx context.Context) {
 	}
 }
 
-// rewrite stores one object as it is shown. It is a commit like any other: the object gets a new version and watchers see it
-// change, as after a PUT of what a GET returned. Who changed the object meanwhile has migrated it.
+// rewrite stores one object as it is shown. It is a commit like any other: the object gets a new
+// version and watchers see it change, as after a PUT of what a GET returned. Who changed the object
+// meanwhile has migrated it.
 func (e *Engine) rewrite(ctx context.Context, s *Served, key string) (written bool, err error) {
 	w := &rewriting{engine: e, served: s, key: key}
 	err = run(ctx, migrationSteps, w)
@@ -270,7 +273,8 @@ type migrationRecord struct {
 	Ended      time.Time `json:"ended"`
 }
 
-// recordMigration notes in the store that all objects of a resource are stored in the present version.
+// recordMigration notes in the store that all objects of a resource are stored in the present
+// version.
 func (e *Engine) recordMigration(ctx context.Context, r *Kind, ended time.Time) error {
 	value, err := json.Marshal(migrationRecord{r.APIVersion(), r.Names.Kind, ended.UTC()})
 	if err != nil {

@@ -15,8 +15,8 @@ type typeIndex struct {
 	of  map[reflect.Type][]meta.GroupVersionResource
 }
 
-// ResourcesOf returns the resources whose objects have a Go type, also those that clients cannot ask
-// for.
+// ResourcesOf returns the resources whose objects have a Go type, also those that clients cannot
+// ask for.
 func (e *Engine) ResourcesOf(t reflect.Type) []meta.GroupVersionResource {
 	set, index := e.set.Load(), e.types.Load()
 	if index == nil || index.set != set {

@@ -16,9 +16,9 @@ type Observation struct {
 	at       atomic.Pointer[watch.Observation] // nil before the resource is installed
 }
 
-// Observe has an observer told of the objects of a resource, in the form that they are stored in, from
-// when the resource is installed until the engine ends. A change is told before the write that made it
-// is answered; see watch.Observation.
+// Observe has an observer told of the objects of a resource, in the form that they are stored in,
+// from when the resource is installed until the engine ends. A change is told before the write that
+// made it is answered; see watch.Observation.
 func (e *Engine) Observe(of meta.GroupResource, o watch.Observer) (*Observation, error) {
 	e.changes.Lock()
 	defer e.changes.Unlock()
@@ -44,7 +44,8 @@ func (o *Observation) Err() error {
 	return nil
 }
 
-// observe begins to tell an observer, if a resource is the one that it wants. The caller holds changes.
+// observe begins to tell an observer, if a resource is the one that it wants. The caller holds
+// changes.
 func (e *Engine) observe(s *Served, o *Observation) error {
 	if s.Resource.GroupResource() != o.of || o.at.Load() != nil {
 		return nil

@@ -15,8 +15,8 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// ownership holds the rules of who owns which fields of stored objects. It is shared by all forms in which these are served,
-// and its rules are made anew when a form comes or goes.
+// ownership holds the rules of who owns which fields of stored objects. It is shared by all forms
+// in which these are served, and its rules are made anew when a form comes or goes.
 type ownership struct {
 	rules atomic.Pointer[ownershipRules]
 }
@@ -92,9 +92,9 @@ func (w *write) ownershipRequest(live, next registry.Tree) apply.Request {
 	}
 }
 
-// manage notes who owns the fields that a create, an update or a patch wrote (SSA-12).
-// It comes after reset, so that nobody owns what the path cannot change, and before admission, so that nothing which that
-// adds counts as sent by the requester (design rule 20).
+// manage notes who owns the fields that a create, an update or a patch wrote (SSA-12). It comes
+// after reset, so that nobody owns what the path cannot change, and before admission, so that
+// nothing which that adds counts as sent by the requester (design rule 20).
 func manage(ctx context.Context, w *write) error {
 	if v := w.view(); v != nil {
 		return w.manageView(ctx, v)
@@ -108,8 +108,8 @@ func manage(ctx context.Context, w *write) error {
 	return nil
 }
 
-// configure reads the configuration that was applied. It is pruned, with the complaints that the mode of
-// field validation asks for, and never defaulted: what is in it is what the manager owns.
+// configure reads the configuration that was applied. It is pruned, with the complaints that the
+// mode of field validation asks for, and never defaulted: what is in it is what the manager owns.
 func configure(ctx context.Context, w *write) error {
 	if err := w.checkApplied(w.sent.new); err != nil {
 		return err
@@ -131,13 +131,15 @@ func merge(_ context.Context, w *write) (err error) {
 		w.sent.new, err = w.applyScale(v, w.sent.new)
 		return err
 	}
-	// Nobody owns an empty map of metadata, as it is not there; else the next apply would differ from what is stored.
+	// Nobody owns an empty map of metadata, as it is not there; else the next apply would differ
+	// from what is stored.
 	config := withoutEmptyMetadata(w.sent.new)
 	w.sent.new, err = w.served.ownership.rules.Load().fields.Apply(w.ownershipRequest(w.sent.old, config))
 	return err
 }
 
-// checkApplied refuses a configuration that does not say what it is, or says something else than the URL (SSA-27).
+// checkApplied refuses a configuration that does not say what it is, or says something else than
+// the URL (SSA-27).
 func (w *write) checkApplied(config registry.Tree) error {
 	r := w.sent.kind
 	if tree.Text(config, "apiVersion") != r.APIVersion() || tree.Text(config, "kind") != r.Names.Kind {
@@ -159,7 +161,8 @@ func (w *write) checkApplied(config registry.Tree) error {
 	return nil
 }
 
-// keepOwnership takes back what admission made of the managed fields if it cannot be read any more (SSA-29).
+// keepOwnership takes back what admission made of the managed fields if it cannot be read any more
+// (SSA-29).
 func (w *write) keepOwnership(ctx context.Context, sent registry.Tree) {
 	if err := apply.Check(w.sent.new); err != nil {
 		registry.Warn(ctx, ".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated mutating admission controller; please fix your requests: "+err.Error())
@@ -173,7 +176,8 @@ const (
 	maxSubresourceBytes = 256
 )
 
-// ownershipProblems checks what clients can write into managedFields: their names come back in messages to others (B15).
+// ownershipProblems checks what clients can write into managedFields: their names come back in
+// messages to others (B15).
 func (w *write) ownershipProblems() []status.FieldError {
 	f := &status.Fields{}
 	for i, item := range tree.List(w.sent.new, "metadata", "managedFields") {
@@ -196,8 +200,8 @@ func (w *write) ownershipProblems() []status.FieldError {
 	return f.Errors()
 }
 
-// disown takes the managed fields from an object that the store finds too large with them. It reports false where there is
-// nothing to take.
+// disown takes the managed fields from an object that the store finds too large with them. It
+// reports false where there is nothing to take.
 func (w *write) disown() bool {
 	t := tree.Without(w.stored.new, "metadata", "managedFields")
 	encoded, err := encode(t, len(w.encoded))
@@ -208,8 +212,8 @@ func (w *write) disown() bool {
 	return true
 }
 
-// sameButTimes tells whether storing an object would change nothing but times in its managed fields, which is no change
-// (SSA-28, design rule 8).
+// sameButTimes tells whether storing an object would change nothing but times in its managed
+// fields, which is no change (SSA-28, design rule 8).
 func (w *write) sameButTimes() bool {
 	if tree.At(w.stored.new, "metadata", "managedFields") == nil {
 		return false
@@ -221,7 +225,8 @@ func (w *write) sameButTimes() bool {
 	return apply.EqualButTimes(a, b)
 }
 
-// takes tells whether a kind of patch is one of those that can be sent; if not, the error lists them.
+// takes tells whether a kind of patch is one of those that can be sent; if not, the error lists
+// them.
 func takes(types []registry.PatchType, t registry.PatchType) error {
 	if slices.Contains(types, t) {
 		return nil

@@ -8,18 +8,18 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// step is one station on the way of a write. It either changes the state that it is given or ends the
-// walk: with an error, or by setting the result.
+// step is one step of a write. It either changes the state it receives, or ends the walk with an
+// error or by setting the result.
 type step[S state] struct {
 	name string
-	why  string // for readers of the list
+	why  string // documents the list
 	run  func(context.Context, S) error
 }
 
-// state is what walks a list of steps.
+// state is the state that a list of steps works on.
 type state interface{ ended() bool }
 
-// run walks a list until a step ends it.
+// run runs the steps in order until one ends the walk.
 func run[S state](ctx context.Context, steps []step[S], s S) error {
 	for i := range steps {
 		if err := steps[i].run(ctx, s); err != nil {
@@ -32,8 +32,9 @@ func run[S state](ctx context.Context, steps []step[S], s S) error {
 	return nil
 }
 
-// writeSteps is what a create, an update and a patch walk, in this order (design rule 20). When the commit
-// finds that another write was faster, the walk starts again from the top with a fresh write.
+// writeSteps are the steps of a create, an update and a patch, in this order (design rule 20). When
+// the commit finds that another write came first, the walk starts again from the top with a fresh
+// write.
 var writeSteps = []step[*write]{
 	{"read", "the stored object, or that there is none; for a view, the document that it shows", read},
 	{"compute", "what the requester wants: the decoded body, or what is stored with the patch applied", compute},
@@ -53,8 +54,8 @@ var writeSteps = []step[*write]{
 	{"commit", "the store decides; a write that is answered is durable and visible to every read", commit},
 }
 
-// applySteps is what a server-side apply walks. It differs where the configuration is merged: that
-// decides who owns what, so there is nothing left to manage.
+// applySteps are the steps of a server-side apply. They differ where the configuration is merged:
+// merging also decides who owns which fields, so there is no manage step.
 var applySteps = []step[*write]{
 	{"read", "the stored object, or that there is none; for a view, the document that it shows", read},
 	{"compute", "the configuration is decoded", compute},
@@ -75,8 +76,8 @@ var applySteps = []step[*write]{
 	{"commit", "the store decides", commit},
 }
 
-// documentSteps is what a document walks that is acted upon and not stored: that of a virtual kind or of an
-// action. What happens with it then is the kind's to say.
+// documentSteps are the steps for a document that is acted upon and not stored: that of a virtual
+// kind or of an action. The kind then decides what to do with it.
 var documentSteps = []step[*write]{
 	{"compute", "the decoded body", compute},
 	{"identity", "kind, name and namespace agree with the URL", identifyDocument},
@@ -86,7 +87,7 @@ var documentSteps = []step[*write]{
 	{"admit", "validating plugins see exactly what will be acted upon", admit},
 }
 
-// connectSteps is what the options of a connection walk.
+// connectSteps are the steps for the options of a connection.
 var connectSteps = []step[*connecting]{
 	{"options", "read from the query, defaulted and validated", readOptions},
 	{"object", "it is there", readConnected},
@@ -95,8 +96,9 @@ var connectSteps = []step[*connecting]{
 	{"connect", "the handler of the kind", connect},
 }
 
-// deleteSteps is what a delete walks, and each object of a delete of a collection, of a namespace that ends
-// and of the collector. After a lost race it starts again from the top.
+// deleteSteps are the steps of a delete. They also run for each object that a DeleteCollection, the
+// end of a namespace or the garbage collector deletes. After a lost race they start again from the
+// top.
 var deleteSteps = []step[*deletion]{
 	{"read", "the object that is meant, or that there is none", readDeleted},
 	{"preconditions", "uid and version are those that the requester insists on (DEL-11)", checkPreconditions},
@@ -108,40 +110,41 @@ var deleteSteps = []step[*deletion]{
 	{"commit", "it is removed, or stays marked where finalizers or its kind hold it (DEL-09)", commitDeletion},
 }
 
-// collectionSteps is what a delete of a collection walks.
+// collectionSteps are the steps of a DeleteCollection.
 var collectionSteps = []step[*collectionDelete]{
 	{"list", "the objects that are selected, at one version", listDeleted},
 	{"delete", "each walks the list of a delete; the first that cannot be deleted ends it (DEL-15)", deleteEach},
 }
 
-// graceSteps is what happens to an object whose time to end is over. Plugins were asked when it was deleted.
+// graceSteps are the steps for an object whose grace period is over. Admission has run at the
+// delete request.
 var graceSteps = []step[*deletion]{
 	{"due", "it is in the state whose time is over: another one has another time", readDue},
 	{"over", "it has no time left", markOver},
 	{"commit", "it is removed, or waits for finalizers alone", commitDeletion},
 }
 
-// expirySteps is what happens to an object whose time to live is over. It is nobody's request, so nobody is
-// asked.
+// expirySteps are the steps for an object whose time to live is over. No requester is involved, so
+// admission does not run.
 var expirySteps = []step[*deletion]{
 	{"due", "it has not been renewed", readDue},
 	{"held", "what waits for finalizers stays", skipHeld},
 	{"remove", "the store checks once more that it has not been renewed", removeDeleted},
 }
 
-// migrationSteps is what happens to a record that was stored under another schema or in another version. The
-// object stays the same, so nobody is asked.
+// migrationSteps are the steps for a record that was stored under another schema or in another
+// version. The object stays the same, so admission does not run.
 var migrationSteps = []step[*rewriting]{
 	{"read", "the record as it is stored; one that was written meanwhile is passed over", readRecord},
 	{"modernise", "the object in the present form, with present defaults; what would lose by it stays", moderniseRecord},
 	{"commit", "the store checks that nobody was faster", commitRecord},
 }
 
-// maxTries bounds how often one write starts again after lost races, so that a hot object cannot hold a request for ever;
-// the request's deadline usually ends it first.
+// maxTries limits how often one write starts again after lost races, so that a hot object cannot
+// hold a request for ever. The request's deadline usually ends it first.
 const maxTries = 200
 
-// walk runs the steps for a write, again after each lost race.
+// walk runs the steps for a write, and again after each lost race.
 func (in *intent) walk(ctx context.Context) (*registry.Result, error) {
 	steps := writeSteps
 	if in.verb == verbApply {
@@ -170,7 +173,7 @@ func (in *intent) walk(ctx context.Context) (*registry.Result, error) {
 	return nil, in.try().conflict("it is being changed too often; please try again")
 }
 
-// commit stores the object, or removes it when its last finalizer went.
+// commit stores the object, or removes it if its last finalizer is gone.
 func commit(ctx context.Context, w *write) error {
 	change := registry.Change{Old: w.stored.old, New: w.stored.new}
 	var op storage.Op
@@ -189,7 +192,7 @@ func commit(ctx context.Context, w *write) error {
 	}
 	rev, err := w.engine.store(ctx, w.served, append(w.checks, op), change)
 	if errors.Is(err, storage.ErrTooLarge) && !w.remove && w.disown() {
-		return commit(ctx, w) // who owns what is of less worth than what is there
+		return commit(ctx, w) // better to lose ownership data than to reject the object
 	}
 	if err != nil {
 		return w.engine.commitError(ctx, w, err)
@@ -197,8 +200,8 @@ func commit(ctx context.Context, w *write) error {
 	return w.finish(rev)
 }
 
-// finish makes the result of a committed write. It is made of what was committed, not of what the cache holds by now, which
-// is mostly the same.
+// finish sets the result of a committed write. It uses the committed object and not the cache,
+// which may already hold a later state.
 func (w *write) finish(rev storage.Revision) error {
 	if entry, ok := w.served.Cache.Get(w.key); ok && entry.Revision() == rev && !w.opts.DryRun && !w.remove {
 		w.result = &registry.Result{Entry: entry, Created: w.creating()}
@@ -212,7 +215,7 @@ func (w *write) finish(rev storage.Revision) error {
 	return nil
 }
 
-// pretend makes the result of a dry run. The object has the version that is stored; a new object has none.
+// pretend sets the result of a dry run. The object has the stored version; a new object has none.
 func (w *write) pretend(ctx context.Context) error {
 	if w.creating() {
 		existing, err := w.engine.current(ctx, w.served, w.key)

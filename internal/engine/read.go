@@ -18,8 +18,8 @@ import (
 // futureWait is how long a read waits for a version that nobody has issued yet (GET-06, WATCH-19).
 const futureWait = 3 * time.Second
 
-// Get reads one object, or the object behind a subresource. The version works as in GET-02 to GET-06: the zero request is
-// the newest state.
+// Get reads one object, or the object behind a subresource. The version works as in GET-02 to
+// GET-06: the zero request is the newest state.
 func (at *Resolved) Get(ctx context.Context, lr registry.ListRequest) (*watch.Entry, error) {
 	e, served, sub, t := at.engine, at.acts, at.Subresource, at.Target
 	r := served.Kind
@@ -109,8 +109,8 @@ func (at *Resolved) List(ctx context.Context, lr registry.ListRequest) (*Listed,
 	return e.chunk(ctx, out, found, scope, from, lr.Limit)
 }
 
-// show makes stored entries the items of the list, in the form that is served. after tells what ended
-// the walk early.
+// show makes stored entries the items of the list, in the form that is served. after tells what
+// ended the walk early.
 func (l *Listed) show(ctx context.Context, entries iter.Seq[*watch.Entry], after func() error) {
 	l.Stored = func(yield func(*watch.Entry, error) bool) {
 		for entry := range entries {
@@ -164,7 +164,8 @@ func (e *Engine) snapshot(ctx context.Context, s *Served, scope chunkScope, lr r
 	return snap, position{}, nil
 }
 
-// resume continues a chunked list at the version its token names, or at the newest when the token says so.
+// resume continues a chunked list at the version its token names, or at the newest when the token
+// says so.
 func (e *Engine) resume(ctx context.Context, s *Served, scope chunkScope, token string) (*watch.Snapshot, position, error) {
 	from, err := e.tokens.open(ctx, scope, token)
 	if err != nil {
@@ -186,7 +187,8 @@ func (e *Engine) resume(ctx context.Context, s *Served, scope chunkScope, token 
 	return snap, from, nil
 }
 
-// filter makes the filter of a list or a watch; fields that the kind does not declare are refused (QUERY-20).
+// filter makes the filter of a list or a watch; fields that the kind does not declare are refused
+// (QUERY-20).
 func (s *Served) filter(t registry.Target, labels meta.Selector, fields meta.FieldSelector) (watch.Filter, error) {
 	known := append([]string{"metadata.name", "metadata.namespace"}, s.Kind.Selectable...)
 	if err := fields.Check(known...); err != nil {
@@ -230,8 +232,9 @@ func (s selection) first(n int64, key string) iter.Seq[*watch.Entry] {
 	}
 }
 
-// left is how many objects come after a storage key. It is -1 when counting would mean to look at each of them: a selector
-// decides (COLL-10), or the state is so old that nobody remembers what has changed since.
+// left is how many objects come after a storage key. It is -1 when counting would mean to look at
+// each of them: a selector decides (COLL-10), or the state is so old that nobody remembers what has
+// changed since.
 func (s selection) left(key string) int64 {
 	if !s.filter.Labels.Empty() || !s.filter.Fields.Empty() {
 		return -1
@@ -239,11 +242,13 @@ func (s selection) left(key string) int64 {
 	return int64(s.snap.Count(s.filter.KeyPrefix(s.storageName), key))
 }
 
-// heldOfStore is how many objects of a chunk are held when only the store has its state: each is a copy of its own. A larger
-// chunk is walked twice, lest the limit that a client names be the size of our memory.
+// heldOfStore is how many objects of a chunk are held when only the store has its state: each is a
+// copy of its own. A larger chunk is walked twice, lest the limit that a client names be the size
+// of our memory.
 const heldOfStore = 500
 
-// chunk takes the next limit objects of a selection, and makes the token for those after them (PAGE-02, PAGE-10).
+// chunk takes the next limit objects of a selection, and makes the token for those after them
+// (PAGE-02, PAGE-10).
 func (e *Engine) chunk(ctx context.Context, out *Listed, found selection, scope chunkScope, from position, limit int64) (*Listed, error) {
 	var items []*watch.Entry
 	taken, more, last := int64(0), false, ""
@@ -287,8 +292,8 @@ func (e *Engine) chunk(ctx context.Context, out *Listed, found selection, scope 
 	return out, nil
 }
 
-// Watch follows the changes of a collection until the caller breaks or an error ends it, the context's
-// among others.
+// Watch follows the changes of a collection until the caller breaks or an error ends it, the
+// context's among others.
 func (at *Resolved) Watch(ctx context.Context, wr registry.WatchRequest) iter.Seq2[watch.Event, error] {
 	return func(yield func(watch.Event, error) bool) {
 		cursor, err := at.Follow(ctx, wr)
@@ -317,8 +322,8 @@ func (at *Resolved) Watch(ctx context.Context, wr registry.WatchRequest) iter.Se
 	}
 }
 
-// Follow is Watch for a caller that reads many events at a time, in the stored form: Served.Show shows
-// them as clients see them. The cursor must be closed.
+// Follow is Watch for a caller that reads many events at a time, in the stored form: Served.Show
+// shows them as clients see them. The cursor must be closed.
 func (at *Resolved) Follow(ctx context.Context, wr registry.WatchRequest) (*watch.Cursor, error) {
 	e, served := at.engine, at.Served
 	if err := at.collection("watch"); err != nil {

@@ -86,8 +86,8 @@ func (r *Kind) newEntry(key string, rev storage.Revision, object []byte) (*watch
 	return watch.NewEntry(key, rev, body, facts), nil
 }
 
-// Draft makes an entry of the object that a dry run would have created, so that it can be shown in every form (DRY-03). Its
-// key and version mean nothing.
+// Draft makes an entry of the object that a dry run would have created, so that it can be shown in
+// every form (DRY-03). Its key and version mean nothing.
 func (s *Served) Draft(document []byte) (*watch.Entry, error) {
 	return s.Kind.newEntry("", 1, document)
 }
@@ -141,8 +141,8 @@ func owners(uids []string) []meta.UID {
 	return out
 }
 
-// selectedPaths returns where the fields lie that this kind lets clients select by, for a scan of the bytes; nil if there are
-// none, and if some of them take more than that.
+// selectedPaths returns where the fields lie that this kind lets clients select by, for a scan of
+// the bytes; nil if there are none, and if some of them take more than that.
 func (r *Kind) selectedPaths() *json.Paths {
 	if len(r.Selectable) == 0 || len(r.Computed) > 0 {
 		return nil
@@ -190,8 +190,8 @@ func decodeObject(object []byte) (registry.Tree, error) {
 	return t, nil
 }
 
-// selectableValue returns the text of a field for selectors: "" when it is absent. Selectable fields are strings, whole
-// numbers and booleans; the schema sees to that.
+// selectableValue returns the text of a field for selectors: "" when it is absent. Selectable
+// fields are strings, whole numbers and booleans; the schema sees to that.
 func selectableValue(t registry.Tree, path string) string {
 	switch v := tree.At(t, strings.Split(path, ".")...).(type) {
 	case string:

@@ -8,9 +8,9 @@ import (
 	"github.com/kindwright/kindwright/watch"
 )
 
-// Complete returns nil when the live views of all resources that are loaded show everything that was committed up to a
-// revision: what is not in them is not there. It waits for the revision; a resource that is being loaded or has stopped is
-// an error at once.
+// Complete returns nil when the live views of all resources that are loaded show everything that
+// was committed up to a revision: what is not in them is not there. It waits for the revision; a
+// resource that is being loaded or has stopped is an error at once.
 func (e *Engine) Complete(ctx context.Context, s *Served, revision storage.Revision) error {
 	if err := s.Cache.WaitFor(ctx, revision); err != nil {
 		return err

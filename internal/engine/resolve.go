@@ -11,8 +11,8 @@ import (
 	"github.com/kindwright/kindwright/watch"
 )
 
-// Resolved is a target that was found: the kind that a request begins with is the one that it ends with, whatever comes, goes or
-// is replaced meanwhile. Its methods are the verbs of an Engine.
+// Resolved is a target that was found: the kind that a request begins with is the one that it ends
+// with, whatever comes, goes or is replaced meanwhile. Its methods are the verbs of an Engine.
 type Resolved struct {
 	Target      registry.Target
 	Served      *Served
@@ -22,8 +22,8 @@ type Resolved struct {
 	acts   *Served // whose objects a verb reads and changes: Served, or the stored form where the subresource belongs to that
 }
 
-// Resolve finds what a target names in the present set, which is looked at once. Requests for what does not exist are answered
-// here for every verb.
+// Resolve finds what a target names in the present set, which is looked at once. Requests for what
+// does not exist are answered here for every verb.
 func (e *Engine) Resolve(t registry.Target) (*Resolved, error) {
 	served, ok := e.set.Load().named.get(t.Resource)
 	if !ok {

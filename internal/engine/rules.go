@@ -27,8 +27,8 @@ func (r *Kind) rules() rules {
 	}
 }
 
-// behind returns the rules of a stored form that are left when another form has been asked: the schema, and the hooks that
-// the other form has none of its own for.
+// behind returns the rules of a stored form that are left when another form has been asked: the
+// schema, and the hooks that the other form has none of its own for.
 func (r rules) behind(form rules) rules {
 	if form.validate != nil {
 		r.validate = nil
@@ -40,8 +40,8 @@ func (r rules) behind(form rules) rules {
 	return r
 }
 
-// check adds everything that is wrong with a tree. old is what it replaces, nil for a new one: what was wrong before does not
-// count for the schema (KEP-4008).
+// check adds everything that is wrong with a tree. old is what it replaces, nil for a new one: what
+// was wrong before does not count for the schema (KEP-4008).
 func (r rules) check(ctx context.Context, f *status.Fields, t, old registry.Tree) {
 	found := f.Len()
 	f.Add(r.problems(ctx, t, old)...)
@@ -64,8 +64,9 @@ func (r rules) problems(_ context.Context, t, old registry.Tree) []status.FieldE
 	return r.schema.ValidateUpdate(t, old)
 }
 
-// blocking returns what a tree with values of a wrong type is refused for. An update is not refused for values that
-// were wrong before (KEP-4008), unless hooks are promised a tree of the right shape.
+// blocking returns what a tree with values of a wrong type is refused for. An update is not refused
+// for values that were wrong before (KEP-4008), unless hooks are promised a tree of the right
+// shape.
 func (r rules) blocking(ctx context.Context, t, old registry.Tree, found []status.FieldError) []status.FieldError {
 	if !r.typed && old != nil {
 		return r.problems(ctx, t, old)

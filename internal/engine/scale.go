@@ -6,8 +6,8 @@ import (
 	"github.com/kindwright/kindwright/registry"
 )
 
-// manageScale notes in the Scale who owns its fields. Of an object whose fields have owners, but whose replicas have none, the
-// writer who changes them becomes the first.
+// manageScale notes in the Scale who owns its fields. Of an object whose fields have owners, but
+// whose replicas have none, the writer who changes them becomes the first.
 func (w *write) manageScale(v *view) error {
 	request := w.ownershipRequest(w.sent.old, w.sent.new)
 	request.APIVersion = apply.ScaleVersion

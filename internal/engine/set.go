@@ -14,8 +14,8 @@ import (
 	"github.com/kindwright/kindwright/watch"
 )
 
-// Served is one resource as part of a running server: its description and its live view. Cache is nil for virtual
-// resources.
+// Served is one resource as part of a running server: its description and its live view. Cache is
+// nil for virtual resources.
 type Served struct {
 	Resource *registry.Resource // the description, with every default filled in
 	Kind     *Kind              // what was made of it
@@ -47,8 +47,8 @@ func (e *Engine) newServed(r *Kind, base *Served) *Served {
 	return s
 }
 
-// Ended returns a context that is done once clients can no longer ask for the resource as it is: it has gone, or was replaced.
-// Their streams of it end.
+// Ended returns a context that is done once clients can no longer ask for the resource as it is: it
+// has gone, or was replaced. Their streams of it end.
 func (s *Served) Ended() context.Context { return s.present }
 
 // stored returns the stored form.
@@ -59,13 +59,16 @@ func (s *Served) stored() *Served {
 	return s
 }
 
-// Set is the resources of a server at one moment: an immutable snapshot. A request takes one and uses it throughout,
-// so that dispatch, discovery and documentation agree with each other (DISC-09).
+// Set is the resources of a server at one moment: an immutable snapshot. A request takes one and
+// uses it throughout, so that dispatch, discovery and documentation agree with each other
+// (DISC-09).
 //
-// Besides what clients can ask for, it holds what is only kept: a stored form whose version is not served while others are,
-// and forms that records may have been written in. The engine's own work goes on with those, and the Go API reaches them.
+// Besides what clients can ask for, it holds what is only kept: a stored form whose version is not
+// served while others are, and forms that records may have been written in. The engine's own work
+// goes on with those, and the Go API reaches them.
 //
-// A change of the set costs what the changed kinds cost, however many there are: the next set shares the rest.
+// A change of the set costs what the changed kinds cost, however many there are: the next set
+// shares the rest.
 type Set struct {
 	generation uint64
 	groups     []*Group // of what clients can ask for, by name
@@ -87,19 +90,22 @@ type family struct {
 	forms []*Served // base among them
 }
 
-// Group is what clients can ask for of one group. While nothing of the group changes it is the same value in every set.
+// Group is what clients can ask for of one group. While nothing of the group changes it is the same
+// value in every set.
 type Group struct {
 	Name     string
 	Versions []*Version // the preferred one first (VER-18)
 }
 
-// Version is what clients can ask for of one version of a group. While nothing of it changes it is the same value in every set.
+// Version is what clients can ask for of one version of a group. While nothing of it changes it is
+// the same value in every set.
 type Version struct {
 	Group, Version string
 	Kinds          []*Served // by plural name
 }
 
-// Generation counts the changes of the server's set; it tells caches of derived documents when to start again.
+// Generation counts the changes of the server's set; it tells caches of derived documents when to
+// start again.
 func (s *Set) Generation() uint64 { return s.generation }
 
 // Lookup returns the resource that URLs call by these words.
@@ -129,7 +135,8 @@ func (s *Set) ServesGroup(name string) bool {
 	return ok
 }
 
-// All returns the resources that clients can ask for, ordered by group, version (VER-18) and plural name.
+// All returns the resources that clients can ask for, ordered by group, version (VER-18) and plural
+// name.
 func (s *Set) All() []*Served {
 	var all []*Served
 	for _, g := range s.groups {
@@ -140,8 +147,9 @@ func (s *Set) All() []*Served {
 	return all
 }
 
-// Stored returns the resources that have objects, each once and in its stored form, whether clients can ask for that form
-// or for others alone, in no order. This is what has to be walked to find all objects there are.
+// Stored returns the resources that have objects, each once and in its stored form, whether clients
+// can ask for that form or for others alone, in no order. This is what has to be walked to find all
+// objects there are.
 func (s *Set) Stored() iter.Seq[*Served] {
 	return func(yield func(*Served) bool) {
 		for _, f := range s.families.all() {
@@ -205,8 +213,9 @@ func (e *setEdit) done() *Set {
 	return &next
 }
 
-// clash says which word of a kind is taken, "" if none. Words are claimed inside a group version; the place in the store
-// is claimed in the whole server, or two kinds would read each other's objects.
+// clash says which word of a kind is taken, "" if none. Words are claimed inside a group version;
+// the place in the store is claimed in the whole server, or two kinds would read each other's
+// objects.
 func (e *setEdit) clash(r *Kind) string {
 	if _, taken := e.named.get(r.GroupVersionResource()); taken {
 		return fmt.Sprintf("%s is served already", r.GroupResource())
@@ -387,9 +396,9 @@ func boolInt(b bool) int {
 	return 0
 }
 
-// staleKeys remembers the objects whose stored bytes differ from their live form because they were written under an
-// earlier schema or in another version: a write that changes nothing in the live form must still reach the store (design rule
-// 9), and a migration writes them anew.
+// staleKeys remembers the objects whose stored bytes differ from their live form because they were
+// written under an earlier schema or in another version: a write that changes nothing in the live
+// form must still reach the store (design rule 9), and a migration writes them anew.
 type staleKeys struct {
 	mu   sync.Mutex
 	keys map[string]staleRecord

@@ -6,11 +6,12 @@ import (
 	"maps"
 )
 
-// shardSize is how many entries a part of a shardedMap has on average before the map is divided anew.
+// shardSize is how many entries a part of a shardedMap has on average before the map is divided
+// anew.
 const shardSize = 64
 
-// shardedMap is an immutable map. It is divided into parts: a change copies the parts that it touches, and the next map shares
-// the others. The zero value is empty.
+// shardedMap is an immutable map. It is divided into parts: a change copies the parts that it
+// touches, and the next map shares the others. The zero value is empty.
 type shardedMap[K comparable, V any] struct {
 	seed   maphash.Seed
 	shards []map[K]V // a power of two

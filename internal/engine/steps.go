@@ -21,7 +21,7 @@ import (
 // read loads the stored object that the URL names, and the document that a view shows of it.
 func read(ctx context.Context, w *write) error {
 	if w.target.Name == "" {
-		return nil // a POST: the name is in the body, and only the commit can tell whether it is free
+		return nil // a POST: the body has the name, and only the commit can tell whether it is free
 	}
 	w.key = storage.ObjectKey(w.resource().StorageName, w.target.Namespace, w.target.Name)
 	entry, err := w.engine.current(ctx, w.served, w.key)
@@ -50,7 +50,7 @@ func read(ctx context.Context, w *write) error {
 	return err
 }
 
-// compute makes what the requester wants of the body and, for a patch, of what is stored.
+// compute produces the requested state from the body and, for a patch, from the stored object.
 func compute(ctx context.Context, w *write) (err error) {
 	if w.creating() && w.allowCreate != nil {
 		if err := w.allowCreate(ctx); err != nil {
@@ -65,7 +65,7 @@ func compute(ctx context.Context, w *write) (err error) {
 	return err
 }
 
-// patched applies a patch to what is stored.
+// patched applies a patch to the stored state.
 func (w *write) patched() (registry.Tree, error) {
 	o := patch.Options{Kind: w.sent.kind.GroupKind(), Name: w.target.Name, Duplicates: w.duplicate}
 	switch w.patch {
@@ -77,8 +77,8 @@ func (w *write) patched() (registry.Tree, error) {
 	return patch.Merge(w.sent.old, w.body, o)
 }
 
-// decodeBody reads the object a client sent. Fields given twice are complaints that the mode of field validation
-// decides about; the last one counts everywhere, so admission sees what is stored (B6).
+// decodeBody reads the object that a client sent. A duplicate field is a complaint, handled by the
+// mode of field validation. The last value always counts, so admission sees what is stored (B6).
 func (w *write) decodeBody(body []byte) (registry.Tree, error) {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return nil, status.BadRequest("the body of the request is empty; a %s is expected", w.sent.kind.Names.Kind)
@@ -94,7 +94,7 @@ func (w *write) decodeBody(body []byte) (registry.Tree, error) {
 	return t, nil
 }
 
-// maxComplaints bounds the text about unknown and repeated fields of one request.
+// maxComplaints limits how many unknown and duplicate fields are reported for one request.
 const maxComplaints = 100
 
 func (w *write) duplicate(path string) { w.complain("duplicate", path) }
@@ -105,7 +105,8 @@ func (w *write) complain(what, path string) {
 	}
 }
 
-// conform reports and drops what the schema does not know, puts values in canonical form and fills defaults in.
+// conform reports and drops fields unknown to the schema, converts values to canonical form and
+// fills in defaults.
 func conform(ctx context.Context, w *write) error {
 	if err := prune(ctx, w); err != nil {
 		return err
@@ -113,7 +114,7 @@ func conform(ctx context.Context, w *write) error {
 	return w.settle(ctx, w.sent)
 }
 
-// prune reports and drops what the schema does not know.
+// prune reports and drops fields unknown to the schema.
 func prune(ctx context.Context, w *write) error {
 	pruned, unknown := w.sent.kind.Schema.Prune(w.sent.new)
 	for _, path := range unknown {
@@ -123,7 +124,8 @@ func prune(ctx context.Context, w *write) error {
 	return w.answerComplaints(ctx)
 }
 
-// answerComplaints says once what is wrong with what was sent, in the way that the requester asked for.
+// answerComplaints reports the problems of the body once, as warnings or an error, according to the
+// mode of field validation.
 func (w *write) answerComplaints(ctx context.Context) error {
 	if len(w.complaints) == 0 {
 		return nil
@@ -134,7 +136,7 @@ func (w *write) answerComplaints(ctx context.Context) error {
 		return nil
 	case registry.FieldValidationStrict:
 		text := "strict decoding error: " + strings.Join(w.complaints, ", ")
-		if w.verb == verbPatch { // an apply is a document, as a create and an update are
+		if w.verb == verbPatch { // an apply sends a document, as a create and an update do
 			return status.Invalid(w.sent.kind.GroupKind(), w.name(), []status.FieldError{
 				{Type: meta.CauseFieldValueInvalid, Field: "patch", Value: "…", Detail: text},
 			})
@@ -148,8 +150,9 @@ func (w *write) answerComplaints(ctx context.Context) error {
 	return nil
 }
 
-// settle brings a part into canonical form with all defaults. A value of the wrong type ends the request here, with
-// everything else the schema has to say: hooks are promised an object of the right shape.
+// settle converts a part to canonical form with all defaults. A value of the wrong type ends the
+// request here, together with all other schema errors, because hooks are promised an object of the
+// right shape.
 func (w *write) settle(ctx context.Context, p *part) error {
 	t, err := w.settled(ctx, p)
 	if err == nil {
@@ -158,7 +161,7 @@ func (w *write) settle(ctx context.Context, p *part) error {
 	return err
 }
 
-// settled returns what settle makes of a part.
+// settled returns the part as settle would change it.
 func (w *write) settled(ctx context.Context, p *part) (registry.Tree, error) {
 	r := p.kind
 	canonical, problems := r.Schema.Canonical(p.new)
@@ -178,10 +181,12 @@ func (w *write) settled(ctx context.Context, p *part) (registry.Tree, error) {
 	if t, problems = r.Schema.Canonical(t); len(problems) > 0 {
 		return nil, status.Internal(fmt.Errorf("the Default hook of %s made an object its schema refuses: %s", r.GroupResource(), problems[0].Message()))
 	}
-	return r.Schema.Default(t), nil // of what the hook added: the next write would fill it in, and a replacement change something
+	// Default also fills in what the hook added. Otherwise the next write would do so, and a replacement
+	// would change the object.
+	return r.Schema.Default(t), nil
 }
 
-// reset takes back what the requester may not change on this path.
+// reset reverts the changes that the requester may not make on this path.
 func reset(ctx context.Context, w *write) error {
 	switch {
 	case w.sub != nil && w.sub.merge == nil:
@@ -191,7 +196,7 @@ func reset(ctx context.Context, w *write) error {
 		if w.sent.new, err = w.sub.merge(ctx, tree.Without(w.sent.old, "metadata", "resourceVersion"), sent); err != nil {
 			return err
 		}
-		if w.verb == verbApply { // it has worked out who owns what already
+		if w.verb == verbApply { // it has computed the owners already
 			w.sent.new = tree.Keep(w.sent.new, sent, "metadata", "managedFields")
 		}
 	case w.resource().Reset != nil:
@@ -200,7 +205,8 @@ func reset(ctx context.Context, w *write) error {
 	return nil
 }
 
-// gate asks whether the namespace takes new objects, and notes what must still hold when the object is committed.
+// gate asks whether the namespace accepts new objects. It adds the conditions that must still hold
+// at the commit.
 func gate(ctx context.Context, w *write) error {
 	if !w.creating() || w.resource().ClusterScoped || w.engine.cfg.Gate == nil {
 		return nil
@@ -231,8 +237,8 @@ func mutate(ctx context.Context, w *write) error {
 	return w.settle(ctx, w.sent)
 }
 
-// confine takes back what nobody may change on this path, admission neither: the fields of the server, and those that
-// belong to other endpoints (CREATE-06).
+// confine reverts the changes that neither the requester nor admission may make on this path: to
+// the fields of the server and to those of other endpoints (CREATE-06).
 func (w *write) confine(ctx context.Context, sent registry.Tree) error {
 	for _, field := range meta.MetadataFields(meta.SetByServer) {
 		w.sent.new = tree.Keep(w.sent.new, sent, "metadata", field)
@@ -249,7 +255,8 @@ func (w *write) confine(ctx context.Context, sent registry.Tree) error {
 	return nil
 }
 
-// changedIdentity names the first part of an object's identity in which two trees differ.
+// changedIdentity returns the path of the first field of an object's identity that differs between
+// two trees.
 func changedIdentity(a, b registry.Tree, creating bool) string {
 	paths := [][]string{{"apiVersion"}, {"kind"}, {"metadata", "namespace"}, {"metadata", "uid"}}
 	if !creating || tree.Text(a, "metadata", "name") != "" {
@@ -263,11 +270,11 @@ func changedIdentity(a, b registry.Tree, creating bool) string {
 	return ""
 }
 
-// convert works out what is stored.
+// convert computes the stored form.
 func convert(ctx context.Context, w *write) error { return w.settleStored(ctx) }
 
-// validate collects everything that is wrong with the object and refuses it with all of it. What breaks a rule of the
-// schema and did so before does not count (KEP-4008).
+// validate collects all errors of the object and rejects it with all of them. A violation of a
+// schema rule does not count if the old object violated it in the same way (KEP-4008).
 func validate(ctx context.Context, w *write) error {
 	f := &status.Fields{}
 	f.Add(w.metadataProblems()...)
@@ -278,7 +285,7 @@ func validate(ctx context.Context, w *write) error {
 	r := w.object.kind
 	own := r.rules()
 	own.check(ctx, f, w.object.new, w.object.old)
-	if r.Stored != nil && f.Len() == 0 { // the stored form has the last word about what another one makes of it
+	if r.Stored != nil && f.Len() == 0 { // the stored form checks what the other form was converted to
 		r.base().rules().behind(own).check(ctx, f, w.stored.new, w.stored.old)
 	}
 	if errs := f.Errors(); len(errs) > 0 {
@@ -290,7 +297,7 @@ func validate(ctx context.Context, w *write) error {
 	return nil
 }
 
-// validateDocument does what validate does, for a document that is acted upon.
+// validateDocument is validate for the document of an action.
 func validateDocument(ctx context.Context, w *write) error {
 	f := &status.Fields{}
 	w.sent.kind.rules().check(ctx, f, w.sent.new, nil)
@@ -300,12 +307,13 @@ func validateDocument(ctx context.Context, w *write) error {
 	return nil
 }
 
-// admit asks the validating plugins. They see what the requester writes, with all that was made of it: for a view, that is
-// the document.
+// admit asks the validating plugins. They see what the requester writes, with all changes made so
+// far. For a view, that is the document.
 func admit(ctx context.Context, w *write) error { return w.engine.admit(ctx, w) }
 
-// skipUnchanged ends a write that would store what is stored: same version, no event (UPDATE-09). An object stored under
-// an earlier schema is written even so, which is how a plain get and replace migrates it (design rule 9).
+// skipUnchanged ends a write that would not change the stored object: the version stays and there
+// is no event (UPDATE-09). An object stored under an earlier schema is written nevertheless, so
+// that a plain get and replace migrates it (design rule 9).
 func skipUnchanged(_ context.Context, w *write) error {
 	size := someObject
 	if w.entry != nil {
@@ -341,10 +349,10 @@ func (e *Engine) store(ctx context.Context, s *Served, ops []storage.Op, c regis
 	if err := s.Cache.WaitFor(ctx, rev); !errors.Is(err, watch.ErrGone) {
 		return rev, err
 	}
-	return rev, nil // the kind is served no more, but the write was committed
+	return rev, nil // the kind is no longer served, but the write was committed
 }
 
-// commitError tells what a failed commit means for this write.
+// commitError returns the result of a failed commit for this write.
 func (e *Engine) commitError(ctx context.Context, w *write, err error) error {
 	var lost *storage.ConflictError
 	if !errors.As(err, &lost) {
@@ -363,7 +371,8 @@ func (e *Engine) commitError(ctx context.Context, w *write, err error) error {
 	return w.alreadyExists(ok && existing.Facts().Deleted != nil)
 }
 
-// catchUp waits until the live view shows what made a commit fail, so that the next try does not read the same again.
+// catchUp waits until the live view shows the change that made a commit fail, so that the next
+// attempt does not read the same state again.
 func (e *Engine) catchUp(ctx context.Context, s *Served) error {
 	if err := s.Cache.Fresh(ctx); err != nil {
 		return e.readError(s.Kind, "update", err)

@@ -31,8 +31,8 @@ type chunkScope struct {
 	storageName string // of the resource's keys, which tokens leave out
 }
 
-// continueToken is the wire form of a position, base64url of its JSON followed by a MAC over it and the scope (PAGE-08,
-// design rule 15).
+// continueToken is the wire form of a position, base64url of its JSON followed by a MAC over it and
+// the scope (PAGE-08, design rule 15).
 type continueToken struct {
 	Version  string `json:"v"`
 	Revision int64  `json:"rv"`    // -1: the newest
@@ -42,8 +42,8 @@ type continueToken struct {
 	MAC      string `json:"m,omitempty"`
 }
 
-// tokenSigner makes and opens continue tokens. Its key lives in the store, so that tokens survive a restart and are
-// understood by every process on the same store.
+// tokenSigner makes and opens continue tokens. Its key lives in the store, so that tokens survive a
+// restart and are understood by every process on the same store.
 type tokenSigner struct {
 	store  *storage.Store
 	rand   io.Reader
@@ -60,7 +60,8 @@ const (
 
 var tokenKeyPath = [...]string{"token-key", "current"}
 
-// load reads the key, or makes one for a store that has none. Two processes that start at once agree on the first.
+// load reads the key, or makes one for a store that has none. Two processes that start at once
+// agree on the first.
 func (s *tokenSigner) load(ctx context.Context) error {
 	at := storage.SysKey(tokenKeyPath[:]...)
 	rec, err := s.store.Get(ctx, at)
@@ -146,8 +147,8 @@ func (s *tokenSigner) open(_ context.Context, scope chunkScope, token string) (p
 	return p, nil
 }
 
-// expired is the 410 for a token whose state is gone. It carries a token that goes on at the newest state, for clients
-// that would rather have an inconsistent list than start again (PAGE-08).
+// expired is the 410 for a token whose state is gone. It carries a token that goes on at the newest
+// state, for clients that would rather have an inconsistent list than start again (PAGE-08).
 func (s *tokenSigner) expired(scope chunkScope, p position) error {
 	fresh, err := s.seal(scope, position{after: p.after, newest: true})
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// Create stores a new object. body is its JSON; the name comes from there, or is generated (CREATE-01, NAME-06). For a
-// virtual resource it runs the operation and the result is its answer (MODEL-21); for a subresource that is an action, the
-// action (PATH-21).
+// Create stores a new object. body is its JSON; the name comes from there, or is generated
+// (CREATE-01, NAME-06). For a virtual resource it runs the operation and the result is its answer
+// (MODEL-21); for a subresource that is an action, the action (PATH-21).
 func (at *Resolved) Create(ctx context.Context, body []byte, o registry.WriteOptions) (*registry.Result, error) {
 	ctx = hookcontext.WithObjects(ctx, at.engine)
 	r := at.acts.Kind
@@ -48,9 +48,10 @@ func (at *Resolved) Update(ctx context.Context, body []byte, o registry.WriteOpt
 	return in.walk(ctx)
 }
 
-// Patch changes an object by a patch, which is applied to the newest state until the store accepts the outcome: writers of
-// different fields never see a conflict (PATCH-16). A resourceVersion in the patch makes it conditional (PATCH-04). A
-// server-side apply creates an object that is absent (PATCH-02).
+// Patch changes an object by a patch, which is applied to the newest state until the store accepts
+// the outcome: writers of different fields never see a conflict (PATCH-16). A resourceVersion in
+// the patch makes it conditional (PATCH-04). A server-side apply creates an object that is absent
+// (PATCH-02).
 func (at *Resolved) Patch(ctx context.Context, p registry.PatchRequest, o registry.WriteOptions) (*registry.Result, error) {
 	ctx = hookcontext.WithObjects(ctx, at.engine)
 	if err := at.writable(verbPatch); err != nil {

@@ -54,10 +54,11 @@ type part struct {
 type write struct {
 	*intent
 
-	// sent is what the requester writes: the object, or a document of the subresource. object is what is
-	// to be stored, in the form of the request. They are one and the same but for a view, whose document is put
-	// into the object, and for a document that is acted upon, which has no object. stored is the object
-	// in the form that it is stored in. Both forms have the resourceVersion in what is old.
+	// sent is what the requester writes: the object, or a document of the subresource. object is
+	// what is to be stored, in the form of the request. They are one and the same but for a view,
+	// whose document is put into the object, and for a document that is acted upon, which has no
+	// object. stored is the object in the form that it is stored in. Both forms have the
+	// resourceVersion in what is old.
 	sent, object *part
 	stored       part
 
@@ -109,7 +110,8 @@ func (w *write) operation() admission.Operation {
 	return admission.Update
 }
 
-// name returns the name to use in errors: what the client asked for, or what the object is called by now.
+// name returns the name to use in errors: what the client asked for, or what the object is called
+// by now.
 func (w *write) name() string {
 	if w.target.Name != "" {
 		return w.target.Name
@@ -123,7 +125,8 @@ func (w *write) conflict(why string) error {
 	return status.Conflict(w.resource().GroupResource(), w.name(), why)
 }
 
-// current reads the newest state of an object: what any write acknowledged before this call has stored.
+// current reads the newest state of an object: what any write acknowledged before this call has
+// stored.
 func (e *Engine) current(ctx context.Context, s *Served, key string) (*watch.Entry, error) {
 	if err := s.Cache.Fresh(ctx); err != nil {
 		return nil, e.readError(s.Kind, "get", err)
@@ -147,8 +150,8 @@ func treeOf(entry *watch.Entry) (registry.Tree, error) {
 // someObject is about how long the JSON of an object is of which nothing is known.
 const someObject = 1536
 
-// encode makes the canonical JSON of an object for the store: without the resourceVersion, which is where it is stored. size
-// is about how long it will be.
+// encode makes the canonical JSON of an object for the store: without the resourceVersion, which is
+// where it is stored. size is about how long it will be.
 func encode(t registry.Tree, size int) ([]byte, error) {
 	out, err := json.AppendTree(make([]byte, 0, size), tree.Without(t, "metadata", "resourceVersion"))
 	if err != nil {
