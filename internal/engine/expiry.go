@@ -10,9 +10,9 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// expiry removes the objects of one resource when their time to live has passed since they were
-// last written (EVT-02, STORE-06). It knows the deadline of every record it was told of; one that
-// was overwritten meanwhile is passed over, so an update renews (design rule 23).
+// expiry removes the objects of one resource when their time to live has passed since the last
+// write (EVT-02, STORE-06). It tracks the deadline of every record it was told of. It skips a
+// record that was overwritten meanwhile, so an update renews the object (design rule 23).
 type expiry struct {
 	ttl time.Duration
 
@@ -25,14 +25,14 @@ func newExpiry(ttl time.Duration) *expiry {
 	return &expiry{ttl: ttl, wake: make(chan struct{}, 1)}
 }
 
-// deadline says when one state of an object ends.
+// deadline is the time at which one state of an object ends.
 type deadline struct {
 	at  time.Time
 	key string
 	rev storage.Revision
 }
 
-// deadlines is a heap, the earliest on top.
+// deadlines is a heap with the earliest deadline on top.
 type deadlines []deadline
 
 func (d deadlines) Len() int           { return len(d) }
@@ -50,8 +50,8 @@ func (d *deadlines) Pop() any {
 	return last
 }
 
-// note tells of a record and when it was written. It is called for every state of every object, and
-// never blocks.
+// note adds the deadline of a record, given the time it was written. It is called for every state
+// of every object, and never blocks.
 func (x *expiry) note(key string, rev storage.Revision, written time.Time) {
 	if x == nil {
 		return
@@ -68,8 +68,8 @@ func (x *expiry) note(key string, rev storage.Revision, written time.Time) {
 	}
 }
 
-// due takes the deadlines that have passed, and says how long it is to the next; none when there is
-// no next.
+// due removes and returns the deadlines that have passed. next is the time until the following
+// deadline; any is false if there is none.
 func (x *expiry) due(now time.Time) (passed []deadline, next time.Duration, any bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -82,10 +82,10 @@ func (x *expiry) due(now time.Time) (passed []deadline, next time.Duration, any 
 	return passed, 0, false
 }
 
-// expiryRetry is how long a removal that the store refused waits before it is tried again.
+// expiryRetry is the delay before a removal that the store refused is retried.
 const expiryRetry = time.Second
 
-// sweep removes what has expired until ctx ends or the resource is no longer served.
+// sweep removes expired objects until ctx ends or the resource is no longer served.
 func (e *Engine) sweep(ctx context.Context, s *Served) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -117,7 +117,7 @@ func (e *Engine) expire(ctx context.Context, s *Served, due deadline) error {
 	return e.endDue(ctx, expirySteps, s, due)
 }
 
-// skipHeld leaves an object alone that waits for finalizers.
+// skipHeld skips an object that waits for finalizers.
 func skipHeld(_ context.Context, d *deletion) error {
 	if d.served.Kind.held(d.old) {
 		d.result = &registry.Result{Entry: d.entry}

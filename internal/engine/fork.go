@@ -11,20 +11,21 @@ import (
 	"github.com/kindwright/kindwright/watch"
 )
 
-// Fork returns an engine that goes on from where this one is, with the same resources and a copy of
-// their live views, over another store; see [watch.ForkRequest] for what that must hold. It is to
-// be started as one that New made. The configuration is the fork's own but for the store and the
-// domain of groups, which are not looked at.
+// Fork returns an engine that continues from the present state of this one, over another store. It
+// has the same resources and a copy of their live views. [watch.ForkRequest] describes what the
+// store must hold. Start the fork like an engine that New made. The fork has its own configuration;
+// Fork ignores the store and the domain of groups in cfg.
 //
-// Nothing is read from the store and nothing decoded: it takes microseconds, and what takes memory
-// is shared until one of the two changes it. Continue tokens of either open in the other, as long
-// as both have the state they name. It fails when this engine has not started or has ended.
+// Fork reads nothing from the store and decodes nothing. It takes microseconds, and large data is
+// shared until one of the two engines changes it. A continue token of either engine opens in the
+// other, as long as both have the state it names. Fork returns an error if this engine has not
+// started or has ended.
 func (e *Engine) Fork(cfg Config, store func(at storage.Revision) (*storage.Store, error)) (*Engine, error) {
 	cfg.GroupDomain = e.cfg.GroupDomain
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
-	e.changes.Lock() // no resource comes or goes meanwhile
+	e.changes.Lock() // no resource is added or removed meanwhile
 	defer e.changes.Unlock()
 	if e.lifetime == nil {
 		return nil, errors.New("registry: an engine is forked while it runs; this one has not started")
@@ -56,12 +57,12 @@ func (e *Engine) Fork(cfg Config, store func(at storage.Revision) (*storage.Stor
 		}
 	}
 	f.set.Store(set)
-	f.migrations.look() // what was under way goes on
+	f.migrations.look() // continue migrations in progress
 	return f, nil
 }
 
-// fork copies a set for another engine, and says which of the resources is which. Their state is
-// still to be copied.
+// fork copies a set for another engine and maps the old resources to the new ones. The caller still
+// has to copy their state.
 func (s *Set) fork(shapes *shapes) (*Set, map[*Served]*Served) {
 	copies := map[*Served]*Served{}
 	empty := &Set{generation: s.generation - 1, words: s.words}
@@ -95,8 +96,8 @@ func (s *Set) fork(shapes *shapes) (*Set, map[*Served]*Served) {
 	return next.done(), copies
 }
 
-// take copies what is remembered of the objects of a resource. All forms of a stored one share
-// that.
+// take copies what is known about the objects of a resource. All forms of a stored resource share
+// it.
 func (s *Served) take(from *Served) {
 	if s.base != nil {
 		return
@@ -110,9 +111,9 @@ func (s *Served) take(from *Served) {
 	}
 }
 
-// deadlines copies the queue for a fork. A fork in a synctest bubble begins with a clock of its
-// own: where that is behind the newest state of any object, the time that objects have left to live
-// begins to pass with the fork.
+// deadlines copies the queue for a fork. A fork in a synctest bubble starts with its own clock. If
+// that is behind the newest state of any object, the remaining time to live of the objects counts
+// from the fork.
 func (x *expiry) deadlines(now time.Time) deadlines {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 	"github.com/kindwright/kindwright/watch"
 )
 
-// graceful returns the seconds that an object of a kind with graceful deletion was given to end; 0
-// when it has no time left, or was given none.
+// graceful returns the grace period in seconds of an object whose kind deletes gracefully. It is 0
+// if no time is left or none was given.
 func (r *Kind) graceful(t registry.Tree) int64 {
 	if r.Deletion.Grace == nil {
 		return 0
@@ -23,15 +23,15 @@ func (r *Kind) graceful(t registry.Tree) int64 {
 	return seconds
 }
 
-// patient tells whether an object is being deleted gracefully already, and the request does not
-// make its time shorter. Then the request changes nothing: not the policy either.
+// patient reports whether an object is already being deleted gracefully and the request does not
+// shorten its grace period. Such a request changes nothing, not even the policy.
 func (r *Kind) patient(t registry.Tree, o registry.DeleteOptions) bool {
 	left := r.graceful(t)
 	return left > 0 && deleting(t) && (o.GracePeriod == nil || *o.GracePeriod >= left)
 }
 
-// marked returns an object as one whose deletion was asked for: next is what is to become of old
-// otherwise.
+// marked returns next with the mark of a requested deletion. old is the stored object, and next the
+// object that would otherwise replace it.
 func (e *Engine) marked(r *Kind, old, next registry.Tree, asked *int64) (registry.Tree, error) {
 	if deleting(old) {
 		if r.graceful(old) == 0 {
@@ -46,7 +46,7 @@ func (e *Engine) marked(r *Kind, old, next registry.Tree, asked *int64) (registr
 		}
 	}
 	if seconds == 0 && r.Deletion.Mark == nil && !r.held(next) {
-		return next, nil // it goes at once, and nobody will see the mark
+		return next, nil // the object is removed at once, so nobody would see the mark
 	}
 	end := e.cfg.Now().Add(time.Duration(min(seconds, maxGrace)) * time.Second)
 	next = tree.With(next, stamp(end), "metadata", "deletionTimestamp")
@@ -60,7 +60,7 @@ func (e *Engine) marked(r *Kind, old, next registry.Tree, asked *int64) (registr
 	return next, nil
 }
 
-// maxGrace is about 68 years: more would leave what a time stamp can say.
+// maxGrace is about 68 years. A longer period could exceed the range of a time stamp.
 const maxGrace = 1<<31 - 1
 
 // shortened moves the end of an object that is being deleted gracefully forward.
@@ -74,16 +74,16 @@ func shortened(t registry.Tree, seconds int64) (registry.Tree, error) {
 	return tree.With(tree.With(t, stamp(end), "metadata", "deletionTimestamp"), seconds, "metadata", "deletionGracePeriodSeconds"), nil
 }
 
-// endings is what endGrace knows of the objects of one resource that are being deleted gracefully.
+// endings tracks the objects of one resource that are being deleted gracefully, for endGrace.
 type endings struct {
 	engine *Engine
 	served *Served
 	queue  deadlines
 }
 
-// endGrace removes the objects of a resource whose time to end is over, until ctx ends or the
-// resource is no longer served. It follows them by a watch, so what was ending when the server
-// stopped goes on where it was.
+// endGrace removes the objects of a resource whose grace period is over, until ctx ends or the
+// resource is no longer served. It follows the objects by a watch, so grace periods that were
+// running when the server stopped continue after a restart.
 func (e *Engine) endGrace(ctx context.Context, s *Served) {
 	for ctx.Err() == nil && s.Cache.Err() == nil {
 		x := &endings{engine: e, served: s}
@@ -124,7 +124,7 @@ func (x *endings) follow(ctx context.Context) error {
 	}
 }
 
-// next waits for events, but no longer than until the next object is to end.
+// next waits for events until the next grace period ends.
 func (x *endings) next(ctx context.Context, cursor *watch.Cursor, events []watch.Event) ([]watch.Event, error) {
 	if len(x.queue) > 0 {
 		var cancel context.CancelFunc
@@ -134,8 +134,9 @@ func (x *endings) next(ctx context.Context, cursor *watch.Cursor, events []watch
 	return cursor.Next(ctx, events)
 }
 
-// note reads when an object ends. That is counted from now on, and not longer than it was given:
-// the clock of the stamps may be another one than that of this process.
+// note records when the grace period of an object ends. The period counts from now and never
+// exceeds the one that was given, because the clock behind the time stamps may differ from that of
+// this process.
 func (x *endings) note(entry *watch.Entry) {
 	if !entry.Deleting() {
 		return
@@ -153,7 +154,7 @@ func (x *endings) note(entry *watch.Entry) {
 	heap.Push(&x.queue, deadline{time.Now().Add(left), entry.Key(), entry.Revision()})
 }
 
-// end ends the objects whose time is over.
+// end removes the objects whose grace period is over.
 func (x *endings) end(ctx context.Context) {
 	for now := time.Now(); len(x.queue) > 0 && !x.queue[0].at.After(now); {
 		d := heap.Pop(&x.queue).(deadline)
@@ -165,13 +166,13 @@ func (x *endings) end(ctx context.Context) {
 	}
 }
 
-// endOne ends one object whose time is over.
+// endOne removes one object whose grace period is over.
 func (e *Engine) endOne(ctx context.Context, s *Served, due deadline) error {
 	return e.endDue(ctx, graceSteps, s, due)
 }
 
-// endDue walks a list that is nobody's request. An object that was changed in this moment has
-// another deadline, of which its watcher hears.
+// endDue runs steps that belong to no request. An object that changed in this moment has another
+// deadline, and its watcher receives that change.
 func (e *Engine) endDue(ctx context.Context, steps []step[*deletion], s *Served, due deadline) error {
 	err := run(ctx, steps, &deletion{engine: e, served: s, key: due.key, due: due.rev})
 	if errors.Is(err, errRace) {
@@ -180,7 +181,7 @@ func (e *Engine) endDue(ctx context.Context, steps []step[*deletion], s *Served,
 	return err
 }
 
-// readDue reads the object, if it is still in the state whose time is over.
+// readDue reads the object if it is still in the state whose time is over.
 func readDue(ctx context.Context, d *deletion) (err error) {
 	if d.entry, err = d.engine.current(ctx, d.served, d.key); err != nil {
 		return err
@@ -198,7 +199,7 @@ func markOver(_ context.Context, d *deletion) error {
 	return nil
 }
 
-// follow starts what removes objects of a resource when their time is over.
+// follow starts the removal of the resource's objects whose time is over.
 func (e *Engine) follow(ctx context.Context, s *Served) {
 	if s.base != nil {
 		return

@@ -10,8 +10,8 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// identify makes the object say what the URL says, or refuses it where they differ, and gives the
-// fields that belong to the server their stored values.
+// identify checks that the object agrees with the URL and fills in what it leaves out. It restores
+// the stored values of the fields that belong to the server.
 func identify(ctx context.Context, w *write) error {
 	if err := identifyDocument(ctx, w); err != nil {
 		return err
@@ -22,8 +22,8 @@ func identify(ctx context.Context, w *write) error {
 	return w.identifyStored()
 }
 
-// identifyDocument does what is the same for objects and for documents that are not stored: kind,
-// namespace and name.
+// identifyDocument handles kind, namespace and name, which are common to objects and to documents
+// that are not stored.
 func identifyDocument(_ context.Context, w *write) error {
 	if err := w.identifyKind(); err != nil {
 		return err
@@ -41,7 +41,7 @@ func identifyDocument(_ context.Context, w *write) error {
 	return w.identifyName()
 }
 
-// identifyKind fills apiVersion and kind in, and refuses a body of another kind (CREATE-04, P8).
+// identifyKind fills in apiVersion and kind, and rejects a body of another kind (CREATE-04, P8).
 func (w *write) identifyKind() error {
 	r := w.sent.kind
 	version, kind := w.sent.new["apiVersion"], w.sent.new["kind"]
@@ -53,7 +53,7 @@ func (w *write) identifyKind() error {
 		word(kind), word(version), w.place(), r.Names.Kind, r.APIVersion())
 }
 
-// place names what was written to, in a message.
+// place returns a name for the target of the write, for messages.
 func (w *write) place() string {
 	if w.target.Subresource == "" {
 		return w.resource().GroupResource().String()
@@ -61,7 +61,7 @@ func (w *write) place() string {
 	return w.resource().GroupResource().String() + "/" + w.target.Subresource
 }
 
-// word shows a value of the body in a message, cut to a sensible length.
+// word formats a value of the body for a message, cut to a sensible length.
 func word(v any) string {
 	s, ok := v.(string)
 	switch {
@@ -104,7 +104,8 @@ func (w *write) identifyName() error {
 	return nil
 }
 
-// identifyAction does so for a document that is acted upon. What it does not say, the URL says.
+// identifyAction does the same for the document of an action. The URL fills in what the document
+// leaves out.
 func (w *write) identifyAction(id meta.Key) error {
 	if id.Name != "" && id.Name != w.target.Name {
 		return status.BadRequest("the name of the object (%s) does not match the name on the URL (%q)", word(id.Name), w.target.Name)
@@ -122,19 +123,19 @@ func (w *write) identifyAction(id meta.Key) error {
 	return nil
 }
 
-// identifyNew removes what a new object cannot have been given.
+// identifyNew removes the fields that a client cannot set on a new object.
 func (w *write) identifyNew() error {
-	// An apply that says "0" asks for any version, which is also none (PATCH-02).
+	// An apply with version "0" accepts any version, including a missing object (PATCH-02).
 	if rv := tree.At(w.sent.new, "metadata", "resourceVersion"); rv != nil && rv != "" && !(w.verb == verbApply && rv == "0") {
 		switch {
 		case w.target.Name != "":
 			return w.notFound() // a PUT that insists on a version of an object that is absent
-		case !w.opts.DryRun: // Kubernetes looks when it stores; clients try out copies of what they have read
+		case !w.opts.DryRun: // as Kubernetes checks it only at the commit; clients dry-run copies of objects they read
 			return status.BadRequest("resourceVersion should not be set on objects to be created") // META-18
 		}
 	}
 	if uid := tree.Text(w.sent.new, "metadata", "uid"); uid != "" && w.target.Name != "" && w.verb != verbApply {
-		// A replacement of one life of an object must not begin another (UPDATE-05).
+		// A replacement of an earlier object of this name must not create a new one (UPDATE-05).
 		return w.conflict(fmt.Sprintf("Precondition failed: UID in precondition: %s, UID in object meta: ", tree.Cut(uid)))
 	}
 	t := tree.WithMetadata(tree.Without(w.sent.new, "metadata", "resourceVersion"), nil, meta.MetadataFields(meta.SetByServer)...)
@@ -142,7 +143,7 @@ func (w *write) identifyNew() error {
 	return nil
 }
 
-// identifyStored checks the preconditions that the body carries and puts the server's fields back.
+// identifyStored checks the preconditions in the body and restores the fields of the server.
 func (w *write) identifyStored() error {
 	switch uid := tree.At(w.sent.new, "metadata", "uid").(type) {
 	case nil:

@@ -14,22 +14,23 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// Kind is a kind as the engine works with it: a copy of its description with every default filled
-// in, and what was made of it once for all requests. It is never changed, so engines share it with
-// their forks.
+// Kind is a compiled kind: a copy of its description with every default filled in, and what the
+// engine computes from it once for all requests. It never changes, so engines share it with their
+// forks.
 type Kind struct {
 	*registry.Resource // our own copy
 
-	stored       *Kind // the stored form; itself where this is it
+	stored       *Kind // the stored form; may be the kind itself
 	layout       *table.Layout
 	messages     *protobuf.Descriptor
 	fingerprint  uint64      // of what records look like: of schema, version and kind
-	selected     *json.Paths // where the selectable fields lie
+	selected     *json.Paths // paths of the selectable fields
 	subresources []*Subresource
 }
 
-// compile makes a kind of a description, which it only reads. stored is the kind whose objects a
-// further form shows, nil for a kind that is stored in the described form.
+// compile compiles a description, which it does not change. stored is the stored kind if the
+// description is a further form of its objects, and nil if objects are stored in the described
+// form.
 func (e *Engine) compile(description *registry.Resource, stored *Kind) (*Kind, error) {
 	own := *description
 	if own.Stored != nil {
@@ -56,7 +57,7 @@ func (e *Engine) compile(description *registry.Resource, stored *Kind) (*Kind, e
 	return r, nil
 }
 
-// compileDocument prepares what is the same for objects and for other documents.
+// compileDocument compiles what objects and other documents have in common.
 func (e *Engine) compileDocument(r *registry.Resource) (*Kind, error) {
 	out := &Kind{Resource: r}
 	out.stored = out
@@ -86,7 +87,7 @@ func (e *Engine) compileSubresources(r *Kind, described []registry.Subresource) 
 // base returns the stored form of the kind.
 func (r *Kind) base() *Kind { return r.stored }
 
-// convert returns an object of r in another form of the same objects, as a request for that one
+// convert converts an object of r to another form of the same objects, as a request for that form
 // would show it.
 func (r *Kind) convert(ctx context.Context, t registry.Tree, to *Kind) (registry.Tree, error) {
 	if r.base() != to.base() {
@@ -102,8 +103,8 @@ func (r *Kind) convert(ctx context.Context, t registry.Tree, to *Kind) (registry
 	return to.FromStored(ctx, to.base().Schema.Default(stored))
 }
 
-// describedBy tells whether a description is of what the kind is: the same resource, stored in the
-// same place and the same shape.
+// describedBy reports whether a description is that of this kind: the same resource, stored in the
+// same place and in the same shape.
 func (r *Kind) describedBy(d *registry.Resource) bool {
 	return r.GroupVersionResource() == d.GroupVersionResource() && d.Schema != nil && d.Schema.Fingerprint() == r.Schema.Fingerprint()
 }
@@ -111,10 +112,11 @@ func (r *Kind) describedBy(d *registry.Resource) bool {
 // Layout returns the prepared columns of tables.
 func (r *Kind) Layout() *table.Layout { return r.layout }
 
-// Messages describes the objects as protobuf messages; nil serves the kind as JSON and YAML alone.
+// Messages describes the objects as protobuf messages. If it is nil, the kind is served only as
+// JSON and YAML.
 func (r *Kind) Messages() *protobuf.Descriptor { return r.messages }
 
-// Subresources returns the paths below an object, those included that belong to the stored form.
+// Endpoints returns the subresources, including those inherited from the stored form.
 func (r *Kind) Endpoints() []*Subresource { return r.subresources }
 
 // Endpoint returns the subresource of that name.
@@ -127,8 +129,8 @@ func (r *Kind) Endpoint(name string) (*Subresource, bool) {
 	return nil, false
 }
 
-// inherit gives a form the subresources of the stored objects that it has none of its own for. A
-// status is a field of the kind, which a form has or has not.
+// inherit adds the subresources of the stored kind that a form does not define itself. It does not
+// add status: a status is a field of the kind, which a form has or lacks.
 func (r *Kind) inherit(stored *Kind) {
 	for _, s := range stored.subresources {
 		if _, own := r.Endpoint(s.Name); !own && s.Name != "status" {
@@ -137,22 +139,22 @@ func (r *Kind) inherit(stored *Kind) {
 	}
 }
 
-// Subresource is a Subresource as the engine works with it.
+// Subresource is a compiled registry.Subresource.
 type Subresource struct {
 	*registry.Subresource
 	view     *view               // nil: the object itself is exchanged
 	handlers map[string]*handler // by verb
 
-	// merge is what is stored when sent comes in; nil where the subresource does not exchange the
-	// kind.
+	// merge returns the object to store when sent arrives. It is nil if the subresource does not
+	// exchange the kind.
 	merge func(ctx context.Context, old, sent registry.Tree) (registry.Tree, error)
 
-	// stored says that the subresource belongs to the stored form of the objects, and is reached
-	// through another one.
+	// stored reports that the subresource belongs to the stored form of the objects and is reached
+	// through another form.
 	stored bool
 }
 
-// handler is a Handler as the engine works with it.
+// handler is a compiled registry.Handler.
 type handler struct {
 	*registry.Handler
 	body, answer *Kind
@@ -205,7 +207,7 @@ func (e *Engine) compileHandler(h *registry.Handler) (_ *handler, err error) {
 	return out, err
 }
 
-// inherited is a subresource of stored objects as it is reached through another form of them, r.
+// inherited returns a subresource of stored objects for use through r, another form of them.
 func (s *Subresource) inherited(r *Kind) *Subresource {
 	out := *s
 	if s.merge == nil {
@@ -233,8 +235,8 @@ func (s *Subresource) inherited(r *Kind) *Subresource {
 	return &out
 }
 
-// Document describes what a verb of the subresource takes: nil where that is the kind itself, and
-// where it takes nothing.
+// Document describes the document that a verb of the subresource accepts. It is nil if that is the
+// kind itself, or if the verb accepts none.
 func (s *Subresource) Document(verb string) *Kind {
 	switch h := s.handlers[verb]; {
 	case h != nil:
@@ -245,8 +247,8 @@ func (s *Subresource) Document(verb string) *Kind {
 	return nil
 }
 
-// Answer describes what a verb of the subresource answers: nil where that is the kind itself, and
-// where it is no object.
+// Answer describes the document that a verb of the subresource returns. It is nil if that is the
+// kind itself, or if the answer is not an object.
 func (s *Subresource) Answer(verb string) *Kind {
 	switch h := s.handlers[verb]; {
 	case h != nil && h.Run != nil:
@@ -257,7 +259,7 @@ func (s *Subresource) Answer(verb string) *Kind {
 	return nil
 }
 
-// GroupVersionKind returns the kind that discovery names for the subresource of a resource
+// GroupVersionKind returns the kind that discovery lists for the subresource of a resource
 // (DISC-06).
 func (s *Subresource) GroupVersionKind(of *Kind) meta.GroupVersionKind {
 	if s.view != nil {
@@ -280,19 +282,19 @@ func (s *Subresource) GroupVersionKind(of *Kind) meta.GroupVersionKind {
 	return of.GroupVersionKind()
 }
 
-// Acts tells whether a verb of the subresource is an action.
+// Acts reports whether a verb of the subresource is an action.
 func (s *Subresource) Acts(verb string) bool {
 	h := s.handlers[verb]
 	return h != nil && h.Run != nil && h.body != nil
 }
 
-// Asks tells whether a get is a question, which is asked with Engine.Ask.
+// Asks reports whether a get of the subresource is served by Engine.Ask.
 func (s *Subresource) Asks() bool {
 	h := s.handlers["get"]
 	return h != nil && h.Run != nil
 }
 
-// Connects tells whether the subresource is one that clients connect to.
+// Connects reports whether clients connect to the subresource.
 func (s *Subresource) Connects() bool {
 	for _, h := range s.handlers {
 		if h.Connect != nil {
@@ -302,8 +304,8 @@ func (s *Subresource) Connects() bool {
 	return false
 }
 
-// Transport returns what a connection asks of requests, nil for other subresources, and whether
-// URLs may go on below it.
+// Transport returns the requirements of a connection on its requests, or nil for other
+// subresources. paths reports whether URLs may continue below the subresource.
 func (s *Subresource) Transport() (transport any, paths bool) {
 	for _, h := range s.handlers {
 		if h.Connect != nil {
@@ -313,13 +315,15 @@ func (s *Subresource) Transport() (transport any, paths bool) {
 	return nil, false
 }
 
-// Streams tells whether a request may take as long as it likes: it is a stream, or a connection.
+// Streams reports whether a request may last as long as it likes, because it is a stream or a
+// connection.
 func (s *Subresource) Streams(verb string) bool {
 	h := s.handlers[verb]
 	return h != nil && (h.Open != nil || h.Connect != nil)
 }
 
-// MediaType returns what a get of the subresource sends where that is no object, "" elsewhere.
+// MediaType returns the media type that a get of the subresource sends if its answer is not an
+// object, and "" otherwise.
 func (s *Subresource) MediaType() string {
 	if h := s.handlers["get"]; h != nil {
 		return h.MediaType
@@ -327,7 +331,7 @@ func (s *Subresource) MediaType() string {
 	return ""
 }
 
-// Patches returns the kinds of patches that the subresource of a kind takes.
+// Patches returns the patch types that the subresource of a kind accepts.
 func (s *Subresource) Patches(of *Kind) []registry.PatchType {
 	switch {
 	case !slices.Contains(s.Verbs, "patch"):
@@ -338,5 +342,5 @@ func (s *Subresource) Patches(of *Kind) []registry.PatchType {
 	return of.Patches()
 }
 
-// readsObject tells whether a get shows the object itself, or the view of it.
+// readsObject reports whether a get shows the object itself or a view of it.
 func (s *Subresource) readsObject() bool { return s.handlers["get"] == nil }

@@ -24,10 +24,10 @@ const (
 	maxGeneratedBase = 63 - suffixLength
 	maxNameAttempts  = 8 // NAME-09
 
-	maxFinalizers = 1000 // and owner references; far above any use, low enough to bound the cost of a write (B16)
+	maxFinalizers = 1000 // also of owner references; far above any use, low enough to bound the cost of a write (B16)
 )
 
-// generateName gives a new object its name where the client left that to the server.
+// generateName names a new object if the client left the name to the server.
 func generateName(ctx context.Context, w *write) error {
 	if !w.creating() {
 		return nil
@@ -49,16 +49,16 @@ func generateName(ctx context.Context, w *write) error {
 		}) // NAME-10
 	}
 	if why := w.nameProblem(name); why != "" {
-		return nil // no key can be made of it; the validation step says what is wrong, with everything else
+		return nil // the name cannot be a key; the validation step reports it with all other errors
 	}
 	w.key = storage.ObjectKey(w.resource().StorageName, w.target.Namespace, name)
 	if w.generated && w.resource().Hooks.Default != nil {
-		return w.settle(ctx, w.object) // some defaults are made of the name
+		return w.settle(ctx, w.object) // some defaults depend on the name
 	}
 	return nil
 }
 
-// nameTaken answers a collision of a generated name: another try, until there have been enough
+// nameTaken handles a collision of a generated name. It retries until the attempts are used up
 // (NAME-09).
 func (w *write) nameTaken() error {
 	if w.attempts < maxNameAttempts {
@@ -99,8 +99,9 @@ func newUID(r io.Reader) (string, error) {
 // stamp formats a time as metadata does: RFC 3339, seconds, UTC (META-05).
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// stampMetadata sets what only the server sets: identity and birth of a new object, the generation
-// of a changed one, and the end of one whose last finalizer has gone.
+// stampMetadata sets the fields that only the server sets: the identity and creation time of a new
+// object, and the generation of a changed one. It also decides whether an object whose last
+// finalizer is gone is removed.
 func stampMetadata(ctx context.Context, w *write) error {
 	w.dropRepeatedOwners(ctx)
 	if w.creating() {
@@ -119,7 +120,7 @@ func stampMetadata(ctx context.Context, w *write) error {
 	return nil
 }
 
-// complete lets the kind decide what is the server's to decide.
+// complete lets the kind set the fields that belong to the server.
 func (w *write) complete(ctx context.Context) error {
 	if w.resource().Hooks.Complete == nil {
 		return nil
@@ -136,8 +137,8 @@ func (w *write) complete(ctx context.Context) error {
 	return nil
 }
 
-// withoutEmptyMetadata drops maps and lists of metadata that hold nothing. There, unlike elsewhere,
-// empty is absent: clients that decode metadata into a struct never send them back.
+// withoutEmptyMetadata drops empty maps and lists of metadata. There, unlike elsewhere, empty means
+// absent: clients that decode metadata into a struct never send them back.
 func withoutEmptyMetadata(t registry.Tree) registry.Tree {
 	for _, field := range [...]string{"labels", "annotations", "finalizers", "ownerReferences"} {
 		switch v := tree.At(t, "metadata", field).(type) {
@@ -170,7 +171,7 @@ func (w *write) stampNew() error {
 	return nil
 }
 
-// held tells whether an object that is marked for deletion must stay for now.
+// held reports whether an object that is marked for deletion must stay for now.
 func (r *Kind) held(t registry.Tree) bool {
 	return len(finalizers(t)) > 0 || r.graceful(t) > 0 || r.Deletion.Held != nil && r.Deletion.Held(t)
 }
@@ -180,8 +181,8 @@ func generation(t registry.Tree) int64 {
 	return g
 }
 
-// desiredStateChanged tells whether anything changed that clients ask for: everything but metadata,
-// and status where that is a subresource.
+// desiredStateChanged reports whether the desired state changed: everything but metadata, and but
+// status if that is a subresource.
 func (w *write) desiredStateChanged() bool {
 	if w.resource().Writes.CountAnnotations && w.target.Subresource == "" && !json.Equal(tree.At(w.object.new, "metadata", "annotations"), tree.At(w.object.old, "metadata", "annotations")) {
 		return true
@@ -201,11 +202,11 @@ func (w *write) desiredStateChanged() bool {
 	return false
 }
 
-// dropRepeatedOwners removes owner references that are listed twice, with a warning (META-14).
+// dropRepeatedOwners removes repeated owner references, with a warning (META-14).
 func (w *write) dropRepeatedOwners(ctx context.Context) {
 	refs := tree.List(w.object.new, "metadata", "ownerReferences")
 	if len(refs) < 2 || len(refs) > maxFinalizers {
-		return // more than that is refused in a moment; comparing them all first would be work for nothing
+		return // validation rejects more than that anyway, so comparing them all would be wasted
 	}
 	kept := make([]any, 0, len(refs))
 	byUID := map[any][]any{}
@@ -230,7 +231,8 @@ func (w *write) nameProblem(name string) string {
 	return w.resource().NameRule(name)
 }
 
-// metadataProblems checks what is the same for every kind (NAME-11, META-13 to META-16, B16).
+// metadataProblems checks the rules that are the same for every kind (NAME-11, META-13 to META-16,
+// B16).
 func (w *write) metadataProblems() []status.FieldError {
 	f := &status.Fields{}
 	name := tree.Text(w.object.new, "metadata", "name")
@@ -249,7 +251,7 @@ func (w *write) metadataProblems() []status.FieldError {
 	return f.Errors()
 }
 
-// maxListedProblems bounds how many members of one map are complained about one by one.
+// maxListedProblems limits how many members of one map are reported one by one.
 const maxListedProblems = 20
 
 func checkLabels(f *status.Fields, labels map[string]any) {

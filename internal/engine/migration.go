@@ -15,11 +15,11 @@ import (
 	"github.com/kindwright/kindwright/watch"
 )
 
-// migrations is the work of an engine's migration.
+// migrations is the state of an engine's migration.
 type migrations struct {
 	wake chan struct{} // holds a token when there may be something to do
 
-	// busy counts writes of clients that are under way: migration waits for a while when there are
+	// busy counts the writes of clients in progress. Migration pauses for a while if there are
 	// some.
 	busy atomic.Int64
 
@@ -31,7 +31,7 @@ func newMigrations() *migrations {
 	return &migrations{wake: make(chan struct{}, 1), known: map[string]*registry.MigrationStatus{}}
 }
 
-// look makes the migration look for work.
+// look wakes the migration to look for work.
 func (m *migrations) look() {
 	select {
 	case m.wake <- struct{}{}:
@@ -39,7 +39,7 @@ func (m *migrations) look() {
 	}
 }
 
-// change changes the status of one resource.
+// change updates the status of one resource.
 func (m *migrations) change(r *Kind, f func(*registry.MigrationStatus)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -51,7 +51,7 @@ func (m *migrations) change(r *Kind, f func(*registry.MigrationStatus)) {
 	f(st)
 }
 
-// kept is how many objects of a resource are known to stay as they are.
+// kept returns how many objects of a resource are known to stay as they are.
 func (m *migrations) kept(r *Kind) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -61,8 +61,8 @@ func (m *migrations) kept(r *Kind) int {
 	return 0
 }
 
-// Migrations returns how far the migrations are of resources that had something to migrate since
-// the engine has started, ordered by resource.
+// Migrations returns the progress of migration for each resource that had something to migrate
+// since the engine started, ordered by resource.
 func (e *Engine) Migrations() []registry.MigrationStatus {
 	e.migrations.mu.Lock()
 	defer e.migrations.mu.Unlock()
@@ -76,9 +76,8 @@ func (e *Engine) Migrations() []registry.MigrationStatus {
 	return out
 }
 
-// migrate writes objects anew that are stored in another form than the present one, until ctx ends.
-// It starts again with what is left after a restart: what is left is what the records themselves
-// say.
+// migrate rewrites the objects that are not stored in their present form, until ctx ends. After a
+// restart it continues with the rest, which it finds by the records themselves.
 func (e *Engine) migrate(ctx context.Context) {
 	var again <-chan time.Time
 	for {
@@ -100,10 +99,10 @@ func (e *Engine) migrate(ctx context.Context) {
 	}
 }
 
-// migrationPause is how long a migration waits after the store has failed it.
+// migrationPause is how long a migration waits after an error of the store.
 const migrationPause = 10 * time.Second
 
-// due tells whether a record is to be written anew.
+// due reports whether a record is to be rewritten.
 func (e *Engine) due(s staleRecord) bool {
 	switch e.cfg.Migration {
 	case registry.MigrateNothing:
@@ -114,19 +113,19 @@ func (e *Engine) due(s staleRecord) bool {
 	return s.foreign && !s.lossy
 }
 
-// keeps tells whether a record would be written anew if nothing were lost by it.
+// keeps reports whether a record stays as it is only because a rewrite would lose data.
 func (e *Engine) keeps(s staleRecord) bool {
 	return s.lossy && (s.foreign || e.cfg.Migration == registry.MigrateSchemas)
 }
 
-// migrateResource migrates what one resource has to migrate.
+// migrateResource migrates the objects of one resource.
 func (e *Engine) migrateResource(ctx context.Context, s *Served) error {
 	if e.cfg.Migration == registry.MigrateNothing {
 		return nil
 	}
 	keys, kept := s.stale.choose(e.due), s.stale.choose(e.keeps)
 	if len(keys) == 0 && len(kept) == e.migrations.kept(s.Kind) {
-		return nil // there is nothing to do, and nothing that was not said
+		return nil // there is nothing to do and no news to report
 	}
 	m, log := e.migrations, e.cfg.Logger.WithValues("resource", s.Kind.GroupResource().String(), "version", s.Kind.APIVersion())
 	m.change(s.Kind, func(st *registry.MigrationStatus) {
@@ -148,11 +147,11 @@ func (e *Engine) migrateResource(ctx context.Context, s *Served) error {
 	return e.recordMigration(ctx, s.Kind, ended)
 }
 
-// migrators is how many objects are written at once: more than one, as a store that has to wait for
-// its disk lets several commits wait for the same write.
+// migrators is how many objects are rewritten concurrently. A store that waits for its disk can
+// combine several commits in one disk write.
 const migrators = 16
 
-// rewriteAll writes the objects of keys anew.
+// rewriteAll rewrites the objects of keys.
 func (e *Engine) rewriteAll(ctx context.Context, s *Served, keys []string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -184,7 +183,7 @@ func (e *Engine) rewriteAll(ctx context.Context, s *Served, keys []string) error
 
 const (
 	yieldStep = time.Millisecond
-	yieldMost = 5 // steps: clients that never stop writing must not keep a migration from its end
+	yieldMost = 5 // steps: clients that never stop writing must not block a migration for ever
 )
 
 // yield lets clients go first.
@@ -198,15 +197,15 @@ func (m *migrations) yield(ctx context.Context) {
 }
 
 // rewrite stores one object as it is shown. It is a commit like any other: the object gets a new
-// version and watchers see it change, as after a PUT of what a GET returned. Who changed the object
-// meanwhile has migrated it.
+// version and watchers see a change, as after a PUT of what a GET returned. If another write
+// changes the object first, that write has migrated it.
 func (e *Engine) rewrite(ctx context.Context, s *Served, key string) (written bool, err error) {
 	w := &rewriting{engine: e, served: s, key: key}
 	err = run(ctx, migrationSteps, w)
 	return w.written, err
 }
 
-// rewriting is one record that is migrated.
+// rewriting is the migration of one record.
 type rewriting struct {
 	engine *Engine
 	served *Served
@@ -245,7 +244,7 @@ func moderniseRecord(ctx context.Context, w *rewriting) error {
 	if w.passed = !w.engine.due(*stale); w.passed {
 		return nil
 	}
-	w.have.fingerprint, w.have.object = w.served.Kind.fingerprint, object // and when it was written, which is what its life counts from
+	w.have.fingerprint, w.have.object = w.served.Kind.fingerprint, object // keeps the time of the write, from which the time to live counts
 	w.object, err = decodeObject(object)
 	return err
 }
@@ -260,20 +259,20 @@ func commitRecord(ctx context.Context, w *rewriting) error {
 	case errors.Is(err, storage.ErrTooLarge), errors.Is(err, storage.ErrUnknownOutcome):
 		w.engine.cfg.Logger.Error(err, "an object stays stored as it is for now", "resource", w.served.Kind.GroupResource().String(), "key", w.key)
 		w.engine.migrations.change(w.served.Kind, func(st *registry.MigrationStatus) { st.Kept++ })
-		return nil // and the others go on
+		return nil // the migration of the others continues
 	}
 	w.written = err == nil
 	return err
 }
 
-// migrationRecord is what the store keeps of a migration that has ended, in JSON.
+// migrationRecord is what the store keeps of a finished migration, in JSON.
 type migrationRecord struct {
 	APIVersion string    `json:"apiVersion"` // all objects are stored in this version
 	Kind       string    `json:"kind"`
 	Ended      time.Time `json:"ended"`
 }
 
-// recordMigration notes in the store that all objects of a resource are stored in the present
+// recordMigration records in the store that all objects of a resource are stored in the present
 // version.
 func (e *Engine) recordMigration(ctx context.Context, r *Kind, ended time.Time) error {
 	value, err := json.Marshal(migrationRecord{r.APIVersion(), r.Names.Kind, ended.UTC()})

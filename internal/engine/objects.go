@@ -9,14 +9,14 @@ import (
 
 var _ registry.Objects = (*Engine)(nil)
 
-// typeIndex has the resources of Go types in one set.
+// typeIndex maps Go types to the resources of one set.
 type typeIndex struct {
 	set *Set
 	of  map[reflect.Type][]meta.GroupVersionResource
 }
 
-// ResourcesOf returns the resources whose objects have a Go type, also those that clients cannot
-// ask for.
+// ResourcesOf returns the resources whose objects have a Go type, including those that clients
+// cannot ask for.
 func (e *Engine) ResourcesOf(t reflect.Type) []meta.GroupVersionResource {
 	set, index := e.set.Load(), e.types.Load()
 	if index == nil || index.set != set {

@@ -9,16 +9,16 @@ import (
 	"github.com/kindwright/kindwright/watch"
 )
 
-// Observation is an observer's place at an engine.
+// Observation is the registration of an observer with an engine.
 type Observation struct {
 	of       meta.GroupResource
 	observer watch.Observer
 	at       atomic.Pointer[watch.Observation] // nil before the resource is installed
 }
 
-// Observe has an observer told of the objects of a resource, in the form that they are stored in,
-// from when the resource is installed until the engine ends. A change is told before the write that
-// made it is answered; see watch.Observation.
+// Observe reports the objects of a resource to an observer, in their stored form, from the time the
+// resource is installed until the engine ends. The observer learns of a change before the write
+// that made it is answered; see watch.Observation.
 func (e *Engine) Observe(of meta.GroupResource, o watch.Observer) (*Observation, error) {
 	e.changes.Lock()
 	defer e.changes.Unlock()
@@ -32,7 +32,7 @@ func (e *Engine) Observe(of meta.GroupResource, o watch.Observer) (*Observation,
 	return one, nil
 }
 
-// Err returns nil when the observer knows everything that is visible; see watch.Observation.Err.
+// Err returns nil if the observer knows everything that is visible; see watch.Observation.Err.
 func (o *Observation) Err() error {
 	at := o.at.Load()
 	if at == nil {
@@ -44,7 +44,7 @@ func (o *Observation) Err() error {
 	return nil
 }
 
-// observe begins to tell an observer, if a resource is the one that it wants. The caller holds
+// observe attaches an observation to a resource if it is the one observed. The caller holds
 // changes.
 func (e *Engine) observe(s *Served, o *Observation) error {
 	if s.Resource.GroupResource() != o.of || o.at.Load() != nil {

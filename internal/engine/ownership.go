@@ -15,19 +15,19 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// ownership holds the rules of who owns which fields of stored objects. It is shared by all forms
-// in which these are served, and its rules are made anew when a form comes or goes.
+// ownership holds the rules of field ownership for stored objects. All forms in which the objects
+// are served share it. The rules are computed anew when a form is added or removed.
 type ownership struct {
 	rules atomic.Pointer[ownershipRules]
 }
 
-// ownershipRules are the rules of one moment.
+// ownershipRules are the rules at one moment.
 type ownershipRules struct {
 	fields   *apply.Fields
-	replicas map[string]apply.Path // where a version has what its Scale calls spec.replicas; nil for versions without a scale of their own
+	replicas map[string]apply.Path // by version, the path of spec.replicas of its Scale; nil for versions without their own scale
 }
 
-// applyOptions are the rules of ownership that a server's author chose.
+// applyOptions returns the rules of ownership that the author of the server chose.
 func (c *Config) applyOptions() []apply.Option {
 	if c.ResetByEmptyList {
 		return []apply.Option{apply.ResetByEmptyList()}
@@ -35,7 +35,7 @@ func (c *Config) applyOptions() []apply.Option {
 	return nil
 }
 
-// rulesOf makes the rules for a stored kind of its forms.
+// rulesOf computes the rules of a stored kind from its forms.
 func rulesOf(forms []*Kind, options []apply.Option) (*ownershipRules, error) {
 	byVersion := make(map[string]*Kind, len(forms))
 	versions := make([]apply.Version, 0, len(forms))
@@ -55,7 +55,7 @@ func rulesOf(forms []*Kind, options []apply.Option) (*ownershipRules, error) {
 		if from == nil || to == nil {
 			return nil, fmt.Errorf("there is no conversion from %q to %q", tree.Text(t, "apiVersion"), version)
 		}
-		ctx := context.Background() // managed fields are worked out within a write, which has its own limits
+		ctx := context.Background() // managed fields are computed within a write, which has its own limits
 		stored, err := from.ToStored(ctx, t)
 		if err != nil {
 			return nil, err
@@ -65,7 +65,7 @@ func rulesOf(forms []*Kind, options []apply.Option) (*ownershipRules, error) {
 	return out, err
 }
 
-// reach says which fields can be owned through which path (SSA-31).
+// reach returns the fields that can be owned through each path (SSA-31).
 func (r *Kind) reach() map[string]apply.Reach {
 	out := map[string]apply.Reach{"": {Except: paths(r.ResetFields)}}
 	for _, s := range r.subresources {
@@ -92,9 +92,9 @@ func (w *write) ownershipRequest(live, next registry.Tree) apply.Request {
 	}
 }
 
-// manage notes who owns the fields that a create, an update or a patch wrote (SSA-12). It comes
-// after reset, so that nobody owns what the path cannot change, and before admission, so that
-// nothing which that adds counts as sent by the requester (design rule 20).
+// manage records who owns the fields that a create, an update or a patch wrote (SSA-12). It runs
+// after reset, so that nobody owns fields that the path cannot change. It runs before admission, so
+// that fields added there do not count as sent by the requester (design rule 20).
 func manage(ctx context.Context, w *write) error {
 	if v := w.view(); v != nil {
 		return w.manageView(ctx, v)
@@ -103,13 +103,14 @@ func manage(ctx context.Context, w *write) error {
 	if t == nil {
 		return err
 	}
-	w.unowned = err // the write goes on without: who owns what is of less worth than what is there
+	w.unowned = err // the write goes on without: better to lose ownership data than to reject the object
 	w.sent.new = t
 	return nil
 }
 
-// configure reads the configuration that was applied. It is pruned, with the complaints that the
-// mode of field validation asks for, and never defaulted: what is in it is what the manager owns.
+// configure reads the applied configuration. It prunes the configuration, with the complaints that
+// the mode of field validation asks for. It never fills in defaults, because the manager owns every
+// field of the configuration.
 func configure(ctx context.Context, w *write) error {
 	if err := w.checkApplied(w.sent.new); err != nil {
 		return err
@@ -125,21 +126,22 @@ func configure(ctx context.Context, w *write) error {
 	return nil
 }
 
-// merge puts an applied configuration into what is stored, and notes who owns what then (PATCH-02).
+// merge merges an applied configuration into the stored object and records who owns which fields
+// afterwards (PATCH-02).
 func merge(_ context.Context, w *write) (err error) {
 	if v := w.view(); v != nil {
 		w.sent.new, err = w.applyScale(v, w.sent.new)
 		return err
 	}
-	// Nobody owns an empty map of metadata, as it is not there; else the next apply would differ
-	// from what is stored.
+	// Nobody owns an empty map of metadata, because it is not stored. Otherwise the next apply
+	// would differ from the stored object.
 	config := withoutEmptyMetadata(w.sent.new)
 	w.sent.new, err = w.served.ownership.rules.Load().fields.Apply(w.ownershipRequest(w.sent.old, config))
 	return err
 }
 
-// checkApplied refuses a configuration that does not say what it is, or says something else than
-// the URL (SSA-27).
+// checkApplied rejects a configuration that does not name its kind and object, or that disagrees
+// with the URL (SSA-27).
 func (w *write) checkApplied(config registry.Tree) error {
 	r := w.sent.kind
 	if tree.Text(config, "apiVersion") != r.APIVersion() || tree.Text(config, "kind") != r.Names.Kind {
@@ -161,7 +163,7 @@ func (w *write) checkApplied(config registry.Tree) error {
 	return nil
 }
 
-// keepOwnership takes back what admission made of the managed fields if it cannot be read any more
+// keepOwnership reverts what admission did to the managed fields if the result is unreadable
 // (SSA-29).
 func (w *write) keepOwnership(ctx context.Context, sent registry.Tree) {
 	if err := apply.Check(w.sent.new); err != nil {
@@ -176,8 +178,8 @@ const (
 	maxSubresourceBytes = 256
 )
 
-// ownershipProblems checks what clients can write into managedFields: their names come back in
-// messages to others (B15).
+// ownershipProblems checks what clients can write into managedFields: the names in it appear in
+// messages to other clients (B15).
 func (w *write) ownershipProblems() []status.FieldError {
 	f := &status.Fields{}
 	for i, item := range tree.List(w.sent.new, "metadata", "managedFields") {
@@ -200,8 +202,8 @@ func (w *write) ownershipProblems() []status.FieldError {
 	return f.Errors()
 }
 
-// disown takes the managed fields from an object that the store finds too large with them. It
-// reports false where there is nothing to take.
+// disown removes the managed fields from an object that is too large for the store with them. It
+// returns false if there are none.
 func (w *write) disown() bool {
 	t := tree.Without(w.stored.new, "metadata", "managedFields")
 	encoded, err := encode(t, len(w.encoded))
@@ -212,8 +214,8 @@ func (w *write) disown() bool {
 	return true
 }
 
-// sameButTimes tells whether storing an object would change nothing but times in its managed
-// fields, which is no change (SSA-28, design rule 8).
+// sameButTimes reports whether storing an object would change only times in its managed fields.
+// That does not count as a change (SSA-28, design rule 8).
 func (w *write) sameButTimes() bool {
 	if tree.At(w.stored.new, "metadata", "managedFields") == nil {
 		return false
@@ -225,8 +227,7 @@ func (w *write) sameButTimes() bool {
 	return apply.EqualButTimes(a, b)
 }
 
-// takes tells whether a kind of patch is one of those that can be sent; if not, the error lists
-// them.
+// takes reports whether a patch type is among the accepted ones. If not, the error lists them.
 func takes(types []registry.PatchType, t registry.PatchType) error {
 	if slices.Contains(types, t) {
 		return nil

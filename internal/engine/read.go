@@ -15,11 +15,12 @@ import (
 	"github.com/kindwright/kindwright/watch"
 )
 
-// futureWait is how long a read waits for a version that nobody has issued yet (GET-06, WATCH-19).
+// futureWait is how long a read waits for a version that has not been issued yet (GET-06,
+// WATCH-19).
 const futureWait = 3 * time.Second
 
-// Get reads one object, or the object behind a subresource. The version works as in GET-02 to
-// GET-06: the zero request is the newest state.
+// Get reads one object, or the object behind a subresource. The requested version works as in
+// GET-02 to GET-06: the zero request returns the newest state.
 func (at *Resolved) Get(ctx context.Context, lr registry.ListRequest) (*watch.Entry, error) {
 	e, served, sub, t := at.engine, at.acts, at.Subresource, at.Target
 	r := served.Kind
@@ -39,11 +40,11 @@ func (at *Resolved) Get(ctx context.Context, lr registry.ListRequest) (*watch.En
 	return served.Show(ctx, entry)
 }
 
-// reach waits until the live view is as new as a read asks for.
+// reach waits until the live view is as new as a read requires.
 func (e *Engine) reach(ctx context.Context, s *Served, lr registry.ListRequest) error {
 	switch {
 	case lr.AnyState:
-		if err := s.Cache.Err(); err != nil { // a view that has stopped must not pass for one that is merely late
+		if err := s.Cache.Err(); err != nil { // tell a stopped view from a late one
 			return e.readError(s.Kind, "read", err)
 		}
 		return nil
@@ -56,7 +57,8 @@ func (e *Engine) reach(ctx context.Context, s *Served, lr registry.ListRequest) 
 	return e.waitFor(ctx, s, lr.Version)
 }
 
-// waitFor waits a short while for a version, then says that it is from the future (LIST-34).
+// waitFor waits a short while for a version, then returns the error that the version is in the
+// future (LIST-34).
 func (e *Engine) waitFor(ctx context.Context, s *Served, rev storage.Revision) error {
 	wait, cancel := context.WithTimeout(ctx, futureWait)
 	defer cancel()
@@ -70,12 +72,12 @@ func (e *Engine) waitFor(ctx context.Context, s *Served, rev storage.Revision) e
 	return e.readError(s.Kind, "read", err)
 }
 
-// Listed is a List with what was found to make it.
+// Listed is a List together with its source.
 type Listed struct {
 	registry.List
-	Served *Served // what is listed
+	Served *Served // the listed resource
 
-	// Stored are the same objects in the form they are stored in, which costs nothing to make.
+	// Stored are the same objects in their stored form, which needs no conversion.
 	Stored iter.Seq2[*watch.Entry, error]
 }
 
@@ -109,8 +111,8 @@ func (at *Resolved) List(ctx context.Context, lr registry.ListRequest) (*Listed,
 	return e.chunk(ctx, out, found, scope, from, lr.Limit)
 }
 
-// show makes stored entries the items of the list, in the form that is served. after tells what
-// ended the walk early.
+// show fills the items of the list from stored entries, in the form that is served. after returns
+// the error that ended the walk early.
 func (l *Listed) show(ctx context.Context, entries iter.Seq[*watch.Entry], after func() error) {
 	l.Stored = func(yield func(*watch.Entry, error) bool) {
 		for entry := range entries {
@@ -138,7 +140,7 @@ func (l *Listed) show(ctx context.Context, entries iter.Seq[*watch.Entry], after
 	}
 }
 
-// collection refuses what is no collection of stored objects.
+// collection rejects a target that is not a collection of stored objects.
 func (at *Resolved) collection(verb string) error {
 	if at.Served.Kind.Virtual != nil || at.Target.Name != "" || at.Target.Subresource != "" {
 		return status.MethodNotAllowed(at.Served.Kind.GroupResource(), verb)
@@ -146,7 +148,7 @@ func (at *Resolved) collection(verb string) error {
 	return nil
 }
 
-// snapshot finds the state a list is about, and where in it the list starts.
+// snapshot returns the state that a list shows, and the position where the list starts.
 func (e *Engine) snapshot(ctx context.Context, s *Served, scope chunkScope, lr registry.ListRequest) (*watch.Snapshot, position, error) {
 	if lr.Continue != "" {
 		return e.resume(ctx, s, scope, lr.Continue)
@@ -164,8 +166,8 @@ func (e *Engine) snapshot(ctx context.Context, s *Served, scope chunkScope, lr r
 	return snap, position{}, nil
 }
 
-// resume continues a chunked list at the version its token names, or at the newest when the token
-// says so.
+// resume continues a chunked list at the version that its token names, or at the newest if the
+// token says so.
 func (e *Engine) resume(ctx context.Context, s *Served, scope chunkScope, token string) (*watch.Snapshot, position, error) {
 	from, err := e.tokens.open(ctx, scope, token)
 	if err != nil {
@@ -187,7 +189,7 @@ func (e *Engine) resume(ctx context.Context, s *Served, scope chunkScope, token 
 	return snap, from, nil
 }
 
-// filter makes the filter of a list or a watch; fields that the kind does not declare are refused
+// filter returns the filter of a list or a watch. It rejects fields that the kind does not declare
 // (QUERY-20).
 func (s *Served) filter(t registry.Target, labels meta.Selector, fields meta.FieldSelector) (watch.Filter, error) {
 	known := append([]string{"metadata.name", "metadata.namespace"}, s.Kind.Selectable...)
@@ -198,14 +200,14 @@ func (s *Served) filter(t registry.Target, labels meta.Selector, fields meta.Fie
 	return watch.Filter{Namespace: t.Namespace, Labels: labels, Fields: fields}, err
 }
 
-// selection is the objects of a snapshot that a filter asks for.
+// selection is the set of objects in a snapshot that a filter selects.
 type selection struct {
 	snap        *watch.Snapshot
 	filter      watch.Filter
 	storageName string
 }
 
-// after walks the selection behind a storage key, "" for all of it.
+// after iterates over the selection after a storage key, or over all of it for "".
 func (s selection) after(key string) iter.Seq[*watch.Entry] {
 	walk := s.snap.Ascend(s.filter.KeyPrefix(s.storageName), key)
 	if s.filter.Whole() {
@@ -220,7 +222,7 @@ func (s selection) after(key string) iter.Seq[*watch.Entry] {
 	}
 }
 
-// first walks the first n of what after would.
+// first iterates over the first n entries of after.
 func (s selection) first(n int64, key string) iter.Seq[*watch.Entry] {
 	return func(yield func(*watch.Entry) bool) {
 		left := n
@@ -232,9 +234,9 @@ func (s selection) first(n int64, key string) iter.Seq[*watch.Entry] {
 	}
 }
 
-// left is how many objects come after a storage key. It is -1 when counting would mean to look at
-// each of them: a selector decides (COLL-10), or the state is so old that nobody remembers what has
-// changed since.
+// left returns how many objects come after a storage key. It returns -1 if counting would have to
+// look at each of them. That is so for a selector (COLL-10), and for a state so old that the later
+// changes are no longer known.
 func (s selection) left(key string) int64 {
 	if !s.filter.Labels.Empty() || !s.filter.Fields.Empty() {
 		return -1
@@ -242,12 +244,12 @@ func (s selection) left(key string) int64 {
 	return int64(s.snap.Count(s.filter.KeyPrefix(s.storageName), key))
 }
 
-// heldOfStore is how many objects of a chunk are held when only the store has its state: each is a
-// copy of its own. A larger chunk is walked twice, lest the limit that a client names be the size
-// of our memory.
+// heldOfStore is how many objects of a chunk are held in memory when only the store has its state,
+// because each is then a separate copy. A larger chunk is read twice. Otherwise the limit that a
+// client names would determine the memory used.
 const heldOfStore = 500
 
-// chunk takes the next limit objects of a selection, and makes the token for those after them
+// chunk returns the next limit objects of a selection, with the token for those after them
 // (PAGE-02, PAGE-10).
 func (e *Engine) chunk(ctx context.Context, out *Listed, found selection, scope chunkScope, from position, limit int64) (*Listed, error) {
 	var items []*watch.Entry
@@ -279,7 +281,7 @@ func (e *Engine) chunk(ctx context.Context, out *Listed, found selection, scope 
 	out.Served.Cache.Pin(found.snap)
 	next := position{revision: found.snap.Revision(), after: last, left: found.left(last)}
 	if next.left < 0 {
-		next.left = max(from.left-taken, 0) // what the chunk before knew
+		next.left = max(from.left-taken, 0) // from the count of the previous chunk
 	}
 	if next.left > 0 {
 		out.Remaining = &next.left
@@ -292,8 +294,8 @@ func (e *Engine) chunk(ctx context.Context, out *Listed, found selection, scope 
 	return out, nil
 }
 
-// Watch follows the changes of a collection until the caller breaks or an error ends it, the
-// context's among others.
+// Watch follows the changes of a collection until the caller breaks or an error ends it, such as
+// that of the context.
 func (at *Resolved) Watch(ctx context.Context, wr registry.WatchRequest) iter.Seq2[watch.Event, error] {
 	return func(yield func(watch.Event, error) bool) {
 		cursor, err := at.Follow(ctx, wr)
@@ -322,8 +324,8 @@ func (at *Resolved) Watch(ctx context.Context, wr registry.WatchRequest) iter.Se
 	}
 }
 
-// Follow is Watch for a caller that reads many events at a time, in the stored form: Served.Show
-// shows them as clients see them. The cursor must be closed.
+// Follow is Watch for a caller that reads many events at a time, in the stored form. Served.Show
+// converts them to what clients see. The caller must close the cursor.
 func (at *Resolved) Follow(ctx context.Context, wr registry.WatchRequest) (*watch.Cursor, error) {
 	e, served := at.engine, at.Served
 	if err := at.collection("watch"); err != nil {

@@ -29,7 +29,7 @@ const (
 	recordTimeLen = 8
 )
 
-// record is what such a value says.
+// record is the content of such a value.
 type record struct {
 	fingerprint uint64
 	written     time.Time // zero in format 1
@@ -48,7 +48,7 @@ func (r record) encode() []byte {
 	return append(out, r.object...)
 }
 
-// parseRecord undoes encode.
+// parseRecord reverses encode.
 func parseRecord(value []byte) (record, error) {
 	if len(value) < recordHeader {
 		return record{}, errors.New("the record is shorter than its header")
@@ -68,16 +68,16 @@ func parseRecord(value []byte) (record, error) {
 	return record{}, fmt.Errorf("the record has format %d, this program knows formats 1 and 2", value[0])
 }
 
-// value makes the record of an object that is written now.
+// value returns the record of an object that is written now.
 func (e *Engine) value(r *Kind, object []byte) []byte {
 	rec := record{fingerprint: r.fingerprint, object: object}
 	if r.Writes.TTL > 0 {
-		rec.written = time.Now() // the clock that expiry is measured with; Config.Now is for stamps alone
+		rec.written = time.Now() // the clock of expiry; Config.Now is only for time stamps
 	}
 	return rec.encode()
 }
 
-// newEntry makes the live form of an object from its canonical JSON, which it keeps.
+// newEntry makes a live entry from the canonical JSON of an object. The entry keeps the JSON.
 func (r *Kind) newEntry(key string, rev storage.Revision, object []byte) (*watch.Entry, error) {
 	body, facts, err := r.scan(object)
 	if err != nil {
@@ -87,12 +87,13 @@ func (r *Kind) newEntry(key string, rev storage.Revision, object []byte) (*watch
 }
 
 // Draft makes an entry of the object that a dry run would have created, so that it can be shown in
-// every form (DRY-03). Its key and version mean nothing.
+// every form (DRY-03). Its key and version have no meaning.
 func (s *Served) Draft(document []byte) (*watch.Entry, error) {
 	return s.Kind.newEntry("", 1, document)
 }
 
-// scan reads what an entry knows of an object from its canonical JSON. The texts are parts of it.
+// scan reads the facts that an entry keeps about an object from the object's canonical JSON. The
+// strings share its memory.
 func (r *Kind) scan(object []byte) (watch.Body, watch.Facts, error) {
 	m, fields, err := json.ScanObject(object, r.selected)
 	if err != nil {
@@ -114,7 +115,7 @@ func (r *Kind) scan(object []byte) (watch.Body, watch.Facts, error) {
 	return bodyOf(object, &m), facts, nil
 }
 
-// bodyOf is an object's canonical JSON in parts.
+// bodyOf splits an object's canonical JSON into parts.
 func bodyOf(object []byte, m *json.Metadata) watch.Body {
 	return watch.Body{Prefix: object[:m.Splice], Suffix: object[m.Splice:], Managed: watch.Managed(m.Managed)}
 }
@@ -141,8 +142,8 @@ func owners(uids []string) []meta.UID {
 	return out
 }
 
-// selectedPaths returns where the fields lie that this kind lets clients select by, for a scan of
-// the bytes; nil if there are none, and if some of them take more than that.
+// selectedPaths returns the paths of the selectable fields of this kind, for a scan of the bytes.
+// It returns nil if there are none, or if a scan is not enough for some of them.
 func (r *Kind) selectedPaths() *json.Paths {
 	if len(r.Selectable) == 0 || len(r.Computed) > 0 {
 		return nil
@@ -157,7 +158,7 @@ func (r *Kind) selectedPaths() *json.Paths {
 	return json.NewPaths(paths...)
 }
 
-// selectableValues reads the fields that this kind lets clients select by from the decoded object.
+// selectableValues reads the selectable fields of this kind from the decoded object.
 func (r *Kind) selectableValues(object []byte) ([]string, error) {
 	if len(r.Selectable) == 0 {
 		return nil, nil
@@ -177,7 +178,7 @@ func (r *Kind) selectableValues(object []byte) ([]string, error) {
 	return values, nil
 }
 
-// decodeObject reads canonical JSON of the engine's own making.
+// decodeObject decodes canonical JSON that the engine encoded.
 func decodeObject(object []byte) (registry.Tree, error) {
 	v, err := json.DecodeTree(object, json.TreeOptions{})
 	if err != nil {
@@ -190,8 +191,8 @@ func decodeObject(object []byte) (registry.Tree, error) {
 	return t, nil
 }
 
-// selectableValue returns the text of a field for selectors: "" when it is absent. Selectable
-// fields are strings, whole numbers and booleans; the schema sees to that.
+// selectableValue returns the text of a field for selectors, "" if the field is absent. The schema
+// ensures that selectable fields are strings, whole numbers and booleans.
 func selectableValue(t registry.Tree, path string) string {
 	switch v := tree.At(t, strings.Split(path, ".")...).(type) {
 	case string:

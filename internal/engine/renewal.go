@@ -8,9 +8,9 @@ import (
 	"github.com/kindwright/kindwright/watch"
 )
 
-// Complete returns nil when the live views of all resources that are loaded show everything that
-// was committed up to a revision: what is not in them is not there. It waits for the revision; a
-// resource that is being loaded or has stopped is an error at once.
+// Complete returns nil if the live views of all loaded resources show everything committed up to a
+// revision. An object that is then not in them does not exist. It waits for the revision. A
+// resource that is still being loaded or has stopped is an immediate error.
 func (e *Engine) Complete(ctx context.Context, s *Served, revision storage.Revision) error {
 	if err := s.Cache.WaitFor(ctx, revision); err != nil {
 		return err
@@ -18,10 +18,10 @@ func (e *Engine) Complete(ctx context.Context, s *Served, revision storage.Revis
 	return e.dispatcher.Complete(revision)
 }
 
-// Renewed returns a channel that is closed when the set of resources changes next.
+// Renewed returns a channel that is closed at the next change of the set of resources.
 func (e *Engine) Renewed() <-chan struct{} { return e.renewal.next() }
 
-// observed is the option for a dispatcher that has the engine's observer told.
+// observed returns the dispatcher option that reports to the engine's observer.
 func (cfg *Config) observed() watch.Option {
 	if cfg.Observer == nil {
 		return nil
@@ -29,7 +29,7 @@ func (cfg *Config) observed() watch.Option {
 	return watch.WithObserver(cfg.Observer)
 }
 
-// renewal tells of changes of the set. The zero value is ready.
+// renewal announces changes of the set. The zero value is ready.
 type renewal struct {
 	mu sync.Mutex
 	ch chan struct{} // nil while nobody waits

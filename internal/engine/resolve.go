@@ -11,19 +11,20 @@ import (
 	"github.com/kindwright/kindwright/watch"
 )
 
-// Resolved is a target that was found: the kind that a request begins with is the one that it ends
-// with, whatever comes, goes or is replaced meanwhile. Its methods are the verbs of an Engine.
+// Resolved is the target of a request, looked up. The request uses the same kind from beginning to
+// end, even if kinds are added, removed or replaced meanwhile. Its methods are the verbs of an
+// Engine.
 type Resolved struct {
 	Target      registry.Target
 	Served      *Served
 	Subresource *Subresource // nil for objects themselves, and collections
 
 	engine *Engine
-	acts   *Served // whose objects a verb reads and changes: Served, or the stored form where the subresource belongs to that
+	acts   *Served // the resource whose objects a verb uses: Served, or the stored form if that has the subresource
 }
 
-// Resolve finds what a target names in the present set, which is looked at once. Requests for what
-// does not exist are answered here for every verb.
+// Resolve looks up a target in the present set, which it loads once. It rejects requests for
+// resources that do not exist, for every verb.
 func (e *Engine) Resolve(t registry.Target) (*Resolved, error) {
 	served, ok := e.set.Load().named.get(t.Resource)
 	if !ok {

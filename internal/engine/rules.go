@@ -8,7 +8,7 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// rules are what a tree of a kind has to keep, whoever writes it and in whatever way.
+// rules are the validation rules for a tree of a kind. They apply to every writer and every path.
 type rules struct {
 	schema         *openapi.Schema
 	validate       func(ctx context.Context, t registry.Tree, f *status.Fields)
@@ -27,8 +27,8 @@ func (r *Kind) rules() rules {
 	}
 }
 
-// behind returns the rules of a stored form that are left when another form has been asked: the
-// schema, and the hooks that the other form has none of its own for.
+// behind returns the rules of a stored form that still apply after those of another form: the
+// schema, and the hooks that the other form does not define.
 func (r rules) behind(form rules) rules {
 	if form.validate != nil {
 		r.validate = nil
@@ -40,8 +40,8 @@ func (r rules) behind(form rules) rules {
 	return r
 }
 
-// check adds everything that is wrong with a tree. old is what it replaces, nil for a new one: what
-// was wrong before does not count for the schema (KEP-4008).
+// check adds all errors of a tree. old is the tree it replaces, or nil for a new one. Schema errors
+// that old had as well do not count (KEP-4008).
 func (r rules) check(ctx context.Context, f *status.Fields, t, old registry.Tree) {
 	found := f.Len()
 	f.Add(r.problems(ctx, t, old)...)
@@ -56,7 +56,7 @@ func (r rules) check(ctx context.Context, f *status.Fields, t, old registry.Tree
 	}
 }
 
-// problems is what the schema finds wrong.
+// problems returns the errors that the schema finds.
 func (r rules) problems(_ context.Context, t, old registry.Tree) []status.FieldError {
 	if old == nil {
 		return r.schema.Validate(t)
@@ -64,9 +64,8 @@ func (r rules) problems(_ context.Context, t, old registry.Tree) []status.FieldE
 	return r.schema.ValidateUpdate(t, old)
 }
 
-// blocking returns what a tree with values of a wrong type is refused for. An update is not refused
-// for values that were wrong before (KEP-4008), unless hooks are promised a tree of the right
-// shape.
+// blocking returns the type errors for which a write is rejected. An update is not rejected for
+// values that were wrong before (KEP-4008), unless hooks are promised a tree of the right shape.
 func (r rules) blocking(ctx context.Context, t, old registry.Tree, found []status.FieldError) []status.FieldError {
 	if !r.typed && old != nil {
 		return r.problems(ctx, t, old)

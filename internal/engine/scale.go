@@ -6,8 +6,8 @@ import (
 	"github.com/kindwright/kindwright/registry"
 )
 
-// manageScale notes in the Scale who owns its fields. Of an object whose fields have owners, but
-// whose replicas have none, the writer who changes them becomes the first.
+// manageScale records the owners of the fields of a Scale. If the fields of an object have owners
+// but its replicas have none, the writer who changes the replicas becomes their first owner.
 func (w *write) manageScale(v *view) error {
 	request := w.ownershipRequest(w.sent.old, w.sent.new)
 	request.APIVersion = apply.ScaleVersion
@@ -27,7 +27,7 @@ func (w *write) manageScale(v *view) error {
 	return nil
 }
 
-// scaleOwners works out from the owners of a Scale those of the object.
+// scaleOwners computes the owners of the object from those of a Scale.
 func (w *write) scaleOwners() {
 	of := tree.List(w.object.old, "metadata", "managedFields")
 	owners, err := apply.FromScale(of, tree.List(w.sent.new, "metadata", "managedFields"), w.resource().APIVersion(), w.served.ownership.rules.Load().replicas)
@@ -37,7 +37,7 @@ func (w *write) scaleOwners() {
 	w.owners = owners
 }
 
-// applyScale computes what a server-side apply makes of a Scale.
+// applyScale computes the result of a server-side apply to a Scale.
 func (w *write) applyScale(v *view, config registry.Tree) (registry.Tree, error) {
 	request := w.ownershipRequest(w.sent.old, config)
 	request.APIVersion = apply.ScaleVersion

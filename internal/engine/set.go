@@ -14,11 +14,11 @@ import (
 	"github.com/kindwright/kindwright/watch"
 )
 
-// Served is one resource as part of a running server: its description and its live view. Cache is
-// nil for virtual resources.
+// Served is one resource of a running server: its description and its live view. Cache is nil for
+// virtual resources.
 type Served struct {
 	Resource *registry.Resource // the description, with every default filled in
-	Kind     *Kind              // what was made of it
+	Kind     *Kind              // the compiled form of the description
 	Cache    *watch.Cache
 
 	expiry *expiry // nil for resources whose objects live until they are deleted
@@ -26,16 +26,17 @@ type Served struct {
 	base      *Served    // the stored form; nil when this is it
 	stale     *staleKeys // shared by all forms
 	ownership *ownership // likewise
-	shelf     *shelf     // what was made of its objects
+	shelf     *shelf     // encodings and other values derived from its objects
 	records   *records   // shared by all forms: what stored records can be read as
-	broken    *broken    // objects that have no form here
+	broken    *broken    // objects that cannot be shown in this form
 
 	present context.Context // done once clients can no longer ask for it
 	leave   context.CancelFunc
 	unlead  context.CancelFunc // ends the work of follow; set by it
 }
 
-// newServed makes the running part of a kind. base is the stored form, nil if this is it.
+// newServed makes the running part of a kind. base is the stored form, or nil if the kind is the
+// stored form.
 func (e *Engine) newServed(r *Kind, base *Served) *Served {
 	s := &Served{Resource: r.Resource, Kind: r, base: base, shelf: &shelf{e.shapes}, broken: &broken{}}
 	s.present, s.leave = context.WithCancel(context.Background())
@@ -47,8 +48,8 @@ func (e *Engine) newServed(r *Kind, base *Served) *Served {
 	return s
 }
 
-// Ended returns a context that is done once clients can no longer ask for the resource as it is: it
-// has gone, or was replaced. Their streams of it end.
+// Ended returns a context that is done once clients can no longer ask for the resource as it is,
+// because it was removed or replaced. Streams of the resource then end.
 func (s *Served) Ended() context.Context { return s.present }
 
 // stored returns the stored form.
@@ -59,16 +60,16 @@ func (s *Served) stored() *Served {
 	return s
 }
 
-// Set is the resources of a server at one moment: an immutable snapshot. A request takes one and
-// uses it throughout, so that dispatch, discovery and documentation agree with each other
+// Set is an immutable snapshot of the resources of a server at one moment. A request takes one set
+// and uses it throughout, so that dispatch, discovery and documentation agree with each other
 // (DISC-09).
 //
-// Besides what clients can ask for, it holds what is only kept: a stored form whose version is not
-// served while others are, and forms that records may have been written in. The engine's own work
-// goes on with those, and the Go API reaches them.
+// A set also holds resources that clients cannot ask for: a stored form whose version is not served
+// while others are, and forms in which records may have been written. The engine's own work uses
+// those, and the Go API reaches them.
 //
-// A change of the set costs what the changed kinds cost, however many there are: the next set
-// shares the rest.
+// The cost of a change depends on the changed kinds and not on the size of the set, because the
+// next set shares the rest.
 type Set struct {
 	generation uint64
 	groups     []*Group // of what clients can ask for, by name
@@ -78,37 +79,37 @@ type Set struct {
 	words      shardedMap[claim, meta.GroupResource]      // and who claims them
 }
 
-// member is a kind of a set.
+// member is a kind in a set.
 type member struct {
 	*Served
 	hidden bool // clients cannot ask for it
 }
 
-// family is a stored kind in all its forms.
+// family is a stored kind with all its forms.
 type family struct {
 	base  *Served
 	forms []*Served // base among them
 }
 
-// Group is what clients can ask for of one group. While nothing of the group changes it is the same
-// value in every set.
+// Group is the part of one group that clients can ask for. While nothing in the group changes, it
+// is the same value in every set.
 type Group struct {
 	Name     string
 	Versions []*Version // the preferred one first (VER-18)
 }
 
-// Version is what clients can ask for of one version of a group. While nothing of it changes it is
-// the same value in every set.
+// Version is the part of one version of a group that clients can ask for. While nothing in it
+// changes, it is the same value in every set.
 type Version struct {
 	Group, Version string
 	Kinds          []*Served // by plural name
 }
 
-// Generation counts the changes of the server's set; it tells caches of derived documents when to
-// start again.
+// Generation counts the changes of the server's set. Caches of derived documents use it to know
+// when to start again.
 func (s *Set) Generation() uint64 { return s.generation }
 
-// Lookup returns the resource that URLs call by these words.
+// Lookup returns the resource with this group, version and name in URLs.
 func (s *Set) Lookup(r meta.GroupVersionResource) (*Served, bool) {
 	m, ok := s.named.get(r)
 	if !ok || m.hidden {
@@ -117,19 +118,19 @@ func (s *Set) Lookup(r meta.GroupVersionResource) (*Served, bool) {
 	return m.Served, true
 }
 
-// ForKind returns the resource of a kind. It may be one that clients cannot ask for; see Visible.
+// ForKind returns the resource of a kind. Clients may be unable to ask for it; see Visible.
 func (s *Set) ForKind(kind meta.GroupVersionKind) (*Served, bool) { return s.kinds.get(kind) }
 
-// Visible tells whether clients can ask for a resource of the set.
+// Visible reports whether clients can ask for a resource of the set.
 func (s *Set) Visible(one *Served) bool {
 	m, ok := s.named.get(one.Kind.GroupVersionResource())
 	return ok && !m.hidden && m.Served == one
 }
 
-// Groups returns what clients can ask for, by group. The slice must not be changed.
+// Groups returns the groups that clients can ask for. The caller must not change the slice.
 func (s *Set) Groups() []*Group { return s.groups }
 
-// ServesGroup tells whether clients can ask for anything of a group.
+// ServesGroup reports whether clients can ask for anything in a group.
 func (s *Set) ServesGroup(name string) bool {
 	_, ok := findGroup(s.groups, name)
 	return ok
@@ -147,9 +148,8 @@ func (s *Set) All() []*Served {
 	return all
 }
 
-// Stored returns the resources that have objects, each once and in its stored form, whether clients
-// can ask for that form or for others alone, in no order. This is what has to be walked to find all
-// objects there are.
+// Stored returns every resource that has objects, once and in its stored form, in no particular
+// order. It includes stored forms that clients cannot ask for. Walking them finds all objects.
 func (s *Set) Stored() iter.Seq[*Served] {
 	return func(yield func(*Served) bool) {
 		for _, f := range s.families.all() {
@@ -160,7 +160,7 @@ func (s *Set) Stored() iter.Seq[*Served] {
 	}
 }
 
-// StoredAs returns the stored form of the objects that are kept under a storage name.
+// StoredAs returns the stored form of the objects under a storage name.
 func (s *Set) StoredAs(storageName string) (*Served, bool) {
 	f, ok := s.families.get(storageName)
 	if !ok {
@@ -169,14 +169,14 @@ func (s *Set) StoredAs(storageName string) (*Served, bool) {
 	return f.base, true
 }
 
-// claim is a name that a kind claims for itself inside its group version.
+// claim is a name that a kind claims inside its group version.
 type claim struct {
 	in   meta.GroupVersion
 	as   string // "kind", "singular" or "short name"
 	text string
 }
 
-// words returns what a kind claims. Lists are kinds too.
+// words returns the claims of a kind. A list kind is a kind, too.
 func (r *Kind) words() []claim {
 	in := meta.GroupVersion{Group: r.Group, Version: r.Version}
 	out := []claim{{in, "kind", r.Names.Kind}, {in, "kind", r.Names.ListKind}, {in, "singular", r.Names.Singular}}
@@ -186,7 +186,7 @@ func (r *Kind) words() []claim {
 	return out
 }
 
-// setEdit is the next set while it is being made.
+// setEdit is the next set under construction.
 type setEdit struct {
 	next     Set
 	named    *shardedEdit[meta.GroupVersionResource, member]
@@ -213,9 +213,9 @@ func (e *setEdit) done() *Set {
 	return &next
 }
 
-// clash says which word of a kind is taken, "" if none. Words are claimed inside a group version;
-// the place in the store is claimed in the whole server, or two kinds would read each other's
-// objects.
+// clash names the word of a kind that is taken, "" if none is. Words are unique inside a group
+// version. The storage name is unique in the whole server, because otherwise two kinds would read
+// each other's objects.
 func (e *setEdit) clash(r *Kind) string {
 	if _, taken := e.named.get(r.GroupVersionResource()); taken {
 		return fmt.Sprintf("%s is served already", r.GroupResource())
@@ -252,7 +252,7 @@ func (e *setEdit) clash(r *Kind) string {
 	return ""
 }
 
-// add puts a kind into the set. Forms come after the stored form.
+// add adds a kind to the set. Add the stored form before its other forms.
 func (e *setEdit) add(one *Served, hidden bool) {
 	r := one.Kind
 	e.named.set(r.GroupVersionResource(), member{one, hidden})
@@ -273,7 +273,7 @@ func (e *setEdit) add(one *Served, hidden bool) {
 	}
 }
 
-// drop takes a kind out of the set. Its stored form goes last.
+// drop removes a kind from the set. Drop the stored form after its other forms.
 func (e *setEdit) drop(one *Served) {
 	r := one.Kind
 	e.unshow(one)
@@ -294,13 +294,13 @@ func (e *setEdit) drop(one *Served) {
 	e.families.set(r.StorageName, &family{f.base, forms})
 }
 
-// hide keeps a kind that clients can no longer ask for.
+// hide keeps a kind but makes it unavailable to clients.
 func (e *setEdit) hide(one *Served) {
 	e.unshow(one)
 	e.named.set(one.Kind.GroupVersionResource(), member{one, true})
 }
 
-// visible tells whether clients can ask for any form of a family.
+// visible reports whether clients can ask for any form of a family.
 func (e *setEdit) visible(f *family) bool {
 	return slices.ContainsFunc(f.forms, func(one *Served) bool {
 		m, _ := e.named.get(one.Kind.GroupVersionResource())
@@ -308,7 +308,7 @@ func (e *setEdit) visible(f *family) bool {
 	})
 }
 
-// show makes a kind one that clients can ask for.
+// show makes a kind available to clients.
 func (e *setEdit) show(one *Served) {
 	r := one.Kind
 	e.ownGroups()
@@ -326,7 +326,7 @@ func (e *setEdit) show(one *Served) {
 	version.Kinds = slices.Insert(version.Kinds, k, one)
 }
 
-// unshow undoes show.
+// unshow reverses show.
 func (e *setEdit) unshow(one *Served) {
 	r := one.Kind
 	g, found := findGroup(e.next.groups, r.Group)
@@ -396,22 +396,22 @@ func boolInt(b bool) int {
 	return 0
 }
 
-// staleKeys remembers the objects whose stored bytes differ from their live form because they were
-// written under an earlier schema or in another version: a write that changes nothing in the live
-// form must still reach the store (design rule 9), and a migration writes them anew.
+// staleKeys tracks the objects whose stored bytes differ from their live form because they were
+// written under an earlier schema or in another version. A write that changes nothing in the live
+// form must still reach the store (design rule 9), and a migration rewrites these objects.
 type staleKeys struct {
 	mu   sync.Mutex
 	keys map[string]staleRecord
 }
 
-// staleRecord is one of them: how far it is from what would be written now.
+// staleRecord describes how such a record differs from the one that would be written now.
 type staleRecord struct {
 	rev     storage.Revision
 	foreign bool // it was written in another version
 	lossy   bool // the live form lacks something of it
 }
 
-// note tells of a record; s is nil for one that is as it should be.
+// note reports a record; s is nil if the record is up to date.
 func (k *staleKeys) note(key string, rev storage.Revision, s *staleRecord) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -435,7 +435,7 @@ func (k *staleKeys) has(key string, rev storage.Revision) bool {
 	return ok && at.rev == rev
 }
 
-// choose returns the keys of records, in order.
+// choose returns the keys of the records that which selects, in order.
 func (k *staleKeys) choose(which func(staleRecord) bool) []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()

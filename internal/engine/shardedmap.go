@@ -6,11 +6,10 @@ import (
 	"maps"
 )
 
-// shardSize is how many entries a part of a shardedMap has on average before the map is divided
-// anew.
+// shardSize is the average number of entries per shard at which the map is divided anew.
 const shardSize = 64
 
-// shardedMap is an immutable map. It is divided into parts: a change copies the parts that it
+// shardedMap is an immutable map. It is divided into shards: a change copies the shards that it
 // touches, and the next map shares the others. The zero value is empty.
 type shardedMap[K comparable, V any] struct {
 	seed   maphash.Seed
@@ -27,12 +26,12 @@ func (t shardedMap[K, V]) get(key K) (V, bool) {
 	return v, ok
 }
 
-// shard returns the number of the part that a key belongs to.
+// shard returns the number of the shard that a key belongs to.
 func (t shardedMap[K, V]) shard(key K) uint64 {
 	return maphash.Comparable(t.seed, key) & uint64(len(t.shards)-1)
 }
 
-// all walks the map in no order.
+// all iterates over the map in no particular order.
 func (t shardedMap[K, V]) all() iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) {
 		for _, shard := range t.shards {
@@ -45,10 +44,10 @@ func (t shardedMap[K, V]) all() iter.Seq2[K, V] {
 	}
 }
 
-// edit begins the next map.
+// edit starts the next map.
 func (t shardedMap[K, V]) edit() *shardedEdit[K, V] { return &shardedEdit[K, V]{next: t} }
 
-// shardedEdit is a shardedMap that is being made from another one. It belongs to one goroutine.
+// shardedEdit builds a new shardedMap from another. It belongs to one goroutine.
 type shardedEdit[K comparable, V any] struct {
 	next shardedMap[K, V]
 	own  []bool // the parts that were copied already; nil before the first change
@@ -75,7 +74,7 @@ func (e *shardedEdit[K, V]) delete(key K) {
 	}
 }
 
-// owned returns the part that a key belongs to, which from now on is the edit's own.
+// owned returns the shard of a key, after copying it for the edit if necessary.
 func (e *shardedEdit[K, V]) owned(key K) map[K]V {
 	if len(e.next.shards) == 0 {
 		e.next.seed = maphash.MakeSeed()
@@ -92,7 +91,7 @@ func (e *shardedEdit[K, V]) owned(key K) map[K]V {
 	return e.next.shards[i]
 }
 
-// divide makes n parts of the map.
+// divide splits the map into n shards.
 func (e *shardedEdit[K, V]) divide(n int) {
 	before := e.next
 	e.next.shards, e.own = make([]map[K]V, n), make([]bool, n)

@@ -181,8 +181,8 @@ func (w *write) settled(ctx context.Context, p *part) (registry.Tree, error) {
 	if t, problems = r.Schema.Canonical(t); len(problems) > 0 {
 		return nil, status.Internal(fmt.Errorf("the Default hook of %s made an object its schema refuses: %s", r.GroupResource(), problems[0].Message()))
 	}
-	// Default also fills in what the hook added. Otherwise the next write would do so, and a replacement
-	// would change the object.
+	// Default also fills in what the hook added. Otherwise the next write would do so, and a
+	// replacement would change the object.
 	return r.Schema.Default(t), nil
 }
 

@@ -9,10 +9,10 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// Sweep deletes the objects of s in a namespace that were last written before a revision: what a
-// namespace that is gone has left behind, also where a new one has its name by now (NS-02). Each is
-// deleted as by a client's DELETE in the background, so finalizers have their say; s need not be
-// served yet. It deletes what it can, and returns the first of the errors.
+// Sweep deletes the objects of s in a namespace that were last written before a revision. These are
+// the remains of a deleted namespace, even if a new one has its name by now (NS-02). Each is
+// deleted like by a client's DELETE with background propagation, so finalizers are respected; s
+// need not be served yet. Sweep deletes what it can and returns the first error.
 func (e *Engine) Sweep(ctx context.Context, s *Served, namespace string, before storage.Revision) error {
 	if s.Cache == nil || s.base != nil || s.Kind.ClusterScoped {
 		return nil

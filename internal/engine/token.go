@@ -16,7 +16,7 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// position is where a chunked list goes on: after this key, in the state of this revision.
+// position is where a chunked list continues: after this key, in the state of this revision.
 type position struct {
 	revision storage.Revision
 	after    string // storage key of the last object of the chunk before
@@ -24,7 +24,7 @@ type position struct {
 	left     int64  // how many objects follow in the state of revision, for chunks that cannot count them; 0 when unknown
 }
 
-// chunkScope is what a token is bound to: it opens nothing else (PAGE-09).
+// chunkScope is the scope that a token is bound to. The token is invalid in any other (PAGE-09).
 type chunkScope struct {
 	resource, namespace, labels, fields string
 
@@ -42,8 +42,8 @@ type continueToken struct {
 	MAC      string `json:"m,omitempty"`
 }
 
-// tokenSigner makes and opens continue tokens. Its key lives in the store, so that tokens survive a
-// restart and are understood by every process on the same store.
+// tokenSigner makes and opens continue tokens. Its key is in the store, so tokens survive a restart
+// and every process on the same store understands them.
 type tokenSigner struct {
 	store  *storage.Store
 	rand   io.Reader
@@ -60,8 +60,8 @@ const (
 
 var tokenKeyPath = [...]string{"token-key", "current"}
 
-// load reads the key, or makes one for a store that has none. Two processes that start at once
-// agree on the first.
+// load reads the key, or creates one in a store that has none. Two processes that start at once
+// both use the first key stored.
 func (s *tokenSigner) load(ctx context.Context) error {
 	at := storage.SysKey(tokenKeyPath[:]...)
 	rec, err := s.store.Get(ctx, at)
@@ -92,7 +92,7 @@ func (s *tokenSigner) load(ctx context.Context) error {
 func (s *tokenSigner) mac(scope chunkScope, t continueToken) string {
 	h := hmac.New(sha256.New, s.key)
 	for _, part := range []string{t.Version, scope.resource, scope.namespace, scope.labels, scope.fields, t.Start, fmt.Sprint(t.Revision), fmt.Sprint(t.Left)} {
-		_, _ = fmt.Fprintf(h, "%d:%s;", len(part), part) // lengths keep neighbouring parts apart
+		_, _ = fmt.Fprintf(h, "%d:%s;", len(part), part) // the lengths separate neighbouring parts
 	}
 	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:16])
 }
@@ -147,8 +147,8 @@ func (s *tokenSigner) open(_ context.Context, scope chunkScope, token string) (p
 	return p, nil
 }
 
-// expired is the 410 for a token whose state is gone. It carries a token that goes on at the newest
-// state, for clients that would rather have an inconsistent list than start again (PAGE-08).
+// expired returns the 410 for a token whose state is gone. The error carries a token that continues
+// at the newest state, for clients that prefer an inconsistent list to starting again (PAGE-08).
 func (s *tokenSigner) expired(scope chunkScope, p position) error {
 	fresh, err := s.seal(scope, position{after: p.after, newest: true})
 	if err != nil {

@@ -19,7 +19,7 @@ func finalizers(t registry.Tree) []string {
 	return out
 }
 
-// withFinalizer returns t with the finalizer name added, t itself if it is there.
+// withFinalizer returns t with the finalizer name added, or t itself if it has the finalizer.
 func withFinalizer(t registry.Tree, name string) registry.Tree {
 	if slices.Contains(finalizers(t), name) {
 		return t
@@ -28,7 +28,7 @@ func withFinalizer(t registry.Tree, name string) registry.Tree {
 	return tree.With(t, append(slices.Clone(old), name), "metadata", "finalizers")
 }
 
-// deleting tells whether the object is marked for deletion.
+// deleting reports whether the object is marked for deletion.
 func deleting(t registry.Tree) bool { return tree.Text(t, "metadata", "deletionTimestamp") != "" }
 
 // identity returns the object's namespace and name.

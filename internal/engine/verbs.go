@@ -10,9 +10,9 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// Create stores a new object. body is its JSON; the name comes from there, or is generated
-// (CREATE-01, NAME-06). For a virtual resource it runs the operation and the result is its answer
-// (MODEL-21); for a subresource that is an action, the action (PATH-21).
+// Create stores a new object. body is its JSON. The name comes from body or is generated
+// (CREATE-01, NAME-06). For a virtual resource Create runs the operation and returns its answer
+// (MODEL-21). For a subresource that is an action, it runs the action (PATH-21).
 func (at *Resolved) Create(ctx context.Context, body []byte, o registry.WriteOptions) (*registry.Result, error) {
 	ctx = hookcontext.WithObjects(ctx, at.engine)
 	r := at.acts.Kind
@@ -32,8 +32,8 @@ func (at *Resolved) Create(ctx context.Context, body []byte, o registry.WriteOpt
 	return in.walk(ctx)
 }
 
-// Update replaces an object by body (UPDATE-01). Where the kind allows it, an absent object is
-// created (UPDATE-10).
+// Update replaces an object by body (UPDATE-01). It creates an absent object if the kind allows
+// that (UPDATE-10).
 func (at *Resolved) Update(ctx context.Context, body []byte, o registry.WriteOptions) (*registry.Result, error) {
 	ctx = hookcontext.WithObjects(ctx, at.engine)
 	if err := at.writable(verbUpdate); err != nil {
@@ -48,10 +48,10 @@ func (at *Resolved) Update(ctx context.Context, body []byte, o registry.WriteOpt
 	return in.walk(ctx)
 }
 
-// Patch changes an object by a patch, which is applied to the newest state until the store accepts
-// the outcome: writers of different fields never see a conflict (PATCH-16). A resourceVersion in
-// the patch makes it conditional (PATCH-04). A server-side apply creates an object that is absent
-// (PATCH-02).
+// Patch applies a patch to the newest state of an object, and repeats that until the store accepts
+// the outcome. Writers of different fields therefore never see a conflict (PATCH-16). A
+// resourceVersion in the patch makes it conditional (PATCH-04). A server-side apply creates an
+// absent object (PATCH-02).
 func (at *Resolved) Patch(ctx context.Context, p registry.PatchRequest, o registry.WriteOptions) (*registry.Result, error) {
 	ctx = hookcontext.WithObjects(ctx, at.engine)
 	if err := at.writable(verbPatch); err != nil {
@@ -68,7 +68,7 @@ func (at *Resolved) Patch(ctx context.Context, p registry.PatchRequest, o regist
 	return in.walk(ctx)
 }
 
-// writable refuses a verb that a named object or subresource does not take.
+// writable rejects a verb that a named object or subresource does not support.
 func (at *Resolved) writable(verb string) error {
 	allowed := at.acts.Kind.Verbs()
 	if at.Subresource != nil {
@@ -80,7 +80,7 @@ func (at *Resolved) writable(verb string) error {
 	return nil
 }
 
-// intent is what a request wants written to the target.
+// intent returns the write that a request asks for.
 func (at *Resolved) intent(ctx context.Context, verb string, body []byte, o registry.WriteOptions) *intent {
 	in := &intent{engine: at.engine, served: at.acts, sub: at.Subresource, target: at.Target, opts: o, verb: verb, body: body}
 	in.user, _ = authn.UserFrom(ctx)

@@ -23,7 +23,7 @@ const (
 	verbApply  = "apply"
 )
 
-// intent is what a request wants written. It is the same for all tries of the request.
+// intent is the write that a request asks for. All attempts of the request share it.
 type intent struct {
 	engine  *Engine
 	served  *Served
@@ -37,7 +37,7 @@ type intent struct {
 	body  []byte
 	patch registry.PatchType // how the body changes what is stored, for the verb patch
 
-	mayCreate, mayUpdate bool                        // what the request may do to the store
+	mayCreate, mayUpdate bool                        // what the request may do in the store
 	allowCreate          func(context.Context) error // asked before an object is created; may be nil
 
 	attempts int // generated names tried so far
@@ -46,37 +46,38 @@ type intent struct {
 // part is a tree that a write reads and replaces.
 type part struct {
 	kind     *Kind
-	old, new registry.Tree // old is nil where there is nothing yet
+	old, new registry.Tree // old is nil if there is no object yet
 }
 
-// write is one try to do what a request wants, while it walks the list of steps. After a lost race
-// another one starts from the read.
+// write is one attempt to carry out a request while it walks the list of steps. After a lost race
+// another attempt starts from the read.
 type write struct {
 	*intent
 
 	// sent is what the requester writes: the object, or a document of the subresource. object is
-	// what is to be stored, in the form of the request. They are one and the same but for a view,
-	// whose document is put into the object, and for a document that is acted upon, which has no
-	// object. stored is the object in the form that it is stored in. Both forms have the
-	// resourceVersion in what is old.
+	// the object to store, in the form of the request. stored is the object in its stored form.
+	//
+	// sent and object are the same, with two exceptions: the document of a view is put into the
+	// object, and a document that is acted upon has no object. In both forms old has a
+	// resourceVersion.
 	sent, object *part
 	stored       part
 
 	key     string
-	entry   *watch.Entry // what is stored, nil when absent
+	entry   *watch.Entry // the stored entry, nil if absent
 	encoded []byte       // canonical JSON of stored.new
 	checks  []storage.Op // must hold at the commit (design rule 2)
-	remove  bool         // the last finalizer went: the object is removed instead of stored
+	remove  bool         // the last finalizer is gone: the object is removed instead of stored
 
 	owners     []any    // managedFields of the object after a write through a view
 	complaints []string // unknown and repeated fields
-	unowned    error    // why it could not be worked out who owns what; mostly, that the object is invalid
-	generated  bool     // the name is of the server's making
+	unowned    error    // why the owners could not be computed; mostly because the object is invalid
+	generated  bool     // the server generated the name
 
 	result *registry.Result // set by the step that ends the walk
 }
 
-// try begins a try.
+// try begins an attempt.
 func (in *intent) try() *write {
 	w := &write{intent: in, sent: &part{kind: in.served.Kind}}
 	switch {
@@ -96,7 +97,7 @@ var errRace = errors.New("lost a race with another write")
 
 func (in *intent) resource() *Kind { return in.served.Kind }
 
-// patching tells whether the requester sent changes, and not the whole object.
+// patching reports whether the requester sent changes and not the whole object.
 func (in *intent) patching() bool { return in.verb == verbPatch || in.verb == verbApply }
 
 func (w *write) creating() bool { return w.entry == nil }
@@ -110,8 +111,8 @@ func (w *write) operation() admission.Operation {
 	return admission.Update
 }
 
-// name returns the name to use in errors: what the client asked for, or what the object is called
-// by now.
+// name returns the name to use in errors: the one that the client asked for, or the one that the
+// object has by now.
 func (w *write) name() string {
 	if w.target.Name != "" {
 		return w.target.Name
@@ -125,8 +126,8 @@ func (w *write) conflict(why string) error {
 	return status.Conflict(w.resource().GroupResource(), w.name(), why)
 }
 
-// current reads the newest state of an object: what any write acknowledged before this call has
-// stored.
+// current reads the newest state of an object. It includes every write acknowledged before this
+// call.
 func (e *Engine) current(ctx context.Context, s *Served, key string) (*watch.Entry, error) {
 	if err := s.Cache.Fresh(ctx); err != nil {
 		return nil, e.readError(s.Kind, "get", err)
@@ -147,11 +148,11 @@ func treeOf(entry *watch.Entry) (registry.Tree, error) {
 	return t, nil
 }
 
-// someObject is about how long the JSON of an object is of which nothing is known.
+// someObject is a guess for the length of an object's JSON when nothing is known about it.
 const someObject = 1536
 
-// encode makes the canonical JSON of an object for the store: without the resourceVersion, which is
-// where it is stored. size is about how long it will be.
+// encode returns the canonical JSON of an object for the store, without the resourceVersion, which
+// is implied by where the JSON is stored. size is the approximate length of the result.
 func encode(t registry.Tree, size int) ([]byte, error) {
 	out, err := json.AppendTree(make([]byte, 0, size), tree.Without(t, "metadata", "resourceVersion"))
 	if err != nil {
