@@ -49,7 +49,7 @@ func (e *Engine) look(ctx context.Context, s *Served, v *view, object registry.T
 	doc = tree.With(tree.With(doc, v.document.APIVersion(), "apiVersion"), v.document.Names.Kind, "kind")
 	canonical, problems := v.document.Schema.Canonical(doc)
 	if len(problems) > 0 {
-		return nil, status.Internal(fmt.Errorf("the document made of %s is none of its kind: %s", s.Kind.GroupResource(), problems[0].Message()))
+		return nil, status.Internal(fmt.Errorf("the document made of %s does not conform to its schema: %s", s.Kind.GroupResource(), problems[0].Message()))
 	}
 	return canonical, nil
 }

@@ -32,7 +32,7 @@ func identifyDocument(_ context.Context, w *write) error {
 		if _, isMap := m.(map[string]any); !isMap {
 			if w.patching() { // PATCH-15: the patch, not the document, is what the client sent
 				return status.Invalid(w.sent.kind.GroupKind(), w.target.Name, []status.FieldError{
-					{Type: meta.CauseFieldValueInvalid, Field: "patch", Value: m, Detail: "it makes of metadata something that is not an object"},
+					{Type: meta.CauseFieldValueInvalid, Field: "patch", Value: m, Detail: "the patch replaces metadata with a value that is not an object"},
 				})
 			}
 			return status.BadRequest("metadata must be an object")

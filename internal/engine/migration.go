@@ -93,7 +93,7 @@ func (e *Engine) migrate(ctx context.Context) {
 			if err == nil || ctx.Err() != nil || errors.Is(err, watch.ErrGone) {
 				continue
 			}
-			e.cfg.Logger.Error(err, "a migration has stopped; it goes on in a while", "resource", s.Kind.GroupResource().String())
+			e.cfg.Logger.Error(err, "a migration has stopped; it continues later", "resource", s.Kind.GroupResource().String())
 			again = time.After(migrationPause)
 		}
 	}

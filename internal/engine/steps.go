@@ -124,8 +124,8 @@ func prune(ctx context.Context, w *write) error {
 	return w.answerComplaints(ctx)
 }
 
-// answerComplaints reports the problems of the body once, as warnings or an error, according to the
-// mode of field validation.
+// answerComplaints reports the unknown and duplicate fields of the body once. The mode of field
+// validation decides whether they are warnings, an error, or ignored.
 func (w *write) answerComplaints(ctx context.Context) error {
 	if len(w.complaints) == 0 {
 		return nil
