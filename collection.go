@@ -16,14 +16,15 @@ type CollectorStats struct {
 	Deletes  int64 // dependents deleted, or marked for deletion
 	Stripped int64 // dependents that lost references to owners that are gone
 	Released int64 // owners that lost the finalizer of a deletion policy
-	Retries  int64 // objects looked at again after an error
+	Retries  int64 // objects queued again after an error
 	Unserved int64 // of these, because a kind is not served
 
 	Owned     int // references from dependents to owners, now
-	Unsettled int // objects that are still to be looked at, now
+	Unsettled int // objects in the queue, now
 }
 
-// CollectorStats returns what the garbage collector has done since the server was made; zero when there is none.
+// CollectorStats returns what the garbage collector has done since the server was made. It is zero
+// if the server has no collector.
 func (s *Server) CollectorStats() CollectorStats {
 	if s.collector == nil {
 		return CollectorStats{}
@@ -31,8 +32,8 @@ func (s *Server) CollectorStats() CollectorStats {
 	return CollectorStats(s.collector.Stats())
 }
 
-// buildAdmission makes the chain of the plugins of the configuration and the server's own. The server's
-// own come last: they judge the final object.
+// buildAdmission makes the chain of the configured plugins and the server's own. The server's own
+// come last: they judge the final object.
 func (s *Server) buildAdmission() (*admission.Chain, error) {
 	plugins, err := s.bindPlugins(s.cfg.plugins)
 	if err != nil {
@@ -49,7 +50,7 @@ func (s *Server) buildAdmission() (*admission.Chain, error) {
 	return chain.Observed(s.meters.observePlugin), err
 }
 
-// resourceOf finds what is served of a kind.
+// resourceOf finds the served resource of a kind.
 func (s *Server) resourceOf(kind meta.GroupVersionKind) (resource meta.GroupVersionResource, namespaced, ok bool) {
 	set := s.engine.Set()
 	served, ok := set.ForKind(kind)
@@ -59,7 +60,7 @@ func (s *Server) resourceOf(kind meta.GroupVersionKind) (resource meta.GroupVers
 	return served.Resource.GroupVersionResource(), !served.Resource.ClusterScoped, true
 }
 
-// buildCollector makes the garbage collector and lets it see what the engine shows.
+// buildCollector makes the garbage collector and registers it as an observer of the engine.
 func (s *Server) buildCollector(engine *engine.Config) {
 	if !s.cfg.housekeeping.NoGarbageCollection {
 		s.collector = gc.New()

@@ -10,8 +10,8 @@ import (
 	"github.com/kindwright/kindwright/internal/metrics"
 )
 
-// connectionLog leads what net/http has to say about connections to the server's logger. Most of it is the noise of
-// clients that go away in the middle of a handshake.
+// connectionLog passes net/http's messages about connections to the server's logger. Most of them
+// are noise from clients that disconnect during a handshake.
 func (s *Server) connectionLog() *log.Logger { //nolint:forbidigo // the type net/http asks for; what it says goes to the caller's logr.Logger
 	return log.New(lineLogger{s.cfg.log.V(1), s.meters.requests.HandshakeErrors()}, "", 0) //nolint:forbidigo // likewise
 }

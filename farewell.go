@@ -5,21 +5,23 @@ import (
 	"time"
 )
 
-// farewellTimeout is how long a server that stops waits for the clients whose watches it has ended. They come back within
-// milliseconds or not at all.
+// farewellTimeout is how long a stopping server waits for the clients whose watches it has ended.
+// They reconnect within milliseconds or not at all.
 const farewellTimeout = time.Second
 
-// farewell lets the clients whose watches end with the server come back once more, to be told when to try again (rule 18).
-// Where they meet a closed port instead, client-go's reflectors take it for a failure and wait, twice as long after each
-// one, up to half a minute; 429 with Retry-After they take at its word.
+// farewell keeps the port open until the clients whose watches ended with the server have
+// reconnected once and were told when to retry (rule 18). A client-go reflector that finds a closed
+// port backs off, twice as long after each failure, up to half a minute. It obeys a 429 with
+// Retry-After.
 type farewell struct {
 	mu   sync.Mutex
-	open int           // watches being answered, before the end has begun
-	owed int           // clients that have not come back since
-	all  chan struct{} // closed when none are left; nil before the end has begun
+	open int           // watches being served, before begin
+	owed int           // clients that have not reconnected since begin
+	all  chan struct{} // closed when owed is 0; nil before begin
 }
 
-// enter counts a watch. The returned function is to be called when it has been answered.
+// enter counts a watch. The caller must call the returned function when the watch has been
+// answered.
 func (f *farewell) enter() (leave func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -47,7 +49,7 @@ func (f *farewell) back() {
 	}
 }
 
-// begin notes whose watches are about to end.
+// begin records how many watches are about to end.
 func (f *farewell) begin() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -57,7 +59,8 @@ func (f *farewell) begin() {
 	}
 }
 
-// wait returns when the clients of those watches have come back and been answered, or after a while.
+// wait returns when the clients of those watches have reconnected and been answered, or after
+// farewellTimeout.
 func (f *farewell) wait() {
 	late := time.NewTimer(farewellTimeout)
 	defer late.Stop()

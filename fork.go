@@ -10,20 +10,26 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// Fork makes a server that goes on from the state of this one, which must be running, and from then on has nothing to do
-// with it: writes to either are not seen in the other, and either may end. Start it as one that New made; what start hooks
-// did is part of the state, so they do not run again. Package apitest makes one for each of the tests that begin alike.
+// Fork makes a server that continues from the state of this one, which must be running. From then
+// on the two are independent: neither sees the other's writes, and either may end. Start the fork
+// like a server made by New. Start hooks do not run again, because their effects are part of the
+// state. Package apitest makes a fork for each of the tests that begin alike.
 //
-// The fork serves the same kinds, those that were installed meanwhile included, and what it knows of their objects is shared
-// until one of the two changes it, so that nothing is read or decoded. Versions go on: a list, a continue token or a watch
-// from before the fork goes on in the fork, as far back as its store remembers.
+// The fork serves the same kinds, including those installed meanwhile. The two share what the
+// server knows of their objects until one of them changes it, so nothing is read or decoded.
+// Versions continue: a list, a continue token or a watch from before the fork continues in the
+// fork, as far back as its store remembers.
 //
-// The function store makes the store of the fork, such as memory.DB.Fork does. It must hold what this server's store holds at
-// a revision, at least, and is called while nothing that this server's clients write is acknowledged. The caller closes the
-// store after Wait. The options change what is taken over from this server; what they add to it they add for the fork
-// alone. Kinds are added with Install. Values that options brought, such as authenticators and middleware, serve both.
+// The function store makes the store of the fork, as memory.DB.Fork does. The new store must hold
+// at least what this server's store holds at a revision. While store runs, no write of this
+// server's clients is acknowledged. The caller closes the store after Wait.
 //
-// It may be called in a synctest bubble that this server is not in: the fork lives there.
+// The options change the settings taken over from this server; what they add is added to the fork
+// alone. Install adds kinds. Values that options brought, such as authenticators and middleware,
+// serve both.
+//
+// Fork may be called in a synctest bubble that this server is not in. The fork then lives in that
+// bubble.
 func (s *Server) Fork(store func(at storage.Revision) (storage.Backend, error), opts ...Option) (*Server, error) {
 	f := &Server{cfg: s.cfg.clone(), random: rand.Reader, parts: slices.Clone(s.parts), parser: s.parser, forked: true}
 	var problems []error

@@ -7,20 +7,23 @@ import (
 	"time"
 )
 
-// FreeMemoryWhenIdle gives memory back to the operating system while the server has little to do. Between two collections Go
-// lets the heap grow to twice what is in use (GOGC), and keeps that room: a server with much data and few writes would hold it
-// for nothing. When for a second hardly anything was allocated, and since the last time enough was, one collection is run and
-// all that is free is returned (debug.FreeOSMemory). Under load nothing happens.
+// FreeMemoryWhenIdle returns memory to the operating system while the server is idle. Between two
+// collections Go lets the heap grow to twice what is in use (GOGC) and keeps that space. A server
+// with much data and few writes would hold it for nothing.
 //
-// It concerns the whole process, so it is for programs that are a server and little else.
+// When the program has allocated hardly anything for a second, and enough since the last release,
+// one collection runs and all free memory is returned (debug.FreeOSMemory). Nothing happens under
+// load.
+//
+// The option affects the whole process, so it is for programs that are a server and little else.
 func FreeMemoryWhenIdle() RunOption {
 	return runOptionFunc(func(c *runConfig) error { c.freeWhenIdle = true; return nil })
 }
 
 const (
 	idleTick  = time.Second
-	idleBytes = 1 << 20 // allocated within a tick: the process has little to do
-	idleWorth = 4 << 20 // to be had at least, or idleShare of what is in use if that is more
+	idleBytes = 1 << 20 // allocated within a tick: the process is idle
+	idleWorth = 4 << 20 // minimum gain, or 1/idleShare of what is in use if that is more
 	idleShare = 16
 )
 
@@ -31,12 +34,12 @@ type usage struct {
 	spare     uint64 // beyond that, held from the system
 }
 
-// idler gives memory back.
+// idler returns memory to the operating system.
 type idler struct {
 	usage func() usage
 	free  func()
 	last  uint64 // allocated, at the last tick
-	freed uint64 // allocated, when memory was last given back
+	freed uint64 // allocated, when memory was last returned
 }
 
 func newIdler() *idler {
@@ -56,7 +59,7 @@ func newIdler() *idler {
 	}
 }
 
-// run ends with ctx.
+// run checks the memory every second until ctx ends.
 func (i *idler) run(ctx context.Context) {
 	tick := time.NewTicker(idleTick)
 	defer tick.Stop()

@@ -14,23 +14,23 @@ import (
 	"github.com/kindwright/kindwright/internal/selfsigned"
 )
 
-// The time limits of Run's HTTP server. Requests are bounded by HTTP.RequestTimeout, streams per write; these are about
-// connections.
+// The time limits of Run's HTTP server. They concern connections: HTTP.RequestTimeout bounds
+// requests, and streams are bounded per write.
 const (
 	headerTimeout   = 10 * time.Second // TLS handshake and request header (H4, H5)
 	idleTimeout     = 2 * time.Minute  // a connection without requests
-	pingAfter       = 30 * time.Second // HTTP/2: a silent peer is asked whether it is alive (rule 19) …
-	pingTimeout     = 15 * time.Second // … and given up after so long
-	writeByteAfter  = 20 * time.Second // HTTP/2: a connection that takes no byte for so long is dead
+	pingAfter       = 30 * time.Second // HTTP/2: a silent peer gets a ping (rule 19) …
+	pingTimeout     = 15 * time.Second // … and is disconnected without an answer after this
+	writeByteAfter  = 20 * time.Second // HTTP/2: a connection that accepts no byte for this long is dead
 	drainTimeout    = 65 * time.Second // requests in flight when the server stops: they are bounded by a minute
 	maxStreams      = 250              // HTTP/2: at once on one connection
 	maxHeaderBytes  = 1<<20 - 4<<10    // H7; net/http adds 4 KiB
-	answerTimeout   = 30 * time.Second // beyond the deadline of a request: its answer has left by then; lists and streams set their own
-	acceptKeepAlive = 30 * time.Second // TCP: notices clients that vanished without a word
+	answerTimeout   = 30 * time.Second // after the deadline of a request; lists and streams set their own
+	acceptKeepAlive = 30 * time.Second // TCP: detects clients that vanished
 )
 
-// RunOption says how Run listens: Listen, ListenOn, OnListening and FreeMemoryWhenIdle, and the value
-// TLS.
+// RunOption says how Run listens. The functions Listen, ListenOn, OnListening and
+// FreeMemoryWhenIdle make one, and the value TLS is one.
 type RunOption interface {
 	applyRun(c *runConfig) error
 }
@@ -60,7 +60,7 @@ func Listen(address string) RunOption {
 	})
 }
 
-// ListenOn serves on a listener of the caller's. Run closes it.
+// ListenOn serves on the caller's listener. Run closes it.
 func ListenOn(l net.Listener) RunOption {
 	return runOptionFunc(func(c *runConfig) error {
 		if l == nil {
@@ -71,14 +71,14 @@ func ListenOn(l net.Listener) RunOption {
 	})
 }
 
-// TLS is how connections are encrypted. Its zero value stands for a certificate made at start for
-// localhost and the address, signed by itself, which clients must be told to trust.
+// TLS says how connections are encrypted. The zero value stands for a self-signed certificate for
+// localhost and the address, made at start. Clients must be told to trust it.
 type TLS struct {
 	// CertFile and KeyFile name the files of the serving certificate and its key, in PEM.
 	CertFile, KeyFile string
 
-	// Config is the whole configuration instead. Run raises its minimum version to 1.2. It also
-	// asks clients for a certificate, without insisting, unless Config says otherwise.
+	// Config replaces the whole configuration. Run raises its minimum version to 1.2. Run also
+	// requests a client certificate without requiring one, unless Config says otherwise.
 	Config *tls.Config
 }
 
@@ -100,16 +100,20 @@ func (t TLS) applyRun(c *runConfig) error {
 	return nil
 }
 
-// OnListening sets a function that is told the address once the server is ready and connections are accepted.
+// OnListening sets a function that receives the address once the server is ready and accepts
+// connections.
 func OnListening(f func(net.Addr)) RunOption {
 	return runOptionFunc(func(c *runConfig) error { c.listening = f; return nil })
 }
 
-// Run calls Start, so call one of the two, once. It serves HTTPS until ctx ends, and shuts down in order: /readyz fails, the
-// shutdown delay passes, watches get a last bookmark and end, clients that come back for them within a second are told when
-// to try again, no connection is accepted any more, requests in flight finish, the background work stops (OPS-02). It
-// returns nil after an orderly end. The port is opened only once the server is ready, so that clients that come back after
-// a restart find their state (design rule 18).
+// Run starts the server and serves HTTPS until ctx ends. Call Run or Start, not both, and only
+// once. The port opens when the server is ready, so that clients that reconnect after a restart
+// find their state (design rule 18).
+//
+// Then Run shuts down in order (OPS-02). /readyz fails and the shutdown delay passes. Watches get a
+// last bookmark and end; clients that reconnect within a second are told when to retry. The port
+// closes, requests in flight finish, and the background work stops. Run returns nil after an
+// orderly end.
 func (s *Server) Run(ctx context.Context, opts ...RunOption) error {
 	cfg := &runConfig{address: "127.0.0.1:6443"}
 	for _, o := range opts {
@@ -171,7 +175,7 @@ func (c *runConfig) listen(ctx context.Context) (net.Listener, error) {
 		}
 	}
 	if c.tls.ClientAuth == tls.NoClientCert {
-		c.tls.ClientAuth = tls.RequestClientCert // package authn/x509 decides what a certificate is worth
+		c.tls.ClientAuth = tls.RequestClientCert // package authn/x509 verifies the certificate
 	}
 	if c.listener != nil {
 		return c.listener, nil
@@ -192,7 +196,7 @@ func (s *Server) httpServer(cfg *runConfig) *http.Server {
 		IdleTimeout:                  idleTimeout,
 		WriteTimeout:                 s.cfg.http.RequestTimeout + answerTimeout,
 		MaxHeaderBytes:               maxHeaderBytes,
-		DisableGeneralOptionsHandler: true, // "OPTIONS *" is parsed and refused like anything else
+		DisableGeneralOptionsHandler: true, // "OPTIONS *" is parsed and rejected like any request
 		ErrorLog:                     s.connectionLog(),
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: maxStreams,

@@ -33,8 +33,8 @@ const (
 	stopped
 )
 
-// Server is a resource API: an http.Handler over a store. Make it with New, begin with Start or Run. All methods are safe
-// for concurrent use.
+// Server is a resource API: an http.Handler over a store. New makes it; Start or Run begins its
+// work. All methods are safe for concurrent use.
 type Server struct {
 	cfg           *config
 	backend       storage.Backend
@@ -48,11 +48,11 @@ type Server struct {
 	meters        *meters
 	authenticator authn.Authenticator
 	authorizer    authz.Authorizer
-	bindings      []*binding // of authenticators, authorizers and plugins that have to know objects
+	bindings      []*binding // of authenticators, authorizers and plugins that read objects
 	health        *health.Registry
 	hookDone      []func() // marks the health check of each start hook as done
 	handler       http.Handler
-	reports       []func(*request.Exchange) // told of every exchange that has ended, in this order
+	reports       []func(*request.Exchange) // called in this order for every exchange that has ended
 	resources     *rest.Handler
 	documents     *discovery.Handler
 
@@ -63,8 +63,9 @@ type Server struct {
 	running  sync.WaitGroup
 }
 
-// New makes a server over a store. It validates everything and starts nothing: what is wrong with an option or a kind is
-// reported here, all of it together. The caller keeps the backend and closes it after Wait or Run has returned.
+// New makes a server over a store. It validates everything, starts nothing, and reports everything
+// that is wrong with the options and kinds together. The caller keeps the backend and closes it
+// after Wait or Run has returned.
 func New(b storage.Backend, opts ...Option) (*Server, error) {
 	cfg := defaults()
 	var problems []error
@@ -90,7 +91,8 @@ func New(b storage.Backend, opts ...Option) (*Server, error) {
 	return s, nil
 }
 
-// absent tells whether there is no backend, behind a view neither: nil, or the nil pointer of an Open that failed.
+// absent reports whether the backend, or the one behind a view, is missing: nil, or the nil pointer
+// of an Open that failed.
 func absent(b storage.Backend) bool {
 	for !isNil(b) {
 		view, ok := b.(storage.Unwrapper)
@@ -146,12 +148,12 @@ func (s *Server) build() error {
 	return err
 }
 
-// env is what definitions are told about the server.
+// env returns what definitions may know about the server.
 func (s *Server) env(domain string) registry.Env {
 	return registry.Env{GroupDomain: domain, Authenticator: s.authenticator, Authorizer: s.authorizer, Types: &registry.Types{}}
 }
 
-// define asks every definition what it adds, and reports all that cannot be served.
+// define asks every definition for its bundle, and reports all that cannot be served.
 func define(definitions []registry.Definition, env registry.Env) ([]registry.Bundle, error) {
 	var parts []registry.Bundle
 	var problems []error
@@ -176,7 +178,7 @@ func define(definitions []registry.Definition, env registry.Env) ([]registry.Bun
 	return parts, errors.Join(problems...)
 }
 
-// join makes one bundle of several.
+// join merges several bundles into one.
 func join(parts []registry.Bundle) registry.Bundle {
 	var all registry.Bundle
 	for _, b := range parts {
@@ -210,7 +212,7 @@ func (s *Server) buildAccess() error {
 	return nil
 }
 
-// buildHealth registers the checks that every server has and those it was given.
+// buildHealth registers the checks that every server has and the configured ones.
 func (s *Server) buildHealth() error {
 	s.health = health.New(health.WithLogger(s.cfg.log), health.WithLivezGrace(s.cfg.http.LivezGrace), health.WithObserver(s.meters.observeCheck))
 	problems := []error{
@@ -232,7 +234,8 @@ func (s *Server) buildHealth() error {
 	return errors.Join(problems...)
 }
 
-// checkStore is the health check of the storage layer (HEALTH-15, STORE-08): it can be read, and it still takes writes.
+// checkStore is the health check of the storage layer (HEALTH-15, STORE-08). The store must be
+// readable and still accept writes.
 func (s *Server) checkStore(ctx context.Context) error {
 	if h, ok := storage.As[storage.Health](s.backend); ok {
 		if err := h.Healthy(); err != nil {
@@ -243,7 +246,7 @@ func (s *Server) checkStore(ctx context.Context) error {
 	return err
 }
 
-// dispatch is the end of the chain: it leads an authorized request to its handler.
+// dispatch is the end of the chain: it routes an authorized request to its handler.
 func (s *Server) dispatch() http.Handler {
 	h := &s.cfg.http
 	output := s.output()
@@ -284,10 +287,12 @@ func (s *Server) output() *negotiate.Output {
 	return &negotiate.Output{Compress: from >= 0 && s.cfg.gates.Enabled(feature.ResponseCompression), Threshold: max(from, 0)}
 }
 
-// ServeHTTP answers one request. Before the server has started and after it has ended the answer is 503 with Retry-After.
+// ServeHTTP answers one request. Before the server has started and after it has ended, the answer
+// is 503 with Retry-After.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
-// Engine gives in-process access to the objects of a started server: the same steps as over HTTP, without authorization.
+// Engine gives in-process access to the objects of a started server. Calls take the same steps as
+// over HTTP, without authorization.
 func (s *Server) Engine() registry.Objects { return s.engine }
 
 // Install adds kinds to a started server. They appear all at once when their objects are loaded.
@@ -295,9 +300,12 @@ func (s *Server) Install(ctx context.Context, definitions ...registry.Definition
 	return s.Change(ctx, nil, definitions...)
 }
 
-// Change takes kinds away from a started server and adds others, in one step. What is in both lists is replaced: requests that
-// are under way end with the kind they began with, nobody is told meanwhile that there is none, and watches go on from where they
-// were. An entry of remove without a version is about all versions. On an error nothing has changed; see engine.Engine.Change.
+// Change removes kinds from a started server and adds others, in one step. A kind in both lists is
+// replaced. Requests in flight finish with the kind they began with, no client sees a moment
+// without the kind, and watches continue where they were.
+//
+// An entry of remove without a version stands for all versions. After an error nothing has changed;
+// see engine.Engine.Change.
 func (s *Server) Change(ctx context.Context, remove []meta.GroupVersionResource, definitions ...registry.Definition) error {
 	if err := given("Change", "definition", definitions); err != nil {
 		return fmt.Errorf("kindwright: %w", err)
@@ -316,13 +324,14 @@ func (s *Server) Change(ctx context.Context, remove []meta.GroupVersionResource,
 	return nil
 }
 
-// Remove stops serving kinds; their watches end. What is stored stays stored, also when its namespace is deleted meanwhile:
-// the kind has to be served for that. Unknown names are ignored.
+// Remove stops serving kinds; their watches end. Their objects stay stored, even if their namespace
+// is deleted meanwhile: that deletes only objects of served kinds. Unknown names are ignored.
 func (s *Server) Remove(resources ...meta.GroupResource) { s.engine.Remove(resources...) }
 
-// Start loads the kinds, runs the start hooks and begins the background work, all of which last until ctx ends; then the
-// server answers 503 and Wait returns. Start returns when the server is ready, or says why it cannot be. It can be called
-// once.
+// Start loads the kinds, runs the start hooks and begins the background work. It returns when the
+// server is ready, or reports why it cannot be. It can be called once.
+//
+// The work lasts until ctx ends. Then the server answers 503 and Wait returns.
 func (s *Server) Start(ctx context.Context) error {
 	context.AfterFunc(ctx, s.drain)
 	return s.start(ctx)
@@ -380,7 +389,8 @@ func (s *Server) prepare(ctx context.Context) error {
 	return nil
 }
 
-// startHook runs a start hook, but not in a fork: what it did is part of the state that this began with.
+// startHook runs a start hook. A fork skips it: its effects are part of the state that the fork
+// began with.
 func (s *Server) startHook(ctx context.Context, hook registry.Hook) error {
 	if s.forked {
 		return nil

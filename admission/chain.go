@@ -20,7 +20,8 @@ type Chain struct {
 	observer             func(Observation)
 }
 
-// Observation is how long one plugin took, or all plugins of a chain that handle a write together.
+// Observation reports how long one plugin took, or all plugins of a chain that handle a write
+// together.
 type Observation struct {
 	Plugin     string // empty for all of them together
 	Validating bool   // the second pass; the first mutates
@@ -35,9 +36,9 @@ type member struct {
 	rules []matcher
 }
 
-// NewChain returns the chain of the given plugins, first called first. It refuses a plugin without a
-// name, with neither side set, or with a side that is a nil pointer or function, one that is still to be
-// bound, a rule that selects what cannot be, and a name used twice.
+// NewChain returns the chain of the given plugins; the first is called first. It rejects a plugin
+// without a name, a name used twice, a plugin with neither side set, a side that is a nil pointer
+// or function, a plugin that is not bound yet, and an invalid rule.
 func NewChain(plugins ...Plugin) (*Chain, error) {
 	c := &Chain{}
 	seen := make(map[string]bool, len(plugins))
@@ -71,7 +72,7 @@ func NewChain(plugins ...Plugin) (*Chain, error) {
 	return c, nil
 }
 
-// isNil tells whether a side of a plugin is there and holds nothing, such as the pointer of a
+// isNil reports whether a side of a plugin is set but holds nil, such as the pointer from a
 // constructor that failed.
 func isNil(side any) bool {
 	v := reflect.ValueOf(side)
@@ -82,9 +83,9 @@ func isNil(side any) bool {
 	return false
 }
 
-// Checked returns a chain that verifies what its plugins promise: a write is refused with a 500 that
-// names the plugin in the log if a plugin has changed a tree that it was given. It copies both trees
-// for every plugin that handles a write, so it is meant for tests.
+// Checked returns a chain that verifies that plugins keep their promise. If a plugin changes a tree
+// that it was given, the write fails with a 500 and the log names the plugin. Checked copies both
+// trees for every plugin that handles a write, so it is meant for tests.
 func (c *Chain) Checked() *Chain {
 	if c == nil {
 		return nil
@@ -94,8 +95,9 @@ func (c *Chain) Checked() *Chain {
 	return &out
 }
 
-// Observed returns a chain that tells o how long its plugins take. o must allow concurrent calls and
-// must not wait. It is not told of plugins that do not handle a write, nor of those that panic.
+// Observed returns a chain that reports to o how long its plugins take. o must allow concurrent
+// calls and must not block. It receives no report for plugins that do not handle a write or that
+// panic.
 func (c *Chain) Observed(o func(Observation)) *Chain {
 	if c == nil {
 		return nil
@@ -105,7 +107,7 @@ func (c *Chain) Observed(o func(Observation)) *Chain {
 	return &out
 }
 
-// begin returns the time if anybody wants to know.
+// begin returns the time if there is an observer.
 func (c *Chain) begin() (start time.Time) {
 	if c.observer != nil {
 		start = time.Now()
@@ -113,7 +115,7 @@ func (c *Chain) begin() (start time.Time) {
 	return start
 }
 
-// end tells how long something took.
+// end reports how long something took.
 func (c *Chain) end(o Observation, err error, start time.Time) {
 	if c.observer != nil {
 		o.Rejected, o.Took = err != nil, time.Since(start)
@@ -121,16 +123,17 @@ func (c *Chain) end(o Observation, err error, start time.Time) {
 	}
 }
 
-// Mutates tells whether any mutator handles a write. Where none does, no Request need be made.
+// Mutates reports whether any mutator handles a write. If none does, the caller need not make a
+// Request.
 func (c *Chain) Mutates(t Target) bool { return c != nil && anyHandles(c.mutators, &t) }
 
-// Validates tells whether any validator handles a write.
+// Validates reports whether any validator handles a write.
 func (c *Chain) Validates(t Target) bool { return c != nil && anyHandles(c.validators, &t) }
 
 func anyHandles(members []member, t *Target) (handled bool) {
 	defer func() {
 		if recover() != nil {
-			handled = true // the write goes on to the plugin, where the panic is answered
+			handled = true // the write continues to the plugin, which answers the panic
 		}
 	}()
 	for i := range members {
@@ -141,7 +144,7 @@ func anyHandles(members []member, t *Target) (handled bool) {
 	return false
 }
 
-// handles tells whether the plugin handles a write.
+// handles reports whether the plugin handles a write.
 func (m *member) handles(t *Target) bool {
 	selected := len(m.rules) == 0
 	for i := range m.rules {
@@ -152,9 +155,9 @@ func (m *member) handles(t *Target) bool {
 	return selected && (m.Handles == nil || m.Handles(*t))
 }
 
-// Mutate runs the mutators that handle a write, each on the object that the one before returned. It
-// returns the last object, and whether that is another than r.Object. The first error ends it, and so
-// does the end of ctx. A panic in a plugin is an error, never an admission (X12).
+// Mutate runs the mutators that handle a write, each on the object that the previous one returned.
+// It returns the last object, and whether that differs from r.Object. It stops at the first error,
+// or when ctx ends. A panic in a plugin is an error, never an admission (X12).
 func (c *Chain) Mutate(ctx context.Context, r *Request) (object map[string]any, changed bool, err error) {
 	if c == nil {
 		return r.Object, false, nil
@@ -179,8 +182,8 @@ func (c *Chain) Mutate(ctx context.Context, r *Request) (object map[string]any, 
 	return now.Object, changed, nil
 }
 
-// Validate runs the validators that handle a write. The first error ends it, and so does the end of
-// ctx. A panic in a plugin is an error (X12).
+// Validate runs the validators that handle a write. It stops at the first error, or when ctx ends.
+// A panic in a plugin is an error (X12).
 func (c *Chain) Validate(ctx context.Context, r *Request) (err error) {
 	if c == nil {
 		return nil
@@ -196,8 +199,8 @@ func (c *Chain) Validate(ctx context.Context, r *Request) (err error) {
 	return nil
 }
 
-// mutate asks one plugin for the object to go on with. The plugin's request is a copy, so that what it
-// does to its fields stays there.
+// mutate asks one plugin for the next object. The plugin gets a copy of the request, so changes of
+// its fields have no effect.
 func (m *member) mutate(ctx context.Context, r *Request, t *Target, c *Chain) (object map[string]any, err error) {
 	defer m.recovered(&err)
 	if !m.handles(t) {
@@ -246,13 +249,13 @@ func (m *member) result(made, before map[string]any) (map[string]any, error) {
 	return object, nil
 }
 
-// identical tells whether two trees are one map, or both missing.
+// identical reports whether two trees are the same map, or both nil.
 func identical(a, b map[string]any) bool {
 	return reflect.ValueOf(a).UnsafePointer() == reflect.ValueOf(b).UnsafePointer()
 }
 
-// watch keeps copies of the trees that a plugin is about to see. What it returns is called afterwards
-// and makes a difference the error.
+// watch copies the trees that a plugin is about to see. The caller runs the returned function
+// afterwards; it turns a difference into the error.
 func (m *member) watch(r *Request, err *error) func() {
 	object, old := json.Clone(r.Object), json.Clone(r.OldObject)
 	return func() {
@@ -263,8 +266,8 @@ func (m *member) watch(r *Request, err *error) func() {
 	}
 }
 
-// named puts the plugin's name to an error that goes to the log, since the client is not told what it
-// says. A plugin that has outlived the request admits nothing.
+// named adds the plugin's name to an error that goes to the log, because the client is not told
+// what the error says. A plugin that returns after the request has ended admits nothing.
 func (m *member) named(ctx context.Context, err error) error {
 	if err == nil {
 		if err = ctx.Err(); err == nil {

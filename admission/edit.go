@@ -9,15 +9,15 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// Allowed is the answer of a Mutator that has nothing to change.
+// Allowed is the answer of a Mutator that changes nothing.
 func Allowed(r *Request) (map[string]any, error) { return r.Object, nil }
 
-// Patched is the answer of a Mutator that changes some fields: r.Object with the edits made, one after
-// another. r.Object itself stays as it is, and is returned if the edits change nothing. A request
-// without an object, such as a deletion, has nothing to edit, and the answer is nil.
+// Patched is the answer of a Mutator that changes some fields. It returns r.Object with the edits
+// applied in order. r.Object itself stays unchanged, and is returned if the edits change nothing.
+// For a request without an object, such as a deletion, the answer is nil.
 //
-// An edit that cannot be made, because its path leads through something that is no object, is a fault
-// of the plugin: the write is answered 500.
+// An edit fails if its path leads through a value that is not an object. That is a fault of the
+// plugin, and the write is answered with a 500.
 func Patched(r *Request, edits ...Edit) (map[string]any, error) {
 	object := r.Object
 	if object == nil {
@@ -39,15 +39,15 @@ type Edit struct {
 	remove bool
 }
 
-// Set gives the field at a path of names a value, and makes the objects that lead there. The value is a tree or anything
-// that marshals to one: an int, a []string, a struct with json tags.
+// Set gives the field at a path of names a value. It creates missing objects on the path. The value
+// is a tree or anything that marshals to one: an int, a []string, a struct with json tags.
 func Set(value any, path ...string) Edit { return Edit{path: path, value: value} }
 
-// Remove takes the field at a path of names away, if it is there.
+// Remove removes the field at a path of names, if it exists.
 func Remove(path ...string) Edit { return Edit{path: path, remove: true} }
 
-// apply returns object with the edit made, or object itself if that changes nothing. What the path does
-// not touch is shared.
+// apply returns object with the edit applied, or object itself if that changes nothing. The result
+// shares what the path does not touch.
 func (e Edit) apply(object map[string]any, path []string) (map[string]any, error) {
 	if len(path) == 0 {
 		return nil, fmt.Errorf("the path is empty")
@@ -89,7 +89,7 @@ func (e Edit) apply(object map[string]any, path []string) (map[string]any, error
 	return out, nil
 }
 
-// tree makes a tree of a value that may be one already.
+// tree makes a tree of a value, which may already be one.
 func tree(v any) (any, error) {
 	if json.IsTree(v) {
 		return v, nil

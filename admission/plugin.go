@@ -7,24 +7,25 @@ import (
 	"github.com/kindwright/kindwright/watch"
 )
 
-// A Mutator may replace the object of a write. It returns the object to go on with, or an error that
-// refuses the write. It returns r.Object itself to change nothing, as Allowed does, and otherwise
-// another tree, as Patched does; it never changes r.Object in place.
+// A Mutator may replace the object of a write. It returns the object to continue with, or an error
+// that rejects the write. To change nothing it returns r.Object itself, as Allowed does. Otherwise
+// it returns another tree, as Patched does. It never changes r.Object in place.
 //
-// What it adds is defaulted, pruned and validated like anything the client sent, and never counts as
-// sent by the client (design rule 20). What nobody may change on the path of the write stays as it is,
-// without an error: the fields of the server, such as the deletionTimestamp, status on the main path,
-// and spec on that of status.
+// What it adds is defaulted, pruned and validated like anything the client sent, and never counts
+// as sent by the client (design rule 20). Fields that cannot change on the path of the write stay
+// as they are, without an error: server fields such as the deletionTimestamp, status on the main
+// path, and spec on the status path.
 //
-// It is called for deletions too. They have no object, so it returns nil, which Allowed and Patched do.
+// Mutators also run for deletions. Those have no object, so the mutator returns nil, as Allowed and
+// Patched do.
 //
-// It is called concurrently for different requests, and must return when ctx ends.
+// A Mutator is called concurrently for different requests, and must return when ctx ends.
 type Mutator interface {
 	Mutate(ctx context.Context, r *Request) (map[string]any, error)
 }
 
-// A Validator may refuse a write by returning an error. It sees the final object and must not change
-// it. It is called concurrently for different requests, and must return when ctx ends.
+// A Validator may reject a write by returning an error. It sees the final object and must not
+// change it. It is called concurrently for different requests, and must return when ctx ends.
 type Validator interface {
 	Validate(ctx context.Context, r *Request) error
 }
@@ -48,28 +49,28 @@ var (
 	_ Validator = ValidatorFunc(nil)
 )
 
-// Plugin is one named rule. Either side may be left out. The name appears in what is logged about it.
+// Plugin is one named rule. Either side may be nil. Log messages about the plugin contain its name.
 type Plugin struct {
 	Name string
 
-	// Rules select the writes that the plugin handles: those that any of them selects. None selects
-	// every write.
+	// Rules select the writes that the plugin handles: a write that any rule selects. Without rules
+	// the plugin handles every write.
 	Rules []Rule
 
-	// Handles, if not nil, must agree as well. It is asked for every write that the rules select, before
-	// the request is made, so it must be quick, must not wait, and must not allocate.
+	// Handles, if not nil, must agree as well. It is called for every write that the rules select,
+	// before the request is made. It must be quick and must neither block nor allocate.
 	Handles func(t Target) bool
 
 	Mutator   Mutator
 	Validator Validator
 
-	// Bind makes the two sides of a plugin that has to know objects of its server, and is given instead
-	// of them. It is called once for each server, while that is made; see watch.Bindable for what holds
-	// until those objects are known. Either side may be nil.
+	// Bind makes the two sides of a plugin that reads objects of its server. A plugin has either
+	// Bind or the sides. Bind is called once for each server, while that is made. Either side may
+	// be nil. See watch.Bindable for what applies until those objects are known.
 	Bind func(b watch.Binding) (Mutator, Validator, error)
 }
 
-// Denied is the answer of a plugin that refuses r: 403 Forbidden with reason as its explanation.
+// Denied is the answer of a plugin that rejects r: 403 Forbidden with reason as its explanation.
 func Denied(r *Request, reason string) error {
 	return status.Forbidden(r.GroupResource(), r.Name, reason)
 }

@@ -53,8 +53,9 @@ type Request struct {
 	Server Server
 }
 
-// Server is what plugins may ask of the server that a write came to. Reads see every write that was
-// answered before. All methods are safe for concurrent use, and the trees they return are read-only.
+// Server gives plugins access to the server that received the write. Reads see every write that was
+// answered before. All methods are safe for concurrent use, and the trees they return are
+// read-only.
 type Server interface {
 	// Authorizer decides what a user may do.
 	Authorizer() authz.Authorizer
@@ -73,7 +74,7 @@ type Server interface {
 	Labels(ctx context.Context, of meta.GroupVersionResource, namespace, name string) (meta.LabelSet, error)
 }
 
-// Namespaces is the resource whose objects are the namespaces.
+// namespaces is the resource of Namespace objects.
 var namespaces = meta.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 
 // errNoServer is the answer of a Request without a Server.
@@ -82,8 +83,8 @@ var errNoServer = errors.New("the admission request has no server to ask")
 // GroupResource returns the resource without its version, as error messages name it.
 func (r *Request) GroupResource() meta.GroupResource { return r.Resource.GroupResource() }
 
-// Target returns what a plugin is told when it is asked whether it handles the write. It is what the
-// client asked for; a Request made by hand may leave that out.
+// Target returns what a plugin's rules match: what the client asked for. In a Request made by hand,
+// the Request fields may be empty; then Target uses Resource and Subresource.
 func (r *Request) Target() Target {
 	if r.RequestResource == (meta.GroupVersionResource{}) {
 		return Target{Operation: r.Operation, Resource: r.Resource, Subresource: r.Subresource, Namespace: r.Namespace}
@@ -139,7 +140,8 @@ func (r *Request) Annotate(ctx context.Context, key, value string) error {
 	return nil
 }
 
-// labels returns the labels of an object. What is no string is left out; validation reports it.
+// labels returns the labels of an object. It omits values that are not strings; validation reports
+// them.
 func labels(object map[string]any) meta.LabelSet {
 	metadata, _ := object["metadata"].(map[string]any)
 	all, _ := metadata["labels"].(map[string]any)

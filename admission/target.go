@@ -110,8 +110,8 @@ func (m *matcher) matches(t *Target) bool {
 	return false
 }
 
-// covers tells whether the subresource of a write is meant. "pods/*" is every subresource but not the
-// object, while "*/*" is both, as in Kubernetes.
+// covers reports whether the name includes the subresource of a write. "pods/*" is every
+// subresource but not the object. "*/*" is both, as in Kubernetes.
 func (r *resourceName) covers(subresource string) bool {
 	if r.subresource == "*" {
 		return subresource != "" || r.name == "*"
@@ -119,7 +119,7 @@ func (r *resourceName) covers(subresource string) bool {
 	return r.subresource == subresource
 }
 
-// compile makes the matchers of a plugin's rules, and reports everything that is wrong with them.
+// compile makes the matchers of a plugin's rules, and reports every problem with them.
 func compile(rules []Rule) ([]matcher, error) {
 	var problems []error
 	out := make([]matcher, 0, len(rules))

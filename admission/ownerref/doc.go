@@ -1,11 +1,12 @@
-// Package ownerref decides who may set owner references (GC-05), as Kubernetes' plugin OwnerReferencesPermissionEnforcement
-// does.
+// Package ownerref decides who may set owner references (GC-05), like Kubernetes' plugin
+// OwnerReferencesPermissionEnforcement.
 //
-// An owner reference is a way to have an object deleted, and one with blockOwnerDeletion a way to keep its owner from going.
-// Without this plugin whoever may write an object may do both. With it, changing the references of an object that exists
-// needs the right to delete the object, and a reference that newly blocks its owner the right to update the subresource
-// finalizers of the owner, whether there is such a subresource or not.
+// An owner reference is a way to have an object deleted. One with blockOwnerDeletion is a way to
+// keep its owner from being deleted. Without this plugin, anyone who may write an object may do
+// both. With it, a client that changes the references of an existing object needs the right to
+// delete the object. A client that adds a blocking reference needs the right to update the
+// subresource finalizers of the owner, whether or not the owner has such a subresource.
 //
-// The collector itself is a member of system:masters, which may do everything. Package admission is the neighbour to read
-// next; kindwright.Access.CheckOwnerReferences puts the plugin into a server.
+// The collector itself is a member of system:masters, which may do everything.
+// kindwright.Access.CheckOwnerReferences adds the plugin to a server. Read package admission next.
 package ownerref

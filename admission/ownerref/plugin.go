@@ -11,14 +11,15 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// Name is what the plugin is called.
+// Name is the name of the plugin.
 const Name = "OwnerReferencesPermissionEnforcement"
 
-// Resolve finds the resource of a kind, and whether its objects live in namespaces. It is called concurrently.
+// Resolve returns the resource of a kind, and whether its objects live in namespaces. It may be
+// called concurrently.
 type Resolve func(kind meta.GroupVersionKind) (resource meta.GroupVersionResource, namespaced, ok bool)
 
-// Plugin returns the plugin. The authorizer is asked about the writer of an object: for delete on the object itself, and
-// for update on the finalizers of an owner. Neither argument may be nil.
+// Plugin returns the plugin. It asks the authorizer whether the writer may delete the object
+// itself, and update the finalizers of an owner. Neither argument may be nil.
 func Plugin(a authz.Authorizer, resolve Resolve) admission.Plugin {
 	c := checker{a, resolve}
 	return admission.Plugin{
@@ -33,7 +34,7 @@ type checker struct {
 	resolve    Resolve
 }
 
-// reference is one owner reference as it is sent: what is wrong with it, validation says.
+// reference is one owner reference as sent. Validation reports what is wrong with it.
 type reference = map[string]any
 
 func (c checker) validate(ctx context.Context, r *admission.Request) error {
@@ -64,7 +65,7 @@ func (c checker) validate(ctx context.Context, r *admission.Request) error {
 	return nil
 }
 
-// mayBlock asks whether the writer may keep an owner from going.
+// mayBlock checks whether the writer may block the deletion of an owner.
 func (c checker) mayBlock(ctx context.Context, r *admission.Request, ref reference) error {
 	version, kind, name := text(ref, "apiVersion"), text(ref, "kind"), text(ref, "name")
 	gv, err := meta.ParseGroupVersion(version)
@@ -86,7 +87,7 @@ func (c checker) mayBlock(ctx context.Context, r *admission.Request, ref referen
 	return err
 }
 
-// allowed asks the authorizer. One that fails to decide allows nothing.
+// allowed asks the authorizer. An authorizer that fails allows nothing.
 func (c checker) allowed(ctx context.Context, a authz.Attributes) (ok bool, reason string, err error) {
 	d, reason, err := c.authorizer.Authorize(ctx, a)
 	if d == authz.Allow {
@@ -105,7 +106,7 @@ func because(what, reason string) string {
 	return what + ": " + reason
 }
 
-// cut shortens a text of the client's for a message.
+// cut shortens a text from the client for a message.
 func cut(s string) string {
 	const most = 100
 	if len(s) > most {
@@ -123,7 +124,7 @@ func references(object map[string]any) map[string]reference {
 		ref, _ := v.(map[string]any)
 		uid := text(ref, "uid")
 		if have, twice := out[uid]; twice && blocking(have) {
-			continue // of two with one uid the one that counts most
+			continue // of two with one uid, a blocking one counts
 		}
 		out[uid] = ref
 	}
@@ -143,7 +144,7 @@ func same(a, b map[string]reference) bool {
 	return true
 }
 
-// sameOwner tells whether two references with one uid name the same owner besides.
+// sameOwner reports whether two references with the same uid also name the same owner.
 func sameOwner(a, b reference) bool {
 	return text(a, "apiVersion") == text(b, "apiVersion") && text(a, "kind") == text(b, "kind") && text(a, "name") == text(b, "name")
 }

@@ -21,29 +21,29 @@ import (
 	"github.com/kindwright/kindwright/watch"
 )
 
-// user is who deletes on behalf of owners that are gone, as admission, hooks and logs see it.
+// user is the identity of the collector's writes, as admission, hooks and logs see it.
 var user = authn.User{
 	Name:   "system:serviceaccount:kube-system:generic-garbage-collector",
 	Groups: []string{"system:serviceaccounts", "system:serviceaccounts:kube-system", authn.GroupAuthenticated, authn.GroupMasters},
 }
 
 const (
-	maxWorkers = 16   // writers that share the sync of a store
+	maxWorkers = 16   // concurrent writers share one sync of the store
 	chunk      = 256  // keys looked up under one lock
-	maxGone    = 4096 // owners that are remembered to be gone
+	maxGone    = 4096 // owners remembered as deleted
 )
 
-// How long an item waits before it is looked at again: from and to, doubled each time.
+// Delays before an item is retried: the first and the longest; each retry doubles the delay.
 var (
-	raceDelays  = [2]time.Duration{time.Millisecond, time.Second}       // another write was faster
-	errorDelays = [2]time.Duration{100 * time.Millisecond, time.Minute} // something refused
+	raceDelays  = [2]time.Duration{time.Millisecond, time.Second}       // a concurrent write came first
+	errorDelays = [2]time.Duration{100 * time.Millisecond, time.Minute} // the write was rejected
 	kindDelays  = [2]time.Duration{time.Second, 10 * time.Minute}       // a kind is not served
 )
 
-// errRace is returned for an item that has changed since it was looked at.
+// errRace reports that an item changed after the collector read it.
 var errRace = errors.New("it was changed meanwhile")
 
-// errUnserved is returned where the answer depends on a kind that is not served.
+// errUnserved reports that the decision depends on a kind that is not served.
 var errUnserved = errors.New("a kind is not served")
 
 // Stats counts what a collector has done.
@@ -52,44 +52,46 @@ type Stats struct {
 	Deletes   int64 // dependents deleted, or marked for deletion
 	Stripped  int64 // dependents whose references were changed
 	Released  int64 // owners that lost a finalizer of a deletion policy
-	Retries   int64 // times something had to be looked at again
-	Unserved  int64 // of these, for want of a kind
+	Retries   int64 // items queued again after an error
+	Unserved  int64 // of these, because a kind is not served
 	Owned     int   // references in the index
-	Unsettled int   // items that are to be looked at, or are being looked at
+	Unsettled int   // items queued or being processed
 }
 
-// Collector is the garbage collector of one server. It is the observer of the server's live views, and does its work while
-// Run runs. All methods are safe for concurrent use; those of watch.Observer are for the dispatcher alone.
+// Collector is the garbage collector of one server. It observes the server's live views and works
+// while Run runs. All methods are safe for concurrent use, except those of watch.Observer: only the
+// dispatcher calls them.
 type Collector struct {
-	wake  chan struct{} // holds a token when somebody should look at the queue
-	owned atomic.Int64  // the size of the index, to look at without the lock
+	wake  chan struct{} // holds a token when Run should check the queue
+	owned atomic.Int64  // the size of the index, readable without the lock
 
 	reads, deletes, stripped, released, retries, unserved atomic.Int64
 
-	mu      sync.Mutex // taken after those of the live views; nothing is called while it is held
+	mu      sync.Mutex // taken after the locks of live views; no callbacks run under it
 	index   index
-	waiting map[meta.UID]wait // owners that wait for their dependents in foreground deletion
-	filled  map[string]bool   // the prefixes of the kinds that Filled was told of
-	gone    departed          // owners that were seen to go
+	waiting map[meta.UID]wait // owners in foreground deletion that wait for dependents
+	filled  map[string]bool   // prefixes of the kinds that Filled has loaded
+	gone    departed          // owners whose deletion was observed
 	queue   queue
 	workers int
 }
 
-// wait is why an owner still waits.
+// wait records why an owner still waits.
 type wait struct {
 	key     string // of the owner
-	blocker string // a dependent that blocks it; the owner is looked at again when that changes
+	blocker string // a dependent that blocks it; a change of it requeues the owner
 }
 
 var _ watch.Observer = (*Collector)(nil)
 
-// New returns a collector that knows of nothing.
+// New returns an empty collector.
 func New() *Collector {
 	return &Collector{wake: make(chan struct{}, 1), index: newIndex(), waiting: map[meta.UID]wait{}, filled: map[string]bool{}, queue: newQueue()}
 }
 
-// TakeOver makes a new collector go on from where another one is, for a fork of its server: it takes microseconds, and nothing
-// is looked at again but what the other one has not settled. The live views of both servers stand still meanwhile.
+// TakeOver makes a new collector continue from the state of another one, for a fork of its server.
+// It takes microseconds. Only the items that the other collector has not settled are queued. The
+// live views of both servers must not change meanwhile.
 func (c *Collector) TakeOver(from *Collector) {
 	from.mu.Lock()
 	index, waiting, queue, filled := index{from.index.names.Snapshot()}, maps.Clone(from.waiting), from.queue.copyFor(), maps.Clone(from.filled)
@@ -101,7 +103,7 @@ func (c *Collector) TakeOver(from *Collector) {
 	c.signal()
 }
 
-// Stats returns what has been done so far.
+// Stats returns the counts so far.
 func (c *Collector) Stats() Stats {
 	s := Stats{
 		Reads: c.reads.Load(), Deletes: c.deletes.Load(), Stripped: c.stripped.Load(), Released: c.released.Load(),
@@ -113,12 +115,13 @@ func (c *Collector) Stats() Stats {
 	return s
 }
 
-// Filled makes the index that of a kind's objects, and has all of them looked at that have owners or are being deleted.
+// Filled replaces the index entries of a kind with those of its objects. It queues every object
+// that has owners or is being deleted.
 func (c *Collector) Filled(prefix string, entries iter.Seq[*watch.Entry]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	stale := map[string][]meta.UID{}
-	if c.filled[prefix] { // else there is nothing of it
+	if c.filled[prefix] { // otherwise the index has no entries of the kind
 		for owner, key := range c.index.below(prefix) {
 			stale[key] = append(stale[key], owner)
 		}
@@ -150,8 +153,8 @@ func (c *Collector) Filled(prefix string, entries iter.Seq[*watch.Entry]) {
 	c.signal()
 }
 
-// reconsider has everything looked at that a kind may have had a part in which was told of before: of its objects it is not
-// known which have gone.
+// reconsider queues every waiting owner and the dependents of every owner. It runs when a kind is
+// loaded again, because the collector did not observe which of its objects were deleted meanwhile.
 func (c *Collector) reconsider() {
 	for _, w := range c.waiting {
 		c.queue.add(item{key: w.key})
@@ -165,8 +168,8 @@ func (c *Collector) reconsider() {
 	}
 }
 
-// Changed keeps the index, and has the objects looked at that a change of one concerns. Of objects without owners, most of
-// which nobody has as their owner, it must cost nothing.
+// Changed updates the index and queues the objects that a change affects. It must cost nothing for
+// objects without owners, since most of them own nothing either.
 func (c *Collector) Changed(prev, next *watch.Entry) {
 	switch {
 	case prev != nil && next != nil && prev.UID() != next.UID():
@@ -204,8 +207,8 @@ func (c *Collector) stored(prev, next *watch.Entry) {
 	if prev != nil {
 		before = prev.Owners()
 	}
-	// References that changed are news, also where the owners are the same: they may say other things of them, or nobody could judge the
-	// object for the sake of one that it had.
+	// Changed references queue the object even if the owners are the same. They may describe an
+	// owner differently, or the object may be stuck because of an owner that it no longer has.
 	news := next.Deleting() || prev != nil && len(next.Owners()) > 0 && !next.SameOwners(prev)
 	for _, owner := range before {
 		if !slices.Contains(next.Owners(), owner) {
@@ -226,17 +229,17 @@ func (c *Collector) stored(prev, next *watch.Entry) {
 	c.signal()
 }
 
-// unblock has an owner looked at that waits for a dependent which has changed. The caller holds the lock.
+// unblock queues an owner that waits for a dependent which has changed. The caller holds the lock.
 func (c *Collector) unblock(owner meta.UID, dependent string) {
 	if w, waits := c.waiting[owner]; waits && w.blocker == dependent {
 		c.queue.add(item{key: w.key})
 	}
 }
 
-// count notes the size of the index. The caller holds the lock.
+// count publishes the size of the index. The caller holds the lock.
 func (c *Collector) count() { c.owned.Store(int64(c.index.names.Len())) }
 
-// signal wakes Run if there is something for it. The caller holds the lock.
+// signal wakes Run if an item is ready. The caller holds the lock.
 func (c *Collector) signal() {
 	if len(c.queue.ready) == 0 {
 		return
@@ -247,7 +250,7 @@ func (c *Collector) signal() {
 	}
 }
 
-// Run looks at what there is to look at until ctx ends, and returns when nothing is being looked at any more.
+// Run processes the queue until ctx ends. It returns when no worker is busy any more.
 func (c *Collector) Run(ctx context.Context, e *engine.Engine) {
 	var workers sync.WaitGroup
 	defer workers.Wait()
@@ -285,19 +288,19 @@ func (c *Collector) hurry() {
 	c.signal()
 }
 
-// due says how long it is to the next item that is delayed. What is due by now is ready.
+// due returns the time until the next delayed item is due. Items that are due by now become ready.
 func (c *Collector) due(now time.Time) (next time.Duration, any bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	at, any := c.queue.wake(now)
 	if len(c.queue.ready) > 0 && c.workers < maxWorkers {
-		return 0, true // it became due in this moment
+		return 0, true // an item has just become due
 	}
 	return at.Sub(now), any
 }
 
-// hire tells whether another worker is wanted, who then is at work. Each takes an item at once, so there are never more of
-// them than items.
+// hire reports whether another worker should start, and hands it its first item. Each worker starts
+// with an item, so there are never more workers than items.
 func (c *Collector) hire() (item, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -312,7 +315,7 @@ func (c *Collector) hire() (item, bool) {
 	return i, ok
 }
 
-// next hands a worker its next item; without one he is no longer at work.
+// next hands a worker its next item. Without one the worker no longer counts as busy.
 func (c *Collector) next() (item, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -323,7 +326,8 @@ func (c *Collector) next() (item, bool) {
 	return i, ok
 }
 
-// settle puts an item away, or back if it was looked at in vain. It returns how often that happened before.
+// settle removes an item from the queue, or delays it after an error. It returns how often the item
+// has failed before.
 func (c *Collector) settle(i item, err error) (tries int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -345,13 +349,13 @@ func (c *Collector) settle(i item, err error) (tries int) {
 	pause := min(bounds[0]<<min(tries, 20), bounds[1])
 	c.queue.delay(i, time.Now().Add(pause), slow)
 	select {
-	case c.wake <- struct{}{}: // Run sets its timer anew
+	case c.wake <- struct{}{}: // Run resets its timer
 	default:
 	}
 	return tries
 }
 
-// departed are the last of the owners that were seen to go.
+// departed remembers the owners that were most recently deleted.
 type departed struct {
 	known map[meta.UID]struct{}
 	order []meta.UID
@@ -368,12 +372,12 @@ func (m *departed) add(uid meta.UID) {
 		delete(m.known, m.order[0])
 		m.order = m.order[1:]
 	}
-	uid = meta.UID(string(append([]byte(nil), uid...))) // it may be a part of an object's text
+	uid = meta.UID(string(append([]byte(nil), uid...))) // it may share memory with an object's JSON
 	m.known[uid] = struct{}{}
 	m.order = append(m.order, uid)
 }
 
-// session is a collector at work.
+// session is a running collector.
 type session struct {
 	*Collector
 	engine *engine.Engine
@@ -382,12 +386,12 @@ type session struct {
 	kinds atomic.Pointer[kinds]
 }
 
-// work looks at an item, and at others until there are none.
+// work processes an item, then further items until the queue is empty.
 func (s *session) work(ctx context.Context, i item) {
 	for ok := true; ok; i, ok = s.next() {
 		err := s.look(ctx, i)
 		if ctx.Err() != nil {
-			err = ctx.Err() // the item stays; a fork may go on with it
+			err = ctx.Err() // the item stays queued; a fork may continue with it
 		}
 		tries := s.settle(i, err)
 		if ctx.Err() != nil {
@@ -404,14 +408,14 @@ func (s *session) work(ctx context.Context, i item) {
 	}
 }
 
-// leave notes that a worker stops although there may be more to do.
+// leave notes that a worker stops although items may be left.
 func (c *Collector) leave() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.workers--
 }
 
-// look looks at one item. A panic in a rule of a kind is an error of the item.
+// look processes one item. A panic in a rule of a kind becomes an error of the item.
 func (s *session) look(ctx context.Context, i item) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -433,14 +437,14 @@ func (s *session) look(ctx context.Context, i item) (err error) {
 	case o.deleting(registry.FinalizerForeground):
 		return s.await(ctx, o)
 	}
-	s.endWait(o.uid()) // somebody may have taken its finalizer off
+	s.endWait(o.uid()) // another client may have removed its finalizer
 	if o.entry.Deleting() {
-		return nil // it goes when its own finalizers have
+		return nil // it is removed with its last finalizer
 	}
 	return s.judge(ctx, o)
 }
 
-// spread has everything looked at that names an owner.
+// spread queues every object that names an owner.
 func (c *Collector) spread(owner meta.UID) {
 	for after, more := "", true; more; {
 		after, more = c.spreadSome(owner, after)

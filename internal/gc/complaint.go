@@ -11,11 +11,12 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// maxNamespaces bounds in how many namespaces an owner is looked for that is not where it should be.
+// maxNamespaces bounds how many namespaces are searched for an owner that is not where the
+// reference says.
 const maxNamespaces = 1000
 
-// liesElsewhere tells whether the owner that a reference means is in some other namespace than that of the dependent. It is
-// only for a message, and asked once for each owner that is absent.
+// liesElsewhere reports whether the referenced owner is in a namespace other than the dependent's.
+// The result only improves a message. It is determined once for each absent owner.
 func (s *session) liesElsewhere(served *engine.Served, ref meta.OwnerReference) bool {
 	if !s.missing(ref.UID) {
 		return false
@@ -40,7 +41,7 @@ func (s *session) liesElsewhere(served *engine.Served, ref meta.OwnerReference) 
 	return false
 }
 
-// missing notes that an owner is absent, and tells whether that is news.
+// missing records that an owner is absent. It reports whether that was unknown before.
 func (c *Collector) missing(owner meta.UID) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -49,7 +50,7 @@ func (c *Collector) missing(owner meta.UID) bool {
 	return !known
 }
 
-// forget has an owner looked for again that was not absent everywhere.
+// forget removes an owner from the absent ones, so that it is looked up again.
 func (c *Collector) forget(owner meta.UID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -59,7 +60,7 @@ func (c *Collector) forget(owner meta.UID) {
 // complain says in the log and by an event, where events are served, that a reference cannot mean what it says.
 func (s *session) complain(ctx context.Context, o *object, ref meta.OwnerReference, why string) {
 	r, facts := o.served.Resource, o.entry.Facts()
-	owner := fmt.Sprintf("%.100s %.100s %.200q with uid %.100s", ref.APIVersion, ref.Kind, ref.Name, ref.UID) // the texts are anybody's
+	owner := fmt.Sprintf("%.100s %.100s %.200q with uid %.100s", ref.APIVersion, ref.Kind, ref.Name, ref.UID) // clients chose these texts
 	s.log.Info("An owner reference cannot be followed.", "resource", r.GroupResource().String(), "namespace", facts.Namespace, "name", facts.Name, "owner", owner, "reason", why)
 	events := meta.GroupVersionResource{Version: "v1", Resource: "events"}
 	if _, served := s.engine.Set().Lookup(events); !served {
@@ -88,7 +89,7 @@ func (s *session) complain(ctx context.Context, o *object, ref meta.OwnerReferen
 	}
 }
 
-// shortened is a name that leaves room for what makes it another one.
+// shortened cuts a name so that a generated suffix fits.
 func shortened(name string) string {
 	const most = 240
 	return name[:min(len(name), most)]

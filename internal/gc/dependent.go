@@ -11,17 +11,17 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// verdict is what an owner reference is worth.
+// verdict is the result of resolving an owner reference.
 type verdict int
 
 const (
-	solid    verdict = iota // the owner is there
-	dangling                // it is not
-	ending                  // it waits for its dependents to go
-	foreign                 // it is in a namespace, and the dependent in none: nobody can say which one is meant
+	solid    verdict = iota // the owner exists
+	dangling                // the owner does not exist
+	ending                  // the owner waits until its dependents are deleted
+	foreign                 // the owner is namespaced and the dependent is not: the reference is ambiguous
 )
 
-// judge decides about an object that has owners, or had some when it was put into the queue.
+// judge decides about an object that has owners, or had some when it was queued.
 func (s *session) judge(ctx context.Context, o *object) error {
 	if len(o.owners) == 0 {
 		return nil
@@ -35,7 +35,7 @@ func (s *session) judge(ctx context.Context, o *object) error {
 		}
 		if v == foreign {
 			s.complain(ctx, o, ref, "is in a namespace, which an object without one cannot refer to")
-			return nil // left alone for good: it never was a reference to anything
+			return nil // kept for good: the reference never named an object
 		}
 		verdicts[i] = v
 		count[v]++
@@ -52,7 +52,7 @@ func (s *session) judge(ctx context.Context, o *object) error {
 		}
 		return s.setOwners(ctx, o, kept)
 	case count[ending] > 0 && s.hasDependents(o.uid()):
-		return s.remove(ctx, o, meta.DeletePropagationForeground) // so that the owner waits for all below it
+		return s.remove(ctx, o, meta.DeletePropagationForeground) // so that the owner waits for all descendants
 	case slices.Contains(o.finalizers, registry.FinalizerOrphan):
 		return s.remove(ctx, o, meta.DeletePropagationOrphan)
 	case slices.Contains(o.finalizers, registry.FinalizerForeground):
@@ -68,7 +68,7 @@ func (c *Collector) hasDependents(owner meta.UID) bool {
 	return has
 }
 
-// weigh says what a reference of an object is worth, and returns the owner if that is there.
+// weigh resolves a reference of an object. It returns the owner if that exists.
 func (s *session) weigh(ctx context.Context, o *object, ref meta.OwnerReference) (verdict, *object, error) {
 	gv, err := meta.ParseGroupVersion(ref.APIVersion)
 	if err != nil {
@@ -82,8 +82,8 @@ func (s *session) weigh(ctx context.Context, o *object, ref meta.OwnerReference)
 	return s.weighIn(ctx, o, ref, served)
 }
 
-// weighOtherVersions looks for an owner whose version is not served in those that are. Where it is, it is; otherwise it may be
-// of a kind that is not served.
+// weighOtherVersions resolves a reference whose version is not served by searching the served
+// versions. If none of them has the owner, its kind may be one that is not served.
 func (s *session) weighOtherVersions(ctx context.Context, o *object, ref meta.OwnerReference, versions []*engine.Served) (verdict, *object, error) {
 	for _, served := range versions {
 		v, owner, err := s.weighIn(ctx, o, ref, served)

@@ -8,8 +8,8 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// index knows for each uid the storage keys of the objects that name it as an owner. It can be copied at no cost: the two
-// share what neither has changed since. Whoever uses it holds a lock.
+// index maps each owner's uid to the storage keys of the objects that name it. A copy is free: the
+// two share what neither has changed since. The caller holds a lock.
 type index struct {
 	names *ordered.Map[struct{}] // "<uid>\x00<key>"
 }
@@ -24,8 +24,8 @@ func (x index) add(owner meta.UID, key string) { x.names.Set(indexed(owner, key)
 
 func (x index) remove(owner meta.UID, key string) { x.names.Delete(indexed(owner, key)) }
 
-// dependents yields the keys of the objects that name an owner and come after a key. The index is not to be changed
-// meanwhile.
+// dependents yields the keys, after a given key, of the objects that name an owner. The index must
+// not change meanwhile.
 func (x index) dependents(owner meta.UID, after string) iter.Seq[string] {
 	prefix := indexed(owner, "")
 	return func(yield func(string) bool) {
@@ -38,7 +38,7 @@ func (x index) dependents(owner meta.UID, after string) iter.Seq[string] {
 	}
 }
 
-// first is the first that dependents yields.
+// first returns the first key that dependents yields.
 func (x index) first(owner meta.UID, after string) (string, bool) {
 	for key := range x.dependents(owner, after) {
 		return key, true
@@ -46,7 +46,8 @@ func (x index) first(owner meta.UID, after string) (string, bool) {
 	return "", false
 }
 
-// below yields owner and key of all dependents whose keys have a prefix. It looks at the whole index.
+// below yields the owner and the key of all dependents whose keys have a prefix. It scans the whole
+// index.
 func (x index) below(prefix string) iter.Seq2[meta.UID, string] {
 	return func(yield func(meta.UID, string) bool) {
 		for name := range x.names.Ascend("") {

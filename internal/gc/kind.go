@@ -11,15 +11,15 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// kinds is a set of resources as the collector looks things up in it.
+// kinds is a set of resources, indexed for the collector's lookups.
 type kinds struct {
 	generation uint64
 	stored     map[string]*engine.Served                // the stored forms, by storage name
 	named      map[meta.GroupVersionKind]*engine.Served // every form that is served, and the stored ones
 	versions   map[meta.GroupKind][]*engine.Served      // likewise, by kind
 
-	// strangers are storage names below which there is something although nothing of the kind is served. They are looked for
-	// once: what is not served does not change.
+	// strangers are storage names that have stored objects although the kind is not served. They
+	// are searched for once: objects of a kind that is not served do not change.
 	once      sync.Mutex
 	searched  bool
 	strangers []string
@@ -38,7 +38,7 @@ func (s *session) present() *kinds {
 	name := func(served *engine.Served) {
 		r := served.Resource
 		if _, known := k.named[r.GroupVersionKind()]; known || served.Cache == nil {
-			return // where nothing is stored, nothing can own anything
+			return // a kind that stores no objects has no owners
 		}
 		k.named[r.GroupVersionKind()] = served
 		k.versions[r.GroupKind()] = append(k.versions[r.GroupKind()], served)
@@ -48,14 +48,14 @@ func (s *session) present() *kinds {
 	}
 	for served := range set.Stored() {
 		k.stored[served.Resource.StorageName] = served
-		name(served) // also a version that clients cannot ask for any more: its objects are there
+		name(served) // including versions that clients can no longer request: their objects exist
 	}
 	s.kinds.Store(k)
 	return k
 }
 
-// unseen fails when a kind that is not served has objects which name an owner: what is to become of them nobody can say
-// until the kind is served again.
+// unseen fails when a kind that is not served has objects that name an owner. The collector can
+// only decide about them when the kind is served again.
 func (s *session) unseen(ctx context.Context, owner meta.UID) error {
 	names, err := s.present().unserved(ctx, s.engine.Store())
 	if err != nil {
@@ -80,7 +80,7 @@ func (s *session) unseen(ctx context.Context, owner meta.UID) error {
 	return nil
 }
 
-// unserved finds the strangers. It takes one read for each kind of which there is anything.
+// unserved finds the strangers. It takes one read for each kind that has stored objects.
 func (k *kinds) unserved(ctx context.Context, store *storage.Store) ([]string, error) {
 	k.once.Lock()
 	defer k.once.Unlock()

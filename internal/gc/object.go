@@ -14,10 +14,10 @@ import (
 	"github.com/kindwright/kindwright/watch"
 )
 
-// manager is the field manager of what the collector writes.
+// manager is the field manager of the collector's writes.
 const manager = "garbage-collector"
 
-// object is an object as it was read, with what matters of its metadata.
+// object is an object as it was read, with the metadata that the collector needs.
 type object struct {
 	served     *engine.Served
 	entry      *watch.Entry
@@ -25,7 +25,7 @@ type object struct {
 	finalizers []string
 }
 
-// metadata is what is read of an object.
+// metadata is the part of an object that the collector decodes.
 type metadata struct {
 	Metadata struct {
 		OwnerReferences []meta.OwnerReference `json:"ownerReferences"`
@@ -33,7 +33,7 @@ type metadata struct {
 	} `json:"metadata"`
 }
 
-// deleting tells whether the object is being deleted and has a finalizer.
+// deleting reports whether the object is being deleted and has a finalizer.
 func (o *object) deleting(finalizer string) bool {
 	return o.entry.Deleting() && slices.Contains(o.finalizers, finalizer)
 }
@@ -45,7 +45,7 @@ func (o *object) target() registry.Target {
 	return registry.Target{Resource: o.served.Resource.GroupVersionResource(), Namespace: facts.Namespace, Name: facts.Name}
 }
 
-// read reads the object of a storage key as it is now; nil when there is none.
+// read returns the current object of a storage key, or nil if it does not exist.
 func (s *session) read(ctx context.Context, key string) (*object, error) {
 	name, _, _, ok := storage.SplitObjectKey(key)
 	if !ok {
@@ -58,8 +58,9 @@ func (s *session) read(ctx context.Context, key string) (*object, error) {
 	return s.readFrom(ctx, served, key)
 }
 
-// readFrom reads an object from a live view that has everything any write has stored. It does not ask by way of the set of
-// resources: an owner must not be taken for gone because its kind has just been.
+// readFrom reads an object from a live view that shows every stored write. It does not look the
+// kind up in the current set: an owner must not count as deleted because its kind has just been
+// removed.
 func (s *session) readFrom(ctx context.Context, served *engine.Served, key string) (*object, error) {
 	s.reads.Add(1)
 	if err := served.Cache.Fresh(ctx); err != nil {
@@ -81,7 +82,7 @@ func (s *session) readFrom(ctx context.Context, served *engine.Served, key strin
 	return o, nil
 }
 
-// remove deletes an object if it is still what was read.
+// remove deletes an object if it has not changed since it was read.
 func (s *session) remove(ctx context.Context, o *object, policy meta.DeletionPropagation) error {
 	_, err := s.engine.Delete(ctx, o.target(), registry.DeleteOptions{
 		UID: o.uid(), ResourceVersion: o.entry.Revision(), Propagation: policy,
@@ -92,7 +93,7 @@ func (s *session) remove(ctx context.Context, o *object, policy meta.DeletionPro
 	return s.outcome(o, err)
 }
 
-// change patches metadata of an object if it is still what was read.
+// change patches one metadata field of an object if the object has not changed since it was read.
 func (s *session) change(ctx context.Context, o *object, what string, value any) error {
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": o.uid(), "resourceVersion": o.entry.Revision().String(), what: value,
@@ -105,7 +106,8 @@ func (s *session) change(ctx context.Context, o *object, what string, value any)
 	return s.outcome(o, err)
 }
 
-// outcome says what the answer to a write means: it is done, or the object is not what was read, or somebody refuses it.
+// outcome interprets the result of a write: it succeeded, the object has changed since it was read,
+// or the write was rejected.
 func (s *session) outcome(o *object, err error) error {
 	switch {
 	case err == nil, status.IsNotFound(err):
@@ -131,7 +133,7 @@ func (s *session) setOwners(ctx context.Context, o *object, owners []meta.OwnerR
 	return err
 }
 
-// release takes a finalizer off, which removes the object if it was the last.
+// release removes a finalizer. The object is removed with its last one.
 func (s *session) release(ctx context.Context, o *object, finalizer string) error {
 	rest := slices.DeleteFunc(slices.Clone(o.finalizers), func(f string) bool { return f == finalizer })
 	var value any

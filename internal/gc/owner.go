@@ -9,8 +9,8 @@ import (
 	"github.com/kindwright/kindwright/registry"
 )
 
-// await keeps an owner in foreground deletion until no dependent blocks it (GC-02). The first time, all its dependents are
-// looked at, which deletes them.
+// await keeps an owner in foreground deletion until no dependent blocks it (GC-02). The first call
+// queues all dependents, which deletes them.
 func (s *session) await(ctx context.Context, o *object) error {
 	if err := s.engine.Complete(ctx, o.served, o.entry.Revision()); err != nil {
 		return err
@@ -20,7 +20,7 @@ func (s *session) await(ctx context.Context, o *object) error {
 	}
 	defer func() {
 		if now, ok := o.served.Cache.Get(o.entry.Key()); !ok || now.UID() != o.uid() {
-			s.endWait(o.uid()) // it had gone before it was noted to wait
+			s.endWait(o.uid()) // it was deleted before the wait was recorded
 		}
 	}()
 	blocked, err := s.blocked(ctx, o)
@@ -36,7 +36,7 @@ func (s *session) await(ctx context.Context, o *object) error {
 	return s.release(ctx, o, registry.FinalizerForeground)
 }
 
-// beginWait notes that an owner waits, and tells whether that is news.
+// beginWait records that an owner waits. It reports whether that was unknown before.
 func (c *Collector) beginWait(o *object) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -47,15 +47,16 @@ func (c *Collector) beginWait(o *object) bool {
 	return true
 }
 
-// endWait notes that an owner does not wait, or no longer.
+// endWait records that an owner does not wait, or no longer waits.
 func (c *Collector) endWait(owner meta.UID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.waiting, owner)
 }
 
-// blocked looks for a dependent that blocks the owner: first from the one on that was found last, then through all of them. So
-// the dependents are looked at about twice in all, however many there are and in whatever order they go.
+// blocked looks for a dependent that blocks the owner. It starts from the last one found and then
+// checks all of them. So each dependent is read about twice, however many there are and in whatever
+// order they are deleted.
 func (s *session) blocked(ctx context.Context, o *object) (bool, error) {
 	after, again := s.lastBlocker(o.uid())
 	for round := 0; ; {
@@ -75,7 +76,7 @@ func (s *session) blocked(ctx context.Context, o *object) (bool, error) {
 	}
 }
 
-// lastBlocker returns where to look first.
+// lastBlocker returns the dependent to check first.
 func (c *Collector) lastBlocker(owner meta.UID) (key string, found bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -83,14 +84,15 @@ func (c *Collector) lastBlocker(owner meta.UID) (key string, found bool) {
 	return w.blocker, w.blocker != ""
 }
 
-// suspect notes the next dependent as the one that blocks the owner, before it is read: whatever happens to it from then on has
-// the owner looked at again. With itself the one of the key is taken first.
+// suspect records the next dependent as the one that blocks the owner, before it is read: from then
+// on any change of it requeues the owner. If itself is set, the dependent of the given key comes
+// first.
 func (c *Collector) suspect(o *object, key string, itself bool) (string, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	w, waits := c.waiting[o.uid()]
 	if !waits {
-		return "", false // it has gone
+		return "", false // the owner is gone
 	}
 	if itself {
 		if _, there := c.index.names.Get(indexed(o.uid(), key)); there {
@@ -105,11 +107,12 @@ func (c *Collector) suspect(o *object, key string, itself bool) (string, bool) {
 	return next, ok
 }
 
-// blocks tells whether a dependent keeps its owner from going: it must say so in a reference that means this owner. One that
-// nobody can read may say so.
+// blocks reports whether a dependent blocks the deletion of its owner. The dependent must have a
+// blocking reference that means this owner. A dependent that cannot be read is an error, since it
+// may have one.
 func (s *session) blocks(ctx context.Context, key string, owner *object) (bool, error) {
 	if key == owner.entry.Key() {
-		return false, nil // else it would wait for itself
+		return false, nil // otherwise it would wait for itself
 	}
 	d, err := s.read(ctx, key)
 	if err != nil || d == nil {
@@ -127,7 +130,8 @@ func blocking(ref meta.OwnerReference) bool {
 	return ref.BlockOwnerDeletion != nil && *ref.BlockOwnerDeletion
 }
 
-// means tells whether a reference that has the uid of the owner also has its kind, its name and its namespace.
+// means reports whether a reference with the uid of the owner also has its kind, name and
+// namespace.
 func (s *session) means(d *object, ref meta.OwnerReference, owner *object) bool {
 	gv, err := meta.ParseGroupVersion(ref.APIVersion)
 	if err != nil {
@@ -143,8 +147,9 @@ func (s *session) means(d *object, ref meta.OwnerReference, owner *object) bool 
 	return owner.served.Resource.GroupKind() == (meta.GroupKind{Group: gv.Group, Kind: ref.Kind})
 }
 
-// breakCircle finds out whether a waiting owner blocks, by way of others, itself: then its own references on that way stop
-// blocking. Of the owners in a circle the last to wait finds the others waiting, so that one of them always finds it.
+// breakCircle checks whether a waiting owner blocks itself by way of others. If so, its own
+// references on that path stop blocking. The last owner in a circle to wait finds the others
+// waiting, so one of them always finds the circle.
 func (s *session) breakCircle(ctx context.Context, o *object) error {
 	owners, found := make([]meta.OwnerReference, len(o.owners)), false
 	seen := map[meta.UID]bool{}
@@ -168,8 +173,8 @@ func (s *session) breakCircle(ctx context.Context, o *object) error {
 	return s.setOwners(ctx, o, owners)
 }
 
-// leadsTo walks up from a reference, along those that block owners which wait, and tells whether it meets a uid. seen holds
-// those it has been at, from none of which there is a way.
+// leadsTo walks up from a reference, along blocking references of waiting owners, and reports
+// whether it reaches a uid. seen holds the owners visited before; none of them leads there.
 func (s *session) leadsTo(ctx context.Context, o *object, ref meta.OwnerReference, uid meta.UID, seen map[meta.UID]bool) (bool, error) {
 	type step struct {
 		of  *object
@@ -190,7 +195,7 @@ func (s *session) leadsTo(ctx context.Context, o *object, ref meta.OwnerReferenc
 			return false, err
 		}
 		if err != nil || v != ending {
-			continue // it waits for nobody
+			continue // it does not wait
 		}
 		for _, up := range owner.owners {
 			if blocking(up) && up.UID != owner.uid() {
@@ -201,10 +206,11 @@ func (s *session) leadsTo(ctx context.Context, o *object, ref meta.OwnerReferenc
 	return false, nil
 }
 
-// strippers is how many references to one owner are removed at the same time.
+// strippers is how many references to one owner are removed concurrently.
 const strippers = 8
 
-// orphan removes the references to an owner from its dependents, and then lets the owner go (GC-03).
+// orphan removes the references to an owner from its dependents, and then releases the owner
+// (GC-03).
 func (s *session) orphan(ctx context.Context, o *object) error {
 	if err := s.engine.Complete(ctx, o.served, o.entry.Revision()); err != nil {
 		return err
@@ -229,7 +235,7 @@ func (s *session) orphan(ctx context.Context, o *object) error {
 	if err := s.unseen(ctx, o.uid()); err != nil {
 		return err
 	}
-	// One of them may have been the owner itself.
+	// The owner may have been one of its own dependents.
 	now, err := s.readFrom(ctx, o.served, o.entry.Key())
 	if err != nil || now == nil || now.uid() != o.uid() {
 		return err
@@ -237,7 +243,7 @@ func (s *session) orphan(ctx context.Context, o *object) error {
 	return s.release(ctx, now, registry.FinalizerOrphan)
 }
 
-// some returns the keys of some dependents.
+// some returns the keys of the next dependents, at most a chunk.
 func (c *Collector) some(owner meta.UID, after string) []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -250,7 +256,8 @@ func (c *Collector) some(owner meta.UID, after string) []string {
 	return keys
 }
 
-// stripAll removes the references to an owner from several objects, as far as it can, and returns one of the errors.
+// stripAll removes the references to an owner from several objects, as far as it can. It returns
+// one of the errors.
 func (s *session) stripAll(ctx context.Context, keys []string, owner meta.UID) error {
 	var running sync.WaitGroup
 	var mu sync.Mutex

@@ -7,26 +7,26 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// item is something to look at: the object of a storage key, or everything that names an owner.
+// item is a unit of work: the object of a storage key, or all objects that name an owner.
 type item struct {
 	key   string
 	owner meta.UID // set where key is empty
 }
 
-// queue is what there is to look at. An item is in it once, and nobody looks at one that somebody else looks at. Whoever uses
-// it holds a lock.
+// queue holds the items to process. Each item is in it once, and at most one worker processes it.
+// The caller holds a lock.
 type queue struct {
 	ready   []item
-	state   map[item]*state // of all that is ready, delayed or being looked at
+	state   map[item]*state // of every item that is ready, delayed or running
 	delayed delays
 }
 
-// state is where an item is.
+// state is the position of an item in the queue.
 type state struct {
 	ready, running bool
-	again          bool      // it is being looked at, and has to be looked at again
+	again          bool      // it is running, and must run again
 	due            time.Time // when a delayed one becomes ready
-	slow           bool      // it is delayed for want of a kind
+	slow           bool      // it is delayed because a kind is not served
 	tries          int       // how often it failed in a row
 }
 
@@ -49,7 +49,7 @@ func (q *queue) add(i item) {
 	q.ready = append(q.ready, i)
 }
 
-// take hands the next ready item out to be looked at.
+// take removes the next ready item and marks it as running.
 func (q *queue) take() (item, bool) {
 	if len(q.ready) == 0 {
 		q.ready = nil
@@ -62,7 +62,7 @@ func (q *queue) take() (item, bool) {
 	return i, true
 }
 
-// done puts an item away that was looked at.
+// done removes an item that succeeded.
 func (q *queue) done(i item) {
 	s := q.state[i]
 	if s.again {
@@ -73,10 +73,10 @@ func (q *queue) done(i item) {
 	delete(q.state, i)
 }
 
-// tried returns how often an item that is being looked at has failed before.
+// tried returns how often a running item has failed before.
 func (q *queue) tried(i item) int { return q.state[i].tries }
 
-// delay puts an item back that was looked at in vain.
+// delay puts a failed item back.
 func (q *queue) delay(i item, until time.Time, slow bool) {
 	s := q.state[i]
 	tries := s.tries + 1
@@ -89,13 +89,14 @@ func (q *queue) delay(i item, until time.Time, slow bool) {
 	heap.Push(&q.delayed, delay{until, i})
 }
 
-// wake makes ready what is due, and says when the next item will be; none when no item is delayed.
+// wake makes due items ready. It returns when the next item is due; any is false if no item is
+// delayed.
 func (q *queue) wake(now time.Time) (next time.Time, any bool) {
 	for len(q.delayed) > 0 {
 		d := q.delayed[0]
 		s := q.state[d.item]
 		if s == nil || !s.due.Equal(d.at) {
-			heap.Pop(&q.delayed) // it was added, or put away, in the meantime
+			heap.Pop(&q.delayed) // it was added or done meanwhile
 			continue
 		}
 		if d.at.After(now) {
@@ -107,7 +108,7 @@ func (q *queue) wake(now time.Time) (next time.Time, any bool) {
 	return time.Time{}, false
 }
 
-// hurry makes everything ready that waits for a kind.
+// hurry makes every item ready that waits for a kind.
 func (q *queue) hurry() {
 	for i, s := range q.state {
 		if s.slow {
@@ -118,7 +119,7 @@ func (q *queue) hurry() {
 	}
 }
 
-// copyFor returns a queue of the same items for another collector, all of them ready.
+// copyFor returns a queue with the same items for another collector, all of them ready.
 func (q *queue) copyFor() queue {
 	out := newQueue()
 	for i := range q.state {
