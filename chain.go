@@ -214,7 +214,7 @@ func (s *Server) withDeadline(next http.Handler) http.Handler {
 		limit := s.cfg.http.RequestTimeout
 		switch {
 		case info.Verb == request.VerbWatch:
-			defer s.farewell.enter()()
+			defer s.reconnects.enter()()
 		case stream:
 		case info.IsResource && info.Verb != request.VerbGet && info.Verb != request.VerbList && info.Verb != request.VerbDeleteCollection:
 			limit = min(limit, writeTimeout)

@@ -213,9 +213,9 @@ func (s *Server) shutDown(server *http.Server) error {
 	if delay := s.cfg.http.ShutdownDelay; delay > 0 {
 		time.Sleep(delay)
 	}
-	s.farewell.begin()
+	s.reconnects.begin()
 	s.drain()
-	s.farewell.wait() // while the port is open
+	s.reconnects.wait() // while the port is open
 	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
 	defer cancel()
 	if err := server.Shutdown(ctx); err != nil {

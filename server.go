@@ -56,11 +56,11 @@ type Server struct {
 	resources     *rest.Handler
 	documents     *discovery.Handler
 
-	phase    atomic.Int32
-	draining context.Context // done when watches should end
-	drain    context.CancelFunc
-	farewell farewell
-	running  sync.WaitGroup
+	phase      atomic.Int32
+	draining   context.Context // done when watches should end
+	drain      context.CancelFunc
+	reconnects reconnects
+	running    sync.WaitGroup
 }
 
 // New makes a server over a store. It validates everything, starts nothing, and reports everything

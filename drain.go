@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// farewellTimeout is how long a stopping server waits for the clients whose watches it has ended.
+// reconnectTimeout is how long a stopping server waits for the clients whose watches it has ended.
 // They reconnect within milliseconds or not at all.
-const farewellTimeout = time.Second
+const reconnectTimeout = time.Second
 
-// farewell keeps the port open until the clients whose watches ended with the server have
+// reconnects keeps the port open until the clients whose watches ended with the server have
 // reconnected once and were told when to retry (rule 18). A client-go reflector that finds a closed
 // port backs off, twice as long after each failure, up to half a minute. It obeys a 429 with
 // Retry-After.
-type farewell struct {
+type reconnects struct {
 	mu   sync.Mutex
 	open int           // watches being served, before begin
 	owed int           // clients that have not reconnected since begin
@@ -22,50 +22,50 @@ type farewell struct {
 
 // enter counts a watch. The caller must call the returned function when the watch has been
 // answered.
-func (f *farewell) enter() (leave func()) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.all != nil {
-		return f.back
+func (r *reconnects) enter() (leave func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.all != nil {
+		return r.back
 	}
-	f.open++
-	return f.left
+	r.open++
+	return r.left
 }
 
-func (f *farewell) left() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.open--
+func (r *reconnects) left() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.open--
 }
 
-func (f *farewell) back() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.owed == 0 {
+func (r *reconnects) back() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.owed == 0 {
 		return
 	}
-	if f.owed--; f.owed == 0 {
-		close(f.all)
+	if r.owed--; r.owed == 0 {
+		close(r.all)
 	}
 }
 
 // begin records how many watches are about to end.
-func (f *farewell) begin() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.all, f.owed = make(chan struct{}), f.open
-	if f.owed == 0 {
-		close(f.all)
+func (r *reconnects) begin() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all, r.owed = make(chan struct{}), r.open
+	if r.owed == 0 {
+		close(r.all)
 	}
 }
 
 // wait returns when the clients of those watches have reconnected and been answered, or after
-// farewellTimeout.
-func (f *farewell) wait() {
-	late := time.NewTimer(farewellTimeout)
+// reconnectTimeout.
+func (r *reconnects) wait() {
+	late := time.NewTimer(reconnectTimeout)
 	defer late.Stop()
 	select {
-	case <-f.all:
+	case <-r.all:
 	case <-late.C:
 	}
 }
