@@ -18,9 +18,8 @@ import (
 	"github.com/kindwright/kindwright/watch"
 )
 
-// binding is what a value that has to know objects is bound to: the server, and what it observes there.
-// Such a value is bound while the server is made, before there is an engine, so the binding keeps what it
-// asks for.
+// binding gives a value that reads objects its access to the server. The value is bound while the
+// server is made, before the engine exists, so the binding records what the value asks to observe.
 type binding struct {
 	server *Server
 	name   string // of the readiness check
@@ -37,7 +36,7 @@ type wanted struct {
 
 var _ watch.Binding = (*binding)(nil)
 
-// bind makes a value one of the server's. The sort is a word for the readiness check.
+// bind binds a value to the server. The sort is a word for the readiness check.
 func bind[T any](s *Server, sort, name string, make func(watch.Binding) (T, error)) (T, *binding, error) {
 	b := &binding{server: s, name: sort + "-" + name}
 	if name == "" {
@@ -71,8 +70,8 @@ func (b *binding) Get(ctx context.Context, of meta.GroupVersionResource, namespa
 	return b.server.engine.Get(ctx, registry.Target{Resource: of, Namespace: namespace, Name: name}, registry.ListRequest{})
 }
 
-// Err says why the value must not be asked: something that it observes is not there, or is not known to
-// it as it is now.
+// Err reports why the value must not be used now: an object kind that it observes is missing, or
+// its view of the objects is not current.
 func (b *binding) Err() error {
 	for _, o := range b.kept {
 		if err := o.Err(); err != nil {
@@ -82,7 +81,7 @@ func (b *binding) Err() error {
 	return nil
 }
 
-// connect begins to observe, and adds the readiness checks.
+// connect starts the observations and adds the readiness checks.
 func (s *Server) connect() error {
 	var problems []error
 	for _, b := range s.bindings {
@@ -105,7 +104,7 @@ func (s *Server) connect() error {
 	return errors.Join(problems...)
 }
 
-// bindAuthenticators replaces those that have to be bound, in unions too.
+// bindAuthenticators replaces the authenticators that need a binding, also inside unions.
 func (s *Server) bindAuthenticators(all []authn.Authenticator) ([]authn.Authenticator, error) {
 	out := make([]authn.Authenticator, len(all))
 	for i, a := range all {
@@ -129,7 +128,8 @@ func (s *Server) bindAuthenticator(a authn.Authenticator) (authn.Authenticator, 
 	return a, nil
 }
 
-// boundAuthenticator fails for every credential while it is not known what the authenticator should go by.
+// boundAuthenticator fails for every credential while the objects that the authenticator needs are
+// not known.
 type boundAuthenticator struct {
 	authn.Authenticator
 	binding *binding
@@ -145,7 +145,7 @@ func (a boundAuthenticator) Authenticate(r *http.Request) (authn.User, bool, err
 	return a.Authenticator.Authenticate(r)
 }
 
-// bindAuthorizers replaces those that have to be bound, in unions too.
+// bindAuthorizers replaces the authorizers that need a binding, also inside unions.
 func (s *Server) bindAuthorizers(all []authz.Authorizer) ([]authz.Authorizer, error) {
 	out := make([]authz.Authorizer, len(all))
 	for i, z := range all {
@@ -169,7 +169,7 @@ func (s *Server) bindAuthorizer(z authz.Authorizer) (authz.Authorizer, error) {
 	return z, nil
 }
 
-// boundAuthorizer denies everything while it is not known what the authorizer should go by.
+// boundAuthorizer denies everything while the objects that the authorizer needs are not known.
 type boundAuthorizer struct {
 	authz.Authorizer
 	binding *binding
@@ -190,7 +190,7 @@ func (z boundAuthorizer) Rules(ctx context.Context, u authn.User, namespace stri
 	return authz.RulesOf(ctx, z.Authorizer, u, namespace), nil
 }
 
-// bindPlugins makes the sides of the plugins that have to be bound.
+// bindPlugins makes the sides of the plugins that have Bind.
 func (s *Server) bindPlugins(all []admission.Plugin) ([]admission.Plugin, error) {
 	out := slices.Clone(all)
 	for i, p := range all {

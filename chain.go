@@ -18,16 +18,16 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// writeTimeout bounds every request that changes something (ERR-26).
+// writeTimeout bounds every request that writes (ERR-26).
 const writeTimeout = 34 * time.Second
 
-// link is one station on the way of a request.
+// link is one step on the path of a request.
 type link struct {
 	name string
 	wrap func(http.Handler) http.Handler
 }
 
-// links is the way of a request through the server, outermost first.
+// links is the path of a request through the server, outermost first.
 func (s *Server) links() []link {
 	return []link{
 		{"audit-id", s.withAuditID},      // the id and headers of every answer, that of a panic included
@@ -68,12 +68,12 @@ func (s *Server) assemble(last http.Handler) (http.Handler, error) {
 	return h, nil
 }
 
-// maxAuditID bounds an id that the client brings.
+// maxAuditID bounds an id that the client sends.
 const maxAuditID = 64
 
-// withAuditID makes the exchange, gives the request its id, the client's own if it brings a
-// sensible one (AUD-33), and sets the headers that every answer has. When the request has ended, it
-// reports the exchange, whatever the end was.
+// withAuditID makes the exchange, gives the request its id, and sets the headers that every answer
+// has. It keeps the client's own id if that is sensible (AUD-33). It reports the exchange when the
+// request has ended, however it ended.
 func (s *Server) withAuditID(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		deepen(len(r.Method))
@@ -96,8 +96,8 @@ func (s *Server) withAuditID(next http.Handler) http.Handler {
 	})
 }
 
-// report tells everybody who wants to know about an exchange that has ended. The answer is on its
-// way: whoever fails here fails alone.
+// report calls every report about an exchange that has ended. The answer is on its way, so a report
+// that fails affects nothing else.
 func (s *Server) report(x *request.Exchange) {
 	for _, to := range s.reports {
 		s.reportTo(to, x)
@@ -123,7 +123,7 @@ func deepen(n int) byte {
 	return room[uint(n)%uint(len(room))]
 }
 
-// newID makes an id, in room for it.
+// newID makes an id in room.
 func (s *Server) newID(room *[48]byte) string {
 	from, to := room[:16], room[16:]
 	if _, err := s.random.Read(from); err != nil {
@@ -142,8 +142,8 @@ func isToken(s string) bool {
 	return true
 }
 
-// withRecovery turns a panic into a 500 (ERR-25). Where the answer has begun, only breaking the
-// connection off can keep the client from taking a part for the whole.
+// withRecovery turns a panic into a 500 (ERR-25). If the answer has begun, it breaks the connection
+// off. Otherwise the client could take a part for the whole.
 func (s *Server) withRecovery(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
@@ -152,7 +152,7 @@ func (s *Server) withRecovery(next http.Handler) http.Handler {
 				return
 			}
 			if err, ok := v.(error); ok && errors.Is(err, http.ErrAbortHandler) {
-				panic(http.ErrAbortHandler) // somebody below wants the connection broken off
+				panic(http.ErrAbortHandler) // a handler below asked to break the connection off
 			}
 			x := request.ExchangeFrom(r.Context())
 			s.cfg.log.Error(fmt.Errorf("panic: %v", v), "a request failed", "auditID", x.ID(),
@@ -182,8 +182,8 @@ func (s *Server) withParsing(next http.Handler) http.Handler {
 	})
 }
 
-// retryWhenReady is how many seconds clients wait before they ask a server again that is starting
-// or stopping.
+// retryWhenReady is how many seconds clients wait before they retry while the server starts or
+// stops.
 const retryWhenReady = 1
 
 func (s *Server) whenReady(next http.Handler) http.Handler {
@@ -204,9 +204,9 @@ func isHealth(info *request.Info) bool {
 	return !info.IsResource && len(info.Segments) > 0 && slices.Contains([]string{"healthz", "livez", "readyz"}, info.Segments[0])
 }
 
-// withDeadline bounds every request by the server's time-out, the client's, and for writes one more
-// (QUERY-22). Of a stream it bounds what stands before the handler (Z10): who is asking, and may
-// they. Dispatch lifts that limit.
+// withDeadline bounds every request by the server's time-out and the client's, and writes by one
+// more (QUERY-22). For a stream the limit covers only the steps before the handler, such as
+// authentication and authorization (Z10). Dispatch lifts it.
 func (s *Server) withDeadline(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := request.ExchangeFrom(r.Context())
@@ -233,9 +233,8 @@ func (s *Server) withDeadline(next http.Handler) http.Handler {
 	})
 }
 
-// withoutBody gets rid of a body that nobody is going to read, before the answer begins: net/http
-// reads it to its end first, however long that takes to come, and the handler has no say in it any
-// more (B4, H4).
+// withoutBody discards a body that no handler reads, before the answer begins. Otherwise net/http
+// reads it to its end first, however long that takes, and the handler cannot prevent it (B4, H4).
 func withoutBody(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info := request.From(r.Context())
@@ -256,7 +255,7 @@ func withoutBody(next http.Handler) http.Handler {
 	})
 }
 
-// unreadBody is how long a body may go on that nobody asked for.
+// unreadBody is how long the server waits for the rest of a body that no handler reads.
 const unreadBody = 500 * time.Millisecond
 
 func (s *Server) authenticate(next http.Handler) http.Handler {
@@ -278,7 +277,8 @@ func (s *Server) authorize(next http.Handler) http.Handler {
 	return authz.Middleware(s.meters.timedAuthorizer(s.authorizer), attributes, authz.WithLogger(s.cfg.log), authz.WithRefusal(refuse), authz.WithDecision(told))(next)
 }
 
-// attributesOf says what a parsed request is about to do; the middleware adds the user.
+// attributesOf returns the authorization attributes of a parsed request; the middleware adds the
+// user.
 func attributesOf(info *request.Info) authz.Attributes {
 	a := authz.Attributes{Verb: info.Verb, Path: info.Path, ResourceRequest: info.IsResource}
 	if info.IsResource {
@@ -289,7 +289,7 @@ func attributesOf(info *request.Info) authz.Attributes {
 	return a
 }
 
-// mayCreate asks whether the user of a PUT may create what it names (UPDATE-10).
+// mayCreate checks whether the user of a PUT may create the object that it names (UPDATE-10).
 func (s *Server) mayCreate(ctx context.Context, info *request.Info) error {
 	a := attributesOf(info)
 	a.Verb = request.VerbCreate

@@ -11,7 +11,7 @@ import (
 	"github.com/kindwright/kindwright/registry"
 )
 
-// describe returns the handler of discovery and OpenAPI of what the server serves at the moment.
+// describe returns the handler of discovery and OpenAPI for the served resources.
 func (s *Server) describe(output *negotiate.Output) *discovery.Handler {
 	return &discovery.Handler{
 		Generation:  func() uint64 { return s.engine.Set().Generation() },
@@ -25,9 +25,9 @@ func (s *Server) describe(output *negotiate.Output) *discovery.Handler {
 	}
 }
 
-// content lists the present set of resources by group version. Nothing is made of them before a
-// document is asked for. A version that has not changed is the same value in the next set, so its
-// documents stay.
+// content lists the present set of resources by group version. No document is made before a client
+// asks for it. A version that has not changed is the same value in the next set, so its documents
+// stay.
 func (s *Server) content() discovery.Content {
 	set := s.engine.Set()
 	out := discovery.Content{Generation: set.Generation(), Groups: make([]discovery.Group, 0, len(set.Groups()))}

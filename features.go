@@ -70,7 +70,7 @@ func (k Kubernetes) apply(c *config) error {
 	return errors.Join(problems...)
 }
 
-// alsoSet adds settings to those of an earlier value; of two settings of one name the later counts.
+// alsoSet appends settings to earlier ones. For a repeated name the later setting counts.
 func alsoSet(earlier, settings string) string {
 	if earlier == "" || settings == "" {
 		return cmp.Or(settings, earlier)
@@ -78,7 +78,7 @@ func alsoSet(earlier, settings string) string {
 	return earlier + "," + settings
 }
 
-// VersionInfo is what /version tells about the server (DISC-10).
+// VersionInfo is what /version reports about the server (DISC-10).
 type VersionInfo struct {
 	Major                 string
 	Minor                 string
@@ -97,8 +97,8 @@ type VersionInfo struct {
 
 func defaultVersion() VersionInfo { return VersionInfo(discovery.DefaultVersion()) }
 
-// Feature is something that Kubernetes has marked as alpha, beta, stable or deprecated at some time,
-// as one server has it (VER-05).
+// Feature is a feature that some Kubernetes release has marked as alpha, beta, stable or
+// deprecated. It describes the feature as one server has it (VER-05).
 type Feature struct {
 	Name    string
 	Doc     string // what it is; for a gate, what it switches
@@ -112,7 +112,7 @@ type Feature struct {
 	History []FeatureStage // what the releases made of it, the earliest first
 }
 
-// FeatureStage is what one release made of a Feature.
+// FeatureStage is the stage of a Feature in one release.
 type FeatureStage struct {
 	Since   string // the release, such as "1.30"
 	Stage   string // as in Feature
@@ -138,7 +138,7 @@ func (c *config) readFeatures() error {
 	return errors.Join(problems...)
 }
 
-// selection tells which of the kinds are served.
+// selection returns a function that reports which kinds are served.
 func (c *config) selection(resources []*registry.Resource) (func(*registry.Resource) bool, error) {
 	known := make([]meta.GroupVersionResource, len(resources))
 	for i, r := range resources {
@@ -155,7 +155,7 @@ func (c *config) selection(resources []*registry.Resource) (func(*registry.Resou
 	return func(r *registry.Resource) bool { return selected.Serves(r.GroupVersionResource(), r.Optional) }, nil
 }
 
-// versionInfo is what /version says: of an emulated release, too (DISC-10).
+// versionInfo returns what /version reports, including an emulated release (DISC-10).
 func (s *Server) versionInfo() discovery.VersionInfo {
 	v := discovery.VersionInfo(s.cfg.kubernetes.Version)
 	if s.cfg.kubernetes.EmulatedVersion == "" {
@@ -168,8 +168,8 @@ func (s *Server) versionInfo() discovery.VersionInfo {
 	return v
 }
 
-// Features returns the features that the server knows, by name, with what its release and its
-// options make of them.
+// Features returns the features that the server knows, sorted by name, as its release and its
+// options set them.
 func (s *Server) Features() []Feature {
 	states := s.cfg.gates.All()
 	out := make([]Feature, len(states))
@@ -188,12 +188,13 @@ func (s *Server) Features() []Feature {
 	return out
 }
 
-// Migrations returns how far the server is with writing objects anew whose stored form has changed since they were written;
-// see Housekeeping.Migration. Kinds that had nothing to migrate since the start are not named.
+// Migrations reports the progress of rewriting objects whose stored form has changed since they
+// were written; see Housekeeping.Migration. It omits kinds that had nothing to migrate since the
+// start.
 func (s *Server) Migrations() []registry.MigrationStatus { return s.engine.Migrations() }
 
-// RemoveVersions stops serving versions of kinds; their watches end. Objects stay in the store and are served in other
-// versions of theirs; see engine.Engine.RemoveVersions.
+// RemoveVersions stops serving versions of kinds; their watches end. Objects stay in the store and
+// are served in their other versions; see engine.Engine.RemoveVersions.
 func (s *Server) RemoveVersions(versions ...meta.GroupVersionResource) {
 	s.engine.RemoveVersions(versions...)
 }

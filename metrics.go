@@ -27,14 +27,15 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// Families returns what the server counts at this moment. /metrics answers with the same in Prometheus' text form. A
-// program that uses Prometheus' client library hands the server to metrics/clientgolang instead.
+// Families returns the server's metrics at this moment. /metrics serves the same in Prometheus'
+// text form. A program that uses Prometheus' client library passes the server to
+// metrics/clientgolang instead.
 func (s *Server) Families() iter.Seq[metrics.Family] { return s.meters.registry.Families() }
 
 var _ metrics.Source = (*Server)(nil)
 
-// meters counts what a server does. Every series belongs to something that the server serves: what a client writes into
-// a request becomes no label.
+// meters counts what a server does. Every series belongs to something that the server serves: text
+// from a request never becomes a label.
 type meters struct {
 	registry   internal.Registry
 	requests   *apiserver.Requests
@@ -53,10 +54,10 @@ type kindMeters struct {
 	subresources map[string]*apiserver.Served
 }
 
-// meteredPaths are the paths outside of the API that have series of their own. All others have one together.
+// meteredPaths are the paths outside of the API that have their own series. All others share one.
 var meteredPaths = [...]string{"/healthz", "/livez", "/readyz", "/metrics", "/version", "/api", "/apis", "/openapi/v2", "/openapi/v3"}
 
-// newMeters registers what does not need the engine.
+// newMeters registers the metrics that do not need the engine.
 func newMeters(version discovery.VersionInfo, size func() (int64, bool)) *meters {
 	m := &meters{operations: map[string]*apiserver.StorageOperation{}, paths: map[string]*apiserver.Served{}, plugins: map[string]*apiserver.Phases{}}
 	r := &m.registry
@@ -78,7 +79,7 @@ func newMeters(version discovery.VersionInfo, size func() (int64, bool)) *meters
 	return m
 }
 
-// storeSize is the size of the store in bytes, if it knows.
+// storeSize returns the size of the store in bytes, if the store can tell it.
 func (s *Server) storeSize() (int64, bool) {
 	sized, ok := storage.As[storage.Sized](s.backend)
 	if !ok {
@@ -94,7 +95,7 @@ func (m *meters) observeStore(o storage.Observation) {
 	}
 }
 
-// observePlugins makes the series of the plugins that a server has.
+// observePlugins makes the series of a server's plugins.
 func (m *meters) observePlugins(plugins []admission.Plugin) {
 	m.plugins[""] = m.admission.Steps()
 	for _, p := range plugins {
@@ -168,13 +169,13 @@ func stored(set *engine.Set) iter.Seq[apiserver.Stored] {
 	}
 }
 
-// enter begins to count a request that has been parsed.
+// enter starts counting a parsed request.
 func (s *Server) enter(x *request.Exchange) {
 	x.Meter = s.meterOf(x)
 	s.gauge(x).Add(1)
 }
 
-// count counts a request that has ended. It is a report.
+// count counts a request that has ended. It is one of the server's reports.
 func (s *Server) count(x *request.Exchange) {
 	if x.Meter == nil { // it was not parsed
 		x.Meter = s.meters.requests.Unserved()
@@ -193,7 +194,7 @@ func (s *Server) count(x *request.Exchange) {
 	}
 }
 
-// gauge is that of requests like this one that are being served.
+// gauge returns the gauge of requests in flight that includes this one.
 func (s *Server) gauge(x *request.Exchange) *internal.Gauge {
 	if streams(x) {
 		return x.Meter.LongRunning(callOf(x))
@@ -202,7 +203,7 @@ func (s *Server) gauge(x *request.Exchange) *internal.Gauge {
 	return s.meters.requests.Inflight(method != http.MethodGet && method != http.MethodHead)
 }
 
-// callOf reduces a request to what is counted.
+// callOf reduces a request to the facts that are counted.
 func callOf(x *request.Exchange) apiserver.Call {
 	r := x.Received()
 	target := apiserver.Target{Method: r.Method}
@@ -218,13 +219,13 @@ func callOf(x *request.Exchange) apiserver.Call {
 	return target.Call()
 }
 
-// connects tells whether a request is for a subresource that clients connect to.
+// connects reports whether a request is for a subresource that clients connect to.
 func connects(x *request.Exchange) bool {
 	sub := rest.Subresource(x)
 	return sub != nil && sub.Connects()
 }
 
-// streams tells whether a request may take as long as it likes.
+// streams reports whether the duration of a request is unlimited.
 func streams(x *request.Exchange) bool {
 	info := x.Info()
 	if info.Verb == request.VerbWatch {
@@ -237,7 +238,7 @@ func streams(x *request.Exchange) bool {
 	return sub != nil && sub.Streams(info.Verb)
 }
 
-// meterOf finds what counts a request.
+// meterOf returns the meter that counts a request.
 func (s *Server) meterOf(x *request.Exchange) *apiserver.Served {
 	m, info := s.meters, x.Info()
 	if !info.IsResource {
@@ -260,7 +261,7 @@ func (s *Server) meterOf(x *request.Exchange) *apiserver.Served {
 	return m.requests.Unserved()
 }
 
-// kindMeters finds or makes what counts the requests for a kind.
+// kindMeters returns the meters of a kind, and makes them if needed.
 func (s *Server) kindMeters(kind *engine.Served) *kindMeters {
 	if k, ok := s.meters.kinds.Load(kind); ok {
 		return k.(*kindMeters) //nolint:forcetypeassert // nothing else is stored
@@ -279,7 +280,8 @@ func (s *Server) kindMeters(kind *engine.Served) *kindMeters {
 	return fresh
 }
 
-// forget takes the series of a kind away that is no longer served, unless another one has taken its place.
+// forget removes the series of a kind that is no longer served, unless another kind has replaced
+// it.
 func (s *Server) forget(kind *engine.Served, k *kindMeters) {
 	if now, ok := s.engine.Set().Lookup(kind.Resource.GroupVersionResource()); ok && now != kind {
 		s.kindMeters(now)
@@ -295,8 +297,9 @@ func (k *kindMeters) release() {
 	}
 }
 
-// timedAuthenticator counts what an authenticator finds out, and how long that takes. Durations are differences of times
-// since the request came in: to read those costs half of what the time of day does.
+// timedAuthenticator counts the results of an authenticator and measures its time. Durations are
+// differences of times since the request came in: reading those costs half as much as reading the
+// time of day.
 func (m *meters) timedAuthenticator(a authn.Authenticator) authn.Authenticator {
 	return authn.Func(func(r *http.Request) (authn.User, bool, error) {
 		x := request.ExchangeFrom(r.Context())
@@ -314,7 +317,7 @@ func (m *meters) timedAuthenticator(a authn.Authenticator) authn.Authenticator {
 	})
 }
 
-// timedAuthorizer counts what an authorizer decides, and how long that takes.
+// timedAuthorizer counts the decisions of an authorizer and measures its time.
 func (m *meters) timedAuthorizer(z authz.Authorizer) authz.Authorizer {
 	return authz.Func(func(ctx context.Context, a authz.Attributes) (authz.Decision, string, error) {
 		x := request.ExchangeFrom(ctx)
@@ -348,10 +351,10 @@ func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodHead {
 		to = io.Discard
 	}
-	_ = internal.Write(to, s.Families()) // nobody is left to tell
+	_ = internal.Write(to, s.Families()) // the client is gone
 }
 
-// isMetrics tells whether a request is a scrape.
+// isMetrics reports whether a request is a scrape.
 func isMetrics(info *request.Info) bool {
 	return !info.IsResource && slices.Equal(info.Segments, []string{"metrics"})
 }

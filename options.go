@@ -98,9 +98,9 @@ func Serve(definitions ...registry.Definition) Option {
 	return adding("Serve", "definition", definitions, func(c *config) *[]registry.Definition { return &c.definitions })
 }
 
-// Authenticate adds ways of finding out who is asking. They are tried in order, and the first that
-// knows the credential decides. Requests without any credential are anonymous unless
-// Access.NoAnonymous is set.
+// Authenticate adds authenticators. They are tried in order, and the first that knows the
+// credential decides. Requests without any credential are anonymous unless Access.NoAnonymous is
+// set.
 func Authenticate(a ...authn.Authenticator) Option {
 	return adding("Authenticate", "authenticator", a, func(c *config) *[]authn.Authenticator { return &c.authenticators })
 }
@@ -161,7 +161,7 @@ func adding[T any](option, what string, all []T, list func(*config) *[]T) Option
 	})
 }
 
-// given reports which of the arguments of an option is nil.
+// given reports which argument of an option is nil.
 func given[T any](option, what string, all []T) error {
 	for i, one := range all {
 		if isNil(one) {
@@ -171,8 +171,8 @@ func given[T any](option, what string, all []T) error {
 	return nil
 }
 
-// isNil tells whether an interface holds nothing, or a nil pointer or function, which would only be
-// found when it is called.
+// isNil reports whether an interface holds nothing, or a nil pointer or function. Those would fail
+// only when they are called.
 func isNil(v any) bool {
 	r := reflect.ValueOf(v)
 	switch r.Kind() {

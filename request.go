@@ -16,7 +16,7 @@ type Request struct {
 	ID    string    // the audit id, which the client gets too
 	Start time.Time // when the request came in
 
-	// Verb is what is asked for: get, list, watch, create, update, patch, delete or
+	// Verb is the requested verb: get, list, watch, create, update, patch, delete or
 	// deletecollection of a resource, or the method in lower case for any other path. It is empty
 	// for a request that could not be parsed.
 	Verb string
@@ -24,9 +24,9 @@ type Request struct {
 	// Path is the decoded path, without the prefix that the server is mounted below.
 	Path string
 
-	// Group, Version, Resource and Subresource name what is asked for; they are empty for paths
-	// that are not resources. They come from the client: whether such a resource is served is
-	// another question.
+	// Group, Version, Resource and Subresource name the requested resource; they are empty for
+	// paths that are not resources. They come from the client: the server may not serve such a
+	// resource.
 	Group, Version, Resource, Subresource string
 
 	Namespace string // empty for cluster-scoped resources and across all namespaces
@@ -40,16 +40,16 @@ type Request struct {
 	// was lost before that.
 	Code int
 
-	// Bytes is how much of the answer's body has been sent; of a connection that changed its
-	// protocol, how much since.
+	// Bytes is how many bytes of the answer's body have been sent. For a connection that changed
+	// its protocol, it counts all bytes since.
 	Bytes int64
 }
 
-// RequestFrom returns what is known at this moment about the request that a context belongs to.
-// Middleware, hooks and subresources may call it at any time, in any goroutine, also after the
-// request has ended. Middleware that asks after the handler behind it has returned sees the code
-// and the size of the answer. For a context without a request, such as that of a call in process,
-// everything is empty.
+// RequestFrom returns what is known at this moment about the request of a context. Middleware,
+// hooks and subresources may call it at any time, in any goroutine, even after the request has
+// ended. Middleware that calls it after its handler has returned sees the code and the size of the
+// answer. For a context without a request, such as that of an in-process call, every field is
+// empty.
 func RequestFrom(ctx context.Context) Request {
 	x := request.ExchangeFrom(ctx)
 	if x == nil {

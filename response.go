@@ -11,22 +11,22 @@ import (
 	"github.com/kindwright/kindwright/internal/request"
 )
 
-// response tells the exchange how the request was answered. It is the one wrapper around the
+// response records in the exchange how the request was answered. It is the only wrapper around the
 // connection's own writer.
 type response struct {
 	http.ResponseWriter
 	exchange request.Exchange
 	last     bool      // the connection ends with the answer, unless it changes the protocol
-	hijacked bool      // somebody has taken the connection over
+	hijacked bool      // a handler has taken the connection over
 	common   [3]string // the values of the headers that every answer has
-	random   [48]byte  // room to make an id in
+	random   [48]byte  // room for an id
 }
 
-// begin notes the beginning of an answer.
+// begin records the beginning of an answer.
 //
-// The connection ends with an answer that does not change the protocol although the client asked
-// for that. What the client sends next may be meant for the other protocol, and a proxy on the way
-// may think that its client speaks that (H11).
+// If the client asked to change the protocol and the answer does not, the connection ends with the
+// answer. What the client sends next may be meant for the other protocol, and a proxy between the
+// two may believe that its client speaks it (H11).
 func (w *response) begin(code int) {
 	if w.exchange.Code() != 0 {
 		return
@@ -37,7 +37,7 @@ func (w *response) begin(code int) {
 	}
 }
 
-// finish is called when the handler has returned, or panicked.
+// finish runs when the handler has returned or panicked.
 func (w *response) finish(returned bool) {
 	switch {
 	case !returned:
@@ -47,8 +47,8 @@ func (w *response) finish(returned bool) {
 	}
 }
 
-// WriteHeader notes the beginning of the answer. Codes of the 100s announce another, but for the
-// change of the protocol.
+// WriteHeader records the beginning of the answer. A code of the 100s announces another answer,
+// except for the change of the protocol.
 func (w *response) WriteHeader(code int) {
 	if code >= http.StatusOK || code == http.StatusSwitchingProtocols {
 		w.begin(code)
@@ -85,7 +85,7 @@ func (w *response) FlushError() error {
 	return http.NewResponseController(w.ResponseWriter).Flush()
 }
 
-// Hijack takes the connection over.
+// Hijack takes over the connection.
 func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
 	if err != nil {
@@ -100,13 +100,14 @@ func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 // Unwrap gives http.ResponseController the connection's own writer.
 func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// takenOver is a connection that changed its protocol. It tells the exchange what is written to it.
+// takenOver is a connection that changed its protocol. It counts in the exchange what is written to
+// it.
 type takenOver struct {
 	net.Conn
 	exchange *request.Exchange
 }
 
-// Write sends bytes. The first are the head of the answer.
+// Write sends bytes. The first ones are the head of the answer.
 func (c *takenOver) Write(p []byte) (int, error) {
 	if c.exchange.Code() == 0 {
 		c.exchange.SetCode(codeOf(p))
@@ -116,7 +117,7 @@ func (c *takenOver) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// CloseWrite says that nothing more will be sent, where the connection can say so.
+// CloseWrite tells the client that no more bytes follow, if the connection supports it.
 func (c *takenOver) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -124,7 +125,7 @@ func (c *takenOver) CloseWrite() error {
 	return http.ErrNotSupported
 }
 
-// codeOf reads the code from the head of an answer, 0 if it is none.
+// codeOf reads the code from the head of an answer. It returns 0 if there is no code.
 func codeOf(head []byte) int {
 	const version, digits = len("HTTP/1.1 "), 3
 	if len(head) < version+digits || !bytes.HasPrefix(head, []byte("HTTP/")) {

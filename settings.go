@@ -42,8 +42,8 @@ func (w Watches) apply(c *config) error {
 // HTTP says how requests are served.
 type HTTP struct {
 	// PathPrefix is a path such as "/shop" that everything is served below, for a server that is
-	// mounted in a host's mux. Links in discovery and OpenAPI documents carry it. Requests must
-	// come with the prefix: mux.Handle("/shop/", srv), without http.StripPrefix.
+	// mounted in a host's mux. Links in discovery and OpenAPI documents include it. Requests must
+	// arrive with the prefix: mux.Handle("/shop/", srv), without http.StripPrefix.
 	PathPrefix string
 
 	// RequestTimeout bounds every request except a watch. Writes are bounded by 34 seconds as
@@ -59,12 +59,12 @@ type HTTP struct {
 	// authenticated and authorized. Default: 404.
 	Fallback http.Handler
 
-	// ShutdownDelay makes Run go on serving for a while after its context has ended, with /readyz
-	// failing, so that load balancers can look elsewhere (HEALTH-05). Default 0.
+	// ShutdownDelay makes Run keep serving for a while after its context has ended, with /readyz
+	// failing, so that load balancers stop sending requests (HEALTH-05). Default 0.
 	ShutdownDelay time.Duration
 
-	// LivezGrace lets /livez pass for a while after the start although start hooks have not
-	// finished (HEALTH-03). Default 0.
+	// LivezGrace lets /livez pass for a while after the start even if start hooks have not finished
+	// (HEALTH-03). Default 0.
 	LivezGrace time.Duration
 }
 
@@ -102,14 +102,14 @@ type Access struct {
 	// "*". Nil stands for /healthz, /livez and /readyz (HEALTH-21); an empty list for none.
 	OpenPaths []string
 
-	// CheckOwnerReferences asks for more rights than to write the object: to delete it, for a
-	// request that changes its owner references, and to update the subresource finalizers of the
-	// owner, for one that sets blockOwnerDeletion (GC-05). See package admission/ownerref.
+	// CheckOwnerReferences requires delete permission on an object from anyone who changes its
+	// owner references, and update permission on the owner's subresource finalizers from anyone who
+	// sets blockOwnerDeletion (GC-05). See package admission/ownerref.
 	CheckOwnerReferences bool
 
-	// CheckPlugins refuses a write if an admission plugin changes an object that it was only to
-	// read: the answer is a 500, and the log has the plugin's name. It copies the objects of each
-	// write that a plugin handles, so it is for tests; the servers of package apitest have it.
+	// CheckPlugins fails a write if an admission plugin changes an object that it may only read.
+	// The answer is a 500, and the log has the plugin's name. It copies the objects of each write
+	// that a plugin handles, so it is for tests. The servers of package apitest set it.
 	CheckPlugins bool
 }
 
@@ -143,7 +143,7 @@ func (h Housekeeping) apply(c *config) error {
 	return nil
 }
 
-// Sources are where a server gets time and chance from, for tests that need both to repeat.
+// Sources are where a server gets time and randomness from, for tests that must be repeatable.
 type Sources struct {
 	// Now is the clock of the time stamps in objects. Default time.Now.
 	Now func() time.Time
@@ -158,7 +158,7 @@ func (s Sources) apply(c *config) error {
 	return notNilInside("Sources.Rand", s.Rand)
 }
 
-// merge copies the fields of from that are set.
+// merge copies the set fields of from.
 func merge[T any](into *T, from T) {
 	to, fields := reflect.ValueOf(into).Elem(), reflect.ValueOf(from)
 	for i := range fields.NumField() {
@@ -175,7 +175,7 @@ func notNegative[N interface{ ~int | ~int64 }](field string, n N) error {
 	return nil
 }
 
-// notNilInside refuses a nil pointer behind an interface, which would panic in a request.
+// notNilInside rejects a nil pointer behind an interface, which would panic in a request.
 func notNilInside(field string, v any) error {
 	if v != nil && isNil(v) {
 		return fmt.Errorf("%s: the %T is nil", field, v)

@@ -34,8 +34,8 @@ var processFamilies = [...]Desc{
 // that Go supports.
 const ticks = 100
 
-// CollectProcess registers what proc, which is usually os.DirFS("/proc"), says about the process. What
-// cannot be read has no sample: elsewhere than on Linux, that is everything.
+// CollectProcess registers what proc, usually os.DirFS("/proc"), says about the process. Values
+// that cannot be read have no sample; outside of Linux, that is all of them.
 func CollectProcess(r *Registry, proc fs.FS) {
 	r.Collect(processFamilies[:], func(b *Batch) {
 		readStat(b, proc)

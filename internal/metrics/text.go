@@ -84,8 +84,8 @@ func (t *text) sample(f *snapshot.Family, s *snapshot.Sample) {
 	t.line(f.Name, "_count", "", 0, float64(s.Count))
 }
 
-// line writes one line. The label extra, with a number as its value, follows the sample's unless its name
-// is empty.
+// line writes one line. If the label extra has a name, it follows the sample's labels, with bound
+// as its value.
 func (t *text) line(name, suffix, extra string, bound, value float64) {
 	b := append(append(t.buf, name...), suffix...)
 	if len(t.labels) > 0 || extra != "" {

@@ -93,8 +93,8 @@ func (v *Vector[M]) With(values ...string) *M {
 	return s.metric
 }
 
-// Remove removes the series with these values, if it is there. Who still holds what With returned can
-// go on counting, but nobody sees it.
+// Remove removes the series with these values, if it exists. A caller that still holds the result
+// of With can keep counting, but no scrape shows it.
 func (v *Vector[M]) Remove(values ...string) {
 	k := key(values)
 	v.mu.Lock()
@@ -134,8 +134,8 @@ func (v *Vector[M]) inOrder() []*series[M] {
 	return v.sorted
 }
 
-// addOverflow puts the overflow in its place among the sorted series. A series of the same values that
-// somebody asked for by name gives way: two of them would make the scrape invalid.
+// addOverflow inserts the overflow among the sorted series. It replaces a series with the same
+// values that a caller made: two of them would make the scrape invalid.
 func (v *Vector[M]) addOverflow() {
 	at, taken := slices.BinarySearchFunc(v.sorted, v.overflow.values, func(s *series[M], values []string) int { return slices.Compare(s.values, values) })
 	if taken {

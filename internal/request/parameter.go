@@ -18,11 +18,12 @@ const (
 	MaxParameters = 1000
 )
 
-// MaxTimeoutSeconds is what a longer timeoutSeconds is cut to: 68 years, which still fits a time.Duration.
+// MaxTimeoutSeconds is the maximum of timeoutSeconds; larger values are reduced to it. It is 68
+// years, which still fits a time.Duration.
 const MaxTimeoutSeconds = 1<<31 - 1
 
-// parseQuery reads a raw query. Unlike net/url it reports what it cannot read instead of leaving it out: a pair with a
-// semicolon, a bad escape, or bytes that are not UTF-8.
+// parseQuery reads a raw query. Unlike net/url it reports what it cannot read instead of dropping
+// it: a pair with a semicolon, a bad escape, or bytes that are not UTF-8.
 func parseQuery(raw string) (url.Values, error) {
 	switch {
 	case raw == "":
@@ -37,7 +38,7 @@ func parseQuery(raw string) (url.Values, error) {
 	values := make(url.Values)
 	for pair := range strings.SplitSeq(raw, "&") {
 		if pair == "" {
-			continue // "a=1&" says nothing more than "a=1"
+			continue // "a=1&" means "a=1"
 		}
 		name, value, _ := strings.Cut(pair, "=")
 		name, err := url.QueryUnescape(name)
@@ -67,7 +68,7 @@ const (
 	onPatch
 	onDelete
 	onDeleteCollection
-	onOther // requests for paths that are no resource
+	onOther // requests for paths that are not resources
 
 	onSelecting = onList | onWatch | onDeleteCollection
 	onReading   = onGet | onList | onWatch
@@ -99,15 +100,16 @@ func verbSet(i *Info) verbs {
 	return onDeleteCollection
 }
 
-// parameter is what is known about one name: where it applies and how a value is read.
+// parameter describes one parameter: where it applies and how its value is read.
 type parameter struct {
 	name string
 	on   verbs
 	read func(q *Query, value string) error
 }
 
-// parameters is the table of section QUERY of the requirements. "watch" is read before it, since it decides the verb,
-// and dryRun beside it, since it may repeat.
+// parameters is the table of section QUERY of the requirements. Two parameters are read elsewhere:
+// "watch" before the table, because it decides the verb, and dryRun beside it, because it may
+// repeat.
 var parameters = [...]parameter{
 	{"resourceVersion", onReading | onDeleteCollection, readResourceVersion},
 	{"resourceVersionMatch", onSelecting, text(func(q *Query) *string { return &q.ResourceVersionMatch })},
@@ -133,9 +135,9 @@ var parameters = [...]parameter{
 	}},
 }
 
-// read fills in the parameters that apply to the verb.
+// read sets the parameters that apply to the verb.
 func (q *Query) read(i *Info) error {
-	if len(q.Raw) == 0 || i.Below != "" { // below a subresource they are not ours
+	if len(q.Raw) == 0 || i.Below != "" { // below a subresource the parameters belong to its handler
 		return nil
 	}
 	on := verbSet(i)
@@ -160,8 +162,8 @@ func (q *Query) read(i *Info) error {
 	return nil
 }
 
-// Single returns the value of a parameter that has one, or nil when it is absent. The same value twice
-// is one value. Two different values are an error.
+// Single returns the value of a parameter that has one, or nil when it is absent. Repeating the
+// same value is allowed. Two different values are an error.
 func Single(raw url.Values, name string) (*string, error) {
 	values := raw[name]
 	if len(values) == 0 {
@@ -175,8 +177,8 @@ func Single(raw url.Values, name string) (*string, error) {
 	return &values[0], nil
 }
 
-// Boolean reads a value by QUERY-18: everything but "0" and "false" is true, the empty text of
-// "?watch" too.
+// Boolean reads a value by QUERY-18: every value but "0" and "false" is true, including the empty
+// one of "?watch".
 func Boolean(v string) bool { return v != "0" && !strings.EqualFold(v, "false") }
 
 func text(field func(*Query) *string) func(*Query, string) error {
@@ -194,8 +196,9 @@ func flag(field func(*Query) **bool) func(*Query, string) error {
 	}
 }
 
-// PrettyParameter returns the parameter pretty of a raw query, nil when it is absent or the query cannot be read. It is for
-// answers that say why a request could not be parsed; others find the parameter in [Query.Pretty].
+// PrettyParameter returns the parameter pretty of a raw query. It returns nil when the parameter is
+// absent or the query cannot be read. It is for answers to requests that could not be parsed; other
+// code reads [Query.Pretty].
 func PrettyParameter(raw string) *bool {
 	values, err := parseQuery(raw)
 	if err != nil {
@@ -209,8 +212,8 @@ func PrettyParameter(raw string) *bool {
 	return &pretty
 }
 
-// Integer reads a decimal number in its only form: no plus sign, no leading zeros, no blanks (security
-// vector W4). The error names the parameter.
+// Integer reads a decimal number in its canonical form: no plus sign, no leading zeros, no blanks
+// (security vector W4). The error names the parameter.
 func Integer(name, v string) (int64, error) {
 	n, err := strconv.ParseInt(v, 10, 64)
 	if err != nil || strconv.FormatInt(n, 10) != v {
@@ -220,7 +223,8 @@ func Integer(name, v string) (int64, error) {
 }
 
 func readResourceVersion(q *Query, v string) error {
-	// Versions are compared as text by some clients, so only the canonical form passes (security vector W1).
+	// Some clients compare versions as text, so only the canonical form is accepted (security
+	// vector W1).
 	if n, err := strconv.ParseUint(v, 10, 64); v != "" && (err != nil || strconv.FormatUint(n, 10) != v) {
 		return status.BadRequest("invalid resource version: %s", quote(v))
 	}
@@ -267,7 +271,7 @@ func readTimeoutSeconds(q *Query, v string) error {
 
 func readTimeout(q *Query, v string) error {
 	if v == "" {
-		return nil // clients without a time-out of their own send the parameter empty
+		return nil // clients without a time-out send the parameter empty
 	}
 	d, err := time.ParseDuration(v)
 	if err != nil || d < 0 {

@@ -11,18 +11,18 @@ import (
 // DefaultGroupDomain is the domain part of API group names unless a server sets another one (MODEL-03).
 const DefaultGroupDomain = "k8s.io"
 
-// AllowedMethods is the value of the Allow header that belongs to a 405 of [Parser.Parse].
+// AllowedMethods is the value of the Allow header for a 405 of [Parser.Parse].
 const AllowedMethods = "GET, HEAD, POST, PUT, PATCH, DELETE"
 
-// Parser parses the requests of one server. It is immutable and may be used by many goroutines.
+// Parser parses the requests of one server. It is immutable and safe for concurrent use.
 type Parser struct {
 	prefix      []string // decoded segments
 	groupDomain string
 }
 
-// NewParser returns a parser for a server that is mounted below prefix, such as "/shop" ("" for the root; given decoded,
-// with or without a slash at the end). groupDomain is used in the kinds of validation errors; "" means
-// [DefaultGroupDomain].
+// NewParser returns a parser for a server that is mounted below prefix, such as "/shop". The prefix
+// is given decoded, with or without a trailing slash; "" means the root. groupDomain is used in the
+// kinds of validation errors; "" means [DefaultGroupDomain].
 func NewParser(prefix, groupDomain string) *Parser {
 	p := &Parser{groupDomain: groupDomain}
 	if p.groupDomain == "" {
@@ -36,30 +36,32 @@ func NewParser(prefix, groupDomain string) *Parser {
 	return p
 }
 
-// Parse parses one request for a server below prefix, with the default group domain. Servers keep a [Parser].
+// Parse parses one request for a server below prefix, with the default group domain. Servers keep a
+// [Parser].
 func Parse(r *http.Request, prefix string) (*Info, error) {
 	return NewParser(prefix, "").Parse(r)
 }
 
-// Parse reads method, path and query of a request, and nothing else of it. It returns an Info or a *status.Error,
-// never both:
+// Parse reads the method, path and query of a request, and nothing else of it. It returns either an
+// Info or a *status.Error:
 //
-//   - 405: a method outside [AllowedMethods], also one in lower case; PUT and PATCH of a collection, POST to an object,
-//     and a watch asked for with HEAD;
-//   - 404: a path outside the prefix, an empty segment ("//", or a slash at the end of an API path that has no subresource), and
-//     the old form /api/v1/watch/… and /apis/{group}/{version}/watch/…;
-//   - 400: everything else that does not parse, with a message that says what and where.
+// - 405: a method outside [AllowedMethods], including lower-case ones; PUT and PATCH of a
+// collection; POST to an object; and a watch requested with HEAD. - 404: a path outside the prefix;
+// an empty segment ("//", or a trailing slash of an API path without a subresource); and the old
+// form /api/v1/watch/… and /apis/{group}/{version}/watch/…. - 400: everything else that does not
+// parse. The message says what is wrong and where.
 //
-// The target may be in origin form or in absolute form, which give the same Info; "*" and authority forms are refused.
+// The target may be in origin form or in absolute form; both give the same Info. The forms "*" and
+// authority are rejected.
 func (p *Parser) Parse(r *http.Request) (*Info, error) {
 	return p.parse(new(Info), r)
 }
 
-// parse is Parse into an Info that the caller has.
+// parse is Parse into the caller's Info.
 func (p *Parser) parse(info *Info, r *http.Request) (*Info, error) {
 	method := r.Method
 	if method == "" {
-		method = http.MethodGet // what net/http means by it, for requests that never were on a wire
+		method = http.MethodGet // as in net/http, for requests made in process
 	}
 	if !allowed(method) {
 		return nil, status.MethodNotAllowed(meta.GroupResource{}, method)
@@ -101,7 +103,7 @@ func allowed(method string) bool {
 	return false
 }
 
-// cutPrefix removes the segments the server is mounted below.
+// cutPrefix removes the segments that the server is mounted below.
 func cutPrefix(segments, prefix []string) (rest []string, ok bool) {
 	if len(segments) < len(prefix) {
 		return nil, false
@@ -114,7 +116,7 @@ func cutPrefix(segments, prefix []string) (rest []string, ok bool) {
 	return segments[len(prefix):], true
 }
 
-// joined is the path of these segments.
+// joined returns the path with the given segments.
 func joined(segments []string, slash bool) string {
 	if slash && len(segments) > 0 {
 		return "/" + strings.Join(segments, "/") + "/"
@@ -122,7 +124,8 @@ func joined(segments []string, slash bool) string {
 	return "/" + strings.Join(segments, "/")
 }
 
-// setShape recognises the shape of the path (PATH-01 to PATH-09). slash says that the path ended with one.
+// setShape recognises the shape of the path (PATH-01 to PATH-09). slash reports whether the path
+// ended with one.
 func (i *Info) setShape(slash bool) error {
 	underAPI := len(i.Segments) > 0 && (i.Segments[0] == corePrefix || i.Segments[0] == groupPrefix)
 	switch {
@@ -138,15 +141,16 @@ func (i *Info) setShape(slash bool) error {
 	return nil // shorter ones are discovery documents
 }
 
-// setResource reads what follows group and version: [namespaces/{namespace}/]{resource}[/{name}[/{subresource}[/{below}…]]]. Only
-// below a subresource a path can end with a slash.
+// setResource reads what follows group and version:
+// [namespaces/{namespace}/]{resource}[/{name}[/{subresource}[/{below}…]]]. A path can end with a
+// slash only below a subresource.
 func (i *Info) setResource(rest []string, slash bool) error {
 	i.IsResource = true
 	if rest[0] == "watch" {
 		return status.NotFound(meta.GroupResource{}, "") // PATH-24: watching is asked for with the query parameter alone (security vector Z1)
 	}
-	// Three segments that begin with "namespaces" are a collection within a namespace, or a subresource of the
-	// namespace itself; the two words tell which.
+	// Three segments that begin with "namespaces" are a collection within a namespace, unless the
+	// third is "status" or "finalize": then they are a subresource of the namespace itself.
 	if rest[0] == namespaces && len(rest) > 2 && rest[2] != "status" && rest[2] != "finalize" {
 		i.Namespace, i.NamespaceScopedPath = rest[1], true
 		rest = rest[2:]
@@ -170,7 +174,8 @@ func (i *Info) setResource(rest []string, slash bool) error {
 	return nil
 }
 
-// setVerb classifies the request (PATH-16, PATH-17, PATH-25). It decides Query.Watch, since that makes the verb.
+// setVerb classifies the request (PATH-16, PATH-17, PATH-25). It sets Query.Watch, because that
+// decides the verb.
 func (i *Info) setVerb(method string) error {
 	if !i.IsResource {
 		i.Verb = strings.ToLower(method)
@@ -205,7 +210,7 @@ func (i *Info) setVerb(method string) error {
 
 func (i *Info) setReadVerb(method string, collection bool) error {
 	if !collection {
-		i.Verb = VerbGet // watch means nothing for one object
+		i.Verb = VerbGet // watch has no meaning for one object
 		return nil
 	}
 	watch, err := Single(i.Query.Raw, "watch")
@@ -215,15 +220,15 @@ func (i *Info) setReadVerb(method string, collection bool) error {
 	i.Verb = VerbList
 	if watch != nil && Boolean(*watch) {
 		if method == http.MethodHead {
-			return status.MethodNotAllowed(meta.GroupResource{}, method) // a stream without a body would be held open for nothing
+			return status.MethodNotAllowed(meta.GroupResource{}, method) // a stream without a body would stay open for nothing
 		}
 		i.Verb, i.Query.Watch = VerbWatch, true
 	}
 	return nil
 }
 
-// nameFromSelector lets a list or watch of one object be authorized by its name (LIST-36). A value that could not be a
-// name is left to the list, which finds nothing (security vector P9).
+// nameFromSelector lets a list or watch of one object be authorized by its name (LIST-36). A value
+// that cannot be a name stays in the selector; the list then finds nothing (security vector P9).
 func (i *Info) nameFromSelector() {
 	if i.Verb != VerbList && i.Verb != VerbWatch {
 		return

@@ -11,17 +11,18 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// MaxPathBytes is the longest path, as sent, that is looked at. Names have at most 253 bytes; the rest is room for
-// paths of other handlers.
+// MaxPathBytes is the length of the longest path, as sent, that is accepted. Names have at most 253
+// bytes; the rest is room for the paths of other handlers.
 const MaxPathBytes = 8 << 10
 
-// splitPath returns the decoded segments of a path, in room if they fit, and whether it ended with a slash. No segment is
-// empty.
+// splitPath returns the decoded segments of a path, and whether it ended with a slash. The segments
+// are in room if they fit. No segment is empty.
 //
-// The escaped form is split before anything is decoded (security vector P3). That form is RawPath when net/url found
-// that the plain encoding of Path differs from what was sent, else it is Path, which then holds no encoded slash.
-// URL.EscapedPath would not do: when RawPath holds a byte that should have been escaped, it falls back to encoding
-// Path anew, in which an encoded slash has become a separator.
+// The escaped form is split before anything is decoded (security vector P3). net/url sets RawPath
+// if the plain encoding of Path differs from what was sent; then the escaped form is RawPath.
+// Otherwise it is Path, which then holds no encoded slash. URL.EscapedPath is not safe here: if
+// RawPath holds a byte that should have been escaped, it encodes Path again, where an encoded slash
+// has become a separator.
 func splitPath(u *url.URL, room []string) (segments []string, slash bool, err error) {
 	path, encoded := u.Path, false
 	switch {
@@ -30,7 +31,8 @@ func splitPath(u *url.URL, room []string) (segments []string, slash bool, err er
 	case len(u.Path) > MaxPathBytes || len(u.RawPath) > MaxPathBytes:
 		return nil, false, status.BadRequest("path is longer than %d bytes", MaxPathBytes)
 	case u.RawPath != "":
-		// A host that rewrites Path alone leaves a stale RawPath behind: two readings, so none.
+		// A host that rewrites only Path leaves a stale RawPath behind. The two disagree, so the
+		// path is rejected.
 		if decoded, err := url.PathUnescape(u.RawPath); err != nil || decoded != u.Path {
 			return nil, false, status.BadRequest("path has two different readings")
 		}
@@ -66,8 +68,8 @@ func splitPath(u *url.URL, room []string) (segments []string, slash bool, err er
 	return segments, slash, nil
 }
 
-// checkSegment returns what is wrong with a decoded segment that is not empty, "" if nothing is. What passes can be
-// part of a storage key and of a line of text.
+// checkSegment returns what is wrong with a decoded, non-empty segment, or "". A valid segment can
+// be part of a storage key and of a line of text.
 func checkSegment(s string) string {
 	if s == "." || s == ".." {
 		return "is not a name"

@@ -8,13 +8,13 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// Query holds the query parameters that apply to the verb of the request; the others are at their zero value, even
-// when they were sent. Pretty and Raw are set for every request.
+// Query holds the query parameters that apply to the verb of the request. All others have their
+// zero value, even if the client sent them. Pretty and Raw are set for every request.
 //
-// Parsing checks each value by itself. Combinations and enumerations are the business of the Validate methods, which
-// a handler calls after authorization and before it acts.
+// The parser checks each value by itself. The Validate methods check combinations and enumerations;
+// a handler calls them after authorization and before it acts.
 type Query struct {
-	// Watch asks for a stream of changes; it is what makes the verb watch (QUERY-01).
+	// Watch asks for a stream of changes; it makes the verb watch (QUERY-01).
 	Watch bool
 
 	// AllowWatchBookmarks asks for bookmarks; watch only (QUERY-04).
@@ -23,28 +23,28 @@ type Query struct {
 	// SendInitialEvents is nil when absent; list and watch (QUERY-05).
 	SendInitialEvents *bool
 
-	// ResourceVersion is "" or a canonical decimal number that fits 64 bits; get, list, watch and deletecollection
-	// (QUERY-02).
+	// ResourceVersion is "" or a canonical decimal number that fits 64 bits; get, list, watch and
+	// deletecollection (QUERY-02).
 	ResourceVersion string
 
-	// ResourceVersionMatch is as sent; list, watch and deletecollection. The Validate methods refuse unknown values
-	// (QUERY-03).
+	// ResourceVersionMatch is as sent; list, watch and deletecollection. The Validate methods
+	// reject unknown values (QUERY-03).
 	ResourceVersionMatch string
 
-	// Limit is the most items of a page; 0 means no limit, and so did a negative one that was sent (PAGE-10); list
-	// and deletecollection.
+	// Limit is the maximum number of items of a page; list and deletecollection. 0 means no limit;
+	// a negative limit is read as 0 (PAGE-10).
 	Limit int64
 
-	// Continue is the opaque token of the page before; list and deletecollection (QUERY-07).
+	// Continue is the opaque token from the previous page; list and deletecollection (QUERY-07).
 	Continue string
 
-	// LabelSelector and FieldSelector filter list, watch and deletecollection; their zero values select everything
-	// (QUERY-08, QUERY-09).
+	// LabelSelector and FieldSelector filter list, watch and deletecollection; their zero values
+	// select everything (QUERY-08, QUERY-09).
 	LabelSelector meta.Selector
 	FieldSelector meta.FieldSelector
 
-	// TimeoutSeconds bounds list, watch and deletecollection (QUERY-10). It is nil when absent or 0, which both mean
-	// the server's default, and never above [MaxTimeoutSeconds].
+	// TimeoutSeconds bounds list, watch and deletecollection (QUERY-10). It is nil when absent or
+	// 0, which both mean the server's default. It is never above [MaxTimeoutSeconds].
 	TimeoutSeconds *int64
 
 	// Timeout shortens the deadline of every request but a watch (QUERY-22); 0 means the server's default.
@@ -71,15 +71,15 @@ type Query struct {
 	// OrphanDependents is the deprecated form of PropagationPolicy; nil when absent (DEL-12).
 	OrphanDependents *bool
 
-	// PreconditionUID is the parameter uid of delete and deletecollection: an object with another uid is not
-	// deleted.
+	// PreconditionUID is the parameter uid of delete and deletecollection: an object with another
+	// uid is not deleted.
 	PreconditionUID string
 
 	// IncludeObject is "", "None", "Metadata" or "Object"; get, list and watch of Tables (TABLE-08).
 	IncludeObject string
 
-	// Raw holds every parameter as sent, for handlers of subresources that know more of them. It is nil for an
-	// empty query.
+	// Raw holds every parameter as sent, for handlers of subresources that define further ones. It
+	// is nil for an empty query.
 	Raw url.Values
 
 	// groupDomain names the group of the options' kinds in validation errors.

@@ -18,12 +18,13 @@ const (
 // MaxFieldManagerBytes is the longest name of a field manager.
 const MaxFieldManagerBytes = 128
 
-// IsDryRun reports whether the request must not be persisted. Any dryRun parameter counts, so that a handler that
-// forgot to validate writes too little rather than too much.
+// IsDryRun reports whether the request must not be persisted. Any dryRun parameter counts, so a
+// handler that forgets to validate writes too little rather than too much.
 func (q Query) IsDryRun() bool { return len(q.DryRun) > 0 }
 
-// ValidateList checks the options of a list, and of a deletecollection, as a whole: 422 for combinations that the table
-// of list semantics calls invalid (LIST-10 to LIST-23, LIST-35), 400 for a continue token beside a version (LIST-09).
+// ValidateList checks the options of a list, or of a deletecollection, as a whole. It returns a 422
+// for combinations that the table of list semantics calls invalid (LIST-10 to LIST-23, LIST-35),
+// and a 400 for a continue token together with a version (LIST-09).
 func (q Query) ValidateList() error {
 	var f status.Fields
 	if match := q.ResourceVersionMatch; match != "" {
@@ -53,9 +54,9 @@ func (q Query) ValidateList() error {
 	return nil
 }
 
-// ValidateWatch checks the options of a watch as a whole (QUERY-05, WLIST-01, WLIST-08): 422. streamingLists says
-// whether the server offers initial events ending in a mark; where it does not, asking for them is an error, since a
-// client that is not told would wait for the mark for ever.
+// ValidateWatch checks the options of a watch as a whole and returns a 422 (QUERY-05, WLIST-01,
+// WLIST-08). streamingLists says whether the server offers initial events that end in a mark. If it
+// does not, asking for them is an error: otherwise the client would wait for the mark for ever.
 func (q Query) ValidateWatch(streamingLists bool) error {
 	var f status.Fields
 	match := f.At("resourceVersionMatch")
@@ -87,19 +88,19 @@ func (q Query) ValidateCreate() error { return q.validateEdit("CreateOptions") }
 // ValidateUpdate checks dryRun, fieldManager and fieldValidation of an update: 422.
 func (q Query) ValidateUpdate() error { return q.validateEdit("UpdateOptions") }
 
-// ValidatePatch checks dryRun, fieldManager and fieldValidation of a patch: 422. Whether force and fieldManager fit the
-// type of the patch is for the handler to check, which knows the type.
+// ValidatePatch checks dryRun, fieldManager and fieldValidation of a patch: 422. The handler checks
+// whether force and fieldManager fit the type of the patch, because it knows the type.
 func (q Query) ValidatePatch() error { return q.validateEdit("PatchOptions") }
 
-// ValidateDelete checks dryRun and the propagation options of a delete or deletecollection: 422. It is for requests
-// without a body; where there is one, its options count and those of the query are ignored (DEL-12).
+// ValidateDelete checks dryRun and the propagation options of a delete or deletecollection: 422. It
+// is for requests without a body. The options of a body replace those of the query (DEL-12).
 func (q Query) ValidateDelete() error {
 	var f status.Fields
 	q.checkDryRun(&f)
 	switch q.PropagationPolicy {
 	case "Orphan", "Background", "Foreground":
 	default:
-		if q.Raw.Has("propagationPolicy") { // an empty one is none of the three
+		if q.Raw.Has("propagationPolicy") { // an empty one is invalid too
 			f.At("propagationPolicy").NotSupported(q.PropagationPolicy, "Orphan", "Background", "Foreground")
 		}
 	}
@@ -126,7 +127,7 @@ func (q Query) validateEdit(kind string) error {
 	return q.invalid(kind, &f)
 }
 
-// checkDryRun accepts the one value there is (DRY-07).
+// checkDryRun accepts the only valid value (DRY-07).
 func (q Query) checkDryRun(f *status.Fields) {
 	for _, v := range q.DryRun {
 		if v != "All" {
@@ -135,7 +136,7 @@ func (q Query) checkDryRun(f *status.Fields) {
 	}
 }
 
-// invalid is nil when nothing was reported.
+// invalid returns nil if nothing was reported.
 func (q Query) invalid(kind string, f *status.Fields) error {
 	if f.Len() == 0 {
 		return nil
@@ -143,8 +144,8 @@ func (q Query) invalid(kind string, f *status.Fields) error {
 	return status.Invalid(meta.GroupKind{Group: "meta." + q.GroupDomain(), Kind: kind}, "", f.Errors())
 }
 
-// Pretty reports whether the answer is to be indented (QUERY-21): as the parameter says, and without it for the user
-// agents of browsers and of the command-line tools that people read answers with.
+// Pretty reports whether the answer is to be indented (QUERY-21). The parameter decides. Without
+// it, answers to browsers and to command-line tools that people read are indented.
 func (i *Info) Pretty(userAgent string) bool {
 	if i.Query.Pretty != nil {
 		return *i.Query.Pretty
