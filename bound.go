@@ -45,7 +45,7 @@ func bind[T any](s *Server, sort, name string, make func(watch.Binding) (T, erro
 	}
 	made, err := make(b)
 	if err == nil && isNil(any(made)) {
-		err = errors.New("Bind returned nil")
+		err = errors.New("the method Bind returned nil")
 	}
 	if err != nil {
 		return made, nil, fmt.Errorf("%s %q: %w", sort, name, err)

@@ -318,9 +318,9 @@ func (f unlucky) Bind(b watch.Binding) (authz.Authorizer, error) { return f.bind
 
 func TestWhatCannotBeBoundIsRefused(t *testing.T) {
 	for want, z := range map[string]unlucky{
-		`authorizer "passes": no luck`:            {bind: func(watch.Binding) (authz.Authorizer, error) { return nil, errors.New("no luck") }},
-		`authorizer "passes": Bind returned nil`:  {bind: func(watch.Binding) (authz.Authorizer, error) { return nil, nil }},
-		"observes passes.shop.example.com, which": {bind: byPass{}.Bind},
+		`authorizer "passes": no luck`:                      {bind: func(watch.Binding) (authz.Authorizer, error) { return nil, errors.New("no luck") }},
+		`authorizer "passes": the method Bind returned nil`: {bind: func(watch.Binding) (authz.Authorizer, error) { return nil, nil }},
+		"observes passes.shop.example.com, which":           {bind: byPass{}.Bind},
 		"passes.shop.example.com: the observer is ": {bind: func(b watch.Binding) (authz.Authorizer, error) {
 			return authz.AlwaysDeny(), b.Observe(passes.GroupResource(), nil)
 		}},

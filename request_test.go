@@ -223,7 +223,7 @@ func TestAConnectionThatChangesItsProtocolIsReported(t *testing.T) {
 	defer plain.Close()
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", plain.Listener.Addr().String())
 	require.NoError(t, err)
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	_, err = fmt.Fprintf(conn, "GET %supgrades HTTP/1.1\r\nHost: x\r\nX-User: alice\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n", wrong)
 	require.NoError(t, err)
 	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
@@ -326,7 +326,7 @@ func (h *host) send(method, path, body string) (int, error) {
 	}
 	req.Header.Set("X-User", "alice")
 	req.Header.Set("Content-Type", "application/json")
-	res, err := http.DefaultClient.Do(req)
+	res, err := new(http.Client).Do(req)
 	if err != nil {
 		return 0, err
 	}

@@ -152,7 +152,8 @@ func TestADM_24_RulesSelectWrites(t *testing.T) {
 func TestPluginsAreCalledForWhatTheyHandle(t *testing.T) {
 	var calls []string
 	record := func(name string) admission.Plugin {
-		return admission.Plugin{Name: name,
+		return admission.Plugin{
+			Name: name,
 			Mutator: mutator(func(r *admission.Request) (map[string]any, error) {
 				calls = append(calls, name+" mutates")
 				return r.Object, nil

@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/kindwright/kindwright/internal/engine"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/kindwright/kindwright/internal/engine"
 
 	"github.com/stretchr/testify/require"
 

@@ -2,12 +2,13 @@ package apitest
 
 import (
 	"fmt"
-	"github.com/kindwright/kindwright/internal/engine"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/kindwright/kindwright/internal/engine"
 
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/internal/request"

@@ -5,11 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/kindwright/kindwright/internal/engine"
 	"io/fs"
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/kindwright/kindwright/internal/engine"
 
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/internal/json"

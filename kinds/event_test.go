@@ -3,12 +3,13 @@ package kinds_test
 import (
 	"encoding/json"
 	"fmt"
-	"github.com/kindwright/kindwright/internal/engine"
 	"net/url"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/kindwright/kindwright/internal/engine"
 
 	"github.com/stretchr/testify/require"
 

@@ -4,8 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"github.com/kindwright/kindwright/internal/engine"
 	"time"
+
+	"github.com/kindwright/kindwright/internal/engine"
 
 	"github.com/kindwright/kindwright"
 	"github.com/kindwright/kindwright/kinds"

@@ -227,7 +227,7 @@ func reference(name string) map[string]any {
 func (p *publisher) kind(k KindDoc) error {
 	switch {
 	case k.Kind == "" || k.Plural == "":
-		return errors.New("Kind and Plural must be set")
+		return errors.New("the fields Kind and Plural must be set")
 	case k.Schema == nil || k.Schema.ready == nil:
 		return errors.New("needs a schema that passed New")
 	}

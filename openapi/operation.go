@@ -167,7 +167,7 @@ func (r *resource) item() {
 // than those of the subresource, so body and answer are resolved per verb.
 func (r *resource) subresource(sub SubresourceDoc) error {
 	if sub.Name == "" {
-		return errors.New("Name of a subresource must be set")
+		return errors.New("the Name of a subresource must be set")
 	}
 	usual := exchanged{gvk: r.gvk, schema: r.object, protobuf: r.kind.Protobuf}
 	if sub.Kind != (meta.GroupVersionKind{}) {

@@ -2,7 +2,6 @@ package watch_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -199,6 +198,6 @@ func TestObservationsEndWithTheDispatcher(t *testing.T) {
 		stop()
 		require.ErrorIs(t, o.Err(), watch.ErrEnded)
 		_, err = w.dispatcher.Observe("widgets", &register{})
-		require.True(t, errors.Is(err, watch.ErrEnded))
+		require.ErrorIs(t, err, watch.ErrEnded)
 	})
 }

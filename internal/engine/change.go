@@ -137,7 +137,9 @@ func (c *change) going(remove []meta.GroupVersionResource) map[*Served]bool {
 	out := map[*Served]bool{}
 	for _, name := range remove {
 		if m, ok := c.from.named.get(name); ok {
-			out[m.Served] = out[m.Served]
+			if _, listed := out[m.Served]; !listed {
+				out[m.Served] = false
+			}
 			continue
 		}
 		if name.Version != "" {

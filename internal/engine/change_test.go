@@ -95,7 +95,7 @@ func TestAReplacementWithAnotherSchemaShowsWhatIsStored(t *testing.T) {
 		require.NoError(t, err)
 		list, err := e.List(t.Context(), inA, registry.ListRequest{Fields: blue})
 		require.NoError(t, err)
-		require.Equal(t, 1, count(list))
+		require.Equal(t, 1, count(t, list))
 
 		_, err = began.Patch(t.Context(), registry.PatchRequest{Type: registry.MergePatch, Body: []byte(`{"spec":{"size":9}}`)}, registry.WriteOptions{})
 		require.NoError(t, err, "a request that is under way ends with the kind that it began with")
@@ -112,9 +112,11 @@ func TestAReplacementWithAnotherSchemaShowsWhatIsStored(t *testing.T) {
 	})
 }
 
-func count(l *registry.List) int {
+func count(t *testing.T, l *registry.List) int {
+	t.Helper()
 	n := 0
-	for range l.Items {
+	for _, err := range l.Items {
+		require.NoError(t, err)
 		n++
 	}
 	return n

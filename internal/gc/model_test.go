@@ -426,7 +426,8 @@ func (p *player) everything() map[string]*Part {
 	for _, plural := range p.served() {
 		l, err := p.w.engine.List(asAdmin(), registry.Target{Resource: meta.GroupVersionResource{Group: group, Version: "v1", Resource: plural}}, registry.ListRequest{})
 		require.NoError(p.w.t, err)
-		for e := range l.Items {
+		for e, err := range l.Items {
+			require.NoError(p.w.t, err)
 			path := plural + "/" + strings.TrimPrefix(meta.Key{Namespace: e.Facts().Namespace, Name: e.Facts().Name}.String(), "/")
 			out[path] = p.w.get(path)
 		}

@@ -201,7 +201,8 @@ func (w *world) all(plurals ...string) []string {
 	for _, plural := range plurals {
 		l, err := w.engine.List(asAdmin(), registry.Target{Resource: meta.GroupVersionResource{Group: group, Version: "v1", Resource: plural}}, registry.ListRequest{})
 		require.NoError(w.t, err)
-		for e := range l.Items {
+		for e, err := range l.Items {
+			require.NoError(w.t, err)
 			p := &Part{}
 			require.NoError(w.t, json.Unmarshal(e.AppendJSON(nil), p))
 			out = append(out, line(plural, p))

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/kindwright/kindwright/internal/engine"
 	"hash/fnv"
 	"io"
 	"net/http"
@@ -14,6 +13,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/kindwright/kindwright/internal/engine"
 
 	"github.com/stretchr/testify/require"
 
