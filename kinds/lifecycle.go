@@ -236,7 +236,7 @@ func contents(set *engine.Set) []*engine.Served {
 
 func (t *terminator) drainKind(ctx context.Context, ns *watch.Entry, r *registry.Resource, found *round) {
 	target := registry.Target{Resource: r.GroupVersionResource(), Namespace: ns.Facts().Name}
-	list, err := t.engine.List(ctx, target, registry.ListRequest{})
+	list, err := t.engine.List(ctx, target, registry.ListRequest{MetadataOnly: true})
 	if status.IsNotFound(err) {
 		return // the resource was removed from the server meanwhile
 	}
@@ -299,7 +299,7 @@ func (t *terminator) drainObject(ctx context.Context, target registry.Target, en
 	target.Name = entry.Facts().Name
 	marked, err := entry.Facts().Deleted != nil, error(nil)
 	if !marked || slices.ContainsFunc(finalizers(entry), isPolicy) {
-		o := registry.DeleteOptions{UID: entry.Facts().UID, Propagation: meta.DeletePropagationBackground}
+		o := registry.DeleteOptions{UID: entry.Facts().UID, Propagation: meta.DeletePropagationBackground, MetadataOnly: true}
 		var result *registry.Result
 		err = t.guarded(func() (err error) {
 			result, err = t.engine.Delete(ctx, target, o)

@@ -23,6 +23,9 @@ type DeleteOptions struct {
 	Propagation     meta.DeletionPropagation
 	GracePeriod     *int64 // seconds; negative counts as 1; kinds without graceful deletion ignore it (DEL-08)
 
+	// MetadataOnly says that the caller uses metadata of the result alone, which may come in any form.
+	MetadataOnly bool
+
 	// Unmet is set by Require where a precondition is one that no object meets: what is wrong with it.
 	Unmet string
 }

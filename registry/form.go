@@ -122,11 +122,17 @@ func convertTyped[A, B any](convert func(*A) (*B, error)) func(context.Context, 
 		}
 		return encodeTyped(b)
 	}
-	return func(_ context.Context, objects []Tree) ([]Tree, error) {
+	return func(ctx context.Context, objects []Tree) ([]Tree, error) {
 		out := make([]Tree, len(objects))
 		for i, t := range objects {
 			var err error
-			if out[i], err = one(t); err != nil {
+			if i > 0 {
+				err = ctx.Err() // nobody may want the rest any more
+			}
+			if err == nil {
+				out[i], err = one(t)
+			}
+			if err != nil {
 				return nil, err
 			}
 		}
@@ -137,32 +143,43 @@ func convertTyped[A, B any](convert func(*A) (*B, error)) func(context.Context, 
 // conversion is one direction of a Conversion.
 type conversion func(ctx context.Context, objects []Tree) ([]Tree, error)
 
-// guarded runs a conversion of one object. A panic in it is an error that tells where.
-func (convert conversion) guarded(ctx context.Context, t Tree) (out Tree, err error) {
+// guarded runs a conversion once. A panic in it is an error that tells where.
+func (convert conversion) guarded(ctx context.Context, objects []Tree) (out []Tree, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			out, err = nil, fmt.Errorf("the conversion panicked: %v\n%s", v, debug.Stack())
 		}
 	}()
-	all, err := convert(ctx, []Tree{t})
+	out, err = convert(ctx, objects)
 	switch {
 	case err != nil:
 		return nil, err
-	case len(all) != 1:
-		return nil, fmt.Errorf("the conversion of 1 object returned %d", len(all))
-	case all[0] == nil:
+	case len(out) != len(objects):
+		return nil, fmt.Errorf("the conversion of %d objects returned %d", len(objects), len(out))
+	case slices.ContainsFunc(out, func(t Tree) bool { return t == nil }):
 		return nil, errors.New("the conversion returned nothing")
 	}
-	return all[0], nil
+	return out, nil
 }
 
-// to converts one object and gives it the kind of its new form, the metadata it had, and the shape that its schema asks
-// for.
-func (convert conversion) to(ctx context.Context, to *Resource, t Tree) (Tree, error) {
-	out, err := convert.guarded(ctx, t)
+// to converts objects in one call. It gives each the kind of its new form, the metadata it had, and the
+// shape that its schema asks for.
+func (convert conversion) to(ctx context.Context, to *Resource, objects []Tree) ([]Tree, error) {
+	made, err := convert.guarded(ctx, objects)
 	if err != nil {
 		return nil, err
 	}
+	out := make([]Tree, len(made))
+	for i := range made {
+		if out[i], err = to.adopt(made[i], objects[i]); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// adopt makes what a conversion returned for an object an object of this form.
+func (to *Resource) adopt(out, t Tree) (Tree, error) {
 	out = tree.With(tree.With(out, to.APIVersion(), "apiVersion"), to.Names.Kind, "kind")
 	out = tree.With(out, t["metadata"], "metadata")
 	out, _ = to.Schema.Prune(out)
@@ -179,9 +196,19 @@ func (r *Resource) FromStored(ctx context.Context, t Tree) (Tree, error) {
 	if r.Stored == nil || t == nil {
 		return t, nil
 	}
-	out, err := conversion(r.Stored.From).to(ctx, r, t)
+	out, err := r.AllFromStored(ctx, []Tree{t})
 	if err != nil {
-		return nil, r.unconverted(t, "cannot be shown as "+r.APIVersion(), err)
+		return nil, err
+	}
+	return out[0], nil
+}
+
+// AllFromStored is FromStored for many objects, in one call of the conversion. The error names the first
+// of them, whichever it is about.
+func (r *Resource) AllFromStored(ctx context.Context, objects []Tree) ([]Tree, error) {
+	out, err := conversion(r.Stored.From).to(ctx, r, objects)
+	if err != nil {
+		return nil, r.unconverted(objects[0], "cannot be shown as "+r.APIVersion(), err)
 	}
 	return out, nil
 }
@@ -192,14 +219,28 @@ func (r *Resource) ToStored(ctx context.Context, t Tree) (Tree, error) {
 	if r.Stored == nil {
 		return t, nil
 	}
-	out, err := conversion(r.Stored.To).to(ctx, r.Stored.Resource, t)
+	out, err := conversion(r.Stored.To).to(ctx, r.Stored.Resource, []Tree{t})
 	if err == nil {
-		return out, nil
+		return out[0], nil
 	}
 	if known, ok := errors.AsType[*status.Error](err); ok {
 		return nil, known
 	}
 	return nil, r.unconverted(t, "cannot be stored as "+r.base().APIVersion(), err)
+}
+
+// RecordsToStored brings records that were written in the form of r to the stored form, in one call of
+// the conversion. An error is the server's own: what is wrong was stored, and no client has sent it.
+func (r *Resource) RecordsToStored(ctx context.Context, objects []Tree) ([]Tree, error) {
+	stored := r.Stored.Resource
+	out, err := conversion(r.Stored.To).to(ctx, stored, objects)
+	if err != nil {
+		return nil, r.unconverted(objects[0], "cannot be shown as "+stored.APIVersion(), err)
+	}
+	for i := range out {
+		out[i] = stored.Schema.Default(out[i])
+	}
+	return out, nil
 }
 
 // unconverted says which object a conversion failed for. Why, only the log tells.

@@ -63,6 +63,9 @@ type ListRequest struct {
 	AnyState bool             // resourceVersion=0: whatever is at hand
 	Match    VersionMatch     // how Version is meant
 
+	// MetadataOnly says that the caller uses metadata alone: the objects may come in any form, and no conversion runs.
+	MetadataOnly bool
+
 	Limit    int64  // at most so many objects; 0 or less means all
 	Continue string // the token of the chunk before
 }

@@ -41,6 +41,10 @@ type Facts struct {
 	Owners    []meta.UID // uids of the owner references
 	Created   time.Time  // UTC, to the second
 	Deleted   *time.Time // the deletion timestamp, or nil
+
+	// Form is a number that the kind gives to the form that the JSON is written in. The cache does not
+	// interpret it.
+	Form uint16
 }
 
 // Entry is one object at one revision, ready to be written to a client. It is immutable and shared:
@@ -65,6 +69,7 @@ type Entry struct {
 	rare            *rare     // nil for most objects
 	fields          *[]string // the names of rare.fields; set by the cache before the entry becomes visible
 	size            uint32
+	form            uint16
 
 	// splice is `"resourceVersion":"<revision>",`, rendered once so that writing an entry allocates
 	// nothing.
@@ -104,7 +109,7 @@ func NewEntry(key string, revision storage.Revision, body Body, facts Facts) *En
 
 // newEntry returns an entry without the parts that can share memory with its body.
 func newEntry(key string, revision storage.Revision, facts Facts) *Entry {
-	e := &Entry{key: key, revision: revision, created: facts.Created.Unix()}
+	e := &Entry{key: key, revision: revision, created: facts.Created.Unix(), form: facts.Form}
 	e.spliced = uint8(len(appendSplice(e.splice[:0], revision)))
 	if facts.Fields != nil || facts.Owners != nil || facts.Deleted != nil {
 		e.rare = &rare{fields: facts.Fields, owners: facts.Owners, deleted: facts.Deleted}
@@ -166,7 +171,7 @@ func (e *Entry) Body() Body {
 // parts of the object's JSON and keep all of it in memory; copy a string that must outlive the
 // entry.
 func (e *Entry) Facts() Facts {
-	f := Facts{Namespace: e.namespace, Name: e.name, UID: e.uid, Labels: e.labels, Created: time.Unix(e.created, 0).UTC()}
+	f := Facts{Namespace: e.namespace, Name: e.name, UID: e.uid, Labels: e.labels, Created: time.Unix(e.created, 0).UTC(), Form: e.form}
 	if r := e.rare; r != nil {
 		f.Fields, f.Owners, f.Deleted = r.fields, r.owners, r.deleted
 	}
@@ -175,6 +180,9 @@ func (e *Entry) Facts() Facts {
 
 // UID returns the uid of the object.
 func (e *Entry) UID() meta.UID { return e.uid }
+
+// Form returns the form of the JSON, as in [Facts].
+func (e *Entry) Form() uint16 { return e.form }
 
 // Owners returns the uids of the owner references. The caller must not modify them.
 func (e *Entry) Owners() []meta.UID {

@@ -141,11 +141,7 @@ func (s admissionServer) Get(ctx context.Context, of meta.GroupVersionResource, 
 	if err != nil {
 		return nil, err
 	}
-	object, err := treeOf(entry)
-	if err != nil {
-		return nil, err
-	}
-	return served.Kind.FromStored(ctx, object)
+	return served.treeOf(ctx, entry)
 }
 
 func (s admissionServer) Labels(ctx context.Context, of meta.GroupVersionResource, namespace, name string) (meta.LabelSet, error) {

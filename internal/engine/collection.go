@@ -28,6 +28,7 @@ func (at *Resolved) DeleteCollection(ctx context.Context, lr registry.ListReques
 	if err := at.collection("deletecollection"); err != nil {
 		return 0, err
 	}
+	lr.MetadataOnly = true
 	c := &collectionDelete{Resolved: at, request: lr, options: o}
 	if err := run(ctx, collectionSteps, c); err != nil {
 		return c.done, err

@@ -35,10 +35,15 @@ func (at *Resolved) Delete(ctx context.Context, o registry.DeleteOptions) (*regi
 	if at.Subresource != nil || served.Kind.Virtual != nil || t.Name == "" {
 		return nil, status.MethodNotAllowed(served.Kind.GroupResource(), "delete")
 	}
-	return at.engine.deleteFrom(ctx, served, t, o, "")
+	result, err := at.engine.deleteFrom(ctx, served, t, o, "")
+	if o.MetadataOnly {
+		return result, err
+	}
+	return served.shown(ctx, result, err)
 }
 
-// deleteFrom is Delete for a resource that has been looked up. The resource need not be served yet.
+// deleteFrom is Delete for a resource that has been found, and that need not be served yet. The result is in the form that
+// the record has.
 func (e *Engine) deleteFrom(ctx context.Context, served *Served, t registry.Target, o registry.DeleteOptions, selected meta.UID) (*registry.Result, error) {
 	base := deletion{
 		engine: e, served: served, target: t, selected: selected, opts: normal(o),
@@ -50,7 +55,7 @@ func (e *Engine) deleteFrom(ctx context.Context, served *Served, t registry.Targ
 		d := base
 		err := run(ctx, steps, &d)
 		if !errors.Is(err, errRace) {
-			return served.shown(ctx, d.result, err)
+			return d.result, err
 		}
 		if err := e.catchUp(ctx, served); err != nil {
 			return nil, err
@@ -71,9 +76,9 @@ type deletion struct {
 	key      string
 	due      storage.Revision // without a request: the state whose time is over
 
-	entry     *watch.Entry  // the stored entry
-	old, next registry.Tree // the object in its stored form, before and after
-	shown     registry.Tree // old, in the form of the request
+	entry     *watch.Entry  // what is stored
+	old, next registry.Tree // the object, and what it is to become; see readOld for the form
+	shown     registry.Tree // old in the form of the request
 
 	result *registry.Result // set by the step that ends the walk
 }
@@ -104,16 +109,31 @@ func readDeleted(ctx context.Context, d *deletion) (err error) {
 	return nil
 }
 
-func checkPreconditions(_ context.Context, d *deletion) (err error) {
+func checkPreconditions(ctx context.Context, d *deletion) (err error) {
 	if err := preconditions(d.opts, d.served.Kind, d.target.Name, d.entry); err != nil {
 		return err
 	}
-	d.old, err = treeOf(d.entry)
+	d.old, err = d.readOld(ctx)
 	return err
 }
 
-// skipEnding leaves an object alone if it is being deleted gracefully and this request does not
-// shorten its grace period.
+// readOld decodes the object. It is in its stored form where the kind has rules of its own about the end of objects. Elsewhere
+// metadata are all that matters, and the object is in the form of its record.
+func (d *deletion) readOld(ctx context.Context) (registry.Tree, error) {
+	r := d.stored()
+	if r.Deletion.Grace == nil && r.Deletion.Mark == nil && r.Writes.Companions == nil {
+		return treeOf(d.entry)
+	}
+	return d.served.stored().treeOf(ctx, d.entry)
+}
+
+// asks tells whether hooks or plugins have to see the object.
+func (d *deletion) asks() bool {
+	chain, target := d.engine.cfg.Admission, d.admissionTarget()
+	return d.served.Kind.Hooks.BeforeDelete != nil || d.stored().Hooks.BeforeDelete != nil || chain.Mutates(target) || chain.Validates(target)
+}
+
+// skipEnding leaves an object alone that is about to end, which this request does not make sooner.
 func skipEnding(_ context.Context, d *deletion) error {
 	if d.stored().patient(d.old, d.opts) {
 		d.result = &registry.Result{Entry: d.entry}
@@ -124,7 +144,16 @@ func skipEnding(_ context.Context, d *deletion) error {
 // askBeforeDelete runs the kind's rule. A form without a rule of its own uses that of the stored
 // form.
 func askBeforeDelete(ctx context.Context, d *deletion) (err error) {
-	if d.shown, err = d.served.Kind.FromStored(ctx, d.old); err != nil {
+	if !d.asks() {
+		return nil
+	}
+	stored := d.old
+	if d.entry.Form() != 0 {
+		if stored, err = d.served.stored().treeOf(ctx, d.entry); err != nil {
+			return err
+		}
+	}
+	if d.shown, err = d.served.Kind.FromStored(ctx, stored); err != nil {
 		return err
 	}
 	defer d.guard(&err)
@@ -132,7 +161,7 @@ func askBeforeDelete(ctx context.Context, d *deletion) (err error) {
 	case d.served.Kind.Hooks.BeforeDelete != nil:
 		return d.served.Kind.Hooks.BeforeDelete(ctx, d.shown)
 	case d.stored().Hooks.BeforeDelete != nil:
-		return d.stored().Hooks.BeforeDelete(ctx, d.old)
+		return d.stored().Hooks.BeforeDelete(ctx, stored)
 	}
 	return nil
 }
@@ -253,6 +282,10 @@ func removeDeleted(ctx context.Context, d *deletion) error {
 // mark stores that deletion was requested. A second request changes nothing unless it brings
 // another policy or an earlier end.
 func (d *deletion) mark(ctx context.Context) error {
+	form, err := d.served.records.form(d.next) // metadata alone change, so the record keeps its version
+	if err != nil {
+		return err
+	}
 	encoded, err := encode(d.next, d.entry.Length()+256)
 	if err != nil {
 		return err
@@ -267,14 +300,14 @@ func (d *deletion) mark(ctx context.Context) error {
 	}
 	rev := d.entry.Revision()
 	if !d.opts.DryRun {
-		op := storage.Put(d.key, d.engine.value(d.stored(), encoded), storage.Expect(rev))
+		op := storage.Put(d.key, d.engine.value(form, encoded), storage.Expect(rev))
 		if rev, err = d.engine.store(ctx, d.served, []storage.Op{op}, registry.Change{Old: d.old, New: d.next}); err != nil {
 			return d.engine.deleteError(d.stored(), err)
 		}
 	}
-	entry, err := d.stored().newEntry(d.key, rev, encoded)
+	body, facts, err := d.served.scan(form, encoded)
 	if err == nil {
-		d.result = &registry.Result{Entry: entry}
+		d.result = &registry.Result{Entry: watch.NewEntry(d.key, rev, body, facts)}
 	}
 	return err
 }

@@ -107,7 +107,11 @@ func newShapes() *shapes {
 
 // get returns a shape of an entry, made by build where it is not kept.
 func (s *shelf) get(e *watch.Entry, shape Shape, build func() (shapeValue, error)) (shapeValue, error) {
-	return s.make(shapeKey{s, shape, e.Key(), e.Revision()}, build)
+	return s.make(s.key(e, shape), build)
+}
+
+func (s *shelf) key(e *watch.Entry, shape Shape) shapeKey {
+	return shapeKey{s, shape, e.Key(), e.Revision()}
 }
 
 // make returns what a key names, made by build where it is not kept. Two readers may build the same one at once.
@@ -120,6 +124,11 @@ func (s *shelf) make(key shapeKey, build func() (shapeValue, error)) (shapeValue
 	if err != nil || !again {
 		return value, err
 	}
+	return s.add(key, value), nil
+}
+
+// add keeps what a key names, and returns it.
+func (s *shelf) add(key shapeKey, value shapeValue) shapeValue {
 	kept := &keptShape{key: key, value: value}
 	kept.value.bytes = slices.Clone(value.bytes) // of just its size
 	kept.size = shapeOverhead + len(key.object) + cap(kept.value.bytes)
@@ -127,7 +136,7 @@ func (s *shelf) make(key shapeKey, build func() (shapeValue, error)) (shapeValue
 		kept.size += value.entry.Size()
 	}
 	s.keep(kept)
-	return kept.value, nil
+	return kept.value
 }
 
 // find looks for a shape. Where it is not kept, again tells whether it has been asked for before.

@@ -18,11 +18,8 @@ func (e *Engine) invoke(ctx context.Context, served *Served, t registry.Target) 
 	if entry == nil {
 		return nil, status.NotFound(served.Kind.GroupResource(), t.Name)
 	}
-	object, err := treeOf(entry)
+	object, err := served.treeOf(ctx, entry)
 	if err != nil {
-		return nil, err
-	}
-	if object, err = served.Kind.FromStored(ctx, object); err != nil {
 		return nil, err
 	}
 	return &registry.Call[registry.Tree]{Objects: e, Target: t, Object: &object}, nil

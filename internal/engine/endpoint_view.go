@@ -57,11 +57,8 @@ func (e *Engine) look(ctx context.Context, s *Served, v *view, object registry.T
 // viewed returns the document that a view shows of a stored object, as an entry. It computes the
 // entry anew on each call; nothing caches it.
 func (e *Engine) viewed(ctx context.Context, s *Served, v *view, entry *watch.Entry) (*watch.Entry, error) {
-	object, err := treeOf(entry)
+	object, err := s.treeOf(ctx, entry)
 	if err != nil {
-		return nil, err
-	}
-	if object, err = s.Kind.FromStored(ctx, object); err != nil {
 		return nil, err
 	}
 	doc, err := e.look(ctx, s, v, object)

@@ -190,7 +190,7 @@ func readDue(ctx context.Context, d *deletion) (err error) {
 		d.result = &registry.Result{Entry: d.entry}
 		return nil
 	}
-	d.old, err = treeOf(d.entry)
+	d.old, err = d.readOld(ctx)
 	return err
 }
 

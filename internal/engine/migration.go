@@ -135,6 +135,7 @@ func (e *Engine) migrateResource(ctx context.Context, s *Served) error {
 	if err := e.rewriteAll(ctx, s, keys); err != nil {
 		return err
 	}
+	kept = s.stale.choose(e.keeps) // what a record in another version would lose is known only now
 	for _, key := range kept[:min(len(kept), maxListedProblems)] {
 		log.Info("an object stays stored as it is, because something of it has no place in the present form", "key", key)
 	}
@@ -196,13 +197,16 @@ func (m *migrations) yield(ctx context.Context) {
 	}
 }
 
-// rewrite stores one object as it is shown. It is a commit like any other: the object gets a new
-// version and watchers see a change, as after a PUT of what a GET returned. If another write
-// changes the object first, that write has migrated it.
+// rewrite stores one object as it is shown. It is a commit like any other: the object gets a new version and watchers see it
+// change, as after a PUT of what a GET returned. An object that was changed meanwhile is looked at again: a
+// deletion leaves a record in its version.
 func (e *Engine) rewrite(ctx context.Context, s *Served, key string) (written bool, err error) {
-	w := &rewriting{engine: e, served: s, key: key}
-	err = run(ctx, migrationSteps, w)
-	return w.written, err
+	for {
+		w := &rewriting{engine: e, served: s, key: key}
+		if err = run(ctx, migrationSteps, w); !errors.Is(err, errRace) {
+			return w.written, err
+		}
+	}
 }
 
 // rewriting is the migration of one record.
@@ -237,11 +241,17 @@ func readRecord(ctx context.Context, w *rewriting) error {
 }
 
 func moderniseRecord(ctx context.Context, w *rewriting) error {
-	object, stale, err := w.served.modernise(ctx, w.have.object)
-	if err != nil {
+	object, stale, err := w.served.modernise(ctx, w.have)
+	switch {
+	case err != nil && ctx.Err() != nil:
 		return err
+	case err != nil:
+		w.keep(err)
+		return nil
 	}
+	w.served.stale.note(w.key, w.revision, stale)
 	if w.passed = !w.engine.due(*stale); w.passed {
+		w.engine.migrations.change(w.served.Kind, func(st *registry.MigrationStatus) { st.Kept += boolInt(w.engine.keeps(*stale)) })
 		return nil
 	}
 	w.have.fingerprint, w.have.object = w.served.Kind.fingerprint, object // keeps the time of the write, from which the time to live counts
@@ -255,17 +265,23 @@ func commitRecord(ctx context.Context, w *rewriting) error {
 	var lost *storage.ConflictError
 	switch {
 	case errors.As(err, &lost):
-		return nil
+		return errRace
 	case errors.Is(err, storage.ErrTooLarge), errors.Is(err, storage.ErrUnknownOutcome):
-		w.engine.cfg.Logger.Error(err, "an object stays stored as it is for now", "resource", w.served.Kind.GroupResource().String(), "key", w.key)
-		w.engine.migrations.change(w.served.Kind, func(st *registry.MigrationStatus) { st.Kept++ })
-		return nil // the migration of the others continues
+		w.keep(err)
+		return nil
 	}
 	w.written = err == nil
 	return err
 }
 
-// migrationRecord is what the store keeps of a finished migration, in JSON.
+// keep leaves the record as it is, because of an error that is its own. The others go on.
+func (w *rewriting) keep(why error) {
+	w.passed = true
+	w.engine.cfg.Logger.Error(why, "an object stays stored as it is for now", "resource", w.served.Kind.GroupResource().String(), "key", w.key)
+	w.engine.migrations.change(w.served.Kind, func(st *registry.MigrationStatus) { st.Kept++ })
+}
+
+// migrationRecord is what the store keeps of a migration that has ended, in JSON.
 type migrationRecord struct {
 	APIVersion string    `json:"apiVersion"` // all objects are stored in this version
 	Kind       string    `json:"kind"`

@@ -37,6 +37,9 @@ func (at *Resolved) Get(ctx context.Context, lr registry.ListRequest) (*watch.En
 	if sub != nil && sub.view != nil {
 		return e.viewed(hookcontext.WithObjects(ctx, e), served, sub.view, entry)
 	}
+	if lr.MetadataOnly {
+		return entry, nil
+	}
 	return served.Show(ctx, entry)
 }
 
@@ -101,19 +104,27 @@ func (at *Resolved) List(ctx context.Context, lr registry.ListRequest) (*Listed,
 	}
 	found := selection{snap: snap, filter: filter, storageName: served.Kind.StorageName}
 	out := &Listed{List: registry.List{Revision: snap.Revision()}, Served: served}
-	if lr.Limit <= 0 {
-		if err := served.broken.among(found, from.after, ""); err != nil {
+	switch {
+	case lr.Limit > 0:
+		if err := e.chunk(ctx, out, found, scope, from, lr.Limit, !lr.MetadataOnly); err != nil {
 			return nil, err
 		}
-		out.show(ctx, found.after(from.after), snap.Err)
-		return out, nil
+	default:
+		out.show(found.after(from.after), snap.Err)
+		if !lr.MetadataOnly {
+			if err := served.broken.among(found, from.after, ""); err != nil {
+				return nil, err
+			}
+		}
 	}
-	return e.chunk(ctx, out, found, scope, from, lr.Limit)
+	if served.Converts() && !lr.MetadataOnly {
+		out.Items = served.showEach(ctx, out.Stored)
+	}
+	return out, nil
 }
 
-// show fills the items of the list from stored entries, in the form that is served. after returns
-// the error that ended the walk early.
-func (l *Listed) show(ctx context.Context, entries iter.Seq[*watch.Entry], after func() error) {
+// show makes stored entries the items of the list. after tells what ended the walk early.
+func (l *Listed) show(entries iter.Seq[*watch.Entry], after func() error) {
 	l.Stored = func(yield func(*watch.Entry, error) bool) {
 		for entry := range entries {
 			if !yield(entry, nil) {
@@ -125,19 +136,6 @@ func (l *Listed) show(ctx context.Context, entries iter.Seq[*watch.Entry], after
 		}
 	}
 	l.Items = l.Stored
-	if l.Served.Kind.Stored == nil {
-		return
-	}
-	l.Items = func(yield func(*watch.Entry, error) bool) {
-		for entry, err := range l.Stored {
-			if err == nil {
-				entry, err = l.Served.Show(ctx, entry)
-			}
-			if !yield(entry, err) || err != nil {
-				return
-			}
-		}
-	}
 }
 
 // collection rejects a target that is not a collection of stored objects.
@@ -249,9 +247,8 @@ func (s selection) left(key string) int64 {
 // client names would determine the memory used.
 const heldOfStore = 500
 
-// chunk returns the next limit objects of a selection, with the token for those after them
-// (PAGE-02, PAGE-10).
-func (e *Engine) chunk(ctx context.Context, out *Listed, found selection, scope chunkScope, from position, limit int64) (*Listed, error) {
+// chunk takes the next limit objects of a selection, and makes the token for those after them (PAGE-02, PAGE-10).
+func (e *Engine) chunk(ctx context.Context, out *Listed, found selection, scope chunkScope, from position, limit int64, shown bool) error {
 	var items []*watch.Entry
 	taken, more, last := int64(0), false, ""
 	for entry := range found.after(from.after) {
@@ -265,18 +262,20 @@ func (e *Engine) chunk(ctx context.Context, out *Listed, found selection, scope 
 		}
 	}
 	if err := found.snap.Err(); err != nil {
-		return nil, e.readError(out.Served.Kind, "list", err)
+		return e.readError(out.Served.Kind, "list", err)
 	}
-	if err := out.Served.broken.among(found, from.after, last); err != nil {
-		return nil, err
+	if shown {
+		if err := out.Served.broken.among(found, from.after, last); err != nil {
+			return err
+		}
 	}
 	if taken > int64(len(items)) {
-		out.show(ctx, found.first(taken, from.after), found.snap.Err)
+		out.show(found.first(taken, from.after), found.snap.Err)
 	} else {
-		out.show(ctx, slices.Values(items), found.snap.Err)
+		out.show(slices.Values(items), found.snap.Err)
 	}
 	if !more {
-		return out, nil
+		return nil
 	}
 	out.Served.Cache.Pin(found.snap)
 	next := position{revision: found.snap.Revision(), after: last, left: found.left(last)}
@@ -288,10 +287,10 @@ func (e *Engine) chunk(ctx context.Context, out *Listed, found selection, scope 
 	}
 	token, err := e.tokens.seal(scope, next)
 	if err != nil {
-		return nil, status.Internal(err)
+		return status.Internal(err)
 	}
 	out.Continue = token
-	return out, nil
+	return nil
 }
 
 // Watch follows the changes of a collection until the caller breaks or an error ends it, such as
@@ -310,8 +309,8 @@ func (at *Resolved) Watch(ctx context.Context, wr registry.WatchRequest) iter.Se
 				break
 			}
 			for _, event := range events {
-				if event.Entry != nil {
-					if event.Entry, err = at.Served.ShowOnce(ctx, event.Entry); err != nil {
+				if event.Entry != nil && !at.Served.shows(event.Entry) {
+					if event.Entry, err = at.Served.convert(ctx, event.Entry); err != nil {
 						break
 					}
 				}

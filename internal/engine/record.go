@@ -71,8 +71,8 @@ func parseRecord(value []byte) (record, error) {
 // value returns the record of an object that is written now.
 func (e *Engine) value(r *Kind, object []byte) []byte {
 	rec := record{fingerprint: r.fingerprint, object: object}
-	if r.Writes.TTL > 0 {
-		rec.written = time.Now() // the clock of expiry; Config.Now is only for time stamps
+	if r.base().Writes.TTL > 0 {
+		rec.written = time.Now() // the clock that expiry is measured with; Config.Now is for stamps alone
 	}
 	return rec.encode()
 }
@@ -167,6 +167,11 @@ func (r *Kind) selectableValues(object []byte) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	return r.fieldValues(t), nil
+}
+
+// fieldValues is selectableValues for a decoded object.
+func (r *Kind) fieldValues(t registry.Tree) []string {
 	values := make([]string, len(r.Selectable))
 	for i, path := range r.Selectable {
 		if compute, ok := r.Computed[path]; ok {
@@ -175,7 +180,7 @@ func (r *Kind) selectableValues(object []byte) ([]string, error) {
 		}
 		values[i] = selectableValue(t, path)
 	}
-	return values, nil
+	return values
 }
 
 // decodeObject decodes canonical JSON that the engine encoded.

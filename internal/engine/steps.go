@@ -38,7 +38,7 @@ func read(ctx context.Context, w *write) error {
 		return w.alreadyExists(entry.Facts().Deleted != nil)
 	}
 	w.entry = entry
-	if w.stored.old, err = treeOf(entry); err != nil {
+	if w.stored.old, err = w.served.stored().treeOf(ctx, entry); err != nil {
 		return err
 	}
 	if w.object.old, err = w.resource().FromStored(ctx, w.stored.old); err != nil {

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"hash/fnv"
 	"slices"
+	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/tree"
@@ -26,18 +28,24 @@ func (r *Kind) recordFingerprint() uint64 {
 }
 
 // records knows the forms in which the records of one resource may have been written: those it is served in, and those it was
-// served in since the engine has started.
+// served in since the engine has started. A form keeps its place, which is what entries know it by.
 type records struct {
-	known atomic.Pointer[[]*Kind]
+	known   atomic.Pointer[[]*Kind]
+	foreign atomic.Bool // some entry was made of a record in another form than the stored one
 }
 
 // learn adds a form. It is called by one goroutine at a time.
 func (k *records) learn(r *Kind) {
 	var next []*Kind
 	if have := k.known.Load(); have != nil {
-		next = slices.DeleteFunc(slices.Clone(*have), func(o *Kind) bool { return o.GroupVersionKind() == r.GroupVersionKind() })
+		next = slices.Clone(*have)
 	}
-	next = append(next, r)
+	at := slices.IndexFunc(next, func(o *Kind) bool { return o.GroupVersionKind() == r.GroupVersionKind() })
+	if at < 0 {
+		next = append(next, r)
+	} else {
+		next[at] = r
+	}
 	k.known.Store(&next)
 }
 
@@ -45,7 +53,21 @@ func (k *records) learn(r *Kind) {
 func (k *records) copyOf() *records {
 	out := &records{}
 	out.known.Store(k.known.Load())
+	out.foreign.Store(k.foreign.Load())
 	return out
+}
+
+// number returns what entries call a form that is not the stored one.
+func (k *records) number(form *Kind) uint16 {
+	return uint16(slices.Index(*k.known.Load(), form) + 1) //nolint:gosec // nobody has so many versions
+}
+
+// formOf returns the form that the JSON of an entry is in; nil stands for the stored form.
+func (k *records) formOf(e *watch.Entry) *Kind {
+	if n := e.Form(); n > 0 {
+		return (*k.known.Load())[n-1]
+	}
+	return nil
 }
 
 // form returns the form that a record says it was written in.
@@ -60,11 +82,11 @@ func (k *records) form(t registry.Tree) (*Kind, error) {
 		tree.NameOf(t), word(kind), word(version))
 }
 
-// decoder makes entries of stored records. A record written under another schema, or in another version, is brought to the
-// present one in memory, at its own revision and without a write, so that a new default shows in every read (design rule 9). One
-// that nothing is known of is an error, which names it: it is neither hidden nor taken for something else.
+// decoder makes entries of stored records. A record keeps the version that it was written in: readers convert it when they
+// need another. A record written under another schema of its version is brought to the present one in memory, at its own
+// revision and without a write, so that a new default shows in every read (design rule 9). One that nothing is known of is an
+// error, which names it: it is neither hidden nor taken for something else.
 func (e *Engine) decoder(s *Served) func(storage.Record) (*watch.Entry, error) {
-	want := s.Kind.fingerprint
 	return func(rec storage.Record) (*watch.Entry, error) {
 		stored, err := parseRecord(rec.Value)
 		if err != nil {
@@ -73,52 +95,129 @@ func (e *Engine) decoder(s *Served) func(storage.Record) (*watch.Entry, error) {
 		if s.expiry != nil {
 			s.expiry.note(rec.Key, rec.Revision, stored.written)
 		}
-		object := stored.object
-		var stale *staleRecord
-		if stored.fingerprint != want {
-			if object, stale, err = s.modernise(context.Background(), object); err != nil {
-				return nil, err
-			}
-		}
-		s.stale.note(rec.Key, rec.Revision, stale)
-		if e.texts == nil {
-			return s.Kind.newEntry(rec.Key, rec.Revision, object)
-		}
-		body, facts, err := s.Kind.scan(object)
+		form, object, stale, err := s.refresh(stored)
 		if err != nil {
 			return nil, err
+		}
+		s.stale.note(rec.Key, rec.Revision, stale)
+		body, facts, err := s.scan(form, object)
+		if err != nil {
+			return nil, err
+		}
+		if e.texts == nil {
+			return watch.NewEntry(rec.Key, rec.Revision, body, facts), nil
 		}
 		return e.texts.NewEntry(rec.Key, rec.Revision, body, facts), nil
 	}
 }
 
-// modernise brings a stored object to the present version and schema, and tells how far it was from them.
-func (s *Served) modernise(ctx context.Context, object []byte) ([]byte, *staleRecord, error) {
-	t, err := decodeObject(object)
+// refresh brings a record to the present schema of the form it was written in, and tells how far it was from what would be
+// stored now. It converts nothing.
+func (s *Served) refresh(rec record) (*Kind, []byte, *staleRecord, error) {
+	if rec.fingerprint == s.Kind.fingerprint {
+		return s.Kind, rec.object, nil, nil
+	}
+	for _, form := range *s.records.known.Load() {
+		if form.fingerprint == rec.fingerprint {
+			return form, rec.object, &staleRecord{foreign: true}, nil
+		}
+	}
+	t, err := decodeObject(rec.object)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	form, err := s.records.form(t)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	t, unknown := form.refresh(t)
-	stale := &staleRecord{foreign: form.GroupVersionKind() != s.Kind.GroupVersionKind(), lossy: len(unknown) > 0}
-	if stale.foreign {
-		written := t
-		if t, err = form.ToStored(ctx, written); err != nil {
-			return nil, nil, causeOf(err)
+	out, err := json.AppendTree(make([]byte, 0, len(rec.object)), t)
+	stale := &staleRecord{
+		foreign: form.GroupVersionKind() != s.Kind.GroupVersionKind(),
+		lossy:   len(unknown) > 0 && !bytes.Equal(out, rec.object),
+	}
+	return form, out, stale, err
+}
+
+// scan is Compiled.scan for an object in any known form. The selectable fields are those of the stored form.
+func (s *Served) scan(form *Kind, object []byte) (watch.Body, watch.Facts, error) {
+	body, facts, err := form.scan(object)
+	if err != nil || form.GroupVersionKind() == s.stored().Kind.GroupVersionKind() {
+		return body, facts, err
+	}
+	s.records.foreign.Store(true)
+	facts.Form = s.records.number(form)
+	facts.Fields, err = s.stored().Kind.fieldsOf(form, facts.Fields, object)
+	return body, facts, err
+}
+
+// fieldsOf returns the selectable fields of an object in another form, of which it has those of that form. Where these do not
+// say all, the object has to be converted.
+func (r *Kind) fieldsOf(form *Kind, values []string, object []byte) ([]string, error) {
+	if len(r.Selectable) == 0 {
+		return nil, nil
+	}
+	out := make([]string, len(r.Selectable))
+	for i, field := range r.Selectable {
+		at := slices.IndexFunc(form.Selectable, func(name string) bool {
+			of, mapped := form.Stored.Fields[name]
+			return of == field || !mapped && name == field
+		})
+		if at < 0 || r.defaults(field) {
+			return r.convertedFields(form, object)
 		}
-		t = s.Kind.Schema.Default(t)
-		back, err := form.FromStored(ctx, t)
-		c := comparison{}
-		c.object(tree.Without(written, "metadata"), tree.Without(back, "metadata"), "")
-		stale.lossy = stale.lossy || err != nil || c != comparison{}
+		out[i] = values[at]
 	}
-	out, err := json.AppendTree(make([]byte, 0, len(object)), t)
-	if err == nil && bytes.Equal(out, object) {
-		stale.lossy = false
+	return out, nil
+}
+
+// defaults tells whether the schema may give a field a value that the object lacks.
+func (r *Kind) defaults(field string) bool {
+	s, ok := r.Schema, true
+	for name := range strings.SplitSeq(field, ".") {
+		if s, ok = s.Property(name); !ok || s.DefaultValue != nil {
+			return ok
+		}
 	}
+	return false
+}
+
+// fieldsTime bounds a conversion that the live view needs.
+const fieldsTime = 30 * time.Second
+
+func (r *Kind) convertedFields(form *Kind, object []byte) ([]string, error) {
+	t, err := decodeObject(object)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), fieldsTime)
+	defer cancel()
+	converted, err := form.RecordsToStored(ctx, []registry.Tree{t})
+	if err != nil {
+		return nil, causeOf(err)
+	}
+	return r.fieldValues(converted[0]), nil
+}
+
+// modernise brings a record to the present version and schema, and tells how far it was from them.
+func (s *Served) modernise(ctx context.Context, rec record) ([]byte, *staleRecord, error) {
+	form, object, stale, err := s.refresh(rec)
+	if err != nil || stale == nil || !stale.foreign {
+		return object, stale, err
+	}
+	written, err := decodeObject(object)
+	if err != nil {
+		return nil, nil, err
+	}
+	converted, err := form.RecordsToStored(ctx, []registry.Tree{written})
+	if err != nil {
+		return nil, nil, causeOf(err)
+	}
+	back, err := form.FromStored(ctx, converted[0])
+	c := comparison{}
+	c.object(tree.Without(written, "metadata"), tree.Without(back, "metadata"), "")
+	stale.lossy = stale.lossy || err != nil || c != comparison{}
+	out, err := json.AppendTree(make([]byte, 0, len(object)), converted[0])
 	return out, stale, err
 }
 

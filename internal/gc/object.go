@@ -85,7 +85,7 @@ func (s *session) readFrom(ctx context.Context, served *engine.Served, key strin
 // remove deletes an object if it has not changed since it was read.
 func (s *session) remove(ctx context.Context, o *object, policy meta.DeletionPropagation) error {
 	_, err := s.engine.Delete(ctx, o.target(), registry.DeleteOptions{
-		UID: o.uid(), ResourceVersion: o.entry.Revision(), Propagation: policy,
+		UID: o.uid(), ResourceVersion: o.entry.Revision(), Propagation: policy, MetadataOnly: true,
 	})
 	if err == nil {
 		s.deletes.Add(1)

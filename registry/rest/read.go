@@ -35,6 +35,7 @@ func (c *call) get() error {
 	if err != nil {
 		return err
 	}
+	lr.MetadataOnly = metadataOnly(form)
 	entry, err := c.at.Get(c.r.Context(), lr)
 	if err != nil {
 		return err
@@ -60,6 +61,7 @@ func (c *call) list() error {
 	if err != nil {
 		return err
 	}
+	lr.MetadataOnly = metadataOnly(form)
 	l, err := c.at.List(c.r.Context(), lr)
 	if err != nil {
 		return err
@@ -119,7 +121,7 @@ func (c *call) listForm(form negotiate.Result, l *engine.Listed) listForm {
 	items := f.(itemRenderer) //nolint:forcetypeassert // all others are, see their declarations
 	if f, ok := f.(keeper); ok && c.keeps(form) {
 		packed := c.opts.Output.Packs(c.r, alwaysPacked)
-		if k, ok := f.keep(packed, l.Served.Resource.Stored != nil); ok {
+		if k, ok := f.keep(packed, l.Served.Converts()); ok {
 			return &stretches{ctx: c.r.Context(), itemRenderer: items, keeping: k, output: c.opts.Output, packed: packed}
 		}
 	}

@@ -166,7 +166,7 @@ func (s *stretches) begin() error {
 	if s.packed {
 		least := len(head)
 		for _, e := range s.objects {
-			if s.shape == engine.PackedRows || s.list.Served.Resource.Stored != nil {
+			if s.shape == engine.PackedRows || s.list.Served.Converts() {
 				least += s.least
 			} else {
 				least += e.Length()
@@ -252,18 +252,18 @@ func (s *stretches) render() ([]byte, error) {
 		size += e.Length() + 1
 	}
 	text := make([]byte, 0, size)
-	for i, e := range s.objects {
+	shown := s.objects
+	var err error
+	if !s.alike {
+		if shown, err = s.list.Served.ShowAll(s.ctx, s.objects); err != nil {
+			return nil, err
+		}
+	}
+	for i, e := range shown {
 		if i > 0 || s.later {
 			text = append(text, ',')
 		}
-		shown := e
-		var err error
-		if !s.alike {
-			if shown, err = s.list.Served.ShowOnce(s.ctx, e); err != nil {
-				return nil, err
-			}
-		}
-		if text, err = s.keeping.object(text, shown); err != nil {
+		if text, err = s.keeping.object(text, e); err != nil {
 			return nil, status.Internal(fmt.Errorf("write %s: %w", e.Key(), err))
 		}
 	}

@@ -276,8 +276,10 @@ func (s *stream) append(event *watch.Event) error {
 	}
 	shown := *event
 	var err error
-	if shown.Entry, err = s.served.Show(s.ctx, event.Entry); err != nil {
-		return err
+	if !metadataOnly(s.form) {
+		if shown.Entry, err = s.served.Show(s.ctx, event.Entry); err != nil {
+			return err
+		}
 	}
 	if f, ok := s.render.(*whole); ok { // the common case, in which nothing has to be allocated
 		begin := len(s.buf)
