@@ -87,7 +87,7 @@ func (s *Server) connect() error {
 	for _, b := range s.bindings {
 		for _, w := range b.wanted {
 			if !slices.ContainsFunc(s.bundle.Resources, func(r *registry.Resource) bool {
-				return r.Stored == nil && r.Group == w.of.Group && r.Names.Plural == w.of.Resource
+				return r.Stored == nil && r.Group == w.of.Group && r.Plural == w.of.Resource
 			}) {
 				problems = append(problems, fmt.Errorf("%s observes %s, which the server does not have; give the kind to Serve", b.name, w.of))
 				continue

@@ -37,7 +37,7 @@ type Pass struct {
 var passes = meta.GroupVersionResource{Group: "shop.example.com", Version: "v1", Resource: "passes"}
 
 func passKind() registry.Kind[Pass] {
-	return registry.Kind[Pass]{Group: passes.Group, Version: passes.Version, Plural: passes.Resource, ClusterScoped: true}
+	return registry.Kind[Pass]{Group: passes.Group, Version: passes.Version, Plural: passes.Resource, Scope: registry.ClusterScoped}
 }
 
 // holders is an observer that knows who has a pass.

@@ -69,7 +69,7 @@ func resourcesOf(v *engine.Version) []discovery.Resource {
 
 func resourceOf(r *engine.Kind) discovery.Resource {
 	out := discovery.Resource{
-		GVK: r.GroupVersionKind(), Plural: r.Names.Plural, Singular: r.Names.Singular, Namespaced: !r.ClusterScoped,
+		GVK: r.GroupVersionKind(), Plural: r.Plural, Singular: r.Names.Singular, Namespaced: !r.ClusterScoped,
 		Verbs: r.Verbs(), ShortNames: r.Names.ShortNames, Categories: r.Names.Categories,
 	}
 	if r.Virtual == nil {
@@ -92,7 +92,7 @@ func openapiOf(v *engine.Version) openapi.Document {
 	for _, served := range v.Kinds {
 		r := served.Kind
 		kind := openapi.KindDoc{
-			Kind: r.Names.Kind, ListKind: r.Names.ListKind, Plural: r.Names.Plural, Namespaced: !r.ClusterScoped,
+			Kind: r.Names.Kind, ListKind: r.Names.ListKind, Plural: r.Plural, Namespaced: !r.ClusterScoped,
 			Verbs: r.Verbs(), Schema: r.Schema, Description: r.Description,
 			Protobuf: r.Messages() != nil,
 		}

@@ -48,7 +48,7 @@ type brightSpec struct {
 }
 
 func lamps[T any]() registry.Kind[T] {
-	return registry.Kind[T]{Group: "example.dev", Version: "v1", Plural: "lamps", Name: "Lamp"}
+	return registry.Kind[T]{Group: "example.dev", Version: "v1", Plural: "lamps", Names: registry.Names{Kind: "Lamp"}}
 }
 
 const (

@@ -26,7 +26,7 @@ type Book struct {
 
 // An API inside a service that exists: the host owns the listener, the login and the mux.
 func Example() {
-	books := registry.Kind[Book]{Group: "library.example.com", Version: "v1", Plural: "books", ClusterScoped: true}
+	books := registry.Kind[Book]{Group: "library.example.com", Version: "v1", Plural: "books", Scope: registry.ClusterScoped}
 	login := authn.Func(func(r *http.Request) (authn.User, bool, error) {
 		name, _, ok := r.BasicAuth() // stands for the host's own way
 		return authn.User{Name: name}, ok, nil
@@ -65,7 +65,7 @@ func Example() {
 
 // Kinds come and go while a server runs. What is stored stays, and is there when its kind comes back.
 func ExampleServer_Install() {
-	books := registry.Kind[Book]{Group: "library.example.com", Version: "v1", Plural: "books", ClusterScoped: true}
+	books := registry.Kind[Book]{Group: "library.example.com", Version: "v1", Plural: "books", Scope: registry.ClusterScoped}
 	db := memory.New()
 	defer func() { _ = db.Close() }()
 	admin := authn.Func(func(*http.Request) (authn.User, bool, error) {
@@ -125,7 +125,7 @@ func ExampleBefore() {
 func ExampleRequestFrom() {
 	db := memory.New()
 	defer func() { _ = db.Close() }()
-	books := registry.Kind[Book]{Group: "library.example.com", Version: "v1", Plural: "books", ClusterScoped: true}
+	books := registry.Kind[Book]{Group: "library.example.com", Version: "v1", Plural: "books", Scope: registry.ClusterScoped}
 	srv, err := kindwright.New(db, kindwright.Serve(books), kindwright.Authorize(authz.AlwaysAllow()),
 		kindwright.Before("recover", func(next http.Handler) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

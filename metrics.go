@@ -159,7 +159,7 @@ func stored(set *engine.Set) iter.Seq[apiserver.Stored] {
 		for served := range set.Stored() {
 			now := served.Cache.Statistics()
 			one := apiserver.Stored{
-				Group: served.Resource.Group, Resource: served.Resource.Names.Plural, Objects: now.Objects, Revision: uint64(now.Revision),
+				Group: served.Resource.Group, Resource: served.Resource.Plural, Objects: now.Objects, Revision: uint64(now.Revision),
 				Received: now.Received, Watchers: now.Watchers, Changes: now.Changes, LogBytes: now.LogBytes,
 			}
 			if !yield(one) {
@@ -266,7 +266,7 @@ func (s *Server) kindMeters(kind *engine.Served) *kindMeters {
 	if k, ok := s.meters.kinds.Load(kind); ok {
 		return k.(*kindMeters) //nolint:forcetypeassert // nothing else is stored
 	}
-	at := apiserver.Resource{Group: kind.Resource.Group, Version: kind.Resource.Version, Resource: kind.Resource.Names.Plural}
+	at := apiserver.Resource{Group: kind.Resource.Group, Version: kind.Resource.Version, Resource: kind.Resource.Plural}
 	fresh := &kindMeters{own: s.meters.requests.Serve(at), subresources: map[string]*apiserver.Served{}}
 	for _, sub := range kind.Kind.Endpoints() {
 		at.Subresource = sub.Name

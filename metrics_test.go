@@ -262,7 +262,7 @@ func BenchmarkMetrics(b *testing.B) {
 func TestAKindThatGoesTakesItsSeriesAlong(t *testing.T) {
 	srv := quietServer(t)
 	books := gadgets()
-	books.Plural, books.Name = "books", "Book"
+	books.Plural, books.Names.Kind = "books", "Book"
 	of := func() int {
 		return len(slices.DeleteFunc(series(t, srv), func(s string) bool { return !strings.Contains(s, `resource="books"`) }))
 	}

@@ -20,8 +20,8 @@ import (
 // Option sets up a Server. New takes options and reports everything that is wrong with them.
 //
 // There are two forms. Functions add to the server: Serve, Authenticate, Authorize, Admit, Before,
-// CheckHealth and LogTo. Values tune it: Kubernetes, Watches, HTTP, Access, Housekeeping and
-// Sources. The zero value of each of their fields stands for the documented default, so a program
+// CheckHealth and LogTo. Values tune it: Kubernetes, Watches, HTTP, Access, Housekeeping,
+// Schemas and Sources. The zero value of each of their fields stands for the documented default, so a program
 // writes only what differs:
 //
 //	kindwright.New(db, kindwright.Serve(books), kindwright.Watches{History: time.Hour})
@@ -52,6 +52,7 @@ type config struct {
 	access       Access
 	housekeeping Housekeeping
 	sources      Sources
+	schemas      Schemas
 
 	gates    *feature.Gates    // the features of kubernetes, read by New
 	selected feature.Selection // its versions and resources, read by New

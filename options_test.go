@@ -71,8 +71,8 @@ func TestSection7_UnmatchedGroupsGoToTheFallbackAuthorized(t *testing.T) {
 
 func TestERR_26_SlowRequestsEndWith504(t *testing.T) {
 	kind := gadgets()
-	kind.Plural, kind.Name = "slugs", "Slug"
-	kind.Default = func(ctx context.Context, _ *gadget) { <-ctx.Done() }
+	kind.Plural, kind.Names.Kind = "slugs", "Slug"
+	kind.Rules.Default = func(ctx context.Context, _ *gadget) { <-ctx.Done() }
 	h := run(t, kindwright.Serve(kind), kindwright.HTTP{RequestTimeout: 50 * time.Millisecond})
 	code, got := h.do("POST", "/apis/example.dev/v1/namespaces/default/slugs", `{"metadata":{"name":"x"}}`)
 	require.Equal(t, 504, code)

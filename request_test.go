@@ -358,8 +358,8 @@ func TestTheAuthenticatedUserWins(t *testing.T) {
 func TestAHookReadsTheRequest(t *testing.T) {
 	var seen kindwright.Request
 	kind := gadgets()
-	kind.Plural, kind.Name = "gears", "Gear"
-	kind.Validate = func(ctx context.Context, _ *gadget, _ *status.Fields) { seen = kindwright.RequestFrom(ctx) }
+	kind.Plural, kind.Names.Kind = "gears", "Gear"
+	kind.Rules.Validate = func(ctx context.Context, _ *gadget, _ *status.Fields) { seen = kindwright.RequestFrom(ctx) }
 	h := run(t, kindwright.Serve(kind), kindwright.Authorize(authz.AlwaysAllow()))
 	code, err := h.send("POST", "/apis/example.dev/v1/namespaces/default/gears", `{"metadata":{"name":"a"}}`)
 	require.NoError(t, err)

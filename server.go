@@ -150,7 +150,7 @@ func (s *Server) build() error {
 
 // env returns what definitions may know about the server.
 func (s *Server) env(domain string) registry.Env {
-	return registry.Env{GroupDomain: domain, Authenticator: s.authenticator, Authorizer: s.authorizer, Types: &registry.Types{}}
+	return registry.Env{GroupDomain: domain, Authenticator: s.authenticator, Authorizer: s.authorizer, Types: &registry.Types{}, Overlay: s.cfg.schemas.Overlay}
 }
 
 // define asks every definition for its bundle, and reports all that cannot be served.

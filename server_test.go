@@ -36,11 +36,11 @@ type gadget struct {
 }
 
 func gadgets() registry.Kind[gadget] {
-	return registry.Kind[gadget]{Group: "example.dev", Version: "v1", Plural: "gadgets", Name: "Gadget"}
+	return registry.Kind[gadget]{Group: "example.dev", Version: "v1", Plural: "gadgets", Names: registry.Names{Kind: "Gadget"}}
 }
 
 func places() registry.Kind[gadget] {
-	return registry.Kind[gadget]{Group: "example.dev", Version: "v1", Plural: "places", Name: "Place", ClusterScoped: true}
+	return registry.Kind[gadget]{Group: "example.dev", Version: "v1", Plural: "places", Names: registry.Names{Kind: "Place"}, Scope: registry.ClusterScoped}
 }
 
 // header authenticates whoever the header X-User names, with the groups of X-Groups.
@@ -205,12 +205,12 @@ func TestERR_19_EveryErrorIsAStatus(t *testing.T) {
 
 func TestDesign6_APanicIsA500WithAnAuditIDAndTheServerGoesOn(t *testing.T) {
 	kind := gadgets()
-	kind.Validate = func(_ context.Context, g *gadget, _ *status.Fields) {
+	kind.Rules.Validate = func(_ context.Context, g *gadget, _ *status.Fields) {
 		if g.Data["panic"] != "" {
 			panic("secret text")
 		}
 	}
-	kind.Plural, kind.Name = "traps", "Trap"
+	kind.Plural, kind.Names.Kind = "traps", "Trap"
 	h := run(t, kindwright.Serve(kind))
 	res := h.request("POST", "/apis/example.dev/v1/namespaces/default/traps", `{"metadata":{"name":"x"},"data":{"panic":"1"}}`)
 	data, err := io.ReadAll(res.Body)
@@ -407,7 +407,7 @@ func TestTableAndPartialMetadataOverHTTP(t *testing.T) {
 
 func TestUPDATE_10_CreateOnUpdateNeedsTheRightToCreate(t *testing.T) {
 	kind := places()
-	kind.Plural, kind.Name, kind.Writes.CreateOnUpdate = "spots", "Spot", true
+	kind.Plural, kind.Names.Kind, kind.Writes.CreateOnUpdate = "spots", "Spot", true
 	h := run(t, kindwright.Serve(kind), kindwright.Authorize(authz.Func(func(_ context.Context, a authz.Attributes) (authz.Decision, string, error) {
 		if a.Verb == "update" {
 			return authz.Allow, "", nil

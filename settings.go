@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/openapi"
 	"github.com/kindwright/kindwright/registry"
 )
 
@@ -157,6 +158,15 @@ func (s Sources) apply(c *config) error {
 	merge(&c.sources, s)
 	return notNilInside("Sources.Rand", s.Rand)
 }
+
+// Schemas tunes how the Go types of kinds are read.
+type Schemas struct {
+	// Overlay says what the tags of Go types do not, where the types cannot be edited, as those of
+	// k8s.io/api: how lists merge, defaults, what is required. It counts for all kinds.
+	Overlay *openapi.Overlay
+}
+
+func (s Schemas) apply(c *config) error { merge(&c.schemas, s); return nil }
 
 // merge copies the set fields of from.
 func merge[T any](into *T, from T) {

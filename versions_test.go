@@ -30,7 +30,7 @@ type oldGadget struct {
 func twoGadgets(shown *atomic.Int64) registry.Kind[gadget] {
 	k := gadgets()
 	k.Also = []registry.Form{registry.As(
-		registry.Kind[oldGadget]{Group: "example.dev", Version: "v1beta1", Plural: "gadgets", Name: "Gadget"},
+		registry.Kind[oldGadget]{Group: "example.dev", Version: "v1beta1", Plural: "gadgets", Names: registry.Names{Kind: "Gadget"}},
 		func(o *oldGadget) (*gadget, error) { return &gadget{Data: o.Values}, nil },
 		func(g *gadget) (*oldGadget, error) { shown.Add(1); return &oldGadget{Values: g.Data}, nil }, nil,
 	)}
@@ -134,11 +134,11 @@ type OldBook struct {
 // A kind in two versions: v1 is stored, v1beta1 is made of it by two functions, and whoever still uses it is warned.
 func Example_versions() {
 	old := registry.Kind[OldBook]{
-		Group: "library.example.com", Version: "v1beta1", Plural: "books", Name: "Book",
-		Deprecated: &registry.Deprecation{Instead: meta.GroupVersionKind{Version: "v1"}},
+		Group: "library.example.com", Version: "v1beta1", Plural: "books", Names: registry.Names{Kind: "Book"},
+		Serving: registry.Serving{Deprecated: &registry.Deprecation{Instead: meta.GroupVersionKind{Version: "v1"}}},
 	}
 	books := registry.Kind[Book]{
-		Group: "library.example.com", Version: "v1", Plural: "books", ClusterScoped: true,
+		Group: "library.example.com", Version: "v1", Plural: "books", Scope: registry.ClusterScoped,
 		Also: []registry.Form{registry.As(old,
 			func(o *OldBook) (*Book, error) { return &Book{Title: o.Name, Pages: o.Sheets * 2}, nil },
 			func(b *Book) (*OldBook, error) { return &OldBook{Name: b.Title, Sheets: b.Pages / 2}, nil },

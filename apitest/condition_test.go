@@ -28,7 +28,7 @@ func ready(w *Widget) error {
 // watchers is how many watches of widgets there are.
 func watchers(srv *apitest.Server) (n int) {
 	for served := range srv.API.Engine().(*engine.Engine).Set().Stored() {
-		if served.Resource.Names.Plural == Widgets.Plural {
+		if served.Resource.Plural == Widgets.Plural {
 			n = served.Cache.Statistics().Watchers
 		}
 	}

@@ -233,9 +233,9 @@ involvedObject: {kind: Widget, namespace: default, name: w-00000}
 
 func TestAForkServesTheKindsThatWereInstalledAndMayHaveMore(t *testing.T) {
 	gadgets := Widgets
-	gadgets.Plural, gadgets.Name = "gadgets", "Gadget"
+	gadgets.Plural, gadgets.Names.Kind = "gadgets", "Gadget"
 	gizmos := Widgets
-	gizmos.Plural, gizmos.Name = "gizmos", "Gizmo"
+	gizmos.Plural, gizmos.Names.Kind = "gizmos", "Gizmo"
 	srv := apitest.New(t, Widgets)
 	require.NoError(t, srv.API.Install(t.Context(), gadgets))
 	_, err := client.For(srv.Client(), gadgets).Create(t.Context(), widget("a"))
@@ -258,9 +258,9 @@ func TestAForkServesTheKindsThatWereInstalledAndMayHaveMore(t *testing.T) {
 
 func TestVER_06_AForkSelectsKindsAsItsParentDoes(t *testing.T) {
 	gadgets := Widgets
-	gadgets.Plural, gadgets.Name, gadgets.Optional = "gadgets", "Gadget", true
+	gadgets.Plural, gadgets.Names.Kind, gadgets.Serving.Optional = "gadgets", "Gadget", true
 	gizmos := Widgets
-	gizmos.Plural, gizmos.Name, gizmos.Optional = "gizmos", "Gizmo", true
+	gizmos.Plural, gizmos.Names.Kind, gizmos.Serving.Optional = "gizmos", "Gizmo", true
 	srv := apitest.Config{Options: []kindwright.Option{
 		kindwright.Kubernetes{RuntimeConfig: "shop.example.com/v1/gizmos=true"}, kindwright.Kubernetes{FeatureGates: "APIResponseCompression=false"},
 	}}.New(t, Widgets)

@@ -40,8 +40,8 @@ type doorBeta door
 
 func doors(to func(*doorBeta) (*door, error), from func(*door) (*doorBeta, error)) registry.Kind[door] {
 	return registry.Kind[door]{
-		Group: "example.dev", Version: "v1", Plural: "doors", Name: "Door",
-		Also: []registry.Form{registry.As(registry.Kind[doorBeta]{Group: "example.dev", Version: "v1beta1", Plural: "doors", Name: "Door"}, to, from, nil)},
+		Group: "example.dev", Version: "v1", Plural: "doors", Names: registry.Names{Kind: "Door"},
+		Also: []registry.Form{registry.As(registry.Kind[doorBeta]{Group: "example.dev", Version: "v1beta1", Plural: "doors", Names: registry.Names{Kind: "Door"}}, to, from, nil)},
 	}
 }
 
@@ -78,7 +78,7 @@ func TestVER_15_RoundTrip(t *testing.T) {
 		}),
 		"the conversion panicked: boom":         doors(toDoor, func(*door) (*doorBeta, error) { panic("boom") }),
 		"every random object is refused":        doors(func(*doorBeta) (*door, error) { return nil, status.BadRequest("no doors") }, fromDoor),
-		"there is nothing to convert":           {Group: "example.dev", Version: "v1", Plural: "doors", Name: "Door"},
+		"there is nothing to convert":           {Group: "example.dev", Version: "v1", Plural: "doors", Names: registry.Names{Kind: "Door"}},
 		"kind name \"door\": must be a Go-like": {Group: "example.dev", Version: "v1", Plural: "doors"},
 	} {
 		f := &failing{}

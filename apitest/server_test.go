@@ -192,7 +192,7 @@ func TestWhatIsWrongWithAKindFailsTheTestAtOnce(t *testing.T) {
 	}
 	reached := false
 	problems := within(t, func(s *scope) {
-		apitest.New(s, registry.Kind[broken]{Group: "example.com", Version: "v1", Plural: "things", Name: "Thing"}, registry.Kind[Widget]{})
+		apitest.New(s, registry.Kind[broken]{Group: "example.com", Version: "v1", Plural: "things", Names: registry.Names{Kind: "Thing"}}, registry.Kind[Widget]{})
 		reached = true
 	})
 	require.False(t, reached)
@@ -209,7 +209,7 @@ func TestWhatIsWrongWithAKindFailsTheTestAtOnce(t *testing.T) {
 
 func TestWhatTheServerReportsIsInTheLogOfTheTest(t *testing.T) {
 	kind := Widgets
-	kind.Validate = func(context.Context, *Widget, *status.Fields) { panic("a mistake in a hook") }
+	kind.Rules.Validate = func(context.Context, *Widget, *status.Fields) { panic("a mistake in a hook") }
 	s := &scope{}
 	srv := apitest.New(s, kind)
 	_, err := client.For(srv.Client(), kind).Create(t.Context(), widget("a"))
@@ -255,7 +255,7 @@ func TestAGoroutineThatOutlivesTheServerIsReportedWithItsStack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		kind := Widgets
-		kind.Validate = func(context.Context, *Widget, *status.Fields) { go forgotten(release) }
+		kind.Rules.Validate = func(context.Context, *Widget, *status.Fields) { go forgotten(release) }
 		problems := within(t, func(s *scope) {
 			srv := apitest.New(s, kind)
 			_, err := client.For(srv.Client(), kind).Create(t.Context(), widget("a"))
@@ -276,7 +276,7 @@ func TestAHookThatIgnoresItsContextIsReportedWithItsRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		kind := Widgets
-		kind.Validate = func(context.Context, *Widget, *status.Fields) { forgotten(release) }
+		kind.Rules.Validate = func(context.Context, *Widget, *status.Fields) { forgotten(release) }
 		began := time.Now()
 		problems := within(t, func(s *scope) {
 			srv := apitest.New(s, kind)

@@ -39,7 +39,7 @@ type widgetStatus struct {
 }
 
 func widgets() registry.Kind[widget] {
-	return registry.Kind[widget]{Group: "example.dev", Version: "v1", Plural: "widgets", Name: "Widget"}
+	return registry.Kind[widget]{Group: "example.dev", Version: "v1", Plural: "widgets", Names: registry.Names{Kind: "Widget"}}
 }
 
 const widgetPath = "/apis/example.dev/v1/namespaces/default/widgets"

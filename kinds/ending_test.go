@@ -338,7 +338,7 @@ type history struct {
 
 func (h *history) kind(plural string) registry.Kind[note] {
 	k := notes
-	k.Plural, k.Name = plural, strings.ToUpper(plural[:1])+strings.TrimSuffix(plural[1:], "s")
+	k.Plural, k.Names.Kind = plural, strings.ToUpper(plural[:1])+strings.TrimSuffix(plural[1:], "s")
 	return k
 }
 

@@ -137,23 +137,21 @@ func (e *events) kind(env registry.Env) registry.Kind[Event] {
 	}
 	writes := registry.WriteRules{CreateOnUpdate: true, NoGeneration: true, TTL: e.ttl}
 	return registry.Kind[Event]{
-		Group: "events." + env.GroupDomain, Version: "v1", Plural: "events", ShortNames: []string{"ev"}, Doc: eventDoc,
+		Group: "events." + env.GroupDomain, Version: "v1", Plural: "events", Names: registry.Names{ShortNames: []string{"ev"}}, Doc: eventDoc,
 		Writes: writes, Deletion: registry.Deletion{NoDependents: true}, // META-14
-		Columns: eventNames{
+		Table: registry.Table{Columns: eventNames{
 			object: "regarding", message: "note", source: "deprecatedSource", reporter: "reportingController",
 			first: "deprecatedFirstTimestamp", last: "deprecatedLastTimestamp", count: "deprecatedCount",
-		}.columns(),
-		Validate:       func(_ context.Context, obj *Event, f *status.Fields) { e.rules.create(obj, f) },
-		ValidateUpdate: func(_ context.Context, obj, old *Event, f *status.Fields) { e.rules.update(obj, old, f) },
+		}.columns()},
+		Rules: registry.Rules[Event]{Validate: func(_ context.Context, obj *Event, f *status.Fields) { e.rules.create(obj, f) }, ValidateUpdate: func(_ context.Context, obj, old *Event, f *status.Fields) { e.rules.update(obj, old, f) }},
 		Also: []registry.Form{registry.As(registry.Kind[CoreEvent]{
-			Version: "v1", Plural: "events", Name: "Event", ShortNames: []string{"ev"}, Doc: eventDoc,
+			Version: "v1", Plural: "events", Names: registry.Names{Kind: "Event", ShortNames: []string{"ev"}}, Doc: eventDoc,
 			Writes: writes,
-			Columns: eventNames{
+			Table: registry.Table{Columns: eventNames{
 				object: "involvedObject", message: "message", source: "source", reporter: "reportingComponent",
 				first: "firstTimestamp", last: "lastTimestamp", count: "count",
-			}.columns(),
-			Validate:       func(_ context.Context, obj *CoreEvent, f *status.Fields) { e.rules.createCore(obj, f) },
-			ValidateUpdate: func(_ context.Context, obj, old *CoreEvent, f *status.Fields) { e.rules.updateCore(obj, old, f) },
+			}.columns()},
+			Rules: registry.Rules[CoreEvent]{Validate: func(_ context.Context, obj *CoreEvent, f *status.Fields) { e.rules.createCore(obj, f) }, ValidateUpdate: func(_ context.Context, obj, old *CoreEvent, f *status.Fields) { e.rules.updateCore(obj, old, f) }},
 		}, (*CoreEvent).event, (*Event).core, fields)},
 	}
 }

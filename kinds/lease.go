@@ -46,12 +46,12 @@ func (leases) Define(env registry.Env) (registry.Bundle, error) {
 	b, err := registry.Kind[Lease]{
 		Group: "coordination." + env.GroupDomain, Version: "v1", Plural: "leases", Doc: "A lease is a right that one of several processes holds for a time.",
 		Writes: registry.WriteRules{CreateOnUpdate: true, NoGeneration: true},
-		Columns: []openapi.Column{
+		Table: registry.Table{Columns: []openapi.Column{
 			{Name: "Name", Type: "string", Format: "name", Description: "The name of the lease.", Path: []string{"metadata", "name"}},
 			{Name: "Holder", Type: "string", Description: "Who holds the lease.", Path: []string{"spec", "holderIdentity"}},
 			{Name: "Age", Type: "date", Description: "How long the lease has existed.", Path: []string{"metadata", "creationTimestamp"}},
-		},
-		Validate: func(_ context.Context, l *Lease, f *status.Fields) { checkStrategy(&l.Spec, f) },
+		}},
+		Rules: registry.Rules[Lease]{Validate: func(_ context.Context, l *Lease, f *status.Fields) { checkStrategy(&l.Spec, f) }},
 	}.Define(env)
 	if err != nil {
 		return b, err

@@ -228,7 +228,7 @@ func contents(set *engine.Set) []*engine.Served {
 		return cmp.Or(
 			cmp.Compare(a.Resource.Deletion.Turn, b.Resource.Deletion.Turn),
 			strings.Compare(a.Resource.Group, b.Resource.Group),
-			strings.Compare(a.Resource.Names.Plural, b.Resource.Names.Plural),
+			strings.Compare(a.Resource.Plural, b.Resource.Plural),
 		)
 	})
 	return out

@@ -122,28 +122,24 @@ func (n *namespaces) work() (registry.NamespaceGate, []registry.Hook) {
 
 func (n *namespaces) resource() (*registry.Resource, error) {
 	kind := registry.Kind[Namespace]{
-		Version: "v1", Plural: "namespaces", ShortNames: []string{"ns"}, ClusterScoped: true, Doc: "A namespace is a place for the names of objects, which go when it is deleted.",
-		NameRule: meta.CheckDNSLabel,
-		Writes:   registry.WriteRules{NoGeneration: true, Companions: phaseCompanions},
+		Version: "v1", Plural: "namespaces", Names: registry.Names{ShortNames: []string{"ns"}}, Scope: registry.ClusterScoped, Doc: "A namespace is a place for the names of objects, which go when it is deleted.",
+		Rules:  registry.Rules[Namespace]{Name: meta.CheckDNSLabel, Default: defaultNamespace, Validate: validateNewNamespace, ValidateUpdate: validateNamespaceUpdate, BeforeDelete: n.refuseProtected},
+		Writes: registry.WriteRules{NoGeneration: true, Companions: phaseCompanions},
 
-		StatusMetadata: []string{"labels", "annotations", "finalizers", "ownerReferences"},
+		Status: registry.Status{Metadata: []string{"labels", "annotations", "finalizers", "ownerReferences"}},
 
-		Deletion: registry.Deletion{Mark: markTerminating, Held: hasSpecFinalizers},
-		Columns: []openapi.Column{
+		Table: registry.Table{Columns: []openapi.Column{
 			{Name: "Name", Type: "string", Format: "name", Description: "The name of the namespace.", Path: []string{"metadata", "name"}},
 			{Name: "Status", Type: "string", Description: "Whether the namespace is ending.", Path: []string{"status", "phase"}},
 			{Name: "Age", Type: "date", Description: "How long the namespace has existed.", Path: []string{"metadata", "creationTimestamp"}},
-		},
-		Subresources:   []registry.Endpoint{registry.Subresource{Name: "finalize", Verbs: []string{"update"}, Merge: mergeFinalize, Fields: [][]string{{"spec"}}}},
-		Default:        defaultNamespace,
-		Validate:       validateNewNamespace,
-		ValidateUpdate: validateNamespaceUpdate,
-		BeforeDelete:   n.refuseProtected,
+		}},
+		Subresources: []registry.Endpoint{registry.Subresource{Name: "finalize", Verbs: []string{"update"}, Merge: mergeFinalize, Fields: [][]string{{"spec"}}}},
 	}
 	r, err := kind.Resource()
 	if err != nil {
 		return nil, err
 	}
+	r.Hooks.Mark, r.Hooks.Held = markTerminating, hasSpecFinalizers
 	r.Reset, r.ResetFields = resetNamespace, [][]string{{"spec"}, {"status"}}
 	r.Selectable = []string{"name", "status.phase"}
 	r.Computed = map[string]func(registry.Tree) string{"name": nameOf} // clients of old ask so

@@ -31,7 +31,7 @@ type note struct {
 }
 
 var (
-	notes      = registry.Kind[note]{Group: "example.dev", Version: "v1", Plural: "notes", Name: "Note"}
+	notes      = registry.Kind[note]{Group: "example.dev", Version: "v1", Plural: "notes", Names: registry.Names{Kind: "Note"}}
 	noteType   = meta.GroupVersionResource{Group: "example.dev", Version: "v1", Resource: "notes"}
 	namespaces = meta.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 )
@@ -216,9 +216,9 @@ func TestAnEndingNamespaceIsTakenUpAgainAfterARestart(t *testing.T) {
 // is there to catch it (ERR-25).
 func TestERR_25_APanicAtTheEndOfANamespaceKillsNothing(t *testing.T) {
 	kind := notes
-	kind.Plural, kind.Name = "traps", "Trap"
+	kind.Plural, kind.Names.Kind = "traps", "Trap"
 	var calm atomic.Bool
-	kind.BeforeDelete = func(context.Context, *note) error {
+	kind.Rules.BeforeDelete = func(context.Context, *note) error {
 		if !calm.Load() {
 			panic("trap")
 		}
@@ -241,15 +241,17 @@ func TestERR_25_APanicAtTheEndOfANamespaceKillsNothing(t *testing.T) {
 // So it is with the rules about what is marked, and with those that a namespace that is gone leaves to be asked.
 func TestERR_25_RulesThatPanicInTheBackground(t *testing.T) {
 	kind := notes
-	kind.Plural, kind.Name = "traps", "Trap"
+	kind.Plural, kind.Names.Kind = "traps", "Trap"
 	var calm atomic.Bool
-	kind.Deletion.Held = func(registry.Tree) bool {
+	r, err := kind.Resource()
+	require.NoError(t, err)
+	r.Hooks.Held = func(registry.Tree) bool {
 		if !calm.Load() {
 			panic("trap")
 		}
 		return false
 	}
-	e, _ := start(t, memory.New(), kindwright.Serve(kind))
+	e, _ := start(t, memory.New(), kindwright.Serve(described{r}))
 	traps := registry.Target{Resource: meta.GroupVersionResource{Group: "example.dev", Version: "v1", Resource: "traps"}}
 	for _, name := range []string{"ends", "forced"} {
 		makeNamespace(t, e, name)
@@ -261,7 +263,7 @@ func TestERR_25_RulesThatPanicInTheBackground(t *testing.T) {
 		_, err := e.Delete(t.Context(), registry.Target{Resource: namespaces, Name: name}, registry.DeleteOptions{})
 		require.NoError(t, err)
 	}
-	_, err := e.Update(t.Context(), registry.Target{Resource: namespaces, Name: "forced", Subresource: "finalize"}, []byte(`{"metadata":{"name":"forced"}}`), registry.WriteOptions{})
+	_, err = e.Update(t.Context(), registry.Target{Resource: namespaces, Name: "forced", Subresource: "finalize"}, []byte(`{"metadata":{"name":"forced"}}`), registry.WriteOptions{})
 	require.NoError(t, err)
 	gone(t, e, "forced")
 	require.Eventually(t, func() bool {
@@ -271,4 +273,11 @@ func TestERR_25_RulesThatPanicInTheBackground(t *testing.T) {
 	calm.Store(true)
 	gone(t, e, "ends")
 	require.Eventually(t, func() bool { return len(left(t, e, "")) == 0 }, time.Minute, 10*time.Millisecond)
+}
+
+// described is a definition made of a description.
+type described struct{ *registry.Resource }
+
+func (d described) Define(registry.Env) (registry.Bundle, error) {
+	return registry.Bundle{Resources: []*registry.Resource{d.Resource}}, nil
 }

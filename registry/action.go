@@ -50,7 +50,7 @@ func (a Action[T, D, A]) Describe(of *Resource, types *Types) (Subresource, erro
 	if err != nil {
 		return fail(err)
 	}
-	body.Hooks = Kind[D]{Default: a.Default, Validate: a.Validate}.hooks()
+	body.Hooks = Rules[D]{Default: a.Default, Validate: a.Validate}.hooks()
 	answer := body
 	if a.Answer != (meta.GroupVersionKind{}) || reflect.TypeFor[A]() != reflect.TypeFor[D]() {
 		if answer, err = describeDocument[A](a.Answer, of, types); err != nil {

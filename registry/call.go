@@ -75,7 +75,7 @@ func describeDocument[D any](kind meta.GroupVersionKind, of *Resource, types *Ty
 	}
 	return &Resource{
 		Group: kind.Group, Version: kind.Version,
-		Names:         Names{Plural: of.Names.Plural, Kind: kind.Kind, ListKind: kind.Kind + "List"},
+		Plural: of.Plural, Names: Names{Kind: kind.Kind, ListKind: kind.Kind + "List"},
 		ClusterScoped: of.ClusterScoped, Description: schema.Description, Schema: schema, NameRule: of.NameRule,
 		Columns: framedIfAny(schema.Columns()), StrategicMerge: true, Type: typ,
 	}, nil

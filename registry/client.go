@@ -6,12 +6,12 @@ import (
 
 // ClientResource makes a Kind all that a client needs to know of it: client.For(httpClient, Widgets).
 func (k Kind[T]) ClientResource() client.Resource[T] {
-	return client.Resource[T]{Group: k.Group, Version: k.Version, Plural: k.Plural, Kind: k.Name, ClusterScoped: k.ClusterScoped}
+	return client.Resource[T]{Group: k.Group, Version: k.Version, Plural: k.Plural, Kind: k.Names.Kind, ClusterScoped: k.Scope == ClusterScoped}
 }
 
 // ClientResource makes an Operation all that a client needs to know of it; Create is the only verb.
 func (o Operation[T]) ClientResource() client.Resource[T] {
-	return client.Resource[T]{Group: o.Group, Version: o.Version, Plural: o.Plural, Kind: o.Name, ClusterScoped: !o.Namespaced}
+	return client.Resource[T]{Group: o.Group, Version: o.Version, Plural: o.Plural, Kind: o.Names.Kind, ClusterScoped: !o.Namespaced}
 }
 
 var (

@@ -14,9 +14,9 @@ import (
 // A bright lamp is hot: it is given two minutes to end, unless somebody says otherwise, and the server removes it then.
 func ExampleDeletion() {
 	lamps := registry.Kind[Lamp]{
-		Group: "home.example.com", Version: "v1", Plural: "lamps", ClusterScoped: true,
+		Group: "home.example.com", Version: "v1", Plural: "lamps", Scope: registry.ClusterScoped,
 		Deletion: registry.Deletion{Expire: true},
-		Grace: func(l *Lamp, asked *int64) int64 {
+		Rules: registry.Rules[Lamp]{Grace: func(l *Lamp, asked *int64) int64 {
 			switch {
 			case l.Watts < 40:
 				return 0
@@ -24,7 +24,7 @@ func ExampleDeletion() {
 				return *asked
 			}
 			return 120
-		},
+		}},
 	}
 	resource, err := lamps.Resource()
 	if err != nil {

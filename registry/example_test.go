@@ -24,12 +24,12 @@ type Lamp struct {
 // A kind is a value; the engine's verbs are methods, the same that HTTP requests end in.
 func Example() {
 	lamps := registry.Kind[Lamp]{
-		Group: "home.example.com", Version: "v1", Plural: "lamps", ClusterScoped: true,
-		Validate: func(_ context.Context, l *Lamp, f *status.Fields) {
+		Group: "home.example.com", Version: "v1", Plural: "lamps", Scope: registry.ClusterScoped,
+		Rules: registry.Rules[Lamp]{Validate: func(_ context.Context, l *Lamp, f *status.Fields) {
 			if l.Socket == "E14" && l.Watts > 40 {
 				f.At("watts").Invalid(l.Watts, "is too much for a small socket")
 			}
-		},
+		}},
 	}
 	db := memory.New()
 	defer func() { _ = db.Close() }()
@@ -87,9 +87,9 @@ type BrightLamp struct {
 
 // A kind in two versions: one is stored, the other is made of it. Metadata need not be converted.
 func ExampleAs() {
-	old := registry.Kind[OldLamp]{Group: "home.example.com", Version: "v1beta1", Plural: "lamps", Name: "Lamp"}
+	old := registry.Kind[OldLamp]{Group: "home.example.com", Version: "v1beta1", Plural: "lamps", Names: registry.Names{Kind: "Lamp"}}
 	lamps := registry.Kind[BrightLamp]{
-		Group: "home.example.com", Version: "v1", Plural: "lamps", Name: "Lamp", ClusterScoped: true,
+		Group: "home.example.com", Version: "v1", Plural: "lamps", Names: registry.Names{Kind: "Lamp"}, Scope: registry.ClusterScoped,
 		Also: []registry.Form{registry.As(old,
 			func(o *OldLamp) (*BrightLamp, error) { return &BrightLamp{Watts: o.Power, Socket: o.Socket}, nil },
 			func(l *BrightLamp) (*OldLamp, error) { return &OldLamp{Power: l.Watts, Socket: l.Socket}, nil },
@@ -145,7 +145,7 @@ func ExampleKind_Resource() {
 		meta.ObjectMeta `json:"metadata,omitzero"`
 		Size            int32 `json:"size" minimum:"small"`
 	}
-	_, err := registry.Kind[broken]{Group: "home.example.com", Version: "v1", Plural: "broken", Name: "Broken"}.Resource()
+	_, err := registry.Kind[broken]{Group: "home.example.com", Version: "v1", Plural: "broken", Names: registry.Names{Kind: "Broken"}}.Resource()
 	fmt.Println(err)
 	// Output: kind of Go type registry_test.broken: openapi: broken.size: tag minimum:"small": "small" is not a 64-bit integer
 }

@@ -67,7 +67,10 @@ func (f typedForm[V, T]) resource(types *Types, stored *Resource) (*Resource, er
 	if f.to == nil || f.from == nil {
 		return nil, fmt.Errorf("kind of Go type %s: As needs a function for each direction", reflect.TypeFor[V]())
 	}
-	k.StorageName, k.ClusterScoped, k.NameRule, k.Deletion = stored.StorageName, stored.ClusterScoped, stored.NameRule, stored.Deletion
+	k.StorageName, k.Rules.Name, k.Deletion, k.Scope = stored.StorageName, stored.NameRule, stored.Deletion, Namespaced
+	if stored.ClusterScoped {
+		k.Scope = ClusterScoped
+	}
 	if reflect.ValueOf(k.Writes).IsZero() {
 		k.Writes = stored.Writes
 	}
@@ -75,6 +78,7 @@ func (f typedForm[V, T]) resource(types *Types, stored *Resource) (*Resource, er
 	if err != nil {
 		return nil, err
 	}
+	r.Hooks.Grace, r.Hooks.Mark, r.Hooks.Held = stored.Hooks.Grace, stored.Hooks.Mark, stored.Hooks.Held
 	r.Stored = &Conversion{Resource: stored, To: convertTyped(f.to), From: convertTyped(f.from), Fields: f.fields}
 	if why := unknownFields(r, stored, f.fields); why != "" {
 		return nil, fmt.Errorf("kind %s (%s): As: %s", r.Names.Kind, r.APIVersion(), why)

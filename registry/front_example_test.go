@@ -29,14 +29,14 @@ func ExampleFor() {
 	rooms := registry.Kind[Room]{Group: "inn.example.com", Version: "v1", Plural: "rooms"}
 	bookings := registry.Kind[Booking]{
 		Group: "inn.example.com", Version: "v1", Plural: "bookings",
-		Validate: func(ctx context.Context, b *Booking, f *status.Fields) {
+		Rules: registry.Rules[Booking]{Validate: func(ctx context.Context, b *Booking, f *status.Fields) {
 			room, err := registry.For[Room](ctx).Get(ctx, b.Namespace, b.Room)
 			if err != nil {
 				f.At("room").NotFound(b.Room)
 			} else if room.Beds < b.Guests {
 				f.At("guests").Invalid(b.Guests, fmt.Sprintf("room %s has %d beds", room.Name, room.Beds))
 			}
-		},
+		}},
 	}
 	db := memory.New()
 	defer func() { _ = db.Close() }()

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -11,77 +12,87 @@ import (
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/authz"
 	"github.com/kindwright/kindwright/openapi"
-	"github.com/kindwright/kindwright/status"
 )
 
-// Kind describes a kind of object by a Go struct. T is the stored form: a struct whose JSON has apiVersion, kind and
-// metadata, usually by embedding meta.TypeMeta and meta.ObjectMeta. Its schema comes from T's fields and tags (see
-// openapi.FromType for all of them), so a bad tag is found when the server is made.
+// Kind describes a kind of object by a Go struct. T is the stored form: a struct whose JSON has
+// apiVersion, kind and metadata, usually by embedding meta.TypeMeta and meta.ObjectMeta. Its schema
+// comes from T's fields and tags (see openapi.FromType for all of them), so a bad tag is found when the
+// server is made.
 //
-// The zero value of every field but Group, Version and Plural means the documented default.
+// Group, Version and Plural are required; the zero value of every other field is the documented
+// default. Each of the others has one subject, so a kind that only needs the usual things stays short:
+//
+//	registry.Kind[Widget]{Group: "shop.example.com", Version: "v1", Plural: "widgets"}
 type Kind[T any] struct {
 	Group   string // "" is the core group
 	Version string // such as "v1"
 	Plural  string // the name in URLs
+	Doc     string // what an object of the kind is, for kubectl explain
 
-	Name       string   // the kind; default: the name of T
-	Doc        string   // what an object of the kind is, for kubectl explain
-	Singular   string   // default: the kind in lower case
-	ListKind   string   // default: the kind followed by List
-	ShortNames []string // what kubectl accepts instead of the plural
-	Categories []string // such as "all"
+	Names  Names    // the other words for the kind; default of Names.Kind: the name of T
+	Scope  Scope    // default: objects live in namespaces
+	Status Status   // default: a T with a field `status` has the status subresource
+	Table  Table    // what kubectl get prints
+	Rules  Rules[T] // what the kind decides about its objects
 
-	// Overlay says what T's tags do not, where T cannot be edited, as the types of k8s.io/api: how lists merge, defaults, what is
-	// required. One Overlay serves all kinds of a server.
-	Overlay *openapi.Overlay
+	// Selectable are fields that field selectors can name, beside those with a selectable tag. A nil
+	// function stands for the field of that path, such as "spec.nodeName".
+	Selectable map[string]func(obj *T) string
 
-	ClusterScoped bool   // default: objects live in namespaces
-	StorageName   string // see Resource.StorageName; changing it abandons what is stored
+	Deletion Deletion
+	Writes   WriteRules
+	Serving  Serving
 
-	// NoStatus serves status as an ordinary field. By default a T with a field `status` gets the status subresource.
-	NoStatus bool
+	StorageName string // see Resource.StorageName; changing it abandons what is stored
 
-	// StatusMetadata are fields of metadata that may change along with the status through its subresource, as they may in most kinds
-	// of Kubernetes: labels, annotations, finalizers, ownerReferences. By default none may (UPDATE-11).
-	StatusMetadata []string
-
-	Subresources []Endpoint               // in addition to status: ScaleSubresource, View, Query, Action, Stream, rest.Connect, Subresource
-	Columns      []openapi.Column         // default: Name, the fields with a column tag, Age; without such fields Name and Created At
-	NoTable      bool                     // see Resource.NoTable
-	NameRule     func(name string) string // see Resource.NameRule
-	Writes       WriteRules
-	Deletion     Deletion
-
-	// Deprecated, when set, warns the clients of this version (VER-17).
-	Deprecated *Deprecation
-
-	// Optional leaves this version out unless the configuration of the server enables it (VER-08), as is usual for alpha
-	// versions.
-	Optional bool
+	// Subresources are those in addition to status: ScaleSubresource, View, Query, Action, Stream,
+	// rest.Connect and Subresource.
+	Subresources []Endpoint
 
 	// Also are further forms in which the same objects are served; see As.
 	Also []Form
+}
 
-	// Default fills in values that tags cannot express. It runs on every write, more than once, so it must be
-	// idempotent. What it changes in the struct is changed in the object; everything else stays as it was sent
-	// (design rule 7).
-	Default func(ctx context.Context, obj *T)
+// Scope is where the objects of a kind live.
+type Scope int
 
-	// Validate reports what is wrong with an object that is about to be stored: defaulted, pruned, and valid by its
-	// schema in structure. All errors are reported together. authn.UserFrom(ctx) says who is asking, and Warn(ctx, …) adds a
-	// warning to the answer.
-	Validate func(ctx context.Context, obj *T, f *status.Fields)
+// The scopes.
+const (
+	Namespaced    Scope = iota // in namespaces
+	ClusterScoped              // outside of all namespaces
+)
 
-	// ValidateUpdate does so for the replacement of old by obj, in addition to Validate.
-	ValidateUpdate func(ctx context.Context, obj, old *T, f *status.Fields)
+// Status says how a kind serves the field `status`. By default it is a subresource: a write to the
+// object leaves the status as it is, and a write to the subresource changes nothing else.
+type Status struct {
+	None bool // status is a field like any other
 
-	// Grace is Deletion.Grace for the Go type: the seconds that obj is given to end, where asked is what the request says, nil if
-	// nothing.
-	Grace func(obj *T, asked *int64) int64
+	// Metadata are fields of metadata that may change along with the status, as they may in most kinds
+	// of Kubernetes: labels, annotations, finalizers, ownerReferences. By default none may (UPDATE-11).
+	Metadata []string
 
-	// BeforeDelete may refuse a deletion: a *status.Error, such as status.Conflict(…), is sent as it is; anything else is an
-	// internal error.
-	BeforeDelete func(ctx context.Context, obj *T) error
+	// AtCreation stores the status that a new object is sent with. By default it is dropped.
+	AtCreation bool
+}
+
+// Table says what tables of objects show.
+type Table struct {
+	// Columns are by default Name, the fields with a column tag, and Age; or Name and Created At where
+	// no field has the tag.
+	Columns []openapi.Column
+
+	// Hidden leaves tables out of what clients can ask for (TABLE-06).
+	Hidden bool
+}
+
+// Serving says how a version of a kind is offered.
+type Serving struct {
+	// Deprecated, when set, warns the clients of this version (VER-17).
+	Deprecated *Deprecation
+
+	// Optional leaves this version out unless the configuration of the server enables it (VER-08), as
+	// is usual for alpha versions.
+	Optional bool
 }
 
 // Resource returns the untyped description of the kind. The error names the Go type, field and tag that cannot be
@@ -105,59 +116,104 @@ func (k Kind[T]) resource(types *Types) (*Resource, error) {
 
 func (k Kind[T]) describe(types *Types) (*Resource, error) {
 	typ := reflect.TypeFor[T]()
-	schema, err := types.over(k.Overlay).schema(typ)
+	fail := func(err error) (*Resource, error) { return nil, fmt.Errorf("kind of Go type %s: %w", typ, err) }
+	schema, err := types.schema(typ)
 	if err != nil {
-		return nil, fmt.Errorf("kind of Go type %s: %w", typ, err)
+		return fail(err)
 	}
 	if err := checkObjectType(typ, schema); err != nil {
 		return nil, err
 	}
-	if k.Grace != nil && k.Deletion.Grace != nil {
-		return nil, fmt.Errorf("kind of Go type %s: Grace and Deletion.Grace exclude each other", typ)
-	}
-	name := k.Name
-	if name == "" {
-		name = typ.Name()
-	}
 	r := &Resource{
-		Group: k.Group, Version: k.Version,
-		Names: Names{
-			Plural: k.Plural, Singular: k.Singular, Kind: name, ListKind: k.ListKind,
-			ShortNames: k.ShortNames, Categories: k.Categories,
-		},
-		ClusterScoped: k.ClusterScoped,
+		Group: k.Group, Version: k.Version, Plural: k.Plural,
+		Names:         k.Names.of(typ),
+		ClusterScoped: k.Scope == ClusterScoped,
 		Description:   cmp.Or(k.Doc, schema.Description),
 		StorageName:   k.StorageName,
 		Schema:        schema,
-		Columns:       k.Columns,
-		NoTable:       k.NoTable,
-		Selectable:    schema.SelectableFields(),
-		NameRule:      k.NameRule,
+		Columns:       k.Table.Columns,
+		NoTable:       k.Table.Hidden,
+		NameRule:      k.Rules.Name,
 		Writes:        k.Writes,
-		Deletion:      k.deletion(),
-		Hooks:         k.hooks(),
+		Deletion:      k.Deletion,
+		Hooks:         k.Rules.hooks(),
 
-		Deprecated:     k.Deprecated,
-		Optional:       k.Optional,
+		Deprecated:     k.Serving.Deprecated,
+		Optional:       k.Serving.Optional,
 		StrategicMerge: true,
 		Type:           typ,
 	}
-	if r.Subresources, err = describeEndpoints(r, k.Subresources, types.over(k.Overlay)); err != nil {
-		return nil, fmt.Errorf("kind of Go type %s: %w", typ, err)
+	if err := k.selectable(r); err != nil {
+		return fail(err)
+	}
+	if r.Subresources, err = describeEndpoints(r, k.Subresources, types); err != nil {
+		return fail(err)
 	}
 	if tagged := schema.Columns(); len(r.Columns) == 0 && len(tagged) > 0 {
 		r.Columns = framed(tagged)
 	}
-	for _, field := range k.StatusMetadata {
-		if !slices.Contains(statusMetadata[:], field) {
-			return nil, fmt.Errorf("kind of Go type %s: StatusMetadata: %q is none of %s", typ, field, strings.Join(statusMetadata[:], ", "))
+	if err := k.Status.describe(r); err != nil {
+		return fail(err)
+	}
+	r.Reset = k.Rules.keep(r.Reset)
+	return r, nil
+}
+
+// of fills in the name of the kind.
+func (n Names) of(typ reflect.Type) Names {
+	n.Kind = cmp.Or(n.Kind, typ.Name())
+	return n
+}
+
+// selectable adds the fields that selectors can name.
+func (k Kind[T]) selectable(r *Resource) error {
+	r.Selectable = r.Schema.SelectableFields()
+	for _, name := range slices.Sorted(maps.Keys(k.Selectable)) {
+		if !slices.Contains(r.Selectable, name) {
+			r.Selectable = append(r.Selectable, name)
+		}
+		compute := k.Selectable[name]
+		if compute == nil {
+			if _, has := r.Schema.Lookup(strings.Split(name, ".")...); !has {
+				return fmt.Errorf("Selectable: there is no field %q", name)
+			}
+			continue
+		}
+		if r.Computed == nil {
+			r.Computed = map[string]func(Tree) string{}
+		}
+		r.Computed[name] = func(t Tree) string {
+			obj, err := decodeTyped[T](t)
+			if err != nil {
+				return "" // as for a field that is absent
+			}
+			return compute(obj)
 		}
 	}
-	if _, has := schema.Lookup("status"); has && !k.NoStatus {
-		r.Subresources = append([]Subresource{StatusSubresource(k.StatusMetadata...)}, r.Subresources...)
-		r.Reset, r.ResetFields = ResetStatus, [][]string{{"status"}}
+	return nil
+}
+
+// describe adds the status subresource to a kind that has a status.
+func (s Status) describe(r *Resource) error {
+	for _, field := range s.Metadata {
+		if !slices.Contains(statusMetadata[:], field) {
+			return fmt.Errorf("Status.Metadata: %q is none of %s", field, strings.Join(statusMetadata[:], ", "))
+		}
 	}
-	return r, nil
+	if _, has := r.Schema.Lookup("status"); !has || s.None {
+		return nil
+	}
+	r.Subresources = append([]Subresource{StatusSubresource(s.Metadata...)}, r.Subresources...)
+	r.Reset, r.ResetFields = ResetStatus, [][]string{{"status"}}
+	if s.AtCreation {
+		r.Reset = func(old, sent Tree) Tree {
+			if old == nil {
+				return sent
+			}
+			return ResetStatus(old, sent)
+		}
+	}
+	return nil
 }
 
 // checkObjectType refuses a T whose objects could not be stored, with the usual mistake in mind.
@@ -199,66 +255,15 @@ func (k Kind[T]) Define(env Env) (Bundle, error) {
 	return out, nil
 }
 
-func (k Kind[T]) deletion() Deletion {
-	d := k.Deletion
-	if k.Grace != nil {
-		d.Grace = func(t Tree, asked *int64) int64 {
-			obj, err := decodeTyped[T](t)
-			if err != nil { // an object that its type cannot hold has nothing to say
-				return GraceSeconds(0)(t, asked)
-			}
-			return k.Grace(obj, asked)
-		}
-	}
-	return d
-}
-
-func (k Kind[T]) hooks() Hooks {
-	var h Hooks
-	if k.Default != nil {
-		h.Default = func(ctx context.Context, t Tree) (Tree, error) { return mutateTyped(ctx, t, k.Default) }
-	}
-	if k.Validate != nil {
-		h.Validate = func(ctx context.Context, t Tree, f *status.Fields) {
-			if obj := typed[T](t, f); obj != nil {
-				k.Validate(ctx, obj, f)
-			}
-		}
-	}
-	if k.ValidateUpdate != nil {
-		h.ValidateUpdate = func(ctx context.Context, t, old Tree, f *status.Fields) {
-			obj, before := typed[T](t, f), typed[T](old, f)
-			if obj != nil && before != nil {
-				k.ValidateUpdate(ctx, obj, before, f)
-			}
-		}
-	}
-	if k.BeforeDelete != nil {
-		h.BeforeDelete = func(ctx context.Context, old Tree) error {
-			obj, err := decodeTyped[T](old)
-			if err != nil {
-				return err
-			}
-			return k.BeforeDelete(ctx, obj)
-		}
-	}
-	return h
-}
-
 // Operation describes a virtual kind: a document that is POSTed, acted upon and answered, and never stored, such as a
 // SelfSubjectAccessReview (MODEL-21). T is the document.
 type Operation[T any] struct {
 	Group   string
 	Version string
 	Plural  string
-	Name    string // the kind; default: the name of T
+	Names   Names // default of Names.Kind: the name of T
 
-	Singular   string
-	ShortNames []string
-	Categories []string
 	Namespaced bool
-
-	Overlay *openapi.Overlay // as for a Kind
 
 	// Run acts on the document and fills in the answer, in place.
 	Run func(ctx context.Context, doc *T) error
@@ -270,20 +275,13 @@ func (o Operation[T]) Define(env Env) (Bundle, error) {
 		return Bundle{}, fmt.Errorf("operation %s: it has no Run", o.Plural)
 	}
 	typ := reflect.TypeFor[T]()
-	schema, err := env.types().over(o.Overlay).schema(typ)
+	schema, err := env.types().schema(typ)
 	if err != nil {
 		return Bundle{}, fmt.Errorf("operation of Go type %s: %w", typ, err)
 	}
-	name := o.Name
-	if name == "" {
-		name = typ.Name()
-	}
 	r := &Resource{
-		Group: o.Group, Version: o.Version,
-		Names: Names{
-			Plural: o.Plural, Singular: o.Singular, Kind: name, ListKind: name + "List",
-			ShortNames: o.ShortNames, Categories: o.Categories,
-		},
+		Group: o.Group, Version: o.Version, Plural: o.Plural,
+		Names:         o.Names.of(typ),
 		ClusterScoped: !o.Namespaced,
 		Description:   schema.Description,
 		Schema:        schema,
@@ -313,27 +311,30 @@ type Env struct {
 	Authenticator authn.Authenticator
 	Authorizer    authz.Authorizer
 
-	// Types is what the definitions of a server share of their Go types. Nil means that this one shares nothing.
+	// Overlay says what the tags of Go types do not, where the types cannot be edited, as those of
+	// k8s.io/api: how lists merge, defaults, what is required.
+	Overlay *openapi.Overlay
+
+	// Types is what the definitions of a server share of their Go types. Nil means that this one
+	// shares nothing.
 	Types *Types
 }
 
 func (e Env) types() *Types {
-	if e.Types == nil {
-		return &Types{}
+	all := e.Types
+	if all == nil {
+		all = &Types{}
 	}
-	return e.Types
+	return &Types{shared: all, overlay: e.Overlay}
 }
 
-// Types holds what was made of the Go types of kinds, so that a type which occurs in many of them is read once. The zero
-// value is ready for use. It is safe for concurrent use.
+// Types holds what was made of the Go types of kinds, so that a type which occurs in many of them is
+// read once. The zero value is ready for use. It is safe for concurrent use.
 type Types struct {
 	schemas openapi.Types
 	overlay *openapi.Overlay
 	shared  *Types // what this is a view of, with an overlay
 }
-
-// over returns a view of the types that reads them with an overlay.
-func (t *Types) over(overlay *openapi.Overlay) *Types { return &Types{overlay: overlay, shared: t} }
 
 func (t *Types) schema(typ reflect.Type) (*openapi.Schema, error) {
 	all := t
@@ -343,7 +344,8 @@ func (t *Types) schema(typ reflect.Type) (*openapi.Schema, error) {
 	return all.schemas.Schema(typ, openapi.WithOverlay(t.overlay))
 }
 
-// Unused reports the types that an overlay of a kind speaks of and that no kind has, so that nothing is lost to a typo.
+// Unused reports the types that an overlay speaks of and that no kind has, so that nothing is lost to a
+// typo.
 func (t *Types) Unused() error { return t.schemas.Unused() }
 
 // A Definition is something a server can serve: a Kind, an Operation, or a bundle of them with what belongs to it.

@@ -16,7 +16,6 @@ import (
 
 // Names are the words by which a resource is known (MODEL-16, MODEL-17, MODEL-24).
 type Names struct {
-	Plural     string   // the name in URLs: lower-case, a DNS label
 	Singular   string   // default: the kind in lower case
 	Kind       string   // the kind of one object
 	ListKind   string   // default: Kind + "List" (COLL-01)
@@ -45,6 +44,15 @@ type Hooks struct {
 
 	// BeforeDelete may refuse a deletion by returning an error.
 	BeforeDelete func(ctx context.Context, old Tree) error
+
+	// Grace gives objects time to end; see Rules.Grace.
+	Grace func(t Tree, asked *int64) int64
+
+	// Mark returns the object as it is stored once deletion has been asked for and must wait; metadata is already set.
+	Mark func(t Tree) Tree
+
+	// Held tells whether something other than metadata.finalizers still keeps the object.
+	Held func(t Tree) bool
 }
 
 // Change is what a commit does to one object: Old is nil on creation, New is nil on removal.
@@ -77,24 +85,12 @@ type WriteRules struct {
 
 // Deletion says how a kind's objects end when finalizers in their metadata are not the whole story.
 type Deletion struct {
-	// Mark returns the object as it is stored once deletion has been asked for and must wait; metadata is already set.
-	Mark func(t Tree) Tree
-
-	// Held tells whether something other than metadata.finalizers still keeps the object.
-	Held func(t Tree) bool
-
 	// Policy is what becomes of the dependents of a deleted object where neither the request nor a finalizer of the object says
 	// it (DEL-10): Background, which "" means, Foreground or Orphan.
 	Policy meta.DeletionPropagation
 
 	// NoDependents says that nothing can be owned by objects of the kind: policies are ignored.
 	NoDependents bool
-
-	// Grace, if not nil, gives objects time to end (DEL-08): DELETE stores when they are to be gone, and they stay until then or
-	// until a DELETE with a grace period of 0. It returns the seconds that an object is given; asked is what the request
-	// says, nil if nothing. 0 removes the object at once, if nothing else holds it. See GraceSeconds, and Kind.Grace for a
-	// function of the Go type.
-	Grace func(t Tree, asked *int64) int64
 
 	// Expire has the server remove objects whose time to end is over. Without it somebody else does that, who stops what the
 	// object stands for and then deletes it with a grace period of 0, as a kubelet does with pods.
@@ -114,6 +110,7 @@ type Deletion struct {
 // writes to it; nor may anybody else once a server has it.
 type Resource struct {
 	Group, Version string
+	Plural         string // the name in URLs: lower-case, a DNS label
 	Names          Names
 	ClusterScoped  bool
 	Description    string
@@ -184,12 +181,12 @@ func (r *Resource) GroupVersionKind() meta.GroupVersionKind {
 
 // GroupVersionResource returns the resource as URLs name it.
 func (r *Resource) GroupVersionResource() meta.GroupVersionResource {
-	return meta.GroupVersionResource{Group: r.Group, Version: r.Version, Resource: r.Names.Plural}
+	return meta.GroupVersionResource{Group: r.Group, Version: r.Version, Resource: r.Plural}
 }
 
 // GroupResource returns the resource without its version, as error messages name it.
 func (r *Resource) GroupResource() meta.GroupResource {
-	return meta.GroupResource{Group: r.Group, Resource: r.Names.Plural}
+	return meta.GroupResource{Group: r.Group, Resource: r.Plural}
 }
 
 // GroupKind returns the kind without its version, as validation errors name it.
@@ -241,7 +238,7 @@ func (r *Resource) complete() error {
 		r.StorageName = r.Stored.Resource.StorageName
 	}
 	if r.StorageName == "" {
-		r.StorageName = strings.TrimPrefix(r.Group+"/"+n.Plural, "/")
+		r.StorageName = strings.TrimPrefix(r.Group+"/"+r.Plural, "/")
 	}
 	if r.NameRule == nil {
 		r.NameRule = meta.CheckDNSSubdomain
@@ -266,6 +263,9 @@ func (r *Resource) problem() string {
 	if r.Schema == nil {
 		return "it has no schema"
 	}
+	if r.Deletion.Expire && r.Hooks.Grace == nil {
+		return "Deletion.Expire is for kinds with a Grace"
+	}
 	if why := r.Deletion.problem(); why != "" {
 		return why
 	}
@@ -284,7 +284,7 @@ func (r *Resource) wordProblems() []string {
 		check("group", r.Group, meta.CheckDNSSubdomain(r.Group))
 	}
 	check("version", r.Version, meta.CheckDNS1035Label(r.Version))
-	check("plural", r.Names.Plural, meta.CheckDNS1035Label(r.Names.Plural))
+	check("plural", r.Plural, meta.CheckDNS1035Label(r.Plural))
 	check("singular", r.Names.Singular, meta.CheckDNS1035Label(r.Names.Singular))
 	for _, s := range r.Names.ShortNames {
 		check("short name", s, meta.CheckDNS1035Label(s))
@@ -292,8 +292,8 @@ func (r *Resource) wordProblems() []string {
 	for _, s := range r.Names.Categories {
 		check("category", s, meta.CheckDNS1035Label(s))
 	}
-	if reserved[r.Names.Plural] {
-		check("plural", r.Names.Plural, "means something else in the paths of requests")
+	if reserved[r.Plural] {
+		check("plural", r.Plural, "means something else in the paths of requests")
 	}
 	check("kind name", r.Names.Kind, checkKindName(r.Names.Kind))
 	return problems

@@ -44,23 +44,9 @@ func typed[T any](t Tree, f *status.Fields) *T {
 	return obj
 }
 
-// mutateTyped runs a hook on the typed view of t and carries over what it changed, and only that: values that T spells
-// differently, or does not know, stay as they are (design rule 7).
+// mutateTyped is changeTyped for a function that cannot fail.
 func mutateTyped[T any](ctx context.Context, t Tree, hook func(context.Context, *T)) (Tree, error) {
-	obj, err := decodeTyped[T](t)
-	if err != nil {
-		return nil, err
-	}
-	before, err := encodeTyped(obj)
-	if err != nil {
-		return nil, err
-	}
-	hook(ctx, obj)
-	after, err := encodeTyped(obj)
-	if err != nil {
-		return nil, err
-	}
-	return carryOver(t, before, after), nil
+	return changeTyped(t, func(obj *T) error { hook(ctx, obj); return nil })
 }
 
 // carryOver applies to t the difference between before and after. Maps are compared member by member; anything else that

@@ -50,7 +50,7 @@ func (v View[T, D]) Describe(of *Resource, types *Types) (Subresource, error) {
 	if _, ok := document.Schema.Lookup("metadata", "uid"); !ok {
 		return fail(fmt.Errorf("the documents of a view need metadata: embed meta.ObjectMeta in Go type %s", document.Type))
 	}
-	document.Hooks = Kind[D]{Default: v.Default, Validate: v.Validate}.hooks()
+	document.Hooks = Rules[D]{Default: v.Default, Validate: v.Validate}.hooks()
 	out := Subresource{Name: v.Name, Verbs: []string{"get"}, Fields: v.Fields, View: &Part{Document: document, Get: viewer(v.Get)}}
 	if v.Merge != nil {
 		out.Verbs, out.View.Merge = []string{"get", "patch", "update"}, merger(v.Merge)

@@ -172,7 +172,7 @@ func (m *measured) next() registry.Definition {
 	m.made++
 	return registry.Kind[Machine]{
 		Group: fmt.Sprintf("g%d.example.dev", m.made/m.shared), Version: "v1",
-		Name: fmt.Sprintf("Machine%d", m.made), Plural: fmt.Sprintf("machines%d", m.made),
+		Names: registry.Names{Kind: fmt.Sprintf("Machine%d", m.made)}, Plural: fmt.Sprintf("machines%d", m.made),
 	}
 }
 

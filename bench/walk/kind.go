@@ -33,9 +33,9 @@ type Flat struct {
 func widgets() registry.Definition {
 	return registry.Kind[Widget]{
 		Group: group, Version: "v1", Plural: "widgets",
-		Validate: func(context.Context, *Widget, *status.Fields) {},
+		Rules: registry.Rules[Widget]{Validate: func(context.Context, *Widget, *status.Fields) {}},
 		Also: []registry.Form{registry.As(
-			registry.Kind[Flat]{Group: group, Version: "v1beta1", Plural: "widgets", Name: "Widget"},
+			registry.Kind[Flat]{Group: group, Version: "v1beta1", Plural: "widgets", Names: registry.Names{Kind: "Widget"}},
 			func(f *Flat) (*Widget, error) {
 				return &Widget{ObjectMeta: f.ObjectMeta, Spec: Spec{f.Size, f.Color}}, nil
 			},

@@ -19,67 +19,75 @@ const podContainers = "spec.template.spec.containers"
 func apps(c *cluster) []registry.Definition {
 	return []registry.Definition{
 		kind[appsv1.Deployment]{cluster: c, statusKeeps: []string{"labels"}, Kind: registry.Kind[appsv1.Deployment]{
-			Validate: checked(c.checkDeployment),
-			ValidateUpdate: func(_ context.Context, obj, old *appsv1.Deployment, f *status.Fields) {
-				checkDeploymentUpdate(obj, old, f)
+			Rules: registry.Rules[appsv1.Deployment]{
+				Validate: checked(c.checkDeployment),
+				ValidateUpdate: func(_ context.Context, obj, old *appsv1.Deployment, f *status.Fields) {
+					checkDeploymentUpdate(obj, old, f)
+				},
 			},
 
-			Group: "apps", Version: "v1", Plural: "deployments", ShortNames: []string{"deploy"}, Categories: []string{"all"}, Writes: registry.WriteRules{CountAnnotations: true},
+			Group: "apps", Version: "v1", Plural: "deployments", Names: registry.Names{ShortNames: []string{"deploy"}, Categories: []string{"all"}}, Writes: registry.WriteRules{CountAnnotations: true},
 			Subresources: []registry.Endpoint{scaled(selectorText)}, Deletion: registry.Deletion{Turn: workloads},
-			Columns: columns(append([]openapi.Column{
+			Table: registry.Table{Columns: columns(append([]openapi.Column{
 				readyColumn(),
 				whole("Up-to-date", "status.updatedReplicas", "How many pods are made from the present template."),
 				whole("Available", "status.availableReplicas", "How many have been ready for long enough."),
-			}, templateColumns(podContainers, selectorColumn("spec.selector"))...)...),
+			}, templateColumns(podContainers, selectorColumn("spec.selector"))...)...)},
 		}, fill: fillDeployment},
 		kind[appsv1.ReplicaSet]{
 			cluster: c,
 			Kind: registry.Kind[appsv1.ReplicaSet]{
-				Validate: checked(c.checkReplicaSet),
-				ValidateUpdate: func(_ context.Context, obj, old *appsv1.ReplicaSet, f *status.Fields) {
-					checkReplicaSetUpdate(obj, old, f)
+				Rules: registry.Rules[appsv1.ReplicaSet]{
+					Validate: checked(c.checkReplicaSet),
+					ValidateUpdate: func(_ context.Context, obj, old *appsv1.ReplicaSet, f *status.Fields) {
+						checkReplicaSetUpdate(obj, old, f)
+					},
 				},
 
-				Group: "apps", Version: "v1", Plural: "replicasets", ShortNames: []string{"rs"}, Categories: []string{"all"},
+				Group: "apps", Version: "v1", Plural: "replicasets", Names: registry.Names{ShortNames: []string{"rs"}, Categories: []string{"all"}},
 				Subresources: []registry.Endpoint{scaled(selectorText)}, Deletion: registry.Deletion{Turn: workloads},
-				Columns: columns(append(replicaColumns(), templateColumns(podContainers, selectorColumn("spec.selector"))...)...),
+				Selectable: map[string]func(*appsv1.ReplicaSet) string{"status.replicas": func(s *appsv1.ReplicaSet) string { return numeral(s.Status.Replicas) }},
+				Table:      registry.Table{Columns: columns(append(replicaColumns(), templateColumns(podContainers, selectorColumn("spec.selector"))...)...)},
 			},
-			fill:     fillReplicaSet,
-			fields:   []string{"status.replicas"},
-			computed: map[string]func(registry.Tree) string{"status.replicas": numeral("status", "replicas")},
+			fill: fillReplicaSet,
 		},
 		kind[appsv1.StatefulSet]{cluster: c, Kind: registry.Kind[appsv1.StatefulSet]{
-			Validate: checked(c.checkStatefulSet),
-			ValidateUpdate: func(_ context.Context, obj, old *appsv1.StatefulSet, f *status.Fields) {
-				checkStatefulSetUpdate(obj, old, f)
+			Rules: registry.Rules[appsv1.StatefulSet]{
+				Validate: checked(c.checkStatefulSet),
+				ValidateUpdate: func(_ context.Context, obj, old *appsv1.StatefulSet, f *status.Fields) {
+					checkStatefulSetUpdate(obj, old, f)
+				},
 			},
 
-			Group: "apps", Version: "v1", Plural: "statefulsets", ShortNames: []string{"sts"}, Categories: []string{"all"},
+			Group: "apps", Version: "v1", Plural: "statefulsets", Names: registry.Names{ShortNames: []string{"sts"}, Categories: []string{"all"}},
 			Subresources: []registry.Endpoint{scaled(selectorText)}, Deletion: registry.Deletion{Turn: workloads},
-			Columns: columns(append([]openapi.Column{readyColumn()}, templateColumns(podContainers)...)...),
+			Table: registry.Table{Columns: columns(append([]openapi.Column{readyColumn()}, templateColumns(podContainers)...)...)},
 		}, fill: fillStatefulSet},
 		kind[appsv1.DaemonSet]{cluster: c, Kind: registry.Kind[appsv1.DaemonSet]{
-			Validate: checked(c.checkDaemonSet),
-			ValidateUpdate: func(_ context.Context, obj, old *appsv1.DaemonSet, f *status.Fields) {
-				checkDaemonSetUpdate(obj, old, f)
+			Rules: registry.Rules[appsv1.DaemonSet]{
+				Complete: c.completeDaemonSet,
+				Validate: checked(c.checkDaemonSet),
+				ValidateUpdate: func(_ context.Context, obj, old *appsv1.DaemonSet, f *status.Fields) {
+					checkDaemonSetUpdate(obj, old, f)
+				},
 			},
 
-			Group: "apps", Version: "v1", Plural: "daemonsets", ShortNames: []string{"ds"}, Categories: []string{"all"}, Deletion: registry.Deletion{Turn: workloads},
-			Columns: columns(append([]openapi.Column{
+			Group: "apps", Version: "v1", Plural: "daemonsets", Names: registry.Names{ShortNames: []string{"ds"}, Categories: []string{"all"}}, Deletion: registry.Deletion{Turn: workloads},
+			Table: registry.Table{Columns: columns(append([]openapi.Column{
 				whole("Desired", "status.desiredNumberScheduled", "On how many nodes there should be a pod."),
 				whole("Current", "status.currentNumberScheduled", "On how many of them there is one."),
 				whole("Ready", "status.numberReady", "On how many it is ready."),
 				whole("Up-to-date", "status.updatedNumberScheduled", "On how many it is made from the present template."),
 				whole("Available", "status.numberAvailable", "On how many it has been ready for long enough."),
 				made("Node Selector", "Which nodes should have one.", func(v []any) any { return labelText(v[0]) }, "spec.template.spec.nodeSelector"),
-			}, templateColumns(podContainers, selectorColumn("spec.selector"))...)...),
-		}, fill: fillDaemonSet, complete: c.completeDaemonSet},
+			}, templateColumns(podContainers, selectorColumn("spec.selector"))...)...)},
+		}, fill: fillDaemonSet},
 		kind[appsv1.ControllerRevision]{cluster: c, Kind: registry.Kind[appsv1.ControllerRevision]{
 			Group: "apps", Version: "v1", Plural: "controllerrevisions", Writes: registry.WriteRules{NoGeneration: true},
-			Columns: columns(
+			Table: registry.Table{Columns: columns(
 				made("Controller", "Whose template it was.", controllerName, "metadata.ownerReferences"),
 				text("Revision", "revision", "Which one it was."),
-			),
+			)},
 		}},
 	}
 }

@@ -18,17 +18,17 @@ func autoscaling(c *cluster) []registry.Definition {
 	names := []string{"hpa"}
 	still := registry.WriteRules{NoGeneration: true}
 	v1 := registry.Kind[autoscalingv1.HorizontalPodAutoscaler]{
-		Overlay: c.overlay, Writes: still, StatusMetadata: everyMetadata(),
-		Group: "autoscaling", Version: "v1", Plural: "horizontalpodautoscalers", ShortNames: names, Categories: []string{"all"},
-		Columns: autoscalerColumns(made("Targets", "What is measured, and what it should be.", cpuTarget, "status.currentCPUUtilizationPercentage", "spec.targetCPUUtilizationPercentage")),
+		Writes: still, Status: registry.Status{Metadata: everyMetadata()},
+		Group: "autoscaling", Version: "v1", Plural: "horizontalpodautoscalers", Names: registry.Names{ShortNames: names, Categories: []string{"all"}},
+		Table: registry.Table{Columns: autoscalerColumns(made("Targets", "What is measured, and what it should be.", cpuTarget, "status.currentCPUUtilizationPercentage", "spec.targetCPUUtilizationPercentage"))},
 	}
 	return []registry.Definition{
 		autoscalers{kind[autoscalingv2.HorizontalPodAutoscaler]{cluster: c, Kind: registry.Kind[autoscalingv2.HorizontalPodAutoscaler]{
-			Validate: checked(checkAutoscaler),
+			Rules: registry.Rules[autoscalingv2.HorizontalPodAutoscaler]{Validate: checked(checkAutoscaler)},
 
-			Writes: still, Group: "autoscaling", Version: "v2", Plural: "horizontalpodautoscalers", ShortNames: names, Categories: []string{"all"},
-			Columns: autoscalerColumns(made("Targets", "What is measured, and what it should be.", metricTargets, "spec.metrics", "status.currentMetrics")),
-			Also:    []registry.Form{registry.As(v1, autoscalerToV2, autoscalerToV1, nil)},
+			Writes: still, Group: "autoscaling", Version: "v2", Plural: "horizontalpodautoscalers", Names: registry.Names{ShortNames: names, Categories: []string{"all"}},
+			Table: registry.Table{Columns: autoscalerColumns(made("Targets", "What is measured, and what it should be.", metricTargets, "spec.metrics", "status.currentMetrics"))},
+			Also:  []registry.Form{registry.As(v1, autoscalerToV2, autoscalerToV1, nil)},
 		}, fill: fillAutoscaler}, kind[autoscalingv1.HorizontalPodAutoscaler]{fill: fillAutoscalerV1}},
 	}
 }
@@ -45,7 +45,7 @@ func (a autoscalers) Define(env registry.Env) (registry.Bundle, error) {
 	if err != nil {
 		return b, err
 	}
-	return b, a.v1.finish(b.Resources[1])
+	return b, a.v1.asWritten(b.Resources[1])
 }
 
 func autoscalerColumns(targets openapi.Column) []openapi.Column {

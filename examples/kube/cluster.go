@@ -34,33 +34,33 @@ func admission(c *cluster) []registry.Definition {
 	bindings := columns(text("PolicyName", "spec.policyName", "The policy."), made("ParamRef", "Its parameters.", paramName, "spec.paramRef"))
 	return []registry.Definition{
 		kind[admissionv1.MutatingWebhookConfiguration]{cluster: c, Kind: registry.Kind[admissionv1.MutatingWebhookConfiguration]{
-			Group: group, Version: "v1", Plural: "mutatingwebhookconfigurations", Categories: extensions, ClusterScoped: true, Columns: webhooks,
+			Group: group, Version: "v1", Plural: "mutatingwebhookconfigurations", Names: registry.Names{Categories: extensions}, Scope: registry.ClusterScoped, Table: registry.Table{Columns: webhooks},
 		}, fill: fillMutatingWebhooks},
 		kind[admissionv1.ValidatingWebhookConfiguration]{cluster: c, Kind: registry.Kind[admissionv1.ValidatingWebhookConfiguration]{
-			Group: group, Version: "v1", Plural: "validatingwebhookconfigurations", Categories: extensions, ClusterScoped: true, Columns: webhooks,
+			Group: group, Version: "v1", Plural: "validatingwebhookconfigurations", Names: registry.Names{Categories: extensions}, Scope: registry.ClusterScoped, Table: registry.Table{Columns: webhooks},
 		}, fill: fillValidatingWebhooks},
 		kind[admissionv1.ValidatingAdmissionPolicy]{cluster: c, statusKeeps: everyMetadata(), Kind: registry.Kind[admissionv1.ValidatingAdmissionPolicy]{
-			Group: group, Version: "v1", Plural: "validatingadmissionpolicies", Categories: extensions, ClusterScoped: true,
-			Columns: columns(counted("Validations", "spec.validations", "How many rules there are."), paramKind),
+			Group: group, Version: "v1", Plural: "validatingadmissionpolicies", Names: registry.Names{Categories: extensions}, Scope: registry.ClusterScoped,
+			Table: registry.Table{Columns: columns(counted("Validations", "spec.validations", "How many rules there are."), paramKind)},
 		}, fill: func(p *admissionv1.ValidatingAdmissionPolicy) {
 			point(&p.Spec.FailurePolicy, admissionv1.Fail)
 			fillMatch(p.Spec.MatchConstraints)
 		}},
 		kind[admissionv1.ValidatingAdmissionPolicyBinding]{cluster: c, Kind: registry.Kind[admissionv1.ValidatingAdmissionPolicyBinding]{
-			Group: group, Version: "v1", Plural: "validatingadmissionpolicybindings", Categories: extensions, ClusterScoped: true, Columns: bindings,
+			Group: group, Version: "v1", Plural: "validatingadmissionpolicybindings", Names: registry.Names{Categories: extensions}, Scope: registry.ClusterScoped, Table: registry.Table{Columns: bindings},
 		}, fill: func(b *admissionv1.ValidatingAdmissionPolicyBinding) {
 			fillParamRef(b.Spec.ParamRef)
 			fillMatch(b.Spec.MatchResources)
 		}},
 		kind[admissionv1.MutatingAdmissionPolicy]{cluster: c, Kind: registry.Kind[admissionv1.MutatingAdmissionPolicy]{
-			Group: group, Version: "v1", Plural: "mutatingadmissionpolicies", Categories: extensions, ClusterScoped: true,
-			Columns: columns(counted("Mutations", "spec.mutations", "How many changes there are."), paramKind),
+			Group: group, Version: "v1", Plural: "mutatingadmissionpolicies", Names: registry.Names{Categories: extensions}, Scope: registry.ClusterScoped,
+			Table: registry.Table{Columns: columns(counted("Mutations", "spec.mutations", "How many changes there are."), paramKind)},
 		}, fill: func(p *admissionv1.MutatingAdmissionPolicy) {
 			point(&p.Spec.FailurePolicy, admissionv1.Fail)
 			fillMatch(p.Spec.MatchConstraints)
 		}},
 		kind[admissionv1.MutatingAdmissionPolicyBinding]{cluster: c, Kind: registry.Kind[admissionv1.MutatingAdmissionPolicyBinding]{
-			Group: group, Version: "v1", Plural: "mutatingadmissionpolicybindings", Categories: extensions, ClusterScoped: true, Columns: bindings,
+			Group: group, Version: "v1", Plural: "mutatingadmissionpolicybindings", Names: registry.Names{Categories: extensions}, Scope: registry.ClusterScoped, Table: registry.Table{Columns: bindings},
 		}, fill: func(b *admissionv1.MutatingAdmissionPolicyBinding) {
 			fillParamRef(b.Spec.ParamRef)
 			fillMatch(b.Spec.MatchResources)
@@ -85,10 +85,16 @@ func certificates(c *cluster) []registry.Definition {
 		kind[certificatesv1.CertificateSigningRequest]{
 			cluster: c,
 			Kind: registry.Kind[certificatesv1.CertificateSigningRequest]{
-				Group: "certificates.k8s.io", Version: "v1", Plural: "certificatesigningrequests", ShortNames: []string{"csr"}, ClusterScoped: true,
+				Rules: registry.Rules[certificatesv1.CertificateSigningRequest]{Keep: func(r, old *certificatesv1.CertificateSigningRequest) {
+					if old != nil {
+						r.Spec = old.Spec
+					}
+				}},
+
+				Group: "certificates.k8s.io", Version: "v1", Plural: "certificatesigningrequests", Names: registry.Names{ShortNames: []string{"csr"}}, Scope: registry.ClusterScoped,
 				Writes:       registry.WriteRules{NoGeneration: true},
 				Subresources: []registry.Endpoint{approval()},
-				Columns: []openapi.Column{
+				Table: registry.Table{Columns: []openapi.Column{
 					named(), aged(),
 					or("SignerName", "spec.signerName", "<none>", "Who should sign."),
 					text("Requestor", "spec.username", "Who asked."),
@@ -99,14 +105,9 @@ func certificates(c *cluster) []registry.Definition {
 						return table.Age(time.Duration(number(v[0])) * time.Second)
 					}, "spec.expirationSeconds"),
 					made("Condition", "What has become of the request.", requestState, "status.conditions", "status.certificate"),
-				},
+				}},
 			},
 			fields: []string{"spec.signerName"}, asked: askFor,
-			keep: func(r, old *certificatesv1.CertificateSigningRequest) {
-				if old != nil {
-					r.Spec = old.Spec
-				}
-			},
 		},
 	}
 }
@@ -156,19 +157,21 @@ func requestState(v []any) any {
 func scheduling(c *cluster) []registry.Definition {
 	return []registry.Definition{
 		kind[schedulingv1.PriorityClass]{cluster: c, Kind: registry.Kind[schedulingv1.PriorityClass]{
-			Validate: checked(checkPriorityClass),
-			ValidateUpdate: func(_ context.Context, obj, old *schedulingv1.PriorityClass, f *status.Fields) {
-				checkPriorityClassUpdate(obj, old, f)
+			Rules: registry.Rules[schedulingv1.PriorityClass]{
+				Validate: checked(checkPriorityClass),
+				ValidateUpdate: func(_ context.Context, obj, old *schedulingv1.PriorityClass, f *status.Fields) {
+					checkPriorityClassUpdate(obj, old, f)
+				},
 			},
 
-			Group: "scheduling.k8s.io", Version: "v1", Plural: "priorityclasses", ShortNames: []string{"pc"}, ClusterScoped: true,
-			Columns: append(columns(
+			Group: "scheduling.k8s.io", Version: "v1", Plural: "priorityclasses", Names: registry.Names{ShortNames: []string{"pc"}}, Scope: registry.ClusterScoped,
+			Table: registry.Table{Columns: append(columns(
 				whole("Value", "value", "The priority."), truthful("Global-Default", "globalDefault", "Whether it is that of pods without a class."),
-			), text("PreemptionPolicy", "preemptionPolicy", "Whether others have to go for it.")),
+			), text("PreemptionPolicy", "preemptionPolicy", "Whether others have to go for it."))},
 		}, fill: fillPriorityClass},
 		kind[nodev1.RuntimeClass]{cluster: c, Kind: registry.Kind[nodev1.RuntimeClass]{
-			Group: "node.k8s.io", Version: "v1", Plural: "runtimeclasses", ClusterScoped: true, Writes: registry.WriteRules{NoGeneration: true},
-			Columns: columns(text("Handler", "handler", "What nodes call it.")),
+			Group: "node.k8s.io", Version: "v1", Plural: "runtimeclasses", Scope: registry.ClusterScoped, Writes: registry.WriteRules{NoGeneration: true},
+			Table: registry.Table{Columns: columns(text("Handler", "handler", "What nodes call it."))},
 		}},
 	}
 }
@@ -179,8 +182,8 @@ func flowcontrol(c *cluster) []registry.Definition {
 	const group = "flowcontrol.apiserver.k8s.io"
 	return []registry.Definition{
 		kind[flowcontrolv1.FlowSchema]{cluster: c, statusKeeps: everyMetadata(), Kind: registry.Kind[flowcontrolv1.FlowSchema]{
-			Group: group, Version: "v1", Plural: "flowschemas", ClusterScoped: true,
-			Columns: []openapi.Column{
+			Group: group, Version: "v1", Plural: "flowschemas", Scope: registry.ClusterScoped,
+			Table: registry.Table{Columns: []openapi.Column{
 				named(),
 				text("PriorityLevel", "spec.priorityLevelConfiguration.name", "Where the requests wait."),
 				made("MatchingPrecedence", "Which schema is asked first.", func(v []any) any { return number(v[0]) }, "spec.matchingPrecedence"),
@@ -189,17 +192,17 @@ func flowcontrol(c *cluster) []registry.Definition {
 				made("MissingPL", "Whether the level is missing.", func(v []any) any {
 					return cmp.Or(word(at(condition(v[0], "Dangling"), "status")), "?")
 				}, "status.conditions"),
-			},
+			}},
 		}, fill: fillFlowSchema},
 		kind[flowcontrolv1.PriorityLevelConfiguration]{cluster: c, statusKeeps: everyMetadata(), Kind: registry.Kind[flowcontrolv1.PriorityLevelConfiguration]{
-			Group: group, Version: "v1", Plural: "prioritylevelconfigurations", ClusterScoped: true,
-			Columns: columns(
+			Group: group, Version: "v1", Plural: "prioritylevelconfigurations", Scope: registry.ClusterScoped,
+			Table: registry.Table{Columns: columns(
 				text("Type", "spec.type", "Whether requests wait."),
 				limited("NominalConcurrencyShares", "nominalConcurrencyShares", "The share in what is served at once."),
 				limited("Queues", "limitResponse.queuing.queues", "How many queues there are."),
 				limited("HandSize", "limitResponse.queuing.handSize", "Among how many queues a flow chooses."),
 				limited("QueueLengthLimit", "limitResponse.queuing.queueLengthLimit", "How long a queue may be."),
-			),
+			)},
 		}, fill: fillPriorityLevel},
 	}
 }
@@ -218,21 +221,21 @@ func limited(name, path, doc string) openapi.Column {
 func devices(c *cluster) []registry.Definition {
 	const group = "resource.k8s.io"
 	return []registry.Definition{
-		kind[resourcev1.DeviceClass]{cluster: c, Kind: registry.Kind[resourcev1.DeviceClass]{Group: group, Version: "v1", Plural: "deviceclasses", Deletion: answered(), ClusterScoped: true, Columns: columns()}},
+		kind[resourcev1.DeviceClass]{cluster: c, Kind: registry.Kind[resourcev1.DeviceClass]{Group: group, Version: "v1", Plural: "deviceclasses", Deletion: answered(), Scope: registry.ClusterScoped, Table: registry.Table{Columns: columns()}}},
 		kind[resourcev1.ResourceClaim]{cluster: c, statusKeeps: everyMetadata(), Kind: registry.Kind[resourcev1.ResourceClaim]{
 			Group: group, Version: "v1", Plural: "resourceclaims", Deletion: answered(), Writes: registry.WriteRules{NoGeneration: true},
-			Columns: columns(made("State", "What has become of the claim.", claimState, "metadata.deletionTimestamp", "status.allocation", "status.reservedFor")),
+			Table: registry.Table{Columns: columns(made("State", "What has become of the claim.", claimState, "metadata.deletionTimestamp", "status.allocation", "status.reservedFor"))},
 		}, fill: func(c *resourcev1.ResourceClaim) { fillDeviceRequests(c.Spec.Devices.Requests) }},
 		kind[resourcev1.ResourceClaimTemplate]{cluster: c, Kind: registry.Kind[resourcev1.ResourceClaimTemplate]{
-			Group: group, Version: "v1", Plural: "resourceclaimtemplates", Deletion: answered(), Writes: registry.WriteRules{NoGeneration: true}, Columns: columns(),
+			Group: group, Version: "v1", Plural: "resourceclaimtemplates", Deletion: answered(), Writes: registry.WriteRules{NoGeneration: true}, Table: registry.Table{Columns: columns()},
 		}, fill: func(t *resourcev1.ResourceClaimTemplate) { fillDeviceRequests(t.Spec.Spec.Devices.Requests) }},
 		kind[resourcev1.ResourceSlice]{
 			cluster: c,
 			Kind: registry.Kind[resourcev1.ResourceSlice]{
-				Group: group, Version: "v1", Plural: "resourceslices", Deletion: answered(), ClusterScoped: true,
-				Columns: columns(
+				Group: group, Version: "v1", Plural: "resourceslices", Deletion: answered(), Scope: registry.ClusterScoped,
+				Table: registry.Table{Columns: columns(
 					text("Node", "spec.nodeName", "Whose devices they are."), text("Driver", "spec.driver", "Who offers them."), text("Pool", "spec.pool.name", "The pool they belong to."),
-				),
+				)},
 			},
 			fields: []string{"spec.driver", "spec.nodeName"},
 		},

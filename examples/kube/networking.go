@@ -15,10 +15,10 @@ func networking(c *cluster) []registry.Definition {
 	const group = "networking.k8s.io"
 	return []registry.Definition{
 		kind[networkingv1.Ingress]{cluster: c, Kind: registry.Kind[networkingv1.Ingress]{
-			Validate: checked(checkIngress),
+			Rules: registry.Rules[networkingv1.Ingress]{Complete: c.completeIngress, Validate: checked(checkIngress)},
 
-			Group: group, Version: "v1", Plural: "ingresses", ShortNames: []string{"ing"},
-			Columns: columns(
+			Group: group, Version: "v1", Plural: "ingresses", Names: registry.Names{ShortNames: []string{"ing"}},
+			Table: registry.Table{Columns: columns(
 				or("Class", "spec.ingressClassName", "<none>", "Who serves it."),
 				made("Hosts", "The hosts of its rules.", ingressHosts, "spec.rules"),
 				made("Address", "Where it is served.", func(v []any) any { return strings.Join(balancers(v[0]), ",") }, "status.loadBalancer.ingress"),
@@ -28,28 +28,28 @@ func networking(c *cluster) []registry.Definition {
 					}
 					return "80"
 				}, "spec.tls"),
-			),
-		}, complete: c.completeIngress},
+			)},
+		}},
 		kind[networkingv1.IngressClass]{cluster: c, Kind: registry.Kind[networkingv1.IngressClass]{
-			Group: group, Version: "v1", Plural: "ingressclasses", ClusterScoped: true,
-			Columns: append([]openapi.Column{defaultedName("ingressclass.kubernetes.io/is-default-class")},
+			Group: group, Version: "v1", Plural: "ingressclasses", Scope: registry.ClusterScoped,
+			Table: registry.Table{Columns: append([]openapi.Column{defaultedName("ingressclass.kubernetes.io/is-default-class")},
 				text("Controller", "spec.controller", "Who serves it."),
 				made("Parameters", "The object that says more.", classParameters, "spec.parameters"),
-				aged()),
+				aged())},
 		}, fill: fillIngressClass},
 		kind[networkingv1.NetworkPolicy]{cluster: c, Kind: registry.Kind[networkingv1.NetworkPolicy]{
-			Validate: checked(checkNetworkPolicy),
+			Rules: registry.Rules[networkingv1.NetworkPolicy]{Validate: checked(checkNetworkPolicy)},
 
-			Group: group, Version: "v1", Plural: "networkpolicies", ShortNames: []string{"netpol"},
-			Columns: columns(made("Pod-Selector", "The pods it is about.", func(v []any) any { return selectorText(v[0]) }, "spec.podSelector")),
+			Group: group, Version: "v1", Plural: "networkpolicies", Names: registry.Names{ShortNames: []string{"netpol"}},
+			Table: registry.Table{Columns: columns(made("Pod-Selector", "The pods it is about.", func(v []any) any { return selectorText(v[0]) }, "spec.podSelector"))},
 		}, fill: fillNetworkPolicy},
 		kind[networkingv1.IPAddress]{cluster: c, Kind: registry.Kind[networkingv1.IPAddress]{
-			Group: group, Version: "v1", Plural: "ipaddresses", ShortNames: []string{"ip"}, ClusterScoped: true, NameRule: addressName, Writes: registry.WriteRules{NoGeneration: true},
-			Columns: []openapi.Column{named(), made("ParentRef", "What the address belongs to.", parentText, "spec.parentRef")},
+			Group: group, Version: "v1", Plural: "ipaddresses", Names: registry.Names{ShortNames: []string{"ip"}}, Scope: registry.ClusterScoped, Rules: registry.Rules[networkingv1.IPAddress]{Name: addressName}, Writes: registry.WriteRules{NoGeneration: true},
+			Table: registry.Table{Columns: []openapi.Column{named(), made("ParentRef", "What the address belongs to.", parentText, "spec.parentRef")}},
 		}},
 		kind[networkingv1.ServiceCIDR]{cluster: c, statusKeeps: everyMetadata(), Kind: registry.Kind[networkingv1.ServiceCIDR]{
-			Group: group, Version: "v1", Plural: "servicecidrs", ClusterScoped: true, Writes: registry.WriteRules{NoGeneration: true},
-			Columns: columns(made("CIDRs", "The ranges of addresses.", func(v []any) any { return strings.Join(words(v[0]), ",") }, "spec.cidrs")),
+			Group: group, Version: "v1", Plural: "servicecidrs", Scope: registry.ClusterScoped, Writes: registry.WriteRules{NoGeneration: true},
+			Table: registry.Table{Columns: columns(made("CIDRs", "The ranges of addresses.", func(v []any) any { return strings.Join(words(v[0]), ",") }, "spec.cidrs"))},
 		}},
 	}
 }

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,62 +22,58 @@ func pods(c *cluster) []registry.Definition {
 			statusKeeps: []string{"ownerReferences"}, // which old kubelets break
 			cluster:     c,
 			Kind: registry.Kind[corev1.Pod]{
-				Validate:       checked(c.checkPod),
-				ValidateUpdate: checkPodUpdate,
+				Rules: registry.Rules[corev1.Pod]{Complete: c.completePod, Validate: checked(c.checkPod), ValidateUpdate: checkPodUpdate, Grace: podGrace},
 
-				Version: "v1", Plural: "pods", ShortNames: []string{"po"}, Categories: []string{"all"},
-				Subresources: podEndpoints(c), Grace: podGrace, Deletion: registry.Deletion{AnswerObject: true, Turn: workloads},
-				Columns: podColumns(),
+				Version: "v1", Plural: "pods", Names: registry.Names{ShortNames: []string{"po"}, Categories: []string{"all"}},
+				Subresources: podEndpoints(c), Deletion: registry.Deletion{AnswerObject: true, Turn: workloads},
+				Selectable: map[string]func(*corev1.Pod) string{
+					"spec.hostNetwork": func(p *corev1.Pod) string { return strconv.FormatBool(p.Spec.HostNetwork) }, "status.podIPs": podIPs,
+				},
+				Table: registry.Table{Columns: podColumns()},
 			},
-			fill:     fillPod,
-			complete: c.completePod,
+			fill: fillPod,
 			fields: []string{
-				"spec.hostNetwork", "spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName",
-				"status.nominatedNodeName", "status.phase", "status.podIP", "status.podIPs",
+				"spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName",
+				"status.nominatedNodeName", "status.phase", "status.podIP",
 			},
-			computed: map[string]func(registry.Tree) string{"spec.hostNetwork": truth("spec", "hostNetwork"), "status.podIPs": podIPs},
 		},
 		registry.Operation[corev1.Binding]{Version: "v1", Plural: "bindings", Namespaced: true, Run: bindNamed},
 		kind[corev1.PodTemplate]{
 			cluster: c,
 			Kind: registry.Kind[corev1.PodTemplate]{
-				Validate: checked(func(t *corev1.PodTemplate, f *status.Fields) { c.checkTemplate(&t.Template, f.At("template")) }),
+				Rules: registry.Rules[corev1.PodTemplate]{Validate: checked(func(t *corev1.PodTemplate, f *status.Fields) { c.checkTemplate(&t.Template, f.At("template")) })},
 
 				Version: "v1", Plural: "podtemplates", Deletion: answered(),
-				Columns: append([]openapi.Column{named()}, append(containerColumns("template.spec.containers"),
-					made("Pod Labels", "The labels of the pods.", func(v []any) any { return labelText(v[0]) }, "template.metadata.labels"))...),
+				Table: registry.Table{Columns: append([]openapi.Column{named()}, append(containerColumns("template.spec.containers"),
+					made("Pod Labels", "The labels of the pods.", func(v []any) any { return labelText(v[0]) }, "template.metadata.labels"))...)},
 			},
 			fill: func(t *corev1.PodTemplate) { fillPodSpec(&t.Template.Spec) },
 		},
 		kind[corev1.ReplicationController]{
 			cluster: c,
 			Kind: registry.Kind[corev1.ReplicationController]{
-				Validate: checked(c.checkReplicationController),
+				Rules: registry.Rules[corev1.ReplicationController]{Validate: checked(c.checkReplicationController)},
 
-				Version: "v1", Plural: "replicationcontrollers", ShortNames: []string{"rc"}, Categories: []string{"all"},
+				Version: "v1", Plural: "replicationcontrollers", Names: registry.Names{ShortNames: []string{"rc"}, Categories: []string{"all"}},
 				Subresources: []registry.Endpoint{scaled(labelText)}, Deletion: registry.Deletion{Policy: meta.DeletePropagationOrphan, Turn: workloads},
-				Columns: columns(append(replicaColumns(), templateColumns("spec.template.spec.containers", labelColumn("spec.selector"))...)...),
+				Selectable: map[string]func(*corev1.ReplicationController) string{"status.replicas": func(c *corev1.ReplicationController) string { return numeral(c.Status.Replicas) }},
+				Table:      registry.Table{Columns: columns(append(replicaColumns(), templateColumns("spec.template.spec.containers", labelColumn("spec.selector"))...)...)},
 			},
-			fill:     fillReplicationController,
-			fields:   []string{"status.replicas"},
-			computed: map[string]func(registry.Tree) string{"status.replicas": numeral("status", "replicas")},
+			fill: fillReplicationController,
 		},
 	}
 }
 
-// numeral turns a number into a selectable field that is absent when it is zero.
-func numeral(path ...string) func(registry.Tree) string {
-	return func(t registry.Tree) string {
-		if text := word(at(t, path...)); text != "" {
-			return text
-		}
-		return "0"
-	}
-}
+// numeral makes a selectable field of a number.
+func numeral(n int32) string { return strconv.Itoa(int(n)) }
 
 // podIPs is the field of that name: all addresses in one text.
-func podIPs(t registry.Tree) string {
-	return strings.Join(words(at(t, "status", "podIPs"), "ip"), ",")
+func podIPs(p *corev1.Pod) string {
+	var all []string
+	for _, ip := range p.Status.PodIPs {
+		all = append(all, ip.IP)
+	}
+	return strings.Join(all, ",")
 }
 
 // containerColumns are the names and the images of containers.

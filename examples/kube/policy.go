@@ -17,14 +17,14 @@ import (
 func policy(c *cluster) []registry.Definition {
 	return []registry.Definition{
 		kind[policyv1.PodDisruptionBudget]{cluster: c, Kind: registry.Kind[policyv1.PodDisruptionBudget]{
-			Validate: checked(checkBudget),
+			Rules: registry.Rules[policyv1.PodDisruptionBudget]{Validate: checked(checkBudget)},
 
-			Group: "policy", Version: "v1", Plural: "poddisruptionbudgets", ShortNames: []string{"pdb"},
-			Columns: columns(
+			Group: "policy", Version: "v1", Plural: "poddisruptionbudgets", Names: registry.Names{ShortNames: []string{"pdb"}},
+			Table: registry.Table{Columns: columns(
 				or("Min Available", "spec.minAvailable", "N/A", "How many pods must stay."),
 				or("Max Unavailable", "spec.maxUnavailable", "N/A", "How many may be away."),
 				whole("Allowed Disruptions", "status.disruptionsAllowed", "How many may be taken away now."),
-			),
+			)},
 		}},
 	}
 }
@@ -36,29 +36,35 @@ func rbac(c *cluster) []registry.Definition {
 	created := []openapi.Column{named(), {Name: "Created At", Type: "date", Description: "When the role was created.", Path: []string{"metadata", "creationTimestamp"}}}
 	return []registry.Definition{
 		kind[rbacv1.Role]{cluster: c, Kind: registry.Kind[rbacv1.Role]{
-			Validate: checked(func(r *rbacv1.Role, f *status.Fields) { checkRules(r.Rules, f, false) }),
-			Group:    group, Version: "v1", Plural: "roles", NameRule: meta.CheckPathSegment, Writes: still, Columns: created,
+			Rules: registry.Rules[rbacv1.Role]{Validate: checked(func(r *rbacv1.Role, f *status.Fields) { checkRules(r.Rules, f, false) }), Name: meta.CheckPathSegment},
+			Group: group, Version: "v1", Plural: "roles", Writes: still, Table: registry.Table{Columns: created},
 		}},
 		kind[rbacv1.ClusterRole]{cluster: c, Kind: registry.Kind[rbacv1.ClusterRole]{
-			Validate: checked(func(r *rbacv1.ClusterRole, f *status.Fields) { checkRules(r.Rules, f, true) }),
+			Rules: registry.Rules[rbacv1.ClusterRole]{Validate: checked(func(r *rbacv1.ClusterRole, f *status.Fields) { checkRules(r.Rules, f, true) }), Name: meta.CheckPathSegment},
 
-			Group: group, Version: "v1", Plural: "clusterroles", ClusterScoped: true, NameRule: meta.CheckPathSegment, Writes: still, Columns: created,
+			Group: group, Version: "v1", Plural: "clusterroles", Scope: registry.ClusterScoped, Writes: still, Table: registry.Table{Columns: created},
 		}},
 		kind[rbacv1.RoleBinding]{cluster: c, Kind: registry.Kind[rbacv1.RoleBinding]{
-			Validate: checked(func(b *rbacv1.RoleBinding, f *status.Fields) { checkBinding(b.RoleRef, b.Subjects, f, false) }),
-			ValidateUpdate: func(_ context.Context, b, old *rbacv1.RoleBinding, f *status.Fields) {
-				checkRoleRef(b.RoleRef, old.RoleRef, f)
+			Rules: registry.Rules[rbacv1.RoleBinding]{
+				Validate: checked(func(b *rbacv1.RoleBinding, f *status.Fields) { checkBinding(b.RoleRef, b.Subjects, f, false) }),
+				ValidateUpdate: func(_ context.Context, b, old *rbacv1.RoleBinding, f *status.Fields) {
+					checkRoleRef(b.RoleRef, old.RoleRef, f)
+				},
+				Name: meta.CheckPathSegment,
 			},
 
-			Group: group, Version: "v1", Plural: "rolebindings", NameRule: meta.CheckPathSegment, Writes: still, Columns: bindingColumns(),
+			Group: group, Version: "v1", Plural: "rolebindings", Writes: still, Table: registry.Table{Columns: bindingColumns()},
 		}, fill: func(b *rbacv1.RoleBinding) { fillRoleRef(&b.RoleRef, b.Subjects) }},
 		kind[rbacv1.ClusterRoleBinding]{cluster: c, Kind: registry.Kind[rbacv1.ClusterRoleBinding]{
-			Validate: checked(func(b *rbacv1.ClusterRoleBinding, f *status.Fields) { checkBinding(b.RoleRef, b.Subjects, f, true) }),
-			ValidateUpdate: func(_ context.Context, b, old *rbacv1.ClusterRoleBinding, f *status.Fields) {
-				checkRoleRef(b.RoleRef, old.RoleRef, f)
+			Rules: registry.Rules[rbacv1.ClusterRoleBinding]{
+				Validate: checked(func(b *rbacv1.ClusterRoleBinding, f *status.Fields) { checkBinding(b.RoleRef, b.Subjects, f, true) }),
+				ValidateUpdate: func(_ context.Context, b, old *rbacv1.ClusterRoleBinding, f *status.Fields) {
+					checkRoleRef(b.RoleRef, old.RoleRef, f)
+				},
+				Name: meta.CheckPathSegment,
 			},
 
-			Group: group, Version: "v1", Plural: "clusterrolebindings", ClusterScoped: true, NameRule: meta.CheckPathSegment, Writes: still, Columns: bindingColumns(),
+			Group: group, Version: "v1", Plural: "clusterrolebindings", Scope: registry.ClusterScoped, Writes: still, Table: registry.Table{Columns: bindingColumns()},
 		}, fill: func(b *rbacv1.ClusterRoleBinding) { fillRoleRef(&b.RoleRef, b.Subjects) }},
 	}
 }

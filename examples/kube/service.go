@@ -20,37 +20,38 @@ func services(c *cluster) []registry.Definition {
 		kind[corev1.Service]{
 			cluster: c,
 			Kind: registry.Kind[corev1.Service]{
-				Validate:       checked(c.checkService),
-				ValidateUpdate: func(_ context.Context, obj, old *corev1.Service, f *status.Fields) { checkServiceUpdate(obj, old, f) },
+				Rules: registry.Rules[corev1.Service]{Complete: c.completeService, Validate: checked(c.checkService), ValidateUpdate: func(_ context.Context, obj, old *corev1.Service, f *status.Fields) { checkServiceUpdate(obj, old, f) }, Name: meta.CheckDNS1035Label},
 
-				Version: "v1", Plural: "services", ShortNames: []string{"svc"}, Categories: []string{"all"},
-				Writes: registry.WriteRules{NoGeneration: true, CreateOnUpdate: true, Companions: addressChanges}, NameRule: meta.CheckDNS1035Label,
+				Version: "v1", Plural: "services", Names: registry.Names{ShortNames: []string{"svc"}, Categories: []string{"all"}},
+				Writes: registry.WriteRules{NoGeneration: true, CreateOnUpdate: true, Companions: addressChanges},
 				Subresources: []registry.Endpoint{rest.Connect[corev1.Service, corev1.ServiceProxyOptions]{
 					Name: "proxy", Paths: true, Methods: everyMethod(), Serve: unreachable[corev1.Service, corev1.ServiceProxyOptions]("service"),
 				}},
 				Deletion: registry.Deletion{AnswerObject: true},
-				Columns: columns(
+				Table: registry.Table{Columns: columns(
 					text("Type", "spec.type", "How the service is reached."),
 					made("Cluster-IP", "The address inside the cluster.", clusterIP, "spec.clusterIPs"),
 					made("External-IP", "The addresses outside of it.", externalIP, "spec", "status.loadBalancer.ingress"),
 					made("Port(s)", "The ports of the service.", servicePorts, "spec.ports"),
 					wide(labelColumn("spec.selector")),
-				),
+				)},
 			},
-			fields: []string{"spec.clusterIP", "spec.type"}, fill: fillService, complete: c.completeService,
+			fields: []string{"spec.clusterIP", "spec.type"}, fill: fillService,
 		},
 		kind[discoveryv1.EndpointSlice]{cluster: c, Kind: registry.Kind[discoveryv1.EndpointSlice]{
-			Validate: checked(checkSlice),
-			ValidateUpdate: func(_ context.Context, obj, old *discoveryv1.EndpointSlice, f *status.Fields) {
-				checkSliceUpdate(obj, old, f)
+			Rules: registry.Rules[discoveryv1.EndpointSlice]{
+				Validate: checked(checkSlice),
+				ValidateUpdate: func(_ context.Context, obj, old *discoveryv1.EndpointSlice, f *status.Fields) {
+					checkSliceUpdate(obj, old, f)
+				},
 			},
 
 			Group: "discovery.k8s.io", Version: "v1", Plural: "endpointslices",
-			Columns: columns(
+			Table: registry.Table{Columns: columns(
 				text("AddressType", "addressType", "What sort of addresses they are."),
 				made("Ports", "The ports of every endpoint.", slicePorts, "ports"),
 				made("Endpoints", "The addresses.", sliceEndpoints, "endpoints"),
-			),
+			)},
 		}, fill: fillSlice},
 	}
 }

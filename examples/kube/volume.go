@@ -16,13 +16,16 @@ import (
 func volumes(c *cluster) []registry.Definition {
 	return []registry.Definition{
 		kind[corev1.PersistentVolume]{cluster: c, Kind: registry.Kind[corev1.PersistentVolume]{
-			Validate: checked(checkVolumeObject),
-			ValidateUpdate: func(_ context.Context, obj, old *corev1.PersistentVolume, f *status.Fields) {
-				checkVolumeObjectUpdate(obj, old, f)
+			Rules: registry.Rules[corev1.PersistentVolume]{
+				Complete: c.completeVolume,
+				Validate: checked(checkVolumeObject),
+				ValidateUpdate: func(_ context.Context, obj, old *corev1.PersistentVolume, f *status.Fields) {
+					checkVolumeObjectUpdate(obj, old, f)
+				},
 			},
 
-			Version: "v1", Plural: "persistentvolumes", Deletion: answered(), ShortNames: []string{"pv"}, ClusterScoped: true, Writes: registry.WriteRules{NoGeneration: true},
-			Columns: columns(
+			Version: "v1", Plural: "persistentvolumes", Deletion: answered(), Names: registry.Names{ShortNames: []string{"pv"}}, Scope: registry.ClusterScoped, Writes: registry.WriteRules{NoGeneration: true},
+			Table: registry.Table{Columns: columns(
 				or("Capacity", "spec.capacity.storage", "0", "How much fits in."),
 				made("Access Modes", "How it can be mounted.", func(v []any) any { return modesText(v[0]) }, "spec.accessModes"),
 				text("Reclaim Policy", "spec.persistentVolumeReclaimPolicy", "What becomes of it when its claim is gone."),
@@ -31,16 +34,19 @@ func volumes(c *cluster) []registry.Definition {
 				storageClassColumn(), attributesColumn(),
 				text("Reason", "status.reason", "Why it is in this state."),
 				wide(or("VolumeMode", "spec.volumeMode", "<unset>", "Whether it is a file system.")),
-			),
-		}, fill: fillVolumeObject, complete: c.completeVolume},
+			)},
+		}, fill: fillVolumeObject},
 		kind[corev1.PersistentVolumeClaim]{cluster: c, Kind: registry.Kind[corev1.PersistentVolumeClaim]{
-			Validate: checked(checkClaim),
-			ValidateUpdate: func(_ context.Context, obj, old *corev1.PersistentVolumeClaim, f *status.Fields) {
-				checkClaimUpdate(obj, old, f)
+			Rules: registry.Rules[corev1.PersistentVolumeClaim]{
+				Complete: c.completeClaim,
+				Validate: checked(checkClaim),
+				ValidateUpdate: func(_ context.Context, obj, old *corev1.PersistentVolumeClaim, f *status.Fields) {
+					checkClaimUpdate(obj, old, f)
+				},
 			},
 
-			Version: "v1", Plural: "persistentvolumeclaims", Deletion: answered(), ShortNames: []string{"pvc"}, Writes: registry.WriteRules{NoGeneration: true},
-			Columns: columns(
+			Version: "v1", Plural: "persistentvolumeclaims", Deletion: answered(), Names: registry.Names{ShortNames: []string{"pvc"}}, Writes: registry.WriteRules{NoGeneration: true},
+			Table: registry.Table{Columns: columns(
 				made("Status", "Where the claim is in its life.", phaseOrEnd, "status.phase", "metadata.deletionTimestamp"),
 				text("Volume", "spec.volumeName", "The volume it is bound to."),
 				made("Capacity", "How much fits in.", func(v []any) any {
@@ -60,8 +66,8 @@ func volumes(c *cluster) []registry.Definition {
 				}, "spec.volumeName", "status.accessModes"),
 				storageClassColumn(), attributesColumn(),
 				wide(or("VolumeMode", "spec.volumeMode", "<unset>", "Whether it is a file system.")),
-			),
-		}, fill: fillClaim, complete: c.completeClaim},
+			)},
+		}, fill: fillClaim},
 	}
 }
 

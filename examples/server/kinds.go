@@ -85,7 +85,7 @@ const (
 func definitions() []registry.Definition {
 	return []registry.Definition{
 		registry.Kind[Widget]{
-			Group: group, Version: version, Plural: "widgets", ShortNames: []string{"wd"}, Categories: []string{"all"},
+			Group: group, Version: version, Plural: "widgets", Names: registry.Names{ShortNames: []string{"wd"}, Categories: []string{"all"}},
 			Doc: "Widget is a thing with a desired and an observed state.",
 			Subresources: []registry.Endpoint{registry.ScaleSubresource{
 				SpecReplicasPath: ".spec.replicas", StatusReplicasPath: ".status.replicas", LabelSelectorPath: ".status.selector",
@@ -93,11 +93,11 @@ func definitions() []registry.Definition {
 		},
 		registry.Kind[Gadget]{
 			Group: group, Version: version, Plural: "gadgets",
-			Doc:            "Gadget is a named piece of data that can be sealed.",
-			ValidateUpdate: keepSealed,
+			Doc:   "Gadget is a named piece of data that can be sealed.",
+			Rules: registry.Rules[Gadget]{ValidateUpdate: keepSealed},
 		},
 		registry.Kind[Zone]{
-			Group: group, Version: version, Plural: "zones", ClusterScoped: true,
+			Group: group, Version: version, Plural: "zones", Scope: registry.ClusterScoped,
 			Doc: "Zone is a place outside of all namespaces.",
 		},
 	}

@@ -249,14 +249,14 @@ func TestCREATE_06_RULE_20_TheOrderOfSteps(t *testing.T) {
 	var seen []string
 	note := func(what string, color, owner any) { seen = append(seen, fmt.Sprint(what, " ", color, " ", owner)) }
 	kind := crates()
-	kind.Plural, kind.Name = "boxes", "Box"
-	kind.Default = func(_ context.Context, c *Crate) {
+	kind.Plural, kind.Names.Kind = "boxes", "Box"
+	kind.Rules.Default = func(_ context.Context, c *Crate) {
 		note("default", c.Spec.Color, c.Spec.Owner)
 		if c.Spec.Owner == "" {
 			c.Spec.Owner = "nobody"
 		}
 	}
-	kind.Validate = func(_ context.Context, c *Crate, f *status.Fields) {
+	kind.Rules.Validate = func(_ context.Context, c *Crate, f *status.Fields) {
 		note("validate", c.Spec.Color, c.Spec.Owner)
 		if c.Spec.Text == "bad" {
 			f.At("spec", "text").Invalid("bad", "must be good")
@@ -297,7 +297,7 @@ func TestCREATE_06_RULE_20_TheOrderOfSteps(t *testing.T) {
 // What a Default hook adds has defaults of its own: they are there from the first write on.
 func TestUPDATE_09_ADefaultHookThatAddsAnObject(t *testing.T) {
 	kind := crates()
-	kind.Default = func(_ context.Context, c *Crate) {
+	kind.Rules.Default = func(_ context.Context, c *Crate) {
 		if c.Spec.Owner == "" {
 			c.Spec.Owner = "nobody"
 		}

@@ -35,7 +35,7 @@ type Kettle struct {
 func kettles() registry.Kind[Kettle] {
 	return registry.Kind[Kettle]{
 		Group: group, Version: "v1", Plural: "kettles",
-		Grace: func(k *Kettle, asked *int64) int64 {
+		Rules: registry.Rules[Kettle]{Grace: func(k *Kettle, asked *int64) int64 {
 			switch {
 			case k.Cold:
 				return 0
@@ -45,7 +45,7 @@ func kettles() registry.Kind[Kettle] {
 				return *k.Cooling
 			}
 			return 30
-		},
+		}},
 		Deletion: registry.Deletion{AnswerObject: true},
 	}
 }
@@ -62,12 +62,15 @@ type Lamp struct {
 func lamps() registry.Kind[Lamp] {
 	return registry.Kind[Lamp]{
 		Group: group, Version: "v1", Plural: "lamps",
-		Deletion: registry.Deletion{Grace: registry.GraceSeconds(10), Expire: true, Policy: meta.DeletePropagationOrphan},
-		BeforeDelete: func(_ context.Context, l *Lamp) error {
-			if l.Lit {
-				return status.Conflict(meta.GroupResource{Group: group, Resource: "lamps"}, l.Name, "it is lit")
-			}
-			return nil
+		Deletion: registry.Deletion{Expire: true, Policy: meta.DeletePropagationOrphan},
+		Rules: registry.Rules[Lamp]{
+			Grace: registry.GraceSeconds[*Lamp](10),
+			BeforeDelete: func(_ context.Context, l *Lamp) error {
+				if l.Lit {
+					return status.Conflict(meta.GroupResource{Group: group, Resource: "lamps"}, l.Name, "it is lit")
+				}
+				return nil
+			},
 		},
 	}
 }

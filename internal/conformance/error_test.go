@@ -179,12 +179,12 @@ func TestERR_21_AFailedCheckIs500(t *testing.T) {
 // A hook that panics fails its request and nothing else.
 func TestERR_25_PanicsInHooks(t *testing.T) {
 	kind := crates()
-	kind.Validate = func(_ context.Context, c *Crate, _ *status.Fields) {
+	kind.Rules.Validate = func(_ context.Context, c *Crate, _ *status.Fields) {
 		if c.Spec.Text == "panic" {
 			panic("secret: the password is x")
 		}
 	}
-	kind.BeforeDelete = func(_ context.Context, c *Crate) error {
+	kind.Rules.BeforeDelete = func(_ context.Context, c *Crate) error {
 		if c.Spec.Owner == "panic" {
 			panic("secret: the password is x")
 		}
@@ -206,7 +206,7 @@ func TestERR_25_PanicsInHooks(t *testing.T) {
 
 func TestERR_26_WritesAreBoundedAt34Seconds(t *testing.T) {
 	kind := crates()
-	kind.Default = func(ctx context.Context, c *Crate) {
+	kind.Rules.Default = func(ctx context.Context, c *Crate) {
 		if c.Spec.Text == "slow" {
 			<-ctx.Done()
 		}
@@ -228,7 +228,7 @@ func TestERR_26_WritesAreBoundedAt34Seconds(t *testing.T) {
 
 func TestERR_27_X13_Warnings(t *testing.T) {
 	kind := crates()
-	kind.Validate = func(ctx context.Context, c *Crate, _ *status.Fields) {
+	kind.Rules.Validate = func(ctx context.Context, c *Crate, _ *status.Fields) {
 		switch c.Spec.Text {
 		case "same":
 			for range 5 {

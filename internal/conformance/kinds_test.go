@@ -42,7 +42,7 @@ type WidgetStatus struct {
 }
 
 func widgets() registry.Kind[Widget] {
-	return registry.Kind[Widget]{Group: group, Version: "v1", Plural: "widgets", ShortNames: []string{"wd"}}
+	return registry.Kind[Widget]{Group: group, Version: "v1", Plural: "widgets", Names: registry.Names{ShortNames: []string{"wd"}}}
 }
 
 func widgetJSON(name, labels, color string, size int) string {
@@ -65,7 +65,7 @@ type Zone struct {
 }
 
 func zones() registry.Kind[Zone] {
-	return registry.Kind[Zone]{Group: group, Version: "v1", Plural: "zones", ClusterScoped: true}
+	return registry.Kind[Zone]{Group: group, Version: "v1", Plural: "zones", Scope: registry.ClusterScoped}
 }
 
 // Gauge is served in two versions. v1, which is stored, has a level; v2 calls it depth.
@@ -85,7 +85,7 @@ type GaugeV2 struct {
 }
 
 func gauges() registry.Kind[Gauge] {
-	v2 := registry.Kind[GaugeV2]{Group: group, Version: "v2", Plural: "gauges", Name: "Gauge"}
+	v2 := registry.Kind[GaugeV2]{Group: group, Version: "v2", Plural: "gauges", Names: registry.Names{Kind: "Gauge"}}
 	return registry.Kind[Gauge]{
 		Group: group, Version: "v1", Plural: "gauges",
 		Also: []registry.Form{registry.As(v2,
@@ -104,5 +104,5 @@ type Slate struct {
 }
 
 func slates() registry.Kind[Slate] {
-	return registry.Kind[Slate]{Group: group, Version: "v1", Plural: "slates", NoTable: true}
+	return registry.Kind[Slate]{Group: group, Version: "v1", Plural: "slates", Table: registry.Table{Hidden: true}}
 }

@@ -232,7 +232,7 @@ func TestNAME_13_P7_TheNameOfTheBodyAndOfTheURL(t *testing.T) {
 
 // ruled is a kind with its own rule for names.
 func ruled(plural, kind string, rule func(string) string) registry.Kind[Zone] {
-	return registry.Kind[Zone]{Group: group, Version: "v1", Plural: plural, Name: kind, NameRule: rule}
+	return registry.Kind[Zone]{Group: group, Version: "v1", Plural: plural, Names: registry.Names{Kind: kind}, Rules: registry.Rules[Zone]{Name: rule}}
 }
 
 // Paths that other servers tidy, or read as something else than was authorized: no write comes through them.

@@ -318,7 +318,7 @@ type Workload struct {
 func TestNS_02_KindsGoInTurn(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		workloads := registry.Kind[Workload]{Group: group, Version: "v1", Plural: "workloads", Deletion: registry.Deletion{Turn: -1}}
-		policies := registry.Kind[Workload]{Group: group, Version: "v1", Plural: "policies", Name: "Policy", Deletion: registry.Deletion{Turn: 1}}
+		policies := registry.Kind[Workload]{Group: group, Version: "v1", Plural: "policies", Names: registry.Names{Kind: "Policy"}, Deletion: registry.Deletion{Turn: 1}}
 		require.NoError(t, s.api.Install(context.Background(), workloads, policies))
 		const all, team = "/apis/shop.example.com/v1/", "/apis/shop.example.com/v1/namespaces/team/"
 		s.namespace("team")
@@ -347,9 +347,9 @@ func TestNS_02_KindsGoInTurn(t *testing.T) {
 // What is given time to end has it at the end of its namespace too, and whoever stops it tells when that is over (DEL-08).
 func TestNS_02_ContentThatTakesTimeToEnd(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
-		half := registry.GraceSeconds(30)
-		slow := registry.Kind[Workload]{Group: group, Version: "v1", Plural: "workloads", Deletion: registry.Deletion{Turn: -1, Grace: half, Expire: true}}
-		stopped := registry.Kind[Workload]{Group: group, Version: "v1", Plural: "machines", Name: "Machine", Deletion: registry.Deletion{Turn: -1, Grace: half}}
+		half := registry.Rules[Workload]{Grace: registry.GraceSeconds[*Workload](30)}
+		slow := registry.Kind[Workload]{Group: group, Version: "v1", Plural: "workloads", Rules: half, Deletion: registry.Deletion{Turn: -1, Expire: true}}
+		stopped := registry.Kind[Workload]{Group: group, Version: "v1", Plural: "machines", Names: registry.Names{Kind: "Machine"}, Rules: half, Deletion: registry.Deletion{Turn: -1}}
 		require.NoError(t, s.api.Install(context.Background(), slow, stopped))
 		const team = "/apis/shop.example.com/v1/namespaces/team/"
 		s.namespace("team")

@@ -39,7 +39,7 @@ func (b bare) Define(registry.Env) (registry.Bundle, error) {
 		return registry.Bundle{}, fmt.Errorf("%v", problems)
 	}
 	return registry.Bundle{Resources: []*registry.Resource{{
-		Group: group, Version: "v1", Schema: schema, Names: registry.Names{Plural: "bares", Kind: "Bare"},
+		Group: group, Version: "v1", Schema: schema, Plural: "bares", Names: registry.Names{Kind: "Bare"},
 	}}}, nil
 }
 

@@ -162,7 +162,7 @@ func TestPATH_14_DeleteCollection(t *testing.T) {
 
 func TestPATH_15_TheVerbsOfASubresource(t *testing.T) {
 	kind := widgets()
-	kind.Plural, kind.Name, kind.ShortNames = "peeks", "Peek", nil
+	kind.Plural, kind.Names.Kind, kind.Names.ShortNames = "peeks", "Peek", nil
 	kind.Subresources = []registry.Endpoint{registry.Subresource{Name: "look", Verbs: []string{"get"}}}
 	onEach(t, func(t *testing.T, s *server) {
 		const path = "/apis/shop.example.com/v1/namespaces/default/peeks"
@@ -320,7 +320,7 @@ type Eviction struct {
 // A widget can be broken by a POST to its subresource, as a pod is evicted: that asks a rule, deletes, and answers for itself.
 func TestPATH_21_ActionsOnASubresource(t *testing.T) {
 	kind := widgets()
-	kind.Plural, kind.Name, kind.ShortNames = "vases", "Vase", nil
+	kind.Plural, kind.Names.Kind, kind.Names.ShortNames = "vases", "Vase", nil
 	kind.Subresources = []registry.Endpoint{registry.Action[Widget, Eviction, meta.Status]{
 		Name: "eviction", Kind: meta.GroupVersionKind{Group: "policy", Version: "v1"},
 		Run: func(ctx context.Context, call *registry.Call[Widget], _ *Eviction) (*meta.Status, error) {

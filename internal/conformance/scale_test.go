@@ -70,7 +70,7 @@ func fleets() registry.Kind[Fleet] {
 	from := func(f *Fleet) (*FleetV2, error) {
 		return &FleetV2{ObjectMeta: f.ObjectMeta, Spec: FleetSpecV2{Count: f.Spec.Size, Port: f.Spec.Port}, Status: FleetStatusV2{Count: f.Status.Size}}, nil
 	}
-	v2 := registry.Kind[FleetV2]{Group: group, Version: "v2", Plural: "fleets", Name: "Fleet", Subresources: []registry.Endpoint{
+	v2 := registry.Kind[FleetV2]{Group: group, Version: "v2", Plural: "fleets", Names: registry.Names{Kind: "Fleet"}, Subresources: []registry.Endpoint{
 		registry.ScaleSubresource{SpecReplicasPath: ".spec.count", StatusReplicasPath: ".status.count"},
 	}}
 	v3 := v2

@@ -203,7 +203,7 @@ func TestRULE_9_ANewDefaultAcrossARestart(t *testing.T) {
 		require.NotContains(t, string(before.body), "blue")
 		s.stop()
 
-		s = start(t, open, kindwright.Serve(registry.Kind[newGadget]{Group: group, Version: "v1", Plural: "gadgets", Name: "Gadget"}))
+		s = start(t, open, kindwright.Serve(registry.Kind[newGadget]{Group: group, Version: "v1", Plural: "gadgets", Names: registry.Names{Kind: "Gadget"}}))
 		got := s.get(path + "/a").is(200)
 		require.Equal(t, before.version(), got.version())
 		require.JSONEq(t, `{"size":3,"color":"blue"}`, spec(got))
@@ -232,7 +232,7 @@ func TestRULE_9_ANewDefaultAcrossARestart(t *testing.T) {
 		s.stop()
 
 		// It is stored: whoever does not know the default still finds it.
-		raw := start(t, open, kindwright.Serve(registry.Kind[keptGadget]{Group: group, Version: "v1", Plural: "gadgets", Name: "Gadget"}))
+		raw := start(t, open, kindwright.Serve(registry.Kind[keptGadget]{Group: group, Version: "v1", Plural: "gadgets", Names: registry.Names{Kind: "Gadget"}}))
 		stored := raw.get(path + "/a").is(200)
 		require.JSONEq(t, `{"size":3,"color":"blue"}`, spec(stored))
 		require.Equal(t, replaced.version(), stored.version())
@@ -253,12 +253,12 @@ type keptGadget struct {
 // A typed hook changes what it changes and nothing else: not the order of what T would write, not what T does not know.
 func TestRULE_7_HooksChangeWhatTheyChange(t *testing.T) {
 	identity := crates()
-	identity.Default = func(context.Context, *Crate) {}
-	identity.Validate = func(_ context.Context, c *Crate, _ *status.Fields) {
+	identity.Rules.Default = func(context.Context, *Crate) {}
+	identity.Rules.Validate = func(_ context.Context, c *Crate, _ *status.Fields) {
 		c.Spec.Text = "what a validator does has no effect"
 	}
 	one := crates()
-	one.Default = func(_ context.Context, c *Crate) { c.Spec.Owner = "me" }
+	one.Rules.Default = func(_ context.Context, c *Crate) { c.Spec.Owner = "me" }
 	const sent = `{"metadata":{"name":"a","annotations":{"k":""}},"spec":{"text":"","notes":{},"lines":[],"optional":false,"null":null,"load":1e300,"weight":9007199254740993,"parts":[{"name":"p","tags":[]}]}}`
 	body := func(s *server) string {
 		out, err := json.Marshal(s.create(cratePath, sent).at("spec"))

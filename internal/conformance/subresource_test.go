@@ -80,11 +80,11 @@ const deskPath = "/apis/shop.example.com/v1/namespaces/default/desks"
 func desks(more ...registry.Endpoint) registry.Kind[Desk] {
 	return registry.Kind[Desk]{
 		Group: group, Version: "v1", Plural: "desks",
-		Validate: func(_ context.Context, d *Desk, f *status.Fields) {
+		Rules: registry.Rules[Desk]{Validate: func(_ context.Context, d *Desk, f *status.Fields) {
 			if d.Spec.Color == "pink" {
 				f.At("spec", "color").Invalid(d.Spec.Color, "no")
 			}
-		},
+		}},
 		Subresources: append([]registry.Endpoint{
 			registry.ScaleSubresource{SpecReplicasPath: ".spec.replicas", StatusReplicasPath: ".status.replicas"},
 			registry.View[Desk, Paint]{
@@ -523,7 +523,7 @@ func TestMODEL_21_MODEL_23_VirtualKinds(t *testing.T) {
 		}
 	}, kindwright.Serve(
 		registry.Operation[Slip]{Group: group, Version: "v1", Plural: "slips", Run: run},
-		registry.Operation[Slip]{Group: group, Version: "v1", Plural: "localslips", Name: "LocalSlip", Namespaced: true, Run: run},
+		registry.Operation[Slip]{Group: group, Version: "v1", Plural: "localslips", Names: registry.Names{Kind: "LocalSlip"}, Namespaced: true, Run: run},
 	), kindwright.Admit(plugin))
 }
 

@@ -136,7 +136,7 @@ type Tally struct {
 
 func TestTABLE_07_ColumnsOfItsOwn(t *testing.T) {
 	tallies := registry.Kind[Tally]{
-		Group: group, Version: "v1", Plural: "tallies", Columns: []openapi.Column{
+		Group: group, Version: "v1", Plural: "tallies", Table: registry.Table{Columns: []openapi.Column{
 			{Name: "Who", Type: "string", Format: "name", Path: []string{"metadata", "name"}},
 			{Name: "All", Type: "integer", Description: "how many", Priority: 1, Path: []string{"all"}},
 			{Name: "Left", Type: "integer", Paths: [][]string{{"all"}, {"done"}}, Cell: func(_ time.Time, values []any) any {
@@ -144,7 +144,7 @@ func TestTABLE_07_ColumnsOfItsOwn(t *testing.T) {
 				done, _ := values[1].(int64)
 				return all - done
 			}},
-		},
+		}},
 	}
 	onEach(t, func(t *testing.T, s *server) {
 		const path = "/apis/shop.example.com/v1/namespaces/default/tallies"

@@ -21,7 +21,7 @@ const mergeType = "application/merge-patch+json"
 // versioned are crates that can only be replaced by clients that send the version they read.
 func versioned() registry.Kind[Crate] {
 	k := crates()
-	k.Plural, k.Name, k.Writes = "cratesets", "CrateSet", registry.WriteRules{RequireVersion: true}
+	k.Plural, k.Names.Kind, k.Writes = "cratesets", "CrateSet", registry.WriteRules{RequireVersion: true}
 	return k
 }
 

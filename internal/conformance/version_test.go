@@ -86,15 +86,15 @@ func fromMotor(m *Motor) (*OldMotor, error) {
 }
 
 func oldMotors(version string) registry.Kind[OldMotor] {
-	return registry.Kind[OldMotor]{Group: "drive.example.com", Version: version, Plural: "motors", Name: "Motor"}
+	return registry.Kind[OldMotor]{Group: "drive.example.com", Version: version, Plural: "motors", Names: registry.Names{Kind: "Motor"}}
 }
 
 // motors serves v1, a deprecated v1beta1, and v1alpha1 for servers that enable it.
 func motors() registry.Kind[Motor] {
 	fields := map[string]string{"drink": "spec.fuel"}
 	beta, alpha := oldMotors("v1beta1"), oldMotors("v1alpha1")
-	beta.Deprecated = &registry.Deprecation{Since: "1.30", Removed: "1.40", Instead: meta.GroupVersionKind{Version: "v1"}}
-	alpha.Optional = true
+	beta.Serving.Deprecated = &registry.Deprecation{Since: "1.30", Removed: "1.40", Instead: meta.GroupVersionKind{Version: "v1"}}
+	alpha.Serving.Optional = true
 	return registry.Kind[Motor]{
 		Group: "drive.example.com", Version: "v1", Plural: "motors",
 		Subresources: []registry.Endpoint{
@@ -109,7 +109,7 @@ func motors() registry.Kind[Motor] {
 
 // lawnmowers are a kind of the same group that has only alpha and beta versions.
 func lawnmowers(version string) registry.Kind[OldMotor] {
-	return registry.Kind[OldMotor]{Group: "drive.example.com", Version: version, Plural: "lawnmowers", Name: "Lawnmower", StorageName: "lawnmowers/" + version}
+	return registry.Kind[OldMotor]{Group: "drive.example.com", Version: version, Plural: "lawnmowers", Names: registry.Names{Kind: "Lawnmower"}, StorageName: "lawnmowers/" + version}
 }
 
 func motorised(t *testing.T, test func(t *testing.T, s *server), opts ...kindwright.Option) {
@@ -684,7 +684,7 @@ func TestVER_18_PrioritiesAndPreferredVersions(t *testing.T) {
 }
 
 func ordered(version string) registry.Kind[Zone] {
-	return registry.Kind[Zone]{Group: "order.example.com", Version: version, Plural: "things", Name: "Thing", StorageName: "order/" + version, ClusterScoped: true}
+	return registry.Kind[Zone]{Group: "order.example.com", Version: version, Plural: "things", Names: registry.Names{Kind: "Thing"}, StorageName: "order/" + version, Scope: registry.ClusterScoped}
 }
 
 func jsonOf(t *testing.T, v any) string {

@@ -69,10 +69,10 @@ func definitions() []registry.Definition {
 		runTime{registry.Kind[Gadget]{
 			Group: gadgetGroup, Version: "v1", Plural: gadgets,
 			Writes: registry.WriteRules{RequireVersion: true}, // READ-28
-			Columns: []openapi.Column{
+			Table: registry.Table{Columns: []openapi.Column{
 				{Name: "Name", Type: "string", Format: "name", Path: []string{"metadata", "name"}},
 				{Name: "Size", Type: "integer", Path: []string{"spec", "size"}},
-			},
+			}},
 		}},
 		kinds.ControlPlane(),
 	}

@@ -17,10 +17,10 @@ import (
 func TestUPDATE_11_RulesKnowThePath(t *testing.T) {
 	var through []string
 	k := vaseKind()
-	k.Validate = func(ctx context.Context, _ *vase, _ *status.Fields) {
+	k.Rules.Validate = func(ctx context.Context, _ *vase, _ *status.Fields) {
 		through = append(through, registry.SubresourceFrom(ctx))
 	}
-	k.ValidateUpdate = func(ctx context.Context, v, old *vase, f *status.Fields) {
+	k.Rules.ValidateUpdate = func(ctx context.Context, v, old *vase, f *status.Fields) {
 		if registry.SubresourceFrom(ctx) != "status" && v.Spec.Color != old.Spec.Color {
 			f.At("spec", "color").Forbidden("has dried")
 		}

@@ -42,7 +42,7 @@ func TestAKindIsReplaced(t *testing.T) {
 		defer cursor.Close()
 		kind := widgets()
 		kind.Doc = "another description"
-		kind.Validate = func(context.Context, *widget, *status.Fields) { strict = true }
+		kind.Rules.Validate = func(context.Context, *widget, *status.Fields) { strict = true }
 		next := describe(t, kind)
 
 		require.ErrorContains(t, e.Install(t.Context(), next), "is served already")
@@ -84,7 +84,7 @@ func TestAReplacementWithAnotherSchemaShowsWhatIsStored(t *testing.T) {
 		began, err := e.Resolve(named("x"))
 		require.NoError(t, err)
 		at := old.Cache.Revision()
-		next, err := registry.Kind[gadget]{Group: "example.dev", Version: "v1", Plural: "widgets", Name: "Widget"}.Resource()
+		next, err := registry.Kind[gadget]{Group: "example.dev", Version: "v1", Plural: "widgets", Names: registry.Names{Kind: "Widget"}}.Resource()
 		require.NoError(t, err)
 		require.NoError(t, e.Change(t.Context(), []meta.GroupVersionResource{widgetResource}, []*registry.Resource{next}))
 
@@ -127,9 +127,9 @@ func TestAReplacementThatCannotBeIsRefused(t *testing.T) {
 	create(t, e, "x")
 	generation := e.Set().Generation()
 	for want, change := range map[string]func(*registry.Kind[widget]){
-		"another scope":        func(k *registry.Kind[widget]) { k.ClusterScoped = true },
+		"another scope":        func(k *registry.Kind[widget]) { k.Scope = registry.ClusterScoped },
 		"storage name":         func(k *registry.Kind[widget]) { k.StorageName = "elsewhere" },
-		"are stored as":        func(k *registry.Kind[widget]) { k.Name = "Gizmo" },
+		"are stored as":        func(k *registry.Kind[widget]) { k.Names.Kind = "Gizmo" },
 		"means something else": func(k *registry.Kind[widget]) { k.Plural, k.StorageName = "status", "example.dev/widgets" },
 	} {
 		kind := widgets()
@@ -198,7 +198,7 @@ func changeOnce(t *testing.T, e *engine.Engine, n int) {
 	var next *registry.Resource
 	var err error
 	if n%3 == 0 {
-		next, err = registry.Kind[gadget]{Group: "example.dev", Version: "v1", Plural: "widgets", Name: "Widget", Doc: fmt.Sprint(n)}.Resource()
+		next, err = registry.Kind[gadget]{Group: "example.dev", Version: "v1", Plural: "widgets", Names: registry.Names{Kind: "Widget"}, Doc: fmt.Sprint(n)}.Resource()
 	} else {
 		kind := widgets()
 		kind.Doc = fmt.Sprint(n)
@@ -348,7 +348,8 @@ func BenchmarkInstall(b *testing.B) {
 				n := made.Add(1)
 				r := *base
 				r.Group = fmt.Sprintf("g%d.example.dev", n%100)
-				r.Names = registry.Names{Plural: fmt.Sprintf("widgets%d", n), Kind: fmt.Sprintf("Widget%d", n), Singular: fmt.Sprintf("widget%d", n)}
+				r.Plural = fmt.Sprintf("widgets%d", n)
+				r.Names = registry.Names{Kind: fmt.Sprintf("Widget%d", n), Singular: fmt.Sprintf("widget%d", n)}
 				r.StorageName = ""
 				return &r
 			}

@@ -121,7 +121,7 @@ func checkPreconditions(ctx context.Context, d *deletion) (err error) {
 // metadata are all that matters, and the object is in the form of its record.
 func (d *deletion) readOld(ctx context.Context) (registry.Tree, error) {
 	r := d.stored()
-	if r.Deletion.Grace == nil && r.Deletion.Mark == nil && r.Writes.Companions == nil {
+	if r.Hooks.Grace == nil && r.Hooks.Mark == nil && r.Writes.Companions == nil {
 		return treeOf(d.entry)
 	}
 	return d.served.stored().treeOf(ctx, d.entry)

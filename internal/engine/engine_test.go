@@ -49,12 +49,12 @@ var (
 )
 
 func widgets() registry.Kind[widget] {
-	return registry.Kind[widget]{Group: "example.dev", Version: "v1", Plural: "widgets", Name: "Widget", ShortNames: []string{"wd"}}
+	return registry.Kind[widget]{Group: "example.dev", Version: "v1", Plural: "widgets", Names: registry.Names{Kind: "Widget", ShortNames: []string{"wd"}}}
 }
 
 func zones() registry.Kind[widget] {
 	return registry.Kind[widget]{
-		Group: "example.dev", Version: "v1", Plural: "zones", Name: "Zone", ClusterScoped: true, NoStatus: true,
+		Group: "example.dev", Version: "v1", Plural: "zones", Names: registry.Names{Kind: "Zone"}, Scope: registry.ClusterScoped, Status: registry.Status{None: true},
 		Writes: registry.WriteRules{RequireVersion: true, CreateOnUpdate: true},
 	}
 }
@@ -571,14 +571,14 @@ func TestQUERY_23_FieldValidation(t *testing.T) {
 func TestRule20_StepsRunInOrderAndAdmissionSeesWhatIsStored(t *testing.T) {
 	var order []string
 	kind := widgets()
-	kind.Default = func(_ context.Context, w *widget) { order = append(order, "default") }
-	kind.Validate = func(_ context.Context, w *widget, f *status.Fields) {
+	kind.Rules.Default = func(_ context.Context, w *widget) { order = append(order, "default") }
+	kind.Rules.Validate = func(_ context.Context, w *widget, f *status.Fields) {
 		order = append(order, "validate")
 		if w.Spec.Note == "bad" {
 			f.At("spec", "note").Invalid(w.Spec.Note, "must not be bad")
 		}
 	}
-	kind.ValidateUpdate = func(_ context.Context, w, old *widget, f *status.Fields) { order = append(order, "validateUpdate") }
+	kind.Rules.ValidateUpdate = func(_ context.Context, w, old *widget, f *status.Fields) { order = append(order, "validateUpdate") }
 	var final, before registry.Tree
 	plugin := admission.Plugin{
 		Name: "test",
@@ -620,7 +620,7 @@ func TestRule20_StepsRunInOrderAndAdmissionSeesWhatIsStored(t *testing.T) {
 func TestRule7_AnIdentityHookChangesNoByte(t *testing.T) {
 	plain := start(t, memory.New(), nil, widgets())
 	kind := widgets()
-	kind.Default = func(context.Context, *widget) {}
+	kind.Rules.Default = func(context.Context, *widget) {}
 	hooked := start(t, memory.New(), nil, kind)
 	sent := []byte(`{"metadata":{"name":"x","annotations":{},"labels":{"a":"b"}},"spec":{"size":1,"note":""}}`)
 	strip := func(e *engine.Engine) registry.Tree {
@@ -648,7 +648,7 @@ func TestRule9_ANewDefaultShowsWithoutAWriteAndMigratesOnReplace(t *testing.T) {
 		old, err := engine.New(engine.Config{Store: storage.New(b)})
 		require.NoError(t, err)
 		require.NoError(t, old.Start(ctx))
-		r, err := registry.Kind[before]{Group: "example.dev", Version: "v1", Plural: "widgets", Name: "Widget"}.Resource()
+		r, err := registry.Kind[before]{Group: "example.dev", Version: "v1", Plural: "widgets", Names: registry.Names{Kind: "Widget"}}.Resource()
 		require.NoError(t, err)
 		require.NoError(t, old.Install(ctx, r))
 		first := create(t, old, "x")

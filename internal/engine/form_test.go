@@ -29,12 +29,12 @@ func twoForms() registry.Kind[widget] {
 	k := widgets()
 	k.Also = []registry.Form{registry.As(
 		registry.Kind[oldWidget]{
-			Group: "old.example.dev", Version: "v1beta1", Plural: "oldwidgets", Name: "OldWidget",
-			Validate: func(_ context.Context, w *oldWidget, f *status.Fields) {
+			Group: "old.example.dev", Version: "v1beta1", Plural: "oldwidgets", Names: registry.Names{Kind: "OldWidget"},
+			Rules: registry.Rules[oldWidget]{Validate: func(_ context.Context, w *oldWidget, f *status.Fields) {
 				if w.Keeper == "nobody" {
 					f.At("keeper").Invalid(w.Keeper, "must be somebody")
 				}
-			},
+			}},
 		},
 		func(o *oldWidget) (*widget, error) {
 			if o.Keeper == "broken" {
@@ -175,7 +175,7 @@ func TestConversionsThatFailStoreNothingAndTellNothing(t *testing.T) {
 }
 
 func TestFormsThatCannotBeServed(t *testing.T) {
-	old := registry.Kind[oldWidget]{Group: "old.example.dev", Version: "v1beta1", Plural: "oldwidgets", Name: "OldWidget"}
+	old := registry.Kind[oldWidget]{Group: "old.example.dev", Version: "v1beta1", Plural: "oldwidgets", Names: registry.Names{Kind: "OldWidget"}}
 	to := func(*oldWidget) (*widget, error) { return &widget{}, nil }
 	from := func(*widget) (*oldWidget, error) { return &oldWidget{}, nil }
 	fields := map[string]string{"keeper": "spec.owner"}

@@ -166,7 +166,7 @@ func TestModifyKeepsWhatAVersionCannotSay(t *testing.T) {
 
 func TestForInARule(t *testing.T) {
 	kind, zone := widgets(), zones()
-	kind.Validate = func(ctx context.Context, w *widget, f *status.Fields) {
+	kind.Rules.Validate = func(ctx context.Context, w *widget, f *status.Fields) {
 		if _, err := registry.For[gear](ctx).Get(ctx, w.Namespace, w.Spec.Owner); status.IsNotFound(err) {
 			f.At("spec", "owner").NotFound(w.Spec.Owner)
 		} else if err != nil {

@@ -16,7 +16,7 @@ import (
 // graceful returns the grace period in seconds of an object whose kind deletes gracefully. It is 0
 // if no time is left or none was given.
 func (r *Kind) graceful(t registry.Tree) int64 {
-	if r.Deletion.Grace == nil {
+	if r.Hooks.Grace == nil {
 		return 0
 	}
 	seconds, _ := tree.At(t, "metadata", "deletionGracePeriodSeconds").(int64)
@@ -40,12 +40,12 @@ func (e *Engine) marked(r *Kind, old, next registry.Tree, asked *int64) (registr
 		return shortened(next, *asked)
 	}
 	seconds := int64(0)
-	if r.Deletion.Grace != nil {
-		if seconds = r.Deletion.Grace(old, asked); seconds < 0 {
+	if r.Hooks.Grace != nil {
+		if seconds = r.Hooks.Grace(old, asked); seconds < 0 {
 			seconds = 1
 		}
 	}
-	if seconds == 0 && r.Deletion.Mark == nil && !r.held(next) {
+	if seconds == 0 && r.Hooks.Mark == nil && !r.held(next) {
 		return next, nil // the object is removed at once, so nobody would see the mark
 	}
 	end := e.cfg.Now().Add(time.Duration(min(seconds, maxGrace)) * time.Second)
@@ -54,8 +54,8 @@ func (e *Engine) marked(r *Kind, old, next registry.Tree, asked *int64) (registr
 	if !r.Writes.NoGeneration {
 		next = tree.With(next, generation(next)+1, "metadata", "generation") // META-12
 	}
-	if r.Deletion.Mark != nil {
-		next = r.Deletion.Mark(next)
+	if r.Hooks.Mark != nil {
+		next = r.Hooks.Mark(next)
 	}
 	return next, nil
 }
@@ -208,7 +208,7 @@ func (e *Engine) follow(ctx context.Context, s *Served) {
 	if s.expiry != nil {
 		e.running.Go(func() { e.sweep(ctx, s) })
 	}
-	if d := s.Kind.Deletion; d.Grace != nil && d.Expire {
+	if r := s.Kind; r.Hooks.Grace != nil && r.Deletion.Expire {
 		e.running.Go(func() { e.endGrace(ctx, s) })
 	}
 }

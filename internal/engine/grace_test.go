@@ -19,9 +19,9 @@ func TestDEL_10_ADeletionThatCannotBeMeantIsRefused(t *testing.T) {
 		`Deletion.Policy "orphan" is none of`: {Policy: "orphan"},
 		"Deletion.Expire is for kinds":        {Expire: true},
 		"NoDependents and a Policy exclude":   {NoDependents: true, Policy: meta.DeletePropagationOrphan},
-		"":                                    {Policy: meta.DeletePropagationForeground, Grace: registry.GraceSeconds(5), Expire: true},
+		"":                                    {Policy: meta.DeletePropagationForeground},
 	} {
-		_, err := registry.Kind[pot]{Group: "shop.example.com", Version: "v1", Plural: "pots", Name: "Pot", Deletion: d}.Resource()
+		_, err := registry.Kind[pot]{Group: "shop.example.com", Version: "v1", Plural: "pots", Names: registry.Names{Kind: "Pot"}, Deletion: d}.Resource()
 		if want == "" {
 			require.NoError(t, err)
 			continue
@@ -29,14 +29,14 @@ func TestDEL_10_ADeletionThatCannotBeMeantIsRefused(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 	_, err := registry.Kind[pot]{
-		Group: "shop.example.com", Version: "v1", Plural: "pots", Name: "Pot",
-		Deletion: registry.Deletion{Grace: registry.GraceSeconds(5)}, Grace: func(*pot, *int64) int64 { return 7 },
+		Group: "shop.example.com", Version: "v1", Plural: "pots", Names: registry.Names{Kind: "Pot"},
+		Deletion: registry.Deletion{Expire: true}, Rules: registry.Rules[pot]{Grace: registry.GraceSeconds[*pot](5)},
 	}.Resource()
-	require.ErrorContains(t, err, "Grace and Deletion.Grace exclude each other")
+	require.NoError(t, err)
 }
 
 func TestDEL_08_GraceSecondsIsWhatNobodyAskedFor(t *testing.T) {
 	three := int64(3)
-	require.Equal(t, int64(7), registry.GraceSeconds(7)(nil, nil))
-	require.Equal(t, three, registry.GraceSeconds(7)(nil, &three))
+	require.Equal(t, int64(7), registry.GraceSeconds[registry.Tree](7)(nil, nil))
+	require.Equal(t, three, registry.GraceSeconds[registry.Tree](7)(nil, &three))
 }

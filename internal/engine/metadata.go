@@ -173,7 +173,7 @@ func (w *write) stampNew() error {
 
 // held reports whether an object that is marked for deletion must stay for now.
 func (r *Kind) held(t registry.Tree) bool {
-	return len(finalizers(t)) > 0 || r.graceful(t) > 0 || r.Deletion.Held != nil && r.Deletion.Held(t)
+	return len(finalizers(t)) > 0 || r.graceful(t) > 0 || r.Hooks.Held != nil && r.Hooks.Held(t)
 }
 
 func generation(t registry.Tree) int64 {

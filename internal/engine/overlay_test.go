@@ -22,23 +22,31 @@ func TestOAPI_05_KindsTakeOverlays(t *testing.T) {
 		Parts []part `json:"parts"`
 	}
 	kind := registry.Kind[Machine]{Group: "example.dev", Version: "v1", Plural: "machines"}
-	plain, err := kind.Resource()
+	with := func(o *openapi.Overlay) (*registry.Resource, error) {
+		types := &registry.Types{}
+		b, err := kind.Define(registry.Env{Overlay: o, Types: types})
+		if err == nil {
+			err = types.Unused()
+		}
+		if err != nil {
+			return nil, err
+		}
+		return b.Resources[0], nil
+	}
+	plain, err := with(nil)
 	require.NoError(t, err)
 	require.Contains(t, plain.Schema.Required, "parts")
 
-	kind.Overlay = overlay(t, `{"required": "tagged", "types": {"github.com/kindwright/kindwright/internal/engine_test": {
-		"Machine.parts": {"list": "map,key=name"}, "part.name": {"required": ""}}}}`)
-	told, err := kind.Resource()
+	told, err := with(overlay(t, `{"required": "tagged", "types": {"github.com/kindwright/kindwright/internal/engine_test": {
+		"Machine.parts": {"list": "map,key=name"}, "part.name": {"required": ""}}}}`))
 	require.NoError(t, err)
 	require.Empty(t, told.Schema.Required)
 	parts, _ := told.Schema.Lookup("parts")
 	require.Equal(t, []string{"name"}, parts.ListMapKeys)
 
-	kind.Overlay = overlay(t, `{"types": {"github.com/kindwright/kindwright/internal/engine_test": {"Machine.prats": {"list": "atomic"}}}}`)
-	_, err = kind.Resource()
+	_, err = with(overlay(t, `{"types": {"github.com/kindwright/kindwright/internal/engine_test": {"Machine.prats": {"list": "atomic"}}}}`))
 	require.ErrorContains(t, err, "engine_test.Machine.prats")
-	kind.Overlay = overlay(t, `{"types": {"github.com/kindwright/kindwright/internal/engine_test": {"Mashine.parts": {"list": "atomic"}}}}`)
-	_, err = kind.Resource()
+	_, err = with(overlay(t, `{"types": {"github.com/kindwright/kindwright/internal/engine_test": {"Mashine.parts": {"list": "atomic"}}}}`))
 	require.ErrorContains(t, err, "engine_test.Mashine: no kind uses this Go type")
 }
 

@@ -322,7 +322,7 @@ func (e *setEdit) show(one *Served) {
 		group.Versions = slices.Insert(group.Versions, v, &Version{Group: r.Group, Version: r.Version})
 	}
 	version := e.ownVersion(group, v)
-	k, _ := findKind(version.Kinds, r.Names.Plural)
+	k, _ := findKind(version.Kinds, r.Plural)
 	version.Kinds = slices.Insert(version.Kinds, k, one)
 }
 
@@ -337,7 +337,7 @@ func (e *setEdit) unshow(one *Served) {
 	if !found {
 		return
 	}
-	k, found := findKind(e.next.groups[g].Versions[v].Kinds, r.Names.Plural)
+	k, found := findKind(e.next.groups[g].Versions[v].Kinds, r.Plural)
 	if !found {
 		return
 	}
@@ -386,7 +386,7 @@ func findVersion(versions []*Version, name string) (int, bool) {
 }
 
 func findKind(kinds []*Served, plural string) (int, bool) {
-	return slices.BinarySearchFunc(kinds, plural, func(s *Served, plural string) int { return strings.Compare(s.Kind.Names.Plural, plural) })
+	return slices.BinarySearchFunc(kinds, plural, func(s *Served, plural string) int { return strings.Compare(s.Kind.Plural, plural) })
 }
 
 func boolInt(b bool) int {

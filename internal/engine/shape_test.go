@@ -119,5 +119,5 @@ func TestVER_15_ConvertedObjectsAreKeptAsShapes(t *testing.T) {
 	now := e.ShapeStatistics()
 	require.Equal(t, 1, now.Shapes)
 	require.Greater(t, now.Bytes, entries[1].Size())
-	require.Equal(t, oldResource.Resource, olds.Resource.Names.Plural)
+	require.Equal(t, oldResource.Resource, olds.Resource.Plural)
 }

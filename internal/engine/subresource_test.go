@@ -53,7 +53,7 @@ type badOptions struct {
 }
 
 func vaseKind(endpoints ...registry.Endpoint) registry.Kind[vase] {
-	return registry.Kind[vase]{Group: "example.dev", Version: "v1", Plural: "vases", Name: "Vase", Subresources: endpoints}
+	return registry.Kind[vase]{Group: "example.dev", Version: "v1", Plural: "vases", Names: registry.Names{Kind: "Vase"}, Subresources: endpoints}
 }
 
 func TestPATH_15_SubresourcesThatCannotBeServed(t *testing.T) {
@@ -102,9 +102,9 @@ func TestPATH_15_SubresourcesThatCannotBeServed(t *testing.T) {
 		require.ErrorContains(t, err, text)
 	}
 	odd := vaseKind()
-	odd.StatusMetadata = []string{"labels", "generation"}
+	odd.Status.Metadata = []string{"labels", "generation"}
 	_, err := odd.Resource()
-	require.ErrorContains(t, err, `StatusMetadata: "generation" is none of annotations`)
+	require.ErrorContains(t, err, `Status.Metadata: "generation" is none of annotations`)
 	_, err = vaseKind(scale(".spec.size", ".status.size", ".status.shape"), registry.View[vase, card]{Name: "x", Get: get, Kind: meta.GroupVersionKind{Kind: "Card"}}).Resource()
 	require.NoError(t, err)
 }

@@ -25,7 +25,7 @@ func described(t *testing.T, spec string) *registry.Resource {
 	schema, problems := openapi.FromTree(v.(map[string]any))
 	require.Empty(t, problems)
 	return &registry.Resource{
-		Group: "example.dev", Version: "v1", Names: registry.Names{Plural: "widgets", Kind: "Widget"}, Schema: schema,
+		Group: "example.dev", Version: "v1", Plural: "widgets", Names: registry.Names{Kind: "Widget"}, Schema: schema,
 		Subresources: []registry.Subresource{registry.StatusSubresource()}, Reset: registry.ResetStatus,
 	}
 }
@@ -187,7 +187,7 @@ func TestQUERY_23_EveryWayOfWriting(t *testing.T) {
 }
 
 func TestEveryBadWordOfAKindIsNamed(t *testing.T) {
-	_, err := registry.Kind[widget]{Group: "A_b", Version: "One", Plural: "Wid gets", Name: "widget", ShortNames: []string{"w d"}, Categories: []string{""}}.Resource()
+	_, err := registry.Kind[widget]{Group: "A_b", Version: "One", Plural: "Wid gets", Names: registry.Names{Kind: "widget", ShortNames: []string{"w d"}, Categories: []string{""}}}.Resource()
 	for _, want := range []string{`group "A_b"`, `version "One"`, `plural "Wid gets"`, `short name "w d"`, `category ""`, `kind name "widget"`} {
 		require.ErrorContains(t, err, want)
 	}

@@ -117,13 +117,13 @@ func fromGear(g *gear) (*betaGear, error) {
 }
 
 func betaGears() registry.Kind[betaGear] {
-	return registry.Kind[betaGear]{Group: "example.dev", Version: "v1beta1", Plural: "gears", Name: "Gear"}
+	return registry.Kind[betaGear]{Group: "example.dev", Version: "v1beta1", Plural: "gears", Names: registry.Names{Kind: "Gear"}}
 }
 
 // gears serves v1, which is stored, and v1beta1.
 func gears() registry.Kind[gear] {
 	return registry.Kind[gear]{
-		Group: "example.dev", Version: "v1", Plural: "gears", Name: "Gear",
+		Group: "example.dev", Version: "v1", Plural: "gears", Names: registry.Names{Kind: "Gear"},
 		Also: []registry.Form{registry.As(betaGears(), toGear, fromGear, map[string]string{"keeper": "spec.owner"})},
 	}
 }
@@ -205,17 +205,17 @@ func TestVER_15_WhatIsStoredCannotSayIsRefused(t *testing.T) {
 
 func TestVER_15_StoredRulesHoldInEveryVersion(t *testing.T) {
 	k := gears()
-	k.Validate = func(_ context.Context, g *gear, f *status.Fields) {
+	k.Rules.Validate = func(_ context.Context, g *gear, f *status.Fields) {
 		if g.Spec.Teeth == 13 {
 			f.At("spec", "teeth").Invalid(g.Spec.Teeth, "unlucky")
 		}
 	}
-	k.ValidateUpdate = func(_ context.Context, g, old *gear, f *status.Fields) {
+	k.Rules.ValidateUpdate = func(_ context.Context, g, old *gear, f *status.Fields) {
 		if g.Spec.Secret != old.Spec.Secret || g.Spec.Owner != old.Spec.Owner {
 			f.At("spec").Forbidden("owner and secret are for ever")
 		}
 	}
-	k.BeforeDelete = func(_ context.Context, g *gear) error {
+	k.Rules.BeforeDelete = func(_ context.Context, g *gear) error {
 		if g.Spec.Secret == "s" {
 			return status.Conflict(meta.GroupResource{Resource: "gears"}, g.Name, "it has a secret")
 		}
@@ -407,7 +407,7 @@ func owners(t registry.Tree) []string {
 
 func TestVersionsComeAndGoWhileTheServerRuns(t *testing.T) {
 	backends(t, func(t *testing.T, b storage.Backend) {
-		stored, err := registry.Kind[gear]{Group: "example.dev", Version: "v1", Plural: "gears", Name: "Gear"}.Resource()
+		stored, err := registry.Kind[gear]{Group: "example.dev", Version: "v1", Plural: "gears", Names: registry.Names{Kind: "Gear"}}.Resource()
 		require.NoError(t, err)
 		e := start(t, b, nil)
 		require.NoError(t, e.Install(t.Context(), stored))
@@ -467,7 +467,7 @@ func TestVersionsComeAndGoWhileTheServerRuns(t *testing.T) {
 }
 
 func TestFormOfWhatCannotBe(t *testing.T) {
-	stored, err := registry.Kind[gear]{Group: "example.dev", Version: "v1", Plural: "gears", Name: "Gear"}.Resource()
+	stored, err := registry.Kind[gear]{Group: "example.dev", Version: "v1", Plural: "gears", Names: registry.Names{Kind: "Gear"}}.Resource()
 	require.NoError(t, err)
 	_, err = registry.FormOf(nil, nil)
 	require.ErrorContains(t, err, "needs a resource")
@@ -617,7 +617,7 @@ func defaulted() registry.Definition {
 		meta.ObjectMeta `json:"metadata,omitzero"`
 		Spec            spec `json:"spec"`
 	}
-	return registry.Kind[widget]{Group: "example.dev", Version: "v1", Plural: "widgets", Name: "Widget"}
+	return registry.Kind[widget]{Group: "example.dev", Version: "v1", Plural: "widgets", Names: registry.Names{Kind: "Widget"}}
 }
 
 // A form is written to by the rules of what is stored, unless it has some of its own.
@@ -643,7 +643,7 @@ func TestVER_15_FormsByHand(t *testing.T) {
 		require.Empty(t, problems)
 		return s
 	}
-	stored := &registry.Resource{Group: "hand.example.dev", Version: "v1", Names: registry.Names{Plural: "gears", Kind: "Gear"}, Schema: schema("teeth")}
+	stored := &registry.Resource{Group: "hand.example.dev", Version: "v1", Plural: "gears", Names: registry.Names{Kind: "Gear"}, Schema: schema("teeth")}
 	move := func(from, to string) func(context.Context, []registry.Tree) ([]registry.Tree, error) {
 		return func(_ context.Context, objects []registry.Tree) ([]registry.Tree, error) {
 			t := objects[0]
@@ -657,7 +657,7 @@ func TestVER_15_FormsByHand(t *testing.T) {
 		}
 	}
 	old := &registry.Resource{
-		Group: "hand.example.dev", Version: "v1beta1", Names: registry.Names{Plural: "gears", Kind: "Gear"}, Schema: schema("cogs"),
+		Group: "hand.example.dev", Version: "v1beta1", Plural: "gears", Names: registry.Names{Kind: "Gear"}, Schema: schema("cogs"),
 		Stored: &registry.Conversion{Resource: stored, To: move("cogs", "teeth"), From: move("teeth", "cogs")},
 	}
 	e := start(t, memory.New(), nil)

@@ -388,7 +388,7 @@ func TestGC_01_WhatIsRefusedIsTriedAgain(t *testing.T) {
 		chain, err := admission.NewChain(rule)
 		require.NoError(t, err)
 		lit := kind(t, "ccc", func(k *registry.Kind[Part]) {
-			k.BeforeDelete = func(context.Context, *Part) error {
+			k.Rules.BeforeDelete = func(context.Context, *Part) error {
 				if allow.Load() == 0 {
 					return status.Conflict(groupResource("cccs"), "x", "it is lit")
 				}
@@ -396,7 +396,7 @@ func TestGC_01_WhatIsRefusedIsTriedAgain(t *testing.T) {
 			}
 		})
 		panics := kind(t, "ddd", func(k *registry.Kind[Part]) {
-			k.BeforeDelete = func(context.Context, *Part) error {
+			k.Rules.BeforeDelete = func(context.Context, *Part) error {
 				if allow.Load() == 0 {
 					panic("ouch")
 				}

@@ -38,8 +38,10 @@ type Part struct {
 // kind returns a resource of its own; names in capitals are cluster-scoped.
 func kind(t testing.TB, name string, change ...func(*registry.Kind[Part])) *registry.Resource {
 	k := registry.Kind[Part]{
-		Group: group, Version: "v1", Plural: strings.ToLower(name) + "s", Name: strings.ToUpper(name[:1]) + name[1:],
-		ClusterScoped: name == strings.ToUpper(name),
+		Group: group, Version: "v1", Plural: strings.ToLower(name) + "s", Names: registry.Names{Kind: strings.ToUpper(name[:1]) + name[1:]},
+	}
+	if name == strings.ToUpper(name) {
+		k.Scope = registry.ClusterScoped
 	}
 	for _, f := range change {
 		f(&k)

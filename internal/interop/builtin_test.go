@@ -22,9 +22,9 @@ func serveKubernetesKinds(t *testing.T) *server {
 	t.Helper()
 	return serveKinds(
 		t,
-		registry.Kind[corev1.ConfigMap]{Version: "v1", Plural: "configmaps", ShortNames: []string{"cm"}},
+		registry.Kind[corev1.ConfigMap]{Version: "v1", Plural: "configmaps", Names: registry.Names{ShortNames: []string{"cm"}}},
 		registry.Kind[corev1.Secret]{Version: "v1", Plural: "secrets"},
-		registry.Kind[appsv1.Deployment]{Group: "apps", Version: "v1", Plural: "deployments", ShortNames: []string{"deploy"}},
+		registry.Kind[appsv1.Deployment]{Group: "apps", Version: "v1", Plural: "deployments", Names: registry.Names{ShortNames: []string{"deploy"}}},
 	)
 }
 

@@ -34,7 +34,7 @@ spec:
 // explain it.
 func TestOAPI_04_AKindThatContainsItself(t *testing.T) {
 	k := newKubectl(t, serveKinds(t, registry.Kind[apiextensionsv1.CustomResourceDefinition]{
-		Group: "apiextensions.k8s.io", Version: "v1", Plural: "customresourcedefinitions", ShortNames: []string{"crd"}, ClusterScoped: true,
+		Group: "apiextensions.k8s.io", Version: "v1", Plural: "customresourcedefinitions", Names: registry.Names{ShortNames: []string{"crd"}}, Scope: registry.ClusterScoped,
 	}))
 	file := k.file("crd.yaml", recursive)
 	k.shows("apply --server-side --field-manager=one -f "+file, `trees\.example\.com serverside-applied$`)

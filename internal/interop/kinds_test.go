@@ -69,11 +69,11 @@ type zoneSpec struct {
 // definitions are the kinds that every server here has beside the built-in ones.
 func definitions() []registry.Definition {
 	return []registry.Definition{
-		registry.Kind[widget]{Group: "example.dev", Version: "v1", Plural: "widgets", Name: "Widget", ShortNames: []string{"wd"}, Categories: []string{"all"}, Subresources: []registry.Endpoint{
+		registry.Kind[widget]{Group: "example.dev", Version: "v1", Plural: "widgets", Names: registry.Names{Kind: "Widget", ShortNames: []string{"wd"}, Categories: []string{"all"}}, Subresources: []registry.Endpoint{
 			registry.ScaleSubresource{SpecReplicasPath: ".spec.replicas", StatusReplicasPath: ".status.replicas", LabelSelectorPath: ".status.selector"},
 		}},
-		registry.Kind[gadget]{Group: "example.dev", Version: "v1", Plural: "gadgets", Name: "Gadget", ValidateUpdate: keepSealed},
-		registry.Kind[zone]{Group: "example.dev", Version: "v1", Plural: "zones", Name: "Zone", ClusterScoped: true},
+		registry.Kind[gadget]{Group: "example.dev", Version: "v1", Plural: "gadgets", Names: registry.Names{Kind: "Gadget"}, Rules: registry.Rules[gadget]{ValidateUpdate: keepSealed}},
+		registry.Kind[zone]{Group: "example.dev", Version: "v1", Plural: "zones", Names: registry.Names{Kind: "Zone"}, Scope: registry.ClusterScoped},
 	}
 }
 

@@ -103,7 +103,7 @@ type ship struct {
 }
 
 func ships() registry.Definition {
-	return registry.Kind[ship]{Group: "example.dev", Version: "v1", Plural: "ships", Name: "Ship", Deletion: registry.Deletion{Grace: registry.GraceSeconds(30), Expire: true}}
+	return registry.Kind[ship]{Group: "example.dev", Version: "v1", Plural: "ships", Names: registry.Names{Kind: "Ship"}, Rules: registry.Rules[ship]{Grace: registry.GraceSeconds[*ship](30)}, Deletion: registry.Deletion{Expire: true}}
 }
 
 // A kind with graceful deletion gives its objects the time that kubectl asks for, and less when it asks again.

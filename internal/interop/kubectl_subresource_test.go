@@ -106,7 +106,7 @@ type eviction struct {
 
 // crates has subresources of all kinds.
 func crates() registry.Definition {
-	return registry.Kind[crate]{Group: "example.dev", Version: "v1", Plural: "crates", Name: "Crate", Subresources: []registry.Endpoint{
+	return registry.Kind[crate]{Group: "example.dev", Version: "v1", Plural: "crates", Names: registry.Names{Kind: "Crate"}, Subresources: []registry.Endpoint{
 		registry.Query[crate, weighing, Report]{Name: "report", Run: func(_ context.Context, call *registry.Call[crate], o *weighing) (*Report, error) {
 			return &Report{Crate: call.Object.Name, Weight: call.Object.Spec.Weight * o.Factor}, nil
 		}},

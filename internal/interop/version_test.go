@@ -48,9 +48,9 @@ type shirtSpecBeta struct {
 
 func shirtKind() registry.Definition {
 	return registry.Kind[shirt]{
-		Group: "example.dev", Version: "v1", Plural: "shirts", Name: "Shirt",
+		Group: "example.dev", Version: "v1", Plural: "shirts", Names: registry.Names{Kind: "Shirt"},
 		Also: []registry.Form{registry.As(
-			registry.Kind[shirtBeta]{Group: "example.dev", Version: "v1beta1", Plural: "shirts", Name: "Shirt", Deprecated: &registry.Deprecation{}},
+			registry.Kind[shirtBeta]{Group: "example.dev", Version: "v1beta1", Plural: "shirts", Names: registry.Names{Kind: "Shirt"}, Serving: registry.Serving{Deprecated: &registry.Deprecation{}}},
 			func(b *shirtBeta) (*shirt, error) {
 				color, size, _ := strings.Cut(b.Spec.Look, ",")
 				return &shirt{TypeMeta: b.TypeMeta, ObjectMeta: b.ObjectMeta, Spec: shirtSpec{Color: color, Size: size}}, nil

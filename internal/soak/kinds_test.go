@@ -56,9 +56,9 @@ func churned() []string { return []string{same, other, passingBy} }
 func definition(plural string, later bool, doc int) registry.Definition {
 	name := strings.ToUpper(plural[:1]) + plural[1:len(plural)-1]
 	if later {
-		return registry.Kind[Trawler]{Group: group, Version: "v1", Plural: plural, Name: name, Doc: fmt.Sprint(doc)}
+		return registry.Kind[Trawler]{Group: group, Version: "v1", Plural: plural, Names: registry.Names{Kind: name}, Doc: fmt.Sprint(doc)}
 	}
-	return registry.Kind[Boat]{Group: group, Version: "v1", Plural: plural, Name: name, Doc: fmt.Sprint(doc)}
+	return registry.Kind[Boat]{Group: group, Version: "v1", Plural: plural, Names: registry.Names{Kind: name}, Doc: fmt.Sprint(doc)}
 }
 
 func kindPath(plural string) string {

@@ -32,7 +32,7 @@ func Example() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer e.Wait()
 	defer stop()
-	resource, err := registry.Kind[lamp]{Group: "home.example.com", Version: "v1", Plural: "lamps", Name: "Lamp", ClusterScoped: true}.Resource()
+	resource, err := registry.Kind[lamp]{Group: "home.example.com", Version: "v1", Plural: "lamps", Names: registry.Names{Kind: "Lamp"}, Scope: registry.ClusterScoped}.Resource()
 	if err != nil {
 		fmt.Println(err)
 		return

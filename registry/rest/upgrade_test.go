@@ -50,7 +50,7 @@ func TestConnectionsThatCannotBeServed(t *testing.T) {
 		`subresource "a/b"`:        {Name: "a/b", Serve: serve},
 		"objects of Go type int64": {},
 	} {
-		kind := registry.Kind[gear]{Group: "example.dev", Version: "v1", Plural: "gears", Name: "Gear", Subresources: []registry.Endpoint{c}}
+		kind := registry.Kind[gear]{Group: "example.dev", Version: "v1", Plural: "gears", Names: registry.Names{Kind: "Gear"}, Subresources: []registry.Endpoint{c}}
 		if strings.Contains(text, "int64") {
 			kind.Subresources = []registry.Endpoint{rest.Connect[int64, registry.NoOptions]{Name: "x", Serve: func(http.ResponseWriter, *http.Request, *registry.Call[int64], *registry.NoOptions) error { return nil }}}
 		}

@@ -230,7 +230,7 @@ func (c *call) delete() error {
 		return c.answerObject(form, http.StatusOK, result.Entry)
 	}
 	return c.answerSuccess(form, &meta.StatusDetails{
-		Name: c.target.Name, Group: r.Group, Kind: r.Names.Plural, UID: result.Entry.Facts().UID,
+		Name: c.target.Name, Group: r.Group, Kind: r.Plural, UID: result.Entry.Facts().UID,
 	})
 }
 
@@ -256,7 +256,7 @@ func (c *call) deleteCollection() error {
 		return err
 	}
 	r := c.served.Resource
-	return c.answerSuccess(form, &meta.StatusDetails{Group: r.Group, Kind: r.Names.Plural}) // READ-04
+	return c.answerSuccess(form, &meta.StatusDetails{Group: r.Group, Kind: r.Plural}) // READ-04
 }
 
 // answerSuccess sends a Status that says that nothing is left to say (DEL-14).
