@@ -127,6 +127,12 @@ type WriteOption interface{ write(*write) }
 // DeleteOption configures a Delete or a DeleteCollection.
 type DeleteOption interface{ delete(*meta.DeleteOptions) }
 
+// ChangeOption configures whatever changes objects: writes and deletions.
+type ChangeOption interface {
+	WriteOption
+	DeleteOption
+}
+
 // write is the result of WriteOptions.
 type write struct {
 	query       url.Values
@@ -165,12 +171,7 @@ func (dryRun) write(w *write)               { w.query.Set("dryRun", meta.DryRunA
 func (dryRun) delete(o *meta.DeleteOptions) { o.DryRun = []string{meta.DryRunAll} }
 
 // DryRun makes the server do everything except store the result.
-func DryRun() interface {
-	WriteOption
-	DeleteOption
-} {
-	return dryRun{}
-}
+func DryRun() ChangeOption { return dryRun{} }
 
 // FieldManager sets the name of the field manager. Default: the client's User-Agent up to the first
 // slash.

@@ -36,7 +36,7 @@ func StrategicPatch(change any) Patch {
 }
 
 // JSONPatch performs operations in order, all or none of them (RFC 6902).
-func JSONPatch(operations ...Operation) Patch {
+func JSONPatch(operations ...PatchOperation) Patch {
 	content := make([]any, len(operations))
 	for i, o := range operations {
 		content[i] = o.document()
@@ -95,40 +95,44 @@ func (p Patch) parameters() map[string]string {
 	return q
 }
 
-// Operation is one step of a JSONPatch. Make one with Add, Remove, Replace, Move, Copy or Test.
+// PatchOperation is one step of a JSONPatch. Make one with Add, Remove, Replace, Move, Copy or Test.
 // Paths are JSON pointers: each name follows a slash; ~1 stands for a slash and ~0 for a tilde in a
 // name.
-type Operation struct {
+type PatchOperation struct {
 	op, path, from string
 	value          any
 	hasValue       bool
 }
 
 // Add sets a member, or inserts an item before the one at its index. The index "-" is the end.
-func Add(path string, value any) Operation {
-	return Operation{op: "add", path: path, value: value, hasValue: true}
+func Add(path string, value any) PatchOperation {
+	return PatchOperation{op: "add", path: path, value: value, hasValue: true}
 }
 
 // Remove removes the value at path, which must exist.
-func Remove(path string) Operation { return Operation{op: "remove", path: path} }
+func Remove(path string) PatchOperation { return PatchOperation{op: "remove", path: path} }
 
 // Replace replaces the value at path, which must exist.
-func Replace(path string, value any) Operation {
-	return Operation{op: "replace", path: path, value: value, hasValue: true}
+func Replace(path string, value any) PatchOperation {
+	return PatchOperation{op: "replace", path: path, value: value, hasValue: true}
 }
 
 // Move removes the value at from and adds it at path.
-func Move(from, path string) Operation { return Operation{op: "move", path: path, from: from} }
-
-// Copy adds the value at from at path, too.
-func Copy(from, path string) Operation { return Operation{op: "copy", path: path, from: from} }
-
-// Test makes the whole patch fail unless value is at path.
-func Test(path string, value any) Operation {
-	return Operation{op: "test", path: path, value: value, hasValue: true}
+func Move(from, path string) PatchOperation {
+	return PatchOperation{op: "move", path: path, from: from}
 }
 
-func (o Operation) document() map[string]any {
+// Copy adds the value at from at path, too.
+func Copy(from, path string) PatchOperation {
+	return PatchOperation{op: "copy", path: path, from: from}
+}
+
+// Test makes the whole patch fail unless value is at path.
+func Test(path string, value any) PatchOperation {
+	return PatchOperation{op: "test", path: path, value: value, hasValue: true}
+}
+
+func (o PatchOperation) document() map[string]any {
 	d := map[string]any{"op": o.op, "path": o.path}
 	if o.op == "move" || o.op == "copy" {
 		d["from"] = o.from

@@ -124,7 +124,7 @@ func (n *namespaces) resource() (*registry.Resource, error) {
 	kind := registry.Kind[Namespace]{
 		Version: "v1", Plural: "namespaces", Names: registry.Names{ShortNames: []string{"ns"}}, Scope: registry.ClusterScoped, Doc: "A namespace is a place for the names of objects, which go when it is deleted.",
 		Rules:  registry.Rules[Namespace]{Name: meta.CheckDNSLabel, Default: defaultNamespace, Validate: validateNewNamespace, ValidateUpdate: validateNamespaceUpdate, BeforeDelete: n.refuseProtected},
-		Writes: registry.WriteRules{NoGeneration: true, Companions: phaseCompanions},
+		Writes: registry.WriteRules{NoGeneration: true},
 
 		Status: registry.Status{Metadata: []string{"labels", "annotations", "finalizers", "ownerReferences"}},
 
@@ -139,7 +139,7 @@ func (n *namespaces) resource() (*registry.Resource, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.Hooks.Mark, r.Hooks.Held = markTerminating, hasSpecFinalizers
+	r.Hooks.Mark, r.Hooks.Held, r.Hooks.Companions = markTerminating, hasSpecFinalizers, phaseCompanions
 	r.Reset, r.ResetFields = resetNamespace, [][]string{{"spec"}, {"status"}}
 	r.Selectable = []string{"name", "status.phase"}
 	r.Computed = map[string]func(registry.Tree) string{"name": nameOf} // clients of old ask so

@@ -21,15 +21,15 @@ func phaseKey(namespace string) string { return storage.SysKey("namespace", name
 // the namespace and was last written before that record belonged to the one that went, whatever has its name by now.
 func graveKey(namespace string) string { return storage.SysKey("namespace-gone", namespace) }
 
-func phaseCompanions(c registry.Change) ([]storage.Op, error) {
+func phaseCompanions(old, next registry.Tree) ([]storage.Op, error) {
 	switch {
-	case c.New == nil:
-		name := nameOf(c.Old)
+	case next == nil:
+		name := nameOf(old)
 		return []storage.Op{storage.Delete(phaseKey(name), storage.Any), storage.Put(graveKey(name), []byte(name), storage.Any)}, nil
-	case c.Old == nil:
-		return []storage.Op{storage.Put(phaseKey(nameOf(c.New)), []byte(NamespaceActive), storage.Any)}, nil
-	case ending(c.New) && !ending(c.Old):
-		return []storage.Op{storage.Put(phaseKey(nameOf(c.New)), []byte(NamespaceTerminating), storage.Any)}, nil
+	case old == nil:
+		return []storage.Op{storage.Put(phaseKey(nameOf(next)), []byte(NamespaceActive), storage.Any)}, nil
+	case ending(next) && !ending(old):
+		return []storage.Op{storage.Put(phaseKey(nameOf(next)), []byte(NamespaceTerminating), storage.Any)}, nil
 	}
 	return nil, nil
 }

@@ -53,10 +53,12 @@ type Hooks struct {
 
 	// Held tells whether something other than metadata.finalizers still keeps the object.
 	Held func(t Tree) bool
-}
 
-// Change is what a commit does to one object: Old is nil on creation, New is nil on removal.
-type Change struct{ Old, New Tree }
+	// Companions returns operations on keys outside /r/ that are committed together with a change of
+	// an object (design rule 2: the phase record of a namespace). old is nil for a creation, next for a
+	// removal. It must not do anything else.
+	Companions func(old, next Tree) ([]storage.Op, error)
+}
 
 // WriteRules say how writes to a kind deviate from the usual. The zero value is the usual.
 type WriteRules struct {
@@ -77,10 +79,6 @@ type WriteRules struct {
 	// TTL removes objects that nobody has written to for so long (EVT-02). 0 keeps them. It counts from the last write,
 	// across restarts, with a precision of seconds.
 	TTL time.Duration
-
-	// Companions returns operations on keys outside /r/ that are committed together with a change of an object
-	// (design rule 2: the phase record of a namespace). It must not do anything else.
-	Companions func(c Change) ([]storage.Op, error)
 }
 
 // Deletion says how a kind's objects end when finalizers in their metadata are not the whole story.

@@ -51,12 +51,12 @@ func takenBy(s *corev1.Service) map[string]string {
 }
 
 // addressChanges returns the operations on those records for a change of a service.
-func addressChanges(change registry.Change) ([]storage.Op, error) {
+func addressChanges(old, next registry.Tree) ([]storage.Op, error) {
 	before, after := map[string]string{}, map[string]string{}
 	for _, side := range []struct {
 		tree registry.Tree
 		into *map[string]string
-	}{{change.Old, &before}, {change.New, &after}} {
+	}{{old, &before}, {next, &after}} {
 		if side.tree == nil {
 			continue
 		}

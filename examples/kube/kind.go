@@ -10,6 +10,7 @@ import (
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
+	"github.com/kindwright/kindwright/storage"
 )
 
 // A kind is one of Kubernetes' types with what its tags cannot express.
@@ -28,6 +29,9 @@ type kind[T any] struct {
 	// statusKeeps are the metadata that a write of the status does not change. It changes all
 	// others.
 	statusKeeps []string
+
+	// companions are what is committed together with an object; see registry.Hooks.
+	companions func(old, next registry.Tree) ([]storage.Op, error)
 }
 
 // Define makes it a registry.Definition.
@@ -66,7 +70,7 @@ func takenWithStatus(but []string) []string {
 
 // asWritten has objects hold what clients write that have the type T, which is more than they mean.
 func (k kind[T]) asWritten(r *registry.Resource) error {
-	r.Hooks.Default = k.settle
+	r.Hooks.Default, r.Hooks.Companions = k.settle, k.companions
 	empty, err := treeOf(new(T))
 	if err != nil || r.Reset == nil || empty["status"] == nil {
 		return err

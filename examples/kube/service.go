@@ -23,7 +23,7 @@ func services(c *cluster) []registry.Definition {
 				Rules: registry.Rules[corev1.Service]{Complete: c.completeService, Validate: checked(c.checkService), ValidateUpdate: func(_ context.Context, obj, old *corev1.Service, f *status.Fields) { checkServiceUpdate(obj, old, f) }, Name: meta.CheckDNS1035Label},
 
 				Version: "v1", Plural: "services", Names: registry.Names{ShortNames: []string{"svc"}, Categories: []string{"all"}},
-				Writes: registry.WriteRules{NoGeneration: true, CreateOnUpdate: true, Companions: addressChanges},
+				Writes: registry.WriteRules{NoGeneration: true, CreateOnUpdate: true},
 				Subresources: []registry.Endpoint{rest.Connect[corev1.Service, corev1.ServiceProxyOptions]{
 					Name: "proxy", Paths: true, Methods: everyMethod(), Serve: unreachable[corev1.Service, corev1.ServiceProxyOptions]("service"),
 				}},
@@ -36,7 +36,7 @@ func services(c *cluster) []registry.Definition {
 					wide(labelColumn("spec.selector")),
 				)},
 			},
-			fields: []string{"spec.clusterIP", "spec.type"}, fill: fillService,
+			fields: []string{"spec.clusterIP", "spec.type"}, companions: addressChanges, fill: fillService,
 		},
 		kind[discoveryv1.EndpointSlice]{cluster: c, Kind: registry.Kind[discoveryv1.EndpointSlice]{
 			Rules: registry.Rules[discoveryv1.EndpointSlice]{

@@ -121,7 +121,7 @@ func checkPreconditions(ctx context.Context, d *deletion) (err error) {
 // metadata are all that matters, and the object is in the form of its record.
 func (d *deletion) readOld(ctx context.Context) (registry.Tree, error) {
 	r := d.stored()
-	if r.Hooks.Grace == nil && r.Hooks.Mark == nil && r.Writes.Companions == nil {
+	if r.Hooks.Grace == nil && r.Hooks.Mark == nil && r.Hooks.Companions == nil {
 		return treeOf(d.entry)
 	}
 	return d.served.stored().treeOf(ctx, d.entry)
@@ -271,7 +271,7 @@ func (r *Kind) withPolicy(t registry.Tree, p meta.DeletionPropagation) registry.
 func removeDeleted(ctx context.Context, d *deletion) error {
 	if !d.opts.DryRun {
 		op := storage.Delete(d.key, storage.Expect(d.entry.Revision()))
-		if _, err := d.engine.store(ctx, d.served, []storage.Op{op}, registry.Change{Old: d.old}); err != nil {
+		if _, err := d.engine.store(ctx, d.served, []storage.Op{op}, d.old, nil); err != nil {
 			return d.engine.deleteError(d.served.Kind, err)
 		}
 	}
@@ -301,7 +301,7 @@ func (d *deletion) mark(ctx context.Context) error {
 	rev := d.entry.Revision()
 	if !d.opts.DryRun {
 		op := storage.Put(d.key, d.engine.value(form, encoded), storage.Expect(rev))
-		if rev, err = d.engine.store(ctx, d.served, []storage.Op{op}, registry.Change{Old: d.old, New: d.next}); err != nil {
+		if rev, err = d.engine.store(ctx, d.served, []storage.Op{op}, d.old, d.next); err != nil {
 			return d.engine.deleteError(d.stored(), err)
 		}
 	}

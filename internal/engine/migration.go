@@ -261,7 +261,7 @@ func moderniseRecord(ctx context.Context, w *rewriting) error {
 
 func commitRecord(ctx context.Context, w *rewriting) error {
 	op := storage.Put(w.key, w.have.encode(), storage.Expect(w.revision))
-	_, err := w.engine.store(ctx, w.served, []storage.Op{op}, registry.Change{Old: w.object, New: w.object})
+	_, err := w.engine.store(ctx, w.served, []storage.Op{op}, w.object, w.object)
 	var lost *storage.ConflictError
 	switch {
 	case errors.As(err, &lost):

@@ -175,14 +175,14 @@ func (in *intent) walk(ctx context.Context) (*registry.Result, error) {
 
 // commit stores the object, or removes it if its last finalizer is gone.
 func commit(ctx context.Context, w *write) error {
-	change := registry.Change{Old: w.stored.old, New: w.stored.new}
+	next := w.stored.new
 	var op storage.Op
 	expect := storage.Absent
 	if w.entry != nil {
 		expect = storage.Expect(w.entry.Revision())
 	}
 	if w.remove {
-		change.New = nil
+		next = nil
 		op = storage.Delete(w.key, expect)
 	} else {
 		op = storage.Put(w.key, w.engine.value(w.resource().base(), w.encoded), expect)
@@ -190,7 +190,7 @@ func commit(ctx context.Context, w *write) error {
 	if w.opts.DryRun {
 		return w.pretend(ctx)
 	}
-	rev, err := w.engine.store(ctx, w.served, append(w.checks, op), change)
+	rev, err := w.engine.store(ctx, w.served, append(w.checks, op), w.stored.old, next)
 	if errors.Is(err, storage.ErrTooLarge) && !w.remove && w.disown() {
 		return commit(ctx, w) // better to lose ownership data than to reject the object
 	}

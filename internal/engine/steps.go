@@ -334,9 +334,9 @@ func skipUnchanged(_ context.Context, w *write) error {
 }
 
 // store commits operations with their companions and waits until every read shows them.
-func (e *Engine) store(ctx context.Context, s *Served, ops []storage.Op, c registry.Change) (storage.Revision, error) {
-	if companions := s.Kind.base().Writes.Companions; companions != nil {
-		more, err := companions(c)
+func (e *Engine) store(ctx context.Context, s *Served, ops []storage.Op, old, next registry.Tree) (storage.Revision, error) {
+	if companions := s.Kind.base().Hooks.Companions; companions != nil {
+		more, err := companions(old, next)
 		if err != nil {
 			return 0, err
 		}

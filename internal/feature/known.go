@@ -11,8 +11,8 @@ const (
 	Deprecated Stage = "Deprecated" // will be removed
 )
 
-// Change is the change of a feature in one release.
-type Change struct {
+// Milestone is the change of a feature in one release.
+type Milestone struct {
 	Since   Release
 	Stage   Stage
 	Default bool // on by default
@@ -23,7 +23,7 @@ type Change struct {
 type Feature struct {
 	Name    string
 	Gate    bool // can be set in --feature-gates
-	History []Change
+	History []Milestone
 	Doc     string // a description; for a gate, of what it switches
 }
 
@@ -39,18 +39,18 @@ const (
 func Known() []Feature {
 	r := func(minor int) Release { return Release{1, minor} }
 	return []Feature{
-		{ResponseCompression, true, []Change{{r(8), Alpha, false, false}, {r(16), Beta, true, false}}, "answers are compressed for clients that accept gzip"},
-		{"APIListChunking", true, []Change{{r(8), Alpha, false, false}, {r(9), Beta, true, false}, {r(29), Stable, true, true}}, "lists come in chunks: limit and continue"},
-		{"AnonymousAuthConfigurableEndpoints", true, []Change{{r(31), Alpha, false, false}, {r(32), Beta, true, false}, {r(34), Stable, true, true}}, "anonymous requests are limited to some paths"},
-		{"HealthzEndpoint", false, []Change{{r(16), Deprecated, true, true}}, "/healthz, which /livez and /readyz replace"},
-		{"IndividualHealthChecks", false, []Change{{r(31), Alpha, true, true}}, "each health check has a path of its own"},
-		{"ResourceVersionMatch", false, []Change{{r(19), Stable, true, true}}, "the parameter resourceVersionMatch of lists"},
-		{"ServerSideApply", true, []Change{{r(14), Alpha, false, false}, {r(16), Beta, true, false}, {r(22), Stable, true, true}}, "apply patches and managed fields"},
-		{"StructuredAuthenticationConfiguration", true, []Change{{r(29), Alpha, false, false}, {r(30), Beta, true, false}, {r(34), Stable, true, true}}, "authentication from a configuration file"},
-		{"StructuredAuthorizationConfiguration", true, []Change{{r(29), Alpha, false, false}, {r(30), Beta, true, false}, {r(32), Stable, true, true}}, "authorization from a configuration file"},
+		{ResponseCompression, true, []Milestone{{r(8), Alpha, false, false}, {r(16), Beta, true, false}}, "answers are compressed for clients that accept gzip"},
+		{"APIListChunking", true, []Milestone{{r(8), Alpha, false, false}, {r(9), Beta, true, false}, {r(29), Stable, true, true}}, "lists come in chunks: limit and continue"},
+		{"AnonymousAuthConfigurableEndpoints", true, []Milestone{{r(31), Alpha, false, false}, {r(32), Beta, true, false}, {r(34), Stable, true, true}}, "anonymous requests are limited to some paths"},
+		{"HealthzEndpoint", false, []Milestone{{r(16), Deprecated, true, true}}, "/healthz, which /livez and /readyz replace"},
+		{"IndividualHealthChecks", false, []Milestone{{r(31), Alpha, true, true}}, "each health check has a path of its own"},
+		{"ResourceVersionMatch", false, []Milestone{{r(19), Stable, true, true}}, "the parameter resourceVersionMatch of lists"},
+		{"ServerSideApply", true, []Milestone{{r(14), Alpha, false, false}, {r(16), Beta, true, false}, {r(22), Stable, true, true}}, "apply patches and managed fields"},
+		{"StructuredAuthenticationConfiguration", true, []Milestone{{r(29), Alpha, false, false}, {r(30), Beta, true, false}, {r(34), Stable, true, true}}, "authentication from a configuration file"},
+		{"StructuredAuthorizationConfiguration", true, []Milestone{{r(29), Alpha, false, false}, {r(30), Beta, true, false}, {r(32), Stable, true, true}}, "authorization from a configuration file"},
 		{
 			WatchList, true,
-			[]Change{{r(27), Alpha, false, false}, {r(32), Beta, true, false}, {r(33), Beta, false, false}, {r(34), Beta, true, false}},
+			[]Milestone{{r(27), Alpha, false, false}, {r(32), Beta, true, false}, {r(33), Beta, false, false}, {r(34), Beta, true, false}},
 			"watches that begin with what there is: sendInitialEvents",
 		},
 	}
@@ -67,11 +67,11 @@ func (f *Feature) since(s Stage) Release {
 }
 
 // at returns the state of the feature in a release; false if the release does not have it yet.
-func (f *Feature) at(r Release) (Change, bool) {
+func (f *Feature) at(r Release) (Milestone, bool) {
 	for i := len(f.History) - 1; i >= 0; i-- {
 		if f.History[i].Since.Compare(r) <= 0 {
 			return f.History[i], true
 		}
 	}
-	return Change{}, false
+	return Milestone{}, false
 }
