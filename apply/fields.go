@@ -109,7 +109,7 @@ func (f *Fields) add(v Version) error {
 	case f.versions[v.APIVersion] != nil:
 		return errors.New("duplicate version")
 	case v.Schema == nil:
-		return errors.New("Schema must be set")
+		return errors.New("the field Schema must be set")
 	}
 	out := &version{apiVersion: v.APIVersion, schema: v.Schema, reach: map[string]*reach{}}
 	out.merge = typed.ParseableType{Schema: &schema.Schema{}, TypeRef: named(rootName)}

@@ -340,7 +340,7 @@ func TestNewNamesWhatItCannotUse(t *testing.T) {
 	}{
 		{nil, "a kind needs at least one version"},
 		{[]apply.Version{{Schema: schema}}, `version "": APIVersion must be set`},
-		{[]apply.Version{{APIVersion: "v1"}}, `version "v1": Schema must be set`},
+		{[]apply.Version{{APIVersion: "v1"}}, `version "v1": the field Schema must be set`},
 		{[]apply.Version{{APIVersion: "v1", Schema: schema}, {APIVersion: "v1", Schema: schema}}, `version "v1": duplicate version`},
 		{[]apply.Version{{APIVersion: "v1", Schema: schema}, {APIVersion: "v2", Schema: schema}}, "a kind with several versions needs a Convert function"},
 		{[]apply.Version{{APIVersion: "v1", Schema: schema, Reach: map[string]apply.Reach{"": {Only: []apply.Path{{}}}}}}, `version "v1": Reach must not contain an empty path`},

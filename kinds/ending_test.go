@@ -456,7 +456,8 @@ func (h *history) checkNothingLives(ctx context.Context, plural string) {
 	h.t.Helper()
 	list, err := h.e.List(ctx, h.target(place{plural: plural}), registry.ListRequest{})
 	require.NoError(h.t, err)
-	for entry := range list.Items {
+	for entry, err := range list.Items {
+		require.NoError(h.t, err)
 		f := entry.Facts()
 		if o := h.objects[place{plural, f.Namespace, f.Name}]; o.left {
 			require.NotNil(h.t, f.Deleted, "%s/%s is of a namespace that is gone, and lives", f.Namespace, f.Name)
@@ -470,7 +471,8 @@ func (h *history) check(ctx context.Context) {
 	spaces := map[string]bool{}
 	list, err := h.e.List(ctx, registry.Target{Resource: namespaces}, registry.ListRequest{})
 	require.NoError(h.t, err)
-	for entry := range list.Items {
+	for entry, err := range list.Items {
+		require.NoError(h.t, err)
 		if name := entry.Facts().Name; len(name) <= 2 {
 			spaces[name] = entry.Facts().Deleted != nil
 		}
@@ -488,7 +490,8 @@ func (h *history) check(ctx context.Context) {
 		}
 		list, err := h.e.List(ctx, h.target(place{plural: plural}), registry.ListRequest{})
 		require.NoError(h.t, err)
-		for entry := range list.Items {
+		for entry, err := range list.Items {
+			require.NoError(h.t, err)
 			var obj note
 			require.NoError(h.t, json.Unmarshal(entry.AppendJSON(nil), &obj))
 			got[place{plural, obj.Namespace, obj.Name}] = thing{held: len(obj.Finalizers) > 0, marked: obj.DeletionTimestamp != nil}

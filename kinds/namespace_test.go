@@ -168,7 +168,8 @@ func TestRule2_ACreationDoesNotSlipIntoAnEndingNamespace(t *testing.T) {
 	gone(t, e, "team")
 	l, err := e.List(t.Context(), registry.Target{Resource: noteType}, registry.ListRequest{})
 	require.NoError(t, err)
-	for entry := range l.Items {
+	for entry, err := range l.Items {
+		require.NoError(t, err)
 		require.Fail(t, "left behind", entry.Key())
 	}
 }

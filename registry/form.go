@@ -183,13 +183,13 @@ func (convert conversion) to(ctx context.Context, to *Resource, objects []Tree) 
 }
 
 // adopt makes what a conversion returned for an object an object of this form.
-func (to *Resource) adopt(out, t Tree) (Tree, error) {
-	out = tree.With(tree.With(out, to.APIVersion(), "apiVersion"), to.Names.Kind, "kind")
+func (r *Resource) adopt(out, t Tree) (Tree, error) {
+	out = tree.With(tree.With(out, r.APIVersion(), "apiVersion"), r.Names.Kind, "kind")
 	out = tree.With(out, t["metadata"], "metadata")
-	out, _ = to.Schema.Prune(out)
-	canonical, problems := to.Schema.Canonical(out)
+	out, _ = r.Schema.Prune(out)
+	canonical, problems := r.Schema.Canonical(out)
 	if len(problems) > 0 {
-		return nil, fmt.Errorf("the conversion to %s made an object its schema refuses: %s", to.GroupVersionKind(), problems[0].Message())
+		return nil, fmt.Errorf("the conversion to %s made an object its schema refuses: %s", r.GroupVersionKind(), problems[0].Message())
 	}
 	return canonical, nil
 }

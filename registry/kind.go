@@ -175,7 +175,7 @@ func (k Kind[T]) selectable(r *Resource) error {
 		compute := k.Selectable[name]
 		if compute == nil {
 			if _, has := r.Schema.Lookup(strings.Split(name, ".")...); !has {
-				return fmt.Errorf("Selectable: there is no field %q", name)
+				return fmt.Errorf("the field Selectable: the type has no field %q", name)
 			}
 			continue
 		}

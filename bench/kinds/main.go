@@ -224,7 +224,7 @@ func (m *measured) get(paths ...string) error {
 }
 
 func (m *measured) fetch(path, accept string) (int, error) {
-	r := httptest.NewRequest(http.MethodGet, path, nil)
+	r := httptest.NewRequestWithContext(context.Background(), http.MethodGet, path, nil)
 	r.Header.Set("Accept", accept)
 	w := httptest.NewRecorder()
 	m.ServeHTTP(w, r)

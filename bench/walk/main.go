@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -24,24 +23,26 @@ const group = "walk.example.com"
 
 func main() {
 	if len(os.Args) != 2 {
-		log.Fatal("usage: walk DIRECTORY")
+		fmt.Fprintln(os.Stderr, "usage: walk DIRECTORY")
+		os.Exit(2)
 	}
-	if err := run(os.Args[1]); err != nil {
-		log.Fatal(err)
+	if err := run(context.Background(), os.Args[1]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
 }
 
-func run(out string) (err error) {
+func run(ctx context.Context, out string) error {
 	dir, err := os.MkdirTemp("", "walk")
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	db, err := bbolt.Open(filepath.Join(dir, "walk.db"))
 	if err != nil {
 		return err
 	}
-	defer db.Close()
+	defer func() { _ = db.Close() }()
 	admin := authn.Func(func(*http.Request) (authn.User, bool, error) {
 		return authn.User{Name: "admin", Groups: []string{"system:masters"}}, true, nil
 	})
@@ -49,7 +50,7 @@ func run(out string) (err error) {
 	if err != nil {
 		return err
 	}
-	ctx, stop := context.WithCancel(context.Background())
+	ctx, stop := context.WithCancel(ctx)
 	defer srv.Wait()
 	defer stop()
 	if err := srv.Start(ctx); err != nil {
@@ -57,16 +58,18 @@ func run(out string) (err error) {
 	}
 	listener := httptest.NewServer(srv)
 	defer listener.Close()
-	w := &walker{out: out, base: listener.URL + "/apis/" + group}
+	w := &walker{ctx: ctx, out: out, base: listener.URL + "/apis/" + group}
 	defer w.closeWatch()
 	return w.all()
 }
 
 // walker sends the requests.
 type walker struct {
-	out   string // counters go below this directory
-	base  string // URL of the group
-	watch io.ReadCloser
+	ctx    context.Context // of all requests
+	client http.Client
+	out    string // counters go below this directory
+	base   string // URL of the group
+	watch  io.ReadCloser
 }
 
 const (
@@ -146,14 +149,14 @@ func (w *walker) walk(name string, f func() error) error {
 }
 
 func (w *walker) send(method, path, mediaType, body string, want int) error {
-	r, err := http.NewRequest(method, w.base+path, bytes.NewBufferString(body))
+	r, err := http.NewRequestWithContext(w.ctx, method, w.base+path, bytes.NewBufferString(body))
 	if err != nil {
 		return err
 	}
 	if mediaType != "" {
 		r.Header.Set("Content-Type", mediaType)
 	}
-	res, err := http.DefaultClient.Do(r)
+	res, err := w.client.Do(r)
 	if err != nil {
 		return err
 	}
@@ -166,7 +169,11 @@ func (w *walker) send(method, path, mediaType, body string, want int) error {
 }
 
 func (w *walker) openWatch() error {
-	res, err := http.Get(w.base + widgetsPath + "?watch=true")
+	r, err := http.NewRequestWithContext(w.ctx, http.MethodGet, w.base+widgetsPath+"?watch=true", nil)
+	if err != nil {
+		return err
+	}
+	res, err := w.client.Do(r) //nolint:bodyclose // closeWatch closes it
 	if err != nil {
 		return err
 	}

@@ -81,7 +81,7 @@ func core(c *cluster) []registry.Definition {
 			cluster: c,
 			Kind: registry.Kind[corev1.Endpoints]{ //nolint:staticcheck // likewise
 
-				Rules:   registry.Rules[corev1.Endpoints]{Validate: checked(checkEndpoints)},
+				Rules:   registry.Rules[corev1.Endpoints]{Validate: checked(checkEndpoints)}, //nolint:staticcheck // likewise
 				Serving: registry.Serving{Deprecated: &registry.Deprecation{Since: "1.33", Instead: meta.GroupVersionKind{Group: "discovery.k8s.io", Version: "v1", Kind: "EndpointSlice"}}},
 
 				Version: "v1", Plural: "endpoints", Names: registry.Names{ShortNames: []string{"ep"}}, Writes: registry.WriteRules{NoGeneration: true, CreateOnUpdate: true},

@@ -691,7 +691,8 @@ func TestPAGE_ChunksShowOneSnapshot(t *testing.T) {
 				require.NoError(t, err)
 			}
 			require.Equal(t, version, l.Revision, "COLL-06")
-			for entry := range l.Items {
+			for entry, err := range l.Items {
+				require.NoError(t, err)
 				names = append(names, entry.Facts().Name)
 			}
 			if l.Continue == "" {
@@ -765,7 +766,8 @@ func TestPAGE_08_AnExpiredTokenBringsOneThatGoesOn(t *testing.T) {
 	l, err = restarted.List(t.Context(), inA, registry.ListRequest{Limit: 10, Continue: fresh})
 	require.NoError(t, err)
 	var names []string
-	for entry := range l.Items {
+	for entry, err := range l.Items {
+		require.NoError(t, err)
 		names = append(names, entry.Facts().Name)
 	}
 	require.Equal(t, []string{"w2", "w3", "x"}, names)

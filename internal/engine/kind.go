@@ -67,7 +67,7 @@ func (e *Engine) compileDocument(r *registry.Resource) (*Kind, error) {
 	}
 	if r.Type != nil {
 		if out.messages, _, err = e.messages.Describe(r.Type); err != nil {
-			return nil, fmt.Errorf("Go type %s: %w", r.Type, err)
+			return nil, fmt.Errorf("the Go type %s: %w", r.Type, err)
 		}
 	}
 	return out, nil

@@ -75,5 +75,5 @@ func TestAKindThatSelectsWhatItHasNotIsRefused(t *testing.T) {
 	k := widgets()
 	k.Selectable = map[string]func(*widget) string{"spec.missing": nil}
 	_, err := k.Resource()
-	require.ErrorContains(t, err, `Selectable: there is no field "spec.missing"`)
+	require.ErrorContains(t, err, `the field Selectable: the type has no field "spec.missing"`)
 }

@@ -173,11 +173,13 @@ func (r *Kind) fieldsOf(form *Kind, values []string, object []byte) ([]string, e
 
 // defaults tells whether the schema may give a field a value that the object lacks.
 func (r *Kind) defaults(field string) bool {
-	s, ok := r.Schema, true
+	s := r.Schema
 	for name := range strings.SplitSeq(field, ".") {
-		if s, ok = s.Property(name); !ok || s.DefaultValue != nil {
+		below, ok := s.Property(name)
+		if !ok || below.DefaultValue != nil {
 			return ok
 		}
+		s = below
 	}
 	return false
 }

@@ -87,7 +87,7 @@ func TestDescribeRefuses(t *testing.T) {
 			X []struct {
 				Y self `json:"y" protobuf:"bytes,1,opt"`
 			} `json:"x" protobuf:"bytes,1,opt"`
-		}{}, "field Y: Go type protobuf.self"},
+		}{}, "field Y: the Go type protobuf.self"},
 		"an embedded list": {embeddedList{}, "embedded Go type protobuf.EmbeddedTexts is not a struct with fields"},
 	} {
 		t.Run(name, func(t *testing.T) {

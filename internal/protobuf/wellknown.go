@@ -42,7 +42,7 @@ func (r *reader) wellKnown(t reflect.Type) (s shape, known bool, err error) {
 			return s, known, err
 		}
 	}
-	return s, false, fmt.Errorf("Go type %s has its own JSON methods, and its message format is unknown", t)
+	return s, false, fmt.Errorf("the Go type %s has its own JSON methods, and its message format is unknown", t)
 }
 
 func (r *reader) knownStruct(t reflect.Type) (s shape, known bool, err error) {
