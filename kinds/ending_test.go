@@ -222,13 +222,13 @@ func TestNS_02_TheEndOfANamespaceReadsNothingOfOthers(t *testing.T) {
 	}
 	for _, others := range []int{1, 200} {
 		reads, records := read(others)
-		require.LessOrEqual(t, reads, int64(12), "one for the grave and one for each kind that the store has objects of, twice at most")
+		require.LessOrEqual(t, reads, int64(12), "one for the tombstone and one for each kind that the store has objects of, twice at most")
 		require.LessOrEqual(t, records, int64(40))
 		t.Logf("%d reads of the store beside %d other namespaces", reads, others)
 	}
 }
 
-// meddling is a store that has something done after a grave was read, and before anything is deleted for it.
+// meddling is a store that has something done after a tombstone was read, and before anything is deleted for it.
 type meddling struct {
 	storage.Backend
 	meddle func()

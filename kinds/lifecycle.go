@@ -406,7 +406,7 @@ func (t *terminator) bury(ctx context.Context, namespace string) {
 func (t *terminator) sweep(ctx context.Context, namespace string) error {
 	store := t.engine.Store()
 	for {
-		grave, err := store.Get(ctx, graveKey(namespace))
+		tombstone, err := store.Get(ctx, tombstoneKey(namespace))
 		if errors.Is(err, storage.ErrNotFound) {
 			return nil
 		}
@@ -415,13 +415,13 @@ func (t *terminator) sweep(ctx context.Context, namespace string) error {
 		}
 		served := map[string]bool{}
 		for _, s := range contents(t.engine.Set()) {
-			if err := t.guarded(func() error { return t.engine.Sweep(ctx, s, namespace, grave.Revision) }); err != nil {
+			if err := t.guarded(func() error { return t.engine.Sweep(ctx, s, namespace, tombstone.Revision) }); err != nil {
 				return fmt.Errorf("%s: %w", s.Resource.GroupResource(), err)
 			}
 			served[s.Resource.StorageName] = true
 		}
-		if t.survived(namespace, grave.Revision) {
-			again, err := t.dig(ctx, namespace, grave.Revision)
+		if t.survived(namespace, tombstone.Revision) {
+			again, err := t.dig(ctx, namespace, tombstone.Revision)
 			if err != nil {
 				return err
 			}
@@ -433,7 +433,7 @@ func (t *terminator) sweep(ctx context.Context, namespace string) error {
 		if err != nil || more {
 			return err
 		}
-		_, err = store.Commit(ctx, []storage.Op{storage.Delete(graveKey(namespace), storage.Expect(grave.Revision))})
+		_, err = store.Commit(ctx, []storage.Op{storage.Delete(tombstoneKey(namespace), storage.Expect(tombstone.Revision))})
 		var again *storage.ConflictError
 		if !errors.As(err, &again) {
 			return err
@@ -441,12 +441,12 @@ func (t *terminator) sweep(ctx context.Context, namespace string) error {
 	}
 }
 
-// survived tells whether something in the namespace was written after its grave that nobody has deleted yet: it was changed before it could
+// survived tells whether something in the namespace was written after its tombstone that nobody has deleted yet: it was changed before it could
 // be, or it belongs to a later namespace of the name.
-func (t *terminator) survived(namespace string, grave storage.Revision) bool {
+func (t *terminator) survived(namespace string, tombstone storage.Revision) bool {
 	for _, s := range contents(t.engine.Set()) {
 		for entry := range s.Cache.Snapshot().Ascend(storage.NamespacePrefix(s.Resource.StorageName, namespace), "") {
-			if entry.Revision() >= grave && !entry.Deleting() {
+			if entry.Revision() >= tombstone && !entry.Deleting() {
 				return true
 			}
 		}
@@ -454,18 +454,18 @@ func (t *terminator) survived(namespace string, grave storage.Revision) bool {
 	return false
 }
 
-// dig makes the grave anew if no namespace has the name: nothing can have been created since the last one went, so that whatever was written
-// before the new grave belonged to that. It reports whether it is worth sweeping again.
-func (t *terminator) dig(ctx context.Context, namespace string, grave storage.Revision) (bool, error) {
+// dig makes the tombstone anew if no namespace has the name: nothing can have been created since the last one went, so that whatever was written
+// before the new tombstone belonged to that. It reports whether it is worth sweeping again.
+func (t *terminator) dig(ctx context.Context, namespace string, tombstone storage.Revision) (bool, error) {
 	if t.unchecked {
 		return false, nil
 	}
 	_, err := t.engine.Store().Commit(ctx, []storage.Op{
-		storage.Check(phaseKey(namespace), storage.Absent), storage.Put(graveKey(namespace), []byte(namespace), storage.Expect(grave)),
+		storage.Check(phaseKey(namespace), storage.Absent), storage.Put(tombstoneKey(namespace), []byte(namespace), storage.Expect(tombstone)),
 	})
 	var lost *storage.ConflictError
 	if errors.As(err, &lost) {
-		return lost.Key == graveKey(namespace), nil
+		return lost.Key == tombstoneKey(namespace), nil
 	}
 	return err == nil, err
 }

@@ -17,15 +17,15 @@ import (
 // every change of a label (design rule 2).
 func phaseKey(namespace string) string { return storage.SysKey("namespace", namespace) }
 
-// graveKey is where the store remembers that a namespace went, until it is certain that it left nothing behind. What is in
+// tombstoneKey is where the store remembers that a namespace went, until it is certain that it left nothing behind. What is in
 // the namespace and was last written before that record belonged to the one that went, whatever has its name by now.
-func graveKey(namespace string) string { return storage.SysKey("namespace-gone", namespace) }
+func tombstoneKey(namespace string) string { return storage.SysKey("namespace-gone", namespace) }
 
 func phaseCompanions(old, next registry.Tree) ([]storage.Op, error) {
 	switch {
 	case next == nil:
 		name := nameOf(old)
-		return []storage.Op{storage.Delete(phaseKey(name), storage.Any), storage.Put(graveKey(name), []byte(name), storage.Any)}, nil
+		return []storage.Op{storage.Delete(phaseKey(name), storage.Any), storage.Put(tombstoneKey(name), []byte(name), storage.Any)}, nil
 	case old == nil:
 		return []storage.Op{storage.Put(phaseKey(nameOf(next)), []byte(NamespaceActive), storage.Any)}, nil
 	case ending(next) && !ending(old):
