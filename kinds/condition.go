@@ -10,14 +10,14 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// round is what one attempt to empty a namespace came to.
+// round is the outcome of one attempt to empty a namespace.
 type round struct {
-	mu       sync.Mutex                 // of remains
-	left     map[meta.GroupResource]int // objects that are still there
-	held     map[string]int             // objects that have a finalizer, by its name
+	mu       sync.Mutex                 // guards the fields below while objects are deleted in parallel
+	left     map[meta.GroupResource]int // objects that remain
+	held     map[string]int             // objects held by each finalizer
 	unread   map[meta.GroupResource]error
-	failed   map[meta.GroupResource]error // the first failure of a deletion
-	awaiting meta.GroupVersionResource    // one of those in left
+	failed   map[meta.GroupResource]error // the first error of each resource
+	awaiting meta.GroupVersionResource    // a resource that has remaining objects
 }
 
 func newRound() *round {
@@ -27,8 +27,8 @@ func newRound() *round {
 	}
 }
 
-// remains notes an object that is still there, its finalizers, and why it could not be deleted, if that is so. Several may
-// be noted at once.
+// remains records an object that remains, with its finalizers and the error of its deletion, if
+// any. It is safe for concurrent use.
 func (r *round) remains(resource meta.GroupVersionResource, finalizers []string, failure error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -46,7 +46,7 @@ func (r *round) broken() bool { return len(r.unread) > 0 || len(r.failed) > 0 }
 
 func (r *round) clean() bool { return len(r.left) == 0 && !r.broken() }
 
-// counts makes a sentence part of what is counted, in a stable order. It is bounded: the text is stored.
+// counts lists the counters in a stable order. The text is bounded because it is stored.
 func counts[K comparable](of map[K]int, format string) string {
 	var parts []string
 	for name, n := range of {
@@ -63,7 +63,7 @@ func failures(of map[meta.GroupResource]error) string {
 	return joined(parts)
 }
 
-// maxReported is how many kinds or finalizers a condition names.
+// maxReported limits how many kinds or finalizers a condition names.
 const maxReported = 50
 
 func joined(parts []string) string {
@@ -74,15 +74,15 @@ func joined(parts []string) string {
 	return strings.Join(parts, ", ")
 }
 
-// conditions returns the conditions of an ending namespace after a round (NS-09); one whose status has not changed keeps its
-// time. Conditions of other types stay.
+// conditions returns the conditions of a terminating namespace after a round (NS-09). A condition
+// whose status is unchanged keeps its transition time. Conditions of other types are kept.
 func (r *round) conditions(before []NamespaceCondition, now meta.Time) []NamespaceCondition {
 	out := slices.Clone(before)
 	for _, c := range []NamespaceCondition{
 		condition("NamespaceDeletionDiscoveryFailure", len(r.unread) > 0,
 			"DiscoveryFailed", fmt.Sprintf("Discovery failed for some groups, %d failing: %s", len(r.unread), failures(r.unread)),
 			"ResourcesDiscovered", "All kinds could be read"),
-		condition("NamespaceDeletionGroupVersionParsingFailure", false, // what cannot be parsed is not installed
+		condition("NamespaceDeletionGroupVersionParsingFailure", false, // a version that does not parse cannot be installed
 			"", "", "ParsedGroupVersions", "The versions of all kinds are known"),
 		condition("NamespaceDeletionContentFailure", len(r.failed) > 0,
 			"ContentDeletionFailed", fmt.Sprintf("Failed to delete all resource types, %d remaining: %s", len(r.failed), failures(r.failed)),
@@ -109,7 +109,7 @@ func (r *round) conditions(before []NamespaceCondition, now meta.Time) []Namespa
 	return out
 }
 
-// dotted names resources as these conditions do: a group follows a dot, also that of the core group, which is empty.
+// dotted names resources as resource.group. The core group leaves a trailing dot, as in Kubernetes.
 func dotted(of map[meta.GroupResource]int) map[string]int {
 	out := make(map[string]int, len(of))
 	for resource, n := range of {
@@ -125,7 +125,7 @@ func condition(kind string, is bool, reason, message, reasonNot, messageNot stri
 	return NamespaceCondition{Type: kind, Status: "False", Reason: reasonNot, Message: messageNot}
 }
 
-// sameConditions compares what conditions say, whatever the time.
+// sameConditions compares conditions without their transition times.
 func sameConditions(a, b []NamespaceCondition) bool {
 	return slices.EqualFunc(a, b, func(a, b NamespaceCondition) bool {
 		a.LastTransitionTime, b.LastTransitionTime = meta.Time{}, meta.Time{}

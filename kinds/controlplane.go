@@ -2,11 +2,11 @@ package kinds
 
 import "github.com/kindwright/kindwright/registry"
 
-// A ControlPlaneOption changes how one of the kinds of ControlPlane is served. Options of the kinds are such options:
-// NamespaceOption and EventOption.
+// A ControlPlaneOption changes how one of the kinds of ControlPlane is served. NamespaceOption and
+// EventOption implement it.
 type ControlPlaneOption interface{ apply(*controlPlane) }
 
-// controlPlane is what the options of ControlPlane add up to.
+// controlPlane collects the options of ControlPlane.
 type controlPlane struct {
 	namespaces []NamespaceOption
 	events     []EventOption
@@ -16,8 +16,8 @@ func (o NamespaceOption) apply(c *controlPlane) { c.namespaces = append(c.namesp
 
 func (o EventOption) apply(c *controlPlane) { c.events = append(c.events, o) }
 
-// ControlPlane returns every built-in kind that a general server wants: Namespace with its life cycle, Event, Lease, and
-// the reviews that clients ask questions with.
+// ControlPlane returns the built-in kinds that most servers need: Namespace with its life cycle,
+// Event, Lease, and the reviews of authentication and authorization.
 func ControlPlane(opts ...ControlPlaneOption) registry.Definition {
 	var c controlPlane
 	for _, o := range opts {
@@ -30,10 +30,10 @@ func ControlPlane(opts ...ControlPlaneOption) registry.Definition {
 	}
 }
 
-// all joins definitions into one.
+// all joins several definitions.
 type all []registry.Definition
 
-// Define makes all a registry.Definition.
+// Define implements registry.Definition.
 func (a all) Define(env registry.Env) (registry.Bundle, error) {
 	parts := make([]registry.Bundle, len(a))
 	var out registry.Bundle

@@ -13,7 +13,7 @@ import (
 	"github.com/kindwright/kindwright/storage/memory"
 )
 
-func TestOptionsOfTheKindsAreOptionsOfTheControlPlane(t *testing.T) {
+func TestControlPlaneTakesTheOptionsOfItsKinds(t *testing.T) {
 	options := []kinds.ControlPlaneOption{
 		kinds.InitialNamespaces("team", "other"), kinds.ProtectedNamespaces("team"), kinds.EventTTL(time.Minute), kinds.StrictEventRules(),
 	}

@@ -2,7 +2,10 @@ package kinds
 
 import "github.com/kindwright/kindwright/meta"
 
-// CoreEvent is an Event in the form of the core group, which older recorders and `kubectl get events` use (EVT-36).
+// CoreEvent is an Event in the form of the core group, which older recorders and `kubectl get
+// events` use.
+//
+// Source: EVT-36.
 type CoreEvent struct {
 	meta.TypeMeta   `json:",inline"`
 	meta.ObjectMeta `json:"metadata" protobuf:"bytes,1,opt,name=metadata"`
@@ -29,7 +32,7 @@ type CoreEventSeries struct {
 	LastObservedTime meta.MicroTime `json:"lastObservedTime,omitempty" protobuf:"bytes,2,name=lastObservedTime" doc:"When the last of them was seen."`
 }
 
-// event returns e in the form that is stored. Nothing is lost on the way there or back.
+// event returns e in its stored form. The conversion is lossless in both directions.
 func (e *CoreEvent) event() (*Event, error) {
 	return &Event{
 		TypeMeta: e.TypeMeta, ObjectMeta: e.ObjectMeta,
@@ -50,7 +53,7 @@ func (e *CoreEvent) event() (*Event, error) {
 	}, nil
 }
 
-// core returns e in the form of the core group.
+// core returns e in its core group form.
 func (e *Event) core() (*CoreEvent, error) {
 	return &CoreEvent{
 		TypeMeta: e.TypeMeta, ObjectMeta: e.ObjectMeta,

@@ -15,12 +15,12 @@ import (
 	"github.com/kindwright/kindwright/registry"
 )
 
-// fill sets each field of a struct to something or leaves it empty; pointers may lead to something empty.
+// fill sets some fields of a struct and leaves others empty. A pointer may point to an empty value.
 func fill(t *rapid.T, v reflect.Value) {
 	when := time.Unix(rapid.Int64Range(-1e10, 1e10).Draw(t, "seconds"), rapid.Int64Range(0, 999999).Draw(t, "micros")*1000).UTC()
 	switch v.Interface().(type) {
 	case meta.TypeMeta, meta.ObjectMeta:
-		return // the same in every form
+		return // identical in every form
 	case meta.Time:
 		when = when.Truncate(time.Second)
 	}
@@ -46,7 +46,7 @@ func fill(t *rapid.T, v reflect.Value) {
 	}
 }
 
-// tree is the object as the engine has it after the steps that bring it into shape.
+// tree returns the object as the engine sees it after pruning and defaulting.
 func tree(t require.TestingT, schema *openapi.Schema, obj any) registry.Tree {
 	v, err := json.TreeOf(obj)
 	require.NoError(t, err)

@@ -1,16 +1,16 @@
-// Package kinds registers the kinds that clients of a Kubernetes-style server expect to find: namespaces, events, leases
-// and the questions that clients ask the server about itself. A server serves none of them unless it is given them,
-// usually all at once with ControlPlane.
+// Package kinds defines the built-in kinds that clients of a Kubernetes-style server expect:
+// namespaces, events, leases, and the reviews of authentication and authorization. A server serves
+// them only on request, usually all at once through ControlPlane.
 //
-// The Go types of reviews live with the packages that act on them (authn, authz); this package only says how they are
-// served. Namespaces, events and leases are at home here. Namespaces come with their life cycle: objects are created only
-// in namespaces that exist, and a namespace that is deleted takes its content with it before it goes. Events are served in
-// two forms from one store, and expire. A client of them says where they are found:
+// Namespaces have a life cycle: objects can only be created in existing namespaces, and deleting a
+// namespace deletes its contents first. Events are stored once, served in two forms, and expire.
+// The Go types of reviews live in the packages that answer them, authn and authz. Clients find the
+// other kinds here:
 //
 //	namespaces := client.For(h, client.Resource[kinds.Namespace]{Version: "v1", Plural: "namespaces", ClusterScoped: true})
 //	events := client.For(h, client.Resource[kinds.Event]{Group: "events.k8s.io", Version: "v1", Plural: "events"})
 //	leases := client.For(h, client.Resource[kinds.Lease]{Group: "coordination.k8s.io", Version: "v1", Plural: "leases"})
 //
-// What the package is not for: it records no events and takes part in no election of leaders. Clients do both, by writing
-// these kinds: see Recorder and Elect in package client. How a kind of one's own is described is told by package registry, the one to read next.
+// The package does not record events or elect leaders; see Recorder and Elect in package client. To
+// define your own kinds, read package registry next.
 package kinds

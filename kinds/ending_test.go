@@ -26,10 +26,11 @@ import (
 	"github.com/kindwright/kindwright/storage/memory"
 )
 
-// endingNamespaces is how many namespaces end while writers write to them; the issue asks for 1,000, which takes a while.
-var endingNamespaces = flag.Int("namespaces", 20, "namespaces that end among writers")
+// endingNamespaces is how many namespaces are deleted under concurrent writers. A thorough run uses
+// 1,000, which is slow.
+var endingNamespaces = flag.Int("namespaces", 20, "namespaces deleted under concurrent writers")
 
-// histories is how many random histories of namespaces are made.
+// histories is the number of random histories.
 var histories = flag.Int("histories", 6, "random histories of namespaces")
 
 var (
@@ -37,8 +38,8 @@ var (
 	eventType = meta.GroupVersionResource{Group: "events.k8s.io", Version: "v1", Resource: "events"}
 )
 
-// left returns the keys of everything that the store has in namespaces whose names begin with a prefix, and of the
-// namespaces that it takes for gone and not yet empty.
+// left returns the keys of all stored objects in namespaces with the given name prefix, and of all
+// tombstones.
 func left(t *testing.T, e *engine.Engine, prefix string) []string {
 	t.Helper()
 	var out []string
@@ -48,8 +49,8 @@ func left(t *testing.T, e *engine.Engine, prefix string) []string {
 			page, err := e.Store().List(t.Context(), request)
 			require.NoError(t, err)
 			for _, rec := range page.Records {
-				_, namespace, _, object := storage.SplitObjectKey(rec.Key)
-				if strings.HasPrefix(namespace, prefix) && object && namespace != "" || !object {
+				_, namespace, _, isObject := storage.SplitObjectKey(rec.Key)
+				if strings.HasPrefix(namespace, prefix) && isObject && namespace != "" || !isObject {
 					out = append(out, rec.Key)
 				}
 				request.After = rec.Key
@@ -60,17 +61,17 @@ func left(t *testing.T, e *engine.Engine, prefix string) []string {
 	return out
 }
 
-// creations are the ways to create something in a namespace.
+// creations are the ways to create an object in a namespace.
 var creations = []func(ctx context.Context, e *engine.Engine, namespace, name string) error{
 	func(ctx context.Context, e *engine.Engine, namespace, name string) error {
 		return makeNote(ctx, e, namespace, name)
 	},
-	func(ctx context.Context, e *engine.Engine, namespace, name string) error { // a PUT creates
+	func(ctx context.Context, e *engine.Engine, namespace, name string) error { // a PUT may create
 		target := registry.Target{Resource: leaseType, Namespace: namespace, Name: name}
 		_, err := e.Update(ctx, target, fmt.Appendf(nil, `{"metadata":{"name":%q}}`, name), registry.WriteOptions{})
 		return err
 	},
-	func(ctx context.Context, e *engine.Engine, namespace, name string) error { // an apply creates
+	func(ctx context.Context, e *engine.Engine, namespace, name string) error { // so may an apply
 		target := registry.Target{Resource: noteType, Namespace: namespace, Name: "applied-" + name}
 		body := fmt.Appendf(nil, `{"apiVersion":"example.dev/v1","kind":"Note","metadata":{"name":%q},"text":"x"}`, target.Name)
 		_, err := e.Patch(ctx, target, registry.PatchRequest{Type: registry.ApplyPatch, Body: body}, registry.WriteOptions{FieldManager: "me"})
@@ -83,8 +84,8 @@ var creations = []func(ctx context.Context, e *engine.Engine, namespace, name st
 	},
 }
 
-// Writers create by every way there is while their namespaces are deleted: what begins after a deletion was acknowledged is
-// refused, and nothing outlives its namespace.
+// Writers use every way to create an object while their namespaces are deleted. Requests that start
+// after the deletion was acknowledged are rejected, and no object outlives its namespace.
 func TestNS_07_NothingIsCreatedAfterTheDeletion(t *testing.T) {
 	t.Run("memory", func(t *testing.T) { endAmongWriters(t, memory.New()) })
 	t.Run("bbolt", func(t *testing.T) {
@@ -123,13 +124,15 @@ func endAmongWriters(t *testing.T, b storage.Backend) {
 		}
 		return false
 	}
-	const batch = 20 // at a time, or nobody would be writing when the last of them are deleted
+	const batch = 20 // small enough that writers are still active when the last namespace of a batch is deleted
 	for from := 0; from < n; from += batch {
 		to := min(from+batch, n)
 		var writers sync.WaitGroup
 		for i := from; i < to; i++ {
 			makeNamespace(t, e, name(i))
-			if i%2 == 1 { // half of them are there until their writers have been refused, however fast the others end
+			// A finalizer keeps half of them until their writers were rejected, however fast the
+			// others go.
+			if i%2 == 1 {
 				_, err := e.Create(t.Context(), registry.Target{Resource: noteType, Namespace: name(i)}, []byte(`{"metadata":{"name":"held","finalizers":["example.dev/hold"]}}`), registry.WriteOptions{})
 				require.NoError(t, err)
 			}
@@ -139,7 +142,7 @@ func endAmongWriters(t *testing.T, b storage.Backend) {
 				writers.Go(func() {
 					for try := 0; !attempt(i, way, try); try++ {
 						if try >= 20 {
-							time.Sleep(time.Millisecond) // there is enough to delete
+							time.Sleep(time.Millisecond) // leave time for the deletion
 						}
 					}
 				})
@@ -160,7 +163,7 @@ func endAmongWriters(t *testing.T, b storage.Backend) {
 	}
 	for i := range n {
 		gone(t, e, name(i))
-		if i%2 == 0 { // at once again: what is new stays
+		if i%2 == 0 { // recreated at once: new objects stay
 			makeNamespace(t, e, name(i))
 			require.NoError(t, makeNote(t.Context(), e, name(i), "new"))
 		}
@@ -173,7 +176,7 @@ func endAmongWriters(t *testing.T, b storage.Backend) {
 	t.Logf("%d objects came and went, %d were refused", created.Load(), refused.Load())
 }
 
-// counting counts what is read from a store.
+// counting counts reads from a store.
 type counting struct {
 	storage.Backend
 	reads, records atomic.Int64
@@ -193,8 +196,8 @@ func (c *counting) List(ctx context.Context, r storage.ListRequest) (storage.Pag
 	return page, err
 }
 
-// What the end of a namespace reads depends on the number of kinds, not on what other namespaces hold.
-func TestNS_02_TheEndOfANamespaceReadsNothingOfOthers(t *testing.T) {
+// The reads needed to delete a namespace depend on the number of kinds, not on other namespaces.
+func TestNS_02_DeletingANamespaceDoesNotReadOthers(t *testing.T) {
 	read := func(others int) (reads, records int64) {
 		synctest.Test(t, func(t *testing.T) {
 			c := &counting{Backend: memory.New()}
@@ -222,41 +225,41 @@ func TestNS_02_TheEndOfANamespaceReadsNothingOfOthers(t *testing.T) {
 	}
 	for _, others := range []int{1, 200} {
 		reads, records := read(others)
-		require.LessOrEqual(t, reads, int64(12), "one for the tombstone and one for each kind that the store has objects of, twice at most")
+		require.LessOrEqual(t, reads, int64(12), "one for the tombstone and one per stored kind, at most twice")
 		require.LessOrEqual(t, records, int64(40))
 		t.Logf("%d reads of the store beside %d other namespaces", reads, others)
 	}
 }
 
-// meddling is a store that has something done after a tombstone was read, and before anything is deleted for it.
-type meddling struct {
+// racing runs a function after a tombstone was read and before anything is deleted because of it.
+type racing struct {
 	storage.Backend
-	meddle func()
-	once   sync.Once
+	race func()
+	once sync.Once
 }
 
-func (m *meddling) Unwrap() storage.Backend { return m.Backend }
+func (m *racing) Unwrap() storage.Backend { return m.Backend }
 
-func (m *meddling) Get(ctx context.Context, key string) (storage.Record, error) {
+func (m *racing) Get(ctx context.Context, key string) (storage.Record, error) {
 	record, err := m.Backend.Get(ctx, key)
 	if strings.Contains(key, "namespace-gone") && err == nil {
-		m.once.Do(m.meddle)
+		m.once.Do(m.race)
 	}
 	return record, err
 }
 
-// Who goes on changing what is in a namespace while its end is forced keeps nothing alive, unless a new namespace has the name: what is changed
-// then cannot be told from what is new.
-func TestNS_02_WhatIsChangedAfterTheEndGoesAsWell(t *testing.T) {
+// Objects that change while their namespace is forced out are deleted too, unless a new namespace
+// has taken the name: then changed objects cannot be told from new ones.
+func TestNS_02_ObjectsChangedAfterTheEndAreDeleted(t *testing.T) {
 	for _, recreated := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			m := &meddling{Backend: memory.New()}
+			m := &racing{Backend: memory.New()}
 			e, stop := start(t, m)
 			defer func() { stop(); require.NoError(t, m.Close()) }()
 			makeNamespace(t, e, "team")
 			require.NoError(t, makeNote(t.Context(), e, "team", "old"))
 			require.NoError(t, makeNote(t.Context(), e, "team", "changed"))
-			m.meddle = func() {
+			m.race = func() {
 				if recreated {
 					makeNamespace(t, e, "team")
 					require.NoError(t, makeNote(t.Context(), e, "team", "new"))
@@ -281,22 +284,22 @@ func TestNS_02_WhatIsChangedAfterTheEndGoesAsWell(t *testing.T) {
 	}
 }
 
-// world is what a random history should have come to, when all is quiet.
-type world struct {
-	namespaces map[string]bool // whether it is ending; absent is none
-	objects    map[place]*thing
-	served     map[string]bool // by plural
+// model is the state that the server must reach once it is idle.
+type model struct {
+	namespaces map[string]bool // true while the namespace is terminating
+	objects    map[place]*object
+	served     map[string]bool // by plural name
 }
 
 type place struct{ plural, namespace, name string }
 
-type thing struct {
+type object struct {
 	held, marked bool
-	left         bool // of a namespace that is gone
+	left         bool // its namespace is gone
 }
 
-// settle lets everything happen that happens by itself.
-func (w *world) settle() {
+// settle applies everything that the server does in the background.
+func (w *model) settle() {
 	for again := true; again; {
 		again = false
 		for p, o := range w.objects {
@@ -319,7 +322,7 @@ func (w *world) settle() {
 	}
 }
 
-func (w *world) end(namespace string) {
+func (w *model) end(namespace string) {
 	delete(w.namespaces, namespace)
 	for p, o := range w.objects {
 		if p.namespace == namespace {
@@ -328,9 +331,9 @@ func (w *world) end(namespace string) {
 	}
 }
 
-// history makes random changes of a server and of the world that it should be.
+// history applies random changes to a server and to its model.
 type history struct {
-	*world
+	*model
 	t *testing.T
 	e *engine.Engine
 	r *rand.Rand
@@ -352,7 +355,7 @@ func (h *history) place() place {
 	return place{h.pick("apples", "pears"), h.pick("a", "b", "ab"), h.pick("x", "y", "z")}
 }
 
-// expect checks the answer to a request: a reason, "" for success.
+// expect checks the reason of an error. An empty reason means success.
 func (h *history) expect(err error, reason meta.Reason, what string, args ...any) {
 	h.t.Helper()
 	got := meta.Reason("")
@@ -381,7 +384,7 @@ func (h *history) step() {
 		h.expect(err, "", "free %v", p)
 		o.held = false
 	case 7:
-		h.comeOrGo(ctx, p)
+		h.disturb(ctx, p)
 	}
 }
 
@@ -419,7 +422,7 @@ func (h *history) createObject(ctx context.Context, p place) {
 	case h.objects[p] != nil:
 		want = meta.ReasonAlreadyExists
 	default:
-		h.objects[p] = &thing{held: held}
+		h.objects[p] = &object{held: held}
 	}
 	body := fmt.Appendf(nil, `{"metadata":{"name":%q}}`, p.name)
 	if held {
@@ -431,8 +434,8 @@ func (h *history) createObject(ctx context.Context, p place) {
 	h.expect(err, want, "create %v", p)
 }
 
-// comeOrGo takes a kind away or brings it back, or takes the finalizer off a namespace that is not empty.
-func (h *history) comeOrGo(ctx context.Context, p place) {
+// disturb installs or removes a kind, or forces a namespace out by removing its finalizer.
+func (h *history) disturb(ctx context.Context, p place) {
 	if ending := h.namespaces[p.namespace]; ending && h.r.IntN(2) == 0 {
 		t := registry.Target{Resource: namespaces, Name: p.namespace, Subresource: "finalize"}
 		_, err := h.e.Update(ctx, t, fmt.Appendf(nil, `{"metadata":{"name":%q},"spec":{}}`, p.namespace), registry.WriteOptions{})
@@ -446,13 +449,14 @@ func (h *history) comeOrGo(ctx context.Context, p place) {
 		r, err := h.kind(p.plural).Resource()
 		require.NoError(h.t, err)
 		require.NoError(h.t, h.e.Install(ctx, r))
-		h.checkNothingLives(ctx, p.plural)
+		h.checkLeftovers(ctx, p.plural)
 	}
 	h.served[p.plural] = !h.served[p.plural]
 }
 
-// checkNothingLives looks at what a kind that has just come shows, before anything else can happen.
-func (h *history) checkNothingLives(ctx context.Context, plural string) {
+// checkLeftovers checks a newly installed kind before anything else can run: objects whose
+// namespace is gone must not look alive.
+func (h *history) checkLeftovers(ctx context.Context, plural string) {
 	h.t.Helper()
 	list, err := h.e.List(ctx, h.target(place{plural: plural}), registry.ListRequest{})
 	require.NoError(h.t, err)
@@ -460,12 +464,12 @@ func (h *history) checkNothingLives(ctx context.Context, plural string) {
 		require.NoError(h.t, err)
 		f := entry.Facts()
 		if o := h.objects[place{plural, f.Namespace, f.Name}]; o.left {
-			require.NotNil(h.t, f.Deleted, "%s/%s is of a namespace that is gone, and lives", f.Namespace, f.Name)
+			require.NotNil(h.t, f.Deleted, "%s/%s belongs to a deleted namespace but is not being deleted", f.Namespace, f.Name)
 		}
 	}
 }
 
-// check compares the server with the world.
+// check compares the server with the model.
 func (h *history) check(ctx context.Context) {
 	h.t.Helper()
 	spaces := map[string]bool{}
@@ -478,10 +482,10 @@ func (h *history) check(ctx context.Context) {
 		}
 	}
 	require.Equal(h.t, h.namespaces, spaces)
-	want, got := map[place]thing{}, map[place]thing{}
+	want, got := map[place]object{}, map[place]object{}
 	for p, o := range h.objects {
 		if h.served[p.plural] {
-			want[p] = thing{held: o.held, marked: o.marked}
+			want[p] = object{held: o.held, marked: o.marked}
 		}
 	}
 	for plural, served := range h.served {
@@ -494,14 +498,14 @@ func (h *history) check(ctx context.Context) {
 			require.NoError(h.t, err)
 			var obj note
 			require.NoError(h.t, json.Unmarshal(entry.AppendJSON(nil), &obj))
-			got[place{plural, obj.Namespace, obj.Name}] = thing{held: len(obj.Finalizers) > 0, marked: obj.DeletionTimestamp != nil}
+			got[place{plural, obj.Namespace, obj.Name}] = object{held: len(obj.Finalizers) > 0, marked: obj.DeletionTimestamp != nil}
 		}
 	}
 	require.Equal(h.t, want, got)
 }
 
-// A random history of namespaces that come and go, with objects that finalizers hold, of kinds that come and go, under
-// somebody who forces ends: the server is always what a simple model says.
+// Namespaces and kinds come and go in random order, finalizers hold objects, and namespaces are
+// forced out. After each step the server matches a simple model.
 func TestNS_02_RandomHistories(t *testing.T) {
 	for seed := range uint64(*histories) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -510,14 +514,14 @@ func TestNS_02_RandomHistories(t *testing.T) {
 				e, stop := start(t, db)
 				defer func() { stop(); require.NoError(t, db.Close()) }()
 				h := &history{t: t, e: e, r: rand.New(rand.NewPCG(seed, 0))}
-				h.world = &world{namespaces: map[string]bool{}, objects: map[place]*thing{}, served: map[string]bool{"apples": false, "pears": false}}
+				h.model = &model{namespaces: map[string]bool{}, objects: map[place]*object{}, served: map[string]bool{"apples": false, "pears": false}}
 				for range 300 {
 					h.step()
 					h.settle()
 					synctest.Wait()
 					h.check(t.Context())
 				}
-				// In the end all of it can go.
+				// Finally, everything can be deleted.
 				for plural, served := range h.served {
 					if !served {
 						r, err := h.kind(plural).Resource()

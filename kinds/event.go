@@ -10,12 +10,14 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// Event is the report of something that happened to an object, of events.{domain}/v1 (EVT-01). It is information for
-// people: events go after a while, and the same reason does not tell of the same trigger from one release of its
-// reporter to the next (EVT-03).
+// Event reports something that happened to an object. It belongs to events.{domain}/v1. Events are
+// meant for people: they expire, and a reporter may use the same reason for another cause in a
+// later release.
 //
-// The same objects are served in the core group, in the form of CoreEvent. The deprecated fields hold what only that form
-// knows.
+// The core group serves the same objects in the form of CoreEvent. The deprecated fields hold data
+// that only that form has.
+//
+// Source: EVT-01, EVT-03.
 type Event struct {
 	meta.TypeMeta   `json:",inline"`
 	meta.ObjectMeta `json:"metadata" protobuf:"bytes,1,opt,name=metadata"`
@@ -36,19 +38,25 @@ type Event struct {
 	DeprecatedCount          int32            `json:"deprecatedCount,omitempty" protobuf:"varint,15,opt,name=deprecatedCount" doc:"The count of an event of the core group."`
 }
 
-// EventSeries says how often an event was seen (EVT-17, EVT-33).
+// EventSeries says how often an event was seen.
+//
+// Source: EVT-17, EVT-33.
 type EventSeries struct {
 	Count            int32          `json:"count" protobuf:"varint,1,opt,name=count" optional:"" doc:"The number of occurrences up to the last time that it was reported. Required for new events."`
 	LastObservedTime meta.MicroTime `json:"lastObservedTime" protobuf:"bytes,2,opt,name=lastObservedTime" optional:"" doc:"When the last of them was seen."`
 }
 
-// EventSource is where an event of the core group comes from (EVT-21).
+// EventSource identifies the component that reported an event of the core group.
+//
+// Source: EVT-21.
 type EventSource struct {
 	Component string `json:"component,omitempty" protobuf:"bytes,1,opt,name=component" doc:"The component that reports."`
 	Host      string `json:"host,omitempty" protobuf:"bytes,2,opt,name=host" doc:"The node it runs on."`
 }
 
-// ObjectReference names an object, or a part of one (EVT-12).
+// ObjectReference names an object or a part of one.
+//
+// Source: EVT-12.
 type ObjectReference struct {
 	Kind            string   `json:"kind,omitempty" protobuf:"bytes,1,opt,name=kind" doc:"The kind of the object."`
 	Namespace       string   `json:"namespace,omitempty" protobuf:"bytes,2,opt,name=namespace" doc:"The namespace of the object."`
@@ -59,39 +67,47 @@ type ObjectReference struct {
 	FieldPath       string   `json:"fieldPath,omitempty" protobuf:"bytes,7,opt,name=fieldPath" doc:"The part of the object that is meant, such as spec.containers{web}."`
 }
 
-// The types that new events may have (EVT-11).
+// The types that a new event may have.
+//
+// Source: EVT-11.
 const (
 	EventTypeNormal  = "Normal"
 	EventTypeWarning = "Warning"
 )
 
-// eventDoc is what clients are told that an event is (EVT-03).
+// eventDoc is the published description of events (EVT-03).
 const eventDoc = "An event is the report of something that happened to an object. It is information for people, kept for a limited time: " +
 	"do not rely on an event coming, staying, or having the same trigger each time that its reason is the same."
 
-// DefaultEventTTL is how long events are kept after they were last written (LIM-13).
+// DefaultEventTTL is how long an event is kept after its last write.
+//
+// Source: LIM-13.
 const DefaultEventTTL = time.Hour
 
 // EventOption changes how events are served.
 type EventOption func(*events)
 
-// EventTTL sets how long events are kept after they were last written (LIM-13). Default: DefaultEventTTL. The precision is
-// a second, which is also the least; 0 keeps events until somebody deletes them.
+// EventTTL sets how long an event is kept after its last write. The default is DefaultEventTTL. The
+// precision and the minimum are one second; 0 keeps events until they are deleted.
 func EventTTL(d time.Duration) EventOption { return func(e *events) { e.ttl = d } }
 
-// StrictEventRules holds new events to all rules of Kubernetes (EVT-34, EVT-35). By default only the rules of the
-// specification hold: a series may consist of a count alone, the deprecated fields may be set, and updates may change
-// every field (READ-18).
+// StrictEventRules applies all rules of Kubernetes to new events. By default only the documented
+// rules apply: a series needs only a count, the deprecated fields may be set, and an update may
+// change any field.
+//
+// Source: EVT-34, EVT-35, READ-18.
 func StrictEventRules() EventOption { return func(e *events) { e.rules.strict = true } }
 
-// Events serves the kind Event in events.{domain}/v1 and, in its older form, in the core group: two views of the same
-// objects (EVT-36). A PUT creates an event that is absent, and needs no resourceVersion.
+// Events serves the kind Event in events.{domain}/v1 and, in its older form, in the core group.
+// Both forms show the same objects. A PUT creates a missing event and needs no resourceVersion.
 //
-// Events written through events.{domain}/v1 must obey the rules of new events. An update is refused for what it makes
-// wrong; what was wrong before, because the event came through the core group, stays. Events written through the core
-// group may be as bare as recorders of old have made them.
+// Events written through events.{domain}/v1 must follow the rules for new events. An update is
+// rejected only for problems that it adds, so events from the core group can still be updated. The
+// core group accepts the sparse events of older recorders.
 //
-// Tables show when an event was last seen and how often, whichever field of whichever recorder tells.
+// Tables show when an event was last seen and how often, whichever recorder wrote it.
+//
+// Source: EVT-36.
 func Events(opts ...EventOption) registry.Definition {
 	e := &events{ttl: DefaultEventTTL}
 	for _, o := range opts {
@@ -105,10 +121,10 @@ type events struct {
 	rules eventRules
 }
 
-// Define makes it a registry.Definition.
+// Define implements registry.Definition.
 func (e *events) Define(env registry.Env) (registry.Bundle, error) {
 	if e.ttl < 0 || 0 < e.ttl && e.ttl < time.Second {
-		return registry.Bundle{}, fmt.Errorf("events: a time to live of %s is less than a second", e.ttl)
+		return registry.Bundle{}, fmt.Errorf("events: time to live %s must be 0 or at least one second", e.ttl)
 	}
 	b, err := e.kind(env).Define(env)
 	if err != nil {
@@ -143,7 +159,10 @@ func (e *events) kind(env registry.Env) registry.Kind[Event] {
 			object: "regarding", message: "note", source: "deprecatedSource", reporter: "reportingController",
 			first: "deprecatedFirstTimestamp", last: "deprecatedLastTimestamp", count: "deprecatedCount",
 		}.columns()},
-		Rules: registry.Rules[Event]{Validate: func(_ context.Context, obj *Event, f *status.Fields) { e.rules.create(obj, f) }, ValidateUpdate: func(_ context.Context, obj, old *Event, f *status.Fields) { e.rules.update(obj, old, f) }},
+		Rules: registry.Rules[Event]{
+			Validate:       func(_ context.Context, obj *Event, f *status.Fields) { e.rules.create(obj, f) },
+			ValidateUpdate: func(_ context.Context, obj, old *Event, f *status.Fields) { e.rules.update(obj, old, f) },
+		},
 		Also: []registry.Form{registry.As(registry.Kind[CoreEvent]{
 			Version: "v1", Plural: "events", Names: registry.Names{Kind: "Event", ShortNames: []string{"ev"}}, Doc: eventDoc,
 			Writes: writes,
@@ -151,13 +170,16 @@ func (e *events) kind(env registry.Env) registry.Kind[Event] {
 				object: "involvedObject", message: "message", source: "source", reporter: "reportingComponent",
 				first: "firstTimestamp", last: "lastTimestamp", count: "count",
 			}.columns()},
-			Rules: registry.Rules[CoreEvent]{Validate: func(_ context.Context, obj *CoreEvent, f *status.Fields) { e.rules.createCore(obj, f) }, ValidateUpdate: func(_ context.Context, obj, old *CoreEvent, f *status.Fields) { e.rules.updateCore(obj, old, f) }},
+			Rules: registry.Rules[CoreEvent]{
+				Validate:       func(_ context.Context, obj *CoreEvent, f *status.Fields) { e.rules.createCore(obj, f) },
+				ValidateUpdate: func(_ context.Context, obj, old *CoreEvent, f *status.Fields) { e.rules.updateCore(obj, old, f) },
+			},
 		}, (*CoreEvent).event, (*Event).core, fields)},
 	}
 }
 
-// eventFields are the fields that events can be selected by (EVT-37), under the names that one of the two forms has for
-// the object an event is about and for its reporter.
+// eventFields returns the fields that events can be selected by (EVT-37). The two forms of events
+// use different names for the object and the reporter.
 func eventFields(object, reporter string) []string {
 	out := []string{"reason", reporter, "source", "type"}
 	for _, part := range []string{"kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath"} {
@@ -166,7 +188,8 @@ func eventFields(object, reporter string) []string {
 	return out
 }
 
-// eventSource is the field `source` of selectors: the component that reports, whichever field it stands in.
+// eventSource computes the selectable field `source`: the reporting component, from either field
+// that may hold it.
 func eventSource(t registry.Tree) string {
 	source, _ := t["deprecatedSource"].(map[string]any)
 	if component, _ := source["component"].(string); component != "" {
@@ -176,12 +199,12 @@ func eventSource(t registry.Tree) string {
 	return controller
 }
 
-// resetEvent takes out what says nothing. Clients with Go types, and all that speak protobuf, send fields that are empty in
-// what they read; an event that such a client sends back must be the one that is stored.
+// resetEvent removes empty fields. Clients with Go types or protobuf add them to objects that they
+// read; sending such an object back must not change the stored event.
 func resetEvent(_, sent registry.Tree) registry.Tree { return compact(sent) }
 
-// compact returns an event of either form without empty texts, counts of zero and empty structs. Series and related may be
-// there and empty: their Go types are pointers.
+// compact returns an event of either form without empty strings, zero counts and empty structs.
+// Series and related may be empty: their Go types are pointers.
 func compact(event registry.Tree) registry.Tree {
 	out := make(registry.Tree, len(event))
 	for name, v := range event {

@@ -27,7 +27,7 @@ const (
 	coreEventsPath = "/api/v1/namespaces/default/events"
 )
 
-// newEvent obeys every rule of new events.
+// newEvent follows all rules for new events.
 const newEvent = `{
 	"metadata": {"name": "web.1a"}, "eventTime": "2024-05-01T10:00:00.123456Z", "action": "Pulling", "reason": "Pulled",
 	"reportingController": "example.dev/kubelet", "reportingInstance": "kubelet-1", "type": "Normal", "note": "an image",
@@ -35,7 +35,7 @@ const newEvent = `{
 	"related": {"kind": "Node", "name": "n1"}
 }`
 
-// coreEvent is what recorders of old send.
+// coreEvent has the form that older recorders send.
 const coreEvent = `{
 	"metadata": {"name": "web.2b"}, "involvedObject": {"kind": "Pod", "namespace": "default", "name": "web", "uid": "u1"},
 	"reason": "Started", "message": "a container", "source": {"component": "kubelet", "host": "n1"}, "type": "Normal",
@@ -44,7 +44,7 @@ const coreEvent = `{
 
 var strict = []kinds.ControlPlaneOption{kinds.StrictEventRules()}
 
-// renamed is an event under another name.
+// renamed returns an event with another name.
 func renamed(t *testing.T, event, name string) string {
 	t.Helper()
 	return merged(t, event, fmt.Sprintf(`{"metadata":{"name":%q}}`, name))
@@ -70,7 +70,7 @@ func TestEVT_01_ServedInBothGroups(t *testing.T) {
 		must(200, "GET", "/apis/events.example.dev/v1/events", "")["apiVersion"])
 }
 
-func TestEVT_04_05_06_07_12_13_22_WhatIsWrittenIsRead(t *testing.T) {
+func TestEVT_04_05_06_07_12_13_22_EventsReadAsWritten(t *testing.T) {
 	backends(t, func(t *testing.T, b storage.Backend) {
 		h := serve(t, b, nil)
 		out := h.must(201, "POST", eventsPath, newEvent)
@@ -103,7 +103,7 @@ func TestEVT_07_To_17_NewEvents(t *testing.T) {
 	h := serve(t, memory.New(), nil)
 	for i, c := range []struct {
 		changes string
-		fields  []string // that are wrong; none means accepted
+		fields  []string // the invalid fields; nil if the event is accepted
 	}{
 		{`{}`, nil},
 		{`{"eventTime":null}`, []string{"eventTime"}},
@@ -272,7 +272,7 @@ func TestEVT_34_StrictRules(t *testing.T) {
 		{eventsPath, `{"deprecatedCount":1}`, []string{"deprecatedCount"}},
 		{eventsPath, `{"deprecatedSource":{"host":"n1"}}`, []string{"deprecatedSource"}},
 		{eventsPath, `{"deprecatedFirstTimestamp":"2024-05-01T10:00:00Z","deprecatedLastTimestamp":"2024-05-01T10:00:00Z"}`, []string{"deprecatedFirstTimestamp", "deprecatedLastTimestamp"}},
-		{eventsPath, `{"deprecatedFirstTimestamp":null,"deprecatedSource":{},"deprecatedCount":0}`, nil}, // as clients with Go types send it
+		{eventsPath, `{"deprecatedFirstTimestamp":null,"deprecatedSource":{},"deprecatedCount":0}`, nil}, // sent by clients with Go types
 		{eventsPath, `{"reportingController":"a b"}`, []string{"reportingController"}},
 		{eventsPath, `{"reportingController":""}`, []string{"reportingController"}},
 		{eventsPath, nowhere, nil},
@@ -307,7 +307,7 @@ func TestEVT_35_StrictUpdates(t *testing.T) {
 	require.Equal(t, "b", at(out, "metadata", "labels", "a"))
 }
 
-func TestEVT_36_TheCoreGroupTakesWhatOldRecordersSend(t *testing.T) {
+func TestEVT_36_TheCoreGroupAcceptsOldRecorders(t *testing.T) {
 	backends(t, func(t *testing.T, b storage.Backend) {
 		for _, rules := range [][]kinds.ControlPlaneOption{nil, strict} {
 			h := serve(t, b, rules)
@@ -322,12 +322,12 @@ func TestEVT_36_TheCoreGroupTakesWhatOldRecordersSend(t *testing.T) {
 			require.InDelta(t, 3, out["deprecatedCount"], 0)
 			require.Equal(t, "2024-05-01T10:05:00Z", out["deprecatedLastTimestamp"])
 
-			// A recorder counts.
+			// An older recorder increments the count.
 			out = h.must(200, "PATCH", coreEventsPath+"/web.2b", `{"count":4,"lastTimestamp":"2024-05-01T10:06:00Z"}`, "Content-Type", "application/merge-patch+json")
 			require.InDelta(t, 4, out["count"], 0)
 			require.Equal(t, "v1", out["apiVersion"])
 
-			// What was wrong by the rules of new events does not keep anybody from labelling the event.
+			// An event that breaks the rules for new events can still be labelled.
 			out = h.must(200, "PATCH", eventsPath+"/web.2b", `{"metadata":{"labels":{"a":"b"}}}`, "Content-Type", "application/merge-patch+json")
 			require.Equal(t, "b", at(out, "metadata", "labels", "a"))
 			h.must(200, "DELETE", coreEventsPath+"/web.2b", "")
@@ -335,7 +335,7 @@ func TestEVT_36_TheCoreGroupTakesWhatOldRecordersSend(t *testing.T) {
 	})
 }
 
-func TestEVT_36_UpdatesMayNotMakeAnEventWorse(t *testing.T) {
+func TestEVT_36_UpdatesMayNotAddProblems(t *testing.T) {
 	h := serve(t, memory.New(), nil)
 	h.must(201, "POST", coreEventsPath, coreEvent)
 	merge := func(body string, fields ...string) {
@@ -369,7 +369,7 @@ func TestEVT_36_TheObjectIsInTheNamespaceOfTheEvent(t *testing.T) {
 			{"team", `{"involvedObject":{"namespace":"team"}}`, nil},
 			{"team", `{}`, []string{"involvedObject.namespace"}},
 			{"team", `{"involvedObject":{"kind":"Node","name":"n1"}}`, []string{"involvedObject.namespace"}},
-			{"team", `{"type":"Foo","involvedObject":{"namespace":"team"}}`, nil}, // older recorders may know other types
+			{"team", `{"type":"Foo","involvedObject":{"namespace":"team"}}`, nil}, // older recorders may use other types
 			{"team", `{"count":"3"}`, []string{"count"}},
 		} {
 			body := merged(t, renamed(t, coreEvent, fmt.Sprint("e", i)), c.changes)
@@ -379,7 +379,7 @@ func TestEVT_36_TheObjectIsInTheNamespaceOfTheEvent(t *testing.T) {
 				h.must(201, "POST", "/api/v1/namespaces/"+c.namespace+"/events", body)
 			}
 		}
-		// An eventTime tells of a recorder that knows the rules of new events.
+		// An event with an eventTime comes from a recorder that knows the rules.
 		body := merged(t, coreEvent, `{"eventTime":"2024-05-01T10:00:00.123456Z","message":"`+strings.Repeat("x", 1025)+`"}`)
 		if name == "strict" {
 			h.refused("POST", coreEventsPath, body, "action", "message", "reportingComponent", "reportingInstance")
@@ -389,8 +389,8 @@ func TestEVT_36_TheObjectIsInTheNamespaceOfTheEvent(t *testing.T) {
 	}
 }
 
-// An event is the same whoever looks: what a client reads in one form and sends back, also with the empty fields that
-// clients with Go types add, changes nothing (UPDATE-09).
+// Both forms show the same event. A client that reads one form and sends it back changes nothing,
+// even with the empty fields that Go types add (UPDATE-09).
 func TestEVT_36_OneObjectTwoForms(t *testing.T) {
 	backends(t, func(t *testing.T, b storage.Backend) {
 		h := serve(t, b, nil)
@@ -444,7 +444,7 @@ func TestEVT_37_FieldSelectors(t *testing.T) {
 				"REPORTER=example.dev/kubelet":          {"web.1a"},
 				"REPORTER=":                             {"web.2b"},
 				"source=kubelet":                        {"web.2b"},
-				"source=else":                           {"other"}, // new events name their source as reporter
+				"source=else":                           {"other"}, // new events name their source as the reporter
 				"type=Normal,reason!=Pulled,metadata.namespace=default": {"web.2b"},
 			} {
 				selector = strings.NewReplacer("OBJECT", names[0], "REPORTER", names[1]).Replace(selector)
@@ -491,7 +491,8 @@ func TestEVT_36_37_WatchesShowTheirForm(t *testing.T) {
 	})
 }
 
-// The columns are those of kube-apiserver, and every cell has a value whichever recorder wrote the event.
+// The columns are those of kube-apiserver. Every cell has a value, whichever recorder wrote the
+// event.
 func TestEventsAsTables(t *testing.T) {
 	now := time.Date(2024, 5, 1, 11, 0, 0, 0, time.UTC)
 	h := serve(t, memory.New(), nil, kindwright.Sources{Now: func() time.Time { return now }})
@@ -528,7 +529,7 @@ func TestEventsAsTables(t *testing.T) {
 	}
 }
 
-// Events go an hour after their last write, by whichever form that was.
+// Events expire an hour after their last write through either form.
 func TestEVT_02_LIM_13_EventsExpire(t *testing.T) {
 	for name, c := range map[string]struct {
 		options []kinds.ControlPlaneOption
@@ -553,7 +554,7 @@ func TestEVT_02_LIM_13_EventsExpire(t *testing.T) {
 
 func expire(t *testing.T, b storage.Backend, ttl time.Duration, options []kinds.ControlPlaneOption) {
 	t.Helper()
-	t.Cleanup(func() { require.NoError(t, b.Close()) }) // after the server's own
+	t.Cleanup(func() { require.NoError(t, b.Close()) }) // runs after the server's own cleanup
 	h := serve(t, b, options)
 	h.must(201, "POST", eventsPath, renamed(t, newEvent, "idle"))
 	h.must(201, "POST", coreEventsPath, renamed(t, coreEvent, "busy"))
@@ -587,7 +588,7 @@ func expire(t *testing.T, b storage.Backend, ttl time.Duration, options []kinds.
 	require.Empty(t, h.must(200, "GET", eventsPath, "")["items"])
 }
 
-func TestEventTTL_WhatCannotBeKept(t *testing.T) {
+func TestEventTTL_Invalid(t *testing.T) {
 	for _, d := range []time.Duration{-1, time.Millisecond, -time.Hour} {
 		_, err := kinds.Events(kinds.EventTTL(d)).Define(registry.Env{GroupDomain: "k8s.io"})
 		require.ErrorContains(t, err, "time to live")

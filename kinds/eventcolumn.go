@@ -8,13 +8,13 @@ import (
 	"github.com/kindwright/kindwright/openapi"
 )
 
-// eventNames are the names that one form of events has for what both forms say.
+// eventNames maps the data that both forms of events share to the field names of one form.
 type eventNames struct {
 	object, message, source, reporter, first, last, count string
 }
 
-// columns are what `kubectl get events` shows. Recorders of old and of new tell in different fields when and how often an
-// event was seen, and who saw it.
+// columns returns the columns of `kubectl get events`. Older and newer recorders use different
+// fields for when, how often, and by whom an event was seen.
 func (n eventNames) columns() []openapi.Column {
 	eventTime, series := []string{"eventTime"}, []string{"series"}
 	first, last := []string{n.first}, []string{n.last}
@@ -32,7 +32,7 @@ func (n eventNames) columns() []openapi.Column {
 	}
 }
 
-// firstText returns the first value that is a text and not empty.
+// firstText returns the first value that is a non-empty string.
 func firstText(values ...any) string {
 	for _, v := range values {
 		if text, _ := v.(string); text != "" {
@@ -42,7 +42,7 @@ func firstText(values ...any) string {
 	return ""
 }
 
-// ageOfFirst is how long ago the first of some times was that is there.
+// ageOfFirst returns the age of the first time that is set.
 func ageOfFirst(now time.Time, values []any) any {
 	text := firstText(values...)
 	if text == "" {
@@ -55,7 +55,7 @@ func ageOfFirst(now time.Time, values []any) any {
 	return table.Age(now.Sub(at))
 }
 
-// kindAndName names an object as kubectl does on its command line: pod/web.
+// kindAndName names an object as on the kubectl command line: pod/web.
 func kindAndName(_ time.Time, values []any) any {
 	kind, name := strings.ToLower(firstText(values[0])), firstText(values[1])
 	if name == "" {
@@ -74,7 +74,8 @@ func whoAndWhere(_ time.Time, values []any) any {
 
 func trimmed(_ time.Time, values []any) any { return strings.TrimSpace(firstText(values...)) }
 
-// timesSeen is the count of a series, else that of an older recorder; an event without either was seen once.
+// timesSeen returns the count of the series, or the count of an older recorder. Without either, an
+// event was seen once.
 func timesSeen(_ time.Time, values []any) any {
 	if series := values[0]; series != nil {
 		count, _ := values[1].(int64)

@@ -11,7 +11,7 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// The limits of new events (LIM-03 to LIM-05).
+// The limits for new events (LIM-03 to LIM-05).
 const (
 	maxEventWord = 128  // characters
 	maxEventNote = 1024 // bytes
@@ -19,18 +19,19 @@ const (
 
 // eventRules decides which events may be stored.
 type eventRules struct {
-	strict bool // all rules of Kubernetes hold (EVT-34, EVT-35)
+	strict bool // apply all rules of Kubernetes (EVT-34, EVT-35)
 }
 
-// create checks an event that is new. Those that replace others are for update: only they have a version by now.
+// create checks a new event. An event that replaces another already has a version and is checked by
+// update.
 func (r eventRules) create(e *Event, f *status.Fields) {
 	if e.ResourceVersion == "" {
 		f.Add(r.problems(e)...)
 	}
 }
 
-// update checks what replaces an event. What was wrong before may stay, or an event that came through the core group could
-// not even be labelled here.
+// update checks an event that replaces old. Existing problems are allowed: otherwise an event from
+// the core group could not even be labelled.
 func (r eventRules) update(e, old *Event, f *status.Fields) {
 	f.Add(added(r.problems(e), r.problems(old))...)
 	if r.strict {
@@ -38,24 +39,24 @@ func (r eventRules) update(e, old *Event, f *status.Fields) {
 	}
 }
 
-// createCore checks an event that is new and written through the core group (EVT-36).
+// createCore checks a new event written through the core group (EVT-36).
 func (r eventRules) createCore(e *CoreEvent, f *status.Fields) {
 	if e.ResourceVersion == "" {
 		f.Add(r.coreProblems(e)...)
 	}
 }
 
-// updateCore checks what replaces an event through the core group.
+// updateCore checks an event that replaces old through the core group.
 func (r eventRules) updateCore(e, old *CoreEvent, f *status.Fields) {
 	f.Add(added(r.coreProblems(e), r.coreProblems(old))...)
 }
 
-// added returns the problems that were not there before.
+// added returns the problems in now that are not in before.
 func added(now, before []status.FieldError) []status.FieldError {
 	return slices.DeleteFunc(now, func(p status.FieldError) bool { return slices.Contains(before, p) })
 }
 
-// problems says what keeps an event from being a new event (EVT-07 to EVT-17).
+// problems returns the rules that e breaks as a new event (EVT-07 to EVT-17).
 func (r eventRules) problems(e *Event) []status.FieldError {
 	f := &status.Fields{}
 	if e.EventTime.IsZero() {
@@ -76,7 +77,7 @@ func (r eventRules) problems(e *Event) []status.FieldError {
 	return f.Errors()
 }
 
-// checkReport is about who reports what.
+// checkReport checks the reporter and its report.
 func (r eventRules) checkReport(e *Event, f *status.Fields) {
 	r.checkWord(f, "action", e.Action)
 	r.checkWord(f, "reason", e.Reason)
@@ -92,7 +93,8 @@ func (r eventRules) checkReport(e *Event, f *status.Fields) {
 	}
 }
 
-// checkWord refuses a word that is missing or too long. The specification counts characters, Kubernetes bytes (READ-19).
+// checkWord rejects a missing or overlong word. The documentation counts characters, Kubernetes
+// counts bytes (READ-19).
 func (r eventRules) checkWord(f *status.Fields, field, word string) {
 	if word == "" {
 		f.At(field).Required("")
@@ -104,8 +106,8 @@ func (r eventRules) checkWord(f *status.Fields, field, word string) {
 	checkLength(f, field, word, utf8.RuneCountInString(word), maxEventWord, "characters")
 }
 
-// checkLength refuses a text beyond its limit. The text is part of the problem, and not of its message, so that a longer
-// one is another problem.
+// checkLength rejects text beyond its limit. The problem carries the text, so that replacing it by
+// another overlong text counts as a new problem.
 func checkLength(f *status.Fields, field, text string, length, limit int, unit string) {
 	if length > limit {
 		f.Add(status.FieldError{Type: meta.CauseFieldValueTooLong, Field: field, Value: text, Detail: fmt.Sprintf("may not be more than %d %s", limit, unit)})
@@ -131,7 +133,7 @@ func (r eventRules) checkSeries(s *EventSeries, f *status.Fields) {
 	}
 }
 
-// checkDeprecated refuses the fields that only events of the core group have.
+// checkDeprecated rejects the fields that only events of the core group may set.
 func checkDeprecated(e *Event, f *status.Fields) {
 	const why = "must not be set"
 	if e.DeprecatedSource != (EventSource{}) {
@@ -148,7 +150,7 @@ func checkDeprecated(e *Event, f *status.Fields) {
 	}
 }
 
-// checkImmutable refuses changes of all but metadata and series (EVT-35).
+// checkImmutable rejects changes to anything but metadata and series (EVT-35).
 func checkImmutable(e, old *Event, f *status.Fields) {
 	now, before := reflect.ValueOf(e).Elem(), reflect.ValueOf(old).Elem()
 	for i := range now.NumField() {
@@ -158,14 +160,14 @@ func checkImmutable(e, old *Event, f *status.Fields) {
 			continue
 		}
 		if !reflect.DeepEqual(now.Field(i).Interface(), before.Field(i).Interface()) {
-			f.At(name).Forbidden("only metadata and series of an event can change")
+			f.At(name).Forbidden("only metadata and series can be changed")
 		}
 	}
 }
 
-// coreProblems says what keeps an event of the core group from being stored. One without an eventTime must be in the
-// namespace of the object it is about, or in default when that has none. One with an eventTime comes from a recorder that
-// knows the rules of new events; strict rules hold it to most of them.
+// coreProblems returns the reasons to reject an event of the core group. Without an eventTime, it
+// must be in the namespace of its object, or in default if the object has none. With an eventTime,
+// it comes from a recorder that knows the rules for new events; in strict mode most of them apply.
 func (r eventRules) coreProblems(e *CoreEvent) []status.FieldError {
 	f := &status.Fields{}
 	switch {
@@ -185,7 +187,7 @@ func (r eventRules) coreProblems(e *CoreEvent) []status.FieldError {
 	return f.Errors()
 }
 
-// coreEventPath returns the name in the core group of a field that checkReport complains about.
+// coreEventPath returns the core group's name for a field checked by checkReport.
 func coreEventPath(field string) string {
 	switch field {
 	case "note":

@@ -15,7 +15,7 @@ import (
 	"github.com/kindwright/kindwright/storage/memory"
 )
 
-// A server is given its built-in kinds like any others.
+// Built-in kinds are served like any others.
 func Example() {
 	db := memory.New()
 	defer func() { _ = db.Close() }()
@@ -47,8 +47,8 @@ func Example() {
 	// events.k8s.io/v1 Event
 }
 
-// Options of the kinds are options of ControlPlane. An event that comes through the core group is also one of
-// events.k8s.io/v1, and the other way round.
+// ControlPlane takes the options of its kinds. An event written through the core group can be read
+// through events.k8s.io/v1, and the other way round.
 func ExampleEvents() {
 	db := memory.New()
 	defer func() { _ = db.Close() }()

@@ -11,10 +11,14 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// Lease is a right that one of several processes holds for a time, of coordination.{domain}/v1 (LEASE-01). The server
-// stores it and knows no clock of it: who holds the lease renews it, and whoever has not seen it change for
-// leaseDurationSeconds by the own clock may take it. A write with the resourceVersion that was read makes sure that only
-// one does (LEASE-02).
+// Lease is a right that one of several processes holds for a limited time. It belongs to
+// coordination.{domain}/v1.
+//
+// The server only stores leases and does not watch the clock. The holder renews its lease. Another
+// process may take it after it has seen no change for leaseDurationSeconds on its own clock. If it
+// writes with the resourceVersion that it read, only one process can win.
+//
+// Source: LEASE-01, LEASE-02.
 type Lease struct {
 	meta.TypeMeta   `json:",inline"`
 	meta.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
@@ -22,7 +26,8 @@ type Lease struct {
 	Spec LeaseSpec `json:"spec,omitempty" protobuf:"bytes,2,opt,name=spec" doc:"Who holds the lease, and since when."`
 }
 
-// LeaseSpec says who holds a lease. A holder that gives the lease back sets holderIdentity to the empty text.
+// LeaseSpec names the holder of a lease. A holder releases the lease by setting holderIdentity to
+// the empty string.
 type LeaseSpec struct {
 	HolderIdentity       *string         `json:"holderIdentity,omitempty" protobuf:"bytes,1,opt,name=holderIdentity" doc:"Who holds the lease; empty when nobody does."`
 	LeaseDurationSeconds *int32          `json:"leaseDurationSeconds,omitempty" protobuf:"varint,2,opt,name=leaseDurationSeconds" minimum:"1" doc:"How long others wait after the last change that they saw before they take the lease."`
@@ -33,15 +38,15 @@ type LeaseSpec struct {
 	PreferredHolder      *string         `json:"preferredHolder,omitempty" protobuf:"bytes,7,opt,name=preferredHolder" doc:"Who should be given the lease next; with a strategy alone."`
 }
 
-// StrategyOldestEmulationVersion chooses the candidate with the oldest version.
+// StrategyOldestEmulationVersion chooses the candidate with the oldest emulation version.
 const StrategyOldestEmulationVersion = "OldestEmulationVersion"
 
-// Leases serves the kind Lease. A PUT creates a lease that is absent.
+// Leases serves the kind Lease. A PUT creates a missing lease.
 func Leases() registry.Definition { return leases{} }
 
 type leases struct{}
 
-// Define makes it a registry.Definition.
+// Define implements registry.Definition.
 func (leases) Define(env registry.Env) (registry.Bundle, error) {
 	b, err := registry.Kind[Lease]{
 		Group: "coordination." + env.GroupDomain, Version: "v1", Plural: "leases", Doc: "A lease is a right that one of several processes holds for a time.",
@@ -60,7 +65,7 @@ func (leases) Define(env registry.Env) (registry.Bundle, error) {
 	return b, nil
 }
 
-// resetLease takes out a spec that says nothing, which clients with Go types send for one that is absent.
+// resetLease removes an empty spec. Clients with Go types send one for a lease without a spec.
 func resetLease(_, sent registry.Tree) registry.Tree {
 	if spec, ok := sent["spec"].(map[string]any); !ok || len(spec) > 0 {
 		return sent

@@ -43,7 +43,7 @@ func TestLEASE_01_TheVerbsOfLeases(t *testing.T) {
 		h.must(201, "PUT", leasesPath+"/fresh", fresh)
 		same := h.must(200, "PUT", leasesPath+"/fresh", fresh)
 		bare := h.must(201, "PUT", leasesPath+"/bare", `{"metadata":{"name":"bare"}}`)
-		require.Equal(t, bare, h.must(200, "PUT", leasesPath+"/bare", `{"metadata":{"name":"bare","creationTimestamp":null},"spec":{}}`), "what client-go makes of it")
+		require.Equal(t, bare, h.must(200, "PUT", leasesPath+"/bare", `{"metadata":{"name":"bare","creationTimestamp":null},"spec":{}}`), "as client-go sends it")
 
 		table := h.must(200, "GET", leasesPath+"/fresh", "", "Accept", "application/json;as=Table;v=v1;g=meta.k8s.io")
 		var names []any
@@ -92,7 +92,8 @@ func TestLEASE_01_BadLeases(t *testing.T) {
 	h.refused("POST", leasesPath, `{"metadata":{"name":"A"},"spec":"x"}`, "spec")
 }
 
-// Many candidates see that nobody holds the lease and write what they have read with their name in it: one of them gets it.
+// Many candidates see a free lease and write their name with the version they read. Exactly one
+// succeeds.
 func TestLEASE_02_OneOfManyTakesTheLease(t *testing.T) {
 	backends(t, func(t *testing.T, b storage.Backend) {
 		h := serve(t, b, nil)
@@ -120,18 +121,19 @@ func TestLEASE_02_OneOfManyTakesTheLease(t *testing.T) {
 	})
 }
 
-// candidate is one of several processes of which one should work. It follows the rules of LEASE-02 by its own clock.
+// candidate is one of several processes that compete for a lease by the rules of LEASE-02, using
+// its own clock.
 type candidate struct {
 	*host
 	name    string
-	seen    string // the version of the lease at the last look, and when that was new
+	seen    string // the version of the lease last seen, and when it first was
 	seenAt  time.Time
 	running bool
 }
 
 const leaseSeconds = 15
 
-// step looks at the lease once, and acquires or renews it where that is due.
+// step reads the lease once and acquires or renews it if due.
 func (c *candidate) step() {
 	c.running = false
 	code, now := c.do("GET", leasesPath+"/boss", "")
@@ -159,24 +161,24 @@ func TestLEASE_02_TheNextCandidateTakesOver(t *testing.T) {
 		t.Cleanup(func() { require.NoError(t, b.Close()) })
 		h := serve(t, b, nil)
 		first, second := &candidate{host: h, name: "first"}, &candidate{host: h, name: "second"}
-		for range 1000 { // 2000 virtual seconds
+		for range 1000 { // 2000 seconds of virtual time
 			first.step()
 			second.step()
 			require.True(t, first.running)
 			require.False(t, second.running)
 			time.Sleep(2 * time.Second)
 		}
-		lost := time.Now() // the first one dies
+		lost := time.Now() // the first candidate stops
 		for !second.running {
 			time.Sleep(2 * time.Second)
 			second.step()
 		}
 		require.InDelta(t, leaseSeconds, time.Since(lost).Seconds(), 2)
 		first.step()
-		require.False(t, first.running, "back from the dead")
+		require.False(t, first.running, "must not run again")
 
 		h.must(200, "PATCH", leasesPath+"/boss", `{"spec":{"holderIdentity":"","leaseDurationSeconds":1}}`, "Content-Type", "application/merge-patch+json")
 		first.step()
-		require.True(t, first.running, "a lease that is given back is free at once")
+		require.True(t, first.running, "a released lease is free at once")
 	})
 }

@@ -21,10 +21,10 @@ import (
 	"github.com/kindwright/kindwright/watch"
 )
 
-// controllerUser is who changes namespaces on the server's own behalf, as admission and logs see it.
+// controllerUser is the user that admission and logs see when the server itself changes namespaces.
 var controllerUser = authn.User{Name: "system:namespace-controller", Groups: []string{authn.GroupMasters, authn.GroupAuthenticated}}
 
-// createInitial makes the namespaces that every server has.
+// createInitial creates the namespaces that every server starts with.
 func (n *namespaces) createInitial(ctx context.Context, o registry.Objects) error {
 	ctx = authn.WithUser(ctx, controllerUser)
 	for _, name := range n.initial {
@@ -36,22 +36,22 @@ func (n *namespaces) createInitial(ctx context.Context, o registry.Objects) erro
 	return nil
 }
 
-// maxDraining bounds how many namespaces delete their content at the same moment; those that wait for someone else's
-// finalizers do not count.
+// maxDraining limits how many namespaces delete their contents concurrently. Namespaces that only
+// wait for other controllers' finalizers do not count.
 const maxDraining = 8
 
-// terminate empties and removes namespaces that are being deleted, until ctx ends, and deletes what those have left that went
-// by another way. It follows the namespaces by a watch; one that was ending when the server stopped is taken up again at the
-// start.
+// terminate empties and removes terminating namespaces until ctx ends. It also deletes objects left
+// in namespaces that were removed in another way. It follows namespaces by a watch, so it resumes
+// terminating namespaces after a restart.
 func (n *namespaces) terminate(ctx context.Context, o registry.Objects) {
 	e := o.(*engine.Engine) //nolint:forcetypeassert // what a server gives to hooks; this one needs more of it than users do
 	ctx = authn.WithUser(ctx, controllerUser)
-	t := &terminator{engine: e, unchecked: n.unchecked, slots: make(chan struct{}, maxDraining), busy: map[string]*errand{}}
+	t := &namespaceController{engine: e, unchecked: n.unchecked, slots: make(chan struct{}, maxDraining), jobs: map[string]*job{}}
 	defer t.workers.Wait()
 	t.workers.Go(func() {
 		for ctx.Err() == nil {
 			renewed := e.Renewed()
-			t.buryAll(ctx) // a kind that has just come may have found no time for it
+			t.sweepAll(ctx) // a kind was added: it may have objects in namespaces that are gone
 			select {
 			case <-renewed:
 			case <-ctx.Done():
@@ -60,41 +60,42 @@ func (n *namespaces) terminate(ctx context.Context, o registry.Objects) {
 	})
 	for ctx.Err() == nil {
 		if err := t.follow(ctx); err != nil && ctx.Err() == nil {
-			e.Logger().Error(err, "the namespaces cannot be followed; starting over")
+			e.Logger().Error(err, "failed to watch namespaces; retrying")
 			pause(ctx, firstRetry)
 		}
 	}
 }
 
-// terminator is the state of terminate.
-type terminator struct {
+// namespaceController is the state of terminate.
+type namespaceController struct {
 	engine    *engine.Engine
-	unchecked bool // objects may be created where no namespace is
+	unchecked bool // objects may be created in namespaces that do not exist
 	slots     chan struct{}
 	workers   sync.WaitGroup
 
 	mu   sync.Mutex
-	busy map[string]*errand // what has a worker
+	jobs map[string]*job // running jobs by name
 }
 
-// errand is what a worker does. again says that something happened meanwhile that it may not have seen.
-type errand struct{ again bool }
+// job is the work of one goroutine. again asks it to run once more because of a change that it may
+// have missed.
+type job struct{ again bool }
 
-// start gives an errand a worker; one that is at it already does it once more when it is done.
-func (t *terminator) start(name string, run func()) {
+// start runs a job in the background. If it is already running, it runs again afterwards.
+func (t *namespaceController) start(name string, run func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if running, ok := t.busy[name]; ok {
+	if running, ok := t.jobs[name]; ok {
 		running.again = true
 		return
 	}
-	mine := &errand{}
-	t.busy[name] = mine
+	mine := &job{}
+	t.jobs[name] = mine
 	more := func() bool {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		if !mine.again {
-			delete(t.busy, name)
+			delete(t.jobs, name)
 			return false
 		}
 		mine.again = false
@@ -107,28 +108,29 @@ func (t *terminator) start(name string, run func()) {
 	})
 }
 
-func (t *terminator) follow(ctx context.Context) error {
+func (t *namespaceController) follow(ctx context.Context) error {
 	for event, err := range t.engine.Watch(ctx, registry.Target{Resource: namespaceResource}, registry.WatchRequest{}) {
 		if err != nil {
 			return err
 		}
 		switch ns := event.Entry; event.Type {
 		case meta.Bookmark:
-			t.buryAll(ctx) // what goes from now on is among the events
+			t.sweepAll(ctx) // later deletions arrive as events
 		case meta.Added, meta.Modified:
 			if ns.Facts().Deleted != nil {
 				t.start("end "+string(ns.Facts().UID), func() { t.end(ctx, ns) })
 			}
 		case meta.Deleted:
-			t.bury(ctx, ns.Facts().Name)
+			t.startSweep(ctx, ns.Facts().Name)
 		}
 	}
 	return nil
 }
 
-// end deletes what is in the namespace until nothing is left, then lets it go. It ends early when the namespace is gone or
-// held by somebody else's finalizer alone: removing that is an update, which the watch sees.
-func (t *terminator) end(ctx context.Context, ns *watch.Entry) {
+// end deletes the contents of a namespace and then removes it. It returns early if the namespace is
+// gone or only another controller's finalizer holds it: the watch reports the removal of that
+// finalizer.
+func (t *namespaceController) end(ctx context.Context, ns *watch.Entry) {
 	wait := firstRetry
 	for ctx.Err() == nil {
 		renewed, set := t.engine.Renewed(), t.engine.Set()
@@ -137,34 +139,36 @@ func (t *terminator) end(ctx context.Context, ns *watch.Entry) {
 			return
 		}
 		if found.clean() && t.engine.Set().Generation() != set.Generation() {
-			continue // a kind has come, perhaps with objects in this namespace
+			continue // a kind was added and may have objects in this namespace
 		}
 		over, err := t.conclude(ctx, ns, found)
 		switch {
 		case over || ctx.Err() != nil:
 			return
 		case err != nil:
-			t.engine.Logger().Error(err, "the state of an ending namespace could not be stored; trying again", "namespace", ns.Facts().Name)
+			t.engine.Logger().Error(err, "failed to update a terminating namespace; retrying", "namespace", ns.Facts().Name)
 		case !found.broken():
 			wait = firstRetry
 			t.awaitChange(ctx, ns, found, renewed)
 			continue
 		}
 		for resource, failure := range found.failed {
-			t.engine.Logger().Error(failure, "the content of an ending namespace could not be deleted; trying again", "namespace", ns.Facts().Name, "resource", resource.String())
+			t.engine.Logger().Error(failure, "failed to delete the contents of a terminating namespace; retrying", "namespace", ns.Facts().Name, "resource", resource.String())
 		}
 		pause(ctx, wait)
 		wait = min(2*wait, maxRetry)
 	}
 }
 
-// conclude stores what a round came to, and lets an empty namespace go. over says that nothing is left to do.
-func (t *terminator) conclude(ctx context.Context, ns *watch.Entry, found *round) (over bool, err error) {
+// conclude stores the conditions after a round and removes an empty namespace. over reports that
+// the work is done.
+func (t *namespaceController) conclude(ctx context.Context, ns *watch.Entry, found *round) (over bool, err error) {
 	now, err := t.update(ctx, ns, "status", func(obj *Namespace) {
 		next := found.conditions(obj.Status.Conditions, meta.NewTime(t.engine.Now()))
-		passing := found.clean() && len(obj.Status.Conditions) == 0 && len(obj.Finalizers) == 0 && slices.Equal(obj.Spec.Finalizers, []string{FinalizerKubernetes})
+		passing := found.clean() && len(obj.Status.Conditions) == 0 && len(obj.Finalizers) == 0 &&
+			slices.Equal(obj.Spec.Finalizers, []string{FinalizerKubernetes})
 		if passing || sameConditions(obj.Status.Conditions, next) {
-			return // nobody would read in the next moment that all is well
+			return // the namespace is about to go: its conditions are not worth a write
 		}
 		obj.Status.Conditions = next
 	})
@@ -177,8 +181,8 @@ func (t *terminator) conclude(ctx context.Context, ns *watch.Entry, found *round
 	return err == nil, err // removed, unless other finalizers hold it (NS-06)
 }
 
-// update changes a namespace through a subresource. The namespace is nil when it is gone.
-func (t *terminator) update(ctx context.Context, ns *watch.Entry, subresource string, change func(*Namespace)) (*Namespace, error) {
+// update changes a namespace through a subresource. It returns nil if the namespace is gone.
+func (t *namespaceController) update(ctx context.Context, ns *watch.Entry, subresource string, change func(*Namespace)) (*Namespace, error) {
 	namespaces := registry.From[Namespace](t.engine).Sub(subresource)
 	now, err := namespaces.Modify(ctx, "", ns.Facts().Name, func(obj *Namespace) error {
 		if obj.UID != ns.Facts().UID {
@@ -193,12 +197,12 @@ func (t *terminator) update(ctx context.Context, ns *watch.Entry, subresource st
 	return now, err
 }
 
-// errSuccessor says that a namespace is gone and that another one has its name.
-var errSuccessor = errors.New("another namespace has the name")
+// errSuccessor reports that the namespace is gone and a new one has its name.
+var errSuccessor = errors.New("the namespace was deleted and recreated")
 
-// drain deletes the objects in the namespace, kinds of a lower turn first, and tells what is still there: objects that
-// finalizers or a grace period hold.
-func (t *terminator) drain(ctx context.Context, ns *watch.Entry, set *engine.Set) *round {
+// drain deletes the objects in the namespace, lower turns first, and returns what remains: objects
+// held by finalizers or a grace period.
+func (t *namespaceController) drain(ctx context.Context, ns *watch.Entry, set *engine.Set) *round {
 	found := newRound()
 	select {
 	case t.slots <- struct{}{}:
@@ -216,15 +220,15 @@ func (t *terminator) drain(ctx context.Context, ns *watch.Entry, set *engine.Set
 	return found
 }
 
-// contents returns the resources whose objects are in namespaces, each once, in the order in which they go.
+// contents returns the namespaced resources, each once, in order of deletion.
 func contents(set *engine.Set) []*engine.Served {
 	var out []*engine.Served
-	for served := range set.Stored() { // also those of which clients see another form alone
+	for served := range set.Stored() { // includes kinds that clients only see in another form
 		if !served.Resource.ClusterScoped {
 			out = append(out, served)
 		}
 	}
-	slices.SortFunc(out, func(a, b *engine.Served) int { // of one turn by name, so that every server does it alike
+	slices.SortFunc(out, func(a, b *engine.Served) int { // by name within a turn, so that the order is always the same
 		return cmp.Or(
 			cmp.Compare(a.Resource.Deletion.Turn, b.Resource.Deletion.Turn),
 			strings.Compare(a.Resource.Group, b.Resource.Group),
@@ -234,15 +238,15 @@ func contents(set *engine.Set) []*engine.Served {
 	return out
 }
 
-func (t *terminator) drainKind(ctx context.Context, ns *watch.Entry, r *registry.Resource, found *round) {
+func (t *namespaceController) drainKind(ctx context.Context, ns *watch.Entry, r *registry.Resource, found *round) {
 	target := registry.Target{Resource: r.GroupVersionResource(), Namespace: ns.Facts().Name}
 	list, err := t.engine.List(ctx, target, registry.ListRequest{MetadataOnly: true})
 	if status.IsNotFound(err) {
-		return // the resource was removed from the server meanwhile
+		return // the resource was removed meanwhile
 	}
 	exists := false
 	if err == nil {
-		exists, err = t.exists(ctx, ns) // or what was listed may belong to another namespace of the name
+		exists, err = t.exists(ctx, ns) // the objects listed may belong to a new namespace of that name
 	}
 	if exists {
 		err = t.drainObjects(ctx, target, list.Items, found)
@@ -252,13 +256,14 @@ func (t *terminator) drainKind(ctx context.Context, ns *watch.Entry, r *registry
 	}
 }
 
-// What is deleted at the same time: of a few objects one after the other, of many several, whose commits share a sync.
+// A few objects are deleted one after the other, many in parallel so that their commits share a
+// sync.
 const (
-	oneByOne = 16
-	drainers = 8
+	sequentialDeletes = 16
+	parallelDeletes   = 8
 )
 
-func (t *terminator) drainObjects(ctx context.Context, target registry.Target, objects iter.Seq2[*watch.Entry, error], found *round) error {
+func (t *namespaceController) drainObjects(ctx context.Context, target registry.Target, objects iter.Seq2[*watch.Entry, error], found *round) error {
 	var running sync.WaitGroup
 	defer running.Wait()
 	entries := make(chan *watch.Entry)
@@ -268,11 +273,11 @@ func (t *terminator) drainObjects(ctx context.Context, target registry.Target, o
 		if err = cmp.Or(err, ctx.Err()); err != nil {
 			return err
 		}
-		if n++; n <= oneByOne {
+		if n++; n <= sequentialDeletes {
 			t.drainObject(ctx, target, entry, found)
 			continue
 		}
-		if n <= oneByOne+drainers {
+		if n <= sequentialDeletes+parallelDeletes {
 			running.Go(func() {
 				for entry := range entries {
 					t.drainObject(ctx, target, entry, found)
@@ -284,8 +289,8 @@ func (t *terminator) drainObjects(ctx context.Context, target registry.Target, o
 	return nil
 }
 
-// exists tells whether this namespace is there, and not a later one of its name.
-func (t *terminator) exists(ctx context.Context, ns *watch.Entry) (bool, error) {
+// exists reports whether this very namespace exists, not a later one of the same name.
+func (t *namespaceController) exists(ctx context.Context, ns *watch.Entry) (bool, error) {
 	now, err := t.engine.Get(ctx, registry.Target{Resource: namespaceResource, Name: ns.Facts().Name}, registry.ListRequest{})
 	if status.IsNotFound(err) {
 		return false, nil
@@ -293,9 +298,9 @@ func (t *terminator) exists(ctx context.Context, ns *watch.Entry) (bool, error) 
 	return err == nil && now.Facts().UID == ns.Facts().UID, err
 }
 
-// drainObject deletes one object. One that is marked already is left to whoever holds it, unless that is the policy of an
-// earlier deletion: at the end of a namespace nothing is kept for a dependent.
-func (t *terminator) drainObject(ctx context.Context, target registry.Target, entry *watch.Entry, found *round) {
+// drainObject deletes one object. An object already marked for deletion is left to its finalizers,
+// except for those of a propagation policy: a terminating namespace keeps nothing for dependents.
+func (t *namespaceController) drainObject(ctx context.Context, target registry.Target, entry *watch.Entry, found *round) {
 	target.Name = entry.Facts().Name
 	marked, err := entry.Facts().Deleted != nil, error(nil)
 	if !marked || slices.ContainsFunc(finalizers(entry), isPolicy) {
@@ -315,12 +320,13 @@ func (t *terminator) drainObject(ctx context.Context, target registry.Target, en
 	found.remains(target.Resource, finalizers(entry), err)
 }
 
-// guarded runs what calls rules of users where no request is there to catch their panics (ERR-25).
-func (t *terminator) guarded(run func() error) (err error) {
+// guarded runs code that calls user-defined rules. No request is there to catch their panics
+// (ERR-25).
+func (t *namespaceController) guarded(run func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			t.engine.Logger().Error(fmt.Errorf("panic: %v", v), "a rule failed at the end of a namespace", "stack", string(debug.Stack()))
-			err = status.Internal(errors.New("a rule panicked at the end of a namespace"))
+			t.engine.Logger().Error(fmt.Errorf("panic: %v", v), "a rule panicked while a namespace was terminating", "stack", string(debug.Stack()))
+			err = status.Internal(errors.New("a rule panicked while the namespace was terminating"))
 		}
 	}()
 	return run()
@@ -330,7 +336,7 @@ func isPolicy(finalizer string) bool {
 	return finalizer == registry.FinalizerOrphan || finalizer == registry.FinalizerForeground
 }
 
-// finalizers returns those of an object. One that cannot be read has none that could be named.
+// finalizers returns the finalizers of an object, or nil if it cannot be decoded.
 func finalizers(entry *watch.Entry) []string {
 	var obj struct {
 		Metadata meta.ObjectMeta `json:"metadata"`
@@ -341,9 +347,9 @@ func finalizers(entry *watch.Entry) []string {
 	return obj.Metadata.Finalizers
 }
 
-// awaitChange blocks until an object of a resource that still has content in the namespace changes or goes, a kind comes or
-// goes, or ctx ends.
-func (t *terminator) awaitChange(ctx context.Context, ns *watch.Entry, found *round, renewed <-chan struct{}) {
+// awaitChange blocks until an object of a resource with remaining content changes or goes, the set
+// of kinds changes, or ctx ends.
+func (t *namespaceController) awaitChange(ctx context.Context, ns *watch.Entry, found *round, renewed <-chan struct{}) {
 	ctx, cancel := context.WithCancel(ctx)
 	var waiting sync.WaitGroup
 	defer waiting.Wait()
@@ -364,7 +370,7 @@ func (t *terminator) awaitChange(ctx context.Context, ns *watch.Entry, found *ro
 			return
 		case event.Type == meta.Bookmark:
 			if seen < found.left[found.awaiting.GroupResource()] {
-				return // some went between the count and this watch
+				return // some objects went between the listing and this watch
 			}
 		case event.Type != meta.Added:
 			return
@@ -374,36 +380,38 @@ func (t *terminator) awaitChange(ctx context.Context, ns *watch.Entry, found *ro
 	}
 }
 
-// buryAll looks after all namespaces that went and may have left something.
-func (t *terminator) buryAll(ctx context.Context) {
+// sweepAll starts a sweep of every tombstone.
+func (t *namespaceController) sweepAll(ctx context.Context) {
 	for ctx.Err() == nil {
-		err := eachGrave(ctx, t.engine.Store(), func(namespace string, _ storage.Revision) { t.bury(ctx, namespace) })
+		err := eachTombstone(ctx, t.engine.Store(), func(namespace string, _ storage.Revision) { t.startSweep(ctx, namespace) })
 		if err == nil || ctx.Err() != nil {
-			return // a server that stops has nothing to complain about
+			return // stopping is not an error
 		}
-		t.engine.Logger().Error(err, "the namespaces that are gone could not be read; trying again")
+		t.engine.Logger().Error(err, "failed to list namespace tombstones; retrying")
 		pause(ctx, firstRetry)
 	}
 }
 
-// bury sees to it that a namespace that is gone leaves nothing behind: somebody may have taken its finalizers off before it
-// was empty, or a kind may have come with objects in it in the moment that it went.
-func (t *terminator) bury(ctx context.Context, namespace string) {
-	t.start("bury "+namespace, func() {
+// startSweep deletes in the background what a removed namespace left behind. Its finalizers may
+// have been removed before it was empty, or a kind may have been added with objects in it just as
+// it went.
+func (t *namespaceController) startSweep(ctx context.Context, namespace string) {
+	t.start("sweep "+namespace, func() {
 		for wait := firstRetry; ctx.Err() == nil; wait = min(2*wait, maxRetry) {
 			err := t.sweep(ctx, namespace)
 			if err == nil || ctx.Err() != nil {
 				return
 			}
-			t.engine.Logger().Error(err, "what a namespace left behind could not be deleted; trying again", "namespace", namespace)
+			t.engine.Logger().Error(err, "failed to delete objects of a removed namespace; retrying", "namespace", namespace)
 			pause(ctx, wait)
 		}
 	})
 }
 
-// sweep deletes what a namespace that is gone has left of the kinds that are served, and forgets it when the store has nothing
-// else of it. What kinds have left that are not served stays until they come.
-func (t *terminator) sweep(ctx context.Context, namespace string) error {
+// sweep deletes the objects of served kinds that a removed namespace left behind. It removes the
+// tombstone once the store holds nothing else of the namespace. Objects of kinds that are not
+// served stay until those kinds are added.
+func (t *namespaceController) sweep(ctx context.Context, namespace string) error {
 	store := t.engine.Store()
 	for {
 		tombstone, err := store.Get(ctx, tombstoneKey(namespace))
@@ -421,7 +429,7 @@ func (t *terminator) sweep(ctx context.Context, namespace string) error {
 			served[s.Resource.StorageName] = true
 		}
 		if t.survived(namespace, tombstone.Revision) {
-			again, err := t.dig(ctx, namespace, tombstone.Revision)
+			again, err := t.renewTombstone(ctx, namespace, tombstone.Revision)
 			if err != nil {
 				return err
 			}
@@ -441,9 +449,10 @@ func (t *terminator) sweep(ctx context.Context, namespace string) error {
 	}
 }
 
-// survived tells whether something in the namespace was written after its tombstone that nobody has deleted yet: it was changed before it could
-// be, or it belongs to a later namespace of the name.
-func (t *terminator) survived(namespace string, tombstone storage.Revision) bool {
+// survived reports whether the namespace has an object that was written after its tombstone and is
+// not being deleted. Such an object either changed before it could be deleted or belongs to a new
+// namespace of that name.
+func (t *namespaceController) survived(namespace string, tombstone storage.Revision) bool {
 	for _, s := range contents(t.engine.Set()) {
 		for entry := range s.Cache.Snapshot().Ascend(storage.NamespacePrefix(s.Resource.StorageName, namespace), "") {
 			if entry.Revision() >= tombstone && !entry.Deleting() {
@@ -454,14 +463,16 @@ func (t *terminator) survived(namespace string, tombstone storage.Revision) bool
 	return false
 }
 
-// dig makes the tombstone anew if no namespace has the name: nothing can have been created since the last one went, so that whatever was written
-// before the new tombstone belonged to that. It reports whether it is worth sweeping again.
-func (t *terminator) dig(ctx context.Context, namespace string, tombstone storage.Revision) (bool, error) {
+// renewTombstone writes the tombstone again if no namespace has the name. Nothing can have been
+// created since the namespace went, so everything older than the new tombstone belonged to it. It
+// reports whether to sweep again.
+func (t *namespaceController) renewTombstone(ctx context.Context, namespace string, tombstone storage.Revision) (bool, error) {
 	if t.unchecked {
 		return false, nil
 	}
 	_, err := t.engine.Store().Commit(ctx, []storage.Op{
-		storage.Check(phaseKey(namespace), storage.Absent), storage.Put(tombstoneKey(namespace), []byte(namespace), storage.Expect(tombstone)),
+		storage.Check(phaseKey(namespace), storage.Absent),
+		storage.Put(tombstoneKey(namespace), []byte(namespace), storage.Expect(tombstone)),
 	})
 	var lost *storage.ConflictError
 	if errors.As(err, &lost) {
@@ -470,9 +481,9 @@ func (t *terminator) dig(ctx context.Context, namespace string, tombstone storag
 	return err == nil, err
 }
 
-// unserved tells whether the store has something in the namespace that belongs to none of the kinds that are served. It reads
-// one record per kind that the store has objects of, and one for each that is not served.
-func (t *terminator) unserved(ctx context.Context, namespace string, served map[string]bool) (bool, error) {
+// unserved reports whether the store holds objects of the namespace whose kinds are not served. It
+// reads one record for each storage name, and one more for each that is not served.
+func (t *namespaceController) unserved(ctx context.Context, namespace string, served map[string]bool) (bool, error) {
 	for name, err := range t.engine.Store().StorageNames(ctx) {
 		if err != nil {
 			return false, err

@@ -12,7 +12,9 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// Namespace is a place for names, of the core group (NS-01).
+// Namespace is a scope for object names. It belongs to the core group.
+//
+// Source: NS-01.
 type Namespace struct {
 	meta.TypeMeta   `json:",inline"`
 	meta.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
@@ -21,7 +23,7 @@ type Namespace struct {
 	Status NamespaceStatus `json:"status,omitempty" protobuf:"bytes,3,opt,name=status" doc:"Where the namespace is in its life. Read-only."`
 }
 
-// NamespaceSpec holds what keeps a namespace.
+// NamespaceSpec lists the finalizers that keep a namespace.
 type NamespaceSpec struct {
 	Finalizers []string `json:"finalizers,omitempty" protobuf:"bytes,1,rep,name=finalizers" list:"atomic" doc:"What must be done before the namespace can go; changed through the finalize subresource."`
 }
@@ -32,7 +34,9 @@ type NamespaceStatus struct {
 	Conditions []NamespaceCondition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type" protobuf:"bytes,2,rep,name=conditions" list:"map,key=type" doc:"What stands in the way of the namespace's end."`
 }
 
-// NamespaceCondition says one thing about the end of a namespace (NS-09).
+// NamespaceCondition reports the progress of a terminating namespace.
+//
+// Source: NS-09.
 type NamespaceCondition struct {
 	Type               string    `json:"type" protobuf:"bytes,1,opt,name=type" doc:"Such as NamespaceContentRemaining."`
 	Status             string    `json:"status" protobuf:"bytes,2,opt,name=status" doc:"True, False or Unknown."`
@@ -41,35 +45,42 @@ type NamespaceCondition struct {
 	Message            string    `json:"message,omitempty" protobuf:"bytes,6,opt,name=message" doc:"A sentence for people."`
 }
 
-// The phases of a namespace (NS-06).
+// The phases of a namespace.
+//
+// Source: NS-06.
 const (
 	NamespaceActive      = "Active"
 	NamespaceTerminating = "Terminating"
 )
 
-// FinalizerKubernetes in spec.finalizers keeps a namespace until its content is gone.
+// FinalizerKubernetes in spec.finalizers keeps a namespace until its contents are gone.
 const FinalizerKubernetes = "kubernetes"
 
-// NamespaceNameLabel is on every namespace, with its name, so that selectors can name namespaces.
+// NamespaceNameLabel holds the name of a namespace, so that label selectors can select by name. The
+// server sets it on every namespace.
 const NamespaceNameLabel = "kubernetes.io/metadata.name"
 
 // NamespaceOption changes how namespaces are served.
 type NamespaceOption func(*namespaces)
 
-// InitialNamespaces replaces the list of namespaces that are made at start. Default: default, kube-system, kube-public
-// and kube-node-lease.
+// InitialNamespaces replaces the list of namespaces created at startup. The default is default,
+// kube-system, kube-public and kube-node-lease.
 func InitialNamespaces(names ...string) NamespaceOption {
 	return func(n *namespaces) { n.initial = slices.Clone(names) }
 }
 
-// ProtectedNamespaces replaces the list of namespaces that cannot be deleted (NS-08). Default: default, kube-system and
-// kube-public.
+// ProtectedNamespaces replaces the list of namespaces that cannot be deleted. The default is
+// default, kube-system and kube-public.
+//
+// Source: NS-08.
 func ProtectedNamespaces(names ...string) NamespaceOption {
 	return func(n *namespaces) { n.protected = slices.Clone(names) }
 }
 
-// Namespaces serves the kind Namespace with its life cycle. Objects of namespaced kinds can then be created only in
-// namespaces that exist and are not ending (NS-07), and deleting a namespace deletes what is in it (NS-02).
+// Namespaces serves the kind Namespace with its life cycle. Objects can then only be created in
+// namespaces that exist and are not terminating, and deleting a namespace deletes its contents.
+//
+// Source: NS-02, NS-07.
 func Namespaces(opts ...NamespaceOption) registry.Definition {
 	n := &namespaces{
 		initial:   []string{"default", "kube-system", "kube-public", "kube-node-lease"},
@@ -81,26 +92,33 @@ func Namespaces(opts ...NamespaceOption) registry.Definition {
 	return n
 }
 
-// NoNamespaceChecks lets objects be created in namespaces that do not exist or are ending, and namespaces be deleted that are
-// protected (NS-07): what kube-apiserver does without its admission plugin NamespaceLifecycle. Namespaces still end as they
-// do, and what is created in one meanwhile may stay behind.
+// NoNamespaceChecks allows objects in missing or terminating namespaces, and allows protected
+// namespaces to be deleted, like kube-apiserver without the NamespaceLifecycle admission plugin.
+// Deleting a namespace still deletes its contents, but objects created meanwhile may stay behind.
+//
+// Source: NS-07.
 func NoNamespaceChecks() NamespaceOption { return func(n *namespaces) { n.unchecked = true } }
 
-// NoNamespaceController leaves the end of namespaces to somebody else, as kube-apiserver leaves it to kube-controller-manager: a
-// namespace that is deleted is Terminating, with all that is in it, until somebody takes `kubernetes` off spec.finalizers through
-// the subresource finalize (NS-06). What is in it then stays, out of the reach of those who create, until a server with a controller is
-// started on the store.
+// NoNamespaceController leaves the removal of namespaces to an external controller, as
+// kube-apiserver leaves it to kube-controller-manager. A deleted namespace stays Terminating with
+// its contents until the controller removes `kubernetes` from spec.finalizers through the finalize
+// subresource.
+//
+// Objects that the external controller did not delete stay in the store, where nothing can be
+// created beside them, until a server with its own controller opens the store.
+//
+// Source: NS-06.
 func NoNamespaceController() NamespaceOption { return func(n *namespaces) { n.unended = true } }
 
 type namespaces struct {
 	initial, protected []string
 	unchecked          bool
-	unended            bool // nobody empties and removes what is being deleted
+	unended            bool // an external controller removes namespaces
 }
 
 var namespaceResource = meta.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 
-// Define makes it a registry.Definition.
+// Define implements registry.Definition.
 func (n *namespaces) Define(registry.Env) (registry.Bundle, error) {
 	r, err := n.resource()
 	if err != nil {
@@ -111,7 +129,7 @@ func (n *namespaces) Define(registry.Env) (registry.Bundle, error) {
 	return b, nil
 }
 
-// work is what one server does about namespaces.
+// work returns the gate and hooks of one server.
 func (n *namespaces) work() (registry.NamespaceGate, []registry.Hook) {
 	hooks := []registry.Hook{{Name: "start-system-namespaces", Start: n.createInitial}}
 	if !n.unended {
@@ -123,7 +141,11 @@ func (n *namespaces) work() (registry.NamespaceGate, []registry.Hook) {
 func (n *namespaces) resource() (*registry.Resource, error) {
 	kind := registry.Kind[Namespace]{
 		Version: "v1", Plural: "namespaces", Names: registry.Names{ShortNames: []string{"ns"}}, Scope: registry.ClusterScoped, Doc: "A namespace is a place for the names of objects, which go when it is deleted.",
-		Rules:  registry.Rules[Namespace]{Name: meta.CheckDNSLabel, Default: defaultNamespace, Validate: validateNewNamespace, ValidateUpdate: validateNamespaceUpdate, BeforeDelete: n.refuseProtected},
+		Rules: registry.Rules[Namespace]{
+			Name: meta.CheckDNSLabel, Default: defaultNamespace,
+			Validate: validateNewNamespace, ValidateUpdate: validateNamespaceUpdate,
+			BeforeDelete: n.refuseProtected,
+		},
 		Writes: registry.WriteRules{NoGeneration: true},
 
 		Status: registry.Status{Metadata: []string{"labels", "annotations", "finalizers", "ownerReferences"}},
@@ -142,7 +164,7 @@ func (n *namespaces) resource() (*registry.Resource, error) {
 	r.Hooks.Mark, r.Hooks.Held, r.Hooks.Companions = markTerminating, hasSpecFinalizers, phaseCompanions
 	r.Reset, r.ResetFields = resetNamespace, [][]string{{"spec"}, {"status"}}
 	r.Selectable = []string{"name", "status.phase"}
-	r.Computed = map[string]func(registry.Tree) string{"name": nameOf} // clients of old ask so
+	r.Computed = map[string]func(registry.Tree) string{"name": nameOf} // older clients select by this field
 	return r, nil
 }
 
@@ -158,8 +180,8 @@ func defaultNamespace(_ context.Context, ns *Namespace) {
 	ns.Labels = labels
 }
 
-// resetNamespace keeps spec.finalizers and status on the main path; a new namespace is active and held by the built-in
-// finalizer, beside those it is created with.
+// resetNamespace protects spec.finalizers and status from ordinary updates. A new namespace is
+// active; the built-in finalizer is added to those it is created with.
 func resetNamespace(old, sent registry.Tree) registry.Tree {
 	out := maps.Clone(sent)
 	if old == nil {
@@ -181,7 +203,7 @@ func resetNamespace(old, sent registry.Tree) registry.Tree {
 	return out
 }
 
-// mergeFinalize lets the finalize subresource change spec.finalizers alone.
+// mergeFinalize restricts the finalize subresource to spec.
 func mergeFinalize(old, sent registry.Tree) registry.Tree {
 	out := maps.Clone(old)
 	delete(out, "spec")
@@ -191,8 +213,8 @@ func mergeFinalize(old, sent registry.Tree) registry.Tree {
 	return out
 }
 
-// validateNamespaceUpdate sees to it that the phase tells the truth, which is whether the namespace is being deleted, and
-// that finalizers have names that somebody can own. What was otherwise before stays as it is.
+// validateNamespaceUpdate checks that the phase matches the deletion timestamp and that new
+// finalizers are valid. Values that were invalid before are accepted.
 func validateNamespaceUpdate(_ context.Context, ns, old *Namespace, f *status.Fields) {
 	if phase := ns.Status.Phase; phase != old.Status.Phase {
 		switch ending := ns.DeletionTimestamp != nil; {
@@ -211,7 +233,7 @@ func validateNewNamespace(_ context.Context, ns *Namespace, f *status.Fields) {
 	}
 }
 
-// checkFinalizers sees to it that what holds a namespace has a name that somebody can own.
+// checkFinalizers rejects new finalizers that are not qualified names.
 func checkFinalizers(now, before []string, f *status.Fields) {
 	for i, name := range now {
 		if slices.Contains(before, name) {
@@ -226,7 +248,7 @@ func checkFinalizers(now, before []string, f *status.Fields) {
 	}
 }
 
-// systemFinalizers are those without a domain in their names.
+// systemFinalizers returns the only finalizers without a domain.
 func systemFinalizers() []string {
 	return []string{FinalizerKubernetes, registry.FinalizerOrphan, registry.FinalizerForeground}
 }

@@ -36,7 +36,7 @@ var (
 	namespaces = meta.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 )
 
-// start runs a server with namespaces and notes, and ends it with the returned function.
+// start runs a server with namespaces and notes. The returned function stops it.
 func start(t *testing.T, b storage.Backend, opts ...kindwright.Option) (*engine.Engine, func()) {
 	t.Helper()
 	srv, err := kindwright.New(b, append(opts, kindwright.Serve(notes, kinds.ControlPlane()))...)
@@ -106,8 +106,8 @@ func TestNS_08_ProtectedAndMisnamed(t *testing.T) {
 	require.True(t, status.IsInvalid(err))
 }
 
-// NS-06: the phase says whether the namespace is being deleted, whatever is written to the status.
-func TestNS_06_ThePhaseTellsTheTruth(t *testing.T) {
+// NS-06: the phase matches the deletion timestamp, whatever is written to the status.
+func TestNS_06_ThePhaseMatchesTheDeletion(t *testing.T) {
 	e, _ := start(t, memory.New())
 	makeNamespace(t, e, "shop")
 	at := func(subresource string) registry.Target {
@@ -129,8 +129,8 @@ func TestNS_06_ThePhaseTellsTheTruth(t *testing.T) {
 	require.NoError(t, write(`"Terminating"`))
 }
 
-// Finalizers of a namespace are names, like those of any object.
-func TestNS_FinalizersHaveNames(t *testing.T) {
+// Finalizers of a namespace must be qualified names.
+func TestNS_FinalizersAreQualifiedNames(t *testing.T) {
 	e, _ := start(t, memory.New())
 	makeNamespace(t, e, "shop")
 	finalize := func(finalizers string) error {
@@ -144,8 +144,8 @@ func TestNS_FinalizersHaveNames(t *testing.T) {
 	require.NoError(t, finalize(`["kubernetes","example.dev/hold"]`))
 }
 
-// A creation that admission has let through waits at the door of the commit while its namespace begins to end: it must be
-// refused, or it would outlive the namespace (design rule 2).
+// A create that passed admission waits just before its commit while its namespace is deleted. It
+// must be rejected, or the object would outlive the namespace (design rule 2).
 func TestRule2_ACreationDoesNotSlipIntoAnEndingNamespace(t *testing.T) {
 	arrived, proceed := make(chan struct{}), make(chan struct{})
 	var once sync.Once
@@ -174,7 +174,7 @@ func TestRule2_ACreationDoesNotSlipIntoAnEndingNamespace(t *testing.T) {
 	}
 }
 
-func TestLabellingANamespaceFailsNoCreation(t *testing.T) {
+func TestLabellingANamespaceDoesNotFailCreates(t *testing.T) {
 	phaseReads := 0
 	plugin := admission.Plugin{Name: "count", Validator: admission.ValidatorFunc(func(_ context.Context, r *admission.Request) error {
 		if r.Resource == noteType {
@@ -190,7 +190,7 @@ func TestLabellingANamespaceFailsNoCreation(t *testing.T) {
 	require.Equal(t, before+1, phaseReads, "the step list ran once")
 }
 
-func TestAnEndingNamespaceIsTakenUpAgainAfterARestart(t *testing.T) {
+func TestTerminationResumesAfterARestart(t *testing.T) {
 	path := t.TempDir() + "/db"
 	b, err := bbolt.Open(path)
 	require.NoError(t, err)
@@ -213,9 +213,9 @@ func TestAnEndingNamespaceIsTakenUpAgainAfterARestart(t *testing.T) {
 	gone(t, e, "team")
 }
 
-// A rule about deletion that panics fails the deletion, and nothing else: namespaces end in the background, where no request
-// is there to catch it (ERR-25).
-func TestERR_25_APanicAtTheEndOfANamespaceKillsNothing(t *testing.T) {
+// A deletion rule that panics fails only that deletion. Namespaces terminate in the background,
+// where no request catches the panic (ERR-25).
+func TestERR_25_APanickingRuleFailsOnlyItsDeletion(t *testing.T) {
 	kind := notes
 	kind.Plural, kind.Names.Kind = "traps", "Trap"
 	var calm atomic.Bool
@@ -239,7 +239,7 @@ func TestERR_25_APanicAtTheEndOfANamespaceKillsNothing(t *testing.T) {
 	gone(t, e, "team")
 }
 
-// So it is with the rules about what is marked, and with those that a namespace that is gone leaves to be asked.
+// The same holds for rules that run on marked objects and on the leftovers of a removed namespace.
 func TestERR_25_RulesThatPanicInTheBackground(t *testing.T) {
 	kind := notes
 	kind.Plural, kind.Names.Kind = "traps", "Trap"
@@ -276,7 +276,7 @@ func TestERR_25_RulesThatPanicInTheBackground(t *testing.T) {
 	require.Eventually(t, func() bool { return len(left(t, e, "")) == 0 }, time.Minute, 10*time.Millisecond)
 }
 
-// described is a definition made of a description.
+// described defines a resource by its description.
 type described struct{ *registry.Resource }
 
 func (d described) Define(registry.Env) (registry.Bundle, error) {

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// How long the background work waits after a failure before it tries again: the first time, and at most.
+// How long background work waits after a failure, at first and at most.
 const (
 	firstRetry = time.Second
 	maxRetry   = 30 * time.Second
 )
 
-// pause waits for a time or the end of ctx.
+// pause waits until d has passed or ctx ends.
 func pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

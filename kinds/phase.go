@@ -12,13 +12,14 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// phaseKey is where the store keeps the phase of a namespace apart from its object. It changes only when a namespace is
-// created, begins to end, and is gone, so that creations in the namespace can be made to depend on it without losing to
-// every change of a label (design rule 2).
+// phaseKey is the key of a namespace's phase, stored apart from its object. It changes only when
+// the namespace is created, starts terminating, or goes. Creates can therefore depend on it without
+// conflicting with every label change (design rule 2).
 func phaseKey(namespace string) string { return storage.SysKey("namespace", namespace) }
 
-// tombstoneKey is where the store remembers that a namespace went, until it is certain that it left nothing behind. What is in
-// the namespace and was last written before that record belonged to the one that went, whatever has its name by now.
+// tombstoneKey is the key that records a removed namespace until nothing is left of it. Every
+// object in the namespace last written before this record belonged to the removed namespace, even
+// if a new one has its name.
 func tombstoneKey(namespace string) string { return storage.SysKey("namespace-gone", namespace) }
 
 func phaseCompanions(old, next registry.Tree) ([]storage.Op, error) {
@@ -48,16 +49,16 @@ func ending(t registry.Tree) bool {
 
 // phaseGate is the registry.NamespaceGate of this package.
 type phaseGate struct {
-	open bool // every namespace takes objects
+	open bool // accept objects in any namespace
 }
 
-// AdmitCreate looks the phase of the namespace up and makes the creation depend on it.
+// AdmitCreate makes a create depend on the phase of its namespace.
 func (g phaseGate) AdmitCreate(ctx context.Context, store *storage.Store, r *registry.Resource, namespace, name string) ([]storage.Op, error) {
 	if g.open {
 		return nil, nil
 	}
 	if meta.CheckDNSLabel(namespace) != "" {
-		return nil, status.NotFound(namespaceResource.GroupResource(), namespace) // no key can be made of every text
+		return nil, status.NotFound(namespaceResource.GroupResource(), namespace) // not every string can be part of a key
 	}
 	rec, err := store.Get(ctx, phaseKey(namespace))
 	switch {
@@ -73,27 +74,27 @@ func (g phaseGate) AdmitCreate(ctx context.Context, store *storage.Store, r *reg
 	return []storage.Op{storage.Check(phaseKey(namespace), storage.Expect(rec.Revision))}, nil
 }
 
-// Loaded deletes what kinds that come have left in namespaces that went without them.
+// Loaded deletes objects of newly added kinds in namespaces that went before.
 func (phaseGate) Loaded(ctx context.Context, e *engine.Engine, added []*engine.Served) {
 	ctx = authn.WithUser(ctx, controllerUser)
-	err := eachGrave(ctx, e.Store(), func(namespace string, rev storage.Revision) {
+	err := eachTombstone(ctx, e.Store(), func(namespace string, rev storage.Revision) {
 		for _, s := range added {
 			if err := e.Sweep(ctx, s, namespace, rev); err != nil {
-				e.Logger().Error(err, "what a namespace left behind could not be deleted; trying again", "namespace", namespace, "resource", s.Resource.GroupResource().String())
+				e.Logger().Error(err, "failed to delete objects of a removed namespace; retrying", "namespace", namespace, "resource", s.Resource.GroupResource().String())
 			}
 		}
 	})
 	if err != nil {
-		e.Logger().Error(err, "the namespaces that are gone could not be read; trying again")
+		e.Logger().Error(err, "failed to list namespace tombstones; retrying")
 	}
 }
 
-// gravePage is how many graves are read at a time.
-const gravePage = 500
+// tombstonePage is how many tombstones are read at a time.
+const tombstonePage = 500
 
-// eachGrave walks the namespaces that went and may have left something.
-func eachGrave(ctx context.Context, store *storage.Store, visit func(namespace string, rev storage.Revision)) error {
-	request := storage.ListRequest{Prefix: storage.SysKey("namespace-gone"), Limit: gravePage}
+// eachTombstone calls visit for each removed namespace that may have left objects.
+func eachTombstone(ctx context.Context, store *storage.Store, visit func(namespace string, rev storage.Revision)) error {
+	request := storage.ListRequest{Prefix: storage.SysKey("namespace-gone"), Limit: tombstonePage}
 	for {
 		page, err := store.List(ctx, request)
 		if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// A review is a kind whose document is a question that the server answers about itself (MODEL-21).
+// A review is a kind whose document asks the server a question about itself (MODEL-21).
 type review[T any] struct {
 	area       string // the group without its domain
 	plural     string
@@ -20,10 +20,10 @@ type review[T any] struct {
 	answer     func(ctx context.Context, env registry.Env, doc *T) error
 }
 
-// Define makes it a registry.Definition.
+// Define implements registry.Definition.
 func (r review[T]) Define(env registry.Env) (registry.Bundle, error) {
 	if env.Authenticator == nil || env.Authorizer == nil {
-		return registry.Bundle{}, errors.New(r.plural + ": the server has nothing to ask, an authenticator and an authorizer are needed")
+		return registry.Bundle{}, errors.New(r.plural + ": the server needs an authenticator and an authorizer")
 	}
 	return registry.Operation[T]{
 		Group: r.area + "." + env.GroupDomain, Version: "v1", Plural: r.plural, Namespaced: r.namespaced,
@@ -31,39 +31,52 @@ func (r review[T]) Define(env registry.Env) (registry.Bundle, error) {
 	}.Define(env)
 }
 
-// TokenReviews serves authentication.{domain}/v1 TokenReview: whose bearer token something is (REVIEW-06). It asks what
-// the server itself asks on every request. The answer repeats the question, token included, to the one who has just sent
-// it, as clients expect of every document they create; nothing else gets to see the token.
+// TokenReviews serves authentication.{domain}/v1 TokenReview, which identifies the user of a bearer
+// token. It asks the authenticator of the server. The response repeats the token to the caller, as
+// for any created document; the token is not logged.
+//
+// Source: REVIEW-06.
 func TokenReviews() registry.Definition {
 	return review[authn.TokenReview]{area: "authentication", plural: "tokenreviews", answer: reviewToken}
 }
 
-// SelfSubjectReviews serves authentication.{domain}/v1 SelfSubjectReview: who the server takes the caller for
-// (REVIEW-05, `kubectl auth whoami`).
+// SelfSubjectReviews serves authentication.{domain}/v1 SelfSubjectReview, which tells the caller
+// who it is authenticated as (`kubectl auth whoami`).
+//
+// Source: REVIEW-05.
 func SelfSubjectReviews() registry.Definition {
 	return review[authn.SelfSubjectReview]{area: "authentication", plural: "selfsubjectreviews", answer: reviewSelf}
 }
 
-// SubjectAccessReviews serves authorization.{domain}/v1 SubjectAccessReview: whether somebody may do something
-// (REVIEW-01). It asks what the server itself asks on every request.
+// SubjectAccessReviews serves authorization.{domain}/v1 SubjectAccessReview: whether a given user
+// may do something. It asks the authorizer of the server.
+//
+// Source: REVIEW-01.
 func SubjectAccessReviews() registry.Definition {
 	return review[authz.SubjectAccessReview]{area: "authorization", plural: "subjectaccessreviews", answer: reviewAccess}
 }
 
-// LocalSubjectAccessReviews serves authorization.{domain}/v1 LocalSubjectAccessReview: whether somebody may do something
-// in one namespace (REVIEW-02).
+// LocalSubjectAccessReviews serves authorization.{domain}/v1 LocalSubjectAccessReview: whether a
+// given user may do something in one namespace.
+//
+// Source: REVIEW-02.
 func LocalSubjectAccessReviews() registry.Definition {
 	return review[authz.LocalSubjectAccessReview]{area: "authorization", plural: "localsubjectaccessreviews", namespaced: true, answer: reviewLocalAccess}
 }
 
-// SelfSubjectAccessReviews serves authorization.{domain}/v1 SelfSubjectAccessReview: whether the caller may do
-// something (REVIEW-03, `kubectl auth can-i`).
+// SelfSubjectAccessReviews serves authorization.{domain}/v1 SelfSubjectAccessReview: whether the
+// caller may do something (`kubectl auth can-i`).
+//
+// Source: REVIEW-03.
 func SelfSubjectAccessReviews() registry.Definition {
 	return review[authz.SelfSubjectAccessReview]{area: "authorization", plural: "selfsubjectaccessreviews", answer: reviewSelfAccess}
 }
 
-// SelfSubjectRulesReviews serves authorization.{domain}/v1 SelfSubjectRulesReview: what the caller may do in a namespace
-// (REVIEW-04, `kubectl auth can-i --list`), as far as the authorizers can tell (authz.RuleResolver).
+// SelfSubjectRulesReviews serves authorization.{domain}/v1 SelfSubjectRulesReview: what the caller
+// may do in a namespace (`kubectl auth can-i --list`), as far as the authorizers can list it
+// (authz.RuleResolver).
+//
+// Source: REVIEW-04.
 func SelfSubjectRulesReviews() registry.Definition {
 	return review[authz.SelfSubjectRulesReview]{area: "authorization", plural: "selfsubjectrulesreviews", answer: reviewRules}
 }
@@ -91,7 +104,7 @@ func reviewAccess(ctx context.Context, env registry.Env, doc *authz.SubjectAcces
 	return err
 }
 
-// named complains about metadata of a question: it has no name, and nothing that is kept.
+// named rejects metadata: a review has no name and is not stored.
 func named(m meta.ObjectMeta) []status.FieldError {
 	m.ManagedFields = nil
 	if reflect.DeepEqual(m, meta.ObjectMeta{}) {
@@ -130,7 +143,7 @@ func reviewRules(ctx context.Context, env registry.Env, doc *authz.SelfSubjectRu
 	return nil
 }
 
-// caller is who asks.
+// caller returns the user of the request.
 func caller(ctx context.Context) (authn.User, error) {
 	user, ok := authn.UserFrom(ctx)
 	if !ok {
@@ -139,7 +152,7 @@ func caller(ctx context.Context) (authn.User, error) {
 	return user, nil
 }
 
-// reviewed asks the authorizer, unless there is something wrong with the question.
+// reviewed asks the authorizer, unless the review is invalid.
 func reviewed(ctx context.Context, env registry.Env, of meta.TypeMeta, a authz.Attributes, problems []status.FieldError) (authz.AccessReviewStatus, error) {
 	if len(problems) > 0 {
 		return authz.AccessReviewStatus{}, status.Invalid(of.GroupVersionKind().GroupKind(), "", problems)

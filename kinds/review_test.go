@@ -67,7 +67,7 @@ func TestREVIEW_06_TokenReview(t *testing.T) {
 			require.Empty(t, at(out, "status", "user"), token)
 			require.NotEmpty(t, at(out, "status", "error"))
 			require.NotContains(t, at(out, "status", "error"), "late-secret")
-			require.NotContains(t, at(out, "status", "error"), "expired", "the reason is not for strangers")
+			require.NotContains(t, at(out, "status", "error"), "expired", "the reason must not be disclosed")
 		}
 		for _, body := range []string{`{}`, `{"spec":{}}`, `{"spec":{"token":""}}`, `{"spec":{"audiences":["a"]}}`} {
 			require.Contains(t, h.must(400, "POST", tokenReviews, body)["message"], "token is required")
@@ -98,7 +98,7 @@ func TestREVIEW_06_Audiences(t *testing.T) {
 	require.Nil(t, at(out, "status", "audiences"))
 }
 
-// hostUser is how a host that embeds the server may say who is asking: by the context of the request.
+// hostUser is a context key by which an embedding host identifies the caller.
 type hostUser struct{}
 
 func TestREVIEW_06_TheCallerIsNotTheOwnerOfTheToken(t *testing.T) {
@@ -123,7 +123,7 @@ func TestREVIEW_06_TheCallerIsNotTheOwnerOfTheToken(t *testing.T) {
 	}
 }
 
-// answer is a small http.ResponseWriter.
+// answer is a minimal http.ResponseWriter.
 type answer struct {
 	bytes.Buffer
 	header http.Header
@@ -144,12 +144,12 @@ func TestA5_TokensUnderReviewAreInNoLog(t *testing.T) {
 		h.do("POST", tokenReviews, body)
 		h.do("POST", tokenReviews, body, "X-Groups", "")
 	}
-	h.do("POST", tokenReviews, `{}`, "X-User", "", "Authorization", "Bearer wrong") // so that something is logged
+	h.do("POST", tokenReviews, `{}`, "X-User", "", "Authorization", "Bearer wrong") // log something
 	require.NotEmpty(t, log.String())
 	require.NotContains(t, log.String(), "secret")
 }
 
-// byRules allows what a test says, reads nothing else, and cannot list it.
+// byRules allows the users of the test and cannot list their rules.
 var byRules = authz.Func(func(_ context.Context, a authz.Attributes) (authz.Decision, string, error) {
 	switch {
 	case a.Verb == "crash":
@@ -192,7 +192,7 @@ func TestREVIEW_01_SubjectAccessReview(t *testing.T) {
 	})
 }
 
-func TestREVIEW_01_QuestionsThatCannotBeAsked(t *testing.T) {
+func TestREVIEW_01_InvalidReviews(t *testing.T) {
 	h := serve(t, memory.New(), nil, kindwright.Authorize(byRules))
 	for spec, fields := range map[string][]string{
 		`{}`:                                    {"spec.resourceAttributes", "spec.user"},
@@ -304,7 +304,7 @@ func TestMODEL_21_ReviewsAreNeverStored(t *testing.T) {
 	}
 }
 
-func TestReviewsNeedSomebodyToAsk(t *testing.T) {
+func TestReviewsNeedAnAuthenticatorAndAnAuthorizer(t *testing.T) {
 	_, err := kinds.TokenReviews().Define(registry.Env{GroupDomain: "k8s.io"})
 	require.ErrorContains(t, err, "tokenreviews")
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/kindwright/kindwright/storage/memory"
 )
 
-// backends runs a test on every backend of the core.
+// backends runs a test on every built-in backend.
 func backends(t *testing.T, test func(t *testing.T, b storage.Backend)) {
 	t.Helper()
 	open := func(t *testing.T, b storage.Backend, err error) storage.Backend {
@@ -37,19 +37,19 @@ func backends(t *testing.T, test func(t *testing.T, b storage.Backend)) {
 	})
 }
 
-// byHeader names the user of the header X-User, with the groups of X-Groups.
+// byHeader authenticates by the headers X-User and X-Groups.
 var byHeader = authn.Func(func(r *http.Request) (authn.User, bool, error) {
 	name := r.Header.Get("X-User")
 	return authn.User{Name: name, Groups: strings.Fields(r.Header.Get("X-Groups"))}, name != "", nil
 })
 
-// host is a server with the kinds of a control plane, as its clients see it.
+// host is a server with the control plane kinds, as seen by clients.
 type host struct {
 	*kindwright.Server
 	t *testing.T
 }
 
-// serve starts a server for kinds that tests have options for; more options follow.
+// serve starts a server with the control plane kinds and the given options.
 func serve(t *testing.T, b storage.Backend, of []kinds.ControlPlaneOption, opts ...kindwright.Option) *host {
 	t.Helper()
 	base := []kindwright.Option{kindwright.Serve(kinds.ControlPlane(of...)), kindwright.Authenticate(byHeader)}
@@ -77,7 +77,8 @@ func newRequest(ctx context.Context, method, path, body string, headers ...strin
 	return r
 }
 
-// do sends a request, as a member of system:masters unless the headers say otherwise, and decodes the answer.
+// do sends a request and decodes the response. The user is in system:masters unless the headers say
+// otherwise.
 func (h *host) do(method, path, body string, headers ...string) (int, map[string]any) {
 	h.t.Helper()
 	w := httptest.NewRecorder()
@@ -87,7 +88,7 @@ func (h *host) do(method, path, body string, headers ...string) (int, map[string
 	return w.Code, out
 }
 
-// must is do for a request that gets a certain code.
+// must sends a request and requires a status code.
 func (h *host) must(code int, method, path, body string, headers ...string) map[string]any {
 	h.t.Helper()
 	got, out := h.do(method, path, body, headers...)
@@ -95,7 +96,7 @@ func (h *host) must(code int, method, path, body string, headers ...string) map[
 	return out
 }
 
-// refused checks that a request is refused with 422 for these fields and no others.
+// refused requires a 422 response that names exactly these fields.
 func (h *host) refused(method, path, body string, fields ...string) {
 	h.t.Helper()
 	out := h.must(422, method, path, body)
@@ -109,7 +110,7 @@ func (h *host) refused(method, path, body string, fields ...string) {
 	require.ElementsMatch(h.t, fields, got, "%v", out["message"])
 }
 
-// watch follows a collection over HTTP; next returns one event after another.
+// watch watches a collection over HTTP. Each call of next returns one event.
 func (h *host) watch(path string) (next func() map[string]any) {
 	h.t.Helper()
 	web := httptest.NewServer(h)
@@ -134,7 +135,7 @@ func (h *host) watch(path string) (next func() map[string]any) {
 	}
 }
 
-// at returns the value below path, or nil.
+// at returns the value at path, or nil.
 func at(v any, path ...string) any {
 	for _, p := range path {
 		m, _ := v.(map[string]any)
@@ -143,7 +144,7 @@ func at(v any, path ...string) any {
 	return v
 }
 
-// merged returns a JSON object with the members of changes, where null takes members out.
+// merged applies a JSON merge patch to object.
 func merged(t *testing.T, object, changes string) string {
 	t.Helper()
 	var a, b map[string]any
