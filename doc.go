@@ -8,13 +8,16 @@
 //
 // The packages below, from the ground up:
 //
-// - meta, status: the nouns of the API, and its errors - storage: the contract of a store;
-// storage/memory and storage/bbolt implement it, storage/storagetest tests it - openapi: schemas
-// from Go structs; defaulting, pruning, validation, publishing - watch: the live view of one
-// resource, for lists and watches - authn, authz, admission: who is asking, what they may do, and a
-// server's own rules for writes - registry: kinds, and what the verbs mean; registry/rest: its REST
-// protocol - kinds: the kinds that clients expect to find, such as Namespace - client: a small
-// typed client; apitest: a server inside a test - health: /healthz, /livez, /readyz
+//   - meta, status: the nouns of the API, and its errors
+//   - storage: the contract of a store; storage/memory and storage/bbolt implement it,
+//     storage/storagetest tests it
+//   - openapi: schemas from Go structs; defaulting, pruning, validation, publishing
+//   - watch: the live view of one resource, for lists and watches
+//   - authn, authz, admission: who is asking, what they may do, and a server's own rules for writes
+//   - registry: kinds and what belongs to them; registry/connect: subresources that clients connect to
+//   - kinds: the kinds that clients expect to find, such as Namespace
+//   - client: a small typed client; apitest: a server inside a test
+//   - health: /healthz, /livez, /readyz
 //
 // Without Authenticate and Authorize, clients may only read /healthz, /livez and /readyz.
 //

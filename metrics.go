@@ -20,9 +20,9 @@ import (
 	"github.com/kindwright/kindwright/internal/metrics/apiserver"
 	"github.com/kindwright/kindwright/internal/negotiate"
 	"github.com/kindwright/kindwright/internal/request"
+	"github.com/kindwright/kindwright/internal/rest"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/metrics"
-	"github.com/kindwright/kindwright/registry/rest"
 	"github.com/kindwright/kindwright/status"
 	"github.com/kindwright/kindwright/storage"
 )

@@ -19,9 +19,9 @@ import (
 	"github.com/kindwright/kindwright/internal/gc"
 	"github.com/kindwright/kindwright/internal/negotiate"
 	"github.com/kindwright/kindwright/internal/request"
+	"github.com/kindwright/kindwright/internal/rest"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
-	"github.com/kindwright/kindwright/registry/rest"
 	"github.com/kindwright/kindwright/storage"
 )
 

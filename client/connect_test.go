@@ -18,7 +18,7 @@ import (
 	"github.com/kindwright/kindwright/client"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
-	"github.com/kindwright/kindwright/registry/rest"
+	"github.com/kindwright/kindwright/registry/connect"
 	"github.com/kindwright/kindwright/status"
 )
 
@@ -38,14 +38,14 @@ func talking() registry.Kind[widget] {
 		registry.Stream[widget, lines]{Name: "log", Open: func(_ context.Context, call *registry.Call[widget], o *lines) (io.ReadCloser, error) {
 			return io.NopCloser(strings.NewReader(strings.Repeat(call.Object.Name+"\n", int(o.Lines)))), nil
 		}},
-		rest.Connect[widget, registry.NoOptions]{Name: "talk", Serve: talk},
+		connect.Endpoint[widget, registry.NoOptions]{Name: "talk", Serve: talk},
 	}
 	return kind
 }
 
 // talk repeats each line in capitals.
 func talk(w http.ResponseWriter, r *http.Request, _ *registry.Call[widget], _ *registry.NoOptions) error {
-	conn, _, err := rest.Upgrade(w, r, "shout/1", "shout/2")
+	conn, _, err := connect.Upgrade(w, r, "shout/1", "shout/2")
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// Connection is a subresource that clients connect to: `pods/exec`. It is the part of rest.Connect that knows no HTTP; use
+// Connection is a subresource that clients connect to: `pods/exec`. It is the part of connect.Endpoint that knows no HTTP; use
 // that. Handler returns what serves a connection, which the engine hands on without knowing it.
 type Connection[T, O any] struct {
 	Name  string
@@ -15,7 +15,7 @@ type Connection[T, O any] struct {
 	Kind  meta.GroupVersionKind // of O; default: the Go type's name, in the group and version of the kind
 
 	Paths     bool // URLs may go on below the subresource
-	Transport any  // what package rest asks of a request
+	Transport any  // what is checked before anything else is done, by whoever serves the connection
 	Handler   func(call *Call[T], options *O) any
 }
 

@@ -3,7 +3,7 @@
 //
 // A kind is a value: Kind[T] is described by a Go struct, Resource is the same without one, and plain data. Forms made by As are
 // further versions in which the same objects are served. Endpoints are paths below an object: ScaleSubresource, View, Query,
-// Action, Stream, rest.Connect, or a Subresource by hand. A Definition is one or more kinds with what belongs to them.
+// Action, Stream, connect.Endpoint, or a Subresource by hand. A Definition is one or more kinds with what belongs to them.
 //
 // Objects travel in two forms. At rest and in the live view (package watch) an object is canonical JSON, which reads
 // copy to the client without decoding. Only writes decode: the body becomes a tree, walks an ordered list of steps, and is encoded

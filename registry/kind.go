@@ -46,7 +46,7 @@ type Kind[T any] struct {
 	StorageName string // see Resource.StorageName; changing it abandons what is stored
 
 	// Subresources are those in addition to status: ScaleSubresource, View, Query, Action, Stream,
-	// rest.Connect and Subresource.
+	// connect.Endpoint and Subresource.
 	Subresources []Endpoint
 
 	// Also are further forms in which the same objects are served; see As.

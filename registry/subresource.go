@@ -12,7 +12,7 @@ import (
 )
 
 // An Endpoint is a path below the objects of a Kind (MODEL-06). It is given to Kind.Subresources as a value: ScaleSubresource,
-// View, Query, Action, Stream, rest.Connect, or a Subresource. Several endpoints of one name are one subresource,
+// View, Query, Action, Stream, connect.Endpoint, or a Subresource. Several endpoints of one name are one subresource,
 // where each brings verbs of its own.
 type Endpoint interface {
 	// Describe returns the subresource for the objects of a resource, or says why these cannot have it. types reads Go types
@@ -69,7 +69,7 @@ type Handler struct {
 	Open      func(ctx context.Context, call *Call[Tree], options Tree) (io.ReadCloser, error)
 	MediaType string
 
-	// Connect returns what serves a connection. It, and Transport, mean something to package rest alone.
+	// Connect returns what serves a connection. Package connect makes it and Transport, and the HTTP handlers call them.
 	Connect   func(call *Call[Tree], options Tree) (any, error)
 	Transport any
 	Paths     bool // URLs may go on below the subresource

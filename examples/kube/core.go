@@ -11,7 +11,7 @@ import (
 
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
-	"github.com/kindwright/kindwright/registry/rest"
+	"github.com/kindwright/kindwright/registry/connect"
 	"github.com/kindwright/kindwright/status"
 )
 
@@ -68,7 +68,7 @@ func core(c *cluster) []registry.Definition {
 				Rules: registry.Rules[corev1.Node]{Complete: c.completeNode, Validate: checked(checkNode)},
 
 				Version: "v1", Plural: "nodes", Names: registry.Names{ShortNames: []string{"no"}}, Scope: registry.ClusterScoped, Writes: registry.WriteRules{NoGeneration: true},
-				Subresources: []registry.Endpoint{rest.Connect[corev1.Node, corev1.NodeProxyOptions]{
+				Subresources: []registry.Endpoint{connect.Endpoint[corev1.Node, corev1.NodeProxyOptions]{
 					Name: "proxy", Paths: true, Methods: everyMethod(), Serve: unreachable[corev1.Node, corev1.NodeProxyOptions]("node"),
 				}},
 				Selectable: map[string]func(*corev1.Node) string{"spec.unschedulable": func(n *corev1.Node) string { return strconv.FormatBool(n.Spec.Unschedulable) }},

@@ -13,7 +13,7 @@ import (
 
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
-	"github.com/kindwright/kindwright/registry/rest"
+	"github.com/kindwright/kindwright/registry/connect"
 	"github.com/kindwright/kindwright/status"
 )
 
@@ -32,10 +32,10 @@ func podEndpoints(c *cluster) []registry.Endpoint {
 		}},
 		c.eviction(),
 		registry.Stream[corev1.Pod, corev1.PodLogOptions]{Name: "log", Open: openLog},
-		rest.Connect[corev1.Pod, corev1.PodExecOptions]{Name: "exec", Serve: refuse("a command in", func(o *corev1.PodExecOptions) string { return o.Container })},
-		rest.Connect[corev1.Pod, corev1.PodAttachOptions]{Name: "attach", Serve: refuse("a process in", func(o *corev1.PodAttachOptions) string { return o.Container })},
-		rest.Connect[corev1.Pod, portOptions]{Name: "portforward", Kind: coreKind("PodPortForwardOptions"), Serve: refuse[portOptions]("a port of", nil)},
-		rest.Connect[corev1.Pod, corev1.PodProxyOptions]{Name: "proxy", Paths: true, Methods: everyMethod(), Serve: refuse[corev1.PodProxyOptions]("a port of", nil)},
+		connect.Endpoint[corev1.Pod, corev1.PodExecOptions]{Name: "exec", Serve: refuse("a command in", func(o *corev1.PodExecOptions) string { return o.Container })},
+		connect.Endpoint[corev1.Pod, corev1.PodAttachOptions]{Name: "attach", Serve: refuse("a process in", func(o *corev1.PodAttachOptions) string { return o.Container })},
+		connect.Endpoint[corev1.Pod, portOptions]{Name: "portforward", Kind: coreKind("PodPortForwardOptions"), Serve: refuse[portOptions]("a port of", nil)},
+		connect.Endpoint[corev1.Pod, corev1.PodProxyOptions]{Name: "proxy", Paths: true, Methods: everyMethod(), Serve: refuse[corev1.PodProxyOptions]("a port of", nil)},
 	}
 }
 

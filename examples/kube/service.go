@@ -10,7 +10,7 @@ import (
 
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
-	"github.com/kindwright/kindwright/registry/rest"
+	"github.com/kindwright/kindwright/registry/connect"
 	"github.com/kindwright/kindwright/status"
 )
 
@@ -24,7 +24,7 @@ func services(c *cluster) []registry.Definition {
 
 				Version: "v1", Plural: "services", Names: registry.Names{ShortNames: []string{"svc"}, Categories: []string{"all"}},
 				Writes: registry.WriteRules{NoGeneration: true, CreateOnUpdate: true},
-				Subresources: []registry.Endpoint{rest.Connect[corev1.Service, corev1.ServiceProxyOptions]{
+				Subresources: []registry.Endpoint{connect.Endpoint[corev1.Service, corev1.ServiceProxyOptions]{
 					Name: "proxy", Paths: true, Methods: everyMethod(), Serve: unreachable[corev1.Service, corev1.ServiceProxyOptions]("service"),
 				}},
 				Deletion: registry.Deletion{AnswerObject: true},

@@ -19,7 +19,7 @@ import (
 	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
-	"github.com/kindwright/kindwright/registry/rest"
+	"github.com/kindwright/kindwright/registry/connect"
 	"github.com/kindwright/kindwright/status"
 )
 
@@ -44,9 +44,9 @@ const postPath = "/apis/shop.example.com/v1/namespaces/default/posts"
 
 func posts() registry.Kind[Post] {
 	return registry.Kind[Post]{Group: group, Version: "v1", Plural: "posts", Subresources: []registry.Endpoint{
-		rest.Connect[Post, TalkOptions]{Name: "talk", Upgrade: true, Serve: talk},
-		rest.Connect[Post, TalkOptions]{Name: "socket", Methods: []string{"GET"}, Upgrade: true, Origins: []string{"https://shop.example.com"}, Serve: socket},
-		rest.Connect[Post, registry.NoOptions]{Name: "proxy", Methods: []string{"GET", "POST", "PUT", "DELETE"}, Paths: true, Serve: relay},
+		connect.Endpoint[Post, TalkOptions]{Name: "talk", Upgrade: true, Serve: talk},
+		connect.Endpoint[Post, TalkOptions]{Name: "socket", Methods: []string{"GET"}, Upgrade: true, Origins: []string{"https://shop.example.com"}, Serve: socket},
+		connect.Endpoint[Post, registry.NoOptions]{Name: "proxy", Methods: []string{"GET", "POST", "PUT", "DELETE"}, Paths: true, Serve: relay},
 	}}
 }
 
@@ -60,7 +60,7 @@ func talk(w http.ResponseWriter, r *http.Request, call *registry.Call[Post], o *
 	case "abort":
 		panic(http.ErrAbortHandler)
 	}
-	conn, protocol, err := rest.Upgrade(w, r, "echo/1", "echo/2")
+	conn, protocol, err := connect.Upgrade(w, r, "echo/1", "echo/2")
 	if err != nil {
 		return err
 	}
@@ -87,14 +87,14 @@ func talk(w http.ResponseWriter, r *http.Request, call *registry.Call[Post], o *
 }
 
 func socket(w http.ResponseWriter, r *http.Request, call *registry.Call[Post], _ *TalkOptions) error {
-	ws, err := rest.AcceptWebSocket(w, r, "v2.talk", "v1.talk")
+	ws, err := connect.AcceptWebSocket(w, r, "v2.talk", "v1.talk")
 	if err != nil {
 		return err
 	}
-	stop := context.AfterFunc(r.Context(), func() { _ = ws.Close(rest.CloseGoingAway, "the server stops") })
+	stop := context.AfterFunc(r.Context(), func() { _ = ws.Close(connect.CloseGoingAway, "the server stops") })
 	defer stop()
 	ws.SetLimit(1000)
-	if err := ws.Write(rest.TextMessage, []byte(call.Object.Greeting+" "+ws.Protocol())); err != nil {
+	if err := ws.Write(connect.TextMessage, []byte(call.Object.Greeting+" "+ws.Protocol())); err != nil {
 		return err
 	}
 	for {

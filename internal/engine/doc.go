@@ -5,6 +5,6 @@
 // Set, an immutable snapshot that Engine.Change replaces as a whole. Resolve finds the target of a
 // request; the verbs are methods of the result. pipeline.go lists the steps of each write.
 //
-// The engine does not know HTTP: registry/rest has the handlers. Users of the library see it as
+// The engine does not know HTTP: internal/rest has the handlers. Users of the library see it as
 // registry.Objects. Read set.go first, then change.go and pipeline.go.
 package engine

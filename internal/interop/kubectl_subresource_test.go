@@ -22,7 +22,7 @@ import (
 
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
-	"github.com/kindwright/kindwright/registry/rest"
+	"github.com/kindwright/kindwright/registry/connect"
 	"github.com/kindwright/kindwright/status"
 )
 
@@ -124,7 +124,7 @@ func crates() registry.Definition {
 		registry.Stream[crate, shortening]{Name: "log", Open: func(_ context.Context, call *registry.Call[crate], o *shortening) (io.ReadCloser, error) {
 			return io.NopCloser(strings.NewReader(strings.Repeat(call.Object.Name+" was moved\n", int(o.Lines)))), nil
 		}},
-		rest.Connect[crate, registry.NoOptions]{Name: "lock", Methods: []string{"GET", "DELETE"}, Serve: lock},
+		connect.Endpoint[crate, registry.NoOptions]{Name: "lock", Methods: []string{"GET", "DELETE"}, Serve: lock},
 	}}
 }
 

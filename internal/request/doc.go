@@ -16,5 +16,5 @@
 // them after authorization.
 //
 // The package does not know which kinds are served, reads no bodies and negotiates no media types.
-// Read package registry/rest next.
+// Read package internal/rest next.
 package request

@@ -24,7 +24,7 @@ import (
 // request.
 type Exchange struct {
 	// Kind is the served kind that the request began with, nil for a request that is not for a
-	// served resource. Package registry/rest knows its type.
+	// served resource. Package internal/rest knows its type.
 	Kind any
 
 	// Meter counts the request; nil if nobody counts.

@@ -10,7 +10,7 @@
 //	Metadata  one response with PartialObjectMetadata, or a list of them
 //
 // This package relies on the text being an object that this server wrote. Package
-// internal/negotiate decides whether a client gets a table. Package registry/rest writes the
+// internal/negotiate decides whether a client gets a table. Package internal/rest writes the
 // responses; it is the one to read next.
 //
 // Source: TABLE-01, TABLE-10.

@@ -1,4 +1,4 @@
-// Package rest speaks the REST protocol of resources on behalf of package registry: it turns a parsed request into a call
+// Package rest speaks the REST protocol of resources on behalf of package engine: it turns a parsed request into a call
 // of an engine verb, and the outcome into an answer in the form the client asked for. It decides nothing about objects.
 //
 // A Handler expects what the chain in front of it has put into the request's context: the parsed request

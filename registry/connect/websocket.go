@@ -1,4 +1,4 @@
-package rest
+package connect
 
 import (
 	"bufio"
@@ -16,6 +16,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/kindwright/kindwright/internal/request"
 	"github.com/kindwright/kindwright/status"
 )
 
@@ -105,7 +106,7 @@ func AcceptWebSocket(w http.ResponseWriter, r *http.Request, protocols ...string
 
 // websocketKey checks the handshake of a client (RFC 6455, 4.2.1).
 func websocketKey(w http.ResponseWriter, r *http.Request) (string, error) {
-	if r.Method != http.MethodGet || !asksUpgrade(r) || !hasToken(r.Header["Upgrade"], "websocket") {
+	if r.Method != http.MethodGet || !request.AsksUpgrade(r) || !request.HasToken(r.Header["Upgrade"], "websocket") {
 		return "", status.BadRequest("a WebSocket is asked for with GET and the headers Connection: Upgrade and Upgrade: websocket, over HTTP/1.1")
 	}
 	if versions := r.Header["Sec-Websocket-Version"]; len(versions) != 1 || versions[0] != "13" {

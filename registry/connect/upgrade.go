@@ -1,4 +1,4 @@
-package rest
+package connect
 
 import (
 	"bufio"
@@ -9,25 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kindwright/kindwright/internal/request"
 	"github.com/kindwright/kindwright/status"
 )
-
-// asksUpgrade tells whether a request asks for another protocol on its connection (RFC 9110, 7.8).
-func asksUpgrade(r *http.Request) bool {
-	return r.ProtoMajor == 1 && r.ProtoAtLeast(1, 1) && len(r.Header["Upgrade"]) > 0 && hasToken(r.Header["Connection"], "upgrade")
-}
-
-// hasToken tells whether a header that is a list has an element.
-func hasToken(fields []string, token string) bool {
-	for _, field := range fields {
-		for element := range strings.SplitSeq(field, ",") {
-			if strings.EqualFold(strings.Trim(element, " \t"), token) {
-				return true
-			}
-		}
-	}
-	return false
-}
 
 // handshakeTimeout is how long a client may take for the answer that changes the protocol.
 const handshakeTimeout = 10 * time.Second
@@ -40,12 +24,12 @@ func Upgrade(w http.ResponseWriter, r *http.Request, protocols ...string) (net.C
 	if r.ProtoMajor != 1 {
 		return nil, "", status.BadRequest("this needs a connection of its own, which %s does not have; use HTTP/1.1", r.Proto)
 	}
-	if !asksUpgrade(r) {
+	if !request.AsksUpgrade(r) {
 		return nil, "", status.BadRequest("Upgrade request required")
 	}
 	var chosen string
 	for _, p := range protocols {
-		if chosen == "" && hasToken(r.Header["Upgrade"], p) {
+		if chosen == "" && request.HasToken(r.Header["Upgrade"], p) {
 			chosen = p
 		}
 	}

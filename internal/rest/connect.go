@@ -7,136 +7,22 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/url"
 	"runtime/debug"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/kindwright/kindwright/internal/request"
-	"github.com/kindwright/kindwright/meta"
-	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
 )
 
-// Connect is a subresource that clients connect to: `pods/exec`, `pods/proxy`. Its handler gets the object, the options from the
-// query, and the request as net/http has it: it answers like any handler, or takes the connection over. Upgrade and AcceptWebSocket
-// do that, and so does any library that takes an http.ResponseWriter and an http.Request.
-//
-// A connection is authorized by its method (GET is get, POST create, and so on) on resource/name, and admitted with operation
-// CONNECT and its options as the object. It has no time-out. Its context ends with the client, as far as net/http sees that, and when
-// the server is about to stop; some seconds later a connection that still is there is closed. The server waits for the
-// handler, and closes what it took over when it returns, or panics.
-type Connect[T, O any] struct {
-	Name    string                // the path segment
-	Methods []string              // of GET, POST, PUT, PATCH and DELETE; default GET and POST
-	Kind    meta.GroupVersionKind // of O; default: the Go type's name, in the group and version of the kind
-
-	// Paths takes URLs that go on below the subresource; Call.Path has what follows. Parameters of the query are the handler's alone then.
-	// Segments are decoded and plain: none is empty, "." or "..", or holds a slash.
-	Paths bool
-
-	// Upgrade refuses requests that do not ask for another protocol, or cannot, as HTTP/2 cannot (400).
-	Upgrade bool
-
-	// Origins are those, such as "https://shop.example.com", whose pages may connect, as browsers say it in the header Origin.
-	// "*" lets all connect. Default: the server's own alone. Clients that are no browsers send no such header.
-	Origins []string
-
-	// Serve serves one connection. Its error is sent like those of other hooks, unless the answer has begun. It must
-	// return when r.Context() is done.
-	Serve func(w http.ResponseWriter, r *http.Request, call *registry.Call[T], options *O) error
-}
-
-// Describe makes it a Subresource.
-func (c Connect[T, O]) Describe(of *registry.Resource, types *registry.Types) (registry.Subresource, error) {
-	fail := func(format string, args ...any) (registry.Subresource, error) {
-		return registry.Subresource{}, fmt.Errorf("subresource %q: "+format, append([]any{c.Name}, args...)...)
-	}
-	if c.Serve == nil {
-		return fail("it has no function Serve")
-	}
-	methods := c.Methods
-	if len(methods) == 0 {
-		methods = []string{http.MethodGet, http.MethodPost}
-	}
-	var verbs []string
-	for _, m := range methods {
-		verb, ok := connectVerbs[m]
-		if !ok || slices.Contains(verbs, verb) {
-			return fail("method %q cannot be served, or is given twice", m)
-		}
-		verbs = append(verbs, verb)
-	}
-	for _, origin := range c.Origins {
-		if u, err := url.Parse(origin); origin != "*" && (err != nil || u.Scheme == "" || u.Host == "" || u.Scheme+"://"+u.Host != origin) {
-			return fail("origin %q is not of the form https://host", origin)
-		}
-	}
-	return registry.Connection[T, O]{
-		Name: c.Name, Verbs: verbs, Kind: c.Kind, Paths: c.Paths, Transport: &transport{upgrade: c.Upgrade, origins: c.Origins},
-		Handler: func(call *registry.Call[T], options *O) any {
-			return handler(func(w http.ResponseWriter, r *http.Request) error { return c.Serve(w, r, call, options) })
-		},
-	}.Describe(of, types)
-}
-
-var connectVerbs = map[string]string{
-	http.MethodGet: request.VerbGet, http.MethodPost: request.VerbCreate, http.MethodPut: request.VerbUpdate,
-	http.MethodPatch: request.VerbPatch, http.MethodDelete: request.VerbDelete,
-}
-
-// handler serves one connection.
-type handler func(w http.ResponseWriter, r *http.Request) error
-
-// transport is what is asked of a request before anything is done for it.
-type transport struct {
-	upgrade bool
-	origins []string
-}
-
-func (t *transport) check(r *http.Request) error {
-	if asksUpgrade(r) {
-		if r.ContentLength != 0 || len(r.TransferEncoding) > 0 {
-			// What is in a body and what belongs to the other protocol is for nobody to guess (H6).
-			return status.BadRequest("a request for another protocol has no body")
-		}
-	} else if t.upgrade {
-		if r.ProtoMajor != 1 {
-			return status.BadRequest("this needs a connection of its own, which %s does not have; use HTTP/1.1 with the headers Connection and Upgrade", r.Proto)
-		}
-		return status.BadRequest("Upgrade request required")
-	}
-	return t.checkOrigin(r)
-}
-
-// checkOrigin refuses pages of other sites: a browser lets them connect, with the certificate of its user (H10).
-func (t *transport) checkOrigin(r *http.Request) error {
-	origins := r.Header["Origin"]
-	if len(origins) == 0 || slices.Contains(t.origins, "*") {
-		return nil
-	}
-	if len(origins) == 1 {
-		if slices.Contains(t.origins, origins[0]) {
-			return nil
-		}
-		u, err := url.Parse(origins[0])
-		if err == nil && u.Host != "" && strings.EqualFold(u.Host, r.Host) && (u.Scheme == "https") == (r.TLS != nil) {
-			return nil
-		}
-	}
-	return status.Forbidden(meta.GroupResource{}, "", "").WithMessage("pages of this origin may not connect")
-}
-
 // connect serves a connection to a subresource.
 func (c *call) connect() error {
-	asked, _ := c.sub.Transport()
-	settings, ok := asked.(*transport)
+	transport, _ := c.sub.Transport()
+	check, ok := transport.(func(*http.Request) error)
 	if !ok {
-		return status.Internal(fmt.Errorf("subresource %q was not made by rest.Connect", c.sub.Name))
+		return status.Internal(fmt.Errorf("subresource %q was not made by connect.Endpoint", c.sub.Name))
 	}
-	if err := settings.check(c.r); err != nil {
+	if err := check(c.r); err != nil {
 		return c.refuseConnection(err)
 	}
 	if !c.connected.enter(c.opts.Draining) {
@@ -149,9 +35,9 @@ func (c *call) connect() error {
 	if err != nil {
 		return c.refuseConnection(err)
 	}
-	serve, ok := made.(handler)
+	serve, ok := made.(func(http.ResponseWriter, *http.Request) error)
 	if !ok {
-		return status.Internal(errors.New("the handler of a connection is of another package"))
+		return status.Internal(fmt.Errorf("subresource %q was not made by connect.Endpoint", c.sub.Name))
 	}
 	w := &line{ResponseWriter: c.w, late: &patience{connection: http.NewResponseController(c.w), after: c.opts.WatchWrite}}
 	return c.serveLine(ctx, w, serve)
@@ -160,14 +46,14 @@ func (c *call) connect() error {
 // refuseConnection ends the connection with the answer: what a client that asked for another protocol sends next may be meant for
 // that (H11).
 func (c *call) refuseConnection(err error) error {
-	if asksUpgrade(c.r) {
+	if request.AsksUpgrade(c.r) {
 		c.w.Header().Set("Connection", "close")
 	}
 	return err
 }
 
 // serveLine runs the handler of a connection and cleans up after it.
-func (c *call) serveLine(ctx context.Context, w *line, serve handler) (err error) {
+func (c *call) serveLine(ctx context.Context, w *line, serve func(http.ResponseWriter, *http.Request) error) (err error) {
 	control := http.NewResponseController(c.w)
 	_ = control.SetReadDeadline(time.Time{})
 	_ = control.SetWriteDeadline(time.Time{})

@@ -1,4 +1,4 @@
-package rest_test
+package connect_test
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
-	"github.com/kindwright/kindwright/registry/rest"
+	"github.com/kindwright/kindwright/registry/connect"
 	"github.com/kindwright/kindwright/status"
 )
 
@@ -29,19 +29,19 @@ func TestUpgradesWhereThereIsNoConnection(t *testing.T) {
 		r.Header.Set("Upgrade", "echo")
 		change(r)
 		w := httptest.NewRecorder()
-		_, _, err := rest.Upgrade(w, r, "echo")
+		_, _, err := connect.Upgrade(w, r, "echo")
 		require.Equal(t, http.StatusBadRequest, status.CodeOf(err), "%s: %v", name, err)
 		require.False(t, w.Flushed, name)
 		require.Empty(t, w.Body.String(), name)
 		r.Header.Set("Upgrade", "websocket")
-		_, err = rest.AcceptWebSocket(w, r)
+		_, err = connect.AcceptWebSocket(w, r)
 		require.Equal(t, http.StatusBadRequest, status.CodeOf(err), "%s: %v", name, err)
 	}
 }
 
 func TestConnectionsThatCannotBeServed(t *testing.T) {
 	serve := func(http.ResponseWriter, *http.Request, *registry.Call[gear], *registry.NoOptions) error { return nil }
-	for text, c := range map[string]rest.Connect[gear, registry.NoOptions]{
+	for text, c := range map[string]connect.Endpoint[gear, registry.NoOptions]{
 		"no function Serve":        {Name: "x"},
 		`method "HEAD"`:            {Name: "x", Serve: serve, Methods: []string{"HEAD"}},
 		"given twice":              {Name: "x", Serve: serve, Methods: []string{"GET", "GET"}},
@@ -52,7 +52,7 @@ func TestConnectionsThatCannotBeServed(t *testing.T) {
 	} {
 		kind := registry.Kind[gear]{Group: "example.dev", Version: "v1", Plural: "gears", Names: registry.Names{Kind: "Gear"}, Subresources: []registry.Endpoint{c}}
 		if strings.Contains(text, "int64") {
-			kind.Subresources = []registry.Endpoint{rest.Connect[int64, registry.NoOptions]{Name: "x", Serve: func(http.ResponseWriter, *http.Request, *registry.Call[int64], *registry.NoOptions) error { return nil }}}
+			kind.Subresources = []registry.Endpoint{connect.Endpoint[int64, registry.NoOptions]{Name: "x", Serve: func(http.ResponseWriter, *http.Request, *registry.Call[int64], *registry.NoOptions) error { return nil }}}
 		}
 		_, err := kind.Resource()
 		require.ErrorContains(t, err, text)

@@ -1,0 +1,125 @@
+package connect
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/kindwright/kindwright/internal/request"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/status"
+)
+
+// Endpoint is a subresource that clients connect to, such as `pods/exec` and `pods/proxy`. Its handler
+// gets the object, the options from the query, and the request as net/http has it. It answers like any
+// handler, or takes over the connection. Upgrade and AcceptWebSocket take over connections, and so does
+// any library that works with an http.ResponseWriter and an http.Request.
+//
+// A connection is authorized by its method (GET is get, POST is create, and so on) on resource/name. It is
+// admitted with operation CONNECT and its options as the object. It has no time-out. Its context ends with
+// the client, as far as net/http notices that, and when the server begins to stop. A connection that is
+// still open some seconds later is closed. The server waits for the handler. When the handler returns or
+// panics, the server closes the connection that it took over.
+type Endpoint[T, O any] struct {
+	Name    string                // the path segment
+	Methods []string              // of GET, POST, PUT, PATCH and DELETE; default GET and POST
+	Kind    meta.GroupVersionKind // of O; default: the Go type's name, in the group and version of the kind
+
+	// Paths accepts URLs that continue below the subresource. Call.Path holds the rest of the path, and the
+	// handler alone reads the query then. Segments are decoded. A segment that is empty, "." or "..", or
+	// contains a slash is rejected.
+	Paths bool
+
+	// Upgrade rejects requests that do not ask for another protocol, or cannot, as over HTTP/2 (400).
+	Upgrade bool
+
+	// Origins lists the sites whose pages may connect, such as "https://shop.example.com". Browsers name
+	// the site in the header Origin; other clients send no such header. "*" allows all sites. By default
+	// only pages of the server itself may connect.
+	Origins []string
+
+	// Serve serves one connection. Its error is sent like the error of any hook, unless the response has
+	// begun. It must return when r.Context() is done.
+	Serve func(w http.ResponseWriter, r *http.Request, call *registry.Call[T], options *O) error
+}
+
+// Describe makes the endpoint a Subresource.
+func (c Endpoint[T, O]) Describe(of *registry.Resource, types *registry.Types) (registry.Subresource, error) {
+	fail := func(format string, args ...any) (registry.Subresource, error) {
+		return registry.Subresource{}, fmt.Errorf("subresource %q: "+format, append([]any{c.Name}, args...)...)
+	}
+	if c.Serve == nil {
+		return fail("it has no function Serve")
+	}
+	methods := c.Methods
+	if len(methods) == 0 {
+		methods = []string{http.MethodGet, http.MethodPost}
+	}
+	var verbs []string
+	for _, m := range methods {
+		verb, ok := connectVerbs[m]
+		if !ok || slices.Contains(verbs, verb) {
+			return fail("method %q cannot be served, or is given twice", m)
+		}
+		verbs = append(verbs, verb)
+	}
+	for _, origin := range c.Origins {
+		if u, err := url.Parse(origin); origin != "*" && (err != nil || u.Scheme == "" || u.Host == "" || u.Scheme+"://"+u.Host != origin) {
+			return fail("origin %q is not of the form https://host", origin)
+		}
+	}
+	return registry.Connection[T, O]{
+		Name: c.Name, Verbs: verbs, Kind: c.Kind, Paths: c.Paths, Transport: (&policy{upgrade: c.Upgrade, origins: c.Origins}).check,
+		Handler: func(call *registry.Call[T], options *O) any {
+			return func(w http.ResponseWriter, r *http.Request) error { return c.Serve(w, r, call, options) }
+		},
+	}.Describe(of, types)
+}
+
+var connectVerbs = map[string]string{
+	http.MethodGet: request.VerbGet, http.MethodPost: request.VerbCreate, http.MethodPut: request.VerbUpdate,
+	http.MethodPatch: request.VerbPatch, http.MethodDelete: request.VerbDelete,
+}
+
+// policy says which requests may connect. It is checked before anything is done for a request.
+type policy struct {
+	upgrade bool
+	origins []string
+}
+
+func (p *policy) check(r *http.Request) error {
+	if request.AsksUpgrade(r) {
+		if r.ContentLength != 0 || len(r.TransferEncoding) > 0 {
+			// Nobody can tell where the body ends and the other protocol begins (H6).
+			return status.BadRequest("a request for another protocol has no body")
+		}
+	} else if p.upgrade {
+		if r.ProtoMajor != 1 {
+			return status.BadRequest("this needs a connection of its own, which %s does not have; use HTTP/1.1 with the headers Connection and Upgrade", r.Proto)
+		}
+		return status.BadRequest("Upgrade request required")
+	}
+	return p.checkOrigin(r)
+}
+
+// checkOrigin rejects pages of other sites. A browser lets them connect with the certificate of its user
+// (H10).
+func (p *policy) checkOrigin(r *http.Request) error {
+	origins := r.Header["Origin"]
+	if len(origins) == 0 || slices.Contains(p.origins, "*") {
+		return nil
+	}
+	if len(origins) == 1 {
+		if slices.Contains(p.origins, origins[0]) {
+			return nil
+		}
+		u, err := url.Parse(origins[0])
+		if err == nil && u.Host != "" && strings.EqualFold(u.Host, r.Host) && (u.Scheme == "https") == (r.TLS != nil) {
+			return nil
+		}
+	}
+	return status.Forbidden(meta.GroupResource{}, "", "").WithMessage("pages of this origin may not connect")
+}
