@@ -12,8 +12,8 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// Chain runs plugins in order: all mutators, and later all validators (ADM-24). Its zero value and a
-// nil Chain admit everything. A Chain is immutable and safe for concurrent use.
+// Chain runs plugins in order: all mutators, and later all validators (ADM-24). Its zero value and
+// a nil Chain admit everything. A Chain is immutable and safe for concurrent use.
 type Chain struct {
 	mutators, validators []member
 	checked              bool
@@ -156,8 +156,8 @@ func (m *member) handles(t *Target) bool {
 }
 
 // Mutate runs the mutators that handle a write, each on the object that the previous one returned.
-// It returns the last object, and whether that differs from r.Object. It stops at the first error,
-// or when ctx ends. A panic in a plugin is an error, never an admission (X12).
+// It returns the last object and whether it differs from r.Object. It stops at the first error, or
+// when ctx ends. A panic in a plugin becomes an error.
 func (c *Chain) Mutate(ctx context.Context, r *Request) (object map[string]any, changed bool, err error) {
 	if c == nil {
 		return r.Object, false, nil
@@ -183,7 +183,7 @@ func (c *Chain) Mutate(ctx context.Context, r *Request) (object map[string]any, 
 }
 
 // Validate runs the validators that handle a write. It stops at the first error, or when ctx ends.
-// A panic in a plugin is an error (X12).
+// A panic in a plugin becomes an error.
 func (c *Chain) Validate(ctx context.Context, r *Request) (err error) {
 	if c == nil {
 		return nil
@@ -243,7 +243,7 @@ func (m *member) result(made, before map[string]any) (map[string]any, error) {
 	}
 	out, err := tree(made)
 	if err != nil {
-		return nil, status.Internal(fmt.Errorf("admission plugin %q returned an object that is no JSON: %w", m.Name, err))
+		return nil, status.Internal(fmt.Errorf("admission plugin %q returned an object that is not JSON: %w", m.Name, err))
 	}
 	object, _ := out.(map[string]any)
 	return object, nil

@@ -17,7 +17,7 @@ func mutator(f func(*admission.Request) (map[string]any, error)) admission.Mutat
 	return admission.MutatorFunc(func(_ context.Context, r *admission.Request) (map[string]any, error) { return f(r) })
 }
 
-func TestADM_24_MutatorsSeeWhatTheOneBeforeReturned(t *testing.T) {
+func TestADM_24_MutatorsSeeThePreviousResult(t *testing.T) {
 	add := func(name string) admission.Plugin {
 		return admission.Plugin{Name: name, Mutator: mutator(func(r *admission.Request) (map[string]any, error) {
 			return map[string]any{"seen": r.Object["seen"].(string) + name}, nil
@@ -30,7 +30,7 @@ func TestADM_24_MutatorsSeeWhatTheOneBeforeReturned(t *testing.T) {
 	require.True(t, changed)
 	require.NoError(t, err)
 	require.Equal(t, "ab", out["seen"])
-	require.Empty(t, r.Object["seen"], "the caller's request keeps its own object")
+	require.Empty(t, r.Object["seen"], "the caller's request must not change")
 }
 
 func TestTheFirstErrorEndsTheChain(t *testing.T) {
@@ -43,11 +43,11 @@ func TestTheFirstErrorEndsTheChain(t *testing.T) {
 	require.NoError(t, err)
 	err = c.Validate(t.Context(), &admission.Request{})
 	require.ErrorIs(t, err, refused)
-	require.ErrorContains(t, err, `admission plugin "a"`, "the log should tell whose error it is")
+	require.ErrorContains(t, err, `admission plugin "a"`, "the log names the plugin")
 	require.Zero(t, calls)
 }
 
-func TestX12_APanicOrNoAnswerIsARefusal(t *testing.T) {
+func TestX12_APanicOrAMissingResultRejects(t *testing.T) {
 	for name, p := range map[string]admission.Plugin{
 		"mutator panics":   {Name: "p", Mutator: mutator(func(*admission.Request) (map[string]any, error) { panic("boom") })},
 		"mutator is empty": {Name: "p", Mutator: mutator(func(*admission.Request) (map[string]any, error) { return nil, nil })},
@@ -72,7 +72,7 @@ func (*plug) Mutate(_ context.Context, r *admission.Request) (map[string]any, er
 }
 func (*plug) Validate(context.Context, *admission.Request) error { return nil }
 
-func TestBadChainsAreRefused(t *testing.T) {
+func TestInvalidChainsAreRejected(t *testing.T) {
 	ok := admission.Plugin{Name: "a", Mutator: &plug{}}
 	for want, plugins := range map[string][]admission.Plugin{
 		"plugin 1 has no name":          {ok, {Mutator: ok.Mutator}},
@@ -148,7 +148,7 @@ func TestADM_24_RulesSelectWrites(t *testing.T) {
 	}
 }
 
-// A plugin sees the writes that a rule selects and its function agrees to, and no others.
+// A plugin sees only the writes that its rules select and its function accepts.
 func TestPluginsAreCalledForWhatTheyHandle(t *testing.T) {
 	var calls []string
 	record := func(name string) admission.Plugin {
@@ -179,8 +179,8 @@ func TestPluginsAreCalledForWhatTheyHandle(t *testing.T) {
 		pass(&admission.Request{Operation: admission.Delete, Namespace: "b"}))
 }
 
-// X12: a plugin that panics when it is asked what it handles refuses the write as well.
-func TestX12_APanicOverWhatIsHandledIsARefusal(t *testing.T) {
+// X12: a plugin that panics in Handles also rejects the write.
+func TestX12_APanicInHandlesRejects(t *testing.T) {
 	c, err := admission.NewChain(admission.Plugin{Name: "p", Handles: func(admission.Target) bool { panic("boom") }, Mutator: &plug{}, Validator: &plug{}})
 	require.NoError(t, err)
 	r := &admission.Request{Operation: admission.Create, Object: map[string]any{}}
@@ -191,8 +191,8 @@ func TestX12_APanicOverWhatIsHandledIsARefusal(t *testing.T) {
 	require.Equal(t, meta.ReasonInternalError, status.ReasonOf(c.Validate(t.Context(), r)))
 }
 
-// A deletion has no object, and a mutator cannot give it one.
-func TestMutatorsOfADeletionChangeNothing(t *testing.T) {
+// A deletion has no object, and a mutator cannot add one.
+func TestMutatorsCannotChangeADeletion(t *testing.T) {
 	c, err := admission.NewChain(admission.Plugin{Name: "p", Mutator: mutator(func(*admission.Request) (map[string]any, error) { return map[string]any{"made": "up"}, nil })})
 	require.NoError(t, err)
 	_, _, err = c.Mutate(t.Context(), &admission.Request{Operation: admission.Delete, OldObject: map[string]any{"a": "b"}})
@@ -200,16 +200,16 @@ func TestMutatorsOfADeletionChangeNothing(t *testing.T) {
 	require.ErrorContains(t, errors.Unwrap(err), "returned an object for a write that has none")
 }
 
-// A plugin that lets the request's time run out refuses the write, whatever it says then.
-func TestAPluginThatOutlivesTheRequestRefuses(t *testing.T) {
+// A plugin that returns after the request has ended rejects the write, whatever it returns.
+func TestAPluginThatOutlivesTheRequestRejects(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	c, err := admission.NewChain(admission.Plugin{Name: "slow", Validator: admission.ValidatorFunc(func(context.Context, *admission.Request) error { cancel(); return nil })})
 	require.NoError(t, err)
 	require.ErrorIs(t, c.Validate(ctx, &admission.Request{}), context.Canceled)
 }
 
-// What a checked chain finds: plugins that write to what they were given to read. An unchecked one trusts them.
-func TestCheckedChainsFindPluginsThatChangeWhatTheyRead(t *testing.T) {
+// A checked chain finds plugins that change their input. An unchecked chain trusts them.
+func TestCheckedChainsFindPluginsThatChangeTheirInput(t *testing.T) {
 	spoil := func(r *admission.Request) { r.Object["spoilt"] = true }
 	spoilOld := func(r *admission.Request) { r.OldObject["metadata"].(map[string]any)["name"] = "evil" }
 	for name, p := range map[string]admission.Plugin{
@@ -259,19 +259,19 @@ func TestRequestsKnowLabels(t *testing.T) {
 		require.NoError(t, err)
 		return set
 	}
-	require.Equal(t, now, of(), "a namespace has its own labels")
+	require.Equal(t, now, of(), "a Namespace has its own labels")
 	r.Object = nil
 	require.Equal(t, before, of())
 	r.Namespace = ""
 	require.Nil(t, of())
 	r.Namespace, r.Resource.Resource = "a", "pods"
 	_, err := r.NamespaceLabels(t.Context())
-	require.ErrorContains(t, err, "no server to ask")
+	require.ErrorContains(t, err, "has no server")
 	_, err = r.Convert(t.Context(), r.OldObject, meta.GroupVersionKind{Version: "v2", Kind: "Pod"})
-	require.ErrorContains(t, err, "no server to ask")
+	require.ErrorContains(t, err, "has no server")
 }
 
-// BenchmarkIdlePlugin is what a plugin costs a write that it does not handle: both of its sides are asked.
+// BenchmarkIdlePlugin measures what a plugin costs a write that it does not handle, in both passes.
 func BenchmarkIdlePlugin(b *testing.B) {
 	c, err := admission.NewChain(admission.Plugin{Name: "idle", Mutator: &plug{}, Validator: &plug{}, Rules: []admission.Rule{
 		{Operations: []admission.Operation{admission.Create, admission.Update}, Groups: []string{"apps"}, Resources: []string{"deployments", "deployments/scale"}},
@@ -286,7 +286,7 @@ func BenchmarkIdlePlugin(b *testing.B) {
 	}
 }
 
-func TestAnObserverHearsOfThePluginsThatHandleAWrite(t *testing.T) {
+func TestObserversSeeThePluginsThatHandleAWrite(t *testing.T) {
 	refuse := admission.ValidatorFunc(func(context.Context, *admission.Request) error { return errors.New("no") })
 	keep := admission.MutatorFunc(func(_ context.Context, r *admission.Request) (map[string]any, error) { return r.Object, nil })
 	never := func(admission.Target) bool { return false }

@@ -62,7 +62,7 @@ func (e Edit) apply(object map[string]any, path []string) (map[string]any, error
 	case len(rest) > 0:
 		inner, ok := child.(map[string]any)
 		if !ok && child != nil {
-			return nil, fmt.Errorf("%s is no object", name)
+			return nil, fmt.Errorf("%s is not an object", name)
 		}
 		var changed map[string]any
 		if changed, err = e.apply(inner, rest); ok && identical(changed, inner) {
@@ -89,7 +89,7 @@ func (e Edit) apply(object map[string]any, path []string) (map[string]any, error
 	return out, nil
 }
 
-// tree makes a tree of a value, which may already be one.
+// tree converts a value to a tree. The value may already be one.
 func tree(v any) (any, error) {
 	if json.IsTree(v) {
 		return v, nil

@@ -34,7 +34,7 @@ func TestPatchedChangesACopy(t *testing.T) {
 	require.Equal(t, object, same)
 }
 
-func TestPatchedThroughWhatIsNoObject(t *testing.T) {
+func TestPatchedThroughANonObject(t *testing.T) {
 	r := &admission.Request{Object: map[string]any{"spec": "text"}}
 	for _, edit := range []admission.Edit{admission.Set(1, "spec", "size"), admission.Remove("spec", "size"), admission.Set(1), admission.Set(func() {}, "spec")} {
 		_, err := admission.Patched(r, edit)
@@ -42,7 +42,8 @@ func TestPatchedThroughWhatIsNoObject(t *testing.T) {
 	}
 }
 
-// What a mutator returns is made a tree, so that nobody downstream meets an int, and blames the client for it.
+// The result of a mutator is converted to a tree. Otherwise a later step would meet an int and
+// blame the client.
 func TestMutatorsMayReturnGoValues(t *testing.T) {
 	c, err := admission.NewChain(admission.Plugin{Name: "go", Mutator: mutator(func(*admission.Request) (map[string]any, error) {
 		return map[string]any{"n": 1, "list": []string{"a"}, "map": map[string]string{"k": "v"}}, nil
@@ -60,7 +61,7 @@ func TestMutatorsMayReturnGoValues(t *testing.T) {
 	require.Equal(t, http.StatusInternalServerError, status.CodeOf(err))
 }
 
-// A mutator that edits nothing is seen to have changed nothing, because the tree is the same one.
+// An edit without effect returns the same tree, so the engine sees no change.
 func TestPatchedWithoutEffectIsTheSameTree(t *testing.T) {
 	object := map[string]any{"spec": map[string]any{"size": int64(1), "tags": []any{"a"}, "none": nil}}
 	r := &admission.Request{Object: object}

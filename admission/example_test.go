@@ -8,7 +8,7 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// A plugin that puts a label on everything, and one that keeps a namespace closed.
+// One plugin labels every object, another one closes a namespace.
 func Example() {
 	stamp := admission.Plugin{Name: "stamp", Rules: []admission.Rule{{Operations: []admission.Operation{admission.Create}}}, Mutator: admission.MutatorFunc(func(_ context.Context, r *admission.Request) (map[string]any, error) {
 		return admission.Patched(r, admission.Set("yes", "metadata", "labels", "checked"))

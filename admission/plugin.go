@@ -30,7 +30,7 @@ type Validator interface {
 	Validate(ctx context.Context, r *Request) error
 }
 
-// MutatorFunc makes a Mutator of a function.
+// MutatorFunc adapts a function to a Mutator.
 type MutatorFunc func(ctx context.Context, r *Request) (map[string]any, error)
 
 // Mutate calls f.
@@ -38,7 +38,7 @@ func (f MutatorFunc) Mutate(ctx context.Context, r *Request) (map[string]any, er
 	return f(ctx, r)
 }
 
-// ValidatorFunc makes a Validator of a function.
+// ValidatorFunc adapts a function to a Validator.
 type ValidatorFunc func(ctx context.Context, r *Request) error
 
 // Validate calls f.
@@ -64,9 +64,10 @@ type Plugin struct {
 	Mutator   Mutator
 	Validator Validator
 
-	// Bind makes the two sides of a plugin that reads objects of its server. A plugin has either
-	// Bind or the sides. Bind is called once for each server, while that is made. Either side may
-	// be nil. See watch.Bindable for what applies until those objects are known.
+	// Bind creates the mutator and validator of a plugin that reads objects of its server. A plugin
+	// has either Bind or the two sides. Bind is called once for each server, while the server is
+	// created. Either result may be nil. See watch.Bindable for what applies until those objects
+	// are known.
 	Bind func(b watch.Binding) (Mutator, Validator, error)
 }
 

@@ -29,27 +29,27 @@ type Request struct {
 	RequestResource    meta.GroupVersionResource
 	RequestSubresource string
 
-	// Namespace is empty for cluster-scoped kinds, but for Namespace objects: theirs is their own name,
-	// as in Kubernetes.
+	// Namespace is empty for cluster-scoped kinds, except for Namespace objects: theirs is their
+	// own name, as in Kubernetes.
 	Namespace string
 	Name      string // empty on create while the server has yet to generate it (ADM-08)
 
-	// Object is what is about to be stored, nil on delete. OldObject is what is stored, nil on create;
-	// it has the resourceVersion that it is stored under. Both are trees, made of map[string]any, []any,
-	// string, bool, nil, int64 and float64 and nothing else. A plugin must not change them: others read
-	// the same trees, and what is stored is made of them. A Mutator returns another tree; see Patched.
+	// Object is about to be stored; it is nil on delete. OldObject is stored now, with its
+	// resourceVersion; it is nil on create. Both are trees of map[string]any, []any, string, bool,
+	// nil, int64 and float64. They are shared with the engine, so a plugin must not change them. A
+	// Mutator returns another tree; see Patched.
 	Object, OldObject map[string]any
 
-	// Options is the meta.CreateOptions, meta.UpdateOptions or meta.DeleteOptions of the request, with
-	// apiVersion and kind (ADM-15). A patch has those of what it comes to, a create or an update. It is
-	// nil for CONNECT, whose options are the Object.
+	// Options is the meta.CreateOptions, meta.UpdateOptions or meta.DeleteOptions of the request,
+	// with apiVersion and kind (ADM-15). A patch has the options of the create or update that it
+	// amounts to. It is nil for CONNECT, whose options are the Object.
 	Options any
 
 	User   authn.User
 	DryRun bool // nothing will be stored: the plugin must have no side effects (DRY-02, DRY-10)
 
-	// Server answers questions about other objects and versions. The engine fills it in; a Request that
-	// a test makes may leave it nil, and then those questions are errors.
+	// Server answers questions about other objects and versions. The engine sets it. In a test it
+	// may be nil; those questions then return errors.
 	Server Server
 }
 
@@ -60,11 +60,12 @@ type Server interface {
 	// Authorizer decides what a user may do.
 	Authorizer() authz.Authorizer
 
-	// Convert returns an object in another served version of its kind. It returns the object itself if
-	// it is of that version already.
+	// Convert returns an object in another served version of its kind. It returns the object itself
+	// if it is of that version already.
 	Convert(ctx context.Context, object map[string]any, to meta.GroupVersionKind) (map[string]any, error)
 
-	// Get returns one object. The error is a NotFound for an object or a resource that does not exist.
+	// Get returns one object. The error is a NotFound for an object or a resource that does not
+	// exist.
 	Get(ctx context.Context, of meta.GroupVersionResource, namespace, name string) (map[string]any, error)
 
 	// List returns the objects of a namespace, or of all namespaces for "". An error ends it.
@@ -78,7 +79,7 @@ type Server interface {
 var namespaces = meta.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 
 // errNoServer is the answer of a Request without a Server.
-var errNoServer = errors.New("the admission request has no server to ask")
+var errNoServer = errors.New("the admission request has no server")
 
 // GroupResource returns the resource without its version, as error messages name it.
 func (r *Request) GroupResource() meta.GroupResource { return r.Resource.GroupResource() }
@@ -92,15 +93,15 @@ func (r *Request) Target() Target {
 	return Target{Operation: r.Operation, Resource: r.RequestResource, Subresource: r.RequestSubresource, Namespace: r.Namespace}
 }
 
-// Labels returns the labels of Object and those of OldObject. A selector of a webhook matches a write
-// if it matches either.
+// Labels returns the labels of Object and those of OldObject. A selector of a webhook matches a
+// write if it matches either.
 func (r *Request) Labels() (now, before meta.LabelSet) {
 	return labels(r.Object), labels(r.OldObject)
 }
 
-// NamespaceLabels returns the labels of the namespace that the write is in. A write to a Namespace has
-// the labels of that object: of the new one, unless it is deleted. A write to another cluster-scoped
-// kind has none, and neither has one on a server without namespace objects.
+// NamespaceLabels returns the labels of the namespace of the write. For a Namespace they are its
+// own: those of the new object, unless it is deleted. Other cluster-scoped kinds have none, and so
+// have all writes on a server without namespaces.
 func (r *Request) NamespaceLabels(ctx context.Context) (meta.LabelSet, error) {
 	switch {
 	case r.Namespace == "":
@@ -127,10 +128,10 @@ func (r *Request) Convert(ctx context.Context, object map[string]any, to meta.Gr
 	return r.Server.Convert(ctx, object, to)
 }
 
-// Warn adds a warning to the answer, for people to read. Texts over 256 characters may be cut.
+// Warn adds a warning to the response, for people to read. Text beyond 256 characters may be cut.
 func (r *Request) Warn(ctx context.Context, text string) { request.Warn(ctx, text) }
 
-// Annotate tells the audit log something about the request. The key is a qualified name, such as
+// Annotate adds an annotation to the request's audit event. The key is a qualified name, such as
 // "policy.example.com/decision"; the first value of a key counts.
 func (r *Request) Annotate(ctx context.Context, key, value string) error {
 	if why := meta.CheckQualifiedName(key); why != "" {

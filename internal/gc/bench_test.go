@@ -13,8 +13,8 @@ import (
 	"github.com/kindwright/kindwright/watch"
 )
 
-// BenchmarkChanged is what a commit costs the dispatcher, who tells the collector of it: the first three are what most commits
-// are.
+// BenchmarkChanged measures what a commit costs the dispatcher when it notifies the collector. The
+// first three cases are typical.
 func BenchmarkChanged(b *testing.B) {
 	entry := func(i int, owners ...meta.UID) *watch.Entry {
 		return watch.NewEntry(storage.ObjectKey("widgets", "ns", fmt.Sprint("n", i)), storage.Revision(i+1), watch.Body{}, watch.Facts{
@@ -70,7 +70,7 @@ func BenchmarkChanged(b *testing.B) {
 	})
 }
 
-// BenchmarkTakeOver is what a fork of a server costs its collector.
+// BenchmarkTakeOver measures what forking a server costs its collector.
 func BenchmarkTakeOver(b *testing.B) {
 	c := New()
 	for i := range 10_000 {
@@ -84,7 +84,7 @@ func BenchmarkTakeOver(b *testing.B) {
 	}
 }
 
-// BenchmarkCascade deletes ten thousand objects in three generations by their first.
+// BenchmarkCascade deletes ten thousand objects in three generations by deleting their root.
 func BenchmarkCascade(b *testing.B) {
 	for _, policy := range []meta.DeletionPropagation{meta.DeletePropagationBackground, meta.DeletePropagationForeground, meta.DeletePropagationOrphan} {
 		b.Run(string(policy), func(b *testing.B) {

@@ -41,7 +41,7 @@ var (
 )
 
 // errRace reports that an item changed after the collector read it.
-var errRace = errors.New("it was changed meanwhile")
+var errRace = errors.New("the object was changed meanwhile")
 
 // errUnserved reports that the decision depends on a kind that is not served.
 var errUnserved = errors.New("a kind is not served")
@@ -403,12 +403,12 @@ func (s *session) work(ctx context.Context, i item) {
 		case errors.Is(err, errUnserved):
 			s.log.V(1).Info("An object waits for a kind that is not served.", "key", i.key, "reason", err.Error())
 		case tries == 0:
-			s.log.Error(err, "an object could not be collected; trying again", "key", i.key)
+			s.log.Error(err, "failed to process an object; retrying", "key", i.key)
 		}
 	}
 }
 
-// leave notes that a worker stops although items may be left.
+// leave records that a worker stops although items may be left.
 func (c *Collector) leave() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -419,8 +419,8 @@ func (c *Collector) leave() {
 func (s *session) look(ctx context.Context, i item) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			s.log.Error(fmt.Errorf("panic: %v", v), "looking at an object failed", "key", i.key, "stack", string(debug.Stack()))
-			err = errors.New("looking at it panicked")
+			s.log.Error(fmt.Errorf("panic: %v", v), "processing an object panicked", "key", i.key, "stack", string(debug.Stack()))
+			err = errors.New("processing the object panicked")
 		}
 	}()
 	if i.key == "" {

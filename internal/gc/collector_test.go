@@ -37,10 +37,10 @@ func groupResource(plural string) meta.GroupResource {
 	return r
 }
 
-// A kind that goes away takes nothing with it: neither its dependents, whose owner nobody can look for, nor what its own objects
-// depend on.
-func TestRule23_AWithdrawnKindSaysNothing(t *testing.T) {
-	bubble(t, func(t *testing.T, db storage.Backend) {
+// Withdrawing a kind deletes neither its dependents, whose owner cannot be looked up, nor the
+// dependents of its owners.
+func TestRule23_AWithdrawnKindDecidesNothing(t *testing.T) {
+	inBubble(t, func(t *testing.T, db storage.Backend) {
 		a, b, c := kind(t, "aaa"), kind(t, "bbb"), kind(t, "ccc")
 		w := newWorld(t, db, a, b, c)
 		owner := w.make("aaas/x/owner")
@@ -51,15 +51,15 @@ func TestRule23_AWithdrawnKindSaysNothing(t *testing.T) {
 		rest()
 		require.Equal(t, []string{"bbbs/x/new of [owner]", "bbbs/x/old of [owner]"}, w.all("bbbs"))
 		require.Positive(t, w.collector.Stats().Unserved)
-		time.Sleep(3 * time.Hour) // and goes on saying nothing
+		time.Sleep(3 * time.Hour) // the decision stays open
 		require.Len(t, w.all("bbbs"), 2)
 		before := w.collector.Stats().Unserved
 		time.Sleep(time.Hour)
-		require.Less(t, w.collector.Stats().Unserved-before, int64(2*8), "ever more rarely, for each of the two")
+		require.Less(t, w.collector.Stats().Unserved-before, int64(2*8), "each of the two is retried less and less often")
 
 		require.NoError(t, w.engine.Install(t.Context(), a))
 		rest()
-		require.Len(t, w.all("bbbs"), 2, "the owner was there all the time")
+		require.Len(t, w.all("bbbs"), 2, "the owner was never deleted")
 		require.Zero(t, w.collector.Stats().Unsettled)
 		w.delete("aaas/x/owner", "")
 		rest()
@@ -67,9 +67,9 @@ func TestRule23_AWithdrawnKindSaysNothing(t *testing.T) {
 	})
 }
 
-// A reference that is changed is another one, also where its uid stays: what it says now counts, without a restart.
-func TestRule23_AReferenceChangesAndItsUIDStays(t *testing.T) {
-	bubble(t, func(t *testing.T, db storage.Backend) {
+// A changed reference is resolved again, even if it keeps its uid.
+func TestRule23_AChangedReferenceIsResolvedAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T, db storage.Backend) {
 		w := newWorldWith(t, db, engine.Config{Logger: quiet()}, kind(t, "aaa"), kind(t, "bbb"), kind(t, "ZONE"))
 		owner, other := w.make("aaas/x/owner"), w.make("aaas/x/other")
 		misnamed, unserved, elsewhere := ref(owner), ref(owner), ref(owner)
@@ -78,7 +78,7 @@ func TestRule23_AReferenceChangesAndItsUIDStays(t *testing.T) {
 		w.make("bbbs/x/of-two", ref(owner), ref(other))
 		w.make("bbbs/x/unserved", unserved)
 		w.make("bbbs/x/mended", unserved)
-		w.make("zones/zone", ref(owner)) // in no namespace, it cannot mean an owner in one
+		w.make("zones/zone", ref(owner)) // cluster-scoped, so it cannot refer to a namespaced owner
 		rest()
 		require.Len(t, w.all("bbbs", "zones"), 5)
 
@@ -91,9 +91,9 @@ func TestRule23_AReferenceChangesAndItsUIDStays(t *testing.T) {
 		w.patch("zones/zone", map[string]any{"ownerReferences": []any{zone}})
 		rest()
 		require.Equal(t, []string{"bbbs/x/mended of [owner]", "bbbs/x/of-two of [other]"}, w.all("bbbs", "zones"))
-		require.Zero(t, w.collector.Stats().Unsettled, "nothing waits for a kind that nobody names any more")
+		require.Zero(t, w.collector.Stats().Unsettled, "nothing waits for a kind without references")
 
-		// What changes beside the references is no news.
+		// A change outside the references is ignored.
 		reads := w.collector.Stats().Reads
 		w.patch("bbbs/x/mended", map[string]any{"labels": map[string]string{"a": "b"}, "annotations": map[string]string{"n": `"ownerReferences":[]`}})
 		rest()
@@ -101,9 +101,9 @@ func TestRule23_AReferenceChangesAndItsUIDStays(t *testing.T) {
 	})
 }
 
-// An owner that is made again while its kind is away is another one.
-func TestRule23_AnOwnerIsMadeAgain(t *testing.T) {
-	bubble(t, func(t *testing.T, db storage.Backend) {
+// An owner that is recreated while its kind is withdrawn is a new owner.
+func TestRule23_ARecreatedOwnerIsANewOwner(t *testing.T) {
+	inBubble(t, func(t *testing.T, db storage.Backend) {
 		w := newWorld(t, db, kind(t, "aaa"), kind(t, "bbb"))
 		first := w.make("aaas/x/owner")
 		w.make("bbbs/x/old", ref(first))
@@ -117,29 +117,30 @@ func TestRule23_AnOwnerIsMadeAgain(t *testing.T) {
 	})
 }
 
-// The finalizers of the policies stay while one kind does not show all there is: its cache has stopped, it is being loaded, or
-// it is not served although it has objects.
+// The finalizers of the deletion policies stay while any kind is incomplete: its cache has stopped,
+// it is loading, or it is not served although it has objects.
 func TestRule23_AFinalizerWaitsForEveryKind(t *testing.T) {
 	for _, policy := range []meta.DeletionPropagation{meta.DeletePropagationForeground, meta.DeletePropagationOrphan} {
 		t.Run(string(policy), func(t *testing.T) {
-			bubble(t, func(t *testing.T, db storage.Backend) {
+			inBubble(t, func(t *testing.T, db storage.Backend) {
 				b := kind(t, "bbb")
 				w := newWorldWith(t, db, engine.Config{Logger: quiet()}, kind(t, "aaa"), b)
 				owner, other := w.make("aaas/x/owner"), w.make("aaas/x/other")
 				seen := w.make("bbbs/x/seen", blockingRef(other))
 
-				// The cache of bbbs stops at a record that nobody can read, so that it does not see what comes after.
+				// The cache of bbbs stops at a record that does not decode, so it misses later
+				// writes.
 				bad := storage.ObjectKey(b.StorageName, "x", "bad")
 				_, err := w.engine.Store().Commit(t.Context(), []storage.Op{storage.Put(bad, []byte("no record"), storage.Any)})
 				require.NoError(t, err)
 				unseen := w.copied(b, "seen", "unseen", `"name":"seen"`, `"name":"unseen"`, `"name":"other"`, `"name":"owner"`, string(other.UID), string(owner.UID), string(seen.UID), "11111111-2222-4333-8444-555555555555")
 				w.delete("aaas/x/owner", policy)
 				rest()
-				require.NotNil(t, w.get("aaas/x/owner"), "somebody may depend on it whom nobody has seen")
+				require.NotNil(t, w.get("aaas/x/owner"), "an unseen object may depend on it")
 				_, err = w.engine.Store().Get(t.Context(), unseen)
 				require.NoError(t, err)
 
-				// Not served, it is no better.
+				// The same holds while bbbs is not served.
 				w.engine.Remove(groupResource("bbbs"))
 				_, err = w.engine.Store().Commit(t.Context(), []storage.Op{storage.Delete(bad, storage.Any)})
 				require.NoError(t, err)
@@ -159,8 +160,8 @@ func TestRule23_AFinalizerWaitsForEveryKind(t *testing.T) {
 	}
 }
 
-// copied stores a copy of an object in the namespace x under another name, with texts replaced, behind the back of the
-// engine, and returns its key.
+// copied stores a copy of an object in namespace x under another name, with some text replaced. It
+// writes to the store directly, bypassing the engine, and returns the key.
 func (w *world) copied(r *registry.Resource, of, name string, texts ...string) string {
 	rec, err := w.engine.Store().Get(w.t.Context(), storage.ObjectKey(r.StorageName, "x", of))
 	require.NoError(w.t, err)
@@ -171,9 +172,9 @@ func (w *world) copied(r *registry.Resource, of, name string, texts ...string) s
 	return key
 }
 
-// An object is deleted if it is what was judged, and not otherwise: whenever a user takes its reference off, or makes another
-// object of its name, that counts.
-func TestRule23_WhatIsJudgedIsWhatIsDeleted(t *testing.T) {
+// An object is only deleted in the version that was judged. A user may remove its reference, or
+// replace the object, at any moment before.
+func TestRule23_OnlyTheJudgedVersionIsDeleted(t *testing.T) {
 	for what, change := range map[string]func(w *world) bool{
 		"the reference is taken off": func(w *world) bool {
 			body := []byte(`{"metadata":{"ownerReferences":null}}`)
@@ -191,12 +192,12 @@ func TestRule23_WhatIsJudgedIsWhatIsDeleted(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			early, late := 0, 0
 			for k := range 12 {
-				bubble(t, func(t *testing.T, db storage.Backend) {
+				inBubble(t, func(t *testing.T, db storage.Backend) {
 					w := newWorld(t, db, kind(t, "aaa"), kind(t, "bbb"))
 					owner := w.make("aaas/x/owner")
 					w.make("bbbs/x/part", ref(owner))
 					rest()
-					// The change comes before the kth read from now on.
+					// Make the change just before the kth read from now on.
 					happened := false
 					w.backend.before(k+1, func() { happened = change(w) })
 					w.delete("aaas/x/owner", "")
@@ -217,11 +218,11 @@ func TestRule23_WhatIsJudgedIsWhatIsDeleted(t *testing.T) {
 	}
 }
 
-// What users change while references are taken off is kept.
-func TestRule23_WhatIsStrippedKeepsWhatIsNew(t *testing.T) {
+// Changes that users make while references are removed are kept.
+func TestRule23_StrippingKeepsConcurrentChanges(t *testing.T) {
 	for _, policy := range []meta.DeletionPropagation{meta.DeletePropagationBackground, meta.DeletePropagationOrphan} {
 		for k := range 12 {
-			bubble(t, func(t *testing.T, db storage.Backend) {
+			inBubble(t, func(t *testing.T, db storage.Backend) {
 				w := newWorld(t, db, kind(t, "aaa"), kind(t, "bbb"))
 				first, second, third := w.make("aaas/x/first"), w.make("aaas/x/second"), w.make("aaas/x/third")
 				w.make("bbbs/x/part", ref(first), ref(second))
@@ -248,7 +249,7 @@ func TestRule23_WhatIsStrippedKeepsWhatIsNew(t *testing.T) {
 func TestGC_02_Circles(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 7} {
 		for _, all := range []bool{false, true} {
-			bubble(t, func(t *testing.T, db storage.Backend) {
+			inBubble(t, func(t *testing.T, db storage.Backend) {
 				w := newWorld(t, db, kind(t, "aaa"), kind(t, "bbb"))
 				var ring []*Part
 				for i := range n {
@@ -261,7 +262,7 @@ func TestGC_02_Circles(t *testing.T) {
 				for i := range ring {
 					if i == 0 || all {
 						_, err := w.engine.Delete(asAdmin(), target(fmt.Sprintf("aaas/x/%d", i)), registry.DeleteOptions{Propagation: meta.DeletePropagationForeground})
-						require.True(t, err == nil || status.IsNotFound(err), "%v", err) // it may be gone by now
+						require.True(t, err == nil || status.IsNotFound(err), "%v", err) // it may be gone already
 					}
 					if !all {
 						rest()
@@ -274,8 +275,9 @@ func TestGC_02_Circles(t *testing.T) {
 	}
 }
 
-// An object that takes the place of another in one commit, as only somebody beside the engine can do it, is two changes.
-func TestRule23_AnotherUIDIsAnotherObject(t *testing.T) {
+// Replacing an object in one commit, as only another writer to the store can, counts as two
+// changes.
+func TestRule23_ANewUIDIsANewObject(t *testing.T) {
 	entry := func(uid meta.UID, owners ...meta.UID) *watch.Entry {
 		return watch.NewEntry("/r/aaas/x/a", 1, watch.Body{}, watch.Facts{UID: uid, Owners: owners})
 	}
@@ -289,9 +291,9 @@ func TestRule23_AnotherUIDIsAnotherObject(t *testing.T) {
 	require.True(t, c.hasDependents("y"))
 }
 
-// A kind that was never served since the start has objects all the same: nobody orphans them without their knowing.
-func TestRule23_AKindThatIsServedLater(t *testing.T) {
-	bubble(t, func(t *testing.T, db storage.Backend) {
+// A kind that is not served at startup may still have objects. Orphaning must wait for them.
+func TestRule23_AKindServedLaterIsRespected(t *testing.T) {
+	inBubble(t, func(t *testing.T, db storage.Backend) {
 		a, b := kind(t, "aaa"), kind(t, "bbb")
 		w := newWorld(t, db, a, b)
 		owner := w.make("aaas/x/owner")
@@ -303,7 +305,7 @@ func TestRule23_AKindThatIsServedLater(t *testing.T) {
 		w.delete("aaas/x/owner", meta.DeletePropagationOrphan)
 		w.delete("aaas/x/other", meta.DeletePropagationOrphan)
 		rest()
-		require.Equal(t, []string{"aaas/x/owner ending"}, w.all("aaas"), "of the other nothing depends")
+		require.Equal(t, []string{"aaas/x/owner ending"}, w.all("aaas"), "the other owner has no dependents")
 		require.NoError(t, w.engine.Install(t.Context(), b))
 		rest()
 		require.Empty(t, w.all("aaas"))
@@ -311,9 +313,9 @@ func TestRule23_AKindThatIsServedLater(t *testing.T) {
 	})
 }
 
-// What an owner reference must not be: it is followed to the letter.
-func TestGC_04_ReferencesThatDoNotFit(t *testing.T) {
-	bubble(t, func(t *testing.T, db storage.Backend) {
+// Invalid references are taken literally.
+func TestGC_04_InvalidReferences(t *testing.T) {
+	inBubble(t, func(t *testing.T, db storage.Backend) {
 		w := newWorld(t, db, kind(t, "aaa"), kind(t, "bbb"), kind(t, "ZONE"))
 		a, zone := w.make("aaas/x/a"), w.make("zones/z")
 		change := func(f func(r *meta.OwnerReference)) meta.OwnerReference {
@@ -345,13 +347,13 @@ func TestGC_04_ReferencesThatDoNotFit(t *testing.T) {
 		w.delete("aaas/x/a", meta.DeletePropagationForeground)
 		rest()
 		require.Empty(t, w.all("aaas"))
-		require.Equal(t, []string{"bbbs/x/nogroup of [a]", "bbbs/x/nokind of [a]", "bbbs/x/noversion of [a]", "bbbs/x/zoned of [z]"}, w.all("bbbs"), "what nobody understands stays")
+		require.Equal(t, []string{"bbbs/x/nogroup of [a]", "bbbs/x/nokind of [a]", "bbbs/x/noversion of [a]", "bbbs/x/zoned of [z]"}, w.all("bbbs"), "unresolvable references keep the object")
 		require.Equal(t, []string{"zones//below of [a]", "zones//z"}, w.all("zones"))
 	})
 }
 
 func TestGC_01_AThousandOwners(t *testing.T) {
-	bubble(t, func(t *testing.T, db storage.Backend) {
+	inBubble(t, func(t *testing.T, db storage.Backend) {
 		w := newWorld(t, db, kind(t, "aaa"), kind(t, "bbb"))
 		var refs []meta.OwnerReference
 		for i := range 1000 {
@@ -371,15 +373,15 @@ func TestGC_01_AThousandOwners(t *testing.T) {
 	})
 }
 
-// What refuses is asked again, ever more rarely, and never gone round.
-func TestGC_01_WhatIsRefusedIsTriedAgain(t *testing.T) {
-	bubble(t, func(t *testing.T, db storage.Backend) {
+// Rejected writes are retried with increasing delays, and never bypass the rules.
+func TestGC_01_RejectedWritesAreRetried(t *testing.T) {
+	inBubble(t, func(t *testing.T, db storage.Backend) {
 		var asked, allow atomic.Int64
 		rule := admission.Plugin{Name: "no", Validator: admission.ValidatorFunc(func(_ context.Context, r *admission.Request) error {
 			if r.Operation == admission.Delete && r.Resource.Resource == "bbbs" && allow.Load() == 0 {
 				asked.Add(1)
 				if r.User.Name != user.Name {
-					return errors.New("who is that?")
+					return errors.New("not allowed")
 				}
 				return admission.Denied(r, "not now")
 			}
@@ -390,7 +392,7 @@ func TestGC_01_WhatIsRefusedIsTriedAgain(t *testing.T) {
 		lit := kind(t, "ccc", func(k *registry.Kind[Part]) {
 			k.Rules.BeforeDelete = func(context.Context, *Part) error {
 				if allow.Load() == 0 {
-					return status.Conflict(groupResource("cccs"), "x", "it is lit")
+					return status.Conflict(groupResource("cccs"), "x", "it is in use")
 				}
 				return nil
 			}
@@ -398,7 +400,7 @@ func TestGC_01_WhatIsRefusedIsTriedAgain(t *testing.T) {
 		panics := kind(t, "ddd", func(k *registry.Kind[Part]) {
 			k.Rules.BeforeDelete = func(context.Context, *Part) error {
 				if allow.Load() == 0 {
-					panic("ouch")
+					panic("rule failed")
 				}
 				return nil
 			}
@@ -421,15 +423,15 @@ func TestGC_01_WhatIsRefusedIsTriedAgain(t *testing.T) {
 	})
 }
 
-// TestGC_02_UsersWhoChangeTheirMind takes off and puts on what the collector has put there.
-func TestGC_02_UsersWhoChangeTheirMind(t *testing.T) {
-	bubble(t, func(t *testing.T, db storage.Backend) {
+// TestGC_02_UsersChangePolicies has users add and remove the finalizers of the collector.
+func TestGC_02_UsersChangePolicies(t *testing.T) {
+	inBubble(t, func(t *testing.T, db storage.Backend) {
 		w := newWorld(t, db, kind(t, "aaa"), kind(t, "bbb"))
 		a := w.makeWith("aaas/x/a", []string{"example.com/hold"})
 		w.makeWith("bbbs/x/one", []string{"example.com/hold"}, blockingRef(a))
 		w.delete("aaas/x/a", meta.DeletePropagationForeground)
 		rest()
-		// Somebody gives up waiting, and then waits again.
+		// A user cancels the foreground deletion and then requests it again.
 		w.patch("aaas/x/a", map[string]any{"finalizers": []string{"example.com/hold"}})
 		w.make("bbbs/x/two", blockingRef(a))
 		rest()
@@ -437,7 +439,7 @@ func TestGC_02_UsersWhoChangeTheirMind(t *testing.T) {
 		w.delete("aaas/x/a", meta.DeletePropagationForeground)
 		rest()
 		require.Equal(t, []string{"bbbs/x/one of [a] ending"}, w.all("bbbs"))
-		// Now it orphans.
+		// Now the owner orphans its dependents.
 		w.make("bbbs/x/zzz", blockingRef(a))
 		w.delete("aaas/x/a", meta.DeletePropagationOrphan)
 		rest()
@@ -447,11 +449,12 @@ func TestGC_02_UsersWhoChangeTheirMind(t *testing.T) {
 	})
 }
 
-// Ten thousand objects in three generations: 1 owner, 99 below it, 9,900 below those. Nothing is read but they and their owners.
+// Ten thousand objects in three generations: one owner, 99 below it, 9,900 below those. The
+// collector reads only them and their owners.
 func TestGC_10000ObjectsInThreeGenerations(t *testing.T) {
 	for _, policy := range []meta.DeletionPropagation{meta.DeletePropagationBackground, meta.DeletePropagationForeground, meta.DeletePropagationOrphan} {
 		t.Run(string(policy), func(t *testing.T) {
-			bubble(t, func(t *testing.T, db storage.Backend) {
+			inBubble(t, func(t *testing.T, db storage.Backend) {
 				w := newWorld(t, db, kind(t, "aaa"), kind(t, "bbb"), kind(t, "ccc"), kind(t, "ddd"))
 				for i := range 1000 {
 					w.make(fmt.Sprintf("ddds/x/free%d", i))
@@ -468,7 +471,7 @@ func TestGC_10000ObjectsInThreeGenerations(t *testing.T) {
 				require.Empty(t, w.all("aaas"))
 				require.Len(t, w.all("ddds"), 1000)
 				require.Zero(t, s.Unsettled)
-				require.LessOrEqual(t, w.backend.lists.Load()-lists, int64(5), "the store is asked once for each kind with objects, whether it is served")
+				require.LessOrEqual(t, w.backend.lists.Load()-lists, int64(5), "one read for each kind with objects")
 				require.Equal(t, gets, w.backend.gets.Load())
 				if policy == meta.DeletePropagationOrphan {
 					require.Len(t, w.all("bbbs"), 99)
@@ -480,7 +483,7 @@ func TestGC_10000ObjectsInThreeGenerations(t *testing.T) {
 				}
 				require.Empty(t, w.all("bbbs", "cccs"))
 				require.Zero(t, s.Owned)
-				require.LessOrEqual(t, s.Reads-before.Reads, int64(2.1*10000), "each that goes, and its owner")
+				require.LessOrEqual(t, s.Reads-before.Reads, int64(2.1*10000), "each deleted object and its owner")
 			})
 		})
 	}
@@ -496,7 +499,7 @@ func threeGenerations(w *world) {
 	}
 }
 
-// What a server has begun its successor finishes, wherever the first was stopped.
+// A restarted server finishes the work of its predecessor, wherever that stopped.
 func TestGC_AcrossRestarts(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "db")
 	for _, policy := range []meta.DeletionPropagation{meta.DeletePropagationBackground, meta.DeletePropagationForeground, meta.DeletePropagationOrphan} {
@@ -521,7 +524,7 @@ func TestGC_AcrossRestarts(t *testing.T) {
 				w = newWorldWith(t, db, engine.Config{Logger: quiet()}, resources...)
 				commits = w.backend.commits.Load()
 			}
-			// A few commits later, or when nothing is left to do, it is stopped.
+			// Stop it after a few commits, or when nothing is left to do.
 			require.Eventually(t, func() bool {
 				settled = w.collector.Stats().Unsettled == 0
 				return settled || w.backend.commits.Load()-commits > 7
@@ -546,9 +549,9 @@ func TestGC_AcrossRestarts(t *testing.T) {
 	}
 }
 
-// A fork goes on where its server was, and knows what that one knew.
+// A fork continues where its server was, with the same knowledge.
 func TestGC_AFork(t *testing.T) {
-	bubble(t, func(t *testing.T, _ storage.Backend) {
+	inBubble(t, func(t *testing.T, _ storage.Backend) {
 		db := memory.New()
 		defer func() { require.NoError(t, db.Close()) }()
 		w := newWorld(t, db, kind(t, "aaa"), kind(t, "bbb"))
@@ -577,7 +580,7 @@ func TestGC_AFork(t *testing.T) {
 
 		reads := f.collector.Stats().Reads
 		rest()
-		require.Equal(t, reads, f.collector.Stats().Reads, "nothing is looked at again")
+		require.Equal(t, reads, f.collector.Stats().Reads, "nothing is read again")
 		f.delete("aaas/x/a", "")
 		f.patch("bbbs/x/of-b", map[string]any{"finalizers": nil})
 		rest()
@@ -591,10 +594,10 @@ func TestGC_AFork(t *testing.T) {
 	})
 }
 
-// Objects that went while their kind was not looked at, by whatever way, are missed all the same by those they owned, and by
-// those they blocked.
-func TestGC_WhatWentUnseen(t *testing.T) {
-	bubble(t, func(t *testing.T, db storage.Backend) {
+// Objects that were deleted while their kind was not observed are still noticed by their dependents
+// and by owners that waited for them.
+func TestGC_UnobservedDeletions(t *testing.T) {
+	inBubble(t, func(t *testing.T, db storage.Backend) {
 		held := &holding{Backend: db}
 		a, b := kind(t, "aaa"), kind(t, "bbb")
 		w := newWorldWith(t, held, engine.Config{Logger: quiet()}, a, b)
@@ -611,7 +614,7 @@ func TestGC_WhatWentUnseen(t *testing.T) {
 			require.Len(t, w.all("aaas", "bbbs"), 4)
 		}
 
-		// The history of the store is lost to the live views.
+		// The live views lose the history of the store.
 		fill()
 		release := held.hold()
 		_, err := db.Commit(t.Context(), []storage.Op{storage.Put(storage.SysKey("nothing"), []byte("x"), storage.Any)})
@@ -626,12 +629,12 @@ func TestGC_WhatWentUnseen(t *testing.T) {
 		rest()
 		require.Empty(t, w.all("aaas", "bbbs"))
 
-		// The kind of the owner was not served.
+		// The kind of the owner was not served when it was deleted.
 		fill()
 		w.engine.Remove(groupResource("aaas"))
 		remove(a, "owner")
 		require.NoError(t, w.engine.Install(t.Context(), a))
-		// And that of the dependent.
+		// Nor was the kind of the dependent.
 		w.engine.Remove(groupResource("bbbs"))
 		remove(b, "blocks")
 		require.NoError(t, w.engine.Install(t.Context(), b))
@@ -640,7 +643,7 @@ func TestGC_WhatWentUnseen(t *testing.T) {
 	})
 }
 
-// holding is a store whose watches can be held up.
+// holding is a store whose watches can be paused.
 type holding struct {
 	storage.Backend
 	gate atomic.Pointer[chan struct{}]

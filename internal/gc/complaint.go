@@ -57,11 +57,11 @@ func (c *Collector) forget(owner meta.UID) {
 	delete(c.gone.known, owner)
 }
 
-// complain says in the log and by an event, where events are served, that a reference cannot mean what it says.
+// complain reports an unresolvable reference in the log and, if events are served, as an event.
 func (s *session) complain(ctx context.Context, o *object, ref meta.OwnerReference, why string) {
 	r, facts := o.served.Resource, o.entry.Facts()
-	owner := fmt.Sprintf("%.100s %.100s %.200q with uid %.100s", ref.APIVersion, ref.Kind, ref.Name, ref.UID) // clients chose these texts
-	s.log.Info("An owner reference cannot be followed.", "resource", r.GroupResource().String(), "namespace", facts.Namespace, "name", facts.Name, "owner", owner, "reason", why)
+	owner := fmt.Sprintf("%.100s %.100s %.200q with uid %.100s", ref.APIVersion, ref.Kind, ref.Name, ref.UID) // clients chose these values
+	s.log.Info("An owner reference cannot be resolved.", "resource", r.GroupResource().String(), "namespace", facts.Namespace, "name", facts.Name, "owner", owner, "reason", why)
 	events := meta.GroupVersionResource{Version: "v1", Resource: "events"}
 	if _, served := s.engine.Set().Lookup(events); !served {
 		return
@@ -85,7 +85,7 @@ func (s *session) complain(ctx context.Context, o *object, ref meta.OwnerReferen
 		_, err = s.engine.Create(ctx, registry.Target{Resource: events, Namespace: namespace}, body, registry.WriteOptions{FieldManager: manager})
 	}
 	if err != nil {
-		s.log.V(1).Info("The event about it could not be stored.", "reason", err.Error())
+		s.log.V(1).Info("Failed to record an event for it.", "reason", err.Error())
 	}
 }
 

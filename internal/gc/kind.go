@@ -18,11 +18,11 @@ type kinds struct {
 	named      map[meta.GroupVersionKind]*engine.Served // every form that is served, and the stored ones
 	versions   map[meta.GroupKind][]*engine.Served      // likewise, by kind
 
-	// strangers are storage names that have stored objects although the kind is not served. They
-	// are searched for once: objects of a kind that is not served do not change.
+	// leftovers are the storage names of kinds that are not served but have stored objects. They
+	// are searched for only once: objects of such kinds do not change.
 	once      sync.Mutex
 	searched  bool
-	strangers []string
+	leftovers []string
 }
 
 // present returns the kinds that are served now.
@@ -70,7 +70,7 @@ func (s *session) unseen(ctx context.Context, owner meta.UID) error {
 			}
 			for _, rec := range page.Records {
 				if bytes.Contains(rec.Value, []byte(owner)) {
-					return fmt.Errorf("%w: %s, of which an object names the owner %s", errUnserved, name, owner)
+					return fmt.Errorf("%w: %s, has an object that names the owner %s", errUnserved, name, owner)
 				}
 				request.After = rec.Key
 			}
@@ -80,22 +80,22 @@ func (s *session) unseen(ctx context.Context, owner meta.UID) error {
 	return nil
 }
 
-// unserved finds the strangers. It takes one read for each kind that has stored objects.
+// unserved finds the leftovers. It takes one read for each kind that has stored objects.
 func (k *kinds) unserved(ctx context.Context, store *storage.Store) ([]string, error) {
 	k.once.Lock()
 	defer k.once.Unlock()
 	if k.searched {
-		return k.strangers, nil
+		return k.leftovers, nil
 	}
-	k.strangers = nil
+	k.leftovers = nil
 	for name, err := range store.StorageNames(ctx) {
 		if err != nil {
 			return nil, err
 		}
 		if _, served := k.stored[name]; !served {
-			k.strangers = append(k.strangers, name)
+			k.leftovers = append(k.leftovers, name)
 		}
 	}
 	k.searched = true
-	return k.strangers, nil
+	return k.leftovers, nil
 }

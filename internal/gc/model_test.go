@@ -21,7 +21,7 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// model is the dumb one: everything there should be, worked out by looking at all of it until nothing changes any more.
+// model is a naive garbage collector. It examines every object until nothing changes any more.
 type model struct {
 	objects map[string]*thing // by path
 	away    map[string]bool   // plurals that are not served
@@ -38,8 +38,8 @@ func plural(path string) string { p, _, _ := strings.Cut(path, "/"); return p }
 
 func namespaceOf(path string) string { return target(path).Namespace }
 
-// ownerPath is where an owner of an object must be, "" if its kind is unknown. foreign tells of a namespaced owner of an object
-// without a namespace.
+// ownerPath returns where the owner of an object must be. unknown reports a kind that does not
+// exist. foreign reports a namespaced owner of a cluster-scoped object.
 func (m *model) ownerPath(of string, ref meta.OwnerReference) (path string, unknown, foreign bool) {
 	p := strings.ToLower(ref.Kind) + "s"
 	switch {
@@ -53,7 +53,7 @@ func (m *model) ownerPath(of string, ref meta.OwnerReference) (path string, unkn
 	return p + "/" + namespaceOf(of) + "/" + ref.Name, false, false
 }
 
-// settle does what a collector has to, one thing at a time.
+// settle applies the rules of the collector one at a time.
 func (m *model) settle() {
 	for m.step() {
 	}
@@ -75,7 +75,8 @@ func (m *model) step() bool {
 			return true
 		}
 	}
-	// Who waits in the foreground goes when nobody is left that blocks him and is not on the way himself.
+	// An owner in foreground deletion goes once the only dependents that block it wait for owners
+	// too.
 	blocked := map[string]bool{}
 	for again := true; again; {
 		again = false
@@ -95,7 +96,8 @@ func (m *model) step() bool {
 
 func (m *model) remove(path string) bool { delete(m.objects, path); return true }
 
-// named tells whether an object names an owner; of those that are not served alone, if away is set.
+// named reports whether an object names an owner. If away is set, only objects of kinds that are
+// not served count.
 func (m *model) named(uid meta.UID, away bool) bool {
 	for path, o := range m.objects {
 		if away && !m.away[plural(path)] {
@@ -151,8 +153,8 @@ func (m *model) judge(path string, o *thing) bool {
 	return true
 }
 
-// blocked tells whether an owner must wait: for an object that is not on the way, for one that must wait itself, or for one
-// that nobody can look at.
+// blocked reports whether an owner must wait for a dependent: one that is not being deleted, one
+// that must wait itself, or one of a kind that is not served.
 func (m *model) blocked(path string, o *thing, known map[string]bool) bool {
 	if m.named(o.uid, true) {
 		return true
@@ -171,7 +173,7 @@ func (m *model) blocked(path string, o *thing, known map[string]bool) bool {
 	return false
 }
 
-// delete is what a user's DELETE does.
+// delete applies a user's DELETE.
 func (m *model) delete(path string, policy meta.DeletionPropagation) {
 	o := m.objects[path]
 	switch {
@@ -200,13 +202,13 @@ func (m *model) lines() []string {
 	return out
 }
 
-// player makes random changes to a world, and to a model of it.
+// player makes random changes to a world and its model.
 type player struct {
 	w       *world
 	r       *rand.Rand
 	m       *model
 	kinds   map[string]*registry.Resource
-	known   []*Part // everything there ever was
+	known   []*Part // every object that ever existed
 	circles bool    // owners may come after their dependents
 	history []string
 }
@@ -220,7 +222,7 @@ func (p *player) path() string {
 	return fmt.Sprintf("%s/%c/%d", k, 'x'+rune(p.r.IntN(2)), p.r.IntN(5))
 }
 
-// refs are some references, mostly to what was there lately.
+// refs returns random references, mostly to recent objects.
 func (p *player) refs(n int) []meta.OwnerReference {
 	var out []meta.OwnerReference
 	for range n {
@@ -232,7 +234,7 @@ func (p *player) refs(n int) []meta.OwnerReference {
 			continue
 		}
 		r := ref(of)
-		if !p.circles || p.r.IntN(2) == 0 { // else it is a matter of luck whether a dependent goes before its owner or after
+		if !p.circles || p.r.IntN(2) == 0 { // otherwise the order of deletion of dependent and owner is undefined
 			r = blockingRef(of)
 		}
 		switch p.r.IntN(25) {
@@ -260,7 +262,7 @@ func (p *player) turn() {
 	switch n := p.r.IntN(10); {
 	case !exists && n < 8:
 		refs := p.refs(p.r.IntN(4))
-		if !p.circles { // else, when a kind comes back, what goes first decides about an object with several owners
+		if !p.circles { // otherwise the order in which objects go when a kind returns is undefined
 			refs = refs[:min(len(refs), 1)]
 		}
 		made := p.w.make(path, refs...)
@@ -288,7 +290,7 @@ func short(refs []meta.OwnerReference) []string {
 	return out
 }
 
-// shift takes a kind away, or brings one back.
+// shift removes or installs a kind.
 func (p *player) shift() {
 	for _, plural := range []string{"aaas", "bbbs", "cccs", "zones"} {
 		if p.m.away[plural] {
@@ -327,16 +329,16 @@ func newPlayer(t *testing.T, db storage.Backend, seed uint64, circles bool) *pla
 func (p *player) compare(t *testing.T, seed uint64) {
 	rest()
 	if !p.circles {
-		time.Sleep(15 * time.Minute) // what waits for a kind is looked at again
+		time.Sleep(15 * time.Minute) // items that wait for a kind are retried
 	}
 	p.m.settle()
 	require.Equal(t, p.m.lines(), p.w.all(p.served()...), "seed %d:\n%s", seed, strings.Join(p.history, "\n"))
 }
 
-// After each change of any graph of owners, circles among them, what is left is what the model says.
+// After each random change of an ownership graph, including circles, the server matches the model.
 func TestGC_RandomOwnersAgainstAModel(t *testing.T) {
 	for seed := range uint64(80) {
-		bubble(t, func(t *testing.T, db storage.Backend) {
+		inBubble(t, func(t *testing.T, db storage.Backend) {
 			p := newPlayer(t, db, seed, true)
 			for range 60 {
 				p.turn()
@@ -348,15 +350,15 @@ func TestGC_RandomOwnersAgainstAModel(t *testing.T) {
 	}
 }
 
-// And so it is while kinds come and go.
+// The same holds while kinds come and go.
 func TestRule23_RandomOwnersWhileKindsComeAndGo(t *testing.T) {
 	for seed := range uint64(80) {
-		bubble(t, func(t *testing.T, db storage.Backend) {
+		inBubble(t, func(t *testing.T, db storage.Backend) {
 			p := newPlayer(t, db, seed, false)
 			for range 80 {
 				p.turn()
 				if p.r.IntN(8) == 0 {
-					p.compare(t, seed) // so that it is known what a kind that goes away was told
+					p.compare(t, seed) // the outcome must be known before a kind goes
 					p.shift()
 				}
 				p.compare(t, seed)
@@ -365,13 +367,14 @@ func TestRule23_RandomOwnersWhileKindsComeAndGo(t *testing.T) {
 	}
 }
 
-// Without a pause between the changes it is not known what happens first. But in the end nothing is left that has no owner,
-// nothing waits, and nothing went that somebody owned or that nobody wanted to go.
+// Without a pause between the changes their order of effect is undefined. In the end every
+// remaining object has an owner or never had one, nothing waits, and no object was deleted without
+// reason.
 func TestGC_RandomOwnersWithoutAPause(t *testing.T) {
 	for seed := range uint64(40) {
-		bubble(t, func(t *testing.T, db storage.Backend) {
+		inBubble(t, func(t *testing.T, db storage.Backend) {
 			p := newPlayer(t, db, seed, true)
-			free := map[string]meta.UID{} // what has no owners and nobody deletes
+			free := map[string]meta.UID{} // objects that have no owners and are never deleted
 			for i := range 6 {
 				path := fmt.Sprintf("aaas/x/free%d", i)
 				free[path] = p.w.make(path).UID
@@ -395,14 +398,14 @@ func TestGC_RandomOwnersWithoutAPause(t *testing.T) {
 	}
 }
 
-// storm makes a change, which may come too late.
+// storm makes a change that may come too late.
 func (p *player) storm() {
 	path := p.path()
 	now := p.w.get(path)
 	switch n := p.r.IntN(10); {
 	case now == nil:
 		refs := p.refs(p.r.IntN(4))
-		if namespaceOf(path) == "" { // else nobody judges it, and who it blocks waits for ever
+		if namespaceOf(path) == "" { // otherwise it is never judged, and an owner that it blocks waits for ever
 			refs = slices.DeleteFunc(refs, func(r meta.OwnerReference) bool { return r.Kind != "ZONE" })
 		}
 		p.known = append(p.known, p.w.make(path, refs...))
@@ -435,7 +438,7 @@ func (p *player) everything() map[string]*Part {
 	return out
 }
 
-// requireOwned requires that all owners of an object are there, unless it has one that cannot be looked for.
+// requireOwned requires that all owners of an object exist, unless one is of an unserved kind.
 func (p *player) requireOwned(t *testing.T, seed uint64, o *Part) {
 	path := strings.ToLower(o.Kind) + "s/" + o.Key().String()
 	require.Nil(t, o.DeletionTimestamp, "seed %d: %s", seed, path)

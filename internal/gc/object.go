@@ -49,7 +49,7 @@ func (o *object) target() registry.Target {
 func (s *session) read(ctx context.Context, key string) (*object, error) {
 	name, _, _, ok := storage.SplitObjectKey(key)
 	if !ok {
-		return nil, fmt.Errorf("%q is no key of an object", key)
+		return nil, fmt.Errorf("%q is not an object key", key)
 	}
 	served, ok := s.present().stored[name]
 	if !ok {

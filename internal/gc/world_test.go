@@ -27,7 +27,7 @@ import (
 
 const group = "shop.example.com"
 
-// Part is an object of any kind of these tests.
+// Part is an object of every kind in these tests.
 type Part struct {
 	meta.TypeMeta   `json:",inline"`
 	meta.ObjectMeta `json:"metadata"`
@@ -35,7 +35,7 @@ type Part struct {
 	Text string `json:"text,omitempty"`
 }
 
-// kind returns a resource of its own; names in capitals are cluster-scoped.
+// kind returns a resource. Names in capitals are cluster-scoped.
 func kind(t testing.TB, name string, change ...func(*registry.Kind[Part])) *registry.Resource {
 	k := registry.Kind[Part]{
 		Group: group, Version: "v1", Plural: strings.ToLower(name) + "s", Names: registry.Names{Kind: strings.ToUpper(name[:1]) + name[1:]},
@@ -51,17 +51,17 @@ func kind(t testing.TB, name string, change ...func(*registry.Kind[Part])) *regi
 	return r
 }
 
-// counted is a store that says what is read of it.
+// counted is a store that counts its calls.
 type counted struct {
 	storage.Backend
 	lists, gets, commits atomic.Int64
 
-	reads atomic.Int64 // until the hook is called
+	reads atomic.Int64 // remaining reads until the hook is called
 	hook  atomic.Pointer[func()]
 }
 
-// before has a function called once, before somebody asks for the present revision for the nth time from now on, which is what
-// each read begins with.
+// before calls hook once, just before the nth request for the current revision from now on. Each
+// read starts with such a request.
 func (c *counted) before(n int, hook func()) {
 	c.reads.Store(int64(n))
 	c.hook.Store(&hook)
@@ -100,7 +100,8 @@ type world struct {
 	stop      func()
 }
 
-// newWorld starts an engine over a store, with these kinds; it ends with the test, or with stop.
+// newWorld starts an engine with these kinds over a store. It stops at the end of the test or by
+// stop.
 func newWorld(t testing.TB, under storage.Backend, resources ...*registry.Resource) *world {
 	return newWorldWith(t, under, engine.Config{}, resources...)
 }
@@ -196,7 +197,7 @@ func blockingRef(p *Part) meta.OwnerReference {
 	return r
 }
 
-// all returns everything there is, sorted, with what its owners are called.
+// all returns all objects, sorted, with the names of their owners.
 func (w *world) all(plurals ...string) []string {
 	w.t.Helper()
 	out := []string{}
@@ -230,15 +231,15 @@ func line(plural string, p *Part) string {
 	return l
 }
 
-// rest waits until everybody has come to rest but those that wait for something to be served.
+// rest waits until only items that wait for a kind are left.
 func rest() {
 	synctest.Wait()
 	time.Sleep(10 * time.Second)
 	synctest.Wait()
 }
 
-// bubble runs a test in virtual time over a store in memory.
-func bubble(t *testing.T, test func(t *testing.T, db storage.Backend)) {
+// inBubble runs a test in virtual time over a memory store.
+func inBubble(t *testing.T, test func(t *testing.T, db storage.Backend)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		db := memory.New()
@@ -247,7 +248,7 @@ func bubble(t *testing.T, test func(t *testing.T, db storage.Backend)) {
 	})
 }
 
-// quiet is a logger that says nothing, for tests in which things fail on purpose.
+// quiet returns a logger that discards everything, for tests that provoke errors.
 func quiet() logr.Logger { return logr.Discard() }
 
 func removeAll(path string) error { return os.RemoveAll(path) }
