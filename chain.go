@@ -107,7 +107,7 @@ func (s *Server) report(x *request.Exchange) {
 func (s *Server) reportTo(to func(*request.Exchange), x *request.Exchange) {
 	defer func() {
 		if v := recover(); v != nil {
-			s.cfg.log.Error(fmt.Errorf("panic: %v", v), "a request could not be reported", "auditID", x.ID(), "stack", string(debug.Stack()))
+			s.cfg.log.Error(fmt.Errorf("panic: %v", v), "a request could not be reported", "auditID", x.ID, "stack", string(debug.Stack()))
 		}
 	}()
 	to(x)
@@ -155,9 +155,9 @@ func (s *Server) withRecovery(next http.Handler) http.Handler {
 				panic(http.ErrAbortHandler) // a handler below asked to break the connection off
 			}
 			x := request.ExchangeFrom(r.Context())
-			s.cfg.log.Error(fmt.Errorf("panic: %v", v), "a request failed", "auditID", x.ID(),
+			s.cfg.log.Error(fmt.Errorf("panic: %v", v), "a request failed", "auditID", x.ID,
 				"method", r.Method, "path", r.URL.Path, "stack", string(debug.Stack()))
-			if x.Code() != 0 {
+			if x.Code.Load() != 0 {
 				panic(http.ErrAbortHandler)
 			}
 			negotiate.WriteError(w, r, status.Internal(errors.New("a handler panicked")))
@@ -177,6 +177,7 @@ func (s *Server) withParsing(next http.Handler) http.Handler {
 			return
 		}
 		s.resources.Find(x)
+		x.Streams = streams(x)
 		s.enter(x)
 		next.ServeHTTP(w, r)
 	})
@@ -210,25 +211,25 @@ func isHealth(info *request.Info) bool {
 func (s *Server) withDeadline(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := request.ExchangeFrom(r.Context())
-		info, stream := x.Info(), streams(x)
+		info := x.Info.Load()
 		limit := s.cfg.http.RequestTimeout
 		switch {
 		case info.Verb == request.VerbWatch:
 			defer s.reconnects.enter()()
-		case stream:
+		case x.Streams:
 		case info.IsResource && info.Verb != request.VerbGet && info.Verb != request.VerbList && info.Verb != request.VerbDeleteCollection:
 			limit = min(limit, writeTimeout)
 		}
-		if t := info.Query.Timeout; t > 0 && !stream {
+		if t := info.Query.Timeout; t > 0 && !x.Streams {
 			limit = min(limit, t)
 		}
-		if t := info.Query.TimeoutSeconds; t != nil && !stream {
+		if t := info.Query.TimeoutSeconds; t != nil && !x.Streams {
 			limit = min(limit, time.Duration(*t)*time.Second)
 		}
-		defer x.End()
-		if ctx := x.Bound(r.Context(), x.Start().Add(limit), stream); ctx != r.Context() {
+		if ctx := x.Bound(r.Context(), x.Start.Add(limit)); ctx != r.Context() {
 			r = r.WithContext(ctx)
 		}
+		defer x.Limit.End()
 		next.ServeHTTP(w, r)
 	})
 }

@@ -13,18 +13,16 @@ import (
 // OnReport adds a function that is told of each request that has ended, and whether its connection
 // was broken off.
 func (s *Server) OnReport(told func(r Request, aborted bool)) {
-	s.reports = append(s.reports, func(x *request.Exchange) { told(RequestFrom(x), x.Aborted()) })
+	s.reports = append(s.reports, func(x *request.Exchange) { told(RequestFrom(x), x.Aborted.Load()) })
 }
 
 // MeterOnce returns a function that counts a request as the chain does: the attempts to find out
 // who asks and what they may do, the beginning and the end. Those that are counted do nothing.
 func (s *Server) MeterOnce(t testing.TB, r *http.Request) func() {
-	info, err := s.parser.Parse(r)
-	if err != nil {
+	x := new(request.Exchange).Begin(r, "", time.Now())
+	if err := x.Parse(s.parser, r); err != nil {
 		t.Fatal(err)
 	}
-	x := new(request.Exchange).Begin(r, "", time.Now())
-	x.SetInfo(info)
 	s.resources.Find(x)
 	r = r.WithContext(x)
 	who := s.meters.timedAuthenticator(authn.Func(func(*http.Request) (authn.User, bool, error) { return authn.User{Name: "a"}, true, nil }))
@@ -33,7 +31,7 @@ func (s *Server) MeterOnce(t testing.TB, r *http.Request) func() {
 		s.enter(x)
 		_, _, _ = who.Authenticate(r)
 		_, _, _ = may.Authorize(x, authz.Attributes{})
-		x.SetCode(200)
+		x.Code.Store(200)
 		s.count(x)
 		x.Meter = nil
 	}

@@ -183,34 +183,34 @@ func (s *Server) count(x *request.Exchange) {
 		s.gauge(x).Add(-1)
 	}
 	call := callOf(x)
-	code := x.Code()
-	x.Meter.Observe(call, apiserver.Outcome{Code: code, Duration: time.Since(x.Start()), Sent: x.Bytes(), Received: int64(len(x.Sent))})
+	code := int(x.Code.Load())
+	x.Meter.Observe(call, apiserver.Outcome{Code: code, Duration: time.Since(x.Start), Sent: x.Bytes.Load(), Received: int64(len(x.Sent))})
 	switch code {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		x.Meter.Terminated(call, code)
 	}
-	if x.Aborted() {
+	if x.Aborted.Load() {
 		x.Meter.Aborted(call)
 	}
 }
 
 // gauge returns the gauge of requests in flight that includes this one.
 func (s *Server) gauge(x *request.Exchange) *internal.Gauge {
-	if streams(x) {
+	if x.Streams {
 		return x.Meter.LongRunning(callOf(x))
 	}
-	method := x.Received().Method
+	method := x.Received.Method
 	return s.meters.requests.Inflight(method != http.MethodGet && method != http.MethodHead)
 }
 
 // callOf reduces a request to the facts that are counted.
 func callOf(x *request.Exchange) apiserver.Call {
-	r := x.Received()
+	r := x.Received
 	target := apiserver.Target{Method: r.Method}
 	if target.Method == "" {
 		target.Method = http.MethodGet
 	}
-	if info := x.Info(); info != nil {
+	if info := x.Info.Load(); info != nil {
 		target.Resource, target.Collection, target.Namespace = info.IsResource, info.IsCollection(), info.Namespace
 		target.Watch, target.DryRun = info.Verb == request.VerbWatch, info.Query.DryRun
 		target.Connect = info.Subresource != "" && connects(x)
@@ -227,7 +227,7 @@ func connects(x *request.Exchange) bool {
 
 // streams reports whether the duration of a request is unlimited.
 func streams(x *request.Exchange) bool {
-	info := x.Info()
+	info := x.Info.Load()
 	if info.Verb == request.VerbWatch {
 		return true
 	}
@@ -240,7 +240,7 @@ func streams(x *request.Exchange) bool {
 
 // meterOf returns the meter that counts a request.
 func (s *Server) meterOf(x *request.Exchange) *apiserver.Served {
-	m, info := s.meters, x.Info()
+	m, info := s.meters, x.Info.Load()
 	if !info.IsResource {
 		if path := m.paths[info.Path]; path != nil {
 			return path
@@ -303,7 +303,7 @@ func (k *kindMeters) release() {
 func (m *meters) timedAuthenticator(a authn.Authenticator) authn.Authenticator {
 	return authn.Func(func(r *http.Request) (authn.User, bool, error) {
 		x := request.ExchangeFrom(r.Context())
-		begin := time.Since(x.Start())
+		begin := time.Since(x.Start)
 		u, ok, err := a.Authenticate(r)
 		how := apiserver.Authenticated
 		switch {
@@ -312,7 +312,7 @@ func (m *meters) timedAuthenticator(a authn.Authenticator) authn.Authenticator {
 		case !ok:
 			how = apiserver.Unauthenticated
 		}
-		m.access.Authentication(how, u.Name, time.Since(x.Start())-begin)
+		m.access.Authentication(how, u.Name, time.Since(x.Start)-begin)
 		return u, ok, err
 	})
 }
@@ -321,7 +321,7 @@ func (m *meters) timedAuthenticator(a authn.Authenticator) authn.Authenticator {
 func (m *meters) timedAuthorizer(z authz.Authorizer) authz.Authorizer {
 	return authz.Func(func(ctx context.Context, a authz.Attributes) (authz.Decision, string, error) {
 		x := request.ExchangeFrom(ctx)
-		begin := time.Since(x.Start())
+		begin := time.Since(x.Start)
 		d, reason, err := z.Authorize(ctx, a)
 		how := apiserver.AuthorizationFailed
 		switch {
@@ -333,7 +333,7 @@ func (m *meters) timedAuthorizer(z authz.Authorizer) authz.Authorizer {
 		case d == authz.NoOpinion:
 			how = apiserver.NoOpinion
 		}
-		m.access.Authorization(how, time.Since(x.Start())-begin)
+		m.access.Authorization(how, time.Since(x.Start)-begin)
 		return d, reason, err
 	})
 }

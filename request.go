@@ -55,10 +55,14 @@ func RequestFrom(ctx context.Context) Request {
 	if x == nil {
 		return Request{}
 	}
-	r := Request{ID: x.ID(), Start: x.Start(), Code: x.Code(), Bytes: x.Bytes()}
-	r.User, _ = x.User()
-	r.Decision, r.Reason = x.Decision()
-	if info := x.Info(); info != nil {
+	r := Request{ID: x.ID, Start: x.Start, Code: int(x.Code.Load()), Bytes: x.Bytes.Load()}
+	if u := x.User.Load(); u != nil {
+		r.User = *u
+	}
+	if d := x.Decision.Load(); d != nil {
+		r.Decision, r.Reason = d.Decision, d.Reason
+	}
+	if info := x.Info.Load(); info != nil {
 		r.Verb, r.Path = info.Verb, info.Path
 		r.Group, r.Version, r.Resource, r.Subresource = info.Group, info.Version, info.Resource, info.Subresource
 		r.Namespace, r.Name = info.Namespace, info.Name

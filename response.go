@@ -28,11 +28,8 @@ type response struct {
 // answer. What the client sends next may be meant for the other protocol, and a proxy between the
 // two may believe that its client speaks it (H11).
 func (w *response) begin(code int) {
-	if w.exchange.Code() != 0 {
-		return
-	}
-	w.exchange.SetCode(code)
-	if w.last && code != http.StatusSwitchingProtocols {
+	first := w.exchange.Code.CompareAndSwap(0, int32(code)) //nolint:gosec // three digits
+	if first && w.last && code != http.StatusSwitchingProtocols {
 		w.Header().Set("Connection", "close")
 	}
 }
@@ -41,7 +38,7 @@ func (w *response) begin(code int) {
 func (w *response) finish(returned bool) {
 	switch {
 	case !returned:
-		w.exchange.Abort()
+		w.exchange.Aborted.Store(true)
 	case !w.hijacked:
 		w.begin(http.StatusOK) // which net/http is about to send
 	}
@@ -60,7 +57,7 @@ func (w *response) WriteHeader(code int) {
 func (w *response) Write(p []byte) (int, error) {
 	w.begin(http.StatusOK)
 	n, err := w.ResponseWriter.Write(p)
-	w.exchange.Wrote(int64(n))
+	w.exchange.Bytes.Add(int64(n))
 	return n, err
 }
 
@@ -72,7 +69,7 @@ func (w *response) ReadFrom(from io.Reader) (int64, error) {
 	}
 	w.begin(http.StatusOK)
 	n, err := to.ReadFrom(from)
-	w.exchange.Wrote(n)
+	w.exchange.Bytes.Add(n)
 	return n, err
 }
 
@@ -109,11 +106,11 @@ type takenOver struct {
 
 // Write sends bytes. The first ones are the head of the answer.
 func (c *takenOver) Write(p []byte) (int, error) {
-	if c.exchange.Code() == 0 {
-		c.exchange.SetCode(codeOf(p))
+	if c.exchange.Code.Load() == 0 {
+		c.exchange.Code.Store(codeOf(p))
 	}
 	n, err := c.Conn.Write(p)
-	c.exchange.Wrote(int64(n))
+	c.exchange.Bytes.Add(int64(n))
 	return n, err
 }
 
@@ -126,14 +123,14 @@ func (c *takenOver) CloseWrite() error {
 }
 
 // codeOf reads the code from the head of an answer. It returns 0 if there is no code.
-func codeOf(head []byte) int {
+func codeOf(head []byte) int32 {
 	const version, digits = len("HTTP/1.1 "), 3
 	if len(head) < version+digits || !bytes.HasPrefix(head, []byte("HTTP/")) {
 		return 0
 	}
-	code, err := strconv.Atoi(string(head[version : version+digits]))
+	code, err := strconv.ParseInt(string(head[version:version+digits]), 10, 32)
 	if err != nil {
 		return 0
 	}
-	return code
+	return int32(code)
 }

@@ -265,8 +265,10 @@ func (s *Server) dispatch() http.Handler {
 	s.documents = s.describe(output)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := request.ExchangeFrom(r.Context())
-		x.Unbound()
-		info := x.Info()
+		if x.Streams {
+			x.Limit.Lift()
+		}
+		info := x.Info.Load()
 		switch {
 		case isHealth(info):
 			s.health.Serve(w, r, info.Path)

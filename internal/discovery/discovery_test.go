@@ -97,7 +97,7 @@ func ask(t testing.TB, h *Handler, target string, headers ...string) *httptest.R
 	require.NoError(t, err)
 	w := httptest.NewRecorder()
 	x := new(request.Exchange).Begin(r, "", time.Now())
-	x.SetInfo(info)
+	x.Info.Store(info)
 	h.ServeHTTP(w, r.WithContext(x))
 	return w
 }

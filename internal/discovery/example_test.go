@@ -32,7 +32,7 @@ func Example() {
 		}
 		w := httptest.NewRecorder()
 		x := new(request.Exchange).Begin(r, "", time.Now())
-		x.SetInfo(info)
+		x.Info.Store(info)
 		h.ServeHTTP(w, r.WithContext(x))
 		fmt.Println(w.Header().Get("Content-Type"))
 		fmt.Println(w.Body)

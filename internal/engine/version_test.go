@@ -595,7 +595,7 @@ func TestMigrationOfSchemasIsForThoseWhoAsk(t *testing.T) {
 // collected returns a context that warnings can be given to, and what they are.
 func collected(ctx context.Context) (context.Context, func() []string) {
 	x := new(request.Exchange).Begin(new(http.Request).WithContext(ctx), "", time.Time{})
-	return x, x.Warnings().Texts
+	return x, x.Warnings.Texts
 }
 
 func encoded(t *testing.T, tree registry.Tree) []byte {

@@ -174,7 +174,7 @@ func TestQUERY_21_Pretty(t *testing.T) {
 				r.Header.Set("Accept", c.accept)
 			}
 			x := exchanged(r.Context())
-			x.SetInfo(&request.Info{Query: request.Query{Pretty: c.query}})
+			x.Info.Store(&request.Info{Query: request.Query{Pretty: c.query}})
 			r = r.WithContext(x)
 			got, err := Negotiate(r, c.offer)
 			require.NoError(t, err)

@@ -388,7 +388,9 @@ func Begin(w http.ResponseWriter, r *http.Request, contentType string, code int)
 
 func begin(w http.ResponseWriter, r *http.Request, contentType []string, code int) {
 	h := w.Header()
-	request.ExchangeFrom(r.Context()).Warnings().SetHeader(h)
+	if x := request.ExchangeFrom(r.Context()); x != nil {
+		x.Warnings.SetHeader(h)
+	}
 	h["Content-Type"] = contentType
 	// The first handler of the chain usually has set it; then there is nothing to allocate.
 	if v := h["X-Content-Type-Options"]; len(v) != 1 || v[0] != "nosniff" {

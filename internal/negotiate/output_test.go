@@ -467,7 +467,7 @@ func TestPATH_19_TheNameOfProtobufFollowsTheGroupDomain(t *testing.T) {
 	require.NoError(t, err)
 	w := httptest.NewRecorder()
 	x := exchanged(r.Context())
-	x.SetInfo(info)
+	x.Info.Store(info)
 	WriteError(w, r.WithContext(x), status.BadRequest("no"))
 	require.Equal(t, own, w.Header().Get("Content-Type"))
 }

@@ -9,7 +9,7 @@ import (
 // bounded is a context with a deadline. Its timer is made when somebody first waits for it. Most
 // reads never do, and a timer costs more than finding the object.
 //
-// Before bound is called, it is the context around it.
+// While it has no deadline, it is the context around it.
 type bounded struct {
 	context.Context // around it
 
@@ -24,18 +24,11 @@ type bounded struct {
 	err     error // what Err returned first
 }
 
-// bound sets the deadline.
-func (c *bounded) bound(at time.Time, stream bool) {
+// Lift takes the deadline of a stream away, unless it has passed.
+func (c *bounded) Lift() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.at, c.stream = at, stream
-}
-
-// lift takes the deadline of a stream away, unless it has passed.
-func (c *bounded) lift() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.stream || !time.Now().Before(c.at) {
+	if !time.Now().Before(c.at) {
 		return
 	}
 	c.lifted = true
@@ -117,8 +110,8 @@ func (c *bounded) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// end is called when the handler has returned.
-func (c *bounded) end() {
+// End is called when the handler has returned.
+func (c *bounded) End() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ended = true

@@ -16,7 +16,7 @@ func contexts(t *testing.T, use func(context.Context)) (ours *bounded, theirs co
 	theirs, cancel := context.WithTimeout(around, time.Minute)
 	t.Cleanup(cancel)
 	ours = &bounded{Context: around, at: time.Now().Add(time.Minute)}
-	t.Cleanup(ours.end)
+	t.Cleanup(ours.End)
 	use(ours)
 	return ours, theirs, cancelRequest
 }
@@ -95,7 +95,7 @@ func TestDeadlineOfAHandlerThatReturned(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ours, _, _ := contexts(t, use)
-				ours.end()
+				ours.End()
 				require.ErrorIs(t, ours.Err(), context.Canceled)
 				<-ours.Done()
 				require.ErrorIs(t, ours.Err(), context.Canceled)
@@ -111,7 +111,7 @@ func TestEarlierDeadlineOfTheRequest(t *testing.T) {
 		around, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		ours := &bounded{Context: around, at: time.Now().Add(time.Minute)}
-		defer ours.end()
+		defer ours.End()
 		at, ok := ours.Deadline()
 		require.True(t, ok)
 		require.Equal(t, time.Now().Add(time.Second), at)

@@ -19,16 +19,43 @@ import (
 // after it fill it in, and the first link reports it when the request has ended. It is the context
 // of the request, so that a request needs one context for everything that is known about it.
 //
-// A fact is set once and does not change afterwards: methods that read are safe in any goroutine,
-// at any time. Methods that set, and the exported fields, belong to the goroutine that serves the
-// request.
+// The first group of fields is set by Begin. The atomic ones are set once, on the way, and what they
+// point to does not change afterwards. Both are safe to read in any goroutine, at any time. All
+// others belong to the goroutine that serves the request.
 type Exchange struct {
+	bounded
+
+	ID       string        // the audit id
+	Start    time.Time     // when the request came in
+	Received *http.Request // as it came in, with its credentials
+
+	Info     atomic.Pointer[Info]       // what is asked for; nil if that was not parsed, or could not be
+	User     atomic.Pointer[authn.User] // who asks
+	Decision atomic.Pointer[Decision]   // what the authorizer said
+
+	// Code is the code of the answer: 0 before it has begun, and if the connection was lost before
+	// that. Bytes counts what was handed to the connection of the answer's body; of a connection
+	// that changed its protocol, all bytes since. Aborted says that the connection was broken off, so
+	// that the client has no answer, or a part of one.
+	Code    atomic.Int32
+	Bytes   atomic.Int64
+	Aborted atomic.Bool
+
+	// Warnings are for the client.
+	Warnings Warnings
+
 	// Kind is the served kind that the request began with, nil for a request that is not for a
 	// served resource. Package internal/rest knows its type.
 	Kind any
 
 	// Meter counts the request; nil if nobody counts.
 	Meter *apiserver.Served
+
+	// Streams says that the request may last as long as it likes, once its handler has begun.
+	Streams bool
+
+	// Limit is what Bound has given the request.
+	Limit *bounded
 
 	// Sent is the body of the request, if it was read as a whole. Nobody may change it.
 	Sent []byte
@@ -39,37 +66,23 @@ type Exchange struct {
 	Document []byte
 	Object   io.WriterTo
 
-	own   bounded
-	other *bounded // bounds the request where somebody has put a context around the exchange
-	id    string
-	start time.Time
-
-	facts    atomic.Uint32 // the facts below that have been set
-	received *http.Request
-	info     *Info
-	room     Info // for info, so that it needs no memory of its own
+	// Room for what the atomic fields point to, so that they need no memory of their own.
+	info     Info
 	user     authn.User
-	decision authz.Decision
-	reason   string
+	decision Decision
 
-	code    atomic.Int32
-	bytes   atomic.Int64
-	aborted atomic.Bool
-
-	warnings    Warnings
 	annotations annotations
 }
 
-// The facts of an exchange that are set on the way.
-const (
-	hasInfo uint32 = 1 << iota
-	hasUser
-	hasDecision
-)
+// Decision is what the authorizer said, and why. A refusal is Deny, whatever the reason for it.
+type Decision struct {
+	authz.Decision
+	Reason string
+}
 
 // Begin makes x the context of a request, within the one it came with, and returns it.
 func (x *Exchange) Begin(r *http.Request, id string, start time.Time) *Exchange {
-	x.own.Context, x.id, x.received, x.start = r.Context(), id, r, start
+	x.Context, x.ID, x.Received, x.Start = r.Context(), id, r, start
 	return x
 }
 
@@ -87,7 +100,10 @@ func ExchangeFrom(ctx context.Context) *Exchange {
 
 // From returns the parsed request, or nil when nothing was parsed: callers must then refuse.
 func From(ctx context.Context) *Info {
-	return ExchangeFrom(ctx).Info()
+	if x := ExchangeFrom(ctx); x != nil {
+		return x.Info.Load()
+	}
+	return nil
 }
 
 // Value returns what is known about the request, and leaves other keys to the context around it.
@@ -96,143 +112,46 @@ func (x *Exchange) Value(key any) any {
 	case exchangeKey:
 		return x
 	case authn.UserKey:
-		if x.has(hasUser) {
-			return &x.user
+		if u := x.User.Load(); u != nil {
+			return u
 		}
 	}
-	return x.own.Value(key)
+	return x.bounded.Value(key)
 }
 
-// Deadline returns when the request must have been answered.
-func (x *Exchange) Deadline() (time.Time, bool) { return x.own.Deadline() }
-
-// Done returns a channel that is closed when the request should end.
-func (x *Exchange) Done() <-chan struct{} { return x.own.Done() }
-
-// Err says why the request should end, nil before.
-func (x *Exchange) Err() error { return x.own.Err() }
-
-// Bound gives the request a deadline and returns the context that has it: ctx itself, if it is the
-// exchange. The deadline of a stream bounds only what comes before its handler, which is when
-// Unbound lifts it.
-func (x *Exchange) Bound(ctx context.Context, at time.Time, stream bool) context.Context {
-	b := &x.own
+// Bound gives the request a deadline, which Limit then is, and returns the context that has it: ctx
+// itself, if it is the exchange. Only the deadline of a stream can be lifted.
+func (x *Exchange) Bound(ctx context.Context, at time.Time) context.Context {
+	x.Limit = &x.bounded
 	if ctx != context.Context(x) {
-		b = &bounded{Context: ctx}
-		x.other, ctx = b, b
+		x.Limit = &bounded{Context: ctx} // somebody has put a context around the exchange
+		ctx = x.Limit
 	}
-	b.bound(at, stream)
+	x.Limit.mu.Lock()
+	defer x.Limit.mu.Unlock()
+	x.Limit.at, x.Limit.stream = at, x.Streams
 	return ctx
-}
-
-// Unbound lifts the deadline of a stream.
-func (x *Exchange) Unbound() {
-	x.own.lift()
-	if x.other != nil {
-		x.other.lift()
-	}
-}
-
-// End ends the context: the handler has returned.
-func (x *Exchange) End() {
-	x.own.end()
-	if x.other != nil {
-		x.other.end()
-	}
-}
-
-func (x *Exchange) has(fact uint32) bool { return x.facts.Load()&fact != 0 }
-
-// ID is the audit id, "" for a context without an exchange.
-func (x *Exchange) ID() string {
-	if x == nil {
-		return ""
-	}
-	return x.id
-}
-
-// Received is the request as it came in. It still has the credentials.
-func (x *Exchange) Received() *http.Request { return x.received }
-
-// Start is when the request came in.
-func (x *Exchange) Start() time.Time { return x.start }
-
-// Parse sets what the request asks for. See [Parser.Parse] for its errors, after which nothing is
-// set.
-func (x *Exchange) Parse(p *Parser, r *http.Request) error {
-	info, err := p.parse(&x.room, r)
-	if err == nil {
-		x.SetInfo(info)
-	}
-	return err
-}
-
-// SetInfo sets what the request asks for.
-func (x *Exchange) SetInfo(info *Info) {
-	if !x.has(hasInfo) {
-		x.info = info
-		x.facts.Or(hasInfo)
-	}
-}
-
-// Info is what the request asks for; nil before it was parsed, and if it could not be.
-func (x *Exchange) Info() *Info {
-	if x == nil || !x.has(hasInfo) {
-		return nil
-	}
-	return x.info
 }
 
 // SetUser sets who asks, and returns a context that tells so: ctx itself, if it is the exchange.
 func (x *Exchange) SetUser(ctx context.Context, u authn.User) context.Context {
-	if x.has(hasUser) {
-		return authn.WithUser(ctx, u)
+	if x.User.Load() == nil {
+		x.user = u
+		x.User.Store(&x.user)
+		if ctx == context.Context(x) {
+			return ctx
+		}
 	}
-	x.user = u
-	x.facts.Or(hasUser)
-	if ctx != context.Context(x) {
-		return authn.WithUser(ctx, u) // somebody between may have named another
-	}
-	return ctx
+	return authn.WithUser(ctx, u) // somebody may have named another in a context of their own
 }
 
-// User is who asks; ok is false before that is known.
-func (x *Exchange) User() (u authn.User, ok bool) {
-	if !x.has(hasUser) {
-		return authn.User{}, false
-	}
-	return x.user, true
-}
-
-// SetDecision sets what the authorizer said. A refusal is Deny, whatever the reason for it.
+// SetDecision sets what the authorizer said. The first decision counts.
 func (x *Exchange) SetDecision(d authz.Decision, reason string) {
-	if !x.has(hasDecision) {
-		x.decision, x.reason = d, reason
-		x.facts.Or(hasDecision)
+	if x.Decision.Load() == nil {
+		x.decision = Decision{d, reason}
+		x.Decision.Store(&x.decision)
 	}
 }
-
-// Decision is what the authorizer said, NoOpinion before it was asked, and its reason.
-func (x *Exchange) Decision() (authz.Decision, string) {
-	if !x.has(hasDecision) {
-		return authz.NoOpinion, ""
-	}
-	return x.decision, x.reason
-}
-
-// SetCode notes that the answer has begun. Only the first code counts.
-func (x *Exchange) SetCode(code int) { x.code.CompareAndSwap(0, int32(code)) } //nolint:gosec // three digits
-
-// Code is the code of the answer, 0 before it has begun, and if the connection was lost before
-// that.
-func (x *Exchange) Code() int { return int(x.code.Load()) }
-
-// Wrote notes that bytes of the answer have been handed to the connection.
-func (x *Exchange) Wrote(bytes int64) { x.bytes.Add(bytes) }
-
-// Bytes is how many bytes of the answer's body have been handed to the connection; of a connection
-// that changed its protocol, all bytes since.
-func (x *Exchange) Bytes() int64 { return x.bytes.Load() }
 
 // Answer returns the body of the answer if it is at hand, before compression.
 func (x *Exchange) Answer() []byte {
@@ -242,21 +161,6 @@ func (x *Exchange) Answer() []byte {
 	var b bytes.Buffer
 	_, _ = x.Object.WriteTo(&b) // which does not fail
 	return b.Bytes()
-}
-
-// Abort notes that the connection was broken off, so that the client has no answer, or a part of
-// one.
-func (x *Exchange) Abort() { x.aborted.Store(true) }
-
-// Aborted tells whether the connection was broken off.
-func (x *Exchange) Aborted() bool { return x.aborted.Load() }
-
-// Warnings is the collection of warnings. A nil exchange has one that drops everything.
-func (x *Exchange) Warnings() *Warnings {
-	if x == nil {
-		return nil
-	}
-	return &x.warnings
 }
 
 // annotations are what the audit log is told about a request beside what everybody can see.

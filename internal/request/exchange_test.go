@@ -35,39 +35,36 @@ func TestFactsAreSetOnceAndReadByAll(t *testing.T) {
 					return
 				default:
 				}
-				if info := x.Info(); info != nil {
+				if info := x.Info.Load(); info != nil {
 					_ = info.Verb
 				}
 				_, _ = authn.UserFrom(x)
-				_, _ = x.User()
-				_, _ = x.Decision()
-				_, _ = x.Code(), x.Bytes()
+				if d := x.Decision.Load(); d != nil {
+					_ = d.Reason
+				}
+				_, _, _ = x.User.Load(), x.Code.Load(), x.Bytes.Load()
 				_ = x.Annotations()
 			}
 		})
 	}
-	require.NoError(t, x.Parse(request.NewParser("", ""), x.Received()))
+	require.NoError(t, x.Parse(request.NewParser("", ""), x.Received))
 	require.Same(t, x, x.SetUser(x, authn.User{Name: "alice"}))
 	x.SetDecision(authz.Allow, "she may")
 	x.Annotate("a", "first")
-	x.SetCode(200)
-	x.Wrote(7)
+	x.Code.Store(200)
+	x.Bytes.Add(7)
 
-	x.SetInfo(&request.Info{Verb: "none"})
 	x.SetDecision(authz.Deny, "no")
 	x.Annotate("a", "second")
-	x.SetCode(500)
 	other := x.SetUser(x, authn.User{Name: "bob"})
 	close(stop)
 	readers.Wait()
 
-	require.Equal(t, "list", x.Info().Verb)
-	d, reason := x.Decision()
-	require.Equal(t, authz.Allow, d)
-	require.Equal(t, "she may", reason)
+	require.Equal(t, "list", x.Info.Load().Verb)
+	require.Equal(t, &request.Decision{Decision: authz.Allow, Reason: "she may"}, x.Decision.Load())
 	require.Equal(t, map[string]string{"a": "first"}, x.Annotations())
-	require.Equal(t, 200, x.Code())
-	require.EqualValues(t, 7, x.Bytes())
+	require.EqualValues(t, 200, x.Code.Load())
+	require.EqualValues(t, 7, x.Bytes.Load())
 	u, _ := authn.UserFrom(x)
 	require.Equal(t, "alice", u.Name)
 	u, _ = authn.UserFrom(other)
@@ -78,10 +75,7 @@ func TestFactsAreSetOnceAndReadByAll(t *testing.T) {
 func TestAContextWithoutARequest(t *testing.T) {
 	x := request.ExchangeFrom(t.Context())
 	require.Nil(t, x)
-	require.Nil(t, x.Info())
-	require.Empty(t, x.ID())
 	x.Annotate("a", "b")
-	x.Warnings().Add("nobody listens")
 	require.Nil(t, request.From(t.Context()))
 }
 
@@ -89,13 +83,13 @@ func TestTheDeadlineReachesAContextThatWasPutAroundTheExchange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := begun(t.Context())
 		around := context.WithValue(x, "key", "value") //nolint:staticcheck // any key will do
-		ctx := x.Bound(around, time.Now().Add(time.Minute), false)
+		ctx := x.Bound(around, time.Now().Add(time.Minute))
 		require.NotEqual(t, around, ctx)
 		require.Equal(t, "value", ctx.Value("key"))
 		time.Sleep(time.Minute)
 		<-ctx.Done()
 		require.ErrorIs(t, ctx.Err(), context.DeadlineExceeded)
-		x.End()
+		x.Limit.End()
 	})
 }
 
@@ -104,35 +98,37 @@ func TestTheDeadlineOfAStreamIsLifted(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			for _, wrapped := range []bool{false, true} {
 				x := begun(t.Context())
+				x.Streams = true
 				var ctx context.Context = x
 				if wrapped {
 					ctx = context.WithValue(x, "key", "value") //nolint:staticcheck // any key will do
 				}
-				ctx = x.Bound(ctx, time.Now().Add(time.Minute), true)
+				ctx = x.Bound(ctx, time.Now().Add(time.Minute))
 				if waits {
 					_ = ctx.Done() // an authenticator did
 				}
-				x.Unbound()
+				x.Limit.Lift()
 				time.Sleep(time.Hour)
 				require.NoError(t, ctx.Err())
 				_, bounded := ctx.Deadline()
 				require.False(t, bounded)
-				x.End()
+				x.Limit.End()
 				<-ctx.Done()
 				require.ErrorIs(t, ctx.Err(), context.Canceled)
 			}
 		})
 		synctest.Test(t, func(t *testing.T) {
 			x := begun(t.Context())
-			ctx := x.Bound(x, time.Now().Add(time.Minute), true)
+			x.Streams = true
+			ctx := x.Bound(x, time.Now().Add(time.Minute))
 			if waits {
 				_ = ctx.Done()
 			}
 			time.Sleep(time.Hour) // an authenticator took too long
-			x.Unbound()
+			x.Limit.Lift()
 			<-ctx.Done()
 			require.Error(t, ctx.Err())
-			x.End()
+			x.Limit.End()
 		})
 	}
 }

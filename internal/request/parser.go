@@ -54,45 +54,50 @@ func Parse(r *http.Request, prefix string) (*Info, error) {
 // The target may be in origin form or in absolute form; both give the same Info. The forms "*" and
 // authority are rejected.
 func (p *Parser) Parse(r *http.Request) (*Info, error) {
-	return p.parse(new(Info), r)
+	x := new(Exchange)
+	err := x.Parse(p, r)
+	return x.Info.Load(), err
 }
 
-// parse is Parse into the caller's Info.
-func (p *Parser) parse(info *Info, r *http.Request) (*Info, error) {
+// Parse sets what the request asks for. See [Parser.Parse] for its errors, after which nothing is
+// set.
+func (x *Exchange) Parse(p *Parser, r *http.Request) error {
+	info := &x.info
 	method := r.Method
 	if method == "" {
 		method = http.MethodGet // as in net/http, for requests made in process
 	}
 	if !allowed(method) {
-		return nil, status.MethodNotAllowed(meta.GroupResource{}, method)
+		return status.MethodNotAllowed(meta.GroupResource{}, method)
 	}
 	info.Query.groupDomain = p.groupDomain
 	segments, slash, err := splitPath(r.URL, info.room[:0])
 	if err != nil {
-		return nil, err
+		return err
 	}
 	var ok bool
 	if info.Segments, ok = cutPrefix(segments, p.prefix); !ok {
-		return nil, status.NotFound(meta.GroupResource{}, "")
+		return status.NotFound(meta.GroupResource{}, "")
 	}
 	if info.Query.Raw, err = parseQuery(r.URL.RawQuery); err != nil {
-		return nil, err
+		return err
 	}
 	info.Path = r.URL.Path // which is the segments, joined
 	if len(p.prefix) > 0 || len(segments) == 0 {
 		info.Path = joined(info.Segments, slash)
 	}
 	if err := info.setShape(slash); err != nil {
-		return nil, err
+		return err
 	}
 	if err := info.setVerb(method); err != nil {
-		return nil, err
+		return err
 	}
 	if err := info.Query.read(info); err != nil {
-		return nil, err
+		return err
 	}
 	info.nameFromSelector()
-	return info, nil
+	x.Info.Store(info)
+	return nil
 }
 
 func allowed(method string) bool {

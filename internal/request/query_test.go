@@ -278,7 +278,7 @@ func TestRequestsThatNeverWereOnAWire(t *testing.T) {
 	require.Nil(t, request.From(r.Context()))
 	x := new(request.Exchange).Begin(r, "", time.Now())
 	require.Nil(t, request.From(x))
-	x.SetInfo(info)
+	x.Info.Store(info)
 	require.Same(t, info, request.From(x))
 }
 

@@ -18,7 +18,7 @@ const (
 )
 
 // Warnings collects warnings for the client of a request that nevertheless succeeds. Its methods
-// are safe for concurrent use. A nil *Warnings discards everything.
+// are safe for concurrent use.
 type Warnings struct {
 	mu        sync.Mutex
 	texts     []string
@@ -29,16 +29,17 @@ type Warnings struct {
 
 // Warn adds a warning to the response for the request of ctx. It has no effect once the response
 // has started.
-func Warn(ctx context.Context, text string) { ExchangeFrom(ctx).Warnings().Add(text) }
+func Warn(ctx context.Context, text string) {
+	if x := ExchangeFrom(ctx); x != nil {
+		x.Warnings.Add(text)
+	}
+}
 
 // Add adds a text unless it is empty or a duplicate. It replaces line breaks and other control
 // characters by spaces, and invalid UTF-8 by the replacement character. All texts together are
 // limited to 4096 characters. When they would exceed this, each text is truncated to 256
 // characters, and texts that still do not fit are dropped.
 func (w *Warnings) Add(text string) {
-	if w == nil {
-		return
-	}
 	text = clean(text)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -76,9 +77,6 @@ func (w *Warnings) add(text string) {
 
 // Texts returns the texts in the order in which they were added, as the client will see them.
 func (w *Warnings) Texts() []string {
-	if w == nil {
-		return nil
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return append([]string(nil), w.texts...)
@@ -87,12 +85,13 @@ func (w *Warnings) Texts() []string {
 // SetHeader sets the Warning header fields to the warnings collected so far. It replaces existing
 // ones.
 func (w *Warnings) SetHeader(h http.Header) {
-	texts := w.Texts()
-	if len(texts) == 0 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.texts) == 0 {
 		return
 	}
-	fields := make([]string, len(texts))
-	for i, text := range texts {
+	fields := make([]string, len(w.texts))
+	for i, text := range w.texts {
 		fields[i] = warningField(text)
 	}
 	h["Warning"] = fields

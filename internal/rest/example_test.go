@@ -54,7 +54,7 @@ func Example() {
 	w := httptest.NewRecorder()
 	h := rest.New(e, rest.Options{})
 	x := new(request.Exchange).Begin(r, "", time.Now())
-	x.SetInfo(info)
+	x.Info.Store(info)
 	h.Find(x)
 	h.ServeHTTP(w, r.WithContext(x))
 	fmt.Println(w.Code, w.Body)

@@ -99,7 +99,7 @@ type call struct {
 // Find sets the kind that a parsed request is for. It is looked up once: the request ends with the kind that it began
 // with, whatever is installed or removed meanwhile.
 func (h *Handler) Find(x *request.Exchange) {
-	info := x.Info()
+	info := x.Info.Load()
 	if !info.IsResource {
 		return
 	}
@@ -116,7 +116,7 @@ func Kind(x *request.Exchange) *engine.Served {
 
 // Subresource returns the subresource that a request is for, nil for none.
 func Subresource(x *request.Exchange) *engine.Subresource {
-	served, name := Kind(x), x.Info().Subresource
+	served, name := Kind(x), x.Info.Load().Subresource
 	if served == nil || name == "" {
 		return nil
 	}
@@ -136,7 +136,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request) error {
 	x := request.ExchangeFrom(r.Context())
-	info := x.Info()
+	info := x.Info.Load()
 	if info == nil || !info.IsResource {
 		return status.Internal(errors.New("rest: the request was not parsed as one for a resource"))
 	}
@@ -228,7 +228,7 @@ func (c *call) checkScope() error {
 // fail answers with an error. What the client may not know goes to the log.
 func (h *Handler) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if status.ReasonOf(err) == meta.ReasonInternalError {
-		h.opts.Logger.Error(err, "a request failed", "cause", causeText(err), "auditID", request.ExchangeFrom(r.Context()).ID(), "method", r.Method, "path", r.URL.Path)
+		h.opts.Logger.Error(err, "a request failed", "cause", causeText(err), "auditID", request.ExchangeFrom(r.Context()).ID, "method", r.Method, "path", r.URL.Path)
 	}
 	negotiate.WriteError(w, r, err)
 }
