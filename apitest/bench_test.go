@@ -38,8 +38,8 @@ func median(d []time.Duration) float64 {
 	return float64(d[len(d)/2].Microseconds()) / 1000
 }
 
-// TestServersAreSmall keeps five hundred servers alive, each with its namespaces, an object and an
-// open watch, then five hundred forks of one of them, and says what one takes.
+// TestServersAreSmall reports the memory per server: first for five hundred servers, each with its
+// namespaces, an object and an open watch, then for five hundred forks of one of them.
 func TestServersAreSmall(t *testing.T) {
 	const servers = 500
 	first := apitest.New(t, Widgets)

@@ -25,7 +25,7 @@ func ready(w *Widget) error {
 	return nil
 }
 
-// watchers is how many watches of widgets there are.
+// watchers returns the number of open widget watches.
 func watchers(srv *apitest.Server) (n int) {
 	for served := range srv.API.Engine().(*engine.Engine).Set().Stored() {
 		if served.Resource.Plural == Widgets.Plural {
@@ -47,7 +47,7 @@ func TestEventuallySeesEveryState(t *testing.T) {
 				problems := make(chan error, 1)
 				go func() {
 					for watchers(srv) == 0 {
-						time.Sleep(time.Millisecond) // Eventually sees what comes after it has begun
+						time.Sleep(time.Millisecond) // Eventually only sees changes after it has started
 					}
 					problems <- func() error {
 						w, err := c.Create(context.Background(), widget("a"))

@@ -36,11 +36,11 @@ func Equal(t testing.TB, want, got any) bool {
 func Diff(want, got any) string {
 	wantTree, err := treeOf(want)
 	if err != nil {
-		return fmt.Sprintf("  what is wanted cannot be read: %v\n", err)
+		return fmt.Sprintf("  want is not a valid object: %v\n", err)
 	}
 	gotTree, err := treeOf(got)
 	if err != nil {
-		return fmt.Sprintf("  what there is cannot be read: %v\n", err)
+		return fmt.Sprintf("  got is not a valid object: %v\n", err)
 	}
 	var d differ
 	d.compare(nil, wantTree, withoutBookkeeping(gotTree, wantTree))

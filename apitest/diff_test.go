@@ -27,7 +27,7 @@ spec:
 		{"all", "3", "4", "  all of it: want 3, got 4\n"},
 		{"bookkeeping", "metadata: {name: a}", "metadata: {name: a, uid: u, resourceVersion: '7', generation: 2}", ""},
 		{"wanted bookkeeping", "metadata: {name: a, generation: 1}", "metadata: {name: a, uid: u, generation: 2}", "  metadata.generation: want 1, got 2\n"},
-		{"unreadable", "{", "", "  what is wanted cannot be read: yaml: line 1: did not find expected node content\n"},
+		{"unreadable", "{", "", "  want is not a valid object: yaml: line 1: did not find expected node content\n"},
 		{
 			"long", "spec: {}", "spec: {text: 'this is a text that is longer than what has room in a line', more: {a: 1, b: 2, c: 3}}",
 			"  spec.more: want nothing, got {\"a\":1,\"b\":2,\"c\":3}\n  spec.text: want nothing, got \"this is a text that is longer than what has room in a line\"\n",

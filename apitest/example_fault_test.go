@@ -38,7 +38,7 @@ func ExampleServer_Fork() {
 	// "" <nil> "Broken" <nil>
 }
 
-// The worst that can happen to a controller: what it asked for was done, and it does not know.
+// The worst case for a controller: its request was carried out, but it never learns that.
 func ExampleServer_Fail() {
 	t := &scope{}
 	defer t.end()
@@ -90,7 +90,7 @@ spec: {size: 4}
 	//   status: want nothing, got {"phase":"Ready"}
 }
 
-// Objects come from files, and everything there is can be looked at.
+// Objects can be loaded from files, and the whole state can be dumped.
 func ExampleServer_Load() {
 	t := &scope{}
 	defer t.end()

@@ -31,8 +31,7 @@ func ExampleNew() {
 	// default/chair Ready <nil>
 }
 
-// What a controller may do is part of its test: As sends requests under the rights that it will
-// have.
+// As tests a controller with the rights that it will have in production.
 func ExampleServer_As() {
 	t := &scope{}
 	defer t.end()

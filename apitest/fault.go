@@ -105,7 +105,7 @@ func (f *Fault) problem() string {
 		hits = hits || f.Effect.verbs == nil || slices.Contains(f.Effect.verbs, verb)
 	}
 	if !hits {
-		return fmt.Sprintf("%q is nothing for the verb %s", f.Effect, f.Verb)
+		return fmt.Sprintf("%q does not apply to the verb %s", f.Effect, f.Verb)
 	}
 	return ""
 }

@@ -108,7 +108,7 @@ func filesOf(fsys fs.FS, patterns []string) (names []string, err error) {
 			return nil, fmt.Errorf("%q: %w", p, err)
 		}
 		if len(found) == 0 {
-			return nil, fmt.Errorf("%q: there is no such file", p)
+			return nil, fmt.Errorf("%q: no such file", p)
 		}
 		names = append(names, found...)
 	}

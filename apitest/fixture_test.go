@@ -95,5 +95,5 @@ func TestLoadSaysWhatIsWrongAndWhere(t *testing.T) {
 		require.Contains(t, problems, c.want)
 	}
 	problems := within(t, func(s *scope) { apitest.New(s, Widgets).Load(files(shop), "*.yaml", "*.toml") })
-	require.Contains(t, problems, `"*.toml": there is no such file`)
+	require.Contains(t, problems, `"*.toml": no such file`)
 }

@@ -70,7 +70,7 @@ func TestAForkBeginsAsItsParentIsAndGoesItsOwnWay(t *testing.T) {
 	}
 }
 
-// BenchmarkFork is what a test pays for a copy of a server with ten thousand objects.
+// BenchmarkFork measures what a copy of a server with ten thousand objects costs a test.
 func BenchmarkFork(b *testing.B) {
 	for _, n := range []int{10, 10_000} {
 		srv := apitest.New(b, Widgets)

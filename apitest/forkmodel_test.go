@@ -28,14 +28,14 @@ type happening struct {
 	size    int64
 }
 
-// twin is a server and what it should be.
+// twin is a server with its model.
 type twin struct {
 	srv  *apitest.Server
 	past []happening
 	from uint64 // before the first of the past
 }
 
-// answer is what is read of objects, lists and events.
+// answer is the decoded part of objects, lists and events.
 type answer struct {
 	Type     string
 	Object   *answer
@@ -61,7 +61,7 @@ func (m *twin) ask(t testing.TB, method, path, body string) (int, answer) {
 	return code, a
 }
 
-// state is what there is at a version: sizes and versions by name.
+// state returns the expected objects at a version: sizes and versions by name.
 func (m *twin) state(at uint64) map[string]string {
 	out := map[string]string{}
 	for _, h := range m.past {
@@ -109,7 +109,7 @@ func (m *twin) write(t testing.TB, random *rand.Rand) {
 	default:
 		code, a := m.ask(t, http.MethodPut, "/"+name, body)
 		require.Equal(t, 200, code)
-		if a.version() > m.head() { // else nothing has changed
+		if a.version() > m.head() { // otherwise nothing has changed
 			m.past = append(m.past, happening{a.version(), "MODIFIED", name, size})
 		}
 	}
@@ -119,7 +119,7 @@ func (m *twin) fork(t testing.TB) *twin {
 	return &twin{srv: m.srv.Fork(t), past: slices.Clone(m.past), from: m.from}
 }
 
-// check compares what can be read with what should be.
+// check compares the server with its model.
 func (m *twin) check(t testing.TB, random *rand.Rand) {
 	t.Helper()
 	_, now := m.ask(t, http.MethodGet, "", "")
@@ -176,9 +176,8 @@ func (m *twin) finish(t testing.TB, p page) {
 	require.Equal(t, m.state(p.at), got, "a list that began at %d", p.at)
 }
 
-// TestForksAgainstAModel lets a family of servers write, read and fork at random. What each shows,
-// now and in the past, by lists, chunks and watches that reach over the points where they parted,
-// is what a model of it says.
+// TestForksAgainstAModel lets a family of servers write, read and fork at random. Lists, pages and
+// watches, now and in the past and across forks, must match a model.
 func TestForksAgainstAModel(t *testing.T) {
 	for seed := range uint64(12) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

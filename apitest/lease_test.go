@@ -24,10 +24,10 @@ const (
 	renewEvery    = 20 * time.Second
 )
 
-var errHeld = errors.New("somebody else holds the lease")
+var errHeld = errors.New("another candidate holds the lease")
 
-// candidate takes a lease when it is free or has expired, and renews it until ctx ends. led is told
-// of each time it holds.
+// candidate takes a lease when it is free or expired, and renews it until ctx ends. It calls led
+// whenever it takes or renews the lease.
 func candidate(ctx context.Context, c *client.Client[kinds.Lease], name string, led func(name string)) {
 	for ctx.Err() == nil {
 		_, err := c.Modify(ctx, meta.Key{Namespace: "kube-system", Name: "lock"}, func(l *kinds.Lease) error {

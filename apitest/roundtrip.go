@@ -95,7 +95,7 @@ func (c RoundTrips) oneWay(t testing.TB, seeds []uint64, from, by *registry.Reso
 		case errors.As(err, &e) && e.Unwrap() == nil:
 			refused++
 			if refused == len(seeds) && refused > 1 {
-				t.Errorf("%s: every random object is refused, the last with: %v", from.APIVersion(), err)
+				t.Errorf("%s: every random object was rejected; last error: %v", from.APIVersion(), err)
 			}
 			continue
 		case err != nil:

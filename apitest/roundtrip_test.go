@@ -14,7 +14,7 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// door is a kind with all sorts of fields, doorBeta another version of it.
+// door is a kind with many types of fields; doorBeta is another version of it.
 type door struct {
 	meta.TypeMeta   `json:",inline"`
 	meta.ObjectMeta `json:"metadata,omitzero"`
@@ -48,7 +48,7 @@ func doors(to func(*doorBeta) (*door, error), from func(*door) (*doorBeta, error
 func toDoor(b *doorBeta) (*door, error)   { d := door(*b); return &d, nil }
 func fromDoor(d *door) (*doorBeta, error) { b := doorBeta(*d); return &b, nil }
 
-// failing takes the failures of what is tested.
+// failing records the failures of the code under test.
 type failing struct {
 	testing.TB
 	said []string
@@ -77,7 +77,7 @@ func TestVER_15_RoundTrip(t *testing.T) {
 			return &b, nil
 		}),
 		"the conversion panicked: boom":         doors(toDoor, func(*door) (*doorBeta, error) { panic("boom") }),
-		"every random object is refused":        doors(func(*doorBeta) (*door, error) { return nil, status.BadRequest("no doors") }, fromDoor),
+		"every random object was rejected":      doors(func(*doorBeta) (*door, error) { return nil, status.BadRequest("no doors") }, fromDoor),
 		"there is nothing to convert":           {Group: "example.dev", Version: "v1", Plural: "doors", Names: registry.Names{Kind: "Door"}},
 		"kind name \"door\": must be a Go-like": {Group: "example.dev", Version: "v1", Plural: "doors"},
 	} {

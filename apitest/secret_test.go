@@ -6,10 +6,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What a failed test prints holds no secrets, whatever form they came in.
+// The output of a failed test contains no secrets, whatever their form.
 func TestExcerptsHoldNoSecrets(t *testing.T) {
 	for _, c := range []struct{ url, resource, contentType, body string }{
-		{"/api/v1/namespaces/a/secrets", "", "application/json", `{"data":{"x":"hunter2"}}`}, // nobody knew who it was
+		{"/api/v1/namespaces/a/secrets", "", "application/json", `{"data":{"x":"hunter2"}}`}, // the user was not known
 		{"/api/v1/namespaces/a/secrets/s?dryRun=All", "", "application/merge-patch+json", `{"data":{"x":"hunter2"}}`},
 		{"/api/v1/namespaces/a/things", "things", "application/json", `{"kind":"Secret","data":{"x":"hunter2"}}`},
 		{"/api/v1/namespaces/a/things", "things", "application/yaml", "apiVersion: v1\nkind: Secret\ndata:\n  x: hunter2\n"},

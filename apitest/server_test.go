@@ -300,7 +300,7 @@ func TestOnlyTheServersOwnGoroutinesAreReported(t *testing.T) {
 		problems := within(t, func(s *scope) {
 			go forgotten(release) // the test's own affair
 			apitest.New(s, Widgets)
-			other := apitest.New(t, Widgets) // goes on for longer
+			other := apitest.New(t, Widgets) // outlives the first one
 			if _, err := client.For(other.Client(), Widgets).Create(t.Context(), widget("a")); err != nil {
 				s.Errorf("%v", err)
 			}
@@ -334,7 +334,7 @@ func TestAThousandServersLeaveNothing(t *testing.T) {
 		"virtual time": func(t *testing.T) { synctest.Test(t, cycle) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			run(t) // what is made once is made now
+			run(t) // create everything that is created only once
 			goroutines, bytes := runtime.NumGoroutine(), heap()
 			for range 500 {
 				run(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// dial returns a client as another program would make it of the facts of an Endpoint.
+// dial returns a client made only from the data of an Endpoint, as another program would.
 func dial(t *testing.T, ca, cert, key []byte) *http.Client {
 	t.Helper()
 	pool := x509.NewCertPool()

@@ -21,12 +21,12 @@ type Widget struct {
 	Status WidgetStatus `json:"status,omitzero"`
 }
 
-// WidgetSpec is what a widget should be.
+// WidgetSpec is the desired state of a widget.
 type WidgetSpec struct {
 	Size int32 `json:"size,omitempty"`
 }
 
-// WidgetStatus is what a widget is.
+// WidgetStatus is the observed state of a widget.
 type WidgetStatus struct {
 	Phase string `json:"phase,omitempty"`
 }
@@ -36,10 +36,9 @@ var Widgets = registry.Kind[Widget]{Group: "shop.example.com", Version: "v1", Pl
 
 func widget(name string) *Widget { return &Widget{ObjectMeta: meta.Named("default", name)} }
 
-// scope is a testing.TB for a server that is looked at from outside: it notes what the server
-// complains about, and ends when it is told to.
+// scope is a testing.TB that records failures and ends on demand, to test a server from outside.
 type scope struct {
-	testing.TB // nil: what a server needs is below
+	testing.TB // nil: the methods that a server needs are below
 
 	mu       sync.Mutex
 	problems []string
@@ -76,7 +75,7 @@ func (s *scope) Log(args ...any) {
 
 func (s *scope) Cleanup(f func()) { s.cleanups = append(s.cleanups, f) }
 
-// end runs the clean-ups and returns what there was to complain about.
+// end runs the clean-ups and returns the recorded failures.
 func (s *scope) end() string {
 	for _, f := range slices.Backward(s.cleanups) {
 		f()
@@ -85,8 +84,7 @@ func (s *scope) end() string {
 	return strings.Join(s.problems, "\n")
 }
 
-// within runs f as a test would run, to its end or to a Fatalf, and returns what there was to
-// complain about.
+// within runs f as a test, to its end or to a Fatalf, and returns the recorded failures.
 func within(t testing.TB, f func(s *scope)) string {
 	t.Helper()
 	s := &scope{}

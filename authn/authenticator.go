@@ -49,7 +49,7 @@ func Union(a ...Authenticator) Authenticator {
 
 type union []Authenticator
 
-// Unwrap returns the members, for who has to know them: a server binds those that read its objects.
+// Unwrap returns the members, so that a server can bind those that read its objects.
 func (list union) Unwrap() []Authenticator { return list }
 
 func (list union) Authenticate(r *http.Request) (User, bool, error) {

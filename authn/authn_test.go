@@ -57,8 +57,8 @@ func pass() authn.Authenticator {
 	return authn.Func(func(*http.Request) (authn.User, bool, error) { return authn.User{}, false, nil })
 }
 
-// serve sends a request through the middleware. inner is the request the handler saw, nil when it
-// was refused.
+// serve sends a request through the middleware. inner is the request that the handler saw, or nil
+// if it was rejected.
 func serve(t *testing.T, a authn.Authenticator, r *http.Request, opts ...authn.Option) (w *httptest.ResponseRecorder, u authn.User, inner *http.Request) {
 	t.Helper()
 	w = httptest.NewRecorder()
@@ -123,20 +123,20 @@ func TestAUTHN_03_A8_BadCredentialIsNeverAnonymous(t *testing.T) {
 	require.Equal(t, "alice", u.Name)
 
 	refused(t, chain, get("Authorization", "Bearer wrong"))
-	refused(t, chain, withCertificate(get())) // nobody here knows certificates
+	refused(t, chain, withCertificate(get())) // no authenticator here handles certificates
 	refused(t, authn.Anonymous(), get("Authorization", ""))
 	refused(t, authn.Union(fail("bad cookie"), authn.Anonymous()), get())
 	refused(t, authn.Union(authn.Union(fail("bad cookie")), authn.Union(authn.Anonymous())), get())
 	refused(t, authn.Union(authn.Anonymous(), chain), get("Authorization", "Bearer wrong"))
 	refused(t, pass(), get("Authorization", "Bearer wrong"))
 
-	// An authenticator that fails and names somebody at once has failed.
+	// An authenticator that returns both a user and an error has failed.
 	refused(t, authn.Func(func(*http.Request) (authn.User, bool, error) {
 		return authn.User{Name: "alice"}, true, errors.New("revoked")
 	}), get())
 }
 
-func TestA6_PlacesThatHoldNoCredential(t *testing.T) {
+func TestA6_OtherPlacesHoldNoCredential(t *testing.T) {
 	chain := authn.Union(tokens(map[string]string{"good": "alice"}), authn.Anonymous())
 	r := httptest.NewRequest("POST", "/apis?access_token=good&token=good", strings.NewReader("token=good"))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
@@ -145,7 +145,7 @@ func TestA6_PlacesThatHoldNoCredential(t *testing.T) {
 	_, u, _ := serve(t, chain, r)
 	require.True(t, u.IsAnonymous())
 
-	// Another scheme is a credential that nobody here can check.
+	// Another scheme is a credential that cannot be checked here.
 	for _, value := range []string{"Basic " + base64.StdEncoding.EncodeToString([]byte("alice:good")), "Token good", "good", "Negotiate x", "Bearer\tgood", "Bearer\u00a0good"} {
 		refused(t, chain, get("Authorization", value))
 	}
@@ -220,11 +220,11 @@ func TestAUTHN_20_AuthenticatedGroup(t *testing.T) {
 	require.Equal(t, []string{"dev", "system:authenticated"}, u.Groups, "once")
 }
 
-func TestUserWithoutANameIsRefused(t *testing.T) {
+func TestUserWithoutANameIsRejected(t *testing.T) {
 	refused(t, accept(""), get())
 }
 
-func TestZ14_ImpersonationIsRefused(t *testing.T) {
+func TestZ14_ImpersonationIsRejected(t *testing.T) {
 	for header, code := range map[string]int{"Impersonate-User": 403, "Impersonate-Group": 400, "Impersonate-Uid": 400, "Impersonate-Extra-Scopes": 400} {
 		w, _, inner := serve(t, accept("alice"), get(header, "admin"))
 		require.Nil(t, inner, header)

@@ -46,8 +46,8 @@ func BearerToken(r *http.Request) (token string, ok bool, err error) {
 	return token, true, nil
 }
 
-// CheckToken returns "" if a request could carry the token, or else what is wrong with it, without
-// repeating it.
+// CheckToken returns "" if a request could carry the token, or else the reason why not. It does not
+// repeat the token.
 func CheckToken(token string) string {
 	switch {
 	case token == "":

@@ -16,7 +16,7 @@
 //     handler runs, so that they cannot reach a log, a hook or a back end.
 //
 // The package does not decide what a user may do; see package authz. It opens no listener and
-// verifies no TLS handshake; the server does. It knows no kinds of credentials; packages below it
-// do: authn/token (a static file of bearer tokens) and authn/x509 (client certificates). Read
+// verifies no TLS handshake; the server does. The kinds of credentials are in packages below it:
+// authn/token (a static file of bearer tokens) and authn/x509 (client certificates). Read
 // [github.com/kindwright/kindwright/authz] next.
 package authn

@@ -11,8 +11,8 @@ import (
 	"github.com/kindwright/kindwright/authn/token"
 )
 
-// A server that knows two callers by token and lets everybody else in as anonymous; what they may
-// do is for package authz to say.
+// A server that knows two callers by token and admits everyone else as anonymous. Package authz
+// decides what they may do.
 func Example() {
 	tokens, err := token.Read(strings.NewReader(`t-alice,alice,1,"dev,ops"` + "\n" + `t-root,root,0,system:masters`))
 	if err != nil {
@@ -40,7 +40,7 @@ func Example() {
 	// 401 {"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"Unauthorized","reason":"Unauthorized","code":401}
 }
 
-// Another service was given a token and asks whose it is.
+// Another service has received a token and asks who owns it.
 func ExampleReviewToken() {
 	tokens, err := token.Read(strings.NewReader(`t-alice,alice,1,"dev,ops"`))
 	if err != nil {

@@ -76,13 +76,13 @@ func Middleware(a Authenticator, opts ...Option) func(http.Handler) http.Handler
 func (m *middleware) admit(w http.ResponseWriter, r *http.Request) *http.Request {
 	u, err := m.authenticate(r)
 	if err != nil {
-		m.log.V(1).Info("request refused: not authenticated", "reason", err.Error())
+		m.log.V(1).Info("request rejected: not authenticated", "reason", err.Error())
 		m.refuse(w, r, unauthorized())
 		return nil
 	}
 	header, impersonates, user := withoutCredentials(r.Header)
 	if impersonates {
-		m.log.V(1).Info("request refused: impersonation is not offered", "user", u.Name)
+		m.log.V(1).Info("request rejected: impersonation is not supported", "user", u.Name)
 		m.refuse(w, r, impersonationRefused(user))
 		return nil
 	}
@@ -199,7 +199,7 @@ func failure(code int32, reason meta.Reason, message string) meta.Status {
 // package and of package authz.
 func WriteStatus(w http.ResponseWriter, _ *http.Request, s meta.Status) {
 	body, err := json.Marshal(s)
-	if err != nil { // cannot happen for a Status; the code alone is enough
+	if err != nil { // cannot happen for a Status; the code is enough
 		body = nil
 	}
 	h := w.Header()

@@ -28,8 +28,8 @@ func TestREVIEW_06_WhoseTokenItIs(t *testing.T) {
 	}
 }
 
-// Whatever an authenticator does, it takes a named user that it found in the token to be
-// authenticated.
+// Only a named user found in the token counts as authenticated, whatever else an authenticator
+// returns.
 func TestREVIEW_06_FailsClosed(t *testing.T) {
 	for name, a := range map[string]authn.Authenticator{
 		"refuses":   authn.Union(),

@@ -57,8 +57,8 @@ func (u User) IsAnonymous() bool {
 	return u.Name == UserAnonymous || u.In(GroupUnauthenticated)
 }
 
-// UserKey is the context key of the user. Its value is a *User that nobody changes. It is for
-// contexts that carry more than the user; all others come from [WithUser].
+// UserKey is the context key of the user. Its value is a *User that is never modified. Use it for
+// contexts that carry more than the user; otherwise use [WithUser].
 type UserKey struct{}
 
 // WithUser returns a context that carries the user of a request. [Middleware] calls it. In-process

@@ -70,7 +70,7 @@ func Union(z ...Authorizer) Authorizer {
 
 type union []Authorizer
 
-// Unwrap returns the members, for who has to know them: a server binds those that read its objects.
+// Unwrap returns the members, so that a server can bind those that read its objects.
 func (list union) Unwrap() []Authorizer { return list }
 
 func (list union) Authorize(ctx context.Context, a Attributes) (Decision, string, error) {

@@ -18,7 +18,7 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// answer is an authorizer that always answers the same.
+// answer is an authorizer with a constant answer.
 func answer(d authz.Decision, reason string, err error) authz.Authorizer {
 	return authz.Func(func(context.Context, authz.Attributes) (authz.Decision, string, error) { return d, reason, err })
 }
@@ -70,7 +70,7 @@ func TestAUTHZ_03_Order(t *testing.T) {
 		require.Equal(t, c.reason, reason)
 	}
 	w, served := serve(authz.Union(none), fixed(widget))
-	require.False(t, served, "all without opinion is a refusal")
+	require.False(t, served, "no opinion at all is a rejection")
 	require.Equal(t, 403, w.Code)
 }
 
@@ -139,7 +139,7 @@ func TestZ10_MiddlewareFailsClosed(t *testing.T) {
 	require.True(t, served, "later requests work")
 }
 
-func TestRequestWithoutUserIsRefused(t *testing.T) {
+func TestRequestWithoutUserIsRejected(t *testing.T) {
 	for _, ctx := range []context.Context{t.Context(), authn.WithUser(t.Context(), authn.User{})} {
 		w := httptest.NewRecorder()
 		authz.Middleware(authz.AlwaysAllow(), fixed(widget))(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
@@ -149,7 +149,7 @@ func TestRequestWithoutUserIsRefused(t *testing.T) {
 	}
 }
 
-func TestUserComesFromTheContextAlone(t *testing.T) {
+func TestUserComesOnlyFromTheContext(t *testing.T) {
 	forged := widget
 	forged.User = authn.User{Name: "root", Groups: []string{authn.GroupMasters}}
 	w, served := serve(authz.Masters(), fixed(forged))
@@ -211,9 +211,9 @@ func TestAUTHZ_15_Messages(t *testing.T) {
 		"details":{"name":"x","group":"example.dev","kind":"widgets"}}`, w.Body.String())
 }
 
-// Z11: the answer to somebody who may do nothing depends on the request alone, since nothing is
+// Z11: the response to a user without any rights depends only on the request, because nothing is
 // looked up before it.
-func TestZ11_RefusalDependsOnTheRequestAlone(t *testing.T) {
+func TestZ11_RejectionDependsOnlyOnTheRequest(t *testing.T) {
 	one, _ := serve(authz.AlwaysDeny(), fixed(widget))
 	two, _ := serve(authz.AlwaysDeny(), fixed(widget))
 	require.Equal(t, one.Body.String(), two.Body.String())
@@ -250,7 +250,7 @@ func TestAUTHZ_13_HEALTH_21_AllowPaths(t *testing.T) {
 	patterns := []string{"/healthz", "/readyz", "/livez", "/openapi/*"}
 	allowed, err := authz.AllowPaths(patterns...)
 	require.NoError(t, err)
-	patterns[0] = "/metrics" // the caller's slice is the caller's
+	patterns[0] = "/metrics" // the caller may modify its slice
 	chain := authz.Union(allowed, authz.AlwaysDeny())
 	for path, want := range map[string]authz.Decision{
 		"/healthz": authz.Allow, "/livez": authz.Allow, "/openapi/v3": authz.Allow, "/healthz/ping": authz.Deny, "/metrics": authz.Deny, "/openapi": authz.Deny,

@@ -10,8 +10,8 @@ import (
 	"github.com/kindwright/kindwright/authz"
 )
 
-// Masters may do everything, anybody may look at /livez, team members may read, and nobody else may
-// do anything.
+// Masters may do everything, everyone may read /livez, and team members may read. All else is
+// forbidden.
 func Example() {
 	open, err := authz.AllowPaths("/livez")
 	if err != nil {
@@ -24,7 +24,7 @@ func Example() {
 		}
 		return authz.NoOpinion, "", nil
 	})
-	// A server passes the attributes of its one strict parse here; this one has plain paths only.
+	// A server passes the attributes of its own parse here; this one serves only plain paths.
 	attributes := func(r *http.Request) (authz.Attributes, error) {
 		verb := map[string]string{"GET": "get", "POST": "post"}[r.Method]
 		return authz.Attributes{Verb: verb, Path: r.URL.Path}, nil
@@ -52,7 +52,7 @@ func Example() {
 	// system:anonymous GET /livez/storage 403
 }
 
-// What a user may do is listed as far as the authorizers can tell.
+// RulesOf lists what a user may do, as far as the authorizers can tell.
 func ExampleRulesOf() {
 	open, err := authz.AllowPaths("/livez")
 	if err != nil {

@@ -82,14 +82,14 @@ func (m *middleware) authorize(r *http.Request) *status.Error {
 	}
 	switch {
 	case err != nil:
-		m.log.Error(err, "request refused: no authorization decision", "user", a.User.Name, "verb", a.Verb, "path", r.URL.Path)
+		m.log.Error(err, "request rejected: no authorization decision", "user", a.User.Name, "verb", a.Verb, "path", r.URL.Path)
 		m.told(r, a, Deny, "")
 		return status.Internal(err)
 	case d == Allow:
 		m.told(r, a, Allow, reason)
 		return nil
 	}
-	m.log.V(1).Info("request refused: not authorized", "user", a.User.Name, "verb", a.Verb, "path", r.URL.Path, "reason", reason)
+	m.log.V(1).Info("request rejected: not authorized", "user", a.User.Name, "verb", a.Verb, "path", r.URL.Path, "reason", reason)
 	m.told(r, a, Deny, reason)
 	return Refusal(a, reason)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/kindwright/kindwright/authz"
 )
 
-// lister is an authorizer that lists what a function says.
+// lister is an authorizer whose list comes from a function.
 type lister struct {
 	authz.Authorizer
 	rules func() (authz.Rules, error)
@@ -45,10 +45,10 @@ func TestREVIEW_04_RulesOfAUnion(t *testing.T) {
 	joined = authz.RulesOf(t.Context(), authz.Union(answer(authz.Deny, "", nil), authz.AlwaysAllow()), alice, "a")
 	require.True(t, joined.Incomplete)
 	joined = authz.RulesOf(t.Context(), authz.Union(rules("get"), authz.AlwaysDeny(), rules("list")), alice, "a")
-	require.Equal(t, authz.Rules{Resources: []authz.ResourceRule{{Verbs: []string{"get"}}}}, joined, "what comes after a refusal of everything is never asked")
+	require.Equal(t, authz.Rules{Resources: []authz.ResourceRule{{Verbs: []string{"get"}}}}, joined, "authorizers after one that denies everything are not asked")
 }
 
-func TestREVIEW_04_ListsThatCannotBeMade(t *testing.T) {
+func TestREVIEW_04_FailingResolvers(t *testing.T) {
 	failing := lister{authz.AlwaysAllow(), func() (authz.Rules, error) { return rulesOfEverything(t), errors.New("secret reason") }}
 	broken := lister{authz.AlwaysAllow(), func() (authz.Rules, error) { panic("secret reason") }}
 	const cannot, failed = "an authorizer of the server cannot list what it allows", "an authorizer of the server failed to list what it allows"

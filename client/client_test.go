@@ -31,7 +31,7 @@ func TestCREATE_02_Answers200And201And202AreTheObject(t *testing.T) {
 }
 
 func TestGET_01_VersionsAreOpaque(t *testing.T) {
-	// Versions that are no numbers, and would be in the wrong order if they were compared.
+	// Versions that are not numbers and would sort in the wrong order.
 	s, c := play(t,
 		reply{body: list("zz", "", object("a", "9"), object("b", "10"))},
 		reply{body: event("MODIFIED", object("a", "01")) + event("MODIFIED", object("a", "-5"))},
@@ -292,7 +292,7 @@ func TestAnswersAreReadWithinABound(t *testing.T) {
 	require.Less(t, len(err.Error()), 1000)
 }
 
-// endless is a body that never ends, and counts what is read of it.
+// endless is a body that never ends and counts the bytes read.
 type endless struct{ read int }
 
 func (e *endless) Read(p []byte) (int, error) {

@@ -22,7 +22,7 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// lines is how much of a log is wanted.
+// lines is the number of log lines to return.
 type lines struct {
 	Lines int64 `json:"lines,omitempty" default:"1" maximum:"100000"`
 }
@@ -52,7 +52,7 @@ func talk(w http.ResponseWriter, r *http.Request, _ *registry.Call[widget], _ *r
 	said := bufio.NewScanner(conn)
 	for said.Scan() {
 		if _, err := fmt.Fprintln(conn, strings.ToUpper(said.Text())); err != nil {
-			return nil //nolint:nilerr // who talks has gone
+			return nil // the peer has gone
 		}
 	}
 	return nil

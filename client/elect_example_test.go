@@ -31,7 +31,7 @@ func ExampleElect() {
 				Release: true, Retry: 10 * time.Millisecond,
 			}
 			err := client.Elect(ctx, h, e, func(ctx context.Context) error {
-				fmt.Println("somebody leads") // and does its work until ctx ends
+				fmt.Println("somebody leads") // and works until ctx ends
 				return nil
 			})
 			if err != nil {
@@ -45,8 +45,7 @@ func ExampleElect() {
 	// somebody leads
 }
 
-// A recorder tells people what a controller does. Nothing waits for it; what happens again is
-// counted.
+// A recorder reports what a controller does. Recording does not block, and repetitions are counted.
 func ExampleRecorder() {
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup

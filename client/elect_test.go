@@ -23,7 +23,7 @@ import (
 	"github.com/kindwright/kindwright/storage/memory"
 )
 
-// plane is a server of the built-in kinds that lets everybody do everything.
+// plane is a server of the built-in kinds that allows everything.
 func plane(t *testing.T, of ...kinds.ControlPlaneOption) *client.Transport {
 	t.Helper()
 	db := memory.New()
@@ -69,7 +69,7 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// office is what only one of several may lead at a time.
+// office is a position that only one candidate may hold at a time.
 type office struct {
 	t  *testing.T
 	tr *client.Transport
@@ -224,8 +224,8 @@ func TestLEASE_02_ALeaseThatIsKeptExpires(t *testing.T) {
 	})
 }
 
-// What the lease says of the time is its holder's clock. Others go by what they see, and so does
-// its holder when its own clock is wrong.
+// Times in the lease come from the holder's clock. Other candidates rely only on the changes they
+// see, and so does a holder whose clock is wrong.
 func TestLEASE_02_ClocksMayDiffer(t *testing.T) {
 	for _, offset := range []time.Duration{-5 * time.Hour, 0, 5 * time.Hour} {
 		t.Run(fmt.Sprint(offset), func(t *testing.T) {
@@ -270,8 +270,8 @@ func TestLEASE_02_AnOutageWithinTheDeadlineChangesNothing(t *testing.T) {
 	})
 }
 
-// While the API is away nobody leads for longer than the deadline; when it is back somebody does,
-// in any order.
+// While the API is down, no candidate leads for longer than the deadline. Once it is back, one of
+// them leads.
 func TestLEASE_02_AnOutageForAll(t *testing.T) {
 	electing(t, func(t *testing.T, o *office) {
 		a := o.stand("a", 0, nil)
@@ -291,8 +291,8 @@ func TestLEASE_02_AnOutageForAll(t *testing.T) {
 	})
 }
 
-// A process that is halted finds its leadership gone when it goes on, although the requests it had
-// begun do not end.
+// A suspended process finds its leadership lost when it resumes, although its pending requests
+// never end.
 func TestLEASE_02_AHaltedProcess(t *testing.T) {
 	electing(t, func(t *testing.T, o *office) {
 		a := o.stand("a", 0, nil)
@@ -310,8 +310,7 @@ func TestLEASE_02_AHaltedProcess(t *testing.T) {
 	})
 }
 
-// Others may write the lease too: who labels it does no harm, and what an election does not know
-// stays.
+// Others may write the lease too. Labels do no harm, and unknown fields are kept.
 func TestLEASE_02_WhatOthersWrite(t *testing.T) {
 	electing(t, func(t *testing.T, o *office) {
 		a := o.stand("a", 0, nil)
@@ -354,7 +353,7 @@ func TestLEASE_02_TheEndOfTheLeader(t *testing.T) {
 			_ = client.Elect(t.Context(), h, e, func(context.Context) error { panic("bang") })
 		})
 		require.Empty(t, *o.lease().Spec.HolderIdentity)
-		// An error that comes with the loss is told beside it.
+		// An error returned together with the loss is reported with it.
 		err := client.Elect(t.Context(), h, e, func(ctx context.Context) error {
 			_, err := o.leases().Patch(ctx, bossKey, client.MergePatch(map[string]any{"spec": map[string]any{"holderIdentity": "thief"}}))
 			require.NoError(t, err)

@@ -25,13 +25,13 @@ type Lamp struct {
 	Spec LampSpec `json:"spec,omitzero"`
 }
 
-// LampSpec says how the lamp should be.
+// LampSpec is the desired state of a lamp.
 type LampSpec struct {
 	On   bool  `json:"on,omitempty"`
 	Watt int32 `json:"watt,omitempty"`
 }
 
-// Bill is what a lamp costs.
+// Bill is the cost of a lamp.
 type Bill struct {
 	WattHours int64 `json:"wattHours"`
 }
@@ -41,7 +41,7 @@ type Period struct {
 	Hours int64 `json:"hours,omitempty" default:"1" minimum:"1"`
 }
 
-// Lamps is what the server serves and the client reads.
+// Lamps describes the kind to both server and client.
 var Lamps = registry.Kind[Lamp]{
 	Group: "home.example.com", Version: "v1", Plural: "lamps",
 	Subresources: []registry.Endpoint{registry.Query[Lamp, Period, Bill]{Name: "bill", Run: func(_ context.Context, call *registry.Call[Lamp], p *Period) (*Bill, error) {

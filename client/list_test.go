@@ -101,8 +101,8 @@ func TestLIST_24_AVersionIsNeverSentWithoutItsMeaning(t *testing.T) {
 	)
 }
 
-// older is a server that does not know resourceVersionMatch: a version means "not older than", and
-// with a limit "exactly". It no longer has what is older than oldest.
+// older is a server without resourceVersionMatch: a version means "not older than", and with a
+// limit "exactly". It has discarded states older than oldest.
 func older(now, oldest int) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
@@ -124,7 +124,7 @@ func TestLIST_24_AServerThatIgnoresTheMeaningIsTolerated(t *testing.T) {
 	for _, opts := range [][]client.ReadOption{
 		{client.NotOlderThan("45")},
 		{client.NotOlderThan("45"), client.PageSize(0)},
-		{client.NotOlderThan("20")}, // taken for "exactly", which is gone: asked again without
+		{client.NotOlderThan("20")}, // understood as "exactly", which is gone: retried without it
 		{client.AnyState(), client.PageSize(0)},
 	} {
 		l, err := c.List(t.Context(), client.In("default"), opts...)

@@ -49,7 +49,7 @@ func mergeMap(object, before, after map[string]any) map[string]any {
 		switch o, has := object[name]; {
 		case had && has:
 			out[name] = merge(o, b, a)
-		case has: // the struct omits it: it knows no field in there
+		case has: // the struct omits it: it has no fields below
 			out[name] = merge(o, emptied(o), a)
 		case !had || !json.Equal(b, a): // a field that the struct always writes is not a change
 			out[name] = a

@@ -13,7 +13,7 @@ import (
 
 // In these trees a member whose name begins with "u" is one that the struct does not know.
 
-// known is what the struct sees.
+// known returns the part of a tree that the struct has fields for.
 func known(tree any) any {
 	switch tree := tree.(type) {
 	case map[string]any:
@@ -34,7 +34,7 @@ func known(tree any) any {
 	return tree
 }
 
-// unknown lists the paths of what the struct does not see, with the items of lists by their names.
+// unknown lists the paths that the struct has no fields for. List items go by their names.
 func unknown(tree any, path string) (out []string) {
 	switch tree := tree.(type) {
 	case map[string]any:
@@ -112,7 +112,7 @@ func TestUPDATE_04_NoUnknownFieldIsLostWhereKnownOnesChange(t *testing.T) {
 	})
 }
 
-// scramble changes values, adds members and reorders lists, and removes nothing.
+// scramble changes values, adds members and reorders lists, but removes nothing.
 func scramble(t *rapid.T, tree any) any {
 	switch tree := tree.(type) {
 	case map[string]any:

@@ -18,7 +18,7 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// desk is a recorder at work, and what it has written.
+// desk is a running recorder with the events that it has written.
 type desk struct {
 	*client.Recorder
 	*wire
@@ -50,7 +50,7 @@ func recording(t *testing.T, change func(*client.RecorderConfig), test func(t *t
 	})
 }
 
-// about is a report about a widget; n tells several of them apart.
+// about returns a report about a widget. The name tells reports apart.
 func about(name, reason string) client.Report {
 	return client.Report{
 		Regarding: client.Reference{Kind: "Widget", APIVersion: "example.dev/v1", Namespace: "default", Name: name, UID: "u-" + meta.UID(name)},
@@ -104,7 +104,8 @@ func TestEVT_31_ARecordedEvent(t *testing.T) {
 				require.Equal(t, []string{"Warning", "Broken", "Repair", "example.dev/widgets", "widgets-1"}, []string{e.Type, e.Reason, e.Action, e.ReportingController, e.ReportingInstance})
 				require.Equal(t, strings.Repeat("é", 512), e.Note, "as long as an event may be")
 				require.Nil(t, e.Series)
-				// Two at the same instant have two names; what is about no namespace is in default.
+				// Two reports at the same instant have different names. An event about a
+				// cluster-scoped object goes to namespace default.
 				d.Record(client.Report{Regarding: client.Reference{Kind: "Node", Name: "n1"}, Reason: "Up"})
 				d.Record(client.Report{Regarding: client.Reference{Kind: "Node", Name: "n1"}, Reason: "Ready"})
 				require.Len(t, d.list(), 3)
@@ -118,7 +119,7 @@ func TestEVT_31_WhatHappensAgainIsCounted(t *testing.T) {
 	recording(t, nil, func(t *testing.T, d *desk) {
 		for i := range 100 {
 			report := about("a", "Pulled")
-			report.Note = fmt.Sprint("attempt ", i)                        // the first says it
+			report.Note = fmt.Sprint("attempt ", i)                        // the first note is kept
 			report.Regarding.ResourceVersion = fmt.Sprint("version ", i/2) // it is the same object
 			d.Record(report)
 			synctest.Wait()
@@ -139,7 +140,7 @@ func TestEVT_31_WhatHappensAgainIsCounted(t *testing.T) {
 		d.Record(about("a", "Pulled"))
 		require.Len(t, d.list(), 3)
 		require.Equal(t, map[string]int32{"a Pulled": 101, "b Pulled": 1}, d.counts())
-		// What differs is no repetition.
+		// Reports that differ in any of these fields are not repetitions.
 		warning, related := about("a", "Pulled"), about("a", "Pulled")
 		warning.Type, related.Related = client.Warning, &client.Reference{Kind: "Node", Name: "n1"}
 		d.Record(warning)
@@ -162,7 +163,7 @@ func TestEVT_31_ASeriesOutlivesItsEvent(t *testing.T) {
 	})
 }
 
-// The count of what goes on for hours keeps the event from expiring (EVT-02).
+// Updating the count of a series keeps its event from expiring (EVT-02).
 func TestEVT_31_ASeriesIsRenewed(t *testing.T) {
 	recording(t, nil, func(t *testing.T, d *desk) {
 		for range 60 {
@@ -212,7 +213,7 @@ func TestEVT_31_TheEndWritesWhatIsKnown(t *testing.T) {
 
 func TestEVT_31_ServersThatAreAway(t *testing.T) {
 	recording(t, nil, func(t *testing.T, d *desk) {
-		d.deaf.Store(true) // it does what it is asked, and nobody learns of it
+		d.deaf.Store(true) // requests succeed but their responses are lost
 		d.Record(about("a", "Pulled"))
 		time.Sleep(30 * time.Second)
 		d.Record(about("b", "Pulled"))
@@ -223,7 +224,7 @@ func TestEVT_31_ServersThatAreAway(t *testing.T) {
 	})
 }
 
-// What the server refuses is dropped, and what follows is written.
+// A rejected event is dropped, and later ones are written.
 func TestEVT_31_RefusedEvents(t *testing.T) {
 	recording(t, nil, func(t *testing.T, d *desk) {
 		nowhere, long := about("a", "Pulled"), about("a", strings.Repeat("x", 129))

@@ -23,12 +23,12 @@ import (
 	"github.com/kindwright/kindwright/client"
 )
 
-// onBoth runs a test over a connection and in process: what holds for one must hold for the other.
+// onBoth runs a test over a connection and in process: both must behave alike.
 func onBoth(t *testing.T, h http.HandlerFunc, test func(t *testing.T, c *http.Client, url string)) {
 	t.Helper()
 	t.Run("connection", func(t *testing.T) {
 		srv := httptest.NewUnstartedServer(h)
-		srv.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) // the handlers do what net/http complains about
+		srv.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) // the handlers provoke errors on purpose
 		srv.Start()
 		defer srv.Close()
 		c := srv.Client()
@@ -42,7 +42,7 @@ func onBoth(t *testing.T, h http.HandlerFunc, test func(t *testing.T, c *http.Cl
 	})
 }
 
-// answer is what a client can see of an answer.
+// answer is everything that a client can observe of a response.
 type answer struct {
 	Code          int
 	ContentLength int64
@@ -172,8 +172,8 @@ func TestTransportShowsTheHandlerWhatAConnectionWould(t *testing.T) {
 	})
 }
 
-// stream is a handler that sends what comes through its channel, and says when its context has
-// ended.
+// stream is a handler that sends what it receives from its channel and reports the end of its
+// context.
 type stream struct {
 	send  chan string
 	ended chan error
@@ -240,7 +240,7 @@ func TestTransportCancelsTheHandlerWithTheRequest(t *testing.T) {
 	}
 	onBoth(t, silent, func(t *testing.T, c *http.Client, url string) {
 		ctx, cancel := context.WithCancel(t.Context())
-		go func() { <-begun; cancel() }() // a request that is cancelled before it arrives has no handler to tell
+		go func() { <-begun; cancel() }() // a request cancelled before it arrives has no handler
 		r, err := http.NewRequestWithContext(ctx, "GET", url, nil)
 		require.NoError(t, err)
 		_, err = c.Do(r)
@@ -475,7 +475,7 @@ func TestTransportKeepsAnAnswerThatWasCutFromLookingWhole(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		res, err := tr.RoundTrip(httptest.NewRequest("GET", client.InProcessURL, nil).WithContext(ctx))
 		require.NoError(t, err)
-		tr.Close() // the handler has finished, and nobody has read what it wrote
+		tr.Close() // the handler has finished and its output was not read
 		why := errors.New("changed my mind")
 		cancel(why)
 		synctest.Wait()

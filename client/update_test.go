@@ -101,7 +101,7 @@ func TestUPDATE_04_UnknownFieldsSurviveARoundTrip(t *testing.T) {
 				s.require("GET "+widgetPath+"?limit=500", "PUT "+widgetPath+"/a")
 				require.Equal(t, want, parsed(t, s.body(1)))
 			})
-			t.Run("Update of what is not remembered", func(t *testing.T) {
+			t.Run("Update of an object that is not remembered", func(t *testing.T) {
 				s := &script{t: t, answers: []reply{{body: richer}, {body: richer}, {body: richer}}}
 				c := serve(t, s, client.WithMemory(0))
 				w, err := c.Get(t.Context(), key("a"))
@@ -179,7 +179,7 @@ func TestUPDATE_04_AMapIsATypeToo(t *testing.T) {
 	require.Equal(t, want, parsed(t, s.body(1)))
 }
 
-func TestUpdateWithoutAVersionReplacesWhateverIsThere(t *testing.T) {
+func TestUpdateWithoutAVersionReplacesAnyState(t *testing.T) {
 	s, c := play(t, reply{body: object("a", "6")})
 	w := named("a")
 	w.Spec.Size = 2
@@ -237,7 +237,7 @@ func TestUPDATE_03_ModifySeesWhatTheOtherWriterMade(t *testing.T) {
 	var seen []string
 	w, err := c.Modify(t.Context(), key("a"), func(w *widget) error {
 		seen = append(seen, w.Labels["by"])
-		if len(seen) < 3 { // somebody is always faster
+		if len(seen) < 3 { // always overtaken by another writer
 			_, err := c.Patch(t.Context(), key("a"), client.MergePatch(meta.RawJSON(fmt.Sprintf(`{"metadata":{"labels":{"by":"rival-%d"}}}`, len(seen)))))
 			require.NoError(t, err)
 		}

@@ -26,7 +26,7 @@ import (
 	"github.com/kindwright/kindwright/storage/memory"
 )
 
-// told is an event in one line.
+// told formats an event as one line.
 func told(e client.Event[widget]) string {
 	line := string(e.Type)
 	if e.Object != nil {
@@ -137,7 +137,7 @@ func TestAListThatBeginsAnewResetsAgain(t *testing.T) {
 func TestERR_12_AWatchWaitsAsLongAsTheServerAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, c := play(t,
-			refuse(429, meta.ReasonTooManyRequests, `"details":{"retryAfterSeconds":30}`), // as a server does that is shutting down
+			refuse(429, meta.ReasonTooManyRequests, `"details":{"retryAfterSeconds":30}`), // as a server does during shutdown
 			reply{body: event("ERROR", failure(503, meta.ReasonServiceUnavailable, `"details":{"retryAfterSeconds":600}`))},
 			reply{body: event("DELETED", object("a", "6"))},
 		)
@@ -274,7 +274,7 @@ func TestWaitingAndStartingOverAreLogged(t *testing.T) {
 	})
 }
 
-// mirror is what a controller knows: it follows a watch and keeps what it is told.
+// mirror is a controller's view: it follows a watch and keeps the state.
 type mirror struct {
 	known  map[string]*widget
 	synced bool

@@ -48,7 +48,7 @@ func key(name string) meta.Key { return meta.Key{Namespace: "default", Name: nam
 
 func named(name string) *widget { return &widget{ObjectMeta: meta.Named("default", name)} }
 
-// script is a server that gives prepared answers, one after the other, and notes what it was asked.
+// script is a server with prepared responses. It records the requests.
 type script struct {
 	t *testing.T
 

@@ -24,7 +24,7 @@ func (s *Store) StorageNames(ctx context.Context) iter.Seq2[string, error] {
 			}
 			name, _, _, ok := SplitObjectKey(page.Records[0].Key)
 			if !ok {
-				yield("", fmt.Errorf("%q is no key of an object", page.Records[0].Key))
+				yield("", fmt.Errorf("%q is not an object key", page.Records[0].Key))
 				return
 			}
 			if !yield(name, nil) {

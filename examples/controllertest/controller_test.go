@@ -93,7 +93,7 @@ func TestADeletedDeliveryIsCalledOff(t *testing.T) {
 		require.NoError(t, err)
 		time.Sleep(100 * time.Hour)
 		require.NoError(t, deliveries.Delete(t.Context(), d.Key()))
-		synctest.Wait() // the controller notices at once, whatever its back-off
+		synctest.Wait() // the controller notices at once, without waiting for its back-off
 		require.Equal(t, []meta.UID{d.UID}, v.cancelled)
 		_, err = deliveries.Get(t.Context(), d.Key())
 		require.True(t, status.IsNotFound(err), "and lets it go")
@@ -129,8 +129,8 @@ func TestAnotherControllerGoesOnWhereTheFirstStopped(t *testing.T) {
 	})
 }
 
-// Each fault applies to a fork of the same server, which was made once and has the parcel already.
-func TestWhateverGoesWrongAParcelArrives(t *testing.T) {
+// Each fault applies to a fork of one server that already has the parcel.
+func TestParcelsArriveDespiteFaults(t *testing.T) {
 	parent := apitest.New(t, Deliveries)
 	parent.Load(os.DirFS("testdata"))
 	for name, c := range map[string]struct {

@@ -45,7 +45,7 @@ func run(ctx context.Context, out io.Writer) (err error) {
 	srv, err := kindwright.New(store,
 		kindwright.Serve(Deliveries, kinds.ControlPlane()),
 		kindwright.Authenticate(authn.Func(func(*http.Request) (authn.User, bool, error) {
-			return authn.User{Name: "demo", Groups: []string{authn.GroupMasters}}, true, nil // nobody else can reach it
+			return authn.User{Name: "demo", Groups: []string{authn.GroupMasters}}, true, nil // only this program can reach the server
 		})),
 	)
 	if err != nil {
@@ -58,7 +58,7 @@ func run(ctx context.Context, out io.Writer) (err error) {
 	deliveries := client.For(&http.Client{Transport: transport}, Deliveries)
 	controller := &Controller{Deliveries: deliveries, Courier: &lazy{failures: 2}, First: time.Second, Most: time.Minute}
 	var running sync.WaitGroup
-	running.Go(func() { _ = controller.Run(ctx) }) // it ends with ctx, and its error says no more
+	running.Go(func() { _ = controller.Run(ctx) }) // it ends with ctx; the error is always the context's
 	defer func() { stop(); running.Wait(); srv.Wait(); transport.Close() }()
 
 	d, err := deliveries.Create(ctx, &Delivery{ObjectMeta: meta.Named("default", "parcel"), Spec: DeliverySpec{To: "the harbour"}})
@@ -96,5 +96,5 @@ func (l *lazy) Deliver(context.Context, meta.UID, string) error {
 	return errors.New("the van is full")
 }
 
-// Cancel has nothing to do.
+// Cancel does nothing.
 func (l *lazy) Cancel(context.Context, meta.UID) error { return nil }

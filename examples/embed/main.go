@@ -66,7 +66,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	go func() { failed <- server.Serve(listener) }()
 	_, err = fmt.Fprintf(out, "Serving on http://%s. Try:\n\n  curl -u ann:apple http://%[1]s%s/apis/shop.example.com/v1/namespaces/red/orders\n\n", listener.Addr(), prefix)
 	if err != nil {
-		stop() // nobody would know the address
+		stop() // without an address the server is useless
 	}
 	select {
 	case err := <-failed:

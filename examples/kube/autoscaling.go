@@ -39,7 +39,7 @@ type autoscalers struct {
 	v1     kind[autoscalingv1.HorizontalPodAutoscaler]
 }
 
-// Define makes it a registry.Definition.
+// Define implements registry.Definition.
 func (a autoscalers) Define(env registry.Env) (registry.Bundle, error) {
 	b, err := a.stored.Define(env)
 	if err != nil {

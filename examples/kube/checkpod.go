@@ -214,7 +214,7 @@ func checkEnv(env []corev1.EnvVar, at status.Field) {
 		}
 		switch v := e.ValueFrom; {
 		case v.FieldRef != nil && !fieldPaths.MatchString(v.FieldRef.FieldPath):
-			from.Child("fieldRef").Child("fieldPath").Invalid(v.FieldRef.FieldPath, "is no field of a pod that a variable can hold")
+			from.Child("fieldRef").Child("fieldPath").Invalid(v.FieldRef.FieldPath, "is not a pod field that a variable can hold")
 		case v.SecretKeyRef != nil && v.SecretKeyRef.Key == "":
 			from.Child("secretKeyRef").Child("key").Required("")
 		case v.ConfigMapKeyRef != nil && v.ConfigMapKeyRef.Key == "":

@@ -30,11 +30,11 @@ type kind[T any] struct {
 	// others.
 	statusKeeps []string
 
-	// companions are what is committed together with an object; see registry.Hooks.
+	// companions are committed together with an object; see registry.Hooks.
 	companions func(old, next registry.Tree) ([]storage.Op, error)
 }
 
-// Define makes it a registry.Definition.
+// Define implements registry.Definition.
 func (k kind[T]) Define(env registry.Env) (registry.Bundle, error) {
 	env.Overlay = k.cluster.overlay
 	k.Status.Metadata = takenWithStatus(k.statusKeeps)
@@ -68,7 +68,7 @@ func takenWithStatus(but []string) []string {
 	return slices.DeleteFunc(everyMetadata(), func(field string) bool { return slices.Contains(but, field) })
 }
 
-// asWritten has objects hold what clients write that have the type T, which is more than they mean.
+// asWritten makes stored objects hold the empty fields that clients with Go types send.
 func (k kind[T]) asWritten(r *registry.Resource) error {
 	r.Hooks.Default, r.Hooks.Companions = k.settle, k.companions
 	empty, err := treeOf(new(T))

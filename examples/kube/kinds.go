@@ -54,7 +54,7 @@ func Kinds(o Options) registry.Definition { return definition{o} }
 
 type definition struct{ Options }
 
-// Define makes it a registry.Definition.
+// Define implements registry.Definition.
 func (d definition) Define(env registry.Env) (registry.Bundle, error) {
 	c := &cluster{Options: d.Options, enumerations: newEnumerations()}
 	if err := c.check(); err != nil {
@@ -110,7 +110,7 @@ func (c *cluster) check() error {
 		return fmt.Errorf("kube: Options.ServiceRange %s holds fewer than 8 addresses", c.ServiceRange)
 	}
 	if c.NodePorts[0] < 1 || c.NodePorts[1] > 65535 || c.NodePorts[0] > c.NodePorts[1] {
-		return fmt.Errorf("kube: Options.NodePorts %d to %d are no range of ports", c.NodePorts[0], c.NodePorts[1])
+		return fmt.Errorf("kube: Options.NodePorts: %d-%d is not a valid port range", c.NodePorts[0], c.NodePorts[1])
 	}
 	return nil
 }

@@ -103,13 +103,13 @@ func noKubelet(p *corev1.Pod, what string) error {
 	if p.Spec.NodeName == "" {
 		return status.BadRequest("pod %s does not have a host assigned", p.Name)
 	}
-	return status.ServiceUnavailable(fmt.Sprintf("%s pod %s cannot be reached: this server has no kubelets, and nothing runs on node %s", what, p.Name, p.Spec.NodeName))
+	return status.ServiceUnavailable(fmt.Sprintf("%s pod %s cannot be reached: this server has no kubelet on node %s", what, p.Name, p.Spec.NodeName))
 }
 
 // unreachable rejects connections to a node or to a service.
 func unreachable[T, O any](what string) func(http.ResponseWriter, *http.Request, *registry.Call[T], *O) error {
 	return func(_ http.ResponseWriter, _ *http.Request, call *registry.Call[T], _ *O) error {
-		return status.ServiceUnavailable(fmt.Sprintf("%s %s cannot be reached: this server connects to nothing", what, call.Target.Name))
+		return status.ServiceUnavailable(fmt.Sprintf("%s %s cannot be reached: this server does not proxy connections", what, call.Target.Name))
 	}
 }
 

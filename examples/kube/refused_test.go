@@ -21,7 +21,7 @@ func refusal(code int, answer map[string]any) []string {
 	return slices.Compact(out)
 }
 
-// Invalid objects are rejected with the same code and for the same fields as in kube-apiserver.
+// Invalid objects are rejected with the codes and fields of kube-apiserver.
 func TestCREATE_RefusesWhatKubernetesRefuses(t *testing.T) {
 	s := serve(t, Options{})
 	all := manifests(t, s, "testdata/refused.yaml")
@@ -32,7 +32,7 @@ func TestCREATE_RefusesWhatKubernetesRefuses(t *testing.T) {
 		for _, m := range all {
 			out[m.name] = refusal(p.do(t, "POST", m.path+"?dryRun=All", m.text))
 			if strings.HasPrefix(out[m.name][0], "201") {
-				t.Errorf("%s is not refused", m.name)
+				t.Errorf("%s is not rejected", m.name)
 			}
 		}
 		require.False(t, t.Failed())

@@ -30,7 +30,7 @@ func known() map[string]string {
 	}
 }
 
-// served describes what a server serves, as the file has it.
+// served describes a server's resources in the format of the file.
 func served(t *testing.T, s *target) []string {
 	var blocks [][]string
 	for _, root := range []string{"/api", "/apis"} {

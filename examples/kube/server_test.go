@@ -95,7 +95,7 @@ func (s *target) must(t testing.TB, code int, method, path, body string, headers
 // administrator treats every client as a member of system:masters.
 type administrator struct{}
 
-// Authenticate makes it an authn.Authenticator.
+// Authenticate implements authn.Authenticator.
 func (administrator) Authenticate(*http.Request) (authn.User, bool, error) {
 	return authn.User{Name: "admin", UID: "admin", Groups: []string{authn.GroupMasters, authn.GroupAuthenticated}}, true, nil
 }

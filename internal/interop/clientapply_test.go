@@ -386,7 +386,7 @@ func ownerOfLabel(t *testing.T, entries []metav1.ManagedFieldsEntry, label strin
 // warnings collects the warnings of a server.
 type warnings struct{ texts []string }
 
-// HandleWarningHeader makes it a rest.WarningHandler.
+// HandleWarningHeader implements rest.WarningHandler.
 func (w *warnings) HandleWarningHeader(code int, agent, text string) {
 	w.texts = append(w.texts, fmt.Sprint(code, " ", agent, " ", text))
 }

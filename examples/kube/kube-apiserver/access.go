@@ -69,7 +69,7 @@ func (o *options) authorizers() []authz.Authorizer {
 // reviews of themselves. It has no opinion about other requests.
 type known struct{ everything bool }
 
-// Authorize makes it an authz.Authorizer.
+// Authorize implements authz.Authorizer.
 func (k known) Authorize(_ context.Context, a authz.Attributes) (authz.Decision, string, error) {
 	if a.User.IsAnonymous() || !a.User.In(authn.GroupAuthenticated) {
 		return authz.NoOpinion, "", nil

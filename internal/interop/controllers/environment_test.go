@@ -221,7 +221,7 @@ func (c *tally) of(request string) int {
 
 type roundTripper func(*http.Request) (*http.Response, error)
 
-// RoundTrip makes it an http.RoundTripper.
+// RoundTrip implements http.RoundTripper.
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // meta returns the metadata of an object of the scenario.
