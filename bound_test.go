@@ -164,84 +164,90 @@ func take(t *testing.T, s *kindwright.Server, name string) {
 
 // A right is there when the write that gave it is answered, and gone when the one that took it is, on a fork too.
 func TestARevokedRightIsGoneWhenTheRevocationIsAnswered(t *testing.T) {
-	db := memory.New()
-	s, err := kindwright.New(db, kindwright.Serve(passKind()), kindwright.Authenticate(authn.Union(passToken{})), kindwright.Authorize(authz.Union(byPass{})))
-	require.NoError(t, err)
-	begin(t, s)
-	check := func(s *kindwright.Server, name string, code int) {
-		t.Helper()
-		require.Equal(t, code, asks(s, name, "GET", passPath, "").Code)
-	}
-	check(s, "ann", http.StatusUnauthorized)
-	for range 100 {
-		give(t, s, "ann")
-		check(s, "ann", http.StatusOK)
-		take(t, s, "ann")
+	synctest.Test(t, func(t *testing.T) { // an observer that is slow closes its authorizer
+		db := memory.New()
+		s, err := kindwright.New(db, kindwright.Serve(passKind()), kindwright.Authenticate(authn.Union(passToken{})), kindwright.Authorize(authz.Union(byPass{})))
+		require.NoError(t, err)
+		begin(t, s)
+		check := func(s *kindwright.Server, name string, code int) {
+			t.Helper()
+			require.Equal(t, code, asks(s, name, "GET", passPath, "").Code)
+		}
 		check(s, "ann", http.StatusUnauthorized)
-	}
-	give(t, s, "bob")
-	f, err := s.Fork(func(storage.Revision) (storage.Backend, error) { return db.Fork() })
-	require.NoError(t, err)
-	begin(t, f)
-	check(f, "bob", http.StatusOK)
-	take(t, f, "bob")
-	check(f, "bob", http.StatusUnauthorized)
-	check(s, "bob", http.StatusOK)
-	body := asks(s, "bob", "GET", "/readyz?verbose", "").Body.String()
-	require.Contains(t, body, "[+]authorizer-passes ok")
-	require.Contains(t, body, "[+]authenticator-pass-token ok")
+		for range 100 {
+			give(t, s, "ann")
+			check(s, "ann", http.StatusOK)
+			take(t, s, "ann")
+			check(s, "ann", http.StatusUnauthorized)
+		}
+		give(t, s, "bob")
+		f, err := s.Fork(func(storage.Revision) (storage.Backend, error) { return db.Fork() })
+		require.NoError(t, err)
+		begin(t, f)
+		check(f, "bob", http.StatusOK)
+		take(t, f, "bob")
+		check(f, "bob", http.StatusUnauthorized)
+		check(s, "bob", http.StatusOK)
+		body := asks(s, "bob", "GET", "/readyz?verbose", "").Body.String()
+		require.Contains(t, body, "[+]authorizer-passes ok")
+		require.Contains(t, body, "[+]authenticator-pass-token ok")
+	})
 }
 
 // The authorizer alone takes a right away as well: many ask while it comes and goes.
 func TestRightsAreWhatTheyAreWhileManyAsk(t *testing.T) {
-	s := started(t, kindwright.Authenticate(authn.Func(func(r *http.Request) (authn.User, bool, error) {
-		token, ok, err := authn.BearerToken(r)
-		return authn.User{Name: token}, ok, err
-	})), kindwright.Authorize(byPass{}))
-	var asking sync.WaitGroup
-	ctx, stop := context.WithCancel(t.Context())
-	for range 4 {
-		asking.Go(func() {
-			for ctx.Err() == nil {
-				asks(s, "ann", "GET", passPath, "")
-			}
-		})
-	}
-	for range 50 {
-		give(t, s, "ann")
-		require.Equal(t, http.StatusOK, asks(s, "ann", "GET", passPath, "").Code)
-		take(t, s, "ann")
-		require.Equal(t, http.StatusForbidden, asks(s, "ann", "GET", passPath, "").Code)
-	}
-	stop()
-	asking.Wait()
+	synctest.Test(t, func(t *testing.T) { // an observer that is slow closes its authorizer
+		s := started(t, kindwright.Authenticate(authn.Func(func(r *http.Request) (authn.User, bool, error) {
+			token, ok, err := authn.BearerToken(r)
+			return authn.User{Name: token}, ok, err
+		})), kindwright.Authorize(byPass{}))
+		var asking sync.WaitGroup
+		ctx, stop := context.WithCancel(t.Context())
+		for range 4 {
+			asking.Go(func() {
+				for ctx.Err() == nil {
+					asks(s, "ann", "GET", passPath, "")
+				}
+			})
+		}
+		for range 50 {
+			give(t, s, "ann")
+			require.Equal(t, http.StatusOK, asks(s, "ann", "GET", passPath, "").Code)
+			take(t, s, "ann")
+			require.Equal(t, http.StatusForbidden, asks(s, "ann", "GET", passPath, "").Code)
+		}
+		stop()
+		asking.Wait()
+	})
 }
 
 // What an authorizer goes by may be replaced under it: nobody is refused meanwhile, and revocations count from then on.
 func TestRightsStayWhileTheirKindIsReplaced(t *testing.T) {
-	s := started(t, kindwright.Authenticate(authn.Func(func(r *http.Request) (authn.User, bool, error) {
-		token, ok, err := authn.BearerToken(r)
-		return authn.User{Name: token}, ok, err
-	})), kindwright.Authorize(byPass{}))
-	give(t, s, "ann")
-	ctx, stop := context.WithCancel(t.Context())
-	var asking sync.WaitGroup
-	var refused atomic.Int32
-	asking.Go(func() {
-		for ctx.Err() == nil {
-			if asks(s, "ann", "GET", passPath+"/ann", "").Code != http.StatusOK {
-				refused.Add(1)
+	synctest.Test(t, func(t *testing.T) { // an observer that is slow closes its authorizer
+		s := started(t, kindwright.Authenticate(authn.Func(func(r *http.Request) (authn.User, bool, error) {
+			token, ok, err := authn.BearerToken(r)
+			return authn.User{Name: token}, ok, err
+		})), kindwright.Authorize(byPass{}))
+		give(t, s, "ann")
+		ctx, stop := context.WithCancel(t.Context())
+		var asking sync.WaitGroup
+		var refused atomic.Int32
+		asking.Go(func() {
+			for ctx.Err() == nil {
+				if asks(s, "ann", "GET", passPath+"/ann", "").Code != http.StatusOK {
+					refused.Add(1)
+				}
 			}
+		})
+		for range 30 {
+			require.NoError(t, s.Change(t.Context(), []meta.GroupVersionResource{passes}, passKind()))
 		}
+		stop()
+		asking.Wait()
+		require.Zero(t, refused.Load())
+		take(t, s, "ann")
+		require.Equal(t, http.StatusForbidden, asks(s, "ann", "GET", passPath, "").Code)
 	})
-	for range 30 {
-		require.NoError(t, s.Change(t.Context(), []meta.GroupVersionResource{passes}, passKind()))
-	}
-	stop()
-	asking.Wait()
-	require.Zero(t, refused.Load())
-	take(t, s, "ann")
-	require.Equal(t, http.StatusForbidden, asks(s, "ann", "GET", passPath, "").Code)
 }
 
 // While an authorizer does not know what changed, nothing is allowed and the server is not ready; that passes.
@@ -277,35 +283,37 @@ func TestABoundAuthorizerIsClosedWhileItsObserverFails(t *testing.T) {
 
 // A bound plugin judges by what it has observed, and admits nothing when its resource is gone.
 func TestABoundPluginSeesItsObjects(t *testing.T) {
-	byHolder := admission.Plugin{
-		Name: "holders", Rules: []admission.Rule{{Resources: []string{"gadgets"}}},
-		Bind: func(b watch.Binding) (admission.Mutator, admission.Validator, error) {
-			h := &holders{}
-			return admission.MutatorFunc(func(_ context.Context, r *admission.Request) (map[string]any, error) {
-					return admission.Patched(r, admission.Set("yes", "metadata", "labels", "seen"))
-				}), admission.ValidatorFunc(func(_ context.Context, r *admission.Request) error {
-					if !h.have(r.Name) {
-						return admission.Denied(r, "it has no pass")
-					}
-					return nil
-				}), b.Observe(passes.GroupResource(), h)
-		},
-	}
-	s := started(t, kindwright.Admit(byHolder), kindwright.Serve(gadgets()))
-	make := func(name string) error {
-		_, err := s.Engine().Create(t.Context(), registry.Target{
-			Resource: meta.GroupVersionResource{Group: "example.dev", Version: "v1", Resource: "gadgets"}, Namespace: "default",
-		}, fmt.Appendf(nil, `{"metadata":{"name":%q}}`, name), registry.WriteOptions{})
-		return err
-	}
-	require.Equal(t, meta.ReasonForbidden, status.ReasonOf(make("a")))
-	give(t, s, "a")
-	require.NoError(t, make("a"))
-	give(t, s, "b")
-	s.Remove(passes.GroupResource())
-	require.Equal(t, meta.ReasonServiceUnavailable, status.ReasonOf(make("b")))
-	require.NoError(t, s.Install(t.Context(), passKind()))
-	require.NoError(t, make("b"))
+	synctest.Test(t, func(t *testing.T) { // an observer that is slow closes its authorizer
+		byHolder := admission.Plugin{
+			Name: "holders", Rules: []admission.Rule{{Resources: []string{"gadgets"}}},
+			Bind: func(b watch.Binding) (admission.Mutator, admission.Validator, error) {
+				h := &holders{}
+				return admission.MutatorFunc(func(_ context.Context, r *admission.Request) (map[string]any, error) {
+						return admission.Patched(r, admission.Set("yes", "metadata", "labels", "seen"))
+					}), admission.ValidatorFunc(func(_ context.Context, r *admission.Request) error {
+						if !h.have(r.Name) {
+							return admission.Denied(r, "it has no pass")
+						}
+						return nil
+					}), b.Observe(passes.GroupResource(), h)
+			},
+		}
+		s := started(t, kindwright.Admit(byHolder), kindwright.Serve(gadgets()))
+		make := func(name string) error {
+			_, err := s.Engine().Create(t.Context(), registry.Target{
+				Resource: meta.GroupVersionResource{Group: "example.dev", Version: "v1", Resource: "gadgets"}, Namespace: "default",
+			}, fmt.Appendf(nil, `{"metadata":{"name":%q}}`, name), registry.WriteOptions{})
+			return err
+		}
+		require.Equal(t, meta.ReasonForbidden, status.ReasonOf(make("a")))
+		give(t, s, "a")
+		require.NoError(t, make("a"))
+		give(t, s, "b")
+		s.Remove(passes.GroupResource())
+		require.Equal(t, meta.ReasonServiceUnavailable, status.ReasonOf(make("b")))
+		require.NoError(t, s.Install(t.Context(), passKind()))
+		require.NoError(t, make("b"))
+	})
 }
 
 // unlucky is an authorizer that cannot be bound.

@@ -1,6 +1,7 @@
 package kindwright
 
 import (
+	"cmp"
 	"sync"
 	"time"
 )
@@ -14,6 +15,8 @@ const reconnectTimeout = time.Second
 // port backs off, twice as long after each failure, up to half a minute. It obeys a 429 with
 // Retry-After.
 type reconnects struct {
+	timeout time.Duration // of wait; 0 stands for reconnectTimeout
+
 	mu   sync.Mutex
 	open int           // watches being served, before begin
 	owed int           // clients that have not reconnected since begin
@@ -59,10 +62,10 @@ func (r *reconnects) begin() {
 	}
 }
 
-// wait returns when the clients of those watches have reconnected and been answered, or after
-// reconnectTimeout.
+// wait returns when the clients of those watches have reconnected and been answered, or after the
+// timeout.
 func (r *reconnects) wait() {
-	late := time.NewTimer(reconnectTimeout)
+	late := time.NewTimer(cmp.Or(r.timeout, reconnectTimeout))
 	defer late.Stop()
 	select {
 	case <-r.all:

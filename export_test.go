@@ -41,3 +41,6 @@ func (s *Server) MeterOnce(t testing.TB, r *http.Request) func() {
 func (s *Server) OnBodies(told func(sent, answered []byte)) {
 	s.reports = append(s.reports, func(x *request.Exchange) { told(x.Sent, x.Answer()) })
 }
+
+// AwaitReconnects says how long Run waits for clients to reconnect when it stops.
+func (s *Server) AwaitReconnects(timeout time.Duration) { s.reconnects.timeout = timeout }

@@ -4,9 +4,11 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"net"
 	"net/http"
-	"net/http/httptest"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -34,8 +36,9 @@ type flushing struct{ logged }
 
 func (l *flushing) Flush() { l.ResponseWriter.(http.Flusher).Flush() }
 
-// mounted serves an API below /shop of a host whose server cuts answers off after timeout.
-func mounted(t *testing.T, timeout time.Duration, wrap func(http.ResponseWriter) http.ResponseWriter) string {
+// mounted serves an API below /shop of a host whose server cuts answers off after timeout. Its
+// connections are in memory, so that a test can run in virtual time.
+func mounted(t *testing.T, timeout time.Duration, wrap func(http.ResponseWriter) http.ResponseWriter) *host {
 	t.Helper()
 	b := memory.New()
 	srv, err := kindwright.New(b, kindwright.Serve(gadgets(), kinds.ControlPlane()), kindwright.Authenticate(header), kindwright.HTTP{PathPrefix: "/shop"})
@@ -45,21 +48,60 @@ func mounted(t *testing.T, timeout time.Duration, wrap func(http.ResponseWriter)
 	mux := http.NewServeMux()
 	mux.Handle("/shop/", srv)
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
-	web := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { mux.ServeHTTP(wrap(w), r) }))
-	web.Config.WriteTimeout, web.Config.ReadTimeout = timeout, timeout
-	web.Start()
+	pipes := &pipeListener{opened: make(chan net.Conn), closed: make(chan struct{})}
+	web := &http.Server{
+		Handler:     http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { mux.ServeHTTP(wrap(w), r) }),
+		ReadTimeout: timeout, WriteTimeout: timeout,
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- web.Serve(pipes) }()
 	t.Cleanup(func() {
 		cancel()
-		web.Close()
+		require.NoError(t, web.Close())
+		require.ErrorIs(t, <-ended, http.ErrServerClosed)
 		srv.Wait()
 		require.NoError(t, b.Close())
 	})
-	return web.URL
+	return &host{Server: srv, url: "http://host", t: t, dial: pipes.dial}
 }
 
+// pipeListener listens for connections in memory.
+type pipeListener struct {
+	opened chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (l *pipeListener) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	here, there := net.Pipe()
+	select {
+	case l.opened <- there:
+		return here, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (l *pipeListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.opened:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *pipeListener) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return nil
+}
+
+func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
+
 func TestRule25_MountedBelowAPathOfAHost(t *testing.T) {
-	url := mounted(t, time.Minute, func(w http.ResponseWriter) http.ResponseWriter { return &transparent{logged{ResponseWriter: w}} })
-	h := &host{url: url, t: t}
+	h := mounted(t, time.Minute, func(w http.ResponseWriter) http.ResponseWriter { return &transparent{logged{ResponseWriter: w}} })
 	require.Equal(t, http.StatusTeapot, h.request("GET", gadgetPath, "").StatusCode, "the rest is the host's")
 	code, _ := h.do("POST", "/shop"+gadgetPath, `{"metadata":{"name":"x"}}`)
 	require.Equal(t, 201, code)
@@ -77,27 +119,30 @@ func TestRule25_MountedBelowAPathOfAHost(t *testing.T) {
 }
 
 func TestAHostsWriteTimeoutDoesNotCutAWatch(t *testing.T) {
-	const timeout = 500 * time.Millisecond
-	url := mounted(t, timeout, func(w http.ResponseWriter) http.ResponseWriter { return &transparent{logged{ResponseWriter: w}} })
-	h := &host{url: url, t: t}
-	next := h.stream("/shop" + gadgetPath + "?watch=1&timeoutSeconds=2")
-	began := time.Now()
-	require.Nil(t, next(), "the watch ends by its own time-out, in order")
-	require.Greater(t, time.Since(began), 2*timeout)
+	synctest.Test(t, func(t *testing.T) {
+		h := mounted(t, 10*time.Second, func(w http.ResponseWriter) http.ResponseWriter { return &transparent{logged{ResponseWriter: w}} })
+		next := h.stream("/shop" + gadgetPath + "?watch=1&timeoutSeconds=60")
+		began := time.Now()
+		require.Nil(t, next(), "the watch ends by its own time-out, in order")
+		require.Equal(t, time.Minute, time.Since(began))
+	})
 }
 
 func TestAWatchBehindAWriterThatHidesDeadlinesEndsInOrderBeforeTheHostCutsIt(t *testing.T) {
-	url := mounted(t, time.Second, func(w http.ResponseWriter) http.ResponseWriter { return &flushing{logged{ResponseWriter: w}} })
-	h := &host{url: url, t: t}
-	h.do("POST", "/shop"+gadgetPath, `{"metadata":{"name":"x"}}`)
-	res := h.request("GET", "/shop"+gadgetPath+"?watch=1", "")
-	lines := bufio.NewScanner(res.Body)
-	n := 0
-	for lines.Scan() {
-		var event map[string]any
-		require.NoError(t, json.Unmarshal(lines.Bytes(), &event))
-		n++
-	}
-	require.NoError(t, lines.Err(), "no connection is broken off")
-	require.Equal(t, 1, n)
+	synctest.Test(t, func(t *testing.T) {
+		h := mounted(t, 10*time.Second, func(w http.ResponseWriter) http.ResponseWriter { return &flushing{logged{ResponseWriter: w}} })
+		h.do("POST", "/shop"+gadgetPath, `{"metadata":{"name":"x"}}`)
+		began := time.Now()
+		res := h.request("GET", "/shop"+gadgetPath+"?watch=1", "")
+		lines := bufio.NewScanner(res.Body)
+		n := 0
+		for lines.Scan() {
+			var event map[string]any
+			require.NoError(t, json.Unmarshal(lines.Bytes(), &event))
+			n++
+		}
+		require.NoError(t, lines.Err(), "no connection is broken off")
+		require.Equal(t, 1, n)
+		require.Equal(t, 9*time.Second, time.Since(began))
+	})
 }

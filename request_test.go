@@ -300,6 +300,7 @@ func TestMiddlewareReadsTheRequest(t *testing.T) {
 	h := run(t, kindwright.Before("parse", mw), kindwright.Authorize(authz.AlwaysAllow()))
 	_, err := h.send("POST", gadgetPath, `{"metadata":{"name":"a"}}`)
 	require.NoError(t, err)
+	ctx := <-kept
 	readers.Wait()
 	require.Empty(t, before.Verb)
 	require.Zero(t, before.Code)
@@ -311,7 +312,6 @@ func TestMiddlewareReadsTheRequest(t *testing.T) {
 	require.Equal(t, authz.Allow, after.Decision)
 	require.Equal(t, 201, after.Code)
 	require.Positive(t, after.Bytes)
-	ctx := <-kept
 	require.Equal(t, after, kindwright.RequestFrom(ctx), "a context that was kept")
 	require.Equal(t, kindwright.Request{}, kindwright.RequestFrom(context.Background()))
 }

@@ -1,6 +1,7 @@
 package kindwright_test
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -42,13 +43,14 @@ func unstarted(t *testing.T, opts ...kindwright.Option) *unstartedHost {
 		srv.Wait()
 		require.NoError(t, b.Close())
 	})
-	return &unstartedHost{host{srv, web.URL, t}, ctx, cancel}
+	return &unstartedHost{host{Server: srv, url: web.URL, t: t}, ctx, cancel}
 }
 
 func grepped(text, line string) bool { return strings.Contains(text, line) }
 
 // runner is a server under Run.
 type runner struct {
+	server *kindwright.Server
 	addr   string
 	client *http.Client
 	stop   context.CancelFunc
@@ -62,7 +64,7 @@ func startRun(t *testing.T, opts []kindwright.Option, runOpts ...kindwright.RunO
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	addr := make(chan net.Addr, 1)
-	r := &runner{stop: cancel, done: make(chan error, 1)}
+	r := &runner{server: srv, stop: cancel, done: make(chan error, 1)}
 	go func() {
 		r.done <- srv.Run(ctx, append(runOpts, kindwright.OnListening(func(a net.Addr) { addr <- a }))...)
 	}()
@@ -96,18 +98,22 @@ func TestOPS_02_RunServesHTTP2AndEndsWatchesInOrder(t *testing.T) {
 	res, err := r.get(t, gadgetPath+"?watch=1&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan")
 	require.NoError(t, err)
 	require.Equal(t, 2, res.ProtoMajor)
+	frames := bufio.NewReader(res.Body)
+	first, err := frames.ReadString('\n')
+	require.NoError(t, err)
+	require.Contains(t, first, `"k8s.io/initial-events-end":"true"`)
 	r.stop()
-	body, err := io.ReadAll(res.Body)
+	rest, err := io.ReadAll(frames)
 	require.NoError(t, err, "the stream ends, it is not broken off (rule 18)")
 	require.NoError(t, res.Body.Close())
-	frames := strings.Split(strings.TrimSpace(string(body)), "\n")
-	require.Len(t, frames, 2)
-	require.Contains(t, frames[1], `"BOOKMARK"`, "a last bookmark (WATCH-34)")
+	require.Equal(t, 1, strings.Count(string(rest), "\n"), "%s", rest)
+	require.Contains(t, string(rest), `"BOOKMARK"`, "a last bookmark (WATCH-34)")
 	require.NoError(t, <-r.done)
 }
 
 func TestRule18_WatchersWhoComeBackAreToldWhenToTryAgain(t *testing.T) {
 	r := startRun(t, nil, kindwright.Listen("127.0.0.1:0"))
+	r.server.AwaitReconnects(time.Minute)
 	var watches []*http.Response
 	for range 5 {
 		res, err := r.get(t, gadgetPath+"?watch=1")

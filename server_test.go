@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -54,8 +55,9 @@ const gadgetPath = "/apis/example.dev/v1/namespaces/default/gadgets"
 // host is a server under test and the HTTP server it is mounted in.
 type host struct {
 	*kindwright.Server
-	url string
-	t   *testing.T
+	url  string
+	t    *testing.T
+	dial func(ctx context.Context, network, address string) (net.Conn, error) // nil for the network
 }
 
 func run(t *testing.T, opts ...kindwright.Option) *host {
@@ -73,7 +75,7 @@ func run(t *testing.T, opts ...kindwright.Option) *host {
 		srv.Wait()
 		require.NoError(t, b.Close())
 	})
-	return &host{srv, web.URL, t}
+	return &host{Server: srv, url: web.URL, t: t}
 }
 
 // request sends a request as a member of system:masters unless the headers say otherwise.
@@ -100,7 +102,7 @@ func (h *host) request(method, path, body string, headers ...string) *http.Respo
 
 // transport returns a transport that follows no redirect and shares no connection with other tests.
 func (h *host) transport() http.RoundTripper {
-	tr := &http.Transport{DisableKeepAlives: true}
+	tr := &http.Transport{DisableKeepAlives: true, DialContext: h.dial}
 	h.t.Cleanup(tr.CloseIdleConnections)
 	return tr
 }
@@ -551,7 +553,7 @@ func TestSTORE_08_AFailedDiskFailsReadyzAndWritesAndReadsGoOn(t *testing.T) {
 	require.NoError(t, srv.Start(ctx))
 	web := httptest.NewServer(srv)
 	t.Cleanup(func() { cancel(); web.Close(); srv.Wait(); require.NoError(t, b.Close()) })
-	h := &host{srv, web.URL, t}
+	h := &host{Server: srv, url: web.URL, t: t}
 	code, _ := h.do("POST", gadgetPath, `{"metadata":{"name":"x"}}`)
 	require.Equal(t, 201, code)
 	require.Equal(t, 200, h.request("GET", "/readyz", "").StatusCode)

@@ -93,13 +93,18 @@ type shapes struct {
 	kept   map[shapeKey]*lru.Element
 	recent lru.List // of *keptShape, the most recently used first
 
-	// asked holds the hash of what was asked for lately and is not kept, in the place that its low bits name. It forgets
-	// and it takes one for another, both of which cost a little work and nothing else. It is made on first use.
-	asked []uint32
+	// asked holds hashes of what was asked for lately and is not kept, the latest of each group first. The low bits of a
+	// hash name its group. The table forgets, and it takes one for another, both of which cost a little work and nothing
+	// else. It is made on first use.
+	asked [][askedTogether]uint32
 }
 
-// askedPlaces is how many shapes are remembered that were asked for once: more than the budget holds of small ones.
-const askedPlaces = 1 << 15
+// askedGroups and askedTogether say how many shapes are remembered that were asked for once: more than the budget holds of
+// small ones. A shape is forgotten after as many others of its group were asked for.
+const (
+	askedGroups   = 1 << 13
+	askedTogether = 4
+)
 
 func newShapes() *shapes {
 	return &shapes{budget: shapeBudget, seed: maphash.MakeSeed(), kept: map[shapeKey]*lru.Element{}}
@@ -148,12 +153,15 @@ func (s *shapes) find(key shapeKey) (value shapeValue, ok, again bool) {
 		return place(el).value, true, false
 	}
 	if s.asked == nil {
-		s.asked = make([]uint32, askedPlaces)
+		s.asked = make([][askedTogether]uint32, askedGroups)
 	}
 	h := maphash.Comparable(s.seed, key)
-	at, mark := &s.asked[h%askedPlaces], uint32(h>>32)
-	again = *at == mark
-	*at = mark
+	group, mark := &s.asked[h%askedGroups], uint32(h>>32)
+	again = slices.Contains(group[:], mark)
+	if !again {
+		copy(group[1:], group[:])
+		group[0] = mark
+	}
 	return shapeValue{}, false, again
 }
 

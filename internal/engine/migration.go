@@ -266,6 +266,8 @@ func commitRecord(ctx context.Context, w *rewriting) error {
 	switch {
 	case errors.As(err, &lost):
 		return errRace
+	case err != nil && ctx.Err() != nil:
+		return err // the engine stops; the next start finds out what was stored
 	case errors.Is(err, storage.ErrTooLarge), errors.Is(err, storage.ErrUnknownOutcome):
 		w.keep(err)
 		return nil
