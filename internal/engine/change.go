@@ -96,6 +96,14 @@ type change struct {
 	swaps    []*watch.Replacement
 	loaded   []string // storage names of the new caches
 	fresh    []*Served
+
+	forgotten []forgotten
+}
+
+// forgotten is a form of records whose place its replacement has taken.
+type forgotten struct {
+	from *records
+	form *Kind
 }
 
 func (e *Engine) newChange() *change {
@@ -315,7 +323,9 @@ func (c *change) load(ctx context.Context) error {
 		}
 	}
 	for _, one := range c.added {
-		one.records.learn(one.Kind)
+		if before := one.records.learn(one.Kind); before != nil {
+			c.forgotten = append(c.forgotten, forgotten{one.records, before})
+		}
 	}
 	for _, one := range c.added {
 		if err := c.loadOne(ctx, one); err != nil {
@@ -393,6 +403,9 @@ func (c *change) abandon() {
 	}
 	for _, name := range c.loaded {
 		c.engine.dispatcher.Remove(name)
+	}
+	for _, f := range c.forgotten {
+		f.from.learn(f.form)
 	}
 }
 

@@ -145,6 +145,108 @@ func TestAReplacementThatCannotBeIsRefused(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// A change of several kinds fails as a whole when the objects of one cannot be read.
+func TestAChangeThatFailsHalfWayChangesNothing(t *testing.T) {
+	b := oldGears(t, 3)
+	alpha := zones()
+	alpha.Version = "v1alpha1"
+	earlier, stop, err := run(t, b, nil, alpha)
+	require.NoError(t, err)
+	_, err = earlier.Create(t.Context(), registry.Target{Resource: meta.GroupVersionResource{Group: "example.dev", Version: "v1alpha1", Resource: "zones"}},
+		[]byte(`{"metadata":{"name":"z"},"spec":{"size":1}}`), registry.WriteOptions{})
+	require.NoError(t, err)
+	stop()
+
+	gearKind := countedGears{countedCalls: &countedCalls{}}
+	e, _, err := run(t, b, unmigrated, gearKind)
+	require.NoError(t, err)
+	require.NoError(t, e.Install(t.Context(), describe(t, widgets())))
+	create(t, e, "x")
+	before := e.Set()
+	cursor, err := e.Follow(t.Context(), inA, registry.WatchRequest{After: e.Set().All()[0].Cache.Revision()})
+	require.NoError(t, err)
+	defer cursor.Close()
+
+	larger, err := registry.Kind[gadget]{Group: "example.dev", Version: "v1", Plural: "widgets", Names: registry.Names{Kind: "Widget"}}.Resource()
+	require.NoError(t, err)
+	others, err := gearKind.Define(registry.Env{})
+	require.NoError(t, err)
+	books := widgets()
+	books.Plural, books.Names = "books", registry.Names{Kind: "Book"}
+	replaced := []meta.GroupVersionResource{widgetResource, gearAt("v1", "").Resource, gearAt("v1beta1", "").Resource}
+	next := append([]*registry.Resource{larger, describe(t, books)}, others.Resources...)
+	err = e.Change(t.Context(), replaced, append(next, describe(t, zones())))
+	require.ErrorContains(t, err, `load zones.example.dev`)
+	require.ErrorContains(t, err, `the object "z" was written as a "Zone" of "example.dev/v1alpha1"`)
+
+	require.Same(t, before, e.Set())
+	for _, one := range before.All() {
+		require.NoError(t, one.Ended().Err(), "watches go on")
+	}
+	create(t, e, "y")
+	events, err := cursor.Next(t.Context(), nil)
+	require.NoError(t, err)
+	require.Equal(t, "y", events[len(events)-1].Entry.Facts().Name)
+	require.NotContains(t, string(events[len(events)-1].Entry.AppendJSON(nil)), "colour", "by the schema that is served")
+	require.Len(t, listed(t, e, "v1beta1", registry.ListRequest{}), 3)
+	require.Zero(t, gearKind.since(), "records are still in the form that is served")
+
+	require.NoError(t, e.Change(t.Context(), replaced, next), "nothing is left of the change that failed")
+	entry, err := e.Get(t.Context(), named("y"), registry.ListRequest{})
+	require.NoError(t, err)
+	require.Contains(t, string(entry.AppendJSON(nil)), `"colour":"blue"`)
+	require.Len(t, listed(t, e, "v1beta1", registry.ListRequest{}), 3)
+	require.Zero(t, gearKind.since())
+}
+
+// A request that began before its kind was replaced reads records as those after it do.
+func TestARequestOfAReplacedKindDoesNotConvertMore(t *testing.T) {
+	gearKind := countedGears{countedCalls: &countedCalls{}}
+	e, _, err := run(t, oldGears(t, 3), unmigrated, gearKind)
+	require.NoError(t, err)
+	began, err := e.Resolve(gearAt("v1beta1", ""))
+	require.NoError(t, err)
+	bundle, err := gearKind.Define(registry.Env{})
+	require.NoError(t, err)
+	require.NoError(t, e.Change(t.Context(), []meta.GroupVersionResource{gearAt("v1", "").Resource, gearAt("v1beta1", "").Resource}, bundle.Resources))
+	list, err := began.List(t.Context(), registry.ListRequest{})
+	require.NoError(t, err)
+	require.Equal(t, 3, count(t, &list.List))
+	require.Zero(t, gearKind.since())
+}
+
+func TestAChangeCompilesOnlyTheRulesOfItsKinds(t *testing.T) {
+	const kinds = 50
+	e := start(t, memory.New(), nil, widgets(), gears())
+	rules := func() map[string]any {
+		out := map[string]any{}
+		for one := range e.Set().Stored() {
+			out[one.Kind.Plural] = one.Rules()
+		}
+		return out
+	}
+	change := func(remove []meta.GroupVersionResource, add ...*registry.Resource) (compiled []string) {
+		before := rules()
+		require.NoError(t, e.Change(t.Context(), remove, add))
+		for plural, now := range rules() {
+			if had, ok := before[plural]; !ok || had != now {
+				compiled = append(compiled, plural)
+			}
+		}
+		return compiled
+	}
+	for n := range kinds {
+		k := widgets()
+		k.Plural, k.Names = fmt.Sprintf("widgets%d", n), registry.Names{Kind: fmt.Sprintf("Widget%d", n)}
+		require.Equal(t, []string{k.Plural}, change(nil, describe(t, k)))
+	}
+	require.Len(t, rules(), kinds+2)
+	require.Equal(t, []string{"widgets"}, change([]meta.GroupVersionResource{widgetResource}, describe(t, widgets())))
+	require.Equal(t, []string{"gears"}, change([]meta.GroupVersionResource{gearAt("v1beta1", "").Resource}), "whose other form has gone")
+	require.Empty(t, change([]meta.GroupVersionResource{widgetResource}))
+	require.Len(t, rules(), kinds+1)
+}
+
 var long = flag.Duration("long", 0, "how long the model of changing kinds runs; 0 for a short time with few clients")
 
 // Kinds are replaced, come and go under writers, readers and watchers. The widgets are there all the time: no request about them

@@ -34,20 +34,33 @@ type records struct {
 	foreign atomic.Bool // some entry was made of a record in another form than the stored one
 }
 
-// learn adds a form. It is called by one goroutine at a time.
-func (k *records) learn(r *Kind) {
+// learn adds a form, or puts it in the place of the one with its name, which it returns. It is called by one goroutine at a
+// time.
+func (k *records) learn(r *Kind) (before *Kind) {
 	var next []*Kind
 	if have := k.known.Load(); have != nil {
 		next = slices.Clone(*have)
 	}
-	at := slices.IndexFunc(next, func(o *Kind) bool { return o.GroupVersionKind() == r.GroupVersionKind() })
-	if at < 0 {
+	if at := k.place(r); at < 0 {
 		next = append(next, r)
 	} else {
-		next[at] = r
+		before, next[at] = next[at], r
 	}
 	k.known.Store(&next)
+	return before
 }
+
+// place returns the place of a form, which another one with the same name may have now, and -1 if it has none.
+func (k *records) place(r *Kind) int {
+	have := k.known.Load()
+	if have == nil {
+		return -1
+	}
+	return slices.IndexFunc(*have, r.sameForm)
+}
+
+// sameForm tells whether two kinds describe one form, as a kind and its replacement do.
+func (r *Kind) sameForm(o *Kind) bool { return r.GroupVersionKind() == o.GroupVersionKind() }
 
 // copyOf returns what a fork starts with.
 func (k *records) copyOf() *records {
@@ -59,7 +72,7 @@ func (k *records) copyOf() *records {
 
 // number returns what entries call a form that is not the stored one.
 func (k *records) number(form *Kind) uint16 {
-	return uint16(slices.Index(*k.known.Load(), form) + 1) //nolint:gosec // nobody has so many versions
+	return uint16(k.place(form) + 1) //nolint:gosec // nobody has so many versions
 }
 
 // formOf returns the form that the JSON of an entry is in; nil stands for the stored form.

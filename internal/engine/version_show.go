@@ -115,7 +115,7 @@ func (s *Served) showKept(ctx context.Context, entries []*watch.Entry) ([]*watch
 // shows tells whether an entry is in the form of s as it is.
 func (s *Served) shows(e *watch.Entry) bool {
 	if form := s.records.formOf(e); form != nil {
-		return form == s.Kind
+		return form.sameForm(s.Kind) // it may have been replaced since the request began
 	}
 	return s.Kind.Stored == nil
 }
@@ -178,12 +178,13 @@ func (s *Served) bring(ctx context.Context, trees []registry.Tree, written func(
 	var onward []int
 	for i := range trees {
 		form := written(i)
-		if form != nil && form != s.Kind {
+		if form != nil && form.sameForm(s.Kind) {
+			continue
+		}
+		if form != nil {
 			forms[form] = append(forms[form], i)
 		}
-		if form != s.Kind {
-			onward = append(onward, i)
-		}
+		onward = append(onward, i)
 	}
 	for form, some := range forms {
 		if err := replaceSome(trees, some, func(in []registry.Tree) ([]registry.Tree, error) { return form.RecordsToStored(ctx, in) }); err != nil {
