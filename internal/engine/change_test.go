@@ -247,53 +247,62 @@ func TestAChangeCompilesOnlyTheRulesOfItsKinds(t *testing.T) {
 	require.Len(t, rules(), kinds+1)
 }
 
-var long = flag.Duration("long", 0, "how long the model of changing kinds runs; 0 for a short time with few clients")
+var long = flag.Duration("long", 0, "how long the model of changing kinds runs with 50 writers, 50 readers and 100 informers; 0 for some changes under a few clients")
 
 // Kinds are replaced, come and go under writers, readers and watchers. The widgets are there all the time: no request about them
 // fails, and every watcher that goes on from where it was ends up with what there is.
 func TestKindsChangeUnderLoad(t *testing.T) {
-	clients, lasts := 3, 500*time.Millisecond
+	m := &changing{t: t, e: start(t, memory.New(), nil, widgets()), clients: 3}
 	if *long > 0 {
-		clients, lasts = 50, *long
+		m.clients = 50
 	}
-	e := start(t, memory.New(), nil, widgets())
-	ctx, stop := context.WithTimeout(t.Context(), lasts)
+	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	var running sync.WaitGroup
-	for n := range clients {
-		running.Go(func() { writeUntil(ctx, t, e, fmt.Sprintf("w%d", n)) })
-		running.Go(func() {
-			for ctx.Err() == nil {
-				if _, err := e.List(context.Background(), inA, registry.ListRequest{}); err != nil {
-					t.Errorf("list: %v", err)
-					return
-				}
-			}
-		})
+	var working, following sync.WaitGroup
+	for n := range m.clients {
+		working.Go(func() { m.write(ctx, fmt.Sprintf("w%d", n)) })
+		working.Go(func() { m.read(ctx) })
 	}
-	watchers := make([]informer, 2*clients)
+	watchers := make([]informer, 2*m.clients)
 	for i := range watchers {
-		running.Go(func() { watchers[i].follow(ctx, t, e) })
+		following.Go(func() { watchers[i].follow(m) })
 	}
 	changes := 0
-	for ; ctx.Err() == nil; changes++ {
-		changeOnce(t, e, changes)
+	for end := time.Now().Add(*long); changes < 100 || time.Now().Before(end); changes++ {
+		changeOnce(t, m.e, changes)
+		m.pause(1)
 	}
-	running.Wait()
+	stop()
+	working.Wait()
+	create(t, m.e, "last")
+	following.Wait()
 	want := map[string]string{}
-	list, err := e.List(t.Context(), inA, registry.ListRequest{})
+	list, err := m.e.List(t.Context(), inA, registry.ListRequest{})
 	require.NoError(t, err)
 	for entry, err := range list.Items {
 		require.NoError(t, err)
 		want[entry.Facts().Name] = size(t, entry)
 	}
 	for i := range watchers {
-		watchers[i].until(t, e, list.Revision)
 		require.Equal(t, want, watchers[i].seen)
 		require.Zero(t, watchers[i].relists)
 	}
-	require.Greater(t, changes, 1)
+	t.Logf("%d changes, %d writes, %d lists, %d watches, %d events", changes, m.writes.Load(), m.lists.Load(), m.watches.Load(), m.events.Load())
 }
+
+// changing is the load on an engine whose kinds change.
+type changing struct {
+	t       *testing.T
+	e       *engine.Engine
+	clients int
+
+	writes, lists, watches, events atomic.Int64
+}
+
+// pause waits for some milliseconds for each client, so that more clients are not more load than a machine bears.
+func (m *changing) pause(most int) {
+	time.Sleep(rand.N(time.Duration(most*m.clients) * time.Millisecond))
+} //nolint:gosec // any time
 
 // changeOnce replaces the widgets, by a kind of another schema now and then, and lets another kind come or go.
 func changeOnce(t *testing.T, e *engine.Engine, n int) {
@@ -317,24 +326,44 @@ func changeOnce(t *testing.T, e *engine.Engine, n int) {
 	if err != nil {
 		t.Errorf("change %d: %v", n, err)
 	}
-	time.Sleep(time.Millisecond)
 }
 
-func writeUntil(ctx context.Context, t *testing.T, e *engine.Engine, name string) {
+func (m *changing) write(ctx context.Context, name string) {
 	for n := 0; ctx.Err() == nil; n++ {
 		var err error
 		switch n % 4 {
 		case 0:
-			_, err = e.Create(context.Background(), inA, body(name, n%1000+1, ""), registry.WriteOptions{})
+			_, err = m.e.Create(context.Background(), inA, body(name, n%1000+1, ""), registry.WriteOptions{})
 		case 3:
-			_, err = e.Delete(context.Background(), named(name), registry.DeleteOptions{})
+			_, err = m.e.Delete(context.Background(), named(name), registry.DeleteOptions{})
 		default:
-			_, err = merge(context.Background(), e, named(name), fmt.Sprintf(`{"spec":{"size":%d}}`, rand.IntN(1000)+1)) //nolint:gosec // any number
+			_, err = merge(context.Background(), m.e, named(name), fmt.Sprintf(`{"spec":{"size":%d}}`, rand.IntN(1000)+1)) //nolint:gosec // any number
 		}
 		if err != nil {
-			t.Errorf("write %d of %s: %v", n, name, err)
+			m.t.Errorf("write %d of %s: %v", n, name, err)
 			return
 		}
+		m.writes.Add(1)
+		m.pause(8)
+	}
+}
+
+func (m *changing) read(ctx context.Context) {
+	for ctx.Err() == nil {
+		list, err := m.e.List(context.Background(), inA, registry.ListRequest{})
+		if err == nil {
+			for _, err = range list.Items {
+				if err != nil {
+					break
+				}
+			}
+		}
+		if err != nil {
+			m.t.Errorf("list: %v", err)
+			return
+		}
+		m.lists.Add(1)
+		m.pause(8)
 	}
 }
 
@@ -345,49 +374,53 @@ type informer struct {
 	relists int
 }
 
-func (i *informer) follow(ctx context.Context, t *testing.T, e *engine.Engine) {
+// follow follows the widgets until it sees the one that is written last.
+func (i *informer) follow(m *changing) {
 	i.seen = map[string]string{}
-	for ctx.Err() == nil {
-		if err := i.watch(ctx, t, e); err != nil {
-			t.Errorf("watch from %d: %v", i.at, err)
+	for i.seen["last"] == "" {
+		m.watches.Add(1)
+		if err := i.watch(m); err != nil {
+			m.t.Errorf("watch from %d: %v", i.at, err)
 			return
 		}
 	}
 }
 
-// watch follows until the kind is replaced or ctx ends.
-func (i *informer) watch(ctx context.Context, t *testing.T, e *engine.Engine) error {
-	at, err := e.Resolve(inA)
+// watch follows until the kind is replaced or the last object is seen.
+func (i *informer) watch(m *changing) error {
+	at, err := m.e.Resolve(inA)
 	if err != nil {
 		return err
 	}
 	cursor, err := at.Follow(context.Background(), registry.WatchRequest{After: i.at})
-	if errors.Is(err, watch.ErrGone) || status.IsNotFound(err) {
+	if errors.Is(err, watch.ErrGone) {
 		return nil // it was replaced in this moment
 	}
 	if err != nil {
 		return err
 	}
 	defer cursor.Close()
-	ctx, cancel := context.WithCancel(ctx)
-	defer context.AfterFunc(at.Served.Ended(), cancel)()
-	defer cancel()
-	for {
-		events, err := cursor.Next(ctx, nil)
+	for i.seen["last"] == "" {
+		events, err := cursor.Next(at.Served.Ended(), nil)
 		for _, event := range events {
-			i.note(t, event)
+			i.note(m.t, event)
 		}
+		m.events.Add(int64(len(events)))
 		switch {
 		case err == nil:
 		case registry.Expired(err):
 			i.relists++
 			return err
-		case ctx.Err() != nil, errors.Is(err, watch.ErrGone):
+		case at.Served.Ended().Err() != nil, errors.Is(err, watch.ErrGone):
+			if cursor.Walking() {
+				i.at, i.seen = 0, map[string]string{} // a part of the initial events has no version
+			}
 			return nil
 		default:
 			return err
 		}
 	}
+	return nil
 }
 
 func (i *informer) note(t *testing.T, event watch.Event) {
@@ -397,31 +430,6 @@ func (i *informer) note(t *testing.T, event watch.Event) {
 		i.seen[event.Entry.Facts().Name] = size(t, event.Entry)
 	case meta.Deleted:
 		delete(i.seen, event.Entry.Facts().Name)
-	}
-}
-
-// until follows as far as a revision.
-func (i *informer) until(t *testing.T, e *engine.Engine, rev storage.Revision) {
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	cursor, err := e.Follow(ctx, inA, registry.WatchRequest{After: i.at})
-	require.NoError(t, err)
-	defer cursor.Close()
-	_, err = e.Create(ctx, inA, body("last", 1, ""), registry.WriteOptions{})
-	if status.IsAlreadyExists(err) {
-		_, err = merge(ctx, e, named("last"), fmt.Sprintf(`{"metadata":{"labels":{"n":"%d"}}}`, rand.IntN(1<<30))) //nolint:gosec // any number
-	}
-	require.NoError(t, err)
-	for i.at <= rev {
-		events, err := cursor.Next(ctx, nil)
-		require.NoError(t, err)
-		for _, event := range events {
-			if event.Revision <= rev {
-				i.note(t, event)
-			} else {
-				i.at = event.Revision
-			}
-		}
 	}
 }
 
