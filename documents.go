@@ -7,8 +7,8 @@ import (
 	"github.com/kindwright/kindwright/internal/discovery"
 	"github.com/kindwright/kindwright/internal/engine"
 	"github.com/kindwright/kindwright/internal/negotiate"
+	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/openapi"
-	"github.com/kindwright/kindwright/registry"
 )
 
 // describe returns the handler of discovery and OpenAPI for the served resources.
@@ -99,7 +99,7 @@ func openapiOf(v *engine.Version) openapi.Document {
 		for _, p := range r.Patches() {
 			// Where documents name it, kubectl prefers a strategic merge patch, which without a server it can make
 			// for the types alone that it was built with.
-			if p != registry.StrategicMergePatch || r.Messages() != nil {
+			if p != meta.StrategicMergePatch || r.Messages() != nil {
 				kind.Patches = append(kind.Patches, string(p))
 			}
 		}
@@ -115,7 +115,7 @@ func openapiOf(v *engine.Version) openapi.Document {
 func openapiBelow(r *engine.Kind, sub *engine.Subresource) openapi.SubresourceDoc {
 	doc := openapi.SubresourceDoc{Name: sub.Name, Verbs: sub.Verbs, Details: map[string]openapi.VerbDoc{}}
 	for _, p := range sub.Patches(r) {
-		if p != registry.StrategicMergePatch || r.Messages() != nil {
+		if p != meta.StrategicMergePatch || r.Messages() != nil {
 			doc.Patches = append(doc.Patches, string(p))
 		}
 	}

@@ -214,7 +214,7 @@ func callOf(x *request.Exchange) apiserver.Call {
 		target.Resource, target.Collection, target.Namespace = info.IsResource, info.IsCollection(), info.Namespace
 		target.Watch, target.DryRun = info.Verb == request.VerbWatch, info.Query.DryRun
 		target.Connect = info.Subresource != "" && connects(x)
-		target.Apply = info.Verb == request.VerbPatch && strings.HasPrefix(r.Header.Get("Content-Type"), "application/apply-patch+yaml")
+		target.Apply = info.Verb == request.VerbPatch && strings.HasPrefix(r.Header.Get("Content-Type"), string(meta.ApplyPatch))
 	}
 	return target.Call()
 }

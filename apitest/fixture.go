@@ -209,7 +209,7 @@ func (s *Server) create(f fixture) error {
 	if err != nil {
 		return err
 	}
-	engine, options := s.API.Engine(), registry.WriteOptions{FieldManager: "apitest", FieldValidation: registry.FieldValidationStrict}
+	engine, options := s.API.Engine(), registry.WriteOptions{FieldManager: "apitest", FieldValidation: meta.FieldValidationStrict}
 	made, err := engine.Create(loading(), t, body, options)
 	if isNamespace(f.kind) && status.IsAlreadyExists(err) {
 		return nil

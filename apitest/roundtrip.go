@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kindwright/kindwright/internal/engine"
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
@@ -113,9 +114,9 @@ func there(from, by *registry.Resource, object map[string]any) (map[string]any, 
 	ctx := context.Background()
 	convert := func(object map[string]any, from, to *registry.Resource) (map[string]any, error) {
 		if from.Stored == nil {
-			return to.FromStored(ctx, object)
+			return engine.FromStored(ctx, to, object)
 		}
-		object, err := from.ToStored(ctx, object)
+		object, err := engine.ToStored(ctx, from, object)
 		if err != nil {
 			return nil, err
 		}

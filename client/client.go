@@ -184,7 +184,7 @@ func (c *caller) patchAt(ctx context.Context, path []string, key meta.Key, p Pat
 	for name, value := range p.parameters() {
 		w.query.Set(name, value)
 	}
-	return c.do(ctx, call{method: http.MethodPatch, path: w.below(path), query: w.query, contentType: p.contentType, body: body})
+	return c.do(ctx, call{method: http.MethodPatch, path: w.below(path), query: w.query, contentType: string(p.contentType), body: body})
 }
 
 // Delete deletes one object. It returns when the server has accepted the deletion. An object with

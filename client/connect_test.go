@@ -81,7 +81,7 @@ func TestUPDATE_12_AScaleIsReadAndWritten(t *testing.T) {
 	w.Spec.Size = 3
 	w, err := c.Create(t.Context(), w)
 	require.NoError(t, err)
-	scales := client.SubOf[registry.Scale, registry.Scale](c, "scale")
+	scales := client.SubOf[meta.Scale, meta.Scale](c, "scale")
 	scale, err := scales.Get(t.Context(), key("a"))
 	require.NoError(t, err)
 	require.Equal(t, int32(3), scale.Spec.Replicas)

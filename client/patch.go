@@ -10,29 +10,21 @@ import (
 
 // Patch is a change to an object. Make one with MergePatch, StrategicPatch, JSONPatch or Apply.
 type Patch struct {
-	contentType string
+	contentType meta.PatchType
 	content     any
 	manager     string // of an apply
 	force       bool
 }
 
-// The media types of patches.
-const (
-	mediaMergePatch     = "application/merge-patch+json"
-	mediaStrategicPatch = "application/strategic-merge-patch+json"
-	mediaJSONPatch      = "application/json-patch+json"
-	mediaApply          = "application/apply-patch+yaml" // JSON is YAML
-)
-
 // MergePatch sets the members in change and removes those that are null there (RFC 7386). change is
 // any value that encodes as a JSON object, such as map[string]any, or a JSON text as meta.RawJSON.
-func MergePatch(change any) Patch { return Patch{contentType: mediaMergePatch, content: change} }
+func MergePatch(change any) Patch { return Patch{contentType: meta.MergePatch, content: change} }
 
 // StrategicPatch is MergePatch for kinds whose schema says how to merge lists. Items are matched by
 // key and changed, or else added; directives such as $patch and $retainKeys control the rest. If
 // the kind has no such schema, the error satisfies status.IsUnsupportedMediaType. Source: PATCH-09.
 func StrategicPatch(change any) Patch {
-	return Patch{contentType: mediaStrategicPatch, content: change}
+	return Patch{contentType: meta.StrategicMergePatch, content: change}
 }
 
 // JSONPatch performs operations in order, all or none of them (RFC 6902).
@@ -41,7 +33,7 @@ func JSONPatch(operations ...PatchOperation) Patch {
 	for i, o := range operations {
 		content[i] = o.document()
 	}
-	return Patch{contentType: mediaJSONPatch, content: content}
+	return Patch{contentType: meta.JSONPatch, content: content}
 }
 
 // Apply sets the fields in content and makes manager their owner (server-side apply). It creates
@@ -52,12 +44,12 @@ func JSONPatch(operations ...PatchOperation) Patch {
 // or have omitempty. With the Go type of the kind, manager would also own fields that are always
 // written, even when they are zero.
 func Apply(manager string, content any) Patch {
-	return Patch{contentType: mediaApply, content: content, manager: manager}
+	return Patch{contentType: meta.ApplyPatch, content: content, manager: manager}
 }
 
 // ForceApply is Apply, but takes fields over from other managers.
 func ForceApply(manager string, content any) Patch {
-	return Patch{contentType: mediaApply, content: content, manager: manager, force: true}
+	return Patch{contentType: meta.ApplyPatch, content: content, manager: manager, force: true}
 }
 
 func (p Patch) encode(where place, key meta.Key) ([]byte, error) {
@@ -65,7 +57,7 @@ func (p Patch) encode(where place, key meta.Key) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if p.contentType != mediaApply {
+	if p.contentType != meta.ApplyPatch {
 		return json.AppendTree(nil, tree)
 	}
 	object, ok := tree.(map[string]any)
@@ -86,7 +78,7 @@ func (p Patch) encode(where place, key meta.Key) ([]byte, error) {
 
 func (p Patch) parameters() map[string]string {
 	q := map[string]string{}
-	if p.contentType == mediaApply {
+	if p.contentType == meta.ApplyPatch {
 		q["fieldManager"] = p.manager
 	}
 	if p.force {

@@ -74,7 +74,7 @@ var creations = []func(ctx context.Context, e *engine.Engine, namespace, name st
 	func(ctx context.Context, e *engine.Engine, namespace, name string) error { // so may an apply
 		target := registry.Target{Resource: noteType, Namespace: namespace, Name: "applied-" + name}
 		body := fmt.Appendf(nil, `{"apiVersion":"example.dev/v1","kind":"Note","metadata":{"name":%q},"text":"x"}`, target.Name)
-		_, err := e.Patch(ctx, target, registry.PatchRequest{Type: registry.ApplyPatch, Body: body}, registry.WriteOptions{FieldManager: "me"})
+		_, err := e.Patch(ctx, target, registry.PatchRequest{Type: meta.ApplyPatch, Body: body}, registry.WriteOptions{FieldManager: "me"})
 		return err
 	},
 	func(ctx context.Context, e *engine.Engine, namespace, name string) error {
@@ -156,7 +156,7 @@ func endAmongWriters(t *testing.T, b storage.Backend) {
 		writers.Wait()
 		for i := from; i < to; i++ {
 			if i%2 == 1 {
-				_, err := e.Patch(t.Context(), registry.Target{Resource: noteType, Namespace: name(i), Name: "held"}, registry.PatchRequest{Type: registry.MergePatch, Body: []byte(`{"metadata":{"finalizers":null}}`)}, registry.WriteOptions{})
+				_, err := e.Patch(t.Context(), registry.Target{Resource: noteType, Namespace: name(i), Name: "held"}, registry.PatchRequest{Type: meta.MergePatch, Body: []byte(`{"metadata":{"finalizers":null}}`)}, registry.WriteOptions{})
 				require.NoError(t, err)
 			}
 		}
@@ -265,7 +265,7 @@ func TestNS_02_ObjectsChangedAfterTheEndAreDeleted(t *testing.T) {
 					require.NoError(t, makeNote(t.Context(), e, "team", "new"))
 					return
 				}
-				_, err := e.Patch(t.Context(), registry.Target{Resource: noteType, Namespace: "team", Name: "changed"}, registry.PatchRequest{Type: registry.MergePatch, Body: []byte(`{"metadata":{"labels":{"a":"b"}}}`)}, registry.WriteOptions{})
+				_, err := e.Patch(t.Context(), registry.Target{Resource: noteType, Namespace: "team", Name: "changed"}, registry.PatchRequest{Type: meta.MergePatch, Body: []byte(`{"metadata":{"labels":{"a":"b"}}}`)}, registry.WriteOptions{})
 				require.NoError(t, err)
 			}
 			_, err := e.Update(t.Context(), registry.Target{Resource: namespaces, Name: "team", Subresource: "finalize"}, []byte(`{"metadata":{"name":"team"},"spec":{}}`), registry.WriteOptions{})
@@ -380,7 +380,7 @@ func (h *history) step() {
 		if o == nil || !h.served[p.plural] {
 			return
 		}
-		_, err := h.e.Patch(ctx, h.target(p), registry.PatchRequest{Type: registry.MergePatch, Body: []byte(`{"metadata":{"finalizers":null}}`)}, registry.WriteOptions{})
+		_, err := h.e.Patch(ctx, h.target(p), registry.PatchRequest{Type: meta.MergePatch, Body: []byte(`{"metadata":{"finalizers":null}}`)}, registry.WriteOptions{})
 		h.expect(err, "", "free %v", p)
 		o.held = false
 	case 7:
@@ -537,7 +537,7 @@ func TestNS_02_RandomHistories(t *testing.T) {
 				h.settle()
 				for p, o := range h.objects {
 					require.True(t, o.held)
-					_, err := e.Patch(t.Context(), h.target(p), registry.PatchRequest{Type: registry.MergePatch, Body: []byte(`{"metadata":{"finalizers":null}}`)}, registry.WriteOptions{})
+					_, err := e.Patch(t.Context(), h.target(p), registry.PatchRequest{Type: meta.MergePatch, Body: []byte(`{"metadata":{"finalizers":null}}`)}, registry.WriteOptions{})
 					require.NoError(t, err)
 				}
 				synctest.Wait()

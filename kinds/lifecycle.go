@@ -333,7 +333,7 @@ func (t *namespaceController) guarded(run func() error) (err error) {
 }
 
 func isPolicy(finalizer string) bool {
-	return finalizer == registry.FinalizerOrphan || finalizer == registry.FinalizerForeground
+	return finalizer == meta.FinalizerOrphanDependents || finalizer == meta.FinalizerDeleteDependents
 }
 
 // finalizers returns the finalizers of an object, or nil if it cannot be decoded.

@@ -250,7 +250,7 @@ func checkFinalizers(now, before []string, f *status.Fields) {
 
 // systemFinalizers returns the only finalizers without a domain.
 func systemFinalizers() []string {
-	return []string{FinalizerKubernetes, registry.FinalizerOrphan, registry.FinalizerForeground}
+	return []string{FinalizerKubernetes, meta.FinalizerOrphanDependents, meta.FinalizerDeleteDependents}
 }
 
 func markTerminating(t registry.Tree) registry.Tree {

@@ -114,14 +114,14 @@ func TestNS_06_ThePhaseMatchesTheDeletion(t *testing.T) {
 		return registry.Target{Resource: namespaces, Name: "shop", Subresource: subresource}
 	}
 	write := func(phase string) error {
-		_, err := e.Patch(t.Context(), at("status"), registry.PatchRequest{Type: registry.MergePatch, Body: []byte(`{"status":{"phase":` + phase + `}}`)}, registry.WriteOptions{})
+		_, err := e.Patch(t.Context(), at("status"), registry.PatchRequest{Type: meta.MergePatch, Body: []byte(`{"status":{"phase":` + phase + `}}`)}, registry.WriteOptions{})
 		return err
 	}
 	for _, phase := range []string{`"Terminating"`, `null`} {
 		require.True(t, status.IsInvalid(write(phase)), phase)
 	}
 	require.NoError(t, write(`"Active"`))
-	_, err := e.Patch(t.Context(), at(""), registry.PatchRequest{Type: registry.MergePatch, Body: []byte(`{"metadata":{"finalizers":["example.dev/hold"]}}`)}, registry.WriteOptions{})
+	_, err := e.Patch(t.Context(), at(""), registry.PatchRequest{Type: meta.MergePatch, Body: []byte(`{"metadata":{"finalizers":["example.dev/hold"]}}`)}, registry.WriteOptions{})
 	require.NoError(t, err)
 	_, err = e.Delete(t.Context(), at(""), registry.DeleteOptions{})
 	require.NoError(t, err)

@@ -17,6 +17,17 @@ const (
 	FieldValidationStrict = "Strict" // rejected with 400
 )
 
+// PatchType is the media type of a patch.
+type PatchType string
+
+// The types of patches.
+const (
+	JSONPatch           PatchType = "application/json-patch+json"            // RFC 6902 (PATCH-06)
+	MergePatch          PatchType = "application/merge-patch+json"           // RFC 7386 (PATCH-08)
+	StrategicMergePatch PatchType = "application/strategic-merge-patch+json" // of Kubernetes (PATCH-09)
+	ApplyPatch          PatchType = "application/apply-patch+yaml"           // server-side apply; JSON is YAML (PATCH-05)
+)
+
 // DryRunAll is the only value of dryRun: the server does everything except store the result.
 // Source: QUERY-12.
 const DryRunAll = "All"

@@ -8,12 +8,6 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// The finalizers that deletion policies leave for a garbage collector (DEL-10).
-const (
-	FinalizerOrphan     = "orphan"
-	FinalizerForeground = "foregroundDeletion"
-)
-
 // DeleteOptions are the options of Delete and DeleteCollection. Propagation is "", Background, Foreground or Orphan;
 // other values are refused by whoever parses them.
 type DeleteOptions struct {

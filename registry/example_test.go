@@ -62,7 +62,7 @@ func Example() {
 	}
 	fmt.Println("created", created.Entry.Facts().Name)
 	target.Name = "desk"
-	_, err = e.Patch(ctx, target, registry.PatchRequest{Type: registry.MergePatch, Body: []byte(`{"socket":"E14"}`)}, registry.WriteOptions{})
+	_, err = e.Patch(ctx, target, registry.PatchRequest{Type: meta.MergePatch, Body: []byte(`{"socket":"E14"}`)}, registry.WriteOptions{})
 	fmt.Println(err)
 	// Output:
 	// created desk

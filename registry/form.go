@@ -2,14 +2,9 @@ package registry
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"reflect"
-	"runtime/debug"
 	"slices"
-
-	"github.com/kindwright/kindwright/internal/tree"
-	"github.com/kindwright/kindwright/status"
 )
 
 // Conversion makes a resource another served form of objects that are stored in the form of Resource: another version, or
@@ -86,19 +81,6 @@ func (f typedForm[V, T]) resource(types *Types, stored *Resource) (*Resource, er
 	return r, r.complete()
 }
 
-// FormOf describes a further form of a resource that is served already, to be given to Engine.Install: a version that is added
-// while the server runs. stored is the resource as Set.Lookup or Set.Stored finds it, or as Kind.Resource has made it, and the form is
-// made by As for its Go type.
-func FormOf(stored *Resource, f Form) (*Resource, error) {
-	switch {
-	case stored == nil || f == nil:
-		return nil, errors.New("FormOf needs a resource and a form of it")
-	case stored.Type == nil:
-		return nil, fmt.Errorf("kind %s (%s): it was not made of a Go struct; describe the other form as a Resource with a Conversion", stored.Names.Kind, stored.APIVersion())
-	}
-	return f.resource(&Types{}, stored)
-}
-
 // unknownFields finds a selectable field of a form that is none of the stored form.
 func unknownFields(r, stored *Resource, fields map[string]string) string {
 	for _, name := range r.Selectable {
@@ -142,122 +124,4 @@ func convertTyped[A, B any](convert func(*A) (*B, error)) func(context.Context, 
 		}
 		return out, nil
 	}
-}
-
-// conversion is one direction of a Conversion.
-type conversion func(ctx context.Context, objects []Tree) ([]Tree, error)
-
-// guarded runs a conversion once. A panic in it is an error that tells where.
-func (convert conversion) guarded(ctx context.Context, objects []Tree) (out []Tree, err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			out, err = nil, fmt.Errorf("the conversion panicked: %v\n%s", v, debug.Stack())
-		}
-	}()
-	out, err = convert(ctx, objects)
-	switch {
-	case err != nil:
-		return nil, err
-	case len(out) != len(objects):
-		return nil, fmt.Errorf("the conversion of %d objects returned %d", len(objects), len(out))
-	case slices.ContainsFunc(out, func(t Tree) bool { return t == nil }):
-		return nil, errors.New("the conversion returned nothing")
-	}
-	return out, nil
-}
-
-// to converts objects in one call. It gives each the kind of its new form, the metadata it had, and the
-// shape that its schema asks for.
-func (convert conversion) to(ctx context.Context, to *Resource, objects []Tree) ([]Tree, error) {
-	made, err := convert.guarded(ctx, objects)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]Tree, len(made))
-	for i := range made {
-		if out[i], err = to.adopt(made[i], objects[i]); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
-}
-
-// adopt makes what a conversion returned for an object an object of this form.
-func (r *Resource) adopt(out, t Tree) (Tree, error) {
-	out = tree.With(tree.With(out, r.APIVersion(), "apiVersion"), r.Names.Kind, "kind")
-	out = tree.With(out, t["metadata"], "metadata")
-	out, _ = r.Schema.Prune(out)
-	canonical, problems := r.Schema.Canonical(out)
-	if len(problems) > 0 {
-		return nil, fmt.Errorf("the conversion to %s made an object its schema refuses: %s", r.GroupVersionKind(), problems[0].Message())
-	}
-	return canonical, nil
-}
-
-// FromStored returns an object that is in the stored form in the form of r: the object itself where that is the stored form. It
-// changes nothing and checks no rules. An error is as a client would get it, and unwraps to its cause.
-func (r *Resource) FromStored(ctx context.Context, t Tree) (Tree, error) {
-	if r.Stored == nil || t == nil {
-		return t, nil
-	}
-	out, err := r.AllFromStored(ctx, []Tree{t})
-	if err != nil {
-		return nil, err
-	}
-	return out[0], nil
-}
-
-// AllFromStored is FromStored for many objects, in one call of the conversion. The error names the first
-// of them, whichever it is about.
-func (r *Resource) AllFromStored(ctx context.Context, objects []Tree) ([]Tree, error) {
-	out, err := conversion(r.Stored.From).to(ctx, r, objects)
-	if err != nil {
-		return nil, r.unconverted(objects[0], "cannot be shown as "+r.APIVersion(), err)
-	}
-	return out, nil
-}
-
-// ToStored returns an object that is in the form of r in the stored form. It is the other direction of FromStored. Where the
-// object is a client's, so may the error be.
-func (r *Resource) ToStored(ctx context.Context, t Tree) (Tree, error) {
-	if r.Stored == nil {
-		return t, nil
-	}
-	out, err := conversion(r.Stored.To).to(ctx, r.Stored.Resource, []Tree{t})
-	if err == nil {
-		return out[0], nil
-	}
-	if known, ok := errors.AsType[*status.Error](err); ok {
-		return nil, known
-	}
-	return nil, r.unconverted(t, "cannot be stored as "+r.base().APIVersion(), err)
-}
-
-// RecordsToStored brings records that were written in the form of r to the stored form, in one call of
-// the conversion. An error is the server's own: what is wrong was stored, and no client has sent it.
-func (r *Resource) RecordsToStored(ctx context.Context, objects []Tree) ([]Tree, error) {
-	stored := r.Stored.Resource
-	out, err := conversion(r.Stored.To).to(ctx, stored, objects)
-	if err != nil {
-		return nil, r.unconverted(objects[0], "cannot be shown as "+stored.APIVersion(), err)
-	}
-	for i := range out {
-		out[i] = stored.Schema.Default(out[i])
-	}
-	return out, nil
-}
-
-// unconverted says which object a conversion failed for. Why, only the log tells.
-func (r *Resource) unconverted(t Tree, what string, cause error) error {
-	name := tree.NameOf(t)
-	return status.Internal(fmt.Errorf("%s %q %s: %w", r.GroupResource(), name, what, cause)).
-		WithMessage(fmt.Sprintf("Internal error occurred: %s %q %s; the server's log has the cause", r.GroupResource(), tree.Cut(name), what))
-}
-
-// base returns the stored form of a resource: itself, unless it is another form.
-func (r *Resource) base() *Resource {
-	if r.Stored != nil {
-		return r.Stored.Resource
-	}
-	return r
 }

@@ -165,7 +165,7 @@ func (f Front[T]) Update(ctx context.Context, obj *T) (*T, error) {
 // out what it does not want to own: its fields have omitempty or omitzero.
 func (f Front[T]) Apply(ctx context.Context, obj *T) (*T, error) {
 	return f.send(ctx, obj, func(ctx context.Context, t Target, body []byte) (*Result, error) {
-		return f.objects.Patch(ctx, t, PatchRequest{Type: ApplyPatch, Body: body}, f.options)
+		return f.objects.Patch(ctx, t, PatchRequest{Type: meta.ApplyPatch, Body: body}, f.options)
 	})
 }
 

@@ -15,42 +15,24 @@ type Target struct {
 	Name        string // empty for collections and for creation
 }
 
-// FieldValidation says what is done about fields that the schema does not know, and about fields given twice (QUERY-23).
-type FieldValidation string
-
-// The modes of field validation; the zero value means Warn.
-const (
-	FieldValidationIgnore FieldValidation = "Ignore"
-	FieldValidationWarn   FieldValidation = "Warn"
-	FieldValidationStrict FieldValidation = "Strict"
-)
-
 // WriteOptions are the options that creates, updates and patches share.
 type WriteOptions struct {
-	DryRun          bool   // everything runs, nothing is stored (DRY-01)
-	FieldManager    string // who writes, for the managed fields; "" counts as "unknown"
-	Force           bool   // apply: take over the fields of other managers (SSA-04)
-	FieldValidation FieldValidation
+	DryRun       bool   // everything runs, nothing is stored (DRY-01)
+	FieldManager string // who writes, for the managed fields; "" counts as "unknown"
+	Force        bool   // apply: take over the fields of other managers (SSA-04)
+
+	// FieldValidation says what happens to fields that the schema does not know and to fields given
+	// twice: meta.FieldValidationIgnore, Warn or Strict. "" means Warn (QUERY-23).
+	FieldValidation string
 
 	// MayCreate, if not nil, is asked before an update or an apply creates an object that is absent
 	// (UPDATE-10). Its error refuses that.
 	MayCreate func(context.Context) error
 }
 
-// PatchType is the media type of a patch.
-type PatchType string
-
-// The patches that are understood.
-const (
-	JSONPatch           PatchType = "application/json-patch+json"            // RFC 6902 (PATCH-06)
-	MergePatch          PatchType = "application/merge-patch+json"           // RFC 7386 (PATCH-08)
-	StrategicMergePatch PatchType = "application/strategic-merge-patch+json" // of Kubernetes (PATCH-09)
-	ApplyPatch          PatchType = "application/apply-patch+yaml"           // server-side apply (PATCH-05)
-)
-
 // PatchRequest is the body of a patch and what kind it is.
 type PatchRequest struct {
-	Type PatchType
+	Type meta.PatchType
 	Body []byte
 }
 
@@ -59,9 +41,11 @@ type ListRequest struct {
 	Labels meta.Selector
 	Fields meta.FieldSelector
 
-	Version  storage.Revision // meaningful when Versioned
-	AnyState bool             // resourceVersion=0: whatever is at hand
-	Match    VersionMatch     // how Version is meant
+	// Match says how Version is meant. "" reads the newest state, whatever Version is.
+	Match   meta.ResourceVersionMatch
+	Version storage.Revision
+
+	AnyState bool // resourceVersion=0: whatever is at hand
 
 	// MetadataOnly says that the caller uses metadata alone: the objects may come in any form, and no conversion runs.
 	MetadataOnly bool
@@ -69,16 +53,6 @@ type ListRequest struct {
 	Limit    int64  // at most so many objects; 0 or less means all
 	Continue string // the token of the chunk before
 }
-
-// VersionMatch says how ListRequest.Version is meant.
-type VersionMatch int
-
-// The ways of reading a collection.
-const (
-	MostRecent   VersionMatch = iota // a consistent read of the present; Version is unused
-	NotOlderThan                     // at Version or later
-	Exact                            // at exactly Version
-)
 
 // WatchRequest selects changes.
 type WatchRequest struct {

@@ -197,26 +197,6 @@ func (r *Resource) APIVersion() string {
 	return meta.GroupVersion{Group: r.Group, Version: r.Version}.String()
 }
 
-// Verbs returns what can be asked of the resource itself, in the order of discovery documents.
-func (r *Resource) Verbs() []string {
-	if r.Virtual != nil {
-		return []string{"create"}
-	}
-	return []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
-}
-
-// Patches returns the kinds of patches that are taken (PATCH-05 to PATCH-10).
-func (r *Resource) Patches() []PatchType {
-	if r.Virtual != nil {
-		return nil
-	}
-	types := []PatchType{ApplyPatch, JSONPatch, MergePatch}
-	if r.StrategicMerge {
-		types = append(types, StrategicMergePatch)
-	}
-	return types
-}
-
 // Completed returns a copy with every default filled in, or says what cannot be served, naming the resource and the field.
 func (r *Resource) Completed() (*Resource, error) {
 	own := *r

@@ -12,28 +12,7 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// Scale is what the subresource scale exchanges, whatever the kind: how many replicas an object should have, and has
-// (UPDATE-12). It is kind Scale of autoscaling/v1.
-type Scale struct {
-	meta.TypeMeta   `json:",inline"`
-	meta.ObjectMeta `json:"metadata,omitzero" protobuf:"bytes,1,opt,name=metadata"`
-
-	Spec   ScaleSpec   `json:"spec,omitzero" protobuf:"bytes,2,opt,name=spec" doc:"How many replicas there should be."`
-	Status ScaleStatus `json:"status,omitzero" protobuf:"bytes,3,opt,name=status" doc:"How many replicas there are. It cannot be written here."`
-}
-
-// ScaleSpec is what a Scale asks for.
-type ScaleSpec struct {
-	Replicas int32 `json:"replicas,omitempty" protobuf:"varint,1,opt,name=replicas" doc:"How many replicas there should be."`
-}
-
-// ScaleStatus is what a Scale tells.
-type ScaleStatus struct {
-	Replicas int32  `json:"replicas" optional:"" protobuf:"varint,1,opt,name=replicas" doc:"How many replicas there are."`
-	Selector string `json:"selector,omitempty" protobuf:"bytes,2,opt,name=selector" doc:"A label selector, in its text form, of what the replicas are counted by."`
-}
-
-// ScaleSubresource is the subresource scale: it shows and changes the replicas of an object as a Scale, wherever the kind keeps
+// ScaleSubresource is the subresource scale: it shows and changes the replicas of an object as a meta.Scale, wherever the kind keeps
 // them (UPDATE-12), which is what `kubectl scale` and autoscalers use. The paths are written as in a custom resource
 // definition.
 type ScaleSubresource struct {
@@ -65,7 +44,7 @@ func (s ScaleSubresource) Describe(of *Resource, types *Types) (Subresource, err
 			return fail(err)
 		}
 	}
-	document, err := describeDocument[Scale](meta.GroupVersionKind{Group: "autoscaling", Version: "v1"}, of, types)
+	document, err := describeDocument[meta.Scale](meta.GroupVersionKind{Group: "autoscaling", Version: "v1"}, of, types)
 	if err != nil {
 		return fail(err)
 	}

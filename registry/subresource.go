@@ -78,16 +78,6 @@ type Handler struct {
 // Describe returns the subresource itself.
 func (s Subresource) Describe(*Resource, *Types) (Subresource, error) { return s, nil }
 
-// Subresource returns the subresource of that name.
-func (r *Resource) Subresource(name string) (*Subresource, bool) {
-	for i := range r.Subresources {
-		if r.Subresources[i].Name == name {
-			return &r.Subresources[i], true
-		}
-	}
-	return nil, false
-}
-
 // StatusSubresource is the usual `status`: it owns the field status, beside those of metadata that are named, such as
 // "annotations", and nothing else (UPDATE-11, Z4).
 func StatusSubresource(metadata ...string) Subresource {

@@ -69,12 +69,12 @@ func (w *write) admission() *admission.Request {
 	if w.operation() == admission.Create {
 		options = meta.CreateOptions{
 			TypeMeta: w.engine.optionsKind("CreateOptions"), DryRun: dryRun(w.opts.DryRun),
-			FieldManager: w.opts.FieldManager, FieldValidation: string(w.opts.FieldValidation),
+			FieldManager: w.opts.FieldManager, FieldValidation: w.opts.FieldValidation,
 		}
 	} else {
 		options = meta.UpdateOptions{
 			TypeMeta: w.engine.optionsKind("UpdateOptions"), DryRun: dryRun(w.opts.DryRun),
-			FieldManager: w.opts.FieldManager, FieldValidation: string(w.opts.FieldValidation),
+			FieldManager: w.opts.FieldManager, FieldValidation: w.opts.FieldValidation,
 		}
 	}
 	return w.engine.admission(w.admissionTarget(), admission.Request{

@@ -13,6 +13,7 @@ import (
 
 	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/internal/engine"
+	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/storage"
 	"github.com/kindwright/kindwright/storage/bbolt"
@@ -151,7 +152,7 @@ func BenchmarkWrites(b *testing.B) {
 		_, err := e.Update(b.Context(), named("x"), sized(size), registry.WriteOptions{FieldManager: "bench"})
 		return err
 	}
-	patched := func(name string, kind registry.PatchType, body []byte) error {
+	patched := func(name string, kind meta.PatchType, body []byte) error {
 		_, err := e.Patch(b.Context(), named(name), registry.PatchRequest{Type: kind, Body: body}, registry.WriteOptions{FieldManager: "bench"})
 		return err
 	}
@@ -165,10 +166,10 @@ func BenchmarkWrites(b *testing.B) {
 		{"update", func() error { return update(n%1000 + 1) }},
 		{"update no-op", func() error { return update(7) }},
 		{"merge patch", func() error {
-			return patched("x", registry.MergePatch, fmt.Appendf(nil, `{"spec":{"size":%d}}`, n%1000+1))
+			return patched("x", meta.MergePatch, fmt.Appendf(nil, `{"spec":{"size":%d}}`, n%1000+1))
 		}},
-		{"apply", func() error { return patched("applied", registry.ApplyPatch, applied(n%1000+1)) }},
-		{"apply no-op", func() error { return patched("applied", registry.ApplyPatch, applied(7)) }},
+		{"apply", func() error { return patched("applied", meta.ApplyPatch, applied(n%1000+1)) }},
+		{"apply no-op", func() error { return patched("applied", meta.ApplyPatch, applied(7)) }},
 		{"delete", func() error {
 			_, err := e.Delete(b.Context(), named(fmt.Sprintf("w%09d", n)), registry.DeleteOptions{})
 			return err
@@ -206,7 +207,7 @@ func BenchmarkFirstPageOfThePast(b *testing.B) {
 	require.NoError(b, err)
 	_, err = e.Delete(b.Context(), named("w100000"), registry.DeleteOptions{})
 	require.NoError(b, err)
-	then := registry.ListRequest{Limit: 500, Version: now.Revision, Match: registry.Exact}
+	then := registry.ListRequest{Limit: 500, Version: now.Revision, Match: meta.ResourceVersionMatchExact}
 	b.ReportAllocs()
 	for b.Loop() {
 		l, err := e.List(b.Context(), inA, then)

@@ -97,7 +97,7 @@ func TestAReplacementWithAnotherSchemaShowsWhatIsStored(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 1, count(t, list))
 
-		_, err = began.Patch(t.Context(), registry.PatchRequest{Type: registry.MergePatch, Body: []byte(`{"spec":{"size":9}}`)}, registry.WriteOptions{})
+		_, err = began.Patch(t.Context(), registry.PatchRequest{Type: meta.MergePatch, Body: []byte(`{"spec":{"size":9}}`)}, registry.WriteOptions{})
 		require.NoError(t, err, "a request that is under way ends with the kind that it began with")
 		entry, err = e.Get(t.Context(), named("x"), registry.ListRequest{})
 		require.NoError(t, err)

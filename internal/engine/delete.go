@@ -153,7 +153,7 @@ func askBeforeDelete(ctx context.Context, d *deletion) (err error) {
 			return err
 		}
 	}
-	if d.shown, err = d.served.Kind.FromStored(ctx, stored); err != nil {
+	if d.shown, err = d.served.Kind.fromStored(ctx, stored); err != nil {
 		return err
 	}
 	defer d.guard(&err)
@@ -238,7 +238,7 @@ func (r *Kind) withPolicy(t registry.Tree, p meta.DeletionPropagation) registry.
 	}
 	if p == "" {
 		now := finalizers(t)
-		if slices.Contains(now, registry.FinalizerOrphan) || slices.Contains(now, registry.FinalizerForeground) {
+		if slices.Contains(now, meta.FinalizerOrphanDependents) || slices.Contains(now, meta.FinalizerDeleteDependents) {
 			return t
 		}
 		p = r.Deletion.Policy
@@ -249,12 +249,12 @@ func (r *Kind) withPolicy(t registry.Tree, p meta.DeletionPropagation) registry.
 	var want string
 	switch p {
 	case meta.DeletePropagationOrphan:
-		want = registry.FinalizerOrphan
+		want = meta.FinalizerOrphanDependents
 	case meta.DeletePropagationForeground:
-		want = registry.FinalizerForeground
+		want = meta.FinalizerDeleteDependents
 	}
 	kept := slices.DeleteFunc(slices.Clone(tree.List(t, "metadata", "finalizers")), func(v any) bool {
-		return (v == registry.FinalizerOrphan || v == registry.FinalizerForeground) && v != want
+		return (v == meta.FinalizerOrphanDependents || v == meta.FinalizerDeleteDependents) && v != want
 	})
 	if len(kept) == 0 {
 		t = tree.Without(t, "metadata", "finalizers")

@@ -6,6 +6,7 @@ import (
 
 	"github.com/kindwright/kindwright/apply"
 	"github.com/kindwright/kindwright/internal/tree"
+	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
 	"github.com/kindwright/kindwright/watch"
@@ -19,7 +20,7 @@ type view struct {
 }
 
 // patches returns the patch types that the document accepts.
-func (v *view) patches() []registry.PatchType {
+func (v *view) patches() []meta.PatchType {
 	types := v.document.Patches()
 	if v.owners == nil {
 		types = types[1:] // without apply, which is the first
@@ -157,7 +158,7 @@ func (e *Engine) shownAs(ctx context.Context, s *Served, v *view, r *registry.Re
 }
 
 // patches returns the patch types that the target of the write accepts.
-func (in *intent) patches() []registry.PatchType {
+func (in *intent) patches() []meta.PatchType {
 	if v := in.view(); v != nil {
 		return v.patches()
 	}

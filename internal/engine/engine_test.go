@@ -136,7 +136,7 @@ func create(t *testing.T, e *engine.Engine, name string) registry.Tree {
 }
 
 func merge(ctx context.Context, e *engine.Engine, target registry.Target, p string) (*registry.Result, error) {
-	return e.Patch(ctx, target, registry.PatchRequest{Type: registry.MergePatch, Body: []byte(p)}, registry.WriteOptions{})
+	return e.Patch(ctx, target, registry.PatchRequest{Type: meta.MergePatch, Body: []byte(p)}, registry.WriteOptions{})
 }
 
 func reason(t *testing.T, err error) meta.Reason {
@@ -267,8 +267,8 @@ func TestMETA_13_FinalizersMayRepeat(t *testing.T) {
 	x := inA
 	x.Name = "x"
 	for _, p := range []registry.PatchRequest{
-		{Type: registry.MergePatch, Body: []byte(`{"spec":{"size":2}}`)},
-		{Type: registry.MergePatch, Body: []byte(`{"metadata":{"finalizers":["example.com/a"]}}`)},
+		{Type: meta.MergePatch, Body: []byte(`{"spec":{"size":2}}`)},
+		{Type: meta.MergePatch, Body: []byte(`{"metadata":{"finalizers":["example.com/a"]}}`)},
 	} {
 		_, err = e.Patch(t.Context(), x, p, registry.WriteOptions{})
 		require.NoError(t, err)
@@ -551,7 +551,7 @@ func TestB13_PatchesDoNotReachWhatIsTheServers(t *testing.T) {
 func TestQUERY_23_FieldValidation(t *testing.T) {
 	e := start(t, memory.New(), nil, widgets())
 	sent := []byte(`{"metadata":{"name":"x"},"spec":{"size":1,"size":2,"colour":"red"}}`)
-	_, err := e.Create(t.Context(), inA, sent, registry.WriteOptions{FieldValidation: registry.FieldValidationStrict})
+	_, err := e.Create(t.Context(), inA, sent, registry.WriteOptions{FieldValidation: meta.FieldValidationStrict})
 	require.Equal(t, meta.ReasonBadRequest, reason(t, err))
 	require.ErrorContains(t, err, `strict decoding error: duplicate field "spec.size", unknown field "spec.colour"`)
 
@@ -563,7 +563,7 @@ func TestQUERY_23_FieldValidation(t *testing.T) {
 	require.Nil(t, at(tree(t, r), "spec", "colour"))
 
 	ctx, warnings = collected(t.Context())
-	_, err = e.Update(ctx, named("x"), sent, registry.WriteOptions{FieldValidation: registry.FieldValidationIgnore})
+	_, err = e.Update(ctx, named("x"), sent, registry.WriteOptions{FieldValidation: meta.FieldValidationIgnore})
 	require.NoError(t, err)
 	require.Empty(t, warnings())
 }
@@ -730,7 +730,7 @@ func TestSEC_W8_ALargeChunkOfAnOldStateIsNotHeld(t *testing.T) {
 		var before, after runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&before)
-		l, err := e.List(t.Context(), inA, registry.ListRequest{Match: registry.Exact, Version: l.Revision - 1, Limit: limit})
+		l, err := e.List(t.Context(), inA, registry.ListRequest{Match: meta.ResourceVersionMatchExact, Version: l.Revision - 1, Limit: limit})
 		require.NoError(t, err)
 		runtime.GC()
 		runtime.ReadMemStats(&after)
@@ -779,13 +779,13 @@ func TestLIST_ExactAndFuture(t *testing.T) {
 	l, err := e.List(t.Context(), inA, registry.ListRequest{})
 	require.NoError(t, err)
 	create(t, e, "y")
-	exact, err := e.List(t.Context(), inA, registry.ListRequest{Match: registry.Exact, Version: l.Revision})
+	exact, err := e.List(t.Context(), inA, registry.ListRequest{Match: meta.ResourceVersionMatchExact, Version: l.Revision})
 	require.NoError(t, err)
 	require.Equal(t, l.Revision, exact.Revision)
 	require.Len(t, entriesOf(t, exact), 1)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	_, err = e.List(ctx, inA, registry.ListRequest{Match: registry.NotOlderThan, Version: l.Revision + 1e9})
+	_, err = e.List(ctx, inA, registry.ListRequest{Match: meta.ResourceVersionMatchNotOlderThan, Version: l.Revision + 1e9})
 	require.Equal(t, meta.ReasonTimeout, reason(t, err), "LIST-34")
 	require.ErrorContains(t, err, "Too large resource version")
 }
@@ -901,7 +901,7 @@ func TestAReadThatWaitsForTheEnd(t *testing.T) {
 	require.NoError(t, err)
 	end()
 	e.Wait()
-	future := registry.ListRequest{Match: registry.NotOlderThan, Version: l.Revision + 1e9}
+	future := registry.ListRequest{Match: meta.ResourceVersionMatchNotOlderThan, Version: l.Revision + 1e9}
 	for _, ctx := range []context.Context{t.Context(), ctx} {
 		_, err = e.List(ctx, inA, future)
 		require.Equal(t, 503, status.CodeOf(err), "%v", err)

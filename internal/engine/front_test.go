@@ -39,7 +39,7 @@ func TestAFrontHasEveryVerb(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, updated, got)
 
-		patched, err := front.Patch(ctx, "a", "x", registry.PatchRequest{Type: registry.MergePatch, Body: []byte(`{"spec":{"note":"n"}}`)})
+		patched, err := front.Patch(ctx, "a", "x", registry.PatchRequest{Type: meta.MergePatch, Body: []byte(`{"spec":{"note":"n"}}`)})
 		require.NoError(t, err)
 		require.Equal(t, "n", patched.Spec.Note)
 		applied, err := front.With(registry.WriteOptions{FieldManager: "me"}).Apply(ctx, &widget{

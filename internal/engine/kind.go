@@ -96,17 +96,37 @@ func (r *Kind) convert(ctx context.Context, t registry.Tree, to *Kind) (registry
 	if r == to {
 		return t, nil
 	}
-	stored, err := r.ToStored(ctx, t)
+	stored, err := r.toStored(ctx, t)
 	if err != nil {
 		return nil, err
 	}
-	return to.FromStored(ctx, to.base().Schema.Default(stored))
+	return to.fromStored(ctx, to.base().Schema.Default(stored))
 }
 
 // describedBy reports whether a description is that of this kind: the same resource, stored in the
 // same place and in the same shape.
 func (r *Kind) describedBy(d *registry.Resource) bool {
 	return r.GroupVersionResource() == d.GroupVersionResource() && d.Schema != nil && d.Schema.Fingerprint() == r.Schema.Fingerprint()
+}
+
+// Verbs returns the verbs of the kind itself, in the order of discovery documents.
+func (r *Kind) Verbs() []string {
+	if r.Virtual != nil {
+		return []string{verbCreate}
+	}
+	return []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
+}
+
+// Patches returns the patch types that the kind accepts (PATCH-05 to PATCH-10).
+func (r *Kind) Patches() []meta.PatchType {
+	if r.Virtual != nil {
+		return nil
+	}
+	types := []meta.PatchType{meta.ApplyPatch, meta.JSONPatch, meta.MergePatch}
+	if r.StrategicMerge {
+		types = append(types, meta.StrategicMergePatch)
+	}
+	return types
 }
 
 // Layout returns the prepared columns of tables.
@@ -218,11 +238,11 @@ func (s *Subresource) inherited(r *Kind) *Subresource {
 	described.Fields = nil
 	out.Subresource = &described
 	out.merge = func(ctx context.Context, old, sent registry.Tree) (registry.Tree, error) {
-		storedOld, err := r.ToStored(ctx, old)
+		storedOld, err := r.toStored(ctx, old)
 		if err != nil {
 			return nil, err
 		}
-		storedSent, err := r.ToStored(ctx, sent)
+		storedSent, err := r.toStored(ctx, sent)
 		if err != nil {
 			return nil, err
 		}
@@ -230,7 +250,7 @@ func (s *Subresource) inherited(r *Kind) *Subresource {
 		if err != nil {
 			return nil, err
 		}
-		return r.FromStored(ctx, merged)
+		return r.fromStored(ctx, merged)
 	}
 	return &out
 }
@@ -332,7 +352,7 @@ func (s *Subresource) MediaType() string {
 }
 
 // Patches returns the patch types that the subresource of a kind accepts.
-func (s *Subresource) Patches(of *Kind) []registry.PatchType {
+func (s *Subresource) Patches(of *Kind) []meta.PatchType {
 	switch {
 	case !slices.Contains(s.Verbs, "patch"):
 		return nil

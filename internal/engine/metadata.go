@@ -187,7 +187,7 @@ func (w *write) desiredStateChanged() bool {
 	if w.resource().Writes.CountAnnotations && w.target.Subresource == "" && !json.Equal(tree.At(w.object.new, "metadata", "annotations"), tree.At(w.object.old, "metadata", "annotations")) {
 		return true
 	}
-	_, hasStatus := w.resource().Subresource("status")
+	_, hasStatus := w.resource().Endpoint("status")
 	skip := func(name string) bool { return name == "metadata" || name == "status" && hasStatus }
 	for name := range w.object.old {
 		if _, still := w.object.new[name]; !still && !skip(name) {
@@ -302,7 +302,7 @@ func (w *write) checkFinalizers(f *status.Fields) {
 			f.At("metadata", "finalizers").Index(i).Invalid(tree.Cut(name), why)
 		}
 	}
-	if slices.Contains(now, registry.FinalizerOrphan) && slices.Contains(now, registry.FinalizerForeground) {
+	if slices.Contains(now, meta.FinalizerOrphanDependents) && slices.Contains(now, meta.FinalizerDeleteDependents) {
 		f.At("metadata", "finalizers").Invalid(now, "finalizers orphan and foregroundDeletion exclude each other")
 	}
 	if w.creating() || !deleting(w.object.old) {

@@ -56,11 +56,11 @@ func rulesOf(forms []*Kind, options []apply.Option) (*ownershipRules, error) {
 			return nil, fmt.Errorf("there is no conversion from %q to %q", tree.Text(t, "apiVersion"), version)
 		}
 		ctx := context.Background() // managed fields are computed within a write, which has its own limits
-		stored, err := from.ToStored(ctx, t)
+		stored, err := from.toStored(ctx, t)
 		if err != nil {
 			return nil, err
 		}
-		return to.FromStored(ctx, stored)
+		return to.fromStored(ctx, stored)
 	}, options...)
 	return out, err
 }
@@ -228,7 +228,7 @@ func (w *write) sameButTimes() bool {
 }
 
 // takes reports whether a patch type is among the accepted ones. If not, the error lists them.
-func takes(types []registry.PatchType, t registry.PatchType) error {
+func takes(types []meta.PatchType, t meta.PatchType) error {
 	if slices.Contains(types, t) {
 		return nil
 	}

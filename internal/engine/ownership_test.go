@@ -25,7 +25,7 @@ func applyAs(t *testing.T, e *engine.Engine, target registry.Target, manager, bo
 	for _, c := range change {
 		c(&o)
 	}
-	return e.Patch(t.Context(), target, registry.PatchRequest{Type: registry.ApplyPatch, Body: []byte(body)}, o)
+	return e.Patch(t.Context(), target, registry.PatchRequest{Type: meta.ApplyPatch, Body: []byte(body)}, o)
 }
 
 func force(o *registry.WriteOptions) { o.Force = true }
@@ -88,13 +88,13 @@ func TestSSA_12_OtherWritesRecordTheirManager(t *testing.T) {
 		require.Equal(t, []string{"maker Update"}, managersOf(tree(t, made)), "SSA-01")
 		sub := named("w")
 		sub.Subresource = "status"
-		got, err := e.Patch(t.Context(), sub, registry.PatchRequest{Type: registry.MergePatch, Body: []byte(`{"status":{"phase":"Ready"},"spec":{"size":9}}`)}, registry.WriteOptions{FieldManager: "controller"})
+		got, err := e.Patch(t.Context(), sub, registry.PatchRequest{Type: meta.MergePatch, Body: []byte(`{"status":{"phase":"Ready"},"spec":{"size":9}}`)}, registry.WriteOptions{FieldManager: "controller"})
 		require.NoError(t, err)
 		require.ElementsMatch(t, []string{"maker Update", "controller Update status"}, managersOf(tree(t, got)), "SSA-21, SSA-31")
-		reset, err := e.Patch(t.Context(), named("w"), registry.PatchRequest{Type: registry.JSONPatch, Body: []byte(`[{"op":"replace","path":"/metadata/managedFields","value":[{}]},{"op":"replace","path":"/spec/size","value":5}]`)}, registry.WriteOptions{FieldManager: "eraser"})
+		reset, err := e.Patch(t.Context(), named("w"), registry.PatchRequest{Type: meta.JSONPatch, Body: []byte(`[{"op":"replace","path":"/metadata/managedFields","value":[{}]},{"op":"replace","path":"/spec/size","value":5}]`)}, registry.WriteOptions{FieldManager: "eraser"})
 		require.NoError(t, err)
 		require.Equal(t, []string{"eraser Update"}, managersOf(tree(t, reset)), "SSA-13, SSA-15")
-		kept, err := e.Patch(t.Context(), named("w"), registry.PatchRequest{Type: registry.JSONPatch, Body: []byte(`[{"op":"replace","path":"/metadata/managedFields","value":[]}]`)}, registry.WriteOptions{FieldManager: "eraser"})
+		kept, err := e.Patch(t.Context(), named("w"), registry.PatchRequest{Type: meta.JSONPatch, Body: []byte(`[{"op":"replace","path":"/metadata/managedFields","value":[]}]`)}, registry.WriteOptions{FieldManager: "eraser"})
 		require.NoError(t, err)
 		require.Equal(t, reset.Entry.Revision(), kept.Entry.Revision(), "SSA-14")
 	})
@@ -141,7 +141,7 @@ func TestB15_NamesInManagedFieldsAreChecked(t *testing.T) {
 			"fieldsType": "FieldsV1", "fieldsV1": map[string]any{"f:spec": map[string]any{"f:size": map[string]any{}}},
 		}})
 		require.NoError(t, err)
-		_, err = e.Patch(t.Context(), named("w"), registry.PatchRequest{Type: registry.MergePatch, Body: []byte(`{"metadata":{"managedFields":` + string(entry) + `}}`)}, registry.WriteOptions{})
+		_, err = e.Patch(t.Context(), named("w"), registry.PatchRequest{Type: meta.MergePatch, Body: []byte(`{"metadata":{"managedFields":` + string(entry) + `}}`)}, registry.WriteOptions{})
 		if c.field == "" {
 			require.NoError(t, err, name)
 			continue
@@ -238,7 +238,7 @@ func TestEmptyMetadataIsAbsent(t *testing.T) {
 		require.NotContains(t, at(tree(t, made), "metadata"), field)
 	}
 	for _, p := range []string{`{"metadata":{"labels":{"a":"b"},"finalizers":["a.example/b"]}}`, `{"metadata":{"labels":{"a":null},"finalizers":[]}}`} {
-		_, err = e.Patch(t.Context(), named("w"), registry.PatchRequest{Type: registry.MergePatch, Body: []byte(p)}, registry.WriteOptions{})
+		_, err = e.Patch(t.Context(), named("w"), registry.PatchRequest{Type: meta.MergePatch, Body: []byte(p)}, registry.WriteOptions{})
 		require.NoError(t, err)
 	}
 	now, err := e.Get(t.Context(), named("w"), registry.ListRequest{})
@@ -263,7 +263,7 @@ func TestUpdate_APreconditionOfTheWrongType(t *testing.T) {
 	_, err := e.Create(t.Context(), inA, body("w", 1, ""), registry.WriteOptions{})
 	require.NoError(t, err)
 	for _, sent := range []string{`{"metadata":{"uid":1}}`, `{"metadata":{"uid":{}}}`, `{"metadata":{"resourceVersion":1}}`} {
-		_, err = e.Patch(t.Context(), named("w"), registry.PatchRequest{Type: registry.MergePatch, Body: []byte(sent)}, registry.WriteOptions{})
+		_, err = e.Patch(t.Context(), named("w"), registry.PatchRequest{Type: meta.MergePatch, Body: []byte(sent)}, registry.WriteOptions{})
 		require.Equal(t, meta.ReasonBadRequest, reason(t, err), sent)
 	}
 }

@@ -225,7 +225,7 @@ func (w *write) pretend(ctx context.Context) error {
 		if existing != nil { // DRY-06
 			return w.alreadyExists(existing.Facts().Deleted != nil)
 		}
-		shown, err := w.resource().FromStored(ctx, w.stored.new)
+		shown, err := w.resource().fromStored(ctx, w.stored.new)
 		if err != nil {
 			return err
 		}

@@ -51,7 +51,7 @@ func (e *Engine) reach(ctx context.Context, s *Served, lr registry.ListRequest) 
 			return e.readError(s.Kind, "read", err)
 		}
 		return nil
-	case lr.Match == registry.MostRecent:
+	case lr.Match == "":
 		if err := s.Cache.Fresh(ctx); err != nil {
 			return e.readError(s.Kind, "read", err)
 		}
@@ -154,7 +154,7 @@ func (e *Engine) snapshot(ctx context.Context, s *Served, scope chunkScope, lr r
 	if err := e.reach(ctx, s, lr); err != nil {
 		return nil, position{}, err
 	}
-	if lr.Match != registry.Exact || lr.AnyState {
+	if lr.Match != meta.ResourceVersionMatchExact || lr.AnyState {
 		return s.Cache.Snapshot(), position{}, nil
 	}
 	snap, err := s.Cache.SnapshotAt(ctx, lr.Version)
@@ -343,7 +343,7 @@ func (at *Resolved) Follow(ctx context.Context, wr registry.WatchRequest) (*watc
 	if wr.After == 0 || wr.Initial {
 		lr := registry.ListRequest{AnyState: wr.AnyState, Version: wr.After}
 		if wr.After != 0 {
-			lr.Match = registry.NotOlderThan
+			lr.Match = meta.ResourceVersionMatchNotOlderThan
 		}
 		if err := e.reach(ctx, served, lr); err != nil {
 			return nil, err

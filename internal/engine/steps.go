@@ -41,7 +41,7 @@ func read(ctx context.Context, w *write) error {
 	if w.stored.old, err = w.served.stored().treeOf(ctx, entry); err != nil {
 		return err
 	}
-	if w.object.old, err = w.resource().FromStored(ctx, w.stored.old); err != nil {
+	if w.object.old, err = w.resource().fromStored(ctx, w.stored.old); err != nil {
 		return err
 	}
 	if v := w.view(); v != nil {
@@ -69,9 +69,9 @@ func compute(ctx context.Context, w *write) (err error) {
 func (w *write) patched() (registry.Tree, error) {
 	o := patch.Options{Kind: w.sent.kind.GroupKind(), Name: w.target.Name, Duplicates: w.duplicate}
 	switch w.patch {
-	case registry.JSONPatch:
+	case meta.JSONPatch:
 		return patch.JSON(w.sent.old, w.body, o)
-	case registry.StrategicMergePatch:
+	case meta.StrategicMergePatch:
 		return patch.Strategic(w.sent.old, w.body, w.sent.kind.Schema, o)
 	}
 	return patch.Merge(w.sent.old, w.body, o)
@@ -131,10 +131,10 @@ func (w *write) answerComplaints(ctx context.Context) error {
 		return nil
 	}
 	switch w.opts.FieldValidation {
-	case registry.FieldValidationIgnore:
+	case meta.FieldValidationIgnore:
 		w.complaints = nil
 		return nil
-	case registry.FieldValidationStrict:
+	case meta.FieldValidationStrict:
 		text := "strict decoding error: " + strings.Join(w.complaints, ", ")
 		if w.verb == verbPatch { // an apply sends a document, as a create and an update do
 			return status.Invalid(w.sent.kind.GroupKind(), w.name(), []status.FieldError{

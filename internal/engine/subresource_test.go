@@ -169,13 +169,13 @@ func FuzzSubresources(f *testing.F) {
 		case 0:
 			_, err = e.Update(ctx, target(sub), []byte(body), o)
 		case 1:
-			_, err = e.Patch(ctx, target(sub), registry.PatchRequest{Type: registry.MergePatch, Body: []byte(body)}, o)
+			_, err = e.Patch(ctx, target(sub), registry.PatchRequest{Type: meta.MergePatch, Body: []byte(body)}, o)
 		case 2:
-			_, err = e.Patch(ctx, target(sub), registry.PatchRequest{Type: registry.JSONPatch, Body: []byte(body)}, o)
+			_, err = e.Patch(ctx, target(sub), registry.PatchRequest{Type: meta.JSONPatch, Body: []byte(body)}, o)
 		case 3:
-			_, err = e.Patch(ctx, target(sub), registry.PatchRequest{Type: registry.StrategicMergePatch, Body: []byte(body)}, o)
+			_, err = e.Patch(ctx, target(sub), registry.PatchRequest{Type: meta.StrategicMergePatch, Body: []byte(body)}, o)
 		case 4:
-			_, err = e.Patch(ctx, target(sub), registry.PatchRequest{Type: registry.ApplyPatch, Body: []byte(body)}, o)
+			_, err = e.Patch(ctx, target(sub), registry.PatchRequest{Type: meta.ApplyPatch, Body: []byte(body)}, o)
 		case 5:
 			_, err = e.Create(ctx, target("note"), []byte(body), o)
 		default:

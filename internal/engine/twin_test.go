@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright/internal/engine"
+	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/storage"
 )
@@ -154,20 +155,20 @@ func (h *history) step() {
 		h.put(target, beta)
 		return
 	case 1:
-		request = registry.PatchRequest{Type: registry.MergePatch, Body: encoded(h.t, wrap(h.parts(beta)))}
+		request = registry.PatchRequest{Type: meta.MergePatch, Body: encoded(h.t, wrap(h.parts(beta)))}
 	case 2: // a manager that applies one note, and one for each
 		k := h.word()
 		h.model.notes[k] = h.word()
 		body := wrap(map[string]any{"notes": map[string]any{k: h.model.notes[k]}})
 		body["apiVersion"], body["kind"], body["metadata"] = target.Resource.Group+"/"+target.Resource.Version, "Gear", map[string]any{"name": "x"}
-		request = registry.PatchRequest{Type: registry.ApplyPatch, Body: encoded(h.t, body)}
+		request = registry.PatchRequest{Type: meta.ApplyPatch, Body: encoded(h.t, body)}
 		options = registry.WriteOptions{FieldManager: "note-" + k, Force: true}
 	default:
 		merge, pointer, value := h.change(beta)
-		request = registry.PatchRequest{Type: []registry.PatchType{registry.MergePatch, registry.StrategicMergePatch}[kind%2], Body: encoded(h.t, wrap(merge))}
+		request = registry.PatchRequest{Type: []meta.PatchType{meta.MergePatch, meta.StrategicMergePatch}[kind%2], Body: encoded(h.t, wrap(merge))}
 		if pointer != "" && kind == 5 {
 			body := encoded(h.t, registry.Tree{"op": "add", "path": pointer, "value": value})
-			request = registry.PatchRequest{Type: registry.JSONPatch, Body: append(append([]byte("["), body...), ']')}
+			request = registry.PatchRequest{Type: meta.JSONPatch, Body: append(append([]byte("["), body...), ']')}
 		}
 	}
 	h.said = append(h.said, fmt.Sprintf("%s %s %s", target.Resource.Version, request.Type, request.Body))

@@ -135,7 +135,7 @@ func TestQUERY_23_EveryWayOfWriting(t *testing.T) {
 	const body = `{"apiVersion":"example.dev/v1","kind":"Widget","metadata":{"name":"x","nam":1},"spec":{"size":1,"size":2,"colour":"red","note":"a","note":"b","also":{}}}`
 	all := []string{`duplicate field "spec.size"`, `duplicate field "spec.note"`, `unknown field "metadata.nam"`, `unknown field "spec.also"`, `unknown field "spec.colour"`}
 	unknown := []string{`unknown field "spec.also"`, `unknown field "spec.colour"`}
-	patching := func(kind registry.PatchType, text string) func(context.Context, *engine.Engine, registry.WriteOptions) (*registry.Result, error) {
+	patching := func(kind meta.PatchType, text string) func(context.Context, *engine.Engine, registry.WriteOptions) (*registry.Result, error) {
 		return func(ctx context.Context, e *engine.Engine, o registry.WriteOptions) (*registry.Result, error) {
 			return e.Patch(ctx, named("x"), registry.PatchRequest{Type: kind, Body: []byte(text)}, o)
 		}
@@ -158,22 +158,22 @@ func TestQUERY_23_EveryWayOfWriting(t *testing.T) {
 			return e.Update(ctx, target, []byte(body), o)
 		}, false, all, meta.ReasonBadRequest},
 		"merge patch": {
-			patching(registry.MergePatch, `{"spec":{"size":1,"size":2,"colour":"red","also":{"x":1}}}`), false,
+			patching(meta.MergePatch, `{"spec":{"size":1,"size":2,"colour":"red","also":{"x":1}}}`), false,
 			append([]string{`duplicate field "spec.size"`}, unknown...), meta.ReasonInvalid,
 		},
-		"JSON patch": {patching(registry.JSONPatch, `[{"op":"add","path":"/spec/colour","value":"red"},{"op":"add","path":"/spec/also","value":{"a":1}}]`), false, unknown, meta.ReasonInvalid},
+		"JSON patch": {patching(meta.JSONPatch, `[{"op":"add","path":"/spec/colour","value":"red"},{"op":"add","path":"/spec/also","value":{"a":1}}]`), false, unknown, meta.ReasonInvalid},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := start(t, memory.New(), nil, widgets())
 			if !c.creates {
 				create(t, e, "x")
 			}
-			_, err := c.write(t.Context(), e, registry.WriteOptions{FieldValidation: registry.FieldValidationStrict})
+			_, err := c.write(t.Context(), e, registry.WriteOptions{FieldValidation: meta.FieldValidationStrict})
 			require.Equal(t, c.strictly, reason(t, err), err)
 			require.ErrorContains(t, err, "strict decoding error: "+strings.Join(c.want, ", "))
 
 			ctx, warnings := collected(t.Context())
-			_, err = c.write(ctx, e, registry.WriteOptions{FieldValidation: registry.FieldValidationIgnore, DryRun: true})
+			_, err = c.write(ctx, e, registry.WriteOptions{FieldValidation: meta.FieldValidationIgnore, DryRun: true})
 			require.NoError(t, err)
 			require.Empty(t, warnings())
 

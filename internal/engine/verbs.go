@@ -6,6 +6,7 @@ import (
 
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/internal/hookcontext"
+	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
 )
@@ -62,7 +63,7 @@ func (at *Resolved) Patch(ctx context.Context, p registry.PatchRequest, o regist
 		return nil, err
 	}
 	in.mayUpdate, in.patch = true, p.Type
-	if p.Type == registry.ApplyPatch {
+	if p.Type == meta.ApplyPatch {
 		in.verb, in.mayCreate, in.allowCreate = verbApply, in.sub == nil, o.MayCreate
 	}
 	return in.walk(ctx)

@@ -28,19 +28,19 @@ func (w *write) settleStored(ctx context.Context) error {
 		return nil
 	}
 	stored := r.base()
-	next, err := r.ToStored(ctx, w.object.new)
+	next, err := r.toStored(ctx, w.object.new)
 	if err != nil {
 		return err
 	}
 	if w.entry != nil {
-		before, err := r.ToStored(ctx, w.object.old)
+		before, err := r.toStored(ctx, w.object.old)
 		if err != nil {
 			return err
 		}
 		next = carry(stored.Schema, w.stored.old, before, next)
 	}
 	next = stored.Schema.Default(tree.With(next, w.object.new["metadata"], "metadata"))
-	back, err := r.FromStored(ctx, next)
+	back, err := r.fromStored(ctx, next)
 	if err != nil {
 		return err
 	}

@@ -219,7 +219,7 @@ func TestRecordsThatCannotBeConverted(t *testing.T) {
 			require.Equal(t, "k199", at(get(t, e, gearAt("v1", gearName(199))), "spec", "owner"))
 			require.Equal(t, "k200", get(t, e, gearAt("v1beta1", gearName(200)))["keeper"], "it can be read as it was written")
 			require.Len(t, listed(t, e, "v1", registry.ListRequest{MetadataOnly: true}), 300)
-			_, err = e.Patch(t.Context(), gearAt("v1", gearName(200)), registry.PatchRequest{Type: registry.MergePatch, Body: []byte(`{}`)}, registry.WriteOptions{})
+			_, err = e.Patch(t.Context(), gearAt("v1", gearName(200)), registry.PatchRequest{Type: meta.MergePatch, Body: []byte(`{}`)}, registry.WriteOptions{})
 			require.Error(t, err)
 			_, err = e.Delete(t.Context(), gearAt("v1beta1", gearName(200)), registry.DeleteOptions{})
 			require.NoError(t, err, "and deleted")

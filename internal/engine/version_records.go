@@ -207,7 +207,7 @@ func (r *Kind) convertedFields(form *Kind, object []byte) ([]string, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), fieldsTime)
 	defer cancel()
-	converted, err := form.RecordsToStored(ctx, []registry.Tree{t})
+	converted, err := form.recordsToStored(ctx, []registry.Tree{t})
 	if err != nil {
 		return nil, causeOf(err)
 	}
@@ -224,11 +224,11 @@ func (s *Served) modernise(ctx context.Context, rec record) ([]byte, *staleRecor
 	if err != nil {
 		return nil, nil, err
 	}
-	converted, err := form.RecordsToStored(ctx, []registry.Tree{written})
+	converted, err := form.recordsToStored(ctx, []registry.Tree{written})
 	if err != nil {
 		return nil, nil, causeOf(err)
 	}
-	back, err := form.FromStored(ctx, converted[0])
+	back, err := form.fromStored(ctx, converted[0])
 	c := comparison{}
 	c.object(tree.Without(written, "metadata"), tree.Without(back, "metadata"), "")
 	stale.lossy = stale.lossy || err != nil || c != comparison{}

@@ -187,14 +187,14 @@ func (s *Served) bring(ctx context.Context, trees []registry.Tree, written func(
 		onward = append(onward, i)
 	}
 	for form, some := range forms {
-		if err := replaceSome(trees, some, func(in []registry.Tree) ([]registry.Tree, error) { return form.RecordsToStored(ctx, in) }); err != nil {
+		if err := replaceSome(trees, some, func(in []registry.Tree) ([]registry.Tree, error) { return form.recordsToStored(ctx, in) }); err != nil {
 			return err
 		}
 	}
 	if s.Kind.Stored == nil || len(onward) == 0 {
 		return nil
 	}
-	return replaceSome(trees, onward, func(in []registry.Tree) ([]registry.Tree, error) { return s.Kind.AllFromStored(ctx, in) })
+	return replaceSome(trees, onward, func(in []registry.Tree) ([]registry.Tree, error) { return allFromStored(ctx, s.Kind.Resource, in) })
 }
 
 // replaceSome replaces the trees at some places by what convert makes of them.

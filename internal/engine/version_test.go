@@ -375,13 +375,13 @@ func TestRule22_OwnersOfVersionsThatAreGone(t *testing.T) {
 	require.NoError(t, err)
 	_, err = e.Create(t.Context(), gearAt("v1beta1", ""), []byte(`{"metadata":{"name":"x"},"cogs":7}`), registry.WriteOptions{FieldManager: "old"})
 	require.NoError(t, err)
-	_, err = e.Patch(t.Context(), gearAt("v1", "x"), registry.PatchRequest{Type: registry.MergePatch, Body: []byte(`{"spec":{"owner":"eve"}}`)}, registry.WriteOptions{FieldManager: "new"})
+	_, err = e.Patch(t.Context(), gearAt("v1", "x"), registry.PatchRequest{Type: meta.MergePatch, Body: []byte(`{"spec":{"owner":"eve"}}`)}, registry.WriteOptions{FieldManager: "new"})
 	require.NoError(t, err)
 	require.Len(t, at(get(t, e, gearAt("v1", "x")), "metadata", "managedFields"), 2)
 
 	// Hidden is not gone: the owner is not forgotten while a version is switched off.
 	e.RemoveVersions(gearAt("v1beta1", "").Resource)
-	_, err = e.Patch(t.Context(), gearAt("v1", "x"), registry.PatchRequest{Type: registry.MergePatch, Body: []byte(`{"spec":{"owner":"adam"}}`)}, registry.WriteOptions{FieldManager: "new"})
+	_, err = e.Patch(t.Context(), gearAt("v1", "x"), registry.PatchRequest{Type: meta.MergePatch, Body: []byte(`{"spec":{"owner":"adam"}}`)}, registry.WriteOptions{FieldManager: "new"})
 	require.NoError(t, err)
 	require.Equal(t, []string{"new", "old"}, owners(get(t, e, gearAt("v1", "x"))))
 	stop()
@@ -391,7 +391,7 @@ func TestRule22_OwnersOfVersionsThatAreGone(t *testing.T) {
 	e, _, err = run(t, b, nil, alone)
 	require.NoError(t, err)
 	require.Equal(t, []string{"new", "old"}, owners(get(t, e, gearAt("v1", "x"))), "nothing is written by a start")
-	_, err = e.Patch(t.Context(), gearAt("v1", "x"), registry.PatchRequest{Type: registry.MergePatch, Body: []byte(`{"spec":{"owner":"eve"}}`)}, registry.WriteOptions{FieldManager: "new"})
+	_, err = e.Patch(t.Context(), gearAt("v1", "x"), registry.PatchRequest{Type: meta.MergePatch, Body: []byte(`{"spec":{"owner":"eve"}}`)}, registry.WriteOptions{FieldManager: "new"})
 	require.NoError(t, err)
 	require.Equal(t, []string{"new"}, owners(get(t, e, gearAt("v1", "x"))))
 }
@@ -412,9 +412,7 @@ func TestVersionsComeAndGoWhileTheServerRuns(t *testing.T) {
 		e := start(t, b, nil)
 		require.NoError(t, e.Install(t.Context(), stored))
 		v1Gear(t, e, "x", `{"teeth":4}`)
-		beta, err := registry.FormOf(stored, registry.As(betaGears(), toGear, fromGear, map[string]string{"keeper": "spec.owner"}))
-		require.NoError(t, err)
-		require.NoError(t, e.Install(t.Context(), beta))
+		require.NoError(t, e.Install(t.Context(), betaForm(t)))
 		require.Equal(t, int64(4), get(t, e, gearAt("v1beta1", "x"))["cogs"])
 		v1, v1beta1 := gearAt("v1", "").Resource, gearAt("v1beta1", "").Resource
 
@@ -449,9 +447,7 @@ func TestVersionsComeAndGoWhileTheServerRuns(t *testing.T) {
 		e.RemoveVersions(v1beta1)
 		_, ok = e.Set().Lookup(v1beta1)
 		require.False(t, ok)
-		another, err := registry.FormOf(stored, registry.As(betaGears(), toGear, fromGear, map[string]string{"keeper": "spec.owner"}))
-		require.NoError(t, err)
-		require.NoError(t, e.Install(t.Context(), another))
+		require.NoError(t, e.Install(t.Context(), betaForm(t)))
 		require.Equal(t, int64(5), get(t, e, gearAt("v1beta1", "x"))["cogs"])
 
 		// With its last version the resource goes.
@@ -466,15 +462,20 @@ func TestVersionsComeAndGoWhileTheServerRuns(t *testing.T) {
 	})
 }
 
-func TestFormOfWhatCannotBe(t *testing.T) {
-	stored, err := registry.Kind[gear]{Group: "example.dev", Version: "v1", Plural: "gears", Names: registry.Names{Kind: "Gear"}}.Resource()
-	require.NoError(t, err)
-	_, err = registry.FormOf(nil, nil)
-	require.ErrorContains(t, err, "needs a resource")
-	_, err = registry.FormOf(&registry.Resource{Names: registry.Names{Kind: "Thing"}}, registry.As(betaGears(), toGear, fromGear, nil))
-	require.ErrorContains(t, err, "not made of a Go struct")
-	_, err = registry.FormOf(stored, registry.As(betaGears(), func(*betaGear) (*widget, error) { return nil, nil }, func(*widget) (*betaGear, error) { return nil, nil }, nil))
+func TestAFormOfAnotherGoType(t *testing.T) {
+	gears := registry.Kind[gear]{Group: "example.dev", Version: "v1", Plural: "gears", Names: registry.Names{Kind: "Gear"}}
+	gears.Also = []registry.Form{registry.As(betaGears(), func(*betaGear) (*widget, error) { return nil, nil }, func(*widget) (*betaGear, error) { return nil, nil }, nil)}
+	_, err := gears.Define(registry.Env{})
 	require.ErrorContains(t, err, "what is stored is engine_test.gear")
+}
+
+// betaForm describes the gears of v1beta1.
+func betaForm(t *testing.T) *registry.Resource {
+	gears := registry.Kind[gear]{Group: "example.dev", Version: "v1", Plural: "gears", Names: registry.Names{Kind: "Gear"}}
+	gears.Also = []registry.Form{registry.As(betaGears(), toGear, fromGear, map[string]string{"keeper": "spec.owner"})}
+	bundle, err := gears.Define(registry.Env{})
+	require.NoError(t, err)
+	return bundle.Resources[1]
 }
 
 // migrated waits until a migration has ended.

@@ -9,6 +9,7 @@ import (
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/tree"
+	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
 	"github.com/kindwright/kindwright/storage"
@@ -35,7 +36,7 @@ type intent struct {
 	verb    string
 
 	body  []byte
-	patch registry.PatchType // how the body changes what is stored, for the verb patch
+	patch meta.PatchType // how the body changes what is stored, for the verb patch
 
 	mayCreate, mayUpdate bool                        // what the request may do in the store
 	allowCreate          func(context.Context) error // asked before an object is created; may be nil

@@ -17,7 +17,6 @@ import (
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/internal/engine"
 	"github.com/kindwright/kindwright/meta"
-	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/watch"
 )
 
@@ -432,9 +431,9 @@ func (s *session) look(ctx context.Context, i item) (err error) {
 		return err
 	}
 	switch {
-	case o.deleting(registry.FinalizerOrphan):
+	case o.deleting(meta.FinalizerOrphanDependents):
 		return s.orphan(ctx, o)
-	case o.deleting(registry.FinalizerForeground):
+	case o.deleting(meta.FinalizerDeleteDependents):
 		return s.await(ctx, o)
 	}
 	s.endWait(o.uid()) // another client may have removed its finalizer

@@ -178,7 +178,7 @@ func TestRule23_OnlyTheJudgedVersionIsDeleted(t *testing.T) {
 	for what, change := range map[string]func(w *world) bool{
 		"the reference is taken off": func(w *world) bool {
 			body := []byte(`{"metadata":{"ownerReferences":null}}`)
-			_, err := w.engine.Patch(asAdmin(), target("bbbs/x/part"), registry.PatchRequest{Type: registry.MergePatch, Body: body}, registry.WriteOptions{})
+			_, err := w.engine.Patch(asAdmin(), target("bbbs/x/part"), registry.PatchRequest{Type: meta.MergePatch, Body: body}, registry.WriteOptions{})
 			return err == nil
 		},
 		"it is made again": func(w *world) bool {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/kindwright/kindwright/internal/engine"
 	"github.com/kindwright/kindwright/meta"
-	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/storage"
 )
 
@@ -53,9 +52,9 @@ func (s *session) judge(ctx context.Context, o *object) error {
 		return s.setOwners(ctx, o, kept)
 	case count[ending] > 0 && s.hasDependents(o.uid()):
 		return s.remove(ctx, o, meta.DeletePropagationForeground) // so that the owner waits for all descendants
-	case slices.Contains(o.finalizers, registry.FinalizerOrphan):
+	case slices.Contains(o.finalizers, meta.FinalizerOrphanDependents):
 		return s.remove(ctx, o, meta.DeletePropagationOrphan)
-	case slices.Contains(o.finalizers, registry.FinalizerForeground):
+	case slices.Contains(o.finalizers, meta.FinalizerDeleteDependents):
 		return s.remove(ctx, o, meta.DeletePropagationForeground)
 	}
 	return s.remove(ctx, o, meta.DeletePropagationBackground)
@@ -113,7 +112,7 @@ func (s *session) weighIn(ctx context.Context, o *object, ref meta.OwnerReferenc
 			s.complain(ctx, o, ref, "is in another namespace, which counts as absent")
 		}
 		return dangling, nil, nil
-	case owner.deleting(registry.FinalizerForeground):
+	case owner.deleting(meta.FinalizerDeleteDependents):
 		return ending, owner, nil
 	}
 	return solid, owner, nil

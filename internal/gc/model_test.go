@@ -417,7 +417,7 @@ func (p *player) storm() {
 		}
 	default:
 		body := fmt.Sprintf(`{"metadata":{"labels":{"n":"%d"}}}`, n)
-		_, err := p.w.engine.Patch(asAdmin(), target(path), registry.PatchRequest{Type: registry.MergePatch, Body: []byte(body)}, registry.WriteOptions{})
+		_, err := p.w.engine.Patch(asAdmin(), target(path), registry.PatchRequest{Type: meta.MergePatch, Body: []byte(body)}, registry.WriteOptions{})
 		if err != nil && !status.IsNotFound(err) {
 			require.NoError(p.w.t, errors.Join(err))
 		}

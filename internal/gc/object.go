@@ -101,8 +101,8 @@ func (s *session) change(ctx context.Context, o *object, what string, value any)
 	if err != nil {
 		return err
 	}
-	_, err = s.engine.Patch(ctx, o.target(), registry.PatchRequest{Type: registry.MergePatch, Body: body},
-		registry.WriteOptions{FieldManager: manager, FieldValidation: registry.FieldValidationIgnore})
+	_, err = s.engine.Patch(ctx, o.target(), registry.PatchRequest{Type: meta.MergePatch, Body: body},
+		registry.WriteOptions{FieldManager: manager, FieldValidation: meta.FieldValidationIgnore})
 	return s.outcome(o, err)
 }
 

@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"github.com/kindwright/kindwright/meta"
-	"github.com/kindwright/kindwright/registry"
 )
 
 // await keeps an owner in foreground deletion until no dependent blocks it (GC-02). The first call
@@ -33,7 +32,7 @@ func (s *session) await(ctx context.Context, o *object) error {
 	if err := s.unseen(ctx, o.uid()); err != nil {
 		return err
 	}
-	return s.release(ctx, o, registry.FinalizerForeground)
+	return s.release(ctx, o, meta.FinalizerDeleteDependents)
 }
 
 // beginWait records that an owner waits. It reports whether that was unknown before.
@@ -240,7 +239,7 @@ func (s *session) orphan(ctx context.Context, o *object) error {
 	if err != nil || now == nil || now.uid() != o.uid() {
 		return err
 	}
-	return s.release(ctx, now, registry.FinalizerOrphan)
+	return s.release(ctx, now, meta.FinalizerOrphanDependents)
 }
 
 // some returns the keys of the next dependents, at most a chunk.

@@ -181,7 +181,7 @@ func (w *world) patch(path string, metadata map[string]any) {
 	w.t.Helper()
 	body, err := json.Marshal(map[string]any{"metadata": metadata})
 	require.NoError(w.t, err)
-	_, err = w.engine.Patch(asAdmin(), target(path), registry.PatchRequest{Type: registry.MergePatch, Body: body}, registry.WriteOptions{})
+	_, err = w.engine.Patch(asAdmin(), target(path), registry.PatchRequest{Type: meta.MergePatch, Body: body}, registry.WriteOptions{})
 	require.NoError(w.t, err)
 }
 

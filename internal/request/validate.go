@@ -11,8 +11,8 @@ import (
 
 // The values of resourceVersionMatch (QUERY-03).
 const (
-	MatchExact        = "Exact"
-	MatchNotOlderThan = "NotOlderThan"
+	MatchExact        = string(meta.ResourceVersionMatchExact)
+	MatchNotOlderThan = string(meta.ResourceVersionMatchNotOlderThan)
 )
 
 // MaxFieldManagerBytes is the longest name of a field manager.

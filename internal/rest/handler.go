@@ -163,7 +163,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if d := served.Resource.Deprecated; d != nil && h.opts.Deprecated(d) {
-		registry.Warn(r.Context(), served.Resource.Warning())
+		registry.Warn(r.Context(), served.Kind.Warning())
 	}
 	err = c.answer()
 	if status.IsMethodNotAllowed(err) && err != nil {
@@ -260,9 +260,9 @@ func readRequest(q *request.Query) (registry.ListRequest, error) {
 	if err != nil {
 		return lr, status.BadRequest("invalid resource version: %v", err)
 	}
-	lr.Version, lr.Match = rev, registry.NotOlderThan
+	lr.Version, lr.Match = rev, meta.ResourceVersionMatchNotOlderThan
 	if q.ResourceVersionMatch == request.MatchExact || q.ResourceVersionMatch == "" && q.Limit > 0 {
-		lr.Match = registry.Exact // LIST-06, LIST-12, LIST-15
+		lr.Match = meta.ResourceVersionMatchExact // LIST-06, LIST-12, LIST-15
 	}
 	return lr, nil
 }

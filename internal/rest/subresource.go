@@ -176,7 +176,7 @@ func (c *call) verbs() []string {
 	if c.sub != nil {
 		return c.sub.Verbs
 	}
-	return c.served.Resource.Verbs()
+	return c.served.Kind.Verbs()
 }
 
 // methods are the values of the header Allow for what was asked for (PATH-15).

@@ -71,19 +71,19 @@ func (c *call) patch() error {
 	if err != nil {
 		return err
 	}
-	if c.info.Query.Force != nil && kind != registry.ApplyPatch { // SSA-30
+	if c.info.Query.Force != nil && kind != meta.ApplyPatch { // SSA-30
 		return status.Invalid(meta.GroupKind{Group: "meta." + c.engine.GroupDomain(), Kind: "PatchOptions"}, "", []status.FieldError{
 			{Type: meta.CauseFieldValueForbidden, Field: "force", Detail: "may not be specified for non-apply patch"},
 		})
 	}
-	if c.info.Query.FieldManager == "" && kind == registry.ApplyPatch { // SSA-02
+	if c.info.Query.FieldManager == "" && kind == meta.ApplyPatch { // SSA-02
 		return status.Invalid(meta.GroupKind{Group: "meta." + c.engine.GroupDomain(), Kind: "PatchOptions"}, "", []status.FieldError{
 			{Type: meta.CauseFieldValueRequired, Field: "fieldManager", Detail: "is required for apply patch"},
 		})
 	}
 	return c.write(http.StatusOK, func(ctx context.Context) (*registry.Result, error) {
 		body, err := negotiate.ReadRaw(c.w, c.r, negotiate.MaxBodyBytes)
-		if err == nil && kind == registry.ApplyPatch {
+		if err == nil && kind == meta.ApplyPatch {
 			body, err = appliedJSON(body)
 		}
 		if err != nil {
@@ -188,7 +188,7 @@ func (c *call) writeOptions() registry.WriteOptions {
 		DryRun:          q.IsDryRun(),
 		FieldManager:    cmp.Or(q.FieldManager, managerOf(c.r.UserAgent())),
 		Force:           q.Force != nil && *q.Force,
-		FieldValidation: registry.FieldValidation(q.FieldValidation),
+		FieldValidation: q.FieldValidation,
 		MayCreate:       c.mayCreate(),
 	}
 }
