@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// few is a scale at which every workload runs, and says nothing about speed.
+// few is a scale at which every workload runs, too small to measure speed.
 func few() driver.Scale {
 	return driver.Scale{
 		Operations: 70, Scratch: 64,
@@ -31,7 +31,7 @@ func few() driver.Scale {
 		MemoryObjects: []int{100, 200}, IdleWatchers: []int{10},
 		Live: 10, Stalled: 5, StalledWrites: 100,
 		ChurnWatchers: 20, ChurnRate: 200, ChurnTime: 300 * time.Millisecond,
-		Patience: 10 * time.Second,
+		Timeout: 10 * time.Second,
 	}
 }
 
@@ -56,11 +56,11 @@ func workload(t *testing.T, scale driver.Scale, name string) driver.Workload {
 			return w
 		}
 	}
-	require.Fail(t, "there is no workload "+name)
+	require.Fail(t, "no workload "+name)
 	return driver.Workload{}
 }
 
-// operations is how many operations a workload has at the scale few, where that is certain.
+// operations returns the number of operations of a workload at the scale few, if it is fixed.
 func operations(name string) int {
 	switch {
 	case strings.HasPrefix(name, "list/"):
@@ -86,13 +86,13 @@ func operations(name string) int {
 	}
 }
 
-func TestEveryWorkloadIsServedOrSaysWhyNot(t *testing.T) {
-	// Server-side apply is reported either way; whether it is served is not this package's to say.
+func TestEveryWorkloadIsServedOrGivesAReason(t *testing.T) {
+	// Server-side apply is reported either way; this package does not decide whether it is served.
 	apply := map[string]string{"apply-change/c16": "415", "apply-noop/c16": "415"}
 	for _, c := range []struct {
 		backend server.Backend
 		shape   shape.Shape
-		refused map[string]string // the workloads that are not served, and what is said
+		refused map[string]string // the workloads that are not served, with the message
 	}{
 		{server.Memory, shape.ConfigMap(), map[string]string{"list/field1pct": "configmaps have no field"}},
 		{server.Bolt, shape.Gadget(), map[string]string{"list/protobuf": "406"}},
@@ -133,7 +133,7 @@ func TestEveryWorkloadIsServedOrSaysWhyNot(t *testing.T) {
 					assert.GreaterOrEqual(t, r.P99, r.P50, w.Name)
 				}
 			}
-			if c.backend != server.Limit { // which deletes no collections
+			if c.backend != server.Limit { // the limit server has no collection deletes
 				require.NoError(t, to.Clean(t.Context()))
 			}
 		})
@@ -152,7 +152,7 @@ func TestLostAndSwappedEventsAreFound(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			scale := few()
-			scale.Patience = 3 * time.Second // what is missing does not come
+			scale.Timeout = 3 * time.Second // missing events never arrive
 			to := target(t, server.Limit, shape.Gadget(), c.faults, scale)
 			r := workload(t, scale, c.workload).Run(t.Context(), to)
 			assert.InDelta(t, c.missed, r.Figures["missed"], 0)
@@ -164,7 +164,7 @@ func TestLostAndSwappedEventsAreFound(t *testing.T) {
 	}
 }
 
-func TestServerThatIsNotThere(t *testing.T) {
+func TestUnreachableServer(t *testing.T) {
 	_, err := driver.Open(t.Context(), driver.Config{Name: "nobody", URL: "https://127.0.0.1:1", Shape: shape.Gadget()}, few())
 	require.ErrorContains(t, err, "nobody")
 	for _, url := range []string{"//127.0.0.1:1", "http://127.0.0.1", "https://"} {

@@ -46,14 +46,14 @@ func (t *Target) gets(ctx context.Context, workers int, query string) (Result, e
 		return Result{}, err
 	}
 	if got.Metadata.Name != object(0) || got.Metadata.ResourceVersion == "" {
-		return Result{}, fmt.Errorf("GET %s: another object was answered: %.200s", paths[0], body.Bytes())
+		return Result{}, fmt.Errorf("GET %s: the response is another object: %.200s", paths[0], body.Bytes())
 	}
 	least := int64(body.Len() / 2) // objects differ by their numbers
 	return t.loop(ctx, t.closed(workers), func(ctx context.Context, w, i int) (int64, error) {
 		path := paths[i*7%len(paths)]
 		n, err := t.drain(ctx, t.clientOf(w), request{path: path})
 		if err == nil && n < least {
-			err = fmt.Errorf("GET %s: %d bytes are no object", path, n)
+			err = fmt.Errorf("GET %s: %d bytes are not an object", path, n)
 		}
 		return n, err
 	})

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// saw is a watch that was sent some versions.
+// saw returns a watch that received these versions.
 func saw(at time.Time, versions ...uint64) *member {
 	m := &member{}
 	for _, v := range versions {
@@ -25,7 +25,7 @@ func saw(at time.Time, versions ...uint64) *member {
 func TestJudgeCountsEachFault(t *testing.T) {
 	start := time.Now()
 	at := start.Add(time.Millisecond)
-	broken := errors.New("broken off")
+	broken := errors.New("connection lost")
 	ended := saw(at, 4, 7, 9)
 	ended.ended.Store(&broken)
 	for name, c := range map[string]struct {
@@ -55,7 +55,7 @@ func TestJudgeCountsEachFault(t *testing.T) {
 	}
 }
 
-func TestEventsEndWithWhatIsNoEvent(t *testing.T) {
+func TestEventsStopAtAnInvalidEvent(t *testing.T) {
 	const first = `{"type":"ADDED","object":{"metadata":{"resourceVersion":"5"}}}` + "\n" +
 		`{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"6"}}}` + "\n"
 	for text, want := range map[string]string{
@@ -86,7 +86,7 @@ func TestLinesOfAnyLength(t *testing.T) {
 	assert.Equal(t, long, string(got))
 }
 
-func TestTokenIsFoundBeforeAndBehindTheItems(t *testing.T) {
+func TestTokenIsFoundBeforeAndAfterTheItems(t *testing.T) {
 	items := `"items":[` + strings.Repeat(`{"a":1},`, 1000) + `{}]`
 	assert.Equal(t, "abc=", continueToken([]byte(`{"metadata":{"continue":"abc="},`+items+`}`)))
 	assert.Equal(t, "abc=", continueToken([]byte(`{`+items+`,"metadata":{"continue":"abc="}}`)))

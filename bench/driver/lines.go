@@ -14,7 +14,7 @@ type lines struct {
 
 func newLines(r *bufio.Reader) *lines { return &lines{r: r} }
 
-// next returns a line of any length; it holds until the next call.
+// next returns a line of any length. It is valid until the next call.
 func (l *lines) next() ([]byte, error) {
 	line, err := l.r.ReadSlice('\n')
 	if !errors.Is(err, bufio.ErrBufferFull) {
@@ -30,7 +30,7 @@ func (l *lines) next() ([]byte, error) {
 	}
 }
 
-// kindOf returns the type of a watch event. It stands at the front.
+// kindOf returns the type of a watch event, its first field.
 func kindOf(event []byte) string {
 	_, after, _ := bytes.Cut(event[:min(len(event), 64)], []byte(`"type":"`))
 	kind, _, _ := bytes.Cut(after, []byte(`"`))

@@ -16,7 +16,7 @@ import (
 	"github.com/kindwright/kindwright/bench/load"
 )
 
-// The media types that lists are asked for in.
+// The media types of list requests.
 const (
 	asTable    = "application/json;as=Table;g=meta.k8s.io;v=v1"
 	asPartial  = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
@@ -24,19 +24,19 @@ const (
 	asProtobuf = "application/vnd.kubernetes.protobuf"
 )
 
-// fewestLists are timed, however long they take: collections of garbage come about once in a list.
+// fewestLists is the minimum number of timed lists. A list causes about one garbage collection.
 const fewestLists = 5
 
-// watchList asks for a list in the form of a watch.
+// watchList requests a list in the form of a watch.
 const watchList = "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=120"
 
-// listForm is a way to ask for a list.
+// listForm is a way to request a list.
 type listForm struct {
 	name, doc string
 	query     string
 	accept    string
 	gzip      bool
-	percent   int // of the objects that match
+	percent   int // of the objects match
 	field     bool
 }
 
@@ -67,14 +67,15 @@ func listWorkloads() []Workload {
 	return out
 }
 
-// lister reads a whole list in some form. Counting is for the first time.
+// lister reads a whole list in one form. Only the first read counts the objects.
 type lister struct {
 	t       *Target
 	request request
 	buffer  bytes.Buffer
 }
 
-// lists reads lists one after the other. The first is taken apart and its objects are counted; the others must be as long.
+// lists reads lists one after the other. It counts the objects of the first; the others must have
+// the same length.
 func (t *Target) lists(ctx context.Context, f listForm) (Result, error) {
 	if f.field {
 		if t.Shape.Field == "" {
@@ -106,14 +107,14 @@ func (t *Target) lists(ctx context.Context, f listForm) (Result, error) {
 		return Result{}, err
 	}
 	if n != want {
-		return Result{}, fmt.Errorf("GET %s: %d objects, not %d", l.request.path, n, want)
+		return Result{}, fmt.Errorf("GET %s: %d objects, want %d", l.request.path, n, want)
 	}
 	loop := load.Loop{Workers: 1, Operations: t.scale.ListOperations, Time: t.scale.Time, AtLeast: fewestLists}
 	r, err := t.loop(ctx, loop, func(ctx context.Context, _, _ int) (int64, error) {
 		got, _, err := read(ctx, false)
-		// Versions, tokens and compression vary in length, objects do not.
+		// Versions, tokens and compression vary in length, but objects do not.
 		if err == nil && (got < size-size/50-512 || got > size+size/50+512) {
-			err = fmt.Errorf("GET %s: %d bytes, and %d when the objects were counted", l.request.path, got, size)
+			err = fmt.Errorf("GET %s: %d bytes, want about %d as in the first list", l.request.path, got, size)
 		}
 		return got, err
 	})
@@ -124,7 +125,7 @@ func (t *Target) lists(ctx context.Context, f listForm) (Result, error) {
 	return r, err
 }
 
-// whole reads a list in one answer.
+// whole reads a list in one response.
 func (l *lister) whole(ctx context.Context, count bool) (size int64, n int, err error) {
 	if !count {
 		size, err = l.t.drain(ctx, l.t.clients[0], l.request)
@@ -143,7 +144,7 @@ func (l *lister) whole(ctx context.Context, count bool) (size int64, n int, err 
 	return size, n, err
 }
 
-// count takes an answer apart.
+// count counts the objects in a response.
 func (l *lister) count(res *http.Response) (int, error) {
 	body := l.buffer.Bytes()
 	if l.request.gzip {
@@ -165,7 +166,7 @@ func (l *lister) count(res *http.Response) (int, error) {
 	return len(list.Items) + len(list.Rows), err
 }
 
-// list is what is looked at of a list.
+// list holds the decoded part of a list.
 type list struct {
 	Metadata struct{ ResourceVersion, Continue string }
 	Items    []json.RawMessage
@@ -175,12 +176,12 @@ type list struct {
 func parseList(body []byte) (list, error) {
 	var l list
 	if err := json.Unmarshal(body, &l); err != nil {
-		return l, fmt.Errorf("no list: %w", err)
+		return l, fmt.Errorf("not a list: %w", err)
 	}
 	return l, nil
 }
 
-// pages follows the tokens to the end.
+// pages follows the continue tokens to the end.
 func (l *lister) pages(ctx context.Context, count bool) (size int64, n int, err error) {
 	r := l.request
 	for {
@@ -195,7 +196,7 @@ func (l *lister) pages(ctx context.Context, count bool) (size int64, n int, err 
 				return size, n, err
 			}
 			if page.Metadata.Continue != token {
-				return size, n, fmt.Errorf("GET %s: the token was not found", r.path)
+				return size, n, fmt.Errorf("GET %s: continue token not found", r.path)
 			}
 			n += len(page.Items)
 		}
@@ -206,8 +207,8 @@ func (l *lister) pages(ctx context.Context, count bool) (size int64, n int, err 
 	}
 }
 
-// continueToken finds the token in the list's metadata, which some servers put before the items and others behind. Objects
-// have no such field, so the first and the last kilobyte are enough.
+// continueToken finds the token in the list's metadata, which comes before the items or after them.
+// Objects have no such field, so it suffices to search the first and the last kilobyte.
 func continueToken(page []byte) string {
 	const mark = `"continue":"`
 	for _, part := range [][]byte{page[:min(len(page), 1024)], page[max(0, len(page)-1024):]} {
@@ -251,12 +252,12 @@ func (l *lister) initial(ctx context.Context, _ bool) (size int64, n int, err er
 	}
 }
 
-// countMessages counts the items of a list in protobuf: a magic number, an envelope with the list in its field 2, and there
-// the items in field 2.
+// countMessages counts the items of a protobuf list: a magic number, an envelope with the list in
+// field 2, and the items in its field 2.
 func countMessages(body []byte) (int, error) {
 	envelope, ok := bytes.CutPrefix(body, []byte("k8s\x00"))
 	if !ok {
-		return 0, errors.New("the answer is no protobuf")
+		return 0, errors.New("the response is not protobuf")
 	}
 	raw, _, err := fieldTwo(envelope)
 	if err != nil {
@@ -266,18 +267,18 @@ func countMessages(body []byte) (int, error) {
 	return n, err
 }
 
-// fieldTwo returns the last value of field 2 of a message whose fields are all of the length-delimited kind, and how many
-// there are.
+// fieldTwo returns the last value of field 2 and how often it occurs. All fields of the message
+// must be length-delimited.
 func fieldTwo(message []byte) (last []byte, n int, err error) {
 	const lengthDelimited = 2
 	for len(message) > 0 {
 		tag, a := binary.Uvarint(message)
 		if a <= 0 || tag&7 != lengthDelimited {
-			return nil, 0, errors.New("the answer is no list in protobuf")
+			return nil, 0, errors.New("the response is not a protobuf list")
 		}
 		size, b := binary.Uvarint(message[a:])
 		if b <= 0 || size > uint64(len(message)-a-b) {
-			return nil, 0, errors.New("the answer is cut off")
+			return nil, 0, errors.New("the response is truncated")
 		}
 		if tag>>3 == 2 {
 			last = message[a+b:][:size]

@@ -40,7 +40,7 @@ func memoryWorkloads(scale Scale) []Workload {
 	return out
 }
 
-// settled waits for the server to tidy up, and reads its resident memory.
+// settled waits for the server to release memory, and returns its resident memory.
 func (t *Target) settled(ctx context.Context) (float64, error) {
 	if err := pause(ctx, t.scale.Settle); err != nil {
 		return 0, err
@@ -49,7 +49,7 @@ func (t *Target) settled(ctx context.Context) (float64, error) {
 	return mebibytes(n), err
 }
 
-// loadedWith makes n objects in a server and returns what it occupied before and after.
+// loadedWith creates n objects and returns the resident memory before and after.
 func (t *Target) loadedWith(ctx context.Context, n int) (coll string, before, after float64, err error) {
 	if before, err = t.settled(ctx); err != nil {
 		return "", 0, 0, err
@@ -61,8 +61,8 @@ func (t *Target) loadedWith(ctx context.Context, n int) (coll string, before, af
 	return coll, before, after, err
 }
 
-// heap adds to figures how much of the resident memory is pages of files, if the system tells, and the live heap, if the
-// server tells. Asking for that changes what is resident.
+// heap adds two figures if they are available: the resident memory that is file-backed, and the
+// live heap. Measuring the heap changes the resident memory.
 func (t *Target) heap(ctx context.Context, figures map[string]float64) error {
 	switch n, err := t.Processes.Mapped(); {
 	case err == nil:
@@ -97,7 +97,8 @@ func (t *Target) memoryLists(ctx context.Context, n int) (Result, error) {
 		return Result{}, err
 	}
 	figures := map[string]float64{"loaded_MiB": loaded}
-	if err := t.heap(ctx, figures); err != nil { // else what loading left behind would be room for the lists
+	// Return the garbage of loading to the system, or the lists would reuse its memory.
+	if err := t.heap(ctx, figures); err != nil {
 		return Result{}, err
 	}
 	idle, err := t.settled(ctx)
@@ -122,12 +123,12 @@ func (t *Target) memoryLists(ctx context.Context, n int) (Result, error) {
 		return Result{}, err
 	}
 	if size < t.dataBytes(n) {
-		return Result{}, fmt.Errorf("GET %s: %d bytes are not %d objects", coll, size, n)
+		return Result{}, fmt.Errorf("GET %s: %d bytes cannot hold %d objects", coll, size, n)
 	}
 	r, err := t.loop(ctx, load.Loop{Workers: concurrentLists, Operations: 2 * concurrentLists}, func(ctx context.Context, w, _ int) (int64, error) {
 		got, err := clients[w].drain(ctx, clients[w].clients[0], request{path: coll})
 		if err == nil && got != size {
-			err = fmt.Errorf("GET %s: %d bytes, and %d before", coll, got, size)
+			err = fmt.Errorf("GET %s: %d bytes, want %d as before", coll, got, size)
 		}
 		return got, err
 	})
@@ -144,7 +145,8 @@ func (t *Target) memoryLists(ctx context.Context, n int) (Result, error) {
 	return r.with(figures), nil
 }
 
-// memoryForms asks for each form of a list. It reports those that are not served by their number alone.
+// memoryForms requests each form of a list. For forms that are not served it only reports how many
+// there are.
 func (t *Target) memoryForms(ctx context.Context, n int) (Result, error) {
 	coll, before, idle, err := t.loadedWith(ctx, n)
 	if err != nil {
@@ -189,7 +191,7 @@ func (t *Target) memoryForms(ctx context.Context, n int) (Result, error) {
 	return Result{Operations: served}.with(figures), err
 }
 
-// hold reads a watch that says nothing, with as little memory as can be. Bookmarks are not asked for.
+// hold reads a silent watch with as little memory as possible. It does not request bookmarks.
 func hold(m *member, body io.Reader) error {
 	var few [64]byte
 	for {
@@ -237,7 +239,7 @@ func (t *Target) memoryIdle(ctx context.Context, n int) (Result, error) {
 	return r, nil
 }
 
-// stall does not read.
+// stall returns a reader that does not read.
 func stall(ctx context.Context) func(*member, io.Reader) error {
 	return func(*member, io.Reader) error {
 		<-ctx.Done()
@@ -259,7 +261,8 @@ func (t *Target) memoryStalled(ctx context.Context) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	rate := max(t.scale.Pace/2/float64(t.scale.Live), 5) // far from what a machine can deliver, lest latencies are its queues
+	// Stay far below the capacity of the machine. Otherwise the latencies measure queues.
+	rate := max(t.scale.Pace/2/float64(t.scale.Live), 5)
 	alone, err := x.live(ctx, rate)
 	if err != nil {
 		return Result{}, err
@@ -291,7 +294,7 @@ func (t *Target) memoryStalled(ctx context.Context) (Result, error) {
 	}), nil
 }
 
-// live opens the watches that read, writes, and returns what they saw.
+// live opens the watches that read, publishes updates, and returns the verdict.
 func (x *writer) live(ctx context.Context, rate float64) (*verdict, error) {
 	from, err := x.t.version(ctx, x.coll)
 	if err != nil {
@@ -303,12 +306,12 @@ func (x *writer) live(ctx context.Context, rate float64) (*verdict, error) {
 	}
 	defer a.close()
 	l, out := x.publish(ctx, x.t.scale.StalledWrites, rate)
-	a.await(ctx, len(l.since), x.t.scale.Patience)
+	a.await(ctx, len(l.since), x.t.scale.Timeout)
 	a.close()
 	return l.judge(a.members), firstOf(out.Failure, ctx.Err())
 }
 
-// memoryChurn updates objects for a while. Each is watched by one watch, by its name.
+// memoryChurn updates objects for a while. Each object has one watch by name.
 func (t *Target) memoryChurn(ctx context.Context) (Result, error) {
 	n := t.scale.ChurnWatchers
 	coll, before, loaded, err := t.loadedWith(ctx, n)
@@ -346,7 +349,7 @@ func (t *Target) memoryChurn(ctx context.Context) (Result, error) {
 		return r, err
 	}
 	done := r.Operations
-	for since := time.Now(); a.total() < int64(done) && time.Since(since) < t.scale.Patience; {
+	for since := time.Now(); a.total() < int64(done) && time.Since(since) < t.scale.Timeout; {
 		time.Sleep(5 * time.Millisecond)
 	}
 	at, err := t.Processes.Resident()
@@ -374,7 +377,7 @@ func (t *Target) memoryChurn(ctx context.Context) (Result, error) {
 	return r, nil
 }
 
-// total is how much all members have seen.
+// total returns the number of deliveries to all members.
 func (a *audience) total() int64 {
 	var n int64
 	for _, m := range a.members {

@@ -13,13 +13,13 @@ import (
 	"github.com/kindwright/kindwright/bench/process"
 )
 
-// Result is what one run of a workload against one target gave.
+// Result is the outcome of one run of a workload against one target.
 type Result struct {
 	Target   string `json:"target"`
 	Workload string `json:"workload"`
 	Round    int    `json:"round"`
 
-	NotServed  string `json:"notServed,omitempty"` // the server's words; there are no figures then
+	NotServed  string `json:"notServed,omitempty"` // the server's message; there are no figures then
 	Operations int    `json:"operations"`
 	Errors     int    `json:"errors"`
 	FirstError string `json:"firstError,omitempty"`
@@ -30,36 +30,36 @@ type Result struct {
 	P99       float64 `json:"p99us,omitempty"`
 	Bytes     int64   `json:"bytes,omitempty"`
 
-	ServerCPU float64 `json:"serverCPUus,omitempty"` // microseconds for an operation
-	DriverCPU float64 `json:"driverCPUus,omitempty"` // likewise, of this process
+	ServerCPU float64 `json:"serverCPUus,omitempty"` // microseconds per operation
+	DriverCPU float64 `json:"driverCPUus,omitempty"` // the same for this process
 
-	// Figures are what else a workload has to say, by names that end in their unit.
+	// Figures are additional results. Their names end in their unit.
 	Figures map[string]float64 `json:"figures,omitempty"`
 }
 
-// Workload is something to do to a server.
+// Workload is a kind of load on a server.
 type Workload struct {
 	Name string
 	Doc  string // one line
 
-	// Fresh says that the figures are about the memory of the server's process: it should have done nothing before.
+	// Fresh means that the figures are about the server's memory, so it must have just started.
 	Fresh bool
 
 	run func(ctx context.Context, t *Target) (Result, error)
 }
 
-// Workloads returns all there are, in the order in which they disturb each other least.
+// Workloads returns all workloads, in the order in which they disturb each other least.
 func Workloads(scale Scale) []Workload {
 	return slices.Concat(getWorkloads(), listWorkloads(), watchWorkloads(scale), writeWorkloads(), memoryWorkloads(scale))
 }
 
-// unable is why something is not served, although no answer said so with its code.
+// unable is the reason why an operation is not served if no status code says so.
 type unable string
 
-// Error is the reason.
+// Error returns the reason.
 func (u unable) Error() string { return string(u) }
 
-// Run runs the workload. Whatever goes wrong is in the result.
+// Run runs the workload. Errors are part of the result.
 func (w Workload) Run(ctx context.Context, t *Target) Result {
 	r, err := w.run(ctx, t)
 	switch words, refused := notServed(err); {
@@ -85,10 +85,10 @@ func (r Result) with(figures map[string]float64) Result {
 	return r
 }
 
-// cost is what processes spent.
+// cost is the processor time spent by the processes.
 type cost struct{ server, driver time.Duration }
 
-// spent runs f, observed, and returns what it cost.
+// spent runs f between the calls of Observe and returns its cost.
 func (t *Target) spent(ctx context.Context, f func()) (cost, error) {
 	done := func(context.Context) error { return nil }
 	if t.Observe != nil {
@@ -101,7 +101,7 @@ func (t *Target) spent(ctx context.Context, f func()) (cost, error) {
 	return c, errors.Join(err, done(ctx))
 }
 
-// costOf runs f and returns what it cost.
+// costOf runs f and returns its cost.
 func (t *Target) costOf(f func()) (cost, error) {
 	self := process.Group{os.Getpid()}
 	server, err := t.Processes.CPU()
@@ -112,7 +112,7 @@ func (t *Target) costOf(f func()) (cost, error) {
 	return cost{serverAfter - server, mineAfter - mine}, errors.Join(err, mineErr, afterErr, mineAfterErr)
 }
 
-// loop runs an operation and accounts for it.
+// loop runs an operation in a loop and measures its cost.
 func (t *Target) loop(ctx context.Context, l load.Loop, op load.Operation) (Result, error) {
 	if err := t.connect(ctx, t.clients); err != nil {
 		return Result{}, err
@@ -128,7 +128,7 @@ func (t *Target) loop(ctx context.Context, l load.Loop, op load.Operation) (Resu
 	return account(out, c), nil
 }
 
-// account makes a result of an outcome.
+// account converts an outcome to a result.
 func account(out load.Outcome, c cost) Result {
 	r := Result{
 		Operations: len(out.Latencies), Errors: out.Failed, Bytes: out.Bytes,
@@ -150,12 +150,12 @@ func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
 
 func mebibytes(n int64) float64 { return float64(n) / (1 << 20) }
 
-// closed is a loop with as many operations as the scale allows.
+// closed returns a loop with as many operations as the scale allows.
 func (t *Target) closed(workers int) load.Loop {
 	return load.Loop{Workers: workers, Operations: t.scale.Operations, Time: t.scale.Time}
 }
 
-// pause waits, so that a server can settle.
+// pause waits for d or the end of ctx.
 func pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):

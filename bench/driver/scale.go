@@ -2,31 +2,31 @@ package driver
 
 import "time"
 
-// Scale says how much is done. DefaultScale is for measuring; tests take less.
+// Scale sets the amount of work. DefaultScale is for measurements; tests use less.
 type Scale struct {
-	Operations int           // of a closed loop, at most
-	Time       time.Duration // no operation of a closed loop begins later
-	Scratch    int           // objects that are got, updated and patched; at least 64
+	Operations int           // maximum of a closed loop
+	Time       time.Duration // after which a closed loop starts no operation
+	Scratch    int           // objects that are read, updated and patched; at least 64
 
-	Objects        int // in the collection that is listed; a multiple of 100
-	ListOperations int // whole lists, at most
+	Objects        int // in the listed collection; a multiple of 100
+	ListOperations int // maximum of whole lists
 
-	Watchers   []int   // watches at once, one workload each
-	Deliveries int     // events times watchers in a workload, about
-	Pace       float64 // deliveries in a second, in the workloads that pace their writes
+	Watchers   []int   // concurrent watches, one workload each
+	Deliveries int     // approximate number of deliveries in a workload
+	Pace       float64 // deliveries per second, in workloads with a steady rate
 
-	MemoryObjects []int         // objects loaded, one workload each; the last number is used by the other memory workloads
-	IdleWatchers  []int         // watches without events, one workload each
+	MemoryObjects []int         // objects to load, one workload each; the other memory workloads use the last number
+	IdleWatchers  []int         // silent watches, one workload each
 	Live, Stalled int           // watches that read, and that do not
-	StalledWrites int           // while they do not
+	StalledWrites int           // writes during that time
 	ChurnWatchers int           // watches of one object each
-	ChurnRate     float64       // updates in a second
-	ChurnTime     time.Duration // how long
-	Settle        time.Duration // how long a server may tidy up before its memory is read
-	Patience      time.Duration // how long no watcher may get on before what is missing counts as missed
+	ChurnRate     float64       // updates per second
+	ChurnTime     time.Duration // duration
+	Settle        time.Duration // time for a server to release memory before it is measured
+	Timeout       time.Duration // without progress for this long, missing events count as missed
 }
 
-// DefaultScale is what figures are measured with.
+// DefaultScale is the scale for measurements.
 func DefaultScale() Scale {
 	return Scale{
 		Operations: 1 << 30, Time: 3 * time.Second, Scratch: 1024,
@@ -35,6 +35,6 @@ func DefaultScale() Scale {
 		MemoryObjects: []int{10_000, 50_000}, IdleWatchers: []int{1000, 10_000},
 		Live: 900, Stalled: 100, StalledWrites: 200,
 		ChurnWatchers: 1000, ChurnRate: 1000, ChurnTime: 10 * time.Second,
-		Settle: 5 * time.Second, Patience: 15 * time.Second,
+		Settle: 5 * time.Second, Timeout: 15 * time.Second,
 	}
 }

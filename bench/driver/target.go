@@ -21,19 +21,21 @@ import (
 	"github.com/kindwright/kindwright/bench/shape"
 )
 
-// Config says where a server is and what is known of it.
+// Config describes a server.
 type Config struct {
-	Name      string        // in results
-	URL       string        // without a path, unless the API has a prefix
+	Name      string        // for results
+	URL       string        // without a path, unless the API is mounted below one
 	Token     string        // a bearer token; "" for none
-	TLS       *tls.Config   // whom to trust; nil for the system's authorities
+	TLS       *tls.Config   // nil for the system's certificate authorities
 	Shape     shape.Shape   // the objects
-	Processes process.Group // of the server and of what it needs, such as its store
+	Processes process.Group // of the server and its dependencies, such as its store
 
-	// Observe is called at the beginning of what is measured, and what it returns at the end, if it is not nil.
+	// Observe, if not nil, is called when a measurement starts; the function that it returns is
+	// called at the end.
 	Observe func(ctx context.Context) (done func(ctx context.Context) error, err error)
 
-	// LiveHeap collects the server's garbage, makes it give back memory, and returns the bytes in use, if it is not nil.
+	// LiveHeap, if not nil, runs the server's garbage collector, returns free memory to the system,
+	// and reports the bytes in use.
 	LiveHeap func(ctx context.Context) (int64, error)
 }
 
@@ -50,8 +52,8 @@ type Target struct {
 
 	base    *url.URL
 	clients []*http.Client
-	run     string              // tells the namespaces of this target from those of others and of earlier runs
-	seq     atomic.Int64        // of writes
+	run     string              // distinguishes the namespaces of this target from all others, including earlier runs
+	seq     atomic.Int64        // number of writes
 	loaded  map[string]int      // objects by namespace
 	opened  map[string]struct{} // namespaces that exist
 }
@@ -87,7 +89,7 @@ func (t *Target) Close() {
 	}
 }
 
-// Clean deletes the objects that were made, for servers that go on.
+// Clean deletes the objects of all workloads, for servers that keep running.
 func (t *Target) Clean(ctx context.Context) error {
 	var failed error
 	for ns := range t.opened {
@@ -99,19 +101,19 @@ func (t *Target) Clean(ctx context.Context) error {
 	return failed
 }
 
-// client makes a client with a connection of its own. window is how many bytes of a stream it takes that nobody reads
-// before it makes the server wait; 0 is what Go thinks right, 4 MiB.
+// client returns a client with its own connection. window is the number of unread bytes per stream
+// after which the server must wait; 0 means Go's default of 4 MiB.
 func (t *Target) client(window int) *http.Client {
 	return &http.Client{Transport: &http.Transport{
 		TLSClientConfig:    t.TLS,
 		ForceAttemptHTTP2:  true,
-		DisableCompression: true, // a workload asks for it and looks at the bytes
+		DisableCompression: true, // a workload requests compression itself and counts the bytes
 		ReadBufferSize:     64 << 10,
 		HTTP2:              &http.HTTP2Config{MaxReceiveBufferPerStream: window},
 	}}
 }
 
-// connect opens connections, anew where the server has closed them meanwhile.
+// connect opens connections, again if the server has closed them.
 func (t *Target) connect(ctx context.Context, clients []*http.Client) error {
 	for _, c := range clients {
 		var refused *refusal
@@ -122,17 +124,17 @@ func (t *Target) connect(ctx context.Context, clients []*http.Client) error {
 	return nil
 }
 
-// request is what is sent.
+// request describes one request.
 type request struct {
-	method      string // GET if empty
-	path        string // with the query
+	method      string // default GET
+	path        string // including the query
 	contentType string
-	accept      string // JSON if empty
+	accept      string // default JSON
 	gzip        bool
 	body        []byte
 }
 
-// refusal is an answer other than success.
+// refusal is an unsuccessful response.
 type refusal struct {
 	method, path string
 	code         int
@@ -144,7 +146,7 @@ func (r *refusal) Error() string {
 	return fmt.Sprintf("%s %s: %d %s", r.method, r.path, r.code, r.message)
 }
 
-// send returns a successful answer; the caller closes its body.
+// send returns a successful response. The caller closes its body.
 func (t *Target) send(ctx context.Context, c *http.Client, r request) (*http.Response, error) {
 	if r.method == "" {
 		r.method = http.MethodGet
@@ -181,7 +183,7 @@ func (t *Target) send(ctx context.Context, c *http.Client, r request) (*http.Res
 	}
 	if res.StatusCode >= http.StatusMultipleChoices {
 		defer res.Body.Close()
-		text, _ := io.ReadAll(io.LimitReader(res.Body, 1<<10)) // the code says enough if there is no text
+		text, _ := io.ReadAll(io.LimitReader(res.Body, 1<<10)) // the code suffices if there is no text
 		var status struct{ Message string }
 		if json.Unmarshal(text, &status) != nil || status.Message == "" {
 			status.Message = printable(text)
@@ -191,13 +193,13 @@ func (t *Target) send(ctx context.Context, c *http.Client, r request) (*http.Res
 	return res, nil
 }
 
-// printable returns the words of an answer that need not be text, such as a Status in protobuf, on one line.
+// printable returns the text of a response on one line. The response may be a protobuf Status.
 func printable(answer []byte) string {
 	words := strings.FieldsFunc(string(answer), func(r rune) bool { return r <= ' ' || r > '~' })
 	return strings.Join(words, " ")
 }
 
-// fetch reads an answer into a buffer, which it empties first.
+// fetch reads a response into a buffer.
 func (t *Target) fetch(ctx context.Context, c *http.Client, r request, into *bytes.Buffer) error {
 	into.Reset()
 	res, err := t.send(ctx, c, r)
@@ -209,7 +211,7 @@ func (t *Target) fetch(ctx context.Context, c *http.Client, r request, into *byt
 	return err
 }
 
-// drain reads an answer and returns how long it was.
+// drain reads a response and returns its length.
 func (t *Target) drain(ctx context.Context, c *http.Client, r request) (int64, error) {
 	res, err := t.send(ctx, c, r)
 	if err != nil {
@@ -219,10 +221,10 @@ func (t *Target) drain(ctx context.Context, c *http.Client, r request) (int64, e
 	return io.Copy(io.Discard, res.Body)
 }
 
-// clientOf spreads workers over the connections.
+// clientOf distributes workers over the connections.
 func (t *Target) clientOf(worker int) *http.Client { return t.clients[worker%len(t.clients)] }
 
-// collection returns the path of a collection for a purpose, in a namespace that it makes.
+// collection returns the path of a workload's collection, after creating its namespace.
 func (t *Target) collection(ctx context.Context, purpose string) (string, error) {
 	ns := t.namespace(purpose)
 	if _, ok := t.opened[ns]; ok {
@@ -239,15 +241,15 @@ func (t *Target) collection(ctx context.Context, purpose string) (string, error)
 
 func (t *Target) namespace(purpose string) string { return "bench-" + t.run + "-" + purpose }
 
-// object names the i-th object of a collection.
+// object returns the name of the i-th object of a collection.
 func object(i int) string { return fmt.Sprintf("o-%06d", i) }
 
-// values returns what a template needs for the i-th object.
+// values returns the template values of the i-th object.
 func (t *Target) values(purpose string, i int) shape.Values {
 	return shape.Values{Name: object(i), Namespace: t.namespace(purpose), Index: i, Seq: t.seq.Add(1)}
 }
 
-// fill makes a purpose's collection hold objects 0 to n-1, and returns its path.
+// fill ensures that a collection holds objects 0 to n-1, and returns its path.
 func (t *Target) fill(ctx context.Context, purpose string, n int) (string, error) {
 	coll, err := t.collection(ctx, purpose)
 	if err != nil {
@@ -263,13 +265,13 @@ func (t *Target) fill(ctx context.Context, purpose string, n int) (string, error
 		return t.drain(ctx, t.clientOf(w), request{method: http.MethodPost, path: coll, contentType: "application/json", body: body})
 	})
 	if out.Failure != nil {
-		return "", fmt.Errorf("%d of %d objects could not be made: %w", out.Failed, n, out.Failure)
+		return "", fmt.Errorf("failed to create %d of %d objects: %w", out.Failed, n, out.Failure)
 	}
 	t.loaded[purpose] = n
 	return coll, ctx.Err()
 }
 
-// dataBytes returns how much a client sent to make n objects.
+// dataBytes returns the number of bytes that a client sends to create n objects.
 func (t *Target) dataBytes(n int) int64 {
 	var total int64
 	var body []byte
@@ -280,7 +282,8 @@ func (t *Target) dataBytes(n int) int64 {
 	return total
 }
 
-// notServed returns the server's words if it says that it does not do something, rather than that it failed.
+// notServed returns the server's message if it reports that an operation is not supported, rather
+// than that it failed.
 func notServed(err error) (words string, refused bool) {
 	var r *refusal
 	var u unable

@@ -16,13 +16,13 @@ import (
 	"github.com/kindwright/kindwright/bench/load"
 )
 
-// watchWriters is how many write at once while others watch.
+// watchWriters is the number of concurrent writers while watches are open.
 const watchWriters = 8
 
-// pacedSeconds is how long writes are paced, at most.
+// pacedSeconds is the maximum time of steady writes.
 const pacedSeconds = 4
 
-// opening is how many watches are opened at once.
+// opening is the number of watches opened concurrently.
 const opening = 32
 
 func watchWorkloads(scale Scale) []Workload {
@@ -34,7 +34,7 @@ func watchWorkloads(scale Scale) []Workload {
 			run:  func(ctx context.Context, t *Target) (Result, error) { return t.watches(ctx, n, 0) },
 		})
 		if n == 1 {
-			continue // nearly all of its processor time would be the writes'
+			continue // nearly all of the processor time would be spent on writes
 		}
 		out = append(out, Workload{
 			Name: fmt.Sprintf("watch-paced/%d", n),
@@ -47,13 +47,13 @@ func watchWorkloads(scale Scale) []Workload {
 	return out
 }
 
-// delivery is an event as a watcher saw it.
+// delivery is an event as received by a watch.
 type delivery struct {
 	version uint64
 	at      time.Time
 }
 
-// audience is some open watches.
+// audience is a set of open watches.
 type audience struct {
 	cancel  context.CancelFunc
 	clients []*http.Client
@@ -61,18 +61,18 @@ type audience struct {
 	members []*member
 }
 
-// member is one watch. Its reader alone writes the deliveries until the audience is closed.
+// member is one watch. Until the audience is closed, only its reader accesses the deliveries.
 type member struct {
 	count      atomic.Int64
-	ended      atomic.Pointer[error] // why, if it was not the audience that ended it
+	ended      atomic.Pointer[error] // the reason, unless the audience ended it
 	deliveries []delivery
 }
 
-// gathering says what an audience watches, and how.
+// gathering describes the watches of an audience.
 type gathering struct {
 	watches int
 	path    func(i int) string
-	read    func(m *member, body io.Reader) error // reads one to its end
+	read    func(m *member, body io.Reader) error // reads a watch to its end
 	window  int                                   // see client
 }
 
@@ -83,7 +83,7 @@ func (t *Target) gather(ctx context.Context, g gathering) (*audience, error) {
 	for range (g.watches + streamsPerConnection - 1) / streamsPerConnection {
 		a.clients = append(a.clients, t.client(g.window))
 	}
-	if err := t.connect(ctx, a.clients); err != nil { // else the first streams of each would race to do it
+	if err := t.connect(ctx, a.clients); err != nil { // otherwise the first streams would race to connect
 		a.close()
 		return nil, err
 	}
@@ -119,8 +119,9 @@ func (a *audience) close() {
 	}
 }
 
-// await returns when every member has n deliveries or has ended, or when none has got on for as long as the patience.
-func (a *audience) await(ctx context.Context, n int, patience time.Duration) {
+// await returns when every member has n deliveries or has ended, or when there was no progress for
+// the timeout.
+func (a *audience) await(ctx context.Context, n int, timeout time.Duration) {
 	last, since := int64(-1), time.Now()
 	for ctx.Err() == nil {
 		all, total := true, int64(0)
@@ -132,14 +133,14 @@ func (a *audience) await(ctx context.Context, n int, patience time.Duration) {
 		if total != last {
 			last, since = total, time.Now()
 		}
-		if all || time.Since(since) > patience {
+		if all || time.Since(since) > timeout {
 			return
 		}
 		time.Sleep(2 * time.Millisecond)
 	}
 }
 
-// ended returns how many watches ended by themselves, and why one did.
+// ended returns the number of watches that ended by themselves, with one of the reasons.
 func (a *audience) ended() (n int, why error) {
 	for _, m := range a.members {
 		if err := m.ended.Load(); err != nil {
@@ -149,7 +150,7 @@ func (a *audience) ended() (n int, why error) {
 	return n, why
 }
 
-// record reads events and notes when each came.
+// record reads events and records when each arrived.
 func record(m *member, body io.Reader) error {
 	return events(body, func(event []byte) error {
 		now := time.Now()
@@ -168,7 +169,8 @@ func count(m *member, body io.Reader) error {
 	return events(body, func([]byte) error { m.count.Add(1); return nil })
 }
 
-// events gives each event of a watch to see, but for bookmarks. It returns why the watch ended.
+// events passes each event of a watch to see, except bookmarks. It returns the reason for the end
+// of the watch.
 func events(body io.Reader, see func(event []byte) error) error {
 	frames := newLines(bufio.NewReaderSize(body, 8<<10))
 	for {
@@ -181,7 +183,7 @@ func events(body io.Reader, see func(event []byte) error) error {
 			continue
 		case "ADDED", "MODIFIED", "DELETED":
 		default:
-			return fmt.Errorf("the watch sent %.300s", event)
+			return fmt.Errorf("unexpected event %.300s", event)
 		}
 		if err := see(event); err != nil {
 			return err
@@ -189,13 +191,13 @@ func events(body io.Reader, see func(event []byte) error) error {
 	}
 }
 
-// ledger is which versions were acknowledged, and when the write of each began.
+// ledger records the acknowledged versions and when their writes began.
 type ledger struct {
 	mu    sync.Mutex
 	since map[uint64]time.Time
 }
 
-// publish updates objects, n in all, at a rate or as fast as they go.
+// publish makes n updates, at a rate or as fast as possible.
 func (x *writer) publish(ctx context.Context, n int, rate float64) (*ledger, load.Outcome) {
 	l := &ledger{since: make(map[uint64]time.Time, n)}
 	out := load.Loop{Workers: watchWriters, Operations: n, Rate: rate}.Run(ctx, func(ctx context.Context, w, _ int) (int64, error) {
@@ -216,7 +218,8 @@ func (x *writer) publish(ctx context.Context, n int, rate float64) (*ledger, loa
 	return l, out
 }
 
-// verdict is what is wrong with what some watchers saw, and how long deliveries took, from the beginning of the write.
+// verdict holds the errors in the deliveries and their latencies, measured from the beginning of
+// the write.
 type verdict struct {
 	missed, doubled, reordered, ended, unknown int
 	why                                        error
@@ -226,7 +229,7 @@ type verdict struct {
 
 func (v *verdict) errors() int { return v.missed + v.doubled + v.reordered + v.ended + v.unknown }
 
-// judge compares what the members saw with what was acknowledged; they are closed.
+// judge compares the deliveries of closed watches with the acknowledged writes.
 func (l *ledger) judge(members []*member) *verdict {
 	v := &verdict{}
 	for _, m := range members {
@@ -262,7 +265,7 @@ func (l *ledger) judge(members []*member) *verdict {
 	return v
 }
 
-// report puts a verdict into a result.
+// report adds a verdict to a result.
 func (v *verdict) report(r Result) Result {
 	r.Errors += v.errors()
 	if v.errors() > 0 {
@@ -280,14 +283,14 @@ func (v *verdict) report(r Result) Result {
 	})
 }
 
-// watches measures deliveries. What the same writes cost without a watch, measured before and after, is taken off the
-// server's processor time.
+// watches measures deliveries. It subtracts the processor time of the same writes without watches,
+// measured before and after.
 func (t *Target) watches(ctx context.Context, n int, rate float64) (Result, error) {
 	x, err := t.newWriter(ctx, watchWriters)
 	if err != nil {
 		return Result{}, err
 	}
-	if err := x.each(ctx, update); err != nil { // learns the versions
+	if err := x.each(ctx, update); err != nil { // learn the versions
 		return Result{}, err
 	}
 	writes := min(max(t.scale.Deliveries/n, 100), 3000)
@@ -315,7 +318,7 @@ func (t *Target) watches(ctx context.Context, n int, rate float64) (Result, erro
 	began := time.Now()
 	seen, err := t.spent(ctx, func() {
 		l, out = x.publish(ctx, writes, rate)
-		a.await(ctx, len(l.since), t.scale.Patience)
+		a.await(ctx, len(l.since), t.scale.Timeout)
 	})
 	a.close()
 	if err != nil {
@@ -334,20 +337,20 @@ func (t *Target) watches(ctx context.Context, n int, rate float64) (Result, erro
 	return v.report(r), ctx.Err()
 }
 
-// unseen returns what writes cost the server that nobody watches.
+// unseen returns the cost of writes that are not watched.
 func (x *writer) unseen(ctx context.Context, writes int, rate float64) (time.Duration, error) {
 	var out load.Outcome
 	c, err := x.t.costOf(func() { _, out = x.publish(ctx, writes, rate) })
 	return c.server, firstOf(err, out.Failure)
 }
 
-// everything is the path of a watch of a whole collection after a version.
+// everything returns the path of a watch of a whole collection.
 func everything(coll, from string) func(int) string {
 	path := coll + "?watch=true&timeoutSeconds=36000&resourceVersion=" + from
 	return func(int) string { return path }
 }
 
-// version returns the version of a collection.
+// version returns the current version of a collection.
 func (t *Target) version(ctx context.Context, coll string) (string, error) {
 	var body bytes.Buffer
 	if err := t.fetch(ctx, t.clients[0], request{path: coll + "?limit=1"}, &body); err != nil {

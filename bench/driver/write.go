@@ -11,7 +11,7 @@ import (
 	"github.com/kindwright/kindwright/bench/load"
 )
 
-// deletions is how many objects are made to be deleted, at most.
+// deletions is the maximum number of objects to delete.
 const deletions = 4000
 
 func writeWorkloads() []Workload {
@@ -65,7 +65,7 @@ func discard(res *http.Response) (int64, error) {
 	return sink.ReadFrom(res.Body)
 }
 
-// deletes makes objects and deletes each.
+// deletes creates objects and deletes each.
 func (t *Target) deletes(ctx context.Context) (Result, error) {
 	from := t.loaded["delete"]
 	n := min(t.scale.Operations, deletions)
@@ -78,7 +78,7 @@ func (t *Target) deletes(ctx context.Context) (Result, error) {
 	})
 }
 
-// change is a way to write to an object that exists.
+// change is a way to modify an object.
 type change int
 
 const (
@@ -88,16 +88,16 @@ const (
 	applySame
 )
 
-// writer changes the objects of the scratch collection. Each worker has objects of its own, so that no write is in the way
-// of another's.
+// writer modifies the objects of the scratch collection. Each worker has its own objects, so writes
+// do not conflict.
 type writer struct {
 	t       *Target
 	coll    string
 	workers []writerState
-	version []string // of each object, as it was last answered; "" if it is not known
+	version []string // last known version of each object, or ""
 }
 
-// writerState is one worker's.
+// writerState is the state of one worker.
 type writerState struct {
 	turn   int
 	body   []byte
@@ -112,7 +112,7 @@ func (t *Target) newWriter(ctx context.Context, workers int) (*writer, error) {
 	return &writer{t: t, coll: coll, workers: make([]writerState, workers), version: make([]string, t.scale.Scratch)}, nil
 }
 
-// write changes the next object of a worker and returns the version it then has.
+// write modifies the next object of a worker and returns its new version.
 func (x *writer) write(ctx context.Context, w int, how change) (version string, err error) {
 	s := &x.workers[w]
 	mine := len(x.version) / len(x.workers)
@@ -138,14 +138,14 @@ func (x *writer) write(ctx context.Context, w int, how change) (version string, 
 	version = firstVersion(s.answer.Bytes())
 	switch {
 	case version == "":
-		return "", fmt.Errorf("%s: the answer has no version: %.200s", path, s.answer.Bytes())
+		return "", fmt.Errorf("%s: the response has no version: %.200s", path, s.answer.Bytes())
 	case how != applySame && version == x.version[i]:
 		return "", fmt.Errorf("%s: version %s did not change, although the object did", path, version)
 	}
 	return version, nil
 }
 
-// request makes the request that changes object i.
+// request builds the request that modifies object i.
 func (x *writer) request(s *writerState, i int, how change) request {
 	v := x.t.values("scratch", i)
 	r := request{path: x.coll + "/" + object(i)}
@@ -169,14 +169,14 @@ func (x *writer) request(s *writerState, i int, how change) request {
 	return r
 }
 
-// changes writes in a loop. Applies are warmed up: every object has the manager already, and no-ops have nothing left to
-// change.
+// changes writes in a loop. It warms up applies first: every object then has the manager, and
+// no-ops change nothing.
 func (t *Target) changes(ctx context.Context, workers int, how change) (Result, error) {
 	x, err := t.newWriter(ctx, workers)
 	if err != nil {
 		return Result{}, err
 	}
-	if _, err := x.write(ctx, 0, how); err != nil { // what is not served is found out here
+	if _, err := x.write(ctx, 0, how); err != nil { // find out here whether the operation is served
 		return Result{}, err
 	}
 	if how == applyChange || how == applySame {
@@ -190,19 +190,19 @@ func (t *Target) changes(ctx context.Context, workers int, how change) (Result, 
 		before := x.version[at]
 		after, err := x.write(ctx, w, how)
 		if err == nil && how == applySame && before != after {
-			err = fmt.Errorf("%s: an apply that changes nothing moved the version from %s to %s", object(at), before, after)
+			err = fmt.Errorf("%s: a no-op apply changed the version from %s to %s", object(at), before, after)
 		}
 		return int64(len(x.workers[w].body)), err
 	})
 }
 
-// each writes to every object once.
+// each writes every object once.
 func (x *writer) each(ctx context.Context, how change) error {
 	workers := len(x.workers)
 	mine := len(x.version) / workers
 	out := load.Loop{Workers: workers, Operations: workers}.Run(ctx, func(ctx context.Context, _, i int) (int64, error) {
 		for range mine {
-			if _, err := x.write(ctx, i, how); err != nil { // whichever goroutine it is, it is the one that has worker i's objects
+			if _, err := x.write(ctx, i, how); err != nil { // any goroutine may run this, but only this worker has object i
 				return 0, err
 			}
 		}
@@ -211,8 +211,8 @@ func (x *writer) each(ctx context.Context, how change) error {
 	return out.Failure
 }
 
-// firstVersion returns the first resourceVersion in an object, which is its own: what may come before it in metadata has no
-// field of that name.
+// firstVersion returns the first resourceVersion in an object. That is the object's own: no field
+// of that name can precede it in metadata.
 func firstVersion(object []byte) string {
 	_, after, found := bytes.Cut(object, []byte(`"resourceVersion":"`))
 	if !found {
@@ -222,11 +222,11 @@ func firstVersion(object []byte) string {
 	return string(version)
 }
 
-// versionNumber reads a version for its order, as watches' clients may (versions are decimal and comparable).
+// versionNumber parses a version, so that versions can be ordered.
 func versionNumber(object []byte) (uint64, error) {
 	v := firstVersion(object)
 	if v == "" {
-		return 0, errors.New("an object without a version")
+		return 0, errors.New("object without a version")
 	}
 	return strconv.ParseUint(v, 10, 64)
 }
