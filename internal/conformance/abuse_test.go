@@ -58,13 +58,13 @@ func refusals(t *testing.T, path string, abuses map[string]abuse) {
 	t.Helper()
 	onEach(t, func(t *testing.T, s *server) {
 		s.widgets(20)
-		const answerBytes = 64 << 10 // for a list of what is there
+		const answerBytes = 64 << 10 // enough for a list of all objects
 		for what, a := range abuses {
 			target := path
 			if a.query != "" {
 				target += "?" + a.query
 			}
-			s.ask("GET", target, a.headers...) // what is made once is not counted
+			s.ask("GET", target, a.headers...) // exclude one-time allocations
 			got, allocated := s.ask("GET", target, a.headers...)
 			require.Equal(t, a.code, got.code, "%s: %s", what, got)
 			require.LessOrEqual(t, allocated, uint64(32*a.size()+4*answerBytes), "%s: bytes allocated for %d", what, a.size())
@@ -217,7 +217,8 @@ func TestSEC_H7_PathsOf100kB(t *testing.T) {
 	}
 }
 
-// A selector is read once and compared with each object: with many values that must not mean once for each value.
+// A selector is parsed once and compared with each object. The number of its values must not
+// multiply the allocations.
 func TestSEC_W5_LargeSelectorsAllocateNothingPerObject(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		distinct := make([]string, 5000)

@@ -19,8 +19,8 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// seeing is a plugin whose two sides keep the last request of the user ann for motors or namespaces
-// that each saw.
+// seeing is a plugin that keeps the last request of user ann for motors or namespaces, for each of
+// its sides.
 func seeing(mutated, validated **admission.Request) admission.Plugin {
 	return admission.Plugin{
 		Name:  "see",
@@ -40,7 +40,7 @@ func seeing(mutated, validated **admission.Request) admission.Plugin {
 	}
 }
 
-func TestADM_04_05_07_10_15_WhatARequestSays(t *testing.T) {
+func TestADM_04_05_07_10_15_TheAdmissionRequest(t *testing.T) {
 	var mutated, validated *admission.Request
 	motorised(t, func(t *testing.T, s *server) {
 		const path, old = "/apis/drive.example.com/v1/namespaces/default/motors", "/apis/drive.example.com/v1beta1/namespaces/default/motors"
@@ -69,11 +69,11 @@ func TestADM_04_05_07_10_15_WhatARequestSays(t *testing.T) {
 		see("UPDATE", "v1beta1", "default", "a", meta.UpdateOptions{TypeMeta: kind("UpdateOptions"), FieldManager: "m", DryRun: []string{"All"}})
 		s.do("DELETE", path+"/a?gracePeriodSeconds=3", "", as...).is(200)
 		require.Nil(t, mutated.Object)
-		require.Equal(t, "a", at(mutated.OldObject, "metadata", "name"), "mutators see deletions, as Kubernetes' do")
+		require.Equal(t, "a", at(mutated.OldObject, "metadata", "name"), "mutators see deletions, as in Kubernetes")
 		three := int64(3)
 		see("DELETE", "v1", "default", "a", meta.DeleteOptions{TypeMeta: kind("DeleteOptions"), GracePeriodSeconds: &three})
 
-		// The namespace of a Namespace is itself.
+		// The namespace of a Namespace is its own name.
 		s.do("POST", "/api/v1/namespaces?fieldManager=m", `{"metadata":{"name":"team"}}`, as...).is(201)
 		see("CREATE", "v1", "team", "team", meta.CreateOptions{TypeMeta: kind("CreateOptions"), FieldManager: "m"})
 		s.do("DELETE", "/api/v1/namespaces/team", "", as...).is(200)
@@ -81,7 +81,7 @@ func TestADM_04_05_07_10_15_WhatARequestSays(t *testing.T) {
 	}, kindwright.Admit(seeing(&mutated, &validated)))
 }
 
-// What a plugin may ask of the server, in the middle of a write.
+// A plugin may ask the server questions in the middle of a write.
 func TestPluginsAskTheServer(t *testing.T) {
 	var ask func(ctx context.Context, r *admission.Request) error
 	asked, annotated := false, map[string]string(nil)
@@ -110,7 +110,7 @@ func TestPluginsAskTheServer(t *testing.T) {
 			set, err := r.NamespaceLabels(ctx)
 			require.NoError(t, err)
 			open, _ := set.Get("open")
-			require.Equal(t, "yes", open, "as new as the last write that was answered")
+			require.Equal(t, "yes", open, "must see the last acknowledged write")
 			now, _ := r.Labels()
 			require.Empty(t, now)
 
@@ -153,7 +153,7 @@ func TestPluginsAskTheServer(t *testing.T) {
 	}, kindwright.Admit(plugin), kindwright.Authorize(allowing()), audit)
 }
 
-// A plugin that waits for something gets no more time than the request, and a write that it held up is not made.
+// A plugin gets no more time than the request, and a write that it delayed beyond that is not made.
 func TestX12_APluginThatBlocksEndsWithTheRequest(t *testing.T) {
 	plugin := admission.Plugin{
 		Name: "wait", Rules: []admission.Rule{{Groups: []string{group}}},
@@ -173,8 +173,8 @@ func TestX12_APluginThatBlocksEndsWithTheRequest(t *testing.T) {
 	}, kindwright.Admit(plugin))
 }
 
-// A plugin that panics fails the request that it panicked for.
-func TestX12_APluginThatPanicsFailsItsRequestAlone(t *testing.T) {
+// A plugin that panics fails only its own request.
+func TestX12_APanickingPluginFailsOnlyItsRequest(t *testing.T) {
 	plugin := admission.Plugin{
 		Name: "panic", Rules: []admission.Rule{{Groups: []string{group}, Operations: []admission.Operation{admission.Create, admission.Delete}}},
 		Mutator: admission.MutatorFunc(func(_ context.Context, r *admission.Request) (map[string]any, error) {

@@ -84,7 +84,7 @@ func conflicts(a *answer, fields ...string) *answer {
 func TestSSA_01_SSA_12_NewObjectsAreTracked(t *testing.T) {
 	onCrates(t, func(t *testing.T, s *server) {
 		got := s.do("POST", cratePath+"?fieldManager=ann", crateJSON("a", `"size":1`))
-		require.Equal(t, []string{"ann Update: spec/. spec/color spec/size"}, owners(got), "with what defaults filled in")
+		require.Equal(t, []string{"ann Update: spec/. spec/color spec/size"}, owners(got), "including defaulted fields")
 		got = s.do("PUT", cratePath+"/a?fieldManager=bob", crateJSON("a", `"size":2,"color":"blue","text":"x"`))
 		require.Equal(t, []string{"ann Update: spec/. spec/color", "bob Update: spec/size spec/text"}, owners(got))
 		n := 0
@@ -101,7 +101,7 @@ func TestSSA_01_SSA_12_NewObjectsAreTracked(t *testing.T) {
 	})
 }
 
-func TestSSA_02_AnApplySaysWhoApplies(t *testing.T) {
+func TestSSA_02_AnApplyNeedsAManager(t *testing.T) {
 	onCrates(t, func(t *testing.T, s *server) {
 		for _, query := range []string{"", "?fieldManager=", "?force=true", "?dryRun=All"} {
 			got := s.refuses("PATCH", cratePath+"/a"+query, crateJSON("a", ""), applyType, 422, "Invalid", "fieldManager: Required value: is required for apply patch")
@@ -111,7 +111,7 @@ func TestSSA_02_AnApplySaysWhoApplies(t *testing.T) {
 	})
 }
 
-func TestSSA_03_SSA_06_SSA_18_WhatOthersOwnIsAConflict(t *testing.T) {
+func TestSSA_03_SSA_06_SSA_18_FieldsOfOthersConflict(t *testing.T) {
 	onCrates(t, func(t *testing.T, s *server) {
 		s.apply("ann", `"size":1,"owner":"ann","notes":{"k":"a"},"parts":[{"name":"p","count":1}]`).is(201)
 		var got *answer
@@ -127,14 +127,14 @@ func TestSSA_03_SSA_06_SSA_18_WhatOthersOwnIsAConflict(t *testing.T) {
 				".spec.size", ".spec.owner", ".spec.notes.k", `.spec.parts[name="p"].count`)
 		})
 		require.Contains(t, got.text("message"), `Apply failed with 4 conflicts: conflicts with "ann":`)
-		// SSA-06: who shares a value still may not change it alone.
+		// SSA-06: the owner of a shared value may not change it without a conflict.
 		s.apply("bob", `"size":1`).is(200)
 		got = conflicts(s.apply("bob", `"size":3`), ".spec.size")
 		require.Contains(t, got.text("message"), `"ann"`)
 		conflicts(s.apply("ann", `"size":3`), ".spec.size")
 		s.apply("cat", `"size":1`).is(200)
-		conflicts(s.apply("ann", `"size":3`), ".spec.size", ".spec.size") // one for each of the others
-		// Updaters are named with what they wrote through.
+		conflicts(s.apply("ann", `"size":3`), ".spec.size", ".spec.size") // one for each other owner
+		// A conflict names updaters with their API version.
 		s.do("PUT", cratePath+"/a?fieldManager=dan", crateJSON("a", `"size":9`)).is(200)
 		got = conflicts(s.apply("ann", `"size":3`), ".spec.size")
 		require.Regexp(t, `^conflict with "dan" using shop.example.com/v1( at \S+)?$`, at(got.at("details", "causes").([]any)[0], "message"))
@@ -150,16 +150,16 @@ func TestSSA_04_ForceTakesOver(t *testing.T) {
 		s.apply("cat", `"size":1`).is(200)
 		got := s.force("bob", `"size":2`).is(200)
 		require.InDelta(t, 2, got.at("spec", "size"), 0)
-		require.Equal(t, []string{"ann Apply: spec/owner", "bob Apply: spec/size"}, owners(got), "of whom nothing is left is gone")
+		require.Equal(t, []string{"ann Apply: spec/owner", "bob Apply: spec/size"}, owners(got), "a manager without fields has no entry")
 		conflicts(s.apply("ann", `"size":1,"owner":"ann"`), ".spec.size")
-		// What was taken over is not removed when the one it was taken from applies without it.
+		// A field that was taken over stays when its former owner applies without it.
 		got = s.apply("ann", `"owner":"ann"`).is(200)
 		require.InDelta(t, 2, got.at("spec", "size"), 0)
 		s.untouched(cratePath, func() { s.applyTo(cratePath+"/a", "&force=true&dryRun=All", "ann", crateJSON("a", `"size":7`)).is(200) })
 	})
 }
 
-func TestSSA_05_SSA_09_TheSameValueIsShared(t *testing.T) {
+func TestSSA_05_SSA_09_EqualValuesAreShared(t *testing.T) {
 	onCrates(t, func(t *testing.T, s *server) {
 		s.apply("ann", `"size":1,"tags":["x"],"parts":[{"name":"p"}]`).is(201)
 		got := s.apply("bob", `"size":1,"tags":["x","y"],"parts":[{"name":"p"},{"name":"q"}]`).is(200)
@@ -168,15 +168,15 @@ func TestSSA_05_SSA_09_TheSameValueIsShared(t *testing.T) {
 			`bob Apply: spec/parts/k:{"name":"p"}/. spec/parts/k:{"name":"p"}/name spec/parts/k:{"name":"q"}/. spec/parts/k:{"name":"q"}/name spec/size spec/tags/v:"x" spec/tags/v:"y"`,
 		}, owners(got))
 		got = s.apply("ann", ``).is(200)
-		require.InDelta(t, 1, got.at("spec", "size"), 0, "bob still wants it")
+		require.InDelta(t, 1, got.at("spec", "size"), 0, "bob still owns it")
 		require.Equal(t, []any{"x", "y"}, got.at("spec", "tags"))
 		require.Len(t, got.at("spec", "parts"), 2)
 		got = s.apply("bob", `"text":"x"`).is(200)
-		require.JSONEq(t, `{"color":"blue","text":"x"}`, spec(got), "nobody does")
+		require.JSONEq(t, `{"color":"blue","text":"x"}`, spec(got), "no owner is left")
 	})
 }
 
-func TestSSA_07_WhoChangesAFieldOwnsIt(t *testing.T) {
+func TestSSA_07_ChangingAFieldMeansOwningIt(t *testing.T) {
 	onCrates(t, func(t *testing.T, s *server) {
 		for contentType, body := range map[string]string{
 			jsonType: crateJSON("a", `"size":5,"text":"ann"`), mergeType: `{"spec":{"size":5}}`, strategicType: `{"spec":{"size":5}}`, jsonPatchType: `[{"op":"replace","path":"/spec/size","value":5}]`,
@@ -189,7 +189,7 @@ func TestSSA_07_WhoChangesAFieldOwnsIt(t *testing.T) {
 			got := s.do(method, cratePath+"/a?fieldManager=bob", body, "Content-Type", contentType).is(200)
 			require.Equal(t, []string{"ann Apply: spec/text", "bob Update: spec/size"}, owners(got), "%s", contentType)
 			conflicts(s.apply("ann", `"size":1,"text":"ann"`), ".spec.size")
-			// A removal takes it from its owner.
+			// Removing a field ends its ownership.
 			got = s.change(cratePath+"/a?fieldManager=cat", mergeType, `{"spec":{"text":null}}`).is(200)
 			for _, o := range owners(got) {
 				require.NotContains(t, o, "text")
@@ -199,12 +199,12 @@ func TestSSA_07_WhoChangesAFieldOwnsIt(t *testing.T) {
 	})
 }
 
-func TestSSA_08_WhatNobodyOwnsAnyMore(t *testing.T) {
+func TestSSA_08_FieldsWithoutOwnersAreRemoved(t *testing.T) {
 	onCrates(t, func(t *testing.T, s *server) {
 		s.apply("ann", `"color":"red","size":1,"notes":{"k":"v","l":"w"},"parts":[{"name":"p","count":5},{"name":"q"}],"tags":["x","y"],"lines":["1"],"fixed":{"f":"g"}`).is(201)
 		got := s.apply("ann", `"size":1,"notes":{"l":"w"},"parts":[{"name":"p"}],"tags":["y"]`).is(200)
-		require.JSONEq(t, `{"color":"blue","size":1,"notes":{"l":"w"},"parts":[{"name":"p","count":1}],"tags":["y"]}`, spec(got), "gone, or as by default")
-		// What another manager put below a map that goes stays.
+		require.JSONEq(t, `{"color":"blue","size":1,"notes":{"l":"w"},"parts":[{"name":"p","count":1}],"tags":["y"]}`, spec(got), "removed, or reset to the default")
+		// An entry that another manager added to a removed map stays.
 		s.change(cratePath+"/a?fieldManager=bob", mergeType, `{"spec":{"notes":{"b":"1"}}}`).is(200)
 		got = s.apply("ann", ``).is(200)
 		require.JSONEq(t, `{"color":"blue","notes":{"b":"1"}}`, spec(got))
@@ -212,8 +212,8 @@ func TestSSA_08_WhatNobodyOwnsAnyMore(t *testing.T) {
 	})
 }
 
-// A whole object without fields to own is what an apply of nothing makes.
-func TestSSA_08_AnApplyOfNothing(t *testing.T) {
+// Applying an empty configuration creates a complete object without owned fields.
+func TestSSA_08_AnEmptyApply(t *testing.T) {
 	onCrates(t, func(t *testing.T, s *server) {
 		body := `{"apiVersion":"shop.example.com/v1","kind":"Crate","metadata":{"name":"a"}}`
 		got := s.applyTo(cratePath+"/a", "", "ann", body).is(201)
@@ -232,7 +232,7 @@ func TestSSA_10_VirtualTypesCannotBeApplied(t *testing.T) {
 	})
 }
 
-// An apply says what a value is, never how it comes from the one that is there: it means the same whatever that is.
+// An apply states a value, never a change to the current one, so its meaning does not depend on it.
 func TestSSA_11_AnApplyDoesNotDependOnTheCurrentValue(t *testing.T) {
 	onCrates(t, func(t *testing.T, s *server) {
 		s.crate("b", `"weight":7,"tags":["z","x"],"parts":[{"name":"q"}]`)
@@ -244,7 +244,7 @@ func TestSSA_11_AnApplyDoesNotDependOnTheCurrentValue(t *testing.T) {
 				require.Contains(t, got.at("spec", "parts"), map[string]any{"name": "p", "count": 2.0})
 			}
 		}
-		// The directives of other patches are fields that nobody knows.
+		// The directives of other patch types are unknown fields.
 		got := s.applyTo(cratePath+"/a", "&fieldValidation=Strict", "ann", crateJSON("a", `"$patch":"replace"`))
 		require.Contains(t, []int{400, 422}, got.code)
 		s.refuses("PATCH", cratePath+"/a?fieldManager=ann", `[{"op":"replace","path":"/spec/weight","value":1}]`, applyType, 400, "BadRequest", "")
@@ -260,7 +260,7 @@ func TestSSA_13_SSA_14_SSA_15_READ_03_Reset(t *testing.T) {
 		got := s.change(cratePath+"/a?fieldManager=bob", jsonPatchType, "["+reset+"]").is(200)
 		require.Empty(t, owners(got), "%v", owners(got))
 		require.JSONEq(t, `{"color":"blue","size":1,"text":"ann"}`, spec(got), "nothing else has changed")
-		s.apply("cat", `"size":2`).is(409) // before-first-apply owns it, SSA-26
+		s.apply("cat", `"size":2`).is(409) // owned by before-first-apply, SSA-26
 		setup()
 		got = s.change(cratePath+"/a?fieldManager=bob", jsonPatchType, "["+reset+`,{"op":"replace","path":"/spec/size","value":2}]`).is(200)
 		require.Equal(t, []string{"bob Update: spec/size"}, owners(got))
@@ -271,7 +271,7 @@ func TestSSA_13_SSA_14_SSA_15_READ_03_Reset(t *testing.T) {
 			method := map[bool]string{true: "PUT", false: "PATCH"}[contentType == jsonType]
 			require.Empty(t, owners(s.do(method, cratePath+"/a?fieldManager=bob", body, "Content-Type", contentType).is(200)), "%s", contentType)
 		}
-		// An empty list, none at all, and null are no reset.
+		// An empty list, a missing field, and null do not reset.
 		for contentType, bodies := range map[string][]string{
 			jsonPatchType: {`[{"op":"replace","path":"/metadata/managedFields","value":[]}]`, `[{"op":"remove","path":"/metadata/managedFields"}]`},
 			mergeType:     {`{"metadata":{"managedFields":[]}}`, `{"metadata":{"managedFields":null}}`},
@@ -302,7 +302,7 @@ func TestREAD_03_TheOptionResetsByAnEmptyList(t *testing.T) {
 	}, kindwright.Kubernetes{ResetByEmptyList: true})
 }
 
-// Through a subresource with a form of its own the entries stay what they were, and readable.
+// A subresource with its own form leaves the entries unchanged and readable.
 func TestSSA_16_OtherSubresources(t *testing.T) {
 	kind := crates()
 	kind.Subresources = []registry.Endpoint{
@@ -320,7 +320,7 @@ func TestSSA_16_OtherSubresources(t *testing.T) {
 		s.do("POST", cratePath+"/a/ring", "{}").is(201)
 		require.Equal(t, []string{"ann Apply: spec/notes/k spec/size"}, owners(s.get(cratePath+"/a")))
 		got := s.do("PATCH", cratePath+"/a/notes?fieldManager=bob", `{"metadata":{"managedFields":[{"manager":"x"}]},"spec":{"size":5,"notes":{"l":"w"}}}`, "Content-Type", mergeType).is(200)
-		require.Equal(t, []string{"ann Apply: spec/notes/k spec/size", "bob Update/notes: spec/notes/l"}, owners(got), "and what the body says of it does not count")
+		require.Equal(t, []string{"ann Apply: spec/notes/k spec/size", "bob Update/notes: spec/notes/l"}, owners(got), "managedFields in the body are ignored")
 		require.InDelta(t, 1, got.at("spec", "size"), 0)
 		conflicts(s.apply("cat", `"notes":{"l":"x"}`), ".spec.notes.l")
 		s.apply("ann", `"size":1`).is(200)
@@ -359,7 +359,7 @@ func TestSSA_17_SSA_23_ManagersByParameterAndByUserAgent(t *testing.T) {
 	})
 }
 
-func TestSSA_19_SSA_20_EntriesAreWrittenAsClientsReadThem(t *testing.T) {
+func TestSSA_19_SSA_20_TheFormatOfEntries(t *testing.T) {
 	onCrates(t, func(t *testing.T, s *server) {
 		s.applyTo(cratePath+"/a", "", "ann", `{"apiVersion":"shop.example.com/v1","kind":"Crate","metadata":{"name":"a","labels":{"l":"m"},"annotations":{"x/y":"z"},"finalizers":["f.example.com/f"],`+
 			`"ownerReferences":[{"apiVersion":"v1","kind":"K","name":"n","uid":"u"}]},"spec":{"size":1,"parts":[{"name":"p","count":2,"tags":["t"]}],"ports":[{"port":53,"protocol":"UDP"}],"tags":["x"],"lines":["1"],"notes":{"k":"v"},"fixed":{"f":"g"}}}`).is(201)
@@ -377,7 +377,7 @@ func TestSSA_19_SSA_20_EntriesAreWrittenAsClientsReadThem(t *testing.T) {
 	})
 }
 
-func TestSSA_21_WhatMakesAnEntryOfItsOwn(t *testing.T) {
+func TestSSA_21_WhenManagersHaveSeparateEntries(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		s.apply("m", `"size":1`).is(201)
 		s.change(cratePath+"/a?fieldManager=m", mergeType, `{"spec":{"text":"x"}}`).is(200)
@@ -390,7 +390,8 @@ func TestSSA_21_WhatMakesAnEntryOfItsOwn(t *testing.T) {
 			"m Apply: spec/size", "m Update: spec/text", "m Apply/status: status/phase",
 			`m Update/status: status/conditions/. status/conditions/k:{"type":"C"}/. status/conditions/k:{"type":"C"}/type`,
 		}, owners(got))
-		// Updates through another version have their own; applies have the version used last.
+		// Updates through another version have their own entry. Applies share one, with the version
+		// used last.
 		s.do("POST", gaugePath+"?fieldManager=m", `{"metadata":{"name":"g","labels":{"a":"1"}},"level":"1"}`).is(201)
 		got = s.change(gauge2Path+"/g?fieldManager=m", mergeType, `{"metadata":{"labels":{"b":"1"}},"depth":"2"}`).is(200)
 		versions := func(a *answer) (out []string) {
@@ -405,13 +406,13 @@ func TestSSA_21_WhatMakesAnEntryOfItsOwn(t *testing.T) {
 		}
 		require.Equal(t, []string{"Applyshop.example.com/v1"}, versions(apply("v1", `"level":"1"`).is(201)))
 		got = apply("v2", `"depth":"2"`).is(200)
-		require.Equal(t, []string{"Applyshop.example.com/v2"}, versions(got), "one value, by one manager, is no conflict with itself")
+		require.Equal(t, []string{"Applyshop.example.com/v2"}, versions(got), "a manager does not conflict with itself")
 		require.Equal(t, []string{"m Apply: depth"}, owners(got))
 		require.Equal(t, "2", s.get(gaugePath+"/h").at("level"))
 	}, kindwright.Serve(crates()))
 }
 
-func TestSSA_22_RULE_21_ListsAndMapsMergeAsTheSchemaSays(t *testing.T) {
+func TestSSA_22_RULE_21_TheSchemaDecidesHowListsAndMapsMerge(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		s.apply("ann", `"parts":[{"name":"p","count":1}],"ports":[{"port":53}],"tags":["x"],"notes":{"a":"1"},"lines":["1"],"fixed":{"a":"1"}`).is(201)
 		got := s.apply("bob", `"parts":[{"name":"q"}],"ports":[{"port":53,"protocol":"UDP"}],"tags":["y"],"notes":{"b":"2"}`).is(200)
@@ -421,13 +422,13 @@ func TestSSA_22_RULE_21_ListsAndMapsMergeAsTheSchemaSays(t *testing.T) {
 		conflicts(s.apply("bob", `"fixed":{"b":"2"}`), ".spec.fixed")
 		conflicts(s.apply("bob", `"ports":[{"port":53,"protocol":"UDP"},{"port":53,"name":"mine"}],"parts":[{"name":"p","count":7}]`), `.spec.parts[name="p"].count`)
 		got = s.apply("bob", `"ports":[{"port":53,"name":"mine"}]`).is(200)
-		require.JSONEq(t, `[{"port":53,"protocol":"TCP","name":"mine"}]`, string(must(json.Marshal(got.at("spec", "ports")))), "a key left out is its default")
-		// Items without their key, and the same twice.
+		require.JSONEq(t, `[{"port":53,"protocol":"TCP","name":"mine"}]`, string(must(json.Marshal(got.at("spec", "ports")))), "a missing key has its default")
+		// Items without a key, and duplicate items.
 		for _, bad := range []string{`"parts":[{"count":1}]`, `"parts":[{"name":"z"},{"name":"z"}]`, `"tags":["z","z"]`, `"ports":[{"port":1},{"port":1,"protocol":"TCP"}]`} {
 			got := s.refuses("PATCH", cratePath+"/a?fieldManager=bob&force=true", crateJSON("a", bad), applyType, 422, "Invalid", "")
 			require.Contains(t, fmt.Sprint(at(got.at("details", "causes").([]any)[0], "field")), "spec.", "%s", got)
 		}
-		// What no schema describes: maps merge, lists are whole.
+		// Without a schema maps are merged and lists are replaced.
 		bares := func(manager, spec string) *answer {
 			return s.applyTo(barePath+"/a", "", manager, `{"apiVersion":"shop.example.com/v1","kind":"Bare","metadata":{"name":"a"},"spec":{`+spec+`}}`)
 		}
@@ -445,7 +446,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-func TestSSA_24_WhatIsNeverOwned(t *testing.T) {
+func TestSSA_24_FieldsThatAreNeverOwned(t *testing.T) {
 	onCrates(t, func(t *testing.T, s *server) {
 		s.applyTo(cratePath+"/a", "", "ann", `{"apiVersion":"shop.example.com/v1","kind":"Crate","metadata":{"name":"a","namespace":"default","labels":{"x":"y"},"generateName":"g-","generation":7,"creationTimestamp":"1999-01-01T00:00:00Z"},"spec":{"size":1}}`).is(201)
 		got := s.get(cratePath + "/a")
@@ -469,7 +470,7 @@ func TestSSA_25_OldUpdatersAreMerged(t *testing.T) {
 			got = s.change(fmt.Sprintf("%s/a?fieldManager=m%02d", cratePath, i), mergeType, fmt.Sprintf(`{"spec":{"notes":{"k%02d":"v"}}}`, i)).is(200)
 		}
 		all := owners(got)
-		require.Len(t, all, 11, "%v", all) // ten by update, and the one who applies
+		require.Len(t, all, 11, "%v", all) // ten updaters and the applier
 		require.Contains(t, strings.Join(all, "\n"), "ancient-changes Update: spec/notes/. spec/notes/k00 spec/notes/k01 spec/notes/k02")
 		require.Contains(t, strings.Join(all, "\n"), "m11 Update: spec/notes/k11")
 		require.Contains(t, all[0], "applier Apply")
@@ -482,16 +483,16 @@ func TestSSA_26_TheFirstApplyToAnUntrackedObject(t *testing.T) {
 		s.crate("a", `"size":1,"text":"x"`)
 		s.change(cratePath+"/a", jsonPatchType, `[{"op":"replace","path":"/metadata/managedFields","value":[{}]}]`).is(200)
 		got := s.change(cratePath+"/a?fieldManager=bob", mergeType, `{"spec":{"weight":5}}`).is(200)
-		require.Empty(t, owners(got), "what is not tracked stays so")
+		require.Empty(t, owners(got), "an untracked object stays untracked")
 		got = s.apply("ann", `"size":1`).is(200)
 		require.Equal(t, []string{"ann Apply: spec/size", "before-first-apply Update: spec/. spec/color spec/size spec/text spec/weight"}, owners(got))
 		conflicts(s.apply("ann", `"size":2`), ".spec.size")
 		got = s.apply("ann", ``).is(200)
-		require.InDelta(t, 1, got.at("spec", "size"), 0, "it was there before")
+		require.InDelta(t, 1, got.at("spec", "size"), 0, "the field was there before")
 	})
 }
 
-func TestSSA_27_WhatAnApplyMustSayAndMustNot(t *testing.T) {
+func TestSSA_27_InvalidApplies(t *testing.T) {
 	onCrates(t, func(t *testing.T, s *server) {
 		s.crate("there", "")
 		for _, name := range []string{"a", "there"} {
@@ -516,7 +517,7 @@ func TestSSA_27_WhatAnApplyMustSayAndMustNot(t *testing.T) {
 	})
 }
 
-func TestSSA_28_RULE_8_AnApplyWithoutEffectIsNoWrite(t *testing.T) {
+func TestSSA_28_RULE_8_AnApplyWithoutEffectWritesNothing(t *testing.T) {
 	onCrates(t, func(t *testing.T, s *server) {
 		body := `"size":1,"load":0.5,"parts":[{"name":"p"}],"tags":["x"],"notes":{"k":"v"},"lines":[],"fixed":{},"null":null`
 		s.apply("ann", body).is(201)
@@ -539,7 +540,7 @@ func TestSSA_28_RULE_8_AnApplyWithoutEffectIsNoWrite(t *testing.T) {
 	})
 }
 
-func TestSSA_29_B15_EntriesThatClientsMakeUp(t *testing.T) {
+func TestSSA_29_B15_InvalidEntriesFromClients(t *testing.T) {
 	onCrates(t, func(t *testing.T, s *server) {
 		s.apply("ann", `"size":1`).is(201)
 		before := s.get(cratePath + "/a")
@@ -559,7 +560,8 @@ func TestSSA_29_B15_EntriesThatClientsMakeUp(t *testing.T) {
 			require.Contains(t, []int{200, 400, 422}, got.code, "%s", got)
 			require.Equal(t, string(before.body), string(s.get(cratePath+"/a").body), "%s", wrong)
 		}
-		// Very many entries are merged, or refused; afterwards there are few, and the object can be used.
+		// A huge number of entries is either merged or rejected. Afterwards few are left, and the
+		// object can be used.
 		var many []string
 		for i := range 2000 {
 			many = append(many, fmt.Sprintf(`{"manager":"m%d","operation":"Update","apiVersion":"shop.example.com/v1","time":"2000-01-01T00:00:00Z","fieldsType":"FieldsV1","fieldsV1":{"f:spec":{"f:size":{}}}}`, i))
@@ -582,7 +584,7 @@ func TestSSA_29_EntriesThatAdmissionBreaks(t *testing.T) {
 	}, kindwright.Admit(plugin))
 }
 
-func TestSSA_30_ForceIsForApplies(t *testing.T) {
+func TestSSA_30_ForceIsOnlyForApplies(t *testing.T) {
 	onCrates(t, func(t *testing.T, s *server) {
 		s.crate("a", `"size":1`)
 		for contentType, body := range map[string]string{mergeType: `{"spec":{"size":2}}`, strategicType: `{"spec":{"size":2}}`, jsonPatchType: `[{"op":"remove","path":"/spec/size"}]`} {
@@ -603,7 +605,7 @@ func TestSSA_31_RULE_22_StatusIsNotOwnedThroughTheMainPath(t *testing.T) {
 		require.Equal(t, []string{"ann Apply: spec/size", "bob Apply/status: status/phase"}, owners(got))
 		require.InDelta(t, 1, got.at("spec", "size"), 0)
 		require.Nil(t, got.at("metadata", "labels"))
-		// Neither a conflict nor a change from the other side.
+		// Neither a conflict nor a change of the status.
 		got = s.applyTo(cratePath+"/a", "", "ann", `{"apiVersion":"shop.example.com/v1","kind":"Crate","metadata":{"name":"a"},"spec":{"size":1},"status":{"phase":"ann"}}`).is(200)
 		require.Equal(t, "bob", got.at("status", "phase"))
 		got = s.do("PUT", cratePath+"/a?fieldManager=cat", `{"metadata":{"name":"a"},"spec":{"size":1,"text":"c"},"status":{"phase":"cat"}}`).is(200)
@@ -611,7 +613,7 @@ func TestSSA_31_RULE_22_StatusIsNotOwnedThroughTheMainPath(t *testing.T) {
 	})
 }
 
-// Nobody's field is lost when many apply their own at the same time.
+// No field is lost when many managers apply at the same time.
 func TestSSA_ManyAppliersAtOnce(t *testing.T) {
 	onCrates(t, func(t *testing.T, s *server) {
 		var wg sync.WaitGroup
@@ -638,7 +640,8 @@ func TestSSA_ManyAppliersAtOnce(t *testing.T) {
 	})
 }
 
-// The people behind kubectl move from one way of applying to the other without being told of conflicts with themselves.
+// kubectl users can migrate from client-side to server-side apply without conflicts with
+// themselves.
 func TestSSA_KubectlMovesFromClientToServerSide(t *testing.T) {
 	onCrates(t, func(t *testing.T, s *server) {
 		last := crateJSON("a", `"size":1`)
@@ -646,7 +649,7 @@ func TestSSA_KubectlMovesFromClientToServerSide(t *testing.T) {
 		s.do("POST", cratePath+"?fieldManager=kubectl-client-side-apply", body).is(201)
 		got := s.apply("kubectl", `"size":2`).is(200)
 		require.InDelta(t, 2, got.at("spec", "size"), 0)
-		require.Contains(t, got.text("metadata", "annotations", "kubectl.kubernetes.io/last-applied-configuration"), `"size":2`, "kept in step")
+		require.Contains(t, got.text("metadata", "annotations", "kubectl.kubernetes.io/last-applied-configuration"), `"size":2`, "kept up to date")
 		conflicts(s.apply("somebody", `"size":3`), ".spec.size")
 	})
 }

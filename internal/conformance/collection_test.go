@@ -10,10 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A served is one resource that can be listed, according to discovery.
+// A served is a resource that can be listed according to discovery.
 type served struct{ path, apiVersion, kind string }
 
-// served returns all of them.
+// served returns all listable resources.
 func (s *server) served() []served {
 	s.t.Helper()
 	roots := map[string]string{"/api/v1": "v1"}
@@ -31,11 +31,11 @@ func (s *server) served() []served {
 			}
 		}
 	}
-	require.GreaterOrEqual(s.t, len(all), 9, "the kinds of these tests, and those of a control plane")
+	require.GreaterOrEqual(s.t, len(all), 9, "the kinds of these tests and of the control plane")
 	return all
 }
 
-// populate creates an object of every kind of these tests, in two namespaces.
+// populate creates an object of every test kind in two namespaces.
 func (s *server) populate() {
 	s.t.Helper()
 	s.namespace("other")
@@ -52,7 +52,7 @@ func (s *server) populate() {
 	s.create(zonePath, `{"metadata":{"name":"b"}}`)
 }
 
-func TestCOLL_01_COLL_02_COLL_03_COLL_04_COLL_14_WhatListsAreCalledAndHold(t *testing.T) {
+func TestCOLL_01_COLL_02_COLL_03_COLL_04_COLL_14_KindsAndVersionsOfLists(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		s.populate()
 		for _, r := range s.served() {
@@ -73,7 +73,7 @@ func TestCOLL_01_COLL_02_COLL_03_COLL_04_COLL_14_WhatListsAreCalledAndHold(t *te
 	})
 }
 
-func TestCOLL_05_NothingIsMissedOrRepeatedFromTheVersionOfAList(t *testing.T) {
+func TestCOLL_05_AWatchFromAListSeesEachChangeOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		s.widgets(3)
 		var writing sync.WaitGroup
@@ -113,7 +113,7 @@ func TestCOLL_05_NothingIsMissedOrRepeatedFromTheVersionOfAList(t *testing.T) {
 			last := number(t, v.version)
 			for line := range v.changes.events { // until the timeout
 				e := v.changes.parse(line)
-				require.Greater(t, number(t, e.version()), last, "nothing is repeated")
+				require.Greater(t, number(t, e.version()), last, "no change is repeated")
 				last = number(t, e.version())
 				_, had := v.state[e.name()]
 				require.Equal(t, e.kind != "ADDED", had, "%s", line)
@@ -121,7 +121,7 @@ func TestCOLL_05_NothingIsMissedOrRepeatedFromTheVersionOfAList(t *testing.T) {
 					delete(v.state, e.name())
 				}
 			}
-			require.Equal(t, want, v.state, "nothing is missed")
+			require.Equal(t, want, v.state, "no change is missed")
 		}
 	})
 }
@@ -147,7 +147,7 @@ func TestCOLL_07_WhenThereIsAToken(t *testing.T) {
 			require.Empty(t, s.get(widgetPath+query).next(), query)
 		}
 		page := s.get(widgetPath + "?limit=3")
-		require.Regexp(t, `^[A-Za-z0-9_-]+$`, page.next(), "it can stand in a query as it is")
+		require.Regexp(t, `^[A-Za-z0-9_-]+$`, page.next(), "it needs no escaping in a query")
 		require.Empty(t, s.get(widgetPath+"?limit=3&continue="+page.next()).next())
 	})
 }
@@ -174,7 +174,7 @@ func TestCOLL_08_COLL_09_COLL_10_RemainingItems(t *testing.T) {
 			for _, page := range pages {
 				counts = append(counts, remaining(page))
 			}
-			require.Equal(t, []any{7.0, 4.0, 1.0, nil}, counts, "of a state that is no longer the present one, too")
+			require.Equal(t, []any{7.0, 4.0, 1.0, nil}, counts, "of an older state too")
 		}
 		require.InDelta(t, 7, remaining(s.get(widgetPath+"?limit=3&resourceVersion=0")), 0)
 		table := s.get(widgetPath+"?limit=3", "Accept", "application/json;as=Table;g=meta.k8s.io;v=v1")
@@ -187,7 +187,7 @@ func TestCOLL_08_COLL_09_COLL_10_RemainingItems(t *testing.T) {
 			require.NotEmpty(t, page.next())
 			require.NotContains(t, string(page.body), "remainingItemCount", "COLL-10")
 		}
-		require.InDelta(t, 7, remaining(s.get(widgetPath+"?limit=3&labelSelector=&fieldSelector=")), 0, "an empty selector selects nothing out")
+		require.InDelta(t, 7, remaining(s.get(widgetPath+"?limit=3&labelSelector=&fieldSelector=")), 0, "an empty selector matches everything")
 	})
 }
 

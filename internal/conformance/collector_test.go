@@ -98,13 +98,13 @@ func TestGC_01_DependentsOfADeletedOwnerAreDeleted(t *testing.T) {
 		s.gone(slatePath+"/both", slatePath+"/zoned")
 		s.get(slatePath + "/free").is(200)
 
-		// A dependent that comes too late goes, too.
+		// A dependent created after its owner was deleted goes too.
 		s.owned(slatePath, "late", "", ref(a))
 		s.gone(slatePath + "/late")
 	})
 }
 
-func TestGC_02_AForegroundDeletionWaitsForWhatBlocks(t *testing.T) {
+func TestGC_02_AForegroundDeletionWaitsForBlockingDependents(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		a := s.widget("a", "")
 		s.owned(slatePath, "held", `,"finalizers":["example.com/hold"]`, ref(a, blocks))
@@ -122,9 +122,9 @@ func TestGC_02_AForegroundDeletionWaitsForWhatBlocks(t *testing.T) {
 		s.get(widgetPath + "/a").is(200)
 		s.patch(slatePath+"/held", `{"metadata":{"finalizers":null}}`)
 		s.gone(slatePath+"/held", widgetPath+"/a")
-		s.get(slatePath + "/loose").is(200) // which nobody waits for
+		s.get(slatePath + "/loose").is(200) // it does not block its owner
 
-		// A dependent that stops blocking lets its owner go.
+		// A dependent that stops blocking releases its owner.
 		b := s.widget("b", "")
 		s.owned(slatePath, "held", `,"finalizers":["example.com/hold"]`, ref(b, blocks))
 		s.deleteWith(widgetPath+"/b", "Foreground")
@@ -133,7 +133,7 @@ func TestGC_02_AForegroundDeletionWaitsForWhatBlocks(t *testing.T) {
 		s.patch(slatePath+"/held", `{"metadata":{"ownerReferences":[`+ref(b, `"blockOwnerDeletion":false`)+`]}}`)
 		s.gone(widgetPath + "/b")
 
-		// All generations go before the first.
+		// All descendants go before the first owner.
 		c := s.widget("c", "")
 		child := s.owned(slatePath, "child", "", ref(c, blocks))
 		s.owned(gaugePath, "grandchild", `,"finalizers":["example.com/hold"]`, ref(child, blocks))
@@ -146,7 +146,7 @@ func TestGC_02_AForegroundDeletionWaitsForWhatBlocks(t *testing.T) {
 	})
 }
 
-func TestGC_02_CirclesComeToAnEnd(t *testing.T) {
+func TestGC_02_CirclesAreResolved(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		own := func(path string, refs ...string) {
 			s.patch(path, `{"metadata":{"ownerReferences":[`+strings.Join(refs, ",")+`]}}`)
@@ -165,7 +165,7 @@ func TestGC_02_CirclesComeToAnEnd(t *testing.T) {
 				s.settle()
 				for i := range ring {
 					if i == 0 || all {
-						s.do("DELETE", paths[i], `{"propagationPolicy":"Foreground"}`) // it may be gone by now
+						s.do("DELETE", paths[i], `{"propagationPolicy":"Foreground"}`) // it may already be gone
 					}
 				}
 				s.gone(paths...)
@@ -187,7 +187,7 @@ func TestGC_03_OrphansStay(t *testing.T) {
 		require.Equal(t, []string{"b"}, ownersOf(s.get(slatePath+"/both").is(200)))
 		require.Empty(t, ownersOf(s.get(gaugePath+"/other").is(200)))
 
-		// By its own finalizer, as when one was put there beforehand.
+		// The finalizer alone orphans too, for example if it was set in advance.
 		c := s.create(widgetPath, `{"metadata":{"name":"c","finalizers":["orphan"]}}`)
 		s.owned(slatePath, "of-c", "", ref(c))
 		s.delete(widgetPath + "/c")
@@ -207,7 +207,7 @@ func TestGC_04_AnOwnerInAnotherNamespaceIsAbsent(t *testing.T) {
 		require.Equal(t, []string{here.text("metadata", "uid")}, uids(s.get(slatePath+"/y").is(200)))
 		s.get(strings.Replace(widgetPath, "default", "other", 1) + "/a").is(200)
 
-		// Somebody is told why.
+		// An event explains why.
 		var told []any
 		for _, e := range s.get("/api/v1/namespaces/default/events").items() {
 			if at(e, "reason") == "OwnerRefInvalidNamespace" {
@@ -218,7 +218,7 @@ func TestGC_04_AnOwnerInAnotherNamespaceIsAbsent(t *testing.T) {
 		}
 		require.ElementsMatch(t, []any{"x", "y"}, told)
 
-		// An object without a namespace cannot mean one in a namespace: it is left alone.
+		// A cluster-scoped object cannot refer to a namespaced owner: it is kept.
 		s.owned(zonePath, "z", "", ref(here))
 		s.delete(widgetPath + "/a")
 		s.gone(slatePath + "/y")
@@ -237,7 +237,8 @@ func uids(a *answer) []string {
 }
 
 func TestGC_05_OwnerReferencesNeedRights(t *testing.T) {
-	// Who may what, beside writing slates: "delete slates/a", "update widgets/w/finalizers".
+	// The rights of a user besides writing slates: "delete slates/a", "update
+	// widgets/w/finalizers".
 	rights := authz.Func(func(_ context.Context, a authz.Attributes) (authz.Decision, string, error) {
 		if a.Resource == "slates" && a.Verb != "delete" || a.User.In(a.Verb+":"+a.Resource+"/"+a.Name+"/"+a.Subresource) {
 			return authz.Allow, "", nil
@@ -251,14 +252,14 @@ func TestGC_05_OwnerReferencesNeedRights(t *testing.T) {
 		doc := func(name string, refs ...string) string {
 			return fmt.Sprintf(`{"metadata":{"name":%q,"ownerReferences":[%s]}}`, name, strings.Join(refs, ","))
 		}
-		// A new object may have owners, unless it blocks them.
+		// A new object may have owners unless it blocks their deletion.
 		s.do("POST", slatePath, doc("a", ref(w)), as("none")...).is(201)
 		s.do("POST", slatePath, doc("b", ref(w, blocks)), as("none")...).refused(403, "Forbidden", "cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on")
 		s.do("POST", slatePath, doc("b", ref(w, blocks)), as("update:widgets/w/finalizers")...).is(201)
 		s.do("POST", slatePath, doc("c", ref(z, blocks)), as("update:zones/z/finalizers")...).is(201)
 		s.do("POST", slatePath, doc("d", strings.Replace(ref(w, blocks), "Widget", "Wodget", 1)), as("update:widgets/w/finalizers")...).refused(403, "Forbidden", "cannot find the resource of")
 
-		// Changing references is for those who may delete.
+		// Changing references requires the right to delete.
 		put := func(refs ...string) string { return doc("a", refs...) }
 		s.do("PUT", slatePath+"/a", put(ref(w)), as("none")...).is(200)
 		s.do("PUT", slatePath+"/a", put(ref(v)), as("none")...).refused(403, "Forbidden", "cannot set an ownerRef on a resource you can't delete: no rule")
@@ -269,19 +270,19 @@ func TestGC_05_OwnerReferencesNeedRights(t *testing.T) {
 		s.do("PUT", slatePath+"/a", put(ref(v, blocks)), as("delete:slates/a/")...).is(200) // it blocked before
 		s.do("PATCH", slatePath+"/a", `{"metadata":{"ownerReferences":null}}`, append(as("none"), "Content-Type", "application/merge-patch+json")...).refused(403, "Forbidden", "can't delete")
 
-		// The collector may.
+		// The collector has the right.
 		s.delete(widgetPath + "/w")
 		s.gone(slatePath + "/b")
 	}, kindwright.Authorize(rights), kindwright.Access{CheckOwnerReferences: true})
 
-	onEach(t, func(_ *testing.T, s *server) { // which nobody asked for here
+	onEach(t, func(_ *testing.T, s *server) { // without the option
 		w := s.widget("w", "")
 		s.do("POST", slatePath, `{"metadata":{"name":"b","ownerReferences":[`+ref(w, blocks)+`]}}`, "X-User", "ann", "X-Groups", "none").is(201)
 	}, kindwright.Authorize(rights))
 }
 
-// Owners are found in whatever version a reference names, also one that clients can no longer ask for, and dependents go
-// whatever version they were made in.
+// A reference may name its owner in any version, even one that is no longer served. Dependents go
+// in whatever version they were created.
 func TestGC_01_OwnersInSeveralVersions(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		s.create(gaugePath, `{"metadata":{"name":"g"}}`)
@@ -301,7 +302,7 @@ func TestGC_01_OwnersInSeveralVersions(t *testing.T) {
 	})
 }
 
-// A kind that is installed while the server runs is collected as the others are.
+// Kinds installed at run time are collected too.
 func TestGC_01_KindsThatComeAndGo(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		w := s.widget("w", "")
@@ -319,7 +320,8 @@ func TestGC_01_KindsThatComeAndGo(t *testing.T) {
 	})
 }
 
-// A namespace ends while its objects wait for each other, by whatever policy, and none of both keeps the other from working.
+// A namespace terminates while its objects wait for each other. The namespace controller and the
+// collector do not block one another.
 func TestGC_02_ANamespaceEnds(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		in := func(path string) string { return strings.Replace(path, "default", "n", 1) }
@@ -332,7 +334,7 @@ func TestGC_02_ANamespaceEnds(t *testing.T) {
 			for i := range 20 {
 				s.owned(in(gaugePath), fmt.Sprintf("g%d", i), "", ref(child, blocks), ref(other, blocks))
 			}
-			s.patch(in(widgetPath)+"/b", `{"metadata":{"ownerReferences":[`+ref(child, blocks)+`]}}`) // a circle
+			s.patch(in(widgetPath)+"/b", `{"metadata":{"ownerReferences":[`+ref(child, blocks)+`]}}`) // circular ownership
 			if first != "" {
 				s.deleteWith(in(widgetPath)+"/b", first)
 			}
@@ -342,13 +344,13 @@ func TestGC_02_ANamespaceEnds(t *testing.T) {
 			s.get(zonePath + "/z").is(200)
 			s.delete(zonePath + "/z")
 			s.settle()
-			require.Zero(t, s.api.CollectorStats().Owned, "nothing is left behind")
+			require.Zero(t, s.api.CollectorStats().Owned, "the index must be empty")
 			require.Zero(t, s.api.CollectorStats().Unsettled)
 		}
 	})
 }
 
-// A namespace can own what is in none, and goes by the same policies.
+// A namespace can own cluster-scoped objects, under the same policies.
 func TestGC_02_GC_03_ANamespaceOwns(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		for _, policy := range []string{"Background", "Foreground", "Orphan"} {
@@ -368,7 +370,7 @@ func TestGC_02_GC_03_ANamespaceOwns(t *testing.T) {
 	})
 }
 
-// A reference may say anything, of any length.
+// References may contain anything, of any length.
 func TestGC_04_LongReferences(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		long := strings.Repeat("x", 100_000)
@@ -385,7 +387,7 @@ func TestGC_04_LongReferences(t *testing.T) {
 	})
 }
 
-// Dependents that end gracefully keep their owner for as long as they take.
+// Dependents with a grace period keep their owner until they are gone.
 func TestGC_02_GracefulDependents(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		w := s.widget("w", "")
@@ -403,7 +405,7 @@ func TestGC_02_GracefulDependents(t *testing.T) {
 	}, graceful())
 }
 
-// The collector asks admission as everybody does, and says who it is.
+// Admission sees the requests of the collector with its identity.
 func TestGC_01_AdmissionSeesTheCollector(t *testing.T) {
 	seen := make(chan string, 100)
 	rule := admission.Plugin{Name: "see", Validator: admission.ValidatorFunc(func(_ context.Context, r *admission.Request) error {
@@ -421,7 +423,7 @@ func TestGC_01_AdmissionSeesTheCollector(t *testing.T) {
 	}, kindwright.Admit(rule))
 }
 
-// Without the collector nothing of the kind happens.
+// Without the collector nothing is collected.
 func TestGC_01_WithoutTheCollector(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		s.owned(slatePath, "s", "", ref(s.widget("w", "")))

@@ -193,7 +193,7 @@ func (p *phone) hungUp() {
 
 var upgrade = []string{"Connection: keep-alive, Upgrade", "Upgrade: echo/1"}
 
-func TestPATH_15_ConnectionsBecomeAnotherProtocol(t *testing.T) {
+func TestPATH_15_ConnectionsChangeProtocol(t *testing.T) {
 	onPosts(t, func(t *testing.T, s *server) {
 		for _, method := range []string{"GET", "POST"} {
 			p := s.call(method+" "+postPath+"/a/talk?command=ls&command=-l", append(upgrade, "", "early")...)
@@ -203,11 +203,11 @@ func TestPATH_15_ConnectionsBecomeAnotherProtocol(t *testing.T) {
 			require.Equal(t, "Upgrade", res.Header.Get("Connection"))
 			require.NotEmpty(t, res.Header.Get("Audit-Id"))
 			require.Equal(t, "hello echo/1 [ls -l]", p.line())
-			require.Equal(t, "early", p.line(), "what was sent before the answer is not lost")
+			require.Equal(t, "early", p.line(), "bytes sent before the response are not lost")
 			require.Empty(t, p.line())
-			time.Sleep(time.Hour) // there is no time-out
+			time.Sleep(time.Hour) // no timeout applies
 			p.say("GET / HTTP/1.1\r\n")
-			require.Equal(t, "GET / HTTP/1.1", p.line(), "nobody else reads any more")
+			require.Equal(t, "GET / HTTP/1.1", p.line(), "the server no longer parses the connection")
 			require.NoError(t, p.Close())
 		}
 		s.get(postPath + "/a").is(200)
@@ -230,7 +230,7 @@ func TestPATH_15_RefusedConnections(t *testing.T) {
 			require.Contains(t, body, `"reason":"`+reason+`"`)
 			require.Contains(t, body, text)
 			require.NotContains(t, body, "secret")
-			require.True(t, res.Close, "what comes next may be meant for the other protocol (H11)")
+			require.True(t, res.Close, "the next bytes may belong to the other protocol (H11)")
 			_, _ = io.WriteString(p.Conn, "GET /version HTTP/1.1\r\nHost: server\r\n\r\n")
 			p.hungUp()
 		}
@@ -316,8 +316,8 @@ func TestMODEL_06_PathsBelowASubresource(t *testing.T) {
 	})
 }
 
-// Whatever the answer is: if it is no change of the protocol, nothing more is read of a client that asked for one. A proxy may have
-// given the connection away by then.
+// After a refused upgrade the server reads nothing more, whatever its response: the client's next
+// bytes may belong to the other protocol, or come from another client of a proxy.
 func TestPATH_15_H11_NothingIsReadAfterARefusedUpgrade(t *testing.T) {
 	onPosts(t, func(t *testing.T, s *server) {
 		for first, want := range map[string]int{
@@ -340,7 +340,7 @@ func TestPATH_15_H11_NothingIsReadAfterARefusedUpgrade(t *testing.T) {
 	}, kindwright.Authorize(allowing("nobody get posts/socket")))
 }
 
-// A handler that fails takes nobody with it, and what it took over is closed.
+// A handler that panics affects no other request, and its hijacked connection is closed.
 func TestPATH_15_H12_HandlersOfConnectionsThatPanic(t *testing.T) {
 	onPosts(t, func(t *testing.T, s *server) {
 		p := s.call("GET "+postPath+"/a/talk?mode=panicearly", upgrade...)
@@ -358,7 +358,7 @@ func TestPATH_15_H12_HandlersOfConnectionsThatPanic(t *testing.T) {
 	})
 }
 
-// A server that stops tells those who are connected, waits for them a little, and hangs up.
+// A server that stops notifies connected clients, waits briefly, and closes their connections.
 func TestPATH_15_ConnectionsEndWithTheServer(t *testing.T) {
 	onPosts(t, func(t *testing.T, s *server) {
 		polite := s.call("GET "+postPath+"/a/talk", upgrade...)
@@ -460,7 +460,7 @@ func TestPATH_15_WebSockets(t *testing.T) {
 		p.send(0x82, strings.Repeat("x", 1000))
 		_, payload := p.frame()
 		require.Len(t, payload, 1000)
-		// In parts, with a ping between them.
+		// A fragmented message with a ping in between.
 		p.send(0x01, "a")
 		p.send(0x89, "ping")
 		opcode, payload := p.frame()

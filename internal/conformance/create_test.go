@@ -99,10 +99,10 @@ func (s *server) untouched(path string, meanwhile func()) {
 	s.t.Helper()
 	before := s.get(path).is(200)
 	meanwhile()
-	require.Equal(s.t, string(before.body), string(s.get(path).is(200).body), "%s is not what it was", path)
+	require.Equal(s.t, string(before.body), string(s.get(path).is(200).body), "%s has changed", path)
 }
 
-// send requires that a write is rejected and changes nothing in its collection.
+// refuses requires that a write is rejected and changes nothing in its collection.
 func (s *server) refuses(method, path, body, contentType string, code int, reason, text string) *answer {
 	s.t.Helper()
 	collection, _, _ := strings.Cut(path, "?")
@@ -120,7 +120,7 @@ const jsonType = "application/json"
 
 var uuid = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
 
-func TestCREATE_01_WhatIsStoredIsReturned(t *testing.T) {
+func TestCREATE_01_TheStoredObjectIsReturned(t *testing.T) {
 	onCrates(t, func(t *testing.T, s *server) {
 		empty := s.get(cratePath).version()
 		got := s.crate("a", `"size":3,"parts":[{"name":"x"}]`)
@@ -129,8 +129,8 @@ func TestCREATE_01_WhatIsStoredIsReturned(t *testing.T) {
 		require.Regexp(t, uuid, got.at("metadata", "uid"))
 		require.Regexp(t, `^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$`, got.at("metadata", "creationTimestamp"))
 		require.Equal(t, "blue", got.at("spec", "color"), "with defaults")
-		require.InDelta(t, 1, at(got.at("spec", "parts").([]any)[0], "count"), 0, "also in lists")
-		require.Equal(t, string(got.body), string(s.get(cratePath+"/a").is(200).body), "to the byte")
+		require.InDelta(t, 1, at(got.at("spec", "parts").([]any)[0], "count"), 0, "in lists too")
+		require.Equal(t, string(got.body), string(s.get(cratePath+"/a").is(200).body), "byte for byte")
 		require.Equal(t, got.version(), s.get(cratePath).version())
 		require.Equal(t, got.doc, s.get(cratePath).items()[0])
 		w := s.watch(cratePath + "?watch=1&resourceVersion=" + empty)
@@ -162,12 +162,12 @@ func TestCREATE_03_ASecondCreateOfANameChangesNothing(t *testing.T) {
 			got := s.refuses("POST", cratePath+query, crateJSON("a", `"size":4`), jsonType, 409, "AlreadyExists", `crates.shop.example.com "a" already exists`)
 			require.Equal(t, map[string]any{"name": "a", "group": group, "kind": "crates"}, got.at("details"))
 		}
-		// What is wrong with the object is said first, as nobody looks for the name before.
+		// Validation errors come first: the name is only looked up later.
 		s.refuses("POST", cratePath, crateJSON("a", `"size":0`), jsonType, 422, "Invalid", "spec.size")
 	})
 }
 
-// Only one of those who create the same name at the same time has done it.
+// Of concurrent creates of one name, exactly one succeeds.
 func TestCREATE_03_OneOfManyWins(t *testing.T) {
 	onCrates(t, func(t *testing.T, s *server) {
 		var wg sync.WaitGroup
@@ -208,7 +208,7 @@ func TestCREATE_04_P8_KindAndVersionOfTheBody(t *testing.T) {
 	})
 }
 
-func TestCREATE_05_B9_B17_WhatCannotBeReadOrAnswered(t *testing.T) {
+func TestCREATE_05_B9_B17_UnsupportedMediaTypes(t *testing.T) {
 	onCrates(t, func(t *testing.T, s *server) {
 		good := crateJSON("a", `"size":3`)
 		for _, contentType := range []string{
@@ -244,7 +244,7 @@ func TestCREATE_05_B9_B17_WhatCannotBeReadOrAnswered(t *testing.T) {
 	})
 }
 
-// The order in which a create is looked at, and what each station is shown.
+// The order of the steps of a create, and what each of them sees.
 func TestCREATE_06_RULE_20_TheOrderOfSteps(t *testing.T) {
 	var seen []string
 	note := func(what string, color, owner any) { seen = append(seen, fmt.Sprint(what, " ", color, " ", owner)) }
@@ -267,7 +267,7 @@ func TestCREATE_06_RULE_20_TheOrderOfSteps(t *testing.T) {
 		Name: "both",
 		Mutator: admission.MutatorFunc(func(_ context.Context, r *admission.Request) (map[string]any, error) {
 			note("mutate", at(r.Object, "spec", "color"), at(r.Object, "spec", "owner"))
-			require.Nil(t, at(r.Object, "metadata", "uid"), "metadata comes later")
+			require.Nil(t, at(r.Object, "metadata", "uid"), "metadata is set later")
 			return admission.Patched(r, admission.Set("green", "spec", "color"))
 		}),
 		Validator: admission.ValidatorFunc(func(_ context.Context, r *admission.Request) error {
@@ -290,11 +290,11 @@ func TestCREATE_06_RULE_20_TheOrderOfSteps(t *testing.T) {
 				because("FieldValueInvalid", "spec.text", "must be good").because("FieldValueRequired", "spec.lines", "text needs lines")
 			require.Len(t, refusal.at("details", "causes"), 6, "one cause for each error, and every error at once")
 		})
-		require.NotContains(t, strings.Join(seen, ","), "admit", "nothing that is invalid is admitted")
+		require.NotContains(t, strings.Join(seen, ","), "admit", "invalid objects never reach admission")
 	}, kindwright.Serve(kind), kindwright.Admit(plugin))
 }
 
-// What a Default hook adds has defaults of its own: they are there from the first write on.
+// Objects added by a Default hook get their own defaults in the same write.
 func TestUPDATE_09_ADefaultHookThatAddsAnObject(t *testing.T) {
 	kind := crates()
 	kind.Rules.Default = func(_ context.Context, c *Crate) {
@@ -326,7 +326,7 @@ func TestCREATE_07_B4_TheLimitOfABody(t *testing.T) {
 	})
 }
 
-func TestB14_META_17_META_18_ServerFieldsAreNotTheClients(t *testing.T) {
+func TestB14_META_17_META_18_ClientsCannotSetServerFields(t *testing.T) {
 	onCrates(t, func(t *testing.T, s *server) {
 		const mine = `"uid":"11111111-2222-4333-8444-555555555555","creationTimestamp":"1999-01-01T00:00:00Z","generation":99,"selfLink":"/x",` +
 			`"deletionTimestamp":"1999-01-01T00:00:00Z","deletionGracePeriodSeconds":5`
@@ -348,7 +348,7 @@ func TestB14_META_17_META_18_ServerFieldsAreNotTheClients(t *testing.T) {
 	})
 }
 
-func TestB6_B7_B8_ValuesArriveAsSentOrNotAtAll(t *testing.T) {
+func TestB6_B7_B8_ValuesArriveUnchangedOrAreRejected(t *testing.T) {
 	var admitted []byte
 	spy := admission.Plugin{Name: "spy", Validator: admission.ValidatorFunc(func(_ context.Context, r *admission.Request) error {
 		admitted = fmt.Append(nil, at(r.Object, "spec"))
@@ -406,7 +406,8 @@ func TestCREATE_UsersNeedTheRight(t *testing.T) {
 		for _, query := range []string{"", "?dryRun=All"} { // DRY-05
 			s.untouched(cratePath, func() {
 				s.do("POST", cratePath+query, crateJSON("a", ""), "X-User", "bob", "X-Groups", "").refused(403, "Forbidden", `cannot create resource "crates"`)
-				// Nobody without the right learns what is wrong with an object, or that there is one of that name.
+				// A user without the right learns neither whether an object is valid nor whether
+				// its name exists.
 				s.do("POST", cratePath+query, `{`, "X-User", "bob", "X-Groups", "").refused(403, "Forbidden", "")
 			})
 		}

@@ -67,7 +67,7 @@ func lamps() registry.Kind[Lamp] {
 			Grace: registry.GraceSeconds[*Lamp](10),
 			BeforeDelete: func(_ context.Context, l *Lamp) error {
 				if l.Lit {
-					return status.Conflict(meta.GroupResource{Group: group, Resource: "lamps"}, l.Name, "it is lit")
+					return status.Conflict(meta.GroupResource{Group: group, Resource: "lamps"}, l.Name, "the lamp is lit")
 				}
 				return nil
 			},
@@ -97,7 +97,7 @@ func TestDEL_01_DEL_02_DEL_03_DEL_04_OptionsInTheBodyAndInTheQuery(t *testing.T)
 		s.do("DELETE", widgetPath+"/a", `{"kind":"Widget"}`).refused(400, "BadRequest", "DeleteOptions")
 		s.do("DELETE", widgetPath+"/a", `[]`).refused(400, "BadRequest", "DeleteOptions")
 		s.do("DELETE", widgetPath+"/a", `{"gracePeriodSeconds":"soon"}`).refused(400, "BadRequest", "DeleteOptions")
-		// What Kubernetes has behind a gate that is off there is read and does nothing.
+		// Options behind a gate that is off in Kubernetes are parsed and ignored.
 		s.do("DELETE", widgetPath+"/a", `{"ignoreStoreReadErrorWithClusterBreakingPotential":true,"dryRun":["All"]}`).is(200)
 		s.get(widgetPath + "/a").is(200)
 
@@ -143,10 +143,10 @@ func TestDEL_05_DEL_14_TheAnswerToADeletion(t *testing.T) {
 			"kind": "Status", "apiVersion": "v1", "metadata": map[string]any{}, "status": "Success",
 			"details": map[string]any{"name": "w", "group": group, "kind": "widgets", "uid": w.text("metadata", "uid")},
 		}, a.doc)
-		// An Event, too.
+		// Events are deleted alike.
 		s.create("/api/v1/namespaces/default/events", `{"metadata":{"name":"e"},"involvedObject":{"kind":"Widget","namespace":"default","name":"w"}}`)
 		require.Equal(t, "Success", s.delete("/api/v1/namespaces/default/events/e").text("status"))
-		// A kind may choose to answer with what was deleted, and what is only marked is always shown.
+		// A kind may return the deleted object. An object that is only marked is always returned.
 		s.create(kettlePath, `{"metadata":{"name":"k"},"cold":true}`)
 		a = s.delete(kettlePath + "/k")
 		require.Equal(t, "Kettle", a.text("kind"))
@@ -188,7 +188,7 @@ func TestDEL_06_DEL_15_ACollectionIsDeletedObjectByObject(t *testing.T) {
 		refuse = "s020"
 		mu.Unlock()
 		s.do("DELETE", slatePath, "").refused(403, "Forbidden", "not this one")
-		require.Len(t, s.get(slatePath).names(), 20, "what came before is gone")
+		require.Len(t, s.get(slatePath).names(), 20, "objects before the failure are gone")
 		mu.Lock()
 		refuse = ""
 		mu.Unlock()
@@ -205,10 +205,11 @@ func TestDEL_06_DEL_15_ACollectionIsDeletedObjectByObject(t *testing.T) {
 			require.Positive(t, asked[fmt.Sprintf("s%03d", i)], "admission is asked about each")
 			mu.Unlock()
 		}
-		s.delete(slatePath).is(200) // of nothing
-		// It is a verb of its own.
+		s.delete(slatePath).is(200) // an empty collection
+		// It has its own verb.
 		s.do("DELETE", slatePath, "", "X-User", "ann", "X-Groups", "none").refused(403, "Forbidden", "cannot deletecollection resource")
-		// A rule of the kind that refuses ends it too, and is not taken for an object that is gone.
+		// If a rule of the kind rejects a deletion, the request fails; the object is not skipped
+		// like a missing one.
 		s.create(lampPath, `{"metadata":{"name":"l"},"lit":true}`)
 		s.do("DELETE", lampPath, "").refused(409, "Conflict", "it is lit")
 		s.do("DELETE", lampPath+"/l", `{"dryRun":["All"]}`).refused(409, "Conflict", "it is lit")
@@ -243,7 +244,7 @@ func TestDEL_07_ParametersOfACollection(t *testing.T) {
 		s.delete(widgetPath + "/w0")
 		s.widget("w9", "")
 		s.delete(widgetPath + "?resourceVersion=" + old + "&resourceVersionMatch=Exact")
-		require.Equal(t, []string{"w9"}, left(), "what came later was not selected, what is gone is passed over")
+		require.Equal(t, []string{"w9"}, left(), "later objects are not selected, missing ones are skipped")
 		fill()
 		s.delete(widgetPath + "?resourceVersion=0")
 		require.Empty(t, left())
@@ -269,7 +270,7 @@ func TestDEL_07_ParametersOfACollection(t *testing.T) {
 		}
 		s.do("DELETE", kettlePath, `{"gracePeriodSeconds":0}`).is(200)
 		require.Empty(t, s.get(kettlePath).names())
-		// An object that has another life by now was not selected.
+		// An object that was recreated meanwhile is not selected.
 		fill()
 		old = s.get(widgetPath).version()
 		s.delete(widgetPath + "/w2")
@@ -298,27 +299,27 @@ func TestDEL_08_GracefulDeletion(t *testing.T) {
 			require.InDelta(t, c.want, a.at("metadata", "deletionGracePeriodSeconds"), 0)
 			require.InDelta(t, 2, a.at("metadata", "generation"), 0, "META-12")
 			require.NotEqual(t, created.version(), a.version())
-			// Nobody but the one who ends it removes it.
+			// Only the client that finishes the work removes the object.
 			time.Sleep(2 * time.Minute)
 			require.Equal(t, a.version(), s.get(kettlePath+"/k").is(200).version())
 			require.Equal(t, "Kettle", s.delete(kettlePath+"/k?gracePeriodSeconds=0").text("kind"))
 			s.get(kettlePath + "/k").is(404)
 		}
-		// The object may say that there is nothing to wait for, whatever was asked.
+		// The kind may skip the grace period, whatever the request asks for.
 		s.create(kettlePath, `{"metadata":{"name":"k"},"cold":true}`)
 		s.delete(kettlePath + "/k?gracePeriodSeconds=50")
 		s.get(kettlePath + "/k").is(404)
-		// Other kinds ignore it.
+		// Other kinds ignore the period.
 		s.widget("w", "")
 		s.delete(widgetPath + "/w?gracePeriodSeconds=50")
 		s.get(widgetPath + "/w").is(404)
-		// One event for a removal at once.
+		// An immediate removal emits one event.
 		s.create(kettlePath, `{"metadata":{"name":"k"}}`)
 		w := s.watch(kettlePath + "?watch=1&resourceVersion=" + s.get(kettlePath).version())
 		s.delete(kettlePath + "/k?gracePeriodSeconds=0")
 		w.expect("DELETED", "k")
 		w.quiet(time.Second)
-		// Dry run of all of it.
+		// The same as a dry run.
 		s.create(kettlePath, `{"metadata":{"name":"k"}}`)
 		require.Equal(t, 30, seconds(t, s.delete(kettlePath+"/k?dryRun=All")))
 		s.delete(kettlePath + "/k?dryRun=All&gracePeriodSeconds=0")
@@ -332,7 +333,7 @@ func TestDEL_08_GracefulDeletion(t *testing.T) {
 	}, graceful())
 }
 
-func TestDEL_08_TheServerEndsWhatItMay(t *testing.T) {
+func TestDEL_08_TheServerEndsGracePeriods(t *testing.T) {
 	onEachBackend(t, func(t *testing.T, open func() storage.Backend) {
 		s := start(t, open, graceful())
 		s.create(lampPath, `{"metadata":{"name":"a"}}`)
@@ -351,16 +352,16 @@ func TestDEL_08_TheServerEndsWhatItMay(t *testing.T) {
 		s.patch(lampPath+"/held", `{"metadata":{"finalizers":null}}`)
 		s.get(lampPath + "/held").is(404)
 
-		// A finalizer that goes early does not shorten the time.
+		// Removing a finalizer early does not shorten the grace period.
 		s.create(lampPath, `{"metadata":{"name":"b","finalizers":["example.com/hold"]}}`)
 		s.delete(lampPath + "/b?propagationPolicy=Background")
 		s.patch(lampPath+"/b", `{"metadata":{"finalizers":null}}`)
 		s.get(lampPath + "/b").is(200)
-		// An end that comes forward is kept.
+		// An earlier end is kept.
 		s.create(lampPath, `{"metadata":{"name":"c"}}`)
 		s.delete(lampPath + "/c?gracePeriodSeconds=600&propagationPolicy=Background")
 		s.delete(lampPath + "/c?gracePeriodSeconds=20")
-		// And all of it goes on after a restart.
+		// All of this continues after a restart.
 		time.Sleep(5 * time.Second)
 		s.stop()
 		s = start(t, open, graceful())
@@ -373,7 +374,7 @@ func TestDEL_08_TheServerEndsWhatItMay(t *testing.T) {
 	})
 }
 
-func TestDEL_09_WhatIsBeingDeletedStaysReadable(t *testing.T) {
+func TestDEL_09_ATerminatingObjectStaysReadable(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		s.create(slatePath, `{"metadata":{"name":"s","finalizers":["example.com/hold"]}}`)
 		s.create(kettlePath, `{"metadata":{"name":"s"}}`)
@@ -386,13 +387,14 @@ func TestDEL_09_WhatIsBeingDeletedStaysReadable(t *testing.T) {
 		}
 		again := s.get(slatePath + "/s").version()
 		s.delete(slatePath + "/s")
-		require.Equal(t, again, s.get(slatePath+"/s").version(), "a second DELETE changes nothing")
+		require.Equal(t, again, s.get(slatePath+"/s").version(), "a second DELETE has no effect")
 		s.do("PATCH", slatePath+"/s", `{"metadata":{"finalizers":["example.com/hold","example.com/more"]}}`, "Content-Type", "application/merge-patch+json").
 			refused(422, "Invalid", "no new finalizers can be added if the object is being deleted")
 	}, graceful())
 }
 
-// Whatever takes the last finalizer off removes the object in the same request, and shows it.
+// A write that removes the last finalizer, of any kind, removes the object in the same request and
+// returns it.
 func TestDEL_09_TheLastFinalizerGoes(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		w := s.watch(slatePath + "?watch=1&resourceVersion=" + s.get(slatePath).version())
@@ -466,13 +468,14 @@ func TestDEL_10_PoliciesAndTheirFinalizers(t *testing.T) {
 			s.do("DELETE", widgetPath+"/w", options).refused(422, "Invalid", "propagationPolicy")
 		}
 		s.do("DELETE", widgetPath+"/w?propagationPolicy=Backwards", "").refused(422, "Invalid", "propagationPolicy")
-		// Nothing is owned by an Event, so that nobody would take a finalizer off.
+		// Events own nothing, so the collector would never remove the finalizer.
 		s.create("/api/v1/namespaces/default/events", `{"metadata":{"name":"e"},"involvedObject":{"kind":"Widget","namespace":"default","name":"w"}}`)
 		s.deleteWith("/api/v1/namespaces/default/events/e", "Orphan")
 		s.get("/api/v1/namespaces/default/events/e").is(404)
-		// Both finalizers at once make no sense.
+		// Having both finalizers is invalid.
 		s.do("POST", slatePath, `{"metadata":{"name":"y","finalizers":["orphan","foregroundDeletion"]}}`).refused(422, "Invalid", "exclude each other")
-		// While an object is being deleted another request may change the policy, and no update may.
+		// While an object is being deleted, another deletion may change the policy, but an update
+		// may not.
 		s.create(slatePath, `{"metadata":{"name":"z","finalizers":["`+hold+`"]}}`)
 		s.delete(slatePath + "/z")
 		s.do("PATCH", slatePath+"/z", `{"metadata":{"finalizers":["`+hold+`","orphan"]}}`, "Content-Type", "application/merge-patch+json").refused(422, "Invalid", "no new finalizers")
@@ -488,7 +491,7 @@ func TestDEL_11_Preconditions(t *testing.T) {
 		s.do("DELETE", widgetPath+"/w", `{"preconditions":{"uid":"`+first.text("metadata", "uid")+`"}}`).refused(409, "Conflict", "UID in precondition")
 		s.do("DELETE", widgetPath+"/w", `{"preconditions":{"resourceVersion":"`+first.version()+`"}}`).refused(409, "Conflict", "ResourceVersion in precondition")
 		s.do("DELETE", widgetPath+"/w", `{"preconditions":{"resourceVersion":"x"}}`).refused(400, "BadRequest", "preconditions")
-		for _, never := range []string{`{"resourceVersion":"0"}`, `{"resourceVersion":""}`, `{"uid":""}`} { // those of an object that nobody has read
+		for _, never := range []string{`{"resourceVersion":"0"}`, `{"resourceVersion":""}`, `{"uid":""}`} { // no object has these
 			s.do("DELETE", widgetPath+"/w", `{"preconditions":`+never+`}`).refused(409, "Conflict", "in precondition")
 			s.do("DELETE", widgetPath, `{"preconditions":`+never+`}`).refused(409, "Conflict", "in precondition")
 			s.do("DELETE", widgetPath+"/absent", `{"preconditions":`+never+`}`).refused(404, "NotFound", "")
@@ -498,19 +501,19 @@ func TestDEL_11_Preconditions(t *testing.T) {
 		s.do("DELETE", widgetPath+"/w", `{"preconditions":{"uid":"`+second.text("metadata", "uid")+`","resourceVersion":"`+second.version()+`"}}`).refused(409, "Conflict", "ResourceVersion")
 		s.do("DELETE", widgetPath+"/w", `{"dryRun":["All"],"preconditions":{"uid":"`+first.text("metadata", "uid")+`"}}`).refused(409, "Conflict", "UID")
 		s.do("DELETE", widgetPath+"/w", `{"preconditions":{"uid":"`+second.text("metadata", "uid")+`","resourceVersion":"`+third.version()+`"}}`).is(200)
-		// Of the collection, each must meet them.
+		// For a collection, each object must meet them.
 		s.widgets(3)
 		s.do("DELETE", widgetPath, `{"preconditions":{"uid":"`+s.get(widgetPath+"/w000").text("metadata", "uid")+`"}}`).refused(409, "Conflict", "UID")
 		require.Equal(t, []string{"w001", "w002"}, s.get(widgetPath).names())
-		// Also where the deletion has begun.
+		// The same holds after the deletion has begun.
 		k := s.create(kettlePath, `{"metadata":{"name":"k"}}`)
 		s.delete(kettlePath + "/k")
 		s.do("DELETE", kettlePath+"/k", `{"gracePeriodSeconds":0,"preconditions":{"resourceVersion":"`+k.version()+`"}}`).refused(409, "Conflict", "ResourceVersion")
 	}, graceful())
 }
 
-// One who deletes what he has seen never deletes what has taken its place.
-func TestDEL_11_WhileTheObjectIsMadeAgain(t *testing.T) {
+// A deletion with preconditions never removes a successor of the object.
+func TestDEL_11_WhileTheObjectIsRecreated(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		var running sync.WaitGroup
 		uids := make(chan string, 1000)
@@ -539,7 +542,7 @@ func TestDEL_12_TheBodyWins(t *testing.T) {
 		s.create(slatePath, `{"metadata":{"name":"s","finalizers":["example.com/hold"]}}`)
 		a := s.do("DELETE", slatePath+"/s?propagationPolicy=Orphan&gracePeriodSeconds=7&dryRun=All", `{"propagationPolicy":"Foreground"}`).is(200)
 		require.Equal(t, []any{"example.com/hold", "foregroundDeletion"}, a.at("metadata", "finalizers"))
-		require.NotEmpty(t, s.get(slatePath+"/s").text("metadata", "deletionTimestamp"), "no dry run")
+		require.NotEmpty(t, s.get(slatePath+"/s").text("metadata", "deletionTimestamp"), "not a dry run")
 		s.create(kettlePath, `{"metadata":{"name":"k"}}`)
 		require.Equal(t, 30, seconds(t, s.do("DELETE", kettlePath+"/k?gracePeriodSeconds=0", `{}`).is(200)))
 		s.do("DELETE", kettlePath+"/k", `{"orphanDependents":true,"propagationPolicy":"Orphan"}`).refused(422, "Invalid", "orphanDependents and")
@@ -577,7 +580,7 @@ func TestDEL_13_NegativeGraceAndAccepted(t *testing.T) {
 func TestMETA_15_GraceIsOnlyShortened(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		s.create(kettlePath, `{"metadata":{"name":"k","deletionGracePeriodSeconds":5}}`)
-		require.Nil(t, s.get(kettlePath+"/k").at("metadata", "deletionGracePeriodSeconds"), "only the server sets it")
+		require.Nil(t, s.get(kettlePath+"/k").at("metadata", "deletionGracePeriodSeconds"), "only the server sets the field")
 		period := func(a *answer) (int, any) { return seconds(t, a), a.at("metadata", "deletionGracePeriodSeconds") }
 		check := func(a *answer, want float64) {
 			t.Helper()
@@ -590,17 +593,17 @@ func TestMETA_15_GraceIsOnlyShortened(t *testing.T) {
 		check(s.delete(kettlePath+"/k?gracePeriodSeconds=60"), 30)
 		check(s.delete(kettlePath+"/k?gracePeriodSeconds=30&propagationPolicy=Foreground"), 30)
 		check(s.delete(kettlePath+"/k"), 30)
-		require.Equal(t, version, s.get(kettlePath+"/k").version(), "nothing was changed")
+		require.Equal(t, version, s.get(kettlePath+"/k").version(), "the object must not change")
 		check(s.delete(kettlePath+"/k?gracePeriodSeconds=10"), 10)
 		require.InDelta(t, 2, s.get(kettlePath+"/k").at("metadata", "generation"), 0)
 		check(s.patch(kettlePath+"/k", `{"metadata":{"deletionGracePeriodSeconds":99,"deletionTimestamp":null,"labels":{"a":"b"}}}`), 10)
-		// It counts from the first request.
+		// The period counts from the first request.
 		time.Sleep(4 * time.Second)
 		a := s.delete(kettlePath + "/k?gracePeriodSeconds=7")
 		require.Equal(t, 3, seconds(t, a))
 		s.delete(kettlePath + "/k?gracePeriodSeconds=0")
 		s.get(kettlePath + "/k").is(404)
-		// With finalizers the time can run out, and the object waits.
+		// With finalizers, the object stays after the period has ended.
 		s.create(kettlePath, `{"metadata":{"name":"h","finalizers":["example.com/hold"]}}`)
 		check(s.delete(kettlePath+"/h"), 30)
 		check(s.delete(kettlePath+"/h?gracePeriodSeconds=0"), 0)
@@ -609,7 +612,7 @@ func TestMETA_15_GraceIsOnlyShortened(t *testing.T) {
 	}, graceful())
 }
 
-// Every way an object can go shows to who watches it (WATCH-15).
+// A watch shows every way in which an object can go (WATCH-15).
 func TestWATCH_15_AndMoreWays(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		s.namespace("n")

@@ -17,7 +17,7 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// request is one write as parts of HTTP.
+// request is one write in terms of HTTP.
 type request struct{ method, path, contentType, body string }
 
 // with returns the request with one more query parameter.
@@ -66,8 +66,7 @@ func writesFor(t *testing.T) map[string]request {
 	return all
 }
 
-// shape returns what two answers must have in common: everything but values that the server
-// generates for each write.
+// shape returns an answer without the values that the server generates for each write.
 func shape(a *answer) string {
 	var doc map[string]any
 	_ = json.Unmarshal(a.body, &doc)
@@ -86,11 +85,11 @@ func shape(a *answer) string {
 	return fmt.Sprint(a.code, string(out))
 }
 
-func TestDRY_01_DRY_03_X8_TheAnswerWithoutTheDeed(t *testing.T) {
+func TestDRY_01_DRY_03_X8_TheResponseWithoutTheWrite(t *testing.T) {
 	onCrates(t, func(t *testing.T, s *server) {
 		for what, r := range writesFor(t) {
 			s.do("POST", cratePath+"?fieldManager=setup", crateJSON("a", `"size":1`))
-			time.Sleep(time.Second) // the times in managed fields are another second's than the setup's
+			time.Sleep(time.Second) // managed fields get a different time than during the setup
 			w := s.watch(cratePath + "?watch=1&resourceVersion=" + s.get(cratePath).version())
 			var dry *answer
 			s.untouched(cratePath, func() {
@@ -109,7 +108,7 @@ func TestDRY_01_DRY_03_X8_TheAnswerWithoutTheDeed(t *testing.T) {
 	})
 }
 
-// What a dry run would create is shown in the form that was asked for, without a version.
+// A dry run of a create returns the object in the requested form, without a version.
 func TestDRY_03_EveryForm(t *testing.T) {
 	onCrates(t, func(t *testing.T, s *server) {
 		ask := func(as string) *answer {
@@ -131,8 +130,9 @@ func TestDRY_03_EveryForm(t *testing.T) {
 	})
 }
 
-// Admission runs, and is told; what it changes shows in the answer, and what it refuses is refused.
-func TestDRY_02_DRY_10_AdmissionIsTold(t *testing.T) {
+// Admission runs and knows about the dry run. Its changes show in the response, and its rejections
+// apply.
+func TestDRY_02_DRY_10_AdmissionKnows(t *testing.T) {
 	var mutated, validated, told atomic.Int64
 	plugin := admission.Plugin{
 		Name: "spy",
@@ -172,7 +172,7 @@ func TestDRY_02_DRY_10_AdmissionIsTold(t *testing.T) {
 			got := s.ask1(r.with("dryRun=All"))
 			require.Less(t, got.code, 300, "%s: %s", what, got)
 			require.Positive(t, validated.Load(), "%s", what)
-			require.Equal(t, validated.Load(), told.Load(), "%s: the options say it too", what)
+			require.Equal(t, validated.Load(), told.Load(), "%s: the options must agree", what)
 			if r.method != "DELETE" {
 				require.Positive(t, mutated.Load(), "%s", what)
 				if !strings.Contains(r.path, "/status") {
@@ -180,7 +180,7 @@ func TestDRY_02_DRY_10_AdmissionIsTold(t *testing.T) {
 				}
 			}
 			s.ask1(r)
-			require.Equal(t, validated.Load(), told.Load(), "%s: and not otherwise", what)
+			require.Equal(t, validated.Load(), told.Load(), "%s: not a dry run", what)
 			s.do("DELETE", cratePath, "").is(200)
 			validated.Store(0)
 		}
@@ -188,7 +188,7 @@ func TestDRY_02_DRY_10_AdmissionIsTold(t *testing.T) {
 	}, kindwright.Admit(plugin))
 }
 
-func TestDRY_04_WhatIsMadeUpIsWellFormed(t *testing.T) {
+func TestDRY_04_GeneratedValuesAreWellFormed(t *testing.T) {
 	onCrates(t, func(t *testing.T, s *server) {
 		names := map[string]bool{}
 		for range 5 {
@@ -200,13 +200,13 @@ func TestDRY_04_WhatIsMadeUpIsWellFormed(t *testing.T) {
 			names[got.text("metadata", "name")] = true
 		}
 		require.Len(t, names, 5)
-		require.Empty(t, s.get(cratePath).items(), "no name is taken")
+		require.Empty(t, s.get(cratePath).items(), "no name must be reserved")
 		held := s.create(cratePath, `{"metadata":{"name":"a","finalizers":["f.example.com/f"]}}`)
 		got := s.do("DELETE", cratePath+"/a?dryRun=All", "").is(200)
 		require.NotEmpty(t, got.at("metadata", "deletionTimestamp"))
 		require.Nil(t, s.get(cratePath+"/a").at("metadata", "deletionTimestamp"))
 		got = s.change(cratePath+"/a?dryRun=All", mergeType, `{"spec":{"size":5}}`).is(200)
-		require.Equal(t, held.version(), got.version(), "the version that is there")
+		require.Equal(t, held.version(), got.version(), "the stored version")
 		require.InDelta(t, 2, got.at("metadata", "generation"), 0)
 	})
 }
@@ -227,7 +227,7 @@ func TestDRY_05_TheSameRightsAreNeeded(t *testing.T) {
 	}, kindwright.Authorize(readers))
 }
 
-func TestDRY_06_ErrorsAreThoseOfTheDeed(t *testing.T) {
+func TestDRY_06_ErrorsAreThoseOfTheWrite(t *testing.T) {
 	onCrates(t, func(t *testing.T, s *server) {
 		old := s.crate("a", `"size":1`)
 		s.patch(cratePath+"/a", `{"spec":{"size":2}}`)
@@ -258,9 +258,9 @@ func TestDRY_06_ErrorsAreThoseOfTheDeed(t *testing.T) {
 	})
 }
 
-// Whether a version makes sense is found when an object is stored, which a dry run does not do: clients try out copies of what
-// they have read (META-18).
-func TestDRY_04_ACopyOfWhatWasRead(t *testing.T) {
+// Conflicting versions are only detected when an object is stored, which a dry run does not do:
+// clients try copies of objects that they have read (META-18).
+func TestDRY_04_ACopyOfAnExistingObject(t *testing.T) {
 	onCrates(t, func(t *testing.T, s *server) {
 		read := s.crate("a", `"size":1`)
 		copied := strings.Replace(string(read.body), `"name":"a"`, `"name":"b"`, 1)
@@ -304,6 +304,6 @@ func TestDRY_08_InTheBodyOfADeletion(t *testing.T) {
 			}
 		})
 		s.do("DELETE", cratePath+"/a?dryRun=All", `{"gracePeriodSeconds":0}`).is(200)
-		s.get(cratePath + "/a").is(404) // DEL-12: with a body the query does not count
+		s.get(cratePath + "/a").is(404) // DEL-12: the body overrides the query
 	})
 }

@@ -29,12 +29,12 @@ func TestERR_01_READ_24_READ_25_LimitContinueAndAVersion(t *testing.T) {
 		for _, match := range []string{"Exact", "NotOlderThan"} {
 			s.get(widgetPath+"?limit=1&continue="+list.next()+"&resourceVersionMatch="+match).refused(422, "Invalid", "resourceVersionMatch")
 		}
-		// READ-25: what is no valid combination is 422, and so is what is no value; what another manager owns is 409.
+		// READ-25: invalid values and combinations are 422. A field of another manager is 409.
 		s.get(widgetPath+"?resourceVersionMatch=Exact").refused(422, "Invalid", "").because("FieldValueForbidden", "resourceVersionMatch", "")
 	})
 }
 
-func TestERR_02_WhoIsNotAuthenticated(t *testing.T) {
+func TestERR_02_Unauthenticated(t *testing.T) {
 	onCrates(t, func(t *testing.T, s *server) {
 		for what, r := range everyWrite() {
 			s.untouched(cratePath, func() {
@@ -46,7 +46,7 @@ func TestERR_02_WhoIsNotAuthenticated(t *testing.T) {
 	}, kindwright.Access{NoAnonymous: true})
 }
 
-func TestERR_04_ERR_05_ERR_06_ERR_07_ERR_08_WhatIsNoLongerRetainedIsGone(t *testing.T) {
+func TestERR_04_ERR_05_ERR_06_ERR_07_ERR_08_CompactedVersionsAreGone(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		s.widgets(3)
 		old := s.get(widgetPath + "?limit=1")
@@ -58,7 +58,7 @@ func TestERR_04_ERR_05_ERR_06_ERR_07_ERR_08_WhatIsNoLongerRetainedIsGone(t *test
 		require.Equal(t, "ERROR", e.kind)
 		require.InDelta(t, 410, e.at("code"), 0)
 		require.Equal(t, "Expired", e.at("reason"))
-		// Not older than is served from what is there, which is newer.
+		// NotOlderThan is served from the newer state that is retained.
 		require.Len(t, s.get(widgetPath+"?limit=1&resourceVersionMatch=NotOlderThan&resourceVersion="+old.version()).items(), 1)
 		s.do("GET", widgetPath+"?watch=1&resourceVersion=x", "").refused(400, "BadRequest", "")
 	})
@@ -72,7 +72,7 @@ func TestERR_11_ERR_13_ERR_14_ERR_24_AVersionOfTheFuture(t *testing.T) {
 			got := s.get(path).refused(504, "Timeout", "Too large resource version")
 			require.LessOrEqual(t, time.Since(before), 4*time.Second)
 			got.because("ResourceVersionTooLarge", "", "Too large resource version")
-			require.Equal(t, fmt.Sprint(got.at("details", "retryAfterSeconds")), got.header.Get("Retry-After"), "said in both places")
+			require.Equal(t, fmt.Sprint(got.at("details", "retryAfterSeconds")), got.header.Get("Retry-After"), "the same in both places")
 			require.NotEmpty(t, got.header.Get("Retry-After"))
 		}
 		e := s.watch(widgetPath + "?watch=1&resourceVersion=" + future).next()
@@ -90,7 +90,7 @@ func TestERR_15_ERR_20_READ_25_Codes(t *testing.T) {
 	})
 }
 
-func TestERR_17_WhatAdmissionSaysIsWhatIsAnswered(t *testing.T) {
+func TestERR_17_AdmissionErrorsReachTheClient(t *testing.T) {
 	plugin := admission.Plugin{Name: "no", Validator: admission.ValidatorFunc(func(_ context.Context, r *admission.Request) error {
 		switch at(r.Object, "spec", "text") {
 		case "denied":
@@ -176,7 +176,7 @@ func TestERR_21_AFailedCheckIs500(t *testing.T) {
 	}, kindwright.CheckHealth(health.Ready, failing))
 }
 
-// A hook that panics fails its request and nothing else.
+// A hook that panics fails only its request.
 func TestERR_25_PanicsInHooks(t *testing.T) {
 	kind := crates()
 	kind.Rules.Validate = func(_ context.Context, c *Crate, _ *status.Fields) {
@@ -255,7 +255,8 @@ func TestERR_27_X13_Warnings(t *testing.T) {
 	}, kindwright.Serve(kind))
 }
 
-// Bodies that cost more than they show, sent to each way of writing: refused at once, and nothing is there.
+// Small bodies that are expensive to process, sent through every kind of write, are rejected at
+// once without effect.
 func TestB1_B2_B3_B5_B19_BodiesThatCost(t *testing.T) {
 	bomb := "a: &a [x]\n"
 	for c := 'b'; c < 'k'; c++ {
@@ -291,7 +292,7 @@ func TestB1_B2_B3_B5_B19_BodiesThatCost(t *testing.T) {
 				}
 			})
 		}
-		// One reading of text that other readers take for something else.
+		// Text that parsers read differently has only one reading here.
 		got := s.do("POST", cratePath, "metadata: {name: yaml, annotations: {a: \"no\", b: \"017\", c: \"2001-01-01\"}}\nspec: {weight: 0x10, text: \"on\", notes: {d: 2001-01-01}}\n", "Content-Type", "application/yaml").is(201)
 		require.Equal(t, map[string]any{"a": "no", "b": "017", "c": "2001-01-01"}, got.at("metadata", "annotations"))
 		require.InDelta(t, 16, got.at("spec", "weight"), 0)
@@ -300,7 +301,7 @@ func TestB1_B2_B3_B5_B19_BodiesThatCost(t *testing.T) {
 	})
 }
 
-// What a client sends comes back from a refusal in part at most, wherever in the object it stood.
+// An error repeats at most a part of the client's input, wherever in the object that was.
 func TestERR_22_RefusalsAreShort(t *testing.T) {
 	onCrates(t, func(t *testing.T, s *server) {
 		s.crate("a", "")
@@ -339,7 +340,7 @@ func TestERR_22_RefusalsAreShort(t *testing.T) {
 	})
 }
 
-// Nor do conflicts repeat a long key of an item for each field of it.
+// Nor do conflicts repeat a long item key for each of its fields.
 func TestSSA_18_ConflictsAreShort(t *testing.T) {
 	onCrates(t, func(t *testing.T, s *server) {
 		key := strings.Repeat("k", 200<<10)

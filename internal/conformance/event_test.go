@@ -222,7 +222,7 @@ func words(t *testing.T, field string) {
 		}
 		s.refusesEvent(fmt.Sprintf(`{%q:""}`, field), "FieldValueRequired", field)
 		s.refusesEvent(fmt.Sprintf(`{%q:null}`, field), "FieldValueRequired", field)
-		// What exists must not lose it either.
+		// Nor may an existing event lose it.
 		s.event("good", "")
 		s.do("PATCH", eventPath+"/good", fmt.Sprintf(`{%q:""}`, field), "Content-Type", "application/merge-patch+json").
 			refused(422, "Invalid", field).because("FieldValueRequired", field, "")
@@ -240,7 +240,7 @@ func TestEVT_10_Note(t *testing.T) {
 		s.event("most-bytes", `{"note":"`+strings.Repeat("é", 512)+`"}`)
 		s.refusesEvent(`{"note":"`+strings.Repeat("x", 1025)+`"}`, "FieldValueTooLong", "note")
 		s.refusesEvent(`{"note":"`+strings.Repeat("é", 512)+`x"}`, "FieldValueTooLong", "note")
-		// Readers handle what came by another way (LIM-05).
+		// Readers must accept long notes from elsewhere (LIM-05).
 		long := strings.Repeat("x", 64<<10)
 		s.create(coreEventPath, coreEventJSON(t, "long", `{"message":"`+long+`"}`))
 		e, err := s.events(eventsOf).Get(t.Context(), meta.Key{Namespace: "default", Name: "long"})
@@ -260,7 +260,7 @@ func TestEVT_11_Type(t *testing.T) {
 		s.create(coreEventPath, coreEventJSON(t, "c", `{"type":"Foo"}`))
 		e, err := s.events(eventsOf).Get(t.Context(), meta.Key{Namespace: "default", Name: "c"})
 		require.NoError(t, err)
-		require.Equal(t, "Foo", e.Type, "READ-26: more types may come")
+		require.Equal(t, "Foo", e.Type, "READ-26: clients accept unknown types")
 	})
 }
 
@@ -347,7 +347,7 @@ func TestEVT_21_DeprecatedSource(t *testing.T) {
 func TestEVT_22_EventList(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		list := s.get(eventsPath)
-		require.Empty(t, list.items(), "items is there when there are none")
+		require.Empty(t, list.items(), "items must be present even if empty")
 		s.event("a", "")
 		s.event("b", "")
 		list = s.get(eventsPath)
@@ -384,7 +384,7 @@ func listed(t *testing.T, path string) {
 		s.event("c", "")
 		require.Equal(t, []string{"a", "b", "c"}, s.get(path).names())
 		require.Equal(t, "EventList", s.get(path).at("kind"))
-		require.Equal(t, []string{"a", "b", "c"}, s.get(path+"?allowWatchBookmarks=true").names(), "of no effect on a list")
+		require.Equal(t, []string{"a", "b", "c"}, s.get(path+"?allowWatchBookmarks=true").names(), "ignored by lists")
 		page := s.get(path + "?limit=2")
 		require.Equal(t, []string{"a", "b"}, page.names())
 		require.Equal(t, []string{"c"}, s.get(path+"?limit=2&continue="+url.QueryEscape(page.next())).names())
@@ -496,7 +496,7 @@ func TestEVT_29_Delete(t *testing.T) {
 		require.Equal(t, "Success", a.at("status"))
 		require.Equal(t, uid, a.at("details", "uid"))
 		s.do("DELETE", eventPath+"/a", "").refused(404, "NotFound", "")
-		// One that waits for a finalizer is marked.
+		// An event with a finalizer is marked.
 		s.event("held", `{"metadata":{"name":"held","finalizers":["example.dev/hold"]}}`)
 		require.NotEmpty(t, s.do("DELETE", eventPath+"/held", "").is(200).at("metadata", "deletionTimestamp"))
 	}, kindwright.Access{NoAnonymous: true})
@@ -530,8 +530,8 @@ func TestEVT_30_DeleteCollection(t *testing.T) {
 	}, kindwright.Access{NoAnonymous: true})
 }
 
-// Whatever changes an event passes admission as one of the operations: the server's own components, such as the one that
-// empties namespaces, and the client package. The end of the time to live is none of them (EVT-02).
+// Every change of an event passes admission as an ordinary operation, whether it comes from the
+// server's own controllers or from the client package. Expiry is not such a change (EVT-02).
 func TestEVT_31_EventsAreWrittenThroughTheOperations(t *testing.T) {
 	var mu sync.Mutex
 	var seen []string
@@ -659,7 +659,8 @@ func TestEVT_34_StrictRules(t *testing.T) {
 			s.event("x", fmt.Sprintf(`{"metadata":{"generateName":"x."},%q:%q}`, field, strings.Repeat("é", 64)))
 			s.refusesEvent(fmt.Sprintf(`{%q:%q}`, field, strings.Repeat("é", 64)+"x"), "FieldValueTooLong", field)
 		}
-		// An event of the core group with an eventTime comes from a recorder that knows the rules; one without does not.
+		// An event of the core group with an eventTime comes from a recorder that knows the rules.
+		// Without one it does not.
 		const recent = `"eventTime":"2024-05-01T10:00:00.000001Z","reportingComponent":"c","reportingInstance":"i","action":"a"`
 		s.create(coreEventPath, coreEventJSON(t, "recent", `{`+recent+`}`))
 		for changes, field := range map[string]string{
@@ -697,7 +698,7 @@ func TestEVT_35_StrictUpdates(t *testing.T) {
 
 func TestEVT_36_TheCoreGroup(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
-		// One object, two views, one version.
+		// Both views show one object with one version.
 		s.event("a", "")
 		modern, core := s.get(eventPath+"/a").is(200), s.get(coreEventPath+"/a").is(200)
 		require.Equal(t, modern.at("metadata"), core.at("metadata"))
@@ -709,12 +710,12 @@ func TestEVT_36_TheCoreGroup(t *testing.T) {
 		for _, field := range []string{"eventTime", "reason", "type", "action", "reportingInstance"} {
 			require.Equal(t, modern.at(field), core.at(field), field)
 		}
-		// The legacy rules: none of what new events need, and messages of any length.
+		// The older rules: none of the new fields is required, and messages may be long.
 		s.create(coreEventPath, coreEventJSON(t, "bare", `{"reason":null,"message":"`+strings.Repeat("x", 5000)+`","source":null,"type":null,"firstTimestamp":null,"lastTimestamp":null,"count":null}`))
 		s.create(coreEventPath, coreEventJSON(t, "node", `{"involvedObject":{"kind":"Node","name":"n1"}}`))
 		s.do("POST", coreEventPath, coreEventJSON(t, "astray", `{"involvedObject":{"namespace":"team"}}`)).
 			refused(422, "Invalid", "involvedObject.namespace").because("FieldValueInvalid", "involvedObject.namespace", "does not match")
-		// A recorder that counts through one form is seen through the other.
+		// Counting through one form is visible through the other.
 		s.patch(coreEventPath+"/bare", `{"count":2}`)
 		require.InDelta(t, 2, s.get(eventPath+"/bare").at("deprecatedCount"), 0)
 		require.Equal(t, s.get(eventPath).version(), s.get(coreEventPath).version())
@@ -727,7 +728,7 @@ func TestEVT_36_TheCoreGroup(t *testing.T) {
 	})
 }
 
-// Each verb works through the core group as it does through the other, on the same objects.
+// Every verb works through both groups on the same objects.
 func TestEVT_36_EveryVerbOfTheCoreGroup(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		made := s.do("PUT", coreEventPath+"/a", coreEventJSON(t, "a", "")).is(201)
@@ -768,7 +769,8 @@ func (a *answer) refusedUnless(ok bool) {
 	a.refused(422, "Invalid", "force")
 }
 
-// LIM-13, EVT-02: by default events are kept for an hour after they were last written, in whichever form; another time can be set.
+// LIM-13, EVT-02: by default an event is kept for an hour after its last write through either form.
+// The time can be configured.
 func TestEVT_02_TheTimeToLive(t *testing.T) {
 	test := func(ttl time.Duration, of ...kinds.ControlPlaneOption) {
 		onEachBackend(t, func(t *testing.T, open func() storage.Backend) {
@@ -833,18 +835,18 @@ func TestEVT_37_FieldSelectors(t *testing.T) {
 	})
 }
 
-// Events that break a limit cost no more than their size (issue of bad input): the server answers at once and goes on.
+// Oversized events cost no more than their size: the server rejects them at once and continues.
 func TestEVT_10_HugeEvents(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		huge := strings.Repeat("x", 1<<18)
 		for _, field := range []string{"note", "action", "reason", "reportingInstance"} {
 			a := s.do("POST", eventPath, eventJSON(t, "huge", fmt.Sprintf(`{%q:%q}`, field, huge)))
 			a.refused(422, "Invalid", field)
-			require.Less(t, len(a.body), 1<<12, "the error does not repeat what was sent")
+			require.Less(t, len(a.body), 1<<12, "the error must not repeat the input")
 		}
 		a := s.do("POST", eventPath, eventJSON(t, "huge", `{"note":"`+strings.Repeat(huge, 13)+`"}`))
 		a.refused(413, "RequestEntityTooLarge", "limit is 3145728")
 		s.event("small", "")
-		time.Sleep(time.Second) // net/http lingers on the connection of a body that was too long
+		time.Sleep(time.Second) // net/http lingers on a connection with an unread body
 	})
 }

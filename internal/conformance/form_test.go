@@ -118,7 +118,7 @@ func TestGZIP_05_ThresholdVaryAndWatches(t *testing.T) {
 	}, kindwright.HTTP{CompressFrom: 128 << 10})
 }
 
-func TestGZIP_05_TheThresholdIsWhatABodyMustExceed(t *testing.T) {
+func TestGZIP_05_ABodyMustExceedTheThreshold(t *testing.T) {
 	var size int
 	onEach(t, func(_ *testing.T, s *server) { size = len(s.get(zonePath).body) })
 	for threshold, compressed := range map[int]bool{size - 1: true, size: false, size + 1: false} {
@@ -214,7 +214,7 @@ func TestNegotiation(t *testing.T) {
 				s.get(path, "Accept", accept).refused406(t)
 			}
 		}
-		// Nothing has happened when a write cannot be answered.
+		// A write whose response would not be acceptable has no effect.
 		s.do("POST", widgetPath, widgetJSON("b", "", "red", 1), "Accept", "text/html").refused406(t)
 		s.do("PUT", widgetPath+"/a", widgetJSON("a", "", "blue", 1), "Accept", "text/html").refused406(t)
 		s.do("DELETE", widgetPath+"/a", "", "Accept", "text/html").refused406(t)
@@ -260,9 +260,9 @@ func TestETagsOfDiscoveryAndOpenAPI(t *testing.T) {
 				require.Equal(t, got.body, s.get(path, "Accept", accept, "If-None-Match", match).is(200).body)
 			}
 			time.Sleep(time.Minute)
-			require.Equal(t, tag, s.get(path, "Accept", accept).header.Get("Etag"), "it changes when the document does")
+			require.Equal(t, tag, s.get(path, "Accept", accept).header.Get("Etag"), "it must only change with the document")
 		}
-		// Objects have none: whoever has a version of a list asks with a watch.
+		// Objects have no ETag: clients use a watch from the version of a list instead.
 		require.Empty(t, s.get(widgetPath).header.Get("Etag"))
 		require.Equal(t, 200, s.get(widgetPath, "If-None-Match", "*").code)
 	})

@@ -60,7 +60,7 @@ func TestGET_02_WithoutAVersionAGetSeesEveryWrite(t *testing.T) {
 			var got *answer
 			waited := l.during(func() { got = behind.get(widgetPath + "/a" + query) })
 			require.Equal(t, written.version(), got.is(200).version())
-			require.Equal(t, lagTime, waited, "the server had to wait for what it did not know")
+			require.Equal(t, lagTime, waited, "the server must wait for the write")
 		}
 		l.hold()
 		ahead.delete(widgetPath + "/a")
@@ -89,7 +89,7 @@ func TestGET_04_AVersionMeansNotOlderThan(t *testing.T) {
 		l.hold()
 		second := ahead.patch(widgetPath+"/a", `{"spec":{"size":2}}`).version()
 		var got *answer
-		require.Zero(t, l.during(func() { got = behind.get(widgetPath + "/a?resourceVersion=" + first) }), "it is there")
+		require.Zero(t, l.during(func() { got = behind.get(widgetPath + "/a?resourceVersion=" + first) }), "already known, no need to wait")
 		require.Equal(t, first, got.is(200).version())
 		l.hold()
 		third := ahead.patch(widgetPath+"/a", `{"spec":{"size":3}}`).version()
@@ -119,9 +119,9 @@ func TestGET_05_GET_06_W2_AVersionFromTheFutureIs504After3Seconds(t *testing.T) 
 	})
 }
 
-func TestGET_05_AVersionThatIsIssuedMeanwhileIsServed(t *testing.T) {
+func TestGET_05_AVersionIssuedMeanwhileIsServed(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
-		// Revisions are consecutive here, so the next one can be guessed.
+		// Revisions are consecutive here, so the next one can be predicted.
 		now := number(t, s.widget("a", "").version())
 		done := make(chan struct{})
 		go func() {
@@ -150,13 +150,13 @@ func TestGET_07_W1_AMalformedVersionIs400(t *testing.T) {
 	})
 }
 
-// malformedVersions are texts that no server has issued, encoded for a query.
+// malformedVersions are versions that no server has issued, encoded for a query.
 var malformedVersions = []string{
 	"abc", "-1", "01", "00", "18446744073709551616", "0x10", "%2B5", "%205", "5%20", "1e3", "5,6", "5.0", "1_000", "%D9%A5", "%EF%BC%95", "null", "%00",
 	strings.Repeat("9", 100_000),
 }
 
-func TestGET_07_TheMatchMeansNothingForAGet(t *testing.T) {
+func TestGET_07_TheMatchParameterIsIgnored(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		v := s.widget("a", "").version()
 		for _, query := range []string{

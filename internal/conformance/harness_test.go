@@ -107,7 +107,7 @@ func startWith(t *testing.T, open func() storage.Backend, of []kinds.ControlPlan
 		api.Wait()
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		_ = web.Shutdown(ctx) // watches have a last word
+		_ = web.Shutdown(ctx) // let watches send their last events
 		require.NoError(t, web.Close())
 		require.ErrorIs(t, <-done, http.ErrServerClosed)
 		s.client.CloseIdleConnections()
@@ -201,7 +201,7 @@ func (s *server) do(method, path, body string, headers ...string) *answer {
 	data, err := io.ReadAll(res.Body)
 	require.NoError(s.t, err)
 	a := &answer{t: s.t, asked: method + " " + path, code: res.StatusCode, header: res.Header, body: data}
-	_ = json.Unmarshal(data, &a.doc) // else doc stays nil
+	_ = json.Unmarshal(data, &a.doc) // doc stays nil if it is not JSON
 	return a
 }
 
@@ -471,7 +471,7 @@ func (w *stream) quiet(d time.Duration) {
 	select {
 	case line, ok := <-w.events:
 		require.True(w.t, ok, "the watch has ended")
-		require.Fail(w.t, "an event that nobody expects", "%s", line)
+		require.Fail(w.t, "an unexpected event", "%s", line)
 	case <-time.After(d):
 	}
 }
@@ -481,8 +481,8 @@ func (w *stream) ended(within time.Duration) {
 	w.t.Helper()
 	select {
 	case line, ok := <-w.events:
-		require.False(w.t, ok, "an event that nobody expects: %s", line)
+		require.False(w.t, ok, "an unexpected event: %s", line)
 	case <-time.After(within):
-		require.Fail(w.t, "the watch goes on")
+		require.Fail(w.t, "the watch has not ended")
 	}
 }

@@ -15,14 +15,14 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// lag is a store that delays its changes: while it is held, watches yield nothing, and reads work
-// as always. A server over it is like one process of several on a shared store: behind, without
-// knowing it.
+// lag is a store that delays changes: while it is held, watches yield nothing, but reads work. A
+// server over it is like one of several processes on a shared store that is behind without knowing
+// it.
 type lag struct {
 	storage.Backend
 
 	mu   sync.Mutex
-	open chan struct{} // closed while nothing is held
+	open chan struct{} // closed unless changes are held
 }
 
 func newLag(b storage.Backend) *lag {
@@ -74,7 +74,7 @@ func onPair(t *testing.T, test func(t *testing.T, ahead, behind *server, l *lag)
 	onEachBackend(t, func(t *testing.T, open func() storage.Backend) {
 		t.Helper()
 		shared := open()
-		ahead := start(t, func() storage.Backend { return shared }, opts...) // ends last, and closes the store
+		ahead := start(t, func() storage.Backend { return shared }, opts...) // stops last and closes the store
 		l := newLag(lasting{shared})
 		behind := start(t, func() storage.Backend { return l }, opts...)
 		test(t, ahead, behind, l)
@@ -91,7 +91,7 @@ func (l *lag) during(ask func()) time.Duration {
 	if timer.Stop() {
 		l.release()
 	}
-	time.Sleep(lagTime) // nobody is behind any more
+	time.Sleep(lagTime) // let all servers catch up
 	return waited
 }
 

@@ -54,20 +54,20 @@ func TestLEASE_01_Leases(t *testing.T) {
 	})
 }
 
-// elector is one of the processes of LEASE-02. It knows the lease and its own clock, which may be
-// wrong.
+// elector is one of the candidates of LEASE-02. It only knows the lease and its own clock, which
+// may be wrong.
 type elector struct {
 	*server
 	name   string
 	offset time.Duration // of its clock
-	seen   string        // the version of the lease at the last look
+	seen   string        // the version of the lease last seen
 	seenAt time.Time
 	leads  bool
 }
 
 const leaseSeconds = 15
 
-// try reads the lease once, and acquires or renews it if that is due.
+// try reads the lease once and acquires or renews it if due.
 func (e *elector) try() {
 	e.t.Helper()
 	e.leads = false
@@ -95,7 +95,7 @@ func TestLEASE_02_Election(t *testing.T) {
 			first.try()
 			second.try()
 			require.True(t, first.leads)
-			require.False(t, second.leads, "its clock is hours ahead, and it goes by what it has seen itself")
+			require.False(t, second.leads, "a wrong clock does not matter, only observed changes do")
 			time.Sleep(2 * time.Second)
 		}
 		died := time.Now()
@@ -105,9 +105,9 @@ func TestLEASE_02_Election(t *testing.T) {
 		}
 		require.InDelta(t, leaseSeconds, time.Since(died).Seconds(), 4)
 		first.try()
-		require.False(t, first.leads, "back from the dead")
+		require.False(t, first.leads, "must not lead again")
 		s.patch(leasePath+"/boss", `{"spec":{"holderIdentity":"","leaseDurationSeconds":1}}`)
 		first.try()
-		require.True(t, first.leads, "a lease that is given back is free at once")
+		require.True(t, first.leads, "a released lease is free at once")
 	})
 }

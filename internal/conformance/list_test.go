@@ -29,7 +29,7 @@ func (s *server) walk(path, query string) (names []string, pages []*answer) {
 	s.t.Helper()
 	rest := ""
 	for parameter := range strings.SplitSeq(query, "&") {
-		if parameter != "" && !strings.HasPrefix(parameter, "resourceVersion") { // the token brings its own
+		if parameter != "" && !strings.HasPrefix(parameter, "resourceVersion") { // the token implies the version
 			rest += parameter + "&"
 		}
 	}
@@ -44,7 +44,7 @@ func (s *server) walk(path, query string) (names []string, pages []*answer) {
 	}
 }
 
-// mostRecent: a list shows every write that was answered before, by any server.
+// mostRecent: a list shows every write that any server acknowledged before.
 func mostRecent(t *testing.T, query string) {
 	t.Helper()
 	onPair(t, func(t *testing.T, ahead, behind *server, l *lag) {
@@ -63,7 +63,7 @@ func mostRecent(t *testing.T, query string) {
 	})
 }
 
-// anyVersion: a list waits for nothing. If no cache is behind, it is the newest.
+// anyVersion: a list does not wait. If no cache is behind, it shows the newest state.
 func anyVersion(t *testing.T, query string) {
 	t.Helper()
 	onPair(t, func(t *testing.T, ahead, behind *server, l *lag) {
@@ -75,9 +75,9 @@ func anyVersion(t *testing.T, query string) {
 		var names []string
 		waited := l.during(func() { names, _ = behind.walk(widgetPath, query) })
 		require.Zero(t, waited)
-		require.Equal(t, []string{"a"}, names, "what it has, stale as it is")
+		require.Equal(t, []string{"a"}, names, "a stale state is served")
 		names, _ = behind.walk(widgetPath, query)
-		require.Equal(t, []string{"a", "b", "c"}, names, "the newest is preferred")
+		require.Equal(t, []string{"a", "b", "c"}, names, "the newest state is preferred")
 	})
 }
 
@@ -101,13 +101,13 @@ func notOlderThan(t *testing.T, query string) {
 		l.hold()
 		ahead.widget("d", "")
 		waited = l.during(func() { names, pages = behind.walk(widgetPath, fmt.Sprintf(query, first)) })
-		require.Zero(t, waited, "it knows a state that is new enough")
+		require.Zero(t, waited, "the known state is new enough")
 		require.Subset(t, []string{"a", "b", "c", "d"}, names)
 		require.GreaterOrEqual(t, number(t, pages[0].version()), number(t, first))
 
 		ahead.age()
 		names, pages = ahead.walk(widgetPath, fmt.Sprintf(query, first))
-		require.Equal(t, []string{"a", "b", "c", "d"}, names, "what is newer than a version is there when the version is gone")
+		require.Equal(t, []string{"a", "b", "c", "d"}, names, "a compacted version can still be a lower bound")
 		require.GreaterOrEqual(t, number(t, pages[0].version()), number(t, first))
 	})
 }
@@ -145,7 +145,7 @@ func exactly(t *testing.T, query string) {
 				}
 			}
 			names, _ = s.walk("/apis/shop.example.com/v1/widgets", fmt.Sprintf(query, c.version))
-			require.Equal(t, c.names, names, "over all namespaces too")
+			require.Equal(t, c.names, names, "across namespaces too")
 		}
 		begin := time.Now()
 		s.get(widgetPath+"?"+fmt.Sprintf(query, future(t, now))).refused(504, "Timeout", "Too large resource version")
@@ -156,7 +156,7 @@ func exactly(t *testing.T, query string) {
 	})
 }
 
-// refusedRow: the combination is an error, with all these causes.
+// refusedRow: the combination is rejected with all these causes.
 func refusedRow(t *testing.T, query string, causes ...cause) {
 	t.Helper()
 	onEach(t, func(t *testing.T, s *server) {
@@ -241,7 +241,7 @@ func continued(t *testing.T, query string) {
 		s.delete(widgetPath + "/w002")
 		s.patch(widgetPath+"/w003", `{"spec":{"size":9}}`)
 		s.widget("w0025", "")
-		for range 2 { // a token can be used again
+		for range 2 { // a token can be reused
 			got := s.get(widgetPath + "?" + fmt.Sprintf(query, first.next()))
 			require.Equal(t, []string{"w002", "w003"}, got.names())
 			require.Equal(t, first.version(), got.version())
@@ -260,7 +260,7 @@ func TestLIST_09_AContinueTokenWithAVersionIs400(t *testing.T) {
 				begin := time.Now()
 				s.get(widgetPath+"?"+limit+"continue="+first.next()+"&resourceVersion="+version).
 					refused(400, "BadRequest", "specifying resource version is not allowed when using continue")
-				require.Zero(t, time.Since(begin), "there is nothing to wait for")
+				require.Zero(t, time.Since(begin), "it is rejected without waiting")
 			}
 		}
 	})
@@ -335,7 +335,7 @@ func TestLIST_23_READ_24_AMatchWithATokenIsAnError(t *testing.T) {
 	}
 }
 
-func TestLIST_35_TheTextsOfInvalidCombinations(t *testing.T) {
+func TestLIST_35_MessagesForInvalidCombinations(t *testing.T) {
 	for _, value := range []string{"exact", "Foo", "Exact "} {
 		t.Run(value, func(t *testing.T) {
 			refusedRow(t, "resourceVersion=%s&resourceVersionMatch="+strings.ReplaceAll(value, " ", "+"), unsupported(value))
@@ -350,14 +350,14 @@ func TestLIST_35_TheTextsOfInvalidCombinations(t *testing.T) {
 			}
 			got := s.get(widgetPath+"?sendInitialEvents=true&resourceVersionMatch=Foo&continue=x").refused(422, "Invalid", "is invalid: [")
 			for _, c := range []cause{needsVersion, notContinued, notForLists, unsupported("Foo")} {
-				require.Contains(t, got.text("message"), c.text, "everything that is wrong is said at once")
+				require.Contains(t, got.text("message"), c.text, "all problems are reported at once")
 			}
 			require.Len(t, got.at("details", "causes"), 4)
 		})
 	})
 }
 
-func TestLIST_25_NotOlderThanAKnownVersionAsksTheStoreNothing(t *testing.T) {
+func TestLIST_25_NotOlderThanAKnownVersionDoesNotReadTheStore(t *testing.T) {
 	onEachBackend(t, func(t *testing.T, open func() storage.Backend) {
 		c := &counting{Backend: open()}
 		s := start(t, func() storage.Backend { return c })
@@ -372,44 +372,44 @@ func TestLIST_25_NotOlderThanAKnownVersionAsksTheStoreNothing(t *testing.T) {
 		for _, query := range []string{
 			"resourceVersionMatch=NotOlderThan&resourceVersion=" + known, "resourceVersion=" + known, "resourceVersion=" + older,
 			"resourceVersionMatch=NotOlderThan&limit=2&resourceVersion=" + known, "resourceVersion=0", "limit=2&resourceVersion=0",
-			"labelSelector=a&resourceVersion=" + known, "limit=2&resourceVersion=" + known, // exact, and nothing has happened since
+			"labelSelector=a&resourceVersion=" + known, "limit=2&resourceVersion=" + known, // exact, but nothing has changed since
 		} {
 			free(query)
 		}
 		before := c.revisions.Load()
 		s.get(widgetPath).is(200)
-		require.Greater(t, c.revisions.Load(), before, "most recent is what the store says")
+		require.Greater(t, c.revisions.Load(), before, "the most recent version comes from the store")
 	})
 }
 
-func TestLIST_26_AnyIsServedWhileTheStoreSaysNothing(t *testing.T) {
+func TestLIST_26_AnyIsServedWhileTheStoreIsSilent(t *testing.T) {
 	onPair(t, func(t *testing.T, ahead, behind *server, l *lag) {
 		v := ahead.widget("a", "").version()
 		behind.get(widgetPath).is(200)
-		l.hold() // for longer than anything waits
+		l.hold() // longer than any request waits
 		ahead.delete(widgetPath + "/a")
 		begin := time.Now()
 		require.Equal(t, []string{"a"}, behind.get(widgetPath+"?resourceVersion=0").names())
 		require.Equal(t, v, behind.get(widgetPath+"/a?resourceVersion=0").is(200).version())
-		require.Equal(t, []string{"a"}, behind.get(widgetPath+"?resourceVersion="+v).names(), "not older than what was observed")
+		require.Equal(t, []string{"a"}, behind.get(widgetPath+"?resourceVersion="+v).names(), "served from the observed state")
 		require.Zero(t, time.Since(begin))
 		behind.get(widgetPath+"?resourceVersion="+ahead.get(widgetPath).version()).refused(504, "Timeout", "Too large resource version")
 		require.Equal(t, 3*time.Second, time.Since(begin))
-		// The newest state cannot be had, and a stale one must not pass for it.
+		// The newest state is unavailable, and a stale one must not be served instead.
 		behind.get(widgetPath+"?timeout=5s").refused(504, "Timeout", "")
 		l.release()
 		behind.get(widgetPath + "/a").is(404)
 	})
 }
 
-func TestLIST_28_NotOlderThanIsAboutTheCollection(t *testing.T) {
+func TestLIST_28_NotOlderThanAppliesToTheCollection(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		old := s.widget("a", "").version()
 		s.widget("b", "")
 		asked := s.get(zonePath).version()
 		list := s.get(widgetPath + "?resourceVersionMatch=NotOlderThan&resourceVersion=" + asked)
 		require.GreaterOrEqual(t, number(t, list.version()), number(t, asked))
-		require.Equal(t, old, at(list.items()[0], "metadata", "resourceVersion"), "an item tells when it was changed itself")
+		require.Equal(t, old, at(list.items()[0], "metadata", "resourceVersion"), "an item has its own version")
 	})
 }
 
@@ -418,14 +418,14 @@ func TestLIST_29_LIST_33_CompactedVersionsAre410(t *testing.T) {
 		early := s.widget("a", "").version()
 		s.widget("b", "")
 		now := s.get(widgetPath).version()
-		// What the store has forgotten, and is not the present state, cannot be shown any more.
+		// A state that the store has compacted and that is not the current one is gone.
 		s.compact()
 		for _, query := range []string{"resourceVersionMatch=Exact&", "limit=1&", "limit=1&resourceVersionMatch=Exact&"} {
 			got := s.get(widgetPath+"?"+query+"resourceVersion="+early).refused(410, "Expired", "")
-			require.Nil(t, got.at("metadata", "continue"), "nothing can be continued that has not begun")
+			require.Nil(t, got.at("metadata", "continue"), "no token without a first page")
 			require.Equal(t, now, s.get(widgetPath+"?"+query+"resourceVersion="+now).is(200).version())
 		}
-		// From memory as well: a state that was being paged through is kept, though not for ever.
+		// Memory too is limited: a state that is being paged through is retained, but not for ever.
 		page := s.get(widgetPath + "?limit=1")
 		s.widget("c", "")
 		s.compact()
@@ -433,7 +433,7 @@ func TestLIST_29_LIST_33_CompactedVersionsAre410(t *testing.T) {
 		s.age()
 		s.get(widgetPath+"?resourceVersionMatch=Exact&resourceVersion="+page.version()).refused(410, "Expired", "")
 		s.get(widgetPath+"?limit=1&continue="+page.next()).refused(410, "Expired", "")
-		require.Equal(t, []string{"a", "b", "c"}, s.get(widgetPath+"?resourceVersion="+early).names(), "newer is as good, where that is allowed")
+		require.Equal(t, []string{"a", "b", "c"}, s.get(widgetPath+"?resourceVersion="+early).names(), "NotOlderThan allows a newer state")
 	})
 }
 
@@ -512,12 +512,12 @@ func TestLIST_36_ASelectorForANameIsAuthorizedWithTheName(t *testing.T) {
 			s.get(widgetPath+query, as...).refused(403, "Forbidden", "")
 			require.NotEqual(t, "a", seen.Load().Name, query)
 		}
-		// Both names: whichever is asked about, the other object is not shown.
+		// With both names in the selector, neither authorization shows the other object.
 		require.Empty(t, s.get(widgetPath+"?fieldSelector=metadata.name%3Da,metadata.name%3Db", as...).names())
 	}, kindwright.Authorize(onlyA))
 }
 
-// asks is do for other goroutines than the test's: it reports errors and returns nil.
+// asks is do for goroutines other than the test's: it reports errors and returns nil.
 func (s *server) asks(code int, method, path, body string, headers ...string) *answer {
 	r, err := http.NewRequestWithContext(s.t.Context(), method, "http://server"+path, strings.NewReader(body))
 	if err != nil {
@@ -538,13 +538,13 @@ func (s *server) asks(code int, method, path, body string, headers ...string) *a
 	defer res.Body.Close()
 	a := &answer{t: s.t, asked: method + " " + path, code: res.StatusCode}
 	if err := json.NewDecoder(res.Body).Decode(&a.doc); err != nil || a.code != code {
-		s.t.Errorf("%s: the answer is %d %v, and not %d; %v", a.asked, a.code, a.doc, code, err)
+		s.t.Errorf("%s: got %d %v, want %d; %v", a.asked, a.code, a.doc, code, err)
 		return nil
 	}
 	return a
 }
 
-func TestLIST_27_AListSeesWhatOthersHaveWritten(t *testing.T) {
+func TestLIST_27_AListSeesAcknowledgedWrites(t *testing.T) {
 	onPair(t, func(t *testing.T, ahead, behind *server, _ *lag) {
 		const writers, rounds = 4, 12
 		servers := []*server{ahead, behind}
@@ -562,7 +562,7 @@ func TestLIST_27_AListSeesWhatOthersHaveWritten(t *testing.T) {
 					}
 					items, _ := list.at("items").([]any)
 					if !slices.ContainsFunc(items, func(item any) bool { return at(item, "metadata", "name") == name }) {
-						t.Errorf("%s was written, and a list on another connection does not have it", name)
+						t.Errorf("%s was acknowledged but is missing from a list on another connection", name)
 					}
 				}
 			})
@@ -572,8 +572,8 @@ func TestLIST_27_AListSeesWhatOthersHaveWritten(t *testing.T) {
 	})
 }
 
-// One object is a register whose size is written, and read by lists and gets, through two servers over one store. The
-// history must be one that a single copy could have shown.
+// One object is a register: writes set its size, lists and gets read it, through two servers over
+// one store. The history must be linearizable.
 func TestLIST_27_ListsAreLinearizable(t *testing.T) {
 	type operation struct {
 		write bool

@@ -34,7 +34,7 @@ func TestMETA_03_META_04_TheVersionChangesWithEveryChange(t *testing.T) {
 			return a
 		}
 		got := note(s.crate("a", `"size":1`))
-		note(s.do("PUT", cratePath+"/a", strings.Replace(string(got.body), `"size":1`, `"size":2`, 1)).is(200)) // as it was returned
+		note(s.do("PUT", cratePath+"/a", strings.Replace(string(got.body), `"size":1`, `"size":2`, 1)).is(200)) // sent back as returned
 		note(s.patch(cratePath+"/a", `{"metadata":{"labels":{"a":"b"}}}`))
 		note(s.do("PUT", cratePath+"/a/status", `{"metadata":{"name":"a"},"status":{"phase":"x"}}`).is(200))
 		note(s.patch(cratePath+"/a", `{"metadata":{"finalizers":["f.example.com/f"]}}`))
@@ -44,9 +44,9 @@ func TestMETA_03_META_04_TheVersionChangesWithEveryChange(t *testing.T) {
 			s.patch(cratePath+"/a", `{"metadata":{"labels":{"a":"b"}}}`), s.do("PUT", cratePath+"/a", string(last.body)).is(200), s.do("DELETE", cratePath+"/a", "").is(200),
 			s.change(cratePath+"/a", jsonPatchType, `[]`).is(200),
 		} {
-			require.Equal(t, last.version(), same.version(), "nothing has changed: %s", same)
+			require.Equal(t, last.version(), same.version(), "the object must not change: %s", same)
 		}
-		// A returned version goes into reads and watches as it is.
+		// A returned version is valid for reads and watches.
 		for _, v := range []string{got.version(), last.version()} {
 			s.get(cratePath + "/a?resourceVersion=" + v).is(200)
 			s.get(cratePath + "?resourceVersion=" + v + "&resourceVersionMatch=Exact").is(200)
@@ -55,7 +55,7 @@ func TestMETA_03_META_04_TheVersionChangesWithEveryChange(t *testing.T) {
 	})
 }
 
-func TestMETA_05_META_07_META_08_META_19_WhatAnUpdateCannotChange(t *testing.T) {
+func TestMETA_05_META_07_META_08_META_19_ImmutableMetadata(t *testing.T) {
 	onCrates(t, func(t *testing.T, s *server) {
 		first := s.crate("a", `"size":1`)
 		require.Contains(t, string(first.body), `"uid":"`)
@@ -76,7 +76,7 @@ func TestMETA_05_META_07_META_08_META_19_WhatAnUpdateCannotChange(t *testing.T) 
 	})
 }
 
-func TestMETA_06_TheTimeOfDeletionIsTheServers(t *testing.T) {
+func TestMETA_06_TheServerSetsTheDeletionTimestamp(t *testing.T) {
 	onCrates(t, func(t *testing.T, s *server) {
 		created := s.create(cratePath, `{"metadata":{"name":"a","finalizers":["f.example.com/f"]},"spec":{"size":1}}`)
 		for _, body := range []string{`{"metadata":{"deletionTimestamp":"2001-01-01T00:00:00Z","deletionGracePeriodSeconds":1}}`} {
@@ -114,10 +114,10 @@ func TestMETA_09_META_10_LabelsAreSelectedByAnnotationsAreNot(t *testing.T) {
 	})
 }
 
-func TestMETA_11_ManagedFieldsAreTheServers(t *testing.T) {
+func TestMETA_11_TheServerSetsManagedFields(t *testing.T) {
 	onCrates(t, func(t *testing.T, s *server) {
 		got := s.do("POST", cratePath+"?fieldManager=ann", `{"metadata":{"name":"a","managedFields":[{"manager":"eve","operation":"Apply","apiVersion":"shop.example.com/v1","fieldsType":"FieldsV1","fieldsV1":{"f:spec":{"f:size":{}}}}]},"spec":{"size":1}}`).is(201)
-		require.Equal(t, []string{"ann Update: spec/. spec/color spec/size"}, owners(got), "who makes an object owns it, whatever it says")
+		require.Equal(t, []string{"ann Update: spec/. spec/color spec/size"}, owners(got), "the creator owns the fields, whatever managedFields says")
 		require.Equal(t, owners(got), owners(s.get(cratePath+"/a")))
 		for _, body := range []string{`[]`, `null`, `[{"manager":"eve"}]`} {
 			got = s.do("PUT", cratePath+"/a?fieldManager=eve", `{"metadata":{"name":"a","managedFields":`+body+`},"spec":{"size":1}}`).is(200)
@@ -129,7 +129,7 @@ func TestMETA_11_ManagedFieldsAreTheServers(t *testing.T) {
 	})
 }
 
-func TestMETA_12_TheGenerationCountsWhatIsAskedFor(t *testing.T) {
+func TestMETA_12_TheGenerationCountsChangesOfDesiredState(t *testing.T) {
 	onCrates(t, func(t *testing.T, s *server) {
 		s.create(cratePath, `{"metadata":{"name":"a","finalizers":["f.example.com/f"],"generation":77},"spec":{"size":1}}`)
 		want := 1.0
@@ -145,7 +145,7 @@ func TestMETA_12_TheGenerationCountsWhatIsAskedFor(t *testing.T) {
 			{1, request{"PUT", cratePath + "/a", jsonType, `{"metadata":{"name":"a","generation":5,"finalizers":["f.example.com/f"]},"spec":{"size":2,"text":"x"}}`}},
 			{0, request{"PUT", cratePath + "/a", jsonType, `{"metadata":{"name":"a","finalizers":["f.example.com/f"]},"spec":{"size":2,"text":"x"}}`}},
 			{1, request{"PATCH", cratePath + "/a?fieldManager=m", applyType, crateJSON("a", `"tags":["x"]`)}},
-			{0, request{"PATCH", cratePath + "/a?fieldManager=n", applyType, crateJSON("a", `"tags":["x"]`)}}, // who owns it is no desired state
+			{0, request{"PATCH", cratePath + "/a?fieldManager=n", applyType, crateJSON("a", `"tags":["x"]`)}}, // ownership is not desired state
 			{1, request{"DELETE", cratePath + "/a", "", ""}},
 			{0, request{"DELETE", cratePath + "/a", "", ""}},
 		} {
@@ -264,7 +264,7 @@ func TestMETA_16_B16_LabelsAndAnnotations(t *testing.T) {
 			got := s.refuses("POST", cratePath, fmt.Sprintf(`{"metadata":{"name":"bad",%q:%s}}`, field, value), jsonType, 422, "Invalid", "metadata."+field)
 			require.Less(t, len(got.body), 8<<10)
 		}
-		// Several errors come together.
+		// Several errors are reported together.
 		s.refuses("POST", cratePath, `{"metadata":{"name":"BAD","labels":{"-":"-"},"annotations":{"-":""},"finalizers":["-"],"ownerReferences":[{}]},"spec":{"size":0}}`, jsonType, 422, "Invalid", "").
 			because("FieldValueInvalid", "metadata.name", "").because("FieldValueInvalid", "metadata.labels", "").because("FieldValueInvalid", "metadata.annotations", "").
 			because("FieldValueInvalid", "metadata.finalizers[0]", "").because("FieldValueRequired", "metadata.ownerReferences[0].uid", "").because("FieldValueInvalid", "spec.size", "")

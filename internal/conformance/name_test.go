@@ -15,7 +15,7 @@ import (
 	"github.com/kindwright/kindwright/registry"
 )
 
-func TestNAME_01_NAME_02_OneObjectOfAKindInANamespace(t *testing.T) {
+func TestNAME_01_NAME_02_NamesAreUniquePerKindAndNamespace(t *testing.T) {
 	onCrates(t, func(t *testing.T, s *server) {
 		s.namespace("other")
 		first := s.crate("a", `"size":1`)
@@ -28,10 +28,10 @@ func TestNAME_01_NAME_02_OneObjectOfAKindInANamespace(t *testing.T) {
 		require.NotEqual(t, first.at("metadata", "uid"), third.at("metadata", "uid"))
 		require.InDelta(t, 1, s.get(cratePath+"/a").at("spec", "size"), 0)
 		require.InDelta(t, 2, s.get(elsewhere+"/a").at("spec", "size"), 0)
-		// Another version of a kind is no other kind.
+		// Versions of a kind share their names.
 		s.create(gaugePath, `{"metadata":{"name":"g"}}`)
 		s.do("POST", gauge2Path, `{"metadata":{"name":"g"}}`).refused(409, "AlreadyExists", `gauges.shop.example.com "g" already exists`)
-		// A name that begins like another, or holds what separates parts of keys, is another name.
+		// Names with a common prefix, or with separators of keys, are different names.
 		for _, name := range []string{"a.", "a-b", "a.b", "aa", "a-a"} {
 			got := s.do("POST", cratePath, crateJSON(name, ""))
 			require.Equal(t, map[bool]int{true: 422, false: 201}[name == "a."], got.code, "%s", got)
@@ -48,11 +48,11 @@ func TestNAME_03_AfterDeletionTheNameIsFree(t *testing.T) {
 		s.delete(cratePath + "/a")
 		second := s.crate("a", "")
 		require.NotEqual(t, first.at("metadata", "uid"), second.at("metadata", "uid"))
-		require.Nil(t, second.at("spec", "size"), "nothing is left of the first")
+		require.Nil(t, second.at("spec", "size"), "no trace of the first object")
 		require.InDelta(t, 1, second.at("metadata", "generation"), 0)
 		w.expect("DELETED", "a")
 		require.Equal(t, second.doc, w.expect("ADDED", "a").object)
-		// What was written for the first does not reach the second.
+		// A write based on the first object does not affect the second.
 		s.refuses("PUT", cratePath+"/a", string(first.body), jsonType, 409, "Conflict", "")
 		s.do("DELETE", cratePath+"/a", fmt.Sprintf(`{"preconditions":{"uid":%q}}`, first.text("metadata", "uid"))).refused(409, "Conflict", "")
 	})
@@ -80,7 +80,7 @@ func TestNAME_04_NAME_05_P1_ClusterScopedNames(t *testing.T) {
 		s.untouched(zonePath, func() {
 			s.do("POST", zonePath, `{"metadata":{"name":"y","namespace":"default"}}`).refused(400, "BadRequest", "namespace")
 			s.do("PUT", zonePath+"/z", `{"metadata":{"name":"z","namespace":"default"}}`).refused(400, "BadRequest", "namespace")
-			// And nothing namespaced is made without a namespace.
+			// A namespaced object cannot be created without a namespace.
 			got := s.do("POST", widgetsPath, widgetJSON("w", "", "red", 1))
 			require.Contains(t, []int{404, 405}, got.code, "%s", got)
 			got = s.do("POST", widgetsPath, `{"metadata":{"name":"w","namespace":"default"}}`)
@@ -120,24 +120,24 @@ func TestNAME_06_NAME_07_NAME_08_META_02_GeneratedNames(t *testing.T) {
 			prefix := strings.Repeat("x", length)
 			got := s.create(cratePath, `{"metadata":{"generateName":"`+prefix+`"}}`)
 			require.Len(t, got.at("metadata", "name"), want)
-			require.Equal(t, prefix, got.at("metadata", "generateName"), "also where it was cut")
+			require.Equal(t, prefix, got.at("metadata", "generateName"), "also if it was shortened")
 		}
-		// A prefix that no name can begin with is an error about the name.
+		// An invalid prefix is reported as an invalid name.
 		for _, bad := range []string{"A", "-", "a_b-", "a/b", "..", "é"} {
 			s.refuses("POST", cratePath, `{"metadata":{"generateName":"`+bad+`"}}`, jsonType, 422, "Invalid", "metadata.name").because("FieldValueInvalid", "metadata.name", "")
 		}
 		kept := s.do("PUT", cratePath+"/mine", `{"metadata":{"name":"mine","generateName":"b-"}}`).is(200)
-		require.Equal(t, "a-", kept.at("metadata", "generateName"), "no update changes it")
+		require.Equal(t, "a-", kept.at("metadata", "generateName"), "updates cannot change it")
 		s.create("/api/v1/namespaces", `{"metadata":{"generateName":"`+strings.Repeat("n", 70)+`"}}`)
 	})
 }
 
-// sameSuffix always returns the same bytes, so that every generated name is the same.
+// sameSuffix always returns the same bytes, so generated names collide.
 type sameSuffix struct{}
 
 func (sameSuffix) Read(p []byte) (int, error) { return copy(p, bytes.Repeat([]byte{7}, len(p))), nil }
 
-func TestNAME_09_ANameThatCannotBeGenerated(t *testing.T) {
+func TestNAME_09_NameGenerationFails(t *testing.T) {
 	var _ io.Reader = sameSuffix{}
 	onCrates(t, func(t *testing.T, s *server) {
 		first := s.create(cratePath, `{"metadata":{"generateName":"a-"}}`)
@@ -162,7 +162,7 @@ func TestNAME_10_NeitherNameNorPrefix(t *testing.T) {
 	})
 }
 
-func TestNAME_11_P6_NamesThatCannotBe(t *testing.T) {
+func TestNAME_11_P6_InvalidNames(t *testing.T) {
 	onCrates(t, func(t *testing.T, s *server) {
 		for _, name := range []string{strings.Repeat("x", 254), strings.Repeat("x", 10000), "A", "a_b", "a.", "-a", "a-", ".a", "a..b", "ａ", "😀", "a b", "a/b", ".", "..", "a%2fb", "a%", "a\n", "a\u2028", "é", "a:b", "*"} {
 			got := s.refuses("POST", cratePath, crateJSON(name, ""), jsonType, 422, "Invalid", "metadata.name").because("FieldValueInvalid", "metadata.name", "")
@@ -176,7 +176,7 @@ func TestNAME_11_P6_NamesThatCannotBe(t *testing.T) {
 			require.Contains(t, []int{400, 422}, got.code, "%s", got)
 			require.Contains(t, got.text("message"), "name")
 		}
-		// A kind may ask for labels, or for anything that a path can hold.
+		// A kind may require DNS labels, or accept any valid path segment.
 		labels := "/apis/shop.example.com/v1/namespaces/default/labelled"
 		s.create(labels, `{"metadata":{"name":"a-b"}}`)
 		for _, bad := range []string{"a.b", strings.Repeat("x", 64)} {
@@ -193,7 +193,7 @@ func TestNAME_11_P6_NamesThatCannotBe(t *testing.T) {
 	}, kindwright.Serve(ruled("labelled", "Labelled", meta.CheckDNSLabel), ruled("frees", "Free", func(string) string { return "" })))
 }
 
-func TestNAME_12_TheNamesakeIsStillBeingDeleted(t *testing.T) {
+func TestNAME_12_TheOldObjectIsStillBeingDeleted(t *testing.T) {
 	onCrates(t, func(t *testing.T, s *server) {
 		s.create(cratePath, `{"metadata":{"name":"a","finalizers":["f.example.com/f"]}}`)
 		s.delete(cratePath + "/a")
@@ -235,7 +235,7 @@ func ruled(plural, kind string, rule func(string) string) registry.Kind[Zone] {
 	return registry.Kind[Zone]{Group: group, Version: "v1", Plural: plural, Names: registry.Names{Kind: kind}, Rules: registry.Rules[Zone]{Name: rule}}
 }
 
-// Paths that other servers tidy, or read as something else than was authorized: no write comes through them.
+// Other servers clean such paths, or decode them after authorization. Here no write gets through.
 func TestP2_P3_P4_P5_P9_WritesToOddPaths(t *testing.T) {
 	onCrates(t, func(t *testing.T, s *server) {
 		s.crate("x", "")

@@ -23,7 +23,7 @@ import (
 
 const namespacePath = "/api/v1/namespaces"
 
-// Late is a kind that is served only some time after the server has started.
+// Late is a kind that is installed some time after the server has started.
 type Late struct {
 	meta.TypeMeta   `json:",inline"`
 	meta.ObjectMeta `json:"metadata"`
@@ -121,10 +121,11 @@ func TestNS_05_ThePathsOfNamespaces(t *testing.T) {
 func TestNS_06_TheLifeOfANamespace(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		a := s.create(namespacePath, `{"metadata":{"name":"team"},"spec":{"finalizers":[]},"status":{"phase":"Terminating"}}`)
-		require.Equal(t, "Active", a.at("status", "phase"), "who creates it does not decide that")
+		require.Equal(t, "Active", a.at("status", "phase"), "the creator cannot set the phase")
 		require.Equal(t, []any{"kubernetes"}, a.at("spec", "finalizers"))
 		s.create("/apis/shop.example.com/v1/namespaces/team/widgets", `{"metadata":{"name":"held","finalizers":["example.dev/hold"]}}`)
-		// The main path and status do not touch spec.finalizers; finalize touches nothing else.
+		// The main path and the status subresource do not change spec.finalizers; finalize changes
+		// nothing else.
 		a = s.do("PUT", namespacePath+"/team", `{"metadata":{"name":"team"},"spec":{"finalizers":[]}}`).is(200)
 		require.Equal(t, []any{"kubernetes"}, a.at("spec", "finalizers"))
 		a = s.do("PUT", namespacePath+"/team/finalize", `{"metadata":{"name":"team","labels":{"a":"b"}},"spec":{"finalizers":["kubernetes","example.dev/own"]},"status":{"phase":"Terminating"}}`).is(200)
@@ -133,7 +134,7 @@ func TestNS_06_TheLifeOfANamespace(t *testing.T) {
 		require.Equal(t, "Active", a.at("status", "phase"))
 
 		a = s.delete(namespacePath + "/team")
-		require.Equal(t, "Namespace", a.at("kind"), "what still is there is shown")
+		require.Equal(t, "Namespace", a.at("kind"), "a remaining namespace is returned")
 		require.Equal(t, "Terminating", a.at("status", "phase"))
 		require.NotEmpty(t, a.at("metadata", "deletionTimestamp"))
 		synctest.Wait()
@@ -141,19 +142,19 @@ func TestNS_06_TheLifeOfANamespace(t *testing.T) {
 		s.patch("/apis/shop.example.com/v1/namespaces/team/widgets/held", `{"metadata":{"finalizers":null}}`)
 		synctest.Wait()
 		a = s.get(namespacePath + "/team").is(200)
-		require.Equal(t, []any{"example.dev/own"}, a.at("spec", "finalizers"), "empty, and held by somebody else's finalizer")
+		require.Equal(t, []any{"example.dev/own"}, a.at("spec", "finalizers"), "empty, but held by another finalizer")
 		s.do("PUT", namespacePath+"/team/finalize", `{"metadata":{"name":"team"},"spec":{}}`).is(200)
 		s.get(namespacePath + "/team").is(404)
 		s.namespace("team")
 	})
 }
 
-func TestNS_07_CreatingWhereNoNamespaceIs(t *testing.T) {
+func TestNS_07_CreatesNeedAnExistingNamespace(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		const nowhere, team = "/apis/shop.example.com/v1/namespaces/nowhere/widgets", "/apis/shop.example.com/v1/namespaces/team/widgets"
 		a := s.do("POST", nowhere, widgetJSON("a", "", "red", 1)).refused(404, "NotFound", `namespaces "nowhere" not found`)
 		require.Equal(t, "namespaces", a.at("details", "kind"))
-		require.Empty(t, s.get(nowhere).items(), "reading is no question of the namespace")
+		require.Empty(t, s.get(nowhere).items(), "reads do not require the namespace")
 		s.get(nowhere+"/a").refused(404, "NotFound", `widgets.shop.example.com "a" not found`)
 		s.do("PUT", "/apis/coordination.k8s.io/v1/namespaces/nowhere/leases/x", `{"metadata":{"name":"x"}}`).refused(404, "NotFound", `namespaces "nowhere" not found`)
 
@@ -171,11 +172,11 @@ func TestNS_07_CreatingWhereNoNamespaceIs(t *testing.T) {
 			a.refused(403, "Forbidden", `"a" is forbidden: unable to create new content in namespace team because it is being terminated`)
 			a.because("NamespaceTerminating", "metadata.namespace", "namespace team is being terminated")
 		}
-		s.patch(team+"/held", `{"metadata":{"labels":{"a":"b"}}}`) // what is there can still be changed
+		s.patch(team+"/held", `{"metadata":{"labels":{"a":"b"}}}`) // existing objects can still be changed
 	})
 }
 
-// A server without the kind Namespace has no such checks.
+// A server without the kind Namespace does not check namespaces.
 func TestNS_07_ServersWithoutNamespaces(t *testing.T) {
 	onEachBackend(t, func(t *testing.T, open func() storage.Backend) {
 		b := open()
@@ -226,7 +227,7 @@ func (s *server) conditions() map[string]string {
 	return out
 }
 
-func TestNS_09_ConditionsSayWhatIsInTheWay(t *testing.T) {
+func TestNS_09_ConditionsExplainTheDelay(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		const team = "/apis/shop.example.com/v1/namespaces/team/widgets"
 		s.create(namespacePath, `{"metadata":{"name":"team","finalizers":["example.dev/mine"]}}`)
@@ -248,9 +249,9 @@ func TestNS_09_ConditionsSayWhatIsInTheWay(t *testing.T) {
 		now = s.conditions()
 		require.Contains(t, now["NamespaceContentRemaining True"], "widgets.shop.example.com has 1 resource instances")
 		require.NotContains(t, now["NamespaceContentRemaining True"], "has 2 resource instances")
-		require.Equal(t, since, s.transition("NamespaceContentRemaining"), "it is as true as before")
+		require.Equal(t, since, s.transition("NamespaceContentRemaining"), "the status is unchanged")
 
-		// What is held by its own finalizer alone says that nothing else is in the way.
+		// With only its own finalizer left, the namespace reports that nothing remains in it.
 		s.patch(team+"/a", `{"metadata":{"finalizers":null}}`)
 		s.patch("/api/v1/namespaces/team/events/e", `{"metadata":{"finalizers":null}}`)
 		now = s.conditions()
@@ -275,7 +276,7 @@ func (s *server) transition(kind string) any {
 	return nil
 }
 
-// What cannot be deleted is reported, keeps nothing else from going, and is tried again.
+// Failing deletions are reported, do not block others, and are retried.
 func TestNS_09_WhatCannotBeDeleted(t *testing.T) {
 	var stubborn atomic.Bool
 	stubborn.Store(true)
@@ -314,7 +315,8 @@ type Workload struct {
 	meta.ObjectMeta `json:"metadata"`
 }
 
-// Workloads go before what they run under (KEP-5080), and the rest goes before what says that it is last.
+// Workloads go before what they run under (KEP-5080), and the rest goes before what says that it is
+// last.
 func TestNS_02_KindsGoInTurn(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		workloads := registry.Kind[Workload]{Group: group, Version: "v1", Plural: "workloads", Deletion: registry.Deletion{Turn: -1}}
@@ -344,7 +346,8 @@ func TestNS_02_KindsGoInTurn(t *testing.T) {
 	})
 }
 
-// What is given time to end has it at the end of its namespace too, and whoever stops it tells when that is over (DEL-08).
+// What is given time to end has it at the end of its namespace too, and whoever stops it tells when
+// that is over (DEL-08).
 func TestNS_02_ContentThatTakesTimeToEnd(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		half := registry.Rules[Workload]{Grace: registry.GraceSeconds[*Workload](30)}
@@ -374,7 +377,8 @@ func TestNS_02_ContentThatTakesTimeToEnd(t *testing.T) {
 	})
 }
 
-// The policies of deletions have no say at the end of a namespace: what would wait for its dependents goes with them.
+// The policies of deletions have no say at the end of a namespace: what would wait for its
+// dependents goes with them.
 func TestNS_02_NothingWaitsForOwners(t *testing.T) {
 	onEach(t, func(_ *testing.T, s *server) {
 		const team = "/apis/shop.example.com/v1/namespaces/team/widgets"
@@ -391,8 +395,9 @@ func TestNS_02_NothingWaitsForOwners(t *testing.T) {
 	})
 }
 
-// A kind that is not served when its namespace goes leaves objects in the store. They do not come back to life with the kind:
-// neither where no namespace is, nor in one that has the name of old, while those of other namespaces do.
+// A kind that is not served when its namespace goes leaves objects in the store. They do not come
+// back to life with the kind: neither where no namespace is, nor in one that has the name of old,
+// while those of other namespaces do.
 func TestNS_02_KindsThatAreAwayWhenANamespaceEnds(t *testing.T) {
 	onEachBackend(t, func(t *testing.T, open func() storage.Backend) {
 		s := start(t, open)
@@ -439,8 +444,8 @@ func TestNS_02_KindsThatAreAwayWhenANamespaceEnds(t *testing.T) {
 	})
 }
 
-// Somebody who takes the built-in finalizer off lets the namespace go before it is empty. Its content goes after it, and not
-// with what comes next under its name.
+// Somebody who takes the built-in finalizer off lets the namespace go before it is empty. Its
+// content goes after it, and not with what comes next under its name.
 func TestNS_06_ForcedEnds(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		const team = "/apis/shop.example.com/v1/namespaces/team/widgets"
@@ -540,8 +545,9 @@ func TestNS_07_ChecksSwitchedOff(t *testing.T) {
 	})
 }
 
-// Without its controller a namespace stays as it is until somebody finalizes it, and nobody touches what was in it. A server with
-// the controller on the same store clears that away, and leaves alone what came later.
+// Without its controller a namespace stays as it is until somebody finalizes it, and nobody touches
+// what was in it. A server with the controller on the same store clears that away, and leaves alone
+// what came later.
 func TestNS_06_WithoutTheController(t *testing.T) {
 	onEachBackend(t, func(t *testing.T, open func() storage.Backend) {
 		const team = "/apis/shop.example.com/v1/namespaces/team/widgets"
@@ -573,7 +579,8 @@ func TestNS_06_WithoutTheController(t *testing.T) {
 	})
 }
 
-// Rights in a namespace cover its own object, and those who may not see that it is missing do not learn it.
+// Rights in a namespace cover its own object, and those who may not see that it is missing do not
+// learn it.
 func TestNS_07_AuthorizationComesFirst(t *testing.T) {
 	onEach(t, func(_ *testing.T, s *server) {
 		s.do("POST", "/apis/shop.example.com/v1/namespaces/nowhere/widgets", widgetJSON("a", "", "red", 1), "X-User", "bob", "X-Groups", "").
