@@ -39,14 +39,14 @@ func TestPAGE_02_PagesHaveUpToLimitItemsAndATokenWhileThereAreMore(t *testing.T)
 				require.Equal(t, i == len(pages)-1, page.next() == "", "the last page has no token, and no page is empty")
 			}
 			require.Equal(t, want, sizes)
-			require.Equal(t, []string{"w000", "w001", "w002", "w003", "w004"}, names, "PAGE-03: all, each once, in order")
+			require.Equal(t, []string{"w000", "w001", "w002", "w003", "w004"}, names, "PAGE-03: every item once, in order")
 		}
 	})
 }
 
 func TestPAGE_03_TheWalkEndsWithTheEmptyToken(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
-		for _, ns := range []string{"a", "a-b", "ab"} { // their keys are neighbours
+		for _, ns := range []string{"a", "a-b", "ab"} { // their keys are adjacent
 			s.namespace(ns)
 			for i := range 3 {
 				s.create(strings.Replace(widgetPath, "default", ns, 1), widgetJSON(fmt.Sprint("w", i), "", "red", 1))
@@ -57,7 +57,7 @@ func TestPAGE_03_TheWalkEndsWithTheEmptyToken(t *testing.T) {
 			require.Len(t, names, 9)
 			require.Len(t, slices.Compact(slices.Sorted(slices.Values(names))), 9, "no duplicates")
 			names, _ = s.walk(strings.Replace(widgetPath, "default", "a", 1), fmt.Sprint("limit=", limit+1))
-			require.Equal(t, []string{"a/w0", "a/w1", "a/w2"}, names, "only the namespace that was asked for")
+			require.Equal(t, []string{"a/w0", "a/w1", "a/w2"}, names, "only the requested namespace")
 		}
 	})
 }
@@ -76,7 +76,7 @@ func TestPAGE_04_ChunksShowTheStateOfTheFirst(t *testing.T) {
 			shown = append(shown, page.items()...)
 		}
 		require.Equal(t, before, shown)
-		require.NotEqual(t, before, s.get(widgetPath).items(), "a new list shows what has changed")
+		require.NotEqual(t, before, s.get(widgetPath).items(), "a new list shows the changes")
 	})
 }
 
@@ -111,7 +111,7 @@ func with(t *testing.T, token string, pairs ...any) string {
 	return sealToken(doc)
 }
 
-func TestPAGE_05_W3_ATokenThatWasTamperedWithIs400(t *testing.T) {
+func TestPAGE_05_W3_AModifiedTokenIs400(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		s.widgets(4)
 		s.create(gaugePath, `{"metadata":{"name":"secret"}}`)
@@ -161,7 +161,7 @@ func TestPAGE_05_W3_ATokenThatWasTamperedWithIs400(t *testing.T) {
 			for _, query := range []string{"?limit=2&continue=", "?continue="} {
 				got := s.get(widgetPath+query+token).refused(400, "BadRequest", "continue token")
 				require.NotContains(t, string(got.body), "secret", what)
-				require.Less(t, len(got.body), 2000, "%s: what was sent is not sent back", what)
+				require.Less(t, len(got.body), 2000, "%s: the error must not repeat the token", what)
 			}
 		}
 		require.Equal(t, []string{"w002", "w003"}, s.get(widgetPath+"?limit=2&continue="+token).names())
@@ -172,9 +172,9 @@ func TestPAGE_05_ATokenOfAnUnknownKeyIs410(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		s.widgets(4)
 		token := s.get(widgetPath + "?limit=2").next()
-		// It may have been good once: a client that lists anew is right again.
+		// It may have been valid once: the client only has to list again.
 		got := s.get(widgetPath+"?limit=2&continue="+with(t, token, "k", "00000000")).refused(410, "Expired", "start the list again")
-		require.Nil(t, got.at("metadata", "continue"), "who cannot prove where they were gets no token to go on with")
+		require.Nil(t, got.at("metadata", "continue"), "without a valid position there is no new token")
 	})
 }
 
@@ -201,7 +201,7 @@ func TestPAGE_06_PAGE_07_AnExpiredTokenIs410(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		s.get(widgetPath+"?limit=2&continue="+page.next()).refused(410, "Expired", "")
 		names, _ := s.walk(widgetPath, "limit=2")
-		require.Len(t, names, 6, "the list can be started again")
+		require.Len(t, names, 6, "the list can start over")
 	})
 }
 
@@ -217,7 +217,7 @@ func TestPAGE_07_TheLifetimeIsAnOption(t *testing.T) {
 	}, kindwright.Watches{History: 20 * time.Second})
 }
 
-func TestPAGE_08_TheFormOfATokenAndTheTokenOfA410(t *testing.T) {
+func TestPAGE_08_TheFormatOfTokens(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		s.widgets(6)
 		page := s.get(widgetPath + "?limit=2&labelSelector=!gone")
@@ -228,7 +228,7 @@ func TestPAGE_08_TheFormOfATokenAndTheTokenOfA410(t *testing.T) {
 		s.age()
 		s.delete(widgetPath + "/w002")
 		s.widget("w0035", "")
-		s.widget("w0005", "") // before the position: not shown
+		s.widget("w0005", "") // before the position, so it is not shown
 		got := s.get(widgetPath+"?limit=2&labelSelector=!gone&continue="+page.next()).refused(410, "Expired", "")
 		fresh := got.next()
 		require.InDelta(t, -1, openToken(t, fresh)["rv"], 0)
@@ -289,7 +289,7 @@ func TestPAGE_09_ATokenIsBoundToItsList(t *testing.T) {
 	})
 }
 
-func TestPAGE_09_WhatMayChangeBetweenPages(t *testing.T) {
+func TestPAGE_09_ParametersThatMayChangeBetweenPages(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		for i := range 6 {
 			s.create(gaugePath, fmt.Sprintf(`{"metadata":{"name":"g%d","labels":{"a":"b","c":"d"}},"level":"low"}`, i))
@@ -305,9 +305,9 @@ func TestPAGE_09_WhatMayChangeBetweenPages(t *testing.T) {
 		require.Equal(t, rest[:2], got.names(), "the served version")
 		require.Equal(t, "shop.example.com/v2", got.at("apiVersion"))
 		require.Equal(t, "low", at(got.items()[0], "depth"))
-		require.Equal(t, rest, s.get(gaugePath+"?pretty=true&timeoutSeconds=5&continue="+token).names(), "what is not about the list")
+		require.Equal(t, rest, s.get(gaugePath+"?pretty=true&timeoutSeconds=5&continue="+token).names(), "parameters unrelated to the list")
 
-		// Selectors that mean the same are the same, also where two versions name a field differently.
+		// Equivalent selectors are the same, even if two versions name a field differently.
 		token = s.get(gaugePath + "?limit=2&labelSelector=a%3Db,c&fieldSelector=level%3Dlow").next()
 		require.Equal(t, rest, s.get(gaugePath+"?labelSelector=c,a%3D%3Db&fieldSelector=level%3D%3Dlow&continue="+token).names())
 		require.Equal(t, rest, s.get(gauge2Path+"?labelSelector=c,a%3Db&fieldSelector=depth%3Dlow&continue="+token).names())
@@ -333,7 +333,7 @@ func TestPAGE_10_NoLimitAndTheLimitUnderASelector(t *testing.T) {
 			require.Empty(t, page.next())
 			page = s.get(widgetPath + "?limit=3&" + selector)
 			require.Len(t, page.items(), 3)
-			require.Empty(t, page.next(), "no token leads to an empty page, although objects follow that do not match")
+			require.Empty(t, page.next(), "no token if only objects that do not match follow")
 		}
 		got := s.get(widgetPath + "?limit=2&labelSelector=nothing")
 		require.Empty(t, got.items())

@@ -23,7 +23,7 @@ const (
 	applyType     = "application/apply-patch+yaml"
 )
 
-// bare is a kind that is described by a document only, without a Go type.
+// bare is a kind without a Go type, described only by a schema document.
 type bare struct{ document string }
 
 const barePath = "/apis/shop.example.com/v1/namespaces/default/bares"
@@ -57,8 +57,7 @@ func spec(a *answer) string {
 	return string(out)
 }
 
-// The requester patches, whatever that comes to: the authorizer is asked about patch, and about create besides only when an
-// apply creates.
+// The verb is patch, whatever the result: the authorizer also sees create only if an apply creates.
 func TestPATCH_01_TheOperationIsPatch(t *testing.T) {
 	var asked, admitted []string
 	spy := authz.Func(func(_ context.Context, a authz.Attributes) (authz.Decision, string, error) {
@@ -187,9 +186,10 @@ func TestPATCH_06_PATCH_07_JSONPatchIsAllOrNothing(t *testing.T) {
 	})
 }
 
-func TestPATCH_08_MergePatchesAsInTheRFC(t *testing.T) {
+func TestPATCH_08_MergePatchesFollowTheRFC(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
-		// The examples of RFC 7386, appendix A, below spec; arrays and other values that are no objects one deeper.
+		// The examples of RFC 7386, appendix A, below spec. Values other than objects are nested
+		// one level deeper.
 		for i, c := range [][3]string{
 			{`{"a":"b"}`, `{"a":"c"}`, `{"a":"c"}`},
 			{`{"a":"b"}`, `{"b":"c"}`, `{"a":"b","b":"c"}`},
@@ -222,7 +222,7 @@ func TestPATCH_09_PATCH_17_StrategicMergeOfATypedResource(t *testing.T) {
 		require.Equal(t, []any{"y.example.com/f", "x.example.com/f"}, got.at("metadata", "finalizers"))
 		require.Equal(t, map[string]any{"b": "2"}, got.at("metadata", "labels"))
 		got = s.change(cratePath+"/a", strategicType, `{"spec":{"$setElementOrder/parts":[{"name":"c"},{"name":"b"}],"parts":[{"name":"c"}],"ports":[{"$patch":"replace"},{"port":1}],"$retainKeys":["parts","ports"]}}`).is(200)
-		require.JSONEq(t, `{"color":"blue","parts":[{"name":"c","count":1},{"name":"b","count":9}],"ports":[{"port":1,"protocol":"TCP"}]}`, spec(got), "the default comes back")
+		require.JSONEq(t, `{"color":"blue","parts":[{"name":"c","count":1},{"name":"b","count":9}],"ports":[{"port":1,"protocol":"TCP"}]}`, spec(got), "the default is restored")
 		for _, bad := range []string{`{"spec":{"notes":{"$patch":"burn"}}}`, `{"spec":{"$retainKeys":["a"],"text":"b"}}`, `{"spec":{"$setElementOrder/tags":["a"],"tags":["b"]}}`, `{"$burn":1}`} {
 			s.refuses("PATCH", cratePath+"/a", bad, strategicType, 400, "BadRequest", "$")
 		}
@@ -230,7 +230,7 @@ func TestPATCH_09_PATCH_17_StrategicMergeOfATypedResource(t *testing.T) {
 	})
 }
 
-func TestPATCH_10_PATCH_12_OtherTypesAreRefused(t *testing.T) {
+func TestPATCH_10_PATCH_12_OtherTypesAreRejected(t *testing.T) {
 	onCrates(t, func(t *testing.T, s *server) {
 		s.create(barePath, `{"metadata":{"name":"a"}}`)
 		s.crate("a", "")
@@ -259,7 +259,7 @@ func TestPATCH_13_AnAbsentObject(t *testing.T) {
 	})
 }
 
-func TestPATCH_14_B10_B12_TheVolumeOfPatches(t *testing.T) {
+func TestPATCH_14_B10_B12_LimitsOfPatches(t *testing.T) {
 	onCrates(t, func(t *testing.T, s *server) {
 		s.crate("a", `"lines":["x"],"text":"`+strings.Repeat("x", 200<<10)+`"`)
 		many := func(op string, n int) string { return "[" + strings.TrimSuffix(strings.Repeat(op+",", n), ",") + "]" }
@@ -387,7 +387,7 @@ func TestB13_META_19_NoPatchReachesIdentity(t *testing.T) {
 	})
 }
 
-// A null in any field, in any form of a kind, by any patch: who reads it afterwards is not harmed.
+// Nulls in any field, in any form of a kind, through any patch, do not harm later readers.
 func TestB18_NullsEverywhere(t *testing.T) {
 	onCrates(t, func(t *testing.T, s *server) {
 		fields := []string{

@@ -181,7 +181,7 @@ func TestPATH_15_TheVerbsOfASubresource(t *testing.T) {
 			}
 		}
 		require.Equal(t, []any{"get"}, verbs)
-		require.Equal(t, "a", s.get(path+"/a").at("metadata", "name"), "nothing has happened to it")
+		require.Equal(t, "a", s.get(path+"/a").at("metadata", "name"), "the object is unchanged")
 	}, kindwright.Serve(kind))
 }
 
@@ -270,7 +270,7 @@ func TestPATH_17_VerbsOfDeletions(t *testing.T) {
 		require.Equal(t, []string{"delete widgets a"}, asked.take())
 		require.Equal(t, []string{"DELETE a"}, admitted.take())
 		bob("DELETE", widgetPath, "").is(200)
-		require.Equal(t, []string{"deletecollection widgets"}, asked.take(), "asked once, for all")
+		require.Equal(t, []string{"deletecollection widgets"}, asked.take(), "one authorization for all")
 		require.ElementsMatch(t, []string{"DELETE b", "DELETE c"}, admitted.take(), "admitted one by one")
 	})
 }
@@ -282,7 +282,7 @@ func TestPATH_18_JSON(t *testing.T) {
 			require.Equal(t, "application/json", a.header.Get("Content-Type"), "%s", a)
 			require.NotNil(t, a.doc)
 		}
-		s.do("POST", widgetPath, widgetJSON("b", "", "red", 1), "Content-Type", "").is(201) // as kube-apiserver takes it, for whom it knows
+		s.do("POST", widgetPath, widgetJSON("b", "", "red", 1), "Content-Type", "").is(201) // kube-apiserver accepts it too
 		for _, bad := range []string{"text/plain", "application/xml", "application/json; charset=utf-16", "application/x-www-form-urlencoded", "nonsense"} {
 			s.do("POST", widgetPath, widgetJSON("c", "", "red", 1), "Content-Type", bad).refused(415, "UnsupportedMediaType", "accepted media types include: application/json, application/yaml")
 		}
@@ -308,7 +308,7 @@ func TestPATH_20_SubjectAccessReviews(t *testing.T) {
 	})
 }
 
-// Eviction asks for the end of a vase.
+// Eviction is the body of a request to break a vase.
 type Eviction struct {
 	meta.TypeMeta   `json:",inline"`
 	meta.ObjectMeta `json:"metadata,omitzero"`
@@ -317,7 +317,8 @@ type Eviction struct {
 	Why    string `json:"why,omitempty" default:"no reason" maxLength:"20"`
 }
 
-// A widget can be broken by a POST to its subresource, as a pod is evicted: that asks a rule, deletes, and answers for itself.
+// A POST to a subresource breaks a widget, much like an eviction: it asks a rule, deletes the
+// object, and has its own response.
 func TestPATH_21_ActionsOnASubresource(t *testing.T) {
 	kind := widgets()
 	kind.Plural, kind.Names.Kind, kind.Names.ShortNames = "vases", "Vase", nil
@@ -407,14 +408,14 @@ func TestPATH_23_UnknownPaths(t *testing.T) {
 			require.Equal(t, "NotFound", a.at("reason"), "%s", a)
 		}
 		s.get("/nothing/here").is(404)
-		// Who may not ask is not told what there is not.
+		// A user without rights does not learn which paths exist.
 		for _, path := range append(unknown, "/nothing/here") {
 			s.get(path, "X-User", "bob", "X-Groups", "").refused(403, "Forbidden", "")
 		}
 	}, kindwright.Authorize(authz.AlwaysDeny()))
 }
 
-// The old prefix is not served: a watch is asked for with the query parameter alone (docs/design/0004).
+// The old watch prefix is not served: clients use the query parameter (docs/design/0004).
 func TestPATH_24_TheOldWatchPrefix(t *testing.T) {
 	onEach(t, func(_ *testing.T, s *server) {
 		for _, path := range []string{"/api/v1/watch/namespaces", "/apis/shop.example.com/v1/watch/widgets", "/apis/shop.example.com/v1/watch/namespaces/default/widgets/a"} {
@@ -433,7 +434,7 @@ func TestPATH_25_HEADAndOPTIONS(t *testing.T) {
 			want := bob("GET", path, "").is(200)
 			before := asked.take()
 			got := bob("HEAD", path, "").is(200)
-			require.Equal(t, before, asked.take(), "HEAD is authorized as what it stands for")
+			require.Equal(t, before, asked.take(), "HEAD is authorized like GET")
 			require.Empty(t, got.body)
 			require.Equal(t, want.header.Get("Content-Type"), got.header.Get("Content-Type"))
 		}
@@ -446,7 +447,7 @@ func TestPATH_25_HEADAndOPTIONS(t *testing.T) {
 			}
 		}
 		bob("HEAD", widgetPath+"?watch=1", "").is(405)
-		require.Empty(t, asked.take(), "what does not parse is not asked about")
+		require.Empty(t, asked.take(), "an unparsable request is not authorized")
 	})
 }
 

@@ -23,7 +23,7 @@ import (
 
 const (
 	asProtobuf = "application/vnd.kubernetes.protobuf"
-	typed      = asProtobuf + ",application/json" // what client-go's typed clients accept
+	typed      = asProtobuf + ",application/json" // sent by typed clients of client-go
 )
 
 // described describes how a Go type is encoded as protobuf.
@@ -61,7 +61,7 @@ func decodedMessage[T any](t *testing.T, document []byte) map[string]any {
 
 func TestPATH_19_Protobuf(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
-		// Kinds that have it are read and written in it.
+		// Kinds with a protobuf form can be read and written in it.
 		made := s.do("POST", leasePath, encoded[kinds.Lease](t, "coordination.k8s.io/v1", "Lease", `{"metadata":{"name":"a"},"spec":{"holderIdentity":"me"}}`),
 			"Content-Type", asProtobuf, "Accept", typed).is(201)
 		plain := s.get(leasePath + "/a").is(200)
@@ -77,7 +77,7 @@ func TestPATH_19_Protobuf(t *testing.T) {
 		options = encoded[meta.DeleteOptions](t, "v1", "DeleteOptions", `{"gracePeriodSeconds":0}`)
 		require.Equal(t, "Success", decoded[meta.Status](s.do("DELETE", leasePath+"/a", options, "Content-Type", asProtobuf, "Accept", typed).is(200))["status"])
 
-		// Others answer cleanly, and fall back where they may.
+		// Other kinds reject it or fall back, as the client allows.
 		w := s.widget("w", "")
 		require.Equal(t, w.doc, s.get(widgetPath+"/w", "Accept", typed).is(200).doc)
 		for _, path := range []string{widgetPath, widgetPath + "/w", widgetPath + "?watch=1"} {
@@ -87,7 +87,7 @@ func TestPATH_19_Protobuf(t *testing.T) {
 		s.do("POST", widgetPath, encoded[meta.PartialObjectMetadata](t, "shop.example.com/v1", "Widget", `{"metadata":{"name":"x"}}`), "Content-Type", asProtobuf).
 			refused(415, "UnsupportedMediaType", "application/json, application/yaml")
 		partial := s.get(widgetPath+"/w", "Accept", asProtobuf+";as=PartialObjectMetadata;g=meta.k8s.io;v=v1").is(200)
-		require.Equal(t, w.at("metadata"), decoded[meta.PartialObjectMetadata](partial)["metadata"], "metadata are the same for all kinds")
+		require.Equal(t, w.at("metadata"), decoded[meta.PartialObjectMetadata](partial)["metadata"], "metadata has one form for all kinds")
 		s.get(leasePath, "Accept", asProtobuf+";as=Table;g=meta.k8s.io;v=v1,application/json").is(200)
 	})
 }
@@ -109,7 +109,7 @@ func TestPATH_19_TheNameFollowsTheGroupDomain(t *testing.T) {
 	})
 }
 
-// Errors are in the media type that was asked for, wherever on the way of a request they arise (ERR-19).
+// Errors use the requested media type, wherever in the request they occur (ERR-19).
 func TestPATH_19_ErrorsInProtobuf(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		s.create(leasePath, `{"metadata":{"name":"a"}}`)
@@ -183,7 +183,7 @@ func TestWATCH_35_ProtobufFrames(t *testing.T) {
 			require.Equal(t, want, line.kind)
 			object := decodedMessage[kinds.Lease](t, document)
 			if want == "BOOKMARK" {
-				delete(object, "spec") // protobuf cannot leave it out
+				delete(object, "spec") // protobuf always encodes it
 			}
 			require.Equal(t, line.object, object)
 		}
@@ -196,9 +196,9 @@ func TestWATCH_35_ProtobufFrames(t *testing.T) {
 		time.Sleep(31 * time.Second)
 		same("BOOKMARK")
 		kind, _ := next()
-		require.Empty(t, kind, "the end")
+		require.Empty(t, kind, "end of stream")
 		plain.ended(time.Second)
-		// As metadata, of any kind.
+		// Partial metadata works for any kind.
 		s.widget("w", "x=y")
 		kind, document := s.frames(widgetPath+"?watch=1", asProtobuf+";as=PartialObjectMetadata;g=meta.k8s.io;v=v1")()
 		require.Equal(t, "ADDED", kind)
@@ -223,7 +223,7 @@ func TestWATCH_35_ERRORInProtobuf(t *testing.T) {
 	})
 }
 
-// Bad protobuf is refused with a Status that says so, at a cost that the length of the body bounds.
+// Malformed protobuf is rejected with a Status, at a cost bounded by the body's length.
 func TestPATH_19_BadProtobuf(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		good := encoded[kinds.Namespace](t, "v1", "Namespace", `{"metadata":{"name":"team","labels":{"a":"b"}},"spec":{"finalizers":["x"]}}`)
@@ -234,10 +234,10 @@ func TestPATH_19_BadProtobuf(t *testing.T) {
 		post("").refused(400, "BadRequest", "")
 		post(`{"metadata":{"name":"team"}}`).refused(400, "BadRequest", "the body is JSON or YAML")
 		post("k8s").refused(400, "BadRequest", "")
-		const tail = 4 // two empty fields, which nobody needs
+		const tail = 4 // two empty fields that are not needed
 		for i := 1; i < len(good)-tail; i++ {
 			a := post(good[:i])
-			require.Contains(t, []int{400, 422}, a.code, "cut after %d of %d bytes: %s", i, len(good), a)
+			require.Contains(t, []int{400, 422}, a.code, "truncated after %d of %d bytes: %s", i, len(good), a)
 			require.Equal(t, "Status", a.at("kind"), "%s", a)
 		}
 		s.do("POST", namespacePath, good, "Content-Type", "application/json").refused(400, "BadRequest", "")
@@ -250,7 +250,7 @@ func TestPATH_19_BadProtobuf(t *testing.T) {
 		}
 		s.do("DELETE", namespacePath+"/kube-node-lease", good, "Content-Type", asProtobuf).refused(400, "BadRequest", `"Namespace" of "v1"`)
 
-		// Lengths of 2 GB and more, in the envelope and in the message.
+		// Lengths beyond 1 GiB, in the envelope and in the message.
 		for _, length := range []uint64{1 << 30, 1<<31 - 1, 1 << 31, 1 << 32, 1<<63 - 1, 1<<64 - 1} {
 			field := func(number int32) []byte {
 				return append(protowire.AppendVarint(protowire.AppendKey(nil, number, protowire.Bytes), length), "short"...)
@@ -259,7 +259,7 @@ func TestPATH_19_BadProtobuf(t *testing.T) {
 			message := append(protowire.AppendVarint(protowire.AppendKey(nil, 2, protowire.Bytes), uint64(len(field(1)))), field(1)...)
 			post("k8s\x00"+string(message)).refused(400, "BadRequest", "")
 		}
-		// A message in a message in a message …, in a field that is known and in one that is not.
+		// Deeply nested messages, in a known field and in an unknown one.
 		for _, number := range []int32{1, 99} {
 			nested := []byte{}
 			for range 3000 {
@@ -285,6 +285,6 @@ func TestPATH_19_BadProtobuf(t *testing.T) {
 			}
 		}
 		s.get(namespacePath + "/default").is(200)
-		time.Sleep(time.Second) // net/http lingers on the connection of a body that was too long
+		time.Sleep(time.Second) // net/http lingers on a connection with an unread body
 	})
 }

@@ -60,7 +60,7 @@ func TestQUERY_03_TheMatchIsExactOrNotOlderThan(t *testing.T) {
 				refused(422, "Invalid", "").because("FieldValueNotSupported", "resourceVersionMatch", `supported values: "NotOlderThan"`)
 		}
 		s.get(widgetPath+"?watch=1&sendInitialEvents=true&resourceVersionMatch=Exact&resourceVersion="+v).refused(422, "Invalid", "")
-		s.get(widgetPath + "?resourceVersionMatch=&resourceVersion=" + v).is(200) // empty is absent
+		s.get(widgetPath + "?resourceVersionMatch=&resourceVersion=" + v).is(200) // empty means absent
 		s.watch(widgetPath+"?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion="+v).expect("ADDED", "a")
 	})
 }
@@ -102,7 +102,7 @@ func TestQUERY_06_QUERY_07_LimitAndContinue(t *testing.T) {
 		require.Equal(t, []string{"w002", "w003"}, s.get(widgetPath+"?limit=2&continue="+page.next()).names())
 		require.Len(t, s.get(widgetPath+"?limit=2&limit=2").items(), 2)
 		s.get(widgetPath+"?limit=2&limit=3").refused(400, "BadRequest", `"limit" is given with different values`)
-		require.Len(t, s.get(widgetPath+"?continue=").items(), 5, "empty is absent")
+		require.Len(t, s.get(widgetPath+"?continue=").items(), 5, "empty means absent")
 	})
 }
 
@@ -160,7 +160,7 @@ func TestQUERY_10_TimeoutSecondsBoundsListWatchAndDeleteCollection(t *testing.T)
 			behind.get(widgetPath+"?timeoutSeconds=1&resourceVersion="+future(t, v)).refused(504, "Timeout", "")
 		})
 		l.hold()
-		ahead.widget("b", "") // a newest state that behind will not know in time
+		ahead.widget("b", "") // a newer state that behind cannot learn in time
 		took(2*time.Second, func() { behind.get(widgetPath+"?timeoutSeconds=2").refused(504, "Timeout", "") })
 		took(2*time.Second, func() { behind.do("DELETE", widgetPath+"?timeoutSeconds=2", "").refused(504, "Timeout", "") })
 		l.release()
@@ -230,7 +230,7 @@ func TestQUERY_11_PrettyPrintsAllAnswers(t *testing.T) {
 		for _, accept := range []string{"application/json;as=Table;g=meta.k8s.io;v=v1", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"} {
 			require.True(t, isPretty(s.get(widgetPath+"?pretty=1", "Accept", accept).body))
 		}
-		// Frames of a watch are lines.
+		// Frames of a watch stay on one line.
 		w := s.watch(widgetPath + "?watch=1&pretty=true&timeoutSeconds=1")
 		require.Equal(t, "ADDED", w.next().kind)
 	})
@@ -249,7 +249,7 @@ func TestQUERY_11_PrettyIsTheSameDocument(t *testing.T) {
 			require.Equal(t, compact, indented)
 			var want bytes.Buffer
 			require.NoError(t, json.Indent(&want, bytes.TrimSpace(plain.body), "", "  "))
-			require.Equal(t, want.String()+"\n", string(pretty.body), "as everybody indents JSON")
+			require.Equal(t, want.String()+"\n", string(pretty.body), "indented by two spaces")
 		}
 	})
 }
@@ -278,12 +278,12 @@ func TestQUERY_12_DryRunIsAllOrNothing(t *testing.T) {
 		w.quiet(time.Second)
 		require.Equal(t, []string{"a"}, s.get(widgetPath).names())
 		require.Equal(t, before, s.get(widgetPath+"/a").version())
-		require.Equal(t, before, s.get(widgetPath).version(), "no version was used")
-		require.Len(t, s.get(widgetPath+"?dryRun=Foo").items(), 1, "it means nothing for a read")
+		require.Equal(t, before, s.get(widgetPath).version(), "no version must be issued")
+		require.Len(t, s.get(widgetPath+"?dryRun=Foo").items(), 1, "reads ignore it")
 	})
 }
 
-func TestQUERY_13_FieldManagerIsCheckedWhereverItApplies(t *testing.T) {
+func TestQUERY_13_FieldManagerIsValidated(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		writes := map[string]func(query string, n int) *answer{
 			"create": func(query string, n int) *answer {
@@ -307,7 +307,7 @@ func TestQUERY_13_FieldManagerIsCheckedWhereverItApplies(t *testing.T) {
 				for _, entry := range got.at("metadata", "managedFields").([]any) {
 					managers = append(managers, at(entry, "manager"))
 				}
-				require.Contains(t, managers, any(cmp.Or(good, "Go-http-client")), "%s: without a name that of the program", verb)
+				require.Contains(t, managers, any(cmp.Or(good, "Go-http-client")), "%s: the default is the name of the program", verb)
 			}
 			for _, bad := range []string{strings.Repeat("x", 129), "a\nb", "a\x00", "\u2028"} {
 				n++
@@ -328,7 +328,7 @@ func TestQUERY_14_QUERY_23_FieldValidation(t *testing.T) {
 		}
 		got := create("?fieldValidation=Ignore").is(201)
 		require.Empty(t, got.header.Values("Warning"))
-		require.Nil(t, got.at("extra"), "what is not known is not kept")
+		require.Nil(t, got.at("extra"), "unknown fields are dropped")
 		for _, query := range []string{"", "?fieldValidation=", "?fieldValidation=Warn"} {
 			got = create(query).is(201)
 			warnings := strings.Join(got.header.Values("Warning"), "\n")
@@ -336,7 +336,7 @@ func TestQUERY_14_QUERY_23_FieldValidation(t *testing.T) {
 			for _, what := range []string{`unknown field \"spec.colour\"`, `unknown field \"extra\"`, `duplicate field \"spec.size\"`} {
 				require.Contains(t, warnings, what)
 			}
-			require.InDelta(t, 2, got.at("spec", "size"), 0, "the last counts")
+			require.InDelta(t, 2, got.at("spec", "size"), 0, "the last value counts")
 		}
 		got = create("?fieldValidation=Strict").refused(400, "BadRequest", "strict decoding error: ")
 		for _, what := range []string{`unknown field "spec.colour"`, `unknown field "extra"`, `duplicate field "spec.size"`} {
@@ -347,7 +347,7 @@ func TestQUERY_14_QUERY_23_FieldValidation(t *testing.T) {
 			create("?fieldValidation="+value).refused(422, "Invalid", "").
 				because("FieldValueNotSupported", "fieldValidation", `supported values: "Ignore", "Warn", "Strict"`)
 		}
-		// It means the same for the other writes.
+		// Other writes behave alike.
 		put := `{"metadata":{"name":"w1"},"extra":1}`
 		s.do("PUT", widgetPath+"/w1?fieldValidation=Strict", put).refused(400, "BadRequest", `strict decoding error: unknown field "extra"`)
 		require.Contains(t, s.do("PUT", widgetPath+"/w1", put).is(200).header.Get("Warning"), `unknown field \"extra\"`)
@@ -359,7 +359,7 @@ func TestQUERY_14_QUERY_23_FieldValidation(t *testing.T) {
 	})
 }
 
-func TestQUERY_15_ForceIsForApplyPatches(t *testing.T) {
+func TestQUERY_15_ForceIsOnlyForApplyPatches(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		s.widget("a", "")
 		for _, contentType := range []string{"application/merge-patch+json", "application/json-patch+json"} {
@@ -372,7 +372,7 @@ func TestQUERY_15_ForceIsForApplyPatches(t *testing.T) {
 					refused(422, "Invalid", "force").because("FieldValueForbidden", "force", "may not be specified for non-apply patch")
 			}
 		}
-		s.create(widgetPath+"?force=true", widgetJSON("b", "", "red", 1)) // means nothing elsewhere
+		s.create(widgetPath+"?force=true", widgetJSON("b", "", "red", 1)) // ignored elsewhere
 	})
 }
 
@@ -409,7 +409,7 @@ func TestQUERY_16_QUERY_17_DeleteOptionsInTheQuery(t *testing.T) {
 				because("FieldValueInvalid", "propagationPolicy", "orphanDependents")
 		}
 		s.get(widgetPath + "/a?gracePeriodSeconds=x").is(200)
-	}, kindwright.Housekeeping{NoGarbageCollection: true}) // so that the finalizers stay
+	}, kindwright.Housekeeping{NoGarbageCollection: true}) // keeps the finalizers
 }
 
 func TestQUERY_18_UnknownParametersAndMalformedIntegers(t *testing.T) {
@@ -491,7 +491,7 @@ func TestQUERY_19_LabelSelectors(t *testing.T) {
 			}
 			s.do("DELETE", widgetPath+"?"+query, "").refused(400, "BadRequest", "unable to parse requirement")
 		}
-		require.Len(t, s.get(widgetPath).items(), 6, "a selector that is not understood deletes nothing")
+		require.Len(t, s.get(widgetPath).items(), 6, "an invalid selector deletes nothing")
 	})
 }
 
@@ -547,7 +547,7 @@ func TestQUERY_20_FieldSelectors(t *testing.T) {
 			s.do("DELETE", widgetPath+"?fieldSelector="+url.QueryEscape(bad), "").refused(400, "BadRequest", "invalid field selector")
 		}
 		require.Len(t, s.get(widgetPath).items(), 3)
-		// The fields of a version are its own.
+		// Each version has its own fields.
 		s.create(gaugePath, `{"metadata":{"name":"g"},"level":"low"}`)
 		require.Equal(t, []string{"g"}, s.get(gauge2Path+"?fieldSelector=depth%3Dlow").names())
 		s.get(gauge2Path+"?fieldSelector=level%3Dlow").refused(400, "BadRequest", `"level" is not a known field selector`)
@@ -555,7 +555,7 @@ func TestQUERY_20_FieldSelectors(t *testing.T) {
 	})
 }
 
-func TestQUERY_21_PeopleGetIndentedJSON(t *testing.T) {
+func TestQUERY_21_BrowsersGetIndentedJSON(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		s.widget("a", "")
 		for agent, pretty := range map[string]bool{
@@ -597,7 +597,7 @@ func TestQUERY_22_TimeoutShortensTheDeadline(t *testing.T) {
 			require.Equal(t, within, time.Since(begin), "%q", query)
 		}
 		l.release()
-		// A watch has its own parameter for that.
+		// A watch uses another parameter.
 		w := ahead.watch(widgetPath + "?watch=1&timeout=1s")
 		w.expect("ADDED", "a")
 		w.expect("ADDED", "b")

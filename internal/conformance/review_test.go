@@ -20,8 +20,8 @@ const (
 	authenticationPath = "/apis/authentication.k8s.io/v1"
 )
 
-// houseRules lets members of the group ops do anything but crash, alice look at pods in default by label team=a or by the
-// name x, and anybody ask; nobody may delete pods.
+// houseRules allows members of the group ops everything but "crash", alice to see pods in default
+// with label team=a or name x, and everyone to create reviews. Deleting pods is denied.
 var houseRules = authz.Func(func(_ context.Context, a authz.Attributes) (authz.Decision, string, error) {
 	switch {
 	case a.Verb == "delete" && a.Resource == "pods":
@@ -74,7 +74,7 @@ func TestREVIEW_01_SubjectAccessReview(t *testing.T) {
 		}
 		s.do("POST", path, `{"metadata":{"name":"x"},"spec":{"user":"a",`+whole+`}}`).refused(422, "Invalid", "metadata").because("FieldValueInvalid", "metadata", "must be empty")
 		s.do("POST", path, `{"metadata":{"creationTimestamp":null},"spec":{"user":"a",`+whole+`}}`).is(201)
-		// Nothing is kept, and nothing but POST is there.
+		// Reviews are not stored, and only POST is allowed.
 		s.get(path).refused(405, "MethodNotAllowed", "")
 		s.get(path+"/x").refused(405, "MethodNotAllowed", "")
 		s.do("DELETE", path, "").refused(405, "MethodNotAllowed", "")
@@ -104,7 +104,7 @@ func TestREVIEW_03_SelfSubjectAccessReview(t *testing.T) {
 		const path, pods = authorizationPath + "/selfsubjectaccessreviews", `"resourceAttributes":{"verb":"get","resource":"pods"}`
 		require.Equal(t, map[string]any{"allowed": true, "reason": "ops"}, s.asked(path, pods, "X-User", "carol", "X-Groups", "ops"))
 		require.Equal(t, map[string]any{"allowed": false}, s.asked(path, pods, "X-User", "bob", "X-Groups", ""))
-		// Who asks is who is asked about, whatever the question says.
+		// The review is about the caller, whatever its spec says.
 		require.Equal(t, map[string]any{"allowed": false}, s.asked(path, `"groups":["ops"],"user":"carol",`+pods, "X-User", "bob", "X-Groups", ""))
 		s.do("POST", path, `{"spec":{}}`).refused(422, "Invalid", "spec.resourceAttributes")
 		s.do("POST", path, `{"metadata":{"name":"x"},"spec":{`+pods+`}}`).refused(422, "Invalid", "metadata")
@@ -143,7 +143,7 @@ func TestREVIEW_06_TokenReview(t *testing.T) {
 		const path = authenticationPath + "/tokenreviews"
 		s.do("POST", path, `{"spec":{}}`).refused(400, "BadRequest", "token is required")
 		s.do("POST", path, `{"spec":{"token":""}}`).refused(400, "BadRequest", "token is required")
-		// The caller's own credentials have nothing to do with the token's.
+		// The caller's own credentials do not affect the review of the token.
 		unknown := s.asked(path, `"token":"unknown","audiences":["a"]`)
 		require.Empty(t, unknown["user"])
 		require.NotContains(t, unknown, "authenticated")
@@ -153,7 +153,7 @@ func TestREVIEW_06_TokenReview(t *testing.T) {
 		require.Equal(t, []any{"shop"}, s.asked(path, `"token":"shop-secret","audiences":["shop","bank"]`)["audiences"])
 		require.NotContains(t, s.asked(path, `"token":"shop-secret","audiences":["bank"]`), "authenticated")
 		s.do("POST", path, `{"spec":{"token":7}}`).refused(422, "Invalid", "spec.token")
-		// What a review says is what a request with the token is taken for.
+		// The review names the same user as a request with that token.
 		require.Equal(t, "alice", s.do("POST", authenticationPath+"/selfsubjectreviews", `{}`, "X-User", "", "Authorization", "Bearer alice-secret").is(201).at("status", "userInfo", "username"))
 	}, kindwright.Authenticate(bySecret), kindwright.Authorize(houseRules))
 }
@@ -176,7 +176,7 @@ var bySecret = authn.Func(func(r *http.Request) (authn.User, bool, error) {
 	return authn.User{}, false, nil
 })
 
-// The forms that webhooks of old speak are not served: in the one that is, the groups are called groups.
+// The older forms of webhooks are not served. In the current one, groups are called groups.
 func TestREVIEW_07_OlderForms(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		const body = `{"spec":{"group":["ops"],"resourceAttributes":{"verb":"get"}}}`

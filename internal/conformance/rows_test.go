@@ -19,17 +19,17 @@ var rows = map[string]int{
 	"CREATE": 7, "UPDATE": 12, "PATH": 27, "PATCH": 17, "SSA": 31, "DRY": 8, "NAME": 13, "NS": 9, "LEASE": 2, "META": 15, "OAPI": 5, "DEL": 15, "GC": 5, "VER": 18,
 }
 
-// elsewhere are the requirements that a test in another package covers, by its directory.
+// elsewhere lists the requirements that a test in another package covers, with its directory.
 var elsewhere = map[string]string{
-	"LIST-24": "client", // what a client sends, and that it bears a server that ignores it
-	"LIST-31": "client", // what a client does about 410
-	"LIST-32": "client", // what a client does about another version than it asked for
+	"LIST-24": "client", // what a client sends, and how it copes with a server that ignores it
+	"LIST-31": "client", // how a client reacts to a 410
+	"LIST-32": "client", // how a client reacts to an unexpected version
 
-	"UPDATE-03": "client", // reading, changing and writing until it fits
-	"UPDATE-04": "client", // what a client does not know stays
+	"UPDATE-03": "client", // read, change and write until it succeeds
+	"UPDATE-04": "client", // a client keeps unknown fields
 }
 
-// later are the requirements of these areas whose subject does not exist yet, and one that requires
+// later lists requirements of these areas whose subject does not exist yet, and one that requires
 // nothing.
 var later = map[string]string{
 	"VER-11": "versions of configuration kinds: package config",
@@ -37,11 +37,11 @@ var later = map[string]string{
 	"VER-14": "the document gives no criteria",
 }
 
-// others are single requirements of other areas that this package covers.
+// others lists requirements of other areas that this package covers.
 var others = []string{"MODEL-06", "MODEL-07", "MODEL-08", "MODEL-09", "MODEL-21", "MODEL-22", "MODEL-23", "ADM-06", "ADM-10"}
 
-// A test is named after what it proves, so that whoever reads a requirement finds its test, and a row that lost its test is
-// noticed.
+// Each test is named after the requirements that it proves. So a requirement leads to its test, and
+// a requirement without a test is noticed.
 func TestEachRowHasATest(t *testing.T) {
 	named := map[string]map[string]bool{}
 	for area, n := range rows {
@@ -61,7 +61,7 @@ func TestEachRowHasATest(t *testing.T) {
 	}
 }
 
-// The rows of other areas that are tested here have their tests, too.
+// The listed requirements of other areas also have tests.
 func TestTheOtherRowsHaveTests(t *testing.T) {
 	named := rowsNamedIn(t, "internal/conformance")
 	for _, row := range others {
@@ -69,8 +69,8 @@ func TestTheOtherRowsHaveTests(t *testing.T) {
 	}
 }
 
-// rowsNamedIn returns the requirements with which names of tests, and of subtests given as text,
-// start in a directory of the repository.
+// rowsNamedIn returns the requirements named at the start of tests and subtests in a directory of
+// the repository.
 func rowsNamedIn(t *testing.T, dir string) map[string]bool {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("..", "..", dir, "*_test.go"))

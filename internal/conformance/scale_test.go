@@ -130,7 +130,7 @@ func TestUPDATE_12_AScaleShowsReplicas(t *testing.T) {
 		s.get(widgetPath + "/a/scale").is(404)
 		s.fleet("empty", ``)
 		require.Equal(t, map[string]any{"replicas": 0.0}, s.get(fleetPath+"/empty/scale").is(200).at("spec"))
-		// In other forms.
+		// Other media types.
 		require.Contains(t, string(s.get(fleetPath+"/a/scale", "Accept", "application/yaml").is(200).body), "kind: Scale\n")
 		table := s.get(fleetPath+"/a/scale", "Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").is(200)
 		require.Equal(t, "Table", table.at("kind"))
@@ -142,11 +142,11 @@ func TestUPDATE_12_AScaleShowsReplicas(t *testing.T) {
 		require.Equal(t, asProtobuf, proto.header.Get("Content-Type"))
 		require.Contains(t, string(proto.body), "autoscaling/v1")
 		back := s.do("PUT", fleetPath+"/a/scale", string(proto.body), "Content-Type", asProtobuf, "Accept", "application/json").is(200)
-		require.Equal(t, object.version(), back.version(), "nothing has changed")
+		require.Equal(t, object.version(), back.version(), "the object must not change")
 	})
 }
 
-func TestUPDATE_12_AScaleChangesReplicasAndNothingElse(t *testing.T) {
+func TestUPDATE_12_AScaleChangesOnlyReplicas(t *testing.T) {
 	onFleets(t, func(t *testing.T, s *server) {
 		s.fleet("a", `"size":3,"port":"kiel"`)
 		replicas := func() any { return s.get(fleetPath+"/a").at("spec", "size") }
@@ -173,14 +173,14 @@ func TestUPDATE_12_AScaleChangesReplicasAndNothingElse(t *testing.T) {
 		require.Nil(t, after.at("metadata", "labels"))
 		require.Nil(t, after.at("metadata", "finalizers"))
 		require.Equal(t, before.at("status"), after.at("status"))
-		// Without a version it replaces whatever there is; with one it must be that.
+		// Without a version it replaces any state; with one, only that version.
 		s.do("PUT", fleetPath+"/a/scale", `{"metadata":{"name":"a","resourceVersion":"`+before.version()+`"},"spec":{"replicas":9}}`).
 			refused(409, "Conflict", `Operation cannot be fulfilled on fleets.shop.example.com "a"`)
 		s.change(fleetPath+"/a/scale", mergeType, `{"metadata":{"resourceVersion":"`+before.version()+`"},"spec":{"replicas":9}}`).refused(409, "Conflict", "")
 		s.do("PUT", fleetPath+"/a/scale", `{"metadata":{"name":"a","resourceVersion":"`+after.version()+`"},"spec":{"replicas":9}}`).is(200)
 		s.do("PUT", fleetPath+"/a/scale", `{"metadata":{"name":"a"}}`).is(200)
-		require.InDelta(t, 0, replicas(), 0, "a Scale that says nothing asks for none")
-		// Nothing changes.
+		require.InDelta(t, 0, replicas(), 0, "an empty Scale means zero replicas")
+		// A no-op changes nothing.
 		same := s.get(fleetPath + "/a")
 		require.Equal(t, same.version(), s.do("PUT", fleetPath+"/a/scale", scaleJSON(0)).is(200).version())
 		s.fleet("b", "")
@@ -230,7 +230,7 @@ func TestUPDATE_12_SSA_31_OwnersOfReplicas(t *testing.T) {
 		got := s.do("PUT", fleetPath+"/a/scale?fieldManager=hpa", scaleJSON(5)).is(200)
 		require.Equal(t, []string{"hpa Update/scale: spec/replicas"}, owners(got))
 		require.Equal(t, []string{"hpa Update/scale: spec/size", "maker Update: spec/. spec/port"}, slices.Sorted(slices.Values(owners(s.get(fleetPath+"/a")))))
-		// Through another version, where they have another name; and through one that says nothing of them.
+		// A version that names replicas differently, and one without them.
 		require.Equal(t, []string{"hpa Update/scale: spec/replicas"}, owners(s.get(fleet2Path+"/a/scale")))
 		got = s.do("PUT", fleet2Path+"/a/scale?fieldManager=two", scaleJSON(6)).is(200)
 		require.Equal(t, []string{"two Update/scale: spec/replicas"}, owners(got))
@@ -240,7 +240,7 @@ func TestUPDATE_12_SSA_31_OwnersOfReplicas(t *testing.T) {
 		s.do("PUT", fleet3Path+"/a/scale?fieldManager=three", scaleJSON(7)).is(200)
 		require.Equal(t, []string{"maker Update: spec/. spec/port", "three Update/scale: spec/size"}, slices.Sorted(slices.Values(owners(s.get(fleetPath+"/a")))))
 		require.InDelta(t, 7, s.get(fleet3Path+"/a/scale").at("spec", "replicas"), 0)
-		// Applied, in conflict, by force, and applied to the object in turn.
+		// Apply through the subresource, with a conflict and with force, and apply to the object.
 		apply := func(query string, n int) *answer {
 			return s.change(fleetPath+"/a/scale"+query, applyType, scaleJSON(n))
 		}
@@ -255,7 +255,8 @@ func TestUPDATE_12_SSA_31_OwnersOfReplicas(t *testing.T) {
 		main(8).is(200)
 		require.ElementsMatch(t, []string{"ann Apply/scale: spec/size", "bob Apply: spec/size", "maker Update: spec/. spec/port"}, owners(s.get(fleetPath+"/a")))
 		s.change(fleetPath+"/a/scale?fieldManager=ann", applyType, `{"kind":"Scale","metadata":{"name":"a"}}`).refused(400, "BadRequest", "autoscaling/v1")
-		// Who changes replicas that nobody owns owns them; an object that nobody owns stays so.
+		// Whoever changes replicas without an owner becomes their owner. An untracked object stays
+		// untracked.
 		s.change(fleetPath, applyType, "").is(405)
 		s.change(fleetPath+"/b?fieldManager=bob", applyType, `{"apiVersion":"shop.example.com/v1","kind":"Fleet","metadata":{"name":"b"},"spec":{"port":"rostock"}}`).is(201)
 		s.do("PUT", fleetPath+"/b/scale?fieldManager=hpa", `{"metadata":{"name":"b"},"spec":{"replicas":2}}`).is(200)
@@ -263,8 +264,8 @@ func TestUPDATE_12_SSA_31_OwnersOfReplicas(t *testing.T) {
 	})
 }
 
-// Who owned replicas in the words of a version that is switched off loses them to whoever scales, and nothing else.
-func TestUPDATE_12_VersionsThatAreSwitchedOff(t *testing.T) {
+// A manager that owned replicas through a version no longer served loses only them to a scale.
+func TestUPDATE_12_VersionsThatAreNoLongerServed(t *testing.T) {
 	onFleets(t, func(t *testing.T, s *server) {
 		s.do("POST", fleet2Path+"?fieldManager=two", `{"metadata":{"name":"a"},"spec":{"count":3,"port":"kiel"}}`).is(201)
 		s.api.RemoveVersions(meta.GroupVersionResource{Group: group, Version: "v2", Resource: "fleets"})

@@ -19,7 +19,8 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// In each way of writing, unknown and repeated fields are ignored, told of, or refused, as the requester asks.
+// Every kind of write ignores, warns about, or rejects unknown and duplicate fields, as the client
+// asks.
 func TestQUERY_23_EveryWayOfWritingReportsFields(t *testing.T) {
 	yamlBody := "apiVersion: shop.example.com/v1\nkind: Crate\nmetadata: {name: a}\nspec:\n  size: 1\n  size: 5\n  unknown: 1\n  parts: [{name: p, extra: 1}]\n"
 	jsonBody := crateJSON("a", `"size":1,"size":5,"unknown":1,"parts":[{"name":"p","extra":1}]`)
@@ -27,7 +28,7 @@ func TestQUERY_23_EveryWayOfWritingReportsFields(t *testing.T) {
 	ways := map[string]struct {
 		request
 		there      bool
-		code       int // of Strict
+		code       int // the code with Strict
 		duplicates bool
 	}{
 		"create":         {request{"POST", cratePath, jsonType, jsonBody}, false, 400, true},
@@ -66,7 +67,7 @@ func TestQUERY_23_EveryWayOfWritingReportsFields(t *testing.T) {
 					reset()
 					got := s.ask1(way.with("fieldValidation=" + mode))
 					require.Less(t, got.code, 300, "%s", got)
-					require.InDelta(t, 5, got.at("spec", "size"), 0, "the last counts")
+					require.InDelta(t, 5, got.at("spec", "size"), 0, "the last value counts")
 					require.NotContains(t, string(got.body), "unknown")
 					require.NotContains(t, string(got.body), "extra")
 					warnings := got.header.Values("Warning")
@@ -74,7 +75,7 @@ func TestQUERY_23_EveryWayOfWritingReportsFields(t *testing.T) {
 						require.Empty(t, warnings)
 						continue
 					}
-					require.Len(t, warnings, len(fields), "one for each: %v", warnings)
+					require.Len(t, warnings, len(fields), "one per field: %v", warnings)
 					for _, f := range fields {
 						require.Contains(t, warnings, "299 - "+fmt.Sprintf("%q", f))
 					}
@@ -90,7 +91,7 @@ func TestQUERY_23_EveryWayOfWritingReportsFields(t *testing.T) {
 	}
 }
 
-// What is published, what is filled in, what is dropped, what is refused and what merges is one schema.
+// One schema decides what is published, defaulted, pruned, rejected and merged.
 func TestOAPI_01_OAPI_02_OAPI_03_OAPI_04_OAPI_05_OneSchema(t *testing.T) {
 	onCrates(t, func(t *testing.T, s *server) {
 		v2 := s.get("/openapi/v2").is(200)
@@ -142,7 +143,7 @@ func TestOAPI_01_OAPI_02_OAPI_03_OAPI_04_OAPI_05_OneSchema(t *testing.T) {
 			require.Contains(t, at(item, "patch", "requestBody", "content"), contentType)
 		}
 
-		// And it is what writes obey.
+		// Writes follow it too.
 		got := s.crate("a", `"size":1000,"parts":[{"name":"p"}]`)
 		require.Equal(t, property("color")["default"], got.at("spec", "color"))
 		s.refuses("POST", cratePath, crateJSON("b", `"size":1001`), jsonType, 422, "Invalid", "1000")
@@ -156,7 +157,7 @@ func TestOAPI_01_OAPI_02_OAPI_03_OAPI_04_OAPI_05_OneSchema(t *testing.T) {
 
 func list(v any) []any { l, _ := v.([]any); return l }
 
-// resolve follows the reference of a schema, alone or as the only part of allOf.
+// resolve follows a schema's reference, either direct or as the only part of allOf.
 func resolve(t *testing.T, doc *answer, v any) map[string]any {
 	t.Helper()
 	m, _ := v.(map[string]any)
@@ -170,7 +171,7 @@ func resolve(t *testing.T, doc *answer, v any) map[string]any {
 	return m
 }
 
-// Gadget is the old form of a kind, and newGadget its new form: with one more default and one field
+// Gadget is the old form of a kind. newGadget is its new form, with one default more and one field
 // less.
 type Gadget struct {
 	meta.TypeMeta   `json:",inline"`
@@ -192,8 +193,8 @@ type newGadget struct {
 	} `json:"spec,omitzero"`
 }
 
-// A default that a new program adds is shown by every read at once, at the version that is stored; replacing an object by
-// what was read stores it.
+// Reads show a default that a new release of the program adds at once, at the stored version.
+// Writing a read object back stores the default.
 func TestRULE_9_ANewDefaultAcrossARestart(t *testing.T) {
 	const path = "/apis/shop.example.com/v1/namespaces/default/gadgets"
 	onEachBackend(t, func(t *testing.T, open func() storage.Backend) {
@@ -212,15 +213,16 @@ func TestRULE_9_ANewDefaultAcrossARestart(t *testing.T) {
 		require.Len(t, items, 2)
 		require.Equal(t, got.doc, items[0])
 		require.Equal(t, other.version(), at(items[1], "metadata", "resourceVersion"))
-		require.Equal(t, []string{"a", "b"}, s.get(path+"?fieldSelector=spec.color%3Dblue").names(), "selectors see it")
+		require.Equal(t, []string{"a", "b"}, s.get(path+"?fieldSelector=spec.color%3Dblue").names(), "selectors see the default")
 		for _, query := range []string{"?watch=1&resourceVersion=0", "?watch=1", "?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"} {
 			require.Equal(t, got.doc, s.watch(path+query).expect("ADDED", "a").object, "%s", query)
 		}
 		exact := s.get(path + "?resourceVersionMatch=Exact&resourceVersion=" + other.version())
-		require.JSONEq(t, `{"size":3,"color":"blue"}`, string(must(json.Marshal(at(exact.items()[0], "spec")))), "also where the store is read")
-		require.Equal(t, other.version(), s.get(path).version(), "and nothing was written")
+		require.JSONEq(t, `{"size":3,"color":"blue"}`, string(must(json.Marshal(at(exact.items()[0], "spec")))), "reads from the store show it too")
+		require.Equal(t, other.version(), s.get(path).version(), "nothing was written")
 
-		// A patch that says nothing changes the version, as what is stored becomes what was shown; so does a replacement.
+		// An empty patch changes the version, because the shown state is then stored. So does a
+		// replacement.
 		w := s.watch(path + "?watch=1&resourceVersion=" + other.version())
 		replaced := s.do("PUT", path+"/a", string(got.body)).is(200)
 		require.NotEqual(t, got.version(), replaced.version())
@@ -231,7 +233,7 @@ func TestRULE_9_ANewDefaultAcrossARestart(t *testing.T) {
 		w.expect("MODIFIED", "b")
 		s.stop()
 
-		// It is stored: whoever does not know the default still finds it.
+		// The default is stored: a program that does not know it still reads it.
 		raw := start(t, open, kindwright.Serve(registry.Kind[keptGadget]{Group: group, Version: "v1", Plural: "gadgets", Names: registry.Names{Kind: "Gadget"}}))
 		stored := raw.get(path + "/a").is(200)
 		require.JSONEq(t, `{"size":3,"color":"blue"}`, spec(stored))
@@ -250,8 +252,9 @@ type keptGadget struct {
 	} `json:"spec,omitzero"`
 }
 
-// A typed hook changes what it changes and nothing else: not the order of what T would write, not what T does not know.
-func TestRULE_7_HooksChangeWhatTheyChange(t *testing.T) {
+// A typed hook changes only the fields that it sets. The order of fields and fields unknown to T
+// stay.
+func TestRULE_7_HooksChangeOnlyTheirFields(t *testing.T) {
 	identity := crates()
 	identity.Rules.Default = func(context.Context, *Crate) {}
 	identity.Rules.Validate = func(_ context.Context, c *Crate, _ *status.Fields) {
@@ -270,7 +273,7 @@ func TestRULE_7_HooksChangeWhatTheyChange(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		same = body(s)
 		require.Equal(t, plain, same)
-		// A spec that is not there does not come to be.
+		// A missing spec stays missing.
 		require.Nil(t, s.create(cratePath, `{"metadata":{"name":"b"}}`).at("spec"))
 	}, kindwright.Serve(identity))
 	onEach(t, func(t *testing.T, s *server) {
@@ -279,7 +282,8 @@ func TestRULE_7_HooksChangeWhatTheyChange(t *testing.T) {
 	}, kindwright.Serve(one))
 }
 
-// What admission adds is nobody's (rule 20): a second manager applies another value without a conflict.
+// Fields added by admission have no owner (rule 20): a second manager can apply another value
+// without a conflict.
 func TestRULE_20_AdmissionOwnsNothing(t *testing.T) {
 	plugin := admission.Plugin{Name: "injector", Mutator: admission.MutatorFunc(func(_ context.Context, r *admission.Request) (map[string]any, error) {
 		if at(r.Object, "spec", "text") == nil {
@@ -290,7 +294,7 @@ func TestRULE_20_AdmissionOwnsNothing(t *testing.T) {
 	onCrates(t, func(t *testing.T, s *server) {
 		got := s.apply("ann", `"size":1`).is(201)
 		require.Equal(t, "injected", got.at("spec", "text"))
-		require.Nil(t, got.at("spec", "nobodyKnows"), "what no schema knows is dropped again")
+		require.Nil(t, got.at("spec", "nobodyKnows"), "fields outside the schema are dropped again")
 		require.Equal(t, []string{"ann Apply: spec/size"}, owners(got))
 		got = s.apply("bob", `"text":"mine"`).is(200)
 		require.Equal(t, []string{"ann Apply: spec/size", "bob Apply: spec/text"}, owners(got))
@@ -299,8 +303,8 @@ func TestRULE_20_AdmissionOwnsNothing(t *testing.T) {
 	}, kindwright.Admit(plugin))
 }
 
-// The old object that admission is shown is what is stored, whatever plugins do to what they are given; and it runs on the
-// final object for each way of writing.
+// Admission sees the stored object as the old one, whatever plugins did to earlier copies, and runs
+// on the final object of every kind of write.
 func TestX1_X11_AdmissionRunsOnEveryWrite(t *testing.T) {
 	var seen []*admission.Request
 	plugin := admission.Plugin{
@@ -363,9 +367,9 @@ func roundTrip(t *testing.T, v any) map[string]any {
 	return out
 }
 
-// A plugin that changes the trees that it is given to read is found out by a server that checks its plugins: its writes are
-// refused, whichever side of it does it and however the write is made, and nothing is stored.
-func TestX1_X5_PluginsThatChangeWhatTheyAreGiven(t *testing.T) {
+// A server that checks its plugins detects one that modifies its input: through either of its sides
+// and every kind of write, the write fails and nothing is stored.
+func TestX1_X5_PluginsThatModifyTheirInput(t *testing.T) {
 	on := false
 	spoil := func(tree map[string]any) {
 		if m, ok := tree["metadata"].(map[string]any); ok && on {
@@ -403,7 +407,7 @@ func TestX1_X5_PluginsThatChangeWhatTheyAreGiven(t *testing.T) {
 	}
 }
 
-// Plugins that change who an object is do not change it; nothing is stored under either name.
+// Plugins cannot change the identity of an object; nothing is stored under either name.
 func TestX5_X6_AdmissionCannotChangeIdentity(t *testing.T) {
 	var edits []admission.Edit
 	plugin := admission.Plugin{Name: "thief", Mutator: admission.MutatorFunc(func(_ context.Context, r *admission.Request) (map[string]any, error) {
@@ -430,7 +434,7 @@ func TestX5_X6_AdmissionCannotChangeIdentity(t *testing.T) {
 				s.untouched(cratePath, func() {
 					got := s.ask1(r.with("dryRun=All"))
 					if got.code == 200 {
-						require.Equal(t, spec(s.get(cratePath+"/a")), spec(got), "a status has no say in this")
+						require.Equal(t, spec(s.get(cratePath+"/a")), spec(got), "the status path cannot change the spec")
 						return
 					}
 					got = s.ask1(r)

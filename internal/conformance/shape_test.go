@@ -9,9 +9,9 @@ import (
 	"github.com/kindwright/kindwright/kinds"
 )
 
-// What is kept for readers is what is stored, at every moment: after updates, a dry run, a deletion and another creation of
-// the same name.
-func TestREAD_02_KeptShapesAreNeverOfAnotherState(t *testing.T) {
+// Cached encodings always show the stored state: after updates, a dry run, a deletion and a
+// recreation.
+func TestREAD_02_CachedEncodingsAreNeverStale(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		path := leasePath + "/a"
 		check := func(when string) {
@@ -55,7 +55,7 @@ func TestREAD_02_KeptShapesAreNeverOfAnotherState(t *testing.T) {
 	})
 }
 
-func TestREAD_02_HeadIsAnsweredAsEver(t *testing.T) {
+func TestREAD_02_HeadWorksWithCachedEncodings(t *testing.T) {
 	s := startInMemory(t)
 	s.create(leasePath, `{"metadata":{"name":"a"},"spec":{"holderIdentity":"me"}}`)
 	for range 3 {
