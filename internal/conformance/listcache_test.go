@@ -16,9 +16,9 @@ import (
 
 const partialList = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
-// Stretches of lists are kept in the shape in which they were sent. Whoever lists again, while others write, gets what a plain
-// list says at the same version, in every shape.
-func TestLIST_01_StretchesThatAreKeptAreNeverStale(t *testing.T) {
+// Parts of lists are cached in their encoded form. A list under concurrent writes must equal a
+// plain list of the same version, in every encoding.
+func TestLIST_01_CachedPartsAreNeverStale(t *testing.T) {
 	for name, opts := range map[string][]kindwright.Option{
 		"every body is compressed": nil,
 		"above a threshold":        {kindwright.HTTP{CompressFrom: 20_000}},
@@ -41,11 +41,11 @@ func TestLIST_01_StretchesThatAreKeptAreNeverStale(t *testing.T) {
 					default:
 						s.do("PATCH", widgetPath+"/"+name, fmt.Sprintf(`{"metadata":{"annotations":{"n":"%d"}}}`, random.Int()), "Content-Type", "application/merge-patch+json")
 					}
-					for range 2 { // the second time finds what the first has left
+					for range 2 { // the second round reads the cache filled by the first
 						for _, query := range queries {
-							s.sameInEveryShape(t, widgetPath+query)
+							s.sameInEveryForm(t, widgetPath+query)
 						}
-						s.sameInEveryShape(t, "/apis/shop.example.com/v1/widgets")
+						s.sameInEveryForm(t, "/apis/shop.example.com/v1/widgets")
 					}
 				}
 			}, opts...)
@@ -53,16 +53,16 @@ func TestLIST_01_StretchesThatAreKeptAreNeverStale(t *testing.T) {
 	}
 }
 
-// A stretch can begin one list and stand in the middle of another: somewhere among these lists, each of which begins one object
-// later, is the one for each stretch.
-func TestLIST_01_StretchesBeginAndContinueLists(t *testing.T) {
+// A cached part may begin one list and lie in the middle of another. The lists here each begin one
+// object later, so every part is reused at every position.
+func TestLIST_01_CachedPartsFitAnyPosition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := startInMemory(t)
 		for i := range 300 {
 			s.widget(fmt.Sprintf("w%03d", i), fmt.Sprintf("n=%d", i))
 		}
 		for range 2 {
-			s.get(widgetPath, "Accept-Encoding", "gzip").is(200) // from the second time on, stretches are kept
+			s.get(widgetPath, "Accept-Encoding", "gzip").is(200) // parts are cached from the second request on
 		}
 		for i := range 300 {
 			path := fmt.Sprintf("%s?labelSelector=n%%3E%d", widgetPath, i)
@@ -73,9 +73,9 @@ func TestLIST_01_StretchesBeginAndContinueLists(t *testing.T) {
 	})
 }
 
-// sameInEveryShape compares a list, compressed, as metadata and as a table, with the plain one of
-// the same version.
-func (s *server) sameInEveryShape(t *testing.T, path string) {
+// sameInEveryForm compares a list in compressed form, as metadata, and as a table with the plain
+// list of the same version.
+func (s *server) sameInEveryForm(t *testing.T, path string) {
 	t.Helper()
 	plain := s.get(path).is(200)
 	packed := s.get(path, "Accept-Encoding", "gzip").is(200)
@@ -84,7 +84,7 @@ func (s *server) sameInEveryShape(t *testing.T, path string) {
 		body = gunzip(t, body)
 	}
 	require.Equal(t, plain.next() == "", asAnswer(t, body).next() == "", path)
-	if plain.next() == "" { // a token is another one each time
+	if plain.next() == "" { // tokens always differ
 		require.Equal(t, string(plain.body), string(body), path)
 	}
 	var want []any
@@ -106,7 +106,7 @@ func (s *server) sameInEveryShape(t *testing.T, path string) {
 	}
 	include := []string{"Metadata", "None"}[len(plain.body)%2]
 	table := path + map[bool]string{true: "&", false: "?"}[strings.Contains(path, "?")] + "includeObject=" + include
-	for _, encoding := range []string{"identity", "gzip"}[len(plain.body)/2%2:][:1] { // whatever comes: all of them in turn
+	for _, encoding := range []string{"identity", "gzip"}[len(plain.body)/2%2:][:1] { // alternate between the encodings
 		rows := s.get(table, "Accept", tableV1, "Accept-Encoding", encoding).is(200)
 		body := rows.body
 		if rows.header.Get("Content-Encoding") == "gzip" {
@@ -132,7 +132,7 @@ func (s *server) sameInEveryShape(t *testing.T, path string) {
 	}
 }
 
-// Rows that are kept tell the age that objects have now.
+// Cached table rows show the current age of objects.
 func TestTABLE_04_KeptRowsAge(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		s.widgets(150)

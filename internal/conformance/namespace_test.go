@@ -277,12 +277,12 @@ func (s *server) transition(kind string) any {
 }
 
 // Failing deletions are reported, do not block others, and are retried.
-func TestNS_09_WhatCannotBeDeleted(t *testing.T) {
+func TestNS_09_FailingDeletions(t *testing.T) {
 	var stubborn atomic.Bool
 	stubborn.Store(true)
 	refuse := admission.Plugin{Name: "refuse", Validator: admission.ValidatorFunc(func(_ context.Context, r *admission.Request) error {
 		if r.Operation == admission.Delete && strings.HasPrefix(r.Name, "stubborn") && stubborn.Load() {
-			return status.Forbidden(r.Resource.GroupResource(), r.Name, "it is stubborn")
+			return status.Forbidden(r.Resource.GroupResource(), r.Name, "it may not be deleted")
 		}
 		return nil
 	})}
@@ -299,8 +299,8 @@ func TestNS_09_WhatCannotBeDeleted(t *testing.T) {
 		now := s.conditions()
 		require.Equal(t, []string{"team/stubborn"}, s.get("/apis/shop.example.com/v1/widgets").names())
 		require.Equal(t, []string{"team/stubborn"}, s.get("/apis/shop.example.com/v1/slates").names())
-		require.Equal(t, `ContentDeletionFailed: Failed to delete all resource types, 2 remaining: slates.shop.example.com: slates.shop.example.com "stubborn" is forbidden: it is stubborn, `+
-			`widgets.shop.example.com: widgets.shop.example.com "stubborn" is forbidden: it is stubborn`, now["NamespaceDeletionContentFailure True"])
+		require.Equal(t, `ContentDeletionFailed: Failed to delete all resource types, 2 remaining: slates.shop.example.com: slates.shop.example.com "stubborn" is forbidden: it may not be deleted, `+
+			`widgets.shop.example.com: widgets.shop.example.com "stubborn" is forbidden: it may not be deleted`, now["NamespaceDeletionContentFailure True"])
 		time.Sleep(time.Hour)
 		require.Contains(t, s.conditions(), "NamespaceDeletionContentFailure True")
 		stubborn.Store(false)
@@ -309,14 +309,14 @@ func TestNS_09_WhatCannotBeDeleted(t *testing.T) {
 	}, kindwright.Admit(refuse))
 }
 
-// Workload is the Go type of kinds of which only the deletion matters.
+// Workload is the Go type of kinds that only matter for their deletion order.
 type Workload struct {
 	meta.TypeMeta   `json:",inline"`
 	meta.ObjectMeta `json:"metadata"`
 }
 
-// Workloads go before what they run under (KEP-5080), and the rest goes before what says that it is
-// last.
+// Workloads go before the objects that they depend on (KEP-5080). Kinds that declare themselves
+// last go last.
 func TestNS_02_KindsGoInTurn(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		workloads := registry.Kind[Workload]{Group: group, Version: "v1", Plural: "workloads", Deletion: registry.Deletion{Turn: -1}}
@@ -346,9 +346,9 @@ func TestNS_02_KindsGoInTurn(t *testing.T) {
 	})
 }
 
-// What is given time to end has it at the end of its namespace too, and whoever stops it tells when
-// that is over (DEL-08).
-func TestNS_02_ContentThatTakesTimeToEnd(t *testing.T) {
+// Graceful deletion also applies when the namespace is deleted. The client that stops the object
+// reports when it is done (DEL-08).
+func TestNS_02_ContentsWithAGracePeriod(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		half := registry.Rules[Workload]{Grace: registry.GraceSeconds[*Workload](30)}
 		slow := registry.Kind[Workload]{Group: group, Version: "v1", Plural: "workloads", Rules: half, Deletion: registry.Deletion{Turn: -1, Expire: true}}
@@ -363,7 +363,7 @@ func TestNS_02_ContentThatTakesTimeToEnd(t *testing.T) {
 		now := s.conditions()
 		require.Contains(t, now["NamespaceContentRemaining True"], "machines.shop.example.com has 1 resource instances, workloads.shop.example.com has 1 resource instances")
 		require.Contains(t, now, "NamespaceFinalizersRemaining False")
-		require.Contains(t, now, "NamespaceDeletionContentFailure False", "it is nothing unusual")
+		require.Contains(t, now, "NamespaceDeletionContentFailure False", "waiting is not a failure")
 		time.Sleep(29 * time.Second)
 		s.get(team + "workloads/a").is(200)
 		time.Sleep(time.Hour)
@@ -377,7 +377,7 @@ func TestNS_02_ContentThatTakesTimeToEnd(t *testing.T) {
 	})
 }
 
-// The policies of deletions have no say at the end of a namespace: what would wait for its
+// Propagation policies do not apply when a namespace is deleted: an object that waits for its
 // dependents goes with them.
 func TestNS_02_NothingWaitsForOwners(t *testing.T) {
 	onEach(t, func(_ *testing.T, s *server) {
@@ -395,10 +395,10 @@ func TestNS_02_NothingWaitsForOwners(t *testing.T) {
 	})
 }
 
-// A kind that is not served when its namespace goes leaves objects in the store. They do not come
-// back to life with the kind: neither where no namespace is, nor in one that has the name of old,
-// while those of other namespaces do.
-func TestNS_02_KindsThatAreAwayWhenANamespaceEnds(t *testing.T) {
+// If a kind is not served when its namespace goes, its objects stay in the store. They are deleted
+// when the kind is installed, even if a new namespace has the name. Objects in other namespaces
+// stay.
+func TestNS_02_KindsNotServedWhenANamespaceGoes(t *testing.T) {
 	onEachBackend(t, func(t *testing.T, open func() storage.Backend) {
 		s := start(t, open)
 		ctx := context.Background()
@@ -417,7 +417,7 @@ func TestNS_02_KindsThatAreAwayWhenANamespaceEnds(t *testing.T) {
 		s.get(namespacePath + "/team").is(404)
 		s.namespace("team")
 		s.stop()
-		s = start(t, open) // it is not forgotten
+		s = start(t, open) // the tombstone survives a restart
 		s.create("/apis/shop.example.com/v1/namespaces/team/widgets", `{"metadata":{"name":"new"}}`)
 		require.NoError(t, s.api.Install(ctx, lates))
 		require.ElementsMatch(t, []string{"gone/held", "other/free", "other/held", "team/held"}, s.get(all).names(), "at once")
@@ -432,7 +432,7 @@ func TestNS_02_KindsThatAreAwayWhenANamespaceEnds(t *testing.T) {
 		synctest.Wait()
 		require.ElementsMatch(t, []string{"other/free", "other/held", "team/free"}, s.get(all).names())
 		require.Equal(t, []string{"team/new"}, s.get("/apis/shop.example.com/v1/widgets").names())
-		// A kind that comes while a namespace is ending goes with it.
+		// A kind installed while a namespace is terminating takes part in its deletion.
 		s.create("/apis/shop.example.com/v1/namespaces/team/widgets", `{"metadata":{"name":"held","finalizers":["example.dev/hold"]}}`)
 		s.api.Remove(meta.GroupResource{Group: group, Resource: "lates"})
 		s.delete(namespacePath + "/team")
@@ -444,8 +444,8 @@ func TestNS_02_KindsThatAreAwayWhenANamespaceEnds(t *testing.T) {
 	})
 }
 
-// Somebody who takes the built-in finalizer off lets the namespace go before it is empty. Its
-// content goes after it, and not with what comes next under its name.
+// A client that removes the built-in finalizer lets the namespace go before it is empty. The
+// contents are deleted afterwards, but not the objects of a new namespace of that name.
 func TestNS_06_ForcedEnds(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		const team = "/apis/shop.example.com/v1/namespaces/team/widgets"
@@ -463,7 +463,7 @@ func TestNS_06_ForcedEnds(t *testing.T) {
 		require.Equal(t, []string{"team/held", "team/new"}, s.get("/apis/shop.example.com/v1/widgets").names())
 		s.patch(team+"/held", `{"metadata":{"finalizers":null}}`)
 		require.Equal(t, []string{"team/new"}, s.get("/apis/shop.example.com/v1/widgets").names())
-		// So it is with one that lost its finalizer before it was deleted.
+		// The same holds for a namespace that lost its finalizer before its deletion.
 		s.do("PUT", namespacePath+"/team/finalize", `{"metadata":{"name":"team"}}`).is(200)
 		s.delete(namespacePath + "/team")
 		synctest.Wait()
@@ -481,7 +481,7 @@ func TestNS_06_FinalizersOfUsers(t *testing.T) {
 			s.do("POST", namespacePath, body).refused(422, "Invalid", "spec.finalizers[0]").because("FieldValueInvalid", "spec.finalizers[0]", "")
 			s.do("PUT", namespacePath+"/team/finalize", strings.Replace(body, `"bad"`, `"team"`, 1)).refused(422, "Invalid", "spec.finalizers[0]")
 		}
-		// finalize takes a PUT and nothing else; status takes a PATCH too.
+		// finalize only accepts PUT; status accepts PATCH too.
 		s.do("PATCH", namespacePath+"/team/finalize", `{}`, "Content-Type", "application/merge-patch+json").refused(405, "MethodNotAllowed", "")
 		s.get(namespacePath+"/team/finalize").refused(405, "MethodNotAllowed", "")
 		for _, r := range s.get("/api/v1").at("resources").([]any) {
@@ -497,9 +497,9 @@ func TestNS_06_FinalizersOfUsers(t *testing.T) {
 		synctest.Wait()
 		a = s.get(namespacePath + "/team").is(200)
 		require.Equal(t, []any{"example.dev/own"}, a.at("spec", "finalizers"))
-		require.Len(t, a.at("status", "conditions"), 6, "conditions of others stay")
+		require.Len(t, a.at("status", "conditions"), 6, "conditions of other controllers stay")
 		again := s.delete(namespacePath + "/team")
-		require.Equal(t, a.version(), again.version(), "a second request changes nothing")
+		require.Equal(t, a.version(), again.version(), "a second request has no effect")
 		s.do("PUT", namespacePath+"/team/finalize", `{"metadata":{"name":"team"}}`).is(200)
 		s.get(namespacePath + "/team").is(404)
 	})
@@ -523,7 +523,7 @@ func TestNS_01_TheNameIsALabel(t *testing.T) {
 	})
 }
 
-// What kube-apiserver does without its admission plugin NamespaceLifecycle.
+// Like kube-apiserver without its admission plugin NamespaceLifecycle.
 func TestNS_07_ChecksSwitchedOff(t *testing.T) {
 	onEachBackend(t, func(t *testing.T, open func() storage.Backend) {
 		s := startWith(t, open, []kinds.ControlPlaneOption{kinds.NoNamespaceChecks()})
@@ -541,13 +541,12 @@ func TestNS_07_ChecksSwitchedOff(t *testing.T) {
 		synctest.Wait()
 		s.stop()
 		s = startWith(t, open, []kinds.ControlPlaneOption{kinds.NoNamespaceChecks()})
-		require.Equal(t, []string{"nowhere/a"}, s.get("/apis/shop.example.com/v1/widgets").names(), "what never had a namespace is not swept away")
+		require.Equal(t, []string{"nowhere/a"}, s.get("/apis/shop.example.com/v1/widgets").names(), "objects that never had a namespace stay")
 	})
 }
 
-// Without its controller a namespace stays as it is until somebody finalizes it, and nobody touches
-// what was in it. A server with the controller on the same store clears that away, and leaves alone
-// what came later.
+// Without the controller a deleted namespace stays until a client finalizes it, and its contents
+// stay too. A server with the controller on the same store deletes them, but not newer objects.
 func TestNS_06_WithoutTheController(t *testing.T) {
 	onEachBackend(t, func(t *testing.T, open func() storage.Backend) {
 		const team = "/apis/shop.example.com/v1/namespaces/team/widgets"
@@ -579,8 +578,8 @@ func TestNS_06_WithoutTheController(t *testing.T) {
 	})
 }
 
-// Rights in a namespace cover its own object, and those who may not see that it is missing do not
-// learn it.
+// Rights in a namespace include its own object. A user without rights does not learn that a
+// namespace is missing.
 func TestNS_07_AuthorizationComesFirst(t *testing.T) {
 	onEach(t, func(_ *testing.T, s *server) {
 		s.do("POST", "/apis/shop.example.com/v1/namespaces/nowhere/widgets", widgetJSON("a", "", "red", 1), "X-User", "bob", "X-Groups", "").

@@ -102,7 +102,7 @@ func desks(more ...registry.Endpoint) registry.Kind[Desk] {
 				},
 				Validate: func(_ context.Context, p *Paint, f *status.Fields) {
 					if p.Gloss == "none" {
-						f.At("gloss").Invalid(p.Gloss, "there is always some")
+						f.At("gloss").Invalid(p.Gloss, "must be positive")
 					}
 				},
 			},
@@ -132,7 +132,7 @@ func reportOn(ctx context.Context, call *registry.Call[Desk], o *ReportOptions) 
 
 func openDiary(ctx context.Context, call *registry.Call[Desk], o *DiaryOptions) (io.ReadCloser, error) {
 	if call.Object.Spec.Other == "secret" {
-		return nil, status.Forbidden(meta.GroupResource{Group: group, Resource: "desks"}, call.Object.Name, "it is secret")
+		return nil, status.Forbidden(meta.GroupResource{Group: group, Resource: "desks"}, call.Object.Name, "the diary is private")
 	}
 	if !o.Follow {
 		return io.NopCloser(strings.NewReader(strings.Repeat("a day\n", int(o.Days)))), nil
@@ -190,7 +190,7 @@ func TestMODEL_07_SubresourcesAreAuthorizedByThemselves(t *testing.T) {
 	}, kindwright.Authorize(allowing("ann get desks", "bob get desks/report", "bob update desks/paint")))
 }
 
-func TestMODEL_08_AnswersOfAnotherKind(t *testing.T) {
+func TestMODEL_08_ResponsesOfAnotherKind(t *testing.T) {
 	onDesks(t, func(t *testing.T, s *server) {
 		for _, accept := range []string{"", "*/*", "application/json", "application/json, */*", asProtobuf, "application/yaml", "text/plain", "text/*"} {
 			got := s.get(deskPath+"/a/diary?days=2", "Accept", accept).is(200)
@@ -208,7 +208,7 @@ func TestMODEL_08_AnswersOfAnotherKind(t *testing.T) {
 		s.get(deskPath+"/a/diary?days=1&days=2").refused(400, "BadRequest", "different values")
 		require.Equal(t, "a day\n", string(s.get(deskPath+"/a/diary?days=1&what=ever").is(200).body), "others know what this is")
 		s.create(deskPath, `{"metadata":{"name":"b"},"spec":{"other":"secret"}}`)
-		s.get(deskPath+"/b/diary").refused(403, "Forbidden", "it is secret")
+		s.get(deskPath+"/b/diary").refused(403, "Forbidden", "the diary is private")
 		for _, method := range []string{"PUT", "POST", "PATCH", "DELETE"} {
 			got := s.do(method, deskPath+"/a/diary", "{}", "Content-Type", mergeType).refused(405, "MethodNotAllowed", "")
 			require.Equal(t, "GET, HEAD", got.header.Get("Allow"))
@@ -216,17 +216,17 @@ func TestMODEL_08_AnswersOfAnotherKind(t *testing.T) {
 	})
 }
 
-// A stream goes on for as long as its client reads, and ends with the client, with the server, and with an error that nobody
-// takes for its end.
-func TestMODEL_08_StreamsGoOn(t *testing.T) {
+// A stream continues as long as its client reads. It ends with the client, with the server, or with
+// an error that cannot be mistaken for its regular end.
+func TestMODEL_08_StreamsContinue(t *testing.T) {
 	onDesks(t, func(t *testing.T, s *server) {
 		res := s.send("GET", deskPath+"/a/diary?follow", "")
 		require.Equal(t, 200, res.StatusCode)
 		buf := make([]byte, 100)
-		for day := 1; day < 10; day++ { // far beyond every time-out
+		for day := 1; day < 10; day++ { // far beyond every timeout
 			n, err := res.Body.Read(buf)
 			require.NoError(t, err)
-			require.Equal(t, fmt.Sprintf("page %d\n", day), string(buf[:n]), "each as it comes")
+			require.Equal(t, fmt.Sprintf("page %d\n", day), string(buf[:n]), "delivered as it is written")
 		}
 		require.NoError(t, res.Body.Close())
 
@@ -248,7 +248,7 @@ func TestMODEL_08_StreamsGoOn(t *testing.T) {
 	})
 }
 
-// Who does not read loses the stream, and what makes it is told.
+// A client that does not read loses the stream, and the writer of the stream learns of it.
 func TestMODEL_08_SlowReadersLoseTheirStream(t *testing.T) {
 	var mu sync.Mutex
 	var ended error
@@ -269,7 +269,7 @@ func TestMODEL_08_SlowReadersLoseTheirStream(t *testing.T) {
 		res := s.send("GET", deskPath+"/a/flood", "")
 		time.Sleep(time.Minute)
 		mu.Lock()
-		require.Error(t, ended, "it is not waited for without end")
+		require.Error(t, ended, "the wait is limited")
 		ended = nil
 		mu.Unlock()
 		_, err := io.Copy(io.Discard, res.Body)
@@ -277,7 +277,7 @@ func TestMODEL_08_SlowReadersLoseTheirStream(t *testing.T) {
 	}, kindwright.Serve(desks(flood)))
 }
 
-func TestMODEL_09_NoSubresourceOfMany(t *testing.T) {
+func TestMODEL_09_NoSubresourceOfACollection(t *testing.T) {
 	onDesks(t, func(t *testing.T, s *server) {
 		for _, path := range []string{deskPath + "//paint", deskPath + "/-/paint", deskPath + "/%2A/paint", "/apis/shop.example.com/v1/desks/paint"} {
 			require.Contains(t, []int{400, 404}, s.get(path).code, path)
@@ -337,7 +337,7 @@ func TestPATH_15_ViewsShowAPartOfAnObject(t *testing.T) {
 		object = s.get(deskPath + "/a")
 		require.Equal(t, object.version(), got.version())
 		require.Equal(t, map[string]any{"color": "blue", "other": "o", "drawers": map[string]any{"x": "y"}}, object.at("spec"))
-		require.Nil(t, object.at("metadata", "labels"), "metadata are not the view's")
+		require.Nil(t, object.at("metadata", "labels"), "a view cannot change metadata")
 		require.InDelta(t, 2, object.at("metadata", "generation"), 0)
 		require.ElementsMatch(t, []string{"maker Update: spec/. spec/other", "bob Update/paint: spec/color spec/drawers/. spec/drawers/x"}, owners(object))
 		n := 0
@@ -367,7 +367,7 @@ func TestPATH_15_BadDocumentsOfAView(t *testing.T) {
 			reason, text string
 		}{
 			paintJSON(`"color":"x"`):                          {422, "Invalid", `Paint.shop.example.com "a" is invalid: color`},
-			paintJSON(`"gloss":"none"`):                       {422, "Invalid", "there is always some"},
+			paintJSON(`"gloss":"none"`):                       {422, "Invalid", "must be positive"},
 			paintJSON(`"color":7`):                            {422, "Invalid", "color"},
 			paintJSON(`"color":"pink"`):                       {422, "Invalid", `Desk.shop.example.com "a" is invalid: spec.color`},
 			paintJSON(`"color":"a color far too long"`):       {422, "Invalid", "Desk.shop.example.com"},
@@ -392,8 +392,8 @@ func TestPATH_15_BadDocumentsOfAView(t *testing.T) {
 	})
 }
 
-// Writers through three doors at once lose nothing of each other's.
-func TestUPDATE_11_UPDATE_12_WritersThroughSeveralDoors(t *testing.T) {
+// Concurrent writers through three subresources lose no changes.
+func TestUPDATE_11_UPDATE_12_WritersThroughSeveralSubresources(t *testing.T) {
 	onDesks(t, func(t *testing.T, s *server) {
 		const rounds = 15
 		var wg sync.WaitGroup
@@ -425,7 +425,7 @@ func TestUPDATE_11_UPDATE_12_WritersThroughSeveralDoors(t *testing.T) {
 		require.InDelta(t, rounds, got.at("spec", "replicas"), 0)
 		require.Equal(t, fmt.Sprint(rounds), got.at("status", "phase"))
 		require.Len(t, got.at("spec", "drawers"), rounds)
-		require.InDelta(t, 1+3*rounds, got.at("metadata", "generation"), 0, "one for each change of what is asked for")
+		require.InDelta(t, 1+3*rounds, got.at("metadata", "generation"), 0, "one per change of the desired state")
 		require.Len(t, owners(got), 5)
 	})
 }
@@ -466,7 +466,7 @@ func TestADM_06_ADM_10_SubresourcesAreAdmitted(t *testing.T) {
 	}, kindwright.Admit(plugin))
 }
 
-// Slip is the body of an action. It is not an object and has no name.
+// Slip is the body of an action. It has no name and is not stored.
 type Slip struct {
 	meta.TypeMeta `json:",inline"`
 
@@ -538,14 +538,14 @@ func without(doc map[string]any, name string) map[string]any {
 	return out
 }
 
-// Bell is rung by a POST.
+// Bell is a kind that is rung by a POST.
 type Bell struct {
 	meta.TypeMeta `json:",inline"`
 
 	Times int32 `json:"times,omitempty" default:"1" minimum:"1" maximum:"9"`
 }
 
-// Peal is the answer.
+// Peal is the response.
 type Peal struct {
 	meta.TypeMeta   `json:",inline"`
 	meta.ObjectMeta `json:"metadata,omitzero"`

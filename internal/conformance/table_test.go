@@ -44,10 +44,10 @@ func TestTABLE_01_ListsAndObjects(t *testing.T) {
 		require.Len(t, list.rows(), 3)
 		require.Equal(t, "application/json", list.header.Get("Content-Type"))
 		require.Len(t, s.get(widgetPath+"/w001", "Accept", tableAs).rows(), 1)
-		// kubectl's own header, and one that prefers the plain form.
+		// The Accept header of kubectl, and one that prefers the plain form.
 		require.Len(t, s.get(widgetPath, "Accept", "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json").rows(), 3)
 		require.Equal(t, "WidgetList", s.get(widgetPath, "Accept", "application/json, "+tableAs+";q=0.5").at("kind"))
-		// Writes are answered so, too; errors never.
+		// Responses to writes can be tables, but errors cannot.
 		require.Len(t, s.do("PUT", widgetPath+"/w001", widgetJSON("w001", "", "blue", 2), "Accept", tableAs).rows(), 1)
 		s.get(widgetPath+"/none", "Accept", tableAs).refused(404, "NotFound", "none")
 		s.get(widgetPath, "Accept", "application/json;as=Table;g=meta.k8s.io;v=v2").refused(406, "NotAcceptable", "application/json")
@@ -75,7 +75,7 @@ func TestTABLE_03_ColumnDefinitions(t *testing.T) {
 			require.NotEmpty(t, s.get(path, "Accept", tableAs).columns(), path)
 		}
 		require.Equal(t, []string{"Name", "Status", "Age"}, s.get("/api/v1/namespaces", "Accept", tableAs).columns())
-		require.Equal(t, []string{"Name", "Depth", "Age"}, s.get(gauge2Path, "Accept", tableAs).columns(), "each version has its own")
+		require.Equal(t, []string{"Name", "Depth", "Age"}, s.get(gauge2Path, "Accept", tableAs).columns(), "each version has its own columns")
 	})
 }
 
@@ -158,7 +158,7 @@ func TestTABLE_07_ColumnsOfItsOwn(t *testing.T) {
 	}, kindwright.Serve(tallies))
 }
 
-func TestTABLE_08_WhatComesWithARow(t *testing.T) {
+func TestTABLE_08_ObjectsInRows(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		whole := s.widget("a", "x=y")
 		for _, c := range s.get(widgetPath, "Accept", tableAs).at("columnDefinitions").([]any) {
@@ -200,7 +200,7 @@ func TestTABLE_09_TheMetadataOfTheList(t *testing.T) {
 	})
 }
 
-func TestTABLE_10_MetadataAlone(t *testing.T) {
+func TestTABLE_10_PartialMetadata(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		whole := s.widget("a", "x=y")
 		one := s.get(widgetPath+"/a", "Accept", partialAs).is(200)

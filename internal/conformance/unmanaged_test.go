@@ -31,12 +31,12 @@ func withoutManaged(v any) (n int) {
 	return n
 }
 
-// A client that asks for it gets objects without managed fields, in every form, and with everything else.
+// A client can request objects without managed fields, in every form. Everything else stays.
 func TestSSA_01_OptOutOfManagedFieldsInReads(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		packed := 0
 		for _, name := range []string{"a", "b"} {
-			note := strings.Repeat("long ", 30_000) // enough to be compressed
+			note := strings.Repeat("long ", 30_000) // large enough to be compressed
 			s.create(leasePath, `{"metadata":{"name":"`+name+`","labels":{"x":"y"},"annotations":{"note":"`+note+`"}},"spec":{"leaseDurationSeconds":15}}`)
 		}
 		forms := map[string]string{
@@ -49,7 +49,7 @@ func TestSSA_01_OptOutOfManagedFieldsInReads(t *testing.T) {
 					continue
 				}
 				for _, encoding := range []string{"", "gzip"} {
-					for range 3 { // what is kept for others has to be left alone
+					for range 3 { // cached encodings for other clients must not change
 						with := s.get(path, "Accept", accept, "Accept-Encoding", encoding)
 						omitted := s.get(path, "Accept", accept+";managedfields=omit", "Accept-Encoding", encoding)
 						for _, a := range []*answer{with, omitted} {
@@ -60,7 +60,7 @@ func TestSSA_01_OptOutOfManagedFieldsInReads(t *testing.T) {
 						}
 						require.Positive(t, withoutManaged(with.doc), "%s of %s", name, path)
 						require.Zero(t, withoutManaged(omitted.doc), "%s of %s", name, path)
-						delete(with.doc["metadata"].(map[string]any), "continue") // which is never twice the same
+						delete(with.doc["metadata"].(map[string]any), "continue") // tokens always differ
 						delete(omitted.doc["metadata"].(map[string]any), "continue")
 						require.Equal(t, with.doc, omitted.doc, "%s of %s", name, path)
 					}
@@ -76,7 +76,7 @@ func TestSSA_01_OptOutOfManagedFieldsInReads(t *testing.T) {
 			require.Equal(t, strings.Contains(accept, "omit"), withoutManaged(object) == 0)
 			require.NotNil(t, object["spec"])
 		}
-		// Anything else means nothing.
+		// Other values are ignored.
 		require.Positive(t, withoutManaged(s.get(leasePath+"/a", "Accept", "application/json;managedfields=keep").doc))
 		require.Positive(t, withoutManaged(s.get(leasePath+"/a", "Accept", "application/json;managedfields=omit;q=0.5,application/json").doc))
 		s.get(leasePath+"/a", "Accept", "application/json;managedfields=omit;managedfields=omit").is(406)
@@ -116,7 +116,8 @@ func TestSSA_01_OptOutOfManagedFieldsInWatches(t *testing.T) {
 	})
 }
 
-// The answer to a write is without them; what is stored has them, also when the client sends back what it got.
+// The response to a write omits them, but they stay stored, even when the client sends the response
+// back.
 func TestSSA_01_OptOutOfManagedFieldsInWrites(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		omit := []string{"Accept", "application/json;managedfields=omit"}

@@ -18,7 +18,7 @@ import (
 
 const mergeType = "application/merge-patch+json"
 
-// versioned are crates that can only be replaced by clients that send the version they read.
+// versioned returns crates that can only be replaced with the version that the client read.
 func versioned() registry.Kind[Crate] {
 	k := crates()
 	k.Plural, k.Names.Kind, k.Writes = "cratesets", "CrateSet", registry.WriteRules{RequireVersion: true}
@@ -30,7 +30,7 @@ func TestUPDATE_01_UPDATE_06_TheWholeObjectIsReplaced(t *testing.T) {
 		before := s.create(cratePath, `{"metadata":{"name":"a","labels":{"x":"y"},"annotations":{"n":"m"},"finalizers":["a.example.com/f"]},`+
 			`"spec":{"color":"red","size":3,"parts":[{"name":"p","count":5},{"name":"q"}],"tags":["t"],"notes":{"k":"v"}}}`)
 		got := s.do("PUT", cratePath+"/a", `{"metadata":{"name":"a","labels":{"z":""}},"spec":{"owner":"me","parts":[{"name":"q"}]}}`).is(200)
-		require.Equal(t, map[string]any{"color": "blue", "owner": "me", "parts": []any{map[string]any{"name": "q", "count": 1.0}}}, got.at("spec"), "gone, or as by default")
+		require.Equal(t, map[string]any{"color": "blue", "owner": "me", "parts": []any{map[string]any{"name": "q", "count": 1.0}}}, got.at("spec"), "removed, or reset to the default")
 		require.Equal(t, map[string]any{"z": ""}, got.at("metadata", "labels"))
 		for _, field := range []string{"annotations", "finalizers"} {
 			require.Nil(t, got.at("metadata", field), field)
@@ -54,7 +54,7 @@ func TestUPDATE_02_UPDATE_07_ERR_03_AStaleVersionIsAConflict(t *testing.T) {
 			require.Equal(t, `Operation cannot be fulfilled on crates.shop.example.com "a": the object has been modified; please apply your changes to the latest version and try again`, got.text("message"))
 			require.Equal(t, map[string]any{"name": "a", "group": group, "kind": "crates"}, got.at("details"))
 		}
-		// Also when nothing would have changed, and when the version is yet to come.
+		// The same holds for a no-op, and for a version from the future.
 		s.refuses("PUT", cratePath+"/a", strings.Replace(string(second.body), second.version(), first.version(), 1), jsonType, 409, "Conflict", "modified")
 		s.refuses("PUT", cratePath+"/a", strings.Replace(string(second.body), second.version(), second.version()+"0", 1), jsonType, 409, "Conflict", "modified")
 		for _, bad := range []string{"x", "-1", "05", " 5", "0x5", "5,6", "1e3", "99999999999999999999999"} {
@@ -64,7 +64,7 @@ func TestUPDATE_02_UPDATE_07_ERR_03_AStaleVersionIsAConflict(t *testing.T) {
 	})
 }
 
-// Of those who replace the same version, one has done it, and nobody's change is lost.
+// Of concurrent replacements of one version exactly one succeeds, and no change is lost.
 func TestUPDATE_02_OneOfManyWins(t *testing.T) {
 	onCrates(t, func(t *testing.T, s *server) {
 		s.crate("a", `"weight":0`)
@@ -105,7 +105,7 @@ func TestUPDATE_05_AnAbsentObject(t *testing.T) {
 		require.Equal(t, string(got.body), string(s.get(path).body))
 		require.Regexp(t, uuid, got.at("metadata", "uid"))
 		s.do("PUT", path, string(got.body)).is(200)
-		// Who insists on a version means an object that was there.
+		// A request with a version refers to an object that existed.
 		s.do("PUT", path+"2", eventJSON(t, "e2", `{"metadata":{"name":"e2","namespace":"default","resourceVersion":"`+got.version()+`"}}`)).refused(404, "NotFound", `"e2" not found`)
 		s.do("PUT", "/apis/events.k8s.io/v1/namespaces/absent/events/e", strings.ReplaceAll(eventJSON(t, "e", "{}"), `"namespace":"default"`, `"namespace":"absent"`)).
 			refused(404, "NotFound", `namespaces "absent" not found`)
@@ -133,12 +133,12 @@ func TestUPDATE_08_READ_28_WithoutAVersion(t *testing.T) {
 	}, kindwright.Serve(versioned()))
 }
 
-func TestUPDATE_09_ADifferentTextOfTheSameObjectChangesNothing(t *testing.T) {
+func TestUPDATE_09_AnotherEncodingOfTheSameObjectIsANoOp(t *testing.T) {
 	onCrates(t, func(t *testing.T, s *server) {
 		got := s.create(cratePath, `{"metadata":{"name":"a","labels":{"x":"y"}},"spec":{"weight":9007199254740993,"load":0.5,"lines":["1"],"notes":{"a":"b","c":"d"},"parts":[{"name":"p","tags":["x"]}],"optional":false}}`)
 		w := s.watch(cratePath + "?watch=1&resourceVersion=" + got.version())
 		list := s.get(cratePath).version()
-		time.Sleep(3 * time.Second) // times in managed fields would be others
+		time.Sleep(3 * time.Second) // a write would change the times in managed fields
 		for what, body := range map[string]string{
 			"itself":     string(got.body),
 			"pretty":     string(s.get(cratePath + "/a?pretty=true").body),
@@ -193,7 +193,7 @@ func TestUPDATE_10_READ_12_CreatingByPutNeedsTheRightToCreate(t *testing.T) {
 func TestUPDATE_11_Z4_SpecAndStatusAreKeptApart(t *testing.T) {
 	onCrates(t, func(t *testing.T, s *server) {
 		got := s.create(cratePath, `{"metadata":{"name":"a"},"spec":{"size":1},"status":{"phase":"sent"}}`)
-		require.Nil(t, got.at("status", "phase"), "a new object has no status")
+		require.Nil(t, got.at("status", "phase"), "a create ignores the status")
 		generation := func(a *answer) float64 { g, _ := a.at("metadata", "generation").(float64); return g }
 		both := func(size, label, phase string) string {
 			return `{"metadata":{"name":"a","labels":{"l":"` + label + `"}},"spec":{"size":` + size + `},"status":{"phase":"` + phase + `"}}`
@@ -217,7 +217,7 @@ func TestUPDATE_11_Z4_SpecAndStatusAreKeptApart(t *testing.T) {
 		}
 		require.Equal(t, string(got.body), string(s.get(cratePath+"/a/status").is(200).body))
 		got = s.do("PUT", cratePath+"/a/status", `{"metadata":{"name":"a"}}`).is(200)
-		require.Nil(t, got.at("status", "phase"), "what is left out is gone there as well")
+		require.Nil(t, got.at("status", "phase"), "omitted fields are removed from the status too")
 		s.refuses("PUT", cratePath+"/a/status", `{"metadata":{"name":"a","resourceVersion":"1"}}`, jsonType, 409, "Conflict", "")
 		s.refuses("PUT", cratePath+"/b/status", `{"metadata":{"name":"b"}}`, jsonType, 404, "NotFound", "")
 		s.refuses("PUT", cratePath+"/a/status", `{"metadata":{"name":"a"},"status":{"conditions":[{"type":"x"},{"type":"x"}]}}`, jsonType, 422, "Invalid", "status.conditions[1]")
@@ -225,7 +225,8 @@ func TestUPDATE_11_Z4_SpecAndStatusAreKeptApart(t *testing.T) {
 	})
 }
 
-// What a status takes along of the metadata is its owner's as the status is, and may let an object go.
+// Metadata written through the status is owned like the status. Removing the last finalizer there
+// removes the object.
 func TestUPDATE_11_SSA_31_MetadataAlongWithTheStatus(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		s.namespace("team")
@@ -254,8 +255,8 @@ func forced(contentType string) string {
 	return ""
 }
 
-// A replacement that is no good says where, for everything at once, and changes nothing.
-func TestUPDATE_BadObjectsChangeNothing(t *testing.T) {
+// An invalid replacement reports all problems with their fields and changes nothing.
+func TestUPDATE_InvalidObjectsChangeNothing(t *testing.T) {
 	onCrates(t, func(t *testing.T, s *server) {
 		s.crate("a", `"size":1,"parts":[{"name":"p"}]`)
 		got := s.refuses("PUT", cratePath+"/a", crateJSON("a", `"size":0,"color":"pink","owner":"UPPER and long","parts":[{"name":"p"},{"name":"p"},{"count":2}],"tags":["b","a","b"]`), jsonType, 422, "Invalid", "")
@@ -270,11 +271,13 @@ func TestUPDATE_BadObjectsChangeNothing(t *testing.T) {
 		for _, body := range []string{"", "null", "[]", `{"metadata":{"name":"a"}`, `{"metadata":7}`} {
 			s.refuses("PUT", cratePath+"/a", body, jsonType, 400, "BadRequest", "")
 		}
-		// What was wrong before, by an earlier schema, blocks nobody: KEP-4008 is proven in package registry.
+		// Values that were invalid before do not block updates: package registry tests that
+		// (KEP-4008).
 	})
 }
 
-// A PUT that creates is a create in everything: its rights, its admission, its namespace, and what the server sets.
+// A PUT that creates is a create in every respect: rights, admission, namespace, and server-set
+// fields.
 func TestUPDATE_05_UPDATE_10_PUTsThatCreate(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		before := s.get(leasePath).version()
@@ -289,7 +292,7 @@ func TestUPDATE_05_UPDATE_10_PUTsThatCreate(t *testing.T) {
 		put("L", "").refused(422, "Invalid", "metadata.name")
 		s.do("PUT", leasePath+"/l", `{"metadata":{"generateName":"l"}}`).refused(400, "BadRequest", "name must be provided")
 		s.do("PUT", "/apis/coordination.k8s.io/v1/namespaces/nowhere/leases/l", `{"metadata":{"name":"l"}}`).refused(404, "NotFound", `namespaces "nowhere" not found`)
-		require.Equal(t, before, s.get(leasePath).version(), "nothing has come about")
+		require.Equal(t, before, s.get(leasePath).version(), "nothing must be created")
 		got := put("l", `,"generateName":"x-","creationTimestamp":"1999-01-01T00:00:00Z"`).is(201)
 		require.Equal(t, "l", got.at("metadata", "name"))
 		require.NotEmpty(t, got.at("metadata", "uid"))
@@ -299,7 +302,7 @@ func TestUPDATE_05_UPDATE_10_PUTsThatCreate(t *testing.T) {
 		require.Equal(t, "ADDED", s.watch(leasePath+"?watch=1&resourceVersion="+before).change().kind)
 		s.do("PUT", widgetPath+"/none", widgetJSON("none", "", "red", 1)).refused(404, "NotFound", "")
 		s.do("PUT", widgetPath+"/none/status", widgetJSON("none", "", "red", 1)).refused(404, "NotFound", "")
-		// Of many that create one object, one does.
+		// Of concurrent creates of one object, exactly one succeeds.
 		var wg sync.WaitGroup
 		var codes calls
 		for range 10 {

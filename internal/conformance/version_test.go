@@ -24,7 +24,7 @@ import (
 	"github.com/kindwright/kindwright/storage/memory"
 )
 
-// The collections of motors, in each of their versions.
+// The collections of motors in each version.
 const (
 	motorPath  = "/apis/drive.example.com/v1/namespaces/default/motors"
 	motorBeta  = "/apis/drive.example.com/v1beta1/namespaces/default/motors"
@@ -42,9 +42,9 @@ type Motor struct {
 type MotorSpec struct {
 	Power  int32    `json:"power" minimum:"1" column:"Power"`
 	Fuel   string   `json:"fuel,omitempty" default:"electricity" selectable:""`
-	Serial string   `json:"serial,omitempty"` // which v1beta1 does not have
+	Serial string   `json:"serial,omitempty"` // missing in v1beta1
 	Parts  []string `json:"parts,omitempty" list:"set"`
-	Count  int32    `json:"count,omitempty"` // neither this
+	Count  int32    `json:"count,omitempty"` // missing in v1beta1
 }
 
 type MotorStatus struct {
@@ -52,13 +52,13 @@ type MotorStatus struct {
 	Count int32  `json:"count,omitempty"`
 }
 
-// Horn is the body of the action of that name.
+// Horn is the body of the action horn.
 type Horn struct {
 	meta.TypeMeta `json:",inline"`
 	Tone          string `json:"tone"`
 }
 
-// OldMotor is Motor in v1beta1, and in v1alpha1 as well.
+// OldMotor is Motor in v1beta1 and v1alpha1.
 type OldMotor struct {
 	meta.TypeMeta   `json:",inline"`
 	meta.ObjectMeta `json:"metadata"`
@@ -80,7 +80,7 @@ func toMotor(o *OldMotor) (*Motor, error) {
 
 func fromMotor(m *Motor) (*OldMotor, error) {
 	if m.Spec.Fuel == "antimatter" {
-		return nil, errors.New("nobody knew of it then")
+		return nil, errors.New("not representable in this version")
 	}
 	return &OldMotor{Watts: m.Spec.Power * 1000, Drink: m.Spec.Fuel, Parts: m.Spec.Parts, Status: m.Status}, nil
 }
@@ -107,7 +107,7 @@ func motors() registry.Kind[Motor] {
 	}
 }
 
-// lawnmowers are a kind of the same group that has only alpha and beta versions.
+// lawnmowers returns a kind of the same group with only alpha and beta versions.
 func lawnmowers(version string) registry.Kind[OldMotor] {
 	return registry.Kind[OldMotor]{Group: "drive.example.com", Version: version, Plural: "lawnmowers", Names: registry.Names{Kind: "Lawnmower"}, StorageName: "lawnmowers/" + version}
 }
@@ -144,7 +144,7 @@ func TestVER_02_NamedGroups(t *testing.T) {
 	})
 }
 
-// What a client reads as protobuf and sends back unchanged is what others read and write as JSON.
+// A protobuf client can read an object and send it back without changing what JSON clients see.
 func TestVER_03_OneSchemaInEveryEncoding(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		const leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
@@ -153,11 +153,11 @@ func TestVER_03_OneSchemaInEveryEncoding(t *testing.T) {
 		read := s.get(leases+"/l", "Accept", protobuf).is(200)
 		require.Equal(t, protobuf, read.header.Get("Content-Type"))
 		s.do("PUT", leases+"/l", string(read.body), "Content-Type", protobuf).is(200)
-		require.Equal(t, made.doc, s.get(leases+"/l").doc, "nothing is different, its version neither")
+		require.Equal(t, made.doc, s.get(leases+"/l").doc, "nothing changes, not even the version")
 	})
 }
 
-func TestVER_04_NamesSayHowStable(t *testing.T) {
+func TestVER_04_NamesShowTheStability(t *testing.T) {
 	names := []string{"v1alpha1", "v1beta1", "v1", "v2alpha1", "v1beta2", "foo1", "v10", "v2beta1", "v2"}
 	slices.SortFunc(names, meta.CompareVersions)
 	require.Equal(t, []string{"v10", "v2", "v1", "v2beta1", "v1beta2", "v1beta1", "v2alpha1", "v1alpha1", "foo1"}, names)
@@ -217,7 +217,7 @@ func TestVER_07_AVersionIsDisabled(t *testing.T) {
 // aggregated requests all of discovery in one document.
 const aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
-// The version that is stored can be disabled like any other: the objects stay, and are served in the others.
+// Even the stored version can be disabled: the objects stay and are served in the others.
 func TestVER_07_TheStoredVersionIsDisabled(t *testing.T) {
 	onEachBackend(t, func(t *testing.T, open func() storage.Backend) {
 		s := start(t, open, kindwright.Serve(motors()))
@@ -266,7 +266,7 @@ func TestVER_09_OneResourceOfAVersion(t *testing.T) {
 	})
 }
 
-// What is served is decided when the server is made; another decision takes another start.
+// The served versions are fixed when the server is created. Changing them takes a restart.
 func TestVER_10_ARestartChangesWhatIsServed(t *testing.T) {
 	onEachBackend(t, func(t *testing.T, open func() storage.Backend) {
 		s := start(t, open, kindwright.Serve(motors()))
@@ -288,7 +288,7 @@ func TestVER_13_AnEmulatedVersion(t *testing.T) {
 		require.Equal(t, "29", version.text("minCompatibilityMinor"))
 		for _, f := range s.api.Features() {
 			switch f.Name {
-			case "AnonymousAuthConfigurableEndpoints", "IndividualHealthChecks": // of 1.31
+			case "AnonymousAuthConfigurableEndpoints", "IndividualHealthChecks": // since 1.31
 				require.False(t, f.Enabled, f.Name)
 			case "APIResponseCompression", "ServerSideApply":
 				require.True(t, f.Enabled, f.Name)
@@ -317,7 +317,7 @@ func TestFLAG_01_FeatureGates(t *testing.T) {
 	require.ErrorContains(t, err, `Kubernetes.FeatureGates: unrecognized feature gate: "NoSuchGate"`)
 }
 
-// What is written in one version is there in the others, whatever it is written and read by.
+// An object written in one version is visible in all others, in every encoding.
 func TestVER_15_EveryVerbInEveryVersion(t *testing.T) {
 	motorised(t, func(t *testing.T, s *server) {
 		w, b := s.watch(motorPath+"?watch=1"), s.watch(motorBeta+"?watch=1")
@@ -351,14 +351,14 @@ func TestVER_15_EveryVerbInEveryVersion(t *testing.T) {
 		seen("MODIFIED", "a", 11)
 		s.do("PATCH", motorBeta+"/a/status", `{"status":{"phase":"on"},"watts":1000}`, "Content-Type", "application/merge-patch+json").is(200)
 		seen("MODIFIED", "a", 11)
-		s.patch(motorBeta+"/a", `{"status":{"phase":"off"}}`) // not by this path
+		s.patch(motorBeta+"/a", `{"status":{"phase":"off"}}`) // ignored on this path
 
 		now := s.get(motorPath + "/a").is(200)
-		require.Equal(t, map[string]any{"power": 11.0, "fuel": "electricity", "serial": "s1", "parts": []any{"p", "q"}}, now.at("spec"), "what v1beta1 does not have is not lost")
+		require.Equal(t, map[string]any{"power": 11.0, "fuel": "electricity", "serial": "s1", "parts": []any{"p", "q"}}, now.at("spec"), "fields missing in v1beta1 are kept")
 		require.Equal(t, map[string]any{"phase": "on"}, now.at("status"))
 		require.Equal(t, now.version(), s.get(motorBeta+"/a").version())
 		s.do("PUT", motorBeta+"/a", string(s.get(motorBeta+"/a").body)).is(200)
-		require.Equal(t, now.version(), s.get(motorBeta+"/a").version(), "no change, no write")
+		require.Equal(t, now.version(), s.get(motorBeta+"/a").version(), "a no-op does not write")
 
 		s.do("PUT", motorBeta+"/a", strings.Replace(jsonOf(t, put), `"resourceVersion":"`, `"resourceVersion":"1`, 1)).refused(409, "Conflict", "the object has been modified")
 		s.do("PATCH", motorBeta+"/a", `{"watts":"many"}`, "Content-Type", "application/merge-patch+json").refused(422, "Invalid", "watts")
@@ -368,7 +368,8 @@ func TestVER_15_EveryVerbInEveryVersion(t *testing.T) {
 	})
 }
 
-// Subresources of the stored kind are there in every version, and change no more than they would in its own.
+// Subresources of the stored kind exist in every version, and change only what they would in their
+// own.
 func TestVER_15_SubresourcesInEveryVersion(t *testing.T) {
 	motorised(t, func(t *testing.T, s *server) {
 		s.create(motorPath, motor("a", `{"power":4,"serial":"s1","parts":["p"]}`))
@@ -389,7 +390,8 @@ func TestVER_15_SubresourcesInEveryVersion(t *testing.T) {
 	})
 }
 
-// Of Events, which have protobuf messages in both of their forms, what is read as one and sent back changes nothing.
+// Events have protobuf messages in both forms. Reading one form and sending it back changes
+// nothing.
 func TestVER_15_ProtobufInEveryForm(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		const events, core = "/apis/events.k8s.io/v1/namespaces/default/events", "/api/v1/namespaces/default/events"
@@ -410,7 +412,7 @@ func TestVER_15_ListsInEveryVersionAndForm(t *testing.T) {
 		for i := range 30 {
 			s.create(motorPath, motor(fmt.Sprintf("m%02d", i), fmt.Sprintf(`{"power":%d,"fuel":%q}`, i+1, []string{"steam", "diesel"}[i%2])))
 		}
-		for round := range 4 { // made anew, kept, read again
+		for round := range 4 { // created, cached, and read again
 			list := s.get(motorBeta).is(200)
 			require.Len(t, list.items(), 30, round)
 			for i, item := range list.items() {
@@ -421,14 +423,14 @@ func TestVER_15_ListsInEveryVersionAndForm(t *testing.T) {
 			table := s.get(motorBeta, "Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").is(200)
 			require.Equal(t, []any{"m04", 5000.0}, at(table.at("rows").([]any)[4], "cells").([]any)[:2])
 			partial := s.get(motorBeta, "Accept", "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io").is(200)
-			require.Equal(t, s.get(motorPath, "Accept", "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io").body, partial.body, "metadata are the same in every version")
+			require.Equal(t, s.get(motorPath, "Accept", "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io").body, partial.body, "partial metadata is the same in every version")
 			require.Len(t, s.get(motorBeta, "Accept", "application/yaml").is(200).body, len(s.get(motorBeta, "Accept", "application/yaml").body))
 		}
 		require.Len(t, s.get(motorBeta+"?fieldSelector=drink%3Dsteam").items(), 15)
 		require.Len(t, s.get(motorPath+"?fieldSelector=spec.fuel%3Dsteam").items(), 15)
 		s.get(motorBeta+"?fieldSelector=spec.fuel%3Dsteam").refused(400, "BadRequest", "spec.fuel")
 
-		// A chunk of one version, the next of another (PAGE-09).
+		// The pages of a list may have different versions (PAGE-09).
 		first := s.get(motorPath + "?limit=20").is(200)
 		rest := s.get(motorBeta + "?limit=20&continue=" + first.next()).is(200)
 		require.Len(t, rest.items(), 10)
@@ -437,7 +439,7 @@ func TestVER_15_ListsInEveryVersionAndForm(t *testing.T) {
 		s.do("DELETE", motorBeta+"?fieldSelector=drink%3Dsteam", "").is(200)
 		require.Len(t, s.get(motorPath).items(), 15)
 		s.patch(motorPath+"/m01", `{"spec":{"power":77}}`)
-		require.Equal(t, 77000.0, at(s.get(motorBeta).items()[0], "watts"), "a change shows in what is kept")
+		require.Equal(t, 77000.0, at(s.get(motorBeta).items()[0], "watts"), "the cache shows the change")
 	})
 }
 
@@ -456,19 +458,19 @@ func TestVER_15_OwnersInEveryVersion(t *testing.T) {
 		}
 		require.ElementsMatch(t, []any{"drive.example.com/v1", "drive.example.com/v1beta1"}, versions)
 
-		// Each version has its own fields that an endpoint resets (rule 22).
+		// Each version has its own reset fields (rule 22).
 		apply(motorBeta, "three", "v1beta1", `"parts":["p"],"status":{"phase":"on"}`).is(200)
 		a := s.get(motorPath + "/a")
 		require.Nil(t, a.at("status"))
 		require.NotContains(t, string(a.body), `"f:phase"`)
 		apply(motorBeta, "three", "v1beta1", `"watts":4000`).is(200)
-		require.Nil(t, s.get(motorPath+"/a").at("spec", "parts"), "what an applier drops goes, in every version")
+		require.Nil(t, s.get(motorPath+"/a").at("spec", "parts"), "fields that an applier drops are removed, in every version")
 		s.do("PATCH", motorBeta+"/a?fieldManager=two", `{"apiVersion":"drive.example.com/v1","kind":"Motor"}`, "Content-Type", "application/apply-patch+yaml").
 			refused(400, "BadRequest", "drive.example.com/v1beta1")
 	})
 }
 
-// What goes wrong in a conversion is told, and nothing is lost by it.
+// A failing conversion is reported, and no data is lost.
 func TestVER_15_ConversionsThatFail(t *testing.T) {
 	motorised(t, func(t *testing.T, s *server) {
 		for _, drink := range []string{"panic", "error"} {
@@ -497,9 +499,9 @@ func TestVER_15_ConversionsThatFail(t *testing.T) {
 	})
 }
 
-// A long list that comes to a broken object after its first bytes have left breaks off, so that nobody takes the part for the
-// whole, and the next one says why.
-func TestVER_15_ALongListBreaksOff(t *testing.T) {
+// If a long list meets a broken object after its first bytes were sent, the connection is aborted,
+// so that no client mistakes the part for the whole. The next request gets the reason.
+func TestVER_15_ALongListIsAborted(t *testing.T) {
 	motorised(t, func(t *testing.T, s *server) {
 		text := strings.Repeat("x", 1000)
 		for i := range 300 {
@@ -518,7 +520,8 @@ func TestVER_15_ALongListBreaksOff(t *testing.T) {
 	})
 }
 
-// Another version is stored by a later program: what is there is read by the conversion, and by and by written anew.
+// A later program stores another version. It converts existing objects when they are read, and
+// gradually rewrites them.
 func TestVER_15_AnotherStoredVersion(t *testing.T) {
 	onEachBackend(t, func(t *testing.T, open func() storage.Backend) {
 		s := start(t, open, kindwright.Serve(oldMotors("v1beta1")))
@@ -551,12 +554,12 @@ func TestVER_15_AnotherStoredVersion(t *testing.T) {
 			return len(m) == 1 && !m[0].Ended.IsZero()
 		}, time.Minute, time.Second)
 		require.Equal(t, 20, s.api.Migrations()[0].Done)
-		require.Equal(t, "ADDED", w.next().kind, "m04, of before")
+		require.Equal(t, "ADDED", w.next().kind, "m04, from before the migration")
 		require.NotEqual(t, at(before, "metadata", "resourceVersion"), s.get(motorPath+"/m03").version())
 		s.stop()
 
 		s = start(t, open, kindwright.Serve(alone))
-		require.Equal(t, 4.0, s.get(motorPath+"/m03").at("spec", "power"), "the other version is needed no more")
+		require.Equal(t, 4.0, s.get(motorPath+"/m03").at("spec", "power"), "the old version is no longer needed")
 	})
 }
 
@@ -574,7 +577,7 @@ func TestVER_15_VersionsComeAndGo(t *testing.T) {
 	})
 }
 
-// An owner is the same one in whatever version a reference names it, be it one that is not served any more.
+// A reference names the same owner in any version, even one that is no longer served.
 func TestVER_15_OwnersNamedInAnotherVersion(t *testing.T) {
 	motorised(t, func(t *testing.T, s *server) {
 		for _, version := range []string{"v1", "v1beta1"} {
@@ -591,7 +594,7 @@ func TestVER_15_OwnersNamedInAnotherVersion(t *testing.T) {
 	})
 }
 
-func TestVER_16_WordsForManyVersions(t *testing.T) {
+func TestVER_16_KeywordsForVersions(t *testing.T) {
 	lawn := func(version string) string {
 		return "/apis/drive.example.com/" + version + "/namespaces/default/lawnmowers"
 	}

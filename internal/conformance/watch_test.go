@@ -26,8 +26,8 @@ func (s *server) now() string {
 	return s.get(widgetsPath + "?limit=1").version()
 }
 
-// forget lets all earlier history of widgets leave the store and the server's memory. The server
-// drops old changes when new ones arrive.
+// forget makes the store and the server drop the earlier history of widgets. The server drops old
+// changes when new ones arrive.
 func (s *server) forget() {
 	s.t.Helper()
 	s.age()
@@ -63,7 +63,7 @@ func TestWATCH_01_OneDocumentPerEvent(t *testing.T) {
 	})
 }
 
-func TestWATCH_02_ObjectsOfTheVersionAskedFor(t *testing.T) {
+func TestWATCH_02_ObjectsHaveTheRequestedVersion(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		v1, v2 := s.watch(gaugePath+"?watch=1"), s.watch(gauge2Path+"?watch=1")
 		s.create(gaugePath, `{"metadata":{"name":"a"},"level":"high"}`)
@@ -104,7 +104,7 @@ func TestWATCH_04_MODIFIED(t *testing.T) {
 		} {
 			require.Equal(t, a.doc, w.expect("MODIFIED", "a").object)
 		}
-		s.patch(widgetPath+"/a", `{"spec":{"size":3}}`) // changes nothing
+		s.patch(widgetPath+"/a", `{"spec":{"size":3}}`) // a no-op
 		w.quiet(time.Second)
 	})
 }
@@ -167,7 +167,7 @@ func TestWATCH_08_FromAVersion(t *testing.T) {
 		w.expect("ADDED", "a")
 		w.expect("MODIFIED", "before")
 		w.quiet(time.Minute)
-		// A version between two of this kind's, made by another kind, is as good.
+		// A version created by a change of another kind is valid too.
 		other := s.create(zonePath, `{"metadata":{"name":"z"}}`).version()
 		w = s.watch(widgetPath + "?watch=1&resourceVersion=" + other)
 		s.widget("b", "")
@@ -197,7 +197,7 @@ func TestWATCH_09_TheProcedure(t *testing.T) {
 			}
 			w.quiet(time.Second)
 		}
-		// The version of a get serves as well.
+		// So is the version of a get.
 		version := s.widget("x", "").version()
 		w := s.watch(widgetPath + "?watch=1&fieldSelector=metadata.name%3Dx&resourceVersion=" + version)
 		s.delete(widgetPath + "/x")
@@ -209,13 +209,14 @@ func TestWATCH_10_TheHeaderComesAtOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		begun := time.Now()
 		w := s.watch(widgetPath + "?watch=1")
-		require.Zero(t, time.Since(begun), "nothing was waited for")
+		require.Zero(t, time.Since(begun), "the header must not wait for an event")
 		require.Equal(t, 200, w.res.StatusCode)
 		require.Equal(t, []string{"chunked"}, w.res.TransferEncoding)
 		require.Equal(t, "application/json", w.res.Header.Get("Content-Type"))
 		require.Empty(t, w.res.Header.Get("Content-Length"))
 		w.quiet(time.Minute)
-		// Somebody who accepts anything, or names the stream, gets the same; YAML is no stream.
+		// A client that accepts anything, or names the stream type, gets the same. There is no YAML
+		// stream.
 		for _, accept := range []string{"*/*", "application/json;stream=watch", "application/json, application/yaml", "application/yaml, application/json;q=0.1"} {
 			require.Equal(t, "application/json", s.watch(widgetPath+"?watch=1", "Accept", accept).res.Header.Get("Content-Type"))
 		}
@@ -227,7 +228,7 @@ func TestWATCH_10_TheHeaderComesAtOnce(t *testing.T) {
 func TestWATCH_11_WhatIsInScope(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		s.namespace("team")
-		s.namespace("default-2") // begins like the one that is watched
+		s.namespace("default-2") // shares a prefix with the watched namespace
 		one, all := s.watch(widgetPath+"?watch=1"), s.watch(widgetsPath+"?watch=1")
 		for _, ns := range []string{"team", "default-2", "default"} {
 			path := "/apis/shop.example.com/v1/namespaces/" + ns + "/widgets"
@@ -250,7 +251,7 @@ func TestWATCH_11_WhatIsInScope(t *testing.T) {
 	})
 }
 
-func TestWATCH_12_ACutWatchGoesOn(t *testing.T) {
+func TestWATCH_12_AnInterruptedWatchResumes(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		version := s.now()
 		var want, got []string
@@ -323,14 +324,14 @@ func TestWATCH_13_TheOrderIsThatOfTheVersions(t *testing.T) {
 			e := w.next()
 			require.Greater(t, number(t, e.version()), last)
 			last = number(t, e.version())
-			require.InDelta(t, sizes[e.name()]+1, e.at("spec", "size"), 0, "each write of an object once, in its order")
+			require.InDelta(t, sizes[e.name()]+1, e.at("spec", "size"), 0, "each write of an object once, in order")
 			sizes[e.name()]++
 		}
 		w.quiet(time.Second)
 	})
 }
 
-func TestWATCH_14_TypeAndObjectAlone(t *testing.T) {
+func TestWATCH_14_OnlyTypeAndObject(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		w := s.watch(widgetPath + "?watch=1&allowWatchBookmarks=1")
 		s.widget("a", "")
@@ -345,7 +346,7 @@ func TestWATCH_14_TypeAndObjectAlone(t *testing.T) {
 	}, kindwright.Watches{BookmarkEvery: time.Second})
 }
 
-func TestWATCH_15_EveryWayToGo(t *testing.T) {
+func TestWATCH_15_EveryKindOfRemoval(t *testing.T) {
 	onEach(t, func(_ *testing.T, s *server) {
 		s.namespace("team")
 		const team = "/apis/shop.example.com/v1/namespaces/team/widgets"
@@ -417,7 +418,7 @@ func TestWATCH_17_HistoryIsRetained(t *testing.T) {
 	}, kindwright.Watches{History: time.Minute})
 }
 
-func TestWATCH_18_TheClientStartsAnew(t *testing.T) {
+func TestWATCH_18_TheClientStartsOver(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		version := s.widget("gone", "").version()
 		s.widget("a", "")
@@ -460,7 +461,7 @@ func TestWATCH_19_AVersionFromTheFuture(t *testing.T) {
 		require.Equal(t, "Too large resource version", at(cause, "message"))
 		require.NotNil(t, e.at("details", "retryAfterSeconds"))
 		s.watch(widgetPath+"?watch=1&resourceVersion=18446744073709551615").failed(504, "Timeout", "Too large resource version")
-		// One that comes to pass within that time is waited for.
+		// A version that is reached within that time is served.
 		next := strconv.FormatUint(number(t, s.now())+1, 10)
 		result := make(chan *stream)
 		go func() { result <- s.watch(widgetPath + "?watch=1&resourceVersion=" + next) }()
@@ -471,7 +472,7 @@ func TestWATCH_19_AVersionFromTheFuture(t *testing.T) {
 		w = <-result
 		s.widget("b", "")
 		if e := w.next(); e.name() == "a" {
-			require.Greater(t, number(t, e.version()), number(t, next), "nothing from below the version")
+			require.Greater(t, number(t, e.version()), number(t, next), "no event below the version")
 			w.expect("ADDED", "b")
 		}
 	})
@@ -499,8 +500,8 @@ func TestWATCH_21_Selectors(t *testing.T) {
 			require.Equal(t, in.doc, w.expect("MODIFIED", "x").object)
 			out := s.patch(widgetPath+"/x", `{"metadata":{"labels":{"is":null}},"spec":{"color":"blue","size":6}}`)
 			e := w.expect("DELETED", "x")
-			require.Equal(t, out.version(), e.version(), "the version is that of the change")
-			require.InDelta(t, 5, e.at("spec", "size"), 0, "the state is the last that matched")
+			require.Equal(t, out.version(), e.version(), "the version of the change")
+			require.InDelta(t, 5, e.at("spec", "size"), 0, "the last matching state")
 			require.Equal(t, "red", e.at("spec", "color"))
 			s.patch(widgetPath+"/x", `{"spec":{"size":7}}`)
 			back := s.patch(widgetPath+"/x", `{"metadata":{"labels":{"is":"in"}},"spec":{"color":"red"}}`)
@@ -531,13 +532,13 @@ func TestWATCH_22_BookmarksFollowTheStore(t *testing.T) {
 				require.Equal(t, "BOOKMARK", e.kind)
 			}
 			last = number(t, e.version())
-			require.GreaterOrEqual(t, last, number(t, made), "foreign changes move it too")
+			require.GreaterOrEqual(t, last, number(t, made), "changes of other kinds advance it too")
 			require.LessOrEqual(t, last, number(t, s.now()))
 		}
 	}, kindwright.Watches{BookmarkEvery: time.Second})
 }
 
-func TestWATCH_23_NobodyIsSentBookmarksUnasked(t *testing.T) {
+func TestWATCH_23_NoBookmarksUnlessRequested(t *testing.T) {
 	onEach(t, func(_ *testing.T, s *server) {
 		for _, query := range []string{"", "&allowWatchBookmarks=false", "&allowWatchBookmarks=0", "&resourceVersion=" + s.now()} {
 			w := s.watch(widgetPath + "?watch=1&timeoutSeconds=100" + query)
@@ -547,7 +548,7 @@ func TestWATCH_23_NobodyIsSentBookmarksUnasked(t *testing.T) {
 	}, kindwright.Watches{BookmarkEvery: time.Second})
 }
 
-func TestWATCH_24_GoingOnFromABookmark(t *testing.T) {
+func TestWATCH_24_ResumingFromABookmark(t *testing.T) {
 	onEach(t, func(_ *testing.T, s *server) {
 		old := s.now()
 		s.widget("early", "")
@@ -585,7 +586,7 @@ func TestWATCH_26_TheLastState(t *testing.T) {
 		require.Greater(t, number(t, e.version()), number(t, last.version()))
 		at(last.doc, "metadata").(map[string]any)["resourceVersion"] = e.version()
 		require.Equal(t, last.doc, e.object)
-		// With a finalizer it is the state in which it was marked.
+		// With a finalizer the event shows the state in which the object was marked.
 		s.create(widgetPath, `{"metadata":{"name":"b","finalizers":["example.dev/hold"]}}`)
 		w = s.watch(widgetPath + "?watch=1&resourceVersion=" + s.now())
 		s.delete(widgetPath + "/b")
@@ -604,7 +605,7 @@ func TestWATCH_27_ERROR(t *testing.T) {
 		s.forget()
 		for _, accept := range []string{"application/json", tableAs, partialAs} {
 			e := s.watch(widgetPath+"?watch=1&resourceVersion="+version, "Accept", accept).failed(410, "Expired", "too old resource version: "+version+" (")
-			require.Equal(t, "Status", e.at("kind"), "a Status in whatever form the objects are")
+			require.Equal(t, "Status", e.at("kind"), "a Status, whatever the form of the objects")
 		}
 	})
 }
@@ -615,7 +616,7 @@ const (
 	listAs    = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 )
 
-func TestWATCH_28_WatchesEndByThemselves(t *testing.T) {
+func TestWATCH_28_WatchesHaveATimeout(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		ends := map[time.Duration]bool{}
 		for range 5 {
@@ -628,7 +629,7 @@ func TestWATCH_28_WatchesEndByThemselves(t *testing.T) {
 			require.LessOrEqual(t, took, time.Hour)
 			ends[took] = true
 		}
-		require.Greater(t, len(ends), 1, "not all at once")
+		require.Greater(t, len(ends), 1, "watches must not all end at once")
 	})
 	onEach(t, func(t *testing.T, s *server) {
 		w := s.watch(widgetPath + "?watch=1")
@@ -650,7 +651,7 @@ func TestWATCH_29_WhenBookmarksCome(t *testing.T) {
 		s.create(zonePath, `{"metadata":{"name":"z"}}`)
 		time.Sleep(21 * time.Second)
 		e := w.next()
-		require.Equal(t, "BOOKMARK", e.kind, "and before the end")
+		require.Equal(t, "BOOKMARK", e.kind, "one more before the end")
 		require.Equal(t, s.now(), e.version())
 		w.ended(time.Second)
 	})
@@ -661,7 +662,7 @@ func TestWATCH_30_WatchingOneObject(t *testing.T) {
 		s.widget("a", "")
 		s.widget("b", "")
 		a := s.get(widgetPath + "/a?watch=1").is(200)
-		require.Equal(t, "Widget", a.at("kind"), "an object is not watched by its path")
+		require.Equal(t, "Widget", a.at("kind"), "the path of an object is not a watch")
 		require.NotEmpty(t, a.header.Get("Content-Length"))
 		w := s.watch(widgetPath + "?watch=1&fieldSelector=metadata.name%3Da")
 		w.expect("ADDED", "a")
@@ -672,7 +673,7 @@ func TestWATCH_30_WatchingOneObject(t *testing.T) {
 	})
 }
 
-func TestWATCH_31_ASlowReaderHoldsNobodyUp(t *testing.T) {
+func TestWATCH_31_ASlowReaderDelaysNoOne(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		version := s.now()
 		stalled := s.send("GET", widgetPath+"?watch=1&timeoutSeconds=9000&resourceVersion="+version, "")
@@ -686,7 +687,7 @@ func TestWATCH_31_ASlowReaderHoldsNobodyUp(t *testing.T) {
 			require.Less(t, time.Since(begun), time.Second)
 		}
 		time.Sleep(time.Minute)
-		// Its stream was cut in the middle; it can be resumed from what came.
+		// Its stream was cut in the middle. It can resume after the last event received.
 		data := make([]byte, 64<<10)
 		total, err := 0, error(nil)
 		for err == nil {
@@ -699,7 +700,8 @@ func TestWATCH_31_ASlowReaderHoldsNobodyUp(t *testing.T) {
 	})
 }
 
-// Watches are not served over WebSocket: who asks for that gets the stream that everybody gets (docs/design/0004).
+// Watches are not served over WebSocket: a client that asks for one gets the ordinary stream
+// (docs/design/0004).
 func TestWATCH_32_NoWebSocket(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		s.widget("a", "")
@@ -738,7 +740,7 @@ func TestWATCH_33_TablesAndMetadata(t *testing.T) {
 		} {
 			change()
 			e = tables.next()
-			require.Empty(t, e.at("columnDefinitions"), "they come with the first event alone")
+			require.Empty(t, e.at("columnDefinitions"), "only the first event has them")
 			require.Len(t, e.at("rows"), 1)
 			require.Equal(t, "a", at(at(e.at("rows").([]any)[0], "object"), "metadata", "name"))
 			p := partials.next()
@@ -748,7 +750,7 @@ func TestWATCH_33_TablesAndMetadata(t *testing.T) {
 	})
 }
 
-func TestWATCH_34_TheEndOfTheServer(t *testing.T) {
+func TestWATCH_34_ServerShutdown(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		s.widget("a", "")
 		plain := s.watch(widgetPath + "?watch=1&resourceVersion=" + s.now())
@@ -760,13 +762,14 @@ func TestWATCH_34_TheEndOfTheServer(t *testing.T) {
 		require.Less(t, time.Since(begun), time.Second)
 		plain.ended(time.Second)
 		e := marked.next()
-		require.Equal(t, "BOOKMARK", e.kind, "where to go on")
+		require.Equal(t, "BOOKMARK", e.kind, "a version to resume from")
 		require.Equal(t, version, e.version())
 		marked.ended(time.Second)
 	})
 }
 
-// Bad input: selectors and versions of any size are answered at once and do not end up in the answer.
+// Bad input: selectors and versions of any size are rejected at once and not repeated in the
+// response.
 func TestWATCH_21_HugeSelectors(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		s.widget("a", "x=y")

@@ -20,8 +20,8 @@ func (w *stream) endMark() *event {
 	return e
 }
 
-// Where they are on, they are not ignored where they make no sense. What a server does where the gate is off is tested with
-// the gates (FLAG-01).
+// If initial events are enabled, an invalid use is an error and never ignored. The gates' tests
+// cover servers with the gate off (FLAG-01).
 func TestWLIST_01_NeverIgnored(t *testing.T) {
 	onEach(t, func(_ *testing.T, s *server) {
 		s.widget("a", "")
@@ -70,7 +70,7 @@ func TestWLIST_03_TheMarkThenTheChanges(t *testing.T) {
 		require.Equal(t, version, mark.version())
 		require.Equal(t, changed.doc, w.expect("MODIFIED", "w001").object)
 		w.expect("DELETED", "w002")
-		// The mark is a version to go on from, and later bookmarks are not marks.
+		// A watch can resume from the mark. Its later bookmarks are not marks.
 		w = s.watch(widgetPath + "?watch=1&resourceVersion=" + mark.version())
 		w.expect("MODIFIED", "w001")
 		w = s.watch(widgetPath + streamed + "&allowWatchBookmarks=true")
@@ -108,7 +108,8 @@ func TestWLIST_05_AtLeastAVersion(t *testing.T) {
 			w.expect("ADDED", "b")
 			require.GreaterOrEqual(t, number(t, w.endMark().version()), number(t, version))
 		}
-		// Also one that is no longer retained: the state is newer. And one from the future is an error.
+		// A version that is no longer retained is fine, since the state is newer. A version from
+		// the future is an error.
 		s.age()
 		w := s.watch(widgetPath + streamed + "&allowWatchBookmarks=true&resourceVersion=" + old)
 		w.expect("ADDED", "a")
@@ -124,12 +125,13 @@ func TestWLIST_06_TheAnnotation(t *testing.T) {
 		require.Equal(t, "shop.example.com/v1", e.at("apiVersion"))
 		require.Equal(t, "Widget", e.at("kind"))
 		require.Equal(t, map[string]any{"resourceVersion": e.version(), "annotations": map[string]any{"k8s.io/initial-events-end": "true"}}, e.at("metadata"))
-		// In a stream of metadata it has the same place; Tables of kubectl have none for it but their own metadata.
+		// A stream of metadata has the annotation in the same place. A Table has it in its own
+		// metadata.
 		w = s.watch(widgetPath+streamed+"&allowWatchBookmarks=true", "Accept", partialAs)
 		require.Equal(t, "PartialObjectMetadata", w.endMark().at("kind"))
 	})
 	onEach(t, func(_ *testing.T, s *server) {
-		// The key is one that clients have compiled in: it does not follow the group domain.
+		// The key is compiled into clients, so it does not follow the group domain.
 		s.watch(widgetPath + streamed + "&allowWatchBookmarks=true").endMark()
 	}, kindwright.Kubernetes{GroupDomain: "example.dev"})
 }
@@ -154,7 +156,7 @@ func TestWLIST_07_WithAndWithoutBookmarksAndInitialEvents(t *testing.T) {
 			legacy := s.watch(widgetPath + "?watch=1&allowWatchBookmarks=true" + query)
 			legacy.expect("ADDED", "a")
 			legacy.expect("ADDED", "b")
-			legacy.endMark() // as kube-apiserver treats it: like sendInitialEvents
+			legacy.endMark() // like sendInitialEvents, as in kube-apiserver
 			legacy = s.watch(widgetPath + "?watch=1" + query)
 			legacy.expect("ADDED", "a")
 			legacy.expect("ADDED", "b")
@@ -162,11 +164,11 @@ func TestWLIST_07_WithAndWithoutBookmarksAndInitialEvents(t *testing.T) {
 		}
 		later := s.watch(widgetPath + "?watch=1&allowWatchBookmarks=true&resourceVersion=" + version)
 		later.expect("ADDED", "b")
-		later.quiet(30 * time.Second) // no mark where there were no initial events
+		later.quiet(30 * time.Second) // no mark without initial events
 	})
 }
 
-func TestWLIST_08_CombinationsThatAreRefused(t *testing.T) {
+func TestWLIST_08_InvalidCombinations(t *testing.T) {
 	onEach(t, func(_ *testing.T, s *server) {
 		for query, field := range map[string]string{
 			"resourceVersionMatch=NotOlderThan":                                   "resourceVersionMatch",
@@ -188,8 +190,8 @@ func TestWLIST_08_CombinationsThatAreRefused(t *testing.T) {
 	})
 }
 
-// The defaults of the gate are those of the release that is emulated. A server that emulates none has them on, whatever version it
-// says it is: clients of now expect them, and older ones do not ask.
+// The gate has the default of the emulated release. Without emulation it is on, whatever version
+// the server reports: current clients expect it and older ones do not ask.
 func TestWLIST_09_DefaultsByRelease(t *testing.T) {
 	for release, on := range map[string]bool{"1.31": false, "1.32": true, "1.33": false, "1.34": true} {
 		onEach(t, func(_ *testing.T, s *server) {
