@@ -16,8 +16,8 @@ import (
 	"github.com/kindwright/kindwright/registry"
 )
 
-// serveKubernetesKinds serves kinds made of Kubernetes' own types. kubectl and other clients have
-// their tags compiled in.
+// serveKubernetesKinds serves kinds built from Kubernetes' own types. kubectl and other clients
+// know their tags.
 func serveKubernetesKinds(t *testing.T) *server {
 	t.Helper()
 	return serveKinds(
@@ -47,7 +47,7 @@ spec:
         image: side:1
 `
 
-// kubectl applies Kubernetes' own kinds: it knows how their lists merge, and so does the server.
+// kubectl applies Kubernetes' own kinds. Client and server agree on how their lists merge.
 func TestPATCH_KubernetesKinds(t *testing.T) {
 	k := newKubectl(t, serveKubernetesKinds(t))
 	images := func() string {

@@ -91,12 +91,12 @@ func TestSSA_TypedApply(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "two", *lease.Spec.HolderIdentity)
 
-		// Extract, change and apply, as a controller does that stores no configuration.
+		// Extract, change and apply, like a controller that stores no configuration.
 		lease, err = leases.Get(t.Context(), "l", metav1.GetOptions{})
 		require.NoError(t, err)
 		extracted, err = coordinationac.ExtractLease(lease, "one")
 		require.NoError(t, err)
-		require.Nil(t, extracted.Spec.HolderIdentity, "it is another's now")
+		require.Nil(t, extracted.Spec.HolderIdentity, "another manager owns it now")
 		extracted.Spec.LeaseDurationSeconds = nil
 		extracted.Finalizers = nil
 		lease, err = leases.Apply(t.Context(), extracted.WithLabels(map[string]string{"c": "d"}), one)
@@ -154,7 +154,8 @@ func asJSON(t *testing.T, v any) string {
 	return string(text)
 }
 
-// The dynamic client applies, with force and to the status, and what each manager owns can be extracted.
+// The dynamic client applies, with force and to the status. The fields of each manager can be
+// extracted.
 func TestSSA_DynamicApply(t *testing.T) {
 	each(t, func(t *testing.T, s *server) {
 		client, err := dynamic.NewForConfig(s.Config)
@@ -208,8 +209,8 @@ func TestSSA_DynamicApply(t *testing.T) {
 	})
 }
 
-// What tools such as Flux and Argo CD do: apply dry, see what would change by the owners and the fields, then apply with
-// force; take the fields of other managers over by editing managedFields.
+// What tools such as Flux and Argo CD do: a dry run shows the changes to owners and fields, then
+// apply with force; or take over the fields of another manager by editing managedFields.
 func TestSSA_DryThenForced(t *testing.T) {
 	each(t, func(t *testing.T, s *server) {
 		client, err := dynamic.NewForConfig(s.Config)
@@ -228,7 +229,7 @@ func TestSSA_DryThenForced(t *testing.T) {
 		require.NoError(t, err)
 		would, err = widgets.Apply(t.Context(), "w", config, dry)
 		require.NoError(t, err)
-		require.Equal(t, live, would, "no drift: the very object")
+		require.Equal(t, live, would, "no drift")
 
 		drifted, err := widgets.Patch(t.Context(), "w", types.MergePatchType, []byte(`{"spec":{"size":7,"notes":{"c":"d"}}}`), metav1.PatchOptions{FieldManager: "hand"})
 		require.NoError(t, err)
@@ -241,7 +242,8 @@ func TestSSA_DryThenForced(t *testing.T) {
 		sameBut(t, would, live, "resourceVersion")
 		require.Equal(t, []string{"sync Apply [.spec.notes.a .spec.size]", "hand Update [.spec.notes.c]"}, ownedSpec(t, live))
 
-		// Fields of a manager that is to be replaced go to the one that applies; then what is not in the configuration goes.
+		// The applier takes over the fields of a former manager. Fields missing from its
+		// configuration are then removed.
 		entries := live.GetManagedFields()
 		require.Len(t, entries, 2)
 		raw, err := fieldSet(t, entries[0]).Union(fieldSet(t, entries[1])).ToJSON()
@@ -258,7 +260,7 @@ func TestSSA_DryThenForced(t *testing.T) {
 		require.JSONEq(t, `{"size":1,"color":"blue","replicas":1,"notes":{"a":"b"}}`, asJSON(t, live.Object["spec"]))
 		require.Equal(t, []string{"sync Apply [.spec.notes.a .spec.size]"}, ownedSpec(t, live))
 		_, err = widgets.Patch(t.Context(), "w", types.JSONPatchType, []byte(change), metav1.PatchOptions{FieldManager: "sync"})
-		require.True(t, apierrors.IsConflict(err), "it has changed since: %v", err)
+		require.True(t, apierrors.IsConflict(err), "the object has changed since: %v", err)
 	})
 }
 
@@ -300,7 +302,8 @@ func timeless(entries []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
 	return entries
 }
 
-// Writers that read, change and update get through in the end when they retry on conflicts; patches of all types work.
+// Clients that read, modify and update succeed in the end if they retry on conflict. Patches of all
+// types work.
 func TestUPDATE_RetryOnConflict(t *testing.T) {
 	each(t, func(t *testing.T, s *server) {
 		client, err := kubernetes.NewForConfig(s.Config)
@@ -391,7 +394,7 @@ func (w *warnings) HandleWarningHeader(code int, agent, text string) {
 	w.texts = append(w.texts, fmt.Sprint(code, " ", agent, " ", text))
 }
 
-// Unknown and duplicate fields are errors, warnings or nothing, in every way of writing.
+// Unknown and duplicate fields are errors, warnings or ignored, in every kind of write.
 func TestQUERY_23_FieldValidationOfClients(t *testing.T) {
 	each(t, func(t *testing.T, s *server) {
 		heard := &warnings{}
@@ -445,7 +448,7 @@ func TestQUERY_23_FieldValidationOfClients(t *testing.T) {
 				switch mode {
 				case "Strict":
 					want := apierrors.IsBadRequest
-					if name == "json" || name == "merge" { // it is the result of the patch that is wrong
+					if name == "json" || name == "merge" { // the error is about the result of the patch
 						want = apierrors.IsInvalid
 					}
 					require.True(t, want(err), "%s: %v", name, err)
@@ -492,8 +495,8 @@ func publishedTypes(t *testing.T, s *server) managedfields.TypeConverter {
 	return types
 }
 
-// What the server writes into managedFields for kubectl is, byte for byte, what kube-apiserver's field manager works out for
-// the same writes by the schemas that the server publishes.
+// The managedFields that the server writes for kubectl equal, byte for byte, those of
+// kube-apiserver's field manager for the same writes, with the schemas that the server publishes.
 func TestSSA_19_EntriesAsByTheFieldManager(t *testing.T) {
 	for name, serve := range targets() {
 		t.Run(name, func(t *testing.T) {
@@ -511,7 +514,7 @@ func TestSSA_19_EntriesAsByTheFieldManager(t *testing.T) {
 				gvk := config.GroupVersionKind()
 				file := k.file(config.GetName()+".yaml", c.text)
 				beyond := fieldpath.NewSet(fieldpath.MakePathOrDie("status"))
-				if c.kind == "Namespace" { // the server adds the finalizer in its spec, for nobody
+				if c.kind == "Namespace" { // the server adds a finalizer without an owner
 					beyond.Insert(fieldpath.MakePathOrDie("spec"))
 				}
 				theirs, err := managedfields.NewDefaultFieldManager(types, anyScheme{}, anyScheme{}, anyScheme{}, gvk, gvk.GroupVersion(), "", map[fieldpath.APIVersion]fieldpath.Filter{

@@ -13,14 +13,14 @@ import (
 	"k8s.io/client-go/restmapper"
 )
 
-// Aggregated discovery, which clients ask for first, and the older documents tell the same.
+// Aggregated discovery, which clients prefer, and the older documents have the same content.
 func TestDISC_AggregatedAndLegacy(t *testing.T) {
 	each(t, func(t *testing.T, s *server) {
 		client, err := discovery.NewDiscoveryClientForConfig(s.Config)
 		require.NoError(t, err)
 		groups, resources, err := client.ServerGroupsAndResources()
 		require.NoError(t, err)
-		require.Empty(t, s.seen(func(r *request) bool { return r.path != "/api" && r.path != "/apis" }), "two requests tell all")
+		require.Empty(t, s.seen(func(r *request) bool { return r.path != "/api" && r.path != "/apis" }), "two requests must suffice")
 		client.UseLegacyDiscovery = true
 		oldGroups, oldResources, err := client.ServerGroupsAndResources()
 		require.NoError(t, err)

@@ -15,7 +15,7 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// elect is stand for a candidate of our own package.
+// elect is like stand, for a candidate of package client.
 func elect(t *testing.T, s *server, name string) *candidate {
 	t.Helper()
 	h, err := rest.HTTPClientFor(s.Config)
@@ -44,7 +44,8 @@ func elect(t *testing.T, s *server, name string) *candidate {
 	return c
 }
 
-// Candidates of client-go and our own stand for the same lease: each waits for the other, and follows it.
+// Candidates of client-go and of package client compete for one lease. Each waits for the other and
+// takes over from it.
 func TestLEASE_02_BothKindsOfCandidates(t *testing.T) {
 	each(t, func(t *testing.T, s *server) {
 		kube, err := kubernetes.NewForConfig(s.Config)
@@ -59,8 +60,8 @@ func TestLEASE_02_BothKindsOfCandidates(t *testing.T) {
 			t.Helper()
 			select {
 			case <-c.led:
-				require.Fail(t, "two lead")
-			case <-time.After(2500 * time.Millisecond): // longer than a lease that is not renewed
+				require.Fail(t, "two candidates lead")
+			case <-time.After(2500 * time.Millisecond): // longer than a lease without renewals
 			}
 		}
 		theirs := stand(t, kube, "theirs", true)
@@ -71,7 +72,7 @@ func TestLEASE_02_BothKindsOfCandidates(t *testing.T) {
 		theirs.stop()
 		ours.leads(t)
 		require.Equal(t, "ours", holder())
-		again := stand(t, kube, "again", false) // it vanishes without giving the lease back
+		again := stand(t, kube, "again", false) // it stops without releasing the lease
 		waits(again)
 		ours.stop()
 		again.leads(t)

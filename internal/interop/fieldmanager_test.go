@@ -29,7 +29,8 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// A fieldWrite is one write to an object by a manager, in the words of the scenarios of package apply.
+// A fieldWrite is one write to an object by a manager, in the format of the scenarios of package
+// apply.
 type fieldWrite struct {
 	Apply, Update, Patch, Create string
 	Config, Object               map[string]any
@@ -52,15 +53,15 @@ func (w fieldWrite) String() string {
 	return fmt.Sprint(string(text), err)
 }
 
-// fieldManagers are the ownership rules of widgets twice: ours, and kube-apiserver's.
+// fieldManagers holds the ownership rules of widgets: ours and kube-apiserver's.
 type fieldManagers struct {
 	schemas map[string]*openapi.Schema
 	ours    *apply.Fields
 	theirs  map[string]*managedfields.FieldManager // by version and subresource
 }
 
-// TestFieldManagerScenarios plays the scenarios of package apply to kube-apiserver's field manager
-// too. Objects, owners and conflicts must be the same after every step.
+// TestFieldManagerScenarios also plays the scenarios of package apply with kube-apiserver's field
+// manager. Objects, owners and conflicts must match after every step.
 func TestFieldManagerScenarios(t *testing.T) {
 	m := newFieldManagers(t)
 	files, err := filepath.Glob("../../apply/testdata/scenarios/*.yaml")
@@ -86,7 +87,7 @@ func TestFieldManagerScenarios(t *testing.T) {
 	}
 }
 
-// differs says why a scenario must end in another way than with kube-apiserver.
+// differs returns the reason why a scenario must end differently from kube-apiserver.
 func differs(name string) string {
 	return map[string]string{
 		"what else a reset changes belongs to who asked for it": "SSA-15: kube-apiserver stops tracking the object",
@@ -94,7 +95,7 @@ func differs(name string) string {
 	}[name]
 }
 
-// TestFieldManagerRandomly makes random writes by several managers with both.
+// TestFieldManagerRandomly makes random writes by several managers to both.
 func TestFieldManagerRandomly(t *testing.T) {
 	m := newFieldManagers(t)
 	for seed := range uint64(150) {
@@ -321,7 +322,7 @@ func (m *fieldManagers) writeTheirs(t *testing.T, w fieldWrite, live, sent map[s
 	return m.settled(t, w.version(), tree), nil
 }
 
-// inOrder sorts conflicts, and the lines of the conflict message.
+// inOrder sorts conflicts and the lines of the conflict message.
 func inOrder(conflicts []string) []string {
 	for i, c := range conflicts {
 		lines := strings.Split(c, "\n")
@@ -422,9 +423,9 @@ func objectMetaModel(t *testing.T) *spec.Schema {
 // applied afterwards, with our code.
 type widgetScheme struct{}
 
-func (widgetScheme) Convert(_, _, _ any) error { return errors.New("not asked for") }
+func (widgetScheme) Convert(_, _, _ any) error { return errors.New("not implemented") }
 func (widgetScheme) ConvertFieldLabel(_ schema.GroupVersionKind, _, _ string) (string, string, error) {
-	return "", "", errors.New("not asked for")
+	return "", "", errors.New("not implemented")
 }
 
 func (widgetScheme) ConvertToVersion(in runtime.Object, to runtime.GroupVersioner) (runtime.Object, error) {
@@ -443,7 +444,7 @@ func (widgetScheme) New(kind schema.GroupVersionKind) (runtime.Object, error) {
 	return out, nil
 }
 
-// renamed converts a widget: what v1 calls size, v2 calls length.
+// inVersion converts a widget: size in v1 is length in v2.
 func inVersion(tree map[string]any, version string) map[string]any {
 	out := cloned(tree)
 	was, is := "length", "size"
@@ -523,7 +524,7 @@ func withManaged(tree map[string]any, list []any) map[string]any {
 	return out
 }
 
-// merged is a merge patch.
+// mergePatched applies a merge patch.
 func mergePatched(target map[string]any, patch any) any {
 	p, ok := patch.(map[string]any)
 	if !ok {
@@ -549,7 +550,7 @@ func cloned(tree map[string]any) map[string]any {
 	return runtime.DeepCopyJSON(tree)
 }
 
-// exact makes integers of whole numbers, as both servers read them.
+// exactNumbers converts whole numbers to integers, as both servers do.
 func exactNumbers(v any) any {
 	switch v := v.(type) {
 	case map[string]any:

@@ -34,9 +34,9 @@ func filler(seed int64) *randfill.Filler {
 		func(s *string, c randfill.Continue) { *s = text(c) },
 		func(l *metav1.ListMeta, c randfill.Continue) {
 			c.FillNoCustom(l)
-			l.ShardInfo = nil // for sharded lists, which we do not serve
+			l.ShardInfo = nil // for sharded lists, which are not supported
 		},
-		func(s *corev1.NamespaceSpec, c randfill.Continue) { // never empty: the server fills it in
+		func(s *corev1.NamespaceSpec, c randfill.Continue) { // never empty: the server sets it
 			s.Finalizers = []corev1.FinalizerName{corev1.FinalizerKubernetes, corev1.FinalizerName(text(c))}
 		},
 		func(s *corev1.NamespaceStatus, c randfill.Continue) {

@@ -99,7 +99,7 @@ func newHelm(t *testing.T, s *server, driver string) *helm {
 func (h *helm) install(atServer bool) *release.Release {
 	h.t.Helper()
 	install := action.NewInstall(h.config)
-	install.ReleaseName, install.Namespace, install.WaitStrategy, install.Timeout = "r", "default", h.wait, patience
+	install.ReleaseName, install.Namespace, install.WaitStrategy, install.Timeout = "r", "default", h.wait, waitLimit
 	install.ServerSideApply = atServer
 	out, err := install.Run(h.chart, map[string]any{})
 	require.NoError(h.t, err)
@@ -108,7 +108,7 @@ func (h *helm) install(atServer bool) *release.Release {
 
 func (h *helm) upgrade(values map[string]any, change ...func(*action.Upgrade)) (*release.Release, error) {
 	upgrade := action.NewUpgrade(h.config)
-	upgrade.Namespace, upgrade.WaitStrategy, upgrade.Timeout = "default", h.wait, patience
+	upgrade.Namespace, upgrade.WaitStrategy, upgrade.Timeout = "default", h.wait, waitLimit
 	for _, c := range change {
 		c(upgrade)
 	}
@@ -148,8 +148,8 @@ const (
 
 var newer = map[string]any{"size": 4, "zone": false, "part": "bell", "notes": map[string]any{"sold": "there"}}
 
-// Helm installs, upgrades, rolls back and uninstalls a chart of our kinds, by server-side apply and by patches, and waits
-// for each to be done.
+// Helm installs, upgrades, rolls back and uninstalls a chart, by server-side apply and by patches,
+// and waits for each step.
 func TestHelm(t *testing.T) {
 	kube.ManagedFieldsManager = "helm"
 	t.Cleanup(func() { kube.ManagedFieldsManager = "" })
@@ -165,7 +165,7 @@ func TestHelm(t *testing.T) {
 	}
 }
 
-// Helm keeps its releases in secrets or config maps, where a server has them.
+// Helm stores its releases in secrets or config maps if the server has them.
 func TestHelmKeepsItsReleases(t *testing.T) {
 	kube.ManagedFieldsManager = "helm"
 	t.Cleanup(func() { kube.ManagedFieldsManager = "" })
@@ -182,14 +182,14 @@ func TestHelmKeepsItsReleases(t *testing.T) {
 		_, err := h.upgrade(newer)
 		require.NoError(t, err)
 		require.Equal(t, 2, kept())
-		h = newHelm(t, s, driver) // another process, as it were
+		h = newHelm(t, s, driver) // as if in a new process
 		rollback := action.NewRollback(h.config)
-		rollback.WaitStrategy, rollback.Timeout = h.wait, patience
+		rollback.WaitStrategy, rollback.Timeout = h.wait, waitLimit
 		require.NoError(t, rollback.Run("r"))
 		h.requireSpec(installed)
 		require.Equal(t, 3, kept())
 		uninstall := action.NewUninstall(h.config)
-		uninstall.WaitStrategy, uninstall.Timeout = h.wait, patience
+		uninstall.WaitStrategy, uninstall.Timeout = h.wait, waitLimit
 		_, err = uninstall.Run("r")
 		require.NoError(t, err)
 		require.Zero(t, kept())
@@ -218,11 +218,11 @@ func releaseLife(t *testing.T, h *helm, atServer bool) {
 	require.NoError(t, err)
 	require.Equal(t, 2, second.Version)
 	h.requireSpec(upgraded)
-	require.Nil(t, h.object("zones", "r-zone"), "what the chart has no more goes")
+	require.Nil(t, h.object("zones", "r-zone"), "objects removed from the chart are deleted")
 	require.Equal(t, map[string]any{"revision": "2"}, h.object("gadgets", "r-before").Object["data"])
 
 	rollback := action.NewRollback(h.config)
-	rollback.Version, rollback.WaitStrategy, rollback.Timeout = 1, h.wait, patience
+	rollback.Version, rollback.WaitStrategy, rollback.Timeout = 1, h.wait, waitLimit
 	require.NoError(t, rollback.Run("r"))
 	h.requireSpec(installed)
 	require.Equal(t, "1", h.object("widgets", "r-front").GetLabels()["revision"])
@@ -237,7 +237,7 @@ func releaseLife(t *testing.T, h *helm, atServer bool) {
 	_, err = h.upgrade(newer, func(u *action.Upgrade) { u.DryRunStrategy = action.DryRunServer })
 	require.NoError(t, err)
 	h.requireSpec(installed)
-	_, err = h.upgrade(newer, func(u *action.Upgrade) { u.ServerSideApply = "true" }) // from one way to the other, too
+	_, err = h.upgrade(newer, func(u *action.Upgrade) { u.ServerSideApply = "true" }) // switching the method of applying
 	require.NoError(t, err)
 	h.requireSpec(upgraded)
 	for _, e := range h.object("widgets", "r-front").GetManagedFields() {
@@ -245,7 +245,7 @@ func releaseLife(t *testing.T, h *helm, atServer bool) {
 	}
 
 	uninstall := action.NewUninstall(h.config)
-	uninstall.WaitStrategy, uninstall.Timeout = h.wait, patience
+	uninstall.WaitStrategy, uninstall.Timeout = h.wait, waitLimit
 	_, err = uninstall.Run("r")
 	require.NoError(t, err)
 	require.Nil(t, h.object("widgets", "r-front"))
@@ -291,29 +291,30 @@ func releaseWaits(t *testing.T, h *helm, s *server) {
 			}
 		}
 		return false
-	}, patience, often)
+	}, waitLimit, often)
 	select {
 	case err := <-ended:
-		require.Fail(t, "it did not wait", "%v", err)
+		require.Fail(t, "the upgrade did not wait", "%v", err)
 	default:
 	}
 	require.Equal(t, int64(2), h.object("widgets", "r-front").GetGeneration())
 	observe("2")
 	require.NoError(t, <-ended)
 
-	// A widget that is held is waited for in vain, and one whose finalizer goes is gone.
+	// An uninstall waits for a widget with a finalizer until the timeout, and ends once the
+	// finalizer is removed.
 	_, err := widgets.Patch(t.Context(), "r-front", types.MergePatchType, []byte(`{"metadata":{"finalizers":["example.dev/hold"]}}`), metav1.PatchOptions{})
 	require.NoError(t, err)
 	go func() {
 		uninstall := action.NewUninstall(h.config)
-		uninstall.WaitStrategy, uninstall.Timeout = h.wait, patience
+		uninstall.WaitStrategy, uninstall.Timeout = h.wait, waitLimit
 		_, err := uninstall.Run("r")
 		ended <- err
 	}()
-	require.Eventually(t, func() bool { return !h.object("widgets", "r-front").GetDeletionTimestamp().IsZero() }, patience, often)
+	require.Eventually(t, func() bool { return !h.object("widgets", "r-front").GetDeletionTimestamp().IsZero() }, waitLimit, often)
 	select {
 	case err := <-ended:
-		require.Fail(t, "it did not wait", "%v", err)
+		require.Fail(t, "the uninstall did not wait", "%v", err)
 	case <-time.After(often):
 	}
 	_, err = widgets.Patch(context.Background(), "r-front", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})

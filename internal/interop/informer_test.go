@@ -77,7 +77,7 @@ func TestWLIST_DynamicInformerFollowsWrites(t *testing.T) {
 		_, err = inDefault.Update(t.Context(), w, metav1.UpdateOptions{})
 		require.NoError(t, err)
 		require.NoError(t, inDefault.Delete(t.Context(), "w1", metav1.DeleteOptions{}))
-		require.Eventually(t, got.are(20, 1, 1), patience, often)
+		require.Eventually(t, got.are(20, 1, 1), waitLimit, often)
 		streamed(t, s, "/apis/example.dev/v1/widgets")
 	})
 }
@@ -95,7 +95,7 @@ func TestWLIST_TypedInformersInProtobuf(t *testing.T) {
 		for typ, synced := range factory.WaitForCacheSync(t.Context().Done()) {
 			require.True(t, synced, "%v", typ)
 		}
-		require.Eventually(t, gotSpaces.are(4, 0, 0), patience, often)
+		require.Eventually(t, gotSpaces.are(4, 0, 0), waitLimit, often)
 
 		lease, err := client.CoordinationV1().Leases("default").Create(t.Context(), newLease("l"), metav1.CreateOptions{})
 		require.NoError(t, err)
@@ -104,17 +104,17 @@ func TestWLIST_TypedInformersInProtobuf(t *testing.T) {
 		require.NoError(t, err)
 		_, err = client.EventsV1().Events("default").Create(t.Context(), newEvent("e"), metav1.CreateOptions{})
 		require.NoError(t, err)
-		require.Eventually(t, gotLeases.are(1, 1, 0), patience, often)
-		require.Eventually(t, gotOlder.are(1, 0, 0), patience, often)
-		require.Eventually(t, gotNewer.are(1, 0, 0), patience, often)
+		require.Eventually(t, gotLeases.are(1, 1, 0), waitLimit, often)
+		require.Eventually(t, gotOlder.are(1, 0, 0), waitLimit, often)
+		require.Eventually(t, gotNewer.are(1, 0, 0), waitLimit, often)
 		cached, err := held.Lister().Leases("default").Get("l")
 		require.NoError(t, err)
 		require.Equal(t, lease, cached)
 		require.NoError(t, client.CoordinationV1().Leases("default").Delete(t.Context(), "l", metav1.DeleteOptions{}))
 		require.NoError(t, client.CoreV1().Events("default").Delete(t.Context(), "e", metav1.DeleteOptions{}))
-		require.Eventually(t, gotLeases.are(1, 1, 1), patience, often)
-		require.Eventually(t, gotOlder.are(1, 0, 1), patience, often)
-		require.Eventually(t, gotNewer.are(1, 0, 1), patience, often)
+		require.Eventually(t, gotLeases.are(1, 1, 1), waitLimit, often)
+		require.Eventually(t, gotOlder.are(1, 0, 1), waitLimit, often)
+		require.Eventually(t, gotNewer.are(1, 0, 1), waitLimit, often)
 		for _, path := range []string{"/api/v1/namespaces", "/api/v1/events", "/apis/events.k8s.io/v1/events", "/apis/coordination.k8s.io/v1/leases"} {
 			streamed(t, s, path)
 		}
@@ -151,9 +151,9 @@ func TestTABLE_10_MetadataClientAndInformer(t *testing.T) {
 		patched, err := inDefault.Patch(t.Context(), "x", types.MergePatchType, []byte(`{"metadata":{"labels":{"c":"d"}}}`), metav1.PatchOptions{})
 		require.NoError(t, err)
 		require.Equal(t, map[string]string{"a": "b", "c": "d"}, patched.Labels)
-		require.Eventually(t, got.are(1, 1, 0), patience, often)
+		require.Eventually(t, got.are(1, 1, 0), waitLimit, often)
 		require.NoError(t, inDefault.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "c"}))
-		require.Eventually(t, got.are(1, 1, 1), patience, often)
+		require.Eventually(t, got.are(1, 1, 1), waitLimit, often)
 		streamed(t, s, "/apis/example.dev/v1/widgets")
 	})
 }
@@ -177,7 +177,7 @@ func newGadget(name string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.dev/v1", "kind": "Gadget", "metadata": map[string]any{"name": name}}}
 }
 
-// An informer whose version has expired while it was cut off starts over and ends up with what there is.
+// An informer whose version has expired during an interruption starts over and catches up.
 func TestWATCH_27_InformerStartsOverAfter410(t *testing.T) {
 	each(t, func(t *testing.T, s *server) {
 		client, err := dynamic.NewForConfig(s.Config)
@@ -195,8 +195,8 @@ func TestWATCH_27_InformerStartsOverAfter410(t *testing.T) {
 		got := count(t, informer)
 		factory.Start(t.Context().Done())
 		require.True(t, cache.WaitForCacheSync(t.Context().Done(), informer.HasSynced))
-		last := create("seen") // a watch that brings nothing within a second is taken for a failure
-		require.Eventually(t, got.are(3, 0, 0), patience, often)
+		last := create("seen") // client-go treats a watch without events within a second as a failure
+		require.Eventually(t, got.are(3, 0, 0), waitLimit, often)
 
 		const path = "/apis/example.dev/v1/gadgets"
 		open := s.shut(path)
@@ -205,16 +205,16 @@ func TestWATCH_27_InformerStartsOverAfter410(t *testing.T) {
 		create("new")
 		s.forget(t)
 		open()
-		require.Eventually(t, func() bool { return got.added.Load() == 4 && got.deleted.Load() == 1 }, patience, often)
+		require.Eventually(t, func() bool { return got.added.Load() == 4 && got.deleted.Load() == 1 }, waitLimit, often)
 		require.Len(t, informer.GetStore().List(), 3)
 		again := s.since(before, func(r *request) bool { return r.path == path && r.method == "GET" && r.code == 200 })
-		require.False(t, again[0].initial(), "it first asked to go on")
+		require.False(t, again[0].initial(), "it must first try to resume")
 		require.Equal(t, last.GetResourceVersion(), again[0].query.Get("resourceVersion"))
 		require.Len(t, s.since(before, func(r *request) bool { return r.path == path && r.initial() }), 1)
 	})
 }
 
-// Rule 16: a watch from an expired version receives the error inside the stream, and ends.
+// Rule 16: a watch from an expired version receives the error in the stream, which then ends.
 func TestRule16_RetryWatcherEndsFromAnExpiredVersion(t *testing.T) {
 	each(t, func(t *testing.T, s *server) {
 		client, err := dynamic.NewForConfig(s.Config)
@@ -234,18 +234,18 @@ func TestRule16_RetryWatcherEndsFromAnExpiredVersion(t *testing.T) {
 		case event := <-watcher.ResultChan():
 			require.Equal(t, watch.Error, event.Type)
 			require.True(t, apierrors.IsResourceExpired(apierrors.FromObject(event.Object)), "%+v", event.Object)
-		case <-time.After(patience):
-			require.Fail(t, "the watcher says nothing")
+		case <-time.After(waitLimit):
+			require.Fail(t, "the watcher sends nothing")
 		}
 		select {
 		case <-watcher.Done():
-		case <-time.After(patience):
-			require.Fail(t, "the watcher goes on")
+		case <-time.After(waitLimit):
+			require.Fail(t, "the watcher has not ended")
 		}
 	})
 }
 
-// A RetryWatcher goes on where its stream broke off and tells every change once.
+// A RetryWatcher resumes where its stream was interrupted and reports every change once.
 func TestWATCH_RetryWatcherResumes(t *testing.T) {
 	each(t, func(t *testing.T, s *server) {
 		client, err := dynamic.NewForConfig(s.Config)
@@ -268,7 +268,7 @@ func TestWATCH_RetryWatcherResumes(t *testing.T) {
 			case event := <-watcher.ResultChan():
 				require.Equal(t, watch.Modified, event.Type)
 				require.Equal(t, want, event.Object)
-			case <-time.After(patience):
+			case <-time.After(waitLimit):
 				require.Fail(t, "an event is missing")
 			}
 		}
@@ -282,7 +282,7 @@ func TestWATCH_UntilAndUntilWithSync(t *testing.T) {
 		spaces := client.CoreV1().Namespaces()
 		made, err := spaces.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}}, metav1.CreateOptions{})
 		require.NoError(t, err)
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 		defer cancel()
 		lw := &cache.ListWatch{
 			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return spaces.List(ctx, o) },
@@ -305,7 +305,7 @@ func TestWATCH_UntilAndUntilWithSync(t *testing.T) {
 	})
 }
 
-// A pager brings a large collection in pieces of 500, all of one version.
+// A pager reads a large collection in pages of 500 at one version.
 func TestPAGE_PagerOver2500Objects(t *testing.T) {
 	each(t, func(t *testing.T, s *server) {
 		client, err := dynamic.NewForConfig(s.Config)
@@ -314,7 +314,7 @@ func TestPAGE_PagerOver2500Objects(t *testing.T) {
 		const total = 2_500
 		fill(t, inDefault, total)
 		pages := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			if o.Continue != "" { // what changes between two pages is not seen by them
+			if o.Continue != "" { // changes between two pages are not visible
 				_ = inDefault.Delete(ctx, fmt.Sprintf("g-%04d", total-1), metav1.DeleteOptions{})
 			}
 			return inDefault.List(ctx, o)
@@ -341,8 +341,8 @@ func TestPAGE_PagerOver2500Objects(t *testing.T) {
 	})
 }
 
-// A pager whose version expires between two pages starts over, and still brings everything.
-func TestPAGE_08_PagerGoesOnAfterExpiry(t *testing.T) {
+// A pager whose version expires between two pages starts over and still returns everything.
+func TestPAGE_08_PagerStartsOverAfterExpiry(t *testing.T) {
 	each(t, func(t *testing.T, s *server) {
 		client, err := dynamic.NewForConfig(s.Config)
 		require.NoError(t, err)
@@ -361,7 +361,7 @@ func TestPAGE_08_PagerGoesOnAfterExpiry(t *testing.T) {
 		pages.PageSize = 10
 		all, _, err := pages.List(t.Context(), metav1.ListOptions{})
 		require.NoError(t, err)
-		require.Equal(t, 29, meta.LenList(all), "all of it is of one version, the later one")
+		require.Equal(t, 29, meta.LenList(all), "all objects have the later version")
 		require.True(t, expired)
 		require.NotEmpty(t, s.seen(func(r *request) bool { return r.query.Get("continue") != "" && r.code == 410 }))
 	})

@@ -39,7 +39,7 @@ type inProcess struct {
 
 func serveInProcess(t *testing.T) *server { return serveKinds(t) }
 
-// serveKinds serves more kinds beside those that every server has.
+// serveKinds serves additional kinds besides those of every server.
 func serveKinds(t *testing.T, more ...registry.Definition) *server {
 	t.Helper()
 	dir := t.TempDir()
@@ -68,7 +68,7 @@ func serveKinds(t *testing.T, more ...registry.Definition) *server {
 		s.kubeconfig = p.kubeconfig(t, dir)
 		return s
 	}
-	host := strings.Replace(p.server.URL, "http:", "https:", 1) // kubectl shows no token to a server without TLS
+	host := strings.Replace(p.server.URL, "http:", "https:", 1) // kubectl sends no token to a server without TLS
 	s.kubeconfig = writeFile(t, dir, "kubeconfig", fmt.Sprintf(`{"apiVersion": "v1", "kind": "Config", "current-context": "c",
 "clusters": [{"name": "c", "cluster": {"server": %q}}], "users": [{"name": "u", "user": {}}], "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}]}`, host))
 	return s

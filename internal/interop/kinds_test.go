@@ -9,7 +9,8 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// The kinds of examples/server, for servers in this process. A program's kinds cannot be imported.
+// The kinds of examples/server, for servers in this process: they cannot be imported from a
+// program.
 type widget struct {
 	meta.TypeMeta   `json:",inline"`
 	meta.ObjectMeta `json:"metadata,omitzero"`
@@ -66,7 +67,7 @@ type zoneSpec struct {
 	Region string `json:"region" minLength:"1" column:"Region" doc:"The region the zone belongs to."`
 }
 
-// definitions are the kinds that every server here has beside the built-in ones.
+// definitions returns the kinds that every server here has besides the built-in ones.
 func definitions() []registry.Definition {
 	return []registry.Definition{
 		registry.Kind[widget]{Group: "example.dev", Version: "v1", Plural: "widgets", Names: registry.Names{Kind: "Widget", ShortNames: []string{"wd"}, Categories: []string{"all"}}, Subresources: []registry.Endpoint{

@@ -102,7 +102,7 @@ func applyAtServer(k *kubectl) {
 	k.shows("get widget alpha -o yaml", `!last-applied-configuration`, `^  color: blue$`)
 	version := k.version("widget/alpha")
 	k.shows("apply --server-side -f "+first, `serverside-applied$`)
-	require.Equal(k.t, version, k.version("widget/alpha"), "the same again changes nothing")
+	require.Equal(k.t, version, k.version("widget/alpha"), "applying again changes nothing")
 
 	five := k.changed("five.yaml", "size: 3", "size: 5", "  owner: ann\n", "")
 	k.fails("apply --server-side --field-manager=scaler -f "+five,
@@ -144,7 +144,7 @@ func migrate(k *kubectl) {
 	k.shows("apply -f "+k.changed("w.yaml"), `created$`)
 	require.Equal(k.t, "kubectl-client-side-apply Update \n", k.owners("widget/alpha"))
 	k.shows("apply --server-side -f "+k.changed("w.yaml"), `serverside-applied$`, `!Warning`)
-	const owners = "kubectl Apply \nkubectl-last-applied Apply \n" // the latter owns the annotation alone
+	const owners = "kubectl Apply \nkubectl-last-applied Apply \n" // the latter owns only the annotation
 	require.Equal(k.t, owners, k.owners("widget/alpha"), "kubectl takes the fields over")
 	k.shows("apply --server-side -f "+k.changed("w.yaml", "  owner: ann\n", "", "size: 3", "size: 4"), `serverside-applied$`, `!conflict`)
 	k.shows("get widget alpha -o jsonpath={.spec.owner}{.spec.size}", `^4$`)
@@ -158,7 +158,7 @@ func migrate(k *kubectl) {
 	k.shows("apply -f "+k.changed("w.yaml", "size: 3", "size: 6"), `configured$`) // the annotation, in which no annotations are {} here
 	k.shows("apply -f "+k.changed("w.yaml", "size: 3", "size: 6"), `unchanged$`)
 
-	// Another manager of client-side apply is found by its annotation.
+	// Objects of another client-side applier are recognized by the annotation.
 	gamma := strings.Replace(alpha, "alpha", "gamma", 1)
 	k.shows("apply --field-manager=before -f "+k.file("g.yaml", gamma), `created$`)
 	require.Equal(k.t, "before Update \n", k.owners("widget/gamma"))
@@ -184,7 +184,7 @@ func lastApplied(k *kubectl) {
 	k.shows("apply view-last-applied widget beta", `^  size: 7$`)
 }
 
-// prune deletes objects that were applied once and are no longer in the files.
+// prune deletes applied objects that are no longer in the files.
 func prune(k *kubectl) {
 	zone := "apiVersion: example.dev/v1\nkind: Zone\nmetadata: {name: north, labels: {app: shop}}\nspec: {region: far}\n"
 	both := k.file("both.yaml", alpha+"---\n"+zone+"---\n"+strings.Replace(alpha, "alpha", "gamma", 1))
@@ -194,7 +194,7 @@ func prune(k *kubectl) {
 	k.shows("apply "+allowed+"-l app=shop --dry-run=server -f "+k.changed("w.yaml"), `gamma pruned \(server dry run\)$`)
 	k.shows("get widgets,zones -o name", `gamma`, `north`)
 	k.shows("apply "+allowed+"-l app=shop -f "+k.changed("w.yaml"), `alpha unchanged$`, `gamma pruned$`, `zone\.example\.dev/north pruned$`)
-	require.Equal(k.t, "widget.example.dev/alpha\nwidget.example.dev/beta\n", k.run("get", "widgets,zones", "-o", "name"), "what was not applied stays")
+	require.Equal(k.t, "widget.example.dev/alpha\nwidget.example.dev/beta\n", k.run("get", "widgets,zones", "-o", "name"), "objects that were not applied stay")
 	k.shows("apply --prune --all --prune-allowlist=example.dev/v1/Widget -f "+k.file("only.yaml", strings.Replace(alpha, "alpha", "gamma", 1)), `gamma created$`, `alpha pruned$`)
 }
 
@@ -329,7 +329,7 @@ func fieldManagersOfCommands(k *kubectl) {
 	for _, manager := range []string{"kubectl-create", "kubectl-replace", "kubectl-edit"} {
 		require.Contains(k.t, owners, manager+" Update \n")
 	}
-	require.NotContains(k.t, owners, "kubectl-patch", "what it set, another has set since")
+	require.NotContains(k.t, owners, "kubectl-patch", "its fields have been set by another manager")
 	require.NotContains(k.t, owners, "kubectl-label", "replaced")
 	k.shows("label widget alpha three=3 --field-manager=you", `labeled$`)
 	require.Contains(k.t, k.owners("widget/alpha"), "you Update \n")
@@ -387,7 +387,7 @@ func (k *kubectl) leaves(resources ...string) {
 			}
 			path = append(path[:len(match[1])/2], match[2])
 			if explained++; strings.Contains(strings.Join(path, "."), "metadata.") && resource != "widgets" {
-				continue // the same for all
+				continue // the same for all kinds
 			}
 			k.shows("explain "+strings.Join(path, "."), `^FIELD: `+match[2]+` <`+regexp.QuoteMeta(match[3])+`>`, `^DESCRIPTION:$`, `!<empty>`)
 		}

@@ -39,7 +39,7 @@ func cascades(k *kubectl) {
 	k.owned("alpha")
 	k.owned("beta")
 	k.shows("delete widget alpha --cascade=background", `"alpha" deleted`)
-	require.Eventually(k.t, func() bool { return k.gadgets("alpha") == "" }, patience, often)
+	require.Eventually(k.t, func() bool { return k.gadgets("alpha") == "" }, waitLimit, often)
 	require.Equal(k.t, "beta-x beta-y", k.gadgets("beta"))
 	k.shows("delete widget beta --cascade=orphan", `"beta" deleted`)
 	require.Equal(k.t, "beta-x beta-y", k.gadgets("beta"))
@@ -54,7 +54,7 @@ func cascades(k *kubectl) {
 	k.shows(`patch gadget alpha-x --type=merge -p {"metadata":{"finalizers":["example.dev/hold"]}}`, `patched$`)
 	k.shows("delete widget alpha --cascade=foreground --wait=false", `"alpha" deleted`)
 	k.shows("get widget alpha -o jsonpath={.metadata.finalizers}", `^\["foregroundDeletion"\]$`)
-	require.Eventually(k.t, func() bool { return k.gadgets("alpha") == "alpha-x" }, patience, often)
+	require.Eventually(k.t, func() bool { return k.gadgets("alpha") == "alpha-x" }, waitLimit, often)
 	var out buffer
 	require.Equal(k.t, 1, k.start(&out, "wait", "widget/alpha", "--for=delete", "--timeout=1s"), &out)
 	k.prints(out.String(), `timed out waiting for the condition on widgets/alpha`)
@@ -106,7 +106,8 @@ func ships() registry.Definition {
 	return registry.Kind[ship]{Group: "example.dev", Version: "v1", Plural: "ships", Names: registry.Names{Kind: "Ship"}, Rules: registry.Rules[ship]{Grace: registry.GraceSeconds[*ship](30)}, Deletion: registry.Deletion{Expire: true}}
 }
 
-// A kind with graceful deletion gives its objects the time that kubectl asks for, and less when it asks again.
+// Objects with graceful deletion get the grace period that kubectl requests, and less if it asks
+// again.
 func TestDEL_08_KubectlAsksForGrace(t *testing.T) {
 	k := newKubectl(t, serveKinds(t, ships()))
 	k.shows("create -f "+k.file("s.yaml", "apiVersion: example.dev/v1\nkind: Ship\nmetadata: {name: s}\n"), `ship\.example\.dev/s created$`)
@@ -117,10 +118,10 @@ func TestDEL_08_KubectlAsksForGrace(t *testing.T) {
 	k.shows("delete ship s --wait=false", `"s" deleted`)
 	left("30")
 	k.shows("delete ship s --grace-period=600 --wait=false", `"s" deleted`)
-	left("30") // more time than it has is nothing to ask for
+	left("30") // the grace period cannot be extended
 	k.shows("delete ship s --grace-period=20 --wait=false", `"s" deleted`)
 	left("20")
-	k.shows("delete ship s --now", `"s" deleted`) // waits for the second
+	k.shows("delete ship s --now", `"s" deleted`) // waits for the object to go
 	k.fails("get ship s", `NotFound`)
 	k.shows("create -f "+k.file("s.yaml", "apiVersion: example.dev/v1\nkind: Ship\nmetadata: {name: s}\n"), `created$`)
 	k.shows("delete ship s --force", `Immediate deletion does not wait`, `"s" force deleted`)

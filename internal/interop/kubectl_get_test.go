@@ -45,7 +45,7 @@ func chunks(k *kubectl) {
 	require.Len(k.t, k.asks("get widgets --chunk-size=0"), 1)
 	out := k.run("get", "widgets", "--chunk-size=2", "-o", "name")
 	require.Equal(k.t, "widget.example.dev/a\nwidget.example.dev/b\nwidget.example.dev/c\nwidget.example.dev/d\nwidget.example.dev/e\n", out)
-	require.Equal(k.t, 1, strings.Count(k.run("get", "widgets", "--chunk-size=2"), "NAME"), "one table of three pieces")
+	require.Equal(k.t, 1, strings.Count(k.run("get", "widgets", "--chunk-size=2"), "NAME"), "one table from three pages")
 }
 
 func tables(k *kubectl) {
@@ -100,7 +100,7 @@ func forms(k *kubectl) {
 	require.Equal(k.t, "edcba", order("--sort-by={.spec.size}", "-l", "app=shop"))
 	require.Equal(k.t, "abcde", order("--sort-by=.metadata.name"))
 	require.Equal(k.t, "abcde", order("--sort-by=.metadata.labels.number", "--chunk-size=2"))
-	sorted := k.run("get", "widgets", "--sort-by=.spec.size") // of a table, whose rows bring their objects for it
+	sorted := k.run("get", "widgets", "--sort-by=.spec.size") // kubectl sorts a table by the objects in its rows
 	require.Regexp(k.t, `(?s)^NAME.*\ne .*\nd .*\nc .*\nb .*\na `, sorted)
 
 	k.shows("get widget a -o yaml", `^apiVersion: example\.dev/v1$`, `^kind: Widget$`, `^  name: a$`, `^  size: 50$`, `^  replicas: 1$`)
@@ -142,7 +142,7 @@ func (k *kubectl) begin(path string, args ...string) *running {
 			}
 		}
 		return false
-	}, patience, often, "kubectl %s:\n%s", strings.Join(args, " "), &r.out)
+	}, waitLimit, often, "kubectl %s:\n%s", strings.Join(args, " "), &r.out)
 	return r
 }
 
@@ -150,7 +150,7 @@ func (k *kubectl) begin(path string, args ...string) *running {
 func (r *running) prints(what string) {
 	r.k.t.Helper()
 	match := regexp.MustCompile(what)
-	require.Eventually(r.k.t, func() bool { return match.MatchString(r.out.String()) }, patience, often, "%s in:\n%s", what, &r.out)
+	require.Eventually(r.k.t, func() bool { return match.MatchString(r.out.String()) }, waitLimit, often, "%s in:\n%s", what, &r.out)
 }
 
 // end waits for its end and returns the exit code.
@@ -162,7 +162,7 @@ func (r *running) end() int {
 // watchForms follows widgets in every form of get -w.
 func watchForms(k *kubectl) {
 	k.two()
-	const gone = `(?s)gamma.*beta` // what comes last
+	const gone = `(?s)gamma.*beta` // the last lines of output
 	for _, c := range []struct {
 		args, last string
 		lines      []string

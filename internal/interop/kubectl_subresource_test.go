@@ -26,7 +26,7 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// scaling sets replicas in every way that kubectl has.
+// scaling sets replicas by every kubectl command that can.
 func scaling(k *kubectl) {
 	k.two()
 	k.shows("scale widget alpha --replicas=3", `^widget\.example\.dev/alpha scaled$`)
@@ -112,7 +112,7 @@ func crates() registry.Definition {
 		}},
 		registry.Action[crate, Inspection, Report]{Name: "report", Run: func(ctx context.Context, call *registry.Call[crate], doc *Inspection) (*Report, error) {
 			if doc.Reason == "curiosity" {
-				return nil, status.Forbidden(meta.GroupResource{Group: "example.dev", Resource: "crates"}, call.Object.Name, "curiosity is no reason")
+				return nil, status.Forbidden(meta.GroupResource{Group: "example.dev", Resource: "crates"}, call.Object.Name, "a reason is required")
 			}
 			registry.Warn(ctx, "the seal is broken now")
 			return &Report{Crate: call.Object.Name, Reason: doc.Reason, Weight: call.Object.Spec.Weight}, nil
@@ -167,7 +167,7 @@ func TestMODEL_08_KubectlRaw(t *testing.T) {
 		return k.file("why.json", `{"apiVersion":"example.dev/v1","kind":"Inspection","reason":"`+reason+`"}`)
 	}
 	k.shows("create --raw "+path+"/report -f "+ask("customs"), `"kind":"Report","reason":"customs","weight":7`)
-	k.fails("create --raw "+path+"/report -f "+ask("curiosity"), `Forbidden|curiosity is no reason`)
+	k.fails("create --raw "+path+"/report -f "+ask("curiosity"), `Forbidden|a reason is required`)
 	k.fails("create --raw "+path+"/report -f "+ask("no"), `Inspection\.example\.dev "c" is invalid|reason: (Invalid value|Too short)`)
 	k.shows("replace --raw "+path+"/report -f "+ask("customs"), `"reason":"again: customs"`)
 	k.shows("get --raw "+path+"/log?lines=3", `(?s)^(c was moved\n){3}`)
@@ -179,7 +179,7 @@ func TestMODEL_08_KubectlRaw(t *testing.T) {
 	k.shows("get crate c", `^c `)
 }
 
-// controller-runtime knows subresources by name: scale, eviction, and one that nobody has heard of.
+// controller-runtime accesses subresources by name: scale, eviction, and an unknown one.
 func TestMODEL_08_ControllerRuntimeSubresources(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { useSubresources(t, serveKinds(t, crates())) })
 }
@@ -206,12 +206,12 @@ func useSubresources(t *testing.T, s *server) {
 	seconds, asks := apierrors.SuggestsClientDelay(err)
 	require.True(t, asks)
 	require.Equal(t, 1, seconds)
-	require.Greater(t, len(s.since(before, func(q *request) bool { return strings.HasSuffix(q.path, "/eviction") })), 1, "it was patient")
+	require.Greater(t, len(s.since(before, func(q *request) bool { return strings.HasSuffix(q.path, "/eviction") })), 1, "it must have retried")
 
 	of := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.dev/v1", "kind": "Crate", "metadata": map[string]any{"namespace": "default", "name": "heavy"}}}
 	visit := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.dev/v1", "kind": "Inspection", "reason": "customs"}}
 	require.NoError(t, c.SubResource("report").Create(t.Context(), of, visit))
-	require.Equal(t, []any{"heavy", "customs", int64(700)}, []any{visit.Object["crate"], visit.Object["reason"], visit.Object["weight"]}) // it puts the kind that was sent back
+	require.Equal(t, []any{"heavy", "customs", int64(700)}, []any{visit.Object["crate"], visit.Object["reason"], visit.Object["weight"]}) // it decodes the kind that the server sent
 	disco, err := discovery.NewDiscoveryClientForConfig(s.Config)
 	require.NoError(t, err)
 	list, err := disco.ServerResourcesForGroupVersion("example.dev/v1")
@@ -225,7 +225,7 @@ func useSubresources(t *testing.T, s *server) {
 	require.Contains(t, kinds["crates/report"], "Inspection")
 }
 
-// Crate is a crate as the author of a controller writes it.
+// Crate is a crate as defined by the author of a controller.
 type Crate struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

@@ -135,7 +135,7 @@ spec:
 
 const beta = `{"apiVersion": "example.dev/v1", "kind": "Widget", "metadata": {"name": "beta", "labels": {"app": "shop", "tier": "back"}}, "spec": {"size": 7, "color": "red"}}`
 
-// kubectl's own code, in process, does what people do with it.
+// kubectl's own code, in process, runs everyday commands.
 func TestKubectl(t *testing.T) {
 	for target, serve := range targets() {
 		for name, test := range map[string]func(*kubectl){
@@ -157,7 +157,7 @@ func discover(k *kubectl) {
 	if *realKubectl != "" {
 		k.shows("version", `^Server Version: v1\.\d+\.`)
 	} else {
-		k.fails("version", `^Server Version: v1\.\d+\.`, `client version error`) // kubectl's own version is known to its releases alone
+		k.fails("version", `^Server Version: v1\.\d+\.`, `client version error`) // only kubectl's releases know their version
 	}
 	k.shows("explain widget", `^KIND: +Widget$`, `^ +spec.*<Object> -required-$`)
 	k.shows("explain widget.spec --recursive", `^ +size.<integer> -required-$`, `^ +enum: `, `^ +notes.<map\[string\]string>$`)

@@ -36,7 +36,7 @@ func waitFor(k *kubectl) {
 	created := make(chan int)
 	before := k.granted()
 	go func() { created <- k.start(&out, "wait", "widget/alpha", "--for=create", "--timeout=60s") }()
-	require.Eventually(k.t, func() bool { return k.asked() > before }, patience, often)
+	require.Eventually(k.t, func() bool { return k.asked() > before }, waitLimit, often)
 	k.two()
 	require.Zero(k.t, <-created, &out)
 	k.prints(out.String(), `^widget\.example\.dev/alpha condition met$`)
@@ -77,7 +77,7 @@ func terminating(k *kubectl) {
 	k.shows("get ns hall -o jsonpath={.status.phase},{.metadata.deletionTimestamp}", `^Terminating,\d{4}-`)
 	k.shows("describe ns hall", `^Status: +Terminating$`)
 	k.fails("create -n hall -f "+k.file("late.yaml", strings.Replace(alpha, "alpha", "late", 1)), `Forbidden.*because it is being terminated`)
-	require.Eventually(k.t, func() bool { return !strings.Contains(k.run("get", "widgets", "-n", "hall", "-o", "name"), "beta") }, patience, often)
+	require.Eventually(k.t, func() bool { return !strings.Contains(k.run("get", "widgets", "-n", "hall", "-o", "name"), "beta") }, waitLimit, often)
 	k.shows("get widgets -n hall -o jsonpath={.items[*].metadata.finalizers}", `^\["example\.dev/hold"\]$`)
 	var out buffer
 	require.Equal(k.t, 1, k.start(&out, "delete", "ns", "hall", "--timeout=1s"))

@@ -30,8 +30,8 @@ func kubernetesTypes() map[string]reflect.Type {
 	return types
 }
 
-// What our codec reads from tags, Kubernetes generates for each of its types: the messages are the same, byte for byte, and
-// say the same, in both directions.
+// Our codec derives from tags what Kubernetes generates for each type. The messages are identical,
+// byte for byte, and decode alike in both directions.
 func TestPROTO_MessagesOfAllKubernetesTypes(t *testing.T) {
 	types := kubernetesTypes()
 	require.Greater(t, len(types), 100)
@@ -63,7 +63,7 @@ func TestPROTO_MessagesOfAllKubernetesTypes(t *testing.T) {
 	require.Greater(t, described, 100)
 }
 
-// requireReadAsKubernetesDoes reads a message in both ways.
+// requireReadAsKubernetesDoes decodes a message with both codecs.
 func requireReadAsKubernetesDoes(t *testing.T, name string, typ reflect.Type, d *protobuf.Descriptor, data []byte) {
 	t.Helper()
 	read := reflect.New(typ).Interface()
@@ -106,7 +106,7 @@ func varint(out []byte, v uint64) []byte {
 	return append(out, byte(v))
 }
 
-// What is absent, empty, or there with nothing in it is told apart as by Kubernetes, field by field, for every type.
+// Absent and empty fields are distinguished as in Kubernetes, for every field of every type.
 func TestPROTO_EmptyMessagesOfAllKubernetesTypes(t *testing.T) {
 	for name, typ := range kubernetesTypes() {
 		zero, ok := reflect.New(typ).Interface().(message)
@@ -124,7 +124,7 @@ func TestPROTO_EmptyMessagesOfAllKubernetesTypes(t *testing.T) {
 		require.Equal(t, want, got, name)
 		requireReadAsKubernetesDoes(t, name, typ, d, want)
 		requireReadAsKubernetesDoes(t, name, typ, d, nil)
-		for i := range typ.NumField() { // present, and empty
+		for i := range typ.NumField() { // present but empty
 			if typ.Field(i).Type.Kind() != reflect.Struct || typ.Field(i).Anonymous {
 				continue
 			}
@@ -184,7 +184,8 @@ func sentBy(t *testing.T, typ reflect.Type, kept []byte) []byte {
 	return sent
 }
 
-// What a client of Kubernetes' types read and sends back is what it was, by every way that the bytes can take (design rule 8).
+// An object that a client with Kubernetes' types reads and sends back is unchanged, in every
+// encoding (design rule 8).
 func TestMETA_ObjectsOfAllKubernetesTypesComeBackTheSame(t *testing.T) {
 	var schemas openapi.Types
 	for name, typ := range kubernetesTypes() {
@@ -195,14 +196,14 @@ func TestMETA_ObjectsOfAllKubernetesTypesComeBackTheSame(t *testing.T) {
 			objectFiller(seed).Fill(filled)
 			_, sent, err := viaJSON(typ, filled)
 			require.NoError(t, err, name)
-			written := storedAs(t, s, sentBy(t, typ, storedAs(t, s, sent))) // once there and back: a map's null has gone
+			written := storedAs(t, s, sentBy(t, typ, storedAs(t, s, sent))) // one round trip first: nulls in maps are dropped
 			require.Equal(t, string(written), string(storedAs(t, s, sentBy(t, typ, written))), name)
 		}
 	}
 }
 
-// Of messages that were cut or changed on their way, what we take says what it says to Kubernetes, and nothing is written that
-// is longer than what it was made of allows.
+// If our codec accepts a truncated or damaged message, it decodes the same content as Kubernetes,
+// and the output is bounded by the size of the input.
 func TestPROTO_DamagedMessagesOfAllKubernetesTypes(t *testing.T) {
 	var shared protobuf.Types
 	taken, refused := 0, 0
@@ -229,11 +230,11 @@ func TestPROTO_DamagedMessagesOfAllKubernetesTypes(t *testing.T) {
 			}
 			read := reflect.New(reflect.TypeOf(zero).Elem()).Interface()
 			if read.(message).Unmarshal(data) != nil {
-				continue // it minds some unknown fields
+				continue // Kubernetes rejects some unknown fields
 			}
 			want, err := plainJSON(read)
 			if err != nil {
-				continue // times beyond its range
+				continue // times beyond the range of Kubernetes
 			}
 			taken++
 			requireSame(t, want, text)
@@ -243,7 +244,7 @@ func TestPROTO_DamagedMessagesOfAllKubernetesTypes(t *testing.T) {
 	require.Greater(t, refused, 500)
 }
 
-// damaged cuts a message, changes a byte, duplicates a part, or announces 2 GB.
+// damaged truncates a message, changes a byte, duplicates a part, or announces 2 GB.
 func damaged(random *rand.Rand, whole []byte) []byte {
 	data := slices.Clone(whole)
 	at := random.IntN(len(data))

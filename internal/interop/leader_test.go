@@ -46,12 +46,13 @@ func (c *candidate) leads(t *testing.T) {
 	t.Helper()
 	select {
 	case <-c.led:
-	case <-time.After(patience):
-		require.Fail(t, "nobody leads")
+	case <-time.After(waitLimit):
+		require.Fail(t, "no candidate leads")
 	}
 }
 
-// Two candidates and then a third: a leader that steps down is followed at once, one that vanishes when its lease is over.
+// Two candidates and then a third: a leader that steps down is replaced at once, one that vanishes
+// when its lease expires.
 func TestLEASE_02_LeaderElectionHandsOver(t *testing.T) {
 	each(t, func(t *testing.T, s *server) {
 		client, err := kubernetes.NewForConfig(s.Config)
@@ -61,7 +62,7 @@ func TestLEASE_02_LeaderElectionHandsOver(t *testing.T) {
 		second := stand(t, client, "second", false)
 		select {
 		case <-second.led:
-			require.Fail(t, "two lead")
+			require.Fail(t, "two candidates lead")
 		default:
 		}
 		first.stop()

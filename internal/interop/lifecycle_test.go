@@ -23,8 +23,8 @@ import (
 // eventually repeats a check until it succeeds. In a bubble that takes no real time.
 func eventually(t *testing.T, what string, yes func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !yes(); time.Sleep(often) {
-		require.True(t, time.Now().Before(end), "in vain: %s", what)
+	for end := time.Now().Add(waitLimit); !yes(); time.Sleep(often) {
+		require.True(t, time.Now().Before(end), "timed out: %s", what)
 	}
 }
 
@@ -66,7 +66,7 @@ func ref(kind string, o client.Object) metav1.OwnerReference {
 	return metav1.OwnerReference{APIVersion: "example.dev/v1", Kind: kind, Name: o.GetName(), UID: o.GetUID()}
 }
 
-// What controller-runtime's client can say of a deletion is kept to.
+// The deletion options of controller-runtime's client take effect.
 func TestDEL_ControllerRuntimeDeletes(t *testing.T) {
 	each(t, func(t *testing.T, s *server) {
 		l := newLives(t, s)
@@ -116,14 +116,16 @@ func TestDEL_ControllerRuntimeDeletes(t *testing.T) {
 	})
 }
 
-// Owners that nobody should have: the collector deletes what it must, keeps what it cannot know, and comes to rest.
-func TestGC_OwnersThatNobodyShouldHave(t *testing.T) {
+// Invalid ownership: the collector deletes what it must, keeps what it cannot decide, and comes to
+// rest.
+func TestGC_InvalidOwners(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serveInProcess(t)
 		l := newLives(t, s)
 		rest := func() { time.Sleep(time.Hour); synctest.Wait() }
 
-		// Two that own each other, and one that owns itself: they stay until one of them is deleted.
+		// Two objects that own each other, and one that owns itself: they stay until one of them is
+		// deleted.
 		a, b := l.owned("default", "a"), l.owned("default", "b")
 		a.OwnerReferences = []metav1.OwnerReference{ref("Gadget", b)}
 		b.OwnerReferences = []metav1.OwnerReference{ref("Gadget", a)}
@@ -141,9 +143,10 @@ func TestGC_OwnersThatNobodyShouldHave(t *testing.T) {
 		require.NoError(t, l.Update(t.Context(), b))
 		require.NoError(t, l.Delete(t.Context(), a, client.PropagationPolicy(metav1.DeletePropagationForeground)))
 		rest()
-		require.False(t, l.there(a) || l.there(b) || l.there(self), "a circle does not hold its own end up")
+		require.False(t, l.there(a) || l.there(b) || l.there(self), "a circle does not block its deletion")
 
-		// An owner in another namespace is no owner. controller-runtime refuses to write that, others do not.
+		// An owner in another namespace does not count. controller-runtime refuses to write such a
+		// reference, but other clients do not.
 		far := l.owned("kube-public", "far")
 		require.ErrorContains(t, controllerutil.SetOwnerReference(far, &Gadget{ObjectMeta: metav1.ObjectMeta{Namespace: "default"}}, newScheme(t)), "cross-namespace")
 		lost := l.owned("default", "lost", ref("Gadget", far))
@@ -153,7 +156,7 @@ func TestGC_OwnersThatNobodyShouldHave(t *testing.T) {
 		require.False(t, l.there(lost), "its owner is not in its namespace")
 		require.True(t, l.there(kept))
 
-		// An owner of another uid than it had, of a kind that nobody serves, and none at all.
+		// Owners with another uid, of an unserved kind, and missing ones.
 		near := &Widget{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "near"}}
 		require.True(t, l.there(near))
 		mistaken, unknown := ref("Widget", near), ref("Widget", near)
@@ -161,11 +164,11 @@ func TestGC_OwnersThatNobodyShouldHave(t *testing.T) {
 		unknown.APIVersion = "elsewhere.example.com/v1"
 		wrong, foreign := l.owned("default", "wrong", mistaken), l.owned("default", "foreign", unknown)
 		rest()
-		require.False(t, l.there(wrong), "the owner was another one of the name")
-		require.True(t, l.there(foreign), "nobody can know")
+		require.False(t, l.there(wrong), "the owner is another object of that name")
+		require.True(t, l.there(foreign), "an owner of an unserved kind keeps it")
 		require.True(t, apierrors.IsInvalid(l.Create(t.Context(), &Gadget{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "nobody", OwnerReferences: []metav1.OwnerReference{{Kind: "Widget"}}}})))
 
-		// Finalizers can be taken off what is ending, and none added.
+		// While an object is terminating, finalizers can be removed but not added.
 		near.Finalizers = []string{"example.dev/one", "example.dev/two"}
 		require.NoError(t, l.Update(t.Context(), near))
 		require.NoError(t, l.Delete(t.Context(), near))
@@ -186,7 +189,7 @@ func TestGC_OwnersThatNobodyShouldHave(t *testing.T) {
 	})
 }
 
-// What a garbage collector or a backup of somebody else's does: informers of the metadata of everything there is.
+// What external garbage collectors and backup tools do: metadata informers of every resource.
 func TestWLIST_MetadataInformersOfEverything(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serveKinds(t, shirtKind(), ships(), crates())

@@ -26,7 +26,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
-// Widget and Gadget are the kinds of the server as the author of a controller writes them.
+// Widget and Gadget are the kinds of the server as defined by the author of a controller.
 type Widget struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -202,7 +202,8 @@ func run(t *testing.T, m manager.Manager) (stop func()) {
 	return stop
 }
 
-// A controller works through 1,000 widgets: finalizers, owned gadgets, a status, and the end of them all.
+// A controller processes 1,000 widgets: finalizers, owned gadgets, a status, and finally their
+// deletion.
 func TestManagerWorksThrough1000Widgets(t *testing.T) {
 	each(t, func(t *testing.T, s *server) {
 		m, r := manage(t, s, true)
@@ -229,12 +230,12 @@ func TestManagerWorksThrough1000Widgets(t *testing.T) {
 			}
 			return len(list.Items) == total && len(sizes) == total
 		}
-		require.Eventually(t, ready, 2*patience, 20*often)
+		require.Eventually(t, ready, 2*waitLimit, 20*often)
 
 		var w Widget
 		require.NoError(t, direct.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "w7"}, &w))
 		require.Equal(t, []string{finalizer}, w.Finalizers)
-		require.Equal(t, int64(1), w.Generation, "neither status nor finalizers count")
+		require.Equal(t, int64(1), w.Generation, "status and finalizers do not change the generation")
 		require.Equal(t, "blue", w.Spec.Color)
 		var g Gadget
 		require.NoError(t, direct.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "w7"}, &g))
@@ -244,7 +245,7 @@ func TestManagerWorksThrough1000Widgets(t *testing.T) {
 			w.Spec.Size = size
 			require.NoError(t, direct.Patch(t.Context(), &w, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
 			require.True(t, apierrors.IsConflict(direct.Patch(t.Context(), before.DeepCopyObject().(*Widget), client.MergeFromWithOptions(stale(before), client.MergeFromWithOptimisticLock{}))))
-			require.Eventually(t, ready, patience, 20*often)
+			require.Eventually(t, ready, waitLimit, 20*often)
 			require.NoError(t, direct.Get(t.Context(), client.ObjectKeyFromObject(&w), &w))
 		}
 		require.NoError(t, direct.DeleteAllOf(t.Context(), &Widget{}, client.InNamespace("default")))
@@ -255,12 +256,12 @@ func TestManagerWorksThrough1000Widgets(t *testing.T) {
 			gadgets.SetGroupVersionKind(schema.GroupVersionKind{Group: "example.dev", Version: "v1", Kind: "GadgetList"})
 			require.NoError(t, direct.List(t.Context(), &gadgets))
 			return len(widgets.Items)+len(gadgets.Items) == 0
-		}, 2*patience, 20*often)
+		}, 2*waitLimit, 20*often)
 		stop()
 		require.Empty(t, r.problems)
 		require.Equal(t, total, r.tidied)
 		require.NotEmpty(t, s.seen(func(q *request) bool { return q.watches() && strings.Contains(q.accept, "as=PartialObjectMetadata") }), "gadgets are watched by their metadata")
-		for path, caches := range map[string]int{"/apis/example.dev/v1/widgets": 1, "/apis/example.dev/v1/gadgets": 2} { // metadata and, for Get, all of it
+		for path, caches := range map[string]int{"/apis/example.dev/v1/widgets": 1, "/apis/example.dev/v1/gadgets": 2} { // one for metadata and one for Get, with whole objects
 			require.Len(t, s.seen(func(q *request) bool { return q.path == path && q.watches() && q.initial() }), caches)
 		}
 		require.NotEmpty(t, s.seen(func(q *request) bool {
@@ -275,7 +276,7 @@ func stale(w *Widget) client.Object {
 	return out
 }
 
-// Two managers: the second works once the first has stopped, and not before. They record events as they go.
+// The second of two managers starts working only after the first has stopped. Both record events.
 func TestLEASE_ManagersHandOver(t *testing.T) {
 	each(t, func(t *testing.T, s *server) {
 		first, _ := manage(t, s, true)
@@ -288,7 +289,7 @@ func TestLEASE_ManagersHandOver(t *testing.T) {
 		run(t, second)
 		select {
 		case <-second.Elected():
-			require.Fail(t, "two lead")
+			require.Fail(t, "two managers lead")
 		default:
 		}
 		stopFirst()
@@ -299,9 +300,9 @@ func TestLEASE_ManagersHandOver(t *testing.T) {
 		w := &Widget{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "w"}, Spec: WidgetSpec{Size: 1}}
 		require.NoError(t, r.Create(t.Context(), w))
 		require.Eventually(t, func() bool {
-			require.NoError(t, client.IgnoreNotFound(r.Get(t.Context(), client.ObjectKeyFromObject(w), w))) // from a cache, which may not know it yet
+			require.NoError(t, client.IgnoreNotFound(r.Get(t.Context(), client.ObjectKeyFromObject(w), w))) // read from a cache, which may not have it yet
 			return w.Status.Phase == "Ready"
-		}, patience, often)
+		}, waitLimit, often)
 		second.GetEventRecorder("tests").Eventf(w, nil, corev1.EventTypeNormal, "Made", "Making", "It was made.")
 		direct, err := client.New(s.Config, client.Options{Scheme: r.scheme})
 		require.NoError(t, err)
@@ -309,11 +310,11 @@ func TestLEASE_ManagersHandOver(t *testing.T) {
 			var events corev1.EventList
 			require.NoError(t, direct.List(t.Context(), &events, client.InNamespace("default"), client.MatchingFields{"involvedObject.uid": string(w.UID)}))
 			return len(events.Items) == 1 && events.Items[0].Message == "It was made."
-		}, patience, often)
-		require.Eventually(t, func() bool { // who leads is told by events about the lease
+		}, waitLimit, often)
+		require.Eventually(t, func() bool { // events about the lease name the leader
 			var events corev1.EventList
 			require.NoError(t, direct.List(t.Context(), &events, client.InNamespace("kube-system"), client.MatchingFields{"involvedObject.kind": "Lease", "reason": "LeaderElection"}))
 			return len(events.Items) >= 2
-		}, patience, often)
+		}, waitLimit, often)
 	})
 }

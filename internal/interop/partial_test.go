@@ -31,8 +31,8 @@ func partialOf(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
 	return out
 }
 
-// A cache of metadata, of some widgets only, is filled and kept by one watch that brings metadata alone; who reads from it
-// asks the server nothing.
+// A metadata cache of selected widgets is filled and updated by one watch that only transfers
+// metadata. Reads from it do not reach the server.
 func TestTABLE_10_PartialMetadataCache(t *testing.T) {
 	each(t, func(t *testing.T, s *server) {
 		c, err := cache.New(s.Config, cache.Options{
@@ -66,7 +66,7 @@ func TestTABLE_10_PartialMetadataCache(t *testing.T) {
 			return func() bool { return added.Load() == a && updated.Load() == u && deleted.Load() == d }
 		}
 		require.True(t, c.WaitForCacheSync(ctx))
-		require.Eventually(t, told(1, 0, 0), patience, often)
+		require.Eventually(t, told(1, 0, 0), waitLimit, often)
 
 		asked := s.asked()
 		got := partialOf(widgetKind)
@@ -77,19 +77,19 @@ func TestTABLE_10_PartialMetadataCache(t *testing.T) {
 		list.SetGroupVersionKind(widgetKind.GroupVersion().WithKind("WidgetList"))
 		require.NoError(t, c.List(ctx, list, client.InNamespace("default")))
 		require.Len(t, list.Items, 1)
-		require.Equal(t, asked, s.asked(), "all this came from the cache")
+		require.Equal(t, asked, s.asked(), "all reads came from the cache")
 
 		first.Labels["tier"] = "front"
 		require.NoError(t, direct.Update(ctx, first))
-		require.Eventually(t, told(1, 1, 0), patience, often)
-		other.Labels["app"] = "shop" // crosses the edge of the selector inwards …
+		require.Eventually(t, told(1, 1, 0), waitLimit, often)
+		other.Labels["app"] = "shop" // enters the selection …
 		require.NoError(t, direct.Update(ctx, other))
-		require.Eventually(t, told(2, 1, 0), patience, often)
-		first.Labels["app"] = "elsewhere" // … and outwards
+		require.Eventually(t, told(2, 1, 0), waitLimit, often)
+		first.Labels["app"] = "elsewhere" // … and leaves it
 		require.NoError(t, direct.Update(ctx, first))
-		require.Eventually(t, told(2, 1, 1), patience, often)
+		require.Eventually(t, told(2, 1, 1), waitLimit, often)
 		require.NoError(t, direct.Delete(ctx, other))
-		require.Eventually(t, told(2, 1, 2), patience, often)
+		require.Eventually(t, told(2, 1, 2), waitLimit, often)
 
 		const path = "/apis/example.dev/v1/namespaces/default/widgets"
 		watches := s.seen(func(r *request) bool { return r.path == path && r.method == "GET" })
@@ -100,7 +100,7 @@ func TestTABLE_10_PartialMetadataCache(t *testing.T) {
 	})
 }
 
-// A controller that watches one kind by its metadata, and reconciles another for it.
+// A controller watches the metadata of one kind and reconciles another.
 func TestTABLE_10_ControllerWatchesMetadata(t *testing.T) {
 	each(t, func(t *testing.T, s *server) {
 		again := true
@@ -138,10 +138,10 @@ func TestTABLE_10_ControllerWatchesMetadata(t *testing.T) {
 	})
 }
 
-// awaitName waits for a name among those that arrive.
+// awaitName waits until a name arrives.
 func awaitName(t *testing.T, names <-chan string, want string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 	defer cancel()
 	for {
 		select {
@@ -150,7 +150,7 @@ func awaitName(t *testing.T, names <-chan string, want string) {
 				return
 			}
 		case <-ctx.Done():
-			require.FailNow(t, "it was not reconciled", want)
+			require.FailNow(t, "the object was not reconciled", want)
 		}
 	}
 }

@@ -24,7 +24,7 @@ import (
 // program is examples/server in a separate process, on bbolt.
 type program struct {
 	dir, tokens string
-	address     string // once it is known; clients come back to the same port
+	address     string // clients reconnect to the same port
 	process     *exec.Cmd
 	ended       chan struct{} // closed when the process is gone
 	out         *buffer
@@ -84,7 +84,7 @@ func (p *program) start(t *testing.T) {
 		defer close(ended)
 		_ = process.Wait() // ProcessState holds the result
 	}(p.process, p.ended)
-	require.Eventually(t, func() bool { return strings.Contains(p.out.String(), "Serving on https://") || p.gone() }, patience, often)
+	require.Eventually(t, func() bool { return strings.Contains(p.out.String(), "Serving on https://") || p.gone() }, waitLimit, often)
 	require.False(t, p.gone(), "the server ended:\n%s", p.out)
 }
 

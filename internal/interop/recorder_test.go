@@ -17,7 +17,7 @@ import (
 
 var regarding = &corev1.ObjectReference{APIVersion: "example.dev/v1", Kind: "Widget", Namespace: "default", Name: "w", UID: "u"}
 
-// The recorder of the core group counts what repeats with a strategic merge patch.
+// The recorder of the core group counts repetitions with a strategic merge patch.
 func TestEVT_21_CoreRecorder(t *testing.T) {
 	each(t, func(t *testing.T, s *server) {
 		client, err := kubernetes.NewForConfig(s.Config)
@@ -40,7 +40,7 @@ func TestEVT_21_CoreRecorder(t *testing.T) {
 				found[event.Reason] = event
 			}
 			return len(list.Items) == 3 && found["Again"].Count == 3
-		}, patience, often)
+		}, waitLimit, often)
 		require.Equal(t, "It was made.", found["Made"].Message)
 		require.Equal(t, int32(1), found["Made"].Count)
 		require.Equal(t, corev1.EventSource{Component: "tests", Host: "here"}, found["Made"].Source)
@@ -53,7 +53,7 @@ func TestEVT_21_CoreRecorder(t *testing.T) {
 	})
 }
 
-// The recorder of events.k8s.io makes a series of what repeats, with a strategic merge patch.
+// The recorder of events.k8s.io turns repetitions into a series with a strategic merge patch.
 func TestEVT_33_EventsRecorder(t *testing.T) {
 	each(t, func(t *testing.T, s *server) {
 		client, err := kubernetes.NewForConfig(s.Config)
@@ -74,7 +74,7 @@ func TestEVT_33_EventsRecorder(t *testing.T) {
 			return &list.Items[0]
 		}
 		recorder.Eventf(regarding, nil, corev1.EventTypeNormal, "Made", "Making", "It was made by %s.", "a test")
-		require.Eventually(t, func() bool { return only("Made") != nil }, patience, often)
+		require.Eventually(t, func() bool { return only("Made") != nil }, waitLimit, often)
 		event := only("Made")
 		require.Equal(t, "It was made by a test.", event.Note)
 		require.Equal(t, *regarding, event.Regarding)
@@ -82,6 +82,6 @@ func TestEVT_33_EventsRecorder(t *testing.T) {
 		require.False(t, event.EventTime.IsZero())
 		require.Nil(t, event.Series)
 		recorder.Eventf(regarding, nil, corev1.EventTypeNormal, "Made", "Making", "It was made by %s.", "a test")
-		require.Eventually(t, func() bool { s := only("Made").Series; return s != nil && s.Count == 2 }, patience, often)
+		require.Eventually(t, func() bool { s := only("Made").Series; return s != nil && s.Count == 2 }, waitLimit, often)
 	})
 }

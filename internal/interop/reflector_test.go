@@ -53,7 +53,7 @@ func mirrors(t *testing.T, client dynamic.ResourceInterface, store cache.Store) 
 
 const gadgetsPath = "/apis/example.dev/v1/gadgets"
 
-// A reflector reads a collection as a whole, follows it, and reads it again when it has fallen behind too far.
+// A reflector lists a collection, follows it, and lists it again when it has fallen too far behind.
 func TestWATCH_ReflectorListsAndFollows(t *testing.T) {
 	each(t, func(t *testing.T, s *server) { reflect410(t, s, true) })
 }
@@ -76,7 +76,7 @@ func reflect410(t *testing.T, s *server, listed bool) {
 	go func() { defer close(ended); reflector.RunWithContext(ctx) }()
 	defer func() { cancel(); <-ended }()
 	same := mirrors(t, client.Resource(gadgets), store)
-	require.Eventually(t, same, patience, often)
+	require.Eventually(t, same, waitLimit, often)
 	require.Len(t, store.ListKeys(), total)
 	startedBy(t, s, 0, listed, (total+page-1)/page)
 
@@ -86,17 +86,17 @@ func reflect410(t *testing.T, s *server, listed bool) {
 		require.NoError(t, err)
 	}
 	write(0)
-	require.Eventually(t, same, patience, often)
+	require.Eventually(t, same, waitLimit, often)
 	last := reflector.LastSyncResourceVersion()
 	open := s.shut(gadgetsPath)
 	write(1)
 	s.forget(t)
 	before := s.asked()
 	open()
-	require.Eventually(t, same, patience, often)
+	require.Eventually(t, same, waitLimit, often)
 	require.Len(t, store.ListKeys(), total)
 	startedBy(t, s, before, listed, (total+page-1)/page)
-	if listed { // a list in pieces from a version is one of exactly that version (LIST-06)
+	if listed { // a paged list from a version has exactly that version (LIST-06)
 		require.Len(t, s.since(before, func(r *request) bool { return r.query.Get("resourceVersion") != "" && !r.watches() && r.code == 410 }), 1)
 	}
 	require.NotEmpty(t, s.seen(func(r *request) bool {
@@ -104,12 +104,12 @@ func reflect410(t *testing.T, s *server, listed bool) {
 	}), "it asked to go on, and was told inside the stream that it cannot")
 
 	write(2)
-	require.Eventually(t, same, patience, often)
+	require.Eventually(t, same, waitLimit, often)
 	startedBy(t, s, before, listed, (total+page-1)/page)
 }
 
-// startedBy requires that a collection was read once as a whole since a number of requests: by LIST
-// in a number of pages, or by one watch.
+// startedBy requires that a collection was read as a whole once since a given request: by LIST in a
+// number of pages, or by one watch.
 func startedBy(t *testing.T, s *server, since int, listed bool, pages int) {
 	t.Helper()
 	reflects := func(r *request) bool {
@@ -129,8 +129,8 @@ func startedBy(t *testing.T, s *server, since int, listed bool, pages int) {
 	require.Equal(t, "NotOlderThan", streamed[0].query.Get("resourceVersionMatch"))
 }
 
-// A watch that is refused for a while is asked for again later, and nothing is read twice.
-func TestWATCH_ReflectorGoesOnAfterAnEnd(t *testing.T) {
+// A reflector retries a rejected watch later and lists nothing again.
+func TestWATCH_ReflectorResumesAfterAnEnd(t *testing.T) {
 	each(t, func(t *testing.T, s *server) {
 		client, err := dynamic.NewForConfig(s.Config)
 		require.NoError(t, err)
@@ -153,10 +153,10 @@ func TestWATCH_ReflectorGoesOnAfterAnEnd(t *testing.T) {
 		go func() { defer close(ended); reflector.RunWithContext(ctx) }()
 		defer func() { cancel(); <-ended }()
 		watches := func(r *request) bool { return r.path == gadgetsPath && r.watches() }
-		require.Eventually(t, func() bool { return len(s.seen(watches)) >= 4 }, patience, often)
+		require.Eventually(t, func() bool { return len(s.seen(watches)) >= 4 }, waitLimit, often)
 		_, err = inDefault.Create(t.Context(), newGadget("new"), metav1.CreateOptions{})
 		require.NoError(t, err)
-		require.Eventually(t, mirrors(t, client.Resource(gadgets), store), patience, often)
-		require.Len(t, s.seen(func(r *request) bool { return watches(r) && r.initial() }), 1, "each end came after a bookmark")
+		require.Eventually(t, mirrors(t, client.Resource(gadgets), store), waitLimit, often)
+		require.Len(t, s.seen(func(r *request) bool { return watches(r) && r.initial() }), 1, "each watch ended after a bookmark")
 	})
 }

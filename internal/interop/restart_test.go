@@ -104,12 +104,12 @@ func outlive(t *testing.T, s *server, before func()) {
 		"who came back before the server was gone was told to wait")
 }
 
-// Rule 18: informers outlive 20 restarts of a server on which nothing happens, and never ask for everything again.
-func TestRule18_IdleInformersOutliveRestarts(t *testing.T) {
+// Rule 18: informers survive 20 restarts of an idle server without listing again.
+func TestRule18_IdleInformersSurviveRestarts(t *testing.T) {
 	t.Parallel()
 	s := serveProgram(t)
 	f := follow(t, s.Config)
-	require.Eventually(t, f.spaces.are(4, 0, 0), patience, often)
+	require.Eventually(t, f.spaces.are(4, 0, 0), waitLimit, often)
 	outlive(t, s, func() {})
 	require.True(t, f.spaces.are(4, 0, 0)())
 
@@ -117,12 +117,12 @@ func TestRule18_IdleInformersOutliveRestarts(t *testing.T) {
 	require.NoError(t, err)
 	_, err = client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}}, metav1.CreateOptions{})
 	require.NoError(t, err)
-	require.Eventually(t, f.spaces.are(5, 0, 0), patience, often)
+	require.Eventually(t, f.spaces.are(5, 0, 0), waitLimit, often)
 	neverStartedOver(t, s)
 }
 
-// Rule 18, while others write as fast as they can: informers miss nothing, are told nothing twice and never start over.
-func TestRule18_BusyInformersOutliveRestarts(t *testing.T) {
+// Rule 18, under heavy writes: informers miss nothing, see nothing twice and never start over.
+func TestRule18_BusyInformersSurviveRestarts(t *testing.T) {
 	t.Parallel()
 	s := serveProgram(t)
 	f := follow(t, s.Config)
@@ -137,7 +137,7 @@ func TestRule18_BusyInformersOutliveRestarts(t *testing.T) {
 	}
 	outlive(t, s, func() {
 		told := f.widgets.added.Load()
-		require.Eventually(t, func() bool { return f.widgets.added.Load() > told+5 }, patience, often)
+		require.Eventually(t, func() bool { return f.widgets.added.Load() > told+5 }, waitLimit, often)
 	})
 	cancel()
 	writers.Wait()
@@ -147,16 +147,16 @@ func TestRule18_BusyInformersOutliveRestarts(t *testing.T) {
 		what    *counted
 		objects dynamic.ResourceInterface
 	}{{f.stores["widgets"], f.widgets, client.Resource(widgets)}, {f.stores["gadgets"], f.partial, client.Resource(gadgets)}} {
-		require.Eventually(t, func() bool { // a write whose writer did not wait for the end may happen yet
+		require.Eventually(t, func() bool { // an unacknowledged write may still take effect
 			list, err := c.objects.List(t.Context(), metav1.ListOptions{})
 			require.NoError(t, err)
 			return same(list, c.store) && int64(len(list.Items)) == c.what.added.Load()-c.what.deleted.Load()
-		}, patience, often)
+		}, waitLimit, often)
 	}
 }
 
-// toil creates widgets and gadgets, and deletes every other one, until ctx ends. It ignores errors
-// while there is no server.
+// toil creates widgets and gadgets and deletes every other one, until ctx ends. It ignores errors
+// while the server is down.
 func toil(ctx context.Context, client dynamic.Interface, prefix string) {
 	for i := 0; ctx.Err() == nil; i++ {
 		name := fmt.Sprintf("%s-%d", prefix, i)
@@ -167,7 +167,7 @@ func toil(ctx context.Context, client dynamic.Interface, prefix string) {
 			}
 			if _, err := resource.Namespace("default").Create(ctx, o, metav1.CreateOptions{}); err != nil {
 				select {
-				case <-time.After(20 * time.Millisecond): // the server is away
+				case <-time.After(20 * time.Millisecond): // the server is down
 				case <-ctx.Done():
 				}
 			}

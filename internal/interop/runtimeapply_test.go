@@ -31,7 +31,7 @@ func managersOf(o client.Object) (out []string) {
 	return out
 }
 
-// The client of controller-runtime applies, also to the status, with owners, force and dry runs.
+// controller-runtime's client applies, also to the status, with owners, force and dry runs.
 func TestSSA_RuntimeApply(t *testing.T) {
 	each(t, func(t *testing.T, s *server) {
 		c := newRuntimeClient(t, s)
@@ -39,7 +39,7 @@ func TestSSA_RuntimeApply(t *testing.T) {
 		config := func(text string) *unstructured.Unstructured { return widgetOf(t, text) }
 		applied := config(`{metadata: {labels: {a: b}}, spec: {size: 1, color: red, notes: {made: here}}}`)
 		require.NoError(t, one.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(applied)))
-		require.NotEmpty(t, applied.GetUID(), "the answer is in what was applied")
+		require.NotEmpty(t, applied.GetUID(), "the response must be decoded into the configuration")
 		var w Widget
 		require.NoError(t, c.Get(t.Context(), widgetKey, &w))
 		require.Equal(t, WidgetSpec{Size: 1, Color: "red"}, w.Spec)
@@ -56,7 +56,7 @@ func TestSSA_RuntimeApply(t *testing.T) {
 		require.NoError(t, c.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(config(`{spec: {size: 2}}`)), client.FieldOwner("two"), client.ForceOwnership))
 		require.Error(t, c.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(config(`{spec: {size: 2}}`))), "without an owner")
 
-		// The same as a patch, as it was done before there was Apply, with a typed object.
+		// The same as an apply patch with a typed object, as before Apply existed.
 		patched := &Widget{TypeMeta: metav1.TypeMeta{APIVersion: "example.dev/v1", Kind: "Widget"}, ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "w"}, Spec: WidgetSpec{Size: 3}}
 		//nolint:staticcheck // it is deprecated, and what most controllers do
 		require.NoError(t, c.Patch(t.Context(), patched, client.Apply, client.FieldOwner("two"), client.ForceOwnership))
@@ -74,7 +74,7 @@ func TestSSA_RuntimeApply(t *testing.T) {
 		version := w.ResourceVersion
 		require.NoError(t, one.Status().Apply(t.Context(), client.ApplyConfigurationFromUnstructured(config(`{status: {phase: Ready, conditions: [{type: Ready, status: "True"}]}}`))))
 		require.NoError(t, c.Get(t.Context(), widgetKey, &w))
-		require.Equal(t, version, w.ResourceVersion, "the same again")
+		require.Equal(t, version, w.ResourceVersion, "applying again changes nothing")
 
 		lease := coordinationac.Lease("l", "default").WithSpec(coordinationac.LeaseSpec().WithHolderIdentity("me"))
 		require.NoError(t, one.Apply(t.Context(), lease))
@@ -84,7 +84,8 @@ func TestSSA_RuntimeApply(t *testing.T) {
 	})
 }
 
-// What controllers write by: create or update, create or patch, the status, with owners and finalizers.
+// The usual helpers of controllers: create or update, create or patch, and the status, with owners
+// and finalizers.
 func TestUPDATE_RuntimeWriters(t *testing.T) {
 	each(t, func(t *testing.T, s *server) {
 		plain := newRuntimeClient(t, s)
@@ -131,7 +132,7 @@ func TestUPDATE_RuntimeWriters(t *testing.T) {
 		require.Len(t, g.OwnerReferences, 2)
 		yes := true
 		g.OwnerReferences[1].Controller = &yes
-		require.True(t, apierrors.IsInvalid(c.Update(t.Context(), g)), "one controller at most")
+		require.True(t, apierrors.IsInvalid(c.Update(t.Context(), g)), "an object has at most one controller")
 		require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(g), g))
 		require.NoError(t, controllerutil.RemoveControllerReference(w, g, plain.Scheme()))
 		require.NoError(t, c.Update(t.Context(), g))
@@ -145,7 +146,7 @@ func TestUPDATE_RuntimeWriters(t *testing.T) {
 		before := w.DeepCopyObject().(*Widget)
 		w.Status.Phase, w.Spec.Size = "Broken", 9
 		require.NoError(t, c.Status().Patch(t.Context(), w, client.MergeFrom(before)))
-		require.Equal(t, []any{"Broken", int32(3)}, []any{w.Status.Phase, w.Spec.Size}, "the status only")
+		require.Equal(t, []any{"Broken", int32(3)}, []any{w.Status.Phase, w.Spec.Size}, "only the status must change")
 		before = w.DeepCopyObject().(*Widget)
 		w.Status.Phase = "Ready"
 		require.NoError(t, c.SubResource("status").Patch(t.Context(), w, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))

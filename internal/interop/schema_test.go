@@ -49,12 +49,13 @@ func objectFiller(seed int64) *randfill.Filler {
 	)
 }
 
-// Every type of k8s.io/api has a schema, by its tags and methods alone, that knows every field which the type writes.
+// Every type of k8s.io/api has a schema, derived only from tags and methods, that covers every
+// field that the type writes.
 func TestOAPI_05_SchemasOfKubernetesTypes(t *testing.T) {
 	types := map[string]reflect.Type{}
 	for gvk, typ := range scheme.Scheme.AllKnownTypes() {
 		_, isObject := reflect.New(typ).Interface().(metav1.Object)
-		if isObject && gvk.Version != "__internal" { // custom resource definitions, which contain themselves, are there by way of Helm
+		if isObject && gvk.Version != "__internal" { // custom resource definitions contain themselves; Helm links them
 			types[gvk.GroupVersion().WithKind(gvk.Kind).String()] = typ
 		}
 	}
@@ -64,7 +65,7 @@ func TestOAPI_05_SchemasOfKubernetesTypes(t *testing.T) {
 	for name, typ := range types {
 		s, err := schemas.Schema(typ, openapi.RequiredWhenTagged())
 		require.NoError(t, err, name)
-		if !strings.HasPrefix(name, "apiextensions.k8s.io/") { // which describes itself in comments alone
+		if !strings.HasPrefix(name, "apiextensions.k8s.io/") { // that group describes itself only in comments
 			require.NotEmpty(t, s.Description, name)
 		}
 		for seed := range int64(objects) {
@@ -80,10 +81,10 @@ func TestOAPI_05_SchemasOfKubernetesTypes(t *testing.T) {
 			canonical, problems := s.Canonical(object)
 			require.Empty(t, problems, "%s: %s", name, clip(text))
 			for _, p := range s.Validate(canonical) {
-				require.Equal(t, meta.CauseFieldValueDuplicate, p.Type, "%s: %s", name, p) // chance makes owners of one uid
+				require.Equal(t, meta.CauseFieldValueDuplicate, p.Type, "%s: %s", name, p) // random owners may share a uid
 			}
 			if bytes.Contains(text, []byte(":null")) {
-				continue // null means absent, and what is absent comes back as nothing
+				continue // null means absent
 			}
 			again, err := kwjson.AppendTree(nil, canonical)
 			require.NoError(t, err)
@@ -96,7 +97,7 @@ func TestOAPI_05_SchemasOfKubernetesTypes(t *testing.T) {
 	}
 }
 
-// What the tags of k8s.io/api say about merging, the schema says.
+// The schema contains the merge rules in the tags of k8s.io/api.
 func TestOAPI_05_TagsOfKubernetesTypes(t *testing.T) {
 	get := func(gvk schema.GroupVersionKind, path ...string) *openapi.Schema {
 		s, err := openapi.FromType(scheme.Scheme.AllKnownTypes()[gvk], openapi.RequiredWhenTagged())

@@ -16,8 +16,8 @@ import (
 	"github.com/kindwright/kindwright/openapi"
 )
 
-// Strategic merge patches of pods come out as apimachinery makes them: patches computed by its own code, as kubectl does,
-// and random ones that merge, replace, delete and order.
+// Strategic merge patches of pods have the same result as in apimachinery: patches that it
+// computes, as kubectl does, and random ones that merge, replace, delete and reorder.
 func TestPATCH_17_StrategicMergeAsApimachinery(t *testing.T) {
 	schema, err := openapi.FromType(reflect.TypeFor[corev1.Pod]())
 	require.NoError(t, err)
@@ -33,7 +33,7 @@ func TestPATCH_17_StrategicMergeAsApimachinery(t *testing.T) {
 			require.NoError(t, err)
 			got, err := patch.Strategic(tree.(map[string]any), body, schema, patch.Options{})
 			if theirs != nil {
-				continue // it also refuses what has an answer, such as the order of a list without items
+				continue // it rejects some patches with a clear result, such as the order of a list without items
 			}
 			compared++
 			require.NoError(t, err, "%d: %s", i, body)
@@ -45,7 +45,7 @@ func TestPATCH_17_StrategicMergeAsApimachinery(t *testing.T) {
 	require.Greater(t, compared, 5000)
 }
 
-// decodePod drops what is no field of a pod: apimachinery leaves some directives in items that it adds.
+// decodePod drops unknown fields: apimachinery leaves some directives in items that it adds.
 func decodePod(t *testing.T, body []byte) *corev1.Pod {
 	pod := &corev1.Pod{}
 	require.NoError(t, json.Unmarshal(body, pod))

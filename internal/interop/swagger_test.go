@@ -24,14 +24,14 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// What client-go reads as protobuf is what gnostic reads from the JSON.
+// The protobuf document for client-go equals the JSON document as read by gnostic.
 func TestOAPI_01_ProtobufIsTheMessageOfTheJSON(t *testing.T) {
 	each(t, func(t *testing.T, s *server) {
 		client, err := discovery.NewDiscoveryClientForConfig(s.Config)
 		require.NoError(t, err)
 		got, err := client.OpenAPISchema()
 		require.NoError(t, err)
-		require.Empty(t, unknownFields(got.ProtoReflect()), "fields that gnostic does not have")
+		require.Empty(t, unknownFields(got.ProtoReflect()), "gnostic must know all fields")
 
 		transport, err := rest.TransportFor(s.Config)
 		require.NoError(t, err)
@@ -106,8 +106,8 @@ func plainAny(t *testing.T, m protoreflect.Message) {
 	})
 }
 
-// The GVK parser of managed fields, which Argo CD and others compute differences with, finds every kind and merges as the
-// server does.
+// The GVK parser for managed fields, which Argo CD and others use to compute differences, finds
+// every kind and merges like the server.
 func TestOAPI_01_ManagedFieldsOfClients(t *testing.T) {
 	each(t, func(t *testing.T, s *server) {
 		client, err := discovery.NewDiscoveryClientForConfig(s.Config)
@@ -156,7 +156,8 @@ func TestOAPI_01_ManagedFieldsOfClients(t *testing.T) {
 	})
 }
 
-// kubectl validates with the schemas where the server does not: what can be created and not patched, such as reviews.
+// kubectl finds the schemas of kinds that it validates itself: those that can be created but not
+// patched, such as reviews.
 func TestOAPI_01_KubectlFindsTheSchemas(t *testing.T) {
 	each(t, func(t *testing.T, s *server) {
 		client, err := discovery.NewDiscoveryClientForConfig(s.Config)
@@ -189,7 +190,7 @@ func TestOAPI_01_KubectlFindsTheSchemas(t *testing.T) {
 	})
 }
 
-// What cannot be patched, kubectl validates itself, by OpenAPI v2.
+// kubectl validates objects that cannot be patched itself, with OpenAPI v2.
 func TestOAPI_01_KubectlValidatesReviews(t *testing.T) {
 	each(t, func(t *testing.T, s *server) {
 		k := newKubectl(t, s)

@@ -18,8 +18,8 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// patience limits every wait for something that happens at once on an idle machine.
-const patience = 60 * time.Second
+// waitLimit bounds every wait for something that happens at once on an idle machine.
+const waitLimit = 60 * time.Second
 
 // often is the interval between two checks of a condition.
 const often = 10 * time.Millisecond
@@ -38,14 +38,14 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	code := m.Run()
-	_ = os.RemoveAll(dir) // it is in the system's directory for such things
+	_ = os.RemoveAll(dir) // a temporary directory
 	os.Exit(code)
 }
 
 // prepare builds the server and sets up state that the clients' code keeps for a whole process.
 func prepare(dir string) error {
 	ctrl.SetLogger(logr.Discard())
-	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1] // the other sleeps by a clock that bubbles do not share
+	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1] // the other handler sleeps outside of the bubble's clock
 	cmdutil.BehaviorOnFatal(func(message string, code int) { panic(exit{message, code}) })
 	editor := filepath.Join(dir, "editor")
 	if err := os.WriteFile(editor, []byte("#!/bin/sh\nsed -i.bak -e 's/^  size: .*/  size: 55/' -e 's/^  phase: .*/  phase: Edited/' \"$1\"\n"), 0o700); err != nil {
@@ -74,7 +74,7 @@ type server struct {
 	*door
 	life
 
-	kubeconfig string // a file
+	kubeconfig string // the path of a file
 
 	// reach completes the configuration of a client that has read the kubeconfig.
 	reach func(*rest.Config) *rest.Config
@@ -82,10 +82,10 @@ type server struct {
 
 // life controls the life of a server.
 type life interface {
-	// stop stops the server in order and returns when it has ended.
+	// stop stops the server gracefully and returns when it has ended.
 	stop(t *testing.T)
 
-	// start starts it again, in the same place with the same objects.
+	// start starts it again with the same address and the same objects.
 	start(t *testing.T)
 
 	// withStore calls f with the store of a server that is stopped.
@@ -94,7 +94,8 @@ type life interface {
 
 const tokens = "ann-token,ann,u-1,\n"
 
-// forget makes the server lose its history, as if time had passed. The server is down meanwhile.
+// forget makes the server lose its history, as if time had passed. The server is down during that
+// time.
 func (s *server) forget(t *testing.T) {
 	t.Helper()
 	s.stop(t)
@@ -108,7 +109,7 @@ func (s *server) forget(t *testing.T) {
 
 // targets are the kinds of servers under test.
 func targets() map[string]func(*testing.T) *server {
-	if *realKubectl != "" { // whose requests only the server sees
+	if *realKubectl != "" { // a separate kubectl: only the server sees its requests
 		return map[string]func(*testing.T) *server{"apitest": serveInProcess}
 	}
 	return map[string]func(*testing.T) *server{"apitest": serveInProcess, "examples-server": serveProgram}

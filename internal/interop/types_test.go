@@ -77,8 +77,8 @@ func pair[Ours, Theirs any](name string) mirror {
 	return mirror{name, reflect.TypeFor[Ours](), reflect.TypeFor[Theirs]()}
 }
 
-// What Kubernetes writes, our types read and write again as the same JSON, and the other way round.
-func TestMETA_JSONIsThatOfApimachinery(t *testing.T) {
+// Our types read the JSON that Kubernetes writes and write the same JSON, and the other way round.
+func TestMETA_JSONMatchesApimachinery(t *testing.T) {
 	for _, p := range pairs {
 		t.Run(p.name, func(t *testing.T) {
 			for seed := range int64(rounds) {
@@ -100,8 +100,8 @@ func TestMETA_JSONIsThatOfApimachinery(t *testing.T) {
 	}
 }
 
-// So do objects with nothing in them: which empty fields are written is part of the form.
-func TestMETA_EmptyJSONIsThatOfApimachinery(t *testing.T) {
+// The same holds for empty objects: the form includes which empty fields are written.
+func TestMETA_EmptyJSONMatchesApimachinery(t *testing.T) {
 	for _, p := range pairs {
 		t.Run(p.name, func(t *testing.T) {
 			want, err := plainJSON(reflect.New(p.theirs).Interface())
@@ -118,11 +118,11 @@ type message interface {
 	Unmarshal([]byte) error
 }
 
-// Our messages are, byte for byte, those that Kubernetes' generated marshallers write, and we read what they write.
-func TestPROTO_MessagesAreThoseOfKubernetes(t *testing.T) {
+// Our messages equal those of Kubernetes' generated marshallers byte for byte, and we read theirs.
+func TestPROTO_MessagesMatchKubernetes(t *testing.T) {
 	for _, p := range pairs {
 		if _, ok := reflect.New(p.theirs).Interface().(message); !ok || strings.HasPrefix(p.name, "APIResource") {
-			continue // discovery is JSON alone
+			continue // discovery has only JSON
 		}
 		d, ok, err := protobuf.Describe(p.ours)
 		require.NoError(t, err)
@@ -149,9 +149,9 @@ func TestPROTO_MessagesAreThoseOfKubernetes(t *testing.T) {
 	}
 }
 
-// Over HTTP too: what the server answers in protobuf is what Kubernetes' own serializer makes of the same object, and what
-// it answers in JSON says the same.
-func TestPROTO_AnswersAreThoseOfKubernetes(t *testing.T) {
+// The same over HTTP: a protobuf response equals the output of Kubernetes' serializer for the
+// object, and the JSON response has the same content.
+func TestPROTO_ResponsesMatchKubernetes(t *testing.T) {
 	each(t, func(t *testing.T, s *server) {
 		typed, err := kubernetes.NewForConfig(s.Config)
 		require.NoError(t, err)

@@ -109,7 +109,7 @@ func exercise[T object, L runtime.Object](t *testing.T, client verbs[T, L], make
 
 	same, err := client.Update(ctx, read.DeepCopyObject().(T), metav1.UpdateOptions{})
 	require.NoError(t, err)
-	require.Equal(t, read, same, "an update that changes nothing is none (rule 8)")
+	require.Equal(t, read, same, "a no-op update does not write (rule 8)")
 	changed := read.DeepCopyObject().(T)
 	changed.SetAnnotations(map[string]string{"note": "updated"})
 	updated, err := client.Update(ctx, changed, metav1.UpdateOptions{})
@@ -152,7 +152,7 @@ func exercise[T object, L runtime.Object](t *testing.T, client verbs[T, L], make
 			deleted = event.Type == watch.Deleted
 			events = append(events, string(event.Type))
 			versions = append(versions, event.Object.(metav1.Object).GetResourceVersion())
-		case <-time.After(patience):
+		case <-time.After(waitLimit):
 			require.Fail(t, "events are missing", "%v", events)
 		}
 	}
@@ -175,13 +175,13 @@ func exerciseCollection[T object, L runtime.Object](t *testing.T, client verbs[T
 		require.NoError(t, err)
 	}
 	require.NoError(t, collection.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "walk=on,name notin (y)"}))
-	require.Eventually(t, func() bool { // namespaces take a moment to go
+	require.Eventually(t, func() bool { // namespaces go asynchronously
 		left, err := client.List(t.Context(), metav1.ListOptions{LabelSelector: "walk=on"})
 		require.NoError(t, err)
 		items, err := meta.ExtractList(left)
 		require.NoError(t, err)
 		return len(items) == 1 && items[0].(metav1.Object).GetName() == "y"
-	}, patience, often)
+	}, waitLimit, often)
 }
 
 func withAnnotation[T object](obj T, key, value string) T {
@@ -225,7 +225,7 @@ func newEvent(name string) *eventsv1.Event {
 	}
 }
 
-// Typed clients of built-in kinds send protobuf and ask for it without being told to, with no JSON to fall back on.
+// Typed clients of built-in kinds use protobuf by default, without falling back to JSON.
 func TestTypedClientsSpeakProtobuf(t *testing.T) {
 	each(t, func(t *testing.T, s *server) {
 		client, err := kubernetes.NewForConfig(s.Config)
@@ -253,7 +253,7 @@ func TestTypedClientsSpeakProtobuf(t *testing.T) {
 	})
 }
 
-// Dynamic clients speak JSON.
+// Dynamic clients use JSON.
 func TestDynamicClientSpeaksJSON(t *testing.T) {
 	each(t, func(t *testing.T, s *server) {
 		client, err := dynamic.NewForConfig(s.Config)
@@ -305,13 +305,14 @@ func TestDynamicClientSpeaksJSON(t *testing.T) {
 			require.Eventually(t, func() bool {
 				_, err := client.Resource(namespaces).Get(t.Context(), made.GetName(), metav1.GetOptions{})
 				return apierrors.IsNotFound(err)
-			}, patience, often)
+			}, waitLimit, often)
 		})
 		require.Empty(t, s.seen(func(r *request) bool { return strings.Contains(r.accept+r.contentType, "protobuf") }))
 	})
 }
 
-// Strategic merge patches, which recorders and kubectl send for built-in kinds, merge lists and obey directives.
+// Recorders and kubectl send strategic merge patches for built-in kinds, which merge lists and
+// follow directives.
 func TestPATCH_09_StrategicMergePatch(t *testing.T) {
 	each(t, func(t *testing.T, s *server) {
 		client, err := kubernetes.NewForConfig(s.Config)
@@ -339,7 +340,7 @@ func TestPATCH_09_StrategicMergePatch(t *testing.T) {
 	})
 }
 
-// The same events are there in both groups, in the form that each has for them.
+// Both groups serve the same events, each in its own form.
 func TestEVT_36_OneEventInTwoGroups(t *testing.T) {
 	each(t, func(t *testing.T, s *server) {
 		client, err := kubernetes.NewForConfig(s.Config)
@@ -363,7 +364,7 @@ func TestEVT_36_OneEventInTwoGroups(t *testing.T) {
 	})
 }
 
-// Reviews are questions in protobuf, and answers in it.
+// Access reviews work in protobuf.
 func TestREVIEW_01_02_03_TypedAccessReviews(t *testing.T) {
 	each(t, func(t *testing.T, s *server) {
 		client, err := kubernetes.NewForConfig(s.Config)
@@ -401,7 +402,7 @@ func TestREVIEW_01_02_03_TypedAccessReviews(t *testing.T) {
 	})
 }
 
-// Who a token belongs to, and who the caller is.
+// Token reviews, and reviews of the caller itself.
 func TestREVIEW_05_06_TypedTokenAndSelfReviews(t *testing.T) {
 	each(t, func(t *testing.T, s *server) {
 		client, err := kubernetes.NewForConfig(s.Config)

@@ -23,8 +23,8 @@ import (
 	"github.com/kindwright/kindwright/registry"
 )
 
-// The kind shirts is stored as v1 and also served as v1beta1. There, one line of text describes a
-// shirt.
+// The kind shirts is stored as v1 and also served as v1beta1, which describes a shirt by one line
+// of text.
 type shirt struct {
 	meta.TypeMeta   `json:",inline"`
 	meta.ObjectMeta `json:"metadata,omitzero"`
@@ -68,7 +68,7 @@ const (
 	shirtOld = "apiVersion: example.dev/v1beta1\nkind: Shirt\nmetadata: {name: old}\nspec: {look: \"blue,S\"}\n"
 )
 
-// kubectl reads and writes either version of a kind, whichever it was written in.
+// kubectl reads and writes a kind in either version, whichever it was written in.
 func TestVER_KubectlWithTwoVersions(t *testing.T) {
 	k := newKubectl(t, serveKinds(t, shirtKind()))
 	k.shows("api-versions", `(?s)example\.dev/v1\n.*example\.dev/v1beta1$`)
@@ -91,7 +91,7 @@ func TestVER_KubectlWithTwoVersions(t *testing.T) {
 	k.shows("apply -f "+k.file("b.yaml", strings.NewReplacer("old", "applied", "blue", "green").Replace(shirtOld)), `applied configured$`)
 	newer := k.file("c.yaml", strings.Replace(shirtNow, "now", "applied", 1))
 	k.exits(1, "diff -f "+newer, `^-  color: green$`, `^\+  color: red$`)
-	k.shows("apply -f "+newer, `applied configured$`) // from one version to another, without a conversion by hand
+	k.shows("apply -f "+newer, `applied configured$`) // kubectl changes the version without a manual conversion
 	k.shows("get shirt applied -o jsonpath={.spec}", `^\{"color":"red","size":"L"\}$`)
 	k.exits(0, "diff -f "+newer, `^$`)
 	k.shows("apply --server-side --field-manager=new -f "+k.file("d.yaml", strings.Replace(shirtNow, "now", "server", 1)), `server serverside-applied$`)
@@ -122,7 +122,7 @@ var (
 	shirtsBeta = schema.GroupVersionResource{Group: "example.dev", Version: "v1beta1", Resource: "shirts"}
 )
 
-// Shirt and BetaShirt are the two versions as two authors of clients write them.
+// Shirt and BetaShirt are the two versions as defined by the authors of two clients.
 type Shirt struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -142,7 +142,8 @@ type BetaShirt struct {
 // DeepCopyObject makes *BetaShirt a runtime.Object.
 func (s *BetaShirt) DeepCopyObject() runtime.Object { return clone(s) }
 
-// Informers of both versions follow the same writes at once, each in its own form, at the same versions.
+// Informers of both versions follow the same writes at once, each in its own form and at the same
+// resourceVersions.
 func TestVER_ClientsOfBothVersionsAtOnce(t *testing.T) {
 	t.Parallel()
 	s := serveKinds(t, shirtKind())
@@ -182,7 +183,7 @@ func TestVER_ClientsOfBothVersionsAtOnce(t *testing.T) {
 		}
 		require.NoError(t, typed.Create(t.Context(), made))
 	}
-	for i := range total / 2 { // those made in one version are changed in the other
+	for i := range total / 2 { // objects created in one version are changed in the other
 		a, b := &Shirt{}, &BetaShirt{}
 		require.NoError(t, typed.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: fmt.Sprint("s", 2*i)}, a))
 		require.Equal(t, shirtSpec{Color: "red", Size: "S"}, a.Spec)
@@ -212,7 +213,7 @@ func TestVER_ClientsOfBothVersionsAtOnce(t *testing.T) {
 		}
 		return true
 	}
-	require.Eventually(t, same, patience, often)
+	require.Eventually(t, same, waitLimit, often)
 	for _, path := range []string{"/apis/example.dev/v1/shirts", "/apis/example.dev/v1beta1/shirts"} {
 		require.Empty(t, s.seen(func(r *request) bool { return r.path == path && r.method == "GET" && !r.watches() }), "a LIST")
 	}
