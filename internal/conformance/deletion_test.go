@@ -211,8 +211,8 @@ func TestDEL_06_DEL_15_ACollectionIsDeletedObjectByObject(t *testing.T) {
 		// If a rule of the kind rejects a deletion, the request fails; the object is not skipped
 		// like a missing one.
 		s.create(lampPath, `{"metadata":{"name":"l"},"lit":true}`)
-		s.do("DELETE", lampPath, "").refused(409, "Conflict", "it is lit")
-		s.do("DELETE", lampPath+"/l", `{"dryRun":["All"]}`).refused(409, "Conflict", "it is lit")
+		s.do("DELETE", lampPath, "").refused(409, "Conflict", "the lamp is lit")
+		s.do("DELETE", lampPath+"/l", `{"dryRun":["All"]}`).refused(409, "Conflict", "the lamp is lit")
 	}, graceful(), kindwright.Admit(rule))
 }
 
