@@ -1,7 +1,8 @@
-// Command bench measures what our server costs, in processor time of the server for each operation and in memory, beside a
-// server that does nothing (package limit) and, if one is named, any other server of a resource API.
+// Command bench measures what our server costs: processor time per operation, and memory. It
+// compares it with a server that does nothing (package limit) and optionally with any other server
+// of a resource API.
 //
 //	go -C bench run . -backend bbolt -run '^get|^list' -rounds 3 -json out.json
 //
-// See README.md for how to read it, and RESULTS.md for what came out.
+// README.md explains the output, and RESULTS.md has the results.
 package main

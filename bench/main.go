@@ -23,8 +23,8 @@ import (
 
 // The exit codes.
 const (
-	exitErrors = 1 // something was answered wrongly, or could not be measured
-	exitUsage  = 2 // the command line is wrong
+	exitErrors = 1 // wrong responses, or a failed measurement
+	exitUsage  = 2 // invalid command line
 )
 
 func main() {
@@ -43,12 +43,12 @@ func command(ctx context.Context, args []string, out, progress io.Writer) int {
 	case errors.Is(err, flag.ErrHelp):
 		return 0
 	case err != nil:
-		_, _ = fmt.Fprintln(progress, "bench:", err) // the exit code says it too
+		_, _ = fmt.Fprintln(progress, "bench:", err) // the exit code reports it too
 		return exitUsage
 	}
 	if o.names {
 		for _, w := range driver.Workloads(o.scale) {
-			_, _ = fmt.Fprintf(out, "%-20s %s\n", w.Name, w.Doc) // nobody to tell
+			_, _ = fmt.Fprintf(out, "%-20s %s\n", w.Name, w.Doc) // output errors are ignored
 		}
 		return 0
 	}
@@ -58,17 +58,17 @@ func command(ctx context.Context, args []string, out, progress io.Writer) int {
 		err = errors.Join(err, report.save(o, out))
 	}
 	if err != nil {
-		_, _ = fmt.Fprintln(progress, "bench:", err) // the exit code says it too
+		_, _ = fmt.Fprintln(progress, "bench:", err) // the exit code reports it too
 		return exitErrors
 	}
 	if n := report.errors(); n > 0 {
-		_, _ = fmt.Fprintf(progress, "bench: %d errors\n", n) // the exit code says it too
+		_, _ = fmt.Fprintf(progress, "bench: %d errors\n", n) // the exit code reports it too
 		return exitErrors
 	}
 	return 0
 }
 
-// options are what the command line says.
+// options holds the parsed command line.
 type options struct {
 	backends []server.Backend // to start
 	shapes   []shape.Shape
@@ -82,7 +82,7 @@ type options struct {
 	peer peer
 }
 
-// peer is a server that others have started.
+// peer is a server that was started elsewhere.
 type peer struct {
 	url, name, token string
 	processes        process.Group
@@ -171,7 +171,7 @@ func (o *options) check() error {
 	case s.Scratch < 64:
 		return errors.New("-scratch: want at least 64")
 	case len(o.backends) == 0 && o.peer.url == "":
-		return errors.New("there is no server to measure")
+		return errors.New("no server to measure")
 	}
 	return nil
 }
@@ -187,7 +187,7 @@ func backends(name string, bare bool) ([]server.Backend, error) {
 		out = []server.Backend{server.Bolt}
 	case "none":
 	default:
-		return nil, fmt.Errorf("-backend: there is no %q", name)
+		return nil, fmt.Errorf("-backend: unknown backend %q", name)
 	}
 	if bare {
 		out = append(out, server.Limit)
@@ -195,7 +195,8 @@ func backends(name string, bare bool) ([]server.Backend, error) {
 	return out, nil
 }
 
-// shapes reads which objects to measure with. Our server serves those that come with package shape.
+// shapes returns the shapes of the objects to measure with. Our server only serves those of package
+// shape.
 func shapes(kind, coll, body, patch string) ([]shape.Shape, error) {
 	if coll != "" {
 		objects, err := os.ReadFile(body)
@@ -221,14 +222,14 @@ func numbers(text string) ([]int, error) {
 	for field := range strings.SplitSeq(text, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(field))
 		if err != nil || n < 1 {
-			return nil, fmt.Errorf("%q is not a number above 0", field)
+			return nil, fmt.Errorf("%q is not a positive number", field)
 		}
 		out = append(out, n)
 	}
 	return out, nil
 }
 
-// complete reads what the flags point to.
+// complete reads the files named by flags.
 func (p *peer) complete(pids, ca string, insecure bool) error {
 	var err error
 	if p.processes, err = process.ParseGroup(pids); err != nil {
@@ -251,12 +252,12 @@ func (p *peer) complete(pids, ca string, insecure bool) error {
 	}
 	p.tls.RootCAs = x509.NewCertPool()
 	if !p.tls.RootCAs.AppendCertsFromPEM(data) {
-		return fmt.Errorf("-peer-ca: %s holds no certificate in PEM", ca)
+		return fmt.Errorf("-peer-ca: %s contains no PEM certificate", ca)
 	}
 	return nil
 }
 
-// quoted returns arguments as a shell takes them, without tokens.
+// quoted returns arguments in shell syntax, without tokens.
 func quoted(args []string) []string {
 	plain := regexp.MustCompile(`^[A-Za-z0-9_./:,=@%+-]+$`)
 	out := make([]string, len(args))

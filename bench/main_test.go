@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// small are the flags of a run that is over at once.
+// small holds the flags of a very short run.
 var small = []string{
 	"-operations=20", "-list-operations=1", "-objects=100", "-scratch=64", "-watchers=2", "-deliveries=20",
 	"-memory-objects=100", "-idle-watchers=3", "-churn=100ms", "-settle=0s", "-time=0s",
@@ -87,7 +87,8 @@ func TestRunMeasuresEachServerInEachRound(t *testing.T) {
 	assert.Contains(t, made, filepath.Join(profiles, "configmaps-memory-memory-load-100-heap.pprof"))
 }
 
-// A peer is any server; here it is one of ours in this process, whose certificate must be named.
+// A peer may be any server. Here it is one of ours, in this process, with its own certificate
+// authority.
 func TestPeerIsMeasuredBeside(t *testing.T) {
 	ours, err := server.New(memory.New(), "secret")
 	require.NoError(t, err)
@@ -218,7 +219,7 @@ func TestLine(t *testing.T) {
 	assert.Contains(t, text, "ERRORS: 2, first: why")
 }
 
-// What the program is for: a server that loses an event must not get away with it.
+// The purpose of the program: a server that loses an event must be reported.
 func TestFaultyServerIsReported(t *testing.T) {
 	id, err := server.NewIdentity("secret")
 	require.NoError(t, err)

@@ -20,7 +20,7 @@ import (
 	"github.com/kindwright/kindwright/bench/shape"
 )
 
-// measure runs what the options say. The report holds what was measured even if there is an error.
+// measure runs the measurements. On error, the report holds the results so far.
 func measure(ctx context.Context, o *options, progress io.Writer) (*report, error) {
 	id, err := server.NewIdentity("bench-token")
 	if err != nil {
@@ -36,7 +36,7 @@ func measure(ctx context.Context, o *options, progress io.Writer) (*report, erro
 	return r, nil
 }
 
-// plan is the measurements with one shape.
+// plan is the set of measurements with one shape.
 type plan struct {
 	*options
 	identity *server.Identity
@@ -45,14 +45,14 @@ type plan struct {
 	report   *report
 
 	servers []*source
-	profile string // the file of the next profile; "" for none
+	profile string // the file of the next profile, or ""
 }
 
-// source is where targets of one name come from.
+// source creates the targets of one name.
 type source struct {
 	name    string
 	backend server.Backend // "" for the peer
-	target  *driver.Target // one that has been used already; nil if there is none yet
+	target  *driver.Target // the current target, or nil
 	child   *server.Child
 }
 
@@ -74,7 +74,7 @@ func (p *plan) run(ctx context.Context) (err error) {
 		}
 		for round := range p.rounds {
 			order := slices.Clone(p.servers)
-			if round%2 == 1 { // A B, B A: whatever changes with time falls on each alike
+			if round%2 == 1 { // A B, B A: slow changes of the machine affect both alike
 				slices.Reverse(order)
 			}
 			for _, s := range order {
@@ -84,7 +84,7 @@ func (p *plan) run(ctx context.Context) (err error) {
 				}
 				r.Round = round
 				p.report.Results = append(p.report.Results, result{Shape: p.shape.Name, Result: r})
-				_, _ = fmt.Fprintln(p.progress, line(p.shape.Name, r)) // nobody to tell
+				_, _ = fmt.Fprintln(p.progress, line(p.shape.Name, r)) // output errors are ignored
 			}
 		}
 		if err := p.profiles(ctx, w); err != nil {
@@ -94,7 +94,8 @@ func (p *plan) run(ctx context.Context) (err error) {
 	return nil
 }
 
-// profiles runs a workload once more on each of our servers. What it measures is thrown away: profiling costs, too.
+// profiles runs a workload once more on each of our servers and discards its figures: profiling
+// costs time too.
 func (p *plan) profiles(ctx context.Context, w driver.Workload) error {
 	if p.options.profiles == "" {
 		return nil
@@ -117,7 +118,7 @@ func (p *plan) profiles(ctx context.Context, w driver.Workload) error {
 	return nil
 }
 
-// once runs a workload on a server. One that is about memory gets a server of its own, unless it is the peer.
+// once runs a workload on a server. A memory workload gets a new server, except for a peer.
 func (p *plan) once(ctx context.Context, w driver.Workload, s *source) (driver.Result, error) {
 	if w.Fresh && s.backend != "" {
 		fresh := &source{name: s.name, backend: s.backend}
@@ -135,7 +136,7 @@ func (p *plan) once(ctx context.Context, w driver.Workload, s *source) (driver.R
 	return r, ctx.Err()
 }
 
-// begin makes sure that a source has a target.
+// begin ensures that a source has a target.
 func (p *plan) begin(ctx context.Context, s *source) (err error) {
 	if s.target != nil {
 		return nil
@@ -158,7 +159,7 @@ func (p *plan) begin(ctx context.Context, s *source) (err error) {
 	return err
 }
 
-// observe takes a profile of what is measured, if one is due.
+// observe takes a CPU profile of the measurement, if one is due.
 func (p *plan) observe(ctx context.Context, c *server.Child) (func(context.Context) error, error) {
 	file := p.profile
 	if file == "" {
@@ -176,7 +177,7 @@ func (p *plan) observe(ctx context.Context, c *server.Child) (func(context.Conte
 	}, nil
 }
 
-// heap takes a profile of what is in use at the end of a workload about memory, if a profile is due.
+// heap takes a heap profile at the end of a memory workload, if one is due.
 func (p *plan) heap(ctx context.Context, c *server.Child) error {
 	if p.profile == "" {
 		return nil
@@ -188,7 +189,7 @@ func (p *plan) heap(ctx context.Context, c *server.Child) error {
 	return os.WriteFile(strings.TrimSuffix(p.profile, ".pprof")+"-heap.pprof", data, 0o644)
 }
 
-// end lets go of a source's target and stops its server, if it is ours.
+// end releases a source's target and stops its server if it is ours.
 func (p *plan) end(s *source) error {
 	var err error
 	if s.target != nil {
@@ -206,7 +207,7 @@ func (p *plan) end(s *source) error {
 	return err
 }
 
-// install makes the shape's definition on the peer and waits until the kind is served.
+// install creates the shape's definition on the peer and waits until the kind is served.
 func (p *plan) install(ctx context.Context) error {
 	if !p.peer.install || p.shape.Definition == nil {
 		return nil

@@ -16,7 +16,7 @@ import (
 	"github.com/kindwright/kindwright/bench/server"
 )
 
-// report is everything that was measured.
+// report holds all results.
 type report struct {
 	Command string          `json:"command"`
 	Machine process.Machine `json:"machine"`
@@ -24,13 +24,13 @@ type report struct {
 	Summary []summary       `json:"summary"`
 }
 
-// result is one run, and of which objects.
+// result is one run with one shape.
 type result struct {
 	Shape string `json:"shape"`
 	driver.Result
 }
 
-// summary is the rounds of one workload on one server.
+// summary condenses the rounds of one workload on one server.
 type summary struct {
 	Shape    string `json:"shape"`
 	Workload string `json:"workload"`
@@ -41,7 +41,7 @@ type summary struct {
 	Errors     int    `json:"errors"`
 	FirstError string `json:"firstError,omitempty"`
 
-	// Medians of the rounds, and the smallest and largest of what matters most.
+	// Medians of the rounds, and the range of the main figure.
 	ServerCPU      float64            `json:"serverCPUus,omitempty"`
 	ServerCPURange [2]float64         `json:"serverCPURange,omitzero"`
 	PerSecond      float64            `json:"perSecond,omitempty"`
@@ -49,12 +49,12 @@ type summary struct {
 	P99            float64            `json:"p99us,omitempty"`
 	Figures        map[string]float64 `json:"figures,omitempty"`
 
-	// Ratios are this server's processor time for an operation divided by another's, by the other's name: medians of the
-	// ratios within each round.
+	// Ratios holds this server's processor time per operation divided by that of other servers, by
+	// their names. Each is the median of the ratios within a round.
 	Ratios map[string]float64 `json:"ratios,omitempty"`
 }
 
-// line is one run for somebody who waits.
+// line formats one run as a line of progress.
 func line(shape string, r driver.Result) string {
 	head := fmt.Sprintf("%-10s %-18s %-8s", shape, r.Workload, r.Target)
 	if r.NotServed != "" {
@@ -73,7 +73,7 @@ func line(shape string, r driver.Result) string {
 	return text
 }
 
-// figures are in the order of their names.
+// figures formats figures in the order of their names.
 func figures(f map[string]float64) string {
 	var out []string
 	for name, value := range f {
@@ -91,7 +91,7 @@ func (r *report) errors() int {
 	return n
 }
 
-// summarise condenses the results, in the order in which they came.
+// summarise condenses the results, keeping their order.
 func (r *report) summarise() []summary {
 	type key struct{ shape, workload, target string }
 	var order []key
@@ -148,7 +148,7 @@ func condense(rounds []result) summary {
 	return s
 }
 
-// compare returns how many times the processor time of the others this server needed, 0 if it cannot be said.
+// compare returns the ratio of this server's processor time to another's, or 0 if it is unknown.
 func compare(mine, others []result) float64 {
 	var ratios []float64
 	for _, a := range mine {
@@ -179,7 +179,7 @@ func (r *report) save(o *options, out io.Writer) error {
 	return err
 }
 
-// tables is the summary in Markdown: one table for each shape and for memory.
+// tables formats the summary in Markdown: one table per shape, and one for memory.
 func (r *report) tables() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "`%s`\n\n%s\n", r.Command, r.Machine)
@@ -247,7 +247,7 @@ func writeSized(b *strings.Builder, rows []summary) {
 	writeNotServed(b, rows)
 }
 
-// writeNotServed lists what was refused, and with which words.
+// writeNotServed lists the operations that are not served, with the server's messages.
 func writeNotServed(b *strings.Builder, rows []summary) {
 	for i, said := 0, false; i < len(rows); i++ {
 		if s := rows[i]; s.NotServed != "" {
@@ -268,12 +268,12 @@ func (s summary) remarks() string {
 	return text
 }
 
-// cell is a text in a table.
+// cell escapes text for a table cell.
 func cell(s string) string {
 	return strings.NewReplacer("|", "\\|", "\n", " ").Replace(s)
 }
 
-// short is a figure with as many digits as it deserves.
+// short formats a figure with a few significant digits.
 func short(x float64) string {
 	switch {
 	case x >= 100 || x <= -100:

@@ -52,7 +52,7 @@ func talk(w http.ResponseWriter, r *http.Request, _ *registry.Call[widget], _ *r
 	said := bufio.NewScanner(conn)
 	for said.Scan() {
 		if _, err := fmt.Fprintln(conn, strings.ToUpper(said.Text())); err != nil {
-			return nil // the peer has gone
+			return nil //nolint:nilerr // the peer has gone
 		}
 	}
 	return nil

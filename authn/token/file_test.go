@@ -64,7 +64,7 @@ func TestUnknownTokensAreLeftToOthers(t *testing.T) {
 	require.Error(t, err)
 	require.False(t, ok)
 	_, ok, _ = new(token.File).Authenticate(bearer("t1"))
-	require.False(t, ok, "the zero value knows nobody")
+	require.False(t, ok, "the zero value has no tokens")
 }
 
 func TestErrorsNameTheLineAndNoToken(t *testing.T) {
@@ -112,8 +112,8 @@ func TestOpen(t *testing.T) {
 	require.True(t, ok)
 }
 
-// A4 and A5: what the process keeps is a digest that differs from load to load, so neither its
-// look-up nor a dump of it tells anything about the tokens.
+// A4 and A5: the process keeps only salted digests, which differ for every load. Neither a look-up
+// nor a dump reveals anything about the tokens.
 func TestA4_A5_DigestsAreSaltedAndTokensAreNotKept(t *testing.T) {
 	const secret = "s3cret-token"
 	one, two := fmt.Sprintf("%#v", *read(t, secret+",alice,1")), fmt.Sprintf("%#v", *read(t, secret+",alice,1"))

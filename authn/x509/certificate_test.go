@@ -69,7 +69,7 @@ func newAuthority(t testing.TB, name string, issuer *authority) *authority {
 	return &a
 }
 
-// leaf is a good client certificate but for what change does to it.
+// leaf returns a valid client certificate, modified by change.
 func leaf(t testing.TB, issuer *authority, name pkix.Name, change func(*stdx509.Certificate)) *stdx509.Certificate {
 	t.Helper()
 	template := &stdx509.Certificate{Subject: name, ExtKeyUsage: []stdx509.ExtKeyUsage{stdx509.ExtKeyUsageClientAuth}}
@@ -161,7 +161,7 @@ func TestIntermediates(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, ok)
 	_, ok, err = a.Authenticate(present(cert))
-	require.Error(t, err, "what was good with an intermediate is not good without")
+	require.Error(t, err, "the chain is not valid without its intermediate")
 	require.False(t, ok)
 }
 
@@ -204,7 +204,7 @@ func TestA11_BadCertificates(t *testing.T) {
 		"unauthenticated":                    {leaf(t, ca, pkix.Name{CommonName: "a", Organization: []string{"system:unauthenticated"}}, nil), "stands for"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for range 2 { // the second time nothing may be remembered
+			for range 2 { // invalid chains must not be cached
 				u, ok, err := a.Authenticate(present(c.cert))
 				require.ErrorContains(t, err, c.want)
 				require.False(t, ok)

@@ -9,8 +9,8 @@ import (
 	"github.com/kindwright/kindwright/authn/x509"
 )
 
-// A listener asks for certificates without demanding them; who has none is anonymous, who has a bad
-// one is refused.
+// A listener requests client certificates without requiring them. A client without one is
+// anonymous, and an invalid one is rejected.
 func ExampleNew() {
 	authorities := stdx509.NewCertPool() // AppendCertsFromPEM of the file with the client authorities
 	certs, err := x509.New(authorities)

@@ -1,12 +1,12 @@
-// Command kinds shows what kinds cost a server that is running: to install them one at a time, to
-// install one more where there are many, to hold them, and to describe them.
+// Command kinds measures what kinds cost a running server: to install them one at a time, to
+// install one more when there are many, to keep them, and to publish their documents.
 //
 //	make kinds-scale
 //
-// Every kind has a schema, a group version and a table of its own, as kinds from custom resource
-// definitions have; -shared lets a hundred kinds share a group. Times are of the processor, of all
-// threads of this process, garbage collection included. Memory is the heap after a collection, less
-// what it was without the kinds, divided by their number.
+// Each kind has its own schema, group version and table, like kinds from custom resource
+// definitions; with -shared, several kinds share a group version. Times are processor times of all
+// threads, including garbage collection. Memory is the heap after a collection, minus the heap
+// without kinds, divided by the number of kinds.
 package main
 
 import (
@@ -38,7 +38,7 @@ func main() {
 	}
 }
 
-// measured is a server whose kinds are counted.
+// measured is a server with a number of kinds.
 type measured struct {
 	*kindwright.Server
 	shared, made int
@@ -74,7 +74,7 @@ func measure(one, all, shared int) error {
 	return nil
 }
 
-// oneAtATime installs kinds with the schemas of their own.
+// oneAtATime installs kinds with their own schemas.
 func (m *measured) oneAtATime(ctx context.Context, n int) error {
 	began := processor()
 	var hundred []time.Duration
@@ -98,7 +98,7 @@ func (m *measured) oneAtATime(ctx context.Context, n int) error {
 	return m.documents(n)
 }
 
-// documents fetches what a client fetches that wants to know all kinds, but not OpenAPI v2.
+// documents fetches what a client needs to discover all kinds, except OpenAPI v2.
 func (m *measured) documents(n int) error {
 	began := processor()
 	if err := m.get("/apis"); err != nil {
@@ -122,7 +122,7 @@ func (m *measured) documents(n int) error {
 	return nil
 }
 
-// oneMore installs kinds until there are enough, and then measures what a further one costs.
+// oneMore installs kinds up to a number and then measures the cost of another one.
 func (m *measured) oneMore(ctx context.Context, n int) error {
 	var definitions []registry.Definition
 	for m.made < n {
@@ -138,7 +138,7 @@ func (m *measured) oneMore(ctx context.Context, n int) error {
 	for i := range described {
 		described[i] = m.next()
 	}
-	runtime.GC() // what was there before is not charged to what comes
+	runtime.GC() // do not count earlier garbage
 	began = processor()
 	for _, d := range described {
 		if err := m.Install(ctx, d); err != nil {
@@ -149,7 +149,7 @@ func (m *measured) oneMore(ctx context.Context, n int) error {
 	return nil
 }
 
-// describe measures OpenAPI v2, and that it is freed.
+// describe measures OpenAPI v2 and checks that it is freed.
 func (m *measured) describe() error {
 	for _, accept := range []string{"application/json", "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"} {
 		runtime.GC()
@@ -167,7 +167,7 @@ func (m *measured) memory(what string) {
 	fmt.Printf("%-43s %8.1f KiB\n", what, (heap()-m.before)/float64(m.made)/1024)
 }
 
-// next describes a kind that there is not yet.
+// next returns the definition of a new kind.
 func (m *measured) next() registry.Definition {
 	m.made++
 	return registry.Kind[Machine]{
@@ -176,7 +176,7 @@ func (m *measured) next() registry.Definition {
 	}
 }
 
-// Machine is a kind of a common size.
+// Machine is a kind of typical size.
 type Machine struct {
 	meta.TypeMeta   `json:",inline"`
 	meta.ObjectMeta `json:"metadata,omitzero"`
@@ -184,7 +184,7 @@ type Machine struct {
 	Status          MachineStatus `json:"status,omitzero"`
 }
 
-// MachineSpec is what a user asks of a Machine.
+// MachineSpec is the desired state of a Machine.
 type MachineSpec struct {
 	Size     int32             `json:"size" minimum:"1" maximum:"100" doc:"How large it is."`
 	Image    string            `json:"image" maxLength:"200" doc:"What it runs."`
@@ -194,26 +194,26 @@ type MachineSpec struct {
 	Replicas int32             `json:"replicas,omitempty" default:"1"`
 }
 
-// Port is one of a Machine.
+// Port is a port of a Machine.
 type Port struct {
 	Name   string `json:"name" pattern:"^[a-z]+$"`
 	Number int32  `json:"number" minimum:"1" maximum:"65535"`
 }
 
-// MachineStatus is what is known of a Machine.
+// MachineStatus is the observed state of a Machine.
 type MachineStatus struct {
 	Ready      int32       `json:"ready,omitempty"`
 	Conditions []Condition `json:"conditions,omitempty" list:"map,key=type"`
 }
 
-// Condition is one of a Machine.
+// Condition is a condition of a Machine.
 type Condition struct {
 	Type    string `json:"type"`
 	Status  string `json:"status" enum:"True,False,Unknown"`
 	Message string `json:"message,omitempty"`
 }
 
-// get asks for documents as client-go does.
+// get requests documents like client-go.
 func (m *measured) get(paths ...string) error {
 	for _, path := range paths {
 		if _, err := m.fetch(path, "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"); err != nil {
@@ -242,11 +242,11 @@ func heap() float64 {
 	return float64(m.HeapAlloc)
 }
 
-// processor returns the time that this process has spent computing.
+// processor returns the processor time of this process.
 func processor() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		panic(err) // there is no other way to fail than a bad argument
+		panic(err) // only invalid arguments can fail
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -10,10 +10,10 @@ import (
 	"sync"
 )
 
-// Faults are wrong on purpose. The zero value has none.
+// Faults are errors made on purpose. The zero value has none.
 type Faults struct {
-	DropEvery int // every so many events of a watch are lost
-	SwapEvery int // every so many events of a watch come after their successor
+	DropEvery int // lose every nth event of a watch
+	SwapEvery int // send every nth event of a watch after its successor
 }
 
 // Handler is the server. It may be used concurrently.
@@ -25,20 +25,20 @@ type Handler struct {
 	collections map[string]*collection // by path
 }
 
-// collection is what lies at one path. The handler's mutex guards it.
+// collection holds the objects at one path. The handler's mutex guards it.
 type collection struct {
 	objects  map[string][]byte // by name; the slices never change
 	joined   []byte            // all of them as a list; nil after a change
 	watchers map[*watcher]struct{}
 }
 
-// watcher takes frames until it is full.
+// watcher receives frames until it is full.
 type watcher struct {
 	frames chan []byte
-	full   chan struct{} // closed when a frame did not fit; the collection has forgotten the watcher then
+	full   chan struct{} // closed when a frame does not fit; the collection then forgets the watcher
 }
 
-// backlog is how many frames a watcher may fall behind.
+// backlog is the number of frames that a watcher may fall behind.
 const backlog = 4096
 
 // New returns an empty server.
@@ -46,8 +46,8 @@ func New(faults Faults) *Handler {
 	return &Handler{faults: faults, collections: map[string]*collection{}}
 }
 
-// ServeHTTP answers a request for a collection or an object, at paths like those of any resource API; which kinds there
-// are it does not know.
+// ServeHTTP answers a request for a collection or an object at the paths of a resource API. It
+// accepts any kind.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if accept := r.Header.Get("Accept"); accept != "" && accept != "application/json" && accept != "*/*" {
 		w.WriteHeader(http.StatusNotAcceptable)
@@ -67,7 +67,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// split returns the path of the collection, which ends with the plural of a kind, and the name if the path goes on.
+// split returns the path of the collection, which ends with a plural, and the name that may follow.
 func split(path string) (at, name string) {
 	segments := strings.Split(strings.Trim(path, "/"), "/")
 	scope := 2 // api/v1
@@ -99,7 +99,7 @@ func (h *Handler) get(w http.ResponseWriter, at, name string) {
 
 func (h *Handler) list(w http.ResponseWriter, r *http.Request, at string) {
 	switch r.URL.RawQuery {
-	case "limit=1": // asked for its version
+	case "limit=1": // a request for the current version
 		h.mu.RLock()
 		version := h.version
 		h.mu.RUnlock()
@@ -111,14 +111,14 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request, at string) {
 	}
 }
 
-// head returns a list without objects, or its beginning.
+// head returns the beginning of a list, or a list without objects.
 func head(version uint64, brackets int) []byte {
 	b := append([]byte(`{"kind":"List","metadata":{"resourceVersion":"`), strconv.FormatUint(version, 10)...)
 	b = append(b, `"},"items":[]}`...)
 	return b[:len(b)-2+brackets]
 }
 
-// join returns the list of a collection.
+// join returns the encoded list of a collection.
 func (h *Handler) join(at string) []byte {
 	h.mu.RLock()
 	c := h.collections[at]
@@ -146,7 +146,7 @@ func (h *Handler) join(at string) []byte {
 	return c.joined
 }
 
-// collection returns what lies at a path; h.mu is held.
+// collection returns the collection at a path. The caller holds h.mu.
 func (h *Handler) collection(at string) *collection {
 	c := h.collections[at]
 	if c == nil {
@@ -156,7 +156,7 @@ func (h *Handler) collection(at string) *collection {
 	return c
 }
 
-// write takes an object as it is sent. A patch changes the version alone.
+// write stores an object as sent. A patch only changes the version.
 func (h *Handler) write(w http.ResponseWriter, r *http.Request, at, name string) {
 	if r.Header.Get("Content-Type") == "application/apply-patch+yaml" {
 		w.WriteHeader(http.StatusUnsupportedMediaType)
@@ -171,7 +171,7 @@ func (h *Handler) write(w http.ResponseWriter, r *http.Request, at, name string)
 	answer(w, code, object)
 }
 
-// change makes the change and returns what is answered.
+// change applies a write and returns the response.
 func (h *Handler) change(method, at, name string, body []byte) (code int, object []byte) {
 	code, event := http.StatusOK, "MODIFIED"
 	if method == http.MethodPost {
@@ -205,10 +205,10 @@ func (h *Handler) change(method, at, name string, body []byte) (code int, object
 func answer(w http.ResponseWriter, code int, body []byte) {
 	w.Header()["Content-Length"] = []string{strconv.Itoa(len(body))}
 	w.WriteHeader(code)
-	_, _ = w.Write(body) // a client that has gone is not news
+	_, _ = w.Write(body) // the client may have gone
 }
 
-// versioned returns an object with another version at the front of its metadata.
+// versioned returns an object with a new version at the front of its metadata.
 func versioned(object []byte, version uint64) []byte {
 	const metadata, mark = `"metadata":{`, `"resourceVersion":"`
 	before, after, found := bytes.Cut(object, []byte(metadata))
@@ -224,14 +224,15 @@ func versioned(object []byte, version uint64) []byte {
 	return append(out, after...)
 }
 
-// between returns the text that follows mark, up to a quotation mark.
+// between returns the text between mark and the next quotation mark.
 func between(body []byte, mark string) string {
 	_, after, _ := bytes.Cut(body, []byte(mark))
 	value, _, _ := bytes.Cut(after, []byte(`"`))
 	return string(value)
 }
 
-// publish gives an event to the watchers; the handler's mutex is held, so they all get the events in one order.
+// publish sends an event to the watchers. The caller holds the handler's mutex, so all watchers see
+// the same order.
 func (c *collection) publish(event string, object []byte) {
 	if len(c.watchers) == 0 {
 		return
@@ -268,7 +269,7 @@ func (h *Handler) watch(w http.ResponseWriter, r *http.Request, at string) {
 	if flusher.Flush() != nil {
 		return
 	}
-	var kept []byte // to be sent after the next one
+	var kept []byte // sent after the next frame
 	for n := 1; ; n++ {
 		var frame []byte
 		select {
@@ -289,7 +290,7 @@ func (h *Handler) watch(w http.ResponseWriter, r *http.Request, at string) {
 			return
 		}
 		if kept != nil {
-			_, _ = w.Write(kept) // the next write says it if the client has gone
+			_, _ = w.Write(kept) // a later write reports that the client has gone
 			kept = nil
 		}
 		if flusher.Flush() != nil {

@@ -53,7 +53,7 @@ func TestObjectsComeBackAsTheyWereSent(t *testing.T) {
 	code, body = do("PATCH", things+"/b", `{"a":7}`)
 	assert.Equal(t, 200, code)
 	assert.Equal(t, `{"metadata":{"resourceVersion":"4","name":"b"},"a":2}`, body, "it does not merge")
-	for range 2 { // joined, and as joined before
+	for range 2 { // assembled, then reused
 		_, list := do("GET", things, "")
 		assert.JSONEq(t, `{"kind":"List","metadata":{"resourceVersion":"4"},"items":[
 			{"metadata":{"resourceVersion":"1","name":"a"},"a":1},{"metadata":{"resourceVersion":"4","name":"b"},"a":2}]}`, list)
@@ -72,7 +72,7 @@ func TestObjectsComeBackAsTheyWereSent(t *testing.T) {
 	assert.JSONEq(t, `{"kind":"List","metadata":{"resourceVersion":"5"},"items":[]}`, list)
 }
 
-func TestWhatItDoesNotDoIsRefused(t *testing.T) {
+func TestUnsupportedRequestsAreRejected(t *testing.T) {
 	do, url := serve(t, limit.Faults{})
 	for _, query := range []string{"?labelSelector=a", "?limit=500", "?watch=true&sendInitialEvents=true", "?watch=true&fieldSelector=a%3Db"} {
 		code, _ := do("GET", things+query, "")

@@ -1,5 +1,6 @@
-// Package load runs an operation many times: as fast as a number of workers can, or at a given rate. It says how long each
-// took and what went wrong, and knows nothing of HTTP.
+// Package load runs an operation many times, either as fast as a number of workers can or at a
+// given rate. It reports latencies and failures, and is independent of HTTP.
 //
-// It is not for deciding what is measured (package driver) or what a process spent meanwhile (package process).
+// It does not decide what to measure (package driver) and does not measure processes (package
+// process).
 package load

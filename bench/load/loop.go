@@ -8,36 +8,37 @@ import (
 	"time"
 )
 
-// tolerated is after how many failed operations a loop gives up: a server that refuses everything would otherwise be
-// measured at refusing.
+// tolerated is the number of failures after which a loop gives up. Otherwise it would measure how
+// fast a server rejects requests.
 const tolerated = 100
 
-// Loop says how often and by how many an operation is run.
+// Loop configures how often and how concurrently an operation runs.
 type Loop struct {
-	Workers    int           // at once; at least 1
-	Operations int           // together, at most
-	Time       time.Duration // no operation begins later than this after the start; 0: no limit
-	AtLeast    int           // operations begin in spite of Time
+	Workers    int           // concurrent workers; at least 1
+	Operations int           // the maximum in total
+	Time       time.Duration // after which no operation starts; 0 means no limit
+	AtLeast    int           // operations to start regardless of Time
 
-	// Rate is how many operations begin in a second, however long they take, as long as a worker is free. 0: each worker
-	// begins its next one as soon as the last has ended.
+	// Rate is the number of operations started per second while a worker is free, however long they
+	// take. 0 means that each worker starts its next operation as soon as the last has ended.
 	Rate float64
 }
 
-// Operation does something once. i counts the operations of the loop from 0; worker tells apart those that run at once. It
-// returns the bytes it moved.
+// Operation runs once. i counts the operations of the loop from 0; worker distinguishes concurrent
+// ones. It returns the number of bytes transferred.
 type Operation func(ctx context.Context, worker, i int) (int64, error)
 
-// Outcome is what became of a loop.
+// Outcome is the result of a loop.
 type Outcome struct {
-	Latencies []time.Duration // of those that succeeded, rising
-	Bytes     int64           // moved by those that succeeded
+	Latencies []time.Duration // of successful operations, in ascending order
+	Bytes     int64           // transferred by successful operations
 	Failed    int
-	Failure   error // the first one
+	Failure   error // the first error
 	Elapsed   time.Duration
 }
 
-// Run runs op and returns when every call of it has ended. It gives up after 100 failures, and when ctx ends.
+// Run runs op until the loop is finished and returns when all calls have ended. It gives up after
+// 100 failures, or when ctx ends.
 func (l Loop) Run(ctx context.Context, op Operation) Outcome {
 	r := &running{Loop: l, op: op, start: time.Now(), latencies: make([][]time.Duration, max(l.Workers, 1))}
 	var workers sync.WaitGroup
@@ -66,7 +67,7 @@ type running struct {
 	bytes     atomic.Int64
 	failed    atomic.Int64
 	first     atomic.Pointer[error]
-	latencies [][]time.Duration // by worker, which alone appends
+	latencies [][]time.Duration // by worker; only that worker appends
 }
 
 func (r *running) work(ctx context.Context, w int) {
@@ -87,7 +88,7 @@ func (r *running) work(ctx context.Context, w int) {
 	}
 }
 
-// await returns when operation i is due, and whether it is still to be run.
+// await waits until operation i is due, and reports whether it should still run.
 func (r *running) await(ctx context.Context, i int) bool {
 	if r.Rate > 0 {
 		due := r.start.Add(time.Duration(float64(i) / r.Rate * float64(time.Second)))
@@ -101,8 +102,8 @@ func (r *running) await(ctx context.Context, i int) bool {
 	return ctx.Err() == nil && (r.Time == 0 || i < r.AtLeast || time.Since(r.start) < r.Time)
 }
 
-// Percentile returns the smallest of the rising durations that at least the share p (0 to 1) of them do not exceed, and 0
-// if there are none.
+// Percentile returns the smallest duration that is not exceeded by at least the share p (0 to 1) of
+// the ascending durations, or 0 if there are none.
 func Percentile(rising []time.Duration, p float64) time.Duration {
 	if len(rising) == 0 {
 		return 0
@@ -111,7 +112,7 @@ func Percentile(rising []time.Duration, p float64) time.Duration {
 	return rising[min(max(at, 0), len(rising)-1)]
 }
 
-// Median returns the middle one of some figures, or the mean of the two in the middle; 0 if there are none.
+// Median returns the median of some figures, or 0 if there are none.
 func Median(figures []float64) float64 {
 	s := slices.Sorted(slices.Values(figures))
 	switch n := len(s); {

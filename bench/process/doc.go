@@ -1,6 +1,6 @@
-// Package process says what processes cost: processor time, resident memory and its peak, of this process or of others
-// by their ids, and on what kind of machine.
+// Package process measures processes: their processor time, resident memory and its peak. It
+// measures this process or others by their ids, and describes the machine.
 //
-// On Linux the figures come from the processes' clocks and from /proc. Elsewhere ps gives processor time and resident
-// memory, and there is no peak.
+// On Linux the figures come from the processes' clocks and from /proc. Elsewhere they come from ps,
+// which does not report the peak.
 package process

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// ErrUnknown says that this system does not tell.
-var ErrUnknown = errors.New("this system does not tell")
+// ErrUnknown means that the operating system does not report a figure.
+var ErrUnknown = errors.New("not reported by this operating system")
 
-// Group is some processes that do one job together, such as a server and its store, by their ids.
+// Group is a set of processes that work together, such as a server and its store, by their ids.
 type Group []int
 
-// ParseGroup reads ids separated by commas. The empty string is no process.
+// ParseGroup parses ids separated by commas. The empty string is an empty group.
 func ParseGroup(s string) (Group, error) {
 	var g Group
 	for field := range strings.SplitSeq(s, ",") {
@@ -23,7 +23,7 @@ func ParseGroup(s string) (Group, error) {
 		}
 		pid, err := strconv.Atoi(field)
 		if err != nil || pid <= 0 {
-			return nil, fmt.Errorf("%q is no process id", field)
+			return nil, fmt.Errorf("%q is not a process id", field)
 		}
 		g = append(g, pid)
 	}
@@ -33,18 +33,18 @@ func ParseGroup(s string) (Group, error) {
 // CPU returns the processor time that the processes have used, in user and in kernel mode.
 func (g Group) CPU() (time.Duration, error) { return sum(g, cpu) }
 
-// Resident returns how many bytes of memory the processes occupy.
+// Resident returns the resident memory of the processes in bytes.
 func (g Group) Resident() (int64, error) { return sum(g, resident) }
 
-// Mapped returns how many of the resident bytes are pages of files, which the operating system takes back when it needs
-// memory. The error is ErrUnknown where the system does not tell.
+// Mapped returns how many of the resident bytes are file-backed, which the operating system can
+// reclaim. The error is ErrUnknown if the system does not report it.
 func (g Group) Mapped() (int64, error) { return sum(g, mapped) }
 
-// Peak returns the most bytes that the processes have occupied, each at its own time, since ResetPeak or their start. The
-// error is ErrUnknown where the system does not tell.
+// Peak returns the sum of the processes' peak memory in bytes, since ResetPeak or their start. The
+// error is ErrUnknown if the system does not report it.
 func (g Group) Peak() (int64, error) { return sum(g, peak) }
 
-// ResetPeak makes Peak count from now on.
+// ResetPeak restarts the measurement of Peak.
 func (g Group) ResetPeak() error {
 	for _, pid := range g {
 		if err := resetPeak(pid); err != nil {
@@ -66,7 +66,8 @@ func sum[N int64 | time.Duration](g Group, of func(pid int) (N, error)) (N, erro
 	return total, nil
 }
 
-// parseElapsed reads processor time as ps writes it: [days-][hours:]minutes:seconds[.hundredths].
+// parseElapsed parses processor time in the format of ps:
+// [days-][hours:]minutes:seconds[.hundredths].
 func parseElapsed(s string) (time.Duration, error) {
 	var total float64
 	rest := strings.TrimSpace(s)

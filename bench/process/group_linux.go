@@ -14,11 +14,11 @@ import (
 // tick is the unit of processor times in /proc, the same on every architecture that Go runs on.
 const tick = 10 * time.Millisecond
 
-// cpu asks the clock of the process, which counts nanoseconds, and where that is not allowed reads /proc, which counts in
-// steps of 10 ms.
+// cpu reads the clock of the process, which has nanoseconds. If that is not permitted, it reads
+// /proc, which has steps of 10 ms.
 func cpu(pid int) (time.Duration, error) {
-	// The id of another process's clock, as clock_getcpuclockid makes it: the bits of the pid inverted, and 2 for all that
-	// its threads have run, those that ended included.
+	// The id of another process's clock, as computed by clock_getcpuclockid: the inverted bits of
+	// the pid, and 2 for the time of all threads, including those that have ended.
 	clock := uintptr(^pid<<3 | 2)
 	var now syscall.Timespec
 	if _, _, errno := syscall.Syscall(syscall.SYS_CLOCK_GETTIME, clock, uintptr(unsafe.Pointer(&now)), 0); errno == 0 {
@@ -27,15 +27,15 @@ func cpu(pid int) (time.Duration, error) {
 	return accounted(pid)
 }
 
-// accounted reads processor time from /proc.
+// accounted reads the processor time from /proc.
 func accounted(pid int) (time.Duration, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, err
 	}
-	// The second field is the command's name, which may hold anything; the last parenthesis ends it.
+	// The second field is the command name, which may contain anything, up to the last parenthesis.
 	fields := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
-	const utime, stime = 11, 12 // fields 14 and 15 of all
+	const utime, stime = 11, 12 // fields 14 and 15 in the documentation
 	if len(fields) <= stime {
 		return 0, fmt.Errorf("/proc/%d/stat has %d fields", pid, len(fields)+2)
 	}
@@ -53,7 +53,7 @@ func mapped(pid int) (int64, error) { return status(pid, "RssFile:") }
 
 func peak(pid int) (int64, error) { return status(pid, "VmHWM:") }
 
-// status returns a figure of /proc/<pid>/status that is given in KiB.
+// status returns a value in KiB from /proc/<pid>/status.
 func status(pid int, name string) (int64, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

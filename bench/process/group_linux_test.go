@@ -30,7 +30,7 @@ func TestClockAgreesWithProc(t *testing.T) {
 
 func TestPeakOutlivesTheMemoryUntilItIsReset(t *testing.T) {
 	self := Group{os.Getpid()}
-	debug.FreeOSMemory() // or what an earlier test left behind would be touched again
+	debug.FreeOSMemory() // otherwise memory of an earlier test would be reused
 	idle, err := self.Resident()
 	require.NoError(t, err)
 	held := make([]byte, 64<<20)

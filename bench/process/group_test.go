@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// burn uses processor time until the function it is given says that it was enough.
+// burn uses processor time until enough returns true.
 func burn(enough func() bool) (x uint64) {
 	for !enough() {
 		for i := range uint64(1 << 16) {
@@ -29,7 +29,7 @@ func TestProcessorTimeGoesOnWithWork(t *testing.T) {
 	burn(func() bool {
 		now, err := self.CPU()
 		require.NoError(t, err)
-		return now >= before+100*time.Millisecond // a clock that stands still fails by the test's time limit
+		return now >= before+100*time.Millisecond // a stopped clock fails by the test's timeout
 	})
 	twice, err := Group{os.Getpid(), os.Getpid()}.CPU()
 	require.NoError(t, err)
@@ -38,7 +38,7 @@ func TestProcessorTimeGoesOnWithWork(t *testing.T) {
 
 func TestResidentMemoryHoldsWhatIsTouched(t *testing.T) {
 	self := Group{os.Getpid()}
-	debug.FreeOSMemory() // or what an earlier test left behind would be touched again
+	debug.FreeOSMemory() // otherwise memory of an earlier test would be reused
 	before, err := self.Resident()
 	require.NoError(t, err)
 	held := make([]byte, 64<<20)
@@ -51,8 +51,8 @@ func TestResidentMemoryHoldsWhatIsTouched(t *testing.T) {
 	runtime.KeepAlive(held)
 }
 
-func TestOfNoProcess(t *testing.T) {
-	const nobody = 1<<22 + 1 // above every pid that Linux gives
+func TestMissingProcess(t *testing.T) {
+	const missing = 1<<22 + 1 // above every pid on Linux
 	for name, of := range map[string]func(Group) error{
 		"CPU":      func(g Group) error { _, err := g.CPU(); return err },
 		"Resident": func(g Group) error { _, err := g.Resident(); return err },
@@ -60,7 +60,7 @@ func TestOfNoProcess(t *testing.T) {
 		"Peak":     func(g Group) error { _, err := g.Peak(); return err },
 		"Reset":    Group.ResetPeak,
 	} {
-		require.Error(t, of(Group{nobody}), name)
+		require.Error(t, of(Group{missing}), name)
 		require.NoError(t, of(nil), name)
 	}
 }

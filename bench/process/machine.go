@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Machine is what figures depend on.
+// Machine describes the machine of a measurement.
 type Machine struct {
 	System    string `json:"system"`
 	Kernel    string `json:"kernel,omitempty"`
@@ -18,7 +18,7 @@ type Machine struct {
 	Go        string `json:"go"`
 }
 
-// ThisMachine describes the machine as far as its system tells.
+// ThisMachine describes this machine as far as the operating system reports it.
 func ThisMachine() Machine {
 	m := Machine{System: runtime.GOOS + "/" + runtime.GOARCH, Cores: runtime.NumCPU(), Go: runtime.Version()}
 	m.Kernel = strings.TrimSpace(text("/proc/sys/kernel/osrelease"))
@@ -30,7 +30,7 @@ func ThisMachine() Machine {
 	return m
 }
 
-// String is one line.
+// String formats the machine as one line.
 func (m Machine) String() string {
 	parts := []string{fmt.Sprintf("%d cores", m.Cores)}
 	if m.Processor != "" {
@@ -46,7 +46,7 @@ func (m Machine) String() string {
 	return strings.Join(append(parts, m.Go), ", ")
 }
 
-// text returns a file, or nothing where there is none.
+// text returns the contents of a file, or "" if it does not exist.
 func text(path string) string {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -55,7 +55,7 @@ func text(path string) string {
 	return string(data)
 }
 
-// field returns what follows a name and a colon.
+// field returns the value after a name and a colon.
 func field(text, name string) string {
 	for line := range strings.Lines(text) {
 		if before, after, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(before) == name {
@@ -65,8 +65,7 @@ func field(text, name string) string {
 	return ""
 }
 
-// Load returns how many tasks of the whole machine wanted a processor in the last minute, on average, and false where the
-// system does not tell.
+// Load returns the load average of the last minute, and false if the system does not report it.
 func Load() (float64, bool) {
 	first, _, _ := strings.Cut(text("/proc/loadavg"), " ")
 	n, err := strconv.ParseFloat(first, 64)

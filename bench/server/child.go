@@ -25,29 +25,29 @@ import (
 	"github.com/kindwright/kindwright/storage/memory"
 )
 
-// Backend says what a child serves from.
+// Backend is the store or server of a child.
 type Backend string
 
 // The backends.
 const (
 	Memory Backend = "memory" // ours, in memory
-	Bolt   Backend = "bbolt"  // ours, in a file; each write is synced before it is acknowledged
+	Bolt   Backend = "bbolt"  // ours, in a file; each write is synced before its acknowledgement
 	Limit  Backend = "limit"  // the server of package limit
 )
 
-// childVariable is set in the environment of a child. What it serves comes on its standard input.
+// childVariable is set in the environment of a child, which reads its order from standard input.
 const childVariable = "KINDWRIGHT_BENCH_CHILD"
 
-// order is what a child is told.
+// order tells a child what to serve.
 type order struct {
 	Backend   Backend
 	Directory string // for the data file
-	Cert, Key []byte // of the TLS server, in PEM
+	Cert, Key []byte // PEM, of the TLS server
 	Token     string
 	Faults    limit.Faults
 }
 
-// listening is what a child answers.
+// listening is the response of a child.
 type listening struct {
 	Address string // of the API
 	Control string // of profiles and heap sizes
@@ -56,28 +56,28 @@ type listening struct {
 // IsChild reports whether this process was started by Start.
 func IsChild() bool { return os.Getenv(childVariable) != "" }
 
-// Main is the whole of a child: it serves until its standard input ends and returns the exit code.
+// Main runs a child: it serves until its standard input ends and returns the exit code.
 func Main() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := child(ctx, os.Stdin, os.Stdout); err != nil {
-		_, _ = fmt.Fprintln(os.Stderr, "bench server:", err) // the exit code says it too
+		_, _ = fmt.Fprintln(os.Stderr, "bench server:", err) // the exit code reports it too
 		return 1
 	}
 	return 0
 }
 
-// child reads an order, serves, says where, and ends with in or ctx.
+// child reads an order, serves, reports its addresses, and ends with in or ctx.
 func child(ctx context.Context, in io.Reader, out io.Writer) error {
 	var o order
 	orders := json.NewDecoder(in)
 	if err := orders.Decode(&o); err != nil {
-		return fmt.Errorf("what to serve: %w", err)
+		return fmt.Errorf("read the order: %w", err)
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	go func() { // ends with the process
-		_, _ = io.Copy(io.Discard, in) // whatever ends it, there is nobody any more
+		_, _ = io.Copy(io.Discard, in) // however the parent ended
 		stop()
 	}()
 	pair, err := tls.X509KeyPair(o.Cert, o.Key)
@@ -90,9 +90,9 @@ func child(ctx context.Context, in io.Reader, out io.Writer) error {
 	}
 	controls := &http.Server{Handler: new(recorder).handler(), ReadHeaderTimeout: time.Minute}
 	var serving sync.WaitGroup
-	serving.Go(func() { _ = controls.Serve(control) }) // ends with Close, and says so
+	serving.Go(func() { _ = controls.Serve(control) }) // ends with Close and its usual error
 	defer func() {
-		_ = controls.Close() // which interrupts nobody but Child
+		_ = controls.Close() // only Child uses it
 		serving.Wait()
 	}()
 	config := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
@@ -110,7 +110,7 @@ func listen(ctx context.Context) (net.Listener, error) {
 	return lc.Listen(ctx, "tcp", "127.0.0.1:0")
 }
 
-// serveLimit serves with the HTTP/2 settings of our own server, so far as they have to do with speed.
+// serveLimit serves with those HTTP/2 settings of our server that affect speed.
 func serveLimit(ctx context.Context, h http.Handler, config *tls.Config, announce func(net.Addr) error) error {
 	listener, err := listen(ctx)
 	if err != nil {
@@ -132,7 +132,7 @@ func serveLimit(ctx context.Context, h http.Handler, config *tls.Config, announc
 		case <-ctx.Done():
 		}
 	}
-	_ = s.Close() // watches never end by themselves
+	_ = s.Close() // watches do not end by themselves
 	if ended := <-served; err == nil && !errors.Is(ended, http.ErrServerClosed) {
 		err = ended
 	}
@@ -172,11 +172,11 @@ func open(o order) (storage.Backend, error) {
 	case Bolt:
 		return bbolt.Open(filepath.Join(o.Directory, "bench.db"))
 	default:
-		return nil, fmt.Errorf("there is no backend %q, but %s, %s and %s", o.Backend, Memory, Bolt, Limit)
+		return nil, fmt.Errorf("unknown backend %q, want %s, %s or %s", o.Backend, Memory, Bolt, Limit)
 	}
 }
 
-// New makes our server with the kinds of package shape. Whoever has the token may do everything.
+// New returns our server with the kinds of package shape. The token allows everything.
 func New(backend storage.Backend, bearer string) (*kindwright.Server, error) {
 	tokens, err := token.Read(strings.NewReader(bearer + `,bench,bench-uid,"system:masters"` + "\n"))
 	if err != nil {

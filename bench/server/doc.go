@@ -1,13 +1,15 @@
-// Package server runs what is measured in a process of its own, so that its processor time and its memory are its alone:
-// our server, with the two kinds of package shape on memory or on bbolt, or the server of package limit.
+// Package server runs the measured server in a process of its own, so that its processor time and
+// memory can be measured: our server with the two kinds of package shape, in memory or on bbolt, or
+// the server of package limit.
 //
-// The process is the same program again. A program, or a test's TestMain, asks first of all whether it is such a child:
+// The process runs the same program again. First of all, the program or a test's TestMain must
+// check whether it is such a child:
 //
 //	if server.IsChild() {
 //		os.Exit(server.Main())
 //	}
 //
-// Start then starts one. It ends when Stop is called, or when the program that started it ends, however that happens.
-// Besides its API a child serves, on a second loopback port, what only a measurement wants: CPU profiles and the size of
-// the live heap.
+// Start starts a child. It ends when Stop is called, or when its parent ends in any way. On a
+// second loopback port a child serves data for measurements: CPU profiles and the size of the live
+// heap.
 package server

@@ -6,7 +6,7 @@ import (
 	"github.com/kindwright/kindwright/registry"
 )
 
-// configMap is shape.ConfigMap as a Go type, with the numbers that give it a protobuf form.
+// configMap is shape.ConfigMap as a Go type, with field numbers for protobuf.
 type configMap struct {
 	meta.TypeMeta   `json:",inline"`
 	meta.ObjectMeta `json:"metadata,omitzero" protobuf:"bytes,1,opt,name=metadata"`

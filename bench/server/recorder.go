@@ -14,10 +14,10 @@ import (
 // recorder takes CPU profiles of its process, one at a time.
 type recorder struct {
 	mu      sync.Mutex
-	profile *bytes.Buffer // of the profile that is taken, or of the last one
+	profile *bytes.Buffer // of the current or the last profile
 }
 
-// handler serves what Child asks for.
+// handler serves the requests of Child.
 func (r *recorder) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /profile/start", r.start)
@@ -30,7 +30,7 @@ func (r *recorder) handler() http.Handler {
 func (r *recorder) start(w http.ResponseWriter, _ *http.Request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	into := new(bytes.Buffer) // a profile that is being taken goes on writing to its own
+	into := new(bytes.Buffer) // a running profile keeps writing to its own buffer
 	if err := pprof.StartCPUProfile(into); err != nil {
 		http.Error(w, err.Error(), http.StatusConflict)
 		return
@@ -46,19 +46,20 @@ func (r *recorder) stop(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "no profile was started", http.StatusConflict)
 		return
 	}
-	_, _ = w.Write(r.profile.Bytes()) // a client that has gone is not news
+	_, _ = w.Write(r.profile.Bytes()) // the client may have gone
 }
 
-// collect collects garbage, gives memory back to the operating system and answers how many bytes of the heap are in use.
+// collect runs the garbage collector, returns memory to the operating system and responds with the
+// bytes in use.
 func collect(w http.ResponseWriter, _ *http.Request) {
 	debug.FreeOSMemory()
 	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	metrics.Read(sample)
-	_, _ = w.Write(strconv.AppendUint(nil, sample[0].Value.Uint64(), 10)) // a client that has gone is not news
+	_, _ = w.Write(strconv.AppendUint(nil, sample[0].Value.Uint64(), 10)) // the client may have gone
 }
 
-// heap answers who allocated what is in use, after a collection.
+// heap responds with a heap profile, after a collection.
 func heap(w http.ResponseWriter, _ *http.Request) {
 	runtime.GC()
-	_ = pprof.Lookup("heap").WriteTo(w, 0) // a client that has gone is not news
+	_ = pprof.Lookup("heap").WriteTo(w, 0) // the client may have gone
 }

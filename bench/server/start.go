@@ -20,18 +20,18 @@ import (
 	"github.com/kindwright/kindwright/internal/selfsigned"
 )
 
-// stopTime is how long a child may take to end in order.
+// stopTime is how long a child may take to stop gracefully.
 const stopTime = 20 * time.Second
 
-// Identity is the certificate that all children of a run serve with, so that none pays less for TLS than another, and the
-// token that they accept.
+// Identity is shared by all children of a run: the certificate, so that TLS costs the same for
+// each, and the token.
 type Identity struct {
 	Token     string
 	cert, key []byte
 	roots     *x509.CertPool
 }
 
-// NewIdentity makes a certificate for 127.0.0.1.
+// NewIdentity creates a certificate for 127.0.0.1.
 func NewIdentity(token string) (*Identity, error) {
 	authority, err := selfsigned.NewAuthority("bench")
 	if err != nil {
@@ -46,18 +46,18 @@ func NewIdentity(token string) (*Identity, error) {
 	return &Identity{Token: token, cert: pair.Cert, key: pair.Key, roots: roots}, nil
 }
 
-// TLS returns how a client trusts the children.
+// TLS returns the configuration of clients.
 func (id *Identity) TLS() *tls.Config {
 	return &tls.Config{RootCAs: id.roots, MinVersion: tls.VersionTLS12}
 }
 
-// Serving returns how a server is what the clients trust.
+// Serving returns the configuration of the servers.
 func (id *Identity) Serving() (*tls.Config, error) {
 	pair, err := tls.X509KeyPair(id.cert, id.key)
 	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, err
 }
 
-// Child is a server in a process of its own.
+// Child is a server in its own process.
 type Child struct {
 	URL       string        // of the API
 	Processes process.Group // the one process
@@ -69,8 +69,9 @@ type Child struct {
 	client    *http.Client
 }
 
-// Start starts a child that has an empty store in a directory of its own below parent, "" for the system's directory of
-// temporary files, and returns once it serves. Faults are for the backend Limit.
+// Start starts a child with an empty store and returns once it serves. The store is in a new
+// directory below parent, or below the system's temporary directory if parent is "". Faults only
+// apply to the backend Limit.
 func Start(ctx context.Context, id *Identity, backend Backend, parent string, faults limit.Faults) (_ *Child, err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -80,7 +81,7 @@ func Start(ctx context.Context, id *Identity, backend Backend, parent string, fa
 	if c.directory, err = os.MkdirTemp(parent, "kindwright-bench-"); err != nil {
 		return nil, err
 	}
-	c.cmd = exec.CommandContext(context.WithoutCancel(ctx), self) // Stop ends it, in order
+	c.cmd = exec.CommandContext(context.WithoutCancel(ctx), self) // Stop ends it gracefully
 	c.cmd.Env = append(os.Environ(), childVariable+"=1")
 	c.cmd.Stderr = os.Stderr
 	in, err := c.cmd.StdinPipe()
@@ -108,21 +109,22 @@ func Start(ctx context.Context, id *Identity, backend Backend, parent string, fa
 	return c, nil
 }
 
-// Stop ends the child and removes its store. A child that does not end in order within 20 seconds is killed, which is an
-// error.
+// Stop stops the child and removes its store. A child that does not stop gracefully within 20
+// seconds is killed, which is an error.
 func (c *Child) Stop() error {
 	c.client.CloseIdleConnections()
-	_ = c.in.Close() // which tells it to end
+	_ = c.in.Close() // asks it to stop
 	kill := time.AfterFunc(stopTime, func() { _ = c.cmd.Process.Kill() })
 	err := c.cmd.Wait()
 	kill.Stop()
 	if err != nil {
-		err = fmt.Errorf("the server's end: %w", err)
+		err = fmt.Errorf("stop the server: %w", err)
 	}
 	return errors.Join(err, os.RemoveAll(c.directory))
 }
 
-// LiveHeap collects the child's garbage, makes it give back memory, and returns the bytes of its heap that are in use.
+// LiveHeap runs the child's garbage collector, returns free memory to the system, and reports the
+// bytes of heap in use.
 func (c *Child) LiveHeap(ctx context.Context) (int64, error) {
 	text, err := c.ask(ctx, "/collect")
 	if err != nil {
@@ -137,10 +139,11 @@ func (c *Child) StartProfile(ctx context.Context) error {
 	return err
 }
 
-// StopProfile ends the profile and returns it, as go tool pprof reads it.
+// StopProfile ends the profile and returns it in the format of go tool pprof.
 func (c *Child) StopProfile(ctx context.Context) ([]byte, error) { return c.ask(ctx, "/profile/stop") }
 
-// HeapProfile collects the child's garbage and returns a profile of what is in use, as go tool pprof reads it.
+// HeapProfile runs the child's garbage collector and returns a heap profile in the format of go
+// tool pprof.
 func (c *Child) HeapProfile(ctx context.Context) ([]byte, error) { return c.ask(ctx, "/heap") }
 
 func (c *Child) ask(ctx context.Context, path string) ([]byte, error) {

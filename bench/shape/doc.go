@@ -1,6 +1,6 @@
-// Package shape describes the objects that servers are measured with: where they live, what a client sends to make one,
-// and what it sends to change one. Two shapes come with it, a core kind and one that Kubernetes serves from a custom
-// resource definition; both make bodies of 1 KiB. Others are made from templates.
+// Package shape describes the objects of a measurement: their path, the body that creates one, and
+// the patch that changes one. It has two shapes, a core kind and a kind that Kubernetes serves from
+// a custom resource definition; both have bodies of 1 KiB. Other shapes can be made from templates.
 //
 // A template is a text with placeholders:
 //

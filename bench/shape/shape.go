@@ -1,7 +1,7 @@
 package shape
 
 import (
-	_ "embed" // the templates of the shapes that come with the package
+	_ "embed" // the templates of the built-in shapes
 	"fmt"
 	"strings"
 )
@@ -10,14 +10,15 @@ import (
 type Shape struct {
 	Name       string
 	Collection string   // the path of the collection, with ${namespace} in it
-	Body       Template // makes, replaces and applies an object
-	Patch      Template // the JSON merge patch that changes one
+	Body       Template // to create, replace and apply an object
+	Patch      Template // a JSON merge patch
 
-	// Field is a field selector that matches the objects whose number ends in 07, 1 % of them. "" if the kind declares no
-	// field for it.
+	// Field is a field selector for the objects whose number ends in 07, 1 % of all. It is "" if
+	// the kind has no selectable field for it.
 	Field string
 
-	// Definition is the custom resource definition that makes Kubernetes serve the kind. nil for kinds that it has anyway.
+	// Definition is the custom resource definition of the kind. It is nil for built-in kinds of
+	// Kubernetes.
 	Definition []byte
 }
 
@@ -30,7 +31,7 @@ var (
 	gadgetDefinition string
 )
 
-// ConfigMap is a core kind: a map of texts.
+// ConfigMap is a core kind: a map of strings.
 func ConfigMap() Shape {
 	return mustMake("configmaps", "/api/v1/namespaces/${namespace}/configmaps", configmap, `{"data":{"seq":"${seq}"}}`)
 }
@@ -43,17 +44,17 @@ func Gadget() Shape {
 	return s
 }
 
-// Named returns one of the shapes that come with the package.
+// Named returns a built-in shape.
 func Named(name string) (Shape, error) {
 	for _, s := range []Shape{ConfigMap(), Gadget()} {
 		if s.Name == name {
 			return s, nil
 		}
 	}
-	return Shape{}, fmt.Errorf("there is no shape %q, but configmaps and gadgets", name)
+	return Shape{}, fmt.Errorf("unknown shape %q, want configmaps or gadgets", name)
 }
 
-// Make makes a shape from the texts of its templates.
+// Make builds a shape from the text of its templates.
 func Make(name, collection, body, patch string) (Shape, error) {
 	s := Shape{Name: name, Collection: collection}
 	if !strings.HasPrefix(collection, "/") || !strings.Contains(collection, "${namespace}") {
@@ -74,7 +75,7 @@ func (s Shape) In(namespace string) string {
 	return strings.ReplaceAll(s.Collection, "${namespace}", namespace)
 }
 
-// mustMake is for templates that were checked when they were written.
+// mustMake is Make for built-in templates.
 func mustMake(name, collection, body, patch string) Shape {
 	s, err := Make(name, collection, body, patch)
 	if err != nil {

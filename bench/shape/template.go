@@ -7,29 +7,30 @@ import (
 	"strings"
 )
 
-// Values are what the placeholders of a template stand for.
+// Values holds the values of a template's placeholders.
 type Values struct {
 	Name      string
 	Namespace string
-	Version   string // the resourceVersion that the object must still have; "" for a write without that condition
+	Version   string // the resourceVersion for a conditional write, or ""
 	Index     int
 	Seq       int64
 }
 
-// Template is a text with placeholders, cut up once so that filling it in is cheap. It may be used concurrently.
+// Template is text with placeholders, parsed once so that filling it in is cheap. It is safe for
+// concurrent use.
 type Template struct {
 	parts []part
 	words []string
 }
 
-// part is a text and the placeholder that follows it, if any.
+// part is text and the placeholder that follows it, if any.
 type part struct {
 	before string
 	value  string
 	bytes  int // of ${text:bytes}
 }
 
-// vocabulary is what ${text:n} is written with.
+// vocabulary provides the words of ${text:n}.
 const vocabulary = `able about above across active after again agent allow alpha among answer append archive around array assign
 attach backend balance bandwidth basic batch before begin below between binary bind block border bottom branch bridge broker
 buffer build bundle cache cancel capacity carry chain change channel check client clock close cluster collect column commit
@@ -50,7 +51,7 @@ state status step storage stream strict string strong submit suffix supply switc
 tenant test thread token tool top total trace track traffic transfer tree trigger trust tunnel type union unit update upper
 usage user valid value vector verify version view volume wait watch weight window wire worker write zone`
 
-// Parse reads a template. The error names a placeholder that there is not, or one that does not end.
+// Parse parses a template. It rejects unknown and unclosed placeholders.
 func Parse(text string) (Template, error) {
 	t := Template{words: strings.Fields(vocabulary)}
 	for {
@@ -78,14 +79,14 @@ func Parse(text string) (Template, error) {
 				return Template{}, fmt.Errorf("template: ${text}: want ${text:bytes}")
 			}
 		default:
-			return Template{}, fmt.Errorf("template: there is no ${%s}", value)
+			return Template{}, fmt.Errorf("template: unknown placeholder ${%s}", value)
 		}
 		t.parts = append(t.parts, p)
 		text = rest
 	}
 }
 
-// Append appends the filled in template to dst.
+// Append appends the text with its placeholders filled in to dst.
 func (t Template) Append(dst []byte, v Values) []byte {
 	for place, p := range t.parts {
 		dst = append(dst, p.before...)

@@ -15,7 +15,7 @@ type Widget struct {
 	Spec            Spec `json:"spec"`
 }
 
-// Spec is what a user asks of a Widget.
+// Spec is the desired state of a Widget.
 type Spec struct {
 	Size  int32  `json:"size" minimum:"1"`
 	Color string `json:"color" default:"blue" selectable:""`

@@ -120,18 +120,18 @@ func object(name string) string {
 	return `{"apiVersion":"` + group + `/v1","kind":"Widget","metadata":{"name":"` + name + `"},"spec":{"size":1}}`
 }
 
-// one returns a step that walks a single request which succeeds with 200.
+// one returns a step that walks a single request, which must succeed with 200.
 func (w *walker) one(name, method, path, mediaType, body string) func() error {
 	return func() error {
 		return w.walk(name, func() error { return w.send(method, path, mediaType, body, 200) })
 	}
 }
 
-// settle is how long the server gets to finish what a request leaves behind, such as the end of
-// its connection's bookkeeping.
+// settle is the time for the server to finish the work after a request, such as closing its
+// connection.
 const settle = 200 * time.Millisecond
 
-// walk runs f and writes the counters of what ran meanwhile.
+// walk runs f and writes the counters of the code that ran meanwhile.
 func (w *walker) walk(name string, f func() error) error {
 	time.Sleep(settle)
 	if err := coverage.ClearCounters(); err != nil {
@@ -188,7 +188,7 @@ func (w *walker) closeWatch() {
 	}
 }
 
-// awaitEvent reads the watch until it has brought the object of that name.
+// awaitEvent reads the watch until the object of that name has arrived.
 func (w *walker) awaitEvent(name string) error {
 	var seen []byte
 	part := make([]byte, 4096)

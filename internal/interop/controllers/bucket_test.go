@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// cloud is a provider that refuses removals until a given time.
+// cloud is a provider that rejects removals until a given time.
 type cloud struct {
 	mu      sync.Mutex
 	buckets map[types.UID]string
@@ -55,7 +55,7 @@ func (c *cloud) has(id types.UID) bool {
 	return c.buckets[id] != ""
 }
 
-// close refuses removals for a time.
+// close rejects removals for a time.
 func (c *cloud) close(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -118,7 +118,8 @@ func TestFinalizers(t *testing.T) {
 	})
 }
 
-// What no event tells of is found when a manager looks at everything again, as it does every ten hours.
+// Changes without an event are found when the manager reconciles everything again, as it does every
+// ten hours.
 func TestResync(t *testing.T) {
 	everywhere(t, "resync", func(t *testing.T, p *place) {
 		c, every := &cloud{}, 10*p.hour
@@ -136,7 +137,7 @@ func TestResync(t *testing.T) {
 		}
 		began := time.Now()
 		for range times {
-			require.NoError(t, c.Remove(t.Context(), b.UID)) // nobody has seen it
+			require.NoError(t, c.Remove(t.Context(), b.UID)) // without an event
 			p.until("it is made again", func() bool { return c.has(b.UID) })
 		}
 		if p.virtual { // it is spread by a tenth, and may be just over when the bucket is lost

@@ -52,7 +52,8 @@ func (p *place) said(c *Certificate, reason string) (times int) {
 	return times
 }
 
-// A certificate is renewed in time for months, its status says what it is about, and others write into that as well.
+// A certificate is renewed in time for months. Its status describes it, and other writers share the
+// status.
 func TestConditions(t *testing.T) {
 	everywhere(t, "conditions", func(t *testing.T, p *place) {
 		o := &office{}
@@ -91,7 +92,7 @@ func TestConditions(t *testing.T) {
 		require.NoError(t, p.Patch(t.Context(), c, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"host":"www.example.com"}}`))))
 		p.until("it is ready again", ready(metav1.ConditionTrue, 2))
 		condition := meta.FindStatusCondition(c.Status.Conditions, ReadyCondition)
-		require.Equal(t, since, condition.LastTransitionTime, "it never was anything else")
+		require.Equal(t, since, condition.LastTransitionTime, "the status has never changed")
 		require.Equal(t, "for www.example.com", condition.Message)
 
 		o.close(100 * p.hour)

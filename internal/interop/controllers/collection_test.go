@@ -16,7 +16,7 @@ func TestCollection(t *testing.T) {
 		p.run(func(m ctrl.Manager) error { return (&SiteReconciler{Client: m.GetClient()}).SetUp(m, p.options()) })
 		background, foreground, orphan := p.site("background"), p.site("foreground"), p.site("orphan")
 		require.NoError(t, p.Delete(t.Context(), background, client.PropagationPolicy(metav1.DeletePropagationBackground)))
-		require.False(t, p.get(background), "its pages keep it from nothing")
+		require.False(t, p.get(background), "its pages do not hold it")
 		held := &corev1.ConfigMap{ObjectMeta: p.meta("foreground-jobs")}
 		require.True(t, p.get(held))
 		held.Finalizers = []string{"example.com/hold"}
@@ -27,7 +27,7 @@ func TestCollection(t *testing.T) {
 		require.NoError(t, p.Delete(t.Context(), orphan, client.PropagationPolicy(metav1.DeletePropagationOrphan)))
 		if !p.whole {
 			p.rest()
-			require.Len(t, p.pages("background"), 3, "nobody collects them")
+			require.Len(t, p.pages("background"), 3, "they are not collected")
 			return
 		}
 		p.until("the pages go after the site", func() bool { return len(p.pages("background")) == 0 })

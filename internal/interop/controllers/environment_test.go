@@ -49,7 +49,7 @@ var spent struct {
 func TestMain(m *testing.M) {
 	flag.Parse()
 	ctrl.SetLogger(logr.Discard())
-	klog.SetLogger(logr.Discard()) // recorders complain of events that come after the end of a test
+	klog.SetLogger(logr.Discard()) // recorders log events that arrive after the end of a test
 	// The last error handler sleeps when errors come fast. It remembers the time of the last error
 	// for the whole process. A bubble's clock begins in the year 2000, so there it would sleep for
 	// decades, together with the goroutine that met the error.

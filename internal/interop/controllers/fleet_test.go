@@ -22,7 +22,7 @@ type gauge struct {
 	read int
 }
 
-// Load makes it a Metric.
+// Load implements Metric.
 func (g *gauge) Load(context.Context, types.NamespacedName) (float64, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -36,7 +36,8 @@ func (g *gauge) set(load float64) {
 	g.load = load
 }
 
-// A fleet grows with its load at once and shrinks after a calm, both through its scale, one ship at a time.
+// A fleet grows with its load at once and shrinks after a quiet time, both through its scale, one
+// ship at a time.
 func TestScale(t *testing.T) {
 	everywhere(t, "scale", func(t *testing.T, p *place) {
 		g := &gauge{load: 1}

@@ -52,7 +52,7 @@ type duty struct {
 	*watchman
 }
 
-// Start makes it a Runnable of a manager.
+// Start implements Runnable of a manager.
 func (d duty) Start(ctx context.Context) error {
 	d.begins(d.name)
 	<-ctx.Done()
@@ -97,7 +97,7 @@ func (p *place) officer(name string, w *watchman) *officer {
 	return o
 }
 
-// Who leads works; when it steps down another follows soon, and when it is lost, after its lease.
+// A leader works. When it steps down another follows soon; when it vanishes, after its lease.
 func TestLeaderElection(t *testing.T) {
 	everywhere(t, "leader election", func(t *testing.T, p *place) {
 		w := &watchman{t: t}

@@ -32,7 +32,7 @@ func (p *place) placed(o *Placement) {
 	require.Equal(p.t, o.Spec.Replicas, f.Spec.Replicas)
 }
 
-// What a server refuses for now is tried again, what it refuses for good is not.
+// A temporary rejection is retried, a permanent one is not.
 func TestRefusals(t *testing.T) {
 	everywhere(t, "refusals", func(t *testing.T, p *place) {
 		p.run(func(m ctrl.Manager) error { return (&PlacementReconciler{m.GetClient()}).SetUp(m, p.options()) })

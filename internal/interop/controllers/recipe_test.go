@@ -39,7 +39,7 @@ func TestRecipeForControllerRuntime(t *testing.T) {
 	require.NotEmpty(t, made.UID)
 }
 
-// Informers in a bubble: whatever they have to do is done when Wait returns, and days pass at once.
+// Informers in a bubble: Wait returns once they have caught up, and days pass at once.
 func TestRecipeForABubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := apitest.New(t, definitions()...)

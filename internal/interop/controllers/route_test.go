@@ -22,7 +22,7 @@ func (p *place) accepted(r *Route, is metav1.ConditionStatus) *metav1.Condition 
 	return meta.FindStatusCondition(r.Status.Conditions, AcceptedCondition)
 }
 
-// Routes and people share a table, and each has what it applied.
+// Routes and users share a table, and each owns what it applied.
 func TestApply(t *testing.T) {
 	everywhere(t, "apply", func(t *testing.T, p *place) {
 		table := func() map[string]string {
@@ -51,7 +51,7 @@ func TestApply(t *testing.T) {
 		require.Equal(t, map[string]string{"static.example.com": "files", "a.example.com": "a", "b.example.com": "b"}, table())
 
 		require.NoError(t, p.Delete(t.Context(), a))
-		p.accepted(late, metav1.ConditionTrue) // only the table has told it
+		p.accepted(late, metav1.ConditionTrue) // triggered only by the table's change
 		p.gone(a)
 		require.Equal(t, map[string]string{"static.example.com": "files", "a.example.com": "late", "b.example.com": "b"}, table())
 
@@ -71,7 +71,7 @@ func TestApply(t *testing.T) {
 		for _, entry := range c.ManagedFields {
 			managers[entry.Manager] = entry.Operation
 		}
-		require.Equal(t, map[string]metav1.ManagedFieldsOperationType{"people": "Apply", "route-late": "Apply"}, managers, "who has nothing left is not named")
+		require.Equal(t, map[string]metav1.ManagedFieldsOperationType{"people": "Apply", "route-late": "Apply"}, managers, "managers without fields have no entry")
 
 		require.NoError(t, p.DeleteAllOf(t.Context(), &Route{}, client.InNamespace(p.namespace)))
 		p.gone(b)

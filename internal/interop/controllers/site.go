@@ -19,7 +19,7 @@ const SiteLabel = "shop.example.com/site"
 // deleted, because the site owns the pages.
 type SiteReconciler struct {
 	client.Client
-	live client.Reader // past the cache
+	live client.Reader // bypasses the cache
 }
 
 // SetUp adds the controller to a manager.

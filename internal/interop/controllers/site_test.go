@@ -48,7 +48,7 @@ func (p *place) site(name string) *Site {
 	return s
 }
 
-// Pages are what their site says, whatever others do to them.
+// Pages follow their site, whatever others do to them.
 func TestChildren(t *testing.T) {
 	everywhere(t, "children", func(t *testing.T, p *place) {
 		p.run(func(m ctrl.Manager) error { return (&SiteReconciler{Client: m.GetClient()}).SetUp(m, p.options()) })

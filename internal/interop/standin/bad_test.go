@@ -33,8 +33,9 @@ func enveloped(t *testing.T, apiVersion, kind string, raw []byte) []byte {
 	return append([]byte(magic), out...)
 }
 
-// Bodies that are no objects are refused, whatever they announce, and the server goes on.
-func TestPROTO_BodiesThatAreNoObjects(t *testing.T) {
+// Bodies that are not objects are rejected, whatever length they announce, and the server
+// continues.
+func TestPROTO_BodiesThatAreNotObjects(t *testing.T) {
 	_, config := start(t)
 	host := strings.TrimSuffix(config.Host, "/")
 	anyone, err := rest.HTTPClientFor(config)
@@ -44,7 +45,7 @@ func TestPROTO_BodiesThatAreNoObjects(t *testing.T) {
 	require.NoError(t, err)
 	whole := enveloped(t, "v1", "Pod", raw)
 	nested := []byte{}
-	for range 10_000 { // objects in objects: each a field of 1 with what was there before
+	for range 10_000 { // nested messages: each a field 1 with the previous message
 		if nested = append(append([]byte{0x0a}, varint(len(nested))...), nested...); len(nested) > 60_000 {
 			break
 		}
@@ -80,16 +81,16 @@ func TestPROTO_BodiesThatAreNoObjects(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, answer.Body.Close())
 			if strings.HasSuffix(path, "/eviction") && answer.StatusCode == http.StatusNotFound {
-				continue // there is no such pod, which may be found first
+				continue // a missing pod may be noticed first
 			}
 			if name == "another kind" && strings.HasSuffix(path, "deployments") {
-				continue // it is of the right kind there
+				continue // valid for this kind
 			}
 			require.Contains(t, c.codes, answer.StatusCode, "%s %s: %s", name, path, text)
 			var status metav1.Status
 			require.NoError(t, json.Unmarshal(text, &status), "%s %s: %s", name, path, text)
 			require.Equal(t, "Status", status.Kind)
-			require.Less(t, len(text), 4096, "what was sent is not sent back")
+			require.Less(t, len(text), 4096, "the error must not repeat the input")
 		}
 	}
 	answer, err := anyone.Get(host + "/readyz")
@@ -105,7 +106,7 @@ func varint(n int) (out []byte) {
 	return append(out, byte(n))
 }
 
-// Flags that contradict each other are refused before anything is touched, with the names of both.
+// Contradictory flags are rejected at startup, with the names of both.
 func TestFLAG_ContradictionsOfTheProgram(t *testing.T) {
 	program := filepath.Join(os.Getenv(assetsVariable), "kube-apiserver")
 	for _, c := range []struct {

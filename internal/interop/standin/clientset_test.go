@@ -84,7 +84,7 @@ func typedClients(t *testing.T, set kubernetes.Interface) map[schema.GroupVersio
 	return out
 }
 
-// Typed clients of every kind in the manifests, in JSON and in protobuf, with every verb that they have.
+// Typed clients of every kind in the manifests, in JSON and in protobuf, with all their verbs.
 func TestTypedClients(t *testing.T) {
 	k := newKubectl(t)
 	paths, err := filepath.Glob(filepath.Join("testdata", "operators", "*.yaml"))
@@ -134,7 +134,7 @@ func (c typed) everyVerb(sent runtime.Object) {
 	w := c.call("Watch", only).(watch.Interface) //nolint:forcetypeassert // what Watch returns
 	defer w.Stop()
 
-	require.Equal(c.t, in(read).GetResourceVersion(), in(c.call("Update", read, metav1.UpdateOptions{})).GetResourceVersion(), "what was read is what is there")
+	require.Equal(c.t, in(read).GetResourceVersion(), in(c.call("Update", read, metav1.UpdateOptions{})).GetResourceVersion(), "writing back a read object must not change it")
 	if c.has("UpdateStatus") {
 		require.Equal(c.t, in(read).GetUID(), in(c.call("UpdateStatus", read, metav1.UpdateOptions{})).GetUID())
 	}
@@ -175,12 +175,13 @@ func (c typed) everyVerb(sent runtime.Object) {
 			break
 		}
 	}
-	if c.has("DeleteCollection") { // there is none of services
+	if c.has("DeleteCollection") { // services have no such verb
 		c.call("DeleteCollection", metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "applied=yes"})
 	}
 }
 
-// Informers of all groups sync, a leader is elected, and both recorders' events arrive, whatever the clients speak.
+// Informers of all groups sync, a leader is elected, and events of both recorders arrive, in JSON
+// and in protobuf.
 func TestInformersElectionAndEvents(t *testing.T) {
 	k := newKubectl(t)
 	for _, media := range []string{runtime.ContentTypeJSON, runtime.ContentTypeProtobuf} {
@@ -201,7 +202,7 @@ func TestInformersElectionAndEvents(t *testing.T) {
 					}
 					informer, err := factory.ForResource(gv.WithResource(r.Name))
 					require.NoError(t, err)
-					_ = informer.Informer() // the factory starts those that it was asked for
+					_ = informer.Informer() // the factory only starts informers that were requested
 					want++
 				}
 			}
@@ -226,7 +227,7 @@ func TestInformersElectionAndEvents(t *testing.T) {
 			select {
 			case <-leading:
 			case <-ctx.Done():
-				require.Fail(t, "nobody leads")
+				require.Fail(t, "no candidate leads")
 			}
 			stop()
 			<-elected

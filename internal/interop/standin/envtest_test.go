@@ -21,7 +21,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
-// assetsVariable in the environment names a folder with the stand-ins. Unless it is set, the tests build them.
+// assetsVariable in the environment names a directory with the stand-ins. If it is not set, the
+// tests build them.
 const assetsVariable = "KINDWRIGHT_STANDIN_ASSETS"
 
 func TestMain(m *testing.M) {
@@ -34,7 +35,7 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	code := m.Run()
-	_ = os.RemoveAll(dir) // it is in the system's directory for such things
+	_ = os.RemoveAll(dir) // a temporary directory
 	os.Exit(code)
 }
 
@@ -84,7 +85,7 @@ func TestEnvtestStartsTheStandIns(t *testing.T) {
 	require.NoError(t, c.Create(t.Context(), d))
 	require.NotEmpty(t, d.UID)
 
-	// Who is not a master may find out who they are, and nothing else.
+	// A user without rights may only ask who it is.
 	user, err := environment.AddUser(envtest.User{Name: "ann", Groups: []string{"devs"}}, nil)
 	require.NoError(t, err)
 	ann, err := kubernetes.NewForConfig(user.Config())
@@ -97,7 +98,7 @@ func TestEnvtestStartsTheStandIns(t *testing.T) {
 	_, err = ann.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{})
 	require.True(t, apierrors.IsForbidden(err), "%v", err)
 
-	// A stranger may ask whether the server is well.
+	// An anonymous user may read the health endpoints.
 	stranger := rest.AnonymousClientConfig(config)
 	anyone, err := rest.HTTPClientFor(stranger)
 	require.NoError(t, err)

@@ -21,7 +21,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// shopChart is a chart as many are: its files.
+// shopChart returns the files of a typical chart.
 func shopChart() map[string]string {
 	return map[string]string{
 		"Chart.yaml":  "apiVersion: v2\nname: shop\nversion: 1.2.3\nkubeVersion: \">= 1.30\"\n",
@@ -109,7 +109,8 @@ func newShop(t *testing.T) *shop {
 
 const soon = 30 * time.Second
 
-// migrated reports the jobs of hooks as done, which nobody else does here, until the function that it returns is called.
+// migrated marks the jobs of hooks as complete, since no job controller runs, until the returned
+// function is called.
 func (s *shop) migrated() (stop func()) {
 	ended, done := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -142,7 +143,7 @@ func (s *shop) install(atServer bool) *release.Release {
 	install.ReleaseName, install.Namespace, install.WaitStrategy, install.Timeout, install.ServerSideApply = "r", "default", kube.HookOnlyStrategy, soon, atServer
 	out, err := install.Run(s.chart, map[string]any{})
 	require.NoError(s.t, err)
-	return out.(*release.Release) //nolint:forcetypeassert // what it returns for such charts
+	return out.(*release.Release) //nolint:forcetypeassert // its result for such charts
 }
 
 // Helm installs, upgrades, rolls back and uninstalls, and keeps its releases in secrets.
@@ -176,10 +177,10 @@ func TestHelm(t *testing.T) {
 			upgrade.Namespace, upgrade.WaitStrategy, upgrade.Timeout = "default", kube.HookOnlyStrategy, soon
 			second, err := upgrade.Run("r", s.chart, map[string]any{"image": "shop:2", "role": false})
 			require.NoError(t, err)
-			require.Equal(t, 2, second.(*release.Release).Version) //nolint:forcetypeassert // what it returns for such charts
+			require.Equal(t, 2, second.(*release.Release).Version) //nolint:forcetypeassert // its result for such charts
 			deployment("shop:2", "2")
 			_, err = s.set.RbacV1().Roles("default").Get(ctx, "r", metav1.GetOptions{})
-			require.True(t, apierrors.IsNotFound(err), "what the chart has no more goes: %v", err)
+			require.True(t, apierrors.IsNotFound(err), "objects removed from the chart are deleted: %v", err)
 			after, err := s.set.CoreV1().Services("default").Get(ctx, "r", metav1.GetOptions{})
 			require.NoError(t, err)
 			require.Equal(t, service.Spec, after.Spec)

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
-// kubectl runs kubectl's own code in this process, with a kubeconfig file and a directory of its own.
+// kubectl runs kubectl's own code in this process, with its own kubeconfig file and directory.
 type kubectl struct {
 	t          *testing.T
 	config     *rest.Config
@@ -27,7 +27,7 @@ type kubectl struct {
 	kubeconfig string
 }
 
-// newKubectl is kubectl with a server that is started for it.
+// newKubectl starts a server and returns a kubectl for it.
 func newKubectl(t *testing.T) *kubectl {
 	t.Helper()
 	environment, config := start(t)
@@ -40,7 +40,7 @@ func newKubectl(t *testing.T) *kubectl {
 	return k
 }
 
-// in is the same kubectl for a part of a test.
+// in returns the same kubectl for a part of a test.
 func (k *kubectl) in(t *testing.T) *kubectl {
 	out := *k
 	out.t, out.dir = t, t.TempDir()
@@ -73,13 +73,13 @@ func (b *buffer) String() string {
 	return b.b.String()
 }
 
-// exit is how kubectl ends when something is wrong.
+// exit is kubectl's exit after an error.
 type exit struct {
 	message string
 	code    int
 }
 
-// start runs kubectl and writes to out what it prints. It returns the exit code.
+// start runs kubectl and writes its output to out. It returns the exit code.
 func (k *kubectl) start(out io.Writer, args ...string) (code int) {
 	defer func() {
 		if e, ok := recover().(exit); ok {
@@ -105,7 +105,7 @@ func (k *kubectl) start(out io.Writer, args ...string) (code int) {
 	return 0
 }
 
-// run runs kubectl, which must end well.
+// run runs kubectl, which must succeed.
 func (k *kubectl) run(args ...string) string {
 	k.t.Helper()
 	var out buffer
@@ -113,13 +113,13 @@ func (k *kubectl) run(args ...string) string {
 	return out.String()
 }
 
-// shows runs kubectl, which must end well and print lines that match regular expressions.
+// shows runs kubectl, which must succeed and print lines that match regular expressions.
 func (k *kubectl) shows(command string, lines ...string) {
 	k.t.Helper()
 	k.prints(command, k.run(words(command)...), lines...)
 }
 
-// fails runs kubectl, which must end with an error and say why.
+// fails runs kubectl, which must fail with a matching error.
 func (k *kubectl) fails(command string, lines ...string) {
 	k.t.Helper()
 	var out buffer
@@ -127,7 +127,7 @@ func (k *kubectl) fails(command string, lines ...string) {
 	k.prints(command, out.String(), lines...)
 }
 
-// words takes a command apart; ␣ stands for a space inside of a word.
+// words splits a command; ␣ stands for a space within a word.
 func words(command string) []string {
 	out := strings.Fields(command)
 	for i := range out {
@@ -147,14 +147,15 @@ func (k *kubectl) prints(command, out string, lines ...string) {
 	}
 }
 
-// value is what a JSONPath finds.
+// value returns the result of a JSONPath.
 func (k *kubectl) value(object, path string) string {
 	k.t.Helper()
 	return k.run(append(words("get "+object), "-o", "jsonpath="+path)...)
 }
 
-// kubectl's own code does with Kubernetes' kinds what people do with it. What it prints is what it prints with kube-apiserver:
-// run it with KINDWRIGHT_STANDIN_ASSETS naming a folder with the originals.
+// kubectl's own code runs everyday commands on Kubernetes' kinds. Its output is the same as with
+// kube-apiserver: to compare, run the test with KINDWRIGHT_STANDIN_ASSETS naming a directory with
+// the originals.
 func TestKubectl(t *testing.T) {
 	k := newKubectl(t)
 	for _, part := range []struct {
@@ -177,7 +178,7 @@ func TestKubectl(t *testing.T) {
 	}
 }
 
-// creates makes one of everything that kubectl has a command for.
+// creates runs every kubectl create command.
 func creates(k *kubectl) {
 	key, cert := selfSigned(k.t)
 	files := " --cert=" + k.file("tls.crt", cert) + " --key=" + k.file("tls.key", key)
@@ -233,7 +234,7 @@ func creates(k *kubectl) {
 	k.fails("expose deployment web --port=70000 --name=bad", `spec\.ports\[0\]\.port: Invalid value: 70000`)
 }
 
-// columns are those that kube-apiserver shows, and what it shows in them.
+// columns compares the columns and their values with kube-apiserver's.
 func columns(k *kubectl) {
 	k.shows("get all -A", `^NAMESPACE +NAME +READY +STATUS +RESTARTS +AGE$`, `^default +pod/one +0/1 +Pending +0 `, `^default +service/kubernetes +ClusterIP +10\.0\.0\.1 +<none> +443/TCP`, `^default +deployment\.apps/web +0/3 +0 +0 `, `^default +job\.batch/j `)
 	for kind, lines := range map[string][]string{
@@ -264,7 +265,7 @@ func columns(k *kubectl) {
 	k.shows("get events", `No resources found`)
 }
 
-// workloads does with a deployment what its controller would not be needed for.
+// workloads uses the commands for a deployment that need no controller.
 func workloads(k *kubectl) {
 	k.shows("set image deployment/web nginx=nginx:2", `image updated$`)
 	k.fails("set image deployment/web nope=nginx:2", `unable to find container named "nope"`)
@@ -280,7 +281,7 @@ func workloads(k *kubectl) {
 	k.run("apply", "-f", k.file("first.yaml", replicaSet("1", uid)), "-f", k.file("second.yaml", replicaSet("2", uid)))
 	k.shows("rollout history deployment/roll", `^1 +try 1$`, `^2 +try 2$`)
 	k.shows("rollout history deployment/roll --revision=1", `pod-template-hash=h1$`, `Image:\s+nginx:1$`)
-	k.run("annotate", "deploy", "roll", "deployment.kubernetes.io/revision=2") // as its controller does
+	k.run("annotate", "deploy", "roll", "deployment.kubernetes.io/revision=2") // normally set by the controller
 	k.shows("rollout undo deployment/roll --dry-run=server", `rolled back \(server dry run\)$|skipped rollback`)
 	k.shows("rollout undo deployment/roll --to-revision=1", `rolled back$`)
 	require.Equal(k.t, "nginx:1", k.value("deploy roll", "{.spec.template.spec.containers[0].image}"))
@@ -304,7 +305,7 @@ func workloads(k *kubectl) {
 	k.shows("annotate deploy web note-", `annotated$`)
 }
 
-// replicaSet is one as the controller of deployments makes it for a revision.
+// replicaSet returns a replica set as the deployment controller creates it for a revision.
 func replicaSet(revision, owner string) string {
 	return strings.NewReplacer("$N", revision, "$UID", owner).Replace(`apiVersion: apps/v1
 kind: ReplicaSet
@@ -322,7 +323,7 @@ spec:
 `)
 }
 
-// pods asks for what only a kubelet has, and waits for what one would report.
+// pods uses the commands that need a kubelet, and waits for conditions that one would report.
 func pods(k *kubectl) {
 	k.shows("logs one", `^$`)
 	k.fails("exec one -- ls", `pod one does not have a host assigned`)
@@ -348,7 +349,7 @@ func pods(k *kubectl) {
 	k.fails("label pod one bad/label/x=y", `metadata\.labels: Invalid value: "bad/label/x"`)
 }
 
-// nodes takes a node out of service, as far as pods can be told to go.
+// nodes takes a node out of service and evicts its pods.
 func nodes(k *kubectl) {
 	k.shows("apply -f "+k.file("node.yaml", `apiVersion: v1
 kind: Node
@@ -388,7 +389,7 @@ spec: {minAvailable: 1, selector: {matchLabels: {app: held}}}
 	k.shows("delete node n1", `deleted`)
 }
 
-// objects patches, edits and replaces.
+// objects patches, edits and replaces objects.
 func objects(k *kubectl) {
 	for _, p := range []string{
 		`-p {"spec":{"template":{"spec":{"containers":[{"name":"nginx","image":"nginx:3"}]}}}}`, `--type=merge -p {"spec":{"replicas":1}}`,
@@ -407,7 +408,7 @@ func objects(k *kubectl) {
 	k.shows("events --for=pod/one", `No events found`)
 }
 
-// files applies, in both ways, and shows what would change.
+// files applies files in both ways and shows the differences.
 func files(k *kubectl) {
 	form := "apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: agent, annotations: {team: shop}}\nspec:\n  selector: {matchLabels: {app: agent}}\n  template:\n    metadata: {labels: {app: agent}}\n    spec: {hostNetwork: true, nodeSelector: {a: b}, containers: [{name: a, image: \"agent:1\", ports: [{containerPort: 9100}]}]}\n"
 	first, second := k.file("first.yaml", form), k.file("second.yaml", strings.Replace(form, "agent:1", "agent:2", 1))

@@ -17,16 +17,17 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// merged is what two managers make of one object.
+// merged is an object with the configurations of two managers.
 type merged struct {
 	name, path   string // of the resource: version and plural
 	subresource  string
-	one, two     string   // what they apply
-	field        []string // where to look
-	both, second string   // what is there then, and once the first applies nothing of it any more
+	one, two     string   // the two configurations
+	field        []string // the path to compare
+	both, second string   // the expected value there, and the one after the first manager gives up its part
 }
 
-// Lists merge by the keys that Kubernetes publishes: what two managers apply is there, and goes with them.
+// Lists merge by the keys that Kubernetes publishes: the items of both managers are there, and go
+// with their manager.
 func mergedLists() []merged {
 	pod := "spec: {containers: [{name: c, image: x%s}]}"
 	workload := "spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: x%s}]}}}"
@@ -66,7 +67,7 @@ func mergedLists() []merged {
 			})
 		}
 		m := merged{name: "ports", path: w.path, one: at(w.form, ports[0]), two: at(w.form, ports[1]), field: append(append([]string{}, field...), "0", "ports"), both: `[{"containerPort":53,"protocol":"UDP"},{"containerPort":53,"protocol":"TCP"},{"containerPort":80,"name":"http","protocol":"TCP"}]`}
-		if w.form != pod { // whose ports stay as they are
+		if w.form != pod { // the ports of a pod are immutable
 			m.second = `[{"containerPort":53,"protocol":"TCP"},{"containerPort":80,"name":"http","protocol":"TCP"}]`
 		} else {
 			m.two, m.both = m.one, `[{"containerPort":53,"protocol":"UDP"}]`
@@ -116,7 +117,7 @@ func (m merged) check(t *testing.T, client dynamic.Interface, name string) {
 	require.NoError(t, err)
 	got, err := apply("two", m.two, sub...)
 	if m.name == "pod's volumes" {
-		require.True(t, apierrors.IsInvalid(err), "merged, and refused as a change: %v", err)
+		require.True(t, apierrors.IsInvalid(err), "merged, then rejected as a change: %v", err)
 		return
 	}
 	require.NoError(t, err)
@@ -128,7 +129,7 @@ func (m merged) check(t *testing.T, client dynamic.Interface, name string) {
 		return
 	}
 	if got, err = apply("one", "{}", sub...); apierrors.IsInvalid(err) {
-		got, err = apply("one", m.two, sub...) // it cannot be without what both of them have
+		got, err = apply("one", m.two, sub...) // the object is invalid without the fields of both
 	}
 	require.NoError(t, err)
 	require.JSONEq(t, m.second, found(t, got.Object, m.field))
@@ -146,7 +147,8 @@ func splitPath(path string) (out [3]string) {
 	return out
 }
 
-// found is what is at a path, as JSON: a number is an index, and a name below a list that of each item.
+// found returns the value at a path as JSON: a number is an index, and a name below a list yields
+// that field of each item.
 func found(t *testing.T, v any, path []string) string {
 	t.Helper()
 	for _, step := range path {
@@ -160,12 +162,12 @@ func found(t *testing.T, v any, path []string) string {
 			}
 			var names []any
 			for _, item := range at {
-				names = append(names, item.(map[string]any)[step]) //nolint:forcetypeassert // such lists have objects
+				names = append(names, item.(map[string]any)[step]) //nolint:forcetypeassert // such lists contain objects
 			}
 			v = names
 		}
 	}
-	if all, ok := v.([]any); ok { // null is how Kubernetes writes times that are not there
+	if all, ok := v.([]any); ok { // Kubernetes writes null for unset times
 		for _, item := range all {
 			if o, ok := item.(map[string]any); ok {
 				maps.DeleteFunc(o, func(_ string, v any) bool { return v == nil })

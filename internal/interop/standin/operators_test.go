@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// object is one of a file, or what a server made of it.
+// object is an object of a file or of a server.
 type object = map[string]any
 
 // manifests reads a file of objects.
@@ -46,19 +46,19 @@ func (k *kubectl) list(name string, all []object) string {
 	return k.file(name, string(text))
 }
 
-// live are the objects of a file as the server has them.
+// live returns the objects of a file from the server.
 func (k *kubectl) live(file string) (out []object) {
 	k.t.Helper()
 	var list struct{ Items []object }
 	text := k.run("get", "-f", file, "-o", "json", "--show-managed-fields")
 	if i := strings.IndexByte(text, '{'); i > 0 {
-		text = text[i:] // after a warning
+		text = text[i:] // skip a warning
 	}
 	require.NoError(k.t, json.Unmarshal([]byte(text), &list))
 	return list.Items
 }
 
-// labelled are copies of objects with one label more.
+// labelled returns copies of objects with an additional label.
 func labelled(t *testing.T, all []object, value string) (out []object) {
 	t.Helper()
 	text, err := json.Marshal(all)
@@ -88,7 +88,7 @@ func versions(all []object) map[string]any {
 	return out
 }
 
-// plain takes out of objects what every change changes.
+// plain removes the fields that every write changes.
 func plain(t *testing.T, all []object) (out []object) {
 	t.Helper()
 	out = labelled(t, all, "")
@@ -96,7 +96,7 @@ func plain(t *testing.T, all []object) (out []object) {
 		metadata := o["metadata"].(map[string]any) //nolint:forcetypeassert // every object has it
 		delete(metadata, "managedFields")
 		delete(metadata, "resourceVersion")
-		delete(metadata, "generation") // in which annotations of deployments count
+		delete(metadata, "generation") // annotations of deployments count too
 		if a, ok := metadata["annotations"].(map[string]any); ok {
 			if delete(a, corev1.LastAppliedConfigAnnotation); len(a) == 0 {
 				delete(metadata, "annotations")
@@ -106,8 +106,8 @@ func plain(t *testing.T, all []object) (out []object) {
 	return out
 }
 
-// Manifests in the manner of operators and what they run: applied, applied again, changed by one field and applied by
-// somebody else. What clients with Go types read is the same in JSON and in protobuf.
+// Manifests typical of operators are applied, applied again, changed by one field, and applied by
+// another manager. Go clients read the same objects in JSON and in protobuf.
 func TestManifestsOfOperators(t *testing.T) {
 	paths, err := filepath.Glob(filepath.Join("testdata", "operators", "*.yaml"))
 	require.NoError(t, err)
@@ -135,7 +135,7 @@ func (k *kubectl) operator(flags []string, all []object) {
 	apply(first)
 	before := k.live(first)
 	out := apply(first)
-	require.Equal(k.t, versions(before), versions(k.live(first)), "applied again, it is as it was")
+	require.Equal(k.t, versions(before), versions(k.live(first)), "applying again changes nothing")
 	if !atServer {
 		require.Contains(k.t, out, " unchanged")
 	}
@@ -155,7 +155,7 @@ func (k *kubectl) operator(flags []string, all []object) {
 	require.NotZero(k.t, k.start(&refusal, "apply", "--server-side", "--field-manager=other", "-f", third))
 	require.Equal(k.t, len(all), strings.Count(refusal.String(), "Apply failed with "), refusal.String())
 	require.Equal(k.t, len(all), strings.Count(refusal.String(), ".metadata.labels.example.com/changed"), refusal.String())
-	require.Equal(k.t, versions(after), versions(k.live(first)), "who is refused changes nothing")
+	require.Equal(k.t, versions(after), versions(k.live(first)), "a rejected apply changes nothing")
 	apply(third, "--field-manager=other", "--force-conflicts")
 	require.Equal(k.t, plain(k.t, after), plain(k.t, k.live(first)))
 	for _, o := range k.live(first) {
@@ -167,7 +167,7 @@ func (k *kubectl) operator(flags []string, all []object) {
 	}
 }
 
-// readBoth reads objects with their Go types in JSON and in protobuf, which must say the same.
+// readBoth reads objects into their Go types in JSON and in protobuf, which must be equal.
 func (k *kubectl) readBoth(all []object) {
 	k.t.Helper()
 	anyone, err := rest.HTTPClientFor(k.config)
@@ -194,14 +194,14 @@ func (k *kubectl) readBoth(all []object) {
 	}
 }
 
-// speaking is the configuration of clients that send and ask for a media type.
+// speaking returns the configuration of clients that use a media type.
 func (k *kubectl) speaking(media string) *rest.Config {
 	c := rest.CopyConfig(k.config)
 	c.ContentType, c.AcceptContentTypes, c.QPS, c.WarningHandler = media, media, -1, rest.NoWarnings{}
 	return c
 }
 
-// clearKinds clears apiVersion and kind, which JSON has inside of objects, too, and protobuf has not.
+// clearKinds clears apiVersion and kind, which nested objects have in JSON but not in protobuf.
 func clearKinds(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Interface:
