@@ -93,6 +93,29 @@ func BenchmarkDocument(b *testing.B) {
 	}
 }
 
+// BenchmarkSwagger makes the OpenAPI v2 document of a thousand group versions.
+func BenchmarkSwagger(b *testing.B) {
+	s := widget(b)
+	all := openapi.Swagger{Version: "v1.2.3"}
+	for i := range 1000 {
+		d := document(s)
+		d.Group, d.Kinds[0].Kind, d.Kinds[0].Plural = fmt.Sprintf("g%d.example.dev", i), fmt.Sprintf("Widget%d", i), fmt.Sprintf("widgets%d", i)
+		all.Documents = append(all.Documents, d)
+	}
+	for name, write := range map[string]func() ([]byte, error){"JSON": all.JSON, "Protobuf": all.Protobuf} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				data, err := write()
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.SetBytes(int64(len(data)))
+			}
+		})
+	}
+}
+
 // BenchmarkBomb reads schemas that were designed to be expensive. Each must stay well below a
 // second.
 //

@@ -1,12 +1,12 @@
 package openapi
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -78,23 +78,27 @@ func (d Document) JSON() ([]byte, error) {
 	if d.Version == "" {
 		return nil, errors.New("openapi: Document.Version must be set")
 	}
-	p := newPublisher(d)
+	p := newPublisher(documentForm{}, d)
 	if err := p.publish(d); err != nil {
 		return nil, err
 	}
-	return json.AppendTree(nil, map[string]any{
-		"openapi":    "3.0.0",
-		"info":       map[string]any{"title": cmp.Or(d.Title, "kindwright"), "version": d.groupVersion().String()},
-		"paths":      p.paths,
-		"components": map[string]any{"schemas": p.schemas},
-	})
+	var out []byte
+	out = append(out, `{"components":{"schemas":{`...)
+	out = withoutComma(p.appendDefinitions(out))
+	out = append(out, `}},"info":{"title":`...)
+	out = json.AppendString(out, cmp.Or(d.Title, "kindwright"))
+	out = json.AppendString(append(out, `,"version":`...), d.groupVersion().String())
+	out = append(out, `},"openapi":"3.0.0","paths":{`...)
+	out = withoutComma(p.appendPaths(out))
+	out = append(out, "}}"...)
+	return bytes.Clone(out), p.failed // documents are kept: no space at the end of them
 }
 
 // newPublisher returns a publisher that already contains the schemas shared by all kinds.
-func newPublisher(docs ...Document) *publisher {
+func newPublisher(f form, docs ...Document) *publisher {
 	p := &publisher{
-		schemas: map[string]any{}, paths: map[string]any{}, kinds: map[string]meta.GroupVersionKind{}, shared: sharedOnce(),
-		parameters: map[string]any{}, encode: func(tree map[string]any) any { return tree },
+		form: f, definitions: map[string]*definition{}, paths: map[string]*pathItem{}, kinds: map[string]meta.GroupVersionKind{},
+		shared: sharedOnce(), parameters: map[string][]byte{},
 	}
 	for _, s := range p.shared.schemas {
 		p.component(s.name, s.schema, s.kinds...)
@@ -111,9 +115,12 @@ func newPublisher(docs ...Document) *publisher {
 	return p
 }
 
-// publish adds the kinds of a document.
+// publish adds the schemas and the paths of the kinds of a document. The paths replace those of the
+// document before.
 func (p *publisher) publish(d Document) error {
-	p.doc = d
+	p.doc, p.path, p.camel = d, d.path(), d.camel()
+	p.tag = strings.ReplaceAll(cmp.Or(d.Group, "core"), ".", "_") + "_" + d.Version
+	clear(p.paths)
 	p.discovery()
 	for _, k := range d.Kinds {
 		if err := p.kind(k); err != nil {
@@ -150,6 +157,9 @@ func Index(prefix string, entries []IndexEntry) ([]byte, error) {
 	return json.AppendTree(nil, map[string]any{"paths": paths})
 }
 
+// path returns what the paths of the document begin with.
+func (d Document) path() string { return "/" + groupVersionPath(d.Group, d.Version) + "/" }
+
 func groupVersionPath(group, version string) string {
 	if group == "" {
 		return "api/" + version
@@ -185,42 +195,62 @@ func gvkExtension(gvk meta.GroupVersionKind) map[string]any {
 
 // publisher collects the paths and schemas of a document. It is not safe for concurrent use.
 type publisher struct {
-	doc     Document
-	schemas map[string]any
-	paths   map[string]any
+	form        form
+	doc         Document
+	definitions map[string]*definition
+	paths       map[string]*pathItem // of doc
+	path        string               // of doc
+	camel, tag  string               // doc's group version in operation ids, and its tag
 	// kinds maps the names of schemas of whole objects to their kinds.
 	kinds map[string]meta.GroupVersionKind
 
 	shared     *shared
-	parameters map[string]any           // rendered, by name
-	encode     func(map[string]any) any // of a parameter, if it is to be rendered further than as a tree
+	parameters map[string][]byte // encoded, by name
 
 	// noFieldValidation omits the parameter fieldValidation from patches.
 	noFieldValidation bool
+	failed            error // the first schema that cannot be encoded
+}
+
+// definition is a schema that is published under a name.
+type definition struct {
+	schema  *Schema
+	kinds   []meta.GroupVersionKind // that it describes; empty for a part of an object
+	encoded []byte
 }
 
 const gvkKey = "x-kubernetes-group-version-kind"
 
-// component publishes a schema under a name unless that name is already published, and returns a
-// reference to it.
-func (p *publisher) component(name string, s *Schema, kinds ...meta.GroupVersionKind) map[string]any {
-	if _, done := p.schemas[name]; !done {
-		body := map[string]any{}
-		p.schemas[name] = body // register before descending: the schema may refer to itself
-		maps.Copy(body, p.body(s))
+// component publishes a schema under a name unless that name is already published, and returns the
+// name. Only the encoded form is kept, because the trees of all schemas together would be large.
+func (p *publisher) component(name string, s *Schema, kinds ...meta.GroupVersionKind) string {
+	d := p.definitions[name]
+	switch {
+	case d == nil:
+		d = &definition{schema: s, kinds: kinds}
+		p.definitions[name] = d // register before descending: the schema may refer to itself
+	case len(kinds) > 0 && len(d.kinds) == 0:
+		d.kinds = kinds
+	default:
+		return name
 	}
-	if body := object(p.schemas[name]); len(kinds) > 0 && body[gvkKey] == nil {
-		extensions := make([]any, len(kinds))
-		for i, gvk := range kinds {
+	tree := p.body(d.schema)
+	if len(d.kinds) > 0 {
+		extensions := make([]any, len(d.kinds))
+		for i, gvk := range d.kinds {
 			extensions[i] = gvkExtension(gvk)
 		}
-		body[gvkKey] = extensions
+		tree[gvkKey] = extensions
 	}
-	return reference(name)
+	var err error
+	if d.encoded, err = p.form.schema(nil, tree); err != nil {
+		p.failed = cmp.Or(p.failed, fmt.Errorf("openapi: schema %s: %w", name, err))
+	}
+	return name
 }
 
 func reference(name string) map[string]any {
-	return map[string]any{"$ref": "#/components/schemas/" + name}
+	return map[string]any{"$ref": documentReferences + name}
 }
 
 // kind publishes the schemas and the paths of a kind.
@@ -252,18 +282,18 @@ func (p *publisher) kind(k KindDoc) error {
 			return err
 		}
 	}
-	return nil
+	return p.failed
 }
 
-// listSchema returns the schema of a list whose items are published as object.
-func (p *publisher) listSchema(kind string, object map[string]any) *Schema {
-	name, _ := object["$ref"].(string)
+// listSchema returns the schema of a list whose items are published under a name.
+func (p *publisher) listSchema(kind, items string) *Schema {
 	return &Schema{
 		Type:        Object,
 		Description: "A list of " + kind + ".",
 		Required:    []string{"items"},
-		Properties: append(typeMeta(),
-			Property{"metadata", p.shared.listMeta},
-			Property{"items", &Schema{Type: Array, Description: "The objects.", Items: &Schema{Component: strings.TrimPrefix(name, "#/components/schemas/")}}}),
+		Properties: slices.Concat(typeMeta(), []Property{
+			{"metadata", p.shared.listMeta},
+			{"items", &Schema{Type: Array, Description: "The objects.", Items: &Schema{Component: items}}},
+		}),
 	}
 }

@@ -62,10 +62,29 @@ func (m *message) float(number int32, v any) {
 	}
 }
 
-// message adds a nested message. Empty messages are also written.
-func (m *message) message(number int32, inner message) {
+// begin adds the key and the length of a nested message, whose bytes the caller adds next.
+func (m *message) begin(number int32, length int) {
 	m.key(number, protowire.Bytes)
-	*m = protowire.AppendBytes(*m, []byte(inner))
+	*m = protowire.AppendVarint(*m, uint64(length))
+}
+
+// nested adds a nested message, which inner adds to m itself. Empty messages are also written. The
+// length comes before the message, so the message is moved when its length is known.
+func (m *message) nested(number int32, inner func()) {
+	m.key(number, protowire.Bytes)
+	start := len(*m)
+	inner()
+	length := len(*m) - start
+	*m = protowire.AppendVarint(*m, uint64(length)) // only to make space
+	moved := (*m)[start:]
+	copy(moved[len(moved)-length:], moved[:length])
+	protowire.AppendVarint(moved[:0], uint64(length))
+}
+
+// raw adds a nested message that is encoded already.
+func (m *message) raw(number int32, inner []byte) {
+	m.key(number, protowire.Bytes)
+	*m = protowire.AppendBytes(*m, inner)
 }
 
 // any adds a value of any type as YAML text. JSON is a subset of YAML, so JSON is written.
@@ -74,9 +93,11 @@ func (m *message) any(number int32, v any) {
 	if err != nil {
 		return // cannot happen: the schema passed New
 	}
-	var inner message
-	inner.text(2, string(text)+"\n")
-	m.message(number, inner)
+	m.yaml(number, text)
+}
+
+func (m *message) yaml(number int32, text []byte) {
+	m.nested(number, func() { m.text(2, string(text)+"\n") })
 }
 
 func (m *message) anys(number int32, v any) {
@@ -86,13 +107,14 @@ func (m *message) anys(number int32, v any) {
 	}
 }
 
-// named adds the members of an object, sorted by name. Each is a message of a name and a value.
-func (m *message) named(number int32, tree map[string]any, value func(any) message) {
+// named adds the members of an object, sorted by name. Each is a message of a name and a value,
+// which is added by the function value.
+func (m *message) named(number int32, tree map[string]any, value func(v any)) {
 	for _, name := range slices.Sorted(maps.Keys(tree)) {
-		var entry message
-		entry.text(1, name)
-		entry.message(2, value(tree[name]))
-		m.message(number, entry)
+		m.nested(number, func() {
+			m.text(1, name)
+			m.nested(2, func() { value(tree[name]) })
+		})
 	}
 }
 
@@ -106,31 +128,28 @@ func (m *message) extensions(number int32, tree map[string]any) {
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		var entry message
-		entry.text(1, name)
-		entry.any(2, tree[name])
-		m.message(number, entry)
+		m.nested(number, func() {
+			m.text(1, name)
+			m.any(2, tree[name])
+		})
 	}
 }
 
-func documentMessage(about map[string]any, d *draft) message {
-	var info, definitions message
-	info.text(1, about["title"])
-	info.text(2, about["version"])
-	paths := make(message, 0, d.size)
-	var entry message
-	for _, path := range d.paths {
-		entry = entry[:0]
-		entry.text(1, path.name)
-		entry.message(2, path.body)
-		paths.message(2, entry)
-	}
-	definitions.named(1, d.schemas, func(v any) message { return schemaMessage(swaggerSchema(object(v))) })
-	m := make(message, 0, len(paths)+len(definitions)+len(info)+100)
-	m.text(1, "2.0")
-	m.message(2, info)
-	m.message(8, paths)
-	m.message(9, definitions)
+// gnosticForm writes OpenAPI v2 as protobuf.
+type gnosticForm struct{}
+
+func (gnosticForm) schema(dst []byte, tree map[string]any) ([]byte, error) {
+	m := message(dst)
+	m.schema(swaggerSchema(tree))
+	return m, nil
+}
+
+func (gnosticForm) definition(dst []byte, name string, encoded []byte) []byte {
+	m := message(dst)
+	m.nested(1, func() {
+		m.text(1, name)
+		m.raw(2, encoded)
+	})
 	return m
 }
 
@@ -140,88 +159,123 @@ var methodNumbers = []struct {
 	number int32
 }{{"get", 2}, {"put", 3}, {"post", 4}, {"delete", 5}, {"patch", 8}}
 
-func pathMessage(tree map[string]any) (m message) {
-	for _, known := range methodNumbers {
-		if operation, ok := tree[known.method].(map[string]any); ok {
-			m.message(known.number, operationMessage(operation))
-		}
-	}
-	m.parameters(9, tree["parameters"])
-	return m
-}
-
-func operationMessage(tree map[string]any) (m message) {
-	m.texts(1, tree["tags"])
-	m.text(3, tree["description"])
-	m.text(5, tree["operationId"])
-	m.texts(6, tree["produces"])
-	m.texts(7, tree["consumes"])
-	m.parameters(8, tree["parameters"])
-	var responses message
-	responses.named(1, object(tree["responses"]), func(v any) (value message) {
-		value.message(1, responseMessage(object(v)))
-		return value
+func (gnosticForm) path(dst []byte, name string, item *pathItem) []byte {
+	m := message(dst)
+	m.nested(2, func() {
+		m.text(1, name)
+		m.nested(2, func() {
+			for _, known := range methodNumbers {
+				if o := item.operation(known.method); o != nil {
+					m.nested(known.number, func() { m.operation(o) })
+				}
+			}
+			for _, parameter := range item.parameters {
+				m.raw(9, parameter)
+			}
+		})
 	})
-	m.message(9, responses)
-	m.extensions(13, tree)
 	return m
 }
 
-func responseMessage(tree map[string]any) (m message) {
-	m.text(1, tree["description"])
-	if schema, ok := tree["schema"].(map[string]any); ok {
-		var item message
-		item.message(1, schemaMessage(schema))
-		m.message(2, item)
+func (m *message) operation(o *operation) {
+	m.text(1, o.tag)
+	m.text(3, o.description)
+	m.text(5, o.id)
+	for _, mediaType := range o.answerTypes() {
+		m.text(6, mediaType)
 	}
-	return m
-}
-
-// parameters adds a list of parameters, of which some are encoded already.
-func (m *message) parameters(number int32, v any) {
-	list, _ := v.([]any)
-	for _, item := range list {
-		encoded, ok := item.(message)
-		if !ok {
-			encoded = parameterMessage(object(item))
+	if o.body != "" {
+		for _, mediaType := range o.bodyTypes() {
+			m.text(7, mediaType)
 		}
-		m.message(number, encoded)
+	}
+	for _, parameter := range o.encoded {
+		m.raw(8, parameter)
+	}
+	if o.body != "" {
+		m.nested(8, func() { m.nested(1, func() { m.nested(1, func() { m.body(o) }) }) })
+	}
+	m.nested(9, func() {
+		for _, code := range o.codes {
+			m.response(code, codeTexts[code], func() {
+				m.nested(2, func() { m.nested(1, func() { m.answer(o) }) })
+			})
+		}
+		m.response("401", "Unauthorized", func() {})
+	})
+	m.operationExtensions(o)
+}
+
+func (m *message) body(o *operation) {
+	m.text(2, "body")
+	m.text(3, "body")
+	m.flag(4, !o.optionalBody)
+	m.nested(5, func() { m.text(1, swaggerReferences+o.body) })
+}
+
+// response adds a response under its code. schema adds its schema, if it has one.
+func (m *message) response(code, description string, schema func()) {
+	m.nested(1, func() {
+		m.text(1, code)
+		m.nested(2, func() {
+			m.nested(1, func() {
+				m.text(1, description)
+				schema()
+			})
+		})
+	})
+}
+
+// answer adds the schema of a response of success.
+func (m *message) answer(o *operation) {
+	if o.mediaType != "" {
+		m.nested(22, func() { m.text(1, string(String)) })
+		return
+	}
+	m.text(1, swaggerReferences+o.answer)
+}
+
+func (m *message) operationExtensions(o *operation) {
+	if o.action != "" {
+		m.nested(13, func() {
+			m.text(1, "x-kubernetes-action")
+			m.yaml(2, json.AppendString(nil, o.action))
+		})
+	}
+	if o.gvk != nil {
+		m.nested(13, func() {
+			m.text(1, gvkKey)
+			m.yaml(2, appendGroupVersionKind(nil, *o.gvk))
+		})
 	}
 }
 
-// parameterMessage returns a parameter, wrapped in a message that selects its kind.
-func parameterMessage(tree map[string]any) (choice message) {
-	var parameter, inner message
-	switch tree["in"] {
-	case "body":
-		inner.text(2, tree["name"])
-		inner.text(3, tree["in"])
-		inner.flag(4, tree["required"])
-		inner.message(5, schemaMessage(object(tree["schema"])))
-		parameter.message(1, inner)
-	case "path":
-		parameter.message(2, plainParameter(4, tree, 5, 19))
-	default:
-		parameter.message(2, plainParameter(3, tree, 6, 20))
+// parameter returns a parameter, wrapped in messages that select its kind. Those in a path and in a
+// query differ in some field numbers.
+func (gnosticForm) parameter(tree map[string]any) ([]byte, error) {
+	var m message
+	tree = swaggerParameter(tree)
+	choice, typ, unique := int32(3), int32(6), int32(20)
+	if tree["in"] == "path" {
+		choice, typ, unique = 4, 5, 19
 	}
-	choice.message(1, parameter)
-	return choice
+	m.nested(1, func() {
+		m.nested(2, func() {
+			m.nested(choice, func() {
+				m.flag(1, tree["required"])
+				m.text(2, tree["in"])
+				m.text(3, tree["description"])
+				m.text(4, tree["name"])
+				m.text(typ, tree["type"])
+				m.flag(unique, tree["uniqueItems"])
+			})
+		})
+	})
+	return m, nil
 }
 
-// plainParameter returns a path or query parameter. The two messages differ in some field numbers.
-func plainParameter(choice int32, tree map[string]any, typ, unique int32) (m message) {
-	var inner message
-	inner.flag(1, tree["required"])
-	inner.text(2, tree["in"])
-	inner.text(3, tree["description"])
-	inner.text(4, tree["name"])
-	inner.text(typ, tree["type"])
-	inner.flag(unique, tree["uniqueItems"])
-	m.message(choice, inner)
-	return m
-}
-
-func schemaMessage(tree map[string]any) (m message) {
+// schema adds the fields of a schema.
+func (m *message) schema(tree map[string]any) {
 	m.text(1, tree["$ref"])
 	m.text(2, tree["format"])
 	m.text(4, tree["description"])
@@ -243,25 +297,16 @@ func schemaMessage(tree map[string]any) (m message) {
 	m.texts(19, tree["required"])
 	m.anys(20, tree["enum"])
 	if rest, ok := tree["additionalProperties"].(map[string]any); ok {
-		var item message
-		item.message(1, schemaMessage(rest))
-		m.message(21, item)
+		m.nested(21, func() { m.nested(1, func() { m.schema(rest) }) })
 	}
 	if tree["type"] != nil {
-		var item message
-		item.text(1, tree["type"])
-		m.message(22, item)
+		m.nested(22, func() { m.text(1, tree["type"]) })
 	}
 	if items, ok := tree["items"].(map[string]any); ok {
-		var item message
-		item.message(1, schemaMessage(items))
-		m.message(23, item)
+		m.nested(23, func() { m.nested(1, func() { m.schema(items) }) })
 	}
 	if properties := object(tree["properties"]); len(properties) > 0 {
-		var item message
-		item.named(1, properties, func(v any) message { return schemaMessage(object(v)) })
-		m.message(25, item)
+		m.nested(25, func() { m.named(1, properties, func(v any) { m.schema(object(v)) }) })
 	}
 	m.extensions(31, tree)
-	return m
 }

@@ -1,5 +1,7 @@
 package openapi
 
+import "sync"
+
 // metaPackage is the prefix of the names under which the types shared by all kinds are published.
 // Clients look them up by these names.
 const (
@@ -7,10 +9,12 @@ const (
 	objectMetaComponent = metaPackage + "ObjectMeta"
 )
 
-// ObjectMeta returns the schema of the metadata of every object, ready for use.
+// ObjectMeta returns the schema of the metadata of every object, ready for use. All callers share it.
 //
 // Source: META-01 to META-19.
-func ObjectMeta() *Schema {
+func ObjectMeta() *Schema { return objectMeta() }
+
+var objectMeta = sync.OnceValue(func() *Schema {
 	return built(&Schema{
 		Component:   objectMetaComponent,
 		Type:        Object,
@@ -36,7 +40,7 @@ func ObjectMeta() *Schema {
 			{"managedFields", managedFields()},
 		},
 	})
-}
+})
 
 // built prepares a schema that this package defines.
 func built(s *Schema) *Schema {
@@ -99,10 +103,11 @@ func managedFields() *Schema {
 	}
 }
 
-// typeMeta returns the fields apiVersion and kind.
-func typeMeta() []Property {
+// typeMeta returns the fields apiVersion and kind. All callers share them, so they clone the list
+// before they append to it.
+var typeMeta = sync.OnceValue(func() []Property {
 	return built(&Schema{Type: Object, Properties: []Property{
 		{"apiVersion", text("Group and version of the object, such as example.dev/v1.")},
 		{"kind", text("Kind of the object, such as Widget.")},
 	}}).Properties
-}
+})

@@ -14,7 +14,7 @@ type resource struct {
 	*publisher
 	kind         KindDoc
 	gvk          meta.GroupVersionKind
-	object, list map[string]any // references to the published schemas
+	object, list string // names of the published schemas
 }
 
 // operation is one method on one path.
@@ -22,72 +22,87 @@ type operation struct {
 	method, action, id, description string
 	gvk                             *meta.GroupVersionKind
 	parameters                      []string
-	// body is the request body; a patch has one entry per media type.
-	body         map[string]any
-	optionalBody bool
-	answer       map[string]any
-	codes        []string
-	stream       bool
-	protobuf     bool // the kind can be encoded as protobuf
-	patches      []string
+	body, answer                    string // names of schemas; without a body, empty
+	optionalBody                    bool
+	codes                           []string // of success, in ascending order
+	stream                          bool
+	protobuf                        bool     // the kind can be encoded as protobuf
+	patches                         []string // sorted media types
 
 	// answersProtobuf is set if the response has another kind than the body and that kind supports
 	// protobuf.
 	answersProtobuf bool
 	mediaType       string     // of a response that is not a document
 	more            []Property // query parameters specific to this operation
+
+	tag     string
+	encoded [][]byte // all parameters
 }
 
 const protobufType = "application/vnd.kubernetes.protobuf"
 
+// The media types of documents and of lists, of which some can be watched, in ascending order.
+var (
+	plainTypes     = []string{"application/json", "application/yaml"}
+	protobufTypes  = []string{"application/json", protobufType, "application/yaml"}
+	watchTypes     = []string{"application/json", "application/json;stream=watch", "application/yaml"}
+	watchableTypes = []string{"application/json", "application/json;stream=watch", protobufType, protobufType + ";stream=watch", "application/yaml"}
+)
+
 // types returns the media types of documents.
-func (o *operation) types(protobuf bool) []string {
-	types := []string{"application/json", "application/yaml"}
+func types(protobuf bool) []string {
 	if protobuf {
-		types = append(types, protobufType)
+		return protobufTypes
 	}
-	return types
+	return plainTypes
 }
 
-// answerTypes returns the media types of the response, including those of watch streams.
+// answerTypes returns the sorted media types of the response, including those of watch streams.
 func (o *operation) answerTypes() []string {
-	types := o.types(o.protobuf || o.answersProtobuf)
-	if o.stream {
-		types = append(types, "application/json;stream=watch")
-		if o.protobuf {
-			types = append(types, protobufType+";stream=watch")
+	if o.mediaType != "" {
+		return []string{o.mediaType}
+	}
+	switch {
+	case o.stream && o.protobuf:
+		return watchableTypes
+	case o.stream:
+		return watchTypes
+	}
+	return types(o.protobuf || o.answersProtobuf)
+}
+
+// patchTypes returns the sorted media types of patches, of which the first list that is not empty
+// counts.
+func patchTypes(lists ...[]string) []string {
+	for _, types := range lists {
+		if len(types) > 0 {
+			return slices.Compact(slices.Sorted(slices.Values(types)))
 		}
 	}
-	return types
+	return usualPatches
 }
 
-// patchTypes returns the media types of patches that the kind accepts.
-func (r *resource) patchTypes() []string {
-	if len(r.kind.Patches) > 0 {
-		return r.kind.Patches
-	}
-	return []string{"application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json"}
-}
+var usualPatches = []string{"application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json"}
 
 func (p *publisher) discovery() {
 	p.add(p.groupVersion(""), nil, operation{
-		method: "get", id: "get" + p.camel() + "APIResources", description: "get available resources",
-		answer: reference(metaPackage + "APIResourceList"), codes: []string{"200"},
+		method: "get", id: "get" + p.camel + "APIResources", description: "get available resources",
+		answer: metaPackage + "APIResourceList", codes: []string{"200"},
 	})
 }
 
 // groupVersion returns the path of something below the group version.
 func (p *publisher) groupVersion(below string) string {
-	return "/" + groupVersionPath(p.doc.Group, p.doc.Version) + "/" + below
+	return p.path + below
 }
 
 // camel returns the group version as it appears in operation ids, such as ExampleDevV1.
-func (p *publisher) camel() string {
+func (d Document) camel() string {
 	var b strings.Builder
-	for _, word := range strings.FieldsFunc(p.doc.Group+"."+p.doc.Version, func(r rune) bool { return r == '.' || r == '-' }) {
+	for _, word := range strings.FieldsFunc(d.Group+"."+d.Version, func(r rune) bool { return r == '.' || r == '-' }) {
 		b.WriteString(strings.ToUpper(word[:1]) + word[1:])
 	}
-	if p.doc.Group == "" {
+	if d.Group == "" {
 		return "Core" + b.String()
 	}
 	return b.String()
@@ -114,7 +129,7 @@ func (r *resource) id(verb, before, after string) string {
 	if r.kind.Namespaced && after != "ForAllNamespaces" {
 		before += "Namespaced"
 	}
-	return verb + r.camel() + before + r.kind.Kind + after
+	return verb + r.camel + before + r.kind.Kind + after
 }
 
 // collection publishes the operations on the collection. Listing across namespaces is a separate
@@ -146,7 +161,7 @@ func (r *resource) collection() {
 		r.add(path, parameters, operation{
 			method: "delete", action: "deletecollection", id: r.id("delete", "Collection", ""), gvk: &r.gvk,
 			description: "delete a collection of objects of kind " + r.kind.Kind, parameters: deleteCollectionParameters,
-			body: reference(metaPackage + "DeleteOptions"), optionalBody: true, answer: reference(metaPackage + "Status"), codes: []string{"200"},
+			body: metaPackage + "DeleteOptions", optionalBody: true, answer: metaPackage + "Status", codes: []string{"200"},
 		})
 	}
 }
@@ -157,8 +172,8 @@ func (r *resource) item() {
 	if r.has("delete") {
 		r.add(path, parameters, operation{
 			method: "delete", action: "delete", id: r.id("delete", "", ""), description: "delete an object of kind " + r.kind.Kind, gvk: &r.gvk,
-			parameters: deleteParameters, body: reference(metaPackage + "DeleteOptions"), optionalBody: true,
-			answer: reference(metaPackage + "Status"), codes: []string{"200", "202"},
+			parameters: deleteParameters, body: metaPackage + "DeleteOptions", optionalBody: true,
+			answer: metaPackage + "Status", codes: []string{"200", "202"},
 		})
 	}
 }
@@ -207,7 +222,7 @@ func (r *resource) subresource(sub SubresourceDoc) error {
 		}
 		o.more, o.mediaType = detail.Parameters, detail.MediaType
 		if detail.Connect {
-			o.body, o.gvk = nil, &usual.gvk
+			o.body, o.gvk = "", &usual.gvk
 			o.action, o.parameters, o.codes = "connect", nil, []string{"200"}
 			o.id = r.id("connect", camelMethod[o.method], suffix)
 			o.description = "connect " + strings.ToUpper(o.method) + " requests to " + sub.Name + " of " + r.kind.Kind
@@ -222,7 +237,7 @@ var camelMethod = map[string]string{"get": "Get", "post": "Post", "put": "Put", 
 // exchanged is a request or response document as operations refer to it.
 type exchanged struct {
 	gvk      meta.GroupVersionKind
-	schema   map[string]any // a reference
+	schema   string // its name
 	protobuf bool
 }
 
@@ -230,7 +245,7 @@ func (r *resource) exchanged(d DocumentDoc) (exchanged, error) {
 	out := exchanged{gvk: d.Kind, protobuf: d.Protobuf}
 	if d.Kind == (meta.GroupVersionKind{Version: "v1", Kind: "Status"}) {
 		// newPublisher has already published Status.
-		out.schema = reference(metaPackage + "Status")
+		out.schema = metaPackage + "Status"
 		return out, nil
 	}
 	if d.Schema == nil || d.Schema.ready == nil {
@@ -250,13 +265,9 @@ func (r *resource) below(sub SubresourceDoc, suffix, verb string) (operation, bo
 	case "update":
 		return operation{method: "put", action: "put", id: r.id("replace", "", suffix), description: "replace " + of, parameters: writeParameters, codes: []string{"200", "201"}}, true
 	case "patch":
-		patches := sub.Patches
-		if len(patches) == 0 {
-			patches = r.patchTypes()
-		}
 		return operation{
 			method: "patch", action: "patch", id: r.id("patch", "", suffix), description: "change parts of " + of, parameters: patchParameters,
-			body: reference(metaPackage + "Patch"), codes: []string{"200", "201"}, patches: patches,
+			body: metaPackage + "Patch", codes: []string{"200", "201"}, patches: patchTypes(sub.Patches, r.kind.Patches),
 		}, true
 	case "create":
 		return operation{
@@ -276,7 +287,7 @@ func (r *resource) instance(path string, parameters []string) {
 		{method: "put", action: "put", id: "replace", description: "replace ", parameters: writeParameters, body: r.object, codes: []string{"200", "201"}},
 		{
 			method: "patch", action: "patch", id: "patch", description: "change parts of ", parameters: patchParameters,
-			body: reference(metaPackage + "Patch"), codes: []string{"200", "201"}, patches: r.patchTypes(),
+			body: metaPackage + "Patch", codes: []string{"200", "201"}, patches: patchTypes(r.kind.Patches),
 		},
 	} {
 		verb := map[string]string{"get": "get", "put": "update", "patch": "patch"}[o.method]
@@ -294,72 +305,45 @@ func (r *resource) add(path string, parameters []string, o operation) {
 	r.publisher.add(path, parameters, o)
 }
 
-// add publishes an operation at a path. parameters apply to every operation on that path.
-func (p *publisher) add(path string, parameters []string, o operation) {
-	item, ok := p.paths[path].(map[string]any)
-	if !ok {
-		item = map[string]any{}
-		if len(parameters) > 0 {
-			item["parameters"] = p.parameterTrees(parameters)
-		}
-		p.paths[path] = item
-	}
-	item[o.method] = p.operation(o)
+// pathItem holds the operations on one path.
+type pathItem struct {
+	parameters [][]byte // encoded, of every operation
+	operations []*operation
 }
 
-// operation renders an operation. Every operation can be answered with 401, because authentication
-// comes before the resource.
-func (p *publisher) operation(o operation) map[string]any {
-	group := p.doc.Group
-	if group == "" {
-		group = "core"
+// operation returns the operation of a method, or nil.
+func (i *pathItem) operation(method string) *operation {
+	for _, o := range i.operations {
+		if o.method == method {
+			return o
+		}
 	}
-	out := map[string]any{
-		"description": o.description,
-		"operationId": o.id,
-		"tags":        []any{strings.ReplaceAll(group, ".", "_") + "_" + p.doc.Version},
+	return nil
+}
+
+// add publishes an operation at a path. parameters apply to every operation on that path.
+func (p *publisher) add(path string, parameters []string, o operation) {
+	item := p.paths[path]
+	if item == nil {
+		item = &pathItem{parameters: p.namedParameters(nil, parameters)}
+		p.paths[path] = item
 	}
+	o.tag = p.tag
 	if o.method == "patch" && p.noFieldValidation {
 		o.parameters = slices.DeleteFunc(slices.Clone(o.parameters), func(name string) bool { return name == "fieldValidation" })
 	}
-	if parameters := append(p.parameterTrees(o.parameters), p.propertyTrees(o.more)...); len(parameters) > 0 {
-		out["parameters"] = parameters
+	o.encoded = p.namedParameters(make([][]byte, 0, len(o.parameters)+len(o.more)), o.parameters)
+	o.encoded = p.propertyParameters(o.encoded, o.more)
+	item.operations = slices.DeleteFunc(item.operations, func(have *operation) bool { return have.method == o.method })
+	item.operations = append(item.operations, &o)
+}
+
+// bodyTypes returns the sorted media types of the request body.
+func (o *operation) bodyTypes() []string {
+	if o.patches != nil {
+		return o.patches
 	}
-	if o.action != "" {
-		out["x-kubernetes-action"] = o.action
-	}
-	if o.gvk != nil {
-		out[gvkKey] = gvkExtension(*o.gvk)
-	}
-	if o.body != nil {
-		types := o.patches
-		if types == nil {
-			types = o.types(o.protobuf)
-		}
-		body := map[string]any{"content": content(types, o.body)}
-		if !o.optionalBody {
-			body["required"] = true
-		}
-		out["requestBody"] = body
-	}
-	responses := map[string]any{"401": map[string]any{"description": "Unauthorized"}}
-	answers := content(o.answerTypes(), o.answer)
-	if o.mediaType != "" {
-		answers = content([]string{o.mediaType}, map[string]any{"type": "string"})
-	}
-	for _, code := range o.codes {
-		responses[code] = map[string]any{"description": codeTexts[code], "content": answers}
-	}
-	out["responses"] = responses
-	return out
+	return types(o.protobuf)
 }
 
 var codeTexts = map[string]string{"200": "OK", "201": "Created", "202": "Accepted"}
-
-func content(types []string, schema map[string]any) map[string]any {
-	out := make(map[string]any, len(types))
-	for _, mediaType := range types {
-		out[mediaType] = map[string]any{"schema": schema}
-	}
-	return out
-}

@@ -1,5 +1,7 @@
 package openapi
 
+import "cmp"
+
 // parameter is one parameter of a path or a query.
 type parameter struct {
 	in, kind, description string // kind is the JSON type
@@ -51,19 +53,24 @@ var (
 	}
 )
 
-// parameterTrees renders the parameters in full. kubectl does not resolve references to parameters.
-// All operations share what is rendered of a parameter.
-func (p *publisher) parameterTrees(names []string) []any {
-	out := make([]any, 0, len(names))
+// namedParameters appends parameters in full, because kubectl does not resolve references to them.
+// Each is encoded once, for all operations.
+func (p *publisher) namedParameters(dst [][]byte, names []string) [][]byte {
 	for _, name := range names {
-		rendered, ok := p.parameters[name]
+		encoded, ok := p.parameters[name]
 		if !ok {
-			rendered = p.encode(parameterTree(name))
-			p.parameters[name] = rendered
+			encoded = p.parameter(parameterTree(name))
+			p.parameters[name] = encoded
 		}
-		out = append(out, rendered)
+		dst = append(dst, encoded)
 	}
-	return out
+	return dst
+}
+
+func (p *publisher) parameter(tree map[string]any) []byte {
+	encoded, err := p.form.parameter(tree)
+	p.failed = cmp.Or(p.failed, err)
+	return encoded
 }
 
 func parameterTree(name string) map[string]any {
@@ -78,9 +85,8 @@ func parameterTree(name string) map[string]any {
 	return tree
 }
 
-// propertyTrees renders query parameters that are described as schema properties.
-func (p *publisher) propertyTrees(properties []Property) []any {
-	out := make([]any, 0, len(properties))
+// propertyParameters appends query parameters that are described as schema properties.
+func (p *publisher) propertyParameters(dst [][]byte, properties []Property) [][]byte {
 	for _, property := range properties {
 		schema := p.body(property.Schema)
 		delete(schema, "description")
@@ -88,7 +94,7 @@ func (p *publisher) propertyTrees(properties []Property) []any {
 		if property.Schema.Description != "" {
 			tree["description"] = property.Schema.Description
 		}
-		out = append(out, tree)
+		dst = append(dst, p.parameter(tree))
 	}
-	return out
+	return dst
 }

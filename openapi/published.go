@@ -11,7 +11,7 @@ func (p *publisher) property(s *Schema) map[string]any {
 	if s.Component == "" {
 		return p.body(s)
 	}
-	ref := p.component(s.Component, cmp.Or(s.base, s))
+	ref := reference(p.component(s.Component, cmp.Or(s.base, s)))
 	// OpenAPI v3.0 ignores keywords next to $ref, so the reference moves into allOf. kubectl
 	// explain looks for the field's description at this level.
 	out := p.beside(s)
@@ -50,7 +50,7 @@ func (p *publisher) beside(s *Schema) map[string]any {
 // field of its own that could carry a description or tags.
 func (p *publisher) item(s *Schema) map[string]any {
 	if s.Component != "" && s.DefaultValue == nil {
-		return p.component(s.Component, cmp.Or(s.base, s))
+		return reference(p.component(s.Component, cmp.Or(s.base, s)))
 	}
 	return p.property(s)
 }

@@ -2,7 +2,6 @@ package openapi
 
 import (
 	"cmp"
-	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -18,108 +17,97 @@ import (
 //
 // Source: OAPI-01.
 type Swagger struct {
-	Title     string // defaults to "kindwright"
-	Version   string // of the server; defaults to "unversioned"
-	Documents []Document
+	Title     string     // defaults to "kindwright"
+	Version   string     // of the server; defaults to "unversioned"
+	Documents []Document // of one group version each
 }
 
 // JSON returns the document as JSON. It is deterministic: equal documents give equal bytes.
 func (s Swagger) JSON() ([]byte, error) {
-	d, err := s.draft(func(dst []byte, path map[string]any) ([]byte, error) { return json.AppendTree(dst, path) }, func(parameter map[string]any) (any, error) {
-		raw, err := json.AppendTree(nil, parameter)
-		return json.Raw(raw), err
-	})
+	d, err := s.draft(swaggerForm{})
 	if err != nil {
 		return nil, err
 	}
-	var definitions []byte
-	for i, name := range slices.Sorted(maps.Keys(d.schemas)) {
-		if i > 0 {
-			definitions = append(definitions, ',')
-		}
-		definitions = append(json.AppendString(definitions, name), ':')
-		if definitions, err = json.AppendTree(definitions, swaggerSchema(object(d.schemas[name]))); err != nil {
-			return nil, err
-		}
-	}
-	info, err := json.AppendTree(nil, s.info())
-	if err != nil {
+	title, version := s.info()
+	out := append(d.buffer(), `{"definitions":{`...)
+	out = withoutComma(d.appendDefinitions(out))
+	out = json.AppendString(append(out, `},"info":{"title":`...), title)
+	out = json.AppendString(append(out, `,"version":`...), version)
+	out = append(out, `},"paths":{`...)
+	if out, err = d.appendAllPaths(out); err != nil {
 		return nil, err
 	}
-	out := make([]byte, 0, len(definitions)+len(info)+d.size+100)
-	out = append(append(out, `{"definitions":{`...), definitions...)
-	out = append(append(out, `},"info":`...), info...)
-	out = append(out, `,"paths":{`...)
-	for i, path := range d.paths {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = append(json.AppendString(out, path.name), ':')
-		out = append(out, path.body...)
-	}
-	return append(out, `},"swagger":"2.0"}`...), nil
+	return append(withoutComma(out), `},"swagger":"2.0"}`...), nil
 }
 
 // Protobuf returns the document as the gnostic message openapi.v2.Document. client-go only requests
 // this form.
 func (s Swagger) Protobuf() ([]byte, error) {
-	d, err := s.draft(func(dst []byte, path map[string]any) ([]byte, error) { return append(dst, pathMessage(path)...), nil },
-		func(parameter map[string]any) (any, error) { return parameterMessage(parameter), nil })
+	d, err := s.draft(gnosticForm{})
 	if err != nil {
 		return nil, err
 	}
-	return documentMessage(s.info(), d), nil
-}
-
-func (s Swagger) info() map[string]any {
-	return map[string]any{"title": cmp.Or(s.Title, "kindwright"), "version": cmp.Or(s.Version, "unversioned")}
-}
-
-// draft is a document whose paths are encoded. They are its larger part, so no tree of them all is
-// ever held.
-type draft struct {
-	schemas map[string]any // of v3
-	paths   []draftPath    // sorted by name
-	size    int            // of all paths, with some space for what goes between them
-}
-
-type draftPath struct {
-	name string
-	body []byte
-}
-
-// draft converts the v3 documents instead of rendering the schemas again, so that v2 and v3 agree on
-// everything that both can express.
-func (s Swagger) draft(encode func(dst []byte, path map[string]any) ([]byte, error), parameter func(map[string]any) (any, error)) (*draft, error) {
-	p := newPublisher(s.Documents...)
-	p.noFieldValidation = !s.definesKinds()
-	var failed error
-	p.encode = func(tree map[string]any) any {
-		encoded, err := parameter(swaggerParameter(tree))
-		failed = errors.Join(failed, err)
-		return encoded
+	title, version := s.info()
+	m := message(d.buffer())
+	m.text(1, "2.0")
+	m.nested(2, func() {
+		m.text(1, title)
+		m.text(2, version)
+	})
+	m.begin(8, d.pathsSize)
+	if m, err = d.appendAllPaths(m); err != nil {
+		return nil, err
 	}
-	d := &draft{schemas: p.schemas}
-	usual := 0 // size of a document's paths
+	m.begin(9, d.definitionsSize)
+	return d.appendDefinitions(m), nil
+}
+
+func (s Swagger) info() (title, version string) {
+	return cmp.Or(s.Title, "kindwright"), cmp.Or(s.Version, "unversioned")
+}
+
+// draft is a document whose schemas are encoded and whose sizes are known.
+type draft struct {
+	*publisher
+	documents                  []Document // in the order of their paths
+	definitionsSize, pathsSize int
+}
+
+// draft publishes all documents once, which encodes the schemas and counts the bytes of the paths.
+// The paths are most of the result. They are not kept but encoded again into the result, which then
+// needs no more memory than it is long.
+func (s Swagger) draft(f form) (*draft, error) {
+	d := &draft{publisher: newPublisher(f, s.Documents...), documents: slices.Clone(s.Documents)}
+	d.noFieldValidation = !s.definesKinds()
+	var scratch []byte
 	for _, doc := range s.Documents {
-		if err := p.publish(doc); err != nil {
+		if err := d.publish(doc); err != nil {
 			return nil, err
 		}
-		buf := make([]byte, 0, usual)
-		for name, item := range p.paths {
-			from := len(buf)
-			var err error
-			if buf, err = encode(buf, swaggerPath(object(item))); err != nil {
-				return nil, err
-			}
-			d.paths = append(d.paths, draftPath{name, buf[from:len(buf):len(buf)]})
-			d.size += len(name) + len(buf) - from + 16
-		}
-		usual = len(buf)
-		clear(p.paths)
+		scratch = d.appendPaths(scratch[:0])
+		d.pathsSize += len(scratch)
 	}
-	slices.SortFunc(d.paths, func(a, b draftPath) int { return strings.Compare(a.name, b.name) })
-	return d, failed
+	for name, definition := range d.definitions {
+		scratch = f.definition(scratch[:0], name, definition.encoded)
+		d.definitionsSize += len(scratch)
+	}
+	slices.SortFunc(d.documents, func(a, b Document) int { return strings.Compare(a.path(), b.path()) })
+	return d, nil
+}
+
+// buffer returns an empty buffer that is large enough for the whole document.
+func (d *draft) buffer() []byte { return make([]byte, 0, d.definitionsSize+d.pathsSize+1<<10) }
+
+// appendAllPaths appends the paths of all documents. Those of a document begin with its own path, so
+// they are sorted when the documents are.
+func (d *draft) appendAllPaths(dst []byte) ([]byte, error) {
+	for _, doc := range d.documents {
+		if err := d.publish(doc); err != nil {
+			return nil, err
+		}
+		dst = d.appendPaths(dst)
+	}
+	return dst, nil
 }
 
 // definesKinds reports whether the server serves CustomResourceDefinition. If it does not, patches
@@ -138,32 +126,55 @@ func object(v any) map[string]any {
 	return o
 }
 
-func swaggerPath(item map[string]any) map[string]any {
-	out := make(map[string]any, len(item))
-	for name, v := range item {
-		if name == "parameters" {
-			out[name] = swaggerParameters(v)
-		} else {
-			out[name] = swaggerOperation(object(v))
-		}
-	}
-	return out
+// swaggerForm writes OpenAPI v2 as JSON.
+type swaggerForm struct{}
+
+func (swaggerForm) schema(dst []byte, tree map[string]any) ([]byte, error) {
+	return json.AppendTree(dst, swaggerSchema(tree))
 }
 
-// swaggerParameters moves the schema of each parameter into the parameter itself, where v2 expects
-// it. Parameters that are encoded already stay as they are.
-func swaggerParameters(v any) []any {
-	list, _ := v.([]any)
-	out := make([]any, 0, len(list)+1)
-	for _, item := range list {
-		if tree, ok := item.(map[string]any); ok {
-			item = swaggerParameter(tree)
-		}
-		out = append(out, item)
-	}
-	return out
+func (swaggerForm) parameter(tree map[string]any) ([]byte, error) {
+	return json.AppendTree(nil, swaggerParameter(tree))
 }
 
+func (swaggerForm) definition(dst []byte, name string, encoded []byte) []byte {
+	return appendMember(dst, name, encoded)
+}
+
+func (f swaggerForm) path(dst []byte, name string, item *pathItem) []byte {
+	return appendPath(dst, name, item, f.operation)
+}
+
+// operation appends an operation. In v2 the body is a parameter, and media types belong to the
+// operation instead of to each body.
+func (swaggerForm) operation(dst []byte, o *operation) []byte {
+	dst = append(dst, '{')
+	if o.body != "" {
+		dst = append(appendTexts(append(dst, `"consumes":`...), o.bodyTypes()), ',')
+	}
+	dst = appendOperationNames(dst, o)
+	if len(o.encoded) > 0 || o.body != "" {
+		dst = append(appendRaw(append(dst, `,"parameters":[`...), o.encoded), ',')
+		if o.body != "" {
+			dst = append(dst, `{"in":"body","name":"body",`...)
+			if !o.optionalBody {
+				dst = append(dst, `"required":true,`...)
+			}
+			dst = append(appendReference(append(dst, `"schema":`...), swaggerReferences, o.body), "},"...)
+		}
+		dst = append(withoutComma(dst), ']')
+	}
+	dst = append(appendTexts(append(dst, `,"produces":`...), o.answerTypes()), `,"responses":{`...)
+	for _, code := range o.codes {
+		dst = append(dst, '"')
+		dst = append(append(append(dst, code...), `":{"description":"`...), codeTexts[code]...)
+		dst = append(o.appendAnswer(append(dst, `","schema":`...), swaggerReferences), "},"...)
+	}
+	dst = append(dst, `"401":{"description":"Unauthorized"}}`...)
+	return appendOperationEnd(dst, o)
+}
+
+// swaggerParameter moves the schema of a parameter into the parameter itself, where v2 expects it.
 func swaggerParameter(tree map[string]any) map[string]any {
 	parameter := maps.Clone(tree)
 	schema := object(parameter["schema"])
@@ -171,51 +182,6 @@ func swaggerParameter(tree map[string]any) map[string]any {
 	maps.Copy(parameter, schema)
 	parameter["uniqueItems"] = true
 	return parameter
-}
-
-// swaggerOperation converts an operation. In v2 the body is a parameter, and media types belong to
-// the operation instead of to each body.
-func swaggerOperation(operation map[string]any) map[string]any {
-	out := maps.Clone(operation)
-	parameters := swaggerParameters(operation["parameters"])
-	if body := object(operation["requestBody"]); body != nil {
-		delete(out, "requestBody")
-		types, schema := mediaTypes(body)
-		out["consumes"] = types
-		parameter := map[string]any{"in": "body", "name": "body", "schema": schema}
-		if body["required"] == true {
-			parameter["required"] = true
-		}
-		parameters = append(parameters, parameter)
-	}
-	if len(parameters) > 0 {
-		out["parameters"] = parameters
-	}
-	responses := map[string]any{}
-	for code, v := range object(operation["responses"]) {
-		response := maps.Clone(object(v))
-		if types, schema := mediaTypes(response); len(types) > 0 {
-			delete(response, "content")
-			response["schema"], out["produces"] = schema, types
-		}
-		responses[code] = response
-	}
-	out["responses"] = responses
-	return out
-}
-
-// mediaTypes returns the media types of a body and its schema, which is the same for every media
-// type.
-func mediaTypes(body map[string]any) (types []any, schema map[string]any) {
-	content := object(body["content"])
-	names := slices.Sorted(maps.Keys(content))
-	for _, name := range names {
-		types = append(types, name)
-	}
-	if len(names) > 0 {
-		schema = swaggerSchema(object(object(content[names[0]])["schema"]))
-	}
-	return types, schema
 }
 
 // swaggerKeywords are the keywords with plain values that v2 shares with v3.
@@ -268,5 +234,5 @@ func saysStringOrNumber(v any) bool {
 
 func swaggerReference(v any) string {
 	text, _ := v.(string)
-	return "#/definitions/" + strings.TrimPrefix(text, "#/components/schemas/")
+	return swaggerReferences + strings.TrimPrefix(text, documentReferences)
 }

@@ -30,10 +30,6 @@ func AppendTree(dst []byte, tree any) ([]byte, error) {
 	return out, err
 }
 
-// Raw is a value in a tree that AppendTree has encoded already. It is only for trees that are encoded
-// and nothing else.
-type Raw []byte
-
 // AppendString appends s to dst as a JSON string. It replaces invalid UTF-8 by U+FFFD.
 func AppendString(dst []byte, s string) []byte {
 	out, _ := appendText(dst, s)
@@ -82,8 +78,6 @@ func (e *encoder) value(dst []byte, v any) ([]byte, error) {
 		return strconv.AppendBool(dst, v), nil
 	case nil:
 		return append(dst, "null"...), nil
-	case Raw:
-		return append(dst, v...), nil
 	case int64:
 		return strconv.AppendInt(dst, v, 10), nil
 	case float64:
