@@ -12,9 +12,27 @@ const (
 // ObjectMeta returns the schema of the metadata of every object, ready for use. All callers share it.
 //
 // Source: META-01 to META-19.
-func ObjectMeta() *Schema { return objectMeta() }
+func ObjectMeta() *Schema { return objectParts().metadata }
 
-var objectMeta = sync.OnceValue(func() *Schema {
+// typeMeta returns the fields apiVersion and kind. All callers share them, so they clone the list
+// before they change it.
+func typeMeta() []Property { return objectParts().typeMeta }
+
+// objectParts are the parts of every object. They are made on the first call, and are never changed.
+var objectParts = sync.OnceValue(func() (parts struct {
+	metadata *Schema
+	typeMeta []Property
+},
+) {
+	parts.metadata = metadataSchema()
+	parts.typeMeta = built(&Schema{Type: Object, Properties: []Property{
+		{"apiVersion", text("Group and version of the object, such as example.dev/v1.")},
+		{"kind", text("Kind of the object, such as Widget.")},
+	}}).Properties
+	return parts
+})
+
+func metadataSchema() *Schema {
 	return built(&Schema{
 		Component:   objectMetaComponent,
 		Type:        Object,
@@ -40,7 +58,7 @@ var objectMeta = sync.OnceValue(func() *Schema {
 			{"managedFields", managedFields()},
 		},
 	})
-})
+}
 
 // built prepares a schema that this package defines.
 func built(s *Schema) *Schema {
@@ -102,12 +120,3 @@ func managedFields() *Schema {
 		},
 	}
 }
-
-// typeMeta returns the fields apiVersion and kind. All callers share them, so they clone the list
-// before they append to it.
-var typeMeta = sync.OnceValue(func() []Property {
-	return built(&Schema{Type: Object, Properties: []Property{
-		{"apiVersion", text("Group and version of the object, such as example.dev/v1.")},
-		{"kind", text("Kind of the object, such as Widget.")},
-	}}).Properties
-})
