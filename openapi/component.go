@@ -1,7 +1,9 @@
 package openapi
 
 import (
+	"maps"
 	"reflect"
+	"slices"
 	"sync"
 
 	"github.com/kindwright/kindwright/meta"
@@ -19,6 +21,10 @@ type shared struct {
 	schemas       []sharedSchema // those that the operations of all kinds refer to
 	listMeta      *Schema
 	deleteOptions *Schema
+
+	// documents has published the schemas and all parameters in the form of v3. Documents are made
+	// for each group version, so what they share is encoded only once.
+	documents func() *publisher
 }
 
 // sharedOnce makes the shared schemas on the first call: reading them from their Go types costs more
@@ -26,7 +32,7 @@ type shared struct {
 var sharedOnce = sync.OnceValue(func() *shared {
 	v1 := func(kind string) []meta.GroupVersionKind { return []meta.GroupVersionKind{{Version: "v1", Kind: kind}} }
 	list := listMeta()
-	return &shared{listMeta: list, deleteOptions: fromMeta[meta.DeleteOptions]("What may be said of a deletion."), schemas: []sharedSchema{
+	s := &shared{listMeta: list, deleteOptions: fromMeta[meta.DeleteOptions]("What may be said of a deletion."), schemas: []sharedSchema{
 		{objectMetaComponent, ObjectMeta(), nil},
 		{metaPackage + "ListMeta", list, nil},
 		{metaPackage + "Status", fromMeta[meta.Status]("The answer to a request that does not return an object."), v1("Status")},
@@ -34,6 +40,12 @@ var sharedOnce = sync.OnceValue(func() *shared {
 		{metaPackage + "WatchEvent", fromMeta[meta.WatchEvent]("One event of a watch."), v1("WatchEvent")},
 		{metaPackage + "Patch", &Schema{Type: Object, Description: "A change in the format that the content type names."}, nil},
 	}}
+	s.documents = sync.OnceValue(func() *publisher {
+		p := newPublisher(documentForm{}, s)
+		p.namedParameters(nil, slices.Collect(maps.Keys(parameters)))
+		return p
+	})
+	return s
 })
 
 func listMeta() *Schema {

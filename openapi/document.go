@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -78,7 +79,8 @@ func (d Document) JSON() ([]byte, error) {
 	if d.Version == "" {
 		return nil, errors.New("openapi: Document.Version must be set")
 	}
-	p := newPublisher(documentForm{}, d)
+	p := documentPublisher()
+	p.deleteOptions(d)
 	if err := p.publish(d); err != nil {
 		return nil, err
 	}
@@ -95,24 +97,38 @@ func (d Document) JSON() ([]byte, error) {
 }
 
 // newPublisher returns a publisher that already contains the schemas shared by all kinds.
-func newPublisher(f form, docs ...Document) *publisher {
+func newPublisher(f form, s *shared) *publisher {
 	p := &publisher{
 		form: f, definitions: map[string]*definition{}, paths: map[string]*pathItem{}, kinds: map[string]meta.GroupVersionKind{},
-		shared: sharedOnce(), parameters: map[string][]byte{},
+		shared: s, parameters: map[string][]byte{},
 	}
-	for _, s := range p.shared.schemas {
-		p.component(s.name, s.schema, s.kinds...)
+	for _, shared := range s.schemas {
+		p.component(shared.name, shared.schema, shared.kinds...)
 	}
-	// List each group version once: clients reject a document in which two schemas claim the same
-	// kind.
+	return p
+}
+
+// documentPublisher returns a publisher for a document. It takes what all documents share from one
+// that is made once.
+func documentPublisher() *publisher {
+	p := *sharedOnce().documents()
+	p.definitions, p.parameters = maps.Clone(p.definitions), maps.Clone(p.parameters)
+	p.paths, p.kinds = map[string]*pathItem{}, map[string]meta.GroupVersionKind{}
+	return &p
+}
+
+// deleteOptions publishes the options of deletions for the group versions of documents. It names
+// each once: clients reject a document in which two schemas claim the same kind.
+func (p *publisher) deleteOptions(docs ...Document) {
 	kinds := []meta.GroupVersionKind{{Version: "v1", Kind: "DeleteOptions"}}
+	seen := map[meta.GroupVersionKind]bool{kinds[0]: true}
 	for _, d := range docs {
-		if gvk := d.groupVersion().WithKind("DeleteOptions"); !slices.Contains(kinds, gvk) {
+		if gvk := d.groupVersion().WithKind("DeleteOptions"); !seen[gvk] {
+			seen[gvk] = true
 			kinds = append(kinds, gvk)
 		}
 	}
 	p.component(metaPackage+"DeleteOptions", p.shared.deleteOptions, kinds...)
-	return p
 }
 
 // publish adds the schemas and the paths of the kinds of a document. The paths replace those of the
@@ -228,12 +244,12 @@ func (p *publisher) component(name string, s *Schema, kinds ...meta.GroupVersion
 	switch {
 	case d == nil:
 		d = &definition{schema: s, kinds: kinds}
-		p.definitions[name] = d // register before descending: the schema may refer to itself
 	case len(kinds) > 0 && len(d.kinds) == 0:
-		d.kinds = kinds
+		d = &definition{schema: d.schema, kinds: kinds} // other documents may share the one there is
 	default:
 		return name
 	}
+	p.definitions[name] = d // register before descending: the schema may refer to itself
 	tree := p.body(d.schema)
 	if len(d.kinds) > 0 {
 		extensions := make([]any, len(d.kinds))

@@ -77,7 +77,8 @@ type draft struct {
 // The paths are most of the result. They are not kept but encoded again into the result, which then
 // needs no more memory than it is long.
 func (s Swagger) draft(f form) (*draft, error) {
-	d := &draft{publisher: newPublisher(f, s.Documents...), documents: slices.Clone(s.Documents)}
+	d := &draft{publisher: newPublisher(f, sharedOnce()), documents: slices.Clone(s.Documents)}
+	d.deleteOptions(s.Documents...)
 	d.noFieldValidation = !s.definesKinds()
 	var scratch []byte
 	for _, doc := range s.Documents {
