@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -256,6 +257,7 @@ func TestKindsChangeUnderLoad(t *testing.T) {
 	if *long > 0 {
 		m.clients = 50
 	}
+	m.informers = make([]informer, 2*m.clients)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var working, following sync.WaitGroup
@@ -263,7 +265,7 @@ func TestKindsChangeUnderLoad(t *testing.T) {
 		working.Go(func() { m.write(ctx, fmt.Sprintf("w%d", n)) })
 		working.Go(func() { m.read(ctx) })
 	}
-	watchers := make([]informer, 2*m.clients)
+	watchers := m.informers
 	for i := range watchers {
 		following.Go(func() { watchers[i].follow(m) })
 	}
@@ -271,6 +273,9 @@ func TestKindsChangeUnderLoad(t *testing.T) {
 	for end := time.Now().Add(*long); changes < 100 || time.Now().Before(end); changes++ {
 		changeOnce(t, m.e, changes)
 		m.pause(1)
+		for m.behind() > most/2 {
+			m.pause(1)
+		}
 	}
 	stop()
 	working.Wait()
@@ -290,19 +295,34 @@ func TestKindsChangeUnderLoad(t *testing.T) {
 	t.Logf("%d changes, %d writes, %d lists, %d watches, %d events", changes, m.writes.Load(), m.lists.Load(), m.watches.Load(), m.events.Load())
 }
 
-// changing is the load on an engine whose kinds change.
+// changing is the load on an engine whose kinds change. It waits for its informers, so that it is no more than a machine bears.
 type changing struct {
-	t       *testing.T
-	e       *engine.Engine
-	clients int
+	t         *testing.T
+	e         *engine.Engine
+	clients   int
+	informers []informer
 
 	writes, lists, watches, events atomic.Int64
 }
 
-// pause waits for some milliseconds for each client, so that more clients are not more load than a machine bears.
+// most is how many changes an informer may lack.
+const most = 1000
+
+// behind returns how many revisions the slowest informer lacks.
+func (m *changing) behind() uint64 {
+	served, _ := m.e.Set().Lookup(widgetResource)
+	now := uint64(served.Cache.Revision())
+	least := now
+	for i := range m.informers {
+		least = min(least, m.informers[i].reached.Load())
+	}
+	return now - least
+}
+
+// pause waits for some milliseconds for each client.
 func (m *changing) pause(most int) {
-	time.Sleep(rand.N(time.Duration(most*m.clients) * time.Millisecond))
-} //nolint:gosec // any time
+	time.Sleep(rand.N(time.Duration(most*m.clients) * time.Millisecond)) //nolint:gosec // any time
+}
 
 // changeOnce replaces the widgets, by a kind of another schema now and then, and lets another kind come or go.
 func changeOnce(t *testing.T, e *engine.Engine, n int) {
@@ -345,6 +365,9 @@ func (m *changing) write(ctx context.Context, name string) {
 		}
 		m.writes.Add(1)
 		m.pause(8)
+		for ctx.Err() == nil && m.behind() > most {
+			m.pause(8)
+		}
 	}
 }
 
@@ -372,11 +395,13 @@ type informer struct {
 	at      storage.Revision
 	seen    map[string]string
 	relists int
+	reached atomic.Uint64 // at, for others
 }
 
 // follow follows the widgets until it sees the one that is written last.
 func (i *informer) follow(m *changing) {
 	i.seen = map[string]string{}
+	defer i.reached.Store(math.MaxUint64) // nobody waits for it any more
 	for i.seen["last"] == "" {
 		m.watches.Add(1)
 		if err := i.watch(m); err != nil {
@@ -406,6 +431,7 @@ func (i *informer) watch(m *changing) error {
 			i.note(m.t, event)
 		}
 		m.events.Add(int64(len(events)))
+		i.reached.Store(uint64(i.at))
 		switch {
 		case err == nil:
 		case registry.Expired(err):
