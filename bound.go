@@ -169,7 +169,8 @@ func (s *Server) bindAuthorizer(z authz.Authorizer) (authz.Authorizer, error) {
 	return z, nil
 }
 
-// boundAuthorizer denies everything while the objects that the authorizer needs are not known.
+// boundAuthorizer decides nothing while the objects that the authorizer needs are not known: clients
+// get 503 and retry.
 type boundAuthorizer struct {
 	authz.Authorizer
 	binding *binding
@@ -177,7 +178,7 @@ type boundAuthorizer struct {
 
 func (z boundAuthorizer) Authorize(ctx context.Context, a authz.Attributes) (authz.Decision, string, error) {
 	if err := z.binding.Err(); err != nil {
-		return authz.Deny, "", fmt.Errorf("%s: %w", z.binding.name, err)
+		return authz.Deny, "", fmt.Errorf("%w: %s: %w", authz.ErrUnavailable, z.binding.name, err)
 	}
 	return z.Authorizer.Authorize(ctx, a)
 }

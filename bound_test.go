@@ -271,7 +271,12 @@ func TestABoundAuthorizerIsClosedWhileItsObserverFails(t *testing.T) {
 			require.Equal(t, http.StatusOK, code(passPath), name)
 			times.Store(1)
 			take(t, s, "ann")
-			require.Equal(t, http.StatusInternalServerError, code(passPath), name)
+			for method, path := range map[string]string{"GET": passPath, "PUT": passPath + "/new"} {
+				refused := asks(s, "", method, path, `{"metadata":{"name":"new"}}`)
+				require.Equal(t, http.StatusServiceUnavailable, refused.Code, name)
+				require.Equal(t, "1", refused.Header().Get("Retry-After"))
+				require.Contains(t, refused.Body.String(), `"message":"the server cannot authorize requests yet","reason":"ServiceUnavailable"`)
+			}
 			require.Contains(t, asks(s, "", "GET", "/readyz", "").Body.String(), "[-]authorizer-passes failed", name)
 			give(t, s, "bob")
 			time.Sleep(2 * time.Minute)

@@ -298,7 +298,7 @@ func (s *Server) mayCreate(ctx context.Context, info *request.Info) error {
 	decision, reason, err := s.authorizer.Authorize(ctx, a)
 	switch {
 	case err != nil:
-		return status.Internal(err)
+		return authz.Failure(err)
 	case decision != authz.Allow:
 		return authz.Refusal(a, reason)
 	}

@@ -2,6 +2,7 @@ package authz
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/kindwright/kindwright/authn"
@@ -39,14 +40,19 @@ func (d Decision) String() string {
 // Authorizer decides whether a request may be served.
 //
 // The reason is a sentence for the caller and the audit log; it may be empty. An error means that
-// no decision was possible: the request is rejected and the error is logged, never sent. If others
-// should be asked instead, return [NoOpinion] without an error.
+// no decision was possible: the request is rejected and the error is logged, never sent. An error
+// that wraps [ErrUnavailable] asks the client to retry. If others should be asked instead, return
+// [NoOpinion] without an error.
 //
 // Authorize must respect ctx, must limit how long it waits for other systems, and must be safe for
 // concurrent use.
 type Authorizer interface {
 	Authorize(ctx context.Context, a Attributes) (d Decision, reason string, err error)
 }
+
+// ErrUnavailable is wrapped by the error of an authorizer that cannot decide now but can later, for
+// example because it does not know its roles yet. See [Failure].
+var ErrUnavailable = errors.New("authorization is not available")
 
 // Func is an [Authorizer] made from a function.
 type Func func(ctx context.Context, a Attributes) (Decision, string, error)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -137,6 +138,19 @@ func TestZ10_MiddlewareFailsClosed(t *testing.T) {
 	}
 	_, served := serve(authz.AlwaysAllow(), fixed(widget))
 	require.True(t, served, "later requests work")
+}
+
+func TestAnAuthorizerThatCannotDecideYetAsksForARetry(t *testing.T) {
+	w, served := serve(authz.Union(authz.Func(func(context.Context, authz.Attributes) (authz.Decision, string, error) {
+		return authz.Allow, "", fmt.Errorf("s3cret: %w", authz.ErrUnavailable)
+	}), authz.AlwaysAllow()), fixed(widget))
+	require.False(t, served)
+	require.Equal(t, 503, w.Code)
+	require.NotContains(t, w.Body.String(), "s3cret")
+	var s meta.Status
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &s))
+	require.Equal(t, meta.ReasonServiceUnavailable, s.Reason)
+	require.EqualValues(t, 1, s.Details.RetryAfterSeconds)
 }
 
 func TestRequestWithoutUserIsRejected(t *testing.T) {

@@ -25,8 +25,7 @@ type Option func(*middleware)
 // logged.
 func WithLogger(l logr.Logger) Option { return func(m *middleware) { m.log = l } }
 
-// WithRefusal sets the function that writes a rejection: a 403, or a 500 if no decision was
-// possible. By default the Status is written as JSON; a server that negotiates media types sets its
+// WithRefusal sets the function that writes a rejection: a 403, or that of [Failure]. By default the Status is written as JSON; a server that negotiates media types sets its
 // own. write must not be nil.
 func WithRefusal(write func(w http.ResponseWriter, r *http.Request, err *status.Error)) Option {
 	return func(m *middleware) { m.refuse = write }
@@ -48,9 +47,9 @@ type middleware struct {
 
 // Middleware passes on what z allows and rejects everything else with 403 (AUTHZ-15).
 //
-// It fails closed: the response is a 500 if attributes or z return an error, panic or give an
-// unknown decision, or if the request's context has no user (see [authn.UserFrom]). The cause is
-// logged and not sent (security vector Z10).
+// It fails closed: the response is that of [Failure] if attributes or z return an error, panic or
+// give an unknown decision, or if the request's context has no user (see [authn.UserFrom]). The
+// cause is logged and not sent (security vector Z10).
 func Middleware(z Authorizer, attributes AttributesFunc, opts ...Option) func(http.Handler) http.Handler {
 	m := &middleware{
 		authorizer: z, attributes: attributes, log: logr.Discard(), refuse: writeStatus,
@@ -84,7 +83,7 @@ func (m *middleware) authorize(r *http.Request) *status.Error {
 	case err != nil:
 		m.log.Error(err, "request rejected: no authorization decision", "user", a.User.Name, "verb", a.Verb, "path", r.URL.Path)
 		m.told(r, a, Deny, "")
-		return status.Internal(err)
+		return Failure(err)
 	case d == Allow:
 		m.told(r, a, Allow, reason)
 		return nil
@@ -107,6 +106,15 @@ func (m *middleware) read(r *http.Request) (a Attributes, err error) {
 		a.User = u
 	}()
 	return m.attributes(r)
+}
+
+// Failure returns the answer to a request about which an authorizer returned an error: 503 with
+// Retry-After if err wraps [ErrUnavailable], 500 otherwise. The text of err is not in it.
+func Failure(err error) *status.Error {
+	if errors.Is(err, ErrUnavailable) {
+		return status.ServiceUnavailable("the server cannot authorize requests yet").WithRetryAfter(1).WithCause(err)
+	}
+	return status.Internal(err)
 }
 
 // Refusal returns the 403 for a request with these attributes. reason is the authorizer's and may

@@ -8,7 +8,6 @@ import (
 	"github.com/kindwright/kindwright/authz"
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/meta"
-	"github.com/kindwright/kindwright/status"
 )
 
 // Name is the name of the plugin.
@@ -94,7 +93,7 @@ func (c checker) allowed(ctx context.Context, a authz.Attributes) (ok bool, reas
 		return true, reason, nil
 	}
 	if err != nil {
-		return false, "", status.Internal(fmt.Errorf("authorize %s of %s: %w", a.Verb, a.Resource, err))
+		return false, "", authz.Failure(fmt.Errorf("authorize %s of %s: %w", a.Verb, a.Resource, err))
 	}
 	return false, reason, nil
 }

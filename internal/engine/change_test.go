@@ -269,8 +269,11 @@ func TestKindsChangeUnderLoad(t *testing.T) {
 	for i := range watchers {
 		following.Go(func() { watchers[i].follow(m) })
 	}
-	changes := 0
-	for end := time.Now().Add(*long); changes < 100 || time.Now().Before(end); changes++ {
+	changes, least := 0, 100
+	if *long > 0 {
+		least = 1
+	}
+	for end := time.Now().Add(*long); changes < least || time.Now().Before(end); changes++ {
 		changeOnce(t, m.e, changes)
 		m.pause(1)
 		for m.behind() > most/2 {

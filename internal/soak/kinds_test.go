@@ -161,8 +161,11 @@ func newChurn(t *testing.T) *churn {
 
 // change changes kinds for a time, but often enough, and leaves all of them in place.
 func (c *churn) change(lasts time.Duration) (changes int) {
-	there, later := true, map[string]bool{}
-	for end := time.Now().Add(lasts); changes < 50 || time.Now().Before(end); changes++ {
+	there, later, least := true, map[string]bool{}, 1
+	if lasts == 0 {
+		least = 50
+	}
+	for end := time.Now().Add(lasts); changes < least || time.Now().Before(end); changes++ {
 		plural := churned()[rand.IntN(3)]
 		c.settle(plural, there)
 		remove := []meta.GroupVersionResource{{Group: group, Version: "v1", Resource: plural}}
