@@ -11,7 +11,6 @@ require (
 	github.com/tidwall/btree v1.8.2
 	go.etcd.io/bbolt v1.5.0
 	google.golang.org/protobuf v1.36.12
-	pgregory.net/rapid v1.3.0
 	sigs.k8s.io/structured-merge-diff/v4 v4.7.0
 	sigs.k8s.io/yaml v1.6.0
 )

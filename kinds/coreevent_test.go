@@ -7,24 +7,24 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/internal/random"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/openapi"
 	"github.com/kindwright/kindwright/registry"
 )
 
 // fill sets some fields of a struct and leaves others empty. A pointer may point to an empty value.
-func fill(t *rapid.T, v reflect.Value) {
-	when := time.Unix(rapid.Int64Range(-1e10, 1e10).Draw(t, "seconds"), rapid.Int64Range(0, 999999).Draw(t, "micros")*1000).UTC()
+func fill(t *random.T, v reflect.Value) {
+	when := time.Unix(random.Range[int64](-1e10, 1e10).Draw(t, "seconds"), random.Range[int64](0, 999999).Draw(t, "micros")*1000).UTC()
 	switch v.Interface().(type) {
 	case meta.TypeMeta, meta.ObjectMeta:
 		return // identical in every form
 	case meta.Time:
 		when = when.Truncate(time.Second)
 	}
-	if !rapid.Bool().Draw(t, "set") {
+	if !random.Bool().Draw(t, "set") {
 		return
 	}
 	switch {
@@ -40,9 +40,9 @@ func fill(t *rapid.T, v reflect.Value) {
 			fill(t, v.Field(i))
 		}
 	case v.Kind() == reflect.String:
-		v.SetString(rapid.String().Draw(t, "text"))
+		v.SetString(random.String().Draw(t, "text"))
 	default:
-		v.SetInt(rapid.Int64Range(-3, 3).Draw(t, "number"))
+		v.SetInt(random.Range[int64](-3, 3).Draw(t, "number"))
 	}
 }
 
@@ -59,7 +59,7 @@ func TestEVT_36_ConversionsLoseNothing(t *testing.T) {
 	b, err := Events().Define(registry.Env{GroupDomain: "k8s.io"})
 	require.NoError(t, err)
 	stored, core := b.Resources[0], b.Resources[1]
-	rapid.Check(t, func(t *rapid.T) {
+	random.Check(t, func(t *random.T) {
 		var e Event
 		fill(t, reflect.ValueOf(&e).Elem())
 		there, err := converted(core.Stored.From, tree(t, stored.Schema, e))
@@ -70,7 +70,7 @@ func TestEVT_36_ConversionsLoseNothing(t *testing.T) {
 		require.Empty(t, problems)
 		require.Equal(t, without(tree(t, stored.Schema, e), "metadata"), without(back, "metadata"))
 	})
-	rapid.Check(t, func(t *rapid.T) {
+	random.Check(t, func(t *random.T) {
 		var e CoreEvent
 		fill(t, reflect.ValueOf(&e).Elem())
 		there, err := converted(core.Stored.To, tree(t, core.Schema, e))

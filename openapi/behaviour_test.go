@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/internal/random"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/openapi"
 	"github.com/kindwright/kindwright/status"
@@ -547,23 +547,23 @@ func TestFingerprint_ChangesWithMeaning(t *testing.T) {
 }
 
 // values draws trees that resemble widgets, both valid and invalid.
-func values() *rapid.Generator[map[string]any] {
-	scalar := rapid.OneOf(
-		rapid.SampledFrom([]any{nil, true, 1.0, 1.5, int64(3), int64(1) << 60, 1e300, "blue", "", "1h", "2020-01-01T01:00:00+01:00", "YWI=", "5m"}),
-		rapid.String().AsAny(), rapid.Int64().AsAny(), rapid.Float64().AsAny(),
+func values() random.Generator[map[string]any] {
+	scalar := random.OneOf(
+		random.SampledFrom([]any{nil, true, 1.0, 1.5, int64(3), int64(1) << 60, 1e300, "blue", "", "1h", "2020-01-01T01:00:00+01:00", "YWI=", "5m"}),
+		random.String().AsAny(), random.Number[int64]().AsAny(), random.Float64().AsAny(),
 	)
-	names := rapid.SampledFrom([]string{
+	names := random.SampledFrom([]string{
 		"apiVersion", "metadata", "spec", "status", "size", "color", "parts", "notes", "limit", "cpu", "rest", "made",
 		"every", "ratio", "data", "name", "count", "tags", "labels", "creationTimestamp", "ownerReferences", "replicas", "unknown",
 	})
-	var value func(depth int) *rapid.Generator[any]
-	object := func(depth int) *rapid.Generator[map[string]any] { return rapid.MapOfN(names, value(depth-1), 0, 8) }
-	value = func(depth int) *rapid.Generator[any] {
+	var value func(depth int) random.Generator[any]
+	object := func(depth int) random.Generator[map[string]any] { return random.MapOf(names, value(depth-1), 8) }
+	value = func(depth int) random.Generator[any] {
 		if depth == 0 {
 			return scalar
 		}
-		return rapid.OneOf(scalar, rapid.Map(object(depth), func(m map[string]any) any { return m }),
-			rapid.Map(rapid.SliceOfN(value(depth-1), 0, 4), func(s []any) any { return s }))
+		return random.OneOf(scalar, object(depth).AsAny(),
+			random.SliceOf(value(depth-1), 0, 4).AsAny())
 	}
 	return object(4)
 }
@@ -572,7 +572,7 @@ func values() *rapid.Generator[map[string]any] {
 // step.
 func TestSteps_Properties(t *testing.T) {
 	s := widget(t)
-	rapid.Check(t, func(t *rapid.T) {
+	random.Check(t, func(t *random.T) {
 		in := values().Draw(t, "object")
 		before := encode(t, in)
 
@@ -609,11 +609,11 @@ func TestSteps_Properties(t *testing.T) {
 // rest.
 func TestSteps_GoClientsChangeNothing(t *testing.T) {
 	s := widget(t)
-	text := rapid.String()
-	at := func(t *rapid.T, label string) meta.Time {
-		return meta.NewTime(time.Unix(rapid.Int64Range(0, 1<<33).Draw(t, label), rapid.Int64Range(0, 1e9-1).Draw(t, label+" fraction")))
+	text := random.String()
+	at := func(t *random.T, label string) meta.Time {
+		return meta.NewTime(time.Unix(random.Range[int64](0, 1<<33).Draw(t, label), random.Range[int64](0, 1e9-1).Draw(t, label+" fraction")))
 	}
-	rest := func(t *rapid.T, w *Widget) string {
+	rest := func(t *random.T, w *Widget) string {
 		sent, err := json.TreeOf(w)
 		require.NoError(t, err)
 		canonical, errs := s.Canonical(sent.(map[string]any))
@@ -624,17 +624,17 @@ func TestSteps_GoClientsChangeNothing(t *testing.T) {
 		require.Empty(t, s.Validate(full))
 		return encode(t, full)
 	}
-	rapid.Check(t, func(t *rapid.T) {
-		w := &Widget{ObjectMeta: meta.ObjectMeta{Name: "a", CreationTimestamp: at(t, "created"), Labels: rapid.MapOf(text, text).Draw(t, "labels")}}
+	random.Check(t, func(t *random.T) {
+		w := &Widget{ObjectMeta: meta.ObjectMeta{Name: "a", CreationTimestamp: at(t, "created"), Labels: random.MapOf(text, text, 10).Draw(t, "labels")}}
 		w.Spec = WidgetSpec{
-			Size: rapid.Int32Range(1, 1000).Draw(t, "size"), Color: rapid.SampledFrom([]string{"", "red"}).Draw(t, "color"),
-			Notes: rapid.MapOf(text, text).Draw(t, "notes"), Made: at(t, "made"), Ratio: rapid.Float64().Draw(t, "ratio"),
-			Every: meta.NewDuration(time.Duration(rapid.Int64().Draw(t, "every"))), Data: rapid.SliceOf(rapid.Byte()).Draw(t, "data"),
-			Parts: rapid.SliceOfNDistinct(rapid.Custom(func(t *rapid.T) WidgetPart {
-				return WidgetPart{Name: rapid.StringN(1, 9, -1).Draw(t, "name"), Count: rapid.Int32().Draw(t, "count"), Tags: rapid.SliceOfDistinct(text, rapid.ID).Draw(t, "tags")}
+			Size: random.Range[int32](1, 1000).Draw(t, "size"), Color: random.SampledFrom([]string{"", "red"}).Draw(t, "color"),
+			Notes: random.MapOf(text, text, 10).Draw(t, "notes"), Made: at(t, "made"), Ratio: random.Float64().Draw(t, "ratio"),
+			Every: meta.NewDuration(time.Duration(random.Number[int64]().Draw(t, "every"))), Data: random.SliceOf(random.Number[byte](), 0, 60).Draw(t, "data"),
+			Parts: random.Distinct(random.Custom(func(t *random.T) WidgetPart {
+				return WidgetPart{Name: random.StringN(1, 9).Draw(t, "name"), Count: random.Number[int32]().Draw(t, "count"), Tags: random.Distinct(text, 0, 10, random.ID).Draw(t, "tags")}
 			}), 0, 4, func(p WidgetPart) string { return p.Name }).Draw(t, "parts"),
 		}
-		if rapid.Bool().Draw(t, "limited") {
+		if random.Bool().Draw(t, "limited") {
 			w.Spec.Limit = &WidgetLimit{Memory: text.Draw(t, "memory")}
 		}
 		first := rest(t, w)

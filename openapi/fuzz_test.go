@@ -2,13 +2,15 @@ package openapi_test
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/protowire"
+	"github.com/kindwright/kindwright/internal/random"
 	"github.com/kindwright/kindwright/openapi"
 )
 
@@ -86,56 +88,57 @@ func requireLaws(t require.TestingT, s *openapi.Schema, in, old map[string]any) 
 }
 
 // There are few names, so that schemas and objects share them.
-var names = rapid.SampledFrom([]string{"a", "b", "c", "name", "metadata", "kind"})
+var names = random.SampledFrom([]string{"a", "b", "c", "name", "metadata", "kind"})
 
 // scalars of all types, shared by rules and objects.
-var scalars = rapid.OneOf(
-	rapid.Just[any](nil), rapid.Map(rapid.Bool(), func(b bool) any { return b }), rapid.Map(rapid.Int64Range(-3, 3), func(i int64) any { return i }),
-	rapid.Map(rapid.SampledFrom([]float64{0.5, 1.5, 2, 1e18, 1e19, -0.1}), func(f float64) any { return f }),
-	rapid.Map(rapid.SampledFrom([]string{"", "a", "bb", "1h", "YWI=", "10.0.0.1", "ü", "2020-01-01T00:00:00+01:00"}), func(s string) any { return s }),
+var scalars = random.OneOf(
+	random.Just[any](nil), random.Bool().AsAny(), random.Range[int64](-3, 3).AsAny(),
+	random.SampledFrom([]float64{0.5, 1.5, 2, 1e18, 1e19, -0.1}).AsAny(),
+	random.SampledFrom([]string{"", "a", "bb", "1h", "YWI=", "10.0.0.1", "ü", "2020-01-01T00:00:00+01:00"}).AsAny(),
 )
 
 // trees draws values of any type.
-func trees(depth int) *rapid.Generator[any] {
-	return rapid.Custom(func(t *rapid.T) any {
-		if depth == 0 || rapid.IntRange(0, 3).Draw(t, "leaf") == 0 {
+func trees(depth int) random.Generator[any] {
+	return random.Custom(func(t *random.T) any {
+		if depth == 0 || random.Range(0, 3).Draw(t, "leaf") == 0 {
 			return scalars.Draw(t, "scalar")
 		}
-		if rapid.Bool().Draw(t, "list") {
-			return rapid.SliceOfN(trees(depth-1), 0, 3).Draw(t, "items")
+		if random.Bool().Draw(t, "list") {
+			return random.SliceOf(trees(depth-1), 0, 3).Draw(t, "items")
 		}
-		return rapid.MapOfN(names, trees(depth-1), 0, 4).Draw(t, "members")
+		return random.MapOf(names, trees(depth-1), 4).Draw(t, "members")
 	})
 }
 
 // rules adds keywords that are allowed both in the structure and in conditions.
-func rules(t *rapid.T, out map[string]any, depth int) {
-	count := rapid.Map(rapid.Int64Range(0, 3), func(i int64) any { return i })
-	bound := rapid.Map(rapid.Int64Range(-2, 3), func(i int64) any { return i })
-	for name, value := range map[string]*rapid.Generator[any]{
+func rules(t *random.T, out map[string]any, depth int) {
+	count := random.Range[int64](0, 3).AsAny()
+	bound := random.Range[int64](-2, 3).AsAny()
+	keywords := map[string]random.Generator[any]{
 		"minimum": bound, "maximum": bound, "minLength": count, "maxLength": count, "minItems": count, "maxItems": count,
-		"minProperties": count, "maxProperties": count, "multipleOf": rapid.Just[any](0.5),
-		"exclusiveMinimum": rapid.Just[any](true), "pattern": rapid.Just[any]("^[a-z]*$"),
-		"format":   rapid.Map(rapid.SampledFrom([]string{"int32", "float", "duration", "ipv4", "byte", "date-time"}), func(s string) any { return s }),
-		"required": rapid.Map(names, func(s string) any { return []any{s} }),
-		"enum":     rapid.Map(rapid.SliceOfN(scalars, 1, 3), func(l []any) any { return l }),
-	} {
-		if rapid.IntRange(0, 9).Draw(t, name) == 0 {
-			out[name] = value.Draw(t, "value")
+		"minProperties": count, "maxProperties": count, "multipleOf": random.Just[any](0.5),
+		"exclusiveMinimum": random.Just[any](true), "pattern": random.Just[any]("^[a-z]*$"),
+		"format":   random.SampledFrom([]string{"int32", "float", "duration", "ipv4", "byte", "date-time"}).AsAny(),
+		"required": random.Map(names, func(s string) any { return []any{s} }),
+		"enum":     random.SliceOf(scalars, 1, 3).AsAny(),
+	}
+	for _, name := range slices.Sorted(maps.Keys(keywords)) { // the same draws in each run
+		if random.Range(0, 9).Draw(t, name) == 0 {
+			out[name] = keywords[name].Draw(t, "value")
 		}
 	}
 	if depth == 0 {
 		return
 	}
 	for _, keyword := range []string{"allOf", "anyOf", "oneOf", "not"} {
-		if rapid.IntRange(0, 9).Draw(t, keyword) > 0 {
+		if random.Range(0, 9).Draw(t, keyword) > 0 {
 			continue
 		}
 		branch := map[string]any{}
 		rules(t, branch, depth-1)
-		if properties, ok := out["properties"].(map[string]any); ok && rapid.Bool().Draw(t, "fields") {
+		if properties, ok := out["properties"].(map[string]any); ok && random.Bool().Draw(t, "fields") {
 			within := map[string]any{}
-			for name := range properties {
+			for _, name := range slices.Sorted(maps.Keys(properties)) {
 				inner := map[string]any{}
 				rules(t, inner, 0)
 				within[name] = inner
@@ -149,7 +152,7 @@ func rules(t *rapid.T, out map[string]any, depth int) {
 }
 
 // definitions draws structural schemas. Some are slightly invalid and are rejected.
-func definitions(t *rapid.T, depth int) map[string]any {
+func definitions(t *random.T, depth int) map[string]any {
 	kinds := []string{"string", "integer", "number", "boolean", "any", "int-or-string"}
 	if depth > 0 {
 		kinds = append(kinds, "object", "object", "object", "map", "array", "array", "keyed", "embedded")
@@ -157,19 +160,19 @@ func definitions(t *rapid.T, depth int) map[string]any {
 	out := map[string]any{}
 	properties := func() map[string]any {
 		fields := map[string]any{}
-		for _, name := range rapid.SliceOfNDistinct(names, 1, 4, rapid.ID).Draw(t, "fields") {
+		for _, name := range random.Distinct(names, 1, 4, random.ID).Draw(t, "fields") {
 			fields[name] = definitions(t, depth-1)
 		}
 		return fields
 	}
-	switch kind := rapid.SampledFrom(kinds).Draw(t, "kind"); kind {
+	switch kind := random.SampledFrom(kinds).Draw(t, "kind"); kind {
 	case "any":
 		out["x-kubernetes-preserve-unknown-fields"] = true
 	case "int-or-string":
 		out["x-kubernetes-int-or-string"] = true
 	case "object":
 		out["type"], out["properties"] = "object", properties()
-		if rapid.Bool().Draw(t, "preserve") {
+		if random.Bool().Draw(t, "preserve") {
 			out["x-kubernetes-preserve-unknown-fields"] = true
 		}
 	case "map":
@@ -178,18 +181,18 @@ func definitions(t *rapid.T, depth int) map[string]any {
 		out["type"], out["x-kubernetes-embedded-resource"], out["x-kubernetes-preserve-unknown-fields"] = "object", true, true
 	case "array":
 		out["type"], out["items"] = "array", definitions(t, depth-1)
-		out["x-kubernetes-list-type"] = rapid.SampledFrom([]string{"atomic", "set"}).Draw(t, "list")
+		out["x-kubernetes-list-type"] = random.SampledFrom([]string{"atomic", "set"}).Draw(t, "list")
 	case "keyed":
 		item := map[string]any{"type": "object", "properties": properties(), "required": []any{"name"}}
-		item["properties"].(map[string]any)["name"] = map[string]any{"type": rapid.SampledFrom([]string{"string", "integer"}).Draw(t, "key")}
+		item["properties"].(map[string]any)["name"] = map[string]any{"type": random.SampledFrom([]string{"string", "integer"}).Draw(t, "key")}
 		out["type"], out["items"], out["x-kubernetes-list-type"], out["x-kubernetes-list-map-keys"] = "array", item, "map", []any{"name"}
 	default:
 		out["type"] = kind
 	}
-	if rapid.IntRange(0, 4).Draw(t, "default") == 0 {
+	if random.Range(0, 4).Draw(t, "default") == 0 {
 		out["default"] = trees(depth).Draw(t, "value")
 	}
-	if rapid.IntRange(0, 4).Draw(t, "nullable") == 0 {
+	if random.Range(0, 4).Draw(t, "nullable") == 0 {
 		out["nullable"] = true
 	}
 	rules(t, out, min(depth, 1))
@@ -197,9 +200,9 @@ func definitions(t *rapid.T, depth int) map[string]any {
 }
 
 // laws draws a schema and objects and checks the properties.
-func laws(t *rapid.T) {
+func laws(t *random.T) {
 	fields := map[string]any{}
-	for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b", "c"}), 1, 3, rapid.ID).Draw(t, "fields") {
+	for _, name := range random.Distinct(random.SampledFrom([]string{"a", "b", "c"}), 1, 3, random.ID).Draw(t, "fields") {
 		one := map[string]any{"type": "object", "properties": map[string]any{name: definitions(t, 3)}}
 		if _, errs := openapi.FromTree(one); len(errs) == 0 {
 			fields[name] = one["properties"].(map[string]any)[name]
@@ -207,14 +210,14 @@ func laws(t *rapid.T) {
 	}
 	s, errs := openapi.FromTree(map[string]any{"type": "object", "properties": fields})
 	require.Empty(t, errs, "each of them was fine")
-	object := rapid.MapOfN(rapid.SampledFrom([]string{"a", "b", "c", "x"}), trees(4), 0, 4)
+	object := random.MapOf(random.SampledFrom([]string{"a", "b", "c", "x"}), trees(4), 4)
 	requireLaws(t, s, object.Draw(t, "object"), object.Draw(t, "old"))
 }
 
-func TestSchemas_Laws(t *testing.T) { rapid.Check(t, laws) }
+func TestSchemas_Laws(t *testing.T) { random.Check(t, laws) }
 
 // FuzzSchemas is the same test guided by coverage.
 func FuzzSchemas(f *testing.F) {
 	f.Add([]byte("a schema and an object"))
-	f.Fuzz(rapid.MakeFuzz(laws))
+	f.Fuzz(random.Fuzz(laws))
 }

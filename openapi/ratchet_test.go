@@ -5,9 +5,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/internal/random"
 	"github.com/kindwright/kindwright/openapi"
 )
 
@@ -118,11 +118,11 @@ func TestValidateUpdate_LongKeyedLists(t *testing.T) {
 // changes nothing reports none.
 func TestValidateUpdate_IsNeverStricter(t *testing.T) {
 	s := ratcheted(t)
-	texts := rapid.SampledFrom([]any{"red", "a", "xx", "A", nil, int64(1), int64(10)})
-	object := rapid.Custom(func(t *rapid.T) map[string]any {
+	texts := random.SampledFrom([]any{"red", "a", "xx", "A", nil, int64(1), int64(10)})
+	object := random.Custom(func(t *random.T) map[string]any {
 		out := map[string]any{}
 		for _, name := range []string{"color", "free", "must", "any", "one", "all", "not", "labels", "object"} {
-			if !rapid.Bool().Draw(t, name) {
+			if !random.Bool().Draw(t, name) {
 				continue
 			}
 			if name == "color" || name == "free" {
@@ -131,7 +131,7 @@ func TestValidateUpdate_IsNeverStricter(t *testing.T) {
 			}
 			inner := map[string]any{}
 			for _, member := range []string{"a", "b", "there", "kind"} {
-				if rapid.Bool().Draw(t, member) {
+				if random.Bool().Draw(t, member) {
 					inner[member] = texts.Draw(t, "v")
 				}
 			}
@@ -139,7 +139,7 @@ func TestValidateUpdate_IsNeverStricter(t *testing.T) {
 		}
 		for _, name := range []string{"keyed", "set", "atomic"} {
 			list := []any{}
-			for range rapid.IntRange(0, 3).Draw(t, "n") {
+			for range random.Range(0, 3).Draw(t, "n") {
 				v := texts.Draw(t, "v")
 				if name == "keyed" && v != nil {
 					v = map[string]any{"name": v, "image": texts.Draw(t, "image")}
@@ -150,7 +150,7 @@ func TestValidateUpdate_IsNeverStricter(t *testing.T) {
 		}
 		return out
 	})
-	rapid.Check(t, func(t *rapid.T) {
+	random.Check(t, func(t *random.T) {
 		old, now := object.Draw(t, "old"), object.Draw(t, "new")
 		all, some := s.Validate(now), s.ValidateUpdate(now, old)
 		for _, e := range some {

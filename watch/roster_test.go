@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
+	"github.com/kindwright/kindwright/internal/random"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/storage"
 )
@@ -15,7 +15,7 @@ import (
 // Whatever comes and goes, a change wakes exactly the parked cursors that hear of it, each once,
 // and an empty roster keeps nothing.
 func TestRosterWakesWhomItConcerns(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	random.Check(t, func(t *random.T) {
 		fields := []string{"spec.color"}
 		r := newRoster(len(fields))
 		var cursors []*Cursor
@@ -24,14 +24,14 @@ func TestRosterWakesWhomItConcerns(t *testing.T) {
 			cursors = slices.Delete(cursors, i, i+1)
 		}
 		for revision := storage.Revision(1); revision <= 60; revision++ {
-			switch rapid.IntRange(0, 5).Draw(t, "step") {
+			switch random.Range(0, 5).Draw(t, "step") {
 			case 0:
 				if len(cursors) > 0 {
-					remove(rapid.IntRange(0, len(cursors)-1).Draw(t, "leaves"))
+					remove(random.Range(0, len(cursors)-1).Draw(t, "leaves"))
 				}
 			case 1, 2:
 				f := drawFilter(t)
-				c := &Cursor{parked: rapid.IntRange(0, 4).Draw(t, "parked") > 0}
+				c := &Cursor{parked: random.Range(0, 4).Draw(t, "parked") > 0}
 				r.add(c, &f, fields)
 				c.filter = &c.group.filter
 				cursors = append(cursors, c)
@@ -50,7 +50,7 @@ func TestRosterWakesWhomItConcerns(t *testing.T) {
 	})
 }
 
-func wakes(t *rapid.T, r *roster, cursors []*Cursor, c change) {
+func wakes(t *random.T, r *roster, cursors []*Cursor, c change) {
 	want := map[*Cursor]bool{}
 	for _, cursor := range cursors {
 		if cursor.parked && cursor.filter.touches(&c) {
@@ -67,41 +67,41 @@ func wakes(t *rapid.T, r *roster, cursors []*Cursor, c change) {
 	}
 }
 
-func drawFilter(t *rapid.T) Filter {
-	labels, err := meta.ParseSelector(rapid.SampledFrom([]string{
+func drawFilter(t *random.T) Filter {
+	labels, err := meta.ParseSelector(random.SampledFrom([]string{
 		"", "", "app", "app=x", "app in (x,y)", "app!=x", "!app", "tier=x", "tier=x,app", "app=x,tier in (x,y,z)", "app>1", "app=,tier",
 		"app in (a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q,x)",
 	}).Draw(t, "labels"))
 	require.NoError(t, err)
-	fields, err := meta.ParseFieldSelector(rapid.SampledFrom([]string{
+	fields, err := meta.ParseFieldSelector(random.SampledFrom([]string{
 		"", "", "", "spec.color=red", "spec.color!=red", "metadata.name=m", "metadata.namespace=b",
 	}).Draw(t, "fields"))
 	require.NoError(t, err)
 	return Filter{
-		Namespace: rapid.SampledFrom([]string{"", "", "a", "b"}).Draw(t, "in"),
-		Name:      rapid.SampledFrom([]string{"", "", "", "m"}).Draw(t, "named"),
+		Namespace: random.SampledFrom([]string{"", "", "a", "b"}).Draw(t, "in"),
+		Name:      random.SampledFrom([]string{"", "", "", "m"}).Draw(t, "named"),
 		Labels:    labels, Fields: fields,
 	}
 }
 
-func drawChange(t *rapid.T, revision storage.Revision, fields []string) change {
-	namespace, name := rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "namespace"), rapid.SampledFrom([]string{"m", "n"}).Draw(t, "name")
+func drawChange(t *random.T, revision storage.Revision, fields []string) change {
+	namespace, name := random.SampledFrom([]string{"", "a", "b"}).Draw(t, "namespace"), random.SampledFrom([]string{"m", "n"}).Draw(t, "name")
 	entry := func(what string) *Entry {
 		labels := map[string]string{}
 		for _, key := range []string{"app", "tier"} {
-			if value := rapid.SampledFrom([]string{"none", "none", "", "x", "y", "7"}).Draw(t, what+key); value != "none" {
+			if value := random.SampledFrom([]string{"none", "none", "", "x", "y", "7"}).Draw(t, what+key); value != "none" {
 				labels[key] = value
 			}
 		}
 		e := NewEntry(storage.ObjectKey("widgets", namespace, name), revision, Body{}, Facts{
 			Namespace: namespace, Name: name, Labels: meta.NewLabelSet(labels),
-			Fields: []string{rapid.SampledFrom([]string{"", "red", "blue"}).Draw(t, what+"color")},
+			Fields: []string{random.SampledFrom([]string{"", "red", "blue"}).Draw(t, what+"color")},
 		})
 		e.fields = &fields
 		return e
 	}
 	c := change{revision: revision}
-	kind := rapid.IntRange(0, 2).Draw(t, "kind")
+	kind := random.Range(0, 2).Draw(t, "kind")
 	if kind > 0 {
 		c.prev = entry("old ")
 	}

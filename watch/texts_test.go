@@ -11,8 +11,8 @@ import (
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
+	"github.com/kindwright/kindwright/internal/random"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/storage"
 	"github.com/kindwright/kindwright/watch"
@@ -58,12 +58,12 @@ const stamp = "2023-11-14T22:13:20Z"
 // Whatever entries share, each is written as it was given, in every way there is (design rule 10).
 func TestSharedTextsChangeNoByte(t *testing.T) {
 	texts := watch.NewTexts()
-	rapid.Check(t, func(t *rapid.T) {
-		manager := rapid.SampledFrom([]string{`{"manager":"a","time":"TIME"}`, `{"manager":"b","time":"TIME"}`, `{"manager":"timeless"}`, `{}`})
-		managers := rapid.SliceOfN(manager, 0, 5).Draw(t, "managers")
-		times := rapid.SliceOfN(rapid.SampledFrom([]string{stamp, "2024-01-01T00:00:00Z", "1970-01-01T00:00:01Z"}), 1, 5).Draw(t, "times")
-		name := rapid.StringMatching("[a-z]{3,9}").Draw(t, "name")
-		revision := storage.Revision(rapid.Uint64().Draw(t, "revision"))
+	random.Check(t, func(t *random.T) {
+		manager := random.SampledFrom([]string{`{"manager":"a","time":"TIME"}`, `{"manager":"b","time":"TIME"}`, `{"manager":"timeless"}`, `{}`})
+		managers := random.SliceOf(manager, 0, 5).Draw(t, "managers")
+		times := random.SliceOf(random.SampledFrom([]string{stamp, "2024-01-01T00:00:00Z", "1970-01-01T00:00:01Z"}), 1, 5).Draw(t, "times")
+		name := random.StringOf("abcdefghijklmnopqrstuvwxyz", 3, 9).Draw(t, "name")
+		revision := storage.Revision(random.Number[uint64]().Draw(t, "revision"))
 		body, facts, without := managedObject(name, 3, managers, times)
 		plain := watch.NewEntry("/k/", revision, body, facts)
 		// What was given is not looked at again.

@@ -9,9 +9,9 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/internal/random"
 )
 
 func decode(t require.TestingT, text string) any {
@@ -223,23 +223,23 @@ func requireRoundTrip(t require.TestingT, tree any) {
 }
 
 // trees draws arbitrary trees.
-func trees(depth int) *rapid.Generator[any] {
-	generators := []*rapid.Generator[any]{
-		rapid.String().AsAny(),
-		rapid.SampledFrom([]any{nil, true, false, "", "\x00\x1f\u2028<>&\"\\", 0.0, 1e18, 1e19, -1e20, 1e21, 9223372036854775807.0, 5e-324, 1.0}),
-		rapid.Int64().AsAny(),
-		rapid.Float64().AsAny(),
+func trees(depth int) random.Generator[any] {
+	generators := []random.Generator[any]{
+		random.String().AsAny(),
+		random.SampledFrom([]any{nil, true, false, "", "\x00\x1f\u2028<>&\"\\", 0.0, 1e18, 1e19, -1e20, 1e21, 9223372036854775807.0, 5e-324, 1.0}),
+		random.Number[int64]().AsAny(),
+		random.Float64().AsAny(),
 	}
 	if depth > 0 {
 		generators = append(generators,
-			rapid.Map(rapid.MapOfN(rapid.String(), trees(depth-1), 0, 6), func(m map[string]any) any { return m }),
-			rapid.Map(rapid.SliceOfN(trees(depth-1), 0, 6), func(s []any) any { return s }))
+			random.MapOf(random.String(), trees(depth-1), 6).AsAny(),
+			random.SliceOf(trees(depth-1), 0, 6).AsAny())
 	}
-	return rapid.OneOf(generators...)
+	return random.OneOf(generators...)
 }
 
 func TestAppendTree_RoundTrip(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	random.Check(t, func(t *random.T) {
 		requireRoundTrip(t, trees(3).Draw(t, "tree"))
 	})
 }
@@ -305,7 +305,7 @@ func TestEqualAndClone(t *testing.T) {
 	} {
 		require.Equal(t, c.want, json.Equal(c.a, c.b), "%v %v", c.a, c.b)
 	}
-	rapid.Check(t, func(t *rapid.T) {
+	random.Check(t, func(t *random.T) {
 		tree := map[string]any{"tree": trees(3).Draw(t, "tree")}
 		before, _ := json.AppendTree(nil, tree)
 		clone := json.Clone(tree).(map[string]any)

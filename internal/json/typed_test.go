@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/internal/random"
 )
 
 type header struct {
@@ -179,8 +179,8 @@ func TestIndent(t *testing.T) {
 }
 
 func TestAppendString(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := rapid.String().Draw(t, "s")
+	random.Check(t, func(t *random.T) {
+		s := random.String().Draw(t, "s")
 		var back string
 		require.NoError(t, stdjson.Unmarshal(json.AppendString(nil, s), &back))
 		require.Equal(t, s, back)

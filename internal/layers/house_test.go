@@ -35,6 +35,7 @@ var house = [...][]room{
 		{path: "internal/hookcontext", std: true, why: "what the context of a hook has"},
 		{path: "internal/selfsigned", std: true, why: "certificates for first steps, where nobody gave one"},
 		{path: "internal/leak", std: true, tests: true, why: "goroutines that a test left behind"},
+		{path: "internal/random", std: true, tests: true, why: "properties checked against random input"},
 		{path: "internal/linear", std: true, tests: true, why: "whether a history of concurrent calls is linearizable"},
 		{path: "internal/layers", std: true, tests: true, why: "this test"},
 	},
@@ -152,7 +153,6 @@ var free = []string{
 // testOnly lists the modules that only test files and rooms made for tests import.
 var testOnly = []string{
 	"github.com/stretchr/testify",
-	"pgregory.net/rapid",
 }
 
 // leaves lists what the core may require from the Kubernetes organisations:

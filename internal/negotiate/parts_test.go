@@ -10,24 +10,25 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
+
+	"github.com/kindwright/kindwright/internal/random"
 )
 
 // Any gzip reader decodes a response made of parts to the concatenated parts.
 func TestGZIP_01_PartsAreOneBody(t *testing.T) {
 	o := &Output{Compress: true}
-	rapid.Check(t, func(t *rapid.T) {
+	random.Check(t, func(t *random.T) {
 		w := httptest.NewRecorder()
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.Header.Set("Accept-Encoding", "gzip")
 		a := o.Start(w, r, Result{}, http.StatusOK)
 		require.True(t, a.Parts(1))
 		var want bytes.Buffer
-		for range rapid.IntRange(0, 6).Draw(t, "parts") {
-			text := []byte(strings.Repeat(rapid.String().Draw(t, "text"), rapid.IntRange(0, 400).Draw(t, "times")))
+		for range random.Range(0, 6).Draw(t, "parts") {
+			text := []byte(strings.Repeat(random.String().Draw(t, "text"), random.Range(0, 400).Draw(t, "times")))
 			part, err := o.PackPart(text)
 			require.NoError(t, err)
-			for range rapid.IntRange(1, 3).Draw(t, "again") {
+			for range random.Range(1, 3).Draw(t, "again") {
 				want.Write(text)
 				require.NoError(t, a.WritePart(part))
 			}

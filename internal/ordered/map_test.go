@@ -2,6 +2,7 @@ package ordered_test
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sort"
@@ -9,9 +10,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"github.com/kindwright/kindwright/internal/ordered"
+	"github.com/kindwright/kindwright/internal/random"
 )
 
 // strangeKeys hold separators, case, emptiness, prefixes of one another and
@@ -41,57 +42,52 @@ func keysOf(t interface{ Errorf(string, ...any) }, m *ordered.Map[int], from str
 }
 
 func TestMapAgainstPlainMap(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	random.Check(t, func(t *random.T) {
 		tree, plain := ordered.New[int](), map[string]int{}
 		type frozen struct {
 			tree  *ordered.Map[int]
 			plain map[string]int
 		}
 		var snapshots []frozen
-		key := rapid.OneOf(rapid.SampledFrom(strangeKeys), rapid.StringMatching(`[a-c]{0,3}/[0-9]{0,3}`))
-		t.Repeat(map[string]func(*rapid.T){
-			"set": func(t *rapid.T) {
-				k, v := key.Draw(t, "key"), rapid.Int().Draw(t, "value")
+		below := random.Custom(func(t *random.T) string {
+			return random.StringOf("abc", 0, 3).Draw(t, "directory") + "/" + random.StringOf("0123456789", 0, 3).Draw(t, "file")
+		})
+		key := random.OneOf(random.SampledFrom(strangeKeys), below)
+		for range random.Range(1, 60).Draw(t, "steps") {
+			switch random.SampledFrom([]string{"set", "delete", "snapshot", "write to a snapshot"}).Draw(t, "step") {
+			case "set":
+				k, v := key.Draw(t, "key"), random.Number[int]().Draw(t, "value")
 				old, had := plain[k]
 				got, replaced := tree.Set(k, v)
 				require.Equal(t, had, replaced)
 				require.Equal(t, old, got)
 				plain[k] = v
-			},
-			"delete": func(t *rapid.T) {
+			case "delete":
 				k := key.Draw(t, "key")
 				old, had := plain[k]
 				got, deleted := tree.Delete(k)
 				require.Equal(t, had, deleted)
 				require.Equal(t, old, got)
 				delete(plain, k)
-			},
-			"snapshot": func(t *rapid.T) {
-				clone := map[string]int{}
-				for k, v := range plain {
-					clone[k] = v
-				}
-				snapshots = append(snapshots, frozen{tree.Snapshot(), clone})
-			},
-			"write to a snapshot": func(t *rapid.T) {
+			case "snapshot":
+				snapshots = append(snapshots, frozen{tree.Snapshot(), maps.Clone(plain)})
+			case "write to a snapshot":
 				if len(snapshots) == 0 {
-					return
+					continue
 				}
 				s := snapshots[len(snapshots)-1]
 				k := key.Draw(t, "key")
 				s.tree.Set(k, -1)
 				s.plain[k] = -1
-			},
-			"": func(t *rapid.T) {
-				from := key.Draw(t, "from")
-				require.Equal(t, model(plain, from), keysOf(t, tree, from, plain))
-				require.Equal(t, len(plain), tree.Len())
-				require.Equal(t, len(plain)-len(model(plain, from)), tree.Rank(from))
-				for _, s := range snapshots {
-					require.Equal(t, model(s.plain, ""), keysOf(t, s.tree, "", s.plain))
-				}
-			},
-		})
+			}
+			from := key.Draw(t, "from")
+			require.Equal(t, model(plain, from), keysOf(t, tree, from, plain))
+			require.Equal(t, len(plain), tree.Len())
+			require.Equal(t, len(plain)-len(model(plain, from)), tree.Rank(from))
+			for _, s := range snapshots {
+				require.Equal(t, model(s.plain, ""), keysOf(t, s.tree, "", s.plain))
+			}
+		}
 	})
 }
 

@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/internal/random"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
 )
@@ -189,8 +189,8 @@ func added(value any) edit {
 // lists that contain null. The scripts cover these cases.
 var names = []string{"a", "b", "0", "1", "2", "-", "a/b", "~", "é"}
 
-func drawTree(t *rapid.T, depth int) any {
-	kind := rapid.IntRange(0, 5).Draw(t, "kind")
+func drawTree(t *random.T, depth int) any {
+	kind := random.Range(0, 5).Draw(t, "kind")
 	if depth == 0 && kind < 3 {
 		kind = 3
 	}
@@ -199,41 +199,41 @@ func drawTree(t *rapid.T, depth int) any {
 		return drawObject(t, depth)
 	case 2:
 		out := []any{}
-		for range rapid.IntRange(0, 3).Draw(t, "items") {
+		for range random.Range(0, 3).Draw(t, "items") {
 			out = append(out, drawTree(t, depth-1))
 		}
 		return out
 	case 3:
-		return rapid.Int64Range(0, 3).Draw(t, "number")
+		return random.Range[int64](0, 3).Draw(t, "number")
 	case 4:
-		return rapid.SampledFrom([]string{"", "x", "\"<\u2028é"}).Draw(t, "text")
+		return random.SampledFrom([]string{"", "x", "\"<\u2028é"}).Draw(t, "text")
 	}
-	return rapid.Bool().Draw(t, "bool")
+	return random.Bool().Draw(t, "bool")
 }
 
-func drawObject(t *rapid.T, depth int) map[string]any {
+func drawObject(t *random.T, depth int) map[string]any {
 	out := map[string]any{}
-	for range rapid.IntRange(0, 3).Draw(t, "members") {
-		out[rapid.SampledFrom(names).Draw(t, "name")] = drawTree(t, depth-1)
+	for range random.Range(0, 3).Draw(t, "members") {
+		out[random.SampledFrom(names).Draw(t, "name")] = drawTree(t, depth-1)
 	}
 	return out
 }
 
 // drawPointer prefers places that exist or nearly exist.
-func drawPointer(t *rapid.T, root any) string {
+func drawPointer(t *random.T, root any) string {
 	pointer := ""
-	for range rapid.IntRange(1, 4).Draw(t, "tokens") {
+	for range random.Range(1, 4).Draw(t, "tokens") {
 		candidates := names
 		switch c := root.(type) {
 		case map[string]any:
-			if len(c) > 0 && rapid.IntRange(0, 3).Draw(t, "existing") > 0 {
+			if len(c) > 0 && random.Range(0, 3).Draw(t, "existing") > 0 {
 				candidates = slices.Sorted(maps.Keys(c))
 			}
-			token := rapid.SampledFrom(candidates).Draw(t, "token")
+			token := random.SampledFrom(candidates).Draw(t, "token")
 			root = c[token]
 			pointer += "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(token)
 		case []any:
-			i := rapid.IntRange(0, len(c)).Draw(t, "index")
+			i := random.Range(0, len(c)).Draw(t, "index")
 			if i < len(c) {
 				root = c[i]
 			} else {
@@ -254,20 +254,20 @@ func drawPointer(t *rapid.T, root any) string {
 // that.
 func TestPATCH_06_MatchesTheModel(t *testing.T) {
 	applied := 0
-	rapid.Check(t, func(t *rapid.T) {
+	random.Check(t, func(t *random.T) {
 		original := drawObject(t, 3)
 		var operations []operation
 		var list []any
 		var root any = original
-		for range rapid.IntRange(1, 4).Draw(t, "operations") {
-			op := operation{op: rapid.SampledFrom([]string{"add", "remove", "replace", "move", "copy", "test"}).Draw(t, "op"), path: drawPointer(t, root)}
+		for range random.Range(1, 4).Draw(t, "operations") {
+			op := operation{op: random.SampledFrom([]string{"add", "remove", "replace", "move", "copy", "test"}).Draw(t, "op"), path: drawPointer(t, root)}
 			switch op.op {
 			case "move", "copy":
 				op.from = drawPointer(t, root)
 			case "test":
 				found, _ := modelGet(root, op.path)
 				op.value = json.Clone(found)
-				if rapid.IntRange(0, 3).Draw(t, "differs") == 0 {
+				if random.Range(0, 3).Draw(t, "differs") == 0 {
 					op.value = drawTree(t, 2)
 				}
 			case "add", "replace":

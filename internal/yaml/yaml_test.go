@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/internal/random"
 	"github.com/kindwright/kindwright/internal/yaml"
 )
 
@@ -198,18 +198,18 @@ func allocatedBytes(f func()) uint64 {
 }
 
 func TestFromJSON_RoundTrip(t *testing.T) {
-	scalar := rapid.OneOf(
-		rapid.Custom(func(t *rapid.T) any { return rapid.String().Draw(t, "text") }),
-		rapid.Custom(func(t *rapid.T) any { return rapid.SampledFrom(awkward).Draw(t, "awkward") }),
-		rapid.Custom(func(t *rapid.T) any { return rapid.Int64().Draw(t, "integer") }),
-		rapid.Custom(func(t *rapid.T) any { return rapid.Float64().Draw(t, "float") }),
-		rapid.Custom(func(t *rapid.T) any { return rapid.Bool().Draw(t, "bool") }),
-		rapid.Just[any](nil),
+	scalar := random.OneOf(
+		random.String().AsAny(),
+		random.SampledFrom(awkward).AsAny(),
+		random.Number[int64]().AsAny(),
+		random.Float64().AsAny(),
+		random.Bool().AsAny(),
+		random.Just[any](nil),
 	)
-	rapid.Check(t, func(t *rapid.T) {
+	random.Check(t, func(t *random.T) {
 		tree := map[string]any{
-			"map":  rapid.MapOfN(rapid.OneOf(rapid.String(), rapid.SampledFrom(awkward)), scalar, 0, 5).AsAny().Draw(t, "map"),
-			"list": rapid.SliceOfN(scalar, 0, 5).AsAny().Draw(t, "list"),
+			"map":  random.MapOf(random.OneOf(random.String(), random.SampledFrom(awkward)), scalar, 5).AsAny().Draw(t, "map"),
+			"list": random.SliceOf(scalar, 0, 5).AsAny().Draw(t, "list"),
 		}
 		want, err := json.AppendTree(nil, tree)
 		require.NoError(t, err)

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
+	"github.com/kindwright/kindwright/internal/random"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/storage"
 	"github.com/kindwright/kindwright/watch"
@@ -25,9 +25,9 @@ type story struct {
 	states    []map[string]*watch.Entry // what the watcher has before each of told, and at last
 }
 
-func drawStory(t *rapid.T) *story {
+func drawStory(t *random.T) *story {
 	s := &story{last: 100}
-	namespace, app := rapid.SampledFrom([]string{"", "a", "a-b"}).Draw(t, "namespace"), rapid.SampledFrom([]string{"", "x"}).Draw(t, "app")
+	namespace, app := random.SampledFrom([]string{"", "a", "a-b"}).Draw(t, "namespace"), random.SampledFrom([]string{"", "x"}).Draw(t, "app")
 	s.filter = func(e *watch.Entry) bool {
 		f := e.Facts()
 		value, _ := f.Labels.Get("app")
@@ -35,12 +35,12 @@ func drawStory(t *rapid.T) *story {
 	}
 	live, has := map[string]*watch.Entry{}, map[string]*watch.Entry{}
 	var commits []watchtest.Commit
-	for range rapid.IntRange(1, 60).Draw(t, "commits") {
-		s.last += storage.Revision(rapid.IntRange(1, 3).Draw(t, "gap"))
-		in, name := rapid.SampledFrom([]string{"a", "a-b"}).Draw(t, "in"), rapid.SampledFrom([]string{"m", "n", "o"}).Draw(t, "name")
-		next := labelled(in, name, s.last, rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "label"))
+	for range random.Range(1, 60).Draw(t, "commits") {
+		s.last += storage.Revision(random.Range(1, 3).Draw(t, "gap"))
+		in, name := random.SampledFrom([]string{"a", "a-b"}).Draw(t, "in"), random.SampledFrom([]string{"m", "n", "o"}).Draw(t, "name")
+		next := labelled(in, name, s.last, random.SampledFrom([]string{"", "x", "y"}).Draw(t, "label"))
 		key := next.Key()
-		if live[key] != nil && rapid.IntRange(0, 2).Draw(t, "delete") == 0 {
+		if live[key] != nil && random.Range(0, 2).Draw(t, "delete") == 0 {
 			next = nil
 		}
 		commits = append(commits, watchtest.Commit{Revision: s.last, Key: key, Next: next})
@@ -48,7 +48,7 @@ func drawStory(t *rapid.T) *story {
 		s.tell(has, key, next)
 	}
 	s.states = append(s.states, copied(has))
-	for _, i := range rapid.Permutation(indices(len(commits))).Draw(t, "order") {
+	for _, i := range random.Permutation(indices(len(commits))).Draw(t, "order") {
 		s.history.Add(commits[i])
 	}
 	return s
@@ -91,14 +91,14 @@ func indices(n int) []int {
 }
 
 // record is the right recording of a watch that begins before the event of a given index.
-func (s *story) record(t *rapid.T, first int) *watchtest.Recording {
+func (s *story) record(t *random.T, first int) *watchtest.Recording {
 	from := storage.Revision(100)
 	if first > 0 {
 		from = s.revisions[first-1]
 	}
 	r := &watchtest.Recording{Match: s.filter, From: from}
-	r.Initial = rapid.Bool().Draw(t, "initial")
-	r.Unmarked = rapid.Bool().Draw(t, "unmarked")
+	r.Initial = random.Bool().Draw(t, "initial")
+	r.Unmarked = random.Bool().Draw(t, "unmarked")
 	if r.Initial {
 		for _, key := range slices.Sorted(keys(s.states[first])) {
 			e := s.states[first][key]
@@ -110,12 +110,12 @@ func (s *story) record(t *rapid.T, first int) *watchtest.Recording {
 	}
 	for i := first; i < len(s.told); i++ {
 		r.Events(s.told[i])
-		if (!r.Initial || !r.Unmarked) && rapid.IntRange(0, 3).Draw(t, "bookmark") == 0 {
+		if (!r.Initial || !r.Unmarked) && random.Range(0, 3).Draw(t, "bookmark") == 0 {
 			next := s.last + 5
 			if i+1 < len(s.told) {
 				next = s.revisions[i+1] - 1
 			}
-			r.Bookmark(storage.Revision(rapid.Uint64Range(uint64(s.revisions[i]), uint64(next)).Draw(t, "at")))
+			r.Bookmark(storage.Revision(random.Range(uint64(s.revisions[i]), uint64(next)).Draw(t, "at")))
 		}
 	}
 	return r
@@ -133,9 +133,9 @@ func keys(m map[string]*watch.Entry) func(yield func(string) bool) {
 
 // A right recording passes, and every way of spoiling it is found.
 func TestEveryFaultIsFound(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	random.Check(t, func(t *random.T) {
 		s := drawStory(t)
-		r := s.record(t, rapid.IntRange(0, len(s.told)).Draw(t, "first"))
+		r := s.record(t, random.Range(0, len(s.told)).Draw(t, "first"))
 		require.NoError(t, s.history.Check(r, s.last))
 		for name, fault := range faults() {
 			for i := range r.Len() {
