@@ -158,7 +158,7 @@ func (c *Client[T]) whole(ctx context.Context, after map[string]any) (map[string
 	if versionOf(object) != version {
 		return after, nil // the server will report the conflict
 	}
-	return mergeMap(object, before, after), nil
+	return merge[T](object, before, after), nil
 }
 
 // Patch changes an object without reading it first and returns it as stored. The server applies the

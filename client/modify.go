@@ -70,6 +70,6 @@ func (c *Client[T]) modify(ctx context.Context, key meta.Key, change func(obj *T
 	if keyOf(after) != key || versionOf(after) != versionOf(before) {
 		return nil, false, fmt.Errorf("client: modify %s %q: change must not modify the name, namespace or version", c.resource, key)
 	}
-	obj, err = c.write(ctx, http.MethodPut, path, mergeMap(object, before, after), opts)
+	obj, err = c.write(ctx, http.MethodPut, path, merge[T](object, before, after), opts)
 	return obj, status.IsConflict(err), err
 }
