@@ -99,42 +99,49 @@ func newUID(r io.Reader) (string, error) {
 // stamp formats a time as metadata does: RFC 3339, seconds, UTC (META-05).
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// stampMetadata sets the fields that only the server sets: the identity and creation time of a new
-// object, and the generation of a changed one. It also decides whether an object whose last
-// finalizer is gone is removed.
-func stampMetadata(ctx context.Context, w *write) error {
+// stampMetadata sets the identity and creation time of a new object, which only the server sets, and
+// lets the kind set the fields that belong to the server.
+func stampMetadata(ctx context.Context, w *write) (err error) {
 	w.dropRepeatedOwners(ctx)
 	if w.creating() {
 		if err := w.stampNew(); err != nil {
 			return err
 		}
-		return w.complete(ctx)
 	}
-	if err := w.complete(ctx); err != nil {
-		return err
+	w.object.new, err = w.resource().completed(ctx, w.object.new, w.object.old)
+	return err
+}
+
+// count sets the generation of an object whose desired state changed. It also decides whether an
+// object whose last finalizer is gone is removed. Both go by the stored form.
+func count(_ context.Context, w *write) error {
+	if w.creating() {
+		return nil
 	}
-	if !w.resource().Writes.NoGeneration && w.desiredStateChanged() {
-		w.object.new = tree.With(w.object.new, generation(w.object.old)+1, "metadata", "generation") // META-12
+	base := w.resource().base()
+	if !base.Writes.NoGeneration && w.desiredStateChanged() {
+		next := generation(w.stored.old) + 1 // META-12
+		w.object.new = tree.With(w.object.new, next, "metadata", "generation")
+		w.stored.new = tree.With(w.stored.new, next, "metadata", "generation")
 	}
-	w.remove = deleting(w.object.new) && !w.resource().held(w.object.new) // META-13
+	w.remove = deleting(w.stored.new) && !base.held(w.stored.new) // META-13
 	return nil
 }
 
-// complete lets the kind set the fields that belong to the server.
-func (w *write) complete(ctx context.Context) error {
-	if w.resource().Hooks.Complete == nil {
-		return nil
+// completed returns the object with the fields that the kind sets on the server's behalf.
+func (r *Kind) completed(ctx context.Context, t, old registry.Tree) (registry.Tree, error) {
+	if r.Hooks.Complete == nil {
+		return t, nil
 	}
-	t, err := w.resource().Hooks.Complete(ctx, w.object.new, w.object.old)
+	t, err := r.Hooks.Complete(ctx, t, old)
 	if err != nil {
-		return status.From(err)
+		return nil, status.From(err)
 	}
-	canonical, problems := w.resource().Schema.Canonical(t)
+	canonical, problems := r.Schema.Canonical(t)
 	if len(problems) > 0 {
-		return status.Internal(fmt.Errorf("the Complete hook of %s made an object its schema refuses: %s", w.resource().GroupResource(), problems[0].Message()))
+		return nil, status.Internal(fmt.Errorf("the Complete hook of %s made an object its schema refuses: %s", r.GroupResource(), problems[0].Message()))
 	}
-	w.object.new = canonical
-	return nil
+	return canonical, nil
 }
 
 // withoutEmptyMetadata drops empty maps and lists of metadata. There, unlike elsewhere, empty means
@@ -184,18 +191,19 @@ func generation(t registry.Tree) int64 {
 // desiredStateChanged reports whether the desired state changed: everything but metadata, and but
 // status if that is a subresource.
 func (w *write) desiredStateChanged() bool {
-	if w.resource().Writes.CountAnnotations && w.target.Subresource == "" && !json.Equal(tree.At(w.object.new, "metadata", "annotations"), tree.At(w.object.old, "metadata", "annotations")) {
+	base := w.resource().base()
+	if base.Writes.CountAnnotations && w.target.Subresource == "" && !json.Equal(tree.At(w.stored.new, "metadata", "annotations"), tree.At(w.stored.old, "metadata", "annotations")) {
 		return true
 	}
-	_, hasStatus := w.resource().Endpoint("status")
+	_, hasStatus := base.Endpoint("status")
 	skip := func(name string) bool { return name == "metadata" || name == "status" && hasStatus }
-	for name := range w.object.old {
-		if _, still := w.object.new[name]; !still && !skip(name) {
+	for name := range w.stored.old {
+		if _, still := w.stored.new[name]; !still && !skip(name) {
 			return true
 		}
 	}
-	for name, v := range w.object.new {
-		if old, had := w.object.old[name]; !skip(name) && (!had || !json.Equal(v, old)) {
+	for name, v := range w.stored.new {
+		if old, had := w.stored.old[name]; !skip(name) && (!had || !json.Equal(v, old)) {
 			return true
 		}
 	}

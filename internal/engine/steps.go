@@ -171,6 +171,11 @@ func (w *write) settled(ctx context.Context, p *part) (registry.Tree, error) {
 			return nil, status.Invalid(r.GroupKind(), w.name(), problems)
 		}
 	}
+	return r.defaulted(ctx, t)
+}
+
+// defaulted returns the object with what the Default hook of the kind fills in.
+func (r *Kind) defaulted(ctx context.Context, t registry.Tree) (registry.Tree, error) {
 	if r.Hooks.Default == nil {
 		return t, nil
 	}
@@ -178,11 +183,12 @@ func (w *write) settled(ctx context.Context, p *part) (registry.Tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	if t, problems = r.Schema.Canonical(t); len(problems) > 0 {
+	t, problems := r.Schema.Canonical(t)
+	if len(problems) > 0 {
 		return nil, status.Internal(fmt.Errorf("the Default hook of %s made an object its schema refuses: %s", r.GroupResource(), problems[0].Message()))
 	}
-	// Default also fills in what the hook added. Otherwise the next write would do so, and a
-	// replacement would change the object.
+	// The schema's defaults also fill in what the hook added. Otherwise the next write would do so,
+	// and a replacement would change the object.
 	return r.Schema.Default(t), nil
 }
 
@@ -201,6 +207,9 @@ func reset(ctx context.Context, w *write) error {
 		}
 	case w.resource().Reset != nil:
 		w.sent.new = w.resource().Reset(w.sent.old, w.sent.new)
+	}
+	if w.resource().Stored != nil {
+		return w.resetStored(ctx)
 	}
 	return nil
 }

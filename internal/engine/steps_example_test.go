@@ -25,8 +25,9 @@ func Example_lists() {
 	//   mutate         mutating plugins; nothing that they add counts as sent by the requester
 	//   view           a document that shows a part of the object is put into the object
 	//   name           of a new object: after the plugins, which may have set it (ADM-08)
-	//   metadata       uid, times, generation, and the end of an object whose last finalizer went
+	//   metadata       uid and creation time of a new object, and what the kind sets for the server
 	//   convert        what is stored of an object that came in another version
+	//   count          the generation, and whether the last finalizer went, as the stored form tells
 	//   validate       metadata, schema and the rules of the kind: every error at once
 	//   admit          validating plugins see exactly what will be stored
 	//   unchanged      a write that changes nothing is not written (UPDATE-09)
@@ -43,8 +44,9 @@ func Example_lists() {
 	//   mutate         mutating plugins; nothing that they add is part of the configuration
 	//   view           a Scale is put into the object
 	//   name           of a new object
-	//   metadata       uid, times, generation, and the end of an object whose last finalizer went
+	//   metadata       uid and creation time of a new object, and what the kind sets for the server
 	//   convert        what is stored of an object that came in another version
+	//   count          the generation, and whether the last finalizer went, as the stored form tells
 	//   validate       metadata, schema and the rules of the kind: every error at once
 	//   admit          validating plugins see exactly what will be stored
 	//   unchanged      an apply that changes nothing is not written (SSA-28)

@@ -63,6 +63,7 @@ type write struct {
 	// resourceVersion.
 	sent, object *part
 	stored       part
+	shown        registry.Tree // object.old in the stored form, once it is needed
 
 	key     string
 	entry   *watch.Entry // the stored entry, nil if absent
