@@ -169,7 +169,7 @@ func (a *application) merge(config *typed.TypedValue, force bool) (map[string]an
 		}
 	}
 	_, pruned := sets[id]
-	out, sets, err := a.fields.updater(a.request.Subresource).Apply(a.version.stored(a.live), config, name, sets, id, force)
+	out, sets, err := a.fields.updater(a.version, a.request.Subresource).Apply(a.version.stored(a.live), config, name, sets, id, force)
 	if err != nil {
 		return nil, nil, err
 	}

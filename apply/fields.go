@@ -131,9 +131,9 @@ func (v *version) stored(tree map[string]any) *typed.TypedValue {
 	return typed.AsTypedUnvalidated(value.NewValueInterface(tree), v.merge.Schema, v.merge.TypeRef) //nolint:staticcheck // see above
 }
 
-// updater returns a merge.Updater for one request.
-func (f *Fields) updater(subresource string) *merge.Updater {
-	b := merge.UpdaterBuilder{Converter: &conversion{fields: f}, ReturnInputOnNoop: true}
+// updater returns a merge.Updater for one request through a version.
+func (f *Fields) updater(home *version, subresource string) *merge.Updater {
+	b := merge.UpdaterBuilder{Converter: &conversion{fields: f, home: home}, ReturnInputOnNoop: true}
 	for name, v := range f.versions {
 		if r := v.reach[subresource]; r != nil {
 			if b.IgnoreFilter == nil {
@@ -147,10 +147,21 @@ func (f *Fields) updater(subresource string) *merge.Updater {
 
 // conversion converts objects for structured-merge-diff. It serves one request and caches its
 // results, because the library requests the same conversions repeatedly.
+//
+// When an apply removes what its manager applied through another version, the library converts the
+// object to that version, removes fields there, and converts the rest back. What that version does
+// not have would be lost on the way. So conversion remembers of which object of the request's version
+// it made an object, and converts a changed one back by making the change in the first.
 type conversion struct {
 	fields *Fields
+	home   *version // of the request
 	done   map[conversionKey]*typed.TypedValue
+	origin map[*typed.TypedValue]*typed.TypedValue // of a converted object, in the home version
+	last   map[fieldpath.APIVersion]converted      // the last object made of one of the home version
 }
+
+// converted is an object in another version, and the one of the home version that it shows.
+type converted struct{ object, origin *typed.TypedValue }
 
 // conversionKey identifies a conversion by the address of the object, which is sufficient within
 // one request.
@@ -179,18 +190,69 @@ func (c *conversion) Convert(object *typed.TypedValue, name fieldpath.APIVersion
 	if out, ok := c.done[k]; ok {
 		return out, nil
 	}
+	if origin := c.origin[object]; origin != nil && to == c.home {
+		return origin, nil
+	}
+	tree, err := c.convert(object, name)
+	if err != nil {
+		return object, err
+	}
+	if to == c.home {
+		if tree, err = c.back(object, tree); err != nil {
+			return object, err
+		}
+	}
+	out := to.ready().stored(tree)
+	c.remember(k, out)
+	return out, nil
+}
+
+func (c *conversion) convert(object *typed.TypedValue, name fieldpath.APIVersion) (map[string]any, error) {
 	tree, ok := object.AsValue().Unstructured().(map[string]any)
 	if !ok {
-		return object, errors.New("the object to convert is empty")
+		return nil, errors.New("the object to convert is empty")
 	}
-	converted, err := c.fields.convert(tree, string(name))
+	out, err := c.fields.convert(tree, string(name))
 	if err != nil {
-		return object, fmt.Errorf("convert to %s: %w", name, err)
+		return nil, fmt.Errorf("convert to %s: %w", name, err)
 	}
-	out := to.ready().stored(converted)
+	return out, nil
+}
+
+// remember records a conversion, and which object of the home version the result shows.
+func (c *conversion) remember(k conversionKey, out *typed.TypedValue) {
 	if c.done == nil {
 		c.done = map[conversionKey]*typed.TypedValue{}
+		c.origin = map[*typed.TypedValue]*typed.TypedValue{}
+		c.last = map[fieldpath.APIVersion]converted{}
 	}
 	c.done[k] = out
-	return out, nil
+	origin := c.origin[k.object]
+	if k.object.Schema() == c.home.merge.Schema {
+		origin = k.object
+	}
+	if origin != nil {
+		c.origin[out] = origin
+		c.last[k.version] = converted{out, origin}
+	}
+}
+
+// back returns what tree, made of an object of another version, is in the home version: the object of
+// the home version that was last converted to that version, with what changed there since.
+func (c *conversion) back(object *typed.TypedValue, tree map[string]any) (map[string]any, error) {
+	for version, was := range c.last {
+		if was.object.Schema() != object.Schema() {
+			continue
+		}
+		origin, ok := was.origin.AsValue().Unstructured().(map[string]any)
+		if !ok {
+			return nil, fmt.Errorf("the object to convert from %s is empty", version)
+		}
+		before, err := c.convert(was.object, fieldpath.APIVersion(c.home.apiVersion))
+		if err != nil {
+			return nil, err
+		}
+		return c.home.schema.Merge(origin, before, tree), nil
+	}
+	return tree, nil
 }

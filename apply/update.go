@@ -117,7 +117,7 @@ func (f *Fields) ownersBefore(r Request, reset bool) (*managers, []any) {
 
 // update computes the owners after the owner by has changed live to body.
 func (f *Fields) update(m *managers, v *version, by owner, r Request, live, body map[string]any) error {
-	_, sets, err := f.updater(r.Subresource).Update(v.stored(live), v.stored(body), fieldpath.APIVersion(by.apiVersion), m.sets, self)
+	_, sets, err := f.updater(v, r.Subresource).Update(v.stored(live), v.stored(body), fieldpath.APIVersion(by.apiVersion), m.sets, self)
 	if err != nil {
 		return fmt.Errorf("compute the owners of the object's fields: %w", err)
 	}

@@ -279,3 +279,28 @@ func TestModifyEnds(t *testing.T) {
 	require.True(t, status.IsNotFound(err))
 	require.Empty(t, s.answers)
 }
+
+func TestUPDATE_04_AStructThatIsEmptiedKeepsWhatItsTypeDoesNotKnow(t *testing.T) {
+	type spec struct {
+		Steps []string `json:"steps,omitempty"`
+	}
+	type light struct {
+		On bool `json:"on,omitempty"`
+	}
+	type machine struct {
+		meta.ObjectMeta `json:"metadata"`
+		Spec            spec   `json:"spec,omitzero"`
+		Light           *light `json:"light,omitempty"`
+	}
+	text := func(rest string) string {
+		return `{"kind":"machine","apiVersion":"v1","metadata":{"name":"a","namespace":"default","resourceVersion":"1"}` + rest + `}`
+	}
+	before := text(`,"spec":{"steps":["one"],"mode":"manual"},"light":{"on":true,"color":"red"}`)
+	s := &script{t: t, answers: []reply{{body: before}, {body: before}}}
+	tr := client.InProcess(s)
+	defer tr.Close()
+	h := client.For(&http.Client{Transport: tr}, client.Resource[machine]{Version: "v1", Plural: "machines"})
+	_, err := h.Modify(t.Context(), key("a"), func(m *machine) error { m.Spec.Steps, m.Light = nil, nil; return nil })
+	require.NoError(t, err)
+	require.JSONEq(t, text(`,"spec":{"mode":"manual"}`), s.body(1), "a pointer that is set to nil means to remove what it points to")
+}

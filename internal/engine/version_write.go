@@ -8,10 +8,8 @@ import (
 	"strings"
 
 	"github.com/kindwright/kindwright/internal/json"
-	"github.com/kindwright/kindwright/internal/threeway"
 	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/meta"
-	"github.com/kindwright/kindwright/openapi"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
 )
@@ -36,7 +34,7 @@ func (w *write) toStored(ctx context.Context, t registry.Tree) (registry.Tree, e
 				return nil, err
 			}
 		}
-		next = threeway.Merge(schemaShape{schema}, w.stored.old, w.shown, next)
+		next = schema.Merge(w.stored.old, w.shown, next)
 	}
 	return schema.Default(tree.With(next, t["metadata"], "metadata")), nil
 }
@@ -79,7 +77,7 @@ func (w *write) follow(ctx context.Context, from, to registry.Tree) error {
 	if err != nil {
 		return err
 	}
-	next := threeway.Merge(schemaShape{w.resource().Schema}, w.object.new, shown[0], shown[1])
+	next := w.resource().Schema.Merge(w.object.new, shown[0], shown[1])
 	w.object.new = tree.With(next, w.object.new["metadata"], "metadata")
 	return nil
 }
@@ -145,50 +143,6 @@ func (w *write) checkKept(ctx context.Context, next registry.Tree) error {
 		registry.Warn(ctx, fmt.Sprintf("%s is kept as another value, because objects are stored as %s", c.changed, r.base().APIVersion()))
 	}
 	return nil
-}
-
-// schemaShape says what a schema says about the values of an object.
-type schemaShape struct{ *openapi.Schema }
-
-func (s schemaShape) Member(name string) threeway.Shape {
-	below, ok := s.Property(name)
-	if !ok || below == nil {
-		return nil
-	}
-	return schemaShape{below}
-}
-
-func (s schemaShape) Items() threeway.Shape {
-	if s.Schema.Items == nil {
-		return nil
-	}
-	return schemaShape{s.Schema.Items}
-}
-
-func (s schemaShape) Identity(...[]any) func(any) string {
-	if len(s.ListMapKeys) == 0 {
-		return nil
-	}
-	return func(item any) string { return keyOf(s.ListMapKeys, item) }
-}
-
-// Whole is false: nobody can say of a version that it meant to remove what it does not show.
-func (schemaShape) Whole() bool { return false }
-
-// Bare is true of an object that has nothing but defaults. Otherwise an object with a default could
-// not be removed through a version that does not show that field.
-func (s schemaShape) Bare(object map[string]any) bool {
-	return len(object) == 0 || json.Equal(object, s.Default(map[string]any{}))
-}
-
-// keyOf is what an item of a list is known by.
-func keyOf(keys []string, item any) string {
-	m, _ := item.(map[string]any)
-	var id []byte
-	for _, k := range keys {
-		id, _ = json.AppendTree(append(id, ','), m[k])
-	}
-	return string(id)
 }
 
 // comparison finds what did not survive a way there and back.

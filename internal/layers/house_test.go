@@ -40,6 +40,8 @@ var house = [...][]room{
 		{path: "internal/layers", std: true, tests: true, why: "this test"},
 	},
 	1: {
+		{path: "internal/threeway", std: true, why: "a change of a part of an object, made in the whole"},
+		{path: "internal/threeway/threewaytest", std: true, tests: true, why: "random objects, and changes of what is shown of them"},
 		{path: "status", why: "API errors, field errors, their wire form"},
 		{path: "storage/memory", chosen: true, why: "a backend in memory, the second definition of the contract"},
 		{path: "storage/bbolt", chosen: true, why: "a backend in one file"},

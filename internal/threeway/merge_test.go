@@ -3,9 +3,6 @@ package threeway_test
 import (
 	"flag"
 	"fmt"
-	"maps"
-	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 
@@ -13,6 +10,7 @@ import (
 
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/threeway"
+	"github.com/kindwright/kindwright/internal/threeway/threewaytest"
 )
 
 var cases = flag.Int("merge-cases", 5_000, "random merges")
@@ -110,196 +108,15 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// A world draws objects whose members beginning with u are hidden from the part, as are list items
-// that have a member ugone. Every item has a member id, and every hidden value is unique and names
-// the item that it is in.
-type world struct {
-	*rand.Rand
-	n int
-}
-
-func (w *world) unique() string { w.n++; return fmt.Sprint(w.n) }
-
-func (w *world) object(depth int, item string) map[string]any {
-	out := map[string]any{}
-	if item != "" {
-		out["id"] = item
-	}
-	for _, name := range []string{"a", "b", "u1"} {
-		if w.IntN(2) == 0 {
-			out[name] = item + "-" + name + w.unique()
-		}
-	}
-	if depth == 0 {
-		return out
-	}
-	for _, name := range []string{"o", "p", "u2"} {
-		if w.IntN(2) == 0 {
-			out[name] = w.object(depth-1, "")
-			if name == "u2" {
-				out[name] = map[string]any{"value": w.unique()}
-			}
-		}
-	}
-	for _, name := range []string{"l", "k"} {
-		if w.IntN(2) == 0 {
-			list := []any{}
-			for range w.IntN(5) {
-				it := w.object(depth-1, "i"+w.unique())
-				if w.IntN(4) == 0 {
-					it = map[string]any{"id": it["id"], "ugone": "gone" + w.unique()}
-				}
-				list = append(list, it)
-			}
-			if len(list) > 0 {
-				out[name] = list
-			}
-		}
-	}
-	return out
-}
-
-// part is what is shown of a value, with nothing empty.
-func part(v any) any {
-	switch v := v.(type) {
-	case map[string]any:
-		out := map[string]any{}
-		for name, below := range v {
-			if p := part(below); p != nil && !strings.HasPrefix(name, "u") {
-				out[name] = p
-			}
-		}
-		if len(out) > 0 {
-			return out
-		}
-		return nil
-	case []any:
-		var out []any
-		for _, item := range v {
-			if _, gone := item.(map[string]any)["ugone"]; !gone {
-				out = append(out, part(item))
-			}
-		}
-		if len(out) > 0 {
-			return out
-		}
-		return nil
-	}
-	return v
-}
-
-// edit changes a part as a client may. It notes the ids of the items that it removes.
-func (w *world) edit(v any, removed map[string]bool) any {
-	switch v := v.(type) {
-	case map[string]any:
-		out := map[string]any{}
-		for name, below := range v {
-			switch {
-			case name == "id":
-				out[name] = below
-			case w.IntN(4) > 0:
-				out[name] = w.edit(below, removed)
-			default:
-				forget(below, removed)
-			}
-		}
-		if w.IntN(3) == 0 {
-			out["b"] = "new" + w.unique()
-		}
-		if len(out) == 0 {
-			return nil
-		}
-		return out
-	case []any:
-		return w.editList(slices.Clone(v), removed)
-	}
-	if w.IntN(3) == 0 {
-		return "changed" + w.unique()
-	}
-	return v
-}
-
-func (w *world) editList(items []any, removed map[string]bool) any {
-	if w.IntN(2) == 0 { // items change and stay where they are
-		for i, item := range items {
-			items[i] = w.edit(item, removed)
-		}
-		return items
-	}
-	n := len(items)
-	items = slices.DeleteFunc(items, func(item any) bool {
-		if w.IntN(3) > 0 {
-			return false
-		}
-		removed[item.(map[string]any)["id"].(string)] = true
-		forget(item, removed)
-		return true
-	})
-	w.Shuffle(len(items), func(i, j int) { items[i], items[j] = items[j], items[i] })
-	if w.IntN(2) == 0 && len(items) == n { // a new one in the place of another is that one, changed
-		items = slices.Insert(items, w.IntN(len(items)+1), any(map[string]any{"id": "new" + w.unique()}))
-	}
-	if len(items) == 0 {
-		return nil
-	}
-	return items
-}
-
-// forget notes the items in a value that is removed.
-func forget(v any, removed map[string]bool) {
-	switch v := v.(type) {
-	case map[string]any:
-		for _, below := range v {
-			forget(below, removed)
-		}
-	case []any:
-		for _, item := range v {
-			removed[item.(map[string]any)["id"].(string)] = true
-			forget(item, removed)
-		}
-	}
-}
-
-// hidden collects the hidden values of what was not removed, each with the item that it is in.
-func hidden(v any, item string, removed map[string]bool, out map[string]string) {
-	switch v := v.(type) {
-	case map[string]any:
-		for name, below := range v {
-			if strings.HasPrefix(name, "u") {
-				text, _ := json.AppendTree(nil, below)
-				out[string(text)] = item
-				continue
-			}
-			hidden(below, item, removed, out)
-		}
-	case []any:
-		for _, it := range v {
-			if id := it.(map[string]any)["id"].(string); !removed[id] {
-				hidden(it, id, removed, out)
-			}
-		}
-	}
-}
-
-// dropEmpty is part's rule for what a client sends.
-func dropEmpty(v any) map[string]any {
-	m, _ := part(v).(map[string]any)
-	return m
-}
-
 func TestMergeLosesNothing(t *testing.T) {
 	for seed := range uint64(*cases) {
-		w := &world{Rand: rand.New(rand.NewPCG(seed, 1))}
-		object := w.object(3, "")
-		before := dropEmpty(object)
-		removed := map[string]bool{}
-		after := dropEmpty(w.edit(maps.Clone(before), removed))
+		w := threewaytest.New(seed, func(name string) bool { return name == "u" || name == "v" })
+		object := w.Object(3)
+		before := w.Part(object)
+		after, removed := w.Edit(before)
 		merged := threeway.Merge(shape{}, object, before, after)
-		require.True(t, json.Equal(after, dropEmpty(merged)), "seed %d\nobject %v\nafter  %v\nmerged %v", seed, object, after, merged)
-		want, got := map[string]string{}, map[string]string{}
-		hidden(object, "", removed, want)
-		hidden(merged, "", nil, got)
-		require.Equal(t, want, got, "seed %d\nobject %v\nafter  %v\nmerged %v", seed, object, after, merged)
+		require.True(t, json.Equal(after, w.Part(merged)), "seed %d\nobject %v\nafter  %v\nmerged %v", seed, object, after, merged)
+		require.Equal(t, w.Hidden(object, removed), w.Hidden(merged, nil), "seed %d\nobject %v\nafter  %v\nmerged %v", seed, object, after, merged)
 	}
 }
 
