@@ -149,7 +149,7 @@ func edited(ctx context.Context, e *engine.Engine, verb, version string, before,
 	target := plantAt(version, "x")
 	whole := maps.Clone(after)
 	whole["apiVersion"], whole["kind"], whole["metadata"] = plantGroup+"/"+version, "Plant", map[string]any{"name": "x"}
-	send := func(kind registry.PatchType, body any, o registry.WriteOptions) error {
+	send := func(kind meta.PatchType, body any, o registry.WriteOptions) error {
 		data, err := json.AppendTree(nil, body)
 		if err == nil {
 			_, err = e.Patch(ctx, target, registry.PatchRequest{Type: kind, Body: data}, o)
@@ -158,11 +158,11 @@ func edited(ctx context.Context, e *engine.Engine, verb, version string, before,
 	}
 	switch verb {
 	case "merge patch":
-		return send(registry.MergePatch, difference(before, after), registry.WriteOptions{})
+		return send(meta.MergePatch, difference(before, after), registry.WriteOptions{})
 	case "JSON patch":
-		return send(registry.JSONPatch, operations(before, after), registry.WriteOptions{})
+		return send(meta.JSONPatch, operations(before, after), registry.WriteOptions{})
 	case "apply":
-		return send(registry.ApplyPatch, whole, registry.WriteOptions{FieldManager: "applier", Force: true})
+		return send(meta.ApplyPatch, whole, registry.WriteOptions{FieldManager: "applier", Force: true})
 	}
 	data, err := json.AppendTree(nil, whole)
 	if err == nil {

@@ -73,7 +73,7 @@ func (w *write) follow(ctx context.Context, from, to registry.Tree) error {
 	if json.Equal(tree.Without(from, "metadata"), tree.Without(to, "metadata")) {
 		return nil
 	}
-	shown, err := w.resource().AllFromStored(ctx, []registry.Tree{from, to})
+	shown, err := allFromStored(ctx, w.resource().Resource, []registry.Tree{from, to})
 	if err != nil {
 		return err
 	}
