@@ -31,7 +31,8 @@ func (e *Engine) readError(r *Kind, verb string, err error) error {
 }
 
 // writeError converts a failed commit into an error for the client. It says so when the outcome is
-// unknown: the client must then read before it retries.
+// unknown: the client must then read before it retries. That error has no Retry-After, because
+// clients send a request again whose answer has one, even a POST (design rule 6).
 func (e *Engine) writeError(r *Kind, err error) error {
 	var known *status.Error
 	switch {
@@ -42,7 +43,7 @@ func (e *Engine) writeError(r *Kind, err error) error {
 		return status.TooLarge(int64(limit))
 	case errors.Is(err, storage.ErrUnknownOutcome):
 		e.cfg.Logger.Error(err, "it is unknown whether a write was stored", "resource", r.GroupResource().String())
-		return status.Timeout(fmt.Sprintf("it is unknown whether the write to %s was stored; read the object before trying again", r.GroupResource()), storeRetryAfter)
+		return status.Timeout(fmt.Sprintf("it is unknown whether the write to %s was stored; read the object before trying again", r.GroupResource()), 0)
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
 	"github.com/kindwright/kindwright/storage"
-	"github.com/kindwright/kindwright/watch"
 )
 
 // read loads the stored object that the URL names, and the document that a view shows of it.
@@ -342,7 +341,8 @@ func skipUnchanged(_ context.Context, w *write) error {
 	return nil
 }
 
-// store commits operations with their companions and waits until every read shows them.
+// store commits operations with their companions and waits until every read shows them, as long as
+// the request lasts.
 func (e *Engine) store(ctx context.Context, s *Served, ops []storage.Op, old, next registry.Tree) (storage.Revision, error) {
 	if companions := s.Kind.base().Hooks.Companions; companions != nil {
 		more, err := companions(old, next)
@@ -355,10 +355,10 @@ func (e *Engine) store(ctx context.Context, s *Served, ops []storage.Op, old, ne
 	if err != nil {
 		return 0, err
 	}
-	if err := s.Cache.WaitFor(ctx, rev); !errors.Is(err, watch.ErrGone) {
-		return rev, err
-	}
-	return rev, nil // the kind is no longer served, but the write was committed
+	// What is stored is a success. If the wait fails, the kind is no longer served, the server ends, or
+	// the request does: a client that is told of a failure would write again.
+	_ = s.Cache.WaitFor(ctx, rev)
+	return rev, nil
 }
 
 // commitError returns the result of a failed commit for this write.
