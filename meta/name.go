@@ -3,6 +3,7 @@ package meta
 import (
 	"fmt"
 	"strings"
+	"unicode"
 )
 
 // Limits of names and of what is attached to objects, in bytes (META-16, NAME-08, NAME-11).
@@ -69,9 +70,16 @@ func CheckPathSegment(s string) string {
 		return "must not contain '/'"
 	case strings.ContainsRune(s, '%'):
 		return "must not contain '%'"
+	case strings.ContainsFunc(s, unicode.IsControl):
+		return "must not contain control characters"
+	case len(s) > maxPathSegment:
+		return fmt.Sprintf("must be no more than %d bytes", maxPathSegment)
 	}
 	return ""
 }
+
+// maxPathSegment keeps the keys of objects within what a store accepts.
+const maxPathSegment = 1024
 
 // CheckLabelKey checks a label key; the rule is [CheckQualifiedName]'s.
 func CheckLabelKey(s string) string { return CheckQualifiedName(s) }

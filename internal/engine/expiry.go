@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"container/heap"
 	"context"
 	"sync"
 	"time"
@@ -11,8 +10,8 @@ import (
 )
 
 // expiry removes the objects of one resource when their time to live has passed since the last
-// write (EVT-02, STORE-06). It tracks the deadline of every record it was told of. It skips a
-// record that was overwritten meanwhile, so an update renews the object (design rule 23).
+// write (EVT-02, STORE-06). It tracks the deadline of every object that it was told of. It skips a
+// state that was overwritten meanwhile, so an update renews the object (design rule 23).
 type expiry struct {
 	ttl time.Duration
 
@@ -25,40 +24,18 @@ func newExpiry(ttl time.Duration) *expiry {
 	return &expiry{ttl: ttl, wake: make(chan struct{}, 1)}
 }
 
-// deadline is the time at which one state of an object ends.
-type deadline struct {
-	at  time.Time
-	key string
-	rev storage.Revision
-}
-
-// deadlines is a heap with the earliest deadline on top.
-type deadlines []deadline
-
-func (d deadlines) Len() int           { return len(d) }
-func (d deadlines) Less(i, j int) bool { return d[i].at.Before(d[j].at) }
-func (d deadlines) Swap(i, j int)      { d[i], d[j] = d[j], d[i] }
-
-// Push adds a deadline; package heap calls it.
-func (d *deadlines) Push(x any) { *d = append(*d, x.(deadline)) }
-
-// Pop takes the last deadline; package heap calls it.
-func (d *deadlines) Pop() any {
-	old := *d
-	last := old[len(old)-1]
-	*d = old[:len(old)-1]
-	return last
-}
-
-// note adds the deadline of a record, given the time it was written. It is called for every state
-// of every object, and never blocks.
+// note sets the deadline of a record, given the time it was written. A record without that time was
+// written before the kind had a time to live, which then counts from now. note is called for every
+// state that is decoded, old ones included, and never blocks.
 func (x *expiry) note(key string, rev storage.Revision, written time.Time) {
 	if x == nil {
 		return
 	}
+	if written.IsZero() {
+		written = time.Now()
+	}
 	x.mu.Lock()
-	heap.Push(&x.queue, deadline{written.Add(x.ttl), key, rev})
-	first := x.queue[0].rev == rev
+	first := x.queue.set(deadline{written.Add(x.ttl), key, rev})
 	x.mu.Unlock()
 	if first {
 		select {
@@ -73,13 +50,11 @@ func (x *expiry) note(key string, rev storage.Revision, written time.Time) {
 func (x *expiry) due(now time.Time) (passed []deadline, next time.Duration, any bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	for len(x.queue) > 0 {
-		if wait := x.queue[0].at.Sub(now); wait > 0 {
-			return passed, wait, true
-		}
-		passed = append(passed, heap.Pop(&x.queue).(deadline))
+	for d, ok := x.queue.pop(now); ok; d, ok = x.queue.pop(now) {
+		passed = append(passed, d)
 	}
-	return passed, 0, false
+	d, any := x.queue.first()
+	return passed, d.at.Sub(now), any
 }
 
 // expiryRetry is the delay before a removal that the store refused is retried.

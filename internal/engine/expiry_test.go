@@ -75,3 +75,21 @@ func TestSTORE_06_ObjectsExpireAndUpdatesRenew(t *testing.T) {
 		require.NoError(t, b.Close())
 	})
 }
+
+// What was stored before a kind had a time to live is not older than the server that gives it one.
+func TestSTORE_06_ATimeToLiveThatComesLaterCountsFromThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := memory.New()
+		e, stop := live(t, b, widgets())
+		create(t, e, "a")
+		stop()
+		time.Sleep(24 * time.Hour)
+		e, stop = live(t, b, mortal(time.Hour))
+		defer stop()
+		time.Sleep(59 * time.Minute)
+		require.True(t, exists(t, e, "a"))
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		require.False(t, exists(t, e, "a"))
+	})
+}

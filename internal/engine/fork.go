@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"slices"
 	"time"
 
 	"github.com/kindwright/kindwright/storage"
@@ -117,17 +116,16 @@ func (s *Served) take(from *Served) {
 func (x *expiry) deadlines(now time.Time) deadlines {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	out := slices.Clone(x.queue)
 	var newest time.Time
-	for _, d := range out {
-		if d.at.After(newest) {
-			newest = d.at
+	for _, d := range x.queue.heap {
+		if d.deadline.at.After(newest) {
+			newest = d.deadline.at
 		}
 	}
-	if behind := newest.Add(-x.ttl).Sub(now); behind > 0 {
-		for i := range out {
-			out[i].at = out[i].at.Add(-behind)
-		}
+	behind := max(newest.Add(-x.ttl).Sub(now), 0)
+	var out deadlines
+	for _, d := range x.queue.heap {
+		out.set(deadline{d.deadline.at.Add(-behind), d.key, d.rev})
 	}
 	return out
 }

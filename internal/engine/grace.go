@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"container/heap"
 	"context"
 	"errors"
 	"time"
@@ -126,9 +125,9 @@ func (x *endings) follow(ctx context.Context) error {
 
 // next waits for events until the next grace period ends.
 func (x *endings) next(ctx context.Context, cursor *watch.Cursor, events []watch.Event) ([]watch.Event, error) {
-	if len(x.queue) > 0 {
+	if d, ok := x.queue.first(); ok {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, x.queue[0].at)
+		ctx, cancel = context.WithDeadline(ctx, d.at)
 		defer cancel()
 	}
 	return cursor.Next(ctx, events)
@@ -151,17 +150,17 @@ func (x *endings) note(entry *watch.Entry) {
 		return
 	}
 	left := min(max(entry.Facts().Deleted.Sub(x.engine.cfg.Now()), 0), time.Duration(given)*time.Second)
-	heap.Push(&x.queue, deadline{time.Now().Add(left), entry.Key(), entry.Revision()})
+	x.queue.set(deadline{time.Now().Add(left), entry.Key(), entry.Revision()})
 }
 
 // end removes the objects whose grace period is over.
 func (x *endings) end(ctx context.Context) {
-	for now := time.Now(); len(x.queue) > 0 && !x.queue[0].at.After(now); {
-		d := heap.Pop(&x.queue).(deadline)
+	now := time.Now()
+	for d, ok := x.queue.pop(now); ok; d, ok = x.queue.pop(now) {
 		if err := x.engine.endOne(ctx, x.served, d); err != nil && ctx.Err() == nil {
 			x.engine.cfg.Logger.Error(err, "an object whose time is over could not be removed; trying again", "resource", x.served.Kind.GroupResource().String())
 			d.at = now.Add(expiryRetry)
-			heap.Push(&x.queue, d)
+			x.queue.set(d)
 		}
 	}
 }

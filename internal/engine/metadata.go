@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/tree"
@@ -335,6 +336,8 @@ func checkOwners(f *status.Fields, refs []any) {
 		for _, field := range []string{"apiVersion", "kind", "name", "uid"} {
 			if s, _ := ref[field].(string); s == "" {
 				p.Child(field).Required(field + " must not be empty")
+			} else if strings.ContainsFunc(s, unicode.IsControl) {
+				p.Child(field).Invalid(tree.Cut(s), "must not contain control characters")
 			}
 		}
 		if gv, err := meta.ParseGroupVersion(tree.Text(ref, "apiVersion")); err != nil {

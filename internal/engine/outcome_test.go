@@ -92,3 +92,15 @@ func TestAWriteThatIsStoredIsASuccessAlthoughTheRequestEnds(t *testing.T) {
 	require.True(t, result.Created)
 	require.Equal(t, "x", at(tree(t, result), "metadata", "name"))
 }
+
+func TestTextsThatBecomeKeysAreCheckedAtTheDoor(t *testing.T) {
+	e := start(t, memory.New(), nil, widgets())
+	for field, more := range map[string]string{
+		"metadata.ownerReferences[0].uid":  `,"ownerReferences":[{"apiVersion":"v1","kind":"Foo","name":"n","uid":"a\u0000/x"}]`,
+		"metadata.ownerReferences[0].name": `,"ownerReferences":[{"apiVersion":"v1","kind":"Foo","name":"n\u0001","uid":"a"}]`,
+	} {
+		_, err := e.Create(t.Context(), inA, body("x", 1, more), registry.WriteOptions{})
+		require.Equal(t, meta.ReasonInvalid, reason(t, err), field)
+		require.ErrorContains(t, err, field)
+	}
+}

@@ -11,14 +11,18 @@ import (
 // index maps each owner's uid to the storage keys of the objects that name it. A copy is free: the
 // two share what neither has changed since. The caller holds a lock.
 type index struct {
-	names *ordered.Map[struct{}] // "<uid>\x00<key>"
+	names *ordered.Map[struct{}] // by indexed
 }
 
 func newIndex() index { return index{ordered.New[struct{}]()} }
 
-const between = "\x00" // less than every byte of a uid
+// between ends a uid. A NUL in a uid is written as escaped, so no uid can pass for another one with a
+// part of a key.
+const between, escaped = "\x00\x01", "\x00\xff"
 
-func indexed(owner meta.UID, key string) string { return string(owner) + between + key }
+func indexed(owner meta.UID, key string) string {
+	return strings.ReplaceAll(string(owner), "\x00", escaped) + between + key
+}
 
 func (x index) add(owner meta.UID, key string) { x.names.Set(indexed(owner, key), struct{}{}) }
 
@@ -52,7 +56,7 @@ func (x index) below(prefix string) iter.Seq2[meta.UID, string] {
 	return func(yield func(meta.UID, string) bool) {
 		for name := range x.names.Ascend("") {
 			owner, key, _ := strings.Cut(name, between)
-			if strings.HasPrefix(key, prefix) && !yield(meta.UID(owner), key) {
+			if strings.HasPrefix(key, prefix) && !yield(meta.UID(strings.ReplaceAll(owner, escaped, "\x00")), key) {
 				return
 			}
 		}
