@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/kindwright/kindwright/internal/discovery"
 	"github.com/kindwright/kindwright/internal/feature"
@@ -188,10 +189,28 @@ func (s *Server) Features() []Feature {
 	return out
 }
 
+// MigrationStatus says how far the migration of one kind is.
+type MigrationStatus struct {
+	Resource meta.GroupResource // in its stored form
+	Version  string             // apiVersion of what is stored
+
+	Done int // objects that were rewritten
+	Left int // objects that will be rewritten
+	Kept int // objects that stay as they are: the present form has no place for a part of them, or the store is full
+
+	Started, Ended time.Time // Ended is zero in progress; both are zero if the migration ended before this start
+}
+
 // Migrations reports the progress of rewriting objects whose stored form has changed since they
 // were written; see Housekeeping.Migration. It omits kinds that had nothing to migrate since the
 // start.
-func (s *Server) Migrations() []registry.MigrationStatus { return s.engine.Migrations() }
+func (s *Server) Migrations() []MigrationStatus {
+	var out []MigrationStatus
+	for _, m := range s.engine.Migrations() {
+		out = append(out, MigrationStatus(m))
+	}
+	return out
+}
 
 // RemoveVersions stops serving versions of kinds; their watches end. Objects stay in the store and
 // are served in their other versions; see engine.Engine.RemoveVersions.

@@ -86,7 +86,7 @@ func (c *config) engine() engine.Config {
 		ResetByEmptyList: c.kubernetes.ResetByEmptyList,
 		History:          c.watches.History,
 		LogBytes:         c.watches.LogBytes,
-		Migration:        c.housekeeping.Migration,
+		Migration:        engine.Migration(c.housekeeping.Migration),
 		Now:              c.sources.Now,
 		Rand:             c.sources.Rand,
 		Logger:           c.log,

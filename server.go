@@ -21,6 +21,7 @@ import (
 	"github.com/kindwright/kindwright/internal/request"
 	"github.com/kindwright/kindwright/internal/rest"
 	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/openapi"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/storage"
 )
@@ -150,7 +151,7 @@ func (s *Server) build() error {
 
 // env returns what definitions may know about the server.
 func (s *Server) env(domain string) registry.Env {
-	return registry.Env{GroupDomain: domain, Authenticator: s.authenticator, Authorizer: s.authorizer, Types: &registry.Types{}, Overlay: s.cfg.schemas.Overlay}
+	return registry.Env{GroupDomain: domain, Authenticator: s.authenticator, Authorizer: s.authorizer, Types: &openapi.Types{}, Overlay: s.cfg.schemas.Overlay}
 }
 
 // define asks every definition for its bundle, and reports all that cannot be served.

@@ -11,7 +11,6 @@ import (
 
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/openapi"
-	"github.com/kindwright/kindwright/registry"
 )
 
 // Watches tunes watches, and how far back they may look.
@@ -132,17 +131,36 @@ type Housekeeping struct {
 	NoGarbageCollection bool
 
 	// Migration says which stored objects the server rewrites after their kind has changed.
-	// Default registry.MigrateVersions; see Server.Migrations.
-	Migration registry.Migration
+	// Default MigrateVersions; see Server.Migrations.
+	Migration Migration
 }
 
 func (h Housekeeping) apply(c *config) error {
 	merge(&c.housekeeping, h)
-	if h.Migration < registry.MigrateVersions || h.Migration > registry.MigrateNothing {
+	if h.Migration < MigrateVersions || h.Migration > MigrateNothing {
 		return fmt.Errorf("Housekeeping.Migration: %d is none of its values", h.Migration)
 	}
 	return nil
 }
+
+// Migration says which stored objects a server rewrites by itself. Whatever it is, a write to an object
+// stores it in the present form, and records in other forms stay readable as long as a conversion is
+// known.
+type Migration int
+
+// The values of Migration.
+const (
+	// MigrateVersions, the default, rewrites objects that were stored in another version. Once all are
+	// rewritten, nothing needs that version any more.
+	MigrateVersions Migration = iota
+
+	// MigrateSchemas also rewrites objects that were stored under another schema of the present version,
+	// so that new defaults, for instance, are in the store.
+	MigrateSchemas
+
+	// MigrateNothing leaves every object until somebody writes to it.
+	MigrateNothing
+)
 
 // Sources are where a server gets time and randomness from, for tests that must be repeatable.
 type Sources struct {

@@ -114,7 +114,7 @@ func BenchmarkListVersions10000(b *testing.B) {
 func TestFLAG_01_07_08_OptionsThatAreWrong(t *testing.T) {
 	_, err := kindwright.New(memory.New(), kindwright.Serve(gadgets()),
 		kindwright.Kubernetes{FeatureGates: "NoSuch=true"}, kindwright.Kubernetes{EmulatedVersion: "9.9"}, kindwright.Kubernetes{RuntimeConfig: "example.dev/v1/Gadgets"},
-		kindwright.Housekeeping{Migration: registry.Migration(7)})
+		kindwright.Housekeeping{Migration: kindwright.Migration(7)})
 	for _, want := range []string{
 		`Kubernetes.FeatureGates: unrecognized feature gate: "NoSuch"`, "Kubernetes.EmulatedVersion: emulation version 9.9 is not between [1.27, 1.37]",
 		`Kubernetes.RuntimeConfig: "example.dev/v1/Gadgets": the name of a resource is in lower case`, "Housekeeping.Migration: 7 is none of its values",

@@ -36,3 +36,39 @@ func Example() {
 	// map[metadata:map[labels:map[checked:yes] name:desk]] true <nil>
 	// lamps.home.example.com "desk" is forbidden: the archive is closed
 }
+
+// Lamp is the Go type of a kind.
+type Lamp struct {
+	meta.TypeMeta   `json:",inline"`
+	meta.ObjectMeta `json:"metadata,omitzero"`
+	Watts           int64 `json:"watts"`
+}
+
+// A plugin on Go structs handles one of the kinds of a server.
+func ExampleTypedMutator() {
+	lamps := admission.Rule{Groups: []string{"home.example.com"}, Resources: []string{"lamps"}}
+	dim := admission.Plugin{Name: "dim", Rules: []admission.Rule{lamps}, Mutator: admission.TypedMutator(
+		func(_ context.Context, r *admission.Request, l *Lamp) error {
+			if l.Watts > 100 {
+				return admission.Denied(r, "that is a stove")
+			}
+			l.Watts = min(l.Watts, 40)
+			return nil
+		})}
+	chain, err := admission.NewChain(dim)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, watts := range []int64{60, 2000} {
+		lamp := map[string]any{"metadata": map[string]any{"name": "desk"}, "watts": watts}
+		out, _, err := chain.Mutate(context.Background(), &admission.Request{
+			Operation: admission.Create, Name: "desk", Object: lamp,
+			Resource: meta.GroupVersionResource{Group: "home.example.com", Version: "v1", Resource: "lamps"},
+		})
+		fmt.Println(out["watts"], err)
+	}
+	// Output:
+	// 40 <nil>
+	// <nil> lamps.home.example.com "desk" is forbidden: that is a stove
+}

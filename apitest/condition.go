@@ -11,6 +11,7 @@ import (
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/watch"
 )
 
 // How long Eventually and Gone wait if their context has no deadline. Virtual time in a synctest
@@ -129,7 +130,7 @@ func (s *Server) follow(ctx context.Context, t registry.Target, to *states) erro
 	}
 	t.Name = ""
 	for {
-		if err := s.watch(ctx, t, registry.WatchRequest{Fields: only}, to); !registry.Expired(err) {
+		if err := s.watch(ctx, t, registry.WatchRequest{Fields: only}, to); !watch.Expired(err) {
 			return err
 		}
 	}

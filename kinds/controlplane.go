@@ -1,6 +1,9 @@
 package kinds
 
-import "github.com/kindwright/kindwright/registry"
+import (
+	"github.com/kindwright/kindwright/admission"
+	"github.com/kindwright/kindwright/registry"
+)
 
 // A ControlPlaneOption changes how one of the kinds of ControlPlane is served. NamespaceOption and
 // EventOption implement it.
@@ -49,7 +52,7 @@ func (a all) Define(env registry.Env) (registry.Bundle, error) {
 			out.Gate = b.Gate
 		}
 	}
-	out.Fork = func() (gate registry.NamespaceGate, hooks []registry.Hook) {
+	out.Fork = func() (gate admission.NamespaceGate, hooks []registry.Hook) {
 		for _, b := range parts {
 			if b.Fork != nil {
 				b.Gate, b.Hooks = b.Fork()

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/openapi"
 	"github.com/kindwright/kindwright/registry"
@@ -130,7 +131,7 @@ func (n *namespaces) Define(registry.Env) (registry.Bundle, error) {
 }
 
 // work returns the gate and hooks of one server.
-func (n *namespaces) work() (registry.NamespaceGate, []registry.Hook) {
+func (n *namespaces) work() (admission.NamespaceGate, []registry.Hook) {
 	hooks := []registry.Hook{{Name: "start-system-namespaces", Start: n.createInitial}}
 	if !n.unended {
 		hooks = append(hooks, registry.Hook{Name: "namespace-lifecycle", Run: n.terminate})

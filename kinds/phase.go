@@ -47,13 +47,13 @@ func ending(t registry.Tree) bool {
 	return at != ""
 }
 
-// phaseGate is the registry.NamespaceGate of this package.
+// phaseGate is the admission.NamespaceGate of this package.
 type phaseGate struct {
 	open bool // accept objects in any namespace
 }
 
 // AdmitCreate makes a create depend on the phase of its namespace.
-func (g phaseGate) AdmitCreate(ctx context.Context, store *storage.Store, r *registry.Resource, namespace, name string) ([]storage.Op, error) {
+func (g phaseGate) AdmitCreate(ctx context.Context, store *storage.Store, resource meta.GroupResource, namespace, name string) ([]storage.Op, error) {
 	if g.open {
 		return nil, nil
 	}
@@ -68,7 +68,7 @@ func (g phaseGate) AdmitCreate(ctx context.Context, store *storage.Store, r *reg
 		return nil, err
 	}
 	if string(rec.Value) == NamespaceTerminating {
-		return nil, status.Forbidden(r.GroupResource(), name, "unable to create new content in namespace "+namespace+" because it is being terminated").
+		return nil, status.Forbidden(resource, name, "unable to create new content in namespace "+namespace+" because it is being terminated").
 			WithCauses(meta.StatusCause{Type: meta.CauseNamespaceTerminating, Message: "namespace " + namespace + " is being terminated", Field: "metadata.namespace"})
 	}
 	return []storage.Op{storage.Check(phaseKey(namespace), storage.Expect(rec.Revision))}, nil

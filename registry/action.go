@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"reflect"
 
+	"github.com/kindwright/kindwright/internal/typed"
+
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
 )
@@ -30,7 +32,7 @@ type Action[T, D, A any] struct {
 }
 
 // Describe makes the action a Subresource.
-func (a Action[T, D, A]) Describe(of *Resource, types *Types) (Subresource, error) {
+func (a Action[T, D, A]) Describe(of *Resource, env Env) (Subresource, error) {
 	fail := func(err error) (Subresource, error) {
 		return Subresource{}, fmt.Errorf("subresource %q: %w", a.Name, err)
 	}
@@ -46,14 +48,14 @@ func (a Action[T, D, A]) Describe(of *Resource, types *Types) (Subresource, erro
 	if a.Run == nil {
 		return fail(errNoFunction("Run"))
 	}
-	body, err := describeDocument[D](a.Kind, of, types)
+	body, err := describeDocument[D](a.Kind, of, env)
 	if err != nil {
 		return fail(err)
 	}
 	body.Hooks = Rules[D]{Default: a.Default, Validate: a.Validate}.hooks()
 	answer := body
 	if a.Answer != (meta.GroupVersionKind{}) || reflect.TypeFor[A]() != reflect.TypeFor[D]() {
-		if answer, err = describeDocument[A](a.Answer, of, types); err != nil {
+		if answer, err = describeDocument[A](a.Answer, of, env); err != nil {
 			return fail(err)
 		}
 	}
@@ -62,7 +64,7 @@ func (a Action[T, D, A]) Describe(of *Resource, types *Types) (Subresource, erro
 		if err != nil {
 			return nil, err
 		}
-		sent, err := decodeTyped[D](doc)
+		sent, err := typed.Decode[D](doc)
 		if err != nil {
 			return nil, status.Internal(err)
 		}
@@ -70,7 +72,7 @@ func (a Action[T, D, A]) Describe(of *Resource, types *Types) (Subresource, erro
 		if err != nil || out == nil {
 			return nil, err
 		}
-		return encodeTyped(out)
+		return typed.Encode(out)
 	}
 	return Subresource{Name: a.Name, Verbs: []string{a.Verb}, Handlers: map[string]*Handler{a.Verb: {Body: body, Answer: answer, Run: run}}}, nil
 }

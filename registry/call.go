@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"reflect"
 
+	"github.com/kindwright/kindwright/internal/typed"
+
 	"github.com/kindwright/kindwright/internal/hookcontext"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/openapi"
@@ -29,7 +31,7 @@ func SubresourceFrom(ctx context.Context) string {
 }
 
 func callOf[T any](in *Call[Tree]) (*Call[T], error) {
-	object, err := decodeTyped[T](*in.Object)
+	object, err := typed.Decode[T](*in.Object)
 	if err != nil {
 		return nil, status.Internal(fmt.Errorf("read %s as its Go type: %w", in.Target.Resource.GroupResource(), err))
 	}
@@ -57,7 +59,7 @@ func namedAfter(kind meta.GroupVersionKind, typ reflect.Type, of *Resource) meta
 }
 
 // describeDocument describes a document that a subresource takes or answers.
-func describeDocument[D any](kind meta.GroupVersionKind, of *Resource, types *Types) (*Resource, error) {
+func describeDocument[D any](kind meta.GroupVersionKind, of *Resource, env Env) (*Resource, error) {
 	typ := reflect.TypeFor[D]()
 	if typ.Kind() != reflect.Struct {
 		return nil, fmt.Errorf("its document has Go type %s, which is no struct", typ)
@@ -69,7 +71,7 @@ func describeDocument[D any](kind meta.GroupVersionKind, of *Resource, types *Ty
 	if why := checkKindName(kind.Kind); why != "" {
 		return nil, fmt.Errorf("kind %q of Go type %s %s", kind.Kind, typ, why)
 	}
-	schema, err := types.schema(typ)
+	schema, err := env.schema(typ)
 	if err != nil {
 		return nil, err
 	}

@@ -20,7 +20,7 @@ type Connection[T, O any] struct {
 }
 
 // Describe makes the connection a Subresource.
-func (c Connection[T, O]) Describe(of *Resource, _ *Types) (Subresource, error) {
+func (c Connection[T, O]) Describe(of *Resource, _ Env) (Subresource, error) {
 	fail := func(err error) (Subresource, error) {
 		return Subresource{}, fmt.Errorf("subresource %q: %w", c.Name, err)
 	}

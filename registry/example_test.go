@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/internal/engine"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
@@ -107,35 +106,6 @@ func ExampleAs() {
 	// Output:
 	// home.example.com/v1, Kind=Lamp
 	// home.example.com/v1beta1, Kind=Lamp
-}
-
-// A plugin on Go structs, for one kind of all that a server has.
-func ExampleTypedMutator() {
-	lamps := admission.Rule{Groups: []string{"home.example.com"}, Resources: []string{"lamps"}}
-	dim := admission.Plugin{Name: "dim", Rules: []admission.Rule{lamps}, Mutator: registry.TypedMutator(
-		func(_ context.Context, r *admission.Request, l *Lamp) error {
-			if l.Watts > 100 {
-				return admission.Denied(r, "that is a stove")
-			}
-			l.Watts = min(l.Watts, 40)
-			return nil
-		})}
-	chain, err := admission.NewChain(dim)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	for _, watts := range []int64{60, 2000} {
-		lamp := map[string]any{"metadata": map[string]any{"name": "desk"}, "watts": watts}
-		out, _, err := chain.Mutate(context.Background(), &admission.Request{
-			Operation: admission.Create, Name: "desk", Object: lamp,
-			Resource: meta.GroupVersionResource{Group: "home.example.com", Version: "v1", Resource: "lamps"},
-		})
-		fmt.Println(out["watts"], err)
-	}
-	// Output:
-	// 40 <nil>
-	// <nil> lamps.home.example.com "desk" is forbidden: that is a stove
 }
 
 // A tag that cannot be served is found when the kind is made.

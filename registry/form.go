@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+
+	"github.com/kindwright/kindwright/internal/typed"
 )
 
 // Conversion makes a resource another served form of objects that are stored in the form of Resource: another version, or
@@ -31,7 +33,7 @@ type Conversion struct {
 
 // A Form is a further served form of a Kind; see As.
 type Form interface {
-	resource(types *Types, stored *Resource) (*Resource, error)
+	resource(env Env, stored *Resource) (*Resource, error)
 }
 
 // As serves the objects of a Kind[T] in the form of k as well. to and from convert; fields names for each selectable field
@@ -54,7 +56,7 @@ type typedForm[V, T any] struct {
 	fields map[string]string
 }
 
-func (f typedForm[V, T]) resource(types *Types, stored *Resource) (*Resource, error) {
+func (f typedForm[V, T]) resource(env Env, stored *Resource) (*Resource, error) {
 	k := f.kind
 	if t := reflect.TypeFor[T](); t != stored.Type {
 		return nil, fmt.Errorf("kind of Go type %s: As converts to and from %s, but what is stored is %s", reflect.TypeFor[V](), t, stored.Type)
@@ -69,7 +71,7 @@ func (f typedForm[V, T]) resource(types *Types, stored *Resource) (*Resource, er
 	if reflect.ValueOf(k.Writes).IsZero() {
 		k.Writes = stored.Writes
 	}
-	r, err := k.describe(types)
+	r, err := k.describe(env)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +100,7 @@ func unknownFields(r, stored *Resource, fields map[string]string) string {
 // convertTyped makes a function on trees of one on structs.
 func convertTyped[A, B any](convert func(*A) (*B, error)) func(context.Context, []Tree) ([]Tree, error) {
 	one := func(t Tree) (Tree, error) {
-		a, err := decodeTyped[A](t)
+		a, err := typed.Decode[A](t)
 		if err != nil {
 			return nil, err
 		}
@@ -106,7 +108,7 @@ func convertTyped[A, B any](convert func(*A) (*B, error)) func(context.Context, 
 		if err != nil || b == nil { // nil is reported as for every conversion
 			return nil, err
 		}
-		return encodeTyped(b)
+		return typed.Encode(b)
 	}
 	return func(ctx context.Context, objects []Tree) ([]Tree, error) {
 		out := make([]Tree, len(objects))

@@ -6,6 +6,8 @@ import (
 	"iter"
 	"reflect"
 
+	"github.com/kindwright/kindwright/internal/typed"
+
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/internal/hookcontext"
 	"github.com/kindwright/kindwright/internal/json"
@@ -124,7 +126,7 @@ type Event[T any] struct {
 
 // Watch follows the objects of a namespace, or of all namespaces for "". It begins with those that
 // exist, as additions, unless the request says otherwise. It goes on until the caller breaks, or ends
-// with an error: that of the context, or one of which Expired is true for a caller that is too slow.
+// with an error: that of the context, or one of which watch.Expired is true for a caller that is too slow.
 func (f Front[T]) Watch(ctx context.Context, namespace string, wr WatchRequest) iter.Seq2[Event[T], error] {
 	return func(yield func(Event[T], error) bool) {
 		ctx, t, err := f.begin(ctx, namespace, "")
@@ -171,7 +173,7 @@ func (f Front[T]) Apply(ctx context.Context, obj *T) (*T, error) {
 
 // send writes an object to the place that its metadata name.
 func (f *Front[T]) send(ctx context.Context, obj *T, write func(context.Context, Target, []byte) (*Result, error)) (*T, error) {
-	object, err := encodeTyped(obj)
+	object, err := typed.Encode(obj)
 	if err != nil {
 		return nil, err
 	}
@@ -247,25 +249,15 @@ func (f *Front[T]) modify(ctx context.Context, t Target, entry *watch.Entry, cha
 		return nil, err
 	}
 	object, _ := v.(map[string]any)
-	obj, err := decodeTyped[T](object)
-	if err != nil {
+	var obj *T
+	next, changed, err := typed.Changed(object, func(o *T) error { obj = o; return change(o) })
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	before, err := encodeTyped(obj)
-	if err != nil {
-		return nil, err
-	}
-	if err := change(obj); err != nil {
-		return nil, err
-	}
-	after, err := encodeTyped(obj)
-	if err != nil {
-		return nil, err
-	}
-	if json.Equal(before, after) {
+	case !changed:
 		return obj, nil
 	}
-	return f.written(ctx, t, carryOver(object, before, after), func(ctx context.Context, t Target, body []byte) (*Result, error) {
+	return f.written(ctx, t, next, func(ctx context.Context, t Target, body []byte) (*Result, error) {
 		return f.objects.Update(ctx, t, body, f.options)
 	})
 }

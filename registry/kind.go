@@ -9,8 +9,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kindwright/kindwright/internal/typed"
+
+	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/authz"
+	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/openapi"
 )
 
@@ -98,26 +102,21 @@ type Serving struct {
 // Resource returns the untyped description of the kind. The error names the Go type, field and tag that cannot be
 // served.
 func (k Kind[T]) Resource() (*Resource, error) {
-	var types Types
-	r, err := k.resource(&types)
-	if err != nil {
-		return nil, err
-	}
-	return r, types.Unused()
+	return k.resource(Env{}.shared())
 }
 
-func (k Kind[T]) resource(types *Types) (*Resource, error) {
-	r, err := k.describe(types)
+func (k Kind[T]) resource(env Env) (*Resource, error) {
+	r, err := k.describe(env)
 	if err != nil {
 		return nil, err
 	}
 	return r, r.complete()
 }
 
-func (k Kind[T]) describe(types *Types) (*Resource, error) {
+func (k Kind[T]) describe(env Env) (*Resource, error) {
 	typ := reflect.TypeFor[T]()
 	fail := func(err error) (*Resource, error) { return nil, fmt.Errorf("kind of Go type %s: %w", typ, err) }
-	schema, err := types.schema(typ)
+	schema, err := env.schema(typ)
 	if err != nil {
 		return fail(err)
 	}
@@ -146,13 +145,13 @@ func (k Kind[T]) describe(types *Types) (*Resource, error) {
 	if err := k.selectable(r); err != nil {
 		return fail(err)
 	}
-	if r.Subresources, err = describeEndpoints(r, k.Subresources, types); err != nil {
+	if r.Subresources, err = describeEndpoints(r, k.Subresources, env); err != nil {
 		return fail(err)
 	}
 	if tagged := schema.Columns(); len(r.Columns) == 0 && len(tagged) > 0 {
 		r.Columns = framed(tagged)
 	}
-	if err := k.Status.describe(r); err != nil {
+	if err := k.Status.AddTo(r); err != nil {
 		return fail(err)
 	}
 	r.Reset = k.Rules.keep(r.Reset)
@@ -183,7 +182,7 @@ func (k Kind[T]) selectable(r *Resource) error {
 			r.Computed = map[string]func(Tree) string{}
 		}
 		r.Computed[name] = func(t Tree) string {
-			obj, err := decodeTyped[T](t)
+			obj, err := typed.Decode[T](t)
 			if err != nil {
 				return "" // as for a field that is absent
 			}
@@ -193,8 +192,10 @@ func (k Kind[T]) selectable(r *Resource) error {
 	return nil
 }
 
-// describe adds the status subresource to a kind that has a status.
-func (s Status) describe(r *Resource) error {
+// AddTo gives a resource with a field `status` the subresource `status`. It owns that field, beside those
+// of metadata that s names, and nothing else (UPDATE-11, Z4). It does nothing for a resource without the
+// field, or if None is set. Kinds do this themselves.
+func (s Status) AddTo(r *Resource) error {
 	for _, field := range s.Metadata {
 		if !slices.Contains(statusMetadata[:], field) {
 			return fmt.Errorf("Status.Metadata: %q is none of %s", field, strings.Join(statusMetadata[:], ", "))
@@ -203,18 +204,33 @@ func (s Status) describe(r *Resource) error {
 	if _, has := r.Schema.Lookup("status"); !has || s.None {
 		return nil
 	}
-	r.Subresources = append([]Subresource{StatusSubresource(s.Metadata...)}, r.Subresources...)
-	r.Reset, r.ResetFields = ResetStatus, [][]string{{"status"}}
-	if s.AtCreation {
-		r.Reset = func(old, sent Tree) Tree {
-			if old == nil {
-				return sent
-			}
-			return ResetStatus(old, sent)
+	r.Subresources = append([]Subresource{s.subresource()}, r.Subresources...)
+	r.ResetFields = [][]string{{"status"}}
+	r.Reset = func(old, sent Tree) Tree {
+		if old == nil && s.AtCreation {
+			return sent
 		}
+		return tree.Keep(sent, old, "status")
 	}
 	return nil
 }
+
+func (s Status) subresource() Subresource {
+	out := Subresource{Name: "status", Verbs: []string{"get", "patch", "update"}, Fields: [][]string{{"status"}}}
+	for _, field := range s.Metadata {
+		out.Fields = append(out.Fields, []string{"metadata", field})
+	}
+	out.Merge = func(old, sent Tree) Tree {
+		for _, path := range out.Fields {
+			old = tree.Keep(old, sent, path...)
+		}
+		return old
+	}
+	return out
+}
+
+// statusMetadata lists the fields of metadata that may change along with the status.
+var statusMetadata = [...]string{"annotations", "finalizers", "labels", "ownerReferences"}
 
 // checkObjectType refuses a T whose objects could not be stored, with the usual mistake in mind.
 func checkObjectType(typ reflect.Type, schema *openapi.Schema) error {
@@ -236,8 +252,8 @@ func framed(columns []openapi.Column) []openapi.Column {
 
 // Define makes a Kind a Definition.
 func (k Kind[T]) Define(env Env) (Bundle, error) {
-	types := env.types()
-	r, err := k.resource(types)
+	env = env.shared()
+	r, err := k.resource(env)
 	if err != nil {
 		return Bundle{}, err
 	}
@@ -246,7 +262,7 @@ func (k Kind[T]) Define(env Env) (Bundle, error) {
 		if form == nil {
 			return Bundle{}, fmt.Errorf("kind %s (%s): Also: form %d is nil", r.Names.Kind, r.APIVersion(), i)
 		}
-		also, err := form.resource(types, r)
+		also, err := form.resource(env, r)
 		if err != nil {
 			return Bundle{}, err
 		}
@@ -275,7 +291,7 @@ func (o Operation[T]) Define(env Env) (Bundle, error) {
 		return Bundle{}, fmt.Errorf("operation %s: it has no Run", o.Plural)
 	}
 	typ := reflect.TypeFor[T]()
-	schema, err := env.types().schema(typ)
+	schema, err := env.schema(typ)
 	if err != nil {
 		return Bundle{}, fmt.Errorf("operation of Go type %s: %w", typ, err)
 	}
@@ -287,14 +303,14 @@ func (o Operation[T]) Define(env Env) (Bundle, error) {
 		Schema:        schema,
 		Type:          typ,
 		Virtual: func(ctx context.Context, t Tree) (Tree, error) {
-			doc, err := decodeTyped[T](t)
+			doc, err := typed.Decode[T](t)
 			if err != nil {
 				return nil, err
 			}
 			if err := o.Run(ctx, doc); err != nil {
 				return nil, err
 			}
-			return encodeTyped(doc)
+			return typed.Encode(doc)
 		},
 	}
 	if err := r.complete(); err != nil {
@@ -315,38 +331,23 @@ type Env struct {
 	// k8s.io/api: how lists merge, defaults, what is required.
 	Overlay *openapi.Overlay
 
-	// Types is what the definitions of a server share of their Go types. Nil means that this one
-	// shares nothing.
-	Types *Types
+	// Types holds what was made of the Go types of kinds, so a type that occurs in many of them is read
+	// once. Nil means that this definition shares nothing.
+	Types *openapi.Types
 }
 
-func (e Env) types() *Types {
-	all := e.Types
-	if all == nil {
-		all = &Types{}
+// schema reads a Go type. Endpoints and forms come here with the Env of their kind, which has Types.
+func (e Env) schema(typ reflect.Type) (*openapi.Schema, error) {
+	return e.shared().Types.Schema(typ, openapi.WithOverlay(e.Overlay))
+}
+
+// shared returns an Env with Types.
+func (e Env) shared() Env {
+	if e.Types == nil {
+		e.Types = &openapi.Types{}
 	}
-	return &Types{shared: all, overlay: e.Overlay}
+	return e
 }
-
-// Types holds what was made of the Go types of kinds, so that a type which occurs in many of them is
-// read once. The zero value is ready for use. It is safe for concurrent use.
-type Types struct {
-	schemas openapi.Types
-	overlay *openapi.Overlay
-	shared  *Types // what this is a view of, with an overlay
-}
-
-func (t *Types) schema(typ reflect.Type) (*openapi.Schema, error) {
-	all := t
-	if t.shared != nil {
-		all = t.shared
-	}
-	return all.schemas.Schema(typ, openapi.WithOverlay(t.overlay))
-}
-
-// Unused reports the types that an overlay speaks of and that no kind has, so that nothing is lost to a
-// typo.
-func (t *Types) Unused() error { return t.schemas.Unused() }
 
 // A Definition is something a server can serve: a Kind, an Operation, or a bundle of them with what belongs to it.
 type Definition interface {
@@ -358,13 +359,13 @@ type Bundle struct {
 	Resources []*Resource
 
 	// Gate, if not nil, decides about namespaces; at most one Definition of a server may bring one.
-	Gate NamespaceGate
+	Gate admission.NamespaceGate
 
 	Hooks []Hook
 
 	// Fork makes the gate and the hooks of another server that begins with a copy of this one's state. Nil means that those
 	// here can serve several servers at once.
-	Fork func() (NamespaceGate, []Hook)
+	Fork func() (admission.NamespaceGate, []Hook)
 }
 
 // Hook is work that goes with a Definition. Start is run once after the kinds are loaded and before the server is

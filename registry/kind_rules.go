@@ -3,7 +3,8 @@ package registry
 import (
 	"context"
 
-	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/internal/typed"
+
 	"github.com/kindwright/kindwright/status"
 )
 
@@ -69,21 +70,23 @@ func GraceSeconds[T any](n int64) func(obj T, asked *int64) int64 {
 func (u Rules[T]) hooks() Hooks {
 	var h Hooks
 	if u.Default != nil {
-		h.Default = func(ctx context.Context, t Tree) (Tree, error) { return mutateTyped(ctx, t, u.Default) }
+		h.Default = func(ctx context.Context, t Tree) (Tree, error) {
+			return typed.Change(t, func(obj *T) error { u.Default(ctx, obj); return nil })
+		}
 	}
 	if u.Complete != nil {
 		h.Complete = u.complete
 	}
 	if u.Validate != nil {
 		h.Validate = func(ctx context.Context, t Tree, f *status.Fields) {
-			if obj := typed[T](t, f); obj != nil {
+			if obj := validated[T](t, f); obj != nil {
 				u.Validate(ctx, obj, f)
 			}
 		}
 	}
 	if u.ValidateUpdate != nil {
 		h.ValidateUpdate = func(ctx context.Context, t, old Tree, f *status.Fields) {
-			obj, before := typed[T](t, f), typed[T](old, f)
+			obj, before := validated[T](t, f), validated[T](old, f)
 			if obj != nil && before != nil {
 				u.ValidateUpdate(ctx, obj, before, f)
 			}
@@ -91,7 +94,7 @@ func (u Rules[T]) hooks() Hooks {
 	}
 	if u.Grace != nil {
 		h.Grace = func(t Tree, asked *int64) int64 {
-			obj, err := decodeTyped[T](t)
+			obj, err := typed.Decode[T](t)
 			if err != nil { // an object that its type cannot hold has nothing to say
 				return GraceSeconds[Tree](0)(t, asked)
 			}
@@ -100,7 +103,7 @@ func (u Rules[T]) hooks() Hooks {
 	}
 	if u.BeforeDelete != nil {
 		h.BeforeDelete = func(ctx context.Context, old Tree) error {
-			obj, err := decodeTyped[T](old)
+			obj, err := typed.Decode[T](old)
 			if err != nil {
 				return err
 			}
@@ -111,11 +114,11 @@ func (u Rules[T]) hooks() Hooks {
 }
 
 func (u Rules[T]) complete(ctx context.Context, t, old Tree) (Tree, error) {
-	before, err := optional[T](old)
+	before, err := typed.Optional[T](old)
 	if err != nil {
 		return nil, err
 	}
-	return changeTyped(t, func(obj *T) error { return u.Complete(ctx, obj, before) })
+	return typed.Change(t, func(obj *T) error { return u.Complete(ctx, obj, before) })
 }
 
 // keep joins Keep to what a kind takes back anyway.
@@ -127,35 +130,14 @@ func (u Rules[T]) keep(reset func(old, sent Tree) Tree) func(old, sent Tree) Tre
 		if reset != nil {
 			sent = reset(old, sent)
 		}
-		before, err := optional[T](old)
+		before, err := typed.Optional[T](old)
 		if err != nil {
 			return sent // which validation refuses
 		}
-		kept, err := changeTyped(sent, func(obj *T) error { u.Keep(obj, before); return nil })
+		kept, err := typed.Change(sent, func(obj *T) error { u.Keep(obj, before); return nil })
 		if err != nil {
 			return sent
 		}
 		return kept
 	}
-}
-
-// changeTyped lets change work on the typed view of t, and carries over what it changed and only that:
-// values that T spells differently, or does not know, stay as they are (design rule 7).
-func changeTyped[T any](t Tree, change func(obj *T) error) (Tree, error) {
-	obj, err := decodeTyped[T](t)
-	if err != nil {
-		return nil, err
-	}
-	before, err := encodeTyped(obj)
-	if err != nil {
-		return nil, err
-	}
-	if err := change(obj); err != nil {
-		return nil, err
-	}
-	after, err := encodeTyped(obj)
-	if err != nil || json.Equal(before, after) {
-		return t, err
-	}
-	return carryOver(t, before, after), nil
 }

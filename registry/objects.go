@@ -22,7 +22,7 @@ type Reader interface {
 
 	// Watch follows the changes of a collection until the caller breaks or an error ends it, the
 	// context's among others. A watch that has fallen too far behind ends with an error of which
-	// Expired is true.
+	// watch.Expired is true.
 	Watch(ctx context.Context, t Target, wr WatchRequest) iter.Seq2[watch.Event, error]
 }
 

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/kindwright/kindwright/internal/typed"
+
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
 )
@@ -25,7 +27,7 @@ type Query[T, O, A any] struct {
 }
 
 // Describe makes the query a Subresource.
-func (q Query[T, O, A]) Describe(of *Resource, types *Types) (Subresource, error) {
+func (q Query[T, O, A]) Describe(of *Resource, env Env) (Subresource, error) {
 	fail := func(err error) (Subresource, error) {
 		return Subresource{}, fmt.Errorf("subresource %q: %w", q.Name, err)
 	}
@@ -35,7 +37,7 @@ func (q Query[T, O, A]) Describe(of *Resource, types *Types) (Subresource, error
 	if q.Run == nil {
 		return fail(errNoFunction("Run"))
 	}
-	answer, err := describeDocument[A](q.Kind, of, types)
+	answer, err := describeDocument[A](q.Kind, of, env)
 	if err != nil {
 		return fail(err)
 	}
@@ -55,7 +57,7 @@ func (q Query[T, O, A]) Describe(of *Resource, types *Types) (Subresource, error
 		case out == nil:
 			return nil, status.Internal(fmt.Errorf("subresource %q answered nothing", q.Name))
 		}
-		return encodeTyped(out)
+		return typed.Encode(out)
 	}
 	return Subresource{Name: q.Name, Verbs: []string{"get"}, Handlers: map[string]*Handler{"get": {Answer: answer, Options: options, Run: run}}}, nil
 }
@@ -66,7 +68,7 @@ func callWith[T, O any](in *Call[Tree], sent Tree) (*Call[T], *O, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	o, err := decodeTyped[O](sent)
+	o, err := typed.Decode[O](sent)
 	if err != nil {
 		return nil, nil, status.Internal(err)
 	}
@@ -88,7 +90,7 @@ type Stream[T, O any] struct {
 }
 
 // Describe makes the stream a Subresource.
-func (s Stream[T, O]) Describe(of *Resource, types *Types) (Subresource, error) {
+func (s Stream[T, O]) Describe(of *Resource, env Env) (Subresource, error) {
 	fail := func(err error) (Subresource, error) {
 		return Subresource{}, fmt.Errorf("subresource %q: %w", s.Name, err)
 	}

@@ -1,11 +1,8 @@
 package registry
 
 import (
-	"errors"
 	"iter"
 
-	"github.com/kindwright/kindwright/meta"
-	"github.com/kindwright/kindwright/status"
 	"github.com/kindwright/kindwright/storage"
 	"github.com/kindwright/kindwright/watch"
 )
@@ -19,9 +16,4 @@ type List struct {
 	// Items are the objects, ordered by namespace and name (COLL-15). An error ends the walk: the
 	// state that is walked over may be compacted meanwhile.
 	Items iter.Seq2[*watch.Entry, error]
-}
-
-// Expired tells whether an error of a cursor means that the version to go on from is no longer retained.
-func Expired(err error) bool {
-	return errors.Is(err, storage.ErrCompacted) || status.ReasonOf(err) == meta.ReasonExpired
 }

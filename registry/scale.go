@@ -26,7 +26,7 @@ type ScaleSubresource struct {
 }
 
 // Describe makes the scale a Subresource. The error says which path leads nowhere.
-func (s ScaleSubresource) Describe(of *Resource, types *Types) (Subresource, error) {
+func (s ScaleSubresource) Describe(of *Resource, env Env) (Subresource, error) {
 	fail := func(err error) (Subresource, error) {
 		return Subresource{}, fmt.Errorf("subresource \"scale\": %w", err)
 	}
@@ -44,7 +44,7 @@ func (s ScaleSubresource) Describe(of *Resource, types *Types) (Subresource, err
 			return fail(err)
 		}
 	}
-	document, err := describeDocument[meta.Scale](meta.GroupVersionKind{Group: "autoscaling", Version: "v1"}, of, types)
+	document, err := describeDocument[meta.Scale](meta.GroupVersionKind{Group: "autoscaling", Version: "v1"}, of, env)
 	if err != nil {
 		return fail(err)
 	}

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/meta"
 )
 
@@ -15,9 +14,9 @@ import (
 // View, Query, Action, Stream, connect.Endpoint, or a Subresource. Several endpoints of one name are one subresource,
 // where each brings verbs of its own.
 type Endpoint interface {
-	// Describe returns the subresource for the objects of a resource, or says why these cannot have it. types reads Go types
-	// as those of the resource were read.
-	Describe(of *Resource, types *Types) (Subresource, error)
+	// Describe returns the subresource for the objects of a resource, or says why these cannot have it. env is that
+	// of the definition which the resource belongs to.
+	Describe(of *Resource, env Env) (Subresource, error)
 }
 
 // Subresource is a path below one object that shows or changes a part of it (PATH-15). It is authorized on its own, as
@@ -76,39 +75,16 @@ type Handler struct {
 }
 
 // Describe returns the subresource itself.
-func (s Subresource) Describe(*Resource, *Types) (Subresource, error) { return s, nil }
-
-// StatusSubresource is the usual `status`: it owns the field status, beside those of metadata that are named, such as
-// "annotations", and nothing else (UPDATE-11, Z4).
-func StatusSubresource(metadata ...string) Subresource {
-	s := Subresource{Name: "status", Verbs: []string{"get", "patch", "update"}, Fields: [][]string{{"status"}}}
-	for _, field := range metadata {
-		s.Fields = append(s.Fields, []string{"metadata", field})
-	}
-	s.Merge = func(old, sent Tree) Tree {
-		for _, path := range s.Fields {
-			old = tree.Keep(old, sent, path...)
-		}
-		return old
-	}
-	return s
-}
-
-// statusMetadata are the fields of metadata that a status may take along.
-var statusMetadata = [...]string{"annotations", "finalizers", "labels", "ownerReferences"}
-
-// ResetStatus is the other half of StatusSubresource: the main path keeps the stored status, and a new object starts
-// without one.
-func ResetStatus(old, sent Tree) Tree { return tree.Keep(sent, old, "status") }
+func (s Subresource) Describe(*Resource, Env) (Subresource, error) { return s, nil }
 
 // describeEndpoints makes the subresources of a resource: endpoints of one name are joined.
-func describeEndpoints(of *Resource, endpoints []Endpoint, types *Types) ([]Subresource, error) {
+func describeEndpoints(of *Resource, endpoints []Endpoint, env Env) ([]Subresource, error) {
 	var out []Subresource
 	for i, e := range endpoints {
 		if e == nil {
 			return nil, fmt.Errorf("subresource %d is nil", i)
 		}
-		s, err := e.Describe(of, types)
+		s, err := e.Describe(of, env)
 		if err != nil {
 			return nil, err
 		}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/kindwright/kindwright/internal/typed"
+
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
 )
@@ -33,7 +35,7 @@ type View[T, D any] struct {
 }
 
 // Describe makes the view a Subresource.
-func (v View[T, D]) Describe(of *Resource, types *Types) (Subresource, error) {
+func (v View[T, D]) Describe(of *Resource, env Env) (Subresource, error) {
 	fail := func(err error) (Subresource, error) {
 		return Subresource{}, fmt.Errorf("subresource %q: %w", v.Name, err)
 	}
@@ -43,7 +45,7 @@ func (v View[T, D]) Describe(of *Resource, types *Types) (Subresource, error) {
 	if v.Get == nil {
 		return fail(errNoFunction("Get"))
 	}
-	document, err := describeDocument[D](v.Kind, of, types)
+	document, err := describeDocument[D](v.Kind, of, env)
 	if err != nil {
 		return fail(err)
 	}
@@ -62,7 +64,7 @@ func errNoFunction(name string) error { return fmt.Errorf("it has no function %s
 
 func viewer[T, D any](get func(context.Context, *T) (*D, error)) func(context.Context, Tree) (Tree, error) {
 	return func(ctx context.Context, object Tree) (Tree, error) {
-		obj, err := decodeTyped[T](object)
+		obj, err := typed.Decode[T](object)
 		if err != nil {
 			return nil, err
 		}
@@ -73,21 +75,16 @@ func viewer[T, D any](get func(context.Context, *T) (*D, error)) func(context.Co
 		if doc == nil {
 			doc = new(D)
 		}
-		return encodeTyped(doc)
+		return typed.Encode(doc)
 	}
 }
 
 func merger[T, D any](merge func(context.Context, *T, *D) error) func(context.Context, Tree, Tree) (Tree, error) {
 	return func(ctx context.Context, object, document Tree) (Tree, error) {
-		doc, err := decodeTyped[D](document)
+		doc, err := typed.Decode[D](document)
 		if err != nil {
 			return nil, err
 		}
-		var refused error
-		out, err := mutateTyped(ctx, object, func(ctx context.Context, obj *T) { refused = merge(ctx, obj, doc) })
-		if refused != nil {
-			return nil, refused
-		}
-		return out, err
+		return typed.Change(object, func(obj *T) error { return merge(ctx, obj, doc) })
 	}
 }

@@ -542,7 +542,7 @@ func TestVER_15_AnotherStoredVersion(t *testing.T) {
 		api.Wait()
 		require.NoError(t, backend.Close())
 
-		s = start(t, open, kindwright.Serve(motors()), kindwright.Housekeeping{Migration: registry.MigrateNothing})
+		s = start(t, open, kindwright.Serve(motors()), kindwright.Housekeeping{Migration: kindwright.MigrateNothing})
 		require.Equal(t, 4.0, s.get(motorPath+"/m03").at("spec", "power"))
 		require.Equal(t, before, s.get(motorBeta+"/m03").doc)
 		s.stop()

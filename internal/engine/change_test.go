@@ -437,7 +437,7 @@ func (i *informer) watch(m *changing) error {
 		i.reached.Store(uint64(i.at))
 		switch {
 		case err == nil:
-		case registry.Expired(err):
+		case watch.Expired(err):
 			i.relists++
 			return err
 		case at.Served.Ended().Err() != nil, errors.Is(err, watch.ErrGone):

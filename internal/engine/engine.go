@@ -26,8 +26,8 @@ type Config struct {
 	Store       *storage.Store
 	GroupDomain string // the domain of the system's own groups; default "k8s.io" (MODEL-03)
 	Admission   *admission.Chain
-	Authorizer  authz.Authorizer       // for plugins that check a user's permissions; default: denies everything
-	Gate        registry.NamespaceGate // nil: no namespace objects, every namespace exists
+	Authorizer  authz.Authorizer        // for plugins that check a user's permissions; default: denies everything
+	Gate        admission.NamespaceGate // nil: no namespace objects, every namespace exists
 	Logger      logr.Logger
 
 	// History is how long watches and continue tokens may look back (LIM-01, LIM-02). Default 5
@@ -48,7 +48,7 @@ type Config struct {
 	Serves func(*registry.Resource) bool
 
 	// Migration selects the objects that are rewritten after their stored form has changed.
-	Migration registry.Migration
+	Migration Migration
 
 	// Observer, if not nil, receives every object that the live views show. A garbage collector is
 	// an example.

@@ -10,10 +10,42 @@ import (
 	"time"
 
 	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/storage"
 	"github.com/kindwright/kindwright/watch"
 )
+
+// Migration says which stored objects an engine rewrites by itself. Whatever it is, a write to an object
+// stores it in the present form, and records in other forms stay readable as long as a conversion is
+// known.
+type Migration int
+
+// The values of Migration.
+const (
+	// MigrateVersions, the default, rewrites objects that were stored in another version. Once all are
+	// rewritten, nothing needs that version any more.
+	MigrateVersions Migration = iota
+
+	// MigrateSchemas also rewrites objects that were stored under another schema of the present version,
+	// so that new defaults, for instance, are in the store.
+	MigrateSchemas
+
+	// MigrateNothing leaves every object until somebody writes to it.
+	MigrateNothing
+)
+
+// MigrationStatus says how far the migration of one kind is.
+type MigrationStatus struct {
+	Resource meta.GroupResource // in its stored form
+	Version  string             // apiVersion of what is stored
+
+	Done int // objects that were rewritten
+	Left int // objects that will be rewritten
+	Kept int // objects that stay as they are: the present form has no place for a part of them, or the store is full
+
+	Started, Ended time.Time // Ended is zero in progress; both are zero if the migration ended before this start
+}
 
 // migrations is the state of an engine's migration.
 type migrations struct {
@@ -24,11 +56,11 @@ type migrations struct {
 	busy atomic.Int64
 
 	mu    sync.Mutex
-	known map[string]*registry.MigrationStatus // by storage name
+	known map[string]*MigrationStatus // by storage name
 }
 
 func newMigrations() *migrations {
-	return &migrations{wake: make(chan struct{}, 1), known: map[string]*registry.MigrationStatus{}}
+	return &migrations{wake: make(chan struct{}, 1), known: map[string]*MigrationStatus{}}
 }
 
 // look wakes the migration to look for work.
@@ -40,12 +72,12 @@ func (m *migrations) look() {
 }
 
 // change updates the status of one resource.
-func (m *migrations) change(r *Kind, f func(*registry.MigrationStatus)) {
+func (m *migrations) change(r *Kind, f func(*MigrationStatus)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	st, ok := m.known[r.StorageName]
 	if !ok {
-		st = &registry.MigrationStatus{Resource: r.GroupResource(), Version: r.APIVersion()}
+		st = &MigrationStatus{Resource: r.GroupResource(), Version: r.APIVersion()}
 		m.known[r.StorageName] = st
 	}
 	f(st)
@@ -63,14 +95,14 @@ func (m *migrations) kept(r *Kind) int {
 
 // Migrations returns the progress of migration for each resource that had something to migrate
 // since the engine started, ordered by resource.
-func (e *Engine) Migrations() []registry.MigrationStatus {
+func (e *Engine) Migrations() []MigrationStatus {
 	e.migrations.mu.Lock()
 	defer e.migrations.mu.Unlock()
-	out := make([]registry.MigrationStatus, 0, len(e.migrations.known))
+	out := make([]MigrationStatus, 0, len(e.migrations.known))
 	for _, st := range e.migrations.known {
 		out = append(out, *st)
 	}
-	slices.SortFunc(out, func(a, b registry.MigrationStatus) int {
+	slices.SortFunc(out, func(a, b MigrationStatus) int {
 		return strings.Compare(a.Resource.String(), b.Resource.String())
 	})
 	return out
@@ -105,9 +137,9 @@ const migrationPause = 10 * time.Second
 // due reports whether a record is to be rewritten.
 func (e *Engine) due(s staleRecord) bool {
 	switch e.cfg.Migration {
-	case registry.MigrateNothing:
+	case MigrateNothing:
 		return false
-	case registry.MigrateSchemas:
+	case MigrateSchemas:
 		return !s.lossy
 	}
 	return s.foreign && !s.lossy
@@ -115,12 +147,12 @@ func (e *Engine) due(s staleRecord) bool {
 
 // keeps reports whether a record stays as it is only because a rewrite would lose data.
 func (e *Engine) keeps(s staleRecord) bool {
-	return s.lossy && (s.foreign || e.cfg.Migration == registry.MigrateSchemas)
+	return s.lossy && (s.foreign || e.cfg.Migration == MigrateSchemas)
 }
 
 // migrateResource migrates the objects of one resource.
 func (e *Engine) migrateResource(ctx context.Context, s *Served) error {
-	if e.cfg.Migration == registry.MigrateNothing {
+	if e.cfg.Migration == MigrateNothing {
 		return nil
 	}
 	keys, kept := s.stale.choose(e.due), s.stale.choose(e.keeps)
@@ -128,7 +160,7 @@ func (e *Engine) migrateResource(ctx context.Context, s *Served) error {
 		return nil // there is nothing to do and no news to report
 	}
 	m, log := e.migrations, e.cfg.Logger.WithValues("resource", s.Kind.GroupResource().String(), "version", s.Kind.APIVersion())
-	m.change(s.Kind, func(st *registry.MigrationStatus) {
+	m.change(s.Kind, func(st *MigrationStatus) {
 		st.Left, st.Kept, st.Started, st.Ended = len(keys), len(kept), e.cfg.Now(), time.Time{}
 	})
 	log.Info("objects that were stored in another form are written anew", "objects", len(keys), "kept", len(kept))
@@ -140,7 +172,7 @@ func (e *Engine) migrateResource(ctx context.Context, s *Served) error {
 		log.Info("an object stays stored as it is, because something of it has no place in the present form", "key", key)
 	}
 	ended := e.cfg.Now()
-	m.change(s.Kind, func(st *registry.MigrationStatus) { st.Left, st.Ended = 0, ended })
+	m.change(s.Kind, func(st *MigrationStatus) { st.Left, st.Ended = 0, ended })
 	if m.kept(s.Kind) > 0 {
 		return nil
 	}
@@ -171,7 +203,7 @@ func (e *Engine) rewriteAll(ctx context.Context, s *Served, keys []string) error
 					cancel(err)
 					return
 				}
-				e.migrations.change(s.Kind, func(st *registry.MigrationStatus) {
+				e.migrations.change(s.Kind, func(st *MigrationStatus) {
 					st.Left--
 					st.Done += boolInt(written)
 				})
@@ -251,7 +283,7 @@ func moderniseRecord(ctx context.Context, w *rewriting) error {
 	}
 	w.served.stale.note(w.key, w.revision, stale)
 	if w.passed = !w.engine.due(*stale); w.passed {
-		w.engine.migrations.change(w.served.Kind, func(st *registry.MigrationStatus) { st.Kept += boolInt(w.engine.keeps(*stale)) })
+		w.engine.migrations.change(w.served.Kind, func(st *MigrationStatus) { st.Kept += boolInt(w.engine.keeps(*stale)) })
 		return nil
 	}
 	w.have.fingerprint, w.have.object = w.served.Kind.fingerprint, object // keeps the time of the write, from which the time to live counts
@@ -280,7 +312,7 @@ func commitRecord(ctx context.Context, w *rewriting) error {
 func (w *rewriting) keep(why error) {
 	w.passed = true
 	w.engine.cfg.Logger.Error(why, "an object stays stored as it is for now", "resource", w.served.Kind.GroupResource().String(), "key", w.key)
-	w.engine.migrations.change(w.served.Kind, func(st *registry.MigrationStatus) { st.Kept++ })
+	w.engine.migrations.change(w.served.Kind, func(st *MigrationStatus) { st.Kept++ })
 }
 
 // migrationRecord is what the store keeps of a migration that has ended, in JSON.

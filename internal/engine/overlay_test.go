@@ -23,7 +23,7 @@ func TestOAPI_05_KindsTakeOverlays(t *testing.T) {
 	}
 	kind := registry.Kind[Machine]{Group: "example.dev", Version: "v1", Plural: "machines"}
 	with := func(o *openapi.Overlay) (*registry.Resource, error) {
-		types := &registry.Types{}
+		types := &openapi.Types{}
 		b, err := kind.Define(registry.Env{Overlay: o, Types: types})
 		if err == nil {
 			err = types.Unused()

@@ -21,7 +21,7 @@ func ofWidgets() []admission.Rule {
 
 func TestTypedPluginsNeedAFunction(t *testing.T) {
 	_, err := admission.NewChain(admission.Plugin{
-		Name: "none", Mutator: registry.TypedMutator[widget](nil), Validator: registry.TypedValidator[widget](nil),
+		Name: "none", Mutator: admission.TypedMutator[widget](nil), Validator: admission.TypedValidator[widget](nil),
 	})
 	require.ErrorContains(t, err, `"none" neither mutates nor validates`)
 }
@@ -31,14 +31,14 @@ func TestTypedPluginsSeeGoStructs(t *testing.T) {
 		var saw []string
 		chain, err := admission.NewChain(admission.Plugin{
 			Name: "typed", Rules: ofWidgets(),
-			Mutator: registry.TypedMutator(func(_ context.Context, r *admission.Request, w *widget) error {
+			Mutator: admission.TypedMutator(func(_ context.Context, r *admission.Request, w *widget) error {
 				if w.Spec.Owner == "nobody" {
 					return admission.Denied(r, "somebody must own it")
 				}
 				w.Spec.Note = "checked"
 				return nil
 			}),
-			Validator: registry.TypedValidator(func(_ context.Context, r *admission.Request, w, old *widget) error {
+			Validator: admission.TypedValidator(func(_ context.Context, r *admission.Request, w, old *widget) error {
 				note := string(r.Operation)
 				if w != nil {
 					note += " " + w.Spec.Note

@@ -219,7 +219,7 @@ func gate(ctx context.Context, w *write) error {
 	if !w.creating() || w.resource().ClusterScoped || w.engine.cfg.Gate == nil {
 		return nil
 	}
-	checks, err := w.engine.cfg.Gate.AdmitCreate(ctx, w.engine.cfg.Store, w.resource().Resource, w.target.Namespace, tree.Text(w.sent.new, "metadata", "name"))
+	checks, err := w.engine.cfg.Gate.AdmitCreate(ctx, w.engine.cfg.Store, w.resource().GroupResource(), w.target.Namespace, tree.Text(w.sent.new, "metadata", "name"))
 	if err != nil {
 		return err
 	}

@@ -24,10 +24,9 @@ func described(t *testing.T, spec string) *registry.Resource {
 	require.NoError(t, err)
 	schema, problems := openapi.FromTree(v.(map[string]any))
 	require.Empty(t, problems)
-	return &registry.Resource{
-		Group: "example.dev", Version: "v1", Plural: "widgets", Names: registry.Names{Kind: "Widget"}, Schema: schema,
-		Subresources: []registry.Subresource{registry.StatusSubresource()}, Reset: registry.ResetStatus,
-	}
+	r := &registry.Resource{Group: "example.dev", Version: "v1", Plural: "widgets", Names: registry.Names{Kind: "Widget"}, Schema: schema}
+	require.NoError(t, registry.Status{}.AddTo(r))
+	return r
 }
 
 // fill stores one object under one schema and returns an engine that serves it under another.

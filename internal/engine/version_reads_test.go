@@ -277,7 +277,7 @@ func (k teethGears) Define(env registry.Env) (registry.Bundle, error) {
 // BenchmarkListOfAnotherVersion lists 10,000 objects that were stored in another version than the one that is asked for.
 func BenchmarkListOfAnotherVersion(b *testing.B) {
 	store := oldGears(b, 10_000)
-	cfg := engine.Config{Store: storage.New(store), Migration: registry.MigrateNothing}
+	cfg := engine.Config{Store: storage.New(store), Migration: engine.MigrateNothing}
 	for _, version := range []string{"v1", "v1beta1"} {
 		b.Run(version, func(b *testing.B) {
 			e, err := engine.New(cfg)

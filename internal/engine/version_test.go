@@ -320,7 +320,7 @@ func run(t *testing.T, b storage.Backend, change func(*engine.Config), d registr
 	return e, stop, e.Install(ctx, bundle.Resources...)
 }
 
-func unmigrated(c *engine.Config) { c.Migration = registry.MigrateNothing }
+func unmigrated(c *engine.Config) { c.Migration = engine.MigrateNothing }
 
 func TestRule9_RecordsOfAnotherVersion(t *testing.T) {
 	backends(t, func(t *testing.T, b storage.Backend) {
@@ -479,9 +479,9 @@ func betaForm(t *testing.T) *registry.Resource {
 }
 
 // migrated waits until a migration has ended.
-func migrated(t *testing.T, e *engine.Engine) registry.MigrationStatus {
+func migrated(t *testing.T, e *engine.Engine) engine.MigrationStatus {
 	t.Helper()
-	var st registry.MigrationStatus
+	var st engine.MigrationStatus
 	require.Eventually(t, func() bool {
 		all := e.Migrations()
 		if len(all) == 1 {
@@ -515,7 +515,7 @@ func TestMigrationWritesAnewWhatWasStoredInAnotherVersion(t *testing.T) {
 		require.NoError(t, err)
 		defer w.Close()
 		st := migrated(t, e)
-		require.Equal(t, registry.MigrationStatus{
+		require.Equal(t, engine.MigrationStatus{
 			Resource: meta.GroupResource{Group: "example.dev", Resource: "gears"}, Version: "example.dev/v1", Done: objects, Started: st.Started, Ended: st.Ended,
 		}, st)
 		for _, event := range follow(t, w, objects) {
@@ -554,7 +554,7 @@ func TestMigrationKeepsWhatItWouldLose(t *testing.T) {
 	require.Equal(t, 1, st.Done)
 	require.Equal(t, 2, st.Kept)
 	require.NoError(t, e.Install(t.Context(), must(widgets().Resource())))
-	require.Equal(t, []registry.MigrationStatus{st}, e.Migrations(), "another kind changes nothing about it")
+	require.Equal(t, []engine.MigrationStatus{st}, e.Migrations(), "another kind changes nothing about it")
 	_, err = b.Get(t.Context(), storage.SysKey("migration", "example.dev/gears"))
 	require.ErrorIs(t, err, storage.ErrNotFound, "it has not ended")
 	stop()
@@ -571,7 +571,7 @@ func must(r *registry.Resource, err error) *registry.Resource {
 }
 
 func TestMigrationOfSchemasIsForThoseWhoAsk(t *testing.T) {
-	for mode, want := range map[registry.Migration]bool{registry.MigrateVersions: false, registry.MigrateSchemas: true, registry.MigrateNothing: false} {
+	for mode, want := range map[engine.Migration]bool{engine.MigrateVersions: false, engine.MigrateSchemas: true, engine.MigrateNothing: false} {
 		b := memory.New()
 		k := widgets()
 		e, stop, err := run(t, b, nil, k)

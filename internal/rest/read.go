@@ -12,8 +12,8 @@ import (
 	"github.com/kindwright/kindwright/internal/negotiate"
 	"github.com/kindwright/kindwright/internal/request"
 	"github.com/kindwright/kindwright/meta"
-	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
+	"github.com/kindwright/kindwright/watch"
 )
 
 // pieceBytes is how much of a list is written at once. Together with the 9 bytes of its header that fills an HTTP/2 frame
@@ -199,7 +199,7 @@ func listError(err error) error {
 	switch {
 	case err == nil || isConnectionError(err):
 		return err
-	case registry.Expired(err):
+	case watch.Expired(err):
 		return status.Expired("the state that was being listed is no longer retained; list again")
 	}
 	return status.Internal(err)

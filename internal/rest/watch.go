@@ -65,7 +65,7 @@ const firstLook = 100 * time.Millisecond
 func (s *stream) look() (err error) {
 	ctx, cancel := context.WithTimeout(s.ctx, firstLook)
 	defer cancel()
-	if s.events, err = s.cursor.Next(ctx, s.events[:0]); registry.Expired(err) {
+	if s.events, err = s.cursor.Next(ctx, s.events[:0]); watch.Expired(err) {
 		return s.expired()
 	}
 	return nil
@@ -210,7 +210,7 @@ func (s *stream) run() {
 			}
 			s.release()
 			bookmarkAt = s.nextBookmark()
-		case registry.Expired(err):
+		case watch.Expired(err):
 			s.fail(s.expired())
 			return
 		case errors.Is(err, watch.ErrGone) || errors.Is(err, watch.ErrEnded):

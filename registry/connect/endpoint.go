@@ -47,7 +47,7 @@ type Endpoint[T, O any] struct {
 }
 
 // Describe makes the endpoint a Subresource.
-func (c Endpoint[T, O]) Describe(of *registry.Resource, types *registry.Types) (registry.Subresource, error) {
+func (c Endpoint[T, O]) Describe(of *registry.Resource, env registry.Env) (registry.Subresource, error) {
 	fail := func(format string, args ...any) (registry.Subresource, error) {
 		return registry.Subresource{}, fmt.Errorf("subresource %q: "+format, append([]any{c.Name}, args...)...)
 	}
@@ -76,7 +76,7 @@ func (c Endpoint[T, O]) Describe(of *registry.Resource, types *registry.Types) (
 		Handler: func(call *registry.Call[T], options *O) any {
 			return func(w http.ResponseWriter, r *http.Request) error { return c.Serve(w, r, call, options) }
 		},
-	}.Describe(of, types)
+	}.Describe(of, env)
 }
 
 var connectVerbs = map[string]string{
