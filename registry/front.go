@@ -273,8 +273,8 @@ func (f Front[T]) Delete(ctx context.Context, namespace, name string, o DeleteOp
 	return err
 }
 
-// DeleteCollection deletes the objects that a request selects, in a namespace or in all for "". It
-// returns how many were deleted or marked for deletion.
+// DeleteCollection deletes the objects of a namespace that a request selects. The namespace of a
+// cluster-scoped kind is "". It returns how many were deleted or marked for deletion.
 func (f Front[T]) DeleteCollection(ctx context.Context, namespace string, lr ListRequest, o DeleteOptions) (int, error) {
 	ctx, t, err := f.begin(ctx, namespace, "")
 	if err != nil {

@@ -65,7 +65,8 @@ func TestPATH_05_ListAcrossNamespaces(t *testing.T) {
 		require.Equal(t, []string{"a", "team/b"}, s.get(widgetsPath).names())
 		s.get(widgetsPath + "/a").is(404)
 		s.do("POST", widgetsPath, widgetJSON("c", "", "red", 1)).refused(405, "MethodNotAllowed", "")
-		s.do("DELETE", widgetsPath, "").refused(405, "MethodNotAllowed", "")
+		gone := s.do("DELETE", widgetsPath, "").refused(405, "MethodNotAllowed", "")
+		require.Equal(t, "GET, HEAD", gone.header.Get("Allow"), "all namespaces can only be read")
 	})
 }
 

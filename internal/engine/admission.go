@@ -7,6 +7,7 @@ import (
 
 	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/authz"
+	"github.com/kindwright/kindwright/internal/request"
 	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
@@ -121,14 +122,11 @@ func (s admissionServer) Convert(ctx context.Context, object map[string]any, to 
 
 // read returns the newest entry of an object.
 func (s admissionServer) read(ctx context.Context, of meta.GroupVersionResource, namespace, name string) (*Served, *watch.Entry, error) {
-	at, err := s.e.Resolve(registry.Target{Resource: of, Namespace: namespace, Name: name})
+	at, err := s.e.Resolve(request.VerbGet, registry.Target{Resource: of, Namespace: namespace, Name: name})
 	if err != nil {
 		return nil, nil, err
 	}
 	served := at.Served
-	if served.Resource.Virtual != nil {
-		return nil, nil, status.MethodNotAllowed(of.GroupResource(), "get")
-	}
 	entry, err := s.e.current(ctx, served, storage.ObjectKey(served.Resource.StorageName, namespace, name))
 	if err == nil && entry == nil {
 		err = status.NotFound(of.GroupResource(), name)

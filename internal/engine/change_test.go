@@ -82,7 +82,7 @@ func TestAReplacementWithAnotherSchemaShowsWhatIsStored(t *testing.T) {
 		e := start(t, b, nil, widgets())
 		create(t, e, "x")
 		old, _ := e.Set().Lookup(widgetResource)
-		began, err := e.Resolve(named("x"))
+		began, err := e.Resolve("patch", named("x"))
 		require.NoError(t, err)
 		at := old.Cache.Revision()
 		next, err := registry.Kind[gadget]{Group: "example.dev", Version: "v1", Plural: "widgets", Names: registry.Names{Kind: "Widget"}}.Resource()
@@ -205,7 +205,7 @@ func TestARequestOfAReplacedKindDoesNotConvertMore(t *testing.T) {
 	gearKind := countedGears{countedCalls: &countedCalls{}}
 	e, _, err := run(t, oldGears(t, 3), unmigrated, gearKind)
 	require.NoError(t, err)
-	began, err := e.Resolve(gearAt("v1beta1", ""))
+	began, err := e.Resolve("list", gearAt("v1beta1", ""))
 	require.NoError(t, err)
 	bundle, err := gearKind.Define(registry.Env{})
 	require.NoError(t, err)
@@ -416,7 +416,7 @@ func (i *informer) follow(m *changing) {
 
 // watch follows until the kind is replaced or the last object is seen.
 func (i *informer) watch(m *changing) error {
-	at, err := m.e.Resolve(inA)
+	at, err := m.e.Resolve("watch", inA)
 	if err != nil {
 		return err
 	}

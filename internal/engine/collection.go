@@ -25,9 +25,6 @@ const (
 // The objects are processed in their order. In large collections several are deleted at the same
 // time, so a few objects after one that fails may also be gone.
 func (at *Resolved) DeleteCollection(ctx context.Context, lr registry.ListRequest, o registry.DeleteOptions) (int, error) {
-	if err := at.collection("deletecollection"); err != nil {
-		return 0, err
-	}
 	lr.MetadataOnly = true
 	c := &collectionDelete{Resolved: at, request: lr, options: o}
 	if err := run(ctx, collectionSteps, c); err != nil {

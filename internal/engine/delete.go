@@ -32,7 +32,7 @@ func normal(o registry.DeleteOptions) registry.DeleteOptions {
 func (at *Resolved) Delete(ctx context.Context, o registry.DeleteOptions) (*registry.Result, error) {
 	ctx = hookcontext.WithObjects(ctx, at.engine)
 	served, t := at.Served, at.Target
-	if at.Subresource != nil || served.Kind.Virtual != nil || t.Name == "" {
+	if at.Subresource != nil {
 		return nil, status.MethodNotAllowed(served.Kind.GroupResource(), "delete")
 	}
 	result, err := at.engine.deleteFrom(ctx, served, t, o, "")

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"slices"
 
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
@@ -23,14 +22,6 @@ func (e *Engine) invoke(ctx context.Context, served *Served, t registry.Target) 
 		return nil, err
 	}
 	return &registry.Call[registry.Tree]{Objects: e, Target: t, Object: &object}, nil
-}
-
-// offers checks that the target is a subresource with the verb.
-func (at *Resolved) offers(verb string) error {
-	if at.Subresource == nil || !slices.Contains(at.Subresource.Verbs, verb) {
-		return status.MethodNotAllowed(at.Served.Kind.GroupResource(), verb)
-	}
-	return nil
 }
 
 // hasMetadata reports whether documents of the resource have object metadata.

@@ -16,9 +16,6 @@ import (
 // check the options as operation CONNECT. path is the part of the URL below the subresource.
 func (at *Resolved) Connect(ctx context.Context, verb string, parameters url.Values, path string) (any, error) {
 	ctx = hookcontext.WithObjects(ctx, at.engine)
-	if err := at.offers(verb); err != nil {
-		return nil, err
-	}
 	handler := at.Subresource.handlers[verb]
 	if handler == nil || handler.Connect == nil {
 		return nil, status.MethodNotAllowed(at.acts.Kind.GroupResource(), verb)

@@ -16,13 +16,10 @@ import (
 func (at *Resolved) Ask(ctx context.Context, parameters url.Values) (*registry.Result, error) {
 	ctx = hookcontext.WithObjects(ctx, at.engine)
 	e, served, sub, t := at.engine, at.acts, at.Subresource, at.Target
-	if err := at.offers("get"); err != nil {
-		return nil, err
-	}
-	query := sub.handlers["get"]
-	if !sub.Asks() {
+	if sub == nil || !sub.Asks() {
 		return nil, status.MethodNotAllowed(served.Kind.GroupResource(), "get")
 	}
+	query := sub.handlers["get"]
 	sent, err := query.options.read(ctx, parameters, t.Name)
 	if err != nil {
 		return nil, err
@@ -42,13 +39,10 @@ func (at *Resolved) Ask(ctx context.Context, parameters url.Values) (*registry.R
 func (at *Resolved) Open(ctx context.Context, parameters url.Values) (io.ReadCloser, error) {
 	ctx = hookcontext.WithObjects(ctx, at.engine)
 	e, served, sub, t := at.engine, at.acts, at.Subresource, at.Target
-	if err := at.offers("get"); err != nil {
-		return nil, err
-	}
-	stream := sub.handlers["get"]
-	if !sub.Streams("get") {
+	if sub == nil || !sub.Streams("get") {
 		return nil, status.MethodNotAllowed(served.Kind.GroupResource(), "get")
 	}
+	stream := sub.handlers["get"]
 	sent, err := stream.options.read(ctx, parameters, t.Name)
 	if err != nil {
 		return nil, err

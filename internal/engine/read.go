@@ -24,7 +24,7 @@ const futureWait = 3 * time.Second
 func (at *Resolved) Get(ctx context.Context, lr registry.ListRequest) (*watch.Entry, error) {
 	e, served, sub, t := at.engine, at.acts, at.Subresource, at.Target
 	r := served.Kind
-	if r.Virtual != nil || t.Name == "" || sub != nil && (!slices.Contains(sub.Verbs, "get") || !sub.readsObject()) {
+	if sub != nil && !sub.readsObject() {
 		return nil, status.MethodNotAllowed(r.GroupResource(), "get")
 	}
 	if err := e.reach(ctx, served, lr); err != nil {
@@ -87,9 +87,6 @@ type Listed struct {
 // List reads a collection.
 func (at *Resolved) List(ctx context.Context, lr registry.ListRequest) (*Listed, error) {
 	e, served, t := at.engine, at.Served, at.Target
-	if err := at.collection("list"); err != nil {
-		return nil, err
-	}
 	filter, err := served.filter(t, lr.Labels, lr.Fields)
 	if err != nil {
 		return nil, err
@@ -136,14 +133,6 @@ func (l *Listed) show(entries iter.Seq[*watch.Entry], after func() error) {
 		}
 	}
 	l.Items = l.Stored
-}
-
-// collection rejects a target that is not a collection of stored objects.
-func (at *Resolved) collection(verb string) error {
-	if at.Served.Kind.Virtual != nil || at.Target.Name != "" || at.Target.Subresource != "" {
-		return status.MethodNotAllowed(at.Served.Kind.GroupResource(), verb)
-	}
-	return nil
 }
 
 // snapshot returns the state that a list shows, and the position where the list starts.
@@ -327,9 +316,6 @@ func (at *Resolved) Watch(ctx context.Context, wr registry.WatchRequest) iter.Se
 // converts them to what clients see. The caller must close the cursor.
 func (at *Resolved) Follow(ctx context.Context, wr registry.WatchRequest) (*watch.Cursor, error) {
 	e, served := at.engine, at.Served
-	if err := at.collection("watch"); err != nil {
-		return nil, err
-	}
 	filter, err := served.filter(at.Target, wr.Labels, wr.Fields)
 	if err != nil {
 		return nil, err

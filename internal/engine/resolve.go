@@ -5,15 +5,18 @@ import (
 	"io"
 	"iter"
 	"net/url"
+	"slices"
 
+	"github.com/kindwright/kindwright/internal/request"
+	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
 	"github.com/kindwright/kindwright/watch"
 )
 
-// Resolved is the target of a request, looked up. The request uses the same kind from beginning to
-// end, even if kinds are added, removed or replaced meanwhile. Its methods are the verbs of an
-// Engine.
+// Resolved is the target of a request, looked up for one verb that it has. The request uses the same
+// kind from beginning to end, even if kinds are added, removed or replaced meanwhile. Its methods are
+// the verbs of an Engine.
 type Resolved struct {
 	Target      registry.Target
 	Served      *Served
@@ -24,38 +27,69 @@ type Resolved struct {
 }
 
 // Resolve looks up a target in the present set, which it loads once. It rejects requests for
-// resources that do not exist, for every verb.
-func (e *Engine) Resolve(t registry.Target) (*Resolved, error) {
+// resources that do not exist, and verbs that the target does not have.
+func (e *Engine) Resolve(verb string, t registry.Target) (*Resolved, error) {
 	served, ok := e.set.Load().named.get(t.Resource)
 	if !ok {
 		return nil, status.NotFound(t.Resource.GroupResource(), t.Name)
 	}
-	return e.ResolveIn(served.Served, t)
+	return e.ResolveIn(served.Served, verb, t)
 }
 
 // ResolveIn is Resolve for a kind that has been looked up.
-func (e *Engine) ResolveIn(served *Served, t registry.Target) (*Resolved, error) {
-	r := served.Kind
-	if r.ClusterScoped && t.Namespace != "" {
-		return nil, status.NotFound(r.GroupResource(), t.Name) // NAME-05, P1
-	}
+func (e *Engine) ResolveIn(served *Served, verb string, t registry.Target) (*Resolved, error) {
 	at := &Resolved{Target: t, Served: served, engine: e, acts: served}
-	if t.Subresource == "" {
-		return at, nil
+	if t.Subresource != "" {
+		sub, ok := served.Kind.Endpoint(t.Subresource)
+		if !ok {
+			return nil, NotServed()
+		}
+		if at.Subresource = sub; sub.stored {
+			at.acts = served.base
+		}
 	}
-	sub, ok := r.Endpoint(t.Subresource)
-	if !ok || t.Name == "" {
-		return nil, status.NotFound(r.GroupResource(), t.Name)
-	}
-	if at.Subresource = sub; sub.stored {
-		at.acts = served.base
+	if err := at.check(verb); err != nil {
+		return nil, err
 	}
 	return at, nil
 }
 
+// NotServed is the answer to a request for a resource or a path that the server does not have.
+func NotServed() *status.Error {
+	return status.NotFound(meta.GroupResource{}, "").WithMessage("the server could not find the requested resource")
+}
+
+// check rejects a verb that the target does not have. It holds the rules of scope (P1, NAME-05): a
+// cluster-scoped resource has no namespace; objects of other kinds have one, and only lists and watches
+// extend over all namespaces.
+func (at *Resolved) check(verb string) error {
+	r, t := at.Served.Kind, at.Target
+	verbs := r.Verbs()
+	if at.Subresource != nil {
+		verbs = at.Subresource.Verbs
+	}
+	everywhere := !r.ClusterScoped && t.Namespace == ""
+	named := true // the verb is one of an object
+	switch verb {
+	case request.VerbList, request.VerbWatch:
+		named, everywhere = false, false
+	case request.VerbDeleteCollection:
+		named = false
+	case request.VerbCreate:
+		named = at.Subresource != nil
+	}
+	switch {
+	case r.ClusterScoped && t.Namespace != "", named && everywhere:
+		return NotServed()
+	case everywhere, named == (t.Name == ""), !slices.Contains(verbs, verb):
+		return status.MethodNotAllowed(r.GroupResource(), verb)
+	}
+	return nil
+}
+
 // Get is Resolved.Get.
 func (e *Engine) Get(ctx context.Context, t registry.Target, lr registry.ListRequest) (*watch.Entry, error) {
-	at, err := e.Resolve(t)
+	at, err := e.Resolve(request.VerbGet, t)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +98,7 @@ func (e *Engine) Get(ctx context.Context, t registry.Target, lr registry.ListReq
 
 // List is Resolved.List.
 func (e *Engine) List(ctx context.Context, t registry.Target, lr registry.ListRequest) (*registry.List, error) {
-	at, err := e.Resolve(t)
+	at, err := e.Resolve(request.VerbList, t)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +111,7 @@ func (e *Engine) List(ctx context.Context, t registry.Target, lr registry.ListRe
 
 // Watch is Resolved.Watch.
 func (e *Engine) Watch(ctx context.Context, t registry.Target, wr registry.WatchRequest) iter.Seq2[watch.Event, error] {
-	at, err := e.Resolve(t)
+	at, err := e.Resolve(request.VerbWatch, t)
 	if err != nil {
 		return func(yield func(watch.Event, error) bool) { yield(watch.Event{}, err) }
 	}
@@ -86,7 +120,7 @@ func (e *Engine) Watch(ctx context.Context, t registry.Target, wr registry.Watch
 
 // Follow is Resolved.Follow.
 func (e *Engine) Follow(ctx context.Context, t registry.Target, wr registry.WatchRequest) (*watch.Cursor, error) {
-	at, err := e.Resolve(t)
+	at, err := e.Resolve(request.VerbWatch, t)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +129,7 @@ func (e *Engine) Follow(ctx context.Context, t registry.Target, wr registry.Watc
 
 // Create is Resolved.Create.
 func (e *Engine) Create(ctx context.Context, t registry.Target, body []byte, o registry.WriteOptions) (*registry.Result, error) {
-	at, err := e.Resolve(t)
+	at, err := e.Resolve(request.VerbCreate, t)
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +138,7 @@ func (e *Engine) Create(ctx context.Context, t registry.Target, body []byte, o r
 
 // Update is Resolved.Update.
 func (e *Engine) Update(ctx context.Context, t registry.Target, body []byte, o registry.WriteOptions) (*registry.Result, error) {
-	at, err := e.Resolve(t)
+	at, err := e.Resolve(request.VerbUpdate, t)
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +147,7 @@ func (e *Engine) Update(ctx context.Context, t registry.Target, body []byte, o r
 
 // Patch is Resolved.Patch.
 func (e *Engine) Patch(ctx context.Context, t registry.Target, p registry.PatchRequest, o registry.WriteOptions) (*registry.Result, error) {
-	at, err := e.Resolve(t)
+	at, err := e.Resolve(request.VerbPatch, t)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +156,7 @@ func (e *Engine) Patch(ctx context.Context, t registry.Target, p registry.PatchR
 
 // Delete is Resolved.Delete.
 func (e *Engine) Delete(ctx context.Context, t registry.Target, o registry.DeleteOptions) (*registry.Result, error) {
-	at, err := e.Resolve(t)
+	at, err := e.Resolve(request.VerbDelete, t)
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +165,7 @@ func (e *Engine) Delete(ctx context.Context, t registry.Target, o registry.Delet
 
 // DeleteCollection is Resolved.DeleteCollection.
 func (e *Engine) DeleteCollection(ctx context.Context, t registry.Target, lr registry.ListRequest, o registry.DeleteOptions) (int, error) {
-	at, err := e.Resolve(t)
+	at, err := e.Resolve(request.VerbDeleteCollection, t)
 	if err != nil {
 		return 0, err
 	}
@@ -140,7 +174,7 @@ func (e *Engine) DeleteCollection(ctx context.Context, t registry.Target, lr reg
 
 // Ask is Resolved.Ask.
 func (e *Engine) Ask(ctx context.Context, t registry.Target, parameters url.Values) (*registry.Result, error) {
-	at, err := e.Resolve(t)
+	at, err := e.Resolve(request.VerbGet, t)
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +183,7 @@ func (e *Engine) Ask(ctx context.Context, t registry.Target, parameters url.Valu
 
 // Open is Resolved.Open.
 func (e *Engine) Open(ctx context.Context, t registry.Target, parameters url.Values) (io.ReadCloser, error) {
-	at, err := e.Resolve(t)
+	at, err := e.Resolve(request.VerbGet, t)
 	if err != nil {
 		return nil, err
 	}

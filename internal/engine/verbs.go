@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"slices"
 
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/internal/hookcontext"
@@ -20,11 +19,8 @@ func (at *Resolved) Create(ctx context.Context, body []byte, o registry.WriteOpt
 	if at.Subresource != nil && at.Subresource.Acts(verbCreate) {
 		return at.act(ctx, verbCreate, body, o)
 	}
-	if at.Subresource != nil || at.Target.Name != "" {
+	if at.Subresource != nil {
 		return nil, status.MethodNotAllowed(r.GroupResource(), verbCreate)
-	}
-	if !r.ClusterScoped && at.Target.Namespace == "" {
-		return nil, status.MethodNotAllowed(r.GroupResource(), verbCreate) // P1: never an object without a namespace
 	}
 	in := at.intent(ctx, verbCreate, body, o)
 	if in.mayCreate = true; r.Virtual != nil {
@@ -37,9 +33,6 @@ func (at *Resolved) Create(ctx context.Context, body []byte, o registry.WriteOpt
 // that (UPDATE-10).
 func (at *Resolved) Update(ctx context.Context, body []byte, o registry.WriteOptions) (*registry.Result, error) {
 	ctx = hookcontext.WithObjects(ctx, at.engine)
-	if err := at.writable(verbUpdate); err != nil {
-		return nil, err
-	}
 	if at.Subresource != nil && at.Subresource.Acts(verbUpdate) {
 		return at.act(ctx, verbUpdate, body, o)
 	}
@@ -55,9 +48,6 @@ func (at *Resolved) Update(ctx context.Context, body []byte, o registry.WriteOpt
 // absent object (PATCH-02).
 func (at *Resolved) Patch(ctx context.Context, p registry.PatchRequest, o registry.WriteOptions) (*registry.Result, error) {
 	ctx = hookcontext.WithObjects(ctx, at.engine)
-	if err := at.writable(verbPatch); err != nil {
-		return nil, err
-	}
 	in := at.intent(ctx, verbPatch, p.Body, o)
 	if err := takes(in.patches(), p.Type); err != nil {
 		return nil, err
@@ -67,18 +57,6 @@ func (at *Resolved) Patch(ctx context.Context, p registry.PatchRequest, o regist
 		in.verb, in.mayCreate, in.allowCreate = verbApply, in.sub == nil, o.MayCreate
 	}
 	return in.walk(ctx)
-}
-
-// writable rejects a verb that a named object or subresource does not support.
-func (at *Resolved) writable(verb string) error {
-	allowed := at.acts.Kind.Verbs()
-	if at.Subresource != nil {
-		allowed = at.Subresource.Verbs
-	}
-	if at.Target.Name == "" || !slices.Contains(allowed, verb) {
-		return status.MethodNotAllowed(at.acts.Kind.GroupResource(), verb)
-	}
-	return nil
 }
 
 // intent returns the write that a request asks for.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -91,7 +90,6 @@ type call struct {
 	r      *http.Request
 	info   *request.Info
 	served *engine.Served
-	target registry.Target
 	at     *engine.Resolved
 	sub    *engine.Subresource // nil for objects themselves, and collections
 }
@@ -142,41 +140,48 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) error {
 	}
 	served := Kind(x)
 	if served == nil {
-		return NotServed()
+		return engine.NotServed()
 	}
-	gvr := served.Resource.GroupVersionResource()
 	c := &call{Handler: h, w: w, r: r, info: info, served: served}
-	c.target = registry.Target{Resource: gvr, Subresource: info.Subresource, Namespace: info.Namespace, Name: info.Name}
-	if err := c.checkScope(); err != nil {
-		return err
+	err := c.resolve()
+	if err == nil {
+		if d := served.Resource.Deprecated; d != nil && h.opts.Deprecated(d) {
+			registry.Warn(r.Context(), served.Kind.Warning())
+		}
+		err = c.answer()
 	}
-	if err := c.subresource(); err != nil {
-		return err
-	}
-	target := c.target
-	switch info.Verb {
-	case request.VerbList, request.VerbWatch, request.VerbDeleteCollection:
-		target.Name = "" // authorization saw one that comes from a selector
-	}
-	var err error
-	if c.at, err = h.engine.ResolveIn(served, target); err != nil {
-		return err
-	}
-	if d := served.Resource.Deprecated; d != nil && h.opts.Deprecated(d) {
-		registry.Warn(r.Context(), served.Kind.Warning())
-	}
-	err = c.answer()
-	if status.IsMethodNotAllowed(err) && err != nil {
+	if err != nil && status.IsMethodNotAllowed(err) {
 		w.Header().Set("Allow", c.methods())
 	}
 	return err
 }
 
+// resolve finds what the path names.
+func (c *call) resolve() (err error) {
+	if c.at, err = c.engine.ResolveIn(c.served, c.info.Verb, c.target(c.info.Verb)); err != nil {
+		return err
+	}
+	if c.sub = c.at.Subresource; c.sub == nil {
+		return nil
+	}
+	if _, paths := c.sub.Transport(); c.info.Below != "" && !paths {
+		return engine.NotServed() // below a subresource are connections alone, and only those that say so
+	}
+	return nil
+}
+
+// target returns what a verb acts on at the path of the request.
+func (c *call) target(verb string) registry.Target {
+	t := registry.Target{Resource: c.served.Resource.GroupVersionResource(), Subresource: c.info.Subresource, Namespace: c.info.Namespace, Name: c.info.Name}
+	switch verb {
+	case request.VerbList, request.VerbWatch, request.VerbDeleteCollection:
+		t.Name = "" // authorization saw one that comes from a selector
+	}
+	return t
+}
+
 // answer does what was asked for.
 func (c *call) answer() error {
-	if !slices.Contains(c.verbs(), c.info.Verb) {
-		return status.MethodNotAllowed(c.target.Resource.GroupResource(), c.info.Verb)
-	}
 	if c.sub != nil && c.sub.Connects() {
 		return c.connect()
 	}
@@ -198,31 +203,7 @@ func (c *call) answer() error {
 	case request.VerbDeleteCollection:
 		return c.deleteCollection()
 	}
-	return status.MethodNotAllowed(c.target.Resource.GroupResource(), c.info.Verb)
-}
-
-// NotServed is the answer to a request for a resource that the server does not have.
-func NotServed() *status.Error {
-	return status.NotFound(meta.GroupResource{}, "").WithMessage("the server could not find the requested resource")
-}
-
-// checkScope refuses paths of the wrong scope (P1, NAME-05): a cluster-scoped resource below a namespace, and a namespaced
-// object without one.
-func (c *call) checkScope() error {
-	clusterScoped := c.served.Resource.ClusterScoped
-	switch {
-	case clusterScoped && c.info.NamespaceScopedPath:
-		return NotServed()
-	case clusterScoped || c.info.NamespaceScopedPath:
-		return nil
-	}
-	switch c.info.Verb {
-	case request.VerbList, request.VerbWatch:
-		return nil // over all namespaces
-	case request.VerbCreate, request.VerbDeleteCollection:
-		return status.MethodNotAllowed(c.served.Resource.GroupResource(), c.info.Verb)
-	}
-	return NotServed()
+	return status.MethodNotAllowed(c.served.Resource.GroupResource(), c.info.Verb)
 }
 
 // fail answers with an error. What the client may not know goes to the log.

@@ -15,23 +15,6 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// subresource finds what the path names below the object, nil for the object itself. What is below the subresource is the business of
-// connections alone, and of those that say so.
-func (c *call) subresource() error {
-	if c.info.Subresource == "" {
-		return nil
-	}
-	sub, ok := c.served.Kind.Endpoint(c.info.Subresource)
-	if !ok {
-		return NotServed()
-	}
-	if _, paths := sub.Transport(); c.info.Below != "" && !paths {
-		return NotServed()
-	}
-	c.sub = sub
-	return nil
-}
-
 // shown describes the documents of the answer: objects of the resource, or what the subresource shows instead.
 func (c *call) shown() *engine.Kind {
 	if c.sub != nil {
@@ -171,37 +154,20 @@ func (c *call) pump(source io.Reader) error {
 	}
 }
 
-// verbs is what can be asked of what the path names.
-func (c *call) verbs() []string {
-	if c.sub != nil {
-		return c.sub.Verbs
-	}
-	return c.served.Kind.Verbs()
-}
-
-// methods are the values of the header Allow for what was asked for (PATH-15).
+// methods returns the value of the header Allow for the path of the request (PATH-15): the methods whose
+// verbs the path has.
 func (c *call) methods() string {
-	named := map[string]string{}
-	collection := c.info.IsCollection()
-	for _, v := range c.verbs() {
-		switch {
-		case v == request.VerbGet && !collection, (v == request.VerbList || v == request.VerbWatch) && collection:
-			named["GET"] = "GET, HEAD"
-		case v == request.VerbCreate && (collection || c.sub != nil):
-			named["POST"] = "POST"
-		case v == request.VerbUpdate && !collection:
-			named["PUT"] = "PUT"
-		case v == request.VerbPatch && !collection:
-			named["PATCH"] = "PATCH"
-		case v == request.VerbDelete && !collection, v == request.VerbDeleteCollection && collection:
-			named["DELETE"] = "DELETE"
-		}
-	}
 	var out []string
-	for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE"} {
-		if text, ok := named[method]; ok {
-			out = append(out, text)
+	for _, m := range allowed[c.info.IsCollection()] {
+		if _, err := c.engine.ResolveIn(c.served, m.verb, c.target(m.verb)); err == nil {
+			out = append(out, m.methods)
 		}
 	}
 	return strings.Join(out, ", ")
+}
+
+// allowed lists the verbs of collections (true) and of objects (false) with their methods.
+var allowed = map[bool][]struct{ verb, methods string }{
+	true:  {{request.VerbList, "GET, HEAD"}, {request.VerbCreate, "POST"}, {request.VerbDeleteCollection, "DELETE"}},
+	false: {{request.VerbGet, "GET, HEAD"}, {request.VerbCreate, "POST"}, {request.VerbUpdate, "PUT"}, {request.VerbPatch, "PATCH"}, {request.VerbDelete, "DELETE"}},
 }

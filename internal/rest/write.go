@@ -64,9 +64,6 @@ func (c *call) patch() error {
 	if c.sub != nil {
 		types = c.sub.Patches(c.served.Kind)
 	}
-	if len(types) == 0 {
-		return status.MethodNotAllowed(c.served.Resource.GroupResource(), c.info.Verb)
-	}
 	kind, err := patch.ParseType(c.r.Header.Get("Content-Type"), types...)
 	if err != nil {
 		return err
@@ -230,7 +227,7 @@ func (c *call) delete() error {
 		return c.answerObject(form, http.StatusOK, result.Entry)
 	}
 	return c.answerSuccess(form, &meta.StatusDetails{
-		Name: c.target.Name, Group: r.Group, Kind: r.Plural, UID: result.Entry.Facts().UID,
+		Name: c.at.Target.Name, Group: r.Group, Kind: r.Plural, UID: result.Entry.Facts().UID,
 	})
 }
 
