@@ -25,7 +25,7 @@ func (r review[T]) Define(env registry.Env) (registry.Bundle, error) {
 	if env.Authenticator == nil || env.Authorizer == nil {
 		return registry.Bundle{}, errors.New(r.plural + ": the server needs an authenticator and an authorizer")
 	}
-	return registry.Operation[T]{
+	return registry.VirtualKind[T]{
 		Group: r.area + "." + env.GroupDomain, Version: "v1", Plural: r.plural, Namespaced: r.namespaced,
 		Run: func(ctx context.Context, doc *T) error { return r.answer(ctx, env, doc) },
 	}.Define(env)

@@ -9,12 +9,12 @@ func (k Kind[T]) ClientResource() client.Resource[T] {
 	return client.Resource[T]{Group: k.Group, Version: k.Version, Plural: k.Plural, Kind: k.Names.Kind, ClusterScoped: k.Scope == ClusterScoped}
 }
 
-// ClientResource makes an Operation all that a client needs to know of it; Create is the only verb.
-func (o Operation[T]) ClientResource() client.Resource[T] {
-	return client.Resource[T]{Group: o.Group, Version: o.Version, Plural: o.Plural, Kind: o.Names.Kind, ClusterScoped: !o.Namespaced}
+// ClientResource makes a VirtualKind all that a client needs to know of it; Create is the only verb.
+func (k VirtualKind[T]) ClientResource() client.Resource[T] {
+	return client.Resource[T]{Group: k.Group, Version: k.Version, Plural: k.Plural, Kind: k.Names.Kind, ClusterScoped: !k.Namespaced}
 }
 
 var (
 	_ client.Kind[struct{}] = Kind[struct{}]{}
-	_ client.Kind[struct{}] = Operation[struct{}]{}
+	_ client.Kind[struct{}] = VirtualKind[struct{}]{}
 )

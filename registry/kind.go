@@ -271,9 +271,9 @@ func (k Kind[T]) Define(env Env) (Bundle, error) {
 	return out, nil
 }
 
-// Operation describes a virtual kind: a document that is POSTed, acted upon and answered, and never stored, such as a
-// SelfSubjectAccessReview (MODEL-21). T is the document.
-type Operation[T any] struct {
+// VirtualKind describes a kind whose objects are never stored: a document is POSTed, acted upon and sent
+// back, such as a SelfSubjectAccessReview (MODEL-21). T is the document.
+type VirtualKind[T any] struct {
 	Group   string
 	Version string
 	Plural  string
@@ -285,20 +285,20 @@ type Operation[T any] struct {
 	Run func(ctx context.Context, doc *T) error
 }
 
-// Define makes an Operation a Definition.
-func (o Operation[T]) Define(env Env) (Bundle, error) {
-	if o.Run == nil {
-		return Bundle{}, fmt.Errorf("operation %s: it has no Run", o.Plural)
+// Define makes a VirtualKind a Definition.
+func (k VirtualKind[T]) Define(env Env) (Bundle, error) {
+	if k.Run == nil {
+		return Bundle{}, fmt.Errorf("virtual kind %s: it has no Run", k.Plural)
 	}
 	typ := reflect.TypeFor[T]()
 	schema, err := env.schema(typ)
 	if err != nil {
-		return Bundle{}, fmt.Errorf("operation of Go type %s: %w", typ, err)
+		return Bundle{}, fmt.Errorf("virtual kind of Go type %s: %w", typ, err)
 	}
 	r := &Resource{
-		Group: o.Group, Version: o.Version, Plural: o.Plural,
-		Names:         o.Names.of(typ),
-		ClusterScoped: !o.Namespaced,
+		Group: k.Group, Version: k.Version, Plural: k.Plural,
+		Names:         k.Names.of(typ),
+		ClusterScoped: !k.Namespaced,
 		Description:   schema.Description,
 		Schema:        schema,
 		Type:          typ,
@@ -307,7 +307,7 @@ func (o Operation[T]) Define(env Env) (Bundle, error) {
 			if err != nil {
 				return nil, err
 			}
-			if err := o.Run(ctx, doc); err != nil {
+			if err := k.Run(ctx, doc); err != nil {
 				return nil, err
 			}
 			return typed.Encode(doc)
@@ -349,7 +349,8 @@ func (e Env) shared() Env {
 	return e
 }
 
-// A Definition is something a server can serve: a Kind, an Operation, or a bundle of them with what belongs to it.
+// A Definition is something that a server can serve: a Kind, a VirtualKind, or several of them with what
+// belongs to them.
 type Definition interface {
 	Define(env Env) (Bundle, error)
 }
@@ -379,5 +380,5 @@ type Hook struct {
 
 var (
 	_ Definition = Kind[struct{}]{}
-	_ Definition = Operation[struct{}]{}
+	_ Definition = VirtualKind[struct{}]{}
 )

@@ -159,8 +159,8 @@ type Resource struct {
 	// Stored, when set, makes the resource another served form of objects that are stored in the form of another resource.
 	Stored *Conversion
 
-	// Virtual, when set, makes the resource an operation: POST runs it and answers with its result, and nothing is ever
-	// stored (MODEL-21). All fields about stored objects are unused then.
+	// Virtual, if not nil, makes the kind virtual: POST runs the function and answers with its result, and
+	// nothing is ever stored (MODEL-21). All fields about stored objects are unused then.
 	Virtual func(ctx context.Context, t Tree) (Tree, error)
 
 	// StrategicMerge serves strategic merge patches, for kinds whose schema says how lists merge. Kinds made from Go structs

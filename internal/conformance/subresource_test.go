@@ -522,8 +522,8 @@ func TestMODEL_21_MODEL_23_VirtualKinds(t *testing.T) {
 			}
 		}
 	}, kindwright.Serve(
-		registry.Operation[Slip]{Group: group, Version: "v1", Plural: "slips", Run: run},
-		registry.Operation[Slip]{Group: group, Version: "v1", Plural: "localslips", Names: registry.Names{Kind: "LocalSlip"}, Namespaced: true, Run: run},
+		registry.VirtualKind[Slip]{Group: group, Version: "v1", Plural: "slips", Run: run},
+		registry.VirtualKind[Slip]{Group: group, Version: "v1", Plural: "localslips", Names: registry.Names{Kind: "LocalSlip"}, Namespaced: true, Run: run},
 	), kindwright.Admit(plugin))
 }
 

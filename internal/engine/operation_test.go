@@ -20,7 +20,7 @@ type greeting struct {
 
 func greetings(namespaced bool) (registry.Definition, registry.Target) {
 	r := meta.GroupVersionResource{Group: "example.dev", Version: "v1", Resource: "greetings"}
-	return registry.Operation[greeting]{
+	return registry.VirtualKind[greeting]{
 		Group: r.Group, Version: r.Version, Plural: r.Resource, Names: registry.Names{Kind: "Greeting"}, Namespaced: namespaced,
 		Run: func(_ context.Context, g *greeting) error { g.Answer = "hello " + g.Namespace; return nil },
 	}, registry.Target{Resource: r}
