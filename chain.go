@@ -54,6 +54,7 @@ func (s *Server) Chain() []string {
 // assemble puts the chain in front of a handler.
 func (s *Server) assemble(last http.Handler) (http.Handler, error) {
 	links := s.links()
+	s.meters.inserted = len(s.cfg.inserted) > 0
 	for _, in := range s.cfg.inserted {
 		i := slices.IndexFunc(links, func(l link) bool { return l.name == in.before })
 		if i < 0 {

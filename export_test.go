@@ -7,6 +7,7 @@ import (
 
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/authz"
+	"github.com/kindwright/kindwright/internal/metrics/apiserver"
 	"github.com/kindwright/kindwright/internal/request"
 )
 
@@ -24,6 +25,7 @@ func (s *Server) MeterOnce(t testing.TB, r *http.Request) func() {
 		t.Fatal(err)
 	}
 	s.resources.Find(x)
+	x.Streams = streams(x)
 	r = r.WithContext(x)
 	who := s.meters.timedAuthenticator(authn.Func(func(*http.Request) (authn.User, bool, error) { return authn.User{Name: "a"}, true, nil }))
 	may := s.meters.timedAuthorizer(authz.AlwaysAllow())
@@ -33,7 +35,7 @@ func (s *Server) MeterOnce(t testing.TB, r *http.Request) func() {
 		_, _, _ = may.Authorize(x, authz.Attributes{})
 		x.Code.Store(200)
 		s.count(x)
-		x.Meter = nil
+		x.Meter = apiserver.Running{}
 	}
 }
 

@@ -37,39 +37,33 @@ var _ metrics.Source = (*Server)(nil)
 // meters counts what a server does. Every series belongs to something that the server serves: text
 // from a request never becomes a label.
 type meters struct {
-	registry   internal.Registry
-	requests   *apiserver.Requests
-	access     *apiserver.Access
-	admission  *apiserver.Admission
-	health     *apiserver.Health
-	plugins    map[string]*apiserver.Phases           // by name; "" for all together
-	operations map[string]*apiserver.StorageOperation // of the store, by Observation.Op
-	paths      map[string]*apiserver.Served           // outside of the API
-	kinds      sync.Map                               // *engine.Served to *kindMeters; those that were asked for
+	registry  internal.Registry
+	requests  *apiserver.Requests
+	access    *apiserver.Access
+	admission apiserver.Admission
+	health    *apiserver.Health
+	store     apiserver.Storage
+	paths     map[string]*apiserver.Served // outside of the API
+	inserted  bool                         // the chain has middleware that is not ours
+	kinds     sync.Map                     // *engine.Served to *kindMeters; those that were asked for
 }
 
-// kindMeters count the requests for one kind.
-type kindMeters struct {
-	own          *apiserver.Served
-	subresources map[string]*apiserver.Served
-}
+// kindMeters count the requests for one kind: those for its objects, then those for its
+// subresources.
+type kindMeters []*apiserver.Served
 
 // meteredPaths are the paths outside of the API that have their own series. All others share one.
 var meteredPaths = [...]string{"/healthz", "/livez", "/readyz", "/metrics", "/version", "/api", "/apis", "/openapi/v2", "/openapi/v3"}
 
 // newMeters registers the metrics that do not need the engine.
 func newMeters(version discovery.VersionInfo, size func() (int64, bool)) *meters {
-	m := &meters{operations: map[string]*apiserver.StorageOperation{}, paths: map[string]*apiserver.Served{}, plugins: map[string]*apiserver.Phases{}}
+	m := &meters{paths: map[string]*apiserver.Served{}}
 	r := &m.registry
-	m.requests, m.access = apiserver.NewRequests(r), apiserver.NewAccess(r)
-	m.admission, m.health = apiserver.NewAdmission(r), apiserver.NewHealth(r)
+	m.requests, m.access, m.health = apiserver.NewRequests(r), apiserver.NewAccess(r), apiserver.NewHealth(r)
 	for _, p := range meteredPaths {
 		m.paths[p] = m.requests.Serve(apiserver.Resource{Subresource: p})
 	}
-	store := apiserver.NewStorage(r, size)
-	for _, op := range []string{"get", "list", "commit", "watch", "revision", "compact"} {
-		m.operations[op] = store.Operation(op)
-	}
+	m.store = apiserver.NewStorage(r, size, "get", "list", "commit", "watch", "revision", "compact")
 	apiserver.CollectBuild(r, apiserver.Build{
 		Major: version.Major, Minor: version.Minor, GitVersion: version.GitVersion,
 		GitCommit: version.GitCommit, GitTreeState: version.GitTreeState, BuildDate: version.BuildDate,
@@ -90,17 +84,23 @@ func (s *Server) storeSize() (int64, bool) {
 
 // observeStore counts a call of the store.
 func (m *meters) observeStore(o storage.Observation) {
-	if op := m.operations[o.Op]; op != nil {
-		op.Observe(o.Took, o.Err)
+	op := m.store[o.Op]
+	if op == nil {
+		return
+	}
+	op.Took.Observe(o.Took.Seconds())
+	if o.Err != nil {
+		op.Failed.Add(1)
 	}
 }
 
-// observePlugins makes the series of a server's plugins.
+// observePlugins registers the metrics of a server's plugins.
 func (m *meters) observePlugins(plugins []admission.Plugin) {
-	m.plugins[""] = m.admission.Steps()
+	var names []string
 	for _, p := range plugins {
-		m.plugins[p.Name] = m.admission.Plugin(p.Name)
+		names = append(names, p.Name)
 	}
+	m.admission = apiserver.NewAdmission(&m.registry, names...)
 }
 
 // observePlugin counts a call of a plugin.
@@ -120,15 +120,10 @@ func (m *meters) observePlugin(o admission.Observation) {
 	case admission.Connect:
 		op = apiserver.Connecting
 	}
-	m.plugins[o.Plugin].Observe(step, op, o.Rejected, o.Took)
+	m.admission[o.Plugin].Observe(step, op, o.Rejected, o.Took)
 }
 
-// observeCheck counts a result of a health check.
-func (m *meters) observeCheck(name, endpoint string, passed bool) {
-	m.health.Check(name, endpoint).Observe(passed)
-}
-
-// collect registers what a scrape reads from the engine.
+// collectState registers what a scrape reads from the engine.
 func (s *Server) collectState() {
 	r := &s.meters.registry
 	apiserver.CollectStored(r, func() iter.Seq[apiserver.Stored] { return stored(s.engine.Set()) })
@@ -169,60 +164,71 @@ func stored(set *engine.Set) iter.Seq[apiserver.Stored] {
 	}
 }
 
-// enter starts counting a parsed request.
+// enter begins to count a request.
 func (s *Server) enter(x *request.Exchange) {
-	x.Meter = s.meterOf(x)
-	s.gauge(x).Add(1)
+	method := x.Received.Method
+	x.Meter = s.meterOf(x).Begin(callOf(x), x.Streams, method != http.MethodGet && method != http.MethodHead)
 }
 
 // count counts a request that has ended. It is one of the server's reports.
 func (s *Server) count(x *request.Exchange) {
-	if x.Meter == nil { // it was not parsed
-		x.Meter = s.meters.requests.Unserved()
-	} else {
-		s.gauge(x).Add(-1)
+	if x.Meter == (apiserver.Running{}) {
+		s.enter(x) // it could not be parsed
 	}
-	call := callOf(x)
-	code := int(x.Code.Load())
-	x.Meter.Observe(call, apiserver.Outcome{Code: code, Duration: time.Since(x.Start), Sent: x.Bytes.Load(), Received: int64(len(x.Sent))})
-	switch code {
-	case http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		x.Meter.Terminated(call, code)
-	}
-	if x.Aborted.Load() {
-		x.Meter.Aborted(call)
-	}
-}
-
-// gauge returns the gauge of requests in flight that includes this one.
-func (s *Server) gauge(x *request.Exchange) *internal.Gauge {
-	if x.Streams {
-		return x.Meter.LongRunning(callOf(x))
-	}
-	method := x.Received.Method
-	return s.meters.requests.Inflight(method != http.MethodGet && method != http.MethodHead)
+	x.Meter.End(apiserver.Outcome{
+		Code: int(x.Code.Load()), Duration: time.Since(x.Start), Sent: x.Bytes.Load(), Received: int64(len(x.Sent)), Aborted: x.Aborted.Load(),
+	})
 }
 
 // callOf reduces a request to the facts that are counted.
 func callOf(x *request.Exchange) apiserver.Call {
-	r := x.Received
-	target := apiserver.Target{Method: r.Method}
-	if target.Method == "" {
-		target.Method = http.MethodGet
+	info := x.Info.Load()
+	if info == nil || !info.IsResource {
+		return apiserver.Call{Verb: apiserver.VerbOf(x.Received.Method)}
 	}
-	if info := x.Info.Load(); info != nil {
-		target.Resource, target.Collection, target.Namespace = info.IsResource, info.IsCollection(), info.Namespace
-		target.Watch, target.DryRun = info.Verb == request.VerbWatch, info.Query.DryRun
-		target.Connect = info.Subresource != "" && connects(x)
-		target.Apply = info.Verb == request.VerbPatch && strings.HasPrefix(r.Header.Get("Content-Type"), string(meta.ApplyPatch))
+	c := apiserver.Call{Scope: apiserver.ResourceScope}
+	if info.Subresource != "" {
+		if sub := rest.Subresource(x); sub != nil && sub.Connects() {
+			c.Verb = apiserver.Connect
+			return c
+		}
 	}
-	return target.Call()
-}
-
-// connects reports whether a request is for a subresource that clients connect to.
-func connects(x *request.Exchange) bool {
-	sub := rest.Subresource(x)
-	return sub != nil && sub.Connects()
+	switch {
+	case info.Name != "" || info.Verb == request.VerbCreate:
+	case info.Namespace != "":
+		c.Scope = apiserver.NamespaceScope
+	default:
+		c.Scope = apiserver.ClusterScope
+	}
+	switch info.Verb {
+	case request.VerbGet:
+		c.Verb = apiserver.Get
+		return c
+	case request.VerbList:
+		c.Verb = apiserver.List
+		return c
+	case request.VerbWatch:
+		c.Verb = apiserver.Watch
+		return c
+	case request.VerbCreate:
+		c.Verb = apiserver.Post
+	case request.VerbUpdate:
+		c.Verb = apiserver.Put
+	case request.VerbPatch:
+		c.Verb = apiserver.Patch
+		if strings.HasPrefix(x.Received.Header.Get("Content-Type"), string(meta.ApplyPatch)) {
+			c.Verb = apiserver.Apply
+		}
+	case request.VerbDelete, request.VerbDeleteCollection:
+		c.Verb = apiserver.Delete
+	}
+	if dry := info.Query.DryRun; len(dry) > 0 {
+		c.DryRun = apiserver.DryRunAll
+		if slices.ContainsFunc(dry, func(s string) bool { return s != "All" }) {
+			c.DryRun = apiserver.InvalidDryRun
+		}
+	}
+	return c
 }
 
 // streams reports whether the duration of a request is unlimited.
@@ -238,43 +244,40 @@ func streams(x *request.Exchange) bool {
 	return sub != nil && sub.Streams(info.Verb)
 }
 
-// meterOf returns the meter that counts a request.
+// meterOf returns what counts a request.
 func (s *Server) meterOf(x *request.Exchange) *apiserver.Served {
 	m, info := s.meters, x.Info.Load()
-	if !info.IsResource {
-		if path := m.paths[info.Path]; path != nil {
-			return path
+	if info == nil {
+		return m.requests.Unserved()
+	}
+	if kind := rest.Kind(x); kind != nil {
+		k, ok := m.kinds.Load(kind)
+		if !ok {
+			k = s.meterKind(kind)
 		}
-		return m.requests.Unserved()
-	}
-	kind := rest.Kind(x)
-	if kind == nil {
-		return m.requests.Unserved()
-	}
-	k := s.kindMeters(kind)
-	if info.Subresource == "" {
-		return k.own
-	}
-	if sub := k.subresources[info.Subresource]; sub != nil {
-		return sub
+		for _, served := range *k.(*kindMeters) { //nolint:forcetypeassert // nothing else is stored
+			if served.Subresource == info.Subresource {
+				return served
+			}
+		}
+	} else if path := m.paths[info.Path]; path != nil {
+		return path
 	}
 	return m.requests.Unserved()
 }
 
-// kindMeters returns the meters of a kind, and makes them if needed.
-func (s *Server) kindMeters(kind *engine.Served) *kindMeters {
-	if k, ok := s.meters.kinds.Load(kind); ok {
-		return k.(*kindMeters) //nolint:forcetypeassert // nothing else is stored
-	}
+// meterKind makes the meters of a kind.
+func (s *Server) meterKind(kind *engine.Served) any {
 	at := apiserver.Resource{Group: kind.Resource.Group, Version: kind.Resource.Version, Resource: kind.Resource.Plural}
-	fresh := &kindMeters{own: s.meters.requests.Serve(at), subresources: map[string]*apiserver.Served{}}
+	fresh := &kindMeters{s.meters.requests.Serve(at)}
 	for _, sub := range kind.Kind.Endpoints() {
 		at.Subresource = sub.Name
-		fresh.subresources[sub.Name] = s.meters.requests.Serve(at)
+		*fresh = append(*fresh, s.meters.requests.Serve(at))
 	}
-	if k, raced := s.meters.kinds.LoadOrStore(kind, fresh); raced {
+	k, raced := s.meters.kinds.LoadOrStore(kind, fresh)
+	if raced {
 		fresh.release()
-		return k.(*kindMeters) //nolint:forcetypeassert // likewise
+		return k
 	}
 	context.AfterFunc(kind.Ended(), func() { s.forget(kind, fresh) })
 	return fresh
@@ -284,16 +287,17 @@ func (s *Server) kindMeters(kind *engine.Served) *kindMeters {
 // it.
 func (s *Server) forget(kind *engine.Served, k *kindMeters) {
 	if now, ok := s.engine.Set().Lookup(kind.Resource.GroupVersionResource()); ok && now != kind {
-		s.kindMeters(now)
+		if _, ok := s.meters.kinds.Load(now); !ok {
+			s.meterKind(now)
+		}
 	}
 	s.meters.kinds.Delete(kind)
 	k.release()
 }
 
 func (k *kindMeters) release() {
-	k.own.Release()
-	for _, sub := range k.subresources {
-		sub.Release()
+	for _, served := range *k {
+		served.Release()
 	}
 }
 
@@ -312,16 +316,21 @@ func (m *meters) timedAuthenticator(a authn.Authenticator) authn.Authenticator {
 		case !ok:
 			how = apiserver.Unauthenticated
 		}
-		m.access.Authentication(how, u.Name, time.Since(x.Start)-begin)
+		x.Lap = time.Since(x.Start)
+		m.access.Authentication(how, u.Name, begin, x.Lap)
 		return u, ok, err
 	})
 }
 
-// timedAuthorizer counts the decisions of an authorizer and measures its time.
+// timedAuthorizer counts the decisions of an authorizer and measures its time, which begins when the
+// user was known: nothing but inserted middleware runs between the two.
 func (m *meters) timedAuthorizer(z authz.Authorizer) authz.Authorizer {
 	return authz.Func(func(ctx context.Context, a authz.Attributes) (authz.Decision, string, error) {
 		x := request.ExchangeFrom(ctx)
-		begin := time.Since(x.Start)
+		begin := x.Lap
+		if m.inserted {
+			begin = time.Since(x.Start)
+		}
 		d, reason, err := z.Authorize(ctx, a)
 		how := apiserver.AuthorizationFailed
 		switch {

@@ -101,6 +101,7 @@ func TestMetricsOfEachEnding(t *testing.T) {
 		`apiserver_request_total{verb="GET",dry_run="",group="",version="",resource="",subresource="/version",scope="",component="",code="200"} 1`,
 		`apiserver_request_body_size_bytes_sum{group="example.dev",resource="gadgets",verb="create"} 50`,
 		`authentication_attempts{result="failure"} 1`,
+		`apiserver_request_filter_duration_seconds_count{filter="authentication"} 10`,
 		`authorization_attempts_total{result="no-opinion"} 1`,
 		`apiserver_current_inflight_requests{request_kind="readOnly"} 0`,
 		`apiserver_current_inflight_requests{request_kind="mutating"} 0`,
@@ -138,6 +139,32 @@ func TestMetricsOfAWatch(t *testing.T) {
 	r.next()
 	require.Contains(t, counted(t, r.server, "apiserver_longrunning"), open+"0")
 	require.Contains(t, counted(t, r.server, "kindwright_watch_watchers"), `kindwright_watch_watchers{group="example.dev",resource="gadgets"} 0`)
+}
+
+func TestMetricsOfAWatchThatBeginsWithTheObjects(t *testing.T) {
+	for _, objects := range []int{0, 3} {
+		srv := quietServer(t)
+		for i := range objects {
+			require.Equal(t, 201, send(srv, request("POST", gadgetPath, fmt.Sprintf(`{"metadata":{"name":"g%d"}}`, i))).code)
+		}
+		web := httptest.NewServer(srv)
+		t.Cleanup(web.Close)
+		ctx, leave := context.WithCancel(t.Context())
+		req := request("GET", web.URL+gadgetPath+"?watch=1&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan", "").WithContext(ctx)
+		req.RequestURI = ""
+		res, err := web.Client().Do(req)
+		require.NoError(t, err)
+		lines := bufio.NewScanner(res.Body)
+		for range objects + 1 { // the objects and the bookmark that ends them
+			require.True(t, lines.Scan(), lines.Err())
+		}
+		require.Eventually(t, func() bool {
+			return slices.Contains(counted(t, srv, "apiserver_watch_list_duration_seconds_count"),
+				`apiserver_watch_list_duration_seconds_count{group="example.dev",version="v1",resource="gadgets",scope="namespace"} 1`)
+		}, 10*time.Second, time.Millisecond)
+		leave()
+		require.NoError(t, res.Body.Close())
+	}
 }
 
 func TestMetricsOfPlugins(t *testing.T) {

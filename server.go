@@ -215,7 +215,7 @@ func (s *Server) buildAccess() error {
 
 // buildHealth registers the checks that every server has and the configured ones.
 func (s *Server) buildHealth() error {
-	s.health = health.New(health.WithLogger(s.cfg.log), health.WithLivezGrace(s.cfg.http.LivezGrace), health.WithObserver(s.meters.observeCheck))
+	s.health = health.New(health.WithLogger(s.cfg.log), health.WithLivezGrace(s.cfg.http.LivezGrace), health.WithObserver(s.meters.health.Observe))
 	problems := []error{
 		s.health.Add(health.Health|health.Ready, health.Check{Name: "etcd", Check: s.checkStore}), // the name is Kubernetes' (READ-35)
 		s.health.Add(health.Ready, health.Check{Name: "informer-sync", Check: func(context.Context) error { return s.engine.Ready() }}),

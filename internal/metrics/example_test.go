@@ -3,22 +3,31 @@ package metrics_test
 import (
 	"fmt"
 	"os"
+	"sync/atomic"
 
 	"github.com/kindwright/kindwright/internal/metrics"
 	snapshot "github.com/kindwright/kindwright/metrics"
 )
 
+// families are described once, for every registry.
+var families = []metrics.Desc{
+	{Name: "requests_total", Help: "Requests by code.", Type: snapshot.Counter, Labels: []string{"code"}},
+	{Name: "request_seconds", Help: "Duration of requests.", Type: snapshot.Histogram},
+}
+
 func Example() {
+	var ok atomic.Uint64
+	bounds := []float64{0.1, 1}
+	took := metrics.NewHistogram(bounds)
+
 	var registry metrics.Registry
-	requests := metrics.Counters(&registry, metrics.Desc{Name: "requests_total", Help: "Requests by code.", Labels: []string{"code"}})
-	seconds := metrics.Histograms(&registry, metrics.Desc{Name: "request_seconds", Help: "Duration of requests."}, []float64{0.1, 1})
-	registry.Collect([]metrics.Desc{{Name: "queue_length", Help: "Requests that wait.", Type: snapshot.Gauge}}, func(b *metrics.Batch) {
-		b.Add(0, 7)
+	registry.Collect(families, func(b *metrics.Batch) { // for each scrape
+		b.Add(0, float64(ok.Load()), "200")
+		b.Observed(1, took, bounds)
 	})
 
-	ok, took := requests.With("200"), seconds.With() // once, where the server is put together
-	for range 3 {
-		ok.Inc() // for each request
+	for range 3 { // for each request
+		ok.Add(1)
 		took.Observe(0.25)
 	}
 
@@ -26,9 +35,6 @@ func Example() {
 		fmt.Println(err)
 	}
 	// Output:
-	// # HELP queue_length Requests that wait.
-	// # TYPE queue_length gauge
-	// queue_length 7
 	// # HELP request_seconds Duration of requests.
 	// # TYPE request_seconds histogram
 	// request_seconds_bucket{le="0.1"} 0

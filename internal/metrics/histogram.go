@@ -11,10 +11,12 @@ import (
 type Histogram struct {
 	bounds []float64
 	counts []atomic.Uint64 // one more than bounds, not cumulative
-	sum    number
+	sum    atomic.Uint64   // the bits of a float64
 }
 
-func newHistogram(bounds []float64) *Histogram {
+// NewHistogram returns a histogram with these bounds, which must be finite and grow. It keeps them.
+// The bucket without a bound is there in any case.
+func NewHistogram(bounds []float64) *Histogram {
 	return &Histogram{bounds: bounds, counts: make([]atomic.Uint64, len(bounds)+1)}
 }
 
@@ -30,20 +32,35 @@ func (h *Histogram) Observe(v float64) {
 		i++
 	}
 	h.counts[i].Add(1)
-	h.sum.add(v)
-}
-
-// read takes the count from the buckets, so that the two agree while observations go on. The sum may
-// be ahead or behind by the observations of that moment.
-func (h *Histogram) read(s *snapshot.Sample) {
-	s.Buckets = make([]snapshot.Bucket, len(h.bounds))
-	for i := range h.counts {
-		s.Count += h.counts[i].Load()
-		if i < len(h.bounds) {
-			s.Buckets[i] = snapshot.Bucket{Bound: h.bounds[i], Count: s.Count}
+	for {
+		sum := h.sum.Load()
+		if h.sum.CompareAndSwap(sum, math.Float64bits(math.Float64frombits(sum)+v)) {
+			return
 		}
 	}
-	s.Sum = h.sum.load()
+}
+
+// Count returns the number of observations.
+func (h *Histogram) Count() (n uint64) {
+	for i := range h.counts {
+		n += h.counts[i].Load()
+	}
+	return n
+}
+
+// read returns the state of the histogram with some of its bounds as buckets. It takes the count from
+// the buckets, so that the two agree while observations go on. The sum may be ahead or behind by the
+// observations of that moment.
+func (h *Histogram) read(bounds []float64) snapshot.Sample {
+	s := snapshot.Sample{Buckets: make([]snapshot.Bucket, 0, len(bounds))}
+	for i := range h.counts {
+		s.Count += h.counts[i].Load()
+		if n := len(s.Buckets); i < len(h.bounds) && n < len(bounds) && h.bounds[i] == bounds[n] {
+			s.Buckets = append(s.Buckets, snapshot.Bucket{Bound: h.bounds[i], Count: s.Count})
+		}
+	}
+	s.Sum = math.Float64frombits(h.sum.Load())
+	return s
 }
 
 // Exponential returns n bounds: the first is start, each next one is factor times the one before.

@@ -38,9 +38,19 @@ func lines(t *testing.T, r *Registry) []string {
 	return out
 }
 
+// one registers a family that has what add adds.
+func one(r *Registry, d Desc, add func(*Batch)) { r.Collect([]Desc{d}, add) }
+
+// shown registers a histogram of its own.
+func shown(r *Registry, bounds ...float64) *Histogram {
+	h := NewHistogram(bounds)
+	one(r, Desc{Name: "h", Type: snapshot.Histogram}, func(b *Batch) { b.Observed(0, h, bounds) })
+	return h
+}
+
 func TestBoundsBelongToTheirBuckets(t *testing.T) {
 	var r Registry
-	h := Histograms(&r, Desc{Name: "h"}, []float64{1, 2, 4}).With()
+	h := shown(&r, 1, 2, 4)
 	for _, v := range []float64{math.Inf(-1), 1, math.Nextafter(1, 2), 2, 4, math.Nextafter(4, 5), math.Inf(1)} {
 		h.Observe(v)
 	}
@@ -48,48 +58,70 @@ func TestBoundsBelongToTheirBuckets(t *testing.T) {
 	require.Equal(t, []string{
 		`h_bucket{le="1"} 2`, `h_bucket{le="2"} 4`, `h_bucket{le="4"} 5`, `h_bucket{le="+Inf"} 7`, `h_sum NaN`, `h_count 7`,
 	}, got)
+	require.EqualValues(t, 7, h.Count())
 }
 
 func TestAnObservationOfNaNIsIgnored(t *testing.T) {
 	var r Registry
-	h := Histograms(&r, Desc{Name: "h"}, []float64{1}).With()
+	h := shown(&r, 1)
 	h.Observe(math.NaN())
 	h.Observe(0.5)
 	require.Equal(t, []string{`h_bucket{le="1"} 1`, `h_bucket{le="+Inf"} 1`, `h_sum 0.5`, `h_count 1`}, lines(t, &r))
 }
 
+func TestTwoFamiliesShareAHistogram(t *testing.T) {
+	h := NewHistogram([]float64{1, 2, 3, 4})
+	for _, v := range []float64{1, 2, 3, 4, 5} {
+		h.Observe(v)
+	}
+	for _, c := range []struct {
+		bounds []float64
+		want   []string
+	}{
+		{[]float64{2, 4}, []string{`h_bucket{le="2"} 2`, `h_bucket{le="4"} 4`, `h_bucket{le="+Inf"} 5`, `h_sum 15`, `h_count 5`}},
+		{[]float64{3}, []string{`h_bucket{le="3"} 3`, `h_bucket{le="+Inf"} 5`, `h_sum 15`, `h_count 5`}},
+		{nil, []string{`h_bucket{le="+Inf"} 5`, `h_sum 15`, `h_count 5`}},
+	} {
+		var r Registry
+		one(&r, Desc{Name: "h", Type: snapshot.Histogram}, func(b *Batch) { b.Observed(0, h, c.bounds) })
+		require.Equal(t, c.want, lines(t, &r))
+	}
+}
+
 func TestNumbersAreWrittenAsPrometheusReadsThem(t *testing.T) {
 	var r Registry
-	g := Gauges(&r, Desc{Name: "g"}).With()
+	var value float64
+	one(&r, Desc{Name: "g", Type: snapshot.Gauge}, func(b *Batch) { b.Add(0, value) })
 	for v, want := range map[float64]string{
 		0: "0", -3: "-3", 1 << 40: "1099511627776", 0.1: "0.1", 1e300: "1e+300", -2.5e-9: "-2.5e-09",
 		math.Inf(1): "+Inf", math.Inf(-1): "-Inf",
 	} {
-		g.Set(v)
+		value = v
 		require.Equal(t, []string{"g " + want}, lines(t, &r))
 	}
-	g.Set(math.NaN())
+	value = math.NaN()
 	require.Equal(t, []string{"g NaN"}, lines(t, &r))
 }
 
 func TestHelpAndLabelsAreEscaped(t *testing.T) {
 	var r Registry
-	Counters(&r, Desc{Name: "c", Help: "a \\ \"b\"\nc", Labels: []string{"x"}}).With("a \\ \"b\"\nc\xff").Inc()
+	d := Desc{Name: "c", Help: "a \\ \"b\"\nc", Type: snapshot.Counter, Labels: []string{"x"}}
+	one(&r, d, func(b *Batch) { b.Add(0, 1, "a \\ \"b\"\nc\xff") })
 	require.Equal(t, "# HELP c a \\\\ \"b\"\\nc\n# TYPE c counter\nc{x=\"a \\\\ \\\"b\\\"\\nc\uFFFD\"} 1\n", written(t, &r))
 }
 
 func TestFamiliesAndSeriesAreSorted(t *testing.T) {
 	var r Registry
-	c := Counters(&r, Desc{Name: "m", Labels: []string{"a", "b"}})
-	c.With("2", "1").Inc()
-	c.With("1", "2").Inc()
-	c.With("1", "1").Add(2)
-	Counters(&r, Desc{Name: "z"}).With().Inc()
-	Counters(&r, Desc{Name: "empty"})
+	one(&r, Desc{Name: "m", Type: snapshot.Counter, Labels: []string{"a", "b"}}, func(b *Batch) {
+		b.Add(0, 1, "2", "1")
+		b.Add(0, 1, "1", "2")
+		b.Add(0, 2, "1", "1")
+	})
+	one(&r, Desc{Name: "z", Type: snapshot.Counter}, func(b *Batch) { b.Add(0, 1) })
+	one(&r, Desc{Name: "empty", Type: snapshot.Counter}, func(*Batch) {})
 	r.Collect([]Desc{{Name: "y", Type: snapshot.Gauge, Labels: []string{"l"}}, {Name: "b", Type: snapshot.Gauge}, {Name: "none", Type: snapshot.Gauge}}, func(b *Batch) {
 		b.Add(0, 2, "two")
 		b.Add(0, 1, "one")
-		b.Add(0, 3, "one") // a second sample with the same label
 		b.Add(1, 5)
 	})
 	want := []string{"b 5", `m{a="1",b="1"} 2`, `m{a="1",b="2"} 1`, `m{a="2",b="1"} 1`, `y{l="one"} 1`, `y{l="two"} 2`, "z 1"}
@@ -97,10 +129,26 @@ func TestFamiliesAndSeriesAreSorted(t *testing.T) {
 	require.Equal(t, want, lines(t, &r))
 }
 
+func TestSamplesWithTheSameLabelsAreAddedUp(t *testing.T) {
+	var r Registry
+	h := NewHistogram([]float64{1})
+	h.Observe(1)
+	h.Observe(2)
+	r.Collect([]Desc{{Name: "c", Type: snapshot.Counter, Labels: []string{"a"}}, {Name: "h", Type: snapshot.Histogram}}, func(b *Batch) {
+		b.Add(0, 1, "x")
+		b.Add(0, 5, "y")
+		b.Add(0, 2, "x")
+		b.Observed(1, h, []float64{1})
+		b.Observed(1, h, []float64{1})
+	})
+	require.Equal(t, []string{`c{a="x"} 3`, `c{a="y"} 5`, `h_bucket{le="1"} 2`, `h_bucket{le="+Inf"} 4`, "h_sum 6", "h_count 4"}, lines(t, &r))
+}
+
 func TestACallerMayStopReading(t *testing.T) {
 	var r Registry
-	Counters(&r, Desc{Name: "b"}).With()
-	Counters(&r, Desc{Name: "d"}).With()
+	add := func(b *Batch) { b.Add(0, 1) }
+	one(&r, Desc{Name: "b", Type: snapshot.Gauge}, add)
+	one(&r, Desc{Name: "d", Type: snapshot.Gauge}, add)
 	r.Collect([]Desc{{Name: "a", Type: snapshot.Gauge}, {Name: "c", Type: snapshot.Gauge}, {Name: "e", Type: snapshot.Gauge}}, func(b *Batch) {
 		b.Add(0, 1)
 		b.Add(1, 1)
@@ -117,77 +165,24 @@ func TestACallerMayStopReading(t *testing.T) {
 	}
 }
 
-func TestARemovedSeriesBeginsAnew(t *testing.T) {
-	var r Registry
-	c := Counters(&r, Desc{Name: "c", Labels: []string{"a"}})
-	old := c.With("x")
-	old.Inc()
-	require.Same(t, old, c.With("x"))
-	c.Remove("x")
-	c.Remove("never there")
-	old.Inc() // seen by nobody
-	require.Empty(t, lines(t, &r))
-	c.With("x").Add(3)
-	require.Equal(t, []string{`c{a="x"} 3`}, lines(t, &r))
-}
-
-func TestValuesThatLookAlikeJoinedAreTwoSeries(t *testing.T) {
-	var r Registry
-	c := Counters(&r, Desc{Name: "c", Labels: []string{"a", "b"}})
-	c.With("x", "\xffy").Inc()
-	c.With("x\xff", "y").Inc()
-	require.Len(t, lines(t, &r), 2)
-}
-
-func TestBeyondTheLimitOneSeriesCountsTheRest(t *testing.T) {
-	var r Registry
-	c := Counters(&r, Desc{Name: "c", Labels: []string{"a"}})
-	c.limit = 2
-	for i := range 100 {
-		c.With(strconv.Itoa(i)).Inc()
-	}
-	require.Equal(t, []string{`c{a="0"} 1`, `c{a="1"} 1`, `c{a="overflow"} 98`}, lines(t, &r))
-	c.Remove("0")
-	c.With(Overflow).Inc()
-	require.Equal(t, []string{`c{a="1"} 1`, `c{a="overflow"} 98`}, lines(t, &r), "two series of one name make a scrape invalid")
-}
-
-func TestAFamilyThatBreaksTheRulesPanics(t *testing.T) {
-	for name, register := range map[string]func(*Registry){
-		"name":            func(r *Registry) { Counters(r, Desc{Name: "a-b"}) },
-		"no name":         func(r *Registry) { Counters(r, Desc{}) },
-		"label":           func(r *Registry) { Counters(r, Desc{Name: "a", Labels: []string{"a:b"}}) },
-		"label twice":     func(r *Registry) { Counters(r, Desc{Name: "a", Labels: []string{"b", "b"}}) },
-		"bucket's label":  func(r *Registry) { Histograms(r, Desc{Name: "a", Labels: []string{"le"}}, nil) },
-		"bounds":          func(r *Registry) { Histograms(r, Desc{Name: "a"}, []float64{2, 1}) },
-		"infinite bound":  func(r *Registry) { Histograms(r, Desc{Name: "a"}, []float64{1, math.Inf(1)}) },
-		"twice":           func(r *Registry) { Counters(r, Desc{Name: "a"}); Gauges(r, Desc{Name: "a"}) },
-		"too few values":  func(r *Registry) { Counters(r, Desc{Name: "a", Labels: []string{"b"}}).With() },
-		"too many values": func(r *Registry) { Counters(r, Desc{Name: "a"}).With("b") },
-	} {
-		require.Panics(t, func() { register(new(Registry)) }, name)
+func TestANumberOfLabelsThatIsWrongPanics(t *testing.T) {
+	for _, labels := range [][]string{nil, {"x", "y"}} {
+		var r Registry
+		one(&r, Desc{Name: "c", Type: snapshot.Counter, Labels: []string{"a"}}, func(b *Batch) { b.Add(0, 1, labels...) })
+		require.Panics(t, func() { lines(t, &r) })
 	}
 }
 
-// TestCountsAreExact adds and removes series, and scrapes, while others count.
+// TestCountsAreExact scrapes while others count.
 func TestCountsAreExact(t *testing.T) {
 	const workers, rounds = 8, 2000
 	var r Registry
-	counters := Counters(&r, Desc{Name: "c", Labels: []string{"a"}})
-	gauge := Gauges(&r, Desc{Name: "g"}).With()
-	histogram := Histograms(&r, Desc{Name: "h"}, []float64{1, 2}).With()
-	kept := counters.With("kept")
+	histogram := shown(&r, 1, 2)
 	var group sync.WaitGroup
-	for w := range workers {
+	for range workers {
 		group.Go(func() {
 			for i := range rounds {
-				kept.Inc()
-				gauge.Add(1)
 				histogram.Observe(float64(i % 3))
-				brief := strconv.Itoa(w)
-				counters.With(brief).Inc()
-				counters.Remove(brief)
-				gauge.Add(-1)
 			}
 		})
 	}
@@ -206,7 +201,7 @@ func TestCountsAreExact(t *testing.T) {
 	})
 	group.Wait()
 	require.Equal(t, []string{
-		`c{a="kept"} 16000`, "g 0", `h_bucket{le="1"} 10672`, `h_bucket{le="2"} 16000`, `h_bucket{le="+Inf"} 16000`, "h_sum 15992", "h_count 16000",
+		`h_bucket{le="1"} 10672`, `h_bucket{le="2"} 16000`, `h_bucket{le="+Inf"} 16000`, "h_sum 15992", "h_count 16000",
 	}, lines(t, &r))
 }
 
@@ -300,7 +295,7 @@ func FuzzLabel(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, value string) {
 		var r Registry
-		Counters(&r, Desc{Name: "c", Labels: []string{"x"}}).With(value).Inc()
+		one(&r, Desc{Name: "c", Type: snapshot.Counter, Labels: []string{"x"}}, func(b *Batch) { b.Add(0, 1, value) })
 		got := lines(t, &r)
 		require.Len(t, got, 1)
 		quoted, ok := strings.CutPrefix(got[0], `c{x="`)
@@ -313,29 +308,20 @@ func FuzzLabel(f *testing.F) {
 }
 
 func BenchmarkObserve(b *testing.B) {
-	var r Registry
-	c := Counters(&r, Desc{Name: "c"}).With()
-	h := Histograms(&r, Desc{Name: "h"}, Exponential(0.001, 2, 15)).With()
-	b.Run("counter", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			c.Inc()
-		}
-	})
-	b.Run("histogram", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			h.Observe(0.003)
-		}
-	})
+	h := NewHistogram(Exponential(0.001, 2, 15))
+	b.ReportAllocs()
+	for b.Loop() {
+		h.Observe(0.003)
+	}
 }
 
 func BenchmarkScrape(b *testing.B) {
 	var r Registry
-	c := Counters(&r, Desc{Name: "c", Help: "Something.", Labels: []string{"a", "b", "c", "d"}})
-	for i := range 10_000 {
-		c.With("verb", strconv.Itoa(i), "v1", "200").Inc()
-	}
+	one(&r, Desc{Name: "c", Help: "Something.", Type: snapshot.Counter, Labels: []string{"a", "b", "c", "d"}}, func(b *Batch) {
+		for i := range 10_000 {
+			b.Add(0, 1, "verb", strconv.Itoa(i), "v1", "200")
+		}
+	})
 	b.ReportAllocs()
 	for b.Loop() {
 		require.NoError(b, Write(&brokenWriter{left: math.MaxInt}, r.Families()))

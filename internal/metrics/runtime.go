@@ -48,19 +48,31 @@ var readings = [...]reading{
 	{"go_memstats_next_gc_bytes", "Size of the heap at which the next collection ends.", snapshot.Gauge, []string{"/gc/heap/goal:bytes"}},
 }
 
-// CollectRuntime registers what the Go runtime says about itself.
-func CollectRuntime(r *Registry) {
-	var families []Desc
+// The families of CollectRuntime behind those of readings.
+const (
+	pauses = len(readings) + iota
+	lastPause
+	goInfo
+)
+
+// runtimeFamilies are the same for every server.
+var runtimeFamilies = describeRuntime()
+
+func describeRuntime() []Desc {
+	families := make([]Desc, 0, goInfo+1)
 	for _, g := range readings {
 		families = append(families, Desc{Name: g.name, Help: g.help, Type: g.kind})
 	}
-	pauses, last, info := len(families), len(families)+1, len(families)+2
-	families = append(families,
+	return append(families,
 		Desc{Name: "go_gc_duration_seconds", Help: "Pauses of the whole program by garbage collection.", Type: snapshot.Summary},
 		Desc{Name: "go_memstats_last_gc_time_seconds", Help: "When the last garbage collection ended, in seconds since 1970.", Type: snapshot.Gauge},
 		Desc{Name: "go_info", Help: "The version of Go, as a label.", Type: snapshot.Gauge, Labels: []string{"version"}},
 	)
-	r.Collect(families, func(b *Batch) {
+}
+
+// CollectRuntime registers what the Go runtime says about itself.
+func CollectRuntime(r *Registry) {
+	r.Collect(runtimeFamilies, func(b *Batch) {
 		values := readRuntime()
 		for i, g := range readings {
 			var sum float64
@@ -70,9 +82,9 @@ func CollectRuntime(r *Registry) {
 			b.Add(i, sum)
 		}
 		sample, end := gcPauses()
-		b.AddSample(pauses, sample)
-		b.Add(last, end)
-		b.Add(info, 1, runtime.Version())
+		b.add(pauses, sample, nil)
+		b.Add(lastPause, end)
+		b.Add(goInfo, 1, runtime.Version())
 	})
 }
 

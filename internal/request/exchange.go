@@ -48,8 +48,11 @@ type Exchange struct {
 	// served resource. Package internal/rest knows its type.
 	Kind any
 
-	// Meter counts the request; nil if nobody counts.
-	Meter *apiserver.Served
+	// Meter counts the request; zero if nobody counts.
+	Meter apiserver.Running
+
+	// Lap is the time since Start at which the user was known.
+	Lap time.Duration
 
 	// Streams says that the request may last as long as it likes, once its handler has begun.
 	Streams bool

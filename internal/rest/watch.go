@@ -118,10 +118,12 @@ type stream struct {
 	form   negotiate.Result
 	cursor *watch.Cursor
 	render renderer
-	meter  *apiserver.Served // nil if nobody counts the events
+	meter  apiserver.Running // counts the events
 
 	bookmarks bool // the client wants them
 	markEnd   bool // the bookmark that follows the initial events carries the annotation
+	timed     bool // the time until all initial events have been sent is still to be counted
+	complete  bool // all of them are in the buffer, or have been sent
 
 	ctx        context.Context
 	cancel     context.CancelCauseFunc
@@ -140,6 +142,7 @@ func (c *call) newStream(form negotiate.Result, cursor *watch.Cursor, wr registr
 	s := &stream{call: c, form: form, cursor: cursor, bookmarks: q.AllowWatchBookmarks, at: wr.After}
 	s.markEnd = wr.Initial || wr.After == 0 && !wr.SkipInitial // a legacy start with bookmarks allowed gets the mark too
 	s.render = c.renderer(form)
+	s.timed = wr.Initial
 	s.meter = request.ExchangeFrom(c.r.Context()).Meter
 	s.ctx, s.cancel = context.WithCancelCause(c.r.Context())
 	s.stops[0] = context.AfterFunc(c.opts.Draining, func() { s.cancel(errDraining) })
@@ -263,12 +266,17 @@ func (s *stream) deliver(ctx context.Context) (err error) {
 		if walking && !more {
 			s.release()
 		}
+		if s.timed && s.complete {
+			s.timed = false
+			s.meter.InitialList(time.Since(request.ExchangeFrom(s.r.Context()).Start))
+		}
 	}
 }
 
 // append adds the frame of an event.
 func (s *stream) append(event *watch.Event) error {
 	if event.Type == meta.Bookmark {
+		s.complete = true
 		if s.bookmarks && s.markEnd { // WLIST-03, WLIST-07
 			return s.mark(event.Revision, true)
 		}
@@ -312,9 +320,7 @@ func (s *stream) frame(kind meta.EventType, object func([]byte) ([]byte, error))
 
 // count counts the event that begins here in the buffer.
 func (s *stream) count(begin int) {
-	if s.meter != nil {
-		s.meter.Event(len(s.buf) - begin)
-	}
+	s.meter.Event(len(s.buf) - begin)
 }
 
 // flush writes what was gathered, as far as it makes full pieces; push writes all of it and sends it on its way.

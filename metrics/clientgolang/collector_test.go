@@ -2,7 +2,6 @@ package clientgolang
 
 import (
 	"bytes"
-	"errors"
 	"iter"
 	"maps"
 	"math"
@@ -32,24 +31,23 @@ func populated() *ours.Registry {
 	requests := apiserver.NewRequests(r)
 	served := requests.Serve(apiserver.Resource{Group: "example.com", Version: "v1", Resource: "widgets"})
 	for verb := range apiserver.Verbs {
-		c := apiserver.Call{Verb: verb, Scope: apiserver.ResourceScope}
-		served.Observe(c, apiserver.Outcome{Code: 200, Duration: time.Second, Sent: 5000, Received: 100_000})
-		served.LongRunning(c).Add(1)
-		served.Terminated(c, 429)
-		served.Aborted(c)
-		served.InitialList(c, time.Second)
+		w := served.Begin(apiserver.Call{Verb: verb, Scope: apiserver.ResourceScope}, true, false)
+		w.Event(2000)
+		w.InitialList(time.Second)
+		w.End(apiserver.Outcome{Code: 429, Duration: time.Second, Sent: 5000, Received: 100_000, Aborted: true})
 	}
-	served.Event(2000)
-	requests.HandshakeErrors().Inc()
-	apiserver.NewFilters(r).Filter("authentication").Observe(0.1)
+	requests.HandshakeErrors.Add(1)
 	access := apiserver.NewAccess(r)
-	access.Authentication(apiserver.Authenticated, "somebody", time.Millisecond)
+	access.Authentication(apiserver.Authenticated, "somebody", time.Microsecond, time.Millisecond)
 	access.Authorization(apiserver.Allowed, time.Millisecond)
-	admission := apiserver.NewAdmission(r)
-	admission.Steps().Observe(apiserver.Admit, apiserver.Create, false, time.Second)
-	admission.Plugin("a \\ \"b\"\nc").Observe(apiserver.Validate, apiserver.Update, true, time.Second)
-	apiserver.NewHealth(r).Check("ping", "livez").Observe(true)
-	apiserver.NewStorage(r, func() (int64, bool) { return 4096, true }).Operation("get").Observe(time.Millisecond, errors.New("disk"))
+	const name = "a \\ \"b\"\nc"
+	admission := apiserver.NewAdmission(r, name)
+	admission[""].Observe(apiserver.Admit, apiserver.Create, false, time.Second)
+	admission[name].Observe(apiserver.Validate, apiserver.Update, true, time.Second)
+	apiserver.NewHealth(r).Observe("ping", "livez", true)
+	store := apiserver.NewStorage(r, func() (int64, bool) { return 4096, true }, "get")
+	store["get"].Took.Observe(0.001)
+	store["get"].Failed.Add(1)
 	apiserver.CollectStored(r, func() iter.Seq[apiserver.Stored] {
 		return slices.Values([]apiserver.Stored{{Group: "example.com", Resource: "widgets", Objects: 2, Revision: 12}})
 	})

@@ -1,7 +1,9 @@
 package apiserver
 
 import (
+	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/kindwright/kindwright/internal/metrics"
@@ -34,81 +36,100 @@ const (
 
 var authorizationNames = [authorizations]string{"allowed", "denied", "no-opinion", "error"}
 
-// Access has the families about authentication and authorization.
+// The families of Access. The numbers of attempts are those of their durations. A filter is a link of
+// the request chain, or several that follow each other: "parse" is all before authentication, and
+// what follows authorization does not wait for anything.
+const (
+	authenticationAttempts = iota
+	authenticationDuration
+	authorizationAttempts
+	authorizationDuration
+	userRequests
+	filterDuration
+)
+
+var accessFamilies = [...]metrics.Desc{
+	authenticationAttempts: counter("authentication_attempts", "Attempts to find out who asks.", "result"),
+	authenticationDuration: histogram("authentication_duration_seconds", "Time to find out who asks.", "result"),
+	authorizationAttempts:  counter("authorization_attempts_total", "Questions whether somebody may do something.", "result"),
+	authorizationDuration:  histogram("authorization_duration_seconds", "Time to find out whether somebody may do something.", "result"),
+	userRequests:           counter("authenticated_user_requests", "Requests by user. Names other than a few well-known ones are counted together.", "username"),
+	filterDuration:         histogram("apiserver_request_filter_duration_seconds", "Time that the links of the request chain take up to this one, without those of other filters.", "filter"),
+}
+
+var (
+	accessTimes = metrics.Exponential(0.001, 2, 15)
+	filterTimes = []float64{0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 5, 10, 15, 30}
+	bothTimes   = merge(accessTimes, filterTimes)
+)
+
+func merge(a, b []float64) []float64 {
+	all := slices.Concat(a, b)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// Access counts how requests are authenticated and authorized.
 type Access struct {
-	authentication [authentications]attempt
-	authorization  [authorizations]attempt
-	users          [len(userNames)]*metrics.Counter
-}
-
-// An attempt is counted in two families.
-type attempt struct {
-	count *metrics.Counter
-	took  *metrics.Histogram
-}
-
-func (a *attempt) observe(took time.Duration) {
-	a.count.Inc()
-	a.took.Observe(took.Seconds())
+	authentication [authentications]*metrics.Histogram
+	authorization  [authorizations]*metrics.Histogram
+	parsing        *metrics.Histogram
+	users          [len(userNames)]atomic.Uint64
 }
 
 // NewAccess registers the families of access.
 func NewAccess(r *metrics.Registry) *Access {
-	a := new(Access)
-	result, bounds := []string{"result"}, metrics.Exponential(0.001, 2, 15)
-	counts := metrics.Counters(r, metrics.Desc{Name: "authentication_attempts", Labels: result, Help: "Attempts to find out who asks."})
-	times := metrics.Histograms(r, metrics.Desc{Name: "authentication_duration_seconds", Labels: result, Help: "Time to find out who asks."}, bounds)
-	for i, name := range authenticationNames {
-		a.authentication[i] = attempt{counts.With(name), times.With(name)}
+	a := &Access{parsing: metrics.NewHistogram(filterTimes)}
+	for i := range a.authentication {
+		a.authentication[i] = metrics.NewHistogram(bothTimes)
 	}
-	counts = metrics.Counters(r, metrics.Desc{Name: "authorization_attempts_total", Labels: result, Help: "Questions whether somebody may do something."})
-	times = metrics.Histograms(r, metrics.Desc{Name: "authorization_duration_seconds", Labels: result, Help: "Time to find out whether somebody may do something."}, bounds)
-	for i, name := range authorizationNames {
-		a.authorization[i] = attempt{counts.With(name), times.With(name)}
+	for i := range a.authorization {
+		a.authorization[i] = metrics.NewHistogram(bothTimes)
 	}
-	users := metrics.Counters(r, metrics.Desc{
-		Name: "authenticated_user_requests", Labels: []string{"username"},
-		Help: "Requests by user. Names other than a few well-known ones are counted together.",
+	r.Collect(accessFamilies[:], func(b *metrics.Batch) {
+		for i, h := range a.authentication {
+			b.Add(authenticationAttempts, float64(h.Count()), authenticationNames[i])
+			b.Observed(authenticationDuration, h, accessTimes, authenticationNames[i])
+			b.Observed(filterDuration, h, filterTimes, "authentication")
+		}
+		for i, h := range a.authorization {
+			b.Add(authorizationAttempts, float64(h.Count()), authorizationNames[i])
+			b.Observed(authorizationDuration, h, accessTimes, authorizationNames[i])
+			b.Observed(filterDuration, h, filterTimes, "authorization")
+		}
+		b.Observed(filterDuration, a.parsing, filterTimes, "parse")
+		for i := range a.users {
+			b.Add(userRequests, float64(a.users[i].Load()), userNames[i])
+		}
 	})
-	for i, name := range userNames {
-		a.users[i] = users.With(name)
-	}
 	return a
 }
 
-// Authentication counts an attempt. The name of the user matters if it succeeded.
-func (a *Access) Authentication(how Authentication, user string, took time.Duration) {
-	if how >= authentications {
-		how = AuthenticationFailed
+// Authentication counts an attempt, by the time since the request came in at which it began and
+// ended. The name of the user matters if it succeeded.
+func (a *Access) Authentication(how Authentication, user string, began, ended time.Duration) {
+	a.parsing.Observe(began.Seconds())
+	a.authentication[min(how, AuthenticationFailed)].Observe((ended - began).Seconds())
+	if how != Authenticated {
+		return
 	}
-	a.authentication[how].observe(took)
-	if how == Authenticated {
-		a.users[userIndex(user)].Inc()
+	i := 0
+	for i < knownUsers && user != userNames[i] {
+		i++
 	}
+	if i == knownUsers && !strings.Contains(user, "@") {
+		i++
+	}
+	a.users[i].Add(1)
 }
 
 // Authorization counts a question.
 func (a *Access) Authorization(how Authorization, took time.Duration) {
-	if how >= authorizations {
-		how = AuthorizationFailed
-	}
-	a.authorization[how].observe(took)
+	a.authorization[min(how, AuthorizationFailed)].Observe(took.Seconds())
 }
 
-// userNames are the users that are counted by name, and two groups of others. Names come from clients, so
-// there must be no more.
+// userNames are the users that are counted by name, and two groups of others: those with an @ and
+// the rest. Names come from clients, so there must be no more.
 var userNames = [...]string{"admin", "client", "kube_proxy", "kubelet", "system:serviceaccount:kube-system:default", "email_id", "other"}
 
-func userIndex(user string) int {
-	const groups = 2
-	known := len(userNames) - groups
-	for i, name := range userNames[:known] {
-		if user == name {
-			return i
-		}
-	}
-	if strings.Contains(user, "@") {
-		return known
-	}
-	return known + 1
-}
+const knownUsers = len(userNames) - 2

@@ -33,53 +33,71 @@ const (
 
 var operationNames = [operations]string{"CREATE", "UPDATE", "DELETE", "CONNECT"}
 
-// Admission has the families about admission.
-type Admission struct {
-	steps   *Phases
-	plugins *metrics.Vector[metrics.Histogram]
+// The families of Admission.
+const (
+	stepDuration = iota
+	pluginDuration
+)
+
+var admissionFamilies = [...]metrics.Desc{
+	stepDuration: histogram("apiserver_admission_step_admission_duration_seconds",
+		"Time of all plugins together, by pass (admit or validate) and operation.", "type", "operation", "rejected"),
+	pluginDuration: histogram("apiserver_admission_controller_admission_duration_seconds",
+		"Time of one plugin, by pass (admit or validate) and operation.", "name", "type", "operation", "rejected"),
 }
 
-// NewAdmission registers the families of admission.
-func NewAdmission(r *metrics.Registry) *Admission {
-	bounds := []float64{0.005, 0.025, 0.1, 0.5, 1, 2.5}
-	all := metrics.Histograms(r, metrics.Desc{
-		Name: "apiserver_admission_step_admission_duration_seconds", Labels: []string{"type", "operation", "rejected"},
-		Help: "Time of all plugins together, by pass (admit or validate) and operation.",
-	}, bounds)
-	plugins := metrics.Histograms(r, metrics.Desc{
-		Name: "apiserver_admission_controller_admission_duration_seconds", Labels: []string{"name", "type", "operation", "rejected"},
-		Help: "Time of one plugin, by pass (admit or validate) and operation.",
-	}, bounds)
-	return &Admission{steps: &Phases{of: all}, plugins: plugins}
-}
+var admissionTimes = []float64{0.005, 0.025, 0.1, 0.5, 1, 2.5}
 
-// Steps returns the handle for all plugins together.
-func (a *Admission) Steps() *Phases { return a.steps }
+// Admission has the series about admission: of each plugin by its name, and under the empty name of
+// all together.
+type Admission map[string]*Phases
 
-// Plugin returns the handle of one plugin.
-func (a *Admission) Plugin(name string) *Phases {
-	return &Phases{of: a.plugins, prefix: []string{name}}
+// NewAdmission registers the families of admission for the plugins with these names.
+func NewAdmission(r *metrics.Registry, plugins ...string) Admission {
+	a := Admission{"": new(Phases)}
+	for _, name := range plugins {
+		a[name] = new(Phases)
+	}
+	r.Collect(admissionFamilies[:], func(b *metrics.Batch) {
+		for name, p := range a {
+			p.collect(b, name)
+		}
+	})
+	return a
 }
 
 // Phases has the series of one plugin, or of all together.
 type Phases struct {
-	of     *metrics.Vector[metrics.Histogram]
-	prefix []string
-	series [steps][operations][2]atomic.Pointer[metrics.Histogram]
+	series [steps][operations][2]atomic.Pointer[metrics.Histogram] // the last index is 1 for what was rejected
+}
+
+func (p *Phases) collect(b *metrics.Batch, name string) {
+	for s := range p.series {
+		for o := range p.series[s] {
+			for i, rejected := range [...]string{"false", "true"} {
+				h := p.series[s][o][i].Load()
+				switch {
+				case h == nil:
+				case name == "":
+					b.Observed(stepDuration, h, admissionTimes, stepNames[s], operationNames[o], rejected)
+				default:
+					b.Observed(pluginDuration, h, admissionTimes, name, stepNames[s], operationNames[o], rejected)
+				}
+			}
+		}
+	}
 }
 
 // Observe counts one pass.
 func (p *Phases) Observe(s Step, o Operation, rejected bool, took time.Duration) {
-	s, o = min(s, steps-1), min(o, operations-1)
-	refused, name := 0, "false"
+	slot := &p.series[min(s, steps-1)][min(o, operations-1)][0]
 	if rejected {
-		refused, name = 1, "true"
+		slot = &p.series[min(s, steps-1)][min(o, operations-1)][1]
 	}
-	slot := &p.series[s][o][refused]
 	h := slot.Load()
-	if h == nil {
-		h = p.of.With(append(p.prefix[:len(p.prefix):len(p.prefix)], stepNames[s], operationNames[o], name)...)
-		slot.Store(h) // two callers may do so: both have the same histogram
+	for h == nil {
+		slot.CompareAndSwap(nil, metrics.NewHistogram(admissionTimes))
+		h = slot.Load()
 	}
 	h.Observe(took.Seconds())
 }

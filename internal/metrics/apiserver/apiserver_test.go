@@ -2,8 +2,8 @@ package apiserver
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"math/rand/v2"
 	"slices"
@@ -33,53 +33,33 @@ func lines(t testing.TB, r *metrics.Registry, prefix string) []string {
 
 var widgets = Resource{Group: "example.com", Version: "v1", Resource: "widgets"}
 
-func TestLabelsOfACall(t *testing.T) {
-	for _, c := range []struct {
-		target Target
-		want   string
-	}{
-		{Target{Method: "GET", Resource: true}, "GET resource"},
-		{Target{Method: "HEAD", Resource: true}, "GET resource"},
-		{Target{Method: "GET", Resource: true, Collection: true}, "LIST cluster"},
-		{Target{Method: "HEAD", Resource: true, Collection: true, Namespace: "a"}, "LIST namespace"},
-		{Target{Method: "GET", Resource: true, Collection: true, Watch: true}, "WATCH cluster"},
-		{Target{Method: "GET", Resource: true, Watch: true}, "WATCH resource"},
-		{Target{Method: "POST", Resource: true, Collection: true, Namespace: "a"}, "POST resource"},
-		{Target{Method: "PUT", Resource: true, Namespace: "a", DryRun: []string{"All", "All"}}, "PUT resource All"},
-		{Target{Method: "PATCH", Resource: true, DryRun: []string{"All", "some"}}, "PATCH resource invalid"},
-		{Target{Method: "PATCH", Resource: true, Apply: true}, "APPLY resource"},
-		{Target{Method: "DELETE", Resource: true}, "DELETE resource"},
-		{Target{Method: "DELETE", Resource: true, Collection: true, Namespace: "a"}, "DELETE namespace"},
-		{Target{Method: "GET", Resource: true, Connect: true}, "CONNECT resource"},
-		{Target{Method: "GET"}, "GET "},
-		{Target{Method: "CONNECT"}, "CONNECT "},
-		{Target{Method: "BREW", Resource: true}, "other resource"},
+func TestVerbsOfPaths(t *testing.T) {
+	for method, want := range map[string]string{
+		"GET": "GET", "HEAD": "GET", "": "GET", "POST": "POST", "PUT": "PUT", "PATCH": "PATCH", "DELETE": "DELETE", "CONNECT": "CONNECT", "BREW": "other",
 	} {
-		call := c.target.Call()
-		got := verbNames[call.Verb] + " " + scopeNames[call.Scope]
-		if call.DryRun != NoDryRun {
-			got += " " + dryRunNames[call.DryRun]
-		}
-		require.Equal(t, c.want, got, "%+v", c.target)
+		require.Equal(t, want, verbNames[VerbOf(method)], method)
 	}
 }
 
-func TestCodesOutsideOfTheTableAreFolded(t *testing.T) {
+func TestCodesWithoutANameAreFolded(t *testing.T) {
 	for code, want := range map[int]string{
-		0: "0", 200: "200", 404: "404", 422: "422", 299: "2xx", 399: "3xx", 451: "4xx", 599: "5xx", 504: "504",
-		-1: "other", 1: "other", 199: "other", 600: "other", 1 << 40: "other",
+		0: "0", 200: "200", 404: "404", 422: "422", 299: "2xx", 399: "3xx", 499: "4xx", 599: "5xx", 504: "504",
+		-1: "other", 1: "other", 42: "other", 199: "other", 600: "other", 1 << 40: "other",
 	} {
-		require.Equal(t, want, codeName(codeIndex(code)), code)
+		require.Equal(t, want, codeName(fold(code)), code)
 	}
 }
+
+// count counts a finished request.
+func count(s *Served, c Call, o Outcome) { s.Begin(c, false, false).End(o) }
 
 func TestARequestIsCountedInEachOfItsFamilies(t *testing.T) {
 	var r metrics.Registry
 	q := NewRequests(&r)
 	s := q.Serve(widgets)
-	s.Observe(Call{Verb: Get, Scope: ResourceScope}, Outcome{Code: 200, Duration: 60 * time.Millisecond, Waited: 20 * time.Millisecond, Sent: 5000})
-	s.Observe(Call{Verb: Put, Scope: ResourceScope, DryRun: DryRunAll}, Outcome{Code: 409, Duration: time.Second, Received: 60_000})
-	s.Observe(Call{Verb: Delete, Scope: NamespaceScope}, Outcome{Code: 200, Received: 10})
+	count(s, Call{Verb: Get, Scope: ResourceScope}, Outcome{Code: 200, Duration: 60 * time.Millisecond, Sent: 5000})
+	count(s, Call{Verb: Put, Scope: ResourceScope, DryRun: DryRunAll}, Outcome{Code: 409, Duration: time.Second, Received: 60_000})
+	count(s, Call{Verb: Delete, Scope: NamespaceScope}, Outcome{Code: 200, Received: 10})
 	const rest = `group="example.com",version="v1",resource="widgets",subresource=""`
 	require.Equal(t, []string{
 		`apiserver_request_total{verb="DELETE",dry_run="",` + rest + `,scope="namespace",component="apiserver",code="200"} 1`,
@@ -89,8 +69,10 @@ func TestARequestIsCountedInEachOfItsFamilies(t *testing.T) {
 	require.Contains(t, lines(t, &r, "apiserver_request_duration_seconds"), `apiserver_request_duration_seconds_sum{verb="GET",dry_run="",`+rest+`,scope="resource",component="apiserver"} 0.06`)
 	require.Equal(t, []string{
 		`apiserver_request_sli_duration_seconds_sum{verb="DELETE",` + rest + `,scope="namespace",component="apiserver"} 0`,
-		`apiserver_request_sli_duration_seconds_sum{verb="GET",` + rest + `,scope="resource",component="apiserver"} 0.04`,
+		`apiserver_request_sli_duration_seconds_sum{verb="GET",` + rest + `,scope="resource",component="apiserver"} 0.06`,
 	}, lines(t, &r, "apiserver_request_sli_duration_seconds_sum"), "a dry run is no sign of service")
+	require.Equal(t, `apiserver_request_sli_duration_seconds_bucket{verb="DELETE",`+rest+`,scope="namespace",component="apiserver",le="0.05"} 1`,
+		lines(t, &r, "apiserver_request_sli_duration_seconds_bucket")[0], "the first bucket of Kubernetes")
 	require.Equal(t, []string{`apiserver_response_sizes_sum{verb="GET",` + rest + `,scope="resource",component="apiserver"} 5000`}, lines(t, &r, "apiserver_response_sizes_sum"))
 	require.Equal(t, []string{
 		`apiserver_request_body_size_bytes_sum{group="example.com",resource="widgets",verb="delete_collection"} 10`,
@@ -102,7 +84,7 @@ func TestEachWriteHasABodyOfItsOwnSort(t *testing.T) {
 	var r metrics.Registry
 	s := NewRequests(&r).Serve(widgets)
 	for verb := range Verbs {
-		s.Observe(Call{Verb: verb, Scope: ResourceScope}, Outcome{Code: 200, Received: 1})
+		count(s, Call{Verb: verb, Scope: ResourceScope}, Outcome{Code: 200, Received: 1})
 	}
 	require.Equal(t, []string{
 		`apiserver_request_body_size_bytes_count{group="example.com",resource="widgets",verb="create"} 1`,
@@ -115,8 +97,8 @@ func TestEachWriteHasABodyOfItsOwnSort(t *testing.T) {
 func TestPathsAndUnknownResources(t *testing.T) {
 	var r metrics.Registry
 	q := NewRequests(&r)
-	q.Serve(Resource{Subresource: "/healthz"}).Observe(Call{Verb: Get}, Outcome{Code: 200})
-	q.Unserved().Observe(Call{Verb: Post, Scope: ResourceScope}, Outcome{Code: 404, Received: 5})
+	count(q.Serve(Resource{Subresource: "/healthz"}), Call{Verb: Get}, Outcome{Code: 200})
+	count(q.Unserved(), Call{Verb: Post, Scope: ResourceScope}, Outcome{Code: 404, Received: 5})
 	require.Equal(t, []string{
 		`apiserver_request_total{verb="GET",dry_run="",group="",version="",resource="",subresource="/healthz",scope="",component="",code="200"} 1`,
 		`apiserver_request_total{verb="POST",dry_run="",group="",version="",resource="",subresource="",scope="resource",component="apiserver",code="404"} 1`,
@@ -127,48 +109,53 @@ func TestPathsAndUnknownResources(t *testing.T) {
 func TestWatchesAndEndings(t *testing.T) {
 	var r metrics.Registry
 	q := NewRequests(&r)
-	s, c := q.Serve(widgets), Call{Verb: Watch, Scope: ClusterScope, DryRun: DryRunAll}
-	open := s.LongRunning(c)
-	open.Add(1)
-	require.Same(t, open, s.LongRunning(Call{Verb: Watch, Scope: ClusterScope}))
-	s.Event(2000)
-	s.Event(100)
-	s.InitialList(c, 70*time.Millisecond)
-	for _, code := range []int{429, 503, 503, 418} {
-		s.Terminated(c, code)
+	s, c := q.Serve(widgets), Call{Verb: Watch, Scope: ClusterScope}
+	Running{}.Event(1)
+	Running{}.InitialList(0)
+	first, second := s.Begin(c, true, false), s.Begin(c, true, false)
+	first.Event(2000)
+	second.Event(100)
+	s.Begin(Call{Verb: Watch, Scope: NamespaceScope}, true, false).Event(1)
+	first.InitialList(70 * time.Millisecond)
+	first.End(Outcome{Code: 200, Aborted: true})
+	for _, code := range []int{429, 503, 503, 404} {
+		count(s, Call{Verb: Put, Scope: ResourceScope}, Outcome{Code: code})
+		count(s, Call{Verb: Put, Scope: ResourceScope, DryRun: DryRunAll}, Outcome{Code: code, Aborted: true})
 	}
-	s.Aborted(c)
-	q.Inflight(true).Add(2)
-	q.Inflight(false).Add(1)
-	q.HandshakeErrors().Inc()
+	q.Unserved().Begin(Call{Verb: Post}, false, true)
+	q.Unserved().Begin(Call{Verb: Post}, false, true)
+	q.Unserved().Begin(Call{Verb: Get}, false, false)
+	q.HandshakeErrors.Add(1)
 	const kind = `group="example.com",version="v1",resource="widgets"`
 	for _, want := range []string{
 		`apiserver_longrunning_requests{verb="WATCH",` + kind + `,subresource="",scope="cluster",component="apiserver"} 1`,
-		`apiserver_watch_events_total{` + kind + `} 2`,
-		`apiserver_watch_events_sizes_sum{` + kind + `} 2100`,
+		`apiserver_watch_events_total{` + kind + `} 3`,
+		`apiserver_watch_events_sizes_sum{` + kind + `} 2101`,
 		`apiserver_watch_list_duration_seconds_bucket{` + kind + `,scope="cluster",le="0.1"} 1`,
-		`apiserver_request_terminations_total{verb="WATCH",` + kind + `,subresource="",scope="cluster",component="apiserver",code="429"} 1`,
-		`apiserver_request_terminations_total{verb="WATCH",` + kind + `,subresource="",scope="cluster",component="apiserver",code="503"} 2`,
-		`apiserver_request_terminations_total{verb="WATCH",` + kind + `,subresource="",scope="cluster",component="apiserver",code="other"} 1`,
 		`apiserver_request_aborts_total{verb="WATCH",` + kind + `,subresource="",scope="cluster"} 1`,
+		`apiserver_request_aborts_total{verb="PUT",` + kind + `,subresource="",scope="resource"} 4`,
 		`apiserver_current_inflight_requests{request_kind="mutating"} 2`,
 		`apiserver_current_inflight_requests{request_kind="readOnly"} 1`,
 		"apiserver_tls_handshake_errors_total 1",
 	} {
 		require.Contains(t, lines(t, &r, ""), want)
 	}
+	require.Equal(t, []string{
+		`apiserver_request_terminations_total{verb="PUT",` + kind + `,subresource="",scope="resource",component="apiserver",code="429"} 2`,
+		`apiserver_request_terminations_total{verb="PUT",` + kind + `,subresource="",scope="resource",component="apiserver",code="503"} 4`,
+	}, lines(t, &r, "apiserver_request_terminations_total"))
+	second.End(Outcome{Code: 200})
+	require.Contains(t, lines(t, &r, ""), `apiserver_longrunning_requests{verb="WATCH",`+kind+`,subresource="",scope="cluster",component="apiserver"} 0`)
 }
 
 // use makes a series of every sort.
 func use(s *Served) {
-	c := Call{Verb: Post, Scope: ResourceScope}
-	s.Observe(c, Outcome{Code: 201, Received: 5})
-	s.Observe(Call{Verb: List, Scope: ClusterScope}, Outcome{Code: 200})
-	s.LongRunning(c).Add(1)
-	s.Terminated(c, 429)
-	s.Aborted(c)
-	s.Event(1)
-	s.InitialList(c, 0)
+	w := s.Begin(Call{Verb: Watch, Scope: ClusterScope}, true, false)
+	w.Event(1)
+	w.InitialList(0)
+	w.End(Outcome{Code: 200, Aborted: true})
+	count(s, Call{Verb: Post, Scope: ResourceScope}, Outcome{Code: 201, Received: 5})
+	count(s, Call{Verb: List, Scope: ClusterScope}, Outcome{Code: 429})
 }
 
 func TestAKindThatGoesLeavesNoSeries(t *testing.T) {
@@ -182,9 +169,8 @@ func TestAKindThatGoesLeavesNoSeries(t *testing.T) {
 	require.Equal(t, before, lines(t, &r, ""))
 
 	use(s) // requests that are still under way
-	s.Observe(Call{Verb: Get, Scope: ResourceScope}, Outcome{Code: 200})
+	count(s, Call{Verb: Get, Scope: ResourceScope}, Outcome{Code: 200})
 	require.Equal(t, before, lines(t, &r, ""))
-	require.Empty(t, q.shared[widgets])
 }
 
 func TestAReplacedKindGoesOnCounting(t *testing.T) {
@@ -208,9 +194,9 @@ func TestVersionsAndSubresourcesShareTheSeriesOfTheirResource(t *testing.T) {
 	for _, s := range served {
 		use(s)
 	}
-	served[0].Release()
 	require.Contains(t, lines(t, &r, ""), `apiserver_request_body_size_bytes_count{group="example.com",resource="widgets",verb="create"} 3`)
 	require.Contains(t, lines(t, &r, ""), `apiserver_watch_events_total{group="example.com",version="v1",resource="widgets"} 2`)
+	served[0].Release()
 	served[2].Release()
 	require.NotContains(t, strings.Join(lines(t, &r, ""), "\n"), `version="v1"`)
 	served[1].Release()
@@ -219,36 +205,28 @@ func TestVersionsAndSubresourcesShareTheSeriesOfTheirResource(t *testing.T) {
 
 // TestClientsCannotMakeSeries: however the requests look, what is served bounds the series.
 func TestClientsCannotMakeSeries(t *testing.T) {
-	const most = int(Verbs) * int(Scopes) * int(DryRuns) * codeCount
 	var r metrics.Registry
 	q := NewRequests(&r)
 	access := NewAccess(&r)
 	handles := []*Served{q.Serve(widgets), q.Unserved()}
 	random := rand.New(rand.NewPCG(1, 2))
-	observe := func() {
-		target := Target{
-			Method: []string{"GET", "PUT", "PATCH", "DELETE", "POST", fmt.Sprint(random.Uint32())}[random.IntN(6)], Resource: random.IntN(5) > 0,
-			Collection: random.IntN(2) == 0, Namespace: []string{"", fmt.Sprint(random.Uint32())}[random.IntN(2)], Watch: random.IntN(2) == 0,
-			Apply: random.IntN(2) == 0, DryRun: [][]string{nil, {"All"}, {fmt.Sprint(random.Uint32())}}[random.IntN(3)],
-		}
-		s, call := handles[random.IntN(len(handles))], target.Call()
-		s.Observe(call, Outcome{Code: random.IntN(2000) - 500, Duration: time.Duration(random.Int64N(1e10)), Sent: random.Int64N(1e6), Received: random.Int64N(1e6)})
-		s.Terminated(call, random.IntN(1000))
-		s.LongRunning(Call{Verb: Verb(random.Uint32()), Scope: Scope(random.Uint32()), DryRun: DryRun(random.Uint32())}).Add(1)
-		access.Authentication(Authentication(random.Uint32()), fmt.Sprint(random.Uint32()), 0)
+	observe := func(verb Verb, scope Scope, dry DryRun, code int) {
+		w := handles[random.IntN(len(handles))].Begin(Call{verb, scope, dry}, random.IntN(2) == 0, random.IntN(2) == 0)
+		w.End(Outcome{Code: code, Duration: time.Duration(random.Int64N(1e10)), Sent: random.Int64N(1e6), Received: 1 + random.Int64N(1e6), Aborted: true})
+		access.Authentication(Authentication(random.Uint32()), fmt.Sprint(random.Uint32()), 0, 0)
 	}
-	for i := range most * len(handles) {
-		s, n := handles[i%len(handles)], i/len(handles)
-		call := Call{Verb: Verb(n % int(Verbs)), Scope: Scope(n / int(Verbs) % int(Scopes)), DryRun: DryRun(n / int(Verbs) / int(Scopes) % int(DryRuns))}
-		code := append(codes[:], 1, 299, 399, 499, 599)[n/(most/codeCount)]
-		s.Observe(call, Outcome{Code: code, Received: 1})
-		s.Terminated(call, code)
-		s.LongRunning(call)
+	const codes = 700
+	for _, s := range handles {
+		for n := range int(Verbs) * int(Scopes) * int(DryRuns) {
+			call := Call{Verb: Verb(n % int(Verbs)), Scope: Scope(n / int(Verbs) % int(Scopes)), DryRun: DryRun(n / int(Verbs) / int(Scopes))}
+			for code := range codes {
+				s.Begin(call, code%2 == 0, false).End(Outcome{Code: code, Aborted: true})
+			}
+		}
 	}
 	all := lines(t, &r, "")
-	require.Len(t, lines(t, &r, "apiserver_request_total"), len(handles)*most)
 	for range 100_000 {
-		observe()
+		observe(Verb(random.IntN(int(Verbs))), Scope(random.IntN(int(Scopes))), DryRun(random.IntN(int(DryRuns))), random.IntN(2*codes)-codes/2)
 	}
 	require.Len(t, lines(t, &r, ""), len(all))
 }
@@ -279,14 +257,37 @@ func TestKindsComeAndGoWhileRequestsRun(t *testing.T) {
 	require.Len(t, q.served, 1)
 }
 
+// TestFirstRequestsRace: the first requests of a call and a code make one series.
+func TestFirstRequestsRace(t *testing.T) {
+	const workers = 8
+	var r metrics.Registry
+	s := NewRequests(&r).Serve(widgets)
+	var group sync.WaitGroup
+	for range workers {
+		group.Go(func() {
+			for verb := range Verbs {
+				for _, code := range []int{200, 404, 500} {
+					count(s, Call{Verb: verb}, Outcome{Code: code})
+				}
+			}
+		})
+	}
+	group.Wait()
+	totals := lines(t, &r, "apiserver_request_total")
+	require.Len(t, totals, int(Verbs)*3)
+	for _, line := range totals {
+		require.True(t, strings.HasSuffix(line, "} 8"), line)
+	}
+}
+
 func TestAccess(t *testing.T) {
 	var r metrics.Registry
 	a := NewAccess(&r)
 	for _, user := range []string{"admin", "me@example.com", "you", "kubelet", ""} {
-		a.Authentication(Authenticated, user, time.Millisecond)
+		a.Authentication(Authenticated, user, time.Millisecond, 2*time.Millisecond)
 	}
-	a.Authentication(Unauthenticated, "ghost", 0)
-	a.Authentication(200, "ghost", 0)
+	a.Authentication(Unauthenticated, "ghost", 0, 0)
+	a.Authentication(200, "ghost", 0, 0)
 	a.Authorization(Allowed, time.Millisecond)
 	a.Authorization(Denied, 0)
 	a.Authorization(200, 0)
@@ -302,16 +303,24 @@ func TestAccess(t *testing.T) {
 		`authorization_attempts_total{result="allowed"} 1`, `authorization_attempts_total{result="denied"} 1`,
 		`authorization_attempts_total{result="error"} 1`, `authorization_attempts_total{result="no-opinion"} 0`,
 	}, lines(t, &r, "authorization_attempts_total"))
-	require.Contains(t, lines(t, &r, "authorization_duration_seconds"), `authorization_duration_seconds_bucket{result="allowed",le="0.001"} 1`)
+	for _, want := range []string{
+		`authentication_duration_seconds_sum{result="success"} 0.005`,
+		`authorization_duration_seconds_bucket{result="allowed",le="0.001"} 1`,
+		`apiserver_request_filter_duration_seconds_bucket{filter="authentication",le="0.0003"} 2`,
+		`apiserver_request_filter_duration_seconds_bucket{filter="authentication",le="0.001"} 7`,
+		`apiserver_request_filter_duration_seconds_count{filter="authorization"} 3`,
+		`apiserver_request_filter_duration_seconds_sum{filter="parse"} 0.005`,
+	} {
+		require.Contains(t, lines(t, &r, ""), want)
+	}
 }
 
 func TestAdmission(t *testing.T) {
 	var r metrics.Registry
-	a := NewAdmission(&r)
-	a.Steps().Observe(Admit, Create, false, 10*time.Millisecond)
-	plugin := a.Plugin("quota")
-	plugin.Observe(Validate, Deletion, true, 0)
-	plugin.Observe(200, 200, false, 0)
+	a := NewAdmission(&r, "quota", "idle")
+	a[""].Observe(Admit, Create, false, 10*time.Millisecond)
+	a["quota"].Observe(Validate, Deletion, true, 0)
+	a["quota"].Observe(200, 200, false, 0)
 	require.Contains(t, lines(t, &r, ""), `apiserver_admission_step_admission_duration_seconds_bucket{type="admit",operation="CREATE",rejected="false",le="0.025"} 1`)
 	require.Equal(t, []string{
 		`apiserver_admission_controller_admission_duration_seconds_count{name="quota",type="validate",operation="CONNECT",rejected="false"} 1`,
@@ -319,25 +328,25 @@ func TestAdmission(t *testing.T) {
 	}, lines(t, &r, "apiserver_admission_controller_admission_duration_seconds_count"))
 }
 
-func TestHealthFiltersStorageAndBuild(t *testing.T) {
+func TestHealthStorageAndBuild(t *testing.T) {
 	var r metrics.Registry
-	check := NewHealth(&r).Check("storage", "readyz")
-	check.Observe(true)
-	check.Observe(false)
-	NewFilters(&r).Filter("audit").Observe(0.002)
+	h := NewHealth(&r)
+	h.Observe("storage", "readyz", true)
+	h.Observe("storage", "readyz", false)
+	h.Observe("ping", "livez", true)
 	size, known := int64(4096), true
-	get := NewStorage(&r, func() (int64, bool) { return size, known }).Operation("get")
-	get.Observe(time.Millisecond, nil)
-	get.Observe(time.Millisecond, errors.New("disk"))
+	get := NewStorage(&r, func() (int64, bool) { return size, known }, "get")["get"]
+	get.Took.Observe(0.001)
+	get.Failed.Add(1)
 	CollectBuild(&r, Build{Major: "1", Minor: "36", GitVersion: "v1.36.0"})
 	all := lines(t, &r, "")
 	for _, want := range []string{
 		`kubernetes_healthcheck{name="storage",type="readyz"} 0`,
+		`kubernetes_healthcheck{name="ping",type="livez"} 1`,
 		`kubernetes_healthchecks_total{name="storage",type="readyz",status="error"} 1`,
 		`kubernetes_healthchecks_total{name="storage",type="readyz",status="success"} 1`,
-		`apiserver_request_filter_duration_seconds_bucket{filter="audit",le="0.003"} 1`,
 		`apiserver_storage_size_bytes{storage_cluster_id="store-0"} 4096`,
-		`kindwright_storage_operation_duration_seconds_count{operation="get"} 2`,
+		`kindwright_storage_operation_duration_seconds_count{operation="get"} 1`,
 		`kindwright_storage_operation_errors_total{operation="get"} 1`,
 	} {
 		require.Contains(t, all, want)
@@ -383,42 +392,48 @@ func TestStatesAreReadWhenScraped(t *testing.T) {
 // TestCountingAllocatesNothing: what runs for each request or event.
 func TestCountingAllocatesNothing(t *testing.T) {
 	var r metrics.Registry
-	q := NewRequests(&r)
-	s, access, phases := q.Serve(widgets), NewAccess(&r), NewAdmission(&r).Plugin("quota")
-	target := Target{Method: "PATCH", Resource: true, Namespace: "default", DryRun: []string{"All"}}
+	s, access, plugin := NewRequests(&r).Serve(widgets), NewAccess(&r), NewAdmission(&r, "quota")["quota"]
 	require.Zero(t, testing.AllocsPerRun(100, func() {
-		c := target.Call()
-		q.Inflight(true).Add(1)
-		s.LongRunning(c).Add(1)
-		s.Observe(c, Outcome{Code: 200, Duration: time.Millisecond, Sent: 100, Received: 100})
-		s.Event(100)
-		s.Terminated(c, 429)
-		s.Aborted(c)
-		s.InitialList(c, 1)
-		access.Authentication(Authenticated, "somebody", 1)
+		w := s.Begin(Call{Verb: Patch, Scope: ResourceScope, DryRun: DryRunAll}, false, true)
+		w.End(Outcome{Code: 200, Duration: time.Millisecond, Sent: 100, Received: 100, Aborted: true})
+		w = s.Begin(Call{Verb: Watch, Scope: ClusterScope}, true, false)
+		w.Event(100)
+		w.InitialList(1)
+		w.End(Outcome{Code: 429})
+		access.Authentication(Authenticated, "somebody", 1, 2)
 		access.Authorization(Allowed, 1)
-		phases.Observe(Admit, Update, true, 1)
+		plugin.Observe(Admit, Update, true, 1)
 	}))
 }
 
 func BenchmarkRequest(b *testing.B) {
 	var r metrics.Registry
-	q := NewRequests(&r)
-	s := q.Serve(widgets)
-	for name, target := range map[string]Target{
-		"get":    {Method: "GET", Resource: true, Namespace: "default"},
-		"list":   {Method: "GET", Resource: true, Collection: true},
-		"update": {Method: "PUT", Resource: true, Namespace: "default"},
+	s := NewRequests(&r).Serve(widgets)
+	for name, call := range map[string]Call{
+		"get":    {Verb: Get, Scope: ResourceScope},
+		"list":   {Verb: List, Scope: ClusterScope},
+		"update": {Verb: Put, Scope: ResourceScope},
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				c := target.Call()
-				inflight := q.Inflight(c.Verb == Put)
-				inflight.Add(1)
-				s.Observe(c, Outcome{Code: 200, Duration: 300 * time.Microsecond, Sent: 2000, Received: 2000})
-				inflight.Add(-1)
+				s.Begin(call, false, false).End(Outcome{Code: 200, Duration: 300 * time.Microsecond, Sent: 2000, Received: 2000})
 			}
 		})
+	}
+}
+
+// BenchmarkScrape is a scrape of a server with many kinds that are all in use.
+func BenchmarkScrape(b *testing.B) {
+	var r metrics.Registry
+	q := NewRequests(&r)
+	for i := range 10_000 {
+		use(q.Serve(Resource{Group: "example.com", Version: "v1", Resource: fmt.Sprintf("kind%05d", i)}))
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := metrics.Write(io.Discard, r.Families()); err != nil {
+			b.Fatal(err)
+		}
 	}
 }

@@ -2,14 +2,14 @@ package apiserver
 
 import (
 	"net/http"
-	"slices"
+	"strconv"
 )
 
 // A Verb is what a request does, as the label says it: the HTTP method, but for reads, patches and
 // connections, whose sorts differ more in cost than the methods do.
 type Verb uint8
 
-// The verbs. Values beyond Verbs are counted as OtherVerb.
+// The verbs.
 const (
 	OtherVerb Verb = iota
 	Get
@@ -29,10 +29,29 @@ var verbNames = [Verbs]string{
 	Apply: "APPLY", Delete: "DELETE", Connect: "CONNECT",
 }
 
+// VerbOf returns the verb of a request that is not for a resource. HEAD counts as GET.
+func VerbOf(method string) Verb {
+	switch method {
+	case http.MethodGet, http.MethodHead, "":
+		return Get
+	case http.MethodPost:
+		return Post
+	case http.MethodPut:
+		return Put
+	case http.MethodPatch:
+		return Patch
+	case http.MethodDelete:
+		return Delete
+	case http.MethodConnect:
+		return Connect
+	}
+	return OtherVerb
+}
+
 // A Scope is how much a request is about.
 type Scope uint8
 
-// The scopes. Values beyond Scopes are counted as NoScope.
+// The scopes.
 const (
 	NoScope        Scope = iota // not a resource
 	ClusterScope                // a collection of the whole cluster
@@ -46,7 +65,7 @@ var scopeNames = [Scopes]string{NoScope: "", ClusterScope: "cluster", NamespaceS
 // DryRun is what a request says about being tried only.
 type DryRun uint8
 
-// The values of dryRun. Values beyond DryRuns are counted as InvalidDryRun.
+// The values of dryRun.
 const (
 	NoDryRun DryRun = iota
 	DryRunAll
@@ -63,84 +82,45 @@ type Call struct {
 	DryRun DryRun
 }
 
-// bounded returns c with every value inside its table.
-func (c Call) bounded() Call {
-	if c.Verb >= Verbs {
-		c.Verb = OtherVerb
-	}
-	if c.Scope >= Scopes {
-		c.Scope = NoScope
-	}
-	if c.DryRun >= DryRuns {
-		c.DryRun = InvalidDryRun
-	}
-	return c
-}
-
-// A Target is what the parser found out about a request.
-type Target struct {
-	Method     string
-	Resource   bool   // the path names a resource
-	Collection bool   // and no object of it
-	Namespace  string // that the path names
-	Watch      bool   // a read that asks for changes
-	Apply      bool   // a PATCH with the media type of an apply
-	Connect    bool   // the subresource is for connections, whatever the method
-	DryRun     []string
-}
-
-// Call returns the labels of t. HEAD counts as GET. A create counts as a request for one object, although
-// its path names the collection.
-func (t *Target) Call() Call {
-	c := Call{Verb: t.verb(), Scope: t.scope()}
-	switch {
-	case len(t.DryRun) == 0:
-	case !slices.ContainsFunc(t.DryRun, func(s string) bool { return s != "All" }):
-		c.DryRun = DryRunAll
-	default:
-		c.DryRun = InvalidDryRun
-	}
-	return c
-}
-
-func (t *Target) verb() Verb {
-	if t.Connect {
-		return Connect
-	}
-	switch t.Method {
-	case http.MethodGet, http.MethodHead:
-		switch {
-		case t.Watch:
-			return Watch
-		case t.Resource && t.Collection:
-			return List
+// bodyName is the verb of a write in the family of body sizes, "" for a call without a body.
+func (c Call) bodyName() string {
+	switch c.Verb {
+	case Post:
+		return "create"
+	case Put:
+		return "update"
+	case Patch, Apply:
+		return "patch"
+	case Delete:
+		if c.Scope != ResourceScope {
+			return "delete_collection"
 		}
-		return Get
-	case http.MethodPost:
-		return Post
-	case http.MethodPut:
-		return Put
-	case http.MethodPatch:
-		if t.Apply {
-			return Apply
-		}
-		return Patch
-	case http.MethodDelete:
-		return Delete
-	case http.MethodConnect:
-		return Connect
+		return "delete"
 	}
-	return OtherVerb
+	return ""
 }
 
-func (t *Target) scope() Scope {
-	switch {
-	case !t.Resource:
-		return NoScope
-	case !t.Collection || t.Method == http.MethodPost:
-		return ResourceScope
-	case t.Namespace != "":
-		return NamespaceScope
+// fold reduces a response code to one that has a name. 0 is a request that ended without an answer.
+// A subresource or a plugin can answer with any number: those without a name become the first
+// digit, and what is not a code of an answer becomes 1.
+func fold(code int) int {
+	switch class := code / 100; {
+	case code == 0 || http.StatusText(code) != "":
+		return code
+	case class >= 2 && class <= 5:
+		return class
 	}
-	return ClusterScope
+	return 1
+}
+
+// codeName is the label of a folded code. The names match the patterns of dashboards, such as 5..
+// for failures of the server.
+func codeName(folded int) string {
+	switch {
+	case folded == 1:
+		return "other"
+	case folded > 1 && folded < 10:
+		return strconv.Itoa(folded) + "xx"
+	}
+	return strconv.Itoa(folded)
 }

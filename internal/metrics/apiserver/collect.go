@@ -5,7 +5,6 @@ import (
 	"runtime"
 
 	"github.com/kindwright/kindwright/internal/metrics"
-	snapshot "github.com/kindwright/kindwright/metrics"
 )
 
 // A Stored is the state of one stored resource and of its live view.
@@ -31,14 +30,6 @@ const (
 	logChanges
 	logBytes
 )
-
-func gauge(name, help string, labels ...string) metrics.Desc {
-	return metrics.Desc{Name: name, Help: help, Type: snapshot.Gauge, Labels: labels}
-}
-
-func counter(name, help string, labels ...string) metrics.Desc {
-	return metrics.Desc{Name: name, Help: help, Type: snapshot.Counter, Labels: labels}
-}
 
 // storedFamilies: a change is in the log, and so given to every watcher, at the moment it is received.
 // The counts of received and dispatched events are therefore the same here.
@@ -82,19 +73,20 @@ type Garbage struct {
 	Waiting    int // objects that are to be looked at
 }
 
+var garbageFamilies = [...]metrics.Desc{
+	counter("kindwright_gc_reads_total", "Objects that the garbage collector read."),
+	counter("kindwright_gc_deletes_total", "Dependents that the garbage collector deleted or marked for deletion."),
+	counter("kindwright_gc_orphaned_total", "Dependents whose owner references the garbage collector removed."),
+	counter("kindwright_gc_released_total", "Owners from which the garbage collector removed its finalizer."),
+	counter("kindwright_gc_retries_total", "Objects that the garbage collector had to look at again."),
+	counter("kindwright_gc_unserved_total", "Those of the retries whose reason was a kind that is not served."),
+	gauge("kindwright_gc_references", "Owner references in the garbage collector's index."),
+	gauge("kindwright_gc_queue_length", "Objects that the garbage collector has yet to look at."),
+}
+
 // CollectGarbage registers the families about the garbage collector.
 func CollectGarbage(r *metrics.Registry, state func() Garbage) {
-	families := []metrics.Desc{
-		counter("kindwright_gc_reads_total", "Objects that the garbage collector read."),
-		counter("kindwright_gc_deletes_total", "Dependents that the garbage collector deleted or marked for deletion."),
-		counter("kindwright_gc_orphaned_total", "Dependents whose owner references the garbage collector removed."),
-		counter("kindwright_gc_released_total", "Owners from which the garbage collector removed its finalizer."),
-		counter("kindwright_gc_retries_total", "Objects that the garbage collector had to look at again."),
-		counter("kindwright_gc_unserved_total", "Those of the retries whose reason was a kind that is not served."),
-		gauge("kindwright_gc_references", "Owner references in the garbage collector's index."),
-		gauge("kindwright_gc_queue_length", "Objects that the garbage collector has yet to look at."),
-	}
-	r.Collect(families, func(b *metrics.Batch) {
+	r.Collect(garbageFamilies[:], func(b *metrics.Batch) {
 		g := state()
 		for i, n := range []int64{g.Reads, g.Deletes, g.Stripped, g.Released, g.Retries, g.Unserved, int64(g.References), int64(g.Waiting)} {
 			b.Add(i, float64(n))
@@ -109,12 +101,13 @@ type Migration struct {
 	Done, Left, Kept int
 }
 
+var migrationFamilies = [...]metrics.Desc{
+	gauge("kindwright_migration_objects", "Objects by the state of their migration: done, left to do, or kept since they cannot be migrated.", "group", "resource", "state"),
+}
+
 // CollectMigrations registers the family about migrations.
 func CollectMigrations(r *metrics.Registry, all func() iter.Seq[Migration]) {
-	r.Collect([]metrics.Desc{{
-		Name: "kindwright_migration_objects", Type: snapshot.Gauge, Labels: []string{"group", "resource", "state"},
-		Help: "Objects by the state of their migration: done, left to do, or kept since they cannot be migrated.",
-	}}, func(b *metrics.Batch) {
+	r.Collect(migrationFamilies[:], func(b *metrics.Batch) {
 		for m := range all() {
 			b.Add(0, float64(m.Done), m.Group, m.Resource, "done")
 			b.Add(0, float64(m.Left), m.Group, m.Resource, "left")
@@ -128,10 +121,14 @@ type Build struct {
 	Major, Minor, GitVersion, GitCommit, GitTreeState, BuildDate string
 }
 
+var buildFamilies = [...]metrics.Desc{
+	gauge("kubernetes_build_info", "The version of the server, as labels.",
+		"major", "minor", "git_version", "git_commit", "git_tree_state", "build_date", "go_version", "compiler", "platform"),
+}
+
 // CollectBuild registers the family that has the version in its labels.
 func CollectBuild(r *metrics.Registry, v Build) {
-	metrics.Gauges(r, metrics.Desc{
-		Name: "kubernetes_build_info", Help: "The version of the server, as labels.",
-		Labels: []string{"major", "minor", "git_version", "git_commit", "git_tree_state", "build_date", "go_version", "compiler", "platform"},
-	}).With(v.Major, v.Minor, v.GitVersion, v.GitCommit, v.GitTreeState, v.BuildDate, runtime.Version(), runtime.Compiler, runtime.GOOS+"/"+runtime.GOARCH).Set(1)
+	r.Collect(buildFamilies[:], func(b *metrics.Batch) {
+		b.Add(0, 1, v.Major, v.Minor, v.GitVersion, v.GitCommit, v.GitTreeState, v.BuildDate, runtime.Version(), runtime.Compiler, runtime.GOOS+"/"+runtime.GOARCH)
+	})
 }

@@ -18,9 +18,8 @@ func Example() {
 	widgets := requests.Serve(apiserver.Resource{Group: "example.com", Version: "v1", Resource: "widgets"})
 
 	// For each request, once it is parsed and again at its end:
-	target := apiserver.Target{Method: "GET", Resource: true, Collection: true, Namespace: "default"}
-	call := target.Call()
-	widgets.Observe(call, apiserver.Outcome{Code: 200, Duration: 3 * time.Millisecond, Sent: 4096})
+	running := widgets.Begin(apiserver.Call{Verb: apiserver.List, Scope: apiserver.NamespaceScope}, false, false)
+	running.End(apiserver.Outcome{Code: 200, Duration: 3 * time.Millisecond, Sent: 4096})
 
 	var text bytes.Buffer
 	if err := metrics.Write(&text, registry.Families()); err != nil {

@@ -1,43 +1,60 @@
 package apiserver
 
-import "github.com/kindwright/kindwright/internal/metrics"
+import (
+	"sync"
 
-// Health has the families about health checks.
+	"github.com/kindwright/kindwright/internal/metrics"
+)
+
+// The families of Health.
+const (
+	checkState = iota
+	checkResults
+)
+
+var healthFamilies = [...]metrics.Desc{
+	checkState:   gauge("kubernetes_healthcheck", "The last result of a health check: 1 if it passed.", "name", "type"),
+	checkResults: counter("kubernetes_healthchecks_total", "Results of health checks.", "name", "type", "status"),
+}
+
+// Health counts the results of health checks.
 type Health struct {
-	state   *metrics.Vector[metrics.Gauge]
-	results *metrics.Vector[metrics.Counter]
+	mu     sync.Mutex
+	checks map[check]results
+}
+
+// A check of an endpoint: healthz, livez or readyz.
+type check struct{ name, endpoint string }
+
+type results struct {
+	last           float64 // 1 if it passed
+	passed, failed float64
 }
 
 // NewHealth registers the families of health checks.
 func NewHealth(r *metrics.Registry) *Health {
-	return &Health{
-		state: metrics.Gauges(r, metrics.Desc{
-			Name: "kubernetes_healthcheck", Labels: []string{"name", "type"}, Help: "The last result of a health check: 1 if it passed.",
-		}),
-		results: metrics.Counters(r, metrics.Desc{
-			Name: "kubernetes_healthchecks_total", Labels: []string{"name", "type", "status"}, Help: "Results of health checks.",
-		}),
+	h := &Health{checks: map[check]results{}}
+	r.Collect(healthFamilies[:], func(b *metrics.Batch) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		for c, n := range h.checks {
+			b.Add(checkState, n.last, c.name, c.endpoint)
+			b.Add(checkResults, n.passed, c.name, c.endpoint, "success")
+			b.Add(checkResults, n.failed, c.name, c.endpoint, "error")
+		}
+	})
+	return h
+}
+
+// Observe counts one result of a check of an endpoint: healthz, livez or readyz.
+func (h *Health) Observe(name, endpoint string, passed bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := h.checks[check{name, endpoint}]
+	if n.last = 0; passed {
+		n.last, n.passed = 1, n.passed+1
+	} else {
+		n.failed++
 	}
-}
-
-// Check returns the handle of one check of one endpoint: healthz, livez or readyz.
-func (h *Health) Check(name, endpoint string) *HealthCheck {
-	return &HealthCheck{h.state.With(name, endpoint), h.results.With(name, endpoint, "success"), h.results.With(name, endpoint, "error")}
-}
-
-// HealthCheck has the series of one check.
-type HealthCheck struct {
-	state          *metrics.Gauge
-	passed, failed *metrics.Counter
-}
-
-// Observe counts one result.
-func (c *HealthCheck) Observe(passed bool) {
-	if passed {
-		c.state.Set(1)
-		c.passed.Inc()
-		return
-	}
-	c.state.Set(0)
-	c.failed.Inc()
+	h.checks[check{name, endpoint}] = n
 }

@@ -1,56 +1,50 @@
 package apiserver
 
 import (
-	"time"
+	"sync/atomic"
 
 	"github.com/kindwright/kindwright/internal/metrics"
-	snapshot "github.com/kindwright/kindwright/metrics"
 )
 
-// Storage has the families about calls of the store.
-type Storage struct {
-	times  *metrics.Vector[metrics.Histogram]
-	errors *metrics.Vector[metrics.Counter]
+// The families of Storage.
+const (
+	storageDuration = iota
+	storageErrors
+	storageSize
+)
+
+var storageFamilies = [...]metrics.Desc{
+	storageDuration: histogram("kindwright_storage_operation_duration_seconds", "Time of a call of the store.", "operation"),
+	storageErrors:   counter("kindwright_storage_operation_errors_total", "Calls of the store that failed.", "operation"),
+	storageSize:     gauge("apiserver_storage_size_bytes", "Space that the store takes on disk.", "storage_cluster_id"),
 }
 
-// NewStorage registers the families of storage calls. If size is not nil, each scrape calls it for the
-// size of the store in bytes, which is left out if size cannot tell.
-func NewStorage(r *metrics.Registry, size func() (bytes int64, ok bool)) *Storage {
-	if size != nil {
-		r.Collect([]metrics.Desc{{
-			Name: "apiserver_storage_size_bytes", Type: snapshot.Gauge, Labels: []string{"storage_cluster_id"},
-			Help: "Space that the store takes on disk.",
-		}}, func(b *metrics.Batch) {
-			if n, ok := size(); ok {
-				b.Add(0, float64(n), "store-0")
-			}
-		})
-	}
-	return &Storage{
-		times: metrics.Histograms(r, metrics.Desc{
-			Name: "kindwright_storage_operation_duration_seconds", Labels: []string{"operation"}, Help: "Time of a call of the store.",
-		}, append([]float64{0.0001, 0.0005, 0.001, 0.0025}, durations...)),
-		errors: metrics.Counters(r, metrics.Desc{
-			Name: "kindwright_storage_operation_errors_total", Labels: []string{"operation"}, Help: "Calls of the store that failed.",
-		}),
-	}
-}
+var storageTimes = append([]float64{0.0001, 0.0005, 0.001, 0.0025}, durations...)
 
-// Operation returns the handle of one method of the store.
-func (s *Storage) Operation(name string) *StorageOperation {
-	return &StorageOperation{s.times.With(name), s.errors.With(name)}
-}
+// Storage has the series about calls of the store, by the name of the method.
+type Storage map[string]*StorageOperation
 
 // StorageOperation has the series of one method of the store.
 type StorageOperation struct {
-	took   *metrics.Histogram
-	failed *metrics.Counter
+	Took   *metrics.Histogram // in seconds
+	Failed atomic.Uint64
 }
 
-// Observe counts a call.
-func (o *StorageOperation) Observe(took time.Duration, err error) {
-	o.took.Observe(took.Seconds())
-	if err != nil {
-		o.failed.Inc()
+// NewStorage registers the families of the store for these methods. Each scrape calls size for the
+// size of the store in bytes, which is left out if size cannot tell.
+func NewStorage(r *metrics.Registry, size func() (bytes int64, ok bool), methods ...string) Storage {
+	s := Storage{}
+	for _, name := range methods {
+		s[name] = &StorageOperation{Took: metrics.NewHistogram(storageTimes)}
 	}
+	r.Collect(storageFamilies[:], func(b *metrics.Batch) {
+		for name, op := range s {
+			b.Observed(storageDuration, op.Took, storageTimes, name)
+			b.Add(storageErrors, float64(op.Failed.Load()), name)
+		}
+		if n, ok := size(); ok {
+			b.Add(storageSize, float64(n), "store-0")
+		}
+	})
+	return s
 }
