@@ -205,10 +205,6 @@ func (p *publisher) kindName(gvk meta.GroupVersionKind, s *Schema) string {
 	return name
 }
 
-func gvkExtension(gvk meta.GroupVersionKind) map[string]any {
-	return map[string]any{"group": gvk.Group, "version": gvk.Version, "kind": gvk.Kind}
-}
-
 // publisher collects the paths and schemas of a document. It is not safe for concurrent use.
 type publisher struct {
 	form        form
@@ -250,23 +246,8 @@ func (p *publisher) component(name string, s *Schema, kinds ...meta.GroupVersion
 		return name
 	}
 	p.definitions[name] = d // register before descending: the schema may refer to itself
-	tree := p.body(d.schema)
-	if len(d.kinds) > 0 {
-		extensions := make([]any, len(d.kinds))
-		for i, gvk := range d.kinds {
-			extensions[i] = gvkExtension(gvk)
-		}
-		tree[gvkKey] = extensions
-	}
-	var err error
-	if d.encoded, err = p.form.schema(nil, tree); err != nil {
-		p.failed = cmp.Or(p.failed, fmt.Errorf("openapi: schema %s: %w", name, err))
-	}
+	d.encoded = p.form.schema(p, usage{schema: d.schema, kinds: d.kinds})
 	return name
-}
-
-func reference(name string) map[string]any {
-	return map[string]any{"$ref": documentReferences + name}
 }
 
 // kind publishes the schemas and the paths of a kind.

@@ -10,8 +10,10 @@ import (
 
 // form is how a document is written: as OpenAPI v3, or as OpenAPI v2 in JSON or protobuf.
 type form interface {
-	// schema appends a schema, and parameter returns a parameter. Both are given as trees of v3.
-	schema(dst []byte, tree map[string]any) ([]byte, error)
+	// schema returns a schema. It publishes the schemas to which it refers.
+	schema(p *publisher, u usage) []byte
+
+	// parameter returns a parameter, which is given as a tree of v3.
 	parameter(tree map[string]any) ([]byte, error)
 
 	// definition appends a schema that schema has encoded, under its name. path appends the
@@ -44,8 +46,10 @@ const (
 // documentForm writes OpenAPI v3.
 type documentForm struct{}
 
-func (documentForm) schema(dst []byte, tree map[string]any) ([]byte, error) {
-	return json.AppendTree(dst, tree)
+func (documentForm) schema(p *publisher, u usage) []byte {
+	w := schemaWriter{publisher: p}
+	w.usage(u)
+	return w.dst
 }
 
 func (documentForm) parameter(tree map[string]any) ([]byte, error) { return json.AppendTree(nil, tree) }

@@ -1,10 +1,8 @@
 package openapi
 
 import (
-	"maps"
+	"cmp"
 	"math"
-	"slices"
-	"strings"
 
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/protowire"
@@ -17,33 +15,24 @@ type message []byte
 
 func (m *message) key(number int32, t protowire.Type) { *m = protowire.AppendKey(*m, number, t) }
 
-func (m *message) text(number int32, v any) {
-	if text, _ := v.(string); text != "" {
+func (m *message) text(number int32, text string) {
+	if text != "" {
 		m.key(number, protowire.Bytes)
 		*m = protowire.AppendBytes(*m, text)
 	}
 }
 
-func (m *message) texts(number int32, v any) {
-	list, _ := v.([]any)
-	for _, item := range list {
-		text, _ := item.(string)
-		m.key(number, protowire.Bytes)
-		*m = protowire.AppendBytes(*m, text)
-	}
-}
-
-func (m *message) flag(number int32, v any) {
-	if v == true {
+func (m *message) flag(number int32, v bool) {
+	if v {
 		m.key(number, protowire.Varint)
 		*m = protowire.AppendVarint(*m, 1)
 	}
 }
 
-func (m *message) count(number int32, v any) {
-	if n, _ := v.(int64); n != 0 {
+func (m *message) count(number int32, n *int64) {
+	if n != nil && *n != 0 {
 		m.key(number, protowire.Varint)
-		*m = protowire.AppendVarint(*m, uint64(n))
+		*m = protowire.AppendVarint(*m, uint64(*n))
 	}
 }
 
@@ -100,48 +89,21 @@ func (m *message) yaml(number int32, text []byte) {
 	m.nested(number, func() { m.text(2, string(text)+"\n") })
 }
 
-func (m *message) anys(number int32, v any) {
-	list, _ := v.([]any)
-	for _, item := range list {
-		m.any(number, item)
-	}
-}
-
-// named adds the members of an object, sorted by name. Each is a message of a name and a value,
-// which is added by the function value.
-func (m *message) named(number int32, tree map[string]any, value func(v any)) {
-	for _, name := range slices.Sorted(maps.Keys(tree)) {
-		m.nested(number, func() {
-			m.text(1, name)
-			m.nested(2, func() { value(tree[name]) })
-		})
-	}
-}
-
-// extensions adds the members whose names begin with x-.
-func (m *message) extensions(number int32, tree map[string]any) {
-	var names []string
-	for name := range tree {
-		if strings.HasPrefix(name, "x-") {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		m.nested(number, func() {
-			m.text(1, name)
-			m.any(2, tree[name])
-		})
-	}
+// extension adds an extension whose value is JSON.
+func (m *message) extension(number int32, name string, value []byte) {
+	m.nested(number, func() {
+		m.text(1, name)
+		m.yaml(2, value)
+	})
 }
 
 // gnosticForm writes OpenAPI v2 as protobuf.
 type gnosticForm struct{}
 
-func (gnosticForm) schema(dst []byte, tree map[string]any) ([]byte, error) {
-	m := message(dst)
-	m.schema(swaggerSchema(tree))
-	return m, nil
+func (gnosticForm) schema(p *publisher, u usage) []byte {
+	var m message
+	m.schema(p, u)
+	return m
 }
 
 func (gnosticForm) definition(dst []byte, name string, encoded []byte) []byte {
@@ -237,16 +199,10 @@ func (m *message) answer(o *operation) {
 
 func (m *message) operationExtensions(o *operation) {
 	if o.action != "" {
-		m.nested(13, func() {
-			m.text(1, "x-kubernetes-action")
-			m.yaml(2, json.AppendString(nil, o.action))
-		})
+		m.extension(13, "x-kubernetes-action", json.AppendString(nil, o.action))
 	}
 	if o.gvk != nil {
-		m.nested(13, func() {
-			m.text(1, gvkKey)
-			m.yaml(2, appendGroupVersionKind(nil, *o.gvk))
-		})
+		m.extension(13, gvkKey, appendGroupVersionKind(nil, *o.gvk))
 	}
 }
 
@@ -262,12 +218,16 @@ func (gnosticForm) parameter(tree map[string]any) ([]byte, error) {
 	m.nested(1, func() {
 		m.nested(2, func() {
 			m.nested(choice, func() {
-				m.flag(1, tree["required"])
-				m.text(2, tree["in"])
-				m.text(3, tree["description"])
-				m.text(4, tree["name"])
-				m.text(typ, tree["type"])
-				m.flag(unique, tree["uniqueItems"])
+				text := func(number int32, name string) {
+					value, _ := tree[name].(string)
+					m.text(number, value)
+				}
+				m.flag(1, tree["required"] == true)
+				text(2, "in")
+				text(3, "description")
+				text(4, "name")
+				text(typ, "type")
+				m.flag(unique, tree["uniqueItems"] == true)
 			})
 		})
 	})
@@ -275,38 +235,61 @@ func (gnosticForm) parameter(tree map[string]any) ([]byte, error) {
 }
 
 // schema adds the fields of a schema.
-func (m *message) schema(tree map[string]any) {
-	m.text(1, tree["$ref"])
-	m.text(2, tree["format"])
-	m.text(4, tree["description"])
-	if tree["default"] != nil {
-		m.any(5, tree["default"])
+func (m *message) schema(p *publisher, u usage) {
+	swagger := p.swaggerOnly(u)
+	if swagger.reference != "" {
+		m.text(1, swaggerReferences+swagger.reference)
 	}
-	m.float(6, tree["multipleOf"])
-	m.float(7, tree["maximum"])
-	m.flag(8, tree["exclusiveMaximum"])
-	m.float(9, tree["minimum"])
-	m.flag(10, tree["exclusiveMinimum"])
-	m.count(11, tree["maxLength"])
-	m.count(12, tree["minLength"])
-	m.text(13, tree["pattern"])
-	m.count(14, tree["maxItems"])
-	m.count(15, tree["minItems"])
-	m.count(17, tree["maxProperties"])
-	m.count(18, tree["minProperties"])
-	m.texts(19, tree["required"])
-	m.anys(20, tree["enum"])
-	if rest, ok := tree["additionalProperties"].(map[string]any); ok {
-		m.nested(21, func() { m.nested(1, func() { m.schema(rest) }) })
+	s := u.schema
+	if s == nil {
+		return
 	}
-	if tree["type"] != nil {
-		m.nested(22, func() { m.text(1, tree["type"]) })
+	m.text(2, cmp.Or(swagger.format, s.Format))
+	m.text(4, s.Description)
+	if s.DefaultValue != nil {
+		m.any(5, s.DefaultValue)
 	}
-	if items, ok := tree["items"].(map[string]any); ok {
-		m.nested(23, func() { m.nested(1, func() { m.schema(items) }) })
+	m.bounds(s)
+	for _, name := range s.publishedRequired() {
+		m.text(19, name)
 	}
-	if properties := object(tree["properties"]); len(properties) > 0 {
-		m.nested(25, func() { m.named(1, properties, func(v any) { m.schema(object(v)) }) })
+	for _, value := range s.Enum {
+		m.any(20, value)
 	}
-	m.extensions(31, tree)
+	if s.AdditionalProperties != nil {
+		m.nested(21, func() { m.nested(1, func() { m.schema(p, p.item(s.AdditionalProperties)) }) })
+	}
+	if typ := cmp.Or(swagger.typ, string(s.publishedType())); typ != "" {
+		m.nested(22, func() { m.text(1, typ) })
+	}
+	if s.Items != nil {
+		m.nested(23, func() { m.nested(1, func() { m.schema(p, p.item(s.Items)) }) })
+	}
+	if len(s.Properties) > 0 {
+		m.nested(25, func() {
+			for _, property := range s.publishedProperties() {
+				m.nested(1, func() {
+					m.text(1, property.Name)
+					m.nested(2, func() { m.schema(p, p.property(property.Schema)) })
+				})
+			}
+		})
+	}
+	u.eachExtension(func(name string, value []byte) { m.extension(31, name, value) })
+}
+
+// bounds adds the keywords from multipleOf to minProperties.
+func (m *message) bounds(s *Schema) {
+	m.float(6, s.MultipleOf)
+	m.float(7, s.Maximum)
+	m.flag(8, s.ExclusiveMaximum)
+	m.float(9, s.Minimum)
+	m.flag(10, s.ExclusiveMinimum)
+	m.count(11, s.MaxLength)
+	m.count(12, s.MinLength)
+	m.text(13, s.Pattern)
+	m.count(14, s.MaxItems)
+	m.count(15, s.MinItems)
+	m.count(17, s.MaxProperties)
+	m.count(18, s.MinProperties)
 }

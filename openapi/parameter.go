@@ -1,6 +1,10 @@
 package openapi
 
-import "cmp"
+import (
+	"cmp"
+
+	"github.com/kindwright/kindwright/internal/json"
+)
 
 // parameter is one parameter of a path or a query.
 type parameter struct {
@@ -88,8 +92,12 @@ func parameterTree(name string) map[string]any {
 // propertyParameters appends query parameters that are described as schema properties.
 func (p *publisher) propertyParameters(dst [][]byte, properties []Property) [][]byte {
 	for _, property := range properties {
-		schema := p.body(property.Schema)
-		delete(schema, "description")
+		undescribed := *property.Schema
+		undescribed.Description = ""
+		w := schemaWriter{publisher: p}
+		w.usage(usage{schema: &undescribed})
+		schema, err := json.DecodeTree(w.dst, json.TreeOptions{})
+		p.failed = cmp.Or(p.failed, err)
 		tree := map[string]any{"name": property.Name, "in": "query", "schema": schema}
 		if property.Schema.Description != "" {
 			tree["description"] = property.Schema.Description

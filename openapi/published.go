@@ -3,223 +3,346 @@ package openapi
 import (
 	"cmp"
 	"slices"
+	"strings"
+
+	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/meta"
 )
 
-// property renders a schema at the place that uses it: as a reference if the schema is a component,
-// otherwise in full.
-func (p *publisher) property(s *Schema) map[string]any {
+// usage is a schema as a document publishes it at one place: as a reference, in full, or as a
+// reference with keywords beside it.
+type usage struct {
+	reference string  // name of the published schema; empty for none
+	schema    *Schema // nil for a reference alone
+	kinds     []meta.GroupVersionKind
+}
+
+// property returns the usage of a schema that describes a field or a branch.
+func (p *publisher) property(s *Schema) usage {
 	if s.Component == "" {
-		return p.body(s)
+		return usage{schema: s}
 	}
-	ref := reference(p.component(s.Component, cmp.Or(s.base, s)))
-	// OpenAPI v3.0 ignores keywords next to $ref, so the reference moves into allOf. kubectl
-	// explain looks for the field's description at this level.
-	out := p.beside(s)
-	if len(out) == 0 {
-		return ref
-	}
-	out["allOf"] = []any{ref}
-	return out
+	return usage{reference: p.component(s.Component, cmp.Or(s.base, s)), schema: s.beside()}
 }
 
-// beside renders what the tags of a field change or add relative to the component the field refers
-// to.
-func (p *publisher) beside(s *Schema) map[string]any {
-	out, base := map[string]any{}, cmp.Or(s.base, s)
-	put(out, "description", s.Description)
-	if s.DefaultValue != nil {
-		out["default"] = s.DefaultValue
-	}
-	if s.Nullable && !base.Nullable {
-		out["nullable"] = true
-	}
-	if s.MapType != base.MapType {
-		put(out, "x-kubernetes-map-type", string(s.MapType))
-	}
-	if s.MinProperties != base.MinProperties {
-		putCount(out, "minProperties", s.MinProperties)
-	}
-	if s.MaxProperties != base.MaxProperties {
-		putCount(out, "maxProperties", s.MaxProperties)
-	}
-	p.merging(s, out)
-	return out
-}
-
-// item renders the schema of list items or map values. It prefers a plain reference: an item has no
-// field of its own that could carry a description or tags.
-func (p *publisher) item(s *Schema) map[string]any {
+// item returns the usage of a schema that describes list items or map values. It prefers a plain
+// reference: an item has no field of its own that could carry a description or tags.
+func (p *publisher) item(s *Schema) usage {
 	if s.Component != "" && s.DefaultValue == nil {
-		return reference(p.component(s.Component, cmp.Or(s.base, s)))
+		return usage{reference: p.component(s.Component, cmp.Or(s.base, s))}
 	}
 	return p.property(s)
 }
 
-// body renders a schema in full, even if it is a component.
-func (p *publisher) body(s *Schema) map[string]any {
-	out := map[string]any{}
-	put(out, "description", s.Description)
-	if s.Deprecated {
-		out["deprecated"] = true
+// beside returns what the tags of a field change or add relative to the component the field refers
+// to, or nil if that is nothing. kubectl explain looks for the field's description there.
+func (s *Schema) beside() *Schema {
+	base, minimum, maximum, mapType := cmp.Or(s.base, s), s.MinProperties, s.MaxProperties, s.MapType
+	if minimum == base.MinProperties {
+		minimum = nil
 	}
-	switch {
-	case s.IntOrString:
-		out["x-kubernetes-int-or-string"] = true
-		out["anyOf"] = []any{map[string]any{"type": "integer"}, map[string]any{"type": "string"}}
-	case s.OrNumber:
-		out["oneOf"] = []any{map[string]any{"type": "string"}, map[string]any{"type": "number"}}
-	default:
-		put(out, "type", string(s.Type))
+	if maximum == base.MaxProperties {
+		maximum = nil
 	}
-	put(out, "format", s.Format)
-	if s.DefaultValue != nil {
-		out["default"] = s.DefaultValue
+	if mapType == base.MapType {
+		mapType = ""
 	}
-	if len(s.Enum) > 0 {
-		out["enum"] = s.Enum
+	nullable := s.Nullable && !base.Nullable
+	texts := s.Description != "" || mapType != "" || s.ListType != "" || s.PatchStrategy != "" || s.PatchMergeKey != ""
+	if !texts && !nullable && s.DefaultValue == nil && minimum == nil && maximum == nil && len(s.ListMapKeys) == 0 {
+		return nil
 	}
-	if s.Nullable {
-		out["nullable"] = true
-	}
-	p.objectBody(s, out)
-	p.listBody(s, out)
-	scalarBody(s, out)
-	p.branches(s, out)
-	p.merging(s, out)
-	return out
-}
-
-func put(out map[string]any, keyword, value string) {
-	if value != "" {
-		out[keyword] = value
+	return &Schema{
+		Description: s.Description, DefaultValue: s.DefaultValue, Nullable: nullable, MapType: mapType, MinProperties: minimum, MaxProperties: maximum,
+		ListType: s.ListType, ListMapKeys: s.ListMapKeys, PatchStrategy: s.PatchStrategy, PatchMergeKey: s.PatchMergeKey,
 	}
 }
 
-func putCount(out map[string]any, keyword string, n *int64) {
-	if n != nil {
-		out[keyword] = *n
+// publishedType returns the keyword type. It is empty for values of several types.
+func (s *Schema) publishedType() Type {
+	if s.IntOrString || s.OrNumber {
+		return ""
 	}
+	return s.Type
 }
 
-// objectBody renders the keywords for objects. Expected fields are published as required although
-// Validate does not enforce them: generated clients rely on the list.
-func (p *publisher) objectBody(s *Schema, out map[string]any) {
-	if len(s.Properties) > 0 {
-		properties := make(map[string]any, len(s.Properties))
-		for _, property := range s.Properties {
-			properties[property.Name] = p.property(property.Schema)
+// publishedRequired returns the names of the required fields, sorted. Expected fields are published
+// as required although Validate does not enforce them: generated clients rely on the list.
+func (s *Schema) publishedRequired() []string {
+	names := slices.Concat(s.Required, s.Expected)
+	slices.Sort(names)
+	return names
+}
+
+// publishedProperties returns the properties, sorted by name.
+func (s *Schema) publishedProperties() []Property {
+	byName := func(a, b Property) int { return strings.Compare(a.Name, b.Name) }
+	if slices.IsSortedFunc(s.Properties, byName) {
+		return s.Properties
+	}
+	return slices.SortedFunc(slices.Values(s.Properties), byName)
+}
+
+// eachExtension calls add with the extensions that both versions publish, sorted by name, and their
+// values as JSON. Most tell how the value merges in server-side apply and in strategic merge patches.
+func (u usage) eachExtension(add func(name string, value []byte)) {
+	s, yes := u.schema, []byte("true")
+	text := func(name, value string) {
+		if value != "" {
+			add(name, json.AppendString(nil, value))
 		}
-		out["properties"] = properties
-	}
-	if names := slices.Concat(s.Required, s.Expected); len(names) > 0 {
-		slices.Sort(names)
-		required := make([]any, len(names))
-		for i, name := range names {
-			required[i] = name
-		}
-		out["required"] = required
-	}
-	if s.AdditionalProperties != nil {
-		out["additionalProperties"] = p.item(s.AdditionalProperties)
-	}
-	putCount(out, "minProperties", s.MinProperties)
-	putCount(out, "maxProperties", s.MaxProperties)
-	if s.PreserveUnknown {
-		out["x-kubernetes-preserve-unknown-fields"] = true
 	}
 	if s.EmbeddedObject {
-		out["x-kubernetes-embedded-resource"] = true
+		add("x-kubernetes-embedded-resource", yes)
 	}
-	put(out, "x-kubernetes-map-type", string(s.MapType))
-}
-
-func (p *publisher) listBody(s *Schema, out map[string]any) {
-	if s.Items != nil {
-		out["items"] = p.item(s.Items)
+	if len(u.kinds) > 0 {
+		kinds := []byte{'['}
+		for _, gvk := range u.kinds {
+			kinds = append(appendGroupVersionKind(kinds, gvk), ',')
+		}
+		add(gvkKey, append(withoutComma(kinds), ']'))
 	}
-	putCount(out, "minItems", s.MinItems)
-	putCount(out, "maxItems", s.MaxItems)
-}
-
-// merging renders how the value merges in server-side apply and in strategic merge patches.
-func (p *publisher) merging(s *Schema, out map[string]any) {
-	put(out, "x-kubernetes-list-type", string(s.ListType))
+	if s.IntOrString {
+		add("x-kubernetes-int-or-string", yes)
+	}
 	if len(s.ListMapKeys) > 0 {
-		keys := make([]any, len(s.ListMapKeys))
-		for i, key := range s.ListMapKeys {
-			keys[i] = key
-		}
-		out["x-kubernetes-list-map-keys"] = keys
+		add("x-kubernetes-list-map-keys", appendTexts(nil, s.ListMapKeys))
 	}
-	put(out, "x-kubernetes-patch-strategy", s.PatchStrategy)
-	put(out, "x-kubernetes-patch-merge-key", s.PatchMergeKey)
+	text("x-kubernetes-list-type", string(s.ListType))
+	text("x-kubernetes-map-type", string(s.MapType))
+	text("x-kubernetes-patch-merge-key", s.PatchMergeKey)
+	text("x-kubernetes-patch-strategy", s.PatchStrategy)
+	if s.PreserveUnknown {
+		add("x-kubernetes-preserve-unknown-fields", yes)
+	}
 }
 
-func scalarBody(s *Schema, out map[string]any) {
-	for keyword, bound := range map[string]any{"minimum": s.Minimum, "maximum": s.Maximum, "multipleOf": s.MultipleOf} {
-		if bound != nil {
-			out[keyword] = bound
-		}
-	}
-	if s.ExclusiveMinimum {
-		out["exclusiveMinimum"] = true
-	}
-	if s.ExclusiveMaximum {
-		out["exclusiveMaximum"] = true
-	}
-	putCount(out, "minLength", s.MinLength)
-	putCount(out, "maxLength", s.MaxLength)
-	put(out, "pattern", s.Pattern)
+// clashes reports whether the schema has branches and a union of types under the same keyword.
+func (s *Schema) clashes() bool {
+	return len(s.AnyOf) > 0 && s.union("anyOf") != "" || len(s.OneOf) > 0 && s.union("oneOf") != ""
 }
 
-// branches renders the keywords that combine schemas (anyOf, oneOf, allOf, not) and the rules. It
-// runs after body has written the type, because the union for IntOrString or OrNumber may occupy
-// the same keyword.
-func (p *publisher) branches(s *Schema, out map[string]any) {
-	for _, list := range []struct {
+// schemaWriter writes schemas as JSON of OpenAPI v3 or v2. Keywords are sorted by name, so the order
+// of the calls below is the order of the document. Each member ends with a comma, which the end of
+// the object removes.
+type schemaWriter struct {
+	*publisher
+	dst     []byte
+	swagger bool // v2
+}
+
+// usage writes a schema.
+func (w *schemaWriter) usage(u usage) {
+	s := u.schema
+	switch {
+	case s == nil && w.swagger:
+		w.dst = appendReference(w.dst, swaggerReferences, u.reference)
+		return
+	case s == nil:
+		w.dst = appendReference(w.dst, documentReferences, u.reference)
+		return
+	}
+	w.dst = append(w.dst, '{')
+	var swagger swaggerOnly
+	if w.swagger {
+		swagger = w.swaggerOnly(u)
+		if swagger.reference != "" {
+			w.text("$ref", swaggerReferences+swagger.reference)
+		}
+	}
+	if s.AdditionalProperties != nil {
+		w.nested("additionalProperties", w.item(s.AdditionalProperties))
+	}
+	if !w.swagger {
+		w.allOf(u)
+		w.union("anyOf", s.AnyOf, s.union("anyOf"))
+	}
+	w.head(s)
+	w.text("format", cmp.Or(swagger.format, s.Format))
+	if s.Items != nil {
+		w.nested("items", w.item(s.Items))
+	}
+	w.bounds(s)
+	if !w.swagger {
+		if s.Not != nil {
+			w.nested("not", w.property(s.Not))
+		}
+		w.flag("nullable", s.Nullable)
+		w.union("oneOf", s.OneOf, s.union("oneOf"))
+	}
+	w.text("pattern", s.Pattern)
+	w.fields(s)
+	w.text("type", cmp.Or(swagger.typ, string(s.publishedType())))
+	u.eachExtension(func(name string, value []byte) {
+		w.key(name)
+		w.dst = append(append(w.dst, value...), ',')
+	})
+	if !w.swagger && len(s.Rules) > 0 {
+		w.rules(s.Rules)
+	}
+	w.dst = append(withoutComma(w.dst), '}')
+}
+
+// head writes the keywords from default to exclusiveMinimum.
+func (w *schemaWriter) head(s *Schema) {
+	w.tree("default", s.DefaultValue)
+	w.flag("deprecated", s.Deprecated && !w.swagger)
+	w.text("description", s.Description)
+	if len(s.Enum) > 0 {
+		w.tree("enum", s.Enum)
+	}
+	w.flag("exclusiveMaximum", s.ExclusiveMaximum)
+	w.flag("exclusiveMinimum", s.ExclusiveMinimum)
+}
+
+func (w *schemaWriter) bounds(s *Schema) {
+	w.count("maxItems", s.MaxItems)
+	w.count("maxLength", s.MaxLength)
+	w.count("maxProperties", s.MaxProperties)
+	w.tree("maximum", s.Maximum)
+	w.count("minItems", s.MinItems)
+	w.count("minLength", s.MinLength)
+	w.count("minProperties", s.MinProperties)
+	w.tree("minimum", s.Minimum)
+	w.tree("multipleOf", s.MultipleOf)
+}
+
+func (w *schemaWriter) fields(s *Schema) {
+	if len(s.Properties) > 0 {
+		w.key("properties")
+		w.dst = append(w.dst, '{')
+		for _, p := range s.publishedProperties() {
+			w.nested(p.Name, w.property(p.Schema))
+		}
+		w.dst = append(withoutComma(w.dst), "},"...)
+	}
+	if required := s.publishedRequired(); len(required) > 0 {
+		w.key("required")
+		w.dst = append(appendTexts(w.dst, required), ',')
+	}
+}
+
+// union returns the value of a keyword that a schema of several types has, or "".
+func (s *Schema) union(keyword string) string {
+	switch {
+	case s.IntOrString && keyword == "anyOf":
+		return `[{"type":"integer"},{"type":"string"}]`
+	case s.OrNumber && !s.IntOrString && keyword == "oneOf":
+		return stringOrNumber
+	}
+	return ""
+}
+
+const stringOrNumber = `[{"type":"string"},{"type":"number"}]`
+
+// union writes anyOf or oneOf: the branches of the schema, or the union of its types. If there are
+// both, both must hold, and allOf holds them.
+func (w *schemaWriter) union(keyword string, branches []*Schema, types string) {
+	switch {
+	case len(branches) > 0 && types == "":
+		w.key(keyword)
+		w.list(branches)
+	case len(branches) == 0 && types != "":
+		w.key(keyword)
+		w.dst = append(append(w.dst, types...), ',')
+	}
+}
+
+// allOf writes the branches that must all hold. OpenAPI v3 ignores keywords next to $ref, so a
+// reference that has any is here too.
+func (w *schemaWriter) allOf(u usage) {
+	s := u.schema
+	start := len(w.dst)
+	w.key("allOf")
+	empty := len(w.dst) + 1
+	w.dst = append(w.dst, '[')
+	if u.reference != "" {
+		w.dst = append(appendReference(w.dst, documentReferences, u.reference), ',')
+	}
+	for _, c := range []struct {
 		keyword  string
 		branches []*Schema
-	}{{"anyOf", s.AnyOf}, {"oneOf", s.OneOf}, {"allOf", s.AllOf}} {
-		if len(list.branches) == 0 {
-			continue
-		}
-		written := make([]any, 0, len(list.branches))
-		for _, branch := range list.branches {
-			written = append(written, p.property(branch))
-		}
-		taken, clash := out[list.keyword]
-		switch {
-		case clash && list.keyword == "allOf":
-			already, _ := taken.([]any)
-			out["allOf"] = slices.Concat(already, written)
-		case clash: // body already wrote a union for the type; both must hold
-			out["allOf"] = []any{map[string]any{list.keyword: taken}, map[string]any{list.keyword: written}}
-			delete(out, list.keyword)
-		default:
-			out[list.keyword] = written
+	}{{"anyOf", s.AnyOf}, {"oneOf", s.OneOf}} {
+		if types := s.union(c.keyword); types != "" && len(c.branches) > 0 {
+			w.dst = append(append(append(append(w.dst, `{"`...), c.keyword...), `":`...), types...)
+			w.dst = append(append(append(w.dst, `},{"`...), c.keyword...), `":`...)
+			w.list(c.branches)
+			w.dst = append(withoutComma(w.dst), "},"...)
 		}
 	}
-	if s.Not != nil {
-		out["not"] = p.property(s.Not)
+	for _, branch := range s.AllOf {
+		w.usage(w.property(branch))
+		w.dst = append(w.dst, ',')
 	}
-	if len(s.Rules) > 0 {
-		rules := make([]any, 0, len(s.Rules))
-		for _, r := range s.Rules {
-			rules = append(rules, r.tree())
-		}
-		out["x-kubernetes-validations"] = rules
+	if len(w.dst) == empty {
+		w.dst = w.dst[:start]
+		return
+	}
+	w.dst = append(withoutComma(w.dst), "],"...)
+}
+
+func (w *schemaWriter) list(branches []*Schema) {
+	w.dst = append(w.dst, '[')
+	for _, branch := range branches {
+		w.usage(w.property(branch))
+		w.dst = append(w.dst, ',')
+	}
+	w.dst = append(withoutComma(w.dst), "],"...)
+}
+
+func (w *schemaWriter) rules(rules []Rule) {
+	w.key("x-kubernetes-validations")
+	w.dst = append(w.dst, '[')
+	for _, r := range rules {
+		w.dst = append(w.dst, '{')
+		w.text("fieldPath", r.FieldPath)
+		w.text("message", r.Message)
+		w.text("messageExpression", r.MessageExpression)
+		w.flag("optionalOldSelf", r.OptionalOldSelf)
+		w.text("reason", r.Reason)
+		w.text("rule", r.Rule)
+		w.dst = append(withoutComma(w.dst), "},"...)
+	}
+	w.dst = append(withoutComma(w.dst), "],"...)
+}
+
+func (w *schemaWriter) key(name string) { w.dst = append(json.AppendString(w.dst, name), ':') }
+
+func (w *schemaWriter) nested(name string, u usage) {
+	w.key(name)
+	w.usage(u)
+	w.dst = append(w.dst, ',')
+}
+
+func (w *schemaWriter) text(name, value string) {
+	if value != "" {
+		w.key(name)
+		w.dst = append(json.AppendString(w.dst, value), ',')
 	}
 }
 
-func (r Rule) tree() map[string]any {
-	out := map[string]any{}
-	put(out, "rule", r.Rule)
-	put(out, "message", r.Message)
-	put(out, "messageExpression", r.MessageExpression)
-	put(out, "reason", r.Reason)
-	put(out, "fieldPath", r.FieldPath)
-	if r.OptionalOldSelf {
-		out["optionalOldSelf"] = true
+func (w *schemaWriter) flag(name string, value bool) {
+	if value {
+		w.key(name)
+		w.dst = append(w.dst, "true,"...)
 	}
-	return out
+}
+
+func (w *schemaWriter) count(name string, n *int64) {
+	if n != nil {
+		w.tree(name, *n)
+	}
+}
+
+// tree writes a value of any type; nil is none.
+func (w *schemaWriter) tree(name string, value any) {
+	if value == nil {
+		return
+	}
+	w.key(name)
+	var err error
+	if w.dst, err = json.AppendTree(w.dst, value); err != nil {
+		w.failed = cmp.Or(w.failed, err)
+	}
+	w.dst = append(w.dst, ',')
 }

@@ -130,8 +130,10 @@ func object(v any) map[string]any {
 // swaggerForm writes OpenAPI v2 as JSON.
 type swaggerForm struct{}
 
-func (swaggerForm) schema(dst []byte, tree map[string]any) ([]byte, error) {
-	return json.AppendTree(dst, swaggerSchema(tree))
+func (swaggerForm) schema(p *publisher, u usage) []byte {
+	w := schemaWriter{publisher: p, swagger: true}
+	w.usage(u)
+	return w.dst
 }
 
 func (swaggerForm) parameter(tree map[string]any) ([]byte, error) {
@@ -185,55 +187,48 @@ func swaggerParameter(tree map[string]any) map[string]any {
 	return parameter
 }
 
-// swaggerKeywords are the keywords with plain values that v2 shares with v3.
-var swaggerKeywords = []string{
-	"description", "type", "format", "default", "enum", "required", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum",
-	"multipleOf", "minLength", "maxLength", "pattern", "minItems", "maxItems", "minProperties", "maxProperties",
-}
+// swaggerOnly is what OpenAPI v2 says differently of a schema.
+type swaggerOnly struct{ reference, typ, format string }
 
-// swaggerSchema converts a schema recursively. It copies only the keywords that v2 readers know.
-func swaggerSchema(schema map[string]any) map[string]any {
-	out := make(map[string]any, len(schema))
-	for name, v := range schema {
-		switch {
-		case slices.Contains(swaggerKeywords, name), strings.HasPrefix(name, "x-") && name != "x-kubernetes-validations":
-			out[name] = v
-		case name == "$ref":
-			out[name] = swaggerReference(v)
-		case name == "items":
-			out[name] = swaggerSchema(object(v))
-		case name == "additionalProperties":
-			out[name] = swaggerSchema(object(v))
-		case name == "properties":
-			properties := make(map[string]any, len(object(v)))
-			for field, property := range object(v) {
-				properties[field] = swaggerSchema(object(property))
-			}
-			out[name] = properties
-		case name == "allOf":
-			// In v3, a reference with other keywords next to it is wrapped in allOf; see property.
-			if list, _ := v.([]any); len(list) == 1 && object(list[0])["$ref"] != nil {
-				out["$ref"] = swaggerReference(object(list[0])["$ref"])
-			}
-		}
-	}
-	if _, typed := out["type"]; typed {
+// swaggerOnly returns what v2 says differently. It also publishes the schemas to which v3 refers in
+// branches that v2 leaves out.
+func (p *publisher) swaggerOnly(u usage) (out swaggerOnly) {
+	out.reference = u.reference
+	s := u.schema
+	if s == nil {
 		return out
 	}
+	v3 := schemaWriter{publisher: p}
+	if s.Not != nil {
+		v3.usage(p.property(s.Not))
+	}
+	if len(s.AnyOf) > 0 {
+		v3.list(s.AnyOf)
+	}
+	oneOf := ""
+	if len(s.OneOf) > 0 || s.OrNumber {
+		v3.dst = v3.dst[:0]
+		v3.union("oneOf", s.OneOf, s.union("oneOf"))
+		if len(s.OneOf) > 0 && len(v3.dst) == 0 {
+			v3.list(s.OneOf)
+			v3.dst = v3.dst[:0]
+		}
+		oneOf = string(v3.dst)
+	}
+	for _, branch := range s.AllOf {
+		of := p.property(branch)
+		if of.schema != nil {
+			v3.usage(of)
+		} else if len(s.AllOf) == 1 && out.reference == "" && !s.clashes() {
+			out.reference = of.reference
+		}
+	}
 	switch {
-	case out["x-kubernetes-int-or-string"] == true:
-		out["type"], out["format"] = "string", "int-or-string"
-	case schema["oneOf"] != nil && out["$ref"] == nil && saysStringOrNumber(schema["oneOf"]):
-		out["type"] = "string"
+	case s.publishedType() != "":
+	case s.IntOrString:
+		out.typ, out.format = string(String), "int-or-string"
+	case out.reference == "" && oneOf == `"oneOf":`+stringOrNumber+",":
+		out.typ = string(String)
 	}
 	return out
-}
-
-func saysStringOrNumber(v any) bool {
-	return json.Equal(v, []any{map[string]any{"type": "string"}, map[string]any{"type": "number"}})
-}
-
-func swaggerReference(v any) string {
-	text, _ := v.(string)
-	return swaggerReferences + strings.TrimPrefix(text, documentReferences)
 }
