@@ -205,15 +205,11 @@ func (p *publisher) swaggerOnly(u usage) (out swaggerOnly) {
 	if len(s.AnyOf) > 0 {
 		v3.list(s.AnyOf)
 	}
-	oneOf := ""
-	if len(s.OneOf) > 0 || s.OrNumber {
-		v3.dst = v3.dst[:0]
-		v3.union("oneOf", s.OneOf, s.union("oneOf"))
-		if len(s.OneOf) > 0 && len(v3.dst) == 0 {
-			v3.list(s.OneOf)
-			v3.dst = v3.dst[:0]
-		}
-		oneOf = string(v3.dst)
+	oneOf := s.union("oneOf")
+	if len(s.OneOf) > 0 {
+		start := len(v3.dst)
+		v3.list(s.OneOf)
+		oneOf = strings.TrimSuffix(string(v3.dst[start:]), ",")
 	}
 	for _, branch := range s.AllOf {
 		of := p.property(branch)
@@ -227,7 +223,7 @@ func (p *publisher) swaggerOnly(u usage) (out swaggerOnly) {
 	case s.publishedType() != "":
 	case s.IntOrString:
 		out.typ, out.format = string(String), "int-or-string"
-	case out.reference == "" && oneOf == `"oneOf":`+stringOrNumber+",":
+	case out.reference == "" && oneOf == stringOrNumber && !s.clashes():
 		out.typ = string(String)
 	}
 	return out

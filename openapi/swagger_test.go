@@ -1,6 +1,7 @@
 package openapi_test
 
 import (
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -108,6 +109,59 @@ func TestOAPI_01_SwaggerSaysWhatClientsRead(t *testing.T) {
 	}
 	for _, group := range []string{"", "example.dev"} {
 		require.NotEmpty(t, seen[meta.GroupVersionKind{Group: group, Version: "v1", Kind: "DeleteOptions"}])
+	}
+}
+
+// A value of several types is a union, under the keywords that the schema's own branches use too.
+func TestPublishedUnions(t *testing.T) {
+	name := openapi.Schema{Component: "dev.example.Name", Type: openapi.String}
+	for _, c := range []struct {
+		name   string
+		schema openapi.Schema
+		v3, v2 string
+	}{
+		{
+			"integer or string", openapi.Schema{IntOrString: true},
+			`{"anyOf":[{"type":"integer"},{"type":"string"}],"x-kubernetes-int-or-string":true}`,
+			`{"format":"int-or-string","type":"string","x-kubernetes-int-or-string":true}`,
+		},
+		{
+			"with branches", openapi.Schema{IntOrString: true, AnyOf: []*openapi.Schema{{Pattern: "a"}}, AllOf: []*openapi.Schema{{Pattern: "b"}}},
+			`{"allOf":[{"anyOf":[{"type":"integer"},{"type":"string"}]},{"anyOf":[{"pattern":"a"}]},{"pattern":"b"}],"x-kubernetes-int-or-string":true}`,
+			`{"format":"int-or-string","type":"string","x-kubernetes-int-or-string":true}`,
+		},
+		{"string or number", openapi.Schema{OrNumber: true}, `{"oneOf":[{"type":"string"},{"type":"number"}]}`, `{"type":"string"}`},
+		{
+			"with branches", openapi.Schema{OrNumber: true, OneOf: []*openapi.Schema{{Pattern: "a"}}},
+			`{"allOf":[{"oneOf":[{"type":"string"},{"type":"number"}]},{"oneOf":[{"pattern":"a"}]}]}`, `{}`,
+		},
+		{
+			"of branches", openapi.Schema{OneOf: []*openapi.Schema{{Type: openapi.String}, {Type: openapi.Number}}},
+			`{"oneOf":[{"type":"string"},{"type":"number"}]}`, `{"type":"string"}`,
+		},
+		{
+			"one reference", openapi.Schema{AllOf: []*openapi.Schema{&name}, Type: openapi.String},
+			`{"allOf":[{"$ref":"#/components/schemas/dev.example.Name"}],"type":"string"}`,
+			`{"$ref":"#/definitions/dev.example.Name","type":"string"}`,
+		},
+		{
+			"one reference with a description", openapi.Schema{Component: "dev.example.Name", Type: openapi.String, Description: "It."},
+			`{"allOf":[{"$ref":"#/components/schemas/dev.example.Name"}],"description":"It."}`,
+			`{"$ref":"#/definitions/dev.example.Name","description":"It."}`,
+		},
+		{"not", openapi.Schema{Not: &openapi.Schema{AllOf: []*openapi.Schema{&name}}}, `{"not":{"allOf":[{"$ref":"#/components/schemas/dev.example.Name"}]}}`, `{}`},
+	} {
+		s := build(t, openapi.Schema{Type: openapi.Object, Properties: []openapi.Property{{Name: "field", Schema: &c.schema}}})
+		d := openapi.Document{Group: "example.dev", Version: "v1", Kinds: []openapi.KindDoc{{Kind: "Widget", Plural: "widgets", Verbs: []string{"get"}, Schema: s}}}
+		data, err := d.JSON()
+		require.NoError(t, err)
+		schemas := at(tree(t, string(data)), "components", "schemas")
+		require.Equal(t, c.v3, encode(t, at(schemas, "dev.example.v1.Widget", "properties", "field")), c.name)
+		data, err = openapi.Swagger{Documents: []openapi.Document{d}}.JSON()
+		require.NoError(t, err)
+		definitions := at(tree(t, string(data)), "definitions")
+		require.Equal(t, c.v2, encode(t, at(definitions, "dev.example.v1.Widget", "properties", "field")), c.name)
+		require.ElementsMatch(t, slices.Collect(maps.Keys(schemas.(map[string]any))), slices.Collect(maps.Keys(definitions.(map[string]any))), "both publish the same schemas")
 	}
 }
 
