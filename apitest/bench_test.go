@@ -49,8 +49,8 @@ func TestServersAreSmall(t *testing.T) {
 		begin func(t testing.TB) *apitest.Server
 		limit uint64 // bytes
 	}{
-		{"made anew", func(t testing.TB) *apitest.Server { return apitest.New(t, Widgets) }, 820 << 10},
-		{"forked", func(t testing.TB) *apitest.Server { return first.Fork(t) }, 280 << 10},
+		{"made anew", func(t testing.TB) *apitest.Server { return apitest.New(t, Widgets) }, 700 << 10},
+		{"forked", func(t testing.TB) *apitest.Server { return first.Fork(t) }, 220 << 10},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var made, garbage runtime.MemStats
