@@ -17,19 +17,19 @@ type CoreEvent struct {
 	FirstTimestamp      meta.Time        `json:"firstTimestamp,omitempty" protobuf:"bytes,6,opt,name=firstTimestamp" doc:"When the event was first recorded."`
 	LastTimestamp       meta.Time        `json:"lastTimestamp,omitempty" protobuf:"bytes,7,opt,name=lastTimestamp" doc:"When the event was last recorded."`
 	Count               int32            `json:"count,omitempty" protobuf:"varint,8,opt,name=count" doc:"How often the event occurred."`
-	Type                string           `json:"type,omitempty" protobuf:"bytes,9,opt,name=type" doc:"Normal or Warning; there may be more types one day."`
+	Type                string           `json:"type,omitempty" protobuf:"bytes,9,opt,name=type" doc:"Normal or Warning; more types may be added."`
 	EventTime           meta.MicroTime   `json:"eventTime,omitempty" protobuf:"bytes,10,opt,name=eventTime" doc:"When the event was first observed."`
-	Series              *CoreEventSeries `json:"series,omitempty" protobuf:"bytes,11,opt,name=series" doc:"What repeats, if the event is not a single one."`
+	Series              *CoreEventSeries `json:"series,omitempty" protobuf:"bytes,11,opt,name=series" doc:"How often the event was repeated, if it was."`
 	Action              string           `json:"action,omitempty" protobuf:"bytes,12,opt,name=action" doc:"What was done or failed, for programs."`
-	Related             *ObjectReference `json:"related,omitempty" protobuf:"bytes,13,opt,name=related" doc:"A second object that has to do with it."`
+	Related             *ObjectReference `json:"related,omitempty" protobuf:"bytes,13,opt,name=related" doc:"A second object involved in the event."`
 	ReportingController string           `json:"reportingComponent" protobuf:"bytes,14,opt,name=reportingComponent" optional:"" doc:"The controller that reports."`
 	ReportingInstance   string           `json:"reportingInstance" protobuf:"bytes,15,opt,name=reportingInstance" optional:"" doc:"The instance of the controller."`
 }
 
 // CoreEventSeries says how often an event was seen.
 type CoreEventSeries struct {
-	Count            int32          `json:"count,omitempty" protobuf:"varint,1,name=count" doc:"The number of occurrences up to the last time that it was reported."`
-	LastObservedTime meta.MicroTime `json:"lastObservedTime,omitempty" protobuf:"bytes,2,name=lastObservedTime" doc:"When the last of them was seen."`
+	Count            int32          `json:"count,omitempty" protobuf:"varint,1,name=count" doc:"The number of occurrences up to the last report."`
+	LastObservedTime meta.MicroTime `json:"lastObservedTime,omitempty" protobuf:"bytes,2,name=lastObservedTime" doc:"When the last occurrence was seen."`
 }
 
 // event returns e in its stored form. The conversion is lossless in both directions.

@@ -23,15 +23,15 @@ type Event struct {
 	meta.ObjectMeta `json:"metadata" protobuf:"bytes,1,opt,name=metadata"`
 
 	EventTime                meta.MicroTime   `json:"eventTime" protobuf:"bytes,2,opt,name=eventTime" optional:"" doc:"When the event was first observed. Required for new events."`
-	Series                   *EventSeries     `json:"series,omitempty" protobuf:"bytes,3,opt,name=series" doc:"What repeats, if the event is not a single one."`
+	Series                   *EventSeries     `json:"series,omitempty" protobuf:"bytes,3,opt,name=series" doc:"How often the event was repeated, if it was."`
 	ReportingController      string           `json:"reportingController,omitempty" protobuf:"bytes,4,opt,name=reportingController" doc:"The controller that reports. Required for new events."`
 	ReportingInstance        string           `json:"reportingInstance,omitempty" protobuf:"bytes,5,opt,name=reportingInstance" doc:"The instance of the controller, at most 128 characters. Required for new events."`
 	Action                   string           `json:"action,omitempty" protobuf:"bytes,6,name=action" doc:"What was done or failed, for programs, at most 128 characters. Required for new events."`
 	Reason                   string           `json:"reason,omitempty" protobuf:"bytes,7,name=reason" doc:"Why, for people, at most 128 characters. Required for new events."`
 	Regarding                ObjectReference  `json:"regarding,omitempty" protobuf:"bytes,8,opt,name=regarding" doc:"The object that the event is about."`
-	Related                  *ObjectReference `json:"related,omitempty" protobuf:"bytes,9,opt,name=related" doc:"A second object that has to do with it."`
-	Note                     string           `json:"note,omitempty" protobuf:"bytes,10,opt,name=note" doc:"What happened, for people, at most 1024 bytes; readers are ready for 64 KiB."`
-	Type                     string           `json:"type,omitempty" protobuf:"bytes,11,opt,name=type" doc:"Normal or Warning; there may be more types one day."`
+	Related                  *ObjectReference `json:"related,omitempty" protobuf:"bytes,9,opt,name=related" doc:"A second object involved in the event."`
+	Note                     string           `json:"note,omitempty" protobuf:"bytes,10,opt,name=note" doc:"What happened, for people, at most 1024 bytes; readers must accept 64 KiB."`
+	Type                     string           `json:"type,omitempty" protobuf:"bytes,11,opt,name=type" doc:"Normal or Warning; more types may be added."`
 	DeprecatedSource         EventSource      `json:"deprecatedSource,omitempty" protobuf:"bytes,12,opt,name=deprecatedSource" doc:"The source of an event of the core group."`
 	DeprecatedFirstTimestamp meta.Time        `json:"deprecatedFirstTimestamp,omitempty" protobuf:"bytes,13,opt,name=deprecatedFirstTimestamp" doc:"The firstTimestamp of an event of the core group."`
 	DeprecatedLastTimestamp  meta.Time        `json:"deprecatedLastTimestamp,omitempty" protobuf:"bytes,14,opt,name=deprecatedLastTimestamp" doc:"The lastTimestamp of an event of the core group."`
@@ -42,8 +42,8 @@ type Event struct {
 //
 // Source: EVT-17, EVT-33.
 type EventSeries struct {
-	Count            int32          `json:"count" protobuf:"varint,1,opt,name=count" optional:"" doc:"The number of occurrences up to the last time that it was reported. Required for new events."`
-	LastObservedTime meta.MicroTime `json:"lastObservedTime" protobuf:"bytes,2,opt,name=lastObservedTime" optional:"" doc:"When the last of them was seen."`
+	Count            int32          `json:"count" protobuf:"varint,1,opt,name=count" optional:"" doc:"The number of occurrences up to the last report. Required for new events."`
+	LastObservedTime meta.MicroTime `json:"lastObservedTime" protobuf:"bytes,2,opt,name=lastObservedTime" optional:"" doc:"When the last occurrence was seen."`
 }
 
 // EventSource identifies the component that reported an event of the core group.
@@ -63,8 +63,8 @@ type ObjectReference struct {
 	Name            string   `json:"name,omitempty" protobuf:"bytes,3,opt,name=name" doc:"The name of the object."`
 	UID             meta.UID `json:"uid,omitempty" protobuf:"bytes,4,opt,name=uid" doc:"The uid of the object."`
 	APIVersion      string   `json:"apiVersion,omitempty" protobuf:"bytes,5,opt,name=apiVersion" doc:"The group and version of the kind."`
-	ResourceVersion string   `json:"resourceVersion,omitempty" protobuf:"bytes,6,opt,name=resourceVersion" doc:"The version of the object that is meant, if it matters."`
-	FieldPath       string   `json:"fieldPath,omitempty" protobuf:"bytes,7,opt,name=fieldPath" doc:"The part of the object that is meant, such as spec.containers{web}."`
+	ResourceVersion string   `json:"resourceVersion,omitempty" protobuf:"bytes,6,opt,name=resourceVersion" doc:"The version of the object, if it matters."`
+	FieldPath       string   `json:"fieldPath,omitempty" protobuf:"bytes,7,opt,name=fieldPath" doc:"The part of the object, such as spec.containers{web}."`
 }
 
 // The types that a new event may have.
@@ -76,8 +76,8 @@ const (
 )
 
 // eventDoc is the published description of events (EVT-03).
-const eventDoc = "An event is the report of something that happened to an object. It is information for people, kept for a limited time: " +
-	"do not rely on an event coming, staying, or having the same trigger each time that its reason is the same."
+const eventDoc = "An event reports something that happened to an object. It is information for people, kept for a limited time: " +
+	"do not rely on an event being emitted or kept, or on a reason always having the same cause."
 
 // DefaultEventTTL is how long an event is kept after its last write.
 //

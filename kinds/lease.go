@@ -29,13 +29,13 @@ type Lease struct {
 // LeaseSpec names the holder of a lease. A holder releases the lease by setting holderIdentity to
 // the empty string.
 type LeaseSpec struct {
-	HolderIdentity       *string         `json:"holderIdentity,omitempty" protobuf:"bytes,1,opt,name=holderIdentity" doc:"Who holds the lease; empty when nobody does."`
-	LeaseDurationSeconds *int32          `json:"leaseDurationSeconds,omitempty" protobuf:"varint,2,opt,name=leaseDurationSeconds" minimum:"1" doc:"How long others wait after the last change that they saw before they take the lease."`
+	HolderIdentity       *string         `json:"holderIdentity,omitempty" protobuf:"bytes,1,opt,name=holderIdentity" doc:"Who holds the lease; empty if it is free."`
+	LeaseDurationSeconds *int32          `json:"leaseDurationSeconds,omitempty" protobuf:"varint,2,opt,name=leaseDurationSeconds" minimum:"1" doc:"How long other candidates wait after the last observed change before they take the lease."`
 	AcquireTime          *meta.MicroTime `json:"acquireTime,omitempty" protobuf:"bytes,3,opt,name=acquireTime" doc:"When the holder acquired the lease."`
 	RenewTime            *meta.MicroTime `json:"renewTime,omitempty" protobuf:"bytes,4,opt,name=renewTime" doc:"When the holder last renewed the lease."`
 	LeaseTransitions     *int32          `json:"leaseTransitions,omitempty" protobuf:"varint,5,opt,name=leaseTransitions" minimum:"0" doc:"How often the lease has changed hands."`
-	Strategy             *string         `json:"strategy,omitempty" protobuf:"bytes,6,opt,name=strategy" doc:"How the holder is chosen, where something outside chooses: OldestEmulationVersion, or a name with a domain."`
-	PreferredHolder      *string         `json:"preferredHolder,omitempty" protobuf:"bytes,7,opt,name=preferredHolder" doc:"Who should be given the lease next; with a strategy alone."`
+	Strategy             *string         `json:"strategy,omitempty" protobuf:"bytes,6,opt,name=strategy" doc:"How a coordinator chooses the holder: OldestEmulationVersion, or a name with a domain."`
+	PreferredHolder      *string         `json:"preferredHolder,omitempty" protobuf:"bytes,7,opt,name=preferredHolder" doc:"The candidate that should hold the lease next; only with a strategy."`
 }
 
 // StrategyOldestEmulationVersion chooses the candidate with the oldest emulation version.
@@ -49,7 +49,7 @@ type leases struct{}
 // Define implements registry.Definition.
 func (leases) Define(env registry.Env) (registry.Bundle, error) {
 	b, err := registry.Kind[Lease]{
-		Group: "coordination." + env.GroupDomain, Version: "v1", Plural: "leases", Doc: "A lease is a right that one of several processes holds for a time.",
+		Group: "coordination." + env.GroupDomain, Version: "v1", Plural: "leases", Doc: "A lease is a right that one of several processes holds for a limited time.",
 		Writes: registry.WriteRules{CreateOnUpdate: true, NoGeneration: true},
 		Table: registry.Table{Columns: []openapi.Column{
 			{Name: "Name", Type: "string", Format: "name", Description: "The name of the lease.", Path: []string{"metadata", "name"}},

@@ -44,7 +44,7 @@ const maxDraining = 8
 // in namespaces that were removed in another way. It follows namespaces by a watch, so it resumes
 // terminating namespaces after a restart.
 func (n *namespaces) terminate(ctx context.Context, o registry.Objects) {
-	e := o.(*engine.Engine) //nolint:forcetypeassert // what a server gives to hooks; this one needs more of it than users do
+	e := o.(*engine.Engine) //nolint:forcetypeassert // hooks of the library get the engine itself
 	ctx = authn.WithUser(ctx, controllerUser)
 	t := &namespaceController{engine: e, unchecked: n.unchecked, slots: make(chan struct{}, maxDraining), jobs: map[string]*job{}}
 	defer t.workers.Wait()

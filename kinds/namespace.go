@@ -20,19 +20,19 @@ type Namespace struct {
 	meta.TypeMeta   `json:",inline"`
 	meta.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
 
-	Spec   NamespaceSpec   `json:"spec,omitempty" protobuf:"bytes,2,opt,name=spec" doc:"How the namespace is kept."`
-	Status NamespaceStatus `json:"status,omitempty" protobuf:"bytes,3,opt,name=status" doc:"Where the namespace is in its life. Read-only."`
+	Spec   NamespaceSpec   `json:"spec,omitempty" protobuf:"bytes,2,opt,name=spec" doc:"The finalizers of the namespace."`
+	Status NamespaceStatus `json:"status,omitempty" protobuf:"bytes,3,opt,name=status" doc:"The state of the namespace. Read-only."`
 }
 
 // NamespaceSpec lists the finalizers that keep a namespace.
 type NamespaceSpec struct {
-	Finalizers []string `json:"finalizers,omitempty" protobuf:"bytes,1,rep,name=finalizers" list:"atomic" doc:"What must be done before the namespace can go; changed through the finalize subresource."`
+	Finalizers []string `json:"finalizers,omitempty" protobuf:"bytes,1,rep,name=finalizers" list:"atomic" doc:"What must finish before the namespace can go; changed through the finalize subresource."`
 }
 
 // NamespaceStatus is the state of a namespace.
 type NamespaceStatus struct {
 	Phase      string               `json:"phase,omitempty" protobuf:"bytes,1,opt,name=phase" doc:"Active or Terminating." enum:"Active,Terminating"`
-	Conditions []NamespaceCondition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type" protobuf:"bytes,2,rep,name=conditions" list:"map,key=type" doc:"What stands in the way of the namespace's end."`
+	Conditions []NamespaceCondition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type" protobuf:"bytes,2,rep,name=conditions" list:"map,key=type" doc:"What delays the deletion of the namespace."`
 }
 
 // NamespaceCondition reports the progress of a terminating namespace.
@@ -141,7 +141,7 @@ func (n *namespaces) work() (admission.NamespaceGate, []registry.Hook) {
 
 func (n *namespaces) resource() (*registry.Resource, error) {
 	kind := registry.Kind[Namespace]{
-		Version: "v1", Plural: "namespaces", Names: registry.Names{ShortNames: []string{"ns"}}, Scope: registry.ClusterScoped, Doc: "A namespace is a place for the names of objects, which go when it is deleted.",
+		Version: "v1", Plural: "namespaces", Names: registry.Names{ShortNames: []string{"ns"}}, Scope: registry.ClusterScoped, Doc: "A namespace is a scope for object names. Deleting it deletes the objects in it.",
 		Rules: registry.Rules[Namespace]{
 			Name: meta.CheckDNSLabel, Default: defaultNamespace,
 			Validate: validateNewNamespace, ValidateUpdate: validateNamespaceUpdate,
@@ -153,7 +153,7 @@ func (n *namespaces) resource() (*registry.Resource, error) {
 
 		Table: registry.Table{Columns: []openapi.Column{
 			{Name: "Name", Type: "string", Format: "name", Description: "The name of the namespace.", Path: []string{"metadata", "name"}},
-			{Name: "Status", Type: "string", Description: "Whether the namespace is ending.", Path: []string{"status", "phase"}},
+			{Name: "Status", Type: "string", Description: "Whether the namespace is terminating.", Path: []string{"status", "phase"}},
 			{Name: "Age", Type: "date", Description: "How long the namespace has existed.", Path: []string{"metadata", "creationTimestamp"}},
 		}},
 		Subresources: []registry.Endpoint{registry.Subresource{Name: "finalize", Verbs: []string{"update"}, Merge: mergeFinalize, Fields: [][]string{{"spec"}}}},

@@ -149,14 +149,14 @@ func (c *client) open(ctx context.Context, method, path string, body []byte, hea
 	return c.http.Do(req)
 }
 
-// patience is how long a test waits for anything. It is far longer than anything takes. When it is
+// waitLimit is how long a test waits for anything. It is far longer than anything takes. When it is
 // over, nothing will happen any more.
-const patience = time.Minute
+const waitLimit = time.Minute
 
 // do makes one request that is expected to be answered.
 func (c *client) do(t testing.TB, method, path, body string, headers ...string) *answer {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 	defer cancel()
 	a, err := c.send(ctx, method, path, []byte(body), headers...)
 	require.NoError(t, err)

@@ -29,7 +29,7 @@ func TestGC_01_TheCollectorCanBeTurnedOff(t *testing.T) {
 		a := kube.do(t, http.MethodDelete, widgetsPath+"/owner?propagationPolicy=Foreground", "")
 		require.Equal(t, http.StatusOK, a.code, "%s", a.body)
 		if on {
-			require.Eventually(t, func() bool { return kube.names(t, widgetsPath) == "" }, patience, 10*time.Millisecond)
+			require.Eventually(t, func() bool { return kube.names(t, widgetsPath) == "" }, waitLimit, 10*time.Millisecond)
 			assert.Empty(t, kube.names(t, gadgetsPath))
 		} else {
 			time.Sleep(50 * time.Millisecond) // long enough for a collector to act
@@ -66,7 +66,7 @@ func TestGC_02_GC_03_AcrossKills(t *testing.T) {
 			p.kill()
 			p, kube = launched()
 		}
-		require.Eventually(t, func() bool { return kube.names(t, widgetsPath) == "" }, patience, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return kube.names(t, widgetsPath) == "" }, waitLimit, 10*time.Millisecond)
 		var left objectList
 		kube.get(t, gadgetsPath, &left)
 		if policy == "Foreground" {

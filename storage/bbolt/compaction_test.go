@@ -27,7 +27,7 @@ func logged(t testing.TB, db *DB) int {
 // swept waits until compaction has removed its records from the file.
 func swept(t testing.TB, db *DB, want int) {
 	t.Helper()
-	require.Eventually(t, func() bool { return logged(t, db) == want }, patience, tick)
+	require.Eventually(t, func() bool { return logged(t, db) == want }, waitLimit, tick)
 }
 
 func TestCompactionRemovesRecords(t *testing.T) {

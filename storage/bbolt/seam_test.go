@@ -16,7 +16,7 @@ import (
 
 // How long a test waits for an event, and how often it checks.
 const (
-	patience = time.Minute
+	waitLimit = time.Minute
 	tick     = time.Millisecond
 )
 
@@ -119,6 +119,6 @@ func enqueue(ctx context.Context, t testing.TB, db *DB, n int, ops ...storage.Op
 		db.queue.mu.Lock()
 		defer db.queue.mu.Unlock()
 		return len(db.queue.waiting) == n+1
-	}, patience, tick)
+	}, waitLimit, tick)
 	return answer
 }

@@ -232,12 +232,12 @@ func (p *place) meta(name string) metav1.ObjectMeta {
 // until waits for something that must happen.
 func (p *place) until(what string, happened func() bool) {
 	p.t.Helper()
-	patience, often := time.Minute, 2*time.Millisecond
+	waitLimit, often := time.Minute, 2*time.Millisecond
 	if p.virtual {
-		patience, often = 1_000*time.Hour, time.Minute
+		waitLimit, often = 1_000*time.Hour, time.Minute
 		synctest.Wait()
 	}
-	for deadline := time.Now().Add(patience); !happened(); time.Sleep(often) {
+	for deadline := time.Now().Add(waitLimit); !happened(); time.Sleep(often) {
 		require.True(p.t, time.Now().Before(deadline), "in vain: %s", what)
 	}
 }
