@@ -77,7 +77,7 @@ func oneWinner(s *scene) {
 					s.Errorf("commit: %v", err)
 					return
 				case conflict.Actual <= r.Revision:
-					s.Errorf("conflict with revision %d for one who read %d", conflict.Actual, r.Revision)
+					s.Errorf("conflict with revision %d although revision %d was read", conflict.Actual, r.Revision)
 					return
 				}
 			}
