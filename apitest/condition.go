@@ -67,7 +67,8 @@ func Gone[T any](ctx context.Context, s *Server, kind client.Kind[T], key meta.K
 }
 
 func target[T any](r client.Resource[T], key meta.Key) registry.Target {
-	return registry.Target{Resource: meta.GroupVersionResource{Group: r.Group, Version: r.Version, Resource: r.Plural}, Namespace: key.Namespace, Name: key.Name}
+	return registry.Target{Resource: meta.GroupVersionResource{Group: r.Group, Version: r.Version,
+		Resource: r.Plural}, Namespace: key.Namespace, Name: key.Name}
 }
 
 // states records the states of an object.
@@ -104,7 +105,8 @@ func (s *Server) expect(ctx context.Context, t registry.Target, check func(state
 		return
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "apitest: %s %s did not become as it should within %s", t.Resource.GroupResource(), meta.Key{Namespace: t.Namespace, Name: t.Name}, time.Since(began).Round(time.Microsecond))
+	fmt.Fprintf(&b, "apitest: %s %s did not become as it should within %s", t.Resource.GroupResource(),
+		meta.Key{Namespace: t.Namespace, Name: t.Name}, time.Since(began).Round(time.Microsecond))
 	if ctx.Err() == nil {
 		fmt.Fprintf(&b, ": %v", err)
 	}

@@ -108,7 +108,8 @@ func (c *faultCall) failure(code int) *status.Error {
 		if c.info.Verb == request.VerbCreate {
 			return status.AlreadyExists(gr, c.info.Name)
 		}
-		return status.Conflict(gr, c.info.Name, "the object has been modified; please apply your changes to the latest version and try again ("+injected+")")
+		return status.Conflict(gr, c.info.Name,
+			"the object has been modified; please apply your changes to the latest version and try again ("+injected+")")
 	case http.StatusGone:
 		return status.Expired("too old resource version (" + injected + ")")
 	case http.StatusTooManyRequests:

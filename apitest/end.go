@@ -34,7 +34,8 @@ func (s *Server) Close() {
 	s.report()
 	s.stop() // end watches properly before their connections are closed
 	s.await("the server is still working", s.API.Wait, func() string { return "" })
-	s.await("requests are still being handled", func() { s.tls.close(); closeAll(transports) }, func() string { return inFlight(transports) })
+	s.await("requests are still being handled", func() { s.tls.close(); closeAll(transports) },
+		func() string { return inFlight(transports) })
 	s.closeStore()
 	if left := s.leftovers(); left != "" {
 		s.t.Errorf("apitest: goroutines that the server or a hook of its kinds started are still there after its end:\n%s", left)
@@ -69,7 +70,8 @@ func (s *Server) await(problem string, f func(), details func() string) {
 	select {
 	case <-done:
 	case <-timer.C:
-		s.t.Errorf("apitest: %s %s after it was stopped; a hook or a store that ignores its context?\n%s%s", problem, stopTimeout, details(), s.owners())
+		s.t.Errorf("apitest: %s %s after it was stopped; a hook or a store that ignores its context?\n%s%s", problem,
+			stopTimeout, details(), s.owners())
 	}
 }
 

@@ -104,7 +104,8 @@ func (c RoundTrips) oneWay(t testing.TB, seeds []uint64, from, by *registry.Reso
 			return
 		}
 		if what := difference(object, back, "", lost); what != "" {
-			t.Errorf("%s to %s and back, seed %d: %s\nobject: %s\nback:   %s", from.APIVersion(), by.APIVersion(), seed, what, text(object), text(back))
+			t.Errorf("%s to %s and back, seed %d: %s\nobject: %s\nback:   %s", from.APIVersion(), by.APIVersion(),
+				seed, what, text(object), text(back))
 			return
 		}
 	}

@@ -104,7 +104,8 @@ func (s SubjectAccessReviewSpec) AttributesIn(namespace string) (Attributes, []s
 	case s.NonResourceAttributes != nil:
 		f.At("spec", "nonResourceAttributes").Forbidden("a path is in no namespace")
 	case r != nil && r.Namespace != namespace:
-		f.At("spec", "resourceAttributes", "namespace").Invalid(r.Namespace, fmt.Sprintf("must be %q, the namespace of the request", namespace))
+		f.At("spec", "resourceAttributes", "namespace").Invalid(r.Namespace,
+			fmt.Sprintf("must be %q, the namespace of the request", namespace))
 	}
 	a, problems := s.Attributes()
 	return a, append(f.Errors(), problems...)

@@ -93,7 +93,8 @@ func (r FieldSelectorRequirement) requirements(at status.Field) []meta.FieldRequ
 		wantsValues = true
 	case meta.Exists, meta.DoesNotExist:
 	default:
-		at.Child("operator").NotSupported(string(r.Operator), string(meta.In), string(meta.NotIn), string(meta.Exists), string(meta.DoesNotExist))
+		at.Child("operator").NotSupported(string(r.Operator), string(meta.In), string(meta.NotIn),
+			string(meta.Exists), string(meta.DoesNotExist))
 		return nil
 	}
 	switch {

@@ -123,7 +123,8 @@ func parse(args []string, errOut io.Writer) (*options, error) {
 	f.DurationVar(&durations.Time, "time", durations.Time, "how long each loop runs")
 	f.DurationVar(&durations.ChurnTime, "churn", durations.ChurnTime, "how long memory/churn runs")
 	f.DurationVar(&durations.Settle, "settle", durations.Settle, "how long a server may tidy up before its memory is read")
-	f.DurationVar(&durations.Timeout, "patience", durations.Timeout, "how long to wait without an event before missing events count as missed")
+	f.DurationVar(&durations.Timeout, "patience", durations.Timeout,
+		"how long to wait without an event before missing events count as missed")
 	f.Float64Var(&durations.ChurnRate, "churn-rate", durations.ChurnRate, "updates per second of memory/churn")
 	f.IntVar(&durations.Operations, "operations", durations.Operations, "most operations of a loop")
 	f.IntVar(&durations.ListOperations, "list-operations", durations.ListOperations, "most lists of a loop")
@@ -150,7 +151,8 @@ func parse(args []string, errOut io.Writer) (*options, error) {
 		flag, text string
 		to         *[]int
 	}{
-		{"watchers", *watchers, &o.scale.Watchers}, {"memory-objects", *objects, &o.scale.MemoryObjects}, {"idle-watchers", *idle, &o.scale.IdleWatchers},
+		{"watchers", *watchers, &o.scale.Watchers}, {"memory-objects", *objects,
+			&o.scale.MemoryObjects}, {"idle-watchers", *idle, &o.scale.IdleWatchers},
 	} {
 		if *list.to, err = numbers(list.text); err != nil {
 			return nil, fmt.Errorf("-%s: %w", list.flag, err)

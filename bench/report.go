@@ -62,7 +62,8 @@ func line(shape string, r driver.Result) string {
 	}
 	text := fmt.Sprintf("%s %8d ops", head, r.Operations)
 	if r.PerSecond > 0 {
-		text += fmt.Sprintf(" %9.1f/s  server %9.1f us  driver %9.1f us  p50 %8.0f  p99 %8.0f us", r.PerSecond, r.ServerCPU, r.DriverCPU, r.P50, r.P99)
+		text += fmt.Sprintf(" %9.1f/s  server %9.1f us  driver %9.1f us  p50 %8.0f  p99 %8.0f us", r.PerSecond,
+			r.ServerCPU, r.DriverCPU, r.P50, r.P99)
 	}
 	if len(r.Figures) > 0 {
 		text += "  " + figures(r.Figures)

@@ -80,7 +80,8 @@ func (c *caller) send(ctx context.Context, q call) (*http.Response, error) {
 		if !asked || !repeatable(q.method, res.StatusCode) || try == maxTries {
 			return nil, failure
 		}
-		c.log.V(1).Info("the server asks to retry later", "method", q.method, "path", res.Request.URL.Path, "code", res.StatusCode, "wait", wait)
+		c.log.V(1).Info("the server asks to retry later", "method", q.method, "path", res.Request.URL.Path,
+			"code", res.StatusCode, "wait", wait)
 		if err := pause(ctx, wait); err != nil {
 			return nil, err
 		}

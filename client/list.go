@@ -92,7 +92,8 @@ func (p *pager[T]) next(ctx context.Context) (*List[T], error) {
 		switch {
 		case err == nil && p.mistaken(page):
 			if p.pageSize > 0 {
-				return nil, fmt.Errorf("client: list %s: the server returned version %q instead of %q", p.client.resource, page.Version, p.version)
+				return nil, fmt.Errorf("client: list %s: the server returned version %q instead of %q",
+					p.client.resource, page.Version, p.version)
 			}
 			p.pageSize = defaultPageSize // an older server ignores resourceVersionMatch but understands version and limit
 			continue

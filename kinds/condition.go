@@ -85,13 +85,15 @@ func (r *round) conditions(before []NamespaceCondition, now meta.Time) []Namespa
 		condition("NamespaceDeletionGroupVersionParsingFailure", false, // a version that does not parse cannot be installed
 			"", "", "ParsedGroupVersions", "The versions of all kinds are known"),
 		condition("NamespaceDeletionContentFailure", len(r.failed) > 0,
-			"ContentDeletionFailed", fmt.Sprintf("Failed to delete all resource types, %d remaining: %s", len(r.failed), failures(r.failed)),
+			"ContentDeletionFailed", fmt.Sprintf("Failed to delete all resource types, %d remaining: %s",
+				len(r.failed), failures(r.failed)),
 			"ContentDeleted", "No deletion of content has failed"),
 		condition("NamespaceContentRemaining", len(r.left) > 0,
 			"SomeResourcesRemain", "Some resources are remaining: "+counts(dotted(r.left), "%s has %d resource instances"),
 			"ContentRemoved", "All content has been removed"),
 		condition("NamespaceFinalizersRemaining", len(r.held) > 0,
-			"SomeFinalizersRemain", "Some content in the namespace has finalizers remaining: "+counts(r.held, "%s in %d resource instances"),
+			"SomeFinalizersRemain", "Some content in the namespace has finalizers remaining: "+counts(r.held,
+				"%s in %d resource instances"),
 			"ContentHasNoFinalizers", "No finalizer holds content"),
 	} {
 		c.LastTransitionTime = now

@@ -153,7 +153,8 @@ func (e *events) kind(env registry.Env) registry.Kind[Event] {
 	}
 	writes := registry.WriteRules{CreateOnUpdate: true, NoGeneration: true, TTL: e.ttl}
 	return registry.Kind[Event]{
-		Group: "events." + env.GroupDomain, Version: "v1", Plural: "events", Names: registry.Names{ShortNames: []string{"ev"}}, Doc: eventDoc,
+		Group: "events." + env.GroupDomain, Version: "v1", Plural: "events",
+		Names: registry.Names{ShortNames: []string{"ev"}}, Doc: eventDoc,
 		Writes: writes, Deletion: registry.Deletion{NoDependents: true}, // META-14
 		Table: registry.Table{Columns: eventNames{
 			object: "regarding", message: "note", source: "deprecatedSource", reporter: "reportingController",

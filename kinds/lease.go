@@ -49,7 +49,8 @@ type leases struct{}
 // Define implements registry.Definition.
 func (leases) Define(env registry.Env) (registry.Bundle, error) {
 	b, err := registry.Kind[Lease]{
-		Group: "coordination." + env.GroupDomain, Version: "v1", Plural: "leases", Doc: "A lease is a right that one of several processes holds for a limited time.",
+		Group: "coordination." + env.GroupDomain, Version: "v1", Plural: "leases",
+		Doc:    "A lease is a right that one of several processes holds for a limited time.",
 		Writes: registry.WriteRules{CreateOnUpdate: true, NoGeneration: true},
 		Table: registry.Table{Columns: []openapi.Column{
 			{Name: "Name", Type: "string", Format: "name", Description: "The name of the lease.", Path: []string{"metadata", "name"}},

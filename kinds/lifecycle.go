@@ -153,7 +153,8 @@ func (t *namespaceController) end(ctx context.Context, ns *watch.Entry) {
 			continue
 		}
 		for resource, failure := range found.failed {
-			t.engine.Logger().Error(failure, "failed to delete the contents of a terminating namespace; retrying", "namespace", ns.Facts().Name, "resource", resource.String())
+			t.engine.Logger().Error(failure, "failed to delete the contents of a terminating namespace; retrying",
+				"namespace", ns.Facts().Name, "resource", resource.String())
 		}
 		pause(ctx, wait)
 		wait = min(2*wait, maxRetry)
@@ -325,7 +326,8 @@ func (t *namespaceController) drainObject(ctx context.Context, target registry.T
 func (t *namespaceController) guarded(run func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			t.engine.Logger().Error(fmt.Errorf("panic: %v", v), "a rule panicked while a namespace was terminating", "stack", string(debug.Stack()))
+			t.engine.Logger().Error(fmt.Errorf("panic: %v", v), "a rule panicked while a namespace was terminating",
+				"stack", string(debug.Stack()))
 			err = status.Internal(errors.New("a rule panicked while the namespace was terminating"))
 		}
 	}()

@@ -141,7 +141,8 @@ func (n *namespaces) work() (admission.NamespaceGate, []registry.Hook) {
 
 func (n *namespaces) resource() (*registry.Resource, error) {
 	kind := registry.Kind[Namespace]{
-		Version: "v1", Plural: "namespaces", Names: registry.Names{ShortNames: []string{"ns"}}, Scope: registry.ClusterScoped, Doc: "A namespace is a scope for object names. Deleting it deletes the objects in it.",
+		Version: "v1", Plural: "namespaces", Names: registry.Names{ShortNames: []string{"ns"}},
+		Scope: registry.ClusterScoped, Doc: "A namespace is a scope for object names. Deleting it deletes the objects in it.",
 		Rules: registry.Rules[Namespace]{
 			Name: meta.CheckDNSLabel, Default: defaultNamespace,
 			Validate: validateNewNamespace, ValidateUpdate: validateNamespaceUpdate,
@@ -154,9 +155,11 @@ func (n *namespaces) resource() (*registry.Resource, error) {
 		Table: registry.Table{Columns: []openapi.Column{
 			{Name: "Name", Type: "string", Format: "name", Description: "The name of the namespace.", Path: []string{"metadata", "name"}},
 			{Name: "Status", Type: "string", Description: "Whether the namespace is terminating.", Path: []string{"status", "phase"}},
-			{Name: "Age", Type: "date", Description: "How long the namespace has existed.", Path: []string{"metadata", "creationTimestamp"}},
+			{Name: "Age", Type: "date", Description: "How long the namespace has existed.",
+				Path: []string{"metadata", "creationTimestamp"}},
 		}},
-		Subresources: []registry.Endpoint{registry.Subresource{Name: "finalize", Verbs: []string{"update"}, Merge: mergeFinalize, Fields: [][]string{{"spec"}}}},
+		Subresources: []registry.Endpoint{registry.Subresource{Name: "finalize", Verbs: []string{"update"},
+			Merge: mergeFinalize, Fields: [][]string{{"spec"}}}},
 	}
 	r, err := kind.Resource()
 	if err != nil {

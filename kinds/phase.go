@@ -69,7 +69,8 @@ func (g phaseGate) AdmitCreate(ctx context.Context, store *storage.Store, resour
 	}
 	if string(rec.Value) == NamespaceTerminating {
 		return nil, status.Forbidden(resource, name, "unable to create new content in namespace "+namespace+" because it is being terminated").
-			WithCauses(meta.StatusCause{Type: meta.CauseNamespaceTerminating, Message: "namespace " + namespace + " is being terminated", Field: "metadata.namespace"})
+			WithCauses(meta.StatusCause{Type: meta.CauseNamespaceTerminating,
+				Message: "namespace " + namespace + " is being terminated", Field: "metadata.namespace"})
 	}
 	return []storage.Op{storage.Check(phaseKey(namespace), storage.Expect(rec.Revision))}, nil
 }
@@ -80,7 +81,8 @@ func (phaseGate) Loaded(ctx context.Context, e *engine.Engine, added []*engine.S
 	err := eachTombstone(ctx, e.Store(), func(namespace string, rev storage.Revision) {
 		for _, s := range added {
 			if err := e.Sweep(ctx, s, namespace, rev); err != nil {
-				e.Logger().Error(err, "failed to delete objects of a removed namespace; retrying", "namespace", namespace, "resource", s.Resource.GroupResource().String())
+				e.Logger().Error(err, "failed to delete objects of a removed namespace; retrying",
+					"namespace", namespace, "resource", s.Resource.GroupResource().String())
 			}
 		}
 	})

@@ -117,7 +117,8 @@ func parse(fields []string) (authn.User, error) {
 		}
 	}
 	if user.IsAnonymous() {
-		return authn.User{}, fmt.Errorf("user %q or group %q, which stand for no credential", authn.UserAnonymous, authn.GroupUnauthenticated)
+		return authn.User{}, fmt.Errorf("user %q or group %q, which stand for no credential", authn.UserAnonymous,
+			authn.GroupUnauthenticated)
 	}
 	return user, nil
 }

@@ -32,7 +32,8 @@ func writeWorkloads() []Workload {
 		of("patch/c16", "merge patches", 16, patch),
 		of("apply-change/c16", "server-side apply that changes a field", 16, applyChange),
 		of("apply-noop/c16", "server-side apply that changes nothing", 16, applySame),
-		{Name: "delete/c16", Doc: "delete objects, 16 at once", run: func(ctx context.Context, t *Target) (Result, error) { return t.deletes(ctx) }},
+		{Name: "delete/c16", Doc: "delete objects, 16 at once",
+			run: func(ctx context.Context, t *Target) (Result, error) { return t.deletes(ctx) }},
 		of("writes/c64", "acknowledged updates by 64 writers: look at the operations per second", 64, update),
 	}
 }
@@ -46,7 +47,8 @@ func (t *Target) creates(ctx context.Context, workers int) (Result, error) {
 	from := t.loaded["create"]
 	r, err := t.loop(ctx, t.closed(workers), func(ctx context.Context, w, i int) (int64, error) {
 		bodies[w] = t.Shape.Body.Append(bodies[w][:0], t.values("create", from+i))
-		res, err := t.send(ctx, t.clientOf(w), request{method: http.MethodPost, path: coll, contentType: "application/json", body: bodies[w]})
+		res, err := t.send(ctx, t.clientOf(w),
+			request{method: http.MethodPost, path: coll, contentType: "application/json", body: bodies[w]})
 		if err != nil {
 			return 0, err
 		}

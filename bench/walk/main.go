@@ -104,7 +104,8 @@ func (w *walker) all() error {
 			return nil
 		},
 		w.one("list", http.MethodGet, widgetsPath, "", ""),
-		w.one("patch-other-version", http.MethodPatch, "/v1beta1/namespaces/default/widgets/one", "application/merge-patch+json", `{"size":5}`),
+		w.one("patch-other-version", http.MethodPatch, "/v1beta1/namespaces/default/widgets/one",
+			"application/merge-patch+json", `{"size":5}`),
 		w.one("get", http.MethodGet, one, "", ""),
 		w.one("delete", http.MethodDelete, one, "", ""),
 	}

@@ -183,7 +183,8 @@ func (c *cluster) takeAddress(ctx context.Context, s *corev1.Service, f *status.
 		return nil //nolint:nilerr // validation reports it
 	}
 	if !c.ServiceRange.Contains(ip) {
-		f.At("spec", "clusterIPs").Invalid(spec.ClusterIPs, fmt.Sprintf("failed to allocate IP %s: the provided IP (%s) is not in the valid range. The range of valid IPs is %s", ip, ip, c.ServiceRange))
+		f.At("spec", "clusterIPs").Invalid(spec.ClusterIPs,
+			fmt.Sprintf("failed to allocate IP %s: the provided IP (%s) is not in the valid range. The range of valid IPs is %s", ip, ip, c.ServiceRange))
 		return nil
 	}
 	owner, err := c.owner(ctx, addressKey(spec.ClusterIP))

@@ -19,16 +19,20 @@ func autoscaling(c *cluster) []registry.Definition {
 	still := registry.WriteRules{NoGeneration: true}
 	v1 := registry.Kind[autoscalingv1.HorizontalPodAutoscaler]{
 		Writes: still, Status: registry.Status{Metadata: everyMetadata()},
-		Group: "autoscaling", Version: "v1", Plural: "horizontalpodautoscalers", Names: registry.Names{ShortNames: names, Categories: []string{"all"}},
-		Table: registry.Table{Columns: autoscalerColumns(made("Targets", "What is measured, and what it should be.", cpuTarget, "status.currentCPUUtilizationPercentage", "spec.targetCPUUtilizationPercentage"))},
+		Group: "autoscaling", Version: "v1", Plural: "horizontalpodautoscalers",
+		Names: registry.Names{ShortNames: names, Categories: []string{"all"}},
+		Table: registry.Table{Columns: autoscalerColumns(made("Targets", "What is measured, and what it should be.",
+			cpuTarget, "status.currentCPUUtilizationPercentage", "spec.targetCPUUtilizationPercentage"))},
 	}
 	return []registry.Definition{
 		autoscalers{kind[autoscalingv2.HorizontalPodAutoscaler]{cluster: c, Kind: registry.Kind[autoscalingv2.HorizontalPodAutoscaler]{
 			Rules: registry.Rules[autoscalingv2.HorizontalPodAutoscaler]{Validate: checked(checkAutoscaler)},
 
-			Writes: still, Group: "autoscaling", Version: "v2", Plural: "horizontalpodautoscalers", Names: registry.Names{ShortNames: names, Categories: []string{"all"}},
-			Table: registry.Table{Columns: autoscalerColumns(made("Targets", "What is measured, and what it should be.", metricTargets, "spec.metrics", "status.currentMetrics"))},
-			Also:  []registry.Form{registry.As(v1, autoscalerToV2, autoscalerToV1, nil)},
+			Writes: still, Group: "autoscaling", Version: "v2", Plural: "horizontalpodautoscalers",
+			Names: registry.Names{ShortNames: names, Categories: []string{"all"}},
+			Table: registry.Table{Columns: autoscalerColumns(made("Targets",
+				"What is measured, and what it should be.", metricTargets, "spec.metrics", "status.currentMetrics"))},
+			Also: []registry.Form{registry.As(v1, autoscalerToV2, autoscalerToV1, nil)},
 		}, fill: fillAutoscaler}, kind[autoscalingv1.HorizontalPodAutoscaler]{fill: fillAutoscalerV1}},
 	}
 }
@@ -50,7 +54,10 @@ func (a autoscalers) Define(env registry.Env) (registry.Bundle, error) {
 
 func autoscalerColumns(targets openapi.Column) []openapi.Column {
 	return columns(
-		made("Reference", "What is scaled.", func(v []any) any { return word(at(v[0], "kind")) + "/" + word(at(v[0], "name")) }, "spec.scaleTargetRef"),
+		made("Reference", "What is scaled.", func(v []any) any {
+			return word(at(v[0], "kind")) + "/" + word(at(v[0],
+				"name"))
+		}, "spec.scaleTargetRef"),
 		targets,
 		or("MinPods", "spec.minReplicas", "<unset>", "How many pods there are at least."),
 		made("MaxPods", "How many there are at most.", func(v []any) any { return number(v[0]) }, "spec.maxReplicas"),
@@ -94,7 +101,8 @@ func metricTargets(v []any) any {
 
 // metricTarget shows the current and the desired value of one metric.
 func metricTarget(spec, state any) string {
-	source := map[string]string{"External": "external", "Pods": "pods", "Object": "object", "Resource": "resource", "ContainerResource": "containerResource"}[word(at(spec, "type"))]
+	source := map[string]string{"External": "external", "Pods": "pods", "Object": "object", "Resource": "resource",
+		"ContainerResource": "containerResource"}[word(at(spec, "type"))]
 	if source == "" {
 		return "<unknown type>"
 	}
@@ -107,7 +115,8 @@ func metricTarget(spec, state any) string {
 	case source == "resource" || source == "containerResource":
 		name, value = word(at(spec, source, "name"))+": ", "averageValue"
 		if at(target, value) == nil {
-			return name + percent(at(current, "averageUtilization"), "<unknown>") + "/" + percent(at(target, "averageUtilization"), "<auto>")
+			return name + percent(at(current, "averageUtilization"), "<unknown>") + "/" + percent(at(target,
+				"averageUtilization"), "<auto>")
 		}
 	case at(target, "averageValue") != nil:
 		value, suffix = "averageValue", " (avg)"
@@ -124,7 +133,8 @@ func autoscalerToV2(a *autoscalingv1.HorizontalPodAutoscaler) (*autoscalingv2.Ho
 	out := &autoscalingv2.HorizontalPodAutoscaler{
 		TypeMeta: a.TypeMeta, ObjectMeta: a.ObjectMeta,
 		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
-			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference(a.Spec.ScaleTargetRef), MinReplicas: a.Spec.MinReplicas, MaxReplicas: a.Spec.MaxReplicas,
+			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference(a.Spec.ScaleTargetRef),
+			MinReplicas:    a.Spec.MinReplicas, MaxReplicas: a.Spec.MaxReplicas,
 		},
 		Status: autoscalingv2.HorizontalPodAutoscalerStatus{
 			ObservedGeneration: a.Status.ObservedGeneration, LastScaleTime: a.Status.LastScaleTime,
@@ -148,7 +158,8 @@ func autoscalerToV1(a *autoscalingv2.HorizontalPodAutoscaler) (*autoscalingv1.Ho
 	out := &autoscalingv1.HorizontalPodAutoscaler{
 		TypeMeta: a.TypeMeta, ObjectMeta: a.ObjectMeta,
 		Spec: autoscalingv1.HorizontalPodAutoscalerSpec{
-			ScaleTargetRef: autoscalingv1.CrossVersionObjectReference(a.Spec.ScaleTargetRef), MinReplicas: a.Spec.MinReplicas, MaxReplicas: a.Spec.MaxReplicas,
+			ScaleTargetRef: autoscalingv1.CrossVersionObjectReference(a.Spec.ScaleTargetRef),
+			MinReplicas:    a.Spec.MinReplicas, MaxReplicas: a.Spec.MaxReplicas,
 		},
 		Status: autoscalingv1.HorizontalPodAutoscalerStatus{
 			ObservedGeneration: a.Status.ObservedGeneration, LastScaleTime: a.Status.LastScaleTime,
@@ -171,6 +182,7 @@ func autoscalerToV1(a *autoscalingv2.HorizontalPodAutoscaler) (*autoscalingv1.Ho
 // cpuUse is the metric that v1 has.
 func cpuUse(percent *int32) autoscalingv2.MetricSpec {
 	return autoscalingv2.MetricSpec{Type: autoscalingv2.ResourceMetricSourceType, Resource: &autoscalingv2.ResourceMetricSource{
-		Name: corev1.ResourceCPU, Target: autoscalingv2.MetricTarget{Type: autoscalingv2.UtilizationMetricType, AverageUtilization: percent},
+		Name: corev1.ResourceCPU, Target: autoscalingv2.MetricTarget{Type: autoscalingv2.UtilizationMetricType,
+			AverageUtilization: percent},
 	}}
 }

@@ -21,13 +21,16 @@ func batch(c *cluster) []registry.Definition {
 		kind[batchv1.Job]{
 			cluster: c,
 			Kind: registry.Kind[batchv1.Job]{
-				Rules: registry.Rules[batchv1.Job]{Complete: c.completeJob, Validate: checked(c.checkJob), ValidateUpdate: func(_ context.Context, obj, old *batchv1.Job, f *status.Fields) { checkJobUpdate(obj, old, f) }},
+				Rules: registry.Rules[batchv1.Job]{Complete: c.completeJob, Validate: checked(c.checkJob),
+					ValidateUpdate: func(_ context.Context, obj, old *batchv1.Job, f *status.Fields) { checkJobUpdate(obj, old, f) }},
 
-				Group: "batch", Version: "v1", Plural: "jobs", Names: registry.Names{Categories: []string{"all"}}, Deletion: registry.Deletion{Policy: meta.DeletePropagationOrphan, Turn: workloads},
+				Group: "batch", Version: "v1", Plural: "jobs", Names: registry.Names{Categories: []string{"all"}},
+				Deletion:   registry.Deletion{Policy: meta.DeletePropagationOrphan, Turn: workloads},
 				Selectable: map[string]func(*batchv1.Job) string{"status.successful": func(j *batchv1.Job) string { return numeral(j.Status.Succeeded) }},
 				Table: registry.Table{Columns: columns(append([]openapi.Column{
 					made("Status", "Where the job is in its life.", jobState, "status.conditions", "metadata.deletionTimestamp"),
-					made("Completions", "How often it has succeeded, of how often it should.", jobCompletions, "status.succeeded", "spec.completions", "spec.parallelism"),
+					made("Completions", "How often it has succeeded, of how often it should.", jobCompletions,
+						"status.succeeded", "spec.completions", "spec.parallelism"),
 					timed("Duration", "How long it has taken.", jobDuration, "status.startTime", "status.completionTime"),
 				}, templateColumns(podContainers, selectorColumn("spec.selector"))...)...)},
 			},
@@ -36,7 +39,8 @@ func batch(c *cluster) []registry.Definition {
 		kind[batchv1.CronJob]{cluster: c, Kind: registry.Kind[batchv1.CronJob]{
 			Rules: registry.Rules[batchv1.CronJob]{Validate: checked(c.checkCronJob), Name: cronJobName},
 
-			Group: "batch", Version: "v1", Plural: "cronjobs", Names: registry.Names{ShortNames: []string{"cj"}, Categories: []string{"all"}},
+			Group: "batch", Version: "v1", Plural: "cronjobs",
+			Names: registry.Names{ShortNames: []string{"cj"}, Categories: []string{"all"}},
 			Table: registry.Table{Columns: columns(append([]openapi.Column{
 				text("Schedule", "spec.schedule", "When a job is started."),
 				or("Timezone", "spec.timeZone", "<none>", "Where the schedule's times are meant."),

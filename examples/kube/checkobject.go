@@ -37,7 +37,8 @@ func sealed(f *status.Fields, was, is *bool, equal map[string]bool) {
 }
 
 func checkConfigMapUpdate(m, old *corev1.ConfigMap, f *status.Fields) {
-	sealed(f, old.Immutable, m.Immutable, map[string]bool{"data": maps.Equal(m.Data, old.Data), "binaryData": equalBytes(m.BinaryData, old.BinaryData)})
+	sealed(f, old.Immutable, m.Immutable, map[string]bool{"data": maps.Equal(m.Data, old.Data),
+		"binaryData": equalBytes(m.BinaryData, old.BinaryData)})
 }
 
 func equalBytes(a, b map[string][]byte) bool {
@@ -99,7 +100,8 @@ func (c *cluster) checkService(s *corev1.Service, f *status.Fields) {
 	if len(s.Spec.Ports) == 0 && !headless && s.Spec.Type != corev1.ServiceTypeExternalName {
 		spec.Child("ports").Required("")
 	}
-	oneOf(spec.Child("type"), s.Spec.Type, corev1.ServiceTypeClusterIP, corev1.ServiceTypeExternalName, corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeNodePort)
+	oneOf(spec.Child("type"), s.Spec.Type, corev1.ServiceTypeClusterIP, corev1.ServiceTypeExternalName,
+		corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeNodePort)
 	oneOf(spec.Child("sessionAffinity"), s.Spec.SessionAffinity, corev1.ServiceAffinityClientIP, corev1.ServiceAffinityNone)
 	if s.Spec.Type == corev1.ServiceTypeExternalName {
 		if why := meta.CheckDNSSubdomain(strings.TrimSuffix(s.Spec.ExternalName, ".")); s.Spec.ExternalName == "" {
@@ -162,7 +164,8 @@ func checkVolumeObject(v *corev1.PersistentVolume, f *status.Fields) {
 	if atMostOne(reflect.ValueOf(v.Spec.PersistentVolumeSource), spec) == 0 {
 		spec.Required("must specify a volume type")
 	}
-	oneOf(spec.Child("persistentVolumeReclaimPolicy"), v.Spec.PersistentVolumeReclaimPolicy, corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRecycle, corev1.PersistentVolumeReclaimRetain)
+	oneOf(spec.Child("persistentVolumeReclaimPolicy"), v.Spec.PersistentVolumeReclaimPolicy,
+		corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRecycle, corev1.PersistentVolumeReclaimRetain)
 }
 
 func checkVolumeObjectUpdate(v, old *corev1.PersistentVolume, f *status.Fields) {
@@ -237,7 +240,8 @@ func checkLimitRange(r *corev1.LimitRange, f *status.Fields) {
 				x, hasX := a[name]
 				y, hasY := b[name]
 				if hasX && hasY && x.Cmp(y) > 0 {
-					one.Child(what).Key(string(name)).Invalid(x.String(), what+" value "+x.String()+" is greater than "+than+" value "+y.String())
+					one.Child(what).Key(string(name)).Invalid(x.String(),
+						what+" value "+x.String()+" is greater than "+than+" value "+y.String())
 				}
 			}
 			below("min", l.Min, l.Max, "max")
@@ -245,15 +249,18 @@ func checkLimitRange(r *corev1.LimitRange, f *status.Fields) {
 			below("default", l.Default, l.Max, "max")
 			if x, has := l.Default[name]; has {
 				if m, hasMin := l.Min[name]; hasMin && x.Cmp(m) < 0 {
-					one.Child("default").Key(string(name)).Invalid(m.String(), "min value "+m.String()+" is greater than default value "+x.String())
+					one.Child("default").Key(string(name)).Invalid(m.String(),
+						"min value "+m.String()+" is greater than default value "+x.String())
 				}
 			}
 			if x, has := l.DefaultRequest[name]; has {
 				if m, hasMin := l.Min[name]; hasMin && x.Cmp(m) < 0 {
-					one.Child("defaultRequest").Key(string(name)).Invalid(m.String(), "min value "+m.String()+" is greater than default request value "+x.String())
+					one.Child("defaultRequest").Key(string(name)).Invalid(m.String(),
+						"min value "+m.String()+" is greater than default request value "+x.String())
 				}
 				if d, hasDefault := l.Default[name]; hasDefault && x.Cmp(d) > 0 {
-					one.Child("defaultRequest").Key(string(name)).Invalid(x.String(), "default request value "+x.String()+" is greater than default limit value "+d.String())
+					one.Child("defaultRequest").Key(string(name)).Invalid(x.String(),
+						"default request value "+x.String()+" is greater than default limit value "+d.String())
 				}
 			}
 		}
@@ -360,7 +367,8 @@ func checkPath(p *networkingv1.HTTPIngressPath, at status.Field) {
 		at.Child("pathType").Required("pathType must be specified")
 		return
 	}
-	oneOf(at.Child("pathType"), *p.PathType, networkingv1.PathTypeExact, networkingv1.PathTypeImplementationSpecific, networkingv1.PathTypePrefix)
+	oneOf(at.Child("pathType"), *p.PathType, networkingv1.PathTypeExact, networkingv1.PathTypeImplementationSpecific,
+		networkingv1.PathTypePrefix)
 	if *p.PathType != networkingv1.PathTypeImplementationSpecific && !strings.HasPrefix(p.Path, "/") {
 		at.Child("path").Invalid(p.Path, "must be an absolute path")
 	}
@@ -437,7 +445,8 @@ func checkRules(rules []rbacv1.PolicyRule, f *status.Fields, everywhere bool) {
 				one.Child("nonResourceURLs").Invalid(r.NonResourceURLs, "namespaced rules cannot apply to non-resource URLs")
 			}
 			if len(r.APIGroups)+len(r.Resources)+len(r.ResourceNames) > 0 {
-				one.Child("nonResourceURLs").Invalid(r.NonResourceURLs, "rules cannot apply to both regular resources and non-resource URLs")
+				one.Child("nonResourceURLs").Invalid(r.NonResourceURLs,
+					"rules cannot apply to both regular resources and non-resource URLs")
 			}
 			continue
 		}
@@ -503,7 +512,8 @@ func checkStorageClass(c *storagev1.StorageClass, f *status.Fields) {
 		oneOf(f.At("reclaimPolicy"), *c.ReclaimPolicy, corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRetain)
 	}
 	if c.VolumeBindingMode != nil {
-		oneOf(f.At("volumeBindingMode"), *c.VolumeBindingMode, storagev1.VolumeBindingImmediate, storagev1.VolumeBindingWaitForFirstConsumer)
+		oneOf(f.At("volumeBindingMode"), *c.VolumeBindingMode, storagev1.VolumeBindingImmediate,
+			storagev1.VolumeBindingWaitForFirstConsumer)
 	}
 }
 

@@ -157,7 +157,8 @@ func (c *cluster) checkContainer(k *corev1.Container, at status.Field, volumes m
 		at.Child("image").Required("")
 	}
 	oneOf(at.Child("imagePullPolicy"), k.ImagePullPolicy, corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever)
-	oneOf(at.Child("terminationMessagePolicy"), k.TerminationMessagePolicy, corev1.TerminationMessageReadFile, corev1.TerminationMessageFallbackToLogsOnError)
+	oneOf(at.Child("terminationMessagePolicy"), k.TerminationMessagePolicy, corev1.TerminationMessageReadFile,
+		corev1.TerminationMessageFallbackToLogsOnError)
 	checkPorts(k.Ports, at.Child("ports"))
 	checkEnv(k.Env, at.Child("env"))
 	checkMounts(k.VolumeMounts, at.Child("volumeMounts"), volumes)
@@ -246,7 +247,8 @@ func checkMounts(mounts []corev1.VolumeMount, at status.Field, volumes map[strin
 			one.Child("subPath").Invalid(m.SubPath, "must be a relative path without '..'")
 		}
 		if m.MountPropagation != nil {
-			oneOf(at.Child("mountPropagation"), *m.MountPropagation, corev1.MountPropagationBidirectional, corev1.MountPropagationHostToContainer, corev1.MountPropagationNone)
+			oneOf(at.Child("mountPropagation"), *m.MountPropagation, corev1.MountPropagationBidirectional,
+				corev1.MountPropagationHostToContainer, corev1.MountPropagationNone)
 		}
 	}
 }
@@ -318,7 +320,8 @@ func checkTolerations(all []corev1.Toleration, at status.Field) {
 				one.Child("key").Invalid(t.Key, why)
 			}
 		} else if t.Operator != corev1.TolerationOpExists {
-			one.Child("operator").Invalid(string(t.Operator), "operator must be Exists when `key` is empty, which means \"match all values and all keys\"")
+			one.Child("operator").Invalid(string(t.Operator),
+				"operator must be Exists when `key` is empty, which means \"match all values and all keys\"")
 		}
 		if t.TolerationSeconds != nil && t.Effect != corev1.TaintEffectNoExecute {
 			one.Child("effect").Invalid(string(t.Effect), "effect must be 'NoExecute' when `tolerationSeconds` is set")
@@ -327,7 +330,8 @@ func checkTolerations(all []corev1.Toleration, at status.Field) {
 			one.Child("operator").Invalid(t.Value, "value must be empty when `operator` is 'Exists'")
 		}
 		if t.Effect != "" {
-			oneOf(one.Child("effect"), t.Effect, corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute)
+			oneOf(one.Child("effect"), t.Effect, corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule,
+				corev1.TaintEffectNoExecute)
 		}
 	}
 }

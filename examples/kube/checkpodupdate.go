@@ -75,7 +75,8 @@ func checkPodResized(p, old *corev1.Pod, f *status.Fields) {
 		resizeOf(&now.Containers[i].Resources, &before.Containers[i].Resources, spec.Child("containers").Index(i).Child("resources"))
 	}
 	for i := range min(len(now.InitContainers), len(before.InitContainers)) {
-		resizeOf(&now.InitContainers[i].Resources, &before.InitContainers[i].Resources, spec.Child("initContainers").Index(i).Child("resources"))
+		resizeOf(&now.InitContainers[i].Resources, &before.InitContainers[i].Resources,
+			spec.Child("initContainers").Index(i).Child("resources"))
 	}
 	if now.Resources != nil {
 		if before.Resources == nil {

@@ -76,7 +76,8 @@ func (c *cluster) checkDeployment(d *appsv1.Deployment, f *status.Fields) {
 			strategy.Child("rollingUpdate").Child("maxUnavailable").Invalid(rolling.MaxUnavailable, "may not be 0 when `maxSurge` is 0")
 		}
 	default:
-		strategy.NotSupported(string(d.Spec.Strategy.Type), string(appsv1.RecreateDeploymentStrategyType), string(appsv1.RollingUpdateDeploymentStrategyType))
+		strategy.NotSupported(string(d.Spec.Strategy.Type), string(appsv1.RecreateDeploymentStrategyType),
+			string(appsv1.RollingUpdateDeploymentStrategyType))
 	}
 }
 
@@ -104,12 +105,14 @@ func (c *cluster) checkStatefulSet(s *appsv1.StatefulSet, f *status.Fields) {
 	switch s.Spec.PodManagementPolicy {
 	case appsv1.OrderedReadyPodManagement, appsv1.ParallelPodManagement:
 	default:
-		spec.Child("podManagementPolicy").Invalid(string(s.Spec.PodManagementPolicy), fmt.Sprintf("must be '%s' or '%s'", appsv1.OrderedReadyPodManagement, appsv1.ParallelPodManagement))
+		spec.Child("podManagementPolicy").Invalid(string(s.Spec.PodManagementPolicy),
+			fmt.Sprintf("must be '%s' or '%s'", appsv1.OrderedReadyPodManagement, appsv1.ParallelPodManagement))
 	}
 	switch s.Spec.UpdateStrategy.Type {
 	case appsv1.OnDeleteStatefulSetStrategyType:
 		if s.Spec.UpdateStrategy.RollingUpdate != nil {
-			spec.Child("updateStrategy").Child("rollingUpdate").Invalid(s.Spec.UpdateStrategy.RollingUpdate, "only allowed for updateStrategy 'RollingUpdate'")
+			spec.Child("updateStrategy").Child("rollingUpdate").Invalid(s.Spec.UpdateStrategy.RollingUpdate,
+				"only allowed for updateStrategy 'RollingUpdate'")
 		}
 	case appsv1.RollingUpdateStatefulSetStrategyType:
 	default:
@@ -153,7 +156,8 @@ func (c *cluster) checkDaemonSet(d *appsv1.DaemonSet, f *status.Fields) {
 	switch d.Spec.UpdateStrategy.Type {
 	case appsv1.OnDeleteDaemonSetStrategyType, appsv1.RollingUpdateDaemonSetStrategyType:
 	default:
-		update.NotSupported(string(d.Spec.UpdateStrategy.Type), string(appsv1.RollingUpdateDaemonSetStrategyType), string(appsv1.OnDeleteDaemonSetStrategyType))
+		update.NotSupported(string(d.Spec.UpdateStrategy.Type), string(appsv1.RollingUpdateDaemonSetStrategyType),
+			string(appsv1.OnDeleteDaemonSetStrategyType))
 	}
 	if r := d.Spec.UpdateStrategy.RollingUpdate; r != nil {
 		percentOrCount(update.Child("rollingUpdate").Child("maxUnavailable"), r.MaxUnavailable)
@@ -219,7 +223,8 @@ func (c *cluster) checkCronJob(j *batchv1.CronJob, f *status.Fields) {
 	} else if why != "" {
 		spec.Child("schedule").Invalid(j.Spec.Schedule, why)
 	}
-	oneOf(spec.Child("concurrencyPolicy"), j.Spec.ConcurrencyPolicy, batchv1.AllowConcurrent, batchv1.ForbidConcurrent, batchv1.ReplaceConcurrent)
+	oneOf(spec.Child("concurrencyPolicy"), j.Spec.ConcurrencyPolicy, batchv1.AllowConcurrent,
+		batchv1.ForbidConcurrent, batchv1.ReplaceConcurrent)
 	notNegative(spec.Child("startingDeadlineSeconds"), j.Spec.StartingDeadlineSeconds)
 	notNegative(spec.Child("successfulJobsHistoryLimit"), j.Spec.SuccessfulJobsHistoryLimit)
 	notNegative(spec.Child("failedJobsHistoryLimit"), j.Spec.FailedJobsHistoryLimit)

@@ -31,36 +31,47 @@ func admission(c *cluster) []registry.Definition {
 		}
 		return word(at(v[0], "apiVersion")) + "/" + word(at(v[0], "kind"))
 	}, "spec.paramKind")
-	bindings := columns(text("PolicyName", "spec.policyName", "The policy."), made("ParamRef", "Its parameters.", paramName, "spec.paramRef"))
+	bindings := columns(text("PolicyName", "spec.policyName", "The policy."),
+		made("ParamRef", "Its parameters.", paramName, "spec.paramRef"))
 	return []registry.Definition{
 		kind[admissionv1.MutatingWebhookConfiguration]{cluster: c, Kind: registry.Kind[admissionv1.MutatingWebhookConfiguration]{
-			Group: group, Version: "v1", Plural: "mutatingwebhookconfigurations", Names: registry.Names{Categories: extensions}, Scope: registry.ClusterScoped, Table: registry.Table{Columns: webhooks},
+			Group: group, Version: "v1", Plural: "mutatingwebhookconfigurations",
+			Names: registry.Names{Categories: extensions}, Scope: registry.ClusterScoped,
+			Table: registry.Table{Columns: webhooks},
 		}, fill: fillMutatingWebhooks},
 		kind[admissionv1.ValidatingWebhookConfiguration]{cluster: c, Kind: registry.Kind[admissionv1.ValidatingWebhookConfiguration]{
-			Group: group, Version: "v1", Plural: "validatingwebhookconfigurations", Names: registry.Names{Categories: extensions}, Scope: registry.ClusterScoped, Table: registry.Table{Columns: webhooks},
+			Group: group, Version: "v1", Plural: "validatingwebhookconfigurations",
+			Names: registry.Names{Categories: extensions}, Scope: registry.ClusterScoped,
+			Table: registry.Table{Columns: webhooks},
 		}, fill: fillValidatingWebhooks},
 		kind[admissionv1.ValidatingAdmissionPolicy]{cluster: c, statusKeeps: everyMetadata(), Kind: registry.Kind[admissionv1.ValidatingAdmissionPolicy]{
-			Group: group, Version: "v1", Plural: "validatingadmissionpolicies", Names: registry.Names{Categories: extensions}, Scope: registry.ClusterScoped,
+			Group: group, Version: "v1", Plural: "validatingadmissionpolicies",
+			Names: registry.Names{Categories: extensions}, Scope: registry.ClusterScoped,
 			Table: registry.Table{Columns: columns(counted("Validations", "spec.validations", "How many rules there are."), paramKind)},
 		}, fill: func(p *admissionv1.ValidatingAdmissionPolicy) {
 			point(&p.Spec.FailurePolicy, admissionv1.Fail)
 			fillMatch(p.Spec.MatchConstraints)
 		}},
 		kind[admissionv1.ValidatingAdmissionPolicyBinding]{cluster: c, Kind: registry.Kind[admissionv1.ValidatingAdmissionPolicyBinding]{
-			Group: group, Version: "v1", Plural: "validatingadmissionpolicybindings", Names: registry.Names{Categories: extensions}, Scope: registry.ClusterScoped, Table: registry.Table{Columns: bindings},
+			Group: group, Version: "v1", Plural: "validatingadmissionpolicybindings",
+			Names: registry.Names{Categories: extensions}, Scope: registry.ClusterScoped,
+			Table: registry.Table{Columns: bindings},
 		}, fill: func(b *admissionv1.ValidatingAdmissionPolicyBinding) {
 			fillParamRef(b.Spec.ParamRef)
 			fillMatch(b.Spec.MatchResources)
 		}},
 		kind[admissionv1.MutatingAdmissionPolicy]{cluster: c, Kind: registry.Kind[admissionv1.MutatingAdmissionPolicy]{
-			Group: group, Version: "v1", Plural: "mutatingadmissionpolicies", Names: registry.Names{Categories: extensions}, Scope: registry.ClusterScoped,
+			Group: group, Version: "v1", Plural: "mutatingadmissionpolicies",
+			Names: registry.Names{Categories: extensions}, Scope: registry.ClusterScoped,
 			Table: registry.Table{Columns: columns(counted("Mutations", "spec.mutations", "How many changes there are."), paramKind)},
 		}, fill: func(p *admissionv1.MutatingAdmissionPolicy) {
 			point(&p.Spec.FailurePolicy, admissionv1.Fail)
 			fillMatch(p.Spec.MatchConstraints)
 		}},
 		kind[admissionv1.MutatingAdmissionPolicyBinding]{cluster: c, Kind: registry.Kind[admissionv1.MutatingAdmissionPolicyBinding]{
-			Group: group, Version: "v1", Plural: "mutatingadmissionpolicybindings", Names: registry.Names{Categories: extensions}, Scope: registry.ClusterScoped, Table: registry.Table{Columns: bindings},
+			Group: group, Version: "v1", Plural: "mutatingadmissionpolicybindings",
+			Names: registry.Names{Categories: extensions}, Scope: registry.ClusterScoped,
+			Table: registry.Table{Columns: bindings},
 		}, fill: func(b *admissionv1.MutatingAdmissionPolicyBinding) {
 			fillParamRef(b.Spec.ParamRef)
 			fillMatch(b.Spec.MatchResources)
@@ -91,7 +102,8 @@ func certificates(c *cluster) []registry.Definition {
 					}
 				}},
 
-				Group: "certificates.k8s.io", Version: "v1", Plural: "certificatesigningrequests", Names: registry.Names{ShortNames: []string{"csr"}}, Scope: registry.ClusterScoped,
+				Group: "certificates.k8s.io", Version: "v1", Plural: "certificatesigningrequests",
+				Names: registry.Names{ShortNames: []string{"csr"}}, Scope: registry.ClusterScoped,
 				Writes:       registry.WriteRules{NoGeneration: true},
 				Subresources: []registry.Endpoint{approval()},
 				Table: registry.Table{Columns: []openapi.Column{
@@ -164,14 +176,17 @@ func scheduling(c *cluster) []registry.Definition {
 				},
 			},
 
-			Group: "scheduling.k8s.io", Version: "v1", Plural: "priorityclasses", Names: registry.Names{ShortNames: []string{"pc"}}, Scope: registry.ClusterScoped,
+			Group: "scheduling.k8s.io", Version: "v1", Plural: "priorityclasses",
+			Names: registry.Names{ShortNames: []string{"pc"}}, Scope: registry.ClusterScoped,
 			Table: registry.Table{Columns: append(columns(
-				whole("Value", "value", "The priority."), truthful("Global-Default", "globalDefault", "Whether it is that of pods without a class."),
+				whole("Value", "value", "The priority."), truthful("Global-Default", "globalDefault",
+					"Whether it is that of pods without a class."),
 			), text("PreemptionPolicy", "preemptionPolicy", "Whether others have to go for it."))},
 		}, fill: fillPriorityClass},
 		kind[nodev1.RuntimeClass]{cluster: c, Kind: registry.Kind[nodev1.RuntimeClass]{
-			Group: "node.k8s.io", Version: "v1", Plural: "runtimeclasses", Scope: registry.ClusterScoped, Writes: registry.WriteRules{NoGeneration: true},
-			Table: registry.Table{Columns: columns(text("Handler", "handler", "What nodes call it."))},
+			Group: "node.k8s.io", Version: "v1", Plural: "runtimeclasses", Scope: registry.ClusterScoped,
+			Writes: registry.WriteRules{NoGeneration: true},
+			Table:  registry.Table{Columns: columns(text("Handler", "handler", "What nodes call it."))},
 		}},
 	}
 }
@@ -186,7 +201,8 @@ func flowcontrol(c *cluster) []registry.Definition {
 			Table: registry.Table{Columns: []openapi.Column{
 				named(),
 				text("PriorityLevel", "spec.priorityLevelConfiguration.name", "Where the requests wait."),
-				made("MatchingPrecedence", "Which schema is asked first.", func(v []any) any { return number(v[0]) }, "spec.matchingPrecedence"),
+				made("MatchingPrecedence", "Which schema is asked first.", func(v []any) any { return number(v[0]) },
+					"spec.matchingPrecedence"),
 				or("DistinguisherMethod", "spec.distinguisherMethod.type", "<none>", "How its flows are told apart."),
 				aged(),
 				made("MissingPL", "Whether the level is missing.", func(v []any) any {
@@ -221,20 +237,25 @@ func limited(name, path, doc string) openapi.Column {
 func devices(c *cluster) []registry.Definition {
 	const group = "resource.k8s.io"
 	return []registry.Definition{
-		kind[resourcev1.DeviceClass]{cluster: c, Kind: registry.Kind[resourcev1.DeviceClass]{Group: group, Version: "v1", Plural: "deviceclasses", Deletion: answered(), Scope: registry.ClusterScoped, Table: registry.Table{Columns: columns()}}},
+		kind[resourcev1.DeviceClass]{cluster: c,
+			Kind: registry.Kind[resourcev1.DeviceClass]{Group: group, Version: "v1", Plural: "deviceclasses",
+				Deletion: answered(), Scope: registry.ClusterScoped, Table: registry.Table{Columns: columns()}}},
 		kind[resourcev1.ResourceClaim]{cluster: c, statusKeeps: everyMetadata(), Kind: registry.Kind[resourcev1.ResourceClaim]{
 			Group: group, Version: "v1", Plural: "resourceclaims", Deletion: answered(), Writes: registry.WriteRules{NoGeneration: true},
-			Table: registry.Table{Columns: columns(made("State", "What has become of the claim.", claimState, "metadata.deletionTimestamp", "status.allocation", "status.reservedFor"))},
+			Table: registry.Table{Columns: columns(made("State", "What has become of the claim.", claimState,
+				"metadata.deletionTimestamp", "status.allocation", "status.reservedFor"))},
 		}, fill: func(c *resourcev1.ResourceClaim) { fillDeviceRequests(c.Spec.Devices.Requests) }},
 		kind[resourcev1.ResourceClaimTemplate]{cluster: c, Kind: registry.Kind[resourcev1.ResourceClaimTemplate]{
-			Group: group, Version: "v1", Plural: "resourceclaimtemplates", Deletion: answered(), Writes: registry.WriteRules{NoGeneration: true}, Table: registry.Table{Columns: columns()},
+			Group: group, Version: "v1", Plural: "resourceclaimtemplates", Deletion: answered(),
+			Writes: registry.WriteRules{NoGeneration: true}, Table: registry.Table{Columns: columns()},
 		}, fill: func(t *resourcev1.ResourceClaimTemplate) { fillDeviceRequests(t.Spec.Spec.Devices.Requests) }},
 		kind[resourcev1.ResourceSlice]{
 			cluster: c,
 			Kind: registry.Kind[resourcev1.ResourceSlice]{
 				Group: group, Version: "v1", Plural: "resourceslices", Deletion: answered(), Scope: registry.ClusterScoped,
 				Table: registry.Table{Columns: columns(
-					text("Node", "spec.nodeName", "Whose devices they are."), text("Driver", "spec.driver", "Who offers them."), text("Pool", "spec.pool.name", "The pool they belong to."),
+					text("Node", "spec.nodeName", "Whose devices they are."), text("Driver", "spec.driver",
+						"Who offers them."), text("Pool", "spec.pool.name", "The pool they belong to."),
 				)},
 			},
 			fields: []string{"spec.driver", "spec.nodeName"},

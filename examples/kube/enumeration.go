@@ -35,7 +35,8 @@ func newEnumerations() enumerations {
 	allow(e, corev1.SeccompProfileTypeLocalhost, corev1.SeccompProfileTypeRuntimeDefault, corev1.SeccompProfileTypeUnconfined)
 	allow(e, corev1.AppArmorProfileTypeLocalhost, corev1.AppArmorProfileTypeRuntimeDefault, corev1.AppArmorProfileTypeUnconfined)
 	allow(e, corev1.DefaultProcMount, corev1.UnmaskedProcMount)
-	allow(e, corev1.HostPathBlockDev, corev1.HostPathCharDev, corev1.HostPathDirectory, corev1.HostPathDirectoryOrCreate, corev1.HostPathFile, corev1.HostPathFileOrCreate, corev1.HostPathSocket)
+	allow(e, corev1.HostPathBlockDev, corev1.HostPathCharDev, corev1.HostPathDirectory,
+		corev1.HostPathDirectoryOrCreate, corev1.HostPathFile, corev1.HostPathFileOrCreate, corev1.HostPathSocket)
 	allow(e, corev1.DoNotSchedule, corev1.ScheduleAnyway)
 	allow(e, corev1.NodeInclusionPolicyHonor, corev1.NodeInclusionPolicyIgnore)
 	allow(e, corev1.FSGroupChangeAlways, corev1.FSGroupChangeOnRootMismatch)
@@ -50,7 +51,8 @@ func newEnumerations() enumerations {
 	allow(e, corev1.PersistentVolumeBlock, corev1.PersistentVolumeFilesystem)
 	allow(e, appsv1.DeletePersistentVolumeClaimRetentionPolicyType, appsv1.RetainPersistentVolumeClaimRetentionPolicyType)
 	allow(e, batchv1.Failed, batchv1.TerminatingOrFailed)
-	allow(e, batchv1.PodFailurePolicyActionCount, batchv1.PodFailurePolicyActionFailIndex, batchv1.PodFailurePolicyActionFailJob, batchv1.PodFailurePolicyActionIgnore)
+	allow(e, batchv1.PodFailurePolicyActionCount, batchv1.PodFailurePolicyActionFailIndex,
+		batchv1.PodFailurePolicyActionFailJob, batchv1.PodFailurePolicyActionIgnore)
 	allow(e, batchv1.PodFailurePolicyOnExitCodesOpIn, batchv1.PodFailurePolicyOnExitCodesOpNotIn)
 	allow(e, policyv1.AlwaysAllow, policyv1.IfHealthyBudget)
 	allow(e, autoscalingv2.MaxChangePolicySelect, autoscalingv2.MinChangePolicySelect, autoscalingv2.DisabledPolicySelect)
@@ -64,7 +66,8 @@ func newEnumerations() enumerations {
 	allow(e, resourcev1.DeviceAllocationModeAll, resourcev1.DeviceAllocationModeExactCount)
 	allow(e, resourcev1.DeviceTolerationOpEqual, resourcev1.DeviceTolerationOpExists)
 	allow(e, resourcev1.DeviceTaintEffectNoExecute, resourcev1.DeviceTaintEffectNoSchedule, resourcev1.DeviceTaintEffectNone)
-	allow(e, certificatesv1.UsageAny, certificatesv1.UsageCertSign, certificatesv1.UsageClientAuth, certificatesv1.UsageCodeSigning, certificatesv1.UsageContentCommitment, certificatesv1.UsageCRLSign,
+	allow(e, certificatesv1.UsageAny, certificatesv1.UsageCertSign, certificatesv1.UsageClientAuth,
+		certificatesv1.UsageCodeSigning, certificatesv1.UsageContentCommitment, certificatesv1.UsageCRLSign,
 		certificatesv1.UsageDataEncipherment, certificatesv1.UsageDecipherOnly, certificatesv1.UsageDigitalSignature, certificatesv1.UsageEmailProtection, certificatesv1.UsageEncipherOnly,
 		certificatesv1.UsageIPsecEndSystem, certificatesv1.UsageIPsecTunnel, certificatesv1.UsageIPsecUser, certificatesv1.UsageKeyAgreement, certificatesv1.UsageKeyEncipherment,
 		certificatesv1.UsageMicrosoftSGC, certificatesv1.UsageNetscapeSGC, certificatesv1.UsageOCSPSigning, certificatesv1.UsageServerAuth, certificatesv1.UsageSigning, certificatesv1.UsageSMIME, certificatesv1.UsageTimestamping)

@@ -21,7 +21,8 @@ func networking(c *cluster) []registry.Definition {
 			Table: registry.Table{Columns: columns(
 				or("Class", "spec.ingressClassName", "<none>", "Who serves it."),
 				made("Hosts", "The hosts of its rules.", ingressHosts, "spec.rules"),
-				made("Address", "Where it is served.", func(v []any) any { return strings.Join(balancers(v[0]), ",") }, "status.loadBalancer.ingress"),
+				made("Address", "Where it is served.",
+					func(v []any) any { return strings.Join(balancers(v[0]), ",") }, "status.loadBalancer.ingress"),
 				made("Ports", "The ports it is served on.", func(v []any) any {
 					if size(v[0]) > 0 {
 						return "80, 443"
@@ -41,15 +42,21 @@ func networking(c *cluster) []registry.Definition {
 			Rules: registry.Rules[networkingv1.NetworkPolicy]{Validate: checked(checkNetworkPolicy)},
 
 			Group: group, Version: "v1", Plural: "networkpolicies", Names: registry.Names{ShortNames: []string{"netpol"}},
-			Table: registry.Table{Columns: columns(made("Pod-Selector", "The pods it is about.", func(v []any) any { return selectorText(v[0]) }, "spec.podSelector"))},
+			Table: registry.Table{Columns: columns(made("Pod-Selector", "The pods it is about.",
+				func(v []any) any { return selectorText(v[0]) }, "spec.podSelector"))},
 		}, fill: fillNetworkPolicy},
 		kind[networkingv1.IPAddress]{cluster: c, Kind: registry.Kind[networkingv1.IPAddress]{
-			Group: group, Version: "v1", Plural: "ipaddresses", Names: registry.Names{ShortNames: []string{"ip"}}, Scope: registry.ClusterScoped, Rules: registry.Rules[networkingv1.IPAddress]{Name: addressName}, Writes: registry.WriteRules{NoGeneration: true},
-			Table: registry.Table{Columns: []openapi.Column{named(), made("ParentRef", "What the address belongs to.", parentText, "spec.parentRef")}},
+			Group: group, Version: "v1", Plural: "ipaddresses", Names: registry.Names{ShortNames: []string{"ip"}},
+			Scope: registry.ClusterScoped, Rules: registry.Rules[networkingv1.IPAddress]{Name: addressName},
+			Writes: registry.WriteRules{NoGeneration: true},
+			Table: registry.Table{Columns: []openapi.Column{named(),
+				made("ParentRef", "What the address belongs to.", parentText, "spec.parentRef")}},
 		}},
 		kind[networkingv1.ServiceCIDR]{cluster: c, statusKeeps: everyMetadata(), Kind: registry.Kind[networkingv1.ServiceCIDR]{
-			Group: group, Version: "v1", Plural: "servicecidrs", Scope: registry.ClusterScoped, Writes: registry.WriteRules{NoGeneration: true},
-			Table: registry.Table{Columns: columns(made("CIDRs", "The ranges of addresses.", func(v []any) any { return strings.Join(words(v[0]), ",") }, "spec.cidrs"))},
+			Group: group, Version: "v1", Plural: "servicecidrs", Scope: registry.ClusterScoped,
+			Writes: registry.WriteRules{NoGeneration: true},
+			Table: registry.Table{Columns: columns(made("CIDRs", "The ranges of addresses.",
+				func(v []any) any { return strings.Join(words(v[0]), ",") }, "spec.cidrs"))},
 		}},
 	}
 }

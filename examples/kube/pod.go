@@ -22,7 +22,8 @@ func pods(c *cluster) []registry.Definition {
 			statusKeeps: []string{"ownerReferences"}, // which old kubelets break
 			cluster:     c,
 			Kind: registry.Kind[corev1.Pod]{
-				Rules: registry.Rules[corev1.Pod]{Complete: c.completePod, Validate: checked(c.checkPod), ValidateUpdate: checkPodUpdate, Grace: podGrace},
+				Rules: registry.Rules[corev1.Pod]{Complete: c.completePod, Validate: checked(c.checkPod),
+					ValidateUpdate: checkPodUpdate, Grace: podGrace},
 
 				Version: "v1", Plural: "pods", Names: registry.Names{ShortNames: []string{"po"}, Categories: []string{"all"}},
 				Subresources: podEndpoints(c), Deletion: registry.Deletion{AnswerObject: true, Turn: workloads},
@@ -45,7 +46,8 @@ func pods(c *cluster) []registry.Definition {
 
 				Version: "v1", Plural: "podtemplates", Deletion: answered(),
 				Table: registry.Table{Columns: append([]openapi.Column{named()}, append(containerColumns("template.spec.containers"),
-					made("Pod Labels", "The labels of the pods.", func(v []any) any { return labelText(v[0]) }, "template.metadata.labels"))...)},
+					made("Pod Labels", "The labels of the pods.", func(v []any) any { return labelText(v[0]) },
+						"template.metadata.labels"))...)},
 			},
 			fill: func(t *corev1.PodTemplate) { fillPodSpec(&t.Template.Spec) },
 		},
@@ -54,10 +56,13 @@ func pods(c *cluster) []registry.Definition {
 			Kind: registry.Kind[corev1.ReplicationController]{
 				Rules: registry.Rules[corev1.ReplicationController]{Validate: checked(c.checkReplicationController)},
 
-				Version: "v1", Plural: "replicationcontrollers", Names: registry.Names{ShortNames: []string{"rc"}, Categories: []string{"all"}},
-				Subresources: []registry.Endpoint{scaled(labelText)}, Deletion: registry.Deletion{Policy: meta.DeletePropagationOrphan, Turn: workloads},
-				Selectable: map[string]func(*corev1.ReplicationController) string{"status.replicas": func(c *corev1.ReplicationController) string { return numeral(c.Status.Replicas) }},
-				Table:      registry.Table{Columns: columns(append(replicaColumns(), templateColumns("spec.template.spec.containers", labelColumn("spec.selector"))...)...)},
+				Version: "v1", Plural: "replicationcontrollers",
+				Names:        registry.Names{ShortNames: []string{"rc"}, Categories: []string{"all"}},
+				Subresources: []registry.Endpoint{scaled(labelText)},
+				Deletion:     registry.Deletion{Policy: meta.DeletePropagationOrphan, Turn: workloads},
+				Selectable:   map[string]func(*corev1.ReplicationController) string{"status.replicas": func(c *corev1.ReplicationController) string { return numeral(c.Status.Replicas) }},
+				Table: registry.Table{Columns: columns(append(replicaColumns(),
+					templateColumns("spec.template.spec.containers", labelColumn("spec.selector"))...)...)},
 			},
 			fill: fillReplicationController,
 		},

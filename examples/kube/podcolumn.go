@@ -21,7 +21,8 @@ func podColumns() []openapi.Column {
 			p := lookAt(v)
 			return fmt.Sprintf("%d/%d", p.ready, p.containers)
 		}, podPaths[:]...),
-		made("Status", "Where the pod is in its life, or what stands in its way.", func(v []any) any { return lookAt(v).reason }, podPaths[:]...),
+		made("Status", "Where the pod is in its life, or what stands in its way.",
+			func(v []any) any { return lookAt(v).reason }, podPaths[:]...),
 		timed("Restarts", "How often containers were started again, and when for the last time.", func(now time.Time, v []any) any {
 			p := lookAt(v)
 			if p.restarts == 0 || p.lastRestart.IsZero() {
@@ -38,7 +39,8 @@ func podColumns() []openapi.Column {
 		}, "status.podIPs")),
 		wide(or("Node", "spec.nodeName", "<none>", "Where the pod runs.")),
 		wide(or("Nominated Node", "status.nominatedNodeName", "<none>", "Where the pod may run once others have gone.")),
-		wide(made("Readiness Gates", "How many of the further conditions of readiness are met.", gates, "spec.readinessGates", "status.conditions")),
+		wide(made("Readiness Gates", "How many of the further conditions of readiness are met.", gates,
+			"spec.readinessGates", "status.conditions")),
 	}
 }
 

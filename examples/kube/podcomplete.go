@@ -77,7 +77,9 @@ func tolerate(s *corev1.PodSpec) {
 		})
 		if !said {
 			seconds := staysFor
-			s.Tolerations = append(s.Tolerations, corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: &seconds})
+			s.Tolerations = append(s.Tolerations,
+				corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute,
+					TolerationSeconds: &seconds})
 		}
 	}
 }
@@ -115,10 +117,12 @@ func prioritize(ctx context.Context, p *corev1.Pod) error {
 		policy = *class.PreemptionPolicy
 	}
 	if p.Spec.Priority != nil && *p.Spec.Priority != class.Value {
-		return status.Forbidden(podResource.GroupResource(), p.Name, "the integer value of priority must not be provided in pod spec; priority admission controller computed a value from the given PriorityClass name")
+		return status.Forbidden(podResource.GroupResource(), p.Name,
+			"the integer value of priority must not be provided in pod spec; priority admission controller computed a value from the given PriorityClass name")
 	}
 	if p.Spec.PreemptionPolicy != nil && *p.Spec.PreemptionPolicy != policy {
-		return status.Forbidden(podResource.GroupResource(), p.Name, "the string value of PreemptionPolicy must not be provided in pod spec; priority admission controller computed a value from the given PriorityClass name")
+		return status.Forbidden(podResource.GroupResource(), p.Name,
+			"the string value of PreemptionPolicy must not be provided in pod spec; priority admission controller computed a value from the given PriorityClass name")
 	}
 	p.Spec.PriorityClassName, p.Spec.Priority, p.Spec.PreemptionPolicy = class.Name, &class.Value, &policy
 	return nil

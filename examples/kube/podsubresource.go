@@ -21,7 +21,8 @@ import (
 func podEndpoints(c *cluster) []registry.Endpoint {
 	return []registry.Endpoint{
 		registry.Subresource{
-			Name: "ephemeralcontainers", Verbs: []string{"get", "patch", "update"}, Fields: [][]string{{"spec", "ephemeralContainers"}}, Merge: mergeEphemeral,
+			Name: "ephemeralcontainers", Verbs: []string{"get", "patch", "update"},
+			Fields: [][]string{{"spec", "ephemeralContainers"}}, Merge: mergeEphemeral,
 		},
 		registry.Subresource{
 			Name: "resize", Verbs: []string{"get", "patch", "update"}, Merge: mergeResize,
@@ -32,10 +33,14 @@ func podEndpoints(c *cluster) []registry.Endpoint {
 		}},
 		c.eviction(),
 		registry.Stream[corev1.Pod, corev1.PodLogOptions]{Name: "log", Open: openLog},
-		connect.Endpoint[corev1.Pod, corev1.PodExecOptions]{Name: "exec", Serve: refuse("a command in", func(o *corev1.PodExecOptions) string { return o.Container })},
-		connect.Endpoint[corev1.Pod, corev1.PodAttachOptions]{Name: "attach", Serve: refuse("a process in", func(o *corev1.PodAttachOptions) string { return o.Container })},
-		connect.Endpoint[corev1.Pod, portOptions]{Name: "portforward", Kind: coreKind("PodPortForwardOptions"), Serve: refuse[portOptions]("a port of", nil)},
-		connect.Endpoint[corev1.Pod, corev1.PodProxyOptions]{Name: "proxy", Paths: true, Methods: everyMethod(), Serve: refuse[corev1.PodProxyOptions]("a port of", nil)},
+		connect.Endpoint[corev1.Pod, corev1.PodExecOptions]{Name: "exec",
+			Serve: refuse("a command in", func(o *corev1.PodExecOptions) string { return o.Container })},
+		connect.Endpoint[corev1.Pod, corev1.PodAttachOptions]{Name: "attach",
+			Serve: refuse("a process in", func(o *corev1.PodAttachOptions) string { return o.Container })},
+		connect.Endpoint[corev1.Pod, portOptions]{Name: "portforward", Kind: coreKind("PodPortForwardOptions"),
+			Serve: refuse[portOptions]("a port of", nil)},
+		connect.Endpoint[corev1.Pod, corev1.PodProxyOptions]{Name: "proxy", Paths: true, Methods: everyMethod(),
+			Serve: refuse[corev1.PodProxyOptions]("a port of", nil)},
 	}
 }
 
@@ -60,7 +65,8 @@ func oneContainer(p *corev1.Pod, name string) error {
 			names = append(names, all[i].Name)
 		}
 	}
-	known := slices.Contains(names, name) || slices.ContainsFunc(p.Spec.EphemeralContainers, func(c corev1.EphemeralContainer) bool { return c.Name == name })
+	known := slices.Contains(names, name) || slices.ContainsFunc(p.Spec.EphemeralContainers,
+		func(c corev1.EphemeralContainer) bool { return c.Name == name })
 	switch {
 	case name != "" && !known:
 		return status.BadRequest("container %s is not valid for pod %s", name, p.Name)
@@ -103,7 +109,8 @@ func noKubelet(p *corev1.Pod, what string) error {
 	if p.Spec.NodeName == "" {
 		return status.BadRequest("pod %s does not have a host assigned", p.Name)
 	}
-	return status.ServiceUnavailable(fmt.Sprintf("%s pod %s cannot be reached: this server has no kubelet on node %s", what, p.Name, p.Spec.NodeName))
+	return status.ServiceUnavailable(fmt.Sprintf("%s pod %s cannot be reached: this server has no kubelet on node %s",
+		what, p.Name, p.Spec.NodeName))
 }
 
 // unreachable rejects connections to a node or to a service.

@@ -33,7 +33,8 @@ func policy(c *cluster) []registry.Definition {
 func rbac(c *cluster) []registry.Definition {
 	const group = "rbac.authorization.k8s.io"
 	still := registry.WriteRules{NoGeneration: true, CreateOnUpdate: true}
-	created := []openapi.Column{named(), {Name: "Created At", Type: "date", Description: "When the role was created.", Path: []string{"metadata", "creationTimestamp"}}}
+	created := []openapi.Column{named(), {Name: "Created At", Type: "date", Description: "When the role was created.",
+		Path: []string{"metadata", "creationTimestamp"}}}
 	return []registry.Definition{
 		kind[rbacv1.Role]{cluster: c, Kind: registry.Kind[rbacv1.Role]{
 			Rules: registry.Rules[rbacv1.Role]{Validate: checked(func(r *rbacv1.Role, f *status.Fields) { checkRules(r.Rules, f, false) }), Name: meta.CheckPathSegment},
@@ -42,7 +43,8 @@ func rbac(c *cluster) []registry.Definition {
 		kind[rbacv1.ClusterRole]{cluster: c, Kind: registry.Kind[rbacv1.ClusterRole]{
 			Rules: registry.Rules[rbacv1.ClusterRole]{Validate: checked(func(r *rbacv1.ClusterRole, f *status.Fields) { checkRules(r.Rules, f, true) }), Name: meta.CheckPathSegment},
 
-			Group: group, Version: "v1", Plural: "clusterroles", Scope: registry.ClusterScoped, Writes: still, Table: registry.Table{Columns: created},
+			Group: group, Version: "v1", Plural: "clusterroles", Scope: registry.ClusterScoped, Writes: still,
+			Table: registry.Table{Columns: created},
 		}},
 		kind[rbacv1.RoleBinding]{cluster: c, Kind: registry.Kind[rbacv1.RoleBinding]{
 			Rules: registry.Rules[rbacv1.RoleBinding]{
@@ -64,7 +66,8 @@ func rbac(c *cluster) []registry.Definition {
 				Name: meta.CheckPathSegment,
 			},
 
-			Group: group, Version: "v1", Plural: "clusterrolebindings", Scope: registry.ClusterScoped, Writes: still, Table: registry.Table{Columns: bindingColumns()},
+			Group: group, Version: "v1", Plural: "clusterrolebindings", Scope: registry.ClusterScoped, Writes: still,
+			Table: registry.Table{Columns: bindingColumns()},
 		}, fill: func(b *rbacv1.ClusterRoleBinding) { fillRoleRef(&b.RoleRef, b.Subjects) }},
 	}
 }

@@ -20,12 +20,14 @@ func services(c *cluster) []registry.Definition {
 		kind[corev1.Service]{
 			cluster: c,
 			Kind: registry.Kind[corev1.Service]{
-				Rules: registry.Rules[corev1.Service]{Complete: c.completeService, Validate: checked(c.checkService), ValidateUpdate: func(_ context.Context, obj, old *corev1.Service, f *status.Fields) { checkServiceUpdate(obj, old, f) }, Name: meta.CheckDNS1035Label},
+				Rules: registry.Rules[corev1.Service]{Complete: c.completeService, Validate: checked(c.checkService),
+					ValidateUpdate: func(_ context.Context, obj, old *corev1.Service, f *status.Fields) { checkServiceUpdate(obj, old, f) }, Name: meta.CheckDNS1035Label},
 
 				Version: "v1", Plural: "services", Names: registry.Names{ShortNames: []string{"svc"}, Categories: []string{"all"}},
 				Writes: registry.WriteRules{NoGeneration: true, CreateOnUpdate: true},
 				Subresources: []registry.Endpoint{connect.Endpoint[corev1.Service, corev1.ServiceProxyOptions]{
-					Name: "proxy", Paths: true, Methods: everyMethod(), Serve: unreachable[corev1.Service, corev1.ServiceProxyOptions]("service"),
+					Name: "proxy", Paths: true, Methods: everyMethod(),
+					Serve: unreachable[corev1.Service, corev1.ServiceProxyOptions]("service"),
 				}},
 				Deletion: registry.Deletion{AnswerObject: true},
 				Table: registry.Table{Columns: columns(

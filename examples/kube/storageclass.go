@@ -24,20 +24,23 @@ func storageClasses(c *cluster) []registry.Definition {
 				},
 			},
 
-			Group: group, Version: "v1", Plural: "storageclasses", Deletion: answered(), Names: registry.Names{ShortNames: []string{"sc"}}, Scope: registry.ClusterScoped, Writes: still,
+			Group: group, Version: "v1", Plural: "storageclasses", Deletion: answered(),
+			Names: registry.Names{ShortNames: []string{"sc"}}, Scope: registry.ClusterScoped, Writes: still,
 			Table: registry.Table{Columns: []openapi.Column{
 				defaultedName("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"),
 				text("Provisioner", "provisioner", "Who makes volumes."),
 				or("ReclaimPolicy", "reclaimPolicy", "Delete", "What becomes of a volume when its claim is gone."),
 				or("VolumeBindingMode", "volumeBindingMode", "Immediate", "When a claim is bound."),
-				made("AllowVolumeExpansion", "Whether volumes can grow.", func(v []any) any { return v[0] == true }, "allowVolumeExpansion"),
+				made("AllowVolumeExpansion", "Whether volumes can grow.", func(v []any) any { return v[0] == true },
+					"allowVolumeExpansion"),
 				aged(),
 			}},
 		}, fill: fillStorageClass},
 		kind[storagev1.VolumeAttachment]{cluster: c, statusKeeps: everyMetadata(), Kind: registry.Kind[storagev1.VolumeAttachment]{
 			Group: group, Version: "v1", Plural: "volumeattachments", Deletion: answered(), Scope: registry.ClusterScoped, Writes: still,
 			Table: registry.Table{Columns: columns(
-				openapi.Column{Name: "Attacher", Type: "string", Format: "name", Description: "Who attaches it.", Path: []string{"spec", "attacher"}},
+				openapi.Column{Name: "Attacher", Type: "string", Format: "name", Description: "Who attaches it.",
+					Path: []string{"spec", "attacher"}},
 				text("PV", "spec.source.persistentVolumeName", "The volume."),
 				text("Node", "spec.nodeName", "Where it is attached."),
 				truthful("Attached", "status.attached", "Whether it is."),
@@ -46,7 +49,8 @@ func storageClasses(c *cluster) []registry.Definition {
 		kind[storagev1.CSIDriver]{cluster: c, Kind: registry.Kind[storagev1.CSIDriver]{
 			Group: group, Version: "v1", Plural: "csidrivers", Deletion: answered(), Scope: registry.ClusterScoped, Writes: still,
 			Table: registry.Table{Columns: columns(
-				openapi.Column{Name: "AttachRequired", Type: "boolean", Description: "Whether volumes are attached first.", Paths: split("spec.attachRequired"), Cell: unlessFalse},
+				openapi.Column{Name: "AttachRequired", Type: "boolean",
+					Description: "Whether volumes are attached first.", Paths: split("spec.attachRequired"), Cell: unlessFalse},
 				truthful("PodInfoOnMount", "spec.podInfoOnMount", "Whether the driver is told about the pod."),
 				truthful("StorageCapacity", "spec.storageCapacity", "Whether capacity is looked at."),
 				made("TokenRequests", "For whom the driver gets tokens.", func(v []any) any {
@@ -65,14 +69,17 @@ func storageClasses(c *cluster) []registry.Definition {
 			)},
 		}, fill: fillDriver},
 		kind[storagev1.CSINode]{cluster: c, statusKeeps: everyMetadata(), Kind: registry.Kind[storagev1.CSINode]{
-			Group: group, Version: "v1", Plural: "csinodes", Deletion: answered(), Scope: registry.ClusterScoped, Writes: still, Table: registry.Table{Columns: columns(counted("Drivers", "spec.drivers", "How many drivers there are."))},
+			Group: group, Version: "v1", Plural: "csinodes", Deletion: answered(), Scope: registry.ClusterScoped,
+			Writes: still, Table: registry.Table{Columns: columns(counted("Drivers", "spec.drivers",
+				"How many drivers there are."))},
 		}},
 		kind[storagev1.CSIStorageCapacity]{cluster: c, Kind: registry.Kind[storagev1.CSIStorageCapacity]{
 			Group: group, Version: "v1", Plural: "csistoragecapacities", Writes: still,
 		}},
 		kind[storagev1.VolumeAttributesClass]{cluster: c, Kind: registry.Kind[storagev1.VolumeAttributesClass]{
 			Rules: registry.Rules[storagev1.VolumeAttributesClass]{Complete: c.completeAttributes},
-			Group: group, Version: "v1", Plural: "volumeattributesclasses", Deletion: answered(), Names: registry.Names{ShortNames: []string{"vac"}}, Scope: registry.ClusterScoped, Writes: still,
+			Group: group, Version: "v1", Plural: "volumeattributesclasses", Deletion: answered(),
+			Names: registry.Names{ShortNames: []string{"vac"}}, Scope: registry.ClusterScoped, Writes: still,
 			Table: registry.Table{Columns: columns(text("DriverName", "driverName", "Whose attributes they are."))},
 		}},
 	}

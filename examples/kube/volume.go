@@ -24,7 +24,9 @@ func volumes(c *cluster) []registry.Definition {
 				},
 			},
 
-			Version: "v1", Plural: "persistentvolumes", Deletion: answered(), Names: registry.Names{ShortNames: []string{"pv"}}, Scope: registry.ClusterScoped, Writes: registry.WriteRules{NoGeneration: true},
+			Version: "v1", Plural: "persistentvolumes", Deletion: answered(),
+			Names: registry.Names{ShortNames: []string{"pv"}}, Scope: registry.ClusterScoped,
+			Writes: registry.WriteRules{NoGeneration: true},
 			Table: registry.Table{Columns: columns(
 				or("Capacity", "spec.capacity.storage", "0", "How much fits in."),
 				made("Access Modes", "How it can be mounted.", func(v []any) any { return modesText(v[0]) }, "spec.accessModes"),
@@ -45,7 +47,8 @@ func volumes(c *cluster) []registry.Definition {
 				},
 			},
 
-			Version: "v1", Plural: "persistentvolumeclaims", Deletion: answered(), Names: registry.Names{ShortNames: []string{"pvc"}}, Writes: registry.WriteRules{NoGeneration: true},
+			Version: "v1", Plural: "persistentvolumeclaims", Deletion: answered(),
+			Names: registry.Names{ShortNames: []string{"pvc"}}, Writes: registry.WriteRules{NoGeneration: true},
 			Table: registry.Table{Columns: columns(
 				made("Status", "Where the claim is in its life.", phaseOrEnd, "status.phase", "metadata.deletionTimestamp"),
 				text("Volume", "spec.volumeName", "The volume it is bound to."),

@@ -37,13 +37,17 @@ func parseFlags(args []string, out io.Writer) (*flags, error) {
 	set.StringVar(&f.listen, "listen", "127.0.0.1:6443", "address to serve HTTPS on; port 0 picks a free one")
 	set.StringVar(&f.dataDir, "data-dir", "./kindwright-data", "directory of the store, certificates and kubeconfig; made if absent")
 	set.StringVar(&f.storage, "storage", "bbolt", "where objects are kept: bbolt (in the data directory) or memory (gone at the end)")
-	set.StringVar(&f.kubeconfig, "kubeconfig", "", "file to write the administrator's kubeconfig to (default kubeconfig in the data directory)")
+	set.StringVar(&f.kubeconfig, "kubeconfig", "",
+		"file to write the administrator's kubeconfig to (default kubeconfig in the data directory)")
 	set.StringVar(&f.tokenAuthFile, "token-auth-file", "", `CSV file of bearer tokens: token,user,uid,"group,group"`)
 	set.StringVar(&f.clientCAFile, "client-ca-file", "", "PEM file of further authorities whose client certificates are accepted")
-	mode := set.String("authorization-mode", "AlwaysAllow", "comma-separated list of AlwaysAllow (everybody who is authenticated) and AlwaysDeny (only system:masters)")
-	set.BoolVar(&f.collect, "garbage-collection", true, "delete objects whose owners are gone, and carry out --cascade=foreground and orphan")
+	mode := set.String("authorization-mode", "AlwaysAllow",
+		"comma-separated list of AlwaysAllow (everybody who is authenticated) and AlwaysDeny (only system:masters)")
+	set.BoolVar(&f.collect, "garbage-collection", true,
+		"delete objects whose owners are gone, and carry out --cascade=foreground and orphan")
 	set.Var(&f.features, "feature-gates", "features to switch, such as WatchList=false,AllAlpha=true")
-	set.StringVar(&f.emulated, "emulated-version", "", "release of Kubernetes whose features and defaults the server has, such as 1.31 (default the newest it knows)")
+	set.StringVar(&f.emulated, "emulated-version", "",
+		"release of Kubernetes whose features and defaults the server has, such as 1.31 (default the newest it knows)")
 	set.Var(&f.versions, "runtime-config", "API versions and resources to serve, such as api/beta=false,example.dev/v1/gadgets=true")
 	set.IntVar(&f.verbosity, "v", 0, "how much to log; 0 logs problems alone")
 	if err := set.Parse(args); err != nil {

@@ -85,8 +85,9 @@ const (
 func definitions() []registry.Definition {
 	return []registry.Definition{
 		registry.Kind[Widget]{
-			Group: group, Version: version, Plural: "widgets", Names: registry.Names{ShortNames: []string{"wd"}, Categories: []string{"all"}},
-			Doc: "Widget is a thing with a desired and an observed state.",
+			Group: group, Version: version, Plural: "widgets",
+			Names: registry.Names{ShortNames: []string{"wd"}, Categories: []string{"all"}},
+			Doc:   "Widget is a thing with a desired and an observed state.",
 			Subresources: []registry.Endpoint{registry.ScaleSubresource{
 				SpecReplicasPath: ".spec.replicas", StatusReplicasPath: ".status.replicas", LabelSelectorPath: ".status.selector",
 			}},

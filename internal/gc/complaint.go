@@ -61,7 +61,8 @@ func (c *Collector) forget(owner meta.UID) {
 func (s *session) complain(ctx context.Context, o *object, ref meta.OwnerReference, why string) {
 	r, facts := o.served.Resource, o.entry.Facts()
 	owner := fmt.Sprintf("%.100s %.100s %.200q with uid %.100s", ref.APIVersion, ref.Kind, ref.Name, ref.UID) // clients chose these values
-	s.log.Info("An owner reference cannot be resolved.", "resource", r.GroupResource().String(), "namespace", facts.Namespace, "name", facts.Name, "owner", owner, "reason", why)
+	s.log.Info("An owner reference cannot be resolved.", "resource", r.GroupResource().String(),
+		"namespace", facts.Namespace, "name", facts.Name, "owner", owner, "reason", why)
 	events := meta.GroupVersionResource{Version: "v1", Resource: "events"}
 	if _, served := s.engine.Set().Lookup(events); !served {
 		return
@@ -82,7 +83,8 @@ func (s *session) complain(ctx context.Context, o *object, ref meta.OwnerReferen
 		"firstTimestamp": now, "lastTimestamp": now, "count": 1,
 	})
 	if err == nil {
-		_, err = s.engine.Create(ctx, registry.Target{Resource: events, Namespace: namespace}, body, registry.WriteOptions{FieldManager: manager})
+		_, err = s.engine.Create(ctx, registry.Target{Resource: events, Namespace: namespace}, body,
+			registry.WriteOptions{FieldManager: manager})
 	}
 	if err != nil {
 		s.log.V(1).Info("Failed to record an event for it.", "reason", err.Error())

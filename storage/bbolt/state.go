@@ -123,7 +123,8 @@ func parseState(b []byte) (state, error) {
 		sum:       number(4),
 	}
 	if s.last == 0 || s.compacted > s.last || s.last > s.reserved {
-		return state{}, fmt.Errorf("%w: the state record has revisions %d, %d, %d out of order", ErrDamaged, s.compacted, s.last, s.reserved)
+		return state{}, fmt.Errorf("%w: the state record has revisions %d, %d, %d out of order", ErrDamaged,
+			s.compacted, s.last, s.reserved)
 	}
 	return s, nil
 }

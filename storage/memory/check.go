@@ -43,7 +43,8 @@ func (db *DB) checkKeys() (versions int, err error) {
 			case v.revision > db.current || i > 0 && v.revision <= h.versions[i-1].revision:
 				return 0, fmt.Errorf("key %q has revision %d out of order", key, v.revision)
 			case v.record != nil && (v.record.Key != key || v.record.Revision != v.revision):
-				return 0, fmt.Errorf("key %q holds record %q of revision %d at revision %d", key, v.record.Key, v.record.Revision, v.revision)
+				return 0, fmt.Errorf("key %q holds record %q of revision %d at revision %d", key, v.record.Key,
+					v.record.Revision, v.revision)
 			case v.record == nil && i > 0 && h.versions[i-1].record == nil:
 				return 0, fmt.Errorf("key %q is deleted twice, the second time at revision %d", key, v.revision)
 			case v.revision > db.compacted:

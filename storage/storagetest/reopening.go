@@ -19,7 +19,8 @@ func reopeningCases() []testCase {
 
 func reopenKeepsHistory(s *scene) {
 	revisions := story(s, 30)
-	s.commit(storage.Put(widget("x"), nil, storage.Any), storage.Put(gadget("x"), []byte{0, 255}, storage.Any), storage.Put(sys("x"), []byte("x"), storage.Any))
+	s.commit(storage.Put(widget("x"), nil, storage.Any), storage.Put(gadget("x"), []byte{0, 255}, storage.Any),
+		storage.Put(sys("x"), []byte("x"), storage.Any))
 	revisions = append(revisions, s.current())
 	last := s.current()
 	lists := map[storage.Revision]state{}

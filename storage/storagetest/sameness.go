@@ -67,7 +67,8 @@ func sameRecord(a, b storage.Record) error {
 	case a.Revision != b.Revision:
 		return fmt.Errorf("key %q has revision %d where it should be %d", a.Key, a.Revision, b.Revision)
 	case !bytes.Equal(a.Value, b.Value):
-		return fmt.Errorf("key %q at %d has a value of %d bytes, want one of %d with other bytes", a.Key, a.Revision, len(a.Value), len(b.Value))
+		return fmt.Errorf("key %q at %d has a value of %d bytes, want one of %d with other bytes", a.Key, a.Revision,
+			len(a.Value), len(b.Value))
 	}
 	return nil
 }

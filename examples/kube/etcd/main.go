@@ -166,7 +166,8 @@ func handler(dir string) http.Handler {
 	answer("/version", map[string]any{"etcdserver": "3.6.0+kindwright", "etcdcluster": "3.6.0"})
 	answer("/kindwright", map[string]any{"dataDir": dir})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		http.Error(w, "this is a stand-in: it has no API of etcd, "+strings.ToUpper(r.Method)+" finds nothing here", http.StatusNotImplemented)
+		http.Error(w, "this is a stand-in: it has no API of etcd, "+strings.ToUpper(r.Method)+" finds nothing here",
+			http.StatusNotImplemented)
 	})
 	return mux
 }

@@ -46,7 +46,8 @@ func (o *options) makeCertificate(certFile, keyFile string) error {
 	if err != nil {
 		return err
 	}
-	made, err := authority.Serving(o.bindAddress.String(), "localhost", "127.0.0.1", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
+	made, err := authority.Serving(o.bindAddress.String(), "localhost", "127.0.0.1", "kubernetes",
+		"kubernetes.default", "kubernetes.default.svc")
 	if err != nil {
 		return err
 	}

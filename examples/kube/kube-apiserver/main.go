@@ -108,7 +108,8 @@ func (o *options) kinds(tokens *kube.Tokens) registry.Definition {
 		own = append(own, kinds.NoNamespaceController())
 	}
 	return kube.Kinds(kube.Options{
-		ServiceRange: o.serviceRange, NodePorts: o.nodePorts, Endpoint: o.endpoint(), Tokens: tokens, Without: o.disabled, Unprivileged: !o.allowPrivileged,
+		ServiceRange: o.serviceRange, NodePorts: o.nodePorts, Endpoint: o.endpoint(), Tokens: tokens,
+		Without: o.disabled, Unprivileged: !o.allowPrivileged,
 		ControlPlane: own,
 	})
 }

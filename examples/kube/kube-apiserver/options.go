@@ -70,17 +70,20 @@ func (o *options) flags() *pflag.FlagSet {
 	f.StringVar(&o.certDir, "cert-dir", "", "where apiserver.crt and apiserver.key are, unless the next two flags name files; made if absent. Default: in the directory of the data")
 	f.StringVar(&o.tlsCertFile, "tls-cert-file", "", "the serving certificate, in PEM, with its intermediates")
 	f.StringVar(&o.tlsKeyFile, "tls-private-key-file", "", "the key of --tls-cert-file")
-	f.StringVar(&o.clientCAFile, "client-ca-file", "", "PEM file of the authorities whose client certificates are accepted: the common name is the user, organizations are groups")
+	f.StringVar(&o.clientCAFile, "client-ca-file", "",
+		"PEM file of the authorities whose client certificates are accepted: the common name is the user, organizations are groups")
 	f.StringVar(&o.tokenFile, "token-auth-file", "", `CSV file of bearer tokens: token,user,uid,"group,group"`)
 	f.BoolVar(&o.anonymous, "anonymous-auth", true, "whether requests without a credential are let through, as system:anonymous")
-	f.StringSliceVar(&o.modes, "authorization-mode", []string{"AlwaysAllow"}, "who decides what callers may do: AlwaysAllow, AlwaysDeny, RBAC, Node; several are asked in order")
+	f.StringSliceVar(&o.modes, "authorization-mode", []string{"AlwaysAllow"},
+		"who decides what callers may do: AlwaysAllow, AlwaysDeny, RBAC, Node; several are asked in order")
 	f.StringVar(&o.dataDir, "data-dir", "", "where objects are kept when there is no --etcd-servers (default ./kube-apiserver-data)")
 	f.StringSliceVar(&o.etcdServers, "etcd-servers", nil, "URLs of the stand-in for etcd, whose directory the objects are kept in")
 	f.StringVar(&o.etcdPrefix, "etcd-prefix", "/registry", "names the objects of this server among those of others that share a directory")
 	f.StringVar(&o.serviceCIDR, "service-cluster-ip-range", "10.0.0.0/24", "where services get their addresses from")
 	f.StringVar(&o.nodePortRange, "service-node-port-range", "30000-32767", "the ports that services are given on nodes")
 	f.BoolVar(&o.allowPrivileged, "allow-privileged", false, "whether containers may be privileged")
-	f.StringSliceVar(&o.disabled, "disable-admission-plugins", nil, "plugins that are not asked; without NamespaceLifecycle objects may be in namespaces that do not exist")
+	f.StringSliceVar(&o.disabled, "disable-admission-plugins", nil,
+		"plugins that are not asked; without NamespaceLifecycle objects may be in namespaces that do not exist")
 	f.StringSliceVar(&o.enabled, "enable-admission-plugins", nil, "plugins that are asked")
 	f.DurationVar(&o.eventTTL, "event-ttl", time.Hour, "how long events are kept")
 	f.DurationVar(&o.requestTimeout, "request-timeout", time.Minute, "how long a request may take that is no watch")
@@ -91,10 +94,14 @@ func (o *options) flags() *pflag.FlagSet {
 	f.StringArrayVar(&o.runtimeConfig, "runtime-config", nil, "versions to serve or not, such as autoscaling/v1=false")
 	f.StringSliceVar(&o.emulated, "emulated-version", nil, "the release of Kubernetes to behave like, such as 1.35 or kube=1.35")
 	f.BoolVar(&o.collect, "enable-garbage-collector", true, "whether --controllers may name garbage-collector")
-	f.StringSliceVar(&o.controllers, "controllers", nil, "controllers of kube-controller-manager that run here: namespace ends namespaces, garbage-collector deletes what has lost its owners (default none)")
-	f.IPVar(&o.advertise, "advertise-address", nil, "the address of the server for those inside the cluster, at the service `kubernetes`. Default: --bind-address")
-	f.StringArrayVar(&o.issuers, "service-account-issuer", nil, "who the tokens of service accounts are from; the first is written into them")
-	f.StringVar(&o.signingKeyFile, "service-account-signing-key-file", "", "PEM file of the key that signs the tokens of service accounts: RSA, or ECDSA on P-256")
+	f.StringSliceVar(&o.controllers, "controllers", nil,
+		"controllers of kube-controller-manager that run here: namespace ends namespaces, garbage-collector deletes what has lost its owners (default none)")
+	f.IPVar(&o.advertise, "advertise-address", nil,
+		"the address of the server for those inside the cluster, at the service `kubernetes`. Default: --bind-address")
+	f.StringArrayVar(&o.issuers, "service-account-issuer", nil,
+		"who the tokens of service accounts are from; the first is written into them")
+	f.StringVar(&o.signingKeyFile, "service-account-signing-key-file", "",
+		"PEM file of the key that signs the tokens of service accounts: RSA, or ECDSA on P-256")
 	f.StringSliceVar(&o.audiences, "api-audiences", nil, "whom tokens are for that do not say it (default --service-account-issuer)")
 	f.IntVarP(&o.verbosity, "v", "v", 0, "how much to log; 0 logs problems alone")
 	f.BoolVar(&o.version, "version", false, "print the version and exit")
@@ -210,7 +217,8 @@ func (o *options) checkRanges() (problems []error) {
 	}
 	o.nodePorts = [2]int32{int32(a), int32(b)}
 	if o.securePort != 0 && o.securePort >= int(a) && o.securePort <= int(b) && o.bindAddress.IsUnspecified() {
-		problems = append(problems, fmt.Errorf("--secure-port %d is one of the ports of --service-node-port-range %s", o.securePort, o.nodePortRange))
+		problems = append(problems, fmt.Errorf("--secure-port %d is one of the ports of --service-node-port-range %s",
+			o.securePort, o.nodePortRange))
 	}
 	return problems
 }

@@ -43,7 +43,8 @@ func run(ctx context.Context, assets string, idle, settle time.Duration) (r resu
 	}
 	begin := time.Now()
 	etcdURL := "http://127.0.0.1:" + ports[0]
-	etcd, err := start(ctx, dir, filepath.Join(assets, "etcd"), "--advertise-client-urls="+etcdURL, "--data-dir="+filepath.Join(dir, "etcd"),
+	etcd, err := start(ctx, dir, filepath.Join(assets, "etcd"), "--advertise-client-urls="+etcdURL,
+		"--data-dir="+filepath.Join(dir, "etcd"),
 		"--listen-client-urls="+etcdURL, "--listen-peer-urls=http://127.0.0.1:"+ports[1], "--unsafe-no-fsync=true")
 	if err != nil {
 		return r, err
@@ -53,7 +54,8 @@ func run(ctx context.Context, assets string, idle, settle time.Duration) (r resu
 		return r, err
 	}
 	began := time.Now()
-	server, err := start(ctx, dir, filepath.Join(assets, "kube-apiserver"), "--advertise-address=127.0.0.1", "--allow-privileged=true", "--authorization-mode=RBAC",
+	server, err := start(ctx, dir, filepath.Join(assets, "kube-apiserver"), "--advertise-address=127.0.0.1",
+		"--allow-privileged=true", "--authorization-mode=RBAC",
 		"--bind-address=127.0.0.1", "--cert-dir="+filepath.Join(dir, "certificates"), "--disable-admission-plugins=ServiceAccount", "--etcd-servers="+etcdURL,
 		"--secure-port="+ports[2], "--service-account-issuer=https://127.0.0.1:"+ports[2]+"/", "--service-account-key-file="+filepath.Join(dir, "key.pem"),
 		"--service-account-signing-key-file="+filepath.Join(dir, "key.pem"), "--service-cluster-ip-range=10.0.0.0/24", "--token-auth-file="+filepath.Join(dir, "tokens.csv"))
