@@ -67,8 +67,10 @@ func Gone[T any](ctx context.Context, s *Server, kind client.Kind[T], key meta.K
 }
 
 func target[T any](r client.Resource[T], key meta.Key) registry.Target {
-	return registry.Target{Resource: meta.GroupVersionResource{Group: r.Group, Version: r.Version,
-		Resource: r.Plural}, Namespace: key.Namespace, Name: key.Name}
+	return registry.Target{
+		Resource:  meta.GroupVersionResource{Group: r.Group, Version: r.Version, Resource: r.Plural},
+		Namespace: key.Namespace, Name: key.Name,
+	}
 }
 
 // states records the states of an object.

@@ -212,8 +212,9 @@ func names(text string, info *request.Info, server *Server) bool {
 	if resource == info.Resource || resource == (meta.GroupResource{Group: info.Group, Resource: info.Resource}).String() {
 		return true
 	}
-	served, ok := server.API.Engine().(*engine.Engine).Set().Lookup(meta.GroupVersionResource{Group: info.Group,
-		Version: info.Version, Resource: info.Resource})
+	served, ok := server.API.Engine().(*engine.Engine).Set().Lookup(meta.GroupVersionResource{
+		Group: info.Group, Version: info.Version, Resource: info.Resource,
+	})
 	return ok && served.Resource.Names.Kind == resource
 }
 

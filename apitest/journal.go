@@ -71,8 +71,10 @@ type journal struct {
 // record serves a request and records what is visible from outside.
 func (s *Server) record(w http.ResponseWriter, r *http.Request, serve func(http.ResponseWriter, *http.Request, *Request)) {
 	j := &s.journal
-	note := &Request{At: time.Since(j.began), Open: true, Method: r.Method, URL: r.URL.RequestURI(),
-		Agent: r.UserAgent(), sentType: r.Header.Get("Content-Type")}
+	note := &Request{
+		At: time.Since(j.began), Open: true, Method: r.Method, URL: r.URL.RequestURI(),
+		Agent: r.UserAgent(), sentType: r.Header.Get("Content-Type"),
+	}
 	seen := &observed{ResponseWriter: w, journal: j, note: note}
 	if r.ContentLength != 0 {
 		body := &observedBody{ReadCloser: r.Body, seen: seen}

@@ -151,8 +151,9 @@ func parse(args []string, errOut io.Writer) (*options, error) {
 		flag, text string
 		to         *[]int
 	}{
-		{"watchers", *watchers, &o.scale.Watchers}, {"memory-objects", *objects,
-			&o.scale.MemoryObjects}, {"idle-watchers", *idle, &o.scale.IdleWatchers},
+		{"watchers", *watchers, &o.scale.Watchers},
+		{"memory-objects", *objects, &o.scale.MemoryObjects},
+		{"idle-watchers", *idle, &o.scale.IdleWatchers},
 	} {
 		if *list.to, err = numbers(list.text); err != nil {
 			return nil, fmt.Errorf("-%s: %w", list.flag, err)

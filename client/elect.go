@@ -310,8 +310,10 @@ func (c *candidate) write(ctx context.Context) error {
 			transitions++
 		}
 	}
-	next.Spec = leaseSpec{HolderIdentity: &c.Identity, LeaseDurationSeconds: &seconds, AcquireTime: acquired,
-		RenewTime: &now, LeaseTransitions: &transitions}
+	next.Spec = leaseSpec{
+		HolderIdentity: &c.Identity, LeaseDurationSeconds: &seconds, AcquireTime: acquired,
+		RenewTime: &now, LeaseTransitions: &transitions,
+	}
 	stored, err := c.store(ctx, next)
 	if err != nil {
 		return err

@@ -92,8 +92,8 @@ func (r *round) conditions(before []NamespaceCondition, now meta.Time) []Namespa
 			"SomeResourcesRemain", "Some resources are remaining: "+counts(dotted(r.left), "%s has %d resource instances"),
 			"ContentRemoved", "All content has been removed"),
 		condition("NamespaceFinalizersRemaining", len(r.held) > 0,
-			"SomeFinalizersRemain", "Some content in the namespace has finalizers remaining: "+counts(r.held,
-				"%s in %d resource instances"),
+			"SomeFinalizersRemain",
+			"Some content in the namespace has finalizers remaining: "+counts(r.held, "%s in %d resource instances"),
 			"ContentHasNoFinalizers", "No finalizer holds content"),
 	} {
 		c.LastTransitionTime = now

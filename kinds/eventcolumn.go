@@ -19,23 +19,35 @@ func (n eventNames) columns() []openapi.Column {
 	eventTime, series := []string{"eventTime"}, []string{"series"}
 	first, last := []string{n.first}, []string{n.last}
 	return []openapi.Column{
-		{Name: "Last Seen", Type: "string", Description: "How long ago the event was last seen.",
-			Paths: [][]string{{"series", "lastObservedTime"}, last, first, eventTime}, Cell: ageOfFirst},
+		{
+			Name: "Last Seen", Type: "string", Description: "How long ago the event was last seen.",
+			Paths: [][]string{{"series", "lastObservedTime"}, last, first, eventTime}, Cell: ageOfFirst,
+		},
 		{Name: "Type", Type: "string", Description: "Normal or Warning.", Path: []string{"type"}},
 		{Name: "Reason", Type: "string", Description: "Why.", Path: []string{"reason"}},
-		{Name: "Object", Type: "string", Description: "The kind and name of the object the event is about.",
-			Paths: [][]string{{n.object, "kind"}, {n.object, "name"}}, Cell: kindAndName},
+		{
+			Name: "Object", Type: "string", Description: "The kind and name of the object the event is about.",
+			Paths: [][]string{{n.object, "kind"}, {n.object, "name"}}, Cell: kindAndName,
+		},
 		{Name: "Subobject", Type: "string", Priority: 1, Description: "The part of the object.", Path: []string{n.object, "fieldPath"}},
-		{Name: "Source", Type: "string", Priority: 1, Description: "Who reports, and from where.",
+		{
+			Name: "Source", Type: "string", Priority: 1, Description: "Who reports, and from where.",
 			Paths: [][]string{{n.source, "component"}, {n.reporter}, {n.source, "host"}, {"reportingInstance"}},
-			Cell:  whoAndWhere},
+			Cell:  whoAndWhere,
+		},
 		{Name: "Message", Type: "string", Description: "What happened.", Paths: [][]string{{n.message}}, Cell: trimmed},
-		{Name: "First Seen", Type: "string", Priority: 1, Description: "How long ago the event was first seen.",
-			Paths: [][]string{first, eventTime}, Cell: ageOfFirst},
-		{Name: "Count", Type: "integer", Priority: 1, Description: "How often the event was seen.",
-			Paths: [][]string{series, {"series", "count"}, {n.count}}, Cell: timesSeen},
-		{Name: "Name", Type: "string", Format: "name", Priority: 1, Description: "The name of the event.",
-			Path: []string{"metadata", "name"}},
+		{
+			Name: "First Seen", Type: "string", Priority: 1, Description: "How long ago the event was first seen.",
+			Paths: [][]string{first, eventTime}, Cell: ageOfFirst,
+		},
+		{
+			Name: "Count", Type: "integer", Priority: 1, Description: "How often the event was seen.",
+			Paths: [][]string{series, {"series", "count"}, {n.count}}, Cell: timesSeen,
+		},
+		{
+			Name: "Name", Type: "string", Format: "name", Priority: 1, Description: "The name of the event.",
+			Path: []string{"metadata", "name"},
+		},
 	}
 }
 

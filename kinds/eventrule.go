@@ -110,8 +110,10 @@ func (r eventRules) checkWord(f *status.Fields, field, word string) {
 // another overlong text counts as a new problem.
 func checkLength(f *status.Fields, field, text string, length, limit int, unit string) {
 	if length > limit {
-		f.Add(status.FieldError{Type: meta.CauseFieldValueTooLong, Field: field, Value: text,
-			Detail: fmt.Sprintf("may not be more than %d %s", limit, unit)})
+		f.Add(status.FieldError{
+			Type: meta.CauseFieldValueTooLong, Field: field, Value: text,
+			Detail: fmt.Sprintf("may not be more than %d %s", limit, unit),
+		})
 	}
 }
 

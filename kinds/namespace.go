@@ -155,11 +155,15 @@ func (n *namespaces) resource() (*registry.Resource, error) {
 		Table: registry.Table{Columns: []openapi.Column{
 			{Name: "Name", Type: "string", Format: "name", Description: "The name of the namespace.", Path: []string{"metadata", "name"}},
 			{Name: "Status", Type: "string", Description: "Whether the namespace is terminating.", Path: []string{"status", "phase"}},
-			{Name: "Age", Type: "date", Description: "How long the namespace has existed.",
-				Path: []string{"metadata", "creationTimestamp"}},
+			{
+				Name: "Age", Type: "date", Description: "How long the namespace has existed.",
+				Path: []string{"metadata", "creationTimestamp"},
+			},
 		}},
-		Subresources: []registry.Endpoint{registry.Subresource{Name: "finalize", Verbs: []string{"update"},
-			Merge: mergeFinalize, Fields: [][]string{{"spec"}}}},
+		Subresources: []registry.Endpoint{registry.Subresource{
+			Name: "finalize", Verbs: []string{"update"},
+			Merge: mergeFinalize, Fields: [][]string{{"spec"}},
+		}},
 	}
 	r, err := kind.Resource()
 	if err != nil {

@@ -69,8 +69,10 @@ func (g phaseGate) AdmitCreate(ctx context.Context, store *storage.Store, resour
 	}
 	if string(rec.Value) == NamespaceTerminating {
 		return nil, status.Forbidden(resource, name, "unable to create new content in namespace "+namespace+" because it is being terminated").
-			WithCauses(meta.StatusCause{Type: meta.CauseNamespaceTerminating,
-				Message: "namespace " + namespace + " is being terminated", Field: "metadata.namespace"})
+			WithCauses(meta.StatusCause{
+				Type:    meta.CauseNamespaceTerminating,
+				Message: "namespace " + namespace + " is being terminated", Field: "metadata.namespace",
+			})
 	}
 	return []storage.Op{storage.Check(phaseKey(namespace), storage.Expect(rec.Revision))}, nil
 }

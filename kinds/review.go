@@ -61,8 +61,10 @@ func SubjectAccessReviews() registry.Definition {
 //
 // Source: REVIEW-02.
 func LocalSubjectAccessReviews() registry.Definition {
-	return review[authz.LocalSubjectAccessReview]{area: "authorization", plural: "localsubjectaccessreviews",
-		namespaced: true, answer: reviewLocalAccess}
+	return review[authz.LocalSubjectAccessReview]{
+		area: "authorization", plural: "localsubjectaccessreviews",
+		namespaced: true, answer: reviewLocalAccess,
+	}
 }
 
 // SelfSubjectAccessReviews serves authorization.{domain}/v1 SelfSubjectAccessReview: whether the

@@ -187,8 +187,10 @@ func (t *Target) memoryForms(ctx context.Context, n int) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	figures := map[string]float64{"before_MiB": before, "loaded_MiB": idle, "resident_MiB": after,
-		"above_loaded_MiB": after - idle, "not_served": float64(refused)}
+	figures := map[string]float64{
+		"before_MiB": before, "loaded_MiB": idle, "resident_MiB": after,
+		"above_loaded_MiB": after - idle, "not_served": float64(refused),
+	}
 	err = t.heap(ctx, figures)
 	return Result{Operations: served}.with(figures), err
 }
@@ -345,8 +347,10 @@ func (t *Target) memoryChurn(ctx context.Context) (Result, error) {
 	r, err := t.loop(ctx, loop, func(ctx context.Context, w, i int) (int64, error) {
 		v := t.values("load", i%n)
 		bodies[w] = t.Shape.Patch.Append(bodies[w][:0], v)
-		return t.drain(ctx, t.clientOf(w), request{method: "PATCH", path: coll + "/" + v.Name,
-			contentType: "application/merge-patch+json", body: bodies[w]})
+		return t.drain(ctx, t.clientOf(w), request{
+			method: "PATCH", path: coll + "/" + v.Name,
+			contentType: "application/merge-patch+json", body: bodies[w],
+		})
 	})
 	if err != nil {
 		return r, err

@@ -331,8 +331,10 @@ func (t *Target) watches(ctx context.Context, n int, rate float64) (Result, erro
 	v := l.judge(a.members)
 	r := account(load.Outcome{Latencies: v.latencies, Failed: out.Failed, Failure: out.Failure, Elapsed: v.last.Sub(began)}, seen)
 	if r.Operations > 0 {
-		r = r.with(map[string]float64{"serverCPU_us_with_writes": r.ServerCPU,
-			"writes_per_s": float64(len(l.since)) / out.Elapsed.Seconds()})
+		r = r.with(map[string]float64{
+			"serverCPU_us_with_writes": r.ServerCPU,
+			"writes_per_s":             float64(len(l.since)) / out.Elapsed.Seconds(),
+		})
 		r.ServerCPU = micros(seen.server-(before+after)/2) / float64(r.Operations)
 	}
 	return v.report(r), ctx.Err()

@@ -32,8 +32,10 @@ func writeWorkloads() []Workload {
 		of("patch/c16", "merge patches", 16, patch),
 		of("apply-change/c16", "server-side apply that changes a field", 16, applyChange),
 		of("apply-noop/c16", "server-side apply that changes nothing", 16, applySame),
-		{Name: "delete/c16", Doc: "delete objects, 16 at once",
-			run: func(ctx context.Context, t *Target) (Result, error) { return t.deletes(ctx) }},
+		{
+			Name: "delete/c16", Doc: "delete objects, 16 at once",
+			run: func(ctx context.Context, t *Target) (Result, error) { return t.deletes(ctx) },
+		},
 		of("writes/c64", "acknowledged updates by 64 writers: look at the operations per second", 64, update),
 	}
 }

@@ -48,10 +48,14 @@ type gadgetStatus struct {
 
 func definitions() []registry.Definition {
 	return []registry.Definition{
-		registry.Kind[configMap]{Version: "v1", Plural: "configmaps", Names: registry.Names{Kind: "ConfigMap"},
-			Doc: "ConfigMap is a map of texts."},
-		registry.Kind[gadget]{Group: "bench.example.com", Version: "v1", Plural: "gadgets",
-			Names: registry.Names{Kind: "Gadget"}, Doc: "Gadget is a thing with a spec."},
+		registry.Kind[configMap]{
+			Version: "v1", Plural: "configmaps", Names: registry.Names{Kind: "ConfigMap"},
+			Doc: "ConfigMap is a map of texts.",
+		},
+		registry.Kind[gadget]{
+			Group: "bench.example.com", Version: "v1", Plural: "gadgets",
+			Names: registry.Names{Kind: "Gadget"}, Doc: "Gadget is a thing with a spec.",
+		},
 		kinds.ControlPlane(),
 	}
 }

@@ -26,9 +26,7 @@ func apps(c *cluster) []registry.Definition {
 				},
 			},
 
-			Group: "apps", Version: "v1", Plural: "deployments",
-			Names:        registry.Names{ShortNames: []string{"deploy"}, Categories: []string{"all"}},
-			Writes:       registry.WriteRules{CountAnnotations: true},
+			Group: "apps", Version: "v1", Plural: "deployments", Names: registry.Names{ShortNames: []string{"deploy"}, Categories: []string{"all"}}, Writes: registry.WriteRules{CountAnnotations: true},
 			Subresources: []registry.Endpoint{scaled(selectorText)}, Deletion: registry.Deletion{Turn: workloads},
 			Table: registry.Table{Columns: columns(append([]openapi.Column{
 				readyColumn(),
@@ -46,12 +44,10 @@ func apps(c *cluster) []registry.Definition {
 					},
 				},
 
-				Group: "apps", Version: "v1", Plural: "replicasets",
-				Names:        registry.Names{ShortNames: []string{"rs"}, Categories: []string{"all"}},
+				Group: "apps", Version: "v1", Plural: "replicasets", Names: registry.Names{ShortNames: []string{"rs"}, Categories: []string{"all"}},
 				Subresources: []registry.Endpoint{scaled(selectorText)}, Deletion: registry.Deletion{Turn: workloads},
 				Selectable: map[string]func(*appsv1.ReplicaSet) string{"status.replicas": func(s *appsv1.ReplicaSet) string { return numeral(s.Status.Replicas) }},
-				Table: registry.Table{Columns: columns(append(replicaColumns(),
-					templateColumns(podContainers, selectorColumn("spec.selector"))...)...)},
+				Table:      registry.Table{Columns: columns(append(replicaColumns(), templateColumns(podContainers, selectorColumn("spec.selector"))...)...)},
 			},
 			fill: fillReplicaSet,
 		},
@@ -63,8 +59,7 @@ func apps(c *cluster) []registry.Definition {
 				},
 			},
 
-			Group: "apps", Version: "v1", Plural: "statefulsets",
-			Names:        registry.Names{ShortNames: []string{"sts"}, Categories: []string{"all"}},
+			Group: "apps", Version: "v1", Plural: "statefulsets", Names: registry.Names{ShortNames: []string{"sts"}, Categories: []string{"all"}},
 			Subresources: []registry.Endpoint{scaled(selectorText)}, Deletion: registry.Deletion{Turn: workloads},
 			Table: registry.Table{Columns: columns(append([]openapi.Column{readyColumn()}, templateColumns(podContainers)...)...)},
 		}, fill: fillStatefulSet},
@@ -77,17 +72,14 @@ func apps(c *cluster) []registry.Definition {
 				},
 			},
 
-			Group: "apps", Version: "v1", Plural: "daemonsets",
-			Names:    registry.Names{ShortNames: []string{"ds"}, Categories: []string{"all"}},
-			Deletion: registry.Deletion{Turn: workloads},
+			Group: "apps", Version: "v1", Plural: "daemonsets", Names: registry.Names{ShortNames: []string{"ds"}, Categories: []string{"all"}}, Deletion: registry.Deletion{Turn: workloads},
 			Table: registry.Table{Columns: columns(append([]openapi.Column{
 				whole("Desired", "status.desiredNumberScheduled", "On how many nodes there should be a pod."),
 				whole("Current", "status.currentNumberScheduled", "On how many of them there is one."),
 				whole("Ready", "status.numberReady", "On how many it is ready."),
 				whole("Up-to-date", "status.updatedNumberScheduled", "On how many it is made from the present template."),
 				whole("Available", "status.numberAvailable", "On how many it has been ready for long enough."),
-				made("Node Selector", "Which nodes should have one.", func(v []any) any { return labelText(v[0]) },
-					"spec.template.spec.nodeSelector"),
+				made("Node Selector", "Which nodes should have one.", func(v []any) any { return labelText(v[0]) }, "spec.template.spec.nodeSelector"),
 			}, templateColumns(podContainers, selectorColumn("spec.selector"))...)...)},
 		}, fill: fillDaemonSet},
 		kind[appsv1.ControllerRevision]{cluster: c, Kind: registry.Kind[appsv1.ControllerRevision]{

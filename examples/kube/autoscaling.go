@@ -55,8 +55,7 @@ func (a autoscalers) Define(env registry.Env) (registry.Bundle, error) {
 func autoscalerColumns(targets openapi.Column) []openapi.Column {
 	return columns(
 		made("Reference", "What is scaled.", func(v []any) any {
-			return word(at(v[0], "kind")) + "/" + word(at(v[0],
-				"name"))
+			return word(at(v[0], "kind")) + "/" + word(at(v[0], "name"))
 		}, "spec.scaleTargetRef"),
 		targets,
 		or("MinPods", "spec.minReplicas", "<unset>", "How many pods there are at least."),
@@ -101,8 +100,10 @@ func metricTargets(v []any) any {
 
 // metricTarget shows the current and the desired value of one metric.
 func metricTarget(spec, state any) string {
-	source := map[string]string{"External": "external", "Pods": "pods", "Object": "object", "Resource": "resource",
-		"ContainerResource": "containerResource"}[word(at(spec, "type"))]
+	source := map[string]string{
+		"External": "external", "Pods": "pods", "Object": "object", "Resource": "resource",
+		"ContainerResource": "containerResource",
+	}[word(at(spec, "type"))]
 	if source == "" {
 		return "<unknown type>"
 	}
@@ -115,8 +116,8 @@ func metricTarget(spec, state any) string {
 	case source == "resource" || source == "containerResource":
 		name, value = word(at(spec, source, "name"))+": ", "averageValue"
 		if at(target, value) == nil {
-			return name + percent(at(current, "averageUtilization"), "<unknown>") + "/" + percent(at(target,
-				"averageUtilization"), "<auto>")
+			return name + percent(at(current, "averageUtilization"), "<unknown>") + "/" +
+				percent(at(target, "averageUtilization"), "<auto>")
 		}
 	case at(target, "averageValue") != nil:
 		value, suffix = "averageValue", " (avg)"
@@ -182,7 +183,9 @@ func autoscalerToV1(a *autoscalingv2.HorizontalPodAutoscaler) (*autoscalingv1.Ho
 // cpuUse is the metric that v1 has.
 func cpuUse(percent *int32) autoscalingv2.MetricSpec {
 	return autoscalingv2.MetricSpec{Type: autoscalingv2.ResourceMetricSourceType, Resource: &autoscalingv2.ResourceMetricSource{
-		Name: corev1.ResourceCPU, Target: autoscalingv2.MetricTarget{Type: autoscalingv2.UtilizationMetricType,
-			AverageUtilization: percent},
+		Name: corev1.ResourceCPU, Target: autoscalingv2.MetricTarget{
+			Type:               autoscalingv2.UtilizationMetricType,
+			AverageUtilization: percent,
+		},
 	}}
 }

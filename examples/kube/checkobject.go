@@ -37,8 +37,10 @@ func sealed(f *status.Fields, was, is *bool, equal map[string]bool) {
 }
 
 func checkConfigMapUpdate(m, old *corev1.ConfigMap, f *status.Fields) {
-	sealed(f, old.Immutable, m.Immutable, map[string]bool{"data": maps.Equal(m.Data, old.Data),
-		"binaryData": equalBytes(m.BinaryData, old.BinaryData)})
+	sealed(f, old.Immutable, m.Immutable, map[string]bool{
+		"data":       maps.Equal(m.Data, old.Data),
+		"binaryData": equalBytes(m.BinaryData, old.BinaryData),
+	})
 }
 
 func equalBytes(a, b map[string][]byte) bool {

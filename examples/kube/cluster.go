@@ -179,8 +179,8 @@ func scheduling(c *cluster) []registry.Definition {
 			Group: "scheduling.k8s.io", Version: "v1", Plural: "priorityclasses",
 			Names: registry.Names{ShortNames: []string{"pc"}}, Scope: registry.ClusterScoped,
 			Table: registry.Table{Columns: append(columns(
-				whole("Value", "value", "The priority."), truthful("Global-Default", "globalDefault",
-					"Whether it is that of pods without a class."),
+				whole("Value", "value", "The priority."),
+				truthful("Global-Default", "globalDefault", "Whether it applies to pods without a class."),
 			), text("PreemptionPolicy", "preemptionPolicy", "Whether others have to go for it."))},
 		}, fill: fillPriorityClass},
 		kind[nodev1.RuntimeClass]{cluster: c, Kind: registry.Kind[nodev1.RuntimeClass]{
@@ -237,9 +237,13 @@ func limited(name, path, doc string) openapi.Column {
 func devices(c *cluster) []registry.Definition {
 	const group = "resource.k8s.io"
 	return []registry.Definition{
-		kind[resourcev1.DeviceClass]{cluster: c,
-			Kind: registry.Kind[resourcev1.DeviceClass]{Group: group, Version: "v1", Plural: "deviceclasses",
-				Deletion: answered(), Scope: registry.ClusterScoped, Table: registry.Table{Columns: columns()}}},
+		kind[resourcev1.DeviceClass]{
+			cluster: c,
+			Kind: registry.Kind[resourcev1.DeviceClass]{
+				Group: group, Version: "v1", Plural: "deviceclasses",
+				Deletion: answered(), Scope: registry.ClusterScoped, Table: registry.Table{Columns: columns()},
+			},
+		},
 		kind[resourcev1.ResourceClaim]{cluster: c, statusKeeps: everyMetadata(), Kind: registry.Kind[resourcev1.ResourceClaim]{
 			Group: group, Version: "v1", Plural: "resourceclaims", Deletion: answered(), Writes: registry.WriteRules{NoGeneration: true},
 			Table: registry.Table{Columns: columns(made("State", "What has become of the claim.", claimState,
@@ -254,8 +258,9 @@ func devices(c *cluster) []registry.Definition {
 			Kind: registry.Kind[resourcev1.ResourceSlice]{
 				Group: group, Version: "v1", Plural: "resourceslices", Deletion: answered(), Scope: registry.ClusterScoped,
 				Table: registry.Table{Columns: columns(
-					text("Node", "spec.nodeName", "Whose devices they are."), text("Driver", "spec.driver",
-						"Who offers them."), text("Pool", "spec.pool.name", "The pool they belong to."),
+					text("Node", "spec.nodeName", "Whose devices they are."),
+					text("Driver", "spec.driver", "Who offers them."),
+					text("Pool", "spec.pool.name", "The pool they belong to."),
 				)},
 			},
 			fields: []string{"spec.driver", "spec.nodeName"},

@@ -24,19 +24,25 @@ func columns(between ...openapi.Column) []openapi.Column {
 }
 
 func named() openapi.Column {
-	return openapi.Column{Name: "Name", Type: "string", Format: "name", Description: "The name of the object.",
-		Path: []string{"metadata", "name"}}
+	return openapi.Column{
+		Name: "Name", Type: "string", Format: "name", Description: "The name of the object.",
+		Path: []string{"metadata", "name"},
+	}
 }
 
 func aged() openapi.Column {
-	return openapi.Column{Name: "Age", Type: "date", Description: "How long the object has existed.",
-		Path: []string{"metadata", "creationTimestamp"}}
+	return openapi.Column{
+		Name: "Age", Type: "date", Description: "How long the object has existed.",
+		Path: []string{"metadata", "creationTimestamp"},
+	}
 }
 
 // text shows the value at a path of dotted names.
 func text(name, path, doc string) openapi.Column {
-	return openapi.Column{Name: name, Type: "string", Description: doc, Paths: split(path),
-		Cell: func(_ time.Time, v []any) any { return word(v[0]) }}
+	return openapi.Column{
+		Name: name, Type: "string", Description: doc, Paths: split(path),
+		Cell: func(_ time.Time, v []any) any { return word(v[0]) },
+	}
 }
 
 // or is text with another value for an absent field.
@@ -51,26 +57,34 @@ func or(name, path, otherwise, doc string) openapi.Column {
 
 // whole shows a whole number, or 0 if it is absent.
 func whole(name, path, doc string) openapi.Column {
-	return openapi.Column{Name: name, Type: "integer", Description: doc, Paths: split(path),
-		Cell: func(_ time.Time, v []any) any { return number(v[0]) }}
+	return openapi.Column{
+		Name: name, Type: "integer", Description: doc, Paths: split(path),
+		Cell: func(_ time.Time, v []any) any { return number(v[0]) },
+	}
 }
 
 // truthful shows a boolean.
 func truthful(name, path, doc string) openapi.Column {
-	return openapi.Column{Name: name, Type: "boolean", Description: doc, Paths: split(path),
-		Cell: func(_ time.Time, v []any) any { return v[0] == true }}
+	return openapi.Column{
+		Name: name, Type: "boolean", Description: doc, Paths: split(path),
+		Cell: func(_ time.Time, v []any) any { return v[0] == true },
+	}
 }
 
 // counted shows the number of items of a list or map.
 func counted(name, path, doc string) openapi.Column {
-	return openapi.Column{Name: name, Type: "integer", Description: doc, Paths: split(path),
-		Cell: func(_ time.Time, v []any) any { return size(v[0]) }}
+	return openapi.Column{
+		Name: name, Type: "integer", Description: doc, Paths: split(path),
+		Cell: func(_ time.Time, v []any) any { return size(v[0]) },
+	}
 }
 
 // made shows the result of a function of the values at some paths.
 func made(name, doc string, cell func(v []any) any, paths ...string) openapi.Column {
-	return openapi.Column{Name: name, Type: "string", Description: doc, Paths: split(paths...),
-		Cell: func(_ time.Time, v []any) any { return cell(v) }}
+	return openapi.Column{
+		Name: name, Type: "string", Description: doc, Paths: split(paths...),
+		Cell: func(_ time.Time, v []any) any { return cell(v) },
+	}
 }
 
 // timed is made with the current time, from which ages are counted.

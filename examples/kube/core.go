@@ -28,46 +28,37 @@ func core(c *cluster) []registry.Definition {
 					},
 				},
 
-				Version: "v1", Plural: "configmaps", Names: registry.Names{ShortNames: []string{"cm"}},
-				Writes: registry.WriteRules{NoGeneration: true},
-				Table: registry.Table{Columns: columns(made("Data", "How many entries there are.",
-					func(v []any) any { return size(v[0]) + size(v[1]) }, "data", "binaryData"))},
+				Version: "v1", Plural: "configmaps", Names: registry.Names{ShortNames: []string{"cm"}}, Writes: registry.WriteRules{NoGeneration: true},
+				Table: registry.Table{Columns: columns(made("Data", "How many entries there are.", func(v []any) any { return size(v[0]) + size(v[1]) }, "data", "binaryData"))},
 			},
 		},
 		kind[corev1.Secret]{
 			cluster: c,
 			Kind: registry.Kind[corev1.Secret]{
-				Rules: registry.Rules[corev1.Secret]{Validate: checked(checkSecret),
-					ValidateUpdate: func(_ context.Context, obj, old *corev1.Secret, f *status.Fields) { checkSecretUpdate(obj, old, f) }},
+				Rules: registry.Rules[corev1.Secret]{Validate: checked(checkSecret), ValidateUpdate: func(_ context.Context, obj, old *corev1.Secret, f *status.Fields) { checkSecretUpdate(obj, old, f) }},
 
 				Version: "v1", Plural: "secrets", Writes: registry.WriteRules{NoGeneration: true},
-				Table: registry.Table{Columns: columns(text("Type", "type", "What the secret is for."),
-					made("Data", "How many entries there are.", func(v []any) any { return size(v[0]) }, "data"))},
+				Table: registry.Table{Columns: columns(text("Type", "type", "What the secret is for."), made("Data", "How many entries there are.", func(v []any) any { return size(v[0]) }, "data"))},
 			},
 			fields: []string{"type"}, fill: fillSecret,
 		},
 		kind[corev1.ServiceAccount]{cluster: c, Kind: registry.Kind[corev1.ServiceAccount]{
-			Version: "v1", Plural: "serviceaccounts", Deletion: answered(),
-			Names: registry.Names{ShortNames: []string{"sa"}}, Subresources: []registry.Endpoint{c.tokens()},
-			Table: registry.Table{Columns: columns()}, Writes: registry.WriteRules{NoGeneration: true},
+			Version: "v1", Plural: "serviceaccounts", Deletion: answered(), Names: registry.Names{ShortNames: []string{"sa"}}, Subresources: []registry.Endpoint{c.tokens()}, Table: registry.Table{Columns: columns()}, Writes: registry.WriteRules{NoGeneration: true},
 		}},
 		kind[corev1.LimitRange]{
 			cluster: c,
 			Kind: registry.Kind[corev1.LimitRange]{
 				Rules:   registry.Rules[corev1.LimitRange]{Validate: checked(checkLimitRange)},
-				Version: "v1", Plural: "limitranges", Names: registry.Names{ShortNames: []string{"limits"}},
-				Writes: registry.WriteRules{NoGeneration: true},
+				Version: "v1", Plural: "limitranges", Names: registry.Names{ShortNames: []string{"limits"}}, Writes: registry.WriteRules{NoGeneration: true},
 			},
 			fill: fillLimitRange,
 		},
 		kind[corev1.ResourceQuota]{cluster: c, Kind: registry.Kind[corev1.ResourceQuota]{
 			Rules: registry.Rules[corev1.ResourceQuota]{Validate: checked(checkQuota)},
 
-			Version: "v1", Plural: "resourcequotas", Deletion: answered(),
-			Names: registry.Names{ShortNames: []string{"quota"}}, Writes: registry.WriteRules{NoGeneration: true},
+			Version: "v1", Plural: "resourcequotas", Deletion: answered(), Names: registry.Names{ShortNames: []string{"quota"}}, Writes: registry.WriteRules{NoGeneration: true},
 			Table: registry.Table{Columns: columns(
-				made("Request", "What of the requested amounts is used.",
-					func(v []any) any { return quotaText(v, false) }, "status.used", "status.hard"),
+				made("Request", "What of the requested amounts is used.", func(v []any) any { return quotaText(v, false) }, "status.used", "status.hard"),
 				made("Limit", "What of the limits is used.", func(v []any) any { return quotaText(v, true) }, "status.used", "status.hard"),
 			)},
 		}},
@@ -76,8 +67,7 @@ func core(c *cluster) []registry.Definition {
 			Kind: registry.Kind[corev1.Node]{
 				Rules: registry.Rules[corev1.Node]{Complete: c.completeNode, Validate: checked(checkNode)},
 
-				Version: "v1", Plural: "nodes", Names: registry.Names{ShortNames: []string{"no"}},
-				Scope: registry.ClusterScoped, Writes: registry.WriteRules{NoGeneration: true},
+				Version: "v1", Plural: "nodes", Names: registry.Names{ShortNames: []string{"no"}}, Scope: registry.ClusterScoped, Writes: registry.WriteRules{NoGeneration: true},
 				Subresources: []registry.Endpoint{connect.Endpoint[corev1.Node, corev1.NodeProxyOptions]{
 					Name: "proxy", Paths: true, Methods: everyMethod(), Serve: unreachable[corev1.Node, corev1.NodeProxyOptions]("node"),
 				}},
@@ -91,14 +81,11 @@ func core(c *cluster) []registry.Definition {
 			cluster: c,
 			Kind: registry.Kind[corev1.Endpoints]{ //nolint:staticcheck // likewise
 
-				Rules: registry.Rules[corev1.Endpoints]{Validate: checked(checkEndpoints)}, //nolint:staticcheck // likewise
-				Serving: registry.Serving{Deprecated: &registry.Deprecation{Since: "1.33",
-					Instead: meta.GroupVersionKind{Group: "discovery.k8s.io", Version: "v1", Kind: "EndpointSlice"}}},
+				Rules:   registry.Rules[corev1.Endpoints]{Validate: checked(checkEndpoints)}, //nolint:staticcheck // likewise
+				Serving: registry.Serving{Deprecated: &registry.Deprecation{Since: "1.33", Instead: meta.GroupVersionKind{Group: "discovery.k8s.io", Version: "v1", Kind: "EndpointSlice"}}},
 
-				Version: "v1", Plural: "endpoints", Names: registry.Names{ShortNames: []string{"ep"}},
-				Writes: registry.WriteRules{NoGeneration: true, CreateOnUpdate: true},
-				Table: registry.Table{Columns: columns(made("Endpoints", "The addresses.",
-					func(v []any) any { return endpointText(v[0]) }, "subsets"))},
+				Version: "v1", Plural: "endpoints", Names: registry.Names{ShortNames: []string{"ep"}}, Writes: registry.WriteRules{NoGeneration: true, CreateOnUpdate: true},
+				Table: registry.Table{Columns: columns(made("Endpoints", "The addresses.", func(v []any) any { return endpointText(v[0]) }, "subsets"))},
 			},
 			fill: fillEndpoints,
 		},

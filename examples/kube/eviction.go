@@ -65,8 +65,10 @@ func (c *cluster) spare(ctx context.Context, p *corev1.Pod, dry bool) error {
 	if err != nil || budget == nil {
 		return err
 	}
-	budgets := registry.For[policyv1.PodDisruptionBudget](ctx).Sub("status").With(registry.WriteOptions{DryRun: dry,
-		FieldManager: "eviction"})
+	budgets := registry.For[policyv1.PodDisruptionBudget](ctx).Sub("status").With(registry.WriteOptions{
+		DryRun:       dry,
+		FieldManager: "eviction",
+	})
 	_, err = budgets.Modify(ctx, budget.Namespace, budget.Name, func(b *policyv1.PodDisruptionBudget) error {
 		s := &b.Status
 		if s.ObservedGeneration < b.Generation || s.DisruptionsAllowed <= 0 {

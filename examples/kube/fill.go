@@ -210,7 +210,9 @@ func fillClaimSpec(s *corev1.PersistentVolumeClaimSpec) {
 	case s.DataSource != nil && s.DataSourceRef == nil:
 		s.DataSourceRef = &corev1.TypedObjectReference{APIGroup: s.DataSource.APIGroup, Kind: s.DataSource.Kind, Name: s.DataSource.Name}
 	case s.DataSource == nil && s.DataSourceRef != nil && (s.DataSourceRef.Namespace == nil || *s.DataSourceRef.Namespace == ""):
-		s.DataSource = &corev1.TypedLocalObjectReference{APIGroup: s.DataSourceRef.APIGroup,
-			Kind: s.DataSourceRef.Kind, Name: s.DataSourceRef.Name}
+		s.DataSource = &corev1.TypedLocalObjectReference{
+			APIGroup: s.DataSourceRef.APIGroup,
+			Kind:     s.DataSourceRef.Kind, Name: s.DataSourceRef.Name,
+		}
 	}
 }

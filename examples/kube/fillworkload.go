@@ -140,10 +140,14 @@ func fillAutoscaler(a *autoscalingv2.HorizontalPodAutoscaler) {
 		most, at, none := autoscalingv2.MaxChangePolicySelect, int32(15), int32(0)
 		pods := autoscalingv2.HPAScalingPolicy{Type: autoscalingv2.PodsScalingPolicy, Value: 4, PeriodSeconds: at}
 		all := autoscalingv2.HPAScalingPolicy{Type: autoscalingv2.PercentScalingPolicy, Value: 100, PeriodSeconds: at}
-		b.ScaleUp = fillRules(b.ScaleUp, autoscalingv2.HPAScalingRules{StabilizationWindowSeconds: &none,
-			SelectPolicy: &most, Policies: []autoscalingv2.HPAScalingPolicy{pods, all}})
-		b.ScaleDown = fillRules(b.ScaleDown, autoscalingv2.HPAScalingRules{SelectPolicy: &most,
-			Policies: []autoscalingv2.HPAScalingPolicy{all}})
+		b.ScaleUp = fillRules(b.ScaleUp, autoscalingv2.HPAScalingRules{
+			StabilizationWindowSeconds: &none,
+			SelectPolicy:               &most, Policies: []autoscalingv2.HPAScalingPolicy{pods, all},
+		})
+		b.ScaleDown = fillRules(b.ScaleDown, autoscalingv2.HPAScalingRules{
+			SelectPolicy: &most,
+			Policies:     []autoscalingv2.HPAScalingPolicy{all},
+		})
 	}
 }
 

@@ -44,8 +44,10 @@ type Options struct {
 // Plugins returns the names of the admission plugins of kube-apiserver whose work is done here. The
 // kinds do it themselves, so there is nothing to set up.
 func Plugins() []string {
-	return []string{"DefaultIngressClass", "DefaultStorageClass", "DefaultTolerationSeconds", "NamespaceLifecycle",
-		"Priority", "StorageObjectInUseProtection", "TaintNodesByCondition"}
+	return []string{
+		"DefaultIngressClass", "DefaultStorageClass", "DefaultTolerationSeconds", "NamespaceLifecycle",
+		"Priority", "StorageObjectInUseProtection", "TaintNodesByCondition",
+	}
 }
 
 // Kinds returns every stable kind of k8s.io/api with its surroundings: the objects that a cluster

@@ -49,8 +49,10 @@ func networking(c *cluster) []registry.Definition {
 			Group: group, Version: "v1", Plural: "ipaddresses", Names: registry.Names{ShortNames: []string{"ip"}},
 			Scope: registry.ClusterScoped, Rules: registry.Rules[networkingv1.IPAddress]{Name: addressName},
 			Writes: registry.WriteRules{NoGeneration: true},
-			Table: registry.Table{Columns: []openapi.Column{named(),
-				made("ParentRef", "What the address belongs to.", parentText, "spec.parentRef")}},
+			Table: registry.Table{Columns: []openapi.Column{
+				named(),
+				made("ParentRef", "What the address belongs to.", parentText, "spec.parentRef"),
+			}},
 		}},
 		kind[networkingv1.ServiceCIDR]{cluster: c, statusKeeps: everyMetadata(), Kind: registry.Kind[networkingv1.ServiceCIDR]{
 			Group: group, Version: "v1", Plural: "servicecidrs", Scope: registry.ClusterScoped,

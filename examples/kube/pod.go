@@ -22,8 +22,10 @@ func pods(c *cluster) []registry.Definition {
 			statusKeeps: []string{"ownerReferences"}, // which old kubelets break
 			cluster:     c,
 			Kind: registry.Kind[corev1.Pod]{
-				Rules: registry.Rules[corev1.Pod]{Complete: c.completePod, Validate: checked(c.checkPod),
-					ValidateUpdate: checkPodUpdate, Grace: podGrace},
+				Rules: registry.Rules[corev1.Pod]{
+					Complete: c.completePod, Validate: checked(c.checkPod),
+					ValidateUpdate: checkPodUpdate, Grace: podGrace,
+				},
 
 				Version: "v1", Plural: "pods", Names: registry.Names{ShortNames: []string{"po"}, Categories: []string{"all"}},
 				Subresources: podEndpoints(c), Deletion: registry.Deletion{AnswerObject: true, Turn: workloads},

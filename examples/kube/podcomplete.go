@@ -78,8 +78,10 @@ func tolerate(s *corev1.PodSpec) {
 		if !said {
 			seconds := staysFor
 			s.Tolerations = append(s.Tolerations,
-				corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute,
-					TolerationSeconds: &seconds})
+				corev1.Toleration{
+					Key: key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute,
+					TolerationSeconds: &seconds,
+				})
 		}
 	}
 }

@@ -33,14 +33,22 @@ func podEndpoints(c *cluster) []registry.Endpoint {
 		}},
 		c.eviction(),
 		registry.Stream[corev1.Pod, corev1.PodLogOptions]{Name: "log", Open: openLog},
-		connect.Endpoint[corev1.Pod, corev1.PodExecOptions]{Name: "exec",
-			Serve: refuse("a command in", func(o *corev1.PodExecOptions) string { return o.Container })},
-		connect.Endpoint[corev1.Pod, corev1.PodAttachOptions]{Name: "attach",
-			Serve: refuse("a process in", func(o *corev1.PodAttachOptions) string { return o.Container })},
-		connect.Endpoint[corev1.Pod, portOptions]{Name: "portforward", Kind: coreKind("PodPortForwardOptions"),
-			Serve: refuse[portOptions]("a port of", nil)},
-		connect.Endpoint[corev1.Pod, corev1.PodProxyOptions]{Name: "proxy", Paths: true, Methods: everyMethod(),
-			Serve: refuse[corev1.PodProxyOptions]("a port of", nil)},
+		connect.Endpoint[corev1.Pod, corev1.PodExecOptions]{
+			Name:  "exec",
+			Serve: refuse("a command in", func(o *corev1.PodExecOptions) string { return o.Container }),
+		},
+		connect.Endpoint[corev1.Pod, corev1.PodAttachOptions]{
+			Name:  "attach",
+			Serve: refuse("a process in", func(o *corev1.PodAttachOptions) string { return o.Container }),
+		},
+		connect.Endpoint[corev1.Pod, portOptions]{
+			Name: "portforward", Kind: coreKind("PodPortForwardOptions"),
+			Serve: refuse[portOptions]("a port of", nil),
+		},
+		connect.Endpoint[corev1.Pod, corev1.PodProxyOptions]{
+			Name: "proxy", Paths: true, Methods: everyMethod(),
+			Serve: refuse[corev1.PodProxyOptions]("a port of", nil),
+		},
 	}
 }
 

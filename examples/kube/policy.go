@@ -33,8 +33,10 @@ func policy(c *cluster) []registry.Definition {
 func rbac(c *cluster) []registry.Definition {
 	const group = "rbac.authorization.k8s.io"
 	still := registry.WriteRules{NoGeneration: true, CreateOnUpdate: true}
-	created := []openapi.Column{named(), {Name: "Created At", Type: "date", Description: "When the role was created.",
-		Path: []string{"metadata", "creationTimestamp"}}}
+	created := []openapi.Column{named(), {
+		Name: "Created At", Type: "date", Description: "When the role was created.",
+		Path: []string{"metadata", "creationTimestamp"},
+	}}
 	return []registry.Definition{
 		kind[rbacv1.Role]{cluster: c, Kind: registry.Kind[rbacv1.Role]{
 			Rules: registry.Rules[rbacv1.Role]{Validate: checked(func(r *rbacv1.Role, f *status.Fields) { checkRules(r.Rules, f, false) }), Name: meta.CheckPathSegment},

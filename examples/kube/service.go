@@ -20,8 +20,10 @@ func services(c *cluster) []registry.Definition {
 		kind[corev1.Service]{
 			cluster: c,
 			Kind: registry.Kind[corev1.Service]{
-				Rules: registry.Rules[corev1.Service]{Complete: c.completeService, Validate: checked(c.checkService),
-					ValidateUpdate: func(_ context.Context, obj, old *corev1.Service, f *status.Fields) { checkServiceUpdate(obj, old, f) }, Name: meta.CheckDNS1035Label},
+				Rules: registry.Rules[corev1.Service]{
+					Complete: c.completeService, Validate: checked(c.checkService),
+					ValidateUpdate: func(_ context.Context, obj, old *corev1.Service, f *status.Fields) { checkServiceUpdate(obj, old, f) }, Name: meta.CheckDNS1035Label,
+				},
 
 				Version: "v1", Plural: "services", Names: registry.Names{ShortNames: []string{"svc"}, Categories: []string{"all"}},
 				Writes: registry.WriteRules{NoGeneration: true, CreateOnUpdate: true},

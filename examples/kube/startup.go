@@ -78,8 +78,10 @@ func (c *cluster) bootstrap() []bootstrap {
 		{"system-cluster-critical", "For pods that must run in the cluster, on whichever node.", 2000000000},
 		{"system-node-critical", "For pods that must run on the node they are on.", 2000001000},
 	} {
-		out = append(out, bootstrap{resource: priorityClassResource,
-			object: &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: p.name}, Value: p.value, Description: p.doc}})
+		out = append(out, bootstrap{
+			resource: priorityClassResource,
+			object:   &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: p.name}, Value: p.value, Description: p.doc},
+		})
 	}
 	return out
 }
@@ -93,20 +95,26 @@ func (c *cluster) ownService() []bootstrap {
 		port = 443
 	}
 	service := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace,
-			Labels: map[string]string{"component": "apiserver", "provider": "kubernetes"}},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Namespace: namespace,
+			Labels: map[string]string{"component": "apiserver", "provider": "kubernetes"},
+		},
 		Spec: corev1.ServiceSpec{
 			ClusterIP: nth(c.ServiceRange, 1).String(), Type: corev1.ServiceTypeClusterIP, SessionAffinity: corev1.ServiceAffinityNone,
-			Ports: []corev1.ServicePort{{Name: "https", Protocol: corev1.ProtocolTCP, Port: 443,
-				TargetPort: intstr.FromInt32(int32(port))}},
+			Ports: []corev1.ServicePort{{
+				Name: "https", Protocol: corev1.ProtocolTCP, Port: 443,
+				TargetPort: intstr.FromInt32(int32(port)),
+			}},
 		},
 	}
 	out := []bootstrap{
 		{resource: services, object: service, current: true},
 		{
 			resource: meta.GroupVersionResource{Group: "networking.k8s.io", Version: "v1", Resource: "servicecidrs"},
-			object: &networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: name},
-				Spec: networkingv1.ServiceCIDRSpec{CIDRs: []string{c.ServiceRange.String()}}},
+			object: &networkingv1.ServiceCIDR{
+				ObjectMeta: metav1.ObjectMeta{Name: name},
+				Spec:       networkingv1.ServiceCIDRSpec{CIDRs: []string{c.ServiceRange.String()}},
+			},
 		},
 	}
 	if !c.Endpoint.IsValid() {
@@ -126,8 +134,10 @@ func (c *cluster) ownService() []bootstrap {
 	}, bootstrap{
 		resource: meta.GroupVersionResource{Group: "discovery.k8s.io", Version: "v1", Resource: "endpointslices"}, current: true,
 		object: &discoveryv1.EndpointSlice{
-			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace,
-				Labels: map[string]string{discoveryv1.LabelServiceName: name}}, AddressType: family,
+			ObjectMeta: metav1.ObjectMeta{
+				Name: name, Namespace: namespace,
+				Labels: map[string]string{discoveryv1.LabelServiceName: name},
+			}, AddressType: family,
 			Endpoints: []discoveryv1.Endpoint{{Addresses: []string{ip}, Conditions: discoveryv1.EndpointConditions{Ready: &ready}}},
 			Ports:     []discoveryv1.EndpointPort{{Name: &https, Protocol: &tcp, Port: &number}},
 		},
@@ -151,15 +161,23 @@ func roles() []bootstrap {
 		rules  []rbacv1.PolicyRule
 		groups []string
 	}{
-		"cluster-admin": {[]rbacv1.PolicyRule{{APIGroups: all, Resources: all, Verbs: all},
-			{NonResourceURLs: all, Verbs: all}}, []string{"system:masters"}},
-		"system:discovery": {[]rbacv1.PolicyRule{{NonResourceURLs: append([]string{"/api", "/api/*", "/apis",
-			"/apis/*", "/openapi", "/openapi/*"}, health...), Verbs: read}}, []string{authn.GroupAuthenticated}},
-		"system:public-info-viewer": {[]rbacv1.PolicyRule{{NonResourceURLs: health, Verbs: read}},
-			[]string{authn.GroupAuthenticated, authn.GroupUnauthenticated}},
+		"cluster-admin": {[]rbacv1.PolicyRule{
+			{APIGroups: all, Resources: all, Verbs: all},
+			{NonResourceURLs: all, Verbs: all},
+		}, []string{"system:masters"}},
+		"system:discovery": {[]rbacv1.PolicyRule{{NonResourceURLs: append([]string{
+			"/api", "/api/*", "/apis",
+			"/apis/*", "/openapi", "/openapi/*",
+		}, health...), Verbs: read}}, []string{authn.GroupAuthenticated}},
+		"system:public-info-viewer": {
+			[]rbacv1.PolicyRule{{NonResourceURLs: health, Verbs: read}},
+			[]string{authn.GroupAuthenticated, authn.GroupUnauthenticated},
+		},
 		"system:basic-user": {[]rbacv1.PolicyRule{
-			{APIGroups: []string{"authorization.k8s.io"},
-				Resources: []string{"selfsubjectaccessreviews", "selfsubjectrulesreviews"}, Verbs: create},
+			{
+				APIGroups: []string{"authorization.k8s.io"},
+				Resources: []string{"selfsubjectaccessreviews", "selfsubjectrulesreviews"}, Verbs: create,
+			},
 			{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"selfsubjectreviews"}, Verbs: create},
 		}, []string{authn.GroupAuthenticated}},
 	} {
@@ -169,8 +187,10 @@ func roles() []bootstrap {
 		}
 		out = append(out,
 			bootstrap{resource: role, object: &rbacv1.ClusterRole{ObjectMeta: named(name), Rules: r.rules}},
-			bootstrap{resource: given, object: &rbacv1.ClusterRoleBinding{ObjectMeta: named(name),
-				RoleRef: rbacv1.RoleRef{APIGroup: group, Kind: "ClusterRole", Name: name}, Subjects: subjects}},
+			bootstrap{resource: given, object: &rbacv1.ClusterRoleBinding{
+				ObjectMeta: named(name),
+				RoleRef:    rbacv1.RoleRef{APIGroup: group, Kind: "ClusterRole", Name: name}, Subjects: subjects,
+			}},
 		)
 	}
 	for _, name := range []string{"admin", "edit", "view"} {

@@ -39,8 +39,10 @@ func storageClasses(c *cluster) []registry.Definition {
 		kind[storagev1.VolumeAttachment]{cluster: c, statusKeeps: everyMetadata(), Kind: registry.Kind[storagev1.VolumeAttachment]{
 			Group: group, Version: "v1", Plural: "volumeattachments", Deletion: answered(), Scope: registry.ClusterScoped, Writes: still,
 			Table: registry.Table{Columns: columns(
-				openapi.Column{Name: "Attacher", Type: "string", Format: "name", Description: "Who attaches it.",
-					Path: []string{"spec", "attacher"}},
+				openapi.Column{
+					Name: "Attacher", Type: "string", Format: "name", Description: "Who attaches it.",
+					Path: []string{"spec", "attacher"},
+				},
 				text("PV", "spec.source.persistentVolumeName", "The volume."),
 				text("Node", "spec.nodeName", "Where it is attached."),
 				truthful("Attached", "status.attached", "Whether it is."),
@@ -49,8 +51,10 @@ func storageClasses(c *cluster) []registry.Definition {
 		kind[storagev1.CSIDriver]{cluster: c, Kind: registry.Kind[storagev1.CSIDriver]{
 			Group: group, Version: "v1", Plural: "csidrivers", Deletion: answered(), Scope: registry.ClusterScoped, Writes: still,
 			Table: registry.Table{Columns: columns(
-				openapi.Column{Name: "AttachRequired", Type: "boolean",
-					Description: "Whether volumes are attached first.", Paths: split("spec.attachRequired"), Cell: unlessFalse},
+				openapi.Column{
+					Name: "AttachRequired", Type: "boolean",
+					Description: "Whether volumes are attached first.", Paths: split("spec.attachRequired"), Cell: unlessFalse,
+				},
 				truthful("PodInfoOnMount", "spec.podInfoOnMount", "Whether the driver is told about the pod."),
 				truthful("StorageCapacity", "spec.storageCapacity", "Whether capacity is looked at."),
 				made("TokenRequests", "For whom the driver gets tokens.", func(v []any) any {

@@ -98,8 +98,10 @@ func (t *Tokens) sign(account *corev1.ServiceAccount, audiences []string, now, e
 		{
 			"iss": t.Issuer, "aud": audiences, "sub": "system:serviceaccount:" + account.Namespace + ":" + account.Name,
 			"iat": now.Unix(), "nbf": now.Unix(), "exp": ends.Unix(), "jti": fmt.Sprintf("%x", id),
-			"kubernetes.io": map[string]any{"namespace": account.Namespace,
-				"serviceaccount": map[string]any{"name": account.Name, "uid": string(account.UID)}},
+			"kubernetes.io": map[string]any{
+				"namespace":      account.Namespace,
+				"serviceaccount": map[string]any{"name": account.Name, "uid": string(account.UID)},
+			},
 		},
 	} {
 		text, err := json.Marshal(part)

@@ -85,8 +85,10 @@ var _ watch.Observer = (*Collector)(nil)
 
 // New returns an empty collector.
 func New() *Collector {
-	return &Collector{wake: make(chan struct{}, 1), index: newIndex(), waiting: map[meta.UID]wait{},
-		filled: map[string]bool{}, queue: newQueue()}
+	return &Collector{
+		wake: make(chan struct{}, 1), index: newIndex(), waiting: map[meta.UID]wait{},
+		filled: map[string]bool{}, queue: newQueue(),
+	}
 }
 
 // TakeOver makes a new collector continue from the state of another one, for a fork of its server.

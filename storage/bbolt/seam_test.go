@@ -17,7 +17,7 @@ import (
 // How long a test waits for an event, and how often it checks.
 const (
 	waitLimit = time.Minute
-	tick     = time.Millisecond
+	tick      = time.Millisecond
 )
 
 var errDisk = errors.New("the disk is on fire")

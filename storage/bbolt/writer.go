@@ -251,8 +251,10 @@ func (w *writer) putRecords(log *bolt.Bucket, s *state) error {
 	w.records = w.records[:0]
 	for i := range w.changes {
 		c := &w.changes[i]
-		r := record{pos: c.version.position, deleted: c.version.deleted, prev: c.prev.position, nanos: w.nanos,
-			key: []byte(c.key), value: c.value}
+		r := record{
+			pos: c.version.position, deleted: c.version.deleted, prev: c.prev.position, nanos: w.nanos,
+			key: []byte(c.key), value: c.value,
+		}
 		w.records, c.sum = r.appendTo(w.records)
 		c.end = len(w.records)
 		s.add(r.pos, c.sum)

@@ -122,8 +122,10 @@ func (k known) Rules(_ context.Context, u authn.User, _ string) (authz.Rules, er
 	create := []string{"create"}
 	return authz.Rules{
 		Resources: []authz.ResourceRule{
-			{Verbs: create, APIGroups: []string{"authorization.k8s.io"},
-				Resources: []string{"selfsubjectaccessreviews", "selfsubjectrulesreviews"}},
+			{
+				Verbs: create, APIGroups: []string{"authorization.k8s.io"},
+				Resources: []string{"selfsubjectaccessreviews", "selfsubjectrulesreviews"},
+			},
 			{Verbs: create, APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"selfsubjectreviews"}},
 		},
 		Paths: []authz.NonResourceRule{{Verbs: []string{"get"}, NonResourceURLs: []string{

@@ -39,8 +39,10 @@ func run(dir, extract string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	g := generator{published: published, keys: map[string]bool{}, names: map[string]bool{},
-		overlay: map[string]map[string]tags{}, enums: map[reflect.Type][]use{}}
+	g := generator{
+		published: published, keys: map[string]bool{}, names: map[string]bool{},
+		overlay: map[string]map[string]tags{}, enums: map[reflect.Type][]use{},
+	}
 	for _, look := range []func(reflect.Type, *schema){g.findKeys, g.compare} {
 		seen := map[reflect.Type]bool{}
 		for _, t := range kinds() {
