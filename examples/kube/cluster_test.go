@@ -169,7 +169,7 @@ func TestWhatNeedsAKubeletSaysThatThereIsNone(t *testing.T) {
 		if what != "log" { // which is empty
 			require.Contains(t, s.must(t, 400, "GET", podsPath+"/nowhere/"+what, "")["message"], "does not have a host assigned", what)
 		}
-		require.Contains(t, s.must(t, 503, "GET", podsPath+"/web/"+what, "")["message"], "no kubelets", what)
+		require.Contains(t, s.must(t, 503, "GET", podsPath+"/web/"+what, "")["message"], "no kubelet", what)
 	}
 	s.must(t, 503, "GET", servicesPath+"/kubernetes/proxy/", "")
 
