@@ -1,8 +1,10 @@
-// Package examples holds complete programs, each in a directory of its own: read them to see how the pieces go together,
-// copy them to begin.
+// Package examples holds complete programs, each in its own directory. Read them to see how the
+// pieces fit together, and copy them to start your own.
 //
-//   - server: a control plane of three kinds over an embedded store, from one binary, ready for kubectl
+//   - server: a control plane of three kinds over an embedded store, from one binary, ready for
+//     kubectl
 //   - embed: a resource API among the routes of a service that has its own users and listener
-//   - kube: the kinds of k8s.io/api, and stand-ins for the programs that envtest starts; a module of its own
+//   - kube: the kinds of k8s.io/api, and stand-ins for the programs that envtest starts; a module
+//     of its own
 //   - controllertest: a controller, and a test that lets hours of its back-off pass in milliseconds
 package examples

@@ -156,7 +156,7 @@ func (c *cluster) completeJob(_ context.Context, j, old *batchv1.Job) error {
 	return nil
 }
 
-// askFor records the user who requests a certificate, whatever the request says.
+// askFor records the user who requests a certificate, overriding the request.
 func askFor(ctx context.Context, r *certificatesv1.CertificateSigningRequest) {
 	user, ok := authn.UserFrom(ctx)
 	if !ok {

@@ -144,7 +144,8 @@ func (c *cluster) ownService() []bootstrap {
 	})
 }
 
-// roles are the default roles, and the bindings that let everybody read the server's documents.
+// roles returns the default roles, and the bindings that allow everyone to read the server's
+// documents.
 func roles() []bootstrap {
 	const group = "rbac.authorization.k8s.io"
 	role := meta.GroupVersionResource{Group: group, Version: "v1", Resource: "clusterroles"}

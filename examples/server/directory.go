@@ -16,7 +16,8 @@ import (
 	"github.com/kindwright/kindwright/internal/selfsigned"
 )
 
-// directory is the data directory: the store, and the certificates that let a kubeconfig outlive a restart.
+// directory is the data directory. It contains the store and the certificates, so that a kubeconfig
+// remains valid after a restart.
 type directory struct{ path string }
 
 // openDirectory makes the directory if it is absent, readable by its owner only (D9), and checks
@@ -78,7 +79,7 @@ func (d *directory) loadIdentity() (*identity, error) {
 	}
 	block, _ := pem.Decode(id.caPEM)
 	if block == nil {
-		return nil, errors.New("ca.crt holds no certificate")
+		return nil, errors.New("ca.crt contains no certificate")
 	}
 	if id.ca, err = x509.ParseCertificate(block.Bytes); err != nil {
 		return nil, fmt.Errorf("ca.crt: %w", err)

@@ -29,7 +29,8 @@ type flags struct {
 	emulated string
 }
 
-// parseFlags reads the command line; usage and errors of the flag syntax go to out. Every error names the flag.
+// parseFlags parses the command line. Usage and syntax errors are written to out. Every error names
+// its flag.
 func parseFlags(args []string, out io.Writer) (*flags, error) {
 	f := &flags{}
 	set := flag.NewFlagSet("server", flag.ContinueOnError)
@@ -87,7 +88,7 @@ func (f *flags) check() error {
 	}
 	for i, mode := range f.authorization {
 		if mode != "AlwaysAllow" && mode != "AlwaysDeny" {
-			problems = append(problems, fmt.Errorf("--authorization-mode: unknown mode %q; known are AlwaysAllow and AlwaysDeny", mode))
+			problems = append(problems, fmt.Errorf("--authorization-mode: unknown mode %q; known modes are AlwaysAllow and AlwaysDeny", mode))
 		} else if slices.Contains(f.authorization[:i], mode) {
 			problems = append(problems, fmt.Errorf("--authorization-mode: mode %q is given twice", mode))
 		}

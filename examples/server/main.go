@@ -31,7 +31,7 @@ import (
 // The exit codes of the server.
 const (
 	exitFailure = 1 // it could not start, or had to stop
-	exitUsage   = 2 // the command line is wrong
+	exitUsage   = 2 // invalid command line
 )
 
 func main() {
@@ -47,18 +47,18 @@ func command(ctx context.Context, args []string, out, errOut io.Writer) int {
 	case errors.Is(err, flag.ErrHelp):
 		return 0
 	case err != nil:
-		_, _ = fmt.Fprintf(errOut, "server: %v\n", err) // the exit code says it too
+		_, _ = fmt.Fprintf(errOut, "server: %v\n", err) // the exit code reports it too
 		return exitUsage
 	}
 	if err := serve(ctx, f, out, errOut); err != nil {
-		_, _ = fmt.Fprintf(errOut, "server: %v\n", err) // the exit code says it too
+		_, _ = fmt.Fprintf(errOut, "server: %v\n", err) // the exit code reports it too
 		return exitFailure
 	}
 	return 0
 }
 
 func serve(ctx context.Context, f *flags, out, errOut io.Writer) (err error) {
-	given, err := readCredentials(f) // before anything is created: a wrong flag leaves nothing behind
+	given, err := readCredentials(f) // before anything is created: an invalid flag leaves nothing behind
 	if err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func serve(ctx context.Context, f *flags, out, errOut io.Writer) (err error) {
 		kindwright.TLS{Config: &tls.Config{Certificates: []tls.Certificate{id.serving}}},
 		kindwright.OnListening(func(addr net.Addr) {
 			if unannounced = announce(f, id, addr, out); unannounced != nil {
-				stop() // nobody could log in
+				stop() // without a kubeconfig the server is useless
 			}
 		}),
 	)
@@ -147,7 +147,7 @@ func readCredentials(f *flags) (*credentials, error) {
 			return nil, fmt.Errorf("--client-ca-file: %w", err)
 		}
 		if !c.authorities.AppendCertsFromPEM(data) {
-			return nil, fmt.Errorf("--client-ca-file: %s holds no certificate in PEM", f.clientCAFile)
+			return nil, fmt.Errorf("--client-ca-file: %s contains no PEM certificate", f.clientCAFile)
 		}
 	}
 	if f.tokenAuthFile != "" {

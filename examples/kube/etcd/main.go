@@ -60,7 +60,7 @@ func parse(args []string) (*options, *pflag.FlagSet, error) {
 		return nil, f, err
 	}
 	if f.NArg() > 0 {
-		return nil, f, fmt.Errorf("unexpected argument %q: there are flags only", f.Arg(0))
+		return nil, f, fmt.Errorf("unexpected argument %q: only flags are accepted", f.Arg(0))
 	}
 	if o.dataDir == "" {
 		return nil, f, errors.New("--data-dir must not be empty")
@@ -128,7 +128,7 @@ func (o *options) listeners(ctx context.Context) (out []net.Listener, err error)
 	defer func() {
 		if err != nil {
 			for _, l := range out {
-				_ = l.Close() // nobody has been accepted
+				_ = l.Close() // there are no connections yet
 			}
 		}
 	}()

@@ -24,7 +24,7 @@ func (o *options) access() ([]kindwright.Option, error) {
 		}
 		authorities := x509.NewCertPool()
 		if !authorities.AppendCertsFromPEM(data) {
-			return nil, fmt.Errorf("--client-ca-file: %s holds no certificate in PEM", o.clientCAFile)
+			return nil, fmt.Errorf("--client-ca-file: %s contains no PEM certificate", o.clientCAFile)
 		}
 		a, err := certificates.New(authorities)
 		if err != nil {

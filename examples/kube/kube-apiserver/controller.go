@@ -20,7 +20,7 @@ func (o *options) runs(controller string) bool { return slices.Contains(o.contro
 func (o *options) checkControllers() (problems []error) {
 	for _, name := range o.controllers {
 		if name != namespaceController && name != garbageCollector {
-			problems = append(problems, fmt.Errorf("--controllers: unknown controller %q; known are %s and %s", name,
+			problems = append(problems, fmt.Errorf("--controllers: unknown controller %q; known controllers are %s and %s", name,
 				namespaceController, garbageCollector))
 		}
 	}

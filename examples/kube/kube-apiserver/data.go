@@ -89,7 +89,7 @@ func askDirectory(ctx context.Context, server string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // one question is all
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // a single request
 	answer, err := client.Do(request)
 	if err != nil {
 		return "", err
@@ -103,7 +103,7 @@ func askDirectory(ctx context.Context, server string) (string, error) {
 		DataDir string `json:"dataDir"`
 	}
 	if answer.StatusCode != http.StatusOK || json.Unmarshal(body, &told) != nil || !filepath.IsAbs(told.DataDir) {
-		return "", errors.New("it is not the stand-in for etcd that belongs to this program, and no other etcd can be used; without --etcd-servers objects are kept below --data-dir")
+		return "", errors.New("not the etcd stand-in of this program, and other etcd servers are not supported; without --etcd-servers objects are kept below --data-dir")
 	}
 	return told.DataDir, nil
 }

@@ -25,8 +25,8 @@ import (
 
 // The exit codes of the program.
 const (
-	exitFailure = 1 // it could not start, or could not go on
-	exitUsage   = 2 // the command line is wrong
+	exitFailure = 1 // it could not start, or had to stop
+	exitUsage   = 2 // invalid command line
 )
 
 func main() {
@@ -40,20 +40,20 @@ func command(ctx context.Context, args []string, out, errOut io.Writer) int {
 	o, err := parse(args)
 	switch {
 	case errors.Is(err, pflag.ErrHelp):
-		_, _ = io.WriteString(out, usage()) // nobody is there to be told
+		_, _ = io.WriteString(out, usage()) // output errors are ignored
 		return 0
 	case err == nil && o.version:
 		_, _ = fmt.Fprintln(out, "Kubernetes", gitVersion)
 		return 0
 	case err != nil:
-		_, _ = fmt.Fprintf(errOut, "kube-apiserver: %v\n", err) // the exit code says it too
+		_, _ = fmt.Fprintf(errOut, "kube-apiserver: %v\n", err) // the exit code reports it too
 		return exitUsage
 	}
 	for _, w := range o.warnings() {
-		_, _ = fmt.Fprintf(errOut, "kube-apiserver: warning: %s\n", w) // the server runs all the same
+		_, _ = fmt.Fprintf(errOut, "kube-apiserver: warning: %s\n", w) // the server starts anyway
 	}
 	if err := o.serve(ctx, errOut); err != nil {
-		_, _ = fmt.Fprintf(errOut, "kube-apiserver: %v\n", err) // the exit code says it too
+		_, _ = fmt.Fprintf(errOut, "kube-apiserver: %v\n", err) // the exit code reports it too
 		return exitFailure
 	}
 	return 0

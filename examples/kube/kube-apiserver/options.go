@@ -15,7 +15,7 @@ import (
 	"github.com/kindwright/kindwright"
 )
 
-// options are the command line of the server.
+// options holds the parsed command line.
 type options struct {
 	bindAddress  net.IP
 	securePort   int
@@ -57,7 +57,7 @@ type options struct {
 	verbosity       int
 	version         bool
 	withoutEffect   []string // flags that were given and have no effect here
-	withoutEffectOf []string // values of other flags, with the flag, likewise
+	withoutEffectOf []string // the same for values of other flags, with the flag
 }
 
 // flags returns the flags of the program. Those of the original that have no effect here record
@@ -117,7 +117,7 @@ func parse(args []string) (*options, error) {
 		return nil, err
 	}
 	if f.NArg() > 0 {
-		return nil, fmt.Errorf("unexpected argument %q: there are flags only", f.Arg(0))
+		return nil, fmt.Errorf("unexpected argument %q: only flags are accepted", f.Arg(0))
 	}
 	for _, mode := range o.modes { // one list per flag, as often as the flag is given
 		if mode == "" {
@@ -233,9 +233,9 @@ func (o *options) checkModes(f *pflag.FlagSet) (problems []error) {
 		case slices.Contains(o.modes[:i], mode):
 			problems = append(problems, fmt.Errorf("--authorization-mode: mode %q is given twice", mode))
 		case slices.Contains([]string{"ABAC", "Webhook"}, mode):
-			problems = append(problems, fmt.Errorf("--authorization-mode: mode %q is not offered here; AlwaysAllow, AlwaysDeny, RBAC and Node are", mode))
+			problems = append(problems, fmt.Errorf("--authorization-mode: mode %q is not supported here; supported modes are AlwaysAllow, AlwaysDeny, RBAC and Node", mode))
 		case !slices.Contains([]string{"AlwaysAllow", "AlwaysDeny", "RBAC", "Node"}, mode):
-			problems = append(problems, fmt.Errorf("--authorization-mode: unknown mode %q; known are AlwaysAllow, AlwaysDeny, RBAC and Node", mode))
+			problems = append(problems, fmt.Errorf("--authorization-mode: unknown mode %q; known modes are AlwaysAllow, AlwaysDeny, RBAC and Node", mode))
 		}
 	}
 	return problems

@@ -8,7 +8,7 @@ import (
 	"github.com/kindwright/kindwright/examples/kube"
 )
 
-// pluginNames are the admission plugins of kube-apiserver 1.36; those of this server are among them.
+// pluginNames lists the admission plugins of kube-apiserver 1.36, including those of this server.
 const pluginNames = `AlwaysAdmit AlwaysDeny AlwaysPullImages CertificateApproval CertificateSigning CertificateSubjectRestriction ClusterTrustBundleAttest
 	DefaultIngressClass DefaultStorageClass DefaultTolerationSeconds DenyServiceExternalIPs EventRateLimit ExtendedResourceToleration
 	ImagePolicyWebhook JobValidation LimitPodHardAntiAffinityTopology LimitRanger MutatingAdmissionPolicy MutatingAdmissionWebhook

@@ -9,7 +9,7 @@ import (
 // gitVersion is the release of Kubernetes that the server is compared with.
 const gitVersion = "v1.36.3+kindwright"
 
-// version is what /version answers.
+// version returns the response of /version.
 func version() kindwright.VersionInfo {
 	return kindwright.VersionInfo{
 		Major: "1", Minor: "36", EmulationMajor: "1", EmulationMinor: "36", MinCompatibilityMajor: "1", MinCompatibilityMinor: "35",

@@ -11,7 +11,7 @@ import (
 	"github.com/kindwright/kindwright/examples/kube"
 )
 
-// tokens returns how tokens for service accounts are made, or nil if no flag says so.
+// tokens returns the configuration for service account tokens, or nil if no flag sets it.
 func (o *options) tokens() (*kube.Tokens, error) {
 	if o.signingKeyFile == "" {
 		return nil, nil
@@ -32,7 +32,7 @@ func parseKey(data []byte) (crypto.Signer, error) {
 	for {
 		var block *pem.Block
 		if block, data = pem.Decode(data); block == nil {
-			return nil, errors.New("it holds no private key in PEM")
+			return nil, errors.New("no private key in PEM format")
 		}
 		switch block.Type {
 		case "RSA PRIVATE KEY":
@@ -47,7 +47,7 @@ func parseKey(data []byte) (crypto.Signer, error) {
 			if signer, ok := key.(crypto.Signer); ok {
 				return signer, nil
 			}
-			return nil, fmt.Errorf("a key of type %T signs nothing", key)
+			return nil, fmt.Errorf("keys of type %T cannot sign", key)
 		}
 	}
 }

@@ -1,10 +1,11 @@
-// The measure command starts kube-apiserver and etcd as tests do that use envtest, several times, and prints what that costs: the
-// time until the server is ready, and the memory of both programs. It reads /proc, so it needs Linux.
+// The measure command starts kube-apiserver and etcd several times, in the same way as tests with
+// envtest, and prints the cost: the time until the server is ready, and the memory of both
+// programs. It reads /proc, so it needs Linux.
 //
 //	measure [-n times] [-idle duration] [-settle duration] name=directory…
 //
-// Each directory has the two programs, as KUBEBUILDER_ASSETS has them. The table on standard output has a row for each name, with
-// the medians.
+// Each directory contains the two programs, like KUBEBUILDER_ASSETS. The table on standard output
+// has a row for each name, with the medians.
 package main
 
 import (
@@ -25,7 +26,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := command(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
-		_, _ = fmt.Fprintf(os.Stderr, "measure: %v\n", err) // the exit code says it too
+		_, _ = fmt.Fprintf(os.Stderr, "measure: %v\n", err) // the exit code reports it too
 		os.Exit(1)
 	}
 }
@@ -40,7 +41,7 @@ type result struct {
 	settled   int64         // bytes of both, after a while without requests
 }
 
-// command measures what the command line names.
+// command measures the programs on the command line.
 func command(ctx context.Context, args []string, out, progress io.Writer) error {
 	flags := flag.NewFlagSet("measure", flag.ContinueOnError)
 	flags.SetOutput(progress)

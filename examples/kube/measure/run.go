@@ -121,7 +121,7 @@ func freePorts(ctx context.Context) (out [3]string, err error) {
 		if err != nil {
 			return out, err
 		}
-		defer func() { _ = l.Close() }() // nobody has connected
+		defer func() { _ = l.Close() }() // there are no connections yet
 		_, out[i], _ = net.SplitHostPort(l.Addr().String())
 	}
 	return out, nil
@@ -146,7 +146,7 @@ func start(ctx context.Context, dir, path string, args ...string) (*process, err
 
 // stop ends the program as envtest does.
 func (p *process) stop() error {
-	kill := time.AfterFunc(stopTimeout, func() { _ = p.command.Process.Kill() }) // which Wait tells of
+	kill := time.AfterFunc(stopTimeout, func() { _ = p.command.Process.Kill() }) // Wait reports it
 	defer kill.Stop()
 	_ = p.command.Process.Signal(syscall.SIGTERM) // it may have ended
 	var exit *exec.ExitError
@@ -174,13 +174,13 @@ func resident(pid int) (int64, error) {
 // token is the bearer token of an administrator.
 const token = "measure"
 
-// A client asks one server.
+// A client sends requests to one server.
 type client struct {
 	url  string
 	http http.Client
 }
 
-// get returns what is answered with 200.
+// get returns the body of a 200 response.
 func (c *client) get(ctx context.Context, path, accept string) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url+path, nil)
 	if err != nil {
@@ -200,7 +200,7 @@ func (c *client) get(ctx context.Context, path, accept string) ([]byte, error) {
 	return body, err
 }
 
-// await repeats a request until the answer is 200.
+// await repeats a request until the response is 200.
 func await(ctx context.Context, c *client, path string) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -217,8 +217,8 @@ func await(ctx context.Context, c *client, path string) error {
 	}
 }
 
-// readAll reads discovery, and OpenAPI in both versions: everything that a client reads at its
-// start, and more.
+// readAll reads discovery and both versions of OpenAPI: everything that a client reads at startup,
+// and more.
 func readAll(ctx context.Context, c *client) error {
 	const aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 	for _, d := range [][2]string{{"/api", aggregated}, {"/apis", aggregated}, {"/openapi/v2", "application/json"}, {"/openapi/v2", "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"}} {
