@@ -9,7 +9,6 @@ import (
 
 	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/authn"
-	"github.com/kindwright/kindwright/internal/hookcontext"
 	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
@@ -30,7 +29,7 @@ func normal(o registry.DeleteOptions) registry.DeleteOptions {
 // Delete removes an object, or marks it for deletion if finalizers or its kind hold it (DEL-09).
 // Result.Removed reports which of the two happened.
 func (at *Resolved) Delete(ctx context.Context, o registry.DeleteOptions) (*registry.Result, error) {
-	ctx = hookcontext.WithObjects(ctx, at.engine)
+	ctx = at.HookContext(ctx)
 	served, t := at.Served, at.Target
 	if at.Subresource != nil {
 		return nil, status.MethodNotAllowed(served.Kind.GroupResource(), "delete")

@@ -15,7 +15,7 @@ import (
 // of it. It reads the options from the query, reads the object, which must exist, and has admission
 // check the options as operation CONNECT. path is the part of the URL below the subresource.
 func (at *Resolved) Connect(ctx context.Context, verb string, parameters url.Values, path string) (any, error) {
-	ctx = hookcontext.WithObjects(ctx, at.engine)
+	ctx = at.HookContext(ctx)
 	handler := at.Subresource.handlers[verb]
 	if handler == nil || handler.Connect == nil {
 		return nil, status.MethodNotAllowed(at.acts.Kind.GroupResource(), verb)
@@ -26,6 +26,12 @@ func (at *Resolved) Connect(ctx context.Context, verb string, parameters url.Val
 		return nil, err
 	}
 	return c.result, nil
+}
+
+// HookContext returns the context of a hook that is called for a request. It knows the server's
+// objects, which registry.For finds there.
+func (at *Resolved) HookContext(ctx context.Context) context.Context {
+	return hookcontext.WithObjects(ctx, at.engine)
 }
 
 // connecting is a connection in preparation.

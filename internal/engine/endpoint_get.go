@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/url"
 
-	"github.com/kindwright/kindwright/internal/hookcontext"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
 )
@@ -14,7 +13,7 @@ import (
 // Ask runs a subresource that answers a question about an object. parameters come from the URL's
 // query.
 func (at *Resolved) Ask(ctx context.Context, parameters url.Values) (*registry.Result, error) {
-	ctx = hookcontext.WithObjects(ctx, at.engine)
+	ctx = at.HookContext(ctx)
 	e, served, sub, t := at.engine, at.acts, at.Subresource, at.Target
 	if sub == nil || !sub.Asks() {
 		return nil, status.MethodNotAllowed(served.Kind.GroupResource(), "get")
@@ -37,7 +36,7 @@ func (at *Resolved) Ask(ctx context.Context, parameters url.Values) (*registry.R
 
 // Open opens the stream of a subresource. The caller closes it.
 func (at *Resolved) Open(ctx context.Context, parameters url.Values) (io.ReadCloser, error) {
-	ctx = hookcontext.WithObjects(ctx, at.engine)
+	ctx = at.HookContext(ctx)
 	e, served, sub, t := at.engine, at.acts, at.Subresource, at.Target
 	if sub == nil || !sub.Streams("get") {
 		return nil, status.MethodNotAllowed(served.Kind.GroupResource(), "get")

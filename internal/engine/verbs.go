@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/kindwright/kindwright/authn"
-	"github.com/kindwright/kindwright/internal/hookcontext"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
@@ -14,7 +13,7 @@ import (
 // (CREATE-01, NAME-06). For a virtual resource Create runs the operation and returns its answer
 // (MODEL-21). For a subresource that is an action, it runs the action (PATH-21).
 func (at *Resolved) Create(ctx context.Context, body []byte, o registry.WriteOptions) (*registry.Result, error) {
-	ctx = hookcontext.WithObjects(ctx, at.engine)
+	ctx = at.HookContext(ctx)
 	r := at.acts.Kind
 	if at.Subresource != nil && at.Subresource.Acts(verbCreate) {
 		return at.act(ctx, verbCreate, body, o)
@@ -32,7 +31,7 @@ func (at *Resolved) Create(ctx context.Context, body []byte, o registry.WriteOpt
 // Update replaces an object by body (UPDATE-01). It creates an absent object if the kind allows
 // that (UPDATE-10).
 func (at *Resolved) Update(ctx context.Context, body []byte, o registry.WriteOptions) (*registry.Result, error) {
-	ctx = hookcontext.WithObjects(ctx, at.engine)
+	ctx = at.HookContext(ctx)
 	if at.Subresource != nil && at.Subresource.Acts(verbUpdate) {
 		return at.act(ctx, verbUpdate, body, o)
 	}
@@ -47,7 +46,7 @@ func (at *Resolved) Update(ctx context.Context, body []byte, o registry.WriteOpt
 // resourceVersion in the patch makes it conditional (PATCH-04). A server-side apply creates an
 // absent object (PATCH-02).
 func (at *Resolved) Patch(ctx context.Context, p registry.PatchRequest, o registry.WriteOptions) (*registry.Result, error) {
-	ctx = hookcontext.WithObjects(ctx, at.engine)
+	ctx = at.HookContext(ctx)
 	in := at.intent(ctx, verbPatch, p.Body, o)
 	if err := takes(in.patches(), p.Type); err != nil {
 		return nil, err

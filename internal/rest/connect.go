@@ -80,7 +80,7 @@ func (c *call) serveLine(ctx context.Context, w *line, serve func(http.ResponseW
 			err = nil // nobody can be told
 		}
 	}()
-	err = serve(w, c.r.WithContext(ctx))
+	err = serve(w, c.r.WithContext(c.at.HookContext(ctx)))
 	switch {
 	case err == nil:
 		return nil
