@@ -63,8 +63,8 @@ func (e *Engine) deleteFrom(ctx context.Context, served *Served, t registry.Targ
 	return nil, status.Conflict(served.Kind.GroupResource(), t.Name, "it is being changed too often; please try again")
 }
 
-// deletion is one attempt to delete an object, or to remove one whose grace period or time to live
-// is over.
+// deletion is one attempt to delete an object, to remove one whose grace period or time to live is
+// over, or to amend its metadata.
 type deletion struct {
 	engine   *Engine
 	served   *Served
@@ -74,6 +74,7 @@ type deletion struct {
 	user     authn.User
 	key      string
 	due      storage.Revision // without a request: the state whose time is over
+	patch    []byte           // of an amendment
 
 	entry     *watch.Entry  // what is stored
 	old, next registry.Tree // the object, and what it is to become; see readOld for the form

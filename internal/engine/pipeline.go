@@ -134,6 +134,15 @@ var expirySteps = []step[*deletion]{
 	{"remove", "the store checks once more that it has not been renewed", removeDeleted},
 }
 
+// amendSteps are the steps for the owners and finalizers of an object in another version than the
+// stored one, which the garbage collector changes. The rest of the object stays as it is.
+var amendSteps = []step[*deletion]{
+	{"read", "the object, or that there is none", readDeleted},
+	{"preconditions", "it is still what the collector has judged", checkPreconditions},
+	{"amend", "the patch is applied to the metadata", amend},
+	{"commit", "an object that is ending is removed with its last finalizer", commitAmended},
+}
+
 // migrationSteps are the steps for a record that was stored under another schema or in another
 // version. The object stays the same, so admission does not run.
 var migrationSteps = []step[*rewriting]{

@@ -12,6 +12,7 @@ func Example_lists() {
 	show("delete of a collection", collectionSteps)
 	show("the end of a grace period", graceSteps)
 	show("the end of a time to live", expirySteps)
+	show("owners and finalizers", amendSteps)
 	show("migration", migrationSteps)
 	// Output:
 	// create, update, patch
@@ -84,6 +85,11 @@ func Example_lists() {
 	//   due            it has not been renewed
 	//   held           what waits for finalizers stays
 	//   remove         the store checks once more that it has not been renewed
+	// owners and finalizers
+	//   read           the object, or that there is none
+	//   preconditions  it is still what the collector has judged
+	//   amend          the patch is applied to the metadata
+	//   commit         an object that is ending is removed with its last finalizer
 	// migration
 	//   read           the record as it is stored; one that was written meanwhile is passed over
 	//   modernise      the object in the present form, with present defaults; what would lose by it stays

@@ -101,6 +101,9 @@ func (s *session) change(ctx context.Context, o *object, what string, value any)
 	if err != nil {
 		return err
 	}
+	if done, err := s.engine.Amend(ctx, o.served, o.entry, body); done {
+		return s.outcome(o, err)
+	}
 	_, err = s.engine.Patch(ctx, o.target(), registry.PatchRequest{Type: meta.MergePatch, Body: body},
 		registry.WriteOptions{FieldManager: manager, FieldValidation: meta.FieldValidationIgnore})
 	return s.outcome(o, err)

@@ -145,7 +145,11 @@ func (w *world) make(path string, owners ...meta.OwnerReference) *Part {
 
 func (w *world) makeWith(path string, finalizers []string, owners ...meta.OwnerReference) *Part {
 	w.t.Helper()
-	to := target(path)
+	return w.makeAt(target(path), finalizers, owners...)
+}
+
+func (w *world) makeAt(to registry.Target, finalizers []string, owners ...meta.OwnerReference) *Part {
+	w.t.Helper()
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"name": to.Name, "ownerReferences": owners, "finalizers": finalizers}})
 	require.NoError(w.t, err)
 	to.Name = ""
