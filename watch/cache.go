@@ -34,6 +34,10 @@ type Config struct {
 	// it only ends that watcher or list.
 	Decode func(storage.Record) (*Entry, error)
 
+	// DecodeAll converts the records of a page as Decode does, for a kind that can do many at once
+	// at less cost. Optional. After an error, Decode is called for each record to find the bad one.
+	DecodeAll func([]storage.Record) ([]*Entry, error)
+
 	// LogBytes and LogAge limit the log of changes in memory. Watchers that fall behind the log
 	// read the store's history instead. Values that are not positive mean the defaults: 8 MiB and 5
 	// minutes.

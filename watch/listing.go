@@ -57,8 +57,14 @@ func (c *Cache) pages(ctx context.Context, request storage.ListRequest, yield fu
 }
 
 func (c *Cache) page(page *storage.Page, yield func(*Entry) bool) error {
-	for i := range page.Records {
-		entry, failed := c.decode(page.Records[i])
+	entries := c.decodePage(page.Records)
+	for i, record := range page.Records {
+		entry, failed := (*Entry)(nil), (*DecodeError)(nil)
+		if entries != nil {
+			entry, failed = c.check(record, entries[i], nil)
+		} else {
+			entry, failed = c.decode(record)
+		}
 		if failed != nil {
 			return failed
 		}
@@ -69,9 +75,27 @@ func (c *Cache) page(page *storage.Page, yield func(*Entry) bool) error {
 	return nil
 }
 
-// decode converts a record to an entry and checks the properties that the cache relies on.
+// decodePage converts the records of a page together. It returns nil if they are to be converted one
+// by one.
+func (c *Cache) decodePage(records []storage.Record) []*Entry {
+	if c.config.DecodeAll == nil {
+		return nil
+	}
+	entries, err := c.config.DecodeAll(records)
+	if err != nil || len(entries) != len(records) {
+		return nil
+	}
+	return entries
+}
+
+// decode converts a record to an entry.
 func (c *Cache) decode(record storage.Record) (*Entry, *DecodeError) {
 	entry, err := c.config.Decode(record)
+	return c.check(record, entry, err)
+}
+
+// check checks the properties of an entry that the cache relies on.
+func (c *Cache) check(record storage.Record, entry *Entry, err error) (*Entry, *DecodeError) {
 	switch {
 	case err != nil:
 	case entry == nil:

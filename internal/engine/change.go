@@ -447,6 +447,7 @@ func (e *Engine) cacheConfig(s *Served) watch.Config {
 		LogBytes:    e.cfg.LogBytes,
 		Logger:      e.cfg.Logger.WithValues("resource", s.Kind.GroupResource().String()),
 		Decode:      e.decoder(s),
+		DecodeAll:   e.pageDecoder(s),
 	}
 }
 

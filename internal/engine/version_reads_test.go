@@ -251,14 +251,29 @@ func TestAConversionThatBlocksEndsWithItsRequest(t *testing.T) {
 
 // Fields that the written form does not have are read from what it is converted to.
 func TestSelectableFieldsThatNeedAConversion(t *testing.T) {
-	b := oldGears(t, 3)
+	const objects = 300
+	b := oldGears(t, objects)
 	calls := &countedCalls{}
 	e, _, err := run(t, b, unmigrated, teethGears{countedGears{countedCalls: calls}})
 	require.NoError(t, err)
-	require.Equal(t, [2]int64{3, 3}, calls.since())
+	require.Equal(t, [2]int64{(objects + 127) / 128, objects}, calls.since(), "many objects in a call")
 	f, err := meta.ParseFieldSelector("spec.color=blue")
 	require.NoError(t, err)
-	require.Len(t, listed(t, e, "v1", registry.ListRequest{Fields: f}), 3)
+	require.Len(t, listed(t, e, "v1", registry.ListRequest{Fields: f}), objects)
+
+	broken := countedGears{calls, func(to anyConversion) anyConversion {
+		return func(ctx context.Context, objects []registry.Tree) ([]registry.Tree, error) {
+			for _, o := range objects {
+				if o["keeper"] == "k200" {
+					return nil, errors.New("no such keeper")
+				}
+			}
+			return to(ctx, objects)
+		}
+	}}
+	_, _, err = run(t, b, unmigrated, teethGears{broken})
+	require.ErrorContains(t, err, `"a/g000200" cannot be shown`, "the one that cannot be read is named")
+	require.ErrorContains(t, err, "no such keeper")
 }
 
 // teethGears lets clients select by a field that v1beta1 does not have.

@@ -101,27 +101,92 @@ func (k *records) form(t registry.Tree) (*Kind, error) {
 // error, which names it: it is neither hidden nor taken for something else.
 func (e *Engine) decoder(s *Served) func(storage.Record) (*watch.Entry, error) {
 	return func(rec storage.Record) (*watch.Entry, error) {
-		stored, err := parseRecord(rec.Value)
+		d, err := s.decode(rec)
+		if err == nil && !d.complete {
+			d.facts.Fields, err = s.stored().Kind.fieldsOfOne(d.form, d.object)
+		}
 		if err != nil {
 			return nil, err
 		}
-		if s.expiry != nil {
-			s.expiry.note(rec.Key, rec.Revision, stored.written)
-		}
-		form, object, stale, err := s.refresh(stored)
-		if err != nil {
-			return nil, err
-		}
-		s.stale.note(rec.Key, rec.Revision, stale)
-		body, facts, err := s.scan(form, object)
-		if err != nil {
-			return nil, err
-		}
-		if e.texts == nil {
-			return watch.NewEntry(rec.Key, rec.Revision, body, facts), nil
-		}
-		return e.texts.NewEntry(rec.Key, rec.Revision, body, facts), nil
+		return e.entryOf(&d), nil
 	}
+}
+
+// pageDecoder is decoder for many records. Those that have to be converted for the sake of their fields are converted together.
+func (e *Engine) pageDecoder(s *Served) func([]storage.Record) ([]*watch.Entry, error) {
+	return func(page []storage.Record) ([]*watch.Entry, error) {
+		all := make([]decoded, len(page))
+		missing := map[*Kind][]*decoded{}
+		for i, rec := range page {
+			d, err := s.decode(rec)
+			if err != nil {
+				return nil, err
+			}
+			if all[i] = d; !d.complete {
+				missing[d.form] = append(missing[d.form], &all[i])
+			}
+		}
+		for _, some := range missing {
+			for part := range slices.Chunk(some, showMost) {
+				if err := s.completeFields(part); err != nil {
+					return nil, err
+				}
+			}
+		}
+		out := make([]*watch.Entry, len(all))
+		for i := range all {
+			out[i] = e.entryOf(&all[i])
+		}
+		return out, nil
+	}
+}
+
+// decoded is what was read of a record.
+type decoded struct {
+	record   storage.Record
+	form     *Kind
+	object   []byte
+	body     watch.Body
+	facts    watch.Facts
+	complete bool // no field has to be read from the converted object
+}
+
+func (s *Served) decode(rec storage.Record) (decoded, error) {
+	stored, err := parseRecord(rec.Value)
+	if err != nil {
+		return decoded{}, err
+	}
+	if s.expiry != nil {
+		s.expiry.note(rec.Key, rec.Revision, stored.written)
+	}
+	form, object, stale, err := s.refresh(stored)
+	if err != nil {
+		return decoded{}, err
+	}
+	s.stale.note(rec.Key, rec.Revision, stale)
+	d := decoded{record: rec, form: form, object: object}
+	d.body, d.facts, d.complete, err = s.scanForm(form, object)
+	return d, err
+}
+
+func (e *Engine) entryOf(d *decoded) *watch.Entry {
+	if e.texts == nil {
+		return watch.NewEntry(d.record.Key, d.record.Revision, d.body, d.facts)
+	}
+	return e.texts.NewEntry(d.record.Key, d.record.Revision, d.body, d.facts)
+}
+
+// completeFields reads the selectable fields of objects in one form from what they are converted to.
+func (s *Served) completeFields(some []*decoded) error {
+	objects := make([][]byte, len(some))
+	for i, d := range some {
+		objects[i] = d.object
+	}
+	values, err := s.stored().Kind.convertedFields(some[0].form, objects)
+	for i := range values {
+		some[i].facts.Fields = values[i]
+	}
+	return err
 }
 
 // refresh brings a record to the present schema of the form it was written in, and tells how far it was from what would be
@@ -152,36 +217,46 @@ func (s *Served) refresh(rec record) (*Kind, []byte, *staleRecord, error) {
 	return form, out, stale, err
 }
 
-// scan is Compiled.scan for an object in any known form. The selectable fields are those of the stored form.
+// scan is Kind.scan for an object in any known form. The selectable fields are those of the stored form.
 func (s *Served) scan(form *Kind, object []byte) (watch.Body, watch.Facts, error) {
-	body, facts, err := form.scan(object)
-	if err != nil || form.GroupVersionKind() == s.stored().Kind.GroupVersionKind() {
+	body, facts, complete, err := s.scanForm(form, object)
+	if err != nil || complete {
 		return body, facts, err
+	}
+	facts.Fields, err = s.stored().Kind.fieldsOfOne(form, object)
+	return body, facts, err
+}
+
+// scanForm is scan without the conversion. The fields are not complete where they need one.
+func (s *Served) scanForm(form *Kind, object []byte) (body watch.Body, facts watch.Facts, complete bool, err error) {
+	body, facts, err = form.scan(object)
+	if err != nil || form.sameForm(s.stored().Kind) {
+		return body, facts, true, err
 	}
 	s.records.foreign.Store(true)
 	facts.Form = s.records.number(form)
-	facts.Fields, err = s.stored().Kind.fieldsOf(form, facts.Fields, object)
-	return body, facts, err
+	facts.Fields, complete = s.stored().Kind.fieldsOf(form, facts.Fields)
+	return body, facts, complete, nil
 }
 
 // fieldsOf returns the selectable fields of an object in another form, of which it has those of that form. Where these do not
 // say all, the object has to be converted.
-func (r *Kind) fieldsOf(form *Kind, values []string, object []byte) ([]string, error) {
+func (r *Kind) fieldsOf(form *Kind, values []string) (out []string, complete bool) {
 	if len(r.Selectable) == 0 {
-		return nil, nil
+		return nil, true
 	}
-	out := make([]string, len(r.Selectable))
+	out = make([]string, len(r.Selectable))
 	for i, field := range r.Selectable {
 		at := slices.IndexFunc(form.Selectable, func(name string) bool {
 			of, mapped := form.Stored.Fields[name]
 			return of == field || !mapped && name == field
 		})
 		if at < 0 || r.defaults(field) {
-			return r.convertedFields(form, object)
+			return nil, false
 		}
 		out[i] = values[at]
 	}
-	return out, nil
+	return out, true
 }
 
 // defaults tells whether the schema may give a field a value that the object lacks.
@@ -200,18 +275,36 @@ func (r *Kind) defaults(field string) bool {
 // fieldsTime bounds a conversion that the live view needs.
 const fieldsTime = 30 * time.Second
 
-func (r *Kind) convertedFields(form *Kind, object []byte) ([]string, error) {
-	t, err := decodeObject(object)
+// fieldsOfOne is convertedFields for one object.
+func (r *Kind) fieldsOfOne(form *Kind, object []byte) ([]string, error) {
+	values, err := r.convertedFields(form, [][]byte{object})
 	if err != nil {
 		return nil, err
 	}
+	return values[0], nil
+}
+
+// convertedFields converts objects and returns the selectable fields of each.
+func (r *Kind) convertedFields(form *Kind, objects [][]byte) ([][]string, error) {
+	trees := make([]registry.Tree, len(objects))
+	for i, object := range objects {
+		t, err := decodeObject(object)
+		if err != nil {
+			return nil, err
+		}
+		trees[i] = t
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), fieldsTime)
 	defer cancel()
-	converted, err := form.recordsToStored(ctx, []registry.Tree{t})
+	converted, err := form.recordsToStored(ctx, trees)
 	if err != nil {
 		return nil, causeOf(err)
 	}
-	return r.fieldValues(converted[0]), nil
+	out := make([][]string, len(converted))
+	for i, t := range converted {
+		out[i] = r.fieldValues(t)
+	}
+	return out, nil
 }
 
 // modernise brings a record to the present version and schema, and tells how far it was from them.
