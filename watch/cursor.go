@@ -80,7 +80,7 @@ func (c *Cache) Watch(_ context.Context, request WatchRequest) (*Cursor, error) 
 func (c *Cache) WatchFromSnapshot(snapshot *Snapshot, filter Filter) (*Cursor, error) {
 	c = c.lockPresent()
 	defer c.mu.Unlock()
-	if snapshot.cache != c && snapshot.cache.present() == c {
+	if snapshot.cache != c && snapshot.cache.precedes(c) {
 		c.share()
 		snapshot = c.snapshot(c.head()) // of what has taken the place since: it is newer
 	}

@@ -87,6 +87,17 @@ func (c *Cache) present() *Cache {
 	}
 }
 
+// precedes reports whether another live view has taken the place of this one, directly or not. That
+// one may have been replaced, too, even while it is locked.
+func (c *Cache) precedes(other *Cache) bool {
+	for at := c.next.Load(); at != nil; at = at.next.Load() {
+		if at == other {
+			return true
+		}
+	}
+	return false
+}
+
 // lockPresent returns what present does, locked. A swap that begins meanwhile waits for the lock before
 // it stops the cache, so the cache is live until it is unlocked.
 func (c *Cache) lockPresent() *Cache {
