@@ -3,7 +3,9 @@ package registry
 import (
 	"context"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -197,9 +199,13 @@ func (r *Resource) APIVersion() string {
 	return meta.GroupVersion{Group: r.Group, Version: r.Version}.String()
 }
 
-// Completed returns a copy with every default filled in, or says what cannot be served, naming the resource and the field.
+// Completed returns a copy with every default filled in, or says what cannot be served, naming the resource and the field. Later
+// changes of r do not reach the copy, but for those of what both point to, such as the schema.
 func (r *Resource) Completed() (*Resource, error) {
 	own := *r
+	own.Names.ShortNames, own.Names.Categories = slices.Clone(r.Names.ShortNames), slices.Clone(r.Names.Categories)
+	own.Columns, own.Selectable, own.Subresources = slices.Clone(r.Columns), slices.Clone(r.Selectable), slices.Clone(r.Subresources)
+	own.ResetFields, own.Computed = slices.Clone(r.ResetFields), maps.Clone(r.Computed)
 	return &own, own.complete()
 }
 

@@ -142,7 +142,12 @@ func TestAReplacementThatCannotBeIsRefused(t *testing.T) {
 		require.ErrorContains(t, err, want)
 		require.Equal(t, generation, e.Set().Generation(), "nothing has changed")
 	}
-	_, err := e.Get(t.Context(), named("x"), registry.ListRequest{})
+	later := widgets()
+	later.Version = "v2"
+	err := e.Change(t.Context(), []meta.GroupVersionResource{widgetResource}, []*registry.Resource{describe(t, later)})
+	require.ErrorContains(t, err, "example.dev/v1", "objects are stored in a version that is not described any more")
+	require.Equal(t, generation, e.Set().Generation())
+	_, err = e.Get(t.Context(), named("x"), registry.ListRequest{})
 	require.NoError(t, err)
 }
 

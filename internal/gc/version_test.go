@@ -52,7 +52,7 @@ func TestVER_15_TheCollectorConvertsNothing(t *testing.T) {
 				earlier.stop()
 
 				var conversions atomic.Int64
-				w := newWorldWith(t, db, engine.Config{Migration: registry.MigrateNothing, Logger: quiet()}, append(versioned(t, &conversions, fail), kind(t, "aaa"))...)
+				w := newWorldWith(t, db, engine.Config{Migration: engine.MigrateNothing, Logger: quiet()}, append(versioned(t, &conversions, fail), kind(t, "aaa"))...)
 				remove := func(path string, policy meta.DeletionPropagation) {
 					_, err := w.engine.Delete(asAdmin(), target(path), registry.DeleteOptions{Propagation: policy, MetadataOnly: true})
 					require.NoError(t, err)
