@@ -50,7 +50,7 @@ func TestServersAreSmall(t *testing.T) {
 		limit uint64 // bytes
 	}{
 		{"made anew", func(t testing.TB) *apitest.Server { return apitest.New(t, Widgets) }, 700 << 10},
-		{"forked", func(t testing.TB) *apitest.Server { return first.Fork(t) }, 220 << 10},
+		{"forked", func(t testing.TB) *apitest.Server { return first.Fork(t) }, 200 << 10},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var made, garbage runtime.MemStats

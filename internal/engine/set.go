@@ -258,7 +258,9 @@ func (e *setEdit) add(one *Served, hidden bool) {
 	e.named.set(r.GroupVersionResource(), member{one, hidden})
 	e.kinds.set(r.GroupVersionKind(), one)
 	for _, w := range r.words() {
-		e.words.set(w, r.GroupResource())
+		if by, claimed := e.words.get(w); !claimed || by != r.GroupResource() { // a fork shares the claims
+			e.words.set(w, r.GroupResource())
+		}
 	}
 	if r.Virtual == nil {
 		f := &family{base: one.stored()}
