@@ -89,23 +89,23 @@ func (s *Server) withAuditID(next http.Handler) http.Handler {
 		x := res.exchange.Begin(r, id, time.Now())
 		returned := false
 		defer func() {
-			res.finish(returned)
-			s.report(x)
+			if !returned {
+				x.Aborted.Store(true)
+			} else if !res.hijacked {
+				res.begin(http.StatusOK) // which net/http is about to send
+			}
+			for _, to := range s.reports {
+				s.report(to, x)
+			}
 		}()
 		next.ServeHTTP(res, r.WithContext(x))
 		returned = true
 	})
 }
 
-// report calls every report about an exchange that has ended. The answer is on its way, so a report
+// report calls one report about an exchange that has ended. The answer is on its way, so a report
 // that fails affects nothing else.
-func (s *Server) report(x *request.Exchange) {
-	for _, to := range s.reports {
-		s.reportTo(to, x)
-	}
-}
-
-func (s *Server) reportTo(to func(*request.Exchange), x *request.Exchange) {
+func (s *Server) report(to func(*request.Exchange), x *request.Exchange) {
 	defer func() {
 		if v := recover(); v != nil {
 			s.cfg.log.Error(fmt.Errorf("panic: %v", v), "a request could not be reported", "auditID", x.ID, "stack", string(debug.Stack()))
@@ -178,7 +178,6 @@ func (s *Server) withParsing(next http.Handler) http.Handler {
 			return
 		}
 		s.resources.Find(x)
-		x.Streams = streams(x)
 		s.enter(x)
 		next.ServeHTTP(w, r)
 	})
@@ -239,7 +238,7 @@ func (s *Server) withDeadline(next http.Handler) http.Handler {
 // reads it to its end first, however long that takes, and the handler cannot prevent it (B4, H4).
 func withoutBody(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		info := request.From(r.Context())
+		info := request.ExchangeFrom(r.Context()).Info.Load()
 		reads := info.IsResource && r.Method != http.MethodGet && r.Method != http.MethodHead
 		if r.ContentLength != 0 && !reads {
 			connection := http.NewResponseController(w)
@@ -264,15 +263,14 @@ func (s *Server) authenticate(next http.Handler) http.Handler {
 	refuse := func(w http.ResponseWriter, r *http.Request, st meta.Status) {
 		negotiate.WriteError(w, r, status.FromStatus(st))
 	}
-	put := func(ctx context.Context, u authn.User) context.Context {
-		return request.ExchangeFrom(ctx).SetUser(ctx, u)
-	}
-	return authn.Middleware(s.meters.timedAuthenticator(s.authenticator), authn.WithLogger(s.cfg.log), authn.WithRefusal(refuse), authn.WithContext(put))(next)
+	return authn.Middleware(s.meters.timedAuthenticator(s.authenticator), authn.WithLogger(s.cfg.log), authn.WithRefusal(refuse), authn.WithContext(request.SetUser))(next)
 }
 
 func (s *Server) authorize(next http.Handler) http.Handler {
 	refuse := func(w http.ResponseWriter, r *http.Request, err *status.Error) { negotiate.WriteError(w, r, err) }
-	attributes := func(r *http.Request) (authz.Attributes, error) { return attributesOf(request.From(r.Context())), nil }
+	attributes := func(r *http.Request) (authz.Attributes, error) {
+		return attributesOf(request.ExchangeFrom(r.Context()).Info.Load()), nil
+	}
 	told := func(r *http.Request, _ authz.Attributes, d authz.Decision, reason string) {
 		request.ExchangeFrom(r.Context()).SetDecision(d, reason)
 	}

@@ -42,6 +42,9 @@ func (s *Server) buildAdmission() (*admission.Chain, error) {
 	if s.cfg.access.CheckOwnerReferences {
 		plugins = append(plugins, ownerref.Plugin(s.authorizer, s.resourceOf))
 	}
+	if len(plugins) == 0 {
+		return nil, nil
+	}
 	chain, err := admission.NewChain(plugins...)
 	if err == nil && s.cfg.access.CheckPlugins {
 		chain = chain.Checked()

@@ -70,7 +70,7 @@ func resourcesOf(v *engine.Version) []discovery.Resource {
 func resourceOf(r *engine.Kind) discovery.Resource {
 	out := discovery.Resource{
 		GVK: r.GroupVersionKind(), Plural: r.Plural, Singular: r.Names.Singular, Namespaced: !r.ClusterScoped,
-		Verbs: r.Verbs(), ShortNames: r.Names.ShortNames, Categories: r.Names.Categories,
+		Verbs: r.Verbs, ShortNames: r.Names.ShortNames, Categories: r.Names.Categories,
 	}
 	if r.Virtual == nil {
 		stored := r.Resource
@@ -93,13 +93,13 @@ func openapiOf(v *engine.Version) openapi.Document {
 		r := served.Kind
 		kind := openapi.KindDoc{
 			Kind: r.Names.Kind, ListKind: r.Names.ListKind, Plural: r.Plural, Namespaced: !r.ClusterScoped,
-			Verbs: r.Verbs(), Schema: r.Schema, Description: r.Description,
-			Protobuf: r.Messages() != nil,
+			Verbs: r.Verbs, Schema: r.Schema, Description: r.Description,
+			Protobuf: r.Messages != nil,
 		}
-		for _, p := range r.Patches() {
+		for _, p := range r.Patches {
 			// Where documents name it, kubectl prefers a strategic merge patch, which without a server it can make
 			// for the types alone that it was built with.
-			if p != meta.StrategicMergePatch || r.Messages() != nil {
+			if p != meta.StrategicMergePatch || r.Messages != nil {
 				kind.Patches = append(kind.Patches, string(p))
 			}
 		}
@@ -115,7 +115,7 @@ func openapiOf(v *engine.Version) openapi.Document {
 func openapiBelow(r *engine.Kind, sub *engine.Subresource) openapi.SubresourceDoc {
 	doc := openapi.SubresourceDoc{Name: sub.Name, Verbs: sub.Verbs, Details: map[string]openapi.VerbDoc{}}
 	for _, p := range sub.Patches(r) {
-		if p != meta.StrategicMergePatch || r.Messages() != nil {
+		if p != meta.StrategicMergePatch || r.Messages != nil {
 			doc.Patches = append(doc.Patches, string(p))
 		}
 	}
@@ -140,5 +140,5 @@ func documentOf(r *engine.Kind) *openapi.DocumentDoc {
 	if r == nil {
 		return nil
 	}
-	return &openapi.DocumentDoc{Kind: r.GroupVersionKind(), Schema: r.Schema, Protobuf: r.Messages() != nil}
+	return &openapi.DocumentDoc{Kind: r.GroupVersionKind(), Schema: r.Schema, Protobuf: r.Messages != nil}
 }

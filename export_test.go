@@ -25,7 +25,6 @@ func (s *Server) MeterOnce(t testing.TB, r *http.Request) func() {
 		t.Fatal(err)
 	}
 	s.resources.Find(x)
-	x.Streams = streams(x)
 	r = r.WithContext(x)
 	who := s.meters.timedAuthenticator(authn.Func(func(*http.Request) (authn.User, bool, error) { return authn.User{Name: "a"}, true, nil }))
 	may := s.meters.timedAuthorizer(authz.AlwaysAllow())

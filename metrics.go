@@ -231,19 +231,6 @@ func callOf(x *request.Exchange) apiserver.Call {
 	return c
 }
 
-// streams reports whether the duration of a request is unlimited.
-func streams(x *request.Exchange) bool {
-	info := x.Info.Load()
-	if info.Verb == request.VerbWatch {
-		return true
-	}
-	if info.Subresource == "" {
-		return false
-	}
-	sub := rest.Subresource(x)
-	return sub != nil && sub.Streams(info.Verb)
-}
-
 // meterOf returns what counts a request.
 func (s *Server) meterOf(x *request.Exchange) *apiserver.Served {
 	m, info := s.meters, x.Info.Load()

@@ -34,16 +34,6 @@ func (w *response) begin(code int) {
 	}
 }
 
-// finish runs when the handler has returned or panicked.
-func (w *response) finish(returned bool) {
-	switch {
-	case !returned:
-		w.exchange.Aborted.Store(true)
-	case !w.hijacked:
-		w.begin(http.StatusOK) // which net/http is about to send
-	}
-}
-
 // WriteHeader records the beginning of the answer. A code of the 100s announces another answer,
 // except for the change of the protocol.
 func (w *response) WriteHeader(code int) {

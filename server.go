@@ -271,16 +271,16 @@ func (s *Server) dispatch() http.Handler {
 		}
 		info := x.Info.Load()
 		switch {
+		case info.IsResource && h.Fallback != nil && x.Kind == nil && !s.engine.Set().ServesGroup(info.Group):
+			h.Fallback.ServeHTTP(w, r)
+		case info.IsResource:
+			s.resources.ServeHTTP(w, r)
 		case isHealth(info):
 			s.health.Serve(w, r, info.Path)
 		case isMetrics(info):
 			s.serveMetrics(w, r)
-		case !info.IsResource:
-			s.documents.ServeHTTP(w, r)
-		case h.Fallback != nil && x.Kind == nil && !s.engine.Set().ServesGroup(info.Group):
-			h.Fallback.ServeHTTP(w, r)
 		default:
-			s.resources.ServeHTTP(w, r)
+			s.documents.ServeHTTP(w, r)
 		}
 	})
 }

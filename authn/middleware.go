@@ -65,30 +65,23 @@ func Middleware(a Authenticator, opts ...Option) func(http.Handler) http.Handler
 	}
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if known := m.admit(w, r); known != nil {
-				next.ServeHTTP(w, known)
+			u, err := m.authenticate(r)
+			if err != nil {
+				m.log.V(1).Info("request rejected: not authenticated", "reason", err.Error())
+				m.refuse(w, r, unauthorized())
+				return
 			}
+			header, impersonates, user := withoutCredentials(r.Header)
+			if impersonates {
+				m.log.V(1).Info("request rejected: impersonation is not supported", "user", u.Name)
+				m.refuse(w, r, impersonationRefused(user))
+				return
+			}
+			clean := r.WithContext(m.put(r.Context(), u))
+			clean.Header = header
+			next.ServeHTTP(w, clean)
 		})
 	}
-}
-
-// admit returns the request for the next handler, or rejects it and returns nil.
-func (m *middleware) admit(w http.ResponseWriter, r *http.Request) *http.Request {
-	u, err := m.authenticate(r)
-	if err != nil {
-		m.log.V(1).Info("request rejected: not authenticated", "reason", err.Error())
-		m.refuse(w, r, unauthorized())
-		return nil
-	}
-	header, impersonates, user := withoutCredentials(r.Header)
-	if impersonates {
-		m.log.V(1).Info("request rejected: impersonation is not supported", "user", u.Name)
-		m.refuse(w, r, impersonationRefused(user))
-		return nil
-	}
-	clean := r.WithContext(m.put(r.Context(), u))
-	clean.Header = header
-	return clean
 }
 
 // authenticate returns the user of a request, whose name is never empty, or an error.
@@ -127,8 +120,8 @@ const (
 func withoutCredentials(h http.Header) (out http.Header, impersonates, user bool) {
 	out = maps.Clone(h)
 	for name, values := range h {
-		if !suspicious(name) {
-			continue
+		if name == "" || !strings.ContainsRune("asixASIX", rune(name[0])) {
+			continue // no header below begins like this
 		}
 		// net/http made the names canonical; an in-process caller may not have.
 		switch canonical := textproto.CanonicalMIMEHeaderKey(name); {
@@ -146,19 +139,6 @@ func withoutCredentials(h http.Header) (out http.Header, impersonates, user bool
 		}
 	}
 	return out, impersonates, user
-}
-
-// suspicious reports whether a header's name has the same first letter as one that
-// withoutCredentials removes.
-func suspicious(name string) bool {
-	if name == "" {
-		return false
-	}
-	switch name[0] | 0x20 { // in lower case
-	case 'a', 's', 'i', 'x':
-		return true
-	}
-	return false
 }
 
 // withoutTokens drops the subprotocols that carry a bearer token and keeps the others for

@@ -29,12 +29,16 @@ type Option func(*Store)
 
 // WithObserver sets an observer for all calls. By default, and for nil, there is none.
 func WithObserver(o Observer) Option {
-	return func(s *Store) { s.observe = o }
+	return func(s *Store) {
+		if o != nil {
+			s.observe = o
+		}
+	}
 }
 
 // New returns a Store over b. It reads b's limits once and starts nothing.
 func New(b Backend, opts ...Option) *Store {
-	s := &Store{backend: b, limits: b.Limits()}
+	s := &Store{backend: b, limits: b.Limits(), observe: func(Observation) {}}
 	for _, o := range opts {
 		if o != nil {
 			o(s)
@@ -51,7 +55,7 @@ func (s *Store) Limits() Limits { return s.limits }
 
 // Get is [Backend].Get. It returns ErrInvalid for a key that breaks the grammar.
 func (s *Store) Get(ctx context.Context, key string) (Record, error) {
-	start := s.start()
+	start := time.Now()
 	var r Record
 	err := checkKey(key)
 	if err == nil {
@@ -62,27 +66,25 @@ func (s *Store) Get(ctx context.Context, key string) (Record, error) {
 	if err == nil {
 		records = 1
 	}
-	s.done("get", start, records, len(r.Value), err)
+	s.observe(Observation{"get", time.Since(start), records, len(r.Value), err})
 	return r, err
 }
 
 // List is [Backend].List. It returns ErrInvalid unless the prefix is empty or whole segments, After
 // is empty or below the prefix, and Limit is above 0.
 func (s *Store) List(ctx context.Context, r ListRequest) (Page, error) {
-	start := s.start()
+	start := time.Now()
 	var p Page
 	err := checkList(r)
 	if err == nil {
 		p, err = s.backend.List(ctx, r)
 	}
 	err = wrap("list", r.Prefix, r.At, err)
-	if s.observe != nil {
-		n := 0
-		for i := range p.Records {
-			n += len(p.Records[i].Value)
-		}
-		s.done("list", start, len(p.Records), n, err)
+	n := 0
+	for i := range p.Records {
+		n += len(p.Records[i].Value)
 	}
+	s.observe(Observation{"list", time.Since(start), len(p.Records), n, err})
 	return p, err
 }
 
@@ -96,7 +98,7 @@ func (s *Store) List(ctx context.Context, r ListRequest) (Page, error) {
 //     resumes after a revision, so one revision must not hold two events of one resource. Checks do
 //     not count.
 func (s *Store) Commit(ctx context.Context, ops []Op) (Revision, error) {
-	start := s.start()
+	start := time.Now()
 	var rev Revision
 	key, err := s.checkOps(ops)
 	if err == nil {
@@ -107,13 +109,11 @@ func (s *Store) Commit(ctx context.Context, ops []Op) (Revision, error) {
 		}
 	}
 	err = wrap("commit", key, 0, err)
-	if s.observe != nil {
-		n := 0
-		for i := range ops {
-			n += len(ops[i].Value)
-		}
-		s.done("commit", start, len(ops), n, err)
+	n := 0
+	for i := range ops {
+		n += len(ops[i].Value)
 	}
+	s.observe(Observation{"commit", time.Since(start), len(ops), n, err})
 	return rev, err
 }
 
@@ -121,10 +121,10 @@ func (s *Store) Commit(ctx context.Context, ops []Op) (Revision, error) {
 // nor whole segments.
 func (s *Store) Watch(ctx context.Context, prefix string, after Revision) iter.Seq2[Batch, error] {
 	return func(yield func(Batch, error) bool) {
-		start := s.start()
+		start := time.Now()
 		var records, bytes int
 		var end error
-		defer func() { s.done("watch", start, records, bytes, end) }()
+		defer func() { s.observe(Observation{"watch", time.Since(start), records, bytes, end}) }()
 		if err := checkPrefix(prefix); err != nil {
 			end = wrap("watch", prefix, after, err)
 			yield(Batch{}, end)
@@ -136,11 +136,9 @@ func (s *Store) Watch(ctx context.Context, prefix string, after Revision) iter.S
 				yield(Batch{}, end)
 				return
 			}
-			if s.observe != nil {
-				records += len(batch.Changes)
-				for i := range batch.Changes {
-					bytes += len(batch.Changes[i].Value)
-				}
+			records += len(batch.Changes)
+			for i := range batch.Changes {
+				bytes += len(batch.Changes[i].Value)
 			}
 			if !yield(batch, nil) {
 				return
@@ -151,26 +149,26 @@ func (s *Store) Watch(ctx context.Context, prefix string, after Revision) iter.S
 
 // Revision is [Backend].Revision.
 func (s *Store) Revision(ctx context.Context) (Revision, error) {
-	start := s.start()
+	start := time.Now()
 	rev, err := s.backend.Revision(ctx)
 	err = wrap("revision", "", 0, err)
-	s.done("revision", start, 0, 0, err)
+	s.observe(Observation{"revision", time.Since(start), 0, 0, err})
 	return rev, err
 }
 
 // Compact is [Backend].Compact.
 func (s *Store) Compact(ctx context.Context, at Revision) error {
-	start := s.start()
+	start := time.Now()
 	err := wrap("compact", "", at, s.backend.Compact(ctx, at))
-	s.done("compact", start, 0, 0, err)
+	s.observe(Observation{"compact", time.Since(start), 0, 0, err})
 	return err
 }
 
 // Close closes the backend.
 func (s *Store) Close() error {
-	start := s.start()
+	start := time.Now()
 	err := wrap("close", "", 0, s.backend.Close())
-	s.done("close", start, 0, 0, err)
+	s.observe(Observation{"close", time.Since(start), 0, 0, err})
 	return err
 }
 
@@ -188,21 +186,6 @@ func wrap(op, key string, rev Revision, err error) error {
 		key = "" // rejected for its length: do not repeat it
 	}
 	return &Error{Op: op, Key: key, Revision: rev, Err: err}
-}
-
-// start returns the time at which a call began, or zero without an observer.
-func (s *Store) start() time.Time {
-	if s.observe == nil {
-		return time.Time{}
-	}
-	return time.Now()
-}
-
-func (s *Store) done(op string, start time.Time, records, bytes int, err error) {
-	if s.observe == nil {
-		return
-	}
-	s.observe(Observation{Op: op, Took: time.Since(start), Records: records, Bytes: bytes, Err: err})
 }
 
 func checkList(r ListRequest) error {

@@ -356,7 +356,12 @@ func (c *Cache) applyChange(ch *decoded, woken []*Cursor) []*Cursor {
 		return woken
 	}
 	if !c.shadow.Load() {
-		c.dispatcher.tellChange(c.prefix, prev, ch.entry)
+		if o := c.dispatcher.observer; o != nil {
+			o.Changed(prev, ch.entry)
+		}
+		for _, o := range (*c.dispatcher.observed.Load())[c.prefix] {
+			o.changed(prev, ch.entry)
+		}
 	}
 	event := change{revision: ch.revision, prev: prev, next: ch.entry, at: ch.at}
 	c.log.append(event)
@@ -396,7 +401,7 @@ func (c *Cache) stop(err error) {
 	if c.shadow.Load() || c.next.Load() != nil {
 		return // observers are told by the other one
 	}
-	for _, o := range c.dispatcher.observations()[c.prefix] {
+	for _, o := range (*c.dispatcher.observed.Load())[c.prefix] {
 		o.drop(err)
 	}
 }
@@ -439,7 +444,7 @@ func (c *Cache) tellFilled() {
 	if o := c.dispatcher.observer; o != nil {
 		o.Filled(c.prefix, slices.Values(c.entries()))
 	}
-	for _, o := range c.dispatcher.observations()[c.prefix] {
+	for _, o := range (*c.dispatcher.observed.Load())[c.prefix] {
 		o.tell(c.entries())
 	}
 }

@@ -27,8 +27,8 @@ import (
 type Dispatcher struct {
 	store     *storage.Store
 	logger    logr.Logger
-	observer  Observer // optional
-	observed  atomic.Pointer[map[string][]*Observation]
+	observer  Observer                                  // optional
+	observed  atomic.Pointer[map[string][]*Observation] // by prefix; the map is never changed
 	published atomic.Uint64
 	waiters   waiters
 
@@ -63,6 +63,7 @@ func NewDispatcher(store *storage.Store, opts ...Option) *Dispatcher {
 		state:   errNotStarted,
 		live:    make(chan struct{}),
 	}
+	d.observed.Store(&map[string][]*Observation{})
 	for _, o := range opts {
 		if o != nil {
 			o(d)
@@ -158,7 +159,7 @@ func (d *Dispatcher) admit(c *Cache, l *listing) (again bool, err error) {
 	}
 	c.loading = nil
 	c.begin(l)
-	for _, o := range d.observations()[c.prefix] {
+	for _, o := range (*d.observed.Load())[c.prefix] {
 		o.await()
 	}
 	return false, nil
@@ -345,13 +346,17 @@ func (d *Dispatcher) publish(batch *storage.Batch) {
 func (d *Dispatcher) apply(batch *storage.Batch) {
 	for i := range batch.Changes {
 		prefix := storage.ResourcePrefixOf(batch.Changes[i].Key)
-		c, ok := d.caches[prefix]
-		if !ok || touchedBefore(batch.Changes[:i], prefix) {
+		if touchedBefore(batch.Changes[:i], prefix) {
 			continue
 		}
-		d.feed(c, batch)
-		if shadow := d.shadows[prefix]; shadow != nil {
-			d.feed(shadow, batch)
+		for _, c := range [...]*Cache{d.caches[prefix], d.shadows[prefix]} {
+			switch {
+			case c == nil:
+			case c.loading != nil:
+				c.loading.note(c, batch)
+			default:
+				d.woken = c.apply(batch, d.woken)
+			}
 		}
 	}
 }

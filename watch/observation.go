@@ -77,27 +77,16 @@ func (d *Dispatcher) Observe(storageName string, o Observer) (*Observation, erro
 	if d.ended {
 		return nil, ErrEnded
 	}
-	all := maps.Clone(d.observations())
-	if all == nil {
-		all = map[string][]*Observation{}
-	}
+	all := maps.Clone(*d.observed.Load())
 	all[one.prefix] = append(slices.Clip(all[one.prefix]), one)
 	d.observed.Store(&all)
 	d.tellAll(one)
 	return one, nil
 }
 
-// observations are those of each prefix. The map is never changed.
-func (d *Dispatcher) observations() map[string][]*Observation {
-	if all := d.observed.Load(); all != nil {
-		return *all
-	}
-	return nil
-}
-
 // await waits for the observers of the kinds that a batch has changed. The caller holds the lock.
 func (d *Dispatcher) await(batch *storage.Batch) {
-	all := d.observations()
+	all := *d.observed.Load()
 	if len(all) == 0 {
 		return
 	}
@@ -110,7 +99,7 @@ func (d *Dispatcher) await(batch *storage.Batch) {
 
 // awaitAll waits for the observers of all kinds. The caller holds the lock.
 func (d *Dispatcher) awaitAll() {
-	for _, some := range d.observations() {
+	for _, some := range *d.observed.Load() {
 		for _, o := range some {
 			o.await()
 		}

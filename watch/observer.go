@@ -29,16 +29,6 @@ func WithObserver(o Observer) Option {
 	return func(d *Dispatcher) { d.observer = o }
 }
 
-// tellChange tells the observers of a kind what changed.
-func (d *Dispatcher) tellChange(prefix string, prev, next *Entry) {
-	if o := d.observer; o != nil {
-		o.Changed(prev, next)
-	}
-	for _, o := range d.observations()[prefix] {
-		o.changed(prev, next)
-	}
-}
-
 // Complete returns nil if every kind shows all commits up to a revision. Otherwise the error says
 // why not: the revision is not published yet, or a kind is being added or has stopped.
 func (d *Dispatcher) Complete(revision storage.Revision) error {

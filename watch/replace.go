@@ -3,8 +3,6 @@ package watch
 import (
 	"context"
 	"fmt"
-
-	"github.com/kindwright/kindwright/storage"
 )
 
 // A Replacement is a live view that is to take the place of another one of the same storage name. Until then the dispatcher
@@ -68,7 +66,7 @@ func (r *Replacement) Swap() {
 	c.mu.RLock()
 	c.tellFilled()
 	c.mu.RUnlock()
-	for _, o := range d.observations()[c.prefix] {
+	for _, o := range (*d.observed.Load())[c.prefix] {
 		o.await()
 	}
 }
@@ -124,12 +122,3 @@ func (d *Dispatcher) all(yield func(*Cache) bool) {
 
 // feeds tells whether a cache is one of the dispatcher's. The caller holds the lock.
 func (d *Dispatcher) feeds(c *Cache) bool { return d.caches[c.prefix] == c || d.shadows[c.prefix] == c }
-
-// feed shows a batch to a cache. The caller holds the lock.
-func (d *Dispatcher) feed(c *Cache, batch *storage.Batch) {
-	if c.loading != nil {
-		c.loading.note(c, batch)
-		return
-	}
-	d.woken = c.apply(batch, d.woken)
-}

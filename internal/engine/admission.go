@@ -28,7 +28,7 @@ type admissible interface {
 // mutate asks the mutating plugins. It returns the object that they produce and reports whether it
 // differs from the one sent.
 func (e *Engine) mutate(ctx context.Context, a admissible) (t registry.Tree, changed bool, err error) {
-	if !e.cfg.Admission.Mutates(a.admissionTarget()) {
+	if e.cfg.Admission == nil || !e.cfg.Admission.Mutates(a.admissionTarget()) {
 		return nil, false, nil
 	}
 	return e.cfg.Admission.Mutate(ctx, a.admission())
@@ -36,7 +36,7 @@ func (e *Engine) mutate(ctx context.Context, a admissible) (t registry.Tree, cha
 
 // admit asks the validating plugins.
 func (e *Engine) admit(ctx context.Context, a admissible) error {
-	if !e.cfg.Admission.Validates(a.admissionTarget()) {
+	if e.cfg.Admission == nil || !e.cfg.Admission.Validates(a.admissionTarget()) {
 		return nil
 	}
 	return e.cfg.Admission.Validate(ctx, a.admission())

@@ -154,7 +154,7 @@ func (c *change) going(remove []meta.GroupVersionResource) map[*Served]bool {
 			continue
 		}
 		for _, m := range c.from.named.all() {
-			if m.Kind.GroupResource() == name.GroupResource() || m.Kind.base().GroupResource() == name.GroupResource() {
+			if m.Kind.GroupResource() == name.GroupResource() || m.Kind.base.GroupResource() == name.GroupResource() {
 				out[m.Served] = true
 			}
 		}
@@ -259,8 +259,8 @@ func (r *Kind) irreplaceable(by *Kind) string {
 		return "of it and the kind that it would replace one is stored and the other is not"
 	case r.StorageName != by.StorageName:
 		return fmt.Sprintf("its storage name is %q, and that of the kind that it would replace %q", by.StorageName, r.StorageName)
-	case r.Virtual == nil && r.base().GroupVersionKind() != by.base().GroupVersionKind():
-		return fmt.Sprintf("its objects are stored as %s, and those of the kind that it would replace as %s", by.base().GroupVersionKind(), r.base().GroupVersionKind())
+	case r.Virtual == nil && r.base.GroupVersionKind() != by.base.GroupVersionKind():
+		return fmt.Sprintf("its objects are stored as %s, and those of the kind that it would replace as %s", by.base.GroupVersionKind(), r.base.GroupVersionKind())
 	}
 	return ""
 }

@@ -15,33 +15,24 @@ import (
 // conversion is one direction of a registry.Conversion.
 type conversion func(ctx context.Context, objects []registry.Tree) ([]registry.Tree, error)
 
-// guarded calls the conversion. A panic in it becomes an error with its stack.
-func (convert conversion) guarded(ctx context.Context, objects []registry.Tree) (out []registry.Tree, err error) {
+// to converts objects in one call. It gives each the kind of its new form, the metadata it had, and the
+// shape that its schema asks for. A panic in the conversion is an error that tells where.
+func (convert conversion) to(ctx context.Context, to *registry.Resource, objects []registry.Tree) (out []registry.Tree, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			out, err = nil, fmt.Errorf("the conversion panicked: %v\n%s", v, debug.Stack())
 		}
 	}()
-	out, err = convert(ctx, objects)
+	made, err := convert(ctx, objects)
 	switch {
 	case err != nil:
 		return nil, err
-	case len(out) != len(objects):
-		return nil, fmt.Errorf("the conversion of %d objects returned %d", len(objects), len(out))
-	case slices.ContainsFunc(out, func(t registry.Tree) bool { return t == nil }):
+	case len(made) != len(objects):
+		return nil, fmt.Errorf("the conversion of %d objects returned %d", len(objects), len(made))
+	case slices.ContainsFunc(made, func(t registry.Tree) bool { return t == nil }):
 		return nil, errors.New("the conversion returned nothing")
 	}
-	return out, nil
-}
-
-// to converts objects in one call. It gives each the kind of its new form, the metadata it had, and the
-// shape that its schema asks for.
-func (convert conversion) to(ctx context.Context, to *registry.Resource, objects []registry.Tree) ([]registry.Tree, error) {
-	made, err := convert.guarded(ctx, objects)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]registry.Tree, len(made))
+	out = make([]registry.Tree, len(made))
 	for i := range made {
 		if out[i], err = adopt(to, made[i], objects[i]); err != nil {
 			return nil, err
@@ -108,14 +99,6 @@ func unconverted(r *registry.Resource, t registry.Tree, what string, cause error
 	name := tree.NameOf(t)
 	return status.Internal(fmt.Errorf("%s %q %s: %w", r.GroupResource(), name, what, cause)).
 		WithMessage(fmt.Sprintf("Internal error occurred: %s %q %s; the server's log has the cause", r.GroupResource(), tree.Cut(name), what))
-}
-
-func (r *Kind) fromStored(ctx context.Context, t registry.Tree) (registry.Tree, error) {
-	return FromStored(ctx, r.Resource, t)
-}
-
-func (r *Kind) toStored(ctx context.Context, t registry.Tree) (registry.Tree, error) {
-	return ToStored(ctx, r.Resource, t)
 }
 
 // recordsToStored converts records that were written in the form of r to the stored form, in one call of

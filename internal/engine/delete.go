@@ -45,7 +45,7 @@ func (at *Resolved) Delete(ctx context.Context, o registry.DeleteOptions) (*regi
 // the record has.
 func (e *Engine) deleteFrom(ctx context.Context, served *Served, t registry.Target, o registry.DeleteOptions, selected meta.UID) (*registry.Result, error) {
 	base := deletion{
-		engine: e, served: served, target: t, selected: selected, opts: normal(o),
+		engine: e, served: served, stored: served.Kind.base, target: t, selected: selected, opts: normal(o),
 		key: storage.ObjectKey(served.Kind.StorageName, t.Namespace, t.Name),
 	}
 	base.user, _ = authn.UserFrom(ctx)
@@ -68,6 +68,7 @@ func (e *Engine) deleteFrom(ctx context.Context, served *Served, t registry.Targ
 type deletion struct {
 	engine   *Engine
 	served   *Served
+	stored   *Kind           // the kind in which the object is stored
 	target   registry.Target // empty without a request
 	opts     registry.DeleteOptions
 	selected meta.UID // if not "", the required uid: an object of that name with another uid is not found
@@ -84,9 +85,6 @@ type deletion struct {
 }
 
 func (d *deletion) ended() bool { return d.result != nil }
-
-// stored is the kind in which the object is stored.
-func (d *deletion) stored() *Kind { return d.served.Kind.base() }
 
 func (d *deletion) admissionTarget() admission.Target {
 	return admissionTarget(d.target, admission.Delete, d.target.Name)
@@ -109,9 +107,16 @@ func readDeleted(ctx context.Context, d *deletion) (err error) {
 	return nil
 }
 
+// checkPreconditions checks the preconditions of the request (DEL-11, W9), and reads the object.
 func checkPreconditions(ctx context.Context, d *deletion) (err error) {
-	if err := preconditions(d.opts, d.served.Kind, d.target.Name, d.entry); err != nil {
-		return err
+	o, r, name := d.opts, d.served.Kind, d.target.Name
+	switch uid := d.entry.UID(); {
+	case o.Unmet != "":
+		return status.Conflict(r.GroupResource(), name, "Precondition failed: "+o.Unmet)
+	case o.UID != "" && o.UID != uid:
+		return status.Conflict(r.GroupResource(), name, fmt.Sprintf("Precondition failed: UID in precondition: %s, UID in object meta: %s", tree.Cut(string(o.UID)), uid))
+	case o.ResourceVersion != 0 && o.ResourceVersion != d.entry.Revision():
+		return status.Conflict(r.GroupResource(), name, fmt.Sprintf("Precondition failed: ResourceVersion in precondition: %s, ResourceVersion in object meta: %s", o.ResourceVersion, d.entry.Revision()))
 	}
 	d.old, err = d.readOld(ctx)
 	return err
@@ -120,7 +125,7 @@ func checkPreconditions(ctx context.Context, d *deletion) (err error) {
 // readOld decodes the object. It is in its stored form where the kind has rules of its own about the end of objects. Elsewhere
 // metadata are all that matters, and the object is in the form of its record.
 func (d *deletion) readOld(ctx context.Context) (registry.Tree, error) {
-	r := d.stored()
+	r := d.stored
 	if r.Hooks.Grace == nil && r.Hooks.Mark == nil && r.Hooks.Companions == nil {
 		return treeOf(d.entry)
 	}
@@ -129,13 +134,16 @@ func (d *deletion) readOld(ctx context.Context) (registry.Tree, error) {
 
 // asks tells whether hooks or plugins have to see the object.
 func (d *deletion) asks() bool {
-	chain, target := d.engine.cfg.Admission, d.admissionTarget()
-	return d.served.Kind.Hooks.BeforeDelete != nil || d.stored().Hooks.BeforeDelete != nil || chain.Mutates(target) || chain.Validates(target)
+	if d.served.Kind.Hooks.BeforeDelete != nil || d.stored.Hooks.BeforeDelete != nil {
+		return true
+	}
+	chain := d.engine.cfg.Admission
+	return chain != nil && (chain.Mutates(d.admissionTarget()) || chain.Validates(d.admissionTarget()))
 }
 
 // skipEnding leaves an object alone that is about to end, which this request does not make sooner.
 func skipEnding(_ context.Context, d *deletion) error {
-	if d.stored().patient(d.old, d.opts) {
+	if d.stored.patient(d.old, d.opts) {
 		d.result = &registry.Result{Entry: d.entry}
 	}
 	return nil
@@ -153,15 +161,15 @@ func askBeforeDelete(ctx context.Context, d *deletion) (err error) {
 			return err
 		}
 	}
-	if d.shown, err = d.served.Kind.fromStored(ctx, stored); err != nil {
+	if d.shown, err = FromStored(ctx, d.served.Kind.Resource, stored); err != nil {
 		return err
 	}
 	defer d.guard(&err)
 	switch {
 	case d.served.Kind.Hooks.BeforeDelete != nil:
 		return d.served.Kind.Hooks.BeforeDelete(ctx, d.shown)
-	case d.stored().Hooks.BeforeDelete != nil:
-		return d.stored().Hooks.BeforeDelete(ctx, stored)
+	case d.stored.Hooks.BeforeDelete != nil:
+		return d.stored.Hooks.BeforeDelete(ctx, stored)
 	}
 	return nil
 }
@@ -185,29 +193,15 @@ func admitDeletion(ctx context.Context, d *deletion) error { return d.engine.adm
 
 // markDeleted computes the object after the request.
 func markDeleted(_ context.Context, d *deletion) (err error) {
-	d.next, err = d.engine.marked(d.stored(), d.old, d.stored().withPolicy(d.old, d.opts.Propagation), d.opts.GracePeriod)
+	d.next, err = d.engine.marked(d.stored, d.old, d.stored.withPolicy(d.old, d.opts.Propagation), d.opts.GracePeriod)
 	return err
 }
 
 func commitDeletion(ctx context.Context, d *deletion) error {
-	if !d.stored().held(d.next) {
+	if !d.stored.held(d.next) {
 		return removeDeleted(ctx, d)
 	}
 	return d.mark(ctx)
-}
-
-// preconditions checks the preconditions of the request (DEL-11, W9).
-func preconditions(o registry.DeleteOptions, r *Kind, name string, old *watch.Entry) error {
-	if o.Unmet != "" {
-		return status.Conflict(r.GroupResource(), name, "Precondition failed: "+o.Unmet)
-	}
-	if o.UID != "" && o.UID != old.Facts().UID {
-		return status.Conflict(r.GroupResource(), name, fmt.Sprintf("Precondition failed: UID in precondition: %s, UID in object meta: %s", tree.Cut(string(o.UID)), old.Facts().UID))
-	}
-	if o.ResourceVersion != 0 && o.ResourceVersion != old.Revision() {
-		return status.Conflict(r.GroupResource(), name, fmt.Sprintf("Precondition failed: ResourceVersion in precondition: %s, ResourceVersion in object meta: %s", o.ResourceVersion, old.Revision()))
-	}
-	return nil
 }
 
 // optionsDocument returns the options as admission sees them (ADM-15).
@@ -302,7 +296,7 @@ func (d *deletion) mark(ctx context.Context) error {
 	if !d.opts.DryRun {
 		op := storage.Put(d.key, d.engine.value(form, encoded), storage.Expect(rev))
 		if rev, err = d.engine.store(ctx, d.served, []storage.Op{op}, d.old, d.next); err != nil {
-			return d.engine.deleteError(d.stored(), err)
+			return d.engine.deleteError(d.stored, err)
 		}
 	}
 	body, facts, err := d.served.scan(form, encoded)

@@ -37,7 +37,7 @@ const shapeOverhead = 256
 // second time that it is asked for it is kept for all readers, until others push it out. The bytes must not be changed. What
 // a dry run made must not be passed: it has the name and version of something else.
 func (s *Served) Shape(e *watch.Entry, shape Shape, build func() ([]byte, error)) ([]byte, error) {
-	v, err := s.shelf.get(e, shape, func() (shapeValue, error) {
+	v, err := s.shelf.make(s.shelf.key(e, shape), func() (shapeValue, error) {
 		b, err := build()
 		return shapeValue{bytes: b}, err
 	})
@@ -108,11 +108,6 @@ const (
 
 func newShapes() *shapes {
 	return &shapes{budget: shapeBudget, seed: maphash.MakeSeed(), kept: map[shapeKey]*lru.Element{}}
-}
-
-// get returns a shape of an entry, made by build where it is not kept.
-func (s *shelf) get(e *watch.Entry, shape Shape, build func() (shapeValue, error)) (shapeValue, error) {
-	return s.make(s.key(e, shape), build)
 }
 
 func (s *shelf) key(e *watch.Entry, shape Shape) shapeKey {

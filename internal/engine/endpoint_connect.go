@@ -61,7 +61,7 @@ func (c *connecting) admission() *admission.Request {
 }
 
 func readOptions(ctx context.Context, c *connecting) (err error) {
-	c.options, err = c.handler.options.read(ctx, c.parameters, c.Target.Name)
+	c.options, err = c.handler.options.read(c.parameters, c.Target.Name)
 	return err
 }
 
@@ -78,7 +78,7 @@ func mutateOptions(ctx context.Context, c *connecting) error {
 		return err
 	}
 	t, _ = c.handler.options.schema.Prune(t)
-	c.options, err = c.handler.options.settle(ctx, t, c.Target.Name)
+	c.options, err = c.handler.options.settle(t, c.Target.Name)
 	return err
 }
 

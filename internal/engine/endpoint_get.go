@@ -19,7 +19,7 @@ func (at *Resolved) Ask(ctx context.Context, parameters url.Values) (*registry.R
 		return nil, status.MethodNotAllowed(served.Kind.GroupResource(), "get")
 	}
 	query := sub.handlers["get"]
-	sent, err := query.options.read(ctx, parameters, t.Name)
+	sent, err := query.options.read(parameters, t.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +42,7 @@ func (at *Resolved) Open(ctx context.Context, parameters url.Values) (io.ReadClo
 		return nil, status.MethodNotAllowed(served.Kind.GroupResource(), "get")
 	}
 	stream := sub.handlers["get"]
-	sent, err := stream.options.read(ctx, parameters, t.Name)
+	sent, err := stream.options.read(parameters, t.Name)
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"net/url"
 	"slices"
 	"strings"
@@ -37,7 +36,7 @@ func compileOptions(r *registry.Resource) *options {
 
 // read makes a tree of the parameters in a query. It returns 400 for a value of the wrong type, and
 // 422 for a value that the rules of the struct reject.
-func (o *options) read(ctx context.Context, query url.Values, name string) (registry.Tree, error) {
+func (o *options) read(query url.Values, name string) (registry.Tree, error) {
 	t := registry.Tree{"apiVersion": meta.GroupVersion{Group: o.kind.Group, Version: o.kind.Version}.String(), "kind": o.kind.Kind}
 	for _, p := range o.parameters {
 		if len(query[p.Name]) == 0 {
@@ -49,15 +48,15 @@ func (o *options) read(ctx context.Context, query url.Values, name string) (regi
 		}
 		t[p.Name] = v
 	}
-	return o.settle(ctx, t, name)
+	return o.settle(t, name)
 }
 
 // settle defaults and validates options.
-func (o *options) settle(ctx context.Context, t registry.Tree, name string) (registry.Tree, error) {
+func (o *options) settle(t registry.Tree, name string) (registry.Tree, error) {
 	canonical, problems := o.schema.Canonical(t)
 	t = o.schema.Default(canonical)
 	if len(problems) == 0 {
-		problems = rules{schema: o.schema}.problems(ctx, t, nil)
+		problems = o.schema.Validate(t)
 	}
 	if len(problems) > 0 {
 		return nil, status.Invalid(meta.GroupKind{Group: o.kind.Group, Kind: o.kind.Kind}, name, problems)

@@ -21,7 +21,7 @@ type view struct {
 
 // patches returns the patch types that the document accepts.
 func (v *view) patches() []meta.PatchType {
-	types := v.document.Patches()
+	types := v.document.Patches
 	if v.owners == nil {
 		types = types[1:] // without apply, which is the first
 	}
@@ -77,14 +77,6 @@ func (e *Engine) viewed(ctx context.Context, s *Served, v *view, entry *watch.En
 	return out, nil
 }
 
-// view returns the view that the write goes through, or nil on the main path.
-func (in *intent) view() *view {
-	if in.sub == nil {
-		return nil
-	}
-	return in.sub.view
-}
-
 // manageView records who owns which fields after the write. Only what the requester sent counts
 // (design rule 20), so it merges the document now, before admission has seen it.
 func (w *write) manageView(ctx context.Context, v *view) error {
@@ -108,12 +100,12 @@ func (w *write) manageView(ctx context.Context, v *view) error {
 // The object is then subject to the same rules on every path. Problems of the document itself are
 // reported first.
 func mergeView(ctx context.Context, w *write) error {
-	v := w.view()
+	v := w.view
 	if v == nil {
 		return nil
 	}
 	f := &status.Fields{}
-	w.sent.kind.rules().check(ctx, f, w.sent.new, w.sent.old)
+	w.sent.kind.rules.check(ctx, f, w.sent.new, w.sent.old)
 	if errs := f.Errors(); len(errs) > 0 {
 		return status.Invalid(w.sent.kind.GroupKind(), w.name(), errs)
 	}
@@ -138,7 +130,9 @@ func (w *write) mergedObject(ctx context.Context, v *view) (registry.Tree, error
 	}
 	object = tree.With(object, old["metadata"], "metadata")
 	object = tree.With(tree.With(object, old["apiVersion"], "apiVersion"), old["kind"], "kind")
-	return w.settled(ctx, &part{kind: w.object.kind, old: old, new: object})
+	merged := &part{kind: w.object.kind, old: old, new: object}
+	err = w.settle(ctx, merged)
+	return merged.new, err
 }
 
 // withOwners returns an object with these managedFields, or without the field if there are none.
@@ -159,8 +153,8 @@ func (e *Engine) shownAs(ctx context.Context, s *Served, v *view, r *registry.Re
 
 // patches returns the patch types that the target of the write accepts.
 func (in *intent) patches() []meta.PatchType {
-	if v := in.view(); v != nil {
+	if v := in.view; v != nil {
 		return v.patches()
 	}
-	return in.resource().Patches()
+	return in.kind.Patches
 }

@@ -145,7 +145,7 @@ func (x *endings) note(entry *watch.Entry) {
 		x.engine.cfg.Logger.Error(err, "the end of an object cannot be read", "key", entry.Key())
 		return
 	}
-	given := x.served.Kind.base().graceful(t)
+	given := x.served.Kind.base.graceful(t)
 	if given == 0 {
 		return
 	}
@@ -173,7 +173,7 @@ func (e *Engine) endOne(ctx context.Context, s *Served, due deadline) error {
 // endDue runs steps that belong to no request. An object that changed in this moment has another
 // deadline, and its watcher receives that change.
 func (e *Engine) endDue(ctx context.Context, steps []step[*deletion], s *Served, due deadline) error {
-	err := run(ctx, steps, &deletion{engine: e, served: s, key: due.key, due: due.rev})
+	err := run(ctx, steps, &deletion{engine: e, served: s, stored: s.Kind.base, key: due.key, due: due.rev})
 	if errors.Is(err, errRace) {
 		return nil
 	}

@@ -56,9 +56,9 @@ func (w *write) identifyKind() error {
 // place returns a name for the target of the write, for messages.
 func (w *write) place() string {
 	if w.target.Subresource == "" {
-		return w.resource().GroupResource().String()
+		return w.kind.GroupResource().String()
 	}
-	return w.resource().GroupResource().String() + "/" + w.target.Subresource
+	return w.kind.GroupResource().String() + "/" + w.target.Subresource
 }
 
 // word formats a value of the body for a message, cut to a sensible length.
@@ -81,9 +81,9 @@ func (w *write) identifyName() error {
 	if w.handler != nil {
 		return w.identifyAction(id)
 	}
-	if w.resource().ClusterScoped {
+	if w.kind.ClusterScoped {
 		if id.Namespace != "" {
-			return status.BadRequest("metadata.namespace is %s, but %s do not live in namespaces", word(id.Namespace), w.resource().GroupResource())
+			return status.BadRequest("metadata.namespace is %s, but %s do not live in namespaces", word(id.Namespace), w.kind.GroupResource())
 		}
 	} else {
 		if id.Namespace != "" && id.Namespace != w.target.Namespace {
@@ -169,7 +169,7 @@ func (w *write) checkVersion() error {
 	switch {
 	case v == nil || ok && sent == "" || ok && sent == "0":
 		if w.sent.kind.Writes.RequireVersion && !w.patching() {
-			return status.Invalid(w.resource().GroupKind(), w.name(), []status.FieldError{
+			return status.Invalid(w.kind.GroupKind(), w.name(), []status.FieldError{
 				{Type: meta.CauseFieldValueInvalid, Field: "metadata.resourceVersion", Value: 0, Detail: "must be specified for an update"},
 			})
 		}

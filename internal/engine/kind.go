@@ -20,9 +20,16 @@ import (
 type Kind struct {
 	*registry.Resource // our own copy
 
-	stored       *Kind // the stored form; may be the kind itself
+	// Messages describes the objects as protobuf messages. If it is nil, the kind is served only as
+	// JSON and YAML.
+	Messages *protobuf.Descriptor
+
+	Verbs   []string         // of the kind itself, in the order of discovery documents
+	Patches []meta.PatchType // the types that the kind accepts (PATCH-05 to PATCH-10)
+
+	base         *Kind // the stored form; may be the kind itself
+	rules        rules
 	layout       *table.Layout
-	messages     *protobuf.Descriptor
 	fingerprint  uint64      // of what records look like: of schema, version and kind
 	selected     *json.Paths // paths of the selectable fields
 	subresources []*Subresource
@@ -51,7 +58,7 @@ func (e *Engine) compile(description *registry.Resource, stored *Kind) (*Kind, e
 	}
 	r.fingerprint, r.selected = r.recordFingerprint(), r.selectedPaths()
 	if stored != nil {
-		r.stored = stored
+		r.base = stored
 		r.inherit(stored)
 	}
 	return r, nil
@@ -59,14 +66,21 @@ func (e *Engine) compile(description *registry.Resource, stored *Kind) (*Kind, e
 
 // compileDocument compiles what objects and other documents have in common.
 func (e *Engine) compileDocument(r *registry.Resource) (*Kind, error) {
-	out := &Kind{Resource: r}
-	out.stored = out
+	out := &Kind{Resource: r, rules: rulesFor(&r.Hooks, r.Schema), Verbs: []string{verbCreate}}
+	out.base = out
+	if r.Virtual == nil {
+		out.Verbs = []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
+		out.Patches = []meta.PatchType{meta.ApplyPatch, meta.JSONPatch, meta.MergePatch}
+		if r.StrategicMerge {
+			out.Patches = append(out.Patches, meta.StrategicMergePatch)
+		}
+	}
 	var err error
 	if out.layout, err = table.New(r.Columns); err != nil {
 		return nil, err
 	}
 	if r.Type != nil {
-		if out.messages, _, err = e.messages.Describe(r.Type); err != nil {
+		if out.Messages, _, err = e.messages.Describe(r.Type); err != nil {
 			return nil, fmt.Errorf("the Go type %s: %w", r.Type, err)
 		}
 	}
@@ -84,23 +98,20 @@ func (e *Engine) compileSubresources(r *Kind, described []registry.Subresource) 
 	return nil
 }
 
-// base returns the stored form of the kind.
-func (r *Kind) base() *Kind { return r.stored }
-
 // convert converts an object of r to another form of the same objects, as a request for that form
 // would show it.
 func (r *Kind) convert(ctx context.Context, t registry.Tree, to *Kind) (registry.Tree, error) {
-	if r.base() != to.base() {
+	if r.base != to.base {
 		return nil, status.Internal(fmt.Errorf("%s and %s are not forms of the same objects", r.GroupVersionKind(), to.GroupVersionKind()))
 	}
 	if r == to {
 		return t, nil
 	}
-	stored, err := r.toStored(ctx, t)
+	stored, err := ToStored(ctx, r.Resource, t)
 	if err != nil {
 		return nil, err
 	}
-	return to.fromStored(ctx, to.base().Schema.Default(stored))
+	return FromStored(ctx, to.Resource, to.base.Schema.Default(stored))
 }
 
 // describedBy reports whether a description is that of this kind: the same resource, stored in the
@@ -109,32 +120,8 @@ func (r *Kind) describedBy(d *registry.Resource) bool {
 	return r.GroupVersionResource() == d.GroupVersionResource() && d.Schema != nil && d.Schema.Fingerprint() == r.Schema.Fingerprint()
 }
 
-// Verbs returns the verbs of the kind itself, in the order of discovery documents.
-func (r *Kind) Verbs() []string {
-	if r.Virtual != nil {
-		return []string{verbCreate}
-	}
-	return []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
-}
-
-// Patches returns the patch types that the kind accepts (PATCH-05 to PATCH-10).
-func (r *Kind) Patches() []meta.PatchType {
-	if r.Virtual != nil {
-		return nil
-	}
-	types := []meta.PatchType{meta.ApplyPatch, meta.JSONPatch, meta.MergePatch}
-	if r.StrategicMerge {
-		types = append(types, meta.StrategicMergePatch)
-	}
-	return types
-}
-
 // Layout returns the prepared columns of tables.
 func (r *Kind) Layout() *table.Layout { return r.layout }
-
-// Messages describes the objects as protobuf messages. If it is nil, the kind is served only as
-// JSON and YAML.
-func (r *Kind) Messages() *protobuf.Descriptor { return r.messages }
 
 // Endpoints returns the subresources, including those inherited from the stored form.
 func (r *Kind) Endpoints() []*Subresource { return r.subresources }
@@ -238,11 +225,11 @@ func (s *Subresource) inherited(r *Kind) *Subresource {
 	described.Fields = nil
 	out.Subresource = &described
 	out.merge = func(ctx context.Context, old, sent registry.Tree) (registry.Tree, error) {
-		storedOld, err := r.toStored(ctx, old)
+		storedOld, err := ToStored(ctx, r.Resource, old)
 		if err != nil {
 			return nil, err
 		}
-		storedSent, err := r.toStored(ctx, sent)
+		storedSent, err := ToStored(ctx, r.Resource, sent)
 		if err != nil {
 			return nil, err
 		}
@@ -250,7 +237,7 @@ func (s *Subresource) inherited(r *Kind) *Subresource {
 		if err != nil {
 			return nil, err
 		}
-		return r.fromStored(ctx, merged)
+		return FromStored(ctx, r.Resource, merged)
 	}
 	return &out
 }
@@ -325,14 +312,24 @@ func (s *Subresource) Connects() bool {
 }
 
 // Transport returns the requirements of a connection on its requests, or nil for other
-// subresources. paths reports whether URLs may continue below the subresource.
-func (s *Subresource) Transport() (transport any, paths bool) {
+// subresources.
+func (s *Subresource) Transport() any {
 	for _, h := range s.handlers {
 		if h.Connect != nil {
-			return h.Transport, h.Paths
+			return h.Transport
 		}
 	}
-	return nil, false
+	return nil
+}
+
+// Paths reports whether URLs may continue below the subresource.
+func (s *Subresource) Paths() bool {
+	for _, h := range s.handlers {
+		if h.Connect != nil && h.Paths {
+			return true
+		}
+	}
+	return false
 }
 
 // Streams reports whether a request may last as long as it likes, because it is a stream or a
@@ -359,7 +356,7 @@ func (s *Subresource) Patches(of *Kind) []meta.PatchType {
 	case s.view != nil:
 		return s.view.patches()
 	}
-	return of.Patches()
+	return of.Patches
 }
 
 // readsObject reports whether a get shows the object itself or a view of it.

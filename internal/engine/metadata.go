@@ -45,15 +45,15 @@ func generateName(ctx context.Context, w *write) error {
 		w.object.new = tree.With(w.object.new, name, "metadata", "name")
 	}
 	if name == "" {
-		return status.Invalid(w.resource().GroupKind(), "", []status.FieldError{
+		return status.Invalid(w.kind.GroupKind(), "", []status.FieldError{
 			{Type: meta.CauseFieldValueRequired, Field: "metadata.name", Detail: "name or generateName is required"},
 		}) // NAME-10
 	}
 	if why := w.nameProblem(name); why != "" {
 		return nil // the name cannot be a key; the validation step reports it with all other errors
 	}
-	w.key = storage.ObjectKey(w.resource().StorageName, w.target.Namespace, name)
-	if w.generated && w.resource().Hooks.Default != nil {
+	w.key = storage.ObjectKey(w.kind.StorageName, w.target.Namespace, name)
+	if w.generated && w.kind.Hooks.Default != nil {
 		return w.settle(ctx, w.object) // some defaults depend on the name
 	}
 	return nil
@@ -65,7 +65,7 @@ func (w *write) nameTaken() error {
 	if w.attempts < maxNameAttempts {
 		return errRace
 	}
-	err := status.AlreadyExists(w.resource().GroupResource(), w.name())
+	err := status.AlreadyExists(w.kind.GroupResource(), w.name())
 	return err.WithMessage(err.Error() + ": the server was not able to generate a unique name for the object").WithRetryAfter(1)
 }
 
@@ -109,7 +109,7 @@ func stampMetadata(ctx context.Context, w *write) (err error) {
 			return err
 		}
 	}
-	w.object.new, err = w.resource().completed(ctx, w.object.new, w.object.old)
+	w.object.new, err = w.kind.completed(ctx, w.object.new, w.object.old)
 	return err
 }
 
@@ -119,7 +119,7 @@ func count(_ context.Context, w *write) error {
 	if w.creating() {
 		return nil
 	}
-	base := w.resource().base()
+	base := w.kind.base
 	if !base.Writes.NoGeneration && w.desiredStateChanged() {
 		next := generation(w.stored.old) + 1 // META-12
 		w.object.new = tree.With(w.object.new, next, "metadata", "generation")
@@ -170,7 +170,7 @@ func (w *write) stampNew() error {
 	}
 	stamps := map[string]any{"uid": uid, "creationTimestamp": stamp(w.engine.cfg.Now())}
 	names := []string{"uid", "creationTimestamp", "generation"}
-	if w.resource().Writes.NoGeneration {
+	if w.kind.Writes.NoGeneration {
 		names = names[:2]
 	} else {
 		stamps["generation"] = int64(1)
@@ -192,7 +192,7 @@ func generation(t registry.Tree) int64 {
 // desiredStateChanged reports whether the desired state changed: everything but metadata, and but
 // status if that is a subresource.
 func (w *write) desiredStateChanged() bool {
-	base := w.resource().base()
+	base := w.kind.base
 	if base.Writes.CountAnnotations && w.target.Subresource == "" && !json.Equal(tree.At(w.stored.new, "metadata", "annotations"), tree.At(w.stored.old, "metadata", "annotations")) {
 		return true
 	}
@@ -237,7 +237,7 @@ func (w *write) nameProblem(name string) string {
 	if why := meta.CheckPathSegment(name); why != "" {
 		return why
 	}
-	return w.resource().NameRule(name)
+	return w.kind.NameRule(name)
 }
 
 // metadataProblems checks the rules that are the same for every kind (NAME-11, META-13 to META-16,
@@ -248,7 +248,7 @@ func (w *write) metadataProblems() []status.FieldError {
 	if why := w.nameProblem(name); why != "" {
 		f.At("metadata", "name").Invalid(tree.Cut(name), why)
 	}
-	if ns := tree.Text(w.object.new, "metadata", "namespace"); !w.resource().ClusterScoped {
+	if ns := tree.Text(w.object.new, "metadata", "namespace"); !w.kind.ClusterScoped {
 		if why := meta.CheckDNSLabel(ns); why != "" {
 			f.At("metadata", "namespace").Invalid(tree.Cut(ns), why)
 		}

@@ -56,11 +56,11 @@ func rulesOf(forms []*Kind, options []apply.Option) (*ownershipRules, error) {
 			return nil, fmt.Errorf("there is no conversion from %q to %q", tree.Text(t, "apiVersion"), version)
 		}
 		ctx := context.Background() // managed fields are computed within a write, which has its own limits
-		stored, err := from.toStored(ctx, t)
+		stored, err := ToStored(ctx, from.Resource, t)
 		if err != nil {
 			return nil, err
 		}
-		return to.fromStored(ctx, stored)
+		return FromStored(ctx, to.Resource, stored)
 	}, options...)
 	return out, err
 }
@@ -87,7 +87,7 @@ func paths(fields [][]string) []apply.Path {
 func (w *write) ownershipRequest(live, next registry.Tree) apply.Request {
 	return apply.Request{
 		Live: live, New: next,
-		Manager: w.opts.FieldManager, APIVersion: w.resource().APIVersion(), Subresource: w.target.Subresource,
+		Manager: w.opts.FieldManager, APIVersion: w.kind.APIVersion(), Subresource: w.target.Subresource,
 		Time: meta.NewTime(w.engine.cfg.Now()), Force: w.opts.Force,
 	}
 }
@@ -96,7 +96,7 @@ func (w *write) ownershipRequest(live, next registry.Tree) apply.Request {
 // after reset, so that nobody owns fields that the path cannot change. It runs before admission, so
 // that fields added there do not count as sent by the requester (design rule 20).
 func manage(ctx context.Context, w *write) error {
-	if v := w.view(); v != nil {
+	if v := w.view; v != nil {
 		return w.manageView(ctx, v)
 	}
 	t, err := w.served.ownership.rules.Load().fields.Update(w.ownershipRequest(w.sent.old, w.sent.new))
@@ -129,7 +129,7 @@ func configure(ctx context.Context, w *write) error {
 // merge merges an applied configuration into the stored object and records who owns which fields
 // afterwards (PATCH-02).
 func merge(_ context.Context, w *write) (err error) {
-	if v := w.view(); v != nil {
+	if v := w.view; v != nil {
 		w.sent.new, err = w.applyScale(v, w.sent.new)
 		return err
 	}

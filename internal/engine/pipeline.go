@@ -176,7 +176,7 @@ func (in *intent) walk(ctx context.Context) (*registry.Result, error) {
 		if err != nil {
 			return nil, err
 		}
-		if v := in.view(); v != nil {
+		if v := in.view; v != nil {
 			return in.engine.shownAs(ctx, in.served, v, w.result)
 		}
 		return in.served.shown(ctx, w.result, nil)
@@ -196,7 +196,7 @@ func commit(ctx context.Context, w *write) error {
 		next = nil
 		op = storage.Delete(w.key, expect)
 	} else {
-		op = storage.Put(w.key, w.engine.value(w.resource().base(), w.encoded), expect)
+		op = storage.Put(w.key, w.engine.value(w.kind.base, w.encoded), expect)
 	}
 	if w.opts.DryRun {
 		return w.pretend(ctx)
@@ -218,7 +218,7 @@ func (w *write) finish(rev storage.Revision) error {
 		w.result = &registry.Result{Entry: entry, Created: w.creating()}
 		return nil
 	}
-	entry, err := w.resource().base().newEntry(w.key, rev, w.encoded)
+	entry, err := w.kind.base.newEntry(w.key, rev, w.encoded)
 	if err != nil {
 		return err
 	}
@@ -236,7 +236,7 @@ func (w *write) pretend(ctx context.Context) error {
 		if existing != nil { // DRY-06
 			return w.alreadyExists(existing.Facts().Deleted != nil)
 		}
-		shown, err := w.resource().fromStored(ctx, w.stored.new)
+		shown, err := FromStored(ctx, w.kind.Resource, w.stored.new)
 		if err != nil {
 			return err
 		}

@@ -91,9 +91,13 @@ func (at *Resolved) List(ctx context.Context, lr registry.ListRequest) (*Listed,
 	if err != nil {
 		return nil, err
 	}
-	scope := chunkScope{
-		resource: served.Kind.GroupResource().String(), storageName: served.Kind.StorageName,
-		namespace: t.Namespace, labels: lr.Labels.String(), fields: filter.Fields.String(), // of the stored form: the version may change (PAGE-09)
+	var scope chunkScope
+	if lr.Limit > 0 || lr.Continue != "" {
+		scope = chunkScope{
+			resource: served.Kind.GroupResource().String(), storageName: served.Kind.StorageName,
+			// Of the stored form: the version may change (PAGE-09).
+			namespace: t.Namespace, labels: lr.Labels.String(), fields: filter.Fields.String(),
+		}
 	}
 	snap, from, err := e.snapshot(ctx, served, scope, lr)
 	if err != nil {
@@ -183,7 +187,10 @@ func (s *Served) filter(t registry.Target, labels meta.Selector, fields meta.Fie
 	if err := fields.Check(known...); err != nil {
 		return watch.Filter{}, status.BadRequest("%v", err)
 	}
-	fields, err := s.storedFields(fields)
+	var err error
+	if s.Kind.Stored != nil && !fields.Empty() {
+		fields, err = s.storedFields(fields)
+	}
 	return watch.Filter{Namespace: t.Namespace, Labels: labels, Fields: fields}, err
 }
 

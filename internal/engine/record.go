@@ -71,7 +71,7 @@ func parseRecord(value []byte) (record, error) {
 // value returns the record of an object that is written now.
 func (e *Engine) value(r *Kind, object []byte) []byte {
 	rec := record{fingerprint: r.fingerprint, object: object}
-	if r.base().Writes.TTL > 0 {
+	if r.base.Writes.TTL > 0 {
 		rec.written = time.Now() // the clock that expiry is measured with; Config.Now is for stamps alone
 	}
 	return rec.encode()

@@ -64,7 +64,7 @@ func NotServed() *status.Error {
 // extend over all namespaces.
 func (at *Resolved) check(verb string) error {
 	r, t := at.Served.Kind, at.Target
-	verbs := r.Verbs()
+	verbs := r.Verbs
 	if at.Subresource != nil {
 		verbs = at.Subresource.Verbs
 	}

@@ -18,11 +18,10 @@ type rules struct {
 	sound bool // hooks are asked only about what the schema accepts
 }
 
-// rules returns the rules of a kind.
-func (r *Kind) rules() rules {
-	h := &r.Hooks
+// rulesFor returns the rules of a kind with these hooks and this schema.
+func rulesFor(h *registry.Hooks, schema *openapi.Schema) rules {
 	return rules{
-		schema: r.Schema, validate: h.Validate, validateUpdate: h.ValidateUpdate,
+		schema: schema, validate: h.Validate, validateUpdate: h.ValidateUpdate,
 		typed: h.Default != nil || h.Validate != nil || h.ValidateUpdate != nil,
 	}
 }
@@ -44,7 +43,7 @@ func (r rules) behind(form rules) rules {
 // that old had as well do not count (KEP-4008).
 func (r rules) check(ctx context.Context, f *status.Fields, t, old registry.Tree) {
 	found := f.Len()
-	f.Add(r.problems(ctx, t, old)...)
+	f.Add(r.schema.ValidateUpdate(t, old)...)
 	if r.sound && f.Len() > found {
 		return
 	}
@@ -56,25 +55,17 @@ func (r rules) check(ctx context.Context, f *status.Fields, t, old registry.Tree
 	}
 }
 
-// problems returns the errors that the schema finds.
-func (r rules) problems(_ context.Context, t, old registry.Tree) []status.FieldError {
-	if old == nil {
-		return r.schema.Validate(t)
-	}
-	return r.schema.ValidateUpdate(t, old)
-}
-
 // blocking returns the type errors for which a write is rejected. An update is not rejected for
 // values that were wrong before (KEP-4008), unless hooks are promised a tree of the right shape.
-func (r rules) blocking(ctx context.Context, t, old registry.Tree, found []status.FieldError) []status.FieldError {
+func (r rules) blocking(t, old registry.Tree, found []status.FieldError) []status.FieldError {
 	if !r.typed && old != nil {
-		return r.problems(ctx, t, old)
+		return r.schema.ValidateUpdate(t, old)
 	}
 	seen := map[string]bool{}
 	for _, p := range found {
 		seen[p.Field] = true
 	}
-	for _, p := range r.problems(ctx, t, nil) { // each field once
+	for _, p := range r.schema.Validate(t) { // each field once
 		if !seen[p.Field] {
 			seen[p.Field] = true
 			found = append(found, p)

@@ -30,7 +30,7 @@ func (w *write) manageScale(v *view) error {
 // scaleOwners computes the owners of the object from those of a Scale.
 func (w *write) scaleOwners() {
 	of := tree.List(w.object.old, "metadata", "managedFields")
-	owners, err := apply.FromScale(of, tree.List(w.sent.new, "metadata", "managedFields"), w.resource().APIVersion(), w.served.ownership.rules.Load().replicas)
+	owners, err := apply.FromScale(of, tree.List(w.sent.new, "metadata", "managedFields"), w.kind.APIVersion(), w.served.ownership.rules.Load().replicas)
 	if err != nil {
 		w.unowned, owners = err, of
 	}

@@ -221,7 +221,7 @@ func (e *setEdit) clash(r *Kind) string {
 		return fmt.Sprintf("%s is served already", r.GroupResource())
 	}
 	if r.Virtual == nil {
-		if f, taken := e.families.get(r.StorageName); taken && f.base.Kind != r.base() {
+		if f, taken := e.families.get(r.StorageName); taken && f.base.Kind != r.base {
 			a := f.base.Kind
 			return fmt.Sprintf("storage name %q belongs to %s (%s); to serve another form of the same objects use Kind.Also", r.StorageName, a.GroupResource(), a.APIVersion())
 		}

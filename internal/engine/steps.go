@@ -22,7 +22,7 @@ func read(ctx context.Context, w *write) error {
 	if w.target.Name == "" {
 		return nil // a POST: the body has the name, and only the commit can tell whether it is free
 	}
-	w.key = storage.ObjectKey(w.resource().StorageName, w.target.Namespace, w.target.Name)
+	w.key = storage.ObjectKey(w.kind.StorageName, w.target.Namespace, w.target.Name)
 	entry, err := w.engine.current(ctx, w.served, w.key)
 	if err != nil {
 		return err
@@ -40,10 +40,10 @@ func read(ctx context.Context, w *write) error {
 	if w.stored.old, err = w.served.stored().treeOf(ctx, entry); err != nil {
 		return err
 	}
-	if w.object.old, err = w.resource().fromStored(ctx, w.stored.old); err != nil {
+	if w.object.old, err = FromStored(ctx, w.kind.Resource, w.stored.old); err != nil {
 		return err
 	}
-	if v := w.view(); v != nil {
+	if v := w.view; v != nil {
 		w.sent.old, err = w.engine.look(ctx, w.served, v, w.object.old)
 	}
 	return err
@@ -120,15 +120,15 @@ func prune(ctx context.Context, w *write) error {
 		w.complain("unknown", path)
 	}
 	w.sent.new = pruned
-	return w.answerComplaints(ctx)
+	if len(w.complaints) > 0 {
+		return w.answerComplaints(ctx)
+	}
+	return nil
 }
 
 // answerComplaints reports the unknown and duplicate fields of the body once. The mode of field
 // validation decides whether they are warnings, an error, or ignored.
 func (w *write) answerComplaints(ctx context.Context) error {
-	if len(w.complaints) == 0 {
-		return nil
-	}
 	switch w.opts.FieldValidation {
 	case meta.FieldValidationIgnore:
 		w.complaints = nil
@@ -152,25 +152,17 @@ func (w *write) answerComplaints(ctx context.Context) error {
 // settle converts a part to canonical form with all defaults. A value of the wrong type ends the
 // request here, together with all other schema errors, because hooks are promised an object of the
 // right shape.
-func (w *write) settle(ctx context.Context, p *part) error {
-	t, err := w.settled(ctx, p)
-	if err == nil {
-		p.new = t
-	}
-	return err
-}
-
-// settled returns the part as settle would change it.
-func (w *write) settled(ctx context.Context, p *part) (registry.Tree, error) {
+func (w *write) settle(ctx context.Context, p *part) (err error) {
 	r := p.kind
 	canonical, problems := r.Schema.Canonical(p.new)
 	t := r.Schema.Default(withoutEmptyMetadata(canonical))
 	if len(problems) > 0 {
-		if problems = r.rules().blocking(ctx, t, p.old, problems); len(problems) > 0 {
-			return nil, status.Invalid(r.GroupKind(), w.name(), problems)
+		if problems = r.rules.blocking(t, p.old, problems); len(problems) > 0 {
+			return status.Invalid(r.GroupKind(), w.name(), problems)
 		}
 	}
-	return r.defaulted(ctx, t)
+	p.new, err = r.defaulted(ctx, t)
+	return err
 }
 
 // defaulted returns the object with what the Default hook of the kind fills in.
@@ -204,10 +196,10 @@ func reset(ctx context.Context, w *write) error {
 		if w.verb == verbApply { // it has computed the owners already
 			w.sent.new = tree.Keep(w.sent.new, sent, "metadata", "managedFields")
 		}
-	case w.resource().Reset != nil:
-		w.sent.new = w.resource().Reset(w.sent.old, w.sent.new)
+	case w.kind.Reset != nil:
+		w.sent.new = w.kind.Reset(w.sent.old, w.sent.new)
 	}
-	if w.resource().Stored != nil {
+	if w.kind.Stored != nil {
 		return w.resetStored(ctx)
 	}
 	return nil
@@ -216,10 +208,10 @@ func reset(ctx context.Context, w *write) error {
 // gate asks whether the namespace accepts new objects. It adds the conditions that must still hold
 // at the commit.
 func gate(ctx context.Context, w *write) error {
-	if !w.creating() || w.resource().ClusterScoped || w.engine.cfg.Gate == nil {
+	if !w.creating() || w.kind.ClusterScoped || w.engine.cfg.Gate == nil {
 		return nil
 	}
-	checks, err := w.engine.cfg.Gate.AdmitCreate(ctx, w.engine.cfg.Store, w.resource().GroupResource(), w.target.Namespace, tree.Text(w.sent.new, "metadata", "name"))
+	checks, err := w.engine.cfg.Gate.AdmitCreate(ctx, w.engine.cfg.Store, w.kind.GroupResource(), w.target.Namespace, tree.Text(w.sent.new, "metadata", "name"))
 	if err != nil {
 		return err
 	}
@@ -235,7 +227,7 @@ func mutate(ctx context.Context, w *write) error {
 		return err
 	}
 	if path := changedIdentity(sent, t, w.creating()); path != "" { // X5
-		return status.Internal(fmt.Errorf("an admission plugin changed %s of %s", path, w.resource().GroupResource()))
+		return status.Internal(fmt.Errorf("an admission plugin changed %s of %s", path, w.kind.GroupResource()))
 	}
 	w.sent.new, _ = w.sent.kind.Schema.Prune(t)
 	w.keepOwnership(ctx, sent)
@@ -278,9 +270,6 @@ func changedIdentity(a, b registry.Tree, creating bool) string {
 	return ""
 }
 
-// convert computes the stored form.
-func convert(ctx context.Context, w *write) error { return w.settleStored(ctx) }
-
 // validate collects all errors of the object and rejects it with all of them. A violation of a
 // schema rule does not count if the old object violated it in the same way (KEP-4008).
 func validate(ctx context.Context, w *write) error {
@@ -291,10 +280,10 @@ func validate(ctx context.Context, w *write) error {
 		ctx = hookcontext.WithSubresource(ctx, through)
 	}
 	r := w.object.kind
-	own := r.rules()
+	own := r.rules
 	own.check(ctx, f, w.object.new, w.object.old)
 	if r.Stored != nil && f.Len() == 0 { // the stored form checks what the other form was converted to
-		r.base().rules().behind(own).check(ctx, f, w.stored.new, w.stored.old)
+		r.base.rules.behind(own).check(ctx, f, w.stored.new, w.stored.old)
 	}
 	if errs := f.Errors(); len(errs) > 0 {
 		return status.Invalid(r.GroupKind(), w.name(), errs)
@@ -308,7 +297,7 @@ func validate(ctx context.Context, w *write) error {
 // validateDocument is validate for the document of an action.
 func validateDocument(ctx context.Context, w *write) error {
 	f := &status.Fields{}
-	w.sent.kind.rules().check(ctx, f, w.sent.new, nil)
+	w.sent.kind.rules.check(ctx, f, w.sent.new, nil)
 	if errs := f.Errors(); len(errs) > 0 {
 		return status.Invalid(w.sent.kind.GroupKind(), w.name(), errs)
 	}
@@ -344,7 +333,7 @@ func skipUnchanged(_ context.Context, w *write) error {
 // store commits operations with their companions and waits until every read shows them, as long as
 // the request lasts.
 func (e *Engine) store(ctx context.Context, s *Served, ops []storage.Op, old, next registry.Tree) (storage.Revision, error) {
-	if companions := s.Kind.base().Hooks.Companions; companions != nil {
+	if companions := s.Kind.base.Hooks.Companions; companions != nil {
 		more, err := companions(old, next)
 		if err != nil {
 			return 0, err
@@ -365,7 +354,7 @@ func (e *Engine) store(ctx context.Context, s *Served, ops []storage.Op, old, ne
 func (e *Engine) commitError(ctx context.Context, w *write, err error) error {
 	var lost *storage.ConflictError
 	if !errors.As(err, &lost) {
-		return e.writeError(w.resource(), err)
+		return e.writeError(w.kind, err)
 	}
 	if waitErr := e.catchUp(ctx, w.served); waitErr != nil {
 		return waitErr
@@ -390,7 +379,7 @@ func (e *Engine) catchUp(ctx context.Context, s *Served) error {
 }
 
 func (w *write) alreadyExists(ending bool) error {
-	err := status.AlreadyExists(w.resource().GroupResource(), w.name())
+	err := status.AlreadyExists(w.kind.GroupResource(), w.name())
 	if ending { // NAME-12
 		return err.WithMessage("object is being deleted: " + err.Error())
 	}

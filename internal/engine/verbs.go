@@ -37,7 +37,7 @@ func (at *Resolved) Update(ctx context.Context, body []byte, o registry.WriteOpt
 	}
 	in := at.intent(ctx, verbUpdate, body, o)
 	in.mayUpdate = true
-	in.mayCreate, in.allowCreate = in.resource().Writes.CreateOnUpdate && in.sub == nil, o.MayCreate
+	in.mayCreate, in.allowCreate = in.kind.Writes.CreateOnUpdate && in.sub == nil, o.MayCreate
 	return in.walk(ctx)
 }
 
@@ -60,7 +60,13 @@ func (at *Resolved) Patch(ctx context.Context, p registry.PatchRequest, o regist
 
 // intent returns the write that a request asks for.
 func (at *Resolved) intent(ctx context.Context, verb string, body []byte, o registry.WriteOptions) *intent {
-	in := &intent{engine: at.engine, served: at.acts, sub: at.Subresource, target: at.Target, opts: o, verb: verb, body: body}
+	in := &intent{
+		engine: at.engine, served: at.acts, kind: at.acts.Kind, sub: at.Subresource,
+		target: at.Target, opts: o, verb: verb, body: body,
+	}
+	if in.sub != nil {
+		in.view = in.sub.view
+	}
 	in.user, _ = authn.UserFrom(ctx)
 	return in
 }
@@ -71,9 +77,9 @@ func (in *intent) operate(ctx context.Context) (*registry.Result, error) {
 	if err := run(ctx, documentSteps, w); err != nil {
 		return nil, err
 	}
-	answer, err := in.resource().Virtual(ctx, w.sent.new)
+	answer, err := in.kind.Virtual(ctx, w.sent.new)
 	if err != nil {
 		return nil, err
 	}
-	return documentResult(in.resource().GroupVersionKind(), answer, true)
+	return documentResult(in.kind.GroupVersionKind(), answer, true)
 }

@@ -321,7 +321,7 @@ func (s *Served) modernise(ctx context.Context, rec record) ([]byte, *staleRecor
 	if err != nil {
 		return nil, nil, causeOf(err)
 	}
-	back, err := form.fromStored(ctx, converted[0])
+	back, err := FromStored(ctx, form.Resource, converted[0])
 	c := comparison{}
 	c.object(tree.Without(written, "metadata"), tree.Without(back, "metadata"), "")
 	stale.lossy = stale.lossy || err != nil || c != comparison{}

@@ -22,7 +22,7 @@ func (s *Served) Show(ctx context.Context, e *watch.Entry) (*watch.Entry, error)
 	if s.shows(e) {
 		return e, nil
 	}
-	v, err := s.shelf.get(e, converted, func() (shapeValue, error) {
+	v, err := s.shelf.make(s.shelf.key(e, converted), func() (shapeValue, error) {
 		out, err := s.convert(ctx, e)
 		return shapeValue{entry: out}, err
 	})
@@ -32,7 +32,7 @@ func (s *Served) Show(ctx context.Context, e *watch.Entry) (*watch.Entry, error)
 // ShowAll is Show for a caller that keeps what is made of the entries, and not the entries. Objects of one form are converted
 // in one call. Where an object cannot be converted, ShowAll returns those before it and the error.
 func (s *Served) ShowAll(ctx context.Context, entries []*watch.Entry) ([]*watch.Entry, error) {
-	if !slices.ContainsFunc(entries, func(e *watch.Entry) bool { return !s.shows(e) }) {
+	if !s.Converts() || !slices.ContainsFunc(entries, func(e *watch.Entry) bool { return !s.shows(e) }) {
 		return entries, nil
 	}
 	out, err := s.convertAll(ctx, entries)
@@ -114,6 +114,9 @@ func (s *Served) showKept(ctx context.Context, entries []*watch.Entry) ([]*watch
 
 // shows tells whether an entry is in the form of s as it is.
 func (s *Served) shows(e *watch.Entry) bool {
+	if !s.records.foreign.Load() {
+		return s.Kind.Stored == nil
+	}
 	if form := s.records.formOf(e); form != nil {
 		return form.sameForm(s.Kind) // it may have been replaced since the request began
 	}
@@ -273,11 +276,8 @@ func (b *broken) among(found selection, after, last string) error {
 	return nil
 }
 
-// storedFields rewrites a field selector in terms of the stored form.
+// storedFields rewrites a field selector for a form that is not stored in terms of the stored form.
 func (s *Served) storedFields(f meta.FieldSelector) (meta.FieldSelector, error) {
-	if s.Kind.Stored == nil || f.Empty() {
-		return f, nil
-	}
 	requirements := f.Requirements()
 	for i := range requirements {
 		if name, ok := s.Kind.Stored.Fields[requirements[i].Field]; ok {

@@ -22,15 +22,15 @@ import (
 // toStored returns the stored object with the change that the requester made to t, an object in the
 // form of the request.
 func (w *write) toStored(ctx context.Context, t registry.Tree) (registry.Tree, error) {
-	r := w.resource()
-	next, err := r.toStored(ctx, t)
+	r := w.kind
+	next, err := ToStored(ctx, r.Resource, t)
 	if err != nil {
 		return nil, err
 	}
-	schema := r.base().Schema
+	schema := r.base.Schema
 	if w.entry != nil {
 		if w.shown == nil {
-			if w.shown, err = r.toStored(ctx, w.object.old); err != nil {
+			if w.shown, err = ToStored(ctx, r.Resource, w.object.old); err != nil {
 				return nil, err
 			}
 		}
@@ -42,7 +42,7 @@ func (w *write) toStored(ctx context.Context, t registry.Tree) (registry.Tree, e
 // resetStored reverts what the requester may not change on this path and what the version of the
 // request shows elsewhere than the stored form: a status that is part of its spec, for example.
 func (w *write) resetStored(ctx context.Context) error {
-	base := w.resource().base()
+	base := w.kind.base
 	reset := func(_ context.Context, old, sent registry.Tree) (registry.Tree, error) {
 		return base.Reset(old, sent), nil
 	}
@@ -73,20 +73,20 @@ func (w *write) follow(ctx context.Context, from, to registry.Tree) error {
 	if json.Equal(tree.Without(from, "metadata"), tree.Without(to, "metadata")) {
 		return nil
 	}
-	shown, err := allFromStored(ctx, w.resource().Resource, []registry.Tree{from, to})
+	shown, err := allFromStored(ctx, w.kind.Resource, []registry.Tree{from, to})
 	if err != nil {
 		return err
 	}
-	next := w.resource().Schema.Merge(w.object.new, shown[0], shown[1])
+	next := w.kind.Schema.Merge(w.object.new, shown[0], shown[1])
 	w.object.new = tree.With(next, w.object.new["metadata"], "metadata")
 	return nil
 }
 
-// settleStored computes what is stored when w.object.new is written. The rules of the stored kind
+// convert computes what is stored when w.object.new is written. The rules of the stored kind
 // that fill in fields see the stored form, whatever version was written. A field that the stored form
 // cannot keep is rejected.
-func (w *write) settleStored(ctx context.Context) error {
-	r := w.resource()
+func convert(ctx context.Context, w *write) error {
+	r := w.kind
 	switch {
 	case r.Stored == nil:
 		w.stored.new = w.object.new
@@ -115,7 +115,7 @@ func (w *write) settleStored(ctx context.Context) error {
 
 // fillStored asks the hooks of the stored kind for what the server decides.
 func (w *write) fillStored(ctx context.Context, t registry.Tree) (registry.Tree, error) {
-	base := w.resource().base()
+	base := w.kind.base
 	t, err := base.defaulted(ctx, t)
 	if err != nil {
 		return nil, err
@@ -126,8 +126,8 @@ func (w *write) fillStored(ctx context.Context, t registry.Tree) (registry.Tree,
 // checkKept rejects what the requester sent and the stored form does not keep. It warns of values
 // that come back as others.
 func (w *write) checkKept(ctx context.Context, next registry.Tree) error {
-	r := w.resource()
-	back, err := r.fromStored(ctx, next)
+	r := w.kind
+	back, err := FromStored(ctx, r.Resource, next)
 	if err != nil {
 		return err
 	}
@@ -136,11 +136,11 @@ func (w *write) checkKept(ctx context.Context, next registry.Tree) error {
 	if c.lost != "" {
 		return status.Invalid(r.GroupKind(), w.name(), []status.FieldError{{
 			Type: meta.CauseFieldValueForbidden, Field: c.lost,
-			Detail: fmt.Sprintf("would be lost: objects are stored as %s, which does not keep it", r.base().APIVersion()),
+			Detail: fmt.Sprintf("would be lost: objects are stored as %s, which does not keep it", r.base.APIVersion()),
 		}})
 	}
 	if c.changed != "" {
-		registry.Warn(ctx, fmt.Sprintf("%s is kept as another value, because objects are stored as %s", c.changed, r.base().APIVersion()))
+		registry.Warn(ctx, fmt.Sprintf("%s is kept as another value, because objects are stored as %s", c.changed, r.base.APIVersion()))
 	}
 	return nil
 }

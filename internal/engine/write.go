@@ -28,7 +28,9 @@ const (
 type intent struct {
 	engine  *Engine
 	served  *Served
+	kind    *Kind        // of served
 	sub     *Subresource // nil on the main path
+	view    *view        // of sub; nil where that exchanges the object itself
 	handler *handler     // of the subresource, where that acts on a document
 	target  registry.Target
 	opts    registry.WriteOptions
@@ -85,7 +87,7 @@ func (in *intent) try() *write {
 	switch {
 	case in.handler != nil:
 		w.sent.kind = in.handler.body
-	case in.view() != nil:
+	case in.view != nil:
 		w.sent.kind = in.sub.view.document
 		w.object = &part{kind: in.served.Kind}
 	default:
@@ -96,8 +98,6 @@ func (in *intent) try() *write {
 
 // errRace reports that the store no longer holds what this try was computed from.
 var errRace = errors.New("lost a race with another write")
-
-func (in *intent) resource() *Kind { return in.served.Kind }
 
 // patching reports whether the requester sent changes and not the whole object.
 func (in *intent) patching() bool { return in.verb == verbPatch || in.verb == verbApply }
@@ -122,10 +122,10 @@ func (w *write) name() string {
 	return tree.Text(w.sent.new, "metadata", "name")
 }
 
-func (w *write) notFound() error { return status.NotFound(w.resource().GroupResource(), w.target.Name) }
+func (w *write) notFound() error { return status.NotFound(w.kind.GroupResource(), w.target.Name) }
 
 func (w *write) conflict(why string) error {
-	return status.Conflict(w.resource().GroupResource(), w.name(), why)
+	return status.Conflict(w.kind.GroupResource(), w.name(), why)
 }
 
 // current reads the newest state of an object. It includes every write acknowledged before this

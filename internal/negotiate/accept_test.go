@@ -159,6 +159,7 @@ func TestQUERY_21_Pretty(t *testing.T) {
 		"no user agent":              {want: false},
 		"curl":                       {userAgent: "curl/8.5.0", want: true},
 		"wget":                       {userAgent: "Wget/1.21", want: true},
+		"a library":                  {userAgent: "libcurl", want: false},
 		"a browser":                  {userAgent: "Mozilla/5.0 (X11; Linux)", want: true},
 		"curl refuses":               {userAgent: "curl/8.5.0", query: &no, want: false},
 		"a program asks":             {userAgent: "kubectl", query: &yes, want: true},

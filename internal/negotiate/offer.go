@@ -357,12 +357,18 @@ func (o *Offer) mediaTypes() []string {
 	return types
 }
 
-// pretty decides whether to indent. asked is the pretty parameter of the Accept entry.
+// pretty decides whether to indent (QUERY-21). asked is the pretty parameter of the Accept entry.
+// Without any, answers to browsers and to command-line tools that people read are indented.
 func pretty(r *http.Request, asked bool) bool {
-	info := request.From(r.Context())
-	if info == nil {
-		info = &request.Info{} // the request did not parse, except for this parameter
-		info.Query.Pretty = request.PrettyParameter(r.URL.RawQuery)
+	var parameter *bool
+	if x := request.ExchangeFrom(r.Context()); x != nil && x.Info.Load() != nil {
+		parameter = x.Info.Load().Query.Pretty
+	} else {
+		parameter = request.PrettyParameter(r.URL.RawQuery) // nothing else of the request did parse
 	}
-	return asked && info.Query.Pretty == nil || info.Pretty(r.UserAgent())
+	if parameter != nil {
+		return *parameter
+	}
+	agent := r.UserAgent()
+	return asked || strings.HasPrefix(agent, "curl") || strings.HasPrefix(agent, "Wget") || strings.HasPrefix(agent, "Mozilla/5.0")
 }

@@ -136,9 +136,9 @@ func (x *Exchange) Bound(ctx context.Context, at time.Time) context.Context {
 	return ctx
 }
 
-// SetUser sets who asks, and returns a context that tells so: ctx itself, if it is the exchange.
-func (x *Exchange) SetUser(ctx context.Context, u authn.User) context.Context {
-	if x.User.Load() == nil {
+// SetUser sets who asks, and returns a context that tells so: ctx itself, if it is an exchange.
+func SetUser(ctx context.Context, u authn.User) context.Context {
+	if x := ExchangeFrom(ctx); x.User.Load() == nil {
 		x.user = u
 		x.User.Store(&x.user)
 		if ctx == context.Context(x) {

@@ -48,7 +48,7 @@ func TestFactsAreSetOnceAndReadByAll(t *testing.T) {
 		})
 	}
 	require.NoError(t, x.Parse(request.NewParser("", ""), x.Received))
-	require.Same(t, x, x.SetUser(x, authn.User{Name: "alice"}))
+	require.Same(t, x, request.SetUser(x, authn.User{Name: "alice"}))
 	x.SetDecision(authz.Allow, "she may")
 	x.Annotate("a", "first")
 	x.Code.Store(200)
@@ -56,7 +56,7 @@ func TestFactsAreSetOnceAndReadByAll(t *testing.T) {
 
 	x.SetDecision(authz.Deny, "no")
 	x.Annotate("a", "second")
-	other := x.SetUser(x, authn.User{Name: "bob"})
+	other := request.SetUser(x, authn.User{Name: "bob"})
 	close(stop)
 	readers.Wait()
 

@@ -2,6 +2,7 @@ package request
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/kindwright/kindwright/meta"
@@ -67,7 +68,9 @@ func (x *Exchange) Parse(p *Parser, r *http.Request) error {
 	if method == "" {
 		method = http.MethodGet // as in net/http, for requests made in process
 	}
-	if !allowed(method) {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
+	default:
 		return status.MethodNotAllowed(meta.GroupResource{}, method)
 	}
 	info.Query.groupDomain = p.groupDomain
@@ -75,10 +78,10 @@ func (x *Exchange) Parse(p *Parser, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	var ok bool
-	if info.Segments, ok = cutPrefix(segments, p.prefix); !ok {
+	if len(segments) < len(p.prefix) || !slices.Equal(segments[:len(p.prefix)], p.prefix) {
 		return status.NotFound(meta.GroupResource{}, "")
 	}
+	info.Segments = segments[len(p.prefix):]
 	if info.Query.Raw, err = parseQuery(r.URL.RawQuery); err != nil {
 		return err
 	}
@@ -95,30 +98,11 @@ func (x *Exchange) Parse(p *Parser, r *http.Request) error {
 	if err := info.Query.read(info); err != nil {
 		return err
 	}
-	info.nameFromSelector()
+	if info.Verb == VerbList || info.Verb == VerbWatch {
+		info.nameFromSelector()
+	}
 	x.Info.Store(info)
 	return nil
-}
-
-func allowed(method string) bool {
-	switch method {
-	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
-		return true
-	}
-	return false
-}
-
-// cutPrefix removes the segments that the server is mounted below.
-func cutPrefix(segments, prefix []string) (rest []string, ok bool) {
-	if len(segments) < len(prefix) {
-		return nil, false
-	}
-	for i, s := range prefix {
-		if segments[i] != s {
-			return nil, false
-		}
-	}
-	return segments[len(prefix):], true
 }
 
 // joined returns the path with the given segments.
@@ -235,9 +219,6 @@ func (i *Info) setReadVerb(method string, collection bool) error {
 // nameFromSelector lets a list or watch of one object be authorized by its name (LIST-36). A value
 // that cannot be a name stays in the selector; the list then finds nothing (security vector P9).
 func (i *Info) nameFromSelector() {
-	if i.Verb != VerbList && i.Verb != VerbWatch {
-		return
-	}
 	if name, ok := i.Query.FieldSelector.Exact("metadata.name"); ok && validSegment(name) {
 		i.Name = name
 	}

@@ -153,23 +153,10 @@ func TestW5_SelectorsOfAMiB(t *testing.T) {
 }
 
 func TestQUERY_21_Pretty(t *testing.T) {
-	for _, c := range []struct {
-		query, agent string
-		want         bool
-	}{
-		{"", "kubectl/v1.36", false},
-		{"", "", false},
-		{"", "curl/8.5", true},
-		{"", "Wget/1.2", true},
-		{"", "Mozilla/5.0 (X11)", true},
-		{"", "libcurl", false},
-		{"?pretty=false", "curl/8.5", false},
-		{"?pretty=0", "curl/8.5", false},
-		{"?pretty=true", "kubectl", true},
-		{"?pretty", "kubectl", true},
-	} {
-		require.Equal(t, c.want, mustParse(t, "GET "+W+c.query).Pretty(c.agent), c)
-		require.Equal(t, c.want, mustParse(t, "GET /apis"+c.query).Pretty(c.agent), c)
+	yes, no := true, false
+	for query, want := range map[string]*bool{"": nil, "?pretty=false": &no, "?pretty=0": &no, "?pretty=true": &yes, "?pretty": &yes} {
+		require.Equal(t, want, mustParse(t, "GET "+W+query).Query.Pretty, query)
+		require.Equal(t, want, mustParse(t, "GET /apis"+query).Query.Pretty, query)
 	}
 }
 

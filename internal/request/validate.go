@@ -2,7 +2,6 @@ package request
 
 import (
 	"slices"
-	"strings"
 	"unicode"
 
 	"github.com/kindwright/kindwright/meta"
@@ -142,13 +141,4 @@ func (q Query) invalid(kind string, f *status.Fields) error {
 		return nil
 	}
 	return status.Invalid(meta.GroupKind{Group: "meta." + q.GroupDomain(), Kind: kind}, "", f.Errors())
-}
-
-// Pretty reports whether the answer is to be indented (QUERY-21). The parameter decides. Without
-// it, answers to browsers and to command-line tools that people read are indented.
-func (i *Info) Pretty(userAgent string) bool {
-	if i.Query.Pretty != nil {
-		return *i.Query.Pretty
-	}
-	return strings.HasPrefix(userAgent, "curl") || strings.HasPrefix(userAgent, "Wget") || strings.HasPrefix(userAgent, "Mozilla/5.0")
 }

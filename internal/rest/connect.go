@@ -17,7 +17,7 @@ import (
 
 // connect serves a connection to a subresource.
 func (c *call) connect() error {
-	transport, _ := c.sub.Transport()
+	transport := c.sub.Transport()
 	check, ok := transport.(func(*http.Request) error)
 	if !ok {
 		return status.Internal(fmt.Errorf("subresource %q was not made by connect.Endpoint", c.sub.Name))

@@ -79,7 +79,7 @@ func appendBookmark(dst []byte, kind, apiVersion string, rev storage.Revision, e
 }
 
 func (c *call) renderer(form negotiate.Result) renderer {
-	r := c.shown()
+	r := c.shown
 	from, version := source{form.Unmanaged}, ""
 	if form.As != negotiate.Object {
 		version = form.APIVersion()
@@ -87,7 +87,7 @@ func (c *call) renderer(form negotiate.Result) renderer {
 	switch {
 	case form.MediaType == negotiate.Protobuf && form.As == negotiate.Object:
 		return &protobufs{
-			proto: &c.proto, descriptor: r.Messages(), apiVersion: r.APIVersion(), kind: r.Names.Kind, listKind: r.Names.ListKind,
+			proto: &c.proto, descriptor: r.Messages, apiVersion: r.APIVersion(), kind: r.Names.Kind, listKind: r.Names.ListKind,
 			text: &whole{source: from, lines: lines{r.Names.Kind, r.APIVersion()}},
 		}
 	case form.MediaType == negotiate.Protobuf:

@@ -8,7 +8,6 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/internal/engine"
 	"github.com/kindwright/kindwright/internal/negotiate"
 	"github.com/kindwright/kindwright/internal/request"
@@ -54,6 +53,7 @@ type Options struct {
 // Handler serves the resources of an engine. It is safe for concurrent use.
 type Handler struct {
 	engine *engine.Engine
+	domain string // of the system's own groups
 	opts   Options
 	proto  messages
 
@@ -80,7 +80,7 @@ func New(e *engine.Engine, o Options) *Handler {
 	if o.Draining == nil {
 		o.Draining = context.Background()
 	}
-	return &Handler{engine: e, opts: o, proto: describeMessages()}
+	return &Handler{engine: e, domain: e.GroupDomain(), opts: o, proto: describeMessages()}
 }
 
 // call is one request on its way through the handler.
@@ -92,6 +92,7 @@ type call struct {
 	served *engine.Served
 	at     *engine.Resolved
 	sub    *engine.Subresource // nil for objects themselves, and collections
+	shown  *engine.Kind        // the documents of the answer: objects of the kind, or what sub shows instead
 }
 
 // Find sets the kind that a parsed request is for. It is looked up once: the request ends with the kind that it began
@@ -101,8 +102,13 @@ func (h *Handler) Find(x *request.Exchange) {
 	if !info.IsResource {
 		return
 	}
+	x.Streams = info.Verb == request.VerbWatch
 	if served, ok := h.engine.Set().Lookup(meta.GroupVersionResource{Group: info.Group, Version: info.Version, Resource: info.Resource}); ok {
 		x.Kind = served
+		if info.Subresource != "" {
+			sub := Subresource(x)
+			x.Streams = sub != nil && sub.Streams(info.Verb)
+		}
 	}
 }
 
@@ -134,15 +140,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request) error {
 	x := request.ExchangeFrom(r.Context())
-	info := x.Info.Load()
-	if info == nil || !info.IsResource {
-		return status.Internal(errors.New("rest: the request was not parsed as one for a resource"))
-	}
 	served := Kind(x)
 	if served == nil {
 		return engine.NotServed()
 	}
-	c := &call{Handler: h, w: w, r: r, info: info, served: served}
+	c := &call{Handler: h, w: w, r: r, info: x.Info.Load(), served: served, shown: served.Kind}
 	err := c.resolve()
 	if err == nil {
 		if d := served.Resource.Deprecated; d != nil && h.opts.Deprecated(d) {
@@ -164,15 +166,21 @@ func (c *call) resolve() (err error) {
 	if c.sub = c.at.Subresource; c.sub == nil {
 		return nil
 	}
-	if _, paths := c.sub.Transport(); c.info.Below != "" && !paths {
+	if c.info.Below != "" && !c.sub.Paths() {
 		return engine.NotServed() // below a subresource are connections alone, and only those that say so
+	}
+	if d := c.sub.Answer(c.info.Verb); d != nil {
+		c.shown = d
 	}
 	return nil
 }
 
 // target returns what a verb acts on at the path of the request.
 func (c *call) target(verb string) registry.Target {
-	t := registry.Target{Resource: c.served.Resource.GroupVersionResource(), Subresource: c.info.Subresource, Namespace: c.info.Namespace, Name: c.info.Name}
+	t := registry.Target{
+		Resource:    meta.GroupVersionResource{Group: c.info.Group, Version: c.info.Version, Resource: c.info.Resource},
+		Subresource: c.info.Subresource, Namespace: c.info.Namespace, Name: c.info.Name,
+	}
 	switch verb {
 	case request.VerbList, request.VerbWatch, request.VerbDeleteCollection:
 		t.Name = "" // authorization saw one that comes from a selector
@@ -223,8 +231,7 @@ func causeText(err error) string {
 
 // offer says in which forms an answer about stored objects can be given.
 func (c *call) offer() negotiate.Offer {
-	r := c.shown()
-	return negotiate.Offer{GroupDomain: c.engine.GroupDomain(), Table: !r.NoTable, Metadata: true, Protobuf: r.Messages() != nil}
+	return negotiate.Offer{GroupDomain: c.domain, Table: !c.shown.NoTable, Metadata: true, Protobuf: c.shown.Messages != nil}
 }
 
 // readRequest translates the query of a read.
@@ -246,10 +253,4 @@ func readRequest(q *request.Query) (registry.ListRequest, error) {
 		lr.Match = meta.ResourceVersionMatchExact // LIST-06, LIST-12, LIST-15
 	}
 	return lr, nil
-}
-
-// authenticated tells whether the caller proved who they are by something a browser does not send of itself (B17).
-func authenticated(ctx context.Context) bool {
-	user, ok := authn.UserFrom(ctx)
-	return ok && !user.IsAnonymous()
 }

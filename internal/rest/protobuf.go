@@ -164,5 +164,5 @@ func (c *call) isProtobuf() bool {
 		return false
 	}
 	mediaType, ok := negotiate.ContentType(fields[0])
-	return ok && negotiate.IsProtobuf(mediaType, c.engine.GroupDomain())
+	return ok && negotiate.IsProtobuf(mediaType, c.domain)
 }

@@ -40,7 +40,7 @@ func (c *call) get() error {
 	if err != nil {
 		return err
 	}
-	if c.shown() != c.served.Kind {
+	if c.shown != c.served.Kind {
 		return c.answerObject(form, http.StatusOK, entry) // of the moment: there is nothing to be kept for others
 	}
 	return c.answerRead(form, entry)

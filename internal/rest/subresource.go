@@ -15,16 +15,6 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// shown describes the documents of the answer: objects of the resource, or what the subresource shows instead.
-func (c *call) shown() *engine.Kind {
-	if c.sub != nil {
-		if d := c.sub.Answer(c.info.Verb); d != nil {
-			return d
-		}
-	}
-	return c.served.Kind
-}
-
 // taken describes the documents that are sent.
 func (c *call) taken() *engine.Kind {
 	if c.sub != nil {
@@ -55,7 +45,7 @@ func (c *call) act(do func(body []byte) (*registry.Result, error)) error {
 	if err != nil {
 		return err
 	}
-	body, err := c.body(c.taken().Messages())
+	body, err := c.body(c.taken().Messages)
 	if err != nil {
 		return err
 	}
@@ -72,11 +62,11 @@ func (c *call) act(do func(body []byte) (*registry.Result, error)) error {
 
 // documentOffer is what documents can be answered as that are no stored objects.
 func (c *call) documentOffer() negotiate.Offer {
-	return negotiate.Offer{GroupDomain: c.engine.GroupDomain(), Protobuf: c.shown().Messages() != nil}
+	return negotiate.Offer{GroupDomain: c.domain, Protobuf: c.shown.Messages != nil}
 }
 
 func (c *call) answerDocument(form negotiate.Result, code int, result *registry.Result) error {
-	d := c.shown().Messages()
+	d := c.shown.Messages
 	if result.Kind == (meta.GroupVersionKind{Version: "v1", Kind: "Status"}) {
 		d = c.proto.status()
 	}
@@ -115,7 +105,7 @@ func (c *call) stream() error {
 // takesStream tells whether the client takes the media type of the stream. Clients ask subresources for the documents that they usually
 // get, and take what comes.
 func (c *call) takesStream() bool {
-	want := negotiate.Offer{GroupDomain: c.engine.GroupDomain(), Protobuf: true}
+	want := negotiate.Offer{GroupDomain: c.domain, Protobuf: true}
 	if _, err := negotiate.Negotiate(c.r, want); err == nil {
 		return true
 	}

@@ -10,6 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/negotiate"
 	"github.com/kindwright/kindwright/internal/patch"
@@ -30,7 +31,7 @@ func (c *call) create() error {
 		})
 	}
 	return c.write(http.StatusOK, func(ctx context.Context) (*registry.Result, error) {
-		body, err := c.body(c.served.Kind.Messages())
+		body, err := c.body(c.served.Kind.Messages)
 		if err != nil {
 			return nil, err
 		}
@@ -48,7 +49,7 @@ func (c *call) update() error {
 		})
 	}
 	return c.write(http.StatusOK, func(ctx context.Context) (*registry.Result, error) {
-		body, err := c.body(c.taken().Messages())
+		body, err := c.body(c.taken().Messages)
 		if err != nil {
 			return nil, err
 		}
@@ -60,7 +61,7 @@ func (c *call) patch() error {
 	if err := c.info.Query.ValidatePatch(); err != nil {
 		return err
 	}
-	types := c.served.Kind.Patches()
+	types := c.served.Kind.Patches
 	if c.sub != nil {
 		types = c.sub.Patches(c.served.Kind)
 	}
@@ -69,12 +70,12 @@ func (c *call) patch() error {
 		return err
 	}
 	if c.info.Query.Force != nil && kind != meta.ApplyPatch { // SSA-30
-		return status.Invalid(meta.GroupKind{Group: "meta." + c.engine.GroupDomain(), Kind: "PatchOptions"}, "", []status.FieldError{
+		return status.Invalid(meta.GroupKind{Group: "meta." + c.domain, Kind: "PatchOptions"}, "", []status.FieldError{
 			{Type: meta.CauseFieldValueForbidden, Field: "force", Detail: "may not be specified for non-apply patch"},
 		})
 	}
 	if c.info.Query.FieldManager == "" && kind == meta.ApplyPatch { // SSA-02
-		return status.Invalid(meta.GroupKind{Group: "meta." + c.engine.GroupDomain(), Kind: "PatchOptions"}, "", []status.FieldError{
+		return status.Invalid(meta.GroupKind{Group: "meta." + c.domain, Kind: "PatchOptions"}, "", []status.FieldError{
 			{Type: meta.CauseFieldValueRequired, Field: "fieldManager", Detail: "is required for apply patch"},
 		})
 	}
@@ -88,14 +89,6 @@ func (c *call) patch() error {
 		}
 		return c.at.Patch(ctx, registry.PatchRequest{Type: kind, Body: body}, c.writeOptions())
 	})
-}
-
-// mayCreate asks whether the requester may create what a PUT or an apply finds absent (UPDATE-10); nil asks nobody.
-func (c *call) mayCreate() func(context.Context) error {
-	if c.opts.MayCreate == nil {
-		return nil
-	}
-	return func(ctx context.Context) error { return c.opts.MayCreate(ctx, c.info) }
 }
 
 // appliedJSON returns the body of an apply, YAML or JSON whatever its type says (PATCH-05), as JSON.
@@ -130,7 +123,7 @@ func (c *call) write(code int, do func(context.Context) (*registry.Result, error
 func (c *call) answerDraft(form negotiate.Result, code int, document []byte) error {
 	r := c.served.Kind
 	if form.As == negotiate.Object {
-		return c.document(form, code, r.Messages(), r.APIVersion(), r.Names.Kind, document)
+		return c.document(form, code, r.Messages, r.APIVersion(), r.Names.Kind, document)
 	}
 	if form.MediaType == negotiate.Protobuf {
 		form.MediaType = negotiate.JSON // whose versions can be taken out again
@@ -176,18 +169,23 @@ func (c *call) body(d *protobuf.Descriptor) ([]byte, error) {
 	if c.isProtobuf() {
 		return c.readProtobuf(d)
 	}
-	return negotiate.ReadBody(c.w, c.r, negotiate.BodyOptions{Authenticated: authenticated(c.r.Context())})
+	// Whether the caller proved who they are by something a browser does not send of itself (B17).
+	user, ok := authn.UserFrom(c.r.Context())
+	return negotiate.ReadBody(c.w, c.r, negotiate.BodyOptions{Authenticated: ok && !user.IsAnonymous()})
 }
 
 func (c *call) writeOptions() registry.WriteOptions {
 	q := &c.info.Query
-	return registry.WriteOptions{
+	o := registry.WriteOptions{
 		DryRun:          q.IsDryRun(),
 		FieldManager:    cmp.Or(q.FieldManager, managerOf(c.r.UserAgent())),
 		Force:           q.Force != nil && *q.Force,
 		FieldValidation: q.FieldValidation,
-		MayCreate:       c.mayCreate(),
 	}
+	if c.opts.MayCreate != nil { // of what a PUT or an apply finds absent (UPDATE-10)
+		o.MayCreate = func(ctx context.Context) error { return c.opts.MayCreate(ctx, c.info) }
+	}
+	return o
 }
 
 // managerOf is the field manager of a client that names none: what its User-Agent says before the first slash (SSA-23).
@@ -264,7 +262,11 @@ func (c *call) answerSuccess(form negotiate.Result, details *meta.StatusDetails)
 	if err != nil {
 		return status.Internal(err)
 	}
-	return c.document(form, http.StatusOK, c.proto.status(), "v1", "Status", document)
+	var d *protobuf.Descriptor
+	if form.MediaType == negotiate.Protobuf { // describing it is some work
+		d = c.proto.status()
+	}
+	return c.document(form, http.StatusOK, d, "v1", "Status", document)
 }
 
 // deleteOptions reads the options of a deletion. A body wins: where there is one, those of the query do not count
@@ -272,7 +274,11 @@ func (c *call) answerSuccess(form negotiate.Result, details *meta.StatusDetails)
 func (c *call) deleteOptions() (request.Query, registry.DeleteOptions, error) {
 	q := c.info.Query
 	var o registry.DeleteOptions
-	body, err := c.body(c.proto.deleteOptions())
+	var d *protobuf.Descriptor
+	if c.isProtobuf() {
+		d = c.proto.deleteOptions()
+	}
+	body, err := c.body(d)
 	if err != nil {
 		return q, o, err
 	}
