@@ -98,8 +98,10 @@ func TestVER_15_AnEmptiedParentKeepsWhatAVersionDoesNotShow(t *testing.T) {
 		},
 		"apply": func(t *testing.T, e *engine.Engine) error {
 			for _, steps := range []string{`,"steps":[{"name":"s"}]`, ""} {
-				_, err := e.Patch(t.Context(), planAt("v1beta1", "x"), registry.PatchRequest{Type: meta.ApplyPatch,
-					Body: []byte(`{"apiVersion":"example.dev/v1beta1","kind":"Plan","metadata":{"name":"x"}` + steps + `}`)}, registry.WriteOptions{FieldManager: "m", Force: true})
+				_, err := e.Patch(t.Context(), planAt("v1beta1", "x"), registry.PatchRequest{
+					Type: meta.ApplyPatch,
+					Body: []byte(`{"apiVersion":"example.dev/v1beta1","kind":"Plan","metadata":{"name":"x"}` + steps + `}`),
+				}, registry.WriteOptions{FieldManager: "m", Force: true})
 				if err != nil {
 					return err
 				}

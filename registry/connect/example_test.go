@@ -31,8 +31,10 @@ type CallOptions struct {
 }
 
 func phones() registry.Kind[Phone] {
-	return registry.Kind[Phone]{Group: "home.example.com", Version: "v1", Plural: "phones", Scope: registry.ClusterScoped,
-		Subresources: []registry.Endpoint{connect.Endpoint[Phone, CallOptions]{Name: "call", Serve: serve}}}
+	return registry.Kind[Phone]{
+		Group: "home.example.com", Version: "v1", Plural: "phones", Scope: registry.ClusterScoped,
+		Subresources: []registry.Endpoint{connect.Endpoint[Phone, CallOptions]{Name: "call", Serve: serve}},
+	}
 }
 
 // serve takes over the connection, greets the client and repeats what it sends in capitals.
