@@ -296,49 +296,13 @@ func (s *scanner) either(v *shape, slot int32) error {
 func startsNumber(c byte) bool { return c == '-' || '0' <= c && c <= '9' }
 
 // skip skips a value of any type without validating its content.
-func (s *scanner) skip() bool {
-	start, depth := s.pos, 0
-	for s.pos < len(s.data) {
-		switch s.data[s.pos] {
-		case '"':
-			if !s.text() {
-				return false
-			}
-			if depth == 0 {
-				return true
-			}
-			continue
-		case '{', '[':
-			depth++
-		case '}', ']':
-			if depth == 0 {
-				return s.pos > start // the end of the enclosing object or array
-			}
-			if depth--; depth == 0 {
-				s.pos++
-				return true
-			}
-		case ',', ' ', '\t', '\r', '\n':
-			if depth == 0 {
-				return s.pos > start
-			}
-		}
-		s.pos++
-	}
-	return false
+func (s *scanner) skip() (ok bool) {
+	s.pos, ok = json.SkipValue(s.data, s.pos)
+	return ok
 }
 
 // text skips a string.
-func (s *scanner) text() bool {
-	for i := s.pos + 1; i < len(s.data); i++ {
-		switch s.data[i] {
-		case '"':
-			s.pos = i + 1
-			return true
-		case '\\':
-			i++
-		}
-	}
-	s.pos = len(s.data)
-	return false
+func (s *scanner) text() (ok bool) {
+	s.pos, ok = json.SkipText(s.data, s.pos)
+	return ok
 }

@@ -157,54 +157,13 @@ func (f *finder) list(n *node) bool {
 func (f *finder) at(c byte) bool { return f.pos < len(f.data) && f.data[f.pos] == c }
 
 // skip skips a value of any type.
-func (f *finder) skip() bool {
-	start, depth := f.pos, 0
-	for f.pos < len(f.data) {
-		switch f.data[f.pos] {
-		case '"':
-			if !f.text() {
-				return false
-			}
-			if depth == 0 {
-				return true
-			}
-			continue
-		case '{', '[':
-			depth++
-		case '}', ']':
-			if depth == 0 {
-				return f.pos > start // the end of the enclosing object or array
-			}
-			if depth--; depth == 0 {
-				f.pos++
-				return true
-			}
-		case ',':
-			if depth == 0 {
-				return f.pos > start
-			}
-		}
-		f.pos++
-	}
-	return false
+func (f *finder) skip() (ok bool) {
+	f.pos, ok = json.SkipValue(f.data, f.pos)
+	return ok
 }
 
 // text skips a string.
-func (f *finder) text() bool {
-	for i := f.pos + 1; ; {
-		next := bytes.IndexByte(f.data[i:], '"')
-		if next < 0 {
-			f.pos = len(f.data)
-			return false
-		}
-		i += next + 1
-		escapes := 0
-		for f.data[i-2-escapes] == '\\' && i-2-escapes > f.pos {
-			escapes++
-		}
-		if escapes%2 == 0 {
-			f.pos = i
-			return true
-		}
-	}
+func (f *finder) text() (ok bool) {
+	f.pos, ok = json.SkipText(f.data, f.pos)
+	return ok
 }
