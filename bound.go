@@ -12,6 +12,7 @@ import (
 	"github.com/kindwright/kindwright/authz"
 	"github.com/kindwright/kindwright/health"
 	"github.com/kindwright/kindwright/internal/engine"
+	"github.com/kindwright/kindwright/internal/guard"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
@@ -44,7 +45,7 @@ func bind[T any](s *Server, sort, name string, make func(watch.Binding) (T, erro
 		return none, nil, fmt.Errorf("%s %T has to be bound and has no name", sort, none)
 	}
 	made, err := make(b)
-	if err == nil && isNil(any(made)) {
+	if err == nil && guard.IsNil(any(made)) {
 		err = errors.New("the method Bind returned nil")
 	}
 	if err != nil {
@@ -56,7 +57,7 @@ func bind[T any](s *Server, sort, name string, make func(watch.Binding) (T, erro
 }
 
 func (b *binding) Observe(of meta.GroupResource, o watch.Observer) error {
-	if isNil(o) {
+	if guard.IsNil(o) {
 		return fmt.Errorf("observe %s: the observer is nil", of)
 	}
 	if b.bound {
@@ -214,7 +215,7 @@ func (s *Server) bindPlugin(p admission.Plugin) (admission.Plugin, error) {
 		m, v, err := p.Bind(b)
 		return admission.Plugin{Name: p.Name, Rules: p.Rules, Handles: p.Handles, Mutator: m, Validator: v}, err
 	})
-	if m := made.Mutator; m != nil && !isNil(m) {
+	if m := made.Mutator; m != nil && !guard.IsNil(m) {
 		made.Mutator = admission.MutatorFunc(func(ctx context.Context, r *admission.Request) (map[string]any, error) {
 			if err := b.refusal(); err != nil {
 				return nil, err
@@ -222,7 +223,7 @@ func (s *Server) bindPlugin(p admission.Plugin) (admission.Plugin, error) {
 			return m.Mutate(ctx, r)
 		})
 	}
-	if v := made.Validator; v != nil && !isNil(v) {
+	if v := made.Validator; v != nil && !guard.IsNil(v) {
 		made.Validator = admission.ValidatorFunc(func(ctx context.Context, r *admission.Request) error {
 			if err := b.refusal(); err != nil {
 				return err

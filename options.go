@@ -3,7 +3,6 @@ package kindwright
 import (
 	"fmt"
 	"net/http"
-	"reflect"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -14,6 +13,7 @@ import (
 	"github.com/kindwright/kindwright/health"
 	"github.com/kindwright/kindwright/internal/engine"
 	"github.com/kindwright/kindwright/internal/feature"
+	"github.com/kindwright/kindwright/internal/guard"
 	"github.com/kindwright/kindwright/registry"
 )
 
@@ -165,22 +165,9 @@ func adding[T any](option, what string, all []T, list func(*config) *[]T) Option
 // given reports which argument of an option is nil.
 func given[T any](option, what string, all []T) error {
 	for i, one := range all {
-		if isNil(one) {
+		if guard.IsNil(one) {
 			return fmt.Errorf("%s: %s %d is nil", option, what, i)
 		}
 	}
 	return nil
-}
-
-// isNil reports whether an interface holds nothing, or a nil pointer or function. Those would fail
-// only when they are called.
-func isNil(v any) bool {
-	r := reflect.ValueOf(v)
-	switch r.Kind() {
-	case reflect.Invalid:
-		return true
-	case reflect.Pointer, reflect.Func:
-		return r.IsNil()
-	}
-	return false
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/kindwright/kindwright/internal/engine"
 	"github.com/kindwright/kindwright/internal/feature"
 	"github.com/kindwright/kindwright/internal/gc"
+	"github.com/kindwright/kindwright/internal/guard"
 	"github.com/kindwright/kindwright/internal/negotiate"
 	"github.com/kindwright/kindwright/internal/request"
 	"github.com/kindwright/kindwright/internal/rest"
@@ -95,7 +96,7 @@ func New(b storage.Backend, opts ...Option) (*Server, error) {
 // absent reports whether the backend, or the one behind a view, is missing: nil, or the nil pointer
 // of an Open that failed.
 func absent(b storage.Backend) bool {
-	for !isNil(b) {
+	for !guard.IsNil(b) {
 		view, ok := b.(storage.Unwrapper)
 		if !ok {
 			return false

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kindwright/kindwright/internal/guard"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/openapi"
 )
@@ -205,7 +206,7 @@ func notNegative[N interface{ ~int | ~int64 }](field string, n N) error {
 
 // notNilInside rejects a nil pointer behind an interface, which would panic in a request.
 func notNilInside(field string, v any) error {
-	if v != nil && isNil(v) {
+	if v != nil && guard.IsNil(v) {
 		return fmt.Errorf("%s: the %T is nil", field, v)
 	}
 	return nil

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"runtime/debug"
 	"time"
 
+	"github.com/kindwright/kindwright/internal/guard"
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/status"
 )
@@ -34,6 +34,7 @@ type Observation struct {
 type member struct {
 	Plugin
 	rules []matcher
+	label string // of errors
 }
 
 // NewChain returns the chain of the given plugins; the first is called first. It rejects a plugin
@@ -48,9 +49,9 @@ func NewChain(plugins ...Plugin) (*Chain, error) {
 			return nil, fmt.Errorf("admission plugin %d has no name", i)
 		case seen[p.Name]:
 			return nil, fmt.Errorf("admission plugin %q is given twice", p.Name)
-		case isNil(p.Mutator):
+		case p.Mutator != nil && guard.IsNil(p.Mutator):
 			return nil, fmt.Errorf("admission plugin %q: its mutator is a nil %T", p.Name, p.Mutator)
-		case isNil(p.Validator):
+		case p.Validator != nil && guard.IsNil(p.Validator):
 			return nil, fmt.Errorf("admission plugin %q: its validator is a nil %T", p.Name, p.Validator)
 		case p.Bind != nil:
 			return nil, fmt.Errorf("admission plugin %q is not bound to a server", p.Name)
@@ -58,29 +59,19 @@ func NewChain(plugins ...Plugin) (*Chain, error) {
 			return nil, fmt.Errorf("admission plugin %q neither mutates nor validates", p.Name)
 		}
 		seen[p.Name] = true
+		label := fmt.Sprintf("admission plugin %q", p.Name)
 		rules, err := compile(p.Rules)
 		if err != nil {
 			return nil, fmt.Errorf("admission plugin %q: %w", p.Name, err)
 		}
 		if p.Mutator != nil {
-			c.mutators = append(c.mutators, member{p, rules})
+			c.mutators = append(c.mutators, member{p, rules, label})
 		}
 		if p.Validator != nil {
-			c.validators = append(c.validators, member{p, rules})
+			c.validators = append(c.validators, member{p, rules, label})
 		}
 	}
 	return c, nil
-}
-
-// isNil reports whether a side of a plugin is set but holds nil, such as the pointer from a
-// constructor that failed.
-func isNil(side any) bool {
-	v := reflect.ValueOf(side)
-	switch v.Kind() {
-	case reflect.Pointer, reflect.Func, reflect.Map, reflect.Chan, reflect.Slice:
-		return v.IsNil()
-	}
-	return false
 }
 
 // Checked returns a chain that verifies that plugins keep their promise. If a plugin changes a tree
@@ -202,7 +193,7 @@ func (c *Chain) Validate(ctx context.Context, r *Request) (err error) {
 // mutate asks one plugin for the next object. The plugin gets a copy of the request, so changes of
 // its fields have no effect.
 func (m *member) mutate(ctx context.Context, r *Request, t *Target, c *Chain) (object map[string]any, err error) {
-	defer m.recovered(&err)
+	defer guard.RecoverAs(&err, m.label, status.Internal)
 	if !m.handles(t) {
 		return r.Object, nil
 	}
@@ -219,7 +210,7 @@ func (m *member) mutate(ctx context.Context, r *Request, t *Target, c *Chain) (o
 
 // validate asks one plugin.
 func (m *member) validate(ctx context.Context, r *Request, t *Target, c *Chain) (err error) {
-	defer m.recovered(&err)
+	defer guard.RecoverAs(&err, m.label, status.Internal)
 	if !m.handles(t) {
 		return nil
 	}
@@ -278,10 +269,4 @@ func (m *member) named(ctx context.Context, err error) error {
 		return err
 	}
 	return fmt.Errorf("admission plugin %q: %w", m.Name, err)
-}
-
-func (m *member) recovered(err *error) {
-	if v := recover(); v != nil {
-		*err = status.Internal(fmt.Errorf("admission plugin %q panicked: %v\n%s", m.Name, v, debug.Stack()))
-	}
 }

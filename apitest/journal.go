@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/kindwright/kindwright/authn"
+	"github.com/kindwright/kindwright/internal/clip"
 	"github.com/kindwright/kindwright/internal/request"
 )
 
@@ -170,9 +171,7 @@ func (r Request) String() string {
 	if r.Verb == "" {
 		what = r.Method + " " + r.URL
 	}
-	if len(what) > lineLength {
-		what = strings.ToValidUTF8(what[:lineLength], "") + "…" // a continue token, most likely
-	}
+	what = clip.Text(what, lineLength) // a continue token may be long
 	fmt.Fprintf(&b, "+%s %s by %s", r.At.Round(time.Microsecond), what, cmp.Or(r.User, "nobody"))
 	if r.Agent != "" {
 		fmt.Fprintf(&b, " (%s)", r.Agent)

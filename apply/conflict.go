@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v4/merge"
 	"sigs.k8s.io/structured-merge-diff/v4/typed"
 
+	"github.com/kindwright/kindwright/internal/clip"
 	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
@@ -23,13 +24,6 @@ const maxConflicts = 1000
 // maxPath limits the length of a path in a response. A path contains the keys of list items, which
 // may be long.
 const maxPath = 1024
-
-func cut(s string) string {
-	if len(s) > maxPath {
-		return strings.ToValidUTF8(s[:maxPath], "") + "…"
-	}
-	return s
-}
 
 // conflict returns the 409 error for an apply that changes fields of others. It has a cause for
 // each field and owner. Clients parse the texts, so they must not change.
@@ -53,7 +47,7 @@ func (m *managers) conflict(all merge.Conflicts) error {
 		who := m.entries[id].describe()
 		fmt.Fprintf(&text, "\nconflicts with %s:", who)
 		for _, p := range paths {
-			field := cut(p.String())
+			field := clip.Text(p.String(), maxPath)
 			text.WriteString("\n- " + field)
 			causes = append(causes, meta.StatusCause{Type: meta.CauseFieldManagerConflict, Message: "conflict with " + who, Field: field})
 		}
@@ -89,7 +83,7 @@ func invalidConfiguration(r Request, err error) error {
 		// Drop the value, which may be large or secret.
 		p.ErrorMessage, _, _ = strings.Cut(p.ErrorMessage, ", got ")
 		errs = append(errs, status.FieldError{
-			Type: meta.CauseFieldValueInvalid, Field: cut(strings.TrimPrefix(p.Path, ".")), Value: "…", Detail: cut(p.ErrorMessage),
+			Type: meta.CauseFieldValueInvalid, Field: clip.Text(strings.TrimPrefix(p.Path, "."), maxPath), Value: "…", Detail: clip.Text(p.ErrorMessage, maxPath),
 		})
 	}
 	gv, _ := meta.ParseGroupVersion(r.APIVersion)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/kindwright/kindwright/authn"
+	"github.com/kindwright/kindwright/internal/guard"
 )
 
 // Decision is an authorizer's result. The zero value allows nothing.
@@ -95,11 +96,8 @@ func (list union) Authorize(ctx context.Context, a Attributes) (Decision, string
 
 // decide asks one authorizer and converts everything but a valid decision to Deny with an error.
 func decide(ctx context.Context, z Authorizer, a Attributes) (d Decision, reason string, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			d, reason, err = Deny, "", fmt.Errorf("authorizer panicked: %v", p)
-		}
-	}()
+	d = Deny // if it panics
+	defer guard.Recover(&err, "authorizer")
 	d, reason, err = z.Authorize(ctx, a)
 	switch {
 	case err != nil:

@@ -9,6 +9,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/kindwright/kindwright/authn"
+	"github.com/kindwright/kindwright/internal/guard"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
 )
@@ -81,7 +82,8 @@ func (m *middleware) authorize(r *http.Request) *status.Error {
 	}
 	switch {
 	case err != nil:
-		m.log.Error(err, "request rejected: no authorization decision", "user", a.User.Name, "verb", a.Verb, "path", r.URL.Path)
+		m.log.Error(err, "request rejected: no authorization decision",
+			guard.WithStack(err, "user", a.User.Name, "verb", a.Verb, "path", r.URL.Path)...)
 		m.told(r, a, Deny, "")
 		return Failure(err)
 	case d == Allow:
@@ -99,12 +101,8 @@ func (m *middleware) read(r *http.Request) (a Attributes, err error) {
 	if !ok || u.Name == "" {
 		return Attributes{}, errors.New("request was not authenticated")
 	}
-	defer func() {
-		if p := recover(); p != nil {
-			a, err = Attributes{}, fmt.Errorf("reading the attributes panicked: %v", p)
-		}
-		a.User = u
-	}()
+	defer func() { a.User = u }()
+	defer guard.Recover(&err, "reading the attributes")
 	return m.attributes(r)
 }
 

@@ -2,11 +2,11 @@ package authz
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/kindwright/kindwright/authn"
+	"github.com/kindwright/kindwright/internal/guard"
 )
 
 // RuleResolver is an optional interface of an [Authorizer] that can list what it allows. The lists
@@ -69,11 +69,7 @@ func RulesOf(ctx context.Context, z Authorizer, u authn.User, namespace string) 
 
 // resolve converts a panic of a resolver to an error.
 func resolve(ctx context.Context, z RuleResolver, u authn.User, namespace string) (rules Rules, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			rules, err = Rules{}, fmt.Errorf("authorizer panicked: %v", p)
-		}
-	}()
+	defer guard.Recover(&err, "authorizer")
 	return z.Rules(ctx, u, namespace)
 }
 

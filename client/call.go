@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kindwright/kindwright/internal/pause"
 	"github.com/kindwright/kindwright/status"
 )
 
@@ -82,7 +83,7 @@ func (c *caller) send(ctx context.Context, q call) (*http.Response, error) {
 		}
 		c.log.V(1).Info("the server asks to retry later", "method", q.method, "path", res.Request.URL.Path,
 			"code", res.StatusCode, "wait", wait)
-		if err := pause(ctx, wait); err != nil {
+		if err := pause.For(ctx, wait); err != nil {
 			return nil, err
 		}
 	}
@@ -165,18 +166,6 @@ func retryAfter(h http.Header, failure *status.Error) (time.Duration, bool) {
 		return time.Duration(seconds) * time.Second, true
 	}
 	return 0, false
-}
-
-// pause waits for d. It returns early with the context's error.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // errTooLong reports a response beyond the limit.

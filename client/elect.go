@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/kindwright/kindwright/internal/pause"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
 )
@@ -172,7 +173,7 @@ func (c *candidate) acquire(ctx context.Context) error {
 		default:
 			c.client.log.V(1).Info("the lease cannot be read or written", "lease", c.Lease.String(), "reason", err.Error())
 		}
-		if err := pause(ctx, c.Retry+time.Duration(rand.Float64()*jitter*float64(c.Retry))); err != nil {
+		if err := pause.For(ctx, c.Retry+time.Duration(rand.Float64()*jitter*float64(c.Retry))); err != nil {
 			return err
 		}
 	}
@@ -216,7 +217,7 @@ func lost(leading context.Context) bool { return errors.Is(context.Cause(leading
 func (c *candidate) renew(ctx context.Context) error {
 	for {
 		until := c.renewed.Add(c.Deadline)
-		if err := pause(ctx, min(c.Retry, time.Until(until))); err != nil {
+		if err := pause.For(ctx, min(c.Retry, time.Until(until))); err != nil {
 			return err
 		}
 		if err := c.renewOnce(ctx, until); err != nil {
@@ -240,7 +241,7 @@ func (c *candidate) renewOnce(ctx context.Context, until time.Time) error {
 		case failure == nil || within.Err() == nil:
 			failure = err
 		}
-		if err := pause(within, c.Retry); err != nil {
+		if err := pause.For(within, c.Retry); err != nil {
 			return fmt.Errorf("the lease %q was not renewed within %s: %w", c.Lease, c.Deadline, failure)
 		}
 	}

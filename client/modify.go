@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/internal/pause"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
 )
@@ -36,7 +37,7 @@ func (c *Client[T]) Modify(ctx context.Context, key meta.Key, change func(obj *T
 			return obj, err
 		}
 		c.log.V(1).Info("lost a race", "resource", c.resource.String(), "object", key.String(), "try", try)
-		if err := pause(ctx, wait/2+rand.N(wait)); err != nil {
+		if err := pause.For(ctx, wait/2+rand.N(wait)); err != nil {
 			return nil, err
 		}
 		wait = min(2*wait, maxRetry)

@@ -15,8 +15,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-	"unicode/utf8"
 
+	"github.com/kindwright/kindwright/internal/clip"
+	"github.com/kindwright/kindwright/internal/pause"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
 )
@@ -206,7 +207,7 @@ func outlasting(ctx context.Context, while time.Duration) (longer context.Contex
 			return
 		case <-ctx.Done():
 		}
-		_ = pause(longer, while)
+		_ = pause.For(longer, while)
 		cancel()
 	})
 	return longer, func() { cancel(); joined.Wait() }
@@ -294,7 +295,7 @@ func (r *Recorder) event(o occurrence) *event {
 		ObjectMeta:          meta.Named(cmp.Or(o.Regarding.Namespace, "default"), eventName(o.Regarding, o.at)),
 		EventTime:           meta.NewMicroTime(o.at),
 		ReportingController: r.cfg.Controller, ReportingInstance: r.cfg.Instance,
-		Action: o.Action, Reason: o.Reason, Type: o.Type, Note: cut(o.Note, maxNote),
+		Action: o.Action, Reason: o.Reason, Type: o.Type, Note: clip.Prefix(o.Note, maxNote),
 		Regarding: o.Regarding, Related: o.Related,
 	}
 }
@@ -310,17 +311,6 @@ func eventName(of Reference, at time.Time) string {
 		}
 	}
 	return "object" + end
-}
-
-// cut truncates a text to a number of bytes at a character boundary.
-func cut(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	for limit > 0 && !utf8.RuneStart(text[limit]) {
-		limit--
-	}
-	return text[:limit]
 }
 
 // create stores an event. If the name is taken, it belongs to another recorder, or to this event if
@@ -404,7 +394,7 @@ func (r *Recorder) try(ctx context.Context, e *event, write func(context.Context
 			r.events.log.Info("an event was not recorded", "event", e.Key().String(), "reason", e.Reason, "error", err.Error())
 			return false
 		}
-		if pause(ctx, wait/2+rand.N(wait)) != nil {
+		if pause.For(ctx, wait/2+rand.N(wait)) != nil {
 			continue // one last attempt
 		}
 		wait = min(2*wait, maxWait)

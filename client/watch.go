@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/internal/pause"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
 )
@@ -173,7 +174,7 @@ func (w *watcher[T]) resume(ctx context.Context, err error) error {
 		wait = time.Duration(failure.RetryAfterSeconds()) * time.Second
 	}
 	w.client.log.V(1).Info("a watch was interrupted", "resource", w.client.resource.String(), "reason", err.Error(), "wait", wait)
-	return pause(ctx, wait)
+	return pause.For(ctx, wait)
 }
 
 // final reports whether a retry would fail in the same way.

@@ -3,13 +3,14 @@ package health
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"sync"
 	"time"
 	"unicode"
 
 	"github.com/go-logr/logr"
+
+	"github.com/kindwright/kindwright/internal/guard"
 )
 
 // Names of the built-in checks and of checks that others are expected to add.
@@ -129,11 +130,7 @@ func (p *probe) start(group *sync.WaitGroup, timeout time.Duration) *run {
 
 // safely calls a check and converts a panic to a failure.
 func safely(ctx context.Context, check func(context.Context) error) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = fmt.Errorf("check panicked: %v", v)
-		}
-	}()
+	defer guard.Recover(&err, "check")
 	return check(ctx)
 }
 

@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/kindwright/kindwright/internal/guard"
 )
 
 // endpoints lists the endpoints; the index is that of Registry.probes.
@@ -164,7 +166,7 @@ func (r *Registry) report(prober context.Context, endpoint int, p *probe, err er
 	switch {
 	case !p.changed(reason):
 	case err != nil:
-		r.log.Info("health check failed", "endpoint", endpoints[endpoint].name, "check", p.Name, "reason", reason)
+		r.log.Info("health check failed", guard.WithStack(err, "endpoint", endpoints[endpoint].name, "check", p.Name, "reason", reason)...)
 	default:
 		r.log.Info("health check passes again", "endpoint", endpoints[endpoint].name, "check", p.Name)
 	}

@@ -6,14 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/internal/engine"
+	"github.com/kindwright/kindwright/internal/guard"
 	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/internal/pause"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
@@ -61,7 +62,7 @@ func (n *namespaces) terminate(ctx context.Context, o registry.Objects) {
 	for ctx.Err() == nil {
 		if err := t.follow(ctx); err != nil && ctx.Err() == nil {
 			e.Logger().Error(err, "failed to watch namespaces; retrying")
-			pause(ctx, firstRetry)
+			_ = pause.For(ctx, firstRetry)
 		}
 	}
 }
@@ -154,9 +155,9 @@ func (t *namespaceController) end(ctx context.Context, ns *watch.Entry) {
 		}
 		for resource, failure := range found.failed {
 			t.engine.Logger().Error(failure, "failed to delete the contents of a terminating namespace; retrying",
-				"namespace", ns.Facts().Name, "resource", resource.String())
+				guard.WithStack(failure, "namespace", ns.Facts().Name, "resource", resource.String())...)
 		}
-		pause(ctx, wait)
+		_ = pause.For(ctx, wait)
 		wait = min(2*wait, maxRetry)
 	}
 }
@@ -257,37 +258,17 @@ func (t *namespaceController) drainKind(ctx context.Context, ns *watch.Entry, r 
 	}
 }
 
-// A few objects are deleted one after the other, many in parallel so that their commits share a
-// sync.
-const (
-	sequentialDeletes = 16
-	parallelDeletes   = 8
-)
+// sequentialDeletes is how many objects of a kind are deleted one after the other.
+const sequentialDeletes = 16
 
 func (t *namespaceController) drainObjects(ctx context.Context, target registry.Target, objects iter.Seq2[*watch.Entry, error], found *round) error {
-	var running sync.WaitGroup
-	defer running.Wait()
-	entries := make(chan *watch.Entry)
-	defer close(entries)
-	n := 0
-	for entry, err := range objects {
-		if err = cmp.Or(err, ctx.Err()); err != nil {
-			return err
-		}
-		if n++; n <= sequentialDeletes {
+	err := engine.Each(objects, sequentialDeletes, func(entry *watch.Entry) bool {
+		if ctx.Err() == nil {
 			t.drainObject(ctx, target, entry, found)
-			continue
 		}
-		if n <= sequentialDeletes+parallelDeletes {
-			running.Go(func() {
-				for entry := range entries {
-					t.drainObject(ctx, target, entry, found)
-				}
-			})
-		}
-		entries <- entry
-	}
-	return nil
+		return ctx.Err() == nil
+	})
+	return cmp.Or(err, ctx.Err())
 }
 
 // exists reports whether this very namespace exists, not a later one of the same name.
@@ -324,13 +305,7 @@ func (t *namespaceController) drainObject(ctx context.Context, target registry.T
 // guarded runs code that calls user-defined rules. No request is there to catch their panics
 // (ERR-25).
 func (t *namespaceController) guarded(run func() error) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			t.engine.Logger().Error(fmt.Errorf("panic: %v", v), "a rule panicked while a namespace was terminating",
-				"stack", string(debug.Stack()))
-			err = status.Internal(errors.New("a rule panicked while the namespace was terminating"))
-		}
-	}()
+	defer guard.RecoverAs(&err, "a rule", status.Internal)
 	return run()
 }
 
@@ -368,7 +343,7 @@ func (t *namespaceController) awaitChange(ctx context.Context, ns *watch.Entry, 
 	for event, err := range t.engine.Watch(ctx, target, registry.WatchRequest{}) {
 		switch {
 		case err != nil:
-			pause(ctx, firstRetry)
+			_ = pause.For(ctx, firstRetry)
 			return
 		case event.Type == meta.Bookmark:
 			if seen < found.left[found.awaiting.GroupResource()] {
@@ -390,7 +365,7 @@ func (t *namespaceController) sweepAll(ctx context.Context) {
 			return // stopping is not an error
 		}
 		t.engine.Logger().Error(err, "failed to list namespace tombstones; retrying")
-		pause(ctx, firstRetry)
+		_ = pause.For(ctx, firstRetry)
 	}
 }
 
@@ -404,8 +379,8 @@ func (t *namespaceController) startSweep(ctx context.Context, namespace string) 
 			if err == nil || ctx.Err() != nil {
 				return
 			}
-			t.engine.Logger().Error(err, "failed to delete objects of a removed namespace; retrying", "namespace", namespace)
-			pause(ctx, wait)
+			t.engine.Logger().Error(err, "failed to delete objects of a removed namespace; retrying", guard.WithStack(err, "namespace", namespace)...)
+			_ = pause.For(ctx, wait)
 		}
 	})
 }

@@ -3,6 +3,7 @@ package openapi
 import (
 	"strings"
 
+	"github.com/kindwright/kindwright/internal/clip"
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/meta"
 )
@@ -23,11 +24,11 @@ func validateEmbedded(w *walk, object map[string]any, old earlier) {
 			w.failAt(json.Name(name), meta.CauseFieldValueInvalid, text, "must not be empty")
 		case name == "kind":
 			if why := meta.CheckDNS1035Label(strings.ToLower(text)); why != "" {
-				w.failAt(json.Name(name), meta.CauseFieldValueInvalid, cut(text), "may have capital letters, but otherwise "+why)
+				w.failAt(json.Name(name), meta.CauseFieldValueInvalid, clip.Text(text, maxShownText), "may have capital letters, but otherwise "+why)
 			}
 		default:
 			if _, err := meta.ParseGroupVersion(text); err != nil {
-				w.failAt(json.Name(name), meta.CauseFieldValueInvalid, cut(text), err.Error())
+				w.failAt(json.Name(name), meta.CauseFieldValueInvalid, clip.Text(text, maxShownText), err.Error())
 			}
 		}
 	}
@@ -56,7 +57,7 @@ func validateMetadata(w *walk, metadata map[string]any) {
 	} {
 		if text, ok := metadata[rule.name].(string); ok && text != "" {
 			if why := rule.check(text); why != "" {
-				w.failAt(json.Name(rule.name), meta.CauseFieldValueInvalid, cut(text), why)
+				w.failAt(json.Name(rule.name), meta.CauseFieldValueInvalid, clip.Text(text, maxShownText), why)
 			}
 		}
 	}
@@ -67,7 +68,7 @@ func validateMetadata(w *walk, metadata map[string]any) {
 		if text, ok := v.(string); ok {
 			if why := meta.CheckQualifiedName(text); why != "" {
 				w.path = append(w.path, json.Name("finalizers"))
-				w.failAt(json.Item(i), meta.CauseFieldValueInvalid, cut(text), why)
+				w.failAt(json.Item(i), meta.CauseFieldValueInvalid, clip.Text(text, maxShownText), why)
 				w.path = w.path[:len(w.path)-1]
 			}
 		}
@@ -79,11 +80,11 @@ func validateNames(w *walk, metadata map[string]any, field string, key, value fu
 	w.path = append(w.path, json.Name(field))
 	for _, name := range sortedNames(names) {
 		if why := key(name); why != "" {
-			w.fail(meta.CauseFieldValueInvalid, cut(name), why)
+			w.fail(meta.CauseFieldValueInvalid, clip.Text(name, maxShownText), why)
 		}
 		text, ok := names[name].(string)
 		if ok && value != nil && value(text) != "" {
-			w.failAt(json.Name(name), meta.CauseFieldValueInvalid, cut(text), value(text))
+			w.failAt(json.Name(name), meta.CauseFieldValueInvalid, clip.Text(text, maxShownText), value(text))
 		}
 	}
 	w.path = w.path[:len(w.path)-1]

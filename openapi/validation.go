@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/kindwright/kindwright/internal/clip"
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
@@ -280,7 +281,7 @@ func (s *Schema) validateText(w *walk, text string) {
 		return
 	}
 	if check := checkOfFormat(s.Format); check != nil && !check(text) {
-		w.fail(meta.CauseFieldValueInvalid, text, w.body("must be of type %s: %q", s.Format, cut(text)))
+		w.fail(meta.CauseFieldValueInvalid, text, w.body("must be of type %s: %q", s.Format, clip.Text(text, maxShownText)))
 	}
 }
 
@@ -289,15 +290,6 @@ func plural(n int64, noun string) string {
 		noun += "s"
 	}
 	return fmt.Sprintf("%d %s", n, noun)
-}
-
-// cut shortens texts in error messages.
-func cut(text string) string {
-	const limit = 100
-	if len(text) <= limit {
-		return text
-	}
-	return strings.ToValidUTF8(text[:limit], "") + "…"
 }
 
 func (s *Schema) validateNumber(w *walk, v any) {
@@ -341,6 +333,9 @@ func (s *Schema) validateBranches(w *walk, v any, old earlier) {
 		w.fail(meta.CauseFieldValueInvalid, shown(v), w.body("must not validate the schema (not)"))
 	}
 }
+
+// maxShownText limits the text from an object that an error repeats.
+const maxShownText = 100
 
 // maxShownNodes limits the size of the values that errors repeat. One large value can have many
 // errors.

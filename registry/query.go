@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/kindwright/kindwright/internal/guard"
 	"github.com/kindwright/kindwright/internal/typed"
-
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
 )
@@ -132,11 +132,7 @@ func Writing(ctx context.Context, write func(ctx context.Context, w io.Writer) e
 
 // runWrite calls write; a panic in it is an error, as no chain of handlers stands around its goroutine.
 func runWrite(ctx context.Context, w io.Writer, write func(context.Context, io.Writer) error) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = fmt.Errorf("panic: %v", v)
-		}
-	}()
+	defer guard.Recover(&err, "the function that writes")
 	return write(ctx, w)
 }
 

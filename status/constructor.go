@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/kindwright/kindwright/internal/clip"
 	"github.com/kindwright/kindwright/meta"
 )
 
@@ -13,17 +14,17 @@ func NotFound(r meta.GroupResource, name string) *Error {
 	if r.Resource == "" {
 		return newError(meta.ReasonNotFound, "the server could not find the requested resource", nil)
 	}
-	return newError(meta.ReasonNotFound, fmt.Sprintf("%s %q not found", r, shown(name)), resourceDetails(r, name))
+	return newError(meta.ReasonNotFound, fmt.Sprintf("%s %q not found", r, clip.Text(name, maxShownName)), resourceDetails(r, name))
 }
 
 // AlreadyExists is 409: a create found an existing object of the same name. Source: NAME-01.
 func AlreadyExists(r meta.GroupResource, name string) *Error {
-	return newError(meta.ReasonAlreadyExists, fmt.Sprintf("%s %q already exists", r, shown(name)), resourceDetails(r, name))
+	return newError(meta.ReasonAlreadyExists, fmt.Sprintf("%s %q already exists", r, clip.Text(name, maxShownName)), resourceDetails(r, name))
 }
 
 // Conflict is 409: the write does not fit the object's current state. Source: ERR-03.
 func Conflict(r meta.GroupResource, name, why string) *Error {
-	return newError(meta.ReasonConflict, fmt.Sprintf("Operation cannot be fulfilled on %s %q: %s", r, shown(name), why), resourceDetails(r, name))
+	return newError(meta.ReasonConflict, fmt.Sprintf("Operation cannot be fulfilled on %s %q: %s", r, clip.Text(name, maxShownName), why), resourceDetails(r, name))
 }
 
 // Forbidden is 403: authorization or admission denied the request. name is empty for collections. r
@@ -32,7 +33,7 @@ func Forbidden(r meta.GroupResource, name, why string) *Error {
 	subject := ""
 	switch {
 	case r.Resource != "" && name != "":
-		subject = fmt.Sprintf("%s %q is ", r, shown(name))
+		subject = fmt.Sprintf("%s %q is ", r, clip.Text(name, maxShownName))
 	case r.Resource != "":
 		subject = r.String() + " is "
 	}
@@ -119,7 +120,7 @@ func resourceDetails(r meta.GroupResource, name string) *meta.StatusDetails {
 	if r.Resource == "" && r.Group == "" && name == "" {
 		return nil
 	}
-	return &meta.StatusDetails{Name: shown(name), Group: r.Group, Kind: r.Resource}
+	return &meta.StatusDetails{Name: clip.Text(name, maxShownName), Group: r.Group, Kind: r.Resource}
 }
 
 func retryDetails(seconds int) *meta.StatusDetails {

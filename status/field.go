@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
+	"github.com/kindwright/kindwright/internal/clip"
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/meta"
 )
@@ -71,7 +71,7 @@ func Invalid(k meta.GroupKind, name string, errs []FieldError) *Error {
 	if more := len(errs) - len(told); more > 0 {
 		texts = append(texts, fmt.Sprintf("and %d more", more))
 	}
-	name = shown(name)
+	name = clip.Text(name, maxShownName)
 	message := fmt.Sprintf("%s %q is invalid", k, name)
 	switch len(texts) {
 	case 0:
@@ -118,7 +118,7 @@ func showValue(v any) string {
 		return "null"
 	case string:
 		if len(t) > maxShownValue {
-			return strconv.Quote(cut(t)) + "…"
+			return strconv.Quote(clip.Prefix(t, maxShownValue)) + "…"
 		}
 		return strconv.Quote(t)
 	case int64, int32, float64, float32, bool:
@@ -132,26 +132,5 @@ func showValue(v any) string {
 	} else {
 		text = fmt.Sprintf("%#v", v)
 	}
-	if len(text) > maxShownValue {
-		return cut(text) + "…"
-	}
-	return text
-}
-
-// shown returns an object's name for a message. Names of real objects are never truncated, but a
-// client may send a longer one.
-func shown(name string) string {
-	if len(name) > maxShownName {
-		return strings.ToValidUTF8(name[:maxShownName], "") + "…"
-	}
-	return name
-}
-
-// cut truncates s at a character boundary.
-func cut(s string) string {
-	n := maxShownValue
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n]
+	return clip.Text(text, maxShownValue)
 }

@@ -3,14 +3,13 @@ package watch
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/kindwright/kindwright/internal/guard"
 	"github.com/kindwright/kindwright/storage"
 )
 
@@ -196,11 +195,7 @@ func (o *Observation) deliver() error {
 
 // call makes the calls of the observer. A panic in it is an error.
 func (o *Observation) call(fill []*Entry, anew bool, untold []observed) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = fmt.Errorf("the observer panicked: %v\n%s", v, debug.Stack())
-		}
-	}()
+	defer guard.Recover(&err, "the observer")
 	if anew {
 		o.observer.Filled(o.prefix, slices.Values(fill))
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/authz"
+	"github.com/kindwright/kindwright/internal/clip"
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/meta"
 )
@@ -70,7 +71,7 @@ func (c checker) mayBlock(ctx context.Context, r *admission.Request, ref referen
 	gv, err := meta.ParseGroupVersion(version)
 	resource, namespaced, ok := c.resolve(gv.WithKind(kind))
 	if err != nil || !ok {
-		return admission.Denied(r, fmt.Sprintf("cannot set blockOwnerDeletion in this case because cannot find the resource of APIVersion %s Kind %s", cut(version), cut(kind)))
+		return admission.Denied(r, fmt.Sprintf("cannot set blockOwnerDeletion in this case because cannot find the resource of APIVersion %s Kind %s", clip.Text(version, maxShown), clip.Text(kind, maxShown)))
 	}
 	a := authz.Attributes{
 		User: r.User, Verb: "update", ResourceRequest: true, Name: name,
@@ -105,14 +106,8 @@ func because(what, reason string) string {
 	return what + ": " + reason
 }
 
-// cut shortens a text from the client for a message.
-func cut(s string) string {
-	const most = 100
-	if len(s) > most {
-		return s[:most] + "…"
-	}
-	return s
-}
+// maxShown limits the text from a client that an error repeats.
+const maxShown = 100
 
 // references returns the owner references of an object by uid.
 func references(object map[string]any) map[string]reference {

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/kindwright/kindwright/internal/clip"
 	"github.com/kindwright/kindwright/internal/yaml"
 )
 
@@ -63,7 +64,7 @@ func decode(data []byte) (any, error) {
 func (s *side) document(a *ask, data []byte) any {
 	v, err := decode(data)
 	if err != nil {
-		return "not JSON: " + cut(string(data), 200)
+		return "not JSON: " + clip.Text(string(data), 200)
 	}
 	s.learn(a, v)
 	return s.normal(a, v, nil)
@@ -76,7 +77,7 @@ func (s *side) events(a *ask, data []byte) any {
 	for line := range bytes.Lines(data) {
 		v, err := decode(line)
 		if err != nil {
-			return "not JSON: " + cut(string(line), 200)
+			return "not JSON: " + clip.Text(string(line), 200)
 		}
 		if at(v, "type") == "BOOKMARK" && !bytes.Contains(line, []byte("k8s.io/initial-events-end")) {
 			continue
@@ -292,13 +293,13 @@ type difference struct {
 func (d difference) String() string {
 	if a, ok := d.a.(outcome); ok {
 		b := d.b.(outcome)
-		return fmt.Sprintf("%s:\n      ours %s %s\n      peer %s %s", d.path, a, cut(a.message, 500), b, cut(b.message, 500))
+		return fmt.Sprintf("%s:\n      ours %s %s\n      peer %s %s", d.path, a, clip.Text(a.message, 500), b, clip.Text(b.message, 500))
 	}
 	a, b := show(d.a), show(d.b)
 	if n := len(commonPrefix(a, b)); n > 200 {
 		a, b = "…"+a[n-100:], "…"+b[n-100:]
 	}
-	return fmt.Sprintf("%s:\n      ours %s\n      peer %s", d.path, cut(a, 1000), cut(b, 1000))
+	return fmt.Sprintf("%s:\n      ours %s\n      peer %s", d.path, clip.Text(a, 1000), clip.Text(b, 1000))
 }
 
 func show(v any) string {

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/kindwright/kindwright/internal/clip"
 )
 
 // A side is one of the two servers, with its values for the things that both have: the n-th
@@ -54,14 +56,7 @@ type ask struct {
 }
 
 func (a *ask) String() string {
-	return fmt.Sprintf("[%s] %s %s %v\n    %s", a.does, a.method, a.target(func(s string) string { return s }), a.header, cut(a.body, 300))
-}
-
-func cut(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return s[:n] + "…"
+	return fmt.Sprintf("[%s] %s %s %v\n    %s", a.does, a.method, a.target(func(s string) string { return s }), a.header, clip.Text(a.body, 300))
 }
 
 // target returns the path with the query.

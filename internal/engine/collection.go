@@ -2,20 +2,16 @@ package engine
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"runtime/debug"
 	"sync"
 
+	"github.com/kindwright/kindwright/internal/guard"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
 	"github.com/kindwright/kindwright/watch"
 )
 
-const (
-	oneByOne = 100 // how many objects of a collection are deleted one after the other
-	deleters = 8   // how many of the others are deleted concurrently: writes that overlap share a sync of the store
-)
+// oneByOne is how many objects of a collection are deleted one after the other.
+const oneByOne = 100
 
 // DeleteCollection deletes every object that the request selects, as if each were deleted alone. It
 // skips objects that are already gone. The first object that cannot be deleted ends the call with
@@ -53,35 +49,12 @@ func listDeleted(ctx context.Context, c *collectionDelete) (err error) {
 }
 
 func deleteEach(ctx context.Context, c *collectionDelete) error {
-	var running sync.WaitGroup
-	entries := make(chan *watch.Entry)
-	n := 0
-	var walk error
-	for entry, err := range c.found.Stored {
-		if err != nil {
-			walk = err
-			break
-		}
-		if n++; n <= oneByOne {
-			c.one(ctx, entry)
-		} else {
-			if n <= oneByOne+deleters {
-				running.Go(func() {
-					for entry := range entries {
-						c.one(ctx, entry)
-					}
-				})
-			}
-			entries <- entry
-		}
-		if c.failed() {
-			break
-		}
-	}
-	close(entries)
-	running.Wait()
-	if c.err == nil && walk != nil {
-		return c.engine.readError(c.found.Served.Kind, "deletecollection", walk)
+	err := Each(c.found.Stored, oneByOne, func(entry *watch.Entry) bool {
+		c.one(ctx, entry)
+		return !c.failed()
+	})
+	if c.err == nil && err != nil {
+		return c.engine.readError(c.found.Served.Kind, "deletecollection", err)
 	}
 	return nil
 }
@@ -111,12 +84,7 @@ func (c *collectionDelete) one(ctx context.Context, entry *watch.Entry) {
 }
 
 func (c *collectionDelete) delete(ctx context.Context, entry *watch.Entry) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			c.engine.cfg.Logger.Error(fmt.Errorf("panic: %v", v), "deleting an object of a collection failed", "key", entry.Key(), "stack", string(debug.Stack()))
-			err = status.Internal(errors.New("deleting an object of a collection panicked"))
-		}
-	}()
+	defer guard.RecoverAs(&err, "deleting an object of a collection", status.Internal)
 	facts := entry.Facts()
 	_, err = c.engine.deleteFrom(ctx, c.Served, registry.Target{Resource: c.Target.Resource, Namespace: facts.Namespace, Name: facts.Name}, c.options, facts.UID) // the request did not select a successor of the same name
 	return err

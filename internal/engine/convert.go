@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
 
+	"github.com/kindwright/kindwright/internal/guard"
 	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
@@ -18,11 +18,7 @@ type conversion func(ctx context.Context, objects []registry.Tree) ([]registry.T
 // to converts objects in one call. It gives each the kind of its new form, the metadata it had, and the
 // shape that its schema asks for. A panic in the conversion is an error that tells where.
 func (convert conversion) to(ctx context.Context, to *registry.Resource, objects []registry.Tree) (out []registry.Tree, err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			out, err = nil, fmt.Errorf("the conversion panicked: %v\n%s", v, debug.Stack())
-		}
-	}()
+	defer guard.Recover(&err, "the conversion")
 	made, err := convert(ctx, objects)
 	switch {
 	case err != nil:

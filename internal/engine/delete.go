@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
 
 	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/authn"
+	"github.com/kindwright/kindwright/internal/guard"
 	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
@@ -164,7 +164,7 @@ func askBeforeDelete(ctx context.Context, d *deletion) (err error) {
 	if d.shown, err = FromStored(ctx, d.served.Kind.Resource, stored); err != nil {
 		return err
 	}
-	defer d.guard(&err)
+	defer guard.RecoverAs(&err, "a rule about deletion", status.Internal)
 	switch {
 	case d.served.Kind.Hooks.BeforeDelete != nil:
 		return d.served.Kind.Hooks.BeforeDelete(ctx, d.shown)
@@ -172,16 +172,6 @@ func askBeforeDelete(ctx context.Context, d *deletion) (err error) {
 		return d.stored.Hooks.BeforeDelete(ctx, stored)
 	}
 	return nil
-}
-
-// guard turns a panic in a rule into an error. Namespace deletion and DeleteCollection run the
-// steps where nothing else recovers from it (ERR-25).
-func (d *deletion) guard(err *error) {
-	if v := recover(); v != nil {
-		d.engine.cfg.Logger.Error(fmt.Errorf("panic: %v", v), "a rule about deletion failed",
-			"resource", d.served.Kind.GroupResource().String(), "stack", string(debug.Stack()))
-		*err = status.Internal(errors.New("a rule about deletion panicked"))
-	}
 }
 
 func mutateDeletion(ctx context.Context, d *deletion) error {

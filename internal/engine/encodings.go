@@ -178,17 +178,3 @@ func (s *shapes) keep(k *keptShape) {
 }
 
 func place(el *lru.Element) *keptShape { return el.Value.(*keptShape) }
-
-// ShapeStatistics says what an engine keeps of shapes other than the JSON of its objects.
-type ShapeStatistics struct {
-	Shapes int // how many
-	Bytes  int // about how much memory they hold, at most Budget
-	Budget int
-}
-
-// ShapeStatistics returns what the engine keeps at this moment.
-func (e *Engine) ShapeStatistics() ShapeStatistics {
-	e.shapes.mu.Lock()
-	defer e.shapes.mu.Unlock()
-	return ShapeStatistics{Shapes: len(e.shapes.kept), Bytes: e.shapes.bytes, Budget: e.shapes.budget}
-}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/kindwright/kindwright/internal/guard"
+	"github.com/kindwright/kindwright/internal/pause"
 	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
@@ -88,17 +90,8 @@ func (e *Engine) endGrace(ctx context.Context, s *Served) {
 		x := &endings{engine: e, served: s}
 		if err := x.follow(ctx); err != nil && ctx.Err() == nil && s.Cache.Err() == nil {
 			e.cfg.Logger.Error(err, "objects that are ending cannot be followed; starting over", "resource", s.Kind.GroupResource().String())
-			pause(ctx, expiryRetry)
+			_ = pause.For(ctx, expiryRetry)
 		}
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
 	}
 }
 
@@ -158,7 +151,8 @@ func (x *endings) end(ctx context.Context) {
 	now := time.Now()
 	for d, ok := x.queue.pop(now); ok; d, ok = x.queue.pop(now) {
 		if err := x.engine.endOne(ctx, x.served, d); err != nil && ctx.Err() == nil {
-			x.engine.cfg.Logger.Error(err, "an object whose time is over could not be removed; trying again", "resource", x.served.Kind.GroupResource().String())
+			x.engine.cfg.Logger.Error(err, "an object whose time is over could not be removed; trying again",
+				guard.WithStack(err, "resource", x.served.Kind.GroupResource().String())...)
 			d.at = now.Add(expiryRetry)
 			x.queue.set(d)
 		}

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/kindwright/kindwright/internal/guard"
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
@@ -311,7 +312,8 @@ func commitRecord(ctx context.Context, w *rewriting) error {
 // keep leaves the record as it is, because of an error that is its own. The others go on.
 func (w *rewriting) keep(why error) {
 	w.passed = true
-	w.engine.cfg.Logger.Error(why, "an object stays stored as it is for now", "resource", w.served.Kind.GroupResource().String(), "key", w.key)
+	w.engine.cfg.Logger.Error(why, "an object stays stored as it is for now",
+		guard.WithStack(why, "resource", w.served.Kind.GroupResource().String(), "key", w.key)...)
 	w.engine.migrations.change(w.served.Kind, func(st *MigrationStatus) { st.Kept++ })
 }
 

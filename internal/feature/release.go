@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/kindwright/kindwright/internal/clip"
 )
 
 // Release is a minor release of Kubernetes that a server can emulate.
@@ -72,8 +74,5 @@ func (r Release) Reached(text string) bool {
 const maxShown = 80
 
 func shown(text string) string {
-	if len(text) > maxShown {
-		text = text[:maxShown] + "…"
-	}
-	return strconv.Quote(text)
+	return strconv.Quote(clip.Text(text, maxShown))
 }

@@ -3,10 +3,8 @@ package gc
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"maps"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -16,6 +14,7 @@ import (
 
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/internal/engine"
+	"github.com/kindwright/kindwright/internal/guard"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/watch"
 )
@@ -405,7 +404,7 @@ func (s *session) work(ctx context.Context, i item) {
 		case errors.Is(err, errUnserved):
 			s.log.V(1).Info("An object waits for a kind that is not served.", "key", i.key, "reason", err.Error())
 		case tries == 0:
-			s.log.Error(err, "failed to process an object; retrying", "key", i.key)
+			s.log.Error(err, "failed to process an object; retrying", guard.WithStack(err, "key", i.key)...)
 		}
 	}
 }
@@ -419,12 +418,7 @@ func (c *Collector) leave() {
 
 // look processes one item. A panic in a rule of a kind becomes an error of the item.
 func (s *session) look(ctx context.Context, i item) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			s.log.Error(fmt.Errorf("panic: %v", v), "processing an object panicked", "key", i.key, "stack", string(debug.Stack()))
-			err = errors.New("processing the object panicked")
-		}
-	}()
+	defer guard.Recover(&err, "a rule")
 	if i.key == "" {
 		s.spread(i.owner)
 		return nil

@@ -2,9 +2,9 @@ package gc
 
 import (
 	"context"
-	"fmt"
 	"sync"
 
+	"github.com/kindwright/kindwright/internal/guard"
 	"github.com/kindwright/kindwright/meta"
 )
 
@@ -287,11 +287,7 @@ func (s *session) stripAll(ctx context.Context, keys []string, owner meta.UID) e
 
 // strip removes the references to an owner from one object.
 func (s *session) strip(ctx context.Context, key string, owner meta.UID) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = fmt.Errorf("a rule about %s panicked: %v", key, v)
-		}
-	}()
+	defer guard.Recover(&err, "a rule about "+key)
 	for {
 		o, err := s.read(ctx, key)
 		if err != nil || o == nil {

@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/kindwright/kindwright/internal/clip"
 )
 
 // DefaultMaxDepth is the default limit on the nesting of documents.
@@ -290,7 +292,7 @@ func (d *decoder) number() (any, *SyntaxError) {
 		}
 		return nil, &SyntaxError{
 			Offset: int64(start),
-			Reason: "integer " + truncate(string(raw[:min(len(raw), 64)]), 40) + " does not fit in 64 bits",
+			Reason: "integer " + clip.Text(string(raw[:min(len(raw), 64)]), 40) + " does not fit in 64 bits",
 		}
 	}
 	f, ferr := strconv.ParseFloat(string(raw), 64)

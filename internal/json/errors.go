@@ -6,10 +6,11 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/kindwright/kindwright/internal/clip"
 )
 
 // A SyntaxError reports that bytes are not an acceptable JSON document: a syntax error, invalid
@@ -104,7 +105,7 @@ func appendStep(b *strings.Builder, s Step) {
 		b.WriteByte(']')
 		return
 	}
-	name := truncate(s.name, maxNameBytes)
+	name := clip.Text(s.name, maxNameBytes)
 	if !plainName(name) {
 		b.WriteByte('[')
 		b.WriteString(name)
@@ -125,17 +126,6 @@ func plainName(name string) bool {
 		}
 	}
 	return name != ""
-}
-
-// truncate cuts s to at most limit bytes at a character boundary and marks the cut.
-func truncate(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	for limit > 0 && !utf8.RuneStart(s[limit]) {
-		limit--
-	}
-	return s[:limit] + "…"
 }
 
 // translate converts errors of the JSON libraries to those of this package, so that callers do not
@@ -166,7 +156,7 @@ func semanticError(e *jsonv2.SemanticError) error {
 	}
 	if e.Err != nil {
 		// The error of a method may repeat the whole value.
-		reason += ": " + truncate(e.Err.Error(), maxCauseBytes)
+		reason += ": " + clip.Text(e.Err.Error(), maxCauseBytes)
 	}
 	return &TypeError{Path: pointerPath(e.JSONPointer), Reason: reason, Err: e.Err}
 }

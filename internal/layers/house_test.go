@@ -27,7 +27,10 @@ var house = [...][]room{
 		{path: "metrics", std: true, why: "what a scrape returns, for adapters to other systems"},
 		{path: "health", why: "named checks and their handlers; says through logr which check failed and why"},
 		{path: "internal/json", why: "door: JSON"},
-		{path: "internal/tree", std: true, why: "reads and copy-on-write changes of decoded objects"},
+		{path: "internal/tree", why: "reads and copy-on-write changes of decoded objects"},
+		{path: "internal/clip", std: true, why: "truncates text from clients"},
+		{path: "internal/guard", std: true, why: "panics and nil values of what users wrote"},
+		{path: "internal/pause", std: true, why: "waits before a retry"},
 		{path: "internal/yaml", why: "door: YAML"},
 		{path: "internal/ordered", why: "door: the ordered copy-on-write map"},
 		{path: "internal/protowire", why: "door: protobuf's wire format"},
@@ -109,6 +112,10 @@ type edge struct{ from, to, why string }
 // sameFloor lists the imports allowed between two rooms of one floor.
 var sameFloor = []edge{
 	{"internal/yaml", "internal/json", "YAML is read by way of JSON, whose door decides about duplicates and numbers"},
+	{"internal/json", "internal/clip", "every message truncates text in the same way"},
+	{"internal/yaml", "internal/clip", "every message truncates text in the same way"},
+	{"internal/tree", "internal/clip", "every message truncates text in the same way"},
+	{"health", "internal/guard", "a check is a function of a user"},
 	{"internal/metrics", "metrics", "a registry is a source"},
 	{"authn", "status", "the middleware answers 401 with a Status document"},
 	{"internal/request", "authz", "the exchange of a request carries the authorizer's decision"},

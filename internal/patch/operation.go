@@ -4,10 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 
+	"github.com/kindwright/kindwright/internal/clip"
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/status"
 )
@@ -39,7 +39,7 @@ func JSON(original map[string]any, patch []byte, o Options) (map[string]any, err
 		if _, ok := errors.AsType[*jsonpatch.AccumulatedCopySizeError](err); ok {
 			return nil, tooLarge("the copy operations of the patch add more than %d bytes", MaxCopiedBytes)
 		}
-		return nil, o.invalid(short(err.Error()))
+		return nil, o.invalid(clip.Text(err.Error(), maxShown))
 	}
 	tree, err := json.DecodeTree(patched, json.TreeOptions{})
 	if err != nil {
@@ -86,7 +86,7 @@ func (o *Options) operations(patch []byte) ([]operation, []byte, error) {
 			return nil, nil, status.BadRequest("operation %d of the patch: %s", i, why)
 		}
 		if why := op.problem(); why != "" {
-			return nil, nil, o.invalid(fmt.Sprintf("operation %d (%s %s): %s", i, op.op, strconv.Quote(short(op.path)), why))
+			return nil, nil, o.invalid(fmt.Sprintf("operation %d (%s %s): %s", i, op.op, strconv.Quote(clip.Text(op.path, maxShown)), why))
 		}
 		clean[i] = op.fields()
 	}
@@ -115,7 +115,7 @@ func (op *operation) read(fields map[string]any) (why string) {
 		op.from, why = pointer(fields, "from")
 	case "remove":
 	default:
-		return "unknown operation " + strconv.Quote(short(op.op))
+		return "unknown operation " + strconv.Quote(clip.Text(op.op, maxShown))
 	}
 	return why
 }
@@ -171,6 +171,9 @@ func (op *operation) fields() map[string]any {
 	return map[string]any{"op": op.op, "path": op.path, "value": op.value}
 }
 
+// maxShown limits the text from a request that an error repeats.
+const maxShown = 200
+
 // apply runs the library. The library is known to panic when a list that contains null is tested. A
 // panic must only fail the request.
 func apply(patch, document []byte) (out []byte, err error) {
@@ -184,13 +187,4 @@ func apply(patch, document []byte) (out []byte, err error) {
 		return nil, err
 	}
 	return operations.ApplyWithOptions(document, &jsonpatch.ApplyOptions{AccumulatedCopySizeLimit: MaxCopiedBytes})
-}
-
-// short truncates a text from the request for a message.
-func short(s string) string {
-	const most = 200
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "…"
 }

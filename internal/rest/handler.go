@@ -9,6 +9,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/kindwright/kindwright/internal/engine"
+	"github.com/kindwright/kindwright/internal/guard"
 	"github.com/kindwright/kindwright/internal/negotiate"
 	"github.com/kindwright/kindwright/internal/request"
 	"github.com/kindwright/kindwright/meta"
@@ -217,7 +218,8 @@ func (c *call) answer() error {
 // fail answers with an error. What the client may not know goes to the log.
 func (h *Handler) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if status.ReasonOf(err) == meta.ReasonInternalError {
-		h.opts.Logger.Error(err, "a request failed", "cause", causeText(err), "auditID", request.ExchangeFrom(r.Context()).ID, "method", r.Method, "path", r.URL.Path)
+		h.opts.Logger.Error(err, "a request failed", guard.WithStack(err,
+			"cause", causeText(err), "auditID", request.ExchangeFrom(r.Context()).ID, "method", r.Method, "path", r.URL.Path)...)
 	}
 	negotiate.WriteError(w, r, err)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kindwright/kindwright/internal/engine"
+	"github.com/kindwright/kindwright/internal/guard"
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/negotiate"
 	"github.com/kindwright/kindwright/internal/request"
@@ -87,7 +88,7 @@ func (c *call) answerList(form negotiate.Result, l *engine.Listed) error {
 		return err
 	}
 	if r := c.r.Context(); r.Err() == nil && !isConnectionError(err) {
-		c.opts.Logger.Error(err, "a list broke off", "resource", l.Served.Resource.GroupResource().String())
+		c.opts.Logger.Error(err, "a list broke off", guard.WithStack(err, "resource", l.Served.Resource.GroupResource().String())...)
 	}
 	panic(http.ErrAbortHandler)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kindwright/kindwright/internal/engine"
+	"github.com/kindwright/kindwright/internal/guard"
 	"github.com/kindwright/kindwright/internal/negotiate"
 	"github.com/kindwright/kindwright/internal/request"
 	"github.com/kindwright/kindwright/meta"
@@ -97,7 +98,8 @@ func (c *call) stream() error {
 	case ctx.Err() != nil && c.r.Context().Err() == nil:
 		return nil // the server is about to stop: what was said is whole as far as it goes
 	case !isConnectionError(err) && c.r.Context().Err() == nil:
-		c.opts.Logger.Error(err, "a stream broke off", "resource", c.served.Resource.GroupResource().String(), "subresource", c.sub.Name)
+		c.opts.Logger.Error(err, "a stream broke off", guard.WithStack(err,
+			"resource", c.served.Resource.GroupResource().String(), "subresource", c.sub.Name)...)
 	}
 	panic(http.ErrAbortHandler) // nobody may take a part for the whole
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/kindwright/kindwright/internal/guard"
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/metrics/apiserver"
 	"github.com/kindwright/kindwright/internal/negotiate"
@@ -221,7 +222,7 @@ func (s *stream) run() {
 			return
 		default:
 			if status.ReasonOf(err) == meta.ReasonInternalError {
-				s.opts.Logger.Error(err, "a watch broke off", "cause", causeText(err))
+				s.opts.Logger.Error(err, "a watch broke off", guard.WithStack(err, "cause", causeText(err))...)
 			}
 			s.fail(status.From(err))
 			return

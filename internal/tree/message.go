@@ -1,16 +1,17 @@
 package tree
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/kindwright/kindwright/internal/clip"
+)
 
 // maxShown bounds a client's value in a message.
 const maxShown = 300
 
 // Cut shortens a value for an error message.
 func Cut(s string) string {
-	if len(s) > maxShown {
-		return s[:maxShown] + "…"
-	}
-	return s
+	return clip.Text(s, maxShown)
 }
 
 // NameOf is what people call an object: its namespace, if it has one, and its name.

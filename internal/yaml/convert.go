@@ -11,6 +11,7 @@ import (
 
 	yaml "sigs.k8s.io/yaml/goyaml.v2"
 
+	"github.com/kindwright/kindwright/internal/clip"
 	"github.com/kindwright/kindwright/internal/json"
 )
 
@@ -132,10 +133,7 @@ func brief(err error) error {
 	if typed, ok := errors.AsType[*yaml.TypeError](err); ok && len(typed.Errors) > 0 {
 		text = "yaml: " + typed.Errors[0]
 	}
-	if len(text) > limit {
-		text = strings.ToValidUTF8(text[:limit], "") + "…"
-	}
-	return errors.New(text)
+	return errors.New(clip.Text(text, limit))
 }
 
 // converter converts what the library decoded to JSON with sorted names.

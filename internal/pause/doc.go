@@ -1,0 +1,2 @@
+// Package pause waits before a retry. A test of code that waits uses package synctest.
+package pause
