@@ -83,7 +83,8 @@ func invalidConfiguration(r Request, err error) error {
 		// Drop the value, which may be large or secret.
 		p.ErrorMessage, _, _ = strings.Cut(p.ErrorMessage, ", got ")
 		errs = append(errs, status.FieldError{
-			Type: meta.CauseFieldValueInvalid, Field: clip.Text(strings.TrimPrefix(p.Path, "."), maxPath), Value: "…", Detail: clip.Text(p.ErrorMessage, maxPath),
+			Type: meta.CauseFieldValueInvalid, Field: clip.Text(strings.TrimPrefix(p.Path, "."), maxPath),
+			Value: "…", Detail: clip.Text(p.ErrorMessage, maxPath),
 		})
 	}
 	gv, _ := meta.ParseGroupVersion(r.APIVersion)

@@ -379,7 +379,8 @@ func (t *namespaceController) startSweep(ctx context.Context, namespace string) 
 			if err == nil || ctx.Err() != nil {
 				return
 			}
-			t.engine.Logger().Error(err, "failed to delete objects of a removed namespace; retrying", guard.WithStack(err, "namespace", namespace)...)
+			t.engine.Logger().Error(err, "failed to delete objects of a removed namespace; retrying",
+				guard.WithStack(err, "namespace", namespace)...)
 			_ = pause.For(ctx, wait)
 		}
 	})

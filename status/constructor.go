@@ -24,7 +24,8 @@ func AlreadyExists(r meta.GroupResource, name string) *Error {
 
 // Conflict is 409: the write does not fit the object's current state. Source: ERR-03.
 func Conflict(r meta.GroupResource, name, why string) *Error {
-	return newError(meta.ReasonConflict, fmt.Sprintf("Operation cannot be fulfilled on %s %q: %s", r, clip.Text(name, maxShownName), why), resourceDetails(r, name))
+	return newError(meta.ReasonConflict, fmt.Sprintf("Operation cannot be fulfilled on %s %q: %s",
+		r, clip.Text(name, maxShownName), why), resourceDetails(r, name))
 }
 
 // Forbidden is 403: authorization or admission denied the request. name is empty for collections. r

@@ -71,7 +71,8 @@ func (c checker) mayBlock(ctx context.Context, r *admission.Request, ref referen
 	gv, err := meta.ParseGroupVersion(version)
 	resource, namespaced, ok := c.resolve(gv.WithKind(kind))
 	if err != nil || !ok {
-		return admission.Denied(r, fmt.Sprintf("cannot set blockOwnerDeletion in this case because cannot find the resource of APIVersion %s Kind %s", clip.Text(version, maxShown), clip.Text(kind, maxShown)))
+		return admission.Denied(r, fmt.Sprintf("cannot set blockOwnerDeletion in this case because cannot find the resource of APIVersion %s Kind %s",
+			clip.Text(version, maxShown), clip.Text(kind, maxShown)))
 	}
 	a := authz.Attributes{
 		User: r.User, Verb: "update", ResourceRequest: true, Name: name,

@@ -56,7 +56,8 @@ type ask struct {
 }
 
 func (a *ask) String() string {
-	return fmt.Sprintf("[%s] %s %s %v\n    %s", a.does, a.method, a.target(func(s string) string { return s }), a.header, clip.Text(a.body, 300))
+	return fmt.Sprintf("[%s] %s %s %v\n    %s", a.does, a.method, a.target(func(s string) string { return s }), a.header,
+		clip.Text(a.body, 300))
 }
 
 // target returns the path with the query.
