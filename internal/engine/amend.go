@@ -25,7 +25,7 @@ func (e *Engine) Amend(ctx context.Context, served *Served, entry *watch.Entry, 
 		return false, nil
 	}
 	d := &deletion{
-		engine: e, served: served, target: t, key: entry.Key(), patch: body,
+		engine: e, served: served, stored: served.Kind.base, target: t, key: entry.Key(), patch: body,
 		opts: registry.DeleteOptions{UID: entry.UID(), ResourceVersion: entry.Revision()},
 	}
 	err := run(ctx, amendSteps, d)
