@@ -356,8 +356,8 @@ func (c *Cache) applyChange(ch *decoded, woken []*Cursor) []*Cursor {
 		return woken
 	}
 	if !c.shadow.Load() {
-		if o := c.dispatcher.observer; o != nil {
-			o.Changed(prev, ch.entry)
+		if d := c.dispatcher; d.observer != nil && !d.changed(c.prefix, prev, ch.entry) {
+			d.filled(c.prefix, c.entries()) // it may have missed a part of the change
 		}
 		for _, o := range (*c.dispatcher.observed.Load())[c.prefix] {
 			o.changed(prev, ch.entry)
@@ -441,8 +441,8 @@ func (c *Cache) tellFilled() {
 	if c.shadow.Load() {
 		return
 	}
-	if o := c.dispatcher.observer; o != nil {
-		o.Filled(c.prefix, slices.Values(c.entries()))
+	if d := c.dispatcher; d.observer != nil {
+		d.filled(c.prefix, c.entries())
 	}
 	for _, o := range (*c.dispatcher.observed.Load())[c.prefix] {
 		o.tell(c.entries())

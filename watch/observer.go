@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"runtime/debug"
+	"slices"
 
 	"github.com/kindwright/kindwright/storage"
 )
@@ -24,9 +26,31 @@ type Observer interface {
 	Changed(prev, next *Entry)
 }
 
-// WithObserver sets the observer. A fork does not call Filled for the kinds that it takes over.
+// WithObserver sets the observer. If Changed panics, Filled is called. A fork does not call Filled
+// for the kinds that it takes over.
 func WithObserver(o Observer) Option {
 	return func(d *Dispatcher) { d.observer = o }
+}
+
+// changed tells the observer what changed, and reports whether it did not panic.
+func (d *Dispatcher) changed(prefix string, prev, next *Entry) (told bool) {
+	defer d.survive(prefix)
+	d.observer.Changed(prev, next)
+	return true
+}
+
+// filled tells the observer of all objects of a kind.
+func (d *Dispatcher) filled(prefix string, entries []*Entry) {
+	defer d.survive(prefix)
+	d.observer.Filled(prefix, slices.Values(entries))
+}
+
+// survive logs a panic of the observer, which would end the program otherwise.
+func (d *Dispatcher) survive(prefix string) {
+	if v := recover(); v != nil {
+		err := fmt.Errorf("the observer panicked: %v\n%s", v, debug.Stack())
+		d.logger.Error(err, "An observer has failed.", "prefix", prefix)
+	}
 }
 
 // Complete returns nil if every kind shows all commits up to a revision. Otherwise the error says

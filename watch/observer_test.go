@@ -66,6 +66,26 @@ func newObserved(t *testing.T) (*world, *notebook) {
 	return w, seen
 }
 
+func TestTheObserverOfADispatcherMayPanic(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w, seen := newObserved(t)
+		var err error
+		w.cache, err = w.dispatcher.Add(t.Context(), config("widgets"))
+		require.NoError(t, err)
+		w.put(widget{Namespace: "a", Name: "n1"})
+		synctest.Wait()
+		seen.take()
+		seen.seen = func(string) { panic("a bug") }
+		two := w.put(widget{Namespace: "a", Name: "n2"})
+		synctest.Wait()
+		require.Equal(t, []string{fmt.Sprint("→n2@", two), "filled /r/widgets/ n1 n2"}, seen.take())
+		seen.seen = nil
+		three := w.put(widget{Namespace: "a", Name: "n3"})
+		synctest.Wait()
+		require.Equal(t, []string{fmt.Sprint("→n3@", three)}, seen.take())
+	})
+}
+
 func TestAnObserverSeesWhatTheCachesShow(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w, seen := newObserved(t)
