@@ -121,31 +121,37 @@ func TestPublishedUnions(t *testing.T) {
 		v3, v2 string
 	}{
 		{
-			"integer or string", openapi.Schema{IntOrString: true},
+			"integer or string",
+			openapi.Schema{IntOrString: true},
 			`{"anyOf":[{"type":"integer"},{"type":"string"}],"x-kubernetes-int-or-string":true}`,
 			`{"format":"int-or-string","type":"string","x-kubernetes-int-or-string":true}`,
 		},
 		{
-			"with branches", openapi.Schema{IntOrString: true, AnyOf: []*openapi.Schema{{Pattern: "a"}}, AllOf: []*openapi.Schema{{Pattern: "b"}}},
+			"with branches",
+			openapi.Schema{IntOrString: true, AnyOf: []*openapi.Schema{{Pattern: "a"}}, AllOf: []*openapi.Schema{{Pattern: "b"}}},
 			`{"allOf":[{"anyOf":[{"type":"integer"},{"type":"string"}]},{"anyOf":[{"pattern":"a"}]},{"pattern":"b"}],"x-kubernetes-int-or-string":true}`,
 			`{"format":"int-or-string","type":"string","x-kubernetes-int-or-string":true}`,
 		},
 		{"string or number", openapi.Schema{OrNumber: true}, `{"oneOf":[{"type":"string"},{"type":"number"}]}`, `{"type":"string"}`},
 		{
-			"with branches", openapi.Schema{OrNumber: true, OneOf: []*openapi.Schema{{Pattern: "a"}}},
+			"with branches",
+			openapi.Schema{OrNumber: true, OneOf: []*openapi.Schema{{Pattern: "a"}}},
 			`{"allOf":[{"oneOf":[{"type":"string"},{"type":"number"}]},{"oneOf":[{"pattern":"a"}]}]}`, `{}`,
 		},
 		{
-			"of branches", openapi.Schema{OneOf: []*openapi.Schema{{Type: openapi.String}, {Type: openapi.Number}}},
+			"of branches",
+			openapi.Schema{OneOf: []*openapi.Schema{{Type: openapi.String}, {Type: openapi.Number}}},
 			`{"oneOf":[{"type":"string"},{"type":"number"}]}`, `{"type":"string"}`,
 		},
 		{
-			"one reference", openapi.Schema{AllOf: []*openapi.Schema{&name}, Type: openapi.String},
+			"one reference",
+			openapi.Schema{AllOf: []*openapi.Schema{&name}, Type: openapi.String},
 			`{"allOf":[{"$ref":"#/components/schemas/dev.example.Name"}],"type":"string"}`,
 			`{"$ref":"#/definitions/dev.example.Name","type":"string"}`,
 		},
 		{
-			"one reference with a description", openapi.Schema{Component: "dev.example.Name", Type: openapi.String, Description: "It."},
+			"one reference with a description",
+			openapi.Schema{Component: "dev.example.Name", Type: openapi.String, Description: "It."},
 			`{"allOf":[{"$ref":"#/components/schemas/dev.example.Name"}],"description":"It."}`,
 			`{"$ref":"#/definitions/dev.example.Name","description":"It."}`,
 		},

@@ -59,7 +59,8 @@ func (c *Cache) pages(ctx context.Context, request storage.ListRequest, yield fu
 func (c *Cache) page(page *storage.Page, yield func(*Entry) bool) error {
 	entries := c.decodePage(page.Records)
 	for i, record := range page.Records {
-		entry, failed := (*Entry)(nil), (*DecodeError)(nil)
+		var entry *Entry
+		var failed *DecodeError
 		if entries != nil {
 			entry, failed = c.check(record, entries[i], nil)
 		} else {

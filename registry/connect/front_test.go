@@ -38,11 +38,13 @@ func TestAConnectionUsesObjects(t *testing.T) {
 		},
 	}}
 	makers := map[string]string{}
-	record := admission.Plugin{Name: "record", Rules: []admission.Rule{{Operations: []admission.Operation{admission.Create}, Resources: []string{"phones"}}},
+	record := admission.Plugin{
+		Name: "record", Rules: []admission.Rule{{Operations: []admission.Operation{admission.Create}, Resources: []string{"phones"}}},
 		Validator: admission.ValidatorFunc(func(_ context.Context, r *admission.Request) error {
 			makers[r.Name] = r.User.Name
 			return nil
-		})}
+		}),
+	}
 	ann := authn.Func(func(*http.Request) (authn.User, bool, error) { return authn.User{Name: "ann"}, true, nil })
 	db := memory.New()
 	srv, err := kindwright.New(db, kindwright.Serve(kind), kindwright.Authenticate(ann), kindwright.Authorize(authz.AlwaysAllow()), kindwright.Admit(record))
