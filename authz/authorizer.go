@@ -96,16 +96,20 @@ func (list union) Authorize(ctx context.Context, a Attributes) (Decision, string
 
 // decide asks one authorizer and converts everything but a valid decision to Deny with an error.
 func decide(ctx context.Context, z Authorizer, a Attributes) (d Decision, reason string, err error) {
-	d = Deny // if it panics
+	defer func() {
+		if err != nil {
+			d, reason = Deny, ""
+		}
+	}()
 	defer guard.Recover(&err, "authorizer")
 	d, reason, err = z.Authorize(ctx, a)
 	switch {
 	case err != nil:
-		return Deny, "", fmt.Errorf("authorizer: %w", err)
+		err = fmt.Errorf("authorizer: %w", err)
 	case d != NoOpinion && d != Allow && d != Deny:
-		return Deny, "", fmt.Errorf("authorizer answered with %s", d)
+		err = fmt.Errorf("authorizer answered with %s", d)
 	}
-	return d, reason, nil
+	return d, reason, err
 }
 
 // AlwaysAllow allows everything. It is for tests and for servers that trust all their callers.

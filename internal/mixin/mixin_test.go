@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/textparse"
 	"github.com/prometheus/prometheus/promql"
@@ -107,7 +108,7 @@ func (r recorded) evaluate(t *testing.T, engine *promql.Engine, one rule, at tim
 	out, err := query.Exec(t.Context()).Vector()
 	require.NoError(t, err, one.expr)
 	for _, sample := range out {
-		l := labels.NewBuilder(sample.Metric).Set(labels.MetricName, one.record)
+		l := labels.NewBuilder(sample.Metric).Set(model.MetricNameLabel, one.record)
 		for name, value := range one.labels {
 			l.Set(name, value)
 		}
@@ -184,7 +185,7 @@ func send(t *testing.T, method, url, body, known string) (*http.Response, []byte
 	if known != "" {
 		r.Header.Set("If-None-Match", known)
 	}
-	answer, err := http.DefaultClient.Do(r)
+	answer, err := new(http.Client).Do(r)
 	require.NoError(t, err)
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
