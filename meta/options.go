@@ -17,7 +17,8 @@ const (
 	FieldValidationStrict = "Strict" // rejected with 400
 )
 
-// PatchType is the media type of a patch.
+// PatchType is the media type of a patch. Which types a kind accepts is decided in internal/engine,
+// by Kind.Patches.
 type PatchType string
 
 // The types of patches.

@@ -82,6 +82,7 @@ func patchTypes(lists ...[]string) []string {
 	return usualPatches
 }
 
+// usualPatches are for a KindDoc that names none. A server always names those of the kind.
 var usualPatches = []string{"application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json"}
 
 func (p *publisher) discovery() {

@@ -11,7 +11,9 @@ type parameter struct {
 	in, kind, description string // kind is the JSON type
 }
 
-// parameters are all path and query parameters of the API, by name.
+// parameters are the path and query parameters that are published, by name. What a server reads is
+// the table in internal/request/parameter.go. It also has timeout, uid, includeObject and export,
+// which are not published.
 //
 // Source: QUERY.
 var parameters = map[string]parameter{

@@ -24,8 +24,12 @@ type Kind struct {
 	// JSON and YAML.
 	Messages *protobuf.Descriptor
 
-	Verbs   []string         // of the kind itself, in the order of discovery documents
-	Patches []meta.PatchType // the types that the kind accepts (PATCH-05 to PATCH-10)
+	Verbs []string // of the kind itself, in the order of discovery documents
+
+	// Patches lists the types that the kind accepts (PATCH-05 to PATCH-10), apply first: views
+	// leave the first one out. Handlers, the 415 message and OpenAPI documents read this list; a 415
+	// names the types in this order.
+	Patches []meta.PatchType
 
 	base         *Kind // the stored form; may be the kind itself
 	rules        rules

@@ -64,7 +64,8 @@ func compute(ctx context.Context, w *write) (err error) {
 	return err
 }
 
-// patched applies a patch to the stored state.
+// patched applies a patch to the stored state. Kind.Patches says which types get here; a
+// server-side apply does not. A type that is not named below is read as a merge patch.
 func (w *write) patched() (registry.Tree, error) {
 	o := patch.Options{Kind: w.sent.kind.GroupKind(), Name: w.target.Name, Duplicates: w.duplicate}
 	switch w.patch {
@@ -344,8 +345,8 @@ func (e *Engine) store(ctx context.Context, s *Served, ops []storage.Op, old, ne
 	if err != nil {
 		return 0, err
 	}
-	// What is stored is a success. If the wait fails, the kind is no longer served, the server ends, or
-	// the request does: a client that is told of a failure would write again.
+	// What is stored is a success. If the wait fails, the kind is no longer served, the server
+	// ends, or the request does: a client that is told of a failure would write again.
 	_ = s.Cache.WaitFor(ctx, rev)
 	return rev, nil
 }

@@ -109,7 +109,7 @@ type parameter struct {
 
 // parameters is the table of section QUERY of the requirements. Two parameters are read elsewhere:
 // "watch" before the table, because it decides the verb, and dryRun beside it, because it may
-// repeat.
+// repeat. OpenAPI documents have a list of their own, in openapi/parameter.go.
 var parameters = [...]parameter{
 	{"resourceVersion", onReading | onDeleteCollection, readResourceVersion},
 	{"resourceVersionMatch", onSelecting, text(func(q *Query) *string { return &q.ResourceVersionMatch })},
@@ -178,7 +178,7 @@ func Single(raw url.Values, name string) (*string, error) {
 }
 
 // Boolean reads a value by QUERY-18: every value but "0" and "false" is true, including the empty
-// one of "?watch".
+// one of "?watch". So no boolean is invalid, and only two different values for one are a 400.
 func Boolean(v string) bool { return v != "0" && !strings.EqualFold(v, "false") }
 
 func text(field func(*Query) *string) func(*Query, string) error {

@@ -257,7 +257,9 @@ func (c *call) answerObject(form negotiate.Result, code int, entry *watch.Entry)
 	return c.send(c.opts.Output.Write(c.w, c.r, form, code, document))
 }
 
-// answerRead sends one object that was read. What has to be made for it is kept for others who read the same.
+// answerRead sends one object that was read. What has to be made for it is kept for others who read
+// the same, by the form alone: an answer that depends on anything else in the request must not come
+// here.
 func (c *call) answerRead(form negotiate.Result, entry *watch.Entry) error {
 	plain := form
 	plain.Name = "" // of the media type, in the header alone
