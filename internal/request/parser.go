@@ -9,7 +9,8 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// DefaultGroupDomain is the domain part of API group names unless a server sets another one (MODEL-03).
+// DefaultGroupDomain is the domain part of API group names unless a server sets another one
+// (MODEL-03).
 const DefaultGroupDomain = "k8s.io"
 
 // AllowedMethods is the value of the Allow header for a 405 of [Parser.Parse].
@@ -46,11 +47,11 @@ func Parse(r *http.Request, prefix string) (*Info, error) {
 // Parse reads the method, path and query of a request, and nothing else of it. It returns either an
 // Info or a *status.Error:
 //
-// - 405: a method outside [AllowedMethods], including lower-case ones; PUT and PATCH of a
-// collection; POST to an object; and a watch requested with HEAD. - 404: a path outside the prefix;
-// an empty segment ("//", or a trailing slash of an API path without a subresource); and the old
-// form /api/v1/watch/… and /apis/{group}/{version}/watch/…. - 400: everything else that does not
-// parse. The message says what is wrong and where.
+//   - 405: a method outside [AllowedMethods], including lower-case ones; PUT and PATCH of a
+//     collection; POST to an object; and a watch requested with HEAD.
+//   - 404: a path outside the prefix; an empty segment ("//", or a trailing slash of an API path
+//     without a subresource); and the old form /api/v1/watch/… and /apis/{group}/{version}/watch/….
+//   - 400: everything else that does not parse. The message says what is wrong and where.
 //
 // The target may be in origin form or in absolute form; both give the same Info. The forms "*" and
 // authority are rejected.
