@@ -26,6 +26,6 @@
 // not tracked. No input from a client makes this package panic.
 //
 // This package does not decide what a schema allows (package openapi), does not handle other
-// patches (internal/patch) and does not order the steps of a write (package registry, which is the
-// one to read next).
+// patches (internal/patch) and does not order the steps of a write (internal/engine/pipeline.go,
+// which is the one to read next).
 package apply

@@ -24,7 +24,7 @@
 // documents; kubectl, client-go and Helm read them. [Swagger] publishes all kinds as OpenAPI v2 for
 // clients that still merge by it.
 //
-// This package does not decide what a write does (see package registry), does not merge objects
+// This package does not decide what a write does (see internal/engine), does not merge objects
 // (package apply, which uses the list and map types from here) and does not evaluate expressions
 // (package cel, which reads the rules).
 //

@@ -4,7 +4,7 @@
 // [Backend] is the driver that a store implements. [Store] is what the rest of the library holds.
 // Backends are in storage/memory (the contract as readable code) and storage/bbolt (one file).
 // storage/storagetest proves the contract for each of them and for every wrapper. This package
-// knows neither objects nor HTTP: package registry gives the bytes a meaning, and package watch
+// knows neither objects nor HTTP: internal/engine gives the bytes a meaning, and package watch
 // keeps the live view of one resource. Time to live, retries after a conflict and default values
 // belong to the engine.
 //

@@ -32,8 +32,8 @@
 // # What it is not
 //
 // The package knows nothing of HTTP, of frames other than JSON lines, of tables and continue
-// tokens, or of when to send a bookmark: package registry and its REST handlers decide that. It
-// does not write. Package storage defines revisions, history and their limits; read it first. Then
-// read package registry, which uses this one. Package watchtest checks recorded event streams
-// against the commits.
+// tokens, or of when to send a bookmark: internal/engine and the handlers of internal/rest decide
+// that. It does not write. Package storage defines revisions, history and their limits; read it
+// first. Then read internal/engine, which uses this one. Package watchtest checks recorded event
+// streams against the commits.
 package watch

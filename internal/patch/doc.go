@@ -13,7 +13,9 @@
 // JSON Patch is applied by github.com/evanphx/json-patch. This package rejects malicious patches
 // before the library sees them; see the limits in limit.go and the paths in pointer.go.
 //
-// This package does not decide which fields a patch may change. Later steps of a write (package
-// registry) do, and treat the result like any object that a client sent. Server-side apply has its
-// own package, apply. [ParseType] distinguishes the four types of patches.
+// This package does not decide which fields a patch may change. Later steps of a write
+// (internal/engine/pipeline.go) do, and treat the result like any object that a client sent.
+// Server-side apply has its own package, apply. [ParseType] reads the media type of a request; the
+// types that a kind accepts are Kind.Patches of internal/engine, and their names are in package
+// meta.
 package patch
