@@ -157,7 +157,7 @@ type conversion struct {
 	home   *version // of the request
 	done   map[conversionKey]*typed.TypedValue
 	origin map[*typed.TypedValue]*typed.TypedValue // of a converted object, in the home version
-	last   map[fieldpath.APIVersion]converted      // the last object made of one of the home version
+	last   map[*schema.Schema]converted            // by version, the last object made of one of the home version
 }
 
 // converted is an object in another version, and the one of the home version that it shows.
@@ -224,7 +224,7 @@ func (c *conversion) remember(k conversionKey, out *typed.TypedValue) {
 	if c.done == nil {
 		c.done = map[conversionKey]*typed.TypedValue{}
 		c.origin = map[*typed.TypedValue]*typed.TypedValue{}
-		c.last = map[fieldpath.APIVersion]converted{}
+		c.last = map[*schema.Schema]converted{}
 	}
 	c.done[k] = out
 	origin := c.origin[k.object]
@@ -233,26 +233,24 @@ func (c *conversion) remember(k conversionKey, out *typed.TypedValue) {
 	}
 	if origin != nil {
 		c.origin[out] = origin
-		c.last[k.version] = converted{out, origin}
+		c.last[out.Schema()] = converted{out, origin}
 	}
 }
 
 // back returns what tree, made of an object of another version, is in the home version: the object of
 // the home version that was last converted to that version, with what changed there since.
 func (c *conversion) back(object *typed.TypedValue, tree map[string]any) (map[string]any, error) {
-	for version, was := range c.last {
-		if was.object.Schema() != object.Schema() {
-			continue
-		}
-		origin, ok := was.origin.AsValue().Unstructured().(map[string]any)
-		if !ok {
-			return nil, fmt.Errorf("the object to convert from %s is empty", version)
-		}
-		before, err := c.convert(was.object, fieldpath.APIVersion(c.home.apiVersion))
-		if err != nil {
-			return nil, err
-		}
-		return c.home.schema.Merge(origin, before, tree), nil
+	was, ok := c.last[object.Schema()]
+	if !ok {
+		return tree, nil
 	}
-	return tree, nil
+	origin, ok := was.origin.AsValue().Unstructured().(map[string]any)
+	if !ok {
+		return nil, errors.New("the object to convert back is empty")
+	}
+	before, err := c.convert(was.object, fieldpath.APIVersion(c.home.apiVersion))
+	if err != nil {
+		return nil, err
+	}
+	return c.home.schema.Merge(origin, before, tree), nil
 }
