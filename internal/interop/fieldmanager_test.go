@@ -423,9 +423,13 @@ func objectMetaModel(t *testing.T) *spec.Schema {
 // applied afterwards, with our code.
 type widgetScheme struct{}
 
-func (widgetScheme) Convert(_, _, _ any) error { return errors.New("not implemented") }
+// errOnlyVersions answers the methods that a field manager never calls.
+var errOnlyVersions = errors.New("a field manager converts with ConvertToVersion only")
+
+func (widgetScheme) Convert(_, _, _ any) error { return errOnlyVersions }
+
 func (widgetScheme) ConvertFieldLabel(_ schema.GroupVersionKind, _, _ string) (string, string, error) {
-	return "", "", errors.New("not implemented")
+	return "", "", errOnlyVersions
 }
 
 func (widgetScheme) ConvertToVersion(in runtime.Object, to runtime.GroupVersioner) (runtime.Object, error) {
