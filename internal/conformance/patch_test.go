@@ -143,7 +143,7 @@ func TestPATCH_04_AVersionInThePatchIsAPrecondition(t *testing.T) {
 			s.refuses("PATCH", cratePath+"/a?fieldManager=m", body, contentType, 409, "Conflict", "the object has been modified")
 		}
 		for contentType, body := range meta("uid", "11111111-2222-4333-8444-555555555555") {
-			s.refuses("PATCH", cratePath+"/a?fieldManager=m", body, contentType, 409, "Conflict", "UID")
+			s.refuses("PATCH", cratePath+"/a?fieldManager=m", body, contentType, 422, "Invalid", "metadata.uid")
 		}
 		for contentType, body := range meta("resourceVersion", "x5") {
 			s.refuses("PATCH", cratePath+"/a?fieldManager=m", body, contentType, 400, "BadRequest", "resource version")

@@ -735,6 +735,9 @@ func TestWATCH_33_TablesAndMetadata(t *testing.T) {
 		require.Equal(t, "BOOKMARK", e.kind)
 		require.Equal(t, "Table", e.at("kind"))
 		require.NotEmpty(t, e.version())
+		require.Empty(t, e.at("columnDefinitions"), "the first event had them")
+		require.Equal(t, "true", at(e.at("rows").([]any)[0], "object", "metadata", "annotations", "k8s.io/initial-events-end"), "as in kube-apiserver")
+		require.Equal(t, e.version(), at(e.at("rows").([]any)[0], "object", "metadata", "resourceVersion"))
 		for _, change := range []func() *answer{
 			func() *answer { return s.patch(widgetPath+"/a", `{"spec":{"size":2}}`) }, func() *answer { return s.delete(widgetPath + "/a") },
 		} {

@@ -29,7 +29,7 @@ import (
 //	/openapi/v3                         the index of OpenAPI documents
 //	/openapi/v3/apis/{group}/{version}  one of them
 //
-// Other paths are 404, and methods other than GET and HEAD are 405. A request must carry its
+// Those that begin with /api may end with a slash. Other paths are 404, and methods other than GET and HEAD are 405. A request must carry its
 // [request.Info].
 //
 // Documents change only with the generation, so they all change at once (DISC-09). Each document is
@@ -122,7 +122,11 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) error {
 	if info == nil {
 		return status.Internal(errors.New("discovery was asked without a parsed request"))
 	}
-	answer := h.answer(h.catalog(), info.Path)
+	path := info.Path
+	if strings.HasPrefix(path, "/api") && len(path) > 1 {
+		path = strings.TrimSuffix(path, "/") // kube-apiserver answers both forms
+	}
+	answer := h.answer(h.catalog(), path)
 	if answer == nil {
 		return status.NotFound(meta.GroupResource{}, "")
 	}

@@ -543,7 +543,7 @@ func TestB13_PatchesDoNotReachWhatIsTheServers(t *testing.T) {
 		require.Equal(t, old, tree(t, r), p)
 	}
 	_, err := merge(t.Context(), e, named("x"), `{"metadata":{"uid":"another"}}`)
-	require.Equal(t, meta.ReasonConflict, reason(t, err))
+	require.Equal(t, meta.ReasonInvalid, reason(t, err))
 	_, err = merge(t.Context(), e, named("x"), `{"kind":"Gadget"}`)
 	require.Equal(t, meta.ReasonBadRequest, reason(t, err))
 }

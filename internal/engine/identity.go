@@ -145,17 +145,21 @@ func (w *write) identifyNew() error {
 
 // identifyStored checks the preconditions in the body and restores the fields of the server.
 func (w *write) identifyStored() error {
-	switch uid := tree.At(w.sent.new, "metadata", "uid").(type) {
-	case nil:
-	case string:
-		if uid != "" && uid != string(w.entry.Facts().UID) {
-			return w.conflict(fmt.Sprintf("Precondition failed: UID in precondition: %s, UID in object meta: %s", tree.Cut(uid), w.entry.Facts().UID))
-		}
-	default:
+	uid, ok := tree.At(w.sent.new, "metadata", "uid").(string)
+	if !ok && tree.At(w.sent.new, "metadata", "uid") != nil {
 		return status.BadRequest("metadata.uid must be a string")
+	}
+	other := uid != "" && uid != string(w.entry.Facts().UID)
+	if other && !w.patching() {
+		return w.conflict(fmt.Sprintf("Precondition failed: UID in precondition: %s, UID in object meta: %s", tree.Cut(uid), w.entry.Facts().UID))
 	}
 	if err := w.checkVersion(); err != nil {
 		return err
+	}
+	if other { // a patch says what to change, so the uid is no precondition
+		return status.Invalid(w.sent.kind.GroupKind(), w.name(), []status.FieldError{
+			{Type: meta.CauseFieldValueInvalid, Field: "metadata.uid", Value: tree.Cut(uid), Detail: "field is immutable"},
+		})
 	}
 	w.sent.new = tree.WithMetadata(w.sent.new, tree.Map(w.sent.old, "metadata"), meta.MetadataFields(meta.KeptOnUpdate)...)
 	return nil

@@ -39,7 +39,7 @@ func TestPATCH_14_Operations(t *testing.T) {
 			require.NoError(t, err)
 			_, err = JSON(small, list(MaxOperations+1, operation), Options{})
 			require.Equal(t, http.StatusRequestEntityTooLarge, status.CodeOf(err))
-			require.EqualError(t, err, "the allowed maximum operations in a JSON patch is 10000, got 10001")
+			require.EqualError(t, err, "The allowed maximum operations in a JSON patch is 10000, got 10001")
 		})
 	}
 }

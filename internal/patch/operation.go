@@ -72,7 +72,7 @@ func (o *Options) operations(patch []byte) ([]operation, []byte, error) {
 		return nil, nil, status.BadRequest("a JSON patch must be a list of operations")
 	}
 	if len(list) > MaxOperations {
-		return nil, nil, tooLarge("the allowed maximum operations in a JSON patch is %d, got %d", MaxOperations, len(list))
+		return nil, nil, tooLarge("The allowed maximum operations in a JSON patch is %d, got %d", MaxOperations, len(list))
 	}
 	operations := make([]operation, len(list))
 	clean := make([]any, len(list))

@@ -130,9 +130,7 @@ var parameters = [...]parameter{
 	{"orphanDependents", onDeleting, flag(func(q *Query) **bool { return &q.OrphanDependents })},
 	{"uid", onDeleting, text(func(q *Query) *string { return &q.PreconditionUID })},
 	{"includeObject", onReading, readIncludeObject},
-	{"export", onResources, func(*Query, string) error {
-		return status.BadRequest("query parameter \"export\" is no longer supported")
-	}},
+	{"export", onResources, readExport},
 }
 
 // read sets the parameters that apply to the verb.
@@ -275,10 +273,18 @@ func readTimeout(q *Query, v string) error {
 	}
 	d, err := time.ParseDuration(v)
 	if err != nil || d < 0 {
-		return status.BadRequest("query parameter \"timeout\": %s is not a duration such as 30s", quote(v))
+		return status.BadRequest("invalid timeout specified in the request URL: %s is not a duration such as 30s", quote(v))
 	}
 	q.Timeout = d
 	return nil
+}
+
+// readExport ignores a client that does not ask for what Kubernetes has removed.
+func readExport(_ *Query, v string) error {
+	if !Boolean(v) {
+		return nil
+	}
+	return status.BadRequest("the export parameter, deprecated since v1.14, is no longer supported")
 }
 
 func readGracePeriod(q *Query, v string) error {

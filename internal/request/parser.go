@@ -49,7 +49,7 @@ func Parse(r *http.Request, prefix string) (*Info, error) {
 //
 //   - 405: a method outside [AllowedMethods], including lower-case ones; PUT and PATCH of a
 //     collection; POST to an object; and a watch requested with HEAD.
-//   - 404: a path outside the prefix; an empty segment ("//", or a trailing slash of an API path
+//   - 404: a path outside the prefix; an empty segment ("//", or a trailing slash of a resource path
 //     without a subresource); and the old form /api/v1/watch/… and /apis/{group}/{version}/watch/….
 //   - 400: everything else that does not parse. The message says what is wrong and where.
 //
@@ -125,10 +125,8 @@ func (i *Info) setShape(slash bool) error {
 	case underAPI && i.Segments[0] == groupPrefix && len(i.Segments) > 3:
 		i.APIPrefix, i.Group, i.Version = groupPrefix, i.Segments[1], i.Segments[2]
 		return i.setResource(i.Segments[3:], slash)
-	case slash && underAPI:
-		return status.NotFound(meta.GroupResource{}, "")
 	}
-	return nil // shorter ones are discovery documents
+	return nil // shorter ones are discovery documents, with or without a slash at the end
 }
 
 // setResource reads what follows group and version:

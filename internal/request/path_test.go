@@ -59,6 +59,7 @@ func TestPATH_NonResource(t *testing.T) {
 	for _, path := range []string{
 		"/", "/api", "/api/v1", "/apis", "/apis/g", "/apis/g/v1", "/healthz", "/readyz/poststarthook/x", "/version",
 		"/openapi/v3/apis/g/v1", "/debug/pprof/", "/apish", "/api-x/v1/pods",
+		"/api/", "/api/v1/", "/apis/", "/apis/g/", "/apis/g/v1/", // as in kube-apiserver
 	} {
 		info := mustParse(t, "GET "+path)
 		require.False(t, info.IsResource, path)
@@ -173,7 +174,7 @@ func TestP4_NothingIsTidied(t *testing.T) {
 	for _, method := range []string{"GET", "POST", "DELETE"} {
 		for _, path := range []string{
 			"/apis/example.dev/v1//namespaces/a/widgets", W + "//x", W + "/", W + "/x/", "//apis/example.dev/v1/widgets",
-			"/apis/", "/api/", "/api/v1/", "/apis/g/v//", "//", "///", "/healthz//", "/a//b", "/apis//v1/widgets",
+			"/apis//", "/api//", "/apis/g/v//", "//", "///", "/healthz//", "/a//b", "/apis//v1/widgets",
 		} {
 			refused(t, 404, method+" "+path)
 		}

@@ -123,6 +123,7 @@ func TestQuery_ExportIsRefused(t *testing.T) {
 			sep = "&"
 		}
 		require.Contains(t, refused(t, 400, line+sep+"export=true"), "export")
+		query(t, line+sep+"export=false") // which asks for nothing
 	}
 }
 
@@ -165,7 +166,7 @@ func TestQUERY_22_Timeout(t *testing.T) {
 	require.Equal(t, time.Second, query(t, "POST "+W+"?timeout=1s").Timeout)
 	require.Zero(t, query(t, "GET "+W+"/x?timeout=").Timeout)
 	for _, v := range []string{"x", "1", "-1s", "1s2", "99999999999h", "%20"} {
-		require.Contains(t, refused(t, 400, "GET "+W+"/x?timeout="+v), "timeout")
+		require.Contains(t, refused(t, 400, "GET "+W+"/x?timeout="+v), "invalid timeout specified in the request URL")
 	}
 }
 

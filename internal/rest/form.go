@@ -100,7 +100,7 @@ func (c *call) renderer(form negotiate.Result) renderer {
 	case negotiate.Table:
 		return &tables{
 			source: from,
-			lines:  lines{"Table", version},
+			lines:  lines{r.Names.Kind, r.APIVersion()},
 			Writer: r.Layout().Writer(table.Options{APIVersion: version, Include: meta.IncludeObjectPolicy(c.info.Query.IncludeObject), Now: c.engine.Now}),
 		}
 	case negotiate.PartialObjectMetadata, negotiate.PartialObjectMetadataList:
@@ -206,7 +206,8 @@ func (f *partials) tail(dst []byte, l *engine.Listed) ([]byte, error) {
 	return f.AppendTail(dst, listMeta(l))
 }
 
-// tables writes objects as rows (TABLE-01). Only the first event of a watch brings the column definitions (WATCH-33).
+// tables writes objects as rows (TABLE-01). Only the first event of a watch brings the column definitions (WATCH-33). The lines
+// are those of the objects in the rows.
 type tables struct {
 	source
 	lines
@@ -229,6 +230,15 @@ func (f *tables) object(dst []byte, e *watch.Entry) ([]byte, error) {
 
 func (f *tables) event(dst []byte, e *watch.Event) ([]byte, error) {
 	dst, err := f.AppendObject(dst, f.text(e.Entry, e.Revision), !f.defined)
+	f.defined = true
+	return dst, err
+}
+
+// bookmark writes the row of an object that has a version alone: the metadata of a Table have no place for the annotation that
+// ends the initial events.
+func (f *tables) bookmark(dst []byte, rev storage.Revision, end bool) ([]byte, error) {
+	f.scratch = appendBookmark(f.scratch[:0], f.kind, f.apiVersion, rev, end)
+	dst, err := f.AppendObject(dst, f.scratch, !f.defined)
 	f.defined = true
 	return dst, err
 }

@@ -231,9 +231,11 @@ func causeText(err error) string {
 	return ""
 }
 
-// offer says in which forms an answer about stored objects can be given.
+// offer says in which forms an answer about objects can be given. The document of a virtual kind has no metadata to show
+// alone and no row in a table.
 func (c *call) offer() negotiate.Offer {
-	return negotiate.Offer{GroupDomain: c.domain, Table: !c.shown.NoTable, Metadata: true, Protobuf: c.shown.Messages != nil}
+	stored := c.shown.Virtual == nil
+	return negotiate.Offer{GroupDomain: c.domain, Table: stored && !c.shown.NoTable, Metadata: stored, Protobuf: c.shown.Messages != nil}
 }
 
 // readRequest translates the query of a read.
