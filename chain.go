@@ -263,7 +263,12 @@ func (s *Server) authenticate(next http.Handler) http.Handler {
 	refuse := func(w http.ResponseWriter, r *http.Request, st meta.Status) {
 		negotiate.WriteError(w, r, status.FromStatus(st))
 	}
-	return authn.Middleware(s.meters.timedAuthenticator(s.authenticator), authn.WithLogger(s.cfg.log), authn.WithRefusal(refuse), authn.WithContext(request.SetUser))(next)
+	identified := authn.Middleware(s.meters.timedAuthenticator(s.authenticator), authn.WithLogger(s.cfg.log), authn.WithRefusal(refuse), authn.WithContext(request.SetUser))(next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		x := request.ExchangeFrom(r.Context())
+		x.Claim, x.Judge = r, s.standings.judge
+		identified.ServeHTTP(w, r)
+	})
 }
 
 func (s *Server) authorize(next http.Handler) http.Handler {
@@ -293,13 +298,6 @@ func attributesOf(info *request.Info) authz.Attributes {
 func (s *Server) mayCreate(ctx context.Context, info *request.Info) error {
 	a := attributesOf(info)
 	a.Verb = request.VerbCreate
-	a.User, _ = authn.UserFrom(ctx)
-	decision, reason, err := s.authorizer.Authorize(ctx, a)
-	switch {
-	case err != nil:
-		return authz.Failure(err)
-	case decision != authz.Allow:
-		return authz.Refusal(a, reason)
-	}
-	return nil
+	user, _ := authn.UserFrom(ctx)
+	return s.may(ctx, user, a)
 }

@@ -38,10 +38,11 @@ func (l *flushing) Flush() { l.ResponseWriter.(http.Flusher).Flush() }
 
 // mounted serves an API below /shop of a host whose server cuts answers off after timeout. Its
 // connections are in memory, so that a test can run in virtual time.
-func mounted(t *testing.T, timeout time.Duration, wrap func(http.ResponseWriter) http.ResponseWriter) *host {
+func mounted(t *testing.T, timeout time.Duration, wrap func(http.ResponseWriter) http.ResponseWriter, opts ...kindwright.Option) *host {
 	t.Helper()
 	b := memory.New()
-	srv, err := kindwright.New(b, kindwright.Serve(gadgets(), kinds.ControlPlane()), kindwright.Authenticate(header), kindwright.HTTP{PathPrefix: "/shop"})
+	base := []kindwright.Option{kindwright.Serve(gadgets(), kinds.ControlPlane()), kindwright.Authenticate(header), kindwright.HTTP{PathPrefix: "/shop"}}
+	srv, err := kindwright.New(b, append(base, opts...)...)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	require.NoError(t, srv.Start(ctx))

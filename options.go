@@ -75,7 +75,7 @@ func defaults() *config {
 		log:        logr.Discard(),
 		kubernetes: Kubernetes{Version: defaultVersion()},
 		http:       HTTP{RequestTimeout: time.Minute},
-		access:     Access{OpenPaths: []string{"/healthz", "/livez", "/readyz"}},
+		access:     Access{RecheckEvery: time.Minute, OpenPaths: []string{"/healthz", "/livez", "/readyz"}},
 	}
 }
 

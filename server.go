@@ -62,6 +62,7 @@ type Server struct {
 	draining   context.Context // done when watches should end
 	drain      context.CancelFunc
 	reconnects reconnects
+	standings  standings
 	running    sync.WaitGroup
 }
 
@@ -145,6 +146,7 @@ func (s *Server) build() error {
 	if err := s.connect(); err != nil {
 		return err
 	}
+	s.standings = standings{every: s.cfg.access.RecheckEvery, judge: s.judge, log: s.cfg.log}
 	s.parser = request.NewParser(s.cfg.http.PathPrefix, domain)
 	s.handler, err = s.assemble(s.dispatch())
 	return err
@@ -269,10 +271,16 @@ func (s *Server) dispatch() http.Handler {
 		x := request.ExchangeFrom(r.Context())
 		if x.Streams {
 			x.Limit.Lift()
+			ended, leave := s.standings.enter(r.Context(), x)
+			defer leave()
+			x.Ended = ended
 		}
 		info := x.Info.Load()
 		switch {
 		case info.IsResource && h.Fallback != nil && x.Kind == nil && !s.engine.Set().ServesGroup(info.Group):
+			if x.Ended != nil {
+				r = r.WithContext(x.Ended)
+			}
 			h.Fallback.ServeHTTP(w, r)
 		case info.IsResource:
 			s.resources.ServeHTTP(w, r)

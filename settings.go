@@ -103,6 +103,12 @@ type Access struct {
 	// "*". Nil stands for /healthz, /livez and /readyz (HEALTH-21); an empty list for none.
 	OpenPaths []string
 
+	// RecheckEvery is about how often the server asks again whether the client of a watch or of a
+	// connection may still have it: who it is, and whether it may. The stream ends in order if not.
+	// It always ends when the credential expires. Default one minute; a negative number turns the
+	// question off. See Server.Recheck.
+	RecheckEvery time.Duration
+
 	// CheckOwnerReferences requires delete permission on an object from anyone who changes its
 	// owner references, and update permission on the owner's subresource finalizers from anyone who
 	// sets blockOwnerDeletion (GC-05). See package admission/ownerref.

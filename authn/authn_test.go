@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr/funcr"
 	"github.com/stretchr/testify/require"
@@ -218,6 +219,20 @@ func TestAUTHN_20_AuthenticatedGroup(t *testing.T) {
 	again := authn.Func(func(*http.Request) (authn.User, bool, error) { return u, true, nil })
 	_, u, _ = serve(t, again, get())
 	require.Equal(t, []string{"dev", "system:authenticated"}, u.Groups, "once")
+}
+
+func TestS5_AnExpiredUserIsRejected(t *testing.T) {
+	until := func(at time.Time) authn.Authenticator {
+		return authn.Func(func(*http.Request) (authn.User, bool, error) {
+			return authn.User{Name: "alice", Expires: at}, true, nil
+		})
+	}
+	refused(t, until(time.Now().Add(-time.Second)), get("Authorization", "Bearer old"))
+	_, u, _ := serve(t, until(time.Now().Add(time.Hour)), get("Authorization", "Bearer new"))
+	require.Equal(t, "alice", u.Name)
+	require.False(t, u.Expired(u.Expires))
+	require.True(t, u.Expired(u.Expires.Add(time.Nanosecond)))
+	require.False(t, authn.User{}.Expired(time.Now()), "zero never ends")
 }
 
 func TestUserWithoutANameIsRejected(t *testing.T) {

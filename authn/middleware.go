@@ -9,6 +9,7 @@ import (
 	"net/textproto"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-logr/logr"
 
@@ -65,7 +66,7 @@ func Middleware(a Authenticator, opts ...Option) func(http.Handler) http.Handler
 	}
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			u, err := m.authenticate(r)
+			u, err := Identify(m.authenticator, r)
 			if err != nil {
 				m.log.V(1).Info("request rejected: not authenticated", "reason", err.Error())
 				m.refuse(w, r, unauthorized())
@@ -84,12 +85,14 @@ func Middleware(a Authenticator, opts ...Option) func(http.Handler) http.Handler
 	}
 }
 
-// authenticate returns the user of a request, whose name is never empty, or an error.
-func (m *middleware) authenticate(r *http.Request) (User, error) {
+// Identify returns the user of a request as [Middleware] does, whose name is never empty, or the
+// error for which Middleware would reject the request. A server calls it to ask again about a
+// request that has been running for a while.
+func Identify(a Authenticator, r *http.Request) (User, error) {
 	if n := len(r.Header["Authorization"]); n > 1 {
 		return User{}, manyHeaders(n)
 	}
-	u, ok, err := m.authenticator.Authenticate(r)
+	u, ok, err := a.Authenticate(r)
 	switch {
 	case err != nil:
 		return User{}, err
@@ -99,6 +102,8 @@ func (m *middleware) authenticate(r *http.Request) (User, error) {
 		return User{}, errors.New("no credential, and anonymous requests are not accepted")
 	case u.Name == "":
 		return User{}, errors.New("authenticator accepted a user without a name")
+	case u.Expired(time.Now()):
+		return User{}, fmt.Errorf("%w: expired", ErrBadCredential)
 	}
 	if !u.IsAnonymous() && !u.In(GroupAuthenticated) {
 		// Make a new slice: the authenticator may return the same one for every request.

@@ -50,7 +50,7 @@ func ReviewToken(ctx context.Context, a Authenticator, spec TokenReviewSpec) Tok
 		Method: http.MethodGet, URL: &url.URL{Path: "/"}, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: http.Header{"Authorization": {"Bearer " + spec.Token}}, Body: http.NoBody,
 	}).WithContext(ctx)
-	u, err := (&middleware{authenticator: a}).authenticate(r)
+	u, err := Identify(a, r)
 	if err != nil || u.IsAnonymous() {
 		return TokenReviewStatus{Error: "the token was not accepted"}
 	}

@@ -3,6 +3,7 @@ package authn
 import (
 	"context"
 	"slices"
+	"time"
 )
 
 // Users and groups with a fixed meaning in the library. Credentials must not be able to claim the
@@ -43,6 +44,11 @@ type User struct {
 	// nil if the authenticator does not support audiences.
 	Audiences []string
 
+	// Expires is when the proof of the user's identity ends. It is zero if the proof has no end or
+	// the authenticator does not know it. A request is rejected after this time, and a stream that
+	// the credential opened ends then.
+	Expires time.Time
+
 	// Method says how the caller was authenticated ("x509", "token", "anonymous", …). It is only
 	// for the audit log and must not influence authorization. It is empty if the authenticator did
 	// not set it.
@@ -55,6 +61,11 @@ func (u User) In(group string) bool { return slices.Contains(u.Groups, group) }
 // IsAnonymous reports whether the user has the anonymous name or the group of the unauthenticated.
 func (u User) IsAnonymous() bool {
 	return u.Name == UserAnonymous || u.In(GroupUnauthenticated)
+}
+
+// Expired reports whether the proof of the user's identity has ended at a moment.
+func (u User) Expired(now time.Time) bool {
+	return !u.Expires.IsZero() && now.After(u.Expires)
 }
 
 // UserKey is the context key of the user. Its value is a *User that is never modified. Use it for

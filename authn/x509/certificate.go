@@ -65,7 +65,8 @@ func New(roots *x509.CertPool, opts ...Option) (*Authenticator, error) {
 	return a, nil
 }
 
-// Authenticate returns the user of the client certificate. It leaves requests without one to other
+// Authenticate returns the user of the client certificate, whose Expires is the end of the first
+// certificate of the chain that ends. It leaves requests without one to other
 // authenticators. A certificate is an error if it
 //
 //   - does not lead to one of the authorities, is expired or not valid yet, or is not for client
@@ -117,16 +118,28 @@ func (a *Authenticator) verify(presented []*x509.Certificate, now time.Time) (ve
 	if err != nil {
 		return verified{}, err
 	}
-	v := verified{user: u, from: leaf.NotBefore, until: leaf.NotAfter}
-	for _, c := range chains[0] {
-		if c.NotBefore.After(v.from) {
-			v.from = c.NotBefore
-		}
-		if c.NotAfter.Before(v.until) {
-			v.until = c.NotAfter
+	var v verified
+	for _, chain := range chains { // the authorities may offer several ways
+		if from, until := validity(chain); until.After(v.until) {
+			v.from, v.until = from, until
 		}
 	}
+	v.user, v.user.Expires = u, v.until
 	return v, nil
+}
+
+// validity returns the time in which all certificates of a chain are valid.
+func validity(chain []*x509.Certificate) (from, until time.Time) {
+	from, until = chain[0].NotBefore, chain[0].NotAfter
+	for _, c := range chain[1:] {
+		if c.NotBefore.After(from) {
+			from = c.NotBefore
+		}
+		if c.NotAfter.Before(until) {
+			until = c.NotAfter
+		}
+	}
+	return from, until
 }
 
 // uidAttribute is the type of the subject's attribute that holds the user's uid.

@@ -243,6 +243,9 @@ func TestRememberedOnlyWhileTheWholeChainIsValid(t *testing.T) {
 	a, err := x509.New(pool(root), x509.WithNow(func() time.Time { return now }))
 	require.NoError(t, err)
 	r := present(cert, middle.cert)
+	u, _, err := a.Authenticate(r)
+	require.NoError(t, err)
+	require.Equal(t, middle.cert.NotAfter, u.Expires, "a stream may last as long")
 	for _, after := range []time.Duration{0, 10 * time.Minute} {
 		now = noon.Add(after)
 		_, ok, err := a.Authenticate(r)

@@ -116,7 +116,8 @@ func ContentType(header string) (mediaType string, ok bool) {
 }
 
 // ReadRaw reads up to limit bytes of the body of r, whatever its media type. Its errors are those
-// of [ReadBody].
+// of [ReadBody]. It also returns 401 or 403 if the credential or the permission of the caller ended
+// while the body was on its way.
 func ReadRaw(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	if coding := trim(strings.Join(r.Header["Content-Encoding"], ",")); coding != "" && !strings.EqualFold(coding, "identity") {
 		// RFC 9110, section 15.5.16: state which codings are accepted.
@@ -130,12 +131,16 @@ func ReadRaw(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error
 		return nil, nil
 	}
 	ctx := r.Context()
+	began := time.Now()
 	release := interruptible(ctx, w)
 	data, err := readAll(http.MaxBytesReader(w, r.Body, limit), r.ContentLength)
 	release()
 	switch {
 	case err == nil:
 		if x := request.ExchangeFrom(ctx); x != nil {
+			if err := x.Recheck(ctx, began); err != nil {
+				return nil, err
+			}
 			x.Sent = data
 		}
 		return data, nil

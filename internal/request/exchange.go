@@ -13,6 +13,7 @@ import (
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/authz"
 	"github.com/kindwright/kindwright/internal/metrics/apiserver"
+	"github.com/kindwright/kindwright/status"
 )
 
 // Exchange is one request and its answer. The first link of a server's chain makes it, the links
@@ -56,6 +57,17 @@ type Exchange struct {
 
 	// Streams says that the request may last as long as it likes, once its handler has begun.
 	Streams bool
+
+	// Claim is the request as the authenticators saw it, with its credentials.
+	Claim *http.Request
+
+	// Judge, if not nil, asks again whether the request may be served: who sends it, and whether
+	// they may. Its error is the answer.
+	Judge func(ctx context.Context, x *Exchange) error
+
+	// Ended, if not nil, is done when the caller's credential or permission has ended. Streams then
+	// end in order.
+	Ended context.Context
 
 	// Limit is what Bound has given the request.
 	Limit *bounded
@@ -146,6 +158,24 @@ func SetUser(ctx context.Context, u authn.User) context.Context {
 		}
 	}
 	return authn.WithUser(ctx, u) // somebody may have named another in a context of their own
+}
+
+// slow is how long a client may take to send a body before the server asks again whether the
+// client may do what it wants.
+const slow = time.Second
+
+// Recheck returns an error if the caller may no longer do what was allowed at the beginning of the
+// request. The caller of Recheck has waited for the client since a moment. A credential that has
+// expired meanwhile is always noticed; everything else after more than a second.
+func (x *Exchange) Recheck(ctx context.Context, since time.Time) error {
+	now := time.Now()
+	if u, ok := authn.UserFrom(ctx); ok && u.Expired(now) {
+		return status.Unauthorized()
+	}
+	if x.Judge == nil || now.Sub(since) < slow {
+		return nil
+	}
+	return x.Judge(ctx, x)
 }
 
 // SetDecision sets what the authorizer said. The first decision counts.

@@ -189,9 +189,14 @@ func (l *line) endAfter(ctx context.Context, ended <-chan struct{}) {
 	}
 }
 
-// untilDraining returns a context that ends with the request's, and when the server is about to stop.
+// untilDraining returns a context that ends with the request's, when the client may no longer have the connection, and when the
+// server is about to stop.
 func (c *call) untilDraining() (ctx context.Context, release func()) {
-	ctx, cancel := context.WithCancel(c.r.Context())
+	around := c.r.Context()
+	if ended := request.ExchangeFrom(around).Ended; ended != nil {
+		around = ended
+	}
+	ctx, cancel := context.WithCancel(around)
 	stop := context.AfterFunc(c.opts.Draining, cancel)
 	return ctx, func() {
 		stop()

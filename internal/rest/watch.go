@@ -26,6 +26,9 @@ var errDraining = errors.New("the server is shutting down")
 // errNotServed is why a stream ends when its version is no longer served.
 var errNotServed = errors.New("the version is no longer served")
 
+// errNoLongerAllowed is why a stream ends whose client may no longer have it.
+var errNoLongerAllowed = errors.New("the credential or the permission of the client has ended")
+
 func (c *call) watch() error {
 	offer := c.offer()
 	offer.Watch = true
@@ -128,7 +131,7 @@ type stream struct {
 
 	ctx        context.Context
 	cancel     context.CancelCauseFunc
-	stops      [2]func() bool
+	stops      [3]func() bool
 	connection *http.ResponseController
 	deadlines  bool // the connection lets us bound each write
 	patience   patience
@@ -148,6 +151,10 @@ func (c *call) newStream(form negotiate.Result, cursor *watch.Cursor, wr registr
 	s.ctx, s.cancel = context.WithCancelCause(c.r.Context())
 	s.stops[0] = context.AfterFunc(c.opts.Draining, func() { s.cancel(errDraining) })
 	s.stops[1] = context.AfterFunc(c.served.Ended(), func() { s.cancel(errNotServed) })
+	s.stops[2] = func() bool { return true }
+	if ended := request.ExchangeFrom(c.r.Context()).Ended; ended != nil {
+		s.stops[2] = context.AfterFunc(ended, func() { s.cancel(errNoLongerAllowed) })
+	}
 	s.connection = http.NewResponseController(c.w)
 	s.endAt = s.end()
 	return s

@@ -1,0 +1,289 @@
+package kindwright_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kindwright/kindwright"
+	"github.com/kindwright/kindwright/authn"
+	"github.com/kindwright/kindwright/authz"
+)
+
+// club knows bearer tokens and who may come in. Both may change at any time.
+type club struct {
+	mu      sync.Mutex
+	members map[string]authn.User // by token
+	closed  map[string]bool       // names of users who may not do anything
+	broken  error                 // why nobody can be checked now
+	asked   int                   // how often the authorizer was asked
+}
+
+func (c *club) set(change func(c *club)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	change(c)
+}
+
+func (c *club) questions() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.asked
+}
+
+func (c *club) options() []kindwright.Option {
+	who := authn.Func(func(r *http.Request) (authn.User, bool, error) {
+		token, ok, err := authn.BearerToken(r)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if err = errors.Join(err, c.broken); !ok || err != nil {
+			return authn.User{}, false, err
+		}
+		u, ok := c.members[token]
+		return u, ok, nil
+	})
+	may := authz.Func(func(_ context.Context, a authz.Attributes) (authz.Decision, string, error) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.asked++
+		switch {
+		case a.User.In("panics"):
+			panic("an authorizer")
+		case c.closed[a.User.Name] || !a.User.In(authn.GroupAuthenticated):
+			return authz.Deny, "", nil
+		}
+		return authz.Allow, "", nil
+	})
+	return []kindwright.Option{kindwright.Authenticate(who), kindwright.Authorize(may)}
+}
+
+// plain is the writer of a host that wraps nothing.
+func plain(w http.ResponseWriter) http.ResponseWriter { return w }
+
+// silent is a watch without bookmarks: nobody has to read while the test sleeps.
+const (
+	silent   = "/shop" + gadgetPath + "?watch=1&timeoutSeconds=3600"
+	watching = silent + "&allowWatchBookmarks=true"
+)
+
+// bearer are the headers of a request with a token and without the user of the other tests.
+func bearer(token string) []string {
+	return []string{"X-User", "", "X-Groups", "", "Authorization", "Bearer " + token}
+}
+
+// lasts reads a watch to its end and returns how long that took. A stream that is broken off fails
+// the test.
+func lasts(next func() map[string]any) (time.Duration, map[string]any) {
+	began := time.Now()
+	var last map[string]any
+	for {
+		event := next()
+		if event == nil {
+			return time.Since(began), last
+		}
+		last = event
+	}
+}
+
+func TestS5_AWatchEndsInOrderWithTheCredentialThatOpenedIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &club{members: map[string]authn.User{
+			"short": {Name: "alice", Expires: time.Now().Add(90 * time.Second)},
+			"long":  {Name: "bob", Expires: time.Now().Add(24 * time.Hour)},
+		}}
+		h := mounted(t, time.Hour, plain, c.options()...)
+		took, last := lasts(h.stream(watching, bearer("short")...))
+		require.Equal(t, 90*time.Second+time.Nanosecond, took)
+		require.Equal(t, "BOOKMARK", last["type"], "the client learns where it was")
+		code, _ := h.do("GET", watching, "", bearer("short")...)
+		require.Equal(t, 401, code, "and meets the refusal when it comes back")
+		took, _ = lasts(h.stream(watching, bearer("long")...))
+		require.Equal(t, time.Hour, took)
+	})
+}
+
+func TestS5_AConnectionThatIsKeptAliveDoesNotOutliveTheCredential(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &club{members: map[string]authn.User{"short": {Name: "alice", Expires: time.Now().Add(time.Minute)}}}
+		h := mounted(t, time.Hour, plain, c.options()...)
+		transport := &http.Transport{DialContext: h.dial}
+		defer transport.CloseIdleConnections()
+		ask := func() int {
+			req, err := http.NewRequestWithContext(t.Context(), "GET", h.url+"/shop"+gadgetPath, nil)
+			require.NoError(t, err)
+			req.Header.Set("Authorization", "Bearer short")
+			res, err := transport.RoundTrip(req)
+			require.NoError(t, err)
+			_, err = io.Copy(io.Discard, res.Body)
+			require.NoError(t, err)
+			require.NoError(t, res.Body.Close())
+			return res.StatusCode
+		}
+		require.Equal(t, 200, ask())
+		time.Sleep(time.Minute)
+		require.Equal(t, 200, ask())
+		time.Sleep(time.Nanosecond)
+		require.Equal(t, 401, ask())
+	})
+}
+
+func TestS5_AWatchEndsSoonAfterTheRightToItWasTakenAway(t *testing.T) {
+	for name, c := range map[string]struct {
+		revoke func(*club)
+		atMost time.Duration // after the revocation
+	}{
+		"the permission":           {func(c *club) { c.closed = map[string]bool{"alice": true} }, 68 * time.Second},
+		"the token":                {func(c *club) { c.members = nil }, 77 * time.Second},
+		"the account of that name": {func(c *club) { c.members = map[string]authn.User{"t": {Name: "alice", UID: "2"}} }, 77 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := &club{members: map[string]authn.User{"t": {Name: "alice", UID: "1"}}}
+				h := mounted(t, time.Hour, plain, d.options()...)
+				next := h.stream(silent, bearer("t")...)
+				time.Sleep(10 * time.Minute)
+				d.set(c.revoke)
+				took, _ := lasts(next)
+				require.LessOrEqual(t, took, c.atMost)
+			})
+		})
+	}
+}
+
+func TestS5_RecheckEndsStreamsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &club{members: map[string]authn.User{"a": {Name: "alice"}, "b": {Name: "bob"}}}
+		h := mounted(t, time.Hour, plain, append(c.options(), kindwright.Access{RecheckEvery: -1})...)
+		alice, bob := h.stream(silent, bearer("a")...), h.stream(silent, bearer("b")...)
+		time.Sleep(10 * time.Minute)
+		before := c.questions()
+		c.set(func(c *club) { delete(c.members, "a") })
+		h.Recheck()
+		took, _ := lasts(alice)
+		require.Zero(t, took)
+		require.Equal(t, before+1, c.questions(), "bob was judged, and nobody else, and nobody before")
+		took, _ = lasts(bob)
+		require.Equal(t, 50*time.Minute, took)
+	})
+}
+
+func TestS5_AnOutageOfTheAuthenticatorDoesNotEndAStreamUnlessItLasts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &club{members: map[string]authn.User{"a": {Name: "alice"}}}
+		h := mounted(t, time.Hour, plain, c.options()...)
+		next := h.stream(silent, bearer("a")...)
+		began := time.Now()
+		for range 50 { // shorter than the time between two questions, so that never two in a row fail
+			time.Sleep(30 * time.Second)
+			c.set(func(c *club) { c.broken = errors.New("no answer") })
+			time.Sleep(5 * time.Second)
+			c.set(func(c *club) { c.broken = nil })
+		}
+		c.set(func(c *club) { c.broken = errors.New("no answer") })
+		atLast := time.Now()
+		lasts(next)
+		require.Greater(t, atLast.Sub(began), 25*time.Minute)
+		require.Less(t, time.Since(atLast), 77*time.Second)
+	})
+}
+
+func TestS25_ACredentialThatEndsWhileTheBodyIsReadIsA401AndNothingIsStored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &club{members: map[string]authn.User{
+			"short": {Name: "alice", Expires: time.Now().Add(500 * time.Millisecond)}, "gone": {Name: "bob"}, "banned": {Name: "carol"}, "slow": {Name: "dan"},
+		}}
+		h := mounted(t, time.Hour, plain, c.options()...)
+		for _, o := range []struct {
+			token string
+			code  int
+		}{{"short", 401}, {"gone", 401}, {"banned", 403}, {"slow", 201}} {
+			for _, method := range []string{"POST", "PATCH"} {
+				body, path, content := io.Reader(&dribble{c: c, text: `{"metadata":{"name":"` + o.token + `"}}`}), "/shop"+gadgetPath, "application/json"
+				if method == "PATCH" {
+					body = &dribble{c: c, text: `{"apiVersion":"example.dev/v1","kind":"Gadget","metadata":{"name":"` + o.token + `"}}`}
+					path, content = path+"/"+o.token+"?fieldManager=m", "application/apply-patch+yaml"
+				}
+				c.set(func(c *club) {
+					c.members["gone"], c.closed = authn.User{Name: "bob"}, nil
+					u := c.members["short"]
+					u.Expires = time.Now().Add(500 * time.Millisecond)
+					c.members["short"] = u
+				})
+				req, err := http.NewRequestWithContext(t.Context(), method, h.url+path, body)
+				require.NoError(t, err)
+				req.Header.Set("Authorization", "Bearer "+o.token)
+				req.Header.Set("Content-Type", content)
+				res, err := h.transport().RoundTrip(req)
+				require.NoError(t, err)
+				require.NoError(t, res.Body.Close())
+				if method == "PATCH" && o.code == 201 {
+					require.Equal(t, 200, res.StatusCode, "POST has created it")
+					continue
+				}
+				require.Equal(t, o.code, res.StatusCode, "%s %s", method, o.token)
+			}
+			code, _ := h.do("GET", "/shop"+gadgetPath+"/"+o.token, "")
+			require.Equal(t, o.code == 201, code == 200, o.token)
+		}
+	})
+}
+
+// dribble is a body of which the last byte comes after two seconds. Meanwhile bob's token is
+// withdrawn and carol is banned.
+type dribble struct {
+	c    *club
+	text string
+}
+
+func (d *dribble) Read(p []byte) (int, error) {
+	switch len(d.text) {
+	case 0:
+		return 0, io.EOF
+	case 1:
+		time.Sleep(2 * time.Second)
+		d.c.set(func(c *club) { delete(c.members, "gone"); c.closed = map[string]bool{"carol": true} })
+	}
+	n := copy(p, d.text[:max(len(d.text)-1, 1)])
+	d.text = d.text[n:]
+	return n, nil
+}
+
+// What a fallback handler streams ends too.
+func TestS5_AStreamOfTheFallbackEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &club{members: map[string]authn.User{"short": {Name: "alice", Expires: time.Now().Add(time.Minute)}}}
+		fallback := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(http.StatusOK)
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		})
+		h := mounted(t, time.Hour, plain, append(c.options(), kindwright.HTTP{Fallback: fallback})...)
+		began := time.Now()
+		res := h.request("GET", "/shop/apis/elsewhere.dev/v1/things?watch=1", "", bearer("short")...)
+		_, err := io.Copy(io.Discard, res.Body)
+		require.NoError(t, err)
+		require.Equal(t, time.Minute+time.Nanosecond, time.Since(began))
+	})
+}
+
+func TestZ10_AnAuthorizerThatPanicsAboutAStreamDoesNotEndTheServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &club{members: map[string]authn.User{"t": {Name: "alice"}}}
+		h := mounted(t, time.Hour, plain, c.options()...)
+		next := h.stream(silent, bearer("t")...)
+		c.set(func(c *club) { c.members["t"] = authn.User{Name: "alice", Groups: []string{"panics"}} })
+		took, _ := lasts(next)
+		require.Less(t, took, 77*time.Second)
+		code, got := h.do("GET", "/shop"+gadgetPath, "", bearer("t")...)
+		require.Equal(t, 500, code)
+		require.False(t, strings.Contains(got["message"].(string), "an authorizer"))
+	})
+}
