@@ -14,6 +14,7 @@ import (
 	"github.com/kindwright/kindwright/authz"
 	"github.com/kindwright/kindwright/internal/negotiate"
 	"github.com/kindwright/kindwright/internal/request"
+	"github.com/kindwright/kindwright/internal/rest"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
 )
@@ -33,6 +34,7 @@ func (s *Server) links() []link {
 		{"audit-id", s.withAuditID},      // the id and headers of every answer, that of a panic included
 		{"recover", s.withRecovery},      // a panic below is a 500 for this request and nothing for the others
 		{"parse", s.withParsing},         // once: authorization and handlers use this one reading of the request
+		{"origin", s.fromOwnSite},        // pages of other sites change nothing with what a browser holds for its user
 		{"ready", s.whenReady},           // before the caches are full, and after the end, there is no right answer
 		{"deadline", s.withDeadline},     // everything below is bounded, the authenticators too
 		{"authenticate", s.authenticate}, // who is asking
@@ -181,6 +183,28 @@ func (s *Server) withParsing(next http.Handler) http.Handler {
 		s.enter(x)
 		next.ServeHTTP(w, r)
 	})
+}
+
+// fromOwnSite rejects requests that may change something, or ask for another protocol, and that a
+// browser sent for a page of another site. Connections to subresources have rules of their own; see
+// connect.Endpoint.Origins.
+//
+// Source: H10, S3, S24.
+func (s *Server) fromOwnSite(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if request.ChangesState(r) && !connects(r) && request.FromOtherSite(r, s.cfg.access.Origins) {
+			negotiate.WriteError(w, r, status.Forbidden(meta.GroupResource{}, "", "").WithMessage(
+				"a web page of another site sent this request: a server takes changes from its own pages only, and from the origins that it is configured with"))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// connects reports whether a request is for a subresource that clients connect to.
+func connects(r *http.Request) bool {
+	sub := rest.Subresource(request.ExchangeFrom(r.Context()))
+	return sub != nil && sub.Connects()
 }
 
 // retryWhenReady is how many seconds clients wait before they retry while the server starts or

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kindwright/kindwright/internal/guard"
+	"github.com/kindwright/kindwright/internal/request"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/openapi"
 )
@@ -109,6 +110,12 @@ type Access struct {
 	// question off. See Server.Recheck.
 	RecheckEvery time.Duration
 
+	// Origins are the sites whose web pages may send requests that change something, such as
+	// "https://console.example.com". By default only pages of the server itself may. Other clients
+	// than browsers have no origin and are not affected. A browser lets such a page read the answers
+	// only if middleware sets the CORS headers.
+	Origins []string
+
 	// CheckOwnerReferences requires delete permission on an object from anyone who changes its
 	// owner references, and update permission on the owner's subresource finalizers from anyone who
 	// sets blockOwnerDeletion (GC-05). See package admission/ownerref.
@@ -125,6 +132,11 @@ func (a Access) apply(c *config) error {
 	for i, p := range a.OpenPaths {
 		if !strings.HasPrefix(p, "/") {
 			return fmt.Errorf("Access.OpenPaths[%d]: %q does not begin with a slash", i, p)
+		}
+	}
+	for i, origin := range a.Origins {
+		if !request.IsOrigin(origin) {
+			return fmt.Errorf("Access.Origins[%d]: %q is not of the form https://host", i, origin)
 		}
 	}
 	return nil

@@ -248,6 +248,8 @@ func TestPATH_15_RefusedConnections(t *testing.T) {
 		refuse(403, "Forbidden", "", "GET "+talk, append(upgrade, "Origin: http://server.evil.example.com")...)
 		refuse(403, "Forbidden", "", "GET "+talk, append(upgrade, "Origin: http://server", "Origin: http://server")...)
 		refuse(403, "Forbidden", "", "GET "+postPath+"/a/socket", append(upgrade, "Origin: https://shop.example.com.evil.com")...)
+		refuse(403, "Forbidden", "", "GET "+talk, append(upgrade, "Sec-Fetch-Site: cross-site")...)
+		s.do("GET", talk, "", "Sec-Fetch-Site", "same-site").is(403) // an image of another page, for example
 		p := s.call("GET "+talk, append(upgrade, "Origin: http://server")...)
 		res, _ := p.answer()
 		require.Equal(t, 101, res.StatusCode, "a page of the server's own")

@@ -26,7 +26,9 @@ type BodyOptions struct {
 	// Authenticated states that the caller has proved their identity. Only then may a body lack a
 	// Content-Type and be treated as JSON, and only if no web page in a browser sent it. Browsers
 	// attach client certificates automatically. They send a preflight request before they send JSON
-	// on behalf of another site, but not before they send a body without a type.
+	// on behalf of another site, but not before they send a body without a type. An empty body needs
+	// no type: the server has rejected the pages of other sites before it reads a body; see
+	// request.FromOtherSite.
 	//
 	// Source: B17, H10.
 	Authenticated bool

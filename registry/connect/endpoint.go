@@ -3,9 +3,7 @@ package connect
 import (
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
-	"strings"
 
 	"github.com/kindwright/kindwright/internal/request"
 	"github.com/kindwright/kindwright/meta"
@@ -67,7 +65,7 @@ func (c Endpoint[T, O]) Describe(of *registry.Resource, env registry.Env) (regis
 		verbs = append(verbs, verb)
 	}
 	for _, origin := range c.Origins {
-		if u, err := url.Parse(origin); origin != "*" && (err != nil || u.Scheme == "" || u.Host == "" || u.Scheme+"://"+u.Host != origin) {
+		if origin != "*" && !request.IsOrigin(origin) {
 			return fail("origin %q is not of the form https://host", origin)
 		}
 	}
@@ -91,6 +89,9 @@ type policy struct {
 }
 
 func (p *policy) check(r *http.Request) error {
+	if err := p.checkOrigin(r); err != nil {
+		return err
+	}
 	if request.AsksUpgrade(r) {
 		if r.ContentLength != 0 || len(r.TransferEncoding) > 0 {
 			// Nobody can tell where the body ends and the other protocol begins (H6).
@@ -102,24 +103,14 @@ func (p *policy) check(r *http.Request) error {
 		}
 		return status.BadRequest("Upgrade request required")
 	}
-	return p.checkOrigin(r)
+	return nil
 }
 
 // checkOrigin rejects pages of other sites. A browser lets them connect with the certificate of its user
 // (H10).
 func (p *policy) checkOrigin(r *http.Request) error {
-	origins := r.Header["Origin"]
-	if len(origins) == 0 || slices.Contains(p.origins, "*") {
+	if slices.Contains(p.origins, "*") || !request.FromOtherSite(r, p.origins) {
 		return nil
-	}
-	if len(origins) == 1 {
-		if slices.Contains(p.origins, origins[0]) {
-			return nil
-		}
-		u, err := url.Parse(origins[0])
-		if err == nil && u.Host != "" && strings.EqualFold(u.Host, r.Host) && (u.Scheme == "https") == (r.TLS != nil) {
-			return nil
-		}
 	}
 	return status.Forbidden(meta.GroupResource{}, "", "").WithMessage("pages of this origin may not connect")
 }
