@@ -80,7 +80,7 @@ const maxAuditID = 64
 func (s *Server) withAuditID(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		deepen(len(r.Method))
-		res := &response{ResponseWriter: w, last: r.ProtoMajor == 1 && len(r.Header["Upgrade"]) > 0}
+		res := &response{ResponseWriter: w, last: r.ProtoMajor == 1 && (len(r.Header["Upgrade"]) > 0 || len(r.TransferEncoding) > 0)}
 		id := r.Header.Get("Audit-Id")
 		if id == "" || len(id) > maxAuditID || !isToken(id) {
 			id = s.newID(&res.random)

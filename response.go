@@ -27,6 +27,9 @@ type response struct {
 // If the client asked to change the protocol and the answer does not, the connection ends with the
 // answer. What the client sends next may be meant for the other protocol, and a proxy between the
 // two may believe that its client speaks it (H11).
+//
+// It also ends after a request in chunks. If the client sent a Content-Length as well, net/http has
+// removed it, and a proxy in between may have found another end of the body than net/http (H6).
 func (w *response) begin(code int) {
 	first := w.exchange.Code.CompareAndSwap(0, int32(code)) //nolint:gosec // three digits
 	if first && w.last && code != http.StatusSwitchingProtocols {

@@ -204,6 +204,9 @@ func (s *Server) buildAccess() error {
 		authenticators = append(authenticators, authn.Anonymous())
 	}
 	s.authenticator = authn.Union(authenticators...)
+	if s.cfg.access.EachCredential {
+		s.authenticator = authn.Each(s.authenticator)
+	}
 	open, err := authz.AllowPaths(s.cfg.access.OpenPaths...)
 	if err != nil {
 		return err

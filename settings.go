@@ -100,6 +100,11 @@ type Access struct {
 	// requests of system:anonymous.
 	NoAnonymous bool
 
+	// EachCredential refuses a request that has a client certificate and a token unless each of
+	// them alone is good and both name the same user; see authn.Each. By default the first good one
+	// decides, as in Kubernetes.
+	EachCredential bool
+
 	// OpenPaths are the paths that everybody may read without being authorized. A path may end in
 	// "*". Nil stands for /healthz, /livez and /readyz (HEALTH-21); an empty list for none.
 	OpenPaths []string

@@ -174,6 +174,54 @@ func TestA7_CertificateBeforeToken(t *testing.T) {
 	require.Equal(t, "cert", u.Name)
 }
 
+func TestA7_EachCredentialMustBeGood(t *testing.T) {
+	soon, later := time.Now().Add(time.Hour), time.Now().Add(2*time.Hour)
+	certificate := authn.Func(func(r *http.Request) (authn.User, bool, error) {
+		if r.TLS == nil {
+			return authn.User{}, false, nil
+		}
+		switch r.TLS.ServerName {
+		case "expired":
+			return authn.User{}, false, errors.New("expired")
+		case "unknown":
+			return authn.User{}, false, nil
+		}
+		return authn.User{Name: "alice", Expires: later}, true, nil
+	})
+	token := authn.Func(func(r *http.Request) (authn.User, bool, error) {
+		token, ok, err := authn.BearerToken(r)
+		return authn.User{Name: token, Expires: soon}, ok && token != "wrong", err
+	})
+	first := authn.Union(certificate, token, authn.Anonymous())
+	each := authn.Each(first)
+	with := func(name string, headers ...string) *http.Request {
+		r := withCertificate(get(headers...))
+		r.TLS.ServerName = name
+		return r
+	}
+	for _, r := range []*http.Request{
+		with("expired", "Authorization", "Bearer alice"), // accepted by default: another authority may have issued it for a proxy
+		with("unknown", "Authorization", "Bearer alice"),
+		with("good", "Authorization", "Bearer wrong"),
+		with("good", "Authorization", "Bearer bob"),
+		with("good", "Authorization", "Basic x"),
+	} {
+		_, _, inner := serve(t, first, r)
+		require.NotNil(t, inner)
+		refused(t, each, r)
+	}
+	encoded := "base64url.bearer.authorization.k8s.io." + base64.RawURLEncoding.EncodeToString([]byte("bob"))
+	refused(t, each, with("good", "Sec-WebSocket-Protocol", encoded+", v5"))
+	_, u, inner := serve(t, each, with("good", "Authorization", "Bearer alice"))
+	require.NotNil(t, inner)
+	require.Equal(t, soon, u.Expires, "the first of both that ends")
+	for _, r := range []*http.Request{get("Authorization", "Bearer bob"), with("good"), get()} {
+		_, _, inner := serve(t, each, r)
+		require.NotNil(t, inner, "one credential or none is as ever")
+	}
+	refused(t, each, with("expired"))
+}
+
 func TestAUTHN_19_WebSocketToken(t *testing.T) {
 	chain := authn.Union(tokens(map[string]string{"good": "alice"}), authn.Anonymous())
 	encoded := "base64url.bearer.authorization.k8s.io." + base64.RawURLEncoding.EncodeToString([]byte("good"))
@@ -255,6 +303,27 @@ func TestZ14_ImpersonationIsRejected(t *testing.T) {
 	r := get()
 	r.Header["impersonate-user"] = []string{"admin"}
 	w, _, _ = serve(t, accept("alice"), r)
+	require.Equal(t, 403, w.Code)
+}
+
+func TestS18_ImpersonationThatMakesNoSenseIs400(t *testing.T) {
+	for _, headers := range [][]string{
+		{"Impersonate-User", ""},
+		{"Impersonate-User", "a", "Impersonate-User", "b"},
+		{"Impersonate-User", "a", "Impersonate-Uid", "1", "Impersonate-Uid", "2"},
+		{"Impersonate-User", "a", "Impersonate-Group", ""},
+		{"Impersonate-User", "a\u202eb"},
+		{"Impersonate-User", "a", "Impersonate-Extra-%zz", "x"},
+		{"Impersonate-User", "a", "Impersonate-Extra-", "x"},
+		{"Impersonate-User", "a", "Impersonate-Extra-%00", "x"},
+		{"Impersonate-User", "a", "Impersonate-Users", "x"},
+		{"Impersonate-Group", "system:masters", "Impersonate-Uid", "1"},
+	} {
+		w, _, inner := serve(t, accept("alice"), get(headers...))
+		require.Nil(t, inner, "%q", headers)
+		require.Equal(t, 400, w.Code, "%q", headers)
+	}
+	w, _, _ := serve(t, accept("alice"), get("Impersonate-User", "a", "Impersonate-Group", "g", "Impersonate-Group", "h", "Impersonate-Uid", "1", "Impersonate-Extra-a%2fb", "x"))
 	require.Equal(t, 403, w.Code)
 }
 

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"net/textproto"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -49,12 +50,12 @@ type middleware struct {
 // [UserFrom] finds it. It adds the group system:authenticated to every user who is not anonymous
 // (AUTHN-20).
 //
-// It rejects with 401 a request with more than one Authorization header, with an invalid or unknown
+// It rejects with 401 a request of a user whom [CheckText] does not allow, with more than one Authorization header, with an invalid or unknown
 // credential, or, if a does not include [Anonymous], without a credential. The body is a Status
 // with reason Unauthorized and message "Unauthorized" (AUTHN-23). The log has the reason.
 //
 // It rejects a request with an Impersonate-* header once the sender is known: with 400 if the
-// header names no user (IMP-03), otherwise with 403. Impersonation is not supported here, and
+// headers make no sense (IMP-03), such as a group without a user, otherwise with 403. Impersonation is not supported here, and
 // serving the request with the sender's own rights would not be what the sender asked for.
 //
 // The next handler sees a copy of the request without Authorization and X-Remote-* headers and
@@ -72,10 +73,10 @@ func Middleware(a Authenticator, opts ...Option) func(http.Handler) http.Handler
 				m.refuse(w, r, unauthorized())
 				return
 			}
-			header, impersonates, user := withoutCredentials(r.Header)
+			header, impersonates := withoutCredentials(r.Header)
 			if impersonates {
 				m.log.V(1).Info("request rejected: impersonation is not supported", "user", u.Name)
-				m.refuse(w, r, impersonationRefused(user))
+				m.refuse(w, r, impersonationRefused(r.Header))
 				return
 			}
 			clean := r.WithContext(m.put(r.Context(), u))
@@ -102,6 +103,8 @@ func Identify(a Authenticator, r *http.Request) (User, error) {
 		return User{}, errors.New("no credential, and anonymous requests are not accepted")
 	case u.Name == "":
 		return User{}, errors.New("authenticator accepted a user without a name")
+	case checkTexts(&u) != nil:
+		return User{}, checkTexts(&u)
 	case u.Expired(time.Now()):
 		return User{}, fmt.Errorf("%w: expired", ErrBadCredential)
 	}
@@ -120,9 +123,8 @@ const (
 )
 
 // withoutCredentials returns the headers for handlers. It also reports whether the request asks for
-// impersonation, and whether it names a user for that. It does not modify h, because outer handlers
-// still use it.
-func withoutCredentials(h http.Header) (out http.Header, impersonates, user bool) {
+// impersonation. It does not modify h, because outer handlers still use it.
+func withoutCredentials(h http.Header) (out http.Header, impersonates bool) {
 	out = maps.Clone(h)
 	for name, values := range h {
 		if name == "" || !strings.ContainsRune("asixASIX", rune(name[0])) {
@@ -140,10 +142,9 @@ func withoutCredentials(h http.Header) (out http.Header, impersonates, user bool
 			}
 		case strings.HasPrefix(canonical, impersonatePrefix):
 			impersonates = true
-			user = user || canonical == impersonatePrefix+"User"
 		}
 	}
-	return out, impersonates, user
+	return out, impersonates
 }
 
 // withoutTokens drops the subprotocols that carry a bearer token and keeps the others for
@@ -165,12 +166,47 @@ func unauthorized() meta.Status {
 	return failure(http.StatusUnauthorized, meta.ReasonUnauthorized, "Unauthorized")
 }
 
-func impersonationRefused(user bool) meta.Status {
-	if !user {
-		return failure(http.StatusBadRequest, meta.ReasonBadRequest,
-			"impersonation of a group, uid or extra without a user; impersonation is not supported by this server")
+// impersonationRefused is the answer to a request with Impersonate-* headers.
+func impersonationRefused(h http.Header) meta.Status {
+	if why := malformedImpersonation(h); why != "" {
+		return failure(http.StatusBadRequest, meta.ReasonBadRequest, why+"; impersonation is not supported by this server")
 	}
 	return failure(http.StatusForbidden, meta.ReasonForbidden, "forbidden: impersonation is not supported by this server")
+}
+
+// malformedImpersonation returns what makes no sense about the Impersonate-* headers, or "".
+func malformedImpersonation(h http.Header) string {
+	users, uids := 0, 0
+	for name, values := range h {
+		field, is := strings.CutPrefix(textproto.CanonicalMIMEHeaderKey(name), impersonatePrefix)
+		if !is {
+			continue
+		}
+		switch key, extra := strings.CutPrefix(field, "Extra-"); {
+		case field == "User":
+			users += len(values)
+		case field == "Uid":
+			uids += len(values)
+		case extra:
+			if key, err := url.PathUnescape(key); err != nil || key == "" || CheckText(key) != "" {
+				return "impersonation of an extra whose key cannot be read"
+			}
+		case field != "Group":
+			return "impersonation by a header that has no meaning"
+		}
+		for _, v := range values {
+			if v == "" || CheckText(v) != "" {
+				return "impersonation of an empty name, or of one with characters that do not show"
+			}
+		}
+	}
+	switch {
+	case users > 1 || uids > 1:
+		return "impersonation of several users or uids"
+	case users == 0:
+		return "impersonation of a group, uid or extra without a user"
+	}
+	return ""
 }
 
 func failure(code int32, reason meta.Reason, message string) meta.Status {

@@ -12,8 +12,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/kindwright/kindwright/authn"
 )
@@ -36,14 +34,24 @@ type entry struct {
 
 var _ authn.Authenticator = (*File)(nil)
 
+// Option configures a [File].
+type Option func(*reading)
+
+// reading is how a file is read.
+type reading struct{ accounts bool }
+
+// WithServiceAccounts accepts tokens of service accounts. By default a file with such a token is an
+// error, because service accounts belong to those who issue their tokens.
+func WithServiceAccounts() Option { return func(r *reading) { r.accounts = true } }
+
 // Open reads the file at path; see [Read].
-func Open(path string) (*File, error) {
+func Open(path string, opts ...Option) (*File, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("token file: %w", err)
 	}
 	defer func() { _ = f.Close() }() // opened for reading, so no data can be lost
-	tokens, err := Read(f)
+	tokens, err := Read(f, opts...)
 	if err != nil {
 		return nil, fmt.Errorf("token file %s: %w", path, err)
 	}
@@ -55,9 +63,12 @@ func Open(path string) (*File, error) {
 //
 // Every error names its line and contains no part of a token. Errors are a wrong number of fields,
 // a token that no request could carry (see [authn.CheckToken]), a duplicate token, an empty user
-// name, a control character, and the anonymous user or group. A file without tokens is an error,
-// too.
-func Read(r io.Reader) (*File, error) {
+// name, and a name that [authn.CheckIssued] rejects. A file without tokens is an error, too.
+func Read(r io.Reader, opts ...Option) (*File, error) {
+	var how reading
+	for _, o := range opts {
+		o(&how)
+	}
 	f := &File{users: make(map[digest]entry)}
 	if _, err := rand.Read(f.salt[:]); err != nil {
 		return nil, fmt.Errorf("random salt: %w", err)
@@ -79,7 +90,7 @@ func Read(r io.Reader) (*File, error) {
 			return nil, err // a *csv.ParseError names lines and columns and repeats no text
 		}
 		line, _ := in.FieldPos(0)
-		user, err := parse(fields)
+		user, err := how.parse(fields)
 		if err != nil {
 			return nil, fmt.Errorf("line %d: %w", line, err)
 		}
@@ -93,17 +104,12 @@ func Read(r io.Reader) (*File, error) {
 }
 
 // parse checks the fields of one line.
-func parse(fields []string) (authn.User, error) {
+func (how *reading) parse(fields []string) (authn.User, error) {
 	if len(fields) < 3 || len(fields) > 4 {
 		return authn.User{}, fmt.Errorf("%d fields instead of token, user, uid and optional groups", len(fields))
 	}
 	if why := authn.CheckToken(fields[0]); why != "" {
 		return authn.User{}, fmt.Errorf("token %s", why)
-	}
-	for i, field := range fields[1:] {
-		if !utf8.ValidString(field) || strings.ContainsFunc(field, unicode.IsControl) {
-			return authn.User{}, fmt.Errorf("field %d is not UTF-8 or has a control character", i+2)
-		}
 	}
 	user := authn.User{Name: fields[1], UID: fields[2], Method: "token"}
 	if user.Name == "" {
@@ -116,9 +122,8 @@ func parse(fields []string) (authn.User, error) {
 			}
 		}
 	}
-	if user.IsAnonymous() {
-		return authn.User{}, fmt.Errorf("user %q or group %q, which stand for no credential", authn.UserAnonymous,
-			authn.GroupUnauthenticated)
+	if err := authn.CheckIssued(user, how.accounts); err != nil {
+		return authn.User{}, err
 	}
 	return user, nil
 }

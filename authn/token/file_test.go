@@ -2,6 +2,9 @@ package token_test
 
 import (
 	"fmt"
+	"go/ast"
+	"go/parser"
+	gotoken "go/token"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -78,11 +81,11 @@ func TestErrorsNameTheLineAndNoToken(t *testing.T) {
 		"byte-order mark":     {"\ufeff" + s + ",alice,1\n", "line 1: token contains blanks or characters outside printable ASCII"},
 		"long token":          {strings.Repeat(s, 20_000) + ",alice,1\n", "line 1: token is longer"},
 		"empty user":          {s + ",,1\n", "line 1: user name is empty"},
-		"newline in user":     {"a,b,c\n" + s + ",\"al\nice\",1\n", "line 2: field 2"},
-		"NUL in group":        {s + ",alice,1,\"g\x00\"\n", "line 1: field 4"},
-		"bad UTF-8":           {s + ",alice,\xff\n", "line 1: field 3"},
-		"anonymous user":      {s + ",system:anonymous,1\n", "line 1: user"},
-		"unauthenticated":     {s + ",alice,1,system:unauthenticated\n", "line 1: user"},
+		"newline in user":     {"a,b,c\n" + s + ",\"al\nice\",1\n", "line 2: user name has a control"},
+		"NUL in group":        {s + ",alice,1,\"g\x00\"\n", "line 1: group has a control"},
+		"bad UTF-8":           {s + ",alice,\xff\n", "line 1: uid is not UTF-8"},
+		"anonymous user":      {s + ",system:anonymous,1\n", "line 1: stands for"},
+		"unauthenticated":     {s + ",alice,1,system:unauthenticated\n", "line 1: stands for"},
 		"bare quote":          {"a,b,c\n" + s + "\",alice,1\n", "line 2"},
 		"unterminated":        {"a,b,c\n" + s + ",alice,1,\"g1,g2\n", "line 2"},
 		"nothing":             {"\n\n", "no token"},
@@ -120,6 +123,47 @@ func TestA4_A5_DigestsAreSaltedAndTokensAreNotKept(t *testing.T) {
 	require.NotContains(t, one, secret)
 	require.NotEqual(t, one, two)
 	require.NotContains(t, fmt.Sprintf("%v %+v %s", read(t, secret+",alice,1"), read(t, secret+",alice,1"), read(t, secret+",alice,1")), secret)
+}
+
+// Whatever a wrong token has in common with a right one, the same work is done: the whole token is
+// hashed, the digest is looked up, and digests are compared in constant time. Nothing else in the
+// package looks at tokens.
+func TestA4_SecretsAreNotComparedByteByByte(t *testing.T) {
+	syntax, err := parser.ParseFile(gotoken.NewFileSet(), "file.go", nil, 0)
+	require.NoError(t, err)
+	seen := map[string]bool{}
+	for _, d := range syntax.Decls {
+		f, ok := d.(*ast.FuncDecl)
+		if !ok || f.Name.Name != "Authenticate" && f.Name.Name != "digest" {
+			continue
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.BinaryExpr:
+				if n.Op == gotoken.EQL || n.Op == gotoken.NEQ {
+					text := fmt.Sprint(n.X, n.Y)
+					require.NotContains(t, text, "token")
+					require.NotContains(t, text, "digest")
+				}
+			case *ast.SelectorExpr:
+				seen[fmt.Sprint(n.X)+"."+n.Sel.Name] = true
+			}
+			return true
+		})
+	}
+	require.True(t, seen["subtle.ConstantTimeCompare"])
+	require.True(t, seen["sha256.Sum256"])
+	for _, other := range []string{"bytes.Equal", "strings.EqualFold", "strings.HasPrefix", "strings.Compare"} {
+		require.False(t, seen[other], other)
+	}
+	f := read(t, "s3cret-token,alice,1")
+	work := func(value string) float64 {
+		r := bearer(value)
+		return testing.AllocsPerRun(100, func() { _, _, _ = f.Authenticate(r) })
+	}
+	for _, wrong := range []string{"s3cret-tokex", "x3cret-token", "xxxxxxxxxxxx"} {
+		require.InDelta(t, work("s3cret-token"), work(wrong), 0)
+	}
 }
 
 func TestManyAtOnce(t *testing.T) {

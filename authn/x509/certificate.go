@@ -10,10 +10,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/kindwright/kindwright/authn"
 )
@@ -38,9 +35,10 @@ const CredentialID = "authentication.kubernetes.io/credential-id"
 // Authenticator authenticates by client certificates of one pool of authorities. It is safe for
 // concurrent use.
 type Authenticator struct {
-	roots *x509.CertPool
-	now   func() time.Time
-	cache cache
+	roots    *x509.CertPool
+	now      func() time.Time
+	accounts bool
+	cache    cache
 }
 
 var _ authn.Authenticator = (*Authenticator)(nil)
@@ -50,6 +48,10 @@ type Option func(*Authenticator)
 
 // WithNow sets the clock for validity checks. The default is time.Now.
 func WithNow(now func() time.Time) Option { return func(a *Authenticator) { a.now = now } }
+
+// WithServiceAccounts accepts certificates that name service accounts. Give it only for authorities
+// that are trusted to speak for all of them. By default such a certificate is an error.
+func WithServiceAccounts() Option { return func(a *Authenticator) { a.accounts = true } }
 
 // New returns an authenticator for certificates of these authorities. The pool must not be modified
 // afterwards; to reload authorities, create a new Authenticator. A nil pool is an error: package
@@ -72,9 +74,11 @@ func New(roots *x509.CertPool, opts ...Option) (*Authenticator, error) {
 //   - does not lead to one of the authorities, is expired or not valid yet, or is not for client
 //     authentication;
 //   - is an authority's own certificate;
-//   - has no common name, several common names or uids, or control characters in a name,
-//     organization or uid;
-//   - names the anonymous user or group, or exceeds the limits of this package.
+//   - has no common name, or several common names or uids;
+//   - has a name, organization or uid that [authn.CheckIssued] rejects: with characters that do not
+//     show, like a name of the system but not quite it, the anonymous user, or a service account,
+//     see [WithServiceAccounts];
+//   - exceeds the limits of this package.
 func (a *Authenticator) Authenticate(r *http.Request) (authn.User, bool, error) {
 	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
 		return authn.User{}, false, nil
@@ -115,6 +119,9 @@ func (a *Authenticator) verify(presented []*x509.Certificate, now time.Time) (ve
 		return verified{}, err
 	}
 	u, err := userOf(leaf)
+	if err == nil {
+		err = authn.CheckIssued(u, a.accounts)
+	}
 	if err != nil {
 		return verified{}, err
 	}
@@ -168,15 +175,12 @@ func userOf(leaf *x509.Certificate) (authn.User, error) {
 		Extra: map[string][]string{CredentialID: {"X509SHA256=" + hex.EncodeToString(sum[:])}},
 	}
 	for _, group := range leaf.Subject.Organization {
-		if err := checkText("organization", group); err != nil {
-			return authn.User{}, err
+		if len(group) > MaxNameBytes {
+			return authn.User{}, tooLong("organization")
 		}
 		if group != "" && !slices.Contains(u.Groups, group) {
 			u.Groups = append(u.Groups, group)
 		}
-	}
-	if u.IsAnonymous() {
-		return authn.User{}, fmt.Errorf("stands for %q or %q", authn.UserAnonymous, authn.GroupUnauthenticated)
 	}
 	return u, nil
 }
@@ -195,16 +199,12 @@ func single(names []pkix.AttributeTypeAndValue, kind asn1.ObjectIdentifier, what
 		}
 		value, found = text, true
 	}
-	return value, checkText(what, value)
+	if len(value) > MaxNameBytes {
+		return "", tooLong(what)
+	}
+	return value, nil
 }
 
-// checkText rejects characters that could end a log line or hide text behind a NUL.
-func checkText(what, s string) error {
-	switch {
-	case len(s) > MaxNameBytes:
-		return fmt.Errorf("%s is longer than %d bytes", what, MaxNameBytes)
-	case !utf8.ValidString(s) || strings.ContainsFunc(s, unicode.IsControl):
-		return fmt.Errorf("%s is not UTF-8 or has a control character", what)
-	}
-	return nil
+func tooLong(what string) error {
+	return fmt.Errorf("%s is longer than %d bytes", what, MaxNameBytes)
 }

@@ -200,6 +200,11 @@ func TestA11_BadCertificates(t *testing.T) {
 		"newline in group":                   {leaf(t, ca, pkix.Name{CommonName: "alice", Organization: []string{"a\nb"}}, nil), "control character"},
 		"long name":                          {leaf(t, ca, pkix.Name{CommonName: strings.Repeat("a", x509.MaxNameBytes+1)}, nil), "longer than"},
 		"10 000 organizations":               {leaf(t, ca, many, nil), "10000 organizations"},
+		"reversed":                           {leaf(t, ca, pkix.Name{CommonName: "alice\u202ebob"}, nil), "format character"},
+		"a line separator in a group":        {leaf(t, ca, pkix.Name{CommonName: "alice", Organization: []string{"a\u2028b"}}, nil), "format character"},
+		"Cyrillic masters":                   {leaf(t, ca, pkix.Name{CommonName: "alice", Organization: []string{"ѕystem:masters"}}, nil), "looks as if"},
+		"masters with a blank":               {leaf(t, ca, pkix.Name{CommonName: "alice", Organization: []string{"system:masters "}}, nil), "blank"},
+		"a service account":                  {leaf(t, ca, pkix.Name{CommonName: "system:serviceaccount:a:b"}, nil), "service account"},
 		"anonymous":                          {leaf(t, ca, pkix.Name{CommonName: "system:anonymous"}, nil), "stands for"},
 		"unauthenticated":                    {leaf(t, ca, pkix.Name{CommonName: "a", Organization: []string{"system:unauthenticated"}}, nil), "stands for"},
 	} {
