@@ -300,8 +300,14 @@ func (s *Server) authorize(next http.Handler) http.Handler {
 	attributes := func(r *http.Request) (authz.Attributes, error) {
 		return attributesOf(request.ExchangeFrom(r.Context()).Info.Load()), nil
 	}
-	told := func(r *http.Request, _ authz.Attributes, d authz.Decision, reason string) {
+	told := func(r *http.Request, a authz.Attributes, d authz.Decision, reason string) {
 		request.ExchangeFrom(r.Context()).SetDecision(d, reason)
+		if d != authz.Allow && len(s.cfg.authorizers) == 0 {
+			s.unauthorized.Do(func() {
+				s.cfg.log.Info("a request was rejected because no authorizer was given to New; this is logged once",
+					"user", a.User.Name, "verb", a.Verb, "path", r.URL.Path)
+			})
+		}
 	}
 	return authz.Middleware(s.meters.timedAuthorizer(s.authorizer), attributes, authz.WithLogger(s.cfg.log), authz.WithRefusal(refuse), authz.WithDecision(told))(next)
 }

@@ -1,6 +1,7 @@
 // Package kindwright serves Kubernetes-style resource APIs. A Go struct becomes an API that
 // kubectl, client-go and controller-runtime use unmodified, from one binary, over an embedded
-// store, without generated code.
+// store. The server needs no generated code; docs/controllers.md tells which code
+// controller-runtime needs.
 //
 // A server is an http.Handler made by New from a store and the kinds it serves. Start runs the
 // background work. Run adds a TLS listener and an ordered shutdown. A host with its own listener
@@ -24,8 +25,8 @@
 //
 // # In operation
 //
-//   - Log: a server logs nothing unless it is given LogTo. When clients are told "the server's log
-//     has the cause", the cause is only there.
+//   - Log: a server logs through slog.Default unless LogTo says otherwise. When clients are told
+//     "the server's log has the cause", the cause is only there.
 //   - Memory: every served object is in memory as JSON, since reads copy it from there. Add at most
 //     8 MiB of changes for each kind (Watches.LogBytes), 16 MiB of objects in other forms, and what
 //     the backend keeps: bbolt 16 MiB of changes (bbolt.WithRecentBytes) and an index, memory all

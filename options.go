@@ -2,6 +2,7 @@ package kindwright
 
 import (
 	"fmt"
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -72,7 +73,7 @@ type insertion struct {
 
 func defaults() *config {
 	return &config{
-		log:        logr.Discard(),
+		log:        logr.FromSlogHandler(slog.Default().Handler()),
 		kubernetes: Kubernetes{Version: defaultVersion()},
 		http:       HTTP{RequestTimeout: time.Minute},
 		access:     Access{RecheckEvery: time.Minute, OpenPaths: []string{"/healthz", "/livez", "/readyz"}},
@@ -107,7 +108,8 @@ func Authenticate(a ...authn.Authenticator) Option {
 }
 
 // Authorize adds authorizers, asked in order until one allows or denies. Members of system:masters
-// are always allowed. Without any authorizer nobody else is.
+// are always allowed. Without any authorizer nobody else is; the log says so at the start and at
+// the first request that is rejected for it.
 func Authorize(z ...authz.Authorizer) Option {
 	return adding("Authorize", "authorizer", z, func(c *config) *[]authz.Authorizer { return &c.authorizers })
 }
@@ -144,8 +146,8 @@ func CheckHealth(to health.Endpoint, checks ...health.Check) Option {
 }
 
 // LogTo sets the logger. What the server hides from clients, such as the cause of a 500, appears
-// there and nowhere else. A program with slog passes
-// logr.FromSlogHandler(slog.Default().Handler()). Default: the server logs nothing.
+// there and nowhere else. Default: the logger that slog.Default returns when New is called.
+// logr.Discard() turns the log off.
 func LogTo(log logr.Logger) Option {
 	return optionFunc(func(c *config) error { c.log = log; return nil })
 }

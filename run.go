@@ -141,6 +141,7 @@ func (s *Server) Run(ctx context.Context, opts ...RunOption) error {
 	if cfg.freeWhenIdle {
 		s.running.Go(func() { newIdler().run(background) })
 	}
+	s.cfg.log.Info("serving", "address", "https://"+listener.Addr().String())
 	if cfg.listening != nil {
 		cfg.listening(listener.Addr())
 	}

@@ -58,6 +58,8 @@ type Server struct {
 	resources     *rest.Handler
 	documents     *discovery.Handler
 
+	unauthorized sync.Once // tells the log about the first request rejected for want of an authorizer
+
 	phase      atomic.Int32
 	draining   context.Context // done when watches should end
 	drain      context.CancelFunc
@@ -376,6 +378,9 @@ func (s *Server) start(ctx context.Context) error {
 		return fmt.Errorf("kindwright: %w", err)
 	}
 	s.phase.CompareAndSwap(starting, serving)
+	if len(s.cfg.authorizers) == 0 && !s.forked {
+		s.cfg.log.Info("warning: no authorizer was given, so only members of system:masters have access; see kindwright.Authorize")
+	}
 	return nil
 }
 

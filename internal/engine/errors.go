@@ -42,11 +42,20 @@ func (e *Engine) writeError(r *Kind, err error) error {
 		limit := e.cfg.Store.Limits().MaxValueBytes
 		return status.TooLarge(int64(limit))
 	case errors.Is(err, storage.ErrUnknownOutcome):
+		if errors.Is(err, context.Canceled) { // nothing is wrong here: the client left, or the caller stopped
+			e.cfg.Logger.Info("a request ended while its write was being stored", "resource", r.GroupResource().String(), "reason", err.Error())
+			return status.Timeout(unknownWrite(r), 0)
+		}
 		e.cfg.Logger.Error(err, "it is unknown whether a write was stored", "resource", r.GroupResource().String())
-		return status.Timeout(fmt.Sprintf("it is unknown whether the write to %s was stored; read the object before trying again", r.GroupResource()), 0)
+		return status.Timeout(unknownWrite(r), 0)
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
 	}
 	e.cfg.Logger.Error(err, "the store refused a write", "resource", r.GroupResource().String())
 	return status.ServerTimeout(r.GroupResource(), "write", storeRetryAfter)
+}
+
+// unknownWrite is what a client is told that must read before it retries.
+func unknownWrite(r *Kind) string {
+	return fmt.Sprintf("it is unknown whether the write to %s was stored; read the object before trying again", r.GroupResource())
 }

@@ -1,13 +1,18 @@
 package engine_test
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"iter"
+	"log/slog"
 	"sync/atomic"
 	"testing"
 
+	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
 
+	"github.com/kindwright/kindwright/internal/engine"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
@@ -18,12 +23,16 @@ import (
 // unsure is a backend that stores and does not know it.
 type unsure struct {
 	*memory.DB
-	on atomic.Bool
+	on  atomic.Bool
+	why error // wrapped in the answer, if not nil
 }
 
 func (b *unsure) Commit(ctx context.Context, ops []storage.Op) (storage.Revision, error) {
 	rev, err := b.DB.Commit(ctx, ops)
 	if b.on.Load() && err == nil {
+		if b.why != nil {
+			return 0, fmt.Errorf("%w: %w", storage.ErrUnknownOutcome, b.why)
+		}
 		return 0, storage.ErrUnknownOutcome
 	}
 	return rev, err
@@ -38,6 +47,26 @@ func TestRule6_AnUnknownOutcomeDoesNotInviteARetry(t *testing.T) {
 	require.Zero(t, status.From(err).RetryAfterSeconds(), "clients repeat a request whose answer has a Retry-After")
 	require.ErrorContains(t, err, "read the object before trying again")
 	require.NotNil(t, get(t, e, named("x")))
+}
+
+// A client that leaves in the middle of a write, or a server that stops, is nothing for an operator
+// to worry about; a store that does not answer is.
+func TestAWriteOfARequestThatEndedIsNoError(t *testing.T) {
+	for why, want := range map[error]string{
+		context.Canceled:         "level=INFO msg=\"a request ended while its write was being stored\"",
+		context.DeadlineExceeded: "level=ERROR msg=\"it is unknown whether a write was stored\"",
+	} {
+		t.Run(why.Error(), func(t *testing.T) {
+			var log bytes.Buffer
+			b := &unsure{DB: memory.New(), why: why}
+			e := start(t, b, func(c *engine.Config) { c.Logger = logr.FromSlogHandler(slog.NewTextHandler(&log, nil)) }, widgets())
+			b.on.Store(true)
+			_, err := e.Create(t.Context(), inA, body("x", 1, ""), registry.WriteOptions{})
+			require.Equal(t, meta.ReasonTimeout, reason(t, err))
+			require.Contains(t, log.String(), want)
+			require.NotContains(t, log.String(), `\n`, "one line")
+		})
+	}
 }
 
 // slowView is a backend whose watches deliver nothing while it is closed.

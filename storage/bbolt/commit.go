@@ -2,7 +2,6 @@ package bbolt
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -39,7 +38,7 @@ func (db *DB) Commit(ctx context.Context, ops []storage.Op) (storage.Revision, e
 	case <-r.done: // the answer has just arrived
 		return r.revision, r.err
 	default:
-		return 0, errors.Join(storage.ErrUnknownOutcome, ctx.Err())
+		return 0, fmt.Errorf("%w: %w", storage.ErrUnknownOutcome, ctx.Err())
 	}
 }
 
