@@ -67,7 +67,9 @@ func TestLogsGoToSlogByDefault(t *testing.T) {
 func TestTheLogDoesNotWarnOfAnAuthorizer(t *testing.T) {
 	var log lines
 	h := run(t, kindwright.LogTo(logr.FromSlogHandler(log.handler())), kindwright.Authorize(authz.Func(
-		func(context.Context, authz.Attributes) (authz.Decision, string, error) { return authz.NoOpinion, "", nil })))
+		func(context.Context, authz.Attributes) (authz.Decision, string, error) {
+			return authz.NoOpinion, "", nil
+		})))
 	require.Equal(t, 403, h.request("GET", "/api/v1/namespaces", "", "X-User", "ann", "X-Groups", "").StatusCode)
 	require.NotContains(t, log.text(), "authorizer")
 }
