@@ -96,16 +96,18 @@ func (c *cluster) owner(ctx context.Context, key string) (string, error) {
 // completeService gives a service its address and the node ports that it needs, and releases those
 // that it no longer needs.
 func (c *cluster) completeService(ctx context.Context, s, old *corev1.Service) error {
-	if old != nil {
-		inherit(s, old)
-	}
-	if s.Spec.Type == corev1.ServiceTypeExternalName {
-		release(s, old)
-		return nil
-	}
 	f := &status.Fields{}
-	if err := c.takeAddress(ctx, s, f); err != nil {
-		return err
+	if old != nil {
+		inherit(&s.Spec, &old.Spec)
+		dropForType(&s.Spec, &old.Spec)
+		if old.Spec.Type == corev1.ServiceTypeLoadBalancer && s.Spec.Type != corev1.ServiceTypeLoadBalancer {
+			s.Status.LoadBalancer = corev1.LoadBalancerStatus{}
+		}
+	}
+	if needsAddress(&s.Spec) {
+		if err := c.takeAddress(ctx, s, f); err != nil {
+			return err
+		}
 	}
 	if err := c.takePorts(ctx, s, f); err != nil {
 		return err
@@ -114,48 +116,6 @@ func (c *cluster) completeService(ctx context.Context, s, old *corev1.Service) e
 		return status.Invalid(meta.GroupKind{Kind: "Service"}, s.Name, problems)
 	}
 	return nil
-}
-
-// inherit keeps the values of a service that an update leaves out.
-func inherit(s, old *corev1.Service) {
-	if s.Spec.Type == corev1.ServiceTypeExternalName {
-		return
-	}
-	if s.Spec.ClusterIP == "" && len(s.Spec.ClusterIPs) == 0 && old.Spec.Type != corev1.ServiceTypeExternalName {
-		s.Spec.ClusterIP, s.Spec.ClusterIPs = old.Spec.ClusterIP, old.Spec.ClusterIPs
-	}
-	if s.Spec.Type == corev1.ServiceTypeClusterIP {
-		return
-	}
-	for i := range s.Spec.Ports {
-		p := &s.Spec.Ports[i]
-		for _, q := range old.Spec.Ports {
-			if p.NodePort == 0 && p.Port == q.Port && p.Protocol == q.Protocol && !portTaken(s.Spec.Ports, q) {
-				p.NodePort = q.NodePort
-			}
-		}
-	}
-	set(&s.Spec.HealthCheckNodePort, old.Spec.HealthCheckNodePort)
-}
-
-func portTaken(ports []corev1.ServicePort, q corev1.ServicePort) bool {
-	for _, p := range ports {
-		if p.NodePort == q.NodePort && p.Protocol == q.Protocol {
-			return true
-		}
-	}
-	return false
-}
-
-// release drops what an ExternalName service cannot have.
-func release(s, old *corev1.Service) {
-	if old == nil || old.Spec.Type == corev1.ServiceTypeExternalName {
-		return
-	}
-	if s.Spec.ClusterIP == old.Spec.ClusterIP {
-		s.Spec.ClusterIP, s.Spec.ClusterIPs = "", nil
-	}
-	s.Spec.IPFamilies, s.Spec.IPFamilyPolicy = nil, nil
 }
 
 // takeAddress assigns the address and the address family.
@@ -206,15 +166,12 @@ func (c *cluster) sayFamily(spec *corev1.ServiceSpec) {
 	}
 }
 
-// tries is how many addresses or ports are tried one by one before all used ones are counted.
-const tries = 32
-
 // freeAddress finds an unused address. The seed decides where the search begins, so that
 // simultaneous searches seldom find the same one.
 func (c *cluster) freeAddress(ctx context.Context, seed string) (string, error) {
 	width := c.ServiceRange.Addr().BitLen() - c.ServiceRange.Bits()
 	count := uint64(1)<<min(width, 62) - 2 // without the first, which names the range, and the last; the second is the server's own
-	found, err := c.free(ctx, seed, count-1, func(i uint64) string { return addressKey(nth(c.ServiceRange, i+2).String()) })
+	found, err := c.free(ctx, seed, count-1, func(i uint64) string { return addressKey(nth(c.ServiceRange, i+2).String()) }, nil)
 	if err != nil {
 		return "", err
 	}
@@ -233,21 +190,17 @@ func nth(p netip.Prefix, i uint64) netip.Addr {
 	return a
 }
 
-// free finds a number below count whose key has no record, or -1 if all have one.
-func (c *cluster) free(ctx context.Context, seed string, count uint64, key func(uint64) string) (int64, error) {
+// free finds a number below count whose key has no record and is not among those given, or -1 if
+// there is none among the first that it tries.
+func (c *cluster) free(ctx context.Context, seed string, count uint64, key func(uint64) string, mine map[string]bool) (int64, error) {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(seed)) // it cannot fail
 	start := binary.BigEndian.Uint64(h.Sum(nil)) % count
-	for i := range min(tries, count) {
+	for i := range min(count, 1<<16) {
 		n := (start + i) % count
-		owner, err := c.owner(ctx, key(n))
-		if err != nil || owner == "" {
-			return int64(n), err
+		if mine[key(n)] {
+			continue
 		}
-	}
-	// The range is crowded: try every number, up to a limit.
-	for i := uint64(tries); i < min(count, 1<<16); i++ {
-		n := (start + i) % count
 		owner, err := c.owner(ctx, key(n))
 		if err != nil || owner == "" {
 			return int64(n), err
@@ -256,51 +209,80 @@ func (c *cluster) free(ctx context.Context, seed string, count uint64, key func(
 	return -1, nil
 }
 
-// needsPorts reports whether a service has node ports.
-func needsPorts(s *corev1.ServiceSpec) bool {
-	return s.Type == corev1.ServiceTypeNodePort ||
-		s.Type == corev1.ServiceTypeLoadBalancer && (s.AllocateLoadBalancerNodePorts == nil || *s.AllocateLoadBalancerNodePorts)
-}
-
 // takePorts assigns the node ports.
 func (c *cluster) takePorts(ctx context.Context, s *corev1.Service, f *status.Fields) error {
-	me, mine := s.Namespace+"/"+s.Name, map[string]bool{}
-	for i := range s.Spec.Ports {
-		p := &s.Spec.Ports[i]
-		if s.Spec.Type == corev1.ServiceTypeClusterIP {
-			continue // validation rejects it
+	mine := map[string]bool{}
+	for i, p := range s.Spec.Ports {
+		if p.NodePort == 0 || !reachedOnNodes(&s.Spec) {
+			continue // validation rejects the others
 		}
-		if p.NodePort == 0 {
-			continue
+		if err := c.checkPort(ctx, s, portKey(p.Protocol, p.NodePort), p.NodePort, f.At("spec", "ports").Index(i).Child("nodePort")); err != nil {
+			return err
 		}
-		key := portKey(p.Protocol, p.NodePort)
-		owner, err := c.owner(ctx, key)
+		mine[portKey(p.Protocol, p.NodePort)] = true
+	}
+	if p := s.Spec.HealthCheckNodePort; p != 0 && needsHealthPort(&s.Spec) {
+		if err := c.checkPort(ctx, s, portKey(corev1.ProtocolTCP, p), p, f.At("spec", "healthCheckNodePort")); err != nil {
+			return err
+		}
+		mine[portKey(corev1.ProtocolTCP, p)] = true
+	}
+	if err := c.checkRoom(s, f); err != nil || f.Len() > 0 {
+		return err
+	}
+	return c.givePorts(ctx, s, mine)
+}
+
+// checkPort reports a node port out of range, or one of another service.
+func (c *cluster) checkPort(ctx context.Context, s *corev1.Service, key string, port int32, at status.Field) error {
+	owner, err := c.owner(ctx, key)
+	switch {
+	case err != nil:
+		return err
+	case port < c.NodePorts[0] || port > c.NodePorts[1]:
+		at.Invalid(port, fmt.Sprintf("provided port is not in the valid range. The range of valid ports is %d-%d", c.NodePorts[0], c.NodePorts[1]))
+	case owner != "" && owner != s.Namespace+"/"+s.Name:
+		at.Invalid(port, "provided port is already allocated")
+	}
+	return nil
+}
+
+// checkRoom reports a service with more node ports than the store takes in one commit. Each is an
+// operation, beside those on the service itself and its addresses.
+func (c *cluster) checkRoom(s *corev1.Service, f *status.Fields) error {
+	const others = 8
+	e := c.engine.Load()
+	if e == nil {
+		return errors.New("the server has not started")
+	}
+	if most := e.Store().Limits().MaxOps - others; reachedOnNodes(&s.Spec) && len(s.Spec.Ports) > most {
+		f.At("spec", "ports").TooMany(len(s.Spec.Ports), most)
+	}
+	return nil
+}
+
+// givePorts assigns the node ports that a service still needs.
+func (c *cluster) givePorts(ctx context.Context, s *corev1.Service, mine map[string]bool) error {
+	if needsPorts(&s.Spec) {
+		for i := range s.Spec.Ports {
+			p := &s.Spec.Ports[i]
+			if p.NodePort != 0 {
+				continue
+			}
+			port, err := c.freePort(ctx, s, i, mine)
+			if err != nil {
+				return err
+			}
+			p.NodePort = port
+			mine[portKey(p.Protocol, port)] = true
+		}
+	}
+	if needsHealthPort(&s.Spec) && s.Spec.HealthCheckNodePort == 0 {
+		port, err := c.searchPort(ctx, string(s.UID)+"/health", corev1.ProtocolTCP, mine)
 		if err != nil {
 			return err
 		}
-		at := f.At("spec", "ports").Index(i).Child("nodePort")
-		switch {
-		case p.NodePort < c.NodePorts[0] || p.NodePort > c.NodePorts[1]:
-			at.Invalid(p.NodePort, fmt.Sprintf("provided port is not in the valid range. The range of valid ports is %d-%d", c.NodePorts[0], c.NodePorts[1]))
-		case owner != "" && owner != me:
-			at.Invalid(p.NodePort, "provided port is already allocated")
-		}
-		mine[key] = true
-	}
-	if !needsPorts(&s.Spec) {
-		return nil
-	}
-	for i := range s.Spec.Ports {
-		p := &s.Spec.Ports[i]
-		if p.NodePort != 0 {
-			continue
-		}
-		port, err := c.freePort(ctx, s, i, mine)
-		if err != nil {
-			return err
-		}
-		p.NodePort = port
-		mine[portKey(p.Protocol, port)] = true
+		s.Spec.HealthCheckNodePort = port
 	}
 	return nil
 }
@@ -317,19 +299,19 @@ func (c *cluster) freePort(ctx context.Context, s *corev1.Service, i int, mine m
 			}
 		}
 	}
+	return c.searchPort(ctx, fmt.Sprintf("%s/%d", s.UID, i), p.Protocol, mine)
+}
+
+// searchPort finds a node port that no service has and that this one does not want for another of
+// its ports.
+func (c *cluster) searchPort(ctx context.Context, seed string, protocol corev1.Protocol, mine map[string]bool) (int32, error) {
 	count := uint64(c.NodePorts[1] - c.NodePorts[0] + 1)
-	for attempt := range tries {
-		seed := fmt.Sprintf("%s/%d/%d", s.UID, i, attempt)
-		found, err := c.free(ctx, seed, count, func(n uint64) string { return portKey(p.Protocol, c.NodePorts[0]+int32(n)) })
-		if err != nil {
-			return 0, err
-		}
-		if found < 0 {
-			break
-		}
-		if port := c.NodePorts[0] + int32(found); !mine[portKey(p.Protocol, port)] {
-			return port, nil
-		}
+	found, err := c.free(ctx, seed, count, func(n uint64) string { return portKey(protocol, c.NodePorts[0]+int32(n)) }, mine)
+	if err != nil {
+		return 0, err
 	}
-	return 0, status.Internal(errors.New("the range of ports of services on nodes is full")).WithMessage("failed to allocate a nodePort: range is full")
+	if found < 0 {
+		return 0, status.Internal(errors.New("the range of ports of services on nodes is full")).WithMessage("failed to allocate a nodePort: range is full")
+	}
+	return c.NodePorts[0] + int32(found), nil
 }

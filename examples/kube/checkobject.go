@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"fmt"
 	"maps"
 	"net/netip"
 	"reflect"
@@ -124,6 +125,27 @@ func (c *cluster) checkService(s *corev1.Service, f *status.Fields) {
 	}
 	checkLabels(spec.Child("selector"), s.Spec.Selector)
 	checkServicePorts(s, spec.Child("ports"))
+	checkServiceType(s, spec)
+}
+
+// checkServiceType rejects fields that the type of a service cannot have.
+func checkServiceType(s *corev1.Service, spec status.Field) {
+	if s.Spec.ExternalTrafficPolicy != "" && !reachedFromOutside(&s.Spec) {
+		spec.Child("externalTrafficPolicy").Invalid(s.Spec.ExternalTrafficPolicy, "may only be set for externally-accessible services")
+	}
+	if s.Spec.HealthCheckNodePort != 0 && !needsHealthPort(&s.Spec) {
+		spec.Child("healthCheckNodePort").Invalid(s.Spec.HealthCheckNodePort,
+			"may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'")
+	}
+	if s.Spec.Type == corev1.ServiceTypeLoadBalancer {
+		return
+	}
+	if s.Spec.AllocateLoadBalancerNodePorts != nil {
+		spec.Child("allocateLoadBalancerNodePorts").Forbidden("may only be used when `type` is 'LoadBalancer'")
+	}
+	if s.Spec.LoadBalancerClass != nil {
+		spec.Child("loadBalancerClass").Forbidden("may only be used when `type` is 'LoadBalancer'")
+	}
 }
 
 func checkServicePorts(s *corev1.Service, at status.Field) {
@@ -140,8 +162,8 @@ func checkServicePorts(s *corev1.Service, at status.Field) {
 		isPort(one.Child("port"), p.Port)
 		oneOf(one.Child("protocol"), p.Protocol, corev1.ProtocolSCTP, corev1.ProtocolTCP, corev1.ProtocolUDP)
 		isPortOrName(one.Child("targetPort"), p.TargetPort)
-		if s.Spec.Type == corev1.ServiceTypeClusterIP && p.NodePort != 0 {
-			one.Child("nodePort").Forbidden("may not be used when `type` is 'ClusterIP'")
+		if !reachedOnNodes(&s.Spec) && p.NodePort != 0 {
+			one.Child("nodePort").Forbidden(fmt.Sprintf("may not be used when `type` is '%s'", s.Spec.Type))
 		}
 	}
 }
@@ -149,6 +171,10 @@ func checkServicePorts(s *corev1.Service, at status.Field) {
 func checkServiceUpdate(s, old *corev1.Service, f *status.Fields) {
 	if old.Spec.Type != corev1.ServiceTypeExternalName && s.Spec.Type != corev1.ServiceTypeExternalName && old.Spec.ClusterIP != "" {
 		same(f.At("spec", "clusterIPs").Index(0), s.Spec.ClusterIP == old.Spec.ClusterIP, s.Spec.ClusterIPs)
+	}
+	if needsHealthPort(&s.Spec) && needsHealthPort(&old.Spec) && s.Spec.HealthCheckNodePort != old.Spec.HealthCheckNodePort {
+		f.At("spec", "healthCheckNodePort").Invalid(s.Spec.HealthCheckNodePort,
+			"cannot change healthCheckNodePort on loadBalancer service with externalTraffic=Local during update")
 	}
 }
 

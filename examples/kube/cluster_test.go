@@ -143,12 +143,12 @@ func TestEvictionsKeepToBudgets(t *testing.T) {
 	s := serve(t, Options{})
 	const budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 	s.must(t, 201, "POST", budgets, `{"metadata":{"name":"web"},"spec":{"minAvailable":1,"selector":{"matchLabels":{"app":"web"}}}}`)
-	evict := `{"metadata":{"name":"%s"}}`
+	evict, ready := `{"metadata":{"name":"%s"}}`, `{"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True"}]}}`
 	for _, name := range []string{"a", "b", "c"} {
 		s.must(t, 201, "POST", podsPath, podNamed(name, `"nodeName":"n1",`))
 	}
-	s.must(t, 200, "PATCH", podsPath+"/a/status", `{"status":{"phase":"Running"}}`, "Content-Type", merge)
-	s.must(t, 200, "PATCH", podsPath+"/b/status", `{"status":{"phase":"Running"}}`, "Content-Type", merge)
+	s.must(t, 200, "PATCH", podsPath+"/a/status", ready, "Content-Type", merge)
+	s.must(t, 200, "PATCH", podsPath+"/b/status", ready, "Content-Type", merge)
 	no := s.must(t, 429, "POST", podsPath+"/a/eviction", fmt.Sprintf(evict, "a"))
 	require.Equal(t, "DisruptionBudget", at(list(at(no, "details", "causes"))[0], "reason"))
 	s.must(t, 201, "POST", podsPath+"/c/eviction", fmt.Sprintf(evict, "c")) // no budget counts a pod that does not run
@@ -159,7 +159,39 @@ func TestEvictionsKeepToBudgets(t *testing.T) {
 	s.must(t, 201, "POST", podsPath+"/a/eviction", `{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"a"},"deleteOptions":{"gracePeriodSeconds":7}}`)
 	require.EqualValues(t, 7, at(s.must(t, 200, "GET", podsPath+"/a", ""), "metadata", "deletionGracePeriodSeconds"))
 	s.must(t, 429, "POST", podsPath+"/b/eviction", fmt.Sprintf(evict, "b"))
+	s.must(t, 200, "PATCH", podsPath+"/b/status", `{"status":{"conditions":[{"type":"Ready","status":"False"}]}}`, "Content-Type", merge)
+	s.must(t, 201, "POST", podsPath+"/b/eviction", fmt.Sprintf(evict, "b")) // it is not ready, and enough others are
 }
+
+func TestSimultaneousEvictionsEndInTooManyRequests(t *testing.T) {
+	s := serve(t, Options{})
+	const budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+	s.must(t, 201, "POST", budgets, `{"metadata":{"name":"web"},"spec":{"minAvailable":9,"selector":{"matchLabels":{"app":"web"}}}}`)
+	s.must(t, 200, "PATCH", budgets+"/web/status", `{"status":{"observedGeneration":1,"disruptionsAllowed":3,"currentHealthy":12,"desiredHealthy":9,"expectedPods":12}}`, "Content-Type", merge)
+	const all = 12
+	for i := range all {
+		pod := fmt.Sprintf("/p%d", i)
+		s.must(t, 201, "POST", podsPath, podNamed(pod[1:], `"nodeName":"n1",`))
+		s.must(t, 200, "PATCH", podsPath+pod+"/status", `{"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True"}]}}`, "Content-Type", merge)
+	}
+	codes := make([]int, all)
+	var group sync.WaitGroup
+	for i := range codes {
+		group.Go(func() {
+			codes[i], _ = s.do(t, "POST", fmt.Sprintf("%s/p%d/eviction", podsPath, i), fmt.Sprintf(`{"metadata":{"name":"p%d"}}`, i))
+		})
+	}
+	group.Wait()
+	counted := map[int]int{}
+	for _, code := range codes {
+		counted[code]++
+	}
+	require.Equal(t, map[int]int{201: 3, 429: 9}, counted)
+	budget := s.must(t, 200, "GET", budgets+"/web", "")
+	require.EqualValues(t, 0, at(budget, "status", "disruptionsAllowed"))
+	require.Len(t, at(budget, "status", "disruptedPods"), 3)
+}
+
 
 func TestWhatNeedsAKubeletSaysThatThereIsNone(t *testing.T) {
 	s := serve(t, Options{})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -59,7 +60,8 @@ func goesAnyway(p *corev1.Pod) bool {
 	return p.DeletionTimestamp != nil || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodPending
 }
 
-// spare takes one disruption from the pod's budget, or returns an error if none is left.
+// spare takes one disruption from the pod's budget, or returns an error if none is left. It repeats
+// when another eviction has changed the budget meanwhile.
 func (c *cluster) spare(ctx context.Context, p *corev1.Pod, dry bool) error {
 	budget, err := budgetOf(ctx, p)
 	if err != nil || budget == nil {
@@ -70,22 +72,58 @@ func (c *cluster) spare(ctx context.Context, p *corev1.Pod, dry bool) error {
 		FieldManager: "eviction",
 	})
 	_, err = budgets.Modify(ctx, budget.Namespace, budget.Name, func(b *policyv1.PodDisruptionBudget) error {
-		s := &b.Status
-		if s.ObservedGeneration < b.Generation || s.DisruptionsAllowed <= 0 {
-			return status.TooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 0).WithCauses(meta.StatusCause{
-				Type: "DisruptionBudget",
-				Message: fmt.Sprintf("The disruption budget %s needs %d healthy pods and has %d currently", b.Name,
-					s.DesiredHealthy, s.CurrentHealthy),
-			})
+		if !isReady(p) && sparesUnready(b) {
+			return nil
 		}
-		s.DisruptionsAllowed--
-		if s.DisruptedPods == nil {
-			s.DisruptedPods = map[string]metav1.Time{}
+		if err := exhausted(b); err != nil {
+			return err
 		}
-		s.DisruptedPods[p.Name] = metav1.NewTime(c.now())
+		b.Status.DisruptionsAllowed--
+		if b.Status.DisruptedPods == nil {
+			b.Status.DisruptedPods = map[string]metav1.Time{}
+		}
+		b.Status.DisruptedPods[p.Name] = metav1.NewTime(c.now())
 		return nil
 	})
 	return err
+}
+
+func isReady(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Status.Conditions, func(one corev1.PodCondition) bool {
+		return one.Type == corev1.PodReady && one.Status == corev1.ConditionTrue
+	})
+}
+
+// sparesUnready reports whether pods that are not ready may go without being counted.
+func sparesUnready(b *policyv1.PodDisruptionBudget) bool {
+	if policy := b.Spec.UnhealthyPodEvictionPolicy; policy != nil && *policy == policyv1.AlwaysAllow {
+		return true
+	}
+	return b.Status.DesiredHealthy > 0 && b.Status.CurrentHealthy >= b.Status.DesiredHealthy
+}
+
+// exhausted returns why a budget allows no disruption, or nil if it does.
+func exhausted(b *policyv1.PodDisruptionBudget) error {
+	const mostUnconfirmed = 2000 // pods that were evicted and that the budget's controller has not counted yet
+	budgets := meta.GroupResource{Group: "policy", Resource: "poddisruptionbudgets"}
+	switch s := b.Status; {
+	case s.ObservedGeneration < b.Generation:
+		return violated(10, fmt.Sprintf("The disruption budget %s is still being processed by the server.", b.Name))
+	case s.DisruptionsAllowed < 0:
+		return status.Forbidden(budgets, b.Name, "pdb disruptions allowed is negative")
+	case len(s.DisruptedPods) > mostUnconfirmed:
+		return status.Forbidden(budgets, b.Name, "DisruptedPods map too big - too many evictions not confirmed by PDB controller")
+	case s.DisruptionsAllowed == 0:
+		return violated(0, fmt.Sprintf("The disruption budget %s needs %d healthy pods and has %d currently", b.Name, s.DesiredHealthy, s.CurrentHealthy))
+	}
+	return nil
+}
+
+// violated is the error that clients wait on and repeat the eviction after.
+func violated(retryAfter int, why string) error {
+	return status.TooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", retryAfter).WithCauses(meta.StatusCause{
+		Type: "DisruptionBudget", Message: why,
+	})
 }
 
 // budgetOf finds the budget of a pod, or nil if there is none.

@@ -47,9 +47,7 @@ func fillClaim(c *corev1.PersistentVolumeClaim) {
 }
 
 func fillNode(n *corev1.Node) {
-	if n.Spec.PodCIDR != "" && len(n.Spec.PodCIDRs) == 0 {
-		n.Spec.PodCIDRs = []string{n.Spec.PodCIDR}
-	}
+	inStep(&n.Spec.PodCIDR, &n.Spec.PodCIDRs)
 	if n.Status.Allocatable == nil && n.Status.Capacity != nil {
 		n.Status.Allocatable = n.Status.Capacity.DeepCopy()
 	}
@@ -120,9 +118,7 @@ func fillService(s *corev1.Service) {
 	if spec.Type != corev1.ServiceTypeExternalName {
 		point(&spec.InternalTrafficPolicy, corev1.ServiceInternalTrafficPolicyCluster)
 	}
-	fromOutside := spec.Type == corev1.ServiceTypeNodePort || spec.Type == corev1.ServiceTypeLoadBalancer ||
-		spec.Type == corev1.ServiceTypeClusterIP && len(spec.ExternalIPs) > 0
-	if fromOutside {
+	if reachedFromOutside(spec) {
 		set(&spec.ExternalTrafficPolicy, corev1.ServiceExternalTrafficPolicyCluster)
 	}
 	if spec.Type == corev1.ServiceTypeLoadBalancer {

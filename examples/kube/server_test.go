@@ -17,6 +17,7 @@ import (
 	"github.com/kindwright/kindwright"
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/authz"
+	"github.com/kindwright/kindwright/storage"
 	"github.com/kindwright/kindwright/storage/memory"
 )
 
@@ -34,7 +35,12 @@ type target struct {
 // serve starts a server of all kinds on a free port. It stops with the test.
 func serve(t testing.TB, o Options) *target {
 	t.Helper()
-	db := memory.New()
+	return serveOn(t, memory.New(), o)
+}
+
+// serveOn is serve with a store, which it closes.
+func serveOn(t testing.TB, db storage.Backend, o Options) *target {
+	t.Helper()
 	srv, err := kindwright.New(db, kindwright.Serve(Kinds(o)), kindwright.Authorize(authz.AlwaysAllow()), kindwright.Authenticate(administrator{}))
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(context.Background())

@@ -1,0 +1,68 @@
+package kube
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestFieldsThatExistTwiceAreInStep(t *testing.T) {
+	s := serve(t, Options{})
+	s.must(t, 201, "POST", podsPath, podNamed("web", `"nodeName":"n1","serviceAccount":"old",`))
+	require.Equal(t, "old", at(s.must(t, 200, "GET", podsPath+"/web", ""), "spec", "serviceAccountName"))
+	report := func(body string) map[string]any {
+		return s.must(t, 200, "PATCH", podsPath+"/web/status", body, "Content-Type", merge)["status"].(map[string]any)
+	}
+	addresses := func(ips ...string) []any {
+		out := []any{}
+		for _, ip := range ips {
+			out = append(out, map[string]any{"ip": ip})
+		}
+		return out
+	}
+	for _, c := range []struct {
+		about, send, one string
+		all              []any
+	}{
+		{"the list follows the single address", `{"podIP":"10.1.0.1","hostIP":"10.1.0.1"}`, "10.1.0.1", addresses("10.1.0.1")},
+		{"the single address counts", `{"podIP":"10.1.0.2","hostIP":"10.1.0.2"}`, "10.1.0.2", addresses("10.1.0.2")},
+		{"a longer list", `{"podIPs":[{"ip":"10.1.0.2"},{"ip":"fd00::2"}],"hostIPs":[{"ip":"10.1.0.2"},{"ip":"fd00::2"}]}`, "10.1.0.2", addresses("10.1.0.2", "fd00::2")},
+		{"the single address follows the list", `{"podIP":null,"hostIP":null}`, "10.1.0.2", addresses("10.1.0.2", "fd00::2")},
+		{"both are taken away", `{"podIP":null,"podIPs":null,"hostIP":null,"hostIPs":null}`, "", nil},
+		{"the list alone", `{"podIPs":[{"ip":"10.1.0.3"}],"hostIPs":[{"ip":"10.1.0.3"}]}`, "10.1.0.3", addresses("10.1.0.3")},
+	} {
+		got := report(`{"status":` + c.send + `}`)
+		require.Equal(t, []any{c.one, c.all, c.one, c.all}, []any{word(got["podIP"]), list(got["podIPs"]), word(got["hostIP"]), list(got["hostIPs"])}, c.about)
+	}
+
+	const nodes = "/api/v1/nodes"
+	s.must(t, 201, "POST", nodes, `{"metadata":{"name":"n1"},"spec":{"podCIDR":"10.2.0.0/24"}}`)
+	require.Equal(t, []any{"10.2.0.0/24"}, at(s.must(t, 200, "GET", nodes+"/n1", ""), "spec", "podCIDRs"))
+	s.must(t, 201, "POST", nodes, `{"metadata":{"name":"n2"},"spec":{"podCIDRs":["10.3.0.0/24","fd00::/64"]}}`)
+	require.Equal(t, "10.3.0.0/24", at(s.must(t, 200, "GET", nodes+"/n2", ""), "spec", "podCIDR"))
+}
+
+func TestABindingTakesNothingAway(t *testing.T) {
+	s := serve(t, Options{})
+	for name, body := range map[string]string{
+		"bare":  `{"metadata":{"name":"bare"},"target":{"kind":"Node","name":"n1"}}`,
+		"empty": `{"metadata":{"name":"empty","labels":{},"annotations":{}},"target":{"kind":"Node","name":"n1"}}`,
+		"null":  `{"metadata":{"name":"null","labels":null,"annotations":null},"target":{"kind":"Node","name":"n1"}}`,
+		"more":  `{"metadata":{"name":"more","labels":{"x":"y"},"annotations":{"x":"y"}},"target":{"kind":"Node","name":"n1"}}`,
+	} {
+		before := s.must(t, 201, "POST", podsPath, `{"metadata":{"name":"`+name+`","labels":{"app":"web"},"annotations":{"by":"hand"}},
+			"spec":{"containers":[{"name":"c","image":"x"}]}}`)["metadata"].(map[string]any)
+		s.must(t, 201, "POST", podsPath+"/"+name+"/binding", body)
+		bound := s.must(t, 200, "GET", podsPath+"/"+name, "")
+		require.Equal(t, "n1", at(bound, "spec", "nodeName"))
+		after := bound["metadata"].(map[string]any)
+		if name == "more" {
+			require.Equal(t, map[string]any{"app": "web", "x": "y"}, after["labels"])
+			require.Equal(t, map[string]any{"by": "hand", "x": "y"}, after["annotations"])
+			continue
+		}
+		for _, field := range []string{"labels", "annotations"} {
+			require.Equal(t, before[field], after[field], "%s: %s", name, field)
+		}
+	}
+}

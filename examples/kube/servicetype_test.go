@@ -1,0 +1,122 @@
+package kube
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kindwright/kindwright/storage"
+	"github.com/kindwright/kindwright/storage/memory"
+)
+
+func specOf(object map[string]any) map[string]any {
+	spec, _ := object["spec"].(map[string]any)
+	return spec
+}
+
+func nodePort(spec map[string]any, i int) any { return at(list(spec["ports"])[i], "nodePort") }
+
+func TestServicesChangeTheirType(t *testing.T) {
+	s := serve(t, Options{NodePorts: [2]int32{31000, 31002}})
+	const web = servicesPath + "/web"
+	change := func(code int, spec string) map[string]any {
+		return specOf(s.must(t, code, "PATCH", web, `{"spec":`+spec+`}`, "Content-Type", merge))
+	}
+	made := specOf(s.must(t, 201, "POST", servicesPath, `{"metadata":{"name":"web"},"spec":{"type":"LoadBalancer","loadBalancerClass":"example.dev/lb",
+		"externalTrafficPolicy":"Local","ports":[{"name":"a","port":80}]}}`))
+	require.NotZero(t, made["healthCheckNodePort"], "load balancers ask nodes for the health of a service with the policy Local")
+	require.NotEqual(t, nodePort(made, 0), made["healthCheckNodePort"])
+	s.must(t, 200, "PATCH", web+"/status", `{"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.1"}]}}}`, "Content-Type", merge)
+
+	require.Equal(t, made["healthCheckNodePort"], change(200, `{"healthCheckNodePort":null}`)["healthCheckNodePort"], "it is kept")
+	other := s.must(t, 422, "PATCH", web, `{"spec":{"healthCheckNodePort":31999}}`, "Content-Type", merge)
+	require.Contains(t, other["message"], "spec.healthCheckNodePort")
+
+	port := change(200, `{"type":"NodePort"}`)
+	require.Nil(t, port["healthCheckNodePort"])
+	require.Nil(t, port["loadBalancerClass"])
+	require.Nil(t, port["allocateLoadBalancerNodePorts"])
+	require.Equal(t, nodePort(made, 0), nodePort(port, 0))
+	require.Empty(t, at(s.must(t, 200, "GET", web, ""), "status", "loadBalancer"))
+
+	inside := change(200, `{"type":"ClusterIP"}`)
+	require.Nil(t, nodePort(inside, 0))
+	require.Nil(t, inside["externalTrafficPolicy"])
+	require.Equal(t, made["clusterIP"], inside["clusterIP"])
+
+	// The ports are free again: there are three, and others get all of them.
+	for i := range 3 {
+		s.must(t, 201, "POST", servicesPath, fmt.Sprintf(`{"metadata":{"name":"p%d"},"spec":{"type":"NodePort","ports":[{"port":80}]}}`, i))
+	}
+	for i := range 3 {
+		s.must(t, 200, "DELETE", servicesPath+fmt.Sprintf("/p%d", i), "")
+	}
+
+	kept := change(200, `{"type":"NodePort"}`)
+	require.NotNil(t, nodePort(kept, 0))
+	name := change(200, `{"type":"ExternalName","externalName":"example.dev","clusterIP":null}`)
+	for _, field := range []string{"clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "externalTrafficPolicy"} {
+		require.Nil(t, name[field], field)
+	}
+	require.Nil(t, nodePort(name, 0))
+	s.must(t, 201, "POST", servicesPath, fmt.Sprintf(`{"metadata":{"name":"heir"},"spec":{"type":"NodePort","clusterIP":%q,"ports":[{"port":80,"nodePort":%v}]}}`,
+		made["clusterIP"], nodePort(kept, 0)))
+
+	back := change(200, `{"type":"ClusterIP"}`)
+	require.NotEmpty(t, back["clusterIP"])
+	require.Equal(t, []any{back["clusterIP"]}, back["clusterIPs"])
+}
+
+func TestServicesKeepTheirNodePortsByName(t *testing.T) {
+	s := serve(t, Options{})
+	made := specOf(s.must(t, 201, "POST", servicesPath, `{"metadata":{"name":"web"},"spec":{"type":"NodePort","ports":[{"name":"a","port":80},{"name":"b","port":81}]}}`))
+	put := specOf(s.must(t, 200, "PUT", servicesPath+"/web", `{"metadata":{"name":"web"},"spec":{"type":"NodePort","ports":[{"name":"b","port":82},{"name":"a","port":81},{"name":"c","port":83}]}}`))
+	require.Equal(t, []any{nodePort(made, 1), nodePort(made, 0)}, []any{nodePort(put, 0), nodePort(put, 1)})
+	require.NotContains(t, []any{nodePort(made, 0), nodePort(made, 1), nil}, nodePort(put, 2))
+}
+
+func TestFieldsThatATypeCannotHave(t *testing.T) {
+	s := serve(t, Options{})
+	for field, spec := range map[string]string{
+		"spec.externalTrafficPolicy":         `{"externalTrafficPolicy":"Local"}`,
+		"spec.healthCheckNodePort":           `{"type":"LoadBalancer","healthCheckNodePort":31000}`,
+		"spec.loadBalancerClass":             `{"loadBalancerClass":"example.dev/lb"}`,
+		"spec.allocateLoadBalancerNodePorts": `{"type":"NodePort","allocateLoadBalancerNodePorts":true}`,
+		"spec.ports[0].nodePort":             `{"type":"ExternalName","externalName":"example.dev","ports":[{"port":80,"nodePort":31000}]}`,
+	} {
+		if !strings.Contains(spec, "ports") {
+			spec = strings.Replace(spec, "{", `{"ports":[{"port":80}],`, 1)
+		}
+		no := s.must(t, 422, "POST", servicesPath, `{"metadata":{"name":"web"},"spec":`+spec+`}`)
+		require.Contains(t, no["message"], field)
+	}
+}
+
+func manyPorts(n int) string {
+	ports := make([]string, n)
+	for i := range ports {
+		ports[i] = fmt.Sprintf(`{"name":"p%d","port":%d}`, i, i+1)
+	}
+	return `{"metadata":{"name":"wide"},"spec":{"type":"NodePort","ports":[` + strings.Join(ports, ",") + `]}}`
+}
+
+func TestServicesWithManyNodePorts(t *testing.T) {
+	s := serve(t, Options{}) // its store takes 128 operations in one commit
+	s.must(t, 201, "POST", servicesPath, manyPorts(100))
+	s.must(t, 200, "DELETE", servicesPath+"/wide", "")
+	no := s.must(t, 422, "POST", servicesPath, manyPorts(126))
+	require.Contains(t, no["message"], "spec.ports: Too many")
+
+	roomy := serveOn(t, memory.New(memory.WithLimits(storage.Limits{MaxValueBytes: 4 << 20, MaxOps: 4096})), Options{})
+	made := specOf(roomy.must(t, 201, "POST", servicesPath, manyPorts(1000)))
+	seen := map[any]bool{}
+	for i := range 1000 {
+		seen[nodePort(made, i)] = true
+	}
+	require.Len(t, seen, 1000)
+	require.False(t, seen[nil])
+	roomy.must(t, 200, "PATCH", servicesPath+"/wide", `{"spec":{"type":"ClusterIP"}}`, "Content-Type", merge)
+	roomy.must(t, 200, "PATCH", servicesPath+"/wide", `{"spec":{"type":"NodePort"}}`, "Content-Type", merge)
+}
