@@ -597,3 +597,19 @@ func TestEventTTL_Invalid(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, b.Resources[0].Writes.TTL)
 }
+
+func TestSSA_31_EmptyFieldsOfEventsAreNotOwned(t *testing.T) {
+	h := serve(t, memory.New(), nil)
+	for path, body := range map[string]string{
+		coreEventsPath + "/web.2b": merged(t, coreEvent, `{"apiVersion":"v1","kind":"Event","reportingComponent":"","reportingInstance":"","eventTime":null,"related":null}`),
+		eventsPath + "/web.1a":     merged(t, newEvent, `{"apiVersion":"events.k8s.io/v1","kind":"Event","deprecatedSource":{},"deprecatedCount":0}`),
+	} {
+		made := h.must(201, "PATCH", path+"?fieldManager=one", body, "Content-Type", "application/apply-patch+yaml")
+		patched := h.must(200, "PATCH", path, `{}`, "Content-Type", "application/merge-patch+json")
+		again := h.must(200, "PATCH", path+"?fieldManager=one", body, "Content-Type", "application/apply-patch+yaml")
+		for _, o := range []map[string]any{patched, again} {
+			require.Equal(t, at(made, "metadata", "resourceVersion"), at(o, "metadata", "resourceVersion"), path)
+			require.Equal(t, at(made, "metadata", "managedFields"), at(o, "metadata", "managedFields"), path)
+		}
+	}
+}

@@ -192,7 +192,6 @@ func TestSimultaneousEvictionsEndInTooManyRequests(t *testing.T) {
 	require.Len(t, at(budget, "status", "disruptedPods"), 3)
 }
 
-
 func TestWhatNeedsAKubeletSaysThatThereIsNone(t *testing.T) {
 	s := serve(t, Options{})
 	s.must(t, 201, "POST", podsPath, podNamed("nowhere", ""))

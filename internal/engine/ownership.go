@@ -3,12 +3,14 @@ package engine
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"unicode"
 
 	"github.com/kindwright/kindwright/apply"
+	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
@@ -128,16 +130,100 @@ func configure(ctx context.Context, w *write) error {
 
 // merge merges an applied configuration into the stored object and records who owns which fields
 // afterwards (PATCH-02).
-func merge(_ context.Context, w *write) (err error) {
+func merge(ctx context.Context, w *write) (err error) {
 	if v := w.view; v != nil {
 		w.sent.new, err = w.applyScale(v, w.sent.new)
 		return err
 	}
 	// Nobody owns an empty map of metadata, because it is not stored. Otherwise the next apply
 	// would differ from the stored object.
-	config := withoutEmptyMetadata(w.sent.new)
-	w.sent.new, err = w.served.ownership.rules.Load().fields.Apply(w.ownershipRequest(w.sent.old, config))
+	w.applied = withoutEmptyMetadata(w.sent.new)
+	w.sent.new, err = w.mergeApplied(w.opts.Force)
+	if !status.IsConflict(err) || !w.resets() {
+		return err
+	}
+	// A conflict about a field that this path may not change is none.
+	if kept, probeErr := w.withoutReset(ctx); probeErr == nil && !json.Equal(kept, w.applied) {
+		w.applied = kept
+		w.sent.new, err = w.mergeApplied(w.opts.Force)
+	}
 	return err
+}
+
+func (w *write) mergeApplied(force bool) (registry.Tree, error) {
+	request := w.ownershipRequest(w.sent.old, w.applied)
+	request.Force = force
+	return w.served.ownership.rules.Load().fields.Apply(request)
+}
+
+// resets reports whether this path has fields that it may not change.
+func (w *write) resets() bool {
+	return w.target.Subresource == "" && (w.kind.Reset != nil || w.kind.Stored != nil && w.kind.base.Reset != nil)
+}
+
+// withoutReset returns the configuration without the fields that this path may not change. It finds
+// them by an apply that takes fields over from other managers.
+func (w *write) withoutReset(ctx context.Context) (registry.Tree, error) {
+	before := w.sent.new
+	defer func() { w.sent.new = before }()
+	var err error
+	if w.sent.new, err = w.mergeApplied(true); err != nil {
+		return nil, err
+	}
+	if err := w.settle(ctx, w.sent); err != nil {
+		return nil, err
+	}
+	merged := w.sent.new
+	if err := reset(ctx, w); err != nil {
+		return nil, err
+	}
+	return unreset(w.applied, merged, w.sent.new), nil
+}
+
+// resetApplied is reset for a server-side apply. The manager does not own what is reset, as with
+// other writes. Otherwise the next write would find a field owned that the object does not have, and
+// so would change the object each time. So the configuration is merged again without these fields.
+func resetApplied(ctx context.Context, w *write) error {
+	merged := w.sent.new
+	if err := reset(ctx, w); err != nil || !w.resets() || w.view != nil {
+		return err
+	}
+	kept := unreset(w.applied, merged, w.sent.new)
+	if json.Equal(kept, w.applied) {
+		return nil
+	}
+	w.applied = kept
+	var err error
+	if w.sent.new, err = w.mergeApplied(w.opts.Force); err != nil {
+		return err
+	}
+	for _, again := range []func(context.Context, *write) error{identify, conform, reset} {
+		if err := again(ctx, w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unreset returns an applied configuration without the fields that differ between two trees: what
+// the configuration was merged to, and what is left of it.
+func unreset(config, merged, left registry.Tree) registry.Tree {
+	out := maps.Clone(config)
+	for name, v := range config {
+		before, after := merged[name], left[name]
+		if name == "metadata" || json.Equal(before, after) {
+			continue
+		}
+		inner, isMap := v.(map[string]any)
+		b, hadMap := before.(map[string]any)
+		a, hasMap := after.(map[string]any)
+		if isMap && hadMap && hasMap {
+			out[name] = map[string]any(unreset(inner, b, a))
+		} else {
+			delete(out, name)
+		}
+	}
+	return out
 }
 
 // checkApplied rejects a configuration that does not name its kind and object, or that disagrees

@@ -64,7 +64,7 @@ var applySteps = []step[*write]{
 	{"merge", "into what is stored, with the owners of its fields; conflicts end the walk (PATCH-02)", merge},
 	{"identity", "as for the other writes, from here on", identify},
 	{"conform", "values are canonical, defaults are filled in", conform},
-	{"reset", "fields that this path may not change are as stored", reset},
+	{"reset", "fields that this path may not change are as stored, and are not owned either", resetApplied},
 	{"namespace", "of a new object: it exists and is not ending, now and at the commit", gate},
 	{"mutate", "mutating plugins; nothing that they add is part of the configuration", mutate},
 	{"view", "a Scale is put into the object", mergeView},

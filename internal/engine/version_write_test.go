@@ -2,6 +2,8 @@ package engine_test
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -173,4 +175,28 @@ func TestVER_15_HeldIsAskedAboutTheStoredForm(t *testing.T) {
 	_, err = merge(t.Context(), e, planAt("v1beta1", "x"), `{"metadata":{"labels":{"a":"b"}}}`)
 	require.NoError(t, err)
 	require.NotNil(t, at(get(t, e, planAt("v1", "x")), "metadata", "deletionTimestamp"), "it is marked and held")
+}
+
+func TestSSA_31_AnApplyDoesNotOwnWhatIsReset(t *testing.T) {
+	e := plans(t, nil)
+	config := `{"apiVersion":"example.dev/v1beta1","kind":"Plan","metadata":{"name":"x"},"count":1,"phase":"Forged"}`
+	made, err := applyAs(t, e, planAt("v1beta1", "x"), "one", config)
+	require.NoError(t, err)
+	require.Nil(t, tree(t, made)["phase"])
+	status := planAt("v1", "x")
+	status.Subresource = "status"
+	_, err = e.Patch(t.Context(), status, registry.PatchRequest{Type: meta.MergePatch, Body: []byte(`{"status":{"phase":"True"}}`)}, registry.WriteOptions{FieldManager: "controller"})
+	require.NoError(t, err)
+
+	again, err := applyAs(t, e, planAt("v1beta1", "x"), "one", config)
+	require.NoError(t, err, "a field that the path cannot change is no conflict")
+	require.Equal(t, "True", tree(t, again)["phase"])
+	require.NotContains(t, fmt.Sprint(at(tree(t, again), "metadata", "managedFields").([]any)[0]), "phase")
+	empty, err := merge(t.Context(), e, planAt("v1beta1", "x"), `{}`)
+	require.NoError(t, err)
+	require.Equal(t, again.Entry.Revision(), empty.Entry.Revision(), "an empty patch changes nothing")
+
+	_, err = applyAs(t, e, planAt("v1beta1", "x"), "two", strings.Replace(config, `"count":1`, `"count":2`, 1))
+	require.Equal(t, meta.ReasonConflict, reason(t, err))
+	require.NotContains(t, err.Error(), "phase")
 }

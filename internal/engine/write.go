@@ -73,10 +73,11 @@ type write struct {
 	checks  []storage.Op // must hold at the commit (design rule 2)
 	remove  bool         // the last finalizer is gone: the object is removed instead of stored
 
-	owners     []any    // managedFields of the object after a write through a view
-	complaints []string // unknown and repeated fields
-	unowned    error    // why the owners could not be computed; mostly because the object is invalid
-	generated  bool     // the server generated the name
+	applied    registry.Tree // the configuration of a server-side apply
+	owners     []any         // managedFields of the object after a write through a view
+	complaints []string      // unknown and repeated fields
+	unowned    error         // why the owners could not be computed; mostly because the object is invalid
+	generated  bool          // the server generated the name
 
 	result *registry.Result // set by the step that ends the walk
 }
