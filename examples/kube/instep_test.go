@@ -1,6 +1,10 @@
 package kube
 
 import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -64,5 +68,59 @@ func TestABindingTakesNothingAway(t *testing.T) {
 		for _, field := range []string{"labels", "annotations"} {
 			require.Equal(t, before[field], after[field], "%s: %s", name, field)
 		}
+	}
+}
+
+func TestVER_15_AutoscalersKeepWhatTheFirstVersionDoesNotShow(t *testing.T) {
+	s := serve(t, Options{})
+	const hpas = "/apis/autoscaling/%s/namespaces/default/horizontalpodautoscalers"
+	cpu := `{"type":"Resource","resource":{"name":"cpu","target":{"type":"Utilization","averageUtilization":50}}}`
+	others := []string{
+		`{"type":"Resource","resource":{"name":"memory","target":{"type":"Utilization","averageUtilization":60}}}`,
+		`{"type":"External","external":{"metric":{"name":"q"},"target":{"type":"Value","value":"10"}}}`,
+		`{"type":"ContainerResource","containerResource":{"container":"c","name":"cpu","target":{"type":"Utilization","averageUtilization":60}}}`,
+	}
+	for name, metrics := range map[string][]string{
+		"first": {cpu, others[0], others[1]}, "last": {others[2], others[0], cpu}, "none": {others[0]}, "all": {others[0], cpu, others[1], others[2]},
+	} {
+		s.must(t, 201, "POST", fmt.Sprintf(hpas, "v2"), `{"metadata":{"name":"`+name+`"},"spec":{"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"d"},
+			"maxReplicas":3,"behavior":{"scaleDown":{"stabilizationWindowSeconds":7}},"metrics":[`+strings.Join(metrics, ",")+`]}}`)
+		v1, v2 := fmt.Sprintf(hpas, "v1")+"/"+name, fmt.Sprintf(hpas, "v2")+"/"+name
+		s.must(t, 200, "PATCH", v2+"/status", `{"status":{"conditions":[{"type":"AbleToScale","status":"True"}]}}`, "Content-Type", merge)
+		before := s.must(t, 200, "GET", v2, "")
+		for _, use := range []string{"70", "71", "null"} {
+			s.must(t, 200, "PATCH", v1, `{"spec":{"targetCPUUtilizationPercentage":`+use+`,"maxReplicas":5}}`, "Content-Type", merge)
+			after := s.must(t, 200, "GET", v2, "")
+			require.Equal(t, at(before, "spec", "behavior"), at(after, "spec", "behavior"))
+			require.Equal(t, at(before, "status", "conditions"), at(after, "status", "conditions"))
+			var rest []any
+			for _, m := range list(at(after, "spec", "metrics")) {
+				if at(m, "resource", "name") != "cpu" {
+					rest = append(rest, m)
+				}
+			}
+			for _, m := range list(at(before, "spec", "metrics")) {
+				if at(m, "resource", "name") != "cpu" {
+					require.Contains(t, rest, m, "%s: %s", name, use)
+				}
+			}
+			if now := s.must(t, 200, "GET", v1, ""); use != "null" {
+				require.Equal(t, use, word(int64(at(now, "spec", "targetCPUUtilizationPercentage").(float64))))
+			}
+		}
+	}
+}
+
+func TestNamesThatNoKeyCanHold(t *testing.T) {
+	s := serve(t, Options{})
+	const roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+	for _, name := range []string{"a\x00b", strings.Repeat("x", 3000)} {
+		body, err := json.Marshal(map[string]any{"metadata": map[string]any{"name": name}})
+		require.NoError(t, err)
+		no := s.must(t, 422, "POST", roles, string(body))
+		require.Contains(t, no["message"], "metadata.name")
+		version := at(s.must(t, 200, "GET", roles, ""), "metadata", "resourceVersion")
+		found := s.must(t, 200, "GET", fmt.Sprintf("%s?resourceVersionMatch=Exact&resourceVersion=%v&fieldSelector=%s", roles, version, url.QueryEscape("metadata.name="+name)), "")
+		require.Empty(t, found["items"])
 	}
 }

@@ -40,7 +40,7 @@ func Example_lists() {
 	//   merge          into what is stored, with the owners of its fields; conflicts end the walk (PATCH-02)
 	//   identity       as for the other writes, from here on
 	//   conform        values are canonical, defaults are filled in
-	//   reset          fields that this path may not change are as stored
+	//   reset          fields that this path may not change are as stored, and are not owned either
 	//   namespace      of a new object: it exists and is not ending, now and at the commit
 	//   mutate         mutating plugins; nothing that they add is part of the configuration
 	//   view           a Scale is put into the object
