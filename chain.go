@@ -329,5 +329,5 @@ func (s *Server) mayCreate(ctx context.Context, info *request.Info) error {
 	a := attributesOf(info)
 	a.Verb = request.VerbCreate
 	user, _ := authn.UserFrom(ctx)
-	return s.may(ctx, user, a)
+	return may(ctx, sideAuthorizer{s.authorizer}, user, a)
 }

@@ -40,7 +40,7 @@ func (s *Server) buildAdmission() (*admission.Chain, error) {
 		return nil, err
 	}
 	if s.cfg.access.CheckOwnerReferences {
-		plugins = append(plugins, ownerref.Plugin(s.authorizer, s.resourceOf))
+		plugins = append(plugins, ownerref.Plugin(sideAuthorizer{s.authorizer}, s.resourceOf))
 	}
 	if len(plugins) == 0 {
 		return nil, nil

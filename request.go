@@ -36,6 +36,11 @@ type Request struct {
 	Decision authz.Decision // what the authorizer said; NoOpinion before it was asked
 	Reason   string         // and why
 
+	// SideDecisions are what the authorizer said about other things that the server, a hook or a
+	// plugin asked for the caller on the way, in that order and at most 100: whether a PUT may also
+	// create, for instance. See registry.May.
+	SideDecisions []SideDecision
+
 	// Code is the HTTP status of the answer: 0 before the answer has begun, and if the connection
 	// was lost before that.
 	Code int
@@ -43,6 +48,32 @@ type Request struct {
 	// Bytes is how many bytes of the answer's body have been sent. For a connection that changed
 	// its protocol, it counts all bytes since.
 	Bytes int64
+}
+
+// SideDecision is a decision about something else than the request itself.
+type SideDecision struct {
+	authz.Attributes // what was asked
+	Decision         authz.Decision
+	Reason           string
+}
+
+// sideAuthorizer records in the request that it is asked for what the authorizer says. It answers
+// the questions of the server, of hooks and of plugins beside the one about the request.
+type sideAuthorizer struct{ authz.Authorizer }
+
+func (z sideAuthorizer) Authorize(ctx context.Context, a authz.Attributes) (authz.Decision, string, error) {
+	d, reason, err := z.Authorizer.Authorize(ctx, a)
+	recorded := d
+	if err != nil || d != authz.Allow {
+		recorded = authz.Deny
+	}
+	request.ExchangeFrom(ctx).NoteSideDecision(a, recorded, reason)
+	return d, reason, err
+}
+
+// Rules lists what the authorizer allows.
+func (z sideAuthorizer) Rules(ctx context.Context, u authn.User, namespace string) (authz.Rules, error) {
+	return authz.RulesOf(ctx, z.Authorizer, u, namespace), nil
 }
 
 // RequestFrom returns what is known at this moment about the request of a context. Middleware,
@@ -61,6 +92,9 @@ func RequestFrom(ctx context.Context) Request {
 	}
 	if d := x.Decision.Load(); d != nil {
 		r.Decision, r.Reason = d.Decision, d.Reason
+	}
+	for _, d := range x.SideDecisions() {
+		r.SideDecisions = append(r.SideDecisions, SideDecision{d.Attributes, d.Decision.Decision, d.Reason})
 	}
 	if info := x.Info.Load(); info != nil {
 		r.Verb, r.Path = info.Verb, info.Path

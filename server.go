@@ -133,7 +133,7 @@ func (s *Server) build() error {
 	if cfg.Serves, err = s.cfg.selection(s.bundle.Resources); err != nil {
 		return err
 	}
-	cfg.Admission, cfg.Authorizer, cfg.Gate, cfg.Logger = chain, s.authorizer, s.bundle.Gate, s.cfg.log
+	cfg.Admission, cfg.Authorizer, cfg.Gate, cfg.Logger = chain, sideAuthorizer{s.authorizer}, s.bundle.Gate, s.cfg.log
 	s.buildCollector(&cfg)
 	if s.engine, err = engine.New(cfg); err != nil {
 		return err

@@ -46,7 +46,7 @@ func (s *Server) judge(ctx context.Context, x *request.Exchange) error {
 	if u, ok := authn.UserFrom(ctx); ok && u.Name != before.Name {
 		now = u // whom a middleware has named instead
 	}
-	return s.may(ctx, now, attributesOf(x.Info.Load()))
+	return may(ctx, s.authorizer, now, attributesOf(x.Info.Load()))
 }
 
 // identify is authn.Identify for an authenticator that may panic.
@@ -56,9 +56,9 @@ func identify(a authn.Authenticator, r *http.Request) (u authn.User, err error) 
 }
 
 // may returns the refusal for a user who may not do something.
-func (s *Server) may(ctx context.Context, u authn.User, a authz.Attributes) error {
+func may(ctx context.Context, z authz.Authorizer, u authn.User, a authz.Attributes) error {
 	a.User = u
-	decision, reason, err := s.authorizer.Authorize(ctx, a)
+	decision, reason, err := z.Authorize(ctx, a)
 	switch {
 	case err != nil:
 		return authz.Failure(err)

@@ -14,7 +14,8 @@ import (
 )
 
 // Call is one request to a subresource, as its handler sees it. It has been authorized as its verb on resource/subresource, and
-// admitted. authn.UserFrom(ctx) says who is asking, and Warn(ctx, …) adds a warning to the answer.
+// admitted, and nothing else has: Objects acts with the power of the server, so a handler that does more for the caller than that asks
+// Require(ctx, …) first. authn.UserFrom(ctx) says who is asking, and Warn(ctx, …) adds a warning to the answer.
 type Call[T any] struct {
 	Objects Objects // for what is to be read, changed or deleted
 	Target  Target  // the object, with the subresource

@@ -97,6 +97,11 @@ type Serving struct {
 	// Optional leaves this version out unless the configuration of the server enables it (VER-08), as
 	// is usual for alpha versions.
 	Optional bool
+
+	// NoCompression never compresses answers with objects of this version. Set it for kinds with
+	// secrets: in a compressed answer, whoever can write a part of it and sees its length can guess the
+	// rest (BREACH).
+	NoCompression bool
 }
 
 // Resource returns the untyped description of the kind. The error names the Go type, field and tag that cannot be
@@ -139,6 +144,7 @@ func (k Kind[T]) describe(env Env) (*Resource, error) {
 
 		Deprecated:     k.Serving.Deprecated,
 		Optional:       k.Serving.Optional,
+		NoCompression:  k.Serving.NoCompression,
 		StrategicMerge: true,
 		Type:           typ,
 	}

@@ -158,6 +158,9 @@ type Resource struct {
 	// Optional leaves the form out unless the configuration of the server enables its version or the resource (VER-08).
 	Optional bool
 
+	// NoCompression never compresses answers with objects in this form; see Serving.
+	NoCompression bool
+
 	// Stored, when set, makes the resource another served form of objects that are stored in the form of another resource.
 	Stored *Conversion
 

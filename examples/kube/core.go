@@ -37,7 +37,7 @@ func core(c *cluster) []registry.Definition {
 			Kind: registry.Kind[corev1.Secret]{
 				Rules: registry.Rules[corev1.Secret]{Validate: checked(checkSecret), ValidateUpdate: func(_ context.Context, obj, old *corev1.Secret, f *status.Fields) { checkSecretUpdate(obj, old, f) }},
 
-				Version: "v1", Plural: "secrets", Writes: registry.WriteRules{NoGeneration: true},
+				Version: "v1", Plural: "secrets", Serving: registry.Serving{NoCompression: true}, Writes: registry.WriteRules{NoGeneration: true},
 				Table: registry.Table{Columns: columns(text("Type", "type", "What the secret is for."), made("Data", "How many entries there are.", func(v []any) any { return size(v[0]) }, "data"))},
 			},
 			fields: []string{"type"}, fill: fillSecret,

@@ -95,6 +95,7 @@ func serve(ctx context.Context, f *flags, out, errOut io.Writer) (err error) {
 			EmulatedVersion: f.emulated,
 			RuntimeConfig:   strings.Join(f.versions, ","),
 		},
+		kindwright.Access{CheckOwnerReferences: true}, // or the right to update would be enough to have the collector delete
 		kindwright.Housekeeping{NoGarbageCollection: !f.collect},
 	)
 	if err != nil {

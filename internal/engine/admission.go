@@ -96,12 +96,16 @@ func dryRun(on bool) []string {
 	return nil
 }
 
+// Authorizer decides what the user of a request may do beside the request itself, for hooks and
+// plugins.
+func (e *Engine) Authorizer() authz.Authorizer { return e.cfg.Authorizer }
+
 // admissionServer answers the questions that plugins ask about other objects.
 type admissionServer struct{ e *Engine }
 
 var _ admission.Server = admissionServer{}
 
-func (s admissionServer) Authorizer() authz.Authorizer { return s.e.cfg.Authorizer }
+func (s admissionServer) Authorizer() authz.Authorizer { return s.e.Authorizer() }
 
 func (s admissionServer) Convert(ctx context.Context, object map[string]any, to meta.GroupVersionKind) (map[string]any, error) {
 	if tree.Text(object, "apiVersion") == to.GroupVersion().String() && tree.Text(object, "kind") == to.Kind {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -87,6 +88,7 @@ type Exchange struct {
 	decision Decision
 
 	annotations annotations
+	side        sideDecisions
 }
 
 // Decision is what the authorizer said, and why. A refusal is Deny, whatever the reason for it.
@@ -184,6 +186,41 @@ func (x *Exchange) SetDecision(d authz.Decision, reason string) {
 		x.decision = Decision{d, reason}
 		x.Decision.Store(&x.decision)
 	}
+}
+
+// SideDecision is what the authorizer said about something else than the request itself, which the
+// server or a hook asked on the way: whether the caller may also create what an update finds absent.
+type SideDecision struct {
+	authz.Attributes
+	Decision
+}
+
+// maxSideDecisions bounds what one request remembers. A hook may ask about every item of a list.
+const maxSideDecisions = 100
+
+// sideDecisions are the first of a request.
+type sideDecisions struct {
+	mu   sync.Mutex
+	list []SideDecision
+}
+
+// NoteSideDecision records a decision for the audit log. A nil exchange drops it.
+func (x *Exchange) NoteSideDecision(a authz.Attributes, d authz.Decision, reason string) {
+	if x == nil {
+		return
+	}
+	x.side.mu.Lock()
+	defer x.side.mu.Unlock()
+	if len(x.side.list) < maxSideDecisions {
+		x.side.list = append(x.side.list, SideDecision{a, Decision{d, reason}})
+	}
+}
+
+// SideDecisions returns the recorded decisions, nil if there are none.
+func (x *Exchange) SideDecisions() []SideDecision {
+	x.side.mu.Lock()
+	defer x.side.mu.Unlock()
+	return slices.Clone(x.side.list)
 }
 
 // Answer returns the body of the answer if it is at hand, before compression.

@@ -256,7 +256,7 @@ func (f *tables) tail(dst []byte, l *engine.Listed) ([]byte, error) {
 // answerObject sends one stored object.
 func (c *call) answerObject(form negotiate.Result, code int, entry *watch.Entry) error {
 	if code == http.StatusOK && !form.Unmanaged {
-		if done, err := c.opts.Output.WriteObject(c.w, c.r, form, entry.Length(), entry); done {
+		if done, err := c.output().WriteObject(c.w, c.r, form, entry.Length(), entry); done {
 			return c.send(err)
 		}
 	}
@@ -264,7 +264,7 @@ func (c *call) answerObject(form negotiate.Result, code int, entry *watch.Entry)
 	if err != nil {
 		return err
 	}
-	return c.send(c.opts.Output.Write(c.w, c.r, form, code, document))
+	return c.send(c.output().Write(c.w, c.r, form, code, document))
 }
 
 // answerRead sends one object that was read. What has to be made for it is kept for others who read
@@ -285,22 +285,22 @@ func (c *call) answerRead(form negotiate.Result, entry *watch.Entry) error {
 	case plain != negotiate.Result{MediaType: negotiate.JSON}:
 		return c.answerObject(form, http.StatusOK, entry)
 	}
-	if c.opts.Output.Packs(c.r, size) {
+	if c.output().Packs(c.r, size) {
 		small, err := c.served.Shape(entry, packed, func() ([]byte, error) {
 			if body == nil {
 				body = entry.AppendJSON(make([]byte, 0, size))
 			}
-			return c.opts.Output.Pack(body)
+			return c.output().Pack(body)
 		})
 		if err != nil {
 			return status.Internal(fmt.Errorf("compress %s: %w", entry.Key(), err))
 		}
-		return c.send(c.opts.Output.WritePacked(c.w, c.r, form, http.StatusOK, small))
+		return c.send(c.output().WritePacked(c.w, c.r, form, http.StatusOK, small))
 	}
 	if body == nil {
 		return c.answerObject(form, http.StatusOK, entry)
 	}
-	return c.send(c.opts.Output.Write(c.w, c.r, form, http.StatusOK, body))
+	return c.send(c.output().Write(c.w, c.r, form, http.StatusOK, body))
 }
 
 // written returns one stored object in the form that was agreed on.

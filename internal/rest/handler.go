@@ -56,6 +56,7 @@ type Handler struct {
 	engine *engine.Engine
 	domain string // of the system's own groups
 	opts   Options
+	plain  *negotiate.Output // for answers that must not be compressed
 	proto  messages
 
 	connected calls
@@ -81,7 +82,7 @@ func New(e *engine.Engine, o Options) *Handler {
 	if o.Draining == nil {
 		o.Draining = context.Background()
 	}
-	return &Handler{engine: e, domain: e.GroupDomain(), opts: o, proto: describeMessages()}
+	return &Handler{engine: e, domain: e.GroupDomain(), opts: o, plain: &negotiate.Output{MaxYAML: o.Output.MaxYAML}, proto: describeMessages()}
 }
 
 // call is one request on its way through the handler.
@@ -157,6 +158,14 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("Allow", c.methods())
 	}
 	return err
+}
+
+// output returns what writes the answer.
+func (c *call) output() *negotiate.Output {
+	if c.served.Resource.NoCompression {
+		return c.plain
+	}
+	return c.opts.Output
 }
 
 // resolve finds what the path names.

@@ -107,7 +107,7 @@ func (c *call) document(form negotiate.Result, code int, d *protobuf.Descriptor,
 			document = message
 		}
 	}
-	return c.send(c.opts.Output.Write(c.w, c.r, form, code, document))
+	return c.send(c.output().Write(c.w, c.r, form, code, document))
 }
 
 // unmanaged is the document of an object without its managed fields.

@@ -74,7 +74,7 @@ func (c *call) list() error {
 // have left can only be told by breaking the connection off.
 func (c *call) answerList(form negotiate.Result, l *engine.Listed) error {
 	connection := http.NewResponseController(c.w)
-	answer := c.opts.Output.Start(c.w, c.r, form, http.StatusOK)
+	answer := c.output().Start(c.w, c.r, form, http.StatusOK)
 	defer answer.Abort()
 	err := c.listForm(form, l).writeList(&listWriter{answer: answer, connection: connection}, l)
 	if err == nil {
@@ -121,9 +121,9 @@ func (c *call) listForm(form negotiate.Result, l *engine.Listed) listForm {
 	}
 	items := f.(itemRenderer) //nolint:forcetypeassert // all others are, see their declarations
 	if f, ok := f.(keeper); ok && c.keeps(form) {
-		packed := c.opts.Output.Packs(c.r, alwaysPacked)
+		packed := c.output().Packs(c.r, alwaysPacked)
 		if k, ok := f.keep(packed, l.Served.Converts()); ok {
-			return &stretches{ctx: c.r.Context(), itemRenderer: items, keeping: k, output: c.opts.Output, packed: packed}
+			return &stretches{ctx: c.r.Context(), itemRenderer: items, keeping: k, output: c.output(), packed: packed}
 		}
 	}
 	return each{items}

@@ -139,7 +139,7 @@ func (c *call) answerDraft(form negotiate.Result, code int, document []byte) err
 	if shown, err = unversioned(shown); err != nil {
 		return status.Internal(fmt.Errorf("read what was written of a dry run: %w", err))
 	}
-	return c.send(c.opts.Output.Write(c.w, c.r, form, code, shown))
+	return c.send(c.output().Write(c.w, c.r, form, code, shown))
 }
 
 // unversioned is a document, and the objects in the rows of a table, without their versions.

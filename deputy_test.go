@@ -1,0 +1,186 @@
+package kindwright_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kindwright/kindwright"
+	"github.com/kindwright/kindwright/admission"
+	"github.com/kindwright/kindwright/authn"
+	"github.com/kindwright/kindwright/authz"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/status"
+)
+
+// Vault is a kind with a deputy: an action that reads whatever the caller names.
+type Vault struct {
+	meta.TypeMeta   `json:",inline"`
+	meta.ObjectMeta `json:"metadata"`
+
+	Key string `json:"key,omitempty"`
+}
+
+// Peek names the vault to read.
+type Peek struct {
+	meta.TypeMeta `json:",inline"`
+
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name,omitempty"`
+}
+
+var vaultResource = meta.GroupVersionResource{Group: "example.dev", Version: "v1", Resource: "vaults"}
+
+func vaults() registry.Kind[Vault] {
+	return registry.Kind[Vault]{
+		Group: "example.dev", Version: "v1", Plural: "vaults",
+		Serving: registry.Serving{NoCompression: true},
+		Writes:  registry.WriteRules{CreateOnUpdate: true},
+		Rules: registry.Rules[Vault]{Validate: func(ctx context.Context, v *Vault, f *status.Fields) {
+			if d, err := registry.May(ctx, "bind", registry.Target{Resource: vaultResource, Namespace: v.Namespace, Name: v.Name}); v.Key == "bound" && (err != nil || d != authz.Allow) {
+				f.At("key").Forbidden("the caller may not bind")
+			}
+		}},
+		Subresources: []registry.Endpoint{registry.Action[Vault, Peek, Vault]{
+			Name: "peek",
+			Run: func(ctx context.Context, call *registry.Call[Vault], doc *Peek) (*Vault, error) {
+				at := registry.Target{Resource: vaultResource, Namespace: doc.Namespace, Name: doc.Name}
+				if err := registry.Require(ctx, "get", at); err != nil {
+					return nil, err
+				}
+				return registry.From[Vault](call.Objects).Get(ctx, doc.Namespace, doc.Name)
+			},
+		}},
+	}
+}
+
+// inNamespace allows alice everything in namespace a but the verb bind, fails about namespace
+// broken, and allows the masters everything.
+var inNamespace = authz.Func(func(_ context.Context, a authz.Attributes) (authz.Decision, string, error) {
+	switch {
+	case a.Namespace == "broken":
+		panic("broken")
+	case a.User.Name == "alice" && a.Namespace == "a" && a.Verb != "bind":
+		return authz.Allow, "alice lives in a", nil
+	}
+	return authz.NoOpinion, "", nil
+})
+
+func TestS7_AnActionAsksWhetherTheCallerMay(t *testing.T) {
+	var mu sync.Mutex
+	side := map[string][]kindwright.SideDecision{}
+	record := func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			next.ServeHTTP(w, r)
+			mu.Lock()
+			defer mu.Unlock()
+			side[r.Header.Get("Audit-Id")] = kindwright.RequestFrom(r.Context()).SideDecisions
+		})
+	}
+	h := run(t, kindwright.Serve(vaults()), kindwright.Authorize(inNamespace), kindwright.Before("recover", record))
+	for _, ns := range []string{"a", "b"} {
+		code, _ := h.do("POST", "/api/v1/namespaces", `{"metadata":{"name":"`+ns+`"}}`)
+		require.Equal(t, 201, code)
+		code, _ = h.do("POST", "/apis/example.dev/v1/namespaces/"+ns+"/vaults", `{"metadata":{"name":"v"},"key":"secret-of-`+ns+`"}`)
+		require.Equal(t, 201, code)
+	}
+	peek := func(id, ns, name string) (int, map[string]any) {
+		return h.do("POST", "/apis/example.dev/v1/namespaces/a/vaults/v/peek", `{"namespace":"`+ns+`","name":"`+name+`"}`, "X-User", "alice", "X-Groups", "", "Audit-Id", id)
+	}
+	code, got := peek("own", "a", "v")
+	require.Equal(t, 201, code)
+	require.Equal(t, "secret-of-a", got["key"])
+	for _, name := range []string{"v", "absent"} {
+		code, got = peek("other-"+name, "b", name)
+		require.Equal(t, 403, code)
+		require.Equal(t, `vaults.example.dev "`+name+`" is forbidden: User "alice" cannot get resource "vaults" in API group "example.dev" in the namespace "b"`, got["message"])
+	}
+	code, _ = peek("broken", "broken", "v")
+	require.Equal(t, 500, code, "an authorizer without an answer allows nothing")
+	for _, bad := range [][2]string{{"../b", "v"}, {"a", "../../b/vaults/v"}} {
+		code, _ = peek("bad", bad[0], bad[1])
+		require.Equal(t, 400, code, "%q is no namespace or name", bad)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	require.Len(t, side["own"], 1)
+	require.Equal(t, authz.Allow, side["own"][0].Decision)
+	require.Equal(t, "alice lives in a", side["own"][0].Reason)
+	require.Equal(t, "alice", side["own"][0].User.Name)
+	require.Equal(t, authz.Deny, side["other-v"][0].Decision)
+	require.Equal(t, "b", side["other-v"][0].Namespace)
+}
+
+func TestS7_ARuleAsksWhetherTheCallerMay(t *testing.T) {
+	h := run(t, kindwright.Serve(vaults()), kindwright.Authorize(inNamespace))
+	h.do("POST", "/api/v1/namespaces", `{"metadata":{"name":"a"}}`)
+	code, _ := h.do("POST", "/apis/example.dev/v1/namespaces/a/vaults", `{"metadata":{"name":"x"},"key":"bound"}`, "X-User", "alice", "X-Groups", "")
+	require.Equal(t, 422, code)
+	code, _ = h.do("POST", "/apis/example.dev/v1/namespaces/a/vaults", `{"metadata":{"name":"x"},"key":"bound"}`)
+	require.Equal(t, 201, code)
+}
+
+func TestS7_TheQuestionsOfTheServerAndOfPluginsAreRecorded(t *testing.T) {
+	found := make(chan kindwright.Request, 10)
+	record := func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			next.ServeHTTP(w, r)
+			if r.Header.Get("Audit-Id") != "" {
+				found <- kindwright.RequestFrom(r.Context())
+			}
+		})
+	}
+	asks := admission.Plugin{Name: "asks", Validator: admission.ValidatorFunc(func(ctx context.Context, r *admission.Request) error {
+		for range 200 {
+			_, _, _ = r.Server.Authorizer().Authorize(ctx, authz.Attributes{User: r.User, Verb: "approve", ResourceRequest: true, Resource: "vaults"})
+		}
+		return nil
+	})}
+	h := run(t, kindwright.Serve(vaults()), kindwright.Authorize(inNamespace), kindwright.Before("recover", record), kindwright.Admit(asks), kindwright.Access{CheckOwnerReferences: true})
+	h.do("POST", "/api/v1/namespaces", `{"metadata":{"name":"a"}}`)
+	owner := `"ownerReferences":[{"apiVersion":"example.dev/v1","kind":"Vault","name":"o","uid":"u-1","blockOwnerDeletion":true}]`
+	code, _ := h.do("PUT", "/apis/example.dev/v1/namespaces/a/vaults/x", `{"metadata":{"name":"x",`+owner+`}}`, "X-User", "alice", "X-Groups", "", "Audit-Id", "one")
+	require.Equal(t, 201, code)
+	var verbs []string
+	x := <-found
+	for _, d := range x.SideDecisions {
+		verbs = append(verbs, d.Verb+" "+d.Resource+"/"+d.Subresource)
+	}
+	require.Contains(t, verbs, "create vaults/", "what an update finds absent")
+	require.Contains(t, strings.Join(verbs, "\n"), "approve vaults/")
+	require.Len(t, verbs, 100, "a request remembers so many")
+}
+
+func TestS7_OutsideARequestNobodyMay(t *testing.T) {
+	h := run(t, kindwright.Serve(vaults()))
+	at := registry.Target{Resource: vaultResource, Namespace: "a", Name: "v"}
+	_, err := registry.May(t.Context(), "get", at)
+	require.Error(t, err)
+	require.Equal(t, meta.ReasonInternalError, status.ReasonOf(registry.Require(t.Context(), "get", at)))
+	_, err = registry.From[Vault](h.Engine()).Create(authn.WithUser(t.Context(), authn.User{Name: "bob"}), &Vault{ObjectMeta: meta.ObjectMeta{Name: "v", Namespace: "default"}, Key: "bound"})
+	require.Equal(t, meta.ReasonInvalid, status.ReasonOf(err), "bob may not bind, who calls in the process")
+	_, err = registry.From[Vault](h.Engine()).Create(t.Context(), &Vault{ObjectMeta: meta.ObjectMeta{Name: "v", Namespace: "default"}, Key: "bound"})
+	require.Equal(t, meta.ReasonInvalid, status.ReasonOf(err), "nobody may bind")
+}
+
+func TestS19_AnswersOfAKindWithSecretsAreNeverCompressed(t *testing.T) {
+	h := run(t, kindwright.Serve(vaults()))
+	path := "/apis/example.dev/v1/namespaces/default/vaults"
+	code, _ := h.do("POST", path, `{"metadata":{"name":"v"},"key":"`+strings.Repeat("x", 10000)+`"}`)
+	require.Equal(t, 201, code)
+	code, _ = h.do("POST", gadgetPath, `{"metadata":{"name":"g"}}`)
+	require.Equal(t, 201, code)
+	for _, p := range []string{path, path + "/v", path + "?limit=1", "/apis/example.dev/v1/vaults"} {
+		for _, accept := range []string{"application/json", "application/yaml", "application/json;as=Table;v=v1;g=meta.k8s.io", "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json"} {
+			res := h.request("GET", p, "", "Accept-Encoding", "gzip", "Accept", accept)
+			require.Equal(t, 200, res.StatusCode)
+			require.Empty(t, res.Header.Get("Content-Encoding"), "%s %s", p, accept)
+		}
+	}
+	require.Equal(t, "gzip", h.request("GET", gadgetPath, "", "Accept-Encoding", "gzip").Header.Get("Content-Encoding"))
+}
