@@ -51,6 +51,12 @@ type Kubernetes struct {
 	// as kube-apiserver does. By default, as the API's documentation says, only a list with one
 	// empty entry does (SSA-13, SSA-14, READ-03).
 	ResetByEmptyList bool
+
+	// WrongTypeIsBadRequest answers a create and an update with 400 if a value has the wrong JSON
+	// type, for kinds with a Go type and for metadata, as kube-apiserver does, which decodes such a
+	// body before it looks at it. By default the answer is 422 and names every such field. A patch
+	// that makes such a value is 422 in both cases.
+	WrongTypeIsBadRequest bool
 }
 
 func (k Kubernetes) apply(c *config) error {

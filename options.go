@@ -85,12 +85,14 @@ func (c *config) engine() engine.Config {
 	return engine.Config{
 		GroupDomain:      c.kubernetes.GroupDomain,
 		ResetByEmptyList: c.kubernetes.ResetByEmptyList,
-		History:          c.watches.History,
-		LogBytes:         c.watches.LogBytes,
-		Migration:        engine.Migration(c.housekeeping.Migration),
-		Now:              c.sources.Now,
-		Rand:             c.sources.Rand,
-		Logger:           c.log,
+
+		WrongTypeIsBadRequest: c.kubernetes.WrongTypeIsBadRequest,
+		History:               c.watches.History,
+		LogBytes:              c.watches.LogBytes,
+		Migration:             engine.Migration(c.housekeeping.Migration),
+		Now:                   c.sources.Now,
+		Rand:                  c.sources.Rand,
+		Logger:                c.log,
 	}
 }
 

@@ -1,9 +1,12 @@
 package conformance
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/kindwright/kindwright"
 )
 
 // Kubernetes' own test suite asks for discovery documents with a slash at the end.
@@ -28,4 +31,22 @@ func TestREVIEW_HasNoOtherForm(t *testing.T) {
 		s.do("POST", path, review, "Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1").refused(406, "NotAcceptable", "")
 		s.do("POST", path, review, "Accept", tableAs+",application/json").is(201)
 	})
+}
+
+// A body with a value of the wrong JSON type is 422 and names each field, or as in kube-apiserver
+// 400, which decodes into Go structs first. What a patch makes is 422 there too (PATCH-15).
+func TestCREATE_ValuesOfTheWrongType(t *testing.T) {
+	const labels, size = `{"metadata":{"name":"b","labels":{"a":1}}}`, `{"metadata":{"name":"b"},"spec":{"size":"x"}}`
+	answers := func(code int, reason string) func(*testing.T, *server) {
+		return func(t *testing.T, s *server) {
+			s.widget("a", "")
+			s.do("POST", widgetPath, labels).refused(code, reason, "metadata.labels")
+			s.do("POST", widgetPath, size).refused(code, reason, "spec.size")
+			s.do("PUT", widgetPath+"/a", strings.Replace(size, `"b"`, `"a"`, 1)).refused(code, reason, "spec.size")
+			s.do("POST", authorizationPath+"/selfsubjectaccessreviews", `{"spec":{"nonResourceAttributes":{"path":7}}}`).refused(code, reason, "path")
+			s.do("PATCH", widgetPath+"/a", `{"spec":{"size":"x"}}`, "Content-Type", mergeType).refused(422, "Invalid", "spec.size")
+		}
+	}
+	onEach(t, answers(422, "Invalid"))
+	onEach(t, answers(400, "BadRequest"), kindwright.Kubernetes{WrongTypeIsBadRequest: true})
 }

@@ -42,6 +42,11 @@ type Config struct {
 	// fields, as kube-apiserver does (READ-03). By default only a list with one empty entry does.
 	ResetByEmptyList bool
 
+	// WrongTypeIsBadRequest answers a create and an update with 400 if a value has the wrong JSON
+	// type, as kube-apiserver does for kinds with a Go type. By default the answer is 422 with
+	// every such field.
+	WrongTypeIsBadRequest bool
+
 	// Serves selects the resources that clients can ask for (VER-06). A resource that it excludes
 	// is kept, as with Resource.Unserved. Nil serves every resource that is not optional. It is
 	// called when a resource is installed.

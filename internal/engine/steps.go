@@ -158,12 +158,25 @@ func (w *write) settle(ctx context.Context, p *part) (err error) {
 	canonical, problems := r.Schema.Canonical(p.new)
 	t := r.Schema.Default(withoutEmptyMetadata(canonical))
 	if len(problems) > 0 {
+		if w.undecodable(r, problems) {
+			return status.BadRequest("%s in version %q cannot be handled as a %s: %s: %s", r.Names.Kind, r.Version, r.Names.Kind, problems[0].Field, problems[0].Message())
+		}
 		if problems = r.rules.blocking(t, p.old, problems); len(problems) > 0 {
 			return status.Invalid(r.GroupKind(), w.name(), problems)
 		}
 	}
 	p.new, err = r.defaulted(ctx, t)
 	return err
+}
+
+// undecodable reports whether kube-apiserver could not decode a body with values of the wrong type:
+// it decodes the kinds that it has Go structs for, and metadata, before it looks at them. What a
+// patch makes is invalid there too (PATCH-15).
+func (w *write) undecodable(r *Kind, problems []status.FieldError) bool {
+	if !w.engine.cfg.WrongTypeIsBadRequest || w.patching() {
+		return false
+	}
+	return r.Type != nil || strings.HasPrefix(problems[0].Field, "metadata")
 }
 
 // defaulted returns the object with what the Default hook of the kind fills in.

@@ -247,6 +247,8 @@ func (o *options) settings() []kindwright.Option {
 		Version:       version(),
 		FeatureGates:  strings.Join(o.gates, ","),
 		RuntimeConfig: strings.Join(o.runtimeConfig, ","),
+
+		WrongTypeIsBadRequest: true,
 	}
 	if n := len(o.emulated); n > 0 {
 		like.EmulatedVersion = o.emulated[n-1]
