@@ -150,6 +150,9 @@ func (s *Server) build() error {
 	}
 	s.standings = standings{every: s.cfg.access.RecheckEvery, judge: s.judge, log: s.cfg.log}
 	s.parser = request.NewParser(s.cfg.http.PathPrefix, domain)
+	if s.cfg.watches.OldPaths {
+		s.parser = s.parser.WithWatchPaths()
+	}
 	s.handler, err = s.assemble(s.dispatch())
 	return err
 }
@@ -268,6 +271,7 @@ func (s *Server) dispatch() http.Handler {
 		Gone:          s.cfg.kubernetes.WatchGone,
 		Draining:      s.draining,
 
+		WebSockets:       s.cfg.watches.WebSockets,
 		NoStreamingLists: !s.cfg.gates.Enabled(feature.WatchList),
 		Deprecated:       func(d *registry.Deprecation) bool { return s.cfg.gates.Release().Reached(d.Since) },
 	})

@@ -32,6 +32,16 @@ type Watches struct {
 	// MinDuration is the least time after which a watch without timeoutSeconds ends; the server
 	// picks a time between it and twice as much. Default 30 minutes (WATCH-28).
 	MinDuration time.Duration
+
+	// OldPaths also serves watches by the path that Kubernetes had before the query parameter, and
+	// still serves: /api/v1/watch/namespaces/a/pods, or …/pods/x for one object (PATH-24). Those who
+	// write rules for proxies have two spellings to think of then. Default: 404.
+	OldPaths bool
+
+	// WebSockets serves a watch over a WebSocket to a client that asks for one, with one text
+	// message per event (WATCH-32). Pages of other sites cannot open it; see Access.Origins.
+	// Default: such a client gets the ordinary stream.
+	WebSockets bool
 }
 
 func (w Watches) apply(c *config) error {

@@ -700,7 +700,7 @@ func TestWATCH_31_ASlowReaderDelaysNoOne(t *testing.T) {
 	})
 }
 
-// Watches are not served over WebSocket: a client that asks for one gets the ordinary stream
+// By default watches are not served over WebSocket: a client that asks for one gets the ordinary stream
 // (docs/design/0004).
 func TestWATCH_32_NoWebSocket(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {

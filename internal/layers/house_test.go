@@ -122,6 +122,7 @@ var sameFloor = []edge{
 	{"internal/negotiate", "internal/protobuf", "errors are written in what the client accepts, protobuf among it"},
 	{"admission/*", "admission", "a plugin implements the chain's interface"},
 	{"internal/engine", "registry", "the engine compiles what is described there"},
+	{"internal/rest", "registry/connect", "a watch can be a WebSocket"},
 }
 
 // never lists the imports that the floors would allow and the design does not.

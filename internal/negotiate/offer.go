@@ -142,7 +142,7 @@ type Offer struct {
 	// Metadata. Tables cannot be protobuf.
 	Protobuf bool
 
-	// JSONOnly excludes YAML.
+	// JSONOnly excludes YAML and protobuf.
 	JSONOnly bool
 
 	// Swagger offers the document as OpenAPI v2 in protobuf.
@@ -290,7 +290,7 @@ func (o *Offer) mediaType(m *mediaRange, excluded [2]bool) (MediaType, bool) {
 	case m.is("application", "yaml"):
 		return YAML, yaml
 	case strings.EqualFold(m.typ, "application") && o.callsProtobuf(m.subtype):
-		return Protobuf, o.Protobuf || o.Metadata
+		return Protobuf, (o.Protobuf || o.Metadata) && !o.JSONOnly
 	case o.Swagger && (m.is("application", swaggerAsked) || m.is("application", swaggerSent)):
 		return Swagger, true
 	case m.subtype == "*" && (m.typ == "*" || strings.EqualFold(m.typ, "application")):
@@ -347,6 +347,7 @@ func (o *Offer) mediaTypes() []string {
 		types = append(types, YAML.String())
 	}
 	switch {
+	case o.JSONOnly && !o.Swagger:
 	case o.Protobuf && o.Watch:
 		types = append(types, Result{MediaType: Protobuf, Stream: true}.ContentType())
 	case o.Protobuf:

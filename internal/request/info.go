@@ -63,6 +63,9 @@ type Info struct {
 	// resource must not be served through such a path, nor a namespaced object without one (security vector P1).
 	NamespaceScopedPath bool
 
+	// WatchPath says that a watch was asked for by the old form of path. Name is then the object that the path names.
+	WatchPath bool
+
 	// Query holds the parameters that apply to Verb.
 	Query Query
 
@@ -73,7 +76,7 @@ type Info struct {
 // object of the core resource "namespaces" the namespace that it is, so that a right within a namespace can cover
 // the namespace's own object.
 func (i *Info) AuthorizationNamespace() string {
-	if i.Resource == namespaces && i.APIPrefix == corePrefix && !i.NamespaceScopedPath && !i.IsCollection() {
+	if i.Resource == namespaces && i.APIPrefix == corePrefix && !i.NamespaceScopedPath && (!i.IsCollection() || i.WatchPath) {
 		return i.Name
 	}
 	return i.Namespace

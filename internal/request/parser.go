@@ -20,6 +20,7 @@ const AllowedMethods = "GET, HEAD, POST, PUT, PATCH, DELETE"
 type Parser struct {
 	prefix      []string // decoded segments
 	groupDomain string
+	watchPaths  bool
 }
 
 // NewParser returns a parser for a server that is mounted below prefix, such as "/shop". The prefix
@@ -38,6 +39,15 @@ func NewParser(prefix, groupDomain string) *Parser {
 	return p
 }
 
+// WithWatchPaths returns a parser that also accepts the old form of a watch (PATH-24):
+// /api/{version}/watch/… and /apis/{group}/{version}/watch/…, followed by the path of a collection
+// or of one object.
+func (p *Parser) WithWatchPaths() *Parser {
+	with := *p
+	with.watchPaths = true
+	return &with
+}
+
 // Parse parses one request for a server below prefix, with the default group domain. Servers keep a
 // [Parser].
 func Parse(r *http.Request, prefix string) (*Info, error) {
@@ -50,7 +60,7 @@ func Parse(r *http.Request, prefix string) (*Info, error) {
 //   - 405: a method outside [AllowedMethods], including lower-case ones; PUT and PATCH of a
 //     collection; POST to an object; and a watch requested with HEAD.
 //   - 404: a path outside the prefix; an empty segment ("//", or a trailing slash of a resource path
-//     without a subresource); and the old form /api/v1/watch/… and /apis/{group}/{version}/watch/….
+//     without a subresource); and the old form of a watch, unless the parser accepts it.
 //   - 400: everything else that does not parse. The message says what is wrong and where.
 //
 // The target may be in origin form or in absolute form; both give the same Info. The forms "*" and
@@ -90,6 +100,7 @@ func (x *Exchange) Parse(p *Parser, r *http.Request) error {
 	if len(p.prefix) > 0 || len(segments) == 0 {
 		info.Path = joined(info.Segments, slash)
 	}
+	info.WatchPath = p.watchPaths
 	if err := info.setShape(slash); err != nil {
 		return err
 	}
@@ -98,6 +109,11 @@ func (x *Exchange) Parse(p *Parser, r *http.Request) error {
 	}
 	if err := info.Query.read(info); err != nil {
 		return err
+	}
+	if info.WatchPath && info.Name != "" {
+		if err := info.selectName(); err != nil {
+			return err
+		}
 	}
 	if info.Verb == VerbList || info.Verb == VerbWatch {
 		info.nameFromSelector()
@@ -134,8 +150,11 @@ func (i *Info) setShape(slash bool) error {
 // slash only below a subresource.
 func (i *Info) setResource(rest []string, slash bool) error {
 	i.IsResource = true
-	if rest[0] == "watch" {
-		return status.NotFound(meta.GroupResource{}, "") // PATH-24: watching is asked for with the query parameter alone (security vector Z1)
+	old := rest[0] == "watch"
+	if i.WatchPath = i.WatchPath && old; old {
+		if rest = rest[1:]; !i.WatchPath || len(rest) == 0 || slash {
+			return status.NotFound(meta.GroupResource{}, "") // PATH-24, security vector Z1
+		}
 	}
 	// Three segments that begin with "namespaces" are a collection within a namespace, unless the
 	// third is "status" or "finalize": then they are a subresource of the namespace itself.
@@ -152,6 +171,9 @@ func (i *Info) setResource(rest []string, slash bool) error {
 	}
 	if len(rest) > 2 {
 		i.Subresource = rest[2]
+		if old {
+			return status.NotFound(meta.GroupResource{}, "") // subresources cannot be watched
+		}
 	}
 	if len(rest) > 3 {
 		i.Below = "/" + strings.Join(rest[3:], "/")
@@ -174,6 +196,13 @@ func (i *Info) setVerb(method string) error {
 	}
 	collection := i.Name == ""
 	object := !collection && i.Subresource == ""
+	if i.WatchPath {
+		if method != http.MethodGet {
+			return status.MethodNotAllowed(meta.GroupResource{}, method)
+		}
+		i.Verb, i.Query.Watch = VerbWatch, true
+		return nil
+	}
 	if collection && (method == http.MethodPut || method == http.MethodPatch) || object && method == http.MethodPost {
 		// They mean nothing, and must not reach a handler that would take the name from elsewhere.
 		return status.MethodNotAllowed(meta.GroupResource{}, method)
@@ -213,6 +242,17 @@ func (i *Info) setReadVerb(method string, collection bool) error {
 		i.Verb, i.Query.Watch = VerbWatch, true
 	}
 	return nil
+}
+
+// selectName makes a watch by path select the object that the path names.
+func (i *Info) selectName() (err error) {
+	fields := i.Query.FieldSelector
+	if name, ok := fields.Exact("metadata.name"); !fields.Empty() && (!ok || name != i.Name) {
+		return status.BadRequest("the field selector does not select the object that the path names, %s", quote(i.Name))
+	}
+	name := meta.FieldRequirement{Field: "metadata.name", Op: meta.Equals, Value: i.Name}
+	i.Query.FieldSelector, err = meta.NewFieldSelector(append(fields.Requirements(), name)...)
+	return err
 }
 
 // nameFromSelector lets a list or watch of one object be authorized by its name (LIST-36). A value

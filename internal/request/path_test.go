@@ -104,6 +104,29 @@ func TestPATH_24_OldWatchPathIs404(t *testing.T) {
 	}
 }
 
+// Authorization sees the verb watch and the object of the path, whichever form the path has.
+func TestPATH_24_OldWatchPaths(t *testing.T) {
+	parser := request.NewParser("", "").WithWatchPaths()
+	for path, want := range map[string][]string{ // resource, namespace, name, namespace of the authorization, field selector
+		"/api/v1/watch/pods":                    {"pods", "", "", "", ""},
+		"/api/v1/watch/namespaces/a/pods":       {"pods", "a", "", "a", ""},
+		"/api/v1/watch/namespaces/a/pods/x":     {"pods", "a", "x", "a", "metadata.name=x"},
+		"/api/v1/watch/nodes/n":                 {"nodes", "", "n", "", "metadata.name=n"},
+		"/api/v1/watch/namespaces":              {"namespaces", "", "", "", ""},
+		"/api/v1/watch/namespaces/a":            {"namespaces", "", "a", "a", "metadata.name=a"},
+		"/apis/g/v/watch/namespaces/a/w/a=b%2C": {"w", "a", "a=b,", "a", `metadata.name=a\=b\,`},
+	} {
+		info, err := parser.Parse(receive(t, "GET "+path))
+		require.NoError(t, err, path)
+		require.Equal(t, "watch", info.Verb, path)
+		require.True(t, info.Query.Watch, path)
+		require.Equal(t, want, []string{info.Resource, info.Namespace, info.Name, info.AuthorizationNamespace(), info.Query.FieldSelector.String()}, path)
+	}
+	info, err := parser.Parse(receive(t, "GET /api/v1/namespaces/a"))
+	require.NoError(t, err)
+	require.Equal(t, "get", info.Verb)
+}
+
 func TestPATH_25_HeadCountsAsGet(t *testing.T) {
 	require.Equal(t, "list", mustParse(t, "HEAD "+W).Verb)
 	require.Equal(t, "get", mustParse(t, "HEAD "+W+"/x").Verb)

@@ -76,7 +76,7 @@ func (c *call) serveLine(ctx context.Context, w *line, serve func(http.ResponseW
 			panic(v) // who stands around this one answers, or breaks off
 		default:
 			c.opts.Logger.Error(fmt.Errorf("panic: %v", v), "the handler of a connection failed", "resource", c.served.Resource.GroupResource().String(),
-				"subresource", c.sub.Name, "stack", string(debug.Stack()))
+				"subresource", c.info.Subresource, "stack", string(debug.Stack()))
 			err = nil // nobody can be told
 		}
 	}()
@@ -85,7 +85,7 @@ func (c *call) serveLine(ctx context.Context, w *line, serve func(http.ResponseW
 	case err == nil:
 		return nil
 	case w.began():
-		c.opts.Logger.V(1).Info("a connection ended with an error", "resource", c.served.Resource.GroupResource().String(), "subresource", c.sub.Name, "error", err.Error())
+		c.opts.Logger.V(1).Info("a connection ended with an error", "resource", c.served.Resource.GroupResource().String(), "subresource", c.info.Subresource, "error", err.Error())
 		return nil
 	}
 	return c.refuseConnection(status.From(err))

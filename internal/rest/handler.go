@@ -44,6 +44,10 @@ type Options struct {
 	// NoStreamingLists refuses watches that ask for initial events and the mark that ends them (WLIST-01).
 	NoStreamingLists bool
 
+	// WebSockets serves a watch over a WebSocket to a client that asks for one (WATCH-32). By default it is answered with the
+	// ordinary stream.
+	WebSockets bool
+
 	// Deprecated tells whether a version is deprecated by now (VER-17). Default: all are that say so.
 	Deprecated func(*registry.Deprecation) bool
 
@@ -172,6 +176,9 @@ func (c *call) output() *negotiate.Output {
 func (c *call) resolve() (err error) {
 	if c.at, err = c.engine.ResolveIn(c.served, c.info.Verb, c.target(c.info.Verb)); err != nil {
 		return err
+	}
+	if c.info.WatchPath && c.info.Name != "" && !c.info.NamespaceScopedPath && !c.served.Resource.ClusterScoped {
+		return engine.NotServed() // a path of one object names its namespace
 	}
 	if c.sub = c.at.Subresource; c.sub == nil {
 		return nil

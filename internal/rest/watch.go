@@ -32,6 +32,7 @@ var errNoLongerAllowed = errors.New("the credential or the permission of the cli
 func (c *call) watch() error {
 	offer := c.offer()
 	offer.Watch = true
+	offer.JSONOnly = c.asksWebSocket()
 	form, err := negotiate.Negotiate(c.r, offer)
 	if err != nil {
 		return err
@@ -46,6 +47,14 @@ func (c *call) watch() error {
 	if err != nil {
 		return err
 	}
+	if c.asksWebSocket() {
+		return c.overWebSocket(func() error { return c.follow(form, wr) })
+	}
+	return c.follow(form, wr)
+}
+
+// follow sends the events of a watch.
+func (c *call) follow(form negotiate.Result, wr registry.WatchRequest) error {
 	cursor, err := c.at.Follow(c.r.Context(), wr)
 	if err != nil {
 		return c.refuseWatch(form, err)

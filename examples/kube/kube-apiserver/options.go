@@ -255,7 +255,7 @@ func (o *options) settings() []kindwright.Option {
 	}
 	return []kindwright.Option{
 		like,
-		kindwright.Watches{MinDuration: o.minWatch},
+		kindwright.Watches{MinDuration: o.minWatch, OldPaths: true, WebSockets: true},
 		kindwright.HTTP{RequestTimeout: o.requestTimeout, ShutdownDelay: o.shutdownDelay, LivezGrace: o.livezGrace},
 		kindwright.Housekeeping{NoGarbageCollection: !o.runs(garbageCollector)},
 	}
