@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/internal/nearly"
 )
 
 // keywords are the struct tags that affect the schema, in the order in which they are applied.
@@ -64,39 +65,11 @@ func misspelt(name string) string {
 		case len(keyword) > 3:
 			allowed = 1
 		}
-		if strings.EqualFold(keyword, name) || editDistance(keyword, strings.ToLower(name[:1])+name[1:]) <= allowed {
+		if strings.EqualFold(keyword, name) || nearly.Distance(keyword, strings.ToLower(name[:1])+name[1:]) <= allowed {
 			return keyword
 		}
 	}
 	return ""
-}
-
-// editDistance counts the letters to insert, delete, replace or swap with a neighbour. It returns 3
-// at once if the lengths differ by 3 or more, since callers do not distinguish larger distances.
-func editDistance(a, b string) int {
-	const enough = 3
-	if d := len(a) - len(b); d >= enough || -d >= enough {
-		return enough
-	}
-	before, previous, current := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range previous {
-		previous[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		current[0] = i
-		for j := 1; j <= len(b); j++ {
-			replaced := previous[j-1]
-			if a[i-1] != b[j-1] {
-				replaced++
-			}
-			current[j] = min(previous[j]+1, current[j-1]+1, replaced)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				current[j] = min(current[j], before[j-2]+1)
-			}
-		}
-		before, previous, current = previous, current, before
-	}
-	return previous[len(b)]
 }
 
 // tagNames lists the keys of a struct tag, which package reflect cannot do. It returns an error for

@@ -84,7 +84,7 @@ func x(n int) string { return strings.Repeat("x", n) }
 func TestSEC_W1_W4_NumbersOf100kB(t *testing.T) {
 	abuses := map[string]abuse{}
 	for name, text := range map[string]string{
-		"limit": `query parameter "limit"`, "timeoutSeconds": `query parameter "timeoutSeconds"`, "resourceVersion": "invalid resource version", "timeout": `query parameter "timeout"`,
+		"limit": `query parameter "limit"`, "timeoutSeconds": `query parameter "timeoutSeconds"`, "resourceVersion": "invalid resource version", "timeout": "invalid timeout",
 	} {
 		for _, value := range []string{strings.Repeat("9", long), "-" + strings.Repeat("9", long), strings.Repeat("0", long) + "1", x(long), "1" + strings.Repeat("%20", long/3)} {
 			abuses[name+"="+value[:5]+value[len(value)-5:]] = abuse{query: name + "=" + value, code: 400, text: text}

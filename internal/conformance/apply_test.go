@@ -505,7 +505,12 @@ func TestSSA_27_InvalidApplies(t *testing.T) {
 			apply(400, "BadRequest", "v9", `{"apiVersion":"shop.example.com/v9","kind":"Crate","metadata":{"name":%q}}`)
 			apply(400, "BadRequest", "managedFields must be nil", `{"apiVersion":"shop.example.com/v1","kind":"Crate","metadata":{"name":%q,"managedFields":[{}]}}`)
 			apply(400, "BadRequest", "managedFields must be nil", `{"apiVersion":"shop.example.com/v1","kind":"Crate","metadata":{"name":%q,"managedFields":[]}}`)
-			apply(409, "Conflict", "11111111-2222", `{"apiVersion":"shop.example.com/v1","kind":"Crate","metadata":{"name":%q,"uid":"11111111-2222-4333-8444-555555555555"}}`)
+			foreign := `{"apiVersion":"shop.example.com/v1","kind":"Crate","metadata":{"name":%q,"uid":"11111111-2222-4333-8444-555555555555"}}`
+			if name == "there" {
+				apply(422, "Invalid", "metadata.uid: Invalid value", foreign)
+			} else {
+				apply(409, "Conflict", "11111111-2222", foreign)
+			}
 			apply(400, "BadRequest", "does not match", `{"apiVersion":"shop.example.com/v1","kind":"Crate","metadata":{"name":"x%s"}}`)
 			apply(400, "BadRequest", "namespace", `{"apiVersion":"shop.example.com/v1","kind":"Crate","metadata":{"name":%q,"namespace":"other"}}`)
 		}
@@ -588,7 +593,7 @@ func TestSSA_30_ForceIsOnlyForApplies(t *testing.T) {
 	onCrates(t, func(t *testing.T, s *server) {
 		s.crate("a", `"size":1`)
 		for contentType, body := range map[string]string{mergeType: `{"spec":{"size":2}}`, strategicType: `{"spec":{"size":2}}`, jsonPatchType: `[{"op":"remove","path":"/spec/size"}]`} {
-			for _, value := range []string{"true", "1", "", "false", "0"} {
+			for _, value := range []string{"true", "1", "false", "0"} {
 				s.refuses("PATCH", cratePath+"/a?force="+value, body, contentType, 422, "Invalid", "force: Forbidden: may not be specified for non-apply patch").
 					because("FieldValueForbidden", "force", "")
 			}

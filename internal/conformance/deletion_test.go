@@ -537,17 +537,41 @@ func TestDEL_11_WhileTheObjectIsRecreated(t *testing.T) {
 	})
 }
 
-func TestDEL_12_TheBodyWins(t *testing.T) {
+// Kubernetes takes the options of the body and ignores those of the query. Here nothing is lost: the
+// two agree, or one of them has no option, or the request is rejected.
+func TestDEL_12_S2_QueryAndBodyAgree(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		s.create(slatePath, `{"metadata":{"name":"s","finalizers":["example.com/hold"]}}`)
-		a := s.do("DELETE", slatePath+"/s?propagationPolicy=Orphan&gracePeriodSeconds=7&dryRun=All", `{"propagationPolicy":"Foreground"}`).is(200)
-		require.Equal(t, []any{"example.com/hold", "foregroundDeletion"}, a.at("metadata", "finalizers"))
-		require.NotEmpty(t, s.get(slatePath+"/s").text("metadata", "deletionTimestamp"), "not a dry run")
+		uid := s.get(slatePath+"/s").text("metadata", "uid")
+		s.untouched(slatePath, func() {
+			for query, body := range map[string]string{
+				"dryRun=All": `{"propagationPolicy":"Foreground"}`,
+				"dryRun=All&propagationPolicy=Foreground":              `{"propagationPolicy":"Foreground"}`,
+				"dryRun=All&gracePeriodSeconds=0":                      `{"gracePeriodSeconds":0}`,
+				"propagationPolicy=Orphan":                             `{"propagationPolicy":"Foreground"}`,
+				"propagationPolicy=Background&gracePeriodSeconds=3":    `{"propagationPolicy":"Background","gracePeriodSeconds":4}`,
+				"propagationPolicy=Orphan&ignored=true":                `{"orphanDependents":true}`,
+				"orphanDependents=true":                                `{"orphanDependents":false}`,
+				"orphanDependents=true&dryRun=All":                     `{"propagationPolicy":"Orphan","dryRun":["All"]}`,
+				"uid=" + uid:                                           `{"gracePeriodSeconds":0}`,
+				"uid=other&dryRun=All":                                 `{"dryRun":["All"],"preconditions":{"uid":"` + uid + `"}}`,
+				"gracePeriodSeconds=0&propagationPolicy=Orphan&pretty": `{"gracePeriodSeconds":0}`,
+			} {
+				for _, path := range []string{slatePath, slatePath + "/s"} {
+					s.do("DELETE", path+"?"+query, body).refused(400, "BadRequest", "disagree about")
+				}
+			}
+			s.do("DELETE", slatePath+"/s?dryRun=All", `{"dryRun":["All"],"propagationPolicy":"Orphan"}`).is(200)
+			s.do("DELETE", slatePath+"?dryRun=All&dryRun=All", `{"kind":"DeleteOptions","apiVersion":"v1"}`).is(200)
+			s.do("DELETE", slatePath+"/s?dryRun=All&uid="+uid, `{"dryRun":["All"],"preconditions":{"uid":"`+uid+`"}}`).is(200)
+		})
 		s.create(kettlePath, `{"metadata":{"name":"k"}}`)
-		require.Equal(t, 30, seconds(t, s.do("DELETE", kettlePath+"/k?gracePeriodSeconds=0", `{}`).is(200)))
+		require.Equal(t, 30, seconds(t, s.do("DELETE", kettlePath+"/k", `{}`).is(200)))
+		require.Equal(t, 7, seconds(t, s.do("DELETE", kettlePath+"/k?gracePeriodSeconds=7", `{}`).is(200)), "the query counts beside a body without options")
 		s.do("DELETE", kettlePath+"/k", `{"orphanDependents":true,"propagationPolicy":"Orphan"}`).refused(422, "Invalid", "orphanDependents and")
-		s.do("DELETE", kettlePath+"/k?orphanDependents=true&propagationPolicy=Orphan", "").refused(422, "Invalid", "orphanDependents and")
-		s.do("DELETE", kettlePath+"/k?orphanDependents=true&propagationPolicy=Orphan", `{}`).is(200)
+		for _, body := range []string{"", `{}`} {
+			s.do("DELETE", kettlePath+"/k?orphanDependents=true&propagationPolicy=Orphan", body).refused(422, "Invalid", "orphanDependents and")
+		}
 	}, graceful())
 }
 

@@ -362,7 +362,7 @@ func TestVER_15_EveryVerbInEveryVersion(t *testing.T) {
 
 		s.do("PUT", motorBeta+"/a", strings.Replace(jsonOf(t, put), `"resourceVersion":"`, `"resourceVersion":"1`, 1)).refused(409, "Conflict", "the object has been modified")
 		s.do("PATCH", motorBeta+"/a", `{"watts":"many"}`, "Content-Type", "application/merge-patch+json").refused(422, "Invalid", "watts")
-		s.do("DELETE", motorBeta+"/a?propagationPolicy=Background", `{"preconditions":{"uid":"other"}}`).refused(409, "Conflict", "UID")
+		s.do("DELETE", motorBeta+"/a", `{"propagationPolicy":"Background","preconditions":{"uid":"other"}}`).refused(409, "Conflict", "UID")
 		s.delete(motorBeta + "/a")
 		seen("DELETED", "a", 11)
 	})

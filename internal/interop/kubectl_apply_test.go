@@ -280,7 +280,7 @@ func patchTypes(k *kubectl) {
 	k.shows("patch widget alpha --type=merge --patch-file "+k.file("patch.yaml", "spec: {size: 67}\n"), `patched$`)
 	version := k.version("widget/alpha")
 	k.fails(`patch widget alpha --type=merge -p {"metadata":{"resourceVersion":"1"},"spec":{"size":68}}`, `Conflict.*the object has been modified`)
-	k.fails(`patch widget alpha --type=merge -p {"metadata":{"uid":"wrong"},"spec":{"size":68}}`, `Conflict`)
+	k.fails(`patch widget alpha --type=merge -p {"metadata":{"uid":"wrong"},"spec":{"size":68}}`, `metadata\.uid.*immutable`)
 	require.Equal(k.t, version, k.version("widget/alpha"))
 	k.shows(`patch widget alpha --type=merge -p {"metadata":{"resourceVersion":"`+version+`"},"spec":{"size":68}}`, `patched$`)
 	k.fails(`patch widget none --type=merge -p {}`, `NotFound`)

@@ -68,13 +68,15 @@ const (
 	onPatch
 	onDelete
 	onDeleteCollection
-	onOther // requests for paths that are not resources
+	onOther  // requests for paths that are not resources
+	onAction // creates through a subresource, beside onCreate
 
 	onSelecting = onList | onWatch | onDeleteCollection
 	onReading   = onGet | onList | onWatch
 	onEditing   = onCreate | onUpdate | onPatch
 	onDeleting  = onDelete | onDeleteCollection
-	onResources = onReading | onEditing | onDeleting
+	onWriting   = onEditing | onDeleting
+	onResources = onReading | onWriting
 )
 
 func verbSet(i *Info) verbs {
@@ -124,14 +126,18 @@ var parameters = [...]parameter{
 	{"pretty", onResources | onOther, flag(func(q *Query) **bool { return &q.Pretty })},
 	{"fieldManager", onEditing, text(func(q *Query) *string { return &q.FieldManager })},
 	{"fieldValidation", onEditing, text(func(q *Query) *string { return &q.FieldValidation })},
-	{"force", onPatch, flag(func(q *Query) **bool { return &q.Force })},
+	{"force", onPatch, decision("force", func(q *Query) **bool { return &q.Force })},
 	{"gracePeriodSeconds", onDeleting, readGracePeriod},
 	{"propagationPolicy", onDeleting, text(func(q *Query) *string { return &q.PropagationPolicy })},
-	{"orphanDependents", onDeleting, flag(func(q *Query) **bool { return &q.OrphanDependents })},
+	{"orphanDependents", onDeleting, decision("orphanDependents", func(q *Query) **bool { return &q.OrphanDependents })},
+	{ignoreReadErrors, onDeleting, decision(ignoreReadErrors, func(*Query) **bool { return new(*bool) })},
 	{"uid", onDeleting, text(func(q *Query) *string { return &q.PreconditionUID })},
 	{"includeObject", onReading, readIncludeObject},
 	{"export", onResources, readExport},
 }
+
+// ignoreReadErrors is accepted without effect: this server deletes no object that it cannot read.
+const ignoreReadErrors = "ignoreStoreReadErrorWithClusterBreakingPotential"
 
 // read sets the parameters that apply to the verb.
 func (q *Query) read(i *Info) error {
@@ -154,7 +160,7 @@ func (q *Query) read(i *Info) error {
 			return err
 		}
 	}
-	if on&(onEditing|onDeleting) != 0 {
+	if on&onWriting != 0 {
 		q.DryRun = q.Raw["dryRun"]
 	}
 	return nil
@@ -175,8 +181,9 @@ func Single(raw url.Values, name string) (*string, error) {
 	return &values[0], nil
 }
 
-// Boolean reads a value by QUERY-18: every value but "0" and "false" is true, including the empty
-// one of "?watch". So no boolean is invalid, and only two different values for one are a 400.
+// Boolean reads a value of a read by QUERY-18: every value but "0" and "false" is true, including the
+// empty one of "?watch". So no such boolean is invalid, and only two different values for one are a
+// 400.
 func Boolean(v string) bool { return v != "0" && !strings.EqualFold(v, "false") }
 
 func text(field func(*Query) *string) func(*Query, string) error {
@@ -189,6 +196,21 @@ func text(field func(*Query) *string) func(*Query, string) error {
 func flag(field func(*Query) **bool) func(*Query, string) error {
 	return func(q *Query, v string) error {
 		b := Boolean(v)
+		*field(q) = &b
+		return nil
+	}
+}
+
+// decision reads a boolean of a write. Unlike [Boolean] it accepts no other words: whoever sends
+// "force=no" does not want to take fields over from others.
+//
+// Source: S11, S27.
+func decision(name string, field func(*Query) **bool) func(*Query, string) error {
+	return func(q *Query, v string) error {
+		b := v == "1" || strings.EqualFold(v, "true")
+		if !b && v != "0" && !strings.EqualFold(v, "false") {
+			return status.BadRequest("query parameter %q: %s is neither true nor false", name, quote(v))
+		}
 		*field(q) = &b
 		return nil
 	}

@@ -210,6 +210,11 @@ func (c *call) answer() error {
 	if c.sub != nil && c.sub.Connects() {
 		return c.connect()
 	}
+	if !c.reads() {
+		if err := c.checkConditions(); err != nil {
+			return err
+		}
+	}
 	switch c.info.Verb {
 	case request.VerbGet:
 		return c.get()

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -267,67 +266,4 @@ func (c *call) answerSuccess(form negotiate.Result, details *meta.StatusDetails)
 		d = c.proto.status()
 	}
 	return c.document(form, http.StatusOK, d, "v1", "Status", document)
-}
-
-// deleteOptions reads the options of a deletion. A body wins: where there is one, those of the query do not count
-// (DEL-12).
-func (c *call) deleteOptions() (request.Query, registry.DeleteOptions, error) {
-	q := c.info.Query
-	var o registry.DeleteOptions
-	var d *protobuf.Descriptor
-	if c.isProtobuf() {
-		d = c.proto.deleteOptions()
-	}
-	body, err := c.body(d)
-	if err != nil {
-		return q, o, err
-	}
-	o.UID = meta.UID(q.PreconditionUID)
-	if len(body) > 0 {
-		var sent meta.DeleteOptions
-		if sent, err = decodeDeleteOptions(body); err != nil {
-			return q, o, err
-		}
-		q.DryRun, q.GracePeriodSeconds, q.OrphanDependents = sent.DryRun, sent.GracePeriodSeconds, sent.OrphanDependents
-		q.Raw, q.PropagationPolicy, o.UID = nil, "", ""
-		if sent.PropagationPolicy != nil {
-			q.PropagationPolicy = string(*sent.PropagationPolicy)
-			q.Raw = url.Values{"propagationPolicy": {q.PropagationPolicy}} // so that an empty one is seen to be there
-		}
-		if err := o.Require(sent.Preconditions); err != nil {
-			return q, o, err
-		}
-	}
-	if err := q.ValidateDelete(); err != nil {
-		return q, o, err
-	}
-	o.DryRun, o.Propagation, o.GracePeriod = q.IsDryRun(), propagation(&q), q.GracePeriodSeconds
-	return q, o, nil
-}
-
-// maxShownKind bounds how much of a wrong kind an error repeats; no kind has a longer name.
-const maxShownKind = 63
-
-func decodeDeleteOptions(body []byte) (meta.DeleteOptions, error) {
-	var o meta.DeleteOptions
-	if err := json.Unmarshal(body, &o); err != nil {
-		return o, status.BadRequest("the body of the request cannot be read as DeleteOptions: %v", err)
-	}
-	if o.Kind != "" && o.Kind != "DeleteOptions" {
-		return o, status.BadRequest("the body of a DELETE is DeleteOptions, not %q", o.Kind[:min(len(o.Kind), maxShownKind)])
-	}
-	return o, nil
-}
-
-// propagation joins the policy and its older form.
-func propagation(q *request.Query) meta.DeletionPropagation {
-	switch {
-	case q.PropagationPolicy != "":
-		return meta.DeletionPropagation(q.PropagationPolicy)
-	case q.OrphanDependents == nil:
-		return ""
-	case *q.OrphanDependents:
-		return meta.DeletePropagationOrphan
-	}
-	return meta.DeletePropagationBackground
 }
