@@ -159,7 +159,7 @@ func (s *Server) withRecovery(next http.Handler) http.Handler {
 			}
 			x := request.ExchangeFrom(r.Context())
 			s.cfg.log.Error(fmt.Errorf("panic: %v", v), "a request failed", "auditID", x.ID,
-				"method", r.Method, "path", r.URL.Path, "stack", string(debug.Stack()))
+				"method", r.Method, "path", r.URL.EscapedPath(), "stack", string(debug.Stack()))
 			if x.Code.Load() != 0 {
 				panic(http.ErrAbortHandler)
 			}
@@ -305,7 +305,7 @@ func (s *Server) authorize(next http.Handler) http.Handler {
 		if d != authz.Allow && len(s.cfg.authorizers) == 0 {
 			s.unauthorized.Do(func() {
 				s.cfg.log.Info("a request was rejected because no authorizer was given to New; this is logged once",
-					"user", a.User.Name, "verb", a.Verb, "path", r.URL.Path)
+					"user", a.User.Name, "verb", a.Verb, "path", r.URL.EscapedPath())
 			})
 		}
 	}

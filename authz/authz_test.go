@@ -227,12 +227,6 @@ func TestAUTHZ_15_Messages(t *testing.T) {
 
 // Z11: the response to a user without any rights depends only on the request, because nothing is
 // looked up before it.
-func TestZ11_RejectionDependsOnlyOnTheRequest(t *testing.T) {
-	one, _ := serve(authz.AlwaysDeny(), fixed(widget))
-	two, _ := serve(authz.AlwaysDeny(), fixed(widget))
-	require.Equal(t, one.Body.String(), two.Body.String())
-}
-
 func TestZ12_MatchPath(t *testing.T) {
 	for _, c := range []struct {
 		pattern, path string

@@ -83,14 +83,14 @@ func (m *middleware) authorize(r *http.Request) *status.Error {
 	switch {
 	case err != nil:
 		m.log.Error(err, "request rejected: no authorization decision",
-			guard.WithStack(err, "user", a.User.Name, "verb", a.Verb, "path", r.URL.Path)...)
+			guard.WithStack(err, "user", a.User.Name, "verb", a.Verb, "path", r.URL.EscapedPath())...)
 		m.told(r, a, Deny, "")
 		return Failure(err)
 	case d == Allow:
 		m.told(r, a, Allow, reason)
 		return nil
 	}
-	m.log.V(1).Info("request rejected: not authorized", "user", a.User.Name, "verb", a.Verb, "path", r.URL.Path, "reason", reason)
+	m.log.V(1).Info("request rejected: not authorized", "user", a.User.Name, "verb", a.Verb, "path", r.URL.EscapedPath(), "reason", reason)
 	m.told(r, a, Deny, reason)
 	return Refusal(a, reason)
 }

@@ -240,7 +240,7 @@ func (c *call) answer() error {
 func (h *Handler) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if status.ReasonOf(err) == meta.ReasonInternalError {
 		h.opts.Logger.Error(err, "a request failed", guard.WithStack(err,
-			"cause", causeText(err), "auditID", request.ExchangeFrom(r.Context()).ID, "method", r.Method, "path", r.URL.Path)...)
+			"cause", causeText(err), "auditID", request.ExchangeFrom(r.Context()).ID, "method", r.Method, "path", r.URL.EscapedPath())...)
 	}
 	negotiate.WriteError(w, r, err)
 }
