@@ -30,7 +30,7 @@ type link struct {
 
 // links is the path of a request through the server, outermost first.
 func (s *Server) links() []link {
-	return []link{
+	always := []link{
 		{"audit-id", s.withAuditID},      // the id and headers of every answer, that of a panic included
 		{"recover", s.withRecovery},      // a panic below is a 500 for this request and nothing for the others
 		{"parse", s.withParsing},         // once: authorization and handlers use this one reading of the request
@@ -39,8 +39,25 @@ func (s *Server) links() []link {
 		{"deadline", s.withDeadline},     // everything below is bounded, the authenticators too
 		{"authenticate", s.authenticate}, // who is asking
 		{"authorize", s.authorize},       // may they do exactly what was parsed
-		{"body", withoutBody},            // nobody waits for the body of a GET
+		{"body", s.withoutBody},          // nobody waits for the body of a GET
 	}
+	return slices.Insert(always, 2, s.optionalLinks()...)
+}
+
+// optionalLinks are the links that an option asks for. They come before the request is parsed, so that
+// every answer has their headers.
+func (s *Server) optionalLinks() []link {
+	var out []link
+	if len(s.cfg.http.StrictTransport) > 0 {
+		out = append(out, link{"hsts", s.withStrictTransport})
+	}
+	if s.cfg.http.GoawayChance > 0 {
+		out = append(out, link{"goaway", s.withGoaway})
+	}
+	if len(s.cfg.access.Origins) > 0 {
+		out = append(out, link{"cors", s.withCORS})
+	}
+	return out
 }
 
 // Chain returns the names of the links that every request passes, outermost first; the last one is
@@ -192,7 +209,7 @@ func (s *Server) withParsing(next http.Handler) http.Handler {
 // Source: H10, S3, S24.
 func (s *Server) fromOwnSite(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if request.ChangesState(r) && !connects(r) && request.FromOtherSite(r, s.cfg.access.Origins) {
+		if request.ChangesState(r) && !connects(r) && request.FromOtherSite(r, s.origins.exact) && !s.origins.allowPageOf(r) {
 			negotiate.WriteError(w, r, status.Forbidden(meta.GroupResource{}, "", "").WithMessage(
 				"a web page of another site sent this request: a server takes changes from its own pages only, and from the origins that it is configured with"))
 			return
@@ -212,6 +229,9 @@ func connects(r *http.Request) bool {
 const retryWhenReady = 1
 
 func (s *Server) whenReady(next http.Handler) http.Handler {
+	if s.cfg.http.RetryAfterShutdown {
+		next = s.withRetryAfter(next)
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if phase := s.phase.Load(); phase != serving && !isHealth(request.From(r.Context())) {
 			why := "the server is not ready to serve requests"
@@ -260,10 +280,10 @@ func (s *Server) withDeadline(next http.Handler) http.Handler {
 
 // withoutBody discards a body that no handler reads, before the answer begins. Otherwise net/http
 // reads it to its end first, however long that takes, and the handler cannot prevent it (B4, H4).
-func withoutBody(next http.Handler) http.Handler {
+func (s *Server) withoutBody(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info := request.ExchangeFrom(r.Context()).Info.Load()
-		reads := info.IsResource && r.Method != http.MethodGet && r.Method != http.MethodHead
+		reads := (info.IsResource || s.isDebug(info)) && r.Method != http.MethodGet && r.Method != http.MethodHead
 		if r.ContentLength != 0 && !reads {
 			connection := http.NewResponseController(w)
 			_ = connection.SetReadDeadline(time.Now().Add(unreadBody))

@@ -54,6 +54,7 @@ type config struct {
 	housekeeping Housekeeping
 	sources      Sources
 	schemas      Schemas
+	debug        Debug
 
 	gates    *feature.Gates    // the features of kubernetes, read by New
 	selected feature.Selection // its versions and resources, read by New

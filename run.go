@@ -8,9 +8,13 @@ import (
 	"net"
 	"net/http"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/go-logr/logr"
+
+	"github.com/kindwright/kindwright/internal/certfile"
 	"github.com/kindwright/kindwright/internal/selfsigned"
 )
 
@@ -44,6 +48,7 @@ type runConfig struct {
 	address   string
 	listener  net.Listener
 	tls       *tls.Config
+	files     []certfile.Names // serving certificates, the default first
 	listening func(net.Addr)
 
 	freeWhenIdle bool
@@ -74,29 +79,63 @@ func ListenOn(l net.Listener) RunOption {
 // TLS says how connections are encrypted. The zero value stands for a self-signed certificate for
 // localhost and the address, made at start. Clients must be told to trust it.
 type TLS struct {
-	// CertFile and KeyFile name the files of the serving certificate and its key, in PEM.
+	// CertFile and KeyFile name the files of the serving certificate and its key, in PEM. They are read
+	// again when they change; while they are damaged, the last good certificate is served.
 	CertFile, KeyFile string
+
+	// SNI are further certificates. A client that asks for a server name gets the first one that is
+	// valid for the name. It needs CertFile and KeyFile, for all other clients.
+	SNI []KeyPair
+
+	// MinVersion is the least version of TLS, such as [tls.VersionTLS13]. Default and least is 1.2.
+	MinVersion uint16
+
+	// CipherSuites are the cipher suites of TLS 1.2. One of them must be
+	// TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 or TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256. Default: those of crypto/tls with forward secrecy
+	// and authenticated encryption.
+	CipherSuites []uint16
 
 	// Config replaces the whole configuration. Run raises its minimum version to 1.2. Run also
 	// requests a client certificate without requiring one, unless Config says otherwise.
 	Config *tls.Config
 }
 
+// http2Suites are the cipher suites one of which RFC 9113 (section 9.2.2) requires for TLS 1.2.
+var http2Suites = []uint16{tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256}
+
+// KeyPair names the files of a certificate and of its key, in PEM.
+type KeyPair struct{ CertFile, KeyFile string }
+
 func (t TLS) applyRun(c *runConfig) error {
-	if t.CertFile == "" && t.KeyFile == "" {
-		if t.Config != nil {
-			c.tls = t.Config.Clone()
+	if t.Config != nil {
+		if t.CertFile != "" || t.KeyFile != "" || t.SNI != nil || t.MinVersion != 0 || t.CipherSuites != nil {
+			return errors.New("TLS: Config, or the other fields; not both")
 		}
+		c.tls = t.Config.Clone()
 		return nil
 	}
-	if t.Config != nil {
-		return errors.New("TLS: CertFile and KeyFile, or Config; not both")
+	if t.CertFile == "" && t.KeyFile == "" {
+		if len(t.SNI) > 0 {
+			return errors.New("TLS.SNI: CertFile and KeyFile are missing, for clients that ask for another name")
+		}
+	} else {
+		c.files = []certfile.Names{{Cert: t.CertFile, Key: t.KeyFile}}
+		for _, p := range t.SNI {
+			c.files = append(c.files, certfile.Names{Cert: p.CertFile, Key: p.KeyFile})
+		}
 	}
-	pair, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
-	if err != nil {
-		return fmt.Errorf("TLS.CertFile, TLS.KeyFile: %w", err)
+	if t.MinVersion > tls.VersionTLS13 {
+		return fmt.Errorf("TLS.MinVersion: %#x is no version of TLS", t.MinVersion)
 	}
-	c.tls = &tls.Config{Certificates: []tls.Certificate{pair}}
+	for i, id := range t.CipherSuites {
+		if !slices.ContainsFunc(tls.CipherSuites(), func(s *tls.CipherSuite) bool { return s.ID == id }) {
+			return fmt.Errorf("TLS.CipherSuites[%d]: %s is unknown or not secure", i, tls.CipherSuiteName(id))
+		}
+	}
+	if len(t.CipherSuites) > 0 && !slices.ContainsFunc(http2Suites, func(id uint16) bool { return slices.Contains(t.CipherSuites, id) }) {
+		return fmt.Errorf("TLS.CipherSuites: HTTP/2 requires %s or %s", tls.CipherSuiteName(http2Suites[0]), tls.CipherSuiteName(http2Suites[1]))
+	}
+	c.tls = &tls.Config{MinVersion: t.MinVersion, CipherSuites: t.CipherSuites}
 	return nil
 }
 
@@ -124,6 +163,9 @@ func (s *Server) Run(ctx context.Context, opts ...RunOption) error {
 			return fmt.Errorf("kindwright: %w", err)
 		}
 	}
+	if err := cfg.certify(s.cfg.log); err != nil {
+		return fmt.Errorf("kindwright: %w", err)
+	}
 	background, stop := context.WithCancel(context.WithoutCancel(ctx)) // the engine outlives the requests in flight
 	if err := s.start(background); err != nil {
 		stop()
@@ -147,6 +189,7 @@ func (s *Server) Run(ctx context.Context, opts ...RunOption) error {
 	}
 	select {
 	case err := <-failed:
+		_ = listener.Close() // ServeTLS may have failed before it took the listener over
 		return fmt.Errorf("kindwright: serve: %w", err)
 	case <-ctx.Done():
 	}
@@ -154,17 +197,6 @@ func (s *Server) Run(ctx context.Context, opts ...RunOption) error {
 }
 
 func (c *runConfig) listen(ctx context.Context) (net.Listener, error) {
-	if c.tls == nil {
-		host, _, err := net.SplitHostPort(c.address)
-		if err != nil {
-			return nil, err
-		}
-		pair, err := selfsigned.Certificate(host)
-		if err != nil {
-			return nil, fmt.Errorf("make a serving certificate: %w", err)
-		}
-		c.tls = &tls.Config{Certificates: []tls.Certificate{pair}}
-	}
 	if c.tls.MinVersion < tls.VersionTLS12 {
 		c.tls.MinVersion = tls.VersionTLS12 // A12
 	}
@@ -183,6 +215,32 @@ func (c *runConfig) listen(ctx context.Context) (net.Listener, error) {
 	}
 	lc := net.ListenConfig{KeepAlive: acceptKeepAlive}
 	return lc.Listen(ctx, "tcp", c.address)
+}
+
+// certify finds the serving certificate.
+func (c *runConfig) certify(log logr.Logger) error {
+	if c.tls == nil {
+		c.tls = &tls.Config{}
+	}
+	switch {
+	case len(c.files) > 0:
+		files, err := certfile.Open(func(err error) { log.Error(err, "failed to read a renewed certificate; still serving the last one") }, c.files...)
+		if err != nil {
+			return fmt.Errorf("TLS.CertFile, TLS.KeyFile or TLS.SNI: %w", err)
+		}
+		c.tls.GetCertificate = files.Certificate
+	case len(c.tls.Certificates) == 0 && c.tls.GetCertificate == nil && c.tls.GetConfigForClient == nil:
+		host, _, err := net.SplitHostPort(c.address)
+		if err != nil {
+			return err
+		}
+		pair, err := selfsigned.Certificate(host)
+		if err != nil {
+			return fmt.Errorf("make a serving certificate: %w", err)
+		}
+		c.tls.Certificates = []tls.Certificate{pair}
+	}
+	return nil
 }
 
 func (s *Server) httpServer(cfg *runConfig) *http.Server {
@@ -215,8 +273,14 @@ func (s *Server) shutDown(server *http.Server) error {
 		time.Sleep(delay)
 	}
 	s.reconnects.begin()
+	if s.cfg.http.RetryAfterShutdown {
+		s.refusal.begin()
+	}
 	s.drain()
 	s.reconnects.wait() // while the port is open
+	if s.cfg.http.RetryAfterShutdown {
+		s.refusal.wait(drainTimeout)
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
 	defer cancel()
 	if err := server.Shutdown(ctx); err != nil {

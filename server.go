@@ -64,6 +64,8 @@ type Server struct {
 	draining   context.Context // done when watches should end
 	drain      context.CancelFunc
 	reconnects reconnects
+	refusal    refusal
+	origins    origins
 	standings  standings
 	running    sync.WaitGroup
 }
@@ -149,6 +151,9 @@ func (s *Server) build() error {
 		return err
 	}
 	s.standings = standings{every: s.cfg.access.RecheckEvery, judge: s.judge, log: s.cfg.log}
+	if s.origins, err = parseOrigins(s.cfg.access.Origins); err != nil {
+		return err
+	}
 	s.parser = request.NewParser(s.cfg.http.PathPrefix, domain)
 	if s.cfg.watches.OldPaths {
 		s.parser = s.parser.WithWatchPaths()
@@ -297,6 +302,8 @@ func (s *Server) dispatch() http.Handler {
 			s.health.Serve(w, r, info.Path)
 		case isMetrics(info):
 			s.serveMetrics(w, r)
+		case s.isDebug(info):
+			s.serveDebug(w, r, info)
 		default:
 			s.documents.ServeHTTP(w, r)
 		}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/kindwright/kindwright/internal/guard"
-	"github.com/kindwright/kindwright/internal/request"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/openapi"
 )
@@ -78,15 +77,52 @@ type HTTP struct {
 	// LivezGrace lets /livez pass for a while after the start even if start hooks have not finished
 	// (HEALTH-03). Default 0.
 	LivezGrace time.Duration
+
+	// RetryAfterShutdown answers requests that arrive after ShutdownDelay with 429 and Retry-After,
+	// and closes their connections, while the requests in flight finish (OPS-03). Health paths are
+	// answered as before. By default the port closes instead.
+	RetryAfterShutdown bool
+
+	// GoawayChance is the fraction of HTTP/2 requests after which the client is asked to connect
+	// anew, so that clients spread over the servers behind a load balancer (LIM-11). Requests in
+	// flight finish. From 0, the default, to 0.02; 0.001 is a good start.
+	GoawayChance float64
+
+	// StrictTransport are the directives of the header Strict-Transport-Security, such as
+	// "max-age=31536000", which every answer over TLS then has (OPS-06). Default none.
+	StrictTransport []string
 }
 
 func (h HTTP) apply(c *config) error {
 	h.PathPrefix = strings.TrimSuffix(h.PathPrefix, "/")
 	merge(&c.http, h)
 	return errors.Join(
-		checkPrefix(h.PathPrefix), notNegative("HTTP.RequestTimeout", h.RequestTimeout),
+		checkPrefix(h.PathPrefix), checkGoaway(h.GoawayChance), checkStrictTransport(h.StrictTransport),
+		notNegative("HTTP.RequestTimeout", h.RequestTimeout),
 		notNegative("HTTP.ShutdownDelay", h.ShutdownDelay), notNegative("HTTP.LivezGrace", h.LivezGrace),
 		notNilInside("HTTP.Fallback", h.Fallback))
+}
+
+// maxGoaway is the largest chance of a GOAWAY: with more, clients would connect more than they ask.
+const maxGoaway = 0.02
+
+func checkGoaway(chance float64) error {
+	if chance >= 0 && chance <= maxGoaway { // false for NaN
+		return nil
+	}
+	return fmt.Errorf("HTTP.GoawayChance: %v must be from 0 to %v", chance, maxGoaway)
+}
+
+func checkStrictTransport(directives []string) error {
+	for i, d := range directives {
+		switch age, isAge := strings.CutPrefix(d, "max-age="); {
+		case d == "includeSubDomains", d == "preload":
+		case isAge && len(age) > 0 && len(age) < 16 && strings.Trim(age, "0123456789") == "":
+		default:
+			return fmt.Errorf("HTTP.StrictTransport[%d]: %q must be max-age=<seconds>, includeSubDomains or preload", i, d)
+		}
+	}
+	return nil
 }
 
 func checkPrefix(prefix string) error {
@@ -126,9 +162,10 @@ type Access struct {
 	RecheckEvery time.Duration
 
 	// Origins are the sites whose web pages may send requests that change something, such as
-	// "https://console.example.com". By default only pages of the server itself may. Other clients
-	// than browsers have no origin and are not affected. A browser lets such a page read the answers
-	// only if middleware sets the CORS headers.
+	// "https://console.example.com". Their requests get the CORS headers, so that the pages can read
+	// the answers (OPS-06). A regular expression for several sites begins with ^ and ends with $. By
+	// default only pages of the server itself may. Other clients than browsers have no origin and are
+	// not affected.
 	Origins []string
 
 	// CheckOwnerReferences requires delete permission on an object from anyone who changes its
@@ -149,12 +186,8 @@ func (a Access) apply(c *config) error {
 			return fmt.Errorf("Access.OpenPaths[%d]: %q does not begin with a slash", i, p)
 		}
 	}
-	for i, origin := range a.Origins {
-		if !request.IsOrigin(origin) {
-			return fmt.Errorf("Access.Origins[%d]: %q is not of the form https://host", i, origin)
-		}
-	}
-	return nil
+	_, err := parseOrigins(a.Origins)
+	return err
 }
 
 // Housekeeping tunes what a server does by itself, without a request.

@@ -176,24 +176,33 @@ func edited(ctx context.Context, e *engine.Engine, verb, version string, before,
 func TestVER_15_NothingIsLostThroughAVersion(t *testing.T) {
 	const perEngine = 200
 	for first := 0; first < *versionCases; first += perEngine {
-		draw := threewaytest.New(uint64(first), nil)
-		hides := map[string]func(string) bool{}
-		for _, version := range []string{"v1beta1", "v1beta2"} {
-			var hidden []string
-			for _, name := range []string{"a", "b", "u", "o", "p", "v", "l", "k"} {
-				if draw.IntN(3) == 0 {
-					hidden = append(hidden, name)
-				}
+		// A subtest, so that its engine goes before the next one comes.
+		t.Run(fmt.Sprintf("from %d", first), func(t *testing.T) {
+			editsLoseNothing(t, first, min(first+perEngine, *versionCases))
+		})
+	}
+}
+
+// editsLoseNothing makes the edits of seeds from first to last in one engine.
+func editsLoseNothing(t *testing.T, first, last int) {
+	t.Helper()
+	draw := threewaytest.New(uint64(first), nil)
+	hides := map[string]func(string) bool{}
+	for _, version := range []string{"v1beta1", "v1beta2"} {
+		var hidden []string
+		for _, name := range []string{"a", "b", "u", "o", "p", "v", "l", "k"} {
+			if draw.IntN(3) == 0 {
+				hidden = append(hidden, name)
 			}
-			hides[version] = func(name string) bool { return slices.Contains(hidden, name) }
 		}
-		e := start(t, memory.New(), nil)
-		require.NoError(t, e.Install(t.Context(), plantForms(t, hides)...))
-		for seed := first; seed < min(first+perEngine, *versionCases); seed++ {
-			version := []string{"v1beta1", "v1beta2"}[seed%2]
-			verb := []string{"update", "merge patch", "JSON patch", "apply"}[draw.IntN(4)]
-			checkEdit(t, e, uint64(seed), verb, version, hides[version])
-		}
+		hides[version] = func(name string) bool { return slices.Contains(hidden, name) }
+	}
+	e := start(t, memory.New(), nil)
+	require.NoError(t, e.Install(t.Context(), plantForms(t, hides)...))
+	for seed := first; seed < last; seed++ {
+		version := []string{"v1beta1", "v1beta2"}[seed%2]
+		verb := []string{"update", "merge patch", "JSON patch", "apply"}[draw.IntN(4)]
+		checkEdit(t, e, uint64(seed), verb, version, hides[version])
 	}
 }
 

@@ -38,6 +38,8 @@ var house = [...][]room{
 		{path: "internal/metrics", std: true, why: "counters, gauges, histograms and their text form"},
 		{path: "internal/hookcontext", std: true, why: "what the context of a hook has"},
 		{path: "internal/selfsigned", std: true, why: "certificates for first steps, where nobody gave one"},
+		{path: "internal/profile", std: true, why: "the runtime's profiles over HTTP"},
+		{path: "internal/certfile", std: true, why: "serving certificates from files, read again when these change"},
 		{path: "internal/leak", std: true, tests: true, why: "goroutines that a test left behind"},
 		{path: "internal/random", std: true, tests: true, why: "properties checked against random input"},
 		{path: "internal/linear", std: true, tests: true, why: "whether a history of concurrent calls is linearizable"},
