@@ -38,6 +38,10 @@
 //     earlier one (registry.As). Stored objects are rewritten in the background; Server.Migrations
 //     tells when the earlier version is no longer needed. Until then, a program that lacks it
 //     refuses to start and names an object stored in it.
+//   - Middleware: watches need an http.ResponseWriter that can flush. A wrapper needs a method Unwrap
+//     or Flush. http.TimeoutHandler and writers that buffer the answer have neither: then watches
+//     are answered 500, and the log says why. The timeouts of the host's http.Server do not cut
+//     watches if the wrapper has Unwrap.
 //   - End: the context of Start or Run ends first, then Wait or Run returns, then the caller closes
 //     the backend.
 //   - Several servers in one process: each has its own backend, or a view (storage.Prefix) of a

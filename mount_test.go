@@ -40,6 +40,14 @@ func (l *flushing) Flush() { l.ResponseWriter.(http.Flusher).Flush() }
 // connections are in memory, so that a test can run in virtual time.
 func mounted(t *testing.T, timeout time.Duration, wrap func(http.ResponseWriter) http.ResponseWriter, opts ...kindwright.Option) *host {
 	t.Helper()
+	return behind(t, timeout, func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(wrap(w), r) })
+	}, opts...)
+}
+
+// behind is mounted with any middleware.
+func behind(t *testing.T, timeout time.Duration, middleware func(http.Handler) http.Handler, opts ...kindwright.Option) *host {
+	t.Helper()
 	b := memory.New()
 	base := []kindwright.Option{kindwright.Serve(gadgets(), kinds.ControlPlane()), kindwright.Authenticate(header), kindwright.HTTP{PathPrefix: "/shop"}}
 	srv, err := kindwright.New(b, append(base, opts...)...)
@@ -51,7 +59,7 @@ func mounted(t *testing.T, timeout time.Duration, wrap func(http.ResponseWriter)
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
 	pipes := &pipeListener{opened: make(chan net.Conn), closed: make(chan struct{})}
 	web := &http.Server{
-		Handler:     http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { mux.ServeHTTP(wrap(w), r) }),
+		Handler:     middleware(mux),
 		ReadTimeout: timeout, WriteTimeout: timeout,
 	}
 	ended := make(chan error, 1)

@@ -75,8 +75,9 @@ func After(version string) WatchOption {
 //
 // When a stream ends or breaks, Watch resumes after the last version it saw; it requests bookmarks
 // for that. It neither repeats nor misses an event. If the server no longer has the version (410),
-// Watch sends a Reset and lists the collection again. Between failed attempts it waits up to half a
-// minute, or as long as the server asks.
+// Watch sends a Reset and lists the collection again. It does the same when several streams in a row
+// end at once without an event. Between failed attempts it waits up to half a minute, or as long as
+// the server asks.
 //
 // The sequence ends only with an error: the cause of ctx, or an error that retrying cannot fix,
 // such as status.IsForbidden. The loop itself does all the reading, and leaving it releases
@@ -114,6 +115,11 @@ const (
 	// maxFuture is how often the server may say that it has not seen a version yet. After that,
 	// Watch assumes that the server has lost its history.
 	maxFuture = 3
+
+	// maxMute is how many streams in a row may end at once without an event. After that, Watch
+	// lists the collection after each one, because changes may never arrive by a stream: something
+	// between the two may end or hold back every stream.
+	maxMute = 3
 )
 
 // watcher is one Watch.
@@ -126,6 +132,7 @@ type watcher[T any] struct {
 	version string // the position; "" if the collection must be listed
 	wait    time.Duration
 	future  int // how often in a row the server had not seen the position yet
+	mute    int // how many streams in a row have ended without an event, or were answered with 500
 }
 
 // run returns the reason for the end, which is never nil.
@@ -172,6 +179,11 @@ func (w *watcher[T]) resume(ctx context.Context, err error) error {
 	wait := w.wait - w.wait/4 + rand.N(w.wait/2)
 	if failure != nil && failure.RetryAfterSeconds() > 0 {
 		wait = time.Duration(failure.RetryAfterSeconds()) * time.Second
+	}
+	if w.mute >= maxMute {
+		w.version, w.future = "", 0
+		w.client.log.Info("watches bring no events, so the collection is listed again",
+			"resource", w.client.resource.String(), "attempts", w.mute, "reason", err.Error(), "wait", wait)
 	}
 	w.client.log.V(1).Info("a watch was interrupted", "resource", w.client.resource.String(), "reason", err.Error(), "wait", wait)
 	return pause.For(ctx, wait)
@@ -232,6 +244,9 @@ func (w *watcher[T]) follow(ctx context.Context, path []string) error {
 	q.Set("resourceVersion", w.version)
 	res, err := w.client.send(ctx, call{method: http.MethodGet, path: path, query: q})
 	if err != nil {
+		if failure, ok := errors.AsType[*status.Error](err); ok && failure.Code() == http.StatusInternalServerError {
+			w.mute++
+		}
 		return err
 	}
 	defer res.Body.Close()
@@ -244,18 +259,19 @@ func (w *watcher[T]) follow(ctx context.Context, path []string) error {
 				return unusable{fmt.Errorf("client: watch %s: cannot read an event: %w", w.client.resource, err)}
 			}
 			if told || time.Since(began) >= lastingStream {
-				w.wait = 0
+				w.wait, w.mute = 0, 0
 				return nil
 			}
 			if errors.Is(err, io.EOF) {
 				err = errOver
+				w.mute++
 			}
 			return err
 		}
 		if err := w.tell(frame); err != nil {
 			return err
 		}
-		told, w.future = true, 0
+		told, w.future, w.mute = true, 0, 0
 	}
 }
 

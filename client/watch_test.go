@@ -255,6 +255,41 @@ func TestAWatchIsPatientWithAServerThatIsAway(t *testing.T) {
 	})
 }
 
+// Something between client and server may end every stream, or answer it with 500.
+func TestAWatchWhoseStreamsBringNothingListsAgain(t *testing.T) {
+	for name, mute := range map[string]reply{"ends at once": {body: ""}, "500": refuse(500, meta.ReasonInternalError)} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var log strings.Builder
+				s := &script{t: t, answers: []reply{
+					{body: list("5", "")},
+					mute, mute, mute,
+					{body: list("9", "", object("a", "6"))},
+					mute,
+					{body: list("9", "", object("a", "6"))},
+					{body: event("DELETED", object("a", "12"))},
+					mute,
+					{body: event("ADDED", object("b", "13"))},
+				}}
+				c := serve(t, s, client.WithLogger(funcr.New(func(_, line string) { log.WriteString(line + "\n") }, funcr.Options{})))
+				var lines []string
+				began := time.Now()
+				for e, err := range c.Watch(t.Context(), client.In("default")) {
+					require.NoError(t, err)
+					if lines = append(lines, told(e)); lines[len(lines)-1] == "ADDED b @13" {
+						break
+					}
+				}
+				require.Equal(t, []string{
+					"RESET", "SYNCED @5", "RESET", "ADDED a", "SYNCED @9", "RESET", "ADDED a", "SYNCED @9", "DELETED a @12", "ADDED b @13",
+				}, lines)
+				require.Greater(t, time.Since(began), time.Second, "each attempt waits longer")
+				require.Contains(t, log.String(), "watches bring no events")
+			})
+		})
+	}
+}
+
 func TestWaitingAndStartingOverAreLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder

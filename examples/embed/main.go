@@ -4,6 +4,9 @@
 //	go run ./examples/embed
 //	curl localhost:8080/hello
 //	curl -u ann:apple localhost:8080/shop/apis/shop.example.com/v1/namespaces/red/orders
+//
+// Middleware in front of the API must let it flush, or watches are answered 500: a wrapper of the
+// http.ResponseWriter needs a method Unwrap, and http.TimeoutHandler cannot be in front.
 package main
 
 import (

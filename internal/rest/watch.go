@@ -43,6 +43,9 @@ func (c *call) watch() error {
 	if c.opts.Draining.Err() != nil {
 		return status.TooManyRequests("the server is shutting down", 1) // rule 18
 	}
+	if !flushes(c.w) {
+		return c.refuseStream()
+	}
 	wr, err := c.watchRequest()
 	if err != nil {
 		return err
@@ -69,6 +72,41 @@ func (c *call) follow(form negotiate.Result, wr registry.WatchRequest) error {
 	}
 	s.run()
 	return nil
+}
+
+// flushes reports whether what is written to w can be sent at once. A writer that unwraps has the
+// powers of the innermost one, whatever its own methods promise: those of our own wrappers pass
+// calls on.
+func flushes(w http.ResponseWriter) bool {
+	switch innermost(w).(type) {
+	case http.Flusher, interface{ FlushError() error }:
+		return true
+	}
+	return false
+}
+
+// innermost returns what a writer wraps, as far as the wrappers tell.
+func innermost(w http.ResponseWriter) http.ResponseWriter {
+	for {
+		outer, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			return w
+		}
+		inner := outer.Unwrap()
+		if inner == nil {
+			return w
+		}
+		w = inner
+	}
+}
+
+// errCannotFlush tells people how to embed the server.
+var errCannotFlush = errors.New("watches are not possible here: the http.ResponseWriter in front of this API cannot flush; " +
+	"middleware needs a method Unwrap or Flush, and http.TimeoutHandler does not work with watches")
+
+// refuseStream answers a watch whose events would stay in a buffer. The log gets the cause.
+func (c *call) refuseStream() error {
+	return status.Internal(fmt.Errorf("%T: %w", innermost(c.w), errCannotFlush)).WithMessage(errCannotFlush.Error())
 }
 
 // firstLook is how long a watch whose failure would be its HTTP code is held back, at most.
@@ -201,7 +239,11 @@ func (s *stream) begin() bool {
 	s.patience = patience{connection: s.connection, after: s.opts.WatchWrite}
 	s.w.Header().Set("Cache-Control", "no-cache, private")
 	negotiate.Begin(s.w, s.r, s.form.ContentType(), http.StatusOK)
-	return s.connection.Flush() == nil
+	err := s.connection.Flush()
+	if errors.Is(err, http.ErrNotSupported) { // a writer that has the method and cannot flush
+		s.opts.Logger.Error(errCannotFlush, "a watch broke off", "path", s.r.URL.Path, "writer", fmt.Sprintf("%T", innermost(s.w)))
+	}
+	return err == nil
 }
 
 // run delivers events until the time is up, the client has gone, the server drains or the cursor ends.
