@@ -21,6 +21,7 @@
 //
 // The package also has what controller tests need besides a server:
 //
+//   - [CRDs] serves the kinds of files with custom resource definitions.
 //   - [Server.Fork] gives a sub-test its own copy of a prepared server, of any size, in a tenth of
 //     a millisecond.
 //   - [Server.Fail] injects faults: rejected or slow requests, responses lost after the write,

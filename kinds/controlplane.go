@@ -20,7 +20,9 @@ func (o NamespaceOption) apply(c *controlPlane) { c.namespaces = append(c.namesp
 func (o EventOption) apply(c *controlPlane) { c.events = append(c.events, o) }
 
 // ControlPlane returns the built-in kinds that most servers need: Namespace with its life cycle,
-// Event, Lease, and the reviews of authentication and authorization.
+// Event, Lease, and the reviews of authentication and authorization. The namespaces default,
+// kube-system, kube-public and kube-node-lease exist from the start; [InitialNamespaces] changes
+// the list.
 func ControlPlane(opts ...ControlPlaneOption) registry.Definition {
 	var c controlPlane
 	for _, o := range opts {

@@ -1,6 +1,7 @@
 // Package kinds defines the built-in kinds that clients of a Kubernetes-style server expect:
 // namespaces, events, leases, and the reviews of authentication and authorization. A server serves
-// them only on request, usually all at once through ControlPlane.
+// them only on request, usually all at once through ControlPlane. ConfigMaps, Secrets and
+// ServiceAccounts are optional and served one by one.
 //
 // Namespaces have a life cycle: objects can only be created in existing namespaces, and deleting a
 // namespace deletes its contents first. Events are stored once, served in two forms, and expire.

@@ -165,6 +165,26 @@ func TestParcelsArriveDespiteFaults(t *testing.T) {
 	}
 }
 
+// A project that has its kinds only as definitions for a cluster tests against these.
+func TestParcelsArriveWithTheKindFromAFile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := apitest.New(t, apitest.CRDs(t, os.DirFS("crd")))
+		deliveries, v := client.For(srv.Client(), Deliveries), &van{}
+		_, err := deliveries.Create(t.Context(), &Delivery{ObjectMeta: meta.Named("default", "parcel")})
+		require.ErrorContains(t, err, "spec.to", "the rules of the file hold")
+		_, err = deliveries.Create(t.Context(), parcel())
+		require.NoError(t, err)
+		go func() {
+			_ = (&Controller{Deliveries: deliveries, Courier: v, First: time.Minute, Most: 6 * time.Hour}).Run(t.Context())
+		}()
+		synctest.Wait()
+		d, err := deliveries.Get(t.Context(), parcel().Key())
+		require.NoError(t, err)
+		require.Equal(t, delivered, d.Status.Phase)
+		require.Len(t, v.brought, 1)
+	})
+}
+
 func TestTheProgram(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out strings.Builder

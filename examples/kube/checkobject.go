@@ -15,86 +15,28 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
-	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/internal/entries"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
 )
 
-func checkConfigMap(m *corev1.ConfigMap, f *status.Fields) { checkData(f, m.Data, m.BinaryData) }
-
-// sealed reports changes of an object that is marked as immutable.
-func sealed(f *status.Fields, was, is *bool, equal map[string]bool) {
-	if was == nil || !*was {
-		return
-	}
-	if is == nil || !*is {
-		f.At("immutable").Forbidden("field is immutable when `immutable` is set")
-	}
-	for _, field := range sortedNames(equal) {
-		if !equal[field] {
-			f.At(field).Forbidden("field is immutable when `immutable` is set")
-		}
-	}
+func checkConfigMap(m *corev1.ConfigMap, f *status.Fields) {
+	entries.CheckConfigMap(f, m.Data, m.BinaryData)
 }
 
 func checkConfigMapUpdate(m, old *corev1.ConfigMap, f *status.Fields) {
-	sealed(f, old.Immutable, m.Immutable, map[string]bool{
-		"data":       maps.Equal(m.Data, old.Data),
-		"binaryData": equalBytes(m.BinaryData, old.BinaryData),
+	entries.Sealed(f, old.Immutable, m.Immutable, map[string]bool{
+		"data": maps.Equal(m.Data, old.Data), "binaryData": entries.Equal(m.BinaryData, old.BinaryData),
 	})
 }
 
-func equalBytes(a, b map[string][]byte) bool {
-	return maps.EqualFunc(a, b, slices.Equal)
-}
-
-// secretNeeds are the entries that a secret of a type must have.
-func secretNeeds() map[corev1.SecretType][]string {
-	return map[corev1.SecretType][]string{
-		corev1.SecretTypeTLS:       {corev1.TLSCertKey, corev1.TLSPrivateKeyKey},
-		corev1.SecretTypeSSHAuth:   {corev1.SSHAuthPrivateKey},
-		corev1.SecretTypeDockercfg: {corev1.DockerConfigKey}, corev1.SecretTypeDockerConfigJson: {corev1.DockerConfigJsonKey},
-	}
-}
-
 func checkSecret(s *corev1.Secret, f *status.Fields) {
-	size := 0
-	for _, name := range sortedNames(s.Data) {
-		if why := entryName(name); why != "" {
-			f.At("data").Key(name).Invalid(name, why)
-		}
-		size += len(s.Data[name])
-	}
-	if size > corev1.MaxSecretSize {
-		f.At("data").TooLong(corev1.MaxSecretSize)
-	}
-	for _, name := range secretNeeds()[s.Type] {
-		if _, has := s.Data[name]; !has {
-			f.At("data").Key(name).Required("")
-		}
-	}
-	switch s.Type {
-	case corev1.SecretTypeBasicAuth:
-		_, user := s.Data[corev1.BasicAuthUsernameKey]
-		if _, password := s.Data[corev1.BasicAuthPasswordKey]; !user && !password {
-			f.At("data").Key(corev1.BasicAuthUsernameKey).Required("")
-			f.At("data").Key(corev1.BasicAuthPasswordKey).Required("")
-		}
-	case corev1.SecretTypeDockercfg, corev1.SecretTypeDockerConfigJson:
-		name := secretNeeds()[s.Type][0]
-		if text, has := s.Data[name]; has && json.Valid(text) != nil {
-			f.At("data").Key(name).Invalid("<secret contents redacted>", "is no JSON")
-		}
-	case corev1.SecretTypeServiceAccountToken:
-		if s.Annotations[corev1.ServiceAccountNameKey] == "" {
-			f.At("metadata", "annotations").Key(corev1.ServiceAccountNameKey).Required("")
-		}
-	}
+	entries.CheckSecret(f, string(s.Type), s.Data, s.Annotations)
 }
 
 func checkSecretUpdate(s, old *corev1.Secret, f *status.Fields) {
 	same(f.At("type"), s.Type == old.Type, string(s.Type))
-	sealed(f, old.Immutable, s.Immutable, map[string]bool{"data": equalBytes(s.Data, old.Data)})
+	entries.Sealed(f, old.Immutable, s.Immutable, map[string]bool{"data": entries.Equal(s.Data, old.Data)})
 }
 
 func (c *cluster) checkService(s *corev1.Service, f *status.Fields) {

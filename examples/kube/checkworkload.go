@@ -2,7 +2,6 @@ package kube
 
 import (
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -318,41 +317,4 @@ func checkBudget(b *policyv1.PodDisruptionBudget, f *status.Fields) {
 	percentOrCount(spec.Child("minAvailable"), b.Spec.MinAvailable)
 	percentOrCount(spec.Child("maxUnavailable"), b.Spec.MaxUnavailable)
 	checkSelector(spec.Child("selector"), b.Spec.Selector)
-}
-
-// checkData reports entry names that no file could have, and duplicate names.
-func checkData(f *status.Fields, data map[string]string, bytes map[string][]byte) {
-	for _, name := range sortedNames(data) {
-		if why := entryName(name); why != "" {
-			f.At("data").Key(name).Invalid(name, why)
-		}
-		if _, twice := bytes[name]; twice {
-			f.At("data").Key(name).Invalid(name, "duplicate of key present in binaryData")
-		}
-	}
-	size := 0
-	for _, name := range sortedNames(bytes) {
-		if why := entryName(name); why != "" {
-			f.At("binaryData").Key(name).Invalid(name, why)
-		}
-		size += len(bytes[name])
-	}
-	for name := range maps.Values(data) {
-		size += len(name)
-	}
-	if size > corev1.MaxSecretSize {
-		f.At().TooLong(corev1.MaxSecretSize)
-	}
-}
-
-func entryName(name string) string {
-	switch {
-	case name == "" || strings.Trim(name, "-._abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") != "":
-		return "a valid config key must consist of alphanumeric characters, '-', '_' or '.'"
-	case len(name) > 253:
-		return "must be no more than 253 characters"
-	case name == "." || strings.HasPrefix(name, ".."):
-		return "must not be '.', and must not start with '..'"
-	}
-	return ""
 }
