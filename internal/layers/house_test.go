@@ -55,12 +55,12 @@ var house = [...][]room{
 		{path: "authn", why: "who is asking"},
 		{path: "internal/metrics/apiserver", std: true, why: "the families of an API server, under the names that dashboards ask for"},
 		{path: "internal/typed", why: "decoded objects as Go structs"},
-		{path: "internal/entries", why: "the rules of config maps and secrets, for Go types of any package"},
 		{path: "internal/feature", why: "features by release, gates, which versions are served"},
 	},
 	2: {
 		{path: "openapi", why: "schemas: from Go types and documents; default, prune, validate, publish"},
 		{path: "authz", why: "may they"},
+		{path: "internal/entries", why: "the rules of config maps and secrets, for Go types of any package"},
 		{path: "client", why: "typed client over HTTP"},
 		{path: "internal/request", why: "the one strict parse of a request, and the value that carries all that is known about it"},
 	},
