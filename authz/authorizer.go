@@ -118,7 +118,7 @@ func AlwaysAllow() Authorizer { return constant{Allow, ""} }
 
 // AlwaysDeny denies everything that an earlier authorizer has not allowed, such as requests of
 // system:masters.
-func AlwaysDeny() Authorizer { return constant{Deny, "everything is forbidden"} }
+func AlwaysDeny() Authorizer { return constant{Deny, "Everything is forbidden."} }
 
 type constant struct {
 	decision Decision

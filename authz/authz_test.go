@@ -221,7 +221,7 @@ func TestAUTHZ_15_Messages(t *testing.T) {
 	w, _ := serve(authz.AlwaysDeny(), fixed(widget))
 	require.Equal(t, 403, w.Code)
 	require.JSONEq(t, `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","reason":"Forbidden","code":403,
-		"message":"widgets.example.dev \"x\" is forbidden: User \"alice\" cannot update resource \"widgets\" in API group \"example.dev\" in the namespace \"a\": everything is forbidden",
+		"message":"widgets.example.dev \"x\" is forbidden: User \"alice\" cannot update resource \"widgets\" in API group \"example.dev\" in the namespace \"a\": Everything is forbidden.",
 		"details":{"name":"x","group":"example.dev","kind":"widgets"}}`, w.Body.String())
 }
 

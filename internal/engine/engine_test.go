@@ -920,3 +920,21 @@ func entriesOf(t *testing.T, l *registry.List) []*watch.Entry {
 	}
 	return out
 }
+
+func TestMETA_13_ManyLabelsAndFinalizers(t *testing.T) {
+	e := start(t, memory.New(), nil, widgets())
+	labels, finalizers := map[string]string{}, []string{}
+	for i := range 3000 {
+		labels[fmt.Sprintf("example.dev/l%d", i)] = "v"
+		finalizers = append(finalizers, fmt.Sprintf("example.dev/f%d", i))
+	}
+	create := func(name string) error {
+		body, err := json.Marshal(map[string]any{"metadata": map[string]any{"name": name, "labels": labels, "finalizers": finalizers}, "spec": map[string]any{"size": 3}})
+		require.NoError(t, err)
+		_, err = e.Create(t.Context(), inA, body, registry.WriteOptions{})
+		return err
+	}
+	require.NoError(t, create("many"), "their bytes are bounded, not their number")
+	labels["example.dev/long"], finalizers = "v", append(finalizers, strings.Repeat("f", 256<<10))
+	require.Equal(t, meta.ReasonInvalid, reason(t, create("long")))
+}

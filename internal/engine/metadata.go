@@ -25,7 +25,7 @@ const (
 	maxGeneratedBase = 63 - suffixLength
 	maxNameAttempts  = 8 // NAME-09
 
-	maxFinalizers = 1000 // also of owner references; far above any use, low enough to bound the cost of a write (B16)
+	maxOwners = 1000 // far above any use, low enough to bound the cost of a write (B16)
 )
 
 // generateName names a new object if the client left the name to the server.
@@ -214,7 +214,7 @@ func (w *write) desiredStateChanged() bool {
 // dropRepeatedOwners removes repeated owner references, with a warning (META-14).
 func (w *write) dropRepeatedOwners(ctx context.Context) {
 	refs := tree.List(w.object.new, "metadata", "ownerReferences")
-	if len(refs) < 2 || len(refs) > maxFinalizers {
+	if len(refs) < 2 || len(refs) > maxOwners {
 		return // validation rejects more than that anyway, so comparing them all would be wasted
 	}
 	kept := make([]any, 0, len(refs))
@@ -263,9 +263,18 @@ func (w *write) metadataProblems() []status.FieldError {
 // maxListedProblems limits how many members of one map are reported one by one.
 const maxListedProblems = 20
 
+// maxListedBytes bounds the labels and the finalizers of an object, as annotations are bounded. So
+// their cost is bounded, and no use has that many (B16).
+const maxListedBytes = meta.MaxAnnotationBytes
+
 func checkLabels(f *status.Fields, labels map[string]any) {
-	if len(labels) > maxFinalizers {
-		f.At("metadata", "labels").TooMany(len(labels), maxFinalizers)
+	total := 0
+	for key, value := range labels {
+		text, _ := value.(string)
+		total += len(key) + len(text)
+	}
+	if total > maxListedBytes {
+		f.At("metadata", "labels").TooLong(maxListedBytes)
 		return
 	}
 	problems := 0
@@ -302,13 +311,18 @@ func checkAnnotations(f *status.Fields, annotations map[string]any) {
 
 func (w *write) checkFinalizers(f *status.Fields) {
 	now := finalizers(w.object.new)
-	if len(now) > maxFinalizers {
-		f.At("metadata", "finalizers").TooMany(len(now), maxFinalizers)
+	total, problems := 0, 0
+	for _, name := range now {
+		total += len(name)
+	}
+	if total > maxListedBytes {
+		f.At("metadata", "finalizers").TooLong(maxListedBytes)
 		return
 	}
 	for i, name := range now {
-		if why := meta.CheckQualifiedName(name); why != "" {
+		if why := meta.CheckQualifiedName(name); why != "" && problems < maxListedProblems {
 			f.At("metadata", "finalizers").Index(i).Invalid(tree.Cut(name), why)
+			problems++
 		}
 	}
 	if slices.Contains(now, meta.FinalizerOrphanDependents) && slices.Contains(now, meta.FinalizerDeleteDependents) {
@@ -317,16 +331,19 @@ func (w *write) checkFinalizers(f *status.Fields) {
 	if w.creating() || !deleting(w.object.old) {
 		return
 	}
-	before := finalizers(w.object.old)
-	added := slices.DeleteFunc(slices.Clone(now), func(n string) bool { return slices.Contains(before, n) })
+	before := map[string]bool{}
+	for _, name := range finalizers(w.object.old) {
+		before[name] = true
+	}
+	added := slices.DeleteFunc(slices.Clone(now), func(n string) bool { return before[n] })
 	if len(added) > 0 {
 		f.At("metadata", "finalizers").Forbidden(fmt.Sprintf("no new finalizers can be added if the object is being deleted, found new finalizers %q", added))
 	}
 }
 
 func checkOwners(f *status.Fields, refs []any) {
-	if len(refs) > maxFinalizers {
-		f.At("metadata", "ownerReferences").TooMany(len(refs), maxFinalizers)
+	if len(refs) > maxOwners {
+		f.At("metadata", "ownerReferences").TooMany(len(refs), maxOwners)
 		return
 	}
 	controllers := 0
