@@ -310,6 +310,35 @@ func TestTokensOfServiceAccounts(t *testing.T) {
 	require.EqualValues(t, ends.Unix(), claims["exp"])
 }
 
+func TestTokensAreBoundToObjects(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	s := serve(t, Options{Tokens: &Tokens{Issuer: "https://issuer.example.dev", Key: key, MaxLifetime: time.Hour}})
+	const token = "/api/v1/namespaces/default/serviceaccounts/robot/token"
+	s.must(t, 201, "POST", "/api/v1/namespaces/default/serviceaccounts", `{"metadata":{"name":"robot"}}`)
+	uid := word(at(s.must(t, 201, "POST", podsPath, podNamed("own", `"serviceAccountName":"robot",`)), "metadata", "uid"))
+	s.must(t, 201, "POST", podsPath, podNamed("other", ""))
+	s.must(t, 201, "POST", "/api/v1/namespaces/default/secrets", `{"metadata":{"name":"s"}}`)
+	bound := func(code int, ref string) map[string]any {
+		return s.must(t, code, "POST", token, `{"spec":{"expirationSeconds":600,"boundObjectRef":`+ref+`}}`)
+	}
+	answer := bound(201, `{"apiVersion":"v1","kind":"Pod","name":"own","uid":"`+uid+`"}`)
+	text, err := base64.RawURLEncoding.DecodeString(strings.Split(word(at(answer, "status", "token")), ".")[1])
+	require.NoError(t, err)
+	claims := map[string]any{}
+	require.NoError(t, json.Unmarshal(text, &claims))
+	require.Equal(t, map[string]any{"name": "own", "uid": uid}, at(claims, "kubernetes.io", "pod"))
+	bound(201, `{"apiVersion":"v1","kind":"Secret","name":"s"}`)
+	bound(404, `{"apiVersion":"v1","kind":"Pod","name":"none"}`)
+	bound(404, `{"apiVersion":"v1","kind":"Node","name":"none"}`)
+	bound(409, `{"apiVersion":"v1","kind":"Pod","name":"own","uid":"earlier"}`)
+	bound(400, `{"apiVersion":"v1","kind":"Pod","name":"other"}`)
+	bound(400, `{"apiVersion":"v1","kind":"ConfigMap","name":"c"}`)
+
+	long := s.must(t, 201, "POST", token, `{"spec":{"expirationSeconds":86400}}`)
+	require.EqualValues(t, 3600, at(long, "spec", "expirationSeconds"), "it is shortened")
+}
+
 // The annotations of a Deployment are instructions to its controller. So a change of them increases
 // the generation, unless it comes with the status.
 func TestMETA_12_AnnotationsOfDeploymentsCount(t *testing.T) {

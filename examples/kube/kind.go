@@ -44,8 +44,11 @@ func (k kind[T]) Define(env registry.Env) (registry.Bundle, error) {
 	}
 	maps.Copy(selectable, k.Selectable)
 	k.Selectable = selectable
-	rules := k.Rules.Validate
+	rules, warning := k.Rules.Validate, k.cluster.unenforced(k.Group, k.Plural)
 	k.Rules.Validate = func(ctx context.Context, obj *T, f *status.Fields) {
+		if warning != "" {
+			registry.Warn(ctx, warning)
+		}
 		k.cluster.enumerations.check(reflect.ValueOf(obj).Elem(), f)
 		if rules != nil {
 			rules(ctx, obj, f)
@@ -56,6 +59,22 @@ func (k kind[T]) Define(env registry.Env) (registry.Bundle, error) {
 		return b, err
 	}
 	return b, k.asWritten(b.Resources[0])
+}
+
+// unenforced returns the warning for objects that protect a cluster elsewhere and have no effect
+// here, or "".
+func (c *cluster) unenforced(group, plural string) string {
+	what := map[string]string{
+		"admissionregistration.k8s.io": "webhooks and admission policies", "rbac.authorization.k8s.io": "roles",
+		"flowcontrol.apiserver.k8s.io": "flow schemas and priority levels",
+	}[group]
+	if group == "" {
+		what = map[string]string{"resourcequotas": "quotas", "limitranges": "limits"}[plural]
+	}
+	if what == "" || !c.WarnUnenforced {
+		return ""
+	}
+	return plural + ": this server stores " + what + ", and does not enforce them"
 }
 
 // everyMetadata are the metadata fields that a client may change.

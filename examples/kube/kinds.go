@@ -37,6 +37,13 @@ type Options struct {
 	// Unprivileged rejects privileged containers.
 	Unprivileged bool
 
+	// Host names this machine. If it is set, the server has a lease in kube-system that it renews.
+	Host string
+
+	// WarnUnenforced answers writes of quotas, roles, webhooks, policies and flow schemas with a
+	// warning that nothing here enforces them.
+	WarnUnenforced bool
+
 	// ControlPlane are options for the library's own kinds: namespaces, events, leases and reviews.
 	ControlPlane []kinds.ControlPlaneOption
 }
@@ -123,7 +130,9 @@ func (c *cluster) without(plugin string) bool { return slices.Contains(c.Without
 
 // hooks run when the server starts.
 func (c *cluster) hooks() []registry.Hook {
-	return []registry.Hook{
-		{Name: "bootstrap-objects", Start: c.createBootstrap},
+	out := []registry.Hook{{Name: "bootstrap-controller", Start: c.createBootstrap}}
+	if c.Host != "" {
+		out = append(out, newIdentity(c.Host).hooks(c.now)...)
 	}
+	return out
 }

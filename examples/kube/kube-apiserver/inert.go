@@ -71,7 +71,7 @@ func inertFlags() map[string]string {
 			authorization-webhook-cache-authorized-ttl authorization-webhook-cache-unauthorized-ttl coordinated-leadership-lease-duration
 			coordinated-leadership-renew-deadline coordinated-leadership-retry-period etcd-compaction-interval etcd-count-metric-poll-period
 			etcd-db-metric-poll-interval etcd-healthcheck-timeout etcd-readycheck-timeout kubelet-timeout log-flush-frequency
-			service-account-max-token-expiration shutdown-watch-termination-grace-period storage-initialization-timeout`,
+			shutdown-watch-termination-grace-period storage-initialization-timeout`,
 		"pairs": "oidc-required-claim",
 		"string": `admission-control-config-file allow-metric-labels allow-metric-labels-manifest audit-log-format audit-log-mode audit-log-path
 			audit-log-version audit-policy-file audit-webhook-config-file audit-webhook-mode audit-webhook-version authentication-config
@@ -82,10 +82,10 @@ func inertFlags() map[string]string {
 			oidc-ca-file oidc-client-id oidc-groups-claim oidc-groups-prefix oidc-issuer-url oidc-username-claim oidc-username-prefix
 			peer-advertise-ip peer-advertise-port peer-ca-file proxy-client-cert-file proxy-client-key-file requestheader-client-ca-file
 			service-account-jwks-uri service-account-key-file service-account-signing-endpoint
-			show-hidden-metrics-for-version storage-backend storage-media-type tls-min-version tls-sni-cert-key tracing-config-file vmodule`,
+			show-hidden-metrics-for-version storage-backend storage-media-type tls-sni-cert-key tracing-config-file vmodule`,
 		"strings": `admission-control cors-allowed-origins disabled-metrics etcd-servers-overrides kubelet-preferred-address-types
 			oidc-signing-algs requestheader-allowed-names requestheader-extra-headers-prefix requestheader-group-headers requestheader-uid-headers
-			requestheader-username-headers strict-transport-security-directives tls-cipher-suites tls-curve-preferences watch-cache-sizes`,
+			requestheader-username-headers tls-curve-preferences watch-cache-sizes`,
 	}
 }
 

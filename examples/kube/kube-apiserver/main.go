@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -20,6 +19,7 @@ import (
 	"github.com/kindwright/kindwright/examples/kube"
 	"github.com/kindwright/kindwright/kinds"
 	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/storage"
 	"github.com/kindwright/kindwright/storage/bbolt"
 )
 
@@ -59,6 +59,9 @@ func command(ctx context.Context, args []string, out, errOut io.Writer) int {
 	return 0
 }
 
+// maxOps is how many operations one commit may have. A service takes one for each of its node ports.
+const maxOps = 10_000
+
 // serve runs the server until ctx ends.
 func (o *options) serve(ctx context.Context, errOut io.Writer) (err error) {
 	access, err := o.access()
@@ -77,7 +80,7 @@ func (o *options) serve(ctx context.Context, errOut io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	db, err := bbolt.Open(file)
+	db, err := bbolt.Open(file, bbolt.WithLimits(storage.Limits{MaxValueBytes: o.maxObject, MaxOps: maxOps}))
 	if err != nil {
 		return err
 	}
@@ -87,13 +90,14 @@ func (o *options) serve(ctx context.Context, errOut io.Writer) (err error) {
 	srv, err := kindwright.New(db, append(append(access, o.settings()...),
 		kindwright.Serve(o.kinds(tokens)),
 		kindwright.LogTo(log),
+		healthChecks(certificate),
 	)...)
 	if err != nil {
 		return err
 	}
 	return srv.Run(ctx,
 		kindwright.Listen(net.JoinHostPort(o.bindAddress.String(), strconv.Itoa(o.securePort))),
-		kindwright.TLS{Config: &tls.Config{Certificates: []tls.Certificate{certificate}}},
+		kindwright.TLS{Config: o.tlsConfig(certificate)},
 		kindwright.FreeMemoryWhenIdle(),
 		kindwright.OnListening(func(addr net.Addr) {
 			_, _ = fmt.Fprintf(errOut, "kube-apiserver: serving on https://%s, data in %s\n", addr, file) // for people only
@@ -109,7 +113,19 @@ func (o *options) kinds(tokens *kube.Tokens) registry.Definition {
 	}
 	return kube.Kinds(kube.Options{
 		ServiceRange: o.serviceRange, NodePorts: o.nodePorts, Endpoint: o.endpoint(), Tokens: tokens,
-		Without: o.disabled, Unprivileged: !o.allowPrivileged,
+		Without: o.disabled, Unprivileged: !o.allowPrivileged, WarnUnenforced: true, Host: o.host(),
 		ControlPlane: own,
 	})
+}
+
+// host names this machine for the server's lease. Without the gate APIServerIdentity there is none.
+func (o *options) host() string {
+	if !o.features[gateIdentity].on {
+		return ""
+	}
+	name, err := os.Hostname()
+	if err != nil || name == "" {
+		return "localhost"
+	}
+	return name
 }

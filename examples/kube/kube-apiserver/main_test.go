@@ -78,6 +78,23 @@ func run(t *testing.T, args ...string) *server {
 	return s
 }
 
+// text returns the body of the answer to a GET.
+func (s *server) text(t *testing.T, token, path string, code int) string {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+path, http.NoBody)
+	require.NoError(t, err)
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	answer, err := s.client.Do(request)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, answer.Body.Close()) }()
+	body, err := io.ReadAll(answer.Body)
+	require.NoError(t, err)
+	require.Equal(t, code, answer.StatusCode, "%s: %s", path, body)
+	return string(body)
+}
+
 func (s *server) do(t *testing.T, token, method, path, body string) (int, map[string]any) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, s.url+path, strings.NewReader(body))
@@ -248,7 +265,20 @@ func TestFLAG_WhatCannotBeMeantIsRefusedByName(t *testing.T) {
 		{[]string{"--watch-cache=perhaps"}, []string{"--watch-cache"}},
 		{[]string{"--max-requests-inflight=many"}, []string{"--max-requests-inflight"}},
 		{[]string{"--service-account-signing-key-file=x"}, []string{"--service-account-signing-key-file", "--service-account-issuer"}},
-		{[]string{"--feature-gates=NoSuchFeature=true", "--data-dir=" + t.TempDir()}, []string{"NoSuchFeature"}},
+		{[]string{"--feature-gates=NoSuchFeature=true"}, []string{"--feature-gates", "NoSuchFeature"}},
+		{[]string{"--feature-gates=WatchLst=true"}, []string{"WatchLst", "did you mean WatchList?"}},
+		{[]string{"--feature-gates=SideCarContainer=true"}, []string{"did you mean SidecarContainers?"}},
+		{[]string{"--feature-gates=SidecarContainers=false"}, []string{"SidecarContainers", "locked to true"}},
+		{[]string{"--feature-gates=GangScheduling=perhaps"}, []string{"GangScheduling", "perhaps"}},
+		{[]string{"--runtime-config=app/v1=true"}, []string{"--runtime-config", `"app"`, "did you mean apps?"}},
+		{[]string{"--runtime-config=example.dev/v1=true"}, []string{"--runtime-config", "example.dev"}},
+		{[]string{"--runtime-config=apps=true"}, []string{"--runtime-config"}},
+		{[]string{"--tls-min-version=VersionTLS14"}, []string{"--tls-min-version", "VersionTLS14"}},
+		{[]string{"--tls-cipher-suites=TLS_AES_128_GCM_SHA25"}, []string{"--tls-cipher-suites", "did you mean TLS_AES_128_GCM_SHA256?"}},
+		{[]string{"--tls-cipher-suites=TLS_RSA_WITH_AES_128_CBC_SHA"}, []string{"--tls-cipher-suites", "HTTP/2"}},
+		{[]string{"--strict-transport-security-directives=max-age=soon"}, []string{"--strict-transport-security-directives", "max-age"}},
+		{[]string{"--max-object-bytes=1"}, []string{"--max-object-bytes"}},
+		{[]string{"--service-account-max-token-expiration=1m"}, []string{"--service-account-max-token-expiration"}},
 		{[]string{"--client-ca-file=/no/such/file"}, []string{"--client-ca-file"}},
 		{[]string{"--token-auth-file=/no/such/file"}, []string{"--token-auth-file"}},
 	} {
@@ -278,6 +308,7 @@ func TestFLAG_WhatHasNoEffectIsSaid(t *testing.T) {
 		require.Contains(t, s.log.String(), said)
 	}
 	require.NotContains(t, s.log.String(), "--feature-gates")
+	require.NotContains(t, s.log.String(), "--runtime-config")
 	code, _ := s.do(t, "master", "GET", "/apis/autoscaling/v1", "")
 	require.Equal(t, 404, code)
 	code, _ = s.do(t, "master", "GET", "/apis/autoscaling/v2", "")

@@ -56,8 +56,18 @@ type options struct {
 	audiences       []string
 	verbosity       int
 	version         bool
-	withoutEffect   []string // flags that were given and have no effect here
-	withoutEffectOf []string // the same for values of other flags, with the flag
+	tlsMinVersion   string
+	cipherSuites    []string
+	ciphers         []uint16
+	transport       []string
+	maxObject       int
+	maxToken        time.Duration
+	features        gates
+	libraryGates    []string       // --feature-gates that the library knows
+	libraryVersions []string       // --runtime-config without what is not served here
+	all             *pflag.FlagSet // the command line
+	withoutEffect   []string       // flags that were given and have no effect here
+	withoutEffectOf []string       // the same for values of other flags, with the flag
 }
 
 // flags returns the flags of the program. Those of the original that have no effect here record
@@ -103,6 +113,13 @@ func (o *options) flags() *pflag.FlagSet {
 	f.StringVar(&o.signingKeyFile, "service-account-signing-key-file", "",
 		"PEM file of the key that signs the tokens of service accounts: RSA, or ECDSA on P-256")
 	f.StringSliceVar(&o.audiences, "api-audiences", nil, "whom tokens are for that do not say it (default --service-account-issuer)")
+	f.StringVar(&o.tlsMinVersion, "tls-min-version", "", "the lowest version of TLS: VersionTLS12 (the default) or VersionTLS13")
+	f.StringSliceVar(&o.cipherSuites, "tls-cipher-suites", nil, "the cipher suites of TLS 1.2, by Go's names (default Go's own)")
+	f.StringSliceVar(&o.transport, "strict-transport-security-directives", nil,
+		"directives of the header Strict-Transport-Security of every answer: max-age=<seconds>, includeSubDomains, preload (default no header)")
+	f.IntVar(&o.maxObject, "max-object-bytes", 2<<20,
+		"how large an object may be; larger ones are refused with 413, as etcd's limit does with 1.5 MiB in its shorter form")
+	f.DurationVar(&o.maxToken, "service-account-max-token-expiration", 0, "how long tokens of service accounts may be valid; longer ones are shortened (default no limit)")
 	f.IntVarP(&o.verbosity, "v", "v", 0, "how much to log; 0 logs problems alone")
 	f.BoolVar(&o.version, "version", false, "print the version and exit")
 	o.addInert(f)
@@ -113,6 +130,7 @@ func (o *options) flags() *pflag.FlagSet {
 func parse(args []string) (*options, error) {
 	o := &options{}
 	f := o.flags()
+	o.all = f
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
@@ -171,6 +189,15 @@ func (o *options) check(f *pflag.FlagSet) error {
 	problems = append(problems, o.checkModes(f)...)
 	problems = append(problems, o.checkPlugins()...)
 	problems = append(problems, o.checkControllers()...)
+	problems = append(problems, o.checkTLS()...)
+	problems = append(problems, o.checkGates()...)
+	problems = append(problems, o.checkRuntimeConfig()...)
+	if o.maxObject < 1<<10 || o.maxObject > 64<<20 {
+		refuse("--max-object-bytes %d: must be from 1024 to 67108864", o.maxObject)
+	}
+	if f.Changed("service-account-max-token-expiration") && (o.maxToken < time.Hour || o.maxToken > 1<<32*time.Second) {
+		refuse("--service-account-max-token-expiration %s: must be between 1 hour and 2^32 seconds", o.maxToken)
+	}
 	for _, d := range []struct {
 		flag string
 		is   time.Duration
@@ -245,20 +272,25 @@ func (o *options) checkModes(f *pflag.FlagSet) (problems []error) {
 func (o *options) settings() []kindwright.Option {
 	like := kindwright.Kubernetes{
 		Version:       version(),
-		FeatureGates:  strings.Join(o.gates, ","),
-		RuntimeConfig: strings.Join(o.runtimeConfig, ","),
+		FeatureGates:  strings.Join(o.libraryGates, ","),
+		RuntimeConfig: strings.Join(o.libraryVersions, ","),
 
 		WrongTypeIsBadRequest: true,
 	}
 	if n := len(o.emulated); n > 0 {
 		like.EmulatedVersion = o.emulated[n-1]
 	}
-	return []kindwright.Option{
+	out := []kindwright.Option{
 		like,
+		kindwright.Before("body", o.zpages),
 		kindwright.Watches{MinDuration: o.minWatch, OldPaths: true, WebSockets: true},
 		kindwright.HTTP{RequestTimeout: o.requestTimeout, ShutdownDelay: o.shutdownDelay, LivezGrace: o.livezGrace},
 		kindwright.Housekeeping{NoGarbageCollection: !o.runs(garbageCollector)},
 	}
+	if len(o.transport) > 0 {
+		out = append(out, kindwright.Before("audit-id", o.strictTransport))
+	}
+	return out
 }
 
 // endpoint returns the server's address inside the cluster. There is none as long as no port is

@@ -24,7 +24,7 @@ func (o *options) tokens() (*kube.Tokens, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--service-account-signing-key-file: %s: %w", o.signingKeyFile, err)
 	}
-	return &kube.Tokens{Issuer: o.issuers[0], Audiences: o.audiences, Key: key}, nil
+	return &kube.Tokens{Issuer: o.issuers[0], Audiences: o.audiences, Key: key, MaxLifetime: o.maxToken}, nil
 }
 
 // parseKey reads the first private key of a PEM file.

@@ -1,0 +1,177 @@
+package main
+
+import (
+	_ "embed"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/kindwright/kindwright/internal/feature"
+)
+
+// featureGates lists the gates of kube-apiserver 1.36 by their state: whether they are on, and
+// whether that can be changed.
+//
+//go:embed featuregates.txt
+var featureGates string
+
+// A gate is the state of a feature in kube-apiserver 1.36.
+type gate struct{ on, locked bool }
+
+// gates are the features of this server, by name.
+type gates map[string]gate
+
+// knownGates reads featureGates.
+func knownGates() gates {
+	out := gates{"AllAlpha": {}, "AllBeta": {}}
+	var state gate
+	for line := range strings.Lines(featureGates) {
+		if title, is := strings.CutSuffix(strings.TrimSpace(line), ":"); is {
+			state = gate{on: strings.HasSuffix(title, "on"), locked: strings.HasPrefix(title, "locked")}
+			continue
+		}
+		for name := range strings.FieldsSeq(line) {
+			out[name] = state
+		}
+	}
+	return out
+}
+
+func (g gates) names() []string {
+	var out []string
+	for name := range g {
+		out = append(out, name)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Gates that this program itself has a use for. The library tests others.
+const (
+	gateIdentity = "APIServerIdentity"
+	gateFlagz    = "ComponentFlagz"
+	gateStatusz  = "ComponentStatusz"
+	gateCBOR     = "CBORServingAndStorage"
+	gateShards   = "ShardedListAndWatch"
+)
+
+// checkGates reads --feature-gates. Gates that the library knows are for the library. Others of
+// kube-apiserver are accepted, with a warning if they would change something. Unknown gates are
+// errors.
+func (o *options) checkGates() (problems []error) {
+	ours := map[string]bool{"AllAlpha": true, "AllBeta": true}
+	for _, f := range feature.Known() {
+		ours[f.Name] = f.Gate
+	}
+	used := []string{gateIdentity, gateFlagz, gateStatusz, gateCBOR, gateShards}
+	o.features = knownGates()
+	for _, text := range o.gates {
+		for part := range strings.SplitSeq(text, ",") {
+			name, value, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(part), "kube:"), "=")
+			is, known := o.features[name]
+			on, err := strconv.ParseBool(value)
+			switch {
+			case name == "":
+			case ours[name]:
+				o.libraryGates = append(o.libraryGates, part)
+			case !known:
+				problems = append(problems, fmt.Errorf("--feature-gates: unrecognized feature gate: %q%s", name, meant(name, o.features.names())))
+			case err != nil:
+				problems = append(problems, fmt.Errorf("--feature-gates: the value %q of %s is neither true nor false", value, name))
+			case is.locked && on != is.on:
+				problems = append(problems, fmt.Errorf("--feature-gates: cannot set feature gate %s to %v, feature is locked to %v", name, on, is.on))
+			default:
+				if on != is.on && !slices.Contains(used, name) {
+					o.withoutEffectOf = append(o.withoutEffectOf, fmt.Sprintf("--feature-gates: %s=%v is accepted and has no effect", name, on))
+				}
+				o.features[name] = gate{on: on}
+			}
+		}
+	}
+	return problems
+}
+
+// servedVersions are the versions that this server has, by group.
+func servedVersions() map[string][]string {
+	return map[string][]string{
+		"": {"v1"}, "admissionregistration.k8s.io": {"v1"}, "apps": {"v1"}, "authentication.k8s.io": {"v1"}, "authorization.k8s.io": {"v1"},
+		"autoscaling": {"v1", "v2"}, "batch": {"v1"}, "certificates.k8s.io": {"v1"}, "coordination.k8s.io": {"v1"}, "discovery.k8s.io": {"v1"},
+		"events.k8s.io": {"v1"}, "flowcontrol.apiserver.k8s.io": {"v1"}, "networking.k8s.io": {"v1"}, "node.k8s.io": {"v1"}, "policy": {"v1"},
+		"rbac.authorization.k8s.io": {"v1"}, "resource.k8s.io": {"v1"}, "scheduling.k8s.io": {"v1"}, "storage.k8s.io": {"v1"},
+		// Groups of kube-apiserver that are not served here.
+		"apiextensions.k8s.io": nil, "apiregistration.k8s.io": nil, "internal.apiserver.k8s.io": nil, "storagemigration.k8s.io": nil,
+	}
+}
+
+// checkRuntimeConfig reads --runtime-config. A version of a known group that this server does not
+// have is accepted, since kube-apiserver accepts versions that existed in any release. A group that
+// kube-apiserver does not have is an error.
+func (o *options) checkRuntimeConfig() (problems []error) {
+	served := servedVersions()
+	var groups []string
+	for group := range served {
+		groups = append(groups, group)
+	}
+	slices.Sort(groups)
+	for _, text := range o.runtimeConfig {
+		for part := range strings.SplitSeq(text, ",") {
+			if part = strings.TrimSpace(part); part == "" {
+				continue
+			}
+			if _, err := feature.ParseSelection("v1=true", part); err != nil {
+				problems = append(problems, fmt.Errorf("--runtime-config: %w", err))
+				continue
+			}
+			key, _, _ := strings.Cut(part, "=")
+			group, version, of := strings.Cut(key, "/") // the core group has none
+			version, _, _ = strings.Cut(version, "/")
+			versions, known := served[group]
+			switch {
+			case group == "api" || group == "v1" || !of || slices.Contains(versions, version): // a stage, the core group, or a version that is here
+				o.libraryVersions = append(o.libraryVersions, part)
+			case !known:
+				problems = append(problems, fmt.Errorf("--runtime-config: unknown API group %q%s", group, meant(group, groups)))
+			default:
+				o.withoutEffectOf = append(o.withoutEffectOf, fmt.Sprintf("--runtime-config: this server has no %s/%s", group, version))
+			}
+		}
+	}
+	return problems
+}
+
+// meant returns ", did you mean …?" with the known name that is nearest to an unknown one, or "" if
+// none is near.
+func meant(name string, known []string) string {
+	best, least := "", max(2, len(name)/4)+1
+	for _, k := range known {
+		if d := distance(strings.ToLower(name), strings.ToLower(k)); d < least {
+			best, least = k, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf(", did you mean %s?", best)
+}
+
+// distance counts the letters to insert, delete or replace between two words.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replaced := diagonal
+			if a[i] != b[j] {
+				replaced++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replaced, row[j+1]+1, row[j]+1)
+		}
+	}
+	return row[len(b)]
+}

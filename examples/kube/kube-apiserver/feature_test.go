@@ -1,0 +1,186 @@
+package main
+
+import (
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kindwright/kindwright/internal/feature"
+	"github.com/kindwright/kindwright/internal/selfsigned"
+)
+
+func parsed(t *testing.T, args ...string) *options {
+	t.Helper()
+	o, err := parse(args)
+	require.NoError(t, err)
+	return o
+}
+
+func TestFLAG_01_EveryGateOfKubernetesIsAccepted(t *testing.T) {
+	known := knownGates()
+	require.Greater(t, len(known), 230)
+	require.Equal(t, gate{on: true}, known[gateIdentity])
+	require.Equal(t, gate{}, known[gateCBOR])
+	require.Equal(t, gate{on: true, locked: true}, known["SidecarContainers"])
+	ours := map[string]bool{"AllAlpha": true, "AllBeta": true}
+	for _, f := range feature.Known() {
+		ours[f.Name] = f.Gate
+		if f.Gate && !strings.HasPrefix(f.Name, "Structured") && f.Name != "ServerSideApply" && f.Name != "APIListChunking" {
+			require.Contains(t, known, f.Name)
+		}
+	}
+	for name, is := range known {
+		text := map[bool]string{true: "=true", false: "=false"}
+		same := parsed(t, "--feature-gates="+name+text[is.on])
+		require.NotContains(t, strings.Join(same.warnings(), "\n"), name, "what is so anyway needs no warning")
+		if is.locked {
+			continue
+		}
+		other := parsed(t, "--feature-gates=kube:"+name+text[!is.on])
+		used := ours[name] || slices.Contains([]string{gateIdentity, gateFlagz, gateStatusz, gateCBOR, gateShards}, name)
+		require.Equal(t, !used, strings.Contains(strings.Join(other.warnings(), "\n"), name), name)
+		require.Equal(t, ours[name], len(other.libraryGates) == 1, name)
+	}
+}
+
+func TestVER_16_VersionsOfKnownGroups(t *testing.T) {
+	running := run(t, "--data-dir="+t.TempDir())
+	served := map[string][]string{"": {"v1"}, "apiextensions.k8s.io": nil, "apiregistration.k8s.io": nil, "internal.apiserver.k8s.io": nil, "storagemigration.k8s.io": nil}
+	var list struct {
+		Groups []struct {
+			Name     string
+			Versions []struct{ Version string }
+		}
+	}
+	require.NoError(t, json.Unmarshal([]byte(running.text(t, "master", "/apis", 200)), &list))
+	for _, g := range list.Groups {
+		for _, v := range g.Versions {
+			served[g.Name] = append(served[g.Name], v.Version)
+			slices.Sort(served[g.Name])
+		}
+	}
+	require.Equal(t, served, servedVersions(), "the list is as the kinds are")
+
+	o := parsed(t, "--runtime-config=api/all=true,batch/v2alpha1=true,apiextensions.k8s.io/v1beta1,v1/pods=true,apps/v1=true,resource.k8s.io/v1alpha3/deviceclasses=false")
+	require.Equal(t, []string{"api/all=true", "v1/pods=true", "apps/v1=true"}, o.libraryVersions)
+	for _, version := range []string{"batch/v2alpha1", "apiextensions.k8s.io/v1beta1", "resource.k8s.io/v1alpha3"} {
+		require.Contains(t, strings.Join(o.warnings(), "\n"), version)
+	}
+}
+
+func TestFLAG_VersionsAndCipherSuitesOfTLS(t *testing.T) {
+	s := run(t, "--data-dir="+t.TempDir(), "--tls-min-version=VersionTLS12",
+		"--tls-cipher-suites=TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+		"--strict-transport-security-directives=max-age=31536000,includeSubDomains")
+	ask := func(c *tls.Config) error {
+		c.InsecureSkipVerify = true //nolint:gosec // its own certificate
+		connection, err := (&tls.Dialer{Config: c}).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.url, "https://"))
+		if err != nil {
+			return err
+		}
+		return connection.Close()
+	}
+	require.NoError(t, ask(&tls.Config{MaxVersion: tls.VersionTLS12}))
+	require.Error(t, ask(&tls.Config{MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384}}))
+	newest := run(t, "--data-dir="+t.TempDir(), "--tls-min-version=VersionTLS13")
+	s.url, newest.url = newest.url, s.url
+	require.Error(t, ask(&tls.Config{MaxVersion: tls.VersionTLS12}))
+	require.NoError(t, ask(&tls.Config{}))
+	s.url, newest.url = newest.url, s.url
+
+	for path, code := range map[string]int{"/healthz": 200, "/api/v1/pods": 403, "/nowhere": 403, "/api/v1/namespaces/%00": 400} {
+		header := s.header(t, "", path, code)
+		require.Equal(t, "max-age=31536000; includeSubDomains", header.Get("Strict-Transport-Security"), path)
+	}
+	require.Empty(t, newest.header(t, "", "/healthz", 200).Get("Strict-Transport-Security"))
+}
+
+// header returns the header of the answer to a GET.
+func (s *server) header(t *testing.T, token, path string, code int) http.Header {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+path, http.NoBody)
+	require.NoError(t, err)
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	answer, err := s.client.Do(request)
+	require.NoError(t, err)
+	require.NoError(t, answer.Body.Close())
+	require.Equal(t, code, answer.StatusCode, path)
+	return answer.Header
+}
+
+func TestHEALTH_ChecksHaveTheNamesOfKubernetes(t *testing.T) {
+	s := run(t, "--data-dir="+t.TempDir())
+	for _, endpoint := range []string{"/healthz", "/livez", "/readyz"} {
+		text := s.text(t, "master", endpoint+"?verbose=1", 200)
+		for _, name := range append(healthNames(), "ping", "log", "loopback-serving-certificate", "poststarthook/bootstrap-controller",
+			"poststarthook/start-kube-apiserver-identity-lease-controller", "poststarthook/start-kube-apiserver-identity-lease-garbage-collector") {
+			require.Contains(t, text, "[+]"+name+" ok\n", endpoint)
+		}
+	}
+	require.Equal(t, "ok", s.text(t, "master", "/livez/poststarthook/rbac/bootstrap-roles", 200))
+
+	certificate, err := selfsigned.Certificate("localhost")
+	require.NoError(t, err)
+	require.NoError(t, checkCertificate(certificate, time.Now()))
+	require.ErrorContains(t, checkCertificate(certificate, time.Now().AddDate(50, 0, 0)), "expired")
+}
+
+func TestPagesAboutTheServer(t *testing.T) {
+	s := run(t, "--data-dir="+t.TempDir(), "--event-ttl=7h")
+	require.Contains(t, s.text(t, "master", "/statusz", 200), "Binary version: 1.36")
+	require.Contains(t, s.text(t, "master", "/flagz", 200), "\nevent-ttl=7h0m0s\n")
+	require.Equal(t, "{}\n", s.text(t, "master", "/configz", 200))
+	s.text(t, "", "/flagz", 403)
+	off := run(t, "--data-dir="+t.TempDir(), "--feature-gates=ComponentFlagz=false,ComponentStatusz=false")
+	off.text(t, "master", "/statusz", 404)
+	off.text(t, "master", "/flagz", 404)
+}
+
+func TestObjectsAreAsLargeAsTheFlagSays(t *testing.T) {
+	s := run(t, "--data-dir="+t.TempDir(), "--max-object-bytes=100000")
+	body := `{"metadata":{"name":"large"},"data":{"a":"` + strings.Repeat("x", 100_000) + `"}}`
+	code, out := s.do(t, "master", "POST", "/api/v1/namespaces/default/configmaps", body)
+	require.Equal(t, 413, code)
+	require.Equal(t, "RequestEntityTooLarge", out["reason"])
+	ports := make([]string, 300)
+	for i := range ports {
+		ports[i] = fmt.Sprintf(`{"name":"p%d","port":%d}`, i, i+1)
+	}
+	code, out = s.do(t, "master", "POST", "/api/v1/namespaces/default/services", `{"metadata":{"name":"wide"},"spec":{"type":"NodePort","ports":[`+strings.Join(ports, ",")+`]}}`)
+	require.Equal(t, 201, code, "%v", out)
+}
+
+func TestWhatNothingEnforcesIsAnsweredWithAWarning(t *testing.T) {
+	s := run(t, "--data-dir="+t.TempDir())
+	for path, body := range map[string]string{
+		"/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations": `{"metadata":{"name":"x"}}`,
+		"/apis/rbac.authorization.k8s.io/v1/clusterroles":                       `{"metadata":{"name":"x"}}`,
+		"/api/v1/namespaces/default/resourcequotas":                             `{"metadata":{"name":"x"}}`,
+	} {
+		require.Contains(t, s.warnings(t, path, body), "does not enforce them", path)
+	}
+	require.Empty(t, s.warnings(t, "/api/v1/namespaces/default/configmaps", `{"metadata":{"name":"x"}}`))
+}
+
+// warnings returns the warnings of the answer to a POST.
+func (s *server) warnings(t *testing.T, path, body string) string {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+path, strings.NewReader(body))
+	require.NoError(t, err)
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Authorization", "Bearer master")
+	answer, err := s.client.Do(request)
+	require.NoError(t, err)
+	require.NoError(t, answer.Body.Close())
+	require.Equal(t, 201, answer.StatusCode)
+	return strings.Join(answer.Header.Values("Warning"), "\n")
+}

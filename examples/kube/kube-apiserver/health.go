@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"time"
+
+	"github.com/kindwright/kindwright"
+	"github.com/kindwright/kindwright/health"
+)
+
+// healthNames are the checks of kube-apiserver 1.36 that this server has no counterpart of.
+// Monitoring looks for some of them by name. What they check needs no start here, so they pass once
+// the server answers at all.
+func healthNames() []string {
+	return []string{
+		"poststarthook/start-apiserver-admission-initializer", "poststarthook/generic-apiserver-start-informers",
+		"poststarthook/priority-and-fairness-config-consumer", "poststarthook/priority-and-fairness-filter",
+		"poststarthook/priority-and-fairness-config-producer", "poststarthook/storage-object-count-tracker-hook",
+		"poststarthook/start-apiextensions-informers", "poststarthook/start-apiextensions-controllers", "poststarthook/crd-informer-synced",
+		"poststarthook/start-system-namespaces-controller", "poststarthook/start-cluster-authentication-info-controller",
+		"poststarthook/start-legacy-token-tracking-controller", "poststarthook/start-service-ip-repair-controllers",
+		"poststarthook/rbac/bootstrap-roles", "poststarthook/scheduling/bootstrap-system-priority-classes",
+		"poststarthook/start-kubernetes-service-cidr-controller", "poststarthook/aggregator-reload-proxy-client-cert",
+		"poststarthook/start-kube-aggregator-informers", "poststarthook/apiservice-status-local-available-controller",
+		"poststarthook/apiservice-status-remote-available-controller", "poststarthook/apiservice-registration-controller",
+		"poststarthook/apiservice-discovery-controller", "poststarthook/kube-apiserver-autoregistration", "autoregister-completion",
+		"poststarthook/apiservice-openapi-controller", "poststarthook/apiservice-openapiv3-controller",
+	}
+}
+
+// expiresSoon is how long before its end a certificate counts as about to expire.
+const expiresSoon = 24 * time.Hour
+
+// healthChecks adds the names of kube-apiserver's checks.
+func healthChecks(certificate tls.Certificate) kindwright.Option {
+	checks := []health.Check{{Name: "loopback-serving-certificate", Check: func(context.Context) error {
+		return checkCertificate(certificate, time.Now())
+	}}}
+	for _, name := range healthNames() {
+		checks = append(checks, health.Check{Name: name, Check: func(context.Context) error { return nil }})
+	}
+	return kindwright.CheckHealth(health.Health|health.Live|health.Ready, checks...)
+}
+
+// checkCertificate reports a serving certificate that has expired or soon will.
+func checkCertificate(certificate tls.Certificate, now time.Time) error {
+	leaf := certificate.Leaf
+	if leaf == nil {
+		var err error
+		if leaf, err = x509.ParseCertificate(certificate.Certificate[0]); err != nil {
+			return err
+		}
+	}
+	switch {
+	case now.After(leaf.NotAfter):
+		return fmt.Errorf("the serving certificate expired at %s", leaf.NotAfter.Format(time.RFC3339))
+	case now.Add(expiresSoon).After(leaf.NotAfter):
+		return fmt.Errorf("the serving certificate expires at %s", leaf.NotAfter.Format(time.RFC3339))
+	}
+	return nil
+}
