@@ -33,7 +33,7 @@ func (s *Schema) ValidateUpdate(tree, old map[string]any) []status.FieldError {
 	if s.ready == nil {
 		return unready()
 	}
-	var w walk
+	w := walk{first: true}
 	if s.validate(&w, tree, earlier{}); len(w.errs) == 0 {
 		return nil // the common case needs no comparison with old
 	}
@@ -43,7 +43,7 @@ func (s *Schema) ValidateUpdate(tree, old map[string]any) []status.FieldError {
 // problems validates a second time, in sorted order, if the first pass finds a problem. Valid
 // objects thus never pay for sorting.
 func (s *Schema) problems(tree map[string]any, old earlier) []status.FieldError {
-	var w walk
+	w := walk{first: true}
 	if s.validate(&w, tree, old); len(w.errs) == 0 {
 		return nil
 	}

@@ -77,6 +77,9 @@ func (w *walk) failAt(step json.Step, t meta.CauseType, value any, detail string
 // body starts a message with the field's position, in the wording that clients know from custom
 // resources.
 func (w *walk) body(format string, args ...any) string {
+	if len(w.errs) == maxErrors {
+		return "" // fail drops it; a message takes more memory than the value that it is about
+	}
 	path := json.FormatPath(w.path)
 	if path == "" {
 		path = "<root>"

@@ -83,15 +83,23 @@ func (w *write) decodeBody(body []byte) (registry.Tree, error) {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return nil, status.BadRequest("the body of the request is empty; a %s is expected", w.sent.kind.Names.Kind)
 	}
-	v, err := json.DecodeTree(body, json.TreeOptions{Duplicates: w.duplicate})
+	v, err := json.DecodeTree(body, json.TreeOptions{Duplicates: w.duplicate, Memory: json.RequestMemory})
 	if err != nil {
-		return nil, status.BadRequest("the body of the request cannot be read: %v", err)
+		return nil, unreadable("the body of the request cannot be read", err)
 	}
 	t, ok := v.(map[string]any)
 	if !ok {
 		return nil, status.BadRequest("the body of the request is not a JSON object; a %s is expected", w.sent.kind.Names.Kind)
 	}
 	return t, nil
+}
+
+// unreadable is the error for a document of a client that cannot be decoded.
+func unreadable(what string, err error) error {
+	if bad, ok := errors.AsType[*json.SyntaxError](err); ok && bad.TooLarge {
+		return status.TooLarge(0).WithMessage(fmt.Sprintf("%s: %v", what, err))
+	}
+	return status.BadRequest("%s: %v", what, err)
 }
 
 // maxComplaints limits how many unknown and duplicate fields are reported for one request.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -26,7 +27,30 @@ type TreeOptions struct {
 	// already contains. It is called at most 100 times per document. The last member wins. If
 	// Duplicates is nil, a duplicate is an error.
 	Duplicates func(path string)
+	// Memory bounds about how many bytes the tree may take. The members of metadata that the server
+	// keeps in structures of its own may take a fourth of it each: managedFields, ownerReferences
+	// and finalizers. A document that takes more is a *SyntaxError with TooLarge set. Zero means no
+	// bound.
+	//
+	// Source: S1.
+	Memory int
 }
+
+// RequestMemory is the Memory of a document that a client sends. An object of 1.5 MiB with 60,000
+// members is below it, and a schema of that size. The smallest values take a hundred times the bytes of their text.
+const RequestMemory = 16 << 20
+
+// What parts of a tree take, about, with the memory that growing takes on the way.
+const (
+	objectBytes = 48  // an empty object
+	groupBytes  = 280 // the first eight members of an object
+	tableBytes  = 700 // the ninth member, which changes the form of the map
+	memberBytes = 120 // each later member
+	arrayBytes  = 24
+	itemBytes   = 56
+	textBytes   = 16 // a string beside its bytes
+	scalarBytes = 8
+)
 
 // DecodeTree decodes one JSON document to a tree. Numbers without fraction and exponent become
 // int64, others float64. It rejects integers outside int64 (except as Go writes a float64), floats
@@ -42,6 +66,10 @@ func DecodeTree(data []byte, o TreeOptions) (any, error) {
 		d.maxDepth = DefaultMaxDepth
 	}
 	d.duplicates, d.reported = o.Duplicates, 0
+	d.left, d.quota = math.MaxInt, 0
+	if o.Memory > 0 {
+		d.left, d.quota = o.Memory, o.Memory/4
+	}
 	tree, err := d.document()
 	d.release()
 	return tree, err
@@ -72,6 +100,8 @@ type decoder struct {
 	maxDepth   int
 	duplicates func(path string)
 	reported   int
+	left       int    // of TreeOptions.Memory
+	quota      int    // of what one of the members of metadata may take; zero for no bound
 	path       []Step // the open objects and arrays with the current position in each
 	values     []any  // a stack; each open array appends its items
 	scratch    []byte
@@ -100,6 +130,31 @@ func (d *decoder) document() (any, error) {
 		return nil, d.locate(d.unexpected("after the end of the document"))
 	}
 	return tree, nil
+}
+
+// take accounts for n bytes of the tree.
+func (d *decoder) take(n int) *SyntaxError {
+	if d.left -= n; d.left < 0 {
+		return &SyntaxError{Offset: int64(d.pos), TooLarge: true, Reason: "the values up to here would take too much memory: send fewer or larger ones"}
+	}
+	return nil
+}
+
+// costly are the members of metadata that have a bound of their own.
+func costly(name string) bool {
+	return name == "managedFields" || name == "ownerReferences" || name == "finalizers"
+}
+
+// member reads the value of a member of the innermost object.
+func (d *decoder) member(name string) (any, *SyntaxError) {
+	if d.quota == 0 || len(d.path) != 2 || d.path[0].name != "metadata" || !costly(name) {
+		return d.value()
+	}
+	apart := max(d.left-d.quota, 0)
+	d.left -= apart
+	value, err := d.value()
+	d.left += apart
+	return value, err
 }
 
 // locate adds the current path to a scanner's error.
@@ -134,6 +189,9 @@ func (d *decoder) text() (any, *SyntaxError) {
 	if err != nil {
 		return nil, err
 	}
+	if err := d.take(textBytes + len(raw)); err != nil {
+		return nil, err
+	}
 	if simple {
 		return string(raw[1 : len(raw)-1]), nil
 	}
@@ -146,7 +204,7 @@ func (d *decoder) text() (any, *SyntaxError) {
 // unquote resolves escapes and validates UTF-8. The result is in the scratch buffer.
 func (d *decoder) unquote(raw []byte) *SyntaxError {
 	var err error
-	if d.scratch, err = jsontext.AppendUnquote(d.scratch[:0], raw); err != nil {
+	if d.scratch, err = jsontext.AppendUnquote(slices.Grow(d.scratch[:0], len(raw)), raw); err != nil {
 		return &SyntaxError{Offset: int64(d.pos - len(raw)), Reason: badText}
 	}
 	return nil
@@ -207,6 +265,9 @@ func (d *decoder) object() (any, *SyntaxError) {
 	if err := d.open(); err != nil {
 		return nil, err
 	}
+	if err := d.take(objectBytes); err != nil {
+		return nil, err
+	}
 	object := make(map[string]any)
 	level := len(d.path) - 1
 	for first := true; ; first = false {
@@ -225,7 +286,10 @@ func (d *decoder) object() (any, *SyntaxError) {
 			return nil, err
 		}
 		d.path[level] = Name(name)
-		value, err := d.value()
+		if err := d.take(memberCost(len(object)) + len(name)); err != nil {
+			return nil, err
+		}
+		value, err := d.member(name)
 		if err != nil {
 			return nil, err
 		}
@@ -237,6 +301,19 @@ func (d *decoder) object() (any, *SyntaxError) {
 		}
 		d.path[level] = Step{index: noStep}
 	}
+}
+
+// memberCost is what one more member of an object takes.
+func memberCost(members int) int {
+	switch {
+	case members == 0:
+		return groupBytes
+	case members < 8:
+		return 0
+	case members == 8:
+		return tableBytes
+	}
+	return memberBytes
 }
 
 // duplicate handles a repeated member at the end of the current path.
@@ -254,6 +331,9 @@ func (d *decoder) array() (any, *SyntaxError) {
 	if err := d.open(); err != nil {
 		return nil, err
 	}
+	if err := d.take(arrayBytes); err != nil {
+		return nil, err
+	}
 	level, base := len(d.path)-1, len(d.values)
 	for {
 		end, err := d.separator(']', len(d.values) == base)
@@ -264,9 +344,15 @@ func (d *decoder) array() (any, *SyntaxError) {
 			break
 		}
 		d.path[level].index = len(d.values) - base
+		if err := d.take(itemBytes); err != nil {
+			return nil, err
+		}
 		value, err := d.value()
 		if err != nil {
 			return nil, err
+		}
+		if len(d.values) == cap(d.values) {
+			d.values = slices.Grow(d.values, max(64, len(d.values))) // append alone would grow by a quarter
 		}
 		d.values = append(d.values, value)
 	}
@@ -279,6 +365,9 @@ func (d *decoder) array() (any, *SyntaxError) {
 
 func (d *decoder) number() (any, *SyntaxError) {
 	start := d.pos
+	if err := d.take(scalarBytes); err != nil {
+		return nil, err
+	}
 	raw, integer, err := d.numberBytes()
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package json
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -14,7 +15,8 @@ import (
 )
 
 // A SyntaxError reports that bytes are not an acceptable JSON document: a syntax error, invalid
-// text, a duplicate name, a number out of range, excessive nesting, or data after the end.
+// text, a duplicate name, a number out of range, excessive nesting, too many values, or data after
+// the end.
 type SyntaxError struct {
 	// Offset is the number of bytes before the problem.
 	Offset int64
@@ -23,9 +25,14 @@ type SyntaxError struct {
 	Path string
 	// Reason is a short description without the position.
 	Reason string
+	// TooLarge says that the tree would take more than TreeOptions.Memory.
+	TooLarge bool
 }
 
 func (e *SyntaxError) Error() string {
+	if e.TooLarge {
+		return fmt.Sprintf("byte %d, in %s: %s", e.Offset, cmp.Or(e.Path, "the document"), e.Reason)
+	}
 	if e.Path == "" {
 		return fmt.Sprintf("invalid JSON at byte %d: %s", e.Offset, e.Reason)
 	}

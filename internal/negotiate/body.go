@@ -63,8 +63,10 @@ func ReadBody(w http.ResponseWriter, r *http.Request, o BodyOptions) ([]byte, er
 // FromYAML converts a YAML document, which may be JSON, to JSON of at most limit bytes. The error
 // is a *status.Error with code 400 or 413.
 func FromYAML(data []byte, limit int64) ([]byte, error) {
-	out, err := yaml.ToJSON(data, int(limit))
+	out, err := yaml.RequestToJSON(data, int(limit))
 	switch {
+	case errors.Is(err, yaml.ErrTooManyNodes):
+		return nil, status.TooLarge(limit).WithMessage("error converting YAML to JSON: " + err.Error() + "; JSON may have more")
 	case errors.Is(err, yaml.ErrTooLarge) || err == nil && int64(len(out)) > limit:
 		return nil, status.TooLarge(limit)
 	case err != nil:
@@ -183,7 +185,8 @@ func interruptible(ctx context.Context, w http.ResponseWriter) (release func()) 
 // firstRead limits the allocation that is based only on the Content-Length that a client claims.
 const firstRead = 64 << 10
 
-// readAll reads to the end. length is the Content-Length, or -1 if there is none.
+// readAll reads to the end. length is the Content-Length, or -1 if there is none. A client that
+// stalls holds at most about twice what it has sent.
 func readAll(r io.Reader, length int64) ([]byte, error) {
 	data := make([]byte, 0, min(max(length+1, 512), firstRead))
 	for {
@@ -196,7 +199,16 @@ func readAll(r io.Reader, length int64) ([]byte, error) {
 			return nil, err
 		}
 		if len(data) == cap(data) {
-			data = append(data, 0)[:len(data)]
+			data = grown(data, length)
 		}
 	}
+}
+
+// grown returns data with twice the room, or with just enough for a body of the given length.
+func grown(data []byte, length int64) []byte {
+	room := 2 * len(data)
+	if left := int(length) + 1; length >= 0 && left > len(data) && left < room {
+		room = left
+	}
+	return append(make([]byte, 0, room), data...)
 }

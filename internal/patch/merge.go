@@ -1,6 +1,7 @@
 package patch
 
 import (
+	"errors"
 	"maps"
 
 	"github.com/kindwright/kindwright/internal/json"
@@ -57,7 +58,10 @@ func merge(target, patch map[string]any) map[string]any {
 }
 
 func (o *Options) decode(patch []byte) (any, error) {
-	tree, err := json.DecodeTree(patch, json.TreeOptions{Duplicates: o.Duplicates})
+	tree, err := json.DecodeTree(patch, json.TreeOptions{Duplicates: o.Duplicates, Memory: json.RequestMemory})
+	if bad, ok := errors.AsType[*json.SyntaxError](err); ok && bad.TooLarge {
+		return nil, tooLarge("error decoding patch: %s", err)
+	}
 	if err != nil {
 		return nil, status.BadRequest("error decoding patch: %s", err)
 	}

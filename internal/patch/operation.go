@@ -41,7 +41,10 @@ func JSON(original map[string]any, patch []byte, o Options) (map[string]any, err
 		}
 		return nil, o.invalid(clip.Text(err.Error(), maxShown))
 	}
-	tree, err := json.DecodeTree(patched, json.TreeOptions{})
+	tree, err := json.DecodeTree(patched, json.TreeOptions{Memory: 2 * json.RequestMemory})
+	if bad, ok := errors.AsType[*json.SyntaxError](err); ok && bad.TooLarge {
+		return nil, tooLarge("the patched object: %s", err)
+	}
 	if err != nil {
 		return nil, o.invalid(err.Error())
 	}

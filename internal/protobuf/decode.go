@@ -3,6 +3,7 @@ package protobuf
 import (
 	"bytes"
 	"encoding/base64"
+	"fmt"
 	"iter"
 	"math"
 	"slices"
@@ -13,8 +14,16 @@ import (
 	"github.com/kindwright/kindwright/internal/protowire"
 )
 
-// maxDepth is the maximum nesting of messages.
-const maxDepth = 100
+const (
+	// maxDepth is the maximum nesting of messages.
+	maxDepth = 100
+
+	// maxValues limits the values that are known of at once: those of the messages around a place.
+	// An empty value takes two bytes on the wire and many more here.
+	//
+	// Source: S1.
+	maxValues = 200_000
+)
 
 // AppendJSON decodes the message of an object and appends it as JSON, which is what a JSON client
 // would have sent for the same Go value. It omits zero fields if their json tag says so and skips
@@ -32,6 +41,7 @@ func (d *Descriptor) AppendJSON(dst, message []byte, apiVersion, kind string, li
 		r = new(decoder)
 	}
 	start := len(dst)
+	dst = slices.Grow(dst, min(len(message)+len(message)/4+64, limit))
 	r.data, r.out, r.limit = message, append(dst, '{'), start+limit
 	if d.typed {
 		r.typeMeta("apiVersion", apiVersion)
@@ -189,8 +199,7 @@ func (r *decoder) scan(m *message, base int, v int32) error {
 		of, c := &m.fields[i], &r.chains[base+i]
 		switch wire := of.wire(); {
 		case f.Type == wire:
-			r.add(c, f, end-len(rest))
-			continue
+			err = r.add(c, f, end-len(rest))
 		case f.Type == protowire.Bytes && of.cardinality == list:
 			err = r.unpack(c, wire, f.Bytes)
 		default:
@@ -208,12 +217,18 @@ func mismatch(got, want protowire.Type) error {
 }
 
 // add records a value of a field. end is the position after it.
-func (r *decoder) add(c *chain, f protowire.Field, end int) {
+func (r *decoder) add(c *chain, f protowire.Field, end int) error {
+	if len(r.values) >= maxValues {
+		return &Error{Reason: fmt.Sprintf("has more than %d values", maxValues), TooLarge: true}
+	}
 	v := value{bits: f.Value, next: none}
 	if f.Type == protowire.Bytes {
 		v.bits = place32(end-len(f.Bytes), end)
 	}
 	index := int32(len(r.values))
+	if len(r.values) == cap(r.values) {
+		r.values = slices.Grow(r.values, max(64, len(r.values))) // append alone would grow by a quarter
+	}
 	r.values = append(r.values, v)
 	if c.first == none {
 		c.first = index
@@ -221,6 +236,7 @@ func (r *decoder) add(c *chain, f protowire.Field, end int) {
 		r.values[c.last].next = index
 	}
 	c.last = index
+	return nil
 }
 
 // unpack records the values of a packed list.
@@ -231,7 +247,9 @@ func (r *decoder) unpack(c *chain, wire protowire.Type, packed []byte) error {
 			return &Error{Reason: err.Error()}
 		}
 		packed = rest
-		r.add(c, protowire.Field{Type: wire, Value: v}, 0)
+		if err := r.add(c, protowire.Field{Type: wire, Value: v}, 0); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -252,7 +270,9 @@ func (r *decoder) pick(c chain, number int32, wire protowire.Type) (chain, error
 			case f.Type != wire:
 				return found, mismatch(f.Type, wire)
 			default:
-				r.add(&found, f, end-len(rest))
+				if err := r.add(&found, f, end-len(rest)); err != nil {
+					return found, err
+				}
 			}
 		}
 	}
@@ -322,7 +342,11 @@ func (r *decoder) items(s *shape, c chain) error {
 
 // mapping writes the entries of a map, sorted by key. If a key is repeated, the last entry wins.
 func (r *decoder) mapping(s *shape, c chain) error {
-	base, sorted := len(r.pairs), true
+	base, sorted, entries := len(r.pairs), true, 0
+	for range r.each(c) {
+		entries++
+	}
+	r.pairs = slices.Grow(r.pairs, entries)
 	for v := range r.each(c) {
 		keys, err := r.pick(chain{v, v}, numberKey, protowire.Bytes)
 		if err != nil {
@@ -415,12 +439,20 @@ func (r *decoder) form(s *shape, c chain) (zero bool, err error) {
 
 // text writes a string.
 func (r *decoder) text(text []byte) error {
-	plain := true
+	plain, size := true, len(text)
 	for _, b := range text {
-		if b < ' ' || b >= utf8.RuneSelf || b == '"' || b == '\\' {
-			plain = false
-			break
+		switch {
+		case b == '"' || b == '\\' || '\b' <= b && b <= '\r' && b != '\v':
+			size++ // for a backslash
+		case b < ' ':
+			size += len(`\u0000`) - 1
+		case b < utf8.RuneSelf:
+			continue
 		}
+		plain = false
+	}
+	if len(r.out)+size > r.limit {
+		return &Error{Reason: "the object is too large", TooLarge: true} // before it takes memory
 	}
 	if plain {
 		r.out = append(append(append(r.out, '"'), text...), '"')

@@ -27,7 +27,7 @@ func (c *call) deleteOptions() (request.Query, registry.DeleteOptions, error) {
 	if c.isProtobuf() {
 		d = c.proto.deleteOptions()
 	}
-	body, err := c.body(d)
+	body, err := c.bodyUpTo(maxDeleteOptions, d)
 	if err != nil {
 		return q, o, err
 	}

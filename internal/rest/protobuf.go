@@ -129,17 +129,17 @@ func unmanaged(document []byte) []byte {
 }
 
 // readProtobuf reads a body that was announced as protobuf, as JSON.
-func (c *call) readProtobuf(d *protobuf.Descriptor) ([]byte, error) {
+func (c *call) readProtobuf(limit int64, d *protobuf.Descriptor) ([]byte, error) {
 	if d == nil {
 		return nil, status.UnsupportedMediaType([]string{negotiate.JSON.String(), negotiate.YAML.String()})
 	}
-	raw, err := negotiate.ReadRaw(c.w, c.r, negotiate.MaxBodyBytes)
+	raw, err := negotiate.ReadRaw(c.w, c.r, limit)
 	if err != nil || len(raw) == 0 {
 		return nil, err
 	}
 	out, err := d.AppendDocument(nil, raw, negotiate.MaxBodyBytes)
 	if failure, ok := errors.AsType[*protobuf.Error](err); ok && failure.TooLarge {
-		return nil, status.TooLarge(negotiate.MaxBodyBytes)
+		return nil, status.TooLarge(negotiate.MaxBodyBytes).WithMessage("the body of the request cannot be read: " + failure.Error())
 	}
 	if err != nil {
 		return nil, status.BadRequest("the body of the request%s cannot be read: %v", claimed(raw), err)

@@ -165,12 +165,20 @@ func unversioned(document []byte) ([]byte, error) {
 
 // body reads the body of the request as JSON. d is what it is read with when it comes as protobuf.
 func (c *call) body(d *protobuf.Descriptor) ([]byte, error) {
+	return c.bodyUpTo(negotiate.MaxBodyBytes, d)
+}
+
+// maxDeleteOptions limits the bytes of DeleteOptions, of which a few hundred are enough (S1).
+const maxDeleteOptions = 64 << 10
+
+// bodyUpTo is body for a document of at most limit bytes.
+func (c *call) bodyUpTo(limit int64, d *protobuf.Descriptor) ([]byte, error) {
 	if c.isProtobuf() {
-		return c.readProtobuf(d)
+		return c.readProtobuf(limit, d)
 	}
 	// Whether the caller proved who they are by something a browser does not send of itself (B17).
 	user, ok := authn.UserFrom(c.r.Context())
-	return negotiate.ReadBody(c.w, c.r, negotiate.BodyOptions{Authenticated: ok && !user.IsAnonymous()})
+	return negotiate.ReadBody(c.w, c.r, negotiate.BodyOptions{Limit: limit, Authenticated: ok && !user.IsAnonymous()})
 }
 
 func (c *call) writeOptions() registry.WriteOptions {

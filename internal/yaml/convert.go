@@ -35,13 +35,25 @@ const maxDepth = json.DefaultMaxDepth
 //
 // Source: QUERY-23, B6.
 func ToJSON(data []byte, maxBytes int) ([]byte, error) {
+	return convert(data, maxBytes, maxNodes)
+}
+
+// RequestToJSON is ToJSON for documents of clients, which may have fewer nodes: the library takes
+// hundreds of bytes for each.
+//
+// Source: S1.
+func RequestToJSON(data []byte, maxBytes int) ([]byte, error) {
+	return convert(data, maxBytes, maxRequestNodes)
+}
+
+func convert(data []byte, maxBytes, nodes int) ([]byte, error) {
 	if len(data) > maxBytes {
 		return nil, ErrTooLarge
 	}
 	if bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("{")) && json.Valid(data) == nil {
 		return data, nil
 	}
-	if err := inspect(data); err != nil {
+	if err := inspect(data, nodes); err != nil {
 		return nil, err
 	}
 	value, err := decode(data)

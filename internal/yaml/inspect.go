@@ -11,6 +11,14 @@ import (
 // microseconds and up to 500 bytes for each.
 const maxNodes = 400_000
 
+// maxRequestNodes is maxNodes for a document of a client. The definition of a kind with 25,000
+// lines is below it.
+const maxRequestNodes = 50_000
+
+// ErrTooManyNodes is the error for a document with more nodes than the limit. Its message ends in
+// the limit.
+var ErrTooManyNodes = errors.New("the YAML document has too many nodes")
+
 var errAlias = errors.New("YAML anchors and aliases are not accepted")
 
 // inspect scans a document without parsing it and rejects what would be too expensive to parse:
@@ -21,11 +29,11 @@ var errAlias = errors.New("YAML anchors and aliases are not accepted")
 // scalars, block scalars, comments and flow collections. It need not be exact. If it takes text for
 // a node, it only rejects the text if it looks like an alias. What it misses is caught by the
 // limits of the library and the converter's budget.
-func inspect(data []byte) error {
+func inspect(data []byte, maxNodes int) error {
 	if !utf8.Valid(data) || bytes.HasPrefix(data, []byte(byteOrderMark)) {
 		return errors.New("the YAML document must be UTF-8 without a byte order mark")
 	}
-	in := inspector{data: data, block: noBlock, plain: noBlock}
+	in := inspector{data: data, most: maxNodes, block: noBlock, plain: noBlock}
 	for in.pos < len(in.data) {
 		if err := in.line(); err != nil {
 			return err
@@ -43,6 +51,7 @@ type inspector struct {
 	data  []byte
 	pos   int
 	nodes int
+	most  int // of them
 	flow  int // number of open flow collections
 	// Inside a block scalar: the column that its lines must exceed.
 	block int
@@ -120,8 +129,8 @@ func (in *inspector) nodesOfLine(start, column int) error {
 			column = in.scalar(c, start, column)
 			fresh = false
 		}
-		if in.nodes > maxNodes {
-			return fmt.Errorf("the YAML document has more than %d nodes", maxNodes)
+		if in.nodes > in.most {
+			return fmt.Errorf("%w: the limit is %d", ErrTooManyNodes, in.most)
 		}
 	}
 }
