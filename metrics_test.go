@@ -185,7 +185,7 @@ func TestMetricsOfPlugins(t *testing.T) {
 	}
 }
 
-func TestMetricsAreAuthorizedAndText(t *testing.T) {
+func TestOPS_04_MetricsAreAuthorizedAndText(t *testing.T) {
 	h := run(t, kindwright.Authorize(authz.Func(func(_ context.Context, a authz.Attributes) (authz.Decision, string, error) {
 		if a.User.Name == "alice" && a.Path == "/metrics" && a.Verb == "get" {
 			return authz.Allow, "", nil

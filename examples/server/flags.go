@@ -10,6 +10,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
+
+	"github.com/kindwright/kindwright/kinds"
 )
 
 // flags holds the command line of the server.
@@ -23,6 +26,11 @@ type flags struct {
 	authorization []string
 	collect       bool
 	verbosity     int
+
+	livezGrace    time.Duration
+	shutdownDelay time.Duration
+	goawayChance  float64
+	eventTTL      time.Duration
 
 	features texts
 	versions texts
@@ -50,6 +58,10 @@ func parseFlags(args []string, out io.Writer) (*flags, error) {
 	set.StringVar(&f.emulated, "emulated-version", "",
 		"release of Kubernetes whose features and defaults the server has, such as 1.31 (default the newest it knows)")
 	set.Var(&f.versions, "runtime-config", "API versions and resources to serve, such as api/beta=false,example.dev/v1/gadgets=true")
+	set.DurationVar(&f.livezGrace, "livez-grace-period", 0, "how long /livez passes although the start has not finished")
+	set.DurationVar(&f.shutdownDelay, "shutdown-delay-duration", 0, "how long to go on serving, unready, before stopping")
+	set.Float64Var(&f.goawayChance, "goaway-chance", 0, "fraction of HTTP/2 requests, up to 0.02, whose client is asked to connect anew")
+	set.DurationVar(&f.eventTTL, "event-ttl", kinds.DefaultEventTTL, "how long events are kept")
 	set.IntVar(&f.verbosity, "v", 0, "how much to log; 0 logs problems alone")
 	if err := set.Parse(args); err != nil {
 		return nil, err
@@ -92,6 +104,9 @@ func (f *flags) check() error {
 		} else if slices.Contains(f.authorization[:i], mode) {
 			problems = append(problems, fmt.Errorf("--authorization-mode: mode %q is given twice", mode))
 		}
+	}
+	if f.eventTTL <= 0 {
+		problems = append(problems, fmt.Errorf("--event-ttl %v: must be above 0", f.eventTTL))
 	}
 	if f.verbosity < 0 {
 		problems = append(problems, fmt.Errorf("--v %d: must not be negative", f.verbosity))

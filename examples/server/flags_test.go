@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -134,4 +135,28 @@ func TestTakenPortIsNamed(t *testing.T) {
 	assert.Equal(t, exitFailure, r.code)
 	assert.Contains(t, r.errOut, address)
 	assert.Equal(t, 200, admin(t, first.kubeconfig).do(t, "GET", "/readyz", "").code)
+}
+
+// Flags of kube-apiserver that the example has do what they do there. What they mean is proved in the
+// library; here they have to arrive.
+func TestFLAG_03_04_05_06_FlagsOfKubernetesArrive(t *testing.T) {
+	for flag, want := range map[string]string{
+		"--livez-grace-period=-1s":      "HTTP.LivezGrace",
+		"--shutdown-delay-duration=-1s": "HTTP.ShutdownDelay",
+		"--goaway-chance=0.03":          "HTTP.GoawayChance",
+	} {
+		r := refused(t, flag, "--data-dir="+t.TempDir())
+		assert.Equal(t, exitFailure, r.code, flag)
+		assert.Contains(t, r.errOut, want)
+	}
+	r := refused(t, "--event-ttl=0s", "--data-dir="+t.TempDir())
+	assert.Equal(t, exitUsage, r.code)
+	assert.Contains(t, r.errOut, "--event-ttl")
+
+	s := serveIn(t, t.TempDir(), "--event-ttl=1s", "--goaway-chance=0.02", "--livez-grace-period=1s", "--shutdown-delay-duration=1ms", "--storage=memory")
+	kube := admin(t, s.kubeconfig)
+	const events = "/api/v1/namespaces/default/events"
+	kube.create(t, events, `{"metadata":{"name":"e"},"involvedObject":{"namespace":"default"}}`)
+	require.Eventually(t, func() bool { return kube.names(t, events) == "" }, waitLimit, 50*time.Millisecond)
+	require.Zero(t, s.stop())
 }

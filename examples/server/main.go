@@ -86,7 +86,7 @@ func serve(ctx context.Context, f *flags, out, errOut io.Writer) (err error) {
 	level := slog.Level(1 - f.verbosity) // logr's V(n) is level -n, its errors are far above
 	log := logr.FromSlogHandler(slog.NewTextHandler(errOut, &slog.HandlerOptions{Level: level}))
 	srv, err := kindwright.New(db,
-		kindwright.Serve(append(definitions(), kinds.ControlPlane())...),
+		kindwright.Serve(append(definitions(), kinds.ControlPlane(kinds.EventTTL(f.eventTTL)))...),
 		kindwright.Authenticate(authenticators...),
 		kindwright.Authorize(authorizers(f.authorization)...),
 		kindwright.LogTo(log),
@@ -96,6 +96,7 @@ func serve(ctx context.Context, f *flags, out, errOut io.Writer) (err error) {
 			RuntimeConfig:   strings.Join(f.versions, ","),
 		},
 		kindwright.Access{CheckOwnerReferences: true}, // or the right to update would be enough to have the collector delete
+		kindwright.HTTP{LivezGrace: f.livezGrace, ShutdownDelay: f.shutdownDelay, GoawayChance: f.goawayChance},
 		kindwright.Housekeeping{NoGarbageCollection: !f.collect},
 	)
 	if err != nil {

@@ -310,7 +310,7 @@ func TestUPDATE_09_ADefaultHookThatAddsAnObject(t *testing.T) {
 	}, kindwright.Serve(kind))
 }
 
-func TestCREATE_07_B4_TheLimitOfABody(t *testing.T) {
+func TestCREATE_07_LIM_19_B4_TheLimitOfABody(t *testing.T) {
 	onCrates(t, func(t *testing.T, s *server) {
 		const limit = 3 << 20
 		whole := crateJSON("a", "")

@@ -229,11 +229,11 @@ func words(t *testing.T, field string) {
 	})
 }
 
-func TestEVT_08_Action(t *testing.T) { words(t, "action") }
+func TestEVT_08_LIM_03_Action(t *testing.T) { words(t, "action") }
 
 func TestEVT_09_Reason(t *testing.T) { words(t, "reason") }
 
-func TestEVT_10_Note(t *testing.T) {
+func TestEVT_10_LIM_05_Note(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		s.event("none", `{"note":null}`)
 		s.event("most", `{"note":"`+strings.Repeat("x", 1024)+`"}`)
@@ -291,7 +291,7 @@ func TestEVT_14_ReportingController(t *testing.T) {
 	})
 }
 
-func TestEVT_15_ReportingInstance(t *testing.T) { words(t, "reportingInstance") }
+func TestEVT_15_LIM_04_ReportingInstance(t *testing.T) { words(t, "reportingInstance") }
 
 func TestEVT_16_Series(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {

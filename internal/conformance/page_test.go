@@ -188,7 +188,7 @@ func TestPAGE_05_TheTokenOfAnotherServerIs410(t *testing.T) {
 	})
 }
 
-func TestPAGE_06_PAGE_07_AnExpiredTokenIs410(t *testing.T) {
+func TestPAGE_06_PAGE_07_LIM_02_AnExpiredTokenIs410(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		s.widgets(4)
 		page := s.get(widgetPath + "?limit=2")

@@ -374,7 +374,7 @@ func TestWATCH_15_EveryKindOfRemoval(t *testing.T) {
 	})
 }
 
-func TestWATCH_16_AnExpiredVersion(t *testing.T) {
+func TestWATCH_16_LIM_01_AnExpiredVersion(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		version := s.widget("a", "").version()
 		s.widget("b", "")

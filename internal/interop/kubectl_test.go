@@ -136,7 +136,7 @@ spec:
 const beta = `{"apiVersion": "example.dev/v1", "kind": "Widget", "metadata": {"name": "beta", "labels": {"app": "shop", "tier": "back"}}, "spec": {"size": 7, "color": "red"}}`
 
 // kubectl's own code, in process, runs everyday commands.
-func TestKubectl(t *testing.T) {
+func TestDISC_11_Kubectl(t *testing.T) {
 	for target, serve := range targets() {
 		for name, test := range map[string]func(*kubectl){
 			"DISC_Discovery": discover, "GET": get, "CREATE_UPDATE_PATCH": change, "DEL": remove, "DEL_Cascade": cascades, "DEL_Hurry": hurries, "UPDATE_12_Scale": scaling, "NS": spaces,

@@ -32,7 +32,7 @@ func reopen(t testing.TB, b storage.Backend, opts ...Option) *DB {
 	return open(t, b.(*DB).path, opts...)
 }
 
-func TestBackend(t *testing.T) {
+func TestSTORE_02_Backend(t *testing.T) {
 	storagetest.Run(t, storagetest.Harness{
 		Open: func(t testing.TB) storage.Backend {
 			return open(t, filepath.Join(t.TempDir(), "store.db"))

@@ -18,7 +18,7 @@ var seeds = flag.Int("seeds", 0, "random histories per suite; 0 is the suite's d
 // The three suites apply the contract to everything that claims to keep it: the backend itself, the
 // portable type over it, and a tenant's view of it.
 
-func TestBackend(t *testing.T) {
+func TestSTORE_02_Backend(t *testing.T) {
 	storagetest.Run(t, storagetest.Harness{
 		Open: func(testing.TB) storage.Backend { return memory.New() },
 		// No Reopen: memory does not survive Close by design.
