@@ -209,19 +209,15 @@ func (s *Server) withParsing(next http.Handler) http.Handler {
 // Source: H10, S3, S24.
 func (s *Server) fromOwnSite(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if request.ChangesState(r) && !connects(r) && request.FromOtherSite(r, s.origins.exact) && !s.origins.allowPageOf(r) {
-			negotiate.WriteError(w, r, status.Forbidden(meta.GroupResource{}, "", "").WithMessage(
-				"a web page of another site sent this request: a server takes changes from its own pages only, and from the origins that it is configured with"))
-			return
+		if request.ChangesState(r) && request.FromOtherSite(r, s.origins.exact) && !s.origins.allowPageOf(r) {
+			if sub := rest.Subresource(request.ExchangeFrom(r.Context())); sub == nil || !sub.Connects() {
+				negotiate.WriteError(w, r, status.Forbidden(meta.GroupResource{}, "", "").WithMessage(
+					"a web page of another site sent this request: a server takes changes from its own pages only, and from the origins that it is configured with"))
+				return
+			}
 		}
 		next.ServeHTTP(w, r)
 	})
-}
-
-// connects reports whether a request is for a subresource that clients connect to.
-func connects(r *http.Request) bool {
-	sub := rest.Subresource(request.ExchangeFrom(r.Context()))
-	return sub != nil && sub.Connects()
 }
 
 // retryWhenReady is how many seconds clients wait before they retry while the server starts or
@@ -307,7 +303,7 @@ func (s *Server) authenticate(next http.Handler) http.Handler {
 	refuse := func(w http.ResponseWriter, r *http.Request, st meta.Status) {
 		negotiate.WriteError(w, r, status.FromStatus(st))
 	}
-	identified := authn.Middleware(s.meters.timedAuthenticator(s.authenticator), authn.WithLogger(s.cfg.log), authn.WithRefusal(refuse), authn.WithContext(request.SetUser))(next)
+	identified := authn.Middleware(timedAuthenticator{s.meters, s.authenticator}, authn.WithLogger(s.cfg.log), authn.WithRefusal(refuse), authn.WithContext(request.SetUser))(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := request.ExchangeFrom(r.Context())
 		x.Claim, x.Judge = r, s.standings.judge
@@ -329,7 +325,7 @@ func (s *Server) authorize(next http.Handler) http.Handler {
 			})
 		}
 	}
-	return authz.Middleware(s.meters.timedAuthorizer(s.authorizer), attributes, authz.WithLogger(s.cfg.log), authz.WithRefusal(refuse), authz.WithDecision(told))(next)
+	return authz.Middleware(timedAuthorizer{s.meters, s.authorizer}, attributes, authz.WithLogger(s.cfg.log), authz.WithRefusal(refuse), authz.WithDecision(told))(next)
 }
 
 // attributesOf returns the authorization attributes of a parsed request; the middleware adds the

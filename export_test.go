@@ -26,8 +26,8 @@ func (s *Server) MeterOnce(t testing.TB, r *http.Request) func() {
 	}
 	s.resources.Find(x)
 	r = r.WithContext(x)
-	who := s.meters.timedAuthenticator(authn.Func(func(*http.Request) (authn.User, bool, error) { return authn.User{Name: "a"}, true, nil }))
-	may := s.meters.timedAuthorizer(authz.AlwaysAllow())
+	who := timedAuthenticator{s.meters, authn.Func(func(*http.Request) (authn.User, bool, error) { return authn.User{Name: "a"}, true, nil })}
+	may := timedAuthorizer{s.meters, authz.AlwaysAllow()}
 	return func() {
 		s.enter(x)
 		_, _, _ = who.Authenticate(r)

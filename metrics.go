@@ -291,47 +291,55 @@ func (k *kindMeters) release() {
 // timedAuthenticator counts the results of an authenticator and measures its time. Durations are
 // differences of times since the request came in: reading those costs half as much as reading the
 // time of day.
-func (m *meters) timedAuthenticator(a authn.Authenticator) authn.Authenticator {
-	return authn.Func(func(r *http.Request) (authn.User, bool, error) {
-		x := request.ExchangeFrom(r.Context())
-		begin := time.Since(x.Start)
-		u, ok, err := a.Authenticate(r)
-		how := apiserver.Authenticated
-		switch {
-		case err != nil:
-			how = apiserver.AuthenticationFailed
-		case !ok:
-			how = apiserver.Unauthenticated
-		}
-		x.Lap = time.Since(x.Start)
-		m.access.Authentication(how, u.Name, begin, x.Lap)
-		return u, ok, err
-	})
+type timedAuthenticator struct {
+	meters *meters
+	authn.Authenticator
+}
+
+// Authenticate asks the authenticator.
+func (t timedAuthenticator) Authenticate(r *http.Request) (authn.User, bool, error) {
+	x := request.ExchangeFrom(r.Context())
+	begin := time.Since(x.Start)
+	u, ok, err := t.Authenticator.Authenticate(r)
+	how := apiserver.Authenticated
+	switch {
+	case err != nil:
+		how = apiserver.AuthenticationFailed
+	case !ok:
+		how = apiserver.Unauthenticated
+	}
+	x.Lap = time.Since(x.Start)
+	t.meters.access.Authentication(how, u.Name, begin, x.Lap)
+	return u, ok, err
 }
 
 // timedAuthorizer counts the decisions of an authorizer and measures its time, which begins when the
 // user was known: nothing but inserted middleware runs between the two.
-func (m *meters) timedAuthorizer(z authz.Authorizer) authz.Authorizer {
-	return authz.Func(func(ctx context.Context, a authz.Attributes) (authz.Decision, string, error) {
-		x := request.ExchangeFrom(ctx)
-		begin := x.Lap
-		if m.inserted {
-			begin = time.Since(x.Start)
-		}
-		d, reason, err := z.Authorize(ctx, a)
-		how := apiserver.AuthorizationFailed
-		switch {
-		case err != nil:
-		case d == authz.Allow:
-			how = apiserver.Allowed
-		case d == authz.Deny:
-			how = apiserver.Denied
-		case d == authz.NoOpinion:
-			how = apiserver.NoOpinion
-		}
-		m.access.Authorization(how, time.Since(x.Start)-begin)
-		return d, reason, err
-	})
+type timedAuthorizer struct {
+	meters *meters
+	authz.Authorizer
+}
+
+// Authorize asks the authorizer.
+func (t timedAuthorizer) Authorize(ctx context.Context, a authz.Attributes) (authz.Decision, string, error) {
+	x := request.ExchangeFrom(ctx)
+	begin := x.Lap
+	if t.meters.inserted {
+		begin = time.Since(x.Start)
+	}
+	d, reason, err := t.Authorizer.Authorize(ctx, a)
+	how := apiserver.AuthorizationFailed
+	switch {
+	case err != nil:
+	case d == authz.Allow:
+		how = apiserver.Allowed
+	case d == authz.Deny:
+		how = apiserver.Denied
+	case d == authz.NoOpinion:
+		how = apiserver.NoOpinion
+	}
+	t.meters.access.Authorization(how, time.Since(x.Start)-begin)
+	return d, reason, err
 }
 
 // serveMetrics answers a scrape.

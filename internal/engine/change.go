@@ -184,7 +184,7 @@ func (c *change) coming(going map[*Served]bool, add []*registry.Resource) ([]des
 		out = append(out, d)
 	}
 	for _, d := range slices.Clone(out) {
-		if d.have == nil || d.have.base != nil {
+		if d.have == nil || d.have.stored != d.have {
 			continue
 		}
 		f, ok := c.from.families.get(d.have.Kind.StorageName)
@@ -215,7 +215,7 @@ func (c *change) compile(coming []description) error {
 		var base *Served
 		if d.Stored != nil {
 			m, ok := c.edit.named.get(d.Stored.Resource.GroupVersionResource())
-			if !ok || m.base != nil {
+			if !ok || m.stored != m.Served {
 				return fail("the resource it is a form of is not served")
 			}
 			base = m.Served
@@ -318,7 +318,7 @@ func (c *change) own() error {
 // shows the same objects, and creates a new one otherwise.
 func (c *change) load(ctx context.Context) error {
 	for _, one := range c.added {
-		if one.base == nil && one.Kind.Virtual == nil {
+		if one.stored == one && one.Kind.Virtual == nil {
 			c.inherit(one)
 		}
 	}
@@ -349,7 +349,7 @@ func (c *change) inherit(one *Served) {
 		one.Cache, one.stale, one.expiry, one.records = have.Cache, have.stale, have.expiry, have.records
 	}
 	for _, form := range c.added {
-		if form.base == one {
+		if form.stored == one {
 			form.stale, form.records = one.stale, one.records
 		}
 	}
@@ -365,8 +365,8 @@ func (r *Kind) showsAs(by *Kind) bool {
 func (c *change) loadOne(ctx context.Context, one *Served) error {
 	e := c.engine
 	switch {
-	case one.base != nil:
-		one.Cache = one.base.Cache // loaded before
+	case one.stored != one:
+		one.Cache = one.stored.Cache // loaded before
 		if c.replaces[one] == nil {
 			c.fresh = append(c.fresh, one)
 		}
@@ -432,7 +432,7 @@ func (c *change) publish() {
 		}
 	}
 	for _, one := range c.gone {
-		if one.Cache != nil && one.base == nil {
+		if one.Cache != nil && one.stored == one {
 			e.dispatcher.Remove(one.Kind.StorageName)
 		}
 	}

@@ -129,7 +129,7 @@ func (d *deletion) readOld(ctx context.Context) (registry.Tree, error) {
 	if r.Hooks.Grace == nil && r.Hooks.Mark == nil && r.Hooks.Companions == nil {
 		return treeOf(d.entry)
 	}
-	return d.served.stored().treeOf(ctx, d.entry)
+	return d.served.stored.treeOf(ctx, d.entry)
 }
 
 // asks tells whether hooks or plugins have to see the object.
@@ -157,7 +157,7 @@ func askBeforeDelete(ctx context.Context, d *deletion) (err error) {
 	}
 	stored := d.old
 	if d.entry.Form() != 0 {
-		if stored, err = d.served.stored().treeOf(ctx, d.entry); err != nil {
+		if stored, err = d.served.stored.treeOf(ctx, d.entry); err != nil {
 			return err
 		}
 	}

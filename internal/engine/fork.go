@@ -73,21 +73,22 @@ func (s *Set) fork(shapes *shapes) (*Set, map[*Served]*Served) {
 		if hidden {
 			to.leave()
 		}
-		if to.base == nil {
+		if from.stored == from {
+			to.stored = &to
 			to.stale, to.ownership, to.records = &staleKeys{}, &ownership{}, from.records.copyOf()
 			if to.expiry != nil {
 				to.expiry = newExpiry(to.expiry.ttl)
 			}
 		} else {
-			to.base = copies[to.base]
-			to.stale, to.ownership, to.records = to.base.stale, to.base.ownership, to.base.records
+			to.stored = copies[from.stored]
+			to.stale, to.ownership, to.records = to.stored.stale, to.stored.ownership, to.stored.records
 		}
 		copies[from] = &to
 		next.add(&to, hidden)
 	}
 	for _, forms := range []bool{false, true} { // stored forms first
 		for _, m := range s.named.all() {
-			if forms == (m.base != nil) {
+			if forms == (m.stored != m.Served) {
 				add(m.Served, m.hidden)
 			}
 		}
@@ -98,7 +99,7 @@ func (s *Set) fork(shapes *shapes) (*Set, map[*Served]*Served) {
 // take copies what is known about the objects of a resource. All forms of a stored resource share
 // it.
 func (s *Served) take(from *Served) {
-	if s.base != nil {
+	if s.stored != s {
 		return
 	}
 	s.ownership.rules.Store(from.ownership.rules.Load())

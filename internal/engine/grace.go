@@ -194,7 +194,7 @@ func markOver(_ context.Context, d *deletion) error {
 
 // follow starts the removal of the resource's objects whose time is over.
 func (e *Engine) follow(ctx context.Context, s *Served) {
-	if s.base != nil {
+	if s.stored != s {
 		return
 	}
 	ctx, s.unlead = context.WithCancel(ctx)

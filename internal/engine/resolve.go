@@ -45,7 +45,7 @@ func (e *Engine) ResolveIn(served *Served, verb string, t registry.Target) (*Res
 			return nil, NotServed()
 		}
 		if at.Subresource = sub; sub.stored {
-			at.acts = served.base
+			at.acts = served.stored
 		}
 	}
 	if err := at.check(verb); err != nil {

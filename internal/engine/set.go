@@ -23,7 +23,7 @@ type Served struct {
 
 	expiry *expiry // nil for resources whose objects live until they are deleted
 
-	base      *Served    // the stored form; nil when this is it
+	stored    *Served    // the stored form; the resource itself, if it is that
 	stale     *staleKeys // shared by all forms
 	ownership *ownership // likewise
 	shelf     *shelf     // encodings and other values derived from its objects
@@ -38,9 +38,10 @@ type Served struct {
 // newServed makes the running part of a kind. base is the stored form, or nil if the kind is the
 // stored form.
 func (e *Engine) newServed(r *Kind, base *Served) *Served {
-	s := &Served{Resource: r.Resource, Kind: r, base: base, shelf: &shelf{e.shapes}, broken: &broken{}}
+	s := &Served{Resource: r.Resource, Kind: r, stored: base, shelf: &shelf{e.shapes}, broken: &broken{}}
 	s.present, s.leave = context.WithCancel(context.Background())
 	if base == nil {
+		s.stored = s
 		s.stale, s.ownership, s.records = &staleKeys{}, &ownership{}, &records{}
 		return s
 	}
@@ -51,14 +52,6 @@ func (e *Engine) newServed(r *Kind, base *Served) *Served {
 // Ended returns a context that is done once clients can no longer ask for the resource as it is,
 // because it was removed or replaced. Streams of the resource then end.
 func (s *Served) Ended() context.Context { return s.present }
-
-// stored returns the stored form.
-func (s *Served) stored() *Served {
-	if s.base != nil {
-		return s.base
-	}
-	return s
-}
 
 // Set is an immutable snapshot of the resources of a server at one moment. A request takes one set
 // and uses it throughout, so that dispatch, discovery and documentation agree with each other
@@ -263,7 +256,7 @@ func (e *setEdit) add(one *Served, hidden bool) {
 		}
 	}
 	if r.Virtual == nil {
-		f := &family{base: one.stored()}
+		f := &family{base: one.stored}
 		if have, ok := e.families.get(r.StorageName); ok {
 			f.forms = have.forms
 		}

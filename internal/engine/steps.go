@@ -37,7 +37,7 @@ func read(ctx context.Context, w *write) error {
 		return w.alreadyExists(entry.Facts().Deleted != nil)
 	}
 	w.entry = entry
-	if w.stored.old, err = w.served.stored().treeOf(ctx, entry); err != nil {
+	if w.stored.old, err = w.served.stored.treeOf(ctx, entry); err != nil {
 		return err
 	}
 	if w.object.old, err = FromStored(ctx, w.kind.Resource, w.stored.old); err != nil {

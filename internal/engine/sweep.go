@@ -14,7 +14,7 @@ import (
 // deleted like by a client's DELETE with background propagation, so finalizers are respected; s
 // need not be served yet. Sweep deletes what it can and returns the first error.
 func (e *Engine) Sweep(ctx context.Context, s *Served, namespace string, before storage.Revision) error {
-	if s.Cache == nil || s.base != nil || s.Kind.ClusterScoped {
+	if s.Cache == nil || s.stored != s || s.Kind.ClusterScoped {
 		return nil
 	}
 	if err := s.Cache.Fresh(ctx); err != nil {

@@ -103,7 +103,7 @@ func (e *Engine) decoder(s *Served) func(storage.Record) (*watch.Entry, error) {
 	return func(rec storage.Record) (*watch.Entry, error) {
 		d, err := s.decode(rec)
 		if err == nil && !d.complete {
-			d.facts.Fields, err = s.stored().Kind.fieldsOfOne(d.form, d.object)
+			d.facts.Fields, err = s.stored.Kind.fieldsOfOne(d.form, d.object)
 		}
 		if err != nil {
 			return nil, err
@@ -182,7 +182,7 @@ func (s *Served) completeFields(some []*decoded) error {
 	for i, d := range some {
 		objects[i] = d.object
 	}
-	values, err := s.stored().Kind.convertedFields(some[0].form, objects)
+	values, err := s.stored.Kind.convertedFields(some[0].form, objects)
 	for i := range values {
 		some[i].facts.Fields = values[i]
 	}
@@ -223,19 +223,19 @@ func (s *Served) scan(form *Kind, object []byte) (watch.Body, watch.Facts, error
 	if err != nil || complete {
 		return body, facts, err
 	}
-	facts.Fields, err = s.stored().Kind.fieldsOfOne(form, object)
+	facts.Fields, err = s.stored.Kind.fieldsOfOne(form, object)
 	return body, facts, err
 }
 
 // scanForm is scan without the conversion. The fields are not complete where they need one.
 func (s *Served) scanForm(form *Kind, object []byte) (body watch.Body, facts watch.Facts, complete bool, err error) {
 	body, facts, err = form.scan(object)
-	if err != nil || form.sameForm(s.stored().Kind) {
+	if err != nil || form.sameForm(s.stored.Kind) {
 		return body, facts, true, err
 	}
 	s.records.foreign.Store(true)
 	facts.Form = s.records.number(form)
-	facts.Fields, complete = s.stored().Kind.fieldsOf(form, facts.Fields)
+	facts.Fields, complete = s.stored.Kind.fieldsOf(form, facts.Fields)
 	return body, facts, complete, nil
 }
 

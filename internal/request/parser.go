@@ -116,7 +116,11 @@ func (x *Exchange) Parse(p *Parser, r *http.Request) error {
 		}
 	}
 	if info.Verb == VerbList || info.Verb == VerbWatch {
-		info.nameFromSelector()
+		// One object can be listed or watched with the right to its name (LIST-36). A value that
+		// cannot be a name stays in the selector; the list then finds nothing (security vector P9).
+		if name, ok := info.Query.FieldSelector.Exact("metadata.name"); ok && validSegment(name) {
+			info.Name = name
+		}
 	}
 	x.Info.Store(info)
 	return nil
@@ -253,12 +257,4 @@ func (i *Info) selectName() (err error) {
 	name := meta.FieldRequirement{Field: "metadata.name", Op: meta.Equals, Value: i.Name}
 	i.Query.FieldSelector, err = meta.NewFieldSelector(append(fields.Requirements(), name)...)
 	return err
-}
-
-// nameFromSelector lets a list or watch of one object be authorized by its name (LIST-36). A value
-// that cannot be a name stays in the selector; the list then finds nothing (security vector P9).
-func (i *Info) nameFromSelector() {
-	if name, ok := i.Query.FieldSelector.Exact("metadata.name"); ok && validSegment(name) {
-		i.Name = name
-	}
 }

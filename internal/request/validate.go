@@ -81,16 +81,6 @@ func (q Query) ValidateWatch(streamingLists bool) error {
 	return q.invalid("ListOptions", &f)
 }
 
-// ValidateCreate checks dryRun, fieldManager and fieldValidation of a create: 422.
-func (q Query) ValidateCreate() error { return q.validateEdit("CreateOptions") }
-
-// ValidateUpdate checks dryRun, fieldManager and fieldValidation of an update: 422.
-func (q Query) ValidateUpdate() error { return q.validateEdit("UpdateOptions") }
-
-// ValidatePatch checks dryRun, fieldManager and fieldValidation of a patch: 422. The handler checks
-// whether force and fieldManager fit the type of the patch, because it knows the type.
-func (q Query) ValidatePatch() error { return q.validateEdit("PatchOptions") }
-
 // ValidateDelete checks dryRun and the propagation options of a delete or deletecollection: 422. It
 // is for requests without a body. The options of a body replace those of the query (DEL-12).
 func (q Query) ValidateDelete() error {
@@ -109,7 +99,10 @@ func (q Query) ValidateDelete() error {
 	return q.invalid("DeleteOptions", &f)
 }
 
-func (q Query) validateEdit(kind string) error {
+// ValidateWrite checks dryRun, fieldManager and fieldValidation of a create, an update or a patch,
+// whose options have this kind: 422. The handler checks whether force and fieldManager fit the type
+// of a patch, because it knows the type.
+func (q Query) ValidateWrite(kind string) error {
 	var f status.Fields
 	q.checkDryRun(&f)
 	if len(q.FieldManager) > MaxFieldManagerBytes {

@@ -127,10 +127,10 @@ type write struct {
 	validate   func(request.Query) error
 }
 
-var edits = []write{
-	{"POST " + W, "CreateOptions", request.Query.ValidateCreate},
-	{"PUT " + W + "/x", "UpdateOptions", request.Query.ValidateUpdate},
-	{"PATCH " + W + "/x", "PatchOptions", request.Query.ValidatePatch},
+var edits = []write{edit("POST "+W, "CreateOptions"), edit("PUT "+W+"/x", "UpdateOptions"), edit("PATCH "+W+"/x", "PatchOptions")}
+
+func edit(line, kind string) write {
+	return write{line, kind, func(q request.Query) error { return q.ValidateWrite(kind) }}
 }
 
 func TestDRY_07_OnlyAll(t *testing.T) {
@@ -181,5 +181,5 @@ func TestDEL_10_12_DeleteOptions(t *testing.T) {
 func TestMODEL_03_GroupDomain(t *testing.T) {
 	info, err := request.NewParser("", "example.org").Parse(receive(t, "POST "+W+"?dryRun=x"))
 	require.NoError(t, err)
-	require.Equal(t, "meta.example.org", status.From(info.Query.ValidateCreate()).Status().Details.Group)
+	require.Equal(t, "meta.example.org", status.From(info.Query.ValidateWrite("CreateOptions")).Status().Details.Group)
 }

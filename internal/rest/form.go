@@ -168,11 +168,6 @@ func (f *whole) tail(dst []byte, _ *engine.Listed) ([]byte, error) {
 	return append(dst, "]}\n"...), nil
 }
 
-// metadataOnly tells whether an answer holds the metadata of objects alone, which are the same in every version.
-func metadataOnly(form negotiate.Result) bool {
-	return form.As == negotiate.PartialObjectMetadata || form.As == negotiate.PartialObjectMetadataList
-}
-
 // partials writes the metadata of objects alone (TABLE-10).
 type partials struct {
 	source

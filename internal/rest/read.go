@@ -36,7 +36,7 @@ func (c *call) get() error {
 	if err != nil {
 		return err
 	}
-	lr.MetadataOnly = metadataOnly(form)
+	lr.MetadataOnly = form.As == negotiate.PartialObjectMetadata // which is the same in every version
 	entry, err := c.at.Get(c.r.Context(), lr)
 	if err != nil {
 		return err
@@ -62,7 +62,7 @@ func (c *call) list() error {
 	if err != nil {
 		return err
 	}
-	lr.MetadataOnly = metadataOnly(form)
+	lr.MetadataOnly = form.As == negotiate.PartialObjectMetadataList
 	l, err := c.at.List(c.r.Context(), lr)
 	if err != nil {
 		return err

@@ -343,7 +343,7 @@ func (s *stream) append(event *watch.Event) error {
 	}
 	shown := *event
 	var err error
-	if !metadataOnly(s.form) {
+	if s.form.As != negotiate.PartialObjectMetadata { // which is the same in every version
 		if shown.Entry, err = s.served.Show(s.ctx, event.Entry); err != nil {
 			return err
 		}
@@ -351,7 +351,7 @@ func (s *stream) append(event *watch.Event) error {
 	if f, ok := s.render.(*whole); ok { // the common case, in which nothing has to be allocated
 		begin := len(s.buf)
 		s.buf = f.appendEvent(s.buf, &shown)
-		s.count(begin)
+		s.meter.Event(len(s.buf) - begin)
 		return nil
 	}
 	return s.frame(event.Type, func(dst []byte) ([]byte, error) { return s.render.event(dst, &shown) })
@@ -373,13 +373,8 @@ func (s *stream) frame(kind meta.EventType, object func([]byte) ([]byte, error))
 	}
 	begin := len(s.buf)
 	s.buf = out
-	s.count(begin)
-	return nil
-}
-
-// count counts the event that begins here in the buffer.
-func (s *stream) count(begin int) {
 	s.meter.Event(len(s.buf) - begin)
+	return nil
 }
 
 // flush writes what was gathered, as far as it makes full pieces; push writes all of it and sends it on its way.

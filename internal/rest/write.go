@@ -21,7 +21,7 @@ import (
 )
 
 func (c *call) create() error {
-	if err := c.info.Query.ValidateCreate(); err != nil {
+	if err := c.info.Query.ValidateWrite("CreateOptions"); err != nil {
 		return err
 	}
 	if c.sub != nil {
@@ -39,7 +39,7 @@ func (c *call) create() error {
 }
 
 func (c *call) update() error {
-	if err := c.info.Query.ValidateUpdate(); err != nil {
+	if err := c.info.Query.ValidateWrite("UpdateOptions"); err != nil {
 		return err
 	}
 	if c.sub != nil && c.sub.Acts(c.info.Verb) {
@@ -57,7 +57,7 @@ func (c *call) update() error {
 }
 
 func (c *call) patch() error {
-	if err := c.info.Query.ValidatePatch(); err != nil {
+	if err := c.info.Query.ValidateWrite("PatchOptions"); err != nil {
 		return err
 	}
 	types := c.served.Kind.Patches
