@@ -80,7 +80,9 @@ func ListenOn(l net.Listener) RunOption {
 // localhost and the address, made at start. Clients must be told to trust it.
 type TLS struct {
 	// CertFile and KeyFile name the files of the serving certificate and its key, in PEM. They are read
-	// again when they change; while they are damaged, the last good certificate is served.
+	// again when they change; while they are damaged, the last good certificate is served. The key
+	// must belong to the user of the process or to root; Run takes the permissions of users outside
+	// of its group away.
 	CertFile, KeyFile string
 
 	// SNI are further certificates. A client that asks for a server name gets the first one that is

@@ -1,6 +1,7 @@
 package token
 
 import (
+	"bytes"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -9,11 +10,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/kindwright/kindwright/authn"
+	"github.com/kindwright/kindwright/internal/files"
 )
 
 // MaxFileBytes is the size of the largest accepted file.
@@ -44,14 +45,15 @@ type reading struct{ accounts bool }
 // error, because service accounts belong to those who issue their tokens.
 func WithServiceAccounts() Option { return func(r *reading) { r.accounts = true } }
 
-// Open reads the file at path; see [Read].
+// Open reads the file at path; see [Read]. It must be a regular file of at most 16 MiB that belongs
+// to the user of the process or to root. Open takes the permissions of users outside of its group
+// away.
 func Open(path string, opts ...Option) (*File, error) {
-	f, err := os.Open(path)
+	data, err := files.ReadSecret(path)
 	if err != nil {
 		return nil, fmt.Errorf("token file: %w", err)
 	}
-	defer func() { _ = f.Close() }() // opened for reading, so no data can be lost
-	tokens, err := Read(f, opts...)
+	tokens, err := Read(bytes.NewReader(data), opts...)
 	if err != nil {
 		return nil, fmt.Errorf("token file %s: %w", path, err)
 	}

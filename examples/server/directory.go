@@ -8,11 +8,13 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
 	"time"
 
+	"github.com/kindwright/kindwright/internal/files"
 	"github.com/kindwright/kindwright/internal/selfsigned"
 )
 
@@ -21,9 +23,9 @@ import (
 type directory struct{ path string }
 
 // openDirectory makes the directory if it is absent, readable by its owner only (D9), and checks
-// that it is writable.
+// that it is writable, by this user only.
 func openDirectory(path string) (*directory, error) {
-	if err := os.MkdirAll(path, 0o700); err != nil {
+	if err := files.Directory(path); err != nil {
 		return nil, fmt.Errorf("--data-dir: %w", err)
 	}
 	probe, err := os.CreateTemp(path, ".writable-*")
@@ -47,14 +49,22 @@ type identity struct {
 // renewBefore is how long before its expiry an identity is renewed.
 const renewBefore = 7 * 24 * time.Hour
 
-// identity returns the identity in the directory, or creates one that is valid for host.
-func (d *directory) identity(host string) (*identity, error) {
+// errDamaged means that a file of the identity does not hold what was written to it.
+var errDamaged = errors.New("damaged certificates")
+
+// identity returns the identity in the directory, or creates one that is valid for host. It also
+// replaces a damaged one and says so: all of its files are the server's own.
+func (d *directory) identity(host string, out io.Writer) (*identity, error) {
 	id, err := d.loadIdentity()
-	if err == nil && id.goodFor(host, time.Now()) {
+	switch {
+	case err == nil && id.goodFor(host, time.Now()):
 		return id, nil
-	}
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("certificates in %s: %w; remove the damaged file to have new ones made", d.path, err)
+	case errors.Is(err, errDamaged):
+		if _, err := fmt.Fprintf(out, "server: %v in %s: making new ones; clients need the new kubeconfig\n", err, d.path); err != nil {
+			return nil, err
+		}
+	case err != nil && !errors.Is(err, os.ErrNotExist):
+		return nil, fmt.Errorf("certificates: %w", err)
 	}
 	if err := d.makeIdentity(host); err != nil {
 		return nil, fmt.Errorf("make certificates in %s: %w", d.path, err)
@@ -64,27 +74,41 @@ func (d *directory) identity(host string) (*identity, error) {
 
 func (d *directory) loadIdentity() (*identity, error) {
 	id := &identity{}
-	var err error
-	if id.caPEM, err = os.ReadFile(d.file("ca.crt")); err != nil {
-		return nil, err
+	var server selfsigned.Pair
+	for _, f := range []struct {
+		name string
+		data *[]byte
+	}{
+		{"ca.crt", &id.caPEM}, {"admin.crt", &id.adminPEM.Cert}, {"admin.key", &id.adminPEM.Key},
+		{"server.crt", &server.Cert}, {"server.key", &server.Key},
+	} {
+		var err error
+		if *f.data, err = files.ReadOwn(d.file(f.name)); err != nil {
+			return nil, err
+		}
 	}
-	if id.adminPEM.Cert, err = os.ReadFile(d.file("admin.crt")); err != nil {
-		return nil, err
+	if err := id.parse(server); err != nil {
+		return nil, fmt.Errorf("%w: %w", errDamaged, err)
 	}
-	if id.adminPEM.Key, err = os.ReadFile(d.file("admin.key")); err != nil {
-		return nil, err
+	return id, nil
+}
+
+// parse checks what the files contain.
+func (id *identity) parse(server selfsigned.Pair) (err error) {
+	if id.serving, err = tls.X509KeyPair(server.Cert, server.Key); err != nil {
+		return fmt.Errorf("server.crt and server.key: %w", err)
 	}
-	if id.serving, err = tls.LoadX509KeyPair(d.file("server.crt"), d.file("server.key")); err != nil {
-		return nil, err
+	if _, err = tls.X509KeyPair(id.adminPEM.Cert, id.adminPEM.Key); err != nil {
+		return fmt.Errorf("admin.crt and admin.key: %w", err)
 	}
 	block, _ := pem.Decode(id.caPEM)
 	if block == nil {
-		return nil, errors.New("ca.crt contains no certificate")
+		return errors.New("ca.crt contains no certificate")
 	}
 	if id.ca, err = x509.ParseCertificate(block.Bytes); err != nil {
-		return nil, fmt.Errorf("ca.crt: %w", err)
+		return fmt.Errorf("ca.crt: %w", err)
 	}
-	return id, nil
+	return nil
 }
 
 func (id *identity) goodFor(host string, now time.Time) bool {
@@ -117,32 +141,16 @@ func (d *directory) makeIdentity(host string) error {
 	}{
 		{"server.key", server.Key}, {"server.crt", server.Cert}, {"admin.key", admin.Key}, {"admin.crt", admin.Cert}, {"ca.crt", ca.PEM()},
 	} {
-		if err := writeFile(d.file(f.name), f.data); err != nil {
+		if err := files.Write(d.file(f.name), f.data); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// writeFile replaces a file atomically, readable by its owner only. No reader sees half of it.
-func writeFile(path string, data []byte) error {
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".new-*") // 0600
-	if err != nil {
-		return err
-	}
-	_, err = tmp.Write(data)
-	if err = errors.Join(err, tmp.Close()); err == nil {
-		err = os.Rename(tmp.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(tmp.Name()))
-	}
-	return nil
-}
-
 // writeKubeconfig writes the administrator's credentials for a server at addr.
 func (id *identity) writeKubeconfig(path string, addr net.Addr) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	if err := files.MakeDirectory(filepath.Dir(path)); err != nil {
 		return fmt.Errorf("--kubeconfig: %w", err)
 	}
 	var b bytes.Buffer
@@ -166,7 +174,7 @@ users:
     client-certificate-data: %s
     client-key-data: %s
 `, reachable(addr), encode(id.caPEM), encode(id.adminPEM.Cert), encode(id.adminPEM.Key))
-	if err := writeFile(path, b.Bytes()); err != nil {
+	if err := files.Write(path, b.Bytes()); err != nil {
 		return fmt.Errorf("--kubeconfig: %w", err)
 	}
 	return nil

@@ -22,6 +22,7 @@ import (
 	"github.com/kindwright/kindwright/authn/token"
 	certs "github.com/kindwright/kindwright/authn/x509"
 	"github.com/kindwright/kindwright/authz"
+	"github.com/kindwright/kindwright/internal/files"
 	"github.com/kindwright/kindwright/kinds"
 	"github.com/kindwright/kindwright/storage"
 	"github.com/kindwright/kindwright/storage/bbolt"
@@ -75,7 +76,7 @@ func serve(ctx context.Context, f *flags, out, errOut io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	id, err := dir.identity(host)
+	id, err := dir.identity(host, errOut)
 	if err != nil {
 		return err
 	}
@@ -144,7 +145,7 @@ type credentials struct {
 func readCredentials(f *flags) (*credentials, error) {
 	c := &credentials{authorities: x509.NewCertPool()}
 	if f.clientCAFile != "" {
-		data, err := os.ReadFile(f.clientCAFile)
+		data, err := files.Read(f.clientCAFile)
 		if err != nil {
 			return nil, fmt.Errorf("--client-ca-file: %w", err)
 		}

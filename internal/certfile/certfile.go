@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/kindwright/kindwright/internal/files"
 )
 
 // lookEvery is how often a handshake looks whether the files have changed.
@@ -100,7 +102,7 @@ func (p *pair) read() error {
 	if err != nil {
 		return err
 	}
-	cert, err := tls.LoadX509KeyPair(p.names.Cert, p.names.Key)
+	cert, err := files.KeyPair(p.names.Cert, p.names.Key)
 	if err != nil {
 		return fmt.Errorf("certificate %s with key %s: %w", p.names.Cert, p.names.Key, err)
 	}

@@ -15,6 +15,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
 
+	"github.com/kindwright/kindwright/internal/files"
 	"github.com/kindwright/kindwright/storage"
 )
 
@@ -259,22 +260,7 @@ func publishFile(temp, path string) error {
 	if err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(path))
-}
-
-func syncDir(dir string) error {
-	if runtime.GOOS == "windows" {
-		return nil // directories cannot be synced and need not be
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	err = d.Sync()
-	if errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) {
-		err = nil // this file system does not sync directories
-	}
-	return errors.Join(err, d.Close())
+	return files.SyncDirectory(filepath.Dir(path))
 }
 
 func ignore(err, expected error) error {

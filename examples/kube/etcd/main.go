@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/kindwright/kindwright/internal/files"
 	"github.com/kindwright/kindwright/internal/json"
 )
 
@@ -95,7 +96,7 @@ func (o *options) serve(ctx context.Context, errOut io.Writer) (err error) {
 	if err != nil {
 		return fmt.Errorf("--data-dir: %w", err)
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := files.Directory(dir); err != nil {
 		return fmt.Errorf("--data-dir: %w", err)
 	}
 	listeners, err := o.listeners(ctx)

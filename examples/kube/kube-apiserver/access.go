@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/x509"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/kindwright/kindwright"
@@ -12,13 +11,14 @@ import (
 	"github.com/kindwright/kindwright/authn/token"
 	certificates "github.com/kindwright/kindwright/authn/x509"
 	"github.com/kindwright/kindwright/authz"
+	"github.com/kindwright/kindwright/internal/files"
 )
 
 // access builds authentication and authorization from the flags.
 func (o *options) access() ([]kindwright.Option, error) {
 	var who []authn.Authenticator
 	if o.clientCAFile != "" {
-		data, err := os.ReadFile(o.clientCAFile)
+		data, err := files.Read(o.clientCAFile)
 		if err != nil {
 			return nil, fmt.Errorf("--client-ca-file: %w", err)
 		}

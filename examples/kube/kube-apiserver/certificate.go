@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/kindwright/kindwright/internal/files"
 	"github.com/kindwright/kindwright/internal/selfsigned"
 )
 
@@ -15,7 +16,7 @@ import (
 // clients that want to trust it.
 func (o *options) certificate() (tls.Certificate, error) {
 	if o.tlsCertFile != "" {
-		pair, err := tls.LoadX509KeyPair(o.tlsCertFile, o.tlsKeyFile)
+		pair, err := files.KeyPair(o.tlsCertFile, o.tlsKeyFile)
 		if err != nil {
 			return pair, fmt.Errorf("--tls-cert-file and --tls-private-key-file: %w", err)
 		}
@@ -25,22 +26,26 @@ func (o *options) certificate() (tls.Certificate, error) {
 		return selfsigned.Certificate(o.bindAddress.String())
 	}
 	certFile, keyFile := filepath.Join(o.certDir, "apiserver.crt"), filepath.Join(o.certDir, "apiserver.key")
-	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
-	switch {
-	case err == nil:
-		return pair, nil
-	case !errors.Is(err, os.ErrNotExist):
+	if err := files.Directory(o.certDir); err != nil {
+		return tls.Certificate{}, fmt.Errorf("--cert-dir: %w", err)
+	}
+	pair, err := files.KeyPair(certFile, keyFile)
+	if errors.Is(err, os.ErrNotExist) {
+		if err = o.makeCertificate(certFile, keyFile); err == nil {
+			pair, err = files.KeyPair(certFile, keyFile)
+		}
+	}
+	if err != nil {
 		return pair, fmt.Errorf("--cert-dir: %w", err)
 	}
-	if err := o.makeCertificate(certFile, keyFile); err != nil {
-		return pair, fmt.Errorf("--cert-dir: %w", err)
-	}
-	return tls.LoadX509KeyPair(certFile, keyFile)
+	return pair, nil
 }
 
+// makeCertificate makes a pair. It never replaces a key. It writes the certificate first, so that a
+// program that is killed in between leaves no key, and the next one makes a new pair.
 func (o *options) makeCertificate(certFile, keyFile string) error {
-	if err := os.MkdirAll(o.certDir, 0o700); err != nil {
-		return err
+	if _, err := os.Lstat(keyFile); !errors.Is(err, os.ErrNotExist) {
+		return errors.Join(fmt.Errorf("%s exists without its certificate %s; add that, or remove the key", keyFile, certFile), err)
 	}
 	authority, err := selfsigned.NewAuthority("kube-apiserver")
 	if err != nil {
@@ -51,8 +56,8 @@ func (o *options) makeCertificate(certFile, keyFile string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(keyFile, made.Key, 0o600); err != nil {
+	if err := files.Write(certFile, append(made.Cert, authority.PEM()...)); err != nil {
 		return err
 	}
-	return os.WriteFile(certFile, append(made.Cert, authority.PEM()...), 0o600)
+	return files.Write(keyFile, made.Key)
 }

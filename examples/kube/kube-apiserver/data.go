@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
+	"github.com/kindwright/kindwright/internal/files"
 	"github.com/kindwright/kindwright/internal/json"
 )
 
@@ -57,7 +57,7 @@ func (o *options) dataFile(ctx context.Context) (string, error) {
 	case dir == "":
 		dir = defaultDataDir
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := files.Directory(dir); err != nil {
 		return "", fmt.Errorf("--data-dir: %w", err)
 	}
 	return filepath.Join(dir, fileName(o.etcdPrefix)+".db"), nil

@@ -6,9 +6,9 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/kindwright/kindwright/examples/kube"
+	"github.com/kindwright/kindwright/internal/files"
 )
 
 // tokens returns the configuration for service account tokens, or nil if no flag sets it.
@@ -16,7 +16,7 @@ func (o *options) tokens() (*kube.Tokens, error) {
 	if o.signingKeyFile == "" {
 		return nil, nil
 	}
-	data, err := os.ReadFile(o.signingKeyFile)
+	data, err := files.ReadSecret(o.signingKeyFile)
 	if err != nil {
 		return nil, fmt.Errorf("--service-account-signing-key-file: %w", err)
 	}
