@@ -79,8 +79,11 @@ func (d *directory) loadIdentity() (*identity, error) {
 		name string
 		data *[]byte
 	}{
-		{"ca.crt", &id.caPEM}, {"admin.crt", &id.adminPEM.Cert}, {"admin.key", &id.adminPEM.Key},
-		{"server.crt", &server.Cert}, {"server.key", &server.Key},
+		{"ca.crt", &id.caPEM},
+		{"admin.crt", &id.adminPEM.Cert},
+		{"admin.key", &id.adminPEM.Key},
+		{"server.crt", &server.Cert},
+		{"server.key", &server.Key},
 	} {
 		var err error
 		if *f.data, err = files.ReadOwn(d.file(f.name)); err != nil {

@@ -56,7 +56,9 @@ func TestS8_S26_FilesOfTheCommandLine(t *testing.T) {
 	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
 	for _, path := range []string{pipe, dir, "/dev/zero"} {
 		for _, args := range [][]string{
-			{"--token-auth-file", path}, {"--client-ca-file", path}, {"--tls-cert-file", path, "--tls-private-key-file", path},
+			{"--token-auth-file", path},
+			{"--client-ca-file", path},
+			{"--tls-cert-file", path, "--tls-private-key-file", path},
 			{"--service-account-signing-key-file", path, "--service-account-issuer", "https://example.com"},
 		} {
 			said := refused(t, append(args, "--data-dir="+t.TempDir(), "--secure-port=0")...)
