@@ -106,6 +106,7 @@ func (s *Server) withAuditID(next http.Handler) http.Handler {
 		h, v := w.Header(), res.common[:]
 		h["Audit-Id"], h["Cache-Control"], h["X-Content-Type-Options"] = v[0:1:1], v[1:2:2], v[2:3:3]
 		x := res.exchange.Begin(r, id, time.Now())
+		x.CBOR = s.cbor
 		returned := false
 		defer func() {
 			if !returned {

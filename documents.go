@@ -38,7 +38,7 @@ func (s *Server) content() discovery.Content {
 				Name:      v.Version,
 				Identity:  v,
 				Resources: func() []discovery.Resource { return resourcesOf(v) },
-				Schema:    func() ([]byte, error) { return openapiOf(v).JSON() },
+				Schema:    func() ([]byte, error) { return openapiOf(v, s.cbor).JSON() },
 			})
 		}
 		out.Groups = append(out.Groups, group)
@@ -47,7 +47,7 @@ func (s *Server) content() discovery.Content {
 		swagger := openapi.Swagger{Version: s.cfg.kubernetes.Version.GitVersion}
 		for _, g := range set.Groups() {
 			for _, v := range g.Versions {
-				swagger.Documents = append(swagger.Documents, openapiOf(v))
+				swagger.Documents = append(swagger.Documents, openapiOf(v, s.cbor))
 			}
 		}
 		if protobuf {
@@ -87,8 +87,8 @@ func resourceOf(r *engine.Kind) discovery.Resource {
 }
 
 // openapiOf describes one group version.
-func openapiOf(v *engine.Version) openapi.Document {
-	doc := openapi.Document{Group: v.Group, Version: v.Version}
+func openapiOf(v *engine.Version, cbor bool) openapi.Document {
+	doc := openapi.Document{Group: v.Group, Version: v.Version, CBOR: cbor}
 	for _, served := range v.Kinds {
 		r := served.Kind
 		kind := openapi.KindDoc{

@@ -46,6 +46,7 @@ type Server struct {
 	parts         []registry.Bundle // of the definitions
 	bundle        registry.Bundle   // of all parts
 	forked        bool              // the engine has been filled already
+	cbor          bool              // the gate is on
 	parser        *request.Parser
 	meters        *meters
 	authenticator authn.Authenticator
@@ -154,6 +155,7 @@ func (s *Server) build() error {
 	if s.origins, err = parseOrigins(s.cfg.access.Origins); err != nil {
 		return err
 	}
+	s.cbor = s.cfg.gates.Enabled(feature.CBOR)
 	s.parser = request.NewParser(s.cfg.http.PathPrefix, domain)
 	if s.cfg.watches.OldPaths {
 		s.parser = s.parser.WithWatchPaths()

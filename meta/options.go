@@ -27,6 +27,7 @@ const (
 	MergePatch          PatchType = "application/merge-patch+json"           // RFC 7386 (PATCH-08)
 	StrategicMergePatch PatchType = "application/strategic-merge-patch+json" // of Kubernetes (PATCH-09)
 	ApplyPatch          PatchType = "application/apply-patch+yaml"           // server-side apply; JSON is YAML (PATCH-05)
+	ApplyCBORPatch      PatchType = "application/apply-patch+cbor"           // the same, where the server reads CBOR
 )
 
 // DryRunAll is the only value of dryRun: the server does everything except store the result.

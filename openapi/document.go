@@ -21,6 +21,7 @@ import (
 type Document struct {
 	Group, Version string
 	Title          string // of the whole API; defaults to "kindwright"
+	CBOR           bool   // documents can also be CBOR
 	Kinds          []KindDoc
 }
 

@@ -27,6 +27,7 @@ type operation struct {
 	codes                           []string // of success, in ascending order
 	stream                          bool
 	protobuf                        bool     // the kind can be encoded as protobuf
+	cbor                            bool     // the server reads and writes CBOR
 	patches                         []string // sorted media types
 
 	// answersProtobuf is set if the response has another kind than the body and that kind supports
@@ -50,11 +51,26 @@ var (
 )
 
 // types returns the media types of documents.
-func types(protobuf bool) []string {
+func (o *operation) types(protobuf bool) []string {
 	if protobuf {
-		return protobufTypes
+		return o.alsoCBOR(protobufTypes, cborType)
 	}
-	return plainTypes
+	return o.alsoCBOR(plainTypes, cborType)
+}
+
+// The media types of CBOR.
+const (
+	cborType       = "application/cbor"
+	cborStreamType = "application/cbor-seq"
+	cborPatchType  = "application/apply-patch+cbor"
+)
+
+// alsoCBOR adds some types of CBOR, if the server has it, in ascending order.
+func (o *operation) alsoCBOR(types []string, more ...string) []string {
+	if !o.cbor {
+		return types
+	}
+	return slices.Sorted(slices.Values(append(more, types...)))
 }
 
 // answerTypes returns the sorted media types of the response, including those of watch streams.
@@ -64,11 +80,11 @@ func (o *operation) answerTypes() []string {
 	}
 	switch {
 	case o.stream && o.protobuf:
-		return watchableTypes
+		return o.alsoCBOR(watchableTypes, cborType, cborStreamType)
 	case o.stream:
-		return watchTypes
+		return o.alsoCBOR(watchTypes, cborType, cborStreamType)
 	}
-	return types(o.protobuf || o.answersProtobuf)
+	return o.types(o.protobuf || o.answersProtobuf)
 }
 
 // patchTypes returns the sorted media types of patches, of which the first list that is not empty
@@ -329,7 +345,7 @@ func (p *publisher) add(path string, parameters []string, o operation) {
 		item = &pathItem{parameters: p.namedParameters(nil, parameters)}
 		p.paths[path] = item
 	}
-	o.tag = p.tag
+	o.tag, o.cbor = p.tag, p.doc.CBOR
 	if o.method == "patch" && p.noFieldValidation {
 		o.parameters = slices.DeleteFunc(slices.Clone(o.parameters), func(name string) bool { return name == "fieldValidation" })
 	}
@@ -342,9 +358,12 @@ func (p *publisher) add(path string, parameters []string, o operation) {
 // bodyTypes returns the sorted media types of the request body.
 func (o *operation) bodyTypes() []string {
 	if o.patches != nil {
+		if slices.Contains(o.patches, usualPatches[0]) {
+			return o.alsoCBOR(o.patches, cborPatchType)
+		}
 		return o.patches
 	}
-	return types(o.protobuf)
+	return o.types(o.protobuf)
 }
 
 var codeTexts = map[string]string{"200": "OK", "201": "Created", "202": "Accepted"}

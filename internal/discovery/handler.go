@@ -257,6 +257,8 @@ func entityTag(form negotiate.Result, hash string) string {
 	switch {
 	case form.MediaType == negotiate.YAML:
 		suffix = "-yaml"
+	case form.MediaType == negotiate.CBOR:
+		suffix = "-cbor"
 	case form.Pretty:
 		suffix = "-pretty"
 	}

@@ -55,6 +55,7 @@ var house = [...][]room{
 		{path: "storage/storagetest", tests: true, why: "the one suite for every backend and wrapper"},
 		{path: "authn", why: "who is asking"},
 		{path: "internal/metrics/apiserver", std: true, why: "the families of an API server, under the names that dashboards ask for"},
+		{path: "internal/cbor", why: "documents in JSON as CBOR, and back"},
 		{path: "internal/typed", why: "decoded objects as Go structs"},
 		{path: "internal/feature", why: "features by release, gates, which versions are served"},
 	},

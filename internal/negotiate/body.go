@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kindwright/kindwright/internal/cbor"
 	"github.com/kindwright/kindwright/internal/request"
 	"github.com/kindwright/kindwright/internal/yaml"
 	"github.com/kindwright/kindwright/status"
@@ -34,11 +35,11 @@ type BodyOptions struct {
 	Authenticated bool
 }
 
-// ReadBody reads the body of r as JSON. It only checks the syntax of YAML, which it converts. An
-// empty body is empty for every media type.
+// ReadBody reads the body of r as JSON. It only checks the syntax of YAML and CBOR, which it
+// converts. An empty body is empty for every media type.
 //
 // Errors are *status.Error. The code is 415 for a media type other than application/json and
-// application/yaml, a character set other than UTF-8, and a content coding; 413 for a body above
+// application/yaml, and application/cbor where the server has it, a character set other than UTF-8, and a content coding; 413 for a body above
 // the limit; 400 for a body that ends early and for invalid YAML; and 504 if the context of r ends
 // first. ReadBody never buffers more than the limit and does not read a body of a wrong type at
 // all.
@@ -54,10 +55,26 @@ func ReadBody(w http.ResponseWriter, r *http.Request, o BodyOptions) ([]byte, er
 		return nil, err
 	}
 	data, err := ReadRaw(w, r, limit)
-	if err != nil || len(data) == 0 || mediaType == JSON {
+	switch {
+	case err != nil || len(data) == 0 || mediaType == JSON:
 		return data, err
+	case mediaType == CBOR:
+		return FromCBOR(data, limit)
 	}
 	return FromYAML(data, limit)
+}
+
+// FromCBOR converts a CBOR document to JSON of at most limit bytes. The error is a *status.Error
+// with code 400 or 413.
+func FromCBOR(data []byte, limit int64) ([]byte, error) {
+	out, err := cbor.ToJSON(data, int(limit))
+	switch {
+	case errors.Is(err, cbor.ErrTooLarge):
+		return nil, status.TooLarge(limit)
+	case err != nil:
+		return nil, status.BadRequest("error converting CBOR to JSON: %s", err)
+	}
+	return out, nil
 }
 
 // FromYAML converts a YAML document, which may be JSON, to JSON of at most limit bytes. The error
@@ -78,7 +95,13 @@ func FromYAML(data []byte, limit int64) ([]byte, error) {
 // bodyType returns the media type of the body of r.
 func bodyType(r *http.Request, authenticated bool) (MediaType, error) {
 	fields := r.Header["Content-Type"]
-	unsupported := func() error { return status.UnsupportedMediaType([]string{JSON.String(), YAML.String()}) }
+	unsupported := func() error {
+		types := []string{JSON.String(), YAML.String()}
+		if writesCBOR(r) {
+			types = append(types, CBOR.String())
+		}
+		return status.UnsupportedMediaType(types)
+	}
 	if len(fields) == 0 || len(fields) == 1 && trim(fields[0]) == "" {
 		if (!authenticated || fromBrowser(r)) && r.ContentLength != 0 {
 			return 0, unsupported()
@@ -94,6 +117,8 @@ func bodyType(r *http.Request, authenticated bool) (MediaType, error) {
 		return JSON, nil
 	case ok && full == YAML.String():
 		return YAML, nil
+	case ok && full == CBOR.String() && writesCBOR(r):
+		return CBOR, nil
 	}
 	return 0, unsupported()
 }

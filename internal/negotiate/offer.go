@@ -19,6 +19,7 @@ const (
 	YAML
 	Protobuf // only for kinds whose Go type has protobuf tags; client-go's typed clients prefer it
 	Swagger  // OpenAPI v2 as protobuf (OAPI-01); client-go accepts nothing else
+	CBOR     // only where the server has it switched on; see request.Exchange
 )
 
 // The names of Swagger. Clients send swaggerAsked, which is not a well-formed media type; responses
@@ -37,6 +38,8 @@ func (m MediaType) String() string {
 		return "application/" + kubernetesProtobuf
 	case Swagger:
 		return "application/" + swaggerSent
+	case CBOR:
+		return "application/cbor"
 	}
 	return "application/json"
 }
@@ -142,13 +145,14 @@ type Offer struct {
 	// Metadata. Tables cannot be protobuf.
 	Protobuf bool
 
-	// JSONOnly excludes YAML and protobuf.
+	// JSONOnly excludes YAML, protobuf and CBOR.
 	JSONOnly bool
 
 	// Swagger offers the document as OpenAPI v2 in protobuf.
 	Swagger bool
 
 	anyForm bool // the response is a Status, whatever form was requested
+	cbor    bool // the server writes CBOR
 }
 
 // Result is the negotiated form of a response.
@@ -190,11 +194,23 @@ func (r Result) ContentType() string {
 	if r.As == APIGroupDiscoveryList {
 		return r.MediaType.String() + ";g=" + r.Group + ";v=" + string(r.Version) + ";as=" + r.As.String()
 	}
+	if r.MediaType == CBOR && r.Stream {
+		return cborSequence
+	}
 	name := cmp.Or(r.Name, r.MediaType.String())
 	if r.MediaType == Protobuf && r.Stream {
 		return name + ";stream=watch" // WATCH-35
 	}
 	return name
+}
+
+// cborSequence is the media type of a stream of CBOR documents. Clients ask for it, or for CBOR.
+const cborSequence = "application/cbor-seq"
+
+// writesCBOR reports whether the server of a request reads and writes CBOR.
+func writesCBOR(r *http.Request) bool {
+	x := request.ExchangeFrom(r.Context())
+	return x != nil && x.CBOR
 }
 
 // Negotiate chooses the form of the response to r from those that o offers. The entry with the
@@ -207,6 +223,7 @@ func (r Result) ContentType() string {
 //
 // Source: CREATE-05, QUERY-21.
 func Negotiate(r *http.Request, o Offer) (Result, error) {
+	o.cbor = !o.JSONOnly && writesCBOR(r)
 	chosen, ok := o.choose(r.Header["Accept"])
 	if !ok {
 		return Result{}, status.NotAcceptable(o.mediaTypes())
@@ -291,6 +308,8 @@ func (o *Offer) mediaType(m *mediaRange, excluded [2]bool) (MediaType, bool) {
 		return YAML, yaml
 	case strings.EqualFold(m.typ, "application") && o.callsProtobuf(m.subtype):
 		return Protobuf, (o.Protobuf || o.Metadata) && !o.JSONOnly
+	case m.is("application", "cbor") || o.Watch && m.is("application", "cbor-seq"):
+		return CBOR, o.cbor
 	case o.Swagger && (m.is("application", swaggerAsked) || m.is("application", swaggerSent)):
 		return Swagger, true
 	case m.subtype == "*" && (m.typ == "*" || strings.EqualFold(m.typ, "application")):
@@ -345,6 +364,9 @@ func (o *Offer) mediaTypes() []string {
 		types = []string{"application/json;stream=watch", JSON.String()}
 	case !o.JSONOnly:
 		types = append(types, YAML.String())
+	}
+	if o.cbor {
+		types = append(types, Result{MediaType: CBOR, Stream: o.Watch}.ContentType())
 	}
 	switch {
 	case o.JSONOnly && !o.Swagger:

@@ -13,6 +13,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
+	"github.com/kindwright/kindwright/internal/cbor"
 	"github.com/kindwright/kindwright/internal/request"
 	"github.com/kindwright/kindwright/internal/yaml"
 	"github.com/kindwright/kindwright/status"
@@ -57,6 +58,13 @@ func (o *Output) Write(w http.ResponseWriter, r *http.Request, form Result, code
 	}
 	a := o.Start(w, r, form, code)
 	defer a.Abort()
+	if form.MediaType == CBOR {
+		encoded, err := cbor.Append(make([]byte, 0, len(document)), document)
+		if err != nil {
+			return status.Internal(err)
+		}
+		return a.sendWhole(encoded)
+	}
 	if form.MediaType != YAML && !form.Pretty {
 		return a.sendWhole(document)
 	}
@@ -119,7 +127,8 @@ func (o *Output) WritePacked(w http.ResponseWriter, r *http.Request, form Result
 // first, because net/http would flush their chunks one by one.
 const quickObject = 3 << 10
 
-// Start starts a response to r whose JSON document the caller writes in chunks. Nothing is sent
+// Start starts a response to r whose JSON document the caller writes in chunks. For CBOR, the
+// caller writes CBOR. Nothing is sent
 // until the first chunk leaves the buffers. Until then, the caller may call [Answer.Abort] and
 // write an error instead. Streams of events must use [Begin], because they must not be buffered.
 func (o *Output) Start(w http.ResponseWriter, r *http.Request, form Result, code int) *Answer {

@@ -70,6 +70,9 @@ type Exchange struct {
 	// end in order.
 	Ended context.Context
 
+	// CBOR says that the server reads and writes CBOR.
+	CBOR bool
+
 	// Limit is what Bound has given the request.
 	Limit *bounded
 

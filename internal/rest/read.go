@@ -120,6 +120,9 @@ func (c *call) listForm(form negotiate.Result, l *engine.Listed) listForm {
 		return f
 	}
 	items := f.(itemRenderer) //nolint:forcetypeassert // all others are, see their declarations
+	if form.MediaType == negotiate.CBOR {
+		return each{&cborItems{itemRenderer: items}}
+	}
 	if f, ok := f.(keeper); ok && c.keeps(form) {
 		packed := c.output().Packs(c.r, alwaysPacked)
 		if k, ok := f.keep(packed, l.Served.Converts()); ok {

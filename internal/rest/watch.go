@@ -192,7 +192,9 @@ func (c *call) newStream(form negotiate.Result, cursor *watch.Cursor, wr registr
 	q := &c.info.Query
 	s := &stream{call: c, form: form, cursor: cursor, bookmarks: q.AllowWatchBookmarks, at: wr.After}
 	s.markEnd = wr.Initial || wr.After == 0 && !wr.SkipInitial // a legacy start with bookmarks allowed gets the mark too
-	s.render = c.renderer(form)
+	if s.render = c.renderer(form); form.MediaType == negotiate.CBOR {
+		s.render = &cborEvents{renderer: s.render}
+	}
 	s.timed = wr.Initial
 	s.meter = request.ExchangeFrom(c.r.Context()).Meter
 	s.ctx, s.cancel = context.WithCancelCause(c.r.Context())

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -64,9 +65,16 @@ func (c *call) patch() error {
 	if c.sub != nil {
 		types = c.sub.Patches(c.served.Kind)
 	}
-	kind, err := patch.ParseType(c.r.Header.Get("Content-Type"), types...)
+	if x := request.ExchangeFrom(c.r.Context()); x.CBOR && slices.Contains(types, meta.ApplyPatch) {
+		types = append(slices.Clone(types), meta.ApplyCBORPatch)
+	}
+	sent, err := patch.ParseType(c.r.Header.Get("Content-Type"), types...)
 	if err != nil {
 		return err
+	}
+	kind := sent
+	if sent == meta.ApplyCBORPatch {
+		kind = meta.ApplyPatch
 	}
 	if c.info.Query.Force != nil && kind != meta.ApplyPatch { // SSA-30
 		return status.Invalid(meta.GroupKind{Group: "meta." + c.domain, Kind: "PatchOptions"}, "", []status.FieldError{
@@ -80,7 +88,11 @@ func (c *call) patch() error {
 	}
 	return c.write(http.StatusOK, func(ctx context.Context) (*registry.Result, error) {
 		body, err := negotiate.ReadRaw(c.w, c.r, negotiate.MaxBodyBytes)
-		if err == nil && kind == meta.ApplyPatch {
+		switch {
+		case err != nil:
+		case sent == meta.ApplyCBORPatch:
+			body, err = negotiate.FromCBOR(body, negotiate.MaxBodyBytes)
+		case kind == meta.ApplyPatch:
 			body, err = appliedJSON(body)
 		}
 		if err != nil {
