@@ -4,8 +4,6 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-
-	"github.com/kindwright/kindwright/internal/json"
 )
 
 // maxUnknown limits how many unknown fields of one object are reported.
@@ -23,9 +21,12 @@ func (s *Schema) Prune(tree map[string]any) (out map[string]any, unknown []strin
 	if !changed {
 		return tree, nil
 	}
-	var names unknownFields
-	names.visit(s, tree)
-	return pruned.(map[string]any), names.found
+	for field := range s.Unknown(tree) {
+		if unknown = append(unknown, field.Path); len(unknown) == maxUnknown {
+			break
+		}
+	}
+	return pruned.(map[string]any), unknown
 }
 
 // prune returns the value without unknown fields and reports whether it changed.
@@ -106,46 +107,4 @@ func pruneArray(s *Schema, array []any) ([]any, bool) {
 // same reports whether two maps are the same map, not merely equal.
 func same(a, b map[string]any) bool {
 	return reflect.ValueOf(a).UnsafePointer() == reflect.ValueOf(b).UnsafePointer()
-}
-
-// unknownFields collects the paths of the fields that prune removes. It visits names in order, so
-// that equal objects give equal reports. It only runs if something was pruned.
-type unknownFields struct {
-	path  []json.Step
-	found []string
-}
-
-func (u *unknownFields) visit(s *Schema, v any) {
-	switch v := v.(type) {
-	case map[string]any:
-		if s.describesObjects() {
-			u.object(s, v)
-		}
-	case []any:
-		if s.Items == nil {
-			return
-		}
-		for i, value := range v {
-			u.step(json.Item(i), s.Items, value)
-		}
-	}
-}
-
-func (u *unknownFields) object(s *Schema, object map[string]any) {
-	for _, name := range sortedNames(object) {
-		switch child, stays := s.known(name); {
-		case len(u.found) >= maxUnknown:
-			return
-		case !stays:
-			u.found = append(u.found, json.FormatPath(append(u.path, json.Name(name))))
-		case child != nil:
-			u.step(json.Name(name), child, object[name])
-		}
-	}
-}
-
-func (u *unknownFields) step(step json.Step, s *Schema, v any) {
-	u.path = append(u.path, step)
-	u.visit(s, v)
-	u.path = u.path[:len(u.path)-1]
 }

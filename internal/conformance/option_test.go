@@ -1,12 +1,18 @@
 package conformance
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/kindwright/kindwright"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/registry"
 )
 
 // misspelt are queries that their sender meant as a limit of a deletion or of a write.
@@ -217,4 +223,103 @@ func TestS11_S27_ForceIsTrueOrFalse(t *testing.T) {
 			apply("first", "&force=true", "1").is(200)
 		}
 	})
+}
+
+// NewerOptions are DeleteOptions with an option that this server does not know.
+type NewerOptions struct {
+	DryRun    []string `json:"dryRun,omitempty" protobuf:"bytes,5,rep,name=dryRun"`
+	OnlyIdle  *bool    `json:"onlyIdle,omitempty" protobuf:"varint,60,opt,name=onlyIdle"`
+	Condition *struct {
+		Generation int64 `json:"generation" protobuf:"varint,9,opt,name=generation"`
+	} `json:"preconditions,omitempty" protobuf:"bytes,2,opt,name=preconditions"`
+}
+
+func TestS2_UnknownOptionsInProtobuf(t *testing.T) {
+	onEach(t, func(t *testing.T, s *server) {
+		s.create(leasePath, `{"metadata":{"name":"a"}}`)
+		s.untouched(leasePath, func() {
+			for _, options := range []string{`{"onlyIdle":true}`, `{"dryRun":["All"],"onlyIdle":false}`, `{"preconditions":{"generation":1}}`} {
+				body := encoded[NewerOptions](t, "v1", "DeleteOptions", options)
+				for _, path := range []string{leasePath, leasePath + "/a"} {
+					s.do("DELETE", path, body, "Content-Type", asProtobuf).refused(400, "BadRequest", "is unknown")
+				}
+			}
+			body := encoded[NewerOptions](t, "v1", "DeleteOptions", `{"dryRun":["All"]}`)
+			s.do("DELETE", leasePath+"/a", body, "Content-Type", asProtobuf).is(200)
+		})
+	})
+}
+
+// Breaking is the body of an action with options of its own and those of a deletion.
+type Breaking struct {
+	meta.TypeMeta   `json:",inline"`
+	meta.ObjectMeta `json:"metadata,omitzero"`
+
+	DeleteOptions *meta.DeleteOptions `json:"deleteOptions,omitempty"`
+	SparePieces   bool                `json:"sparePieces,omitempty"`
+	Limits        map[string]string   `json:"limits,omitempty"`
+	Rest          []Breaking          `json:"rest,omitempty" preserveUnknown:""`
+}
+
+// The options of actions are options too.
+func TestS23_OptionsOfActions(t *testing.T) {
+	var broken atomic.Int64
+	action := registry.Action[Widget, Breaking, meta.Status]{
+		Name: "break", Run: func(ctx context.Context, call *registry.Call[Widget], b *Breaking) (*meta.Status, error) {
+			if call.DryRun {
+				return nil, nil
+			}
+			broken.Add(1)
+			o := registry.DeleteOptions{}
+			if d := b.DeleteOptions; d != nil && d.PropagationPolicy != nil {
+				o.Propagation = *d.PropagationPolicy
+			}
+			of := call.Target
+			of.Subresource = ""
+			_, err := call.Objects.Delete(ctx, of, o)
+			return nil, err
+		},
+	}
+	put := action
+	put.Name, put.Verb = "crush", "update"
+	kind := widgets()
+	kind.Plural, kind.Names.Kind, kind.Names.ShortNames = "vases", "Vase", nil
+	kind.Subresources = []registry.Endpoint{action, put}
+	onEach(t, func(t *testing.T, s *server) {
+		const path = "/apis/shop.example.com/v1/namespaces/default/vases"
+		s.create(path, `{"metadata":{"name":"a"},"spec":{"color":"red"}}`)
+		broken.Store(0)
+		s.untouched(path, func() {
+			for _, body := range []string{
+				`{"deleteoptions":{"dryRun":["All"]}}`, `{"DeleteOptions":{}}`, `{"deleteOption":{}}`, `{"deleteOptions":{"dryrun":["All"]}}`,
+				`{"deleteOptions":{"dryRun":[]}}`, `{"deleteOptions":{"dryRun":null}}`, `{"deleteOptions":{"dryRun":["all"]}}`,
+				`{"deleteOptions":{"preconditions":{}}}`, `{"deleteOptions":{"preconditions":{"UID":"x"}}}`, `{"deleteOptions":{"propagationPolicy":""}}`,
+				`{"deleteOptions":{"propagationPolicy":"orphan"}}`, `{"deleteOptions":{"gracePeriodSeconds":null}}`,
+				`{"deleteOptions":{"dryRun":["All"]},"deleteOptions":{}}`, `{"deleteOptions":{"dryRun":["All"],"dryRun":["All"]}}`,
+				`{"sparepieces":true}`, `{"SparePieces":true}`, `{"spare_pieces":true}`, `{"sparePeices":true}`, `{"sparePieces":true,"sparePieces":false}`,
+				`{"dryRun":["All"]}`, `{"dryrun":true}`, `{"preconditions":{"uid":"x"}}`, `{"metadata":{"dryRun":["All"]}}`, `{"metadata":{"UID":"x"}}`,
+				`{"gracePeriodSeconds":5}`, `{"propagationPolicy":"Orphan"}`,
+			} {
+				for _, query := range []string{"", "?fieldValidation=Ignore", "?fieldValidation=Warn"} {
+					s.do("POST", path+"/a/break"+query, body).refused(400, "BadRequest", "")
+					s.do("PUT", path+"/a/crush"+query, body).refused(400, "BadRequest", "")
+				}
+			}
+			broken.Store(0) // what reached the engine with a policy that is none
+			for _, query := range []string{
+				"dryrun=All", "dry-run=All", "dryRun[]=All", "=All", "propagationPolicy=Orphan", "gracePeriodSeconds=1", "uid=x", "resourceVersion=1",
+				"labelSelector=a", "preconditions.uid=x", "propagationpolicy=Orphan",
+			} {
+				s.do("POST", path+"/a/break?"+query, "{}").refused(400, "BadRequest", "")
+				s.do("POST", path+"/a/break?"+query, "").refused(400, "BadRequest", "")
+				s.do("PUT", path+"/a/crush?"+query, "{}").refused(400, "BadRequest", "")
+			}
+			s.do("POST", path+"/a/break?dryRun=", "").refused(422, "Invalid", "dryRun")
+			s.do("POST", path+"/a/break", "{}", "If-Match", "*").refused(400, "BadRequest", "If-Match")
+			s.do("POST", path+"/a/break?dryRun=All", "").is(201)
+		})
+		require.Zero(t, broken.Load())
+		s.do("POST", path+"/a/break?pretty=true&alt=json", `{"deleteOptions":{"dryRun":["All"]},"limits":{"dryrun":"x"},"metadata":{"annotations":{"dryRun":""}},"colour":"unknown, and like no other"}`).is(201)
+		require.EqualValues(t, 1, broken.Load(), "other unknown fields are warned about, as in Kubernetes")
+	}, kindwright.Serve(kind))
 }

@@ -21,6 +21,9 @@ const oneByOne = 100
 // The objects are processed in their order. In large collections several are deleted at the same
 // time, so a few objects after one that fails may also be gone.
 func (at *Resolved) DeleteCollection(ctx context.Context, lr registry.ListRequest, o registry.DeleteOptions) (int, error) {
+	if err := checkPolicy(o.Propagation); err != nil {
+		return 0, err
+	}
 	lr.MetadataOnly = true
 	c := &collectionDelete{Resolved: at, request: lr, options: o}
 	if err := run(ctx, collectionSteps, c); err != nil {

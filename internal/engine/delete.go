@@ -8,6 +8,7 @@ import (
 
 	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/authn"
+	"github.com/kindwright/kindwright/internal/clip"
 	"github.com/kindwright/kindwright/internal/guard"
 	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/meta"
@@ -26,6 +27,15 @@ func normal(o registry.DeleteOptions) registry.DeleteOptions {
 	return o
 }
 
+// checkPolicy rejects a policy that is none. Handlers of users pass on what they are sent.
+func checkPolicy(p meta.DeletionPropagation) error {
+	switch p {
+	case "", meta.DeletePropagationBackground, meta.DeletePropagationForeground, meta.DeletePropagationOrphan:
+		return nil
+	}
+	return status.BadRequest("propagationPolicy: %q is none of Background, Foreground and Orphan", clip.Text(string(p), maxShownPath))
+}
+
 // Delete removes an object, or marks it for deletion if finalizers or its kind hold it (DEL-09).
 // Result.Removed reports which of the two happened.
 func (at *Resolved) Delete(ctx context.Context, o registry.DeleteOptions) (*registry.Result, error) {
@@ -33,6 +43,9 @@ func (at *Resolved) Delete(ctx context.Context, o registry.DeleteOptions) (*regi
 	served, t := at.Served, at.Target
 	if at.Subresource != nil {
 		return nil, status.MethodNotAllowed(served.Kind.GroupResource(), "delete")
+	}
+	if err := checkPolicy(o.Propagation); err != nil {
+		return nil, err
 	}
 	result, err := at.engine.deleteFrom(ctx, served, t, o, "")
 	if o.MetadataOnly {

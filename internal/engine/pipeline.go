@@ -82,6 +82,7 @@ var applySteps = []step[*write]{
 // kind or of an action. The kind then decides what to do with it.
 var documentSteps = []step[*write]{
 	{"compute", "the decoded body", compute},
+	{"options", "an action would do more than is meant if it lost an option: none is misspelt, empty or given twice", checkActionOptions},
 	{"identity", "kind, name and namespace agree with the URL", identifyDocument},
 	{"conform", "unknown fields are reported and dropped, values are canonical, defaults are filled in", conform},
 	{"mutate", "mutating plugins", mutate},

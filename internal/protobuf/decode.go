@@ -27,7 +27,7 @@ const (
 
 // AppendJSON decodes the message of an object and appends it as JSON, which is what a JSON client
 // would have sent for the same Go value. It omits zero fields if their json tag says so and skips
-// unknown fields. Members are in the order of field numbers. The JSON is valid and has no duplicate
+// unknown fields, unless Exact is set. Members are in the order of field numbers. The JSON is valid and has no duplicate
 // names.
 //
 // apiVersion and kind come from the envelope. They are omitted if they are empty or if the Go type
@@ -42,7 +42,7 @@ func (d *Descriptor) AppendJSON(dst, message []byte, apiVersion, kind string, li
 	}
 	start := len(dst)
 	dst = slices.Grow(dst, min(len(message)+len(message)/4+64, limit))
-	r.data, r.out, r.limit = message, append(dst, '{'), start+limit
+	r.data, r.out, r.limit, r.exact = message, append(dst, '{'), start+limit, d.Exact
 	if d.typed {
 		r.typeMeta("apiVersion", apiVersion)
 		r.typeMeta("kind", kind)
@@ -64,6 +64,7 @@ type decoder struct {
 	data   []byte
 	out    []byte
 	limit  int // of len(out)
+	exact  bool
 	depth  int
 	values []value   // a stack of the values in the messages being read
 	chains []chain   // a stack of the values of each field, for each message being read
@@ -193,6 +194,9 @@ func (r *decoder) scan(m *message, base int, v int32) error {
 		}
 		rest = after
 		i := m.fieldOf(f.Number)
+		if i < 0 && r.exact {
+			return fail("field %d is unknown", f.Number)
+		}
 		if i < 0 || m.fields[i].hidden {
 			continue
 		}

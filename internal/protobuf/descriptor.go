@@ -8,6 +8,10 @@ import (
 
 // Descriptor describes how objects of one Go type are encoded as messages. Make it with [Describe].
 type Descriptor struct {
+	// Exact rejects fields that the Go type does not have. By default they are skipped, because a
+	// newer client may send them. It must be set before the first use.
+	Exact bool
+
 	root     *message
 	typed    bool      // the JSON has apiVersion and kind
 	encoders sync.Pool // of *encoder

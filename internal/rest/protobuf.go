@@ -26,8 +26,15 @@ func describeMessages() messages {
 	return messages{
 		status:        sync.OnceValue(mustDescribe[meta.Status]),
 		partial:       sync.OnceValue(mustDescribe[meta.PartialObjectMetadata]),
-		deleteOptions: sync.OnceValue(mustDescribe[meta.DeleteOptions]),
+		deleteOptions: sync.OnceValue(describeDeleteOptions),
 	}
+}
+
+// describeDeleteOptions is exact: a deletion that loses an option deletes more than was meant (S2).
+func describeDeleteOptions() *protobuf.Descriptor {
+	d := mustDescribe[meta.DeleteOptions]()
+	d.Exact = true
+	return d
 }
 
 // mustDescribe is for types of our own, whose tags do not change at run time.
