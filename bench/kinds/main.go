@@ -11,6 +11,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"net/http"
@@ -46,7 +47,7 @@ type measured struct {
 	before       float64 // bytes of heap without kinds
 }
 
-// rounds is how often kinds are installed one at a time.
+// rounds is how often two servers are compared.
 const rounds = 5
 
 // start returns a server without kinds, and what ends it.
@@ -91,67 +92,88 @@ func measure(one, all, shared int) error {
 	return nil
 }
 
-// oneAtATime installs kinds with schemas of their own, in several servers one after the other. The
-// last of them is the one that is measured further.
-//
-// The total counts garbage collection. The comparison of the last hundred with the first does not: a
-// collection costs more than a hundred kinds do, and where it falls is chance. What more kinds make
-// a collection cost shows in the total and in the memory that a kind takes. Each hundred counts with
-// the least that it took in any server, because other programs use the processor's caches, too.
+// oneAtATime installs kinds with schemas of their own. The total counts garbage collection.
 func (m *measured) oneAtATime(ctx context.Context, n int) error {
-	least := make([]hundred, n/100)
-	for range rounds {
-		other, end, err := start(m.shared)
-		if err != nil {
-			return err
-		}
-		err = other.installUncollected(ctx, least)
-		if end(); err != nil {
+	if n > 100 {
+		if err := compare(ctx, n, m.shared); err != nil {
 			return err
 		}
 	}
 	runtime.GC() // do not count earlier garbage
 	began := processor()
-	for range n {
-		if err := m.Install(ctx, m.next()); err != nil {
-			return err
-		}
+	if err := m.install(ctx, n); err != nil {
+		return err
 	}
 	fmt.Printf("%d kinds one at a time, schemas included  %8.2f s\n", n, (processor() - began).Seconds())
-	if len(least) > 1 {
-		first, last := least[0], least[len(least)-1]
-		fmt.Printf("last 100 / first 100, without collections   %8.2f      %.2f of the bytes\n",
-			last.took.Seconds()/first.took.Seconds(), float64(last.bytes)/float64(first.bytes))
-	}
 	m.memory("a kind without documents")
 	return m.documents(n)
 }
 
-// hundred is what it costs to install a hundred kinds one at a time.
-type hundred struct {
-	took  time.Duration
+// compare compares the last hundred of n kinds with the first.
+//
+// Two servers get them in turns, one of which has the other kinds already. So both find the same
+// heap and the same machine: with one server after the other, or one hundred after the other, what
+// the allocator and other programs do to the processor's caches is more than the difference. The
+// garbage collector rests, because a collection costs more than a hundred kinds do, and where it
+// falls is chance. What more kinds make a collection cost shows in the total and in the memory that
+// a kind takes.
+func compare(ctx context.Context, n, shared int) error {
+	var first, last cost
+	for range rounds {
+		if err := takeTurns(ctx, n, shared, &first, &last); err != nil {
+			return err
+		}
+	}
+	fmt.Printf("last 100 of %d / first 100                %8.2f of the time, %.2f of the bytes\n", n,
+		last.time.Seconds()/first.time.Seconds(), float64(last.bytes)/float64(first.bytes))
+	return nil
+}
+
+// takeTurns adds what the first and the last hundred of n kinds cost, ten kinds at a time.
+func takeTurns(ctx context.Context, n, shared int, first, last *cost) error {
+	few, end, err := start(shared)
+	if err != nil {
+		return err
+	}
+	defer end()
+	many, end, err := start(shared)
+	if err != nil {
+		return err
+	}
+	defer end()
+	if err := many.install(ctx, n-100); err != nil {
+		return err
+	}
+	runtime.GC()
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	for range 10 {
+		if err := errors.Join(few.add(ctx, 10, first), many.add(ctx, 10, last)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cost is what it costs to install some kinds.
+type cost struct {
+	time  time.Duration
 	bytes uint64 // allocated
 }
 
-// installUncollected installs hundreds of kinds while the garbage collector rests. It lowers each of
-// least to what that hundred took.
-func (m *measured) installUncollected(ctx context.Context, least []hundred) error {
-	defer debug.SetGCPercent(debug.SetGCPercent(-1))
-	for i := range least {
-		definitions := make([]registry.Definition, 100)
-		for n := range definitions {
-			definitions[n] = m.next()
-		}
-		runtime.GC()
-		bytes, began := allocated(), processor()
-		for _, d := range definitions {
-			if err := m.Install(ctx, d); err != nil {
-				return err
-			}
-		}
-		now := hundred{processor() - began, allocated() - bytes}
-		if least[i].took == 0 || now.took < least[i].took {
-			least[i] = now
+// add installs n kinds one at a time and adds what that costs.
+func (m *measured) add(ctx context.Context, n int, to *cost) error {
+	bytes, began := allocated(), processor()
+	err := m.install(ctx, n)
+	to.time += processor() - began
+	to.bytes += allocated() - bytes
+	return err
+}
+
+// install installs n kinds one at a time.
+func (m *measured) install(ctx context.Context, n int) error {
+	for range n {
+		if err := m.Install(ctx, m.next()); err != nil {
+			return err
 		}
 	}
 	return nil

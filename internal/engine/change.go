@@ -71,6 +71,9 @@ func (e *Engine) Change(ctx context.Context, remove []meta.GroupVersionResource,
 		return err
 	}
 	c.publish()
+	for name := range c.touched {
+		e.migrations.note(name)
+	}
 	e.migrations.look()
 	return nil
 }

@@ -96,7 +96,7 @@ func New(cfg Config) (*Engine, error) {
 	}
 	e := &Engine{cfg: cfg, shapes: newShapes(), migrations: newMigrations(), messages: &protobuf.Types{}}
 	e.attach(cfg.Store, watch.NewDispatcher(cfg.Store, watch.WithLogger(cfg.Logger), cfg.observed()))
-	e.set.Store(&Set{})
+	e.set.Store((&Set{}).edit().done())
 	return e, nil
 }
 

@@ -56,6 +56,9 @@ func (e *Engine) Fork(cfg Config, store func(at storage.Revision) (*storage.Stor
 		}
 	}
 	f.set.Store(set)
+	for s := range set.Stored() {
+		f.migrations.note(s.Kind.StorageName)
+	}
 	f.migrations.look() // continue migrations in progress
 	return f, nil
 }

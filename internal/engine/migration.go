@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -56,15 +57,33 @@ type migrations struct {
 	// some.
 	busy atomic.Int64
 
-	mu    sync.Mutex
-	known map[string]*MigrationStatus // by storage name
+	mu     sync.Mutex
+	known  map[string]*MigrationStatus // by storage name
+	unseen map[string]bool             // storage names of resources that may have something to migrate
 }
 
 func newMigrations() *migrations {
-	return &migrations{wake: make(chan struct{}, 1), known: map[string]*MigrationStatus{}}
+	return &migrations{wake: make(chan struct{}, 1), known: map[string]*MigrationStatus{}, unseen: map[string]bool{}}
 }
 
-// look wakes the migration to look for work.
+// note remembers that a resource may have something to migrate.
+func (m *migrations) note(storageName string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.unseen[storageName] = true
+}
+
+// take returns the storage names that were noted since it was called before, in order.
+func (m *migrations) take() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	names := slices.Sorted(maps.Keys(m.unseen))
+	clear(m.unseen)
+	return names
+}
+
+// look wakes the migration to look at the resources that were noted. Their number, and not that of
+// all resources, is what it costs.
 func (m *migrations) look() {
 	select {
 	case m.wake <- struct{}{}:
@@ -121,12 +140,17 @@ func (e *Engine) migrate(ctx context.Context) {
 		case <-again:
 		}
 		again = nil
-		for s := range e.set.Load().Stored() {
+		for _, name := range e.migrations.take() {
+			s, ok := e.set.Load().StoredAs(name)
+			if !ok {
+				continue
+			}
 			err := e.migrateResource(ctx, s)
 			if err == nil || ctx.Err() != nil || errors.Is(err, watch.ErrGone) {
 				continue
 			}
 			e.cfg.Logger.Error(err, "a migration has stopped; it continues later", "resource", s.Kind.GroupResource().String())
+			e.migrations.note(name)
 			again = time.After(migrationPause)
 		}
 	}

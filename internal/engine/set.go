@@ -65,7 +65,8 @@ func (s *Served) Ended() context.Context { return s.present }
 // next set shares the rest.
 type Set struct {
 	generation uint64
-	groups     []*Group // of what clients can ask for, by name
+	groups     shardedMap[string, *Group] // of what clients can ask for, by name
+	sorted     func() []*Group            // groups in the order of names
 	named      shardedMap[meta.GroupVersionResource, member]
 	kinds      shardedMap[meta.GroupVersionKind, *Served] // every one
 	families   shardedMap[string, *family]                // by storage name
@@ -120,12 +121,13 @@ func (s *Set) Visible(one *Served) bool {
 	return ok && !m.hidden && m.Served == one
 }
 
-// Groups returns the groups that clients can ask for. The caller must not change the slice.
-func (s *Set) Groups() []*Group { return s.groups }
+// Groups returns the groups that clients can ask for, by name. The caller must not change the slice.
+// The set sorts them when it is first asked, because most sets are replaced before that.
+func (s *Set) Groups() []*Group { return s.sorted() }
 
 // ServesGroup reports whether clients can ask for anything in a group.
 func (s *Set) ServesGroup(name string) bool {
-	_, ok := findGroup(s.groups, name)
+	_, ok := s.groups.get(name)
 	return ok
 }
 
@@ -133,7 +135,7 @@ func (s *Set) ServesGroup(name string) bool {
 // name.
 func (s *Set) All() []*Served {
 	var all []*Served
-	for _, g := range s.groups {
+	for _, g := range s.Groups() {
 		for _, v := range g.Versions {
 			all = append(all, v.Kinds...)
 		}
@@ -182,26 +184,35 @@ func (r *Kind) words() []claim {
 // setEdit is the next set under construction.
 type setEdit struct {
 	next     Set
+	groups   *shardedEdit[string, *Group]
 	named    *shardedEdit[meta.GroupVersionResource, member]
 	kinds    *shardedEdit[meta.GroupVersionKind, *Served]
 	families *shardedEdit[string, *family]
 	words    *shardedEdit[claim, meta.GroupResource]
-	copied   bool // next.groups is the edit's own
-	groups   map[*Group]bool
+	own      map[*Group]bool // made by the edit, which may change them
 	versions map[*Version]bool
 }
 
 func (s *Set) edit() *setEdit {
 	return &setEdit{
-		next:  Set{generation: s.generation + 1, groups: s.groups},
-		named: s.named.edit(), kinds: s.kinds.edit(), families: s.families.edit(), words: s.words.edit(),
-		groups: map[*Group]bool{}, versions: map[*Version]bool{},
+		next:   Set{generation: s.generation + 1},
+		groups: s.groups.edit(), named: s.named.edit(), kinds: s.kinds.edit(), families: s.families.edit(), words: s.words.edit(),
+		own: map[*Group]bool{}, versions: map[*Version]bool{},
 	}
 }
 
 // done returns the set. The edit must not be used afterwards.
 func (e *setEdit) done() *Set {
 	next := e.next
+	next.groups = e.groups.next
+	next.sorted = sync.OnceValue(func() []*Group {
+		var all []*Group
+		for _, g := range next.groups.all() {
+			all = append(all, g)
+		}
+		slices.SortFunc(all, func(a, b *Group) int { return strings.Compare(a.Name, b.Name) })
+		return all
+	})
 	next.named, next.kinds, next.families, next.words = e.named.next, e.kinds.next, e.families.next, e.words.next
 	return &next
 }
@@ -306,12 +317,7 @@ func (e *setEdit) visible(f *family) bool {
 // show makes a kind available to clients.
 func (e *setEdit) show(one *Served) {
 	r := one.Kind
-	e.ownGroups()
-	g, found := findGroup(e.next.groups, r.Group)
-	if !found {
-		e.next.groups = slices.Insert(e.next.groups, g, &Group{Name: r.Group})
-	}
-	group := e.ownGroup(g)
+	group := e.ownGroup(r.Group)
 	v, found := findVersion(group.Versions, r.Version)
 	if !found {
 		group.Versions = slices.Insert(group.Versions, v, &Version{Group: r.Group, Version: r.Version})
@@ -324,42 +330,42 @@ func (e *setEdit) show(one *Served) {
 // unshow reverses show.
 func (e *setEdit) unshow(one *Served) {
 	r := one.Kind
-	g, found := findGroup(e.next.groups, r.Group)
+	group, found := e.groups.get(r.Group)
 	if !found {
 		return
 	}
-	v, found := findVersion(e.next.groups[g].Versions, r.Version)
+	v, found := findVersion(group.Versions, r.Version)
 	if !found {
 		return
 	}
-	k, found := findKind(e.next.groups[g].Versions[v].Kinds, r.Plural)
+	k, found := findKind(group.Versions[v].Kinds, r.Plural)
 	if !found {
 		return
 	}
-	e.ownGroups()
-	group := e.ownGroup(g)
+	group = e.ownGroup(r.Group)
 	version := e.ownVersion(group, v)
 	version.Kinds = slices.Delete(version.Kinds, k, k+1)
 	if len(version.Kinds) == 0 {
 		group.Versions = slices.Delete(group.Versions, v, v+1)
 	}
 	if len(group.Versions) == 0 {
-		e.next.groups = slices.Delete(e.next.groups, g, g+1)
+		e.groups.delete(r.Group)
 	}
 }
 
-func (e *setEdit) ownGroups() {
-	if !e.copied {
-		e.copied, e.next.groups = true, slices.Clone(e.next.groups)
+// ownGroup returns a group that the edit may change. It adds the group if there is none.
+func (e *setEdit) ownGroup(name string) *Group {
+	g, found := e.groups.get(name)
+	switch {
+	case !found:
+		g = &Group{Name: name}
+	case e.own[g]:
+		return g
+	default:
+		g = &Group{name, slices.Clone(g.Versions)}
 	}
-}
-
-func (e *setEdit) ownGroup(i int) *Group {
-	g := e.next.groups[i]
-	if !e.groups[g] {
-		g = &Group{g.Name, slices.Clone(g.Versions)}
-		e.next.groups[i], e.groups[g] = g, true
-	}
+	e.groups.set(name, g)
+	e.own[g] = true
 	return g
 }
 
@@ -370,10 +376,6 @@ func (e *setEdit) ownVersion(g *Group, i int) *Version {
 		g.Versions[i], e.versions[v] = v, true
 	}
 	return v
-}
-
-func findGroup(groups []*Group, name string) (int, bool) {
-	return slices.BinarySearchFunc(groups, name, func(g *Group, name string) int { return strings.Compare(g.Name, name) })
 }
 
 func findVersion(versions []*Version, name string) (int, bool) {

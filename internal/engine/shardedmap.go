@@ -7,7 +7,7 @@ import (
 )
 
 // shardSize is the average number of entries per shard at which the map is divided anew.
-const shardSize = 64
+const shardSize = 16
 
 // shardedMap is an immutable map. It is divided into shards: a change copies the shards that it
 // touches, and the next map shares the others. The zero value is empty.
@@ -62,7 +62,7 @@ func (e *shardedEdit[K, V]) set(key K, value V) {
 	}
 	shard[key] = value
 	if e.next.size > shardSize*len(e.next.shards) {
-		e.divide(4 * len(e.next.shards))
+		e.divide(2 * len(e.next.shards))
 	}
 }
 

@@ -108,7 +108,7 @@ func (e *Engine) decoder(s *Served) func(storage.Record) (*watch.Entry, error) {
 		if err != nil {
 			return nil, err
 		}
-		return e.entryOf(&d), nil
+		return e.entryOf(s, &d), nil
 	}
 }
 
@@ -135,7 +135,7 @@ func (e *Engine) pageDecoder(s *Served) func([]storage.Record) ([]*watch.Entry, 
 		}
 		out := make([]*watch.Entry, len(all))
 		for i := range all {
-			out[i] = e.entryOf(&all[i])
+			out[i] = e.entryOf(s, &all[i])
 		}
 		return out, nil
 	}
@@ -148,6 +148,7 @@ type decoded struct {
 	object   []byte
 	body     watch.Body
 	facts    watch.Facts
+	stale    bool // the record differs from what would be stored now
 	complete bool // no field has to be read from the converted object
 }
 
@@ -164,12 +165,17 @@ func (s *Served) decode(rec storage.Record) (decoded, error) {
 		return decoded{}, err
 	}
 	s.stale.note(rec.Key, rec.Revision, stale)
-	d := decoded{record: rec, form: form, object: object}
+	d := decoded{record: rec, form: form, object: object, stale: stale != nil}
 	d.body, d.facts, d.complete, err = s.scanForm(form, object)
 	return d, err
 }
 
-func (e *Engine) entryOf(d *decoded) *watch.Entry {
+// entryOf makes an entry of a decoded record of s. The next look of the migration finds the record if
+// it is stale.
+func (e *Engine) entryOf(s *Served, d *decoded) *watch.Entry {
+	if d.stale {
+		e.migrations.note(s.Kind.StorageName)
+	}
 	if e.texts == nil {
 		return watch.NewEntry(d.record.Key, d.record.Revision, d.body, d.facts)
 	}
