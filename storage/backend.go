@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"iter"
+	"time"
 )
 
 // Backend is the interface that a store implements: few methods over bytes, keys and one increasing
@@ -104,6 +105,22 @@ type Resident interface {
 // is false if it is unknown. Find it with [As].
 type Sized interface {
 	Size() (bytes int64, ok bool)
+}
+
+// Dated is implemented by backends that keep the time of each commit. RevisionAt returns the
+// revision that was the current one at a time, or the compacted revision if that is newer. Errors
+// are ErrClosed, the context's, or the medium's. Find it with [As].
+type Dated interface {
+	RevisionAt(ctx context.Context, at time.Time) (Revision, error)
+}
+
+// Lineage is implemented by backends whose data may be replaced by an older copy of it. Holds
+// returns ErrCompacted if rev belongs to what was lost: then nothing is known about the changes
+// after it, although it is not below the compacted revision. It returns nil for a revision that the
+// history has or that is still to come. Other errors are ErrClosed, the context's, or the medium's.
+// Find it with [As].
+type Lineage interface {
+	Holds(ctx context.Context, rev Revision) error
 }
 
 // Unwrapper is implemented by wrappers around a backend, so that [As] finds the optional interfaces

@@ -9,8 +9,9 @@ import (
 
 // Retain keeps the store's history for a window and compacts what is older. At each interval it
 // records the time and the current revision, and compacts at the newest revision recorded at least
-// a window ago. It knows only its own records, so it does not compact in the first window after it
-// started. Watches and continue tokens from before a restart therefore remain valid.
+// a window ago. If the backend is [Dated], Retain also knows the time of commits from before it
+// started, and begins with what is due. With other backends it does not compact in the first window
+// after it started. What was current within the window remains valid over a restart.
 //
 // Retain blocks until ctx ends, then returns nil. It returns an error if a duration is not above 0
 // (ErrInvalid) or the store is closed (ErrClosed). It retries after other failures, which an
@@ -44,11 +45,18 @@ func (s *Store) retainOnce(ctx context.Context, seen *retained, window time.Dura
 	now := time.Now() // after the revision, so that nothing at or below it is younger
 	seen.add(sample{at: now, revision: rev})
 	due, n := seen.due(now.Add(-window))
-	if n == 0 {
-		return nil
+	if d, ok := As[Dated](s.backend); ok {
+		at, err := d.RevisionAt(ctx, now.Add(-window))
+		if err != nil {
+			return err
+		}
+		due = max(due, at)
 	}
-	if err := s.Compact(ctx, due); err != nil {
-		return err
+	if due > seen.compacted {
+		if err := s.Compact(ctx, due); err != nil {
+			return err
+		}
+		seen.compacted = due
 	}
 	seen.drop(n)
 	return nil
@@ -60,28 +68,32 @@ type sample struct {
 	revision Revision
 }
 
-// retained holds samples in the order of time, one per revision. An idle store adds none, so there
-// are never more than window/every.
-type retained []sample
+// retained is what Retain remembers.
+type retained struct {
+	// samples are in the order of time, one per revision. An idle store adds none, so there are
+	// never more than window/every.
+	samples   []sample
+	compacted Revision // the newest one that Retain has compacted at
+}
 
 func (r *retained) add(s sample) {
-	if n := len(*r); n > 0 && (*r)[n-1].revision == s.revision {
+	if n := len(r.samples); n > 0 && r.samples[n-1].revision == s.revision {
 		return // the older sample of the same revision is due earlier
 	}
-	*r = append(*r, s)
+	r.samples = append(r.samples, s)
 }
 
 // due returns the newest revision recorded no later than cutoff, and the number of samples up to
 // it.
-func (r retained) due(cutoff time.Time) (Revision, int) {
+func (r *retained) due(cutoff time.Time) (Revision, int) {
 	n := 0
 	var rev Revision
-	for n < len(r) && !r[n].at.After(cutoff) {
-		rev = r[n].revision
+	for n < len(r.samples) && !r.samples[n].at.After(cutoff) {
+		rev = r.samples[n].revision
 		n++
 	}
 	return rev, n
 }
 
 // drop removes the first n samples.
-func (r *retained) drop(n int) { *r = append((*r)[:0], (*r)[n:]...) }
+func (r *retained) drop(n int) { r.samples = append(r.samples[:0], r.samples[n:]...) }

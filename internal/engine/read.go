@@ -63,6 +63,9 @@ func (e *Engine) reach(ctx context.Context, s *Served, lr registry.ListRequest) 
 // waitFor waits a short while for a version, then returns the error that the version is in the
 // future (LIST-34).
 func (e *Engine) waitFor(ctx context.Context, s *Served, rev storage.Revision) error {
+	if err := e.holds(ctx, rev); err != nil {
+		return e.readError(s.Kind, "read", err)
+	}
 	wait, cancel := context.WithTimeout(ctx, futureWait)
 	defer cancel()
 	err := s.Cache.WaitFor(wait, rev)
@@ -73,6 +76,16 @@ func (e *Engine) waitFor(ctx context.Context, s *Served, rev storage.Revision) e
 		return status.TooLargeResourceVersion(uint64(rev), uint64(s.Cache.Snapshot().Revision()), 1)
 	}
 	return e.readError(s.Kind, "read", err)
+}
+
+// holds returns storage.ErrCompacted for a version of data that an older copy has replaced. The
+// live views do not know: they show what is there now, and would pass over the changes that the
+// client has seen and the copy has not.
+func (e *Engine) holds(ctx context.Context, rev storage.Revision) error {
+	if l, ok := storage.As[storage.Lineage](e.cfg.Store); ok && rev > 0 {
+		return l.Holds(ctx, rev)
+	}
+	return nil
 }
 
 // Listed is a List together with its source.
@@ -170,9 +183,13 @@ func (e *Engine) resume(ctx context.Context, s *Served, scope chunkScope, token 
 		}
 		return s.Cache.Snapshot(), from, nil
 	}
-	snap, err := s.Cache.SnapshotAt(ctx, from.revision)
+	err = e.holds(ctx, from.revision)
+	var snap *watch.Snapshot
+	if err == nil {
+		snap, err = s.Cache.SnapshotAt(ctx, from.revision)
+	}
 	switch {
-	case errors.Is(err, storage.ErrCompacted):
+	case errors.Is(err, storage.ErrCompacted), errors.Is(err, storage.ErrFutureRevision): // it was issued, so it was lost
 		return nil, position{}, e.tokens.expired(scope, from)
 	case err != nil:
 		return nil, position{}, e.readError(s.Kind, "list", err)

@@ -1,6 +1,10 @@
 package bbolt
 
-import "fmt"
+import (
+	"bytes"
+	"fmt"
+	"io"
+)
 
 // contents is the verified content of a file: every page, every record's checksum, the chain of
 // each key's records, and the totals of the state.
@@ -120,4 +124,21 @@ func (c *contents) compare() error {
 		return damaged("the log reaches revision %d, the newest is %d", c.reached.rev, c.state.last)
 	}
 	return c.state.matches(c.counted)
+}
+
+// hasFormat reports whether the format record of a store is anywhere in a file.
+func hasFormat(file io.ReaderAt, size int64) bool {
+	const window = 1 << 20
+	record := formatRecord(format)
+	buf := make([]byte, window+len(record))
+	for at := int64(0); at < size; at += window {
+		n, err := file.ReadAt(buf, at) // at the end of the file it is shorter
+		if bytes.Contains(buf[:n], record) {
+			return true
+		}
+		if n == 0 && err != nil {
+			return false
+		}
+	}
+	return false
 }

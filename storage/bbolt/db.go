@@ -54,13 +54,16 @@ type DB struct {
 	compacted storage.Revision
 	index     index
 	recent    ring
-	news      chan struct{} // closed and replaced when current moves
+	first     storage.Revision // no revision of an earlier session is at or above it; constant
+	news      chan struct{}    // closed and replaced when current moves
 }
 
 var (
 	_ storage.Backend = (*DB)(nil)
 	_ storage.Checker = (*DB)(nil)
 	_ storage.Health  = (*DB)(nil)
+	_ storage.Dated   = (*DB)(nil)
+	_ storage.Lineage = (*DB)(nil)
 )
 
 // disk is the store's world: how transactions begin and become durable.
@@ -100,6 +103,7 @@ func Open(path string, opts ...Option) (*DB, error) {
 		return nil, errors.Join(fileError(path, err), db.release())
 	}
 	db.current, db.compacted = w.state.last, w.state.compacted
+	db.first = w.next
 	db.recent = ring{budget: o.recentBytes, after: db.current}
 	db.writer.Go(w.run)
 	return db, nil

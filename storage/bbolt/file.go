@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"syscall"
 	"time"
 
@@ -16,7 +17,6 @@ import (
 	berrors "go.etcd.io/bbolt/errors"
 
 	"github.com/kindwright/kindwright/internal/files"
-	"github.com/kindwright/kindwright/storage"
 )
 
 const (
@@ -146,16 +146,27 @@ func openLocked(f *os.File, path string, o *options) (op *opened, err error) {
 func readUnlocked(f *os.File, size int64) (*contents, error) {
 	im, err := newImage(f, size)
 	if err != nil {
-		return nil, err
+		return nil, notForeign(err, f, size)
 	}
 	c, err := readContents(im)
 	if err == nil {
 		return c, nil
 	}
+	err = notForeign(err, f, size)
 	if now, again := newImage(f, size); again == nil && (now.root != im.root || now.pages != im.pages) {
 		return nil, ErrInUse
 	}
 	return nil, err
+}
+
+// notForeign says that a file is damaged if it seems to be none of ours, but has parts of a store.
+func notForeign(err error, f *os.File, size int64) error {
+	if !errors.Is(err, ErrForeign) || !hasFormat(f, size) {
+		return err
+	}
+	// The text of err, without what it is.
+	why := strings.TrimPrefix(err.Error(), ErrForeign.Error()+": ")
+	return damaged("it has parts of a store, as a copy has that was made while a process wrote: %s", why)
 }
 
 // openBolt lets bbolt map a file that is open.
@@ -192,7 +203,7 @@ func openBolt(f *os.File, mapBytes int) (b *bolt.DB, err error) {
 // createFile creates an empty store at path atomically: it makes the file under another name and
 // then links it. The error is fs.ErrExist if another process was faster.
 func createFile(path string, o *options) error {
-	base := storage.Revision(max(1, o.now().UnixMicro()))
+	base := max(1, clockRevision(o.now()))
 	s := state{last: base, reserved: base, compacted: base}
 	_, _ = rand.Read(s.id[:]) // it never fails
 	return makeFile(path, s, func(*bolt.DB) error { return nil })

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"time"
 
 	"github.com/kindwright/kindwright/storage"
 )
@@ -133,22 +134,39 @@ const (
 	// reservation is how many revisions a session may issue before it raises state.reserved. Every
 	// transaction raises it, so reservation also limits a group of commits.
 	reservation = 4096
-	// restoreJump is more revisions than a store issues between two backups, in case the clock is
-	// wrong.
+	// restoreJump is more revisions than a store issues after a backup. It is for clocks that are
+	// behind.
 	restoreJump = 1 << 40
 )
 
 // begin takes the state through the start of a session and returns the first revision that it may
-// issue. No earlier session issued that revision: not for the commits in the file, not for a commit
-// whose outcome was open when the last session ended, and, for a backup, not in the original store.
-func (s *state) begin(nowMicros int64) storage.Revision {
+// issue. No earlier session issued that revision: not for the commits in the file, and not for a
+// commit whose outcome was open when the last session ended. If the file is a copy, neither did the
+// original, which has issued less than one revision per microsecond since the file was made: the
+// session begins at the clock. If the clock is behind what the file knows, that says nothing, and a
+// backup begins far ahead.
+func (s *state) begin(clock storage.Revision) storage.Revision {
 	if s.copied {
 		s.copied = false
-		s.last = max(s.reserved+restoreJump, storage.Revision(max(nowMicros, 0)))
+		s.last = s.reserved + restoreJump
+		if clock > s.reserved {
+			s.last = clock
+		}
 		s.reserved = s.last
 		s.compacted = s.last
 	}
-	first := s.reserved + 1
-	s.reserved += reservation
+	first := max(s.reserved+1, clock)
+	s.reserved = first - 1 + reservation
 	return first
+}
+
+// maxClock is in the year 4253. A clock that is past it is wrong.
+const maxClock = 1 << 56
+
+// clockRevision returns the revision of a time, or 0 if the clock cannot be right.
+func clockRevision(now time.Time) storage.Revision {
+	if micros := now.UnixMicro(); 0 < micros && micros < maxClock {
+		return storage.Revision(micros)
+	}
+	return 0
 }

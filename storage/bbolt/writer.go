@@ -73,7 +73,7 @@ type change struct {
 
 // begin starts a session: revisions continue above all earlier ones.
 func (w *writer) begin() error {
-	w.next = w.state.begin(w.db.now().UnixMicro())
+	w.next = w.state.begin(clockRevision(w.db.now()))
 	w.last = w.state.last
 	_, err := w.transact(func(tx *bolt.Tx) error {
 		w.db.touch(tx, residentBytes) // Open has read all of it
