@@ -5,7 +5,7 @@ MODULES := $(shell awk '{ sub(/\#.*/, "") } NF { print $$1 }' allmodules)
 LONG = $(shell grep -l 'flag.Int."seeds"' storage/*/*_test.go | xargs -n1 dirname | sort -u | sed 's,^,./,')
 
 .DEFAULT_GOAL := help
-.PHONY: help test check lint fmt vet bench bench-run kinds-scale kinds-churn walks bench-peer bench-kube fuzz long differential apply-long versions-long crash kubectl-check controllers-envtest controller-runtime measure memory-search tools
+.PHONY: help test check lint fmt vet bench bench-run kinds-scale kinds-churn walks bench-peer bench-kube fuzz long differential apply-long versions-long planted crash kubectl-check controllers-envtest controller-runtime measure memory-search tools
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -57,6 +57,9 @@ kinds-churn: ## kinds come, go and are replaced under 50 writers, 50 readers and
 differential: ## the same random requests to ours and to PEER=url of a kube-apiserver; PEER_TOKEN=, SEED=, N=requests
 	go test -count=1 -timeout 4h -v ./internal/differential -run ServersAnswerAlike -peer='$(or $(PEER),$(error PEER=https://… is missing))' \
 		-peer-token='$(PEER_TOKEN)' -seed=$(or $(SEED),1) -requests=$(or $(N),5000)
+
+planted: ## which test notices each bug of scripts/planted.txt, and how fast; ONLY=regexp of sentences
+	scripts/planted.sh
 
 versions-long: ## a million random writes through another version, none of which may lose what it cannot say; CASES=
 	go test -count=1 -timeout 4h ./internal/engine -run NothingIsLost -version-cases=$(or $(CASES),1000000)
