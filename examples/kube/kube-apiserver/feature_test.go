@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -12,8 +13,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/kindwright/kindwright"
 	"github.com/kindwright/kindwright/internal/feature"
 	"github.com/kindwright/kindwright/internal/selfsigned"
+	"github.com/kindwright/kindwright/storage/memory"
 )
 
 func parsed(t *testing.T, args ...string) *options {
@@ -183,4 +186,29 @@ func (s *server) warnings(t *testing.T, path, body string) string {
 	require.NoError(t, answer.Body.Close())
 	require.Equal(t, 201, answer.StatusCode)
 	return strings.Join(answer.Header.Values("Warning"), "\n")
+}
+
+// Flags whose effect is the library's arrive there: bad values are refused, and what they switch on is
+// served.
+func TestFLAG_05_OPS_03_OPS_05_OPS_06_FlagsOfTheLibrary(t *testing.T) {
+	for _, flag := range []string{"--goaway-chance=0.03", "--cors-allowed-origins=^("} {
+		o, err := parse([]string{flag})
+		require.NoError(t, err)
+		_, err = kindwright.New(memory.New(), o.settings()...)
+		require.Error(t, err, flag)
+	}
+	o, err := parse([]string{"--cors-allowed-origins=//localhost(:|$)", "--goaway-chance=0.02", "--shutdown-send-retry-after", "--profiling=false"})
+	require.NoError(t, err)
+	require.Empty(t, o.withoutEffect)
+	srv, err := kindwright.New(memory.New(), o.settings()...)
+	require.NoError(t, err)
+	for origin, want := range map[string]string{"http://localhost:3000": "http://localhost:3000", "https://localhost": "https://localhost", "https://localhost.evil.example": ""} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodOptions, "/api", nil)
+		require.NoError(t, err)
+		r.Header.Set("Origin", origin)
+		r.Header.Set("Access-Control-Request-Method", "POST")
+		w := httptest.NewRecorder()
+		srv.ServeHTTP(w, r)
+		require.Equal(t, want, w.Header().Get("Access-Control-Allow-Origin"))
+	}
 }

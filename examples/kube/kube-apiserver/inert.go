@@ -59,14 +59,14 @@ func inertFlags() map[string]string {
 		"bool": `aggregator-reject-forwarding-redirect audit-log-batch-throttle-enable audit-log-compress audit-log-truncate-enabled
 			audit-webhook-batch-throttle-enable audit-webhook-truncate-enabled contention-profiling disable-http2-serving emulation-forward-compatible
 			enable-aggregator-routing enable-bootstrap-token-auth enable-logs-handler enable-priority-and-fairness
-			encryption-provider-config-automatic-reload log-json-split-stream log-text-split-stream permit-address-sharing permit-port-sharing profiling
-			runtime-config-emulation-forward-compatible service-account-extend-token-expiration service-account-lookup shutdown-send-retry-after watch-cache`,
+			encryption-provider-config-automatic-reload log-json-split-stream log-text-split-stream permit-address-sharing permit-port-sharing
+			runtime-config-emulation-forward-compatible service-account-extend-token-expiration service-account-lookup watch-cache`,
 		"int": `audit-log-batch-buffer-size audit-log-batch-max-size audit-log-batch-throttle-burst audit-log-maxage audit-log-maxbackup audit-log-maxsize
 			audit-log-truncate-max-batch-size audit-log-truncate-max-event-size audit-webhook-batch-buffer-size audit-webhook-batch-max-size
 			audit-webhook-batch-throttle-burst audit-webhook-truncate-max-batch-size audit-webhook-truncate-max-event-size
 			default-not-ready-toleration-seconds default-unreachable-toleration-seconds delete-collection-workers http2-max-streams-per-connection
 			kubernetes-service-node-port lease-reuse-duration-seconds max-connection-bytes-per-sec max-mutating-requests-inflight max-requests-inflight`,
-		"float": "audit-log-batch-throttle-qps audit-webhook-batch-throttle-qps goaway-chance",
+		"float": "audit-log-batch-throttle-qps audit-webhook-batch-throttle-qps",
 		"duration": `audit-log-batch-max-wait audit-webhook-batch-max-wait audit-webhook-initial-backoff authentication-token-webhook-cache-ttl
 			authorization-webhook-cache-authorized-ttl authorization-webhook-cache-unauthorized-ttl coordinated-leadership-lease-duration
 			coordinated-leadership-renew-deadline coordinated-leadership-retry-period etcd-compaction-interval etcd-count-metric-poll-period
@@ -83,7 +83,7 @@ func inertFlags() map[string]string {
 			peer-advertise-ip peer-advertise-port peer-ca-file proxy-client-cert-file proxy-client-key-file requestheader-client-ca-file
 			service-account-jwks-uri service-account-key-file service-account-signing-endpoint
 			show-hidden-metrics-for-version storage-backend storage-media-type tls-sni-cert-key tracing-config-file vmodule`,
-		"strings": `admission-control cors-allowed-origins disabled-metrics etcd-servers-overrides kubelet-preferred-address-types
+		"strings": `admission-control disabled-metrics etcd-servers-overrides kubelet-preferred-address-types
 			oidc-signing-algs requestheader-allowed-names requestheader-extra-headers-prefix requestheader-group-headers requestheader-uid-headers
 			requestheader-username-headers tls-curve-preferences watch-cache-sizes`,
 	}

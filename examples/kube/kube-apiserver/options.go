@@ -60,6 +60,10 @@ type options struct {
 	cipherSuites    []string
 	ciphers         []uint16
 	transport       []string
+	origins         []string
+	goawayChance    float64
+	retryAfter      bool
+	profiling       bool
 	maxObject       int
 	maxToken        time.Duration
 	features        gates
@@ -115,6 +119,10 @@ func (o *options) flags() *pflag.FlagSet {
 	f.StringSliceVar(&o.audiences, "api-audiences", nil, "whom tokens are for that do not say it (default --service-account-issuer)")
 	f.StringVar(&o.tlsMinVersion, "tls-min-version", "", "the lowest version of TLS: VersionTLS12 (the default) or VersionTLS13")
 	f.StringSliceVar(&o.cipherSuites, "tls-cipher-suites", nil, "the cipher suites of TLS 1.2, by Go's names (default Go's own)")
+	f.StringSliceVar(&o.origins, "cors-allowed-origins", nil, "regular expressions of the origins whose web pages may use the server")
+	f.Float64Var(&o.goawayChance, "goaway-chance", 0, "fraction of HTTP/2 requests, up to 0.02, whose client is asked to connect anew")
+	f.BoolVar(&o.retryAfter, "shutdown-send-retry-after", false, "whether requests that come while the server stops are told to retry, on a port that stays open")
+	f.BoolVar(&o.profiling, "profiling", true, "whether /debug/pprof is served, to those who may read it")
 	f.StringSliceVar(&o.transport, "strict-transport-security-directives", nil,
 		"directives of the header Strict-Transport-Security of every answer: max-age=<seconds>, includeSubDomains, preload (default no header)")
 	f.IntVar(&o.maxObject, "max-object-bytes", 2<<20,
@@ -280,15 +288,26 @@ func (o *options) settings() []kindwright.Option {
 	if n := len(o.emulated); n > 0 {
 		like.EmulatedVersion = o.emulated[n-1]
 	}
-	out := []kindwright.Option{
+	return []kindwright.Option{
 		like,
 		kindwright.Before("body", o.zpages),
 		kindwright.Watches{MinDuration: o.minWatch, OldPaths: true, WebSockets: true},
-		kindwright.HTTP{RequestTimeout: o.requestTimeout, ShutdownDelay: o.shutdownDelay, LivezGrace: o.livezGrace},
+		kindwright.HTTP{
+			RequestTimeout: o.requestTimeout, ShutdownDelay: o.shutdownDelay, LivezGrace: o.livezGrace,
+			RetryAfterShutdown: o.retryAfter, GoawayChance: o.goawayChance, StrictTransport: o.transport,
+		},
+		kindwright.Access{Origins: anywhere(o.origins)},
+		kindwright.Debug{Profiles: o.profiling},
 		kindwright.Housekeeping{NoGarbageCollection: !o.runs(garbageCollector)},
 	}
-	if len(o.transport) > 0 {
-		out = append(out, kindwright.Before("audit-id", o.strictTransport))
+}
+
+// anywhere makes patterns of whole origins from patterns that kube-apiserver looks for anywhere in an
+// origin.
+func anywhere(patterns []string) []string {
+	var out []string
+	for _, p := range patterns {
+		out = append(out, "^.*(?:"+p+").*$")
 	}
 	return out
 }

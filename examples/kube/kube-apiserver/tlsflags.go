@@ -4,10 +4,8 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"net/http"
 	"regexp"
 	"slices"
-	"strings"
 )
 
 // tlsVersions are the values of --tls-min-version. The server never goes below 1.2.
@@ -63,13 +61,4 @@ func (o *options) tlsConfig(certificate tls.Certificate) *tls.Config {
 		MinVersion:   max(tls.VersionTLS12, tlsVersions()[o.tlsMinVersion]),
 		CipherSuites: o.ciphers,
 	}
-}
-
-// strictTransport tells browsers in every answer to use TLS only (RFC 6797).
-func (o *options) strictTransport(next http.Handler) http.Handler {
-	directives := strings.Join(o.transport, "; ")
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Strict-Transport-Security", directives)
-		next.ServeHTTP(w, r)
-	})
 }
