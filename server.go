@@ -278,6 +278,7 @@ func (s *Server) dispatch() http.Handler {
 		Gone:          s.cfg.kubernetes.WatchGone,
 		Draining:      s.draining,
 
+		Shards:           s.cfg.gates.Enabled(feature.Shards),
 		WebSockets:       s.cfg.watches.WebSockets,
 		NoStreamingLists: !s.cfg.gates.Enabled(feature.WatchList),
 		Deprecated:       func(d *registry.Deprecation) bool { return s.cfg.gates.Release().Reached(d.Since) },

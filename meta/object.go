@@ -69,6 +69,14 @@ type ListMeta struct {
 	ResourceVersion    string `json:"resourceVersion,omitempty" protobuf:"bytes,2,opt,name=resourceVersion"`
 	Continue           string `json:"continue,omitempty" protobuf:"bytes,3,opt,name=continue"`
 	RemainingItemCount *int64 `json:"remainingItemCount,omitempty" protobuf:"varint,4,opt,name=remainingItemCount"`
+
+	// ShardInfo says that the list is a shard of the collection; see ParseShards.
+	ShardInfo *ShardInfo `json:"shardInfo,omitempty" protobuf:"bytes,5,opt,name=shardInfo"`
+}
+
+// ShardInfo says which objects of a collection a list was asked for.
+type ShardInfo struct {
+	Selector string `json:"selector" protobuf:"bytes,1,opt,name=selector"`
 }
 
 // OwnerReference names an object that must exist for this one to exist. The owner is cluster-scoped

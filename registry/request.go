@@ -40,6 +40,7 @@ type PatchRequest struct {
 type ListRequest struct {
 	Labels meta.Selector
 	Fields meta.FieldSelector
+	Shards *meta.Shards // nil: all
 
 	// Match says how Version is meant. "" reads the newest state, whatever Version is.
 	Match   meta.ResourceVersionMatch
@@ -58,6 +59,7 @@ type ListRequest struct {
 type WatchRequest struct {
 	Labels meta.Selector
 	Fields meta.FieldSelector
+	Shards *meta.Shards // nil: all
 
 	// After starts with the changes after this version. 0 starts with the objects that exist, as ADDED events.
 	After storage.Revision

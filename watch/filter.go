@@ -17,6 +17,7 @@ type Filter struct {
 	Name      string // "" is every name
 	Labels    meta.Selector
 	Fields    meta.FieldSelector // over metadata.name, metadata.namespace and the kind's declared fields
+	Shards    *meta.Shards       // nil is every object
 }
 
 // Matches reports whether the filter selects e. A field that the kind did not declare counts as
@@ -30,7 +31,8 @@ func (f *Filter) matches(e *Entry) bool {
 	if f.Name != "" && f.Name != e.name {
 		return false
 	}
-	return (f.Labels.Empty() || f.Labels.Matches((*entryLabels)(e))) &&
+	return (f.Shards == nil || f.Shards.Matches(e.uid, e.namespace)) &&
+		(f.Labels.Empty() || f.Labels.Matches((*entryLabels)(e))) &&
 		(f.Fields.Empty() || f.Fields.Matches((*entryFields)(e)))
 }
 
@@ -49,7 +51,9 @@ func (f Filter) KeyPrefix(storageName string) string {
 
 // Whole reports whether every object below KeyPrefix matches, so that a walk need not check each
 // one.
-func (f Filter) Whole() bool { return f.Name == "" && f.Labels.Empty() && f.Fields.Empty() }
+func (f Filter) Whole() bool {
+	return f.Name == "" && f.Shards == nil && f.Labels.Empty() && f.Fields.Empty()
+}
 
 // pinned returns the namespace and the name that the filter requires, by either its own fields or
 // its selector.

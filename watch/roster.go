@@ -21,7 +21,7 @@ type roster struct {
 }
 
 // question is a filter in comparable form.
-type question struct{ namespace, name, labels, fields string }
+type question struct{ namespace, name, labels, fields, shards string }
 
 // group is the cursors with one filter.
 type group struct {
@@ -127,7 +127,7 @@ func labelPlaces(namespace string, selector meta.Selector) []place {
 
 // add files a cursor under its filter and sets its group.
 func (r *roster) add(c *Cursor, f *Filter, fields []string) {
-	q := question{f.Namespace, f.Name, f.Labels.String(), f.Fields.String()}
+	q := question{f.Namespace, f.Name, f.Labels.String(), f.Fields.String(), f.Shards.String()}
 	g, ok := r.groups[q]
 	if !ok {
 		g = &group{question: q, filter: *f, places: placesOf(f, fields)}

@@ -91,7 +91,8 @@ func (e *Engine) holds(ctx context.Context, rev storage.Revision) error {
 // Listed is a List together with its source.
 type Listed struct {
 	registry.List
-	Served *Served // the listed resource
+	Served *Served      // the listed resource
+	Shards *meta.Shards // as in the request
 
 	// Stored are the same objects in their stored form, which needs no conversion.
 	Stored iter.Seq2[*watch.Entry, error]
@@ -104,12 +105,13 @@ func (at *Resolved) List(ctx context.Context, lr registry.ListRequest) (*Listed,
 	if err != nil {
 		return nil, err
 	}
+	filter.Shards = lr.Shards
 	var scope chunkScope
 	if lr.Limit > 0 || lr.Continue != "" {
 		scope = chunkScope{
 			resource: served.Kind.GroupResource().String(), storageName: served.Kind.StorageName,
 			// Of the stored form: the version may change (PAGE-09).
-			namespace: t.Namespace, labels: lr.Labels.String(), fields: filter.Fields.String(),
+			namespace: t.Namespace, labels: lr.Labels.String(), fields: filter.Fields.String(), shards: lr.Shards.String(),
 		}
 	}
 	snap, from, err := e.snapshot(ctx, served, scope, lr)
@@ -117,7 +119,7 @@ func (at *Resolved) List(ctx context.Context, lr registry.ListRequest) (*Listed,
 		return nil, err
 	}
 	found := selection{snap: snap, filter: filter, storageName: served.Kind.StorageName}
-	out := &Listed{List: registry.List{Revision: snap.Revision()}, Served: served}
+	out := &Listed{List: registry.List{Revision: snap.Revision()}, Served: served, Shards: lr.Shards}
 	switch {
 	case lr.Limit > 0:
 		if err := e.chunk(ctx, out, found, scope, from, lr.Limit, !lr.MetadataOnly); err != nil {
@@ -249,7 +251,7 @@ func (s selection) first(n int64, key string) iter.Seq[*watch.Entry] {
 // look at each of them. That is so for a selector (COLL-10), and for a state so old that the later
 // changes are no longer known.
 func (s selection) left(key string) int64 {
-	if !s.filter.Labels.Empty() || !s.filter.Fields.Empty() {
+	if !s.filter.Labels.Empty() || !s.filter.Fields.Empty() || s.filter.Shards != nil {
 		return -1
 	}
 	return int64(s.snap.Count(s.filter.KeyPrefix(s.storageName), key))
@@ -344,6 +346,7 @@ func (at *Resolved) Follow(ctx context.Context, wr registry.WatchRequest) (*watc
 	if err != nil {
 		return nil, err
 	}
+	filter.Shards = wr.Shards
 	if wr.After == 0 && wr.SkipInitial {
 		if err := e.reach(ctx, served, registry.ListRequest{AnyState: wr.AnyState}); err != nil {
 			return nil, err

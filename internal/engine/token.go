@@ -26,7 +26,7 @@ type position struct {
 
 // chunkScope is the scope that a token is bound to. The token is invalid in any other (PAGE-09).
 type chunkScope struct {
-	resource, namespace, labels, fields string
+	resource, namespace, labels, fields, shards string
 
 	storageName string // of the resource's keys, which tokens leave out
 }
@@ -91,7 +91,7 @@ func (s *tokenSigner) load(ctx context.Context) error {
 
 func (s *tokenSigner) mac(scope chunkScope, t continueToken) string {
 	h := hmac.New(sha256.New, s.key)
-	for _, part := range []string{t.Version, scope.resource, scope.namespace, scope.labels, scope.fields, t.Start, fmt.Sprint(t.Revision), fmt.Sprint(t.Left)} {
+	for _, part := range []string{t.Version, scope.resource, scope.namespace, scope.labels, scope.fields, scope.shards, t.Start, fmt.Sprint(t.Revision), fmt.Sprint(t.Left)} {
 		_, _ = fmt.Fprintf(h, "%d:%s;", len(part), part) // the lengths separate neighbouring parts
 	}
 	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:16])

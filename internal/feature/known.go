@@ -31,6 +31,7 @@ type Feature struct {
 const (
 	WatchList           = "WatchList"
 	CBOR                = "CBORServingAndStorage"
+	Shards              = "ShardedListAndWatch"
 	ResponseCompression = "APIResponseCompression"
 )
 
@@ -48,6 +49,7 @@ func Known() []Feature {
 		{"IndividualHealthChecks", false, []Milestone{{r(31), Alpha, true, true}}, "each health check has a path of its own"},
 		{"ResourceVersionMatch", false, []Milestone{{r(19), Stable, true, true}}, "the parameter resourceVersionMatch of lists"},
 		{"ServerSideApply", true, []Milestone{{r(14), Alpha, false, false}, {r(16), Beta, true, false}, {r(22), Stable, true, true}}, "apply patches and managed fields"},
+		{Shards, true, []Milestone{{r(36), Alpha, false, false}}, "several clients share a collection by the hash of uids: shardSelector"},
 		{"StructuredAuthenticationConfiguration", true, []Milestone{{r(29), Alpha, false, false}, {r(30), Beta, true, false}, {r(34), Stable, true, true}}, "authentication from a configuration file"},
 		{"StructuredAuthorizationConfiguration", true, []Milestone{{r(29), Alpha, false, false}, {r(30), Beta, true, false}, {r(32), Stable, true, true}}, "authorization from a configuration file"},
 		{

@@ -111,7 +111,11 @@ func (c *call) renderer(form negotiate.Result) renderer {
 
 // listMeta is the metadata of a list in any form.
 func listMeta(l *engine.Listed) meta.ListMeta {
-	return meta.ListMeta{ResourceVersion: l.Revision.String(), Continue: l.Continue, RemainingItemCount: l.Remaining}
+	m := meta.ListMeta{ResourceVersion: l.Revision.String(), Continue: l.Continue, RemainingItemCount: l.Remaining}
+	if l.Shards != nil {
+		m.ShardInfo = &meta.ShardInfo{Selector: l.Shards.String()}
+	}
+	return m
 }
 
 // source appends the JSON of objects: as it is kept, or without their managed fields.

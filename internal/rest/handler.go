@@ -44,6 +44,9 @@ type Options struct {
 	// NoStreamingLists refuses watches that ask for initial events and the mark that ends them (WLIST-01).
 	NoStreamingLists bool
 
+	// Shards lets lists and watches select objects by the hash of a field. By default that is ignored.
+	Shards bool
+
 	// WebSockets serves a watch over a WebSocket to a client that asks for one (WATCH-32). By default it is answered with the
 	// ordinary stream.
 	WebSockets bool
@@ -257,6 +260,22 @@ func causeText(err error) string {
 func (c *call) offer() negotiate.Offer {
 	stored := c.shown.Virtual == nil
 	return negotiate.Offer{GroupDomain: c.domain, Table: stored && !c.shown.NoTable, Metadata: stored, Protobuf: c.shown.Messages != nil}
+}
+
+// shards reads the parameter shardSelector, which nobody else looks at. An empty one selects everything.
+func (c *call) shards() (*meta.Shards, error) {
+	if !c.opts.Shards {
+		return nil, nil
+	}
+	text, err := request.Single(c.info.Query.Raw, "shardSelector")
+	if err != nil || text == nil || *text == "" {
+		return nil, err
+	}
+	shards, err := meta.ParseShards(*text)
+	if err != nil {
+		return nil, status.BadRequest("invalid shard selector: %v", err)
+	}
+	return shards, nil
 }
 
 // readRequest translates the query of a read.

@@ -63,6 +63,9 @@ func (c *call) list() error {
 		return err
 	}
 	lr.MetadataOnly = form.As == negotiate.PartialObjectMetadataList
+	if lr.Shards, err = c.shards(); err != nil {
+		return err
+	}
 	l, err := c.at.List(c.r.Context(), lr)
 	if err != nil {
 		return err
@@ -235,6 +238,10 @@ func appendListHead(dst []byte, kind, apiVersion string, m meta.ListMeta) []byte
 	if m.RemainingItemCount != nil {
 		dst = append(dst, `,"remainingItemCount":`...)
 		dst = strconv.AppendInt(dst, *m.RemainingItemCount, 10)
+	}
+	if m.ShardInfo != nil {
+		dst = append(dst, `,"shardInfo":{"selector":`...)
+		dst = append(json.AppendString(dst, m.ShardInfo.Selector), '}')
 	}
 	return append(dst, `},"items":[`...)
 }

@@ -138,6 +138,10 @@ func (c *call) watchRequest() (registry.WatchRequest, error) {
 		}
 		wr.After = rev
 	}
+	var err error
+	if wr.Shards, err = c.shards(); err != nil {
+		return wr, err
+	}
 	wr.AnyState = q.ResourceVersion == "0"
 	switch {
 	case q.SendInitialEvents != nil && *q.SendInitialEvents:
