@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -49,4 +50,24 @@ func TestCREATE_ValuesOfTheWrongType(t *testing.T) {
 	}
 	onEach(t, answers(422, "Invalid"))
 	onEach(t, answers(400, "BadRequest"), kindwright.Kubernetes{WrongTypeIsBadRequest: true})
+}
+
+// The same object has the same bytes in every answer, whoever asks and however often, in each form
+// that a client can ask for.
+func TestGET_AnswersAreDeterministic(t *testing.T) {
+	onEach(t, func(t *testing.T, s *server) {
+		const path = "/api/v1/namespaces/many"
+		labels := make([]string, 0, 50)
+		for i := range 50 {
+			labels = append(labels, fmt.Sprintf(`"label-%d":"%d"`, i*7919%50, i))
+		}
+		s.create("/api/v1/namespaces", `{"metadata":{"name":"many","labels":{`+strings.Join(labels, ",")+`},"annotations":{`+strings.Join(labels, ",")+`}}}`)
+		for _, accept := range []string{"application/json", "application/yaml", "application/vnd.kubernetes.protobuf", cborType} {
+			one, list := s.raw("GET", path, "Accept", accept), s.raw("GET", "/api/v1/namespaces", "Accept", accept)
+			for range 20 {
+				require.Equal(t, one, s.raw("GET", path, "Accept", accept), accept)
+				require.Equal(t, list, s.raw("GET", "/api/v1/namespaces", "Accept", accept), accept)
+			}
+		}
+	}, withCBOR)
 }
