@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright"
+	requests "github.com/kindwright/kindwright/internal/request"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 )
@@ -205,4 +208,47 @@ func TestDocumentsFollowAChangeOfTheirGroupVersion(t *testing.T) {
 	require.NoError(t, h.Change(t.Context(), []meta.GroupVersionResource{lampName}, lamps[lamp]()))
 	require.Equal(t, before, tag(own))
 	require.Equal(t, all, tag("/openapi/v2"))
+}
+
+// The parameters of an operation in the documents are those that the server reads of such a request. Those that are read and
+// not published are named here.
+func TestPublishedParametersAreRead(t *testing.T) {
+	unpublished := []string{"timeout", "uid", "includeObject", "export"}
+	h := run(t, kindwright.Serve(lamps[lamp]()))
+	_, doc := h.do("GET", "/openapi/v3/apis/example.dev/v1", "")
+	paths, _ := field(doc, "paths").(map[string]any)
+	operations, all := map[string][]string{}, slices.Clone(unpublished)
+	for path, item := range paths {
+		if !strings.Contains(path, "/lamps") {
+			continue // a discovery document
+		}
+		of := parameters(item)
+		path = strings.NewReplacer("{namespace}", "n", "{name}", "x").Replace(path)
+		for _, method := range []string{"get", "post", "put", "patch", "delete"} {
+			if operation := field(item, method); operation != nil {
+				names := slices.DeleteFunc(append(parameters(operation), of...), func(name string) bool { return name == "name" || name == "namespace" })
+				operations[strings.ToUpper(method)+" "+path] = names
+				all = append(all, names...)
+			}
+		}
+	}
+	slices.Sort(all)
+	all = slices.Compact(all)
+	require.Subset(t, all, []string{"watch", "dryRun", "force", "pretty"})
+	// read reports whether a parameter of a request is read: one that has two values is an error then, but for dryRun.
+	read := func(line, name string) bool {
+		method, path, _ := strings.Cut(line, " ")
+		for _, query := range []string{"", "watch=true&"} {
+			info, err := requests.Parse(httptest.NewRequest(method, path+"?"+query+name+"=1&"+name+"=0", nil), "")
+			if err != nil || len(info.Query.DryRun) > 0 {
+				return true
+			}
+		}
+		return false
+	}
+	for line, names := range operations {
+		for _, name := range all {
+			require.Equal(t, slices.Contains(names, name), read(line, name) && !slices.Contains(unpublished, name), "%s: %s", line, name)
+		}
+	}
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/kindwright/kindwright/apply"
 	"github.com/kindwright/kindwright/internal/tree"
-	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
 	"github.com/kindwright/kindwright/watch"
@@ -17,15 +16,6 @@ type view struct {
 	*registry.Part
 	document *Kind
 	owners   *apply.Fields // owners of the fields of a Scale; nil for other documents
-}
-
-// patches returns the patch types that the document accepts.
-func (v *view) patches() []meta.PatchType {
-	types := v.document.Patches
-	if v.owners == nil {
-		types = types[1:] // without apply, which is the first
-	}
-	return types
 }
 
 // viewMetadata lists the members of an object's metadata that its views share.
@@ -149,12 +139,4 @@ func (e *Engine) shownAs(ctx context.Context, s *Served, v *view, r *registry.Re
 	var err error
 	out.Entry, err = e.viewed(ctx, s, v, r.Entry)
 	return &out, err
-}
-
-// patches returns the patch types that the target of the write accepts.
-func (in *intent) patches() []meta.PatchType {
-	if v := in.view; v != nil {
-		return v.patches()
-	}
-	return in.kind.Patches
 }

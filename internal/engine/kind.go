@@ -26,9 +26,9 @@ type Kind struct {
 
 	Verbs []string // of the kind itself, in the order of discovery documents
 
-	// Patches lists the types that the kind accepts (PATCH-05 to PATCH-10), apply first: views
-	// leave the first one out. Handlers, the 415 message and OpenAPI documents read this list; a 415
-	// names the types in this order.
+	// Patches lists the types that the kind accepts (PATCH-05 to PATCH-10), apply first. The documents
+	// of views accept no apply, except for a Scale. Handlers, the 415 message and OpenAPI documents
+	// read this list; a 415 names the types in this order.
 	Patches []meta.PatchType
 
 	base         *Kind // the stored form; may be the kind itself
@@ -184,6 +184,8 @@ func (e *Engine) compileSubresource(s *registry.Subresource) (*Subresource, erro
 			if out.view.owners, err = apply.New([]apply.Version{{APIVersion: apply.ScaleVersion, Schema: document.Schema}}, nil); err != nil {
 				return nil, err
 			}
+		} else { // nobody owns the fields of other documents
+			document.Patches = slices.DeleteFunc(document.Patches, func(t meta.PatchType) bool { return t == meta.ApplyPatch })
 		}
 	}
 	if s.Merge != nil && s.View == nil {
@@ -358,7 +360,7 @@ func (s *Subresource) Patches(of *Kind) []meta.PatchType {
 	case !slices.Contains(s.Verbs, "patch"):
 		return nil
 	case s.view != nil:
-		return s.view.patches()
+		return s.view.document.Patches
 	}
 	return of.Patches
 }

@@ -65,16 +65,18 @@ func compute(ctx context.Context, w *write) (err error) {
 }
 
 // patched applies a patch to the stored state. Kind.Patches says which types get here; a
-// server-side apply does not. A type that is not named below is read as a merge patch.
+// server-side apply does not.
 func (w *write) patched() (registry.Tree, error) {
 	o := patch.Options{Kind: w.sent.kind.GroupKind(), Name: w.target.Name, Duplicates: w.duplicate}
 	switch w.patch {
 	case meta.JSONPatch:
 		return patch.JSON(w.sent.old, w.body, o)
+	case meta.MergePatch:
+		return patch.Merge(w.sent.old, w.body, o)
 	case meta.StrategicMergePatch:
 		return patch.Strategic(w.sent.old, w.body, w.sent.kind.Schema, o)
 	}
-	return patch.Merge(w.sent.old, w.body, o)
+	return nil, status.Internal(fmt.Errorf("%s accepts patches of type %q, and the engine cannot apply them", w.place(), w.patch))
 }
 
 // decodeBody reads the object that a client sent. A duplicate field is a complaint, handled by the

@@ -48,7 +48,11 @@ func (at *Resolved) Update(ctx context.Context, body []byte, o registry.WriteOpt
 func (at *Resolved) Patch(ctx context.Context, p registry.PatchRequest, o registry.WriteOptions) (*registry.Result, error) {
 	ctx = at.HookContext(ctx)
 	in := at.intent(ctx, verbPatch, p.Body, o)
-	if err := takes(in.patches(), p.Type); err != nil {
+	types := in.kind.Patches
+	if in.sub != nil {
+		types = in.sub.Patches(in.kind)
+	}
+	if err := takes(types, p.Type); err != nil {
 		return nil, err
 	}
 	in.mayUpdate, in.patch = true, p.Type
