@@ -239,7 +239,7 @@ func TestERR_25_APanickingRuleFailsOnlyItsDeletion(t *testing.T) {
 	gone(t, e, "team")
 }
 
-// The same holds for rules that run on marked objects and on the leftovers of a removed namespace.
+// The same holds for rules that run on marked objects and on the remains of a removed namespace.
 func TestERR_25_RulesThatPanicInTheBackground(t *testing.T) {
 	kind := notes
 	kind.Plural, kind.Names.Kind = "traps", "Trap"

@@ -21,8 +21,8 @@ import (
 	"github.com/kindwright/kindwright/internal/yaml"
 )
 
-// patience is how long a server may take to write its kubeconfig and become ready.
-const patience = 15 * time.Second
+// readyWithin is how long a server may take to write its kubeconfig and become ready.
+const readyWithin = 15 * time.Second
 
 const widgets = "/apis/example.dev/v1/namespaces/default/widgets"
 
@@ -69,7 +69,7 @@ func probe(ctx context.Context, kubeconfig string) error {
 
 // ready waits for the file, then for the server.
 func ready(ctx context.Context, kubeconfig string) (*server, error) {
-	until := time.Now().Add(patience)
+	until := time.Now().Add(readyWithin)
 	for {
 		s, err := open(kubeconfig)
 		if err == nil {
@@ -82,7 +82,7 @@ func ready(ctx context.Context, kubeconfig string) (*server, error) {
 			err = cmp.Or(err, fmt.Errorf("/readyz: %d %s", code, answer))
 		}
 		if time.Now().After(until) {
-			return nil, fmt.Errorf("not ready after %s: %w", patience, err)
+			return nil, fmt.Errorf("not ready after %s: %w", readyWithin, err)
 		}
 		time.Sleep(50 * time.Millisecond)
 	}

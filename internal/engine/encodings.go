@@ -21,10 +21,10 @@ const (
 	Packed                      // its JSON, compressed (READ-02)
 	Message                     // its protobuf message
 	PackedMessage               // the same, compressed
-	Rows                        // of a stretch of a list: its objects as rows (TABLE-04), or their metadata alone (TABLE-10)
+	Rows                        // of a segment of a list: its objects as rows (TABLE-04), or their metadata alone (TABLE-10)
 	PackedRows                  // the same, as a part of a compressed body
-	PackedStretch               // of a stretch of a list: its objects, as a part of a compressed body
-	StretchObjects              // of a stretch of a list in another form than the stored one: its objects
+	PackedSegment               // of a segment of a list: its objects, as a part of a compressed body
+	SegmentObjects              // of a segment of a list in another form than the stored one: its objects
 )
 
 // shapeBudget is how many bytes of shapes an engine keeps.
@@ -44,9 +44,9 @@ func (s *Served) Shape(e *watch.Entry, shape Shape, build func() ([]byte, error)
 	return v.bytes, err
 }
 
-// Stretch returns some neighbours of a list, as many as they may be, in another shape; it is Shape for all of them at once.
+// Segment returns some neighbours of a list, as many as they may be, in another shape; it is Shape for all of them at once.
 // about tells apart what build makes of the same objects.
-func (s *Served) Stretch(entries []*watch.Entry, shape Shape, about string, build func() ([]byte, error)) ([]byte, error) {
+func (s *Served) Segment(entries []*watch.Entry, shape Shape, about string, build func() ([]byte, error)) ([]byte, error) {
 	name := make([]byte, 0, len(entries)*8+len(about))
 	for _, e := range entries { // a version names one state of one object of a resource (design rule 1)
 		name = binary.BigEndian.AppendUint64(name, uint64(e.Revision()))
@@ -66,7 +66,7 @@ type shelf struct{ *shapes }
 type shapeKey struct {
 	shelf    *shelf
 	shape    Shape
-	object   string // its storage key; of a stretch what names it
+	object   string // its storage key; of a segment what names it
 	revision storage.Revision
 }
 

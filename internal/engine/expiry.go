@@ -77,7 +77,7 @@ func (e *Engine) sweep(ctx context.Context, s *Served) {
 		passed, next, any := s.expiry.due(time.Now())
 		for _, d := range passed {
 			if err := e.expire(ctx, s, d); err != nil && ctx.Err() == nil {
-				e.cfg.Logger.Error(err, "an expired object could not be removed; trying again",
+				e.cfg.Logger.Error(err, "failed to remove an expired object; retrying",
 					guard.WithStack(err, "resource", s.Kind.GroupResource().String())...)
 				s.expiry.note(d.key, d.rev, time.Now().Add(expiryRetry-s.expiry.ttl))
 				next, any = expiryRetry, true

@@ -151,7 +151,7 @@ func (x *endings) end(ctx context.Context) {
 	now := time.Now()
 	for d, ok := x.queue.pop(now); ok; d, ok = x.queue.pop(now) {
 		if err := x.engine.endOne(ctx, x.served, d); err != nil && ctx.Err() == nil {
-			x.engine.cfg.Logger.Error(err, "an object whose time is over could not be removed; trying again",
+			x.engine.cfg.Logger.Error(err, "failed to remove an object whose grace period is over; retrying",
 				guard.WithStack(err, "resource", x.served.Kind.GroupResource().String())...)
 			d.at = now.Add(expiryRetry)
 			x.queue.set(d)

@@ -39,7 +39,7 @@ func (c *call) connect() error {
 	if !ok {
 		return status.Internal(fmt.Errorf("subresource %q was not made by connect.Endpoint", c.sub.Name))
 	}
-	w := &line{ResponseWriter: c.w, late: &patience{connection: http.NewResponseController(c.w), after: c.opts.WatchWrite}}
+	w := &line{ResponseWriter: c.w, late: &writeLimit{connection: http.NewResponseController(c.w), after: c.opts.WatchWrite}}
 	return c.serveLine(ctx, w, serve)
 }
 
@@ -94,7 +94,7 @@ func (c *call) serveLine(ctx context.Context, w *line, serve func(http.ResponseW
 // line is the writer that the handler of a connection is given. It knows whether the connection was taken over.
 type line struct {
 	http.ResponseWriter
-	late *patience
+	late *writeLimit
 
 	mu    sync.Mutex
 	conn  net.Conn // taken over

@@ -13,17 +13,17 @@ import (
 	"github.com/kindwright/kindwright/watch"
 )
 
-// A long list that has to be rendered or compressed is made of stretches: neighbours that are kept in the shape they were
-// sent in, for whoever lists them again (design rule 11). Where a stretch ends is a matter of the objects' names alone, so
-// that a change of one object leaves the others' stretches as they are.
+// A long list that has to be rendered or compressed is made of segments: neighbours that are kept in the shape they were
+// sent in, for whoever lists them again (design rule 11). Where a segment ends is a matter of the objects' names alone, so
+// that a change of one object leaves the others' segments as they are.
 const (
-	stretchMask = 128 - 1 // 128 objects on average
-	stretchMost = 512
+	segmentMask = 128 - 1 // 128 objects on average
+	segmentMost = 512
 )
 
-// endsStretch tells whether an object is the last of its stretch. It looks at the end of the key, which is the end of the name
+// endsSegment tells whether an object is the last of its segment. It looks at the end of the key, which is the end of the name
 // and what always follows it.
-func endsStretch(key string) bool {
+func endsSegment(key string) bool {
 	const same, word, words = 2, 8, 4
 	var h uint64
 	end := max(len(key)-same, 0)
@@ -35,20 +35,20 @@ func endsStretch(key string) bool {
 		h ^= h >> 32
 		end -= word
 	}
-	return h&stretchMask == 0
+	return h&segmentMask == 0
 }
 
-// keeper is a form in which some lists are worth keeping in stretches.
+// keeper is a form in which some lists are worth keeping in segments.
 type keeper interface {
 	// keep says how. packed is whether the answer is compressed, converted whether the objects are stored in another form.
-	// ok is false if stretches would be no gain: objects that are stored as they are sent are only copied, and the rows of
+	// ok is false if segments would be no gain: objects that are stored as they are sent are only copied, and the rows of
 	// some tables change with time.
 	keep(packed, converted bool) (k keeping, ok bool)
 }
 
-// keeping is how stretches are kept.
+// keeping is how segments are kept.
 type keeping struct {
-	shape engine.Shape // of a stretch as it is sent
+	shape engine.Shape // of a segment as it is sent
 	about string       // what is written beside what the objects hold
 	least int          // bytes in a row
 	alike bool         // what is written of an object is the same in every form
@@ -58,9 +58,9 @@ type keeping struct {
 }
 
 func (f *whole) keep(packed, converted bool) (keeping, bool) {
-	k := keeping{shape: engine.PackedStretch, least: shortestRow, object: f.object}
+	k := keeping{shape: engine.PackedSegment, least: shortestRow, object: f.object}
 	if !packed {
-		k.shape = engine.StretchObjects
+		k.shape = engine.SegmentObjects
 	}
 	return k, packed || converted
 }
@@ -89,8 +89,8 @@ func (c *call) keeps(form negotiate.Result) bool {
 	return form.MediaType == negotiate.JSON && !form.Pretty && !form.Unmanaged && c.r.Method != http.MethodHead
 }
 
-// stretches writes one list in stretches.
-type stretches struct {
+// segments writes one list in segments.
+type segments struct {
 	ctx context.Context // of the request, for conversions
 	itemRenderer
 	keeping
@@ -99,10 +99,10 @@ type stretches struct {
 
 	*listWriter
 	list    *engine.Listed
-	objects []*watch.Entry // of the stretch that is being gathered
+	objects []*watch.Entry // of the segment that is being gathered
 	rest    []byte         // text that does not fill a piece yet
 	begun   bool           // the head has been sent
-	later   bool           // and a stretch
+	later   bool           // and a segment
 }
 
 // soleRow appends the row of an object.
@@ -129,14 +129,14 @@ const (
 // alwaysPacked is longer than any threshold of compression.
 const alwaysPacked = 1<<31 - 1
 
-func (s *stretches) writeList(w *listWriter, l *engine.Listed) error {
+func (s *segments) writeList(w *listWriter, l *engine.Listed) error {
 	s.listWriter, s.list = w, l
 	for entry, err := range s.list.Stored {
 		if err != nil {
 			return listError(err)
 		}
 		s.objects = append(s.objects, entry)
-		if len(s.objects) == stretchMost || endsStretch(entry.Key()) {
+		if len(s.objects) == segmentMost || endsSegment(entry.Key()) {
 			if err := s.flush(); err != nil {
 				return err
 			}
@@ -157,7 +157,7 @@ func (s *stretches) writeList(w *listWriter, l *engine.Listed) error {
 }
 
 // begin sends the head of the list, once it is known how much follows it at least.
-func (s *stretches) begin() error {
+func (s *segments) begin() error {
 	s.begun = true
 	head, err := s.head(nil, s.list)
 	if err != nil {
@@ -178,7 +178,7 @@ func (s *stretches) begin() error {
 }
 
 // text sends what is not kept.
-func (s *stretches) text(text []byte) error {
+func (s *segments) text(text []byte) error {
 	if !s.packed {
 		return s.plain(text)
 	}
@@ -190,14 +190,14 @@ func (s *stretches) text(text []byte) error {
 }
 
 // plain sends text that is not compressed, in full pieces.
-func (s *stretches) plain(text []byte) (err error) {
+func (s *segments) plain(text []byte) (err error) {
 	if s.rest = append(s.rest, text...); len(s.rest) >= pieceBytes {
 		s.rest, err = s.pieces(s.rest)
 	}
 	return err
 }
 
-func (s *stretches) part(part negotiate.Part) error {
+func (s *segments) part(part negotiate.Part) error {
 	s.extend()
 	if err := s.answer.WritePart(part); err != nil {
 		return connectionError{err}
@@ -205,8 +205,8 @@ func (s *stretches) part(part negotiate.Part) error {
 	return nil
 }
 
-// flush sends the stretch that has been gathered.
-func (s *stretches) flush() error {
+// flush sends the segment that has been gathered.
+func (s *segments) flush() error {
 	if !s.begun {
 		if err := s.begin(); err != nil {
 			return err
@@ -221,16 +221,16 @@ func (s *stretches) flush() error {
 		about += s.ages(s.objects)
 	}
 	if s.later {
-		about += "," // what stands between two objects stands at the front of the second's stretch
+		about += "," // what stands between two objects stands at the front of the second's segment
 	}
-	if !s.packed && s.shape == engine.PackedStretch {
+	if !s.packed && s.shape == engine.PackedSegment {
 		text, err := s.render()
 		if err != nil {
 			return err
 		}
 		return s.plain(text)
 	}
-	kept, err := s.list.Served.Stretch(s.objects, s.shape, about, func() ([]byte, error) {
+	kept, err := s.list.Served.Segment(s.objects, s.shape, about, func() ([]byte, error) {
 		text, err := s.render()
 		if err != nil || !s.packed {
 			return text, err
@@ -246,7 +246,7 @@ func (s *stretches) flush() error {
 	return s.plain(kept)
 }
 
-func (s *stretches) render() ([]byte, error) {
+func (s *segments) render() ([]byte, error) {
 	size := 0
 	for _, e := range s.objects {
 		size += e.Length() + 1

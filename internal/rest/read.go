@@ -110,7 +110,7 @@ func (c *call) giveBack(connection *http.ResponseController) {
 // for lists of any length; this one ends clients that do not read.
 const listProgress = 30 * time.Second
 
-// A listForm writes a whole list. There are three: protobuf begins with its length, stretches are kept for the next
+// A listForm writes a whole list. There are three: protobuf begins with its length, segments are kept for the next
 // reader, and everything else is written object by object.
 type listForm interface {
 	writeList(w *listWriter, l *engine.Listed) error
@@ -129,7 +129,7 @@ func (c *call) listForm(form negotiate.Result, l *engine.Listed) listForm {
 	if f, ok := f.(keeper); ok && c.keeps(form) {
 		packed := c.output().Packs(c.r, alwaysPacked)
 		if k, ok := f.keep(packed, l.Served.Converts()); ok {
-			return &stretches{ctx: c.r.Context(), itemRenderer: items, keeping: k, output: c.output(), packed: packed}
+			return &segments{ctx: c.r.Context(), itemRenderer: items, keeping: k, output: c.output(), packed: packed}
 		}
 	}
 	return each{items}

@@ -120,7 +120,7 @@ const streamBytes = 32 << 10
 // pump sends what it reads, each piece at once and within its own time.
 func (c *call) pump(source io.Reader) error {
 	connection := http.NewResponseController(c.w)
-	late := &patience{connection: connection, after: c.opts.WatchWrite}
+	late := &writeLimit{connection: connection, after: c.opts.WatchWrite}
 	_ = connection.SetWriteDeadline(time.Time{}) // the host's is for whole answers
 	defer func() {
 		late.close()

@@ -185,7 +185,7 @@ type stream struct {
 	stops      [3]func() bool
 	connection *http.ResponseController
 	deadlines  bool // the connection lets us bound each write
-	patience   patience
+	writeLimit writeLimit
 	buf        []byte
 	events     []watch.Event
 	at         storage.Revision // how far the client has come
@@ -218,7 +218,7 @@ func (s *stream) close() {
 		stop()
 	}
 	s.cancel(nil)
-	s.patience.close()
+	s.writeLimit.close()
 }
 
 // end decides when the stream ends by itself: as the client says, else after a random time, so that the watches of a server
@@ -242,7 +242,7 @@ func (s *stream) begin() bool {
 			s.endAt = limit
 		}
 	}
-	s.patience = patience{connection: s.connection, after: s.opts.WatchWrite}
+	s.writeLimit = writeLimit{connection: s.connection, after: s.opts.WatchWrite}
 	s.w.Header().Set("Cache-Control", "no-cache, private")
 	negotiate.Begin(s.w, s.r, s.form.ContentType(), http.StatusOK)
 	err := s.connection.Flush()
@@ -389,7 +389,7 @@ func (s *stream) flush(push bool) bool {
 	for len(rest) >= pieceBytes || push && len(rest) > 0 {
 		n := min(len(rest), pieceBytes)
 		if s.deadlines {
-			s.patience.begin()
+			s.writeLimit.begin()
 		}
 		if _, err := s.w.Write(rest[:n]); err != nil {
 			return false
@@ -405,7 +405,7 @@ func (s *stream) flush(push bool) bool {
 	}
 	err := s.connection.Flush()
 	if s.deadlines {
-		s.patience.pause()
+		s.writeLimit.pause()
 	}
 	return err == nil
 }

@@ -25,7 +25,7 @@ func (c *call) overWebSocket(follow func() error) error {
 	defer c.connected.leave()
 	ctx, release := c.untilDraining()
 	defer release()
-	w := &line{ResponseWriter: c.w, late: &patience{connection: http.NewResponseController(c.w), after: c.opts.WatchWrite}}
+	w := &line{ResponseWriter: c.w, late: &writeLimit{connection: http.NewResponseController(c.w), after: c.opts.WatchWrite}}
 	return c.serveLine(ctx, w, func(http.ResponseWriter, *http.Request) error {
 		// The context of the stream ends with the client, whom net/http no longer observes.
 		reading, gone := context.WithCancel(c.r.Context())

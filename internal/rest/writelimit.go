@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// patience breaks off a stream whose client does not take what it is sent. It is a write deadline that costs little to set and to
+// writeLimit breaks off a stream whose client does not take what it is sent. It is a write deadline that costs little to set and to
 // lift: with HTTP/2 each change of the deadline itself is a message to the goroutine of the connection, twice for every event.
 // Here that is told nothing unless the time has passed.
 //
 // begin, pause and close belong to the goroutine of the stream.
-type patience struct {
+type writeLimit struct {
 	connection *http.ResponseController
 	after      time.Duration
 	timer      *time.Timer // nil before the first begin
@@ -21,7 +21,7 @@ type patience struct {
 }
 
 // begin gives the writes that follow their time.
-func (p *patience) begin() {
+func (p *writeLimit) begin() {
 	if p.timer == nil {
 		p.timer = time.AfterFunc(p.after, p.end)
 		return
@@ -30,14 +30,14 @@ func (p *patience) begin() {
 }
 
 // pause lifts the limit: what is idle is not late.
-func (p *patience) pause() {
+func (p *writeLimit) pause() {
 	if p.timer != nil {
 		p.timer.Stop()
 	}
 }
 
 // end fails the write under way, and all later ones, by a deadline that has passed.
-func (p *patience) end() {
+func (p *writeLimit) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.closed {
@@ -46,7 +46,7 @@ func (p *patience) end() {
 }
 
 // close is called before the handler returns. Afterwards the connection is left alone.
-func (p *patience) close() {
+func (p *writeLimit) close() {
 	p.pause()
 	p.mu.Lock()
 	defer p.mu.Unlock()

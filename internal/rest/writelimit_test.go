@@ -36,14 +36,14 @@ func (d *deadlines) all() []time.Duration {
 	return slices.Clone(d.told)
 }
 
-func newPatience(after time.Duration) (*patience, *deadlines) {
+func newWriteLimit(after time.Duration) (*writeLimit, *deadlines) {
 	d := &deadlines{began: time.Now()}
-	return &patience{connection: http.NewResponseController(d), after: after}, d
+	return &writeLimit{connection: http.NewResponseController(d), after: after}, d
 }
 
 func TestW7_AClientThatDoesNotReadIsBrokenOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, d := newPatience(5 * time.Second)
+		p, d := newWriteLimit(5 * time.Second)
 		defer p.close()
 		p.begin()
 		time.Sleep(5*time.Second - time.Nanosecond)
@@ -58,7 +58,7 @@ func TestW7_AClientThatDoesNotReadIsBrokenOff(t *testing.T) {
 
 func TestW7_EveryWriteHasItsOwnTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, d := newPatience(5 * time.Second)
+		p, d := newWriteLimit(5 * time.Second)
 		defer p.close()
 		for range 100 {
 			p.begin()
@@ -78,13 +78,13 @@ func TestW7_EveryWriteHasItsOwnTime(t *testing.T) {
 
 func TestW7_AHandlerThatHasReturnedLeavesTheConnectionAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, d := newPatience(5 * time.Second)
+		p, d := newWriteLimit(5 * time.Second)
 		p.begin()
 		p.close()
 		time.Sleep(time.Hour)
 		require.Empty(t, d.all())
 
-		p, d = newPatience(5 * time.Second)
+		p, d = newWriteLimit(5 * time.Second)
 		p.begin()
 		time.Sleep(5 * time.Second) // the timer fires just as the handler returns
 		p.close()
@@ -92,7 +92,7 @@ func TestW7_AHandlerThatHasReturnedLeavesTheConnectionAlone(t *testing.T) {
 		before := len(d.all())
 		time.Sleep(time.Hour)
 		require.Len(t, d.all(), before)
-		new(patience).close()
+		new(writeLimit).close()
 	})
 }
 
@@ -101,7 +101,7 @@ func TestW7_OverTheNetwork(t *testing.T) {
 	for _, http2 := range []bool{false, true} {
 		ended := make(chan error, 1)
 		server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			p := &patience{connection: http.NewResponseController(w), after: 50 * time.Millisecond}
+			p := &writeLimit{connection: http.NewResponseController(w), after: 50 * time.Millisecond}
 			defer p.close()
 			for {
 				p.begin()
