@@ -18,6 +18,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strconv"
+	"syscall"
 	"time"
 
 	"k8s.io/client-go/kubernetes"
@@ -51,7 +52,7 @@ func main() {
 	flag.Uint64Var(&o.seed, "seed", 1, "chooses the changes")
 	flag.StringVar(&o.keep, "logs", "", "a directory for logs and data, which is kept (default a temporary one)")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := o.run(ctx)
 	stop()
 	if err != nil {
