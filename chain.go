@@ -38,6 +38,7 @@ func (s *Server) links() []link {
 		{"ready", s.whenReady},           // before the caches are full, and after the end, there is no right answer
 		{"deadline", s.withDeadline},     // everything below is bounded, the authenticators too
 		{"authenticate", s.authenticate}, // who is asking
+		{"limits", s.withLimits},         // nobody takes more than their part, before a body is read or others are asked
 		{"authorize", s.authorize},       // may they do exactly what was parsed
 		{"body", s.withoutBody},          // nobody waits for the body of a GET
 	}
@@ -73,6 +74,7 @@ func (s *Server) Chain() []string {
 // assemble puts the chain in front of a handler.
 func (s *Server) assemble(last http.Handler) (http.Handler, error) {
 	links := s.links()
+	s.load = newLoad(s.cfg.limits)
 	s.meters.inserted = len(s.cfg.inserted) > 0
 	for _, in := range s.cfg.inserted {
 		i := slices.IndexFunc(links, func(l link) bool { return l.name == in.before })
@@ -190,6 +192,13 @@ func (s *Server) withRecovery(next http.Handler) http.Handler {
 func (s *Server) withParsing(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := request.ExchangeFrom(r.Context())
+		if crowded(r.Header) {
+			negotiate.WriteError(w, r, status.FromStatus(meta.Status{
+				Status: meta.StatusFailure, Code: http.StatusRequestHeaderFieldsTooLarge, Reason: meta.ReasonBadRequest,
+				Message: fmt.Sprintf("the request has more than %d header fields or %d cookies", maxHeaderFields, maxCookies),
+			}))
+			return
+		}
 		if err := x.Parse(s.parser, r); err != nil {
 			if status.ReasonOf(err) == meta.ReasonMethodNotAllowed {
 				w.Header().Set("Allow", request.AllowedMethods)

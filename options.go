@@ -21,7 +21,7 @@ import (
 // Option sets up a Server. New takes options and reports everything that is wrong with them.
 //
 // There are two forms. Functions add to the server: Serve, Authenticate, Authorize, Admit, Before,
-// CheckHealth and LogTo. Values tune it: Kubernetes, Watches, HTTP, Access, Housekeeping,
+// CheckHealth and LogTo. Values tune it: Kubernetes, Watches, HTTP, Access, Limits, Housekeeping,
 // Schemas and Sources. The zero value of each of their fields stands for the documented default, so a program
 // writes only what differs:
 //
@@ -51,6 +51,7 @@ type config struct {
 	watches      Watches
 	http         HTTP
 	access       Access
+	limits       Limits
 	housekeeping Housekeeping
 	sources      Sources
 	schemas      Schemas

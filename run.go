@@ -259,6 +259,8 @@ func (s *Server) httpServer(cfg *runConfig) *http.Server {
 		MaxHeaderBytes:               maxHeaderBytes,
 		DisableGeneralOptionsHandler: true, // "OPTIONS *" is parsed and rejected like any request
 		ErrorLog:                     s.connectionLog(),
+		ConnContext:                  s.load.open,
+		ConnState:                    s.load.changed,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: maxStreams,
 			SendPingTimeout:      pingAfter,

@@ -68,6 +68,7 @@ type Server struct {
 	refusal    refusal
 	origins    origins
 	standings  standings
+	load       *load
 	running    sync.WaitGroup
 }
 

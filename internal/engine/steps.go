@@ -87,7 +87,7 @@ func (w *write) decodeBody(body []byte) (registry.Tree, error) {
 	}
 	v, err := json.DecodeTree(body, json.TreeOptions{Duplicates: w.duplicate, Memory: json.RequestMemory})
 	if err != nil {
-		return nil, unreadable("the body of the request cannot be read", err)
+		return nil, w.unreadable(err)
 	}
 	t, ok := v.(map[string]any)
 	if !ok {
@@ -96,12 +96,20 @@ func (w *write) decodeBody(body []byte) (registry.Tree, error) {
 	return t, nil
 }
 
-// unreadable is the error for a document of a client that cannot be decoded.
-func unreadable(what string, err error) error {
-	if bad, ok := errors.AsType[*json.SyntaxError](err); ok && bad.TooLarge {
-		return status.TooLarge(0).WithMessage(fmt.Sprintf("%s: %v", what, err))
+// unreadable is the error for a body that cannot be decoded. Too much metadata is an invalid object,
+// as it is when there is less of it (B16).
+func (w *write) unreadable(err error) error {
+	const what = "the body of the request cannot be read"
+	bad, ok := errors.AsType[*json.SyntaxError](err)
+	switch {
+	case !ok || !bad.TooLarge:
+		return status.BadRequest("%s: %v", what, err)
+	case strings.HasPrefix(bad.Path, "metadata."):
+		return status.Invalid(w.sent.kind.GroupKind(), w.target.Name, []status.FieldError{
+			{Type: meta.CauseFieldValueForbidden, Field: bad.Path, Detail: bad.Reason},
+		})
 	}
-	return status.BadRequest("%s: %v", what, err)
+	return status.TooLarge(0).WithMessage(fmt.Sprintf("%s: %v", what, err))
 }
 
 // maxComplaints limits how many unknown and duplicate fields are reported for one request.

@@ -57,6 +57,7 @@ var house = [...][]room{
 		{path: "internal/metrics/apiserver", std: true, why: "the families of an API server, under the names that dashboards ask for"},
 		{path: "internal/cbor", why: "documents in JSON as CBOR, and back"},
 		{path: "internal/typed", why: "decoded objects as Go structs"},
+		{path: "internal/flow", std: true, why: "what clients take at once: requests in flight, the memory of bodies"},
 		{path: "internal/feature", why: "features by release, gates, which versions are served"},
 	},
 	2: {
@@ -93,7 +94,6 @@ var house = [...][]room{
 		{path: "internal/rest", why: "the engine's HTTP handlers"},
 		{path: "internal/discovery", why: "which resources there are, for clients"},
 		{path: "internal/gc", why: "owner references"},
-		{path: "internal/flow", why: "fair queuing of requests"},
 	},
 	7: {
 		{path: "kinds", why: "registers the built-in kinds"},

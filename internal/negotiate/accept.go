@@ -36,15 +36,31 @@ func (m *mediaRange) specificity() int {
 	return 2
 }
 
+// The limits of an Accept header. Clients send a dozen short elements.
+const (
+	maxRanges     = 200
+	maxRangeBytes = 1 << 10
+)
+
 // ranges yields the elements of the Accept header fields in order. It skips malformed elements, as
 // it would skip an unsupported type, and empty ones (RFC 9110, section 5.6.1). The cost is linear
-// in the length of the fields. It only allocates if a quoted value has escapes.
+// in the length of the fields. It only allocates if a quoted value has escapes. It ignores elements
+// after the first maxRanges, and those that are longer than any type that is known.
+//
+// Source: S16.
 func ranges(fields []string) iter.Seq[mediaRange] {
 	return func(yield func(mediaRange) bool) {
+		n := 0
 		for _, field := range fields {
 			for field != "" {
 				var element string
 				element, field = cut(field, ',')
+				if len(element) > maxRangeBytes {
+					continue
+				}
+				if n++; n > maxRanges {
+					return
+				}
 				if m, ok := parseRange(element); ok && !yield(m) {
 					return
 				}

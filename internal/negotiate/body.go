@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kindwright/kindwright/internal/cbor"
+	"github.com/kindwright/kindwright/internal/flow"
 	"github.com/kindwright/kindwright/internal/request"
 	"github.com/kindwright/kindwright/internal/yaml"
 	"github.com/kindwright/kindwright/status"
@@ -154,6 +155,7 @@ func ReadRaw(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error
 		return nil, status.UnsupportedMediaType([]string{"any of them without a Content-Encoding"})
 	}
 	if r.ContentLength > limit {
+		Linger(w, r)
 		return nil, status.TooLarge(limit)
 	}
 	if r.Body == nil || r.ContentLength == 0 {
@@ -162,11 +164,22 @@ func ReadRaw(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error
 	ctx := r.Context()
 	began := time.Now()
 	release := interruptible(ctx, w)
-	data, err := readAll(http.MaxBytesReader(w, r.Body, limit), r.ContentLength)
+	x := request.ExchangeFrom(ctx)
+	var hold *flow.Hold
+	if x != nil {
+		hold = &x.Body
+	}
+	data, err := readAll(io.LimitReader(r.Body, limit+1), r.ContentLength, hold)
 	release()
 	switch {
+	case err == nil && int64(len(data)) > limit:
+		Linger(w, r)
+		return nil, status.TooLarge(limit)
 	case err == nil:
-		if x := request.ExchangeFrom(ctx); x != nil {
+		if x != nil {
+			if x.Body.Decode(ctx, int64(len(data))) != nil {
+				return nil, status.TooManyRequests("the bodies of too many requests wait to be decoded, please try again later", retryWhenBusy)
+			}
 			if err := x.Recheck(ctx, began); err != nil {
 				return nil, err
 			}
@@ -176,8 +189,9 @@ func ReadRaw(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error
 	case ctx.Err() != nil:
 		return nil, status.From(ctx.Err())
 	}
-	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return nil, status.TooLarge(limit)
+	if errors.Is(err, errNoRoom) {
+		Linger(w, r)
+		return nil, status.TooManyRequests("too much memory is taken by the bodies of other requests, please try again later", retryWhenBusy)
 	}
 	return nil, status.BadRequest("the request body could not be read completely")
 }
@@ -211,8 +225,9 @@ func interruptible(ctx context.Context, w http.ResponseWriter) (release func()) 
 const firstRead = 64 << 10
 
 // readAll reads to the end. length is the Content-Length, or -1 if there is none. A client that
-// stalls holds at most about twice what it has sent.
-func readAll(r io.Reader, length int64) ([]byte, error) {
+// stalls holds at most about twice what it has sent. The hold, which may be nil, is asked before the
+// body takes more.
+func readAll(r io.Reader, length int64, hold *flow.Hold) ([]byte, error) {
 	data := make([]byte, 0, min(max(length+1, 512), firstRead))
 	for {
 		n, err := r.Read(data[len(data):cap(data)])
@@ -224,16 +239,63 @@ func readAll(r io.Reader, length int64) ([]byte, error) {
 			return nil, err
 		}
 		if len(data) == cap(data) {
-			data = grown(data, length)
+			room := roomFor(data, length)
+			if hold != nil && !hold.Grow(int64(room)) {
+				return nil, errNoRoom
+			}
+			data = append(make([]byte, 0, room), data...)
 		}
 	}
 }
 
-// grown returns data with twice the room, or with just enough for a body of the given length.
-func grown(data []byte, length int64) []byte {
+// errNoRoom means that the memory for bodies is taken.
+var errNoRoom = errors.New("no room for the body")
+
+// retryWhenBusy is how many seconds clients wait before they repeat what there was no room for.
+const retryWhenBusy = 1
+
+// roomFor returns twice the room of what is there, or just enough for a body of the given length.
+func roomFor(data []byte, length int64) int {
 	room := 2 * len(data)
 	if left := int(length) + 1; length >= 0 && left > len(data) && left < room {
 		room = left
 	}
-	return append(make([]byte, 0, room), data...)
+	return room
+}
+
+// The limits of Linger.
+const (
+	lingerBytes = 64 << 20
+	lingerIdle  = 2 * time.Second  // without a byte
+	lingerTime  = 15 * time.Second // in all
+)
+
+// Linger discards the rest of a body that is refused, for a short time. Otherwise the connection
+// would be reset below a client that sends its whole body before it reads the answer, and the client
+// would see the reset and not the answer. What is still to come afterwards is not read: the answer
+// tells the client that the connection ends.
+//
+// A client that waits for leave to send its body has sent nothing, and is answered at once.
+func Linger(w http.ResponseWriter, r *http.Request) {
+	if r.Body == nil || r.ContentLength == 0 || r.Body == http.NoBody {
+		return
+	}
+	if r.ProtoMajor == 1 {
+		w.Header().Set("Connection", "close")
+	}
+	if r.Header.Get("Expect") != "" {
+		return
+	}
+	connection, began := http.NewResponseController(w), time.Now()
+	room := make([]byte, 16<<10)
+	for read := 0; read < lingerBytes && time.Since(began) < lingerTime; {
+		if connection.SetReadDeadline(time.Now().Add(lingerIdle)) != nil {
+			return // a read could last for ever
+		}
+		n, err := r.Body.Read(room)
+		if read += n; err != nil {
+			break
+		}
+	}
+	_ = connection.SetReadDeadline(time.Time{})
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/authz"
+	"github.com/kindwright/kindwright/internal/flow"
 	"github.com/kindwright/kindwright/internal/metrics/apiserver"
 	"github.com/kindwright/kindwright/status"
 )
@@ -45,6 +46,9 @@ type Exchange struct {
 
 	// Warnings are for the client.
 	Warnings Warnings
+
+	// Body is what the body of the request has taken of the memory for bodies.
+	Body flow.Hold
 
 	// Kind is the served kind that the request began with, nil for a request that is not for a
 	// served resource. Package internal/rest knows its type.

@@ -51,6 +51,7 @@ func (c *call) act(do func(body []byte) (*registry.Result, error)) error {
 		return err
 	}
 	result, err := do(body)
+	request.ExchangeFrom(c.r.Context()).Body.Release()
 	if err != nil {
 		return err
 	}

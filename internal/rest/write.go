@@ -118,6 +118,7 @@ func (c *call) write(code int, do func(context.Context) (*registry.Result, error
 		return err
 	}
 	result, err := do(c.r.Context())
+	request.ExchangeFrom(c.r.Context()).Body.Release() // what was decoded; the client may take its time to read
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,7 @@
+// Package flow bounds what clients take of a server at once: requests and streams in flight, and the
+// memory of request bodies. Each bound has a part that one user can take, so that a single user
+// cannot use up what all need.
+//
+// It only counts. The links of the request chain decide what is counted and what a refusal looks
+// like; read chain.go in the root next.
+package flow

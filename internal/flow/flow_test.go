@@ -1,0 +1,71 @@
+package flow_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kindwright/kindwright/internal/flow"
+)
+
+func TestS1_Limiter(t *testing.T) {
+	var limits flow.Limits
+	limits.Total[flow.Writing], limits.PerUser[flow.Writing] = 3, 2
+	l := flow.NewLimiter(limits)
+	require.True(t, l.Enter(flow.Writing, "a", false))
+	require.True(t, l.Enter(flow.Writing, "a", false))
+	require.False(t, l.Enter(flow.Writing, "a", false), "the user has its part")
+	require.True(t, l.Enter(flow.Reading, "a", false), "another class, which has no limit")
+	require.True(t, l.Enter(flow.Writing, "b", false))
+	require.False(t, l.Enter(flow.Writing, "b", false), "the server is full")
+	require.True(t, l.Enter(flow.Writing, "b", true))
+	l.Leave(flow.Writing, "b")
+	l.Leave(flow.Writing, "a")
+	require.True(t, l.Enter(flow.Writing, "c", false))
+}
+
+func TestS1_BodiesThatArrive(t *testing.T) {
+	const mib = 1 << 20
+	b := flow.NewBodies(4*mib, 10*mib)
+	one, two, other := b.For("a"), b.For("a"), b.For("b")
+	require.True(t, one.Grow(mib+flow.Free))
+	require.True(t, two.Grow(flow.Free), "small bodies are not counted")
+	require.True(t, two.Grow(mib+flow.Free))
+	require.False(t, two.Grow(mib+flow.Free+1), "half of all is for others")
+	require.True(t, other.Grow(2*mib+flow.Free))
+	one.Release()
+	require.True(t, two.Grow(2*mib+flow.Free))
+	two.Release()
+	other.Release()
+	var unbounded flow.Hold
+	require.True(t, unbounded.Grow(1<<40))
+	unbounded.Release()
+}
+
+func TestS1_BodiesWaitForTheirTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const mib = 1 << 20
+		b := flow.NewBodies(mib, 10*mib)
+		first, second, third, last := b.For("a"), b.For("b"), b.For("c"), b.For("d")
+		require.NoError(t, first.Decode(t.Context(), mib))
+		ended, cancel := context.WithCancel(t.Context())
+		gone := make(chan error, 1)
+		go func() { gone <- second.Decode(ended, mib) }()
+		synctest.Wait()
+		done := make(chan error, 1)
+		go func() { done <- third.Decode(t.Context(), mib) }()
+		synctest.Wait()
+		cancel()
+		require.ErrorIs(t, <-gone, context.Canceled)
+		synctest.Wait()
+		require.Empty(t, done)
+		first.Release()
+		require.NoError(t, <-done)
+		third.Release()
+		second.Release()
+		require.NoError(t, last.Decode(t.Context(), 100*mib), "no body is too large to have a turn")
+		last.Release()
+	})
+}
