@@ -378,6 +378,27 @@ func TestD3_RequestsMakeNoSeries(t *testing.T) {
 	}
 }
 
+// A proxy may read the one, and the server the other.
+func TestB17_APatchHasOneContentType(t *testing.T) {
+	h := dials(t, rules{})
+	for _, types := range [][]string{
+		{"application/merge-patch+json", "application/json-patch+json"},
+		{"application/merge-patch+json", "application/merge-patch+json"},
+		{"application/merge-patch+json, application/json-patch+json"},
+		{"", "application/merge-patch+json"},
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), "PATCH", h.url+dialPath+"/x", strings.NewReader(`{"metadata":{"labels":{"a":"b"}}}`))
+		require.NoError(t, err)
+		req.Header["X-User"], req.Header["X-Groups"], req.Header["Content-Type"] = []string{"admin"}, []string{"system:masters"}, types
+		res, err := h.transport().RoundTrip(req)
+		require.NoError(t, err)
+		require.NoError(t, res.Body.Close())
+		require.Equal(t, 415, res.StatusCode, "%q", types)
+	}
+	_, got := h.do("GET", dialPath+"/x", "")
+	require.Nil(t, field(got, "metadata", "labels"))
+}
+
 func TestP11_KindsWithImpossibleNamesAreRefused(t *testing.T) {
 	kind := func(group, version, plural string) registry.Kind[Dial] {
 		return registry.Kind[Dial]{Group: group, Version: version, Plural: plural}

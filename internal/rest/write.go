@@ -68,7 +68,7 @@ func (c *call) patch() error {
 	if x := request.ExchangeFrom(c.r.Context()); x.CBOR && slices.Contains(types, meta.ApplyPatch) {
 		types = append(slices.Clone(types), meta.ApplyCBORPatch)
 	}
-	sent, err := patch.ParseType(c.r.Header.Get("Content-Type"), types...)
+	sent, err := patch.ParseType(strings.Join(c.r.Header["Content-Type"], ","), types...) // two types are none
 	if err != nil {
 		return err
 	}
