@@ -51,8 +51,12 @@ func TestS3_S24_H10_PagesOfOtherSitesChangeNothing(t *testing.T) {
 	}
 	for what, w := range writes {
 		for _, from := range [][2]string{
-			{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Origin", "https://evil.example.com"},
-			{"Origin", "null"}, {"Origin", "https://" + h.url[len("http://"):]}, {"Origin", "http://127.0.0.1:1"},
+			{"Sec-Fetch-Site", "cross-site"},
+			{"Sec-Fetch-Site", "same-site"},
+			{"Origin", "https://evil.example.com"},
+			{"Origin", "null"},
+			{"Origin", "https://" + h.url[len("http://"):]},
+			{"Origin", "http://127.0.0.1:1"},
 		} {
 			for _, contentType := range []string{"", "application/json", "text/plain"} {
 				code, got := h.do(w[0], w[1], w[2], "Content-Type", contentType, from[0], from[1])

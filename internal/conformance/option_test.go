@@ -185,9 +185,17 @@ func TestS28_ConditionsInHeaders(t *testing.T) {
 		s.untouched(cratePath, func() {
 			for what, r := range writesFor(t) {
 				for _, header := range [][2]string{
-					{"If-Match", `"1"`}, {"If-Match", "*"}, {"If-None-Match", "*"}, {"If-Unmodified-Since", "Sat, 01 Jan 2000 00:00:00 GMT"},
-					{"Range", "items=0-1"}, {"Content-Range", "bytes 0-1/2"}, {"X-HTTP-Method-Override", "GET"}, {"X-HTTP-Method", "PATCH2"},
-					{"X-Method-Override", "get"}, {"Dry-Run", "All"}, {"X-Dry-Run", "true"},
+					{"If-Match", `"1"`},
+					{"If-Match", "*"},
+					{"If-None-Match", "*"},
+					{"If-Unmodified-Since", "Sat, 01 Jan 2000 00:00:00 GMT"},
+					{"Range", "items=0-1"},
+					{"Content-Range", "bytes 0-1/2"},
+					{"X-HTTP-Method-Override", "GET"},
+					{"X-HTTP-Method", "PATCH2"},
+					{"X-Method-Override", "get"},
+					{"Dry-Run", "All"},
+					{"X-Dry-Run", "true"},
 				} {
 					a := s.ask1(r, header[0], header[1])
 					require.Equal(t, 400, a.code, "%s with %s: %s", what, header[0], a)
@@ -322,4 +330,20 @@ func TestS23_OptionsOfActions(t *testing.T) {
 		s.do("POST", path+"/a/break?pretty=true&alt=json", `{"deleteOptions":{"dryRun":["All"]},"limits":{"dryrun":"x"},"metadata":{"annotations":{"dryRun":""}},"colour":"unknown, and like no other"}`).is(201)
 		require.EqualValues(t, 1, broken.Load(), "other unknown fields are warned about, as in Kubernetes")
 	}, kindwright.Serve(kind))
+}
+
+// A dry run of what cannot be stored fails as the write does. A patch makes more of an object than
+// one body may be.
+func TestS15_DryRunsRejectWhatIsTooLarge(t *testing.T) {
+	onCrates(t, func(t *testing.T, s *server) {
+		text := strings.Repeat("n", 5<<19) // 2.5 MiB; a record has at most 4
+		s.do("POST", cratePath, `{"metadata":{"name":"a"},"spec":{"text":"`+text+`"}}`).is(201)
+		s.untouched(cratePath, func() {
+			for _, query := range []string{"", "?dryRun=All"} {
+				s.do("PATCH", cratePath+"/a"+query, `{"spec":{"notes":{"x":"`+text+`"}}}`, "Content-Type", mergeType).refused(413, "RequestEntityTooLarge", "limit")
+				s.do("PATCH", cratePath+"/a"+query, `[{"op":"copy","from":"/spec/text","path":"/spec/owner2"},{"op":"add","path":"/spec/notes","value":{"x":"`+text+`"}}]`, "Content-Type", jsonPatchType).refused(413, "RequestEntityTooLarge", "limit")
+			}
+			s.do("PATCH", cratePath+"/a?dryRun=All", `{"spec":{"size":2}}`, "Content-Type", mergeType).is(200)
+		})
+	})
 }

@@ -83,7 +83,7 @@ func parameterValue(p openapi.Property, query url.Values) (any, error) {
 	}
 	switch p.Schema.Type {
 	case openapi.Boolean:
-		return request.Boolean(*v), nil
+		return request.Flag(p.Name, *v)
 	case openapi.Integer:
 		return request.Integer(p.Name, *v)
 	}

@@ -200,7 +200,13 @@ func commit(ctx context.Context, w *write) error {
 		op = storage.Put(w.key, w.engine.value(w.kind.base, w.encoded), expect)
 	}
 	if w.opts.DryRun {
-		return w.pretend(ctx)
+		if len(op.Value) <= w.engine.cfg.Store.Limits().MaxValueBytes {
+			return w.pretend(ctx)
+		}
+		if w.disown() {
+			return commit(ctx, w)
+		}
+		return w.engine.commitError(ctx, w, storage.ErrTooLarge) // as the write would be (DRY-06, S15)
 	}
 	rev, err := w.engine.store(ctx, w.served, append(w.checks, op), w.stored.old, next)
 	if errors.Is(err, storage.ErrTooLarge) && !w.remove && w.disown() {

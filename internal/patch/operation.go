@@ -3,6 +3,7 @@ package patch
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"strconv"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
@@ -23,7 +24,7 @@ import (
 //
 // Source: PATCH-06, PATCH-07, PATCH-14.
 func JSON(original map[string]any, patch []byte, o Options) (map[string]any, error) {
-	operations, canonical, err := o.operations(patch)
+	operations, clean, err := o.operations(patch)
 	if err != nil {
 		return nil, err
 	}
@@ -34,8 +35,11 @@ func JSON(original map[string]any, patch []byte, o Options) (map[string]any, err
 	if err := bounded(operations, original, len(document)); err != nil {
 		return nil, err
 	}
-	patched, err := apply(canonical, document)
+	patched, err := o.apply(operations, clean, document)
 	if err != nil {
+		if status.CodeOf(err) != http.StatusInternalServerError {
+			return nil, err
+		}
 		if _, ok := errors.AsType[*jsonpatch.AccumulatedCopySizeError](err); ok {
 			return nil, tooLarge("the copy operations of the patch add more than %d bytes", MaxCopiedBytes)
 		}
@@ -62,10 +66,10 @@ type operation struct {
 	value          any // for add, replace and test
 }
 
-// operations decodes and validates the body of a patch. The second result is its canonical JSON.
-// The library is given this text and not the body, so that it cannot interpret duplicate names or
+// operations decodes and validates the body of a patch. The second result is the same for the
+// library. It is given these trees and not the body, so that it cannot interpret duplicate names or
 // numbers differently.
-func (o *Options) operations(patch []byte) ([]operation, []byte, error) {
+func (o *Options) operations(patch []byte) ([]operation, []any, error) {
 	tree, err := o.decode(patch)
 	if err != nil {
 		return nil, nil, err
@@ -93,11 +97,7 @@ func (o *Options) operations(patch []byte) ([]operation, []byte, error) {
 		}
 		clean[i] = op.fields()
 	}
-	canonical, err := json.AppendTree(nil, clean)
-	if err != nil {
-		return nil, nil, status.Internal(fmt.Errorf("encoding the patch: %w", err))
-	}
-	return operations, canonical, nil
+	return operations, clean, nil
 }
 
 // read reads the members that the operation uses. It returns what is malformed.
@@ -177,9 +177,48 @@ func (op *operation) fields() map[string]any {
 // maxShown limits the text from a request that an error repeats.
 const maxShown = 200
 
-// apply runs the library. The library is known to panic when a list that contains null is tested. A
+// maxOddIndexes limits the bytes that are decoded to look at what contains an odd index.
+const maxOddIndexes = 32 << 20
+
+// apply applies the operations in order. A token such as "01" is the name of a member, but no index
+// of a list, where the library takes it for one; only the object at that moment tells which it is.
+//
+// Source: S14, B11.
+func (o *Options) apply(operations []operation, clean []any, document []byte) (_ []byte, err error) {
+	start, decoded := 0, 0
+	for i := range operations {
+		op := &operations[i]
+		containers := append(oddIndexes(op.path), oddIndexes(op.from)...)
+		if len(containers) == 0 {
+			continue
+		}
+		if document, err = applyAll(clean[start:i], document); err != nil {
+			return nil, err
+		}
+		start = i
+		if decoded += len(document); decoded > maxOddIndexes {
+			return nil, tooLarge("the patch has too many names that look like indexes for an object of this size")
+		}
+		tree, err := json.DecodeTree(document, json.TreeOptions{Memory: 2 * json.RequestMemory})
+		if err != nil {
+			return nil, o.invalid(err.Error())
+		}
+		for _, container := range containers {
+			if refersToList(tree, container) {
+				return nil, o.invalid(fmt.Sprintf("operation %d (%s %s): an index has no sign and no leading zero", i, op.op, strconv.Quote(clip.Text(op.path, maxShown))))
+			}
+		}
+	}
+	return applyAll(clean[start:], document)
+}
+
+// applyAll runs the library. The library is known to panic when a list that contains null is tested. A
 // panic must only fail the request.
-func apply(patch, document []byte) (out []byte, err error) {
+func applyAll(clean []any, document []byte) (out []byte, err error) {
+	patch, err := json.AppendTree(nil, clean)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the patch: %w", err)
+	}
 	defer func() {
 		if v := recover(); v != nil {
 			err = errors.New("an operation does not fit the object")

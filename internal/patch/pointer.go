@@ -1,6 +1,9 @@
 package patch
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
 // pointerDepth validates the syntax of a JSON pointer (RFC 6901) and returns the number of its
 // tokens.
@@ -42,4 +45,49 @@ func problemOf(pointer string) string {
 // within reports whether inner is a place inside of outer.
 func within(inner, outer string) bool {
 	return strings.HasPrefix(inner, outer) && len(inner) > len(outer) && inner[len(outer)] == '/'
+}
+
+// looksLikeIndex reports whether a token is a number that the library takes for an index, although
+// RFC 6901 does not: "01", "+0", "-1".
+func looksLikeIndex(token string) bool {
+	digits := strings.TrimLeft(token, "+-")
+	if digits == "" || strings.Trim(digits, "0123456789") != "" {
+		return false
+	}
+	return digits != token || len(digits) > 1 && digits[0] == '0'
+}
+
+// oddIndexes returns the pointers to what contains the tokens that only look like an index.
+func oddIndexes(pointer string) (containers []string) {
+	at := 0
+	for i, token := range strings.Split(pointer, "/") {
+		if i > 0 && looksLikeIndex(token) {
+			containers = append(containers, pointer[:at-1])
+		}
+		at += len(token) + 1
+	}
+	return containers
+}
+
+// refersToList reports whether a pointer refers to a list.
+func refersToList(tree any, pointer string) bool {
+	for i, token := range strings.Split(pointer, "/") {
+		if i == 0 {
+			continue // in front of the first slash
+		}
+		switch at := tree.(type) {
+		case map[string]any:
+			tree = at[strings.NewReplacer("~1", "/", "~0", "~").Replace(token)]
+		case []any:
+			n, err := strconv.Atoi(token)
+			if err != nil || n < 0 || n >= len(at) {
+				return false // the library says so
+			}
+			tree = at[n]
+		default:
+			return false
+		}
+	}
+	_, list := tree.([]any)
+	return list
 }

@@ -201,18 +201,31 @@ func flag(field func(*Query) **bool) func(*Query, string) error {
 	}
 }
 
-// decision reads a boolean of a write. Unlike [Boolean] it accepts no other words: whoever sends
-// "force=no" does not want to take fields over from others.
+// Flag reads a boolean that decides what is done: an option of a connection, such as one that turns a
+// check off. Unlike [Boolean] it accepts no other words than true, false, 1 and 0, and nothing for
+// true. The error names the parameter.
 //
 // Source: S11, S27.
+func Flag(name, v string) (bool, error) {
+	switch {
+	case v == "" || v == "1" || strings.EqualFold(v, "true"):
+		return true, nil
+	case v == "0" || strings.EqualFold(v, "false"):
+		return false, nil
+	}
+	return false, status.BadRequest("query parameter %q: %s is neither true nor false", name, quote(v))
+}
+
+// decision reads a boolean of a write. A lost value does not count as true: "force=$FORCE" must not
+// take fields over from others.
 func decision(name string, field func(*Query) **bool) func(*Query, string) error {
 	return func(q *Query, v string) error {
-		b := v == "1" || strings.EqualFold(v, "true")
-		if !b && v != "0" && !strings.EqualFold(v, "false") {
-			return status.BadRequest("query parameter %q: %s is neither true nor false", name, quote(v))
+		b, err := Flag(name, v)
+		if err == nil && v == "" {
+			err = status.BadRequest("query parameter %q: %s is neither true nor false", name, quote(v))
 		}
 		*field(q) = &b
-		return nil
+		return err
 	}
 }
 

@@ -275,3 +275,17 @@ func TestQUERY_18_LimitOfAWatch(t *testing.T) {
 	query(t, "GET "+W+"?watch=1&limit=5")
 	refused(t, 400, "GET "+W+"?watch=1&limit=x")
 }
+
+// What an option of a connection turns on is not left to a misspelt word.
+func TestS11_S27_Flag(t *testing.T) {
+	for value, want := range map[string]bool{"": true, "1": true, "true": true, "True": true, "TRUE": true, "0": false, "false": false, "False": false} {
+		got, err := request.Flag("tty", value)
+		require.NoError(t, err, value)
+		require.Equal(t, want, got, value)
+	}
+	for _, value := range []string{"no", "off", "yes", "t", "f", "2", "00", " true", "true ", "null", "-1", "\u0661"} {
+		_, err := request.Flag("insecureSkipTLSVerifyBackend", value)
+		require.Equal(t, 400, status.CodeOf(err), value)
+		require.ErrorContains(t, err, "insecureSkipTLSVerifyBackend")
+	}
+}
