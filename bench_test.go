@@ -24,6 +24,7 @@ type discard struct {
 	code   int
 }
 
+func (d *discard) Flush()                      {}
 func (d *discard) Header() http.Header         { return d.header }
 func (d *discard) WriteHeader(code int)        { d.code = code }
 func (d *discard) Write(p []byte) (int, error) { d.bytes += len(p); return len(p), nil }

@@ -85,7 +85,7 @@ func TestD8_DataFileThatCannotBeServed(t *testing.T) {
 		"zeros at the beginning": {func(_ *testing.T, data []byte) []byte {
 			clear(data[:4096])
 			return data
-		}, "not a store"},
+		}, "damaged"},
 		"zeros behind the beginning": {func(_ *testing.T, data []byte) []byte {
 			clear(data[2*4096:])
 			return data
