@@ -5,7 +5,7 @@ MODULES := $(shell awk '{ sub(/\#.*/, "") } NF { print $$1 }' allmodules)
 LONG = $(shell grep -l 'flag.Int."seeds"' storage/*/*_test.go | xargs -n1 dirname | sort -u | sed 's,^,./,')
 
 .DEFAULT_GOAL := help
-.PHONY: help test check lint fmt vet bench bench-run kinds-scale kinds-churn walks bench-peer bench-kube fuzz long differential apply-long versions-long planted crash kubectl-check controllers-envtest controller-runtime measure memory-search tools
+.PHONY: help test check lint fmt vet bench bench-run kinds-scale kinds-churn walks bench-peer bench-kube fuzz long differential apply-long versions-long planted crash kubectl-check controllers-envtest controller-runtime measure release release-check memory-search tools
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -85,6 +85,12 @@ controller-runtime: ## controller-runtime's own suites against kube-apiserver an
 
 measure: ## size, memory and start of the example server
 	scripts/measure.sh
+
+release: ## the programs, what they consist of, and checksums, in dist; TARGETS='linux/amd64 …'
+	TARGETS='$(TARGETS)' scripts/release.sh dist
+
+release-check: ## two builds in two places give the same checksums
+	scripts/release.sh --check
 
 tools: ## build the pinned linters into .bin
 	.ci/run tools

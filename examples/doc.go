@@ -7,4 +7,6 @@
 //   - kube: the kinds of k8s.io/api, and stand-ins for the programs that envtest starts; a module
 //     of its own
 //   - controllertest: a controller, and a test that lets hours of its back-off pass in milliseconds
+//   - controller: a server and its controllers, by controller-runtime, in one program; a module of
+//     its own
 package examples

@@ -2,8 +2,10 @@ package openapi
 
 import (
 	"encoding"
+	"errors"
 	"fmt"
 	"reflect"
+	"time"
 
 	"github.com/kindwright/kindwright/internal/json"
 )
@@ -24,7 +26,7 @@ func (c *codec) canonical(v any) (any, error) {
 	}
 	value := reflect.New(c.goType)
 	if err := json.Unmarshal(text, value.Interface()); err != nil {
-		return v, fmt.Errorf("is not a valid %s: %w", c.goType.Name(), err)
+		return v, c.invalid(err)
 	}
 	written, err := json.Marshal(value.Interface())
 	if err != nil {
@@ -39,6 +41,18 @@ func (c *codec) canonical(v any) (any, error) {
 		return v, nil // not a scalar: leave it alone
 	}
 	return out, nil
+}
+
+// invalid tells the author of an object what is wrong with a value, without the Go error around
+// it.
+func (c *codec) invalid(err error) error {
+	if c.goType == reflect.TypeFor[time.Time]() {
+		return errors.New("must be a time such as 2006-01-02T15:04:05Z")
+	}
+	if typed := new(json.TypeError); errors.As(err, &typed) && typed.Err != nil {
+		err = typed.Err
+	}
+	return fmt.Errorf("is not a valid %s: %w", c.goType.Name(), err)
 }
 
 // The methods with which types of the Kubernetes libraries describe their JSON form.

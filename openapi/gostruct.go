@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 )
 
 // Types makes schemas of Go types and shares their parts: a type that many kinds use is read once.
@@ -182,8 +183,10 @@ func (r *goReader) plainSchema(t reflect.Type, at place) (s *Schema, err error) 
 		s, err = r.listSchema(t, at)
 	case t.Kind() == reflect.Map:
 		s, err = r.mapSchema(t, at)
+	case t == reflect.TypeFor[time.Duration]():
+		err = at.errorf(`time.Duration would be a number of nanoseconds: use meta.Duration, which is text such as "5m"`)
 	default:
-		s = scalarType(t)
+		s, err = scalarType(t), wideType(t, at)
 	}
 	if err != nil {
 		return nil, err

@@ -59,8 +59,10 @@ func RequiredWhenTagged() Option { return func(r *goReader) { r.onlyTagged = tru
 // A type may contain itself. Its schema then contains itself, too. Fields below it cannot be
 // selectable or columns, because one object could contain many of them.
 //
-// FromType rejects types without a JSON form, tags that do not fit their field, and tags that look
-// like a misspelt keyword. The error reports all problems, each with type, field and tag.
+// FromType rejects types without a JSON form, time.Duration (use [meta.Duration]), unsigned integers
+// of 64 bits, tags that do not fit their field, and tags that look like a misspelt keyword or like
+// rules of another library. A field may keep such rules (validate, binding, kubebuilder) if it also
+// has one of the tags above. The error reports all problems, each with type, field and tag.
 func FromType(t reflect.Type, options ...Option) (*Schema, error) {
 	var types Types
 	s, err := types.Schema(t, options...)
@@ -212,6 +214,16 @@ func writesText(t reflect.Type) bool {
 
 func newCodec(t reflect.Type) *codec { return &codec{name: t.PkgPath() + "." + t.Name(), goType: t} }
 
+// wideType rejects types whose values need not fit in the integers of an API, which have 64 bits
+// with a sign.
+func wideType(t reflect.Type, at place) error {
+	switch t.Kind() {
+	case reflect.Uint, reflect.Uint64, reflect.Uintptr:
+		return at.errorf(`Go type %s has values that no API can hold: use uint32, or int64 with the tag minimum:"0"`, t)
+	}
+	return nil
+}
+
 // scalarType returns the schema of a bool, number or string type, or nil for other types. Minimum
 // and maximum reflect the range of the Go type, since a value outside it could not be decoded.
 func scalarType(t reflect.Type) *Schema {
@@ -237,8 +249,6 @@ func scalarType(t reflect.Type) *Schema {
 		return between("int32", 0, 1<<16-1)
 	case reflect.Uint32:
 		return between("int64", 0, 1<<32-1)
-	case reflect.Uint, reflect.Uint64, reflect.Uintptr:
-		return &Schema{Type: Integer, Format: "int64", Minimum: int64(0)}
 	case reflect.Float32:
 		return &Schema{Type: Number, Format: "float"}
 	case reflect.Float64:

@@ -35,7 +35,11 @@ func (f *fieldTags) read(tag reflect.StructTag, misspelt func(string) string, at
 		return at.errorf("tags `%s`: %w", tag, err)
 	}
 	var errs []error
+	ours := slices.ContainsFunc(names, func(name string) bool { return slices.Contains(ruleKeywords(), name) })
 	for _, name := range names {
+		if slices.Contains(foreignRules, name) && !ours {
+			errs = append(errs, at.errorf("tag %s:%q has no effect here: write the rule with the tags of openapi.FromType, such as required:\"\" or minLength:\"1\"", name, tag.Get(name)))
+		}
 		if slices.Contains(keywords, name) {
 			if f.values == nil {
 				f.values = map[string]string{}
@@ -46,6 +50,17 @@ func (f *fieldTags) read(tag reflect.StructTag, misspelt func(string) string, at
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// foreignRules are tags of other libraries that say which values are valid. Somebody who relies on
+// them would find out too late that they have no effect.
+var foreignRules = []string{"validate", "binding", "valid", "kubebuilder"}
+
+// ruleKeywords are the keywords that may stand in for a foreign rule.
+func ruleKeywords() []string {
+	return slices.DeleteFunc(slices.Clone(keywords), func(name string) bool {
+		return slices.Contains([]string{"doc", "column", "selectable", "patchStrategy", "patchMergeKey"}, name)
+	})
 }
 
 // foreignTags are tags of other libraries that differ from a keyword by one letter.

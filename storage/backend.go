@@ -124,7 +124,9 @@ type Lineage interface {
 }
 
 // Unwrapper is implemented by wrappers around a backend, so that [As] finds the optional interfaces
-// of the wrapped one.
+// of the wrapped one. A wrapper that changes what such an interface promises must implement it, too:
+// one that copies or decodes values has a method Resident that returns false, or servers count on
+// memory that they do not share.
 type Unwrapper interface {
 	Unwrap() Backend
 }

@@ -26,6 +26,7 @@ type flags struct {
 	authorization []string
 	collect       bool
 	verbosity     int
+	version       bool
 
 	livezGrace    time.Duration
 	shutdownDelay time.Duration
@@ -62,6 +63,7 @@ func parseFlags(args []string, out io.Writer) (*flags, error) {
 	set.DurationVar(&f.shutdownDelay, "shutdown-delay-duration", 0, "how long to go on serving, unready, before stopping")
 	set.Float64Var(&f.goawayChance, "goaway-chance", 0, "fraction of HTTP/2 requests, up to 0.02, whose client is asked to connect anew")
 	set.DurationVar(&f.eventTTL, "event-ttl", kinds.DefaultEventTTL, "how long events are kept")
+	set.BoolVar(&f.version, "version", false, "print the version of the program, and end")
 	set.IntVar(&f.verbosity, "v", 0, "how much to log; 0 logs problems alone")
 	if err := set.Parse(args); err != nil {
 		return nil, err

@@ -3,6 +3,8 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -52,6 +54,15 @@ func TestEveryWrongFlagIsNamedAtOnce(t *testing.T) {
 	for _, flag := range []string{"--listen", "--storage", "--authorization-mode"} {
 		assert.Contains(t, r.errOut, flag)
 	}
+}
+
+func TestVersionStartsNothing(t *testing.T) {
+	t.Chdir(t.TempDir())
+	var out, errOut strings.Builder
+	require.Zero(t, command(t.Context(), []string{"--version"}, &out, &errOut))
+	require.Contains(t, out.String(), runtime.Version())
+	require.Empty(t, errOut.String())
+	require.NoDirExists(t, "kindwright-data")
 }
 
 func TestHelpNamesEveryFlagAndStartsNothing(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"strings"
 	"syscall"
 
@@ -51,11 +52,24 @@ func command(ctx context.Context, args []string, out, errOut io.Writer) int {
 		_, _ = fmt.Fprintf(errOut, "server: %v\n", err) // the exit code reports it too
 		return exitUsage
 	}
+	if f.version {
+		_, _ = fmt.Fprintln(out, buildVersion()) // nobody to tell
+		return 0
+	}
 	if err := serve(ctx, f, out, errOut); err != nil {
 		_, _ = fmt.Fprintf(errOut, "server: %v\n", err) // the exit code reports it too
 		return exitFailure
 	}
 	return 0
+}
+
+// buildVersion is the tag or commit that the program was built from, as the go command noted it.
+func buildVersion() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	return info.Main.Version + " " + info.GoVersion
 }
 
 func serve(ctx context.Context, f *flags, out, errOut io.Writer) (err error) {

@@ -1,6 +1,7 @@
 package request
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -90,7 +91,7 @@ func (x *Exchange) Parse(p *Parser, r *http.Request) error {
 		return err
 	}
 	if len(segments) < len(p.prefix) || !slices.Equal(segments[:len(p.prefix)], p.prefix) {
-		return status.NotFound(meta.GroupResource{}, "")
+		return status.NotFound(meta.GroupResource{}, "").WithMessage(fmt.Sprintf("the server could not find the requested resource: its paths begin with /%s, which must not be stripped", strings.Join(p.prefix, "/")))
 	}
 	info.Segments = segments[len(p.prefix):]
 	if info.Query.Raw, err = parseQuery(r.URL.RawQuery); err != nil {

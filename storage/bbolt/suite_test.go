@@ -3,6 +3,7 @@ package bbolt
 import (
 	"cmp"
 	"flag"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -32,14 +33,33 @@ func reopen(t testing.TB, b storage.Backend, opts ...Option) *DB {
 	return open(t, b.(*DB).path, opts...)
 }
 
+// kill opens what the process would have left behind. The tests of durability cut the power.
+func kill(t testing.TB, b storage.Backend) storage.Backend {
+	t.Helper()
+	data, err := os.ReadFile(b.(*DB).path)
+	require.NoError(t, err)
+	left := filepath.Join(t.TempDir(), "left.db")
+	require.NoError(t, os.WriteFile(left, data, 0o600))
+	require.NoError(t, b.Close())
+	return open(t, left)
+}
+
 func TestSTORE_02_Backend(t *testing.T) {
 	storagetest.Run(t, storagetest.Harness{
 		Open: func(t testing.TB) storage.Backend {
 			return open(t, filepath.Join(t.TempDir(), "store.db"))
 		},
 		Reopen: func(t testing.TB, b storage.Backend) storage.Backend { return reopen(t, b) },
-		Seeds:  *seeds,
-		Steps:  cmp.Or(*steps, 1000), // each step waits for the disk
+		Crash:  kill,
+		Join: func(_ testing.TB, b storage.Backend) (storage.Backend, error) {
+			other, err := Open(b.(*DB).path)
+			if err != nil {
+				return nil, err
+			}
+			return other, nil
+		},
+		Seeds: *seeds,
+		Steps: cmp.Or(*steps, 1000), // each step waits for the disk
 	})
 }
 

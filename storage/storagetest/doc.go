@@ -10,6 +10,12 @@
 // It prints its last steps. A backend's test file has a flag -seeds for longer runs, as in make
 // long.
 //
+// A green suite does not prove everything. Without [Harness].Crash it does not show that an
+// acknowledged commit is on the disk: a backend that never syncs passes. Without Join it does not
+// show what happens when two processes open the same data. It cannot show that a fresh store begins
+// above the revisions of an earlier one that was deleted. Package storage/bbolt tests these with
+// hooks, and cuts the power of a simulated disk.
+//
 // The suite is itself under test: its own tests run it on faulty backends and show that every case
 // can fail. A new case needs a new fault that it catches.
 //

@@ -19,6 +19,16 @@ type Harness struct {
 	// then do nothing.
 	Reopen func(t testing.TB, b storage.Backend) storage.Backend
 
+	// Crash, if not nil, ends b as a crash would, releases what it holds, and opens what is left. How
+	// much a crash loses is up to the function: a killed process loses what was not written, a power
+	// cut what was not synced too. If it is nil, durability is not tested.
+	Crash func(t testing.TB, b storage.Backend) storage.Backend
+
+	// Join, if not nil, opens the data of b a second time while b is in use, as another process
+	// would. A backend for one process returns an error. If it is nil, nothing tests what happens
+	// then.
+	Join func(t testing.TB, b storage.Backend) (storage.Backend, error)
+
 	// Seeds is the number of random histories; 0 means 2. Seeds are 1, 2, 3, …, so that the name of
 	// a sub-test repeats a single one.
 	Seeds int
@@ -53,6 +63,12 @@ func (h Harness) cases() []testCase {
 	all = append(all, concurrencyCases()...)
 	if h.Reopen != nil {
 		all = append(all, reopeningCases()...)
+	}
+	if h.Crash != nil {
+		all = append(all, crashingCases()...)
+	}
+	if h.Join != nil {
+		all = append(all, joiningCases()...)
 	}
 	return append(all, h.historyCases()...)
 }

@@ -342,3 +342,19 @@ func reopeningFaults() []fault {
 		}},
 	}
 }
+
+func crashingFaults() []fault {
+	open := func(testing.TB) storage.Backend { return storage.Prefix(memory.New(), "here") }
+	return []fault{
+		{"commits are acknowledged before they are durable", []string{"acknowledged commits survive a crash"}, func() Harness {
+			return Harness{Open: open, Crash: func(_ testing.TB, b storage.Backend) storage.Backend {
+				rev, _ := b.Revision(context.Background())
+				_ = b.Close()
+				return storage.Prefix(memory.New(memory.WithFirstRevision(rev+1)), "here")
+			}}
+		}},
+		{"two processes have a store each", []string{"data that is opened twice is one store, or the second opening is refused"}, func() Harness {
+			return Harness{Open: open, Join: func(testing.TB, storage.Backend) (storage.Backend, error) { return memory.New(), nil }}
+		}},
+	}
+}

@@ -148,6 +148,7 @@ func withList(before func(m *mutant, r *storage.ListRequest), after func(r stora
 func TestEveryFaultIsCaughtAndEveryCaseCatchesOne(t *testing.T) {
 	h := Harness{Seeds: 1, Steps: 1000, timeout: time.Second}
 	h.Reopen = func(testing.TB, storage.Backend) storage.Backend { return nil }
+	h.Crash, h.Join = h.Reopen, func(testing.TB, storage.Backend) (storage.Backend, error) { return nil, nil }
 	cases := map[string]testCase{}
 	idle := map[string]bool{}
 	for _, c := range h.cases() {
@@ -198,7 +199,7 @@ func TestCheckInvariantsNoticesFaults(t *testing.T) {
 const randomHistory = "a random history answers as a plain map does, seed 1"
 
 func faults() []fault {
-	return slices.Concat(commitFaults(), revisionFaults(), listFaults(), watchFaults(), compactionFaults(), contextFaults(), closingFaults(), concurrencyFaults(), reopeningFaults())
+	return slices.Concat(commitFaults(), revisionFaults(), listFaults(), watchFaults(), compactionFaults(), contextFaults(), closingFaults(), concurrencyFaults(), reopeningFaults(), crashingFaults())
 }
 
 func commitFaults() []fault {
