@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/kindwright/kindwright/internal/guard"
 	"github.com/kindwright/kindwright/internal/negotiate"
@@ -14,6 +15,7 @@ import (
 	"github.com/kindwright/kindwright/internal/request"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
+	"github.com/kindwright/kindwright/storage"
 )
 
 // Debug shows what goes on inside a running server, below /debug. These paths are authorized like any
@@ -23,6 +25,10 @@ import (
 type Debug struct {
 	// Profiles serves the runtime's profiles below /debug/pprof, for go tool pprof.
 	Profiles bool
+
+	// Backup serves a copy of the store at /debug/backup, if the backend is a [storage.Backup]. The
+	// copy has all data, secrets included. An answer that breaks off is no backup.
+	Backup bool
 
 	// SetLogLevel changes how much the program logs. PUT /debug/flags/v calls it with the number in the
 	// body, and concurrently if several clients ask. Nil: the path is not served.
@@ -36,6 +42,8 @@ func (s *Server) isDebug(info *request.Info) bool {
 	switch d := &s.cfg.debug; {
 	case info.IsResource || len(info.Segments) < 2 || info.Segments[0] != "debug":
 		return false
+	case info.Segments[1] == "backup":
+		return d.Backup && len(info.Segments) == 2
 	case info.Segments[1] == "pprof":
 		return d.Profiles && len(info.Segments) <= 3
 	default:
@@ -53,7 +61,53 @@ func (s *Server) serveDebug(w http.ResponseWriter, r *http.Request, info *reques
 		negotiate.WriteError(w, r, status.MethodNotAllowed(meta.GroupResource{}, info.Verb))
 		return
 	}
+	if info.Segments[1] == "backup" {
+		s.serveBackup(w, r)
+		return
+	}
 	profile.Serve(w, r, strings.Join(info.Segments[2:], ""))
+}
+
+// serveBackup sends a copy of the store. If it fails after its beginning, the connection breaks, so
+// that no client takes half a copy for a whole one.
+func (s *Server) serveBackup(w http.ResponseWriter, r *http.Request) {
+	backup, ok := storage.As[storage.Backup](s.backend)
+	if !ok {
+		negotiate.WriteError(w, r, status.BadRequest("this server's store cannot copy itself"))
+		return
+	}
+	out := &copied{w: w, connection: http.NewResponseController(w)}
+	_, err := backup.BackupTo(r.Context(), out)
+	switch {
+	case err == nil:
+	case out.begun:
+		s.cfg.log.Error(err, "a backup broke off")
+		panic(http.ErrAbortHandler)
+	default:
+		s.cfg.log.Error(err, "a backup failed")
+		negotiate.WriteError(w, r, status.Internal(err))
+	}
+}
+
+// copied is the answer that is a copy of the store.
+type copied struct {
+	w          http.ResponseWriter
+	connection *http.ResponseController
+	begun      bool
+}
+
+// backupWrite is how long the client may take to read a piece of a backup.
+const backupWrite = time.Minute
+
+// Write sends a piece. The time limits of the host are for answers of a usual size.
+func (c *copied) Write(p []byte) (int, error) {
+	if !c.begun {
+		c.begun = true
+		c.w.Header().Set("Content-Type", "application/octet-stream")
+		c.w.Header().Set("Cache-Control", "no-store")
+	}
+	_ = c.connection.SetWriteDeadline(time.Now().Add(backupWrite)) // where that is possible
+	return c.w.Write(p)
 }
 
 // maxLogLevel is far above any that a program uses.

@@ -32,8 +32,8 @@
 //     the backend keeps: bbolt 16 MiB of changes (bbolt.WithRecentBytes) and an index, memory all
 //     changes of the last minutes (Watches.History). FreeMemoryWhenIdle returns the reserve of Go's
 //     heap to the system.
-//   - Backup: DB.Backup of package bbolt copies the store while it is in use. The copy is a store:
-//     to restore it, put it in the place of the other.
+//   - Backup: DB.Backup of package bbolt copies the store while it is in use, and Debug.Backup serves
+//     such a copy over HTTP. The copy is a store: to restore it, put it in the place of the other.
 //   - Versions: a later program may store a kind in another version, as long as it knows the
 //     earlier one (registry.As). Stored objects are rewritten in the background; Server.Migrations
 //     tells when the earlier version is no longer needed. Until then, a program that lacks it

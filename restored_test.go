@@ -1,36 +1,20 @@
 package kindwright_test
 
 import (
-	"context"
 	"fmt"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/kindwright/kindwright"
-	"github.com/kindwright/kindwright/kinds"
-	"github.com/kindwright/kindwright/storage/bbolt"
 )
 
 // session serves a store in a file while f runs.
 func session(t *testing.T, path string, f func(h *host)) {
 	t.Helper()
-	db, err := bbolt.Open(path)
-	require.NoError(t, err)
-	srv, err := kindwright.New(db, kindwright.Serve(gadgets(), kinds.ControlPlane()), kindwright.Authenticate(header))
-	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(context.Background())
-	require.NoError(t, srv.Start(ctx))
-	web := httptest.NewServer(srv)
-	f(&host{Server: srv, url: web.URL, t: t})
-	cancel()
-	web.CloseClientConnections()
-	web.Close()
-	srv.Wait()
-	require.NoError(t, db.Close())
+	s := serveFile(t, path)
+	f(s.host)
+	s.stop()
 }
 
 // S4: a copy of the closed file is put back. What clients know from the lost time is told apart from

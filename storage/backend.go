@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"io"
 	"iter"
 	"time"
 )
@@ -121,6 +122,13 @@ type Dated interface {
 // Find it with [As].
 type Lineage interface {
 	Holds(ctx context.Context, rev Revision) error
+}
+
+// Backup is implemented by backends that can copy themselves while they are in use. BackupTo writes
+// a copy to w and returns its revision. After an error, what was written is useless. The
+// implementation says how the copy is restored. Find it with [As].
+type Backup interface {
+	BackupTo(ctx context.Context, w io.Writer) (Revision, error)
 }
 
 // Unwrapper is implemented by wrappers around a backend, so that [As] finds the optional interfaces

@@ -224,3 +224,27 @@ func TestWatchFromSnapshotOfAnotherKind(t *testing.T) {
 		w.cache.Pin(other.Snapshot())
 	})
 }
+
+// The log of a kind holds far more changes than any buffer or batch. A slow reader and one that comes
+// late get every one of them, deletions included.
+func TestALongLogLosesNothing(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t)
+		begin := w.cache.Revision()
+		slow := w.watch(watch.Filter{}, 0)
+		var want []string
+		for i := range 3000 {
+			name := fmt.Sprint("n", i)
+			want = append(want, line(meta.Added, "a/"+name, w.put(widget{Namespace: "a", Name: name})))
+			if i%2 == 0 {
+				want = append(want, line(meta.Deleted, "a/"+name, w.remove("a", name)))
+			}
+			if i%100 == 0 {
+				w.settle()
+			}
+		}
+		w.settle()
+		require.Equal(t, want, take(t, slow, len(want)))
+		require.Equal(t, want, take(t, w.watch(watch.Filter{}, begin), len(want)))
+	})
+}

@@ -135,3 +135,25 @@ func TestDataFileCanBeMovedAwayAndBack(t *testing.T) {
 	assert.Equal(t, "marked one three", kube.names(t, widgetsPath))
 	assert.Equal(t, http.StatusOK, kube.do(t, "GET", widgetsPath+"/marked", "").code)
 }
+
+func TestD6_CheckDataVerifiesTheStore(t *testing.T) {
+	dir := stopped(t)
+	var out, errOut bytes.Buffer
+	require.Equal(t, 0, command(t.Context(), []string{"--check-data", "--data-dir=" + dir}, &out, &errOut), errOut.String())
+	require.Contains(t, out.String(), filepath.Join(dir, dataFile)+" is intact: ")
+	path := filepath.Join(dir, dataFile)
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	at := bytes.Index(data, []byte("marked"))
+	require.Positive(t, at)
+	for i := bytes.Index(data[at:], []byte("marked")); i >= 0; i = bytes.Index(data[at:], []byte("marked")) {
+		data[at+i] = 'M' // in every copy, as some are no longer in use
+	}
+	require.NoError(t, os.WriteFile(path, data, 0o600))
+	require.Equal(t, exitFailure, command(t.Context(), []string{"--check-data", "--data-dir=" + dir}, &out, &errOut))
+	require.Contains(t, errOut.String(), "damaged")
+
+	empty := t.TempDir()
+	require.Equal(t, exitFailure, command(t.Context(), []string{"--check-data", "--data-dir=" + empty}, &out, &errOut))
+	require.NoFileExists(t, filepath.Join(empty, dataFile), "it makes nothing")
+}

@@ -32,6 +32,8 @@ type flags struct {
 	shutdownDelay time.Duration
 	goawayChance  float64
 	eventTTL      time.Duration
+	checkData     bool
+	backup        bool
 
 	features texts
 	versions texts
@@ -64,6 +66,8 @@ func parseFlags(args []string, out io.Writer) (*flags, error) {
 	set.Float64Var(&f.goawayChance, "goaway-chance", 0, "fraction of HTTP/2 requests, up to 0.02, whose client is asked to connect anew")
 	set.DurationVar(&f.eventTTL, "event-ttl", kinds.DefaultEventTTL, "how long events are kept")
 	set.BoolVar(&f.version, "version", false, "print the version of the program, and end")
+	set.BoolVar(&f.checkData, "check-data", false, "verify every record of the store in the data directory, and end")
+	set.BoolVar(&f.backup, "serve-backup", false, "serve a copy of the store at /debug/backup; it has all data, secrets included")
 	set.IntVar(&f.verbosity, "v", 0, "how much to log; 0 logs problems alone")
 	if err := set.Parse(args); err != nil {
 		return nil, err

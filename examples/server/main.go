@@ -77,6 +77,9 @@ func serve(ctx context.Context, f *flags, out, errOut io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
+	if f.checkData {
+		return checkData(ctx, f, out)
+	}
 	dir, err := openDirectory(f.dataDir)
 	if err != nil {
 		return err
@@ -112,6 +115,7 @@ func serve(ctx context.Context, f *flags, out, errOut io.Writer) (err error) {
 		},
 		kindwright.Access{CheckOwnerReferences: true}, // or the right to update would be enough to have the collector delete
 		kindwright.HTTP{LivezGrace: f.livezGrace, ShutdownDelay: f.shutdownDelay, GoawayChance: f.goawayChance},
+		kindwright.Debug{Backup: f.backup},
 		kindwright.Housekeeping{NoGarbageCollection: !f.collect},
 	)
 	if err != nil {
@@ -142,11 +146,33 @@ func announce(f *flags, id *identity, addr net.Addr, out io.Writer) error {
 	return err
 }
 
+// checkData verifies the store of a server that does not run.
+func checkData(ctx context.Context, f *flags, out io.Writer) (err error) {
+	path := (&directory{f.dataDir}).file(storeFile)
+	if _, err := os.Stat(path); err != nil {
+		return fmt.Errorf("--check-data: %w", err) // Open would make a new store
+	}
+	db, err := bbolt.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	if err := db.Check(ctx); err != nil {
+		return err
+	}
+	s := db.Statistics()
+	_, err = fmt.Fprintf(out, "%s is intact: %d keys, %d records, revision %d\n", path, s.Keys, s.Records, s.Revision)
+	return err
+}
+
+// storeFile is the store's name in the data directory.
+const storeFile = "kindwright.db"
+
 func openStorage(f *flags, dir *directory) (storage.Backend, error) {
 	if f.storage == "memory" {
 		return memory.New(), nil
 	}
-	return bbolt.Open(dir.file("kindwright.db"))
+	return bbolt.Open(dir.file(storeFile))
 }
 
 // credentials are the clients that the flags allow.

@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 
 	bolt "go.etcd.io/bbolt"
@@ -35,6 +37,26 @@ func (db *DB) Backup(ctx context.Context, path string) (storage.Revision, error)
 		}
 	}
 	return rev, err
+}
+
+// BackupTo is Backup to a writer. The copy is in the directory for temporary files until it has been
+// written. A slow writer holds up nobody else.
+func (db *DB) BackupTo(ctx context.Context, w io.Writer) (rev storage.Revision, err error) {
+	dir, err := os.MkdirTemp("", "kindwright-backup-") // for the owner alone
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	path := filepath.Join(dir, "store.db")
+	if rev, err = db.Backup(ctx, path); err != nil {
+		return 0, err
+	}
+	f, err := os.Open(path) //nolint:gosec // our own
+	if err != nil {
+		return 0, err
+	}
+	_, err = io.Copy(w, f)
+	return rev, errors.Join(err, f.Close())
 }
 
 func (db *DB) backup(ctx context.Context, path string) (storage.Revision, error) {

@@ -63,6 +63,7 @@ var (
 	_ storage.Checker = (*DB)(nil)
 	_ storage.Health  = (*DB)(nil)
 	_ storage.Dated   = (*DB)(nil)
+	_ storage.Backup  = (*DB)(nil)
 	_ storage.Lineage = (*DB)(nil)
 )
 

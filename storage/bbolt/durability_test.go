@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -391,4 +392,15 @@ func TestOpenFailsWhenDiskDoes(t *testing.T) {
 			require.NoError(t, db.Close())
 		})
 	}
+}
+
+// The other tests watch when bbolt commits. This one requires that its commits sync: only a power cut
+// would show the difference.
+func TestCommitsOfTheFileAreSynced(t *testing.T) {
+	db := open(t, filepath.Join(t.TempDir(), "store.db"))
+	require.False(t, db.bolt.NoSync)
+	require.False(t, db.bolt.NoGrowSync)
+	put(t, db, widget(0), "x")
+	require.False(t, db.bolt.NoSync, "nobody turns it off later")
+	require.NoError(t, db.Close())
 }
