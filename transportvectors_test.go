@@ -321,8 +321,9 @@ func bubbled(t *testing.T) (dial func() net.Conn) {
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	listening, done := make(chan struct{}), make(chan error, 1)
+	identity := kindwright.TLS{Config: &tls.Config{Certificates: []tls.Certificate{certificate(t)}}}
 	go func() {
-		done <- srv.Run(ctx, kindwright.ListenOn(pipes), kindwright.TLS{Config: &tls.Config{Certificates: []tls.Certificate{certificate(t)}}},
+		done <- srv.Run(ctx, kindwright.ListenOn(pipes), identity,
 			kindwright.OnListening(func(net.Addr) { close(listening) }))
 	}()
 	<-listening

@@ -218,7 +218,7 @@ func unreset(config, merged, left registry.Tree) registry.Tree {
 		b, hadMap := before.(map[string]any)
 		a, hasMap := after.(map[string]any)
 		if isMap && hadMap && hasMap {
-			out[name] = map[string]any(unreset(inner, b, a))
+			out[name] = unreset(inner, b, a)
 		} else {
 			delete(out, name)
 		}
