@@ -2,6 +2,7 @@ package kindwright
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"slices"
@@ -48,7 +49,11 @@ type Limits struct {
 
 func (l Limits) apply(c *config) error {
 	merge(&c.limits, l)
-	return nil
+	return errors.Join(
+		notNegative("Limits.Reads", l.Reads), notNegative("Limits.Writes", l.Writes),
+		notNegative("Limits.ReadsPerUser", l.ReadsPerUser), notNegative("Limits.WritesPerUser", l.WritesPerUser),
+		notNegative("Limits.StreamsPerUser", l.StreamsPerUser), notNegative("Limits.ConnectionsPerUser", l.ConnectionsPerUser),
+		notNegative("Limits.BodyBytes", l.BodyBytes), notNegative("Limits.DecodeBytes", l.DecodeBytes))
 }
 
 // withDefaults fills in what is zero.

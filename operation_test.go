@@ -278,3 +278,9 @@ func TestLIM_11_SomeHTTP2ClientsAreAskedToConnectAnew(t *testing.T) {
 	r.stop()
 	require.NoError(t, <-r.done)
 }
+
+func TestS1_LimitsAreNotNegative(t *testing.T) {
+	_, err := kindwright.New(memory.New(), kindwright.Limits{Reads: -1, StreamsPerUser: -1})
+	require.ErrorContains(t, err, "Limits.Reads")
+	require.ErrorContains(t, err, "Limits.StreamsPerUser")
+}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/kindwright/kindwright"
 	"github.com/kindwright/kindwright/kinds"
+	"github.com/kindwright/kindwright/openapi"
+	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/storage/memory"
 )
 
@@ -115,3 +117,10 @@ func TestServiceAccountsAreServed(t *testing.T) {
 }
 
 func encode(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
+
+// Compressed beside text that an attacker chose, a secret would show by the length of the answer.
+func TestS19_SecretsAreNotCompressed(t *testing.T) {
+	b, err := kinds.Secrets().Define(registry.Env{GroupDomain: "k8s.io", Types: &openapi.Types{}})
+	require.NoError(t, err)
+	require.True(t, b.Resources[0].NoCompression)
+}

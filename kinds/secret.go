@@ -31,8 +31,9 @@ const SecretTypeOpaque = "Opaque"
 func Secrets() registry.Definition {
 	return registry.Kind[Secret]{
 		Version: "v1", Plural: "secrets",
-		Doc:    "A secret holds confidential data.",
-		Writes: registry.WriteRules{NoGeneration: true},
+		Doc:     "A secret holds confidential data.",
+		Serving: registry.Serving{NoCompression: true}, // beside text that an attacker chose, the length would tell what it holds
+		Writes:  registry.WriteRules{NoGeneration: true},
 		Table: registry.Table{Columns: objectColumns(
 			openapi.Column{Name: "Type", Type: "string", Description: "What the data is for.", Path: []string{"type"}},
 			openapi.Column{Name: "Data", Type: "integer", Description: "The number of entries.", Paths: [][]string{{"data"}}, Cell: countEntries},

@@ -65,7 +65,7 @@ func inertFlags() map[string]string {
 			audit-log-truncate-max-batch-size audit-log-truncate-max-event-size audit-webhook-batch-buffer-size audit-webhook-batch-max-size
 			audit-webhook-batch-throttle-burst audit-webhook-truncate-max-batch-size audit-webhook-truncate-max-event-size
 			default-not-ready-toleration-seconds default-unreachable-toleration-seconds delete-collection-workers http2-max-streams-per-connection
-			kubernetes-service-node-port lease-reuse-duration-seconds max-connection-bytes-per-sec max-mutating-requests-inflight max-requests-inflight`,
+			kubernetes-service-node-port lease-reuse-duration-seconds max-connection-bytes-per-sec`,
 		"float": "audit-log-batch-throttle-qps audit-webhook-batch-throttle-qps",
 		"duration": `audit-log-batch-max-wait audit-webhook-batch-max-wait audit-webhook-initial-backoff authentication-token-webhook-cache-ttl
 			authorization-webhook-cache-authorized-ttl authorization-webhook-cache-unauthorized-ttl coordinated-leadership-lease-duration

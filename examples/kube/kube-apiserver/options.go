@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"net/netip"
 	"slices"
@@ -64,6 +65,7 @@ type options struct {
 	goawayChance    float64
 	retryAfter      bool
 	profiling       bool
+	reads, writes   int // in flight
 	maxObject       int
 	maxToken        time.Duration
 	features        gates
@@ -122,6 +124,8 @@ func (o *options) flags() *pflag.FlagSet {
 	f.StringSliceVar(&o.origins, "cors-allowed-origins", nil, "regular expressions of the origins whose web pages may use the server")
 	f.Float64Var(&o.goawayChance, "goaway-chance", 0, "fraction of HTTP/2 requests, up to 0.02, whose client is asked to connect anew")
 	f.BoolVar(&o.retryAfter, "shutdown-send-retry-after", false, "whether requests that come while the server stops are told to retry, on a port that stays open")
+	f.IntVar(&o.reads, "max-requests-inflight", 400, "how many requests that read may be in flight, half of them of one user; 0 is no limit")
+	f.IntVar(&o.writes, "max-mutating-requests-inflight", 200, "how many requests that write may be in flight, half of them of one user; 0 is no limit")
 	f.BoolVar(&o.profiling, "profiling", true, "whether /debug/pprof is served, to those who may read it")
 	f.StringSliceVar(&o.transport, "strict-transport-security-directives", nil,
 		"directives of the header Strict-Transport-Security of every answer: max-age=<seconds>, includeSubDomains, preload (default no header)")
@@ -298,8 +302,17 @@ func (o *options) settings() []kindwright.Option {
 		},
 		kindwright.Access{Origins: anywhere(o.origins)},
 		kindwright.Debug{Profiles: o.profiling},
+		kindwright.Limits{Reads: limit(o.reads), Writes: limit(o.writes)},
 		kindwright.Housekeeping{NoGarbageCollection: !o.runs(garbageCollector)},
 	}
+}
+
+// limit is a limit of the library for one of kube-apiserver's, where 0 is none.
+func limit(n int) int {
+	if n == 0 {
+		return math.MaxInt32
+	}
+	return n
 }
 
 // anywhere makes patterns of whole origins from patterns that kube-apiserver looks for anywhere in an
