@@ -202,3 +202,16 @@ func BenchmarkAuthenticate(b *testing.B) {
 		}
 	}
 }
+
+// Service accounts belong to those who issue their tokens, unless the file's owner says otherwise.
+func TestS21_TokensOfServiceAccounts(t *testing.T) {
+	const line = "t1,system:serviceaccount:team:robot,1"
+	_, err := token.Read(strings.NewReader(line))
+	require.ErrorContains(t, err, "line 1")
+	f, err := token.Read(strings.NewReader(line), token.WithServiceAccounts())
+	require.NoError(t, err)
+	u, ok, err := f.Authenticate(bearer("t1"))
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.Equal(t, "system:serviceaccount:team:robot", u.Name)
+}

@@ -352,3 +352,18 @@ func BenchmarkAuthenticate(b *testing.B) {
 		}
 	})
 }
+
+// Service accounts belong to those who issue their tokens, unless the authority may speak for them.
+func TestS21_CertificatesOfServiceAccounts(t *testing.T) {
+	ca := newAuthority(t, "ca", nil)
+	cert := leaf(t, ca, pkix.Name{CommonName: "system:serviceaccount:team:robot"}, nil)
+	_, ok, err := authenticator(t, pool(ca)).Authenticate(present(cert))
+	require.Error(t, err)
+	require.False(t, ok)
+	a, err := x509.New(pool(ca), x509.WithNow(func() time.Time { return noon }), x509.WithServiceAccounts())
+	require.NoError(t, err)
+	u, ok, err := a.Authenticate(present(cert))
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.Equal(t, "system:serviceaccount:team:robot", u.Name)
+}

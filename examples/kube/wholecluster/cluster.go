@@ -46,7 +46,7 @@ func (c *cluster) ready(ctx context.Context) error {
 	return c.until(ctx, "the server is ready", func(ctx context.Context) (string, error) {
 		_, err := c.client.Discovery().ServerVersion()
 		if err != nil {
-			return err.Error(), nil
+			return err.Error(), nil //nolint:nilerr // it is why to wait on
 		}
 		return "", nil
 	})

@@ -48,11 +48,15 @@ func (p *program) stop() {
 		return
 	}
 	_ = p.running.Process.Signal(syscall.SIGTERM) // it may have ended by itself
+	var err error
 	select {
-	case <-p.ended:
+	case err = <-p.ended:
 	case <-time.After(time.Minute):
 		_ = p.running.Process.Kill() // it does not end
-		<-p.ended
+		err = <-p.ended
+	}
+	if err != nil {
+		fmt.Printf("%s ended: %v\n", p.name, err)
 	}
 	if s := p.running.ProcessState; s != nil {
 		p.spent += s.UserTime() + s.SystemTime()
