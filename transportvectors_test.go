@@ -369,15 +369,16 @@ func TestH4_ClientsThatSendOneByteAtATimeAreCut(t *testing.T) {
 			}
 		}
 		slowly := secure(t, dial())
+		header := slowly
 		dripping.Go(func() {
-			drip(slowly, "GET "+gadgetPath+" HTTP/1.1\r\nHost: h\r\nX-User: admin\r\nX-A: "+strings.Repeat("a", 300))
+			drip(header, "GET "+gadgetPath+" HTTP/1.1\r\nHost: h\r\nX-User: admin\r\nX-A: "+strings.Repeat("a", 300))
 		})
 		took, _ := untilClosed(slowly)
 		require.LessOrEqual(t, took, 11*time.Second, "a header")
 		_ = slowly.Close()
 
 		for _, user := range []string{"", "X-User: admin\r\nX-Groups: system:masters\r\n"} {
-			slowly = secure(t, dial())
+			slowly := secure(t, dial())
 			_, err := io.WriteString(slowly, "POST "+gadgetPath+" HTTP/1.1\r\nHost: h\r\n"+user+"Content-Type: application/json\r\nContent-Length: 300\r\n\r\n")
 			require.NoError(t, err)
 			dripping.Go(func() { drip(slowly, strings.Repeat(" ", 300)) })

@@ -130,7 +130,7 @@ func TestForksHaveTheVersionsOfTheirServer(t *testing.T) {
 	require.NoError(t, srv.Start(ctx))
 	t.Cleanup(func() { cancel(); srv.Wait(); _ = db.Close() })
 	require.Equal(t, 201, send(srv, request("POST", oldGadgetPath, `{"metadata":{"name":"x"},"values":{"a":"b"}}`)).code)
-	streamed := oldGadgetPath + "?watch=1&timeoutSeconds=0&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
+	streamed := oldGadgetPath + "?watch=1&timeoutSeconds=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
 	require.Equal(t, 422, send(srv, request("GET", streamed, "")).code)
 
 	store := func(storage.Revision) (storage.Backend, error) { return db.Fork() }

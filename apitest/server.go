@@ -10,6 +10,7 @@ import (
 
 	"github.com/kindwright/kindwright"
 	"github.com/kindwright/kindwright/authn"
+	"github.com/kindwright/kindwright/authz"
 	"github.com/kindwright/kindwright/client"
 	"github.com/kindwright/kindwright/kinds"
 	"github.com/kindwright/kindwright/registry"
@@ -79,6 +80,7 @@ func (cfg Config) New(t testing.TB, definitions ...registry.Definition) *Server 
 	options := append([]kindwright.Option{
 		kindwright.Serve(definitions...),
 		kindwright.Authenticate(authn.Func(authenticate)),
+		kindwright.Authorize(authz.Func(noOpinion)), // the test's own come after it; without any, the server would warn
 		kindwright.Before("authorize", throughFaults),
 		kindwright.LogTo(s.log.logger()),
 		kindwright.Access{CheckPlugins: true},
@@ -225,4 +227,8 @@ func (s *Server) closeStore() {
 func isNothing(b storage.Backend) bool {
 	db, ok := b.(*memory.DB)
 	return b == nil || ok && db == nil
+}
+
+func noOpinion(context.Context, authz.Attributes) (authz.Decision, string, error) {
+	return authz.NoOpinion, "", nil
 }

@@ -130,8 +130,8 @@ func showRow(dst []byte, e *watch.Entry, revision storage.Revision) []byte {
 	return fmt.Appendf(dst, `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":%s,"size":%d}`, s.Metadata, s.Spec.Size)
 }
 
-// parseRow decodes an event whose object is a Table of one row. Only the first event describes the
-// columns (WATCH-33).
+// parseRow decodes an event whose object is a Table of one row. Only the first one, bookmark or not,
+// describes the columns (WATCH-33).
 func parseRow(line []byte, first bool) (watchtest.Event, error) {
 	var frame struct {
 		Type   meta.EventType

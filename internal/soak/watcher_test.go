@@ -200,7 +200,7 @@ func (s *session) read(ctx context.Context, from *bufio.Reader) (done bool, err 
 			s.counts.ended.Add(1)
 			return false, nil //nolint:nilerr // the end, in order or not; a partial line does not count
 		}
-		event, err := s.form.parse(line, s.lines == 0)
+		event, err := s.form.parse(line, n == 0)
 		if err != nil {
 			return false, err
 		}
@@ -242,7 +242,7 @@ func (s *session) fail(event watchtest.Event) error {
 	s.host.truth.settle()
 	switch err := status.FromStatus(st); {
 	case st.Code == http.StatusGone && status.IsExpired(err):
-		s.recording.Expired(s.host.truth.gone())
+		s.recording.Expired(s.gone())
 		s.counts.expired.Add(1)
 		return nil
 	case st.Code == http.StatusGatewayTimeout && status.IsTimeout(err):
@@ -252,6 +252,16 @@ func (s *session) fail(event watchtest.Event) error {
 		return nil
 	}
 	return errors.New("the watch ended with " + strconv.Quote(st.Message))
+}
+
+// gone returns a revision below which nothing can be known: the compacted one, or the version that the
+// watch asked for if nobody was ever told it and the store says that it is from elsewhere.
+func (s *session) gone() storage.Revision {
+	compacted, from := s.host.truth.gone(), s.recording.From
+	if l, ok := storage.As[storage.Lineage](s.host.truth); ok && s.mayPass && errors.Is(l.Holds(context.Background(), from), storage.ErrCompacted) {
+		return max(compacted, from+1)
+	}
+	return compacted
 }
 
 // check compares the delivered events with the commits. Correct events count as delivered.

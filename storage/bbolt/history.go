@@ -16,8 +16,8 @@ func (db *DB) Holds(ctx context.Context, rev storage.Revision) error {
 	}
 	known, lost := false, false
 	return db.read(func() error {
-		known = rev == db.compacted || rev == db.current || rev > db.current && rev >= db.first
-		lost = rev < db.compacted || rev > db.current && rev < db.first
+		known = rev <= db.compacted || rev == db.current || rev > db.current && rev >= db.first
+		lost = rev > db.current && rev < db.first
 		return nil
 	}, func(r *reading) error {
 		if known {

@@ -47,10 +47,9 @@ type shown struct {
 	Kind       string `json:"kind"`
 	APIVersion string `json:"apiVersion"`
 	Metadata   struct {
-		Namespace       string            `json:"namespace"`
-		Name            string            `json:"name"`
-		ResourceVersion string            `json:"resourceVersion"`
-		Annotations     map[string]string `json:"annotations"`
+		Namespace       string `json:"namespace"`
+		Name            string `json:"name"`
+		ResourceVersion string `json:"resourceVersion"`
 	} `json:"metadata"`
 }
 
@@ -80,8 +79,8 @@ func ParseLine(line []byte) (Event, error) {
 		}
 		return e, nil
 	case meta.Bookmark:
-		e.End = s.Metadata.Annotations[InitialEventsEnd] == "true"
-		return e, checkBookmark(e.Object)
+		e.End, err = checkBookmark(e.Object)
+		return e, err
 	}
 	return Event{}, fmt.Errorf("an event of the type %q", e.Type)
 }
@@ -108,22 +107,31 @@ func cut(line []byte) (meta.EventType, []byte, error) {
 	return meta.EventType(typ), object, err
 }
 
-// checkBookmark rejects a bookmark with more than a position (WATCH-05).
-func checkBookmark(object []byte) error {
-	tree, err := json.DecodeTree(object, json.TreeOptions{})
+// checkBookmark rejects a bookmark with more than a position (WATCH-05), and reports whether it is the
+// one after the initial events. As a table, a bookmark is the object of the only row.
+func checkBookmark(object []byte) (end bool, err error) {
+	decoded, err := json.DecodeTree(object, json.TreeOptions{})
 	if err != nil {
-		return err
+		return false, err
 	}
-	whole, _ := tree.(map[string]any)
+	whole, _ := decoded.(map[string]any)
+	if whole["kind"] == "Table" {
+		rows, _ := whole["rows"].([]any)
+		if len(rows) != 1 {
+			return false, fmt.Errorf("a bookmark as a table without its row: %s", object)
+		}
+		row, _ := rows[0].(map[string]any)
+		whole, _ = row["object"].(map[string]any)
+	}
 	metadata, _ := whole["metadata"].(map[string]any)
 	annotations, _ := metadata["annotations"].(map[string]any)
 	if !only(whole, "kind", "apiVersion", "metadata") || !only(metadata, "resourceVersion", "annotations") || !only(annotations, InitialEventsEnd) {
-		return fmt.Errorf("a bookmark with more than a version: %s", object)
+		return false, fmt.Errorf("a bookmark with more than a version: %s", object)
 	}
 	if whole["kind"] == nil || whole["apiVersion"] == nil {
-		return fmt.Errorf("a bookmark without kind and apiVersion: %s", object)
+		return false, fmt.Errorf("a bookmark without kind and apiVersion: %s", object)
 	}
-	return nil
+	return annotations[InitialEventsEnd] == "true", nil
 }
 
 // only reports whether an object has no members other than these.
