@@ -147,7 +147,6 @@ func TestS2_DeleteOptionsAreExact(t *testing.T) {
 				`{"preconditions":{"resourceversion":"1"}}`:         "preconditions.resourceVersion",
 				`{"preconditions":{"resourceVersion":1}}`:           "",
 				`{"preconditions":{"uid":null}}`:                    "empty",
-				`{"preconditions":{}}`:                              "empty",
 				`{"preconditions":null}`:                            "empty",
 				`{"preconditions":[]}`:                              "",
 				`{"preconditions":[{"uid":"x"}]}`:                   "",
@@ -301,7 +300,7 @@ func TestS23_OptionsOfActions(t *testing.T) {
 			for _, body := range []string{
 				`{"deleteoptions":{"dryRun":["All"]}}`, `{"DeleteOptions":{}}`, `{"deleteOption":{}}`, `{"deleteOptions":{"dryrun":["All"]}}`,
 				`{"deleteOptions":{"dryRun":[]}}`, `{"deleteOptions":{"dryRun":null}}`, `{"deleteOptions":{"dryRun":["all"]}}`,
-				`{"deleteOptions":{"preconditions":{}}}`, `{"deleteOptions":{"preconditions":{"UID":"x"}}}`, `{"deleteOptions":{"propagationPolicy":""}}`,
+				`{"deleteOptions":{"preconditions":{"UID":"x"}}}`, `{"deleteOptions":{"propagationPolicy":""}}`,
 				`{"deleteOptions":{"propagationPolicy":"orphan"}}`, `{"deleteOptions":{"gracePeriodSeconds":null}}`,
 				`{"deleteOptions":{"dryRun":["All"]},"deleteOptions":{}}`, `{"deleteOptions":{"dryRun":["All"],"dryRun":["All"]}}`,
 				`{"sparepieces":true}`, `{"SparePieces":true}`, `{"spare_pieces":true}`, `{"sparePeices":true}`, `{"sparePieces":true,"sparePieces":false}`,

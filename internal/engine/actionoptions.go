@@ -75,7 +75,7 @@ func checkLimit(name string, value any) error {
 	empty := value == nil || value == ""
 	switch value := value.(type) {
 	case map[string]any:
-		empty = len(value) == 0
+		empty = len(value) == 0 && name != "preconditions" // clients send those without any
 	case []any:
 		empty = len(value) == 0
 		for _, item := range value {

@@ -147,6 +147,9 @@ func checkMembers(object map[string]any, path string, known []string) error {
 			}
 			return status.BadRequest("DeleteOptions have no %.*q%s", maxShownKind, path+name, hint)
 		}
+		if conditions, is := object[name].(map[string]any); is && len(conditions) == 0 && name == "preconditions" {
+			continue // controller-runtime sends it for preconditions without any
+		}
 		if isEmpty(object[name]) {
 			return status.BadRequest("%q of the DeleteOptions is empty; leave it out if it is not meant", path+name)
 		}
