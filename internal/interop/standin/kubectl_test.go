@@ -378,6 +378,8 @@ metadata: {name: held}
 spec: {minAvailable: 1, selector: {matchLabels: {app: held}}}
 `), `pod/held created$`, `poddisruptionbudget\.policy/held created$`)
 	k.shows(`patch pod held --subresource=status --type=merge -p {"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True"}]}}`, `patched$`)
+	// The budget's controller has seen it; before, an eviction is to be repeated after ten seconds.
+	k.shows(`patch pdb held --subresource=status --type=merge -p {"status":{"observedGeneration":1,"desiredHealthy":1,"currentHealthy":1}}`, `patched$`)
 	k.fails("logs held -c nobody", `container nobody is not valid for pod held`)
 	k.fails("exec held -c a -- ls", `Error|error`)
 	k.fails("drain n1 --force --timeout=1s", `Cannot evict pod as it would violate the pod's disruption budget`)
