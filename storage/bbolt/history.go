@@ -9,7 +9,8 @@ import (
 
 // Holds returns ErrCompacted for a revision that another copy of the file issued, and that this one
 // never will. Revisions are told to clients when a commit has them, so the others that are below the
-// current one, or below the first of this session, are from elsewhere.
+// current one, or below the first of this session, are from elsewhere. Of revisions below the
+// compacted one nothing is known, and it returns nil.
 func (db *DB) Holds(ctx context.Context, rev storage.Revision) error {
 	if err := ctx.Err(); err != nil {
 		return err

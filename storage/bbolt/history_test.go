@@ -60,7 +60,7 @@ func TestACopiedFileNeverReusesRevisions(t *testing.T) {
 	require.ErrorIs(t, db.Holds(t.Context(), lost[0]), storage.ErrCompacted, "it is remembered")
 	require.NoError(t, db.Holds(t.Context(), kept))
 	require.NoError(t, db.Compact(t.Context(), db.Statistics().Revision))
-	require.ErrorIs(t, db.Holds(t.Context(), kept), storage.ErrCompacted)
+	require.NoError(t, db.Holds(t.Context(), kept), "a compacted revision is not of a lost history")
 	require.NoError(t, db.Close())
 	require.ErrorIs(t, db.Holds(t.Context(), kept), storage.ErrClosed)
 }
