@@ -365,7 +365,11 @@ func (c *Cache) applyChange(ch *decoded, woken []*Cursor) []*Cursor {
 	}
 	event := change{revision: ch.revision, prev: prev, next: ch.entry, at: ch.at}
 	c.log.append(event)
-	return c.roster.unpark(&event, woken)
+	before := c.head()
+	if before >= event.revision { // a kind that loads catches up
+		before = c.last
+	}
+	return c.roster.unpark(&event, before, woken)
 }
 
 // set stores an entry, or removes the current one if entry is nil, and returns the previous one.

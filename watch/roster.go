@@ -18,6 +18,8 @@ type roster struct {
 	fields []int          // by declared field: the number of groups filed under a value of it
 	labels map[string]int // by label: the number of groups filed under it or a value of it
 	count  int            // cursors
+
+	before storage.Revision // where the cache was before the change that unpark looks at
 }
 
 // question is a filter in comparable form.
@@ -198,11 +200,13 @@ func (r *roster) all(yield func(*Cursor)) {
 
 // unpark sets the position of every parked cursor that the change concerns, and appends the cursor
 // to woken. It looks up watchers of a declared field or a label under both the old and the new
-// value. Nothing else of an object can change.
-func (r *roster) unpark(c *change, woken []*Cursor) []*Cursor {
+// value. Nothing else of an object can change. The new position is before, the one that the cache had:
+// a revision between that and the change may never have been issued, and a bookmark must not tell it.
+func (r *roster) unpark(c *change, before storage.Revision, woken []*Cursor) []*Cursor {
 	if r.count == 0 {
 		return woken
 	}
+	r.before = before
 	entry := c.next
 	if entry == nil {
 		entry = c.prev
@@ -262,13 +266,13 @@ func (r *roster) unparkLabel(namespace string, l meta.Label, c *change, woken []
 func (r *roster) unparkAt(p place, c *change, woken []*Cursor) []*Cursor {
 	for _, f := range r.places[p] {
 		if f.group.filter.touches(c) {
-			woken = f.group.unpark(c.revision, woken)
+			woken = f.group.unpark(c.revision, r.before, woken)
 		}
 	}
 	return woken
 }
 
-func (g *group) unpark(revision storage.Revision, woken []*Cursor) []*Cursor {
+func (g *group) unpark(revision, before storage.Revision, woken []*Cursor) []*Cursor {
 	for _, cursor := range g.cursors {
 		// A cursor may be parked ahead of the cache if it started at, or read from the store, a
 		// later revision.
@@ -276,7 +280,7 @@ func (g *group) unpark(revision storage.Revision, woken []*Cursor) []*Cursor {
 			continue
 		}
 		cursor.parked = false
-		cursor.at = revision - 1
+		cursor.at = max(cursor.at, before)
 		woken = append(woken, cursor)
 	}
 	return woken

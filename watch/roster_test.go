@@ -23,7 +23,7 @@ func TestRosterWakesWhomItConcerns(t *testing.T) {
 			r.remove(cursors[i])
 			cursors = slices.Delete(cursors, i, i+1)
 		}
-		for revision := storage.Revision(1); revision <= 60; revision++ {
+		for revision := storage.Revision(gap); revision <= 60*gap; revision += gap {
 			switch random.Range(0, 5).Draw(t, "step") {
 			case 0:
 				if len(cursors) > 0 {
@@ -50,6 +50,9 @@ func TestRosterWakesWhomItConcerns(t *testing.T) {
 	})
 }
 
+// gap is how far apart the revisions of changes are, as after a store was opened again.
+const gap = 3
+
 func wakes(t *random.T, r *roster, cursors []*Cursor, c change) {
 	want := map[*Cursor]bool{}
 	for _, cursor := range cursors {
@@ -57,12 +60,12 @@ func wakes(t *random.T, r *roster, cursors []*Cursor, c change) {
 			want[cursor] = true
 		}
 	}
-	woken := r.unpark(&c, nil)
+	woken := r.unpark(&c, c.revision-gap, nil)
 	require.Len(t, woken, len(want))
 	for _, cursor := range woken {
 		require.True(t, want[cursor])
 		require.False(t, cursor.parked)
-		require.Equal(t, c.revision-1, cursor.at)
+		require.Equal(t, c.revision-gap, cursor.at, "the store never issued the revisions between")
 		cursor.parked = true
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -164,6 +165,14 @@ func (h *host) current() storage.Revision {
 	h.gate.RLock()
 	defer h.gate.RUnlock()
 	return h.truth.current()
+}
+
+// elsewhere reports whether the store says that it never issued a revision and never will.
+func (h *host) elsewhere(rev storage.Revision) bool {
+	h.gate.RLock()
+	defer h.gate.RUnlock()
+	l, ok := storage.As[storage.Lineage](h.truth)
+	return ok && errors.Is(l.Holds(context.Background(), rev), storage.ErrCompacted)
 }
 
 // write sends one request, and returns the code of the answer.

@@ -67,7 +67,8 @@ func (b *truth) Commit(ctx context.Context, ops []storage.Op) (storage.Revision,
 func (b *truth) Compact(ctx context.Context, at storage.Revision) error {
 	b.settling.RLock()
 	defer b.settling.RUnlock()
-	err := b.Backend.Compact(ctx, at)
+	// A caller that gives up, as a server that stops does, would leave the outcome unknown here.
+	err := b.Backend.Compact(context.WithoutCancel(ctx), at)
 	for old := b.compacted.Load(); err == nil && old < uint64(at) && !b.compacted.CompareAndSwap(old, uint64(at)); {
 		old = b.compacted.Load()
 	}

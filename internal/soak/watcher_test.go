@@ -257,8 +257,11 @@ func (s *session) fail(event watchtest.Event) error {
 // gone returns a revision below which nothing can be known: the compacted one, or the version that the
 // watch asked for if nobody was ever told it and the store says that it is from elsewhere.
 func (s *session) gone() storage.Revision {
-	compacted, from := s.host.truth.gone(), s.recording.From
-	if l, ok := storage.As[storage.Lineage](s.host.truth); ok && s.mayPass && errors.Is(l.Holds(context.Background(), from), storage.ErrCompacted) {
+	from := s.recording.From
+	// This comes first: what is compacted afterwards is no longer said to be from elsewhere.
+	elsewhere := s.mayPass && s.host.elsewhere(from)
+	compacted := s.host.truth.gone()
+	if elsewhere {
 		return max(compacted, from+1)
 	}
 	return compacted
@@ -275,8 +278,9 @@ func (s *session) check() error {
 		s.counts.http2.Add(1)
 	}
 	s.delivered.Add(int64(s.lines))
-	if s.told = s.recording.Told(); s.told > s.host.current() {
-		s.told = 0 // it waited for a version that does not exist yet
+	s.told = s.recording.Told()
+	if s.mayPass && s.recording.Len() == 0 {
+		s.told = 0 // the server told no version: the one that the watch began from was made up
 	}
 	return nil
 }
