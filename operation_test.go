@@ -3,6 +3,8 @@ package kindwright_test
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"io"
 	"net/http"
@@ -64,6 +66,43 @@ func TestOPS_01_CertificatesByServerNameVersionsAndCiphers(t *testing.T) {
 	state, err := shake("", tls.VersionTLS12)
 	require.NoError(t, err, "the zero value of the rest stands for a self-signed certificate")
 	require.Equal(t, suite, state.CipherSuite)
+	r.stop()
+	require.NoError(t, <-r.done)
+}
+
+// A handshake names the authorities of now, so that a client with several certificates sends the right
+// one.
+func TestOPS_01_HandshakesNameTheClientAuthorities(t *testing.T) {
+	var now atomic.Pointer[x509.CertPool]
+	authority := func(name string) string {
+		ca, err := selfsigned.NewAuthority(name)
+		require.NoError(t, err)
+		pool := x509.NewCertPool()
+		require.True(t, pool.AppendCertsFromPEM(ca.PEM()))
+		now.Store(pool)
+		block, _ := pem.Decode(ca.PEM())
+		cert, err := x509.ParseCertificate(block.Bytes)
+		require.NoError(t, err)
+		return string(cert.RawSubject)
+	}
+	first := authority("first")
+	r := startRun(t, nil, kindwright.Listen("127.0.0.1:0"), kindwright.TLS{ClientCAs: now.Load, Curves: []tls.CurveID{tls.CurveP384}})
+	named := func() (names []string) {
+		d := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, GetClientCertificate: func(i *tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			for _, name := range i.AcceptableCAs {
+				names = append(names, string(name))
+			}
+			return &tls.Certificate{}, nil
+		}}}
+		conn, err := d.DialContext(t.Context(), "tcp", r.addr)
+		require.NoError(t, err)
+		require.Equal(t, tls.CurveP384, conn.(*tls.Conn).ConnectionState().CurveID)
+		require.NoError(t, conn.Close())
+		return names
+	}
+	require.Equal(t, []string{first}, named())
+	second := authority("second")
+	require.Equal(t, []string{second}, named())
 	r.stop()
 	require.NoError(t, <-r.done)
 }

@@ -3,6 +3,7 @@ package kindwright
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -10,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -49,6 +51,7 @@ type runConfig struct {
 	listener  net.Listener
 	tls       *tls.Config
 	files     []certfile.Names // serving certificates, the default first
+	clientCAs func() *x509.CertPool
 	listening func(net.Addr)
 
 	freeWhenIdle bool
@@ -97,6 +100,15 @@ type TLS struct {
 	// and authenticated encryption.
 	CipherSuites []uint16
 
+	// Curves are the accepted key exchanges, such as [tls.X25519MLKEM768]. Package crypto/tls has its own
+	// order of them. Default: those of crypto/tls.
+	Curves []tls.CurveID
+
+	// ClientCAs returns the authorities whose client certificates are accepted now. Run names them in
+	// each handshake, so that clients with several certificates know which one to send. Give it the
+	// method Authorities of the authenticator, which verifies the certificates. Default: no names.
+	ClientCAs func() *x509.CertPool
+
 	// Config replaces the whole configuration. Run raises its minimum version to 1.2. Run also
 	// requests a client certificate without requiring one, unless Config says otherwise.
 	Config *tls.Config
@@ -106,11 +118,18 @@ type TLS struct {
 var http2Suites = []uint16{tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256}
 
 // KeyPair names the files of a certificate and of its key, in PEM.
-type KeyPair struct{ CertFile, KeyFile string }
+type KeyPair struct {
+	CertFile, KeyFile string
+
+	// Names are the server names for which it is served, such as "api.example.com" or "*.example.com".
+	// Default: those of the certificate.
+	Names []string
+}
 
 func (t TLS) applyRun(c *runConfig) error {
 	if t.Config != nil {
-		if t.CertFile != "" || t.KeyFile != "" || t.SNI != nil || t.MinVersion != 0 || t.CipherSuites != nil {
+		if t.CertFile != "" || t.KeyFile != "" || t.SNI != nil || t.MinVersion != 0 || t.CipherSuites != nil ||
+			t.Curves != nil || t.ClientCAs != nil {
 			return errors.New("TLS: Config, or the other fields; not both")
 		}
 		c.tls = t.Config.Clone()
@@ -123,7 +142,7 @@ func (t TLS) applyRun(c *runConfig) error {
 	} else {
 		c.files = []certfile.Names{{Cert: t.CertFile, Key: t.KeyFile}}
 		for _, p := range t.SNI {
-			c.files = append(c.files, certfile.Names{Cert: p.CertFile, Key: p.KeyFile})
+			c.files = append(c.files, certfile.Names{Cert: p.CertFile, Key: p.KeyFile, Hosts: p.Names})
 		}
 	}
 	if t.MinVersion > tls.VersionTLS13 {
@@ -137,7 +156,8 @@ func (t TLS) applyRun(c *runConfig) error {
 	if len(t.CipherSuites) > 0 && !slices.ContainsFunc(http2Suites, func(id uint16) bool { return slices.Contains(t.CipherSuites, id) }) {
 		return fmt.Errorf("TLS.CipherSuites: HTTP/2 requires %s or %s", tls.CipherSuiteName(http2Suites[0]), tls.CipherSuiteName(http2Suites[1]))
 	}
-	c.tls = &tls.Config{MinVersion: t.MinVersion, CipherSuites: t.CipherSuites}
+	c.tls = &tls.Config{MinVersion: t.MinVersion, CipherSuites: t.CipherSuites, CurvePreferences: t.Curves}
+	c.clientCAs = t.ClientCAs
 	return nil
 }
 
@@ -212,11 +232,30 @@ func (c *runConfig) listen(ctx context.Context) (net.Listener, error) {
 	if c.tls.ClientAuth == tls.NoClientCert {
 		c.tls.ClientAuth = tls.RequestClientCert // package authn/x509 verifies the certificate
 	}
+	if c.clientCAs != nil {
+		c.tls.GetConfigForClient = namesAuthorities(c.tls.Clone(), c.clientCAs)
+	}
 	if c.listener != nil {
 		return c.listener, nil
 	}
 	lc := net.ListenConfig{KeepAlive: acceptKeepAlive}
 	return lc.Listen(ctx, "tcp", c.address)
+}
+
+// namesAuthorities returns a function for [tls.Config.GetConfigForClient] that adds the authorities of
+// now to base. A connection costs no copy while the authorities stay the same.
+func namesAuthorities(base *tls.Config, now func() *x509.CertPool) func(*tls.ClientHelloInfo) (*tls.Config, error) {
+	var last atomic.Pointer[tls.Config]
+	return func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		pool := now()
+		if c := last.Load(); c != nil && c.ClientCAs == pool {
+			return c, nil
+		}
+		c := base.Clone()
+		c.ClientCAs = pool
+		last.Store(c)
+		return c, nil
+	}
 }
 
 // certify finds the serving certificate.

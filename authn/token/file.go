@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/internal/files"
@@ -20,8 +21,14 @@ import (
 // MaxFileBytes is the size of the largest accepted file.
 const MaxFileBytes = 16 << 20
 
-// File authenticates by the tokens of one file. It is immutable and safe for concurrent use.
+// File authenticates by the tokens of one file. It is safe for concurrent use.
 type File struct {
+	tokens atomic.Pointer[tokens]
+	follow *files.Follower // nil if it was made by Read
+}
+
+// tokens are those of one state of a file.
+type tokens struct {
 	salt  [32]byte
 	users map[digest]entry
 }
@@ -39,25 +46,48 @@ var _ authn.Authenticator = (*File)(nil)
 type Option func(*reading)
 
 // reading is how a file is read.
-type reading struct{ accounts bool }
+type reading struct {
+	accounts bool
+	failed   func(error)
+}
 
 // WithServiceAccounts accepts tokens of service accounts. By default a file with such a token is an
 // error, because service accounts belong to those who issue their tokens.
 func WithServiceAccounts() Option { return func(r *reading) { r.accounts = true } }
 
+// WithReloadError sets what is called with the error of a changed file that cannot be read, after
+// [Open]. The error contains no part of a token. By default nobody is told.
+func WithReloadError(failed func(error)) Option { return func(r *reading) { r.failed = failed } }
+
 // Open reads the file at path; see [Read]. It must be a regular file of at most 16 MiB that belongs
 // to the user of the process or to root. Open takes the permissions of users outside of its group
 // away.
+//
+// It reads the file again when it changes: a token that is taken out is unknown at most a second
+// later. While the file is damaged or gone, its last good state counts.
 func Open(path string, opts ...Option) (*File, error) {
-	data, err := files.ReadSecret(path)
-	if err != nil {
-		return nil, fmt.Errorf("token file: %w", err)
+	how := reading{failed: func(error) {}}
+	for _, o := range opts {
+		o(&how)
 	}
-	tokens, err := Read(bytes.NewReader(data), opts...)
+	f := &File{}
+	var err error
+	f.follow, err = files.Follow(func() error {
+		data, err := files.ReadSecret(path)
+		if err != nil {
+			return fmt.Errorf("token file: %w", err)
+		}
+		read, err := how.read(bytes.NewReader(data))
+		if err != nil {
+			return fmt.Errorf("token file %s: %w", path, err)
+		}
+		f.tokens.Store(read)
+		return nil
+	}, how.failed, path)
 	if err != nil {
-		return nil, fmt.Errorf("token file %s: %w", path, err)
+		return nil, err
 	}
-	return tokens, nil
+	return f, nil
 }
 
 // Read parses lines of token, user, uid and, optionally, groups. Several groups form one quoted
@@ -71,7 +101,17 @@ func Read(r io.Reader, opts ...Option) (*File, error) {
 	for _, o := range opts {
 		o(&how)
 	}
-	f := &File{users: make(map[digest]entry)}
+	read, err := how.read(r)
+	if err != nil {
+		return nil, err
+	}
+	f := &File{}
+	f.tokens.Store(read)
+	return f, nil
+}
+
+func (how *reading) read(r io.Reader) (*tokens, error) {
+	f := &tokens{users: make(map[digest]entry)}
 	if _, err := rand.Read(f.salt[:]); err != nil {
 		return nil, fmt.Errorf("random salt: %w", err)
 	}
@@ -137,20 +177,27 @@ func (f *File) Authenticate(r *http.Request) (authn.User, bool, error) {
 	if err != nil || !ok {
 		return authn.User{}, false, err
 	}
-	d := f.digest(token)
+	if f.follow != nil {
+		f.follow.Look()
+	}
+	now := f.tokens.Load()
+	if now == nil {
+		return authn.User{}, false, nil // the zero value has no tokens
+	}
+	d := now.digest(token)
 	// The look-up uses a salted digest, so its duration reveals nothing about the tokens. The
 	// comparison reveals nothing about the digests either (security vector A4).
-	e := f.users[d]
+	e := now.users[d]
 	if subtle.ConstantTimeCompare(e.digest[:], d[:]) != 1 {
 		return authn.User{}, false, nil
 	}
 	return e.user, true, nil
 }
 
-func (f *File) digest(token string) digest {
+func (f *tokens) digest(token string) digest {
 	salted := make([]byte, 0, len(f.salt)+len(token))
 	return sha256.Sum256(append(append(salted, f.salt[:]...), token...))
 }
 
 // String returns the number of tokens and nothing about them.
-func (f *File) String() string { return fmt.Sprintf("%d static tokens", len(f.users)) }
+func (f *File) String() string { return fmt.Sprintf("%d static tokens", len(f.tokens.Load().users)) }

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -214,4 +216,42 @@ func TestS21_TokensOfServiceAccounts(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, ok)
 	require.Equal(t, "system:serviceaccount:team:robot", u.Name)
+}
+
+// A token that is taken out of the file is unknown, and a new one known, without a restart. A damaged
+// file changes nothing, and its error has no part of a token.
+func TestAUTHN_22_TheFileIsReadAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "tokens.csv")
+		write := func(text string) {
+			require.NoError(t, os.WriteFile(path+".new", []byte(text), 0o600))
+			require.NoError(t, os.Rename(path+".new", path))
+			time.Sleep(2 * time.Second)
+		}
+		write("first-token-of-ann,ann,1\n")
+		var failures []error
+		f, err := token.Open(path, token.WithReloadError(func(err error) { failures = append(failures, err) }))
+		require.NoError(t, err)
+		known := func(token string) bool {
+			_, ok, err := f.Authenticate(bearer(token))
+			require.NoError(t, err)
+			return ok
+		}
+		require.True(t, known("first-token-of-ann"))
+
+		write("second-token-of-ann,ann,1\n")
+		require.False(t, known("first-token-of-ann"))
+		require.True(t, known("second-token-of-ann"))
+
+		write("second-token-of-ann,ann\n")
+		require.True(t, known("second-token-of-ann"), "the last good state")
+		require.Len(t, failures, 1)
+		require.ErrorContains(t, failures[0], "line 1")
+		require.NotContains(t, failures[0].Error(), "second-token")
+
+		require.NoError(t, os.Remove(path))
+		time.Sleep(2 * time.Second)
+		require.True(t, known("second-token-of-ann"))
+		require.Len(t, failures, 2)
+	})
 }

@@ -17,10 +17,10 @@ const maxCached = 1024
 // its signatures costs more than serving a small object. It does not remember invalid chains, of
 // which anyone can make new ones.
 //
-// An entry is valid as long as every certificate of the chain is. Verifying again would give the
-// same result, because neither the authorities nor the certificates can change.
+// An entry is valid as long as every certificate of the chain is, and the authorities are the same.
 type cache struct {
 	mu      sync.RWMutex
+	roots   *x509.CertPool        // that the entries were verified with; guarded by mu
 	entries map[chainKey]verified // guarded by mu
 }
 
@@ -42,21 +42,21 @@ func keyOf(chain []*x509.Certificate) chainKey {
 	return chainKey(h.Sum(nil))
 }
 
-func (c *cache) get(key chainKey, now time.Time) (authn.User, bool) {
+func (c *cache) get(roots *x509.CertPool, key chainKey, now time.Time) (authn.User, bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	v, ok := c.entries[key]
-	if !ok || now.Before(v.from) || now.After(v.until) {
+	if !ok || roots != c.roots || now.Before(v.from) || now.After(v.until) {
 		return authn.User{}, false
 	}
 	return v.user, true
 }
 
-func (c *cache) put(key chainKey, v verified) {
+func (c *cache) put(roots *x509.CertPool, key chainKey, v verified) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.entries == nil {
-		c.entries = make(map[chainKey]verified)
+	if c.entries == nil || roots != c.roots {
+		c.roots, c.entries = roots, make(map[chainKey]verified)
 	}
 	for old := range c.entries { // evict any entry: its caller comes back at the price of one verification
 		if len(c.entries) < maxCached {

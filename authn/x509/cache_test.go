@@ -13,7 +13,7 @@ func TestCacheIsBounded(t *testing.T) {
 	var c cache
 	now := time.Now()
 	for i := range 3 * maxCached {
-		c.put(chainKey(binary.BigEndian.AppendUint64(make([]byte, 24), uint64(i))), verified{from: now, until: now.Add(time.Hour)})
+		c.put(nil, chainKey(binary.BigEndian.AppendUint64(make([]byte, 24), uint64(i))), verified{from: now, until: now.Add(time.Hour)})
 	}
 	require.Len(t, c.entries, maxCached)
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/kindwright/kindwright/authn"
+	"github.com/kindwright/kindwright/internal/certfile"
 )
 
 // The limits of a certificate (security vector A11). The whole chain is read before its sender is
@@ -32,12 +33,13 @@ const (
 // SHA-256 of the certificate in hexadecimal.
 const CredentialID = "authentication.kubernetes.io/credential-id"
 
-// Authenticator authenticates by client certificates of one pool of authorities. It is safe for
-// concurrent use.
+// Authenticator authenticates by client certificates of some authorities. It is safe for concurrent
+// use.
 type Authenticator struct {
-	roots    *x509.CertPool
+	roots    func() *x509.CertPool
 	now      func() time.Time
 	accounts bool
+	failed   func(error)
 	cache    cache
 }
 
@@ -53,19 +55,43 @@ func WithNow(now func() time.Time) Option { return func(a *Authenticator) { a.no
 // that are trusted to speak for all of them. By default such a certificate is an error.
 func WithServiceAccounts() Option { return func(a *Authenticator) { a.accounts = true } }
 
+// WithReloadError sets what [Open]'s authenticator calls with the error of a changed file that it
+// cannot read. By default nobody is told.
+func WithReloadError(failed func(error)) Option { return func(a *Authenticator) { a.failed = failed } }
+
+// Open returns an authenticator for certificates of the authorities in a file, in PEM. It reads the
+// file again when it changes: at most a second later, the certificates of an authority that is gone
+// are errors. While the file is damaged or gone, the last good authorities count.
+func Open(path string, opts ...Option) (*Authenticator, error) {
+	a := &Authenticator{now: time.Now, failed: func(error) {}}
+	for _, o := range opts {
+		o(a)
+	}
+	authorities, err := certfile.OpenAuthorities(path, func(err error) { a.failed(err) })
+	if err != nil {
+		return nil, err
+	}
+	a.roots = authorities.Pool
+	return a, nil
+}
+
 // New returns an authenticator for certificates of these authorities. The pool must not be modified
-// afterwards; to reload authorities, create a new Authenticator. A nil pool is an error: package
-// crypto/x509 would use the system's authorities, whose certificates anyone can buy.
+// afterwards; [Open] follows a file. A nil pool is an error: package crypto/x509 would use the
+// system's authorities, whose certificates anyone can buy.
 func New(roots *x509.CertPool, opts ...Option) (*Authenticator, error) {
 	if roots == nil {
 		return nil, errors.New("authn/x509: the pool of certificate authorities must not be nil")
 	}
-	a := &Authenticator{roots: roots, now: time.Now}
+	a := &Authenticator{roots: func() *x509.CertPool { return roots }, now: time.Now}
 	for _, o := range opts {
 		o(a)
 	}
 	return a, nil
 }
+
+// Authorities returns the authorities of now, for [crypto/tls.Config.ClientCAs], so that clients with
+// several certificates know which one to send. Nobody may modify the pool.
+func (a *Authenticator) Authorities() *x509.CertPool { return a.roots() }
 
 // Authenticate returns the user of the client certificate, whose Expires is the end of the first
 // certificate of the chain that ends. It leaves requests without one to other
@@ -87,26 +113,26 @@ func (a *Authenticator) Authenticate(r *http.Request) (authn.User, bool, error) 
 	if len(chain) > MaxChain {
 		return authn.User{}, false, fmt.Errorf("client certificate: chain of %d certificates, more than %d", len(chain), MaxChain)
 	}
-	key, now := keyOf(chain), a.now()
-	if u, ok := a.cache.get(key, now); ok {
+	key, now, roots := keyOf(chain), a.now(), a.roots()
+	if u, ok := a.cache.get(roots, key, now); ok {
 		return u, true, nil
 	}
-	v, err := a.verify(chain, now)
+	v, err := a.verify(roots, chain, now)
 	if err != nil {
 		return authn.User{}, false, fmt.Errorf("client certificate: %w", err)
 	}
-	a.cache.put(key, v)
+	a.cache.put(roots, key, v)
 	return v.user, true, nil
 }
 
 // verify checks a chain and returns its user and how long the result is valid.
-func (a *Authenticator) verify(presented []*x509.Certificate, now time.Time) (verified, error) {
+func (a *Authenticator) verify(roots *x509.CertPool, presented []*x509.Certificate, now time.Time) (verified, error) {
 	leaf := presented[0]
 	if leaf.BasicConstraintsValid && leaf.IsCA {
 		return verified{}, errors.New("is an authority's own certificate")
 	}
 	options := x509.VerifyOptions{
-		Roots:         a.roots,
+		Roots:         roots,
 		Intermediates: x509.NewCertPool(),
 		CurrentTime:   now,
 		KeyUsages:     []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},

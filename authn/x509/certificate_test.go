@@ -8,14 +8,18 @@ import (
 	stdx509 "crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/asn1"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"math/big"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -366,4 +370,51 @@ func TestS21_CertificatesOfServiceAccounts(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, ok)
 	require.Equal(t, "system:serviceaccount:team:robot", u.Name)
+}
+
+// The certificates of an authority that is taken out of the file are errors, those of a new one are
+// good, and the names for handshakes change with them.
+func TestAUTHN_06_TheAuthoritiesAreReadAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "ca.crt")
+		write := func(data []byte) {
+			require.NoError(t, os.WriteFile(path+".new", data, 0o600))
+			require.NoError(t, os.Rename(path+".new", path))
+			time.Sleep(2 * time.Second)
+		}
+		encode := func(a *authority) []byte {
+			return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw})
+		}
+		old, renewed := newAuthority(t, "old", nil), newAuthority(t, "renewed", nil)
+		write(encode(old))
+		var failures []error
+		a, err := x509.Open(path, x509.WithNow(func() time.Time { return noon }), x509.WithReloadError(func(err error) { failures = append(failures, err) }))
+		require.NoError(t, err)
+		good := func(issuer *authority) bool {
+			_, ok, err := a.Authenticate(present(leaf(t, issuer, pkix.Name{CommonName: "ann"}, nil)))
+			require.Equal(t, ok, err == nil)
+			return ok
+		}
+		held := present(leaf(t, old, pkix.Name{CommonName: "ann"}, nil))
+		for range 2 { // the second time from the cache
+			_, ok, err := a.Authenticate(held)
+			require.NoError(t, err)
+			require.True(t, ok)
+		}
+		require.True(t, a.Authorities().Equal(pool(old)))
+
+		write(encode(renewed))
+		_, ok, err := a.Authenticate(held)
+		require.Error(t, err, "what was verified before")
+		require.False(t, ok)
+		require.True(t, good(renewed))
+		require.True(t, a.Authorities().Equal(pool(renewed)))
+
+		write([]byte("no certificate"))
+		require.True(t, good(renewed), "the last good authorities")
+		require.False(t, good(old))
+		require.NotEmpty(t, failures)
+	})
+	_, err := x509.Open(filepath.Join(t.TempDir(), "none.crt"))
+	require.ErrorContains(t, err, "none.crt")
 }

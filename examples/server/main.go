@@ -23,7 +23,6 @@ import (
 	"github.com/kindwright/kindwright/authn/token"
 	certs "github.com/kindwright/kindwright/authn/x509"
 	"github.com/kindwright/kindwright/authz"
-	"github.com/kindwright/kindwright/internal/files"
 	"github.com/kindwright/kindwright/kinds"
 	"github.com/kindwright/kindwright/storage"
 	"github.com/kindwright/kindwright/storage/bbolt"
@@ -73,7 +72,9 @@ func buildVersion() string {
 }
 
 func serve(ctx context.Context, f *flags, out, errOut io.Writer) (err error) {
-	given, err := readCredentials(f) // before anything is created: an invalid flag leaves nothing behind
+	level := slog.Level(1 - f.verbosity) // logr's V(n) is level -n, its errors are far above
+	log := logr.FromSlogHandler(slog.NewTextHandler(errOut, &slog.HandlerOptions{Level: level}))
+	given, err := readCredentials(f, log) // before anything is created: an invalid flag leaves nothing behind
 	if err != nil {
 		return err
 	}
@@ -101,8 +102,6 @@ func serve(ctx context.Context, f *flags, out, errOut io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	level := slog.Level(1 - f.verbosity) // logr's V(n) is level -n, its errors are far above
-	log := logr.FromSlogHandler(slog.NewTextHandler(errOut, &slog.HandlerOptions{Level: level}))
 	srv, err := kindwright.New(db,
 		kindwright.Serve(append(definitions(), kinds.ControlPlane(kinds.EventTTL(f.eventTTL)))...),
 		kindwright.Authenticate(authenticators...),
@@ -175,30 +174,24 @@ func openStorage(f *flags, dir *directory) (storage.Backend, error) {
 	return bbolt.Open(dir.file(storeFile))
 }
 
-// credentials are the clients that the flags allow.
+// credentials are the clients that the flags allow. Their files are read again when they change.
 type credentials struct {
-	authorities *x509.CertPool
-	tokens      *token.File // nil when there are none
+	certificates *certs.Authenticator // nil when there are none
+	tokens       *token.File          // nil when there are none
 }
 
 // readCredentials reads the files of client authorities and of tokens.
-func readCredentials(f *flags) (*credentials, error) {
-	c := &credentials{authorities: x509.NewCertPool()}
+func readCredentials(f *flags, log logr.Logger) (c credentials, err error) {
+	reloadFailed := func(err error) { log.Error(err, "a changed file cannot be read; its last good state counts") }
 	if f.clientCAFile != "" {
-		data, err := files.Read(f.clientCAFile)
-		if err != nil {
-			return nil, fmt.Errorf("--client-ca-file: %w", err)
-		}
-		if !c.authorities.AppendCertsFromPEM(data) {
-			return nil, fmt.Errorf("--client-ca-file: %s contains no PEM certificate", f.clientCAFile)
+		if c.certificates, err = certs.Open(f.clientCAFile, certs.WithReloadError(reloadFailed)); err != nil {
+			return c, fmt.Errorf("--client-ca-file: %w", err)
 		}
 	}
 	if f.tokenAuthFile != "" {
-		tokens, err := token.Open(f.tokenAuthFile)
-		if err != nil {
-			return nil, fmt.Errorf("--token-auth-file: %w", err)
+		if c.tokens, err = token.Open(f.tokenAuthFile, token.WithReloadError(reloadFailed)); err != nil {
+			return c, fmt.Errorf("--token-auth-file: %w", err)
 		}
-		c.tokens = tokens
 	}
 	return c, nil
 }
@@ -206,12 +199,16 @@ func readCredentials(f *flags) (*credentials, error) {
 // authenticators accepts client certificates from the server's own authority and the given ones,
 // and the given tokens.
 func (c *credentials) authenticators(own *x509.Certificate) ([]authn.Authenticator, error) {
-	c.authorities.AddCert(own)
-	certificates, err := certs.New(c.authorities)
+	pool := x509.NewCertPool()
+	pool.AddCert(own)
+	certificates, err := certs.New(pool)
 	if err != nil {
 		return nil, err
 	}
 	out := []authn.Authenticator{certificates}
+	if c.certificates != nil {
+		out = append(out, c.certificates)
+	}
 	if c.tokens != nil {
 		out = append(out, c.tokens)
 	}

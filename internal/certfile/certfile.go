@@ -4,108 +4,84 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"os"
+	"slices"
 	"strings"
-	"sync"
-	"time"
+	"sync/atomic"
 
 	"github.com/kindwright/kindwright/internal/files"
 )
 
-// lookEvery is how often a handshake looks whether the files have changed.
-const lookEvery = time.Second
-
-// Names are the files of a certificate, with its intermediates, and of its key, in PEM.
-type Names struct{ Cert, Key string }
+// Names are the files of a certificate, with its intermediates, and of its key, in PEM. Hosts are
+// the server names for which it is served, if not those of the certificate.
+type Names struct {
+	Cert, Key string
+	Hosts     []string
+}
 
 // Files serves certificates from files. Its methods are safe for concurrent use.
 type Files struct {
-	pairs    []*pair // the first is the default
-	failed   func(error)
-	now      func() time.Time
-	mu       sync.Mutex
-	lastLook time.Time
+	pairs []*pair // the first is the default
 }
 
-// pair is one certificate, and what its files looked like when they were read.
+// pair is one certificate.
 type pair struct {
-	names Names
-	seen  string
-	cert  *tls.Certificate
+	names  Names
+	cert   atomic.Pointer[tls.Certificate]
+	follow *files.Follower
 }
 
 // Open reads every pair of files, the default first. A client that asks for a server name gets the
-// first other certificate that is valid for the name. failed is told when changed files cannot be
+// first other certificate that is for the name. failed is told when changed files cannot be
 // read; the last good certificate then stays in use.
 func Open(failed func(error), names ...Names) (*Files, error) {
-	f := &Files{failed: failed, now: time.Now}
+	f := &Files{}
 	var problems []error
 	for _, n := range names {
 		p := &pair{names: n}
-		problems = append(problems, p.read())
+		var err error
+		p.follow, err = files.Follow(p.read, failed, n.Cert, n.Key)
+		problems = append(problems, err)
 		f.pairs = append(f.pairs, p)
 	}
-	f.lastLook = f.now()
 	return f, errors.Join(problems...)
 }
 
 // Certificate is for [tls.Config.GetCertificate].
 func (f *Files) Certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.look()
+	for _, p := range f.pairs {
+		p.follow.Look()
+	}
 	if name := strings.TrimSuffix(hello.ServerName, "."); name != "" {
 		for _, p := range f.pairs[1:] {
-			if p.cert.Leaf.VerifyHostname(name) == nil {
-				return p.cert, nil
+			if p.serves(name) {
+				return p.cert.Load(), nil
 			}
 		}
 	}
-	return f.pairs[0].cert, nil
+	return f.pairs[0].cert.Load(), nil
 }
 
-// look reads the files that have changed, unless it looked a moment ago.
-func (f *Files) look() {
-	now := f.now()
-	if now.Sub(f.lastLook) < lookEvery {
-		return
+// serves reports whether the certificate is for a server name.
+func (p *pair) serves(name string) bool {
+	if len(p.names.Hosts) == 0 {
+		return p.cert.Load().Leaf.VerifyHostname(name) == nil
 	}
-	f.lastLook = now
-	for _, p := range f.pairs {
-		seen, err := p.stat()
-		if err == nil && seen == p.seen {
-			continue
+	return slices.ContainsFunc(p.names.Hosts, func(host string) bool {
+		if domain, ok := strings.CutPrefix(host, "*"); ok {
+			_, rest, _ := strings.Cut(name, ".")
+			return strings.EqualFold("."+rest, domain)
 		}
-		if err := p.read(); err != nil {
-			f.failed(err)
-		}
-	}
-}
-
-// stat describes the files, so that a change is noticed.
-func (p *pair) stat() (string, error) {
-	var out strings.Builder
-	for _, name := range []string{p.names.Cert, p.names.Key} {
-		info, err := os.Stat(name)
-		if err != nil {
-			return "", err
-		}
-		fmt.Fprintf(&out, "%d %d ", info.ModTime().UnixNano(), info.Size())
-	}
-	return out.String(), nil
+		return strings.EqualFold(name, host)
+	})
 }
 
 // read reads the files. A half that was written before its other half does not fit it: then the pair
 // stays as it was, and the next look tries again.
 func (p *pair) read() error {
-	seen, err := p.stat()
-	if err != nil {
-		return err
-	}
 	cert, err := files.KeyPair(p.names.Cert, p.names.Key)
 	if err != nil {
 		return fmt.Errorf("certificate %s with key %s: %w", p.names.Cert, p.names.Key, err)
 	}
-	p.seen, p.cert = seen, &cert
+	p.cert.Store(&cert)
 	return nil
 }

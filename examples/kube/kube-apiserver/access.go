@@ -6,36 +6,32 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/go-logr/logr"
+
 	"github.com/kindwright/kindwright"
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/authn/token"
 	certificates "github.com/kindwright/kindwright/authn/x509"
 	"github.com/kindwright/kindwright/authz"
-	"github.com/kindwright/kindwright/internal/files"
 )
 
-// access builds authentication and authorization from the flags.
-func (o *options) access() ([]kindwright.Option, error) {
+// access builds authentication and authorization from the flags. It also returns the authorities whose
+// client certificates are accepted, or nil.
+func (o *options) access(log logr.Logger) ([]kindwright.Option, func() *x509.CertPool, error) {
 	var who []authn.Authenticator
+	var authorities func() *x509.CertPool
 	if o.clientCAFile != "" {
-		data, err := files.Read(o.clientCAFile)
+		a, err := certificates.Open(o.clientCAFile, certificates.WithReloadError(reloadFailed(log, "client-ca-file")))
 		if err != nil {
-			return nil, fmt.Errorf("--client-ca-file: %w", err)
+			return nil, nil, fmt.Errorf("--client-ca-file: %w", err)
 		}
-		authorities := x509.NewCertPool()
-		if !authorities.AppendCertsFromPEM(data) {
-			return nil, fmt.Errorf("--client-ca-file: %s contains no PEM certificate", o.clientCAFile)
-		}
-		a, err := certificates.New(authorities)
-		if err != nil {
-			return nil, fmt.Errorf("--client-ca-file: %w", err)
-		}
+		authorities = a.Authorities
 		who = append(who, a)
 	}
 	if o.tokenFile != "" {
-		tokens, err := token.Open(o.tokenFile)
+		tokens, err := token.Open(o.tokenFile, token.WithReloadError(reloadFailed(log, "token-auth-file")))
 		if err != nil {
-			return nil, fmt.Errorf("--token-auth-file: %w", err)
+			return nil, nil, fmt.Errorf("--token-auth-file: %w", err)
 		}
 		who = append(who, tokens)
 	}
@@ -46,7 +42,14 @@ func (o *options) access() ([]kindwright.Option, error) {
 			NoAnonymous: !o.anonymous,
 			OpenPaths:   []string{"/healthz", "/livez", "/readyz", "/version", "/version/"},
 		},
-	}, nil
+	}, authorities, nil
+}
+
+// reloadFailed returns a function that logs why a changed file cannot be read.
+func reloadFailed(log logr.Logger, flag string) func(error) {
+	return func(err error) {
+		log.Error(err, "a changed file cannot be read; its last good state counts", "flag", flag)
+	}
 }
 
 // authorizers returns the authorizers for the modes on the command line.

@@ -1,38 +1,33 @@
 package main
 
 import (
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 
+	"github.com/kindwright/kindwright"
 	"github.com/kindwright/kindwright/internal/files"
 	"github.com/kindwright/kindwright/internal/selfsigned"
 )
 
-// certificate returns the server's certificate. It comes from the files that flags name, or from
-// --cert-dir. Otherwise the program makes a pair and, if there is a --cert-dir, stores it there for
-// clients that want to trust it.
-func (o *options) certificate() (tls.Certificate, error) {
+// certificate returns the files of the server's certificate: those that flags name, or those in
+// --cert-dir. If they are not there yet, the program makes a pair for clients that want to trust it.
+// Without names of files the server makes a certificate that it keeps to itself.
+func (o *options) certificate() (kindwright.KeyPair, error) {
 	if o.tlsCertFile != "" {
-		pair, err := files.KeyPair(o.tlsCertFile, o.tlsKeyFile)
-		if err != nil {
-			return pair, fmt.Errorf("--tls-cert-file and --tls-private-key-file: %w", err)
-		}
-		return pair, nil
+		return kindwright.KeyPair{CertFile: o.tlsCertFile, KeyFile: o.tlsKeyFile}, nil
 	}
 	if o.certDir == "" {
-		return selfsigned.Certificate(o.bindAddress.String())
+		return kindwright.KeyPair{}, nil
 	}
-	certFile, keyFile := filepath.Join(o.certDir, "apiserver.crt"), filepath.Join(o.certDir, "apiserver.key")
-	if err := files.Directory(o.certDir); err != nil {
-		return tls.Certificate{}, fmt.Errorf("--cert-dir: %w", err)
-	}
-	pair, err := files.KeyPair(certFile, keyFile)
-	if errors.Is(err, os.ErrNotExist) {
-		if err = o.makeCertificate(certFile, keyFile); err == nil {
-			pair, err = files.KeyPair(certFile, keyFile)
+	pair := kindwright.KeyPair{CertFile: filepath.Join(o.certDir, "apiserver.crt"), KeyFile: filepath.Join(o.certDir, "apiserver.key")}
+	err := files.Directory(o.certDir)
+	if err == nil {
+		_, err = os.Lstat(pair.CertFile)
+		_, key := os.Lstat(pair.KeyFile)
+		if err = errors.Join(err, key); errors.Is(err, os.ErrNotExist) {
+			err = o.makeCertificate(pair.CertFile, pair.KeyFile)
 		}
 	}
 	if err != nil {

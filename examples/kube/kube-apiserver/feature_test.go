@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -131,10 +133,52 @@ func TestHEALTH_ChecksHaveTheNamesOfKubernetes(t *testing.T) {
 	}
 	require.Equal(t, "ok", s.text(t, "master", "/livez/poststarthook/rbac/bootstrap-roles", 200))
 
-	certificate, err := selfsigned.Certificate("localhost")
-	require.NoError(t, err)
+	certificate := servingPair(t, "localhost")
 	require.NoError(t, checkCertificate(certificate, time.Now()))
 	require.ErrorContains(t, checkCertificate(certificate, time.Now().AddDate(50, 0, 0)), "expired")
+}
+
+// servingPair writes a certificate for a host.
+func servingPair(t *testing.T, host string) kindwright.KeyPair {
+	t.Helper()
+	ca, err := selfsigned.NewAuthority("test")
+	require.NoError(t, err)
+	pair, err := ca.Serving(host)
+	require.NoError(t, err)
+	dir := t.TempDir()
+	names := kindwright.KeyPair{CertFile: filepath.Join(dir, "crt"), KeyFile: filepath.Join(dir, "key")}
+	require.NoError(t, os.WriteFile(names.CertFile, pair.Cert, 0o600))
+	require.NoError(t, os.WriteFile(names.KeyFile, pair.Key, 0o600))
+	return names
+}
+
+// A client that asks for a server name gets the certificate for it, by its own names or the given ones,
+// and learns whose certificates are accepted.
+func TestFLAG_CertificatesByServerName(t *testing.T) {
+	shop, other := servingPair(t, "shop.example"), servingPair(t, "other.example")
+	dir := t.TempDir()
+	ca, err := selfsigned.NewAuthority("clients")
+	require.NoError(t, err)
+	file := filepath.Join(dir, "ca.crt")
+	require.NoError(t, os.WriteFile(file, ca.PEM(), 0o600))
+	s := run(t, "--data-dir="+t.TempDir(), "--cert-dir="+dir, "--tls-sni-cert-key="+shop.CertFile+","+shop.KeyFile,
+		"--tls-sni-cert-key="+other.CertFile+","+other.KeyFile+":*.given.example", "--tls-curve-preferences=24", "--client-ca-file="+file)
+	for name, want := range map[string]string{
+		"shop.example": "shop.example", "a.given.example": "other.example", "other.example": "kubernetes", "": "kubernetes",
+	} {
+		named := 0
+		d := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, ServerName: name, GetClientCertificate: func(i *tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			named = len(i.AcceptableCAs)
+			return &tls.Certificate{}, nil
+		}}}
+		conn, err := d.DialContext(t.Context(), "tcp", strings.TrimPrefix(s.url, "https://"))
+		require.NoError(t, err)
+		state := conn.(*tls.Conn).ConnectionState()
+		require.NoError(t, conn.Close())
+		require.Contains(t, state.PeerCertificates[0].DNSNames, want, name)
+		require.Equal(t, tls.CurveP384, state.CurveID)
+		require.Equal(t, 1, named)
+	}
 }
 
 func TestPagesAboutTheServer(t *testing.T) {

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/kindwright/kindwright/internal/files"
 )
 
 // S8: a pair of --cert-dir is made once, for its owner alone, and never through a link.
@@ -16,12 +18,18 @@ func TestS8_FilesOfTheCertificateDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "certificates")
 	cert, key := filepath.Join(dir, "apiserver.crt"), filepath.Join(dir, "apiserver.key")
 	o := &options{certDir: dir}
-	first, err := o.certificate()
-	require.NoError(t, err)
+	written := func() []byte {
+		pair, err := o.certificate()
+		require.NoError(t, err)
+		_, err = files.KeyPair(pair.CertFile, pair.KeyFile) // as the server reads it
+		require.NoError(t, err)
+		data, err := os.ReadFile(cert)
+		require.NoError(t, err)
+		return data
+	}
+	first := written()
 	require.NoError(t, os.Chmod(key, 0o644))
-	second, err := o.certificate()
-	require.NoError(t, err)
-	require.Equal(t, first.Certificate, second.Certificate)
+	require.Equal(t, first, written())
 	info, err := os.Stat(key)
 	require.NoError(t, err)
 	require.Zero(t, info.Mode().Perm()&0o007)
@@ -32,9 +40,7 @@ func TestS8_FilesOfTheCertificateDirectory(t *testing.T) {
 	require.ErrorContains(t, err, "exists without its certificate")
 	require.NoError(t, os.Rename(cert+".kept", cert))
 	require.NoError(t, os.Remove(key))
-	third, err := o.certificate()
-	require.NoError(t, err)
-	require.NotEqual(t, first.Certificate, third.Certificate)
+	require.NotEqual(t, first, written())
 
 	elsewhere := filepath.Join(t.TempDir(), "elsewhere")
 	require.NoError(t, os.Remove(key))

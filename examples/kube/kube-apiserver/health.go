@@ -2,13 +2,12 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"time"
 
 	"github.com/kindwright/kindwright"
 	"github.com/kindwright/kindwright/health"
+	"github.com/kindwright/kindwright/internal/files"
 )
 
 // healthNames are the checks of kube-apiserver 1.36 that this server has no counterpart of.
@@ -35,7 +34,7 @@ func healthNames() []string {
 const expiresSoon = 24 * time.Hour
 
 // healthChecks adds the names of kube-apiserver's checks.
-func healthChecks(certificate tls.Certificate) kindwright.Option {
+func healthChecks(certificate kindwright.KeyPair) kindwright.Option {
 	checks := []health.Check{{Name: "loopback-serving-certificate", Check: func(context.Context) error {
 		return checkCertificate(certificate, time.Now())
 	}}}
@@ -45,20 +44,21 @@ func healthChecks(certificate tls.Certificate) kindwright.Option {
 	return kindwright.CheckHealth(health.Health|health.Live|health.Ready, checks...)
 }
 
-// checkCertificate reports a serving certificate that has expired or soon will.
-func checkCertificate(certificate tls.Certificate, now time.Time) error {
-	leaf := certificate.Leaf
-	if leaf == nil {
-		var err error
-		if leaf, err = x509.ParseCertificate(certificate.Certificate[0]); err != nil {
-			return err
-		}
+// checkCertificate reports a serving certificate that has expired or soon will. One that the server
+// keeps to itself is as old as the process.
+func checkCertificate(names kindwright.KeyPair, now time.Time) error {
+	if names.CertFile == "" {
+		return nil
 	}
-	switch {
-	case now.After(leaf.NotAfter):
-		return fmt.Errorf("the serving certificate expired at %s", leaf.NotAfter.Format(time.RFC3339))
-	case now.Add(expiresSoon).After(leaf.NotAfter):
-		return fmt.Errorf("the serving certificate expires at %s", leaf.NotAfter.Format(time.RFC3339))
+	pair, err := files.KeyPair(names.CertFile, names.KeyFile)
+	if err != nil {
+		return err
+	}
+	switch end := pair.Leaf.NotAfter; {
+	case now.After(end):
+		return fmt.Errorf("the serving certificate expired at %s", end.Format(time.RFC3339))
+	case now.Add(expiresSoon).After(end):
+		return fmt.Errorf("the serving certificate expires at %s", end.Format(time.RFC3339))
 	}
 	return nil
 }

@@ -82,10 +82,10 @@ func inertFlags() map[string]string {
 			oidc-ca-file oidc-client-id oidc-groups-claim oidc-groups-prefix oidc-issuer-url oidc-username-claim oidc-username-prefix
 			peer-advertise-ip peer-advertise-port peer-ca-file proxy-client-cert-file proxy-client-key-file requestheader-client-ca-file
 			service-account-jwks-uri service-account-key-file service-account-signing-endpoint
-			show-hidden-metrics-for-version storage-backend storage-media-type tls-sni-cert-key tracing-config-file vmodule`,
+			show-hidden-metrics-for-version storage-backend storage-media-type tracing-config-file vmodule`,
 		"strings": `admission-control disabled-metrics etcd-servers-overrides kubelet-preferred-address-types
 			oidc-signing-algs requestheader-allowed-names requestheader-extra-headers-prefix requestheader-group-headers requestheader-uid-headers
-			requestheader-username-headers tls-curve-preferences watch-cache-sizes`,
+			requestheader-username-headers watch-cache-sizes`,
 	}
 }
 

@@ -64,7 +64,9 @@ const maxOps = 10_000
 
 // serve runs the server until ctx ends.
 func (o *options) serve(ctx context.Context, errOut io.Writer) (err error) {
-	access, err := o.access()
+	level := slog.Level(1 - o.verbosity) // logr's V(n) is level -n, its errors are far above
+	log := logr.FromSlogHandler(slog.NewTextHandler(errOut, &slog.HandlerOptions{Level: level}))
+	access, authorities, err := o.access(log)
 	if err != nil {
 		return err
 	}
@@ -85,8 +87,6 @@ func (o *options) serve(ctx context.Context, errOut io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	level := slog.Level(1 - o.verbosity) // logr's V(n) is level -n, its errors are far above
-	log := logr.FromSlogHandler(slog.NewTextHandler(errOut, &slog.HandlerOptions{Level: level}))
 	srv, err := kindwright.New(db, append(append(access, o.settings()...),
 		kindwright.Serve(o.kinds(tokens)),
 		kindwright.LogTo(log),
@@ -97,7 +97,7 @@ func (o *options) serve(ctx context.Context, errOut io.Writer) (err error) {
 	}
 	return srv.Run(ctx,
 		kindwright.Listen(net.JoinHostPort(o.bindAddress.String(), strconv.Itoa(o.securePort))),
-		kindwright.TLS{Config: o.tlsConfig(certificate)},
+		o.tls(certificate, authorities),
 		kindwright.FreeMemoryWhenIdle(),
 		kindwright.OnListening(func(addr net.Addr) {
 			_, _ = fmt.Fprintf(errOut, "kube-apiserver: serving on https://%s, data in %s\n", addr, file) // for people only

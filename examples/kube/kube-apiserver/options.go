@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"math"
@@ -41,39 +42,44 @@ type options struct {
 	enabled         []string
 	eventTTL        time.Duration
 
-	requestTimeout  time.Duration
-	minRequest      int
-	minWatch        time.Duration
-	shutdownDelay   time.Duration
-	livezGrace      time.Duration
-	gates           []string
-	runtimeConfig   []string
-	emulated        []string
-	collect         bool
-	controllers     []string
-	advertise       net.IP
-	issuers         []string
-	signingKeyFile  string
-	audiences       []string
-	verbosity       int
-	version         bool
-	tlsMinVersion   string
-	cipherSuites    []string
-	ciphers         []uint16
-	transport       []string
-	origins         []string
-	goawayChance    float64
-	retryAfter      bool
-	profiling       bool
-	reads, writes   int // in flight
-	maxObject       int
-	maxToken        time.Duration
-	features        gates
-	libraryGates    []string       // --feature-gates that the library knows
-	libraryVersions []string       // --runtime-config without what is not served here
-	all             *pflag.FlagSet // the command line
-	withoutEffect   []string       // flags that were given and have no effect here
-	withoutEffectOf []string       // the same for values of other flags, with the flag
+	requestTimeout time.Duration
+	minRequest     int
+	minWatch       time.Duration
+	shutdownDelay  time.Duration
+	livezGrace     time.Duration
+	gates          []string
+	runtimeConfig  []string
+	emulated       []string
+	collect        bool
+	controllers    []string
+	advertise      net.IP
+	issuers        []string
+	signingKeyFile string
+	audiences      []string
+	verbosity      int
+	version        bool
+	tlsMinVersion  string
+	sniPairs       []string
+	sni            []kindwright.KeyPair
+	curves         []tls.CurveID
+
+	curvePreferences []int32
+	cipherSuites     []string
+	ciphers          []uint16
+	transport        []string
+	origins          []string
+	goawayChance     float64
+	retryAfter       bool
+	profiling        bool
+	reads, writes    int // in flight
+	maxObject        int
+	maxToken         time.Duration
+	features         gates
+	libraryGates     []string       // --feature-gates that the library knows
+	libraryVersions  []string       // --runtime-config without what is not served here
+	all              *pflag.FlagSet // the command line
+	withoutEffect    []string       // flags that were given and have no effect here
+	withoutEffectOf  []string       // the same for values of other flags, with the flag
 }
 
 // flags returns the flags of the program. Those of the original that have no effect here record
@@ -85,6 +91,8 @@ func (o *options) flags() *pflag.FlagSet {
 	f.IntVar(&o.securePort, "secure-port", 6443, "the port to serve HTTPS on; 0 picks a free one")
 	f.StringVar(&o.certDir, "cert-dir", "", "where apiserver.crt and apiserver.key are, unless the next two flags name files; made if absent. Default: in the directory of the data")
 	f.StringVar(&o.tlsCertFile, "tls-cert-file", "", "the serving certificate, in PEM, with its intermediates")
+	f.StringArrayVar(&o.sniPairs, "tls-sni-cert-key", nil, "certificate,key or certificate,key:name,name: another serving certificate, for clients that ask for one of its names (may be given several times)")
+	f.Int32SliceVar(&o.curvePreferences, "tls-curve-preferences", nil, "the key exchanges of TLS, by Go's numbers (default Go's own)")
 	f.StringVar(&o.tlsKeyFile, "tls-private-key-file", "", "the key of --tls-cert-file")
 	f.StringVar(&o.clientCAFile, "client-ca-file", "",
 		"PEM file of the authorities whose client certificates are accepted: the common name is the user, organizations are groups")
