@@ -12,6 +12,8 @@ import (
 
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/authz"
+	"github.com/kindwright/kindwright/authz/impersonation"
+	"github.com/kindwright/kindwright/internal/feature"
 	"github.com/kindwright/kindwright/internal/negotiate"
 	"github.com/kindwright/kindwright/internal/request"
 	"github.com/kindwright/kindwright/internal/rest"
@@ -38,6 +40,7 @@ func (s *Server) links() []link {
 		{"ready", s.whenReady},           // before the caches are full, and after the end, there is no right answer
 		{"deadline", s.withDeadline},     // everything below is bounded, the authenticators too
 		{"authenticate", s.authenticate}, // who is asking
+		{"impersonate", s.impersonate},   // as whom they act, from here on
 		{"limits", s.withLimits},         // nobody takes more than their part, before a body is read or others are asked
 		{"authorize", s.authorize},       // may they do exactly what was parsed
 		{"body", s.withoutBody},          // nobody waits for the body of a GET
@@ -313,7 +316,7 @@ func (s *Server) authenticate(next http.Handler) http.Handler {
 	refuse := func(w http.ResponseWriter, r *http.Request, st meta.Status) {
 		negotiate.WriteError(w, r, status.FromStatus(st))
 	}
-	identified := authn.Middleware(timedAuthenticator{s.meters, s.authenticator}, authn.WithLogger(s.cfg.log), authn.WithRefusal(refuse), authn.WithContext(request.SetUser))(next)
+	identified := authn.Middleware(timedAuthenticator{s.meters, s.authenticator}, authn.WithLogger(s.cfg.log), authn.WithRefusal(refuse), authn.WithContext(request.SetUser), authn.WithImpersonation())(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := request.ExchangeFrom(r.Context())
 		x.Claim, x.Judge = r, s.standings.judge
@@ -322,10 +325,6 @@ func (s *Server) authenticate(next http.Handler) http.Handler {
 }
 
 func (s *Server) authorize(next http.Handler) http.Handler {
-	refuse := func(w http.ResponseWriter, r *http.Request, err *status.Error) { negotiate.WriteError(w, r, err) }
-	attributes := func(r *http.Request) (authz.Attributes, error) {
-		return attributesOf(request.ExchangeFrom(r.Context()).Info.Load()), nil
-	}
 	told := func(r *http.Request, a authz.Attributes, d authz.Decision, reason string) {
 		request.ExchangeFrom(r.Context()).SetDecision(d, reason)
 		if d != authz.Allow && len(s.cfg.authorizers) == 0 {
@@ -335,7 +334,34 @@ func (s *Server) authorize(next http.Handler) http.Handler {
 			})
 		}
 	}
-	return authz.Middleware(timedAuthorizer{s.meters, s.authorizer}, attributes, authz.WithLogger(s.cfg.log), authz.WithRefusal(refuse), authz.WithDecision(told))(next)
+	return authz.Middleware(timedAuthorizer{s.meters, s.authorizer}, readAttributes, authz.WithLogger(s.cfg.log), authz.WithRefusal(writeRefusal), authz.WithDecision(told))(next)
+}
+
+// impersonation are the rules about who may act as whom, by the decisions of an authorizer.
+func (s *Server) impersonation(z authz.Authorizer) impersonation.Rules {
+	return impersonation.Rules{
+		Authorizer: z, PlainOnly: !s.cfg.gates.Enabled(feature.ConstrainedImpersonation), Group: "authentication." + s.groupDomain(),
+	}
+}
+
+// impersonate puts the user as whom the sender acts in the sender's place (IMP-02). The exchange
+// keeps both.
+func (s *Server) impersonate(next http.Handler) http.Handler {
+	put := func(ctx context.Context, id impersonation.Identity) context.Context {
+		x := request.ExchangeFrom(ctx)
+		return x.Impersonate(ctx, &request.Impersonation{User: id.User, Wanted: id.Wanted, Sender: id.Sender, Constraint: id.Constraint})
+	}
+	return impersonation.Middleware(s.impersonation(sideAuthorizer{s.authorizer}), readAttributes,
+		impersonation.WithLogger(s.cfg.log), impersonation.WithRefusal(writeRefusal), impersonation.WithContext(put))(next)
+}
+
+func writeRefusal(w http.ResponseWriter, r *http.Request, err *status.Error) {
+	negotiate.WriteError(w, r, err)
+}
+
+// readAttributes returns what the parsed request asks for.
+func readAttributes(r *http.Request) (authz.Attributes, error) {
+	return attributesOf(request.ExchangeFrom(r.Context()).Info.Load()), nil
 }
 
 // attributesOf returns the authorization attributes of a parsed request; the middleware adds the
@@ -354,6 +380,6 @@ func attributesOf(info *request.Info) authz.Attributes {
 func (s *Server) mayCreate(ctx context.Context, info *request.Info) error {
 	a := attributesOf(info)
 	a.Verb = request.VerbCreate
-	user, _ := authn.UserFrom(ctx)
-	return may(ctx, sideAuthorizer{s.authorizer}, user, a)
+	a.User, _ = authn.UserFrom(ctx)
+	return authz.Require(ctx, sideAuthorizer{s.authorizer}, a)
 }

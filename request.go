@@ -32,7 +32,16 @@ type Request struct {
 	Namespace string // empty for cluster-scoped resources and across all namespaces
 	Name      string // empty for collections
 
-	User     authn.User     // who asks; nobody may change its slices and maps
+	// User is who sent the request. Nobody may change its slices and maps.
+	User authn.User
+
+	// Impersonated is the user as whom User acts, whose rights count; its name is empty if User acts
+	// for themselves. authn.UserFrom returns this user if there is one, and User otherwise.
+	// Constraint is the verb that allowed it, such as impersonate:user-info; it is empty for plain
+	// impersonation.
+	Impersonated authn.User
+	Constraint   string
+
 	Decision authz.Decision // what the authorizer said; NoOpinion before it was asked
 	Reason   string         // and why
 
@@ -89,6 +98,9 @@ func RequestFrom(ctx context.Context) Request {
 	r := Request{ID: x.ID, Start: x.Start, Code: int(x.Code.Load()), Bytes: x.Bytes.Load()}
 	if u := x.User.Load(); u != nil {
 		r.User = *u
+	}
+	if as := x.Impersonation.Load(); as != nil {
+		r.Impersonated, r.Constraint = as.User, as.Constraint
 	}
 	if d := x.Decision.Load(); d != nil {
 		r.Decision, r.Reason = d.Decision, d.Reason

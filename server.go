@@ -1,6 +1,7 @@
 package kindwright
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -124,10 +125,7 @@ func (s *Server) build() error {
 	if err != nil {
 		return err
 	}
-	domain := s.cfg.kubernetes.GroupDomain
-	if domain == "" {
-		domain = request.DefaultGroupDomain
-	}
+	domain := s.groupDomain()
 	if s.parts, err = define(s.cfg.definitions, s.env(domain)); err != nil {
 		return err
 	}
@@ -206,6 +204,11 @@ func join(parts []registry.Bundle) registry.Bundle {
 		}
 	}
 	return all
+}
+
+// groupDomain is the domain of the server's own API groups.
+func (s *Server) groupDomain() string {
+	return cmp.Or(s.cfg.kubernetes.GroupDomain, request.DefaultGroupDomain)
 }
 
 func (s *Server) buildAccess() error {

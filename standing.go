@@ -43,29 +43,28 @@ func (s *Server) judge(ctx context.Context, x *request.Exchange) error {
 		s.cfg.log.V(1).Info("a running request is no longer authenticated", "auditID", x.ID, "user", before.Name, "reason", err.Error())
 		return status.Unauthorized()
 	}
+	a := attributesOf(x.Info.Load())
+	if as := x.Impersonation.Load(); as != nil {
+		if as.Sender.Name != before.Name {
+			now = as.Sender // whom a middleware has named instead
+		}
+		id, err := s.impersonation(s.authorizer).As(ctx, now, as.Wanted, a)
+		if err != nil {
+			return err
+		}
+		now = id.User
+	}
 	if u, ok := authn.UserFrom(ctx); ok && u.Name != before.Name {
 		now = u // whom a middleware has named instead
 	}
-	return may(ctx, s.authorizer, now, attributesOf(x.Info.Load()))
+	a.User = now
+	return authz.Require(ctx, s.authorizer, a)
 }
 
 // identify is authn.Identify for an authenticator that may panic.
 func identify(a authn.Authenticator, r *http.Request) (u authn.User, err error) {
 	defer guard.Recover(&err, "authenticator")
 	return authn.Identify(a, r)
-}
-
-// may returns the refusal for a user who may not do something.
-func may(ctx context.Context, z authz.Authorizer, u authn.User, a authz.Attributes) error {
-	a.User = u
-	decision, reason, err := z.Authorize(ctx, a)
-	switch {
-	case err != nil:
-		return authz.Failure(err)
-	case decision != authz.Allow:
-		return authz.Refusal(a, reason)
-	}
-	return nil
 }
 
 // standings are the open streams, whose clients are judged again while they last.

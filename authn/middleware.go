@@ -7,7 +7,6 @@ import (
 	"maps"
 	"net/http"
 	"net/textproto"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -39,8 +38,13 @@ func WithContext(put func(ctx context.Context, u User) context.Context) Option {
 	return func(m *middleware) { m.put = put }
 }
 
+// WithImpersonation leaves requests with Impersonate-* headers to the next handler, which must carry
+// the impersonation out or reject it; see package authz/impersonation.
+func WithImpersonation() Option { return func(m *middleware) { m.impersonation = true } }
+
 type middleware struct {
 	authenticator Authenticator
+	impersonation bool
 	log           logr.Logger
 	refuse        func(http.ResponseWriter, *http.Request, meta.Status)
 	put           func(context.Context, User) context.Context
@@ -50,13 +54,14 @@ type middleware struct {
 // [UserFrom] finds it. It adds the group system:authenticated to every user who is not anonymous
 // (AUTHN-20).
 //
-// It rejects with 401 a request of a user whom [CheckText] does not allow, with more than one Authorization header, with an invalid or unknown
-// credential, or, if a does not include [Anonymous], without a credential. The body is a Status
-// with reason Unauthorized and message "Unauthorized" (AUTHN-23). The log has the reason.
+// It rejects with 401 a request of a user whom [CheckText] does not allow, with more than one
+// Authorization header, with an invalid or unknown credential, or, if a does not include
+// [Anonymous], without a credential. The body is a Status with reason Unauthorized and message
+// "Unauthorized" (AUTHN-23). The log has the reason.
 //
-// It rejects a request with an Impersonate-* header once the sender is known: with 400 if the
-// headers make no sense (IMP-03), such as a group without a user, otherwise with 403. Impersonation is not supported here, and
-// serving the request with the sender's own rights would not be what the sender asked for.
+// It rejects a request with an Impersonate-* header with 403 once the sender is known, unless
+// [WithImpersonation] is set. Serving the request with the sender's own rights would not be what the
+// sender asked for.
 //
 // The next handler sees a copy of the request without Authorization and X-Remote-* headers and
 // without tokens in WebSocket subprotocols.
@@ -74,9 +79,9 @@ func Middleware(a Authenticator, opts ...Option) func(http.Handler) http.Handler
 				return
 			}
 			header, impersonates := withoutCredentials(r.Header)
-			if impersonates {
+			if impersonates && !m.impersonation {
 				m.log.V(1).Info("request rejected: impersonation is not supported", "user", u.Name)
-				m.refuse(w, r, impersonationRefused(r.Header))
+				m.refuse(w, r, failure(http.StatusForbidden, meta.ReasonForbidden, "forbidden: impersonation is not supported by this server"))
 				return
 			}
 			clean := r.WithContext(m.put(r.Context(), u))
@@ -164,49 +169,6 @@ func withoutTokens(lines []string) []string {
 
 func unauthorized() meta.Status {
 	return failure(http.StatusUnauthorized, meta.ReasonUnauthorized, "Unauthorized")
-}
-
-// impersonationRefused is the answer to a request with Impersonate-* headers.
-func impersonationRefused(h http.Header) meta.Status {
-	if why := malformedImpersonation(h); why != "" {
-		return failure(http.StatusBadRequest, meta.ReasonBadRequest, why+"; impersonation is not supported by this server")
-	}
-	return failure(http.StatusForbidden, meta.ReasonForbidden, "forbidden: impersonation is not supported by this server")
-}
-
-// malformedImpersonation returns what makes no sense about the Impersonate-* headers, or "".
-func malformedImpersonation(h http.Header) string {
-	users, uids := 0, 0
-	for name, values := range h {
-		field, is := strings.CutPrefix(textproto.CanonicalMIMEHeaderKey(name), impersonatePrefix)
-		if !is {
-			continue
-		}
-		switch key, extra := strings.CutPrefix(field, "Extra-"); {
-		case field == "User":
-			users += len(values)
-		case field == "Uid":
-			uids += len(values)
-		case extra:
-			if key, err := url.PathUnescape(key); err != nil || key == "" || CheckText(key) != "" {
-				return "impersonation of an extra whose key cannot be read"
-			}
-		case field != "Group":
-			return "impersonation by a header that has no meaning"
-		}
-		for _, v := range values {
-			if v == "" || CheckText(v) != "" {
-				return "impersonation of an empty name, or of one with characters that do not show"
-			}
-		}
-	}
-	switch {
-	case users > 1 || uids > 1:
-		return "impersonation of several users or uids"
-	case users == 0:
-		return "impersonation of a group, uid or extra without a user"
-	}
-	return ""
 }
 
 func failure(code int32, reason meta.Reason, message string) meta.Status {

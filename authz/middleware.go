@@ -1,6 +1,7 @@
 package authz
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -104,6 +105,19 @@ func (m *middleware) read(r *http.Request) (a Attributes, err error) {
 	defer func() { a.User = u }()
 	defer guard.Recover(&err, "reading the attributes")
 	return m.attributes(r)
+}
+
+// Require returns nil if z allows a, or else the answer to a request that needs it: the 403 of
+// [Refusal], or that of [Failure] if z fails.
+func Require(ctx context.Context, z Authorizer, a Attributes) error {
+	d, reason, err := decide(ctx, z, a)
+	switch {
+	case err != nil:
+		return Failure(err)
+	case d != Allow:
+		return Refusal(a, reason)
+	}
+	return nil
 }
 
 // Failure returns the answer to a request about which an authorizer returned an error: 503 with

@@ -29,10 +29,12 @@ type Feature struct {
 
 // The gates that this library tests itself.
 const (
-	WatchList           = "WatchList"
-	CBOR                = "CBORServingAndStorage"
-	Shards              = "ShardedListAndWatch"
-	ResponseCompression = "APIResponseCompression"
+	WatchList = "WatchList"
+	CBOR      = "CBORServingAndStorage"
+	Shards    = "ShardedListAndWatch"
+
+	ConstrainedImpersonation = "ConstrainedImpersonation"
+	ResponseCompression      = "APIResponseCompression"
 )
 
 // Known returns the features, sorted by name. It includes the gates of authentication and
@@ -45,6 +47,7 @@ func Known() []Feature {
 		{"APIListChunking", true, []Milestone{{r(8), Alpha, false, false}, {r(9), Beta, true, false}, {r(29), Stable, true, true}}, "lists come in chunks: limit and continue"},
 		{"AnonymousAuthConfigurableEndpoints", true, []Milestone{{r(31), Alpha, false, false}, {r(32), Beta, true, false}, {r(34), Stable, true, true}}, "anonymous requests are limited to some paths"},
 		{CBOR, true, []Milestone{{r(32), Alpha, false, false}}, "requests and answers can be CBOR; what is stored stays JSON"},
+		{ConstrainedImpersonation, true, []Milestone{{r(35), Alpha, false, false}, {r(36), Beta, true, false}}, "impersonation for some requests only: the verbs impersonate:<mode> and impersonate-on:<mode>:<verb>"},
 		{"HealthzEndpoint", false, []Milestone{{r(16), Deprecated, true, true}}, "/healthz, which /livez and /readyz replace"},
 		{"IndividualHealthChecks", false, []Milestone{{r(31), Alpha, true, true}}, "each health check has a path of its own"},
 		{"ResourceVersionMatch", false, []Milestone{{r(19), Stable, true, true}}, "the parameter resourceVersionMatch of lists"},

@@ -36,6 +36,10 @@ type Exchange struct {
 	User     atomic.Pointer[authn.User] // who asks
 	Decision atomic.Pointer[Decision]   // what the authorizer said
 
+	// Impersonation says as whom User acts; nil if they act for themselves. From then on the context
+	// answers authn.UserFrom with the impersonated user.
+	Impersonation atomic.Pointer[Impersonation]
+
 	// Code is the code of the answer: 0 before it has begun, and if the connection was lost before
 	// that. Bytes counts what was handed to the connection of the answer's body; of a connection
 	// that changed its protocol, all bytes since. Aborted says that the connection was broken off, so
@@ -136,6 +140,9 @@ func (x *Exchange) Value(key any) any {
 	case exchangeKey:
 		return x
 	case authn.UserKey:
+		if as := x.Impersonation.Load(); as != nil {
+			return &as.User
+		}
 		if u := x.User.Load(); u != nil {
 			return u
 		}
@@ -167,6 +174,23 @@ func SetUser(ctx context.Context, u authn.User) context.Context {
 		}
 	}
 	return authn.WithUser(ctx, u) // somebody may have named another in a context of their own
+}
+
+// Impersonation is one user acting as another.
+type Impersonation struct {
+	User       authn.User // whose rights count
+	Wanted     authn.User // what the request said of User
+	Sender     authn.User // who acts: User of the exchange, unless a middleware has named another
+	Constraint string     // the verb that allowed it, "" for plain impersonation
+}
+
+// Impersonate sets as whom the sender acts, and returns a context whose user is as.User.
+func (x *Exchange) Impersonate(ctx context.Context, as *Impersonation) context.Context {
+	x.Impersonation.Store(as)
+	if ctx == context.Context(x) {
+		return ctx
+	}
+	return authn.WithUser(ctx, as.User) // somebody may have named another in a context of their own
 }
 
 // slow is how long a client may take to send a body before the server asks again whether the
