@@ -36,6 +36,7 @@ func (s *Server) links() []link {
 		{"audit-id", s.withAuditID},      // the id and headers of every answer, that of a panic included
 		{"recover", s.withRecovery},      // a panic below is a 500 for this request and nothing for the others
 		{"parse", s.withParsing},         // once: authorization and handlers use this one reading of the request
+		{"host", s.forThisHost},          // no page gets here by a name that resolves to this machine
 		{"origin", s.fromOwnSite},        // pages of other sites change nothing with what a browser holds for its user
 		{"ready", s.whenReady},           // before the caches are full, and after the end, there is no right answer
 		{"deadline", s.withDeadline},     // everything below is bounded, the authenticators too

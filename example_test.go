@@ -117,7 +117,7 @@ func ExampleBefore() {
 		return
 	}
 	fmt.Println(strings.Join(srv.Chain(), " → "))
-	// Output: audit-id → recover → parse → origin → ready → deadline → authenticate → impersonate → limits → authorize → body
+	// Output: audit-id → recover → parse → host → origin → ready → deadline → authenticate → impersonate → limits → authorize → body
 }
 
 // Middleware reads what a request is from its context. Here it stands in front of the whole chain but the first link, so it

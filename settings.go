@@ -168,6 +168,13 @@ type Access struct {
 	// not affected.
 	Origins []string
 
+	// Hosts are further names by which clients on the same machine reach the server without TLS, with
+	// or without a port, or "*" for every name. A reverse proxy beside the server may pass on the name
+	// that its clients use. By default such requests must be for localhost or an address, because a
+	// web page could be behind any other name (DNS rebinding). Requests with TLS, from other machines,
+	// or that a program hands over itself are not affected.
+	Hosts []string
+
 	// CheckOwnerReferences requires delete permission on an object from anyone who changes its
 	// owner references, and update permission on the owner's subresource finalizers from anyone who
 	// sets blockOwnerDeletion (GC-05). See package admission/ownerref.

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright"
+	"github.com/kindwright/kindwright/authz"
 	"github.com/kindwright/kindwright/kinds"
 	"github.com/kindwright/kindwright/storage/memory"
 )
@@ -167,6 +169,38 @@ func TestH9_RebindingGetsNowhere(t *testing.T) {
 		require.Equal(t, 403, codes[0], method)
 	}
 	r.end(t)
+}
+
+// H9: a server without TLS on the loopback interface answers to the names of this machine alone.
+func TestH9_PlainConnectionsNeedANameOfThisMachine(t *testing.T) {
+	b := memory.New()
+	t.Cleanup(func() { require.NoError(t, b.Close()) })
+	srv, err := kindwright.New(b, kindwright.Serve(gadgets()), kindwright.Authorize(authz.AlwaysAllow()), kindwright.Access{Hosts: []string{"api.example"}})
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	require.NoError(t, srv.Start(ctx))
+	defer srv.Wait()
+	defer stop()
+	plain := httptest.NewServer(srv)
+	defer plain.Close()
+	for host, want := range map[string]int{
+		"": 200, "localhost": 200, "LOCALHOST:80": 200, "localhost.": 200, "a.localhost:1": 200, "127.0.0.1": 200, "[::1]:80": 200, "10.0.0.1": 200,
+		"api.example": 200, "API.example:8080": 200,
+		"attacker.example": 403, "attacker.example:80": 403, "localhost.attacker.example": 403, "127.0.0.1.attacker.example": 403, "api.example.evil": 403,
+		"xlocalhost": 403,
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), "GET", plain.URL+gadgetPath, http.NoBody)
+		require.NoError(t, err)
+		req.Host = host
+		res, err := plain.Client().Do(req)
+		require.NoError(t, err)
+		require.NoError(t, res.Body.Close())
+		require.Equal(t, want, res.StatusCode, host)
+	}
+	inProcess := httptest.NewRequest("GET", "http://attacker.example"+gadgetPath, http.NoBody)
+	answer := httptest.NewRecorder()
+	srv.ServeHTTP(answer, inProcess)
+	require.Equal(t, 200, answer.Code, "what a program hands over itself came over no connection")
 }
 
 // frame is a frame of HTTP/2.
