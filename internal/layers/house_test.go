@@ -71,7 +71,6 @@ var house = [...][]room{
 		{path: "cel", why: "expressions within a budget"},
 		{path: "apply", why: "server-side apply and managed fields, without I/O"},
 		{path: "watch", why: "the live view of one resource"},
-		{path: "authz/rbac", why: "roles and bindings; kinds that other authorizers look up"},
 		{path: "audit", why: "who did what"},
 		{path: "internal/patch", why: "JSON patch and merge patch with limits"},
 		{path: "internal/negotiate", why: "media types, encodings, compression"},

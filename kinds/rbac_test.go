@@ -1,0 +1,329 @@
+package kinds_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kindwright/kindwright"
+	"github.com/kindwright/kindwright/authz/rbac"
+	"github.com/kindwright/kindwright/kinds"
+	"github.com/kindwright/kindwright/storage"
+	"github.com/kindwright/kindwright/storage/memory"
+)
+
+const (
+	rbacPath            = "/apis/rbac.authorization.k8s.io/v1/"
+	clusterRolesPath    = rbacPath + "clusterroles"
+	clusterBindingsPath = rbacPath + "clusterrolebindings"
+	rolesPath           = rbacPath + "namespaces/default/roles"
+	bindingsPath        = rbacPath + "namespaces/default/rolebindings"
+)
+
+// serveRBAC serves config maps and secrets to those whom roles allow it.
+func serveRBAC(t *testing.T, b storage.Backend) *host {
+	t.Helper()
+	return serve(t, b, nil, kindwright.Serve(kinds.RBAC(), kinds.ConfigMaps(), kinds.Secrets()), kindwright.Authorize(rbac.New("")))
+}
+
+// as names the user of a request.
+func as(user string) []string { return []string{"X-User", user, "X-Groups", "system:authenticated"} }
+
+func patched(user string) []string {
+	return append(as(user), "Content-Type", "application/merge-patch+json")
+}
+
+// userBinding is a binding of a role to one user.
+func userBinding(name, kind, role, user string) string {
+	return fmt.Sprintf(`{"metadata":{"name":%q},"roleRef":{"kind":%q,"name":%q},"subjects":[{"kind":"User","name":%q}]}`, name, kind, role, user)
+}
+
+// RBAC-01, AUTHZ-10, AUTHZ-12: the four kinds are served, and what they grant counts at once.
+func TestRBAC01Kinds(t *testing.T) {
+	h := serveRBAC(t, memory.New())
+	role := `{"metadata":{"name":"reader"},"rules":[{"verbs":["get","list"],"apiGroups":[""],"resources":["configmaps"]}]}`
+	h.must(403, "GET", configMapsPath, "", as("ann")...)
+	for _, path := range []string{clusterRolesPath, rolesPath} {
+		h.must(201, "POST", path, role)
+		h.must(409, "POST", path, role)
+		h.must(200, "GET", path+"/reader", "")
+		h.must(200, "GET", path, "")
+	}
+	out := h.must(201, "POST", bindingsPath, userBinding("b", "Role", "reader", "ann"))
+	require.Equal(t, "rbac.authorization.k8s.io", at(out, "roleRef", "apiGroup"))
+	require.Nil(t, at(out, "metadata", "generation"))
+	h.must(200, "GET", configMapsPath, "", as("ann")...)
+	h.must(403, "GET", "/api/v1/configmaps", "", as("ann")...)
+	h.must(403, "GET", "/api/v1/namespaces/kube-system/configmaps", "", as("ann")...)
+	h.must(201, "POST", clusterBindingsPath, userBinding("b", "ClusterRole", "reader", "ann"))
+	h.must(200, "GET", "/api/v1/configmaps", "", as("ann")...)
+	no := h.must(403, "POST", configMapsPath+"?dryRun=All", `{"metadata":{"name":"a"}}`, as("ann")...)
+	require.Equal(t, `configmaps is forbidden: User "ann" cannot create resource "configmaps" in API group "" in the namespace "default"`, no["message"])
+	h.must(200, "DELETE", clusterBindingsPath+"/b", "")
+	h.must(403, "GET", "/api/v1/configmaps", "", as("ann")...)
+	h.must(200, "GET", configMapsPath, "", as("ann")...)
+
+	review := h.must(201, "POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", `{"spec":{"resourceAttributes":{"namespace":"default","verb":"get","resource":"configmaps"}}}`, as("ann")...)
+	require.Equal(t, `RBAC: allowed by RoleBinding "b/default" of Role "reader" to User "ann"`, at(review, "status", "reason"))
+	rules := h.must(201, "POST", "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", `{"spec":{"namespace":"default"}}`, as("ann")...)
+	require.Contains(t, fmt.Sprint(at(rules, "status", "resourceRules")), "configmaps")
+	require.Equal(t, false, at(rules, "status", "incomplete"))
+	h.must(200, "DELETE", rolesPath+"/reader", "")
+	no = h.must(403, "GET", configMapsPath, "", as("ann")...)
+	require.Contains(t, no["message"], `: RBAC: role.rbac.authorization.k8s.io "reader" not found`)
+}
+
+// RBAC-06: nobody grants what they do not have, in any way of writing.
+func TestRBAC06Escalation(t *testing.T) {
+	h := serveRBAC(t, memory.New())
+	h.must(201, "POST", clusterRolesPath, `{"metadata":{"name":"keeper"},"rules":[
+		{"verbs":["get","create","update","patch","delete"],"apiGroups":["rbac.authorization.k8s.io"],"resources":["roles","rolebindings","clusterroles","clusterrolebindings"]},
+		{"verbs":["get","list"],"apiGroups":[""],"resources":["configmaps"]},
+		{"verbs":["get"],"apiGroups":[""],"resources":["secrets"],"resourceNames":["mine"]}]}`)
+	h.must(201, "POST", clusterRolesPath, `{"metadata":{"name":"secrets"},"rules":[{"verbs":["get"],"apiGroups":[""],"resources":["secrets"]}]}`)
+	h.must(201, "POST", clusterBindingsPath, userBinding("keeper", "ClusterRole", "keeper", "kim"))
+	kim, patch := as("kim"), patched("kim")
+	own := `{"metadata":{"name":"own"},"rules":[{"verbs":["get","list"],"apiGroups":[""],"resources":["configmaps"]}]}`
+	more := `{"metadata":{"name":"own"},"rules":[{"verbs":["get","list","watch"],"apiGroups":[""],"resources":["configmaps"]}]}`
+	for path, kind := range map[string]string{clusterRolesPath: "ClusterRole", rolesPath: "Role"} {
+		for _, query := range []string{"", "?dryRun=All"} {
+			no := h.must(403, "POST", path+query, more, kim...)
+			require.Contains(t, no["message"], `user "kim" (groups=["system:authenticated"]) is attempting to grant RBAC permissions not currently held:`)
+			require.Contains(t, no["message"], `{APIGroups:[""], Resources:["configmaps"], Verbs:["watch"]}`)
+			h.must(403, "PUT", path+"/own"+query, more, kim...)
+			applied := strings.Replace(more, "{", fmt.Sprintf(`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":%q,`, kind), 1)
+			h.must(403, "PATCH", path+"/own?fieldManager=m"+strings.Replace(query, "?", "&", 1), applied, append(as("kim"), "Content-Type", "application/apply-patch+yaml")...)
+		}
+		h.must(201, "POST", path, own, kim...)
+		h.must(403, "PUT", path+"/own", more, kim...)
+		h.must(403, "PATCH", path+"/own", `{"rules":[{"verbs":["get"],"apiGroups":[""],"resources":["secrets"]}]}`, patch...)
+		h.must(403, "PATCH", path+"/own", `{"rules":[{"verbs":["*"],"apiGroups":[""],"resources":["configmaps"]}]}`, patch...)
+		h.must(200, "PATCH", path+"/own", `{"rules":[{"verbs":["get"],"apiGroups":[""],"resources":["secrets"],"resourceNames":["mine"]}]}`, patch...)
+	}
+	for _, path := range []string{clusterBindingsPath, bindingsPath} {
+		no := h.must(403, "POST", path, userBinding("x", "ClusterRole", "secrets", "kim"), kim...)
+		require.Contains(t, no["message"], `{APIGroups:[""], Resources:["secrets"], Verbs:["get"]}`)
+		h.must(404, "POST", path, userBinding("x", "ClusterRole", "absent", "kim"), kim...)
+		h.must(201, "POST", path, userBinding("x", "ClusterRole", "own", "lee"), kim...)
+	}
+	h.must(201, "POST", bindingsPath, userBinding("y", "Role", "own", "lee"), kim...)
+
+	// The garbage collector's fields may change whatever the role holds; labels may not.
+	h.must(200, "PATCH", clusterRolesPath+"/secrets", `{"metadata":{"finalizers":["example.com/x"]}}`, patch...)
+	h.must(403, "PATCH", clusterRolesPath+"/secrets", `{"metadata":{"labels":{"a":"b"}}}`, patch...)
+	h.must(200, "PATCH", clusterRolesPath+"/secrets", `{"metadata":{"finalizers":null}}`, patch...)
+
+	// The verbs escalate and bind do without.
+	h.must(201, "POST", clusterRolesPath, `{"metadata":{"name":"free"},"rules":[
+		{"verbs":["escalate"],"apiGroups":["rbac.authorization.k8s.io"],"resources":["roles"],"resourceNames":["own"]},
+		{"verbs":["bind"],"apiGroups":["rbac.authorization.k8s.io"],"resources":["clusterroles"],"resourceNames":["secrets"]}]}`)
+	h.must(201, "POST", bindingsPath, userBinding("free", "ClusterRole", "free", "kim"))
+	h.must(200, "PUT", rolesPath+"/own", more, kim...)
+	h.must(403, "PUT", clusterRolesPath+"/own", more, kim...)
+	h.must(403, "POST", rolesPath, strings.Replace(more, `"own"`, `"other"`, 1), kim...)
+	h.must(201, "POST", bindingsPath, userBinding("z", "ClusterRole", "secrets", "kim"), kim...)
+	h.must(403, "POST", clusterBindingsPath, userBinding("z", "ClusterRole", "secrets", "kim"), kim...)
+	h.must(403, "POST", bindingsPath, userBinding("z2", "ClusterRole", "cluster-admin", "kim"), kim...)
+}
+
+// RBAC-07 and the validation of the kinds, in the words of Kubernetes.
+func TestRBAC07Validation(t *testing.T) {
+	h := serveRBAC(t, memory.New())
+	h.must(201, "POST", bindingsPath, userBinding("b", "ClusterRole", "view", "ann"))
+	no := h.must(422, "PUT", bindingsPath+"/b", userBinding("b", "ClusterRole", "edit", "ann"))
+	require.Contains(t, no["message"], "cannot change roleRef")
+	h.must(200, "PUT", bindingsPath+"/b", userBinding("b", "ClusterRole", "view", "bob"))
+	h.must(201, "PUT", bindingsPath+"/new", userBinding("new", "ClusterRole", "view", "bob"))
+	for _, c := range []struct{ path, body, field string }{
+		{rolesPath, `{"metadata":{"name":"x"},"rules":[{"apiGroups":[""],"resources":["a"]}]}`, "rules[0].verbs"},
+		{rolesPath, `{"metadata":{"name":"x"},"rules":[{"verbs":["get"],"resources":["a"]}]}`, "rules[0].apiGroups"},
+		{rolesPath, `{"metadata":{"name":"x"},"rules":[{"verbs":["get"],"apiGroups":["a"]}]}`, "rules[0].resources"},
+		{rolesPath, `{"metadata":{"name":"x"},"rules":[{"verbs":["get"],"nonResourceURLs":["/a"]}]}`, "rules[0].nonResourceURLs"},
+		{clusterRolesPath, `{"metadata":{"name":"x"},"rules":[{"verbs":["get"],"nonResourceURLs":["/a"],"resources":["a"]}]}`, "rules[0].nonResourceURLs"},
+		{clusterRolesPath, `{"metadata":{"name":"x"},"aggregationRule":{}}`, "aggregationRule.clusterRoleSelectors"},
+		{clusterRolesPath, `{"metadata":{"name":"x"},"aggregationRule":{"clusterRoleSelectors":[{"matchLabels":{"a b":"c"}}]}}`, "aggregationRule.clusterRoleSelectors[0]"},
+		{clusterBindingsPath, userBinding("x", "Role", "view", "ann"), "roleRef.kind"},
+		{bindingsPath, userBinding("x", "Robot", "view", "ann"), "roleRef.kind"},
+		{bindingsPath, userBinding("x", "Role", "", "ann"), "roleRef.name"},
+		{bindingsPath, userBinding("x", "Role", "a", ""), "subjects[0].name"},
+		{bindingsPath, `{"metadata":{"name":"x"},"roleRef":{"apiGroup":"other","kind":"Role","name":"a"}}`, "roleRef.apiGroup"},
+		{bindingsPath, `{"metadata":{"name":"x"},"roleRef":{"kind":"Role","name":"a"},"subjects":[{"kind":"Robot","name":"a"}]}`, "subjects[0].kind"},
+		{bindingsPath, `{"metadata":{"name":"x"},"roleRef":{"kind":"Role","name":"a"},"subjects":[{"kind":"User","apiGroup":"x","name":"a"}]}`, "subjects[0].apiGroup"},
+		{clusterBindingsPath, `{"metadata":{"name":"x"},"roleRef":{"kind":"ClusterRole","name":"a"},"subjects":[{"kind":"ServiceAccount","name":"a"}]}`, "subjects[0].namespace"},
+	} {
+		h.refused("POST", c.path, c.body, c.field)
+	}
+	h.must(201, "POST", clusterRolesPath, `{"metadata":{"name":"empty"},"rules":null}`)
+	h.must(201, "POST", clusterRolesPath, `{"metadata":{"name":"system:odd:name"}}`)
+}
+
+// awaitRules waits until the rules of a ClusterRole mention all words and none of the others.
+func (h *host) awaitRules(name string, words, absent []string) {
+	h.t.Helper()
+	w := httptest.NewRecorder()
+	ctx, cancel := context.WithCancel(h.t.Context())
+	defer cancel()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		h.ServeHTTP(&watched{ResponseRecorder: w, told: func(line string) {
+			var event struct {
+				Type   string
+				Object struct{ Rules json.RawMessage }
+			}
+			if json.Unmarshal([]byte(line), &event) != nil || event.Type == "BOOKMARK" {
+				return
+			}
+			for _, word := range words {
+				if !strings.Contains(string(event.Object.Rules), word) {
+					return
+				}
+			}
+			for _, word := range absent {
+				if strings.Contains(string(event.Object.Rules), word) {
+					return
+				}
+			}
+			cancel()
+		}}, newRequest(ctx, "GET", clusterRolesPath+"?watch=true&fieldSelector=metadata.name%3D"+name, ""))
+	}()
+	<-done
+}
+
+// watched hands on each line of a watch.
+type watched struct {
+	*httptest.ResponseRecorder
+	told func(line string)
+	rest string
+}
+
+func (w *watched) Write(b []byte) (int, error) {
+	w.rest += string(b)
+	for {
+		line, rest, ok := strings.Cut(w.rest, "\n")
+		if !ok {
+			return len(b), nil
+		}
+		w.rest = rest
+		w.told(line)
+	}
+}
+
+// RBAC-08: an aggregated role is the union of those that it selects, and kept so.
+func TestRBAC08Aggregation(t *testing.T) {
+	h := serveRBAC(t, memory.New())
+	h.awaitRules("view", []string{"configmaps"}, []string{"gadgets"})
+	h.awaitRules("admin", []string{"configmaps", "secrets", "rolebindings"}, nil)
+	h.must(201, "POST", clusterRolesPath, `{"metadata":{"name":"gadgets","labels":{"rbac.authorization.k8s.io/aggregate-to-view":"true"}},"rules":[{"verbs":["get"],"apiGroups":["x"],"resources":["gadgets"]}]}`)
+	h.awaitRules("view", []string{"configmaps", "gadgets"}, nil)
+	h.must(200, "PATCH", clusterRolesPath+"/gadgets", `{"metadata":{"labels":null}}`, "Content-Type", "application/merge-patch+json")
+	h.awaitRules("view", []string{"configmaps"}, []string{"gadgets"})
+
+	// Who sets or changes an aggregationRule needs everything.
+	h.must(201, "POST", clusterRolesPath, `{"metadata":{"name":"writer"},"rules":[{"verbs":["*"],"apiGroups":["*"],"resources":["*"]}]}`)
+	h.must(201, "POST", clusterRolesPath, `{"metadata":{"name":"keeper"},"rules":[{"verbs":["create","update","patch"],"apiGroups":["rbac.authorization.k8s.io"],"resources":["clusterroles"]}]}`)
+	h.must(201, "POST", clusterBindingsPath, userBinding("keeper", "ClusterRole", "keeper", "kim"))
+	union := `{"metadata":{"name":"union"},"aggregationRule":{"clusterRoleSelectors":[{"matchLabels":{"a":"b"}}]}}`
+	no := h.must(403, "POST", clusterRolesPath, union, as("kim")...)
+	require.Contains(t, no["message"], "must have cluster-admin privileges to use the aggregationRule")
+	h.must(201, "POST", clusterRolesPath, union)
+	h.must(403, "PATCH", clusterRolesPath+"/union", `{"aggregationRule":null}`, patched("kim")...)
+	h.must(403, "PATCH", clusterRolesPath+"/union", `{"metadata":{"annotations":{"a":"b"}}}`, patched("kim")...)
+}
+
+// RBAC-09: default roles exist, are repaired at the next start, and respect the annotation.
+func TestRBAC09Defaults(t *testing.T) {
+	db := memory.New()
+	h := serveRBAC(t, db)
+	for _, name := range []string{"cluster-admin", "admin", "edit", "view", "system:discovery", "system:basic-user", "system:public-info-viewer", "system:monitoring"} {
+		out := h.must(200, "GET", clusterRolesPath+"/"+name, "")
+		require.Equal(t, "true", at(out, "metadata", "annotations").(map[string]any)[rbac.AutoUpdate], name)
+	}
+	h.must(200, "GET", "/apis", "", as("ann")...)
+	h.must(403, "GET", "/apis", "", "X-User", "", "X-Groups", "")
+	h.must(200, "GET", "/version", "", "X-User", "", "X-Groups", "")
+	h.must(403, "GET", "/metrics", "", as("ann")...)
+
+	merge := []string{"Content-Type", "application/merge-patch+json"}
+	h.must(200, "DELETE", clusterRolesPath+"/system:monitoring", "")
+	h.must(200, "PATCH", clusterRolesPath+"/system:basic-user", `{"rules":[{"verbs":["get"],"apiGroups":["x"],"resources":["y"]}]}`, merge...)
+	h.must(200, "PATCH", clusterRolesPath+"/system:discovery", `{"rules":[],"metadata":{"annotations":{"`+rbac.AutoUpdate+`":"false"}}}`, merge...)
+	h.must(200, "PATCH", clusterBindingsPath+"/system:basic-user", `{"subjects":[{"kind":"User","name":"ann"}]}`, merge...)
+	h.must(200, "PATCH", clusterBindingsPath+"/cluster-admin", `{"subjects":null,"metadata":{"annotations":{"`+rbac.AutoUpdate+`":"false"}}}`, merge...)
+	h.must(200, "DELETE", clusterBindingsPath+"/system:public-info-viewer", "")
+	h.must(200, "PATCH", clusterBindingsPath+"/system:discovery", `{"subjects":[{"kind":"User","name":"zoe"}]}`, merge...)
+	h.must(200, "DELETE", clusterBindingsPath+"/system:monitoring", "")
+	h.must(201, "POST", clusterBindingsPath, userBinding("system:monitoring", "ClusterRole", "view", "ann"))
+
+	again := serveRBAC(t, db)
+	again.must(200, "GET", clusterRolesPath+"/system:monitoring", "")
+	basic := fmt.Sprint(again.must(200, "GET", clusterRolesPath+"/system:basic-user", "")["rules"])
+	require.Contains(t, basic, "selfsubjectaccessreviews")
+	require.Contains(t, basic, "resources:[y]", "what somebody added stays")
+	require.Empty(t, again.must(200, "GET", clusterRolesPath+"/system:discovery", "")["rules"])
+	require.Len(t, again.must(200, "GET", clusterBindingsPath+"/system:basic-user", "")["subjects"], 2)
+	require.Nil(t, again.must(200, "GET", clusterBindingsPath+"/cluster-admin", "")["subjects"])
+	require.Contains(t, fmt.Sprint(again.must(200, "GET", clusterBindingsPath+"/system:public-info-viewer", "")["subjects"]), "zoe")
+	require.Equal(t, "system:monitoring", at(again.must(200, "GET", clusterBindingsPath+"/system:monitoring", ""), "roleRef", "name"))
+}
+
+// A right is gone when its revocation is answered, however it is revoked. KINDWRIGHT_RBAC_ROUNDS says
+// how often.
+func TestRevocationCountsAtOnce(t *testing.T) {
+	rounds := 50
+	if text := os.Getenv("KINDWRIGHT_RBAC_ROUNDS"); text != "" {
+		var err error
+		rounds, err = strconv.Atoi(text)
+		require.NoError(t, err)
+	}
+	h := serveRBAC(t, memory.New())
+	busy, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { // other writes and questions go on
+		defer close(done)
+		for i := 0; busy.Err() == nil; i++ {
+			name := fmt.Sprint("noise", i%20)
+			for _, r := range []*http.Request{
+				newRequest(t.Context(), "PUT", clusterRolesPath+"/"+name, fmt.Sprintf(`{"metadata":{"name":%q},"rules":[{"verbs":["get"],"apiGroups":["x"],"resources":["r%d"]}]}`, name, i)),
+				newRequest(t.Context(), "PUT", clusterBindingsPath+"/"+name, userBinding(name, "ClusterRole", name, "ann")),
+				newRequest(t.Context(), "GET", configMapsPath, "", as("ben")...),
+			} {
+				h.ServeHTTP(httptest.NewRecorder(), r)
+			}
+		}
+	}()
+	defer func() { stop(); <-done }()
+	role := `{"metadata":{"name":"r"},"rules":[{"verbs":["list"],"apiGroups":[""],"resources":["configmaps"]}]}`
+	none := `{"metadata":{"name":"r"},"rules":[]}`
+	h.must(201, "POST", rolesPath, role)
+	h.must(201, "POST", bindingsPath, userBinding("b", "Role", "r", "ann"))
+	for round := range rounds {
+		h.must(200, "GET", configMapsPath, "", as("ann")...)
+		switch round % 4 {
+		case 0:
+			h.must(200, "DELETE", bindingsPath+"/b", "")
+			h.must(403, "GET", configMapsPath, "", as("ann")...)
+			h.must(201, "POST", bindingsPath, userBinding("b", "Role", "r", "ann"))
+		case 1:
+			h.must(200, "DELETE", rolesPath+"/r", "")
+			h.must(403, "GET", configMapsPath, "", as("ann")...)
+			h.must(201, "POST", rolesPath, role)
+		case 2:
+			h.must(200, "PUT", rolesPath+"/r", none)
+			h.must(403, "GET", configMapsPath, "", as("ann")...)
+			h.must(200, "PUT", rolesPath+"/r", role)
+		case 3:
+			h.must(200, "PUT", bindingsPath+"/b", userBinding("b", "Role", "r", "bob"))
+			h.must(403, "GET", configMapsPath, "", as("ann")...)
+			h.must(200, "PUT", bindingsPath+"/b", userBinding("b", "Role", "r", "ann"))
+		}
+	}
+}
