@@ -26,7 +26,7 @@ func (s *Server) forThisHost(next http.Handler) http.Handler {
 			return host == "*" || strings.EqualFold(host, r.Host) || strings.EqualFold(host, withoutPort(r.Host))
 		}) {
 			negotiate.WriteError(w, r, status.Forbidden(meta.GroupResource{}, "", "").WithMessage(
-				"a request that comes over a plain connection from this machine must be for localhost or an address: "+
+				"a request that comes over a plain connection from this machine must be for localhost, a name without a dot or an address: "+
 					"a page of another site could be behind any other name. Access.Hosts lists further names"))
 			return
 		}
@@ -42,14 +42,15 @@ func onLoopback(r *http.Request) bool {
 }
 
 // isLocalName reports whether the host of a request cannot belong to another site: it is an address,
-// localhost or a name below it, or is missing, as only old clients leave it out.
+// localhost or a name below it, a name without a dot, which only a local network has, or is missing, as
+// only old clients leave it out.
 func isLocalName(host string) bool {
 	name := withoutPort(host)
 	if _, err := netip.ParseAddr(name); err == nil || name == "" {
 		return true
 	}
 	name = strings.ToLower(strings.TrimSuffix(name, "."))
-	return name == "localhost" || strings.HasSuffix(name, ".localhost")
+	return !strings.Contains(name, ".") || strings.HasSuffix(name, ".localhost")
 }
 
 // withoutPort returns the name or the address of a Host header, without brackets.

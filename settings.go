@@ -170,8 +170,8 @@ type Access struct {
 
 	// Hosts are further names by which clients on the same machine reach the server without TLS, with
 	// or without a port, or "*" for every name. A reverse proxy beside the server may pass on the name
-	// that its clients use. By default such requests must be for localhost or an address, because a
-	// web page could be behind any other name (DNS rebinding). Requests with TLS, from other machines,
+	// that its clients use. By default such requests must be for localhost, a name without a dot or an
+	// address, because a web page could be behind any other name (DNS rebinding). Requests with TLS, from other machines,
 	// or that a program hands over itself are not affected.
 	Hosts []string
 

@@ -187,7 +187,7 @@ func TestH9_PlainConnectionsNeedANameOfThisMachine(t *testing.T) {
 		"": 200, "localhost": 200, "LOCALHOST:80": 200, "localhost.": 200, "a.localhost:1": 200, "127.0.0.1": 200, "[::1]:80": 200, "10.0.0.1": 200,
 		"api.example": 200, "API.example:8080": 200,
 		"attacker.example": 403, "attacker.example:80": 403, "localhost.attacker.example": 403, "127.0.0.1.attacker.example": 403, "api.example.evil": 403,
-		"xlocalhost": 403,
+		"xlocalhost": 200, "store:80": 200, "x.": 200, "evil.example.": 403,
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), "GET", plain.URL+gadgetPath, http.NoBody)
 		require.NoError(t, err)
