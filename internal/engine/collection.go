@@ -2,9 +2,11 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"sync"
 
 	"github.com/kindwright/kindwright/internal/guard"
+	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
 	"github.com/kindwright/kindwright/watch"
@@ -15,8 +17,9 @@ const oneByOne = 100
 
 // DeleteCollection deletes every object that the request selects, as if each were deleted alone. It
 // skips objects that are already gone. The first object that cannot be deleted ends the call with
-// its error (DEL-15). DeleteCollection returns the number of objects deleted or marked for
-// deletion.
+// its error (DEL-15), without Retry-After if something may have been deleted before: a client that
+// repeats the request would also delete what was created since. DeleteCollection returns the number
+// of objects deleted or marked for deletion.
 //
 // The objects are processed in their order. In large collections several are deleted at the same
 // time, so a few objects after one that fails may also be gone.
@@ -29,7 +32,7 @@ func (at *Resolved) DeleteCollection(ctx context.Context, lr registry.ListReques
 	if err := run(ctx, collectionSteps, c); err != nil {
 		return c.done, err
 	}
-	return c.done, c.err
+	return c.done, c.answer()
 }
 
 // collectionDelete is the state of one DeleteCollection.
@@ -41,6 +44,7 @@ type collectionDelete struct {
 
 	mu   sync.Mutex
 	done int
+	open bool  // it is unknown whether some object was deleted
 	err  error // the first error
 }
 
@@ -84,6 +88,18 @@ func (c *collectionDelete) one(ctx context.Context, entry *watch.Entry) {
 	case c.err == nil:
 		c.err = err
 	}
+	if status.ReasonOf(err) == meta.ReasonTimeout {
+		c.open = true
+	}
+}
+
+// answer returns the error for the client.
+func (c *collectionDelete) answer() error {
+	if c.err == nil || c.done == 0 && !c.open || status.From(c.err).RetryAfterSeconds() == 0 {
+		return c.err
+	}
+	const text = "%d of the %s were deleted, and then one could not be; list them before trying again"
+	return status.Timeout(fmt.Sprintf(text, c.done, c.Served.Kind.GroupResource()), 0).WithCause(c.err)
 }
 
 func (c *collectionDelete) delete(ctx context.Context, entry *watch.Entry) (err error) {

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"log/slog"
@@ -67,6 +68,67 @@ func TestAWriteOfARequestThatEndedIsNoError(t *testing.T) {
 			require.NotContains(t, log.String(), `\n`, "one line")
 		})
 	}
+}
+
+// refusing is a backend that carries out some commits and refuses the others.
+type refusing struct {
+	*memory.DB
+	answer  func(n int64) (done bool, err error) // nil: it carries out all
+	commits atomic.Int64
+}
+
+func (b *refusing) Commit(ctx context.Context, ops []storage.Op) (storage.Revision, error) {
+	if b.answer == nil {
+		return b.DB.Commit(ctx, ops)
+	}
+	done, err := b.answer(b.commits.Add(1))
+	if !done {
+		return 0, err
+	}
+	rev, why := b.DB.Commit(ctx, ops)
+	return rev, errors.Join(why, err)
+}
+
+// A client that repeats a deletion of many deletes what was created since.
+func TestRule6_ACollectionOfWhichSomeAreDeletedDoesNotInviteARetry(t *testing.T) {
+	refused := errors.New("the disk does not answer")
+	for name, c := range map[string]struct {
+		objects int
+		answer  func(n int64) (bool, error)
+		retry   bool
+	}{
+		"nothing is deleted": {3, func(int64) (bool, error) { return false, refused }, true},
+		"some are deleted":   {3, func(n int64) (bool, error) { return n < 2, when(n >= 2, refused) }, false},
+		"at once, some with no answer": {150, func(n int64) (bool, error) {
+			if n%2 == 1 {
+				return true, storage.ErrUnknownOutcome
+			}
+			return false, refused
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := &refusing{DB: memory.New()}
+			e := start(t, b, nil, widgets())
+			for i := range c.objects {
+				_, err := e.Create(t.Context(), inA, body(fmt.Sprint("x", i), 1, ""), registry.WriteOptions{})
+				require.NoError(t, err)
+			}
+			b.answer = c.answer
+			_, err := e.DeleteCollection(t.Context(), inA, registry.ListRequest{}, registry.DeleteOptions{})
+			require.Error(t, err)
+			require.Equal(t, c.retry, status.From(err).RetryAfterSeconds() > 0, "%v", err)
+			if !c.retry {
+				require.Equal(t, meta.ReasonTimeout, reason(t, err), "clients of Kubernetes repeat a ServerTimeout")
+			}
+		})
+	}
+}
+
+func when(yes bool, err error) error {
+	if yes {
+		return err
+	}
+	return nil
 }
 
 // slowView is a backend whose watches deliver nothing while it is closed.
