@@ -5,7 +5,7 @@ MODULES := $(shell awk '{ sub(/\#.*/, "") } NF { print $$1 }' allmodules)
 LONG = $(shell grep -l 'flag.Int."seeds"' storage/*/*_test.go | xargs -n1 dirname | sort -u | sed 's,^,./,')
 
 .DEFAULT_GOAL := help
-.PHONY: help test check lint fmt vet bench bench-run kinds-scale kinds-churn walks bench-peer bench-kube fuzz long differential apply-long versions-long planted crash kubectl-check controllers-envtest controller-runtime measure release release-check memory-search tools
+.PHONY: help test check lint fmt vet bench bench-run kinds-scale kinds-churn walks bench-peer bench-kube fuzz long differential apply-long versions-long faults planted crash kubectl-check controllers-envtest controller-runtime measure release release-check memory-search tools
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -66,6 +66,9 @@ versions-long: ## a million random writes through another version, none of which
 
 memory-search: ## 10,000 random bodies of 3 MiB in JSON, YAML and protobuf, and the worst of them; BODIES=, SEED=
 	go test -count=1 -timeout 4h -v ./internal/conformance -run S1_MemoryOfBodies -bodies=$(or $(BODIES),10000) -body-seed=$(or $(SEED),1)
+
+faults: ## client-go writes 200,000 times to a server whose store fails, and each answer is checked; CALLS=, SEED=
+	go -C internal/interop test -count=1 -timeout 4h -v . -run FaultyStore -args -fault-calls=$(or $(CALLS),200000) -fault-seed=$(or $(SEED),1)
 
 apply-long: ## 100,000 random sequences of writes against the reference of package apply
 	go test -count=1 -timeout 2h ./apply -run TestReference -sequences=100000
