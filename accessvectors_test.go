@@ -5,10 +5,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +20,7 @@ import (
 
 	"github.com/kindwright/kindwright"
 
+	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/authz"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
@@ -423,4 +426,42 @@ func TestP11_KindsWithImpossibleNamesAreRefused(t *testing.T) {
 	require.Error(t, h.Install(t.Context(), kind("example.dev", "v1", "dials")), "nor later")
 	require.Error(t, h.Install(t.Context(), registry.Kind[Vault]{Group: "other.dev", Version: "v1", Plural: "dials", StorageName: "example.dev/dials"}), "two kinds in one place of the store")
 	require.Equal(t, 200, h.request("GET", dialPath+"/x", "").StatusCode)
+}
+
+// CVE-2023-44487: somebody unknown gets one request out of an HTTP/2 connection.
+func TestHTTP2ConnectionsOfTheUnknownEndAfterOneRequest(t *testing.T) {
+	who := authn.Func(func(r *http.Request) (authn.User, bool, error) {
+		switch name := r.Header.Get("Authorization"); name {
+		case "":
+			return authn.User{}, false, nil
+		case "alice":
+			return authn.User{Name: name}, true, nil
+		}
+		return authn.User{}, false, errors.New("unknown")
+	})
+	db := memory.New()
+	srv, err := kindwright.New(db, kindwright.Authenticate(who), kindwright.Access{OpenPaths: []string{"/version"}}, kindwright.Authorize(authz.AlwaysAllow()))
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	require.NoError(t, srv.Start(ctx))
+	t.Cleanup(func() {
+		cancel()
+		srv.Wait()
+		require.NoError(t, db.Close())
+	})
+	for _, c := range []struct {
+		credential  string
+		major, code int
+		ends        bool
+	}{{"", 2, 200, true}, {"mallory", 2, 401, true}, {"alice", 2, 200, false}, {"", 1, 200, false}, {"mallory", 1, 401, false}} {
+		r := httptest.NewRequest("GET", "/version", nil)
+		r.ProtoMajor = c.major
+		if c.credential != "" {
+			r.Header.Set("Authorization", c.credential)
+		}
+		w := httptest.NewRecorder()
+		srv.ServeHTTP(w, r)
+		require.Equal(t, c.code, w.Code)
+		require.Equal(t, c.ends, w.Header().Get("Connection") == "close", "%q over HTTP/%d", c.credential, c.major) // net/http makes a GOAWAY of it
+	}
 }

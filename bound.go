@@ -136,6 +136,11 @@ type boundAuthenticator struct {
 	binding *binding
 }
 
+// IdentityHeaders returns those of the authenticator.
+func (a boundAuthenticator) IdentityHeaders() (names, prefixes []string) {
+	return authn.IdentityHeaders(a.Authenticator)
+}
+
 func (a boundAuthenticator) Authenticate(r *http.Request) (authn.User, bool, error) {
 	if err := a.binding.Err(); err != nil {
 		if !authn.HasCredential(r) {

@@ -315,14 +315,31 @@ const unreadBody = 500 * time.Millisecond
 
 func (s *Server) authenticate(next http.Handler) http.Handler {
 	refuse := func(w http.ResponseWriter, r *http.Request, st meta.Status) {
+		closeAfter(w, r)
 		negotiate.WriteError(w, r, status.FromStatus(st))
 	}
+	known := next
+	next = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if x := request.ExchangeFrom(r.Context()); x.User.Load().IsAnonymous() && !authn.HasCredential(x.Claim) {
+			closeAfter(w, r)
+		}
+		known.ServeHTTP(w, r)
+	})
 	identified := authn.Middleware(timedAuthenticator{s.meters, s.authenticator}, authn.WithLogger(s.cfg.log), authn.WithRefusal(refuse), authn.WithContext(request.SetUser), authn.WithImpersonation())(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := request.ExchangeFrom(r.Context())
 		x.Claim, x.Judge = r, s.standings.judge
 		identified.ServeHTTP(w, r)
 	})
+}
+
+// closeAfter ends an HTTP/2 connection after the request of somebody unknown. A connection with many
+// streams costs a client little and the server a lot, see CVE-2023-44487. The client reads the answer
+// and connects anew, as over HTTP/1.1 without keep-alive.
+func closeAfter(w http.ResponseWriter, r *http.Request) {
+	if r.ProtoMajor == 2 {
+		w.Header().Set("Connection", "close") // net/http sends GOAWAY after the answer
+	}
 }
 
 func (s *Server) authorize(next http.Handler) http.Handler {

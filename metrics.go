@@ -296,6 +296,11 @@ type timedAuthenticator struct {
 	authn.Authenticator
 }
 
+// IdentityHeaders returns those of the authenticator.
+func (t timedAuthenticator) IdentityHeaders() (names, prefixes []string) {
+	return authn.IdentityHeaders(t.Authenticator)
+}
+
 // Authenticate asks the authenticator.
 func (t timedAuthenticator) Authenticate(r *http.Request) (authn.User, bool, error) {
 	x := request.ExchangeFrom(r.Context())

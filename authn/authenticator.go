@@ -53,6 +53,15 @@ type union []Authenticator
 // Unwrap returns the members, so that a server can bind those that read its objects.
 func (list union) Unwrap() []Authenticator { return list }
 
+// IdentityHeaders returns those of the members.
+func (list union) IdentityHeaders() (names, prefixes []string) {
+	for _, a := range list {
+		n, p := IdentityHeaders(a)
+		names, prefixes = append(names, n...), append(prefixes, p...)
+	}
+	return names, prefixes
+}
+
 func (list union) Authenticate(r *http.Request) (User, bool, error) {
 	var errs []error
 	for _, a := range list {
@@ -74,34 +83,39 @@ func (list union) Authenticate(r *http.Request) (User, bool, error) {
 // client means. A request with a token and a client certificate must prove with each of them alone
 // that it comes from the same user. By default the first good credential decides, whatever the other
 // one is; see [Union].
-func Each(a Authenticator) Authenticator {
-	return Func(func(r *http.Request) (User, bool, error) {
-		certificate := r.TLS != nil && len(r.TLS.PeerCertificates) > 0
-		if !certificate || len(r.Header["Authorization"]) == 0 && !hasSubprotocolToken(r) {
-			return a.Authenticate(r)
-		}
-		withCertificate := r.WithContext(r.Context())
-		withCertificate.Header = maps.Clone(r.Header)
-		delete(withCertificate.Header, "Authorization")
-		withCertificate.Header["Sec-Websocket-Protocol"] = withoutTokens(r.Header["Sec-Websocket-Protocol"])
-		withToken := r.WithContext(r.Context())
-		withToken.TLS = nil
-		u, ok, err := a.Authenticate(withCertificate)
-		if !ok || err != nil {
-			return User{}, false, errors.Join(fmt.Errorf("%w: the client certificate beside a token", ErrBadCredential), err)
-		}
-		v, ok, err := a.Authenticate(withToken)
-		switch {
-		case !ok || err != nil:
-			return User{}, false, errors.Join(fmt.Errorf("%w: the token beside a client certificate", ErrBadCredential), err)
-		case u.Name != v.Name || u.IsAnonymous():
-			return User{}, false, fmt.Errorf("%w: the client certificate and the token name two users", ErrBadCredential)
-		}
-		if !v.Expires.IsZero() && (u.Expires.IsZero() || v.Expires.Before(u.Expires)) {
-			u.Expires = v.Expires
-		}
-		return u, true, nil
-	})
+func Each(a Authenticator) Authenticator { return each{a} }
+
+type each struct{ all Authenticator }
+
+// IdentityHeaders returns those of the authenticator that is asked.
+func (e each) IdentityHeaders() (names, prefixes []string) { return IdentityHeaders(e.all) }
+
+func (e each) Authenticate(r *http.Request) (User, bool, error) {
+	certificate := r.TLS != nil && len(r.TLS.PeerCertificates) > 0
+	if !certificate || len(r.Header["Authorization"]) == 0 && !hasSubprotocolToken(r) {
+		return e.all.Authenticate(r)
+	}
+	withCertificate := r.WithContext(r.Context())
+	withCertificate.Header = maps.Clone(r.Header)
+	delete(withCertificate.Header, "Authorization")
+	withCertificate.Header["Sec-Websocket-Protocol"] = withoutTokens(r.Header["Sec-Websocket-Protocol"])
+	withToken := r.WithContext(r.Context())
+	withToken.TLS = nil
+	u, ok, err := e.all.Authenticate(withCertificate)
+	if !ok || err != nil {
+		return User{}, false, errors.Join(fmt.Errorf("%w: the client certificate beside a token", ErrBadCredential), err)
+	}
+	v, ok, err := e.all.Authenticate(withToken)
+	switch {
+	case !ok || err != nil:
+		return User{}, false, errors.Join(fmt.Errorf("%w: the token beside a client certificate", ErrBadCredential), err)
+	case u.Name != v.Name || u.IsAnonymous():
+		return User{}, false, fmt.Errorf("%w: the client certificate and the token name two users", ErrBadCredential)
+	}
+	if !v.Expires.IsZero() && (u.Expires.IsZero() || v.Expires.Before(u.Expires)) {
+		u.Expires = v.Expires
+	}
+	return u, true, nil
 }
 
 // Anonymous accepts requests without any credential, as user system:anonymous in group

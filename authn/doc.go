@@ -17,6 +17,7 @@
 //
 // The package does not decide what a user may do; see package authz. It opens no listener and
 // verifies no TLS handshake; the server does. The kinds of credentials are in packages below it:
-// authn/token (a static file of bearer tokens) and authn/x509 (client certificates). Read
+// authn/token (a static file of bearer tokens), authn/x509 (client certificates) and
+// authn/requestheader (users whom a front proxy names). Read
 // [github.com/kindwright/kindwright/authz] next.
 package authn

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"net/textproto"
 	"slices"
 	"strings"
 	"time"
@@ -44,6 +43,7 @@ func WithImpersonation() Option { return func(m *middleware) { m.impersonation =
 
 type middleware struct {
 	authenticator Authenticator
+	secrets       *secrets
 	impersonation bool
 	log           logr.Logger
 	refuse        func(http.ResponseWriter, *http.Request, meta.Status)
@@ -63,10 +63,10 @@ type middleware struct {
 // [WithImpersonation] is set. Serving the request with the sender's own rights would not be what the
 // sender asked for.
 //
-// The next handler sees a copy of the request without Authorization and X-Remote-* headers and
-// without tokens in WebSocket subprotocols.
+// The next handler sees a copy of the request without Authorization and X-Remote-* headers, without
+// those of a [HeaderOwner], in whichever spelling, and without tokens in WebSocket subprotocols.
 func Middleware(a Authenticator, opts ...Option) func(http.Handler) http.Handler {
-	m := &middleware{authenticator: a, log: logr.Discard(), refuse: WriteStatus, put: WithUser}
+	m := &middleware{authenticator: a, secrets: newSecrets(a), log: logr.Discard(), refuse: WriteStatus, put: WithUser}
 	for _, o := range opts {
 		o(m)
 	}
@@ -78,7 +78,7 @@ func Middleware(a Authenticator, opts ...Option) func(http.Handler) http.Handler
 				m.refuse(w, r, unauthorized())
 				return
 			}
-			header, impersonates := withoutCredentials(r.Header)
+			header, impersonates := m.secrets.without(r.Header)
 			if impersonates && !m.impersonation {
 				m.log.V(1).Info("request rejected: impersonation is not supported", "user", u.Name)
 				m.refuse(w, r, failure(http.StatusForbidden, meta.ReasonForbidden, "forbidden: impersonation is not supported by this server"))
@@ -120,32 +120,69 @@ func Identify(a Authenticator, r *http.Request) (User, error) {
 	return u, nil
 }
 
-// The canonical prefixes of headers that name a user. Only a verified front proxy may set the
-// first.
-const (
-	remotePrefix      = "X-Remote-"
-	impersonatePrefix = "Impersonate-"
-)
+// HeaderOwner is an optional method set of an [Authenticator] that takes identities from header
+// fields. [Middleware] removes these fields from every request, whoever sent it: names, and all that
+// begin with one of the prefixes. An authenticator that wraps another one should have the method too,
+// and return [IdentityHeaders] of the other.
+type HeaderOwner interface {
+	IdentityHeaders() (names, prefixes []string)
+}
 
-// withoutCredentials returns the headers for handlers. It also reports whether the request asks for
+// IdentityHeaders returns the header fields that an authenticator takes identities from, nil if it
+// is no [HeaderOwner].
+func IdentityHeaders(a Authenticator) (names, prefixes []string) {
+	if owner, ok := a.(HeaderOwner); ok {
+		return owner.IdentityHeaders()
+	}
+	return nil, nil
+}
+
+const impersonatePrefix = "impersonate-"
+
+// secrets are the header fields that handlers must not see, in lower case with hyphens.
+type secrets struct {
+	names, prefixes []string
+	initials        [256]bool // how they begin
+}
+
+func newSecrets(a Authenticator) *secrets {
+	names, prefixes := IdentityHeaders(a)
+	s := &secrets{}
+	for _, name := range append(names, "Authorization") {
+		s.names = append(s.names, spelling(name))
+	}
+	for _, prefix := range append(prefixes, "X-Remote-") { // which only a verified front proxy may set
+		s.prefixes = append(s.prefixes, spelling(prefix))
+	}
+	for _, name := range slices.Concat(s.names, s.prefixes, []string{impersonatePrefix, "sec-websocket-protocol"}) {
+		s.initials[name[0]], s.initials[strings.ToUpper(name)[0]] = true, true
+	}
+	return s
+}
+
+// spelling returns what all spellings of a field have in common: back ends that hand fields on in an
+// environment do not tell X_Remote_User from X-Remote-User (security vector A1).
+func spelling(name string) string { return strings.ReplaceAll(strings.ToLower(name), "_", "-") }
+
+// without returns the headers for handlers. It also reports whether the request asks for
 // impersonation. It does not modify h, because outer handlers still use it.
-func withoutCredentials(h http.Header) (out http.Header, impersonates bool) {
+func (s *secrets) without(h http.Header) (out http.Header, impersonates bool) {
 	out = maps.Clone(h)
 	for name, values := range h {
-		if name == "" || !strings.ContainsRune("asixASIX", rune(name[0])) {
-			continue // no header below begins like this
+		if name == "" || !s.initials[name[0]] {
+			continue
 		}
-		// net/http made the names canonical; an in-process caller may not have.
-		switch canonical := textproto.CanonicalMIMEHeaderKey(name); {
-		case canonical == "Authorization", strings.HasPrefix(canonical, remotePrefix):
-			delete(out, name)
-		case canonical == "Sec-Websocket-Protocol":
+		switch spelled := spelling(name); {
+		case spelled == "sec-websocket-protocol":
 			if kept := withoutTokens(values); len(kept) > 0 {
 				out[name] = kept
 			} else {
 				delete(out, name)
 			}
-		case strings.HasPrefix(canonical, impersonatePrefix):
+		case slices.Contains(s.names, spelled),
+			slices.ContainsFunc(s.prefixes, func(prefix string) bool { return strings.HasPrefix(spelled, prefix) }):
+			delete(out, name)
+		case strings.HasPrefix(spelled, impersonatePrefix):
 			impersonates = true
 		}
 	}

@@ -19,9 +19,20 @@ const prefix = "Impersonate-"
 const maxParts = 256
 
 // isHeader reports whether a header asks for impersonation, and returns what of: "User", "Group",
-// "Uid" or "Extra-…". net/http makes the names canonical; an in-process caller may not have.
+// "Uid" or "Extra-…". net/http makes the names canonical; an in-process caller may not have. A name
+// with an underscore in place of the first hyphen has no meaning, but some back ends read it as the
+// one with the hyphen.
 func isHeader(name string) (part string, is bool) {
-	return strings.CutPrefix(textproto.CanonicalMIMEHeaderKey(name), prefix)
+	if len(name) < len(prefix) || !strings.EqualFold(name[:len(prefix)-1], prefix[:len(prefix)-1]) {
+		return "", false
+	}
+	switch name[len(prefix)-1] {
+	case '-':
+		return textproto.CanonicalMIMEHeaderKey(name)[len(prefix):], true
+	case '_':
+		return "", true
+	}
+	return "", false
 }
 
 // Read returns the user whom the Impersonate-* headers name, without the groups that follow from

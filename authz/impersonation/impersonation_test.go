@@ -78,7 +78,7 @@ func TestIMP_01_TheHeaders(t *testing.T) {
 		Extra: map[string][]string{"acme.com/project": {"a", "b"}, "scopes": {"x"}},
 	}, got)
 
-	_, ok, err = impersonation.Read(headers("Accept", "*/*", "X-Impersonate-User", "alice"))
+	_, ok, err = impersonation.Read(headers("Accept", "*/*", "X-Impersonate-User", "alice", "Impersonate", "x", "Impersonated-User", "x"))
 	require.NoError(t, err)
 	require.False(t, ok)
 
@@ -103,6 +103,8 @@ func TestIMP_03_S18_ImpersonationThatMakesNoSenseIs400(t *testing.T) {
 		{"Impersonate-User", "a", "Impersonate-Extra-", "x"},
 		{"Impersonate-User", "a", "Impersonate-Extra-%00", "x"},
 		{"Impersonate-User", "a", "Impersonate-Users", "x"},
+		{"Impersonate_User", "a"},
+		{"Impersonate-User", "a", "Impersonate-", "x"},
 		{"Impersonate-Group", "system:masters"},
 		{"Impersonate-Uid", "1"},
 		{"Impersonate-Extra-A", "1"},
