@@ -11,10 +11,12 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright"
+	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/authz"
 )
 
@@ -108,6 +110,61 @@ func TestS1_BodiesThatStall(t *testing.T) {
 		end()
 		s.do("POST", widgetPath, large+widgetJSON("c", "", "red", 1), "X-User", "alice", "X-Groups", "").is(201)
 	}, everybody, kindwright.Limits{BodyBytes: 1400 << 10})
+}
+
+// later sends a request, and returns where its answer arrives.
+func (s *server) later(method, path, user, body string) <-chan int {
+	s.t.Helper()
+	r, err := http.NewRequestWithContext(s.t.Context(), method, "http://server"+path, strings.NewReader(body))
+	require.NoError(s.t, err)
+	r.Header.Set("X-User", user)
+	r.Header.Set("Content-Type", "application/json")
+	code := make(chan int, 1)
+	go func() {
+		answer, err := s.client.RoundTrip(r)
+		if err != nil {
+			code <- 0
+			return
+		}
+		_, _ = io.Copy(io.Discard, answer.Body)
+		_ = answer.Body.Close()
+		code <- answer.StatusCode
+	}()
+	return code
+}
+
+// A body waits until there is memory to decode it, in the order of arrival, and no longer than its
+// request may last. What has no body does not wait.
+func TestS1_BodiesWaitToBeDecoded(t *testing.T) {
+	const takes = 10 * time.Second
+	slow := kindwright.Admit(admission.Plugin{Name: "slow", Validator: admission.ValidatorFunc(func(_ context.Context, r *admission.Request) error {
+		if r.Name == "slow" {
+			time.Sleep(takes)
+		}
+		return nil
+	})})
+	onEach(t, func(t *testing.T, s *server) {
+		began, half := time.Now(), strings.Repeat(" ", 60<<10)
+		first := s.later("POST", widgetPath, "alice", half+widgetJSON("slow", "", "red", 1))
+		synctest.Wait()
+		second := s.later("POST", widgetPath, "bob", half+widgetJSON("b", "", "red", 1))
+		synctest.Wait()
+		small := s.later("POST", widgetPath, "carol", widgetJSON("c", "", "red", 1))
+		synctest.Wait()
+		require.Empty(t, second, "there is memory for one of this size")
+		require.Empty(t, small, "there is memory for it, and it is not its turn")
+		s.get(widgetPath, "X-User", "alice", "X-Groups", "").is(200)
+		require.Zero(t, time.Since(began), "nothing to decode, nothing to wait for")
+
+		s.do("POST", widgetPath+"?timeout=2s", widgetJSON("d", "", "red", 1), "X-User", "dave", "X-Groups", "").refusedBusy("wait to be decoded")
+		require.Equal(t, 2*time.Second, time.Since(began))
+		require.Empty(t, second)
+		require.Equal(t, []int{201, 201, 201}, []int{<-first, <-second, <-small})
+		require.Equal(t, takes, time.Since(began), "one that gave up holds nothing")
+		s.do("POST", widgetPath, half+widgetJSON("e", "", "red", 1), "X-User", "dave", "X-Groups", "").is(201)
+		require.Equal(t, takes, time.Since(began))
+		s.get(widgetPath+"/d", "X-User", "dave", "X-Groups", "").is(404)
+	}, everybody, slow, kindwright.Limits{DecodeBytes: 1 << 20})
 }
 
 func TestS13_H7_HeadersAndCookies(t *testing.T) {
