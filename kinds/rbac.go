@@ -15,25 +15,32 @@ import (
 )
 
 // RBAC serves Role, ClusterRole, RoleBinding and ClusterRoleBinding of rbac.authorization.{domain}/v1,
-// with the rules of [WithRBAC] and the roles of rbac.DefaultPolicy. They have an effect when the
-// server authorizes by them:
+// with the rules of [WithRBAC]. The server makes the roles of rbac.DefaultPolicy and those of more. They
+// have an effect when the server authorizes by them:
 //
 //	kindwright.New(db, kindwright.Serve(kinds.ControlPlane(), kinds.RBAC(), …), kindwright.Authorize(rbac.New("")))
 //
 // Source: RBAC-01.
-func RBAC() registry.Definition { return rbacKinds{} }
+func RBAC(more ...rbac.Policy) registry.Definition { return rbacKinds(more) }
 
-type rbacKinds struct{}
+type rbacKinds []rbac.Policy
 
 // Define implements registry.Definition.
-func (rbacKinds) Define(env registry.Env) (registry.Bundle, error) {
+func (k rbacKinds) Define(env registry.Env) (registry.Bundle, error) {
 	group := rbac.Group(env.GroupDomain)
 	still := registry.WriteRules{NoGeneration: true, CreateOnUpdate: true}
 	created := registry.Table{Columns: []openapi.Column{
 		{Name: "Name", Type: "string", Format: "name", Description: "The name of the object.", Path: []string{"metadata", "name"}},
 		{Name: "Created At", Type: "date", Description: "When the role was made.", Path: []string{"metadata", "creationTimestamp"}},
 	}}
-	return WithRBAC(rbac.DefaultPolicy(env.GroupDomain), all{
+	policy := rbac.DefaultPolicy(env.GroupDomain)
+	for _, p := range k {
+		policy.ClusterRoles = append(policy.ClusterRoles, p.ClusterRoles...)
+		policy.ClusterRoleBindings = append(policy.ClusterRoleBindings, p.ClusterRoleBindings...)
+		policy.Roles = append(policy.Roles, p.Roles...)
+		policy.RoleBindings = append(policy.RoleBindings, p.RoleBindings...)
+	}
+	return WithRBAC(policy, all{
 		registry.Kind[rbac.ClusterRole]{
 			Group: group, Version: "v1", Plural: "clusterroles", Scope: registry.ClusterScoped, Writes: still, Table: created,
 			Rules: registry.Rules[rbac.ClusterRole]{

@@ -90,6 +90,9 @@ func TestAUTHZ_01_03_16_Modes(t *testing.T) {
 		{"AlwaysDeny", http.StatusForbidden},
 		{"AlwaysAllow,AlwaysDeny", http.StatusOK},
 		{"AlwaysDeny,AlwaysAllow", http.StatusForbidden},
+		{"RBAC", http.StatusForbidden},
+		{"RBAC,AlwaysAllow", http.StatusOK},
+		{"RBAC,AlwaysDeny", http.StatusForbidden},
 	} {
 		t.Run(c.mode, func(t *testing.T) {
 			s := serveIn(t, t.TempDir(), "--token-auth-file="+tokens, "--authorization-mode="+c.mode)
@@ -106,6 +109,30 @@ func TestAUTHZ_01_03_16_Modes(t *testing.T) {
 			assert.Equal(t, http.StatusForbidden, nobody.do(t, "GET", widgetsPath, "").code)
 		})
 	}
+}
+
+// A role that is granted counts at once, and no longer when it is revoked. Roles outlive the process.
+func TestRBAC_RolesCount(t *testing.T) {
+	const bindings = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+	dir := t.TempDir()
+	tokens := writeTo(t, t.TempDir(), "tokens.csv", "user-token,carol,u-2,devs\n")
+	flags := []string{"--token-auth-file=" + tokens, "--authorization-mode=RBAC"}
+	s := serveIn(t, dir, flags...)
+	boss, carol := admin(t, s.kubeconfig), anonymous(t, s.kubeconfig).with("user-token")
+	assert.Equal(t, "carol", whoami(t, carol).Username, "everybody may ask who they are")
+	a := boss.do(t, "POST", bindings, `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRoleBinding","metadata":{"name":"devs"},
+		"roleRef":{"kind":"ClusterRole","name":"example.dev:view"},"subjects":[{"kind":"Group","name":"devs"}]}`)
+	require.Equal(t, http.StatusCreated, a.code, "%s", a.body)
+	assert.Equal(t, http.StatusOK, carol.do(t, "GET", widgetsPath, "").code)
+	assert.Equal(t, http.StatusForbidden, carol.do(t, "DELETE", widgetsPath, "").code)
+	assert.Equal(t, http.StatusForbidden, carol.do(t, "GET", bindings, "").code)
+	require.Zero(t, s.stop())
+
+	s = serveIn(t, dir, flags...)
+	boss, carol = admin(t, s.kubeconfig), anonymous(t, s.kubeconfig).with("user-token")
+	assert.Equal(t, http.StatusOK, carol.do(t, "GET", widgetsPath, "").code)
+	assert.Equal(t, http.StatusOK, boss.do(t, "DELETE", bindings+"/devs", "").code)
+	assert.Equal(t, http.StatusForbidden, carol.do(t, "GET", widgetsPath, "").code)
 }
 
 func TestHEALTH_21_AnonymousClientsGetHealthAlone(t *testing.T) {

@@ -54,7 +54,7 @@ func parseFlags(args []string, out io.Writer) (*flags, error) {
 	set.StringVar(&f.tokenAuthFile, "token-auth-file", "", `CSV file of bearer tokens: token,user,uid,"group,group"`)
 	set.StringVar(&f.clientCAFile, "client-ca-file", "", "PEM file of further authorities whose client certificates are accepted")
 	mode := set.String("authorization-mode", "AlwaysAllow",
-		"comma-separated list of AlwaysAllow (everybody who is authenticated) and AlwaysDeny (only system:masters)")
+		"comma-separated list, asked in order: AlwaysAllow (everybody who is authenticated), RBAC (what roles and bindings grant) and AlwaysDeny (nobody); system:masters may do everything")
 	set.BoolVar(&f.collect, "garbage-collection", true,
 		"delete objects whose owners are gone, and carry out --cascade=foreground and orphan")
 	set.Var(&f.features, "feature-gates", "features to switch, such as WatchList=false,AllAlpha=true")
@@ -105,8 +105,8 @@ func (f *flags) check() error {
 		problems = append(problems, fmt.Errorf("--storage %q: must be bbolt or memory", f.storage))
 	}
 	for i, mode := range f.authorization {
-		if mode != "AlwaysAllow" && mode != "AlwaysDeny" {
-			problems = append(problems, fmt.Errorf("--authorization-mode: unknown mode %q; known modes are AlwaysAllow and AlwaysDeny", mode))
+		if mode != "AlwaysAllow" && mode != "AlwaysDeny" && mode != modeRBAC {
+			problems = append(problems, fmt.Errorf("--authorization-mode: unknown mode %q; known modes are AlwaysAllow, AlwaysDeny and RBAC", mode))
 		} else if slices.Contains(f.authorization[:i], mode) {
 			problems = append(problems, fmt.Errorf("--authorization-mode: mode %q is given twice", mode))
 		}

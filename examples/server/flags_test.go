@@ -29,7 +29,7 @@ func TestWrongFlagsAreUsageErrorsThatLeaveNothingBehind(t *testing.T) {
 		"an empty data directory":       {[]string{"--data-dir="}, "--data-dir"},
 		"an unknown storage":            {[]string{"--storage=etcd"}, `--storage "etcd"`},
 		"an empty storage":              {[]string{"--storage="}, `--storage ""`},
-		"AUTHZ-01, an unknown mode":     {[]string{"--authorization-mode=AlwaysAllow,RBAC"}, `--authorization-mode: unknown mode "RBAC"`},
+		"AUTHZ-01, an unknown mode":     {[]string{"--authorization-mode=AlwaysAllow,Robot"}, `--authorization-mode: unknown mode "Robot"`},
 		"AUTHZ-01, a mode in lowercase": {[]string{"--authorization-mode=alwaysallow"}, `--authorization-mode: unknown mode "alwaysallow"`},
 		"AUTHZ-01, no mode":             {[]string{"--authorization-mode="}, "--authorization-mode"},
 		"AUTHZ-01, a mode twice":        {[]string{"--authorization-mode=AlwaysDeny,AlwaysDeny"}, `--authorization-mode: mode "AlwaysDeny"`},

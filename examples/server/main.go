@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -23,7 +24,9 @@ import (
 	"github.com/kindwright/kindwright/authn/token"
 	certs "github.com/kindwright/kindwright/authn/x509"
 	"github.com/kindwright/kindwright/authz"
+	"github.com/kindwright/kindwright/authz/rbac"
 	"github.com/kindwright/kindwright/kinds"
+	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/storage"
 	"github.com/kindwright/kindwright/storage/bbolt"
 	"github.com/kindwright/kindwright/storage/memory"
@@ -103,7 +106,7 @@ func serve(ctx context.Context, f *flags, out, errOut io.Writer) (err error) {
 		return err
 	}
 	srv, err := kindwright.New(db,
-		kindwright.Serve(append(definitions(), kinds.ControlPlane(kinds.EventTTL(f.eventTTL)))...),
+		kindwright.Serve(served(f)...),
 		kindwright.Authenticate(authenticators...),
 		kindwright.Authorize(authorizers(f.authorization)...),
 		kindwright.LogTo(log),
@@ -134,6 +137,15 @@ func serve(ctx context.Context, f *flags, out, errOut io.Writer) (err error) {
 		}),
 	)
 	return errors.Join(err, unannounced)
+}
+
+// served returns the kinds. Roles are served when they count.
+func served(f *flags) []registry.Definition {
+	out := append(definitions(), kinds.ControlPlane(kinds.EventTTL(f.eventTTL)))
+	if slices.Contains(f.authorization, modeRBAC) {
+		out = append(out, kinds.RBAC(policy()))
+	}
+	return out
 }
 
 // announce writes the kubeconfig and prints how to use it.
@@ -222,6 +234,8 @@ func authorizers(modes []string) []authz.Authorizer {
 		switch mode {
 		case "AlwaysAllow":
 			out = append(out, knownCallers{})
+		case modeRBAC:
+			out = append(out, rbac.New(""))
 		case "AlwaysDeny":
 			out = append(out, authz.AlwaysDeny())
 		}
