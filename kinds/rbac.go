@@ -21,9 +21,9 @@ import (
 //	kindwright.New(db, kindwright.Serve(kinds.ControlPlane(), kinds.RBAC(), …), kindwright.Authorize(rbac.New("")))
 //
 // Source: RBAC-01.
-func RBAC(more ...rbac.Policy) registry.Definition { return rbacKinds(more) }
+func RBAC(more ...rbac.Policy) registry.Definition { return rbacKinds{more} }
 
-type rbacKinds []rbac.Policy
+type rbacKinds struct{ more []rbac.Policy }
 
 // Define implements registry.Definition.
 func (k rbacKinds) Define(env registry.Env) (registry.Bundle, error) {
@@ -34,7 +34,7 @@ func (k rbacKinds) Define(env registry.Env) (registry.Bundle, error) {
 		{Name: "Created At", Type: "date", Description: "When the role was made.", Path: []string{"metadata", "creationTimestamp"}},
 	}}
 	policy := rbac.DefaultPolicy(env.GroupDomain)
-	for _, p := range k {
+	for _, p := range k.more {
 		policy.ClusterRoles = append(policy.ClusterRoles, p.ClusterRoles...)
 		policy.ClusterRoleBindings = append(policy.ClusterRoleBindings, p.ClusterRoleBindings...)
 		policy.Roles = append(policy.Roles, p.Roles...)
