@@ -40,7 +40,7 @@ func (k rbacKinds) Define(env registry.Env) (registry.Bundle, error) {
 		policy.Roles = append(policy.Roles, p.Roles...)
 		policy.RoleBindings = append(policy.RoleBindings, p.RoleBindings...)
 	}
-	return WithRBAC(policy, all{
+	return WithRBAC(RBACOptions{Policy: policy}, all{
 		registry.Kind[rbac.ClusterRole]{
 			Group: group, Version: "v1", Plural: "clusterroles", Scope: registry.ClusterScoped, Writes: still, Table: created,
 			Rules: registry.Rules[rbac.ClusterRole]{
@@ -121,22 +121,31 @@ func bindingTable() registry.Table {
 	}}
 }
 
+// RBACOptions say what comes with the kinds of roles and bindings.
+type RBACOptions struct {
+	// Policy are the roles and bindings that exist when the server has started (RBAC-09).
+	Policy rbac.Policy
+
+	// NoAggregation leaves the rules of roles with an aggregationRule to another program.
+	NoAggregation bool
+}
+
 // WithRBAC gives the kinds of a definition that have the group rbac.authorization.{domain} what belongs to
 // them, whatever their Go types are:
 //
 //   - A user who writes a role or a binding must have all that it grants, or the verb escalate on the
 //     role or bind on the role that is bound, or be in system:masters (RBAC-06).
 //   - A ClusterRole with an aggregationRule is the union of those that it selects (RBAC-08).
-//   - The roles of the policy exist when the server has started (RBAC-09).
+//   - The roles of a policy exist and are repaired.
 //
 // The kinds bring their own validation, for which package rbac has functions.
-func WithRBAC(policy rbac.Policy, of registry.Definition) registry.Definition {
-	return withRBAC{policy, of}
+func WithRBAC(o RBACOptions, of registry.Definition) registry.Definition {
+	return withRBAC{o, of}
 }
 
 type withRBAC struct {
-	policy rbac.Policy
-	of     registry.Definition
+	RBACOptions
+	of registry.Definition
 }
 
 // Define implements registry.Definition.
@@ -161,11 +170,11 @@ func (w withRBAC) Define(env registry.Env) (registry.Bundle, error) {
 		}
 		b.Resources[i] = &guarded
 	}
-	p := policyKeeper{group: group, policy: w.policy}
-	a := aggregator{resource: meta.GroupVersionResource{Group: group, Version: "v1", Resource: "clusterroles"}}
-	b.Hooks = append(slices.Clip(b.Hooks),
-		registry.Hook{Name: "rbac/bootstrap-roles", Start: p.reconcile},
-		registry.Hook{Name: "rbac/aggregate-roles", Start: func(context.Context, registry.Objects) error { return nil }, Run: a.run},
-	)
+	p := policyKeeper{group: group, policy: w.Policy}
+	b.Hooks = append(slices.Clip(b.Hooks), registry.Hook{Name: "rbac/bootstrap-roles", Start: p.reconcile})
+	if !w.NoAggregation {
+		a := aggregator{resource: meta.GroupVersionResource{Group: group, Version: "v1", Resource: "clusterroles"}}
+		b.Hooks = append(b.Hooks, registry.Hook{Name: "rbac/aggregate-roles", Run: a.run})
+	}
 	return b, nil
 }

@@ -2,9 +2,11 @@ package kinds
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/authz/rbac"
@@ -23,24 +25,19 @@ type policyKeeper struct {
 	policy rbac.Policy
 }
 
-// reconcile is a start hook. Roles come before the bindings that name them.
+// reconcile is a start hook. All objects are written at once, which the store makes few commits of.
 func (p policyKeeper) reconcile(ctx context.Context, o registry.Objects) error {
 	ctx = authn.WithUser(ctx, policyUser)
 	inherited, err := p.inherited(ctx, o)
 	if err != nil {
 		return err
 	}
-	for i := range p.policy.ClusterRoles {
-		r := &p.policy.ClusterRoles[i]
-		if err := keep(ctx, o, p.target("clusterroles", r.ObjectMeta), r, repairClusterRole); err != nil {
-			return err
-		}
+	var work []func() error
+	for _, r := range p.policy.ClusterRoles {
+		work = append(work, func() error { return keep(ctx, o, p.target("clusterroles", r.ObjectMeta), &r, repairClusterRole) })
 	}
-	for i := range p.policy.Roles {
-		r := &p.policy.Roles[i]
-		if err := keep(ctx, o, p.target("roles", r.ObjectMeta), r, repairRole); err != nil {
-			return err
-		}
+	for _, r := range p.policy.Roles {
+		work = append(work, func() error { return keep(ctx, o, p.target("roles", r.ObjectMeta), &r, repairRole) })
 	}
 	for _, b := range p.policy.ClusterRoleBindings {
 		if b.Name == publicInfo && inherited != nil {
@@ -49,20 +46,21 @@ func (p policyKeeper) reconcile(ctx context.Context, o registry.Objects) error {
 		repair := func(b, want *rbac.ClusterRoleBinding) (changed, replace bool) {
 			return repairBinding(&b.ObjectMeta, &want.ObjectMeta, &b.Subjects, want.Subjects), b.RoleRef != want.RoleRef
 		}
-		if err := keep(ctx, o, p.target("clusterrolebindings", b.ObjectMeta), &b, repair); err != nil {
-			return err
-		}
+		work = append(work, func() error { return keep(ctx, o, p.target("clusterrolebindings", b.ObjectMeta), &b, repair) })
 	}
-	for i := range p.policy.RoleBindings {
-		b := &p.policy.RoleBindings[i]
+	for _, b := range p.policy.RoleBindings {
 		repair := func(b, want *rbac.RoleBinding) (changed, replace bool) {
 			return repairBinding(&b.ObjectMeta, &want.ObjectMeta, &b.Subjects, want.Subjects), b.RoleRef != want.RoleRef
 		}
-		if err := keep(ctx, o, p.target("rolebindings", b.ObjectMeta), b, repair); err != nil {
-			return err
-		}
+		work = append(work, func() error { return keep(ctx, o, p.target("rolebindings", b.ObjectMeta), &b, repair) })
 	}
-	return nil
+	problems := make([]error, len(work))
+	var group sync.WaitGroup
+	for i, one := range work {
+		group.Go(func() { problems[i] = one() })
+	}
+	group.Wait()
+	return errors.Join(problems...)
 }
 
 // publicInfo is the binding that was split off that of system:discovery.
@@ -99,20 +97,20 @@ func (p policyKeeper) target(plural string, m meta.ObjectMeta) registry.Target {
 // maxKeepTries is how often an object is written that somebody else writes at the same time.
 const maxKeepTries = 5
 
-// keep creates an object, or repairs it. Repair adds what is missing, and says whether it did and
+// keep creates an object, or repairs it. It skips kinds that are not served. Repair adds what is missing, and says whether it did and
 // whether the object must be replaced because it cannot be changed.
 func keep[T any](ctx context.Context, o registry.Objects, t registry.Target, want *T, repair func(have, want *T) (changed, replace bool)) error {
-	o2 := registry.WriteOptions{FieldManager: "kube-apiserver"}
+	by := registry.WriteOptions{FieldManager: "kube-apiserver"}
 	body, err := json.Marshal(want)
 	if err != nil {
 		return err
 	}
 	for range maxKeepTries {
-		if err = keepOnce(ctx, o, t, want, body, o2, repair); err == nil || !status.IsConflict(err) && !status.IsAlreadyExists(err) && !status.IsNotFound(err) {
+		if err = keepOnce(ctx, o, t, want, body, by, repair); err == nil || !status.IsConflict(err) && !status.IsAlreadyExists(err) && !status.IsNotFound(err) {
 			break
 		}
 	}
-	if err != nil {
+	if err != nil && !status.IsNotFound(err) {
 		return fmt.Errorf("keep %s %q: %w", t.Resource.Resource, t.Name, err)
 	}
 	return nil

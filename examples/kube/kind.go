@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"slices"
 
+	rbacv1 "k8s.io/api/rbac/v1"
+
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
@@ -65,11 +67,14 @@ func (k kind[T]) Define(env registry.Env) (registry.Bundle, error) {
 // here, or "".
 func (c *cluster) unenforced(group, plural string) string {
 	what := map[string]string{
-		"admissionregistration.k8s.io": "webhooks and admission policies", "rbac.authorization.k8s.io": "roles",
+		"admissionregistration.k8s.io": "webhooks and admission policies",
 		"flowcontrol.apiserver.k8s.io": "flow schemas and priority levels",
 	}[group]
 	if group == "" {
 		what = map[string]string{"resourcequotas": "quotas", "limitranges": "limits"}[plural]
+	}
+	if group == rbacv1.GroupName && !c.RolesCount {
+		what = "roles"
 	}
 	if what == "" || !c.WarnUnenforced {
 		return ""

@@ -40,9 +40,16 @@ type Options struct {
 	// Host names this machine. If it is set, the server has a lease in kube-system that it renews.
 	Host string
 
-	// WarnUnenforced answers writes of quotas, roles, webhooks, policies and flow schemas with a
-	// warning that nothing here enforces them.
+	// WarnUnenforced answers writes of quotas, webhooks, policies and flow schemas with a warning that
+	// nothing here enforces them; and those of roles, unless RolesCount is set.
 	WarnUnenforced bool
+
+	// RolesCount says that the server authorizes by roles, with an authorizer of authz/rbac.
+	RolesCount bool
+
+	// AggregateRoles has the server write the rules of roles with an aggregationRule, as
+	// kube-controller-manager does.
+	AggregateRoles bool
 
 	// ControlPlane are options for the library's own kinds: namespaces, events, leases and reviews.
 	ControlPlane []kinds.ControlPlaneOption
@@ -82,8 +89,13 @@ func (d definition) Define(env registry.Env) (registry.Bundle, error) {
 	if c.without("NamespaceLifecycle") {
 		out.Gate = nil
 	}
+	roles, err := roleKinds(c)
+	if err != nil {
+		return out, err
+	}
+	var later []registry.Hook // after the objects that a cluster has from its start
 	for _, area := range [][]registry.Definition{
-		core(c), pods(c), services(c), volumes(c), apps(c), batch(c), autoscaling(c), policy(c), networking(c), storageClasses(c), rbac(c),
+		core(c), pods(c), services(c), volumes(c), apps(c), batch(c), autoscaling(c), policy(c), networking(c), storageClasses(c), {roles},
 		admission(c), certificates(c), scheduling(c), flowcontrol(c), devices(c),
 	} {
 		for _, k := range area {
@@ -92,9 +104,10 @@ func (d definition) Define(env registry.Env) (registry.Bundle, error) {
 				return out, err
 			}
 			out.Resources = append(out.Resources, b.Resources...)
+			later = append(later, b.Hooks...)
 		}
 	}
-	out.Hooks = append(out.Hooks, c.hooks()...)
+	out.Hooks = append(append(out.Hooks, c.hooks()...), later...)
 	return out, nil
 }
 

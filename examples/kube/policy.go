@@ -2,11 +2,16 @@ package kube
 
 import (
 	"context"
+	_ "embed" // the recorded roles
+	"fmt"
 	"strings"
 
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 
+	"github.com/kindwright/kindwright/authz/rbac"
+	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/kinds"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/openapi"
 	"github.com/kindwright/kindwright/registry"
@@ -29,8 +34,38 @@ func policy(c *cluster) []registry.Definition {
 	}
 }
 
-// rbac are roles and their bindings.
-func rbac(c *cluster) []registry.Definition {
+// recordedRoles are the roles and bindings that kube-apiserver makes; recordroles writes the file.
+//
+//go:embed roles.json
+var recordedRoles []byte
+
+// roleKinds are roles and their bindings, with what kube-apiserver adds to them.
+func roleKinds(c *cluster) (registry.Definition, error) {
+	var policy rbac.Policy
+	if err := json.Unmarshal(recordedRoles, &policy); err != nil {
+		return nil, fmt.Errorf("the recorded roles: %w", err)
+	}
+	return kinds.WithRBAC(kinds.RBACOptions{Policy: policy, NoAggregation: !c.AggregateRoles}, several(rbacKinds(c))), nil
+}
+
+// several joins definitions.
+type several []registry.Definition
+
+// Define implements registry.Definition.
+func (s several) Define(env registry.Env) (registry.Bundle, error) {
+	var out registry.Bundle
+	for _, d := range s {
+		b, err := d.Define(env)
+		if err != nil {
+			return out, err
+		}
+		out.Resources = append(out.Resources, b.Resources...)
+		out.Hooks = append(out.Hooks, b.Hooks...)
+	}
+	return out, nil
+}
+
+func rbacKinds(c *cluster) []registry.Definition {
 	const group = "rbac.authorization.k8s.io"
 	still := registry.WriteRules{NoGeneration: true, CreateOnUpdate: true}
 	created := []openapi.Column{named(), {

@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -70,7 +69,7 @@ func (b bootstrap) make(ctx context.Context, e registry.Objects) error {
 
 // bootstrap returns the objects.
 func (c *cluster) bootstrap() []bootstrap {
-	out := append(c.ownService(), roles()...)
+	out := c.ownService()
 	for _, p := range []struct {
 		name, doc string
 		value     int32
@@ -142,62 +141,4 @@ func (c *cluster) ownService() []bootstrap {
 			Ports:     []discoveryv1.EndpointPort{{Name: &https, Protocol: &tcp, Port: &number}},
 		},
 	})
-}
-
-// roles returns the default roles, and the bindings that allow everyone to read the server's
-// documents.
-func roles() []bootstrap {
-	const group = "rbac.authorization.k8s.io"
-	role := meta.GroupVersionResource{Group: group, Version: "v1", Resource: "clusterroles"}
-	given := meta.GroupVersionResource{Group: group, Version: "v1", Resource: "clusterrolebindings"}
-	all, read, create := []string{"*"}, []string{"get"}, []string{"create"}
-	labels := map[string]string{"kubernetes.io/bootstrapping": "rbac-defaults"}
-	kept := map[string]string{"rbac.authorization.kubernetes.io/autoupdate": "true"}
-	named := func(name string) metav1.ObjectMeta {
-		return metav1.ObjectMeta{Name: name, Labels: labels, Annotations: kept}
-	}
-	health := []string{"/healthz", "/livez", "/readyz", "/version", "/version/"}
-	var out []bootstrap
-	for name, r := range map[string]struct {
-		rules  []rbacv1.PolicyRule
-		groups []string
-	}{
-		"cluster-admin": {[]rbacv1.PolicyRule{
-			{APIGroups: all, Resources: all, Verbs: all},
-			{NonResourceURLs: all, Verbs: all},
-		}, []string{"system:masters"}},
-		"system:discovery": {[]rbacv1.PolicyRule{{NonResourceURLs: append([]string{
-			"/api", "/api/*", "/apis",
-			"/apis/*", "/openapi", "/openapi/*",
-		}, health...), Verbs: read}}, []string{authn.GroupAuthenticated}},
-		"system:public-info-viewer": {
-			[]rbacv1.PolicyRule{{NonResourceURLs: health, Verbs: read}},
-			[]string{authn.GroupAuthenticated, authn.GroupUnauthenticated},
-		},
-		"system:basic-user": {[]rbacv1.PolicyRule{
-			{
-				APIGroups: []string{"authorization.k8s.io"},
-				Resources: []string{"selfsubjectaccessreviews", "selfsubjectrulesreviews"}, Verbs: create,
-			},
-			{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"selfsubjectreviews"}, Verbs: create},
-		}, []string{authn.GroupAuthenticated}},
-	} {
-		var subjects []rbacv1.Subject
-		for _, g := range r.groups {
-			subjects = append(subjects, rbacv1.Subject{APIGroup: group, Kind: rbacv1.GroupKind, Name: g})
-		}
-		out = append(out,
-			bootstrap{resource: role, object: &rbacv1.ClusterRole{ObjectMeta: named(name), Rules: r.rules}},
-			bootstrap{resource: given, object: &rbacv1.ClusterRoleBinding{
-				ObjectMeta: named(name),
-				RoleRef:    rbacv1.RoleRef{APIGroup: group, Kind: "ClusterRole", Name: name}, Subjects: subjects,
-			}},
-		)
-	}
-	for _, name := range []string{"admin", "edit", "view"} {
-		out = append(out, bootstrap{resource: role, object: &rbacv1.ClusterRole{ObjectMeta: named(name), AggregationRule: &rbacv1.AggregationRule{
-			ClusterRoleSelectors: []metav1.LabelSelector{{MatchLabels: map[string]string{"rbac.authorization.k8s.io/aggregate-to-" + name: "true"}}},
-		}}})
-	}
-	return out
 }

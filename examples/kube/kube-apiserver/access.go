@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/x509"
 	"fmt"
-	"strings"
 
 	"github.com/go-logr/logr"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/kindwright/kindwright/authn/token"
 	certificates "github.com/kindwright/kindwright/authn/x509"
 	"github.com/kindwright/kindwright/authz"
+	"github.com/kindwright/kindwright/authz/rbac"
 )
 
 // access builds authentication and authorization from the flags. It also returns the authorities whose
@@ -58,86 +58,44 @@ func (o *options) authorizers() []authz.Authorizer {
 	for _, mode := range o.modes {
 		switch mode {
 		case "AlwaysAllow":
-			out = append(out, known{everything: true})
+			out = append(out, everything{})
 		case "AlwaysDeny":
 			out = append(out, authz.AlwaysDeny())
-		case "RBAC", "Node":
-			out = append(out, known{})
+		case "RBAC":
+			out = append(out, rbac.New(""))
+		case "Node":
+			out = append(out, authz.Func(func(context.Context, authz.Attributes) (authz.Decision, string, error) {
+				return authz.NoOpinion, "", nil
+			}))
 		}
 	}
 	return out
 }
 
-// known allows something to authenticated callers: everything, or only the server's documents and
-// reviews of themselves. It has no opinion about other requests.
-type known struct{ everything bool }
+// everything allows everything to authenticated callers. It has no opinion about others.
+type everything struct{}
 
 // Authorize implements authz.Authorizer.
-func (k known) Authorize(_ context.Context, a authz.Attributes) (authz.Decision, string, error) {
+func (everything) Authorize(_ context.Context, a authz.Attributes) (authz.Decision, string, error) {
 	if a.User.IsAnonymous() || !a.User.In(authn.GroupAuthenticated) {
 		return authz.NoOpinion, "", nil
 	}
-	if k.everything || isDiscovery(a) || isSelfReview(a) {
-		return authz.Allow, "", nil
-	}
-	return authz.NoOpinion, "", nil
-}
-
-// isDiscovery reports whether a request reads documents about the server.
-func isDiscovery(a authz.Attributes) bool {
-	if a.Resource != "" || a.Verb != "get" {
-		return false
-	}
-	for _, p := range []string{"/api", "/apis", "/openapi", "/healthz", "/livez", "/readyz", "/version"} {
-		if a.Path == p || strings.HasPrefix(a.Path, p+"/") {
-			return true
-		}
-	}
-	return false
-}
-
-// isSelfReview reports whether callers ask about themselves.
-func isSelfReview(a authz.Attributes) bool {
-	if a.Verb != "create" || a.Subresource != "" {
-		return false
-	}
-	switch a.Group {
-	case "authorization.k8s.io":
-		return a.Resource == "selfsubjectaccessreviews" || a.Resource == "selfsubjectrulesreviews"
-	case "authentication.k8s.io":
-		return a.Resource == "selfsubjectreviews"
-	}
-	return false
+	return authz.Allow, "", nil
 }
 
 // Rules lists what Authorize allows, for kubectl auth can-i --list.
-func (k known) Rules(_ context.Context, u authn.User, _ string) (authz.Rules, error) {
+func (everything) Rules(_ context.Context, u authn.User, _ string) (authz.Rules, error) {
 	if u.IsAnonymous() {
 		return authz.Rules{}, nil
 	}
-	if k.everything {
-		every := []string{"*"}
-		return authz.Rules{
-			Resources: []authz.ResourceRule{{Verbs: every, APIGroups: every, Resources: every}},
-			Paths:     []authz.NonResourceRule{{Verbs: every, NonResourceURLs: every}},
-		}, nil
-	}
-	create := []string{"create"}
+	every := []string{"*"}
 	return authz.Rules{
-		Resources: []authz.ResourceRule{
-			{
-				Verbs: create, APIGroups: []string{"authorization.k8s.io"},
-				Resources: []string{"selfsubjectaccessreviews", "selfsubjectrulesreviews"},
-			},
-			{Verbs: create, APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"selfsubjectreviews"}},
-		},
-		Paths: []authz.NonResourceRule{{Verbs: []string{"get"}, NonResourceURLs: []string{
-			"/api", "/api/*", "/apis", "/apis/*", "/healthz", "/healthz/*", "/livez", "/livez/*", "/openapi", "/openapi/*", "/readyz", "/readyz/*", "/version", "/version/*",
-		}}},
+		Resources: []authz.ResourceRule{{Verbs: every, APIGroups: every, Resources: every}},
+		Paths:     []authz.NonResourceRule{{Verbs: every, NonResourceURLs: every}},
 	}, nil
 }
 
 var (
-	_ authz.Authorizer   = known{}
-	_ authz.RuleResolver = known{}
+	_ authz.Authorizer   = everything{}
+	_ authz.RuleResolver = everything{}
 )

@@ -10,6 +10,7 @@ import (
 const (
 	namespaceController = "namespace"
 	garbageCollector    = "garbage-collector"
+	roleAggregation     = "clusterrole-aggregation"
 )
 
 // runs reports whether a controller is enabled. By default none is: a kube-apiserver runs no
@@ -19,9 +20,9 @@ func (o *options) runs(controller string) bool { return slices.Contains(o.contro
 // checkControllers rejects unknown names.
 func (o *options) checkControllers() (problems []error) {
 	for _, name := range o.controllers {
-		if name != namespaceController && name != garbageCollector {
-			problems = append(problems, fmt.Errorf("--controllers: unknown controller %q; known controllers are %s and %s", name,
-				namespaceController, garbageCollector))
+		if name != namespaceController && name != garbageCollector && name != roleAggregation {
+			problems = append(problems, fmt.Errorf("--controllers: unknown controller %q; known controllers are %s, %s and %s", name,
+				namespaceController, garbageCollector, roleAggregation))
 		}
 	}
 	if !o.collect && o.runs(garbageCollector) {

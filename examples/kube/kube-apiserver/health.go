@@ -21,7 +21,7 @@ func healthNames() []string {
 		"poststarthook/start-apiextensions-informers", "poststarthook/start-apiextensions-controllers", "poststarthook/crd-informer-synced",
 		"poststarthook/start-system-namespaces-controller", "poststarthook/start-cluster-authentication-info-controller",
 		"poststarthook/start-legacy-token-tracking-controller", "poststarthook/start-service-ip-repair-controllers",
-		"poststarthook/rbac/bootstrap-roles", "poststarthook/scheduling/bootstrap-system-priority-classes",
+		"poststarthook/scheduling/bootstrap-system-priority-classes",
 		"poststarthook/start-kubernetes-service-cidr-controller", "poststarthook/aggregator-reload-proxy-client-cert",
 		"poststarthook/start-kube-aggregator-informers", "poststarthook/apiservice-status-local-available-controller",
 		"poststarthook/apiservice-status-remote-available-controller", "poststarthook/apiservice-registration-controller",

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"syscall"
 
@@ -114,6 +115,7 @@ func (o *options) kinds(tokens *kube.Tokens) registry.Definition {
 	return kube.Kinds(kube.Options{
 		ServiceRange: o.serviceRange, NodePorts: o.nodePorts, Endpoint: o.endpoint(), Tokens: tokens,
 		Without: o.disabled, Unprivileged: !o.allowPrivileged, WarnUnenforced: true, Host: o.host(),
+		RolesCount: slices.Contains(o.modes, "RBAC"), AggregateRoles: o.runs(roleAggregation),
 		ControlPlane: own,
 	})
 }

@@ -119,7 +119,7 @@ func (o *options) flags() *pflag.FlagSet {
 	f.StringSliceVar(&o.emulated, "emulated-version", nil, "the release of Kubernetes to behave like, such as 1.35 or kube=1.35")
 	f.BoolVar(&o.collect, "enable-garbage-collector", true, "whether --controllers may name garbage-collector")
 	f.StringSliceVar(&o.controllers, "controllers", nil,
-		"controllers of kube-controller-manager that run here: namespace ends namespaces, garbage-collector deletes what has lost its owners (default none)")
+		"controllers of kube-controller-manager that run here: namespace ends namespaces, garbage-collector deletes what has lost its owners, clusterrole-aggregation unites roles (default none)")
 	f.IPVar(&o.advertise, "advertise-address", nil,
 		"the address of the server for those inside the cluster, at the service `kubernetes`. Default: --bind-address")
 	f.StringArrayVar(&o.issuers, "service-account-issuer", nil,
@@ -354,16 +354,11 @@ func (o *options) warnings() []string {
 		out = append(out, "--"+name+" is accepted and has no effect")
 	}
 	out = append(out, o.withoutEffectOf...)
-	if o.roles() {
-		out = append(out, "--authorization-mode: rules of roles are not looked at yet: members of system:masters may do everything, everybody else who is known may find out what the server serves and who they are")
+	if slices.Contains(o.modes, "Node") {
+		out = append(out, "--authorization-mode: Node has no opinion about any request yet: nodes need roles")
 	}
 	if o.clientCAFile == "" && o.tokenFile == "" {
 		out = append(out, "neither --client-ca-file nor --token-auth-file is given: nobody can log in")
 	}
 	return out
-}
-
-// roles reports whether a mode is given that uses roles.
-func (o *options) roles() bool {
-	return slices.Contains(o.modes, "RBAC") || slices.Contains(o.modes, "Node")
 }
