@@ -46,6 +46,10 @@ func (s *Server) links() []link {
 		{"authorize", s.authorize},       // may they do exactly what was parsed
 		{"body", s.withoutBody},          // nobody waits for the body of a GET
 	}
+	if s.audit != nil {
+		at := slices.IndexFunc(always, func(l link) bool { return l.name == "authenticate" })
+		always = slices.Insert(always, at+1, link{"audit", s.withReceipt}) // the request is recorded before anything is done
+	}
 	return slices.Insert(always, 2, s.optionalLinks()...)
 }
 
@@ -113,12 +117,18 @@ func (s *Server) withAuditID(next http.Handler) http.Handler {
 		h["Audit-Id"], h["Cache-Control"], h["X-Content-Type-Options"] = v[0:1:1], v[1:2:2], v[2:3:3]
 		x := res.exchange.Begin(r, id, time.Now())
 		x.CBOR = s.cbor
+		if s.audit != nil {
+			res.recording = s.audit.begin(x)
+		}
 		returned := false
 		defer func() {
 			if !returned {
 				x.Aborted.Store(true)
 			} else if !res.hijacked {
 				res.begin(http.StatusOK) // which net/http is about to send
+			}
+			if res.recording != nil {
+				s.report(func(*request.Exchange) { res.recording.ends() }, x)
 			}
 			for _, to := range s.reports {
 				s.report(to, x)
@@ -184,6 +194,9 @@ func (s *Server) withRecovery(next http.Handler) http.Handler {
 			x := request.ExchangeFrom(r.Context())
 			s.cfg.log.Error(fmt.Errorf("panic: %v", v), "a request failed", "auditID", x.ID,
 				"method", r.Method, "path", r.URL.EscapedPath(), "stack", string(debug.Stack()))
+			if x.Record != nil {
+				x.Record.Panicked = true
+			}
 			if x.Code.Load() != 0 {
 				panic(http.ErrAbortHandler)
 			}

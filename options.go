@@ -20,8 +20,8 @@ import (
 
 // Option sets up a Server. New takes options and reports everything that is wrong with them.
 //
-// There are two forms. Functions add to the server: Serve, Authenticate, Authorize, Admit, Before,
-// CheckHealth and LogTo. Values tune it: Kubernetes, Watches, HTTP, Access, Limits, Housekeeping,
+// There are two forms. Functions add to the server: Serve, Authenticate, Authorize, Admit, Audit,
+// Before, CheckHealth and LogTo. Values tune it: Kubernetes, Watches, HTTP, Access, Limits, Housekeeping,
 // Schemas and Sources. The zero value of each of their fields stands for the documented default, so a program
 // writes only what differs:
 //
@@ -43,6 +43,7 @@ type config struct {
 	authenticators []authn.Authenticator
 	authorizers    []authz.Authorizer
 	plugins        []admission.Plugin
+	auditing       *auditing
 	checks         []endpointChecks
 	inserted       []insertion
 	log            logr.Logger

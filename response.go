@@ -8,14 +8,19 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/kindwright/kindwright/internal/negotiate"
 	"github.com/kindwright/kindwright/internal/request"
+	"github.com/kindwright/kindwright/status"
 )
 
 // response records in the exchange how the request was answered. It is the only wrapper around the
 // connection's own writer.
 type response struct {
 	http.ResponseWriter
-	exchange request.Exchange
+	exchange  request.Exchange
+	recording *recording // nil if nothing is recorded
+	replaced  bool       // the client has got an error instead of this answer
+
 	last     bool      // the connection ends with the answer, unless it changes the protocol
 	hijacked bool      // a handler has taken the connection over
 	common   [3]string // the values of the headers that every answer has
@@ -30,25 +35,40 @@ type response struct {
 //
 // It also ends after a request in chunks. If the client sent a Content-Length as well, net/http has
 // removed it, and a proxy in between may have found another end of the body than net/http (H6).
-func (w *response) begin(code int) {
+//
+// The audit log gets its record first. If that fails, the client gets an error, and begin returns
+// false: the answer must be discarded.
+func (w *response) begin(code int) bool {
+	if w.replaced {
+		return false
+	}
 	first := w.exchange.Code.CompareAndSwap(0, int32(code)) //nolint:gosec // three digits
 	if first && w.last && code != http.StatusSwitchingProtocols {
 		w.Header().Set("Connection", "close")
 	}
+	if !first || w.recording == nil || w.recording.begins() {
+		return true
+	}
+	w.replaced = true
+	w.exchange.Code.Store(http.StatusInternalServerError)
+	negotiate.WriteError(w.ResponseWriter, w.exchange.Received.WithContext(&w.exchange), status.Internal(errAuditSink).WithMessage(errAuditSink.Error()))
+	return false
 }
 
 // WriteHeader records the beginning of the answer. A code of the 100s announces another answer,
 // except for the change of the protocol.
 func (w *response) WriteHeader(code int) {
-	if code >= http.StatusOK || code == http.StatusSwitchingProtocols {
-		w.begin(code)
+	if (code >= http.StatusOK || code == http.StatusSwitchingProtocols) && !w.begin(code) {
+		return
 	}
 	w.ResponseWriter.WriteHeader(code)
 }
 
 // Write sends a part of the answer.
 func (w *response) Write(p []byte) (int, error) {
-	w.begin(http.StatusOK)
+	if !w.begin(http.StatusOK) {
+		return len(p), nil
+	}
 	n, err := w.ResponseWriter.Write(p)
 	w.exchange.Bytes.Add(int64(n))
 	return n, err
@@ -60,7 +80,9 @@ func (w *response) ReadFrom(from io.Reader) (int64, error) {
 	if !ok {
 		return io.Copy(struct{ io.Writer }{w}, from)
 	}
-	w.begin(http.StatusOK)
+	if !w.begin(http.StatusOK) {
+		return io.Copy(io.Discard, from)
+	}
 	n, err := to.ReadFrom(from)
 	w.exchange.Bytes.Add(n)
 	return n, err
@@ -71,7 +93,9 @@ func (w *response) Flush() { _ = w.FlushError() }
 
 // FlushError is Flush with its error.
 func (w *response) FlushError() error {
-	w.begin(http.StatusOK)
+	if !w.begin(http.StatusOK) {
+		return nil
+	}
 	return http.NewResponseController(w.ResponseWriter).Flush()
 }
 
@@ -82,7 +106,7 @@ func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		return nil, nil, err
 	}
 	w.hijacked = true
-	counted := &takenOver{Conn: conn, exchange: &w.exchange}
+	counted := &takenOver{Conn: conn, exchange: &w.exchange, recording: w.recording}
 	rw.Writer.Reset(counted) // nothing has been written to it
 	return counted, rw, nil
 }
@@ -94,13 +118,17 @@ func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 // it.
 type takenOver struct {
 	net.Conn
-	exchange *request.Exchange
+	exchange  *request.Exchange
+	recording *recording // nil if nothing is recorded
 }
 
 // Write sends bytes. The first ones are the head of the answer.
 func (c *takenOver) Write(p []byte) (int, error) {
 	if c.exchange.Code.Load() == 0 {
 		c.exchange.Code.Store(codeOf(p))
+		if c.recording != nil {
+			c.recording.begins()
+		}
 	}
 	n, err := c.Conn.Write(p)
 	c.exchange.Bytes.Add(int64(n))

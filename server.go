@@ -63,6 +63,7 @@ type Server struct {
 	unauthorized sync.Once // tells the log about the first request rejected for want of an authorizer
 
 	phase      atomic.Int32
+	audit      *auditor        // nil if nothing is recorded
 	draining   context.Context // done when watches should end
 	drain      context.CancelFunc
 	reconnects reconnects
@@ -126,6 +127,9 @@ func (s *Server) build() error {
 		return err
 	}
 	domain := s.groupDomain()
+	if err := s.buildAudit(domain); err != nil {
+		return err
+	}
 	if s.parts, err = define(s.cfg.definitions, s.env(domain)); err != nil {
 		return err
 	}

@@ -31,6 +31,9 @@ func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	if failure == nil {
 		failure = status.Internal(errors.New("WriteError was called without an error"))
 	}
+	if x := request.ExchangeFrom(r.Context()); x != nil {
+		x.Record.KeepStatus(failure.Status())
+	}
 	document, merr := json.Marshal(failure.Status())
 	if merr != nil {
 		document, merr = json.Marshal(readable(failure.Status()))

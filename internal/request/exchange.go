@@ -84,6 +84,9 @@ type Exchange struct {
 	// Limit is what Bound has given the request.
 	Limit *bounded
 
+	// Record is what the audit log gets to know; nil if nothing is recorded.
+	Record *Record
+
 	// Sent is the body of the request, if it was read as a whole. Nobody may change it.
 	Sent []byte
 

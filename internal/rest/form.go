@@ -254,6 +254,9 @@ func (f *tables) tail(dst []byte, l *engine.Listed) ([]byte, error) {
 
 // answerObject sends one stored object.
 func (c *call) answerObject(form negotiate.Result, code int, entry *watch.Entry) error {
+	if err := c.keepObject(form, entry); err != nil {
+		return err
+	}
 	if code == http.StatusOK && !form.Unmanaged {
 		if done, err := c.output().WriteObject(c.w, c.r, form, entry.Length(), entry); done {
 			return c.send(err)
@@ -285,6 +288,9 @@ func (c *call) answerRead(form negotiate.Result, entry *watch.Entry) error {
 		return c.answerObject(form, http.StatusOK, entry)
 	}
 	if c.output().Packs(c.r, size) {
+		if err := c.keepObject(form, entry); err != nil {
+			return err
+		}
 		small, err := c.served.Shape(entry, packed, func() ([]byte, error) {
 			if body == nil {
 				body = entry.AppendJSON(make([]byte, 0, size))
@@ -298,6 +304,9 @@ func (c *call) answerRead(form negotiate.Result, entry *watch.Entry) error {
 	}
 	if body == nil {
 		return c.answerObject(form, http.StatusOK, entry)
+	}
+	if err := c.keepObject(form, entry); err != nil {
+		return err
 	}
 	return c.send(c.output().Write(c.w, c.r, form, http.StatusOK, body))
 }

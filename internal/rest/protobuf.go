@@ -103,6 +103,7 @@ func (c *call) document(form negotiate.Result, code int, d *protobuf.Descriptor,
 	if form.Unmanaged {
 		document = unmanaged(document)
 	}
+	c.keepDocument(document)
 	if form.MediaType == negotiate.Protobuf {
 		if d == nil {
 			form.MediaType = negotiate.JSON // metadata were asked for, of a kind that has no protobuf form

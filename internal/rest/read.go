@@ -79,7 +79,10 @@ func (c *call) answerList(form negotiate.Result, l *engine.Listed) error {
 	connection := http.NewResponseController(c.w)
 	answer := c.output().Start(c.w, c.r, form, http.StatusOK)
 	defer answer.Abort()
-	err := c.listForm(form, l).writeList(&listWriter{answer: answer, connection: connection}, l)
+	err := c.keepList(form, l)
+	if err == nil {
+		err = c.listForm(form, l).writeList(&listWriter{answer: answer, connection: connection}, l)
+	}
 	if err == nil {
 		err = answer.Close()
 	}

@@ -98,6 +98,7 @@ func (c *call) patch() error {
 		if err != nil {
 			return nil, err
 		}
+		c.record().KeepRequest(body)
 		return c.at.Patch(ctx, registry.PatchRequest{Type: kind, Body: body}, c.writeOptions())
 	})
 }
@@ -185,13 +186,16 @@ func (c *call) body(d *protobuf.Descriptor) ([]byte, error) {
 const maxDeleteOptions = 64 << 10
 
 // bodyUpTo is body for a document of at most limit bytes.
-func (c *call) bodyUpTo(limit int64, d *protobuf.Descriptor) ([]byte, error) {
+func (c *call) bodyUpTo(limit int64, d *protobuf.Descriptor) (body []byte, err error) {
 	if c.isProtobuf() {
-		return c.readProtobuf(limit, d)
+		body, err = c.readProtobuf(limit, d)
+	} else {
+		// Whether the caller proved who they are by something a browser does not send of itself (B17).
+		user, ok := authn.UserFrom(c.r.Context())
+		body, err = negotiate.ReadBody(c.w, c.r, negotiate.BodyOptions{Limit: limit, Authenticated: ok && !user.IsAnonymous()})
 	}
-	// Whether the caller proved who they are by something a browser does not send of itself (B17).
-	user, ok := authn.UserFrom(c.r.Context())
-	return negotiate.ReadBody(c.w, c.r, negotiate.BodyOptions{Limit: limit, Authenticated: ok && !user.IsAnonymous()})
+	c.record().KeepRequest(body)
+	return body, err
 }
 
 func (c *call) writeOptions() registry.WriteOptions {
@@ -276,9 +280,9 @@ func (c *call) deleteCollection() error {
 
 // answerSuccess sends a Status that says that nothing is left to say (DEL-14).
 func (c *call) answerSuccess(form negotiate.Result, details *meta.StatusDetails) error {
-	document, err := json.Marshal(meta.Status{
-		TypeMeta: meta.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: meta.StatusSuccess, Details: details,
-	})
+	success := meta.Status{TypeMeta: meta.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: meta.StatusSuccess, Details: details}
+	c.record().KeepStatus(success)
+	document, err := json.Marshal(success)
 	if err != nil {
 		return status.Internal(err)
 	}

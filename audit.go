@@ -1,0 +1,462 @@
+package kindwright
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/kindwright/kindwright/audit"
+	"github.com/kindwright/kindwright/authz"
+	"github.com/kindwright/kindwright/internal/clip"
+	"github.com/kindwright/kindwright/internal/guard"
+	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/internal/metrics/apiserver"
+	"github.com/kindwright/kindwright/internal/negotiate"
+	"github.com/kindwright/kindwright/internal/request"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/status"
+)
+
+// Audit records requests as a policy says, in each of the sinks. Without a sink nothing is recorded.
+// The caller keeps the sinks and closes them after Wait or Run has returned. It may be given once.
+//
+// The answer to a request that changes something begins when its record is in all sinks.
+func Audit(p audit.Policy, sinks ...audit.Sink) Option {
+	return optionFunc(func(c *config) error {
+		if c.auditing != nil {
+			return errors.New("Audit: there is a policy already, and a server has one")
+		}
+		if err := given("Audit", "sink", sinks); err != nil {
+			return err
+		}
+		c.auditing = &auditing{p, sinks}
+		return p.Validate()
+	})
+}
+
+// auditing is what the option Audit says.
+type auditing struct {
+	policy audit.Policy
+	sinks  []audit.Sink
+}
+
+// auditor makes the records of a server.
+type auditor struct {
+	rules      *audit.Rules
+	sinks      []audit.Sink
+	log        logr.Logger
+	apiVersion string
+	decision   string // the annotation of the authorizer's decision
+	reason     string // and of what it said
+
+	lines    sync.Pool // of *[]byte
+	events   atomic.Uint64
+	rejected atomic.Uint64
+	levels   [len(auditLevels)]atomic.Uint64
+}
+
+var auditLevels = [...]audit.Level{audit.LevelNone, audit.LevelMetadata, audit.LevelRequest, audit.LevelRequestResponse}
+
+// buildAudit makes the auditor, if there is something to record to.
+func (s *Server) buildAudit(domain string) error {
+	on := s.cfg.auditing
+	if on == nil || len(on.sinks) == 0 {
+		return nil
+	}
+	apiVersion := "audit." + domain + "/v1"
+	if v := on.policy.APIVersion; v != "" && v != apiVersion {
+		return fmt.Errorf("Audit: the policy has the apiVersion %q, which must be %q", v, apiVersion)
+	}
+	rules, err := audit.Compile(on.policy)
+	if err != nil {
+		return err
+	}
+	s.audit = &auditor{
+		rules: rules, sinks: on.sinks, log: s.cfg.log, apiVersion: apiVersion,
+		decision: "authorization." + domain + "/decision", reason: "authorization." + domain + "/reason",
+	}
+	apiserver.CollectAudit(&s.meters.registry, s.audit.statistics)
+	return nil
+}
+
+// statistics are the metrics of the audit log.
+func (a *auditor) statistics() apiserver.Audit {
+	out := apiserver.Audit{Events: a.events.Load(), Rejected: a.rejected.Load(), Levels: map[string]uint64{}, Lost: map[string]uint64{}}
+	for i, level := range auditLevels {
+		out.Levels[string(level)] = a.levels[i].Load()
+	}
+	for _, sink := range a.sinks {
+		if l, ok := sink.(audit.Losses); ok {
+			name, lost := l.Losses()
+			out.Lost[name] += lost
+		}
+	}
+	return out
+}
+
+// recording is the audit of one request. It belongs to the goroutine that serves the request.
+type recording struct {
+	request.Record
+
+	auditor *auditor
+	x       *request.Exchange
+	verdict audit.Verdict
+	judged  bool
+	refused bool        // a sink could not store a record, and the client has been told
+	latest  audit.Stage // of the records so far
+}
+
+// begin begins the audit of a request.
+func (a *auditor) begin(x *request.Exchange) *recording {
+	r := &recording{auditor: a, x: x}
+	r.Of = r
+	x.Record = &r.Record
+	return r
+}
+
+// withReceipt asks the policy about a request whose sender is known, and records that it has come
+// in. If a sink needs the record and cannot store it, the request ends here (AUD-20).
+func (s *Server) withReceipt(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		rec, _ := request.ExchangeFrom(r.Context()).Record.Of.(*recording)
+		rec.judge()
+		if !rec.emit(r.Context(), audit.StageRequestReceived) {
+			s.audit.rejected.Add(1)
+			rec.refused = true
+			negotiate.WriteError(w, r, status.Internal(errAuditSink).WithMessage(errAuditSink.Error()))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// errAuditSink is what clients are told about a record that could not be stored.
+var errAuditSink = errors.New("failed to store audit event")
+
+// judge asks the policy. A request that could not be parsed, or whose sender is not known, has less
+// to match.
+func (r *recording) judge() {
+	if r.judged {
+		return
+	}
+	r.judged = true
+	a := r.attributes()
+	if u := r.x.User.Load(); u != nil {
+		a.User = *u
+	}
+	r.verdict = r.auditor.rules.Evaluate(&a)
+	r.KeepsAnswer = a.ResourceRequest && r.verdict.Level.Keeps(audit.LevelRequestResponse)
+	r.auditor.levels[max(slices.Index(auditLevels[:], r.verdict.Level), 0)].Add(1)
+}
+
+func (r *recording) attributes() authz.Attributes {
+	if info := r.x.Info.Load(); info != nil {
+		return attributesOf(info)
+	}
+	return authz.Attributes{Verb: strings.ToLower(r.x.Received.Method), Path: r.x.Received.URL.Path}
+}
+
+// begins records that the answer begins, before its first byte leaves. It returns false if the
+// client must get an error instead, because a record is missing.
+//
+// A request that changes something has ended then for its record. Its answer tells the client that
+// the change is made, so the record must not come after it.
+func (r *recording) begins() bool {
+	r.judge()
+	info := r.x.Info.Load()
+	switch {
+	case r.refused || info == nil:
+		return true
+	case r.x.Streams:
+		r.emit(context.WithoutCancel(r.x), audit.StageResponseStarted) // its beginning is recorded already
+		return true
+	case !info.IsResource || info.Verb == request.VerbGet || info.Verb == request.VerbList || info.Verb == request.VerbWatch:
+		return true
+	}
+	return r.emit(context.WithoutCancel(r.x), r.last())
+}
+
+// ends records that the request has ended, unless that was recorded before its answer began.
+func (r *recording) ends() {
+	r.judge()
+	stage := r.last()
+	if r.latest == stage || r.latest == audit.StageResponseComplete && stage != audit.StagePanic {
+		return
+	}
+	r.emit(context.WithoutCancel(r.x), stage)
+}
+
+// last is the last stage of the request.
+func (r *recording) last() audit.Stage {
+	if r.Panicked {
+		return audit.StagePanic
+	}
+	return audit.StageResponseComplete
+}
+
+// emit writes the record of a stage to all sinks, if the policy keeps it. It returns false if one of
+// them needs it and could not store it.
+func (r *recording) emit(ctx context.Context, stage audit.Stage) bool {
+	r.latest = stage
+	if !r.verdict.Keeps(stage) {
+		return true
+	}
+	a := r.auditor
+	line, _ := a.lines.Get().(*[]byte)
+	if line == nil {
+		line = new([]byte)
+	}
+	defer func() {
+		if cap(*line) <= maxPooledLine {
+			a.lines.Put(line)
+		}
+	}()
+	e := r.event(stage)
+	*line = e.AppendJSON((*line)[:0])
+	a.events.Add(1)
+	stored := true
+	for _, sink := range a.sinks {
+		if err := write(ctx, sink, *line); err != nil {
+			stored = false
+			a.log.Error(err, "an audit record could not be stored", guard.WithStack(err, "auditID", r.x.ID, "stage", string(stage))...)
+		}
+	}
+	return stored
+}
+
+// maxPooledLine prevents one long record from keeping its memory forever.
+const maxPooledLine = 64 << 10
+
+// write is Write of a sink that may panic.
+func write(ctx context.Context, sink audit.Sink, line []byte) (err error) {
+	defer guard.Recover(&err, "audit sink")
+	return sink.Write(ctx, line)
+}
+
+// event makes the record of a stage.
+func (r *recording) event(stage audit.Stage) *audit.Event {
+	x := r.x
+	e := &audit.Event{
+		APIVersion: r.auditor.apiVersion, Kind: "Event", Level: r.verdict.Level, AuditID: x.ID, Stage: stage,
+		RequestURI: requestURI(x.Received), SourceIPs: sourceIPs(x.Received), UserAgent: userAgent(x.Received),
+		RequestReceivedTimestamp: meta.NewMicroTime(x.Start),
+		StageTimestamp:           meta.NewMicroTime(x.Start.Add(time.Since(x.Start))), // never before, whatever happens to the clock
+	}
+	if u := x.User.Load(); u != nil {
+		e.User = audit.UserInfoOf(u)
+	}
+	if as := x.Impersonation.Load(); as != nil {
+		user := audit.UserInfoOf(&as.User)
+		e.ImpersonatedUser = &user
+		if as.Constraint != "" {
+			e.AuthenticationMetadata = &audit.AuthenticationMetadata{ImpersonationConstraint: as.Constraint}
+		}
+	}
+	a := r.attributes()
+	e.Verb = a.Verb
+	if a.ResourceRequest {
+		e.ObjectRef = &audit.ObjectReference{
+			Resource: a.Resource, Namespace: a.Namespace, Name: a.Name, APIGroup: a.Group, APIVersion: a.Version, Subresource: a.Subresource,
+		}
+		r.nameObject(e.ObjectRef)
+		r.bodies(e)
+	}
+	if stage != audit.StageRequestReceived {
+		e.ResponseStatus = r.outcome()
+		if stage == audit.StageResponseStarted {
+			e.ResponseStatus, e.ResponseObject = &meta.Status{Code: x.Code.Load()}, nil
+		}
+	}
+	e.Annotations = r.annotations()
+	return e
+}
+
+// nameObject completes the reference of a create or an update with what the body says.
+func (r *recording) nameObject(ref *audit.ObjectReference) {
+	info := r.x.Info.Load()
+	if len(r.Request) == 0 || info.Subresource != "" || info.Verb != request.VerbCreate && info.Verb != request.VerbUpdate {
+		return
+	}
+	var object struct {
+		Metadata struct { // of any type: nothing is checked yet
+			Name            any `json:"name"`
+			Namespace       any `json:"namespace"`
+			UID             any `json:"uid"`
+			ResourceVersion any `json:"resourceVersion"`
+		} `json:"metadata"`
+	}
+	if json.Unmarshal(r.Request, &object) != nil {
+		return
+	}
+	set := func(to *string, from any) {
+		if text, ok := from.(string); ok && *to == "" {
+			*to = clip.Text(text, maxReference)
+		}
+	}
+	set(&ref.Name, object.Metadata.Name)
+	set(&ref.Namespace, object.Metadata.Namespace)
+	set(&ref.UID, object.Metadata.UID)
+	set(&ref.ResourceVersion, object.Metadata.ResourceVersion)
+}
+
+// maxReference bounds what a body says about the name of its object.
+const maxReference = 253
+
+// bodies adds the bodies that the policy keeps. What is not JSON is left out: the record must be.
+func (r *recording) bodies(e *audit.Event) {
+	level := r.verdict.Level
+	if level.Keeps(audit.LevelRequest) {
+		e.RequestObject = r.body(r.Request)
+	}
+	if !r.KeepsAnswer {
+		return
+	}
+	answer := r.Answer
+	if answer == nil {
+		answer = r.x.Answer()
+	}
+	e.ResponseObject = r.body(answer)
+}
+
+func (r *recording) body(data []byte) audit.Raw {
+	if len(data) == 0 || json.Valid(data) != nil {
+		return nil
+	}
+	if r.verdict.OmitManagedFields {
+		data = withoutManagedFields(data)
+	}
+	return audit.Raw(data).Line()
+}
+
+// outcome is how the request has ended (AUD-12).
+func (r *recording) outcome() *meta.Status {
+	x := r.x
+	out := &meta.Status{Code: x.Code.Load()}
+	switch {
+	case r.Panicked:
+		return &meta.Status{Status: meta.StatusFailure, Code: http.StatusInternalServerError, Reason: meta.ReasonInternalError, Message: "a handler panicked"}
+	case r.Status != nil:
+		known := *r.Status
+		out = &known
+		out.Code = x.Code.Load()
+	case x.Aborted.Load() && out.Code == 0:
+		out.Status, out.Message = meta.StatusFailure, "the connection was broken off before the answer"
+	case x.Aborted.Load():
+		out.Status, out.Message = meta.StatusFailure, "the connection was broken off within the answer"
+	}
+	return out
+}
+
+// annotations returns what is known beside the fields of a record: what the authorizer said, and
+// what plugins annotated (AUD-32).
+func (r *recording) annotations() map[string]string {
+	out := r.x.Annotations()
+	d := r.x.Decision.Load()
+	if d == nil {
+		return out
+	}
+	if out == nil {
+		out = make(map[string]string, 2)
+	}
+	out[r.auditor.decision] = "forbid"
+	if d.Decision == authz.Allow {
+		out[r.auditor.decision] = "allow"
+	}
+	out[r.auditor.reason] = d.Reason
+	return out
+}
+
+// requestURI is the URI as the client sent it (AUD-05). The absolute form can have a password.
+func requestURI(r *http.Request) string {
+	if strings.HasPrefix(r.RequestURI, "/") {
+		return r.RequestURI
+	}
+	return r.URL.RequestURI()
+}
+
+// maxUserAgent bounds what a client calls itself (AUD-35).
+const maxUserAgent = 1024
+
+func userAgent(r *http.Request) string {
+	ua := r.UserAgent()
+	if len(ua) > maxUserAgent {
+		return clip.Prefix(ua, maxUserAgent) + "...TRUNCATED"
+	}
+	return ua
+}
+
+// sourceIPs are the addresses that a request came by (AUD-09): what proxies say about the client,
+// then the other end of the connection.
+func sourceIPs(r *http.Request) []string {
+	out := make([]string, 0, 1)
+	if forwarded := r.Header["X-Forwarded-For"]; len(forwarded) > 0 {
+		for part := range strings.SplitSeq(strings.Join(forwarded, ","), ",") {
+			if ip := address(strings.TrimSpace(part)); ip != "" {
+				out = append(out, ip)
+			}
+		}
+	}
+	if ip := address(r.Header.Get("X-Real-Ip")); ip != "" && !slices.Contains(out, ip) {
+		out = append(out, ip)
+	}
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		host = r.RemoteAddr
+	}
+	if ip := address(host); ip != "" && (len(out) == 0 || out[len(out)-1] != ip) {
+		out = append(out, ip)
+	}
+	return out
+}
+
+// address returns an IP address as it is usually written, or "".
+func address(text string) string {
+	if text == "" {
+		return ""
+	}
+	ip, err := netip.ParseAddr(text)
+	if err != nil {
+		return ""
+	}
+	return ip.Unmap().WithZone("").String()
+}
+
+// withoutManagedFields removes metadata.managedFields from an object, and from the items of a list.
+func withoutManagedFields(document []byte) []byte {
+	tree, err := json.DecodeTree(document, json.TreeOptions{Duplicates: func(string) {}})
+	if err != nil {
+		return nil
+	}
+	object, _ := tree.(map[string]any)
+	unmanage(object)
+	for _, name := range []string{"items", "rows"} {
+		list, _ := object[name].([]any)
+		for _, item := range list {
+			item, _ := item.(map[string]any)
+			unmanage(item)
+			shown, _ := item["object"].(map[string]any) // of a row
+			unmanage(shown)
+		}
+	}
+	out, err := json.AppendTree(nil, tree)
+	if err != nil {
+		return nil
+	}
+	return out
+}
+
+func unmanage(object map[string]any) {
+	if metadata, ok := object["metadata"].(map[string]any); ok {
+		delete(metadata, "managedFields")
+	}
+}

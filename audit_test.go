@@ -1,0 +1,423 @@
+package kindwright_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kindwright/kindwright"
+	"github.com/kindwright/kindwright/admission"
+	"github.com/kindwright/kindwright/audit"
+	"github.com/kindwright/kindwright/authz"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/storage/memory"
+)
+
+// everything records all stages of all requests with their bodies.
+func everything() audit.Policy {
+	return audit.Policy{Rules: []audit.Rule{{Level: audit.LevelRequestResponse}}}
+}
+
+// memo is a sink that keeps the records in memory, after a look at each line.
+type memo struct {
+	t    testing.TB
+	fail func(*audit.Event) error // nil: never
+
+	mu     sync.Mutex
+	events []*audit.Event
+}
+
+func (m *memo) Write(_ context.Context, line []byte) error {
+	e, err := audit.ParseEvent(line)
+	if err != nil {
+		m.t.Errorf("%v: %s", err, line)
+		return err
+	}
+	if strings.ContainsAny(string(line), "\n\r") {
+		m.t.Errorf("a record has several lines: %s", line)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.fail != nil {
+		if err := m.fail(e); err != nil {
+			return err
+		}
+	}
+	m.events = append(m.events, e)
+	return nil
+}
+
+func (m *memo) Close() error { return nil }
+
+// of returns the records of one request once it has the last of the stages.
+func (m *memo) of(id string, last audit.Stage) []*audit.Event {
+	m.t.Helper()
+	var out []*audit.Event
+	require.Eventually(m.t, func() bool {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		out = nil
+		for _, e := range m.events {
+			if e.AuditID == id {
+				out = append(out, e)
+			}
+		}
+		return len(out) > 0 && out[len(out)-1].Stage == last
+	}, time.Minute, time.Millisecond)
+	return out
+}
+
+// stagesOf lists the stages of records.
+func stagesOf(events []*audit.Event) (out []audit.Stage) {
+	for _, e := range events {
+		out = append(out, e.Stage)
+	}
+	return out
+}
+
+var twoStages = []audit.Stage{audit.StageRequestReceived, audit.StageResponseComplete}
+
+func TestAUD_01_02_03_04_05_06_07_09_10_11_12_15_16_ACreateHasTwoRecords(t *testing.T) {
+	m := &memo{t: t}
+	h := run(t, kindwright.Audit(everything(), m))
+	res := h.request("POST", gadgetPath+"?fieldManager=a%20b", `{"metadata":{"name":"a"},"data":{"x":"1"}}`,
+		"X-Forwarded-For", "10.0.0.1, what, 10.0.0.2", "X-Real-Ip", "10.0.0.3", "User-Agent", "me/1", "Authorization", "Bearer marked-secret")
+	require.Equal(t, 201, res.StatusCode)
+	events := m.of(res.Header.Get("Audit-Id"), audit.StageResponseComplete)
+	require.Equal(t, twoStages, stagesOf(events))
+	for _, e := range events {
+		require.Equal(t, "audit.k8s.io/v1", e.APIVersion)
+		require.Equal(t, "Event", e.Kind)
+		require.Equal(t, audit.LevelRequestResponse, e.Level)
+		require.Equal(t, gadgetPath+"?fieldManager=a%20b", e.RequestURI)
+		require.Equal(t, "create", e.Verb)
+		require.Equal(t, "admin", e.User.Username)
+		require.Contains(t, e.User.Groups, "system:masters")
+		require.Nil(t, e.ImpersonatedUser)
+		require.Equal(t, []string{"10.0.0.1", "10.0.0.2", "10.0.0.3", "127.0.0.1"}, e.SourceIPs)
+		require.Equal(t, "me/1", e.UserAgent)
+		require.False(t, e.StageTimestamp.Time.Before(e.RequestReceivedTimestamp.Time))
+		require.NotContains(t, string(e.AppendJSON(nil)), "marked-secret")
+	}
+	received, complete := events[0], events[1]
+	require.Nil(t, received.ResponseStatus)
+	require.Empty(t, received.RequestObject, "the body has not been read")
+	require.Equal(t, &audit.ObjectReference{Resource: "gadgets", Namespace: "default", APIGroup: "example.dev", APIVersion: "v1"}, received.ObjectRef)
+	require.Equal(t, &audit.ObjectReference{Resource: "gadgets", Namespace: "default", Name: "a", APIGroup: "example.dev", APIVersion: "v1"}, complete.ObjectRef)
+	require.Equal(t, &meta.Status{Code: 201}, complete.ResponseStatus)
+	require.Equal(t, "allow", complete.Annotations["authorization.k8s.io/decision"], "AUD-32")
+	require.Contains(t, complete.Annotations, "authorization.k8s.io/reason")
+}
+
+func TestAUD_13_14_BodiesByLevel(t *testing.T) {
+	for _, level := range []audit.Level{audit.LevelMetadata, audit.LevelRequest, audit.LevelRequestResponse} {
+		t.Run(string(level), func(t *testing.T) {
+			m := &memo{t: t}
+			h := run(t, kindwright.Audit(audit.Policy{OmitManagedFields: true, Rules: []audit.Rule{{Level: level}}}, m))
+			last := func(res *http.Response) *audit.Event {
+				events := m.of(res.Header.Get("Audit-Id"), audit.StageResponseComplete)
+				return events[len(events)-1]
+			}
+			body := "{\n\"metadata\":{\"name\":\"a\",\"managedFields\":[]},\"data\":{\"x\":\"1\"}}"
+			created := last(h.request("POST", gadgetPath, body))
+			yaml := last(h.request("PUT", gadgetPath+"/a", "metadata: {name: a}\ndata: {x: '2'}", "Content-Type", "application/yaml"))
+			patched := last(h.request("PATCH", gadgetPath+"/a", `{"data":{"x":"3"}}`, "Content-Type", "application/merge-patch+json"))
+			listed := last(h.request("GET", gadgetPath, "", "Accept-Encoding", "gzip"))
+			got := last(h.request("GET", gadgetPath+"/a", "", "Accept-Encoding", "gzip"))
+			rows := last(h.request("GET", gadgetPath, "", "Accept", "application/json;as=Table;v=v1;g=meta.k8s.io"))
+			deleted := last(h.request("DELETE", gadgetPath+"/a", `{"propagationPolicy":"Background"}`))
+			health := last(h.request("GET", "/healthz", ""))
+
+			all := []*audit.Event{created, yaml, patched, listed, got, rows, deleted, health}
+			for _, e := range all {
+				require.Equal(t, level, e.Level)
+				require.NotContains(t, string(e.ResponseObject), "managedFields")
+				if level == audit.LevelMetadata {
+					require.Empty(t, e.RequestObject)
+				}
+				if level != audit.LevelRequestResponse {
+					require.Empty(t, e.ResponseObject)
+				}
+			}
+			require.Nil(t, health.ObjectRef, "AUD-11")
+			require.Empty(t, health.ResponseObject)
+			require.Empty(t, listed.ObjectRef.Name)
+			require.Equal(t, meta.StatusSuccess, deleted.ResponseStatus.Status, "AUD-12")
+			require.EqualValues(t, 200, deleted.ResponseStatus.Code)
+			require.Equal(t, "a", deleted.ResponseStatus.Details.Name)
+			if level == audit.LevelMetadata {
+				return
+			}
+			require.JSONEq(t, `{"metadata":{"name":"a"},"data":{"x":"1"}}`, string(created.RequestObject))
+			require.JSONEq(t, `{"metadata":{"name":"a"},"data":{"x":"2"}}`, string(yaml.RequestObject))
+			require.JSONEq(t, `{"data":{"x":"3"}}`, string(patched.RequestObject))
+			require.JSONEq(t, `{"propagationPolicy":"Background"}`, string(deleted.RequestObject))
+			require.Empty(t, got.RequestObject)
+			if level == audit.LevelRequest {
+				return
+			}
+			require.Contains(t, string(created.ResponseObject), `"resourceVersion"`)
+			require.Contains(t, string(yaml.ResponseObject), `"x":"2"`)
+			require.Contains(t, string(patched.ResponseObject), `"x":"3"`)
+			require.Contains(t, string(listed.ResponseObject), `"kind":"GadgetList"`)
+			require.Contains(t, string(listed.ResponseObject), `"x":"3"`)
+			require.Contains(t, string(got.ResponseObject), `"x":"3"`)
+			require.Contains(t, string(rows.ResponseObject), `"kind":"Table"`)
+			require.Contains(t, string(deleted.ResponseObject), `"kind":"Status"`)
+		})
+	}
+}
+
+func TestAUD_08_BothUsersAreRecorded(t *testing.T) {
+	m := &memo{t: t}
+	h := run(t, kindwright.Audit(everything(), m))
+	res := h.request("GET", gadgetPath, "", "Impersonate-User", "bob", "Impersonate-Group", "ops")
+	require.Equal(t, 403, res.StatusCode)
+	e := m.of(res.Header.Get("Audit-Id"), audit.StageResponseComplete)[1]
+	require.Equal(t, "admin", e.User.Username)
+	require.Equal(t, "bob", e.ImpersonatedUser.Username)
+	require.Contains(t, e.ImpersonatedUser.Groups, "ops")
+}
+
+func TestAUD_36_RequestsThatTheServerRejectsAreRecorded(t *testing.T) {
+	m := &memo{t: t}
+	h := run(t, kindwright.Audit(everything(), m), kindwright.Access{NoAnonymous: true}, kindwright.Admit(admission.Plugin{
+		Name: "refuses", Rules: []admission.Rule{{Groups: []string{"example.dev"}}}, Validator: admission.ValidatorFunc(func(context.Context, *admission.Request) error {
+			panic("a broken plugin")
+		}),
+	}))
+	for _, c := range []struct {
+		name, method, path, body string
+		headers                  []string
+		code                     int
+		stages                   []audit.Stage
+		user                     string
+		message                  string
+	}{
+		{"unparsed", "GET", "/apis/%zz", "", nil, 400, twoStages[1:], "", ""},
+		{"method", "OPTIONS", gadgetPath, "", nil, 405, twoStages[1:], "", ""},
+		{"unauthenticated", "GET", gadgetPath, "", []string{"X-User", ""}, 401, twoStages[1:], "", "Unauthorized"},
+		{"unauthenticated write", "POST", gadgetPath, "{}", []string{"X-User", ""}, 401, twoStages[1:], "", "Unauthorized"},
+		{"forbidden", "GET", gadgetPath, "", []string{"X-Groups", ""}, 403, twoStages, "admin", "gadgets.example.dev is forbidden"},
+		{"absent", "GET", gadgetPath + "/none", "", nil, 404, twoStages, "admin", `gadgets.example.dev "none" not found`},
+		{"panic", "POST", gadgetPath, `{"metadata":{"name":"p"}}`, nil, 500, nil, "admin", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			id := "id-" + strings.ReplaceAll(c.name, " ", "-")
+			r := httptest.NewRequest(c.method, "/", strings.NewReader(c.body))
+			r.URL.Path, r.URL.RawPath, r.RequestURI = "/", "", c.path
+			if u, err := r.URL.Parse(c.path); err == nil {
+				r.URL = u
+			} else {
+				r.URL.Path, r.URL.RawPath = "/apis/%zz", "/apis/%zz"
+			}
+			r.Header.Set("X-User", "admin")
+			r.Header.Set("X-Groups", "system:masters")
+			r.Header.Set("Content-Type", "application/json")
+			r.Header.Set("Audit-Id", id)
+			for i := 0; i < len(c.headers); i += 2 {
+				r.Header.Set(c.headers[i], c.headers[i+1])
+			}
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			require.Equal(t, c.code, w.Code, w.Body.String())
+			require.Equal(t, id, w.Header().Get("Audit-Id"), "AUD-33")
+			m.mu.Lock()
+			latest := m.events[len(m.events)-1]
+			m.mu.Unlock()
+			events := m.of(id, latest.Stage)
+			if c.stages != nil {
+				require.Equal(t, c.stages, stagesOf(events))
+			}
+			last := events[len(events)-1]
+			require.Equal(t, c.path, last.RequestURI)
+			require.Equal(t, c.user, last.User.Username)
+			require.EqualValues(t, c.code, last.ResponseStatus.Code)
+			require.Equal(t, meta.StatusFailure, last.ResponseStatus.Status)
+			require.Contains(t, last.ResponseStatus.Message, c.message)
+			if c.code == 403 {
+				require.Equal(t, "forbid", last.Annotations["authorization.k8s.io/decision"])
+			}
+		})
+	}
+}
+
+func TestAUD_30_APanicHasAStageOfItsOwn(t *testing.T) {
+	m := &memo{t: t}
+	h := run(t, kindwright.Audit(everything(), m), kindwright.Before("authorize", func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("X-Late") != "" {
+				w.WriteHeader(http.StatusOK)
+			}
+			if r.Header.Get("X-Panic") != "" {
+				panic("marked-secret")
+			}
+			next.ServeHTTP(w, r)
+		})
+	}))
+	for i, method := range []string{"GET", "POST", "GET", "POST"} {
+		r := request(method, gadgetPath, "{}")
+		r.Header.Set("X-Panic", "1")
+		id := fmt.Sprint("p", i)
+		r.Header.Set("Audit-Id", id)
+		if i < 2 {
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			require.Equal(t, 500, w.Code)
+		} else {
+			r.Header.Set("X-Late", "1")
+			require.PanicsWithValue(t, http.ErrAbortHandler, func() { h.ServeHTTP(httptest.NewRecorder(), r) })
+		}
+		events := m.of(id, audit.StagePanic)
+		last := events[len(events)-1]
+		require.EqualValues(t, 500, last.ResponseStatus.Code)
+		require.Equal(t, meta.ReasonInternalError, last.ResponseStatus.Reason)
+		require.NotContains(t, string(last.AppendJSON(nil)), "marked-secret")
+		if i < 3 {
+			require.Equal(t, []audit.Stage{audit.StageRequestReceived, audit.StagePanic}, stagesOf(events))
+		}
+	}
+}
+
+func TestAUD_30_AWatchHasThreeStages(t *testing.T) {
+	m := &memo{t: t}
+	h := run(t, kindwright.Audit(everything(), m))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, h.url+gadgetPath+"?watch=1&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan", nil)
+	require.NoError(t, err)
+	req.Header.Set("X-User", "admin")
+	req.Header.Set("X-Groups", "system:masters")
+	res, err := h.transport().RoundTrip(req)
+	require.NoError(t, err)
+	id := res.Header.Get("Audit-Id")
+	require.Equal(t, []audit.Stage{audit.StageRequestReceived, audit.StageResponseStarted}, stagesOf(m.of(id, audit.StageResponseStarted)))
+	_, err = bufio.NewReader(res.Body).ReadString('\n')
+	require.NoError(t, err)
+	cancel()
+	_ = res.Body.Close()
+	events := m.of(id, audit.StageResponseComplete)
+	require.Equal(t, []audit.Stage{audit.StageRequestReceived, audit.StageResponseStarted, audit.StageResponseComplete}, stagesOf(events))
+	for _, e := range events {
+		require.Equal(t, "watch", e.Verb, "AUD-06")
+	}
+	require.EqualValues(t, 200, events[1].ResponseStatus.Code)
+}
+
+func TestAUD_21_WithoutAPolicyOrASinkNothingIsRecorded(t *testing.T) {
+	require.NotContains(t, run(t).Chain(), "audit")
+	require.NotContains(t, run(t, kindwright.Audit(everything())).Chain(), "audit")
+	m := &memo{t: t}
+	h := run(t, kindwright.Audit(audit.Policy{Rules: []audit.Rule{{Level: audit.LevelNone}}}, m))
+	require.Contains(t, h.Chain(), "audit")
+	require.Equal(t, 200, h.request("GET", gadgetPath, "").StatusCode)
+	require.Equal(t, 201, h.request("POST", gadgetPath, `{"metadata":{"name":"a"}}`).StatusCode)
+	require.Empty(t, m.events)
+}
+
+func TestAUD_35_ALongUserAgentIsCut(t *testing.T) {
+	m := &memo{t: t}
+	h := run(t, kindwright.Audit(everything(), m))
+	res := h.request("GET", "/healthz", "", "User-Agent", strings.Repeat("u", 2000))
+	e := m.of(res.Header.Get("Audit-Id"), audit.StageResponseComplete)[0]
+	require.Equal(t, strings.Repeat("u", 1024)+"...TRUNCATED", e.UserAgent)
+}
+
+// A sink that fails prevents the request at its first stage, and the answer at its last.
+func TestAUD_20_NoWriteIsAcknowledgedWithoutItsRecord(t *testing.T) {
+	var failing audit.Stage
+	m := &memo{t: t, fail: func(e *audit.Event) error {
+		if e.Stage == failing {
+			return errors.New("the disk is full")
+		}
+		return nil
+	}}
+	h := run(t, kindwright.Audit(everything(), m))
+	set := func(s audit.Stage) { m.mu.Lock(); defer m.mu.Unlock(); failing = s }
+
+	set(audit.StageRequestReceived)
+	for _, method := range []string{"POST", "GET"} {
+		code, got := h.do(method, gadgetPath, `{"metadata":{"name":"a"}}`)
+		require.Equal(t, 500, code)
+		require.Contains(t, field(got, "message"), "failed to store audit event")
+	}
+	set("")
+	require.Equal(t, 404, h.request("GET", gadgetPath+"/a", "").StatusCode, "nothing was done")
+
+	set(audit.StageResponseComplete)
+	code, got := h.do("POST", gadgetPath, `{"metadata":{"name":"b"}}`)
+	require.Equal(t, 500, code)
+	require.Contains(t, field(got, "message"), "failed to store audit event")
+	require.Equal(t, 200, h.request("GET", gadgetPath+"/b", "").StatusCode, "a read is answered; b was made, but nobody was told so")
+	set("")
+	scrape, err := io.ReadAll(h.request("GET", "/metrics", "").Body)
+	require.NoError(t, err)
+	require.Contains(t, string(scrape), "apiserver_audit_requests_rejected_total 2")
+	require.Contains(t, string(scrape), `apiserver_audit_level_total{level="RequestResponse"} `)
+}
+
+func TestASinkThatPanicsIsASinkThatFails(t *testing.T) {
+	m := &memo{t: t, fail: func(*audit.Event) error { panic("a broken sink") }}
+	h := run(t, kindwright.Audit(everything(), m))
+	require.Equal(t, 500, h.request("GET", gadgetPath, "").StatusCode)
+}
+
+// What a plugin annotates after the record was made changes nothing, and races with nothing.
+func TestAUD_32_AnnotationsAreSealedWithTheRecord(t *testing.T) {
+	m := &memo{t: t}
+	release, done := make(chan struct{}), make(chan struct{})
+	h := run(t, kindwright.Audit(everything(), m), kindwright.Admit(admission.Plugin{
+		Name: "annotates", Rules: []admission.Rule{{Groups: []string{"example.dev"}}}, Validator: admission.ValidatorFunc(func(ctx context.Context, r *admission.Request) error {
+			if err := r.Annotate(ctx, "example.dev/early", "1"); err != nil {
+				return err
+			}
+			go func() {
+				defer close(done)
+				<-release
+				_ = r.Annotate(ctx, "example.dev/late", "1")
+			}()
+			return nil
+		}),
+	}))
+	res := h.request("POST", gadgetPath, `{"metadata":{"name":"a"}}`)
+	require.Equal(t, 201, res.StatusCode)
+	close(release)
+	<-done
+	e := m.of(res.Header.Get("Audit-Id"), audit.StageResponseComplete)[1]
+	require.Equal(t, "1", e.Annotations["example.dev/early"])
+	require.NotContains(t, e.Annotations, "example.dev/late")
+}
+
+func TestAUD_01_GroupDomainsAreTheServers(t *testing.T) {
+	m := &memo{t: t}
+	h := run(t, kindwright.Audit(everything(), m), kindwright.Kubernetes{GroupDomain: "example.org"}, kindwright.Authorize(authz.AlwaysAllow()))
+	res := h.request("GET", gadgetPath, "")
+	e := m.of(res.Header.Get("Audit-Id"), audit.StageResponseComplete)[1]
+	require.Equal(t, "audit.example.org/v1", e.APIVersion)
+	require.Equal(t, "allow", e.Annotations["authorization.example.org/decision"])
+}
+
+func TestOptionsOfAuditAreChecked(t *testing.T) {
+	m := &memo{t: t}
+	other := everything()
+	other.APIVersion = "audit.example.org/v1"
+	for want, opts := range map[string][]kindwright.Option{
+		"rules: Required value":     {kindwright.Audit(audit.Policy{}, m)},
+		"Audit: sink 0 is nil":      {kindwright.Audit(everything(), nil)},
+		"there is a policy already": {kindwright.Audit(everything(), m), kindwright.Audit(everything(), m)},
+		`must be "audit.k8s.io/v1"`: {kindwright.Audit(other, m)},
+	} {
+		_, err := kindwright.New(memory.New(), opts...)
+		require.ErrorContains(t, err, want)
+	}
+}
