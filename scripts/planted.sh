@@ -15,7 +15,10 @@ while IFS=$'\t' read -r -u 3 what file expression packages; do
     if git diff --quiet; then echo "NOT PLANTED: $what: $file has changed"; unseen=1; continue; fi
     began=$SECONDS noticed=
     for p in $packages; do
-        out=$(timeout 600 go test -count=1 -failfast "$p" 2>&1) && continue
+        dir=${p%@*} only=. # package@regexp runs some of the tests
+        [[ $p == *@* ]] && only=${p#*@}
+        module=. && [[ -f $dir/go.mod ]] && module=$dir dir=.
+        out=$(timeout 600 go -C "$module" test -count=1 -failfast -run "$only" "$dir" 2>&1) && continue
         noticed=$(grep -m1 -oE -- '(--- FAIL: [^ ]+|panic: test timed out|\[build failed\]|panic: .{1,60}|^ok .*)' <<<"$out" || echo "time-out")
         noticed="$p ${noticed#--- FAIL: }"
         break
