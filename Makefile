@@ -67,7 +67,7 @@ versions-long: ## a million random writes through another version, none of which
 memory-search: ## 10,000 random bodies of 3 MiB in JSON, YAML and protobuf, and the worst of them; BODIES=, SEED=
 	go test -count=1 -timeout 4h -v ./internal/conformance -run S1_MemoryOfBodies -bodies=$(or $(BODIES),10000) -body-seed=$(or $(SEED),1)
 
-faults: ## client-go writes 200,000 times to a server whose store fails, and each answer is checked; CALLS=, SEED=
+faults: ## 200,000 operations of client-go on a server whose store fails, each answer checked; CALLS=, SEED=
 	go -C internal/interop test -count=1 -timeout 4h -v . -run FaultyStore -args -fault-calls=$(or $(CALLS),200000) -fault-seed=$(or $(SEED),1)
 
 apply-long: ## 100,000 random sequences of writes against the reference of package apply

@@ -33,14 +33,14 @@ import (
 )
 
 var (
-	faultCalls = flag.Int("fault-calls", 1500, "how many writes clients make to a server whose store fails")
+	faultCalls = flag.Int("fault-calls", 1500, "how many operations clients carry out on a server whose store fails")
 	faultSeed  = flag.Uint64("fault-seed", 1, "what the faults and the writes are drawn with")
 )
 
 const (
 	parties       = 8   // of each kind
 	contended     = 6   // names that all parties of a kind share
-	callsAStop    = 500 // the server is stopped after so many
+	callsAStop    = 500 // the server is stopped after so many operations
 	impatient     = 50  // of a thousand calls end by the caller
 	waitWhileDown = 200 * time.Millisecond
 )
@@ -87,7 +87,7 @@ type trial struct {
 	dynamic dynamic.Interface
 	typed   kubernetes.Interface
 
-	left  atomic.Int64 // calls to make
+	left  atomic.Int64 // operations to begin
 	notes atomic.Int64
 
 	told  sync.Mutex
