@@ -81,6 +81,7 @@ func newFaulty(seed uint64, inner storage.Backend) *faulty {
 // settle ends the faults and returns when nothing is postponed any more.
 func (b *faulty) settle() {
 	b.on.Store(false)
+	time.Sleep(longest) // what is slow ends
 	close(b.postponed)
 	b.worker.Wait()
 }
