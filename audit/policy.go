@@ -97,9 +97,6 @@ func problems(errs []status.FieldError) error {
 	return errors.Join(all...)
 }
 
-// apiVersionOf is the version of the documents of a group domain.
-func apiVersionOf(domain string) string { return "audit." + domain + "/v1" }
-
 func (p Policy) check(f *status.Fields) {
 	if v := p.APIVersion; v != "" {
 		domain, isAudit := strings.CutPrefix(v, "audit.")

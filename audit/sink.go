@@ -1,6 +1,11 @@
 package audit
 
-import "context"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
 
 // Sink receives the records of a server.
 type Sink interface {
@@ -45,3 +50,42 @@ const (
 	// ModeBlockingStrict is ModeBlocking, but a record that cannot be written fails its request.
 	ModeBlockingStrict Mode = "blocking-strict"
 )
+
+// Validate reports a mode that is unknown. The sink is "log" or "webhook", for the error. The empty
+// mode stands for the default of the sink.
+func (m Mode) Validate(sink string) error {
+	switch m {
+	case "", ModeBatch, ModeBlocking, ModeBlockingStrict:
+		return nil
+	}
+	return fmt.Errorf("invalid audit %s mode %s, allowed modes are %q", sink, m, "batch,blocking,blocking-strict")
+}
+
+// Batch tunes a sink in ModeBatch. Zero values stand for the defaults of the sink.
+type Batch struct {
+	BufferSize int           // records that wait at most; what has no room is lost (AUD-23)
+	MaxSize    int           // records that are written at once (AUD-24)
+	MaxWait    time.Duration // how long a record waits for others (AUD-25)
+
+	// ThrottleEnable bounds how often the sink writes: ThrottleQPS times a second on average, and
+	// ThrottleBurst times at once (AUD-26).
+	ThrottleEnable bool
+	ThrottleQPS    float64
+	ThrottleBurst  int
+}
+
+// Validate reports negative numbers. The sink is "log" or "webhook", for the error.
+func (b Batch) Validate(sink string) error {
+	var problems []error
+	check := func(wrong bool, what string, value any) {
+		if wrong {
+			problems = append(problems, fmt.Errorf("invalid audit batch %s %s %v, must be a positive number", sink, what, value))
+		}
+	}
+	check(b.BufferSize < 0, "buffer size", b.BufferSize)
+	check(b.MaxSize < 0, "max batch size", b.MaxSize)
+	check(b.MaxWait < 0, "max wait", b.MaxWait)
+	check(b.ThrottleQPS < 0, "throttle QPS", b.ThrottleQPS)
+	check(b.ThrottleBurst < 0, "throttle burst", b.ThrottleBurst)
+	return errors.Join(problems...)
+}

@@ -1,6 +1,10 @@
 package audit
 
-import "strings"
+import (
+	"cmp"
+	"fmt"
+	"strings"
+)
 
 // Truncation bounds the records of a sink. It is off by default (AUD-34).
 type Truncation struct {
@@ -23,10 +27,7 @@ const (
 // Apply returns the record as the bounds allow it, or ok == false if it must be dropped. It does not
 // change data.
 func (t Truncation) Apply(data []byte) (out []byte, ok bool) {
-	most := t.MaxEventBytes
-	if most <= 0 {
-		most = DefaultMaxEventBytes
-	}
+	most := t.eventBytes()
 	if !t.Enabled || len(data) <= most {
 		return data, true
 	}
@@ -41,4 +42,22 @@ func (t Truncation) Apply(data []byte) (out []byte, ok bool) {
 	e.Annotations[strings.TrimSuffix(e.APIVersion, "/v1")+"/truncated"] = "true"
 	out = e.AppendJSON(nil)
 	return out, len(out) <= most
+}
+
+func (t Truncation) eventBytes() int { return cmp.Or(t.MaxEventBytes, DefaultMaxEventBytes) }
+
+// BatchBytes is how much may be written at once.
+func (t Truncation) BatchBytes() int { return cmp.Or(t.MaxBatchBytes, DefaultMaxBatchBytes) }
+
+// Validate reports bounds that contradict each other. The sink is "log" or "webhook", for the error.
+func (t Truncation) Validate(sink string) error {
+	switch {
+	case !t.Enabled:
+		return nil
+	case t.MaxEventBytes < 0:
+		return fmt.Errorf("invalid audit truncate %s max event size %v, must be a positive number", sink, t.MaxEventBytes)
+	case t.BatchBytes() < t.eventBytes():
+		return fmt.Errorf("invalid audit truncate %s max batch size %v, must be greater than max event size (%v)", sink, t.BatchBytes(), t.eventBytes())
+	}
+	return nil
 }

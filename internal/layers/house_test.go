@@ -31,6 +31,7 @@ var house = [...][]room{
 		{path: "internal/clip", std: true, why: "truncates text from clients"},
 		{path: "internal/nearly", std: true, why: "what a misspelt name was probably meant to be"},
 		{path: "internal/guard", std: true, why: "panics and nil values of what users wrote"},
+		{path: "internal/batch", std: true, why: "records that wait until they are delivered together"},
 		{path: "internal/pause", std: true, why: "waits before a retry"},
 		{path: "internal/yaml", why: "door: YAML"},
 		{path: "internal/ordered", why: "door: the ordered copy-on-write map"},
@@ -80,6 +81,7 @@ var house = [...][]room{
 	4: {
 		{path: "authn/*", why: "one way to authenticate each"},
 		{path: "authz/*", why: "one way to authorize each"},
+		{path: "audit/*", why: "one place to store records each"},
 		{path: "admission", why: "the chain that mutates and validates"},
 		{path: "admission/*", why: "one plugin each"},
 		{path: "watch/watchtest", tests: true, why: "helpers for tests of watches"},

@@ -1,0 +1,255 @@
+package log
+
+import (
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// mode are the permissions of log files: a record can have secrets in it.
+const mode = 0o600
+
+// file is what is needed of an *os.File.
+type file interface {
+	io.Writer
+	Truncate(size int64) error
+	Close() error
+}
+
+// rotating is a file that is replaced when it is too large.
+type rotating struct {
+	path    string
+	most    int64 // 0: never replaced
+	backups int
+	age     time.Duration
+	pack    bool
+	now     func() time.Time
+	open    func(path string) (file, int64, error)
+
+	current file
+	size    int64
+	torn    bool // the file ends within a line
+
+	tidying sync.WaitGroup // the goroutine that removes and compresses old files
+	tidy    sync.Mutex     // held by it
+}
+
+func openRotating(path string, o Options) (*rotating, error) {
+	r := &rotating{
+		path: path, most: int64(o.MaxSize) << 20, backups: o.MaxBackups, age: time.Duration(o.MaxAge) * 24 * time.Hour, pack: o.Compress,
+		now: time.Now, open: openFile,
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, err
+	}
+	return r, r.reopen()
+}
+
+// openFile opens a file to append to it. Permissions that others have had are taken away.
+func openFile(path string) (file, int64, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_RDWR, mode) //nolint:gosec // the path is the operator's
+	if err != nil {
+		return nil, 0, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		return f, 0, nil // a pipe or a device has no size
+	}
+	if err == nil {
+		err = f.Chmod(mode)
+	}
+	if err != nil {
+		return nil, 0, errors.Join(err, f.Close())
+	}
+	return f, info.Size(), nil
+}
+
+func (r *rotating) reopen() (err error) {
+	r.current, r.size, err = r.open(r.path)
+	if err != nil {
+		return err
+	}
+	r.torn = r.size > 0 && !endsWithBreak(r.path, r.size)
+	return nil
+}
+
+// endsWithBreak reports whether the last byte of a file ends a line. The process may have been
+// killed within a write.
+func endsWithBreak(path string, size int64) bool {
+	f, err := os.Open(path) //nolint:gosec // the path is the operator's
+	if err != nil {
+		return false
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	var last [1]byte
+	_, err = f.ReadAt(last[:], size-1)
+	return err == nil && last[0] == '\n'
+}
+
+// append writes lines. It cuts off what a failed write has left, or ends it with a line break before
+// the next lines: each line is a whole record, or can be told from one.
+func (r *rotating) append(lines []byte) error {
+	if r.most > 0 && r.size > 0 && r.size+int64(len(lines)) > r.most {
+		if err := r.rotate(); err != nil {
+			return err
+		}
+	}
+	if r.current == nil {
+		if err := r.reopen(); err != nil {
+			return err
+		}
+	}
+	if r.torn {
+		n, err := r.current.Write([]byte{'\n'})
+		r.size += int64(n)
+		if err != nil {
+			return err
+		}
+		r.torn = false
+	}
+	n, err := r.current.Write(lines)
+	if err == nil && n == len(lines) {
+		r.size += int64(n)
+		return nil
+	}
+	if err == nil {
+		err = io.ErrShortWrite
+	}
+	if n > 0 && r.current.Truncate(r.size) != nil {
+		r.size += int64(n)
+		r.torn = lines[n-1] != '\n'
+	}
+	return err
+}
+
+func (r *rotating) close() error {
+	defer r.tidying.Wait()
+	if r.current == nil {
+		return nil
+	}
+	return r.current.Close()
+}
+
+// rotate renames the file and begins a new one. If the new one cannot be opened, the next write
+// tries again.
+func (r *rotating) rotate() error {
+	if r.current != nil {
+		if err := r.current.Close(); err != nil {
+			return err
+		}
+		r.current = nil
+	}
+	backup := r.backup()
+	if err := os.Rename(r.path, backup); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if err := r.reopen(); err != nil {
+		return err
+	}
+	r.tidying.Go(r.clean)
+	return nil
+}
+
+// stamp is the time in the name of an old file.
+const stamp = "2006-01-02T15-04-05.000"
+
+// backup returns a name that no file has yet.
+func (r *rotating) backup() string {
+	ext := filepath.Ext(r.path)
+	base := strings.TrimSuffix(r.path, ext)
+	for at := r.now().UTC(); ; at = at.Add(time.Millisecond) {
+		name := base + "-" + at.Format(stamp) + ext
+		_, plain := os.Lstat(name)
+		_, packed := os.Lstat(name + ".gz")
+		if errors.Is(plain, os.ErrNotExist) && errors.Is(packed, os.ErrNotExist) {
+			return name
+		}
+	}
+}
+
+// old is a replaced file.
+type old struct {
+	path string
+	at   time.Time
+}
+
+// olds lists the replaced files, the latest first.
+func (r *rotating) olds() []old {
+	ext := filepath.Ext(r.path)
+	prefix := strings.TrimSuffix(filepath.Base(r.path), ext) + "-"
+	entries, err := os.ReadDir(filepath.Dir(r.path))
+	if err != nil {
+		return nil
+	}
+	var out []old
+	for _, e := range entries {
+		name := strings.TrimSuffix(e.Name(), ".gz")
+		name, isOurs := strings.CutSuffix(name, ext)
+		text, begins := strings.CutPrefix(name, prefix)
+		if !isOurs || !begins {
+			continue
+		}
+		if at, err := time.Parse(stamp, text); err == nil {
+			out = append(out, old{filepath.Join(filepath.Dir(r.path), e.Name()), at})
+		}
+	}
+	slices.SortFunc(out, func(a, b old) int { return b.at.Compare(a.at) })
+	return out
+}
+
+// clean removes and compresses old files. What fails is tried again after the next rotation.
+func (r *rotating) clean() {
+	r.tidy.Lock()
+	defer r.tidy.Unlock()
+	for i, o := range r.olds() {
+		switch {
+		case r.backups > 0 && i >= r.backups, r.age > 0 && r.now().Sub(o.at) > r.age:
+			_ = os.Remove(o.path)
+		case r.pack && !strings.HasSuffix(o.path, ".gz"):
+			_ = compress(o.path)
+		}
+	}
+}
+
+// compress replaces a file by its compressed form.
+func compress(path string) (err error) {
+	from, err := os.Open(path) //nolint:gosec // a name that rotate made
+	if err != nil {
+		return err
+	}
+	defer from.Close() //nolint:errcheck // it was only read
+	part := path + ".part"
+	to, err := os.OpenFile(part, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, mode) //nolint:gosec // likewise
+	if err != nil {
+		return err
+	}
+	z := gzip.NewWriter(to)
+	_, err = io.Copy(z, from)
+	if err = errors.Join(err, z.Close(), to.Close()); err != nil {
+		return errors.Join(fmt.Errorf("compress %s: %w", path, err), os.Remove(part))
+	}
+	if err := os.Rename(part, path+".gz"); err != nil {
+		return err
+	}
+	return os.Remove(path)
+}
+
+// stream is a sink that is not a file of ours, such as the standard output.
+type stream struct{ to io.Writer }
+
+func (s *stream) append(lines []byte) error {
+	n, err := s.to.Write(lines)
+	if err == nil && n < len(lines) {
+		err = io.ErrShortWrite
+	}
+	return err
+}
+
+func (s *stream) close() error { return nil }

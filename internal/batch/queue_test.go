@@ -1,0 +1,100 @@
+package batch_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kindwright/kindwright/internal/batch"
+)
+
+// taker remembers batches and when they came.
+type taker struct {
+	mu    sync.Mutex
+	sizes []int
+	at    []time.Duration
+	begin time.Time
+	lost  int
+}
+
+func (t *taker) take(_ context.Context, records [][]byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.sizes, t.at = append(t.sizes, len(records)), append(t.at, time.Since(t.begin))
+}
+
+func (t *taker) lose(n int) { t.mu.Lock(); defer t.mu.Unlock(); t.lost += n }
+
+func fill(q *batch.Queue, n int) {
+	for i := range n {
+		q.Add(fmt.Appendf(nil, "record %04d", i))
+	}
+}
+
+func TestAUD_24_25_ABatchIsFullOrOldEnough(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		got := &taker{begin: time.Now()}
+		q := batch.New(batch.Options{MaxSize: 4, MaxWait: 30 * time.Second}, got.take, got.lose)
+		fill(q, 10)
+		synctest.Wait()
+		require.Equal(t, []int{4, 4}, got.sizes, "the rest waits for others")
+		time.Sleep(30 * time.Second)
+		synctest.Wait()
+		require.Equal(t, []int{4, 4, 2}, got.sizes)
+		require.Equal(t, 30*time.Second, got.at[2])
+		fill(q, 1)
+		q.Close()
+		require.Equal(t, []int{4, 4, 2, 1}, got.sizes, "nothing is left behind")
+		require.Equal(t, 30*time.Second, got.at[3], "and the end does not wait")
+		require.Zero(t, got.lost)
+	})
+}
+
+func TestAUD_23_WhatHasNoRoomIsCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		got := &taker{begin: time.Now()}
+		q := batch.New(batch.Options{Buffer: 5, MaxSize: 2}, func(ctx context.Context, records [][]byte) {
+			got.take(ctx, records)
+			<-ctx.Done() // hangs until it must not
+		}, got.lose)
+		fill(q, 2)
+		synctest.Wait()
+		fill(q, 20)
+		require.Equal(t, 15, got.lost, "two are under way, five wait")
+		q.Close()
+		q.Close()
+		require.Equal(t, []int{2, 2, 2, 1}, got.sizes)
+		require.Equal(t, 10*time.Second, got.at[1], "a hanging delivery is given ten seconds")
+		fill(q, 1)
+		require.Equal(t, 16, got.lost)
+	})
+}
+
+func TestAUD_26_DeliveriesAreThrottled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		got := &taker{begin: time.Now()}
+		q := batch.New(batch.Options{MaxSize: 1, Throttle: true, QPS: 10, Burst: 3}, got.take, got.lose)
+		fill(q, 5)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.Equal(t, []time.Duration{0, 0, 0, 100 * time.Millisecond, 200 * time.Millisecond}, got.at)
+		q.Close()
+	})
+}
+
+func TestABatchHasFewBytes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		got := &taker{begin: time.Now()}
+		q := batch.New(batch.Options{MaxBytes: 25, MaxWait: time.Second}, got.take, got.lose)
+		fill(q, 5) // of 11 bytes each
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		require.Equal(t, []int{2, 2, 1}, got.sizes)
+		q.Close()
+	})
+}
