@@ -13,11 +13,12 @@ import (
 	certificates "github.com/kindwright/kindwright/authn/x509"
 	"github.com/kindwright/kindwright/authz"
 	"github.com/kindwright/kindwright/authz/rbac"
+	"github.com/kindwright/kindwright/examples/kube"
 )
 
 // access builds authentication and authorization from the flags. It also returns the authorities whose
 // client certificates are accepted, or nil.
-func (o *options) access(log logr.Logger) ([]kindwright.Option, func() *x509.CertPool, error) {
+func (o *options) access(log logr.Logger, accounts *kube.Tokens) ([]kindwright.Option, func() *x509.CertPool, error) {
 	var who []authn.Authenticator
 	var authorities func() *x509.CertPool
 	if o.clientCAFile != "" {
@@ -34,6 +35,13 @@ func (o *options) access(log logr.Logger) ([]kindwright.Option, func() *x509.Cer
 			return nil, nil, fmt.Errorf("--token-auth-file: %w", err)
 		}
 		who = append(who, tokens)
+	}
+	if accounts != nil {
+		a, err := accounts.Authenticator()
+		if err != nil {
+			return nil, nil, fmt.Errorf("--service-account-key-file: %w", err)
+		}
+		who = append(who, a)
 	}
 	return []kindwright.Option{
 		kindwright.Authenticate(who...),

@@ -60,7 +60,7 @@ func inertFlags() map[string]string {
 			audit-webhook-batch-throttle-enable audit-webhook-truncate-enabled contention-profiling disable-http2-serving emulation-forward-compatible
 			enable-aggregator-routing enable-bootstrap-token-auth enable-logs-handler enable-priority-and-fairness
 			encryption-provider-config-automatic-reload log-json-split-stream log-text-split-stream permit-address-sharing permit-port-sharing
-			runtime-config-emulation-forward-compatible service-account-extend-token-expiration service-account-lookup watch-cache`,
+			runtime-config-emulation-forward-compatible service-account-lookup watch-cache`,
 		"int": `audit-log-batch-buffer-size audit-log-batch-max-size audit-log-batch-throttle-burst audit-log-maxage audit-log-maxbackup audit-log-maxsize
 			audit-log-truncate-max-batch-size audit-log-truncate-max-event-size audit-webhook-batch-buffer-size audit-webhook-batch-max-size
 			audit-webhook-batch-throttle-burst audit-webhook-truncate-max-batch-size audit-webhook-truncate-max-event-size
@@ -81,7 +81,7 @@ func inertFlags() map[string]string {
 			kubelet-client-certificate kubelet-client-key log-json-info-buffer-size log-text-info-buffer-size logging-format min-compatibility-version
 			oidc-ca-file oidc-client-id oidc-groups-claim oidc-groups-prefix oidc-issuer-url oidc-username-claim oidc-username-prefix
 			peer-advertise-ip peer-advertise-port peer-ca-file proxy-client-cert-file proxy-client-key-file requestheader-client-ca-file
-			service-account-jwks-uri service-account-key-file service-account-signing-endpoint
+			service-account-jwks-uri service-account-signing-endpoint
 			show-hidden-metrics-for-version storage-backend storage-media-type tracing-config-file vmodule`,
 		"strings": `admission-control disabled-metrics etcd-servers-overrides kubelet-preferred-address-types
 			oidc-signing-algs requestheader-allowed-names requestheader-extra-headers-prefix requestheader-group-headers requestheader-uid-headers

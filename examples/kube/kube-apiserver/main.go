@@ -67,15 +67,15 @@ const maxOps = 10_000
 func (o *options) serve(ctx context.Context, errOut io.Writer) (err error) {
 	level := slog.Level(1 - o.verbosity) // logr's V(n) is level -n, its errors are far above
 	log := logr.FromSlogHandler(slog.NewTextHandler(errOut, &slog.HandlerOptions{Level: level}))
-	access, authorities, err := o.access(log)
+	tokens, err := o.tokens()
+	if err != nil {
+		return err
+	}
+	access, authorities, err := o.access(log, tokens)
 	if err != nil {
 		return err
 	}
 	certificate, err := o.certificate()
-	if err != nil {
-		return err
-	}
-	tokens, err := o.tokens()
 	if err != nil {
 		return err
 	}

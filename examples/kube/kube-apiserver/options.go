@@ -42,26 +42,28 @@ type options struct {
 	enabled         []string
 	eventTTL        time.Duration
 
-	requestTimeout time.Duration
-	minRequest     int
-	minWatch       time.Duration
-	shutdownDelay  time.Duration
-	livezGrace     time.Duration
-	gates          []string
-	runtimeConfig  []string
-	emulated       []string
-	collect        bool
-	controllers    []string
-	advertise      net.IP
-	issuers        []string
-	signingKeyFile string
-	audiences      []string
-	verbosity      int
-	version        bool
-	tlsMinVersion  string
-	sniPairs       []string
-	sni            []kindwright.KeyPair
-	curves         []tls.CurveID
+	requestTimeout  time.Duration
+	minRequest      int
+	minWatch        time.Duration
+	shutdownDelay   time.Duration
+	livezGrace      time.Duration
+	gates           []string
+	runtimeConfig   []string
+	emulated        []string
+	collect         bool
+	controllers     []string
+	advertise       net.IP
+	issuers         []string
+	signingKeyFile  string
+	accountKeyFiles []string
+	extendTokens    bool
+	audiences       []string
+	verbosity       int
+	version         bool
+	tlsMinVersion   string
+	sniPairs        []string
+	sni             []kindwright.KeyPair
+	curves          []tls.CurveID
 
 	curvePreferences []int32
 	cipherSuites     []string
@@ -123,9 +125,13 @@ func (o *options) flags() *pflag.FlagSet {
 	f.IPVar(&o.advertise, "advertise-address", nil,
 		"the address of the server for those inside the cluster, at the service `kubernetes`. Default: --bind-address")
 	f.StringArrayVar(&o.issuers, "service-account-issuer", nil,
-		"who the tokens of service accounts are from; the first is written into them")
+		"who the tokens of service accounts are from; the first is written into them, all are accepted")
 	f.StringVar(&o.signingKeyFile, "service-account-signing-key-file", "",
-		"PEM file of the key that signs the tokens of service accounts: RSA, or ECDSA on P-256")
+		"PEM file of the key that signs the tokens of service accounts: RSA or ECDSA")
+	f.StringArrayVar(&o.accountKeyFiles, "service-account-key-file", nil,
+		"PEM file of keys that the tokens of service accounts may be signed with; may be given several times (default --service-account-signing-key-file)")
+	f.BoolVar(&o.extendTokens, "service-account-extend-token-expiration", true,
+		"whether a token for a pod that nodes ask for is valid for a year, for programs that read it once")
 	f.StringSliceVar(&o.audiences, "api-audiences", nil, "whom tokens are for that do not say it (default --service-account-issuer)")
 	f.StringVar(&o.tlsMinVersion, "tls-min-version", "", "the lowest version of TLS: VersionTLS12 (the default) or VersionTLS13")
 	f.StringSliceVar(&o.cipherSuites, "tls-cipher-suites", nil, "the cipher suites of TLS 1.2, by Go's names (default Go's own)")
@@ -201,6 +207,9 @@ func (o *options) check(f *pflag.FlagSet) error {
 	}
 	if o.signingKeyFile != "" && len(o.issuers) == 0 {
 		refuse("--service-account-signing-key-file and --service-account-issuer belong together: the latter is missing")
+	}
+	if len(o.accountKeyFiles) > 0 && len(o.issuers) == 0 {
+		refuse("--service-account-key-file and --service-account-issuer belong together: the latter is missing")
 	}
 	if err := checkPrefix(o.etcdPrefix); err != nil {
 		refuse("--etcd-prefix %q: %w", o.etcdPrefix, err)
