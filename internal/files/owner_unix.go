@@ -4,6 +4,8 @@ package files
 
 import (
 	"io/fs"
+	"os"
+	"slices"
 	"syscall"
 )
 
@@ -14,4 +16,20 @@ func ownerOf(info fs.FileInfo) (int, bool) {
 		return 0, false
 	}
 	return int(s.Uid), true
+}
+
+// mine reports whether a file belongs to the user of this process.
+func mine(info fs.FileInfo) bool {
+	owner, ok := ownerOf(info)
+	return ok && owner == os.Geteuid()
+}
+
+// inGroupOf reports whether this process is in the group of a file.
+func inGroupOf(info fs.FileInfo) bool {
+	s, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return false
+	}
+	groups, err := os.Getgroups()
+	return int(s.Gid) == os.Getegid() || err == nil && slices.Contains(groups, int(s.Gid))
 }

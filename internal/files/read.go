@@ -93,6 +93,7 @@ func regular(info fs.FileInfo) error {
 
 // The permissions that a file must not give.
 const (
+	groupWrites    fs.FileMode = 0o020
 	everyoneWrites fs.FileMode = 0o002
 	othersAccess   fs.FileMode = 0o027 // a group may read a secret that was given to it
 	ownerOnly      fs.FileMode = 0o077

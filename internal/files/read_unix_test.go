@@ -122,7 +122,8 @@ func TestFilesOfOtherUsersAreRejected(t *testing.T) {
 	require.NoError(t, owned(info))
 	require.ErrorContains(t, owned(strange{info}), "it belongs to the user with id")
 	require.ErrorContains(t, checkSecret(nil, strange{info}), "it belongs to the user with id")
-	require.ErrorContains(t, acceptable(path, strange{dirInfo(t)}), "it belongs to the user with id")
+	_, err = acceptable(path, strange{dirInfo(t)})
+	require.ErrorContains(t, err, "it belongs to the user with id")
 }
 
 func dirInfo(t *testing.T) fs.FileInfo {
@@ -147,3 +148,36 @@ func TestADirectoryIsMadeOrChecked(t *testing.T) {
 	require.ErrorContains(t, Directory(file600(t, "")), "it is not a directory")
 	require.Error(t, Directory(filepath.Join(file600(t, ""), "below")))
 }
+
+// A volume of a pod with an fsGroup belongs to root and the group, mode 2775. The files and
+// directories in it have the group and its write permission after each start of the pod.
+func TestAVolumeOfAPodIsADirectory(t *testing.T) {
+	path := t.TempDir()
+	require.NoError(t, os.Chmod(path, 0o775|os.ModeSetgid))
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	shared, err := acceptable(path, info)
+	require.NoError(t, err)
+	require.True(t, shared)
+
+	_, err = acceptable(path, volume{FileInfo: info, gid: 1 << 30})
+	require.ErrorContains(t, err, "set the fsGroup of the pod", "the process is not in the group")
+	shared, err = acceptable(path, volume{FileInfo: info, gid: uint32(os.Getegid())})
+	require.NoError(t, err)
+	require.True(t, shared, "root's")
+
+	require.NoError(t, Directory(path))
+	info, err = os.Stat(path)
+	require.NoError(t, err)
+	require.Equal(t, 0o755|os.ModeDir|os.ModeSetgid, info.Mode(), "the owner puts it right")
+	require.NoError(t, os.Chmod(path, 0o777|os.ModeSetgid))
+	require.ErrorContains(t, Directory(path), "other users may write to it (mode 0777)")
+}
+
+// volume is what the system says about a directory of root's.
+type volume struct {
+	fs.FileInfo
+	gid uint32
+}
+
+func (v volume) Sys() any { return &syscall.Stat_t{Uid: 0, Gid: v.gid} }
