@@ -3,8 +3,12 @@
 #   docker build -t kindwright-server .
 #   docker run --rm -p 6443:6443 -v kindwright:/data kindwright-server
 #
-# The store, the certificates and the kubeconfig are in /data. The kubeconfig names 127.0.0.1.
-FROM golang:1.26 AS build
+# The store, the certificates and the kubeconfig are in /data. The kubeconfig names 127.0.0.1. In
+# Kubernetes, a volume for /data needs the pod's securityContext.fsGroup, 65532 for example.
+#
+# The version of the program is that of the commit or tag, from .git, and the release of Go is one:
+# an image of another day has the same program.
+FROM golang:1.26.8 AS build
 WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
