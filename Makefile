@@ -5,7 +5,7 @@ MODULES := $(shell awk '{ sub(/\#.*/, "") } NF { print $$1 }' allmodules)
 LONG = $(shell grep -l 'flag.Int."seeds"' storage/*/*_test.go | xargs -n1 dirname | sort -u | sed 's,^,./,')
 
 .DEFAULT_GOAL := help
-.PHONY: help test check lint fmt vet bench bench-run kinds-scale kinds-churn walks bench-peer bench-kube fuzz long differential apply-long versions-long faults planted crash kubectl-check controllers-envtest controller-runtime measure release release-check memory-search tools
+.PHONY: help test check lint fmt vet bench bench-run kinds-scale kinds-churn walks bench-peer bench-kube fuzz long differential apply-long versions-long faults planted crash kubectl-check controllers-envtest controller-runtime measure release release-check memory-search rbac tools
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,6 +63,10 @@ planted: ## which test notices each bug of scripts/planted.txt, and how fast; ON
 
 versions-long: ## a million random writes through another version, none of which may lose what it cannot say; CASES=
 	go test -count=1 -timeout 4h ./internal/engine -run NothingIsLost -version-cases=$(or $(CASES),1000000)
+
+rbac: ## 5,000,000 random pairs of roles and requests against an evaluator of their own, and 10,000 revocations on a busy server; PAIRS=, ROUNDS=
+	go test -count=1 -timeout 4h -v ./authz/rbac -run 'Reference|SinglePermissions' -pairs=$(or $(PAIRS),5000000)
+	go test -count=1 -timeout 4h -v ./kinds -run RevocationCounts -revocations=$(or $(ROUNDS),10000)
 
 memory-search: ## 10,000 random bodies of 3 MiB in JSON, YAML and protobuf, and the worst of them; BODIES=, SEED=
 	go test -count=1 -timeout 4h -v ./internal/conformance -run S1_MemoryOfBodies -bodies=$(or $(BODIES),10000) -body-seed=$(or $(SEED),1)

@@ -3,11 +3,10 @@ package kinds_test
 import (
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -19,6 +18,8 @@ import (
 	"github.com/kindwright/kindwright/storage"
 	"github.com/kindwright/kindwright/storage/memory"
 )
+
+var revocations = flag.Int("revocations", 50, "how often a right is revoked on a busy server")
 
 const (
 	rbacPath            = "/apis/rbac.authorization.k8s.io/v1/"
@@ -47,7 +48,7 @@ func userBinding(name, kind, role, user string) string {
 }
 
 // RBAC-01, AUTHZ-10, AUTHZ-12: the four kinds are served, and what they grant counts at once.
-func TestRBAC01Kinds(t *testing.T) {
+func TestRBAC_01_Kinds(t *testing.T) {
 	h := serveRBAC(t, memory.New())
 	role := `{"metadata":{"name":"reader"},"rules":[{"verbs":["get","list"],"apiGroups":[""],"resources":["configmaps"]}]}`
 	h.must(403, "GET", configMapsPath, "", as("ann")...)
@@ -82,7 +83,7 @@ func TestRBAC01Kinds(t *testing.T) {
 }
 
 // RBAC-06: nobody grants what they do not have, in any way of writing.
-func TestRBAC06Escalation(t *testing.T) {
+func TestRBAC_06_Escalation(t *testing.T) {
 	h := serveRBAC(t, memory.New())
 	h.must(201, "POST", clusterRolesPath, `{"metadata":{"name":"keeper"},"rules":[
 		{"verbs":["get","create","update","patch","delete"],"apiGroups":["rbac.authorization.k8s.io"],"resources":["roles","rolebindings","clusterroles","clusterrolebindings"]},
@@ -135,7 +136,7 @@ func TestRBAC06Escalation(t *testing.T) {
 }
 
 // RBAC-07 and the validation of the kinds, in the words of Kubernetes.
-func TestRBAC07Validation(t *testing.T) {
+func TestRBAC_07_Validation(t *testing.T) {
 	h := serveRBAC(t, memory.New())
 	h.must(201, "POST", bindingsPath, userBinding("b", "ClusterRole", "view", "ann"))
 	no := h.must(422, "PUT", bindingsPath+"/b", userBinding("b", "ClusterRole", "edit", "ann"))
@@ -218,7 +219,7 @@ func (w *watched) Write(b []byte) (int, error) {
 }
 
 // RBAC-08: an aggregated role is the union of those that it selects, and kept so.
-func TestRBAC08Aggregation(t *testing.T) {
+func TestRBAC_08_Aggregation(t *testing.T) {
 	h := serveRBAC(t, memory.New())
 	h.awaitRules("view", []string{"configmaps"}, []string{"gadgets"})
 	h.awaitRules("admin", []string{"configmaps", "secrets", "rolebindings"}, nil)
@@ -240,7 +241,7 @@ func TestRBAC08Aggregation(t *testing.T) {
 }
 
 // RBAC-09: default roles exist, are repaired at the next start, and respect the annotation.
-func TestRBAC09Defaults(t *testing.T) {
+func TestRBAC_09_Defaults(t *testing.T) {
 	db := memory.New()
 	h := serveRBAC(t, db)
 	for _, name := range []string{"cluster-admin", "admin", "edit", "view", "system:discovery", "system:basic-user", "system:public-info-viewer", "system:monitoring"} {
@@ -275,15 +276,8 @@ func TestRBAC09Defaults(t *testing.T) {
 	require.Equal(t, "system:monitoring", at(again.must(200, "GET", clusterBindingsPath+"/system:monitoring", ""), "roleRef", "name"))
 }
 
-// A right is gone when its revocation is answered, however it is revoked. KINDWRIGHT_RBAC_ROUNDS says
-// how often.
+// A right is gone when its revocation is answered, however it is revoked.
 func TestRevocationCountsAtOnce(t *testing.T) {
-	rounds := 50
-	if text := os.Getenv("KINDWRIGHT_RBAC_ROUNDS"); text != "" {
-		var err error
-		rounds, err = strconv.Atoi(text)
-		require.NoError(t, err)
-	}
 	h := serveRBAC(t, memory.New())
 	busy, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -305,7 +299,7 @@ func TestRevocationCountsAtOnce(t *testing.T) {
 	none := `{"metadata":{"name":"r"},"rules":[]}`
 	h.must(201, "POST", rolesPath, role)
 	h.must(201, "POST", bindingsPath, userBinding("b", "Role", "r", "ann"))
-	for round := range rounds {
+	for round := range *revocations {
 		h.must(200, "GET", configMapsPath, "", as("ann")...)
 		switch round % 4 {
 		case 0:

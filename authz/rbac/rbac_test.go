@@ -2,9 +2,9 @@ package rbac_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +16,8 @@ import (
 	"github.com/kindwright/kindwright/authz"
 	"github.com/kindwright/kindwright/authz/rbac"
 )
+
+var pairs = flag.Int("pairs", 20_000, "how many random pairs of roles and requests are compared")
 
 type rule = rbac.PolicyRule
 
@@ -54,7 +56,7 @@ func request(text string) authz.Attributes {
 }
 
 // RBAC-02, AUTHZ-09, AUTHZ-11: what a rule covers.
-func TestRBAC02Rules(t *testing.T) {
+func TestRBAC_02_Rules(t *testing.T) {
 	for _, c := range []struct {
 		rule    rule
 		yes, no []string
@@ -118,7 +120,7 @@ func TestRBAC02Rules(t *testing.T) {
 }
 
 // RBAC-03: users, groups and service accounts; the reason names them as Kubernetes does.
-func TestRBAC03Subjects(t *testing.T) {
+func TestRBAC_03_Subjects(t *testing.T) {
 	x := rbac.NewIndex("k8s.io")
 	x.PutRole("", "r", []rule{{Verbs: words("get"), APIGroups: words(""), Resources: words("pods")}})
 	x.PutRole("ns", "own", []rule{{Verbs: words("list"), APIGroups: words(""), Resources: words("pods")}})
@@ -158,7 +160,7 @@ func TestRBAC03Subjects(t *testing.T) {
 }
 
 // RBAC-04, AUTHZ-10: a namespaced binding grants in its namespace only, and never paths.
-func TestRBAC04NamespacedBindings(t *testing.T) {
+func TestRBAC_04_NamespacedBindings(t *testing.T) {
 	x := rbac.NewIndex("k8s.io")
 	all := words("*")
 	x.PutRole("", "all", []rule{{Verbs: all, APIGroups: all, Resources: all}, {Verbs: all, NonResourceURLs: all}})
@@ -192,7 +194,7 @@ func TestRBAC04NamespacedBindings(t *testing.T) {
 }
 
 // RBAC-05: no match is no opinion, and a chain asks the next.
-func TestRBAC05NoOpinion(t *testing.T) {
+func TestRBAC_05_NoOpinion(t *testing.T) {
 	x := rbac.NewIndex("k8s.io")
 	d, _, err := authz.Union(x, authz.AlwaysAllow()).Authorize(context.Background(), request("u get pods"))
 	require.NoError(t, err)
@@ -203,7 +205,7 @@ func TestRBAC05NoOpinion(t *testing.T) {
 }
 
 // RBAC-10: a missing role does not hide other grants and is named; it works again when it is back.
-func TestRBAC10MissingRoles(t *testing.T) {
+func TestRBAC_10_MissingRoles(t *testing.T) {
 	x := rbac.NewIndex("k8s.io")
 	u := []rbac.Subject{{Kind: "User", Name: "u"}}
 	rules := []rule{{Verbs: words("get"), APIGroups: words(""), Resources: words("pods")}}
@@ -395,18 +397,12 @@ func (w world) change(r *rand.Rand, x *rbac.Index, roles int) {
 }
 
 // The index and an evaluator that shares no code with it agree on random pairs of a world and a
-// request, while the world changes. KINDWRIGHT_RBAC_PAIRS says how many.
+// request, while the world changes.
 func TestIndexAgreesWithReference(t *testing.T) {
-	pairs := 20_000
-	if text := os.Getenv("KINDWRIGHT_RBAC_PAIRS"); text != "" {
-		var err error
-		pairs, err = strconv.Atoi(text)
-		require.NoError(t, err)
-	}
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 0))
 	allowed := 0
-	for done := 0; done < pairs; {
+	for done := 0; done < *pairs; {
 		w := world{map[[2]string][]rule{}, map[[2]string]grants{}}
 		x := rbac.NewIndex("k8s.io")
 		roles := 3 + r.IntN(60) // few, or enough for tables
@@ -432,5 +428,5 @@ func TestIndexAgreesWithReference(t *testing.T) {
 		}
 	}
 	require.Positive(t, allowed)
-	t.Logf("%d pairs, %d allowed", pairs, allowed)
+	t.Logf("%d pairs, %d allowed", *pairs, allowed)
 }

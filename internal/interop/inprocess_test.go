@@ -19,6 +19,7 @@ import (
 	"github.com/kindwright/kindwright/apitest"
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/authn/token"
+	"github.com/kindwright/kindwright/authz"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/storage"
 	"github.com/kindwright/kindwright/storage/memory"
@@ -30,6 +31,7 @@ var realKubectl = flag.String("kubectl", "", "a kubectl, 1.31 or newer: run that
 type inProcess struct {
 	db     storage.Backend
 	kinds  []registry.Definition
+	access []authz.Authorizer
 	tokens *token.File
 	server *apitest.Server
 	door   *door // on the server's side; nil if it is on the clients'
@@ -42,8 +44,14 @@ func serveInProcess(t *testing.T) *server { return serveKinds(t) }
 // serveKinds serves additional kinds besides those of every server.
 func serveKinds(t *testing.T, more ...registry.Definition) *server {
 	t.Helper()
+	return serveWith(t, nil, more...)
+}
+
+// serveWith has further authorizers, too.
+func serveWith(t *testing.T, access []authz.Authorizer, more ...registry.Definition) *server {
+	t.Helper()
 	dir := t.TempDir()
-	p := &inProcess{db: memory.New(), kinds: append(definitions(), more...)}
+	p := &inProcess{db: memory.New(), kinds: append(definitions(), more...), access: access}
 	t.Cleanup(func() { require.NoError(t, p.db.Close()) })
 	var err error
 	p.tokens, err = token.Open(writeFile(t, dir, "tokens.csv", tokens))
@@ -99,7 +107,7 @@ func reaching(c *atomic.Pointer[http.Client]) http.RoundTripper {
 
 func (p *inProcess) start(t *testing.T) {
 	t.Helper()
-	options := []kindwright.Option{kindwright.Authenticate(p.tokens)}
+	options := []kindwright.Option{kindwright.Authenticate(p.tokens), kindwright.Authorize(p.access...)}
 	if p.door != nil {
 		options = append(options, kindwright.Before("authenticate", p.door.handle))
 	}
