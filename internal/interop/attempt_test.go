@@ -44,6 +44,7 @@ type attempt struct {
 	*call
 	code       int // of the answer; 0 if there was none
 	retryAfter string
+	unsure     atomic.Bool // the server was told that the outcome is unknown
 }
 
 func (a *attempt) String() string {

@@ -130,6 +130,14 @@ func (b *faulty) next() (mishap, time.Duration) {
 
 // Commit implements storage.Backend.
 func (b *faulty) Commit(ctx context.Context, ops []storage.Op) (storage.Revision, error) {
+	revision, err := b.try(ctx, ops)
+	if by := attemptOf(ctx); by != nil && errors.Is(err, storage.ErrUnknownOutcome) {
+		by.unsure.Store(true)
+	}
+	return revision, err
+}
+
+func (b *faulty) try(ctx context.Context, ops []storage.Op) (storage.Revision, error) {
 	is, delay := b.next()
 	switch is {
 	case refused:
