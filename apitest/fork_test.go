@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -16,9 +17,11 @@ import (
 	"github.com/kindwright/kindwright"
 	"github.com/kindwright/kindwright/apitest"
 	"github.com/kindwright/kindwright/authz"
+	"github.com/kindwright/kindwright/authz/rbac"
 	"github.com/kindwright/kindwright/client"
 	"github.com/kindwright/kindwright/kinds"
 	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
 	"github.com/kindwright/kindwright/storage"
 	"github.com/kindwright/kindwright/storage/bbolt"
@@ -277,6 +280,45 @@ func TestVER_06_AForkSelectsKindsAsItsParentDoes(t *testing.T) {
 	})
 	require.Contains(t, problems, "a fork serves what the server does")
 	require.Contains(t, problems, "Nonsense")
+}
+
+// A fork authorizes by its own roles, which begin as those of its parent, and keeps aggregated ones.
+func TestAForkHasItsOwnRoles(t *testing.T) {
+	srv := apitest.Config{Options: []kindwright.Option{kindwright.Authorize(rbac.New(""))}}.New(t, Widgets, kinds.RBAC())
+	roles := registry.From[rbac.ClusterRole](srv.API.Engine()).AsSystem()
+	bindings := registry.From[rbac.ClusterRoleBinding](srv.API.Engine()).AsSystem()
+	_, err := roles.Create(t.Context(), &rbac.ClusterRole{
+		ObjectMeta: meta.Named("", "widgets"),
+		Rules:      []rbac.PolicyRule{{Verbs: []string{"list"}, APIGroups: []string{"*"}, Resources: []string{"widgets"}}},
+	})
+	require.NoError(t, err)
+	_, err = bindings.Create(t.Context(), &rbac.ClusterRoleBinding{
+		ObjectMeta: meta.Named("", "ann"), RoleRef: rbac.RoleRef{Kind: rbac.KindClusterRole, Name: "widgets"},
+		Subjects: []rbac.Subject{{Kind: rbac.KindUser, Name: "ann"}},
+	})
+	require.NoError(t, err)
+	lists := func(s *apitest.Server) int {
+		res, _ := get(t, s.As("ann"), s.URL+widgetsPath)
+		return res.StatusCode
+	}
+	require.Equal(t, 200, lists(srv))
+	fork := srv.Fork(t)
+	require.Equal(t, 200, lists(fork))
+	require.NoError(t, registry.From[rbac.ClusterRoleBinding](fork.API.Engine()).AsSystem().Delete(t.Context(), "", "ann", registry.DeleteOptions{}))
+	require.Equal(t, 403, lists(fork))
+	require.Equal(t, 200, lists(srv))
+
+	own := registry.From[rbac.ClusterRole](fork.API.Engine()).AsSystem()
+	part := &rbac.ClusterRole{ObjectMeta: meta.Named("", "part"), Rules: []rbac.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{"x"}, Resources: []string{"gizmos"}}}}
+	part.Labels = map[string]string{"rbac.authorization.k8s.io/aggregate-to-view": "true"}
+	_, err = own.Create(t.Context(), part)
+	require.NoError(t, err)
+	for event, err := range own.Watch(t.Context(), "", registry.WatchRequest{}) {
+		require.NoError(t, err)
+		if event.Object != nil && event.Object.Name == "view" && slices.ContainsFunc(event.Object.Rules, part.Rules[0].Equal) {
+			break
+		}
+	}
 }
 
 func TestAForkHasTheOptionsOfItsParentAndMore(t *testing.T) {

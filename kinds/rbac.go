@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/authz/rbac"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/openapi"
@@ -171,10 +172,17 @@ func (w withRBAC) Define(env registry.Env) (registry.Bundle, error) {
 		b.Resources[i] = &guarded
 	}
 	p := policyKeeper{group: group, policy: w.Policy}
-	b.Hooks = append(slices.Clip(b.Hooks), registry.Hook{Name: "rbac/bootstrap-roles", Start: p.reconcile})
+	hooks := []registry.Hook{{Name: "rbac/bootstrap-roles", Start: p.reconcile}}
 	if !w.NoAggregation {
 		a := aggregator{resource: meta.GroupVersionResource{Group: group, Version: "v1", Resource: "clusterroles"}}
-		b.Hooks = append(b.Hooks, registry.Hook{Name: "rbac/aggregate-roles", Run: a.run})
+		hooks = append(hooks, registry.Hook{Name: "rbac/aggregate-roles", Run: a.run})
+	}
+	b.Hooks = append(slices.Clip(b.Hooks), hooks...)
+	if fork := b.Fork; fork != nil {
+		b.Fork = func() (admission.NamespaceGate, []registry.Hook) {
+			gate, own := fork()
+			return gate, append(own, hooks...)
+		}
 	}
 	return b, nil
 }
