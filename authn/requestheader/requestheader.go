@@ -68,8 +68,10 @@ func New(proxies authn.Authenticator, cfg Config) (*Authenticator, error) {
 	}
 	copied := Config{ProxyNames: slices.Clone(cfg.ProxyNames), AnyProxyName: cfg.AnyProxyName}
 	for _, list := range []struct{ from, to *[]string }{
-		{&cfg.UserHeaders, &copied.UserHeaders}, {&cfg.UIDHeaders, &copied.UIDHeaders},
-		{&cfg.GroupHeaders, &copied.GroupHeaders}, {&cfg.ExtraPrefixes, &copied.ExtraPrefixes},
+		{&cfg.UserHeaders, &copied.UserHeaders},
+		{&cfg.UIDHeaders, &copied.UIDHeaders},
+		{&cfg.GroupHeaders, &copied.GroupHeaders},
+		{&cfg.ExtraPrefixes, &copied.ExtraPrefixes},
 	} {
 		for _, name := range *list.from {
 			if !isToken(name) || reserved(name, list.to == &copied.ExtraPrefixes) {

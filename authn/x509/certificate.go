@@ -67,7 +67,7 @@ func Open(path string, opts ...Option) (*Authenticator, error) {
 	for _, o := range opts {
 		o(a)
 	}
-	authorities, err := certfile.OpenAuthorities(path, func(err error) { a.failed(err) })
+	authorities, err := certfile.OpenAuthorities(func(err error) { a.failed(err) }, path)
 	if err != nil {
 		return nil, err
 	}

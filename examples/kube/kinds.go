@@ -51,6 +51,11 @@ type Options struct {
 	// kube-controller-manager does.
 	AggregateRoles bool
 
+	// Authentication returns the data of the ConfigMap extension-apiserver-authentication, which says
+	// how the server authenticates clients. The server asks for it again every ten seconds. Without
+	// it there is no ConfigMap.
+	Authentication func() (map[string]string, error)
+
 	// ControlPlane are options for the library's own kinds: namespaces, events, leases and reviews.
 	ControlPlane []kinds.ControlPlaneOption
 }
@@ -147,6 +152,9 @@ func (c *cluster) hooks() []registry.Hook {
 	out := []registry.Hook{{Name: "bootstrap-controller", Start: c.createBootstrap}}
 	if c.Host != "" {
 		out = append(out, newIdentity(c.Host).hooks(c.now)...)
+	}
+	if c.Authentication != nil {
+		out = append(out, authenticationHook(c.Authentication))
 	}
 	return out
 }

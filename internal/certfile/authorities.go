@@ -8,29 +8,31 @@ import (
 	"github.com/kindwright/kindwright/internal/files"
 )
 
-// Authorities are the certificate authorities of a file. Its methods are safe for concurrent use.
+// Authorities are the certificate authorities of some files. Its methods are safe for concurrent use.
 type Authorities struct {
 	pool   atomic.Pointer[x509.CertPool]
 	follow *files.Follower
 }
 
-// OpenAuthorities reads a file of PEM certificates. failed is told when the changed file cannot be
+// OpenAuthorities reads files of PEM certificates. failed is told when a changed file cannot be
 // read; the last good authorities then stay in use.
-func OpenAuthorities(path string, failed func(error)) (*Authorities, error) {
+func OpenAuthorities(failed func(error), paths ...string) (*Authorities, error) {
 	a := &Authorities{}
 	var err error
 	a.follow, err = files.Follow(func() error {
-		data, err := files.Read(path)
-		if err != nil {
-			return err
-		}
 		pool := x509.NewCertPool()
-		if !pool.AppendCertsFromPEM(data) {
-			return fmt.Errorf("%s contains no PEM certificate", path)
+		for _, path := range paths {
+			data, err := files.Read(path)
+			if err != nil {
+				return err
+			}
+			if !pool.AppendCertsFromPEM(data) {
+				return fmt.Errorf("%s contains no PEM certificate", path)
+			}
 		}
 		a.pool.Store(pool)
 		return nil
-	}, failed, path)
+	}, failed, paths...)
 	return a, err
 }
 

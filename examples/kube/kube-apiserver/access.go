@@ -14,6 +14,7 @@ import (
 	"github.com/kindwright/kindwright/authz"
 	"github.com/kindwright/kindwright/authz/rbac"
 	"github.com/kindwright/kindwright/examples/kube"
+	"github.com/kindwright/kindwright/internal/certfile"
 )
 
 // access builds authentication and authorization from the flags. It also returns the authorities whose
@@ -21,6 +22,13 @@ import (
 func (o *options) access(log logr.Logger, accounts *kube.Tokens) ([]kindwright.Option, func() *x509.CertPool, error) {
 	var who []authn.Authenticator
 	var authorities func() *x509.CertPool
+	proxy, err := o.proxy.authenticator(log, o.clientCAFile)
+	if err != nil {
+		return nil, nil, err
+	}
+	if proxy != nil {
+		who = append(who, proxy) // before the users' own certificates, as in Kubernetes
+	}
 	if o.clientCAFile != "" {
 		a, err := certificates.Open(o.clientCAFile, certificates.WithReloadError(reloadFailed(log, "client-ca-file")))
 		if err != nil {
@@ -28,6 +36,13 @@ func (o *options) access(log logr.Logger, accounts *kube.Tokens) ([]kindwright.O
 		}
 		authorities = a.Authorities
 		who = append(who, a)
+	}
+	if o.clientCAFile != "" && o.proxy.caFile != "" { // a handshake names both
+		both, err := certfile.OpenAuthorities(reloadFailed(log, "client-ca-file"), o.clientCAFile, o.proxy.caFile)
+		if err != nil {
+			return nil, nil, fmt.Errorf("--client-ca-file and --requestheader-client-ca-file: %w", err)
+		}
+		authorities = both.Pool
 	}
 	if o.tokenFile != "" {
 		tokens, err := token.Open(o.tokenFile, token.WithReloadError(reloadFailed(log, "token-auth-file")))

@@ -19,7 +19,7 @@ func healthNames() []string {
 		"poststarthook/priority-and-fairness-config-consumer", "poststarthook/priority-and-fairness-filter",
 		"poststarthook/priority-and-fairness-config-producer", "poststarthook/storage-object-count-tracker-hook",
 		"poststarthook/start-apiextensions-informers", "poststarthook/start-apiextensions-controllers", "poststarthook/crd-informer-synced",
-		"poststarthook/start-system-namespaces-controller", "poststarthook/start-cluster-authentication-info-controller",
+		"poststarthook/start-system-namespaces-controller",
 		"poststarthook/start-legacy-token-tracking-controller", "poststarthook/start-service-ip-repair-controllers",
 		"poststarthook/scheduling/bootstrap-system-priority-classes",
 		"poststarthook/start-kubernetes-service-cidr-controller", "poststarthook/aggregator-reload-proxy-client-cert",

@@ -80,12 +80,11 @@ func inertFlags() map[string]string {
 			encryption-provider-config endpoint-reconciler-type etcd-cafile etcd-certfile etcd-keyfile external-hostname kubelet-certificate-authority
 			kubelet-client-certificate kubelet-client-key log-json-info-buffer-size log-text-info-buffer-size logging-format min-compatibility-version
 			oidc-ca-file oidc-client-id oidc-groups-claim oidc-groups-prefix oidc-issuer-url oidc-username-claim oidc-username-prefix
-			peer-advertise-ip peer-advertise-port peer-ca-file proxy-client-cert-file proxy-client-key-file requestheader-client-ca-file
+			peer-advertise-ip peer-advertise-port peer-ca-file proxy-client-cert-file proxy-client-key-file
 			service-account-jwks-uri service-account-signing-endpoint
 			show-hidden-metrics-for-version storage-backend storage-media-type tracing-config-file vmodule`,
 		"strings": `admission-control disabled-metrics etcd-servers-overrides kubelet-preferred-address-types
-			oidc-signing-algs requestheader-allowed-names requestheader-extra-headers-prefix requestheader-group-headers requestheader-uid-headers
-			requestheader-username-headers watch-cache-sizes`,
+			oidc-signing-algs watch-cache-sizes`,
 	}
 }
 

@@ -116,7 +116,7 @@ func (o *options) kinds(tokens *kube.Tokens) registry.Definition {
 		ServiceRange: o.serviceRange, NodePorts: o.nodePorts, Endpoint: o.endpoint(), Tokens: tokens,
 		Without: o.disabled, Unprivileged: !o.allowPrivileged, WarnUnenforced: true, Host: o.host(),
 		RolesCount: slices.Contains(o.modes, "RBAC"), AggregateRoles: o.runs(roleAggregation),
-		ControlPlane: own,
+		Authentication: o.published, ControlPlane: own,
 	})
 }
 

@@ -26,6 +26,7 @@ type options struct {
 	tlsKeyFile   string
 	clientCAFile string
 	tokenFile    string
+	proxy        frontProxy
 	anonymous    bool
 	modes        []string
 
@@ -98,6 +99,7 @@ func (o *options) flags() *pflag.FlagSet {
 	f.StringVar(&o.tlsKeyFile, "tls-private-key-file", "", "the key of --tls-cert-file")
 	f.StringVar(&o.clientCAFile, "client-ca-file", "",
 		"PEM file of the authorities whose client certificates are accepted: the common name is the user, organizations are groups")
+	o.proxy.flags(f)
 	f.StringVar(&o.tokenFile, "token-auth-file", "", `CSV file of bearer tokens: token,user,uid,"group,group"`)
 	f.BoolVar(&o.anonymous, "anonymous-auth", true, "whether requests without a credential are let through, as system:anonymous")
 	f.StringSliceVar(&o.modes, "authorization-mode", []string{"AlwaysAllow"},
@@ -363,6 +365,7 @@ func (o *options) warnings() []string {
 		out = append(out, "--"+name+" is accepted and has no effect")
 	}
 	out = append(out, o.withoutEffectOf...)
+	out = append(out, o.proxy.warnings()...)
 	if slices.Contains(o.modes, "Node") {
 		out = append(out, "--authorization-mode: Node has no opinion about any request yet: nodes need roles")
 	}
