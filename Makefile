@@ -68,8 +68,9 @@ rbac: ## 5,000,000 random pairs of roles and requests against an evaluator of th
 	go test -count=1 -timeout 4h -v ./authz/rbac -run 'Reference|SinglePermissions' -pairs=$(or $(PAIRS),5000000)
 	go test -count=1 -timeout 4h -v ./kinds -run RevocationCounts -revocations=$(or $(ROUNDS),10000)
 
-memory-search: ## 10,000 random bodies of 3 MiB in JSON, YAML and protobuf, and the worst of them; BODIES=, SEED=
-	go test -count=1 -timeout 4h -v ./internal/conformance -run S1_MemoryOfBodies -bodies=$(or $(BODIES),10000) -body-seed=$(or $(SEED),1)
+memory-search: ## 10,000 random bodies of 3 MiB in JSON, YAML, protobuf and CBOR, and the worst of them; BODIES=, SEED=
+	go test -count=1 -timeout 4h -v ./internal/conformance -run S1_MemoryOfBodies -bodies=$(or $(BODIES),10000) \
+		-body-seed=$(or $(SEED),1) -body-limit=31457280 -resident-limit=31457280
 
 faults: ## 200,000 operations of client-go on a server whose store fails, each answer checked; CALLS=, SEED=
 	go -C internal/interop test -count=1 -timeout 4h -v . -run FaultyStore -args -fault-calls=$(or $(CALLS),200000) -fault-seed=$(or $(SEED),1)

@@ -16,8 +16,15 @@ import (
 	"github.com/kindwright/kindwright/internal/json"
 )
 
-// ErrTooLarge says that a document would be longer than the limit as JSON.
+// ErrTooLarge says that a document would be longer than the limit as JSON, or that an object and
+// those around it have more than maxNames members.
 var ErrTooLarge = errors.New("the document is too large as JSON")
+
+// maxNames limits the members of the objects that are open at a time. No document with more of them is
+// decoded afterwards: a member of a large object takes 120 bytes of json.RequestMemory.
+//
+// Source: S1.
+const maxNames = json.RequestMemory / 120
 
 // The tags that change how their content is read (RFC 8949, 3.4). The content of any other is read
 // as if it had none.
@@ -304,8 +311,11 @@ func (d *decoder) name() error {
 	if err != nil {
 		return err
 	}
-	if d.pos > math.MaxUint32 {
+	if d.pos > math.MaxUint32 || len(d.names) == maxNames {
 		return ErrTooLarge
+	}
+	if len(d.names) == cap(d.names) {
+		d.names = slices.Grow(d.names, max(64, len(d.names))) // append alone would grow by a quarter
 	}
 	d.names = append(d.names, span{uint32(from), uint32(d.pos)})
 	if err := d.writeText(text); err != nil {

@@ -8,7 +8,9 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http/httptest"
+	"os"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -16,16 +18,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright"
+	"github.com/kindwright/kindwright/internal/cbor"
 	"github.com/kindwright/kindwright/internal/protowire"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 )
 
 var (
-	bodies    = flag.Int("bodies", 10, "how many bodies of each encoding the search for the one that takes the most memory sends")
-	bodySize  = flag.Int("body-size", 3<<20-1024, "the size of these bodies")
-	bodySeed  = flag.Uint64("body-seed", 1, "the seed of these bodies")
-	bodyLimit = flag.Uint64("body-limit", 40<<20, "how many bytes may be allocated for a body in all; those that are kept at once are fewer")
+	bodies        = flag.Int("bodies", 10, "how many bodies of each encoding the search for the one that takes the most memory sends")
+	bodySize      = flag.Int("body-size", 3<<20-1024, "the size of these bodies")
+	bodySeed      = flag.Uint64("body-seed", 1, "the seed of these bodies")
+	bodyLimit     = flag.Uint64("body-limit", 32<<20, "how many bytes may be allocated for a body in all; those that are kept at once are fewer")
+	residentLimit = flag.Uint64("resident-limit", 0, "how many bytes may become resident for one of the worst bodies, on Linux; zero does not measure them")
 )
 
 // Hamper has a protobuf form, and a field of each shape.
@@ -62,10 +66,13 @@ const (
 // memoryServer is a server for bodies that are sent without a connection.
 func memoryServer(t *testing.T) *server {
 	t.Helper()
-	return startInMemory(t, kindwright.Serve(
+	return startInMemory(t, withCBOR, kindwright.Serve(
 		registry.Kind[Hamper]{Group: group, Version: "v1", Plural: "hampers"},
 		registry.Kind[Sack]{Group: group, Version: "v1", Plural: "sacks"}))
 }
+
+// mostYAML is the length of a YAML document that is still read.
+const mostYAML = 1 << 20
 
 // body is a request with a body.
 type body struct {
@@ -74,21 +81,56 @@ type body struct {
 	data              []byte
 }
 
-// spend sends a body and returns the code of the answer, the bytes that were allocated for it, and
-// the bytes of the answer.
-func (s *server) spend(b body) (code int, allocated uint64, answer []byte) {
+// spend sends a body and states what it took.
+func (s *server) spend(b body) found {
 	s.t.Helper()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	w := s.handle(b)
+	runtime.ReadMemStats(&after)
+	return found{body: b, code: w.Code, allocated: after.TotalAlloc - before.TotalAlloc, answer: w.Body.Bytes()}
+}
+
+// handle sends a body without a connection.
+func (s *server) handle(b body) *discarding {
 	r := httptest.NewRequest(b.method, b.path, io.NopCloser(bytes.NewReader(b.data)))
 	r.ContentLength = int64(len(b.data))
 	r.Header.Set("Content-Type", b.typ)
 	r.Header.Set("X-User", "admin")
 	r.Header.Set("X-Groups", "system:masters")
 	w := &discarding{httptest.NewRecorder()}
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
 	s.api.ServeHTTP(w, r)
-	runtime.ReadMemStats(&after)
-	return w.Code, after.TotalAlloc - before.TotalAlloc, w.Body.Bytes()
+	return w
+}
+
+// resident sends a body again, and returns by how much the resident memory of the process grows at its
+// peak. The kernel keeps the peak, and forgets it when asked. The result is zero where there is no
+// such kernel, or no limit.
+func (s *server) resident(b body) uint64 {
+	if *residentLimit == 0 {
+		return 0
+	}
+	s.tidy()
+	debug.FreeOSMemory()
+	if os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) != nil {
+		return 0
+	}
+	before := residentMemory("VmRSS:")
+	s.handle(b)
+	return max(before, residentMemory("VmHWM:")) - before
+}
+
+// residentMemory returns a line of the kernel's account of the memory of the process.
+func residentMemory(line string) (bytes uint64) {
+	data, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0
+	}
+	_, text, _ := strings.Cut(string(data), line)
+	if _, err := fmt.Sscan(text, &bytes); err != nil {
+		return 0
+	}
+	return bytes << 10
 }
 
 // discarding keeps the beginning of an answer.
@@ -124,6 +166,31 @@ var positions = []string{
 	`{"metadata":{"name":"x"},"content":{"a":%s}}`, `{"metadata":{"name":"x"},"content":%s}`, `%s`,
 	`{"metadata":{"name":"x","annotations":{"kubectl.kubernetes.io/last-applied-configuration":%s}}}`,
 	`[{"op":"add","path":"/data","value":%s}]`, `{"dryRun":%s}`, `{"preconditions":{"uid":%s}}`,
+	`{"propagationPolicy":%s}`, `{"kind":"DeleteOptions","apiVersion":"v1","ignoreStoreReadErrorWithClusterBreakingPotential":%s}`,
+}
+
+// operations are of JSON patches. They follow one that adds a text.
+var operations = []string{
+	`{"op":"copy","from":"/text","path":"/data/k%d"}`, `{"op":"copy","from":"/names","path":"/names/-"}`, `{"op":"copy","from":"/data","path":"/data/k%d"}`,
+	`{"op":"copy","from":"/content/a","path":"/content/a/k%d"}`, `{"op":"test","path":"/text","value":"a"}`, `{"op":"test","path":"/names/0","value":"a"}`,
+	`{"op":"move","from":"/text","path":"/names/0"}`, `{"op":"add","path":"/names/-","value":"%d"}`, `{"op":"add","path":"/data/k%d","value":"v"}`,
+	`{"op":"remove","path":"/data/k%d"}`, `{"op":"replace","path":"/text","value":"%d"}`, `{"op":"add","path":"/names/01","value":"%d"}`,
+	`{"op":"copy","from":"/text","path":"/z%d"}`, `{"op":"copy","from":"/data","path":"/z%d"}`, `{"op":"copy","from":"/content","path":"/z%d"}`,
+	`{"op":"move","from":"/text","path":"/z%d"}`, `{"op":"test","path":"/data","value":{}}`, `{"op":"add","path":"/content/a","value":{"a":{}}}`, `{"op":"replace","path":"/metadata/labels","value":{"a":"%d"}}`,
+}
+
+// randomOperations returns a JSON patch that adds a value and then repeats an operation up to as
+// often as is allowed.
+func randomOperations(r *rand.Rand, size int) (text, what string) {
+	n := []int{1, 3, 100, 9_998}[r.IntN(4)]
+	operation := pick(r, operations)
+	var b strings.Builder
+	for i := range n {
+		b.WriteString("," + counted(operation, i))
+	}
+	value, of := filling(r, max(2, size-b.Len()-200))
+	to := pick(r, []string{"/text", "/names", "/data", "/content", "/metadata/annotations"})
+	return fmt.Sprintf(`[{"op":"add","path":%q,"value":%s}%s]`, to, value, b.String()), fmt.Sprintf("%s at %s, then %d of %s", of, to, n, operation)
 }
 
 func pick(r *rand.Rand, of []string) string { return of[r.IntN(len(of))] }
@@ -134,7 +201,11 @@ func counted(unit string, i int) string { return strings.ReplaceAll(unit, "%d", 
 // filling returns a JSON value of about size bytes, and what it is made of.
 func filling(r *rand.Rand, size int) (text, what string) {
 	var b strings.Builder
-	switch kind := r.IntN(5); kind {
+	switch kind := r.IntN(6); kind {
+	case 5: // a part that takes much less than the bound on nodes, and text
+		half := size / []int{2, 4, 8, 16}[r.IntN(4)]
+		first, of := filling(r, half)
+		return `{"a":` + first + `,"b":"` + strings.Repeat("x", max(0, size-len(first)-20)) + `"}`, fmt.Sprintf("%d bytes of %s, and text", half, of)
 	case 0, 1:
 		unit := pick(r, units)
 		b.WriteByte('[')
@@ -158,50 +229,88 @@ func filling(r *rand.Rand, size int) (text, what string) {
 		b.WriteByte('}')
 		return b.String(), "map of " + prefix + value
 	default:
-		unit := pick(r, []string{"x", `\u0041`, `\n`, "é", `{\"a\":0},`, "["})
+		unit := pick(r, []string{"x", `\u0041`, `\n`, "é", `{\"a\":0},`, "[", "a b ", "\u2028"})
 		return `"` + strings.Repeat(unit, max(0, size-2)/len(unit)) + `"`, "text of " + unit
 	}
 }
 
-// types are the media types of JSON patches and documents, by method.
+// patchTypes are the media types of patches in JSON, and of an apply.
 var patchTypes = []string{"application/merge-patch+json", "application/json-patch+json", "application/strategic-merge-patch+json", "application/apply-patch+yaml"}
 
-// randomBody returns a body in JSON, in YAML or in protobuf.
+// bodyTypes are the media types of the encodings.
+var bodyTypes = map[string]string{
+	"json": "application/json", "yaml": "application/yaml", "cbor": cborType, "protobuf": "application/vnd.kubernetes.protobuf",
+}
+
+// randomBody returns a request with a body in one of the encodings: it creates, updates, patches or
+// applies an object, or deletes one or all of them.
 func randomBody(r *rand.Rand, encoding string, size int) body {
-	path := pick(r, []string{hamperPath, hamperPath, sackPath})
-	b := body{typ: "application/json", path: path}
-	var position, what string
-	if encoding == "protobuf" {
-		b.typ, b.path = "application/vnd.kubernetes.protobuf", hamperPath
-		b.data, what = randomMessage(r, size)
-	} else {
-		var text string
-		text, what = filling(r, size-200)
-		position = pick(r, positions)
-		b.data = []byte(strings.Replace(position, "%s", text, 1))
-		if encoding == "yaml" {
-			b.typ = "application/yaml"
-			b.data = inYAML(r, b.data)
-		}
+	b := body{typ: bodyTypes[encoding], path: pick(r, []string{hamperPath, hamperPath, sackPath})}
+	b.method = pick(r, []string{"POST", "PUT", "PATCH", "PATCH", "DELETE", "DELETE"})
+	if b.method != "POST" && (b.method != "DELETE" || r.IntN(2) == 0) {
+		b.path += "/x"
 	}
-	b.method = pick(r, []string{"POST", "PUT", "PATCH", "PATCH", "DELETE"})
 	query := pick(r, []string{"", "?dryRun=All", "?fieldValidation=Strict"})
-	switch b.method {
-	case "PUT", "DELETE":
-		b.path += "/x"
-	case "PATCH":
-		b.path += "/x"
-		b.typ = pick(r, patchTypes)
-		if encoding == "yaml" {
+	if b.method == "PATCH" {
+		switch encoding {
+		case "json":
+			b.typ = pick(r, patchTypes)
+		case "yaml":
 			b.typ = patchTypes[3]
+		case "cbor":
+			b.typ = cborApply
 		}
-		if b.typ == patchTypes[3] {
+		if b.typ == patchTypes[3] || b.typ == cborApply {
 			query = "?fieldManager=a&force=true"
 		}
 	}
 	b.path += query
-	b.what = fmt.Sprintf("%s %s %s: %s in %s", b.method, b.typ, b.path, what, position)
+	var what string
+	b.data, what = content(r, encoding, b.typ, size)
+	b.what = fmt.Sprintf("%s %s %s: %s", b.method, b.typ, b.path, what)
 	return b
+}
+
+// content returns the bytes of a body, and what they are made of.
+func content(r *rand.Rand, encoding, contentType string, size int) (data []byte, what string) {
+	if encoding == "protobuf" {
+		return randomMessage(r, size)
+	}
+	if encoding == "yaml" && r.IntN(10) > 0 {
+		size = min(size, mostYAML-20) // inYAML adds to it
+	}
+	if encoding == "cbor" && r.IntN(2) == 0 {
+		return randomItems(r, size)
+	}
+	if contentType == patchTypes[1] && r.IntN(4) > 0 {
+		text, what := randomOperations(r, size)
+		return []byte(text), what
+	}
+	text, what := filling(r, size-200)
+	position := pick(r, positions)
+	data = []byte(strings.Replace(position, "%s", text, 1))
+	switch encoding {
+	case "yaml":
+		data = inYAML(r, data)
+	case "cbor":
+		converted, err := cbor.Append(nil, data)
+		if err != nil {
+			panic(err) // filling writes what is not JSON
+		}
+		data = converted
+	}
+	return data, what + " in " + position
+}
+
+// randomItems returns a CBOR document that repeats one item.
+func randomItems(r *rand.Rand, size int) (document []byte, what string) {
+	unit := pick(r, []string{
+		"\x80", "\xa0", "\x00", "\x40", "\x60", "\xf6", "\x9f\xff", "\xbf\xff", "\x5f\xff", "\x81\x80", "\xa1\x60\xf6", "\xa1\x41a\x00",
+		"\xf9\x3c\x01", "\xfb\x3f\xf1\x99\x99\x99\x99\x99\x9a", "\x1b\x7f\xff\xff\xff\xff\xff\xff\xff", "\xc1\x00", "\xd6\x40", "\xd7\x41a", "\xc6\xc6\xc6\x00", "\x58\x64" + strings.Repeat("\x01", 100),
+	})
+	open, end := pick(r, []string{"\x9f", "\xbf\x41z\x9f", "\xbf\x48metadata\xbf\x4dmanagedFields\x9f", "\xbf\x48metadata\xbf\x4fownerReferences\x9f", "\x9f\x9f", "\x5f", "\xbf", "\xd7\x5f"}), "\xff\xff\xff"
+	end = end[:min(len(end), max(1, strings.Count(open, "\x9f")+strings.Count(open, "\xbf")))]
+	return []byte(open + strings.Repeat(unit, (size-len(open)-len(end))/len(unit)) + end), fmt.Sprintf("CBOR items %x in %x", unit, open)
 }
 
 // inYAML writes JSON so that it has to be read as YAML.
@@ -250,46 +359,73 @@ type found struct {
 	body
 
 	code      int
-	allocated uint64
+	allocated uint64 // in all
 	answer    []byte
 }
 
 // TestS1_MemoryOfBodies sends random bodies that are made to take memory. "make memory-search" sends
-// 10,000 of each encoding.
+// 10,000 of each encoding. It counts the bytes that are allocated for each request in all, which do not
+// depend on the machine and are an upper bound of what it holds at once. It sends the worst once more
+// after everything that is free has been given back, and measures by how much the resident memory of
+// the process grows at its peak.
 func TestS1_MemoryOfBodies(t *testing.T) {
-	s := memoryServer(t)
-	for _, encoding := range []string{"json", "yaml", "protobuf"} {
-		r := rand.New(rand.NewPCG(*bodySeed, uint64(len(encoding))))
-		var worst []found
-		for range *bodies {
-			f := s.spends(randomBody(r, encoding, *bodySize))
-			i, _ := slices.BinarySearchFunc(worst, f, func(a, b found) int { return cmp.Compare(b.allocated, a.allocated) })
-			worst = slices.Insert(worst, i, f)[:min(len(worst)+1, 12)]
-		}
-		for _, f := range worst {
-			t.Logf("%-8s %6.1f MiB %3d %s: %.160s", encoding, float64(f.allocated)/(1<<20), f.code, f.what, f.answer)
-		}
-		require.LessOrEqual(t, worst[0].allocated, *bodyLimit, "%s: %s", worst[0].what, worst[0].data)
+	for _, encoding := range []string{"json", "yaml", "protobuf", "cbor"} {
+		t.Run(encoding, func(t *testing.T) {
+			s := memoryServer(t)
+			r := rand.New(rand.NewPCG(*bodySeed, uint64(len(encoding))))
+			var worst []found
+			for range *bodies {
+				f := s.spends(randomBody(r, encoding, *bodySize))
+				i, _ := slices.BinarySearchFunc(worst, f, func(a, b found) int { return cmp.Compare(b.allocated, a.allocated) })
+				worst = slices.Insert(worst, i, f)[:min(len(worst)+1, 12)]
+			}
+			for _, f := range worst {
+				resident := s.resident(f.body)
+				t.Logf("%5.1f MiB allocated, %5.1f MiB resident, %d %s: %.120s", mebibytes(f.allocated), mebibytes(resident), f.code, f.what, f.answer)
+				require.LessOrEqual(t, resident, *residentLimit, "%s", f.what)
+			}
+			require.LessOrEqual(t, worst[0].allocated, *bodyLimit, "%s", worst[0].what)
+		})
 	}
 }
 
-// spends sends a body to a server on which the object x exists, and states what it took.
+func mebibytes(n uint64) float64 { return float64(n) / (1 << 20) }
+
+// spends sends a body to a server on which a small object x exists, and states what it took.
 func (s *server) spends(b body) found {
 	s.t.Helper()
-	for _, path := range []string{hamperPath, sackPath} {
-		s.spend(body{"", "POST", path, "application/json", []byte(`{"metadata":{"name":"x"}}`)})
-	}
-	f := found{body: b}
-	f.code, f.allocated, f.answer = s.spend(b)
+	s.tidy()
+	f := s.spend(b)
 	require.Less(s.t, f.code, 500, "%s: %.300s", f.what, f.answer)
-	f.data = f.data[:min(len(f.data), 200)]
 	return f
+}
+
+// tidy makes x a small object.
+func (s *server) tidy() {
+	for _, path := range []string{hamperPath, sackPath} {
+		s.small("DELETE", path+"/x", "")
+		s.small("POST", path, `{"metadata":{"name":"x"}}`)
+	}
+}
+
+// small sends a small request.
+func (s *server) small(method, path, data string) {
+	s.handle(body{method: method, path: path, typ: "application/json", data: []byte(data)})
 }
 
 // repeated is a document of the size of the search with one value many times.
 func repeated(position, unit string) []byte {
 	n := (*bodySize - len(position)) / (len(unit) + 1)
 	return []byte(strings.Replace(position, "%s", strings.Repeat(unit+",", n)+unit, 1))
+}
+
+// manyMembers is a CBOR document with as many members as fit in size bytes of JSON.
+func manyMembers(size int) []byte {
+	out := []byte("\xbf")
+	for i := range size / len(`"0000000":null,`) {
+		out = fmt.Appendf(out, "\x47%07d\xf6", i)
+	}
+	return append(out, 0xff)
 }
 
 // The worst bodies that are known are refused, and say where.
@@ -313,8 +449,10 @@ func TestS1_KnownBodies(t *testing.T) {
 		{"application/json", repeated(`{"metadata":{"name":"y"},"z":[%s]}`, "[]"), "in z["},
 		{"application/json", repeated(`{"metadata":{"name":"y"},"names":[%s]}`, "[]"), "in names["},
 		{"application/json", repeated(`[%s]`, "{}"), "byte"},
-		{"application/yaml", repeated("kind: Hamper\nz: [%s]\n", "[]"), "50000"},
-		{"application/yaml", []byte("z:\n" + strings.Repeat("- \n", *bodySize/4)), "50000"},
+		{"application/yaml", repeated("kind: Hamper\nz: [%s]\n", "[]"), "1048576"},
+		{"application/yaml", repeated("kind: Hamper\nz: [%s]\n", "[]")[:mostYAML], "50000"},
+		{"application/yaml", []byte("z:\n" + strings.Repeat("- \n", mostYAML/4)), "50000"},
+		{cborType, manyMembers(*bodySize), "limit is 3145728"},
 		{"application/vnd.kubernetes.protobuf", metadata(strings.Repeat(empty, *bodySize/len(empty)-20)), "metadata.managedFields"},
 	} {
 		f := s.spends(body{c.text, "POST", hamperPath + "?dryRun=All", c.typ, c.data})

@@ -38,7 +38,7 @@ type TreeOptions struct {
 
 // RequestMemory is the Memory of a document that a client sends. An object of 1.5 MiB with 60,000
 // members is below it, and a schema of that size. The smallest values take a hundred times the bytes of their text.
-const RequestMemory = 16 << 20
+const RequestMemory = 13 << 20
 
 // What parts of a tree take, about, with the memory that growing takes on the way.
 const (

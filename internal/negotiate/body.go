@@ -83,7 +83,7 @@ func FromCBOR(data []byte, limit int64) ([]byte, error) {
 func FromYAML(data []byte, limit int64) ([]byte, error) {
 	out, err := yaml.RequestToJSON(data, int(limit))
 	switch {
-	case errors.Is(err, yaml.ErrTooManyNodes):
+	case errors.Is(err, yaml.ErrTooManyNodes), errors.Is(err, yaml.ErrTooLong):
 		return nil, status.TooLarge(limit).WithMessage("error converting YAML to JSON: " + err.Error() + "; JSON may have more")
 	case errors.Is(err, yaml.ErrTooLarge) || err == nil && int64(len(out)) > limit:
 		return nil, status.TooLarge(limit)
@@ -225,7 +225,7 @@ func interruptible(ctx context.Context, w http.ResponseWriter) (release func()) 
 const firstRead = 64 << 10
 
 // readAll reads to the end. length is the Content-Length, or -1 if there is none. A client that
-// stalls holds at most about twice what it has sent. The hold, which may be nil, is asked before the
+// stalls holds at most about four times what it has sent. The hold, which may be nil, is asked before the
 // body takes more.
 func readAll(r io.Reader, length int64, hold *flow.Hold) ([]byte, error) {
 	data := make([]byte, 0, min(max(length+1, 512), firstRead))
@@ -254,10 +254,15 @@ var errNoRoom = errors.New("no room for the body")
 // retryWhenBusy is how many seconds clients wait before they repeat what there was no room for.
 const retryWhenBusy = 1
 
-// roomFor returns twice the room of what is there, or just enough for a body of the given length.
+// roomFor returns twice the room of what is there. For a body of a given length it returns four times
+// the room, but no more than the body needs: with steps of two, the rooms that a body of 3 MiB has
+// outgrown would be as large as the body.
 func roomFor(data []byte, length int64) int {
-	room := 2 * len(data)
-	if left := int(length) + 1; length >= 0 && left > len(data) && left < room {
+	if length < 0 {
+		return 2 * len(data)
+	}
+	room := 4 * len(data)
+	if left := int(length) + 1; left > len(data) && left < room {
 		room = left
 	}
 	return room

@@ -34,6 +34,18 @@ const (
 	maxRewritten = 128 << 20
 )
 
+// maxAllocated limits about how many bytes a patch allocates: each byte of the object and of the
+// values is allocated six times, each that is copied three times, and an operation takes a thousand
+// bytes.
+//
+// Source: S1.
+const (
+	maxAllocated   = 24 << 20
+	valueFactor    = 6
+	copyFactor     = 3
+	operationBytes = 1000
+)
+
 // maxNested is the maximum depth of an object that a patch is applied to.
 const maxNested = 512
 
@@ -57,12 +69,12 @@ func bounded(operations []operation, original map[string]any, documentBytes int)
 			bytes += sizes.bytes - before
 		}
 	}
-	if copies > 0 {
-		bytes += MaxCopiedBytes
-	}
+	copied := min(MaxCopiedBytes, copies*bytes)
+	allocated := valueFactor*bytes + copyFactor*copied + operationBytes*len(operations)
+	bytes += copied
 	// A moved value brings the levels along that were already descended into.
 	levels := min(maxNested, deepest*(moves+1))
-	if (sizes.members+len(operations))*len(operations) > maxShifted || levels*bytes > maxRewritten {
+	if (sizes.members+len(operations))*len(operations) > maxShifted || levels*bytes > maxRewritten || allocated > maxAllocated {
 		return tooLarge("the patch is too costly for an object of this size: send fewer operations or replace the object")
 	}
 	return nil

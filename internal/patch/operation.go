@@ -24,7 +24,7 @@ import (
 //
 // Source: PATCH-06, PATCH-07, PATCH-14.
 func JSON(original map[string]any, patch []byte, o Options) (map[string]any, error) {
-	operations, clean, err := o.operations(patch)
+	operations, err := o.operations(patch)
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +35,7 @@ func JSON(original map[string]any, patch []byte, o Options) (map[string]any, err
 	if err := bounded(operations, original, len(document)); err != nil {
 		return nil, err
 	}
-	patched, err := o.apply(operations, clean, document)
+	patched, err := o.apply(operations, document)
 	if err != nil {
 		if status.CodeOf(err) != http.StatusInternalServerError {
 			return nil, err
@@ -66,38 +66,34 @@ type operation struct {
 	value          any // for add, replace and test
 }
 
-// operations decodes and validates the body of a patch. The second result is the same for the
-// library. It is given these trees and not the body, so that it cannot interpret duplicate names or
-// numbers differently.
-func (o *Options) operations(patch []byte) ([]operation, []any, error) {
+// operations decodes and validates the body of a patch.
+func (o *Options) operations(patch []byte) ([]operation, error) {
 	tree, err := o.decode(patch)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	list, ok := tree.([]any)
 	if !ok {
-		return nil, nil, status.BadRequest("a JSON patch must be a list of operations")
+		return nil, status.BadRequest("a JSON patch must be a list of operations")
 	}
 	if len(list) > MaxOperations {
-		return nil, nil, tooLarge("The allowed maximum operations in a JSON patch is %d, got %d", MaxOperations, len(list))
+		return nil, tooLarge("The allowed maximum operations in a JSON patch is %d, got %d", MaxOperations, len(list))
 	}
 	operations := make([]operation, len(list))
-	clean := make([]any, len(list))
 	for i, item := range list {
 		fields, ok := item.(map[string]any)
 		if !ok {
-			return nil, nil, status.BadRequest("operation %d of the patch must be an object", i)
+			return nil, status.BadRequest("operation %d of the patch must be an object", i)
 		}
 		op := &operations[i]
 		if why := op.read(fields); why != "" {
-			return nil, nil, status.BadRequest("operation %d of the patch: %s", i, why)
+			return nil, status.BadRequest("operation %d of the patch: %s", i, why)
 		}
 		if why := op.problem(); why != "" {
-			return nil, nil, o.invalid(fmt.Sprintf("operation %d (%s %s): %s", i, op.op, strconv.Quote(clip.Text(op.path, maxShown)), why))
+			return nil, o.invalid(fmt.Sprintf("operation %d (%s %s): %s", i, op.op, strconv.Quote(clip.Text(op.path, maxShown)), why))
 		}
-		clean[i] = op.fields()
 	}
-	return operations, clean, nil
+	return operations, nil
 }
 
 // read reads the members that the operation uses. It returns what is malformed.
@@ -163,28 +159,40 @@ func (op *operation) problem() string {
 	return ""
 }
 
-// fields returns the operation as JSON, without members that it does not use.
-func (op *operation) fields() map[string]any {
+// append writes the operation as JSON, without members that it does not use.
+func (op *operation) append(dst []byte) ([]byte, error) {
+	member := func(name, value string) {
+		dst = append(json.AppendString(dst, name), ':')
+		dst = append(json.AppendString(dst, value), ',')
+	}
+	dst = append(dst, '{')
+	member("op", op.op)
+	member("path", op.path)
 	switch op.op {
 	case "move", "copy":
-		return map[string]any{"op": op.op, "path": op.path, "from": op.from}
-	case "remove":
-		return map[string]any{"op": op.op, "path": op.path}
+		member("from", op.from)
+	case "add", "replace", "test":
+		var err error
+		if dst, err = json.AppendTree(append(dst, `"value":`...), op.value); err != nil {
+			return nil, err
+		}
+		return append(dst, '}'), nil
 	}
-	return map[string]any{"op": op.op, "path": op.path, "value": op.value}
+	dst[len(dst)-1] = '}'
+	return dst, nil
 }
 
 // maxShown limits the text from a request that an error repeats.
 const maxShown = 200
 
 // maxOddIndexes limits the bytes that are decoded to look at what contains an odd index.
-const maxOddIndexes = 32 << 20
+const maxOddIndexes = 2 << 20
 
 // apply applies the operations in order. A token such as "01" is the name of a member, but no index
 // of a list, where the library takes it for one; only the object at that moment tells which it is.
 //
 // Source: S14, B11.
-func (o *Options) apply(operations []operation, clean []any, document []byte) (_ []byte, err error) {
+func (o *Options) apply(operations []operation, document []byte) (_ []byte, err error) {
 	start, decoded := 0, 0
 	for i := range operations {
 		op := &operations[i]
@@ -192,7 +200,7 @@ func (o *Options) apply(operations []operation, clean []any, document []byte) (_
 		if len(containers) == 0 {
 			continue
 		}
-		if document, err = applyAll(clean[start:i], document); err != nil {
+		if document, err = applyAll(operations[start:i], document); err != nil {
 			return nil, err
 		}
 		start = i
@@ -209,13 +217,14 @@ func (o *Options) apply(operations []operation, clean []any, document []byte) (_
 			}
 		}
 	}
-	return applyAll(clean[start:], document)
+	return applyAll(operations[start:], document)
 }
 
-// applyAll runs the library. The library is known to panic when a list that contains null is tested. A
-// panic must only fail the request.
-func applyAll(clean []any, document []byte) (out []byte, err error) {
-	patch, err := json.AppendTree(nil, clean)
+// applyAll runs the library. It is given what was decoded and not the body, so that it cannot
+// interpret duplicate names or numbers differently. The library is known to panic when a list that
+// contains null is tested. A panic must only fail the request.
+func applyAll(operations []operation, document []byte) (out []byte, err error) {
+	patch, err := encoded(operations)
 	if err != nil {
 		return nil, fmt.Errorf("encoding the patch: %w", err)
 	}
@@ -224,9 +233,29 @@ func applyAll(clean []any, document []byte) (out []byte, err error) {
 			err = errors.New("an operation does not fit the object")
 		}
 	}()
-	operations, err := jsonpatch.DecodePatch(patch)
+	decoded, err := jsonpatch.DecodePatch(patch)
 	if err != nil {
 		return nil, err
 	}
-	return operations.ApplyWithOptions(document, &jsonpatch.ApplyOptions{AccumulatedCopySizeLimit: MaxCopiedBytes})
+	return decoded.ApplyWithOptions(document, &jsonpatch.ApplyOptions{AccumulatedCopySizeLimit: MaxCopiedBytes})
+}
+
+// encoded returns the operations as a JSON patch. It makes room at once for what they take: a patch
+// may be large.
+func encoded(operations []operation) (patch []byte, err error) {
+	var size measure
+	for i := range operations {
+		size.add(operations[i].value)
+		size.bytes += len(`{"op":"replace","path":"","from":"","value":},`) + len(operations[i].path) + len(operations[i].from)
+	}
+	patch = append(make([]byte, 0, size.bytes+len("[]")), '[')
+	for i := range operations {
+		if i > 0 {
+			patch = append(patch, ',')
+		}
+		if patch, err = operations[i].append(patch); err != nil {
+			return nil, err
+		}
+	}
+	return append(patch, ']'), nil
 }

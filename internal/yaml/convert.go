@@ -35,25 +35,31 @@ const maxDepth = json.DefaultMaxDepth
 //
 // Source: QUERY-23, B6.
 func ToJSON(data []byte, maxBytes int) ([]byte, error) {
-	return convert(data, maxBytes, maxNodes)
+	return convert(data, maxBytes, limits{bytes: maxBytes, nodes: maxNodes})
 }
 
-// RequestToJSON is ToJSON for documents of clients, which may have fewer nodes: the library takes
-// hundreds of bytes for each.
+// RequestToJSON is ToJSON for documents of clients, which may have fewer nodes and, unless they are
+// JSON, fewer bytes: the library takes hundreds of bytes for each node, and up to 24 for each byte.
 //
 // Source: S1.
 func RequestToJSON(data []byte, maxBytes int) ([]byte, error) {
-	return convert(data, maxBytes, maxRequestNodes)
+	return convert(data, maxBytes, limits{bytes: maxRequestBytes, nodes: maxRequestNodes})
 }
 
-func convert(data []byte, maxBytes, nodes int) ([]byte, error) {
+// limits bound what the library reads.
+type limits struct{ bytes, nodes int }
+
+func convert(data []byte, maxBytes int, most limits) ([]byte, error) {
 	if len(data) > maxBytes {
 		return nil, ErrTooLarge
 	}
 	if bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("{")) && json.Valid(data) == nil {
 		return data, nil
 	}
-	if err := inspect(data, nodes); err != nil {
+	if len(data) > most.bytes {
+		return nil, fmt.Errorf("%w: the limit is %d bytes", ErrTooLong, most.bytes)
+	}
+	if err := inspect(data, most.nodes); err != nil {
 		return nil, err
 	}
 	value, err := decode(data)

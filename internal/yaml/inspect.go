@@ -15,6 +15,14 @@ const maxNodes = 400_000
 // lines is below it.
 const maxRequestNodes = 50_000
 
+// maxRequestBytes limits a document of a client that is not JSON. For each byte of a text the library
+// takes up to ten, and 32 more for a blank.
+const maxRequestBytes = 1 << 20
+
+// ErrTooLong is the error for a document that is longer than YAML may be. Its message ends in the
+// limit.
+var ErrTooLong = errors.New("the YAML document is too long")
+
 // ErrTooManyNodes is the error for a document with more nodes than the limit. Its message ends in
 // the limit.
 var ErrTooManyNodes = errors.New("the YAML document has too many nodes")

@@ -165,7 +165,7 @@ func hostile() map[string]string {
 	return map[string]string{
 		"dashes": fill("- "), "questions": fill("? "), "braces": fill("{"), "brackets": fill("["), "both": fill("[{"),
 		"backslashes": `"` + fill(`\`)[1:], "quoted backslashes": fill(`"\`), "tabs": fill("\t"), "key": fill("k")[3:] + ": v",
-		"folded": "a: >\n" + fill("  xx yy\n")[8:], "one folded line": "a: >\n  " + fill("x y ")[8:],
+		"folded": "a: >\n" + fill("  xx yy\n")[8:], "words": `a: "` + fill("a b ")[8:] + `"`, "one folded line": "a: >\n  " + fill("x y ")[8:],
 		"plain lines": "a: " + fill("x\n  ")[4:], "empty items": fill("-\n"), "empty keys": fill("?\n"),
 		"maps in a list": fill("- a:\n"), "merges": fill("<<: {}\n"), "numbers": "[" + fill("1,")[2:] + "]",
 		"flow lists": "[" + fill("[],")[3:], "flow pairs": "{" + fill("a: b, ")[6:], "flow keys": "{" + fill("?")[1:],
@@ -183,8 +183,13 @@ func TestToJSON_B2_HostileDocumentsAreCheap(t *testing.T) {
 	for name, source := range hostile() {
 		t.Run(name, func(t *testing.T) {
 			require.LessOrEqual(t, len(source), limit)
-			allocated := allocatedBytes(func() { _, _ = yaml.ToJSON([]byte(source), limit) })
-			require.Less(t, allocated, uint64(400<<20))
+			allocated := allocatedBytes(func() { _, _ = yaml.RequestToJSON([]byte(source), limit) })
+			require.Less(t, allocated, uint64(4<<20), "refused or read")
+			short := source[:1<<20]
+			allocated = allocatedBytes(func() { _, _ = yaml.RequestToJSON([]byte(short), limit) })
+			require.Less(t, allocated, uint64(28<<20), "of the length that a client may send")
+			allocated = allocatedBytes(func() { _, _ = yaml.ToJSON([]byte(source), limit) })
+			require.Less(t, allocated, uint64(100<<20), "of a file")
 		})
 	}
 }
