@@ -79,6 +79,7 @@ type body struct {
 	what              string
 	method, path, typ string
 	data              []byte
+	chunked           bool // the request does not state its length
 }
 
 // spend sends a body and states what it took.
@@ -94,7 +95,9 @@ func (s *server) spend(b body) found {
 // handle sends a body without a connection.
 func (s *server) handle(b body) *discarding {
 	r := httptest.NewRequest(b.method, b.path, io.NopCloser(bytes.NewReader(b.data)))
-	r.ContentLength = int64(len(b.data))
+	if r.ContentLength = int64(len(b.data)); b.chunked {
+		r.ContentLength = -1
+	}
 	r.Header.Set("Content-Type", b.typ)
 	r.Header.Set("X-User", "admin")
 	r.Header.Set("X-Groups", "system:masters")
@@ -267,7 +270,8 @@ func randomBody(r *rand.Rand, encoding string, size int) body {
 	b.path += query
 	var what string
 	b.data, what = content(r, encoding, b.typ, size)
-	b.what = fmt.Sprintf("%s %s %s: %s", b.method, b.typ, b.path, what)
+	b.chunked = r.IntN(4) == 0
+	b.what = fmt.Sprintf("%s %s %s (chunked: %t): %s", b.method, b.typ, b.path, b.chunked, what)
 	return b
 }
 
@@ -455,7 +459,7 @@ func TestS1_KnownBodies(t *testing.T) {
 		{cborType, manyMembers(*bodySize), "limit is 3145728"},
 		{"application/vnd.kubernetes.protobuf", metadata(strings.Repeat(empty, *bodySize/len(empty)-20)), "metadata.managedFields"},
 	} {
-		f := s.spends(body{c.text, "POST", hamperPath + "?dryRun=All", c.typ, c.data})
+		f := s.spends(body{what: c.text, method: "POST", path: hamperPath + "?dryRun=All", typ: c.typ, data: c.data})
 		code, reason := 413, "RequestEntityTooLarge"
 		if strings.HasPrefix(c.text, "metadata.") && c.typ == "application/json" {
 			code, reason = 422, "Invalid" // as less metadata would be
@@ -486,7 +490,7 @@ func TestS1_LargeObjects(t *testing.T) {
 	} {
 		for i, query := range []string{"?dryRun=All", "?dryRun=All&fieldManager=me"} {
 			name := fmt.Sprintf("y%d", i)
-			f := s.spends(body{what, "POST", c.path + query, "application/json", []byte(strings.Replace(c.body, "%s", name, 1))})
+			f := s.spends(body{what: what, method: "POST", path: c.path + query, typ: "application/json", data: []byte(strings.Replace(c.body, "%s", name, 1))})
 			require.Equal(t, 201, f.code, "%s of %d bytes: %s", what, len(c.body), f.answer)
 			t.Logf("%s of %d KiB: %.1f MiB", what, len(c.body)>>10, float64(f.allocated)/(1<<20))
 		}

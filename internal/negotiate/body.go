@@ -169,7 +169,7 @@ func ReadRaw(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error
 	if x != nil {
 		hold = &x.Body
 	}
-	data, err := readAll(io.LimitReader(r.Body, limit+1), r.ContentLength, hold)
+	data, err := readAll(r.Body, r.ContentLength, limit, hold)
 	release()
 	switch {
 	case err == nil && int64(len(data)) > limit:
@@ -224,10 +224,11 @@ func interruptible(ctx context.Context, w http.ResponseWriter) (release func()) 
 // firstRead limits the allocation that is based only on the Content-Length that a client claims.
 const firstRead = 64 << 10
 
-// readAll reads to the end. length is the Content-Length, or -1 if there is none. A client that
+// readAll reads to the end, or one byte more than the limit. length is the Content-Length, or -1 if there is none. A client that
 // stalls holds at most about four times what it has sent. The hold, which may be nil, is asked before the
 // body takes more.
-func readAll(r io.Reader, length int64, hold *flow.Hold) ([]byte, error) {
+func readAll(r io.Reader, length, limit int64, hold *flow.Hold) ([]byte, error) {
+	r = io.LimitReader(r, limit+1)
 	data := make([]byte, 0, min(max(length+1, 512), firstRead))
 	for {
 		n, err := r.Read(data[len(data):cap(data)])
@@ -239,7 +240,7 @@ func readAll(r io.Reader, length int64, hold *flow.Hold) ([]byte, error) {
 			return nil, err
 		}
 		if len(data) == cap(data) {
-			room := roomFor(data, length)
+			room := roomFor(data, length, limit)
 			if hold != nil && !hold.Grow(int64(room)) {
 				return nil, errNoRoom
 			}
@@ -254,15 +255,19 @@ var errNoRoom = errors.New("no room for the body")
 // retryWhenBusy is how many seconds clients wait before they repeat what there was no room for.
 const retryWhenBusy = 1
 
-// roomFor returns twice the room of what is there. For a body of a given length it returns four times
-// the room, but no more than the body needs: with steps of two, the rooms that a body of 3 MiB has
-// outgrown would be as large as the body.
-func roomFor(data []byte, length int64) int {
-	if length < 0 {
+// roomFor returns twice the room of what is there, and four times the room when the length is given or
+// a MiB is there, but no more than the body can need. With steps of two, the rooms that a body of
+// 3 MiB has outgrown would be as large as the body.
+func roomFor(data []byte, length, limit int64) int {
+	most := limit
+	switch {
+	case length >= 0:
+		most = length
+	case len(data) < 1<<20:
 		return 2 * len(data)
 	}
 	room := 4 * len(data)
-	if left := int(length) + 1; left > len(data) && left < room {
+	if left := int(most) + 2; left > len(data) && left < room {
 		room = left
 	}
 	return room

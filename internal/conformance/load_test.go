@@ -1,0 +1,137 @@
+package conformance
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kindwright/kindwright"
+	"github.com/kindwright/kindwright/registry"
+)
+
+var (
+	loadClients = flag.Int("load-clients", 10, "how many clients send the worst bodies at once")
+	loadGets    = flag.Int("load-gets", 20, "how many gets another client does alone, and then among them")
+	loadSends   = flag.Int("load-sends", 1, "how many bodies each client sends at least; they go on until the gets are done")
+)
+
+// costly are bodies that take the most memory, of those that are known, and are of several encodings.
+func costly() []body {
+	text := strings.Repeat(" ", *bodySize/2)
+	return []body{
+		{what: "a list of numbers", method: "POST", path: sackPath, typ: "application/json", data: repeated(`{"metadata":{"name":"y"},"content":{"a":[%s]}}`, "1.5")},
+		{what: "operations and text", method: "PATCH", path: hamperPath + "/x", typ: "application/json-patch+json",
+			data: []byte(`[{"op":"add","path":"/text","value":"` + text + `"}` + strings.Repeat(`,{"op":"copy","from":"/names","path":"/names/-"}`, 9_000) + `]`)},
+		{what: "YAML text", method: "POST", path: hamperPath, typ: "application/yaml", data: []byte("text: \"" + strings.Repeat("a b ", mostYAML/4-10) + "\"")},
+		{what: "CBOR numbers", method: "POST", path: sackPath, typ: cborType, data: slices.Concat([]byte("\xbf\x41z\x9f"), bytes.Repeat([]byte{0x20}, *bodySize/3), []byte("\xff\xff"))},
+	}
+}
+
+// attackers are clients that send costly bodies over connections of their own, each as a user of its
+// own, and do not wait when they are told to. They stop with the context, but not before each has
+// sent what it has to.
+func (s *server) attackers(ctx context.Context, url string, bodies []body) (answers *[600]atomic.Int64, wait func()) {
+	answers = new([600]atomic.Int64)
+	var all sync.WaitGroup
+	for i := range *loadClients {
+		all.Go(func() {
+			client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1}}
+			defer client.CloseIdleConnections()
+			for sent := 0; sent < *loadSends || ctx.Err() == nil; sent++ {
+				b := bodies[(i+sent)%len(bodies)]
+				answers[post(client, b.method, url+b.path, b.typ, b.data, "attacker-"+strconv.Itoa(i))].Add(1)
+			}
+		})
+	}
+	return answers, all.Wait
+}
+
+// post sends a request and returns the code of the answer, or zero if there was none.
+func post(client *http.Client, method, url, contentType string, data []byte, user string) (code int) {
+	r, err := http.NewRequestWithContext(context.Background(), method, url, bytes.NewReader(data))
+	if err != nil {
+		return 0
+	}
+	r.Header.Set("Content-Type", contentType)
+	r.Header.Set("X-User", user)
+	res, err := client.Do(r)
+	if err != nil {
+		return 0
+	}
+	_, _ = io.Copy(io.Discard, res.Body)
+	_ = res.Body.Close()
+	return res.StatusCode
+}
+
+// gets measures the gets of a client that does no harm, in order of the time they took.
+func gets(t *testing.T, url string) []time.Duration {
+	t.Helper()
+	client := &http.Client{Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
+	took := make([]time.Duration, *loadGets)
+	for i := range took {
+		began := time.Now()
+		require.Equal(t, 200, post(client, "GET", url+hamperPath+"/x", "", nil, "good"))
+		took[i] = time.Since(began)
+	}
+	slices.Sort(took)
+	return took
+}
+
+// Clients that send the worst bodies at once are answered within the memory that the limits give, and
+// do not take the server from others. "make memory-load" does it with 1,000 clients, and states the
+// peak of the resident memory, which contains the clients, and what a get takes alone and among them.
+func TestS1_WorstBodiesAtOnce(t *testing.T) {
+	s := startInMemory(t, withCBOR, everybody, kindwright.Serve(
+		registry.Kind[Hamper]{Group: group, Version: "v1", Plural: "hampers"},
+		registry.Kind[Sack]{Group: group, Version: "v1", Plural: "sacks"}))
+	s.tidy()
+	web := httptest.NewServer(s.api)
+	defer web.Close()
+	bodies := costly()
+	alone := gets(t, web.URL)
+
+	debug.FreeOSMemory()
+	_ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0)
+	resident := residentMemory("VmRSS:")
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	ctx, stop := context.WithCancel(t.Context())
+	answers, wait := s.attackers(ctx, web.URL, bodies)
+	among := gets(t, web.URL)
+	stop()
+	wait()
+	runtime.ReadMemStats(&after)
+	peak := residentMemory("VmHWM:")
+
+	var sent int64
+	for code := range answers {
+		if n := answers[code].Load(); n > 0 {
+			sent += n
+			t.Logf("%d answers with %d", n, code)
+		}
+		require.False(t, code >= 500 && answers[code].Load() > 0, "code %d", code)
+	}
+	require.GreaterOrEqual(t, sent, int64(*loadClients**loadSends))
+	t.Logf("%d clients: resident %.1f MiB before, %.1f MiB at the peak; allocated %.1f MiB for each body",
+		*loadClients, mebibytes(resident), mebibytes(peak), mebibytes(after.TotalAlloc-before.TotalAlloc)/float64(sent))
+	p99 := func(took []time.Duration) time.Duration { return took[(len(took)-1)*99/100] }
+	t.Logf("a get: p50 %v, p99 %v alone; p50 %v, p99 %v among them", alone[len(alone)/2], p99(alone), among[len(among)/2], p99(among))
+	require.LessOrEqual(t, mebibytes(after.TotalAlloc-before.TotalAlloc), 30*float64(sent+int64(*loadGets)), "ten of them take 300 MiB at the most")
+	require.Equal(t, 200, post(http.DefaultClient, "GET", web.URL+hamperPath+"/x", "", nil, "good"))
+}
