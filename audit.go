@@ -27,7 +27,7 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// Audit records requests as a policy says, in each of the sinks. Without a sink nothing is recorded.
+// Audit records requests as a policy says, in each of the sinks. Without a sink it has no effect.
 // The caller keeps the sinks and closes them after Wait or Run has returned. It may be given once.
 //
 // The answer to a request that changes something begins when its record is in all sinks.
@@ -38,6 +38,9 @@ func Audit(p audit.Policy, sinks ...audit.Sink) Option {
 		}
 		if err := given("Audit", "sink", sinks); err != nil {
 			return err
+		}
+		if len(sinks) == 0 {
+			return nil
 		}
 		c.auditing = &auditing{p, sinks}
 		return p.Validate()
@@ -70,7 +73,7 @@ var auditLevels = [...]audit.Level{audit.LevelNone, audit.LevelMetadata, audit.L
 // buildAudit makes the auditor, if there is something to record to.
 func (s *Server) buildAudit(domain string) error {
 	on := s.cfg.auditing
-	if on == nil || len(on.sinks) == 0 {
+	if on == nil {
 		return nil
 	}
 	apiVersion := "audit." + domain + "/v1"

@@ -75,7 +75,7 @@ func TestABodyIsPutOnOneLine(t *testing.T) {
 	require.Contains(t, string(several), "\n", "it is a copy")
 }
 
-func TestAUD_28_ALongEventLosesItsBodies(t *testing.T) {
+func TestAUD_28_LIM_10_ALongEventLosesItsBodies(t *testing.T) {
 	e := whole()
 	e.RequestObject = audit.Raw(`"` + strings.Repeat("x", 5000) + `"`)
 	line := e.AppendJSON(nil)

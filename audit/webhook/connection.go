@@ -33,6 +33,12 @@ const maxConnectionBytes = 1 << 20
 // requestTimeout bounds one attempt to send records.
 const requestTimeout = 30 * time.Second
 
+// What is kept of connections that are not in use.
+const (
+	idleTimeout = 90 * time.Second
+	maxIdle     = 16
+)
+
 // ReadConnection reads a connection file, which has the form of a kubeconfig: its current context
 // names a cluster and a user. Paths in it are relative to the file. It rejects what it does not
 // know, such as credential plugins.
@@ -152,8 +158,10 @@ func parseConnection(document []byte, dir string) (Connection, error) {
 	if err := errors.Join(errs...); err != nil {
 		return Connection{}, err
 	}
-	transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // documented
-	transport.TLSClientConfig = l.tls
+	transport := &http.Transport{
+		TLSClientConfig: l.tls, ForceAttemptHTTP2: true, Proxy: http.ProxyFromEnvironment,
+		TLSHandshakeTimeout: requestTimeout, IdleConnTimeout: idleTimeout, MaxIdleConnsPerHost: maxIdle,
+	}
 	c.Client = &http.Client{Transport: transport, Timeout: requestTimeout, CheckRedirect: noRedirect}
 	return c, nil
 }

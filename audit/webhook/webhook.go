@@ -184,7 +184,7 @@ func (w *Webhook) post(ctx context.Context, body []byte) (again bool, err error)
 	if err != nil {
 		return true, err
 	}
-	defer res.Body.Close()                           //nolint:errcheck // only read
+	defer res.Body.Close()
 	_, _ = io.CopyN(io.Discard, res.Body, maxAnswer) // so that the connection is used again
 	switch {
 	case res.StatusCode >= http.StatusOK && res.StatusCode < http.StatusMultipleChoices:

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kindwright/kindwright/internal/auditflags"
 	"github.com/kindwright/kindwright/kinds"
 )
 
@@ -35,6 +36,7 @@ type flags struct {
 	checkData     bool
 	backup        bool
 
+	audit    auditflags.Flags
 	features texts
 	versions texts
 	emulated string
@@ -65,6 +67,7 @@ func parseFlags(args []string, out io.Writer) (*flags, error) {
 	set.DurationVar(&f.shutdownDelay, "shutdown-delay-duration", 0, "how long to go on serving, unready, before stopping")
 	set.Float64Var(&f.goawayChance, "goaway-chance", 0, "fraction of HTTP/2 requests, up to 0.02, whose client is asked to connect anew")
 	set.DurationVar(&f.eventTTL, "event-ttl", kinds.DefaultEventTTL, "how long events are kept")
+	f.audit.Add(set)
 	set.BoolVar(&f.version, "version", false, "print the version of the program, and end")
 	set.BoolVar(&f.checkData, "check-data", false, "verify every record of the store in the data directory, and end")
 	set.BoolVar(&f.backup, "serve-backup", false, "serve a copy of the store at /debug/backup; it has all data, secrets included")
@@ -114,6 +117,7 @@ func (f *flags) check() error {
 	if f.eventTTL <= 0 {
 		problems = append(problems, fmt.Errorf("--event-ttl %v: must be above 0", f.eventTTL))
 	}
+	problems = append(problems, f.audit.Check()...)
 	if f.verbosity < 0 {
 		problems = append(problems, fmt.Errorf("--v %d: must not be negative", f.verbosity))
 	}

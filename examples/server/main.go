@@ -25,6 +25,7 @@ import (
 	certs "github.com/kindwright/kindwright/authn/x509"
 	"github.com/kindwright/kindwright/authz"
 	"github.com/kindwright/kindwright/authz/rbac"
+	"github.com/kindwright/kindwright/internal/auditflags"
 	"github.com/kindwright/kindwright/kinds"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/storage"
@@ -84,6 +85,11 @@ func serve(ctx context.Context, f *flags, out, errOut io.Writer) (err error) {
 	if f.checkData {
 		return checkData(ctx, f, out)
 	}
+	policy, sinks, err := f.audit.Open(log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, auditflags.Close(sinks)) }()
 	dir, err := openDirectory(f.dataDir)
 	if err != nil {
 		return err
@@ -109,6 +115,7 @@ func serve(ctx context.Context, f *flags, out, errOut io.Writer) (err error) {
 		kindwright.Serve(served(f)...),
 		kindwright.Authenticate(authenticators...),
 		kindwright.Authorize(authorizers(f.authorization)...),
+		kindwright.Audit(policy, sinks...),
 		kindwright.LogTo(log),
 		kindwright.Kubernetes{
 			FeatureGates:    strings.Join(f.features, ","),

@@ -24,8 +24,6 @@ func (v *inert) Set(s string) (err error) {
 		_, err = strconv.ParseBool(s)
 	case "int":
 		_, err = strconv.ParseInt(s, 0, 64)
-	case "float":
-		_, err = strconv.ParseFloat(s, 64)
 	case "duration":
 		_, err = time.ParseDuration(s)
 	case "pairs":
@@ -56,25 +54,19 @@ func (v *inert) Type() string {
 // value.
 func inertFlags() map[string]string {
 	return map[string]string{
-		"bool": `aggregator-reject-forwarding-redirect audit-log-batch-throttle-enable audit-log-compress audit-log-truncate-enabled
-			audit-webhook-batch-throttle-enable audit-webhook-truncate-enabled contention-profiling disable-http2-serving emulation-forward-compatible
+		"bool": `aggregator-reject-forwarding-redirect contention-profiling disable-http2-serving emulation-forward-compatible
 			enable-aggregator-routing enable-bootstrap-token-auth enable-logs-handler enable-priority-and-fairness
 			encryption-provider-config-automatic-reload log-json-split-stream log-text-split-stream permit-address-sharing permit-port-sharing
 			runtime-config-emulation-forward-compatible service-account-lookup watch-cache`,
-		"int": `audit-log-batch-buffer-size audit-log-batch-max-size audit-log-batch-throttle-burst audit-log-maxage audit-log-maxbackup audit-log-maxsize
-			audit-log-truncate-max-batch-size audit-log-truncate-max-event-size audit-webhook-batch-buffer-size audit-webhook-batch-max-size
-			audit-webhook-batch-throttle-burst audit-webhook-truncate-max-batch-size audit-webhook-truncate-max-event-size
-			default-not-ready-toleration-seconds default-unreachable-toleration-seconds delete-collection-workers http2-max-streams-per-connection
+		"int": `default-not-ready-toleration-seconds default-unreachable-toleration-seconds delete-collection-workers http2-max-streams-per-connection
 			kubernetes-service-node-port lease-reuse-duration-seconds max-connection-bytes-per-sec`,
-		"float": "audit-log-batch-throttle-qps audit-webhook-batch-throttle-qps",
-		"duration": `audit-log-batch-max-wait audit-webhook-batch-max-wait audit-webhook-initial-backoff authentication-token-webhook-cache-ttl
+		"duration": `authentication-token-webhook-cache-ttl
 			authorization-webhook-cache-authorized-ttl authorization-webhook-cache-unauthorized-ttl coordinated-leadership-lease-duration
 			coordinated-leadership-renew-deadline coordinated-leadership-retry-period etcd-compaction-interval etcd-count-metric-poll-period
 			etcd-db-metric-poll-interval etcd-healthcheck-timeout etcd-readycheck-timeout kubelet-timeout log-flush-frequency
 			shutdown-watch-termination-grace-period storage-initialization-timeout`,
 		"pairs": "oidc-required-claim",
-		"string": `admission-control-config-file allow-metric-labels allow-metric-labels-manifest audit-log-format audit-log-mode audit-log-path
-			audit-log-version audit-policy-file audit-webhook-config-file audit-webhook-mode audit-webhook-version authentication-config
+		"string": `admission-control-config-file allow-metric-labels allow-metric-labels-manifest authentication-config
 			authentication-token-webhook-config-file authentication-token-webhook-version authorization-config authorization-policy-file
 			authorization-webhook-config-file authorization-webhook-version debug-socket-path egress-selector-config-file
 			encryption-provider-config endpoint-reconciler-type etcd-cafile etcd-certfile etcd-keyfile external-hostname kubelet-certificate-authority

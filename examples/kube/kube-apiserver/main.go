@@ -18,6 +18,7 @@ import (
 
 	"github.com/kindwright/kindwright"
 	"github.com/kindwright/kindwright/examples/kube"
+	"github.com/kindwright/kindwright/internal/auditflags"
 	"github.com/kindwright/kindwright/kinds"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/storage"
@@ -79,6 +80,11 @@ func (o *options) serve(ctx context.Context, errOut io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
+	policy, sinks, err := o.audit.Open(log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, auditflags.Close(sinks)) }()
 	file, err := o.dataFile(ctx)
 	if err != nil {
 		return err
@@ -91,6 +97,7 @@ func (o *options) serve(ctx context.Context, errOut io.Writer) (err error) {
 	srv, err := kindwright.New(db, append(append(access, o.settings()...),
 		kindwright.Serve(o.kinds(tokens)),
 		kindwright.LogTo(log),
+		kindwright.Audit(policy, sinks...),
 		healthChecks(certificate),
 	)...)
 	if err != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"crypto/tls"
 	"errors"
+	"flag"
 	"fmt"
 	"math"
 	"net"
@@ -15,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/kindwright/kindwright"
+	"github.com/kindwright/kindwright/internal/auditflags"
 )
 
 // options holds the parsed command line.
@@ -78,6 +80,7 @@ type options struct {
 	maxObject        int
 	maxToken         time.Duration
 	features         gates
+	audit            auditflags.Flags
 	libraryGates     []string       // --feature-gates that the library knows
 	libraryVersions  []string       // --runtime-config without what is not served here
 	all              *pflag.FlagSet // the command line
@@ -150,6 +153,9 @@ func (o *options) flags() *pflag.FlagSet {
 	f.DurationVar(&o.maxToken, "service-account-max-token-expiration", 0, "how long tokens of service accounts may be valid; longer ones are shortened (default no limit)")
 	f.IntVarP(&o.verbosity, "v", "v", 0, "how much to log; 0 logs problems alone")
 	f.BoolVar(&o.version, "version", false, "print the version and exit")
+	own := flag.NewFlagSet("", flag.ContinueOnError)
+	o.audit.Add(own)
+	f.AddGoFlagSet(own)
 	o.addInert(f)
 	return f
 }
@@ -223,6 +229,7 @@ func (o *options) check(f *pflag.FlagSet) error {
 	problems = append(problems, o.checkTLS()...)
 	problems = append(problems, o.checkGates()...)
 	problems = append(problems, o.checkRuntimeConfig()...)
+	problems = append(problems, o.audit.Check()...)
 	if o.maxObject < 1<<10 || o.maxObject > 64<<20 {
 		refuse("--max-object-bytes %d: must be from 1024 to 67108864", o.maxObject)
 	}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/kindwright/kindwright/audit"
+)
+
+const auditPolicy = `
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: None
+  verbs: [get, list, watch]
+- level: RequestResponse
+`
+
+// recorded returns the records of an audit log by their ids. Each line must be a record, except one
+// for each kill, which the kernel may have cut short.
+func recorded(t *testing.T, path string, kills int) map[string]*audit.Event {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	out := map[string]*audit.Event{}
+	for line := range bytes.Lines(text) {
+		e, err := audit.ParseEvent(line)
+		if err != nil && kills > 0 {
+			kills--
+			continue
+		}
+		require.NoError(t, err, "%s", line)
+		require.Equal(t, audit.StageResponseComplete, e.Stage)
+		out[e.AuditID] = e
+	}
+	return out
+}
+
+func TestFLAG_11_RequestsAreRecordedInAFile(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "audit.json")
+	tokens := writeTo(t, dir, "tokens.csv", "marked-secret,alice,u-1,devs\n")
+	s := serveIn(t, t.TempDir(), "--token-auth-file="+tokens, "--audit-policy-file="+writeTo(t, dir, "policy.yaml", auditPolicy), "--audit-log-path="+path)
+	alice := anonymous(t, s.kubeconfig).with("marked-secret")
+	a := alice.do(t, http.MethodPost, widgetsPath, widget("a"))
+	require.Equal(t, http.StatusCreated, a.code)
+	require.Equal(t, http.StatusOK, alice.do(t, http.MethodGet, widgetsPath, "").code)
+	refused := anonymous(t, s.kubeconfig).with("marked-wrong").do(t, http.MethodPost, widgetsPath, widget("b"))
+	require.Equal(t, http.StatusUnauthorized, refused.code)
+	assert.Equal(t, 0, s.stop())
+
+	records := recorded(t, path, 0)
+	require.Len(t, records, 2)
+	e := records[a.header.Get("Audit-Id")]
+	require.NotNil(t, e)
+	assert.Equal(t, "alice", e.User.Username)
+	assert.Contains(t, string(e.RequestObject), `"size":7`)
+	assert.EqualValues(t, http.StatusUnauthorized, records[refused.header.Get("Audit-Id")].ResponseStatus.Code)
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.NotContains(t, string(text), "marked-")
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	assert.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+}
+
+func TestFLAG_11_WrongFlagsOfAuditAreNamed(t *testing.T) {
+	t.Chdir(t.TempDir())
+	r := refused(t, "--audit-log-path=x", "--audit-log-mode=quick")
+	assert.Equal(t, exitUsage, r.code)
+	assert.Contains(t, r.errOut, "invalid audit log mode quick")
+	r = refused(t, "--audit-policy-file=absent")
+	assert.Equal(t, exitFailure, r.code)
+	assert.Contains(t, r.errOut, "loading audit policy file")
+}
+
+// Whenever the process is killed, each write that was acknowledged has its record.
+func TestAUD_20_AKillLosesNoRecordOfAnAcknowledgedWrite(t *testing.T) {
+	dir := t.TempDir()
+	policy, path := writeTo(t, dir, "policy.yaml", auditPolicy), filepath.Join(dir, "audit.json")
+	data := t.TempDir()
+	args := []string{
+		"--listen=127.0.0.1:0", "--data-dir=" + data, "--audit-policy-file=" + policy, "--audit-log-path=" + path,
+		"--audit-log-mode=blocking-strict",
+	}
+	for round := range 3 {
+		p := launch(t, args...)
+		p.serving(t)
+		c := admin(t, filepath.Join(data, "kubeconfig"))
+		var mu sync.Mutex
+		acknowledged := map[string]string{}
+		enough := make(chan struct{})
+		var writers sync.WaitGroup
+		for w := range 4 {
+			writers.Go(func() {
+				for i := 0; ; i++ {
+					name := fmt.Sprintf("w-%d-%d-%d", round, w, i)
+					a := c.ask(http.MethodPost, widgetsPath, []byte(widget(name)))
+					if a == nil {
+						return // it was killed
+					}
+					mu.Lock()
+					if a.code == http.StatusCreated {
+						acknowledged[a.header.Get("Audit-Id")] = name
+						if len(acknowledged) == 50*(round+1) {
+							close(enough)
+						}
+					}
+					mu.Unlock()
+				}
+			})
+		}
+		<-enough
+		p.kill()
+		writers.Wait()
+		records := recorded(t, path, round+1)
+		for id, name := range acknowledged {
+			require.Contains(t, records, id, "%s was acknowledged and is not recorded", name)
+		}
+	}
+}
