@@ -177,3 +177,28 @@ func TestHEALTH_09_11_14_26_VerboseReadiness(t *testing.T) {
 	assert.Regexp(t, `readyz check passed\n$`, text)
 	assert.Contains(t, string(kube.do(t, "GET", "/readyz?verbose&exclude=etcd", "").body), "[+]etcd excluded: ok\n")
 }
+
+func TestAUTHN_21_FrontProxiesNameUsers(t *testing.T) {
+	proxies, err := selfsigned.NewAuthority("proxies")
+	require.NoError(t, err)
+	file := writeTo(t, t.TempDir(), "proxies.crt", string(proxies.PEM()))
+	s := serveIn(t, t.TempDir(), "--requestheader-client-ca-file="+file, "--requestheader-allowed-names=front,back")
+	as := func(name string) *answer {
+		pair, err := proxies.Client(name)
+		require.NoError(t, err)
+		cert, err := tls.X509KeyPair(pair.Cert, pair.Key)
+		require.NoError(t, err)
+		a, err := newClient(t, readKubeconfig(t, s.kubeconfig), &cert).send(t.Context(), http.MethodPost, selfReviews, []byte("{}"),
+			"X-Remote-User", "alice", "X-Remote-Group", "devs")
+		require.NoError(t, err)
+		return a
+	}
+	a := as("back")
+	require.Equal(t, http.StatusCreated, a.code, "%s", a.body)
+	var review authn.SelfSubjectReview
+	require.NoError(t, json.Unmarshal(a.body, &review))
+	require.Equal(t, "alice", review.Status.UserInfo.Username)
+	require.Equal(t, []string{"devs", "system:authenticated"}, review.Status.UserInfo.Groups)
+	require.Equal(t, http.StatusUnauthorized, as("mallory").code)
+	require.Contains(t, refused(t, "--listen=127.0.0.1:0", "--data-dir="+t.TempDir(), "--requestheader-client-ca-file="+file).errOut, "--requestheader-allowed-names")
+}

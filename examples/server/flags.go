@@ -24,6 +24,8 @@ type flags struct {
 	kubeconfig    string
 	tokenAuthFile string
 	clientCAFile  string
+	proxyCAFile   string
+	proxyHeaders  map[string]*string // by flag
 	authorization []string
 	collect       bool
 	verbosity     int
@@ -54,6 +56,14 @@ func parseFlags(args []string, out io.Writer) (*flags, error) {
 	set.StringVar(&f.kubeconfig, "kubeconfig", "",
 		"file to write the administrator's kubeconfig to (default kubeconfig in the data directory)")
 	set.StringVar(&f.tokenAuthFile, "token-auth-file", "", `CSV file of bearer tokens: token,user,uid,"group,group"`)
+	set.StringVar(&f.proxyCAFile, "requestheader-client-ca-file", "", "PEM file of the authorities of front proxies, which name users in headers")
+	f.proxyHeaders = map[string]*string{
+		"requestheader-allowed-names":        set.String("requestheader-allowed-names", "", "comma-separated common names of the front proxies"),
+		"requestheader-username-headers":     set.String("requestheader-username-headers", "X-Remote-User", "headers with the name of the user"),
+		"requestheader-uid-headers":          set.String("requestheader-uid-headers", "X-Remote-Uid", "headers with the uid of the user"),
+		"requestheader-group-headers":        set.String("requestheader-group-headers", "X-Remote-Group", "headers with groups of the user"),
+		"requestheader-extra-headers-prefix": set.String("requestheader-extra-headers-prefix", "X-Remote-Extra-", "prefixes of headers with further facts"),
+	}
 	set.StringVar(&f.clientCAFile, "client-ca-file", "", "PEM file of further authorities whose client certificates are accepted")
 	mode := set.String("authorization-mode", "AlwaysAllow",
 		"comma-separated list, asked in order: AlwaysAllow (everybody who is authenticated), RBAC (what roles and bindings grant) and AlwaysDeny (nobody); system:masters may do everything")
@@ -83,6 +93,14 @@ func parseFlags(args []string, out io.Writer) (*flags, error) {
 		f.kubeconfig = filepath.Join(f.dataDir, "kubeconfig")
 	}
 	return f, f.check()
+}
+
+// proxyList returns the elements of a flag about front proxies.
+func (f *flags) proxyList(name string) []string {
+	if text := *f.proxyHeaders[name]; text != "" {
+		return strings.Split(text, ",")
+	}
+	return nil
 }
 
 // texts is a flag that may be given several times.

@@ -21,6 +21,7 @@ import (
 
 	"github.com/kindwright/kindwright"
 	"github.com/kindwright/kindwright/authn"
+	"github.com/kindwright/kindwright/authn/requestheader"
 	"github.com/kindwright/kindwright/authn/token"
 	certs "github.com/kindwright/kindwright/authn/x509"
 	"github.com/kindwright/kindwright/authz"
@@ -196,6 +197,7 @@ func openStorage(f *flags, dir *directory) (storage.Backend, error) {
 // credentials are the clients that the flags allow. Their files are read again when they change.
 type credentials struct {
 	certificates *certs.Authenticator // nil when there are none
+	proxies      authn.Authenticator  // of users whom front proxies name; nil when there are none
 	tokens       *token.File          // nil when there are none
 }
 
@@ -207,12 +209,37 @@ func readCredentials(f *flags, log logr.Logger) (c credentials, err error) {
 			return c, fmt.Errorf("--client-ca-file: %w", err)
 		}
 	}
+	if f.proxyCAFile != "" {
+		if c.proxies, err = frontProxies(f, reloadFailed); err != nil {
+			return c, err
+		}
+	}
 	if f.tokenAuthFile != "" {
 		if c.tokens, err = token.Open(f.tokenAuthFile, token.WithReloadError(reloadFailed)); err != nil {
 			return c, fmt.Errorf("--token-auth-file: %w", err)
 		}
 	}
 	return c, nil
+}
+
+// frontProxies accepts the users whom front proxies name.
+func frontProxies(f *flags, reloadFailed func(error)) (authn.Authenticator, error) {
+	proxies, err := certs.Open(f.proxyCAFile, certs.WithReloadError(reloadFailed))
+	if err != nil {
+		return nil, fmt.Errorf("--requestheader-client-ca-file: %w", err)
+	}
+	if *f.proxyHeaders["requestheader-allowed-names"] == "" {
+		return nil, errors.New("--requestheader-allowed-names: name the front proxies, or every certificate of --requestheader-client-ca-file would be one")
+	}
+	users, err := requestheader.New(proxies, requestheader.Config{
+		UserHeaders: f.proxyList("requestheader-username-headers"), UIDHeaders: f.proxyList("requestheader-uid-headers"),
+		GroupHeaders: f.proxyList("requestheader-group-headers"), ExtraPrefixes: f.proxyList("requestheader-extra-headers-prefix"),
+		ProxyNames: f.proxyList("requestheader-allowed-names"),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("--requestheader-username-headers and its like: %w", err)
+	}
+	return users, nil
 }
 
 // authenticators accepts client certificates from the server's own authority and the given ones,
@@ -225,6 +252,9 @@ func (c *credentials) authenticators(own *x509.Certificate) ([]authn.Authenticat
 		return nil, err
 	}
 	out := []authn.Authenticator{certificates}
+	if c.proxies != nil {
+		out = append(out, c.proxies)
+	}
 	if c.certificates != nil {
 		out = append(out, c.certificates)
 	}
