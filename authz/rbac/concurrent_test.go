@@ -87,3 +87,31 @@ func TestChangesCountWhileOthersAsk(t *testing.T) {
 		require.Fail(t, text)
 	}
 }
+
+// A right that many roles give lasts until the last of them is gone, in whichever way they go.
+func TestARightLastsAsLongAsOneRoleGivesIt(t *testing.T) {
+	const n = 30
+	x := rbac.NewIndex("k8s.io")
+	for i := range n {
+		name := fmt.Sprint(i)
+		x.PutRole("", name, []rule{{Verbs: words("get", "frob"), APIGroups: words(""), Resources: words("shared")}})
+		x.PutBinding("", name, clusterRole(name), []rbac.Subject{{Kind: "User", Name: "u"}})
+	}
+	for i := range n {
+		for _, text := range words("get", "frob") {
+			d, _ := ask(x, request("u "+text+" shared"))
+			require.Equal(t, authz.Allow, d, "%d roles are left", n-i)
+		}
+		name := fmt.Sprint(i)
+		switch i % 3 {
+		case 0:
+			x.DropBinding("", name)
+		case 1:
+			x.DropRole("", name)
+		case 2:
+			x.PutRole("", name, nil)
+		}
+	}
+	d, _ := ask(x, request("u get shared"))
+	require.Equal(t, authz.NoOpinion, d)
+}
