@@ -5,7 +5,7 @@ MODULES := $(shell awk '{ sub(/\#.*/, "") } NF { print $$1 }' allmodules)
 LONG = $(shell grep -l 'flag.Int."seeds"' storage/*/*_test.go | xargs -n1 dirname | sort -u | sed 's,^,./,')
 
 .DEFAULT_GOAL := help
-.PHONY: help test check lint fmt vet bench bench-run kinds-scale kinds-churn walks bench-peer bench-kube fuzz long differential apply-long versions-long faults planted crash kubectl-check controllers-envtest controller-runtime measure release release-check memory-search rbac tools
+.PHONY: help test check lint fmt vet bench bench-run kinds-scale kinds-churn walks bench-peer bench-kube fuzz long differential apply-long versions-long faults planted crash kubectl-check controllers-envtest controller-runtime measure release release-check memory-search memory-load rbac tools
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

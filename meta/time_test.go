@@ -86,6 +86,24 @@ func TestMicroTimeTakesAnyFraction(t *testing.T) {
 	}
 }
 
+// A Time has no part below the second, however it is read, so that an object is the same before and
+// after it was stored. A MicroTime has none below the microsecond.
+func TestS27_TimesBelowTheirPrecision(t *testing.T) {
+	for _, fraction := range []string{"", ".0", ".5", ".999999999", ".9999999999999999", "." + strings.Repeat("9", 1<<20)} {
+		text := `"2024-01-02T03:04:05` + fraction + `Z"`
+		var second meta.Time
+		require.NoError(t, json.Unmarshal([]byte(text), &second), "%.60s", text)
+		require.Equal(t, time.Date(2024, 1, 2, 3, 4, 5, 0, time.UTC), second.Time, "%.60s", text)
+		var micro meta.MicroTime
+		require.NoError(t, json.Unmarshal([]byte(text), &micro), "%.60s", text)
+		again, err := json.Marshal(micro)
+		require.NoError(t, err)
+		var read meta.MicroTime
+		require.NoError(t, json.Unmarshal(again, &read))
+		require.True(t, micro.Time.Equal(read.Time), "%.60s is %s", text, again)
+	}
+}
+
 func TestTimesThatHaveNoTextAreErrors(t *testing.T) {
 	for _, year := range []int{-1, 10000} {
 		at := time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC)

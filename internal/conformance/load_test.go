@@ -35,8 +35,10 @@ func costly() []body {
 	text := strings.Repeat(" ", *bodySize/2)
 	return []body{
 		{what: "a list of numbers", method: "POST", path: sackPath, typ: "application/json", data: repeated(`{"metadata":{"name":"y"},"content":{"a":[%s]}}`, "1.5")},
-		{what: "operations and text", method: "PATCH", path: hamperPath + "/x", typ: "application/json-patch+json",
-			data: []byte(`[{"op":"add","path":"/text","value":"` + text + `"}` + strings.Repeat(`,{"op":"copy","from":"/names","path":"/names/-"}`, 9_000) + `]`)},
+		{
+			what: "operations and text", method: "PATCH", path: hamperPath + "/x", typ: "application/json-patch+json",
+			data: []byte(`[{"op":"add","path":"/text","value":"` + text + `"}` + strings.Repeat(`,{"op":"copy","from":"/names","path":"/names/-"}`, 9_000) + `]`),
+		},
 		{what: "YAML text", method: "POST", path: hamperPath, typ: "application/yaml", data: []byte("text: \"" + strings.Repeat("a b ", mostYAML/4-10) + "\"")},
 		{what: "CBOR numbers", method: "POST", path: sackPath, typ: cborType, data: slices.Concat([]byte("\xbf\x41z\x9f"), bytes.Repeat([]byte{0x20}, *bodySize/3), []byte("\xff\xff"))},
 	}
@@ -134,4 +136,68 @@ func TestS1_WorstBodiesAtOnce(t *testing.T) {
 	t.Logf("a get: p50 %v, p99 %v alone; p50 %v, p99 %v among them", alone[len(alone)/2], p99(alone), among[len(among)/2], p99(among))
 	require.LessOrEqual(t, mebibytes(after.TotalAlloc-before.TotalAlloc), 30*float64(sent+int64(*loadGets)), "ten of them take 300 MiB at the most")
 	require.Equal(t, 200, post(http.DefaultClient, "GET", web.URL+hamperPath+"/x", "", nil, "good"))
+}
+
+// tally is a body that counts what is read of it.
+type tally struct {
+	io.Reader
+
+	read int
+}
+
+func (c *tally) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.read += n
+	return n, err
+}
+
+// A request without a credential is refused before its body is read.
+func TestS10_BodiesWithoutCredential(t *testing.T) {
+	s := memoryServer(t)
+	data := bytes.Repeat([]byte(" "), *bodySize)
+	for method, path := range map[string]string{"POST": hamperPath, "PUT": hamperPath + "/x", "PATCH": hamperPath + "/x", "DELETE": hamperPath} {
+		for _, contentType := range []string{"application/json", "application/yaml", cborType, "application/vnd.kubernetes.protobuf"} {
+			body := &tally{Reader: bytes.NewReader(data)}
+			r := httptest.NewRequest(method, path, body)
+			r.ContentLength = int64(len(data))
+			r.Header.Set("Content-Type", contentType)
+			w := httptest.NewRecorder()
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			s.api.ServeHTTP(w, r)
+			runtime.ReadMemStats(&after)
+			require.Equal(t, 403, w.Code, "%s %s: %s", method, contentType, w.Body)
+			require.Zero(t, body.read, "%s %s", method, contentType)
+			require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(256<<10), "%s %s", method, contentType)
+		}
+	}
+}
+
+// A scalar of any length is read or refused in memory that is a small multiple of its length, and the
+// answer does not repeat it.
+func TestS22_LongScalars(t *testing.T) {
+	s := memoryServer(t)
+	digits := strings.Repeat("9", *bodySize-200)
+	for _, c := range []struct{ what, text string }{
+		{"an integer", `{"metadata":{"name":"y"},"items":[{"value":` + digits + `}]}`},
+		{"an unknown integer", `{"metadata":{"name":"y"},"z":-` + digits + `}`},
+		{"a fraction", `{"metadata":{"name":"y"},"items":[{"value":0.` + digits + `}]}`},
+		{"an exponent", `{"metadata":{"name":"y"},"items":[{"value":1e` + digits + `}]}`},
+		{"a small exponent", `{"metadata":{"name":"y"},"items":[{"value":1e-` + digits + `}]}`},
+		{"a time", `{"metadata":{"name":"y","creationTimestamp":"2026-01-02T03:04:05.` + digits + `Z"}}`},
+		{"a name", `{"metadata":{"name":"` + digits + `"}}`},
+		{"a label", `{"metadata":{"name":"y","labels":{"a":"` + digits + `"}}}`},
+		{"a resource version", `{"metadata":{"name":"y","resourceVersion":"` + digits + `"}}`},
+	} {
+		for _, b := range []body{
+			{method: "POST", path: hamperPath + "?dryRun=All", typ: "application/json"},
+			{method: "PUT", path: hamperPath + "/x?dryRun=All", typ: "application/json"},
+			{method: "PATCH", path: hamperPath + "/x?dryRun=All", typ: "application/merge-patch+json"},
+		} {
+			b.what, b.data = c.what, []byte(c.text)
+			f := s.spends(b)
+			require.LessOrEqual(t, f.allocated, *bodyLimit, "%s %s", b.method, c.what)
+			require.NotContains(t, string(f.answer), digits[:400], "%s %s", b.method, c.what)
+		}
+	}
 }
