@@ -41,7 +41,8 @@
 //   - Middleware: watches need an http.ResponseWriter that can flush. A wrapper needs a method Unwrap
 //     or Flush. http.TimeoutHandler and writers that buffer the answer have neither: then watches
 //     are answered 500, and the log says why. The timeouts of the host's http.Server do not cut
-//     watches if the wrapper has Unwrap.
+//     watches if the wrapper has Unwrap. Middleware that asks RequestFrom for verbs and resources,
+//     for a log or metrics, is given to New with Before: around the server there are URLs only.
 //   - End: the context of Start or Run ends first, then Wait or Run returns, then the caller closes
 //     the backend.
 //   - Several servers in one process: each has its own backend, or a view (storage.Prefix) of a

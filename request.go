@@ -89,7 +89,7 @@ func (z sideAuthorizer) Rules(ctx context.Context, u authn.User, namespace strin
 // hooks and subresources may call it at any time, in any goroutine, even after the request has
 // ended. Middleware that calls it after its handler has returned sees the code and the size of the
 // answer. For a context without a request, such as that of an in-process call, every field is
-// empty.
+// empty. So it is in middleware around the server: give that to New, with Before("recover").
 func RequestFrom(ctx context.Context) Request {
 	x := request.ExchangeFrom(ctx)
 	if x == nil {

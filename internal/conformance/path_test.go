@@ -52,7 +52,8 @@ func TestPATH_04_ClusterScopedGet(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		made := s.create(zonePath, `{"metadata":{"name":"z"}}`)
 		require.Equal(t, made.doc, s.get(zonePath+"/z").is(200).doc)
-		s.get("/apis/shop.example.com/v1/namespaces/default/zones/z").is(404)
+		s.get("/apis/shop.example.com/v1/namespaces/default/zones/z").
+			refused(404, "NotFound", "the server could not find the requested resource: the kind Zone is not namespaced: its paths have /v1/zones")
 		s.get(zonePath+"/y").refused(404, "NotFound", `zones.shop.example.com "y" not found`)
 	})
 }
@@ -63,9 +64,11 @@ func TestPATH_05_ListAcrossNamespaces(t *testing.T) {
 		s.widget("a", "")
 		s.create("/apis/shop.example.com/v1/namespaces/team/widgets", widgetJSON("b", "", "red", 1))
 		require.Equal(t, []string{"a", "team/b"}, s.get(widgetsPath).names())
-		s.get(widgetsPath + "/a").is(404)
-		s.do("POST", widgetsPath, widgetJSON("c", "", "red", 1)).refused(405, "MethodNotAllowed", "")
-		gone := s.do("DELETE", widgetsPath, "").refused(405, "MethodNotAllowed", "")
+		const meant = ": the kind Widget is namespaced: its paths have /namespaces/{namespace}/widgets"
+		s.get(widgetsPath+"/a").refused(404, "NotFound", meant)
+		s.do("DELETE", widgetsPath+"/a", "").refused(404, "NotFound", meant)
+		s.do("POST", widgetsPath, widgetJSON("c", "", "red", 1)).refused(405, "MethodNotAllowed", meant)
+		gone := s.do("DELETE", widgetsPath, "").refused(405, "MethodNotAllowed", meant)
 		require.Equal(t, "GET, HEAD", gone.header.Get("Allow"), "all namespaces can only be read")
 	})
 }
@@ -118,7 +121,7 @@ func TestPATH_10_Create(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		a := s.do("POST", widgetPath, widgetJSON("a", "", "red", 1)).is(201)
 		require.Equal(t, a.doc, s.get(widgetPath+"/a").doc)
-		s.do("POST", widgetPath+"/b", widgetJSON("b", "", "red", 1)).refused(405, "MethodNotAllowed", "")
+		s.do("POST", widgetPath+"/b", widgetJSON("b", "", "red", 1)).refused(405, "MethodNotAllowed", "POST creates an object in the path of its collection")
 	})
 }
 
@@ -126,7 +129,7 @@ func TestPATH_11_Update(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		s.widget("a", "")
 		require.Equal(t, "blue", s.do("PUT", widgetPath+"/a", widgetJSON("a", "", "blue", 1)).is(200).at("spec", "color"))
-		s.do("PUT", widgetPath, widgetJSON("a", "", "red", 1)).refused(405, "MethodNotAllowed", "")
+		s.do("PUT", widgetPath, widgetJSON("a", "", "red", 1)).refused(405, "MethodNotAllowed", "PUT needs the name of an object in its path")
 	})
 }
 

@@ -80,11 +80,22 @@ func (at *Resolved) check(verb string) error {
 	}
 	switch {
 	case r.ClusterScoped && t.Namespace != "", named && everywhere:
-		return NotServed()
+		return withPath(NotServed(), r)
+	case everywhere && slices.Contains(verbs, verb):
+		return withPath(status.MethodNotAllowed(r.GroupResource(), verb), r)
 	case everywhere, named == (t.Name == ""), !slices.Contains(verbs, verb):
 		return status.MethodNotAllowed(r.GroupResource(), verb)
 	}
 	return nil
+}
+
+// withPath adds to an error which path was probably meant.
+func withPath(err *status.Error, r *Kind) error {
+	hint := "namespaced: its paths have /namespaces/{namespace}/" + r.Plural
+	if r.ClusterScoped {
+		hint = "not namespaced: its paths have /" + r.Version + "/" + r.Plural
+	}
+	return err.WithMessage(err.Error() + ": the kind " + r.Names.Kind + " is " + hint)
 }
 
 // Get is Resolved.Get.

@@ -208,9 +208,12 @@ func (i *Info) setVerb(method string) error {
 		i.Verb, i.Query.Watch = VerbWatch, true
 		return nil
 	}
-	if collection && (method == http.MethodPut || method == http.MethodPatch) || object && method == http.MethodPost {
-		// They mean nothing, and must not reach a handler that would take the name from elsewhere.
-		return status.MethodNotAllowed(meta.GroupResource{}, method)
+	// These mean nothing, and must not reach a handler that would take the name from elsewhere.
+	if collection && (method == http.MethodPut || method == http.MethodPatch) {
+		return misplaced(method, "needs the name of an object in its path")
+	}
+	if object && method == http.MethodPost {
+		return misplaced(method, "creates an object in the path of its collection, without a name")
 	}
 	switch method {
 	case http.MethodPost:
@@ -228,6 +231,12 @@ func (i *Info) setVerb(method string) error {
 		return i.setReadVerb(method, collection)
 	}
 	return nil
+}
+
+// misplaced rejects a method and says which path was probably meant.
+func misplaced(method, meant string) error {
+	err := status.MethodNotAllowed(meta.GroupResource{}, method)
+	return err.WithMessage(err.Error() + ": " + method + " " + meant)
 }
 
 func (i *Info) setReadVerb(method string, collection bool) error {
