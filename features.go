@@ -15,41 +15,47 @@ import (
 
 // Kubernetes says in what a server is like which Kubernetes.
 type Kubernetes struct {
-	// Version is what /version says (MODEL-15). Its GitVersion must be a semantic version that
-	// begins with v, because clients compare it. Default: v1.31.0+kindwright.
+	// Version is what /version says. Its GitVersion must be a semantic version that begins with v,
+	// because clients compare it. Default: v1.31.0+kindwright.
+	// Source: MODEL-15.
 	Version VersionInfo
 
 	// EmulatedVersion is a release such as "1.30", in the words of kube-apiserver's flag
 	// --emulated-version. The server has the features of this release, with their defaults; later
-	// ones are off (VER-13), and /version names the release. Default: the newest release known,
-	// whatever Version says, since clients are mostly newer than servers.
+	// ones are off, and /version names the release. Default: the newest release known, whatever
+	// Version says, since clients are mostly newer than servers.
+	// Source: VER-13.
 	EmulatedVersion string
 
 	// FeatureGates switches features, in the words of --feature-gates:
 	// "WatchList=false,AllAlpha=true". Unknown gates, and gates that can no longer be switched, are
-	// errors of New (FLAG-01).
+	// errors of New.
+	// Source: FLAG-01.
 	FeatureGates string
 
 	// RuntimeConfig says which API versions and resources are served, in the words of
-	// --runtime-config: "api/beta=false,shop.example.com/v1beta1/widgets=true" (VER-06 to VER-09,
-	// VER-16). By default everything is served except kinds that are Optional. Objects of what is
-	// switched off stay in the store, are served in their other versions, and end with their
-	// namespace and their owners. A version that its group does not have is an error of New.
+	// --runtime-config: "api/beta=false,shop.example.com/v1beta1/widgets=true". By default
+	// everything is served except kinds that are Optional. Objects of what is switched off stay in
+	// the store, are served in their other versions, and end with their namespace and their owners.
+	// A version that its group does not have is an error of New.
+	// Source: VER-06 to VER-09, VER-16.
 	RuntimeConfig string
 
 	// GroupDomain is the domain of the system's own API groups and media types. Default "k8s.io",
-	// which is what kubectl and client-go understand (MODEL-03).
+	// which is what kubectl and client-go understand.
+	// Source: MODEL-03.
 	GroupDomain string
 
 	// WatchGone answers a watch that starts at a version that is no longer retained with HTTP 410.
 	// By default the answer is that of kube-apiserver, 200 and an ERROR event that says 410. Every
-	// client understands it, while some, such as client-go's RetryWatcher, stop at an HTTP 410
-	// (READ-01, WATCH-16).
+	// client understands it, while some, such as client-go's RetryWatcher, stop at an HTTP 410.
+	// Source: READ-01, WATCH-16.
 	WatchGone bool
 
 	// ResetByEmptyList makes an update with an empty managedFields list reset who owns which field,
 	// as kube-apiserver does. By default, as the API's documentation says, only a list with one
-	// empty entry does (SSA-13, SSA-14, READ-03).
+	// empty entry does.
+	// Source: SSA-13, SSA-14, READ-03.
 	ResetByEmptyList bool
 
 	// WrongTypeIsBadRequest answers a create and an update with 400 if a value has the wrong JSON
@@ -85,7 +91,8 @@ func alsoSet(earlier, settings string) string {
 	return earlier + "," + settings
 }
 
-// VersionInfo is what /version reports about the server (DISC-10).
+// VersionInfo is what /version reports about the server.
+// Source: DISC-10.
 type VersionInfo struct {
 	Major                 string
 	Minor                 string
@@ -105,7 +112,8 @@ type VersionInfo struct {
 func defaultVersion() VersionInfo { return VersionInfo(discovery.DefaultVersion()) }
 
 // Feature is a feature that some Kubernetes release has marked as alpha, beta, stable or
-// deprecated. It describes the feature as one server has it (VER-05).
+// deprecated. It describes the feature as one server has it.
+// Source: VER-05.
 type Feature struct {
 	Name    string
 	Doc     string // what it is; for a gate, what it switches

@@ -169,12 +169,12 @@ func OnListening(f func(net.Addr)) RunOption {
 
 // Run starts the server and serves HTTPS until ctx ends. Call Run or Start, not both, and only
 // once. The port opens when the server is ready, so that clients that reconnect after a restart
-// find their state (design rule 18).
+// find their state.
 //
-// Then Run shuts down in order (OPS-02). /readyz fails and the shutdown delay passes. Watches get a
-// last bookmark and end; clients that reconnect within a second are told when to retry. The port
-// closes, requests in flight finish, and the background work stops. Run returns nil after an
-// orderly end.
+// Then Run shuts down in order. /readyz fails and the shutdown delay passes. Watches get a last
+// bookmark and end; clients that reconnect within a second are told when to retry. The port closes,
+// requests in flight finish, and the background work stops. Run returns nil after an orderly end.
+// Source: OPS-02.
 func (s *Server) Run(ctx context.Context, opts ...RunOption) error {
 	cfg := &runConfig{address: "127.0.0.1:6443"}
 	for _, o := range opts {

@@ -16,8 +16,8 @@ import (
 
 // Watches tunes watches, and how far back they may look.
 type Watches struct {
-	// History is how long watches and continue tokens may look back. Default 5 minutes
-	// (LIM-01, LIM-02).
+	// History is how long watches and continue tokens may look back. Default 5 minutes.
+	// Source: LIM-01, LIM-02.
 	History time.Duration
 
 	// LogBytes bounds the changes that each kind keeps in memory. A watch that is further behind
@@ -25,21 +25,25 @@ type Watches struct {
 	// Default 8 MiB.
 	LogBytes int
 
-	// BookmarkEvery is about how often a watch gets a bookmark. Default one minute (WATCH-29).
+	// BookmarkEvery is about how often a watch gets a bookmark. Default one minute.
+	// Source: WATCH-29.
 	BookmarkEvery time.Duration
 
 	// MinDuration is the least time after which a watch without timeoutSeconds ends; the server
-	// picks a time between it and twice as much. Default 30 minutes (WATCH-28).
+	// picks a time between it and twice as much. Default 30 minutes.
+	// Source: WATCH-28.
 	MinDuration time.Duration
 
 	// OldPaths also serves watches by the path that Kubernetes had before the query parameter, and
-	// still serves: /api/v1/watch/namespaces/a/pods, or …/pods/x for one object (PATH-24). Those who
-	// write rules for proxies have two spellings to think of then. Default: 404.
+	// still serves: /api/v1/watch/namespaces/a/pods, or …/pods/x for one object. Those who write
+	// rules for proxies have two spellings to think of then. Default: 404.
+	// Source: PATH-24.
 	OldPaths bool
 
 	// WebSockets serves a watch over a WebSocket to a client that asks for one, with one text
-	// message per event (WATCH-32). Pages of other sites cannot open it; see Access.Origins.
-	// Default: such a client gets the ordinary stream.
+	// message per event. Pages of other sites cannot open it; see Access.Origins. Default: such a
+	// client gets the ordinary stream.
+	// Source: WATCH-32.
 	WebSockets bool
 }
 
@@ -57,13 +61,14 @@ type HTTP struct {
 	// arrive with the prefix: mux.Handle("/shop/", srv), without http.StripPrefix.
 	PathPrefix string
 
-	// RequestTimeout bounds every request except a watch. Writes are bounded by 34 seconds as
-	// well. Default one minute (ERR-26).
+	// RequestTimeout bounds every request except a watch. Writes are bounded by 34 seconds as well.
+	// Default one minute.
+	// Source: ERR-26.
 	RequestTimeout time.Duration
 
 	// CompressFrom is the size in bytes from which an answer is compressed for a client that
-	// accepts gzip. Default 0: every answer (GZIP-05, READ-02). A negative number turns
-	// compression off (GZIP-03).
+	// accepts gzip. Default 0: every answer. A negative number turns compression off.
+	// Source: GZIP-05, READ-02, GZIP-03.
 	CompressFrom int
 
 	// Fallback handles API requests for groups that the server does not serve. They reach it
@@ -71,25 +76,30 @@ type HTTP struct {
 	Fallback http.Handler
 
 	// ShutdownDelay makes Run keep serving for a while after its context has ended, with /readyz
-	// failing, so that load balancers stop sending requests (HEALTH-05). Default 0.
+	// failing, so that load balancers stop sending requests. Default 0.
+	// Source: HEALTH-05.
 	ShutdownDelay time.Duration
 
-	// LivezGrace lets /livez pass for a while after the start even if start hooks have not finished
-	// (HEALTH-03). Default 0.
+	// LivezGrace lets /livez pass for a while after the start even if start hooks have not
+	// finished. Default 0.
+	// Source: HEALTH-03.
 	LivezGrace time.Duration
 
 	// RetryAfterShutdown answers requests that arrive after ShutdownDelay with 429 and Retry-After,
-	// and closes their connections, while the requests in flight finish (OPS-03). Health paths are
-	// answered as before. By default the port closes instead.
+	// and closes their connections, while the requests in flight finish. Health paths are answered
+	// as before. By default the port closes instead.
+	// Source: OPS-03.
 	RetryAfterShutdown bool
 
 	// GoawayChance is the fraction of HTTP/2 requests after which the client is asked to connect
-	// anew, so that clients spread over the servers behind a load balancer (LIM-11). Requests in
-	// flight finish. From 0, the default, to 0.02; 0.001 is a good start.
+	// anew, so that clients spread over the servers behind a load balancer. Requests in flight
+	// finish. From 0, the default, to 0.02; 0.001 is a good start.
+	// Source: LIM-11.
 	GoawayChance float64
 
 	// StrictTransport are the directives of the header Strict-Transport-Security, such as
-	// "max-age=31536000", which every answer over TLS then has (OPS-06). Default none.
+	// "max-age=31536000", which every answer over TLS then has. Default none.
+	// Source: OPS-06.
 	StrictTransport []string
 }
 
@@ -142,8 +152,9 @@ func checkPrefix(prefix string) error {
 
 // Access tunes who may do what, beside Authenticate and Authorize.
 type Access struct {
-	// NoAnonymous refuses requests without a credential with 401 (AUTHN-01). By default they are
-	// requests of system:anonymous.
+	// NoAnonymous refuses requests without a credential with 401. By default they are requests of
+	// system:anonymous.
+	// Source: AUTHN-01.
 	NoAnonymous bool
 
 	// EachCredential refuses a request that has a client certificate and a token unless each of
@@ -152,7 +163,8 @@ type Access struct {
 	EachCredential bool
 
 	// OpenPaths are the paths that everybody may read without being authorized. A path may end in
-	// "*". Nil stands for /healthz, /livez and /readyz (HEALTH-21); an empty list for none.
+	// "*". Nil stands for /healthz, /livez and /readyz; an empty list for none.
+	// Source: HEALTH-21.
 	OpenPaths []string
 
 	// RecheckEvery is about how often the server asks again whether the client of a watch or of a
@@ -162,10 +174,11 @@ type Access struct {
 	RecheckEvery time.Duration
 
 	// Origins are the sites whose web pages may send requests that change something, such as
-	// "https://console.example.com". Their requests get the CORS headers, so that the pages can read
-	// the answers (OPS-06). A regular expression for several sites begins with ^ and ends with $. By
-	// default only pages of the server itself may. Other clients than browsers have no origin and are
-	// not affected.
+	// "https://console.example.com". Their requests get the CORS headers, so that the pages can
+	// read the answers. A regular expression for several sites begins with ^ and ends with $. By
+	// default only pages of the server itself may. Other clients than browsers have no origin and
+	// are not affected.
+	// Source: OPS-06.
 	Origins []string
 
 	// Hosts are further names by which clients on the same machine reach the server without TLS, with
@@ -177,7 +190,8 @@ type Access struct {
 
 	// CheckOwnerReferences requires delete permission on an object from anyone who changes its
 	// owner references, and update permission on the owner's subresource finalizers from anyone who
-	// sets blockOwnerDeletion (GC-05). See package admission/ownerref.
+	// sets blockOwnerDeletion. See package admission/ownerref.
+	// Source: GC-05.
 	CheckOwnerReferences bool
 
 	// CheckPlugins fails a write if an admission plugin changes an object that it may only read.

@@ -12,8 +12,9 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// Chain runs plugins in order: all mutators, and later all validators (ADM-24). Its zero value and
-// a nil Chain admit everything. A Chain is immutable and safe for concurrent use.
+// Chain runs plugins in order: all mutators, and later all validators. Its zero value and a nil
+// Chain admit everything. A Chain is immutable and safe for concurrent use.
+// Source: ADM-24.
 type Chain struct {
 	mutators, validators []member
 	checked              bool

@@ -7,11 +7,12 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// A NamespaceGate decides whether objects may be created in a namespace. A server without one has no
-// namespace objects, and every well-formed namespace exists (NS-07).
+// A NamespaceGate decides whether objects may be created in a namespace. A server without one has
+// no namespace objects, and every well-formed namespace exists.
+// Source: NS-07.
 type NamespaceGate interface {
-	// AdmitCreate returns the checks that must hold when the creation is committed. If they do not hold
-	// any more, the write asks again (design rule 2). An error is the client's answer: 404 for a namespace
+	// AdmitCreate returns the checks that must hold when the creation is committed. If they do not
+	// hold any more, the write asks again. An error is the client's answer: 404 for a namespace
 	// that does not exist, 403 with cause NamespaceTerminating for one that is being deleted.
 	AdmitCreate(ctx context.Context, store *storage.Store, resource meta.GroupResource, namespace, name string) ([]storage.Op, error)
 }

@@ -12,9 +12,9 @@ import (
 // it returns another tree, as Patched does. It never changes r.Object in place.
 //
 // What it adds is defaulted, pruned and validated like anything the client sent, and never counts
-// as sent by the client (design rule 20). Fields that cannot change on the path of the write stay
-// as they are, without an error: server fields such as the deletionTimestamp, status on the main
-// path, and spec on the status path.
+// as sent by the client. Fields that cannot change on the path of the write stay as they are,
+// without an error: server fields such as the deletionTimestamp, status on the main path, and spec
+// on the status path.
 //
 // Mutators also run for deletions. Those have no object, so the mutator returns nil, as Allowed and
 // Patched do.

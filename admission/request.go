@@ -20,7 +20,8 @@ type Request struct {
 
 	// Kind, Resource and Subresource are what the objects below are given in. They are those of the
 	// request itself unless a plugin was handed a converted copy: RequestKind, RequestResource and
-	// RequestSubresource always say what the client asked for (ADM-07).
+	// RequestSubresource always say what the client asked for.
+	// Source: ADM-07.
 	Kind        meta.GroupVersionKind
 	Resource    meta.GroupVersionResource
 	Subresource string // empty for the object itself
@@ -41,8 +42,9 @@ type Request struct {
 	Object, OldObject map[string]any
 
 	// Options is the meta.CreateOptions, meta.UpdateOptions or meta.DeleteOptions of the request,
-	// with apiVersion and kind (ADM-15). A patch has the options of the create or update that it
-	// amounts to. It is nil for CONNECT, whose options are the Object.
+	// with apiVersion and kind. A patch has the options of the create or update that it amounts to.
+	// It is nil for CONNECT, whose options are the Object.
+	// Source: ADM-15.
 	Options any
 
 	User   authn.User

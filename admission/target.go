@@ -9,8 +9,9 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// Operation is what a write does to the stored object, which can differ from the verb that was asked
-// for: a PUT may create (READ-12), an apply may update (ADM-10).
+// Operation is what a write does to the stored object, which can differ from the verb that was
+// asked for: a PUT may create, an apply may update.
+// Source: READ-12, ADM-10.
 type Operation string
 
 // The operations, spelled as in an AdmissionReview.

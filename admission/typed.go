@@ -9,8 +9,8 @@ import (
 // TypedMutator makes a Mutator of a function on Go structs. The Rules of the plugin must select only T's
 // kind. f is not called for a deletion, which has no object.
 //
-// What f changes in obj is changed in the object. Everything else stays as it was sent, unknown fields
-// included (design rule 7).
+// What f changes in obj is changed in the object. Everything else stays as it was sent, unknown
+// fields included.
 func TypedMutator[T any](f func(ctx context.Context, r *Request, obj *T) error) Mutator {
 	if f == nil {
 		return nil // which is reported when the plugin is given to a server

@@ -1,8 +1,8 @@
 // Package audit records who did what on a server, and when.
 //
 // A [Policy] says which requests are recorded and how much of them: the first rule that matches a
-// request decides (AUD-31). A [Sink] receives the records, each of which is one [Event] in JSON.
-// Packages audit/log and audit/webhook are sinks; a program can write its own.
+// request decides. A [Sink] receives the records, each of which is one [Event] in JSON. Packages
+// audit/log and audit/webhook are sinks; a program can write its own.
 //
 //	policy, err := audit.ParsePolicy(document)
 //	sink, err := log.Open("/var/log/audit.json", log.Options{})
@@ -22,4 +22,5 @@
 // rules that keep bodies.
 //
 // The package has no I/O and does not know the server.
+// Source: AUD-31.
 package audit

@@ -12,8 +12,9 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// Event is one record: one stage of one request (AUD-01 to AUD-16). Its JSON is the document Event
-// of the API group audit.k8s.io.
+// Event is one record: one stage of one request. Its JSON is the document Event of the API group
+// audit.k8s.io.
+// Source: AUD-01 to AUD-16.
 type Event struct {
 	APIVersion string `json:"apiVersion"` // audit.k8s.io/v1, with the group domain of the server
 	Kind       string `json:"kind"`       // Event

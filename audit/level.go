@@ -2,7 +2,8 @@ package audit
 
 import "slices"
 
-// Level says how much of a request is recorded (AUD-30).
+// Level says how much of a request is recorded.
+// Source: AUD-30.
 type Level string
 
 // The levels, each of which records more than the one before.
@@ -21,7 +22,8 @@ func (l Level) Keeps(other Level) bool {
 	return slices.Index(levels[:], l) >= slices.Index(levels[:], other)
 }
 
-// Stage is a moment in the life of a request (AUD-30).
+// Stage is a moment in the life of a request.
+// Source: AUD-30.
 type Stage string
 
 // The stages.

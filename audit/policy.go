@@ -12,7 +12,8 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// Policy says what is recorded (AUD-31). It is the document Policy of the API group audit.k8s.io.
+// Policy says what is recorded. It is the document Policy of the API group audit.k8s.io.
+// Source: AUD-31.
 type Policy struct {
 	// APIVersion is audit.k8s.io/v1, with the group domain of the server instead of k8s.io. Empty
 	// stands for the server's.

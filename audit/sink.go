@@ -16,10 +16,11 @@ type Sink interface {
 	// stage RequestReceived the client gets a 500 and nothing is done. When a request that changes
 	// something has ended, its client gets a 500 instead of the answer. A sink that prefers an
 	// answered request to a complete log counts the loss, tells the log of the program, and returns
-	// nil (AUD-20).
+	// nil.
 	//
 	// At the stage RequestReceived ctx ends with the request. Later stages are written even if the
 	// client has gone, and ctx has no end: the sink must bound how long it takes.
+	// Source: AUD-20.
 	Write(ctx context.Context, data []byte) error
 
 	// Close writes what the sink still holds and releases its resources. The program that made the
@@ -34,7 +35,8 @@ type Losses interface {
 	Losses() (sink string, lost uint64)
 }
 
-// Mode says when a sink writes, and what a failure means (AUD-20).
+// Mode says when a sink writes, and what a failure means.
+// Source: AUD-20.
 type Mode string
 
 // The modes.

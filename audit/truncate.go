@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// Truncation bounds the records of a sink. It is off by default (AUD-34).
+// Truncation bounds the records of a sink. It is off by default.
+// Source: AUD-34.
 type Truncation struct {
 	Enabled bool
 

@@ -39,11 +39,12 @@ var ErrBadCredential = errors.New("credential not accepted by any authenticator"
 
 // Union tries authenticators in order and returns the first user; it does not call later ones. List
 // certificates first, then tokens, then [Anonymous]. The order decides when a request carries both
-// a valid certificate and a token (security vector A7).
+// a valid certificate and a token.
 //
 // An error does not stop the search, because the credential may be valid for a later authenticator
 // (two certificate authorities, two token issuers). But after an error Union does not accept an
-// anonymous user (security vector A8); it returns the collected errors.
+// anonymous user; it returns the collected errors.
+// Source: security vectors A7, A8.
 func Union(a ...Authenticator) Authenticator {
 	return union(a)
 }
@@ -134,7 +135,8 @@ func Anonymous() Authenticator {
 // HasCredential reports whether the request claims an identity: by an Authorization header of any
 // scheme, by a bearer token in a WebSocket subprotocol, or by a client certificate. An unknown
 // scheme counts as a credential that cannot be checked, not as none. Cookies, query parameters and
-// bodies do not count (security vector A6). Source: AUTHN-19.
+// bodies do not count.
+// Source: AUTHN-19, security vector A6.
 func HasCredential(r *http.Request) bool { return credential(r) != "" }
 
 // credential returns the kind of the first credential, or "". It returns no part of the credential,

@@ -12,16 +12,17 @@ import (
 const MaxTokenBytes = 64 << 10
 
 // BearerToken returns the bearer token of a request, for authenticators that check tokens. ok is
-// false if there is none, including when the Authorization header has another scheme (security
-// vector A6); [Middleware] rejects that header in the end.
+// false if there is none, including when the Authorization header has another scheme; [Middleware]
+// rejects that header in the end.
 //
 // The token comes from "Authorization: Bearer <token>", with the scheme in any case. It may also
 // come from a WebSocket subprotocol "base64url.bearer.authorization.<domain>.<token in unpadded
 // base64url>", if the request offers another subprotocol as well.
 //
 // An error means that the request has a token that cannot be read: it is empty, contains blanks or
-// bytes outside printable ASCII, occurs more than once, or is longer than [MaxTokenBytes] (security
-// vector A7). Errors contain no part of a token. Source: AUTHN-17, AUTHN-19.
+// bytes outside printable ASCII, occurs more than once, or is longer than [MaxTokenBytes]. Errors
+// contain no part of a token.
+// Source: AUTHN-17, AUTHN-19, security vectors A6, A7.
 func BearerToken(r *http.Request) (token string, ok bool, err error) {
 	fromHeader, inHeader, err := headerToken(r.Header["Authorization"])
 	if err != nil {

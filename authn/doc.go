@@ -9,7 +9,7 @@
 // Three rules always hold:
 //
 //   - A credential that no authenticator accepts is a 401. It never falls through to anonymous, not
-//     even if the authenticator that rejected it is part of another union (AUTHN-03).
+//     even if the authenticator that rejected it is part of another union.
 //   - A request with two Authorization headers is rejected, because it is undefined which one
 //     counts.
 //   - Credentials and identity headers (Authorization, X-Remote-*) are removed before the next
@@ -20,4 +20,5 @@
 // authn/token (a static file of bearer tokens), authn/x509 (client certificates) and
 // authn/requestheader (users whom a front proxy names). Read
 // [github.com/kindwright/kindwright/authz] next.
+// Source: AUTHN-03.
 package authn

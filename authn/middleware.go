@@ -51,13 +51,12 @@ type middleware struct {
 }
 
 // Middleware identifies the user of each request and puts it into the request's context, where
-// [UserFrom] finds it. It adds the group system:authenticated to every user who is not anonymous
-// (AUTHN-20).
+// [UserFrom] finds it. It adds the group system:authenticated to every user who is not anonymous.
 //
 // It rejects with 401 a request of a user whom [CheckText] does not allow, with more than one
 // Authorization header, with an invalid or unknown credential, or, if a does not include
 // [Anonymous], without a credential. The body is a Status with reason Unauthorized and message
-// "Unauthorized" (AUTHN-23). The log has the reason.
+// "Unauthorized". The log has the reason.
 //
 // It rejects a request with an Impersonate-* header with 403 once the sender is known, unless
 // [WithImpersonation] is set. Serving the request with the sender's own rights would not be what the
@@ -65,6 +64,7 @@ type middleware struct {
 //
 // The next handler sees a copy of the request without Authorization and X-Remote-* headers, without
 // those of a [HeaderOwner], in whichever spelling, and without tokens in WebSocket subprotocols.
+// Source: AUTHN-20, AUTHN-23.
 func Middleware(a Authenticator, opts ...Option) func(http.Handler) http.Handler {
 	m := &middleware{authenticator: a, secrets: newSecrets(a), log: logr.Discard(), refuse: WriteStatus, put: WithUser}
 	for _, o := range opts {

@@ -20,7 +20,8 @@ const (
 	GroupAuthenticated = "system:authenticated"
 
 	// GroupMasters may do everything: package authz allows its members before it asks any other
-	// authorizer (AUTHZ-16). Only a credential can put a user into it (security vector Z16).
+	// authorizer. Only a credential can put a user into it.
+	// Source: AUTHZ-16, security vector Z16.
 	GroupMasters = "system:masters"
 )
 
@@ -73,7 +74,8 @@ func (u User) Expired(now time.Time) bool {
 type UserKey struct{}
 
 // WithUser returns a context that carries the user of a request. [Middleware] calls it. In-process
-// callers, which send no credential, call it themselves (security vector A13).
+// callers, which send no credential, call it themselves.
+// Source: security vector A13.
 func WithUser(ctx context.Context, u User) context.Context {
 	return &userContext{Context: ctx, user: u}
 }

@@ -34,7 +34,8 @@ type Attributes struct {
 	ResourceRequest bool
 
 	// Labels and Fields are the selectors of list, watch and deletecollection; empty ones select
-	// everything (AUTHZ-17).
+	// everything.
+	// Source: AUTHZ-17.
 	Labels meta.Selector
 	Fields meta.FieldSelector
 }

@@ -65,12 +65,13 @@ func (f Func) Authorize(ctx context.Context, a Attributes) (Decision, string, er
 
 var _ Authorizer = Func(nil)
 
-// Union asks authorizers in order. The first one that allows or denies decides (AUTHZ-03). If none
-// has an opinion, neither has the union, and its reason is the last one given.
+// Union asks authorizers in order. The first one that allows or denies decides. If none has an
+// opinion, neither has the union, and its reason is the last one given.
 //
-// Union fails closed (security vector Z10): if an authorizer returns an error, panics or returns an
-// unknown decision, the search ends with [Deny] and an error. A later, more generous authorizer
-// might otherwise allow what the failing one would have denied.
+// Union fails closed: if an authorizer returns an error, panics or returns an unknown decision, the
+// search ends with [Deny] and an error. A later, more generous authorizer might otherwise allow
+// what the failing one would have denied.
+// Source: AUTHZ-03, security vector Z10.
 func Union(z ...Authorizer) Authorizer {
 	return union(z)
 }

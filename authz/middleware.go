@@ -47,11 +47,12 @@ type middleware struct {
 	told       func(*http.Request, Attributes, Decision, string)
 }
 
-// Middleware passes on what z allows and rejects everything else with 403 (AUTHZ-15).
+// Middleware passes on what z allows and rejects everything else with 403.
 //
 // It fails closed: the response is that of [Failure] if attributes or z return an error, panic or
 // give an unknown decision, or if the request's context has no user (see [authn.UserFrom]). The
-// cause is logged and not sent (security vector Z10).
+// cause is logged and not sent.
+// Source: AUTHZ-15, security vector Z10.
 func Middleware(z Authorizer, attributes AttributesFunc, opts ...Option) func(http.Handler) http.Handler {
 	m := &middleware{
 		authorizer: z, attributes: attributes, log: logr.Discard(), refuse: writeStatus,

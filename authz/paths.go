@@ -41,8 +41,8 @@ func (list paths) Authorize(_ context.Context, a Attributes) (Decision, string, 
 
 // MatchPath reports whether a pattern covers the decoded path of a non-resource request: they are
 // equal, or the pattern ends with "*" and the path begins with the part before it. "/healthz"
-// covers neither "/healthz/ping" nor "/healthzz"; "/a/*" covers "/a/b" but not "/a" (security
-// vector Z12).
+// covers neither "/healthz/ping" nor "/healthzz"; "/a/*" covers "/a/b" but not "/a".
+// Source: security vector Z12.
 func MatchPath(pattern, path string) bool {
 	if prefix, ok := strings.CutSuffix(pattern, "*"); ok {
 		return strings.HasPrefix(path, prefix)

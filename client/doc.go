@@ -8,13 +8,12 @@
 // The package implements the client's side of the protocol once:
 //
 //   - versions are opaque: the client compares them for equality, hands them back unchanged, and
-//     never orders them (GET-01);
-//   - lists come in pages, and restart when the token of a page has expired (List, Pages; ERR-10,
-//     LIST-31, LIST-32);
+//     never orders them;
+//   - lists come in pages, and restart when the token of a page has expired (List, Pages);
 //   - a watch resumes after every interruption from the last version it saw, and lists again after
-//     a 410 (Watch; WATCH-18);
-//   - requests wait as long as Retry-After says (ERR-12);
-//   - updates keep fields that the Go type does not know (Update, Modify; UPDATE-04);
+//     a 410 (Watch);
+//   - requests wait as long as Retry-After says;
+//   - updates keep fields that the Go type does not know (Update, Modify);
 //   - the size of every response is limited.
 //
 // Update and Modify change an object that was read. Patch sends any of the five kinds of patches,
@@ -28,9 +27,10 @@
 // connection but needs no sockets.
 //
 // Two parts of most controllers are built on the client: Elect runs a leader election between
-// processes (LEASE-02), and a Recorder writes Events for people (EVT-31).
+// processes, and a Recorder writes Events for people.
 //
 // The package has no cache and no controllers. It does no work in the background: every goroutine
 // that reads is the caller's. Package apitest provides a server for tests; package registry defines
 // the kinds of a server.
+// Source: GET-01, ERR-10, LIST-31, LIST-32, WATCH-18, ERR-12, UPDATE-04, LEASE-02, EVT-31.
 package client

@@ -9,8 +9,7 @@
 //
 // Each endpoint accepts ?verbose, which lists the checks, and ?exclude=<check>, which omits one.
 // Each check has its own path below it, such as /readyz/<check>. Machines should rely only on the
-// status codes of the three endpoints; the text and the single checks are for people (HEALTH-08,
-// HEALTH-19).
+// status codes of the three endpoints; the text and the single checks are for people.
 //
 // The log has the reasons of failures. Over HTTP only the response of a single check contains its
 // reason, so a server can open /livez to everyone without telling everyone its problems. The
@@ -19,4 +18,5 @@
 //
 // The package collects no metrics and does not act on results. The checks themselves belong to the
 // packages that they test; read storage next.
+// Source: HEALTH-08, HEALTH-19.
 package health

@@ -36,10 +36,11 @@ func (r *Registry) Handler(prefix string) http.Handler {
 // "/livez/ping" for a single check. It is for servers that parse the path themselves, so that the
 // authorized path is the one that is served.
 //
-// An endpoint responds with 200 and "ok", or with 500, a line for each check and a summary
-// (HEALTH-22). With ?verbose a passing response lists the checks, too. A single check responds with
-// 200 and "ok", or 500 and its reason (HEALTH-24). Unknown endpoints and checks are 404, methods
-// other than GET and HEAD 405, and malformed queries 400.
+// An endpoint responds with 200 and "ok", or with 500, a line for each check and a summary. With
+// ?verbose a passing response lists the checks, too. A single check responds with 200 and "ok", or
+// 500 and its reason. Unknown endpoints and checks are 404, methods other than GET and HEAD 405,
+// and malformed queries 400.
+// Source: HEALTH-22, HEALTH-24.
 func (r *Registry) Serve(w http.ResponseWriter, req *http.Request, path string) {
 	name, check, single := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	endpoint := -1

@@ -124,7 +124,8 @@ func bindingTable() registry.Table {
 
 // RBACOptions say what comes with the kinds of roles and bindings.
 type RBACOptions struct {
-	// Policy are the roles and bindings that exist when the server has started (RBAC-09).
+	// Policy are the roles and bindings that exist when the server has started.
+	// Source: RBAC-09.
 	Policy rbac.Policy
 
 	// NoAggregation leaves the rules of roles with an aggregationRule to another program.
@@ -134,12 +135,13 @@ type RBACOptions struct {
 // WithRBAC gives the kinds of a definition that have the group rbac.authorization.{domain} what belongs to
 // them, whatever their Go types are:
 //
-//   - A user who writes a role or a binding must have all that it grants, or the verb escalate on the
-//     role or bind on the role that is bound, or be in system:masters (RBAC-06).
-//   - A ClusterRole with an aggregationRule is the union of those that it selects (RBAC-08).
+//   - A user who writes a role or a binding must have all that it grants, or the verb escalate on
+//     the role or bind on the role that is bound, or be in system:masters.
+//   - A ClusterRole with an aggregationRule is the union of those that it selects.
 //   - The roles of a policy exist and are repaired.
 //
 // The kinds bring their own validation, for which package rbac has functions.
+// Source: RBAC-06, RBAC-08.
 func WithRBAC(o RBACOptions, of registry.Definition) registry.Definition {
 	return withRBAC{o, of}
 }

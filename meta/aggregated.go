@@ -1,6 +1,7 @@
 package meta
 
-// APIGroupDiscoveryList is the aggregated form of discovery: all groups in one document (DISC-07).
+// APIGroupDiscoveryList is the aggregated form of discovery: all groups in one document.
+// Source: DISC-07.
 type APIGroupDiscoveryList struct {
 	TypeMeta
 	ListMeta `json:"metadata" protobuf:"bytes,1,opt,name=metadata"`

@@ -1,6 +1,7 @@
 package meta
 
-// APIVersions answers GET /api (DISC-01).
+// APIVersions answers GET /api.
+// Source: DISC-01.
 type APIVersions struct {
 	TypeMeta
 	Versions                   []string                    `json:"versions" protobuf:"bytes,1,rep,name=versions"`
@@ -13,14 +14,15 @@ type ServerAddressByClientCIDR struct {
 	ServerAddress string `json:"serverAddress" protobuf:"bytes,2,opt,name=serverAddress"`
 }
 
-// APIGroupList answers GET /apis (DISC-02).
+// APIGroupList answers GET /apis.
+// Source: DISC-02.
 type APIGroupList struct {
 	TypeMeta
 	Groups []APIGroup `json:"groups" protobuf:"bytes,1,rep,name=groups"`
 }
 
-// APIGroup answers GET /apis/{group} (DISC-03). Versions are in priority order, see
-// [CompareVersions].
+// APIGroup answers GET /apis/{group}. Versions are in priority order, see [CompareVersions].
+// Source: DISC-03.
 type APIGroup struct {
 	TypeMeta
 	Name                       string                      `json:"name" protobuf:"bytes,1,opt,name=name"`
@@ -35,15 +37,17 @@ type GroupVersionForDiscovery struct {
 	Version      string `json:"version" protobuf:"bytes,2,opt,name=version"`
 }
 
-// APIResourceList answers GET /api/v1 and /apis/{group}/{version} (DISC-04).
+// APIResourceList answers GET /api/v1 and /apis/{group}/{version}.
+// Source: DISC-04.
 type APIResourceList struct {
 	TypeMeta
 	GroupVersion string        `json:"groupVersion" protobuf:"bytes,1,opt,name=groupVersion"`
 	APIResources []APIResource `json:"resources" protobuf:"bytes,2,rep,name=resources"`
 }
 
-// APIResource describes one resource or subresource ("widgets/status") of a version (DISC-05,
-// DISC-06). Group and Version are set only where they differ from the list's.
+// APIResource describes one resource or subresource ("widgets/status") of a version. Group and
+// Version are set only where they differ from the list's.
+// Source: DISC-05, DISC-06.
 type APIResource struct {
 	Name               string   `json:"name" protobuf:"bytes,1,opt,name=name"`
 	SingularName       string   `json:"singularName" protobuf:"bytes,6,opt,name=singularName"`

@@ -6,12 +6,13 @@ type MetadataRule uint8
 const (
 	// IdentifiesObject marks the fields that say which object a document is about.
 	IdentifiesObject MetadataRule = 1 << iota
-	// SetByServer marks the fields that only the server sets: what clients send is dropped
-	// (META-17).
+	// SetByServer marks the fields that only the server sets: what clients send is dropped.
+	// Source: META-17.
 	SetByServer
 	// KeptOnUpdate marks the fields that an update leaves as they are stored.
 	KeptOnUpdate
-	// NeverOwned marks the fields that no manager owns (SSA-24).
+	// NeverOwned marks the fields that no manager owns.
+	// Source: SSA-24.
 	NeverOwned
 	// Bookkeeping marks the fields that the server writes for every object. They say nothing about
 	// what its author wanted, so comparisons of objects skip them.

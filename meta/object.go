@@ -31,8 +31,9 @@ func (k Key) String() string {
 	return k.Namespace + "/" + k.Name
 }
 
-// ObjectMeta is the metadata of every stored object (requirements META-01 to META-19). The server
-// owns UID, ResourceVersion, Generation, the timestamps, SelfLink (always empty) and ManagedFields.
+// ObjectMeta is the metadata of every stored object. The server owns UID, ResourceVersion,
+// Generation, the timestamps, SelfLink (always empty) and ManagedFields.
+// Source: META-01 to META-19.
 type ObjectMeta struct {
 	Name                       string               `json:"name,omitempty" protobuf:"bytes,1,opt,name=name"`
 	GenerateName               string               `json:"generateName,omitempty" protobuf:"bytes,2,opt,name=generateName"`
@@ -63,7 +64,8 @@ func (m ObjectMeta) Key() Key { return Key{Namespace: m.Namespace, Name: m.Name}
 // so code that does not know the struct can reach its metadata.
 func (m *ObjectMeta) GetObjectMeta() *ObjectMeta { return m }
 
-// ListMeta is the metadata of collections (COLL-05 to COLL-11) and of [Status].
+// ListMeta is the metadata of collections and of [Status].
+// Source: COLL-05 to COLL-11.
 type ListMeta struct {
 	SelfLink           string `json:"selfLink,omitempty" protobuf:"bytes,1,opt,name=selfLink"`
 	ResourceVersion    string `json:"resourceVersion,omitempty" protobuf:"bytes,2,opt,name=resourceVersion"`
@@ -104,10 +106,10 @@ const (
 // FieldsTypeV1 is the only value of ManagedFieldsEntry.FieldsType.
 const FieldsTypeV1 = "FieldsV1"
 
-// ManagedFieldsEntry records which fields one manager owns (META-11). Package apply reads and
-// writes them.
+// ManagedFieldsEntry records which fields one manager owns. Package apply reads and writes them.
 //
 // In protobuf, field 7 is a message whose only field (1, bytes) holds FieldsV1.
+// Source: META-11.
 type ManagedFieldsEntry struct {
 	Manager     string                     `json:"manager,omitempty" protobuf:"bytes,1,opt,name=manager"`
 	Operation   ManagedFieldsOperationType `json:"operation,omitempty" protobuf:"bytes,2,opt,name=operation"`
@@ -118,13 +120,15 @@ type ManagedFieldsEntry struct {
 	Subresource string                     `json:"subresource,omitempty" protobuf:"bytes,8,opt,name=subresource"`
 }
 
-// PartialObjectMetadata is any object reduced to its metadata (TABLE-10).
+// PartialObjectMetadata is any object reduced to its metadata.
+// Source: TABLE-10.
 type PartialObjectMetadata struct {
 	TypeMeta
 	ObjectMeta `json:"metadata" protobuf:"bytes,1,opt,name=metadata"`
 }
 
-// PartialObjectMetadataList is a collection reduced to metadata (TABLE-10).
+// PartialObjectMetadataList is a collection reduced to metadata.
+// Source: TABLE-10.
 type PartialObjectMetadataList struct {
 	TypeMeta
 	ListMeta `json:"metadata" protobuf:"bytes,1,opt,name=metadata"`

@@ -34,7 +34,8 @@ const (
 // Source: QUERY-12.
 const DryRunAll = "All"
 
-// DeletionPropagation says what happens to an object's dependents when it is deleted (QUERY-17).
+// DeletionPropagation says what happens to an object's dependents when it is deleted.
+// Source: QUERY-17.
 type DeletionPropagation string
 
 // The values of propagationPolicy.

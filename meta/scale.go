@@ -1,7 +1,8 @@
 package meta
 
 // Scale is the document that the subresource scale exchanges for every kind: how many replicas an
-// object should have, and has (UPDATE-12). Its kind is Scale of autoscaling/v1.
+// object should have, and has. Its kind is Scale of autoscaling/v1.
+// Source: UPDATE-12.
 type Scale struct {
 	TypeMeta   `json:",inline"`
 	ObjectMeta `json:"metadata,omitzero" protobuf:"bytes,1,opt,name=metadata"`

@@ -37,7 +37,8 @@ type TableRowCondition struct {
 // RowCompleted is the type of the row condition for an object that has run to completion.
 const RowCompleted = "Completed"
 
-// IncludeObjectPolicy selects what TableRow.Object holds (TABLE-08).
+// IncludeObjectPolicy selects what TableRow.Object holds.
+// Source: TABLE-08.
 type IncludeObjectPolicy string
 
 // The values of the includeObject parameter.

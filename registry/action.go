@@ -11,10 +11,12 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// Action is a subresource that does something with an object T when a document D is POSTed to it, and answers with an A: the
-// eviction of a pod, a token for an account (MODEL-22, PATH-21). What is sent is read as strictly as an object is: its kind
-// is checked, unknown fields are reported, defaults filled in, the rules of its schema kept. Admission sees it as the
-// creation of D through the subresource. Nothing is stored but what Run stores.
+// Action is a subresource that does something with an object T when a document D is POSTed to it,
+// and answers with an A: the eviction of a pod, a token for an account. What is sent is read as
+// strictly as an object is: its kind is checked, unknown fields are reported, defaults filled in,
+// the rules of its schema kept. Admission sees it as the creation of D through the subresource.
+// Nothing is stored but what Run stores.
+// Source: MODEL-22, PATH-21.
 type Action[T, D, A any] struct {
 	Name string // the path segment
 	Verb string // "create", for POST, which is the default; or "update", for PUT

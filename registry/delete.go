@@ -24,9 +24,11 @@ type DeleteOptions struct {
 	Unmet string
 }
 
-// Require adds the preconditions of a request; nil adds none. An empty uid, an empty version and version 0 are those of an object
-// that was never stored: no object meets them, so that a client that forgot to read what it deletes does not delete what it
-// never saw (DEL-11). The error is 400 for a version that is none.
+// Require adds the preconditions of a request; nil adds none. An empty uid, an empty version and
+// version 0 are those of an object that was never stored: no object meets them, so that a client
+// that forgot to read what it deletes does not delete what it never saw. The error is 400 for a
+// version that is none.
+// Source: DEL-11.
 func (o *DeleteOptions) Require(p *meta.Preconditions) error {
 	if p == nil {
 		return nil

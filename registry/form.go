@@ -9,9 +9,9 @@ import (
 	"github.com/kindwright/kindwright/internal/typed"
 )
 
-// Conversion makes a resource another served form of objects that are stored in the form of Resource: another version, or
-// the same objects under another group (VER-15, EVT-36). Reads convert from the stored form; writes walk all steps in the
-// form they came in and are converted when they are encoded.
+// Conversion makes a resource another served form of objects that are stored in the form of
+// Resource: another version, or the same objects under another group. Reads convert from the stored
+// form; writes walk all steps in the form they came in and are converted when they are encoded.
 //
 // The functions must not change the trees they are given. Metadata are the same in every form: whatever the functions make of
 // them is replaced by the original. A *status.Error of To is sent to the client whose object cannot be stored; any other error,
@@ -20,6 +20,7 @@ import (
 // Going there and back should lose nothing, which apitest.RoundTrip proves. Where it does, nothing that is stored is lost all the same:
 // a write through a form changes in the stored object what it changes in the form, and leaves what the form cannot say. What
 // the stored form cannot say is refused with 422 and its path, and a value that comes back as another is warned of.
+// Source: VER-15, EVT-36.
 type Conversion struct {
 	Resource *Resource
 

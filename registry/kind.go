@@ -71,8 +71,9 @@ const (
 type Status struct {
 	None bool // status is a field like any other
 
-	// Metadata are fields of metadata that may change along with the status, as they may in most kinds
-	// of Kubernetes: labels, annotations, finalizers, ownerReferences. By default none may (UPDATE-11).
+	// Metadata are fields of metadata that may change along with the status, as they may in most
+	// kinds of Kubernetes: labels, annotations, finalizers, ownerReferences. By default none may.
+	// Source: UPDATE-11.
 	Metadata []string
 
 	// AtCreation stores the status that a new object is sent with. By default it is dropped.
@@ -85,17 +86,20 @@ type Table struct {
 	// no field has the tag.
 	Columns []openapi.Column
 
-	// Hidden leaves tables out of what clients can ask for (TABLE-06).
+	// Hidden leaves tables out of what clients can ask for.
+	// Source: TABLE-06.
 	Hidden bool
 }
 
 // Serving says how a version of a kind is offered.
 type Serving struct {
-	// Deprecated, when set, warns the clients of this version (VER-17).
+	// Deprecated, when set, warns the clients of this version.
+	// Source: VER-17.
 	Deprecated *Deprecation
 
-	// Optional leaves this version out unless the configuration of the server enables it (VER-08), as
-	// is usual for alpha versions.
+	// Optional leaves this version out unless the configuration of the server enables it, as is
+	// usual for alpha versions.
+	// Source: VER-08.
 	Optional bool
 
 	// NoCompression never compresses answers with objects of this version. Set it for kinds with
@@ -198,9 +202,10 @@ func (k Kind[T]) selectable(r *Resource) error {
 	return nil
 }
 
-// AddTo gives a resource with a field `status` the subresource `status`. It owns that field, beside those
-// of metadata that s names, and nothing else (UPDATE-11, Z4). It does nothing for a resource without the
+// AddTo gives a resource with a field `status` the subresource `status`. It owns that field, beside
+// those of metadata that s names, and nothing else. It does nothing for a resource without the
 // field, or if None is set. Kinds do this themselves.
+// Source: UPDATE-11, security vector Z4.
 func (s Status) AddTo(r *Resource) error {
 	for _, field := range s.Metadata {
 		if !slices.Contains(statusMetadata[:], field) {
@@ -277,8 +282,9 @@ func (k Kind[T]) Define(env Env) (Bundle, error) {
 	return out, nil
 }
 
-// VirtualKind describes a kind whose objects are never stored: a document is POSTed, acted upon and sent
-// back, such as a SelfSubjectAccessReview (MODEL-21). T is the document.
+// VirtualKind describes a kind whose objects are never stored: a document is POSTed, acted upon and
+// sent back, such as a SelfSubjectAccessReview. T is the document.
+// Source: MODEL-21.
 type VirtualKind[T any] struct {
 	Group   string
 	Version string
@@ -375,9 +381,11 @@ type Bundle struct {
 	Fork func() (admission.NamespaceGate, []Hook)
 }
 
-// Hook is work that goes with a Definition. Start is run once after the kinds are loaded and before the server is
-// ready; it appears as the health check poststarthook/<Name> (HEALTH-16). Run, if not nil, works in the background until
-// its context ends; it is started after Start has succeeded and is joined when the server stops.
+// Hook is work that goes with a Definition. Start is run once after the kinds are loaded and before
+// the server is ready; it appears as the health check poststarthook/<Name>. Run, if not nil, works
+// in the background until its context ends; it is started after Start has succeeded and is joined
+// when the server stops.
+// Source: HEALTH-16.
 type Hook struct {
 	Name  string
 	Start func(ctx context.Context, o Objects) error

@@ -13,10 +13,11 @@ import (
 // authn.UserFrom(ctx) says who is asking, For[U](ctx) reads other objects, and Warn(ctx, …) adds a
 // warning to the answer.
 //
-// What a rule changes in the struct is changed in the object; everything else stays as it was sent
-// (design rule 7). The rules below stand in the order in which a write asks them.
+// What a rule changes in the struct is changed in the object; everything else stays as it was sent.
+// The rules below stand in the order in which a write asks them.
 type Rules[T any] struct {
-	// Name says what is wrong with a name, "" if nothing. Default: a DNS subdomain (NAME-11).
+	// Name says what is wrong with a name, "" if nothing. Default: a DNS subdomain.
+	// Source: NAME-11.
 	Name func(name string) string
 
 	// Default fills in values that tags cannot express. It runs on every write, more than once, so it
@@ -40,10 +41,11 @@ type Rules[T any] struct {
 	// ValidateUpdate does so for the replacement of old by obj, in addition to Validate.
 	ValidateUpdate func(ctx context.Context, obj, old *T, f *status.Fields)
 
-	// Grace gives objects time to end (DEL-08): DELETE stores when they are to be gone, and they stay
-	// until then or until a DELETE with a grace period of 0. It returns the seconds that obj is given;
+	// Grace gives objects time to end: DELETE stores when they are to be gone, and they stay until
+	// then or until a DELETE with a grace period of 0. It returns the seconds that obj is given;
 	// asked is what the request says, nil if nothing. 0 removes the object at once, if nothing else
 	// holds it. See GraceSeconds and Deletion.Expire.
+	// Source: DEL-08.
 	Grace func(obj *T, asked *int64) int64
 
 	// BeforeDelete may refuse a deletion. A *status.Error, such as status.Conflict(…), is sent as it

@@ -75,9 +75,10 @@ func callWith[T, O any](in *Call[Tree], sent Tree) (*Call[T], *O, error) {
 	return call, o, nil
 }
 
-// Stream is a subresource whose GET answers with text, or other bytes, rather than a document: the log of a pod (MODEL-08). The
-// answer may go on for as long as the client reads; the time-out of requests does not count, and the context ends with the
-// client, and with the server. O is as for Query.
+// Stream is a subresource whose GET answers with text, or other bytes, rather than a document: the
+// log of a pod. The answer may go on for as long as the client reads; the time-out of requests does
+// not count, and the context ends with the client, and with the server. O is as for Query.
+// Source: MODEL-08.
 type Stream[T, O any] struct {
 	Name      string // the path segment
 	MediaType string // of the answer; default "text/plain"

@@ -13,7 +13,8 @@ type List struct {
 	Continue  string // token of the next chunk, "" when this is the last
 	Remaining *int64 // how many objects follow this chunk; nil when unknown or none (COLL-08 to COLL-10)
 
-	// Items are the objects, ordered by namespace and name (COLL-15). An error ends the walk: the
-	// state that is walked over may be compacted meanwhile.
+	// Items are the objects, ordered by namespace and name. An error ends the walk: the state that
+	// is walked over may be compacted meanwhile.
+	// Source: COLL-15.
 	Items iter.Seq2[*watch.Entry, error]
 }

@@ -22,11 +22,13 @@ type WriteOptions struct {
 	Force        bool   // apply: take over the fields of other managers (SSA-04)
 
 	// FieldValidation says what happens to fields that the schema does not know and to fields given
-	// twice: meta.FieldValidationIgnore, Warn or Strict. "" means Warn (QUERY-23).
+	// twice: meta.FieldValidationIgnore, Warn or Strict. "" means Warn.
+	// Source: QUERY-23.
 	FieldValidation string
 
-	// MayCreate, if not nil, is asked before an update or an apply creates an object that is absent
-	// (UPDATE-10). Its error refuses that.
+	// MayCreate, if not nil, is asked before an update or an apply creates an object that is
+	// absent. Its error refuses that.
+	// Source: UPDATE-10.
 	MayCreate func(context.Context) error
 }
 
@@ -64,10 +66,12 @@ type WatchRequest struct {
 	// After starts with the changes after this version. 0 starts with the objects that exist, as ADDED events.
 	After storage.Revision
 
-	// Initial starts with the objects that exist although After is given: they are then at least as new as After
-	// (WLIST-05). AnyState lets the objects that exist be whatever is at hand (WATCH-07).
+	// Initial starts with the objects that exist although After is given: they are then at least as
+	// new as After. AnyState lets the objects that exist be whatever is at hand.
+	// Source: WLIST-05, WATCH-07.
 	Initial, AnyState bool
 
-	// SkipInitial starts with the changes from now on, when After is 0 (WLIST-07).
+	// SkipInitial starts with the changes from now on, when After is 0.
+	// Source: WLIST-07.
 	SkipInitial bool
 }

@@ -16,7 +16,8 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// Names are the words by which a resource is known (MODEL-16, MODEL-17, MODEL-24).
+// Names are the words by which a resource is known.
+// Source: MODEL-16, MODEL-17, MODEL-24.
 type Names struct {
 	Singular   string   // default: the kind in lower case
 	Kind       string   // the kind of one object
@@ -57,36 +58,42 @@ type Hooks struct {
 	Held func(t Tree) bool
 
 	// Companions returns operations on keys outside /r/ that are committed together with a change of
-	// an object (design rule 2: the phase record of a namespace). old is nil for a creation, next for a
+	// an object, such as the phase record of a namespace. old is nil for a creation, next for a
 	// removal. It must not do anything else.
 	Companions func(old, next Tree) ([]storage.Op, error)
 }
 
 // WriteRules say how writes to a kind deviate from the usual. The zero value is the usual.
 type WriteRules struct {
-	// RequireVersion refuses a PUT without metadata.resourceVersion (422). By default such a PUT replaces whatever is
-	// there (UPDATE-08, READ-28).
+	// RequireVersion refuses a PUT without metadata.resourceVersion (422). By default such a PUT
+	// replaces whatever is there.
+	// Source: UPDATE-08, READ-28.
 	RequireVersion bool
 
-	// CreateOnUpdate lets PUT create an object that is absent (UPDATE-05).
+	// CreateOnUpdate lets PUT create an object that is absent.
+	// Source: UPDATE-05.
 	CreateOnUpdate bool
 
 	// NoGeneration leaves metadata.generation unset, for kinds without a desired state that controllers compare with.
 	NoGeneration bool
 
-	// CountAnnotations counts changes of metadata.annotations in metadata.generation as well, unless they come through a
-	// subresource: controllers of such kinds read there what is wanted, as those of Kubernetes' Deployments do (META-12).
+	// CountAnnotations counts changes of metadata.annotations in metadata.generation as well,
+	// unless they come through a subresource: controllers of such kinds read there what is wanted,
+	// as those of Kubernetes' Deployments do.
+	// Source: META-12.
 	CountAnnotations bool
 
-	// TTL removes objects that nobody has written to for so long (EVT-02). 0 keeps them. It counts from the last write,
-	// across restarts, with a precision of seconds.
+	// TTL removes objects that nobody has written to for so long. 0 keeps them. It counts from the
+	// last write, across restarts, with a precision of seconds.
+	// Source: EVT-02.
 	TTL time.Duration
 }
 
 // Deletion says how a kind's objects end when finalizers in their metadata are not the whole story.
 type Deletion struct {
-	// Policy is what becomes of the dependents of a deleted object where neither the request nor a finalizer of the object says
-	// it (DEL-10): Background, which "" means, Foreground or Orphan.
+	// Policy is what becomes of the dependents of a deleted object where neither the request nor a
+	// finalizer of the object says it: Background, which "" means, Foreground or Orphan.
+	// Source: DEL-10.
 	Policy meta.DeletionPropagation
 
 	// NoDependents says that nothing can be owned by objects of the kind: policies are ignored.
@@ -96,8 +103,9 @@ type Deletion struct {
 	// object stands for and then deletes it with a grace period of 0, as a kubelet does with pods.
 	Expire bool
 
-	// AnswerObject answers a DELETE that removed the object with the object, as Kubernetes does for pods. By default the answer
-	// is a Status (DEL-05).
+	// AnswerObject answers a DELETE that removed the object with the object, as Kubernetes does for
+	// pods. By default the answer is a Status.
+	// Source: DEL-05.
 	AnswerObject bool
 
 	// Turn is when the objects go that are in a namespace which is being deleted: those of a kind with a lower turn first, and
@@ -123,15 +131,17 @@ type Resource struct {
 	Columns    []openapi.Column // of tables; none means Name and Created At (TABLE-05)
 	Selectable []string         // field paths usable in field selectors besides metadata.name and metadata.namespace
 
-	// NoTable leaves tables out of what clients can ask for: who accepts nothing else is answered 406, and who names a second
-	// form gets that (TABLE-06).
+	// NoTable leaves tables out of what clients can ask for: who accepts nothing else is answered
+	// 406, and who names a second form gets that.
+	// Source: TABLE-06.
 	NoTable bool
 
 	// Computed gives selectable fields that are no single field of the object their values, by their names in Selectable.
 	// The functions are given the stored form, also where a read asks for another one.
 	Computed map[string]func(Tree) string
 
-	// NameRule says what is wrong with a name, "" if nothing. Default: a DNS subdomain (NAME-11).
+	// NameRule says what is wrong with a name, "" if nothing. Default: a DNS subdomain.
+	// Source: NAME-11.
 	NameRule func(name string) string
 
 	Hooks        Hooks
@@ -143,11 +153,13 @@ type Resource struct {
 	// may change. old is nil on create. Nil keeps what was sent.
 	Reset func(old, sent Tree) Tree
 
-	// ResetFields are the paths of what Reset takes back, such as {"status"}: nobody becomes their manager on the main path
-	// (SSA-31).
+	// ResetFields are the paths of what Reset takes back, such as {"status"}: nobody becomes their
+	// manager on the main path.
+	// Source: SSA-31.
 	ResetFields [][]string
 
-	// Deprecated, when set, is what clients are warned of in every answer (VER-17).
+	// Deprecated, when set, is what clients are warned of in every answer.
+	// Source: VER-17.
 	Deprecated *Deprecation
 
 	// Unserved keeps the objects without answering requests for this form of them: other forms may be served, records that
@@ -155,7 +167,9 @@ type Resource struct {
 	// serves it after all.
 	Unserved bool
 
-	// Optional leaves the form out unless the configuration of the server enables its version or the resource (VER-08).
+	// Optional leaves the form out unless the configuration of the server enables its version or
+	// the resource.
+	// Source: VER-08.
 	Optional bool
 
 	// NoCompression never compresses answers with objects in this form; see Serving.
@@ -164,12 +178,14 @@ type Resource struct {
 	// Stored, when set, makes the resource another served form of objects that are stored in the form of another resource.
 	Stored *Conversion
 
-	// Virtual, if not nil, makes the kind virtual: POST runs the function and answers with its result, and
-	// nothing is ever stored (MODEL-21). All fields about stored objects are unused then.
+	// Virtual, if not nil, makes the kind virtual: POST runs the function and answers with its
+	// result, and nothing is ever stored. All fields about stored objects are unused then.
+	// Source: MODEL-21.
 	Virtual func(ctx context.Context, t Tree) (Tree, error)
 
-	// StrategicMerge serves strategic merge patches, for kinds whose schema says how lists merge. Kinds made from Go structs
-	// have it; kinds known by a document alone do not (PATCH-09, PATCH-10).
+	// StrategicMerge serves strategic merge patches, for kinds whose schema says how lists merge.
+	// Kinds made from Go structs have it; kinds known by a document alone do not.
+	// Source: PATCH-09, PATCH-10.
 	StrategicMerge bool
 
 	// Type is the Go struct that the objects are made of; nil for kinds known by a document alone. Objects are written as protobuf
@@ -197,7 +213,8 @@ func (r *Resource) GroupKind() meta.GroupKind {
 	return meta.GroupKind{Group: r.Group, Kind: r.Names.Kind}
 }
 
-// APIVersion returns the apiVersion of the kind's objects: "v1" or "group/v1" (VER-01, VER-02).
+// APIVersion returns the apiVersion of the kind's objects: "v1" or "group/v1".
+// Source: VER-01, VER-02.
 func (r *Resource) APIVersion() string {
 	return meta.GroupVersion{Group: r.Group, Version: r.Version}.String()
 }

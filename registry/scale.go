@@ -12,9 +12,10 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// ScaleSubresource is the subresource scale: it shows and changes the replicas of an object as a meta.Scale, wherever the kind keeps
-// them (UPDATE-12), which is what `kubectl scale` and autoscalers use. The paths are written as in a custom resource
-// definition.
+// ScaleSubresource is the subresource scale: it shows and changes the replicas of an object as a
+// meta.Scale, wherever the kind keeps them, which is what `kubectl scale` and autoscalers use. The
+// paths are written as in a custom resource definition.
+// Source: UPDATE-12.
 type ScaleSubresource struct {
 	SpecReplicasPath   string // such as ".spec.replicas": a whole number; absent counts as 0
 	StatusReplicasPath string // such as ".status.replicas"

@@ -10,20 +10,22 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// An Endpoint is a path below the objects of a Kind (MODEL-06). It is given to Kind.Subresources as a value: ScaleSubresource,
-// View, Query, Action, Stream, connect.Endpoint, or a Subresource. Several endpoints of one name are one subresource,
-// where each brings verbs of its own.
+// An Endpoint is a path below the objects of a Kind. It is given to Kind.Subresources as a value:
+// ScaleSubresource, View, Query, Action, Stream, connect.Endpoint, or a Subresource. Several
+// endpoints of one name are one subresource, where each brings verbs of its own.
+// Source: MODEL-06.
 type Endpoint interface {
 	// Describe returns the subresource for the objects of a resource, or says why these cannot have it. env is that
 	// of the definition which the resource belongs to.
 	Describe(of *Resource, env Env) (Subresource, error)
 }
 
-// Subresource is a path below one object that shows or changes a part of it (PATH-15). It is authorized on its own, as
-// resource/name (MODEL-07).
+// Subresource is a path below one object that shows or changes a part of it. It is authorized on
+// its own, as resource/name.
 //
 // A Subresource that is written down, as a value of this type, exchanges the kind itself, as status does. Those with documents
 // of their own are made by the other endpoints.
+// Source: PATH-15, MODEL-07.
 type Subresource struct {
 	Name  string   // the path segment
 	Verbs []string // of get, update and patch; the other endpoints have more
@@ -32,8 +34,9 @@ type Subresource struct {
 	// from old whatever the subresource does not own.
 	Merge func(old, sent Tree) Tree
 
-	// Fields are the paths of what Merge takes from the client, such as {"status"}: nobody becomes the manager of other fields
-	// through this subresource (SSA-31). None means all fields.
+	// Fields are the paths of what Merge takes from the client, such as {"status"}: nobody becomes
+	// the manager of other fields through this subresource. None means all fields.
+	// Source: SSA-31.
 	Fields [][]string
 
 	// View, if not nil, has get, update and patch exchange another document than the kind's; Merge is unused then. Fields then

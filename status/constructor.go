@@ -76,7 +76,8 @@ func TooLarge(limit int64) *Error {
 	return newError(meta.ReasonRequestEntityTooLarge, fmt.Sprintf("Request entity too large: limit is %d", limit), nil)
 }
 
-// Expired is 410: a version or token is no longer retained (ERR-04 to ERR-08).
+// Expired is 410: a version or token is no longer retained.
+// Source: ERR-04 to ERR-08.
 func Expired(msg string) *Error { return newError(meta.ReasonExpired, msg, nil) }
 
 // Gone is 410 in its general form, which is rarely used.

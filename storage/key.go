@@ -19,7 +19,7 @@ const (
 
 // ResourcePrefix is the prefix of all objects of one resource: "/r/<storage name>/". The storage
 // name is one segment of the key, and a slash in it is escaped (see [ObjectKey]). So the prefix of
-// "apps" does not reach into "apps/deployments", nor that of "widgets" into "widgetsets" (rule 24).
+// "apps" does not reach into "apps/deployments", nor that of "widgets" into "widgetsets".
 func ResourcePrefix(storageName string) string {
 	return join(ObjectRoot, "", storageName)
 }

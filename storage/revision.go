@@ -22,8 +22,9 @@ const maxRevisionDigits = 20
 
 // ParseRevision parses the canonical decimal form of a revision: ASCII digits without sign, space
 // or leading zero (except "0" itself), at most 2^64-1. Clients compare versions as text, so it must
-// not accept both "07" and "7" (security vector W1). Any other text is an error that wraps
-// [ErrInvalid]. It rejects long texts by their length and does not repeat them.
+// not accept both "07" and "7". Any other text is an error that wraps [ErrInvalid]. It rejects long
+// texts by their length and does not repeat them.
+// Source: security vector W1.
 func ParseRevision(s string) (Revision, error) {
 	if len(s) == 0 || len(s) > maxRevisionDigits {
 		return 0, fmt.Errorf("%w: revision of %d bytes, want 1 to %d decimal digits", ErrInvalid, len(s), maxRevisionDigits)

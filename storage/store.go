@@ -10,9 +10,9 @@ import (
 )
 
 // Store wraps a [Backend] for the rest of kindwright. It checks arguments, wraps every error once
-// in [*Error], enforces rule 1 and calls an [Observer]. It has the methods of Backend with the same
-// promises, so it is itself a Backend. It has no state of its own and is as concurrent as the
-// backend.
+// in [*Error], rejects a commit with two changes of one resource and calls an [Observer]. It has the
+// methods of Backend with the same promises, so it is itself a Backend. It has no state of its own and
+// is as concurrent as the backend.
 type Store struct {
 	backend Backend
 	limits  Limits
@@ -94,9 +94,8 @@ func (s *Store) List(ctx context.Context, r ListRequest) (Page, error) {
 //   - there are no operations;
 //   - a key breaks the grammar or occurs twice;
 //   - the type or expectation of an operation is invalid;
-//   - more than one key below the same "/r/<storage name>/" would change (rule 1). A watcher
-//     resumes after a revision, so one revision must not hold two events of one resource. Checks do
-//     not count.
+//   - more than one key below the same "/r/<storage name>/" would change. A watcher resumes after a
+//     revision, so one revision must not hold two events of one resource. Checks do not count.
 func (s *Store) Commit(ctx context.Context, ops []Op) (Revision, error) {
 	start := time.Now()
 	var rev Revision

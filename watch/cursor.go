@@ -26,11 +26,11 @@ type WatchRequest struct {
 //   - reading: it has a position, the revision at. The next change is the first one above it.
 //   - parked: it has read everything. It has no position and stays at the head, wherever that
 //     moves, until a commit concerns it. That commit sets its position just below itself and wakes
-//     it (rule 12).
+//     it.
 //   - behind: the log starts above at. The cursor reads the store's history until it reaches the
-//     log (rule 13).
+//     log.
 //   - starting, only after WatchFromSnapshot: it walks the snapshot and then reads from the
-//     snapshot's revision (rule 17).
+//     snapshot's revision.
 //
 // Next, Progress, Walking and the returned events belong to one goroutine at a time. Close is safe
 // to call from any goroutine.
@@ -74,9 +74,9 @@ func (c *Cache) Watch(_ context.Context, request WatchRequest) (*Cursor, error) 
 }
 
 // WatchFromSnapshot starts a watch with the objects of a snapshot. It shows them as ADDED events in
-// key order, then one meta.Bookmark event with the snapshot's revision, then the changes since
-// (rule 17). It walks the snapshot as events are read. Errors are those of Watch. The caller must
-// close the cursor.
+// key order, then one meta.Bookmark event with the snapshot's revision, then the changes since. It
+// walks the snapshot as events are read. Errors are those of Watch. The caller must close the
+// cursor.
 func (c *Cache) WatchFromSnapshot(snapshot *Snapshot, filter Filter) (*Cursor, error) {
 	c = c.lockPresent()
 	defer c.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 // Dispatcher feeds every cache of a server from one watch over the whole store. Kinds can be added
 // and removed while it runs.
 //
-// It takes the store's batches one at a time, in the order of revisions. For each batch (rule 4) it
+// It takes the store's batches one at a time, in the order of revisions. For each batch it
 //
 //  1. applies it to every cache it touches, and tells the observers;
 //  2. publishes its revision;

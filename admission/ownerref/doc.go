@@ -1,4 +1,4 @@
-// Package ownerref decides who may set owner references (GC-05), like Kubernetes' plugin
+// Package ownerref decides who may set owner references, like Kubernetes' plugin
 // OwnerReferencesPermissionEnforcement.
 //
 // An owner reference is a way to have an object deleted. One with blockOwnerDeletion is a way to
@@ -9,4 +9,5 @@
 //
 // The collector itself is a member of system:masters, which may do everything.
 // kindwright.Access.CheckOwnerReferences adds the plugin to a server. Read package admission next.
+// Source: GC-05.
 package ownerref

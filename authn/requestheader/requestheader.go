@@ -53,8 +53,9 @@ var (
 // own credential; it is usually the authenticator of package x509 for the authority of the proxies,
 // whose Open reads a changed file again.
 //
-// A configuration without UserHeaders is an error, and one with neither ProxyNames nor AnyProxyName:
-// it would be open to more than its author thought of (security vectors A2, A3).
+// A configuration without UserHeaders is an error, and one with neither ProxyNames nor
+// AnyProxyName: it would be open to more than its author thought of.
+// Source: security vectors A2, A3.
 func New(proxies authn.Authenticator, cfg Config) (*Authenticator, error) {
 	switch {
 	case proxies == nil:
@@ -113,9 +114,10 @@ func (a *Authenticator) IdentityHeaders() (names, prefixes []string) {
 // certificate. A request without the field of the user is left to other authenticators, and so is
 // one without a client certificate.
 //
-// A request that names a user is an error if its client certificate is not that of a proxy (security
-// vector A2), if a field that holds one value has several, or if an extra key cannot be decoded. A
-// proxy is trusted: it may name every user and group, also those of the system.
+// A request that names a user is an error if its client certificate is not that of a proxy, if a
+// field that holds one value has several, or if an extra key cannot be decoded. A proxy is trusted:
+// it may name every user and group, also those of the system.
+// Source: security vector A2.
 func (a *Authenticator) Authenticate(r *http.Request) (authn.User, bool, error) {
 	name, err := first(r.Header, a.cfg.UserHeaders)
 	if err == nil && name == "" || r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {

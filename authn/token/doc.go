@@ -1,4 +1,4 @@
-// Package token authenticates callers by bearer tokens from a static file (AUTHN-22):
+// Package token authenticates callers by bearer tokens from a static file:
 //
 //	token,user,uid,"group1,group2"
 //
@@ -8,4 +8,5 @@
 //
 // The package keeps digests and never tokens, so memory dumps of its values, its errors and its
 // logs contain none.
+// Source: AUTHN-22.
 package token

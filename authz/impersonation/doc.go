@@ -1,5 +1,5 @@
-// Package impersonation lets a caller act as another user, if an authorizer allows it (IMP-01 to
-// IMP-05). A client names the user in Impersonate-* headers, as kubectl does for --as.
+// Package impersonation lets a caller act as another user, if an authorizer allows it. A client
+// names the user in Impersonate-* headers, as kubectl does for --as.
 //
 // [Middleware] stands behind [authn.Middleware], which must be told to hand the headers on
 // ([authn.WithImpersonation]), and in front of [authz.Middleware]:
@@ -19,4 +19,5 @@
 // request.
 //
 // Read [authz] next.
+// Source: IMP-01 to IMP-05.
 package impersonation

@@ -32,11 +32,12 @@ func (x *Index) eachIn(u *authn.User, namespace string, yield func(*scope) bool)
 	return false
 }
 
-// Authorize allows what a binding grants, and has no opinion about anything else (RBAC-05). The
-// reason names the binding, the role and the subject. Without a grant, it names the roles that
-// bindings of the user name and that do not exist (RBAC-10).
+// Authorize allows what a binding grants, and has no opinion about anything else. The reason names
+// the binding, the role and the subject. Without a grant, it names the roles that bindings of the
+// user name and that do not exist.
 //
 // A namespaced binding grants nothing outside its namespace, and no paths.
+// Source: RBAC-05, RBAC-10.
 func (x *Index) Authorize(_ context.Context, a authz.Attributes) (authz.Decision, string, error) {
 	q, namespace := newQuery(&a), a.Namespace
 	if !a.ResourceRequest {

@@ -107,7 +107,8 @@ func (s Subject) check(group string, at status.Field, cluster bool) {
 }
 
 // CheckRoleRef reports a change of the role of a binding: a binding to another role is another
-// binding (RBAC-07).
+// binding.
+// Source: RBAC-07.
 func CheckRoleRef(of, old RoleRef, f *status.Fields) {
 	if of != old {
 		f.At("roleRef").Invalid(of, "cannot change roleRef")

@@ -21,10 +21,11 @@ var ErrTooMany = errors.New("the rules have too many combinations of verbs, grou
 
 // Covers returns the permissions of want that have does not give, one verb on one thing each. None
 // means that a user with have gains nothing from want. Several rules of have may cover one of want
-// together (RBAC-06).
+// together.
 //
 // A word such as * is a permission of its own: only a rule with * gives it, not one with all verbs
 // that there are today.
+// Source: RBAC-06.
 func Covers(have, want []PolicyRule) (missing []PolicyRule, err error) {
 	p, left := compile(have), maxAtoms
 	whole := slices.ContainsFunc(have, func(r PolicyRule) bool {
@@ -168,8 +169,9 @@ func (r PolicyRule) Equal(other PolicyRule) bool {
 		slices.Equal(r.ResourceNames, other.ResourceNames) && slices.Equal(r.NonResourceURLs, other.NonResourceURLs)
 }
 
-// Union returns the rules of several roles, in the order of their names and each once. It is what an
-// aggregated ClusterRole holds (RBAC-08).
+// Union returns the rules of several roles, in the order of their names and each once. It is what
+// an aggregated ClusterRole holds.
+// Source: RBAC-08.
 func Union(roles map[string][]PolicyRule) []PolicyRule {
 	var out []PolicyRule
 	for _, name := range slices.SortedFunc(maps.Keys(roles), cmp.Compare[string]) {

@@ -5,7 +5,8 @@ import (
 	"github.com/kindwright/kindwright/meta"
 )
 
-// Policy is a set of roles and bindings that a server creates when it starts, and repairs (RBAC-09).
+// Policy is a set of roles and bindings that a server creates when it starts, and repairs.
+// Source: RBAC-09.
 type Policy struct {
 	ClusterRoles        []ClusterRole        `json:"clusterRoles,omitempty"`
 	ClusterRoleBindings []ClusterRoleBinding `json:"clusterRoleBindings,omitempty"`

@@ -22,6 +22,7 @@ var rules = []rule{
 	{"encoding/json stays out", noStandardJSON},
 	{"each package has its first page", firstPages},
 	{"files are named after nouns", nouns},
+	{"codes of requirements stand at the end", codesAtTheEnd},
 	{"nothing happens before main", noInit},
 	{"package variables do not change", noState},
 	{"each module is listed", modulesListed},
