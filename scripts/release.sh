@@ -38,8 +38,10 @@ check() {
     dir=$(mktemp -d)
     trap 'rm -rf "$dir"' EXIT # dir is global: the trap runs outside of this function
     target=$(go env GOOS)/$(go env GOARCH)
+    # The second clone is of the first: the commit is the same even if this tree moves on meanwhile.
+    git -c advice.detachedHead=false clone -q . "$dir/one"
+    git -c advice.detachedHead=false clone -q "$dir/one" "$dir/another/place"
     for place in one another/place; do
-        git -c advice.detachedHead=false clone -q . "$dir/$place"
         TARGETS=$target "$dir/$place/scripts/release.sh" "$dir/out-${place%%/*}"
     done
     diff "$dir/out-one/SHA256SUMS" "$dir/out-another/SHA256SUMS"
