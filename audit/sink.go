@@ -70,7 +70,8 @@ type Batch struct {
 	MaxWait    time.Duration // how long a record waits for others (AUD-25)
 
 	// ThrottleEnable bounds how often the sink writes: ThrottleQPS times a second on average, and
-	// ThrottleBurst times at once (AUD-26).
+	// ThrottleBurst times at once.
+	// Source: AUD-26.
 	ThrottleEnable bool
 	ThrottleQPS    float64
 	ThrottleBurst  int

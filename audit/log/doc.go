@@ -1,4 +1,4 @@
-// Package log is the audit sink that writes records to a file, one on each line (AUD-17).
+// Package log is the audit sink that writes records to a file, one on each line.
 //
 //	sink, err := log.Open("/var/log/audit.json", log.Options{MaxSize: 100, MaxBackups: 10})
 //
@@ -9,4 +9,5 @@
 //
 // The package does not sync files: a record survives the end of the process, and not that of the
 // machine.
+// Source: AUD-17.
 package log

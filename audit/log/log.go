@@ -13,7 +13,8 @@ import (
 	"github.com/kindwright/kindwright/internal/batch"
 )
 
-// Format says how a record is written (AUD-19).
+// Format says how a record is written.
+// Source: AUD-19.
 type Format string
 
 // The formats.
@@ -55,7 +56,8 @@ var (
 	_ audit.Losses = (*Log)(nil)
 )
 
-// Open opens or makes the file. The path "-" is the standard output of the process (AUD-18).
+// Open opens or makes the file. The path "-" is the standard output of the process.
+// Source: AUD-18.
 func Open(path string, o Options) (*Log, error) {
 	if err := o.check(); err != nil {
 		return nil, fmt.Errorf("audit log: %w", err)
