@@ -178,7 +178,7 @@ func (r *recording) begins() bool {
 	r.judge()
 	info := r.x.Info.Load()
 	switch {
-	case r.refused || info == nil:
+	case r.refused || info == nil || r.verdict.Level == audit.LevelNone:
 		return true
 	case r.x.Streams:
 		r.emit(context.WithoutCancel(r.x), audit.StageResponseStarted) // its beginning is recorded already
@@ -193,7 +193,7 @@ func (r *recording) begins() bool {
 func (r *recording) ends() {
 	r.judge()
 	stage := r.last()
-	if r.latest == stage || r.latest == audit.StageResponseComplete && stage != audit.StagePanic {
+	if r.verdict.Level == audit.LevelNone || r.latest == stage || r.latest == audit.StageResponseComplete && stage != audit.StagePanic {
 		return
 	}
 	r.emit(context.WithoutCancel(r.x), stage)

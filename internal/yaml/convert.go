@@ -137,7 +137,8 @@ type document struct {
 // UnmarshalYAML implements the Unmarshaler interface of the library.
 func (d *document) UnmarshalYAML(unmarshal func(any) error) error {
 	var pairs yaml.MapSlice
-	if d.merges || unmarshal(&pairs) != nil {
+	// An empty list can be read as pairs, too.
+	if d.merges || unmarshal(&pairs) != nil || len(pairs) == 0 {
 		return unmarshal(&d.value)
 	}
 	d.value = pairs
