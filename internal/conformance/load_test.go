@@ -135,7 +135,7 @@ func TestS1_WorstBodiesAtOnce(t *testing.T) {
 	p99 := func(took []time.Duration) time.Duration { return took[(len(took)-1)*99/100] }
 	t.Logf("a get: p50 %v, p99 %v alone; p50 %v, p99 %v among them", alone[len(alone)/2], p99(alone), among[len(among)/2], p99(among))
 	require.LessOrEqual(t, mebibytes(after.TotalAlloc-before.TotalAlloc), 30*float64(sent+int64(*loadGets)), "ten of them take 300 MiB at the most")
-	require.Equal(t, 200, post(http.DefaultClient, "GET", web.URL+hamperPath+"/x", "", nil, "good"))
+	require.Equal(t, 200, post(web.Client(), "GET", web.URL+hamperPath+"/x", "", nil, "good"))
 }
 
 // tally is a body that counts what is read of it.
