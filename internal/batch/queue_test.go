@@ -3,6 +3,7 @@ package batch_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -15,20 +16,33 @@ import (
 
 // taker remembers batches and when they came.
 type taker struct {
+	begin time.Time
+
 	mu    sync.Mutex
+	taken taken
+}
+
+// taken is what a taker remembers.
+type taken struct {
 	sizes []int
 	at    []time.Duration
-	begin time.Time
 	lost  int
+}
+
+// now returns what the taker remembers by now.
+func (t *taker) now() taken {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return taken{slices.Clone(t.taken.sizes), slices.Clone(t.taken.at), t.taken.lost}
 }
 
 func (t *taker) take(_ context.Context, records [][]byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.sizes, t.at = append(t.sizes, len(records)), append(t.at, time.Since(t.begin))
+	t.taken.sizes, t.taken.at = append(t.taken.sizes, len(records)), append(t.taken.at, time.Since(t.begin))
 }
 
-func (t *taker) lose(n int) { t.mu.Lock(); defer t.mu.Unlock(); t.lost += n }
+func (t *taker) lose(n int) { t.mu.Lock(); defer t.mu.Unlock(); t.taken.lost += n }
 
 func fill(q *batch.Queue, n int) {
 	for i := range n {
@@ -42,16 +56,16 @@ func TestAUD_24_25_ABatchIsFullOrOldEnough(t *testing.T) {
 		q := batch.New(batch.Options{MaxSize: 4, MaxWait: 30 * time.Second}, got.take, got.lose)
 		fill(q, 10)
 		synctest.Wait()
-		require.Equal(t, []int{4, 4}, got.sizes, "the rest waits for others")
+		require.Equal(t, []int{4, 4}, got.now().sizes, "the rest waits for others")
 		time.Sleep(30 * time.Second)
 		synctest.Wait()
-		require.Equal(t, []int{4, 4, 2}, got.sizes)
-		require.Equal(t, 30*time.Second, got.at[2])
+		require.Equal(t, []int{4, 4, 2}, got.now().sizes)
+		require.Equal(t, 30*time.Second, got.now().at[2])
 		fill(q, 1)
 		q.Close()
-		require.Equal(t, []int{4, 4, 2, 1}, got.sizes, "nothing is left behind")
-		require.Equal(t, 30*time.Second, got.at[3], "and the end does not wait")
-		require.Zero(t, got.lost)
+		require.Equal(t, []int{4, 4, 2, 1}, got.now().sizes, "nothing is left behind")
+		require.Equal(t, 30*time.Second, got.now().at[3], "and the end does not wait")
+		require.Zero(t, got.now().lost)
 	})
 }
 
@@ -65,13 +79,13 @@ func TestAUD_23_WhatHasNoRoomIsCounted(t *testing.T) {
 		fill(q, 2)
 		synctest.Wait()
 		fill(q, 20)
-		require.Equal(t, 15, got.lost, "two are under way, five wait")
+		require.Equal(t, 15, got.now().lost, "two are under way, five wait")
 		q.Close()
 		q.Close()
-		require.Equal(t, []int{2, 2, 2, 1}, got.sizes)
-		require.Equal(t, 10*time.Second, got.at[1], "a hanging delivery is given ten seconds")
+		require.Equal(t, []int{2, 2, 2, 1}, got.now().sizes)
+		require.Equal(t, 10*time.Second, got.now().at[1], "a hanging delivery is given ten seconds")
 		fill(q, 1)
-		require.Equal(t, 16, got.lost)
+		require.Equal(t, 16, got.now().lost)
 	})
 }
 
@@ -82,7 +96,7 @@ func TestAUD_26_DeliveriesAreThrottled(t *testing.T) {
 		fill(q, 5)
 		time.Sleep(time.Second)
 		synctest.Wait()
-		require.Equal(t, []time.Duration{0, 0, 0, 100 * time.Millisecond, 200 * time.Millisecond}, got.at)
+		require.Equal(t, []time.Duration{0, 0, 0, 100 * time.Millisecond, 200 * time.Millisecond}, got.now().at)
 		q.Close()
 	})
 }
@@ -94,7 +108,7 @@ func TestABatchHasFewBytes(t *testing.T) {
 		fill(q, 5) // of 11 bytes each
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		require.Equal(t, []int{2, 2, 1}, got.sizes)
+		require.Equal(t, []int{2, 2, 1}, got.now().sizes)
 		q.Close()
 	})
 }
