@@ -35,14 +35,15 @@ const (
 )
 
 // maxAllocated limits about how many bytes a patch allocates: each byte of the object and of the
-// values is allocated six times, each that is copied three times, and an operation takes a thousand
-// bytes.
+// values is allocated six times, each that is copied three times, and a value takes about 64 bytes
+// besides, an operation a thousand.
 //
 // Source: S1.
 const (
 	maxAllocated   = 24 << 20
 	valueFactor    = 6
 	copyFactor     = 3
+	valueBytes     = 64
 	operationBytes = 1000
 )
 
@@ -63,18 +64,21 @@ func bounded(operations []operation, original map[string]any, documentBytes int)
 			moves++
 		case "copy":
 			copies++
-		case "add", "replace":
+		case "add", "replace", "test":
 			before := sizes.bytes
 			sizes.add(op.value)
 			bytes += sizes.bytes - before
 		}
 	}
 	copied := min(MaxCopiedBytes, copies*bytes)
-	allocated := valueFactor*bytes + copyFactor*copied + operationBytes*len(operations)
+	if allocated := valueFactor*bytes + copyFactor*copied + valueBytes*sizes.values + operationBytes*len(operations); allocated > maxAllocated {
+		return tooLarge("the patch takes about %d bytes to apply to an object of this size, and the limit is %d: "+
+			"send less at once or replace the object", allocated, maxAllocated)
+	}
 	bytes += copied
 	// A moved value brings the levels along that were already descended into.
 	levels := min(maxNested, deepest*(moves+1))
-	if (sizes.members+len(operations))*len(operations) > maxShifted || levels*bytes > maxRewritten || allocated > maxAllocated {
+	if (sizes.members+len(operations))*len(operations) > maxShifted || levels*bytes > maxRewritten {
 		return tooLarge("the patch is too costly for an object of this size: send fewer operations or replace the object")
 	}
 	return nil
@@ -85,11 +89,12 @@ func tooLarge(format string, args ...any) error {
 	return status.TooLarge(0).WithMessage(fmt.Sprintf(format, args...))
 }
 
-// measure computes the number of members of the largest list or map and approximately the size of
-// all values.
-type measure struct{ members, bytes int }
+// measure computes the number of members of the largest list or map, and the number and approximately
+// the size of all values.
+type measure struct{ members, values, bytes int }
 
 func (m *measure) add(tree any) {
+	m.values++
 	switch tree := tree.(type) {
 	case map[string]any:
 		m.members = max(m.members, len(tree))
