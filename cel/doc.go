@@ -1,5 +1,26 @@
-// Package cel will be the only door to cel-go: it compiles expressions and runs them within a budget, for validation rules,
-// match conditions and policies.
+// Package cel compiles expressions and evaluates them within a budget. It is the only importer of
+// cel-go, and no type of cel-go is part of its API.
 //
-// Nothing is here yet, and no part of a server evaluates expressions.
+// An [Environment] says which variables an expression may use and of which types these are:
+//
+//	[Claims]        claims    the claims of a token, whose types nobody knows before
+//	[User]          user      a user: username, uid, groups, extra
+//	[AccessReview]  request   the spec of a SubjectAccessReview
+//
+// [Environment.Compile] parses an expression, checks its types and the type of its result, and
+// returns a [Program]. Compile once, when a configuration is loaded; a Program may be evaluated any
+// number of times and concurrently. [Program.Evaluate] stops when its context ends and when the
+// expression has used up its budget.
+//
+// Values are decoded JSON: bool, int64, float64, string, nil, []any and map[string]any, and beside
+// them []string and map[string][]string.
+//
+// Expressions are written by administrators. The budget bounds what an expression costs on the data
+// of a client. A single call such as replace can still allocate the product of the sizes of its
+// arguments before its cost is counted, so callers must bound the size of values.
+//
+// The functions are those of the language, optional values, macros with two variables, and the
+// extension libraries for strings, lists and sets, each in a fixed version. Kubernetes' own
+// libraries (URLs, quantities, IP addresses, versions) are not available yet.
+// Source: AUTHNCFG-44, AUTHNCFG-45.
 package cel
