@@ -45,6 +45,7 @@ func (f *Follower) Look() {
 		return
 	}
 	if err := f.reread(); err != nil {
+		f.seen = nil // read them at the next look, even if they look as before by then
 		f.failed(err)
 	}
 }

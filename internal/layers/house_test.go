@@ -66,6 +66,7 @@ var house = [...][]room{
 		{path: "authz", why: "may they"},
 		{path: "internal/entries", why: "the rules of config maps and secrets, for Go types of any package"},
 		{path: "client", why: "typed client over HTTP"},
+		{path: "internal/config", why: "documents that configure a server: strict, by version, read again when they change"},
 		{path: "internal/request", why: "the one strict parse of a request, and the value that carries all that is known about it"},
 	},
 	3: {

@@ -1,0 +1,202 @@
+package config
+
+import (
+	"encoding"
+	"fmt"
+	"maps"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/internal/nearly"
+	"github.com/kindwright/kindwright/status"
+)
+
+// Decode fills the struct that into points to. Its fields have json tags, of which only the name
+// counts. They can be structs, pointers, slices, maps by string, strings, numbers, booleans, any,
+// and types with UnmarshalJSON or UnmarshalText. A tag `config:"secret"` keeps the value out of
+// errors.
+//
+// The fields apiVersion and kind of the document need no field in the struct. A null is as good as
+// an absent field.
+func (d *Document) Decode(into any) error {
+	f := &status.Fields{}
+	for _, path := range d.duplicates {
+		f.At(path).Forbidden("duplicate field")
+	}
+	c := decoder{f}
+	if object, ok := d.tree.(map[string]any); ok {
+		c.object(f.At(), object, reflect.ValueOf(into).Elem(), "apiVersion", "kind")
+	} else {
+		f.At().TypeInvalid(d.tree, "must be an object")
+	}
+	return Problems(f.Errors())
+}
+
+// decoder fills Go values from a tree and collects what is wrong.
+type decoder struct{ fields *status.Fields }
+
+// hidden stands for a secret value in errors.
+const hidden = "<secret>"
+
+// object fills a struct. The members in also are known beside its fields.
+func (c decoder) object(at status.Field, from map[string]any, to reflect.Value, also ...string) {
+	known := also
+	for i := range to.NumField() {
+		field := to.Type().Field(i)
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if name == "" || name == "-" {
+			continue
+		}
+		known = append(known, name)
+		if v := from[name]; v != nil {
+			c.member(at.Child(name), v, to.Field(i), field.Tag.Get("config") == "secret")
+		}
+	}
+	var unknown []string
+	for name := range from {
+		if !slices.Contains(known, name) {
+			unknown = append(unknown, name)
+		}
+	}
+	slices.Sort(unknown)
+	for _, name := range unknown {
+		why := "unknown field"
+		if meant := nearly.Name(name, known); meant != "" {
+			why += fmt.Sprintf(", did you mean %q?", meant)
+		}
+		at.Child(name).Forbidden(why)
+	}
+}
+
+// member fills a field of a struct.
+func (c decoder) member(at status.Field, from any, to reflect.Value, secret bool) {
+	if !secret {
+		c.value(at, from, to)
+		return
+	}
+	inner := &status.Fields{}
+	decoder{inner}.value(inner.In(at.Path()), from, to)
+	for _, e := range inner.Errors() {
+		e.Value = hidden
+		c.fields.Add(e)
+	}
+}
+
+func (c decoder) value(at status.Field, from any, to reflect.Value) {
+	if c.custom(at, from, to) {
+		return
+	}
+	switch to.Kind() {
+	case reflect.Pointer:
+		if from != nil {
+			to.Set(reflect.New(to.Type().Elem()))
+			c.value(at, from, to.Elem())
+		}
+	case reflect.Interface:
+		to.Set(reflect.ValueOf(from))
+	case reflect.Struct:
+		if object, ok := from.(map[string]any); ok {
+			c.object(at, object, to)
+		} else {
+			at.TypeInvalid(from, "must be an object")
+		}
+	case reflect.Map:
+		c.entries(at, from, to)
+	case reflect.Slice:
+		c.items(at, from, to)
+	default:
+		c.scalar(at, from, to)
+	}
+}
+
+// custom fills a value of a type that reads itself.
+func (c decoder) custom(at status.Field, from any, to reflect.Value) bool {
+	var err error
+	switch custom := to.Addr().Interface().(type) {
+	case interface{ UnmarshalJSON([]byte) error }:
+		var data []byte
+		if data, err = json.AppendTree(nil, from); err == nil {
+			err = custom.UnmarshalJSON(data)
+		}
+	case encoding.TextUnmarshaler:
+		s, ok := from.(string)
+		if !ok {
+			at.TypeInvalid(from, "must be a string")
+			return true
+		}
+		err = custom.UnmarshalText([]byte(s))
+	default:
+		return false
+	}
+	if err != nil {
+		at.Invalid(from, err.Error())
+	}
+	return true
+}
+
+func (c decoder) entries(at status.Field, from any, to reflect.Value) {
+	object, ok := from.(map[string]any)
+	if !ok {
+		at.TypeInvalid(from, "must be an object")
+		return
+	}
+	out := reflect.MakeMapWithSize(to.Type(), len(object))
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		v, item := object[name], reflect.New(to.Type().Elem()).Elem()
+		c.value(at.Key(name), v, item)
+		out.SetMapIndex(reflect.ValueOf(name).Convert(to.Type().Key()), item)
+	}
+	to.Set(out)
+}
+
+func (c decoder) items(at status.Field, from any, to reflect.Value) {
+	list, ok := from.([]any)
+	if !ok {
+		at.TypeInvalid(from, "must be a list")
+		return
+	}
+	out := reflect.MakeSlice(to.Type(), len(list), len(list))
+	for i, v := range list {
+		c.value(at.Index(i), v, out.Index(i))
+	}
+	to.Set(out)
+}
+
+func (c decoder) scalar(at status.Field, from any, to reflect.Value) {
+	switch to.Kind() {
+	case reflect.String:
+		s, ok := from.(string)
+		if !ok {
+			at.TypeInvalid(from, "must be a string")
+		}
+		to.SetString(s)
+	case reflect.Bool:
+		b, ok := from.(bool)
+		if !ok {
+			at.TypeInvalid(from, "must be true or false")
+		}
+		to.SetBool(b)
+	case reflect.Int, reflect.Int32, reflect.Int64:
+		n, ok := from.(int64)
+		if !ok || to.OverflowInt(n) {
+			at.TypeInvalid(from, "must be a whole number")
+			return
+		}
+		to.SetInt(n)
+	case reflect.Float64:
+		switch n := from.(type) {
+		case float64:
+			to.SetFloat(n)
+		case int64:
+			to.SetFloat(float64(n))
+		default:
+			at.TypeInvalid(from, "must be a number")
+			to.SetFloat(math.NaN())
+		}
+	default:
+		panic(fmt.Sprintf("config: a struct for documents has a field of type %s", to.Type()))
+	}
+}
