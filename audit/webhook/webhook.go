@@ -1,11 +1,9 @@
 package webhook
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -14,9 +12,24 @@ import (
 
 	"github.com/kindwright/kindwright/audit"
 	"github.com/kindwright/kindwright/internal/batch"
+	"github.com/kindwright/kindwright/internal/connection"
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/pause"
 )
+
+// Connection is where records go, and how the sink proves who it is.
+type Connection = connection.Connection
+
+// ReadConnection reads a connection file, which has the form of a kubeconfig: its current context
+// names a cluster and a user. Paths in it are relative to the file. It rejects what it does not
+// know, such as credential plugins. Certificates and keys in files of their own are read again when
+// they change; while that is not possible, the last good ones are used.
+func ReadConnection(path string) (Connection, error) {
+	return connection.Read(path, func(error) {})
+}
+
+// requestTimeout bounds all attempts to send a record that a request waits for.
+const requestTimeout = 30 * time.Second
 
 // Options says how records are sent. The zero value sends them in batches.
 type Options struct {
@@ -73,16 +86,13 @@ func New(to Connection, o Options) (*Webhook, error) {
 	if err := errors.Join(problems...); err != nil {
 		return nil, fmt.Errorf("audit webhook: %w", err)
 	}
-	if to.Client == nil {
-		to.Client = &http.Client{Timeout: requestTimeout, CheckRedirect: noRedirect}
-	}
 	if o.InitialBackoff == 0 {
 		o.InitialBackoff = defaultBackoff
 	}
 	if o.APIVersion == "" {
 		o.APIVersion = "audit.k8s.io/v1"
 	}
-	w := &Webhook{to: to, options: o}
+	w := &Webhook{to: to.WithClient(), options: o}
 	if o.Mode == audit.ModeBatch {
 		w.begin()
 	}
@@ -170,33 +180,16 @@ func (w *Webhook) send(ctx context.Context, records ...[]byte) error {
 
 // post sends a body once. It reports whether another attempt may succeed.
 func (w *Webhook) post(ctx context.Context, body []byte) (again bool, err error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, w.to.URL, bytes.NewReader(body))
-	if err != nil {
-		return false, err
-	}
-	r.Header.Set("Content-Type", "application/json")
-	if w.to.Authorize != nil {
-		if err := w.to.Authorize(r); err != nil {
-			return true, err
-		}
-	}
-	res, err := w.to.Client.Do(r)
-	if err != nil {
-		return true, err
-	}
-	defer res.Body.Close()
-	_, _ = io.CopyN(io.Discard, res.Body, maxAnswer) // so that the connection is used again
-	switch {
-	case res.StatusCode >= http.StatusOK && res.StatusCode < http.StatusMultipleChoices:
+	_, err = w.to.Post(ctx, body)
+	if err == nil || errors.Is(err, connection.ErrLongAnswer) { // nothing in an answer matters
 		return false, nil
-	case res.StatusCode == http.StatusTooManyRequests || res.StatusCode >= http.StatusInternalServerError:
-		return true, fmt.Errorf("the audit webhook answered %s", res.Status)
 	}
-	return false, fmt.Errorf("the audit webhook answered %s", res.Status)
+	if answer, ok := errors.AsType[*connection.CodeError](err); ok {
+		again = answer.Code == http.StatusTooManyRequests || answer.Code >= http.StatusInternalServerError
+		return again, fmt.Errorf("the audit webhook: %w", err)
+	}
+	return true, err
 }
-
-// maxAnswer is how much of an answer is read. Nothing in it matters.
-const maxAnswer = 64 << 10
 
 // Losses returns "webhook" and how many records are lost.
 func (w *Webhook) Losses() (sink string, lost uint64) { return "webhook", w.lost.Load() }

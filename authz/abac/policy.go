@@ -74,12 +74,12 @@ func parse(line []byte) (Policy, error) {
 	if err := json.Valid(line); err != nil { // a line is no YAML
 		return Policy{}, err
 	}
-	var head struct {
-		APIVersion any `json:"apiVersion"`
-		Kind       any `json:"kind"`
+	untyped, err := config.ReadUntyped(line)
+	if err != nil {
+		return Policy{}, err
 	}
-	if json.Unmarshal(line, &head) == nil && head.APIVersion == nil && head.Kind == nil {
-		return parseOld(line)
+	if !untyped.Typed() {
+		return parseOld(untyped)
 	}
 	d, err := config.Read(line, kind)
 	if err != nil {
@@ -92,11 +92,7 @@ func parse(line []byte) (Policy, error) {
 }
 
 // parseOld reads a line without a version. What it does not say matches everything.
-func parseOld(line []byte) (Policy, error) {
-	d, err := config.ReadUntyped(line)
-	if err != nil {
-		return Policy{}, err
-	}
+func parseOld(d *config.Document) (Policy, error) {
 	var old struct {
 		User      string `json:"user"`
 		Group     string `json:"group"`

@@ -35,6 +35,14 @@ func (d *Document) Decode(into any) error {
 	return Problems(f.Errors())
 }
 
+// Fill fills the struct that into points to from a part of a document, as Decode does. Problems are
+// added to f.
+func Fill(f *status.Fields, at status.Field, from, into any) {
+	if from != nil {
+		decoder{f}.value(at, from, reflect.ValueOf(into).Elem())
+	}
+}
+
 // decoder fills Go values from a tree and collects what is wrong.
 type decoder struct{ fields *status.Fields }
 

@@ -86,6 +86,12 @@ func ReadUntyped(data []byte) (*Document, error) {
 	return d, nil
 }
 
+// Typed reports whether the document says anything about its kind.
+func (d *Document) Typed() bool {
+	object, _ := d.tree.(map[string]any)
+	return object["kind"] != nil || object["apiVersion"] != nil
+}
+
 // dispatch finds the kind of the document.
 func (d *Document) dispatch(f *status.Fields, kinds []Kind) {
 	known := kinds[:0:0]

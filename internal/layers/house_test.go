@@ -74,6 +74,7 @@ var house = [...][]room{
 		{path: "apply", why: "server-side apply and managed fields, without I/O"},
 		{path: "watch", why: "the live view of one resource"},
 		{path: "audit", why: "who did what"},
+		{path: "internal/connection", why: "connections to webhooks: connection files, bounded posts, retries"},
 		{path: "internal/patch", why: "JSON patch and merge patch with limits"},
 		{path: "internal/negotiate", why: "media types, encodings, compression"},
 		{path: "internal/table", why: "the Table form of objects"},

@@ -1,0 +1,301 @@
+package connection
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/kindwright/kindwright/internal/config"
+	"github.com/kindwright/kindwright/internal/files"
+	"github.com/kindwright/kindwright/status"
+)
+
+// kubeconfig is a connection file. Only the entries that the current context names are looked into.
+type kubeconfig struct {
+	Current  string  `json:"current-context"`
+	Contexts []entry `json:"contexts"`
+	Clusters []entry `json:"clusters"`
+	Users    []entry `json:"users"`
+
+	APIVersion  string `json:"apiVersion"`
+	Kind        string `json:"kind"`
+	Preferences any    `json:"preferences"`
+	Extensions  any    `json:"extensions"`
+}
+
+// entry is one entry of a list by name. It has one of its members.
+type entry struct {
+	Name    string `json:"name"`
+	Context any    `json:"context"`
+	Cluster any    `json:"cluster"`
+	User    any    `json:"user" config:"secret"`
+}
+
+// kubeContext names a cluster and a user.
+type kubeContext struct {
+	Cluster    string `json:"cluster"`
+	User       string `json:"user"`
+	Namespace  string `json:"namespace"`
+	Extensions any    `json:"extensions"`
+}
+
+// cluster is the server.
+type cluster struct {
+	Server        string `json:"server"`
+	AuthorityData string `json:"certificate-authority-data"`
+	Authority     string `json:"certificate-authority"`
+	ServerName    string `json:"tls-server-name"`
+	Insecure      bool   `json:"insecure-skip-tls-verify"`
+	Extensions    any    `json:"extensions"`
+}
+
+// user is how the client proves who it is.
+type user struct {
+	CertificateData string `json:"client-certificate-data"`
+	Certificate     string `json:"client-certificate"`
+	KeyData         string `json:"client-key-data" config:"secret"`
+	Key             string `json:"client-key"`
+	Token           string `json:"token" config:"secret"`
+	TokenFile       string `json:"tokenFile"`
+	Username        string `json:"username"`
+	Password        string `json:"password" config:"secret"`
+	Extensions      any    `json:"extensions"`
+}
+
+// Read reads a connection file, which has the form of a kubeconfig: its current context names a
+// cluster and a user. Paths in it are relative to the file. It rejects what it does not know in
+// these, such as credential plugins.
+//
+// Certificates, keys and tokens that are in files of their own are read again when they change.
+// failed is told when that is not possible; the last good state stays in use.
+func Read(path string, failed func(error)) (Connection, error) {
+	document, err := files.ReadSecret(path)
+	if err != nil {
+		return Connection{}, fmt.Errorf("connection file: %w", err)
+	}
+	c, err := parse(document, filepath.Dir(path), failed)
+	if err != nil {
+		return Connection{}, fmt.Errorf("connection file %s: %w", path, err)
+	}
+	return c, nil
+}
+
+func parse(document []byte, dir string, failed func(error)) (Connection, error) {
+	d, err := config.ReadUntyped(document)
+	if err != nil {
+		return Connection{}, err
+	}
+	var file kubeconfig
+	if err := d.Decode(&file); err != nil {
+		return Connection{}, err
+	}
+	f := &status.Fields{}
+	if v := file.APIVersion; v != "" && v != "v1" {
+		f.At("apiVersion").Invalid(v, "must be v1")
+	}
+	if v := file.Kind; v != "" && v != "Config" {
+		f.At("kind").Invalid(v, "must be Config")
+	}
+	if file.Current == "" {
+		f.At("current-context").Required("")
+		return Connection{}, config.Problems(f.Errors())
+	}
+	var with kubeContext
+	find(f, "contexts", "context", file.Current, file.Contexts, &with)
+	l := loader{dir: dir}
+	l.serverAt = find(f, "clusters", "cluster", with.Cluster, file.Clusters, &l.cluster)
+	l.userAt = find(f, "users", "user", with.User, file.Users, &l.user)
+	if f.Len() == 0 {
+		l.check(f)
+	}
+	if err := config.Problems(f.Errors()); err != nil {
+		return Connection{}, err
+	}
+	return l.connect(failed)
+}
+
+// find fills what an entry of a list has, and returns where it is.
+func find(f *status.Fields, list, member, name string, entries []entry, into any) status.Field {
+	for i, e := range entries {
+		if e.Name == name {
+			at := f.At(list).Index(i).Child(member)
+			content := map[string]any{"context": e.Context, "cluster": e.Cluster, "user": e.User}[member]
+			config.Fill(f, at, content, into)
+			return at
+		}
+	}
+	if name != "" {
+		f.At(list).NotFound(name)
+	}
+	return f.At(list)
+}
+
+// loader makes a connection from what a file says.
+type loader struct {
+	dir     string
+	cluster cluster
+	user    user
+
+	serverAt, userAt status.Field
+}
+
+// check rejects what contradicts itself. What is in files is checked when they are read.
+func (l *loader) check(f *status.Fields) {
+	c, u := &l.cluster, &l.user
+	server, err := url.Parse(c.Server)
+	switch {
+	case c.Server == "":
+		l.serverAt.Child("server").Required("")
+	case err != nil || server.Host == "" || server.User != nil || server.Scheme != "https" && server.Scheme != "http":
+		l.serverAt.Child("server").Invalid(c.Server, "must be a URL of https or http, without a user")
+	}
+	if c.Insecure && c.Authority+c.AuthorityData != "" {
+		l.serverAt.Child("insecure-skip-tls-verify").Forbidden("contradicts certificate-authority")
+	}
+	if u.Token+u.TokenFile != "" && u.Username != "" {
+		l.userAt.Child("token").Forbidden("contradicts username")
+	}
+	for _, data := range []struct {
+		at   status.Field
+		name string
+		text string
+	}{
+		{l.serverAt, "certificate-authority-data", c.AuthorityData},
+		{l.userAt, "client-certificate-data", u.CertificateData},
+		{l.userAt, "client-key-data", u.KeyData},
+	} {
+		if _, err := base64.StdEncoding.DecodeString(data.text); err != nil {
+			data.at.Child(data.name).Invalid("<data>", "must be base64")
+		}
+	}
+	if f.Len() > 0 {
+		return
+	}
+	if _, err := l.tls(); err != nil {
+		f.At().Invalid("TLS", err.Error())
+	}
+}
+
+// data returns inline data, or the content of a file.
+func (l *loader) data(inline, path string, read func(string) ([]byte, error)) ([]byte, error) {
+	if inline != "" {
+		return base64.StdEncoding.DecodeString(inline)
+	}
+	if path == "" {
+		return nil, nil
+	}
+	return read(l.path(path))
+}
+
+func (l *loader) path(path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(l.dir, path)
+}
+
+// names are the files whose change changes the TLS configuration.
+func (l *loader) names() (out []string) {
+	for _, f := range []struct{ inline, path string }{
+		{l.cluster.AuthorityData, l.cluster.Authority}, {l.user.CertificateData, l.user.Certificate}, {l.user.KeyData, l.user.Key},
+	} {
+		if f.inline == "" && f.path != "" {
+			out = append(out, l.path(f.path))
+		}
+	}
+	return out
+}
+
+// tls reads the certificates and the key.
+func (l *loader) tls() (*tls.Config, error) {
+	out := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: l.cluster.ServerName, InsecureSkipVerify: l.cluster.Insecure} //nolint:gosec // as the file says
+	authorities, err := l.data(l.cluster.AuthorityData, l.cluster.Authority, files.Read)
+	if err != nil {
+		return nil, fmt.Errorf("certificate-authority: %w", err)
+	}
+	if len(authorities) > 0 {
+		out.RootCAs = x509.NewCertPool()
+		if !out.RootCAs.AppendCertsFromPEM(authorities) {
+			return nil, fmt.Errorf("certificate-authority: has no PEM certificate")
+		}
+	}
+	certificate, err := l.data(l.user.CertificateData, l.user.Certificate, files.Read)
+	if err != nil {
+		return nil, fmt.Errorf("client-certificate: %w", err)
+	}
+	key, err := l.data(l.user.KeyData, l.user.Key, files.ReadSecret)
+	if err != nil {
+		return nil, fmt.Errorf("client-key: %w", err)
+	}
+	if len(certificate)+len(key) > 0 {
+		pair, err := tls.X509KeyPair(certificate, key)
+		if err != nil {
+			return nil, fmt.Errorf("client-certificate: does not fit client-key")
+		}
+		out.Certificates = []tls.Certificate{pair}
+	}
+	return out, nil
+}
+
+// connect makes the connection.
+func (l *loader) connect(failed func(error)) (Connection, error) {
+	transport, err := newTransport(l.tls, failed, l.names()...)
+	if err != nil {
+		return Connection{}, err
+	}
+	return Connection{
+		URL:       l.cluster.Server,
+		Client:    &http.Client{Transport: transport, Timeout: requestTimeout, CheckRedirect: noRedirect},
+		Authorize: l.authorize(),
+	}, nil
+}
+
+// authorize returns what adds the credential to a request.
+func (l *loader) authorize() func(*http.Request) error {
+	u := &l.user
+	switch {
+	case u.TokenFile != "":
+		return tokenFile(l.path(u.TokenFile))
+	case u.Token != "":
+		return func(r *http.Request) error { r.Header.Set("Authorization", "Bearer "+u.Token); return nil }
+	case u.Username != "":
+		return func(r *http.Request) error { r.SetBasicAuth(u.Username, u.Password); return nil }
+	}
+	return nil
+}
+
+// tokenFile reads the token each time, as tokens are renewed.
+func tokenFile(path string) func(*http.Request) error {
+	return func(r *http.Request) error {
+		data, err := files.ReadSecret(path)
+		if err == nil {
+			r.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(data)))
+		}
+		return err
+	}
+}
+
+// AccountDirectory is where a Pod has the token of its service account.
+const AccountDirectory = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+// InCluster returns the connection of a Pod to a path of the server of its cluster. dir is
+// [AccountDirectory], except in tests.
+func InCluster(dir, path string, failed func(error)) (Connection, error) {
+	host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")
+	if host == "" || port == "" {
+		return Connection{}, fmt.Errorf("unable to load in-cluster configuration, KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT must be defined")
+	}
+	l := loader{dir: dir, cluster: cluster{Server: "https://" + net.JoinHostPort(host, port) + path, Authority: "ca.crt"}, user: user{TokenFile: "token"}}
+	c, err := l.connect(failed)
+	if err != nil {
+		return Connection{}, fmt.Errorf("in-cluster configuration: %w", err)
+	}
+	return c, nil
+}

@@ -1,0 +1,124 @@
+package connection
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/kindwright/kindwright/internal/pause"
+)
+
+// Connection is where documents go, and how the sender proves who it is.
+type Connection struct {
+	URL    string
+	Client *http.Client // nil: a client that follows no redirect
+
+	// Authorize adds a credential to a request. It may be nil.
+	Authorize func(*http.Request) error
+}
+
+// MaxAnswer is how many bytes an answer may have.
+const MaxAnswer = 1 << 20
+
+// ErrLongAnswer is the error for an answer of more than [MaxAnswer] bytes.
+var ErrLongAnswer = fmt.Errorf("the answer has more than %d bytes", MaxAnswer)
+
+// CodeError is the error for an answer that is not a success.
+type CodeError struct {
+	Code  int
+	After bool // the answer asks for a retry
+}
+
+// Error returns the code and its text.
+func (e *CodeError) Error() string {
+	return fmt.Sprintf("the answer is %d %s", e.Code, http.StatusText(e.Code))
+}
+
+// WithClient returns the connection with a client, if it has none.
+func (c Connection) WithClient() Connection {
+	if c.Client == nil {
+		c.Client = &http.Client{Timeout: requestTimeout, CheckRedirect: noRedirect}
+	}
+	return c
+}
+
+// Post sends a JSON document once and returns the answer. An answer other than 200 to 299 is a
+// *[CodeError], redirects included. The connection must have a client.
+func (c Connection) Post(ctx context.Context, document []byte) ([]byte, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.URL, bytes.NewReader(document))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json")
+	if c.Authorize != nil {
+		if err := c.Authorize(r); err != nil {
+			return nil, err
+		}
+	}
+	res, err := c.Client.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(res.Body, MaxAnswer+1))
+	switch {
+	case res.StatusCode < http.StatusOK || res.StatusCode >= http.StatusMultipleChoices:
+		seconds, notSeconds := strconv.Atoi(res.Header.Get("Retry-After"))
+		return nil, &CodeError{res.StatusCode, notSeconds == nil && seconds >= 0}
+	case err != nil:
+		return nil, err
+	case len(answer) > MaxAnswer:
+		return nil, ErrLongAnswer
+	}
+	return answer, nil
+}
+
+// Backoff says how often something is tried, and how long the pauses between are.
+type Backoff struct {
+	First  time.Duration
+	Factor float64
+	Jitter float64 // part of a pause that is added at random, at most
+	Steps  int     // attempts
+}
+
+// DefaultBackoff is that of kube-apiserver for webhooks that are asked during a request.
+func DefaultBackoff() Backoff {
+	return Backoff{First: 500 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 5}
+}
+
+// Retry calls once until it returns no error or one that is final, as often as the backoff says.
+func Retry(ctx context.Context, b Backoff, once func() error) error {
+	wait := b.First
+	for n := 1; ; n++ {
+		err := once()
+		if err == nil || !transient(err) || n >= b.Steps {
+			return err
+		}
+		extra := time.Duration(rand.Float64() * b.Jitter * float64(wait)) //nolint:gosec // no secret
+		if pauseErr := pause.For(ctx, wait+extra); pauseErr != nil {
+			return errors.Join(err, pauseErr)
+		}
+		wait = time.Duration(float64(wait) * b.Factor)
+	}
+}
+
+// transient reports whether another attempt may succeed.
+func transient(err error) bool {
+	if code, ok := errors.AsType[*CodeError](err); ok {
+		switch code.Code {
+		case http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusGatewayTimeout:
+			return true
+		}
+		return code.After
+	}
+	return errors.Is(err, syscall.ECONNRESET) || strings.Contains(err.Error(), "http2: client connection lost")
+}
