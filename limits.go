@@ -16,8 +16,9 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// Limits bounds what clients take of the server at once. What is above a limit is answered 429 with
-// Retry-After, before its body is read; clients of Kubernetes wait and repeat it. Health paths have
+// Limits bounds what clients take of the server at once. A read or a write that is above a limit waits
+// for two seconds at most. Then, and for all else that is above a limit, the answer is 429 with
+// Retry-After, before the body is read; clients of Kubernetes wait and repeat it. Health paths have
 // no limit, and members of system:masters are counted and never refused, as in Kubernetes.
 //
 // A negative number turns a limit off.
@@ -43,7 +44,8 @@ type Limits struct {
 	BodyBytes int
 
 	// DecodeBytes is how much memory may be in use to decode bodies: ten times their length. A body
-	// waits for its turn. Default 96 MiB, which is three bodies of 3 MiB, or a hundred of 90 KiB.
+	// waits for its turn. A third is for bodies of up to 256 KiB; larger ones leave one processor
+	// to all others. Default 96 MiB, which is two bodies of 3 MiB and thirty of 100 KiB.
 	DecodeBytes int
 }
 
@@ -121,7 +123,9 @@ func (s *Server) withLimits(next http.Handler) http.Handler {
 			busy(w, r, "this user has too many connections")
 			return
 		}
-		if !s.load.flights.Enter(class, user.Name, privileged) {
+		x.Body = s.load.bodies.For(user.Name)
+		defer x.Body.Release()
+		if !s.load.enter(r.Context(), class, user.Name, privileged) {
 			if class == flow.Streaming {
 				busy(w, r, "this user has too many watches and connections")
 			} else {
@@ -130,10 +134,17 @@ func (s *Server) withLimits(next http.Handler) http.Handler {
 			return
 		}
 		defer s.load.flights.Leave(class, user.Name)
-		x.Body = s.load.bodies.For(user.Name)
-		defer x.Body.Release()
 		next.ServeHTTP(w, r)
 	})
+}
+
+// enter counts a request in flight. Reads and writes wait for room; streams do not, for it may
+// come in hours.
+func (l *load) enter(ctx context.Context, class flow.Class, user string, privileged bool) bool {
+	if class == flow.Streaming {
+		return l.flights.Enter(class, user, privileged)
+	}
+	return l.flights.Wait(ctx, class, user, privileged, flow.Patience)
 }
 
 func busy(w http.ResponseWriter, r *http.Request, why string) {

@@ -43,6 +43,9 @@ func (w *response) begin(code int) bool {
 		return false
 	}
 	first := w.exchange.Code.CompareAndSwap(0, int32(code)) //nolint:gosec // three digits
+	if first {
+		w.exchange.Body.Decoded()
+	}
 	if first && w.last && code != http.StatusSwitchingProtocols {
 		w.Header().Set("Connection", "close")
 	}

@@ -27,6 +27,7 @@ import (
 var (
 	loadClients = flag.Int("load-clients", 10, "how many clients send the worst bodies at once")
 	loadGets    = flag.Int("load-gets", 20, "how many gets another client does alone, and then among them")
+	loadEvery   = flag.Duration("load-every", 0, "how long that client waits between two gets")
 	loadSends   = flag.Int("load-sends", 1, "how many bodies each client sends at least; they go on until the gets are done")
 )
 
@@ -90,6 +91,7 @@ func gets(t *testing.T, url string) []time.Duration {
 		began := time.Now()
 		require.Equal(t, 200, post(client, "GET", url+hamperPath+"/x", "", nil, "good"))
 		took[i] = time.Since(began)
+		time.Sleep(*loadEvery)
 	}
 	slices.Sort(took)
 	return took

@@ -26,21 +26,30 @@ func TestS1_Limiter(t *testing.T) {
 	require.True(t, l.Enter(flow.Writing, "c", false))
 }
 
-func TestS1_BodiesThatArrive(t *testing.T) {
+func TestS1_BodiesThatArrive(t *testing.T) { synctest.Test(t, bodiesThatArrive) }
+
+func bodiesThatArrive(t *testing.T) {
 	const mib = 1 << 20
 	b := flow.NewBodies(4*mib, 10*mib)
 	one, two, other := b.For("a"), b.For("a"), b.For("b")
-	require.True(t, one.Grow(mib+flow.Free))
-	require.True(t, two.Grow(flow.Free), "small bodies are not counted")
-	require.True(t, two.Grow(mib+flow.Free))
-	require.False(t, two.Grow(mib+flow.Free+1), "half of all is for others")
-	require.True(t, other.Grow(2*mib+flow.Free))
+	require.True(t, one.Grow(t.Context(), mib+flow.Free))
+	require.True(t, two.Grow(t.Context(), flow.Free), "small bodies are not counted")
+	require.True(t, two.Grow(t.Context(), mib+flow.Free))
+	require.False(t, two.Grow(t.Context(), mib+flow.Free+1), "half of all is for others")
+	require.True(t, other.Grow(t.Context(), 2*mib+flow.Free))
+	late := b.For("c")
+	waits := make(chan bool, 1)
+	go func() { waits <- late.Grow(t.Context(), flow.Free+1) }()
+	synctest.Wait()
+	require.Empty(t, waits)
 	one.Release()
-	require.True(t, two.Grow(2*mib+flow.Free))
+	require.True(t, <-waits)
+	late.Release()
+	require.True(t, two.Grow(t.Context(), 2*mib+flow.Free))
 	two.Release()
 	other.Release()
 	var unbounded flow.Hold
-	require.True(t, unbounded.Grow(1<<40))
+	require.True(t, unbounded.Grow(t.Context(), 1<<40))
 	unbounded.Release()
 }
 

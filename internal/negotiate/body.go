@@ -169,7 +169,7 @@ func ReadRaw(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error
 	if x != nil {
 		hold = &x.Body
 	}
-	data, err := readAll(r.Body, r.ContentLength, limit, hold)
+	data, err := readAll(ctx, r.Body, r.ContentLength, limit, hold)
 	release()
 	switch {
 	case err == nil && int64(len(data)) > limit:
@@ -227,7 +227,7 @@ const firstRead = 64 << 10
 // readAll reads to the end, or one byte more than the limit. length is the Content-Length, or -1 if there is none. A client that
 // stalls holds at most about four times what it has sent. The hold, which may be nil, is asked before the
 // body takes more.
-func readAll(r io.Reader, length, limit int64, hold *flow.Hold) ([]byte, error) {
+func readAll(ctx context.Context, r io.Reader, length, limit int64, hold *flow.Hold) ([]byte, error) {
 	r = io.LimitReader(r, limit+1)
 	data := make([]byte, 0, min(max(length+1, 512), firstRead))
 	for {
@@ -241,7 +241,7 @@ func readAll(r io.Reader, length, limit int64, hold *flow.Hold) ([]byte, error) 
 		}
 		if len(data) == cap(data) {
 			room := roomFor(data, length, limit)
-			if hold != nil && !hold.Grow(int64(room)) {
+			if hold != nil && !hold.Grow(ctx, int64(room)) {
 				return nil, errNoRoom
 			}
 			data = append(make([]byte, 0, room), data...)
@@ -285,7 +285,8 @@ const (
 // would see the reset and not the answer. What is still to come afterwards is not read: the answer
 // tells the client that the connection ends.
 //
-// A client that waits for leave to send its body has sent nothing, and is answered at once.
+// A client that waits for leave to send its body has sent nothing, and is answered at once. So is
+// everybody while the bodies of too many others are read like this.
 func Linger(w http.ResponseWriter, r *http.Request) {
 	if r.Body == nil || r.ContentLength == 0 || r.Body == http.NoBody {
 		return
@@ -295,6 +296,13 @@ func Linger(w http.ResponseWriter, r *http.Request) {
 	}
 	if r.Header.Get("Expect") != "" {
 		return
+	}
+	if x := request.ExchangeFrom(r.Context()); x != nil {
+		done, ok := x.Body.Linger()
+		if !ok {
+			return
+		}
+		defer done()
 	}
 	connection, began := http.NewResponseController(w), time.Now()
 	room := make([]byte, 16<<10)
