@@ -5,7 +5,7 @@ go 1.26.0
 replace github.com/kindwright/kindwright => ../..
 
 require (
-	github.com/go-jose/go-jose/v4 v4.1.4
+	github.com/go-jose/go-jose/v4 v4.1.8
 	github.com/go-logr/logr v1.4.4
 	github.com/kindwright/kindwright v0.0.0
 	github.com/spf13/pflag v1.0.10

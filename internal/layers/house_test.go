@@ -37,6 +37,7 @@ var house = [...][]room{
 		{path: "internal/ordered", why: "door: the ordered copy-on-write map"},
 		{path: "internal/protowire", why: "door: protobuf's wire format"},
 		{path: "internal/metrics", std: true, why: "counters, gauges, histograms and their text form"},
+		{path: "internal/proof", std: true, why: "what tokens prove, so that a signature is verified once"},
 		{path: "internal/hookcontext", std: true, why: "what the context of a hook has"},
 		{path: "internal/selfsigned", std: true, why: "certificates for first steps, where nobody gave one"},
 		{path: "internal/profile", std: true, why: "the runtime's profiles over HTTP"},
@@ -59,6 +60,8 @@ var house = [...][]room{
 		{path: "internal/cbor", why: "documents in JSON as CBOR, and back"},
 		{path: "internal/typed", why: "decoded objects as Go structs"},
 		{path: "internal/flow", std: true, why: "what clients take at once: requests in flight, the memory of bodies"},
+		{path: "internal/issuer", tests: true, why: "an issuer of signed tokens, with its keys and its failures"},
+		{path: "internal/jws", why: "door: signatures of tokens, and sets of keys"},
 		{path: "internal/feature", why: "features by release, gates, which versions are served"},
 	},
 	2: {
@@ -163,8 +166,7 @@ var doors = []door{
 	{"github.com/klauspost/compress", "internal/negotiate", "gzip at half the processor time"},
 	{"github.com/google/cel-go", "cel", "its module path changes after v0.31: one package's business"},
 	{"sigs.k8s.io/structured-merge-diff/v4", "apply", "schemas are walked once before they are shared"},
-	{"github.com/go-jose/go-jose/v4", "authn/jwt", "tokens"},
-	{"github.com/coreos/go-oidc/v3", "authn/jwt", "issuer discovery and key sets"},
+	{"github.com/go-jose/go-jose/v4", "internal/jws", "algorithms are listed and headers bounded before it sees a token"},
 	{"golang.org/x/time", "internal/flow", "rates"},
 }
 

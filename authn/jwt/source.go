@@ -1,0 +1,287 @@
+package jwt
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/internal/jws"
+)
+
+// The bounds of what an issuer can make a server do.
+const (
+	fetchEvery   = 10 * time.Second // at most one fetch in this time, whoever asks
+	refreshEvery = 5 * time.Minute  // a key that is taken out counts no longer than this
+	fetchTimeout = 10 * time.Second // for one document
+	maxDocument  = 1 << 20
+	maxHeader    = 64 << 10
+	maxKeys      = 200
+	maxWaiting   = 1000 // requests that wait for a fetch
+)
+
+const wellKnown = "/.well-known/openid-configuration"
+
+// source has the keys of one issuer. A goroutine of its own fetches them: at the start, every few
+// minutes, and when a token cannot be verified with those that are known.
+type source struct {
+	issuer    Issuer
+	transport http.RoundTripper
+	log       logr.Logger
+	stop      context.CancelFunc // ends run
+	kick      chan struct{}      // asks for a fetch
+
+	mu        sync.Mutex
+	keys      *keySet // nil before the first fetch succeeded
+	err       error   // of the last fetch
+	fetching  bool
+	ended     bool
+	began     time.Time     // the last fetch
+	done      chan struct{} // closed when the next fetch has ended
+	waiting   int
+	keysURL   string // from the discovery document; empty before
+	discovery time.Time
+}
+
+// keySet is what an issuer published at one time. Sets are compared by pointer.
+type keySet struct {
+	keys *jws.Keys
+	text []byte // of the document, to notice that nothing changed
+}
+
+// identity is what makes two configurations of an issuer share a source.
+type identity struct{ url, discoveryURL, authorities string }
+
+func (i Issuer) identity() identity {
+	return identity{i.URL, i.DiscoveryURL, i.CertificateAuthority}
+}
+
+func newSource(i Issuer, log logr.Logger, transport http.RoundTripper) *source {
+	s := &source{issuer: i, transport: transport, log: log, kick: make(chan struct{}, 1), done: make(chan struct{})}
+	if transport == nil {
+		s.transport = newTransport(i.CertificateAuthority)
+	}
+	return s
+}
+
+func newTransport(authorities string) *http.Transport {
+	t := &http.Transport{
+		Proxy:                  http.ProxyFromEnvironment,
+		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
+		ForceAttemptHTTP2:      true,
+		MaxResponseHeaderBytes: maxHeader,
+		MaxIdleConns:           1,
+		IdleConnTimeout:        time.Minute,
+	}
+	if authorities != "" {
+		t.TLSClientConfig.RootCAs = x509.NewCertPool()
+		t.TLSClientConfig.RootCAs.AppendCertsFromPEM([]byte(authorities))
+	}
+	return t
+}
+
+// run fetches keys until ctx ends.
+func (s *source) run(ctx context.Context) {
+	for {
+		s.fetch(ctx)
+		s.mu.Lock()
+		pause := refreshEvery
+		if s.err != nil {
+			pause = fetchEvery
+		}
+		timer := time.NewTimer(time.Until(s.began.Add(pause)))
+		s.mu.Unlock()
+		select {
+		case <-timer.C:
+		case <-s.kick:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+		if ctx.Err() != nil {
+			s.end()
+			return
+		}
+	}
+}
+
+// end lets those go who wait for a fetch.
+func (s *source) end() {
+	s.mu.Lock()
+	s.ended = true
+	close(s.done)
+	s.mu.Unlock()
+	if t, ok := s.transport.(*http.Transport); ok {
+		t.CloseIdleConnections()
+	}
+}
+
+// fetch makes one attempt and tells those who wait for it.
+func (s *source) fetch(ctx context.Context) {
+	s.mu.Lock()
+	s.began, s.fetching = time.Now(), true
+	s.mu.Unlock()
+	text, err := s.document(ctx)
+	var keys *jws.Keys
+	if err == nil {
+		if keys, err = jws.ParseKeys(text, maxKeys); err != nil {
+			err = fmt.Errorf("the key set of the issuer: %w", err)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil && ctx.Err() == nil {
+		s.keysURL = "" // the issuer may have moved its keys
+		s.log.Error(err, "the keys of an issuer of tokens cannot be fetched", "issuer", s.issuer.URL, "known", s.keys != nil)
+	}
+	s.err, s.fetching = err, false
+	if err == nil && (s.keys == nil || !bytes.Equal(s.keys.text, text)) {
+		s.keys = &keySet{keys, text}
+	}
+	close(s.done)
+	s.done = make(chan struct{})
+	select {
+	case <-s.kick: // what it asked for has just happened
+	default:
+	}
+}
+
+// document returns the published key set.
+func (s *source) document(ctx context.Context) ([]byte, error) {
+	s.mu.Lock()
+	at, discovered := s.keysURL, s.discovery
+	s.mu.Unlock()
+	if at == "" || time.Since(discovered) > time.Hour {
+		var err error
+		if at, err = s.discover(ctx); err != nil {
+			return nil, err
+		}
+		s.mu.Lock()
+		s.keysURL, s.discovery = at, time.Now()
+		s.mu.Unlock()
+	}
+	return s.get(ctx, at)
+}
+
+// discover returns where the key set is.
+// Source: AUTHNCFG-15, AUTHNCFG-17 to AUTHNCFG-19.
+func (s *source) discover(ctx context.Context) (string, error) {
+	at := s.issuer.DiscoveryURL
+	if at == "" {
+		at = strings.TrimSuffix(s.issuer.URL, "/") + wellKnown
+	}
+	text, err := s.get(ctx, at)
+	if err != nil {
+		return "", err
+	}
+	var found struct {
+		Issuer  string `json:"issuer"`
+		KeysURL string `json:"jwks_uri"`
+	}
+	if err := json.Unmarshal(text, &found); err != nil {
+		return "", fmt.Errorf("the discovery document at %s is no JSON object of its kind", at)
+	}
+	if found.Issuer != s.issuer.URL {
+		return "", fmt.Errorf("the discovery document at %s is that of another issuer", at)
+	}
+	if !strings.HasPrefix(found.KeysURL, "https://") {
+		return "", fmt.Errorf("jwks_uri of the discovery document at %s must be an https URL", at)
+	}
+	return found.KeysURL, nil
+}
+
+// get returns a document. It follows no redirect, and bounds time and size.
+// Source: security vector J11.
+func (s *source) get(ctx context.Context, at string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Accept", "application/json")
+	res, err := s.transport.RoundTrip(req) // and not a client, which would follow redirects
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", at, err)
+	}
+	defer func() { _ = res.Body.Close() }() // it has been read as far as it matters
+	if res.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s: answered with status %d", at, res.StatusCode)
+	}
+	text, err := io.ReadAll(io.LimitReader(res.Body, maxDocument+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", at, err)
+	case len(text) > maxDocument:
+		return nil, fmt.Errorf("%s: answered with more than %d bytes", at, maxDocument)
+	}
+	return text, nil
+}
+
+// errNotReady is wrapped by errors about tokens of an issuer whose keys are not known.
+var errNotReady = errors.New("the keys of the issuer are not known yet")
+
+// known returns the keys of now, and nil before there are any.
+func (s *source) known() *keySet {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.keys
+}
+
+// other returns keys that are not those of before, or nil if the issuer has not published any. It
+// has them fetched and waits, unless the last fetch began a moment ago.
+// Source: security vector J12.
+func (s *source) other(ctx context.Context, before *keySet) *keySet {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	recently := !s.fetching && time.Since(s.began) < fetchEvery
+	if s.keys == before && !s.ended && !recently && s.waiting < maxWaiting {
+		s.wait(ctx)
+	}
+	if s.keys == before {
+		return nil
+	}
+	return s.keys
+}
+
+// wait waits for the end of a fetch, which it asks for if there is none. It holds the lock before
+// and after.
+func (s *source) wait(ctx context.Context) {
+	done := s.done
+	if !s.fetching {
+		select {
+		case s.kick <- struct{}{}:
+		default: // somebody else has asked
+		}
+	}
+	s.waiting++
+	s.mu.Unlock()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	s.waiting--
+}
+
+// ready returns why the keys of the issuer have never been known, or nil.
+func (s *source) ready() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.keys != nil:
+		return nil
+	case s.err != nil:
+		return fmt.Errorf("issuer %s: %w: %w", s.issuer.URL, errNotReady, s.err)
+	}
+	return fmt.Errorf("issuer %s: %w", s.issuer.URL, errNotReady)
+}
