@@ -3,6 +3,9 @@ package authz
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
+	"sync"
 
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/meta"
@@ -136,11 +139,49 @@ func (s SelfSubjectAccessReviewSpec) Attributes(user authn.User) (Attributes, []
 }
 
 // Review asks an authorizer and returns its decision in the form of documents. An error allows
-// nothing, and its text is not included.
+// nothing, and its text is not included. Errors of which others have no opinion are named, and do
+// not change the decision; see [NoteError].
 func Review(ctx context.Context, z Authorizer, a Attributes) AccessReviewStatus {
-	d, reason, err := decide(ctx, z, a)
+	noted := &notes{}
+	d, reason, err := decide(context.WithValue(ctx, notesKey{}, noted), z, a)
 	if err != nil {
 		return AccessReviewStatus{Denied: d == Deny, EvaluationError: "the authorizer failed; nothing is allowed"}
 	}
-	return AccessReviewStatus{Allowed: d == Allow, Denied: d == Deny, Reason: reason}
+	return AccessReviewStatus{Allowed: d == Allow, Denied: d == Deny, Reason: reason, EvaluationError: noted.text()}
+}
+
+// notesKey is the context key of the errors that an access review collects.
+type notesKey struct{}
+
+// notes are the errors of the authorizers of one review.
+type notes struct {
+	mu   sync.Mutex
+	errs []string
+}
+
+// maxNotes bounds how many errors a review names.
+const maxNotes = 8
+
+func (n *notes) text() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(n.errs) > 1 {
+		return "[" + strings.Join(n.errs, ", ") + "]"
+	}
+	return strings.Join(n.errs, "")
+}
+
+// NoteError tells an access review what kept an authorizer from an opinion. The authorizer returns
+// no error, so that others decide. Outside of a review nothing happens. The text is sent to the one
+// who asked for the review.
+func NoteError(ctx context.Context, err error) {
+	n, ok := ctx.Value(notesKey{}).(*notes)
+	if !ok {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if text := err.Error(); len(n.errs) < maxNotes && !slices.Contains(n.errs, text) {
+		n.errs = append(n.errs, text)
+	}
 }

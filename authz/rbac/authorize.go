@@ -3,6 +3,7 @@ package rbac
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -38,7 +39,7 @@ func (x *Index) eachIn(u *authn.User, namespace string, yield func(*scope) bool)
 //
 // A namespaced binding grants nothing outside its namespace, and no paths.
 // Source: RBAC-05, RBAC-10.
-func (x *Index) Authorize(_ context.Context, a authz.Attributes) (authz.Decision, string, error) {
+func (x *Index) Authorize(ctx context.Context, a authz.Attributes) (authz.Decision, string, error) {
 	q, namespace := newQuery(&a), a.Namespace
 	if !a.ResourceRequest {
 		namespace = ""
@@ -54,7 +55,9 @@ func (x *Index) Authorize(_ context.Context, a authz.Attributes) (authz.Decision
 	case found != nil:
 		return authz.Allow, found.why(), nil
 	case broken:
-		return authz.NoOpinion, "RBAC: " + x.missing(&a.User, namespace), nil
+		missing := x.missing(&a.User, namespace)
+		authz.NoteError(ctx, errors.New(missing))
+		return authz.NoOpinion, "RBAC: " + missing, nil
 	}
 	return authz.NoOpinion, "", nil
 }

@@ -32,6 +32,7 @@ var house = [...][]room{
 		{path: "internal/nearly", std: true, why: "what a misspelt name was probably meant to be"},
 		{path: "internal/guard", std: true, why: "panics and nil values of what users wrote"},
 		{path: "internal/batch", std: true, why: "records that wait until they are delivered together"},
+		{path: "internal/memo", std: true, why: "answers of other servers, remembered for a while"},
 		{path: "internal/pause", std: true, why: "waits before a retry"},
 		{path: "internal/yaml", why: "door: YAML"},
 		{path: "internal/ordered", why: "door: the ordered copy-on-write map"},

@@ -1,0 +1,2 @@
+// Package memo remembers answers of other servers for a while.
+package memo
