@@ -1,0 +1,285 @@
+package webhook
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/kindwright/kindwright/authn"
+	"github.com/kindwright/kindwright/internal/clip"
+	"github.com/kindwright/kindwright/internal/connection"
+	"github.com/kindwright/kindwright/internal/guard"
+	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/internal/memo"
+)
+
+// Connection is where reviews go, and how the server proves who it is.
+type Connection = connection.Connection
+
+// Backoff says how often something is tried, and how long the pauses between are.
+type Backoff = connection.Backoff
+
+// ReadConnection reads a connection file, which has the form of a kubeconfig: its current context
+// names a cluster and a user. It rejects credential plugins. Certificates and keys in files of their
+// own are read again when they change; failed hears why that is not possible.
+func ReadConnection(path string, failed func(error)) (Connection, error) {
+	return connection.Read(path, failed)
+}
+
+// Options says how a webhook is asked.
+type Options struct {
+	Version string // of the review: v1 or v1beta1
+
+	// CacheTTL is how long answers are remembered. Zero remembers none.
+	CacheTTL time.Duration
+
+	// Audiences are those of this server. A webhook that does not support audiences accepts tokens
+	// for them. If there are any, a token must be meant for one of them.
+	Audiences []string
+
+	Timeout time.Duration // of one question with all its repetitions; default 30 seconds
+
+	// Backoff are the pauses before a question is repeated. The zero value is that of kube-apiserver.
+	Backoff Backoff
+
+	Logger logr.Logger // hears of failures
+}
+
+// Webhook asks another server. It is safe for concurrent use.
+type Webhook struct {
+	to      Connection
+	options Options
+	key     [32]byte
+
+	known, unknown *memo.Cache[digest, verdict] // apart: unknown tokens must not push out the known ones
+
+	mu      sync.Mutex
+	flights map[digest]*flight // guarded by mu
+}
+
+var _ authn.Authenticator = (*Webhook)(nil)
+
+type digest [sha256.Size]byte
+
+// verdict is an answer.
+type verdict struct {
+	user authn.User
+	ok   bool
+	err  error // the webhook failed, or says why it rejects the token
+}
+
+// flight is a question that is being asked.
+type flight struct {
+	done    chan struct{}
+	verdict verdict // valid when done is closed
+}
+
+// The bounds of what is remembered: answers of each kind, and bytes of an answer.
+const (
+	maxAnswers = 4096
+	maxKept    = 16 << 10
+)
+
+// New makes a webhook. It does not connect yet.
+func New(to Connection, o Options) (*Webhook, error) {
+	var problems []error
+	if to.URL == "" {
+		problems = append(problems, errors.New("the connection has no URL"))
+	}
+	if o.Version != "v1" && o.Version != "v1beta1" {
+		problems = append(problems, fmt.Errorf("unsupported authentication webhook version %q, supported versions are %q, %q", o.Version, "v1", "v1beta1"))
+	}
+	if o.CacheTTL < 0 || o.Timeout < 0 {
+		problems = append(problems, errors.New("times must not be negative"))
+	}
+	w := &Webhook{
+		to: to.WithClient(), options: o, flights: map[digest]*flight{},
+		known: memo.New[digest, verdict](maxAnswers), unknown: memo.New[digest, verdict](maxAnswers),
+	}
+	_, err := rand.Read(w.key[:])
+	if err := errors.Join(append(problems, err)...); err != nil {
+		return nil, fmt.Errorf("authentication webhook: %w", err)
+	}
+	if w.options.Timeout == 0 {
+		w.options.Timeout = 30 * time.Second
+	}
+	if o.Backoff == (Backoff{}) {
+		w.options.Backoff = connection.DefaultBackoff()
+	}
+	return w, nil
+}
+
+// Authenticate asks the other server about the bearer token of a request, unless it has answered a
+// moment ago. A token that the server does not know may be known to another authenticator.
+func (w *Webhook) Authenticate(r *http.Request) (authn.User, bool, error) {
+	token, ok, err := authn.BearerToken(r)
+	if err != nil || !ok {
+		return authn.User{}, false, err
+	}
+	audiences, ok := authn.AudiencesFrom(r.Context())
+	if !ok {
+		audiences = w.options.Audiences
+	}
+	key := w.digest(token, audiences)
+	for _, answers := range []*memo.Cache[digest, verdict]{w.known, w.unknown} {
+		if v, ok := answers.Get(key); ok {
+			return v.user, v.ok, v.err
+		}
+	}
+	v := w.share(r.Context(), key, token, audiences)
+	return v.user, v.ok, v.err
+}
+
+// digest identifies a token and what it must be for, without telling what it is.
+func (w *Webhook) digest(token string, audiences []string) (out digest) {
+	h := hmac.New(sha256.New, w.key[:])
+	for _, text := range append([]string{token}, audiences...) {
+		h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(text))))
+		h.Write([]byte(text))
+	}
+	h.Sum(out[:0])
+	return out
+}
+
+// share asks, or waits for someone else who asks the same.
+func (w *Webhook) share(ctx context.Context, key digest, token string, audiences []string) verdict {
+	w.mu.Lock()
+	f, asked := w.flights[key]
+	if !asked {
+		f = &flight{done: make(chan struct{}), verdict: verdict{err: errors.New("the question to the authentication webhook was not completed")}}
+		w.flights[key] = f
+	}
+	w.mu.Unlock()
+	if asked {
+		select {
+		case <-f.done:
+			return f.verdict
+		case <-ctx.Done():
+			return verdict{err: context.Cause(ctx)}
+		}
+	}
+	defer func() {
+		w.mu.Lock()
+		delete(w.flights, key)
+		w.mu.Unlock()
+		close(f.done)
+	}()
+	f.verdict = w.ask(key, token, audiences) // without ctx: others wait for the answer too
+	return f.verdict
+}
+
+// ask sends the review, several times if need be.
+func (w *Webhook) ask(key digest, token string, audiences []string) (v verdict) {
+	defer guard.Recover(&v.err, "authentication webhook")
+	ctx, cancel := context.WithTimeout(context.Background(), w.options.Timeout)
+	defer cancel()
+	apiVersion := group + "/" + w.options.Version
+	document, err := json.Marshal(struct {
+		Kind       string                `json:"kind"`
+		APIVersion string                `json:"apiVersion"`
+		Metadata   struct{}              `json:"metadata"`
+		Spec       authn.TokenReviewSpec `json:"spec"`
+		Status     struct{}              `json:"status"`
+	}{Kind: kind, APIVersion: apiVersion, Spec: authn.TokenReviewSpec{Token: token, Audiences: audiences}})
+	if err != nil {
+		return verdict{err: err}
+	}
+	var status authn.TokenReviewStatus
+	size := 0
+	err = connection.Retry(ctx, w.options.Backoff, func() error {
+		data, err := w.to.Post(ctx, document)
+		if err != nil {
+			return err
+		}
+		size = len(data)
+		status, err = decode(apiVersion, data)
+		return err
+	})
+	if err != nil {
+		if w.options.Logger.GetSink() != nil {
+			w.options.Logger.Error(err, "an authentication webhook failed")
+		}
+		return verdict{err: fmt.Errorf("authentication webhook: %w", err)}
+	}
+	v = w.judge(status, token, audiences)
+	switch {
+	case v.err != nil || size > maxKept: // not remembered
+	case v.ok:
+		w.known.Put(key, v, w.options.CacheTTL)
+	default:
+		w.unknown.Put(key, v, w.options.CacheTTL)
+	}
+	return v
+}
+
+// The kind of the documents.
+const (
+	group = "authentication.k8s.io"
+	kind  = "TokenReview"
+)
+
+// decode reads an answer. It must be of the kind and version of the question, as far as it says.
+func decode(apiVersion string, data []byte) (authn.TokenReviewStatus, error) {
+	var review struct {
+		APIVersion string                  `json:"apiVersion"`
+		Kind       string                  `json:"kind"`
+		Status     authn.TokenReviewStatus `json:"status"`
+	}
+	if err := json.Unmarshal(data, &review); err != nil {
+		return authn.TokenReviewStatus{}, fmt.Errorf("the answer is not a TokenReview: %w", err)
+	}
+	if v, k := review.APIVersion, review.Kind; v != "" && v != apiVersion || k != "" && k != kind {
+		return authn.TokenReviewStatus{}, fmt.Errorf("the answer is a %s of %s and not a %s of %s", clip.Text(k, 64), clip.Text(v, 64), kind, apiVersion)
+	}
+	return review.Status, nil
+}
+
+// maxMessage bounds what an error repeats of an answer.
+const maxMessage = 256
+
+// judge makes a user of an answer.
+func (w *Webhook) judge(s authn.TokenReviewStatus, token string, audiences []string) verdict {
+	var meant []string
+	if len(audiences) > 0 {
+		got := s.Audiences
+		if len(got) == 0 {
+			got = w.options.Audiences // the webhook does not support audiences
+		}
+		meant = slices.DeleteFunc(slices.Clone(audiences), func(a string) bool { return !slices.Contains(got, a) })
+		if len(meant) == 0 {
+			return verdict{}
+		}
+	}
+	if !s.Authenticated {
+		if s.Error == "" {
+			return verdict{}
+		}
+		return verdict{err: fmt.Errorf("the authentication webhook says: %s", clip.Text(strings.ReplaceAll(s.Error, token, "<token>"), maxMessage))}
+	}
+	user := authn.User{Name: s.User.Username, UID: s.User.UID, Groups: s.User.Groups, Audiences: meant, Method: "webhook"}
+	for name, values := range s.User.Extra {
+		if user.Extra == nil {
+			user.Extra = map[string][]string{}
+		}
+		name = strings.ToLower(name)
+		user.Extra[name] = append(user.Extra[name], values...)
+	}
+	if user.Name == "" {
+		return verdict{err: errors.New("the authentication webhook named no user")}
+	}
+	if err := authn.CheckIssued(user, true); err != nil {
+		return verdict{err: fmt.Errorf("the authentication webhook named a user whose %w", err)}
+	}
+	return verdict{user: user, ok: true}
+}

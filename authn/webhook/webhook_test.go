@@ -1,0 +1,255 @@
+package webhook_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kindwright/kindwright/authn"
+	"github.com/kindwright/kindwright/authn/webhook"
+)
+
+// backend is a webhook without a network, so that time can be virtual.
+type backend struct {
+	mu     sync.Mutex
+	asked  []string
+	answer func(n int, r *http.Request) (int, string, error)
+}
+
+func (b *backend) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	b.asked = append(b.asked, string(body))
+	n := len(b.asked)
+	b.mu.Unlock()
+	code, text, err := b.answer(n, r)
+	if err != nil {
+		return nil, err
+	}
+	return &http.Response{StatusCode: code, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(text)), Request: r}, nil
+}
+
+func (b *backend) count() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.asked)
+}
+
+// says is a backend with one answer.
+func says(status string) *backend {
+	return &backend{answer: func(int, *http.Request) (int, string, error) {
+		return http.StatusOK, `{"apiVersion":"authentication.k8s.io/v1","kind":"TokenReview","status":` + status + `}`, nil
+	}}
+}
+
+func (b *backend) webhook(t *testing.T, o webhook.Options) *webhook.Webhook {
+	t.Helper()
+	if o.Version == "" {
+		o.Version = "v1"
+	}
+	w, err := webhook.New(webhook.Connection{URL: "https://authenticator.example.dev/", Client: &http.Client{Transport: b}}, o)
+	require.NoError(t, err)
+	return w
+}
+
+func request(ctx context.Context, token string) *http.Request {
+	r := httptest.NewRequest("GET", "/", nil).WithContext(ctx)
+	r.Header.Set("Authorization", "Bearer "+token)
+	return r
+}
+
+const alice = `{"authenticated":true,"user":{"username":"alice","uid":"u1","groups":["ops"],"extra":{"Scopes":["a","b"]}}}`
+
+func TestAUTHN_09_10_AReviewIsSent(t *testing.T) {
+	for _, version := range []string{"v1", "v1beta1"} {
+		b := &backend{answer: func(int, *http.Request) (int, string, error) {
+			return http.StatusOK, `{"apiVersion":"authentication.k8s.io/` + version + `","kind":"TokenReview","status":` + alice + `}`, nil
+		}}
+		w := b.webhook(t, webhook.Options{Version: version})
+		u, ok, err := w.Authenticate(request(t.Context(), "secret"))
+		require.NoError(t, err)
+		require.True(t, ok)
+		require.Equal(t, authn.User{Name: "alice", UID: "u1", Groups: []string{"ops"}, Extra: map[string][]string{"scopes": {"a", "b"}}, Method: "webhook"}, u)
+		require.JSONEq(t, `{"apiVersion":"authentication.k8s.io/`+version+`","kind":"TokenReview","metadata":{},"spec":{"token":"secret"},"status":{}}`, b.asked[0])
+
+		_, ok, err = w.Authenticate(httptest.NewRequest("GET", "/", nil))
+		require.NoError(t, err)
+		require.False(t, ok, "without a token nobody is asked")
+		require.Len(t, b.asked, 1)
+	}
+}
+
+func TestAUTHN_11_AnswersAreRemembered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, status := range []string{alice, `{"authenticated":false}`} {
+			b := says(status)
+			w := b.webhook(t, webhook.Options{CacheTTL: 2 * time.Minute})
+			ask := func(token string) int {
+				_, ok, err := w.Authenticate(request(t.Context(), token))
+				require.NoError(t, err)
+				require.Equal(t, status == alice, ok)
+				return b.count()
+			}
+			require.Equal(t, 1, ask("one"))
+			require.Equal(t, 1, ask("one"))
+			require.Equal(t, 2, ask("two"))
+			time.Sleep(2*time.Minute - time.Second)
+			require.Equal(t, 2, ask("one"))
+			time.Sleep(time.Second)
+			require.Equal(t, 3, ask("one"))
+		}
+		b := says(alice)
+		w := b.webhook(t, webhook.Options{CacheTTL: time.Hour})
+		for i := range 10_000 { // unknown tokens push out no known one
+			if i == 1 {
+				b.answer = says(`{"authenticated":false}`).answer
+			}
+			_, _, err := w.Authenticate(request(t.Context(), strings.Repeat("x", i%1000+1)+string(rune('a'+i/1000))))
+			require.NoError(t, err)
+		}
+		asked := b.count()
+		_, ok, err := w.Authenticate(request(t.Context(), "xa"))
+		require.NoError(t, err)
+		require.True(t, ok)
+		require.Equal(t, asked, b.count())
+	})
+}
+
+func TestFailuresAreNotRemembered(t *testing.T) {
+	for name, answer := range map[string]func(int, *http.Request) (int, string, error){
+		"unreachable": func(int, *http.Request) (int, string, error) { return 0, "", errors.New("refused") },
+		"hanging": func(_ int, r *http.Request) (int, string, error) {
+			<-r.Context().Done()
+			return 0, "", r.Context().Err()
+		},
+		"an error":   func(int, *http.Request) (int, string, error) { return http.StatusInternalServerError, "{}", nil },
+		"a redirect": func(int, *http.Request) (int, string, error) { return http.StatusFound, "{}", nil },
+		"no JSON":    func(int, *http.Request) (int, string, error) { return http.StatusOK, "yes", nil },
+		"another kind": func(int, *http.Request) (int, string, error) {
+			return http.StatusOK, `{"kind":"Status","status":` + alice + `}`, nil
+		},
+		"another version": func(int, *http.Request) (int, string, error) {
+			return http.StatusOK, `{"apiVersion":"authentication.k8s.io/v1beta1","kind":"TokenReview","status":` + alice + `}`, nil
+		},
+		"too long": func(int, *http.Request) (int, string, error) {
+			return http.StatusOK, `{"status":` + alice + `}` + strings.Repeat(" ", 2<<20), nil
+		},
+		"a panic":       func(int, *http.Request) (int, string, error) { panic("no") },
+		"why":           says(`{"error":"secret is expired"}`).answer,
+		"no name":       says(`{"authenticated":true,"user":{}}`).answer,
+		"anonymous":     says(`{"authenticated":true,"user":{"username":"system:anonymous"}}`).answer,
+		"a strange one": says(`{"authenticated":true,"user":{"username":"a\u0000b"}}`).answer,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := &backend{answer: answer}
+				w := b.webhook(t, webhook.Options{CacheTTL: time.Hour})
+				for range 2 {
+					before := b.count()
+					start := time.Now()
+					_, ok, err := w.Authenticate(request(t.Context(), "secret"))
+					require.Error(t, err)
+					require.NotContains(t, err.Error(), "secret")
+					require.False(t, ok)
+					require.Greater(t, b.count(), before)
+					require.LessOrEqual(t, time.Since(start), 30*time.Second)
+				}
+				b.answer = says(alice).answer
+				_, ok, err := w.Authenticate(request(t.Context(), "secret"))
+				require.NoError(t, err)
+				require.True(t, ok)
+			})
+		})
+	}
+}
+
+func TestOneQuestionForManyRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		open := make(chan struct{})
+		b := &backend{answer: func(int, *http.Request) (int, string, error) {
+			<-open
+			return http.StatusOK, `{"status":` + alice + `}`, nil
+		}}
+		w := b.webhook(t, webhook.Options{})
+		first, giveUp := context.WithCancel(t.Context())
+		var group sync.WaitGroup
+		for i := range 20 {
+			ctx := t.Context()
+			if i == 0 {
+				ctx = first
+			}
+			group.Go(func() {
+				_, ok, err := w.Authenticate(request(ctx, "one"))
+				require.NoError(t, err)
+				require.True(t, ok)
+			})
+			synctest.Wait()
+		}
+		giveUp() // of who asks: the others still wait for the answer
+		impatient, leave := context.WithCancel(t.Context())
+		leave()
+		_, _, err := w.Authenticate(request(impatient, "one"))
+		require.ErrorIs(t, err, context.Canceled)
+		close(open)
+		group.Wait()
+		require.Equal(t, 1, b.count())
+	})
+}
+
+func TestAudiences(t *testing.T) {
+	for _, c := range []struct {
+		own, asked, answered []string
+		ok                   bool
+		meant                []string
+	}{
+		{nil, nil, nil, true, nil},
+		{nil, nil, []string{"x"}, true, nil},
+		{[]string{"api"}, nil, nil, true, []string{"api"}},
+		{[]string{"api"}, nil, []string{"other"}, false, nil},
+		{[]string{"api"}, []string{"vault"}, nil, false, nil},
+		{[]string{"api", "vault"}, []string{"vault", "x"}, nil, true, []string{"vault"}},
+		{[]string{"api"}, []string{"vault", "x"}, []string{"x", "y"}, true, []string{"x"}},
+		{nil, []string{"vault"}, nil, false, nil},
+	} {
+		audiences := `null`
+		if c.answered != nil {
+			audiences = `["` + strings.Join(c.answered, `","`) + `"]`
+		}
+		b := says(`{"authenticated":true,"user":{"username":"alice"},"audiences":` + audiences + `}`)
+		u, ok, err := b.webhook(t, webhook.Options{Audiences: c.own}).Authenticate(request(authn.WithAudiences(t.Context(), c.asked), "t"))
+		require.NoError(t, err)
+		require.Equal(t, c.ok, ok, "%+v", c)
+		require.Equal(t, c.meant, u.Audiences)
+		sent := c.asked
+		if sent == nil {
+			sent = c.own
+		}
+		require.Equal(t, sent != nil, strings.Contains(b.asked[0], `"audiences":["`+strings.Join(sent, `","`)+`"]`))
+	}
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	for want, c := range map[string]struct {
+		url string
+		o   webhook.Options
+	}{
+		"no URL":      {"", webhook.Options{Version: "v1"}},
+		"unsupported": {"https://x", webhook.Options{}},
+		"negative":    {"https://x", webhook.Options{Version: "v1", CacheTTL: -1}},
+	} {
+		_, err := webhook.New(webhook.Connection{URL: c.url}, c.o)
+		require.ErrorContains(t, err, want)
+	}
+}
