@@ -13,7 +13,7 @@ func Example() {
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		question, _ := io.ReadAll(r.Body)
 		fmt.Printf("%s\n", question)
-		fmt.Fprint(w, `{"apiVersion":"authentication.k8s.io/v1","kind":"TokenReview","status":{"authenticated":true,"user":{"username":"alice","groups":["ops"]}}}`)
+		_, _ = fmt.Fprint(w, `{"apiVersion":"authentication.k8s.io/v1","kind":"TokenReview","status":{"authenticated":true,"user":{"username":"alice","groups":["ops"]}}}`)
 	}))
 	defer backend.Close()
 	a, err := webhook.New(webhook.Connection{URL: backend.URL}, webhook.Options{Version: "v1"})

@@ -16,7 +16,7 @@ func Example() {
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		question, _ := io.ReadAll(r.Body)
 		fmt.Printf("%s\n", question)
-		fmt.Fprint(w, `{"apiVersion":"authorization.k8s.io/v1","kind":"SubjectAccessReview","status":{"allowed":true,"reason":"she is known"}}`)
+		_, _ = fmt.Fprint(w, `{"apiVersion":"authorization.k8s.io/v1","kind":"SubjectAccessReview","status":{"allowed":true,"reason":"she is known"}}`)
 	}))
 	defer backend.Close()
 	z, err := webhook.New(webhook.Connection{URL: backend.URL}, webhook.Options{Version: "v1"})

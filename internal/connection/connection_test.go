@@ -118,7 +118,7 @@ func TestACertificateIsFollowed(t *testing.T) {
 func TestInClusterConfig(t *testing.T) {
 	dir := t.TempDir()
 	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprintf(w, "%s %s", r.URL.Path, r.Header.Get("Authorization"))
+		_, _ = fmt.Fprintf(w, "%s %s", r.URL.Path, r.Header.Get("Authorization"))
 	}))
 	defer srv.Close()
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")

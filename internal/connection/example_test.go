@@ -16,7 +16,7 @@ func Example() {
 			w.WriteHeader(http.StatusTooManyRequests)
 			return
 		}
-		fmt.Fprint(w, "{}")
+		_, _ = fmt.Fprint(w, "{}")
 	}))
 	defer backend.Close()
 	to := connection.Connection{URL: backend.URL}.WithClient()
