@@ -73,6 +73,15 @@ func newMeters(version discovery.VersionInfo, size func() (int64, bool)) *meters
 	return m
 }
 
+// collectFrom registers the metrics of parts that have some of their own.
+func (m *meters) collectFrom(parts []authn.Authenticator) {
+	for _, p := range parts {
+		if c, ok := p.(interface{ CollectMetrics(r *internal.Registry) }); ok {
+			c.CollectMetrics(&m.registry)
+		}
+	}
+}
+
 // storeSize returns the size of the store in bytes, if the store can tell it.
 func (s *Server) storeSize() (int64, bool) {
 	sized, ok := storage.As[storage.Sized](s.backend)

@@ -223,6 +223,7 @@ func (s *Server) buildAccess() error {
 	if !s.cfg.access.NoAnonymous {
 		authenticators = append(authenticators, authn.Anonymous())
 	}
+	s.meters.collectFrom(authenticators)
 	s.authenticator = authn.Union(authenticators...)
 	if s.cfg.access.EachCredential {
 		s.authenticator = authn.Each(s.authenticator)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -129,6 +130,20 @@ func Anonymous() Authenticator {
 			return User{}, false, fmt.Errorf("%w: %s", ErrBadCredential, kind)
 		}
 		return User{Name: UserAnonymous, Groups: []string{GroupUnauthenticated}, Method: "anonymous"}, true, nil
+	})
+}
+
+// AnonymousAt is [Anonymous] for requests with one of these paths alone, letter by letter. Other
+// requests without a credential stay without a user. A server that admits nobody else as anonymous
+// gives it as the last authenticator.
+// Source: AUTHNCFG-09.
+func AnonymousAt(paths ...string) Authenticator {
+	anonymous := Anonymous()
+	return Func(func(r *http.Request) (User, bool, error) {
+		if !slices.Contains(paths, r.URL.Path) {
+			return User{}, false, nil
+		}
+		return anonymous.Authenticate(r)
 	})
 }
 

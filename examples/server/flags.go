@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/kindwright/kindwright/internal/auditflags"
+	"github.com/kindwright/kindwright/internal/authnflags"
 	"github.com/kindwright/kindwright/kinds"
 )
 
@@ -39,6 +40,7 @@ type flags struct {
 	backup        bool
 
 	audit    auditflags.Flags
+	authn    authnflags.Flags
 	features texts
 	versions texts
 	emulated string
@@ -77,6 +79,7 @@ func parseFlags(args []string, out io.Writer) (*flags, error) {
 	set.DurationVar(&f.shutdownDelay, "shutdown-delay-duration", 0, "how long to go on serving, unready, before stopping")
 	set.Float64Var(&f.goawayChance, "goaway-chance", 0, "fraction of HTTP/2 requests, up to 0.02, whose client is asked to connect anew")
 	set.DurationVar(&f.eventTTL, "event-ttl", kinds.DefaultEventTTL, "how long events are kept")
+	f.authn.Add(set)
 	f.audit.Add(set)
 	set.BoolVar(&f.version, "version", false, "print the version of the program, and end")
 	set.BoolVar(&f.checkData, "check-data", false, "verify every record of the store in the data directory, and end")
@@ -135,6 +138,7 @@ func (f *flags) check() error {
 	if f.eventTTL <= 0 {
 		problems = append(problems, fmt.Errorf("--event-ttl %v: must be above 0", f.eventTTL))
 	}
+	problems = append(problems, f.authn.Check()...)
 	problems = append(problems, f.audit.Check()...)
 	if f.verbosity < 0 {
 		problems = append(problems, fmt.Errorf("--v %d: must not be negative", f.verbosity))

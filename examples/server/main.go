@@ -21,12 +21,14 @@ import (
 
 	"github.com/kindwright/kindwright"
 	"github.com/kindwright/kindwright/authn"
+	"github.com/kindwright/kindwright/authn/jwt"
 	"github.com/kindwright/kindwright/authn/requestheader"
 	"github.com/kindwright/kindwright/authn/token"
 	certs "github.com/kindwright/kindwright/authn/x509"
 	"github.com/kindwright/kindwright/authz"
 	"github.com/kindwright/kindwright/authz/rbac"
 	"github.com/kindwright/kindwright/internal/auditflags"
+	"github.com/kindwright/kindwright/internal/authnflags"
 	"github.com/kindwright/kindwright/kinds"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/storage"
@@ -83,6 +85,7 @@ func serve(ctx context.Context, f *flags, out, errOut io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, given.signed.Close()) }()
 	if f.checkData {
 		return checkData(ctx, f, out)
 	}
@@ -123,7 +126,11 @@ func serve(ctx context.Context, f *flags, out, errOut io.Writer) (err error) {
 			EmulatedVersion: f.emulated,
 			RuntimeConfig:   strings.Join(f.versions, ","),
 		},
-		kindwright.Access{CheckOwnerReferences: true}, // or the right to update would be enough to have the collector delete
+		kindwright.Access{
+			NoAnonymous:          given.signed.NoAnonymous,
+			CheckOwnerReferences: true, // or the right to update would be enough to have the collector delete
+		},
+		kindwright.CheckHealth(given.signed.Health()),
 		kindwright.HTTP{LivezGrace: f.livezGrace, ShutdownDelay: f.shutdownDelay, GoawayChance: f.goawayChance},
 		kindwright.Debug{Backup: f.backup},
 		kindwright.Housekeeping{NoGarbageCollection: !f.collect},
@@ -199,6 +206,7 @@ type credentials struct {
 	certificates *certs.Authenticator // nil when there are none
 	proxies      authn.Authenticator  // of users whom front proxies name; nil when there are none
 	tokens       *token.File          // nil when there are none
+	signed       *authnflags.Authentication
 }
 
 // readCredentials reads the files of client authorities and of tokens.
@@ -219,7 +227,10 @@ func readCredentials(f *flags, log logr.Logger) (c credentials, err error) {
 			return c, fmt.Errorf("--token-auth-file: %w", err)
 		}
 	}
-	return c, nil
+	c.signed, err = f.authn.Open(authnflags.Options{
+		Options: jwt.Options{Logger: log}, Release: f.emulated, Gates: strings.Join(f.features, ","),
+	})
+	return c, err
 }
 
 // frontProxies accepts the users whom front proxies name.
@@ -243,7 +254,7 @@ func frontProxies(f *flags, reloadFailed func(error)) (authn.Authenticator, erro
 }
 
 // authenticators accepts client certificates from the server's own authority and the given ones,
-// and the given tokens.
+// the given tokens, and those of issuers.
 func (c *credentials) authenticators(own *x509.Certificate) ([]authn.Authenticator, error) {
 	pool := x509.NewCertPool()
 	pool.AddCert(own)
@@ -261,7 +272,7 @@ func (c *credentials) authenticators(own *x509.Certificate) ([]authn.Authenticat
 	if c.tokens != nil {
 		out = append(out, c.tokens)
 	}
-	return out, nil
+	return append(out, c.signed.Authenticators()...), nil
 }
 
 // authorizers returns the authorizers for the modes on the command line.

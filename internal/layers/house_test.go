@@ -94,6 +94,7 @@ var house = [...][]room{
 	},
 	5: {
 		{path: "registry", why: "what users write: kinds, resources, forms, endpoints, definitions; the face of the engine, and Go structs in front of it"},
+		{path: "internal/authnflags", why: "kube-apiserver's flags for signed tokens and anonymous requests"},
 		{path: "internal/auditflags", why: "kube-apiserver's flags for audit"},
 		{path: "internal/engine", why: "the engine: compiled kinds, the resource set and its changes, the lists of steps"},
 	},

@@ -4,22 +4,25 @@ import (
 	"context"
 	"crypto/x509"
 	"fmt"
+	"strings"
 
 	"github.com/go-logr/logr"
 
 	"github.com/kindwright/kindwright"
 	"github.com/kindwright/kindwright/authn"
+	"github.com/kindwright/kindwright/authn/jwt"
 	"github.com/kindwright/kindwright/authn/token"
 	certificates "github.com/kindwright/kindwright/authn/x509"
 	"github.com/kindwright/kindwright/authz"
 	"github.com/kindwright/kindwright/authz/rbac"
 	"github.com/kindwright/kindwright/examples/kube"
+	"github.com/kindwright/kindwright/internal/authnflags"
 	"github.com/kindwright/kindwright/internal/certfile"
 )
 
 // access builds authentication and authorization from the flags. It also returns the authorities whose
 // client certificates are accepted, or nil.
-func (o *options) access(log logr.Logger, accounts *kube.Tokens) ([]kindwright.Option, func() *x509.CertPool, error) {
+func (o *options) access(log logr.Logger, accounts *kube.Tokens, signed *authnflags.Authentication) ([]kindwright.Option, func() *x509.CertPool, error) {
 	var who []authn.Authenticator
 	var authorities func() *x509.CertPool
 	proxy, err := o.proxy.authenticator(log, o.clientCAFile)
@@ -59,13 +62,25 @@ func (o *options) access(log logr.Logger, accounts *kube.Tokens) ([]kindwright.O
 		who = append(who, a)
 	}
 	return []kindwright.Option{
-		kindwright.Authenticate(who...),
+		kindwright.Authenticate(append(who, signed.Authenticators()...)...),
 		kindwright.Authorize(o.authorizers()...),
 		kindwright.Access{
-			NoAnonymous: !o.anonymous,
+			NoAnonymous: signed.NoAnonymous,
 			OpenPaths:   []string{"/healthz", "/livez", "/readyz", "/version", "/version/"},
 		},
+		kindwright.CheckHealth(signed.Health()),
 	}, authorities, nil
+}
+
+// signed accepts the tokens of issuers, and anonymous requests of some paths.
+func (o *options) signed(log logr.Logger) (*authnflags.Authentication, error) {
+	return o.authn.Open(authnflags.Options{
+		Options: jwt.Options{
+			TakenIssuers: o.issuers, Logger: log, ServerID: o.host(),
+			UnverifiedEmail: true, // as in Kubernetes
+		},
+		Release: o.release(), Gates: strings.Join(o.libraryGates, ","),
+	})
 }
 
 // reloadFailed returns a function that logs why a changed file cannot be read.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -26,12 +25,6 @@ func (v *inert) Set(s string) (err error) {
 		_, err = strconv.ParseInt(s, 0, 64)
 	case "duration":
 		_, err = time.ParseDuration(s)
-	case "pairs":
-		for pair := range strings.SplitSeq(s, ",") {
-			if name, _, ok := strings.Cut(pair, "="); s != "" && (!ok || name == "") {
-				err = fmt.Errorf("%q is not of the form name=value", pair)
-			}
-		}
 	}
 	return err
 }
@@ -41,12 +34,6 @@ func (v *inert) String() string { return v.text }
 
 // Type names the type of the value.
 func (v *inert) Type() string {
-	switch v.kind {
-	case "bool", "":
-		return v.kind
-	case "pairs":
-		return "name=value,..."
-	}
 	return v.kind
 }
 
@@ -65,18 +52,15 @@ func inertFlags() map[string]string {
 			coordinated-leadership-renew-deadline coordinated-leadership-retry-period etcd-compaction-interval etcd-count-metric-poll-period
 			etcd-db-metric-poll-interval etcd-healthcheck-timeout etcd-readycheck-timeout kubelet-timeout log-flush-frequency
 			shutdown-watch-termination-grace-period storage-initialization-timeout`,
-		"pairs": "oidc-required-claim",
-		"string": `admission-control-config-file allow-metric-labels allow-metric-labels-manifest authentication-config
+		"string": `admission-control-config-file allow-metric-labels allow-metric-labels-manifest
 			authentication-token-webhook-config-file authentication-token-webhook-version authorization-config authorization-policy-file
 			authorization-webhook-config-file authorization-webhook-version debug-socket-path egress-selector-config-file
 			encryption-provider-config endpoint-reconciler-type etcd-cafile etcd-certfile etcd-keyfile external-hostname kubelet-certificate-authority
 			kubelet-client-certificate kubelet-client-key log-json-info-buffer-size log-text-info-buffer-size logging-format min-compatibility-version
-			oidc-ca-file oidc-client-id oidc-groups-claim oidc-groups-prefix oidc-issuer-url oidc-username-claim oidc-username-prefix
 			peer-advertise-ip peer-advertise-port peer-ca-file proxy-client-cert-file proxy-client-key-file
 			service-account-jwks-uri service-account-signing-endpoint
 			show-hidden-metrics-for-version storage-backend storage-media-type tracing-config-file vmodule`,
-		"strings": `admission-control disabled-metrics etcd-servers-overrides kubelet-preferred-address-types
-			oidc-signing-algs watch-cache-sizes`,
+		"strings": `admission-control disabled-metrics etcd-servers-overrides kubelet-preferred-address-types watch-cache-sizes`,
 	}
 }
 

@@ -72,7 +72,12 @@ func (o *options) serve(ctx context.Context, errOut io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	access, authorities, err := o.access(log, tokens)
+	signed, err := o.signed(log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, signed.Close()) }()
+	access, authorities, err := o.access(log, tokens, signed)
 	if err != nil {
 		return err
 	}

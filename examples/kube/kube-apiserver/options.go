@@ -17,6 +17,7 @@ import (
 
 	"github.com/kindwright/kindwright"
 	"github.com/kindwright/kindwright/internal/auditflags"
+	"github.com/kindwright/kindwright/internal/authnflags"
 )
 
 // options holds the parsed command line.
@@ -29,7 +30,7 @@ type options struct {
 	clientCAFile string
 	tokenFile    string
 	proxy        frontProxy
-	anonymous    bool
+	authn        authnflags.Flags
 	modes        []string
 
 	dataDir     string
@@ -104,7 +105,6 @@ func (o *options) flags() *pflag.FlagSet {
 		"PEM file of the authorities whose client certificates are accepted: the common name is the user, organizations are groups")
 	o.proxy.flags(f)
 	f.StringVar(&o.tokenFile, "token-auth-file", "", `CSV file of bearer tokens: token,user,uid,"group,group"`)
-	f.BoolVar(&o.anonymous, "anonymous-auth", true, "whether requests without a credential are let through, as system:anonymous")
 	f.StringSliceVar(&o.modes, "authorization-mode", []string{"AlwaysAllow"},
 		"who decides what callers may do: AlwaysAllow, AlwaysDeny, RBAC, Node; several are asked in order")
 	f.StringVar(&o.dataDir, "data-dir", "", "where objects are kept when there is no --etcd-servers (default ./kube-apiserver-data)")
@@ -155,6 +155,7 @@ func (o *options) flags() *pflag.FlagSet {
 	f.BoolVar(&o.version, "version", false, "print the version and exit")
 	own := flag.NewFlagSet("", flag.ContinueOnError)
 	o.audit.Add(own)
+	o.authn.Add(own)
 	f.AddGoFlagSet(own)
 	o.addInert(f)
 	return f
@@ -230,6 +231,7 @@ func (o *options) check(f *pflag.FlagSet) error {
 	problems = append(problems, o.checkGates()...)
 	problems = append(problems, o.checkRuntimeConfig()...)
 	problems = append(problems, o.audit.Check()...)
+	problems = append(problems, o.authn.Check()...)
 	if o.maxObject < 1<<10 || o.maxObject > 64<<20 {
 		refuse("--max-object-bytes %d: must be from 1024 to 67108864", o.maxObject)
 	}
@@ -315,9 +317,7 @@ func (o *options) settings() []kindwright.Option {
 
 		WrongTypeIsBadRequest: true,
 	}
-	if n := len(o.emulated); n > 0 {
-		like.EmulatedVersion = o.emulated[n-1]
-	}
+	like.EmulatedVersion = o.release()
 	return []kindwright.Option{
 		like,
 		kindwright.Before("body", o.zpages),
@@ -331,6 +331,14 @@ func (o *options) settings() []kindwright.Option {
 		kindwright.Limits{Reads: limit(o.reads), Writes: limit(o.writes)},
 		kindwright.Housekeeping{NoGarbageCollection: !o.runs(garbageCollector)},
 	}
+}
+
+// release is the release of Kubernetes to behave like; empty is the newest.
+func (o *options) release() string {
+	if n := len(o.emulated); n > 0 {
+		return o.emulated[n-1]
+	}
+	return ""
 }
 
 // limit is a limit of the library for one of kube-apiserver's, where 0 is none.
@@ -376,8 +384,8 @@ func (o *options) warnings() []string {
 	if slices.Contains(o.modes, "Node") {
 		out = append(out, "--authorization-mode: Node has no opinion about any request yet: nodes need roles")
 	}
-	if o.clientCAFile == "" && o.tokenFile == "" {
-		out = append(out, "neither --client-ca-file nor --token-auth-file is given: nobody can log in")
+	if o.clientCAFile == "" && o.tokenFile == "" && !o.authn.Given() {
+		out = append(out, "neither --client-ca-file nor --token-auth-file nor an issuer of tokens is given: nobody can log in")
 	}
 	return out
 }

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/kindwright/kindwright/internal/issuer"
+)
+
+const authenticationHead = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\n"
+
+// trusting is the configuration that accepts the tokens of issuers: sub is the name, after a prefix.
+func trusting(issuers ...*issuer.Issuer) string {
+	text := authenticationHead + "jwt:\n"
+	for n, i := range issuers {
+		text += fmt.Sprintf("- issuer: {url: %q, audiences: [%s], certificateAuthority: %q}\n", i.URL, issuer.Audience, i.Authorities) +
+			fmt.Sprintf("  claimMappings: {username: {claim: sub, prefix: '%d:'}, groups: {claim: groups, prefix: ''}}\n", n)
+	}
+	return text
+}
+
+func TestAUTHN_13_15_TokensOfAnIssuerAreAccepted(t *testing.T) {
+	i, other := issuer.New(t), issuer.New(t)
+	file := writeTo(t, t.TempDir(), "authn.yaml", trusting(i))
+	s := serveIn(t, t.TempDir(), "--authentication-config="+file)
+	nobody := anonymous(t, s.kubeconfig)
+	user := whoami(t, nobody.with(i.Token(map[string]any{"groups": []string{"dev"}})))
+	require.Equal(t, "0:alice", user.Username)
+	require.Equal(t, []string{"dev", "system:authenticated"}, user.Groups)
+	for _, token := range []string{other.Token(nil), i.Token(map[string]any{"aud": "x"}), i.Token(nil) + "x", "e30.e30.e30"} {
+		a := nobody.with(token).do(t, "GET", "/healthz", "")
+		require.Equal(t, http.StatusUnauthorized, a.code)
+		require.Equal(t, "Unauthorized", a.status(t).Message)
+	}
+	require.NotContains(t, s.errOut.String(), "e30")
+
+	r := refused(t, "--authentication-config="+file, "--oidc-issuer-url="+i.URL, "--oidc-client-id=x")
+	require.Equal(t, exitUsage, r.code)
+	require.Contains(t, r.errOut, "authentication-config file and oidc-* flags are mutually exclusive")
+}
+
+func TestFLAG_13_TheFlagsOfOpenIDConnect(t *testing.T) {
+	i := issuer.New(t)
+	ca := writeTo(t, t.TempDir(), "ca.crt", i.Authorities)
+	s := serveIn(t, t.TempDir(), "--oidc-issuer-url="+i.URL, "--oidc-client-id="+issuer.Audience, "--oidc-ca-file="+ca,
+		"--oidc-groups-claim=roles", "--oidc-groups-prefix=r:", "--oidc-required-claim=hd=example.com")
+	nobody := anonymous(t, s.kubeconfig)
+	user := whoami(t, nobody.with(i.Token(map[string]any{"hd": "example.com", "roles": "dev"})))
+	require.Equal(t, i.URL+"#alice", user.Username)
+	require.Equal(t, []string{"r:dev", "system:authenticated"}, user.Groups)
+	require.Equal(t, http.StatusUnauthorized, nobody.with(i.Token(nil)).do(t, "GET", "/healthz", "").code)
+	i.Publish(issuer.ECDSA(t, "new"))
+	require.Equal(t, http.StatusUnauthorized, nobody.with(i.Token(map[string]any{"hd": "example.com"})).do(t, "GET", "/healthz", "").code, "only RS256 by default")
+}
+
+func TestAUTHN_04_05_14_FilesAndFlagsThatContradictEachOther(t *testing.T) {
+	dir := t.TempDir()
+	some := writeTo(t, dir, "some.yaml", authenticationHead+"anonymous: {enabled: true, conditions: [{path: /healthz}]}\n")
+	for want, args := range map[string][]string{
+		"--anonymous-auth flag cannot be set when anonymous field is configured in authentication configuration file": {"--authentication-config=" + some, "--anonymous-auth=true"},
+		"anonymous is not supported when AnonymousAuthConfigurableEndpoints feature gate is disabled": {
+			"--authentication-config=" + some, "--emulated-version=1.31", "--feature-gates=StructuredAuthenticationConfiguration=true",
+		},
+		"set --feature-gates=StructuredAuthenticationConfiguration=true to use authentication-config file": {"--authentication-config=" + some, "--emulated-version=1.29"},
+		"authentication configuration " + dir + "/none":                                                    {"--authentication-config=" + dir + "/none"},
+		"anonymos: Forbidden: unknown field":                                                               {"--authentication-config=" + writeTo(t, dir, "wrong.yaml", authenticationHead+"jwt: []\nanonymos: {}\n")},
+		"jwt[0].issuer.url: Invalid value":                                                                 {"--oidc-issuer-url=http://login.example.com", "--oidc-client-id=x"},
+		"--oidc-ca-file":                                                                                   {"--oidc-issuer-url=https://login.example.com", "--oidc-client-id=x", "--oidc-ca-file=" + dir + "/none"},
+		"must be specified together":                                                                       {"--oidc-issuer-url=https://login.example.com"},
+		"--oidc-signing-algs":                                                                              {"--oidc-issuer-url=https://login.example.com", "--oidc-client-id=x", "--oidc-signing-algs=HS256"},
+	} {
+		r := refused(t, append(args, "--listen=127.0.0.1:0", "--data-dir="+dir+"/data")...)
+		require.NotZero(t, r.code, want)
+		require.Contains(t, r.errOut, want)
+		require.NoDirExists(t, dir+"/data")
+	}
+}
+
+func TestAUTHN_01_02_AnonymousRequests(t *testing.T) {
+	open, shut := anonymous(t, serveIn(t, t.TempDir(), "--authorization-mode=RBAC").kubeconfig), anonymous(t, serveIn(t, t.TempDir(), "--anonymous-auth=false").kubeconfig)
+	a := open.do(t, "GET", widgetsPath, "")
+	require.Equal(t, http.StatusForbidden, a.code)
+	require.Contains(t, a.status(t).Message, `User "system:anonymous"`)
+	require.Equal(t, http.StatusOK, open.do(t, "GET", "/healthz", "").code)
+	for _, path := range []string{"/healthz", widgetsPath} {
+		require.Equal(t, http.StatusUnauthorized, shut.do(t, "GET", path, "").code)
+	}
+}
+
+func TestAUTHNCFG_07_08_09_AnonymousRequestsByPath(t *testing.T) {
+	dir := t.TempDir()
+	config := writeTo(t, dir, "some.yaml", authenticationHead+"jwt: []\nanonymous: {enabled: true, conditions: [{path: /livez}, {path: /readyz}]}\n")
+	s := serveIn(t, t.TempDir(), "--authentication-config="+config)
+	nobody := anonymous(t, s.kubeconfig)
+	for path, code := range map[string]int{
+		"/livez": http.StatusOK, "/readyz": http.StatusOK, "/livez?verbose": http.StatusOK, "/healthz": http.StatusUnauthorized, "/livez/": http.StatusUnauthorized,
+		"/livez/ping": http.StatusUnauthorized, "/LIVEZ": http.StatusUnauthorized, widgetsPath: http.StatusUnauthorized,
+	} {
+		require.Equal(t, code, nobody.do(t, "GET", path, "").code, path)
+	}
+	require.Equal(t, http.StatusUnauthorized, nobody.with("guess").do(t, "GET", "/livez", "").code, "a bad credential is not anonymous")
+	require.Equal(t, http.StatusOK, admin(t, s.kubeconfig).do(t, "GET", widgetsPath, "").code, "AUTHNCFG-03")
+
+	config = writeTo(t, dir, "none.yaml", authenticationHead+"jwt: []\nanonymous: {enabled: false}\n")
+	nobody = anonymous(t, serveIn(t, t.TempDir(), "--authentication-config="+config).kubeconfig)
+	require.Equal(t, http.StatusUnauthorized, nobody.do(t, "GET", "/livez", "").code)
+	config = writeTo(t, dir, "all.yaml", authenticationHead+"jwt: []\nanonymous: {enabled: true}\n")
+	nobody = anonymous(t, serveIn(t, t.TempDir(), "--authentication-config="+config).kubeconfig)
+	require.Equal(t, http.StatusForbidden, nobody.do(t, "GET", widgetsPath, "").code)
+}
+
+// A changed file takes effect while the server runs. A bad one does not, and health says so.
+func TestAuthenticationConfigurationIsReadAgain(t *testing.T) {
+	first, second := issuer.New(t), issuer.New(t)
+	path := writeTo(t, t.TempDir(), "authn.yaml", trusting(first))
+	s := serveIn(t, t.TempDir(), "--authentication-config="+path)
+	kube := admin(t, s.kubeconfig)
+	nobody := anonymous(t, s.kubeconfig)
+	rewrite := func(text string) {
+		require.NoError(t, os.WriteFile(path+".new", []byte(text), 0o600))
+		require.NoError(t, os.Rename(path+".new", path))
+	}
+	code := func(token string) int { return nobody.with(token).do(t, "GET", "/healthz", "").code }
+	require.Equal(t, http.StatusOK, code(first.Token(nil)))
+	require.Equal(t, http.StatusUnauthorized, code(second.Token(nil)))
+
+	rewrite(trusting(second))
+	require.Eventually(t, func() bool { return code(second.Token(nil)) == http.StatusOK }, waitLimit, 10*time.Millisecond)
+	require.Equal(t, http.StatusUnauthorized, code(first.Token(nil)), "the first one counts no longer")
+
+	rewrite(authenticationHead + "jwt: [{}]")
+	check := "/healthz/authentication-config"
+	require.Eventually(t, func() bool { return kube.do(t, "GET", check, "").code != http.StatusOK }, waitLimit, 10*time.Millisecond)
+	require.Contains(t, string(kube.do(t, "GET", check, "").body), "jwt[0].issuer.url: Required value")
+	require.Equal(t, http.StatusOK, kube.do(t, "GET", "/readyz", "").code)
+	require.Equal(t, http.StatusOK, nobody.with(second.Token(nil)).do(t, "GET", "/readyz", "").code, "the last good one stays")
+	metrics := string(kube.do(t, "GET", "/metrics", "").body)
+	for _, series := range []string{
+		`apiserver_authentication_config_controller_automatic_reloads_total{status="success",apiserver_id_hash=""} 1`,
+		`apiserver_authentication_config_controller_automatic_reloads_total{status="failure",apiserver_id_hash=""} 1`,
+		`apiserver_authentication_config_controller_last_config_info{`,
+	} {
+		assert.Contains(t, metrics, series)
+	}
+	require.Eventually(t, func() bool { return strings.Contains(s.errOut.String(), "the last good one stays in effect") }, waitLimit, time.Millisecond)
+}
