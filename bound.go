@@ -27,6 +27,8 @@ type binding struct {
 	wanted []wanted
 	bound  bool // Bind has returned
 	kept   []*engine.Observation
+
+	optional []*engine.Observation // of kinds that the server may lack
 }
 
 // wanted is a call of Binding.Observe.
@@ -79,6 +81,11 @@ func (b *binding) Err() error {
 			return err
 		}
 	}
+	for _, o := range b.optional {
+		if err := o.Err(); o.Attached() && err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -87,15 +94,19 @@ func (s *Server) connect() error {
 	var problems []error
 	for _, b := range s.bindings {
 		for _, w := range b.wanted {
-			if !slices.ContainsFunc(s.bundle.Resources, func(r *registry.Resource) bool {
+			if watch.Required(w.observer) && !slices.ContainsFunc(s.bundle.Resources, func(r *registry.Resource) bool {
 				return r.Stored == nil && r.Group == w.of.Group && r.Plural == w.of.Resource
 			}) {
 				problems = append(problems, fmt.Errorf("%s observes %s, which the server does not have; give the kind to Serve", b.name, w.of))
 				continue
 			}
 			o, err := s.engine.Observe(w.of, w.observer)
-			if err == nil {
+			switch {
+			case err != nil:
+			case watch.Required(w.observer):
 				b.kept = append(b.kept, o)
+			default:
+				b.optional = append(b.optional, o)
 			}
 			problems = append(problems, err)
 		}

@@ -26,10 +26,22 @@ type Bindable[T any] interface {
 type Binding interface {
 	// Observe has o told of all objects of a resource, and of each change before the write that made it
 	// is answered; see [Observation]. The entries are in the form that objects are stored in. It is for
-	// Bind alone. New fails for a resource that the server does not have.
+	// Bind alone. New fails for a resource that the server does not have, unless o is from [IfServed].
 	Observe(of meta.GroupResource, o Observer) error
 
 	// Get returns one object in a served version, as new as every write that was answered. The error is
 	// a NotFound if there is none. An observer must not call it.
 	Get(ctx context.Context, of meta.GroupVersionResource, namespace, name string) (*Entry, error)
+}
+
+// IfServed returns an observer that a server does without while it lacks the resource. It is told of
+// all objects, as any other, from the time at which the server has it.
+func IfServed(o Observer) Observer { return ifServed{o} }
+
+type ifServed struct{ Observer }
+
+// Required reports whether a server that lacks the resource cannot use what the observer is for.
+func Required(o Observer) bool {
+	_, optional := o.(ifServed)
+	return !optional
 }

@@ -18,7 +18,7 @@ import (
 var rows = map[string]int{
 	"GET": 8, "LIST": 36, "PAGE": 10, "COLL": 15, "QUERY": 23, "GZIP": 5, "WATCH": 35, "WLIST": 9, "TABLE": 11, "EVT": 37,
 	"CREATE": 7, "UPDATE": 12, "PATH": 27, "PATCH": 17, "SSA": 31, "DRY": 8, "NAME": 13, "NS": 9, "LEASE": 2, "META": 15, "OAPI": 5, "DEL": 15, "GC": 5, "VER": 18,
-	"HEALTH": 26, "ERR": 27, "LIM": 19, "FLAG": 13, "STORE": 8, "DISC": 11, "LIFE": 2, "OPS": 8, "RBAC": 10, "AUD": 36,
+	"HEALTH": 26, "ERR": 27, "LIM": 19, "FLAG": 13, "STORE": 8, "DISC": 11, "LIFE": 2, "OPS": 8, "RBAC": 10, "AUD": 36, "NODEAZ": 2,
 }
 
 // elsewhere lists the directories of tests that cover requirements outside this package: of an area,
@@ -30,6 +30,7 @@ var elsewhere = map[string][]string{
 	"FLAG":   {"examples/server"},
 	"OPS":    {"."},
 	"RBAC":   {"authz/rbac", "kinds"},
+	"NODEAZ": {"authz/node", "admission/noderestriction"},
 	"AUD":    {".", "audit", "audit/log", "audit/webhook", "internal/auditflags", "internal/batch"},
 
 	"ERR-09":  {"client"}, // what a client does

@@ -32,6 +32,9 @@ func (e *Engine) Observe(of meta.GroupResource, o watch.Observer) (*Observation,
 	return one, nil
 }
 
+// Attached reports whether the engine has, or had, the resource.
+func (o *Observation) Attached() bool { return o.at.Load() != nil }
+
 // Err returns nil if the observer knows everything that is visible; see watch.Observation.Err.
 func (o *Observation) Err() error {
 	at := o.at.Load()

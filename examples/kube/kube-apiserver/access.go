@@ -14,6 +14,7 @@ import (
 	"github.com/kindwright/kindwright/authn/token"
 	certificates "github.com/kindwright/kindwright/authn/x509"
 	"github.com/kindwright/kindwright/authz"
+	"github.com/kindwright/kindwright/authz/node"
 	"github.com/kindwright/kindwright/authz/rbac"
 	"github.com/kindwright/kindwright/examples/kube"
 	"github.com/kindwright/kindwright/internal/authnflags"
@@ -102,9 +103,7 @@ func (o *options) authorizers() []authz.Authorizer {
 		case "RBAC":
 			out = append(out, rbac.New(""))
 		case "Node":
-			out = append(out, authz.Func(func(context.Context, authz.Attributes) (authz.Decision, string, error) {
-				return authz.NoOpinion, "", nil
-			}))
+			out = append(out, node.New(""))
 		}
 	}
 	return out

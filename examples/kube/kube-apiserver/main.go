@@ -103,6 +103,7 @@ func (o *options) serve(ctx context.Context, errOut io.Writer) (err error) {
 		kindwright.Serve(o.kinds(tokens)),
 		kindwright.LogTo(log),
 		kindwright.Audit(policy, sinks...),
+		kindwright.Admit(o.plugins()...),
 		healthChecks(certificate),
 	)...)
 	if err != nil {

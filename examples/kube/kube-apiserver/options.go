@@ -381,9 +381,6 @@ func (o *options) warnings() []string {
 	}
 	out = append(out, o.withoutEffectOf...)
 	out = append(out, o.proxy.warnings()...)
-	if slices.Contains(o.modes, "Node") {
-		out = append(out, "--authorization-mode: Node has no opinion about any request yet: nodes need roles")
-	}
 	if o.clientCAFile == "" && o.tokenFile == "" && !o.authn.Given() {
 		out = append(out, "neither --client-ca-file nor --token-auth-file nor an issuer of tokens is given: nobody can log in")
 	}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kindwright/kindwright/admission"
+	"github.com/kindwright/kindwright/admission/noderestriction"
 	"github.com/kindwright/kindwright/examples/kube"
 )
 
@@ -34,9 +36,19 @@ func (o *options) checkPlugins() (problems []error) {
 		switch {
 		case slices.Contains(o.disabled, name):
 			problems = append(problems, fmt.Errorf("--enable-admission-plugins and --disable-admission-plugins contradict each other: both name %s", name))
+		case name == noderestriction.Name:
 		case slices.Contains(known, name) && !slices.Contains(kube.Plugins(), name):
 			o.withoutEffectOf = append(o.withoutEffectOf, "--enable-admission-plugins: "+name+" is accepted and has no effect")
 		}
 	}
 	return problems
+}
+
+// plugins returns the admission plugins that are off unless they are enabled. The kinds do the work
+// of the others.
+func (o *options) plugins() []admission.Plugin {
+	if slices.Contains(o.enabled, noderestriction.Name) {
+		return []admission.Plugin{noderestriction.Plugin("")}
+	}
+	return nil
 }

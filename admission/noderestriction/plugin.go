@@ -1,0 +1,129 @@
+package noderestriction
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"github.com/kindwright/kindwright/admission"
+	"github.com/kindwright/kindwright/internal/tree"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/status"
+)
+
+// Name is the name of the plugin.
+const Name = "NodeRestriction"
+
+// Plugin returns the plugin. The domain is that of groups such as storage.k8s.io; "" means k8s.io.
+//
+// It judges what the node sends, before other plugins change it: a default that somebody else adds
+// is not the node's doing. So give it first.
+func Plugin(domain string) admission.Plugin {
+	domain = cmp.Or(domain, "k8s.io")
+	in := func(group, resource string) meta.GroupResource {
+		return meta.GroupResource{Group: group + "." + domain, Resource: resource}
+	}
+	c := checker{domain, map[meta.GroupResource]check{
+		{Resource: "pods"}: checkPod, {Resource: "nodes"}: checkNode, {Resource: "persistentvolumeclaims"}: checkClaim,
+		{Resource: "serviceaccounts"}: checkToken, in("coordination", "leases"): checkLease, in("storage", "csinodes"): checkCSINode,
+		in("resource", "resourceslices"): checkSlice, in("certificates", "certificatesigningrequests"): checkSigning,
+	}}
+	return admission.Plugin{
+		Name:    Name,
+		Rules:   []admission.Rule{{Operations: []admission.Operation{admission.Create, admission.Update, admission.Delete}}},
+		Handles: c.handles,
+		Mutator: admission.MutatorFunc(c.mutate),
+	}
+}
+
+// asked is one write of a node.
+type asked struct {
+	*admission.Request
+
+	node   string
+	domain string
+}
+
+// check returns nil if a node may do a write.
+type check func(ctx context.Context, q asked) error
+
+type checker struct {
+	domain string
+	checks map[meta.GroupResource]check
+}
+
+func (c checker) handles(t admission.Target) bool { return c.checks[t.Resource.GroupResource()] != nil }
+
+// mutate changes nothing.
+func (c checker) mutate(ctx context.Context, r *admission.Request) (map[string]any, error) {
+	name, is := r.User.Node()
+	if !is {
+		return r.Object, nil
+	}
+	q := asked{r, name, c.domain}
+	if name == "" {
+		return nil, q.forbid("could not determine node from user %q", r.User.Name)
+	}
+	if err := c.checks[r.Resource.GroupResource()](ctx, q); err != nil {
+		return nil, err
+	}
+	return r.Object, nil
+}
+
+func (q asked) forbid(format string, args ...any) error {
+	return admission.Denied(q.Request, fmt.Sprintf(format, args...))
+}
+
+// get reads another object. Its absence is answered as such; other failures refuse the write.
+func (q asked) get(ctx context.Context, of meta.GroupVersionResource, namespace, name string) (map[string]any, error) {
+	if q.Server == nil {
+		return nil, q.forbid("there is no server to ask about %s", of.GroupResource())
+	}
+	object, err := q.Server.Get(ctx, of, namespace, name)
+	if err != nil && !status.IsNotFound(err) {
+		return nil, q.forbid("cannot read %s %q", of.GroupResource(), name)
+	}
+	return object, err
+}
+
+func core(resource string) meta.GroupVersionResource {
+	return meta.GroupVersionResource{Version: "v1", Resource: resource}
+}
+
+// nameOf returns the name of the object that is written. A creation by POST names it in the body.
+func (q asked) nameOf() string {
+	if q.Operation == admission.Create {
+		return cmp.Or(tree.Text(q.Object, "metadata", "name"), q.Name)
+	}
+	return q.Name
+}
+
+func checkLease(_ context.Context, q asked) error {
+	const namespace = "kube-node-lease"
+	switch {
+	case q.Namespace != namespace:
+		return q.forbid("can only access leases in the %q system namespace", namespace)
+	case q.nameOf() != q.node:
+		return q.forbid("can only access node lease with the same name as the requesting node")
+	}
+	return nil
+}
+
+func checkCSINode(_ context.Context, q asked) error {
+	if q.nameOf() != q.node {
+		return q.forbid("can only access CSINode with the same name as the requesting node")
+	}
+	return nil
+}
+
+// checkSlice checks what the authorizer cannot: the object of a creation, and each object of a
+// deletion of many.
+func checkSlice(_ context.Context, q asked) error {
+	switch {
+	case q.Operation == admission.Create && tree.Text(q.Object, "spec", "nodeName") != q.node:
+		return q.forbid("can only create ResourceSlice with the same NodeName as the requesting node")
+	case q.Operation == admission.Delete && tree.Text(q.OldObject, "spec", "nodeName") != q.node:
+		return q.forbid("can only delete ResourceSlice with the same NodeName as the requesting node")
+	}
+	return nil
+}
