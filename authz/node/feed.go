@@ -122,7 +122,8 @@ func readVolume(k kinds, _ ref, object []byte) (holder, volume, bool) {
 	s, claim := &body.Spec, body.Spec.ClaimRef
 	v := volume{claim: ref{k.claims, claim.Namespace, claim.Name}}
 	for _, one := range []secretRef{
-		{s.AzureFile.Name, s.AzureFile.Namespace}, s.CephFS.SecretRef, s.FlexVolume.SecretRef, s.RBD.SecretRef,
+		{s.AzureFile.Name, s.AzureFile.Namespace},
+		s.CephFS.SecretRef, s.FlexVolume.SecretRef, s.RBD.SecretRef,
 		s.ScaleIO.SecretRef, s.ISCSI.SecretRef,
 	} {
 		if one.Namespace == "" {
