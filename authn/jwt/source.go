@@ -23,6 +23,7 @@ import (
 const (
 	fetchEvery   = 10 * time.Second // at most one fetch in this time, whoever asks
 	refreshEvery = 5 * time.Minute  // a key that is taken out counts no longer than this
+	retryEvery   = time.Minute      // while old keys are in use
 	fetchTimeout = 10 * time.Second // for one document
 	maxDocument  = 1 << 20
 	maxHeader    = 64 << 10
@@ -96,8 +97,11 @@ func (s *source) run(ctx context.Context) {
 		s.fetch(ctx)
 		s.mu.Lock()
 		pause := refreshEvery
-		if s.err != nil {
+		switch {
+		case s.keys == nil:
 			pause = fetchEvery
+		case s.err != nil:
+			pause = retryEvery
 		}
 		timer := time.NewTimer(time.Until(s.began.Add(pause)))
 		s.mu.Unlock()

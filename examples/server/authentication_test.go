@@ -70,7 +70,7 @@ func TestAUTHN_04_05_14_FilesAndFlagsThatContradictEachOther(t *testing.T) {
 		},
 		"set --feature-gates=StructuredAuthenticationConfiguration=true to use authentication-config file": {"--authentication-config=" + some, "--emulated-version=1.29"},
 		"authentication configuration " + dir + "/none":                                                    {"--authentication-config=" + dir + "/none"},
-		"anonymos: Forbidden: unknown field":                                                               {"--authentication-config=" + writeTo(t, dir, "wrong.yaml", authenticationHead+"jwt: []\nanonymos: {}\n")},
+		"anon: Forbidden: unknown field":                                                                   {"--authentication-config=" + writeTo(t, dir, "wrong.yaml", authenticationHead+"jwt: []\nanon: {}\n")},
 		"jwt[0].issuer.url: Invalid value":                                                                 {"--oidc-issuer-url=http://login.example.com", "--oidc-client-id=x"},
 		"--oidc-ca-file":                                                                                   {"--oidc-issuer-url=https://login.example.com", "--oidc-client-id=x", "--oidc-ca-file=" + dir + "/none"},
 		"must be specified together":                                                                       {"--oidc-issuer-url=https://login.example.com"},
