@@ -370,13 +370,15 @@ func TestGC_02_GC_03_ANamespaceOwns(t *testing.T) {
 	})
 }
 
-// References may contain anything, of any length.
+// References may contain anything, of any length. A uid may have 1024 bytes.
 func TestGC_04_LongReferences(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
-		long := strings.Repeat("x", 100_000)
-		s.create(zonePath, `{"metadata":{"name":"z","ownerReferences":[{"apiVersion":"shop.example.com/v1","kind":"Widget","name":"`+long+`","uid":"`+long+`"}]}}`)
+		long, uid := strings.Repeat("x", 100_000), strings.Repeat("u", 1024)
+		r := s.do("POST", zonePath, `{"metadata":{"name":"z","ownerReferences":[{"apiVersion":"v1","kind":"Widget","name":"w","uid":"u`+uid+`"}]}}`).is(422)
+		require.Contains(t, r.text("message"), "metadata.ownerReferences[0].uid: Too long: may not be more than 1024 bytes")
+		s.create(zonePath, `{"metadata":{"name":"z","ownerReferences":[{"apiVersion":"shop.example.com/v1","kind":"Widget","name":"`+long+`","uid":"`+uid+`"}]}}`)
 		s.create(slatePath, `{"metadata":{"name":"s","ownerReferences":[{"apiVersion":"`+long+`/v1","kind":"`+long+`","name":"n","uid":"u"}]}}`)
-		s.create(slatePath, `{"metadata":{"name":"t","ownerReferences":[{"apiVersion":"shop.example.com/v1","kind":"Widget","name":"`+long+`","uid":"`+long+`"}]}}`)
+		s.create(slatePath, `{"metadata":{"name":"t","ownerReferences":[{"apiVersion":"shop.example.com/v1","kind":"Widget","name":"`+long+`","uid":"`+uid+`"}]}}`)
 		s.gone(slatePath + "/t")
 		s.get(slatePath + "/s").is(200)
 		s.get(zonePath + "/z").is(200)

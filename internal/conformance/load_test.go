@@ -191,6 +191,7 @@ func TestS22_LongScalars(t *testing.T) {
 		{"a time", `{"metadata":{"name":"y","creationTimestamp":"2026-01-02T03:04:05.` + digits + `Z"}}`},
 		{"a name", `{"metadata":{"name":"` + digits + `"}}`},
 		{"a label", `{"metadata":{"name":"y","labels":{"a":"` + digits + `"}}}`},
+		{"an owner", `{"metadata":{"name":"y","ownerReferences":[{"apiVersion":"v1","kind":"K","name":"n","uid":"` + digits + `"}]}}`},
 		{"a resource version", `{"metadata":{"name":"y","resourceVersion":"` + digits + `"}}`},
 	} {
 		for _, b := range []body{

@@ -26,6 +26,10 @@ const (
 	maxNameAttempts  = 8 // NAME-09
 
 	maxOwners = 1000 // far above any use, low enough to bound the cost of a write (B16)
+
+	// maxOwnerUID bounds the uid of an owner, which the managed fields repeat twice. A UUID has 36
+	// bytes.
+	maxOwnerUID = 1024
 )
 
 // generateName names a new object if the client left the name to the server.
@@ -356,6 +360,9 @@ func checkOwners(f *status.Fields, refs []any) {
 			} else if strings.ContainsFunc(s, unicode.IsControl) {
 				p.Child(field).Invalid(tree.Cut(s), "must not contain control characters")
 			}
+		}
+		if len(tree.Text(ref, "uid")) > maxOwnerUID {
+			p.Child("uid").TooLong(maxOwnerUID)
 		}
 		if gv, err := meta.ParseGroupVersion(tree.Text(ref, "apiVersion")); err != nil {
 			p.Child("apiVersion").Invalid(tree.Cut(tree.Text(ref, "apiVersion")), "must be a version, or group/version")
