@@ -201,7 +201,7 @@ func (d *decoder) writeText(text []byte) error {
 	if !utf8.Valid(text) {
 		return errUTF8
 	}
-	length := quoted(text)
+	length := json.QuotedLen(text)
 	if len(d.out)+length > d.limit {
 		return ErrTooLarge
 	}
@@ -210,20 +210,6 @@ func (d *decoder) writeText(text []byte) error {
 		return ErrTooLarge
 	}
 	return nil
-}
-
-// quoted returns the length of a string in JSON.
-func quoted(text []byte) int {
-	n := len(text) + len(`""`)
-	for _, c := range text {
-		switch {
-		case c == '"', c == '\\', c == '\b', c == '\t', c == '\n', c == '\f', c == '\r':
-			n++
-		case c < ' ':
-			n += len(`\u0000`) - 1
-		}
-	}
-	return n
 }
 
 // more reports whether an array or object has another item, and reads the end of one that has no

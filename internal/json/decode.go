@@ -38,7 +38,7 @@ type TreeOptions struct {
 
 // RequestMemory is the Memory of a document that a client sends. An object of 1.5 MiB with 60,000
 // members is below it, and a schema of that size. The smallest values take a hundred times the bytes of their text.
-const RequestMemory = 13 << 20
+const RequestMemory = 12 << 20
 
 // What parts of a tree take, about, with the memory that growing takes on the way.
 const (
@@ -195,17 +195,28 @@ func (d *decoder) text() (any, *SyntaxError) {
 	if simple {
 		return string(raw[1 : len(raw)-1]), nil
 	}
+	if len(raw) > longText {
+		own, err := jsontext.AppendUnquote(make([]byte, 0, len(raw)), raw)
+		if err != nil {
+			return nil, d.badText(raw)
+		}
+		return view(own), nil
+	}
 	if err := d.unquote(raw); err != nil {
 		return nil, err
 	}
 	return string(d.scratch), nil
 }
 
+func (d *decoder) badText(raw []byte) *SyntaxError {
+	return &SyntaxError{Offset: int64(d.pos - len(raw)), Reason: badText}
+}
+
 // unquote resolves escapes and validates UTF-8. The result is in the scratch buffer.
 func (d *decoder) unquote(raw []byte) *SyntaxError {
 	var err error
 	if d.scratch, err = jsontext.AppendUnquote(slices.Grow(d.scratch[:0], len(raw)), raw); err != nil {
-		return &SyntaxError{Offset: int64(d.pos - len(raw)), Reason: badText}
+		return d.badText(raw)
 	}
 	return nil
 }

@@ -155,8 +155,29 @@ func (e *encoder) located(err error) error {
 	return err
 }
 
+// QuotedLen returns the length of a valid text in JSON, with its quotes.
+func QuotedLen[T string | []byte](text T) int {
+	n := len(text) + len(`""`)
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c == '"', c == '\\', c == '\b', c == '\t', c == '\n', c == '\f', c == '\r':
+			n++
+		case c < ' ':
+			n += len(`\u0000`) - 1
+		}
+	}
+	return n
+}
+
+// longText is the length above which a text gets its room at once: growing step by step would take a
+// multiple of it.
+const longText = 32 << 10
+
 // appendText is AppendString that also reports invalid text.
 func appendText(dst []byte, s string) ([]byte, error) {
+	if len(s) > longText {
+		dst = slices.Grow(dst, QuotedLen(s))
+	}
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c >= 0x80 {
 			return jsontext.AppendQuote(dst, s)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/status"
 )
 
@@ -35,13 +36,14 @@ const (
 )
 
 // maxAllocated limits about how many bytes a patch allocates: each byte of the object and of the
-// values is allocated six times, each that is copied three times, and a value takes about 64 bytes
-// besides, an operation a thousand.
+// values is allocated six times, each of a text with escapes 15 times, each that is copied three
+// times, and a value takes about 64 bytes besides, an operation a thousand.
 //
 // Source: S1.
 const (
 	maxAllocated   = 24 << 20
 	valueFactor    = 6
+	escapedFactor  = 9 // besides valueFactor
 	copyFactor     = 3
 	valueBytes     = 64
 	operationBytes = 1000
@@ -71,7 +73,7 @@ func bounded(operations []operation, original map[string]any, documentBytes int)
 		}
 	}
 	copied := min(MaxCopiedBytes, copies*bytes)
-	if allocated := valueFactor*bytes + copyFactor*copied + valueBytes*sizes.values + operationBytes*len(operations); allocated > maxAllocated {
+	if allocated := valueFactor*bytes + escapedFactor*sizes.escaped + copyFactor*copied + valueBytes*sizes.values + operationBytes*len(operations); allocated > maxAllocated {
 		return tooLarge("the patch takes about %d bytes to apply to an object of this size, and the limit is %d: "+
 			"send less at once or replace the object", allocated, maxAllocated)
 	}
@@ -90,8 +92,8 @@ func tooLarge(format string, args ...any) error {
 }
 
 // measure computes the number of members of the largest list or map, and the number and approximately
-// the size of all values.
-type measure struct{ members, values, bytes int }
+// the size of all values and of the texts that need escapes.
+type measure struct{ members, values, bytes, escaped int }
 
 func (m *measure) add(tree any) {
 	m.values++
@@ -109,7 +111,10 @@ func (m *measure) add(tree any) {
 			m.add(value)
 		}
 	case string:
-		m.bytes += len(tree) + 2
+		n := json.QuotedLen(tree)
+		if m.bytes += n; n > len(tree)+len(`""`) {
+			m.escaped += n
+		}
 	default:
 		m.bytes += 8
 	}

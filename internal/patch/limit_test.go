@@ -116,3 +116,15 @@ func TestB12_MergeOfManyNulls(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, `{"spec":{"y":2}}`, text(t, got))
 }
+
+// A text with escapes is decoded and escaped again on the way, and costs more than others.
+func TestS1_EscapesCost(t *testing.T) {
+	for text, code := range map[string]int{strings.Repeat(`aaaa`, 450<<10): 0, strings.Repeat(`aa\"`, 450<<10): http.StatusRequestEntityTooLarge} {
+		_, err := JSON(object(t, `{}`), []byte(`[{"op":"add","path":"/a","value":"`+text+`"}]`), Options{})
+		if code == 0 {
+			require.NoError(t, err)
+		} else {
+			require.Equal(t, code, status.CodeOf(err), "%v", err)
+		}
+	}
+}
