@@ -176,6 +176,15 @@ func (s *Server) bindAuthorizers(all []authz.Authorizer) ([]authz.Authorizer, er
 
 func (s *Server) bindAuthorizer(z authz.Authorizer) (authz.Authorizer, error) {
 	switch z := z.(type) {
+	case interface {
+		Unwrap() []authz.Authorizer
+		Rewrap(members []authz.Authorizer) authz.Authorizer
+	}:
+		members, err := s.bindAuthorizers(z.Unwrap())
+		if err != nil {
+			return nil, err
+		}
+		return z.Rewrap(members), nil
 	case interface{ Unwrap() []authz.Authorizer }:
 		members, err := s.bindAuthorizers(z.Unwrap())
 		return authz.Union(members...), err

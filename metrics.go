@@ -73,11 +73,14 @@ func newMeters(version discovery.VersionInfo, size func() (int64, bool)) *meters
 	return m
 }
 
-// collectFrom registers the metrics of parts that have some of their own.
-func (m *meters) collectFrom(parts []authn.Authenticator) {
+// collectFrom registers the metrics of the authenticators or authorizers that have some.
+func collectFrom[T any](m *meters, parts []T) {
 	for _, p := range parts {
-		if c, ok := p.(interface{ CollectMetrics(r *internal.Registry) }); ok {
+		if c, ok := any(p).(interface{ CollectMetrics(r *internal.Registry) }); ok {
 			c.CollectMetrics(&m.registry)
+		}
+		if u, ok := any(p).(interface{ Unwrap() []T }); ok {
+			collectFrom(m, u.Unwrap())
 		}
 	}
 }

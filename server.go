@@ -223,7 +223,6 @@ func (s *Server) buildAccess() error {
 	if !s.cfg.access.NoAnonymous {
 		authenticators = append(authenticators, authn.Anonymous())
 	}
-	s.meters.collectFrom(authenticators)
 	s.authenticator = authn.Union(authenticators...)
 	if s.cfg.access.EachCredential {
 		s.authenticator = authn.Each(s.authenticator)
@@ -237,6 +236,8 @@ func (s *Server) buildAccess() error {
 		return err
 	}
 	s.authorizer = authz.Union(append([]authz.Authorizer{authz.Masters(), open}, authorizers...)...)
+	collectFrom(s.meters, s.cfg.authenticators)
+	collectFrom(s.meters, s.cfg.authorizers)
 	return nil
 }
 

@@ -81,13 +81,20 @@ func (r Rules) all() bool {
 	}) && slices.ContainsFunc(r.Paths, func(r NonResourceRule) bool { return every(r.Verbs) && every(r.NonResourceURLs) })
 }
 
+// DeniesAll reports whether an authorizer denies everything: whether it is [AlwaysDeny], or has a
+// method DeniesAll that says so because it wraps that.
+func DeniesAll(z Authorizer) bool {
+	wrapper, ok := z.(interface{ DeniesAll() bool })
+	return ok && wrapper.DeniesAll()
+}
+
 // Rules joins the lists of all authorizers up to one that denies or allows everything. A later list
 // may contain what an earlier authorizer denies.
 func (list union) Rules(ctx context.Context, u authn.User, namespace string) (Rules, error) {
 	var all Rules
 	var why []string
 	for _, z := range list {
-		if z == AlwaysDeny() {
+		if DeniesAll(z) {
 			break
 		}
 		rules := RulesOf(ctx, z, u, namespace)
@@ -104,6 +111,9 @@ func (list union) Rules(ctx context.Context, u authn.User, namespace string) (Ru
 	all.Why = strings.Join(why, "; ")
 	return all, nil
 }
+
+// DeniesAll is for the function of this name.
+func (c constant) DeniesAll() bool { return c.decision == Deny }
 
 // Rules lists everything, or nothing.
 func (c constant) Rules(context.Context, authn.User, string) (Rules, error) {

@@ -7,11 +7,11 @@ import (
 	"io"
 	"net"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/kindwright/kindwright/internal/accessflags"
 	"github.com/kindwright/kindwright/internal/auditflags"
 	"github.com/kindwright/kindwright/internal/authnflags"
 	"github.com/kindwright/kindwright/kinds"
@@ -27,7 +27,8 @@ type flags struct {
 	clientCAFile  string
 	proxyCAFile   string
 	proxyHeaders  map[string]*string // by flag
-	authorization []string
+	authorization accessflags.Authorization
+	tokenWebhook  accessflags.TokenWebhook
 	collect       bool
 	verbosity     int
 	version       bool
@@ -67,8 +68,8 @@ func parseFlags(args []string, out io.Writer) (*flags, error) {
 		"requestheader-extra-headers-prefix": set.String("requestheader-extra-headers-prefix", "X-Remote-Extra-", "prefixes of headers with further facts"),
 	}
 	set.StringVar(&f.clientCAFile, "client-ca-file", "", "PEM file of further authorities whose client certificates are accepted")
-	mode := set.String("authorization-mode", "AlwaysAllow",
-		"comma-separated list, asked in order: AlwaysAllow (everybody who is authenticated), RBAC (what roles and bindings grant) and AlwaysDeny (nobody); system:masters may do everything")
+	f.authorization.Add(set, modes()...)
+	f.tokenWebhook.Add(set)
 	set.BoolVar(&f.collect, "garbage-collection", true,
 		"delete objects whose owners are gone, and carry out --cascade=foreground and orphan")
 	set.Var(&f.features, "feature-gates", "features to switch, such as WatchList=false,AllAlpha=true")
@@ -91,7 +92,6 @@ func parseFlags(args []string, out io.Writer) (*flags, error) {
 	if set.NArg() > 0 {
 		return nil, fmt.Errorf("unexpected argument %q: the server takes flags only", set.Arg(0))
 	}
-	f.authorization = strings.Split(*mode, ",")
 	if f.kubeconfig == "" {
 		f.kubeconfig = filepath.Join(f.dataDir, "kubeconfig")
 	}
@@ -128,13 +128,8 @@ func (f *flags) check() error {
 	if f.storage != "bbolt" && f.storage != "memory" {
 		problems = append(problems, fmt.Errorf("--storage %q: must be bbolt or memory", f.storage))
 	}
-	for i, mode := range f.authorization {
-		if mode != "AlwaysAllow" && mode != "AlwaysDeny" && mode != modeRBAC {
-			problems = append(problems, fmt.Errorf("--authorization-mode: unknown mode %q; known modes are AlwaysAllow, AlwaysDeny and RBAC", mode))
-		} else if slices.Contains(f.authorization[:i], mode) {
-			problems = append(problems, fmt.Errorf("--authorization-mode: mode %q is given twice", mode))
-		}
-	}
+	problems = append(problems, f.authorization.Check(modes()...)...)
+	problems = append(problems, f.tokenWebhook.Check()...)
 	if f.eventTTL <= 0 {
 		problems = append(problems, fmt.Errorf("--event-ttl %v: must be above 0", f.eventTTL))
 	}

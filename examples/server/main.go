@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"os"
 	"os/signal"
@@ -24,9 +25,12 @@ import (
 	"github.com/kindwright/kindwright/authn/jwt"
 	"github.com/kindwright/kindwright/authn/requestheader"
 	"github.com/kindwright/kindwright/authn/token"
+	"github.com/kindwright/kindwright/authn/webhook"
 	certs "github.com/kindwright/kindwright/authn/x509"
 	"github.com/kindwright/kindwright/authz"
 	"github.com/kindwright/kindwright/authz/rbac"
+	"github.com/kindwright/kindwright/health"
+	"github.com/kindwright/kindwright/internal/accessflags"
 	"github.com/kindwright/kindwright/internal/auditflags"
 	"github.com/kindwright/kindwright/internal/authnflags"
 	"github.com/kindwright/kindwright/kinds"
@@ -86,6 +90,10 @@ func serve(ctx context.Context, f *flags, out, errOut io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, given.signed.Close()) }()
+	authorizer, err := f.authorization.Open(accessflags.Options{Types: authorizers(), Logger: log})
+	if err != nil {
+		return err
+	}
 	if f.checkData {
 		return checkData(ctx, f, out)
 	}
@@ -116,9 +124,10 @@ func serve(ctx context.Context, f *flags, out, errOut io.Writer) (err error) {
 		return err
 	}
 	srv, err := kindwright.New(db,
-		kindwright.Serve(served(f)...),
+		kindwright.Serve(served(f, authorizer.Types())...),
 		kindwright.Authenticate(authenticators...),
-		kindwright.Authorize(authorizers(f.authorization)...),
+		kindwright.Authorize(authorizer),
+		kindwright.CheckHealth(health.Health, f.authorization.Checks(authorizer)...),
 		kindwright.Audit(policy, sinks...),
 		kindwright.LogTo(log),
 		kindwright.Kubernetes{
@@ -155,9 +164,9 @@ func serve(ctx context.Context, f *flags, out, errOut io.Writer) (err error) {
 }
 
 // served returns the kinds. Roles are served when they count.
-func served(f *flags) []registry.Definition {
+func served(f *flags, authorizers []string) []registry.Definition {
 	out := append(definitions(), kinds.ControlPlane(kinds.EventTTL(f.eventTTL)))
-	if slices.Contains(f.authorization, modeRBAC) {
+	if slices.Contains(authorizers, modeRBAC) {
 		out = append(out, kinds.RBAC(policy()))
 	}
 	return out
@@ -207,6 +216,7 @@ type credentials struct {
 	proxies      authn.Authenticator  // of users whom front proxies name; nil when there are none
 	tokens       *token.File          // nil when there are none
 	signed       *authnflags.Authentication
+	webhook      *webhook.Webhook // nil when there is none
 }
 
 // readCredentials reads the files of client authorities and of tokens.
@@ -230,7 +240,13 @@ func readCredentials(f *flags, log logr.Logger) (c credentials, err error) {
 	c.signed, err = f.authn.Open(authnflags.Options{
 		Options: jwt.Options{Logger: log}, Release: f.emulated, Gates: strings.Join(f.features, ","),
 	})
-	return c, err
+	if err != nil {
+		return c, err
+	}
+	if c.webhook, err = f.tokenWebhook.Open(log); err != nil {
+		return c, errors.Join(err, c.signed.Close())
+	}
+	return c, nil
 }
 
 // frontProxies accepts the users whom front proxies name.
@@ -272,24 +288,24 @@ func (c *credentials) authenticators(own *x509.Certificate) ([]authn.Authenticat
 	if c.tokens != nil {
 		out = append(out, c.tokens)
 	}
-	return append(out, c.signed.Authenticators()...), nil
+	out = append(out, c.signed.Authenticators()...)
+	if c.webhook != nil {
+		out = append(out, c.webhook) // last: it knows nothing by itself
+	}
+	return out, nil
 }
 
-// authorizers returns the authorizers for the modes on the command line.
-func authorizers(modes []string) []authz.Authorizer {
-	var out []authz.Authorizer
-	for _, mode := range modes {
-		switch mode {
-		case "AlwaysAllow":
-			out = append(out, knownCallers{})
-		case modeRBAC:
-			out = append(out, rbac.New(""))
-		case "AlwaysDeny":
-			out = append(out, authz.AlwaysDeny())
-		}
+// authorizers makes the authorizers of the modes that this program has itself.
+func authorizers() map[string]func() (authz.Authorizer, error) {
+	return map[string]func() (authz.Authorizer, error){
+		"AlwaysAllow": func() (authz.Authorizer, error) { return knownCallers{}, nil },
+		"AlwaysDeny":  func() (authz.Authorizer, error) { return authz.AlwaysDeny(), nil },
+		modeRBAC:      func() (authz.Authorizer, error) { return rbac.New(""), nil },
 	}
-	return out
 }
+
+// modes lists them.
+func modes() []string { return slices.Sorted(maps.Keys(authorizers())) }
 
 // knownCallers allows everything to authenticated callers. Allowing everything is never meant for
 // anonymous ones.

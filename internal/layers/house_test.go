@@ -110,6 +110,7 @@ var house = [...][]room{
 	},
 	8: {
 		{path: ".", why: "the roof: composition only"},
+		{path: "internal/accessflags", why: "kube-apiserver's flags for authorization and token webhooks"},
 	},
 	9: {
 		{path: "apitest", why: "an API server inside a test of the people who use us"},

@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/x509"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/go-logr/logr"
@@ -16,12 +18,14 @@ import (
 	"github.com/kindwright/kindwright/authz"
 	"github.com/kindwright/kindwright/authz/node"
 	"github.com/kindwright/kindwright/authz/rbac"
+	"github.com/kindwright/kindwright/config"
 	"github.com/kindwright/kindwright/examples/kube"
+	"github.com/kindwright/kindwright/internal/accessflags"
 	"github.com/kindwright/kindwright/internal/authnflags"
 	"github.com/kindwright/kindwright/internal/certfile"
 )
 
-// access builds authentication and authorization from the flags. It also returns the authorities whose
+// access builds authentication from the flags. It also returns the authorities whose
 // client certificates are accepted, or nil.
 func (o *options) access(log logr.Logger, accounts *kube.Tokens, signed *authnflags.Authentication) ([]kindwright.Option, func() *x509.CertPool, error) {
 	var who []authn.Authenticator
@@ -62,9 +66,16 @@ func (o *options) access(log logr.Logger, accounts *kube.Tokens, signed *authnfl
 		}
 		who = append(who, a)
 	}
+	who = append(who, signed.Authenticators()...)
+	hook, err := o.tokenWebhook.Open(log, o.apiAudiences()...)
+	if err != nil {
+		return nil, nil, err
+	}
+	if hook != nil {
+		who = append(who, hook) // last: it knows nothing by itself
+	}
 	return []kindwright.Option{
-		kindwright.Authenticate(append(who, signed.Authenticators()...)...),
-		kindwright.Authorize(o.authorizers()...),
+		kindwright.Authenticate(who...),
 		kindwright.Access{
 			NoAnonymous: signed.NoAnonymous,
 			OpenPaths:   []string{"/healthz", "/livez", "/readyz", "/version", "/version/"},
@@ -84,6 +95,14 @@ func (o *options) signed(log logr.Logger) (*authnflags.Authentication, error) {
 	})
 }
 
+// apiAudiences are the audiences of this server.
+func (o *options) apiAudiences() []string {
+	if len(o.audiences) > 0 {
+		return o.audiences
+	}
+	return o.issuers
+}
+
 // reloadFailed returns a function that logs why a changed file cannot be read.
 func reloadFailed(log logr.Logger, flag string) func(error) {
 	return func(err error) {
@@ -91,22 +110,22 @@ func reloadFailed(log logr.Logger, flag string) func(error) {
 	}
 }
 
-// authorizers returns the authorizers for the modes on the command line.
-func (o *options) authorizers() []authz.Authorizer {
-	var out []authz.Authorizer
-	for _, mode := range o.modes {
-		switch mode {
-		case "AlwaysAllow":
-			out = append(out, everything{})
-		case "AlwaysDeny":
-			out = append(out, authz.AlwaysDeny())
-		case "RBAC":
-			out = append(out, rbac.New(""))
-		case "Node":
-			out = append(out, node.New(""))
-		}
+// authorizers makes the authorizers of the modes that this program has itself.
+func (o *options) authorizers() map[string]func() (authz.Authorizer, error) {
+	return map[string]func() (authz.Authorizer, error){
+		"AlwaysAllow": func() (authz.Authorizer, error) { return everything{}, nil },
+		"AlwaysDeny":  func() (authz.Authorizer, error) { return authz.AlwaysDeny(), nil },
+		"RBAC":        func() (authz.Authorizer, error) { return rbac.New(""), nil },
+		"Node":        func() (authz.Authorizer, error) { return node.New(""), nil },
 	}
-	return out
+}
+
+// modes lists them.
+func modes() []string { return slices.Sorted(maps.Keys((&options{}).authorizers())) }
+
+// authorize opens the authorizer that the flags name.
+func (o *options) authorize(log logr.Logger) (*config.Authorizer, error) {
+	return o.authorization.Open(accessflags.Options{Types: o.authorizers(), TypeNames: true, Logger: log, ServerID: o.host()})
 }
 
 // everything allows everything to authenticated callers. It has no opinion about others.

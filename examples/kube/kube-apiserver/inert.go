@@ -47,14 +47,12 @@ func inertFlags() map[string]string {
 			runtime-config-emulation-forward-compatible service-account-lookup watch-cache`,
 		"int": `default-not-ready-toleration-seconds default-unreachable-toleration-seconds delete-collection-workers http2-max-streams-per-connection
 			kubernetes-service-node-port lease-reuse-duration-seconds max-connection-bytes-per-sec`,
-		"duration": `authentication-token-webhook-cache-ttl
-			authorization-webhook-cache-authorized-ttl authorization-webhook-cache-unauthorized-ttl coordinated-leadership-lease-duration
+		"duration": `coordinated-leadership-lease-duration
 			coordinated-leadership-renew-deadline coordinated-leadership-retry-period etcd-compaction-interval etcd-count-metric-poll-period
 			etcd-db-metric-poll-interval etcd-healthcheck-timeout etcd-readycheck-timeout kubelet-timeout log-flush-frequency
 			shutdown-watch-termination-grace-period storage-initialization-timeout`,
 		"string": `admission-control-config-file allow-metric-labels allow-metric-labels-manifest
-			authentication-token-webhook-config-file authentication-token-webhook-version authorization-config authorization-policy-file
-			authorization-webhook-config-file authorization-webhook-version debug-socket-path egress-selector-config-file
+			debug-socket-path egress-selector-config-file
 			encryption-provider-config endpoint-reconciler-type etcd-cafile etcd-certfile etcd-keyfile external-hostname kubelet-certificate-authority
 			kubelet-client-certificate kubelet-client-key log-json-info-buffer-size log-text-info-buffer-size logging-format min-compatibility-version
 			peer-advertise-ip peer-advertise-port peer-ca-file proxy-client-cert-file proxy-client-key-file

@@ -18,6 +18,7 @@ import (
 
 	"github.com/kindwright/kindwright"
 	"github.com/kindwright/kindwright/examples/kube"
+	"github.com/kindwright/kindwright/health"
 	"github.com/kindwright/kindwright/internal/auditflags"
 	"github.com/kindwright/kindwright/kinds"
 	"github.com/kindwright/kindwright/registry"
@@ -81,6 +82,10 @@ func (o *options) serve(ctx context.Context, errOut io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
+	authorizer, err := o.authorize(log)
+	if err != nil {
+		return err
+	}
 	certificate, err := o.certificate()
 	if err != nil {
 		return err
@@ -100,7 +105,9 @@ func (o *options) serve(ctx context.Context, errOut io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	srv, err := kindwright.New(db, append(append(access, o.settings()...),
-		kindwright.Serve(o.kinds(tokens)),
+		kindwright.Serve(o.kinds(tokens, authorizer.Types())),
+		kindwright.Authorize(authorizer),
+		kindwright.CheckHealth(health.Health, o.authorization.Checks(authorizer)...),
 		kindwright.LogTo(log),
 		kindwright.Audit(policy, sinks...),
 		kindwright.Admit(o.plugins()...),
@@ -120,7 +127,7 @@ func (o *options) serve(ctx context.Context, errOut io.Writer) (err error) {
 }
 
 // kinds returns the served kinds, as the flags set them.
-func (o *options) kinds(tokens *kube.Tokens) registry.Definition {
+func (o *options) kinds(tokens *kube.Tokens, authorizers []string) registry.Definition {
 	own := []kinds.ControlPlaneOption{kinds.EventTTL(o.eventTTL)}
 	if !o.runs(namespaceController) {
 		own = append(own, kinds.NoNamespaceController())
@@ -128,7 +135,7 @@ func (o *options) kinds(tokens *kube.Tokens) registry.Definition {
 	return kube.Kinds(kube.Options{
 		ServiceRange: o.serviceRange, NodePorts: o.nodePorts, Endpoint: o.endpoint(), Tokens: tokens,
 		Without: o.disabled, Unprivileged: !o.allowPrivileged, WarnUnenforced: true, Host: o.host(),
-		RolesCount: slices.Contains(o.modes, "RBAC"), AggregateRoles: o.runs(roleAggregation),
+		RolesCount: slices.Contains(authorizers, "RBAC"), AggregateRoles: o.runs(roleAggregation),
 		Authentication: o.published, ControlPlane: own,
 	})
 }

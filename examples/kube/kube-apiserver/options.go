@@ -8,7 +8,6 @@ import (
 	"math"
 	"net"
 	"net/netip"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,22 +15,24 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/kindwright/kindwright"
+	"github.com/kindwright/kindwright/internal/accessflags"
 	"github.com/kindwright/kindwright/internal/auditflags"
 	"github.com/kindwright/kindwright/internal/authnflags"
 )
 
 // options holds the parsed command line.
 type options struct {
-	bindAddress  net.IP
-	securePort   int
-	certDir      string
-	tlsCertFile  string
-	tlsKeyFile   string
-	clientCAFile string
-	tokenFile    string
-	proxy        frontProxy
-	authn        authnflags.Flags
-	modes        []string
+	bindAddress   net.IP
+	securePort    int
+	certDir       string
+	tlsCertFile   string
+	tlsKeyFile    string
+	clientCAFile  string
+	tokenFile     string
+	proxy         frontProxy
+	authn         authnflags.Flags
+	authorization accessflags.Authorization
+	tokenWebhook  accessflags.TokenWebhook
 
 	dataDir     string
 	etcdServers []string
@@ -105,8 +106,6 @@ func (o *options) flags() *pflag.FlagSet {
 		"PEM file of the authorities whose client certificates are accepted: the common name is the user, organizations are groups")
 	o.proxy.flags(f)
 	f.StringVar(&o.tokenFile, "token-auth-file", "", `CSV file of bearer tokens: token,user,uid,"group,group"`)
-	f.StringSliceVar(&o.modes, "authorization-mode", []string{"AlwaysAllow"},
-		"who decides what callers may do: AlwaysAllow, AlwaysDeny, RBAC, Node; several are asked in order")
 	f.StringVar(&o.dataDir, "data-dir", "", "where objects are kept when there is no --etcd-servers (default ./kube-apiserver-data)")
 	f.StringSliceVar(&o.etcdServers, "etcd-servers", nil, "URLs of the stand-in for etcd, whose directory the objects are kept in")
 	f.StringVar(&o.etcdPrefix, "etcd-prefix", "/registry", "names the objects of this server among those of others that share a directory")
@@ -155,6 +154,9 @@ func (o *options) flags() *pflag.FlagSet {
 	f.BoolVar(&o.version, "version", false, "print the version and exit")
 	own := flag.NewFlagSet("", flag.ContinueOnError)
 	o.audit.Add(own)
+	o.authorization.Add(own, modes()...)
+	o.authorization.Given(f.Changed)
+	o.tokenWebhook.Add(own)
 	o.authn.Add(own)
 	f.AddGoFlagSet(own)
 	o.addInert(f)
@@ -171,11 +173,6 @@ func parse(args []string) (*options, error) {
 	}
 	if f.NArg() > 0 {
 		return nil, fmt.Errorf("unexpected argument %q: only flags are accepted", f.Arg(0))
-	}
-	for _, mode := range o.modes { // one list per flag, as often as the flag is given
-		if mode == "" {
-			return nil, errors.New("--authorization-mode: a mode is empty")
-		}
 	}
 	f.Visit(func(given *pflag.Flag) {
 		if _, ok := given.Value.(*inert); ok {
@@ -224,7 +221,8 @@ func (o *options) check(f *pflag.FlagSet) error {
 		refuse("--etcd-prefix %q: %w", o.etcdPrefix, err)
 	}
 	problems = append(problems, o.checkRanges()...)
-	problems = append(problems, o.checkModes(f)...)
+	problems = append(problems, o.authorization.Check(modes()...)...)
+	problems = append(problems, o.tokenWebhook.Check()...)
 	problems = append(problems, o.checkPlugins()...)
 	problems = append(problems, o.checkControllers()...)
 	problems = append(problems, o.checkTLS()...)
@@ -286,24 +284,6 @@ func (o *options) checkRanges() (problems []error) {
 	if o.securePort != 0 && o.securePort >= int(a) && o.securePort <= int(b) && o.bindAddress.IsUnspecified() {
 		problems = append(problems, fmt.Errorf("--secure-port %d is one of the ports of --service-node-port-range %s",
 			o.securePort, o.nodePortRange))
-	}
-	return problems
-}
-
-// checkModes rejects unknown authorization modes.
-func (o *options) checkModes(f *pflag.FlagSet) (problems []error) {
-	if f.Changed("authorization-mode") && f.Changed("authorization-config") {
-		problems = append(problems, errors.New("--authorization-mode and --authorization-config contradict each other"))
-	}
-	for i, mode := range o.modes {
-		switch {
-		case slices.Contains(o.modes[:i], mode):
-			problems = append(problems, fmt.Errorf("--authorization-mode: mode %q is given twice", mode))
-		case slices.Contains([]string{"ABAC", "Webhook"}, mode):
-			problems = append(problems, fmt.Errorf("--authorization-mode: mode %q is not supported here; supported modes are AlwaysAllow, AlwaysDeny, RBAC and Node", mode))
-		case !slices.Contains([]string{"AlwaysAllow", "AlwaysDeny", "RBAC", "Node"}, mode):
-			problems = append(problems, fmt.Errorf("--authorization-mode: unknown mode %q; known modes are AlwaysAllow, AlwaysDeny, RBAC and Node", mode))
-		}
 	}
 	return problems
 }
