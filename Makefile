@@ -5,7 +5,7 @@ MODULES := $(shell awk '{ sub(/\#.*/, "") } NF { print $$1 }' allmodules)
 LONG = $(shell grep -l 'flag.Int."seeds"' storage/*/*_test.go | xargs -n1 dirname | sort -u | sed 's,^,./,')
 
 .DEFAULT_GOAL := help
-.PHONY: help test check lint fmt vet bench bench-run kinds-scale kinds-churn walks bench-peer bench-kube fuzz long differential apply-long versions-long faults planted crash kubectl-check controllers-envtest controller-runtime measure release release-check memory-search memory-load rbac tools
+.PHONY: help test check lint fmt vet bench bench-run kinds-scale kinds-churn walks bench-peer bench-kube fuzz long differential apply-long versions-long faults planted crash kubectl-check controllers-envtest controller-runtime measure release release-check memory-search memory-load rbac audit-torture tools
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -67,6 +67,10 @@ versions-long: ## a million random writes through another version, none of which
 rbac: ## 5,000,000 random pairs of roles and requests against an evaluator of their own, and 10,000 revocations on a busy server; PAIRS=, ROUNDS=
 	go test -count=1 -timeout 4h -v ./authz/rbac -run 'Reference|SinglePermissions' -pairs=$(or $(PAIRS),5000000)
 	go test -count=1 -timeout 4h -v ./kinds -run RevocationCounts -revocations=$(or $(ROUNDS),10000)
+
+audit-torture: ## 100,000 writes to a server whose store, disk, receiver of records and hooks fail, and 50 kills; each record is stored or counted; WRITES=, KILLS=, SEED=
+	go test -count=1 -timeout 4h -v ./audit/log -run SEC_D4 -audit-writes=$(or $(WRITES),100000) -audit-seed=$(or $(SEED),1)
+	KINDWRIGHT_KILLS=$(or $(KILLS),50) go test -count=1 -timeout 1h -v ./examples/server -run AUD_20
 
 memory-search: ## 10,000 random bodies of 3 MiB in JSON, YAML, protobuf and CBOR, and the worst of them; BODIES=, SEED=
 	go test -count=1 -timeout 4h -v ./internal/conformance -run S1_MemoryOfBodies -bodies=$(or $(BODIES),10000) \
